@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `<rdma/fi_tagged.h>`: Tagged messages: fi_tagged(3).
+//!
+//! Declarations only; build.rs writes them into the public header.
+
+use core::ffi::c_void;
+
+use libc::{iovec, ssize_t};
+
+use super::fabric::fi_addr_t;
+use super::fi_endpoint::fid_ep;
+
+pub const FI_MPI_IGNORE_TAG: u64 = 0xffffffffu64;
+pub const FI_MPI_IGNORE_PAYLOAD: u64 = 0xff00000000u64;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fi_msg_tagged {
+    pub msg_iov: *const iovec,
+    pub desc: *mut *mut c_void,
+    pub iov_count: usize,
+    pub addr: fi_addr_t,
+    pub tag: u64,
+    pub ignore: u64,
+    pub context: *mut c_void,
+    pub data: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fi_ops_tagged {
+    pub size: usize,
+    pub recv: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            buf: *mut c_void,
+            len: usize,
+            desc: *mut c_void,
+            src_addr: fi_addr_t,
+            tag: u64,
+            ignore: u64,
+            context: *mut c_void,
+        ) -> ssize_t,
+    >,
+    pub recvv: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            iov: *const iovec,
+            desc: *mut *mut c_void,
+            count: usize,
+            src_addr: fi_addr_t,
+            tag: u64,
+            ignore: u64,
+            context: *mut c_void,
+        ) -> ssize_t,
+    >,
+    pub recvmsg: Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> ssize_t,
+    >,
+    pub send: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            buf: *const c_void,
+            len: usize,
+            desc: *mut c_void,
+            dest_addr: fi_addr_t,
+            tag: u64,
+            context: *mut c_void,
+        ) -> ssize_t,
+    >,
+    pub sendv: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            iov: *const iovec,
+            desc: *mut *mut c_void,
+            count: usize,
+            dest_addr: fi_addr_t,
+            tag: u64,
+            context: *mut c_void,
+        ) -> ssize_t,
+    >,
+    pub sendmsg: Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> ssize_t,
+    >,
+    pub inject: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            buf: *const c_void,
+            len: usize,
+            dest_addr: fi_addr_t,
+            tag: u64,
+        ) -> ssize_t,
+    >,
+    pub senddata: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            buf: *const c_void,
+            len: usize,
+            desc: *mut c_void,
+            data: u64,
+            dest_addr: fi_addr_t,
+            tag: u64,
+            context: *mut c_void,
+        ) -> ssize_t,
+    >,
+    pub injectdata: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            buf: *const c_void,
+            len: usize,
+            data: u64,
+            dest_addr: fi_addr_t,
+            tag: u64,
+        ) -> ssize_t,
+    >,
+}

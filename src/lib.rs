@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! ironfabric: `libfabric.so.1` in Rust.
+//!
+//! Layers, each naming only what stands to its right:
+//! `exports -> registry -> prov -> engine -> ffi -> base -> abi`; `sys` and `sync` know nothing of fabrics.
+
+mod abi;
+mod base;

@@ -6,3 +6,4 @@
 
 mod abi;
 mod base;
+mod exports;

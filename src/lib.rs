@@ -7,3 +7,4 @@
 mod abi;
 mod base;
 mod exports;
+mod prov;

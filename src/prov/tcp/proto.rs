@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The bytes of the tcp wire format: connection messages, the private data of the RDM endpoint, data headers.
+//! Pure: no sockets, no state, no allocation beyond the caller's vector. docs/wire/tcp.md is the same in prose.
+//!
+//! Everything a peer can get wrong inside one header is refused here. What needs state (a key, an index in use, an
+//! acknowledgement nobody waits for) is refused by the connection.
+#![forbid(unsafe_code)]
+
+/// Fixed part of a connection message.
+pub const CM_HEADER: usize = 32;
+/// Most private data in a connection message (what `FI_OPT_CM_DATA_SIZE` reads).
+pub const MAX_PRIVATE: usize = 256;
+/// Fixed part of a data header.
+pub const BASE_HEADER: usize = 16;
+/// Largest data header: a write with CQ data and four segments.
+pub const MAX_HEADER: usize = 120;
+/// Most segments of remote memory in one operation.
+pub const MAX_SEGS: usize = 4;
+
+const VERSION: u8 = 3;
+const RDM_VERSION: u8 = 1;
+const FIELD: usize = 8;
+const SEG: usize = 3 * FIELD;
+
+// ---- connection messages ----
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CmKind {
+    Request,
+    Response,
+    Reject,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CmError {
+    Version(u8),
+    Kind(u8),
+    Length(u16),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CmHeader {
+    pub kind: CmKind,
+    pub private_len: usize,
+    /// The peer's host has the other byte order: all data headers of this connection are big-endian.
+    pub swapped: bool,
+}
+
+/// Header and private data in one piece: a peer may fail on a message that arrives in two.
+/// The caller has checked the length against [`MAX_PRIVATE`].
+pub fn encode_cm(kind: CmKind, private: &[u8], out: &mut Vec<u8>) {
+    debug_assert!(private.len() <= MAX_PRIVATE);
+    let private = &private[..private.len().min(MAX_PRIVATE)];
+    let mut head = [0u8; CM_HEADER];
+    head[0] = VERSION;
+    head[1] = match kind {
+        CmKind::Request => 0,
+        CmKind::Response => 1,
+        CmKind::Reject => 6,
+    };
+    head[2..4].copy_from_slice(&(private.len() as u16).to_be_bytes());
+    let probe = u64::from(kind != CmKind::Reject);
+    head[24..32].copy_from_slice(&probe.to_ne_bytes());
+    out.extend_from_slice(&head);
+    out.extend_from_slice(private);
+}
+
+pub fn decode_cm(bytes: &[u8; CM_HEADER]) -> Result<CmHeader, CmError> {
+    if bytes[0] != VERSION {
+        return Err(CmError::Version(bytes[0]));
+    }
+    let kind = match bytes[1] {
+        0 => CmKind::Request,
+        1 => CmKind::Response,
+        6 => CmKind::Reject,
+        other => return Err(CmError::Kind(other)),
+    };
+    let len = u16::from_be_bytes([bytes[2], bytes[3]]);
+    if usize::from(len) > MAX_PRIVATE {
+        return Err(CmError::Length(len));
+    }
+    // The probe reads as 1 on a host of the sender's byte order. A reject carries none.
+    let swapped = kind != CmKind::Reject && field(bytes, 24, false) != 1;
+    Ok(CmHeader {
+        kind,
+        private_len: usize::from(len),
+        swapped,
+    })
+}
+
+/// Private data of an RDM endpoint's connection messages. A reject echoes the request's eight bytes as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RdmPrivate {
+    /// Without the top bit.
+    pub version: u8,
+    /// The top bit of the version: the sender of this response agreed to a version.
+    pub checked: bool,
+    pub features: u8,
+    /// Port on which the requester listens, with its source IP the name of that endpoint.
+    pub port: u16,
+    pub pid: u32,
+}
+
+impl RdmPrivate {
+    pub const LEN: usize = 8;
+    const CHECKED: u8 = 0x80;
+
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        out[0] = self.version & !Self::CHECKED | if self.checked { Self::CHECKED } else { 0 };
+        out[1] = self.features;
+        out[2..4].copy_from_slice(&self.port.to_be_bytes());
+        out[4..8].copy_from_slice(&self.pid.to_be_bytes());
+        out
+    }
+
+    /// `None` unless there are exactly eight bytes: that alone tells an RDM endpoint from others.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::LEN] = bytes.try_into().ok()?;
+        Some(RdmPrivate {
+            version: bytes[0] & !Self::CHECKED,
+            checked: bytes[0] & Self::CHECKED != 0,
+            features: bytes[1],
+            port: u16::from_be_bytes([bytes[2], bytes[3]]),
+            pid: u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+        })
+    }
+
+    /// May ready-to-send, clear-to-send and rendezvous data be sent after this response?
+    pub fn allows_rendezvous(&self) -> bool {
+        self.checked && self.version >= RDM_VERSION
+    }
+
+    /// The response to a request. A requester of version 0 does not know the top bit.
+    pub fn answer(&self, known_features: u8, pid: u32) -> Self {
+        RdmPrivate {
+            version: self.version.min(RDM_VERSION),
+            checked: self.version > 0,
+            features: self.features & known_features,
+            port: self.port,
+            pid,
+        }
+    }
+}
+
+// ---- data headers ----
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    Msg,
+    /// On the wire a message with op data 2.
+    Ack,
+    Tagged,
+    ReadReq,
+    ReadRsp,
+    Write,
+    /// Tagged ready-to-send.
+    Rts,
+    /// Clear-to-send.
+    Cts,
+    /// Rendezvous data.
+    Data,
+}
+
+/// Remote memory: address (or offset), length, key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RmaSeg {
+    pub addr: u64,
+    pub len: u64,
+    pub key: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub op: Op,
+    /// The receiver acknowledges when it has the whole payload.
+    pub ack: bool,
+    /// The receiver makes a write durable, then acknowledges.
+    pub commit: bool,
+    /// Remote CQ data. In rendezvous data only the flag goes over the wire, so it decodes as `None`.
+    pub data: Option<u64>,
+    /// Rendezvous index, 1 to 254.
+    pub index: u8,
+    pub tag: u64,
+    /// Ready-to-send: length of the payload that will follow a clear-to-send.
+    pub msg_size: u64,
+    pub segs: [RmaSeg; MAX_SEGS],
+    pub seg_count: u8,
+    /// Bytes that follow this header.
+    pub payload: u64,
+}
+
+/// Why a header ends its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireError {
+    /// Fewer bytes than the header has.
+    Short,
+    Version(u8),
+    Op(u8),
+    /// The header size is impossible, or contradicts op, flags and segment count.
+    HeaderSize(u8),
+    SegCount(u8),
+    /// The total size is below the header size, or the op carries no payload.
+    TotalSize(u64),
+    Index(u8),
+    /// Segment or message lengths that overflow, or a write of more bytes than its segments hold.
+    Length,
+}
+
+const FLAG_DATA: u16 = 0x0001;
+const FLAG_ACK: u16 = 0x0004;
+const FLAG_COMMIT: u16 = 0x0008;
+/// Op data of an acknowledgement.
+const OP_DATA_ACK: u8 = 2;
+const MAX_INDEX: u8 = 254;
+
+impl Op {
+    const fn code(self) -> u8 {
+        match self {
+            Op::Msg | Op::Ack => 0,
+            Op::Tagged => 1,
+            Op::ReadReq => 2,
+            Op::ReadRsp => 3,
+            Op::Write => 4,
+            Op::Rts => 5,
+            Op::Cts => 6,
+            Op::Data => 7,
+        }
+    }
+
+    const fn from_wire(code: u8, op_data: u8) -> Option<Op> {
+        Some(match code {
+            0 if op_data == OP_DATA_ACK => Op::Ack,
+            0 => Op::Msg,
+            1 => Op::Tagged,
+            2 => Op::ReadReq,
+            3 => Op::ReadRsp,
+            4 => Op::Write,
+            5 => Op::Rts,
+            6 => Op::Cts,
+            7 => Op::Data,
+            _ => return None,
+        })
+    }
+
+    const fn carries_data(self) -> bool {
+        matches!(self, Op::Msg | Op::Tagged | Op::Rts | Op::Write)
+    }
+
+    const fn carries_segs(self) -> bool {
+        matches!(self, Op::ReadReq | Op::Write)
+    }
+
+    const fn carries_index(self) -> bool {
+        matches!(self, Op::Rts | Op::Cts | Op::Data)
+    }
+
+    const fn may_ask_ack(self) -> bool {
+        matches!(self, Op::Msg | Op::Tagged | Op::Rts | Op::Data | Op::Write)
+    }
+
+    const fn carries_payload(self) -> bool {
+        matches!(
+            self,
+            Op::Msg | Op::Tagged | Op::ReadRsp | Op::Write | Op::Data
+        )
+    }
+
+    /// Header size without CQ data and segments.
+    const fn plain_size(self) -> usize {
+        match self {
+            Op::Tagged => BASE_HEADER + FIELD,
+            Op::Rts => BASE_HEADER + 2 * FIELD,
+            _ => BASE_HEADER,
+        }
+    }
+}
+
+impl Header {
+    /// A header of `op` with nothing optional in it.
+    pub const fn new(op: Op, payload: u64) -> Header {
+        Header {
+            op,
+            ack: false,
+            commit: false,
+            data: None,
+            index: 0,
+            tag: 0,
+            msg_size: 0,
+            segs: [RmaSeg {
+                addr: 0,
+                len: 0,
+                key: 0,
+            }; MAX_SEGS],
+            seg_count: 0,
+            payload,
+        }
+    }
+
+    pub fn segs(&self) -> &[RmaSeg] {
+        &self.segs[..usize::from(self.seg_count).min(MAX_SEGS)]
+    }
+
+    /// Sum of the segment lengths. Cannot overflow in a header that `decode` returned.
+    pub fn segs_len(&self) -> u64 {
+        self.segs().iter().map(|seg| seg.len).sum()
+    }
+
+    /// Writes the header and returns its size. `counter` numbers the headers of this direction of the connection;
+    /// `swap` says that the peer's host has the other byte order.
+    #[inline]
+    pub fn encode(&self, counter: u8, swap: bool, out: &mut [u8; MAX_HEADER]) -> usize {
+        let mut flags = 0;
+        let mut at = BASE_HEADER;
+        if let Some(data) = self.data {
+            flags |= FLAG_DATA;
+            if self.op.carries_data() {
+                at = put(out, at, data, swap);
+            }
+        }
+        if self.ack {
+            flags |= FLAG_ACK;
+        }
+        if self.commit {
+            flags |= FLAG_COMMIT;
+        }
+        if matches!(self.op, Op::Tagged | Op::Rts) {
+            at = put(out, at, self.tag, swap);
+        }
+        let mut seg_count = 0;
+        if !matches!(self.op, Op::Msg | Op::Tagged) {
+            (at, seg_count) = self.encode_rare(at, swap, out);
+        }
+
+        out[0] = VERSION;
+        out[1] = self.op.code();
+        out[2..4].copy_from_slice(&if swap {
+            flags.to_be_bytes()
+        } else {
+            flags.to_ne_bytes()
+        });
+        out[4] = match self.op {
+            Op::Msg | Op::Tagged => 0,
+            Op::Ack => OP_DATA_ACK,
+            _ => self.index,
+        };
+        out[5] = seg_count;
+        out[6] = at as u8;
+        out[7] = counter;
+        put(out, 8, at as u64 + self.payload, swap);
+        at
+    }
+
+    /// What neither a message nor a tagged message has.
+    #[inline(never)]
+    fn encode_rare(&self, mut at: usize, swap: bool, out: &mut [u8; MAX_HEADER]) -> (usize, u8) {
+        if self.op == Op::Rts {
+            at = put(out, at, self.msg_size, swap);
+        }
+        if !self.op.carries_segs() {
+            return (at, 0);
+        }
+        for seg in self.segs() {
+            at = put(out, at, seg.addr, swap);
+            at = put(out, at, seg.len, swap);
+            at = put(out, at, seg.key, swap);
+        }
+        (at, self.segs().len() as u8)
+    }
+}
+
+/// Size of the whole header, from its first [`BASE_HEADER`] bytes. All that can be checked without the byte order is:
+/// version, op, segment count, and that the size is one that this op can have.
+#[inline]
+pub fn header_len(base: &[u8]) -> Result<usize, WireError> {
+    let Some(base) = base.first_chunk::<BASE_HEADER>() else {
+        return Err(WireError::Short);
+    };
+    if base[0] != VERSION {
+        return Err(WireError::Version(base[0]));
+    }
+    let op = Op::from_wire(base[1], base[4]).ok_or(WireError::Op(base[1]))?;
+    let plain = op.plain_size() + SEG * usize::from(seg_count(op, base)?);
+    let len = usize::from(base[6]);
+    if len == plain || (len == plain + FIELD && op.carries_data()) {
+        Ok(len)
+    } else {
+        Err(WireError::HeaderSize(base[6]))
+    }
+}
+
+/// Reads a whole header; bytes behind it are not looked at.
+pub fn decode(bytes: &[u8], swap: bool) -> Result<Header, WireError> {
+    let len = header_len(bytes)?;
+    let bytes = bytes.get(..len).ok_or(WireError::Short)?;
+    let op = Op::from_wire(bytes[1], bytes[4]).ok_or(WireError::Op(bytes[1]))?;
+    let flags = [bytes[2], bytes[3]];
+    let flags = if swap {
+        u16::from_be_bytes(flags)
+    } else {
+        u16::from_ne_bytes(flags)
+    };
+    let total = field(bytes, 8, swap);
+    let payload = total
+        .checked_sub(len as u64)
+        .ok_or(WireError::TotalSize(total))?;
+    if payload > 0 && !op.carries_payload() {
+        return Err(WireError::TotalSize(total));
+    }
+
+    let mut header = Header::new(op, payload);
+    header.ack = flags & FLAG_ACK != 0 && op.may_ask_ack();
+    header.commit = flags & FLAG_COMMIT != 0 && op == Op::Write;
+    let mut at = BASE_HEADER;
+    let has_data = flags & FLAG_DATA != 0 && op.carries_data();
+    let size = op.plain_size()
+        + SEG * usize::from(seg_count(op, bytes)?)
+        + if has_data { FIELD } else { 0 };
+    if size != len {
+        return Err(WireError::HeaderSize(bytes[6]));
+    }
+    if has_data {
+        header.data = Some(field(bytes, at, swap));
+        at += FIELD;
+    }
+    if matches!(op, Op::Tagged | Op::Rts) {
+        header.tag = field(bytes, at, swap);
+        at += FIELD;
+    }
+    if !matches!(op, Op::Msg | Op::Tagged) {
+        decode_rare(&mut header, bytes, at, swap)?;
+    }
+    Ok(header)
+}
+
+/// What neither a message nor a tagged message has.
+#[inline(never)]
+fn decode_rare(
+    header: &mut Header,
+    bytes: &[u8],
+    mut at: usize,
+    swap: bool,
+) -> Result<(), WireError> {
+    let op = header.op;
+    if op.carries_index() {
+        header.index = bytes[4];
+        if header.index == 0 || header.index > MAX_INDEX {
+            return Err(WireError::Index(header.index));
+        }
+    }
+    if op == Op::Rts {
+        header.msg_size = field(bytes, at, swap);
+        answer_fits(header.msg_size)?;
+    }
+    if op.carries_segs() {
+        header.seg_count = seg_count(op, bytes)?;
+        let mut sum = 0u64;
+        for seg in &mut header.segs[..usize::from(header.seg_count)] {
+            seg.addr = field(bytes, at, swap);
+            seg.len = field(bytes, at + FIELD, swap);
+            seg.key = field(bytes, at + 2 * FIELD, swap);
+            at += SEG;
+            sum = sum.checked_add(seg.len).ok_or(WireError::Length)?;
+        }
+        answer_fits(sum)?;
+        if header.payload > sum {
+            return Err(WireError::Length);
+        }
+    }
+    Ok(())
+}
+
+/// The length announced here comes back in a frame with its own header: the total must still fit its field.
+fn answer_fits(len: u64) -> Result<(), WireError> {
+    match len.checked_add(BASE_HEADER as u64) {
+        Some(_) => Ok(()),
+        None => Err(WireError::Length),
+    }
+}
+
+/// Number of segments; other ops carry stale bytes in its place.
+#[inline]
+fn seg_count(op: Op, base: &[u8]) -> Result<u8, WireError> {
+    match base[5] {
+        _ if !op.carries_segs() => Ok(0),
+        count if (1..=MAX_SEGS as u8).contains(&count) => Ok(count),
+        count => Err(WireError::SegCount(count)),
+    }
+}
+
+/// Writes an eight-byte field and returns the offset behind it.
+#[inline]
+fn put(out: &mut [u8; MAX_HEADER], at: usize, value: u64, swap: bool) -> usize {
+    let bytes = if swap {
+        value.to_be_bytes()
+    } else {
+        value.to_ne_bytes()
+    };
+    out[at..at + FIELD].copy_from_slice(&bytes);
+    at + FIELD
+}
+
+/// Reads an eight-byte field of a header whose size was checked.
+#[inline]
+fn field(bytes: &[u8], at: usize, swap: bool) -> u64 {
+    let mut raw = [0; FIELD];
+    raw.copy_from_slice(&bytes[at..at + FIELD]);
+    if swap {
+        u64::from_be_bytes(raw)
+    } else {
+        u64::from_ne_bytes(raw)
+    }
+}
+

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Start an MPI program on a given libfabric.so.1, with a time limit, and say clearly what went wrong.
+
+Used by the demo and by ctests/mpi; needs only the standard library. The program runs on MPICH's netmod ofi with the
+provider tcp; MPIR_CVAR_NOLOCAL keeps MPICH from using its own shared memory between the ranks of this host.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PATIENCE = float(os.environ.get("PATIENCE", "1"))
+SETTINGS = {"MPIR_CVAR_CH4_NETMOD": "ofi", "MPIR_CVAR_NOLOCAL": "1", "FI_PROVIDER": "tcp"}
+KEPT_LINES = 60
+RANK_PREFIX = re.compile(r"^\[\d+\] ?")
+
+
+class Failed(Exception):
+    """What failed and how, in words for the user."""
+
+
+class Library:
+    """One libfabric.so.1 to run on: a folder for LD_LIBRARY_PATH, or None for the one inside the MPICH wheel."""
+
+    def __init__(self, name, folder, python_env):
+        self.name = name
+        self.folder = Path(folder).resolve() if folder else None
+        self.python_env = Path(python_env).absolute()
+        inside_wheel = self.python_env / "lib" / "mpich" / "libfabric.so.1"
+        self.file = ((self.folder / "libfabric.so.1") if self.folder else inside_wheel).resolve()
+        if not self.file.is_file():
+            raise Failed(f"{name}: there is no {self.file}")
+
+    def environment(self):
+        env = dict(os.environ, **SETTINGS, DEMO_EXPECTED_LIBRARY=str(self.file))
+        # Another MPI's or job manager's variables would make the ranks look for its daemons.
+        for name in [name for name in env if name.startswith(("PMI_", "PMIX_", "OMPI_", "SLURM_"))]:
+            del env[name]
+        env.pop("LD_LIBRARY_PATH", None)
+        if self.folder:
+            env["LD_LIBRARY_PATH"] = str(self.folder)
+        return env
+
+
+def run(library, ranks, program, arguments=(), limit=120, extra_env=None, show=lambda line: False):
+    """Run PROGRAM LIMIT ARGUMENTS... on so many ranks and return its lines.
+
+    After 9/10 of the limit each rank prints its stack (see rank.py), so that a hang tells where it hangs. A line
+    that `show` likes is printed without the number of its rank; the others appear, with it, when the program fails.
+    """
+    limit *= PATIENCE
+    bin_folder = library.python_env / "bin"
+    command = [bin_folder / "mpiexec", "-launcher", "fork", "-prepend-rank", "-n", str(ranks),
+               bin_folder / "python", "-u", program, str(limit * 0.9), *arguments]
+    name = f"{Path(program).name} on {library.name}, {ranks} ranks"
+    env = dict(library.environment(), **(extra_env or {}))
+    # MPICH and Python put sockets and caches below TMPDIR; a folder of their own leaves nothing behind.
+    scratch = tempfile.mkdtemp(prefix="mpi-")
+    env["TMPDIR"] = scratch
+    try:
+        return _watch([str(part) for part in command], env, limit, name, show)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _watch(command, env, limit, name, show):
+    process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+    timed_out = []
+
+    def stop(*_):
+        timed_out.append(True)
+        _kill(process)
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    lines, unseen = [], []
+    try:
+        for raw in process.stdout:
+            line = RANK_PREFIX.sub("", raw.rstrip("\n"))
+            lines.append(line)
+            if show(line):
+                print(line, flush=True)
+            else:
+                unseen.append(raw.rstrip("\n"))
+        code = process.wait()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if process.poll() is None:
+            _kill(process)
+    if timed_out:
+        raise Failed(f"{name}: not finished after {limit:.0f} s{_tail(unseen)}")
+    if code != 0:
+        raise Failed(f"{name}: exit code {code}{_tail(unseen)}")
+    return lines
+
+
+def _kill(process):
+    """mpiexec takes its ranks with it on SIGTERM; the whole group goes if it does not."""
+    process.terminate()
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        pass
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def _tail(unseen):
+    return "".join(f"\n    {line}" for line in unseen[-KEPT_LINES:])
+
+
+def main_with_message(main):
+    """Run `main`; a Failed becomes its message and exit code 1. Killed from outside, it still stops the ranks."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        main()
+    except Failed as failure:
+        print(f"\nFAILED: {failure}", file=sys.stderr, flush=True)
+        sys.exit(1)

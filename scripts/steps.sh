@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# What every script of this folder says and does in the same way: announce a step, give it a time limit, explain a
+# failure, skip loudly. Sourced, not run. PATIENCE=3 triples every limit, for slow or busy machines.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+: "${PATIENCE:=1}"
+
+# Exit code by which a check says that it could not run here (the convention of automake's tests).
+SKIPPED=77
+
+say() { printf '\n== %s\n' "$*"; }
+
+fail() {
+    printf '\nFAILED: %s\n' "$*" >&2
+    exit 1
+}
+
+skip() {
+    printf '\nSKIPPED: %s\n' "$*" >&2
+    exit "$SKIPPED"
+}
+
+# limited SECONDS WHAT COMMAND...: the command's own exit code, or 124 and a sentence when its time is up.
+limited() {
+    local seconds=$(($1 * PATIENCE)) what=$2 code=0
+    shift 2
+    timeout --kill-after=10 "$seconds" "$@" </dev/null || code=$?
+    if [ "$code" -eq 124 ] || [ "$code" -eq 137 ]; then
+        printf '%s: stopped after %s s (PATIENCE=%s; raise it on a slow machine)\n' "$what" "$seconds" "$PATIENCE" >&2
+    fi
+    return "$code"
+}
+
+# Where cargo puts what it builds, whatever the environment or a cargo config say.
+target_dir() {
+    (cd "$ROOT" && cargo metadata --format-version 1 --no-deps --offline 2>/dev/null || cargo metadata --format-version 1 --no-deps) |
+        python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])'
+}
+
+# May this user install packages, and is there an apt to do it with?
+may_install() { command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }; }
+
+# install_packages NAME...: quietly, for root or by a sudo that asks nothing. False where that is not possible.
+install_packages() {
+    may_install || return 1
+    local root=()
+    [ "$(id -u)" -eq 0 ] || root=(sudo -n)
+    local apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=60)
+    limited 300 "apt-get install $*" "${apt[@]}" install --no-install-recommends "$@" >/dev/null 2>&1 && return 0
+    limited 120 "apt-get update" "${apt[@]}" update >/dev/null 2>&1 || return 1
+    limited 300 "apt-get install $*" "${apt[@]}" install --no-install-recommends "$@"
+}

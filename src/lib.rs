@@ -8,3 +8,4 @@ mod abi;
 mod base;
 mod exports;
 mod prov;
+mod sys;

@@ -2,5 +2,6 @@
 //! The words every layer speaks: errors, text, settings, logs, descriptions of what is offered.
 
 pub mod error;
+pub mod info;
 
 pub use error::{Error, Result};

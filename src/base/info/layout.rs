@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! How long the structs of `fi_info` are in the headers a caller was compiled with. They grew at the tail only.
+#![forbid(unsafe_code)]
+
+use crate::abi;
+
+/// Sizes in bytes, as measured for each symbol node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub info: usize,
+    pub tx: usize,
+    pub rx: usize,
+    pub ep: usize,
+    pub domain: usize,
+    pub fabric: usize,
+}
+
+impl Layout {
+    /// Headers of 1.0 to 1.4.
+    pub const FABRIC_1_0: Layout = Layout {
+        info: 112,
+        tx: 72,
+        rx: 64,
+        ep: 80,
+        domain: 120,
+        fabric: 32,
+    };
+    /// 1.5 and 1.6 (authorisation keys, more domain limits).
+    pub const FABRIC_1_1: Layout = Layout {
+        ep: 96,
+        domain: 184,
+        ..Layout::FABRIC_1_0
+    };
+    /// 1.7 and 1.8 (`nic`).
+    pub const FABRIC_1_2: Layout = Layout {
+        info: 120,
+        ..Layout::FABRIC_1_1
+    };
+    /// 1.9 to 1.19 (`tclass`).
+    pub const FABRIC_1_3: Layout = Layout {
+        tx: 80,
+        domain: 192,
+        ..Layout::FABRIC_1_2
+    };
+    /// 1.20 to 1.22 (`max_ep_auth_key`).
+    pub const FABRIC_1_7: Layout = Layout {
+        domain: 200,
+        ..Layout::FABRIC_1_3
+    };
+    /// 2.0 to 2.4 (`max_group_id`).
+    pub const FABRIC_1_8: Layout = Layout {
+        domain: 208,
+        ..Layout::FABRIC_1_7
+    };
+    /// 2.5 and later (counter limits).
+    pub const FABRIC_1_9: Layout = Layout {
+        domain: 224,
+        ..Layout::FABRIC_1_8
+    };
+    /// What this library writes, whatever the caller was compiled with.
+    pub const CURRENT: Layout = Layout::FABRIC_1_9;
+
+    /// For calls without a versioned symbol: the API version named in fi_getinfo(3) tells the headers.
+    pub const fn of_api(version: u32) -> Layout {
+        const fn at(major: u32, minor: u32) -> u32 {
+            major << 16 | minor
+        }
+        if version < at(1, 5) {
+            Layout::FABRIC_1_0
+        } else if version < at(1, 7) {
+            Layout::FABRIC_1_1
+        } else if version < at(1, 9) {
+            Layout::FABRIC_1_2
+        } else if version < at(1, 20) {
+            Layout::FABRIC_1_3
+        } else if version < at(2, 0) {
+            Layout::FABRIC_1_7
+        } else if version < at(2, 5) {
+            Layout::FABRIC_1_8
+        } else {
+            Layout::FABRIC_1_9
+        }
+    }
+}
+
+const _: () = {
+    let current = Layout::CURRENT;
+    assert!(current.info == size_of::<abi::fi_info>());
+    assert!(current.tx == size_of::<abi::fi_tx_attr>());
+    assert!(current.rx == size_of::<abi::fi_rx_attr>());
+    assert!(current.ep == size_of::<abi::fi_ep_attr>());
+    assert!(current.domain == size_of::<abi::fi_domain_attr>());
+    assert!(current.fabric == size_of::<abi::fi_fabric_attr>());
+};

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Round trips between the owned description and the C lists.
+
+use core::ptr::null;
+
+use super::*;
+use crate::abi;
+
+fn full() -> Info {
+    Info {
+        caps: 1,
+        mode: 2,
+        addr_format: 3,
+        src_addr: Some(vec![1, 2, 3, 4]),
+        dest_addr: Some(vec![]),
+        handle: 0,
+        tx: TxAttr {
+            inject_size: 5,
+            tclass: 6,
+            ..TxAttr::default()
+        },
+        rx: RxAttr {
+            iov_limit: 7,
+            ..RxAttr::default()
+        },
+        ep: EpAttr {
+            ep_type: 3,
+            mem_tag_format: u64::MAX,
+            auth_key_size: 3,
+            auth_key: Some(vec![9, 8, 7]),
+            ..EpAttr::default()
+        },
+        domain: DomainAttr {
+            name: Some(c"eth0".into()),
+            control_progress: 1,
+            progress: 2,
+            mr_mode: -1,
+            cntr_cnt: 10,
+            auth_key_size: 2,
+            auth_key: Some(vec![1, 2]),
+            tclass: 11,
+            max_ep_auth_key: 12,
+            max_group_id: 13,
+            max_cntr_value: 14,
+            max_err_cntr_value: 15,
+            ..DomainAttr::default()
+        },
+        fabric: FabricAttr {
+            name: Some(c"192.0.2.0/24".into()),
+            prov_name: Some(c"tcp".into()),
+            prov_version: 206 << 16,
+            api_version: 2 << 16 | 6,
+            ..FabricAttr::default()
+        },
+    }
+}
+
+#[test]
+fn what_is_written_reads_back() {
+    let info = full();
+    let entry = info.write().unwrap();
+    // SAFETY: just written, in the newest layout; freed once, after the last read.
+    let back = unsafe {
+        let back = Info::read(entry, Layout::CURRENT).unwrap();
+        release(entry);
+        back
+    };
+    assert_eq!(back, info);
+}
+
+#[test]
+fn a_copy_through_an_old_layout_has_a_zero_tail() {
+    let entry = full().write().unwrap();
+    // SAFETY: as above.
+    let (copy, back) = unsafe {
+        let copy = duplicate(entry, Layout::FABRIC_1_0).unwrap();
+        (copy, Info::read(copy, Layout::CURRENT).unwrap())
+    };
+    // SAFETY: as above.
+    unsafe {
+        release(entry);
+        release(copy);
+    }
+    let mut expected = full();
+    expected.tx.tclass = 0;
+    expected.ep.auth_key_size = 0;
+    expected.ep.auth_key = None;
+    expected.domain = DomainAttr {
+        name: expected.domain.name,
+        control_progress: 1,
+        progress: 2,
+        mr_mode: -1,
+        ..DomainAttr::default()
+    };
+    assert_eq!(back, expected);
+}
+
+#[test]
+fn duplicating_null_makes_an_empty_entry_with_all_parts() {
+    // SAFETY: null is allowed; the result is freed once.
+    unsafe {
+        let entry = duplicate(null(), Layout::CURRENT).unwrap();
+        let raw = *entry;
+        assert!(!raw.tx_attr.is_null() && !raw.rx_attr.is_null() && !raw.ep_attr.is_null());
+        assert!(!raw.domain_attr.is_null() && !raw.fabric_attr.is_null());
+        assert!(raw.nic.is_null() && raw.next.is_null() && raw.src_addr.is_null());
+        assert_eq!(Info::read(entry, Layout::CURRENT), Ok(Info::default()));
+        release(entry);
+    }
+}
+
+#[test]
+fn missing_parts_stay_missing_in_a_copy() {
+    // SAFETY: `empty` outlives both calls; the copy is freed once.
+    unsafe {
+        let empty: abi::fi_info = core::mem::zeroed();
+        let copy = duplicate(&empty, Layout::CURRENT).unwrap();
+        assert!((*copy).tx_attr.is_null() && (*copy).domain_attr.is_null());
+        assert_eq!(Hints::read(copy, Layout::CURRENT), Ok(Hints::default()));
+        release(copy);
+    }
+}
+
+#[test]
+fn lists_keep_their_order() {
+    let mut second = full();
+    second.caps = 77;
+    let list = write_all(&[full(), second]).unwrap();
+    // SAFETY: the list was just written and is freed once.
+    unsafe {
+        assert_eq!((*list).caps, 1);
+        assert_eq!((*(*list).next).caps, 77);
+        assert!((*(*list).next).next.is_null());
+        release(list);
+    }
+    assert!(write_all(&[]).unwrap().is_null());
+}
+
+#[test]
+fn an_old_reader_touches_only_its_bytes() {
+    // A struct of the old size at the very end of a heap block: tools that watch the heap see any byte too many.
+    let old = vec![0xffu8; Layout::FABRIC_1_0.tx];
+    // SAFETY: 72 readable bytes.
+    let attr = unsafe { TxAttr::read(old.as_ptr().cast(), Layout::FABRIC_1_0) }.unwrap();
+    assert_eq!(
+        (attr.caps, attr.rma_iov_limit, attr.tclass),
+        (u64::MAX, usize::MAX, 0)
+    );
+}
+
+#[test]
+fn the_nic_is_copied_and_closed_by_its_maker() {
+    use core::ffi::{c_int, c_void};
+    use core::ptr::null_mut;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+    unsafe extern "C" fn close(fid: *mut abi::fid) -> c_int {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: made by `nic` below.
+        drop(unsafe { Box::from_raw(fid.cast::<abi::fid_nic>()) });
+        0
+    }
+    unsafe extern "C" fn control(_: *mut abi::fid, command: c_int, arg: *mut c_void) -> c_int {
+        assert_eq!(command, abi::FI_DUP.cast_signed());
+        // SAFETY: FI_DUP passes the address of a pointer.
+        unsafe { *arg.cast::<*mut abi::fid_nic>() = nic() };
+        0
+    }
+    static OPS: abi::fi_ops = abi::fi_ops {
+        size: size_of::<abi::fi_ops>(),
+        close: Some(close),
+        bind: None,
+        control: Some(control),
+        ops_open: None,
+        tostr: None,
+        ops_set: None,
+    };
+    fn nic() -> *mut abi::fid_nic {
+        OPEN.fetch_add(1, Ordering::Relaxed);
+        Box::into_raw(Box::new(abi::fid_nic {
+            fid: abi::fid {
+                fclass: abi::FI_CLASS_NIC as usize,
+                context: null_mut(),
+                ops: core::ptr::from_ref(&OPS).cast_mut(),
+            },
+            device_attr: null_mut(),
+            bus_attr: null_mut(),
+            link_attr: null_mut(),
+            prov_attr: null_mut(),
+        }))
+    }
+
+    let entry = full().write().unwrap();
+    // SAFETY: the entry is ours, and each list is freed once.
+    unsafe {
+        (*entry).nic = nic();
+        let copy = duplicate(entry, Layout::CURRENT).unwrap();
+        assert!(!(*copy).nic.is_null() && (*copy).nic != (*entry).nic);
+        let old = duplicate(entry, Layout::FABRIC_1_1).unwrap();
+        assert!((*old).nic.is_null(), "headers of that time have no nic");
+        release(old);
+        release(copy);
+        release(entry);
+    }
+    assert_eq!(OPEN.load(Ordering::Relaxed), 0);
+}

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The operating system. Knows nothing of fabrics.
+
+pub mod heap;

@@ -230,7 +230,7 @@ pub const FI_GET_FD: u32 = 20;
 pub const FI_VARIABLE_MSG: u64 = 0u64;
 pub const FI_NOTIFY_FLAGS_ONLY: u64 = 0u64;
 pub const FI_RESTRICTED_COMP: u64 = 0u64;
-pub const FI_EP_SOCK_STREAM: c_int = 0;
+pub const FI_EP_SOCK_STREAM: fi_ep_type = FI_EP_UNSPEC;
 
 c_enum! {
     pub enum fi_av_type {

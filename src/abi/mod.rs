@@ -4,6 +4,7 @@
 //! build.rs turns each module into its header under include/rdma.
 
 #![allow(
+    clippy::type_complexity,
     non_camel_case_types,
     non_upper_case_globals,
     dead_code,

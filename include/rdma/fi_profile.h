@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What an object counts and reports, fi_profile(3).
+ *
+ * Written by build.rs from src/abi/fi_profile.rs and src/abi/fi_profile.h.in; change those.
+ */
+
+#ifndef FI_PROFILE_H
+#define FI_PROFILE_H
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct fi_profile_desc;
+struct fi_profile_ops;
+struct fid;
+struct fid_profile;
+
+#define FI_VAR_UNEXP_MSG_CNT 0
+#define FI_VAR_UNEXP_MSG_QUEUE 1
+#define FI_VAR_MSG_QUEUE_CNT 2
+#define FI_VAR_CONNECTION_CNT 3
+#define FI_VAR_CONN_REQUEST 4
+#define FI_VAR_CONN_ACCEPT 5
+#define FI_VAR_CONN_REJECT 6
+#define FI_VAR_OFI_MEM 7
+#define FI_EVENT_UNEXP_MSG_RECVD 0
+#define FI_EVENT_UNEXP_MSG_MATCHED 1
+
+enum fi_profile_type {
+    fi_primitive_type = 0,
+    fi_defined_type = 1,
+};
+
+struct fi_profile_desc {
+    uint32_t id;
+    enum fi_profile_type datatype_sel;
+    union {
+        enum fi_datatype primitive;
+        enum fi_type defined;
+    } datatype;
+    uint64_t flags;
+    size_t size;
+    const char *name;
+    const char *desc;
+};
+
+struct fid_profile {
+    struct fid fid;
+    struct fi_profile_ops *ops;
+};
+
+struct fi_profile_ops {
+    size_t size;
+    void (*reset)(struct fid_profile *prof_fid, uint64_t flags);
+    ssize_t (*query_vars)(struct fid_profile *prof_fid,
+                          struct fi_profile_desc *varlist,
+                          size_t *count);
+    ssize_t (*query_events)(struct fid_profile *prof_fid,
+                            struct fi_profile_desc *eventlist,
+                            size_t *count);
+    ssize_t (*read_var)(struct fid_profile *prof_fid, uint32_t var_id, void *data, size_t *size);
+    int (*reg_callback)(struct fid_profile *prof_fid,
+                        uint32_t event_id,
+                        int (*callback)(struct fid_profile *arg0,
+                                        struct fi_profile_desc *arg1,
+                                        void *arg2,
+                                        size_t arg3,
+                                        void *arg4),
+                        void *context);
+    void (*start_reads)(struct fid_profile *prof_fid, uint64_t flags);
+    void (*end_reads)(struct fid_profile *prof_fid, uint64_t flags);
+};
+
+/* Zeroes the variables of an object. fi_profile(3) */
+static inline void fi_profile_reset(struct fid_profile *prof_fid, uint64_t flags)
+{
+    prof_fid->ops->reset(prof_fid, flags);
+}
+
+/*
+ * What can be read or reported: up to *count descriptions into the array (NULL: only their number
+ * into *count); returns how many. fi_profile(3)
+ */
+static inline ssize_t
+fi_profile_query_vars(struct fid_profile *prof_fid, struct fi_profile_desc *varlist, size_t *count)
+{
+    return prof_fid->ops->query_vars(prof_fid, varlist, count);
+}
+
+static inline ssize_t
+fi_profile_query_events(struct fid_profile *prof_fid, struct fi_profile_desc *eventlist,
+                        size_t *count)
+{
+    return prof_fid->ops->query_events(prof_fid, eventlist, count);
+}
+
+/* Reads one variable of 64 bits. fi_profile(3) */
+static inline ssize_t
+fi_profile_read_u64(struct fid_profile *prof_fid, uint32_t var_id, uint64_t *data)
+{
+    size_t size = sizeof(*data);
+    ssize_t ret;
+
+    ret = prof_fid->ops->read_var(prof_fid, var_id, data, &size);
+    return ret > 0 ? 0 : ret;
+}
+
+/* Calls back on an event; a NULL callback ends it. fi_profile(3) */
+static inline int
+fi_profile_register_callback(struct fid_profile *prof_fid, uint32_t event_id,
+                             int (*callback)(struct fid_profile *, struct fi_profile_desc *, void *, size_t, void *),
+                             void *context)
+{
+    return prof_fid->ops->reg_callback(prof_fid, event_id, callback, context);
+}
+
+/* Between the two, reads see one state. fi_profile(3) */
+static inline void fi_profile_start_reads(struct fid_profile *prof_fid, uint64_t flags)
+{
+    prof_fid->ops->start_reads(prof_fid, flags);
+}
+
+static inline void fi_profile_end_reads(struct fid_profile *prof_fid, uint64_t flags)
+{
+    prof_fid->ops->end_reads(prof_fid, flags);
+}
+
+/* Opens the profile of an object. -FI_ENOSYS: it has none. fi_profile(3) */
+static inline int
+fi_profile_open(struct fid *fid, uint64_t flags, struct fid_profile **prof_fid, void *context)
+{
+    void *ops = NULL;
+    int ret;
+
+    ret = fid->ops->ops_open(fid, "fi_profile_ops", flags, &ops, context);
+    if (!ret)
+        *prof_fid = (struct fid_profile *) (void *) ((char *) ops - offsetof(struct fid_profile, ops));
+    return ret;
+}
+
+static inline int fi_profile_close(struct fid_profile *prof_fid)
+{
+    return prof_fid->fid.ops->close(&prof_fid->fid);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FI_PROFILE_H */

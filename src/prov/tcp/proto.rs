@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The bytes of the tcp wire format: connection messages, the private data of the RDM endpoint, data headers.
+//! The bytes of the tcp wire format: data headers here, connection messages in `cm`.
 //! Pure: no sockets, no state, no allocation beyond the caller's vector. docs/wire/tcp.md is the same in prose.
 //!
 //! Everything a peer can get wrong inside one header is refused here. What needs state (a key, an index in use, an
 //! acknowledgement nobody waits for) is refused by the connection.
 #![forbid(unsafe_code)]
 
-/// Fixed part of a connection message.
-pub const CM_HEADER: usize = 32;
-/// Most private data in a connection message (what `FI_OPT_CM_DATA_SIZE` reads).
-pub const MAX_PRIVATE: usize = 256;
+mod cm;
+
+pub use cm::{CM_HEADER, CmError, CmHeader, CmKind, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm};
+
 /// Fixed part of a data header.
 pub const BASE_HEADER: usize = 16;
 /// Largest data header: a write with CQ data and four segments.
@@ -17,133 +17,10 @@ pub const MAX_HEADER: usize = 120;
 /// Most segments of remote memory in one operation.
 pub const MAX_SEGS: usize = 4;
 
+/// Of connection messages and of data headers.
 const VERSION: u8 = 3;
-const RDM_VERSION: u8 = 1;
 const FIELD: usize = 8;
 const SEG: usize = 3 * FIELD;
-
-// ---- connection messages ----
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CmKind {
-    Request,
-    Response,
-    Reject,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CmError {
-    Version(u8),
-    Kind(u8),
-    Length(u16),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CmHeader {
-    pub kind: CmKind,
-    pub private_len: usize,
-    /// The peer's host has the other byte order: all data headers of this connection are big-endian.
-    pub swapped: bool,
-}
-
-/// Header and private data in one piece: a peer may fail on a message that arrives in two.
-/// The caller has checked the length against [`MAX_PRIVATE`].
-pub fn encode_cm(kind: CmKind, private: &[u8], out: &mut Vec<u8>) {
-    debug_assert!(private.len() <= MAX_PRIVATE);
-    let private = &private[..private.len().min(MAX_PRIVATE)];
-    let mut head = [0u8; CM_HEADER];
-    head[0] = VERSION;
-    head[1] = match kind {
-        CmKind::Request => 0,
-        CmKind::Response => 1,
-        CmKind::Reject => 6,
-    };
-    head[2..4].copy_from_slice(&(private.len() as u16).to_be_bytes());
-    let probe = u64::from(kind != CmKind::Reject);
-    head[24..32].copy_from_slice(&probe.to_ne_bytes());
-    out.extend_from_slice(&head);
-    out.extend_from_slice(private);
-}
-
-pub fn decode_cm(bytes: &[u8; CM_HEADER]) -> Result<CmHeader, CmError> {
-    if bytes[0] != VERSION {
-        return Err(CmError::Version(bytes[0]));
-    }
-    let kind = match bytes[1] {
-        0 => CmKind::Request,
-        1 => CmKind::Response,
-        6 => CmKind::Reject,
-        other => return Err(CmError::Kind(other)),
-    };
-    let len = u16::from_be_bytes([bytes[2], bytes[3]]);
-    if usize::from(len) > MAX_PRIVATE {
-        return Err(CmError::Length(len));
-    }
-    // The probe reads as 1 on a host of the sender's byte order. A reject carries none.
-    let swapped = kind != CmKind::Reject && field(bytes, 24, false) != 1;
-    Ok(CmHeader {
-        kind,
-        private_len: usize::from(len),
-        swapped,
-    })
-}
-
-/// Private data of an RDM endpoint's connection messages. A reject echoes the request's eight bytes as they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RdmPrivate {
-    /// Without the top bit.
-    pub version: u8,
-    /// The top bit of the version: the sender of this response agreed to a version.
-    pub checked: bool,
-    pub features: u8,
-    /// Port on which the requester listens, with its source IP the name of that endpoint.
-    pub port: u16,
-    pub pid: u32,
-}
-
-impl RdmPrivate {
-    pub const LEN: usize = 8;
-    const CHECKED: u8 = 0x80;
-
-    pub fn encode(&self) -> [u8; Self::LEN] {
-        let mut out = [0; Self::LEN];
-        out[0] = self.version & !Self::CHECKED | if self.checked { Self::CHECKED } else { 0 };
-        out[1] = self.features;
-        out[2..4].copy_from_slice(&self.port.to_be_bytes());
-        out[4..8].copy_from_slice(&self.pid.to_be_bytes());
-        out
-    }
-
-    /// `None` unless there are exactly eight bytes: that alone tells an RDM endpoint from others.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; Self::LEN] = bytes.try_into().ok()?;
-        Some(RdmPrivate {
-            version: bytes[0] & !Self::CHECKED,
-            checked: bytes[0] & Self::CHECKED != 0,
-            features: bytes[1],
-            port: u16::from_be_bytes([bytes[2], bytes[3]]),
-            pid: u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
-        })
-    }
-
-    /// May ready-to-send, clear-to-send and rendezvous data be sent after this response?
-    pub fn allows_rendezvous(&self) -> bool {
-        self.checked && self.version >= RDM_VERSION
-    }
-
-    /// The response to a request. A requester of version 0 does not know the top bit.
-    pub fn answer(&self, known_features: u8, pid: u32) -> Self {
-        RdmPrivate {
-            version: self.version.min(RDM_VERSION),
-            checked: self.version > 0,
-            features: self.features & known_features,
-            port: self.port,
-            pid,
-        }
-    }
-}
-
-// ---- data headers ----
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -512,3 +389,5 @@ fn field(bytes: &[u8], at: usize, swap: bool) -> u64 {
     }
 }
 
+#[cfg(all(test, target_endian = "little"))]
+mod tests;

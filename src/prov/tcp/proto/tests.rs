@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Every vector of tests/vectors/tcp is parsed to its values and produced from them; every stream is cut at every
+//! byte; headers that contradict themselves are refused. The vectors were captured
+//! between little-endian hosts, so these tests run on such hosts.
+
+use super::*;
+
+mod bad;
+mod page;
+mod streams;
+mod vectors;
+
+const TAG: u64 = 0x1122_3344_5566_7788;
+const DATA: u64 = 0xa1a2_a3a4_a5a6_a7a8;
+const KEY: u64 = 0xc0_de01;
+
+fn directory() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/tcp")
+}
+
+fn read_hex(file: &str) -> Vec<u8> {
+    let text = std::fs::read_to_string(directory().join(file)).expect(file);
+    let digits: Vec<u32> = text
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .map(|c| c.to_digit(16).expect("a hexadecimal digit"))
+        .collect();
+    assert!(digits.len().is_multiple_of(2), "{file}");
+    digits
+        .chunks(2)
+        .map(|pair| (pair[0] * 16 + pair[1]) as u8)
+        .collect()
+}
+
+fn encode(header: &Header, counter: u8, swap: bool) -> Vec<u8> {
+    let mut out = [0xee; MAX_HEADER];
+    let len = header.encode(counter, swap, &mut out);
+    assert!(out[len..].iter().all(|&b| b == 0xee), "wrote past its size");
+    out[..len].to_vec()
+}
+
+/// One header of each shape, with all that its op can carry.
+fn samples() -> Vec<Header> {
+    let seg = |n: u64| RmaSeg {
+        addr: 0x1000 * n,
+        len: 16,
+        key: KEY + n,
+    };
+    let mut all = Vec::new();
+    for op in [Op::Msg, Op::Tagged, Op::Rts, Op::Write] {
+        for data in [None, Some(DATA)] {
+            for ack in [false, true] {
+                let mut h = Header::new(op, 5);
+                h.data = data;
+                h.ack = ack;
+                match op {
+                    Op::Tagged => h.tag = TAG,
+                    Op::Rts => {
+                        h.tag = TAG;
+                        h.index = 254;
+                        h.msg_size = 1 << 40;
+                        h.payload = 0;
+                    }
+                    Op::Write => {
+                        for count in 1..=4u8 {
+                            let mut w = h.clone();
+                            w.seg_count = count;
+                            w.commit = count == 4;
+                            for n in 0..count {
+                                w.segs[usize::from(n)] = seg(n.into());
+                            }
+                            w.payload = w.segs_len();
+                            all.push(w);
+                        }
+                        continue;
+                    }
+                    _ => {}
+                }
+                all.push(h);
+            }
+        }
+    }
+    for count in 1..=4u8 {
+        let mut h = Header::new(Op::ReadReq, 0);
+        h.seg_count = count;
+        for n in 0..count {
+            h.segs[usize::from(n)] = seg(n.into());
+        }
+        all.push(h);
+    }
+    all.push(Header::new(Op::Ack, 0));
+    all.push(Header::new(Op::ReadRsp, u64::from(u32::MAX) * 3));
+    for op in [Op::Cts, Op::Data] {
+        let mut h = Header::new(op, if op == Op::Data { 77 } else { 0 });
+        h.index = 1;
+        h.ack = op == Op::Data;
+        all.push(h);
+    }
+    all
+}
+
+#[test]
+fn every_shape_survives_the_wire_in_both_byte_orders() {
+    for header in samples() {
+        for swap in [false, true] {
+            let bytes = encode(&header, 200, swap);
+            assert_eq!(bytes[7], 200);
+            assert_eq!(header_len(&bytes[..16]), Ok(bytes.len()));
+            assert_eq!(decode(&bytes, swap), Ok(header.clone()));
+        }
+    }
+}
+
+#[test]
+fn the_other_byte_order_is_big_endian() {
+    let mut header = Header::new(Op::Tagged, 8);
+    header.tag = TAG;
+    header.ack = true;
+    let expected = [
+        3, 1, 0, 4, 0, 0, 24, 9, 0, 0, 0, 0, 0, 0, 0, 32, // fixed part, total size 32
+        0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
+    ];
+    assert_eq!(encode(&header, 9, true), expected);
+}
+
+#[test]
+fn rdm_private_data() {
+    let request = RdmPrivate {
+        version: 1,
+        checked: false,
+        features: 0x81,
+        port: 20132,
+        pid: 13303,
+    };
+    assert_eq!(request.encode(), [1, 0x81, 0x4e, 0xa4, 0, 0, 0x33, 0xf7]);
+    assert_eq!(RdmPrivate::decode(&request.encode()), Some(request));
+    assert!(!request.allows_rendezvous());
+
+    let response = request.answer(0x01, 7);
+    assert_eq!(response.encode(), [0x81, 1, 0x4e, 0xa4, 0, 0, 0, 7]);
+    assert!(response.allows_rendezvous());
+    // A requester newer than us is brought down to our version, one of version 0 keeps its own.
+    let newer = RdmPrivate {
+        version: 9,
+        ..request
+    };
+    assert_eq!(newer.answer(0, 7).encode()[0], 0x81);
+    let older = RdmPrivate {
+        version: 0,
+        ..request
+    };
+    assert_eq!(older.answer(0, 7).encode()[0], 0);
+    assert!(!older.answer(0, 7).allows_rendezvous());
+
+    for len in [0, 7, 9, 24] {
+        assert_eq!(RdmPrivate::decode(&vec![1; len]), None);
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The example of docs/wire/tcp.md reads as the page says.
+
+use super::*;
+
+#[test]
+fn the_example_of_the_page() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/wire/tcp.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, rest) = page.split_once("```wire-example\n").expect("the example");
+    let (block, _) = rest.split_once("```").expect("its end");
+    // Each line: bytes, then two spaces or more, then what they are.
+    let digits: String = block
+        .lines()
+        .map(|line| line.split("  ").next().unwrap().replace(' ', ""))
+        .collect();
+    let bytes: Vec<u8> = (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits"))
+        .collect();
+
+    let (cm, rest) = bytes.split_first_chunk().expect("a connection message");
+    let head = decode_cm(cm).unwrap();
+    assert_eq!((head.kind, head.private_len), (CmKind::Request, 8));
+    let (private, frame) = rest.split_at(head.private_len);
+    let expected = RdmPrivate {
+        version: 1,
+        checked: false,
+        features: 0,
+        port: 20132,
+        pid: 13303,
+    };
+    assert_eq!(RdmPrivate::decode(private), Some(expected));
+
+    let mut expected = Header::new(Op::Tagged, 8);
+    expected.tag = TAG;
+    expected.data = Some(DATA);
+    expected.ack = true;
+    assert_eq!(decode(frame, head.swapped), Ok(expected.clone()));
+    let header = encode(&expected, frame[7], head.swapped);
+    assert_eq!(frame[..header.len()], header);
+    assert_eq!(&frame[header.len()..], b"ironfabr");
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Whole connections, one direction each: what they say, in any pieces, and produced again from what was read.
+
+use super::*;
+
+/// Takes a stream in arbitrary pieces, as a socket gives it.
+#[derive(Default)]
+struct Reader {
+    pending: Vec<u8>,
+    cm: Option<(CmHeader, Vec<u8>)>,
+    frames: Vec<(Header, Vec<u8>)>,
+}
+
+impl Reader {
+    fn feed(&mut self, piece: &[u8]) {
+        self.pending.extend_from_slice(piece);
+        while let Some(used) = self.step() {
+            self.pending.drain(..used);
+        }
+    }
+
+    /// One message off the front, if it is complete.
+    fn step(&mut self) -> Option<usize> {
+        let bytes = &self.pending;
+        if self.cm.is_none() {
+            let head = decode_cm(bytes.first_chunk()?).expect("a connection message");
+            let end = CM_HEADER + head.private_len;
+            let private = bytes.get(CM_HEADER..end)?.to_vec();
+            self.cm = Some((head, private));
+            return Some(end);
+        }
+        if bytes.len() < BASE_HEADER {
+            return None;
+        }
+        let len = header_len(&bytes[..BASE_HEADER]).expect("a base header");
+        let header = decode(bytes.get(..len)?, false).expect("a header");
+        let end = len + header.payload as usize;
+        let payload = bytes.get(len..end)?.to_vec();
+        self.frames.push((header, payload));
+        Some(end)
+    }
+
+    fn ops(&self) -> String {
+        let letters = self.frames.iter().map(|(header, _)| match header.op {
+            Op::Msg if header.ack => 'M',
+            Op::Msg => 'm',
+            Op::Ack => 'a',
+            Op::Tagged if header.ack => 'T',
+            Op::Tagged => 't',
+            Op::ReadReq => 'r',
+            Op::ReadRsp => 'd',
+            Op::Write if header.ack || header.commit => 'W',
+            Op::Write => 'w',
+            Op::Rts => 'R',
+            Op::Cts => 'C',
+            Op::Data => 'D',
+        });
+        letters.collect()
+    }
+}
+
+/// Private data length, then the letters of `Reader::ops`: M, T, W ask for an acknowledgement.
+#[rustfmt::skip]
+const STREAMS: [(&str, CmKind, usize, &str); 18] = [
+    ("msg-a2p", CmKind::Request, 10, "mmmmmMMwwwwWWrrmw"),
+    ("msg-fabtests-a2p", CmKind::Request, 0, "m"),
+    ("msg-fabtests-p2a", CmKind::Response, 0, ""),
+    ("msg-fabtests-read-a2p", CmKind::Request, 0, "mMaMardMa"),
+    ("msg-fabtests-read-p2a", CmKind::Response, 0, "maMaMrdaM"),
+    ("msg-fabtests-write-a2p", CmKind::Request, 0, "mMaMawMa"),
+    ("msg-fabtests-write-p2a", CmKind::Response, 0, "maMaMawM"),
+    ("msg-p2a", CmKind::Response, 8, "aaaadd"),
+    ("rdm-a2p", CmKind::Request, 8, "ttttTmmwwrttt"),
+    ("rdm-fabtests-delivery-a2p", CmKind::Request, 8, "TaTatttttttttttTa"),
+    ("rdm-fabtests-delivery-p2a", CmKind::Response, 8, "aTaTtttttttttttaT"),
+    ("rdm-fabtests-tagged-a2p", CmKind::Request, 8, "tTattTa"),
+    ("rdm-fabtests-tagged-p2a", CmKind::Response, 8, "taTttaT"),
+    ("rdm-fabtests-writedata-a2p", CmKind::Request, 8, "mmMaMawwwwwwwwwwwMa"),
+    ("rdm-fabtests-writedata-p2a", CmKind::Response, 8, "mmaMaMmmmmmmmmmmmmaM"),
+    ("rdm-p2a", CmKind::Response, 8, "ad"),
+    ("rdm-rndv-a2p", CmKind::Request, 8, "RDRDRDRDRDtm"),
+    ("rdm-rndv-p2a", CmKind::Response, 8, "CCCaCC"),
+];
+
+fn stream(short: &str) -> Vec<u8> {
+    read_hex(&format!("stream-tcp-{short}.hex"))
+}
+
+#[test]
+fn every_stream_file_is_listed() {
+    let on_disk = std::fs::read_dir(directory())
+        .unwrap()
+        .filter(|entry| {
+            let file = entry.as_ref().unwrap().file_name();
+            file.to_string_lossy().starts_with("stream-")
+        })
+        .count();
+    assert_eq!(on_disk, STREAMS.len());
+}
+
+#[test]
+fn streams_say_what_they_should_and_can_be_produced() {
+    for (short, kind, private_len, ops) in STREAMS {
+        let bytes = stream(short);
+        let mut reader = Reader::default();
+        reader.feed(&bytes);
+        assert!(reader.pending.is_empty(), "{short}");
+        assert_eq!(reader.ops(), ops, "{short}");
+        let (head, private) = reader.cm.as_ref().unwrap();
+        assert_eq!((head.kind, private.len()), (kind, private_len), "{short}");
+        assert!(!head.swapped, "{short}");
+        assert_eq!(produce(&reader, &bytes), bytes, "{short}");
+    }
+}
+
+/// The stream made again from what was read. The captures were made on a little-endian host, so their connection
+/// message is taken as it is; so are byte 5, stale unless the op has segments, and byte 7, a counter.
+fn produce(reader: &Reader, captured: &[u8]) -> Vec<u8> {
+    let (_, private) = reader.cm.as_ref().unwrap();
+    let mut out = captured[..CM_HEADER + private.len()].to_vec();
+    let mut announced = [None; 256];
+    for (header, payload) in &reader.frames {
+        let mut header = header.clone();
+        let index = usize::from(header.index);
+        match header.op {
+            Op::Rts => announced[index] = header.data,
+            Op::Data => header.data = announced[index],
+            _ => {}
+        }
+        let old = &captured[out.len()..];
+        let mut frame = encode(&header, old[7], false);
+        if !matches!(header.op, Op::ReadReq | Op::Write) {
+            frame[5] = old[5];
+        }
+        out.extend(frame);
+        out.extend(payload);
+    }
+    out
+}
+
+#[test]
+fn streams_cut_anywhere_say_the_same() {
+    for (short, ..) in STREAMS {
+        let bytes = stream(short);
+        let mut whole = Reader::default();
+        whole.feed(&bytes);
+        let same = |reader: &Reader, at: usize| {
+            assert!(reader.pending.is_empty(), "{short} cut at {at}");
+            assert_eq!(reader.cm, whole.cm, "{short} cut at {at}");
+            assert_eq!(reader.frames, whole.frames, "{short} cut at {at}");
+        };
+        for at in 0..=bytes.len() {
+            let mut reader = Reader::default();
+            reader.feed(&bytes[..at]);
+            reader.feed(&bytes[at..]);
+            same(&reader, at);
+        }
+        let mut reader = Reader::default();
+        for byte in bytes.chunks(1) {
+            reader.feed(byte);
+        }
+        same(&reader, 1);
+    }
+}

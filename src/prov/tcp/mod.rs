@@ -2,5 +2,5 @@
 //! The provider `tcp`: MSG and RDM endpoints over TCP sockets, see fi_tcp(7).
 
 // Until the endpoints that speak it are here.
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod proto;

@@ -3,5 +3,7 @@
 
 pub mod error;
 pub mod info;
+pub mod log;
+pub mod params;
 
 pub use error::{Error, Result};

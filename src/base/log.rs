@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Log lines: who says something, about what, and whether anybody listens: "Logging interface" of fabric(7).
+//!
+//! A module that logs uses a macro, which formats nothing unless the line is wanted:
+//! `log_warn!(&SOURCE, Subsys::EpCtrl, "no route to {peer}")`. The choice of lines is made in `filter`, the place they
+//! go to in `sink`, and `import` hands them to callbacks of the application instead (fi_provider(3), `fi_import_log`).
+//!
+//! Trusted with: sharing a `Source` among threads.
+
+mod filter;
+mod import;
+mod sink;
+
+use core::ffi::{CStr, c_int};
+use core::fmt;
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::ffi::CString;
+use std::sync::OnceLock;
+
+use self::filter::Filter;
+use self::sink::Sink;
+use crate::abi::{fi_context, fi_provider};
+use crate::base::params::{self, Kind, Value};
+
+pub use self::import::{Callbacks, install};
+
+/// Somebody who logs: the core or a provider. Its address is a valid `const struct fi_provider *`.
+#[repr(C)]
+pub struct Source {
+    provider: fi_provider,
+    name: &'static CStr,
+}
+
+// SAFETY: nobody writes to a `Source`, and the only pointer that is not null is that of `name`, which is static.
+unsafe impl Sync for Source {}
+
+impl Source {
+    pub const fn new(name: &'static CStr) -> Source {
+        Source {
+            provider: fi_provider {
+                version: PROVIDER_VERSION,
+                fi_version: API_VERSION,
+                context: fi_context {
+                    internal: [core::ptr::null_mut(); 4],
+                },
+                name: name.as_ptr(),
+                getinfo: None,
+                fabric: None,
+                cleanup: None,
+            },
+            name,
+        }
+    }
+
+    pub fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    /// What callbacks of the application get to see of this source.
+    pub fn provider(&self) -> *const fi_provider {
+        &raw const self.provider
+    }
+}
+
+/// The library itself, as opposed to one of its providers.
+pub static CORE: Source = Source::new(c"core");
+
+/// How much somebody wants to read; each level includes those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(i32)]
+pub enum Level {
+    Warn = 0,
+    Trace = 1,
+    Info = 2,
+    Debug = 3,
+}
+
+/// What a line is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub enum Subsys {
+    Core = 0,
+    Fabric = 1,
+    Domain = 2,
+    EpCtrl = 3,
+    EpData = 4,
+    Av = 5,
+    Cq = 6,
+    Eq = 7,
+    Mr = 8,
+    Cntr = 9,
+}
+
+/// Is a line of this kind wanted? One relaxed load while logging is off.
+#[inline]
+pub fn enabled(source: &Source, level: Level, subsys: Subsys) -> bool {
+    // Relaxed: the value guards no other memory; what `enabled_slow` reads has its own synchronisation.
+    level as i32 <= LIMIT.load(Ordering::Relaxed)
+        && enabled_slow(&Origin::from(source), level as i32, subsys as i32)
+}
+
+/// Writes a line, wanted or not; the macros ask `enabled` first.
+#[cold]
+pub fn write(
+    source: &Source,
+    level: Level,
+    subsys: Subsys,
+    function: &str,
+    line: u32,
+    text: fmt::Arguments,
+) {
+    let message = text_to_c(text.to_string());
+    let function = text_to_c(function.to_string());
+    emit(
+        &Origin::from(source),
+        level as i32,
+        subsys as i32,
+        &function,
+        line as c_int,
+        &message,
+    );
+}
+
+/// Who logs, as C names it: a provider that is not ours has no `Source`.
+#[derive(Clone, Copy)]
+pub struct Origin<'a> {
+    pub provider: *const fi_provider,
+    pub name: &'a CStr,
+}
+
+impl<'a> From<&'a Source> for Origin<'a> {
+    fn from(source: &'a Source) -> Origin<'a> {
+        Origin {
+            provider: source.provider(),
+            name: source.name(),
+        }
+    }
+}
+
+/// `enabled` for numbers that come from C, where any is possible.
+#[cold]
+pub fn enabled_slow(origin: &Origin, level: c_int, subsys: c_int) -> bool {
+    let settings = settings();
+    let filtered = settings.filter.excludes_provider(origin.name);
+    match import::callbacks() {
+        Some(callbacks) => callbacks.enabled(origin.provider, level, subsys, filtered),
+        None => !filtered && settings.filter.includes(level, subsys),
+    }
+}
+
+/// Like `enabled_slow`, and not more often than FI_LOG_INTERVAL allows: `next` is the time of the next line, in
+/// milliseconds of the monotonic clock.
+pub fn ready(origin: &Origin, level: c_int, subsys: c_int, next: &AtomicU64) -> bool {
+    let settings = settings();
+    let filtered = settings.filter.excludes_provider(origin.name);
+    if let Some(callbacks) = import::callbacks() {
+        return callbacks.ready(origin.provider, level, subsys, filtered, next);
+    }
+    if filtered || !settings.filter.includes(level, subsys) {
+        return false;
+    }
+    let now = milliseconds();
+    let due = next.load(Ordering::Relaxed);
+    // Of several threads that find the time come, one writes the line. Relaxed: the number stands for itself.
+    now >= due
+        && next
+            .compare_exchange(
+                due,
+                now + settings.interval,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            )
+            .is_ok()
+}
+
+/// Hands one line to the application's callback or to the place that FI_LOG_LOCATION names.
+pub fn emit(
+    origin: &Origin,
+    level: c_int,
+    subsys: c_int,
+    function: &CStr,
+    line: c_int,
+    message: &CStr,
+) {
+    let settings = settings();
+    match import::callbacks() {
+        Some(callbacks) => {
+            callbacks.log(origin.provider, level, subsys, function, line, message);
+        }
+        None => settings
+            .sink
+            .write(origin.name, level, subsys, function, line, message),
+    }
+}
+
+/// The word for a level in a log line and in FI_LOG_LEVEL.
+pub fn level_name(level: c_int) -> Option<&'static str> {
+    LEVELS.get(usize::try_from(level).ok()?).copied()
+}
+
+/// The word for a subsystem in a log line and in FI_LOG_SUBSYS.
+pub fn subsys_name(subsys: c_int) -> Option<&'static str> {
+    SUBSYSTEMS.get(usize::try_from(subsys).ok()?).copied()
+}
+
+/// The last name in the path of a function that the macros declare inside the one that logs.
+pub fn function_of(here: &'static str) -> &'static str {
+    here.rsplit("::")
+        .skip(1)
+        .find(|name| *name != "{{closure}}")
+        .unwrap_or(here)
+}
+
+macro_rules! log_at {
+    ($level:ident, $source:expr, $subsys:expr, $($text:tt)+) => {{
+        let source: &$crate::base::log::Source = $source;
+        let subsys: $crate::base::log::Subsys = $subsys;
+        if $crate::base::log::enabled(source, $crate::base::log::Level::$level, subsys) {
+            fn here() {}
+            $crate::base::log::write(
+                source,
+                $crate::base::log::Level::$level,
+                subsys,
+                $crate::base::log::function_of(::core::any::type_name_of_val(&here)),
+                ::core::line!(),
+                ::core::format_args!($($text)+),
+            );
+        }
+    }};
+}
+
+/// What the user must know: `log_warn!(&SOURCE, Subsys::EpCtrl, "{} {}", a, b)`.
+macro_rules! log_warn {
+    ($($arguments:tt)+) => { $crate::base::log::log_at!(Warn, $($arguments)+) };
+}
+
+/// The steps of a program's run, without details.
+macro_rules! log_trace {
+    ($($arguments:tt)+) => { $crate::base::log::log_at!(Trace, $($arguments)+) };
+}
+
+/// Details: why something was chosen or refused.
+macro_rules! log_info {
+    ($($arguments:tt)+) => { $crate::base::log::log_at!(Info, $($arguments)+) };
+}
+
+/// What only helps to find a bug in the library.
+macro_rules! log_debug {
+    ($($arguments:tt)+) => { $crate::base::log::log_at!(Debug, $($arguments)+) };
+}
+
+#[allow(unused_imports)]
+pub(crate) use {log_at, log_debug, log_info, log_trace, log_warn};
+
+/// The variables of the log, read once.
+struct Settings {
+    filter: Filter,
+    sink: Sink,
+    /// Milliseconds between lines of a rate-limited message.
+    interval: u64,
+}
+
+/// Reads the settings at the first question. Nothing in here may log.
+fn settings() -> &'static Settings {
+    SETTINGS.get_or_init(|| {
+        let settings = Settings::read();
+        if import::callbacks().is_none() {
+            LIMIT.store(settings.filter.level(), Ordering::Relaxed);
+        }
+        settings
+    })
+}
+
+impl Settings {
+    fn read() -> Settings {
+        for (name, kind, help) in VARIABLES {
+            let _ = params::define_silently(None, name, kind, help);
+        }
+        let text = |name| match params::get_silently(None, name) {
+            Ok(Value::String(text)) => Some(String::from_utf8_lossy(&text).into_owned()),
+            _ => None,
+        };
+        let number = |name, default| match params::get_silently(None, name) {
+            Ok(Value::Int(number)) => number,
+            _ => default,
+        };
+        let location = text("log_location").unwrap_or_default();
+        let mode = number("log_location_mode", DEFAULT_MODE) as u32;
+        Settings {
+            filter: Filter::new(
+                text("log_level").as_deref(),
+                text("log_prov").as_deref(),
+                text("log_subsys").as_deref(),
+            ),
+            sink: Sink::open(&location, mode).unwrap_or(Sink::Stderr),
+            interval: number("log_interval", DEFAULT_INTERVAL).max(0) as u64,
+        }
+    }
+}
+
+/// For `import`: with callbacks installed every line has to be asked for.
+fn set_asking(asked: bool) {
+    let limit = settings().filter.level();
+    LIMIT.store(if asked { EVERYTHING } else { limit }, Ordering::Relaxed);
+}
+
+/// Makes sure that the variables of the log are defined, as the first ones.
+pub(super) fn start() {
+    settings();
+}
+
+fn milliseconds() -> u64 {
+    static START: OnceLock<std::time::Instant> = OnceLock::new();
+    // One second, so that a zero `next` is always in the past.
+    START
+        .get_or_init(std::time::Instant::now)
+        .elapsed()
+        .as_millis() as u64
+        + 1000
+}
+
+/// C strings end at the first zero byte; a text that contains one is cut there.
+fn text_to_c(text: String) -> CString {
+    let mut bytes = text.into_bytes();
+    bytes.truncate(bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len()));
+    CString::new(bytes).unwrap_or_default()
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// The highest level that might be wanted; until the settings are read, and for callbacks, everything might.
+static LIMIT: AtomicI32 = AtomicI32::new(EVERYTHING);
+const EVERYTHING: i32 = i32::MAX;
+
+const LEVELS: [&str; 4] = ["warn", "trace", "info", "debug"];
+const SUBSYSTEMS: [&str; 10] = [
+    "core", "fabric", "domain", "ep_ctrl", "ep_data", "av", "cq", "eq", "mr", "cntr",
+];
+
+/// All variables that are read before the first line can be logged, in the order in which `fi_getparams` shows them.
+const VARIABLES: [(&str, Kind, &str); 7] = [
+    (
+        "prefer_sysconfig",
+        Kind::Bool,
+        "the system's libfabric.conf wins over the environment (default: no)",
+    ),
+    (
+        "log_interval",
+        Kind::Int,
+        "milliseconds between two lines of a rate-limited message (default: 2000)",
+    ),
+    (
+        "log_level",
+        Kind::String,
+        "what is logged: warn, trace, info or debug, each with those before it (default: nothing)",
+    ),
+    (
+        "log_prov",
+        Kind::String,
+        "providers that log, separated by commas; a leading ^ means all but these (default: all)",
+    ),
+    (
+        "log_subsys",
+        Kind::String,
+        "subsystems that are logged: core, fabric, domain, ep_ctrl, ep_data, av, cq, eq, mr, cntr, separated by \
+         commas; a leading ^ means all but these (default: all)",
+    ),
+    (
+        "log_location",
+        Kind::String,
+        "where the log goes: stderr, stdout, a file that does not exist yet, or a directory (default: stderr)",
+    ),
+    (
+        "log_location_mode",
+        Kind::Int,
+        "permissions of the log file (default: 0600)",
+    ),
+];
+const DEFAULT_INTERVAL: c_int = 2000;
+const DEFAULT_MODE: c_int = 0o600;
+
+/// 2.6, as FI_VERSION counts.
+const API_VERSION: u32 = 2 << 16 | 6;
+/// Providers that belong to the library number their releases 206.0 at 2.6.0.
+const PROVIDER_VERSION: u32 = 206 << 16;

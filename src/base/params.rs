@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Variables of the environment: `fi_param_define`, `fi_param_get` in fi_provider(3).
+//!
+//! A variable is defined first and read then; in the environment its name is `FI_`, the provider and the parameter, all
+//! upper case. The value comes from the environment or from the system's file (`sysconfig`); `value` knows how its text
+//! is understood.
+#![forbid(unsafe_code)]
+
+mod sysconfig;
+mod value;
+
+use std::os::unix::ffi::OsStringExt;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use self::sysconfig::SystemFile;
+use crate::base::log::{self, CORE, Source, Subsys, log_info, log_warn};
+use crate::base::{Error, Result};
+
+pub use self::value::{Kind, Value};
+
+/// One defined variable.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// The provider's name, or `None` for the library's own.
+    pub provider: Option<String>,
+    /// The parameter's name as it was defined.
+    pub name: String,
+    /// The name in the environment.
+    pub variable: String,
+    pub kind: Kind,
+    pub help: String,
+}
+
+/// Makes a variable known; `source` is its provider, or `None` for the library's own.
+///
+/// A second definition of the same name is listed but has no further effect.
+pub fn define(source: Option<&Source>, name: &str, kind: Kind, help: &str) -> Result {
+    define_for(provider_of(source), name, kind, help)
+}
+
+/// The value as text; bytes that are not UTF-8 are replaced.
+pub fn get_str(source: Option<&Source>, name: &str) -> Result<String> {
+    match get(source, name)? {
+        Value::String(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        _ => Err(Error::INVAL),
+    }
+}
+
+pub fn get_int(source: Option<&Source>, name: &str) -> Result<i32> {
+    match get(source, name)? {
+        Value::Int(number) => Ok(number),
+        _ => Err(Error::INVAL),
+    }
+}
+
+pub fn get_bool(source: Option<&Source>, name: &str) -> Result<bool> {
+    match get(source, name)? {
+        Value::Bool(truth) => Ok(truth),
+        _ => Err(Error::INVAL),
+    }
+}
+
+pub fn get_size(source: Option<&Source>, name: &str) -> Result<usize> {
+    match get(source, name)? {
+        Value::Size(number) => Ok(number),
+        _ => Err(Error::INVAL),
+    }
+}
+
+/// `define` for a provider that has no `Source`.
+pub fn define_for(provider: Option<&str>, name: &str, kind: Kind, help: &str) -> Result {
+    log::start();
+    define_silently(provider, name, kind, help)
+}
+
+/// The value of a variable in the type it was defined with.
+///
+/// `NOENT`: not defined; `NODATA`: not set; `INVAL`: the text is none of the words for a boolean.
+pub fn get_for(provider: Option<&str>, name: &str) -> Result<Value> {
+    read(provider, name).map_err(|(error, _)| error)
+}
+
+/// All definitions in their order.
+pub fn definitions() -> Vec<Definition> {
+    table().clone()
+}
+
+/// What the environment alone says, whatever the system's file has.
+pub fn environment(variable: &str) -> Option<Vec<u8>> {
+    std::env::var_os(variable).map(OsStringExt::into_vec)
+}
+
+/// `define` while the log is not there yet.
+pub(super) fn define_silently(
+    provider: Option<&str>,
+    name: &str,
+    kind: Kind,
+    help: &str,
+) -> Result {
+    if help.is_empty() {
+        return Err(Error::INVAL);
+    }
+    table().push(Definition {
+        provider: provider.map(str::to_owned),
+        name: name.to_owned(),
+        variable: variable_name(provider, name),
+        kind,
+        help: match provider {
+            Some(provider) => format!("{provider}: {help}"),
+            None => help.to_owned(),
+        },
+    });
+    Ok(())
+}
+
+/// `get_for` while the log is not there yet.
+pub(super) fn get_silently(provider: Option<&str>, name: &str) -> Result<Value> {
+    read(provider, name).map_err(|(error, _)| error)
+}
+
+/// `get_for` with a line in the log of the provider.
+fn get(source: Option<&Source>, name: &str) -> Result<Value> {
+    let logger = source.unwrap_or(&CORE);
+    match read(provider_of(source), name) {
+        Ok(value) => {
+            log_info!(logger, Subsys::Core, "variable {name}={value}");
+            Ok(value)
+        }
+        Err((Error::NODATA, _)) => {
+            log_info!(logger, Subsys::Core, "variable {name}=<not set>");
+            Err(Error::NODATA)
+        }
+        Err((Error::INVAL, text)) => {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            log_warn!(
+                logger,
+                Subsys::Core,
+                "variable {name}={text} is not understood; the default stays"
+            );
+            Err(Error::INVAL)
+        }
+        Err((error, _)) => Err(error),
+    }
+}
+
+/// A failure comes with the text that was not understood.
+fn read(provider: Option<&str>, name: &str) -> core::result::Result<Value, (Error, Vec<u8>)> {
+    let (variable, kind) = table()
+        .iter()
+        .find(|definition| definition.name == name && definition.provider.as_deref() == provider)
+        .map(|definition| (definition.variable.clone(), definition.kind))
+        .ok_or((Error::NOENT, Vec::new()))?;
+    let text = text_of(&variable).ok_or((Error::NODATA, Vec::new()))?;
+    kind.parse(&text).ok_or((Error::INVAL, text))
+}
+
+fn text_of(variable: &str) -> Option<Vec<u8>> {
+    let file = system_file();
+    file.choose(
+        variable,
+        environment(variable),
+        environment(PREFER_SYSCONFIG),
+    )
+}
+
+fn system_file() -> &'static SystemFile {
+    static FILE: OnceLock<SystemFile> = OnceLock::new();
+    FILE.get_or_init(SystemFile::load)
+}
+
+fn provider_of(source: Option<&Source>) -> Option<&'static str> {
+    source.and_then(|source| source.name().to_str().ok())
+}
+
+fn variable_name(provider: Option<&str>, name: &str) -> String {
+    let mut variable = match provider {
+        Some(provider) => format!("FI_{provider}_{name}"),
+        None => format!("FI_{name}"),
+    };
+    variable.make_ascii_uppercase();
+    variable
+}
+
+fn table() -> MutexGuard<'static, Vec<Definition>> {
+    static TABLE: Mutex<Vec<Definition>> = Mutex::new(Vec::new());
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const PREFER_SYSCONFIG: &str = "FI_PREFER_SYSCONFIG";

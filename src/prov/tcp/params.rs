@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The FI_TCP_ variables: fi_tcp(7).
+#![forbid(unsafe_code)]
+
+use super::SOURCE;
+use crate::base::log::{Subsys, log_warn};
+use crate::base::params::{self, Kind};
+
+/// The settings of the provider, read once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// Only this interface's addresses are offered.
+    pub iface: Option<String>,
+    /// Ports for listeners without a fixed port; both 0: the kernel's choice.
+    pub port_low: u16,
+    pub port_high: u16,
+    /// Queue sizes when the application asks for none.
+    pub tx_size: usize,
+    pub rx_size: usize,
+    /// The inject limit that is offered.
+    pub max_inject: usize,
+    /// Unexpected tagged messages kept per known peer before its connection is stopped.
+    pub max_saved: usize,
+    /// The largest unexpected tagged message that is kept.
+    pub max_saved_size: usize,
+    /// Size of the internal receive buffers.
+    pub max_rx_size: usize,
+    /// Forces TCP_NODELAY on or off.
+    pub nodelay: Option<bool>,
+    /// Bytes of the buffer in which small sends gather; 0: none.
+    pub staging_size: usize,
+    /// Bytes of the buffer into which the socket is read ahead; 0: none.
+    pub prefetch_size: usize,
+    /// From this size on the kernel sends without copying.
+    pub zerocopy_size: usize,
+    /// No progress thread, although progress is offered as automatic.
+    pub disable_auto_progress: bool,
+    /// Peers are told not to connect to us.
+    pub firewall_addr: bool,
+    /// Every frame header is logged.
+    pub trace_msg: bool,
+    /// After that many milliseconds without a connection, operations waiting for it fail.
+    pub conn_timeout_ms: u64,
+    /// Cap of all unexpected payload kept per endpoint, in bytes.
+    pub max_saved_bytes: usize,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            iface: None,
+            port_low: 0,
+            port_high: 0,
+            tx_size: 256,
+            rx_size: 256,
+            max_inject: 128,
+            max_saved: 64,
+            max_saved_size: usize::MAX,
+            max_rx_size: 16384,
+            nodelay: None,
+            staging_size: 9000,
+            prefetch_size: 9000,
+            zerocopy_size: usize::MAX,
+            disable_auto_progress: false,
+            firewall_addr: false,
+            trace_msg: false,
+            conn_timeout_ms: 15_000,
+            max_saved_bytes: 64 << 20,
+        }
+    }
+}
+
+impl Params {
+    /// Makes the variables known, in the order in which `fi_getparams` shows them.
+    pub fn define() {
+        for (name, kind, help) in VARIABLES {
+            if let Err(error) = params::define(Some(&SOURCE), name, kind, help) {
+                log_warn!(&SOURCE, Subsys::Core, "variable {name}: {error:?}");
+            }
+        }
+    }
+
+    /// What the environment asks for, with the defaults where it does not; `define` comes first.
+    pub fn read() -> Params {
+        let default = Params::default();
+        let (port_low, port_high) = port_range(
+            int("port_low_range").unwrap_or(0),
+            int("port_high_range").unwrap_or(0),
+        );
+        let max_inject = size("max_inject").unwrap_or(default.max_inject);
+        let max_rx_size = size("max_rx_size")
+            .unwrap_or(default.max_rx_size)
+            .max(max_inject);
+        Params {
+            iface: params::get_str(Some(&SOURCE), "iface").ok(),
+            port_low,
+            port_high,
+            tx_size: size("tx_size").unwrap_or(default.tx_size),
+            rx_size: size("rx_size").unwrap_or(default.rx_size),
+            max_inject,
+            max_saved: count("max_saved").unwrap_or(default.max_saved),
+            max_saved_size: size("max_saved_size")
+                .unwrap_or(default.max_saved_size)
+                .max(max_rx_size),
+            max_rx_size,
+            nodelay: flag("nodelay"),
+            staging_size: count("staging_sbuf_size").unwrap_or(default.staging_size),
+            prefetch_size: count("prefetch_rbuf_size").unwrap_or(default.prefetch_size),
+            zerocopy_size: size("zerocopy_size").unwrap_or(default.zerocopy_size),
+            disable_auto_progress: flag("disable_auto_progress")
+                .unwrap_or(default.disable_auto_progress),
+            firewall_addr: flag("firewall_addr").unwrap_or(default.firewall_addr),
+            trace_msg: flag("trace_msg").unwrap_or(default.trace_msg),
+            conn_timeout_ms: count("conn_timeout")
+                .map_or(default.conn_timeout_ms, |milliseconds| milliseconds as u64),
+            max_saved_bytes: size("max_saved_bytes").unwrap_or(default.max_saved_bytes),
+        }
+    }
+}
+
+/// Ports above the largest are clipped; a range that is negative or upside down is no range.
+fn port_range(low: i32, high: i32) -> (u16, u16) {
+    if low < 0 || high < 0 || low > high {
+        return (0, 0);
+    }
+    let clip = |port: i32| u16::try_from(port).unwrap_or(u16::MAX);
+    (clip(low), clip(high))
+}
+
+fn int(name: &str) -> Option<i32> {
+    params::get_int(Some(&SOURCE), name).ok()
+}
+
+/// An int that counts something; below zero there is nothing.
+fn count(name: &str) -> Option<usize> {
+    int(name).map(|number| usize::try_from(number).unwrap_or(0))
+}
+
+fn size(name: &str) -> Option<usize> {
+    params::get_size(Some(&SOURCE), name).ok()
+}
+
+fn flag(name: &str) -> Option<bool> {
+    params::get_bool(Some(&SOURCE), name).ok()
+}
+
+const VARIABLES: [(&str, Kind, &str); 20] = [
+    (
+        "prov_name",
+        Kind::String,
+        "accepted and ignored: another name for the provider",
+    ),
+    (
+        "iface",
+        Kind::String,
+        "name of the only network interface to use (default: all)",
+    ),
+    (
+        "port_low_range",
+        Kind::Int,
+        "lowest port for listeners without a fixed one (default: the kernel chooses)",
+    ),
+    (
+        "port_high_range",
+        Kind::Int,
+        "highest port for listeners without a fixed one (default: the kernel chooses)",
+    ),
+    (
+        "tx_size",
+        Kind::Size,
+        "transmit queue size when the application names none (default: 256)",
+    ),
+    (
+        "rx_size",
+        Kind::Size,
+        "receive queue size when the application names none (default: 256)",
+    ),
+    (
+        "max_inject",
+        Kind::Size,
+        "largest message that may be injected, in bytes (default: 128)",
+    ),
+    (
+        "max_saved",
+        Kind::Int,
+        "unexpected tagged messages kept per peer before its connection is stopped (default: 64)",
+    ),
+    (
+        "max_saved_size",
+        Kind::Size,
+        "largest unexpected tagged message that is kept; the sender offers larger ones first (default: no limit)",
+    ),
+    (
+        "max_rx_size",
+        Kind::Size,
+        "size of internal receive buffers in bytes (default: 16384)",
+    ),
+    (
+        "nodelay",
+        Kind::Bool,
+        "forces TCP_NODELAY on or off (default: on, except for the bulk data traffic class)",
+    ),
+    (
+        "staging_sbuf_size",
+        Kind::Int,
+        "bytes per connection in which small sends gather, 0 for none (default: 9000)",
+    ),
+    (
+        "prefetch_rbuf_size",
+        Kind::Int,
+        "bytes per connection to read ahead into, 0 for none (default: 9000)",
+    ),
+    (
+        "zerocopy_size",
+        Kind::Size,
+        "from this many bytes on the kernel sends without copying (default: never)",
+    ),
+    (
+        "trace_msg",
+        Kind::Bool,
+        "log the header of every message at level trace (default: no)",
+    ),
+    (
+        "disable_auto_progress",
+        Kind::Bool,
+        "start no progress thread (default: no)",
+    ),
+    (
+        "io_uring",
+        Kind::Bool,
+        "accepted and ignored: use io_uring (default: no)",
+    ),
+    (
+        "firewall_addr",
+        Kind::Bool,
+        "tell peers that they cannot connect to this process (default: no)",
+    ),
+    (
+        "conn_timeout",
+        Kind::Int,
+        "milliseconds after which operations that wait for a connection fail (default: 15000)",
+    ),
+    (
+        "max_saved_bytes",
+        Kind::Size,
+        "bytes of unexpected messages kept per endpoint (default: 67108864)",
+    ),
+];

@@ -5,5 +5,6 @@ pub mod error;
 pub mod info;
 pub mod log;
 pub mod params;
+pub mod settings;
 
 pub use error::{Error, Result};

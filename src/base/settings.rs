@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The library's own variables, apart from those of the log: fabric(7), fi_getinfo(3), fi_mr(3).
+//!
+//! They are defined and read at the first question; a change of the environment after that has no effect.
+#![forbid(unsafe_code)]
+
+use std::sync::OnceLock;
+
+use super::log::{CORE, Subsys, log_warn};
+use super::params::{self, Kind};
+
+/// What the environment says to the whole library.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// FI_PROVIDER: which providers may be used.
+    pub provider: Option<String>,
+    /// FI_UNIVERSE_SIZE: the number of peers to expect.
+    pub universe_size: Option<usize>,
+    /// FI_AV_REMOVE_CLEANUP: removing an address also closes the hidden connection to it.
+    pub av_remove_cleanup: bool,
+}
+
+impl Settings {
+    /// The settings of this process. Providers define their variables after the first call, so that these come first.
+    pub fn get() -> &'static Settings {
+        static SETTINGS: OnceLock<Settings> = OnceLock::new();
+        SETTINGS.get_or_init(|| {
+            define();
+            read()
+        })
+    }
+}
+
+fn define() {
+    for (name, kind, help) in VARIABLES {
+        if let Err(error) = params::define(None, name, kind, help) {
+            log_warn!(&CORE, Subsys::Core, "variable {name}: {error:?}");
+        }
+    }
+}
+
+fn read() -> Settings {
+    Settings {
+        provider: params::get_str(None, "provider").ok(),
+        universe_size: params::get_size(None, "universe_size").ok(),
+        av_remove_cleanup: params::get_bool(None, "av_remove_cleanup").unwrap_or(false),
+    }
+}
+
+/// In the order in which `fi_getparams` shows them.
+const VARIABLES: [(&str, Kind, &str); 16] = [
+    (
+        "perf_cntr",
+        Kind::String,
+        "accepted and ignored: counter for the perf hook, cpu_instr or cpu_cycles (default: cpu_instr)",
+    ),
+    (
+        "hook",
+        Kind::String,
+        "accepted and ignored: hooks to put around providers, separated by ; (default: none)",
+    ),
+    (
+        "hmem",
+        Kind::String,
+        "accepted and ignored: kinds of device memory to initialise (default: all)",
+    ),
+    (
+        "hmem_disable_p2p",
+        Kind::Bool,
+        "accepted and ignored: no traffic between devices and network without a copy (default: no)",
+    ),
+    (
+        "mr_cache_max_size",
+        Kind::Size,
+        "accepted and ignored: bytes that the registration cache may keep (default: memory / processors / 2)",
+    ),
+    (
+        "mr_cache_max_count",
+        Kind::Size,
+        "accepted and ignored: regions that the registration cache may keep, 0 for no cache (default: 1024)",
+    ),
+    (
+        "mr_cache_monitor",
+        Kind::String,
+        "accepted and ignored: how unmapped memory is noticed: userfaultfd, memhooks, kdreg2 or disabled",
+    ),
+    (
+        "mr_cuda_cache_monitor_enabled",
+        Kind::Bool,
+        "accepted and ignored: watch CUDA memory for the registration cache (default: yes)",
+    ),
+    (
+        "mr_rocr_cache_monitor_enabled",
+        Kind::Bool,
+        "accepted and ignored: watch ROCR memory for the registration cache (default: yes)",
+    ),
+    (
+        "mr_ze_cache_monitor_enabled",
+        Kind::Bool,
+        "accepted and ignored: watch Level Zero memory for the registration cache (default: yes)",
+    ),
+    (
+        "provider",
+        Kind::String,
+        "providers that may be used, separated by commas; a leading ^ means all but these (default: all)",
+    ),
+    (
+        "fork_unsafe",
+        Kind::Bool,
+        "accepted and ignored: fork() need not be safe (default: no)",
+    ),
+    (
+        "universe_size",
+        Kind::Size,
+        "number of peers to expect; sizes address vectors when the application does not (default: 256)",
+    ),
+    (
+        "av_remove_cleanup",
+        Kind::Bool,
+        "removing an address also closes the hidden connection to that peer (default: no)",
+    ),
+    (
+        "offload_coll_provider",
+        Kind::String,
+        "accepted and ignored: provider to offload collectives to (default: none)",
+    ),
+    (
+        "provider_path",
+        Kind::String,
+        "accepted and ignored: directories with loadable providers, separated by colons",
+    ),
+];

@@ -57,3 +57,4 @@ pub use fi_prov::*;
 pub use fi_rma::*;
 pub use fi_tagged::*;
 pub use fi_trigger::*;
+pub use libc::{iovec, ssize_t};

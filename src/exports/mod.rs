@@ -6,4 +6,5 @@
 #[macro_use]
 mod symver;
 
+mod inline;
 mod version;

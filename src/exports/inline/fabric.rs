@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The inline functions of `<rdma/fabric.h>` as symbols: fi_control(3), fi_fabric(3).
+
+use core::ffi::{c_char, c_int, c_void};
+
+use crate::abi::{FI_ALIAS, FI_GET_VAL, FI_SET_VAL, FI_TC_DSCP, fi_alias, fi_fid_var, fid};
+
+inline! {
+    fn fi_close(fid: *mut fid) -> c_int => ops.close;
+    fn fi_control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int => ops.control;
+    fn fi_open_ops(
+        fid: *mut fid, name: *const c_char, flags: u64, ops: *mut *mut c_void, context: *mut c_void,
+    ) -> c_int => ops.ops_open;
+    fn fi_set_ops(
+        fid: *mut fid, name: *const c_char, flags: u64, ops: *mut c_void, context: *mut c_void,
+    ) -> c_int => ops.ops_set optional;
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn fi_tc_dscp_set(dscp: u8) -> u32 {
+    FI_TC_DSCP | u32::from(dscp)
+}
+symver!(fi_tc_dscp_set @@ "FABRIC_RS_1.0");
+
+#[unsafe(no_mangle)]
+pub extern "C" fn fi_tc_dscp_get(tclass: u32) -> u8 {
+    if tclass & FI_TC_DSCP != 0 {
+        tclass as u8
+    } else {
+        0
+    }
+}
+symver!(fi_tc_dscp_get @@ "FABRIC_RS_1.0");
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fi_alias(fid: *mut fid, alias_fid: *mut *mut fid, flags: u64) -> c_int {
+    let mut alias = fi_alias {
+        fid: alias_fid,
+        flags,
+    };
+    // SAFETY: as for fi_control; the struct lives until it returns.
+    unsafe { fi_control(fid, FI_ALIAS as c_int, (&raw mut alias).cast()) }
+}
+symver!(fi_alias @@ "FABRIC_RS_1.0");
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fi_get_val(fid: *mut fid, name: c_int, val: *mut c_void) -> c_int {
+    let mut var = fi_fid_var { name, val };
+    // SAFETY: as for fi_control; the struct lives until it returns.
+    unsafe { fi_control(fid, FI_GET_VAL as c_int, (&raw mut var).cast()) }
+}
+symver!(fi_get_val @@ "FABRIC_RS_1.0");
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fi_set_val(fid: *mut fid, name: c_int, val: *mut c_void) -> c_int {
+    let mut var = fi_fid_var { name, val };
+    // SAFETY: as for fi_control; the struct lives until it returns.
+    unsafe { fi_control(fid, FI_SET_VAL as c_int, (&raw mut var).cast()) }
+}
+symver!(fi_set_val @@ "FABRIC_RS_1.0");

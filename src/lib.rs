@@ -6,6 +6,9 @@
 
 mod abi;
 mod base;
+mod engine;
 mod exports;
+mod ffi;
 mod prov;
+mod sync;
 mod sys;

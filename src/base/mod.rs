@@ -6,5 +6,7 @@ pub mod info;
 pub mod log;
 pub mod params;
 pub mod settings;
+pub mod iovec;
 
 pub use error::{Error, Result};
+pub use iovec::{IoList, IoVec};

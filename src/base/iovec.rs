@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Memory of the application, named by an operation: up to `IOV_LIMIT` pieces, and a cursor over them.
+//!
+//! Trusted with: reading and writing these pieces. `IoVec::new` carries the promise (the man page says the buffers
+//! stay valid until the completion), its users need no unsafe. The pieces are never `&[u8]`: they outlive the call,
+//! and the peer or the application may write them at any time.
+
+use core::marker::PhantomData;
+use core::ptr;
+
+use libc::iovec;
+
+/// Pieces that one operation may name, here and at the target.
+pub const IOV_LIMIT: usize = 4;
+
+const EMPTY: iovec = iovec {
+    iov_base: ptr::null_mut(),
+    iov_len: 0,
+};
+
+/// The pieces of one operation and how far it has come.
+#[derive(Clone, Copy)]
+pub struct IoVec {
+    pieces: [iovec; IOV_LIMIT],
+    count: u8,
+    /// The piece that comes next, and how many of its bytes are done.
+    at: u8,
+    done: usize,
+}
+
+// SAFETY: the addresses are plain numbers here; that the memory may be used from any thread until the completion is
+// the promise given to `new`.
+unsafe impl Send for IoVec {}
+
+impl IoVec {
+    pub const fn empty() -> IoVec {
+        IoVec {
+            pieces: [EMPTY; IOV_LIMIT],
+            count: 0,
+            at: 0,
+            done: 0,
+        }
+    }
+
+    /// One piece.
+    ///
+    /// # Safety
+    /// `base[..len]` must stay valid for the operation that this describes until its completion.
+    #[inline]
+    pub unsafe fn single(base: *mut u8, len: usize) -> IoVec {
+        let mut iov = IoVec::empty();
+        iov.pieces[0] = iovec {
+            iov_base: base.cast(),
+            iov_len: len,
+        };
+        iov.count = 1;
+        iov
+    }
+
+    /// `count` pieces; nothing if there are more than `IOV_LIMIT`.
+    ///
+    /// # Safety
+    /// `pieces[..count]` must be readable, and each piece valid as in `single`.
+    pub unsafe fn new(pieces: *const iovec, count: usize) -> Option<IoVec> {
+        let mut iov = IoVec::empty();
+        if count > IOV_LIMIT || (count > 0 && pieces.is_null()) {
+            return None;
+        }
+        for i in 0..count {
+            // SAFETY: the caller promises `count` readable pieces.
+            iov.pieces[i] = unsafe { *pieces.add(i) };
+        }
+        iov.count = count as u8;
+        Some(iov)
+    }
+
+    /// Adds a piece; false if there is no room.
+    ///
+    /// # Safety
+    /// As in `single`.
+    pub unsafe fn push(&mut self, base: usize, len: usize) -> bool {
+        if usize::from(self.count) == IOV_LIMIT {
+            return false;
+        }
+        self.pieces[usize::from(self.count)] = iovec {
+            iov_base: base as *mut _,
+            iov_len: len,
+        };
+        self.count += 1;
+        true
+    }
+
+    /// Whether a piece with bytes has the address NULL.
+    pub fn has_null(&self) -> bool {
+        self.pieces[..usize::from(self.count)]
+            .iter()
+            .any(|p| p.iov_base.is_null() && p.iov_len > 0)
+    }
+
+    /// The address of the first piece.
+    #[inline]
+    pub fn base(&self) -> usize {
+        self.pieces[0].iov_base as usize
+    }
+
+    /// Bytes not yet moved.
+    #[inline]
+    pub fn remaining(&self) -> usize {
+        let mut total = 0usize;
+        for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
+            total = total.saturating_add(piece.iov_len);
+        }
+        total - self.done
+    }
+
+    /// The pieces not yet moved, at most `max` bytes of them, appended to `out`; how many bytes that is.
+    pub fn append_to(&self, out: &mut IoList<'_>, max: usize) -> usize {
+        let mut left = max;
+        let mut skip = self.done;
+        for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
+            let len = (piece.iov_len - skip).min(left);
+            if len > 0 {
+                if !out.push(piece.iov_base as usize + skip, len) {
+                    break;
+                }
+                left -= len;
+            }
+            skip = 0;
+        }
+        max - left
+    }
+
+    /// Counts `n` bytes as moved.
+    pub fn advance(&mut self, mut n: usize) {
+        while self.at < self.count {
+            let rest = self.pieces[usize::from(self.at)].iov_len - self.done;
+            if n < rest {
+                self.done += n;
+                return;
+            }
+            n -= rest;
+            self.at += 1;
+            self.done = 0;
+        }
+    }
+
+    /// Keeps the first `len` of the bytes not yet moved.
+    pub fn truncate(&mut self, len: usize) {
+        let mut left = len + self.done;
+        for piece in &mut self.pieces[usize::from(self.at)..usize::from(self.count)] {
+            piece.iov_len = piece.iov_len.min(left);
+            left -= piece.iov_len;
+        }
+    }
+
+    /// Copies bytes into the pieces; how many there was room for.
+    #[inline]
+    pub fn copy_in(&mut self, bytes: &[u8]) -> usize {
+        let mut moved = 0;
+        while moved < bytes.len() && self.at < self.count {
+            let piece = self.pieces[usize::from(self.at)];
+            let len = (piece.iov_len - self.done).min(bytes.len() - moved);
+            // SAFETY: the piece is valid until the completion (promise of the constructor), which has not been given
+            // while this cursor is in use; `done + len` was bounded by its length.
+            unsafe {
+                ptr::copy_nonoverlapping(
+                    bytes.as_ptr().add(moved),
+                    piece.iov_base.cast::<u8>().add(self.done),
+                    len,
+                );
+            }
+            moved += len;
+            self.done += len;
+            if self.done == piece.iov_len {
+                self.at += 1;
+                self.done = 0;
+            }
+        }
+        moved
+    }
+
+    /// Appends all bytes not yet moved to `out`.
+    #[inline]
+    pub fn copy_out(&self, out: &mut Vec<u8>) {
+        let mut skip = self.done;
+        for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
+            let len = piece.iov_len - skip;
+            if len > 0 {
+                out.reserve(len);
+                // SAFETY: the piece is valid until the completion (promise of the constructor); room was reserved.
+                unsafe {
+                    ptr::copy_nonoverlapping(
+                        piece.iov_base.cast::<u8>().add(skip),
+                        out.as_mut_ptr().add(out.len()),
+                        len,
+                    );
+                    out.set_len(out.len() + len);
+                }
+            }
+            skip = 0;
+        }
+    }
+}
+
+/// Pieces for one scatter or gather system call; those that are ours live for `'a`.
+pub struct IoList<'a> {
+    pieces: [iovec; LIST_CAPACITY],
+    count: usize,
+    bytes: usize,
+    ours: PhantomData<&'a mut [u8]>,
+}
+
+const LIST_CAPACITY: usize = 32;
+
+impl<'a> IoList<'a> {
+    #[inline]
+    pub fn new() -> IoList<'a> {
+        IoList {
+            pieces: [EMPTY; LIST_CAPACITY],
+            count: 0,
+            bytes: 0,
+            ours: PhantomData,
+        }
+    }
+
+    /// False when full.
+    #[inline]
+    fn push(&mut self, base: usize, len: usize) -> bool {
+        if self.count == LIST_CAPACITY {
+            return false;
+        }
+        self.pieces[self.count] = iovec {
+            iov_base: base as *mut _,
+            iov_len: len,
+        };
+        self.count += 1;
+        self.bytes += len;
+        true
+    }
+
+    /// Bytes to be written.
+    #[inline]
+    pub fn push_bytes(&mut self, bytes: &'a [u8]) -> bool {
+        bytes.is_empty() || self.push(bytes.as_ptr() as usize, bytes.len())
+    }
+
+    /// Room to be filled by a read.
+    #[inline]
+    pub fn push_room(&mut self, room: &'a mut [u8]) -> bool {
+        room.is_empty() || self.push(room.as_mut_ptr() as usize, room.len())
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.count == LIST_CAPACITY
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    #[inline]
+    pub fn as_raw(&self) -> (*const iovec, usize) {
+        (self.pieces.as_ptr(), self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn over(parts: &mut [&mut [u8]]) -> IoVec {
+        let mut iov = IoVec::empty();
+        for part in parts {
+            // SAFETY: the test's arrays outlive the vector.
+            assert!(unsafe { iov.push(part.as_mut_ptr() as usize, part.len()) });
+        }
+        iov
+    }
+
+    #[test]
+    fn bytes_go_in_piece_by_piece_and_stop_at_the_end() {
+        let (mut a, mut b, mut c) = ([0u8; 3], [0u8; 0], [0u8; 4]);
+        let mut iov = over(&mut [&mut a, &mut b, &mut c]);
+        assert_eq!(iov.remaining(), 7);
+        assert_eq!(iov.copy_in(&[1, 2]), 2);
+        assert_eq!(iov.copy_in(&[3, 4, 5, 6, 7, 8, 9]), 5);
+        assert_eq!(iov.remaining(), 0);
+        assert_eq!((a, c), ([1, 2, 3], [4, 5, 6, 7]));
+    }
+
+    #[test]
+    fn the_cursor_resumes_where_a_short_write_ended() {
+        let (mut a, mut b) = ([1u8, 2, 3], [4u8, 5, 6]);
+        let mut iov = over(&mut [&mut a, &mut b]);
+        iov.advance(4);
+        let mut out = Vec::new();
+        iov.copy_out(&mut out);
+        assert_eq!(out, [5, 6]);
+        let mut list = IoList::new();
+        assert_eq!(iov.append_to(&mut list, usize::MAX), 2);
+        iov.truncate(1);
+        assert_eq!(iov.remaining(), 1);
+        iov.advance(1);
+        assert_eq!(iov.remaining(), 0);
+    }
+
+    #[test]
+    fn more_pieces_than_the_limit_are_refused() {
+        let pieces = [EMPTY; IOV_LIMIT + 1];
+        // SAFETY: five readable, empty pieces.
+        assert!(unsafe { IoVec::new(pieces.as_ptr(), pieces.len()) }.is_none());
+        // SAFETY: as above.
+        assert!(unsafe { IoVec::new(pieces.as_ptr(), IOV_LIMIT) }.is_some());
+        // SAFETY: no piece is read.
+        assert!(unsafe { IoVec::new(ptr::null(), 0) }.is_some());
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The handles that C holds at the moment. Asked only when handles come as arguments and when they are closed, so
+//! that a stale or foreign handle is an error and not a crash.
+
+use core::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::abi::fid;
+use crate::base::{Error, Result};
+use crate::ffi::object::Kind;
+
+/// What can be asked of a handle without knowing its type.
+trait Live: Sync {
+    fn trywait(&self) -> Result;
+    fn poll(&self) -> Option<bool>;
+}
+
+impl<T: Kind> Live for T {
+    fn trywait(&self) -> Result {
+        Kind::trywait(self)
+    }
+    fn poll(&self) -> Option<bool> {
+        Kind::poll(self)
+    }
+}
+
+struct Entry {
+    kind: TypeId,
+    object: *const dyn Live,
+}
+
+// SAFETY: the object is Sync (`Kind` demands it) and outlives its entry.
+unsafe impl Send for Entry {}
+
+fn handles() -> MutexGuard<'static, HashMap<usize, Entry>> {
+    static HANDLES: OnceLock<Mutex<HashMap<usize, Entry>>> = OnceLock::new();
+    HANDLES
+        .get_or_init(Default::default)
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// # Safety
+/// `object` must stay valid until `remove(head)`.
+pub(super) unsafe fn insert<T: Kind>(head: *const fid, object: *const T) {
+    let entry = Entry {
+        kind: TypeId::of::<T>(),
+        object: object as *const dyn Live,
+    };
+    handles().insert(head as usize, entry);
+}
+
+pub(super) fn remove(head: *const fid) {
+    handles().remove(&(head as usize));
+}
+
+pub(super) fn is<T: Kind>(head: *const fid) -> bool {
+    handles()
+        .get(&(head as usize))
+        .is_some_and(|entry| entry.kind == TypeId::of::<T>())
+}
+
+pub(super) fn is_any(head: *const fid) -> bool {
+    handles().contains_key(&(head as usize))
+}
+
+fn find(head: *const fid) -> Result<*const dyn Live> {
+    match handles().get(&(head as usize)) {
+        Some(entry) => Ok(entry.object),
+        None => Err(Error::INVAL),
+    }
+}
+
+/// fi_trywait(3) of one handle.
+///
+/// # Safety
+/// The handle must not be closed during the call.
+pub unsafe fn trywait(head: *const fid) -> Result {
+    let object = find(head)?;
+    // SAFETY: the object is alive (`find`) and not closed during the call.
+    unsafe { &*object }.trywait()
+}
+
+/// fi_poll(3) of one handle.
+///
+/// # Safety
+/// As `trywait`.
+pub unsafe fn poll(head: *const fid) -> Option<bool> {
+    let object = find(head).ok()?;
+    // SAFETY: as in `trywait`.
+    unsafe { &*object }.poll()
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One shape for every handle: the C header first, then the Rust object. C owns it from open to close.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+use core::ptr;
+
+use crate::abi::{fi_ops, fi_wait_obj, fid};
+use crate::base::{Error, Result};
+use crate::ffi::live;
+use crate::ffi::ops::fid as fid_ops;
+
+/// What stands behind a handle. The methods are the calls of fi_fabric(3) and fi_control(3) that any handle may get;
+/// what an object does not serve answers FI_ENOSYS.
+pub trait Kind: Send + Sync + Sized + 'static {
+    type Head;
+
+    /// FI_EBUSY while other objects depend on this one.
+    fn check_close(&self) -> Result {
+        Ok(())
+    }
+    fn bind(&self, _other: Other<'_>, _flags: u64) -> Result {
+        Err(Error::NOSYS)
+    }
+    fn enable(&self) -> Result {
+        Err(Error::NOSYS)
+    }
+    /// FI_GETWAIT: what a thread may sleep on.
+    fn wait_handle(&self) -> Result<WaitHandle> {
+        Err(Error::NOSYS)
+    }
+    /// FI_GETWAITOBJ.
+    fn wait_obj(&self) -> Result<fi_wait_obj> {
+        Err(Error::NOSYS)
+    }
+    /// FI_GETOPSFLAG: `side` is FI_TRANSMIT or FI_RECV.
+    fn op_flags(&self, _side: u64) -> Result<u64> {
+        Err(Error::NOSYS)
+    }
+    /// FI_SETOPSFLAG.
+    fn set_op_flags(&self, _flags: u64) -> Result {
+        Err(Error::NOSYS)
+    }
+    /// FI_ALIAS: a further handle of the same object.
+    fn alias(&self, _flags: u64) -> Result<*mut fid> {
+        Err(Error::NOSYS)
+    }
+    /// FI_BACKLOG.
+    fn set_backlog(&self, _backlog: c_int) -> Result {
+        Err(Error::NOSYS)
+    }
+    /// FI_REFRESH of the ranges of a memory region.
+    fn refresh(&self, _flags: u64) -> Result {
+        Err(Error::NOSYS)
+    }
+    /// FI_GET_RAW_MR: base address and key.
+    fn raw_key(&self) -> Result<(u64, u64)> {
+        Err(Error::NOSYS)
+    }
+    /// FI_MAP_RAW_MR and FI_UNMAP_KEY: whether raw keys of this many bytes are understood.
+    fn raw_key_size(&self) -> Result<usize> {
+        Err(Error::NOSYS)
+    }
+    /// fi_trywait(3): FI_EAGAIN if the object has something to read.
+    fn trywait(&self) -> Result {
+        Err(Error::INVAL)
+    }
+    /// fi_poll(3): drives progress; whether there is something to read. `None`: not an object of a poll set.
+    fn poll(&self) -> Option<bool> {
+        None
+    }
+}
+
+/// Answer to FI_GETWAIT.
+pub enum WaitHandle {
+    Fd(c_int),
+    MutexCond {
+        mutex: *mut libc::pthread_mutex_t,
+        cond: *mut libc::pthread_cond_t,
+    },
+}
+
+#[repr(C)]
+struct Object<T: Kind> {
+    /// C may write its fields (`context`), and replace its table pointers.
+    head: UnsafeCell<T::Head>,
+    inner: T,
+}
+
+/// Makes the handle. `head` gets the common part, with class, context and the table of `T`.
+pub fn open<T: Kind>(
+    inner: T,
+    class: u32,
+    context: *mut c_void,
+    head: impl FnOnce(fid) -> T::Head,
+) -> *mut T::Head {
+    let head = head(fid {
+        fclass: class as usize,
+        context,
+        ops: ptr::from_ref::<fi_ops>(fid_ops::table::<T>()).cast_mut(),
+    });
+    let object = Box::into_raw(Box::new(Object {
+        head: UnsafeCell::new(head),
+        inner,
+    }));
+    // SAFETY: just made; `live` forgets it in `close` before it is freed.
+    unsafe { live::insert::<T>(object.cast(), &raw const (*object).inner) };
+    object.cast()
+}
+
+/// The object behind a handle.
+///
+/// # Safety
+/// `head` must be NULL or a handle made by `open::<T>` that has not been closed, and must not be closed while the
+/// reference is used: the caller of any fi_ function promises both.
+#[inline]
+pub unsafe fn get<'a, T: Kind, H>(head: *const H) -> Option<&'a T> {
+    // SAFETY: `Object` is repr(C) with the header first, so that the address of the header is the object's.
+    unsafe { head.cast::<Object<T>>().as_ref() }.map(|object| &object.inner)
+}
+
+/// Ends a handle, if nothing depends on it.
+///
+/// # Safety
+/// As `get`; on success the handle must not be used again.
+pub unsafe fn close<T: Kind>(head: *mut fid) -> Result {
+    if !live::is::<T>(head) {
+        return Err(Error::BADF);
+    }
+    // SAFETY: `live` says that the handle was made by `open::<T>` and is not closed.
+    let object = unsafe { &*head.cast::<Object<T>>() };
+    object.inner.check_close()?;
+    live::remove(head);
+    // SAFETY: made by Box::into_raw in `open`; this is the only place that takes it back.
+    drop(unsafe { Box::from_raw(head.cast::<Object<T>>()) });
+    Ok(())
+}
+
+/// A handle that came as an argument (fi_ep_bind and the like): ours or somebody else's, alive or not.
+#[derive(Clone, Copy)]
+pub struct Other<'a> {
+    fid: *mut fid,
+    call: core::marker::PhantomData<&'a ()>,
+}
+
+impl<'a> Other<'a> {
+    /// # Safety
+    /// The handle must not be closed during the call that `'a` stands for.
+    pub unsafe fn new(fid: *mut fid) -> Other<'a> {
+        Other {
+            fid,
+            call: core::marker::PhantomData,
+        }
+    }
+
+    /// The object, if it is a live one of this kind.
+    pub fn downcast<T: Kind>(self) -> Option<&'a T> {
+        if !live::is::<T>(self.fid) {
+            return None;
+        }
+        // SAFETY: `live` says that the handle was made by `open::<T>`; it stays open during the call (`new`).
+        unsafe { get::<T, fid>(self.fid) }
+    }
+
+    pub fn is_live(self) -> bool {
+        live::is_any(self.fid)
+    }
+
+    pub fn as_ptr(self) -> *mut fid {
+        self.fid
+    }
+}

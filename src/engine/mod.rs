@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What providers share: queues, counters, address vectors, memory regions, matching, waiting, progress. The rules of
+//! the man pages about these live here once.

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `struct fi_ops_av`: fi_av(3).
+
+use core::ffi::{c_char, c_int, c_void};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::ffi::object::{self, Kind};
+use crate::ffi::ops::missing::Missing;
+use crate::ffi::ops::{FromCode, answer, object, status};
+use crate::ffi::user::{self, Room};
+
+/// What became of each address of an insertion.
+pub struct Inserted {
+    /// `Ok(fi_addr)` or why the address was not taken.
+    pub results: Vec<Result<u64>>,
+    /// The call answers with an event instead of a count (FI_EVENT).
+    pub by_event: bool,
+}
+
+pub trait AvCalls: Kind<Head = fid_av> {
+    /// Bytes of one address at `addr`.
+    fn addr_len(&self, addr: *const c_void) -> usize;
+    fn insert(&self, addrs: &[u8], count: usize, flags: u64, context: usize) -> Result<Inserted>;
+    /// Names to be resolved, one address each.
+    fn insert_names(
+        &self,
+        names: &[(String, String)],
+        flags: u64,
+        context: usize,
+    ) -> Result<Inserted>;
+    fn remove(&self, addrs: &[u64], flags: u64) -> Result;
+    /// The address as the provider's bytes.
+    fn lookup(&self, addr: u64) -> Result<Vec<u8>>;
+    fn straddr(&self, addr: &[u8]) -> String;
+    fn set_user_id(&self, addr: u64, id: u64, flags: u64) -> Result;
+}
+
+pub fn table<T: AvCalls>() -> &'static fi_ops_av {
+    &fi_ops_av {
+        size: size_of::<fi_ops_av>(),
+        insert: Some(insert::<T>),
+        insertsvc: Some(insertsvc::<T>),
+        insertsym: Some(insertsym::<T>),
+        remove: Some(remove::<T>),
+        lookup: Some(lookup::<T>),
+        straddr: Some(straddr::<T>),
+        av_set: Some(Missing::CALL),
+        insert_auth_key: Some(Missing::CALL),
+        lookup_auth_key: Some(Missing::CALL),
+        set_user_id: Some(set_user_id::<T>),
+    }
+}
+
+/// # Safety
+/// `av` must be NULL or an open address vector.
+unsafe fn av<'a, T: AvCalls>(av: *mut fid_av) -> Result<&'a T> {
+    // SAFETY: promised by the caller.
+    object(unsafe { object::get::<T, fid_av>(av) })
+}
+
+/// Hands out addresses and errors as fi_av(3) says; the number of addresses taken.
+///
+/// # Safety
+/// `fi_addr` must be NULL or have room for all results; with FI_SYNC_ERR `context` must be an array of as many int.
+unsafe fn hand_out(
+    inserted: Inserted,
+    fi_addr: *mut fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> Result<usize> {
+    let mut taken = 0;
+    for (i, result) in inserted.results.iter().enumerate() {
+        taken += usize::from(result.is_ok());
+        if !fi_addr.is_null() {
+            // SAFETY: room for each result.
+            unsafe { fi_addr.add(i).write(result.unwrap_or(FI_ADDR_NOTAVAIL)) };
+        }
+        if flags & FI_SYNC_ERR != 0 && !context.is_null() {
+            let code = result.err().map_or(0, Error::code);
+            // SAFETY: fi_av(3): FI_SYNC_ERR: `context` is an array of `count` integers.
+            unsafe { context.cast::<c_int>().add(i).write(code) };
+        }
+    }
+    Ok(if inserted.by_event { 0 } else { taken })
+}
+
+unsafe extern "C" fn insert<T: AvCalls>(
+    a: *mut fid_av,
+    addr: *const c_void,
+    count: usize,
+    fi_addr: *mut fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: an open address vector.
+    let result = unsafe { av::<T>(a) }.and_then(|av| {
+        if addr.is_null() && count > 0 {
+            return Err(Error::INVAL);
+        }
+        let len = match count {
+            0 => 0,
+            _ => av.addr_len(addr),
+        };
+        // SAFETY: fi_av(3): `addr` is an array of `count` addresses.
+        let bytes = unsafe { user::bytes(addr, len.checked_mul(count).ok_or(Error::INVAL)?) }?;
+        let inserted = av.insert(bytes, count, flags, context as usize)?;
+        // SAFETY: `fi_addr` and `context` as fi_av(3) says.
+        unsafe { hand_out(inserted, fi_addr, flags, context) }
+    });
+    answer(result)
+}
+
+unsafe extern "C" fn insertsvc<T: AvCalls>(
+    a: *mut fid_av,
+    node: *const c_char,
+    service: *const c_char,
+    fi_addr: *mut fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: an open address vector.
+    let result = unsafe { av::<T>(a) }.and_then(|av| {
+        // SAFETY: terminated strings or NULL.
+        let (node, service) = unsafe { (user::text(node)?, user::text(service)?) };
+        let (Some(node), Some(service)) = (node, service) else {
+            return Err(Error::INVAL);
+        };
+        let names = [(node.to_owned(), service.to_owned())];
+        let inserted = av.insert_names(&names, flags, context as usize)?;
+        // SAFETY: room for one result.
+        unsafe { hand_out(inserted, fi_addr, flags, context) }
+    });
+    answer(result)
+}
+
+unsafe extern "C" fn insertsym<T: AvCalls>(
+    a: *mut fid_av,
+    node: *const c_char,
+    nodecnt: usize,
+    service: *const c_char,
+    svccnt: usize,
+    fi_addr: *mut fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: an open address vector.
+    let result = unsafe { av::<T>(a) }.and_then(|av| {
+        // SAFETY: terminated strings or NULL.
+        let (node, service) = unsafe { (user::text(node)?, user::text(service)?) };
+        let (Some(node), Some(service)) = (node, service) else {
+            return Err(Error::INVAL);
+        };
+        let names = symmetric_names(node, nodecnt, service, svccnt)?;
+        let inserted = av.insert_names(&names, flags, context as usize)?;
+        // SAFETY: room for `nodecnt * svccnt` results.
+        unsafe { hand_out(inserted, fi_addr, flags, context) }
+    });
+    answer(result)
+}
+
+/// fi_av(3), fi_av_insertsym: the number at the end of the node name and the service number are counted up; for each
+/// node all services.
+fn symmetric_names(
+    node: &str,
+    nodecnt: usize,
+    service: &str,
+    svccnt: usize,
+) -> Result<Vec<(String, String)>> {
+    let count = nodecnt.checked_mul(svccnt).filter(|&n| n <= SYM_LIMIT);
+    let count = count.ok_or(Error::INVAL)?;
+    let first: u32 = service.parse().map_err(|_| Error::INVAL)?;
+    let digits = node.len() - node.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let (stem, number) = node.split_at(node.len() - digits);
+    if digits == 0 && nodecnt > 1 {
+        return Err(Error::INVAL);
+    }
+    let start: u64 = match digits {
+        0 => 0,
+        _ => number.parse().map_err(|_| Error::INVAL)?,
+    };
+    let mut names = Vec::with_capacity(count);
+    for n in 0..nodecnt as u64 {
+        let node = match digits {
+            0 => stem.to_owned(),
+            _ => format!("{stem}{:0digits$}", start + n),
+        };
+        for s in 0..svccnt as u32 {
+            names.push((node.clone(), first.saturating_add(s).to_string()));
+        }
+    }
+    Ok(names)
+}
+
+/// More addresses than this in one call are a mistake of the caller.
+const SYM_LIMIT: usize = 1 << 24;
+
+unsafe extern "C" fn remove<T: AvCalls>(
+    a: *mut fid_av,
+    fi_addr: *mut fi_addr_t,
+    count: usize,
+    flags: u64,
+) -> c_int {
+    // SAFETY: an open address vector.
+    let result = unsafe { av::<T>(a) }.and_then(|av| {
+        if fi_addr.is_null() && count > 0 {
+            return Err(Error::INVAL);
+        }
+        // SAFETY: an array of `count` addresses.
+        let addrs: Vec<u64> = (0..count).map(|i| unsafe { *fi_addr.add(i) }).collect();
+        av.remove(&addrs, flags)
+    });
+    status(result)
+}
+
+unsafe extern "C" fn lookup<T: AvCalls>(
+    a: *mut fid_av,
+    fi_addr: fi_addr_t,
+    addr: *mut c_void,
+    addrlen: *mut usize,
+) -> c_int {
+    // SAFETY: an open address vector.
+    let result = unsafe { av::<T>(a) }.and_then(|av| {
+        if addrlen.is_null() {
+            return Err(Error::INVAL);
+        }
+        let bytes = av.lookup(fi_addr)?;
+        // SAFETY: `addrlen` is the size of the room at `addr`, and gets the size of the address.
+        unsafe { fill_sized(&bytes, addr, addrlen) }.map(drop)
+    });
+    status(result)
+}
+
+/// Copies what fits and stores the length needed; whether it fitted.
+///
+/// # Safety
+/// `len` must point to the number of bytes at `base`.
+pub(super) unsafe fn fill_sized(bytes: &[u8], base: *mut c_void, len: *mut usize) -> Result<bool> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let room = len.replace(bytes.len());
+        if base.is_null() && room > 0 && !bytes.is_empty() {
+            return Err(Error::INVAL);
+        }
+        Ok(Room::new(base, room)?.fill(bytes) == bytes.len())
+    }
+}
+
+unsafe extern "C" fn straddr<T: AvCalls>(
+    a: *mut fid_av,
+    addr: *const c_void,
+    buf: *mut c_char,
+    len: *mut usize,
+) -> *const c_char {
+    // SAFETY: an open address vector.
+    let Ok(av) = (unsafe { av::<T>(a) }) else {
+        return core::ptr::null();
+    };
+    if addr.is_null() || len.is_null() {
+        return core::ptr::null();
+    }
+    // SAFETY: `addr` is one address of the vector's format.
+    let Ok(bytes) = (unsafe { user::bytes(addr, av.addr_len(addr)) }) else {
+        return core::ptr::null();
+    };
+    let mut text = av.straddr(bytes).into_bytes();
+    text.push(0);
+    // SAFETY: `len` is the size of the room at `buf`, and gets the size of the text.
+    let room = unsafe { len.replace(text.len()) };
+    if buf.is_null() {
+        return core::ptr::null();
+    }
+    if room > 0 && room < text.len() {
+        text.truncate(room);
+        text[room - 1] = 0;
+    }
+    // SAFETY: `buf` has `room` bytes.
+    if let Ok(mut room) = unsafe { Room::new(buf.cast(), room) } {
+        room.fill(&text);
+    }
+    buf
+}
+
+unsafe extern "C" fn set_user_id<T: AvCalls>(
+    a: *mut fid_av,
+    fi_addr: fi_addr_t,
+    user_id: fi_addr_t,
+    flags: u64,
+) -> c_int {
+    // SAFETY: an open address vector.
+    status(unsafe { av::<T>(a) }.and_then(|av| av.set_user_id(fi_addr, user_id, flags)))
+}
+
+/// FI_ETOOSMALL when the room was short.
+pub(super) fn fitted<R: FromCode>(result: Result<bool>) -> R {
+    status(result.and_then(|fits| if fits { Ok(()) } else { Err(Error::TOOSMALL) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symmetric_names_count_up_both_numbers() {
+        let names = symmetric_names("node08", 3, "100", 2).unwrap();
+        let names: Vec<_> = names.iter().map(|(n, s)| format!("{n}:{s}")).collect();
+        let want = ["node08:100", "node08:101", "node09:100", "node09:101", "node10:100", "node10:101"];
+        assert_eq!(names, want);
+        assert!(symmetric_names("node", 2, "100", 1).is_err());
+        assert!(symmetric_names("node1", 1, "http", 1).is_err());
+        assert!(symmetric_names("n1", usize::MAX, "1", 2).is_err());
+        assert_eq!(symmetric_names("127.0.0.1", 1, "7", 1).unwrap()[0].0, "127.0.0.1");
+    }
+}

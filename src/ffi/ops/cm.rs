@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `struct fi_ops_cm`: fi_cm(3).
+
+use core::ffi::{c_int, c_void};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::ffi::object::{self, Kind, Other};
+use crate::ffi::ops::av::{fill_sized, fitted};
+use crate::ffi::ops::missing::Missing;
+use crate::ffi::ops::{object, status};
+use crate::ffi::user;
+
+/// Calls on endpoints and passive endpoints; each has its part of them.
+pub trait CmCalls: Kind {
+    /// The local address as the provider's bytes.
+    fn name(&self) -> Result<Vec<u8>>;
+    fn set_name(&self, _addr: &[u8]) -> Result {
+        Err(Error::NOSYS)
+    }
+    fn peer(&self) -> Result<Vec<u8>> {
+        Err(Error::NOSYS)
+    }
+    /// How many bytes the address at the pointer has, by its family.
+    fn addr_len(&self, addr: *const c_void) -> usize;
+    fn connect(&self, _addr: Option<&[u8]>, _param: &[u8]) -> Result {
+        Err(Error::NOSYS)
+    }
+    fn listen(&self) -> Result {
+        Err(Error::NOSYS)
+    }
+    fn accept(&self, _param: &[u8]) -> Result {
+        Err(Error::NOSYS)
+    }
+    fn reject(&self, _handle: Other<'_>, _param: &[u8]) -> Result {
+        Err(Error::NOSYS)
+    }
+    fn shutdown(&self, _flags: u64) -> Result {
+        Err(Error::NOSYS)
+    }
+}
+
+pub fn table<T: CmCalls>() -> &'static fi_ops_cm {
+    &fi_ops_cm {
+        size: size_of::<fi_ops_cm>(),
+        setname: Some(setname::<T>),
+        getname: Some(getname::<T>),
+        getpeer: Some(getpeer::<T>),
+        connect: Some(connect::<T>),
+        listen: Some(listen::<T>),
+        accept: Some(accept::<T>),
+        reject: Some(reject::<T>),
+        shutdown: Some(shutdown::<T>),
+        join: Some(Missing::CALL),
+    }
+}
+
+pub static NONE: fi_ops_cm = fi_ops_cm {
+    size: size_of::<fi_ops_cm>(),
+    setname: Some(Missing::CALL),
+    getname: Some(Missing::CALL),
+    getpeer: Some(Missing::CALL),
+    connect: Some(Missing::CALL),
+    listen: Some(Missing::CALL),
+    accept: Some(Missing::CALL),
+    reject: Some(Missing::CALL),
+    shutdown: Some(Missing::CALL),
+    join: Some(Missing::CALL),
+};
+
+/// # Safety
+/// `fid` must be NULL or an open endpoint of this type.
+unsafe fn ep<'a, T: CmCalls, H>(fid: *mut H) -> Result<&'a T> {
+    // SAFETY: promised by the caller.
+    object(unsafe { object::get::<T, H>(fid) })
+}
+
+unsafe extern "C" fn setname<T: CmCalls>(fid: fid_t, addr: *mut c_void, addrlen: usize) -> c_int {
+    // SAFETY: an open endpoint; `addr` has `addrlen` bytes.
+    status(unsafe {
+        ep::<T, _>(fid).and_then(|ep| {
+            if addr.is_null() {
+                return Err(Error::INVAL);
+            }
+            ep.set_name(user::bytes(addr, addrlen)?)
+        })
+    })
+}
+
+/// # Safety
+/// `addrlen` must be NULL or tell the room at `addr`.
+unsafe fn give(name: Result<Vec<u8>>, addr: *mut c_void, addrlen: *mut usize) -> c_int {
+    if addrlen.is_null() {
+        return Error::INVAL.negative();
+    }
+    // SAFETY: promised by the caller.
+    fitted(name.and_then(|name| unsafe { fill_sized(&name, addr, addrlen) }))
+}
+
+unsafe extern "C" fn getname<T: CmCalls>(fid: fid_t, addr: *mut c_void, addrlen: *mut usize) -> c_int {
+    // SAFETY: an open endpoint; `addr` and `addrlen` as fi_cm(3) says.
+    unsafe { give(ep::<T, _>(fid).and_then(T::name), addr, addrlen) }
+}
+
+unsafe extern "C" fn getpeer<T: CmCalls>(
+    e: *mut fid_ep,
+    addr: *mut c_void,
+    addrlen: *mut usize,
+) -> c_int {
+    // SAFETY: an open endpoint; `addr` and `addrlen` as fi_cm(3) says.
+    unsafe { give(ep::<T, _>(e).and_then(T::peer), addr, addrlen) }
+}
+
+unsafe extern "C" fn connect<T: CmCalls>(
+    e: *mut fid_ep,
+    addr: *const c_void,
+    param: *const c_void,
+    paramlen: usize,
+) -> c_int {
+    // SAFETY: an open endpoint; `addr` is NULL or an address, `param` has `paramlen` bytes.
+    status(unsafe {
+        ep::<T, _>(e).and_then(|ep| {
+            let addr = match addr.is_null() {
+                true => None,
+                false => Some(user::bytes(addr, ep.addr_len(addr))?),
+            };
+            ep.connect(addr, user::bytes(param, paramlen)?)
+        })
+    })
+}
+
+unsafe extern "C" fn listen<T: CmCalls>(pep: *mut fid_pep) -> c_int {
+    // SAFETY: an open passive endpoint.
+    status(unsafe { ep::<T, _>(pep) }.and_then(T::listen))
+}
+
+unsafe extern "C" fn accept<T: CmCalls>(e: *mut fid_ep, param: *const c_void, paramlen: usize) -> c_int {
+    // SAFETY: an open endpoint; `param` has `paramlen` bytes.
+    status(unsafe { ep::<T, _>(e).and_then(|ep| ep.accept(user::bytes(param, paramlen)?)) })
+}
+
+unsafe extern "C" fn reject<T: CmCalls>(
+    pep: *mut fid_pep,
+    handle: fid_t,
+    param: *const c_void,
+    paramlen: usize,
+) -> c_int {
+    // SAFETY: an open passive endpoint; the handle of a connection request; `param` has `paramlen` bytes.
+    status(unsafe {
+        ep::<T, _>(pep).and_then(|pep| pep.reject(Other::new(handle), user::bytes(param, paramlen)?))
+    })
+}
+
+unsafe extern "C" fn shutdown<T: CmCalls>(e: *mut fid_ep, flags: u64) -> c_int {
+    // SAFETY: an open endpoint.
+    status(unsafe { ep::<T, _>(e) }.and_then(|ep| ep.shutdown(flags)))
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `struct fi_ops_cq`: fi_cq(3).
+
+use core::ffi::{c_char, c_int, c_void};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::ffi::object::{self, Kind};
+use crate::ffi::ops::{answer, object, status};
+use crate::ffi::user::{Room, Words};
+
+/// A completion that failed, as fi_cq_readerr reports it.
+#[derive(Clone, Debug, Default)]
+pub struct CqErr {
+    pub context: usize,
+    pub flags: u64,
+    pub len: usize,
+    pub buf: usize,
+    pub data: u64,
+    pub tag: u64,
+    pub olen: usize,
+    pub err: i32,
+    pub prov_errno: i32,
+    pub err_data: Option<Box<[u8]>>,
+    pub src_addr: u64,
+}
+
+pub trait CqCalls: Kind<Head = fid_cq> {
+    /// 64-bit words per entry of this queue's format.
+    fn words(&self) -> usize;
+    /// The API version the fabric was opened with; it tells how long a `fi_cq_err_entry` is.
+    fn api_version(&self) -> u32;
+    /// Up to `max` entries, and their sources if there is a place for them.
+    fn read(&self, max: usize, out: Words<'_>, src: Option<Words<'_>>) -> Result<usize>;
+    /// Like `read`, but sleeps until there is something; `cond` is how many entries a threshold queue waits for.
+    fn sread(
+        &self,
+        max: usize,
+        out: Words<'_>,
+        src: Option<Words<'_>>,
+        cond: usize,
+        timeout: c_int,
+    ) -> Result<usize>;
+    /// The error at the head, handed to `take`. What it points to stays until the next call.
+    fn read_err(&self, flags: u64, take: &mut dyn FnMut(&CqErr)) -> Result;
+    fn signal(&self) -> Result;
+    /// Text for a provider's error code.
+    fn strerror(&self, prov_errno: i32) -> &'static core::ffi::CStr;
+}
+
+pub fn table<T: CqCalls>() -> &'static fi_ops_cq {
+    &fi_ops_cq {
+        size: size_of::<fi_ops_cq>(),
+        read: Some(read::<T>),
+        readfrom: Some(readfrom::<T>),
+        readerr: Some(readerr::<T>),
+        sread: Some(sread::<T>),
+        sreadfrom: Some(sreadfrom::<T>),
+        signal: Some(signal::<T>),
+        strerror: Some(strerror::<T>),
+    }
+}
+
+/// The queue, and the caller's room for `count` entries of its format and as many addresses.
+///
+/// # Safety
+/// As fi_cq_readfrom says of its arguments.
+#[inline]
+unsafe fn arguments<'a, T: CqCalls>(
+    cq: *mut fid_cq,
+    buf: *mut c_void,
+    count: usize,
+    src: *mut fi_addr_t,
+) -> Result<(&'a T, Words<'a>, Option<Words<'a>>)> {
+    // SAFETY: fi_cq(3): an open queue.
+    let cq = object(unsafe { object::get::<T, fid_cq>(cq) })?;
+    if buf.is_null() && count > 0 {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: fi_cq(3): `buf` has room for `count` entries, `src_addr` for `count` addresses.
+    Ok(unsafe {
+        (
+            cq,
+            Words::new(buf, count.saturating_mul(cq.words())),
+            (!src.is_null()).then(|| Words::new(src.cast(), count)),
+        )
+    })
+}
+
+unsafe extern "C" fn read<T: CqCalls>(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
+    // SAFETY: the caller's promise, handed on.
+    let arguments = unsafe { arguments::<T>(cq, buf, count, core::ptr::null_mut()) };
+    answer(arguments.and_then(|(cq, out, _)| cq.read(count, out, None)))
+}
+
+unsafe extern "C" fn readfrom<T: CqCalls>(
+    cq: *mut fid_cq,
+    buf: *mut c_void,
+    count: usize,
+    src_addr: *mut fi_addr_t,
+) -> isize {
+    // SAFETY: the caller's promise, handed on.
+    let arguments = unsafe { arguments::<T>(cq, buf, count, src_addr) };
+    answer(arguments.and_then(|(cq, out, src)| cq.read(count, out, src)))
+}
+
+unsafe extern "C" fn sread<T: CqCalls>(
+    cq: *mut fid_cq,
+    buf: *mut c_void,
+    count: usize,
+    cond: *const c_void,
+    timeout: c_int,
+) -> isize {
+    // SAFETY: the caller's promise, handed on.
+    unsafe { sreadfrom::<T>(cq, buf, count, core::ptr::null_mut(), cond, timeout) }
+}
+
+unsafe extern "C" fn sreadfrom<T: CqCalls>(
+    cq: *mut fid_cq,
+    buf: *mut c_void,
+    count: usize,
+    src_addr: *mut fi_addr_t,
+    cond: *const c_void,
+    timeout: c_int,
+) -> isize {
+    // SAFETY: the caller's promise, handed on.
+    let arguments = unsafe { arguments::<T>(cq, buf, count, src_addr) };
+    // FI_CQ_COND_THRESHOLD: the pointer's value is the number of entries to wait for.
+    let cond = cond as usize;
+    answer(arguments.and_then(|(cq, out, src)| cq.sread(count, out, src, cond, timeout)))
+}
+
+unsafe extern "C" fn readerr<T: CqCalls>(
+    cq: *mut fid_cq,
+    buf: *mut fi_cq_err_entry,
+    flags: u64,
+) -> isize {
+    // SAFETY: an open queue.
+    let Some(cq) = (unsafe { object::get::<T, fid_cq>(cq) }) else {
+        return Error::INVAL.negative() as isize;
+    };
+    if buf.is_null() {
+        return Error::INVAL.negative() as isize;
+    }
+    let api = cq.api_version();
+    // SAFETY: `buf` is a fi_cq_err_entry of the caller's API version.
+    let result = cq.read_err(flags, &mut |entry| unsafe { write_err(buf, entry, api) });
+    answer(result.map(|()| 1))
+}
+
+/// Writes as much of the entry as the caller's headers have: 72 bytes below API 1.5, 80 below 1.20, else 88.
+/// `err_data` is copied, or points to the bytes that the queue keeps until its next read.
+///
+/// # Safety
+/// `buf` must be a writable `fi_cq_err_entry` of that API version.
+unsafe fn write_err(buf: *mut fi_cq_err_entry, entry: &CqErr, api: u32) {
+    let data = entry.err_data.as_deref().unwrap_or(&[]);
+    // SAFETY: up to `err_data` the struct is the same in all versions; the rest is written by version.
+    unsafe {
+        (*buf).op_context = entry.context as *mut c_void;
+        (*buf).flags = entry.flags;
+        (*buf).len = entry.len;
+        (*buf).buf = entry.buf as *mut c_void;
+        (*buf).data = entry.data;
+        (*buf).tag = entry.tag;
+        (*buf).olen = entry.olen;
+        (*buf).err = entry.err;
+        (*buf).prov_errno = entry.prov_errno;
+        if api < API_1_5 {
+            (*buf).err_data = data.as_ptr().cast_mut().cast();
+            return;
+        }
+        if (*buf).err_data_size == 0 || (*buf).err_data.is_null() {
+            (*buf).err_data = match data.is_empty() {
+                true => core::ptr::null_mut(),
+                false => data.as_ptr().cast_mut().cast(),
+            };
+            (*buf).err_data_size = data.len();
+        } else {
+            let copied = Room::new((*buf).err_data, (*buf).err_data_size)
+                .map(|mut room| room.fill(data))
+                .unwrap_or(0);
+            (*buf).err_data_size = copied;
+        }
+        if api >= API_1_20 {
+            (*buf).src_addr = entry.src_addr;
+        }
+    }
+}
+
+const API_1_5: u32 = 1 << 16 | 5;
+const API_1_20: u32 = 1 << 16 | 20;
+
+unsafe extern "C" fn signal<T: CqCalls>(cq: *mut fid_cq) -> c_int {
+    // SAFETY: an open queue.
+    status(object(unsafe { object::get::<T, fid_cq>(cq) }).and_then(|cq| cq.signal()))
+}
+
+unsafe extern "C" fn strerror<T: CqCalls>(
+    cq: *mut fid_cq,
+    prov_errno: c_int,
+    _err_data: *const c_void,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    // SAFETY: an open queue.
+    let Some(cq) = (unsafe { object::get::<T, fid_cq>(cq) }) else {
+        return core::ptr::null();
+    };
+    let text = cq.strerror(prov_errno);
+    // SAFETY: fi_cq_strerror: `buf` is NULL or has `len` bytes.
+    unsafe { copy_text(text, buf, len) };
+    text.as_ptr()
+}
+
+/// A copy of `text` in `buf`, cut but terminated.
+///
+/// # Safety
+/// `buf` must be NULL or have room for `len` bytes.
+pub(super) unsafe fn copy_text(text: &core::ffi::CStr, buf: *mut c_char, len: usize) {
+    // SAFETY: promised by the caller.
+    if let Ok(mut room) = unsafe { Room::new(buf.cast(), len) }
+        && len > 0
+    {
+        let n = room.fill(&text.to_bytes()[..text.count_bytes().min(len - 1)]);
+        // SAFETY: `n` is below `len`.
+        unsafe { buf.add(n).write(0) };
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `struct fi_ops_domain`: fi_domain(3), and the open calls of fi_av(3), fi_cq(3), fi_cntr(3), fi_endpoint(3),
+//! fi_poll(3).
+
+use core::ffi::{c_int, c_void};
+
+use crate::abi::*;
+use crate::base::info::{Info, Layout, RxAttr};
+use crate::base::{Error, Result};
+use crate::ffi::object::{self, Kind, Other};
+use crate::ffi::ops::missing::Missing;
+use crate::ffi::ops::{object, status};
+use crate::ffi::user::{opt, store};
+
+/// `struct fi_av_attr`, read.
+#[derive(Clone, Copy, Debug)]
+pub struct AvRequest {
+    pub av_type: fi_av_type,
+    pub rx_ctx_bits: c_int,
+    pub count: usize,
+    pub named: bool,
+    pub flags: u64,
+}
+
+/// `struct fi_cq_attr`, read.
+#[derive(Clone, Copy)]
+pub struct CqRequest<'a> {
+    pub size: usize,
+    pub flags: u64,
+    pub format: fi_cq_format,
+    pub wait_obj: fi_wait_obj,
+    pub wait_cond: fi_cq_wait_cond,
+    pub wait_set: Option<Other<'a>>,
+}
+
+/// `struct fi_cntr_attr`, read.
+#[derive(Clone, Copy)]
+pub struct CntrRequest<'a> {
+    pub events: fi_cntr_events,
+    pub wait_obj: fi_wait_obj,
+    pub wait_set: Option<Other<'a>>,
+    pub flags: u64,
+}
+
+pub trait DomainCalls: Kind<Head = fid_domain> {
+    fn api_version(&self) -> u32;
+    /// The handle, and the type in force.
+    fn open_av(&self, request: AvRequest, context: *mut c_void) -> Result<(*mut fid_av, fi_av_type)>;
+    fn open_cq(&self, request: CqRequest<'_>, context: *mut c_void) -> Result<*mut fid_cq>;
+    fn open_cntr(&self, request: CntrRequest<'_>, context: *mut c_void) -> Result<*mut fid_cntr>;
+    fn open_ep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
+    fn open_srx(&self, attr: Option<RxAttr>, context: *mut c_void) -> Result<*mut fid_ep>;
+    fn open_poll(&self) -> Result<*mut fid_poll>;
+}
+
+pub fn table<T: DomainCalls>() -> &'static fi_ops_domain {
+    &fi_ops_domain {
+        size: size_of::<fi_ops_domain>(),
+        av_open: Some(av_open::<T>),
+        cq_open: Some(cq_open::<T>),
+        endpoint: Some(endpoint::<T>),
+        scalable_ep: Some(Missing::CALL),
+        cntr_open: Some(cntr_open::<T>),
+        poll_open: Some(poll_open::<T>),
+        stx_ctx: Some(Missing::CALL),
+        srx_ctx: Some(srx_ctx::<T>),
+        query_atomic: Some(Missing::CALL),
+        query_collective: Some(Missing::CALL),
+        endpoint2: Some(endpoint2::<T>),
+    }
+}
+
+/// # Safety
+/// `domain` must be NULL or open.
+unsafe fn domain<'a, T: DomainCalls>(domain: *mut fid_domain) -> Result<&'a T> {
+    // SAFETY: promised by the caller.
+    object(unsafe { object::get::<T, fid_domain>(domain) })
+}
+
+/// A wait set named in attributes.
+///
+/// # Safety
+/// The wait set must stay open during the call.
+pub(super) unsafe fn wait_set<'a>(set: *mut fid_wait, obj: fi_wait_obj) -> Result<Option<Other<'a>>> {
+    match (obj, set.is_null()) {
+        (FI_WAIT_SET, true) => Err(Error::INVAL),
+        // SAFETY: promised by the caller.
+        (FI_WAIT_SET, false) => Ok(Some(unsafe { Other::new(set.cast()) })),
+        _ => Ok(None),
+    }
+}
+
+unsafe extern "C" fn av_open<T: DomainCalls>(
+    d: *mut fid_domain,
+    attr: *mut fi_av_attr,
+    av: *mut *mut fid_av,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: fi_av(3): an open domain; `attr` is readable and writable; `av` gets the handle.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| {
+            let request = opt(attr).map(|attr| AvRequest {
+                av_type: attr.r#type,
+                rx_ctx_bits: attr.rx_ctx_bits,
+                count: attr.count,
+                named: !attr.name.is_null(),
+                flags: attr.flags,
+            });
+            let request = request.ok_or(Error::INVAL)?;
+            store(av, || {
+                let (handle, in_force) = domain.open_av(request, context)?;
+                // The caller learns the type in force.
+                (*attr).r#type = in_force;
+                Ok(handle)
+            })
+        })
+    })
+}
+
+unsafe extern "C" fn cq_open<T: DomainCalls>(
+    d: *mut fid_domain,
+    attr: *mut fi_cq_attr,
+    cq: *mut *mut fid_cq,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: fi_cq(3): an open domain; `attr` is NULL or readable; `cq` gets the handle.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| {
+            let attr = opt(attr).ok_or(Error::INVAL)?;
+            let request = CqRequest {
+                size: attr.size,
+                flags: attr.flags,
+                format: attr.format,
+                wait_obj: attr.wait_obj,
+                wait_cond: attr.wait_cond,
+                wait_set: wait_set(attr.wait_set, attr.wait_obj)?,
+            };
+            store(cq, || domain.open_cq(request, context))
+        })
+    })
+}
+
+unsafe extern "C" fn cntr_open<T: DomainCalls>(
+    d: *mut fid_domain,
+    attr: *mut fi_cntr_attr,
+    cntr: *mut *mut fid_cntr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: fi_cntr(3): an open domain; `attr` is NULL or readable; `cntr` gets the handle.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| {
+            let attr = opt(attr).ok_or(Error::INVAL)?;
+            let request = CntrRequest {
+                events: attr.events,
+                wait_obj: attr.wait_obj,
+                wait_set: wait_set(attr.wait_set, attr.wait_obj)?,
+                flags: attr.flags,
+            };
+            store(cntr, || domain.open_cntr(request, context))
+        })
+    })
+}
+
+unsafe extern "C" fn endpoint<T: DomainCalls>(
+    d: *mut fid_domain,
+    info: *mut fi_info,
+    ep: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: fi_endpoint(3): an open domain; `info` comes from fi_getinfo; `ep` gets the handle.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| {
+            let info = Info::read(info, Layout::of_api(domain.api_version()))?;
+            store(ep, || domain.open_ep(info, context))
+        })
+    })
+}
+
+unsafe extern "C" fn endpoint2<T: DomainCalls>(
+    d: *mut fid_domain,
+    info: *mut fi_info,
+    ep: *mut *mut fid_ep,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    match flags {
+        // SAFETY: the caller's promise, handed on.
+        0 => unsafe { endpoint::<T>(d, info, ep, context) },
+        _ => Error::BADFLAGS.negative(),
+    }
+}
+
+unsafe extern "C" fn srx_ctx<T: DomainCalls>(
+    d: *mut fid_domain,
+    attr: *mut fi_rx_attr,
+    ep: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: fi_endpoint(3): an open domain; `attr` is NULL or readable; `ep` gets the handle.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| {
+            let attr = RxAttr::read(attr, Layout::of_api(domain.api_version()));
+            store(ep, || domain.open_srx(attr, context))
+        })
+    })
+}
+
+unsafe extern "C" fn poll_open<T: DomainCalls>(
+    d: *mut fid_domain,
+    attr: *mut fi_poll_attr,
+    poll: *mut *mut fid_poll,
+) -> c_int {
+    // SAFETY: fi_poll(3): an open domain; `attr` is NULL or readable; `poll` gets the handle.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| match opt(attr) {
+            Some(attr) if attr.flags != 0 => Err(Error::INVAL),
+            _ => store(poll, || domain.open_poll()),
+        })
+    })
+}

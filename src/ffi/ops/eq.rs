@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `struct fi_ops_eq`: fi_eq(3).
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::ffi::object::{self, Kind};
+use crate::ffi::ops::cq::copy_text;
+use crate::ffi::ops::{answer, object};
+use crate::ffi::user::{self, Room};
+
+/// An event that failed, as fi_eq_readerr reports it.
+#[derive(Clone, Debug, Default)]
+pub struct EqErr {
+    pub fid: usize,
+    pub context: usize,
+    pub data: u64,
+    pub err: i32,
+    pub prov_errno: i32,
+    pub err_data: Option<Box<[u8]>>,
+}
+
+pub trait EqCalls: Kind<Head = fid_eq> {
+    fn api_version(&self) -> u32;
+    /// The event number and how many bytes were copied; FI_ETOOSMALL leaves the event where it is.
+    fn read(&self, out: &mut Room<'_>, flags: u64) -> Result<(u32, usize)>;
+    fn sread(&self, out: &mut Room<'_>, timeout: c_int, flags: u64) -> Result<(u32, usize)>;
+    /// The error at the head, handed to `take`. What it points to stays until the next call.
+    fn read_err(&self, flags: u64, take: &mut dyn FnMut(&EqErr)) -> Result;
+    fn write(&self, event: u32, bytes: &[u8], flags: u64) -> Result<usize>;
+    fn strerror(&self, prov_errno: i32) -> &'static CStr;
+}
+
+pub fn table<T: EqCalls>() -> &'static fi_ops_eq {
+    &fi_ops_eq {
+        size: size_of::<fi_ops_eq>(),
+        read: Some(read::<T>),
+        readerr: Some(readerr::<T>),
+        write: Some(write::<T>),
+        sread: Some(sread::<T>),
+        strerror: Some(strerror::<T>),
+    }
+}
+
+/// # Safety
+/// As fi_eq_read says of its arguments.
+unsafe fn read_by<T: EqCalls>(
+    eq: *mut fid_eq,
+    event: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+    call: impl FnOnce(&T, &mut Room<'_>) -> Result<(u32, usize)>,
+) -> Result<usize> {
+    if event.is_null() {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: an open queue, and room for `len` bytes at `buf`.
+    let (eq, mut room) = unsafe {
+        (
+            object(object::get::<T, fid_eq>(eq))?,
+            Room::new(buf, len)?,
+        )
+    };
+    let (number, copied) = call(eq, &mut room)?;
+    // SAFETY: `event` is not NULL and writable.
+    unsafe { event.write(number) };
+    Ok(copied)
+}
+
+unsafe extern "C" fn read<T: EqCalls>(
+    eq: *mut fid_eq,
+    event: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+    flags: u64,
+) -> isize {
+    // SAFETY: the caller's promise, handed on.
+    answer(unsafe { read_by::<T>(eq, event, buf, len, |eq, room| eq.read(room, flags)) })
+}
+
+unsafe extern "C" fn sread<T: EqCalls>(
+    eq: *mut fid_eq,
+    event: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+    timeout: c_int,
+    flags: u64,
+) -> isize {
+    // SAFETY: the caller's promise, handed on.
+    answer(unsafe { read_by::<T>(eq, event, buf, len, |eq, room| eq.sread(room, timeout, flags)) })
+}
+
+unsafe extern "C" fn readerr<T: EqCalls>(
+    eq: *mut fid_eq,
+    buf: *mut fi_eq_err_entry,
+    flags: u64,
+) -> isize {
+    // SAFETY: an open queue.
+    let Some(eq) = (unsafe { object::get::<T, fid_eq>(eq) }) else {
+        return Error::INVAL.negative() as isize;
+    };
+    if buf.is_null() {
+        return Error::INVAL.negative() as isize;
+    }
+    let api = eq.api_version();
+    let result = eq.read_err(flags, &mut |entry| {
+        // SAFETY: `buf` is the caller's entry; its layout never changed.
+        let out = unsafe { &mut *buf };
+        let data = entry.err_data.as_deref().unwrap_or(&[]);
+        out.fid = entry.fid as fid_t;
+        out.context = entry.context as *mut c_void;
+        out.data = entry.data;
+        out.err = entry.err;
+        out.prov_errno = entry.prov_errno;
+        let has_room = !out.err_data.is_null() && out.err_data_size > 0 && !data.is_empty();
+        if api >= (1 << 16 | 5) && has_room {
+            // SAFETY: fi_eq(3): the caller's buffer has `err_data_size` bytes (from API 1.5 on).
+            let copied = unsafe { Room::new(out.err_data, out.err_data_size) }
+                .map_or(0, |mut room| room.fill(data));
+            out.err_data_size = copied;
+        } else {
+            out.err_data = data.as_ptr().cast_mut().cast();
+            out.err_data_size = data.len();
+        }
+    });
+    answer(result.map(|()| size_of::<fi_eq_err_entry>()))
+}
+
+unsafe extern "C" fn write<T: EqCalls>(
+    eq: *mut fid_eq,
+    event: u32,
+    buf: *const c_void,
+    len: usize,
+    flags: u64,
+) -> isize {
+    // SAFETY: an open queue; `buf` has `len` bytes.
+    let arguments = unsafe {
+        object(object::get::<T, fid_eq>(eq)).and_then(|eq| Ok((eq, user::bytes(buf, len)?)))
+    };
+    answer(arguments.and_then(|(eq, bytes)| eq.write(event, bytes, flags)))
+}
+
+unsafe extern "C" fn strerror<T: EqCalls>(
+    eq: *mut fid_eq,
+    prov_errno: c_int,
+    _err_data: *const c_void,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    // SAFETY: an open queue.
+    let Some(eq) = (unsafe { object::get::<T, fid_eq>(eq) }) else {
+        return core::ptr::null();
+    };
+    let text = eq.strerror(prov_errno);
+    // SAFETY: `buf` is NULL or has `len` bytes.
+    unsafe { copy_text(text, buf, len) };
+    text.as_ptr()
+}

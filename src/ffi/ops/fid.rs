@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `struct fi_ops`, the calls that every handle has: fi_close, fi_bind, fi_control, fi_open_ops (fi_fabric(3),
+//! fi_control(3)).
+
+use core::ffi::{c_char, c_int, c_void};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::ffi::object::{self, Kind, Other, WaitHandle};
+use crate::ffi::ops::missing::Missing;
+use crate::ffi::ops::{object, status};
+use crate::ffi::user;
+
+pub fn table<T: Kind>() -> &'static fi_ops {
+    &fi_ops {
+        size: size_of::<fi_ops>(),
+        close: Some(close::<T>),
+        bind: Some(bind::<T>),
+        control: Some(control::<T>),
+        ops_open: Some(ops_open),
+        tostr: Some(Missing::CALL),
+        ops_set: Some(ops_set),
+    }
+}
+
+unsafe extern "C" fn close<T: Kind>(fid: *mut fid) -> c_int {
+    // SAFETY: fi_close: the caller does not use the handle after success.
+    status(unsafe { object::close::<T>(fid) })
+}
+
+unsafe extern "C" fn bind<T: Kind>(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
+    if other.is_null() {
+        return Error::INVAL.negative();
+    }
+    // SAFETY: both handles stay open during the call (fi_endpoint(3) and the other pages with a bind call).
+    let (this, other) = unsafe { (object::get::<T, fid>(fid), Other::new(other)) };
+    status(object(this).and_then(|this| this.bind(other, flags)))
+}
+
+unsafe extern "C" fn control<T: Kind>(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: the handle stays open during the call.
+    let Some(this) = (unsafe { object::get::<T, fid>(fid) }) else {
+        return Error::INVAL.negative();
+    };
+    // SAFETY: fi_control(3): `arg` points to what the command names.
+    status(unsafe { dispatch(this, command, arg) })
+}
+
+/// # Safety
+/// `arg` must be NULL or point to the type that fi_control(3) gives for `command`.
+unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Result {
+    // SAFETY (all blocks below): the type of `arg` follows from the command; NULL was excluded where it is read.
+    match command as u32 {
+        FI_ENABLE => this.enable(),
+        _ if arg.is_null() => Err(Error::INVAL),
+        FI_GETWAIT => {
+            match this.wait_handle()? {
+                // SAFETY: for FI_WAIT_FD `arg` is an int *.
+                WaitHandle::Fd(fd) => unsafe { arg.cast::<c_int>().write(fd) },
+                // SAFETY: for FI_WAIT_MUTEX_COND `arg` is a struct fi_mutex_cond *.
+                WaitHandle::MutexCond { mutex, cond } => unsafe {
+                    arg.cast::<fi_mutex_cond>()
+                        .write(fi_mutex_cond { mutex, cond })
+                },
+            }
+            Ok(())
+        }
+        // SAFETY: `arg` is an enum fi_wait_obj *.
+        FI_GETWAITOBJ => unsafe { user::store(arg.cast(), || this.wait_obj()) },
+        FI_GET_FD => match this.wait_handle()? {
+            // SAFETY: `arg` is an int *.
+            WaitHandle::Fd(fd) => unsafe { user::store(arg.cast(), || Ok(fd)) },
+            WaitHandle::MutexCond { .. } => Err(Error::NODATA),
+        },
+        FI_GETOPSFLAG => {
+            // SAFETY: `arg` is a uint64_t * that says which side is meant.
+            let side = unsafe { arg.cast::<u64>().read() };
+            // SAFETY: as above, writable.
+            unsafe { user::store(arg.cast(), || this.op_flags(side)) }
+        }
+        // SAFETY: `arg` is a uint64_t *.
+        FI_SETOPSFLAG => this.set_op_flags(unsafe { arg.cast::<u64>().read() }),
+        FI_ALIAS => {
+            // SAFETY: `arg` is a struct fi_alias *.
+            let alias = unsafe { &*arg.cast::<fi_alias>() };
+            // SAFETY: `alias.fid` is where the new handle goes.
+            unsafe { user::store(alias.fid, || this.alias(alias.flags)) }
+        }
+        // SAFETY: `arg` is an int *.
+        FI_BACKLOG => this.set_backlog(unsafe { arg.cast::<c_int>().read() }),
+        // SAFETY: `arg` is a struct fi_mr_modify *; only its first member is read, whatever headers it came from.
+        FI_REFRESH => this.refresh(unsafe { arg.cast::<u64>().read() }),
+        // SAFETY: `arg` is a struct fi_mr_raw_attr *.
+        FI_GET_RAW_MR => unsafe { get_raw(this, &*arg.cast::<fi_mr_raw_attr>()) },
+        // SAFETY: `arg` is a struct fi_mr_map_raw *.
+        FI_MAP_RAW_MR => unsafe { map_raw(this, &*arg.cast::<fi_mr_map_raw>()) },
+        FI_UNMAP_KEY => this.raw_key_size().map(drop),
+        _ => Err(Error::NOSYS),
+    }
+}
+
+/// fi_mr_raw_attr: FI_ETOOSMALL, with the size needed, when the caller's room for the key is too small.
+///
+/// # Safety
+/// The pointers in `raw` must be NULL or writable.
+unsafe fn get_raw<T: Kind>(this: &T, raw: &fi_mr_raw_attr) -> Result {
+    let (base, key) = this.raw_key()?;
+    if raw.key_size.is_null() {
+        return Err(Error::INVAL);
+    }
+    let bytes = key.to_ne_bytes();
+    // SAFETY: fi_mr(3): `key_size` points to the size of the room at `raw_key`.
+    let room = unsafe { raw.key_size.replace(bytes.len()) };
+    if room < bytes.len() {
+        return Err(Error::TOOSMALL);
+    }
+    if raw.raw_key.is_null() || raw.base_addr.is_null() {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: `raw_key` has room for `room` bytes, `base_addr` is a uint64_t *.
+    unsafe {
+        raw.raw_key
+            .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        raw.base_addr.write(base);
+    }
+    Ok(())
+}
+
+/// fi_mr_map_raw: keys are 8 bytes everywhere, so a raw key is the key.
+///
+/// # Safety
+/// The pointers in `map` must be NULL or valid for what their names say.
+unsafe fn map_raw<T: Kind>(this: &T, map: &fi_mr_map_raw) -> Result {
+    let mut bytes = [0u8; 8];
+    if map.key_size != this.raw_key_size()? || map.raw_key.is_null() {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: `raw_key` holds `key_size` bytes, which is 8.
+    unsafe { bytes.as_mut_ptr().copy_from(map.raw_key, bytes.len()) };
+    // SAFETY: `key` is where the result goes.
+    unsafe { user::store(map.key, || Ok(u64::from_ne_bytes(bytes))) }
+}
+
+unsafe extern "C" fn ops_open(
+    fid: *mut fid,
+    name: *const c_char,
+    _flags: u64,
+    ops: *mut *mut c_void,
+    _context: *mut c_void,
+) -> c_int {
+    match fid.is_null() || name.is_null() || ops.is_null() {
+        true => Error::INVAL.negative(),
+        // No further tables are offered on any object.
+        false => Error::NOSYS.negative(),
+    }
+}
+
+unsafe extern "C" fn ops_set(
+    fid: *mut fid,
+    name: *const c_char,
+    _flags: u64,
+    ops: *mut c_void,
+    _context: *mut c_void,
+) -> c_int {
+    match fid.is_null() || name.is_null() || ops.is_null() {
+        true => Error::INVAL.negative(),
+        false => Error::NOSYS.negative(),
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One file per ops table: the trait behind it, the C functions made from the trait, the table.
+//!
+//! Here, and only here, C arguments are read and results become numbers.
+
+pub mod atomic;
+pub mod av;
+pub mod cm;
+pub mod cntr;
+pub mod collective;
+pub mod cq;
+pub mod domain;
+pub mod ep;
+pub mod eq;
+pub mod fabric;
+pub mod fid;
+pub mod missing;
+pub mod mr;
+pub mod msg;
+pub mod poll;
+pub mod rma;
+pub mod tagged;
+pub mod transfer;
+
+use core::ffi::c_int;
+
+use crate::base::{Error, Result};
+
+/// A result as C returns it: the value, or the negative error number.
+#[inline]
+pub fn answer<R: From<i8> + TryFrom<usize>>(result: Result<usize>) -> R
+where
+    R: FromCode,
+{
+    match result {
+        Ok(value) => R::try_from(value).unwrap_or_else(|_| R::from_code(c_int::MAX)),
+        Err(error) => R::from_code(error.negative()),
+    }
+}
+
+/// Like `answer`, for calls whose success is 0.
+#[inline]
+pub fn status<R: FromCode>(result: Result) -> R {
+    R::from_code(match result {
+        Ok(()) => 0,
+        Err(error) => error.negative(),
+    })
+}
+
+/// The integer types that C calls return.
+pub trait FromCode {
+    fn from_code(code: c_int) -> Self;
+}
+
+impl FromCode for c_int {
+    #[inline]
+    fn from_code(code: c_int) -> c_int {
+        code
+    }
+}
+
+impl FromCode for isize {
+    #[inline]
+    fn from_code(code: c_int) -> isize {
+        code as isize
+    }
+}
+
+/// What a call answers when its handle is NULL.
+#[inline]
+fn object<'a, T>(object: Option<&'a T>) -> Result<&'a T> {
+    object.ok_or(Error::INVAL)
+}

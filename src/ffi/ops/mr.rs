@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `struct fi_ops_mr`: fi_mr(3).
+
+use core::ffi::{c_int, c_void};
+
+use libc::iovec;
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::ffi::object::{self, Kind};
+use crate::ffi::ops::{object, status};
+use crate::ffi::user;
+
+/// One registration, whichever call it came by.
+#[derive(Clone, Debug, Default)]
+pub struct MrRequest {
+    /// Address and length of each piece.
+    pub segments: Vec<(usize, usize)>,
+    pub access: u64,
+    pub offset: u64,
+    pub requested_key: u64,
+    pub flags: u64,
+    pub context: usize,
+    pub auth_key_size: usize,
+}
+
+pub trait MrCalls: Kind<Head = fid_domain> {
+    fn api_version(&self) -> u32;
+    fn iov_limit(&self) -> usize;
+    fn register(&self, request: MrRequest) -> Result<*mut fid_mr>;
+}
+
+pub fn table<T: MrCalls>() -> &'static fi_ops_mr {
+    &fi_ops_mr {
+        size: size_of::<fi_ops_mr>(),
+        reg: Some(reg::<T>),
+        regv: Some(regv::<T>),
+        regattr: Some(regattr::<T>),
+    }
+}
+
+/// # Safety
+/// `iov` must be NULL or have `count` elements.
+unsafe fn segments<T: MrCalls>(
+    domain: &T,
+    iov: *const iovec,
+    count: usize,
+) -> Result<Vec<(usize, usize)>> {
+    if iov.is_null() || count == 0 || count > domain.iov_limit() {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: promised by the caller.
+    let pieces = (0..count).map(|i| unsafe { *iov.add(i) });
+    Ok(pieces.map(|p| (p.iov_base as usize, p.iov_len)).collect())
+}
+
+unsafe extern "C" fn reg<T: MrCalls>(
+    fid: *mut fid,
+    buf: *const c_void,
+    len: usize,
+    access: u64,
+    offset: u64,
+    requested_key: u64,
+    flags: u64,
+    mr: *mut *mut fid_mr,
+    context: *mut c_void,
+) -> c_int {
+    let iov = iovec {
+        iov_base: buf.cast_mut(),
+        iov_len: len,
+    };
+    // SAFETY: one element; the rest is the caller's promise, handed on.
+    unsafe { regv::<T>(fid, &iov, 1, access, offset, requested_key, flags, mr, context) }
+}
+
+unsafe extern "C" fn regv<T: MrCalls>(
+    fid: *mut fid,
+    iov: *const iovec,
+    count: usize,
+    access: u64,
+    offset: u64,
+    requested_key: u64,
+    flags: u64,
+    mr: *mut *mut fid_mr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: fi_mr(3): an open domain, `count` elements, `mr` is where the handle goes.
+    status(unsafe {
+        object(object::get::<T, _>(fid)).and_then(|domain| {
+            user::store(mr, || {
+                domain.register(MrRequest {
+                    segments: segments(domain, iov, count)?,
+                    access,
+                    offset,
+                    requested_key,
+                    flags,
+                    context: context as usize,
+                    auth_key_size: 0,
+                })
+            })
+        })
+    })
+}
+
+unsafe extern "C" fn regattr<T: MrCalls>(
+    fid: *mut fid,
+    attr: *const fi_mr_attr,
+    flags: u64,
+    mr: *mut *mut fid_mr,
+) -> c_int {
+    // SAFETY: fi_mr(3): an open domain; `attr` is a fi_mr_attr of the fabric's API version; `mr` gets the handle.
+    status(unsafe {
+        object(object::get::<T, _>(fid)).and_then(|domain| {
+            user::store(mr, || domain.register(read_attr(domain, attr, flags)?))
+        })
+    })
+}
+
+/// Reads no further than the caller's headers go: 48 bytes before API 1.5, 64 before 1.9, and the members after those
+/// concern device memory and sub-regions, which are refused by flag.
+///
+/// # Safety
+/// `attr` must be NULL or a `fi_mr_attr` of the domain's API version.
+unsafe fn read_attr<T: MrCalls>(domain: &T, attr: *const fi_mr_attr, flags: u64) -> Result<MrRequest> {
+    if attr.is_null() {
+        return Err(Error::INVAL);
+    }
+    if flags & FI_MR_DMABUF != 0 {
+        return Err(Error::NOSYS);
+    }
+    // SAFETY: members are read one by one, those that every version has first.
+    unsafe {
+        Ok(MrRequest {
+            segments: segments(domain, (*attr).anonymous.mr_iov, (*attr).iov_count)?,
+            access: (*attr).access,
+            offset: (*attr).offset,
+            requested_key: (*attr).requested_key,
+            flags,
+            context: (*attr).context as usize,
+            auth_key_size: match domain.api_version() >= (1 << 16 | 5) {
+                true => (*attr).auth_key_size,
+                false => 0,
+            },
+        })
+    }
+}

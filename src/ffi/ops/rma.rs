@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `struct fi_ops_rma`: fi_rma(3).
+
+use core::ffi::c_void;
+
+use libc::iovec;
+
+use crate::abi::*;
+use crate::base::{Error, IoVec, Result};
+use crate::ffi::ops::missing::Missing;
+use crate::ffi::ops::status;
+use crate::ffi::ops::transfer::*;
+
+pub fn table<T: DataPath>() -> &'static fi_ops_rma {
+    &fi_ops_rma {
+        size: size_of::<fi_ops_rma>(),
+        read: Some(read::<T>),
+        readv: Some(readv::<T>),
+        readmsg: Some(readmsg::<T>),
+        write: Some(write::<T>),
+        writev: Some(writev::<T>),
+        writemsg: Some(writemsg::<T>),
+        inject: Some(inject::<T>),
+        writedata: Some(writedata::<T>),
+        injectdata: Some(injectdata::<T>),
+    }
+}
+
+pub static NONE: fi_ops_rma = fi_ops_rma {
+    size: size_of::<fi_ops_rma>(),
+    read: Some(Missing::CALL),
+    readv: Some(Missing::CALL),
+    readmsg: Some(Missing::CALL),
+    write: Some(Missing::CALL),
+    writev: Some(Missing::CALL),
+    writemsg: Some(Missing::CALL),
+    inject: Some(Missing::CALL),
+    writedata: Some(Missing::CALL),
+    injectdata: Some(Missing::CALL),
+};
+
+/// What the forms with one target segment have in common.
+struct Call {
+    what: What,
+    dest: fi_addr_t,
+    addr: u64,
+    key: u64,
+    data: u64,
+    context: *mut c_void,
+}
+
+/// # Safety
+/// As fi_rma(3) says of the endpoint and the buffers in `iov`.
+#[inline]
+unsafe fn post<T: DataPath>(
+    ep: *mut fid_ep,
+    iov: Result<IoVec>,
+    call: Call,
+    flags: impl FnOnce(&T) -> u64,
+) -> isize {
+    // SAFETY: promised by the caller.
+    let ep = unsafe { endpoint::<T>(ep) };
+    status(ep.and_then(|ep| {
+        let iov = iov?;
+        ep.transmit(&Tx {
+            what: call.what,
+            flags: flags(ep),
+            dest: call.dest,
+            context: call.context as usize,
+            data: call.data,
+            tag: 0,
+            target: &[RemoteSeg {
+                addr: call.addr,
+                len: iov.remaining(),
+                key: call.key,
+            }],
+            iov,
+        })
+    }))
+}
+
+unsafe extern "C" fn read<T: DataPath>(
+    ep: *mut fid_ep,
+    buf: *mut c_void,
+    len: usize,
+    _desc: *mut c_void,
+    src_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        what: What::Read,
+        dest: src_addr,
+        addr,
+        key,
+        data: 0,
+        context,
+    };
+    // SAFETY: fi_rma(3): an open endpoint; the buffer is left to the library until the completion.
+    unsafe { post::<T>(ep, single(buf, len), call, T::tx_flags) }
+}
+
+unsafe extern "C" fn readv<T: DataPath>(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    src_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        what: What::Read,
+        dest: src_addr,
+        addr,
+        key,
+        data: 0,
+        context,
+    };
+    // SAFETY: as in `read`, for `count` buffers.
+    unsafe { post::<T>(ep, several(iov, count), call, T::tx_flags) }
+}
+
+unsafe extern "C" fn write<T: DataPath>(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        what: What::Write,
+        dest: dest_addr,
+        addr,
+        key,
+        data: 0,
+        context,
+    };
+    // SAFETY: fi_rma(3): an open endpoint; the buffer stays unchanged until the completion.
+    unsafe { post::<T>(ep, single(buf, len), call, T::tx_flags) }
+}
+
+unsafe extern "C" fn writev<T: DataPath>(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        what: What::Write,
+        dest: dest_addr,
+        addr,
+        key,
+        data: 0,
+        context,
+    };
+    // SAFETY: as in `write`, for `count` buffers.
+    unsafe { post::<T>(ep, several(iov, count), call, T::tx_flags) }
+}
+
+unsafe extern "C" fn writedata<T: DataPath>(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    data: u64,
+    dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        what: What::Write,
+        dest: dest_addr,
+        addr,
+        key,
+        data,
+        context,
+    };
+    let flags = |ep: &T| ep.tx_flags() | FI_REMOTE_CQ_DATA;
+    // SAFETY: as in `write`.
+    unsafe { post::<T>(ep, single(buf, len), call, flags) }
+}
+
+unsafe extern "C" fn inject<T: DataPath>(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+) -> isize {
+    let call = Call {
+        what: What::Write,
+        dest: dest_addr,
+        addr,
+        key,
+        data: 0,
+        context: core::ptr::null_mut(),
+    };
+    // SAFETY: as in `write`, until the return of the call.
+    unsafe { post::<T>(ep, single(buf, len), call, |_| INJECT) }
+}
+
+unsafe extern "C" fn injectdata<T: DataPath>(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    data: u64,
+    dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+) -> isize {
+    let call = Call {
+        what: What::Write,
+        dest: dest_addr,
+        addr,
+        key,
+        data,
+        context: core::ptr::null_mut(),
+    };
+    // SAFETY: as in `inject`.
+    unsafe { post::<T>(ep, single(buf, len), call, |_| INJECT | FI_REMOTE_CQ_DATA) }
+}
+
+unsafe extern "C" fn readmsg<T: DataPath>(
+    ep: *mut fid_ep,
+    msg: *const fi_msg_rma,
+    flags: u64,
+) -> isize {
+    // SAFETY: the caller's promise, handed on.
+    unsafe { post_msg::<T>(ep, What::Read, msg, flags) }
+}
+
+unsafe extern "C" fn writemsg<T: DataPath>(
+    ep: *mut fid_ep,
+    msg: *const fi_msg_rma,
+    flags: u64,
+) -> isize {
+    // SAFETY: the caller's promise, handed on.
+    unsafe { post_msg::<T>(ep, What::Write, msg, flags) }
+}
+
+/// # Safety
+/// `ep` must be an open endpoint and `msg` as fi_rma(3) describes it.
+unsafe fn post_msg<T: DataPath>(
+    ep: *mut fid_ep,
+    what: What,
+    msg: *const fi_msg_rma,
+    flags: u64,
+) -> isize {
+    if msg.is_null() {
+        return Error::INVAL.negative() as isize;
+    }
+    // SAFETY: an open endpoint; `msg` and what it points to are readable during the call, the buffers until the
+    // completion.
+    status(unsafe {
+        endpoint::<T>(ep).and_then(|ep| {
+            let (segs, count) = ((*msg).rma_iov, (*msg).rma_iov_count);
+            if segs.is_null() || count == 0 {
+                return Err(Error::INVAL);
+            }
+            ep.transmit(&Tx {
+                what,
+                iov: several((*msg).msg_iov, (*msg).iov_count)?,
+                flags: flags | ep.tx_implied(),
+                dest: (*msg).addr,
+                context: (*msg).context as usize,
+                data: (*msg).data,
+                tag: 0,
+                target: core::slice::from_raw_parts(segs.cast::<RemoteSeg>(), count),
+            })
+        })
+    })
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One description for all call forms of data transfer: fi_msg(3), fi_tagged(3), fi_rma(3).
+
+use crate::abi::*;
+use crate::base::{Error, IoVec, Result};
+use crate::ffi::object::{self, Kind};
+use crate::ffi::ops::object;
+
+/// What an operation is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    Msg,
+    Tagged,
+    Write,
+    Read,
+}
+
+/// Memory at the target, as `struct fi_rma_iov`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemoteSeg {
+    pub addr: u64,
+    pub len: usize,
+    pub key: u64,
+}
+
+const _: () = assert!(size_of::<RemoteSeg>() == size_of::<fi_rma_iov>());
+const _: () = assert!(core::mem::offset_of!(RemoteSeg, key) == core::mem::offset_of!(fi_rma_iov, key));
+
+/// An operation that the initiator posts.
+pub struct Tx<'a> {
+    pub what: What,
+    pub iov: IoVec,
+    /// Operation flags; FI_COMPLETION says whether success is reported.
+    pub flags: u64,
+    pub dest: u64,
+    pub context: usize,
+    pub data: u64,
+    pub tag: u64,
+    /// RMA only.
+    pub target: &'a [RemoteSeg],
+}
+
+/// A receive that is posted.
+pub struct Rx {
+    pub what: What,
+    pub iov: IoVec,
+    pub flags: u64,
+    pub src: u64,
+    pub context: usize,
+    pub tag: u64,
+    pub ignore: u64,
+}
+
+pub trait DataPath: Kind<Head = fid_ep> {
+    fn transmit(&self, tx: &Tx<'_>) -> Result;
+    fn receive(&self, rx: &Rx) -> Result;
+    /// Flags of calls that name none: the endpoint's op_flags, with FI_COMPLETION if the queue was bound without
+    /// FI_SELECTIVE_COMPLETION.
+    fn tx_flags(&self) -> u64;
+    fn rx_flags(&self) -> u64;
+    /// FI_COMPLETION if the queue was bound without FI_SELECTIVE_COMPLETION, else 0: added to the flags of the msg
+    /// forms.
+    fn tx_implied(&self) -> u64;
+    fn rx_implied(&self) -> u64;
+}
+
+/// # Safety
+/// `ep` must be NULL or an open endpoint of this type.
+#[inline]
+pub(super) unsafe fn endpoint<'a, T: DataPath>(ep: *mut fid_ep) -> Result<&'a T> {
+    // SAFETY: promised by the caller.
+    object(unsafe { object::get::<T, fid_ep>(ep) })
+}
+
+/// One buffer.
+///
+/// # Safety
+/// `buf[..len]` must stay valid until the completion of the operation.
+#[inline]
+pub(super) unsafe fn single(buf: *const core::ffi::c_void, len: usize) -> Result<IoVec> {
+    if buf.is_null() && len > 0 {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: promised by the caller.
+    Ok(unsafe { IoVec::single(buf.cast_mut().cast(), len) })
+}
+
+/// Several buffers.
+///
+/// # Safety
+/// As `IoVec::new`.
+#[inline]
+pub(super) unsafe fn several(iov: *const libc::iovec, count: usize) -> Result<IoVec> {
+    // SAFETY: promised by the caller.
+    match unsafe { IoVec::new(iov, count) } {
+        Some(iov) if !iov.has_null() => Ok(iov),
+        _ => Err(Error::INVAL),
+    }
+}
+
+/// Flags of an inject call: the buffer is free on return, success is not reported.
+pub(super) const INJECT: u64 = FI_INJECT;

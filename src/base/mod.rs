@@ -3,10 +3,10 @@
 
 pub mod error;
 pub mod info;
+pub mod iovec;
 pub mod log;
 pub mod params;
 pub mod settings;
-pub mod iovec;
 
 pub use error::{Error, Result};
 pub use iovec::{IoList, IoVec};

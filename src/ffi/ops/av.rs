@@ -304,11 +304,21 @@ mod tests {
     fn symmetric_names_count_up_both_numbers() {
         let names = symmetric_names("node08", 3, "100", 2).unwrap();
         let names: Vec<_> = names.iter().map(|(n, s)| format!("{n}:{s}")).collect();
-        let want = ["node08:100", "node08:101", "node09:100", "node09:101", "node10:100", "node10:101"];
+        let want = [
+            "node08:100",
+            "node08:101",
+            "node09:100",
+            "node09:101",
+            "node10:100",
+            "node10:101",
+        ];
         assert_eq!(names, want);
         assert!(symmetric_names("node", 2, "100", 1).is_err());
         assert!(symmetric_names("node1", 1, "http", 1).is_err());
         assert!(symmetric_names("n1", usize::MAX, "1", 2).is_err());
-        assert_eq!(symmetric_names("127.0.0.1", 1, "7", 1).unwrap()[0].0, "127.0.0.1");
+        assert_eq!(
+            symmetric_names("127.0.0.1", 1, "7", 1).unwrap()[0].0,
+            "127.0.0.1"
+        );
     }
 }

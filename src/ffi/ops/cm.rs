@@ -97,7 +97,11 @@ unsafe fn give(name: Result<Vec<u8>>, addr: *mut c_void, addrlen: *mut usize) ->
     fitted(name.and_then(|name| unsafe { fill_sized(&name, addr, addrlen) }))
 }
 
-unsafe extern "C" fn getname<T: CmCalls>(fid: fid_t, addr: *mut c_void, addrlen: *mut usize) -> c_int {
+unsafe extern "C" fn getname<T: CmCalls>(
+    fid: fid_t,
+    addr: *mut c_void,
+    addrlen: *mut usize,
+) -> c_int {
     // SAFETY: an open endpoint; `addr` and `addrlen` as fi_cm(3) says.
     unsafe { give(ep::<T, _>(fid).and_then(T::name), addr, addrlen) }
 }
@@ -134,7 +138,11 @@ unsafe extern "C" fn listen<T: CmCalls>(pep: *mut fid_pep) -> c_int {
     status(unsafe { ep::<T, _>(pep) }.and_then(T::listen))
 }
 
-unsafe extern "C" fn accept<T: CmCalls>(e: *mut fid_ep, param: *const c_void, paramlen: usize) -> c_int {
+unsafe extern "C" fn accept<T: CmCalls>(
+    e: *mut fid_ep,
+    param: *const c_void,
+    paramlen: usize,
+) -> c_int {
     // SAFETY: an open endpoint; `param` has `paramlen` bytes.
     status(unsafe { ep::<T, _>(e).and_then(|ep| ep.accept(user::bytes(param, paramlen)?)) })
 }
@@ -147,7 +155,8 @@ unsafe extern "C" fn reject<T: CmCalls>(
 ) -> c_int {
     // SAFETY: an open passive endpoint; the handle of a connection request; `param` has `paramlen` bytes.
     status(unsafe {
-        ep::<T, _>(pep).and_then(|pep| pep.reject(Other::new(handle), user::bytes(param, paramlen)?))
+        ep::<T, _>(pep)
+            .and_then(|pep| pep.reject(Other::new(handle), user::bytes(param, paramlen)?))
     })
 }
 

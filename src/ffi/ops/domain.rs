@@ -45,7 +45,11 @@ pub struct CntrRequest<'a> {
 pub trait DomainCalls: Kind<Head = fid_domain> {
     fn api_version(&self) -> u32;
     /// The handle, and the type in force.
-    fn open_av(&self, request: AvRequest, context: *mut c_void) -> Result<(*mut fid_av, fi_av_type)>;
+    fn open_av(
+        &self,
+        request: AvRequest,
+        context: *mut c_void,
+    ) -> Result<(*mut fid_av, fi_av_type)>;
     fn open_cq(&self, request: CqRequest<'_>, context: *mut c_void) -> Result<*mut fid_cq>;
     fn open_cntr(&self, request: CntrRequest<'_>, context: *mut c_void) -> Result<*mut fid_cntr>;
     fn open_ep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
@@ -81,7 +85,10 @@ unsafe fn domain<'a, T: DomainCalls>(domain: *mut fid_domain) -> Result<&'a T> {
 ///
 /// # Safety
 /// The wait set must stay open during the call.
-pub(super) unsafe fn wait_set<'a>(set: *mut fid_wait, obj: fi_wait_obj) -> Result<Option<Other<'a>>> {
+pub(super) unsafe fn wait_set<'a>(
+    set: *mut fid_wait,
+    obj: fi_wait_obj,
+) -> Result<Option<Other<'a>>> {
     match (obj, set.is_null()) {
         (FI_WAIT_SET, true) => Err(Error::INVAL),
         // SAFETY: promised by the caller.

@@ -56,12 +56,7 @@ unsafe fn read_by<T: EqCalls>(
         return Err(Error::INVAL);
     }
     // SAFETY: an open queue, and room for `len` bytes at `buf`.
-    let (eq, mut room) = unsafe {
-        (
-            object(object::get::<T, fid_eq>(eq))?,
-            Room::new(buf, len)?,
-        )
-    };
+    let (eq, mut room) = unsafe { (object(object::get::<T, fid_eq>(eq))?, Room::new(buf, len)?) };
     let (number, copied) = call(eq, &mut room)?;
     // SAFETY: `event` is not NULL and writable.
     unsafe { event.write(number) };
@@ -88,7 +83,11 @@ unsafe extern "C" fn sread<T: EqCalls>(
     flags: u64,
 ) -> isize {
     // SAFETY: the caller's promise, handed on.
-    answer(unsafe { read_by::<T>(eq, event, buf, len, |eq, room| eq.sread(room, timeout, flags)) })
+    answer(unsafe {
+        read_by::<T>(eq, event, buf, len, |eq, room| {
+            eq.sread(room, timeout, flags)
+        })
+    })
 }
 
 unsafe extern "C" fn readerr<T: EqCalls>(

@@ -70,7 +70,19 @@ unsafe extern "C" fn reg<T: MrCalls>(
         iov_len: len,
     };
     // SAFETY: one element; the rest is the caller's promise, handed on.
-    unsafe { regv::<T>(fid, &iov, 1, access, offset, requested_key, flags, mr, context) }
+    unsafe {
+        regv::<T>(
+            fid,
+            &iov,
+            1,
+            access,
+            offset,
+            requested_key,
+            flags,
+            mr,
+            context,
+        )
+    }
 }
 
 unsafe extern "C" fn regv<T: MrCalls>(
@@ -110,9 +122,8 @@ unsafe extern "C" fn regattr<T: MrCalls>(
 ) -> c_int {
     // SAFETY: fi_mr(3): an open domain; `attr` is a fi_mr_attr of the fabric's API version; `mr` gets the handle.
     status(unsafe {
-        object(object::get::<T, _>(fid)).and_then(|domain| {
-            user::store(mr, || domain.register(read_attr(domain, attr, flags)?))
-        })
+        object(object::get::<T, _>(fid))
+            .and_then(|domain| user::store(mr, || domain.register(read_attr(domain, attr, flags)?)))
     })
 }
 
@@ -121,7 +132,11 @@ unsafe extern "C" fn regattr<T: MrCalls>(
 ///
 /// # Safety
 /// `attr` must be NULL or a `fi_mr_attr` of the domain's API version.
-unsafe fn read_attr<T: MrCalls>(domain: &T, attr: *const fi_mr_attr, flags: u64) -> Result<MrRequest> {
+unsafe fn read_attr<T: MrCalls>(
+    domain: &T,
+    attr: *const fi_mr_attr,
+    flags: u64,
+) -> Result<MrRequest> {
     if attr.is_null() {
         return Err(Error::INVAL);
     }

@@ -73,7 +73,7 @@ unsafe extern "C" fn recv<T: DataPath>(
             src: src_addr,
             context: context as usize,
             tag: 0,
-        ignore: 0,
+            ignore: 0,
         })
     }))
 }
@@ -96,12 +96,16 @@ unsafe extern "C" fn recvv<T: DataPath>(
             src: src_addr,
             context: context as usize,
             tag: 0,
-        ignore: 0,
+            ignore: 0,
         })
     }))
 }
 
-unsafe extern "C" fn recvmsg<T: DataPath>(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
+unsafe extern "C" fn recvmsg<T: DataPath>(
+    ep: *mut fid_ep,
+    msg: *const fi_msg,
+    flags: u64,
+) -> isize {
     if msg.is_null() {
         return Error::INVAL.negative() as isize;
     }
@@ -227,7 +231,11 @@ unsafe extern "C" fn sendv<T: DataPath>(
     }))
 }
 
-unsafe extern "C" fn sendmsg<T: DataPath>(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
+unsafe extern "C" fn sendmsg<T: DataPath>(
+    ep: *mut fid_ep,
+    msg: *const fi_msg,
+    flags: u64,
+) -> isize {
     if msg.is_null() {
         return Error::INVAL.negative() as isize;
     }

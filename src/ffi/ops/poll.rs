@@ -62,7 +62,11 @@ unsafe extern "C" fn poll<T: PollCalls>(
     found
 }
 
-unsafe extern "C" fn poll_add<T: PollCalls>(set: *mut fid_poll, member: *mut fid, flags: u64) -> c_int {
+unsafe extern "C" fn poll_add<T: PollCalls>(
+    set: *mut fid_poll,
+    member: *mut fid,
+    flags: u64,
+) -> c_int {
     // SAFETY: an open poll set.
     let set = unsafe { object::get::<T, fid_poll>(set) };
     if flags != 0 {
@@ -75,7 +79,11 @@ unsafe extern "C" fn poll_add<T: PollCalls>(set: *mut fid_poll, member: *mut fid
     }
 }
 
-unsafe extern "C" fn poll_del<T: PollCalls>(set: *mut fid_poll, member: *mut fid, flags: u64) -> c_int {
+unsafe extern "C" fn poll_del<T: PollCalls>(
+    set: *mut fid_poll,
+    member: *mut fid,
+    flags: u64,
+) -> c_int {
     // SAFETY: an open poll set.
     let set = unsafe { object::get::<T, fid_poll>(set) };
     if flags != 0 {

@@ -75,7 +75,7 @@ unsafe extern "C" fn recv<T: DataPath>(
             src: src_addr,
             context: context as usize,
             tag,
-        ignore,
+            ignore,
         })
     }))
 }
@@ -100,12 +100,16 @@ unsafe extern "C" fn recvv<T: DataPath>(
             src: src_addr,
             context: context as usize,
             tag,
-        ignore,
+            ignore,
         })
     }))
 }
 
-unsafe extern "C" fn recvmsg<T: DataPath>(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
+unsafe extern "C" fn recvmsg<T: DataPath>(
+    ep: *mut fid_ep,
+    msg: *const fi_msg_tagged,
+    flags: u64,
+) -> isize {
     if msg.is_null() {
         return Error::INVAL.negative() as isize;
     }
@@ -236,7 +240,11 @@ unsafe extern "C" fn sendv<T: DataPath>(
     }))
 }
 
-unsafe extern "C" fn sendmsg<T: DataPath>(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
+unsafe extern "C" fn sendmsg<T: DataPath>(
+    ep: *mut fid_ep,
+    msg: *const fi_msg_tagged,
+    flags: u64,
+) -> isize {
     if msg.is_null() {
         return Error::INVAL.negative() as isize;
     }

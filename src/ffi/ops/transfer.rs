@@ -25,7 +25,8 @@ pub struct RemoteSeg {
 }
 
 const _: () = assert!(size_of::<RemoteSeg>() == size_of::<fi_rma_iov>());
-const _: () = assert!(core::mem::offset_of!(RemoteSeg, key) == core::mem::offset_of!(fi_rma_iov, key));
+const _: () =
+    assert!(core::mem::offset_of!(RemoteSeg, key) == core::mem::offset_of!(fi_rma_iov, key));
 
 /// An operation that the initiator posts.
 pub struct Tx<'a> {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The operating system. Knows nothing of fabrics.
 
+pub mod addr;
+pub mod event;
 pub mod heap;
+pub mod socket;

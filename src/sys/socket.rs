@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! TCP sockets, never blocking: listening, connecting, moving bytes.
+//!
+//! Trusted with: the system calls that take I/O vectors of the application's memory.
+
+use core::time::Duration;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
+
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as Raw, TcpKeepalive, Type};
+
+use crate::base::IoList;
+
+/// One TCP socket, non-blocking.
+pub struct Socket(Raw);
+
+/// What a read or write brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    Bytes(usize),
+    /// Nothing to read, or no room to write, now.
+    Later,
+    /// The other side has closed.
+    End,
+}
+
+/// The backlog of a listener: as many peers may start at once.
+const BACKLOG: i32 = 4096;
+
+impl Socket {
+    fn new(addr: &SocketAddr) -> io::Result<Socket> {
+        let raw = Raw::new(
+            Domain::for_address(*addr),
+            Type::STREAM.nonblocking().cloexec(),
+            Some(Protocol::TCP),
+        )?;
+        raw.set_reuse_address(true)?;
+        Ok(Socket(raw))
+    }
+
+    /// A socket bound to `addr`; with port 0 to a port of `ports`, tried from `start` on, or to one that the kernel
+    /// chooses.
+    pub fn bound(addr: SocketAddr, ports: Option<(u16, u16)>, start: u32) -> io::Result<Socket> {
+        let socket = Socket::new(&addr)?;
+        let Some((low, high)) = ports.filter(|_| addr.port() == 0) else {
+            socket.0.bind(&addr.into())?;
+            return Ok(socket);
+        };
+        let count = u32::from(high) - u32::from(low) + 1;
+        let mut refused = io::Error::from_raw_os_error(libc::EADDRINUSE);
+        for i in 0..count {
+            let port = low + ((start.wrapping_add(i)) % count) as u16;
+            let mut addr = addr;
+            addr.set_port(port);
+            // SO_REUSEADDR lets two sockets bind the same port until one listens; so listening is part of the test.
+            match socket.0.bind(&addr.into()).and_then(|()| socket.0.listen(BACKLOG)) {
+                Ok(()) => return Ok(socket),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+
+    pub fn listen(&self) -> io::Result<()> {
+        self.0.listen(BACKLOG)
+    }
+
+    /// Starts a connection from `local` (any port) to `peer`; true if it is up already.
+    pub fn connect(local: Option<SocketAddr>, peer: SocketAddr) -> io::Result<(Socket, bool)> {
+        let socket = Socket::new(&peer)?;
+        if let Some(mut local) = local.filter(|a| !a.ip().is_unspecified()) {
+            local.set_port(0);
+            // The port is chosen when the connection is made: many connections may share one.
+            SockRef::from(&socket.0).set_bind_address_no_port_quietly();
+            socket.0.bind(&local.into())?;
+        }
+        match socket.0.connect(&SockAddr::from(peer)) {
+            Ok(()) => Ok((socket, true)),
+            Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => Ok((socket, false)),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// A connection that waits, if any.
+    pub fn accept(&self) -> io::Result<Option<(Socket, SocketAddr)>> {
+        match self.0.accept() {
+            Ok((raw, peer)) => {
+                raw.set_nonblocking(true)?;
+                let peer = peer.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+                Ok(Some((Socket(raw), peer)))
+            }
+            Err(e) if is_later(&e) || is_gone(&e) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The error that an attempt to connect ended with, if any.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.0.take_error()
+    }
+
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        let addr = self.0.local_addr()?;
+        Ok(addr.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?)
+    }
+
+    pub fn peer(&self) -> io::Result<SocketAddr> {
+        let addr = self.0.peer_addr()?;
+        Ok(addr.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?)
+    }
+
+    pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
+        self.0.set_tcp_nodelay(on)
+    }
+
+    /// Probes a peer that took the connection but does not answer: idle 5 s, then every 2 s, twice.
+    pub fn set_keepalive(&self, on: bool) -> io::Result<()> {
+        self.0.set_keepalive(on)?;
+        if on {
+            let probes = TcpKeepalive::new()
+                .with_time(Duration::from_secs(5))
+                .with_interval(Duration::from_secs(2))
+                .with_retries(2);
+            self.0.set_tcp_keepalive(&probes)?;
+        }
+        Ok(())
+    }
+
+    /// Ends both directions; the peer sees the end of the stream.
+    pub fn shutdown(&self) {
+        // An error says that the connection is gone already.
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
+    }
+
+    #[inline]
+    pub fn read(&self, room: &mut [u8]) -> io::Result<Moved> {
+        // SAFETY: `room` is ours for the call.
+        let n = unsafe {
+            libc::recv(
+                self.0.as_raw_fd(),
+                room.as_mut_ptr().cast(),
+                room.len(),
+                libc::MSG_DONTWAIT,
+            )
+        };
+        moved(n, room.len())
+    }
+
+    #[inline]
+    pub fn write(&self, bytes: &[u8]) -> io::Result<Moved> {
+        // SAFETY: `bytes` is ours for the call.
+        let n = unsafe {
+            libc::send(
+                self.0.as_raw_fd(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+            )
+        };
+        moved(n, 0)
+    }
+
+    /// Fills the pieces of `list` in order.
+    pub fn read_list(&self, list: &IoList<'_>) -> io::Result<Moved> {
+        let (pieces, count) = list.as_raw();
+        // SAFETY: the pieces are valid: ours by the lifetime of the list, the application's until the completion of
+        // the operation they belong to.
+        let n = unsafe { libc::readv(self.0.as_raw_fd(), pieces, count as i32) };
+        moved(n, list.bytes())
+    }
+
+    /// Writes the pieces of `list` in order.
+    #[inline]
+    pub fn write_list(&self, list: &IoList<'_>) -> io::Result<Moved> {
+        let (pieces, count) = list.as_raw();
+        // SAFETY: all zero is a valid msghdr.
+        let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
+        message.msg_iov = pieces.cast_mut();
+        message.msg_iovlen = count;
+        // SAFETY: as in `read_list`.
+        let n = unsafe {
+            libc::sendmsg(
+                self.0.as_raw_fd(),
+                &message,
+                libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+            )
+        };
+        moved(n, 0)
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// `room`: bytes that a read could have filled; reading none of them is the end of the stream.
+#[inline]
+fn moved(n: isize, room: usize) -> io::Result<Moved> {
+    match n {
+        0 if room > 0 => Ok(Moved::End),
+        0.. => Ok(Moved::Bytes(n as usize)),
+        _ => {
+            let error = io::Error::last_os_error();
+            match is_later(&error) {
+                true => Ok(Moved::Later),
+                false => Err(error),
+            }
+        }
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
+
+/// Errors of accept(2) that concern the connection that was about to be accepted, not the listener.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNABORTED
+                | libc::EPROTO
+                | libc::ENETDOWN
+                | libc::ENETUNREACH
+                | libc::EHOSTUNREACH
+                | libc::EPERM
+        )
+    )
+}
+
+trait Quietly {
+    fn set_bind_address_no_port_quietly(&self);
+}
+
+impl Quietly for SockRef<'_> {
+    /// Old kernels do not have it, and it is only a saving.
+    fn set_bind_address_no_port_quietly(&self) {
+        let on: libc::c_int = 1;
+        // SAFETY: an int is what the option takes.
+        unsafe {
+            libc::setsockopt(
+                self.as_raw_fd(),
+                libc::SOL_IP,
+                libc::IP_BIND_ADDRESS_NO_PORT,
+                (&raw const on).cast(),
+                size_of_val(&on) as u32,
+            );
+        }
+    }
+}

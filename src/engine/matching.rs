@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Which receive gets which message: fi_msg(3), fi_tagged(3). Posted receives and unexpected messages, both indexed, so
+//! that neither the number of them nor the order in which they are used up changes what a match costs.
+//!
+//! A receive (source, tag, ignore) accepts a message (s, t) if the source is `ANY` or s, and t equals tag in all bits that
+//! ignore leaves. A message goes to the oldest posted receive that accepts it, a receive gets the oldest message it
+//! accepts. What a receive or a message is, only the caller knows. Nothing is allocated per operation once the tables
+//! have had their largest load.
+#![forbid(unsafe_code)]
+
+mod line;
+mod posted;
+mod queues;
+#[cfg(test)]
+mod tests;
+mod unexpected;
+
+use posted::Posted;
+use unexpected::Unexpected;
+
+/// The source of a receive that takes messages from everyone (FI_ADDR_UNSPEC).
+pub const ANY: u64 = u64::MAX;
+
+/// Names a posted receive until it is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecvId(u32);
+
+/// Names an unexpected message until it is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MsgId(u32);
+
+pub struct Matcher<R, U> {
+    posted: Posted<R>,
+    unexpected: Unexpected<U>,
+}
+
+impl<R, U> Matcher<R, U> {
+    pub fn new() -> Self {
+        Matcher {
+            posted: Posted::new(),
+            unexpected: Unexpected::new(),
+        }
+    }
+
+    #[inline]
+    pub fn post(&mut self, source: u64, tag: u64, ignore: u64, recv: R) -> RecvId {
+        let wanted = Wanted {
+            source,
+            tag,
+            ignore,
+        };
+        RecvId(self.posted.post(wanted, recv))
+    }
+
+    /// The oldest posted receive that accepts a message. It stays posted (a multi-receive buffer takes many).
+    ///
+    /// A source that no receive can name is any number that no receive names, `ANY` too.
+    #[inline]
+    pub fn find_posted(&self, source: u64, tag: u64) -> Option<RecvId> {
+        self.posted.find(source, tag).map(RecvId)
+    }
+
+    #[inline]
+    pub fn posted(&mut self, id: RecvId) -> &mut R {
+        self.posted.get_mut(id.0)
+    }
+
+    #[inline]
+    pub fn take_posted(&mut self, id: RecvId) -> R {
+        self.posted.take(id.0)
+    }
+
+    /// The oldest posted receive of which `accepts` is true; looks at one after the other.
+    pub fn find_posted_by(&self, accepts: impl FnMut(&R) -> bool) -> Option<RecvId> {
+        self.posted.find_by(accepts).map(RecvId)
+    }
+
+    /// The oldest posted receive whose `key` has this value, found at once: for fi_cancel(3), which names a context. The
+    /// first search indexes all receives by this key, so `key` must be the same function in every search, and what it
+    /// reads must not change while the receive is posted.
+    pub fn find_posted_by_key(&mut self, key: fn(&R) -> u64, value: u64) -> Option<RecvId> {
+        self.posted.find_by_key(key, value).map(RecvId)
+    }
+
+    #[inline]
+    pub fn posted_len(&self) -> usize {
+        self.posted.len()
+    }
+
+    /// Takes all posted receives, oldest first.
+    pub fn drain_posted(&mut self) -> Vec<R> {
+        self.posted.drain()
+    }
+
+    /// Stores a message that no posted receive accepts.
+    #[inline]
+    pub fn arrive(&mut self, source: u64, tag: u64, msg: U) -> MsgId {
+        MsgId(self.unexpected.arrive(source, tag, msg))
+    }
+
+    /// The oldest message, other than hidden ones, that a receive accepts. It stays stored.
+    #[inline]
+    pub fn find_unexpected(&mut self, source: u64, tag: u64, ignore: u64) -> Option<MsgId> {
+        let wanted = Wanted {
+            source,
+            tag,
+            ignore,
+        };
+        self.unexpected.find(&wanted).map(MsgId)
+    }
+
+    #[inline]
+    pub fn unexpected(&mut self, id: MsgId) -> &mut U {
+        self.unexpected.get_mut(id.0)
+    }
+
+    #[inline]
+    pub fn take_unexpected(&mut self, id: MsgId) -> U {
+        self.unexpected.take(id.0)
+    }
+
+    /// FI_CLAIM: the message is no longer found; it stays until it is taken.
+    pub fn hide(&mut self, id: MsgId) {
+        self.unexpected.hide(id.0);
+    }
+
+    /// All messages of a source get another source: the one that sent them has got its address by now. (Hidden messages
+    /// are past the use of their source.)
+    pub fn rename_source(&mut self, from: u64, to: u64) {
+        self.unexpected.rename_source(from, to);
+    }
+
+    /// All messages, hidden ones too.
+    #[inline]
+    pub fn unexpected_len(&self) -> usize {
+        self.unexpected.len()
+    }
+
+    /// Takes all messages that are `unwanted`, hidden ones too, oldest first.
+    pub fn take_unexpected_if(&mut self, unwanted: impl FnMut(&U) -> bool) -> Vec<U> {
+        self.unexpected.take_if(unwanted)
+    }
+
+    /// Takes all messages, hidden ones too, oldest first.
+    pub fn drain_unexpected(&mut self) -> Vec<U> {
+        self.unexpected.drain()
+    }
+}
+
+/// What a receive asks for.
+#[derive(Clone, Copy)]
+struct Wanted {
+    source: u64,
+    tag: u64,
+    ignore: u64,
+}
+
+impl Wanted {
+    #[inline]
+    fn accepts(&self, source: u64, tag: u64) -> bool {
+        (self.source == ANY || self.source == source) && (tag ^ self.tag) & !self.ignore == 0
+    }
+}

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# make                 the library and its programs, into target/release
+# make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=
+# make check           every check; make check-NAME runs one, `make checks` lists them
+# make demo            an unmodified MPI on this library
+# make bench           side by side with another libfabric
+CARGO ?= cargo
+INSTALL ?= install
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+BINDIR ?= $(PREFIX)/bin
+INCLUDEDIR ?= $(PREFIX)/include
+
+# What libtool made of release 2.6.0's -version-info 33:0:32; its soname is libfabric.so.1.
+SOVERSION := 1.32.0
+VERSION := $(shell sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' Cargo.toml)
+TOOLS := fi_info fi_pingpong fi_strerror
+
+metadata = $(CARGO) metadata --format-version 1 --no-deps --offline 2>/dev/null
+TARGET := $(or $(shell $(metadata) | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'),target)
+BUILT := $(TARGET)/release
+DEBUG := $(TARGET)/debug
+
+# The programs link to the shared library as any program does, so it comes first.
+all:
+	$(CARGO) build --release --locked
+	ln -sf libfabric.so $(BUILT)/libfabric.so.1
+	$(CARGO) build --release --locked --features tools --bins
+
+debug:
+	$(CARGO) build --locked
+	ln -sf libfabric.so $(DEBUG)/libfabric.so.1
+
+# Root often has no cargo: `make && sudo make install` installs what is built.
+install: $(if $(shell command -v $(CARGO)),all)
+	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR) $(DESTDIR)$(INCLUDEDIR)/rdma/providers
+	$(INSTALL) -m 755 $(BUILT)/libfabric.so $(DESTDIR)$(LIBDIR)/libfabric.so.$(SOVERSION)
+	ln -sf libfabric.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libfabric.so.1
+	ln -sf libfabric.so.1 $(DESTDIR)$(LIBDIR)/libfabric.so
+	$(INSTALL) -m 755 $(TOOLS:%=$(BUILT)/%) $(DESTDIR)$(BINDIR)
+	$(INSTALL) -m 644 include/rdma/*.h $(DESTDIR)$(INCLUDEDIR)/rdma
+	$(INSTALL) -m 644 include/rdma/providers/*.h $(DESTDIR)$(INCLUDEDIR)/rdma/providers
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' \
+	    -e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
+	    pkgconfig/libfabric.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/libfabric.pc
+
+demo:
+	scripts/demo.sh
+
+# In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
+CHECKS := format clippy unit drift symbols layout headers inline install
+
+check:
+	scripts/checks.sh $(CHECKS)
+checks:
+	@printf 'check-%s\n' $(CHECKS)
+
+check-format:
+	$(CARGO) fmt --check
+check-clippy:
+	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
+check-unit:
+	$(CARGO) test --locked
+# The build writes the headers; they are committed, so nothing may differ after it.
+check-drift: debug
+	git diff --exit-code --stat -- include
+check-symbols: all debug
+	ctests/symbols.sh $(BUILT)/libfabric.so
+	ctests/symbols.sh $(DEBUG)/libfabric.so
+check-layout:
+	ctests/layout.sh
+check-headers:
+	ctests/headers.sh
+check-inline: all
+	ctests/inline.py $(BUILT)/libfabric.so
+check-install: all
+	ctests/install.sh
+
+clean:
+	$(CARGO) clean
+
+.PHONY: all debug install demo check checks clean $(CHECKS:%=check-%)

@@ -6,6 +6,9 @@ pub mod info;
 pub mod iovec;
 pub mod log;
 pub mod params;
+// Used by the domains that come next.
+#[allow(dead_code)]
+pub mod rights;
 pub mod settings;
 
 pub use error::{Error, Result};

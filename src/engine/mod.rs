@@ -2,6 +2,10 @@
 //! What providers share: queues, counters, address vectors, memory regions, matching, waiting, progress. The rules of
 //! the man pages about these live here once.
 
-// The endpoints that use these come next.
+// The domains and endpoints that use these come next.
+#[allow(dead_code)]
+pub mod av;
 #[allow(dead_code)]
 pub mod matching;
+#[allow(dead_code, unused_imports)]
+pub mod mr;

@@ -54,7 +54,11 @@ impl Socket {
             let mut addr = addr;
             addr.set_port(port);
             // SO_REUSEADDR lets two sockets bind the same port until one listens; so listening is part of the test.
-            match socket.0.bind(&addr.into()).and_then(|()| socket.0.listen(BACKLOG)) {
+            match socket
+                .0
+                .bind(&addr.into())
+                .and_then(|()| socket.0.listen(BACKLOG))
+            {
                 Ok(()) => return Ok(socket),
                 Err(error) => refused = error,
             }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What may be done with a memory region, and how its domain names regions and places in them: fi_mr(3), access and
+//! mr_mode.
+#![forbid(unsafe_code)]
+
+use crate::abi;
+
+pub const SEND: u64 = abi::FI_SEND;
+pub const RECV: u64 = abi::FI_RECV;
+pub const READ: u64 = abi::FI_READ;
+pub const WRITE: u64 = abi::FI_WRITE;
+pub const REMOTE_READ: u64 = abi::FI_REMOTE_READ;
+pub const REMOTE_WRITE: u64 = abi::FI_REMOTE_WRITE;
+pub const COLLECTIVE: u64 = abi::FI_COLLECTIVE;
+
+/// Every right that fi_mr(3) knows.
+pub const ALL: u64 = SEND | RECV | READ | WRITE | REMOTE | COLLECTIVE;
+/// Those of peers: only regions that grant one of these have a key.
+pub const REMOTE: u64 = REMOTE_READ | REMOTE_WRITE;
+
+/// The key of a region that has none.
+pub const NO_KEY: u64 = abi::FI_KEY_NOTAVAIL;
+
+/// Who chooses the keys of a domain's regions, and how peers say where in a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KeyPolicy {
+    /// The provider chooses; else the application asks for a key.
+    pub prov_key: bool,
+    /// By virtual address; else by the distance from the region's start.
+    pub virt_addr: bool,
+}
+
+impl KeyPolicy {
+    /// From the domain attribute. FI_MR_BASIC stands for both bits, FI_MR_SCALABLE and 0 for none.
+    pub const fn from_mr_mode(mr_mode: i32) -> KeyPolicy {
+        KeyPolicy {
+            prov_key: mr_mode & (abi::FI_MR_BASIC | abi::FI_MR_PROV_KEY) != 0,
+            virt_addr: mr_mode & (abi::FI_MR_BASIC | abi::FI_MR_VIRT_ADDR) != 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mr_mode_decides_about_keys_and_addresses() {
+        let policy = |mode| {
+            let KeyPolicy {
+                prov_key,
+                virt_addr,
+            } = KeyPolicy::from_mr_mode(mode);
+            (prov_key, virt_addr)
+        };
+        assert_eq!(policy(0), (false, false));
+        assert_eq!(policy(abi::FI_MR_SCALABLE), (false, false));
+        assert_eq!(policy(abi::FI_MR_BASIC), (true, true));
+        assert_eq!(policy(abi::FI_MR_PROV_KEY), (true, false));
+        assert_eq!(policy(abi::FI_MR_VIRT_ADDR), (false, true));
+        let others = abi::FI_MR_LOCAL | abi::FI_MR_ALLOCATED | abi::FI_MR_HMEM | abi::FI_MR_RAW;
+        assert_eq!(policy(others), (false, false));
+    }
+}

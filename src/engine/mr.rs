@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Registered memory of a domain: fi_mr(3). Regions are found by key, and an access by a peer is checked (key, range,
+//! rights) before a byte moves. Addresses are numbers here: who moves the bytes stands elsewhere.
+#![forbid(unsafe_code)]
+
+mod region;
+#[cfg(test)]
+mod tests;
+
+use std::collections::hash_map::{Entry, HashMap};
+use std::sync::Arc;
+
+use rustc_hash::FxBuildHasher;
+
+use crate::base::rights::{ALL, NO_KEY, REMOTE};
+use crate::base::{Error, Result};
+
+pub use crate::base::rights::KeyPolicy;
+pub use region::{IOV_LIMIT, RAW_KEY_SIZE, Region, Segments, map_raw_key};
+
+/// The regions that peers can name. `C` is the counter of remote events that a region can be bound to.
+pub struct MrTable<C> {
+    policy: KeyPolicy,
+    regions: HashMap<u64, Arc<Region<C>>, FxBuildHasher>,
+    /// The last key that the provider chose. Keys count up and never come again: a late access by an old key must not
+    /// find a new region.
+    last_key: u64,
+}
+
+impl<C> MrTable<C> {
+    pub fn new(policy: KeyPolicy) -> Self {
+        MrTable {
+            policy,
+            regions: HashMap::default(),
+            last_key: 0,
+        }
+    }
+
+    /// `segments` are addresses and lengths; a region of length zero is one. A region that no peer may access gets no key
+    /// and stands in no table.
+    ///
+    /// `INVAL`: no segment or too many, one that runs over the end of memory, a right that fi_mr(3) does not know.
+    /// `NOKEY`: the application's key is in use.
+    pub fn register(
+        &mut self,
+        segments: &[(usize, usize)],
+        access: u64,
+        offset: u64,
+        requested_key: u64,
+        context: usize,
+    ) -> Result<Arc<Region<C>>> {
+        if access & !ALL != 0 {
+            return Err(Error::INVAL);
+        }
+        let segments = Segments::checked(segments, offset)?;
+        let region = |key| {
+            let virt = self.policy.virt_addr;
+            Arc::new(Region::new(segments, offset, key, access, virt, context))
+        };
+        if access & REMOTE == 0 {
+            return Ok(region(NO_KEY));
+        }
+        let key = match self.policy.prov_key {
+            true => self.last_key + 1,
+            false => requested_key,
+        };
+        let Entry::Vacant(place) = self.regions.entry(key) else {
+            return Err(Error::NOKEY);
+        };
+        let region = place.insert(region(key)).clone();
+        if self.policy.prov_key {
+            self.last_key = key;
+        }
+        Ok(region)
+    }
+
+    /// fi_close(3): new accesses find the region no more; those on their way can ask it whether it `is_closed`.
+    pub fn close(&mut self, region: &Region<C>) {
+        if let Entry::Occupied(place) = self.regions.entry(region.key)
+            && std::ptr::eq(&**place.get(), region)
+        {
+            place.remove();
+        }
+        region.close();
+    }
+
+    /// Closes the region that has this key.
+    pub fn remove(&mut self, key: u64) -> Option<Arc<Region<C>>> {
+        let region = self.regions.remove(&key)?;
+        region.close();
+        Some(region)
+    }
+
+    /// The region that a peer names and the virtual address where its access begins; all of it lies in one segment.
+    ///
+    /// `NOKEY`: no such region. `INVAL`: not within the region. `ACCES`: the region does not grant `need`.
+    #[inline]
+    pub fn lookup(
+        &self,
+        key: u64,
+        addr: u64,
+        len: u64,
+        need: u64,
+    ) -> Result<(Arc<Region<C>>, usize)> {
+        let region = self.find(key)?;
+        let start = region.reach_one(addr, len)?;
+        region.check(need)?;
+        Ok((region.clone(), start))
+    }
+
+    /// As `lookup`, for an access that may run over several segments: all its pieces.
+    pub fn lookup_all(
+        &self,
+        key: u64,
+        addr: u64,
+        len: u64,
+        need: u64,
+    ) -> Result<(Arc<Region<C>>, Segments)> {
+        let region = self.find(key)?;
+        let pieces = region.reach(addr, len)?;
+        region.check(need)?;
+        Ok((region.clone(), pieces))
+    }
+
+    /// Regions that peers can name.
+    pub fn len(&self) -> usize {
+        self.regions.len()
+    }
+
+    #[inline]
+    fn find(&self, key: u64) -> Result<&Arc<Region<C>>> {
+        self.regions.get(&key).ok_or(Error::NOKEY)
+    }
+}

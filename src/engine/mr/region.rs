@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One registered region: where it is, what it grants, and which memory an access to it means.
+#![forbid(unsafe_code)]
+
+use std::ops::Deref;
+use std::sync::OnceLock;
+
+use crate::base::{Error, Result};
+
+/// Memory that the application registered. Operations that use it hold it; closing it only takes it out of the table.
+pub struct Region<C> {
+    /// Virtual address of the first segment.
+    pub base: usize,
+    /// Bytes of all segments.
+    pub len: usize,
+    /// What a peer calls the first byte when it counts from the start.
+    pub offset: u64,
+    /// `NO_KEY` for a region that no peer may access.
+    pub key: u64,
+    pub access: u64,
+    /// Peers say virtual addresses.
+    pub virt: bool,
+    pub context: usize,
+    segments: Segments,
+    counter: OnceLock<C>,
+    closed: OnceLock<()>,
+}
+
+impl<C> Region<C> {
+    pub(super) fn new(
+        segments: Segments,
+        offset: u64,
+        key: u64,
+        access: u64,
+        virt: bool,
+        context: usize,
+    ) -> Self {
+        Region {
+            base: segments[0].0,
+            len: segments.iter().map(|segment| segment.1).sum(),
+            offset,
+            key,
+            access,
+            virt,
+            context,
+            segments,
+            counter: OnceLock::new(),
+            closed: OnceLock::new(),
+        }
+    }
+
+    /// fi_mr_bind(3) with FI_REMOTE_WRITE: counts what peers do to the region. Once.
+    pub fn bind_counter(&self, counter: C) -> Result {
+        self.counter.set(counter).map_err(|_| Error::BUSY)
+    }
+
+    #[inline]
+    pub fn counter(&self) -> Option<&C> {
+        self.counter.get()
+    }
+
+    pub(super) fn close(&self) {
+        // A second close changes nothing.
+        let _ = self.closed.set(());
+    }
+
+    /// An access that is cut into steps asks before each of them.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.closed.get().is_some()
+    }
+
+    /// fi_mr_refresh(3): pages behind these virtual address ranges may have changed; none given means all of them. The
+    /// kernel looks pages up at each access, so all there is to do is to refuse what is not in the region.
+    pub fn refresh(&self, ranges: &[(usize, usize)]) -> Result {
+        let inside = |&(start, len): &(usize, usize)| {
+            let mut segments = self.segments.iter();
+            segments.any(|&(base, room)| {
+                within((base as u64, room as u64), start as u64, len as u64).is_some()
+            })
+        };
+        match !self.is_closed() && ranges.iter().all(inside) {
+            true => Ok(()),
+            false => Err(Error::INVAL),
+        }
+    }
+
+    /// fi_mr_raw_attr(3): the key as bytes to send to a peer, the same on every kind of machine.
+    pub fn raw_key(&self) -> [u8; RAW_KEY_SIZE] {
+        self.key.to_le_bytes()
+    }
+
+    /// fi_mr_raw_attr(3): what peers call the region's first byte.
+    pub fn remote_base(&self) -> u64 {
+        match self.virt {
+            true => self.base as u64,
+            false => self.offset,
+        }
+    }
+
+    /// The memory that an access by a peer means, piece by piece. `INVAL` if it is not all in the region.
+    pub fn reach(&self, addr: u64, len: u64) -> Result<Segments> {
+        self.reached(addr, len).ok_or(Error::INVAL)
+    }
+
+    /// As `reach`, where the access lies within one segment: its virtual address.
+    #[inline]
+    pub fn reach_one(&self, addr: u64, len: u64) -> Result<usize> {
+        if let [(base, room)] = *self.segments {
+            let first = self.remote_base();
+            let start = within((first, room as u64), addr, len).ok_or(Error::INVAL)?;
+            return Ok(base + start as usize);
+        }
+        match *self.reach(addr, len)? {
+            [(start, _)] => Ok(start),
+            _ => Err(Error::INVAL),
+        }
+    }
+
+    #[inline]
+    pub(super) fn check(&self, need: u64) -> Result {
+        match self.access & need == need {
+            true => Ok(()),
+            false => Err(Error::ACCES),
+        }
+    }
+
+    fn reached(&self, addr: u64, len: u64) -> Option<Segments> {
+        let start = match self.virt {
+            true => self.distance(addr, len)?,
+            false => addr.checked_sub(self.offset)?,
+        };
+        within((0, self.len as u64), start, len)?;
+        Some(self.segments.cut(start as usize, len as usize))
+    }
+
+    /// Of a virtual address from the region's start. An access of no bytes may also stand at the end of a segment.
+    fn distance(&self, addr: u64, len: u64) -> Option<u64> {
+        let mut before = 0;
+        for &(base, room) in self.segments.iter() {
+            if let Some(start) = within((base as u64, room as u64), addr, len.min(1)) {
+                return Some(before + start);
+            }
+            before += room as u64;
+        }
+        None
+    }
+}
+
+/// The first few (virtual address, length) of a list that has at least one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segments {
+    list: [(usize, usize); IOV_LIMIT],
+    count: usize,
+}
+
+impl Segments {
+    /// Takes what an application says. `offset` is what peers call the first byte.
+    pub(super) fn checked(segments: &[(usize, usize)], offset: u64) -> Result<Segments> {
+        if segments.is_empty() || segments.len() > IOV_LIMIT {
+            return Err(Error::INVAL);
+        }
+        let mut checked = Segments::EMPTY;
+        let mut total = 0usize;
+        for &(base, len) in segments {
+            base.checked_add(len).ok_or(Error::INVAL)?;
+            total = total.checked_add(len).ok_or(Error::INVAL)?;
+            checked.push((base, len));
+        }
+        offset.checked_add(total as u64).ok_or(Error::INVAL)?;
+        Ok(checked)
+    }
+
+    /// What `start..start + len`, which is inside, covers.
+    fn cut(&self, start: usize, len: usize) -> Segments {
+        let mut pieces = Segments::EMPTY;
+        let (mut skip, mut left) = (start, len);
+        for &(base, len) in self.iter() {
+            if skip > len || (skip == len && left > 0) {
+                skip -= len;
+                continue;
+            }
+            let taken = left.min(len - skip);
+            pieces.push((base + skip, taken));
+            left -= taken;
+            skip = 0;
+            if left == 0 {
+                break;
+            }
+        }
+        pieces
+    }
+
+    fn push(&mut self, segment: (usize, usize)) {
+        self.list[self.count] = segment;
+        self.count += 1;
+    }
+
+    const EMPTY: Segments = Segments {
+        list: [(0, 0); IOV_LIMIT],
+        count: 0,
+    };
+}
+
+impl Deref for Segments {
+    type Target = [(usize, usize)];
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.list[..self.count]
+    }
+}
+
+/// The key that a peer's raw key stands for. There is nothing to release afterwards.
+pub fn map_raw_key(raw: &[u8]) -> Result<u64> {
+    let bytes = raw.try_into().map_err(|_| Error::INVAL)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// How far into `segment` the range starts, if it is all inside.
+#[inline]
+fn within((base, room): (u64, u64), start: u64, len: u64) -> Option<u64> {
+    let skip = start.checked_sub(base)?;
+    (len <= room.checked_sub(skip)?).then_some(skip)
+}
+
+/// Segments of one region at most.
+pub const IOV_LIMIT: usize = 4;
+
+/// Bytes of a raw key: fi_domain(3), mr_key_size.
+pub const RAW_KEY_SIZE: usize = 8;

@@ -150,14 +150,10 @@ fn types(root: &Path, module: &Module, all: &[Module]) -> String {
 
 /// Names the structs that the text points to: a struct first seen in a parameter list would be local to it.
 fn forward(text: &str, module: &Module, all: &[Module]) -> String {
-    let words = |word: &str| {
-        text.split(|c: char| !c.is_alphanumeric() && c != '_')
-            .any(|w| w == word)
-    };
     let structs = all.iter().flat_map(|m| m.types.iter().map(move |t| (m, t)));
     let mut lines: Vec<String> = structs
         .filter(|(_, t)| t.kind == "struct")
-        .filter(|(m, t)| m.name == module.name || words(&t.name))
+        .filter(|(m, t)| m.name == module.name || text.contains(&format!("struct {} *", t.name)))
         .map(|(_, t)| format!("struct {};\n", t.name))
         .collect();
     lines.sort();

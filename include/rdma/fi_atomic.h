@@ -25,39 +25,57 @@ struct fi_ops_atomic;
 struct fi_rma_ioc;
 struct fid_ep;
 
+/** For fi_query_atomic: operations that return the value before. */
 #define FI_FETCH_ATOMIC (1ull << 58)
+
+/** For fi_query_atomic: operations that compare. */
 #define FI_COMPARE_ATOMIC (1ull << 59)
 
+/** What is offered for an operation and a type. fi_atomic(3) */
 struct fi_atomic_attr {
+    /** Most elements of one call. */
     size_t count;
+    /** Bytes of an element. */
     size_t size;
 };
 
+/** An atomic operation. fi_atomic(3) */
 struct fi_msg_atomic {
+    /** Pieces of local memory. */
     const struct fi_ioc *msg_iov;
+    /** One descriptor each, or NULL. */
     void **desc;
+    /** Number of pieces, up to iov_limit. */
     size_t iov_count;
+    /** The peer; FI_ADDR_UNSPEC on a connection. */
     fi_addr_t addr;
+    /** Pieces of remote memory; as many elements as the local ones. */
     const struct fi_rma_ioc *rma_iov;
+    /** Number of pieces, up to rma_iov_limit. */
     size_t rma_iov_count;
     enum fi_datatype datatype;
     enum fi_op op;
+    /** Comes back in the completion. */
     void *context;
+    /** With FI_REMOTE_CQ_DATA. */
     uint64_t data;
 };
 
+/** Where the values before go, in deferred work. fi_trigger(3) */
 struct fi_msg_fetch {
     struct fi_ioc *msg_iov;
     void **desc;
     size_t iov_count;
 };
 
+/** What is compared, in deferred work. fi_trigger(3) */
 struct fi_msg_compare {
     const struct fi_ioc *msg_iov;
     void **desc;
     size_t iov_count;
 };
 
+/** Atomic operations. fi_atomic(3) */
 struct fi_ops_atomic {
     size_t size;
     ssize_t (*write)(struct fid_ep *ep,

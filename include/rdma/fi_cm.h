@@ -15,16 +15,18 @@ extern "C" {
 #endif
 
 struct fi_ops_cm;
-struct fid;
 struct fid_ep;
 struct fid_mc;
 struct fid_pep;
 
+/** A joined group. fi_cm(3) */
 struct fid_mc {
     struct fid fid;
+    /** The address that sends to it. */
     fi_addr_t fi_addr;
 };
 
+/** Connections and groups. fi_cm(3) */
 struct fi_ops_cm {
     size_t size;
     int (*setname)(fid_t fid, void *addr, size_t addrlen);

@@ -15,22 +15,22 @@
 extern "C" {
 #endif
 
-struct fi_atomic_attr;
 struct fi_collective_addr;
 struct fi_collective_attr;
 struct fi_ioc;
 struct fi_msg_collective;
 struct fi_ops_av_set;
 struct fi_ops_collective;
-struct fid;
 struct fid_av_set;
 struct fid_ep;
 
+/** A set of addresses. fi_av_set(3) */
 struct fid_av_set {
     struct fid fid;
     struct fi_ops_av_set *ops;
 };
 
+/** Operations of a set of addresses. fi_av_set(3) */
 struct fi_ops_av_set {
     size_t size;
     int (*set_union)(struct fid_av_set *dst, const struct fid_av_set *src);
@@ -41,19 +41,27 @@ struct fi_ops_av_set {
     int (*addr)(struct fid_av_set *set, fi_addr_t *coll_addr);
 };
 
+/** What is asked for, and offered, of a collective. fi_collective(3) */
 struct fi_collective_attr {
+    /** In: the operation. */
     enum fi_op op;
+    /** In: the type. */
     enum fi_datatype datatype;
+    /** Out: elements of one call, bytes of one. */
     struct fi_atomic_attr datatype_attr;
+    /** Out: most members of a group. */
     size_t max_members;
+    /** 0. */
     uint64_t mode;
 };
 
+/** What fi_join_collective hands to join as the address. fi_collective(3) */
 struct fi_collective_addr {
     const struct fid_av_set *set;
     fi_addr_t coll_addr;
 };
 
+/** A collective operation. fi_collective(3) */
 struct fi_msg_collective {
     const struct fi_ioc *msg_iov;
     void **desc;
@@ -66,6 +74,7 @@ struct fi_msg_collective {
     void *context;
 };
 
+/** Collective operations. fi_collective(3) */
 struct fi_ops_collective {
     size_t size;
     ssize_t (*barrier)(struct fid_ep *ep, fi_addr_t coll_addr, void *context);

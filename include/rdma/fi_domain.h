@@ -49,9 +49,16 @@ struct fid_mr;
 struct fid_poll;
 struct fid_stx;
 
+/** For an address vector: all machines have the same number of endpoints, numbered alike. */
 #define FI_SYMMETRIC (1ull << 59)
+
+/** For fi_av_insert: `context` is an array of int, one error for each address. */
 #define FI_SYNC_ERR (1ull << 58)
+
+/** For an address set: all addresses of the vector. */
 #define FI_UNIVERSE (1ull << 57)
+
+/** For an address set: which collectives it is for. */
 #define FI_BARRIER_SET (1ull << 40)
 #define FI_BROADCAST_SET (1ull << 41)
 #define FI_ALLTOALL_SET (1ull << 42)
@@ -61,22 +68,42 @@ struct fid_stx;
 #define FI_REDUCE_SET (1ull << 46)
 #define FI_SCATTER_SET (1ull << 47)
 #define FI_GATHER_SET (1ull << 48)
+
+/** For fi_mr_regattr: the attribute has `dmabuf`, not `mr_iov`. */
 #define FI_MR_DMABUF (1ull << 40)
+
+/** For a region: one access, then it is gone. */
 #define FI_MR_SINGLE_USE (1ull << 41)
+
+/** For a region: memory of the host, allocated by the functions of a device. */
 #define FI_HMEM_HOST_ALLOC (1ull << 45)
+
+/** For a region: memory that only the device reads and writes. */
 #define FI_HMEM_DEVICE_ONLY (1ull << 46)
+
+/** Values of FI_VOID and FI_NOOP. */
 #define FI_COLLECTIVE_OFFSET 256
+
+/** Deprecated. For fi_domain_bind: regions are registered asynchronously. */
 #define FI_REG_MR (1ull << 59)
 
+/** Whose memory. fi_mr(3) */
 enum fi_hmem_iface {
+    /** The host's. */
     FI_HMEM_SYSTEM = 0,
+    /** NVIDIA's. */
     FI_HMEM_CUDA = 1,
+    /** AMD's. */
     FI_HMEM_ROCR = 2,
+    /** Intel's, Level Zero. */
     FI_HMEM_ZE = 3,
+    /** AWS Neuron's. */
     FI_HMEM_NEURON = 4,
+    /** Habana's. */
     FI_HMEM_SYNAPSEAI = 5,
 };
 
+/** Types of elements. fi_atomic(3) */
 enum fi_datatype {
     FI_INT8 = 0,
     FI_UINT8 = 1,
@@ -98,14 +125,17 @@ enum fi_datatype {
     FI_BFLOAT16 = 17,
     FI_FLOAT8_E4M3 = 18,
     FI_FLOAT8_E5M2 = 19,
+    /** No type: for FI_BARRIER and data that is only moved. */
     FI_VOID = 256,
 };
 
+/** What is done with two elements. fi_atomic(3) */
 enum fi_op {
     FI_MIN = 0,
     FI_MAX = 1,
     FI_SUM = 2,
     FI_PROD = 3,
+    /** Logical or; L... logical, B... by bits. */
     FI_LOR = 4,
     FI_LAND = 5,
     FI_BOR = 6,
@@ -114,17 +144,22 @@ enum fi_op {
     FI_BXOR = 9,
     FI_ATOMIC_READ = 10,
     FI_ATOMIC_WRITE = 11,
+    /** Writes if compare == target; the next ones !=, <=, <, >=, >. */
     FI_CSWAP = 12,
     FI_CSWAP_NE = 13,
     FI_CSWAP_LE = 14,
     FI_CSWAP_LT = 15,
     FI_CSWAP_GE = 16,
     FI_CSWAP_GT = 17,
+    /** Writes those bits that are set in compare. */
     FI_MSWAP = 18,
+    /** target - source. */
     FI_DIFF = 19,
+    /** Nothing: for collectives that only move data. */
     FI_NOOP = 256,
 };
 
+/** Which collective. fi_collective(3) */
 enum fi_collective_op {
     FI_BARRIER = 0,
     FI_BROADCAST = 1,
@@ -137,31 +172,48 @@ enum fi_collective_op {
     FI_GATHER = 8,
 };
 
+/** An address vector. fi_av(3) */
 struct fi_av_attr {
     enum fi_av_type type;
+    /** Upper bits of a number that select a receive context, see fi_rx_addr. */
     int rx_ctx_bits;
+    /** How many addresses are expected; 0: unknown. */
     size_t count;
+    /** How many endpoints share one network address; 0: unknown. */
     size_t ep_per_node;
+    /** Name of a vector that processes share, or NULL. */
     const char *name;
+    /** In and out: processes that give the same value share numbers, too. */
     void *map_addr;
+    /** FI_READ for a shared one that is not changed, FI_SYMMETRIC, FI_AV_USER_ID, FI_PEER. */
     uint64_t flags;
 };
 
+/** A set of addresses. fi_av_set(3) */
 struct fi_av_set_attr {
+    /** How many are expected. */
     size_t count;
+    /** First of a range, or FI_ADDR_NOTAVAIL for an empty set. */
     fi_addr_t start_addr;
+    /** Last of the range. */
     fi_addr_t end_addr;
+    /** Distance within the range, at least 1. */
     uint64_t stride;
+    /** Bytes of comm_key. */
     size_t comm_key_size;
+    /** A key that all members share. */
     uint8_t *comm_key;
+    /** FI_UNIVERSE, FI_*_SET. */
     uint64_t flags;
 };
 
+/** An address vector. fi_av(3) */
 struct fid_av {
     struct fid fid;
     struct fi_ops_av *ops;
 };
 
+/** Operations of an address vector. fi_av(3) */
 struct fi_ops_av {
     size_t size;
     int (*insert)(struct fid_av *av,
@@ -203,56 +255,90 @@ struct fi_ops_av {
     int (*set_user_id)(struct fid_av *av, fi_addr_t fi_addr, fi_addr_t user_id, uint64_t flags);
 };
 
+/** A memory region. fi_mr(3) */
 struct fid_mr {
     struct fid fid;
+    /** What local operations take as `desc`. */
     void *mem_desc;
+    /** What peers take as `key`, or FI_KEY_NOTAVAIL. */
     uint64_t key;
 };
 
+/** Device memory as a dma-buf. fi_mr(3) */
 struct fi_mr_dmabuf {
+    /** Its file descriptor. */
     int fd;
+    /** Bytes from its beginning. */
     uint64_t offset;
+    /** Bytes. */
     size_t len;
+    /** Where it appears in memory, or NULL. */
     void *base_addr;
 };
 
+/** A key for one region, with FI_AV_AUTH_KEY. fi_mr(3) */
 struct fi_mr_auth_key {
     struct fid_av *av;
     fi_addr_t src_addr;
 };
 
+/**
+ * A memory region. It grew at versions 1.5, 1.9, 1.19, 1.22 and 2.0; only what the requested
+ * version knew is read. fi_mr(3)
+ */
 struct fi_mr_attr {
     union {
+        /** Pieces of memory; regions of several pieces are seen as one by peers. */
         const struct iovec *mr_iov;
+        /** With FI_MR_DMABUF. */
         const struct fi_mr_dmabuf *dmabuf;
     };
+    /** Number of pieces. */
     size_t iov_count;
+    /** FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE. */
     uint64_t access;
+    /** 0. */
     uint64_t offset;
+    /** The key, unless FI_MR_PROV_KEY. */
     uint64_t requested_key;
+    /** Context of the region. */
     void *context;
+    /** Bytes of auth_key; from version 1.5 on. */
     size_t auth_key_size;
     uint8_t *auth_key;
+    /** Whose memory; from version 1.9 on. */
     enum fi_hmem_iface iface;
+    /** Which device. */
     union {
+        /** The number of the device, by `iface`. */
         uint64_t reserved;
         int cuda;
+        /** From fi_hmem_ze_device. */
         int ze;
         int neuron;
         int synapseai;
         int rocr;
     } device;
+    /** More about it, by `iface`; from version 1.19 on. */
     void *hmem_data;
+    /** Size of its pages, or 0; from version 1.22 on. */
     size_t page_size;
+    /** The region this one is a part of, or NULL; from version 2.0 on. */
     const struct fid_mr *base_mr;
+    /** How many parts are expected of it. */
     size_t sub_mr_cnt;
 };
 
+/** Argument of FI_REFRESH. fi_mr(3) */
 struct fi_mr_modify {
     uint64_t flags;
     struct fi_mr_attr attr;
 };
 
+/**
+ * Functions of the application that copy device memory, for fi_set_ops with
+ * FI_SET_OPS_HMEM_OVERRIDE. They return bytes. fi_domain(3)
+ */
 struct fi_hmem_override_ops {
     size_t size;
     ssize_t (*copy_from_hmem_iov)(void *dest,
@@ -271,6 +357,7 @@ struct fi_hmem_override_ops {
                                 size_t size);
 };
 
+/** Registration of memory; `fid` is the domain. fi_mr(3) */
 struct fi_ops_mr {
     size_t size;
     int (*reg)(struct fid *fid,
@@ -297,12 +384,14 @@ struct fi_ops_mr {
                    struct fid_mr **mr);
 };
 
+/** A domain: one interface, or a set of them. fi_domain(3) */
 struct fid_domain {
     struct fid fid;
     struct fi_ops_domain *ops;
     struct fi_ops_mr *mr;
 };
 
+/** Operations of a domain. fi_domain(3) */
 struct fi_ops_domain {
     size_t size;
     int (*av_open)(struct fid_domain *domain,

@@ -25,47 +25,105 @@ struct fi_ops_rma;
 struct fi_ops_tagged;
 struct fi_rx_attr;
 struct fi_tx_attr;
-struct fid;
 struct fid_ep;
 struct fid_pep;
 struct fid_stx;
 
+/** Level of the options below. fi_endpoint(3) */
 #define FI_OPT_ENDPOINT 0
+
+/** size_t: a FI_MULTI_RECV buffer with fewer bytes left is given back. */
 #define FI_OPT_MIN_MULTI_RECV 0
+
+/** size_t: most bytes of `param` of fi_connect and the like; read only. */
 #define FI_OPT_CM_DATA_SIZE 1
+
+/** size_t: unused since release 2.0. */
 #define FI_OPT_BUFFERED_MIN 2
+
+/** size_t: unused since release 2.0. */
 #define FI_OPT_BUFFERED_LIMIT 3
+
+/** size_t: bytes of the send buffer below. */
 #define FI_OPT_SEND_BUF_SIZE 4
+
+/** size_t: bytes of the receive buffer below. */
 #define FI_OPT_RECV_BUF_SIZE 5
+
+/** size_t: operations that the transmit queue holds. */
 #define FI_OPT_TX_SIZE 6
+
+/** size_t: buffers that the receive queue holds. */
 #define FI_OPT_RX_SIZE 7
+
+/** int, FI_HMEM_P2P_*: whether devices talk to each other without the host. */
 #define FI_OPT_FI_HMEM_P2P 8
+
+/** struct fi_trigger_xpu: what triggers from a device need; read only. */
 #define FI_OPT_XPU_TRIGGER 9
+
+/** bool: the provider may call CUDA. */
 #define FI_OPT_CUDA_API_PERMITTED 10
+
+/** bool: the provider may use shared memory. */
 #define FI_OPT_SHARED_MEMORY_PERMITTED 11
+
+/** size_t: most bytes of a message. */
 #define FI_OPT_MAX_MSG_SIZE 12
+
+/** size_t: most bytes of a tagged message. */
 #define FI_OPT_MAX_TAGGED_SIZE 13
+
+/** size_t: most bytes of a read or write. */
 #define FI_OPT_MAX_RMA_SIZE 14
+
+/** size_t: most bytes of an atomic operation. */
 #define FI_OPT_MAX_ATOMIC_SIZE 15
+
+/** size_t: most bytes of an injected message. */
 #define FI_OPT_INJECT_MSG_SIZE 16
+
+/** size_t: most bytes of an injected tagged message. */
 #define FI_OPT_INJECT_TAGGED_SIZE 17
+
+/** size_t: most bytes of an injected write. */
 #define FI_OPT_INJECT_RMA_SIZE 18
+
+/** size_t: most bytes of an injected atomic operation. */
 #define FI_OPT_INJECT_ATOMIC_SIZE 19
+
+/** bool: peers cannot connect to this endpoint. */
 #define FI_OPT_FIREWALL_ADDR 20
+
+/** Where the provider likes. */
 #define FI_HMEM_P2P_ENABLED 0
+
+/** Always, or the operation fails. */
 #define FI_HMEM_P2P_REQUIRED 1
+
+/** Where possible. */
 #define FI_HMEM_P2P_PREFERRED 2
+
+/** Never. */
 #define FI_HMEM_P2P_DISABLED 3
 
+/** A message. fi_msg(3) */
 struct fi_msg {
+    /** Pieces of memory. */
     const struct iovec *msg_iov;
+    /** One descriptor each, or NULL. */
     void **desc;
+    /** Number of pieces, up to iov_limit. */
     size_t iov_count;
+    /** The peer; FI_ADDR_UNSPEC on a connection or for any source. */
     fi_addr_t addr;
+    /** Comes back in the completion. */
     void *context;
+    /** With FI_REMOTE_CQ_DATA. */
     uint64_t data;
 };
 
+/** Messages. fi_msg(3) */
 struct fi_ops_msg {
     size_t size;
     ssize_t (*recv)(struct fid_ep *ep,
@@ -109,6 +167,7 @@ struct fi_ops_msg {
                           fi_addr_t dest_addr);
 };
 
+/** An endpoint. A table that it does not serve answers -FI_ENOSYS. fi_endpoint(3) */
 struct fid_ep {
     struct fid fid;
     struct fi_ops_ep *ops;
@@ -120,6 +179,7 @@ struct fid_ep {
     struct fi_ops_collective *collective;
 };
 
+/** Operations of an endpoint itself. fi_endpoint(3) */
 struct fi_ops_ep {
     size_t size;
     ssize_t (*cancel)(fid_t fid, void *context);
@@ -139,12 +199,14 @@ struct fi_ops_ep {
     ssize_t (*tx_size_left)(struct fid_ep *ep);
 };
 
+/** A passive endpoint: it listens. fi_endpoint(3) */
 struct fid_pep {
     struct fid fid;
     struct fi_ops_ep *ops;
     struct fi_ops_cm *cm;
 };
 
+/** A shared transmit context. fi_endpoint(3) */
 struct fid_stx {
     struct fid fid;
     struct fi_ops_ep *ops;

@@ -49,77 +49,126 @@ struct fid_eq;
 struct fid_poll;
 struct fid_wait;
 
+/** Kinds of events. This one: something changed, struct fi_eq_entry. fi_eq(3) */
 #define FI_NOTIFY 0
+
+/**
+ * A connection is asked for, struct fi_eq_cm_entry; its info goes to fi_endpoint or its
+ * handle to fi_reject, then to fi_freeinfo.
+ */
 #define FI_CONNREQ 1
+
+/** The connection stands, struct fi_eq_cm_entry. */
 #define FI_CONNECTED 2
+
+/** The connection is over, struct fi_eq_cm_entry. */
 #define FI_SHUTDOWN 3
+
+/** The region is registered, struct fi_eq_entry. */
 #define FI_MR_COMPLETE 4
+
+/** The addresses are inserted, struct fi_eq_entry; `data` says how many. */
 #define FI_AV_COMPLETE 5
+
+/** The group is joined, struct fi_eq_entry. */
 #define FI_JOIN_COMPLETE 6
 
+/** What a thread sleeps on. fi_eq(3), fi_cq(3), fi_cntr(3) */
 enum fi_wait_obj {
+    /** Nothing: the sread and wait calls are not used. */
     FI_WAIT_NONE = 0,
+    /** Whatever the provider likes; only through the sread and wait calls. */
     FI_WAIT_UNSPEC = 1,
+    /** A wait set. Deprecated. */
     FI_WAIT_SET = 2,
+    /** A file descriptor for poll(2) and the like; FI_GETWAIT tells it. */
     FI_WAIT_FD = 3,
+    /** A mutex and a condition. Deprecated. */
     FI_WAIT_MUTEX_COND = 4,
+    /** Gives the processor away between looks. */
     FI_WAIT_YIELD = 5,
+    /** Several file descriptors, struct fi_wait_pollfd. */
     FI_WAIT_POLLFD = 6,
 };
 
+/** Which struct a queue's entries are. fi_cq(3) */
 enum fi_cq_format {
+    /** The provider's choice. */
     FI_CQ_FORMAT_UNSPEC = 0,
+    /** struct fi_cq_entry. */
     FI_CQ_FORMAT_CONTEXT = 1,
+    /** struct fi_cq_msg_entry. */
     FI_CQ_FORMAT_MSG = 2,
+    /** struct fi_cq_data_entry. */
     FI_CQ_FORMAT_DATA = 3,
+    /** struct fi_cq_tagged_entry. */
     FI_CQ_FORMAT_TAGGED = 4,
 };
 
+/** What `cond` of fi_cq_sread is. fi_cq(3) */
 enum fi_cq_wait_cond {
+    /** Nothing. */
     FI_CQ_COND_NONE = 0,
+    /** The number of entries to wait for, cast to a pointer. */
     FI_CQ_COND_THRESHOLD = 1,
 };
 
+/** What a counter counts. fi_cntr(3) */
 enum fi_cntr_events {
+    /** Operations. */
     FI_CNTR_EVENTS_COMP = 0,
+    /** Bytes. */
     FI_CNTR_EVENTS_BYTES = 1,
 };
 
+/** A wait set. Deprecated. fi_poll(3) */
 struct fi_wait_attr {
     enum fi_wait_obj wait_obj;
+    /** 0. */
     uint64_t flags;
 };
 
+/** A wait set. Deprecated. fi_poll(3) */
 struct fid_wait {
     struct fid fid;
     struct fi_ops_wait *ops;
 };
 
+/** Operations of a wait set. Deprecated. fi_poll(3) */
 struct fi_ops_wait {
     size_t size;
     int (*wait)(struct fid_wait *waitset, int timeout);
 };
 
+/** What FI_GETWAIT gives for FI_WAIT_MUTEX_COND. fi_eq(3) */
 struct fi_mutex_cond {
     pthread_mutex_t *mutex;
     pthread_cond_t *cond;
 };
 
+/** What FI_GETWAIT gives for FI_WAIT_POLLFD. fi_poll(3) */
 struct fi_wait_pollfd {
+    /** Out: changes when the descriptors do. */
     uint64_t change_index;
+    /** In and out: entries of `fd`; -FI_ETOOSMALL says how many are needed. */
     size_t nfds;
+    /** Array for poll(2). */
     struct pollfd *fd;
 };
 
+/** A poll set. Deprecated. fi_poll(3) */
 struct fi_poll_attr {
+    /** 0. */
     uint64_t flags;
 };
 
+/** A poll set. Deprecated. fi_poll(3) */
 struct fid_poll {
     struct fid fid;
     struct fi_ops_poll *ops;
 };
 
+/** Operations of a poll set. Deprecated. fi_poll(3) */
 struct fi_ops_poll {
     size_t size;
     int (*poll)(struct fid_poll *pollset, void **context, int count);
@@ -127,41 +176,70 @@ struct fi_ops_poll {
     int (*poll_del)(struct fid_poll *pollset, struct fid *event_fid, uint64_t flags);
 };
 
+/** An event queue. fi_eq(3) */
 struct fi_eq_attr {
+    /** Least number of events it holds; 0: the provider's choice. */
     size_t size;
+    /** FI_WRITE allows fi_eq_write; FI_AFFINITY. */
     uint64_t flags;
     enum fi_wait_obj wait_obj;
+    /** With FI_AFFINITY: the processor for interrupts. */
     int signaling_vector;
+    /** With FI_WAIT_SET. Deprecated. */
     struct fid_wait *wait_set;
 };
 
+/** An event. fi_eq(3) */
 struct fi_eq_entry {
+    /** The object it is about. */
     fid_t fid;
+    /** The object's context, or that of the operation. */
     void *context;
+    /** By kind of event. */
     uint64_t data;
 };
 
+/** A failure. fi_eq(3) */
 struct fi_eq_err_entry {
+    /** The object it is about. */
     fid_t fid;
+    /** The object's context, or that of the operation. */
     void *context;
+    /** By kind of operation: which of several addresses, ... */
     uint64_t data;
+    /** FI_E*, positive. */
     int err;
+    /** The provider's own code, see fi_eq_strerror. */
     int prov_errno;
+    /**
+     * In: where to copy detail, or NULL. Out: detail, such as what the peer gave to
+     * fi_reject.
+     */
     void *err_data;
+    /** Bytes of err_data. In as 0: detail stays the library's, valid until the next read. */
     size_t err_data_size;
 };
 
+/** An event of a connection. fi_eq(3), fi_cm(3) */
 struct fi_eq_cm_entry {
+    /** The endpoint. */
     fid_t fid;
+    /** With FI_CONNREQ: what to accept the connection with; the reader frees it. */
     struct fi_info *info;
+    /**
+     * What the peer gave as `param`; its length is what the read returned beyond this
+     * struct.
+     */
     uint8_t data[];
 };
 
+/** An event queue. fi_eq(3) */
 struct fid_eq {
     struct fid fid;
     struct fi_ops_eq *ops;
 };
 
+/** Operations of an event queue. fi_eq(3) */
 struct fi_ops_eq {
     size_t size;
     ssize_t (*read)(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags);
@@ -180,63 +258,106 @@ struct fi_ops_eq {
                             size_t len);
 };
 
+/** A completion. fi_cq(3) */
 struct fi_cq_entry {
+    /** The context of the operation. */
     void *op_context;
 };
 
+/** A completion. fi_cq(3) */
 struct fi_cq_msg_entry {
+    /** The context of the operation. */
     void *op_context;
+    /** What it was: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ... */
     uint64_t flags;
+    /** Bytes received. */
     size_t len;
 };
 
+/** A completion. fi_cq(3) */
 struct fi_cq_data_entry {
+    /** The context of the operation. */
     void *op_context;
+    /** What it was: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ... */
     uint64_t flags;
+    /** Bytes received. */
     size_t len;
+    /** With FI_MULTI_RECV: where the message lies. */
     void *buf;
+    /** With FI_REMOTE_CQ_DATA: what the sender gave. */
     uint64_t data;
 };
 
+/** A completion. fi_cq(3) */
 struct fi_cq_tagged_entry {
+    /** The context of the operation. */
     void *op_context;
+    /** What it was: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ... */
     uint64_t flags;
+    /** Bytes received. */
     size_t len;
+    /** With FI_MULTI_RECV: where the message lies. */
     void *buf;
+    /** With FI_REMOTE_CQ_DATA: what the sender gave. */
     uint64_t data;
+    /** Tag of the message received. */
     uint64_t tag;
 };
 
+/**
+ * A failed operation. Programs that asked for a version below 1.5 know it up to err_data,
+ * below 1.20 up to err_data_size. fi_cq(3)
+ */
 struct fi_cq_err_entry {
+    /** The context of the operation. */
     void *op_context;
+    /** What it was. */
     uint64_t flags;
+    /** Bytes placed. */
     size_t len;
+    /** With FI_MULTI_RECV: where the message lies. */
     void *buf;
+    /** With FI_REMOTE_CQ_DATA: what the sender gave. */
     uint64_t data;
+    /** Tag of the message received. */
     uint64_t tag;
+    /** With FI_ETRUNC: bytes that did not fit. */
     size_t olen;
+    /** FI_E*, positive. */
     int err;
+    /** The provider's own code, see fi_cq_strerror. */
     int prov_errno;
+    /** In: where to copy detail, or NULL. Out: detail. */
     void *err_data;
+    /** Bytes of err_data. In as 0: detail stays the library's, valid until the next read. */
     size_t err_data_size;
+    /** The sender, where known: with FI_SOURCE_ERR or authorization keys. */
     fi_addr_t src_addr;
 };
 
+/** A completion queue. fi_cq(3) */
 struct fi_cq_attr {
+    /** Least number of entries it holds; 0: the provider's choice. */
     size_t size;
+    /** FI_AFFINITY, FI_PEER. */
     uint64_t flags;
     enum fi_cq_format format;
     enum fi_wait_obj wait_obj;
+    /** With FI_AFFINITY: the processor for interrupts. */
     int signaling_vector;
+    /** What fi_cq_sread waits for. */
     enum fi_cq_wait_cond wait_cond;
+    /** With FI_WAIT_SET. Deprecated. */
     struct fid_wait *wait_set;
 };
 
+/** A completion queue. fi_cq(3) */
 struct fid_cq {
     struct fid fid;
     struct fi_ops_cq *ops;
 };
 
+/** Operations of a completion queue. fi_cq(3) */
 struct fi_ops_cq {
     size_t size;
     ssize_t (*read)(struct fid_cq *cq, void *buf, size_t count);
@@ -257,18 +378,23 @@ struct fi_ops_cq {
                             size_t len);
 };
 
+/** A counter. fi_cntr(3) */
 struct fi_cntr_attr {
     enum fi_cntr_events events;
     enum fi_wait_obj wait_obj;
+    /** With FI_WAIT_SET. Deprecated. */
     struct fid_wait *wait_set;
+    /** 0, FI_PEER. */
     uint64_t flags;
 };
 
+/** A counter. fi_cntr(3) */
 struct fid_cntr {
     struct fid fid;
     struct fi_ops_cntr *ops;
 };
 
+/** Operations of a counter. fi_cntr(3) */
 struct fi_ops_cntr {
     size_t size;
     uint64_t (*read)(struct fid_cntr *cntr);

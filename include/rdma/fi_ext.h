@@ -30,8 +30,13 @@ struct fid;
 struct fid_logging;
 struct fid_mem_monitor;
 
+/** Options from here on, negated, belong to the provider efa. */
 #define FI_PROV_SPECIFIC_EFA 251265024
+
+/** Options from here on, negated, belong to the provider tcp. */
 #define FI_PROV_SPECIFIC_TCP 130744320
+
+/** Options of the provider efa for fi_setopt and fi_getopt. */
 #define FI_OPT_EFA_RNR_RETRY (-251265024)
 #define FI_OPT_EFA_EMULATED_READ (-251265023)
 #define FI_OPT_EFA_EMULATED_WRITE (-251265022)
@@ -41,45 +46,63 @@ struct fid_mem_monitor;
 #define FI_OPT_EFA_WRITE_IN_ORDER_ALIGNED_128_BYTES (-251265018)
 #define FI_OPT_EFA_HOMOGENEOUS_PEERS (-251265017)
 #define FI_OPT_EFA_USE_UNSOLICITED_WRITE_RECV (-251265016)
+
+/** For fi_ops_log: the provider is one that FI_PROVIDER leaves out. */
 #define FI_LOG_PROV_FILTERED (1ull << 0)
 
+/** Argument of FI_EXPORT_FID. fi_open(3) */
 struct fi_fid_export {
     struct fid **fid;
     uint64_t flags;
     void *context;
 };
 
+/** What the monitor calls back. fi_open(3) */
 struct fi_ops_mem_notify {
     size_t size;
+    /** The range was unmapped or mapped anew. */
     void (*notify)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
 };
 
+/** A memory monitor; FI_CLASS_MEM_MONITOR. fi_open(3) */
 struct fid_mem_monitor {
     struct fid fid;
+    /** Filled by the application. */
     struct fi_ops_mem_monitor *export_ops;
+    /** Filled by the library. */
     struct fi_ops_mem_notify *import_ops;
 };
 
+/** A memory monitor of the application: the library calls these. fi_open(3) */
 struct fi_ops_mem_monitor {
     size_t size;
+    /** Begins to watch. */
     int (*start)(struct fid_mem_monitor *monitor);
+    /** Ends it. */
     void (*stop)(struct fid_mem_monitor *monitor);
+    /** Watches a range of memory. */
     int (*subscribe)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
+    /** Leaves it. */
     void (*unsubscribe)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
+    /** Whether the range is still the memory that it was. */
     bool (*valid)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
 };
 
+/** Logging by the application, see fi_import_log. fi_provider(3) */
 struct fi_ops_log {
     size_t size;
+    /** Whether lines of this kind are wanted. */
     int (*enabled)(const struct fi_provider *prov,
                    enum fi_log_level level,
                    enum fi_log_subsys subsys,
                    uint64_t flags);
+    /** The same for lines that repeat. */
     int (*ready)(const struct fi_provider *prov,
                  enum fi_log_level level,
                  enum fi_log_subsys subsys,
                  uint64_t flags,
                  uint64_t *showtime);
+    /** Takes a line. */
     void (*log)(const struct fi_provider *prov,
                 enum fi_log_level level,
                 enum fi_log_subsys subsys,
@@ -88,6 +111,7 @@ struct fi_ops_log {
                 const char *msg);
 };
 
+/** What fi_import_log takes. fi_provider(3) */
 struct fid_logging {
     struct fid fid;
     struct fi_ops_log *ops;

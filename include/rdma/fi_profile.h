@@ -21,9 +21,9 @@ extern "C" {
 
 struct fi_profile_desc;
 struct fi_profile_ops;
-struct fid;
 struct fid_profile;
 
+/** Variables that every provider may have. fi_profile(3) */
 #define FI_VAR_UNEXP_MSG_CNT 0
 #define FI_VAR_UNEXP_MSG_QUEUE 1
 #define FI_VAR_MSG_QUEUE_CNT 2
@@ -32,32 +32,43 @@ struct fid_profile;
 #define FI_VAR_CONN_ACCEPT 5
 #define FI_VAR_CONN_REJECT 6
 #define FI_VAR_OFI_MEM 7
+
+/** Events that every provider may have. fi_profile(3) */
 #define FI_EVENT_UNEXP_MSG_RECVD 0
 #define FI_EVENT_UNEXP_MSG_MATCHED 1
 
+/** How the type of a variable is given. fi_profile(3) */
 enum fi_profile_type {
+    /** As enum fi_datatype. */
     fi_primitive_type = 0,
+    /** As enum fi_type. */
     fi_defined_type = 1,
 };
 
+/** A variable or an event. fi_profile(3) */
 struct fi_profile_desc {
+    /** Its number. */
     uint32_t id;
+    /** Which member of `datatype` holds. */
     enum fi_profile_type datatype_sel;
     union {
         enum fi_datatype primitive;
         enum fi_type defined;
     } datatype;
     uint64_t flags;
+    /** Bytes of its value. */
     size_t size;
     const char *name;
     const char *desc;
 };
 
+/** The profile of an object. fi_profile(3) */
 struct fid_profile {
     struct fid fid;
     struct fi_profile_ops *ops;
 };
 
+/** Operations of a profile. fi_profile(3) */
 struct fi_profile_ops {
     size_t size;
     void (*reset)(struct fid_profile *prof_fid, uint64_t flags);
@@ -70,11 +81,11 @@ struct fi_profile_ops {
     ssize_t (*read_var)(struct fid_profile *prof_fid, uint32_t var_id, void *data, size_t *size);
     int (*reg_callback)(struct fid_profile *prof_fid,
                         uint32_t event_id,
-                        int (*callback)(struct fid_profile *arg0,
-                                        struct fi_profile_desc *arg1,
-                                        void *arg2,
-                                        size_t arg3,
-                                        void *arg4),
+                        int (*callback)(struct fid_profile *prof_fid,
+                                        struct fi_profile_desc *event,
+                                        void *data,
+                                        size_t size,
+                                        void *context),
                         void *context);
     void (*start_reads)(struct fid_profile *prof_fid, uint64_t flags);
     void (*end_reads)(struct fid_profile *prof_fid, uint64_t flags);

@@ -21,29 +21,47 @@ struct fi_rma_ioc;
 struct fi_rma_iov;
 struct fid_ep;
 
+/** A piece of remote memory. fi_rma(3) */
 struct fi_rma_iov {
+    /** Offset into the region, or a virtual address with FI_MR_VIRT_ADDR. */
     uint64_t addr;
+    /** Bytes. */
     size_t len;
+    /** Key of the region. */
     uint64_t key;
 };
 
+/** A piece of remote memory as elements. fi_atomic(3) */
 struct fi_rma_ioc {
+    /** Offset into the region, or a virtual address with FI_MR_VIRT_ADDR. */
     uint64_t addr;
+    /** Number of elements, not bytes. */
     size_t count;
+    /** Key of the region. */
     uint64_t key;
 };
 
+/** A read or a write. fi_rma(3) */
 struct fi_msg_rma {
+    /** Pieces of local memory. */
     const struct iovec *msg_iov;
+    /** One descriptor each, or NULL. */
     void **desc;
+    /** Number of pieces, up to iov_limit. */
     size_t iov_count;
+    /** The peer; FI_ADDR_UNSPEC on a connection. */
     fi_addr_t addr;
+    /** Pieces of remote memory; as many bytes as the local ones. */
     const struct fi_rma_iov *rma_iov;
+    /** Number of pieces, up to rma_iov_limit. */
     size_t rma_iov_count;
+    /** Comes back in the completion. */
     void *context;
+    /** With FI_REMOTE_CQ_DATA. */
     uint64_t data;
 };
 
+/** Reads and writes. fi_rma(3) */
 struct fi_ops_rma {
     size_t size;
     ssize_t (*read)(struct fid_ep *ep,

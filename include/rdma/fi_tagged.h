@@ -19,20 +19,33 @@ struct fi_msg_tagged;
 struct fi_ops_tagged;
 struct fid_ep;
 
+/** For `ignore` with FI_TAG_MPI: any tag. */
 #define FI_MPI_IGNORE_TAG 4294967295ull
+
+/** For `ignore` with FI_TAG_MPI: any payload. */
 #define FI_MPI_IGNORE_PAYLOAD 1095216660480ull
 
+/** A message with a tag. fi_tagged(3) */
 struct fi_msg_tagged {
+    /** Pieces of memory. */
     const struct iovec *msg_iov;
+    /** One descriptor each, or NULL. */
     void **desc;
+    /** Number of pieces, up to iov_limit. */
     size_t iov_count;
+    /** The peer; FI_ADDR_UNSPEC on a connection or for any source. */
     fi_addr_t addr;
+    /** Matches where (tag ^ message's) & ~ignore is 0. */
     uint64_t tag;
+    /** For receives: bits that need not match. */
     uint64_t ignore;
+    /** Comes back in the completion. */
     void *context;
+    /** With FI_REMOTE_CQ_DATA. */
     uint64_t data;
 };
 
+/** Messages with tags. fi_tagged(3) */
 struct fi_ops_tagged {
     size_t size;
     ssize_t (*recv)(struct fid_ep *ep,

@@ -18,14 +18,7 @@
 extern "C" {
 #endif
 
-struct fi_context2;
 struct fi_deferred_work;
-struct fi_msg;
-struct fi_msg_atomic;
-struct fi_msg_compare;
-struct fi_msg_fetch;
-struct fi_msg_rma;
-struct fi_msg_tagged;
 struct fi_op_atomic;
 struct fi_op_cntr;
 struct fi_op_compare_atomic;
@@ -41,11 +34,15 @@ struct fi_triggered_context;
 struct fid_cntr;
 struct fid_ep;
 
+/** What starts a triggered operation. fi_trigger(3) */
 enum fi_trigger_event {
+    /** A counter that reaches a value. */
     FI_TRIGGER_THRESHOLD = 0,
+    /** A device that writes a variable. */
     FI_TRIGGER_XPU = 1,
 };
 
+/** Operations that can be deferred. fi_trigger(3) */
 enum fi_op_type {
     FI_OP_RECV = 0,
     FI_OP_SEND = 1,
@@ -60,15 +57,20 @@ enum fi_op_type {
     FI_OP_CNTR_ADD = 10,
 };
 
+/** A counter and its value. fi_trigger(3) */
 struct fi_trigger_threshold {
     struct fid_cntr *cntr;
     size_t threshold;
 };
 
+/** What a device writes to start the operation. fi_trigger(3) */
 struct fi_trigger_var {
     enum fi_datatype datatype;
+    /** Elements at `addr`. */
     int count;
+    /** Where it writes. */
     void *addr;
+    /** What it writes, by `datatype`; `data` where that is no integer of up to 64 bits. */
     union {
         uint8_t val8;
         uint16_t val16;
@@ -78,7 +80,9 @@ struct fi_trigger_var {
     } value;
 };
 
+/** A device that starts the operation. fi_trigger(3) */
 struct fi_trigger_xpu {
+    /** In and out: entries of `var`. */
     int count;
     enum fi_hmem_iface iface;
     union {
@@ -89,30 +93,35 @@ struct fi_trigger_xpu {
     struct fi_trigger_var *var;
 };
 
+/** A deferred message. fi_trigger(3) */
 struct fi_op_msg {
     struct fid_ep *ep;
     struct fi_msg msg;
     uint64_t flags;
 };
 
+/** A deferred message with a tag. fi_trigger(3) */
 struct fi_op_tagged {
     struct fid_ep *ep;
     struct fi_msg_tagged msg;
     uint64_t flags;
 };
 
+/** A deferred read or write. fi_trigger(3) */
 struct fi_op_rma {
     struct fid_ep *ep;
     struct fi_msg_rma msg;
     uint64_t flags;
 };
 
+/** A deferred atomic operation. fi_trigger(3) */
 struct fi_op_atomic {
     struct fid_ep *ep;
     struct fi_msg_atomic msg;
     uint64_t flags;
 };
 
+/** A deferred atomic operation that returns the value before. fi_trigger(3) */
 struct fi_op_fetch_atomic {
     struct fid_ep *ep;
     struct fi_msg_atomic msg;
@@ -120,6 +129,7 @@ struct fi_op_fetch_atomic {
     uint64_t flags;
 };
 
+/** A deferred atomic operation that compares. fi_trigger(3) */
 struct fi_op_compare_atomic {
     struct fid_ep *ep;
     struct fi_msg_atomic msg;
@@ -128,11 +138,13 @@ struct fi_op_compare_atomic {
     uint64_t flags;
 };
 
+/** A deferred change of a counter. fi_trigger(3) */
 struct fi_op_cntr {
     struct fid_cntr *cntr;
     uint64_t value;
 };
 
+/** The context of an operation with FI_TRIGGER, where FI_CONTEXT is asked for. fi_trigger(3) */
 struct fi_triggered_context {
     enum fi_trigger_event event_type;
     union {
@@ -142,6 +154,7 @@ struct fi_triggered_context {
     } trigger;
 };
 
+/** The same where FI_CONTEXT2 is asked for. fi_trigger(3) */
 struct fi_triggered_context2 {
     enum fi_trigger_event event_type;
     union {
@@ -151,10 +164,16 @@ struct fi_triggered_context2 {
     } trigger;
 };
 
+/**
+ * Argument of FI_QUEUE_WORK; it and what it points to stay untouched until the operation
+ * completed. fi_trigger(3)
+ */
 struct fi_deferred_work {
     struct fi_context2 context;
+    /** Starts when triggering_cntr reaches it. */
     uint64_t threshold;
     struct fid_cntr *triggering_cntr;
+    /** Counts the completion, or NULL. */
     struct fid_cntr *completion_cntr;
     enum fi_op_type op_type;
     union {

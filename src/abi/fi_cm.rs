@@ -8,13 +8,16 @@ use core::ffi::{c_int, c_void};
 use super::fabric::{fi_addr_t, fid, fid_t};
 use super::fi_endpoint::{fid_ep, fid_pep};
 
+/// A joined group. fi_cm(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_mc {
     pub fid: fid,
+    /// The address that sends to it.
     pub fi_addr: fi_addr_t,
 }
 
+/// Connections and groups. fi_cm(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_cm {

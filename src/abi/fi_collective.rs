@@ -12,6 +12,7 @@ use super::fi_atomic::fi_atomic_attr;
 use super::fi_domain::{fi_collective_op, fi_datatype, fi_op};
 use super::fi_endpoint::fid_ep;
 
+/// Operations of a set of addresses. fi_av_set(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_av_set {
@@ -27,6 +28,7 @@ pub struct fi_ops_av_set {
         Option<unsafe extern "C" fn(set: *mut fid_av_set, coll_addr: *mut fi_addr_t) -> c_int>,
 }
 
+/// A set of addresses. fi_av_set(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_av_set {
@@ -34,16 +36,23 @@ pub struct fid_av_set {
     pub ops: *mut fi_ops_av_set,
 }
 
+/// What is asked for, and offered, of a collective. fi_collective(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_collective_attr {
+    /// In: the operation.
     pub op: fi_op,
+    /// In: the type.
     pub datatype: fi_datatype,
+    /// Out: elements of one call, bytes of one.
     pub datatype_attr: fi_atomic_attr,
+    /// Out: most members of a group.
     pub max_members: usize,
+    /// 0.
     pub mode: u64,
 }
 
+/// What fi_join_collective hands to join as the address. fi_collective(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_collective_addr {
@@ -51,6 +60,7 @@ pub struct fi_collective_addr {
     pub coll_addr: fi_addr_t,
 }
 
+/// A collective operation. fi_collective(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_msg_collective {
@@ -65,6 +75,7 @@ pub struct fi_msg_collective {
     pub context: *mut c_void,
 }
 
+/// Collective operations. fi_collective(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_collective {

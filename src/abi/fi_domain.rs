@@ -13,9 +13,13 @@ use super::fi_collective::{fi_collective_attr, fid_av_set};
 use super::fi_endpoint::{fid_ep, fid_stx};
 use super::fi_eq::{fi_cntr_attr, fi_cq_attr, fi_poll_attr, fid_cntr, fid_cq, fid_poll};
 
+/// For an address vector: all machines have the same number of endpoints, numbered alike.
 pub const FI_SYMMETRIC: u64 = 1u64 << 59;
+/// For fi_av_insert: `context` is an array of int, one error for each address.
 pub const FI_SYNC_ERR: u64 = 1u64 << 58;
+/// For an address set: all addresses of the vector.
 pub const FI_UNIVERSE: u64 = 1u64 << 57;
+/// For an address set: which collectives it is for.
 pub const FI_BARRIER_SET: u64 = 1u64 << 40;
 pub const FI_BROADCAST_SET: u64 = 1u64 << 41;
 pub const FI_ALLTOALL_SET: u64 = 1u64 << 42;
@@ -25,25 +29,39 @@ pub const FI_REDUCE_SCATTER_SET: u64 = 1u64 << 45;
 pub const FI_REDUCE_SET: u64 = 1u64 << 46;
 pub const FI_SCATTER_SET: u64 = 1u64 << 47;
 pub const FI_GATHER_SET: u64 = 1u64 << 48;
+/// For fi_mr_regattr: the attribute has `dmabuf`, not `mr_iov`.
 pub const FI_MR_DMABUF: u64 = 1u64 << 40;
+/// For a region: one access, then it is gone.
 pub const FI_MR_SINGLE_USE: u64 = 1u64 << 41;
+/// For a region: memory of the host, allocated by the functions of a device.
 pub const FI_HMEM_HOST_ALLOC: u64 = 1u64 << 45;
+/// For a region: memory that only the device reads and writes.
 pub const FI_HMEM_DEVICE_ONLY: u64 = 1u64 << 46;
+/// Values of FI_VOID and FI_NOOP.
 pub const FI_COLLECTIVE_OFFSET: c_int = 256;
+/// Deprecated. For fi_domain_bind: regions are registered asynchronously.
 pub const FI_REG_MR: u64 = 1u64 << 59;
 
 c_enum! {
+    /// Whose memory. fi_mr(3)
     pub enum fi_hmem_iface {
+        /// The host's.
         FI_HMEM_SYSTEM = 0,
+        /// NVIDIA's.
         FI_HMEM_CUDA = 1,
+        /// AMD's.
         FI_HMEM_ROCR = 2,
+        /// Intel's, Level Zero.
         FI_HMEM_ZE = 3,
+        /// AWS Neuron's.
         FI_HMEM_NEURON = 4,
+        /// Habana's.
         FI_HMEM_SYNAPSEAI = 5,
     }
 }
 
 c_enum! {
+    /// Types of elements. fi_atomic(3)
     pub enum fi_datatype {
         FI_INT8 = 0,
         FI_UINT8 = 1,
@@ -65,16 +83,19 @@ c_enum! {
         FI_BFLOAT16 = 17,
         FI_FLOAT8_E4M3 = 18,
         FI_FLOAT8_E5M2 = 19,
+        /// No type: for FI_BARRIER and data that is only moved.
         FI_VOID = 256,
     }
 }
 
 c_enum! {
+    /// What is done with two elements. fi_atomic(3)
     pub enum fi_op {
         FI_MIN = 0,
         FI_MAX = 1,
         FI_SUM = 2,
         FI_PROD = 3,
+        /// Logical or; L... logical, B... by bits.
         FI_LOR = 4,
         FI_LAND = 5,
         FI_BOR = 6,
@@ -83,19 +104,24 @@ c_enum! {
         FI_BXOR = 9,
         FI_ATOMIC_READ = 10,
         FI_ATOMIC_WRITE = 11,
+        /// Writes if compare == target; the next ones !=, <=, <, >=, >.
         FI_CSWAP = 12,
         FI_CSWAP_NE = 13,
         FI_CSWAP_LE = 14,
         FI_CSWAP_LT = 15,
         FI_CSWAP_GE = 16,
         FI_CSWAP_GT = 17,
+        /// Writes those bits that are set in compare.
         FI_MSWAP = 18,
+        /// target - source.
         FI_DIFF = 19,
+        /// Nothing: for collectives that only move data.
         FI_NOOP = 256,
     }
 }
 
 c_enum! {
+    /// Which collective. fi_collective(3)
     pub enum fi_collective_op {
         FI_BARRIER = 0,
         FI_BROADCAST = 1,
@@ -109,30 +135,46 @@ c_enum! {
     }
 }
 
+/// An address vector. fi_av(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_av_attr {
     pub r#type: fi_av_type,
+    /// Upper bits of a number that select a receive context, see fi_rx_addr.
     pub rx_ctx_bits: c_int,
+    /// How many addresses are expected; 0: unknown.
     pub count: usize,
+    /// How many endpoints share one network address; 0: unknown.
     pub ep_per_node: usize,
+    /// Name of a vector that processes share, or NULL.
     pub name: *const c_char,
+    /// In and out: processes that give the same value share numbers, too.
     pub map_addr: *mut c_void,
+    /// FI_READ for a shared one that is not changed, FI_SYMMETRIC, FI_AV_USER_ID, FI_PEER.
     pub flags: u64,
 }
 
+/// A set of addresses. fi_av_set(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_av_set_attr {
+    /// How many are expected.
     pub count: usize,
+    /// First of a range, or FI_ADDR_NOTAVAIL for an empty set.
     pub start_addr: fi_addr_t,
+    /// Last of the range.
     pub end_addr: fi_addr_t,
+    /// Distance within the range, at least 1.
     pub stride: u64,
+    /// Bytes of comm_key.
     pub comm_key_size: usize,
+    /// A key that all members share.
     pub comm_key: *mut u8,
+    /// FI_UNIVERSE, FI_*_SET.
     pub flags: u64,
 }
 
+/// Operations of an address vector. fi_av(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_av {
@@ -228,6 +270,7 @@ pub struct fi_ops_av {
     >,
 }
 
+/// An address vector. fi_av(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_av {
@@ -235,23 +278,32 @@ pub struct fid_av {
     pub ops: *mut fi_ops_av,
 }
 
+/// A memory region. fi_mr(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_mr {
     pub fid: fid,
+    /// What local operations take as `desc`.
     pub mem_desc: *mut c_void,
+    /// What peers take as `key`, or FI_KEY_NOTAVAIL.
     pub key: u64,
 }
 
+/// Device memory as a dma-buf. fi_mr(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_mr_dmabuf {
+    /// Its file descriptor.
     pub fd: c_int,
+    /// Bytes from its beginning.
     pub offset: u64,
+    /// Bytes.
     pub len: usize,
+    /// Where it appears in memory, or NULL.
     pub base_addr: *mut c_void,
 }
 
+/// A key for one region, with FI_AV_AUTH_KEY. fi_mr(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_mr_auth_key {
@@ -262,40 +314,59 @@ pub struct fi_mr_auth_key {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union fi_mr_attr_anonymous {
+    /// Pieces of memory; regions of several pieces are seen as one by peers.
     pub mr_iov: *const iovec,
+    /// With FI_MR_DMABUF.
     pub dmabuf: *const fi_mr_dmabuf,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union fi_mr_attr_device {
+    /// The number of the device, by `iface`.
     pub reserved: u64,
     pub cuda: c_int,
+    /// From fi_hmem_ze_device.
     pub ze: c_int,
     pub neuron: c_int,
     pub synapseai: c_int,
     pub rocr: c_int,
 }
 
+/// A memory region. It grew at versions 1.5, 1.9, 1.19, 1.22 and 2.0; only what the requested
+/// version knew is read. fi_mr(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_mr_attr {
     pub anonymous: fi_mr_attr_anonymous,
+    /// Number of pieces.
     pub iov_count: usize,
+    /// FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE.
     pub access: u64,
+    /// 0.
     pub offset: u64,
+    /// The key, unless FI_MR_PROV_KEY.
     pub requested_key: u64,
+    /// Context of the region.
     pub context: *mut c_void,
+    /// Bytes of auth_key; from version 1.5 on.
     pub auth_key_size: usize,
     pub auth_key: *mut u8,
+    /// Whose memory; from version 1.9 on.
     pub iface: fi_hmem_iface,
+    /// Which device.
     pub device: fi_mr_attr_device,
+    /// More about it, by `iface`; from version 1.19 on.
     pub hmem_data: *mut c_void,
+    /// Size of its pages, or 0; from version 1.22 on.
     pub page_size: usize,
+    /// The region this one is a part of, or NULL; from version 2.0 on.
     pub base_mr: *const fid_mr,
+    /// How many parts are expected of it.
     pub sub_mr_cnt: usize,
 }
 
+/// Argument of FI_REFRESH. fi_mr(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_mr_modify {
@@ -303,6 +374,8 @@ pub struct fi_mr_modify {
     pub attr: fi_mr_attr,
 }
 
+/// Functions of the application that copy device memory, for fi_set_ops with
+/// FI_SET_OPS_HMEM_OVERRIDE. They return bytes. fi_domain(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_hmem_override_ops {
@@ -331,6 +404,7 @@ pub struct fi_hmem_override_ops {
     >,
 }
 
+/// Operations of a domain. fi_domain(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_domain {
@@ -426,6 +500,7 @@ pub struct fi_ops_domain {
     >,
 }
 
+/// Registration of memory; `fid` is the domain. fi_mr(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_mr {
@@ -466,6 +541,7 @@ pub struct fi_ops_mr {
     >,
 }
 
+/// A domain: one interface, or a set of them. fi_domain(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_domain {

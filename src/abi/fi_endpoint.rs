@@ -14,44 +14,78 @@ use super::fi_collective::fi_ops_collective;
 use super::fi_rma::fi_ops_rma;
 use super::fi_tagged::fi_ops_tagged;
 
+/// Level of the options below. fi_endpoint(3)
 pub const FI_OPT_ENDPOINT: c_int = 0;
+/// size_t: a FI_MULTI_RECV buffer with fewer bytes left is given back.
 pub const FI_OPT_MIN_MULTI_RECV: c_int = 0;
+/// size_t: most bytes of `param` of fi_connect and the like; read only.
 pub const FI_OPT_CM_DATA_SIZE: c_int = 1;
+/// size_t: unused since release 2.0.
 pub const FI_OPT_BUFFERED_MIN: c_int = 2;
+/// size_t: unused since release 2.0.
 pub const FI_OPT_BUFFERED_LIMIT: c_int = 3;
+/// size_t: bytes of the send buffer below.
 pub const FI_OPT_SEND_BUF_SIZE: c_int = 4;
+/// size_t: bytes of the receive buffer below.
 pub const FI_OPT_RECV_BUF_SIZE: c_int = 5;
+/// size_t: operations that the transmit queue holds.
 pub const FI_OPT_TX_SIZE: c_int = 6;
+/// size_t: buffers that the receive queue holds.
 pub const FI_OPT_RX_SIZE: c_int = 7;
+/// int, FI_HMEM_P2P_*: whether devices talk to each other without the host.
 pub const FI_OPT_FI_HMEM_P2P: c_int = 8;
+/// struct fi_trigger_xpu: what triggers from a device need; read only.
 pub const FI_OPT_XPU_TRIGGER: c_int = 9;
+/// bool: the provider may call CUDA.
 pub const FI_OPT_CUDA_API_PERMITTED: c_int = 10;
+/// bool: the provider may use shared memory.
 pub const FI_OPT_SHARED_MEMORY_PERMITTED: c_int = 11;
+/// size_t: most bytes of a message.
 pub const FI_OPT_MAX_MSG_SIZE: c_int = 12;
+/// size_t: most bytes of a tagged message.
 pub const FI_OPT_MAX_TAGGED_SIZE: c_int = 13;
+/// size_t: most bytes of a read or write.
 pub const FI_OPT_MAX_RMA_SIZE: c_int = 14;
+/// size_t: most bytes of an atomic operation.
 pub const FI_OPT_MAX_ATOMIC_SIZE: c_int = 15;
+/// size_t: most bytes of an injected message.
 pub const FI_OPT_INJECT_MSG_SIZE: c_int = 16;
+/// size_t: most bytes of an injected tagged message.
 pub const FI_OPT_INJECT_TAGGED_SIZE: c_int = 17;
+/// size_t: most bytes of an injected write.
 pub const FI_OPT_INJECT_RMA_SIZE: c_int = 18;
+/// size_t: most bytes of an injected atomic operation.
 pub const FI_OPT_INJECT_ATOMIC_SIZE: c_int = 19;
+/// bool: peers cannot connect to this endpoint.
 pub const FI_OPT_FIREWALL_ADDR: c_int = 20;
+/// Where the provider likes.
 pub const FI_HMEM_P2P_ENABLED: c_int = 0;
+/// Always, or the operation fails.
 pub const FI_HMEM_P2P_REQUIRED: c_int = 1;
+/// Where possible.
 pub const FI_HMEM_P2P_PREFERRED: c_int = 2;
+/// Never.
 pub const FI_HMEM_P2P_DISABLED: c_int = 3;
 
+/// A message. fi_msg(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_msg {
+    /// Pieces of memory.
     pub msg_iov: *const iovec,
+    /// One descriptor each, or NULL.
     pub desc: *mut *mut c_void,
+    /// Number of pieces, up to iov_limit.
     pub iov_count: usize,
+    /// The peer; FI_ADDR_UNSPEC on a connection or for any source.
     pub addr: fi_addr_t,
+    /// Comes back in the completion.
     pub context: *mut c_void,
+    /// With FI_REMOTE_CQ_DATA.
     pub data: u64,
 }
 
+/// Operations of an endpoint itself. fi_endpoint(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_ep {
@@ -97,6 +131,7 @@ pub struct fi_ops_ep {
     pub tx_size_left: Option<unsafe extern "C" fn(ep: *mut fid_ep) -> ssize_t>,
 }
 
+/// Messages. fi_msg(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_msg {
@@ -175,6 +210,7 @@ pub struct fi_ops_msg {
     >,
 }
 
+/// An endpoint. A table that it does not serve answers -FI_ENOSYS. fi_endpoint(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_ep {
@@ -188,6 +224,7 @@ pub struct fid_ep {
     pub collective: *mut fi_ops_collective,
 }
 
+/// A passive endpoint: it listens. fi_endpoint(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_pep {
@@ -196,6 +233,7 @@ pub struct fid_pep {
     pub cm: *mut fi_ops_cm,
 }
 
+/// A shared transmit context. fi_endpoint(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_stx {

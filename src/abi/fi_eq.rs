@@ -9,57 +9,88 @@ use libc::{pollfd, pthread_cond_t, pthread_mutex_t, ssize_t};
 
 use super::fabric::{fi_addr_t, fi_info, fid, fid_t};
 
+/// Kinds of events. This one: something changed, struct fi_eq_entry. fi_eq(3)
 pub const FI_NOTIFY: u32 = 0;
+/// A connection is asked for, struct fi_eq_cm_entry; its info goes to fi_endpoint or its
+/// handle to fi_reject, then to fi_freeinfo.
 pub const FI_CONNREQ: u32 = 1;
+/// The connection stands, struct fi_eq_cm_entry.
 pub const FI_CONNECTED: u32 = 2;
+/// The connection is over, struct fi_eq_cm_entry.
 pub const FI_SHUTDOWN: u32 = 3;
+/// The region is registered, struct fi_eq_entry.
 pub const FI_MR_COMPLETE: u32 = 4;
+/// The addresses are inserted, struct fi_eq_entry; `data` says how many.
 pub const FI_AV_COMPLETE: u32 = 5;
+/// The group is joined, struct fi_eq_entry.
 pub const FI_JOIN_COMPLETE: u32 = 6;
 
 c_enum! {
+    /// What a thread sleeps on. fi_eq(3), fi_cq(3), fi_cntr(3)
     pub enum fi_wait_obj {
+        /// Nothing: the sread and wait calls are not used.
         FI_WAIT_NONE = 0,
+        /// Whatever the provider likes; only through the sread and wait calls.
         FI_WAIT_UNSPEC = 1,
+        /// A wait set. Deprecated.
         FI_WAIT_SET = 2,
+        /// A file descriptor for poll(2) and the like; FI_GETWAIT tells it.
         FI_WAIT_FD = 3,
+        /// A mutex and a condition. Deprecated.
         FI_WAIT_MUTEX_COND = 4,
+        /// Gives the processor away between looks.
         FI_WAIT_YIELD = 5,
+        /// Several file descriptors, struct fi_wait_pollfd.
         FI_WAIT_POLLFD = 6,
     }
 }
 
 c_enum! {
+    /// Which struct a queue's entries are. fi_cq(3)
     pub enum fi_cq_format {
+        /// The provider's choice.
         FI_CQ_FORMAT_UNSPEC = 0,
+        /// struct fi_cq_entry.
         FI_CQ_FORMAT_CONTEXT = 1,
+        /// struct fi_cq_msg_entry.
         FI_CQ_FORMAT_MSG = 2,
+        /// struct fi_cq_data_entry.
         FI_CQ_FORMAT_DATA = 3,
+        /// struct fi_cq_tagged_entry.
         FI_CQ_FORMAT_TAGGED = 4,
     }
 }
 
 c_enum! {
+    /// What `cond` of fi_cq_sread is. fi_cq(3)
     pub enum fi_cq_wait_cond {
+        /// Nothing.
         FI_CQ_COND_NONE = 0,
+        /// The number of entries to wait for, cast to a pointer.
         FI_CQ_COND_THRESHOLD = 1,
     }
 }
 
 c_enum! {
+    /// What a counter counts. fi_cntr(3)
     pub enum fi_cntr_events {
+        /// Operations.
         FI_CNTR_EVENTS_COMP = 0,
+        /// Bytes.
         FI_CNTR_EVENTS_BYTES = 1,
     }
 }
 
+/// A wait set. Deprecated. fi_poll(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_wait_attr {
     pub wait_obj: fi_wait_obj,
+    /// 0.
     pub flags: u64,
 }
 
+/// Operations of a wait set. Deprecated. fi_poll(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_wait {
@@ -67,6 +98,7 @@ pub struct fi_ops_wait {
     pub wait: Option<unsafe extern "C" fn(waitset: *mut fid_wait, timeout: c_int) -> c_int>,
 }
 
+/// A wait set. Deprecated. fi_poll(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_wait {
@@ -74,6 +106,7 @@ pub struct fid_wait {
     pub ops: *mut fi_ops_wait,
 }
 
+/// What FI_GETWAIT gives for FI_WAIT_MUTEX_COND. fi_eq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_mutex_cond {
@@ -81,20 +114,27 @@ pub struct fi_mutex_cond {
     pub cond: *mut pthread_cond_t,
 }
 
+/// What FI_GETWAIT gives for FI_WAIT_POLLFD. fi_poll(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_wait_pollfd {
+    /// Out: changes when the descriptors do.
     pub change_index: u64,
+    /// In and out: entries of `fd`; -FI_ETOOSMALL says how many are needed.
     pub nfds: usize,
+    /// Array for poll(2).
     pub fd: *mut pollfd,
 }
 
+/// A poll set. Deprecated. fi_poll(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_poll_attr {
+    /// 0.
     pub flags: u64,
 }
 
+/// Operations of a poll set. Deprecated. fi_poll(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_poll {
@@ -114,6 +154,7 @@ pub struct fi_ops_poll {
     >,
 }
 
+/// A poll set. Deprecated. fi_poll(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_poll {
@@ -121,44 +162,68 @@ pub struct fid_poll {
     pub ops: *mut fi_ops_poll,
 }
 
+/// An event queue. fi_eq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_eq_attr {
+    /// Least number of events it holds; 0: the provider's choice.
     pub size: usize,
+    /// FI_WRITE allows fi_eq_write; FI_AFFINITY.
     pub flags: u64,
     pub wait_obj: fi_wait_obj,
+    /// With FI_AFFINITY: the processor for interrupts.
     pub signaling_vector: c_int,
+    /// With FI_WAIT_SET. Deprecated.
     pub wait_set: *mut fid_wait,
 }
 
+/// An event. fi_eq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_eq_entry {
+    /// The object it is about.
     pub fid: fid_t,
+    /// The object's context, or that of the operation.
     pub context: *mut c_void,
+    /// By kind of event.
     pub data: u64,
 }
 
+/// A failure. fi_eq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_eq_err_entry {
+    /// The object it is about.
     pub fid: fid_t,
+    /// The object's context, or that of the operation.
     pub context: *mut c_void,
+    /// By kind of operation: which of several addresses, ...
     pub data: u64,
+    /// FI_E*, positive.
     pub err: c_int,
+    /// The provider's own code, see fi_eq_strerror.
     pub prov_errno: c_int,
+    /// In: where to copy detail, or NULL. Out: detail, such as what the peer gave to
+    /// fi_reject.
     pub err_data: *mut c_void,
+    /// Bytes of err_data. In as 0: detail stays the library's, valid until the next read.
     pub err_data_size: usize,
 }
 
+/// An event of a connection. fi_eq(3), fi_cm(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_eq_cm_entry {
+    /// The endpoint.
     pub fid: fid_t,
+    /// With FI_CONNREQ: what to accept the connection with; the reader frees it.
     pub info: *mut fi_info,
+    /// What the peer gave as `param`; its length is what the read returned beyond this
+    /// struct.
     pub data: [u8; 0],
 }
 
+/// Operations of an event queue. fi_eq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_eq {
@@ -205,6 +270,7 @@ pub struct fi_ops_eq {
     >,
 }
 
+/// An event queue. fi_eq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_eq {
@@ -212,70 +278,110 @@ pub struct fid_eq {
     pub ops: *mut fi_ops_eq,
 }
 
+/// A completion. fi_cq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_cq_entry {
+    /// The context of the operation.
     pub op_context: *mut c_void,
 }
 
+/// A completion. fi_cq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_cq_msg_entry {
+    /// The context of the operation.
     pub op_context: *mut c_void,
+    /// What it was: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ...
     pub flags: u64,
+    /// Bytes received.
     pub len: usize,
 }
 
+/// A completion. fi_cq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_cq_data_entry {
+    /// The context of the operation.
     pub op_context: *mut c_void,
+    /// What it was: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ...
     pub flags: u64,
+    /// Bytes received.
     pub len: usize,
+    /// With FI_MULTI_RECV: where the message lies.
     pub buf: *mut c_void,
+    /// With FI_REMOTE_CQ_DATA: what the sender gave.
     pub data: u64,
 }
 
+/// A completion. fi_cq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_cq_tagged_entry {
+    /// The context of the operation.
     pub op_context: *mut c_void,
+    /// What it was: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ...
     pub flags: u64,
+    /// Bytes received.
     pub len: usize,
+    /// With FI_MULTI_RECV: where the message lies.
     pub buf: *mut c_void,
+    /// With FI_REMOTE_CQ_DATA: what the sender gave.
     pub data: u64,
+    /// Tag of the message received.
     pub tag: u64,
 }
 
+/// A failed operation. Programs that asked for a version below 1.5 know it up to err_data,
+/// below 1.20 up to err_data_size. fi_cq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_cq_err_entry {
+    /// The context of the operation.
     pub op_context: *mut c_void,
+    /// What it was.
     pub flags: u64,
+    /// Bytes placed.
     pub len: usize,
+    /// With FI_MULTI_RECV: where the message lies.
     pub buf: *mut c_void,
+    /// With FI_REMOTE_CQ_DATA: what the sender gave.
     pub data: u64,
+    /// Tag of the message received.
     pub tag: u64,
+    /// With FI_ETRUNC: bytes that did not fit.
     pub olen: usize,
+    /// FI_E*, positive.
     pub err: c_int,
+    /// The provider's own code, see fi_cq_strerror.
     pub prov_errno: c_int,
+    /// In: where to copy detail, or NULL. Out: detail.
     pub err_data: *mut c_void,
+    /// Bytes of err_data. In as 0: detail stays the library's, valid until the next read.
     pub err_data_size: usize,
+    /// The sender, where known: with FI_SOURCE_ERR or authorization keys.
     pub src_addr: fi_addr_t,
 }
 
+/// A completion queue. fi_cq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_cq_attr {
+    /// Least number of entries it holds; 0: the provider's choice.
     pub size: usize,
+    /// FI_AFFINITY, FI_PEER.
     pub flags: u64,
     pub format: fi_cq_format,
     pub wait_obj: fi_wait_obj,
+    /// With FI_AFFINITY: the processor for interrupts.
     pub signaling_vector: c_int,
+    /// What fi_cq_sread waits for.
     pub wait_cond: fi_cq_wait_cond,
+    /// With FI_WAIT_SET. Deprecated.
     pub wait_set: *mut fid_wait,
 }
 
+/// Operations of a completion queue. fi_cq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_cq {
@@ -324,6 +430,7 @@ pub struct fi_ops_cq {
     >,
 }
 
+/// A completion queue. fi_cq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_cq {
@@ -331,15 +438,19 @@ pub struct fid_cq {
     pub ops: *mut fi_ops_cq,
 }
 
+/// A counter. fi_cntr(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_cntr_attr {
     pub events: fi_cntr_events,
     pub wait_obj: fi_wait_obj,
+    /// With FI_WAIT_SET. Deprecated.
     pub wait_set: *mut fid_wait,
+    /// 0, FI_PEER.
     pub flags: u64,
 }
 
+/// Operations of a counter. fi_cntr(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_cntr {
@@ -354,6 +465,7 @@ pub struct fi_ops_cntr {
     pub seterr: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
 }
 
+/// A counter. fi_cntr(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_cntr {

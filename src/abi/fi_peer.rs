@@ -12,6 +12,7 @@ use super::fi_domain::{fi_av_attr, fid_domain};
 use super::fi_endpoint::fid_ep;
 use super::fi_eq::{fi_cq_err_entry, fi_cq_tagged_entry, fid_eq};
 
+/// What the owner of an address vector offers. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_av_owner {
@@ -20,6 +21,7 @@ pub struct fi_ops_av_owner {
     pub ep_addr: Option<unsafe extern "C" fn(av: *mut fid_peer_av, ep: *mut fid_ep) -> fi_addr_t>,
 }
 
+/// An address vector of another provider. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_peer_av {
@@ -27,6 +29,7 @@ pub struct fid_peer_av {
     pub owner_ops: *mut fi_ops_av_owner,
 }
 
+/// Context for fi_av_open with FI_PEER. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_peer_av_context {
@@ -34,6 +37,7 @@ pub struct fi_peer_av_context {
     pub av: *mut fid_peer_av,
 }
 
+/// What the owner of an address set offers. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_av_set_owner {
@@ -47,6 +51,7 @@ pub struct fi_ops_av_set_owner {
     >,
 }
 
+/// An address set of another provider. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_peer_av_set {
@@ -54,6 +59,7 @@ pub struct fid_peer_av_set {
     pub owner_ops: *mut fi_ops_av_set_owner,
 }
 
+/// Context for fi_av_set with FI_PEER. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_peer_av_set_context {
@@ -61,10 +67,12 @@ pub struct fi_peer_av_set_context {
     pub av_set: *mut fi_peer_av_set,
 }
 
+/// What the owner of a completion queue offers. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_cq_owner {
     pub size: usize,
+    /// Adds a completion.
     pub write: Option<
         unsafe extern "C" fn(
             cq: *mut fid_peer_cq,
@@ -77,11 +85,13 @@ pub struct fi_ops_cq_owner {
             src: fi_addr_t,
         ) -> ssize_t,
     >,
+    /// Adds a failure.
     pub writeerr: Option<
         unsafe extern "C" fn(cq: *mut fid_peer_cq, err_entry: *const fi_cq_err_entry) -> ssize_t,
     >,
 }
 
+/// A completion queue of another provider. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_peer_cq {
@@ -89,6 +99,7 @@ pub struct fid_peer_cq {
     pub owner_ops: *mut fi_ops_cq_owner,
 }
 
+/// Context for fi_cq_open with FI_PEER. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_peer_cq_context {
@@ -96,6 +107,7 @@ pub struct fi_peer_cq_context {
     pub cq: *mut fid_peer_cq,
 }
 
+/// What the owner of a counter offers. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_cntr_owner {
@@ -104,6 +116,7 @@ pub struct fi_ops_cntr_owner {
     pub incerr: Option<unsafe extern "C" fn(cntr: *mut fid_peer_cntr)>,
 }
 
+/// A counter of another provider. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_peer_cntr {
@@ -111,6 +124,7 @@ pub struct fid_peer_cntr {
     pub owner_ops: *mut fi_ops_cntr_owner,
 }
 
+/// Context for fi_cntr_open with FI_PEER. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_peer_cntr_context {
@@ -118,6 +132,7 @@ pub struct fi_peer_cntr_context {
     pub cntr: *mut fid_peer_cntr,
 }
 
+/// Context for fi_domain2 with FI_PEER. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_peer_domain_context {
@@ -125,6 +140,7 @@ pub struct fi_peer_domain_context {
     pub domain: *mut fid_domain,
 }
 
+/// Context for fi_eq_open with FI_PEER. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_peer_eq_context {
@@ -132,6 +148,7 @@ pub struct fi_peer_eq_context {
     pub eq: *mut fid_eq,
 }
 
+/// A receive that the owner matched; the peer fills the buffer. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_peer_rx_entry {
@@ -144,11 +161,14 @@ pub struct fi_peer_rx_entry {
     pub context: *mut c_void,
     pub count: usize,
     pub desc: *mut *mut c_void,
+    /// For the peer.
     pub peer_context: *mut c_void,
+    /// For the owner.
     pub owner_context: *mut c_void,
     pub iov: *mut iovec,
 }
 
+/// What a message offers for matching. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_peer_match_attr {
@@ -157,10 +177,12 @@ pub struct fi_peer_match_attr {
     pub tag: u64,
 }
 
+/// What the owner of a shared receive context offers. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_srx_owner {
     pub size: usize,
+    /// The receive for a message; -FI_ENOENT: none is posted, the entry is for queue_msg.
     pub get_msg: Option<
         unsafe extern "C" fn(
             srx: *mut fid_peer_srx,
@@ -168,6 +190,7 @@ pub struct fi_ops_srx_owner {
             entry: *mut *mut fi_peer_rx_entry,
         ) -> c_int,
     >,
+    /// The same for a tagged message.
     pub get_tag: Option<
         unsafe extern "C" fn(
             srx: *mut fid_peer_srx,
@@ -175,27 +198,37 @@ pub struct fi_ops_srx_owner {
             entry: *mut *mut fi_peer_rx_entry,
         ) -> c_int,
     >,
+    /// Keeps an unexpected message.
     pub queue_msg: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> c_int>,
+    /// The same for a tagged message.
     pub queue_tag: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> c_int>,
+    /// Asks the sender of each unexpected message whose address was unknown.
     pub foreach_unspec_addr: Option<
         unsafe extern "C" fn(
             srx: *mut fid_peer_srx,
-            get_addr: Option<unsafe extern "C" fn(arg0: *mut fi_peer_rx_entry) -> fi_addr_t>,
+            get_addr: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> fi_addr_t>,
         ),
     >,
+    /// Gives an entry back.
     pub free_entry: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry)>,
 }
 
+/// What a peer offers to the owner. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_srx_peer {
     pub size: usize,
+    /// A receive was posted for a queued message: fill it.
     pub start_msg: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> c_int>,
+    /// The same for a tagged message.
     pub start_tag: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> c_int>,
+    /// A queued message is not wanted.
     pub discard_msg: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> c_int>,
+    /// The same for a tagged message.
     pub discard_tag: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> c_int>,
 }
 
+/// A shared receive context of another provider. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_peer_srx {
@@ -204,6 +237,7 @@ pub struct fid_peer_srx {
     pub peer_ops: *mut fi_ops_srx_peer,
 }
 
+/// Context for fi_srx_context with FI_PEER. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_peer_srx_context {
@@ -211,6 +245,7 @@ pub struct fi_peer_srx_context {
     pub srx: *mut fid_peer_srx,
 }
 
+/// What a provider calls that hands transfers to another one. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_transfer_peer {
@@ -226,6 +261,7 @@ pub struct fi_ops_transfer_peer {
         Option<unsafe extern "C" fn(ep: *mut fid_ep, buf: *mut fi_cq_err_entry) -> ssize_t>,
 }
 
+/// Context for fi_endpoint2 with FI_PEER_TRANSFER. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_peer_transfer_context {
@@ -235,7 +271,7 @@ pub struct fi_peer_transfer_context {
     pub peer_ops: *mut fi_ops_transfer_peer,
 }
 
-/// Named by `fi_peer_av_set_context` and defined nowhere, upstream neither.
+/// Named by fi_peer_av_set_context and defined nowhere.
 pub struct fi_peer_av_set {
     _opaque: [u8; 0],
 }

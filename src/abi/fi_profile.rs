@@ -10,6 +10,7 @@ use libc::ssize_t;
 use super::fabric::{fi_type, fid};
 use super::fi_domain::fi_datatype;
 
+/// Variables that every provider may have. fi_profile(3)
 pub const FI_VAR_UNEXP_MSG_CNT: u32 = 0;
 pub const FI_VAR_UNEXP_MSG_QUEUE: u32 = 1;
 pub const FI_VAR_MSG_QUEUE_CNT: u32 = 2;
@@ -18,12 +19,16 @@ pub const FI_VAR_CONN_REQUEST: u32 = 4;
 pub const FI_VAR_CONN_ACCEPT: u32 = 5;
 pub const FI_VAR_CONN_REJECT: u32 = 6;
 pub const FI_VAR_OFI_MEM: u32 = 7;
+/// Events that every provider may have. fi_profile(3)
 pub const FI_EVENT_UNEXP_MSG_RECVD: u32 = 0;
 pub const FI_EVENT_UNEXP_MSG_MATCHED: u32 = 1;
 
 c_enum! {
+    /// How the type of a variable is given. fi_profile(3)
     pub enum fi_profile_type {
+        /// As enum fi_datatype.
         fi_primitive_type = 0,
+        /// As enum fi_type.
         fi_defined_type = 1,
     }
 }
@@ -35,18 +40,23 @@ pub union fi_profile_desc_datatype {
     pub defined: fi_type,
 }
 
+/// A variable or an event. fi_profile(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_profile_desc {
+    /// Its number.
     pub id: u32,
+    /// Which member of `datatype` holds.
     pub datatype_sel: fi_profile_type,
     pub datatype: fi_profile_desc_datatype,
     pub flags: u64,
+    /// Bytes of its value.
     pub size: usize,
     pub name: *const c_char,
     pub desc: *const c_char,
 }
 
+/// Operations of a profile. fi_profile(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_profile_ops {
@@ -80,11 +90,11 @@ pub struct fi_profile_ops {
             event_id: u32,
             callback: Option<
                 unsafe extern "C" fn(
-                    arg0: *mut fid_profile,
-                    arg1: *mut fi_profile_desc,
-                    arg2: *mut c_void,
-                    arg3: usize,
-                    arg4: *mut c_void,
+                    prof_fid: *mut fid_profile,
+                    event: *mut fi_profile_desc,
+                    data: *mut c_void,
+                    size: usize,
+                    context: *mut c_void,
                 ) -> c_int,
             >,
             context: *mut c_void,
@@ -94,6 +104,7 @@ pub struct fi_profile_ops {
     pub end_reads: Option<unsafe extern "C" fn(prof_fid: *mut fid_profile, flags: u64)>,
 }
 
+/// The profile of an object. fi_profile(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_profile {

@@ -7,13 +7,19 @@ use core::ffi::{c_char, c_int, c_void};
 
 use super::fabric::{fi_context, fi_fabric_attr, fi_info, fid_fabric};
 
+/// A provider. fi_provider(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_provider {
+    /// Version of the provider, FI_VERSION().
     pub version: u32,
+    /// Version of the interface it was written for.
     pub fi_version: u32,
+    /// For the library.
     pub context: fi_context,
+    /// Name; layers joined by ';'.
     pub name: *const c_char,
+    /// fi_getinfo for this provider alone.
     pub getinfo: Option<
         unsafe extern "C" fn(
             version: u32,
@@ -24,6 +30,7 @@ pub struct fi_provider {
             info: *mut *mut fi_info,
         ) -> c_int,
     >,
+    /// fi_fabric for this provider alone.
     pub fabric: Option<
         unsafe extern "C" fn(
             attr: *mut fi_fabric_attr,
@@ -31,5 +38,6 @@ pub struct fi_provider {
             context: *mut c_void,
         ) -> c_int,
     >,
+    /// Called before the library is unloaded.
     pub cleanup: Option<unsafe extern "C" fn()>,
 }

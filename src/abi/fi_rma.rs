@@ -10,35 +10,53 @@ use libc::{iovec, ssize_t};
 use super::fabric::fi_addr_t;
 use super::fi_endpoint::fid_ep;
 
+/// A piece of remote memory. fi_rma(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_rma_iov {
+    /// Offset into the region, or a virtual address with FI_MR_VIRT_ADDR.
     pub addr: u64,
+    /// Bytes.
     pub len: usize,
+    /// Key of the region.
     pub key: u64,
 }
 
+/// A piece of remote memory as elements. fi_atomic(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_rma_ioc {
+    /// Offset into the region, or a virtual address with FI_MR_VIRT_ADDR.
     pub addr: u64,
+    /// Number of elements, not bytes.
     pub count: usize,
+    /// Key of the region.
     pub key: u64,
 }
 
+/// A read or a write. fi_rma(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_msg_rma {
+    /// Pieces of local memory.
     pub msg_iov: *const iovec,
+    /// One descriptor each, or NULL.
     pub desc: *mut *mut c_void,
+    /// Number of pieces, up to iov_limit.
     pub iov_count: usize,
+    /// The peer; FI_ADDR_UNSPEC on a connection.
     pub addr: fi_addr_t,
+    /// Pieces of remote memory; as many bytes as the local ones.
     pub rma_iov: *const fi_rma_iov,
+    /// Number of pieces, up to rma_iov_limit.
     pub rma_iov_count: usize,
+    /// Comes back in the completion.
     pub context: *mut c_void,
+    /// With FI_REMOTE_CQ_DATA.
     pub data: u64,
 }
 
+/// Reads and writes. fi_rma(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_rma {

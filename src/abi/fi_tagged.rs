@@ -10,22 +10,34 @@ use libc::{iovec, ssize_t};
 use super::fabric::fi_addr_t;
 use super::fi_endpoint::fid_ep;
 
+/// For `ignore` with FI_TAG_MPI: any tag.
 pub const FI_MPI_IGNORE_TAG: u64 = 0xffffffffu64;
+/// For `ignore` with FI_TAG_MPI: any payload.
 pub const FI_MPI_IGNORE_PAYLOAD: u64 = 0xff00000000u64;
 
+/// A message with a tag. fi_tagged(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_msg_tagged {
+    /// Pieces of memory.
     pub msg_iov: *const iovec,
+    /// One descriptor each, or NULL.
     pub desc: *mut *mut c_void,
+    /// Number of pieces, up to iov_limit.
     pub iov_count: usize,
+    /// The peer; FI_ADDR_UNSPEC on a connection or for any source.
     pub addr: fi_addr_t,
+    /// Matches where (tag ^ message's) & ~ignore is 0.
     pub tag: u64,
+    /// For receives: bits that need not match.
     pub ignore: u64,
+    /// Comes back in the completion.
     pub context: *mut c_void,
+    /// With FI_REMOTE_CQ_DATA.
     pub data: u64,
 }
 
+/// Messages with tags. fi_tagged(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_tagged {

@@ -14,13 +14,17 @@ use super::fi_rma::fi_msg_rma;
 use super::fi_tagged::fi_msg_tagged;
 
 c_enum! {
+    /// What starts a triggered operation. fi_trigger(3)
     pub enum fi_trigger_event {
+        /// A counter that reaches a value.
         FI_TRIGGER_THRESHOLD = 0,
+        /// A device that writes a variable.
         FI_TRIGGER_XPU = 1,
     }
 }
 
 c_enum! {
+    /// Operations that can be deferred. fi_trigger(3)
     pub enum fi_op_type {
         FI_OP_RECV = 0,
         FI_OP_SEND = 1,
@@ -36,6 +40,7 @@ c_enum! {
     }
 }
 
+/// A counter and its value. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_trigger_threshold {
@@ -53,12 +58,16 @@ pub union fi_trigger_var_value {
     pub data: *mut u8,
 }
 
+/// What a device writes to start the operation. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_trigger_var {
     pub datatype: fi_datatype,
+    /// Elements at `addr`.
     pub count: c_int,
+    /// Where it writes.
     pub addr: *mut c_void,
+    /// What it writes, by `datatype`; `data` where that is no integer of up to 64 bits.
     pub value: fi_trigger_var_value,
 }
 
@@ -70,15 +79,18 @@ pub union fi_trigger_xpu_device {
     pub ze: c_int,
 }
 
+/// A device that starts the operation. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_trigger_xpu {
+    /// In and out: entries of `var`.
     pub count: c_int,
     pub iface: fi_hmem_iface,
     pub device: fi_trigger_xpu_device,
     pub var: *mut fi_trigger_var,
 }
 
+/// A deferred message. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_op_msg {
@@ -87,6 +99,7 @@ pub struct fi_op_msg {
     pub flags: u64,
 }
 
+/// A deferred message with a tag. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_op_tagged {
@@ -95,6 +108,7 @@ pub struct fi_op_tagged {
     pub flags: u64,
 }
 
+/// A deferred read or write. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_op_rma {
@@ -103,6 +117,7 @@ pub struct fi_op_rma {
     pub flags: u64,
 }
 
+/// A deferred atomic operation. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_op_atomic {
@@ -111,6 +126,7 @@ pub struct fi_op_atomic {
     pub flags: u64,
 }
 
+/// A deferred atomic operation that returns the value before. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_op_fetch_atomic {
@@ -120,6 +136,7 @@ pub struct fi_op_fetch_atomic {
     pub flags: u64,
 }
 
+/// A deferred atomic operation that compares. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_op_compare_atomic {
@@ -130,6 +147,7 @@ pub struct fi_op_compare_atomic {
     pub flags: u64,
 }
 
+/// A deferred change of a counter. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_op_cntr {
@@ -145,6 +163,7 @@ pub union fi_triggered_context_trigger {
     pub internal: [*mut c_void; 3],
 }
 
+/// The context of an operation with FI_TRIGGER, where FI_CONTEXT is asked for. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_triggered_context {
@@ -160,6 +179,7 @@ pub union fi_triggered_context2_trigger {
     pub internal: [*mut c_void; 7],
 }
 
+/// The same where FI_CONTEXT2 is asked for. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_triggered_context2 {
@@ -179,12 +199,16 @@ pub union fi_deferred_work_op {
     pub cntr: *mut fi_op_cntr,
 }
 
+/// Argument of FI_QUEUE_WORK; it and what it points to stay untouched until the operation
+/// completed. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_deferred_work {
     pub context: fi_context2,
+    /// Starts when triggering_cntr reaches it.
     pub threshold: u64,
     pub triggering_cntr: *mut fid_cntr,
+    /// Counts the completion, or NULL.
     pub completion_cntr: *mut fid_cntr,
     pub op_type: fi_op_type,
     pub op: fi_deferred_work_op,

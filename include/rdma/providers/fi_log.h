@@ -17,6 +17,7 @@
 extern "C" {
 #endif
 
+/** The part of the library that a line is about. fi_provider(3) */
 enum fi_log_subsys {
     FI_LOG_CORE = 0,
     FI_LOG_FABRIC = 1,
@@ -30,10 +31,18 @@ enum fi_log_subsys {
     FI_LOG_CNTR = 9,
 };
 
+/**
+ * How much a line matters; setting FI_LOG_LEVEL shows it and those before.
+ * fi_provider(3)
+ */
 enum fi_log_level {
+    /** Something went wrong. */
     FI_LOG_WARN = 0,
+    /** Calls as they come. */
     FI_LOG_TRACE = 1,
+    /** Decisions and their reasons. */
     FI_LOG_INFO = 2,
+    /** Everything. */
     FI_LOG_DEBUG = 3,
 };
 

@@ -42,7 +42,6 @@ struct fi_peer_match_attr;
 struct fi_peer_rx_entry;
 struct fi_peer_srx_context;
 struct fi_peer_transfer_context;
-struct fid;
 struct fid_domain;
 struct fid_ep;
 struct fid_eq;
@@ -52,47 +51,56 @@ struct fid_peer_cntr;
 struct fid_peer_cq;
 struct fid_peer_srx;
 
-/** Named by `fi_peer_av_set_context` and defined nowhere, upstream neither. */
+/** Named by fi_peer_av_set_context and defined nowhere. */
 struct fi_peer_av_set;
 
+/** An address vector of another provider. fi_peer(3) */
 struct fid_peer_av {
     struct fid fid;
     struct fi_ops_av_owner *owner_ops;
 };
 
+/** What the owner of an address vector offers. fi_peer(3) */
 struct fi_ops_av_owner {
     size_t size;
     int (*query)(struct fid_peer_av *av, struct fi_av_attr *attr);
     fi_addr_t (*ep_addr)(struct fid_peer_av *av, struct fid_ep *ep);
 };
 
+/** Context for fi_av_open with FI_PEER. fi_peer(3) */
 struct fi_peer_av_context {
     size_t size;
     struct fid_peer_av *av;
 };
 
+/** An address set of another provider. fi_peer(3) */
 struct fid_peer_av_set {
     struct fid fid;
     struct fi_ops_av_set_owner *owner_ops;
 };
 
+/** What the owner of an address set offers. fi_peer(3) */
 struct fi_ops_av_set_owner {
     size_t size;
     int (*members)(struct fid_peer_av_set *av, fi_addr_t *addr, size_t *count);
 };
 
+/** Context for fi_av_set with FI_PEER. fi_peer(3) */
 struct fi_peer_av_set_context {
     size_t size;
     struct fi_peer_av_set *av_set;
 };
 
+/** A completion queue of another provider. fi_peer(3) */
 struct fid_peer_cq {
     struct fid fid;
     struct fi_ops_cq_owner *owner_ops;
 };
 
+/** What the owner of a completion queue offers. fi_peer(3) */
 struct fi_ops_cq_owner {
     size_t size;
+    /** Adds a completion. */
     ssize_t (*write)(struct fid_peer_cq *cq,
                      void *context,
                      uint64_t flags,
@@ -101,75 +109,97 @@ struct fi_ops_cq_owner {
                      uint64_t data,
                      uint64_t tag,
                      fi_addr_t src);
+    /** Adds a failure. */
     ssize_t (*writeerr)(struct fid_peer_cq *cq, const struct fi_cq_err_entry *err_entry);
 };
 
+/** Context for fi_cq_open with FI_PEER. fi_peer(3) */
 struct fi_peer_cq_context {
     size_t size;
     struct fid_peer_cq *cq;
 };
 
+/** A counter of another provider. fi_peer(3) */
 struct fid_peer_cntr {
     struct fid fid;
     struct fi_ops_cntr_owner *owner_ops;
 };
 
+/** What the owner of a counter offers. fi_peer(3) */
 struct fi_ops_cntr_owner {
     size_t size;
     void (*inc)(struct fid_peer_cntr *cntr);
     void (*incerr)(struct fid_peer_cntr *cntr);
 };
 
+/** Context for fi_cntr_open with FI_PEER. fi_peer(3) */
 struct fi_peer_cntr_context {
     size_t size;
     struct fid_peer_cntr *cntr;
 };
 
+/** Context for fi_domain2 with FI_PEER. fi_peer(3) */
 struct fi_peer_domain_context {
     size_t size;
     struct fid_domain *domain;
 };
 
+/** Context for fi_eq_open with FI_PEER. fi_peer(3) */
 struct fi_peer_eq_context {
     size_t size;
     struct fid_eq *eq;
 };
 
+/** What a message offers for matching. fi_peer(3) */
 struct fi_peer_match_attr {
     fi_addr_t addr;
     size_t msg_size;
     uint64_t tag;
 };
 
+/** What the owner of a shared receive context offers. fi_peer(3) */
 struct fi_ops_srx_owner {
     size_t size;
+    /** The receive for a message; -FI_ENOENT: none is posted, the entry is for queue_msg. */
     int (*get_msg)(struct fid_peer_srx *srx,
                    struct fi_peer_match_attr *attr,
                    struct fi_peer_rx_entry **entry);
+    /** The same for a tagged message. */
     int (*get_tag)(struct fid_peer_srx *srx,
                    struct fi_peer_match_attr *attr,
                    struct fi_peer_rx_entry **entry);
+    /** Keeps an unexpected message. */
     int (*queue_msg)(struct fi_peer_rx_entry *entry);
+    /** The same for a tagged message. */
     int (*queue_tag)(struct fi_peer_rx_entry *entry);
+    /** Asks the sender of each unexpected message whose address was unknown. */
     void (*foreach_unspec_addr)(struct fid_peer_srx *srx,
-                                fi_addr_t (*get_addr)(struct fi_peer_rx_entry *arg0));
+                                fi_addr_t (*get_addr)(struct fi_peer_rx_entry *entry));
+    /** Gives an entry back. */
     void (*free_entry)(struct fi_peer_rx_entry *entry);
 };
 
+/** What a peer offers to the owner. fi_peer(3) */
 struct fi_ops_srx_peer {
     size_t size;
+    /** A receive was posted for a queued message: fill it. */
     int (*start_msg)(struct fi_peer_rx_entry *entry);
+    /** The same for a tagged message. */
     int (*start_tag)(struct fi_peer_rx_entry *entry);
+    /** A queued message is not wanted. */
     int (*discard_msg)(struct fi_peer_rx_entry *entry);
+    /** The same for a tagged message. */
     int (*discard_tag)(struct fi_peer_rx_entry *entry);
 };
 
+/** A shared receive context of another provider. fi_peer(3) */
 struct fid_peer_srx {
     struct fid_ep ep_fid;
     struct fi_ops_srx_owner *owner_ops;
     struct fi_ops_srx_peer *peer_ops;
 };
 
+/** A receive that the owner matched; the peer fills the buffer. fi_peer(3) */
 struct fi_peer_rx_entry {
     struct fid_peer_srx *srx;
     fi_addr_t addr;
@@ -180,22 +210,27 @@ struct fi_peer_rx_entry {
     void *context;
     size_t count;
     void **desc;
+    /** For the peer. */
     void *peer_context;
+    /** For the owner. */
     void *owner_context;
     struct iovec *iov;
 };
 
+/** Context for fi_srx_context with FI_PEER. fi_peer(3) */
 struct fi_peer_srx_context {
     size_t size;
     struct fid_peer_srx *srx;
 };
 
+/** What a provider calls that hands transfers to another one. fi_peer(3) */
 struct fi_ops_transfer_peer {
     size_t size;
     ssize_t (*complete)(struct fid_ep *ep, struct fi_cq_tagged_entry *buf, fi_addr_t src_addr);
     ssize_t (*comperr)(struct fid_ep *ep, struct fi_cq_err_entry *buf);
 };
 
+/** Context for fi_endpoint2 with FI_PEER_TRANSFER. fi_peer(3) */
 struct fi_peer_transfer_context {
     size_t size;
     struct fi_info *info;

@@ -29,24 +29,31 @@ extern "C" {
     fi_prov_ini(void)
 #endif
 
-struct fi_context;
 struct fi_fabric_attr;
 struct fi_info;
 struct fi_provider;
 struct fid_fabric;
 
+/** A provider. fi_provider(3) */
 struct fi_provider {
+    /** Version of the provider, FI_VERSION(). */
     uint32_t version;
+    /** Version of the interface it was written for. */
     uint32_t fi_version;
+    /** For the library. */
     struct fi_context context;
+    /** Name; layers joined by ';'. */
     const char *name;
+    /** fi_getinfo for this provider alone. */
     int (*getinfo)(uint32_t version,
                    const char *node,
                    const char *service,
                    uint64_t flags,
                    const struct fi_info *hints,
                    struct fi_info **info);
+    /** fi_fabric for this provider alone. */
     int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+    /** Called before the library is unloaded. */
     void (*cleanup)(void);
 };
 

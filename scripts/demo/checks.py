@@ -4,12 +4,9 @@
 Run by every rank under mpiexec; a wrong value ends the job with exit code 1, a hang with each rank's stack.
 """
 
-import sys
-import time
-
 import numpy as np
 
-from rank import MPI, begin, end, expect, expect_array, say
+from rank import MPI, expect, expect_array, run_all
 
 MIB = 1 << 20
 
@@ -113,16 +110,7 @@ def splits(comm):
 
 
 def main():
-    limit = float(sys.argv[1])
-    comm = begin(limit)
-    for check in (ring, allreduce, alltoall, one_sided, splits):
-        comm.Barrier()
-        start = time.perf_counter()
-        what = check(comm)
-        comm.Barrier()
-        if comm.rank == 0:
-            say(f"  ok  {check.__name__:<10} {what} ({time.perf_counter() - start:.2f} s)")
-    end()
+    run_all(ring, allreduce, alltoall, one_sided, splits, quiet=False)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ class Library:
 
     def __init__(self, name, folder, python_env):
         self.name = name
+        self.is_upstream = folder is None
         self.folder = Path(folder).resolve() if folder else None
         self.python_env = Path(python_env).absolute()
         inside_wheel = self.python_env / "lib" / "mpich" / "libfabric.so.1"
@@ -37,7 +38,9 @@ class Library:
             raise Failed(f"{name}: there is no {self.file}")
 
     def environment(self):
-        env = dict(os.environ, **SETTINGS, DEMO_EXPECTED_LIBRARY=str(self.file))
+        env = dict(os.environ, **SETTINGS, DEMO_EXPECTED_LIBRARY=str(self.file),
+                   DEMO_LIBRARY_IS_UPSTREAM=str(int(self.is_upstream)),
+                   PYTHONPATH=str(Path(__file__).resolve().parent))
         # Another MPI's or job manager's variables would make the ranks look for its daemons.
         for name in [name for name in env if name.startswith(("PMI_", "PMIX_", "OMPI_", "SLURM_"))]:
             del env[name]

@@ -10,6 +10,7 @@ import faulthandler
 import os
 import signal
 import sys
+import time
 
 import mpi4py
 
@@ -89,3 +90,37 @@ def expect_array(got, wanted, what):
 def end():
     MPI.Finalize()
     faulthandler.cancel_dump_traceback_later()
+
+
+def hangs_on_upstream(reason):
+    """Marks a check that upstream's library cannot end; it runs there only when asked for by name."""
+
+    def mark(check):
+        check.hangs_on_upstream = reason
+        return check
+
+    return mark
+
+
+def run_all(*checks, required=MPI.THREAD_SINGLE, quiet=True):
+    """A program's whole life: each check(comm) in turn, a barrier and a line after each.
+
+    Its arguments are the limit in seconds and, if only one check is wanted, its name. A check may return some words.
+    """
+    limit, *names = sys.argv[1:]
+    comm = begin(float(limit), required, quiet)
+    for check in checks:
+        if names and check.__name__ not in names:
+            continue
+        reason = getattr(check, "hangs_on_upstream", None)
+        if reason and not names and os.environ["DEMO_LIBRARY_IS_UPSTREAM"] == "1":
+            if comm.rank == 0:
+                say(f"  --  {check.__name__:<23} not tried on upstream: {reason}")
+            continue
+        comm.Barrier()
+        start = time.perf_counter()
+        words = check(comm) or ""
+        comm.Barrier()
+        if comm.rank == 0:
+            say(f"  ok  {check.__name__:<23} {time.perf_counter() - start:6.2f} s  {words}".rstrip())
+    end()

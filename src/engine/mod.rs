@@ -6,6 +6,8 @@
 #[allow(dead_code)]
 pub mod av;
 #[allow(dead_code)]
+pub mod cq_ring;
+#[allow(dead_code)]
 pub mod matching;
 #[allow(dead_code, unused_imports)]
 pub mod mr;

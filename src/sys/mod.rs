@@ -5,3 +5,6 @@ pub mod addr;
 pub mod event;
 pub mod heap;
 pub mod socket;
+pub mod netif;
+pub mod resolve;
+pub mod sockaddr;

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/* Some hundreds of fi_getinfo calls on the tcp core provider, and what came back.
+ *
+ * The output is the same for every library that keeps the rules: getinfo.expected is compared with it, and so is the
+ * output of another libfabric. An entry is printed in full the first time its kind (endpoint type) appears and as its
+ * difference to that one afterwards. Run with FI_TCP_IFACE=lo for the committed result; the argument "all" prints the
+ * entries of IPv6 as well, which not every machine has.
+ */
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#define V FI_VERSION(2, 6)
+#define FIELDS 80
+#define TEXT 96
+
+struct shown {
+	int count;
+	char name[FIELDS][40];
+	char text[FIELDS][TEXT];
+};
+
+static struct shown first[8];	/* by endpoint type: the entry printed in full */
+static int all_families;
+
+static void put(struct shown *s, const char *name, const char *format, ...)
+{
+	va_list args;
+
+	if (s->count == FIELDS)
+		abort();
+	snprintf(s->name[s->count], sizeof(s->name[0]), "%s", name);
+	va_start(args, format);
+	vsnprintf(s->text[s->count++], TEXT, format, args);
+	va_end(args);
+}
+
+static void put_address(struct shown *s, const char *name, const void *addr, size_t len)
+{
+	char host[INET6_ADDRSTRLEN] = "";
+	const struct sockaddr *sa = addr;
+
+	if (!addr) {
+		put(s, name, "none/%zu", len);
+	} else if (sa->sa_family == AF_INET) {
+		const struct sockaddr_in *in = addr;
+		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
+		put(s, name, "%s:%d/%zu", host, ntohs(in->sin_port), len);
+	} else if (sa->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *in = addr;
+		inet_ntop(AF_INET6, &in->sin6_addr, host, sizeof(host));
+		put(s, name, "[%s]:%d scope %u/%zu", host, ntohs(in->sin6_port), in->sin6_scope_id, len);
+	} else {
+		put(s, name, "family %d/%zu", sa->sa_family, len);
+	}
+}
+
+#define U(part, field) put(s, #part "." #field, "%" PRIu64, (uint64_t) info->part##_attr->field)
+#define X(part, field) put(s, #part "." #field, "%#" PRIx64, (uint64_t) info->part##_attr->field)
+#define S(part, field) put(s, #part "." #field, "%s", info->part##_attr->field ? info->part##_attr->field : "(null)")
+
+static void show_entry(struct shown *s, const struct fi_info *info)
+{
+	s->count = 0;
+	put(s, "caps", "%#" PRIx64, info->caps);
+	put(s, "mode", "%#" PRIx64, info->mode);
+	put(s, "addr_format", "%u", info->addr_format);
+	put_address(s, "src", info->src_addr, info->src_addrlen);
+	put_address(s, "dest", info->dest_addr, info->dest_addrlen);
+	put(s, "handle", "%d", info->handle != NULL);
+	put(s, "nic", "%d", info->nic != NULL);
+	X(tx, caps); X(tx, mode); X(tx, op_flags); X(tx, msg_order); X(tx, comp_order);
+	U(tx, inject_size); U(tx, size); U(tx, iov_limit); U(tx, rma_iov_limit); X(tx, tclass);
+	X(rx, caps); X(rx, mode); X(rx, op_flags); X(rx, msg_order); X(rx, comp_order);
+	U(rx, total_buffered_recv); U(rx, size); U(rx, iov_limit);
+	U(ep, type); U(ep, protocol); U(ep, protocol_version); X(ep, max_msg_size); U(ep, msg_prefix_size);
+	X(ep, max_order_raw_size); X(ep, max_order_war_size); X(ep, max_order_waw_size); X(ep, mem_tag_format);
+	U(ep, tx_ctx_cnt); U(ep, rx_ctx_cnt); U(ep, auth_key_size);
+	put(s, "ep.auth_key", "%d", info->ep_attr->auth_key != NULL);
+	put(s, "domain.domain", "%d", info->domain_attr->domain != NULL);
+	S(domain, name); U(domain, threading); U(domain, control_progress); U(domain, data_progress);
+	U(domain, resource_mgmt); U(domain, av_type); X(domain, mr_mode); U(domain, mr_key_size);
+	U(domain, cq_data_size); U(domain, cq_cnt); U(domain, ep_cnt); U(domain, tx_ctx_cnt);
+	U(domain, rx_ctx_cnt); U(domain, max_ep_tx_ctx); U(domain, max_ep_rx_ctx); U(domain, max_ep_stx_ctx);
+	U(domain, max_ep_srx_ctx); U(domain, cntr_cnt); U(domain, mr_iov_limit); X(domain, caps);
+	X(domain, mode); U(domain, auth_key_size);
+	put(s, "domain.auth_key", "%d", info->domain_attr->auth_key != NULL);
+	U(domain, max_err_data); U(domain, mr_cnt); X(domain, tclass); U(domain, max_ep_auth_key);
+	U(domain, max_group_id); X(domain, max_cntr_value); X(domain, max_err_cntr_value);
+	put(s, "fabric.fabric", "%d", info->fabric_attr->fabric != NULL);
+	S(fabric, name); S(fabric, prov_name); X(fabric, prov_version); X(fabric, api_version);
+}
+
+static void print_entry(const struct fi_info *info)
+{
+	static struct shown now;
+	struct shown *base = &first[info->ep_attr->type & 7];
+	int i;
+
+	show_entry(&now, info);
+	printf("  %s", info->ep_attr->type == FI_EP_RDM ? "RDM" : info->ep_attr->type == FI_EP_MSG ? "MSG" : "?");
+	for (i = 0; i < now.count; i++) {
+		if (!base->count)
+			printf("\n    %s=%s", now.name[i], now.text[i]);
+		else if (strcmp(base->text[i], now.text[i]))
+			printf(" %s=%s", now.name[i], now.text[i]);
+	}
+	printf("\n");
+	if (!base->count)
+		*base = now;
+}
+
+static int is_ipv6(const struct fi_info *info)
+{
+	const struct sockaddr *src = info->src_addr, *dest = info->dest_addr;
+
+	return (src && src->sa_family == AF_INET6) || (dest && dest->sa_family == AF_INET6);
+}
+
+static void ask(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+		const char *format, ...)
+{
+	struct fi_info *list = NULL, *info;
+	va_list args;
+	int ret;
+
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	ret = fi_getinfo((int) version, node, service, flags, hints, &list);
+	printf(": %d\n", ret);
+	if (ret)
+		return;
+	for (info = list; info; info = info->next) {
+		if (all_families || !is_ipv6(info))
+			print_entry(info);
+	}
+	fi_freeinfo(list);
+}
+
+/* Hints that leave only the entries of the tcp core provider. */
+static struct fi_info *tcp_hints(void)
+{
+	struct fi_info *hints = fi_allocinfo();
+
+	if (!hints)
+		abort();
+	hints->fabric_attr->prov_name = strdup("tcp;^ofi_rxm");
+	hints->mode = ~0ULL;
+	hints->domain_attr->mode = ~0ULL;
+	hints->domain_attr->mr_mode = ~3;	/* all but the two legacy modes, whose names warn */
+	return hints;
+}
+
+/* One call with one hint set. `what` is an assignment to a part of `h`. */
+#define HINT(what) do { \
+	struct fi_info *h = tcp_hints(); \
+	what; \
+	ask(V, NULL, NULL, 0, h, "%s", #what); \
+	fi_freeinfo(h); \
+} while (0)
+
+/* The same for each of several values. */
+#define EACH(what, ...) do { \
+	static const uint64_t values[] = { __VA_ARGS__ }; \
+	for (size_t n = 0; n < sizeof(values) / sizeof(values[0]); n++) { \
+		struct fi_info *h = tcp_hints(); \
+		uint64_t v = values[n]; \
+		what; \
+		ask(V, NULL, NULL, 0, h, "%s, v = %#" PRIx64, #what, v); \
+		fi_freeinfo(h); \
+	} \
+} while (0)
+
+/* The same for each single bit. */
+#define BITS(what) do { \
+	for (int n = 0; n < 64; n++) { \
+		struct fi_info *h = tcp_hints(); \
+		uint64_t v = 1ULL << n; \
+		what; \
+		ask(V, NULL, NULL, 0, h, "%s, v = bit %d", #what, n); \
+		fi_freeinfo(h); \
+	} \
+} while (0)
+
+static const uint32_t versions[] = {
+	0, FI_VERSION(0, 1), FI_VERSION(1, 0), FI_VERSION(1, 1), FI_VERSION(1, 4), FI_VERSION(1, 5), FI_VERSION(1, 8),
+	FI_VERSION(1, 9), FI_VERSION(1, 19), FI_VERSION(1, 20), FI_VERSION(1, 99), FI_VERSION(2, 0), FI_VERSION(2, 4),
+	FI_VERSION(2, 5), V, FI_VERSION(2, 7), FI_VERSION(3, 0), FI_VERSION(99, 0), UINT32_MAX,
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static void test_versions(void)
+{
+	static const int modes[] = { 0, 1, 2, 3, 4, 0x10, 0x11, 0x12, 0x74, 0xffc, 0x1000, -1, -4 };
+	struct fi_info *h;
+	size_t i, j;
+
+	for (i = 0; i < COUNT(versions); i++) {
+		ask(versions[i], NULL, NULL, 0, NULL, "version %#x, no hints", versions[i]);
+		h = tcp_hints();
+		h->domain_attr->mr_mode = 0;
+		ask(versions[i], NULL, NULL, 0, h, "version %#x, hints", versions[i]);
+		fi_freeinfo(h);
+	}
+	for (i = 0; i < COUNT(modes); i++) {
+		for (j = 0; j < COUNT(versions); j++) {
+			if (versions[j] != FI_VERSION(1, 4) && versions[j] != FI_VERSION(1, 5) && versions[j] != V)
+				continue;
+			h = tcp_hints();
+			h->domain_attr->mr_mode = modes[i];
+			ask(versions[j], NULL, NULL, 0, h, "version %#x, mr_mode %#x", versions[j], modes[i]);
+			h->mode = 1ULL << 55;	/* FI_LOCAL_MR */
+			ask(versions[j], NULL, NULL, 0, h, "version %#x, mr_mode %#x, FI_LOCAL_MR", versions[j], modes[i]);
+			h->caps = FI_RMA | FI_HMEM;
+			ask(versions[j], NULL, NULL, 0, h, "version %#x, mr_mode %#x, RMA HMEM", versions[j], modes[i]);
+			fi_freeinfo(h);
+		}
+	}
+	/* Hints that count from some version on. */
+	for (j = 0; j < COUNT(versions); j++) {
+#define LATE(what) do { \
+		h = tcp_hints(); \
+		h->domain_attr->mr_mode = 0; \
+		h->domain_attr->what; \
+		ask(versions[j], NULL, NULL, 0, h, "version %#x, domain %s", versions[j], #what); \
+		fi_freeinfo(h); \
+	} while (0)
+		LATE(cntr_cnt = 1);
+		LATE(mr_iov_limit = 2);
+		LATE(caps = FI_SHARED_AV);
+		LATE(mode = 0);
+		LATE(auth_key_size = 1);
+		LATE(max_err_data = 1);
+		LATE(mr_cnt = 1);
+		LATE(max_ep_auth_key = 1);
+		LATE(max_cntr_value = 5);
+		LATE(max_err_cntr_value = 5);
+	}
+}
+
+static void test_info(void)
+{
+	HINT((void) h);
+	BITS(h->caps = v);
+	EACH(h->caps = v, FI_MSG | FI_RECV, FI_MSG | FI_SEND, FI_MSG | FI_RMA, FI_MSG | FI_TAGGED, FI_RMA | FI_READ,
+	     FI_RMA | FI_REMOTE_WRITE, FI_TAGGED | FI_RECV | FI_SOURCE, FI_MSG | FI_DIRECTED_RECV,
+	     FI_MSG | FI_LOCAL_COMM | FI_REMOTE_COMM, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, FI_MSG | FI_MULTI_RECV,
+	     FI_MSG | FI_TAGGED | FI_RMA | FI_RMA_EVENT | FI_SOURCE, ~0ULL);
+	BITS(h->mode = v);
+	HINT(h->mode = 0);
+	EACH(h->addr_format = (uint32_t) v, 0, 1, 2, 3, 4, 5, 9, 10, 16, 17, 18, 99, UINT32_MAX);
+	HINT(h->handle = (fid_t) (uintptr_t) 0);
+	HINT(free(h->tx_attr); h->tx_attr = NULL);
+	HINT(free(h->rx_attr); h->rx_attr = NULL);
+	HINT(free(h->ep_attr); h->ep_attr = NULL);
+	HINT(free(h->domain_attr); h->domain_attr = NULL);
+	HINT(free(h->tx_attr); h->tx_attr = NULL; free(h->rx_attr); h->rx_attr = NULL; free(h->ep_attr);
+	     h->ep_attr = NULL; free(h->domain_attr); h->domain_attr = NULL);
+	HINT(free(h->ep_attr); h->ep_attr = NULL; h->caps = FI_MSG);
+	HINT(free(h->ep_attr); h->ep_attr = NULL; h->caps = FI_TAGGED);
+}
+
+static void test_fabric(void)
+{
+	static const char *const names[] = {
+		"tcp;^ofi_rxm", "TCP;^OFI_RXM", "Tcp;^Ofi_Rxm", "^ofi_rxm;^ofi_rxd;^udp;^shm;^sm2;^sockets", "tcp;", ";tcp",
+		"tcp,udp", " tcp", "tcp ", "tcp;ofi_rxd", "tcp;ofi_mrail", "off_coll", "ofi_hook_noop", "lnx", "zork", "^tcp;tcp",
+		"tc", "tcpx", "^tcp;^ofi_rxm;^ofi_rxd;^udp;^shm;^sm2;^sockets", "tcp;^tcp", "tcp;^zork;^ofi_rxm", "tcp;zork",
+		"zork;tcp", "tcp;tcp;^ofi_rxm", ";", ";;", "^ofi_rxm;tcp",
+	};
+	struct fi_info *h;
+	size_t i;
+
+	for (i = 0; i < COUNT(names); i++) {
+		h = tcp_hints();
+		free(h->fabric_attr->prov_name);
+		h->fabric_attr->prov_name = strdup(names[i]);
+		ask(V, NULL, NULL, 0, h, "prov_name \"%s\"", names[i]);
+		fi_freeinfo(h);
+	}
+	HINT(h->fabric_attr->name = strdup("127.0.0.1/32"));
+	HINT(h->fabric_attr->name = strdup("127.0.0.0/8"));
+	HINT(h->fabric_attr->name = strdup(""));
+	HINT(h->fabric_attr->name = strdup("tcp"));
+	EACH(h->fabric_attr->prov_version = (uint32_t) v, FI_VERSION(100, 0), FI_VERSION(206, 0), FI_VERSION(206, 1),
+	     FI_VERSION(207, 0), UINT32_MAX);
+	EACH(h->fabric_attr->api_version = (uint32_t) v, FI_VERSION(1, 0), V, FI_VERSION(99, 0));
+}
+
+static void test_domain(void)
+{
+	HINT(h->domain_attr->name = strdup("lo"));
+	HINT(h->domain_attr->name = strdup("LO"));
+	HINT(h->domain_attr->name = strdup("lo0"));
+	HINT(h->domain_attr->name = strdup(""));
+	EACH(h->domain_attr->threading = (enum fi_threading) v, 0, 1, 2, 3, 4, 5, 6, 99, UINT32_MAX);
+	EACH(h->domain_attr->data_progress = (enum fi_progress) v, 0, 1, 2, 3, 4, 99, UINT32_MAX);
+	EACH(h->domain_attr->control_progress = (enum fi_progress) v, 0, 1, 2, 3, 4, 99, UINT32_MAX);
+	EACH(h->domain_attr->resource_mgmt = (enum fi_resource_mgmt) v, 0, 1, 2, 3, 99, UINT32_MAX);
+	EACH(h->domain_attr->av_type = (enum fi_av_type) v, 0, 1, 2, 3, 99, UINT32_MAX);
+	BITS(h->domain_attr->mr_mode = (int) v);
+	EACH(h->domain_attr->mr_key_size = v, 1, 8, 9, UINT64_MAX);
+	EACH(h->domain_attr->cq_data_size = v, 1, 4, 8, 9, UINT64_MAX);
+	EACH(h->domain_attr->cq_cnt = v, 1, 256, 257, UINT64_MAX);
+	EACH(h->domain_attr->ep_cnt = v, 1, 8192, 8193, UINT64_MAX);
+	EACH(h->domain_attr->tx_ctx_cnt = v, 1, 8192, 8193, UINT64_MAX);
+	EACH(h->domain_attr->rx_ctx_cnt = v, 1, 8192, 8193, UINT64_MAX);
+	EACH(h->domain_attr->max_ep_tx_ctx = v, 1, 2, UINT64_MAX);
+	EACH(h->domain_attr->max_ep_rx_ctx = v, 1, 2, UINT64_MAX);
+	EACH(h->domain_attr->max_ep_stx_ctx = v, 1, UINT64_MAX);
+	EACH(h->domain_attr->max_ep_srx_ctx = v, 1, 8192, UINT64_MAX);
+	EACH(h->domain_attr->cntr_cnt = v, 1, UINT64_MAX);
+	EACH(h->domain_attr->mr_iov_limit = v, 1, 2, UINT64_MAX);
+	BITS(h->domain_attr->caps = v);
+	BITS(h->domain_attr->mode = v);
+	HINT(h->domain_attr->mode = 0);
+	HINT(h->domain_attr->auth_key_size = 1; h->domain_attr->auth_key = calloc(1, 1));
+	EACH(h->domain_attr->max_err_data = v, 1, UINT64_MAX);
+	EACH(h->domain_attr->mr_cnt = v, 1, UINT64_MAX);
+	EACH(h->domain_attr->tclass = (uint32_t) v, 1, FI_TC_BEST_EFFORT, FI_TC_BULK_DATA, UINT32_MAX);
+	EACH(h->domain_attr->max_ep_auth_key = v, 1, UINT64_MAX);
+	EACH(h->domain_attr->max_group_id = (uint32_t) v, 1, UINT32_MAX);
+	EACH(h->domain_attr->max_cntr_value = v, 1, UINT64_MAX);
+	EACH(h->domain_attr->max_err_cntr_value = v, 1, UINT64_MAX);
+}
+
+static void test_endpoint(void)
+{
+	EACH(h->ep_attr->type = (enum fi_ep_type) v, 0, 1, 2, 3, 4, 5, 6, 99, UINT32_MAX);
+	EACH(h->ep_attr->protocol = (uint32_t) v, 0, 5, 6, 11, 12, 22, 25, 26, 99, UINT32_MAX);
+	EACH(h->ep_attr->protocol_version = (uint32_t) v, 1, 2, UINT32_MAX);
+	EACH(h->ep_attr->protocol = FI_PROTO_XNET; h->ep_attr->protocol_version = (uint32_t) v, 0, 1, 2, UINT32_MAX);
+	EACH(h->ep_attr->protocol = FI_PROTO_SOCK_TCP; h->ep_attr->protocol_version = (uint32_t) v, 0, 1, UINT32_MAX);
+	EACH(h->ep_attr->max_msg_size = v, 1, 1ULL << 62, UINT64_MAX);
+	EACH(h->ep_attr->msg_prefix_size = v, 1, 64, UINT64_MAX);
+	EACH(h->mode = FI_MSG_PREFIX; h->ep_attr->msg_prefix_size = v, 1, 64);
+	EACH(h->ep_attr->max_order_raw_size = v, 1, UINT64_MAX);
+	EACH(h->ep_attr->max_order_war_size = v, 1, UINT64_MAX);
+	EACH(h->ep_attr->max_order_waw_size = v, 1, UINT64_MAX);
+	EACH(h->caps = FI_RMA; h->ep_attr->max_order_raw_size = v, 1, UINT64_MAX);
+	EACH(h->caps = FI_RMA; h->ep_attr->max_order_war_size = v, 1, UINT64_MAX);
+	EACH(h->caps = FI_RMA; h->ep_attr->max_order_waw_size = v, 1, UINT64_MAX);
+	EACH(h->caps = FI_MSG; h->ep_attr->max_order_war_size = v, 1, UINT64_MAX);
+	EACH(h->ep_attr->mem_tag_format = v, 1, 2, 3, 0xaaaa, 0x10000, 0x5555555555555555, 0xaaaaaaaaaaaaaaaa, UINT64_MAX);
+	EACH(h->caps = FI_TAGGED; h->ep_attr->mem_tag_format = v, 1, 2, 3, 0xaaaa, 0x10000, 0xff00, 0x7fffffffffffffff,
+	     0x5555555555555555, 0xaaaaaaaaaaaaaaaa, 0xcccccccccccccccc, UINT64_MAX);
+	EACH(h->caps = FI_MSG; h->ep_attr->mem_tag_format = v, 1, UINT64_MAX);
+	EACH(h->ep_attr->tx_ctx_cnt = v, 1, 2, UINT64_MAX);
+	EACH(h->ep_attr->rx_ctx_cnt = v, 1, 2, UINT64_MAX);
+	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->tx_ctx_cnt = v, 0, 1, 2, UINT64_MAX);
+	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->rx_ctx_cnt = v, 0, 1, 2, UINT64_MAX);
+	EACH(h->ep_attr->type = FI_EP_RDM; h->ep_attr->rx_ctx_cnt = v, 0, 1, 2, UINT64_MAX);
+	EACH(h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->caps = v, FI_MSG, FI_TAGGED, FI_MSG | FI_TAGGED | FI_SOURCE,
+	     FI_MSG | FI_MULTI_RECV, FI_RMA);
+	EACH(h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->rx_attr->size = v, 1, 1024, 1025, 65536, 65537);
+	HINT(h->ep_attr->auth_key_size = 1; h->ep_attr->auth_key = calloc(1, 1));
+	HINT(h->ep_attr->auth_key_size = 1);
+	HINT(h->ep_attr->auth_key_size = FI_AV_AUTH_KEY);
+}
+
+static void test_contexts(void)
+{
+	BITS(h->tx_attr->caps = v);
+	BITS(h->rx_attr->caps = v);
+	EACH(h->tx_attr->caps = v, FI_MSG | FI_SEND, FI_MSG | FI_RMA | FI_WRITE, FI_TAGGED | FI_MSG, ~0ULL);
+	EACH(h->rx_attr->caps = v, FI_MSG | FI_RECV, FI_MSG | FI_RMA | FI_REMOTE_WRITE, FI_TAGGED | FI_MSG, ~0ULL);
+	EACH(h->caps = FI_MSG | FI_TAGGED | FI_RMA; h->tx_attr->caps = v, FI_MSG, FI_TAGGED | FI_SEND, FI_RMA | FI_READ);
+	EACH(h->caps = FI_MSG | FI_TAGGED | FI_RMA; h->rx_attr->caps = v, FI_MSG, FI_TAGGED | FI_RECV, FI_RMA | FI_REMOTE_READ,
+	     FI_MSG | FI_SOURCE, FI_MSG | FI_DIRECTED_RECV);
+	EACH(h->caps = FI_MSG; h->tx_attr->caps = v, FI_MSG, FI_RMA, FI_TAGGED);
+	EACH(h->caps = FI_MSG; h->rx_attr->caps = v, FI_MSG, FI_RMA, FI_TAGGED, FI_SOURCE);
+	BITS(h->tx_attr->mode = v);
+	BITS(h->rx_attr->mode = v);
+	BITS(h->tx_attr->op_flags = v);
+	BITS(h->rx_attr->op_flags = v);
+	BITS(h->tx_attr->msg_order = v);
+	BITS(h->rx_attr->msg_order = v);
+	HINT(h->tx_attr->msg_order = 0x1ff; h->rx_attr->msg_order = 0x1ff);
+	BITS(h->tx_attr->comp_order = v);
+	BITS(h->rx_attr->comp_order = v);
+	EACH(h->tx_attr->inject_size = v, 1, 8, 64, 127, 128, 129, UINT64_MAX);
+	EACH(h->tx_attr->size = v, 1, 255, 256, 257, 1024, 1025, 65536, 65537, 100000, UINT64_MAX);
+	EACH(h->rx_attr->size = v, 1, 255, 256, 257, 1024, 1025, 65536, 65537, 100000, UINT64_MAX);
+	EACH(h->tx_attr->iov_limit = v, 1, 4, 5, UINT64_MAX);
+	EACH(h->rx_attr->iov_limit = v, 1, 4, 5, UINT64_MAX);
+	EACH(h->tx_attr->rma_iov_limit = v, 1, 4, 5, UINT64_MAX);
+	EACH(h->rx_attr->total_buffered_recv = v, 1, 64, UINT64_MAX);
+	EACH(h->tx_attr->tclass = (uint32_t) v, 1, FI_TC_BEST_EFFORT, FI_TC_LOW_LATENCY, FI_TC_BULK_DATA, 0x120, UINT32_MAX);
+}
+
+static void with_address(struct fi_info *h, int dest, const char *host, uint16_t port)
+{
+	struct sockaddr_in *in = calloc(1, sizeof(*in));
+
+	if (!in)
+		abort();
+	in->sin_family = AF_INET;
+	in->sin_port = htons(port);
+	inet_pton(AF_INET, host, &in->sin_addr);
+	if (dest) {
+		h->dest_addr = in;
+		h->dest_addrlen = sizeof(*in);
+	} else {
+		h->src_addr = in;
+		h->src_addrlen = sizeof(*in);
+	}
+}
+
+static void test_addresses(void)
+{
+	static const char *const nodes[] = {
+		NULL, "127.0.0.1", "127.0.0.2", "192.0.2.1", "0.0.0.0", "localhost", "", "127.1",
+		/* a label that no name may have, so that the resolver asks nobody */
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.invalid",
+	};
+	static const char *const services[] = { NULL, "7471", "0", "65535", "65536", "-1", "http", "no-such-service", "", "1x" };
+	static const uint64_t flags[] = { 0, FI_SOURCE, FI_NUMERICHOST, FI_SOURCE | FI_NUMERICHOST, FI_SOURCE | FI_RESCAN };
+	struct fi_info *h = tcp_hints();
+	char *long_node = malloc(5000);
+	size_t i, j, k;
+
+	if (!long_node)
+		abort();
+	h->addr_format = FI_SOCKADDR_IN;
+	for (i = 0; i < COUNT(nodes); i++) {
+		for (j = 0; j < COUNT(services); j++) {
+			for (k = 0; k < COUNT(flags); k++) {
+				/* where routing leads to what is not loopback depends on the machine */
+				if (nodes[i] && !strncmp(nodes[i], "192", 3) && !(flags[k] & FI_SOURCE))
+					continue;
+				if (k > 1 && (i > 5 || j > 1))
+					continue;
+				ask(V, nodes[i], services[j], flags[k], h, "node %s service %s flags %#" PRIx64,
+				    nodes[i] ? nodes[i] : "-", services[j] ? services[j] : "-", flags[k]);
+			}
+		}
+	}
+	memset(long_node, 'a', 4999);
+	long_node[4999] = 0;
+	ask(V, long_node, NULL, 0, h, "node of 4999 letters");
+	ask(V, long_node, "7", FI_SOURCE, h, "source node of 4999 letters");
+	ask(V, NULL, long_node, FI_SOURCE, h, "service of 4999 letters");
+	free(long_node);
+	for (i = 0; i < 64; i++)
+		ask(V, "127.0.0.1", "7471", 1ULL << i, h, "node, service and flag bit %zu", i);
+	for (i = 0; i < 64; i++) {
+		if (1ULL << i != FI_PROV_ATTR_ONLY)
+			ask(V, NULL, NULL, 1ULL << i, h, "flag bit %zu", i);
+	}
+	ask(V, NULL, "7471", FI_SOURCE | FI_PROV_ATTR_ONLY, h, "FI_PROV_ATTR_ONLY and FI_SOURCE");
+	fi_freeinfo(h);
+
+	for (i = 0; i < 16; i++) {
+		static const char *const hosts[] = { "127.0.0.1", "127.0.0.2", "0.0.0.0", "192.0.2.1" };
+
+		h = tcp_hints();
+		with_address(h, 0, hosts[i % 4], (uint16_t) (i < 4 ? 0 : 7000));
+		if (i >= 8)
+			with_address(h, 1, "127.0.0.1", 7001);
+		if (i >= 12)
+			h->addr_format = FI_SOCKADDR_IN;
+		ask(V, NULL, NULL, 0, h, "hints src %zu", i);
+		ask(V, NULL, NULL, FI_SOURCE, h, "hints src %zu, FI_SOURCE", i);
+		ask(V, "127.0.0.1", NULL, 0, h, "hints src %zu, node", i);
+		ask(V, "127.0.0.1", "7002", 0, h, "hints src %zu, node and service", i);
+		ask(V, NULL, "7002", 0, h, "hints src %zu, service", i);
+		ask(V, "127.0.0.1", "7002", FI_SOURCE, h, "hints src %zu, node and service, FI_SOURCE", i);
+		ask(V, NULL, "7002", FI_SOURCE, h, "hints src %zu, service, FI_SOURCE", i);
+		fi_freeinfo(h);
+	}
+	h = tcp_hints();
+	with_address(h, 1, "127.0.0.1", 7001);
+	ask(V, NULL, NULL, 0, h, "hints dest");
+	ask(V, NULL, NULL, FI_SOURCE, h, "hints dest, FI_SOURCE");
+	ask(V, "127.0.0.2", "7002", 0, h, "hints dest, node");
+	ask(V, "127.0.0.2", "7002", FI_SOURCE, h, "hints dest, node, FI_SOURCE");
+	ask(V, NULL, "7002", FI_SOURCE, h, "hints dest, service, FI_SOURCE");
+	h->dest_addrlen = 15;
+	ask(V, NULL, NULL, 0, h, "hints dest too short");
+	h->dest_addrlen = 0;
+	ask(V, NULL, NULL, 0, h, "hints dest of length 0");
+	h->dest_addrlen = 16;
+	((struct sockaddr_in *) h->dest_addr)->sin_family = 77;
+	ask(V, NULL, NULL, 0, h, "hints dest of family 77");
+	fi_freeinfo(h);
+	HINT(with_address(h, 0, "127.0.0.1", 7); h->addr_format = FI_SOCKADDR_IN6);
+	HINT(with_address(h, 0, "127.0.0.1", 7); h->addr_format = FI_ADDR_STR);
+	HINT(with_address(h, 0, "127.0.0.1", 7); h->src_addrlen = 15);
+	HINT(with_address(h, 0, "127.0.0.1", 7); h->src_addrlen = 0);
+	HINT(with_address(h, 0, "127.0.0.1", 7); ((struct sockaddr_in *) h->src_addr)->sin_family = 77);
+	HINT(with_address(h, 0, "127.0.0.1", 7); h->domain_attr->name = strdup("lo"));
+	HINT(with_address(h, 0, "127.0.0.1", 7); h->domain_attr->name = strdup("eth77"));
+	HINT(with_address(h, 0, "127.0.0.1", 7); h->caps = FI_MSG | FI_REMOTE_COMM);
+	HINT(h->src_addrlen = 16);
+	HINT(h->dest_addrlen = 16);
+}
+
+int main(int argc, char **argv)
+{
+	all_families = argc > 1 && !strcmp(argv[1], "all");
+	test_info();
+	test_versions();
+	test_fabric();
+	test_domain();
+	test_endpoint();
+	test_contexts();
+	test_addresses();
+	return 0;
+}

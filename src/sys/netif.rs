@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The addresses of this machine's network interfaces, best first (getifaddrs(3), netdevice(7)).
+//!
+//! Trusted with: the ioctl that asks for the speed of a link.
+
+use std::ffi::CString;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::os::fd::AsRawFd;
+
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::net::if_::InterfaceFlags;
+use nix::sys::socket::SockaddrStorage;
+
+/// One address of an interface that is up and running.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    pub interface: CString,
+    /// With port 0; the scope of a link-local address is set.
+    pub addr: SocketAddr,
+    /// Leading bits of the address that name its network.
+    pub prefix: u8,
+    /// In Mbit/s.
+    pub speed: u32,
+    pub loopback: bool,
+}
+
+/// Addresses other than loopback by speed, then IPv4 before IPv6, then the last configured first; after them, whatever
+/// else the loopback interface has, 127.0.0.1 and ::1.
+pub fn addresses() -> Vec<Address> {
+    let found = match getifaddrs() {
+        Ok(list) => list.filter_map(|entry| usable(&entry)).collect(),
+        Err(_) => Vec::new(),
+    };
+    sort(found)
+}
+
+/// Puts the addresses as the system lists them into their order.
+fn sort(found: Vec<Address>) -> Vec<Address> {
+    let loopback = found
+        .iter()
+        .find(|address| address.loopback)
+        .map_or_else(|| c"lo".to_owned(), |address| address.interface.clone());
+    let mut list: Vec<Address> = found.into_iter().rev().filter(|a| !a.loopback).collect();
+    list.sort_by_key(|address| (std::cmp::Reverse(address.speed), address.addr.is_ipv6()));
+    list.push(local(&loopback, Ipv4Addr::LOCALHOST.into(), 32));
+    if ipv6_is_there() {
+        list.push(local(&loopback, Ipv6Addr::LOCALHOST.into(), 128));
+    }
+    list
+}
+
+fn local(interface: &CString, ip: IpAddr, prefix: u8) -> Address {
+    Address {
+        interface: interface.clone(),
+        addr: (ip, 0).into(),
+        prefix,
+        speed: 0,
+        loopback: true,
+    }
+}
+
+fn usable(entry: &InterfaceAddress) -> Option<Address> {
+    let needed = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
+    if !entry.flags.contains(needed) {
+        return None;
+    }
+    let addr = socket_addr(entry.address.as_ref()?)?;
+    let mask = entry.netmask.as_ref().and_then(socket_addr);
+    let loopback = entry.flags.contains(InterfaceFlags::IFF_LOOPBACK);
+    Some(Address {
+        interface: CString::new(entry.interface_name.as_str()).ok()?,
+        addr,
+        prefix: mask.map_or_else(|| host_prefix(&addr), |mask| prefix_of(&mask)),
+        speed: if loopback {
+            0
+        } else {
+            speed(&entry.interface_name)
+        },
+        loopback,
+    })
+}
+
+fn socket_addr(storage: &SockaddrStorage) -> Option<SocketAddr> {
+    if let Some(addr) = storage.as_sockaddr_in() {
+        return Some(SocketAddrV4::new(addr.ip(), 0).into());
+    }
+    let addr = storage.as_sockaddr_in6()?;
+    Some(SocketAddrV6::new(addr.ip(), 0, 0, addr.scope_id()).into())
+}
+
+fn prefix_of(mask: &SocketAddr) -> u8 {
+    let bits = match mask.ip() {
+        IpAddr::V4(ip) => ip.to_bits().leading_ones(),
+        IpAddr::V6(ip) => ip.to_bits().leading_ones(),
+    };
+    bits as u8
+}
+
+fn host_prefix(addr: &SocketAddr) -> u8 {
+    if addr.is_ipv4() { 32 } else { 128 }
+}
+
+fn ipv6_is_there() -> bool {
+    UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
+}
+
+/// The network of an address in prefix form, as `192.0.2.0/24`.
+pub fn network(address: &Address) -> String {
+    let prefix = u32::from(address.prefix);
+    match address.addr.ip() {
+        IpAddr::V4(ip) => {
+            let mask = u32::MAX.checked_shl(32 - prefix).unwrap_or(0);
+            format!("{}/{prefix}", Ipv4Addr::from_bits(ip.to_bits() & mask))
+        }
+        IpAddr::V6(ip) => {
+            let mask = u128::MAX.checked_shl(128 - prefix).unwrap_or(0);
+            format!("{}/{prefix}", Ipv6Addr::from_bits(ip.to_bits() & mask))
+        }
+    }
+}
+
+/// Of a link whose driver does not say: 0. Of one that does not know, such as a bridge or a virtual machine's: slow,
+/// but better than nothing.
+fn speed(interface: &str) -> u32 {
+    match ask_speed(interface) {
+        None => 0,
+        Some(SPEED_UNKNOWN) => UNKNOWN_LINK,
+        Some(speed) => speed,
+    }
+}
+
+/// In Mbit/s as the driver says; by ioctl, because /sys shows the network namespace that mounted it.
+fn ask_speed(interface: &str) -> Option<u32> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    let mut link = EthtoolCmd {
+        cmd: ETHTOOL_GSET,
+        ..EthtoolCmd::default()
+    };
+    let mut request = IfReq {
+        name: [0; libc::IFNAMSIZ],
+        data: &raw mut link,
+        rest: [0; 16],
+    };
+    let name = interface.as_bytes();
+    request.name.get_mut(..name.len())?.copy_from_slice(name);
+    if name.len() == request.name.len() {
+        return None;
+    }
+    // SAFETY: netdevice(7): the request names an interface, and its data points to a command that `link` holds, alive
+    // until the call returns; the kernel fills that and nothing more.
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
+    (status == 0).then_some(u32::from(link.speed_high) << 16 | u32::from(link.speed))
+}
+
+/// `struct ifreq` with its `ifr_data`.
+#[repr(C)]
+struct IfReq {
+    name: [u8; libc::IFNAMSIZ],
+    data: *mut EthtoolCmd,
+    rest: [u8; 16],
+}
+
+/// `struct ethtool_cmd` of linux/ethtool.h.
+#[repr(C)]
+#[derive(Default)]
+struct EthtoolCmd {
+    cmd: u32,
+    supported: u32,
+    advertising: u32,
+    speed: u16,
+    modes: [u8; 6],
+    max_packets: [u32; 2],
+    speed_high: u16,
+    more_modes: [u8; 2],
+    lp_advertising: u32,
+    reserved: [u32; 2],
+}
+
+const _: () = assert!(size_of::<EthtoolCmd>() == 44 && size_of::<IfReq>() == 40);
+
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+const ETHTOOL_GSET: u32 = 1;
+const SPEED_UNKNOWN: u32 = u32::MAX;
+/// Mbit/s.
+const UNKNOWN_LINK: u32 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(interface: &str, addr: &str, prefix: u8, speed: u32) -> Address {
+        let addr: IpAddr = addr.parse().unwrap();
+        Address {
+            interface: CString::new(interface).unwrap(),
+            addr: (addr, 0).into(),
+            prefix,
+            speed,
+            loopback: addr.is_loopback(),
+        }
+    }
+
+    #[test]
+    fn fast_links_come_first_then_ipv4_then_the_last_configured() {
+        let found = vec![
+            address("lo", "127.0.0.1", 8, 0),
+            address("lo", "127.0.0.5", 8, 0),
+            address("slow", "10.0.0.5", 24, 10),
+            address("slow", "10.0.0.3", 24, 10),
+            address("fast", "192.0.2.1", 24, 1000),
+            address("also", "192.0.3.1", 24, 10),
+            address("slow", "fd00::5", 64, 10),
+            address("fast", "fe80::1", 64, 1000),
+            address("fast", "fd00::1", 64, 1000),
+        ];
+        let order: Vec<String> = sort(found)
+            .iter()
+            .map(|a| a.addr.ip().to_string())
+            .filter(|ip| ip != "::1")
+            .collect();
+        let expected = [
+            "192.0.2.1",
+            "fd00::1",
+            "fe80::1",
+            "192.0.3.1",
+            "10.0.0.3",
+            "10.0.0.5",
+            "fd00::5",
+            "127.0.0.1",
+        ];
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn loopback_is_there_without_any_interface() {
+        let list = sort(Vec::new());
+        assert_eq!(
+            list[0],
+            local(&c"lo".to_owned(), Ipv4Addr::LOCALHOST.into(), 32)
+        );
+    }
+
+    #[test]
+    fn networks_are_written_with_their_prefix() {
+        let text = |addr, prefix| network(&address("x", addr, prefix, 0));
+        assert_eq!(text("192.0.2.77", 24), "192.0.2.0/24");
+        assert_eq!(text("10.98.0.1", 32), "10.98.0.1/32");
+        assert_eq!(text("10.98.0.1", 0), "0.0.0.0/0");
+        assert_eq!(text("fd00::5", 64), "fd00::/64");
+        assert_eq!(text("::1", 128), "::1/128");
+    }
+
+    #[test]
+    fn this_machine_has_loopback_last() {
+        let list = addresses();
+        assert!(list.iter().any(|a| a.addr.ip() == Ipv4Addr::LOCALHOST));
+        let first = list.iter().position(|a| a.loopback).unwrap();
+        assert!(list[first..].iter().all(|a| a.loopback));
+    }
+
+    #[test]
+    fn the_speed_of_no_interface_is_unknown() {
+        assert_eq!(ask_speed("no-such-if"), None);
+        assert_eq!(ask_speed("a name that is too long for an interface"), None);
+    }
+}

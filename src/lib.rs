@@ -10,5 +10,6 @@ mod engine;
 mod exports;
 mod ffi;
 mod prov;
+mod registry;
 mod sync;
 mod sys;

@@ -6,5 +6,8 @@
 #[macro_use]
 mod symver;
 
+mod compat;
+mod fabric;
+mod info;
 mod inline;
 mod version;

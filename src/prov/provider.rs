@@ -6,17 +6,22 @@ use core::ffi::c_void;
 
 use crate::abi;
 use crate::base::Result;
-use crate::base::info::{FabricAttr, Info, Query};
+use crate::base::info::{Answer, FabricAttr, Query};
+use crate::base::log::Source;
 
 pub trait Provider: Sync {
-    /// The name in `fi_fabric_attr.prov_name` and in `FI_PROVIDER`.
-    fn name(&self) -> &'static str;
+    /// Who logs. Its name is that in `fi_fabric_attr.prov_name` and in `FI_PROVIDER`.
+    fn source(&self) -> &'static Source;
 
-    /// Makes the provider's variables known, so that fi_getparams lists them.
+    /// `fi_fabric_attr.prov_version`.
+    fn version(&self) -> u32;
+
+    /// Makes the provider's variables known, so that fi_getparams lists them. Called once, before all else.
     fn define_params(&self);
 
-    /// The entries that satisfy the query, best first. What is refused is logged with its reason.
-    fn offers(&self, query: &Query) -> Vec<Info>;
+    /// The entries that satisfy the query, best first, and why others do not. Names of providers are the registry's
+    /// business.
+    fn offers(&self, query: &Query) -> Answer;
 
     /// fi_fabric(3).
     fn open_fabric(

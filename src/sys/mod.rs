@@ -4,7 +4,6 @@
 pub mod addr;
 pub mod event;
 pub mod heap;
-pub mod socket;
 pub mod netif;
 pub mod resolve;
-pub mod sockaddr;
+pub mod socket;

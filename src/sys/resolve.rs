@@ -6,9 +6,9 @@
 use core::ffi::{CStr, c_int};
 use core::ptr::{null, null_mut};
 use core::slice;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use super::sockaddr;
+use super::addr;
 
 /// What is asked of the resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub fn resolve(question: &Question) -> Result<SocketAddr, String> {
 
 /// The address this machine would use to send to `dest`, port 0; `None` if there is no way.
 pub fn source_for(dest: &SocketAddr) -> Option<SocketAddr> {
-    let socket = UdpSocket::bind(sockaddr::any(dest)).ok()?;
+    let socket = UdpSocket::bind(any(dest)).ok()?;
     // Connecting sends nothing. The port does not matter to routing, but 0 is none.
     let mut dest = *dest;
     if dest.port() == 0 {
@@ -91,18 +91,26 @@ pub fn source_for(dest: &SocketAddr) -> Option<SocketAddr> {
     Some(local)
 }
 
+/// Any local address of the same family.
+fn any(dest: &SocketAddr) -> SocketAddr {
+    match dest {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
 /// # Safety
 /// `list` is null or what getaddrinfo returned, not yet freed.
 unsafe fn first(mut list: *const libc::addrinfo) -> Option<SocketAddr> {
     while !list.is_null() {
         // SAFETY: an entry of the list, whose address is readable for the length beside it.
-        let (addr, next) = unsafe {
+        let (found, next) = unsafe {
             let entry = &*list;
             let bytes = slice::from_raw_parts(entry.ai_addr.cast(), entry.ai_addrlen as usize);
-            (sockaddr::from_bytes(bytes), entry.ai_next)
+            (addr::from_bytes(bytes), entry.ai_next)
         };
-        if addr.is_some() {
-            return addr;
+        if found.is_some() {
+            return found;
         }
         list = next;
     }

@@ -1,16 +1,36 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What a provider offers and what an application asks for: fi_getinfo(3) as plain data, and its C form.
+//!
+//! `attr` is the data, `layout`, `read`, `write` and `list` are its way from and to C. A provider describes what it can do
+//! as `prototype`s; `check` compares them with hints, `fill` makes entries of them, `ip` finds their addresses, `select`
+//! does all three.
 
 mod attr;
+mod caps;
+mod check;
+mod check_context;
+mod check_domain;
+mod check_ep;
+mod fill;
+pub mod ip;
 mod layout;
 mod list;
+mod mr;
+mod prototype;
 mod query;
 mod read;
+mod reason;
+mod select;
 #[cfg(test)]
 mod tests;
 mod write;
 
 pub use attr::{DomainAttr, EpAttr, FabricAttr, Hints, Info, RxAttr, TxAttr};
+pub use check::check;
+pub use fill::fill;
 pub use layout::Layout;
 pub use list::{duplicate, release, write_all};
+pub use prototype::Prototype;
 pub use query::Query;
+pub use reason::{Reason, Refusal, Value};
+pub use select::{Answer, select_ip};

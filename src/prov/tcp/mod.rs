@@ -1,12 +1,65 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The provider `tcp`: MSG and RDM endpoints over TCP sockets, see fi_tcp(7).
 
+mod fabric;
+mod info;
 pub mod params;
 // Until the endpoints that speak it are here.
 #[allow(dead_code, unused_imports)]
 mod proto;
 
+use core::ffi::c_void;
+use std::sync::OnceLock;
+
+use self::params::Params;
+use super::Provider;
+use crate::abi;
+use crate::base::info::{Answer, FabricAttr, Query};
 use crate::base::log::Source;
+use crate::base::{Error, Result};
 
 /// Who logs and owns the FI_TCP_ variables.
 pub static SOURCE: Source = Source::new(c"tcp");
+
+/// The provider as the registry knows it.
+pub struct Tcp;
+
+impl Tcp {
+    /// The settings of this process.
+    fn params(&self) -> &'static Params {
+        static PARAMS: OnceLock<Params> = OnceLock::new();
+        PARAMS.get_or_init(Params::read)
+    }
+}
+
+impl Provider for Tcp {
+    fn source(&self) -> &'static Source {
+        &SOURCE
+    }
+
+    fn version(&self) -> u32 {
+        info::VERSION
+    }
+
+    fn define_params(&self) {
+        Params::define();
+    }
+
+    fn offers(&self, query: &Query) -> Answer {
+        info::offers(query, self.params())
+    }
+
+    fn open_fabric(
+        &self,
+        attr: &FabricAttr,
+        api_version: u32,
+        flags: u64,
+        context: *mut c_void,
+    ) -> Result<*mut abi::fid_fabric> {
+        // fi_fabric2 knows flags only for providers that can be peers of others.
+        if flags != 0 {
+            return Err(Error::INVAL);
+        }
+        fabric::open(attr, api_version, context)
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Does a kind of entry satisfy the hints? fi_getinfo(3), "DESCRIPTION": a hint that is zero, or a part that is null,
+//! restricts nothing.
+//!
+//! Every rule is looked at, so that whoever asks why hears all reasons at once. The other files named `check_` have the
+//! rules of one attribute struct each; names and addresses come later, with the interfaces.
+#![forbid(unsafe_code)]
+
+use super::check_context::{check_rx, check_tx};
+use super::check_domain::check_domain;
+use super::check_ep::check_ep;
+use super::reason::{Refusal, Value};
+use super::{Prototype, Query};
+
+/// All reasons why `offer` is not what the query asks for; empty if it is.
+pub fn check(offer: &Prototype, query: &Query) -> Vec<Refusal> {
+    let mut verdict = Verdict::default();
+    let Some(hints) = query.hints else {
+        return verdict.refusals;
+    };
+    verdict.subset("caps", hints.caps, offer.info.caps, Value::Caps);
+    verdict.needs("mode", offer.info.mode, hints.mode);
+    if hints.addr_format != 0 && !offer.addr_formats.contains(&hints.addr_format) {
+        let offered = offer.addr_formats.first().copied().unwrap_or_default();
+        verdict.refuse(
+            "addr_format",
+            Value::AddrFormat(hints.addr_format),
+            Value::AddrFormat(offered),
+        );
+    }
+    if let Some(fabric) = &hints.fabric
+        && fabric.prov_version > offer.info.fabric.prov_version
+    {
+        verdict.refuse(
+            "fabric_attr.prov_version",
+            Value::Version(fabric.prov_version),
+            Value::Version(offer.info.fabric.prov_version),
+        );
+    }
+    check_domain(&mut verdict, &offer.info.domain, query.version, hints);
+    if let Some(ep) = &hints.ep {
+        check_ep(&mut verdict, offer, query.version, hints.caps, ep);
+    }
+    if let Some(tx) = &hints.tx {
+        check_tx(&mut verdict, &offer.info.tx, hints.mode, tx);
+    }
+    if let Some(rx) = &hints.rx {
+        check_rx(&mut verdict, &offer.info.rx, hints.mode, rx);
+    }
+    verdict.refusals
+}
+
+/// What was found so far.
+#[derive(Default)]
+pub(super) struct Verdict {
+    refusals: Vec<Refusal>,
+}
+
+impl Verdict {
+    pub fn refuse(&mut self, field: &'static str, wanted: Value, offered: Value) {
+        self.refusals.push(Refusal::new(field, wanted, offered));
+    }
+
+    pub fn at_most(&mut self, field: &'static str, wanted: usize, offered: usize) {
+        if wanted > offered {
+            self.refuse(
+                field,
+                Value::Count(wanted as u64),
+                Value::Count(offered as u64),
+            );
+        }
+    }
+
+    /// Names the bits that are missing, not those that would do.
+    pub fn subset(
+        &mut self,
+        field: &'static str,
+        wanted: u64,
+        offered: u64,
+        value: fn(u64) -> Value,
+    ) {
+        let missing = wanted & !offered;
+        if missing != 0 {
+            self.refuse(field, value(missing), value(offered));
+        }
+    }
+
+    /// Modes are wishes of the provider: what it needs, the application has to be ready for.
+    pub fn needs(&mut self, field: &'static str, needed: u64, ready_for: u64) {
+        if needed & !ready_for != 0 {
+            self.refuse(field, Value::Mode(ready_for), Value::Mode(needed));
+        }
+    }
+
+    /// For numbers that have to be the same, with 0 for "any".
+    pub fn same(
+        &mut self,
+        field: &'static str,
+        wanted: u32,
+        offered: u32,
+        value: fn(u32) -> Value,
+    ) {
+        if wanted != 0 && wanted != offered {
+            self.refuse(field, value(wanted), value(offered));
+        }
+    }
+}

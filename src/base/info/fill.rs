@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! From a kind of entry to an entry of the result: what of the hints stays, what of the provider is added. The hints
+//! have passed `check`; names and addresses come later.
+#![forbid(unsafe_code)]
+
+use super::caps::{granted, granted_rx, granted_tx};
+use super::{DomainAttr, EpAttr, Hints, Info, Prototype, Query, RxAttr, TxAttr, mr};
+use crate::abi::{FI_ATOMIC, FI_RMA, FI_SHARED_CONTEXT};
+
+pub fn fill(offer: &Prototype, query: &Query) -> Info {
+    let mut info = offer.info.clone();
+    let nothing = Hints::default();
+    let hints = query.hints.unwrap_or(&nothing);
+    info.caps = granted(hints.caps, offer.info.caps);
+    fill_domain(&mut info.domain, query, hints, &offer.info.domain);
+    info.fabric.api_version = query.version;
+    info.tx.size = offer.tx_size;
+    if query.hints.is_none() {
+        return info;
+    }
+    if wants_own_queue(hints.ep.as_ref()) {
+        info.rx.size = offer.rx_size;
+    }
+    if let Some(ep) = &hints.ep {
+        fill_ep(&mut info.ep, ep, info.caps);
+    }
+    info.tx.caps = granted_tx(
+        hints.tx.as_ref().map_or(0, |tx| tx.caps),
+        hints.caps,
+        offer.info.tx.caps,
+    );
+    info.rx.caps = granted_rx(
+        hints.rx.as_ref().map_or(0, |rx| rx.caps),
+        hints.caps,
+        offer.info.rx.caps,
+    );
+    if let Some(tx) = &hints.tx {
+        fill_tx(&mut info.tx, tx);
+    }
+    if let Some(rx) = &hints.rx {
+        fill_rx(&mut info.rx, rx);
+    }
+    info
+}
+
+/// A queue that endpoints share, or may share, has the full size.
+fn wants_own_queue(ep: Option<&EpAttr>) -> bool {
+    ep.is_some_and(|ep| ep.rx_ctx_cnt != FI_SHARED_CONTEXT)
+}
+
+fn fill_domain(out: &mut DomainAttr, query: &Query, hints: &Hints, offered: &DomainAttr) {
+    let wanted = hints.domain.as_ref();
+    let mr_mode = mr::agree(
+        query.version,
+        wanted.map(|domain| domain.mr_mode),
+        offered.mr_mode,
+        hints,
+    );
+    out.mr_mode = mr_mode.unwrap_or_default();
+    let Some(wanted) = wanted else {
+        return;
+    };
+    replace(&mut out.threading, wanted.threading);
+    replace(&mut out.progress, wanted.progress);
+    replace(&mut out.control_progress, wanted.progress);
+    replace(&mut out.av_type, wanted.av_type);
+    replace(&mut out.max_ep_auth_key, wanted.max_ep_auth_key);
+    out.caps = granted(wanted.caps, offered.caps);
+}
+
+fn fill_ep(out: &mut EpAttr, wanted: &EpAttr, caps: u64) {
+    if caps & (FI_RMA | FI_ATOMIC) != 0 {
+        replace(&mut out.max_order_raw_size, wanted.max_order_raw_size);
+        replace(&mut out.max_order_war_size, wanted.max_order_war_size);
+        replace(&mut out.max_order_waw_size, wanted.max_order_waw_size);
+    }
+    replace(&mut out.tx_ctx_cnt, wanted.tx_ctx_cnt);
+    replace(&mut out.rx_ctx_cnt, wanted.rx_ctx_cnt);
+}
+
+fn fill_tx(out: &mut TxAttr, wanted: &TxAttr) {
+    out.op_flags = wanted.op_flags;
+    replace(&mut out.inject_size, wanted.inject_size);
+    replace(&mut out.size, wanted.size);
+    replace(&mut out.iov_limit, wanted.iov_limit);
+    replace(&mut out.rma_iov_limit, wanted.rma_iov_limit);
+}
+
+fn fill_rx(out: &mut RxAttr, wanted: &RxAttr) {
+    out.op_flags = wanted.op_flags;
+    replace(&mut out.size, wanted.size);
+    replace(&mut out.iov_limit, wanted.iov_limit);
+}
+
+/// A value that was asked for, and can be had, wins over the default.
+fn replace<T: Default + PartialEq>(out: &mut T, wanted: T) {
+    if wanted != T::default() {
+        *out = wanted;
+    }
+}

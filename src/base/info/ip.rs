@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Where the entries of a provider over IP are: node, service and addresses of fi_getinfo(3) become a list of places,
+//! each with its interface and network.
+#![forbid(unsafe_code)]
+
+use std::ffi::{CStr, CString};
+use std::net::SocketAddr;
+
+use super::reason::{Refusal, Value};
+use super::{Hints, Info, Query};
+use crate::abi::*;
+use crate::sys::addr;
+use crate::sys::netif::{self, Address};
+use crate::sys::resolve::{self, Family, Question};
+
+/// What is asked of the system; tests answer themselves.
+pub trait Network {
+    /// Best first, loopback last.
+    fn addresses(&self) -> Vec<Address>;
+    fn resolve(&self, question: &Question) -> Result<SocketAddr, String>;
+    fn source_for(&self, dest: &SocketAddr) -> Option<SocketAddr>;
+}
+
+/// The machine this runs on.
+pub struct System;
+
+impl Network for System {
+    fn addresses(&self) -> Vec<Address> {
+        netif::addresses()
+    }
+    fn resolve(&self, question: &Question) -> Result<SocketAddr, String> {
+        resolve::resolve(question)
+    }
+    fn source_for(&self, dest: &SocketAddr) -> Option<SocketAddr> {
+        resolve::source_for(dest)
+    }
+}
+
+/// What distinguishes one provider over IP from another here.
+#[derive(Clone, Copy)]
+pub struct Site<'a> {
+    /// The only interface to use.
+    pub iface: Option<&'a str>,
+    /// Names of an entry that belongs to no interface.
+    pub domain: &'static CStr,
+    pub fabric: &'static CStr,
+    pub datagram: bool,
+}
+
+/// The formats a provider over IP understands; the last says most about a result without an address.
+pub const ADDR_FORMATS: &[u32] = &[FI_SOCKADDR_IP, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6];
+
+/// One place at which an endpoint could be opened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    pub domain: CString,
+    pub fabric: CString,
+    pub addr_format: u32,
+    pub src: Option<SocketAddr>,
+    pub dest: Option<SocketAddr>,
+    /// Only processes of this machine can be reached.
+    pub local: bool,
+}
+
+impl Place {
+    /// Puts an entry here.
+    pub fn apply(&self, info: &mut Info) {
+        info.addr_format = self.addr_format;
+        info.src_addr = self.src.as_ref().map(addr::to_bytes);
+        info.dest_addr = self.dest.as_ref().map(addr::to_bytes);
+        info.domain.name = Some(self.domain.clone());
+        info.fabric.name = Some(self.fabric.clone());
+        if self.local {
+            info.caps &= !FI_REMOTE_COMM;
+        }
+    }
+}
+
+/// All places that satisfy the addresses of the query, best first. Names in the hints are not looked at.
+pub fn places(query: &Query, site: &Site, network: &dyn Network) -> Result<Vec<Place>, Refusal> {
+    let nothing = Hints::default();
+    let hints = query.hints.unwrap_or(&nothing);
+    let mut addresses = network.addresses();
+    if let Some(iface) = site.iface {
+        addresses.retain(|address| address.interface.as_bytes() == iface.as_bytes());
+    }
+    let finder = Finder {
+        query,
+        hints,
+        site,
+        network,
+        addresses,
+    };
+    finder.places()
+}
+
+struct Finder<'a> {
+    query: &'a Query<'a>,
+    hints: &'a Hints,
+    site: &'a Site<'a>,
+    network: &'a dyn Network,
+    addresses: Vec<Address>,
+}
+
+impl Finder<'_> {
+    fn places(&self) -> Result<Vec<Place>, Refusal> {
+        let src = self.hinted("src_addr", self.hints.src_addr.as_deref())?;
+        let dest = self.hinted("dest_addr", self.hints.dest_addr.as_deref())?;
+        let named = self.query.node.is_some() || self.query.service.is_some();
+        if self.query.flags & FI_SOURCE != 0 {
+            if !named {
+                return Err(Refusal::new(
+                    "flags",
+                    Value::from("FI_SOURCE without node and service"),
+                    Value::from("FI_SOURCE with one of them"),
+                ));
+            }
+            let src = self.resolve(true, dest.as_ref())?;
+            return Ok(vec![self.place(Some(src), dest, dest.is_some())]);
+        }
+        if named {
+            let dest = self.resolve(false, src.as_ref())?;
+            return Ok(vec![self.towards(src, dest, src.is_some())]);
+        }
+        match (src, dest) {
+            (None, None) => Ok(self.everywhere()),
+            (Some(_), None) => Ok(vec![self.place(src, None, true)]),
+            (src, Some(dest)) => Ok(vec![self.towards(src, dest, src.is_some())]),
+        }
+    }
+
+    /// An address of the hints; one that is not of the asked family is refused.
+    fn hinted(
+        &self,
+        field: &'static str,
+        bytes: Option<&[u8]>,
+    ) -> Result<Option<SocketAddr>, Refusal> {
+        let Some(bytes) = bytes else {
+            return Ok(None);
+        };
+        let addr = addr::from_bytes(bytes).filter(|addr| self.family().includes(addr));
+        match addr {
+            Some(addr) => Ok(Some(addr)),
+            None => Err(Refusal::new(
+                field,
+                Value::Text(format!("{bytes:02x?}")),
+                Value::AddrFormat(match self.family() {
+                    Family::Any => FI_SOCKADDR_IP,
+                    Family::V4 => FI_SOCKADDR_IN,
+                    Family::V6 => FI_SOCKADDR_IN6,
+                }),
+            )),
+        }
+    }
+
+    fn family(&self) -> Family {
+        match self.hints.addr_format {
+            FI_SOCKADDR_IN => Family::V4,
+            FI_SOCKADDR_IN6 => Family::V6,
+            _ => Family::Any,
+        }
+    }
+
+    /// Node and service as an address; of the family of the address at the other end, if there is one.
+    fn resolve(&self, passive: bool, other: Option<&SocketAddr>) -> Result<SocketAddr, Refusal> {
+        let family = match other {
+            Some(SocketAddr::V4(_)) => Family::V4,
+            Some(SocketAddr::V6(_)) => Family::V6,
+            None => self.family(),
+        };
+        let question = Question {
+            node: self.query.node,
+            service: self.query.service,
+            family,
+            passive,
+            datagram: self.site.datagram,
+        };
+        let text = |part: Option<&CStr>| part.map(|part| part.to_string_lossy().into_owned());
+        let refuse = |answer: String| {
+            let node = text(question.node);
+            let service = text(question.service);
+            let (field, wanted) = match (node, service) {
+                (Some(node), None) => ("node", node),
+                (Some(node), Some(service)) => ("node and service", format!("{node} {service}")),
+                (None, service) => ("service", service.unwrap_or_default()),
+            };
+            Refusal::new(field, Value::Text(wanted), Value::Text(answer))
+        };
+        // fi_getinfo(3): an FI_ADDR_STR address, which a provider over IP does not use.
+        if text(self.query.node).is_some_and(|node| node.contains("://")) {
+            return Err(refuse("names and numbers of IP".to_owned()));
+        }
+        self.network.resolve(&question).map_err(refuse)
+    }
+
+    /// A place from which `dest` is reached, from the address that routing gives unless `src` is known.
+    fn towards(&self, src: Option<SocketAddr>, dest: SocketAddr, hinted: bool) -> Place {
+        let src = src.or_else(|| self.network.source_for(&dest));
+        let mut place = self.place(src, Some(dest), hinted);
+        if src.is_none() {
+            place.addr_format = format_of(&dest);
+        }
+        place
+    }
+
+    /// A place with known addresses. With one from the hints the result keeps their format, if they have one.
+    fn place(&self, src: Option<SocketAddr>, dest: Option<SocketAddr>, hinted: bool) -> Place {
+        let (domain, fabric) = self.names(src.as_ref());
+        let own = src.or(dest).as_ref().map_or(FI_SOCKADDR_IP, format_of);
+        let keeps_format = hinted && self.hints.addr_format != FI_FORMAT_UNSPEC;
+        Place {
+            domain,
+            fabric,
+            addr_format: if keeps_format {
+                self.hints.addr_format
+            } else {
+                own
+            },
+            src,
+            dest,
+            local: false,
+        }
+    }
+
+    /// Domain and fabric of a local address.
+    fn names(&self, src: Option<&SocketAddr>) -> (CString, CString) {
+        let owner = src.and_then(|src| {
+            let mut addresses = self.addresses.iter();
+            addresses.find(|address| address.addr.ip() == src.ip())
+        });
+        match owner {
+            Some(address) => names_of(address),
+            None => (self.site.domain.into(), self.site.fabric.into()),
+        }
+    }
+
+    /// Without any address in the query: each that this machine has, or a place that stands for all.
+    fn everywhere(&self) -> Vec<Place> {
+        let remote = self.hints.caps & FI_REMOTE_COMM != 0;
+        let places: Vec<Place> = self
+            .addresses
+            .iter()
+            .filter(|address| self.family().includes(&address.addr))
+            .filter(|address| !(remote && address.loopback))
+            .map(|address| {
+                let (domain, fabric) = names_of(address);
+                Place {
+                    domain,
+                    fabric,
+                    addr_format: format_of(&address.addr),
+                    src: Some(address.addr),
+                    dest: None,
+                    local: address.loopback,
+                }
+            })
+            .collect();
+        if places.is_empty() {
+            return vec![self.place(None, None, false)];
+        }
+        places
+    }
+}
+
+fn names_of(address: &Address) -> (CString, CString) {
+    let network = CString::new(netif::network(address)).unwrap_or_default();
+    (address.interface.clone(), network)
+}
+
+fn format_of(addr: &SocketAddr) -> u32 {
+    match addr {
+        SocketAddr::V4(_) => FI_SOCKADDR_IN,
+        SocketAddr::V6(_) => FI_SOCKADDR_IN6,
+    }
+}

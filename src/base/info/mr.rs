@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `mr_mode`: fi_mr(3), fi_domain(3). What an application is ready to do for memory registration meets what a provider
+//! requires.
+//!
+//! Up to API 1.4 the mode was one of two words, basic and scalable. Later it is a set of requirements, in which the old
+//! words still stand for themselves but mix with nothing.
+#![forbid(unsafe_code)]
+
+use super::Hints;
+use super::prototype::since;
+use crate::abi::*;
+
+/// The `mr_mode` of the result, or `None` if the two do not agree. `wanted` is `None` without hints for the domain;
+/// `required` is a set of new bits.
+pub fn agree(version: u32, wanted: Option<i32>, required: i32, hints: &Hints) -> Option<i32> {
+    let required = required & !unused(hints.caps);
+    if version < since::V1_5 {
+        return match wanted {
+            None => Some(FI_MR_BASIC | required),
+            Some(FI_MR_UNSPEC | FI_MR_BASIC) => Some(FI_MR_BASIC),
+            Some(FI_MR_SCALABLE) => Some(FI_MR_SCALABLE),
+            Some(_) => None,
+        };
+    }
+    match wanted {
+        None => Some(required),
+        Some(FI_MR_BASIC) => (required & !IMPLIED_BY_BASIC == 0).then_some(FI_MR_BASIC),
+        Some(FI_MR_SCALABLE) => Some(FI_MR_SCALABLE),
+        Some(wanted) if wanted & (FI_MR_BASIC | FI_MR_SCALABLE) != 0 => None,
+        Some(wanted) => (required & !(wanted | old_local(hints.mode)) == 0).then_some(required),
+    }
+}
+
+/// Requirements that the capabilities asked for make superfluous.
+fn unused(caps: u64) -> i32 {
+    let mut bits = 0;
+    if caps != 0 && !is_target(caps) {
+        bits |= TARGET_BITS;
+    }
+    if caps != 0 && caps & FI_HMEM == 0 {
+        bits |= FI_MR_HMEM;
+    }
+    bits
+}
+
+/// Can anybody reach this side's memory?
+fn is_target(caps: u64) -> bool {
+    let initiator_only = caps & (FI_READ | FI_WRITE) != 0;
+    caps & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0
+        || caps & (FI_RMA | FI_ATOMIC) != 0 && !initiator_only
+}
+
+/// The mode bit that said the same before `mr_mode` had bits.
+fn old_local(mode: u64) -> i32 {
+    if mode & FI_LOCAL_MR != 0 {
+        FI_MR_LOCAL
+    } else {
+        0
+    }
+}
+
+const TARGET_BITS: i32 = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_RMA_EVENT | FI_MR_RAW;
+const IMPLIED_BY_BASIC: i32 = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1_4: u32 = 1 << 16 | 4;
+    const V2_6: u32 = 2 << 16 | 6;
+
+    fn asking(caps: u64, mode: u64) -> Hints {
+        Hints {
+            caps,
+            mode,
+            ..Hints::default()
+        }
+    }
+
+    #[test]
+    fn before_1_5_there_are_two_words() {
+        let hints = asking(0, 0);
+        let agree = |wanted| agree(V1_4, wanted, 0, &hints);
+        assert_eq!(agree(None), Some(1));
+        assert_eq!(agree(Some(0)), Some(1));
+        assert_eq!(agree(Some(1)), Some(1));
+        assert_eq!(agree(Some(2)), Some(2));
+        for other in [3, 4, 0x10, 0x11, 0x74, 0xffc, -1] {
+            assert_eq!(agree(Some(other)), None, "{other:#x}");
+        }
+    }
+
+    #[test]
+    fn whoever_requires_nothing_gets_nothing() {
+        let hints = asking(0, 0);
+        let agree = |wanted| agree(V2_6, wanted, 0, &hints);
+        for bits in [0, 4, 0x10, 0x74, 0xffc, -4] {
+            assert_eq!(agree(Some(bits)), Some(0), "{bits:#x}");
+        }
+        assert_eq!(agree(None), Some(0));
+        assert_eq!(agree(Some(1)), Some(1));
+        assert_eq!(agree(Some(2)), Some(2));
+        for mixed in [3, 0x11, 0x12, -1] {
+            assert_eq!(agree(Some(mixed)), None, "{mixed:#x}");
+        }
+    }
+
+    #[test]
+    fn every_required_bit_has_to_be_there() {
+        let required = FI_MR_VIRT_ADDR | FI_MR_LOCAL;
+        let rma = asking(FI_RMA, 0);
+        assert_eq!(agree(V2_6, Some(FI_MR_VIRT_ADDR), required, &rma), None);
+        assert_eq!(agree(V2_6, Some(-4), required, &rma), Some(required));
+        assert_eq!(agree(V2_6, None, required, &rma), Some(required));
+    }
+
+    #[test]
+    fn requirements_of_targets_are_for_targets_only() {
+        let sender = asking(FI_RMA | FI_WRITE, 0);
+        assert_eq!(agree(V2_6, Some(0), FI_MR_VIRT_ADDR, &sender), Some(0));
+        let both = asking(FI_RMA, 0);
+        assert_eq!(agree(V2_6, Some(0), FI_MR_VIRT_ADDR, &both), None);
+        let messages = asking(FI_MSG, 0);
+        assert_eq!(agree(V2_6, Some(0), FI_MR_HMEM, &messages), Some(0));
+    }
+
+    #[test]
+    fn the_old_bit_for_local_registration_still_counts() {
+        let old = asking(FI_MSG, FI_LOCAL_MR);
+        assert_eq!(agree(V2_6, Some(0), FI_MR_LOCAL, &old), Some(FI_MR_LOCAL));
+        assert_eq!(agree(V2_6, Some(0), FI_MR_LOCAL, &asking(FI_MSG, 0)), None);
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One kind of entry that a provider can make: what it can do at most, before it meets hints and addresses.
+#![forbid(unsafe_code)]
+
+use super::{Info, Layout};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prototype {
+    /// The limits against which hints are checked; names and addresses are empty.
+    pub info: Info,
+    /// The queue sizes in the result when hints do not ask for any.
+    pub tx_size: usize,
+    pub rx_size: usize,
+    /// The values of `fi_info.addr_format` it understands, besides none at all.
+    pub addr_formats: &'static [u32],
+}
+
+/// Hints of later structs mean nothing to an application of an earlier API: these are the versions at which some came.
+pub(super) mod since {
+    pub const V1_5: u32 = 1 << 16 | 5;
+    pub const V1_20: u32 = 1 << 16 | 20;
+    pub const V2_5: u32 = 2 << 16 | 5;
+}
+
+const _: () = assert!(Layout::of_api(since::V2_5).domain == Layout::CURRENT.domain);

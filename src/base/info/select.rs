@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Kinds of entries, places and hints put together: the entries of one provider.
+#![forbid(unsafe_code)]
+
+use std::ffi::{CStr, CString};
+
+use super::ip::{self, Network, Place, Site};
+use super::reason::{Reason, Refusal, Value};
+use super::{Info, Prototype, Query, check, fill};
+
+/// What a provider answers: entries, best first, and the reasons for those that are missing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    pub entries: Vec<Info>,
+    pub reasons: Vec<Reason>,
+}
+
+/// The answer of a provider over IP, for each kind in turn at all its places.
+pub fn select_ip(
+    provider: &str,
+    kinds: &[Prototype],
+    query: &Query,
+    site: &Site,
+    network: &dyn Network,
+) -> Answer {
+    let mut answer = Answer::default();
+    let places = match ip::places(query, site, network) {
+        Ok(places) => places,
+        Err(refusal) => {
+            answer.reasons.push(refusal.of(provider, Vec::new(), 0));
+            return answer;
+        }
+    };
+    for kind in kinds {
+        let refusals = check(kind, query);
+        let ep_type = kind.info.ep.ep_type;
+        if refusals.is_empty() {
+            let info = fill(kind, query);
+            for place in &places {
+                match check_names(place, query) {
+                    None => answer.entries.push(at(place, &info)),
+                    Some(refusal) => {
+                        let interface = vec![place.domain.clone()];
+                        answer.add(refusal.of(provider, interface, ep_type));
+                    }
+                }
+            }
+        }
+        let interfaces = interfaces(&places);
+        for refusal in refusals {
+            answer.add(refusal.of(provider, interfaces.clone(), ep_type));
+        }
+    }
+    answer
+}
+
+impl Answer {
+    /// Addresses of one interface fail alike; it is enough to say so once.
+    fn add(&mut self, reason: Reason) {
+        if !self.reasons.contains(&reason) {
+            self.reasons.push(reason);
+        }
+    }
+}
+
+fn at(place: &Place, info: &Info) -> Info {
+    let mut info = info.clone();
+    place.apply(&mut info);
+    info
+}
+
+fn interfaces(places: &[Place]) -> Vec<CString> {
+    let mut names: Vec<CString> = Vec::new();
+    for place in places {
+        if !names.contains(&place.domain) {
+            names.push(place.domain.clone());
+        }
+    }
+    names
+}
+
+/// fi_domain(3), fi_fabric(3): names are compared without regard to letter case.
+fn check_names(place: &Place, query: &Query) -> Option<Refusal> {
+    let hints = query.hints?;
+    let domain = hints.domain.as_ref().and_then(|attr| attr.name.as_deref());
+    let fabric = hints.fabric.as_ref().and_then(|attr| attr.name.as_deref());
+    refuse_name("domain_attr.name", domain, &place.domain)
+        .or_else(|| refuse_name("fabric_attr.name", fabric, &place.fabric))
+}
+
+fn refuse_name(field: &'static str, wanted: Option<&CStr>, offered: &CStr) -> Option<Refusal> {
+    let wanted = wanted?;
+    if wanted.to_bytes().eq_ignore_ascii_case(offered.to_bytes()) {
+        return None;
+    }
+    let text = |name: &CStr| Value::Text(name.to_string_lossy().into_owned());
+    Some(Refusal::new(field, text(wanted), text(offered)))
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What tcp offers: capabilities, limits and defaults of its endpoints, as data; fi_tcp(7).
+#![forbid(unsafe_code)]
+
+use crate::abi::*;
+use crate::base::info::{
+    Answer, DomainAttr, EpAttr, FabricAttr, Info, Prototype, Query, RxAttr, TxAttr, ip, select_ip,
+};
+
+use super::params::Params;
+
+/// The entries that satisfy the query: connected endpoints, those with a shared receive context, then unconnected
+/// ones.
+pub fn offers(query: &Query, params: &Params) -> Answer {
+    let site = ip::Site {
+        iface: params.iface.as_deref(),
+        domain: c"tcp",
+        fabric: c"tcp",
+        datagram: false,
+    };
+    select_ip("tcp", &kinds(params), query, &site, &ip::System)
+}
+
+/// In the order of the result; the registry puts `rdm` where an application without wishes finds it first.
+pub fn kinds(params: &Params) -> [Prototype; 3] {
+    [msg(params), msg_shared(params), rdm(params)]
+}
+
+fn msg(params: &Params) -> Prototype {
+    let mut kind = rdm(params);
+    let info = &mut kind.info;
+    info.caps = MSG_TX | MSG_RX | DOMAIN;
+    info.tx.caps = MSG_TX;
+    info.tx.size = MSG_QUEUE;
+    info.rx.caps = MSG_RX;
+    info.rx.op_flags = FI_COMPLETION;
+    info.rx.size = MSG_QUEUE;
+    info.ep.ep_type = FI_EP_MSG.0;
+    info.ep.protocol = FI_PROTO_SOCK_TCP;
+    info.ep.protocol_version = 0;
+    info.ep.mem_tag_format = 0;
+    info.domain.ep_cnt = MSG_ENDPOINTS;
+    info.domain.tx_ctx_cnt = MSG_ENDPOINTS;
+    info.domain.rx_ctx_cnt = MSG_ENDPOINTS;
+    info.domain.max_ep_srx_ctx = MSG_ENDPOINTS;
+    kind.tx_size = kind.tx_size.min(MSG_QUEUE);
+    kind.rx_size = kind.rx_size.min(MSG_QUEUE);
+    kind
+}
+
+/// A receive context that many connections share can also match tags.
+fn msg_shared(params: &Params) -> Prototype {
+    let mut kind = msg(params);
+    let info = &mut kind.info;
+    info.caps = RDM_TX | RDM_RX | DOMAIN;
+    info.tx.caps = RDM_TX;
+    info.rx.caps = RDM_RX;
+    info.rx.op_flags = FI_COMPLETION | FI_MULTI_RECV;
+    info.rx.size = SHARED_QUEUE;
+    info.ep.mem_tag_format = ALL_TAG_BITS;
+    info.ep.rx_ctx_cnt = FI_SHARED_CONTEXT;
+    kind.rx_size = SHARED_QUEUE;
+    kind
+}
+
+fn rdm(params: &Params) -> Prototype {
+    Prototype {
+        info: Info {
+            caps: RDM_TX | RDM_RX | DOMAIN,
+            tx: TxAttr {
+                caps: RDM_TX,
+                op_flags: TX_FLAGS,
+                msg_order: ORDER,
+                inject_size: params.max_inject,
+                size: SHARED_QUEUE,
+                iov_limit: IOV_LIMIT,
+                rma_iov_limit: IOV_LIMIT,
+                ..TxAttr::default()
+            },
+            rx: RxAttr {
+                caps: RDM_RX,
+                op_flags: FI_COMPLETION | FI_MULTI_RECV,
+                msg_order: ORDER,
+                size: SHARED_QUEUE,
+                iov_limit: IOV_LIMIT,
+                ..RxAttr::default()
+            },
+            ep: EpAttr {
+                ep_type: FI_EP_RDM.0,
+                protocol: FI_PROTO_XNET,
+                protocol_version: 1,
+                max_msg_size: usize::MAX,
+                max_order_raw_size: usize::MAX,
+                max_order_waw_size: usize::MAX,
+                mem_tag_format: ALL_TAG_BITS,
+                tx_ctx_cnt: 1,
+                rx_ctx_cnt: 1,
+                ..EpAttr::default()
+            },
+            domain: domain(),
+            fabric: FabricAttr {
+                prov_name: Some(c"tcp".into()),
+                prov_version: VERSION,
+                ..FabricAttr::default()
+            },
+            ..Info::default()
+        },
+        tx_size: params.tx_size.clamp(1, SHARED_QUEUE),
+        rx_size: params.rx_size.clamp(1, SHARED_QUEUE),
+        addr_formats: ip::ADDR_FORMATS,
+    }
+}
+
+fn domain() -> DomainAttr {
+    DomainAttr {
+        threading: FI_THREAD_SAFE.0,
+        control_progress: FI_PROGRESS_AUTO.0,
+        progress: FI_PROGRESS_AUTO.0,
+        resource_mgmt: FI_RM_ENABLED.0,
+        av_type: FI_AV_UNSPEC.0,
+        mr_mode: 0,
+        mr_key_size: size_of::<u64>(),
+        cq_data_size: size_of::<u64>(),
+        cq_cnt: 256,
+        ep_cnt: 256,
+        tx_ctx_cnt: 256,
+        rx_ctx_cnt: 256,
+        max_ep_tx_ctx: 1,
+        max_ep_rx_ctx: 1,
+        mr_iov_limit: 1,
+        caps: DOMAIN,
+        max_cntr_value: u64::MAX,
+        max_err_cntr_value: u64::MAX,
+        ..DomainAttr::default()
+    }
+}
+
+const DOMAIN: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
+const MSG_TX: u64 = FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_RMA_PMEM;
+const MSG_RX: u64 =
+    FI_MSG | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_PMEM | FI_RMA_EVENT;
+const RDM_TX: u64 = MSG_TX | FI_TAGGED;
+const RDM_RX: u64 = MSG_RX | FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
+
+const TX_FLAGS: u64 = FI_COMPLETION
+    | FI_INJECT
+    | FI_INJECT_COMPLETE
+    | FI_TRANSMIT_COMPLETE
+    | FI_DELIVERY_COMPLETE
+    | FI_COMMIT_COMPLETE;
+
+/// One stream keeps everything in order, except that a response may pass what was sent after its request.
+const ORDER: u64 = FI_ORDER_RAR
+    | FI_ORDER_RAW
+    | FI_ORDER_RAS
+    | FI_ORDER_WAW
+    | FI_ORDER_WAS
+    | FI_ORDER_SAW
+    | FI_ORDER_SAS
+    | FI_ORDER_RMA_RAR
+    | FI_ORDER_RMA_RAW
+    | FI_ORDER_RMA_WAW
+    | FI_ORDER_ATOMIC_RAR
+    | FI_ORDER_ATOMIC_RAW
+    | FI_ORDER_ATOMIC_WAW;
+
+const IOV_LIMIT: usize = 4;
+/// Queue entries of one connection at most.
+const MSG_QUEUE: usize = 1024;
+/// Queue entries of an endpoint or context that serves many connections at most.
+const SHARED_QUEUE: usize = 65536;
+const MSG_ENDPOINTS: usize = 8192;
+/// Alternating bits: every bit of a tag may be a field.
+const ALL_TAG_BITS: u64 = 0xaaaa_aaaa_aaaa_aaaa;
+/// Providers that belong to the library number their releases 206.0 at 2.6.0.
+pub const VERSION: u32 = 206 << 16;

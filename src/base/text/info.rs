@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `struct fi_info` and objects as `fi_tostr` prints them: fi_getinfo(3), fi_nic(3).
+//!
+//! Trusted with: following the pointers in an `fi_info`, and calling an object's own `tostr`.
+
+use core::ffi::{c_char, c_void};
+use core::mem::offset_of;
+use core::slice;
+
+use super::address::straddr;
+use super::attr::{domain_attr, ep_attr, fabric_attr, rx_attr, tx_attr};
+use super::flags;
+use super::names::ADDR_FORMAT;
+use super::writer::{Pointer, Text};
+use crate::abi::*;
+
+/// # Safety
+/// Each pointer in `info` is NULL or to what fi_getinfo(3) says; addresses have the size that stands beside them.
+pub unsafe fn info(text: &mut Text, info: &fi_info) {
+    text.heading(0, "fi_info");
+    text.list_field(1, "caps", |text| flags::CAPS.write(text, info.caps));
+    text.list_field(1, "mode", |text| flags::MODE.write(text, info.mode));
+    text.field(1, "addr_format", ADDR_FORMAT.of(info.addr_format));
+    text.field(1, "src_addrlen", info.src_addrlen);
+    text.field(1, "dest_addrlen", info.dest_addrlen);
+    // SAFETY: this function's caller promises it for everything that `info` points to.
+    unsafe {
+        endpoint(
+            text,
+            "src_addr",
+            info.addr_format,
+            info.src_addr,
+            info.src_addrlen,
+        );
+        endpoint(
+            text,
+            "dest_addr",
+            info.addr_format,
+            info.dest_addr,
+            info.dest_addrlen,
+        );
+        object(text, 1, "handle", info.handle);
+        tx_attr(text, 1, info.tx_attr.as_ref());
+        rx_attr(text, 1, info.rx_attr.as_ref());
+        ep_attr(text, 1, info.ep_attr.as_ref());
+        domain_attr(text, 1, info.domain_attr.as_ref());
+        fabric_attr(text, 1, info.fabric_attr.as_ref());
+        object(text, 1, "nic", info.nic.cast());
+    }
+}
+
+/// An object that can describe itself does; of others only the address is known.
+///
+/// # Safety
+/// `object` is NULL or an open object, whose table has the size that stands in it.
+pub unsafe fn object(text: &mut Text, depth: usize, name: &str, object: *const fid) {
+    // SAFETY: this function's caller promises it.
+    if unsafe { own_text(text, object) }.is_none() {
+        text.field(depth, name, Pointer::new(object));
+    }
+}
+
+/// # Safety
+/// As `object`.
+unsafe fn own_text(text: &mut Text, object: *const fid) -> Option<()> {
+    // SAFETY: `object` promises that the pointer is NULL or an open object.
+    let ops = unsafe { object.as_ref()?.ops };
+    if ops.is_null() {
+        return None;
+    }
+    // SAFETY: every table begins with its size. Tables of older programs end before `tostr`.
+    if unsafe { (*ops).size } <= offset_of!(fi_ops, tostr) {
+        return None;
+    }
+    // SAFETY: the table is large enough to have the slot.
+    let tostr = unsafe { (*ops).tostr }?;
+    // An empty buffer of its own, whether the object appends to what it finds or writes from the start.
+    let mut buffer = vec![0u8; text.room()];
+    if buffer.is_empty() {
+        return Some(());
+    }
+    // SAFETY: the object is open; the buffer is as large as it says and begins with an empty string.
+    unsafe { tostr(object, buffer.as_mut_ptr().cast::<c_char>(), buffer.len()) };
+    let end = buffer.iter().position(|byte| *byte == 0);
+    text.push(&buffer[..end.unwrap_or(buffer.len())]);
+    Some(())
+}
+
+/// # Safety
+/// `address` is NULL or `len` bytes long; texts (FI_ADDR_STR) end with a zero.
+unsafe fn endpoint(text: &mut Text, name: &str, format: u32, address: *const c_void, len: usize) {
+    if address.is_null() {
+        return text.c_field(1, name, None);
+    }
+    // SAFETY: this function's caller promises it.
+    let bytes = unsafe { slice::from_raw_parts(address.cast::<u8>(), len) };
+    text.c_field(1, name, Some(&straddr(format, bytes, address.addr())));
+}

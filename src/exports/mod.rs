@@ -5,9 +5,15 @@
 
 #[macro_use]
 mod symver;
+#[macro_use]
+mod variadic;
 
 mod compat;
 mod fabric;
 mod info;
 mod inline;
+mod log;
+mod open;
+mod params;
+mod text;
 mod version;

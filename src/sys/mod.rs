@@ -2,6 +2,7 @@
 //! The operating system. Knows nothing of fabrics.
 
 pub mod addr;
+pub mod cformat;
 pub mod event;
 pub mod heap;
 pub mod netif;

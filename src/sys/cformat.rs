@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Texts that the C library makes: formats with a variable number of arguments, and what an errno value means.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr;
+use std::ffi::CString;
+
+/// What `printf` would print; `None` for a format that it refuses, or without memory.
+///
+/// # Safety
+/// `arguments` is a `va_list` of the C library, started and not yet read, with the arguments that `format` names.
+pub unsafe fn format(format: &CStr, arguments: *mut c_void) -> Option<CString> {
+    let mut text: *mut c_char = ptr::null_mut();
+    // SAFETY: this function's caller promises that format and arguments fit; on success `text` is a string of malloc's.
+    let length = unsafe { vasprintf(&mut text, format.as_ptr(), arguments) };
+    if length < 0 || text.is_null() {
+        return None;
+    }
+    // SAFETY: vasprintf succeeded, so the text ends with a zero.
+    let copy = unsafe { CStr::from_ptr(text) }.to_owned();
+    // SAFETY: the string is from malloc and nobody else has it.
+    unsafe { libc::free(text.cast()) };
+    Some(copy)
+}
+
+/// What an errno value means. The text of a value that the system does not know lasts until the next question.
+pub fn strerror(errno: c_int) -> *const c_char {
+    // SAFETY: strerror takes any number and gives a string that ends with a zero.
+    unsafe { libc::strerror(errno) }
+}
+
+unsafe extern "C" {
+    /// Not in the libc crate: its last argument is a `va_list`, which Rust has no type for yet. On the machines this is
+    /// built for C passes it as a pointer.
+    fn vasprintf(text: *mut *mut c_char, format: *const c_char, arguments: *mut c_void) -> c_int;
+}

@@ -48,7 +48,7 @@ demo:
 	scripts/demo.sh
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format clippy unit drift symbols layout headers inline install
+CHECKS := format clippy unit drift symbols layout headers inline install ctypes c valgrind conformance debian demo mpi
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -75,6 +75,24 @@ check-inline: all
 	ctests/inline.py $(BUILT)/libfabric.so
 check-install: all
 	ctests/install.sh
+
+check-ctypes: all
+	ctests/ctypes_roundtrip.py $(BUILT)/libfabric.so
+check-c: all
+	ctests/c.sh $(BUILT)
+check-valgrind: all
+	ctests/c.sh --valgrind $(BUILT)
+check-conformance: all
+	$(MAKE) -C ctests/conformance BUILD=$(TARGET)/conformance FABRIC_CFLAGS=-I$(CURDIR)/include \
+	    FABRIC_LIBS='-L$(BUILT) -lfabric'
+	LD_LIBRARY_PATH=$(BUILT) $(TARGET)/conformance/conformance -j 2
+check-debian: all
+	scripts/debian_tools.sh $(BUILT)
+check-demo: all
+	scripts/demo.sh --short --library $(BUILT)
+check-mpi: all
+	scripts/python_env.sh $(TARGET)/python
+	$(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT)
 
 clean:
 	$(CARGO) clean

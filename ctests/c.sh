@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# c.sh [--valgrind] FOLDER [NAME...]: builds the C programs of this folder against include/ and the libfabric.so in
+# FOLDER and runs them, by default all of them. Exit code 0 passes; NAME.expected, where it exists, is the output wanted.
+set -euo pipefail
+. "$(dirname "$0")/../scripts/steps.sh"
+
+under=()
+if [ "${1-}" = --valgrind ]; then
+    command -v valgrind >/dev/null || install_packages valgrind || skip "there is no valgrind"
+    under=(valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --track-fds=no)
+    shift
+fi
+library=$(realpath "${1:?usage: c.sh [--valgrind] FOLDER [NAME...]}")
+shift
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+names=("$@")
+if [ $# -eq 0 ]; then
+    for source in "$ROOT"/ctests/*.c; do
+        name=$(basename "$source" .c)
+        [ "$name" = headers ] || names+=("$name") # that one is only compiled, by headers.sh
+    done
+fi
+
+# Only loopback, so that the result is the same on every machine.
+export LD_LIBRARY_PATH=$library FI_TCP_IFACE=lo
+failed=()
+for name in "${names[@]}"; do
+    start=$SECONDS code=0
+    "${CC:-cc}" -std=gnu17 -g -Wall -Wextra -Wno-missing-field-initializers -Wno-deprecated-declarations \
+        -I "$ROOT/include" -o "$folder/$name" "$ROOT/ctests/$name.c" -L "$library" -lfabric -lpthread -ldl ||
+        fail "$name.c does not build"
+    limited 120 "$name" ${under[@]+"${under[@]}"} "$folder/$name" >"$folder/$name.out" 2>"$folder/$name.err" || code=$?
+    expected=$ROOT/ctests/$name.expected
+    if [ "$code" -ne 0 ]; then
+        tail -n 20 "$folder/$name.out" "$folder/$name.err"
+        failed+=("$name (exit code $code)")
+    elif [ -e "$expected" ] && ! diff -u "$expected" "$folder/$name.out" | head -n 60; then
+        failed+=("$name (other output)")
+    else
+        echo "ok $name, $((SECONDS - start)) s"
+    fi
+done
+[ ${#failed[@]} -eq 0 ] || fail "$(printf '%s; ' "${failed[@]}")"

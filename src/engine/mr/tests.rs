@@ -112,15 +112,18 @@ fn a_provider_key_never_comes_again() {
 
 #[test]
 fn a_region_without_remote_rights_has_no_key() {
-    let mut table = Table::new(SCALABLE);
-    for access in [0, SEND | RECV, READ | WRITE, COLLECTIVE | SEND] {
-        let region = table.register(&[(0x1000, 64)], access, 0, 7, 0).unwrap();
-        assert_eq!(region.key, NO_KEY);
+    for policy in [SCALABLE, BASIC] {
+        let mut table = Table::new(policy);
+        for access in [0, SEND | RECV, READ | WRITE, COLLECTIVE | SEND] {
+            let region = table.register(&[(0x1000, 64)], access, 0, 7, 0).unwrap();
+            assert_eq!(region.key, NO_KEY);
+        }
+        assert_eq!(table.len(), 0);
+        for key in [1, 7, NO_KEY] {
+            assert_eq!(code(table.lookup(key, 0, 1, 0)), Some(Error::NOKEY));
+        }
+        table.register(&[(0x1000, 64)], REMOTE, 0, 7, 0).unwrap();
     }
-    assert_eq!(table.len(), 0);
-    assert_eq!(code(table.lookup(7, 0, 1, 0)), Some(Error::NOKEY));
-    assert_eq!(code(table.lookup(NO_KEY, 0, 1, 0)), Some(Error::NOKEY));
-    table.register(&[(0x1000, 64)], REMOTE, 0, 7, 0).unwrap();
 }
 
 #[test]

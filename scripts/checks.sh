@@ -1,27 +1,114 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# checks.sh NAME...: runs `make check-NAME` for each, all of them even if one fails, and sums up.
+# checks.sh NAME...: installs what the checks need and this user may install, runs `make check-NAME` for each in turn,
+# stops at the first that fails, and sums up. The last line counts; what could not run is named before it.
+#
+# A check that could not run here, or not all of it, exits with 77 and says why. Each has a log in target/checks.
+# KEEP_GOING=1 goes on after a failure, PATIENCE=3 triples the time limits, INSTALL=0 installs nothing.
 set -uo pipefail
 . "$(dirname "$0")/steps.sh"
 
-passed=() skipped=() failed=()
-for name in "$@"; do
-    say "$name"
-    start=$SECONDS log=$(mktemp)
-    make -C "$ROOT" --no-print-directory "check-$name" 2>&1 </dev/null | tee "$log"
-    code=${PIPESTATUS[0]}
-    # make turns every failure into its own exit code 2; it names the recipe's.
-    if [ "$code" -eq 0 ]; then
-        passed+=("$name")
-    elif grep -q "^make.*: \*\*\* .*check-$name\] Error $SKIPPED$" "$log"; then
-        skipped+=("$name")
-    else
-        failed+=("$name")
+# Seconds, most of them for a first build on two slow cores.
+limit_of() {
+    case $1 in
+    format | layout | inline) echo 120 ;;
+    clippy | unit | drift | symbols) echo 900 ;;
+    *) echo 600 ;;
+    esac
+}
+
+# The tool that tells whether it is there, and the Debian package that brings it.
+needs=(cc:gcc c++:g++ git:git python3:python3 clang:clang clang++:clang pkg-config:pkg-config valgrind:valgrind
+    fi_info:libfabric-bin fi_pingpong:libfabric-bin)
+
+prepare() {
+    local packages=() need
+    for need in "${needs[@]}"; do
+        command -v "${need%%:*}" >/dev/null || packages+=("${need#*:}")
+    done
+    # Debian splits venv off Python; elsewhere it is always there.
+    python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+    if command -v rustup >/dev/null; then
+        cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+        cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
     fi
-    rm -f "$log"
-    echo "-- $name: $((SECONDS - start)) s"
+    [ ${#packages[@]} -gt 0 ] || return 0
+    mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
+    if [ "${INSTALL:-1}" = 0 ] || ! may_install; then
+        echo "NOT INSTALLED and not installable by this user: ${packages[*]}; what needs them is skipped below" >&2
+        return 0
+    fi
+    say "Installing ${packages[*]}"
+    # One by one where together fails: one unknown name must not cost the others.
+    install_packages "${packages[@]}" && return 0
+    for need in "${packages[@]}"; do
+        install_packages "$need" || echo "NOT INSTALLED, apt-get failed: $need" >&2
+    done
+}
+
+# A line now and then, so that neither a person nor a CI takes a long step for a dead one.
+heartbeat() { # NAME LOG
+    local start=$SECONDS
+    # The sleep outlives its shell by a moment and must not hold the terminal or pipe open.
+    while sleep 30 >/dev/null 2>&1; do
+        printf '   %s: %s s, at: %s\n' "$1" "$((SECONDS - start))" "$(tail -n 1 "$2" | cut -c1-100)"
+    done
+}
+
+run() { # NAME: 0, 77 or another code
+    local log=$logs/$1.log code=0 beat
+    : >"$log"
+    heartbeat "$1" "$log" &
+    beat=$!
+    limited "$(limit_of "$1")" "$1" make -C "$ROOT" --no-print-directory "check-$1" >"$log" 2>&1 || code=$?
+    kill "$beat" 2>/dev/null
+    wait "$beat" 2>/dev/null
+    # make turns every failure into its own exit code 2 and names the recipe's.
+    if [ "$code" -ne 0 ] && grep -q "^make.*: \*\*\* .*check-$1\] Error $SKIPPED$" "$log"; then
+        code=$SKIPPED
+    fi
+    return "$code"
+}
+
+logs=$(target_dir)/checks && mkdir -p "$logs" || fail "cargo does not tell where it builds: is Rust here?"
+prepare
+passed=() skipped=() failed=() untried=()
+begin=$SECONDS
+for name in "$@"; do
+    if [ ${#failed[@]} -gt 0 ] && [ "${KEEP_GOING:-0}" != 1 ]; then
+        untried+=("$name")
+        continue
+    fi
+    start=$SECONDS code=0
+    run "$name" || code=$?
+    took=$((SECONDS - start))
+    case $code in
+    0)
+        passed+=("$name")
+        printf 'ok       %4s s  %-12s %s\n' $took "$name" "$(grep -v '^$' "$logs/$name.log" | tail -n 1 | cut -c1-90)"
+        ;;
+    "$SKIPPED")
+        skipped+=("$name")
+        printf 'SKIPPED  %4s s  %s\n' $took "$name"
+        ;;
+    *)
+        failed+=("$name")
+        printf 'FAILED   %4s s  %s; the end of %s:\n' $took "$name" "$logs/$name.log"
+        tail -n 60 "$logs/$name.log" | sed 's/^/    /'
+        ;;
+    esac
 done
 
-say "${#passed[@]} passed: ${passed[*]}"
-[ ${#skipped[@]} -eq 0 ] || echo "SKIPPED, in part or whole; the reasons stand above: ${skipped[*]}"
-[ ${#failed[@]} -eq 0 ] || fail "${failed[*]}"
+echo
+for name in ${skipped[@]+"${skipped[@]}"}; do
+    echo "SKIPPED, in whole or in part: $name: $(grep -h -E '^(SKIPPED|NOT )' "$logs/$name.log" | tail -n 3 | xargs -d '\n')"
+done
+for name in ${passed[@]+"${passed[@]}"}; do
+    # A check may pass and yet have left a part out; it says so in a line of this kind.
+    grep -h '^NOT [A-Z]* ' "$logs/$name.log" | sed "s/^/$name: /"
+done
+[ ${#untried[@]} -eq 0 ] || echo "NOT TRIED after the failure, counted as skipped: ${untried[*]}"
+[ ${#failed[@]} -eq 0 ] || echo "FAILED: ${failed[*]}"
+echo "$((SECONDS - begin)) s; logs in $logs"
+echo "${#passed[@]} passed, ${#failed[@]} failed, $((${#skipped[@]} + ${#untried[@]})) skipped"
+[ ${#failed[@]} -eq 0 ]

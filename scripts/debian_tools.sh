@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # Debian's own fi_info and fi_pingpong (1.17, compiled against symbol nodes of that time) on a libfabric.so.1 of ours,
-# swapped in by LD_LIBRARY_PATH. Where a libfabric of upstream's current series is at hand (the one inside the MPICH
-# wheel) the same fi_info runs on it too and must print the same, and fi_pingpong runs with one side on each.
+# swapped in by LD_LIBRARY_PATH. Where a libfabric of the current series is at hand (the one inside the MPICH wheel in
+# target/python) the same fi_info runs on it too and must print the same, and fi_pingpong runs with one side on each.
 #
 # usage: debian_tools.sh FOLDER [UPSTREAM_FOLDER]     both hold a libfabric.so.1
 set -euo pipefail
 . "$(dirname "$0")/steps.sh"
 
 ours=$(realpath "${1:?usage: debian_tools.sh FOLDER [UPSTREAM_FOLDER]}")
-upstream=${2:-}
+upstream=${2:-$(target_dir)/python/lib/mpich}
+[ -e "$upstream/libfabric.so.1" ] || upstream=
 # The providers whose entries are compared; one more with each provider that lands.
 providers=(tcp)
 scratch=$(mktemp -d)
@@ -116,7 +117,7 @@ while read -r code options; do
     compared=$((compared + 1))
 done <"$scratch/options"
 echo "$(wc -l <"$scratch/options") option sets ran, $compared of them compared with upstream"
-[ -n "$upstream" ] || printf 'NOT COMPARED with upstream: no folder with its libfabric.so.1 was given\n' >&2
+[ -n "$upstream" ] || printf 'NOT COMPARED with upstream: its libfabric.so.1 is not in target/python\n' >&2
 
 say "FI_PROVIDER"
 for value in tcp TCP '^tcp' no-such-provider; do

@@ -47,6 +47,12 @@ install: $(if $(shell command -v $(CARGO)),all)
 demo:
 	scripts/demo.sh
 
+# The same program on this library and on another, by default the one that the MPICH wheel brings along.
+OTHER ?= $(TARGET)/python/lib/mpich
+bench: all
+	scripts/python_env.sh $(TARGET)/python
+	scripts/bench.py $(BUILT) $(OTHER)
+
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
 CHECKS := format clippy unit drift symbols layout headers inline install ctypes c valgrind conformance debian demo mpi
 
@@ -99,4 +105,4 @@ check-mpi: all
 clean:
 	$(CARGO) clean
 
-.PHONY: all debug install demo check checks clean $(CHECKS:%=check-%)
+.PHONY: all debug install demo bench check checks clean $(CHECKS:%=check-%)

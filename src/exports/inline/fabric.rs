@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The inline functions of `<rdma/fabric.h>` as symbols: fi_control(3), fi_fabric(3).
 
-use core::ffi::{c_char, c_int, c_void};
+use core::{
+    ffi::{c_char, c_int, c_void},
+    ptr::null,
+};
 
-use crate::abi::{FI_ALIAS, FI_GET_VAL, FI_SET_VAL, FI_TC_DSCP, fi_alias, fi_fid_var, fid};
+use crate::abi::{
+    FI_ALIAS, FI_GET_VAL, FI_SET_VAL, FI_TC_DSCP, fi_alias, fi_fid_var, fi_info, fid,
+};
+use crate::exports::info::fi_dupinfo;
 
 inline! {
     fn fi_close(fid: *mut fid) -> c_int => ops.close;
@@ -58,3 +64,11 @@ pub unsafe extern "C" fn fi_set_val(fid: *mut fid, name: c_int, val: *mut c_void
     unsafe { fi_control(fid, FI_SET_VAL as c_int, (&raw mut var).cast()) }
 }
 symver!(fi_set_val @@ "FABRIC_RS_1.0");
+
+/// fi_getinfo(3): an entry whose parts are there and zero.
+#[unsafe(no_mangle)]
+pub extern "C" fn fi_allocinfo() -> *mut fi_info {
+    // SAFETY: fi_dupinfo takes null.
+    unsafe { fi_dupinfo(null()) }
+}
+symver!(fi_allocinfo @@ "FABRIC_RS_1.0");

@@ -101,5 +101,6 @@ mod eq;
 mod ext;
 mod fabric;
 mod profile;
+mod prov;
 mod rma;
 mod tagged;

@@ -4,6 +4,7 @@
 # make check           every check; make check-NAME runs one, `make checks` lists them
 # make demo            an unmodified MPI on this library
 # make bench           side by side with another libfabric
+# make matrix          MATRIX.md
 CARGO ?= cargo
 INSTALL ?= install
 PREFIX ?= /usr/local
@@ -54,7 +55,7 @@ bench: all
 	scripts/bench.py $(BUILT) $(OTHER)
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format clippy unit drift symbols layout headers inline install ctypes c valgrind conformance debian demo mpi
+CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind conformance debian demo mpi
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -84,6 +85,11 @@ check-install: all
 
 check-ctypes: all
 	ctests/ctypes_roundtrip.py $(BUILT)/libfabric.so
+# What works, asked of the library.
+matrix: all
+	scripts/matrix.py $(BUILT) --write
+check-matrix: all
+	scripts/matrix.py $(BUILT) --check
 check-c: all
 	ctests/c.sh $(BUILT)
 check-valgrind: all
@@ -105,4 +111,4 @@ check-mpi: all
 clean:
 	$(CARGO) clean
 
-.PHONY: all debug install demo bench check checks clean $(CHECKS:%=check-%)
+.PHONY: all debug install demo bench matrix check checks clean $(CHECKS:%=check-%)

@@ -8,13 +8,16 @@ object, null tables and null members, where the C text would crash: it answers -
 
 With `--print`, prints the records of the inline functions, one line per call: two header trees can be compared by it.
 """
-import os, re, subprocess, sys, tempfile
+import os
+import re
+import subprocess
+import sys
+import tempfile
 
-root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from abi import HEADERS, ROOT, Headers, is_pointer
+
 args = [a for a in sys.argv[1:] if a != "--print"]
-library, include = args[0], args[1] if len(args) > 1 else os.path.join(root, "include")
-HEADERS = [f"rdma/{n}" for n in sorted(os.listdir(f"{root}/include/rdma")) if n.endswith(".h")] + [
-    f"rdma/providers/{n}" for n in sorted(os.listdir(f"{root}/include/rdma/providers"))]
+library, include = args[0], args[1] if len(args) > 1 else os.path.join(ROOT, "include")
 # These call named functions of the library instead of a table; ctests/inline_named.c has them.
 NAMED = {"fi_allocinfo", "fi_import", "fi_import_log", "fi_param_get_str", "fi_param_get_int", "fi_param_get_bool",
          "fi_param_get_size_t"}
@@ -24,39 +27,8 @@ PURE = {"fi_tc_dscp_set", "fi_tc_dscp_get", "fi_hmem_ze_device", "fi_rx_addr", "
 FIELDS = {"fi_mr_desc": "NULL", "fi_mr_key": "FI_KEY_NOTAVAIL", "fi_mc_addr": "FI_ADDR_NOTAVAIL"}
 
 
-def parameters(text):
-    """`int a, int (*b)(void)` as a list of (type with the name left out, name, whole)."""
-    parts, depth, part = [], 0, ""
-    for char in text + ",":
-        depth += (char == "(") - (char == ")")
-        if char == "," and depth == 0:
-            parts.append(" ".join(part.split()))
-            part = ""
-        else:
-            part += char
-    parts = [p for p in parts if p != "void"]
-    named = []
-    for number, part in enumerate(parts):
-        callback = re.search(r"\(\*(\w*)\)", part)
-        name = callback.group(1) if callback else re.search(r"(\w+)$", part).group(1)
-        named.append((part[:len(part) - len(name)] if not callback else "callback", name, part))
-    return named
-
-
-text = "".join(open(f"{root}/include/{h}").read() for h in HEADERS)
-text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-functions = [(" ".join(ret.split()), name, parameters(ps)) for ret, name, ps in re.findall(
-    r"static inline ([\w *]+?)\s*\b(fi_\w+)\(((?:[^()]|\([^()]*\))*)\)\s*\{", text)]
-structs = dict(re.findall(r"^struct (\w+) \{\n(.*?)^\};", text, flags=re.S | re.M))
-tables, objects = {}, {}
-for struct, body in structs.items():
-    body = " ".join(body.split())
-    slots = re.findall(r"([\w ]+?[ *]+)\(\*(\w+)\)\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\);", body)
-    if slots and body.startswith("size_t size;"):
-        tables[struct] = [(ret.split(";")[-1].strip(), name, parameters(ps)) for ret, name, ps in slots]
-for struct, body in structs.items():
-    if struct.startswith("fid"):
-        objects[struct] = [(t, f) for t, f in re.findall(r"struct (\w+) \*(\w+);", body) if t in tables]
+headers = Headers()
+text, functions, tables, objects = headers.text, headers.functions, headers.tables, headers.objects
 
 C = []
 C.append("#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdarg.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>")
@@ -143,10 +115,6 @@ static void note_command(int command, void *arg)
 """)
 
 
-def pointer(kind):
-    return "*" in kind or kind in ("fid_t ", "fid_t", "callback")
-
-
 reached = {"fi_ops"} | {table for members in objects.values() for table, _ in members}
 for table, slots in tables.items():
     if table not in reached:
@@ -155,7 +123,7 @@ for table, slots in tables.items():
         C.append(f"static {ret} mock_{table}_{name}({', '.join(p[2] for p in ps) or 'void'})\n{{")
         C.append(f'    note(" {table}.{name}(");')
         for kind, arg, _ in ps:
-            C.append(f"    note_pointer((const void *) (uintptr_t) {arg});" if pointer(kind)
+            C.append(f"    note_pointer((const void *) (uintptr_t) {arg});" if is_pointer(kind)
                      else f'    note(" %llx", (long long) {arg});')
         if (table, name) == ("fi_ops", "control"):
             C.append("    note_command(command, arg);")
@@ -210,7 +178,7 @@ NUMBERS = {"int": "0x12", "uint8_t": "0x2a", "size_t": "{0}0", "uint64_t": "0x4{
 
 
 def value(number, kind, name, flags):
-    if pointer(kind):
+    if is_pointer(kind):
         return f"(void *) arena[{number}]"
     if name == "flags":
         return flags

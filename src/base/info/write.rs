@@ -80,25 +80,25 @@ impl View<'_> {
         info.dest_addrlen = self.dest_addr.map_or(0, <[u8]>::len);
         info.dest_addr = bytes(self.dest_addr)?.cast();
         if let Some(attr) = self.tx {
-            info.tx_attr = new(tx_attr(attr))?;
+            tx_attr(place(&mut info.tx_attr)?, attr);
         }
         if let Some(attr) = self.rx {
-            info.rx_attr = new(rx_attr(attr))?;
+            rx_attr(place(&mut info.rx_attr)?, attr);
         }
         if let Some(attr) = self.ep {
             let raw = place(&mut info.ep_attr)?;
-            *raw = ep_attr(attr);
+            ep_attr(raw, attr);
             raw.auth_key = bytes(attr.auth_key.as_deref())?;
         }
         if let Some(attr) = self.domain {
             let raw = place(&mut info.domain_attr)?;
-            *raw = domain_attr(attr);
+            domain_attr(raw, attr);
             raw.name = string(attr.name.as_deref())?;
             raw.auth_key = bytes(attr.auth_key.as_deref())?;
         }
         if let Some(attr) = self.fabric {
             let raw = place(&mut info.fabric_attr)?;
-            *raw = fabric_attr(attr);
+            fabric_attr(raw, attr);
             raw.name = string(attr.name.as_deref())?;
             raw.prov_name = string(attr.prov_name.as_deref())?;
         }
@@ -133,13 +133,6 @@ fn new_zeroed<T: Plain>() -> Result<*mut T> {
     Ok(piece.as_ptr().cast())
 }
 
-fn new<T: Plain>(value: T) -> Result<*mut T> {
-    let piece = new_zeroed::<T>()?;
-    // SAFETY: new and large enough; calloc aligns for every C type.
-    unsafe { piece.write(value) };
-    Ok(piece)
-}
-
 /// Puts a zeroed struct into `slot` and lends it, so that a later failure frees it with the entry.
 fn place<T: Plain>(slot: &mut *mut T) -> Result<&mut T> {
     *slot = new_zeroed()?;
@@ -158,96 +151,81 @@ fn string(value: Option<&CStr>) -> Result<*mut core::ffi::c_char> {
     bytes(value.map(CStr::to_bytes_with_nul)).map(<*mut u8>::cast)
 }
 
-fn tx_attr(attr: &TxAttr) -> abi::fi_tx_attr {
-    abi::fi_tx_attr {
-        caps: attr.caps,
-        mode: attr.mode,
-        op_flags: attr.op_flags,
-        msg_order: attr.msg_order,
-        comp_order: attr.comp_order,
-        inject_size: attr.inject_size,
-        size: attr.size,
-        iov_limit: attr.iov_limit,
-        rma_iov_limit: attr.rma_iov_limit,
-        tclass: attr.tclass,
-    }
+// Field by field, not struct by struct: the padding stays zero.
+
+fn tx_attr(raw: &mut abi::fi_tx_attr, attr: &TxAttr) {
+    raw.caps = attr.caps;
+    raw.mode = attr.mode;
+    raw.op_flags = attr.op_flags;
+    raw.msg_order = attr.msg_order;
+    raw.comp_order = attr.comp_order;
+    raw.inject_size = attr.inject_size;
+    raw.size = attr.size;
+    raw.iov_limit = attr.iov_limit;
+    raw.rma_iov_limit = attr.rma_iov_limit;
+    raw.tclass = attr.tclass;
 }
 
-fn rx_attr(attr: &RxAttr) -> abi::fi_rx_attr {
-    abi::fi_rx_attr {
-        caps: attr.caps,
-        mode: attr.mode,
-        op_flags: attr.op_flags,
-        msg_order: attr.msg_order,
-        comp_order: attr.comp_order,
-        total_buffered_recv: attr.total_buffered_recv,
-        size: attr.size,
-        iov_limit: attr.iov_limit,
-    }
+fn rx_attr(raw: &mut abi::fi_rx_attr, attr: &RxAttr) {
+    raw.caps = attr.caps;
+    raw.mode = attr.mode;
+    raw.op_flags = attr.op_flags;
+    raw.msg_order = attr.msg_order;
+    raw.comp_order = attr.comp_order;
+    raw.total_buffered_recv = attr.total_buffered_recv;
+    raw.size = attr.size;
+    raw.iov_limit = attr.iov_limit;
 }
 
-fn ep_attr(attr: &EpAttr) -> abi::fi_ep_attr {
-    abi::fi_ep_attr {
-        r#type: abi::fi_ep_type(attr.ep_type),
-        protocol: attr.protocol,
-        protocol_version: attr.protocol_version,
-        max_msg_size: attr.max_msg_size,
-        msg_prefix_size: attr.msg_prefix_size,
-        max_order_raw_size: attr.max_order_raw_size,
-        max_order_war_size: attr.max_order_war_size,
-        max_order_waw_size: attr.max_order_waw_size,
-        mem_tag_format: attr.mem_tag_format,
-        tx_ctx_cnt: attr.tx_ctx_cnt,
-        rx_ctx_cnt: attr.rx_ctx_cnt,
-        auth_key_size: attr.auth_key_size,
-        auth_key: null_mut(),
-    }
+fn ep_attr(raw: &mut abi::fi_ep_attr, attr: &EpAttr) {
+    raw.r#type = abi::fi_ep_type(attr.ep_type);
+    raw.protocol = attr.protocol;
+    raw.protocol_version = attr.protocol_version;
+    raw.max_msg_size = attr.max_msg_size;
+    raw.msg_prefix_size = attr.msg_prefix_size;
+    raw.max_order_raw_size = attr.max_order_raw_size;
+    raw.max_order_war_size = attr.max_order_war_size;
+    raw.max_order_waw_size = attr.max_order_waw_size;
+    raw.mem_tag_format = attr.mem_tag_format;
+    raw.tx_ctx_cnt = attr.tx_ctx_cnt;
+    raw.rx_ctx_cnt = attr.rx_ctx_cnt;
+    raw.auth_key_size = attr.auth_key_size;
 }
 
-fn domain_attr(attr: &DomainAttr) -> abi::fi_domain_attr {
-    abi::fi_domain_attr {
-        domain: ptr::with_exposed_provenance_mut(attr.domain),
-        name: null_mut(),
-        threading: abi::fi_threading(attr.threading),
-        control_progress: abi::fi_progress(attr.control_progress),
-        anonymous: abi::fi_domain_attr_anonymous {
-            progress: abi::fi_progress(attr.progress),
-        },
-        resource_mgmt: abi::fi_resource_mgmt(attr.resource_mgmt),
-        av_type: abi::fi_av_type(attr.av_type),
-        mr_mode: attr.mr_mode,
-        mr_key_size: attr.mr_key_size,
-        cq_data_size: attr.cq_data_size,
-        cq_cnt: attr.cq_cnt,
-        ep_cnt: attr.ep_cnt,
-        tx_ctx_cnt: attr.tx_ctx_cnt,
-        rx_ctx_cnt: attr.rx_ctx_cnt,
-        max_ep_tx_ctx: attr.max_ep_tx_ctx,
-        max_ep_rx_ctx: attr.max_ep_rx_ctx,
-        max_ep_stx_ctx: attr.max_ep_stx_ctx,
-        max_ep_srx_ctx: attr.max_ep_srx_ctx,
-        cntr_cnt: attr.cntr_cnt,
-        mr_iov_limit: attr.mr_iov_limit,
-        caps: attr.caps,
-        mode: attr.mode,
-        auth_key: null_mut(),
-        auth_key_size: attr.auth_key_size,
-        max_err_data: attr.max_err_data,
-        mr_cnt: attr.mr_cnt,
-        tclass: attr.tclass,
-        max_ep_auth_key: attr.max_ep_auth_key,
-        max_group_id: attr.max_group_id,
-        max_cntr_value: attr.max_cntr_value,
-        max_err_cntr_value: attr.max_err_cntr_value,
-    }
+fn domain_attr(raw: &mut abi::fi_domain_attr, attr: &DomainAttr) {
+    raw.domain = ptr::with_exposed_provenance_mut(attr.domain);
+    raw.threading = abi::fi_threading(attr.threading);
+    raw.control_progress = abi::fi_progress(attr.control_progress);
+    raw.anonymous.progress = abi::fi_progress(attr.progress);
+    raw.resource_mgmt = abi::fi_resource_mgmt(attr.resource_mgmt);
+    raw.av_type = abi::fi_av_type(attr.av_type);
+    raw.mr_mode = attr.mr_mode;
+    raw.mr_key_size = attr.mr_key_size;
+    raw.cq_data_size = attr.cq_data_size;
+    raw.cq_cnt = attr.cq_cnt;
+    raw.ep_cnt = attr.ep_cnt;
+    raw.tx_ctx_cnt = attr.tx_ctx_cnt;
+    raw.rx_ctx_cnt = attr.rx_ctx_cnt;
+    raw.max_ep_tx_ctx = attr.max_ep_tx_ctx;
+    raw.max_ep_rx_ctx = attr.max_ep_rx_ctx;
+    raw.max_ep_stx_ctx = attr.max_ep_stx_ctx;
+    raw.max_ep_srx_ctx = attr.max_ep_srx_ctx;
+    raw.cntr_cnt = attr.cntr_cnt;
+    raw.mr_iov_limit = attr.mr_iov_limit;
+    raw.caps = attr.caps;
+    raw.mode = attr.mode;
+    raw.auth_key_size = attr.auth_key_size;
+    raw.max_err_data = attr.max_err_data;
+    raw.mr_cnt = attr.mr_cnt;
+    raw.tclass = attr.tclass;
+    raw.max_ep_auth_key = attr.max_ep_auth_key;
+    raw.max_group_id = attr.max_group_id;
+    raw.max_cntr_value = attr.max_cntr_value;
+    raw.max_err_cntr_value = attr.max_err_cntr_value;
 }
 
-fn fabric_attr(attr: &FabricAttr) -> abi::fi_fabric_attr {
-    abi::fi_fabric_attr {
-        fabric: ptr::with_exposed_provenance_mut(attr.fabric),
-        name: null_mut(),
-        prov_name: null_mut(),
-        prov_version: attr.prov_version,
-        api_version: attr.api_version,
-    }
+fn fabric_attr(raw: &mut abi::fi_fabric_attr, attr: &FabricAttr) {
+    raw.fabric = ptr::with_exposed_provenance_mut(attr.fabric);
+    raw.prov_version = attr.prov_version;
+    raw.api_version = attr.api_version;
 }

@@ -21,7 +21,7 @@ pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
             Value::Version(query.version),
             Value::Version(VERSION),
         );
-        log_reason(&CORE, &refusal.of("core", Vec::new(), 0));
+        log_reason(&CORE, &refusal.by("core"));
         return Err(Error::NOSYS);
     }
     let providers = providers();
@@ -82,7 +82,7 @@ impl Filter {
             None => provider.offers(query),
             Some(refusal) => Answer {
                 entries: Vec::new(),
-                reasons: vec![refusal.of(&name, Vec::new(), 0)],
+                reasons: vec![refusal.by(&name)],
             },
         }
     }
@@ -180,11 +180,11 @@ mod tests {
     fn refusals_by_name_have_their_reason() {
         let hints = naming(c"udp");
         let filter = Filter::of(&query(Some(&hints), VERSION, 0), None);
-        let reason = filter.refuse("tcp").unwrap().of("tcp", Vec::new(), 0);
+        let reason = filter.refuse("tcp").unwrap().by("tcp");
         let text = r#"refused: tcp: fabric_attr.prov_name: wanted "udp", offered "tcp""#;
         assert_eq!(reason.to_string(), text);
         let filter = Filter::of(&query(None, VERSION, 0), Some("^tcp"));
-        let reason = filter.refuse("tcp").unwrap().of("tcp", Vec::new(), 0);
+        let reason = filter.refuse("tcp").unwrap().by("tcp");
         let text = r#"refused: tcp: FI_PROVIDER: wanted "^tcp", offered "tcp""#;
         assert_eq!(reason.to_string(), text);
     }

@@ -54,14 +54,6 @@ fn check_contexts(verdict: &mut Verdict, offer: &Prototype, wanted: &EpAttr) {
         domain.max_ep_tx_ctx,
         domain.max_ep_stx_ctx,
     );
-    if wanted.rx_ctx_cnt == 0 && offer.info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT {
-        // Sharing changes how the endpoint is opened, so it is only for those who ask for it.
-        verdict.refuse(
-            "ep_attr.rx_ctx_cnt",
-            Value::Count(0),
-            Value::from("FI_SHARED_CONTEXT"),
-        );
-    }
     contexts(
         verdict,
         "ep_attr.rx_ctx_cnt",

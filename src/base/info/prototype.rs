@@ -2,7 +2,8 @@
 //! One kind of entry that a provider can make: what it can do at most, before it meets hints and addresses.
 #![forbid(unsafe_code)]
 
-use super::{Info, Layout};
+use super::{Info, Layout, Query};
+use crate::abi::FI_SHARED_CONTEXT;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prototype {
@@ -13,6 +14,20 @@ pub struct Prototype {
     pub rx_size: usize,
     /// The values of `fi_info.addr_format` it understands, besides none at all.
     pub addr_formats: &'static [u32],
+}
+
+impl Prototype {
+    /// Do its endpoints take what they receive from a context that they share?
+    pub fn shares_rx(&self) -> bool {
+        self.info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT
+    }
+
+    /// Sharing changes how an endpoint is opened, so it is only for those who may expect it: without hints for
+    /// endpoints, or with a number of contexts.
+    pub fn is_expected(&self, query: &Query) -> bool {
+        let ep = query.hints.and_then(|hints| hints.ep.as_ref());
+        !self.shares_rx() || ep.is_none_or(|ep| ep.rx_ctx_cnt != 0)
+    }
 }
 
 /// Hints of later structs mean nothing to an application of an earlier API: these are the versions at which some came.

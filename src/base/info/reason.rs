@@ -5,6 +5,9 @@
 use core::fmt;
 use std::ffi::CString;
 
+use super::Prototype;
+use crate::base::text::{flags, names};
+
 /// One thing that an application wanted and somebody could not offer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reason {
@@ -14,6 +17,8 @@ pub struct Reason {
     pub interfaces: Vec<CString>,
     /// The endpoint type of those entries; 0 if it concerns all.
     pub ep_type: u32,
+    /// Is it the kind whose endpoints share a receive context?
+    pub shared: bool,
     pub refusal: Refusal,
 }
 
@@ -56,12 +61,24 @@ impl Refusal {
         }
     }
 
-    pub fn of(self, provider: &str, interfaces: Vec<CString>, ep_type: u32) -> Reason {
+    /// For all entries of a provider.
+    pub fn by(self, provider: &str) -> Reason {
         Reason {
             provider: provider.to_owned(),
-            interfaces,
-            ep_type,
+            interfaces: Vec::new(),
+            ep_type: 0,
+            shared: false,
             refusal: self,
+        }
+    }
+
+    /// For one kind of entries at some interfaces.
+    pub fn of(self, provider: &str, kind: &Prototype, interfaces: Vec<CString>) -> Reason {
+        Reason {
+            interfaces,
+            ep_type: kind.info.ep.ep_type,
+            shared: kind.shares_rx(),
+            ..self.by(provider)
         }
     }
 }
@@ -78,6 +95,9 @@ impl fmt::Display for Reason {
         write!(f, "refused: {}", self.provider)?;
         if self.ep_type != 0 {
             write!(f, " {}", Value::EpType(self.ep_type))?;
+        }
+        if self.shared {
+            f.write_str(" (shared receive context)")?;
         }
         for (position, interface) in self.interfaces.iter().enumerate() {
             let before = if position == 0 { " on " } else { ", " };
@@ -96,20 +116,76 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Count(count) => write!(f, "{count}"),
-            Value::Caps(bits) | Value::Mode(bits) | Value::OpFlags(bits) | Value::Order(bits) => {
-                write!(f, "{bits:#x}")
+            Value::Caps(bits) => f.write_str(&flags::CAPS.sum(*bits)),
+            Value::Mode(bits) => f.write_str(&flags::MODE.sum(*bits)),
+            Value::OpFlags(bits) => f.write_str(&flags::OP_FLAGS.sum(*bits)),
+            Value::Order(bits) => f.write_str(&flags::MSG_ORDER.sum(*bits)),
+            Value::MrMode(bits) => {
+                f.write_str(&flags::MR_MODE.sum(u64::from(bits.cast_unsigned())))
             }
-            Value::MrMode(bits) => write!(f, "{bits:#x}"),
             Value::Tag(format) => write!(f, "{format:#018x}"),
             Value::Version(version) => write!(f, "{}.{}", version >> 16, version & 0xffff),
-            Value::EpType(number)
-            | Value::Protocol(number)
-            | Value::AddrFormat(number)
-            | Value::Threading(number)
-            | Value::Progress(number)
-            | Value::ResourceMgmt(number)
-            | Value::AvType(number) => write!(f, "{number}"),
+            Value::EpType(number) => f.write_str(&names::EP_TYPE.or_number(*number)),
+            Value::Protocol(number) => f.write_str(&names::PROTOCOL.or_number(*number)),
+            Value::AddrFormat(number) => f.write_str(&names::ADDR_FORMAT.or_number(*number)),
+            Value::Threading(number) => f.write_str(&names::THREADING.or_number(*number)),
+            Value::Progress(number) => f.write_str(&names::PROGRESS.or_number(*number)),
+            Value::ResourceMgmt(number) => f.write_str(&names::RESOURCE_MGMT.or_number(*number)),
+            Value::AvType(number) => f.write_str(&names::AV_TYPE.or_number(*number)),
             Value::Text(text) => write!(f, "{text:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::*;
+
+    #[test]
+    fn a_reason_is_one_line_with_all_there_is_to_know() {
+        let refusal = Refusal::new(
+            "caps",
+            Value::Caps(FI_ATOMIC | 1 << 63),
+            Value::Caps(FI_MSG | FI_RMA),
+        );
+        let interfaces = vec![c"eth0".to_owned(), c"lo".to_owned()];
+        let mut reason = Reason {
+            interfaces,
+            ep_type: FI_EP_RDM.0,
+            ..refusal.by("tcp")
+        };
+        let text = "refused: tcp FI_EP_RDM on eth0, lo: caps: wanted FI_ATOMIC | 0x8000000000000000, \
+                    offered FI_MSG | FI_RMA";
+        assert_eq!(reason.to_string(), text);
+        reason.shared = true;
+        reason.interfaces.clear();
+        let start = "refused: tcp FI_EP_RDM (shared receive context): caps: ";
+        assert!(reason.to_string().starts_with(start));
+    }
+
+    #[test]
+    fn values_are_written_as_programs_name_them() {
+        let cases = [
+            (Value::Count(129), "129"),
+            (Value::Mode(FI_CONTEXT), "FI_CONTEXT"),
+            (Value::OpFlags(FI_FENCE), "FI_FENCE"),
+            (Value::Order(FI_ORDER_WAR), "FI_ORDER_WAR"),
+            (Value::MrMode(3), "FI_MR_BASIC | FI_MR_SCALABLE"),
+            (Value::MrMode(0), "0x0"),
+            (Value::Tag(3), "0x0000000000000003"),
+            (Value::Version(206 << 16 | 1), "206.1"),
+            (Value::EpType(4), "4"),
+            (Value::Protocol(FI_PROTO_XNET), "FI_PROTO_XNET"),
+            (Value::AddrFormat(FI_ADDR_STR), "FI_ADDR_STR"),
+            (Value::Threading(FI_THREAD_FID.0), "2"),
+            (Value::Progress(9), "9"),
+            (Value::ResourceMgmt(2), "FI_RM_ENABLED"),
+            (Value::AvType(77), "77"),
+            (Value::from("a\nb"), r#""a\nb""#),
+        ];
+        for (value, text) in cases {
+            assert_eq!(value.to_string(), text);
         }
     }
 }

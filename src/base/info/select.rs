@@ -27,28 +27,26 @@ pub fn select_ip(
     let places = match ip::places(query, site, network) {
         Ok(places) => places,
         Err(refusal) => {
-            answer.reasons.push(refusal.of(provider, Vec::new(), 0));
+            answer.reasons.push(refusal.by(provider));
             return answer;
         }
     };
-    for kind in kinds {
+    for kind in kinds.iter().filter(|kind| kind.is_expected(query)) {
         let refusals = check(kind, query);
-        let ep_type = kind.info.ep.ep_type;
         if refusals.is_empty() {
             let info = fill(kind, query);
             for place in &places {
                 match check_names(place, query) {
                     None => answer.entries.push(at(place, &info)),
                     Some(refusal) => {
-                        let interface = vec![place.domain.clone()];
-                        answer.add(refusal.of(provider, interface, ep_type));
+                        answer.add(refusal.of(provider, kind, vec![place.domain.clone()]))
                     }
                 }
             }
         }
         let interfaces = interfaces(&places);
         for refusal in refusals {
-            answer.add(refusal.of(provider, interfaces.clone(), ep_type));
+            answer.add(refusal.of(provider, kind, interfaces.clone()));
         }
     }
     answer

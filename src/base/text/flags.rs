@@ -21,6 +21,22 @@ impl Flags {
         }
         text.trim_comma();
     }
+
+    /// `A | B | 0x4`: for sentences, and complete, with what has no name as a number.
+    pub fn sum(&self, bits: u64) -> String {
+        let mut words = Vec::new();
+        let mut unnamed = bits;
+        for (flag, name) in self.0 {
+            if bits & flag != 0 {
+                words.push((*name).to_owned());
+                unnamed &= !flag;
+            }
+        }
+        if unnamed != 0 || words.is_empty() {
+            words.push(format!("{unnamed:#x}"));
+        }
+        words.join(" | ")
+    }
 }
 
 macro_rules! flags {

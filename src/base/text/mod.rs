@@ -5,9 +5,9 @@
 
 pub mod address;
 mod attr;
-mod flags;
+pub mod flags;
 mod info;
-mod names;
+pub mod names;
 mod nic;
 mod queue;
 mod writer;

@@ -16,6 +16,14 @@ impl Names {
             .find(|(known, _)| *known == number)
             .map_or(UNKNOWN, |(_, name)| name)
     }
+
+    /// For sentences: a number without a name stands for itself.
+    pub fn or_number(&self, number: u32) -> String {
+        match self.of(number) {
+            UNKNOWN => number.to_string(),
+            name => name.to_owned(),
+        }
+    }
 }
 
 /// What stands for a number without a name.

@@ -9,20 +9,27 @@ use crate::base::info::{
 
 use super::params::Params;
 
+#[cfg(test)]
+mod tests;
+
 /// The entries that satisfy the query: connected endpoints, those with a shared receive context, then unconnected
 /// ones.
 pub fn offers(query: &Query, params: &Params) -> Answer {
+    answer(query, params, &ip::System)
+}
+
+fn answer(query: &Query, params: &Params, network: &dyn ip::Network) -> Answer {
     let site = ip::Site {
         iface: params.iface.as_deref(),
         domain: c"tcp",
         fabric: c"tcp",
         datagram: false,
     };
-    select_ip("tcp", &kinds(params), query, &site, &ip::System)
+    select_ip("tcp", &kinds(params), query, &site, network)
 }
 
 /// In the order of the result; the registry puts `rdm` where an application without wishes finds it first.
-pub fn kinds(params: &Params) -> [Prototype; 3] {
+fn kinds(params: &Params) -> [Prototype; 3] {
     [msg(params), msg_shared(params), rdm(params)]
 }
 

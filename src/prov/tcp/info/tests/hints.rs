@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What passes which hints, and what the result says.
+
+use super::*;
+
+#[test]
+fn without_hints_all_is_shown() {
+    let answer = answer(&query(None, 0), &Params::default(), &Machine);
+    assert_eq!(counts(&answer), [A, A, A]);
+    let [msg, shared, rdm] = [0, A, 2 * A].map(|at| &answer.entries[at]);
+    assert_eq!(
+        (msg.rx.size, shared.rx.size, rdm.rx.size),
+        (1024, 65536, 65536)
+    );
+    assert_eq!((msg.tx.size, shared.tx.size, rdm.tx.size), (256, 256, 256));
+    assert_eq!(msg.tx.op_flags, TX_FLAGS);
+    assert_eq!(msg.rx.op_flags, FI_COMPLETION);
+    assert_eq!(rdm.rx.op_flags, FI_COMPLETION | FI_MULTI_RECV);
+    assert_eq!(shared.ep.rx_ctx_cnt, FI_SHARED_CONTEXT);
+    let more = FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
+    assert_eq!(shared.caps, msg.caps | more);
+}
+
+#[test]
+fn capabilities_filter() {
+    let all = [A, 0, A];
+    let rdm = [0, 0, A];
+    let none = [0, 0, 0];
+    let cases = [
+        (FI_MSG, all),
+        (FI_SEND, all),
+        (FI_LOCAL_COMM, all),
+        (FI_TAGGED, rdm),
+        (FI_MULTI_RECV, rdm),
+        (FI_DIRECTED_RECV, rdm),
+        (FI_RMA, all),
+        (FI_RMA_PMEM, all),
+        (FI_RMA_EVENT, all),
+        (FI_SOURCE, rdm),
+        (FI_REMOTE_COMM, [3, 0, 3]),
+        (FI_ATOMIC, none),
+        (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, none),
+        (FI_MULTICAST, none),
+        (FI_COLLECTIVE, none),
+        (FI_HMEM, none),
+        (FI_TRIGGER, none),
+        (FI_FENCE, none),
+        (FI_NAMED_RX_CTX, none),
+        (FI_SHARED_AV, none),
+        (FI_SOURCE_ERR, none),
+        (FI_PEER, none),
+        (FI_AV_USER_ID, none),
+        (1 << 63, none),
+    ];
+    for (caps, expected) in cases {
+        let answer = ask(&Hints { caps, ..empty() });
+        assert_eq!(counts(&answer), expected, "{caps:#x}");
+        let refused = expected == none;
+        assert!(!refused || answer.reasons.iter().any(|r| r.refusal.field == "caps"));
+    }
+}
+
+#[test]
+fn capabilities_of_a_result() {
+    let base = FI_RMA_PMEM | FI_RMA_EVENT | FI_LOCAL_COMM | FI_REMOTE_COMM;
+    let rx = FI_RMA_PMEM | FI_RMA_EVENT | FI_MULTI_RECV | FI_SOURCE;
+    let both = FI_MSG | FI_SEND | FI_RECV;
+    let memory = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+    let cases = [
+        (FI_MSG, both, FI_MSG | FI_SEND, FI_MSG | FI_RECV),
+        (
+            FI_MSG | FI_RECV,
+            FI_MSG | FI_RECV,
+            FI_MSG | FI_SEND,
+            FI_MSG | FI_RECV,
+        ),
+        (
+            FI_MSG | FI_RMA,
+            both | memory,
+            FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE,
+            FI_MSG | FI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE,
+        ),
+    ];
+    for (caps, info_caps, tx_caps, rx_caps) in cases {
+        let answer = ask(&Hints { caps, ..empty() });
+        let info = &answer.entries[A];
+        assert_eq!(info.caps, info_caps | base | FI_MULTI_RECV, "{caps:#x}");
+        assert_eq!(info.tx.caps, tx_caps | FI_RMA_PMEM, "{caps:#x}");
+        assert_eq!(info.rx.caps, rx_caps | rx, "{caps:#x}");
+    }
+    let asked = FI_TAGGED | FI_SOURCE;
+    let answer = ask(&Hints {
+        caps: asked,
+        ..empty()
+    });
+    assert!(answer.entries[0].caps & FI_SOURCE != 0);
+}
+
+#[test]
+fn hints_of_endpoints_filter() {
+    let with = |set: fn(&mut EpAttr)| {
+        let mut hints = empty();
+        set(hints.ep.as_mut().unwrap());
+        counts(&ask(&hints))
+    };
+    assert_eq!(with(|ep| ep.ep_type = FI_EP_MSG.0), [A, 0, 0]);
+    assert_eq!(with(|ep| ep.ep_type = FI_EP_RDM.0), [0, 0, A]);
+    assert_eq!(with(|ep| ep.ep_type = FI_EP_DGRAM.0), [0, 0, 0]);
+    assert_eq!(with(|ep| ep.ep_type = 4), [0, 0, 0]);
+    assert_eq!(with(|ep| ep.max_msg_size = 1 << 62), [A, 0, A]);
+    assert_eq!(with(|ep| ep.protocol = FI_PROTO_XNET), [0, 0, A]);
+    assert_eq!(with(|ep| ep.protocol = FI_PROTO_RXM), [0, 0, 0]);
+    assert_eq!(
+        with(|ep| {
+            ep.protocol = FI_PROTO_XNET;
+            ep.protocol_version = 2;
+        }),
+        [0, 0, 0]
+    );
+    assert_eq!(with(|ep| ep.rx_ctx_cnt = FI_SHARED_CONTEXT), [A, A, 0]);
+    assert_eq!(with(|ep| ep.tx_ctx_cnt = FI_SHARED_CONTEXT), [0, 0, 0]);
+    assert_eq!(with(|ep| ep.tx_ctx_cnt = 2), [0, 0, 0]);
+    assert_eq!(with(|ep| ep.auth_key_size = 1), [0, 0, 0]);
+    let without = Hints {
+        ep: None,
+        ..empty()
+    };
+    assert_eq!(counts(&ask(&without)), [A, A, A]);
+    let tags = |caps| {
+        let mut hints = Hints { caps, ..empty() };
+        hints.ep.as_mut().unwrap().mem_tag_format = u64::MAX;
+        counts(&ask(&hints))
+    };
+    assert_eq!(tags(FI_TAGGED), [0, 0, A]);
+    assert_eq!(tags(FI_MSG), [A, 0, A]);
+}
+
+#[test]
+fn hints_of_contexts_filter() {
+    let with_tx = |set: fn(&mut TxAttr)| {
+        let mut hints = empty();
+        set(hints.tx.as_mut().unwrap());
+        counts(&ask(&hints))
+    };
+    assert_eq!(with_tx(|tx| tx.inject_size = 128), [A, 0, A]);
+    assert_eq!(with_tx(|tx| tx.inject_size = 129), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.iov_limit = 5), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.size = 65536), [0, 0, A]);
+    assert_eq!(with_tx(|tx| tx.size = 100_000), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.comp_order = 1), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.msg_order = FI_ORDER_WAR), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.msg_order = FI_ORDER_SAS), [A, 0, A]);
+    assert_eq!(with_tx(|tx| tx.op_flags = FI_FENCE), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.op_flags = FI_DELIVERY_COMPLETE), [A, 0, A]);
+    assert_eq!(with_tx(|tx| tx.op_flags = FI_COMMIT_COMPLETE), [A, 0, A]);
+    assert_eq!(with_tx(|tx| tx.caps = FI_ATOMIC), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.caps = FI_RECV), [A, 0, A]);
+    let with_rx = |set: fn(&mut RxAttr)| {
+        let mut hints = empty();
+        set(hints.rx.as_mut().unwrap());
+        counts(&ask(&hints))
+    };
+    assert_eq!(with_rx(|rx| rx.total_buffered_recv = 1), [0, 0, 0]);
+    assert_eq!(with_rx(|rx| rx.comp_order = 1), [0, 0, 0]);
+    assert_eq!(with_rx(|rx| rx.size = 1025), [0, 0, A]);
+    let mut hints = empty();
+    hints.tx.as_mut().unwrap().inject_size = 8;
+    assert!(
+        ask(&hints)
+            .entries
+            .iter()
+            .all(|info| info.tx.inject_size == 8)
+    );
+}
+
+#[test]
+fn hints_of_domains_filter() {
+    let with = |set: fn(&mut DomainAttr)| {
+        let mut hints = empty();
+        set(hints.domain.as_mut().unwrap());
+        counts(&ask(&hints))
+    };
+    let all = [A, 0, A];
+    let none = [0, 0, 0];
+    assert_eq!(with(|domain| domain.name = Some(c"lo".into())), [2, 0, 2]);
+    assert_eq!(with(|domain| domain.name = Some(c"LO".into())), [2, 0, 2]);
+    assert_eq!(with(|domain| domain.name = Some(c"ib0".into())), none);
+    assert_eq!(with(|domain| domain.threading = FI_THREAD_DOMAIN.0), all);
+    assert_eq!(with(|domain| domain.threading = FI_THREAD_FID.0), none);
+    assert_eq!(with(|domain| domain.threading = FI_THREAD_ENDPOINT.0), none);
+    assert_eq!(with(|domain| domain.threading = 77), none);
+    assert_eq!(with(|domain| domain.progress = FI_PROGRESS_AUTO.0), all);
+    assert_eq!(with(|domain| domain.progress = 77), none);
+    assert_eq!(with(|domain| domain.control_progress = 77), all);
+    assert_eq!(with(|domain| domain.resource_mgmt = FI_RM_DISABLED.0), all);
+    assert_eq!(with(|domain| domain.resource_mgmt = 77), none);
+    assert_eq!(with(|domain| domain.av_type = FI_AV_MAP.0), all);
+    assert_eq!(with(|domain| domain.av_type = 77), none);
+    assert_eq!(with(|domain| domain.cq_data_size = 9), none);
+    assert_eq!(with(|domain| domain.mr_iov_limit = 2), none);
+    assert_eq!(with(|domain| domain.cntr_cnt = 1), none);
+    assert_eq!(with(|domain| domain.mr_cnt = 1), none);
+    assert_eq!(with(|domain| domain.auth_key_size = 1), none);
+    assert_eq!(with(|domain| domain.max_cntr_value = 5), all);
+    assert_eq!(with(|domain| domain.cq_cnt = usize::MAX), all);
+    assert_eq!(with(|domain| domain.mr_key_size = 9), all);
+}
+
+#[test]
+fn fabrics_are_found_by_name_and_version() {
+    let with = |set: fn(&mut FabricAttr)| {
+        let mut hints = empty();
+        set(hints.fabric.as_mut().unwrap());
+        counts(&ask(&hints))
+    };
+    assert_eq!(
+        with(|fabric| fabric.name = Some(c"192.0.2.0/24".into())),
+        [1, 0, 1]
+    );
+    assert_eq!(
+        with(|fabric| fabric.name = Some(c"FD00::/64".into())),
+        [1, 0, 1]
+    );
+    assert_eq!(with(|fabric| fabric.name = Some(c"".into())), [0, 0, 0]);
+    assert_eq!(with(|fabric| fabric.prov_version = 100 << 16), [A, 0, A]);
+    assert_eq!(with(|fabric| fabric.prov_version = 207 << 16), [0, 0, 0]);
+    assert_eq!(with(|fabric| fabric.api_version = 1 << 16), [A, 0, A]);
+}
+
+#[test]
+fn settings_change_what_is_offered() {
+    let params = Params {
+        tx_size: 50,
+        rx_size: 100_000,
+        max_inject: 300,
+        ..Params::default()
+    };
+    let answer = answer(&query(Some(&empty()), 0), &params, &Machine);
+    let (msg, rdm) = (&answer.entries[0], &answer.entries[A]);
+    assert_eq!(
+        (msg.tx.size, msg.rx.size, msg.tx.inject_size),
+        (50, 1024, 300)
+    );
+    assert_eq!(
+        (rdm.tx.size, rdm.rx.size, rdm.tx.inject_size),
+        (50, 65536, 300)
+    );
+}
+
+#[test]
+fn a_shared_context_is_for_those_who_expect_it() {
+    let mut hints = empty();
+    hints.ep.as_mut().unwrap().rx_ctx_cnt = 1;
+    assert_eq!(counts(&ask(&hints)), [A, A, A]);
+    hints.ep.as_mut().unwrap().rx_ctx_cnt = FI_SHARED_CONTEXT;
+    hints.rx.as_mut().unwrap().size = 2000;
+    let answer = ask(&hints);
+    assert_eq!(counts(&answer), [0, A, 0]);
+    let fields: Vec<_> = answer.reasons.iter().map(|r| r.refusal.field).collect();
+    assert_eq!(fields, ["rx_attr.size", "ep_attr.rx_ctx_cnt"]);
+    let reason = answer.reasons[0].to_string();
+    let text = "refused: tcp FI_EP_MSG on eth0, lo: rx_attr.size: wanted 2000, offered 1024";
+    assert_eq!(reason, text);
+}
+
+#[test]
+fn all_reasons_are_named_at_once() {
+    let mut hints = empty();
+    hints.caps = FI_ATOMIC;
+    hints.ep.as_mut().unwrap().ep_type = FI_EP_RDM.0;
+    hints.tx.as_mut().unwrap().inject_size = 129;
+    hints.domain.as_mut().unwrap().name = Some(c"ib0".into());
+    let answer = ask(&hints);
+    assert!(answer.entries.is_empty());
+    let rdm = answer.reasons.iter().filter(|r| r.ep_type == FI_EP_RDM.0);
+    let fields: Vec<_> = rdm.map(|reason| reason.refusal.field).collect();
+    assert_eq!(fields, ["caps", "tx_attr.inject_size"]);
+}
+
+#[test]
+fn hints_of_later_apis_do_not_count_for_earlier_ones() {
+    let ask_at = |version, set: fn(&mut DomainAttr)| {
+        let mut hints = empty();
+        set(hints.domain.as_mut().unwrap());
+        let query = Query {
+            version,
+            ..query(Some(&hints), 0)
+        };
+        counts(&answer(&query, &Params::default(), &Machine)) == [A, 0, A]
+    };
+    type Set = fn(&mut DomainAttr);
+    let later: [(u32, Set); 8] = [
+        (5, |domain| domain.cntr_cnt = 1),
+        (5, |domain| domain.mr_iov_limit = 2),
+        (5, |domain| domain.caps = FI_SHARED_AV),
+        (5, |domain| domain.auth_key_size = 1),
+        (5, |domain| domain.max_err_data = 1),
+        (5, |domain| domain.mr_cnt = 1),
+        (20, |domain| domain.max_ep_auth_key = 1),
+        (5, |domain| domain.mr_mode = FI_MR_BASIC | FI_MR_LOCAL),
+    ];
+    for (minor, set) in &later[..7] {
+        assert!(ask_at(1 << 16 | (minor - 1), *set), "{minor}");
+        assert!(!ask_at(1 << 16 | minor, *set), "{minor}");
+    }
+    let (_, mixed) = later[7];
+    assert!(!ask_at(1 << 16 | 4, mixed) && !ask_at(1 << 16 | 5, mixed));
+}

@@ -70,8 +70,8 @@ run() { # NAME: 0, 77 or another code
     return "$code"
 }
 
-logs=$(target_dir)/checks && mkdir -p "$logs" || fail "cargo does not tell where it builds: is Rust here?"
 prepare
+logs=$(target_dir)/checks && mkdir -p "$logs" || fail "cargo does not tell where it builds: is Rust here?"
 passed=() skipped=() failed=() untried=()
 begin=$SECONDS
 for name in "$@"; do

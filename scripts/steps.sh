@@ -33,8 +33,8 @@ limited() {
 
 # Where cargo puts what it builds, whatever the environment or a cargo config say.
 target_dir() {
-    (cd "$ROOT" && cargo metadata --format-version 1 --no-deps --offline 2>/dev/null || cargo metadata --format-version 1 --no-deps) |
-        python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])'
+    local ask=(cargo metadata --format-version 1 --no-deps --manifest-path "$ROOT/Cargo.toml")
+    { "${ask[@]}" --offline 2>/dev/null || "${ask[@]}"; } | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p' | grep .
 }
 
 # May this user install packages, and is there an apt to do it with?

@@ -94,9 +94,15 @@ pub enum Subsys {
 /// Is a line of this kind wanted? One relaxed load while logging is off.
 #[inline]
 pub fn enabled(source: &Source, level: Level, subsys: Subsys) -> bool {
-    // Relaxed: the value guards no other memory; what `enabled_slow` reads has its own synchronisation.
+    enabled_for(&Origin::from(source), level, subsys)
+}
+
+/// `enabled` for somebody who has no `Source`.
+#[inline]
+pub fn enabled_for(origin: &Origin, level: Level, subsys: Subsys) -> bool {
+    // Relaxed: the value guards no other memory; what `is_wanted` reads has its own synchronisation.
     level as i32 <= LIMIT.load(Ordering::Relaxed)
-        && enabled_slow(&Origin::from(source), level as i32, subsys as i32)
+        && is_wanted(origin, level as c_int, subsys as c_int)
 }
 
 /// Writes a line, wanted or not; the macros ask `enabled` first.
@@ -109,16 +115,23 @@ pub fn write(
     line: u32,
     text: fmt::Arguments,
 ) {
+    write_for(&Origin::from(source), level, subsys, function, line, text);
+}
+
+/// `write` for somebody who has no `Source`.
+#[cold]
+pub fn write_for(
+    origin: &Origin,
+    level: Level,
+    subsys: Subsys,
+    function: &str,
+    line: u32,
+    text: fmt::Arguments,
+) {
     let message = text_to_c(text.to_string());
-    let function = text_to_c(function.to_string());
-    emit(
-        &Origin::from(source),
-        level as i32,
-        subsys as i32,
-        &function,
-        line as c_int,
-        &message,
-    );
+    let function = text_to_c(function.to_owned());
+    let (level, subsys) = (level as c_int, subsys as c_int);
+    emit(origin, level, subsys, &function, line as c_int, &message);
 }
 
 /// Who logs, as C names it: a provider that is not ours has no `Source`.
@@ -139,7 +152,7 @@ impl<'a> From<&'a Source> for Origin<'a> {
 
 /// `enabled` for numbers that come from C, where any is possible.
 #[cold]
-pub fn enabled_slow(origin: &Origin, level: c_int, subsys: c_int) -> bool {
+pub fn is_wanted(origin: &Origin, level: c_int, subsys: c_int) -> bool {
     let settings = settings();
     let filtered = settings.filter.excludes_provider(origin.name);
     match import::callbacks() {
@@ -148,7 +161,7 @@ pub fn enabled_slow(origin: &Origin, level: c_int, subsys: c_int) -> bool {
     }
 }
 
-/// Like `enabled_slow`, and not more often than FI_LOG_INTERVAL allows: `next` is the time of the next line, in
+/// Like `is_wanted`, and not more often than FI_LOG_INTERVAL allows: `next` is the time of the next line, in
 /// milliseconds of the monotonic clock.
 pub fn ready(origin: &Origin, level: c_int, subsys: c_int, next: &AtomicU64) -> bool {
     let settings = settings();
@@ -159,17 +172,16 @@ pub fn ready(origin: &Origin, level: c_int, subsys: c_int, next: &AtomicU64) -> 
     if filtered || !settings.filter.includes(level, subsys) {
         return false;
     }
-    let now = milliseconds();
+    is_due(next, milliseconds(), settings.interval)
+}
+
+/// Of several threads that find the time come, one writes the line.
+fn is_due(next: &AtomicU64, now: u64, interval: u64) -> bool {
+    // Relaxed: the number stands for itself.
     let due = next.load(Ordering::Relaxed);
-    // Of several threads that find the time come, one writes the line. Relaxed: the number stands for itself.
     now >= due
         && next
-            .compare_exchange(
-                due,
-                now + settings.interval,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            )
+            .compare_exchange(due, now + interval, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
 }
 
@@ -235,6 +247,7 @@ macro_rules! log_warn {
 }
 
 /// The steps of a program's run, without details.
+#[allow(unused_macros)]
 macro_rules! log_trace {
     ($($arguments:tt)+) => { $crate::base::log::log_at!(Trace, $($arguments)+) };
 }
@@ -245,6 +258,7 @@ macro_rules! log_info {
 }
 
 /// What only helps to find a bug in the library.
+#[allow(unused_macros)]
 macro_rules! log_debug {
     ($($arguments:tt)+) => { $crate::base::log::log_at!(Debug, $($arguments)+) };
 }
@@ -284,15 +298,27 @@ impl Settings {
             Ok(Value::Int(number)) => number,
             _ => default,
         };
+        let filter = Filter::new(
+            text("log_level").as_deref(),
+            text("log_prov").as_deref(),
+            text("log_subsys").as_deref(),
+        );
         let location = text("log_location").unwrap_or_default();
         let mode = number("log_location_mode", DEFAULT_MODE) as u32;
+        let sink = Sink::open(&location, mode).unwrap_or_else(|error| {
+            let (level, subsys) = (Level::Warn as c_int, Subsys::Core as c_int);
+            if filter.includes(level, subsys) {
+                let message = text_to_c(format!(
+                    "log lines go to stderr, not to FI_LOG_LOCATION={location}: {error}"
+                ));
+                let (name, line) = (CORE.name(), line!() as c_int);
+                Sink::Stderr.write(name, level, subsys, c"read", line, &message);
+            }
+            Sink::Stderr
+        });
         Settings {
-            filter: Filter::new(
-                text("log_level").as_deref(),
-                text("log_prov").as_deref(),
-                text("log_subsys").as_deref(),
-            ),
-            sink: Sink::open(&location, mode).unwrap_or(Sink::Stderr),
+            filter,
+            sink,
             interval: number("log_interval", DEFAULT_INTERVAL).max(0) as u64,
         }
     }
@@ -383,3 +409,6 @@ const DEFAULT_MODE: c_int = 0o600;
 const API_VERSION: u32 = 2 << 16 | 6;
 /// Providers that belong to the library number their releases 206.0 at 2.6.0.
 const PROVIDER_VERSION: u32 = 206 << 16;
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use self::sysconfig::SystemFile;
-use crate::base::log::{self, CORE, Source, Subsys, log_info, log_warn};
+use crate::base::log::{self, CORE, Level, Origin, Source, Subsys};
 use crate::base::{Error, Result};
 
 pub use self::value::{Kind, Value};
@@ -73,11 +73,25 @@ pub fn define_for(provider: Option<&str>, name: &str, kind: Kind, help: &str) ->
     define_silently(provider, name, kind, help)
 }
 
-/// The value of a variable in the type it was defined with.
+/// The value of a variable in the type it was defined with, with a line in the log of `origin`.
 ///
 /// `NOENT`: not defined; `NODATA`: not set; `INVAL`: the text is none of the words for a boolean.
-pub fn get_for(provider: Option<&str>, name: &str) -> Result<Value> {
-    read(provider, name).map_err(|(error, _)| error)
+pub fn get_for(origin: &Origin, provider: Option<&str>, name: &str) -> Result<Value> {
+    let (level, outcome, result) = match read(provider, name) {
+        Ok(value) => (Level::Info, value.to_string(), Ok(value)),
+        Err((Error::NODATA, _)) => (Level::Info, "<not set>".to_owned(), Err(Error::NODATA)),
+        Err((Error::INVAL, text)) => {
+            let text = String::from_utf8_lossy(&text);
+            let outcome = format!("{text} is not understood; the default stays");
+            (Level::Warn, outcome, Err(Error::INVAL))
+        }
+        Err((error, _)) => return Err(error),
+    };
+    if log::enabled_for(origin, level, Subsys::Core) {
+        let message = format_args!("variable {name}={outcome}");
+        log::write_for(origin, level, Subsys::Core, "get_for", line!(), message);
+    }
+    result
 }
 
 /// All definitions in their order.
@@ -118,29 +132,9 @@ pub(super) fn get_silently(provider: Option<&str>, name: &str) -> Result<Value> 
     read(provider, name).map_err(|(error, _)| error)
 }
 
-/// `get_for` with a line in the log of the provider.
 fn get(source: Option<&Source>, name: &str) -> Result<Value> {
-    let logger = source.unwrap_or(&CORE);
-    match read(provider_of(source), name) {
-        Ok(value) => {
-            log_info!(logger, Subsys::Core, "variable {name}={value}");
-            Ok(value)
-        }
-        Err((Error::NODATA, _)) => {
-            log_info!(logger, Subsys::Core, "variable {name}=<not set>");
-            Err(Error::NODATA)
-        }
-        Err((Error::INVAL, text)) => {
-            let text = String::from_utf8_lossy(&text).into_owned();
-            log_warn!(
-                logger,
-                Subsys::Core,
-                "variable {name}={text} is not understood; the default stays"
-            );
-            Err(Error::INVAL)
-        }
-        Err((error, _)) => Err(error),
-    }
+    let origin = Origin::from(source.unwrap_or(&CORE));
+    get_for(&origin, provider_of(source), name)
 }
 
 /// A failure comes with the text that was not understood.
@@ -155,12 +149,7 @@ fn read(provider: Option<&str>, name: &str) -> core::result::Result<Value, (Erro
 }
 
 fn text_of(variable: &str) -> Option<Vec<u8>> {
-    let file = system_file();
-    file.choose(
-        variable,
-        environment(variable),
-        environment(PREFER_SYSCONFIG),
-    )
+    system_file().choose(variable, environment)
 }
 
 fn system_file() -> &'static SystemFile {
@@ -186,4 +175,5 @@ fn table() -> MutexGuard<'static, Vec<Definition>> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const PREFER_SYSCONFIG: &str = "FI_PREFER_SYSCONFIG";
+#[cfg(test)]
+pub(crate) mod tests;

@@ -22,11 +22,7 @@ pub unsafe extern "C" fn fi_log_enabled(
     let Some(origin) = (unsafe { origin(prov) }) else {
         return 0;
     };
-    c_int::from(log::enabled_slow(
-        &origin,
-        level.0 as c_int,
-        subsys.0 as c_int,
-    ))
+    c_int::from(log::is_wanted(&origin, level.0 as c_int, subsys.0 as c_int))
 }
 symver!(fi_log_enabled @@ "FABRIC_1.0");
 
@@ -112,7 +108,7 @@ unsafe extern "C" fn log_va(
 
 /// # Safety
 /// `prov` is NULL or a provider that, like its name, stays as it is while the result is in use.
-unsafe fn origin<'a>(prov: *const fi_provider) -> Option<Origin<'a>> {
+pub(super) unsafe fn origin<'a>(prov: *const fi_provider) -> Option<Origin<'a>> {
     // SAFETY: this function's caller promises it.
     let name = unsafe { text(prov.as_ref()?.name) };
     Some(Origin {

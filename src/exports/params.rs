@@ -9,9 +9,11 @@ use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
 use crate::abi::{fi_param, fi_param_type, fi_provider};
+use crate::base::log::{CORE, Origin};
 use crate::base::params::{self, Definition, Kind, Value};
 use crate::base::settings::Settings;
 use crate::base::{Error, Result};
+use crate::exports::log::origin;
 use crate::ffi::ops::status;
 use crate::registry;
 use crate::sys::{cformat, heap};
@@ -83,11 +85,13 @@ symver!(fi_param_get @@ "FABRIC_1.0");
 /// As `fi_param_get`.
 unsafe fn get(provider: *const fi_provider, name: *const c_char, value: *mut c_void) -> Result {
     // SAFETY: this function's caller promises it for both.
-    let (provider, name) = unsafe { (provider_name(provider)?, text(name)?) };
+    let (owner, name) = unsafe { (provider_name(provider)?, text(name)?) };
     if value.is_null() {
         return Err(Error::INVAL);
     }
-    let found = params::get_for(provider.as_deref(), &name)?;
+    // SAFETY: this function's caller promises it.
+    let origin = unsafe { origin(provider) }.unwrap_or(Origin::from(&CORE));
+    let found = params::get_for(&origin, owner.as_deref(), &name)?;
     // SAFETY: not NULL, so the caller gave a place for a value of the type the variable was defined with.
     unsafe {
         match found {

@@ -4,7 +4,7 @@
 
 use core::ffi::{CStr, c_int};
 
-use super::LEVELS;
+use super::{CORE, LEVELS};
 
 /// Levels, subsystems and providers that are wanted.
 pub(super) struct Filter {
@@ -23,8 +23,8 @@ impl Filter {
     ) -> Filter {
         Filter {
             level: level.map_or(OFF, level_of),
-            subsystems: Names::parse(subsystems.unwrap_or_default()),
-            providers: Names::parse(providers.unwrap_or_default()),
+            subsystems: subsystems.map_or(Names::ALL, Names::parse),
+            providers: providers.map_or(Names::ALL, Names::parse),
         }
     }
 
@@ -39,38 +39,42 @@ impl Filter {
             && super::subsys_name(subsys).is_some_and(|name| self.subsystems.include(name))
     }
 
+    /// The library itself is no provider and never excluded.
     pub(super) fn excludes_provider(&self, name: &CStr) -> bool {
-        !name.to_str().is_ok_and(|name| self.providers.include(name))
+        name != CORE.name() && !name.to_str().is_ok_and(|name| self.providers.include(name))
     }
 }
 
-/// A list `a,b` of names, or `^a,b` for all others. An empty list means all.
+/// A list `a,b` of names, or `^a,b` for all others.
 struct Names {
     negated: bool,
     names: Vec<String>,
 }
 
 impl Names {
+    const ALL: Names = Names {
+        negated: true,
+        names: Vec::new(),
+    };
+
+    /// Letter case does not matter, blanks do.
     fn parse(text: &str) -> Names {
         let (negated, list) = match text.strip_prefix('^') {
             Some(rest) => (true, rest),
             None => (false, text),
         };
-        let names = list
-            .split(',')
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-            .collect();
-        Names { negated, names }
+        Names {
+            negated,
+            names: list.split(',').map(str::to_owned).collect(),
+        }
     }
 
     fn include(&self, name: &str) -> bool {
-        self.names.is_empty()
-            || self.negated
-                != self
-                    .names
-                    .iter()
-                    .any(|listed| listed.eq_ignore_ascii_case(name))
+        let listed = self
+            .names
+            .iter()
+            .any(|listed| listed.eq_ignore_ascii_case(name));
+        self.negated != listed
     }
 }
 
@@ -83,3 +87,100 @@ fn level_of(word: &str) -> c_int {
 }
 
 const OFF: c_int = -1;
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Level, Subsys, subsys_name};
+    use super::*;
+
+    fn subsystems(text: Option<&str>) -> String {
+        let filter = Filter::new(Some("warn"), None, text);
+        (0..10)
+            .filter(|subsys| filter.includes(Level::Warn as c_int, *subsys))
+            .map(|subsys| format!("{} ", subsys_name(subsys).unwrap()))
+            .collect()
+    }
+
+    fn is_excluded(list: Option<&str>, name: &CStr) -> bool {
+        Filter::new(Some("info"), list, None).excludes_provider(name)
+    }
+
+    #[test]
+    fn without_a_level_nothing_is_wanted() {
+        let filter = Filter::new(None, None, None);
+        assert!(!filter.includes(Level::Warn as c_int, Subsys::Core as c_int));
+    }
+
+    #[test]
+    fn a_level_includes_the_lower_ones() {
+        for (word, highest) in [
+            ("warn", 0),
+            ("Trace", 1),
+            ("INFO", 2),
+            ("debug", 3),
+            ("bogus", 0),
+            ("", 0),
+            ("2", 0),
+            ("info ", 0),
+        ] {
+            let filter = Filter::new(Some(word), None, None);
+            for level in -1..6 {
+                let wanted = (0..=highest).contains(&level);
+                assert_eq!(
+                    filter.includes(level, Subsys::Cq as c_int),
+                    wanted,
+                    "{word} {level}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_numbers_are_not_wanted() {
+        let filter = Filter::new(Some("debug"), None, None);
+        for number in [-1, 10, 99, c_int::MIN, c_int::MAX] {
+            assert!(!filter.includes(Level::Warn as c_int, number), "{number}");
+        }
+        assert!(!filter.includes(c_int::MAX, 0));
+        assert!(!filter.includes(c_int::MIN, 0));
+    }
+
+    #[test]
+    fn a_list_of_subsystems_names_those_wanted_or_not() {
+        assert_eq!(
+            subsystems(None),
+            "core fabric domain ep_ctrl ep_data av cq eq mr cntr "
+        );
+        assert_eq!(subsystems(Some("^")), subsystems(None));
+        assert_eq!(subsystems(Some("cq,EP_DATA")), "ep_data cq ");
+        assert_eq!(
+            subsystems(Some("^cq,ep_ctrl,ep_data,av")),
+            "core fabric domain eq mr cntr "
+        );
+        assert_eq!(subsystems(Some("cq, core")), "cq ");
+        for none in ["", "ep", "bogus", ",", " cq"] {
+            assert_eq!(subsystems(Some(none)), "", "{none:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_providers_names_those_wanted_or_not() {
+        assert!(!is_excluded(None, c"tcp"));
+        assert!(!is_excluded(Some("tcp"), c"tcp"));
+        assert!(!is_excluded(Some("shm,TCP"), c"tcp"));
+        assert!(!is_excluded(Some("^shm"), c"tcp"));
+        assert!(is_excluded(Some("shm"), c"tcp"));
+        assert!(is_excluded(Some("^tcp"), c"tcp"));
+        assert!(is_excluded(Some("tcp;ofi_rxm"), c"tcp"));
+        assert!(is_excluded(Some(""), c"tcp"));
+        assert!(is_excluded(Some("rxm"), c"ofi_rxm"));
+        assert!(is_excluded(Some("tcp"), c"\xff"));
+    }
+
+    #[test]
+    fn the_library_itself_is_never_excluded() {
+        for list in ["tcp", "^core", "", "^tcp"] {
+            assert!(!is_excluded(Some(list), c"core"));
+        }
+    }
+}

@@ -95,3 +95,101 @@ fn format_line(
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    use super::super::{Level, Subsys};
+    use super::*;
+
+    /// A folder of the test's own, gone with it.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("{name}-{}", process::id()));
+            fs::create_dir(&path).unwrap();
+            Folder(path)
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn write(sink: &Sink, message: &CStr) {
+        let (level, subsys) = (Level::Info as c_int, Subsys::EpCtrl as c_int);
+        sink.write(c"tcp", level, subsys, c"connect", 42, message);
+    }
+
+    #[test]
+    fn a_line_tells_who_where_and_what() {
+        let text = format_line(c"tcp", 2, 3, c"connect", 42, c"no route");
+        let text = String::from_utf8(text).unwrap();
+        let parts: Vec<&str> = text.splitn(4, ':').collect();
+        assert_eq!(parts[0], "libfabric");
+        assert_eq!(parts[1], process::id().to_string());
+        assert!(parts[2].parse::<u64>().unwrap() > 1_700_000_000);
+        assert_eq!(parts[3], ":tcp:ep_ctrl:connect():42<info> no route\n");
+    }
+
+    #[test]
+    fn a_line_ends_once() {
+        let ended = format_line(c"tcp", 0, 0, c"f", 1, c"x\n");
+        let open = format_line(c"tcp", 0, 0, c"f", 1, c"x");
+        assert_eq!(ended.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert!(ended.ends_with(b"x\n") && open.ends_with(b"x\n"));
+    }
+
+    #[test]
+    fn a_new_file_has_the_mode_asked_for() {
+        let folder = Folder::new("ironfabric-log-file");
+        let path = folder.path("log");
+        let sink = Sink::open(path.to_str().unwrap(), 0o640).unwrap();
+        write(&sink, c"one");
+        write(&sink, c"two");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        // The umask may take bits away.
+        assert_eq!(mode & 0o777 & !0o640, 0, "{mode:o}");
+        assert_eq!(mode & 0o600, 0o600, "{mode:o}");
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 2);
+        assert!(text.lines().nth(1).unwrap().ends_with("<info> two"));
+    }
+
+    #[test]
+    fn a_folder_gets_a_file_for_the_process() {
+        let folder = Folder::new("ironfabric-log-folder");
+        let sink = Sink::open(folder.0.to_str().unwrap(), 0o600).unwrap();
+        write(&sink, c"here");
+        let text = fs::read_to_string(folder.path(&format!("ofi_{}.log", process::id())));
+        assert!(text.unwrap().ends_with("here\n"));
+    }
+
+    #[test]
+    fn a_file_that_exists_is_left_alone() {
+        let folder = Folder::new("ironfabric-log-old");
+        let path = folder.path("old");
+        fs::write(&path, "precious").unwrap();
+        let error = Sink::open(path.to_str().unwrap(), 0o600).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+        assert!(Sink::open("/nowhere/at/all", 0o600).is_err());
+    }
+
+    #[test]
+    fn the_streams_have_names() {
+        assert!(matches!(Sink::open("stdout", 0), Ok(Sink::Stdout)));
+        assert!(matches!(Sink::open("stderr", 0), Ok(Sink::Stderr)));
+        assert!(matches!(Sink::open("", 0), Ok(Sink::Stderr)));
+    }
+}

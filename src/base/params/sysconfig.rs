@@ -34,22 +34,23 @@ impl SystemFile {
         SystemFile { entries }
     }
 
-    /// The value of a variable: the environment's before the file's, unless `prefer` (the text of
-    /// FI_PREFER_SYSCONFIG in the environment) is true.
+    /// The value of a variable: the environment's before the file's, unless FI_PREFER_SYSCONFIG is true. That itself
+    /// may stand in the file too.
     pub(super) fn choose(
         &self,
         variable: &str,
-        environment: Option<Vec<u8>>,
-        prefer: Option<Vec<u8>>,
+        environment: impl Fn(&str) -> Option<Vec<u8>>,
     ) -> Option<Vec<u8>> {
-        let file = self.find(variable);
-        let prefers_file = prefer
+        let Some(ours) = self.find(variable) else {
+            return environment(variable);
+        };
+        let prefers_file = environment(PREFER)
+            .or_else(|| self.find(PREFER))
             .and_then(|text| Kind::Bool.parse(&text))
-            .is_some_and(|truth| truth == Value::Bool(true));
-        if prefers_file {
-            file.or(environment)
-        } else {
-            environment.or(file)
+            == Some(Value::Bool(true));
+        match environment(variable) {
+            Some(theirs) if !prefers_file => Some(theirs),
+            _ => Some(ours),
         }
     }
 
@@ -67,3 +68,78 @@ const DIRECTORY: &str = match option_env!("SYSCONFDIR") {
     None => "/etc",
 };
 const NAME: &str = "libfabric.conf";
+const PREFER: &str = "FI_PREFER_SYSCONFIG";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a variable is, given the file and the environment as `NAME=value` lines.
+    fn chosen(file: &str, environment: &str, variable: &str) -> Option<String> {
+        let environment = SystemFile::parse(environment.as_bytes());
+        SystemFile::parse(file.as_bytes())
+            .choose(variable, |name| environment.find(name))
+            .map(|value| String::from_utf8(value).unwrap())
+    }
+
+    fn from_file(file: &str, variable: &str) -> Option<String> {
+        chosen(file, "", variable)
+    }
+
+    #[test]
+    fn a_line_is_a_name_and_a_value() {
+        let file = "FI_A=x=y\nnothing\nFI_E=\n# FI_D=comment\nFI_LAST=no newline";
+        assert_eq!(from_file(file, "FI_A").as_deref(), Some("x=y"));
+        assert_eq!(from_file(file, "FI_E").as_deref(), Some(""));
+        assert_eq!(from_file(file, "FI_LAST").as_deref(), Some("no newline"));
+        assert_eq!(from_file(file, "FI_D"), None);
+        assert_eq!(from_file(file, "nothing"), None);
+        assert_eq!(from_file("", "FI_A"), None);
+    }
+
+    #[test]
+    fn nothing_is_trimmed() {
+        let file = " FI_B=x\nFI_C = spaces \nFI_F=v \r\nfi_g=lower";
+        assert_eq!(from_file(file, "FI_B"), None);
+        assert_eq!(from_file(file, "FI_C"), None);
+        assert_eq!(from_file(file, "FI_C ").as_deref(), Some(" spaces "));
+        assert_eq!(from_file(file, "FI_F").as_deref(), Some("v \r"));
+        assert_eq!(from_file(file, "FI_G"), None);
+    }
+
+    #[test]
+    fn the_first_line_for_a_name_counts() {
+        let file = "FI_A=first\nFI_A=second";
+        assert_eq!(from_file(file, "FI_A").as_deref(), Some("first"));
+    }
+
+    #[test]
+    fn the_environment_wins_unless_the_file_is_preferred() {
+        let choose = |prefer: &str, file_prefers: &str| {
+            let file = format!("FI_A=file\n{file_prefers}");
+            chosen(&file, &format!("FI_A=environment\n{prefer}"), "FI_A").unwrap()
+        };
+        assert_eq!(choose("", ""), "environment");
+        assert_eq!(choose("FI_PREFER_SYSCONFIG=yes", ""), "file");
+        assert_eq!(choose("FI_PREFER_SYSCONFIG=0", ""), "environment");
+        assert_eq!(choose("FI_PREFER_SYSCONFIG=bogus", ""), "environment");
+        assert_eq!(choose("", "FI_PREFER_SYSCONFIG=1"), "file");
+        assert_eq!(
+            choose("FI_PREFER_SYSCONFIG=0", "FI_PREFER_SYSCONFIG=1"),
+            "environment"
+        );
+    }
+
+    #[test]
+    fn one_side_alone_is_enough() {
+        let prefer = "FI_PREFER_SYSCONFIG=1";
+        assert_eq!(chosen("FI_A=file", prefer, "FI_A").as_deref(), Some("file"));
+        assert_eq!(chosen("FI_A=file", "", "FI_A").as_deref(), Some("file"));
+        let both = "FI_A=environment\nFI_PREFER_SYSCONFIG=1";
+        assert_eq!(chosen("", both, "FI_A").as_deref(), Some("environment"));
+        assert_eq!(
+            chosen("FI_B=x", both, "FI_A").as_deref(),
+            Some("environment")
+        );
+    }
+}

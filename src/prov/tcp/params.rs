@@ -246,3 +246,136 @@ const VARIABLES: [(&str, Kind, &str); 20] = [
         "bytes of unexpected messages kept per endpoint (default: 67108864)",
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::params::tests::{print_report, report};
+
+    #[test]
+    #[ignore = "run by the other tests, in an environment of its own"]
+    fn child() {
+        Params::define();
+        print_report(&format!("{:?}", Params::read()));
+    }
+
+    /// The settings with these variables are the default ones with that change.
+    fn check(environment: &[(&str, &str)], change: impl FnOnce(&mut Params)) {
+        let mut expected = Params::default();
+        change(&mut expected);
+        let found = report("prov::tcp::params::tests::child", environment);
+        assert_eq!(found, format!("{expected:?}"), "{environment:?}");
+    }
+
+    #[test]
+    fn without_variables_the_defaults_hold() {
+        check(&[], |_| ());
+        // Variables of others and names that are not ours change nothing.
+        check(
+            &[
+                ("FI_TX_SIZE", "1"),
+                ("FI_TCP_TXSIZE", "1"),
+                ("FI_SHM_TX_SIZE", "1"),
+            ],
+            |_| (),
+        );
+    }
+
+    #[test]
+    fn every_variable_has_its_field() {
+        let environment = [
+            ("FI_TCP_IFACE", "lo"),
+            ("FI_TCP_PORT_LOW_RANGE", "2000"),
+            ("FI_TCP_PORT_HIGH_RANGE", "0x1000"),
+            ("FI_TCP_TX_SIZE", "11"),
+            ("FI_TCP_RX_SIZE", "12"),
+            ("FI_TCP_MAX_INJECT", "13"),
+            ("FI_TCP_MAX_SAVED", "14"),
+            ("FI_TCP_MAX_SAVED_SIZE", "100000"),
+            ("FI_TCP_MAX_RX_SIZE", "16"),
+            ("FI_TCP_NODELAY", "off"),
+            ("FI_TCP_STAGING_SBUF_SIZE", "0"),
+            ("FI_TCP_PREFETCH_RBUF_SIZE", "18"),
+            ("FI_TCP_ZEROCOPY_SIZE", "19"),
+            ("FI_TCP_TRACE_MSG", "1"),
+            ("FI_TCP_DISABLE_AUTO_PROGRESS", "yes"),
+            ("FI_TCP_FIREWALL_ADDR", "true"),
+            ("FI_TCP_CONN_TIMEOUT", "21"),
+            ("FI_TCP_MAX_SAVED_BYTES", "22"),
+        ];
+        check(&environment, |params| {
+            *params = Params {
+                iface: Some("lo".to_owned()),
+                port_low: 2000,
+                port_high: 4096,
+                tx_size: 11,
+                rx_size: 12,
+                max_inject: 13,
+                max_saved: 14,
+                max_saved_size: 100_000,
+                max_rx_size: 16,
+                nodelay: Some(false),
+                staging_size: 0,
+                prefetch_size: 18,
+                zerocopy_size: 19,
+                disable_auto_progress: true,
+                firewall_addr: true,
+                trace_msg: true,
+                conn_timeout_ms: 21,
+                max_saved_bytes: 22,
+            }
+        });
+    }
+
+    #[test]
+    fn a_limit_raises_those_that_must_not_be_below_it() {
+        check(&[("FI_TCP_MAX_INJECT", "20000")], |params| {
+            params.max_inject = 20_000;
+            params.max_rx_size = 20_000;
+        });
+        check(&[("FI_TCP_MAX_SAVED_SIZE", "5")], |params| {
+            params.max_saved_size = 16_384;
+        });
+        let all_low = [("FI_TCP_MAX_SAVED_SIZE", "5"), ("FI_TCP_MAX_RX_SIZE", "6")];
+        check(&all_low, |params| {
+            params.max_rx_size = 128;
+            params.max_saved_size = 128;
+        });
+    }
+
+    #[test]
+    fn what_is_not_understood_changes_nothing() {
+        let environment = [
+            ("FI_TCP_NODELAY", "perhaps"),
+            ("FI_TCP_FIREWALL_ADDR", ""),
+            ("FI_TCP_TRACE_MSG", "2"),
+        ];
+        check(&environment, |_| ());
+    }
+
+    #[test]
+    fn less_than_nothing_is_nothing() {
+        let environment = [
+            ("FI_TCP_MAX_SAVED", "-1"),
+            ("FI_TCP_STAGING_SBUF_SIZE", "-9000"),
+            ("FI_TCP_PREFETCH_RBUF_SIZE", "x"),
+        ];
+        check(&environment, |params| {
+            params.max_saved = 0;
+            params.staging_size = 0;
+            params.prefetch_size = 0;
+        });
+    }
+
+    #[test]
+    fn an_impossible_port_range_is_no_range() {
+        assert_eq!(port_range(0, 0), (0, 0));
+        assert_eq!(port_range(1024, 2048), (1024, 2048));
+        assert_eq!(port_range(1024, 1024), (1024, 1024));
+        assert_eq!(port_range(1024, 65536), (1024, 65535));
+        assert_eq!(port_range(70_000, 80_000), (65535, 65535));
+        for (low, high) in [(2048, 1024), (-1, 1024), (1024, -1), (-2, -1), (1024, 0)] {
+            assert_eq!(port_range(low, high), (0, 0), "{low} {high}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The log from the side of a module that logs, with callbacks in place of a sink.
+//!
+//! Trusted with: reading what the callbacks are given, which `import` promises to be strings.
+
+use core::ffi::{CStr, c_char, c_int};
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::*;
+use crate::abi::{fi_log_level, fi_log_subsys, fi_ops_log, fi_provider};
+
+static TESTER: Source = Source::new(c"log-tester");
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Callbacks are one per process, so tests that install some take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lines() -> Vec<String> {
+    core::mem::take(&mut LINES.lock().unwrap())
+}
+
+/// Only lines of the tester: other tests may log at the same time.
+unsafe extern "C" fn enabled(
+    provider: *const fi_provider,
+    level: fi_log_level,
+    _subsys: fi_log_subsys,
+    flags: u64,
+) -> c_int {
+    assert_eq!(flags, 0);
+    c_int::from(provider == TESTER.provider() && level.0 < Level::Debug as u32)
+}
+
+unsafe extern "C" fn log(
+    provider: *const fi_provider,
+    level: fi_log_level,
+    subsys: fi_log_subsys,
+    function: *const c_char,
+    line: c_int,
+    message: *const c_char,
+) {
+    if provider != TESTER.provider() {
+        return;
+    }
+    assert!(line > 0);
+    // SAFETY: `import` gives strings that live for the call, and the provider of a `Source`.
+    let (name, function, message) = unsafe {
+        (
+            CStr::from_ptr((*provider).name),
+            CStr::from_ptr(function),
+            CStr::from_ptr(message),
+        )
+    };
+    let text = |text: &CStr| text.to_str().unwrap().to_owned();
+    LINES.lock().unwrap().push(format!(
+        "{} {} {} {} {}",
+        text(name),
+        level.0,
+        subsys.0,
+        text(function),
+        text(message)
+    ));
+}
+
+fn install_callbacks() {
+    let ops = fi_ops_log {
+        size: size_of::<fi_ops_log>(),
+        enabled: Some(enabled),
+        ready: None,
+        log: Some(log),
+    };
+    // SAFETY: both are functions of this file.
+    install(Some(unsafe { Callbacks::new(ops) }));
+}
+
+fn say(number: u32) {
+    log_warn!(&TESTER, Subsys::EpCtrl, "warn {number} {}", "text");
+    log_trace!(&TESTER, Subsys::Av, "trace");
+    log_info!(&TESTER, Subsys::Cntr, "info\0hidden");
+}
+
+struct Speaker;
+
+impl Speaker {
+    fn speak(&self) {
+        let inner = || log_info!(&TESTER, Subsys::Core, "closure");
+        inner();
+    }
+}
+
+#[test]
+fn callbacks_get_the_lines_that_they_want() {
+    let _turn = turn();
+    install_callbacks();
+    say(7);
+    Speaker.speak();
+    install(None);
+    say(8);
+    let expected = [
+        "log-tester 0 3 say warn 7 text",
+        "log-tester 1 5 say trace",
+        "log-tester 2 9 say info",
+        "log-tester 2 0 speak closure",
+    ];
+    assert_eq!(lines(), expected);
+}
+
+#[test]
+fn a_line_that_nobody_wants_is_not_formatted() {
+    let _turn = turn();
+    install_callbacks();
+    let mut formatted = 0;
+    let mut count = || formatted += 1;
+    log_debug!(&TESTER, Subsys::Mr, "{:?}", count());
+    assert_eq!(formatted, 0);
+    let mut count = || formatted += 1;
+    log_info!(&TESTER, Subsys::Mr, "{:?}", count());
+    install(None);
+    assert_eq!(formatted, 1);
+    assert_eq!(lines().len(), 1);
+}
+
+#[test]
+fn a_source_is_a_provider_for_c() {
+    let provider = TESTER.provider();
+    // SAFETY: the source is static, and so is its name.
+    let (name, version) = unsafe { (CStr::from_ptr((*provider).name), (*provider).fi_version) };
+    assert_eq!(name, c"log-tester");
+    assert_eq!(version, 2 << 16 | 6);
+    assert_eq!(provider.addr(), (&raw const TESTER).addr());
+}
+
+#[test]
+fn a_repeated_message_waits_for_its_time() {
+    let next = AtomicU64::new(0);
+    assert!(is_due(&next, 5_000, 2_000));
+    assert_eq!(next.load(Ordering::Relaxed), 7_000);
+    assert!(!is_due(&next, 5_001, 2_000));
+    assert!(!is_due(&next, 6_999, 2_000));
+    assert!(is_due(&next, 7_000, 2_000));
+    assert!(is_due(&next, 20_000, 0));
+    assert!(is_due(&next, 20_000, 0));
+}
+
+#[test]
+fn the_name_of_the_function_is_the_last_in_its_path() {
+    assert_eq!(
+        function_of("fabric::prov::tcp::ep::Ep<T>::send::here"),
+        "send"
+    );
+    assert_eq!(
+        function_of("<a::B as c::D>::send::{{closure}}::{{closure}}::here"),
+        "send"
+    );
+    assert_eq!(function_of("here"), "here");
+}

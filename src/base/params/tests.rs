@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Variables as a process reads them. Each environment needs a process of its own: this one, started again.
+#![forbid(unsafe_code)]
+
+use std::process::Command;
+
+use super::*;
+
+static TESTER: Source = Source::new(c"tester");
+
+/// Runs an ignored test of this program, which prints something, with these variables; what it printed between the
+/// marks. FI_ variables of the surroundings are not passed on.
+pub(crate) fn report(test: &str, environment: &[(&str, &str)]) -> String {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([
+        test,
+        "--exact",
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"FI_") {
+            command.env_remove(name);
+        }
+    }
+    let output = command.envs(environment.iter().copied()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{test}: {text}");
+    let begin = text.find(BEGIN).expect(test) + BEGIN.len();
+    text[begin..text.find(END).unwrap()].trim().to_owned()
+}
+
+/// What a reported test prints goes between these.
+pub(crate) fn print_report(text: &str) {
+    println!("{BEGIN}{text}{END}");
+}
+
+const BEGIN: &str = "<<<report";
+const END: &str = "report>>>";
+
+#[test]
+#[ignore = "run by the other tests, in an environment of its own"]
+fn child() {
+    for (name, kind) in [
+        ("string", Kind::String),
+        ("int", Kind::Int),
+        ("bool", Kind::Bool),
+        ("size", Kind::Size),
+    ] {
+        define(Some(&TESTER), name, kind, "for a test").unwrap();
+    }
+    define(
+        None,
+        "tester_int",
+        Kind::String,
+        "the same variable, of the library",
+    )
+    .unwrap();
+    define(Some(&TESTER), "int", Kind::String, "again").unwrap();
+    print_report(&format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?}",
+        get_str(Some(&TESTER), "string"),
+        get_int(Some(&TESTER), "int"),
+        get_bool(Some(&TESTER), "bool"),
+        get_size(Some(&TESTER), "size"),
+        get_str(None, "tester_int"),
+        get_int(None, "int"),
+    ));
+}
+
+fn read_child(environment: &[(&str, &str)]) -> String {
+    report("base::params::tests::child", environment)
+}
+
+#[test]
+fn a_variable_that_is_not_set_has_no_data() {
+    let nodata = "Err(Error(61))";
+    let expected = format!("{nodata} {nodata} {nodata} {nodata} {nodata} Err(Error(2))");
+    assert_eq!(read_child(&[]), expected);
+}
+
+#[test]
+fn a_variable_has_the_type_of_its_first_definition() {
+    let environment = [
+        ("FI_TESTER_STRING", ""),
+        ("FI_TESTER_INT", "0x10"),
+        ("FI_TESTER_BOOL", "On"),
+        ("FI_TESTER_SIZE", "-1"),
+        ("FI_INT", "5"),
+        ("FI_tester_string", "lower case is another variable"),
+    ];
+    let size = usize::MAX;
+    let expected = format!("Ok(\"\") Ok(16) Ok(true) Ok({size}) Ok(\"0x10\") Err(Error(2))");
+    assert_eq!(read_child(&environment), expected);
+}
+
+#[test]
+fn a_boolean_that_is_no_word_is_refused() {
+    let text = read_child(&[("FI_TESTER_BOOL", "maybe")]);
+    assert_eq!(text.split(' ').nth(2), Some("Err(Error(22))"));
+}
+
+#[test]
+fn a_value_is_asked_for_in_its_type() {
+    static OTHER: Source = Source::new(c"other-tester");
+    define(Some(&OTHER), "path", Kind::String, "for a test").unwrap();
+    let from_env = get_for(&Origin::from(&OTHER), Some("other-tester"), "path");
+    assert_eq!(from_env, Err(Error::NODATA));
+    assert_eq!(get_int(Some(&OTHER), "nothing"), Err(Error::NOENT));
+}
+
+#[test]
+fn a_definition_needs_a_help_text() {
+    static THIRD: Source = Source::new(c"third");
+    assert_eq!(define(Some(&THIRD), "x", Kind::Int, ""), Err(Error::INVAL));
+    assert_eq!(get_int(Some(&THIRD), "x"), Err(Error::NOENT));
+}
+
+#[test]
+fn definitions_are_listed_in_order_with_their_names() {
+    static LISTED: Source = Source::new(c"Listed;x");
+    define(Some(&LISTED), "One two", Kind::Int, "first").unwrap();
+    define(Some(&LISTED), "", Kind::Bool, "second").unwrap();
+    define(None, "listed_core", Kind::Size, "third").unwrap();
+    let listed: Vec<_> = definitions()
+        .into_iter()
+        .filter(|definition| definition.variable.starts_with("FI_LISTED"))
+        .map(|definition| (definition.variable, definition.kind, definition.help))
+        .collect();
+    let expected = [
+        ("FI_LISTED;X_ONE TWO", Kind::Int, "Listed;x: first"),
+        ("FI_LISTED;X_", Kind::Bool, "Listed;x: second"),
+        ("FI_LISTED_CORE", Kind::Size, "third"),
+    ]
+    .map(|(name, kind, help)| (name.to_owned(), kind, help.to_owned()));
+    assert_eq!(listed, expected);
+    assert_eq!(definitions()[0].variable, "FI_PREFER_SYSCONFIG");
+}

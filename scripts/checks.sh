@@ -110,5 +110,5 @@ done
 [ ${#untried[@]} -eq 0 ] || echo "NOT TRIED after the failure, counted as skipped: ${untried[*]}"
 [ ${#failed[@]} -eq 0 ] || echo "FAILED: ${failed[*]}"
 echo "$((SECONDS - begin)) s; logs in $logs"
-echo "${#passed[@]} passed, ${#failed[@]} failed, $((${#skipped[@]} + ${#untried[@]})) skipped"
+echo "${#passed[@]} passed, ${#failed[@]} failed, $((${#skipped[@]} + ${#untried[@]})) skipped" | tee "$logs/summary"
 [ ${#failed[@]} -eq 0 ]

@@ -68,6 +68,7 @@ pub static CORE: Source = Source::new(c"core");
 /// How much somebody wants to read; each level includes those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(i32)]
+#[allow(dead_code)] // The words are those of the interface, whether or not somebody here says them.
 pub enum Level {
     Warn = 0,
     Trace = 1,
@@ -78,6 +79,7 @@ pub enum Level {
 /// What a line is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
+#[allow(dead_code)] // As above.
 pub enum Subsys {
     Core = 0,
     Fabric = 1,

@@ -130,3 +130,52 @@ const VARIABLES: [(&str, Kind, &str); 16] = [
         "accepted and ignored: directories with loadable providers, separated by colons",
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::params::tests::{print_report, report};
+
+    #[test]
+    #[ignore = "run by the other tests, in an environment of its own"]
+    fn child() {
+        print_report(&format!("{:?}", Settings::get()));
+    }
+
+    fn check(environment: &[(&str, &str)], expected: Settings) {
+        let found = report("base::settings::tests::child", environment);
+        assert_eq!(found, format!("{expected:?}"), "{environment:?}");
+    }
+
+    #[test]
+    fn without_variables_nothing_is_asked_for() {
+        check(&[], Settings::default());
+    }
+
+    #[test]
+    fn every_variable_has_its_field() {
+        let environment = [
+            ("FI_PROVIDER", "^shm,udp"),
+            ("FI_UNIVERSE_SIZE", "0x100"),
+            ("FI_AV_REMOVE_CLEANUP", "TRUE"),
+        ];
+        let expected = Settings {
+            provider: Some("^shm,udp".to_owned()),
+            universe_size: Some(256),
+            av_remove_cleanup: true,
+        };
+        check(&environment, expected);
+    }
+
+    #[test]
+    fn an_empty_provider_list_is_a_list() {
+        let expected = Settings {
+            provider: Some(String::new()),
+            ..Settings::default()
+        };
+        check(
+            &[("FI_PROVIDER", ""), ("FI_AV_REMOVE_CLEANUP", "ja")],
+            expected,
+        );
+    }
+}

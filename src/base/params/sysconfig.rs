@@ -18,7 +18,11 @@ pub(super) struct SystemFile {
 impl SystemFile {
     /// Reads the file of this installation; a file that cannot be read has no entries.
     pub(super) fn load() -> SystemFile {
-        fs::read(Path::new(DIRECTORY).join(NAME))
+        SystemFile::read(Path::new(DIRECTORY))
+    }
+
+    fn read(directory: &Path) -> SystemFile {
+        fs::read(directory.join(NAME))
             .map(|text| SystemFile::parse(&text))
             .unwrap_or_default()
     }
@@ -84,6 +88,18 @@ mod tests {
 
     fn from_file(file: &str, variable: &str) -> Option<String> {
         chosen(file, "", variable)
+    }
+
+    #[test]
+    fn the_file_has_its_name_in_the_directory() {
+        let directory = std::env::temp_dir().join(format!("ironfabric-etc-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        assert_eq!(SystemFile::read(&directory).entries.len(), 0);
+        fs::write(directory.join("libfabric.conf"), b"FI_A=\xff\nFI_B=2\n").unwrap();
+        let file = SystemFile::read(&directory);
+        fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(file.find("FI_A"), Some(b"\xff".to_vec()));
+        assert_eq!(file.find("FI_B"), Some(b"2".to_vec()));
     }
 
     #[test]

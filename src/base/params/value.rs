@@ -111,10 +111,10 @@ fn strtol(text: &[u8]) -> i64 {
 }
 
 fn truth(text: &[u8]) -> Option<bool> {
-    let is = |word: &&str| text.eq_ignore_ascii_case(word.as_bytes());
-    if TRUE.iter().any(|word| is(&word)) {
+    let is = |word: &str| text.eq_ignore_ascii_case(word.as_bytes());
+    if TRUE.iter().any(|word| is(word)) {
         Some(true)
-    } else if FALSE.iter().any(|word| is(&word)) {
+    } else if FALSE.iter().any(|word| is(word)) {
         Some(false)
     } else {
         None

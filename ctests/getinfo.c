@@ -290,7 +290,7 @@ static void test_info(void)
 	BITS(h->mode = v);
 	HINT(h->mode = 0);
 	EACH(h->addr_format = (uint32_t) v, 0, 1, 2, 3, 4, 5, 9, 10, 16, 17, 18, 99, UINT32_MAX);
-	HINT(h->handle = (fid_t) (uintptr_t) 0);
+	HINT(h->handle = (fid_t) (uintptr_t) 0x1000);
 	HINT(free(h->tx_attr); h->tx_attr = NULL);
 	HINT(free(h->rx_attr); h->rx_attr = NULL);
 	HINT(free(h->ep_attr); h->ep_attr = NULL);

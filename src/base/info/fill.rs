@@ -12,6 +12,8 @@ pub fn fill(offer: &Prototype, query: &Query) -> Info {
     let nothing = Hints::default();
     let hints = query.hints.unwrap_or(&nothing);
     info.caps = granted(hints.caps, offer.info.caps);
+    // A passive endpoint, for which an active one is to be opened; whatever else it is, its owner knows.
+    info.handle = hints.handle;
     fill_domain(&mut info.domain, query, hints, &offer.info.domain);
     info.fabric.api_version = query.version;
     info.tx.size = offer.tx_size;

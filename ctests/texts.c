@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// Texts of errors and what bad arguments do to texts: fi_errno(3), fi_fabric(3). What the texts say is in tostr.c.
+
+#define _GNU_SOURCE
+
+#include <limits.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
+
+#include "check.h"
+
+static void error_texts(void)
+{
+	char texts[FI_ERRNO_MAX - FI_ERRNO_OFFSET][100];
+
+	// The text of a number that the system does not know lasts until the next such question only.
+	for (int code = -FI_ERRNO_OFFSET + 1; code < FI_ERRNO_OFFSET; code++) {
+		char text[100];
+
+		snprintf(text, sizeof text, "%s", fi_strerror(code));
+		SAME(text, strerror(abs(code)));
+	}
+	for (int code = FI_ERRNO_OFFSET; code < FI_ERRNO_MAX; code++) {
+		const char *text = fi_strerror(code);
+		char *mine = texts[code - FI_ERRNO_OFFSET];
+
+		CHECK(text && strlen(text) > 3 && strlen(text) < 100);
+		CHECK(fi_strerror(-code) == text);
+		snprintf(mine, 100, "%s", text);
+		CHECK(strcmp(mine, fi_strerror(FI_ERRNO_MAX)) != 0);
+		for (int other = FI_ERRNO_OFFSET; other < code; other++)
+			CHECK(strcmp(mine, texts[other - FI_ERRNO_OFFSET]) != 0);
+	}
+	for (int i = 0; i < 5; i++) {
+		static const int unknown[] = {FI_ERRNO_MAX, 1000, INT_MAX, INT_MIN, -FI_ERRNO_MAX};
+
+		CHECK(fi_strerror(unknown[i]) && fi_strerror(unknown[i])[0]);
+		SAME(fi_strerror(unknown[i]), fi_strerror(FI_ERRNO_MAX));
+	}
+}
+
+static void text_arguments(void)
+{
+	char buf[100];
+	uint64_t caps = FI_MSG;
+
+	SAME(fi_tostr(NULL, FI_TYPE_VERSION), "2.6.0");
+	CHECK(fi_tostr(NULL, FI_TYPE_INFO) == NULL);
+	CHECK(fi_tostr(NULL, (enum fi_type) 1000) == NULL);
+	CHECK(fi_tostr_r(NULL, 0, &caps, FI_TYPE_CAPS) == NULL);
+	CHECK(fi_tostr_r(NULL, 100, &caps, FI_TYPE_CAPS) == NULL);
+	CHECK(fi_tostr_r(buf, 0, &caps, FI_TYPE_CAPS) == NULL);
+	CHECK(fi_tostr_r(buf, sizeof buf, NULL, FI_TYPE_CAPS) == NULL);
+	CHECK(fi_tostr_r(buf, sizeof buf, &caps, FI_TYPE_CAPS) == buf);
+	SAME(buf, "FI_MSG");
+	// A buffer that ends where the text does; the byte behind it is not touched.
+	buf[8] = '#';
+	CHECK(fi_tostr_r(buf, 8, &caps, FI_TYPE_CAPS) == buf);
+	SAME(buf, "FI_MSG");
+	EQUAL(buf[8], '#');
+}
+
+static const struct test tests[] = {
+	TEST(error_texts),
+	TEST(text_arguments),
+};
+
+int main(int argc, char **argv)
+{
+	return RUN_TESTS(tests, argc, argv);
+}

@@ -103,6 +103,12 @@ impl IoVec {
         self.pieces[0].iov_base as usize
     }
 
+    /// The address of the next byte.
+    pub fn address(&self) -> usize {
+        let at = usize::from(self.at).min(IOV_LIMIT - 1);
+        self.pieces[at].iov_base as usize + self.done
+    }
+
     /// Bytes not yet moved.
     #[inline]
     pub fn remaining(&self) -> usize {

@@ -3,6 +3,7 @@
 //! that a stale or foreign handle is an error and not a crash.
 
 use core::any::TypeId;
+use core::ffi::CStr;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -14,6 +15,7 @@ use crate::ffi::object::Kind;
 trait Live: Sync {
     fn trywait(&self) -> Result;
     fn poll(&self) -> Option<bool>;
+    fn named(&self) -> Option<(&CStr, &CStr)>;
 }
 
 impl<T: Kind> Live for T {
@@ -22,6 +24,9 @@ impl<T: Kind> Live for T {
     }
     fn poll(&self) -> Option<bool> {
         Kind::poll(self)
+    }
+    fn named(&self) -> Option<(&CStr, &CStr)> {
+        Kind::named(self)
     }
 }
 
@@ -70,6 +75,19 @@ fn find(head: *const fid) -> Result<*const dyn Live> {
         Some(entry) => Ok(entry.object),
         None => Err(Error::INVAL),
     }
+}
+
+/// The open handle of this class (FI_CLASS_FABRIC, FI_CLASS_DOMAIN), provider and name, as a number; 0 if there is
+/// none.
+pub fn find_named(class: u32, provider: &CStr, name: &CStr) -> usize {
+    let handles = handles();
+    let found = handles.iter().find(|(head, entry)| {
+        // SAFETY: the handle is live while the map is locked; `fclass` is written once, before it got here.
+        let is_class = unsafe { (**head as *const fid).read() }.fclass == class as usize;
+        // SAFETY: the object outlives its entry.
+        is_class && unsafe { &*entry.object }.named() == Some((provider, name))
+    });
+    found.map_or(0, |(head, _)| *head)
 }
 
 /// fi_trywait(3) of one handle.

@@ -2,7 +2,7 @@
 //! One shape for every handle: the C header first, then the Rust object. C owns it from open to close.
 
 use core::cell::UnsafeCell;
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 
 use crate::abi::{fi_ops, fi_wait_obj, fid};
@@ -65,6 +65,10 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn trywait(&self) -> Result {
         Err(Error::INVAL)
     }
+    /// Provider and name, of a fabric or a domain: fi_getinfo(3) points to those that are open.
+    fn named(&self) -> Option<(&CStr, &CStr)> {
+        None
+    }
     /// fi_poll(3): drives progress; whether there is something to read. `None`: not an object of a poll set.
     fn poll(&self) -> Option<bool> {
         None
@@ -117,6 +121,16 @@ pub fn open<T: Kind>(
 pub unsafe fn get<'a, T: Kind, H>(head: *const H) -> Option<&'a T> {
     // SAFETY: `Object` is repr(C) with the header first, so that the address of the header is the object's.
     unsafe { head.cast::<Object<T>>().as_ref() }.map(|object| &object.inner)
+}
+
+/// The handle that C holds of an object that `open` made.
+pub fn handle_of<T: Kind>(inner: &T) -> *mut fid {
+    let offset = core::mem::offset_of!(Object<T>, inner);
+    core::ptr::from_ref(inner)
+        .cast::<u8>()
+        .wrapping_sub(offset)
+        .cast_mut()
+        .cast()
 }
 
 /// Ends a handle, if nothing depends on it.

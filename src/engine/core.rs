@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What the engine keeps for one domain, under the domain's lock, and how operations complete: fi_cq(3), fi_cntr(3).
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use slab::Slab;
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::av::AvTable;
+use crate::engine::cntr::Counter;
+use crate::engine::cq_ring::Ring;
+use crate::engine::ep_state::{EpState, Event};
+use crate::engine::mr::MrTable;
+use crate::engine::srx::{Claimed, Envelope, Outcome, RecvOp, Srx};
+use crate::engine::wait::Wait;
+use crate::ffi::ops::cq::CqErr;
+use crate::ffi::ops::transfer::{Rx, What};
+
+/// The regions of a domain; a counter may be bound to each.
+pub type Regions = MrTable<Arc<Counter>>;
+
+/// One completion queue.
+pub struct CqState {
+    pub ring: Ring,
+    pub wait: Arc<Wait>,
+    /// fi_cq_signal was called and nobody has noticed yet.
+    pub signaled: bool,
+    /// Keeps `err_data` of the last error that was read.
+    pub last_error: Option<CqErr>,
+    /// Entries at which endpoints take no more from the wire.
+    pub brim: usize,
+}
+
+/// An operation of the initiator, to be completed.
+#[derive(Clone, Copy, Debug)]
+pub struct TxOp {
+    pub what: What,
+    /// FI_COMPLETION says whether success is reported.
+    pub flags: u64,
+    pub context: usize,
+    pub len: usize,
+}
+
+pub struct Core<A> {
+    pub cqs: Slab<CqState>,
+    pub avs: Slab<AvTable<A>>,
+    pub eps: Slab<EpState>,
+    pub srxs: Slab<Srx>,
+    pub mrs: Regions,
+    outcomes: VecDeque<Outcome>,
+}
+
+impl What {
+    /// Completion flags at the initiator, and the counter.
+    const fn sent(self) -> (u64, Event) {
+        match self {
+            What::Msg => (FI_MSG | FI_SEND, Event::Send),
+            What::Tagged => (FI_TAGGED | FI_SEND, Event::Send),
+            What::Write => (FI_RMA | FI_WRITE, Event::Write),
+            What::Read => (FI_RMA | FI_READ, Event::Read),
+        }
+    }
+
+    const fn received(self) -> u64 {
+        match self {
+            What::Tagged => FI_TAGGED | FI_RECV,
+            _ => FI_MSG | FI_RECV,
+        }
+    }
+}
+
+impl CqState {
+    #[inline]
+    fn push(&mut self, words: &[u64; 6], source: u64) {
+        self.ring.push(words, source);
+        self.wait.notify();
+    }
+
+    #[cold]
+    fn push_error(&mut self, error: CqErr) {
+        self.ring.push_err(error);
+        self.wait.notify();
+    }
+}
+
+impl<A> Core<A> {
+    pub fn new(mrs: Regions) -> Core<A> {
+        Core {
+            cqs: Slab::new(),
+            avs: Slab::new(),
+            eps: Slab::new(),
+            srxs: Slab::new(),
+            mrs,
+            outcomes: VecDeque::new(),
+        }
+    }
+
+    /// An operation of the initiator has succeeded.
+    #[inline]
+    pub fn sent(&mut self, ep: usize, op: &TxOp) {
+        let ep = &self.eps[ep];
+        let (flags, event) = op.what.sent();
+        if op.flags & FI_COMPLETION != 0
+            && let Some(cq) = ep.tx_cq
+        {
+            self.cqs[cq].push(
+                &[op.context as u64, flags, 0, 0, 0, 0],
+                FI_ADDR_NOTAVAIL,
+            );
+        }
+        if let Some(cntr) = ep.cntr(event) {
+            cntr.succeeded(op.len);
+        }
+    }
+
+    /// An operation of the initiator has failed.
+    #[cold]
+    pub fn send_failed(&mut self, ep: usize, op: &TxOp, error: Error) {
+        let ep = &self.eps[ep];
+        let (flags, event) = op.what.sent();
+        if let Some(cq) = ep.tx_cq {
+            self.cqs[cq].push_error(CqErr {
+                context: op.context,
+                flags,
+                err: error.code(),
+                prov_errno: error.code(),
+                src_addr: FI_ADDR_NOTAVAIL,
+                ..CqErr::default()
+            });
+        }
+        if let Some(cntr) = ep.cntr(event) {
+            cntr.failed();
+        }
+    }
+
+    /// A message is in its receive; `source` is the address of the sender or FI_ADDR_NOTAVAIL.
+    #[inline]
+    pub fn received(&mut self, ep: usize, recv: &RecvOp, envelope: &Envelope, source: u64) {
+        if envelope.len > recv.len as u64 {
+            return self.truncated(ep, recv, envelope, source);
+        }
+        let ep = &self.eps[ep];
+        let release = match recv.multi {
+            None => 0,
+            Some(_) => recv.release(),
+        };
+        if (recv.flags & FI_COMPLETION != 0 || release != 0)
+            && let Some(cq) = ep.rx_cq
+        {
+            let (with_data, data) = match envelope.data {
+                Some(data) => (FI_REMOTE_CQ_DATA, data),
+                None => (0, 0),
+            };
+            self.cqs[cq].push(
+                &[
+                    recv.context as u64,
+                    envelope.what.received() | with_data | release,
+                    envelope.len,
+                    recv.base as u64,
+                    data,
+                    envelope.tag,
+                ],
+                source,
+            );
+        }
+        if let Some(cntr) = ep.cntr(Event::Recv) {
+            cntr.succeeded(envelope.len as usize);
+        }
+    }
+
+    /// The message was longer than the receive: fi_cq(3), FI_ETRUNC.
+    #[cold]
+    fn truncated(&mut self, ep: usize, recv: &RecvOp, envelope: &Envelope, source: u64) {
+        let len = recv.len;
+        let error = CqErr {
+            len,
+            olen: (envelope.len - len as u64) as usize,
+            buf: recv.base,
+            data: envelope.data.unwrap_or(0),
+            tag: envelope.tag,
+            src_addr: source,
+            err: Error::TRUNC.code(),
+            ..CqErr::default()
+        };
+        self.receive_error(ep, recv, envelope.what, error);
+    }
+
+    /// A receive will not be filled.
+    #[cold]
+    pub fn receive_failed(&mut self, ep: usize, recv: &RecvOp, what: What, error: Error) {
+        let error = CqErr {
+            err: error.code(),
+            src_addr: FI_ADDR_NOTAVAIL,
+            ..CqErr::default()
+        };
+        self.receive_error(ep, recv, what, error);
+    }
+
+    fn receive_error(&mut self, ep: usize, recv: &RecvOp, what: What, error: CqErr) {
+        let ep = &self.eps[ep];
+        let release = recv.release();
+        if let Some(cq) = ep.rx_cq {
+            let with_data = match error.data {
+                0 => 0,
+                _ => FI_REMOTE_CQ_DATA,
+            };
+            self.cqs[cq].push_error(CqErr {
+                context: recv.context,
+                flags: what.received() | with_data | release,
+                prov_errno: error.err,
+                ..error
+            });
+        }
+        if let Some(cntr) = ep.cntr(Event::Recv) {
+            cntr.failed();
+        }
+    }
+
+    /// A peer has written to a region of ours, with or without data for the queue.
+    pub fn written(&mut self, ep: usize, len: u64, data: Option<u64>, source: u64) {
+        let ep = &self.eps[ep];
+        if let (Some(data), Some(cq)) = (data, ep.rx_cq) {
+            let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+            self.cqs[cq].push(&[0, flags, len, 0, data, 0], source);
+        }
+        if let Some(cntr) = ep.cntr(Event::RemoteWrite) {
+            cntr.succeeded(len as usize);
+        }
+    }
+
+    /// A peer has read from a region of ours.
+    pub fn read_by_peer(&mut self, ep: usize, len: u64) {
+        if let Some(cntr) = self.eps[ep].cntr(Event::RemoteRead) {
+            cntr.succeeded(len as usize);
+        }
+    }
+
+    /// Whether an operation with a completion may be posted: there is room in the queue and among the operations
+    /// under way.
+    #[inline]
+    pub fn may_post(&self, ep: usize) -> Result {
+        let ep = &self.eps[ep];
+        if ep.tx_pending >= ep.tx_size {
+            return Err(Error::AGAIN);
+        }
+        match ep.tx_cq {
+            Some(cq) if self.cqs[cq].ring.len() >= self.cqs[cq].brim => Err(Error::AGAIN),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the endpoint may take messages from the wire: its queue has not run over.
+    #[inline]
+    pub fn may_receive(&self, ep: usize) -> bool {
+        match self.eps[ep].rx_cq {
+            Some(cq) => self.cqs[cq].ring.len() < self.cqs[cq].brim,
+            None => true,
+        }
+    }
+
+    /// Posts a receive of an endpoint. What the transport has to bring comes back.
+    #[inline]
+    pub fn post_receive(
+        &mut self,
+        ep: usize,
+        rx: &Rx,
+        source_of: impl Fn(&Self, &Envelope) -> u64,
+        mut claim: impl FnMut(&mut Self, Claimed),
+    ) -> Result {
+        let directed = self.eps[ep].directed();
+        let srx = self.eps[ep].srx;
+        self.post_to(srx, directed, Some(ep), rx, source_of, &mut claim)
+    }
+
+    /// Posts a receive to a receive context; `ep` is the endpoint that the call named, if it named one.
+    pub fn post_to(
+        &mut self,
+        srx: usize,
+        directed: bool,
+        ep: Option<usize>,
+        rx: &Rx,
+        source_of: impl Fn(&Self, &Envelope) -> u64,
+        claim: &mut impl FnMut(&mut Self, Claimed),
+    ) -> Result {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        let result = self.srxs[srx].post(rx, directed, &mut outcomes);
+        while let Some(outcome) = outcomes.pop_front() {
+            match outcome {
+                Outcome::Done(recv, envelope) => {
+                    let source = source_of(self, &envelope);
+                    self.received(envelope.ep, &recv, &envelope, source);
+                }
+                Outcome::Claimed(claimed) => claim(self, claimed),
+                Outcome::Peeked(envelope) => {
+                    let source = source_of(self, &envelope);
+                    self.peeked(ep.unwrap_or(envelope.ep), rx, &envelope, source);
+                }
+            }
+        }
+        self.outcomes = outcomes;
+        match (result, ep) {
+            // fi_tagged(3): no such message is reported by the queue.
+            (Err(Error::NOMSG), Some(ep)) => {
+                self.not_found(ep, rx);
+                Ok(())
+            }
+            (result, _) => result,
+        }
+    }
+
+    #[cold]
+    fn peeked(&mut self, ep: usize, rx: &Rx, envelope: &Envelope, source: u64) {
+        if let Some(cq) = self.eps.get(ep).and_then(|ep| ep.rx_cq) {
+            let with_data = match envelope.data {
+                Some(_) => FI_REMOTE_CQ_DATA,
+                None => 0,
+            };
+            let words = [
+                rx.context as u64,
+                rx.what.received() | with_data,
+                envelope.len,
+                0,
+                envelope.data.unwrap_or(0),
+                envelope.tag,
+            ];
+            self.cqs[cq].push(&words, source);
+        }
+    }
+
+    #[cold]
+    fn not_found(&mut self, ep: usize, rx: &Rx) {
+        if let Some(cq) = self.eps[ep].rx_cq {
+            self.cqs[cq].push_error(CqErr {
+                context: rx.context,
+                flags: rx.what.received(),
+                tag: rx.tag,
+                err: Error::NOMSG.code(),
+                prov_errno: Error::NOMSG.code(),
+                src_addr: FI_ADDR_NOTAVAIL,
+                ..CqErr::default()
+            });
+        }
+    }
+
+    /// fi_cancel(3): the operation, if it had not started, is reported with FI_ECANCELED.
+    pub fn cancel(&mut self, ep: usize, context: usize) -> Result {
+        let srx = self.eps[ep].srx;
+        let (recv, what) = self.srxs[srx].cancel(context).ok_or(Error::NOENT)?;
+        self.receive_failed(ep, &recv, what, Error::CANCELED);
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Automatic progress (fi_domain(3), FI_PROGRESS_AUTO): a thread that sleeps in the kernel while there is nothing to
+//! do, and stays away while the application itself looks.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+use crate::base::Result;
+use crate::engine::domain::Engine;
+use crate::engine::transport::Transport;
+use crate::sys::event::{EventFd, sleep_on};
+
+/// Runs until it is dropped.
+pub struct Thread {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Stop {
+    asked: AtomicBool,
+    event: EventFd,
+}
+
+/// While the application looks by itself, the thread looks again after this long.
+const STAND_BACK: Duration = Duration::from_millis(1);
+
+impl Thread {
+    pub fn start<T: Transport>(engine: &Arc<Engine<T>>) -> Result<Thread> {
+        let stop = Arc::new(Stop {
+            asked: AtomicBool::new(false),
+            event: EventFd::new()?,
+        });
+        let (engine, asked) = (Arc::downgrade(engine), stop.clone());
+        let thread = std::thread::Builder::new()
+            .name("fi-progress".into())
+            .spawn(move || run(&engine, &asked))?;
+        Ok(Thread {
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.stop.asked.store(true, Ordering::Release);
+        self.stop.event.set();
+        if let Some(thread) = self.thread.take() {
+            // A panic aborts the process; there is no other error.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
+    let Some(fd) = engine.upgrade().map(|engine| engine.poll_fd()) else {
+        return;
+    };
+    let late = engine.upgrade().map(|engine| engine.late.as_raw_fd());
+    let Some(late) = late else {
+        return;
+    };
+    let stop_fd = stop.event.as_raw_fd();
+    let mut seen = 0;
+    while !stop.asked.load(Ordering::Acquire) {
+        sleep_on(&[stop_fd, fd, late], None);
+        let Some(engine) = engine.upgrade() else {
+            return;
+        };
+        let looks = engine.looks.load(Ordering::Relaxed);
+        if engine.late_set.load(Ordering::Relaxed) && sleep_on(&[late], Some(Duration::ZERO)) {
+            let mut state = engine.lock();
+            engine.late.set(None);
+            engine.late_set.store(false, Ordering::Relaxed);
+            state.flush();
+        }
+        if looks != seen {
+            // Somebody polls: what is ready is theirs. Come back to see whether they still do.
+            seen = looks;
+            drop(engine);
+            sleep_on(&[stop_fd], Some(STAND_BACK));
+            continue;
+        }
+        let mut state = engine.lock();
+        state.progress();
+        state.flush();
+    }
+}

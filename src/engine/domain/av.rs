@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The handle of an address vector: fi_av(3). The table is in `core`.
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::av::AvTable;
+use crate::engine::domain::Engine;
+use crate::engine::eq::{Eq, EventQueue};
+use crate::engine::transport::{Address, Transport};
+use crate::ffi::object;
+use crate::ffi::ops;
+use crate::ffi::ops::av::{AvCalls, Inserted};
+use crate::ffi::ops::domain::AvRequest;
+use crate::ffi::{Kind, Other};
+use crate::sync::{Use, Uses};
+
+pub struct Av<T: Transport> {
+    engine: Arc<Engine<T>>,
+    id: usize,
+    /// FI_EVENT: insertions are reported to the queue that is bound.
+    by_event: bool,
+    eq: Mutex<Option<(Arc<EventQueue>, Use)>>,
+    pub uses: Uses,
+    _domain: Use,
+}
+
+impl<T: Transport> Av<T> {
+    pub fn open(
+        engine: &Arc<Engine<T>>,
+        request: AvRequest,
+        context: *mut c_void,
+    ) -> Result<(*mut fid_av, fi_av_type)> {
+        let known = FI_EVENT | FI_READ | FI_SYMMETRIC | FI_AV_USER_ID | FI_PEER;
+        if request.flags & !known != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        // Named vectors are shared between processes, peer ones between providers.
+        if request.named || request.flags & (FI_READ | FI_PEER) != 0 {
+            return Err(Error::NOSYS);
+        }
+        if request.rx_ctx_bits != 0 {
+            // Named receive contexts are not offered.
+            return Err(Error::INVAL);
+        }
+        let in_force = match request.av_type {
+            FI_AV_UNSPEC | FI_AV_TABLE => FI_AV_TABLE,
+            FI_AV_MAP => FI_AV_MAP,
+            _ => return Err(Error::INVAL),
+        };
+        let id = engine.lock().core.avs.insert(AvTable::new());
+        let av = Av {
+            engine: engine.clone(),
+            id,
+            by_event: request.flags & FI_EVENT != 0,
+            eq: Mutex::default(),
+            uses: Uses::default(),
+            _domain: engine.uses.take(),
+        };
+        let handle = object::open(av, FI_CLASS_AV, context, |fid| fid_av {
+            fid,
+            ops: core::ptr::from_ref(ops::av::table::<Av<T>>()).cast_mut(),
+        });
+        Ok((handle, in_force))
+    }
+
+    /// The number in `core.avs`, for an endpoint of this domain.
+    pub fn id_in(&self, engine: &Arc<Engine<T>>) -> Option<usize> {
+        Arc::ptr_eq(engine, &self.engine).then_some(self.id)
+    }
+
+    fn insert_all(
+        &self,
+        addrs: impl Iterator<Item = Result<T::Addr>>,
+        context: usize,
+    ) -> Result<Inserted> {
+        let eq = self.event_queue()?;
+        let mut guard = self.engine.lock();
+        let state = &mut *guard;
+        let mut results = Vec::with_capacity(addrs.size_hint().0);
+        for addr in addrs {
+            let result = addr.map(|addr| state.core.avs[self.id].insert(addr));
+            if let Ok((index, true)) = result {
+                state.transport.av_inserted(&mut state.core, self.id, index);
+            }
+            results.push(result.map(|(index, _)| index));
+        }
+        drop(guard);
+        if let Some(eq) = &eq {
+            let taken = results.iter().filter(|r| r.is_ok()).count();
+            report(eq, self.handle(), context, taken, &results);
+        }
+        Ok(Inserted {
+            results,
+            by_event: eq.is_some(),
+        })
+    }
+
+    fn event_queue(&self) -> Result<Option<Arc<EventQueue>>> {
+        if !self.by_event {
+            return Ok(None);
+        }
+        let eq = self.eq.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*eq {
+            Some((queue, _)) => Ok(Some(queue.clone())),
+            None => Err(Error::NOEQ),
+        }
+    }
+
+    fn handle(&self) -> usize {
+        object::handle_of(self) as usize
+    }
+}
+
+/// fi_av(3): one error entry per address that was not taken, then FI_AV_COMPLETE with the number of those that were.
+fn report(
+    eq: &EventQueue,
+    fid: usize,
+    context: usize,
+    taken: usize,
+    results: &[Result<u64>],
+) {
+    for (i, result) in results.iter().enumerate() {
+        if let Err(error) = result {
+            eq.error(ops::eq::EqErr {
+                fid,
+                context,
+                data: i as u64,
+                err: error.code(),
+                prov_errno: error.code(),
+                err_data: None,
+            });
+        }
+    }
+    let words = [fid as u64, context as u64, taken as u64];
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+    eq.event(FI_AV_COMPLETE, fid, &bytes);
+}
+
+impl<T: Transport> Drop for Av<T> {
+    fn drop(&mut self) {
+        if let Some((queue, _)) = &*self.eq.lock().unwrap_or_else(PoisonError::into_inner) {
+            queue.forget(self.handle());
+        }
+        self.engine.lock().core.avs.remove(self.id);
+    }
+}
+
+impl<T: Transport> Kind for Av<T> {
+    type Head = fid_av;
+
+    fn check_close(&self) -> Result {
+        match self.uses.any() {
+            true => Err(Error::BUSY),
+            false => Ok(()),
+        }
+    }
+
+    fn bind(&self, other: Other<'_>, flags: u64) -> Result {
+        let eq = other.downcast::<Eq>().ok_or(Error::INVAL)?;
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let mut bound = self.eq.lock().unwrap_or_else(PoisonError::into_inner);
+        if bound.is_some() {
+            return Err(Error::BUSY);
+        }
+        *bound = Some((eq.queue.clone(), eq.queue.uses.take()));
+        Ok(())
+    }
+}
+
+impl<T: Transport> AvCalls for Av<T> {
+    fn addr_len(&self, addr: *const c_void) -> usize {
+        T::Addr::len_at(addr)
+    }
+
+    fn insert(&self, addrs: &[u8], count: usize, flags: u64, context: usize) -> Result<Inserted> {
+        if flags & !(FI_MORE | FI_SYNC_ERR | FI_AV_USER_ID | FI_FIREWALL_ADDR) != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let len = addrs.len() / count.max(1);
+        let addr = |i: usize| T::Addr::from_bytes(&addrs[i * len..][..len]).ok_or(Error::INVAL);
+        self.insert_all((0..count).map(addr), context)
+    }
+
+    fn insert_names(
+        &self,
+        names: &[(String, String)],
+        flags: u64,
+        context: usize,
+    ) -> Result<Inserted> {
+        if flags & !(FI_MORE | FI_SYNC_ERR) != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        // Names are resolved before the lock is taken.
+        let addrs: Vec<_> = names
+            .iter()
+            .map(|(node, service)| T::Addr::resolve(node, service))
+            .collect();
+        self.insert_all(addrs.into_iter(), context)
+    }
+
+    fn remove(&self, addrs: &[u64], flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let mut guard = self.engine.lock();
+        let state = &mut *guard;
+        let table = &state.core.avs[self.id];
+        if addrs.iter().any(|&index| table.get(index).is_none()) {
+            return Err(Error::INVAL);
+        }
+        for &index in addrs {
+            state.transport.av_removed(&mut state.core, self.id, index);
+            let table = &mut state.core.avs[self.id];
+            table.remove(index);
+            table.retire(index);
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, addr: u64) -> Result<Vec<u8>> {
+        let state = self.engine.lock();
+        let addr = state.core.avs[self.id].get(addr).ok_or(Error::INVAL)?;
+        Ok(addr.to_bytes())
+    }
+
+    fn straddr(&self, addr: &[u8]) -> String {
+        T::Addr::text(addr)
+    }
+
+    fn set_user_id(&self, _addr: u64, _id: u64, _flags: u64) -> Result {
+        // FI_AV_USER_ID is not among the capabilities.
+        Err(Error::NOSYS)
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The handle of a counter: fi_cntr(3).
+#![forbid(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+use std::sync::{Arc, Weak};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::cntr::Counter;
+use crate::engine::domain::Engine;
+use crate::engine::fabric::wait_set;
+use crate::engine::transport::Transport;
+use crate::engine::wait::{Deadline, Member, Wait};
+use crate::ffi::object;
+use crate::ffi::ops;
+use crate::ffi::ops::cntr::CntrCalls;
+use crate::ffi::ops::domain::CntrRequest;
+use crate::ffi::{Kind, WaitHandle};
+use crate::sync::{Use, Uses};
+
+struct Shared<T: Transport> {
+    engine: Arc<Engine<T>>,
+    counter: Arc<Counter>,
+}
+
+pub struct Cntr<T: Transport> {
+    shared: Arc<Shared<T>>,
+    pub uses: Uses,
+    _domain: Use,
+    _set: Option<Use>,
+}
+
+impl<T: Transport> Cntr<T> {
+    pub fn open(
+        engine: &Arc<Engine<T>>,
+        request: CntrRequest<'_>,
+        context: *mut c_void,
+    ) -> Result<*mut fid_cntr> {
+        if request.flags & !FI_PEER != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        if request.flags & FI_PEER != 0 {
+            return Err(Error::NOSYS);
+        }
+        let bytes = match request.events {
+            FI_CNTR_EVENTS_COMP => false,
+            FI_CNTR_EVENTS_BYTES => true,
+            _ => return Err(Error::INVAL),
+        };
+        let (set, set_use) = wait_set(request.wait_set)?;
+        let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd()])?;
+        let shared = Arc::new(Shared {
+            engine: engine.clone(),
+            counter: Arc::new(Counter::new(wait, bytes)),
+        });
+        if let Some(set) = set {
+            let member: Weak<Shared<T>> = Arc::downgrade(&shared);
+            set.join(member);
+        }
+        let cntr = Cntr {
+            shared,
+            uses: Uses::default(),
+            _domain: engine.uses.take(),
+            _set: set_use,
+        };
+        Ok(object::open(cntr, FI_CLASS_CNTR, context, |fid| fid_cntr {
+            fid,
+            ops: core::ptr::from_ref(ops::cntr::table::<Cntr<T>>()).cast_mut(),
+        }))
+    }
+
+    /// The values, for an endpoint or a region of this domain.
+    pub fn counter_in(&self, engine: &Arc<Engine<T>>) -> Option<&Arc<Counter>> {
+        Arc::ptr_eq(engine, &self.shared.engine).then_some(&self.shared.counter)
+    }
+}
+
+impl<T: Transport> Shared<T> {
+    fn look(&self) {
+        let mut state = self.engine.lock_to_look();
+        state.progress();
+        state.flush();
+    }
+}
+
+impl<T: Transport> Member for Shared<T> {
+    /// A counter has nothing to be read away; whoever waits compares its value.
+    fn trywait(&self) -> Result {
+        self.counter.wait.arm();
+        let before = (self.counter.value(), self.counter.errors());
+        self.look();
+        match (self.counter.value(), self.counter.errors()) == before {
+            true => Ok(()),
+            false => Err(Error::AGAIN),
+        }
+    }
+}
+
+impl<T: Transport> Kind for Cntr<T> {
+    type Head = fid_cntr;
+
+    fn check_close(&self) -> Result {
+        match self.uses.any() {
+            true => Err(Error::BUSY),
+            false => Ok(()),
+        }
+    }
+
+    fn wait_handle(&self) -> Result<WaitHandle> {
+        self.shared.counter.wait.handle()
+    }
+
+    fn wait_obj(&self) -> Result<fi_wait_obj> {
+        Ok(self.shared.counter.wait.obj())
+    }
+
+    fn trywait(&self) -> Result {
+        self.shared.trywait()
+    }
+
+    fn poll(&self) -> Option<bool> {
+        let before = self.shared.counter.value();
+        self.shared.look();
+        Some(self.shared.counter.value() != before)
+    }
+}
+
+impl<T: Transport> CntrCalls for Cntr<T> {
+    fn read(&self) -> u64 {
+        self.shared.look();
+        self.shared.counter.value()
+    }
+
+    fn read_err(&self) -> u64 {
+        self.shared.look();
+        self.shared.counter.errors()
+    }
+
+    fn add(&self, value: u64) -> Result {
+        self.shared.counter.add(value);
+        Ok(())
+    }
+
+    fn add_err(&self, value: u64) -> Result {
+        self.shared.counter.add_errors(value);
+        Ok(())
+    }
+
+    fn set(&self, value: u64) -> Result {
+        self.shared.counter.set(value);
+        Ok(())
+    }
+
+    fn set_err(&self, value: u64) -> Result {
+        self.shared.counter.set_errors(value);
+        Ok(())
+    }
+
+    fn wait(&self, threshold: u64, timeout: c_int) -> Result {
+        let counter = &self.shared.counter;
+        if !counter.wait.can_sleep() {
+            return Err(Error::INVAL);
+        }
+        let deadline = Deadline::after(timeout);
+        let errors = counter.errors();
+        loop {
+            let over = deadline.is_over();
+            counter.wait.arm();
+            self.shared.look();
+            if counter.value() >= threshold {
+                return Ok(());
+            }
+            if counter.errors() != errors {
+                return Err(Error::AVAIL);
+            }
+            if over {
+                return Err(Error::TIMEDOUT);
+            }
+            counter.wait.sleep(deadline)?;
+        }
+    }
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The handle of a completion queue: fi_cq(3). The entries are in `core`, under the domain's lock.
+#![forbid(unsafe_code)]
+
+use core::ffi::{CStr, c_int, c_void};
+use std::sync::{Arc, Weak};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::core::CqState;
+use crate::engine::cq_ring::{Head, Ring};
+use crate::engine::domain::{Engine, State};
+use crate::engine::fabric::wait_set;
+use crate::engine::strerror;
+use crate::engine::transport::Transport;
+use crate::engine::wait::{Deadline, Member, Wait};
+use crate::ffi::object;
+use crate::ffi::ops;
+use crate::ffi::ops::cq::{CqCalls, CqErr};
+use crate::ffi::ops::domain::CqRequest;
+use crate::ffi::user::Words;
+use crate::ffi::{Kind, WaitHandle};
+use crate::sync::{Guard, Use, Uses};
+
+/// Shared by the handle and the wait set that it may be in.
+struct Shared<T: Transport> {
+    engine: Arc<Engine<T>>,
+    id: usize,
+    wait: Arc<Wait>,
+}
+
+pub struct Cq<T: Transport> {
+    shared: Arc<Shared<T>>,
+    /// 64-bit words per entry.
+    words: usize,
+    threshold: bool,
+    pub uses: Uses,
+    _domain: Use,
+    _set: Option<Use>,
+}
+
+/// Endpoints of a queue stop taking messages from the wire when it holds this many times what it was made for, and at
+/// least `BRIM` entries: an application that does not read its queue costs memory up to there, not without end.
+const BRIM_FACTOR: usize = 4;
+const BRIM: usize = 65536;
+
+impl<T: Transport> Cq<T> {
+    pub fn open(
+        engine: &Arc<Engine<T>>,
+        request: CqRequest<'_>,
+        context: *mut c_void,
+    ) -> Result<*mut fid_cq> {
+        if request.flags & !(FI_AFFINITY | FI_PEER) != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        if request.flags & FI_PEER != 0 {
+            return Err(Error::NOSYS);
+        }
+        let words = match request.format {
+            FI_CQ_FORMAT_UNSPEC | FI_CQ_FORMAT_CONTEXT => 1,
+            FI_CQ_FORMAT_MSG => 3,
+            FI_CQ_FORMAT_DATA => 5,
+            FI_CQ_FORMAT_TAGGED => 6,
+            _ => return Err(Error::NOSYS),
+        };
+        let threshold = match (request.wait_cond, request.wait_obj) {
+            (FI_CQ_COND_NONE, _) => false,
+            (FI_CQ_COND_THRESHOLD, FI_WAIT_NONE) => return Err(Error::INVAL),
+            (FI_CQ_COND_THRESHOLD, _) => true,
+            _ => return Err(Error::INVAL),
+        };
+        let (set, set_use) = wait_set(request.wait_set)?;
+        let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd()])?;
+        let wait = Arc::new(wait);
+        let size = match request.size {
+            0 => T::CQ_SIZE,
+            size => size,
+        };
+        if size > MAX_SIZE {
+            return Err(Error::INVAL);
+        }
+        let with_source = engine.info.caps & FI_SOURCE != 0;
+        let id = engine.lock().core.cqs.insert(CqState {
+            ring: Ring::new(words, size, with_source),
+            wait: wait.clone(),
+            signaled: false,
+            last_error: None,
+            brim: size.saturating_mul(BRIM_FACTOR).max(BRIM),
+        });
+        let shared = Arc::new(Shared {
+            engine: engine.clone(),
+            id,
+            wait,
+        });
+        if let Some(set) = set {
+            let member: Weak<Shared<T>> = Arc::downgrade(&shared);
+            set.join(member);
+        }
+        let cq = Cq {
+            shared,
+            words,
+            threshold,
+            uses: Uses::default(),
+            _domain: engine.uses.take(),
+            _set: set_use,
+        };
+        Ok(object::open(cq, FI_CLASS_CQ, context, |fid| fid_cq {
+            fid,
+            ops: core::ptr::from_ref(ops::cq::table::<Cq<T>>()).cast_mut(),
+        }))
+    }
+
+    /// The number in `core.cqs`, for an endpoint of this domain.
+    pub fn id_in(&self, engine: &Arc<Engine<T>>) -> Option<usize> {
+        Arc::ptr_eq(engine, &self.shared.engine).then_some(self.shared.id)
+    }
+
+    pub fn poll_source(&self) -> &Arc<Wait> {
+        &self.shared.wait
+    }
+}
+
+/// More entries than this are a mistake of the caller.
+const MAX_SIZE: usize = 1 << 30;
+
+impl<T: Transport> Shared<T> {
+    /// Takes entries that are there, or looks at the transport and takes what came.
+    #[inline]
+    fn read_locked(
+        &self,
+        state: &mut Guard<'_, State<T>>,
+        max: usize,
+        out: &mut Words<'_>,
+        mut src: Option<&mut Words<'_>>,
+    ) -> Result<usize> {
+        if state.core.cqs[self.id].ring.is_empty() {
+            state.progress();
+        }
+        let cq = &mut state.core.cqs[self.id];
+        match cq.ring.ready() {
+            Head::Empty => {
+                state.flush();
+                return Err(Error::AGAIN);
+            }
+            Head::Error => return Err(Error::AVAIL),
+            Head::Entries(_) => {}
+        }
+        let n = match &mut src {
+            None => cq.ring.read_into(max, &mut |words| out.put(words), None),
+            Some(src) => cq.ring.read_into(
+                max,
+                &mut |words| out.put(words),
+                Some(&mut |words| src.put(words)),
+            ),
+        };
+        // The application has taken the last entry and may go its way: nothing stays behind.
+        if cq.ring.is_empty() && state.transport.holds_back() {
+            state.flush();
+        }
+        Ok(n)
+    }
+
+    fn entries(&self, state: &State<T>) -> usize {
+        state.core.cqs[self.id].ring.len()
+    }
+
+    fn has_error(&self, state: &State<T>) -> bool {
+        state.core.cqs[self.id].ring.ready() == Head::Error
+    }
+}
+
+impl<T: Transport> Member for Shared<T> {
+    fn trywait(&self) -> Result {
+        let mut state = self.engine.lock_to_look();
+        if self.entries(&state) == 0 {
+            state.progress();
+        }
+        state.flush();
+        let cq = &mut state.core.cqs[self.id];
+        if !cq.ring.is_empty() || cq.signaled {
+            cq.signaled = false;
+            return Err(Error::AGAIN);
+        }
+        self.wait.arm();
+        Ok(())
+    }
+}
+
+impl<T: Transport> Drop for Shared<T> {
+    fn drop(&mut self) {
+        self.engine.lock().core.cqs.remove(self.id);
+    }
+}
+
+impl<T: Transport> Kind for Cq<T> {
+    type Head = fid_cq;
+
+    fn check_close(&self) -> Result {
+        match self.uses.any() {
+            true => Err(Error::BUSY),
+            false => Ok(()),
+        }
+    }
+
+    fn wait_handle(&self) -> Result<WaitHandle> {
+        self.shared.wait.handle()
+    }
+
+    fn wait_obj(&self) -> Result<fi_wait_obj> {
+        Ok(self.shared.wait.obj())
+    }
+
+    fn trywait(&self) -> Result {
+        self.shared.trywait()
+    }
+
+    fn poll(&self) -> Option<bool> {
+        let mut state = self.shared.engine.lock_to_look();
+        if self.shared.entries(&state) == 0 {
+            state.progress();
+            state.flush();
+        }
+        Some(self.shared.entries(&state) > 0)
+    }
+}
+
+impl<T: Transport> CqCalls for Cq<T> {
+    #[inline]
+    fn words(&self) -> usize {
+        self.words
+    }
+
+    fn api_version(&self) -> u32 {
+        self.shared.engine.api_version
+    }
+
+    #[inline]
+    fn read(&self, max: usize, mut out: Words<'_>, src: Option<Words<'_>>) -> Result<usize> {
+        let shared = &*self.shared;
+        let mut state = shared.engine.lock_to_look();
+        let mut src = src;
+        shared.read_locked(&mut state, max, &mut out, src.as_mut())
+    }
+
+    fn sread(
+        &self,
+        max: usize,
+        mut out: Words<'_>,
+        mut src: Option<Words<'_>>,
+        cond: usize,
+        timeout: c_int,
+    ) -> Result<usize> {
+        let shared = &*self.shared;
+        if !shared.wait.can_sleep() {
+            return Err(Error::INVAL);
+        }
+        let wanted = match self.threshold {
+            true => cond.clamp(1, max.max(1)),
+            false => 1,
+        };
+        let deadline = Deadline::after(timeout);
+        loop {
+            {
+                let mut state = shared.engine.lock_to_look();
+                let over = deadline.is_over();
+                if shared.entries(&state) < wanted {
+                    state.progress();
+                }
+                let enough = shared.entries(&state) >= wanted || shared.has_error(&state);
+                if enough || over {
+                    match shared.read_locked(&mut state, max, &mut out, src.as_mut()) {
+                        Err(Error::AGAIN) if !over => {}
+                        result => return result,
+                    }
+                }
+                state.flush();
+                if std::mem::take(&mut state.core.cqs[shared.id].signaled) {
+                    return Err(Error::AGAIN);
+                }
+                shared.wait.arm();
+            }
+            // What is left of the time is looked at once more, at the top of the loop.
+            shared.wait.sleep(deadline)?;
+        }
+    }
+
+    fn read_err(&self, _flags: u64, take: &mut dyn FnMut(&CqErr)) -> Result {
+        let mut state = self.shared.engine.lock();
+        let cq = &mut state.core.cqs[self.shared.id];
+        let error = cq.ring.pop_err().ok_or(Error::AGAIN)?;
+        take(cq.last_error.insert(error));
+        Ok(())
+    }
+
+    fn signal(&self) -> Result {
+        if !self.shared.wait.can_sleep() {
+            return Err(Error::NOSYS);
+        }
+        let mut state = self.shared.engine.lock();
+        state.core.cqs[self.shared.id].signaled = true;
+        self.shared.wait.notify();
+        Ok(())
+    }
+
+    fn strerror(&self, prov_errno: i32) -> &'static CStr {
+        strerror(prov_errno)
+    }
+}

@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The handle of an endpoint: fi_endpoint(3). What is bound to it is in `core`; how bytes move is the transport's.
+#![forbid(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::abi::*;
+use crate::base::info::Info;
+use crate::base::{Error, Result};
+use crate::engine::core::Core;
+use crate::engine::domain::av::Av;
+use crate::engine::domain::cntr::Cntr;
+use crate::engine::domain::cq::Cq;
+use crate::engine::domain::srx::SharedRx;
+use crate::engine::domain::{Engine, State, driver};
+use crate::engine::ep_state::{EpState, Event};
+use crate::engine::eq::Eq;
+use crate::engine::srx::Srx;
+use crate::engine::transport::{Address, Transport};
+use crate::ffi::object;
+use crate::ffi::ops;
+use crate::ffi::ops::cm::CmCalls;
+use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
+use crate::ffi::ops::transfer::{DataPath, Rx, Tx};
+use crate::ffi::{Kind, Other, WaitHandle};
+use crate::sync::{Guard, Use};
+
+/// Shared by an endpoint's handle and its aliases.
+struct Shared<T: Transport> {
+    engine: Arc<Engine<T>>,
+    /// The number in `core.eps`.
+    id: usize,
+    info: Info,
+    /// FI_COMPLETION where the queue was bound without FI_SELECTIVE_COMPLETION.
+    tx_implied: AtomicU64,
+    rx_implied: AtomicU64,
+    /// What is bound stays open.
+    bound: Mutex<Vec<Use>>,
+    /// FI_OPT_SHARED_MEMORY_PERMITTED and FI_OPT_CUDA_API_PERMITTED, as they were set.
+    shared_memory: Mutex<bool>,
+    _domain: Use,
+}
+
+pub struct Ep<T: Transport> {
+    shared: Arc<Shared<T>>,
+    tx_flags: AtomicU64,
+    rx_flags: AtomicU64,
+}
+
+/// Operation flags that may be set as an endpoint's default.
+const TX_FLAGS: u64 = FI_COMPLETION
+    | FI_INJECT
+    | FI_INJECT_COMPLETE
+    | FI_TRANSMIT_COMPLETE
+    | FI_DELIVERY_COMPLETE
+    | FI_COMMIT_COMPLETE
+    | FI_MULTICAST
+    | FI_TRANSMIT;
+const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_RECV;
+
+impl<T: Transport> Ep<T> {
+    pub fn open(
+        engine: &Arc<Engine<T>>,
+        info: Info,
+        context: *mut c_void,
+    ) -> Result<*mut fid_ep> {
+        let mut guard = engine.lock();
+        let state = &mut *guard;
+        let mut srx = Srx::new();
+        srx.eps = 1;
+        let srx = state.core.srxs.insert(srx);
+        let id = state.core.eps.insert(EpState {
+            fid: 0,
+            context: context as usize,
+            ep_type: info.ep.ep_type,
+            caps: info.caps,
+            tx_cq: None,
+            rx_cq: None,
+            cntrs: Default::default(),
+            av: None,
+            eq: None,
+            srx,
+            enabled: false,
+            tx_size: info.tx.size,
+            inject_size: info.tx.inject_size,
+            tx_pending: 0,
+        });
+        if let Err(error) = state.transport.open_ep(&mut state.core, id, &info) {
+            state.core.eps.remove(id);
+            state.core.srxs.remove(srx);
+            return Err(error);
+        }
+        drop(guard);
+        let shared = Arc::new(Shared {
+            engine: engine.clone(),
+            id,
+            tx_implied: AtomicU64::new(FI_COMPLETION),
+            rx_implied: AtomicU64::new(FI_COMPLETION),
+            bound: Mutex::default(),
+            shared_memory: Mutex::new(true),
+            _domain: engine.uses.take(),
+            info,
+        });
+        let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
+        let handle = Self::handle(shared.clone(), tx_flags, rx_flags, context);
+        engine.lock().core.eps[id].fid = handle as usize;
+        Ok(handle)
+    }
+
+    fn handle(
+        shared: Arc<Shared<T>>,
+        tx_flags: u64,
+        rx_flags: u64,
+        context: *mut c_void,
+    ) -> *mut fid_ep {
+        let caps = shared.info.caps;
+        let ep = Ep {
+            shared,
+            tx_flags: AtomicU64::new(tx_flags),
+            rx_flags: AtomicU64::new(rx_flags),
+        };
+        object::open(ep, FI_CLASS_EP, context, |fid| fid_ep {
+            fid,
+            ops: core::ptr::from_ref(ops::ep::table::<Ep<T>>()).cast_mut(),
+            cm: core::ptr::from_ref(ops::cm::table::<Ep<T>>()).cast_mut(),
+            msg: table(caps, FI_MSG, ops::msg::table::<Ep<T>>(), &ops::msg::NONE),
+            rma: table(caps, FI_RMA, ops::rma::table::<Ep<T>>(), &ops::rma::NONE),
+            tagged: table(
+                caps,
+                FI_TAGGED,
+                ops::tagged::table::<Ep<T>>(),
+                &ops::tagged::NONE,
+            ),
+            atomic: core::ptr::from_ref(&ops::atomic::NONE).cast_mut(),
+            collective: core::ptr::from_ref(&ops::collective::NONE).cast_mut(),
+        })
+    }
+
+    pub fn is_of(&self, engine: &Arc<Engine<T>>) -> bool {
+        Arc::ptr_eq(engine, &self.shared.engine)
+    }
+
+    fn keep(&self, r#use: Use) {
+        let mut bound = self.shared.bound.lock();
+        bound
+            .as_mut()
+            .unwrap_or_else(|_| unreachable!("no panic while it is held"))
+            .push(r#use);
+    }
+
+    fn bind_cq(&self, cq: &Cq<T>, flags: u64) -> Result {
+        let (tx, rx) = (flags & FI_TRANSMIT != 0, flags & FI_RECV != 0);
+        if flags & !(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        if !tx && !rx {
+            return Err(Error::INVAL);
+        }
+        let id = cq.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
+        let mut state = self.unlocked_state()?;
+        let ep = &mut state.core.eps[self.shared.id];
+        if (tx && ep.tx_cq.is_some()) || (rx && ep.rx_cq.is_some()) {
+            return Err(Error::INVAL);
+        }
+        let implied = match flags & FI_SELECTIVE_COMPLETION {
+            0 => FI_COMPLETION,
+            _ => 0,
+        };
+        if tx {
+            ep.tx_cq = Some(id);
+            self.shared.tx_implied.store(implied, Ordering::Relaxed);
+        }
+        if rx {
+            ep.rx_cq = Some(id);
+            self.shared.rx_implied.store(implied, Ordering::Relaxed);
+        }
+        drop(state);
+        self.keep(cq.uses.take());
+        Ok(())
+    }
+
+    fn bind_cntr(&self, cntr: &Cntr<T>, flags: u64) -> Result {
+        let known = Event::ALL.iter().fold(0, |all, event| all | event.flag());
+        if flags & !known != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        if flags == 0 {
+            return Err(Error::INVAL);
+        }
+        let counter = cntr.counter_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
+        let mut state = self.unlocked_state()?;
+        let slots = &mut state.core.eps[self.shared.id].cntrs;
+        let wanted = || Event::ALL.iter().filter(|event| flags & event.flag() != 0);
+        if wanted().any(|&event| slots[event as usize].is_some()) {
+            return Err(Error::INVAL);
+        }
+        for &event in wanted() {
+            slots[event as usize] = Some(counter.clone());
+        }
+        drop(state);
+        self.keep(cntr.uses.take());
+        Ok(())
+    }
+
+    fn bind_av(&self, av: &Av<T>, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let id = av.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
+        let mut state = self.unlocked_state()?;
+        let ep = &mut state.core.eps[self.shared.id];
+        if ep.av.is_some() || ep.ep_type == FI_EP_MSG.0 {
+            return Err(Error::INVAL);
+        }
+        ep.av = Some(id);
+        drop(state);
+        self.keep(av.uses.take());
+        Ok(())
+    }
+
+    fn bind_eq(&self, eq: &Eq, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let mut state = self.unlocked_state()?;
+        let ep = &mut state.core.eps[self.shared.id];
+        if ep.eq.is_some() {
+            return Err(Error::INVAL);
+        }
+        ep.eq = Some(eq.queue.clone());
+        drop(state);
+        eq.queue.add_driver(driver(&self.shared.engine))?;
+        self.keep(eq.queue.uses.take());
+        Ok(())
+    }
+
+    fn bind_srx(&self, srx: &SharedRx<T>, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let id = srx.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
+        if self.shared.info.ep.rx_ctx_cnt != FI_SHARED_CONTEXT {
+            return Err(Error::INVAL);
+        }
+        let mut state = self.unlocked_state()?;
+        let core = &mut state.core;
+        let own = std::mem::replace(&mut core.eps[self.shared.id].srx, id);
+        core.srxs.remove(own);
+        core.srxs[id].eps += 1;
+        drop(state);
+        self.keep(srx.uses.take());
+        Ok(())
+    }
+
+    /// The state, while the endpoint is not yet enabled.
+    fn unlocked_state(&self) -> Result<Guard<'_, State<T>>> {
+        let state = self.shared.engine.lock();
+        match state.core.eps[self.shared.id].enabled {
+            true => Err(Error::OPBADSTATE),
+            false => Ok(state),
+        }
+    }
+}
+
+fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mut O {
+    let table = if caps & needed != 0 { served } else { none };
+    core::ptr::from_ref(table).cast_mut()
+}
+
+/// What must be bound before an endpoint is enabled: fi_endpoint(3), fi_enable.
+fn check_bound(ep: &EpState) -> Result {
+    let counted = |events: &[Event]| events.iter().any(|&event| ep.cntr(event).is_some());
+    let sends = ep.tx_cq.is_some() || counted(&[Event::Send, Event::Read, Event::Write]);
+    let receives = ep.rx_cq.is_some()
+        || counted(&[Event::Recv, Event::RemoteRead, Event::RemoteWrite]);
+    if (ep.caps & (FI_SEND | FI_READ | FI_WRITE) != 0 && !sends)
+        || (ep.caps & FI_RECV != 0 && !receives)
+    {
+        return Err(Error::NOCQ);
+    }
+    match ep.ep_type == FI_EP_MSG.0 {
+        true if ep.eq.is_none() => Err(Error::NOEQ),
+        false if ep.av.is_none() => Err(Error::NOAV),
+        _ => Ok(()),
+    }
+}
+
+impl<T: Transport> Drop for Shared<T> {
+    fn drop(&mut self) {
+        let mut guard = self.engine.lock();
+        let state = &mut *guard;
+        state.transport.close_ep(&mut state.core, self.id);
+        let ep = state.core.eps.remove(self.id);
+        let srx = &mut state.core.srxs[ep.srx];
+        srx.eps -= 1;
+        if srx.eps == 0 {
+            state.core.srxs.remove(ep.srx);
+        }
+        drop(guard);
+        if let Some(eq) = ep.eq {
+            eq.forget(ep.fid);
+        }
+    }
+}
+
+impl<T: Transport> Kind for Ep<T> {
+    type Head = fid_ep;
+
+    fn bind(&self, other: Other<'_>, flags: u64) -> Result {
+        if let Some(cq) = other.downcast::<Cq<T>>() {
+            self.bind_cq(cq, flags)
+        } else if let Some(cntr) = other.downcast::<Cntr<T>>() {
+            self.bind_cntr(cntr, flags)
+        } else if let Some(av) = other.downcast::<Av<T>>() {
+            self.bind_av(av, flags)
+        } else if let Some(eq) = other.downcast::<Eq>() {
+            self.bind_eq(eq, flags)
+        } else if let Some(srx) = other.downcast::<SharedRx<T>>() {
+            self.bind_srx(srx, flags)
+        } else {
+            Err(Error::INVAL)
+        }
+    }
+
+    fn enable(&self) -> Result {
+        let mut guard = self.unlocked_state()?;
+        let state = &mut *guard;
+        check_bound(&state.core.eps[self.shared.id])?;
+        state.transport.enable_ep(&mut state.core, self.shared.id)?;
+        state.core.eps[self.shared.id].enabled = true;
+        Ok(())
+    }
+
+    fn op_flags(&self, side: u64) -> Result<u64> {
+        match (side & FI_TRANSMIT != 0, side & FI_RECV != 0) {
+            (true, false) => Ok(self.tx_flags.load(Ordering::Relaxed)),
+            (false, true) => Ok(self.rx_flags.load(Ordering::Relaxed)),
+            _ => Err(Error::INVAL),
+        }
+    }
+
+    fn set_op_flags(&self, flags: u64) -> Result {
+        let (slot, side, known) = match (flags & FI_TRANSMIT != 0, flags & FI_RECV != 0) {
+            (true, false) => (&self.tx_flags, FI_TRANSMIT, TX_FLAGS),
+            (false, true) => (&self.rx_flags, FI_RECV, RX_FLAGS),
+            _ => return Err(Error::INVAL),
+        };
+        if flags & !known != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        slot.store(flags & !side, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn alias(&self, flags: u64) -> Result<*mut fid> {
+        let (tx, rx) = (flags & FI_TRANSMIT != 0, flags & FI_RECV != 0);
+        if tx && rx {
+            return Err(Error::INVAL);
+        }
+        let known = if rx { RX_FLAGS } else { TX_FLAGS };
+        if flags & !known != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let current = |slot: &AtomicU64| slot.load(Ordering::Relaxed);
+        let flags = flags & !(FI_TRANSMIT | FI_RECV);
+        let (tx_flags, rx_flags) = match rx {
+            true => (current(&self.tx_flags), flags),
+            false => (flags, current(&self.rx_flags)),
+        };
+        let context = self.shared.engine.lock().core.eps[self.shared.id].context;
+        let handle = Self::handle(
+            self.shared.clone(),
+            tx_flags,
+            rx_flags,
+            context as *mut c_void,
+        );
+        Ok(handle.cast())
+    }
+
+    /// An endpoint has no wait object of its own; its queues have.
+    fn wait_handle(&self) -> Result<WaitHandle> {
+        Err(Error::NOSYS)
+    }
+}
+
+impl<T: Transport> EpCalls for Ep<T> {
+    fn get_opt(&self, name: c_int) -> Result<OptValue> {
+        let info = &self.shared.info;
+        let size = match name {
+            FI_OPT_MIN_MULTI_RECV => {
+                let state = self.shared.engine.lock();
+                state.core.srxs[state.core.eps[self.shared.id].srx].min_multi_recv
+            }
+            FI_OPT_CM_DATA_SIZE if info.ep.ep_type == FI_EP_MSG.0 => CM_DATA_SIZE,
+            FI_OPT_TX_SIZE => info.tx.size,
+            FI_OPT_RX_SIZE => info.rx.size,
+            FI_OPT_MAX_MSG_SIZE if info.caps & FI_MSG != 0 => info.ep.max_msg_size,
+            FI_OPT_MAX_TAGGED_SIZE if info.caps & FI_TAGGED != 0 => info.ep.max_msg_size,
+            FI_OPT_MAX_RMA_SIZE if info.caps & FI_RMA != 0 => info.ep.max_msg_size,
+            FI_OPT_INJECT_MSG_SIZE if info.caps & FI_MSG != 0 => info.tx.inject_size,
+            FI_OPT_INJECT_TAGGED_SIZE if info.caps & FI_TAGGED != 0 => info.tx.inject_size,
+            FI_OPT_INJECT_RMA_SIZE if info.caps & FI_RMA != 0 => info.tx.inject_size,
+            FI_OPT_SHARED_MEMORY_PERMITTED => {
+                let permitted = self.shared.shared_memory.lock();
+                return Ok(OptValue::Bool(
+                    *permitted.unwrap_or_else(PoisonError::into_inner),
+                ));
+            }
+            _ => return Err(Error::NOPROTOOPT),
+        };
+        Ok(OptValue::Size(size))
+    }
+
+    fn set_opt(&self, name: c_int, value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
+        match name {
+            FI_OPT_MIN_MULTI_RECV => {
+                if let OptValue::Size(size) = value(OptKind::Size)? {
+                    let mut state = self.shared.engine.lock();
+                    let srx = state.core.eps[self.shared.id].srx;
+                    state.core.srxs[srx].min_multi_recv = size;
+                }
+                Ok(())
+            }
+            FI_OPT_SHARED_MEMORY_PERMITTED => {
+                if let OptValue::Bool(on) = value(OptKind::Bool)? {
+                    let permitted = self.shared.shared_memory.lock();
+                    *permitted.unwrap_or_else(PoisonError::into_inner) = on;
+                }
+                Ok(())
+            }
+            // Device memory is not used, whatever is permitted.
+            FI_OPT_CUDA_API_PERMITTED => value(OptKind::Bool).map(drop),
+            FI_OPT_FIREWALL_ADDR => match value(OptKind::Bool)? {
+                OptValue::Bool(on) => self
+                    .shared
+                    .engine
+                    .lock()
+                    .transport
+                    .set_firewalled(self.shared.id, on),
+                _ => Err(Error::INVAL),
+            },
+            FI_OPT_CM_DATA_SIZE | FI_OPT_TX_SIZE | FI_OPT_RX_SIZE => Err(Error::NOPROTOOPT),
+            _ => Err(Error::NOPROTOOPT),
+        }
+    }
+
+    fn cancel(&self, context: usize) -> Result {
+        let mut state = self.shared.engine.lock();
+        // A receive that is not there any more has met its message.
+        match state.core.cancel(self.shared.id, context) {
+            Err(Error::NOENT) => Ok(()),
+            result => result,
+        }
+    }
+
+    fn rx_size_left(&self) -> Result<usize> {
+        let state = self.shared.engine.lock();
+        match state.core.eps[self.shared.id].enabled {
+            true => Ok(self.shared.info.rx.size),
+            false => Err(Error::OPBADSTATE),
+        }
+    }
+
+    fn tx_size_left(&self) -> Result<usize> {
+        let state = self.shared.engine.lock();
+        let ep = &state.core.eps[self.shared.id];
+        match ep.enabled {
+            true => Ok(ep.tx_size.saturating_sub(ep.tx_pending)),
+            false => Err(Error::OPBADSTATE),
+        }
+    }
+}
+
+/// Bytes of private data that fi_connect and its sisters take (FI_OPT_CM_DATA_SIZE).
+pub const CM_DATA_SIZE: usize = 256;
+
+impl<T: Transport> CmCalls for Ep<T> {
+    fn name(&self) -> Result<Vec<u8>> {
+        self.shared.engine.lock().transport.name(self.shared.id)
+    }
+
+    fn set_name(&self, addr: &[u8]) -> Result {
+        let mut state = self.unlocked_state()?;
+        state.transport.set_name(self.shared.id, addr)
+    }
+
+    fn peer(&self) -> Result<Vec<u8>> {
+        self.shared.engine.lock().transport.peer(self.shared.id)
+    }
+
+    fn addr_len(&self, addr: *const c_void) -> usize {
+        T::Addr::len_at(addr)
+    }
+
+    fn connect(&self, addr: Option<&[u8]>, param: &[u8]) -> Result {
+        if param.len() > CM_DATA_SIZE {
+            return Err(Error::INVAL);
+        }
+        self.cm(|state, id| state.transport.connect(&mut state.core, id, addr, param))
+    }
+
+    fn accept(&self, param: &[u8]) -> Result {
+        if param.len() > CM_DATA_SIZE {
+            return Err(Error::INVAL);
+        }
+        self.cm(|state, id| state.transport.accept(&mut state.core, id, param))
+    }
+
+    fn shutdown(&self, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        self.cm(|state, id| state.transport.shutdown(&mut state.core, id))
+    }
+}
+
+impl<T: Transport> Ep<T> {
+    /// A call of fi_cm(3), which enables the endpoint if that has not been done.
+    fn cm(&self, call: impl FnOnce(&mut State<T>, usize) -> Result) -> Result {
+        if self.shared.info.ep.ep_type != FI_EP_MSG.0 {
+            return Err(Error::NOSYS);
+        }
+        match Kind::enable(self) {
+            Ok(()) | Err(Error::OPBADSTATE) => {}
+            Err(error) => return Err(error),
+        }
+        call(&mut self.shared.engine.lock(), self.shared.id)
+    }
+}
+
+impl<T: Transport> DataPath for Ep<T> {
+    #[inline]
+    fn transmit(&self, tx: &Tx<'_>) -> Result {
+        let engine = &*self.shared.engine;
+        let mut guard = engine.lock();
+        let state = &mut *guard;
+        let result = state
+            .transport
+            .transmit(&mut state.core, self.shared.id, tx);
+        engine.posted(state);
+        result
+    }
+
+    #[inline]
+    fn receive(&self, rx: &Rx) -> Result {
+        let mut guard = self.shared.engine.lock();
+        let State { core, transport } = &mut *guard;
+        if !core.eps[self.shared.id].enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        let srx = core.eps[self.shared.id].srx;
+        let saved = core.srxs[srx].saved;
+        core.post_receive(
+            self.shared.id,
+            rx,
+            |core, envelope| T::source(core, envelope),
+            |core: &mut Core<T::Addr>, claimed| transport.claim(core, claimed),
+        )?;
+        if core.srxs[srx].saved < saved {
+            transport.room_again(core);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn tx_flags(&self) -> u64 {
+        self.tx_flags.load(Ordering::Relaxed) | self.tx_implied()
+    }
+
+    #[inline]
+    fn rx_flags(&self) -> u64 {
+        self.rx_flags.load(Ordering::Relaxed) | self.rx_implied()
+    }
+
+    #[inline]
+    fn tx_implied(&self) -> u64 {
+        self.shared.tx_implied.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn rx_implied(&self) -> u64 {
+        self.shared.rx_implied.load(Ordering::Relaxed)
+    }
+}

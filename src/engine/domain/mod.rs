@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! A domain: fi_domain(3). The handle, and the engine behind it that the domain's objects share.
+
+mod auto;
+pub mod av;
+pub mod cntr;
+pub mod cq;
+pub mod ep;
+mod mr;
+mod poll;
+mod srx;
+
+use core::ffi::{CStr, c_void};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Weak};
+
+use crate::abi::*;
+use crate::base::info::{Info, RxAttr};
+use crate::base::log::{Subsys, log_info};
+use crate::base::{Error, Result};
+use crate::engine::core::{Core, Regions};
+use crate::engine::eq::{Driver, Eq};
+use crate::engine::fabric::FabricShared;
+use crate::engine::mr::KeyPolicy;
+use crate::engine::transport::{Opened, Transport};
+use crate::ffi::object::{self, Kind, Other};
+use crate::ffi::ops;
+use crate::ffi::ops::domain::*;
+use crate::sync::{Guard, Lock, Use, Uses};
+use crate::sys::event::Timer;
+
+/// What the lock of a domain guards.
+pub struct State<T: Transport> {
+    pub core: Core<T::Addr>,
+    pub transport: T,
+}
+
+impl<T: Transport> State<T> {
+    #[inline]
+    pub fn progress(&mut self) {
+        self.transport.progress(&mut self.core);
+    }
+
+    #[inline]
+    pub fn flush(&mut self) {
+        self.transport.flush(&mut self.core);
+    }
+}
+
+/// Shared by a domain's handle and the handles of its objects.
+pub struct Engine<T: Transport> {
+    state: Lock<State<T>>,
+    poll_fd: RawFd,
+    pub info: Info,
+    pub api_version: u32,
+    pub fabric: Arc<FabricShared<T>>,
+    pub uses: Uses,
+    /// Looks at the transport that the application itself has taken; the progress thread stays away while it moves.
+    looks: AtomicU64,
+    auto: bool,
+    /// Wakes the progress thread for what is held back and was not fetched by a look of the application.
+    late: Timer,
+    late_set: AtomicBool,
+}
+
+/// How long something held back may stay, when progress is automatic and nobody looks.
+const LATE: Duration = Duration::from_millis(1);
+
+impl<T: Transport> Engine<T> {
+    #[inline]
+    pub fn lock(&self) -> Guard<'_, State<T>> {
+        self.state.lock()
+    }
+
+    /// As `lock`, from a call that drives progress: tells the progress thread that somebody looks.
+    #[inline]
+    pub fn lock_to_look(&self) -> Guard<'_, State<T>> {
+        let guard = self.state.lock();
+        if self.auto {
+            let looks = &self.looks;
+            // Relaxed: only a hint, and written under the lock.
+            let n = looks.load(Ordering::Relaxed);
+            looks.store(n.wrapping_add(1), Ordering::Relaxed);
+        }
+        guard
+    }
+
+    pub fn poll_fd(&self) -> RawFd {
+        self.poll_fd
+    }
+
+    /// After an operation was posted: makes sure that what the transport holds back goes out even if nobody looks.
+    #[inline]
+    fn posted(&self, state: &State<T>) {
+        if self.auto && state.transport.holds_back() && !self.late_set.load(Ordering::Relaxed) {
+            self.late_set.store(true, Ordering::Relaxed);
+            self.late.set(Some(LATE));
+        }
+    }
+}
+
+impl<T: Transport> Driver for Engine<T> {
+    fn drive(&self) {
+        let mut state = self.lock_to_look();
+        state.progress();
+        state.flush();
+    }
+
+    fn fd(&self) -> RawFd {
+        self.poll_fd
+    }
+}
+
+/// The handle.
+pub struct Domain<T: Transport> {
+    engine: Arc<Engine<T>>,
+    /// Ends the progress thread when the handle goes.
+    _auto: Option<auto::Thread>,
+    _fabric: Use,
+}
+
+impl<T: Transport> Domain<T> {
+    pub fn open(
+        fabric: &Arc<FabricShared<T>>,
+        info: Info,
+        context: *mut c_void,
+    ) -> Result<*mut fid_domain> {
+        let auto = fabric.wants_auto_progress(&info);
+        let opened = Opened {
+            info: &info,
+            api_version: fabric.api_version,
+        };
+        let transport = T::open(&fabric.provider, &opened)?;
+        let policy = KeyPolicy::from_mr_mode(info.domain.mr_mode);
+        let shared = auto || info.domain.threading != FI_THREAD_DOMAIN.0;
+        let poll_fd = transport.poll_fd();
+        let engine = Arc::new(Engine {
+            state: Lock::new(
+                shared,
+                State {
+                    core: Core::new(Regions::new(policy)),
+                    transport,
+                },
+            ),
+            poll_fd,
+            api_version: fabric.api_version,
+            info,
+            fabric: fabric.clone(),
+            uses: Uses::default(),
+            looks: AtomicU64::new(0),
+            auto,
+            late: Timer::new()?,
+            late_set: AtomicBool::new(false),
+        });
+        log_info!(
+            T::SOURCE,
+            Subsys::Domain,
+            "domain {:?} opened: threading {}, progress {}, lock {shared}",
+            engine.info.domain.name,
+            engine.info.domain.threading,
+            if auto { "automatic" } else { "manual" },
+        );
+        let thread = match auto {
+            true => Some(auto::Thread::start(&engine)?),
+            false => None,
+        };
+        let domain = Domain {
+            _fabric: fabric.uses.take(),
+            _auto: thread,
+            engine,
+        };
+        Ok(object::open(domain, FI_CLASS_DOMAIN, context, |fid| fid_domain {
+            fid,
+            ops: core::ptr::from_ref(ops::domain::table::<Domain<T>>()).cast_mut(),
+            mr: core::ptr::from_ref(ops::mr::table::<Domain<T>>()).cast_mut(),
+        }))
+    }
+
+    pub fn engine(&self) -> &Arc<Engine<T>> {
+        &self.engine
+    }
+}
+
+impl<T: Transport> Kind for Domain<T> {
+    type Head = fid_domain;
+
+    fn check_close(&self) -> Result {
+        match self.engine.uses.any() {
+            true => Err(Error::BUSY),
+            false => Ok(()),
+        }
+    }
+
+    /// fi_domain_bind: an event queue for asynchronous results.
+    fn bind(&self, other: Other<'_>, flags: u64) -> Result {
+        if other.downcast::<Eq>().is_none() {
+            return Err(Error::INVAL);
+        }
+        // Registration completes in the call, so no event is ever due; asking for events is refused.
+        match flags {
+            0 => Ok(()),
+            FI_REG_MR => Err(Error::NOSYS),
+            _ => Err(Error::BADFLAGS),
+        }
+    }
+
+    fn named(&self) -> Option<(&CStr, &CStr)> {
+        Some((T::SOURCE.name(), self.engine.info.domain.name.as_deref()?))
+    }
+
+    fn raw_key_size(&self) -> Result<usize> {
+        Ok(size_of::<u64>())
+    }
+}
+
+impl<T: Transport> DomainCalls for Domain<T> {
+    fn api_version(&self) -> u32 {
+        self.engine.api_version
+    }
+
+    fn open_av(
+        &self,
+        request: AvRequest,
+        context: *mut c_void,
+    ) -> Result<(*mut fid_av, fi_av_type)> {
+        av::Av::open(&self.engine, request, context)
+    }
+
+    fn open_cq(&self, request: CqRequest<'_>, context: *mut c_void) -> Result<*mut fid_cq> {
+        cq::Cq::open(&self.engine, request, context)
+    }
+
+    fn open_cntr(&self, request: CntrRequest<'_>, context: *mut c_void) -> Result<*mut fid_cntr> {
+        cntr::Cntr::open(&self.engine, request, context)
+    }
+
+    fn open_ep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
+        ep::Ep::open(&self.engine, info, context)
+    }
+
+    fn open_srx(&self, attr: Option<RxAttr>, context: *mut c_void) -> Result<*mut fid_ep> {
+        srx::SharedRx::open(&self.engine, attr, context)
+    }
+
+    fn open_poll(&self) -> Result<*mut fid_poll> {
+        poll::PollSet::open(&self.engine)
+    }
+}
+
+/// Drives a domain from an event queue without keeping it open.
+pub fn driver<T: Transport>(engine: &Arc<Engine<T>>) -> Weak<dyn Driver> {
+    let weak: Weak<Engine<T>> = Arc::downgrade(engine);
+    weak
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The handle of a memory region: fi_mr(3). The table of keys is in `core`.
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::cntr::Counter;
+use crate::engine::domain::cntr::Cntr;
+use crate::engine::domain::ep::Ep;
+use crate::engine::domain::{Domain, Engine};
+use crate::engine::mr::Region;
+use crate::engine::transport::Transport;
+use crate::ffi::object;
+use crate::ffi::ops::mr::{MrCalls, MrRequest};
+use crate::ffi::{Kind, Other};
+use crate::sync::Use;
+
+pub struct Mr<T: Transport> {
+    engine: Arc<Engine<T>>,
+    region: Arc<Region<Arc<Counter>>>,
+    /// The counter that is bound may not be closed first.
+    cntr: Mutex<Option<Use>>,
+    _domain: Use,
+}
+
+impl<T: Transport> Domain<T> {
+    fn open_mr(&self, request: MrRequest) -> Result<*mut fid_mr> {
+        let known = FI_RMA_EVENT | FI_RMA_PMEM | FI_HMEM_DEVICE_ONLY | FI_HMEM_HOST_ALLOC;
+        if request.flags & !known != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        if request.auth_key_size != 0 {
+            return Err(Error::INVAL);
+        }
+        let engine = self.engine();
+        let region = engine.lock().core.mrs.register(
+            &request.segments,
+            request.access,
+            request.offset,
+            request.requested_key,
+            request.context,
+        )?;
+        let key = region.key;
+        let mr = Mr {
+            engine: engine.clone(),
+            region,
+            cntr: Mutex::default(),
+            _domain: engine.uses.take(),
+        };
+        let context = request.context as *mut c_void;
+        Ok(object::open(mr, FI_CLASS_MR, context, |fid| fid_mr {
+            fid,
+            mem_desc: core::ptr::null_mut(),
+            key,
+        }))
+    }
+}
+
+impl<T: Transport> MrCalls for Domain<T> {
+    fn api_version(&self) -> u32 {
+        self.engine().api_version
+    }
+
+    fn iov_limit(&self) -> usize {
+        self.engine().info.domain.mr_iov_limit.max(1)
+    }
+
+    fn register(&self, request: MrRequest) -> Result<*mut fid_mr> {
+        self.open_mr(request)
+    }
+}
+
+impl<T: Transport> Drop for Mr<T> {
+    fn drop(&mut self) {
+        self.engine.lock().core.mrs.remove(self.region.key);
+    }
+}
+
+impl<T: Transport> Kind for Mr<T> {
+    type Head = fid_mr;
+
+    /// fi_mr_bind: a counter of remote writes, or an endpoint.
+    fn bind(&self, other: Other<'_>, flags: u64) -> Result {
+        if let Some(cntr) = other.downcast::<Cntr<T>>() {
+            if flags != FI_REMOTE_WRITE {
+                return Err(Error::BADFLAGS);
+            }
+            let counter = cntr.counter_in(&self.engine).ok_or(Error::INVAL)?;
+            self.region.bind(counter.clone())?;
+            *self.cntr.lock().unwrap_or_else(PoisonError::into_inner) = Some(cntr.uses.take());
+            return Ok(());
+        }
+        // Regions serve all endpoints of the domain; FI_MR_ENDPOINT is never asked for, and harmless.
+        match other.downcast::<Ep<T>>() {
+            Some(ep) if ep.is_of(&self.engine) => Ok(()),
+            _ => Err(Error::INVAL),
+        }
+    }
+
+    /// Regions are enabled from the start.
+    fn enable(&self) -> Result {
+        Ok(())
+    }
+
+    fn refresh(&self, flags: u64) -> Result {
+        // Pages are not held, so there is nothing to renew.
+        match flags {
+            0 => Ok(()),
+            _ => Err(Error::BADFLAGS),
+        }
+    }
+
+    fn raw_key(&self) -> Result<(u64, u64)> {
+        Ok((self.region.remote_base(), self.region.key))
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Poll sets: fi_poll(3).
+#![forbid(unsafe_code)]
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::domain::Engine;
+use crate::engine::transport::Transport;
+use crate::ffi::Kind;
+use crate::ffi::object;
+use crate::ffi::ops;
+use crate::ffi::ops::poll::PollCalls;
+use crate::sync::Use;
+
+pub struct PollSet {
+    /// Handles, in the order in which they were added.
+    members: Mutex<Vec<usize>>,
+    _domain: Use,
+}
+
+impl PollSet {
+    pub fn open<T: Transport>(engine: &Arc<Engine<T>>) -> Result<*mut fid_poll> {
+        let set = PollSet {
+            members: Mutex::default(),
+            _domain: engine.uses.take(),
+        };
+        let none = core::ptr::null_mut();
+        Ok(object::open(set, FI_CLASS_POLL, none, |fid| fid_poll {
+            fid,
+            ops: core::ptr::from_ref(ops::poll::table::<PollSet>()).cast_mut(),
+        }))
+    }
+}
+
+impl Kind for PollSet {
+    type Head = fid_poll;
+}
+
+impl PollCalls for PollSet {
+    fn add(&self, member: usize) -> Result {
+        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        if !members.contains(&member) {
+            members.push(member);
+        }
+        Ok(())
+    }
+
+    fn del(&self, member: usize) -> Result {
+        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = members.iter().position(|&m| m == member);
+        members.remove(at.ok_or(Error::INVAL)?);
+        Ok(())
+    }
+
+    fn members(&self) -> Vec<usize> {
+        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        members.clone()
+    }
+}

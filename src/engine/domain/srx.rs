@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The handle of a shared receive context: fi_endpoint(3), fi_srx_context.
+#![forbid(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use crate::abi::*;
+use crate::base::info::RxAttr;
+use crate::base::{Error, Result};
+use crate::engine::core::Core;
+use crate::engine::domain::{Engine, State};
+use crate::engine::srx::Srx;
+use crate::engine::transport::Transport;
+use crate::ffi::Kind;
+use crate::ffi::object;
+use crate::ffi::ops;
+use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
+use crate::ffi::ops::transfer::{DataPath, Rx, Tx};
+use crate::sync::{Use, Uses};
+
+pub struct SharedRx<T: Transport> {
+    engine: Arc<Engine<T>>,
+    id: usize,
+    op_flags: u64,
+    pub uses: Uses,
+    _domain: Use,
+}
+
+impl<T: Transport> SharedRx<T> {
+    pub fn open(
+        engine: &Arc<Engine<T>>,
+        attr: Option<RxAttr>,
+        context: *mut c_void,
+    ) -> Result<*mut fid_ep> {
+        if engine.info.domain.max_ep_srx_ctx == 0 {
+            return Err(Error::NOSYS);
+        }
+        let op_flags = attr.map_or(0, |attr| attr.op_flags);
+        let mut srx = Srx::new();
+        // The handle itself counts.
+        srx.eps = 1;
+        let id = engine.lock().core.srxs.insert(srx);
+        let srx = SharedRx {
+            engine: engine.clone(),
+            id,
+            op_flags,
+            uses: Uses::default(),
+            _domain: engine.uses.take(),
+        };
+        Ok(object::open(srx, FI_CLASS_SRX_CTX, context, |fid| fid_ep {
+            fid,
+            ops: core::ptr::from_ref(ops::ep::table::<SharedRx<T>>()).cast_mut(),
+            cm: core::ptr::from_ref(&ops::cm::NONE).cast_mut(),
+            msg: core::ptr::from_ref(ops::msg::receive_table::<SharedRx<T>>()).cast_mut(),
+            rma: core::ptr::from_ref(&ops::rma::NONE).cast_mut(),
+            tagged: core::ptr::from_ref(ops::tagged::receive_table::<SharedRx<T>>()).cast_mut(),
+            atomic: core::ptr::from_ref(&ops::atomic::NONE).cast_mut(),
+            collective: core::ptr::from_ref(&ops::collective::NONE).cast_mut(),
+        }))
+    }
+
+    pub fn id_in(&self, engine: &Arc<Engine<T>>) -> Option<usize> {
+        Arc::ptr_eq(engine, &self.engine).then_some(self.id)
+    }
+}
+
+impl<T: Transport> Drop for SharedRx<T> {
+    fn drop(&mut self) {
+        let mut state = self.engine.lock();
+        let srx = &mut state.core.srxs[self.id];
+        srx.eps -= 1;
+        if srx.eps == 0 {
+            state.core.srxs.remove(self.id);
+        }
+    }
+}
+
+impl<T: Transport> Kind for SharedRx<T> {
+    type Head = fid_ep;
+
+    fn check_close(&self) -> Result {
+        match self.uses.any() {
+            true => Err(Error::BUSY),
+            false => Ok(()),
+        }
+    }
+
+    fn enable(&self) -> Result {
+        Ok(())
+    }
+}
+
+impl<T: Transport> EpCalls for SharedRx<T> {
+    fn get_opt(&self, name: c_int) -> Result<OptValue> {
+        match name {
+            FI_OPT_MIN_MULTI_RECV => Ok(OptValue::Size(
+                self.engine.lock().core.srxs[self.id].min_multi_recv,
+            )),
+            _ => Err(Error::NOPROTOOPT),
+        }
+    }
+
+    fn set_opt(&self, name: c_int, value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
+        match (name, value(OptKind::Size)) {
+            (FI_OPT_MIN_MULTI_RECV, Ok(OptValue::Size(size))) => {
+                self.engine.lock().core.srxs[self.id].min_multi_recv = size;
+                Ok(())
+            }
+            (FI_OPT_MIN_MULTI_RECV, _) => Err(Error::INVAL),
+            _ => Err(Error::NOPROTOOPT),
+        }
+    }
+
+    fn cancel(&self, context: usize) -> Result {
+        let mut guard = self.engine.lock();
+        let core = &mut guard.core;
+        let Some((recv, what)) = core.srxs[self.id].cancel(context) else {
+            return Ok(());
+        };
+        // The report goes to the queue of an endpoint that receives here; all of them share it.
+        let ep = core.eps.iter().find(|(_, ep)| ep.srx == self.id);
+        if let Some(ep) = ep.map(|(ep, _)| ep) {
+            core.receive_failed(ep, &recv, what, Error::CANCELED);
+        }
+        Ok(())
+    }
+}
+
+impl<T: Transport> DataPath for SharedRx<T> {
+    fn transmit(&self, _tx: &Tx<'_>) -> Result {
+        Err(Error::NOSYS)
+    }
+
+    fn receive(&self, rx: &Rx) -> Result {
+        let mut guard = self.engine.lock();
+        let State { core, transport } = &mut *guard;
+        let saved = core.srxs[self.id].saved;
+        core.post_to(
+            self.id,
+            false,
+            None,
+            rx,
+            |core, envelope| T::source(core, envelope),
+            &mut |core: &mut Core<T::Addr>, claimed| transport.claim(core, claimed),
+        )?;
+        if core.srxs[self.id].saved < saved {
+            transport.room_again(core);
+        }
+        Ok(())
+    }
+
+    fn tx_flags(&self) -> u64 {
+        0
+    }
+
+    /// A shared context has no queue of its own that could be selective; endpoints report all.
+    fn rx_flags(&self) -> u64 {
+        self.op_flags | FI_COMPLETION
+    }
+
+    fn tx_implied(&self) -> u64 {
+        0
+    }
+
+    fn rx_implied(&self) -> u64 {
+        FI_COMPLETION
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What the engine knows of an endpoint: what is bound to it, and what it was opened with (fi_endpoint(3)).
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use crate::abi::*;
+use crate::engine::cntr::Counter;
+use crate::engine::eq::EventQueue;
+
+/// The kinds of operations that a counter can be bound to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    Send,
+    Recv,
+    Read,
+    Write,
+    RemoteRead,
+    RemoteWrite,
+}
+
+impl Event {
+    pub const ALL: [Event; 6] = [
+        Event::Send,
+        Event::Recv,
+        Event::Read,
+        Event::Write,
+        Event::RemoteRead,
+        Event::RemoteWrite,
+    ];
+
+    /// The bind flag of fi_endpoint(3).
+    pub const fn flag(self) -> u64 {
+        match self {
+            Event::Send => FI_SEND,
+            Event::Recv => FI_RECV,
+            Event::Read => FI_READ,
+            Event::Write => FI_WRITE,
+            Event::RemoteRead => FI_REMOTE_READ,
+            Event::RemoteWrite => FI_REMOTE_WRITE,
+        }
+    }
+}
+
+/// Under the domain's lock, by number in `Core::eps`.
+pub struct EpState {
+    /// The handle that C holds, and its context: events name them.
+    pub fid: usize,
+    pub context: usize,
+    pub ep_type: u32,
+    pub caps: u64,
+    pub tx_cq: Option<usize>,
+    pub rx_cq: Option<usize>,
+    pub cntrs: [Option<Arc<Counter>>; 6],
+    pub av: Option<usize>,
+    pub eq: Option<Arc<EventQueue>>,
+    /// The receive context in `Core::srxs`: the endpoint's own, or one that it shares.
+    pub srx: usize,
+    pub enabled: bool,
+    pub tx_size: usize,
+    pub inject_size: usize,
+    /// Operations posted that have not completed.
+    pub tx_pending: usize,
+}
+
+impl EpState {
+    #[inline]
+    pub fn cntr(&self, event: Event) -> Option<&Arc<Counter>> {
+        self.cntrs[event as usize].as_ref()
+    }
+
+    /// Receives may name their source.
+    pub fn directed(&self) -> bool {
+        self.caps & FI_DIRECTED_RECV != 0
+    }
+}

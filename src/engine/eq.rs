@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Event queues: fi_eq(3).
+
+use core::ffi::{CStr, c_int};
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::strerror;
+use crate::engine::wait::{Deadline, Member, Wait};
+use crate::ffi::ops::eq::{EqCalls, EqErr};
+use crate::ffi::user::Room;
+use crate::ffi::{Kind, WaitHandle};
+use crate::sync::{Use, Uses};
+
+/// Something that brings events to the queue when it is driven: a domain's transport, a passive endpoint.
+pub trait Driver: Send + Sync {
+    fn drive(&self);
+    /// Readable when driving may bring something.
+    fn fd(&self) -> RawFd;
+}
+
+enum Entry {
+    Event {
+        number: u32,
+        bytes: Box<[u8]>,
+        /// A `fi_info` that C has not seen yet.
+        info: Option<Box<dyn FnOnce() + Send>>,
+        /// The handle that the event is about, as a number.
+        fid: usize,
+    },
+    Error(EqErr),
+}
+
+#[derive(Default)]
+struct State {
+    entries: VecDeque<Entry>,
+    drivers: Vec<Weak<dyn Driver>>,
+    /// Keeps `err_data` of the last error that was read.
+    last_error: Option<EqErr>,
+}
+
+/// The queue, shared by its handle and by those who report to it.
+pub struct EventQueue {
+    state: Mutex<State>,
+    wait: Wait,
+    size: usize,
+    /// FI_WRITE: the application may put in events of its own.
+    writable: bool,
+    pub uses: Uses,
+}
+
+/// A queue of size 0 has room for this many events.
+const DEFAULT_SIZE: usize = 256;
+
+impl EventQueue {
+    pub fn new(size: usize, writable: bool, wait: Wait) -> EventQueue {
+        EventQueue {
+            state: Mutex::default(),
+            wait,
+            writable,
+            size: if size == 0 { DEFAULT_SIZE } else { size },
+            uses: Uses::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Driven by every read from now on, as long as it lives.
+    pub fn add_driver(&self, driver: Weak<dyn Driver>) -> Result {
+        let mut state = self.state();
+        state.drivers.retain(|d| d.strong_count() > 0);
+        if state.drivers.iter().any(|d| d.ptr_eq(&driver)) {
+            return Ok(());
+        }
+        if let Some(alive) = driver.upgrade() {
+            self.wait.add_source(alive.fd())?;
+        }
+        state.drivers.push(driver);
+        Ok(())
+    }
+
+    pub fn remove_driver(&self, driver: &Weak<dyn Driver>, fd: RawFd) {
+        self.state().drivers.retain(|d| !d.ptr_eq(driver));
+        self.wait.remove_source(fd);
+    }
+
+    fn push(&self, entry: Entry) {
+        self.state().entries.push_back(entry);
+        self.wait.notify_unlocked();
+    }
+
+    /// An event; `bytes` is the struct that fi_eq(3) gives for it.
+    pub fn event(&self, number: u32, fid: usize, bytes: &[u8]) {
+        self.push(Entry::Event {
+            number,
+            bytes: bytes.into(),
+            info: None,
+            fid,
+        });
+    }
+
+    /// A connection event, `struct fi_eq_cm_entry`: handle, `fi_info` (0 is none), private data. `drop_info` frees the
+    /// info if the event is never read.
+    pub fn cm_event(
+        &self,
+        number: u32,
+        fid: usize,
+        info: usize,
+        data: &[u8],
+        drop_info: Option<Box<dyn FnOnce() + Send>>,
+    ) {
+        let mut bytes = Vec::with_capacity(16 + data.len());
+        bytes.extend_from_slice(&(fid as u64).to_ne_bytes());
+        bytes.extend_from_slice(&(info as u64).to_ne_bytes());
+        bytes.extend_from_slice(data);
+        self.push(Entry::Event {
+            number,
+            bytes: bytes.into(),
+            info: drop_info,
+            fid,
+        });
+    }
+
+    pub fn error(&self, error: EqErr) {
+        self.push(Entry::Error(error));
+    }
+
+    /// Forgets events about a handle that is closed.
+    pub fn forget(&self, fid: usize) {
+        let mut state = self.state();
+        let entries = std::mem::take(&mut state.entries);
+        for entry in entries {
+            match entry {
+                Entry::Event {
+                    fid: about, info, ..
+                } if about == fid => info.map_or((), |drop_info| drop_info()),
+                Entry::Error(error) if error.fid == fid => {}
+                other => state.entries.push_back(other),
+            }
+        }
+    }
+
+    fn drive(&self) {
+        let drivers: Vec<_> = self
+            .state()
+            .drivers
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        drivers.iter().for_each(|driver| driver.drive());
+    }
+
+    /// The event at the head, if there is one.
+    fn take(&self, out: &mut Room<'_>, flags: u64) -> Result<(u32, usize)> {
+        let mut state = self.state();
+        let (number, len) = match state.entries.front() {
+            None => return Err(Error::AGAIN),
+            Some(Entry::Error(_)) => return Err(Error::AVAIL),
+            Some(Entry::Event { number, bytes, .. }) => (*number, bytes.len()),
+        };
+        if out.len() < len {
+            return Err(Error::TOOSMALL);
+        }
+        if let Some(Entry::Event { bytes, info, .. }) = state.entries.front_mut() {
+            out.fill(bytes);
+            // The caller has the info now.
+            *info = None;
+        }
+        if flags & PEEK == 0 {
+            state.entries.pop_front();
+        }
+        Ok((number, len))
+    }
+
+    fn has_entry(&self) -> bool {
+        !self.state().entries.is_empty()
+    }
+
+    fn read(&self, out: &mut Room<'_>, flags: u64) -> Result<(u32, usize)> {
+        match self.take(out, flags) {
+            Err(Error::AGAIN) => {
+                self.drive();
+                self.take(out, flags)
+            }
+            result => result,
+        }
+    }
+}
+
+const PEEK: u64 = FI_PEEK;
+
+impl Drop for EventQueue {
+    fn drop(&mut self) {
+        for entry in std::mem::take(&mut self.state().entries) {
+            if let Entry::Event {
+                info: Some(drop_info),
+                ..
+            } = entry
+            {
+                drop_info();
+            }
+        }
+    }
+}
+
+impl Member for EventQueue {
+    fn trywait(&self) -> Result {
+        self.wait.arm();
+        self.drive();
+        match self.has_entry() {
+            true => Err(Error::AGAIN),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The handle.
+pub struct Eq {
+    pub queue: Arc<EventQueue>,
+    pub api_version: u32,
+    pub _fabric: Use,
+    pub _set: Option<Use>,
+}
+
+impl Kind for Eq {
+    type Head = fid_eq;
+
+    fn check_close(&self) -> Result {
+        match self.queue.uses.any() {
+            true => Err(Error::BUSY),
+            false => Ok(()),
+        }
+    }
+
+    fn wait_handle(&self) -> Result<WaitHandle> {
+        self.queue.wait.handle()
+    }
+
+    fn wait_obj(&self) -> Result<fi_wait_obj> {
+        Ok(self.queue.wait.obj())
+    }
+
+    fn trywait(&self) -> Result {
+        self.queue.trywait()
+    }
+}
+
+impl EqCalls for Eq {
+    fn api_version(&self) -> u32 {
+        self.api_version
+    }
+
+    fn read(&self, out: &mut Room<'_>, flags: u64) -> Result<(u32, usize)> {
+        self.queue.read(out, flags)
+    }
+
+    fn sread(&self, out: &mut Room<'_>, timeout: c_int, flags: u64) -> Result<(u32, usize)> {
+        let queue = &self.queue;
+        if !queue.wait.can_sleep() {
+            return Err(Error::INVAL);
+        }
+        let deadline = Deadline::after(timeout);
+        loop {
+            queue.wait.arm();
+            match queue.read(out, flags) {
+                Err(Error::AGAIN) => {}
+                result => return result,
+            }
+            if !queue.wait.sleep(deadline)? {
+                return queue.read(out, flags);
+            }
+        }
+    }
+
+    fn read_err(&self, flags: u64, take: &mut dyn FnMut(&EqErr)) -> Result {
+        let mut state = self.queue.state();
+        match state.entries.front() {
+            Some(Entry::Error(error)) => take(error),
+            _ => return Err(Error::AGAIN),
+        }
+        if flags & PEEK == 0
+            && let Some(Entry::Error(error)) = state.entries.pop_front()
+        {
+            state.last_error = Some(error);
+        }
+        Ok(())
+    }
+
+    fn write(&self, event: u32, bytes: &[u8], flags: u64) -> Result<usize> {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        if !self.queue.writable {
+            return Err(Error::NOSYS);
+        }
+        if self.queue.state().entries.len() >= self.queue.size {
+            return Err(Error::AGAIN);
+        }
+        self.queue.event(event, 0, bytes);
+        Ok(bytes.len())
+    }
+
+    fn strerror(&self, prov_errno: i32) -> &'static CStr {
+        strerror(prov_errno)
+    }
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! A fabric: fi_fabric(3). Opens domains, event queues, passive endpoints and wait sets.
+#![forbid(unsafe_code)]
+
+use core::ffi::{CStr, c_int, c_void};
+use std::ffi::CString;
+use std::sync::{Arc, Weak};
+
+use crate::abi::*;
+use crate::base::info::{FabricAttr, Info};
+use crate::base::{Error, Result};
+use crate::engine::domain::Domain;
+use crate::engine::eq::{Eq, EventQueue};
+use crate::engine::transport::Transport;
+use crate::engine::wait::{Wait, WaitSet};
+use crate::ffi::object;
+use crate::ffi::ops;
+use crate::ffi::ops::fabric::{EqRequest, FabricCalls};
+use crate::ffi::ops::poll::WaitCalls;
+use crate::ffi::{Kind, Other, WaitHandle};
+use crate::sync::{Use, Uses};
+
+/// Shared by a fabric's handle and its objects.
+pub struct FabricShared<T: Transport> {
+    pub provider: T::Fabric,
+    pub api_version: u32,
+    pub name: Option<CString>,
+    pub uses: Uses,
+}
+
+impl<T: Transport> FabricShared<T> {
+    /// Whether a domain opened with `info` has a thread for progress.
+    pub fn wants_auto_progress(&self, info: &Info) -> bool {
+        let asked = fi_progress(info.domain.progress);
+        matches!(asked, FI_PROGRESS_AUTO | FI_PROGRESS_UNSPEC)
+            && T::offers_auto_progress(&self.provider)
+    }
+}
+
+/// The handle.
+pub struct Fabric<T: Transport> {
+    shared: Arc<FabricShared<T>>,
+}
+
+impl<T: Transport> Fabric<T> {
+    pub fn open(
+        provider: T::Fabric,
+        attr: &FabricAttr,
+        api_version: u32,
+        context: *mut c_void,
+    ) -> Result<*mut fid_fabric> {
+        let shared = Arc::new(FabricShared {
+            provider,
+            api_version,
+            name: attr.name.clone(),
+            uses: Uses::default(),
+        });
+        let fabric = Fabric::<T> { shared };
+        Ok(object::open(fabric, FI_CLASS_FABRIC, context, |fid| {
+            fid_fabric {
+                fid,
+                ops: core::ptr::from_ref(ops::fabric::table::<Fabric<T>>()).cast_mut(),
+                api_version,
+            }
+        }))
+    }
+}
+
+impl<T: Transport> Kind for Fabric<T> {
+    type Head = fid_fabric;
+
+    fn check_close(&self) -> Result {
+        match self.shared.uses.any() {
+            true => Err(Error::BUSY),
+            false => Ok(()),
+        }
+    }
+
+    fn named(&self) -> Option<(&CStr, &CStr)> {
+        Some((T::SOURCE.name(), self.shared.name.as_deref()?))
+    }
+}
+
+impl<T: Transport> FabricCalls for Fabric<T> {
+    fn api_version(&self) -> u32 {
+        self.shared.api_version
+    }
+
+    fn open_domain(&self, info: Info, context: *mut c_void) -> Result<*mut fid_domain> {
+        Domain::<T>::open(&self.shared, info, context)
+    }
+
+    fn open_pep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_pep> {
+        T::open_pep(&self.shared, info, context)
+    }
+
+    fn open_eq(&self, request: EqRequest<'_>, context: *mut c_void) -> Result<*mut fid_eq> {
+        if request.flags & !(FI_WRITE | FI_AFFINITY) != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let (set, set_use) = wait_set(request.wait_set)?;
+        let wait = Wait::new(request.wait_obj, set.clone(), &[])?;
+        let writable = request.flags & FI_WRITE != 0;
+        let queue = Arc::new(EventQueue::new(request.size, writable, wait));
+        if let Some(set) = set {
+            let member: Weak<EventQueue> = Arc::downgrade(&queue);
+            set.join(member);
+        }
+        let eq = Eq {
+            queue,
+            api_version: self.shared.api_version,
+            _fabric: self.shared.uses.take(),
+            _set: set_use,
+        };
+        Ok(object::open(eq, FI_CLASS_EQ, context, |fid| fid_eq {
+            fid,
+            ops: core::ptr::from_ref(ops::eq::table::<Eq>()).cast_mut(),
+        }))
+    }
+
+    fn open_wait(&self, wait_obj: fi_wait_obj) -> Result<*mut fid_wait> {
+        let set = WaitSetHandle {
+            set: Arc::new(WaitSet::new(wait_obj)?),
+            _fabric: self.shared.uses.take(),
+        };
+        let none = core::ptr::null_mut();
+        Ok(object::open(set, FI_CLASS_WAIT, none, |fid| fid_wait {
+            fid,
+            ops: core::ptr::from_ref(ops::poll::wait_table::<WaitSetHandle>()).cast_mut(),
+        }))
+    }
+}
+
+/// The handle of a wait set: fi_poll(3).
+pub struct WaitSetHandle {
+    set: Arc<WaitSet>,
+    _fabric: Use,
+}
+
+/// The wait set that attributes name, and the token that keeps it open.
+pub fn wait_set(other: Option<Other<'_>>) -> Result<(Option<Arc<WaitSet>>, Option<Use>)> {
+    match other {
+        None => Ok((None, None)),
+        Some(other) => {
+            let handle = other.downcast::<WaitSetHandle>().ok_or(Error::INVAL)?;
+            Ok((Some(handle.set.clone()), Some(handle.set.uses.take())))
+        }
+    }
+}
+
+impl Kind for WaitSetHandle {
+    type Head = fid_wait;
+
+    fn check_close(&self) -> Result {
+        match self.set.uses.any() {
+            true => Err(Error::BUSY),
+            false => Ok(()),
+        }
+    }
+
+    fn wait_handle(&self) -> Result<WaitHandle> {
+        match self.set.obj() {
+            FI_WAIT_FD => Ok(WaitHandle::Fd(self.set.fd())),
+            _ => Err(Error::NODATA),
+        }
+    }
+
+    fn wait_obj(&self) -> Result<fi_wait_obj> {
+        Ok(self.set.obj())
+    }
+
+    fn trywait(&self) -> Result {
+        self.set.trywait()
+    }
+}
+
+impl WaitCalls for WaitSetHandle {
+    fn wait(&self, timeout: c_int) -> Result {
+        self.set.wait(timeout)
+    }
+}

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! A receive context: posted receives, messages that came before their receive, and how they meet (fi_msg(3),
+//! fi_tagged(3)).
+#![forbid(unsafe_code)]
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::abi::*;
+use crate::base::{Error, IoVec, Result};
+use crate::engine::matching::{ANY, Matcher, MsgId};
+use crate::ffi::ops::transfer::{Rx, What};
+
+/// Room that must be left in a multi-receive buffer to keep it posted, unless FI_OPT_MIN_MULTI_RECV says otherwise.
+pub const MIN_MULTI_RECV: usize = 16384;
+
+/// A posted receive.
+struct Posted {
+    iov: IoVec,
+    len: usize,
+    context: usize,
+    flags: u64,
+    multi: Option<Arc<Multi>>,
+}
+
+/// A buffer that takes several messages: it is given back with the last of them.
+#[derive(Default)]
+pub struct Multi {
+    /// Messages that are being written to it.
+    open: AtomicUsize,
+    /// It takes no more messages.
+    full: AtomicBool,
+}
+
+/// A receive that has met its message.
+pub struct RecvOp {
+    /// Where the message goes; a cursor.
+    pub iov: IoVec,
+    /// The address of the first byte, for the completion.
+    pub base: usize,
+    /// Bytes that the receive has room for.
+    pub len: usize,
+    pub context: usize,
+    pub flags: u64,
+    pub multi: Option<Arc<Multi>>,
+}
+
+impl RecvOp {
+    /// FI_MULTI_RECV if this completion gives the buffer back. To be asked once, when the operation completes.
+    pub fn release(&self) -> u64 {
+        match &self.multi {
+            Some(multi)
+                if multi.open.fetch_sub(1, Ordering::Relaxed) == 1
+                    && multi.full.load(Ordering::Relaxed) =>
+            {
+                FI_MULTI_RECV
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// What is known of a message besides its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Envelope {
+    pub what: What,
+    /// Who sent it, for matching: a fi_addr, or a number of the transport for a peer that no vector has.
+    pub source: u64,
+    /// The transport's name for the connection.
+    pub token: u64,
+    /// The endpoint it came in on.
+    pub ep: usize,
+    pub tag: u64,
+    pub len: u64,
+    pub data: Option<u64>,
+    /// The transport's own: how it answers the sender.
+    pub note: u64,
+}
+
+/// A message without a receive.
+pub struct Unexpected {
+    pub envelope: Envelope,
+    pub bytes: Bytes,
+    /// The receive that took it while its bytes were still coming.
+    taker: Option<RecvOp>,
+    discarded: bool,
+}
+
+/// Where the bytes of an unexpected message are.
+pub enum Bytes {
+    Here(Vec<u8>),
+    Coming(Vec<u8>),
+    /// Still with the transport: on the connection, or at the sender.
+    There,
+}
+
+/// A receive and a message whose bytes the transport has to bring. Without receive the bytes are dropped.
+pub struct Claimed {
+    pub envelope: Envelope,
+    pub recv: Option<RecvOp>,
+}
+
+/// What came of posting a receive; several outcomes for a buffer that takes several messages.
+pub enum Outcome {
+    /// The message is in the buffer.
+    Done(RecvOp, Envelope),
+    /// The transport brings it.
+    Claimed(Claimed),
+    /// FI_PEEK: there is such a message.
+    Peeked(Envelope),
+}
+
+#[derive(Default)]
+struct Lane {
+    matcher: Matcher<Posted, Unexpected>,
+    /// Messages taken by FI_CLAIM, by the context of the peek.
+    claims: HashMap<usize, MsgId>,
+}
+
+/// Posted receives and unexpected messages of one receive context.
+#[derive(Default)]
+pub struct Srx {
+    msg: Lane,
+    tagged: Lane,
+    /// Bytes kept for unexpected messages.
+    pub saved: usize,
+    pub min_multi_recv: usize,
+    /// Endpoints that receive here.
+    pub eps: usize,
+}
+
+/// Names an unexpected message while its bytes come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    tagged: bool,
+    id: MsgId,
+}
+
+impl Srx {
+    pub fn new() -> Srx {
+        Srx {
+            min_multi_recv: MIN_MULTI_RECV,
+            ..Srx::default()
+        }
+    }
+
+    #[inline]
+    fn lane(&mut self, what: What) -> &mut Lane {
+        match what {
+            What::Tagged => &mut self.tagged,
+            _ => &mut self.msg,
+        }
+    }
+
+    /// A message of `len` bytes arrives: the receive that takes it.
+    #[inline]
+    pub fn accept(&mut self, envelope: &Envelope) -> Option<RecvOp> {
+        let min = self.min_multi_recv;
+        let matcher = &mut self.lane(envelope.what).matcher;
+        let id = matcher.find_posted(envelope.source, envelope.tag)?;
+        let posted = matcher.posted(id);
+        if posted.multi.is_none() {
+            return Some(matcher.take_posted(id).whole());
+        }
+        let (recv, full) = posted.piece(envelope.len, min);
+        if full {
+            matcher.take_posted(id);
+        }
+        Some(recv)
+    }
+
+    /// A message that no receive took. `bytes` says where they are.
+    pub fn keep(&mut self, envelope: Envelope, bytes: Bytes) -> Slot {
+        if !matches!(bytes, Bytes::There) {
+            self.saved += envelope.len as usize;
+        }
+        let lane = self.lane(envelope.what);
+        let id = lane.matcher.arrive(
+            envelope.source,
+            envelope.tag,
+            Unexpected {
+                envelope,
+                bytes,
+                taker: None,
+                discarded: false,
+            },
+        );
+        Slot {
+            tagged: envelope.what == What::Tagged,
+            id,
+        }
+    }
+
+    fn slot_lane(&mut self, slot: Slot) -> &mut Lane {
+        match slot.tagged {
+            true => &mut self.tagged,
+            false => &mut self.msg,
+        }
+    }
+
+    /// The buffer of a message whose bytes are coming.
+    pub fn coming(&mut self, slot: Slot) -> Option<&mut Vec<u8>> {
+        match &mut self.slot_lane(slot).matcher.unexpected(slot.id).bytes {
+            Bytes::Coming(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// All bytes of a kept message are here: the receive that took it meanwhile, filled.
+    pub fn arrived(&mut self, slot: Slot) -> Option<(RecvOp, Envelope)> {
+        let lane = self.slot_lane(slot);
+        let message = lane.matcher.unexpected(slot.id);
+        if message.taker.is_none() && !message.discarded {
+            if let Bytes::Coming(bytes) = &mut message.bytes {
+                message.bytes = Bytes::Here(std::mem::take(bytes));
+            }
+            return None;
+        }
+        let message = lane.matcher.take_unexpected(slot.id);
+        self.saved = self.saved.saturating_sub(message.envelope.len as usize);
+        let mut recv = message.taker?;
+        if let Bytes::Coming(bytes) = &message.bytes {
+            recv.iov.copy_in(bytes);
+        }
+        Some((recv, message.envelope))
+    }
+
+    /// The connection that was bringing the bytes is gone: the receive that waited for them.
+    pub fn lost(&mut self, slot: Slot) -> Option<(RecvOp, Envelope)> {
+        let message = self.slot_lane(slot).matcher.take_unexpected(slot.id);
+        self.saved = self.saved.saturating_sub(message.envelope.len as usize);
+        message.taker.map(|recv| (recv, message.envelope))
+    }
+
+    /// Forgets messages of a connection that is gone and whose bytes are not here.
+    pub fn forget(&mut self, token: u64) {
+        for lane in [&mut self.msg, &mut self.tagged] {
+            lane.matcher.take_unexpected_if(|message| {
+                message.envelope.token == token && matches!(message.bytes, Bytes::There)
+            });
+        }
+    }
+
+    /// A source has got (or lost) its address.
+    pub fn rename_source(&mut self, from: u64, to: u64) {
+        self.msg.matcher.rename_source(from, to);
+        self.tagged.matcher.rename_source(from, to);
+    }
+
+    pub fn unexpected_len(&self) -> usize {
+        self.msg.matcher.unexpected_len() + self.tagged.matcher.unexpected_len()
+    }
+
+    /// A receive is posted. `directed`: it may name its source.
+    #[inline]
+    pub fn post(&mut self, rx: &Rx, directed: bool, out: &mut VecDeque<Outcome>) -> Result {
+        let source = if directed { rx.src } else { ANY };
+        if rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD) != 0 {
+            return self.peek(rx, source, out);
+        }
+        let (tag, ignore) = match rx.what {
+            What::Tagged => (rx.tag, rx.ignore),
+            _ => (0, u64::MAX),
+        };
+        let mut posted = Posted {
+            iov: rx.iov,
+            len: rx.iov.remaining(),
+            context: rx.context,
+            flags: rx.flags,
+            multi: (rx.flags & FI_MULTI_RECV != 0).then(Arc::default),
+        };
+        let min = self.min_multi_recv;
+        loop {
+            let lane = self.lane(rx.what);
+            if lane.matcher.unexpected_len() == 0 {
+                break;
+            }
+            let Some(id) = lane.matcher.find_unexpected(source, tag, ignore) else {
+                break;
+            };
+            if posted.multi.is_none() {
+                let recv = posted.whole();
+                self.meet(rx.what, id, recv, out);
+                return Ok(());
+            }
+            let len = lane.matcher.unexpected(id).envelope.len;
+            let (recv, full) = posted.piece(len, min);
+            self.meet(rx.what, id, recv, out);
+            if full {
+                return Ok(());
+            }
+        }
+        self.lane(rx.what).matcher.post(source, tag, ignore, posted);
+        Ok(())
+    }
+
+    /// A receive takes an unexpected message.
+    fn meet(&mut self, what: What, id: MsgId, mut recv: RecvOp, out: &mut VecDeque<Outcome>) {
+        let matcher = &mut self.lane(what).matcher;
+        let message = matcher.unexpected(id);
+        if let Bytes::Coming(_) = message.bytes {
+            message.taker = Some(recv);
+            matcher.hide(id);
+            return;
+        }
+        let message = matcher.take_unexpected(id);
+        let envelope = message.envelope;
+        match message.bytes {
+            Bytes::Here(bytes) => {
+                recv.iov.copy_in(&bytes);
+                self.saved = self.saved.saturating_sub(bytes.len());
+                out.push_back(Outcome::Done(recv, envelope));
+            }
+            _ => out.push_back(Outcome::Claimed(Claimed {
+                envelope,
+                recv: Some(recv),
+            })),
+        }
+    }
+
+    /// FI_PEEK, FI_CLAIM and FI_DISCARD of fi_tagged(3) and fi_msg(3).
+    #[cold]
+    fn peek(&mut self, rx: &Rx, source: u64, out: &mut VecDeque<Outcome>) -> Result {
+        let (peek, claim, discard) = (
+            rx.flags & FI_PEEK != 0,
+            rx.flags & FI_CLAIM != 0,
+            rx.flags & FI_DISCARD != 0,
+        );
+        let (tag, ignore) = match rx.what {
+            What::Tagged => (rx.tag, rx.ignore),
+            _ => (0, u64::MAX),
+        };
+        let lane = self.lane(rx.what);
+        if !peek {
+            // The message was claimed before, with the same context.
+            let id = lane.claims.remove(&rx.context).ok_or(Error::INVAL)?;
+            if discard {
+                self.discard(rx.what, id, out);
+                let envelope = Envelope::nothing(rx);
+                out.push_back(Outcome::Peeked(envelope));
+                return Ok(());
+            }
+            let recv = Posted {
+                iov: rx.iov,
+                len: rx.iov.remaining(),
+                context: rx.context,
+                flags: rx.flags,
+                multi: None,
+            }
+            .whole();
+            self.meet(rx.what, id, recv, out);
+            return Ok(());
+        }
+        if claim && discard {
+            return Err(Error::INVAL);
+        }
+        let found = lane.matcher.find_unexpected(source, tag, ignore);
+        let id = found.ok_or(Error::NOMSG)?;
+        let envelope = lane.matcher.unexpected(id).envelope;
+        if claim {
+            lane.matcher.hide(id);
+            lane.claims.insert(rx.context, id);
+        } else if discard {
+            self.discard(rx.what, id, out);
+        }
+        out.push_back(Outcome::Peeked(envelope));
+        Ok(())
+    }
+
+    fn discard(&mut self, what: What, id: MsgId, out: &mut VecDeque<Outcome>) {
+        let matcher = &mut self.lane(what).matcher;
+        if let Bytes::Coming(_) = matcher.unexpected(id).bytes {
+            matcher.unexpected(id).discarded = true;
+            matcher.hide(id);
+            return;
+        }
+        let message = matcher.take_unexpected(id);
+        match message.bytes {
+            Bytes::Here(bytes) => self.saved = self.saved.saturating_sub(bytes.len()),
+            _ => out.push_back(Outcome::Claimed(Claimed {
+                envelope: message.envelope,
+                recv: None,
+            })),
+        }
+    }
+
+    /// fi_cancel(3): the receive with this context, if it is still posted.
+    pub fn cancel(&mut self, context: usize) -> Option<(RecvOp, What)> {
+        for what in [What::Msg, What::Tagged] {
+            let matcher = &mut self.lane(what).matcher;
+            if let Some(id) = matcher.find_posted_by(|posted| posted.context == context) {
+                let posted = matcher.take_posted(id);
+                if let Some(multi) = &posted.multi {
+                    multi.open.fetch_add(1, Ordering::Relaxed);
+                    multi.full.store(true, Ordering::Relaxed);
+                }
+                return Some((posted.whole(), what));
+            }
+        }
+        None
+    }
+
+    /// All posted receives, oldest first: the endpoint can receive no more.
+    pub fn drain_posted(&mut self) -> Vec<(RecvOp, What)> {
+        let mut all = Vec::new();
+        for what in [What::Msg, What::Tagged] {
+            let posted = self.lane(what).matcher.drain_posted();
+            all.extend(posted.into_iter().map(|posted| (posted.whole(), what)));
+        }
+        all
+    }
+}
+
+impl Envelope {
+    /// What a discarded claim reports.
+    fn nothing(rx: &Rx) -> Envelope {
+        Envelope {
+            what: rx.what,
+            source: ANY,
+            token: u64::MAX,
+            ep: usize::MAX,
+            tag: rx.tag,
+            len: 0,
+            data: None,
+            note: 0,
+        }
+    }
+}
+
+impl Posted {
+    #[inline]
+    fn whole(&self) -> RecvOp {
+        RecvOp {
+            iov: self.iov,
+            base: self.iov.base(),
+            len: self.len,
+            context: self.context,
+            flags: self.flags,
+            multi: self.multi.clone(),
+        }
+    }
+
+    /// The next `len` bytes of a multi-receive buffer, or what is left of it; whether it takes no more messages.
+    fn piece(&mut self, len: u64, min: usize) -> (RecvOp, bool) {
+        let left = self.iov.remaining();
+        let used = usize::try_from(len).unwrap_or(usize::MAX).min(left);
+        let mut iov = self.iov;
+        iov.truncate(used);
+        let recv = RecvOp {
+            iov,
+            base: self.iov.address(),
+            len: used,
+            context: self.context,
+            flags: self.flags,
+            multi: self.multi.clone(),
+        };
+        self.iov.advance(used);
+        let full = left - used < min.max(1);
+        if let Some(multi) = &self.multi {
+            multi.open.fetch_add(1, Ordering::Relaxed);
+            multi.full.store(full, Ordering::Relaxed);
+        }
+        (recv, full)
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What a provider brings: how bytes move. Everything else about a domain is the engine's.
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use core::hash::Hash;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use crate::abi::fid_pep;
+use crate::base::info::Info;
+use crate::base::log::Source;
+use crate::base::{Error, Result};
+use crate::engine::core::Core;
+use crate::engine::fabric::FabricShared;
+use crate::engine::srx::{Claimed, Envelope};
+use crate::ffi::ops::transfer::Tx;
+
+/// An address as an address vector holds it.
+pub trait Address: Clone + Eq + Hash + Send + 'static {
+    /// How many bytes the address at this place in C's memory has; 0 if it is none.
+    fn len_at(addr: *const core::ffi::c_void) -> usize;
+    /// Nothing for an address that cannot be a peer's.
+    fn from_bytes(bytes: &[u8]) -> Option<Self>;
+    fn to_bytes(&self) -> Vec<u8>;
+    /// As fi_av_straddr shows it.
+    fn text(bytes: &[u8]) -> String;
+    /// A name and a service.
+    fn resolve(node: &str, service: &str) -> Result<Self>;
+}
+
+/// What the domain was opened for.
+pub struct Opened<'a> {
+    pub info: &'a Info,
+    pub api_version: u32,
+}
+
+/// Moves bytes for the endpoints of one domain. All calls come under the domain's lock. Endpoints are named by their
+/// number in `core.eps`.
+pub trait Transport: Sized + Send + 'static {
+    type Addr: Address;
+    /// What the provider keeps per fabric.
+    type Fabric: Send + Sync + 'static;
+
+    const SOURCE: &'static Source;
+    /// Entries of a completion queue that names no size.
+    const CQ_SIZE: usize;
+
+    /// Whether domains get a thread when progress is to be automatic.
+    fn offers_auto_progress(fabric: &Self::Fabric) -> bool;
+    fn open(fabric: &Self::Fabric, opened: &Opened<'_>) -> Result<Self>;
+    /// A passive endpoint (fi_endpoint(3)).
+    fn open_pep(
+        fabric: &Arc<FabricShared<Self>>,
+        info: Info,
+        context: *mut c_void,
+    ) -> Result<*mut fid_pep>;
+    /// Readable when `progress` may find something to do.
+    fn poll_fd(&self) -> RawFd;
+    fn progress(&mut self, core: &mut Core<Self::Addr>);
+    /// Sends what was held back to be sent together.
+    fn flush(&mut self, core: &mut Core<Self::Addr>);
+    /// Whether something is held back.
+    fn holds_back(&self) -> bool;
+
+    fn open_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize, info: &Info) -> Result;
+    fn enable_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize) -> Result;
+    fn close_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize);
+    fn transmit(&mut self, core: &mut Core<Self::Addr>, ep: usize, tx: &Tx<'_>) -> Result;
+    /// A receive has met a message whose bytes the transport still has to bring.
+    fn claim(&mut self, core: &mut Core<Self::Addr>, claimed: Claimed);
+    /// The fi_addr that a completion names for the sender of a message, or FI_ADDR_NOTAVAIL.
+    fn source(core: &Core<Self::Addr>, envelope: &Envelope) -> u64;
+    /// There is room again for messages that nobody has asked for.
+    fn room_again(&mut self, core: &mut Core<Self::Addr>);
+
+    fn name(&self, ep: usize) -> Result<Vec<u8>>;
+    fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result;
+    fn peer(&self, ep: usize) -> Result<Vec<u8>>;
+    fn connect(
+        &mut self,
+        core: &mut Core<Self::Addr>,
+        ep: usize,
+        addr: Option<&[u8]>,
+        param: &[u8],
+    ) -> Result;
+    fn accept(&mut self, core: &mut Core<Self::Addr>, ep: usize, param: &[u8]) -> Result;
+    fn shutdown(&mut self, core: &mut Core<Self::Addr>, ep: usize) -> Result;
+
+    /// `index` of this address vector has a (new) address.
+    fn av_inserted(&mut self, core: &mut Core<Self::Addr>, av: usize, index: u64);
+    /// `index` of this address vector is about to lose its address.
+    fn av_removed(&mut self, core: &mut Core<Self::Addr>, av: usize, index: u64);
+
+    /// FI_OPT_FIREWALL_ADDR.
+    fn set_firewalled(&mut self, _ep: usize, _on: bool) -> Result {
+        Err(Error::NOPROTOOPT)
+    }
+}

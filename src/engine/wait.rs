@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Wait objects of queues and counters: fi_cq(3), fi_eq(3), fi_cntr(3), fi_poll(3).
+//!
+//! A waiter says that it is about to sleep (`arm`); only then does whoever brings news pay for a wake-up (`notify`).
+//! The pair: `arm` is called under the lock of the state that is waited for, or followed by one more look at it;
+//! `notify` comes after the state has changed.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering, fence};
+use core::time::Duration;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::ffi::WaitHandle;
+use crate::sys::event::{Epoll, EventFd, sleep_on};
+
+/// What one queue or counter is waited on by.
+pub struct Wait {
+    obj: fi_wait_obj,
+    armed: AtomicBool,
+    sleep: Option<Sleep>,
+    cond: Option<Box<Cond>>,
+    set: Option<Arc<WaitSet>>,
+}
+
+/// The descriptors behind a wait object: one for news of our own, and a set of it and of what progress comes from.
+struct Sleep {
+    event: EventFd,
+    epoll: Epoll,
+}
+
+const OWN: u64 = 0;
+const SOURCE: u64 = 1;
+
+impl Wait {
+    /// `sources`: descriptors that become readable when a look at the transport may bring news.
+    pub fn new(obj: fi_wait_obj, set: Option<Arc<WaitSet>>, sources: &[RawFd]) -> Result<Wait> {
+        let (obj, sleeps) = match obj {
+            FI_WAIT_NONE => (obj, false),
+            FI_WAIT_UNSPEC => (FI_WAIT_FD, true),
+            FI_WAIT_FD | FI_WAIT_MUTEX_COND | FI_WAIT_YIELD => (obj, true),
+            FI_WAIT_SET if set.is_some() => (obj, true),
+            FI_WAIT_SET => return Err(Error::INVAL),
+            FI_WAIT_POLLFD => return Err(Error::NOSYS),
+            _ => return Err(Error::INVAL),
+        };
+        let wait = Wait {
+            obj,
+            armed: AtomicBool::new(sleeps),
+            sleep: sleeps.then(Sleep::new).transpose()?,
+            cond: (obj == FI_WAIT_MUTEX_COND).then(Cond::new),
+            set,
+        };
+        for &fd in sources {
+            wait.add_source(fd)?;
+        }
+        if let (Some(set), Some(sleep)) = (&wait.set, &wait.sleep) {
+            set.epoll.add(sleep.epoll.as_raw_fd(), SOURCE, true, false)?;
+        }
+        Ok(wait)
+    }
+
+    /// One more descriptor that news may come from.
+    pub fn add_source(&self, fd: RawFd) -> Result {
+        let Some(sleep) = &self.sleep else {
+            return Ok(());
+        };
+        match sleep.epoll.add(fd, SOURCE, true, false) {
+            Err(e) if e.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+            result => Ok(result?),
+        }
+    }
+
+    pub fn remove_source(&self, fd: RawFd) {
+        if let Some(sleep) = &self.sleep {
+            sleep.epoll.remove(fd);
+        }
+    }
+
+    pub fn obj(&self) -> fi_wait_obj {
+        self.obj
+    }
+
+    /// FI_GETWAIT.
+    pub fn handle(&self) -> Result<WaitHandle> {
+        match (self.obj, &self.sleep, &self.cond) {
+            (FI_WAIT_FD, Some(sleep), _) => Ok(WaitHandle::Fd(sleep.epoll.as_raw_fd())),
+            (FI_WAIT_MUTEX_COND, _, Some(cond)) => Ok(cond.handle()),
+            _ => Err(Error::NODATA),
+        }
+    }
+
+    /// Whether a thread may sleep on this object.
+    pub fn can_sleep(&self) -> bool {
+        self.sleep.is_some()
+    }
+
+    /// News: wakes who said that it sleeps.
+    #[inline]
+    pub fn notify(&self) {
+        // Relaxed is enough under the lock that `arm` was called under; who changes state without that lock (counters)
+        // uses `notify_unlocked`.
+        if self.armed.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    /// `notify` for a change made without the lock under which waiters arm.
+    pub fn notify_unlocked(&self) {
+        // Pairs with the fence in `arm`: either we see the waiter, or it sees the change in its last look.
+        fence(Ordering::SeqCst);
+        self.notify();
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if !self.armed.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(sleep) = &self.sleep {
+            sleep.event.set();
+        }
+        if let Some(cond) = &self.cond {
+            cond.broadcast();
+        }
+    }
+
+    /// Announces a sleep. The caller looks at its state once more afterwards.
+    pub fn arm(&self) {
+        if let Some(sleep) = &self.sleep {
+            sleep.event.clear();
+        }
+        self.armed.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `notify_unlocked`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Sleeps until news or the deadline; false when the time is up.
+    pub fn sleep(&self, deadline: Deadline) -> Result<bool> {
+        let Some(sleep) = &self.sleep else {
+            return Err(Error::INVAL);
+        };
+        let left = deadline.left();
+        if self.obj == FI_WAIT_YIELD {
+            std::thread::yield_now();
+            return Ok(left != Some(Duration::ZERO));
+        }
+        if left == Some(Duration::ZERO) {
+            return Ok(false);
+        }
+        sleep_on(&[sleep.epoll.as_raw_fd()], left);
+        Ok(true)
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        if let (Some(set), Some(sleep)) = (&self.set, &self.sleep) {
+            set.epoll.remove(sleep.epoll.as_raw_fd());
+        }
+    }
+}
+
+impl Sleep {
+    fn new() -> Result<Sleep> {
+        let sleep = Sleep {
+            event: EventFd::new()?,
+            epoll: Epoll::new()?,
+        };
+        sleep.epoll.add(sleep.event.as_raw_fd(), OWN, true, false)?;
+        Ok(sleep)
+    }
+}
+
+/// The end of a wait: a time-out in milliseconds as C gives it; negative is for ever.
+#[derive(Clone, Copy)]
+pub struct Deadline(Option<Instant>);
+
+impl Deadline {
+    pub fn after(timeout_ms: i32) -> Deadline {
+        let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
+        Deadline(timeout.map(|timeout| Instant::now() + timeout))
+    }
+
+    /// Time left; `None` is for ever.
+    pub fn left(self) -> Option<Duration> {
+        self.0
+            .map(|end| end.saturating_duration_since(Instant::now()))
+    }
+
+    pub fn is_over(self) -> bool {
+        self.left() == Some(Duration::ZERO)
+    }
+}
+
+/// A mutex and a condition variable that C waits on (FI_WAIT_MUTEX_COND).
+struct Cond {
+    mutex: UnsafeCell<libc::pthread_mutex_t>,
+    cond: UnsafeCell<libc::pthread_cond_t>,
+}
+
+// SAFETY: pthread objects are made for use by many threads; they stay in their box.
+unsafe impl Send for Cond {}
+// SAFETY: as above.
+unsafe impl Sync for Cond {}
+
+impl Cond {
+    fn new() -> Box<Cond> {
+        Box::new(Cond {
+            mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
+            cond: UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER),
+        })
+    }
+
+    fn handle(&self) -> WaitHandle {
+        WaitHandle::MutexCond {
+            mutex: self.mutex.get(),
+            cond: self.cond.get(),
+        }
+    }
+
+    fn broadcast(&self) {
+        // SAFETY: initialized, and at this address until dropped.
+        unsafe {
+            libc::pthread_mutex_lock(self.mutex.get());
+            libc::pthread_cond_broadcast(self.cond.get());
+            libc::pthread_mutex_unlock(self.mutex.get());
+        }
+    }
+}
+
+/// What can be in a wait set.
+pub trait Member: Send + Sync {
+    /// fi_trywait(3): FI_EAGAIN if there is something to read.
+    fn trywait(&self) -> Result;
+}
+
+/// fi_poll(3): a wait set, shared by its handle and its members.
+pub struct WaitSet {
+    epoll: Epoll,
+    obj: fi_wait_obj,
+    members: Mutex<Vec<std::sync::Weak<dyn Member>>>,
+    pub uses: crate::sync::Uses,
+}
+
+impl WaitSet {
+    pub fn new(obj: fi_wait_obj) -> Result<WaitSet> {
+        let obj = match obj {
+            FI_WAIT_UNSPEC | FI_WAIT_FD => FI_WAIT_FD,
+            FI_WAIT_YIELD => FI_WAIT_YIELD,
+            FI_WAIT_MUTEX_COND | FI_WAIT_POLLFD => return Err(Error::NOSYS),
+            _ => return Err(Error::INVAL),
+        };
+        Ok(WaitSet {
+            epoll: Epoll::new()?,
+            obj,
+            members: Mutex::default(),
+            uses: Default::default(),
+        })
+    }
+
+    pub fn join(&self, member: std::sync::Weak<dyn Member>) {
+        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        members.retain(|m| m.strong_count() > 0);
+        members.push(member);
+    }
+
+    pub fn obj(&self) -> fi_wait_obj {
+        self.obj
+    }
+
+    pub fn fd(&self) -> RawFd {
+        self.epoll.as_raw_fd()
+    }
+
+    /// FI_EAGAIN if a member has something to read.
+    pub fn trywait(&self) -> Result {
+        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let alive: Vec<_> = members.iter().filter_map(|m| m.upgrade()).collect();
+        drop(members);
+        alive.iter().try_for_each(|member| member.trywait())
+    }
+
+    /// fi_wait(3): returns when a member has something to read, or FI_ETIMEDOUT.
+    pub fn wait(&self, timeout_ms: i32) -> Result {
+        let deadline = Deadline::after(timeout_ms);
+        loop {
+            match self.trywait() {
+                Err(Error::AGAIN) => return Ok(()),
+                Err(error) => return Err(error),
+                Ok(()) if deadline.is_over() => return Err(Error::TIMEDOUT),
+                Ok(()) if self.obj == FI_WAIT_YIELD => std::thread::yield_now(),
+                Ok(()) => {
+                    sleep_on(&[self.epoll.as_raw_fd()], deadline.left());
+                }
+            }
+        }
+    }
+}

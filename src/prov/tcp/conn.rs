@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One peer of an endpoint: the state of its connection, what waits to be sent, what is being received.
+#![forbid(unsafe_code)]
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::base::IoVec;
+use crate::engine::cntr::Counter;
+use crate::engine::core::TxOp;
+use crate::engine::mr::Region;
+use crate::engine::srx::{Envelope, RecvOp, Slot};
+use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::proto::{Header, MAX_HEADER};
+use crate::sys::socket::Socket;
+
+/// A peer. What the application has posted outlives attempts to connect.
+pub struct Conn {
+    pub ep: usize,
+    pub state: State,
+    pub socket: Option<Socket>,
+    /// RDM: the peer's listener; MSG: the other end.
+    pub peer: Addr,
+    /// The peer's place in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
+    pub fi_addr: u64,
+    /// We opened the connection that is up.
+    pub opened_here: bool,
+    /// What the peer called its process in the connection exchange.
+    pub peer_pid: u32,
+    /// The peer has the other byte order.
+    pub swap: bool,
+    /// Rendezvous frames may be sent.
+    pub rendezvous: bool,
+    /// Receives only: the second half of a connection to oneself.
+    pub receive_only: bool,
+    pub tx: Tx,
+    pub rx: Rx,
+    /// While connecting: when to give up, and how often it was tried.
+    pub deadline: Option<Instant>,
+    pub attempts: u32,
+    /// What epoll watches for.
+    pub watch: Watch,
+    /// Among those that are read without asking epoll first.
+    pub hot: bool,
+    /// Looks in a row that brought nothing.
+    pub misses: u32,
+    /// The connection exchange, as far as it has come in.
+    pub exchange: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// No attempt is under way; one may be due at a later time.
+    Idle,
+    /// The kernel connects.
+    Connecting,
+    /// Our request is out.
+    Requested,
+    Up,
+    /// MSG: over, for good.
+    Down,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Watch {
+    pub added: bool,
+    pub read: bool,
+    pub write: bool,
+}
+
+/// The sending side.
+#[derive(Default)]
+pub struct Tx {
+    /// Frames in order; the first may have been written in part.
+    pub queue: VecDeque<Out>,
+    /// Bytes in staging buffers of `queue`.
+    pub staged: usize,
+    /// Counts headers, for the debugging field of the header.
+    pub counter: u8,
+    /// The look at which the last operation was sent directly.
+    pub last_direct: u64,
+    /// On the list of connections to be flushed.
+    pub dirty: bool,
+    /// The kernel's buffer is full.
+    pub blocked: bool,
+    /// Operations whose acknowledgement has not come, in wire order.
+    pub await_ack: VecDeque<TxOp>,
+    /// Reads whose response has not come, in wire order.
+    pub await_read: VecDeque<ReadOp>,
+    /// Ready-to-send frames that have not been cleared, by index.
+    pub rendezvous: HashMap<u8, RendezvousOut>,
+    pub next_index: u8,
+}
+
+pub enum Out {
+    /// Frames copied together.
+    Staged { bytes: Vec<u8>, done: usize },
+    /// A frame whose payload is sent from where it is.
+    Frame(Box<Frame>),
+}
+
+pub struct Frame {
+    pub header: [u8; MAX_HEADER],
+    pub header_len: u8,
+    pub header_done: u8,
+    pub payload: IoVec,
+    pub after: After,
+}
+
+/// What happens when a frame is with the kernel.
+pub enum After {
+    Nothing,
+    /// The operation has succeeded.
+    Complete(TxOp),
+    /// A read response: the region may go, and the peer's read is counted.
+    Answered(Arc<Region<Arc<Counter>>>, u64),
+}
+
+pub struct ReadOp {
+    pub op: TxOp,
+    pub iov: IoVec,
+}
+
+pub struct RendezvousOut {
+    pub op: TxOp,
+    pub iov: IoVec,
+    pub header: Header,
+}
+
+pub struct RendezvousIn {
+    /// Without receive the bytes are dropped.
+    pub recv: Option<RecvOp>,
+    pub envelope: Envelope,
+    pub ack: bool,
+}
+
+/// The receiving side.
+pub struct Rx {
+    pub at: At,
+    pub header: [u8; MAX_HEADER],
+    pub header_have: usize,
+    /// Bytes read from the socket that could not be dealt with yet.
+    pub leftover: Vec<u8>,
+    /// Cleared rendezvous whose data has not come, by index.
+    pub rendezvous: HashMap<u8, RendezvousIn>,
+}
+
+/// Where in the stream the receiver is.
+pub enum At {
+    Header,
+    Payload(Incoming),
+    /// The payload of this message has no place yet; nothing is read.
+    Stalled(Stalled),
+}
+
+/// A payload on its way.
+pub struct Incoming {
+    pub sink: Sink,
+    pub remaining: u64,
+    pub ack: bool,
+}
+
+pub struct Stalled {
+    pub srx: usize,
+    pub slot: Slot,
+    pub envelope: Envelope,
+    pub ack: bool,
+}
+
+/// Where a payload goes.
+pub enum Sink {
+    /// To a receive.
+    Recv(RecvOp, Envelope),
+    /// To the buffer of an unexpected message.
+    Slot(usize, Slot),
+    /// To memory of ours that the peer writes.
+    Write {
+        iov: IoVec,
+        len: u64,
+        data: Option<u64>,
+        regions: Vec<Arc<Region<Arc<Counter>>>>,
+    },
+    /// To the buffers of a read of ours.
+    Read(ReadOp),
+    /// Nowhere.
+    Drop,
+}
+
+impl Conn {
+    pub fn new(ep: usize, peer: Addr, fi_addr: u64) -> Conn {
+        Conn {
+            ep,
+            state: State::Idle,
+            socket: None,
+            peer,
+            fi_addr,
+            opened_here: false,
+            peer_pid: 0,
+            swap: false,
+            rendezvous: false,
+            receive_only: false,
+            tx: Tx::default(),
+            rx: Rx::new(),
+            deadline: None,
+            attempts: 0,
+            watch: Watch::default(),
+            hot: false,
+            misses: 0,
+            exchange: Vec::new(),
+        }
+    }
+
+    /// Whether something posted still depends on this peer.
+    pub fn has_work(&self) -> bool {
+        !self.tx.queue.is_empty()
+            || !self.tx.await_ack.is_empty()
+            || !self.tx.await_read.is_empty()
+            || !self.tx.rendezvous.is_empty()
+    }
+}
+
+impl Tx {
+    pub fn next_counter(&mut self) -> u8 {
+        let counter = self.counter;
+        self.counter = counter.wrapping_add(1);
+        counter
+    }
+
+    /// An index for a rendezvous, 1 to 254, if one is free.
+    pub fn free_index(&mut self) -> Option<u8> {
+        for _ in 0..254 {
+            self.next_index = if self.next_index >= 254 { 1 } else { self.next_index + 1 };
+            if !self.rendezvous.contains_key(&self.next_index) {
+                return Some(self.next_index);
+            }
+        }
+        None
+    }
+}
+
+impl Rx {
+    pub fn new() -> Rx {
+        Rx {
+            at: At::Header,
+            header: [0; MAX_HEADER],
+            header_have: 0,
+            leftover: Vec::new(),
+            rendezvous: HashMap::new(),
+        }
+    }
+}
+
+impl Sink {
+    /// Takes the next bytes of the payload; what there is no room for is dropped.
+    #[inline]
+    pub fn memory(&mut self) -> Option<&mut IoVec> {
+        match self {
+            Sink::Recv(recv, _) => Some(&mut recv.iov),
+            Sink::Write { iov, .. } => Some(iov),
+            Sink::Read(read) => Some(&mut read.iov),
+            Sink::Slot(..) | Sink::Drop => None,
+        }
+    }
+}

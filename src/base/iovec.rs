@@ -185,6 +185,27 @@ impl IoVec {
         moved
     }
 
+    /// Copies all bytes not yet moved to the start of `out`, which has room for them.
+    #[inline]
+    pub fn copy_to(&self, out: &mut [u8]) {
+        let mut skip = self.done;
+        let mut at = 0;
+        for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
+            let len = piece.iov_len - skip;
+            let room = &mut out[at..at + len];
+            // SAFETY: the piece is valid until the completion (promise of the constructor); `room` has its length.
+            unsafe {
+                ptr::copy_nonoverlapping(
+                    piece.iov_base.cast::<u8>().add(skip),
+                    room.as_mut_ptr(),
+                    len,
+                );
+            }
+            at += len;
+            skip = 0;
+        }
+    }
+
     /// Appends all bytes not yet moved to `out`.
     #[inline]
     pub fn copy_out(&self, out: &mut Vec<u8>) {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Event queues: fi_eq(3).
 
-use core::ffi::{CStr, c_int};
+use core::ffi::c_int;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::abi::*;
 use crate::base::{Error, Result};
-use crate::engine::strerror;
 use crate::engine::wait::{Deadline, Member, Wait};
 use crate::ffi::ops::eq::{EqCalls, EqErr};
 use crate::ffi::user::Room;
@@ -303,9 +302,5 @@ impl EqCalls for Eq {
         }
         self.queue.event(event, 0, bytes);
         Ok(bytes.len())
-    }
-
-    fn strerror(&self, prov_errno: i32) -> &'static CStr {
-        strerror(prov_errno)
     }
 }

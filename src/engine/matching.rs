@@ -34,6 +34,12 @@ pub struct Matcher<R, U> {
     unexpected: Unexpected<U>,
 }
 
+impl<R, U> Default for Matcher<R, U> {
+    fn default() -> Self {
+        Matcher::new()
+    }
+}
+
 impl<R, U> Matcher<R, U> {
     pub fn new() -> Self {
         Matcher {

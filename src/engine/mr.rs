@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Registered memory of a domain: fi_mr(3). Regions are found by key, and an access by a peer is checked (key, range,
 //! rights) before a byte moves. Addresses are numbers here: who moves the bytes stands elsewhere.
-#![forbid(unsafe_code)]
 
 mod region;
 #[cfg(test)]

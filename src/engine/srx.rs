@@ -207,6 +207,15 @@ impl Srx {
         }
     }
 
+    /// The bytes of a message that stood in the stream are taken after all; false if nobody knows it any more.
+    pub fn begin_coming(&mut self, slot: Slot) -> bool {
+        let message = self.slot_lane(slot).matcher.unexpected(slot.id);
+        let len = message.envelope.len as usize;
+        message.bytes = Bytes::Coming(Vec::with_capacity(len));
+        self.saved += len;
+        true
+    }
+
     /// All bytes of a kept message are here: the receive that took it meanwhile, filled.
     pub fn arrived(&mut self, slot: Slot) -> Option<(RecvOp, Envelope)> {
         let lane = self.slot_lane(slot);

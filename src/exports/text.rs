@@ -2,12 +2,11 @@
 //! `fi_tostr`, `fi_tostr_r`: fi_fabric(3); `fi_strerror`: fi_errno(3).
 
 use core::cell::UnsafeCell;
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
 
 use crate::abi::*;
 use crate::base::text::{self, Text};
-use crate::sys::cformat;
 
 /// The text of `data`, valid until the same thread asks again. NULL without data, unless the type needs none.
 ///
@@ -58,35 +57,9 @@ symver!(fi_tostr_r @@ "FABRIC_1.4");
 /// What an error number means, whether it has its minus sign or not.
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_strerror(errnum: c_int) -> *const c_char {
-    let code = errnum.unsigned_abs() as c_int;
-    if (0..FI_ERRNO_OFFSET).contains(&code) {
-        return cformat::strerror(code);
-    }
-    let index = code.wrapping_sub(FI_ERRNO_OFFSET) as usize;
-    FABRIC_ERRORS.get(index).unwrap_or(&UNKNOWN_ERROR).as_ptr()
+    text::strerror(errnum)
 }
 symver!(fi_strerror @@ "FABRIC_1.0");
-
-/// From FI_ERRNO_OFFSET on.
-const FABRIC_ERRORS: [&CStr; (FI_ERRNO_MAX - FI_ERRNO_OFFSET) as usize] = [
-    c"Other error",
-    c"Buffer is too small",
-    c"Not possible in this state",
-    c"An error entry waits to be read",
-    c"Unsupported flags",
-    c"Event queue missing or not usable",
-    c"Resource belongs to another or invalid domain",
-    c"Completion queue missing or not usable",
-    c"Checksum (CRC) mismatch",
-    c"Message truncated",
-    c"Required key not available",
-    c"Address vector missing or not usable",
-    c"Queue overrun",
-    c"Receiver not ready: no receive buffer is posted",
-    c"Limit of memory registrations reached",
-    c"Host cannot be reached through its firewall",
-];
-const UNKNOWN_ERROR: &CStr = c"Unknown error";
 
 /// Texts that are longer are cut off.
 const BUFFER_SIZE: usize = 8192;

@@ -150,6 +150,18 @@ pub unsafe fn close<T: Kind>(head: *mut fid) -> Result {
     Ok(())
 }
 
+/// Takes the object out of a handle, which is gone then: for handles that a call consumes. FI_EINVAL if the number is no
+/// live handle of this kind.
+pub fn take<T: Kind>(handle: usize) -> Result<T> {
+    let head = handle as *mut fid;
+    if !live::is::<T>(head) {
+        return Err(Error::INVAL);
+    }
+    live::remove(head);
+    // SAFETY: `live` said that the handle was made by `open::<T>` and not closed; nobody finds it any more.
+    Ok(unsafe { Box::from_raw(head.cast::<Object<T>>()) }.inner)
+}
+
 /// A handle that came as an argument (fi_ep_bind and the like): ours or somebody else's, alive or not.
 #[derive(Clone, Copy)]
 pub struct Other<'a> {

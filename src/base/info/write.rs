@@ -30,6 +30,13 @@ impl Info {
         }
         .write()
     }
+
+    /// As [`Info::write`], for an event that may never be read: the entry as a number, and what frees it then.
+    pub fn write_for_event(&self) -> Result<(usize, impl FnOnce() + Send + 'static)> {
+        let info = self.write()? as usize;
+        // SAFETY: made by `write` just now; called only while nobody else has seen the number.
+        Ok((info, move || unsafe { release(info as *mut abi::fi_info) }))
+    }
 }
 
 impl Hints {

@@ -6,6 +6,8 @@
 pub mod address;
 mod attr;
 pub mod flags;
+mod errors;
+mod flags;
 mod info;
 pub mod names;
 mod nic;
@@ -18,6 +20,7 @@ use self::names::{Names, UNKNOWN};
 use crate::abi::*;
 use crate::base::log;
 
+pub use self::errors::strerror;
 pub use self::writer::Text;
 
 /// Appends the text of `data`, which is of type `kind`.

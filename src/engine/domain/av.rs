@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::engine::av::AvTable;
-use crate::engine::domain::Engine;
+use crate::engine::domain::{Engine, State};
 use crate::engine::eq::{Eq, EventQueue};
 use crate::engine::transport::{Address, Transport};
 use crate::ffi::object;
@@ -215,10 +215,13 @@ impl<T: Transport> AvCalls for Av<T> {
             return Err(Error::INVAL);
         }
         for &index in addrs {
-            state.transport.av_removed(&mut state.core, self.id, index);
             let table = &mut state.core.avs[self.id];
-            table.remove(index);
-            table.retire(index);
+            // An address that was inserted several times stays until it is removed as often.
+            if let Some(addr) = table.remove(index)? {
+                table.retire(index);
+                let State { core, transport } = state;
+                transport.av_removed(core, self.id, index, &addr);
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! The handle of a completion queue: fi_cq(3). The entries are in `core`, under the domain's lock.
 #![forbid(unsafe_code)]
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Weak};
 
 use crate::abi::*;
@@ -11,7 +11,6 @@ use crate::engine::core::CqState;
 use crate::engine::cq_ring::{Head, Ring};
 use crate::engine::domain::{Engine, State};
 use crate::engine::fabric::wait_set;
-use crate::engine::strerror;
 use crate::engine::transport::Transport;
 use crate::engine::wait::{Deadline, Member, Wait};
 use crate::ffi::object;
@@ -300,9 +299,5 @@ impl<T: Transport> CqCalls for Cq<T> {
         state.core.cqs[self.shared.id].signaled = true;
         self.shared.wait.notify();
         Ok(())
-    }
-
-    fn strerror(&self, prov_errno: i32) -> &'static CStr {
-        strerror(prov_errno)
     }
 }

@@ -75,7 +75,7 @@ impl<T: Transport> MrCalls for Domain<T> {
 
 impl<T: Transport> Drop for Mr<T> {
     fn drop(&mut self) {
-        self.engine.lock().core.mrs.remove(self.region.key);
+        self.engine.lock().core.mrs.close(&self.region);
     }
 }
 
@@ -89,7 +89,7 @@ impl<T: Transport> Kind for Mr<T> {
                 return Err(Error::BADFLAGS);
             }
             let counter = cntr.counter_in(&self.engine).ok_or(Error::INVAL)?;
-            self.region.bind(counter.clone())?;
+            self.region.bind_counter(counter.clone())?;
             *self.cntr.lock().unwrap_or_else(PoisonError::into_inner) = Some(cntr.uses.take());
             return Ok(());
         }
@@ -108,7 +108,7 @@ impl<T: Transport> Kind for Mr<T> {
     fn refresh(&self, flags: u64) -> Result {
         // Pages are not held, so there is nothing to renew.
         match flags {
-            0 => Ok(()),
+            0 => self.region.refresh(&[]),
             _ => Err(Error::BADFLAGS),
         }
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One registered region: where it is, what it grants, and which memory an access to it means.
-#![forbid(unsafe_code)]
+//!
+//! Trusted with: naming registered memory to operations.
 
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use crate::base::{Error, Result};
+use crate::base::{Error, IoVec, Result};
 
 /// Memory that the application registered. Operations that use it hold it; closing it only takes it out of the table.
 pub struct Region<C> {
@@ -115,6 +116,17 @@ impl<C> Region<C> {
             [(start, _)] => Ok(start),
             _ => Err(Error::INVAL),
         }
+    }
+
+    /// Adds a part of the region, found by `reach_one`, to the memory of an operation; false if it is not in the region
+    /// or `iov` is full.
+    pub fn window(&self, iov: &mut IoVec, address: usize, len: usize) -> bool {
+        let inside = self.segments.iter().any(|&(base, room)| {
+            address >= base && address - base <= room && len <= room - (address - base)
+        });
+        // SAFETY: fi_mr(3): the application keeps registered memory valid until the region is closed, and closes it only
+        // when no operation uses it any more; the part was just found to lie within a segment.
+        inside && unsafe { iov.push(address, len) }
     }
 
     #[inline]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! `struct fi_ops_cq`: fi_cq(3).
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::abi::*;
+use crate::base::text::strerror as strerror_text;
 use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::{answer, object, status};
@@ -44,8 +45,6 @@ pub trait CqCalls: Kind<Head = fid_cq> {
     /// The error at the head, handed to `take`. What it points to stays until the next call.
     fn read_err(&self, flags: u64, take: &mut dyn FnMut(&CqErr)) -> Result;
     fn signal(&self) -> Result;
-    /// Text for a provider's error code.
-    fn strerror(&self, prov_errno: i32) -> &'static core::ffi::CStr;
 }
 
 pub fn table<T: CqCalls>() -> &'static fi_ops_cq {
@@ -57,7 +56,7 @@ pub fn table<T: CqCalls>() -> &'static fi_ops_cq {
         sread: Some(sread::<T>),
         sreadfrom: Some(sreadfrom::<T>),
         signal: Some(signal::<T>),
-        strerror: Some(strerror::<T>),
+        strerror: Some(strerror),
     }
 }
 
@@ -196,28 +195,28 @@ unsafe extern "C" fn signal<T: CqCalls>(cq: *mut fid_cq) -> c_int {
     status(object(unsafe { object::get::<T, fid_cq>(cq) }).and_then(|cq| cq.signal()))
 }
 
-unsafe extern "C" fn strerror<T: CqCalls>(
+unsafe extern "C" fn strerror(
     cq: *mut fid_cq,
     prov_errno: c_int,
     _err_data: *const c_void,
     buf: *mut c_char,
     len: usize,
 ) -> *const c_char {
-    // SAFETY: an open queue.
-    let Some(cq) = (unsafe { object::get::<T, fid_cq>(cq) }) else {
+    if cq.is_null() {
         return core::ptr::null();
-    };
-    let text = cq.strerror(prov_errno);
-    // SAFETY: fi_cq_strerror: `buf` is NULL or has `len` bytes.
-    unsafe { copy_text(text, buf, len) };
-    text.as_ptr()
+    }
+    // Provider error codes of all providers here are FI_ numbers.
+    let text = strerror_text(prov_errno);
+    // SAFETY: `text` is terminated; `buf` is NULL or has `len` bytes.
+    unsafe { copy_text(CStr::from_ptr(text), buf, len) };
+    text
 }
 
 /// A copy of `text` in `buf`, cut but terminated.
 ///
 /// # Safety
 /// `buf` must be NULL or have room for `len` bytes.
-pub(super) unsafe fn copy_text(text: &core::ffi::CStr, buf: *mut c_char, len: usize) {
+pub(super) unsafe fn copy_text(text: &CStr, buf: *mut c_char, len: usize) {
     // SAFETY: promised by the caller.
     if let Ok(mut room) = unsafe { Room::new(buf.cast(), len) }
         && len > 0

@@ -4,6 +4,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::abi::*;
+use crate::base::text::strerror as strerror_text;
 use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::cq::copy_text;
@@ -29,7 +30,6 @@ pub trait EqCalls: Kind<Head = fid_eq> {
     /// The error at the head, handed to `take`. What it points to stays until the next call.
     fn read_err(&self, flags: u64, take: &mut dyn FnMut(&EqErr)) -> Result;
     fn write(&self, event: u32, bytes: &[u8], flags: u64) -> Result<usize>;
-    fn strerror(&self, prov_errno: i32) -> &'static CStr;
 }
 
 pub fn table<T: EqCalls>() -> &'static fi_ops_eq {
@@ -39,7 +39,7 @@ pub fn table<T: EqCalls>() -> &'static fi_ops_eq {
         readerr: Some(readerr::<T>),
         write: Some(write::<T>),
         sread: Some(sread::<T>),
-        strerror: Some(strerror::<T>),
+        strerror: Some(strerror),
     }
 }
 
@@ -140,19 +140,19 @@ unsafe extern "C" fn write<T: EqCalls>(
     answer(arguments.and_then(|(eq, bytes)| eq.write(event, bytes, flags)))
 }
 
-unsafe extern "C" fn strerror<T: EqCalls>(
+unsafe extern "C" fn strerror(
     eq: *mut fid_eq,
     prov_errno: c_int,
     _err_data: *const c_void,
     buf: *mut c_char,
     len: usize,
 ) -> *const c_char {
-    // SAFETY: an open queue.
-    let Some(eq) = (unsafe { object::get::<T, fid_eq>(eq) }) else {
+    if eq.is_null() {
         return core::ptr::null();
-    };
-    let text = eq.strerror(prov_errno);
-    // SAFETY: `buf` is NULL or has `len` bytes.
-    unsafe { copy_text(text, buf, len) };
-    text.as_ptr()
+    }
+    // Provider error codes of all providers here are FI_ numbers.
+    let text = strerror_text(prov_errno);
+    // SAFETY: `text` is terminated; `buf` is NULL or has `len` bytes.
+    unsafe { copy_text(CStr::from_ptr(text), buf, len) };
+    text
 }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::base::IoVec;
+use crate::base::{Error, IoVec};
 use crate::engine::cntr::Counter;
 use crate::engine::core::TxOp;
 use crate::engine::mr::Region;
@@ -39,6 +39,8 @@ pub struct Conn {
     /// While connecting: when to give up, and how often it was tried.
     pub deadline: Option<Instant>,
     pub attempts: u32,
+    /// Why the last attempt failed.
+    pub last_error: Option<Error>,
     /// What epoll watches for.
     pub watch: Watch,
     /// Among those that are read without asking epoll first.
@@ -204,6 +206,7 @@ impl Conn {
             rx: Rx::new(),
             deadline: None,
             attempts: 0,
+            last_error: None,
             watch: Watch::default(),
             hot: false,
             misses: 0,

@@ -5,13 +5,16 @@
 use core::ffi::c_void;
 
 use crate::abi;
+use crate::base::Result;
 use crate::base::info::FabricAttr;
-use crate::base::{Error, Result};
+use crate::engine::fabric::Fabric;
+use crate::prov::tcp::params::Params;
+use crate::prov::tcp::transport::Tcp;
 
 pub fn open(
-    _attr: &FabricAttr,
-    _api_version: u32,
-    _context: *mut c_void,
+    attr: &FabricAttr,
+    api_version: u32,
+    context: *mut c_void,
 ) -> Result<*mut abi::fid_fabric> {
-    Err(Error::NOSYS)
+    Fabric::<Tcp>::open(Params::read(), attr, api_version, context)
 }

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The provider `tcp`: MSG and RDM endpoints over TCP sockets, see fi_tcp(7).
 
+mod addr;
+mod conn;
+mod connect;
+mod ep;
 mod fabric;
 mod info;
 pub mod params;
-// Until the endpoints that speak it are here.
-#[allow(dead_code, unused_imports)]
+mod pep;
+mod progress;
 mod proto;
+mod rx;
+mod transport;
+mod tx;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Endpoints: opening, naming, addresses of peers, closing. No bytes.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+
+use crate::abi::*;
+use crate::base::info::Info;
+use crate::base::log::{Subsys, log_info, log_warn};
+use crate::base::{Error, Result};
+use crate::prov::tcp::SOURCE;
+use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::conn::Conn;
+use crate::prov::tcp::params::Params;
+use crate::prov::tcp::pep::Accepted;
+use crate::prov::tcp::progress::listener_token;
+use crate::prov::tcp::transport::{Core, Tcp, any_address};
+use crate::sys::addr;
+use crate::sys::socket::Socket;
+
+/// An endpoint of either type.
+pub struct Ep {
+    pub rdm: bool,
+    /// Where it is bound; RDM: where it listens.
+    pub local: Addr,
+    /// RDM only.
+    pub listener: Option<Socket>,
+    /// RDM: the connection to each address of the vector; `NONE` where there is none.
+    pub peers: Vec<u32>,
+    /// RDM: connections by the peer's listener.
+    pub by_addr: HashMap<Addr, usize>,
+    /// MSG: the connection, once one was begun.
+    pub conn: Option<usize>,
+    /// MSG: where fi_connect goes when it names no address.
+    pub dest: Option<Addr>,
+    /// MSG: the request that this endpoint answers.
+    pub request: Option<Accepted>,
+    pub nodelay: bool,
+    /// Peers are told not to connect to us.
+    pub firewalled: bool,
+}
+
+pub const NONE: u32 = u32::MAX;
+
+/// How a peer without address is called when messages are matched: no fi_addr has the top bit.
+pub fn unknown_source(conn: usize) -> u64 {
+    1 << 63 | conn as u64
+}
+
+impl Ep {
+    pub fn name(&self) -> Result<Vec<u8>> {
+        Ok(addr::to_bytes(&self.local))
+    }
+}
+
+/// A socket for a listener: bound, on a port of the range that the settings name.
+pub fn bind(params: &Params, addr: SocketAddr) -> Result<Socket> {
+    let ports = (params.port_low > 0 || params.port_high > 0)
+        .then_some((params.port_low, params.port_high));
+    let start = std::process::id() ^ (crate::prov::tcp::connect::process_id() >> 7);
+    Socket::bound(addr, ports, start).map_err(|error| {
+        log_warn!(&SOURCE, Subsys::EpCtrl, "cannot bind to {addr}: {error}");
+        error.into()
+    })
+}
+
+/// What TCP_NODELAY is to be for an endpoint.
+pub fn nodelay(params: &Params, info: &Info) -> bool {
+    params.nodelay.unwrap_or(info.tx.tclass != FI_TC_BULK_DATA)
+}
+
+impl Tcp {
+    pub(super) fn open_endpoint(&mut self, ep: usize, info: &Info) -> Result {
+        let rdm = match fi_ep_type(info.ep.ep_type) {
+            FI_EP_RDM => true,
+            FI_EP_MSG => false,
+            _ => return Err(Error::NOSYS),
+        };
+        if info.tx.size > MAX_QUEUE || info.rx.size > MAX_QUEUE {
+            return Err(Error::INVAL);
+        }
+        let given = |bytes: &Option<Vec<u8>>| match bytes {
+            None => Ok(None),
+            Some(bytes) => addr::from_bytes(bytes).map(Some).ok_or(Error::INVAL),
+        };
+        let v6 = info.addr_format == FI_SOCKADDR_IN6;
+        let local = given(&info.src_addr)?;
+        let dest = given(&info.dest_addr)?;
+        let request = match info.handle {
+            0 => None,
+            _ if rdm => return Err(Error::INVAL),
+            handle => Some(Accepted::take(handle)?),
+        };
+        let mut endpoint = Ep {
+            rdm,
+            local: local.unwrap_or_else(|| any_address(v6 || dest.is_some_and(|d| d.is_ipv6()))),
+            listener: None,
+            peers: Vec::new(),
+            by_addr: HashMap::new(),
+            conn: None,
+            dest,
+            nodelay: nodelay(&self.params, info),
+            firewalled: self.params.firewall_addr,
+            request,
+        };
+        if rdm {
+            let listener = bind(&self.params, endpoint.local)?;
+            // Listening reserves the port: the name that others get now stays ours.
+            listener.listen()?;
+            endpoint.local = listener.local()?;
+            endpoint.listener = Some(listener);
+        } else if let Some(request) = &endpoint.request {
+            endpoint.local = request.local();
+        }
+        log_info!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "{} endpoint {ep} on {}",
+            if rdm { "RDM" } else { "MSG" },
+            endpoint.local
+        );
+        self.eps.insert(ep, endpoint);
+        Ok(())
+    }
+
+    pub(super) fn enable_endpoint(&mut self, ep: usize) -> Result {
+        let endpoint = self.eps.get(&ep).ok_or(Error::INVAL)?;
+        if let Some(listener) = &endpoint.listener {
+            self.epoll
+                .add(listener.as_raw_fd(), listener_token(ep), true, false)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn rename_endpoint(&mut self, ep: usize, bytes: &[u8]) -> Result {
+        let addr = addr::from_bytes(bytes).ok_or(Error::INVAL)?;
+        let params = self.params.clone();
+        let endpoint = self.ep_mut(ep)?;
+        if !endpoint.rdm {
+            endpoint.local = addr;
+            return Ok(());
+        }
+        let listener = bind(&params, addr)?;
+        listener.listen()?;
+        endpoint.local = listener.local()?;
+        endpoint.listener = Some(listener);
+        Ok(())
+    }
+
+    pub(super) fn peer_name(&self, ep: usize) -> Result<Vec<u8>> {
+        let endpoint = self.ep(ep)?;
+        if endpoint.rdm {
+            return Err(Error::NOSYS);
+        }
+        let conn = endpoint.conn.ok_or(Error::NOTCONN)?;
+        Ok(addr::to_bytes(&self.conns[conn].peer))
+    }
+
+    pub(super) fn close_endpoint(&mut self, core: &mut Core, ep: usize) {
+        let Some(endpoint) = self.eps.remove(&ep) else {
+            return;
+        };
+        if let Some(listener) = &endpoint.listener {
+            self.epoll.remove(listener.as_raw_fd());
+        }
+        let ours: Vec<usize> = self
+            .conns
+            .iter()
+            .filter(|(_, conn)| conn.ep == ep)
+            .map(|(id, _)| id)
+            .collect();
+        for id in ours {
+            // What was reported as sent goes to the kernel before the socket is closed.
+            self.last_flush(core, id);
+            self.discard_conn(core, id);
+        }
+        let waiting: Vec<usize> = self
+            .handshakes
+            .iter()
+            .filter(|(_, handshake)| handshake.ep == ep)
+            .map(|(id, _)| id)
+            .collect();
+        for id in waiting {
+            self.drop_handshake(id);
+        }
+    }
+
+    /// The connection for an address of the endpoint's vector, made if there is none.
+    #[cold]
+    pub(super) fn find_peer(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
+        let av = core.eps[ep].av.ok_or(Error::NOAV)?;
+        let peer = *core.avs[av].get(dest).ok_or(Error::INVAL)?;
+        let endpoint = self.eps.get_mut(&ep).ok_or(Error::INVAL)?;
+        let id = match endpoint.by_addr.get(&peer) {
+            Some(&id) => id,
+            None => {
+                let id = self.conns.insert(Conn::new(ep, peer, dest));
+                endpoint.by_addr.insert(peer, id);
+                id
+            }
+        };
+        let at = dest as usize;
+        if endpoint.peers.len() <= at {
+            endpoint.peers.resize(at + 1, NONE);
+        }
+        endpoint.peers[at] = id as u32;
+        Ok(id)
+    }
+
+    /// An address came into a vector: connections from it get its number.
+    pub(super) fn learn_address(&mut self, core: &mut Core, av: usize, index: u64) {
+        let Some(&peer) = core.avs[av].get(index) else {
+            return;
+        };
+        for (&ep, endpoint) in &self.eps {
+            if core.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
+                continue;
+            }
+            let Some(&id) = endpoint.by_addr.get(&peer) else {
+                continue;
+            };
+            let srx = core.eps[ep].srx;
+            let conn = &mut self.conns[id];
+            if conn.fi_addr == FI_ADDR_NOTAVAIL {
+                conn.fi_addr = index;
+                core.srxs[srx].rename_source(unknown_source(id), index);
+            }
+        }
+    }
+
+    /// An address leaves a vector. The connection stays for the peer's sake (unless FI_AV_REMOVE_CLEANUP says
+    /// otherwise); its messages have no source from now on.
+    pub(super) fn forget_address(&mut self, core: &mut Core, av: usize, index: u64, peer: &Addr) {
+        let mut cut = Vec::new();
+        for (&ep, endpoint) in &mut self.eps {
+            if core.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
+                continue;
+            }
+            if let Some(slot) = endpoint.peers.get_mut(index as usize) {
+                *slot = NONE;
+            }
+            if let Some(&id) = endpoint.by_addr.get(peer) {
+                let conn = &mut self.conns[id];
+                if conn.fi_addr == index {
+                    conn.fi_addr = FI_ADDR_NOTAVAIL;
+                    let srx = core.eps[ep].srx;
+                    core.srxs[srx].rename_source(index, unknown_source(id));
+                }
+                cut.push(id);
+            }
+        }
+        if self.cleans_up_removed() {
+            for id in cut {
+                self.lose(core, id, Error::CANCELED);
+            }
+        }
+    }
+}
+
+/// More operations than this in one queue are a mistake of the caller.
+const MAX_QUEUE: usize = 1 << 24;

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Passive endpoints and connection requests: fi_endpoint(3), fi_cm(3).
+#![forbid(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+use core::time::Duration;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use slab::Slab;
+
+use crate::abi::*;
+use crate::base::info::Info;
+use crate::base::log::{Subsys, log_warn};
+use crate::base::{Error, Result};
+use crate::engine::domain::ep::CM_DATA_SIZE;
+use crate::engine::eq::{Driver, Eq, EventQueue};
+use crate::engine::fabric::FabricShared;
+use crate::engine::transport::Address;
+use crate::ffi::object;
+use crate::ffi::ops;
+use crate::ffi::ops::cm::CmCalls;
+use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
+use crate::ffi::{Kind, Other};
+use crate::prov::tcp::SOURCE;
+use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange};
+use crate::prov::tcp::ep::bind;
+use crate::prov::tcp::params::Params;
+use crate::prov::tcp::proto::{CM_HEADER, CmKind};
+use crate::prov::tcp::transport::{Tcp, any_address};
+use crate::sync::Use;
+use crate::sys::addr;
+use crate::sys::event::{BATCH, Epoll, Ready};
+use crate::sys::socket::Socket;
+
+/// The handle.
+pub struct Pep {
+    shared: Arc<Shared>,
+    _fabric: Use,
+}
+
+/// Shared by the handle and the event queue that drives it.
+struct Shared {
+    state: Mutex<State>,
+    epoll: Epoll,
+    params: Params,
+    info: Info,
+}
+
+struct State {
+    listener: Option<Socket>,
+    listening: bool,
+    local: Addr,
+    handshakes: Slab<Handshake>,
+    eq: Option<(Arc<EventQueue>, Use)>,
+    /// The handle, for events.
+    fid: usize,
+}
+
+struct Handshake {
+    socket: Socket,
+    from: SocketAddr,
+    exchange: Vec<u8>,
+    deadline: Instant,
+}
+
+const LISTENER: u64 = u64::MAX;
+
+/// A connection request that waits for fi_accept or fi_reject: the `handle` of its info.
+pub struct Accepted {
+    socket: Socket,
+    from: SocketAddr,
+    swapped: bool,
+}
+
+impl Kind for Accepted {
+    type Head = fid;
+}
+
+impl Accepted {
+    /// Takes the request out of its handle, which is gone then.
+    pub fn take(handle: usize) -> Result<Accepted> {
+        object::take::<Accepted>(handle)
+    }
+
+    pub fn from(&self) -> Addr {
+        addr::canonical(self.from)
+    }
+
+    pub fn local(&self) -> Addr {
+        self.socket.local().unwrap_or_else(|_| any_address(false))
+    }
+
+    pub fn into_socket(self) -> (Socket, bool) {
+        (self.socket, self.swapped)
+    }
+}
+
+impl Pep {
+    pub fn open(
+        fabric: &Arc<FabricShared<Tcp>>,
+        info: Info,
+        context: *mut c_void,
+    ) -> Result<*mut fid_pep> {
+        if info.ep.ep_type != FI_EP_MSG.0 {
+            return Err(Error::INVAL);
+        }
+        let v6 = info.addr_format == FI_SOCKADDR_IN6;
+        let local = match &info.src_addr {
+            Some(bytes) => addr::from_bytes(bytes).ok_or(Error::INVAL)?,
+            None => any_address(v6),
+        };
+        let params = fabric.provider.clone();
+        let listener = bind(&params, local)?;
+        let state = State {
+            local: listener.local()?,
+            listener: Some(listener),
+            listening: false,
+            handshakes: Slab::new(),
+            eq: None,
+            fid: 0,
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            epoll: Epoll::new()?,
+            params,
+            info,
+        });
+        let pep = Pep {
+            shared: shared.clone(),
+            _fabric: fabric.uses.take(),
+        };
+        let handle = object::open(pep, FI_CLASS_PEP, context, |fid| fid_pep {
+            fid,
+            ops: core::ptr::from_ref(ops::ep::table::<Pep>()).cast_mut(),
+            cm: core::ptr::from_ref(ops::cm::table::<Pep>()).cast_mut(),
+        });
+        shared.state().fid = handle as usize;
+        Ok(handle)
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn accept_waiting(&self, state: &mut State) {
+        loop {
+            let Some(listener) = &state.listener else {
+                return;
+            };
+            match listener.accept() {
+                Ok(Some((socket, from))) => {
+                    let fd = socket.as_raw_fd();
+                    let limit = Duration::from_millis(self.params.conn_timeout_ms);
+                    let id = state.handshakes.insert(Handshake {
+                        socket,
+                        from,
+                        exchange: Vec::new(),
+                        deadline: Instant::now() + limit,
+                    });
+                    if self.epoll.add(fd, id as u64, true, false).is_err() {
+                        state.handshakes.remove(id);
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    log_warn!(&SOURCE, Subsys::EpCtrl, "cannot accept: {error}");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A request, or a part of it, has come in.
+    fn requested(&self, state: &mut State, id: usize) {
+        let Some(handshake) = state.handshakes.get_mut(id) else {
+            return;
+        };
+        let from = handshake.from;
+        let header = match read_exchange(&handshake.socket, &mut handshake.exchange) {
+            Exchange::Partial => return,
+            Exchange::Whole(header) if header.kind == CmKind::Request => header,
+            Exchange::Whole(_) => return self.drop_handshake(state, id, "not a request"),
+            Exchange::Broken(why) => return self.drop_handshake(state, id, why),
+        };
+        let handshake = state.handshakes.remove(id);
+        self.epoll.remove(handshake.socket.as_raw_fd());
+        let Some((eq, _)) = &state.eq else {
+            return;
+        };
+        let local = handshake.socket.local().unwrap_or(state.local);
+        let private = handshake.exchange[CM_HEADER..].to_vec();
+        let request = Accepted {
+            socket: handshake.socket,
+            from,
+            swapped: header.swapped,
+        };
+        let none = core::ptr::null_mut();
+        let handle = object::open(request, FI_CLASS_CONNREQ, none, |fid| fid) as usize;
+        let mut info = self.info.clone();
+        info.src_addr = Some(addr::to_bytes(&local));
+        info.dest_addr = Some(addr::to_bytes(&from));
+        info.handle = handle;
+        match info.write_for_event() {
+            Ok((info, release)) => {
+                // If nobody reads the event, the info and the request go with the queue.
+                let unread = Box::new(move || {
+                    drop(Accepted::take(handle));
+                    release();
+                });
+                eq.cm_event(FI_CONNREQ, state.fid, info, &private, Some(unread));
+            }
+            Err(error) => {
+                log_warn!(&SOURCE, Subsys::EpCtrl, "{from}: request dropped: {error:?}");
+                drop(Accepted::take(handle));
+            }
+        }
+    }
+
+    fn drop_handshake(&self, state: &mut State, id: usize, why: &str) {
+        let handshake = state.handshakes.remove(id);
+        log_warn!(&SOURCE, Subsys::EpCtrl, "{} closed: {why}", handshake.from);
+        self.epoll.remove(handshake.socket.as_raw_fd());
+    }
+}
+
+impl Driver for Shared {
+    fn drive(&self) {
+        let mut state = self.state();
+        if !state.listening {
+            return;
+        }
+        let mut ready = [Ready {
+            token: 0,
+            readable: false,
+            writable: false,
+        }; BATCH];
+        let n = self.epoll.look(&mut ready);
+        for event in &ready[..n] {
+            match event.token {
+                LISTENER => self.accept_waiting(&mut state),
+                id => self.requested(&mut state, id as usize),
+            }
+        }
+        if !state.handshakes.is_empty() {
+            let now = Instant::now();
+            let late: Vec<usize> = state
+                .handshakes
+                .iter()
+                .filter(|(_, handshake)| now >= handshake.deadline)
+                .map(|(id, _)| id)
+                .collect();
+            for id in late {
+                self.drop_handshake(&mut state, id, "no request in time");
+            }
+        }
+    }
+
+    fn fd(&self) -> RawFd {
+        self.epoll.as_raw_fd()
+    }
+}
+
+impl Drop for Pep {
+    fn drop(&mut self) {
+        let driver: Weak<dyn Driver> = {
+            let weak: Weak<Shared> = Arc::downgrade(&self.shared);
+            weak
+        };
+        let mut state = self.shared.state();
+        if let Some((eq, _)) = state.eq.take() {
+            eq.remove_driver(&driver, self.shared.epoll.as_raw_fd());
+            eq.forget(state.fid);
+        }
+    }
+}
+
+impl Kind for Pep {
+    type Head = fid_pep;
+
+    fn bind(&self, other: Other<'_>, flags: u64) -> Result {
+        let eq = other.downcast::<Eq>().ok_or(Error::INVAL)?;
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let mut state = self.shared.state();
+        if state.eq.is_some() {
+            return Err(Error::INVAL);
+        }
+        state.eq = Some((eq.queue.clone(), eq.queue.uses.take()));
+        drop(state);
+        let shared: Weak<Shared> = Arc::downgrade(&self.shared);
+        eq.queue.add_driver(shared)
+    }
+
+    fn set_backlog(&self, backlog: c_int) -> Result {
+        match backlog {
+            // The listener's backlog is as large as the system allows.
+            0.. => Ok(()),
+            _ => Err(Error::INVAL),
+        }
+    }
+}
+
+impl EpCalls for Pep {
+    fn get_opt(&self, name: c_int) -> Result<OptValue> {
+        match name {
+            FI_OPT_CM_DATA_SIZE => Ok(OptValue::Size(CM_DATA_SIZE)),
+            _ => Err(Error::NOPROTOOPT),
+        }
+    }
+
+    fn set_opt(&self, _name: c_int, _value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
+        Err(Error::NOPROTOOPT)
+    }
+}
+
+impl CmCalls for Pep {
+    fn name(&self) -> Result<Vec<u8>> {
+        Ok(addr::to_bytes(&self.shared.state().local))
+    }
+
+    fn set_name(&self, bytes: &[u8]) -> Result {
+        let wanted = addr::from_bytes(bytes).ok_or(Error::INVAL)?;
+        let mut state = self.shared.state();
+        if state.listening {
+            return Err(Error::OPBADSTATE);
+        }
+        // The old socket goes first: the new address may be the same.
+        state.listener = None;
+        let listener = bind(&self.shared.params, wanted)?;
+        state.local = listener.local()?;
+        state.listener = Some(listener);
+        Ok(())
+    }
+
+    fn addr_len(&self, addr: *const c_void) -> usize {
+        Addr::len_at(addr)
+    }
+
+    fn listen(&self) -> Result {
+        let mut guard = self.shared.state();
+        let state = &mut *guard;
+        if state.eq.is_none() {
+            return Err(Error::NOEQ);
+        }
+        if state.listening {
+            return Err(Error::OPBADSTATE);
+        }
+        let listener = state.listener.as_ref().ok_or(Error::OPBADSTATE)?;
+        listener.listen()?;
+        self.shared
+            .epoll
+            .add(listener.as_raw_fd(), LISTENER, true, false)?;
+        state.listening = true;
+        Ok(())
+    }
+
+    fn reject(&self, handle: Other<'_>, param: &[u8]) -> Result {
+        if param.len() > CM_DATA_SIZE {
+            return Err(Error::INVAL);
+        }
+        let request = Accepted::take(handle.as_ptr() as usize)?;
+        let sent = write_exchange(&request.socket, CmKind::Reject, param);
+        request.socket.shutdown();
+        match sent {
+            true => Ok(()),
+            false => Err(Error::NOTCONN),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The loop: which sockets are looked at, and how. Connections that were busy lately are read directly; epoll serves the
+//! others, new connections and deadlines, and whoever sleeps.
+#![forbid(unsafe_code)]
+
+use std::cmp::Reverse;
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+use crate::prov::tcp::conn::{At, State, Watch};
+use crate::prov::tcp::transport::{Core, Due, Tcp};
+use crate::sys::event::{BATCH, Ready};
+
+/// Tokens in the epoll set: the upper half says what kind, the lower half which one.
+pub const TIMER: u64 = 1 << 32;
+const CONN: u64 = 2 << 32;
+const LISTENER: u64 = 3 << 32;
+const HANDSHAKE: u64 = 4 << 32;
+const KIND: u64 = 0xffff_ffff << 32;
+
+/// Connections that are read directly, at most.
+const HOT: usize = 4;
+/// Looks in a row that find nothing before a connection is left to epoll.
+const MISSES: u32 = 1024;
+/// One look in so many asks epoll, too, while there are connections to be read directly.
+const EPOLL_EVERY: u64 = 32;
+
+pub fn conn_token(id: usize) -> u64 {
+    CONN | id as u64
+}
+
+pub fn listener_token(ep: usize) -> u64 {
+    LISTENER | ep as u64
+}
+
+pub fn handshake_token(id: usize) -> u64 {
+    HANDSHAKE | id as u64
+}
+
+impl Tcp {
+    /// One look at everything that may have news.
+    pub(super) fn look(&mut self, core: &mut Core) {
+        self.look = self.look.wrapping_add(1);
+        if !self.dirty.is_empty() {
+            self.flush_dirty(core);
+        }
+        if !self.stalled.is_empty() {
+            self.retry_stalled(core);
+        }
+        let mut i = 0;
+        while let Some(&id) = self.hot.get(i) {
+            let any = self.read_conn(core, id);
+            // The list changes when the connection ends or is left to epoll.
+            if self.hot.get(i) == Some(&id) {
+                i += 1;
+                self.note(id, any);
+            }
+        }
+        if self.hot.is_empty() || self.ask_again || self.look % EPOLL_EVERY == 0 {
+            self.ask_epoll(core);
+        }
+    }
+
+    fn note(&mut self, id: usize, any: bool) {
+        let conn = &mut self.conns[id];
+        conn.misses = match any {
+            true => 0,
+            false => conn.misses + 1,
+        };
+        if conn.misses > MISSES {
+            conn.hot = false;
+            self.hot.retain(|&hot| hot != id);
+        }
+    }
+
+    fn ask_epoll(&mut self, core: &mut Core) {
+        let mut ready = [Ready {
+            token: 0,
+            readable: false,
+            writable: false,
+        }; BATCH];
+        let n = self.epoll.look(&mut ready);
+        self.ask_again = false;
+        for event in &ready[..n] {
+            let id = (event.token & !KIND) as usize;
+            match event.token & KIND {
+                TIMER => self.timer_due(core),
+                CONN => {
+                    self.ask_again |= self.conns.get(id).is_some_and(|conn| !conn.hot);
+                    self.conn_ready(core, id, event);
+                }
+                LISTENER => self.accept_waiting(id),
+                HANDSHAKE if self.handshakes.contains(id) => self.requested(core, id),
+                _ => {}
+            }
+        }
+    }
+
+    fn conn_ready(&mut self, core: &mut Core, id: usize, event: &Ready) {
+        let Some(conn) = self.conns.get(id) else {
+            return;
+        };
+        match conn.state {
+            State::Connecting => self.connected(core, id),
+            State::Requested => self.answered(core, id),
+            State::Up => {
+                if event.readable && self.read_conn(core, id) && self.conns.contains(id) {
+                    self.warm(id);
+                }
+                let blocked = |conn: &crate::prov::tcp::conn::Conn| conn.tx.blocked;
+                if event.writable && self.conns.get(id).is_some_and(blocked) {
+                    self.unblocked(core, id);
+                }
+            }
+            State::Idle | State::Down => {}
+        }
+    }
+
+    /// The connection has news: it is read directly for a while. The one that was quiet the longest makes room.
+    pub(super) fn warm(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        conn.misses = 0;
+        if conn.hot || conn.state != State::Up {
+            return;
+        }
+        conn.hot = true;
+        self.hot.push(id);
+        if self.hot.len() > HOT {
+            let quietest = (0..self.hot.len()).max_by_key(|&i| self.conns[self.hot[i]].misses);
+            if let Some(i) = quietest {
+                let cold = self.hot.swap_remove(i);
+                self.conns[cold].hot = false;
+            }
+        }
+    }
+
+    /// Nothing is read from the connection until it is asked for again.
+    pub(super) fn quiet(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        if std::mem::take(&mut conn.hot) {
+            self.hot.retain(|&hot| hot != id);
+        }
+        let write = self.conns[id].watch.write;
+        self.rewatch(id, false, write);
+    }
+
+    /// Tells epoll what to watch for.
+    pub(super) fn rewatch(&mut self, id: usize, read: bool, write: bool) {
+        let conn = &mut self.conns[id];
+        let Some(socket) = &conn.socket else {
+            return;
+        };
+        let read = read && !matches!(conn.rx.at, At::Stalled(_));
+        let wanted = Watch {
+            added: true,
+            read,
+            write,
+        };
+        if conn.watch == wanted {
+            return;
+        }
+        let fd = socket.as_raw_fd();
+        let result = match conn.watch.added {
+            true => self.epoll.modify(fd, conn_token(id), read, write),
+            false => self.epoll.add(fd, conn_token(id), read, write),
+        };
+        if result.is_ok() {
+            conn.watch = wanted;
+        }
+    }
+
+    /// Deadlines that have come.
+    #[cold]
+    fn timer_due(&mut self, core: &mut Core) {
+        let now = Instant::now();
+        while let Some(&Reverse((at, due))) = self.deadlines.peek() {
+            if at > now {
+                break;
+            }
+            self.deadlines.pop();
+            match due {
+                Due::Conn(id) => self.conn_due(core, id),
+                Due::Handshake(id) => self.handshake_due(id),
+                Due::Listener(ep) => {
+                    if let Some(listener) = self.eps.get(&ep).and_then(|ep| ep.listener.as_ref()) {
+                        let _ = self
+                            .epoll
+                            .add(listener.as_raw_fd(), listener_token(ep), true, false);
+                    }
+                }
+            }
+        }
+        let next = self.deadlines.peek().map(|Reverse((at, _))| *at);
+        self.timer
+            .set(next.map(|at| at.saturating_duration_since(Instant::now())));
+    }
+}

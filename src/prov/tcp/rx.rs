@@ -1,0 +1,668 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What comes in: one large read feeds a parser that hands out many frames; the payload of a large one is read straight
+//! into its place.
+#![forbid(unsafe_code)]
+
+use crate::abi::*;
+use crate::base::log::{Subsys, log_warn};
+use crate::base::{Error, IoList, IoVec};
+use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp};
+use crate::ffi::ops::transfer::What;
+use crate::prov::tcp::SOURCE;
+use crate::prov::tcp::conn::{
+    After, At, Conn, Frame, Incoming, Out, RendezvousIn, Sink, Stalled, State,
+};
+use crate::prov::tcp::ep::unknown_source;
+use crate::prov::tcp::proto::{
+    BASE_HEADER, Header, MAX_HEADER, Op, RmaSeg, WireError, decode, header_len,
+};
+use crate::prov::tcp::transport::{Core, Tcp};
+use crate::sys::socket::Moved;
+
+/// A payload of which at least this much is missing is read to its place, not through the scratch buffer.
+const DIRECT: u64 = 4096;
+/// Bytes behind such a payload that are read along: the start of the next frame.
+const ALONG: usize = 4096;
+/// Reads of one connection in a row before the others have their turn.
+const TURNS: usize = 8;
+
+/// Why a connection is ended by its reader.
+enum Fault {
+    Wire(WireError),
+    Rule(&'static str),
+}
+
+impl Tcp {
+    /// Reads what a connection has; whether there was anything.
+    pub(super) fn read_conn(&mut self, core: &mut Core, id: usize) -> bool {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut any = false;
+        for _ in 0..TURNS {
+            let Some(conn) = self.conns.get_mut(id) else {
+                break;
+            };
+            if conn.state != State::Up || matches!(conn.rx.at, At::Stalled(_)) {
+                break;
+            }
+            if !core.may_receive(conn.ep) {
+                self.hold(id);
+                break;
+            }
+            let Some(socket) = &conn.socket else {
+                break;
+            };
+            let (moved, asked, direct) = match &mut conn.rx.at {
+                At::Payload(incoming) if incoming.remaining >= DIRECT => {
+                    let mut list = IoList::new();
+                    let wanted = usize::try_from(incoming.remaining).unwrap_or(usize::MAX);
+                    let placed = match incoming.sink.memory() {
+                        Some(iov) => iov.append_to(&mut list, wanted),
+                        None => 0,
+                    };
+                    if placed == 0 {
+                        (socket.read(&mut scratch), scratch.len(), 0)
+                    } else {
+                        if placed == wanted {
+                            list.push_room(&mut scratch[..ALONG]);
+                        }
+                        (socket.read_list(&list), list.bytes(), placed)
+                    }
+                }
+                _ => (socket.read(&mut scratch), scratch.len(), 0),
+            };
+            let n = match moved {
+                Ok(Moved::Bytes(n)) => n,
+                Ok(Moved::Later) => break,
+                Ok(Moved::End) => {
+                    self.lose(core, id, Error::CANCELED);
+                    any = true;
+                    break;
+                }
+                Err(error) => {
+                    log_warn!(&SOURCE, Subsys::EpData, "{}: {error}", self.conns[id].peer);
+                    self.lose(core, id, Error::CANCELED);
+                    any = true;
+                    break;
+                }
+            };
+            any = true;
+            let result = match direct {
+                0 => self.take(core, id, &scratch[..n]),
+                placed => {
+                    let own = n.min(placed);
+                    let taken = self.placed(core, id, own);
+                    taken.and_then(|()| self.take(core, id, &scratch[..n - own]))
+                }
+            };
+            if let Err(fault) = result {
+                self.fault(core, id, &fault);
+                break;
+            }
+            if n < asked {
+                break;
+            }
+        }
+        self.scratch = scratch;
+        any
+    }
+
+    /// The peer does not keep to the protocol, or names memory that it may not touch: the connection ends.
+    #[cold]
+    fn fault(&mut self, core: &mut Core, id: usize, fault: &Fault) {
+        let peer = self.conns[id].peer;
+        match fault {
+            Fault::Wire(error) => {
+                log_warn!(&SOURCE, Subsys::EpData, "{peer}: connection ended: {error:?}");
+            }
+            Fault::Rule(why) => {
+                log_warn!(&SOURCE, Subsys::EpData, "{peer}: connection ended: {why}");
+            }
+        }
+        if let Some(socket) = &self.conns[id].socket {
+            socket.shutdown();
+        }
+        self.lose(core, id, Error::CANCELED);
+    }
+
+    /// `n` bytes of the payload were read straight to their place.
+    fn placed(&mut self, core: &mut Core, id: usize, n: usize) -> core::result::Result<(), Fault> {
+        if let At::Payload(incoming) = &mut self.conns[id].rx.at {
+            if let Some(iov) = incoming.sink.memory() {
+                iov.advance(n);
+            }
+            incoming.remaining -= n as u64;
+            if incoming.remaining == 0 {
+                self.finish(core, id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Deals with bytes of the stream.
+    fn take(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        mut bytes: &[u8],
+    ) -> core::result::Result<(), Fault> {
+        while !bytes.is_empty() {
+            let conn = &mut self.conns[id];
+            match &mut conn.rx.at {
+                At::Header => {
+                    let Some((header, used)) = next_header(conn, bytes)? else {
+                        return Ok(());
+                    };
+                    bytes = &bytes[used..];
+                    self.begin(core, id, &header)?;
+                    // The frame may have ended the connection.
+                    if !self.conns.get(id).is_some_and(|conn| conn.state == State::Up) {
+                        return Ok(());
+                    }
+                }
+                At::Payload(incoming) => {
+                    let n = usize::try_from(incoming.remaining)
+                        .unwrap_or(usize::MAX)
+                        .min(bytes.len());
+                    let (part, rest) = bytes.split_at(n);
+                    match &mut incoming.sink {
+                        Sink::Slot(srx, slot) => {
+                            if let Some(kept) = core.srxs[*srx].coming(*slot) {
+                                kept.extend_from_slice(part);
+                            }
+                        }
+                        sink => {
+                            if let Some(iov) = sink.memory() {
+                                iov.copy_in(part);
+                            }
+                        }
+                    }
+                    incoming.remaining -= n as u64;
+                    bytes = rest;
+                    if incoming.remaining == 0 {
+                        self.finish(core, id);
+                    }
+                }
+                At::Stalled(_) => {
+                    conn.rx.leftover.extend_from_slice(bytes);
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A frame begins.
+    #[inline]
+    fn begin(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+    ) -> core::result::Result<(), Fault> {
+        match header.op {
+            Op::Msg | Op::Tagged => self.message(core, id, header),
+            Op::Ack => match self.acknowledged(core, id) {
+                Ok(()) => Ok(()),
+                Err(_) => Err(Fault::Rule("an acknowledgement that nobody waits for")),
+            },
+            Op::Write => self.write_request(core, id, header),
+            Op::ReadReq => self.read_request(core, id, header),
+            Op::ReadRsp => self.read_response(core, id, header),
+            Op::Rts => self.ready_to_send(core, id, header),
+            Op::Cts => match self.cleared(core, id, header.index) {
+                Ok(()) => Ok(()),
+                Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
+            },
+            Op::Data => self.rendezvous_data(core, id, header),
+        }
+    }
+
+    #[inline]
+    fn envelope(&self, id: usize, what: What, header: &Header) -> Envelope {
+        let conn = &self.conns[id];
+        Envelope {
+            what,
+            source: match conn.fi_addr {
+                FI_ADDR_NOTAVAIL => unknown_source(id),
+                known => known,
+            },
+            token: id as u64,
+            ep: conn.ep,
+            tag: header.tag,
+            len: header.payload,
+            data: header.data,
+            note: 0,
+        }
+    }
+
+    /// A message: to the receive that takes it, or to a buffer of ours, or it stays where it is.
+    #[inline]
+    fn message(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+    ) -> core::result::Result<(), Fault> {
+        let what = match header.op {
+            Op::Tagged => What::Tagged,
+            _ => What::Msg,
+        };
+        let envelope = self.envelope(id, what, header);
+        let state = &core.eps[envelope.ep];
+        let (srx, tagged) = (state.srx, state.caps & FI_TAGGED != 0);
+        if what == What::Tagged && !tagged {
+            return Err(Fault::Rule("a tagged message for an endpoint without tags"));
+        }
+        match core.srxs[srx].accept(&envelope) {
+            Some(recv) => {
+                if header.payload == 0 {
+                    self.received(core, id, &recv, &envelope);
+                    if header.ack {
+                        self.send_ack(core, id);
+                    }
+                    return Ok(());
+                }
+                self.expect(id, Sink::Recv(recv, envelope), header.payload, header.ack);
+            }
+            None => self.unexpected(core, id, srx, envelope, header.ack),
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, id: usize, sink: Sink, remaining: u64, ack: bool) {
+        self.conns[id].rx.at = At::Payload(Incoming {
+            sink,
+            remaining,
+            ack,
+        });
+    }
+
+    /// No receive takes the message: it is kept, as long as the limits allow.
+    fn unexpected(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        srx: usize,
+        envelope: Envelope,
+        ack: bool,
+    ) {
+        let len = envelope.len;
+        let context = &mut core.srxs[srx];
+        let room = self.params.max_saved_bytes.saturating_sub(context.saved) as u64;
+        if len > 0 && (len > room) {
+            let slot = context.keep(envelope, Bytes::There);
+            self.conns[id].rx.at = At::Stalled(Stalled {
+                srx,
+                slot,
+                envelope,
+                ack,
+            });
+            self.stalled.push(id);
+            return self.quiet(id);
+        }
+        if len == 0 {
+            context.keep(envelope, Bytes::Here(Vec::new()));
+            if ack {
+                self.send_ack(core, id);
+            }
+            return;
+        }
+        let bytes = Vec::with_capacity(len as usize);
+        let slot = context.keep(envelope, Bytes::Coming(bytes));
+        self.expect(id, Sink::Slot(srx, slot), len, ack);
+    }
+
+    /// A receive has met a message whose bytes are not here.
+    pub(super) fn bring(&mut self, core: &mut Core, claimed: Claimed) {
+        let id = claimed.envelope.token as usize;
+        if claimed.envelope.note != 0 {
+            let (index, ack) = rendezvous_of(claimed.envelope.note);
+            return self.clear(core, id, index, ack, claimed.recv, claimed.envelope);
+        }
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let At::Stalled(stalled) = &conn.rx.at else {
+            return;
+        };
+        let (ack, len) = (stalled.ack, stalled.envelope.len);
+        let sink = match claimed.recv {
+            Some(recv) => Sink::Recv(recv, claimed.envelope),
+            None => Sink::Drop,
+        };
+        self.resume(core, id, sink, len, ack);
+    }
+
+    /// A message that stood in the stream has a place now.
+    fn resume(&mut self, core: &mut Core, id: usize, sink: Sink, len: u64, ack: bool) {
+        self.stalled.retain(|&stalled| stalled != id);
+        self.expect(id, sink, len, ack);
+        let leftover = std::mem::take(&mut self.conns[id].rx.leftover);
+        if let Err(fault) = self.take(core, id, &leftover) {
+            return self.fault(core, id, &fault);
+        }
+        if self.conns.contains(id) && !matches!(self.conns[id].rx.at, At::Stalled(_)) {
+            self.rewatch(id, true, self.conns[id].watch.write);
+            self.warm(id);
+        }
+    }
+
+    /// There is room for unexpected messages, or in a queue, again.
+    #[cold]
+    pub(super) fn retry_stalled(&mut self, core: &mut Core) {
+        let waiting = self.stalled.clone();
+        for id in waiting {
+            let Some(conn) = self.conns.get(id) else {
+                continue;
+            };
+            let At::Stalled(stalled) = &conn.rx.at else {
+                // It was held because of a full queue.
+                if core.may_receive(conn.ep) {
+                    self.stalled.retain(|&s| s != id);
+                    self.rewatch(id, true, self.conns[id].watch.write);
+                    self.warm(id);
+                }
+                continue;
+            };
+            let (srx, slot, len, ack) = (stalled.srx, stalled.slot, stalled.envelope.len, stalled.ack);
+            let room = self
+                .params
+                .max_saved_bytes
+                .saturating_sub(core.srxs[srx].saved);
+            if len <= room as u64 && core.srxs[srx].begin_coming(slot) {
+                self.resume(core, id, Sink::Slot(srx, slot), len, ack);
+            }
+        }
+    }
+
+    /// The endpoint's queue has run over: nothing is read until it is emptied.
+    #[cold]
+    fn hold(&mut self, id: usize) {
+        if !self.stalled.contains(&id) {
+            self.stalled.push(id);
+        }
+        self.quiet(id);
+    }
+
+    fn received(&mut self, core: &mut Core, id: usize, recv: &RecvOp, envelope: &Envelope) {
+        let conn = &self.conns[id];
+        core.received(conn.ep, recv, envelope, conn.fi_addr);
+    }
+
+    /// The payload of a frame is complete.
+    #[inline]
+    fn finish(&mut self, core: &mut Core, id: usize) {
+        let conn = &mut self.conns[id];
+        let At::Payload(incoming) = std::mem::replace(&mut conn.rx.at, At::Header) else {
+            return;
+        };
+        let (ep, source) = (conn.ep, conn.fi_addr);
+        match incoming.sink {
+            Sink::Recv(recv, envelope) => core.received(ep, &recv, &envelope, source),
+            Sink::Slot(srx, slot) => {
+                if let Some((recv, envelope)) = core.srxs[srx].arrived(slot) {
+                    core.received(ep, &recv, &envelope, source);
+                }
+            }
+            Sink::Write {
+                len, data, regions, ..
+            } => {
+                for region in &regions {
+                    if let Some(counter) = region.counter() {
+                        counter.succeeded(len as usize);
+                    }
+                }
+                core.written(ep, len, data, source);
+            }
+            Sink::Read(read) => {
+                core.eps[ep].tx_pending -= 1;
+                core.sent(ep, &read.op);
+            }
+            Sink::Drop => {}
+        }
+        if incoming.ack {
+            self.send_ack(core, id);
+        }
+    }
+
+    /// A peer writes to memory of ours.
+    fn write_request(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+    ) -> core::result::Result<(), Fault> {
+        let mut iov = IoVec::empty();
+        let mut regions = Vec::with_capacity(header.segs().len());
+        for seg in header.segs() {
+            let found = core
+                .mrs
+                .lookup(seg.key, seg.addr, seg.len, FI_REMOTE_WRITE);
+            let (region, address) = found.map_err(refused)?;
+            if !region.window(&mut iov, address, seg.len as usize) {
+                return Err(Fault::Rule("too many segments"));
+            }
+            regions.push(region);
+        }
+        let sink = Sink::Write {
+            iov,
+            len: header.payload,
+            data: header.data,
+            regions,
+        };
+        self.expect(id, sink, header.payload, header.ack || header.commit);
+        if header.payload == 0 {
+            self.finish(core, id);
+        }
+        Ok(())
+    }
+
+    /// A peer reads memory of ours.
+    fn read_request(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+    ) -> core::result::Result<(), Fault> {
+        let mut iov = IoVec::empty();
+        let mut keep = None;
+        let mut total = 0u64;
+        for RmaSeg { addr, len, key } in header.segs().iter().copied() {
+            let found = core.mrs.lookup(key, addr, len, FI_REMOTE_READ);
+            let (region, address) = found.map_err(refused)?;
+            if !region.window(&mut iov, address, len as usize) {
+                return Err(Fault::Rule("too many segments"));
+            }
+            total += len;
+            keep = Some(region);
+        }
+        let Some(region) = keep else {
+            return Err(Fault::Rule("a read of nothing"));
+        };
+        let mut answer = Header::new(Op::ReadRsp, total);
+        answer.payload = total;
+        self.answer_read(core, id, &answer, iov, After::Answered(region, total));
+        Ok(())
+    }
+
+    /// Queues the answer to a read; small ones are copied with others.
+    fn answer_read(&mut self, core: &mut Core, id: usize, header: &Header, iov: IoVec, after: After) {
+        let After::Answered(_, len) = after else {
+            return;
+        };
+        if len <= SMALL_ANSWER {
+            self.send_always(core, id, header, iov, None);
+            core.read_by_peer(self.conns[id].ep, len);
+            return;
+        }
+        let conn = &mut self.conns[id];
+        let mut bytes = [0; MAX_HEADER];
+        let counter = conn.tx.next_counter();
+        let header_len = header.encode(counter, conn.swap, &mut bytes);
+        conn.tx.queue.push_back(Out::Frame(Box::new(Frame {
+            header: bytes,
+            header_len: header_len as u8,
+            header_done: 0,
+            payload: iov,
+            after,
+        })));
+        if !conn.tx.dirty {
+            conn.tx.dirty = true;
+            self.dirty.push(id);
+        }
+    }
+
+    /// The answer to a read of ours.
+    fn read_response(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+    ) -> core::result::Result<(), Fault> {
+        let conn = &mut self.conns[id];
+        let Some(read) = conn.tx.await_read.pop_front() else {
+            return Err(Fault::Rule("a read response that nobody waits for"));
+        };
+        if read.op.len as u64 != header.payload {
+            conn.tx.await_read.push_front(read);
+            return Err(Fault::Rule("a read response of another length"));
+        }
+        self.expect(id, Sink::Read(read), header.payload, false);
+        if header.payload == 0 {
+            self.finish(core, id);
+        }
+        Ok(())
+    }
+
+    /// A message that the sender holds until there is a receive.
+    fn ready_to_send(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+    ) -> core::result::Result<(), Fault> {
+        if header.index == 0 || self.conns[id].rx.rendezvous.contains_key(&header.index) {
+            return Err(Fault::Rule("ready-to-send with a bad index"));
+        }
+        let mut envelope = self.envelope(id, What::Tagged, header);
+        let state = &core.eps[envelope.ep];
+        if state.caps & FI_TAGGED == 0 {
+            return Err(Fault::Rule("a tagged message for an endpoint without tags"));
+        }
+        envelope.len = header.msg_size;
+        envelope.note = rendezvous_note(header.index, header.ack);
+        let srx = &mut core.srxs[state.srx];
+        match srx.accept(&envelope) {
+            Some(recv) => self.clear(core, id, header.index, header.ack, Some(recv), envelope),
+            None => {
+                srx.keep(envelope, Bytes::There);
+            }
+        }
+        Ok(())
+    }
+
+    /// There is a place for a message that the sender holds.
+    fn clear(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        index: u8,
+        ack: bool,
+        recv: Option<RecvOp>,
+        envelope: Envelope,
+    ) {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let waiting = RendezvousIn {
+            recv,
+            envelope,
+            ack,
+        };
+        conn.rx.rendezvous.insert(index, waiting);
+        self.send_clear(core, id, index);
+    }
+
+    /// The bytes of a message that was held.
+    fn rendezvous_data(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+    ) -> core::result::Result<(), Fault> {
+        let conn = &mut self.conns[id];
+        let Some(waiting) = conn.rx.rendezvous.remove(&header.index) else {
+            return Err(Fault::Rule("rendezvous data with an unknown index"));
+        };
+        if waiting.envelope.len != header.payload {
+            conn.rx.rendezvous.insert(header.index, waiting);
+            return Err(Fault::Rule("rendezvous data of another length than announced"));
+        }
+        let sink = match waiting.recv {
+            Some(recv) => Sink::Recv(recv, waiting.envelope),
+            None => Sink::Drop,
+        };
+        self.expect(id, sink, header.payload, waiting.ack);
+        if header.payload == 0 {
+            self.finish(core, id);
+        }
+        Ok(())
+    }
+}
+
+/// Answers to reads up to this size are copied at once, and not sent from where they are.
+const SMALL_ANSWER: u64 = 8192;
+
+/// The next header of the stream, from `bytes` and what was there before; and how many of `bytes` it took.
+#[inline]
+fn next_header(
+    conn: &mut Conn,
+    bytes: &[u8],
+) -> core::result::Result<Option<(Header, usize)>, Fault> {
+    let rx = &mut conn.rx;
+    if rx.header_have == 0 && bytes.len() >= BASE_HEADER {
+        let len = header_len(&bytes[..BASE_HEADER]).map_err(Fault::Wire)?;
+        if bytes.len() >= len {
+            let header = decode(&bytes[..len], conn.swap).map_err(Fault::Wire)?;
+            return Ok(Some((header, len)));
+        }
+    }
+    let mut used = 0;
+    loop {
+        let want = match rx.header_have < BASE_HEADER {
+            true => BASE_HEADER,
+            false => header_len(&rx.header[..BASE_HEADER]).map_err(Fault::Wire)?,
+        };
+        let n = (want - rx.header_have).min(bytes.len() - used);
+        rx.header[rx.header_have..][..n].copy_from_slice(&bytes[used..][..n]);
+        rx.header_have += n;
+        used += n;
+        if rx.header_have < want {
+            return Ok(None);
+        }
+        if want > BASE_HEADER || header_len(&rx.header[..BASE_HEADER]).map_err(Fault::Wire)? == want
+        {
+            let header = decode(&rx.header[..want], conn.swap).map_err(Fault::Wire)?;
+            rx.header_have = 0;
+            return Ok(Some((header, used)));
+        }
+    }
+}
+
+/// The note that an envelope carries for a rendezvous; 0 is none.
+fn rendezvous_note(index: u8, ack: bool) -> u64 {
+    u64::from(index) | u64::from(ack) << 8
+}
+
+fn rendezvous_of(note: u64) -> (u8, bool) {
+    (note as u8, note >> 8 & 1 != 0)
+}
+
+fn refused(error: Error) -> Fault {
+    Fault::Rule(match error {
+        Error::NOKEY => "it names a memory region that does not exist",
+        Error::ACCES => "it has no right to that access to a memory region",
+        _ => "it reaches outside a memory region",
+    })
+}
+

@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What an operation becomes: a frame written at once, a frame staged with others, a frame that waits.
+//!
+//! A lone message is one system call. When the application posts faster than it looks at its queue, small frames gather
+//! in a staging buffer and leave together: at the next look, when the buffer is full, before a sleep, at close.
+#![forbid(unsafe_code)]
+
+use crate::abi::*;
+use crate::base::{Error, IoList, IoVec, Result};
+use crate::engine::core::TxOp;
+use crate::ffi::ops::transfer::{Tx, What};
+use crate::prov::tcp::conn::{After, Conn, Frame, Out, ReadOp, RendezvousOut, State};
+use crate::prov::tcp::ep::NONE;
+use crate::prov::tcp::proto::{Header, MAX_HEADER, Op, RmaSeg};
+use crate::prov::tcp::transport::{Core, Tcp};
+use crate::sys::socket::Moved;
+
+/// Frames up to this size are staged when they cannot be written at once.
+const STAGE_LIMIT: usize = 16 * 1024;
+/// A staging buffer that holds this much is written.
+const STAGE_FULL: usize = 64 * 1024;
+/// Staged bytes of one connection at which operations have to wait for the kernel.
+const STAGE_BRIM: usize = 256 * 1024;
+/// Frames up to this size are copied together before they are written, which is cheaper than two pieces.
+const TOGETHER: usize = 512;
+/// Staging buffers kept for the next use.
+const SPARE_BUFFERS: usize = 16;
+
+/// Flags that ask for an answer of the peer.
+const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
+
+impl Tcp {
+    /// Posts an operation of an endpoint.
+    #[inline]
+    pub(super) fn post(&mut self, core: &mut Core, ep: usize, tx: &Tx<'_>) -> Result {
+        let state = core.eps.get(ep).ok_or(Error::INVAL)?;
+        if !state.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        let len = tx.iov.remaining();
+        if tx.flags & FI_INJECT != 0 && len > state.inject_size {
+            return Err(Error::INVAL);
+        }
+        core.may_post(ep)?;
+        let id = self.connection(core, ep, tx.dest)?;
+        let op = TxOp {
+            what: tx.what,
+            flags: tx.flags,
+            context: tx.context,
+            len,
+        };
+        match tx.what {
+            What::Msg | What::Tagged => self.post_message(core, id, tx, op),
+            What::Write => self.post_write(core, id, tx, op),
+            What::Read => self.post_read(core, id, tx, op),
+        }
+    }
+
+    /// The connection that an operation goes over; it may have to be made first.
+    #[inline]
+    fn connection(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
+        let endpoint = self.eps.get(&ep).ok_or(Error::INVAL)?;
+        if !endpoint.rdm {
+            let id = endpoint.conn.ok_or(Error::NOTCONN)?;
+            return match self.conns[id].state {
+                State::Up => Ok(id),
+                State::Down => Err(Error::SHUTDOWN),
+                _ => Err(Error::NOTCONN),
+            };
+        }
+        let id = match endpoint.peers.get(dest as usize) {
+            Some(&id) if id != NONE => id as usize,
+            _ => self.find_peer(core, ep, dest)?,
+        };
+        if self.conns[id].state == State::Idle && self.conns[id].deadline.is_none() {
+            self.begin_connect(core, id)?;
+        }
+        Ok(id)
+    }
+
+    #[inline]
+    fn post_message(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
+        let mut header = Header::new(
+            if tx.what == What::Tagged { Op::Tagged } else { Op::Msg },
+            op.len as u64,
+        );
+        header.ack = tx.flags & WANTS_ACK != 0;
+        header.tag = tx.tag;
+        if tx.flags & FI_REMOTE_CQ_DATA != 0 {
+            header.data = Some(tx.data);
+        }
+        if op.len > self.params.max_saved_size
+            && tx.what == What::Tagged
+            && self.conns[id].rendezvous
+        {
+            return self.post_rendezvous(core, id, header, tx, op);
+        }
+        self.send(core, id, &header, tx.iov, Some(op))
+    }
+
+    fn post_write(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
+        let mut header = Header::new(Op::Write, op.len as u64);
+        put_target(&mut header, tx, op.len)?;
+        header.ack = tx.flags & WANTS_ACK != 0;
+        header.commit = tx.flags & FI_COMMIT_COMPLETE != 0;
+        if tx.flags & FI_REMOTE_CQ_DATA != 0 {
+            header.data = Some(tx.data);
+        }
+        self.send(core, id, &header, tx.iov, Some(op))
+    }
+
+    fn post_read(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
+        let mut header = Header::new(Op::ReadReq, 0);
+        put_target(&mut header, tx, op.len)?;
+        if self.conns[id].tx.staged > STAGE_BRIM {
+            return Err(Error::AGAIN);
+        }
+        core.eps[self.conns[id].ep].tx_pending += 1;
+        let read = ReadOp { op, iov: tx.iov };
+        self.conns[id].tx.await_read.push_back(read);
+        self.send(core, id, &header, IoVec::empty(), None)
+    }
+
+    /// Tells the peer of a message and keeps it until the peer has a place for it.
+    fn post_rendezvous(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        mut header: Header,
+        tx: &Tx<'_>,
+        op: TxOp,
+    ) -> Result {
+        let conn = &mut self.conns[id];
+        if conn.tx.staged > STAGE_BRIM {
+            return Err(Error::AGAIN);
+        }
+        let index = conn.tx.free_index().ok_or(Error::AGAIN)?;
+        header.op = Op::Rts;
+        header.index = index;
+        header.msg_size = op.len as u64;
+        header.payload = 0;
+        core.eps[conn.ep].tx_pending += 1;
+        let waiting = RendezvousOut {
+            op,
+            iov: tx.iov,
+            header: header.clone(),
+        };
+        conn.tx.rendezvous.insert(index, waiting);
+        self.send(core, id, &header, IoVec::empty(), None)
+    }
+
+    /// The peer has a place for a message that it was told of.
+    pub(super) fn cleared(&mut self, core: &mut Core, id: usize, index: u8) -> Result {
+        let conn = &mut self.conns[id];
+        let waiting = conn.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
+        core.eps[conn.ep].tx_pending -= 1;
+        let mut header = waiting.header;
+        header.op = Op::Data;
+        header.payload = header.msg_size;
+        self.send_always(core, id, &header, waiting.iov, Some(waiting.op));
+        Ok(())
+    }
+
+    /// Sends a frame of the application's, or says that it has to wait.
+    #[inline]
+    fn send(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+        payload: IoVec,
+        op: Option<TxOp>,
+    ) -> Result {
+        let conn = &mut self.conns[id];
+        let idle = conn.tx.queue.is_empty() && conn.state == State::Up;
+        if idle && conn.tx.last_direct != self.look {
+            conn.tx.last_direct = self.look;
+            self.write_now(core, id, header, payload, op);
+            return Ok(());
+        }
+        if conn.tx.staged > STAGE_BRIM && (op.is_none() || is_small(op.as_ref())) {
+            return Err(Error::AGAIN);
+        }
+        self.send_always(core, id, header, payload, op);
+        Ok(())
+    }
+
+    /// Stages or queues a frame.
+    pub(super) fn send_always(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+        payload: IoVec,
+        op: Option<TxOp>,
+    ) {
+        let conn = &mut self.conns[id];
+        let mut bytes = [0; MAX_HEADER];
+        let counter = conn.tx.next_counter();
+        let header_len = header.encode(counter, conn.swap, &mut bytes);
+        let len = payload.remaining();
+        let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
+        if header_len + len <= STAGE_LIMIT || inject {
+            self.stage(id, &bytes[..header_len], &payload);
+            if let Some(op) = op {
+                self.handed_over(core, id, header, op);
+            }
+            let conn = &self.conns[id];
+            if conn.tx.staged >= STAGE_FULL && conn.state == State::Up && !conn.tx.blocked {
+                self.flush_conn(core, id);
+            }
+            return;
+        }
+        let after = self.after(core, id, header, op);
+        self.conns[id].tx.queue.push_back(Out::Frame(Box::new(Frame {
+            header: bytes,
+            header_len: header_len as u8,
+            header_done: 0,
+            payload,
+            after,
+        })));
+        if self.conns[id].state == State::Up && !self.conns[id].tx.blocked {
+            self.flush_conn(core, id);
+        }
+    }
+
+    /// What remains to be done for an operation when its frame is with the kernel. Operations that wait for an answer
+    /// are put on the list of those now: frames leave in the order in which they are queued.
+    fn after(&mut self, core: &mut Core, id: usize, header: &Header, op: Option<TxOp>) -> After {
+        let Some(op) = op else {
+            return After::Nothing;
+        };
+        let conn = &mut self.conns[id];
+        core.eps[conn.ep].tx_pending += 1;
+        match header.ack || header.commit {
+            true => {
+                conn.tx.await_ack.push_back(op);
+                After::Nothing
+            }
+            false => After::Complete(op),
+        }
+    }
+
+    /// The frame of an operation is copied or written: it is complete, unless the peer has to answer.
+    #[inline]
+    fn handed_over(&mut self, core: &mut Core, id: usize, header: &Header, op: TxOp) {
+        let conn = &mut self.conns[id];
+        if header.ack || header.commit {
+            core.eps[conn.ep].tx_pending += 1;
+            conn.tx.await_ack.push_back(op);
+        } else {
+            core.sent(conn.ep, &op);
+        }
+    }
+
+    /// Copies a frame behind those that are staged.
+    fn stage(&mut self, id: usize, header: &[u8], payload: &IoVec) {
+        let conn = &mut self.conns[id];
+        let len = header.len() + payload.remaining();
+        let fits = match conn.tx.queue.back() {
+            Some(Out::Staged { bytes, .. }) => bytes.len() + len <= bytes.capacity(),
+            _ => false,
+        };
+        if !fits {
+            let mut bytes = self.buffers.pop().unwrap_or_default();
+            bytes.clear();
+            bytes.reserve(len.max(STAGE_FULL + STAGE_LIMIT));
+            conn.tx.queue.push_back(Out::Staged { bytes, done: 0 });
+        }
+        if let Some(Out::Staged { bytes, .. }) = conn.tx.queue.back_mut() {
+            bytes.extend_from_slice(header);
+            payload.copy_out(bytes);
+        }
+        conn.tx.staged += len;
+        if conn.state == State::Up && !conn.tx.dirty {
+            conn.tx.dirty = true;
+            self.dirty.push(id);
+        }
+    }
+
+    /// Writes a frame to an idle connection; what the kernel does not take waits.
+    #[inline]
+    fn write_now(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+        payload: IoVec,
+        op: Option<TxOp>,
+    ) {
+        let conn = &mut self.conns[id];
+        let mut bytes = [0; MAX_HEADER];
+        let counter = conn.tx.next_counter();
+        let header_len = header.encode(counter, conn.swap, &mut bytes);
+        let len = payload.remaining();
+        let total = header_len + len;
+        let Some(socket) = &conn.socket else {
+            return;
+        };
+        let moved = if total <= TOGETHER {
+            let frame = &mut self.scratch;
+            frame[..header_len].copy_from_slice(&bytes[..header_len]);
+            payload.copy_to(&mut frame[header_len..total]);
+            socket.write(&frame[..total])
+        } else {
+            let mut list = IoList::new();
+            list.push_bytes(&bytes[..header_len]);
+            payload.append_to(&mut list, usize::MAX);
+            socket.write_list(&list)
+        };
+        let written = match moved {
+            Ok(Moved::Bytes(n)) if n == total => {
+                if let Some(op) = op {
+                    self.handed_over(core, id, header, op);
+                }
+                return;
+            }
+            Ok(Moved::Bytes(n)) => n,
+            Ok(Moved::Later | Moved::End) => 0,
+            // The reader learns of the error; what is queued fails with the connection.
+            Err(_) => 0,
+        };
+        self.queue_rest(core, id, header, &bytes, header_len, payload, op, written);
+    }
+
+    /// Queues what the kernel did not take of a frame.
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    fn queue_rest(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+        bytes: &[u8; MAX_HEADER],
+        header_len: usize,
+        mut payload: IoVec,
+        op: Option<TxOp>,
+        written: usize,
+    ) {
+        let header_done = written.min(header_len);
+        payload.advance(written - header_done);
+        let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
+        if inject || payload.remaining() <= STAGE_LIMIT {
+            self.stage(id, &bytes[header_done..header_len], &payload);
+            if let Some(op) = op {
+                self.handed_over(core, id, header, op);
+            }
+        } else {
+            let after = self.after(core, id, header, op);
+            self.conns[id].tx.queue.push_back(Out::Frame(Box::new(Frame {
+                header: *bytes,
+                header_len: header_len as u8,
+                header_done: header_done as u8,
+                payload,
+                after,
+            })));
+        }
+        self.blocked(id);
+    }
+
+    /// The kernel takes no more for now: epoll says when it does.
+    fn blocked(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        conn.tx.blocked = true;
+        let read = conn.watch.read;
+        self.rewatch(id, read, true);
+    }
+
+    /// The kernel takes bytes again.
+    pub(super) fn unblocked(&mut self, core: &mut Core, id: usize) {
+        let conn = &mut self.conns[id];
+        conn.tx.blocked = false;
+        self.flush_conn(core, id);
+        let Some(conn) = self.conns.get(id) else {
+            return;
+        };
+        if !conn.tx.blocked {
+            let read = conn.watch.read;
+            self.rewatch(id, read, false);
+        }
+    }
+
+    pub(super) fn flush_dirty(&mut self, core: &mut Core) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for &id in &dirty {
+            if let Some(conn) = self.conns.get_mut(id) {
+                conn.tx.dirty = false;
+                if !conn.tx.blocked {
+                    self.flush_conn(core, id);
+                }
+            }
+        }
+        dirty.clear();
+        // What became dirty meanwhile stays on the list.
+        dirty.append(&mut self.dirty);
+        self.dirty = dirty;
+    }
+
+    /// Writes what is queued until nothing is left or the kernel takes no more.
+    pub(super) fn flush_conn(&mut self, core: &mut Core, id: usize) {
+        loop {
+            let conn = &mut self.conns[id];
+            if conn.tx.queue.is_empty() {
+                return;
+            }
+            let Some(socket) = &conn.socket else {
+                return;
+            };
+            let mut list = IoList::new();
+            for out in &conn.tx.queue {
+                if list.is_full() {
+                    break;
+                }
+                match out {
+                    Out::Staged { bytes, done } => {
+                        list.push_bytes(&bytes[*done..]);
+                    }
+                    Out::Frame(frame) => {
+                        let (done, len) = (frame.header_done.into(), frame.header_len.into());
+                        list.push_bytes(&frame.header[done..len]);
+                        let wanted = frame.payload.remaining();
+                        if frame.payload.append_to(&mut list, usize::MAX) < wanted {
+                            break;
+                        }
+                    }
+                }
+            }
+            let asked = list.bytes();
+            match socket.write_list(&list) {
+                Ok(Moved::Bytes(n)) => {
+                    drop(list);
+                    self.written(core, id, n);
+                    if n < asked {
+                        return self.blocked(id);
+                    }
+                }
+                Ok(Moved::Later) => return self.blocked(id),
+                // The end of the stream, or an error: the reader meets it too, and ends the connection.
+                Ok(Moved::End) | Err(_) => return self.blocked(id),
+            }
+        }
+    }
+
+    /// `n` bytes of the queue are with the kernel.
+    fn written(&mut self, core: &mut Core, id: usize, mut n: usize) {
+        let Tcp { conns, buffers, .. } = self;
+        let Conn { tx, ep, .. } = &mut conns[id];
+        while let Some(out) = tx.queue.front_mut() {
+            match out {
+                Out::Staged { bytes, done } => {
+                    let part = n.min(bytes.len() - *done);
+                    *done += part;
+                    n -= part;
+                    tx.staged -= part;
+                    if *done < bytes.len() {
+                        return;
+                    }
+                    let bytes = std::mem::take(bytes);
+                    if buffers.len() < SPARE_BUFFERS {
+                        buffers.push(bytes);
+                    }
+                    tx.queue.pop_front();
+                }
+                Out::Frame(frame) => {
+                    let part = n.min(usize::from(frame.header_len - frame.header_done));
+                    frame.header_done += part as u8;
+                    n -= part;
+                    let part = n.min(frame.payload.remaining());
+                    frame.payload.advance(part);
+                    n -= part;
+                    if frame.header_done < frame.header_len || frame.payload.remaining() > 0 {
+                        return;
+                    }
+                    let Some(Out::Frame(frame)) = tx.queue.pop_front() else {
+                        return;
+                    };
+                    match frame.after {
+                        After::Nothing => {}
+                        After::Complete(op) => {
+                            core.eps[*ep].tx_pending -= 1;
+                            core.sent(*ep, &op);
+                        }
+                        After::Answered(_region, len) => core.read_by_peer(*ep, len),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Before a socket is closed: what was reported as sent goes to the kernel, as far as it takes it.
+    pub(super) fn last_flush(&mut self, core: &mut Core, id: usize) {
+        if self.conns[id].state == State::Up {
+            self.flush_conn(core, id);
+        }
+    }
+
+    /// The peer has all of the operation that waits for its answer the longest.
+    pub(super) fn acknowledged(&mut self, core: &mut Core, id: usize) -> Result {
+        let conn = &mut self.conns[id];
+        let op = conn.tx.await_ack.pop_front().ok_or(Error::IO)?;
+        core.eps[conn.ep].tx_pending -= 1;
+        core.sent(conn.ep, &op);
+        Ok(())
+    }
+
+    pub(super) fn send_ack(&mut self, core: &mut Core, id: usize) {
+        self.send_always(core, id, &Header::new(Op::Ack, 0), IoVec::empty(), None);
+    }
+
+    pub(super) fn send_clear(&mut self, core: &mut Core, id: usize, index: u8) {
+        let mut header = Header::new(Op::Cts, 0);
+        header.index = index;
+        self.send_always(core, id, &header, IoVec::empty(), None);
+    }
+}
+
+fn is_small(op: Option<&TxOp>) -> bool {
+    op.is_some_and(|op| op.len <= STAGE_LIMIT)
+}
+
+/// The target of an RMA operation: as many bytes as the operation has, in up to four segments.
+fn put_target(header: &mut Header, tx: &Tx<'_>, len: usize) -> Result {
+    if tx.target.is_empty() || tx.target.len() > header.segs.len() {
+        return Err(Error::INVAL);
+    }
+    let mut total = 0usize;
+    for (seg, target) in header.segs.iter_mut().zip(tx.target) {
+        *seg = RmaSeg {
+            addr: target.addr,
+            len: target.len as u64,
+            key: target.key,
+        };
+        total = total.checked_add(target.len).ok_or(Error::INVAL)?;
+    }
+    header.seg_count = tx.target.len() as u8;
+    match total == len {
+        true => Ok(()),
+        false => Err(Error::INVAL),
+    }
+}

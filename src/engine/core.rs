@@ -106,10 +106,7 @@ impl<A> Core<A> {
         if op.flags & FI_COMPLETION != 0
             && let Some(cq) = ep.tx_cq
         {
-            self.cqs[cq].push(
-                &[op.context as u64, flags, 0, 0, 0, 0],
-                FI_ADDR_NOTAVAIL,
-            );
+            self.cqs[cq].push(&[op.context as u64, flags, 0, 0, 0, 0], FI_ADDR_NOTAVAIL);
         }
         if let Some(cntr) = ep.cntr(event) {
             cntr.succeeded(op.len);

@@ -6,15 +6,15 @@
 //! lock; `domain` and `fabric` are the handles that C holds. A provider brings a `Transport`.
 
 pub mod av;
+pub mod cntr;
 pub mod core;
 pub mod cq_ring;
-pub mod matching;
-pub mod mr;
-pub mod cntr;
 pub mod domain;
 pub mod ep_state;
 pub mod eq;
 pub mod fabric;
+pub mod matching;
+pub mod mr;
 pub mod srx;
 pub mod transport;
 pub mod wait;

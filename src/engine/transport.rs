@@ -90,13 +90,7 @@ pub trait Transport: Sized + Send + 'static {
     /// `index` of this address vector has a (new) address.
     fn av_inserted(&mut self, core: &mut Core<Self::Addr>, av: usize, index: u64);
     /// `index` of this address vector has lost its address.
-    fn av_removed(
-        &mut self,
-        core: &mut Core<Self::Addr>,
-        av: usize,
-        index: u64,
-        addr: &Self::Addr,
-    );
+    fn av_removed(&mut self, core: &mut Core<Self::Addr>, av: usize, index: u64, addr: &Self::Addr);
 
     /// FI_OPT_FIREWALL_ADDR.
     fn set_firewalled(&mut self, _ep: usize, _on: bool) -> Result {

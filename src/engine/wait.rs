@@ -58,7 +58,8 @@ impl Wait {
             wait.add_source(fd)?;
         }
         if let (Some(set), Some(sleep)) = (&wait.set, &wait.sleep) {
-            set.epoll.add(sleep.epoll.as_raw_fd(), SOURCE, true, false)?;
+            set.epoll
+                .add(sleep.epoll.as_raw_fd(), SOURCE, true, false)?;
         }
         Ok(wait)
     }

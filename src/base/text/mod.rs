@@ -5,9 +5,8 @@
 
 pub mod address;
 mod attr;
-pub mod flags;
 mod errors;
-mod flags;
+pub mod flags;
 mod info;
 pub mod names;
 mod nic;

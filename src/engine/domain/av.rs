@@ -116,13 +116,7 @@ impl<T: Transport> Av<T> {
 }
 
 /// fi_av(3): one error entry per address that was not taken, then FI_AV_COMPLETE with the number of those that were.
-fn report(
-    eq: &EventQueue,
-    fid: usize,
-    context: usize,
-    taken: usize,
-    results: &[Result<u64>],
-) {
+fn report(eq: &EventQueue, fid: usize, context: usize, taken: usize, results: &[Result<u64>]) {
     for (i, result) in results.iter().enumerate() {
         if let Err(error) = result {
             eq.error(ops::eq::EqErr {

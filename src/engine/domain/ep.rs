@@ -61,11 +61,7 @@ const TX_FLAGS: u64 = FI_COMPLETION
 const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_RECV;
 
 impl<T: Transport> Ep<T> {
-    pub fn open(
-        engine: &Arc<Engine<T>>,
-        info: Info,
-        context: *mut c_void,
-    ) -> Result<*mut fid_ep> {
+    pub fn open(engine: &Arc<Engine<T>>, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
         let mut guard = engine.lock();
         let state = &mut *guard;
         let mut srx = Srx::new();
@@ -273,8 +269,8 @@ fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mu
 fn check_bound(ep: &EpState) -> Result {
     let counted = |events: &[Event]| events.iter().any(|&event| ep.cntr(event).is_some());
     let sends = ep.tx_cq.is_some() || counted(&[Event::Send, Event::Read, Event::Write]);
-    let receives = ep.rx_cq.is_some()
-        || counted(&[Event::Recv, Event::RemoteRead, Event::RemoteWrite]);
+    let receives =
+        ep.rx_cq.is_some() || counted(&[Event::Recv, Event::RemoteRead, Event::RemoteWrite]);
     if (ep.caps & (FI_SEND | FI_READ | FI_WRITE) != 0 && !sends)
         || (ep.caps & FI_RECV != 0 && !receives)
     {

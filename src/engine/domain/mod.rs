@@ -171,10 +171,12 @@ impl<T: Transport> Domain<T> {
             _auto: thread,
             engine,
         };
-        Ok(object::open(domain, FI_CLASS_DOMAIN, context, |fid| fid_domain {
-            fid,
-            ops: core::ptr::from_ref(ops::domain::table::<Domain<T>>()).cast_mut(),
-            mr: core::ptr::from_ref(ops::mr::table::<Domain<T>>()).cast_mut(),
+        Ok(object::open(domain, FI_CLASS_DOMAIN, context, |fid| {
+            fid_domain {
+                fid,
+                ops: core::ptr::from_ref(ops::domain::table::<Domain<T>>()).cast_mut(),
+                mr: core::ptr::from_ref(ops::mr::table::<Domain<T>>()).cast_mut(),
+            }
         }))
     }
 

@@ -233,7 +233,11 @@ impl Tx {
     /// An index for a rendezvous, 1 to 254, if one is free.
     pub fn free_index(&mut self) -> Option<u8> {
         for _ in 0..254 {
-            self.next_index = if self.next_index >= 254 { 1 } else { self.next_index + 1 };
+            self.next_index = if self.next_index >= 254 {
+                1
+            } else {
+                self.next_index + 1
+            };
             if !self.rendezvous.contains_key(&self.next_index) {
                 return Some(self.next_index);
             }

@@ -299,7 +299,9 @@ impl Tcp {
                 &SOURCE,
                 Subsys::EpCtrl,
                 "no connection from {} to {} after {} attempts: {:?}",
-                self.eps.get(&self.conns[id].ep).map_or_else(String::new, |ep| ep.local.to_string()),
+                self.eps
+                    .get(&self.conns[id].ep)
+                    .map_or_else(String::new, |ep| ep.local.to_string()),
                 self.conns[id].peer,
                 self.conns[id].attempts + 1,
                 std::io::Error::from_raw_os_error(error.code()).to_string(),
@@ -360,7 +362,11 @@ impl Tcp {
                         exchange: Vec::new(),
                         deadline,
                     });
-                    if self.epoll.add(fd, handshake_token(id), true, false).is_err() {
+                    if self
+                        .epoll
+                        .add(fd, handshake_token(id), true, false)
+                        .is_err()
+                    {
                         self.handshakes.remove(id);
                         continue;
                     }
@@ -408,8 +414,16 @@ impl Tcp {
         };
         let private = RdmPrivate::decode(&handshake.exchange[CM_HEADER..]);
         let (CmKind::Request, Some(private)) = (header.kind, private) else {
-            log_warn!(&SOURCE, Subsys::EpCtrl, "{from} closed: not a tcp RDM endpoint");
-            write_exchange(&handshake.socket, CmKind::Reject, &handshake.exchange[CM_HEADER..]);
+            log_warn!(
+                &SOURCE,
+                Subsys::EpCtrl,
+                "{from} closed: not a tcp RDM endpoint"
+            );
+            write_exchange(
+                &handshake.socket,
+                CmKind::Reject,
+                &handshake.exchange[CM_HEADER..],
+            );
             return self.drop_handshake(id);
         };
         let handshake = self.handshakes.remove(id);
@@ -629,7 +643,10 @@ impl Tcp {
 
 /// Whether a later attempt may do better.
 fn is_passing(error: Error) -> bool {
-    !matches!(error, Error::TIMEDOUT | Error::MFILE | Error::INVAL | Error::ACCES)
+    !matches!(
+        error,
+        Error::TIMEDOUT | Error::MFILE | Error::INVAL | Error::ACCES
+    )
 }
 
 /// Link-local addresses are told apart by the interface they came in on.

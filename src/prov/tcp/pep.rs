@@ -216,7 +216,11 @@ impl Shared {
                 eq.cm_event(FI_CONNREQ, state.fid, info, &private, Some(unread));
             }
             Err(error) => {
-                log_warn!(&SOURCE, Subsys::EpCtrl, "{from}: request dropped: {error:?}");
+                log_warn!(
+                    &SOURCE,
+                    Subsys::EpCtrl,
+                    "{from}: request dropped: {error:?}"
+                );
                 drop(Accepted::take(handle));
             }
         }

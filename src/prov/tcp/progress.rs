@@ -183,9 +183,9 @@ impl Tcp {
                 Due::Handshake(id) => self.handshake_due(id),
                 Due::Listener(ep) => {
                     if let Some(listener) = self.eps.get(&ep).and_then(|ep| ep.listener.as_ref()) {
-                        let _ = self
-                            .epoll
-                            .add(listener.as_raw_fd(), listener_token(ep), true, false);
+                        let _ =
+                            self.epoll
+                                .add(listener.as_raw_fd(), listener_token(ep), true, false);
                     }
                 }
             }

@@ -112,7 +112,11 @@ impl Tcp {
         let peer = self.conns[id].peer;
         match fault {
             Fault::Wire(error) => {
-                log_warn!(&SOURCE, Subsys::EpData, "{peer}: connection ended: {error:?}");
+                log_warn!(
+                    &SOURCE,
+                    Subsys::EpData,
+                    "{peer}: connection ended: {error:?}"
+                );
             }
             Fault::Rule(why) => {
                 log_warn!(&SOURCE, Subsys::EpData, "{peer}: connection ended: {why}");
@@ -155,7 +159,11 @@ impl Tcp {
                     bytes = &bytes[used..];
                     self.begin(core, id, &header)?;
                     // The frame may have ended the connection.
-                    if !self.conns.get(id).is_some_and(|conn| conn.state == State::Up) {
+                    if !self
+                        .conns
+                        .get(id)
+                        .is_some_and(|conn| conn.state == State::Up)
+                    {
                         return Ok(());
                     }
                 }
@@ -364,7 +372,8 @@ impl Tcp {
                 }
                 continue;
             };
-            let (srx, slot, len, ack) = (stalled.srx, stalled.slot, stalled.envelope.len, stalled.ack);
+            let (srx, slot, len, ack) =
+                (stalled.srx, stalled.slot, stalled.envelope.len, stalled.ack);
             let room = self
                 .params
                 .max_saved_bytes
@@ -435,9 +444,7 @@ impl Tcp {
         let mut iov = IoVec::empty();
         let mut regions = Vec::with_capacity(header.segs().len());
         for seg in header.segs() {
-            let found = core
-                .mrs
-                .lookup(seg.key, seg.addr, seg.len, FI_REMOTE_WRITE);
+            let found = core.mrs.lookup(seg.key, seg.addr, seg.len, FI_REMOTE_WRITE);
             let (region, address) = found.map_err(refused)?;
             if !region.window(&mut iov, address, seg.len as usize) {
                 return Err(Fault::Rule("too many segments"));
@@ -486,7 +493,14 @@ impl Tcp {
     }
 
     /// Queues the answer to a read; small ones are copied with others.
-    fn answer_read(&mut self, core: &mut Core, id: usize, header: &Header, iov: IoVec, after: After) {
+    fn answer_read(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+        iov: IoVec,
+        after: After,
+    ) {
         let After::Answered(_, len) = after else {
             return;
         };
@@ -596,7 +610,9 @@ impl Tcp {
         };
         if waiting.envelope.len != header.payload {
             conn.rx.rendezvous.insert(header.index, waiting);
-            return Err(Fault::Rule("rendezvous data of another length than announced"));
+            return Err(Fault::Rule(
+                "rendezvous data of another length than announced",
+            ));
         }
         let sink = match waiting.recv {
             Some(recv) => Sink::Recv(recv, waiting.envelope),
@@ -665,4 +681,3 @@ fn refused(error: Error) -> Fault {
         _ => "it reaches outside a memory region",
     })
 }
-

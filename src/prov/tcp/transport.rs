@@ -4,8 +4,8 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
-use std::collections::{BinaryHeap, HashMap};
 use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -205,13 +205,7 @@ impl Transport for Tcp {
         self.peer_name(ep)
     }
 
-    fn connect(
-        &mut self,
-        core: &mut Core,
-        ep: usize,
-        addr: Option<&[u8]>,
-        param: &[u8],
-    ) -> Result {
+    fn connect(&mut self, core: &mut Core, ep: usize, addr: Option<&[u8]>, param: &[u8]) -> Result {
         self.connect_msg(core, ep, addr, param)
     }
 

@@ -81,7 +81,11 @@ impl Tcp {
     #[inline]
     fn post_message(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
         let mut header = Header::new(
-            if tx.what == What::Tagged { Op::Tagged } else { Op::Msg },
+            if tx.what == What::Tagged {
+                Op::Tagged
+            } else {
+                Op::Msg
+            },
             op.len as u64,
         );
         header.ack = tx.flags & WANTS_ACK != 0;
@@ -212,13 +216,16 @@ impl Tcp {
             return;
         }
         let after = self.after(core, id, header, op);
-        self.conns[id].tx.queue.push_back(Out::Frame(Box::new(Frame {
-            header: bytes,
-            header_len: header_len as u8,
-            header_done: 0,
-            payload,
-            after,
-        })));
+        self.conns[id]
+            .tx
+            .queue
+            .push_back(Out::Frame(Box::new(Frame {
+                header: bytes,
+                header_len: header_len as u8,
+                header_done: 0,
+                payload,
+                after,
+            })));
         if self.conns[id].state == State::Up && !self.conns[id].tx.blocked {
             self.flush_conn(core, id);
         }
@@ -347,13 +354,16 @@ impl Tcp {
             }
         } else {
             let after = self.after(core, id, header, op);
-            self.conns[id].tx.queue.push_back(Out::Frame(Box::new(Frame {
-                header: *bytes,
-                header_len: header_len as u8,
-                header_done: header_done as u8,
-                payload,
-                after,
-            })));
+            self.conns[id]
+                .tx
+                .queue
+                .push_back(Out::Frame(Box::new(Frame {
+                    header: *bytes,
+                    header_len: header_len as u8,
+                    header_done: header_done as u8,
+                    payload,
+                    after,
+                })));
         }
         self.blocked(id);
     }

@@ -143,7 +143,7 @@ impl Finder<'_> {
             Some(addr) => Ok(Some(addr)),
             None => Err(Refusal::new(
                 field,
-                Value::Text(format!("{bytes:02x?}")),
+                Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
                 Value::AddrFormat(match self.family() {
                     Family::Any => FI_SOCKADDR_IP,
                     Family::V4 => FI_SOCKADDR_IN,

@@ -33,20 +33,18 @@ pub fn select_ip(
     };
     for kind in kinds.iter().filter(|kind| kind.is_expected(query)) {
         let refusals = check(kind, query);
-        if refusals.is_empty() {
-            let info = fill(kind, query);
-            for place in &places {
-                match check_names(place, query) {
-                    None => answer.entries.push(at(place, &info)),
-                    Some(refusal) => {
-                        answer.add(refusal.of(provider, kind, vec![place.domain.clone()]))
-                    }
+        let info = refusals.is_empty().then(|| fill(kind, query));
+        for refusal in refusals {
+            answer.add(refusal.of(provider, kind, interfaces(&places)));
+        }
+        for place in &places {
+            match (check_names(place, query), &info) {
+                (None, Some(info)) => answer.entries.push(at(place, info)),
+                (None, None) => {}
+                (Some(refusal), _) => {
+                    answer.add(refusal.of(provider, kind, vec![place.domain.clone()]));
                 }
             }
-        }
-        let interfaces = interfaces(&places);
-        for refusal in refusals {
-            answer.add(refusal.of(provider, kind, interfaces.clone()));
         }
     }
     answer

@@ -274,7 +274,8 @@ fn all_reasons_are_named_at_once() {
     assert!(answer.entries.is_empty());
     let rdm = answer.reasons.iter().filter(|r| r.ep_type == FI_EP_RDM.0);
     let fields: Vec<_> = rdm.map(|reason| reason.refusal.field).collect();
-    assert_eq!(fields, ["caps", "tx_attr.inject_size"]);
+    let name = "domain_attr.name";
+    assert_eq!(fields, ["caps", "tx_attr.inject_size", name, name]);
 }
 
 #[test]

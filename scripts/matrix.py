@@ -8,6 +8,7 @@ and attributes are what fi_getinfo says. Prints Markdown; --write puts it into M
 """
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -36,6 +37,8 @@ PROGRAMS = [
 COMMANDS = ["FI_GETOPSFLAG", "FI_SETOPSFLAG", "FI_ALIAS", "FI_GETWAIT", "FI_GETWAITOBJ", "FI_ENABLE", "FI_BACKLOG",
             "FI_GET_RAW_MR", "FI_MAP_RAW_MR", "FI_UNMAP_KEY", "FI_QUEUE_WORK", "FI_CANCEL_WORK", "FI_FLUSH_WORK",
             "FI_REFRESH", "FI_DUP", "FI_GET_VAL", "FI_SET_VAL", "FI_EXPORT_FID", "FI_GET_FD"]
+OPTIONS = [name for name in re.findall(r"^#define (FI_OPT_\w+)", headers.text, flags=re.M)
+           if name != "FI_OPT_ENDPOINT" and "EFA" not in name]
 CAPABILITIES = ["FI_MSG", "FI_TAGGED", "FI_RMA", "FI_ATOMIC", "FI_COLLECTIVE", "FI_MULTICAST", "FI_READ", "FI_WRITE",
                 "FI_RECV", "FI_SEND", "FI_REMOTE_READ", "FI_REMOTE_WRITE", "FI_MULTI_RECV", "FI_TAGGED_MULTI_RECV",
                 "FI_DIRECTED_RECV", "FI_TAGGED_DIRECTED_RECV", "FI_EXACT_DIRECTED_RECV", "FI_SOURCE", "FI_SOURCE_ERR",
@@ -117,8 +120,8 @@ def in_child(function):
     return int(answer) if answer else None
 
 
-def call(function, parameters, first, filled):
-    """Calls a table's member: pointers are null or a buffer of zeroes, numbers are 0."""
+def call(function, parameters, first, filled, info):
+    """Calls a table's member: pointers are null or a buffer of zeroes (an info: the one at hand), numbers are 0."""
     buffers = []
     sockaddr = ctypes.create_string_buffer(b"\2\0\0\0\x7f\0\0\1", 128)
 
@@ -129,6 +132,8 @@ def call(function, parameters, first, filled):
             return c_uint64(0)
         if not filled or kind == "callback":
             return c_void_p(0)
+        if "fi_info" in kind:
+            return ctypes.cast(info, c_void_p)
         buffers.append(sockaddr if "const void" in kind else ctypes.create_string_buffer(4096))
         return ctypes.cast(buffers[-1], c_void_p)
 
@@ -138,9 +143,9 @@ def call(function, parameters, first, filled):
     return prototype(function)(*arguments)
 
 
-def served(member, result, parameters, function, first):
+def served(member, result, parameters, function, first, info):
     """Whether the member of that return type does anything."""
-    answers = [in_child(lambda: call(function, parameters, first, filled)) for filled in (False, True)]
+    answers = [in_child(lambda: call(function, parameters, first, filled, info)) for filled in (False, True)]
     if None in answers:
         died.append(member)
     if result in ("int", "ssize_t"):
@@ -153,13 +158,13 @@ died = []
 BY_SETTING = {("fi_ops_cntr", "read"): "add", ("fi_ops_cntr", "readerr"): "adderr"}
 
 
-def table_rows(struct, table, first):
+def table_rows(struct, table, first, info):
     """(member, served) of a table in memory. A member beyond its size is not there."""
     rows, size = {}, word(table)
     for number, (result, name, parameters) in enumerate(headers.tables[struct]):
         offset = 8 * (number + 1)
         function = word(table + offset) if offset < size else 0
-        rows[name] = bool(function) and served(f"{struct}.{name}", result, parameters, function, first)
+        rows[name] = bool(function) and served(f"{struct}.{name}", result, parameters, function, first, info)
     if struct == "fi_ops":
         # What these two do depends on a name that zeroes are not; the first has a table of its own below.
         del rows["ops_open"], rows["ops_set"]
@@ -191,7 +196,7 @@ def objects(library, info, kind):
     if not fabric:
         return opened
     unspec = C("FI_WAIT_UNSPEC")  # with nothing to wait on, the sread calls are not served
-    keep("eq", "fid_eq", lib.open("fi_eq_open", fabric, (c_int * 8)(0, 0, 0, 0, unspec), None))
+    keep("eq", "fid_eq", lib.open("fi_eq_open", fabric, (c_int * 8)(0, 0, C("FI_WRITE"), 0, unspec), None))
     keep("wait set", "fid_wait", lib.open("fi_wait_open", fabric, (c_int * 4)(unspec), ()))
     domain = keep("domain", "fid_domain", lib.open("fi_domain", fabric, info, None))
     if not domain:
@@ -285,14 +290,22 @@ def document(folder):
     out += [grid("object", titles, [(name, [state(one, name) for one in opened]) for name in kinds]), "",
             "## Operations", "", "Members of the tables of function pointers, by the object that holds the table.", ""]
     for name in kinds:
-        found = [one.get(name, (None, 0)) for one in opened]
         results, order = [], []
-        for struct, address in found:
+        for one, (_, _, entries) in zip(opened, columns):
+            struct, address = one.get(name, (None, 0))
             rows = {}
             for table_struct, table in object_tables(struct, address) if address > 0 else []:
-                rows.update({(table_struct, member): value for member, value in table_rows(table_struct, table, address).items()})
+                rows.update({(table_struct, member): value for member, value in table_rows(table_struct, table, address, entries[0]).items()})
             results.append(rows)
             order += [key for key in rows if key not in order]
+        # A table that nobody serves is one line.
+        for struct in dict.fromkeys(struct for struct, _ in order):
+            members = [key for key in order if key[0] == struct]
+            if len(members) > 2 and not any(rows.get(key) for rows in results for key in members):
+                order[order.index(members[0])] = (struct, "*")
+                order = [key for key in order if key not in members]
+                for rows in results:
+                    rows[struct, "*"] = rows.get(members[0])
         if order:
             out += [grid(f"{name}", titles, [(f"`{struct}.{member}`", [mark(rows.get((struct, member))) for rows in results])
                                              for struct, member in order]), ""]
@@ -306,6 +319,9 @@ def document(folder):
             cells.append(" ".join(f"`{c}`" for c in known))
         rows.append((name, cells))
     out += [grid("object", titles, rows), ""]
+    known = [options_known(library, one["ep"][1]) if one.get("ep", (None, 0))[1] > 0 else [] for one in opened]
+    out += ["## Options", "", "Options of an endpoint that fi_getopt(3) answers with something else than -FI_ENOPROTOOPT.", "",
+            grid("option", titles, [(f"`{option}`", [mark(option in one) for one in known]) for option in OPTIONS]), ""]
     if died:
         sys.exit("these members crash or hang when they are called with zeroes: " + " ".join(sorted(set(died))))
     return "\n".join(out)
@@ -314,8 +330,21 @@ def document(folder):
 def command_known(address, command):
     control = word(word(address + 16) + 24)
     prototype = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, c_void_p)
-    answer = in_child(lambda: prototype(control)(address, command, ctypes.create_string_buffer(4096)))
+    argument, result = ctypes.create_string_buffer(4096), ctypes.create_string_buffer(4096)
+    if command == C("FI_ALIAS"):
+        c_void_p.from_buffer(argument).value = ctypes.addressof(result)
+    answer = in_child(lambda: prototype(control)(address, command, argument))
     return answer is not None and answer != NOSYS
+
+
+def options_known(library, ep):
+    """The options that fi_getopt of an endpoint knows."""
+    def known(option):
+        value, size = ctypes.create_string_buffer(4096), c_size_t(4096)
+        answer = in_child(lambda: library.lib.fi_getopt(c_void_p(ep), C("FI_OPT_ENDPOINT"), C(option), value, byref(size)))
+        return answer not in (None, NOSYS, -C("FI_ENOPROTOOPT"))
+
+    return [option for option in OPTIONS if known(option)]
 
 
 def main():

@@ -379,6 +379,14 @@ void wait_connected(struct env *t, struct fid_eq *eq, struct fid_ep *x, struct f
 
 // ---- Waiting
 
+static void peek_eq(struct fid_eq *eq)
+{
+	char buf[sizeof(struct fi_eq_cm_entry) + 256];
+	uint32_t event;
+
+	fi_eq_read(eq, &event, buf, sizeof(buf), FI_PEEK);
+}
+
 void progress(struct env *t)
 {
 	for (struct held *held = t->held; held; held = held->next) {
@@ -388,6 +396,8 @@ void progress(struct env *t)
 			fi_cq_read((struct fid_cq *)held->fid, NULL, 0);
 		else if (held->fid->fclass == FI_CLASS_CNTR)
 			fi_cntr_read((struct fid_cntr *)held->fid);
+		else if (held->fid->fclass == FI_CLASS_EQ)
+			peek_eq((struct fid_eq *)held->fid);
 	}
 }
 

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! fi_cq(3) FI_SOURCE, fi_msg(3) and fi_tagged(3) FI_DIRECTED_RECV: who sent it, and receives that name a sender.
+#include "transfer.h"
+
+enum { LEN = 32, PEERS = 3 };
+
+// b is the target, sides[1..PEERS] send to it.
+struct group {
+	struct side sides[PEERS + 1];
+	fi_addr_t at[(PEERS + 1) * (PEERS + 1)];
+};
+
+static struct group *open_peers(struct env *t)
+{
+	struct group *group = (struct group *)new_buf(t, sizeof(struct group), 0).mem;
+
+	open_group(t, group->sides, PEERS + 1, group->at);
+	return group;
+}
+
+static fi_addr_t sender(struct group *group, unsigned peer) // as the target knows it
+{
+	return group->at[peer];
+}
+
+static void send_from(struct env *t, struct group *group, unsigned peer, bool tagged, unsigned seed)
+{
+	struct op op = op_of(SEND, tagged, new_buf(t, LEN, seed), group->at[peer * (PEERS + 1)]);
+
+	op_post(t, group->sides[peer].ep, &op);
+	wait_comp(t, group->sides[peer].txcq, NULL);
+}
+
+struct post {
+	struct buf in;
+	void *ctx;
+};
+
+static struct post recv_from(struct env *t, struct group *group, bool tagged, fi_addr_t from)
+{
+	struct post post = { .in = new_buf(t, LEN, 0) };
+	struct op op = op_of(RECV, tagged, post.in, from);
+
+	op_post(t, group->sides[0].ep, &op);
+	post.ctx = op.ctx;
+	return post;
+}
+
+static void turn(struct env *t)
+{
+	for (unsigned i = 0; i < 50; i++)
+		progress(t);
+}
+
+// Any order of completions among different senders is right: looks for the one of this receive.
+static void got(struct env *t, struct group *group, bool tagged, struct post post, unsigned seed)
+{
+	done(t, group->sides[0].rxcq, post.ctx, RECEIVED(tagged));
+	CHECK(holds(post.in, LEN, seed));
+}
+
+BOTH(source_address, EP_AV, FI_SOURCE, "With FI_SOURCE each received message comes with the sender's address in the endpoint's table")
+{
+	struct group *group = open_peers(t);
+
+	for (unsigned i = 0; i < 6; i++) {
+		unsigned peer = 1 + i % PEERS;
+		struct fi_cq_tagged_entry comp;
+		fi_addr_t from = 12345;
+		ssize_t rc;
+
+		recv_from(t, group, tagged, FI_ADDR_UNSPEC);
+		send_from(t, group, peer, tagged, i + 1);
+		ONCE(t, (rc = fi_cq_readfrom(group->sides[0].rxcq, &comp, 1, &from)) != -FI_EAGAIN);
+		CHECK_RC(rc, 1);
+		CHECK_EQ(from, sender(group, peer));
+	}
+}
+
+BOTH(source_of_unexpected, EP_RDM, FI_SOURCE, "The same for messages that came before their receives")
+{
+	struct group *group = open_peers(t);
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct fi_cq_tagged_entry comp;
+		fi_addr_t from = 12345;
+		ssize_t rc;
+
+		send_from(t, group, 1 + i, tagged, i + 1);
+		turn(t);
+		recv_from(t, group, tagged, FI_ADDR_UNSPEC);
+		ONCE(t, (rc = fi_cq_readfrom(group->sides[0].rxcq, &comp, 1, &from)) != -FI_EAGAIN);
+		CHECK_RC(rc, 1);
+		CHECK_EQ(from, sender(group, 1 + i));
+	}
+}
+
+BOTH(source_many_at_once, EP_RDM, FI_SOURCE, "Several completions read at once come with as many addresses")
+{
+	struct group *group = open_peers(t);
+	struct fi_cq_tagged_entry comps[8];
+	fi_addr_t from[8];
+	unsigned got = 0;
+
+	for (unsigned i = 0; i < 6; i++)
+		recv_from(t, group, tagged, FI_ADDR_UNSPEC);
+	for (unsigned i = 0; i < 6; i++)
+		send_from(t, group, 1 + i % PEERS, tagged, i % PEERS + 1);
+	turn(t);
+	while (got < 6) {
+		ssize_t rc;
+
+		ONCE(t, (rc = fi_cq_readfrom(group->sides[0].rxcq, comps + got, 8 - got, from + got)) != -FI_EAGAIN);
+		CHECK(rc > 0);
+		got += rc;
+	}
+	for (unsigned peer = 1; peer <= PEERS; peer++) {
+		unsigned count = 0;
+
+		for (unsigned i = 0; i < 6; i++)
+			count += from[i] == sender(group, peer);
+		CHECK_EQ(count, 2);
+	}
+}
+
+BOTH(source_unknown, EP_RDM, FI_SOURCE, "A sender that is not in the table is reported as FI_ADDR_NOTAVAIL")
+{
+	struct side a = { 0 }, b = { 0 };
+	struct fi_cq_tagged_entry comp;
+	fi_addr_t from = 12345;
+	ssize_t rc;
+
+	open_bound_ep(t, &a);
+	open_bound_ep(t, &b);
+	OK(fi_enable(a.ep));
+	OK(fi_enable(b.ep));
+	b.namelen = sizeof(b.name);
+	OK(fi_getname(&b.ep->fid, b.name, &b.namelen));
+	CHECK_EQ(fi_av_insert(a.av, b.name, 1, &a.peer, 0, NULL), 1);
+	struct buf in = new_buf(t, LEN, 0);
+	struct op recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC), send = op_of(SEND, tagged, new_buf(t, LEN, 1), a.peer);
+
+	op_post(t, b.ep, &recv);
+	op_post(t, a.ep, &send);
+	ONCE(t, (rc = fi_cq_readfrom(b.rxcq, &comp, 1, &from)) != -FI_EAGAIN);
+	CHECK_RC(rc, 1);
+	CHECK(from == FI_ADDR_NOTAVAIL);
+	CHECK(holds(in, LEN, 1));
+}
+
+BOTH(source_known_later, EP_RDM | OURS_ONLY, FI_SOURCE, "A sender inserted after its first message is known from then on")
+{
+	struct side a = { 0 }, b = { 0 };
+	struct fi_cq_tagged_entry comp;
+	fi_addr_t from = 12345, known = 0;
+	ssize_t rc;
+
+	open_bound_ep(t, &a);
+	open_bound_ep(t, &b);
+	OK(fi_enable(a.ep));
+	OK(fi_enable(b.ep));
+	a.namelen = b.namelen = sizeof(b.name);
+	OK(fi_getname(&b.ep->fid, b.name, &b.namelen));
+	OK(fi_getname(&a.ep->fid, a.name, &a.namelen));
+	CHECK_EQ(fi_av_insert(a.av, b.name, 1, &a.peer, 0, NULL), 1);
+	for (unsigned i = 0; i < 2; i++) {
+		struct op recv = op_of(RECV, tagged, new_buf(t, LEN, 0), FI_ADDR_UNSPEC);
+		struct op send = op_of(SEND, tagged, new_buf(t, LEN, 1), a.peer);
+
+		op_post(t, b.ep, &recv);
+		op_post(t, a.ep, &send);
+		ONCE(t, (rc = fi_cq_readfrom(b.rxcq, &comp, 1, &from)) != -FI_EAGAIN);
+		CHECK_RC(rc, 1);
+		CHECK(from == (i ? known : FI_ADDR_NOTAVAIL));
+		CHECK_EQ(fi_av_insert(b.av, a.name, 1, &known, 0, NULL), 1);
+	}
+}
+
+// ---- Directed receive
+
+BOTH(directed, EP_RDM, FI_DIRECTED_RECV, "A receive that names a sender takes messages of that sender only")
+{
+	struct group *group = open_peers(t);
+	struct post one = recv_from(t, group, tagged, sender(group, 1)), two = recv_from(t, group, tagged, sender(group, 2));
+
+	send_from(t, group, 2, tagged, 2);
+	got(t, group, tagged, two, 2);
+	send_from(t, group, 1, tagged, 1);
+	got(t, group, tagged, one, 1);
+}
+
+BOTH(directed_unexpected, EP_RDM, FI_DIRECTED_RECV, "The same for messages that came before their receives")
+{
+	struct group *group = open_peers(t);
+
+	for (unsigned peer = 1; peer <= PEERS; peer++)
+		send_from(t, group, peer, tagged, peer);
+	turn(t);
+	for (unsigned peer = PEERS; peer > 0; peer--) {
+		struct post post = recv_from(t, group, tagged, sender(group, peer));
+
+		got(t, group, tagged, post, peer);
+	}
+}
+
+BOTH(directed_and_any, EP_RDM, FI_DIRECTED_RECV, "Of a receive that names the sender and one that does not, the one posted first is taken")
+{
+	struct group *group = open_peers(t);
+
+	for (unsigned any_first = 0; any_first < 2; any_first++) {
+		struct post first = recv_from(t, group, tagged, any_first ? FI_ADDR_UNSPEC : sender(group, 1));
+		struct post second = recv_from(t, group, tagged, any_first ? sender(group, 1) : FI_ADDR_UNSPEC);
+
+		send_from(t, group, 1, tagged, 1);
+		got(t, group, tagged, first, 1);
+		send_from(t, group, 1, tagged, 2);
+		got(t, group, tagged, second, 2);
+	}
+}
+
+BOTH(directed_skips_others, EP_RDM, FI_DIRECTED_RECV, "A receive for any sender behind one that names another sender is found")
+{
+	struct group *group = open_peers(t);
+	struct post named = recv_from(t, group, tagged, sender(group, 1)), any = recv_from(t, group, tagged, FI_ADDR_UNSPEC);
+
+	send_from(t, group, 2, tagged, 2);
+	got(t, group, tagged, any, 2);
+	send_from(t, group, 1, tagged, 1);
+	got(t, group, tagged, named, 1);
+}
+
+BOTH(directed_ignored_without, EP_RDM, 0, "Without FI_DIRECTED_RECV the source address of a receive is ignored")
+{
+	struct group *group;
+
+	if (t->info->caps & FI_DIRECTED_RECV || t->info->rx_attr->caps & FI_DIRECTED_RECV)
+		SKIP("FI_DIRECTED_RECV comes unasked");
+	group = open_peers(t);
+	struct post post = recv_from(t, group, tagged, sender(group, 1));
+
+	send_from(t, group, 2, tagged, 2);
+	got(t, group, tagged, post, 2);
+}
+
+BOTH(directed_cancel, EP_RDM, FI_DIRECTED_RECV, "A receive that names a sender can be cancelled")
+{
+	struct group *group = open_peers(t);
+	struct post first = recv_from(t, group, tagged, sender(group, 1)), second = recv_from(t, group, tagged, sender(group, 1));
+
+	OK(fi_cancel(&group->sides[0].ep->fid, first.ctx));
+	failed(t, group->sides[0].rxcq, first.ctx, FI_ECANCELED);
+	send_from(t, group, 1, tagged, 1);
+	got(t, group, tagged, second, 1);
+}
+
+BOTH(unaddressed, EP_RDM | OURS_ONLY, 0, "A send to an address that is not in the table fails at once")
+{
+	static const fi_addr_t bad[] = { FI_ADDR_UNSPEC, FI_ADDR_NOTAVAIL, 999, UINT64_C(1) << 40 };
+
+	PAIR(t);
+	round_trip(t);
+	for (unsigned i = 0; i < 4; i++) {
+		struct op op = op_of(SEND, tagged, new_buf(t, LEN, 1), bad[i]);
+		ssize_t rc = op_try(t->a.ep, &op);
+
+		if (rc >= 0 || rc == -FI_EAGAIN)
+			FAIL("address 0x%" PRIx64 " gave %s", bad[i], rc_name(rc));
+	}
+	round_trip(t);
+}

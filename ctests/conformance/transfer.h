@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Shared by the tests of data transfer: buffers, contexts, one way to post every call form, expected completions.
+#ifndef CONFORMANCE_TRANSFER_H
+#define CONFORMANCE_TRANSFER_H
+
+#include "harness.h"
+
+#define DATA UINT64_C(0xa1a2a3a4a5a6a7a8)
+#define TAG UINT64_C(0x1122334455667788)
+#define ALL_ACCESS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+
+enum { MAX_IOV = 16 };
+
+// Memory that lives until the child ends, registered if local buffers must be. `seed` 0 leaves it zero.
+struct buf {
+	uint8_t *mem;
+	size_t len;
+	void *desc;
+};
+struct buf new_buf(struct env *t, size_t len, unsigned seed);
+struct buf part(struct buf whole, size_t offset, size_t len);
+bool holds(struct buf buf, size_t len, unsigned seed); // the first len bytes are those of the seed
+bool untouched(struct buf buf, size_t from);           // zero from there on
+// Memory of `side` that its peers may use as `access` says. `at` is what they name for its first byte.
+struct region {
+	struct buf buf;
+	struct fid_mr *mr;
+	uint64_t at, key;
+};
+struct region new_region(struct env *t, struct side *side, struct buf buf, uint64_t access);
+void *new_ctx(void);                                   // a context that meets every mode bit
+
+// One operation of either message interface, in the form of call that the test is about.
+enum form { SEND, SENDV, SENDMSG, SENDDATA, INJECT, INJECTDATA, RECV, RECVV, RECVMSG };
+struct op {
+	enum form form;
+	bool tagged;
+	struct iovec iov[MAX_IOV];
+	void *desc[MAX_IOV];
+	size_t count;
+	fi_addr_t addr;
+	uint64_t data, tag, ignore, flags; // flags: of the ...msg forms
+	void *ctx;
+};
+struct op op_of(enum form form, bool tagged, struct buf buf, fi_addr_t addr); // DATA, TAG, a new context
+ssize_t op_try(struct fid_ep *ep, const struct op *op);
+void op_post(struct env *t, struct fid_ep *ep, const struct op *op);
+
+// The plain calls, posted until taken; the context is returned.
+void *post_send(struct env *t, struct side *from, struct buf buf);
+void *post_recv(struct env *t, struct side *at, struct buf buf);
+void *post_tsend(struct env *t, struct side *from, struct buf buf, uint64_t tag);
+void *post_trecv(struct env *t, struct side *at, struct buf buf, uint64_t tag, uint64_t ignore);
+
+// The next completion of a TAGGED queue: its context, and its flags among those that fi_cq(3) defines.
+struct fi_cq_tagged_entry done(struct env *t, struct fid_cq *cq, void *ctx, uint64_t flags);
+uint64_t kind_flags(uint64_t flags);
+// The next entry is this error for this context.
+struct fi_cq_err_entry failed(struct env *t, struct fid_cq *cq, void *ctx, int err);
+struct fi_cq_err_entry failed_somehow(struct env *t, struct fid_cq *cq, void *ctx); // where no page names the error
+void nothing(struct fid_cq *cq); // neither a completion nor an error is there now
+
+// A message each way, waited for: what was sent before on an ordered pair has been seen by the other end.
+// Needs no other receive posted at either end and empty queues; uses the interface the environment asked for.
+void round_trip(struct env *t);
+void round_trip_between(struct env *t, struct side *x, struct side *y); // leaves the queues of sends alone
+
+// `count` enabled endpoints that use addresses; at[i * count + k] is the address of k in the table of i.
+void open_group(struct env *t, struct side *sides, unsigned count, fi_addr_t *at);
+
+// For CORE tests that set variables first: from here on the test is one of this provider and endpoint type.
+void start_as(struct env *t, const char *prov, enum fi_ep_type type, uint64_t caps);
+
+#define SENT(TAGGED) (FI_SEND | ((TAGGED) ? FI_TAGGED : FI_MSG))
+#define RECEIVED(TAGGED) (FI_RECV | ((TAGGED) ? FI_TAGGED : FI_MSG))
+
+// A rule that both message interfaces have: one body, with `tagged` saying which.
+#define BOTH(RULE, WHERE, CAPS, TEXT)                                                                                  \
+	static void RULE##__body(struct env *t, bool tagged);                                                          \
+	TEST(fi_msg, RULE, WHERE, FI_MSG | (CAPS), TEXT)                                                               \
+	{                                                                                                              \
+		RULE##__body(t, false);                                                                                \
+	}                                                                                                              \
+	TEST(fi_tagged, RULE, WHERE, FI_TAGGED | (CAPS), TEXT)                                                         \
+	{                                                                                                              \
+		RULE##__body(t, true);                                                                                 \
+	}                                                                                                              \
+	static void RULE##__body(struct env *t, bool tagged)
+
+#endif

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! fi_endpoint(3), fi_cm(3): what becomes of operations when the other end closes, dies, restarts or was never there.
+//! Each ends: with a completion, an error entry or an error code, in bounded time.
+#define _GNU_SOURCE
+#include "wire.h"
+
+#include <unistd.h>
+
+enum { LEN = 64, BIG = 8 << 20 };
+
+static void close_b(struct env *t)
+{
+	shut(t, &t->b.ep->fid);
+	t->b.ep = NULL;
+}
+
+// Success or error, for one of the contexts, each once.
+static unsigned ended(struct env *t, struct fid_cq *cq, void **ctx, unsigned count)
+{
+	unsigned errors = 0;
+	bool seen[64] = { false };
+
+	CHECK(count <= 64);
+	for (unsigned i = 0; i < count; i++) {
+		struct fi_cq_tagged_entry comp = { 0 };
+		struct fi_cq_err_entry err = { 0 };
+		ssize_t rc = -FI_EAGAIN;
+		unsigned k = 0;
+
+		ONCE(t, (rc = fi_cq_read(cq, &comp, 1)) != -FI_EAGAIN);
+		if (rc == -FI_EAVAIL) {
+			CHECK_EQ(fi_cq_readerr(cq, &err, 0), 1);
+			CHECK(err.err > 0);
+			comp.op_context = err.op_context;
+			errors++;
+		} else {
+			CHECK_RC(rc, 1);
+		}
+		while (k < count && ctx[k] != comp.op_context)
+			k++;
+		CHECK(k < count && !seen[k]);
+		seen[k] = true;
+	}
+	nothing(cq);
+	return errors;
+}
+
+// ---- Connected endpoints
+
+static void wait_shutdown(struct env *t, struct fid_ep *ep)
+{
+	struct fi_eq_cm_entry entry = { 0 };
+
+	wait_event(t, t->eq, FI_SHUTDOWN, &entry, sizeof(entry));
+	CHECK(entry.fid == &ep->fid);
+}
+
+TEST(fi_cm, close_ends_receives, EP_MSG, FI_MSG, "When the peer closes, FI_SHUTDOWN comes once and posted receives end in error")
+{
+	void *ctx[3];
+
+	PAIR(t);
+	round_trip(t);
+	for (unsigned i = 0; i < 3; i++)
+		ctx[i] = post_recv(t, &t->a, new_buf(t, LEN, 0));
+	close_b(t);
+	wait_shutdown(t, t->a.ep);
+	CHECK_EQ(ended(t, t->a.rxcq, ctx, 3), 3);
+	struct fi_eq_cm_entry entry;
+	uint32_t event;
+	for (unsigned i = 0; i < 50; i++)
+		progress(t);
+	CHECK_RC(fi_eq_read(t->eq, &event, &entry, sizeof(entry), 0), -FI_EAGAIN);
+}
+
+TEST(fi_cm, close_ends_sends, EP_MSG, FI_MSG, "When the peer closes, sends that it has not taken end")
+{
+	struct buf out = new_buf(t, BIG, 1);
+	void *ctx[4];
+
+	PAIR(t);
+	round_trip(t);
+	for (unsigned i = 0; i < 4; i++)
+		ctx[i] = post_send(t, &t->a, out);
+	for (unsigned i = 0; i < 20; i++)
+		progress(t);
+	close_b(t);
+	CHECK(ended(t, t->a.txcq, ctx, 4) >= 3);
+	wait_shutdown(t, t->a.ep);
+}
+
+TEST(fi_cm, close_ends_delivery_complete, EP_MSG, FI_MSG, "When the peer closes, sends that wait for its acknowledgement end in error")
+{
+	struct op op;
+
+	PAIR(t);
+	round_trip(t);
+	op = op_of(SENDMSG, false, new_buf(t, LEN, 1), t->a.peer);
+	op.flags = FI_DELIVERY_COMPLETE;
+	op_post(t, t->a.ep, &op);
+	for (unsigned i = 0; i < 20; i++)
+		progress(t);
+	nothing(t->a.txcq); // no receive is posted
+	close_b(t);
+	CHECK_EQ(ended(t, t->a.txcq, &op.ctx, 1), 1);
+}
+
+TEST(fi_cm, post_after_shutdown, EP_MSG, FI_MSG, "After FI_SHUTDOWN a send fails, at once or in its completion")
+{
+	struct op op;
+	ssize_t rc = -FI_EAGAIN;
+
+	PAIR(t);
+	round_trip(t);
+	close_b(t);
+	wait_shutdown(t, t->a.ep);
+	op = op_of(SEND, false, new_buf(t, LEN, 1), t->a.peer);
+	ONCE(t, (rc = op_try(t->a.ep, &op)) != -FI_EAGAIN);
+	if (!rc)
+		failed_somehow(t, t->a.txcq, op.ctx);
+}
+
+TEST(fi_cm, shutdown_ends_both, EP_MSG, FI_MSG, "fi_shutdown raises FI_SHUTDOWN at both ends and ends the receives of both")
+{
+	struct fi_eq_cm_entry entry;
+	bool seen[2] = { false, false };
+	void *ctx[2];
+
+	PAIR(t);
+	round_trip(t);
+	ctx[0] = post_recv(t, &t->a, new_buf(t, LEN, 0));
+	ctx[1] = post_recv(t, &t->b, new_buf(t, LEN, 0));
+	OK(fi_shutdown(t->a.ep, 0));
+	for (unsigned i = 0; i < 2; i++) {
+		wait_event(t, t->eq, FI_SHUTDOWN, &entry, sizeof(entry));
+		CHECK(!seen[entry.fid == &t->b.ep->fid]);
+		seen[entry.fid == &t->b.ep->fid] = true;
+	}
+	CHECK_EQ(ended(t, t->a.rxcq, &ctx[0], 1), 1);
+	CHECK_EQ(ended(t, t->b.rxcq, &ctx[1], 1), 1);
+}
+
+TEST(fi_cm, data_before_shutdown, EP_MSG, FI_MSG, "Messages that completed before fi_shutdown arrive")
+{
+	enum { COUNT = 20 };
+	struct buf in[COUNT];
+	void *recvs[COUNT];
+
+	PAIR(t);
+	for (unsigned i = 0; i < COUNT; i++) {
+		in[i] = new_buf(t, LEN, 0);
+		recvs[i] = post_recv(t, &t->b, in[i]);
+	}
+	for (unsigned i = 0; i < COUNT; i++)
+		post_send(t, &t->a, new_buf(t, LEN, i + 1));
+	for (unsigned i = 0; i < COUNT; i++)
+		wait_comp(t, t->a.txcq, NULL);
+	OK(fi_shutdown(t->a.ep, 0));
+	for (unsigned i = 0; i < COUNT; i++) {
+		done(t, t->b.rxcq, recvs[i], FI_MSG | FI_RECV);
+		CHECK(holds(in[i], LEN, i + 1));
+	}
+}
+
+TEST(fi_cm, data_before_close, EP_RELIABLE, FI_MSG, "Messages that completed before fi_close arrive")
+{
+	enum { COUNT = 20 };
+	struct buf in[COUNT];
+	void *recvs[COUNT];
+
+	PAIR(t);
+	round_trip(t);
+	for (unsigned i = 0; i < COUNT; i++) {
+		in[i] = new_buf(t, LEN, 0);
+		recvs[i] = post_recv(t, &t->b, in[i]);
+	}
+	for (unsigned i = 0; i < COUNT; i++)
+		POST(t, fi_inject(t->a.ep, new_buf(t, LEN, i + 1).mem, LEN, t->a.peer));
+	shut(t, &t->a.ep->fid);
+	for (unsigned i = 0; i < COUNT; i++) {
+		done(t, t->b.rxcq, recvs[i], FI_MSG | FI_RECV);
+		CHECK(holds(in[i], LEN, i + 1));
+	}
+}
+
+// ---- Closing with work in hand
+
+BOTH(close_with_work, EP_RELIABLE, 0, "An endpoint can be closed with receives and sends outstanding; nothing of them is touched afterwards")
+{
+	struct buf out = new_buf(t, BIG, 1), in = new_buf(t, BIG, 0);
+
+	PAIR(t);
+	round_trip(t);
+	struct op send = op_of(SEND, tagged, out, t->a.peer), recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
+
+	for (unsigned i = 0; i < 5; i++) {
+		op_post(t, t->a.ep, &recv);
+		op_post(t, t->a.ep, &send);
+	}
+	send.addr = t->b.peer;
+	op_post(t, t->b.ep, &send);
+	for (unsigned i = 0; i < 3; i++)
+		progress(t);
+	shut(t, &t->a.ep->fid);
+	memset(in.mem, 0x5a, in.len);
+	memset(out.mem, 0x5a, out.len);
+	for (unsigned i = 0; i < 200; i++)
+		progress(t);
+	for (size_t i = 0; i < in.len; i++)
+		CHECK(in.mem[i] == 0x5a);
+}
+
+// ---- Endpoints without connections
+
+BOTH(peer_closed_ends_sends, EP_RDM, 0, "When the peer closes, sends that it has not taken end")
+{
+	struct buf out = new_buf(t, BIG, 1);
+	void *ctx[4];
+
+	PAIR(t);
+	round_trip(t);
+	for (unsigned i = 0; i < 4; i++) {
+		struct op op = op_of(SENDMSG, tagged, out, t->a.peer);
+
+		op.flags = i % 2 ? FI_DELIVERY_COMPLETE : 0;
+		ctx[i] = op.ctx;
+		op_post(t, t->a.ep, &op);
+	}
+	close_b(t);
+	ended(t, t->a.txcq, ctx, 4);
+}
+
+TEST(fi_rma, peer_closed_ends_reads, EP_RELIABLE, FI_RMA | FI_MSG, "When the peer closes, reads that it has not answered end")
+{
+	struct buf mem = new_buf(t, BIG, 1), in = new_buf(t, BIG, 0);
+	struct fid_mr *mr;
+	void *ctx[4];
+
+	PAIR(t);
+	round_trip(t);
+	mr = reg(t, mem.mem, BIG, FI_REMOTE_READ);
+	for (unsigned i = 0; i < 4; i++) {
+		ctx[i] = new_ctx();
+		POST(t, fi_read(t->a.ep, in.mem, BIG, in.desc, t->a.peer, rma_addr(t, mem.mem, 0), fi_mr_key(mr), ctx[i]));
+	}
+	close_b(t);
+	ended(t, t->a.txcq, ctx, 4);
+}
+
+BOTH(receives_outlive_peer, EP_RDM, 0, "Receives posted for anyone stay posted when a peer closes")
+{
+	struct side sides[3] = { 0 };
+	fi_addr_t at[9];
+	struct buf in = new_buf(t, LEN, 0);
+
+	open_group(t, sides, 3, at);
+	struct op recv = op_of(RECV, tagged, new_buf(t, LEN, 0), FI_ADDR_UNSPEC), send = op_of(SEND, tagged, new_buf(t, LEN, 1), at[3]);
+
+	op_post(t, sides[0].ep, &recv);
+	op_post(t, sides[1].ep, &send);
+	done(t, sides[0].rxcq, recv.ctx, RECEIVED(tagged));
+	recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
+	op_post(t, sides[0].ep, &recv);
+	shut(t, &sides[1].ep->fid);
+	for (unsigned i = 0; i < 50; i++)
+		progress(t);
+	nothing(sides[0].rxcq);
+	send = op_of(SEND, tagged, new_buf(t, LEN, 2), at[6]);
+	op_post(t, sides[2].ep, &send);
+	done(t, sides[0].rxcq, recv.ctx, RECEIVED(tagged));
+	CHECK(holds(in, LEN, 2));
+}
+
+BOTH(peer_restarts, EP_RDM, 0, "A peer that comes back at the same address is reached again, idle or with a send that fails meanwhile")
+{
+	PAIR(t);
+	round_trip(t);
+	for (unsigned round = 0; round < 3; round++) {
+		struct fi_info *info = fi_dupinfo(t->b.info);
+		struct buf in = new_buf(t, LEN, 0);
+		struct op recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
+		bool arrived = false;
+
+		close_b(t);
+		if (round == 1) { // notice
+			for (unsigned i = 0; i < 100; i++)
+				progress(t);
+		} else if (round == 2) { // into the void
+			struct op op = op_of(SEND, tagged, new_buf(t, LEN, 9), t->a.peer);
+
+			op_try(t->a.ep, &op);
+		}
+		keep_info(t, info);
+		free(info->src_addr);
+		info->src_addr = malloc(t->b.namelen);
+		CHECK(info->src_addr);
+		memcpy(info->src_addr, t->b.name, t->b.namelen);
+		info->src_addrlen = t->b.namelen;
+		t->b.ep = open_ep(t, info);
+		OK(fi_ep_bind(t->b.ep, &t->b.txcq->fid, FI_TRANSMIT));
+		OK(fi_ep_bind(t->b.ep, &t->b.rxcq->fid, FI_RECV));
+		OK(fi_ep_bind(t->b.ep, &t->b.av->fid, 0));
+		OK(fi_enable(t->b.ep));
+		op_post(t, t->b.ep, &recv);
+		for (uint64_t limit = now_ms() + t->limit_ms; !arrived;) { // sends of the old life may fail
+			struct op op = op_of(SEND, tagged, new_buf(t, LEN, round + 1), t->a.peer);
+			struct fi_cq_tagged_entry comp;
+			struct fi_cq_err_entry err = { 0 };
+			ssize_t rc = op_try(t->a.ep, &op);
+
+			for (bool over = rc != 0; !over && !arrived;) {
+				rc = fi_cq_read(t->a.txcq, &comp, 1);
+				if (rc == -FI_EAVAIL)
+					CHECK_EQ(fi_cq_readerr(t->a.txcq, &err, 0), 1);
+				over = rc == 1 || rc == -FI_EAVAIL;
+				arrived = fi_cq_read(t->b.rxcq, &comp, 1) == 1;
+				if (now_ms() > limit)
+					FAIL("round %u: a send never ended", round);
+			}
+			for (unsigned i = 0; i < 20 && !arrived; i++)
+				arrived = fi_cq_read(t->b.rxcq, &comp, 1) == 1;
+			progress(t);
+			if (now_ms() > limit)
+				FAIL("round %u: never arrived", round);
+		}
+		CHECK(holds(in, LEN, round + 1) || holds(in, LEN, 9));
+		// What was sent twice may come twice: receive until nothing is left.
+		for (unsigned quiet = 0; quiet < 50; quiet++) {
+			struct fi_cq_tagged_entry comp;
+			struct fi_cq_err_entry err = { 0 };
+
+			while (fi_cq_read(t->a.txcq, &comp, 1) == 1 || fi_cq_readerr(t->a.txcq, &err, 0) == 1)
+				;
+			progress(t);
+		}
+	}
+}
+
+// ---- Nobody there. The limit is a variable of this library, so these start with an environment of their own.
+
+static void limit_connects(const char *ms)
+{
+	setenv("FI_TCP_CONN_TIMEOUT", ms, 1);
+}
+
+// Error code or error entry, for the one operation posted.
+static int fails(struct env *t, struct side *side, struct op *op, unsigned at_most_ms)
+{
+	uint64_t start = now_ms();
+	ssize_t rc = -FI_EAGAIN;
+
+	for (;;) {
+		struct fi_cq_tagged_entry comp;
+		struct fi_cq_err_entry err = { 0 };
+
+		if (rc == -FI_EAGAIN)
+			rc = op_try(side->ep, op);
+		if (rc && rc != -FI_EAGAIN)
+			return (int)-rc;
+		if (fi_cq_read(side->txcq, &comp, 1) == 1)
+			FAIL("the send succeeds");
+		if (fi_cq_readerr(side->txcq, &err, 0) == 1) {
+			CHECK(err.op_context == op->ctx);
+			return err.err;
+		}
+		progress(t);
+		if (now_ms() - start > at_most_ms)
+			FAIL("no error within %u ms", at_most_ms);
+	}
+}
+
+static void send_to(struct env *t, const struct sockaddr_in *nobody, bool tagged, int want)
+{
+	struct op op = op_of(SEND, tagged, new_buf(t, LEN, 1), 0);
+	int err;
+
+	PAIR(t);
+	round_trip(t);
+	CHECK_EQ(fi_av_insert(t->a.av, nobody, 1, &op.addr, 0, NULL), 1);
+	err = fails(t, &t->a, &op, 5000);
+	CHECK_RC(-err, -want);
+	round_trip(t);
+	op.ctx = new_ctx(); // and again
+	CHECK_RC(-fails(t, &t->a, &op, 5000), -want);
+}
+
+TEST(fi_endpoint, nobody_listens, CORE | OURS_ONLY, 0, "A send to an address where nobody listens ends in FI_ECONNREFUSED within FI_TCP_CONN_TIMEOUT")
+{
+	struct listener at = wire_listen();
+
+	close(at.fd);
+	limit_connects("500");
+	start_as(t, "tcp", FI_EP_RDM, FI_MSG);
+	send_to(t, &at.addr, false, FI_ECONNREFUSED);
+}
+
+TEST(fi_endpoint, nobody_answers, CORE | OURS_ONLY, 0, "A send to an address that accepts and never answers ends in FI_ETIMEDOUT within FI_TCP_CONN_TIMEOUT")
+{
+	struct listener at = wire_listen();
+
+	limit_connects("500");
+	start_as(t, "tcp", FI_EP_RDM, FI_TAGGED | FI_MSG);
+	send_to(t, &at.addr, true, FI_ETIMEDOUT);
+}
+
+TEST(fi_endpoint, always_rejected, CORE | OURS_ONLY, 0, "A send to a peer that rejects every attempt ends in error within FI_TCP_CONN_TIMEOUT")
+{
+	struct op op = op_of(SEND, false, (struct buf){ 0 }, 0);
+	struct listener at = wire_listen();
+	ssize_t rc = -FI_EAGAIN;
+
+	limit_connects("500");
+	start_as(t, "tcp", FI_EP_RDM, FI_MSG);
+	PAIR(t);
+	CHECK_EQ(fi_av_insert(t->b.av, &at.addr, 1, &op.addr, 0, NULL), 1);
+	for (uint64_t limit = now_ms() + 5000;;) {
+		struct fi_cq_err_entry err = { 0 };
+		uint8_t bytes[40], private[8];
+		int fd = accept4(at.fd, NULL, NULL, SOCK_NONBLOCK);
+
+		if (fd >= 0) {
+			read_cm(t, fd, REQUEST, private, 8);
+			wire_write(t, fd, bytes, cm_bytes(bytes, REJECT, false, private, 8));
+			close(fd);
+		}
+		if (rc == -FI_EAGAIN)
+			rc = op_try(t->b.ep, &op);
+		if (rc && rc != -FI_EAGAIN)
+			break;
+		if (fi_cq_readerr(t->b.txcq, &err, 0) == 1) {
+			CHECK(err.op_context == op.ctx);
+			break;
+		}
+		progress(t);
+		if (now_ms() > limit)
+			FAIL("no error");
+	}
+	round_trip_between(t, &t->a, &t->b);
+}
+
+TEST(fi_cm, connect_never_answered, CORE | OURS_ONLY, 0, "fi_connect to an address that accepts and never answers ends in an FI_ETIMEDOUT event within FI_TCP_CONN_TIMEOUT")
+{
+	struct listener at = wire_listen();
+	struct fi_eq_err_entry err = { 0 };
+	struct side side = { 0 };
+
+	limit_connects("500");
+	start_as(t, "tcp", FI_EP_MSG, FI_MSG);
+	open_bound_ep(t, &side);
+	OK(fi_enable(side.ep));
+	OK(fi_connect(side.ep, &at.addr, NULL, 0));
+	t->limit_ms = 5000;
+	wait_eq_err(t, t->eq, &err);
+	CHECK(err.fid == &side.ep->fid);
+	CHECK_RC(-err.err, -FI_ETIMEDOUT);
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! A peer that speaks the bytes of docs/wire/tcp.md over a socket of its own, rightly or wrongly.
+//!
+//! Tests that use it have the page `wire_tcp`. They run in one process with the library: every wait drives progress.
+#ifndef CONFORMANCE_WIRE_H
+#define CONFORMANCE_WIRE_H
+
+#include <netinet/in.h>
+
+#include "transfer.h"
+
+enum { REQUEST = 0, RESPONSE = 1, REJECT = 6 };
+enum { MSG, TAGGED, READ_REQ, READ_RSP, WRITE, RTS, CTS, DATA_OP };
+enum { HAS_DATA = 1, WANTS_ACK = 4, WANTS_COMMIT = 8, ACK = 2 /* op data */ };
+
+// One connection of the raw peer.
+struct wire {
+	int fd;
+	bool big;        // a big-endian host
+	uint8_t counter; // expected in the next header read
+};
+
+struct wire_header {
+	uint8_t version, op, op_data, seg_count, size, counter; // version and size 0: the right ones are written
+	uint16_t flags;
+	uint64_t payload, data, tag, msg_size;
+	uint64_t total; // 0: header size and payload
+	struct {
+		uint64_t addr, len, key;
+	} segs[5];
+};
+
+void only_tcp(struct env *t); // skips on other providers
+
+// The listener of the raw peer: what the library connects to, and the port that the raw peer announces.
+struct listener {
+	int fd;
+	struct sockaddr_in addr;
+};
+struct listener wire_listen(void);
+int wire_accept(struct env *t, struct listener *at);
+
+int wire_connect(struct env *t, const void *addr); // a socket to this sockaddr_in, from 127.0.0.1
+void wire_write(struct env *t, int fd, const void *bytes, size_t len);
+void wire_slowly(struct env *t, int fd, const void *bytes, size_t len); // one byte at a time, progress between them
+void wire_read(struct env *t, int fd, void *bytes, size_t len);
+void wire_ends(struct env *t, int fd);   // end of stream or reset, nothing before it
+void wire_silent(struct env *t, int fd); // there is nothing to read now, nor an end
+void wire_reset(int fd);                 // closes with a reset
+
+// Connection messages.
+size_t cm_bytes(uint8_t *out, int kind, bool big, const void *private, size_t len);
+size_t rdm_bytes(uint8_t *out, int kind, bool big, uint8_t version, uint16_t port, uint32_t pid);
+void read_cm(struct env *t, int fd, int kind, uint8_t *private, size_t len); // checks every byte of the header
+// An open connection to the RDM endpoint `side`, announced as `port`.
+struct wire rdm_open(struct env *t, struct side *side, uint16_t port, bool big);
+
+// A connection that the RDM endpoint `side` makes to the raw peer, started by a send of 8 bytes. A library may take that
+// send before the connection is up (it then comes as the first frame) or say -FI_EAGAIN.
+struct dial {
+	struct listener at;
+	fi_addr_t peer;
+	struct wire wire;
+	void *queued; // the context of the send that was taken
+};
+struct dial dial_from(struct env *t, struct side *side, struct listener at); // up to and with the request, checked
+void dial_answer(struct env *t, struct dial *dial, struct side *side);       // a good response
+void dial_first(struct env *t, struct dial *dial, struct side *side);        // the queued send has come
+
+// Frames.
+size_t frame_bytes(uint8_t *out, struct wire_header h, bool big, const void *payload);
+void send_frame(struct env *t, struct wire *wire, struct wire_header h, const void *payload);
+// Reads one header and checks all of it against `want` (zero fields included) and the counter.
+void expect_frame(struct env *t, struct wire *wire, struct wire_header want);
+
+// Asks the endpoint at the other end of `wire` for an answer: it is alive and has read everything before.
+void still_open(struct env *t, struct wire *wire, struct side *side);
+
+#endif

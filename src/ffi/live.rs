@@ -38,8 +38,15 @@ struct Entry {
 // SAFETY: the object is Sync (`Kind` demands it) and outlives its entry.
 unsafe impl Send for Entry {}
 
-fn handles() -> MutexGuard<'static, HashMap<usize, Entry>> {
-    static HANDLES: OnceLock<Mutex<HashMap<usize, Entry>>> = OnceLock::new();
+#[derive(Default)]
+struct Handles {
+    entries: HashMap<usize, Entry>,
+    /// Those of objects with a name, in the order in which they were opened.
+    named: Vec<usize>,
+}
+
+fn handles() -> MutexGuard<'static, Handles> {
+    static HANDLES: OnceLock<Mutex<Handles>> = OnceLock::new();
     HANDLES
         .get_or_init(Default::default)
         .lock()
@@ -53,41 +60,51 @@ pub(super) unsafe fn insert<T: Kind>(head: *const fid, object: *const T) {
         kind: TypeId::of::<T>(),
         object: object as *const dyn Live,
     };
-    handles().insert(head as usize, entry);
+    // SAFETY: valid until `remove`, says the caller.
+    let has_name = unsafe { &*object }.named().is_some();
+    let mut handles = handles();
+    handles.entries.insert(head as usize, entry);
+    if has_name {
+        handles.named.push(head as usize);
+    }
 }
 
 pub(super) fn remove(head: *const fid) {
-    handles().remove(&(head as usize));
+    let mut handles = handles();
+    handles.entries.remove(&(head as usize));
+    handles.named.retain(|named| *named != head as usize);
 }
 
 pub(super) fn is<T: Kind>(head: *const fid) -> bool {
     handles()
+        .entries
         .get(&(head as usize))
         .is_some_and(|entry| entry.kind == TypeId::of::<T>())
 }
 
 pub(super) fn is_any(head: *const fid) -> bool {
-    handles().contains_key(&(head as usize))
+    handles().entries.contains_key(&(head as usize))
 }
 
 fn find(head: *const fid) -> Result<*const dyn Live> {
-    match handles().get(&(head as usize)) {
+    match handles().entries.get(&(head as usize)) {
         Some(entry) => Ok(entry.object),
         None => Err(Error::INVAL),
     }
 }
 
-/// The open handle of this class (FI_CLASS_FABRIC, FI_CLASS_DOMAIN), provider and name, as a number; 0 if there is
-/// none.
+/// The first opened handle of this class (FI_CLASS_FABRIC, FI_CLASS_DOMAIN), provider and name, as a number; 0 if there
+/// is none.
 pub fn find_named(class: u32, provider: &CStr, name: &CStr) -> usize {
     let handles = handles();
-    let found = handles.iter().find(|(head, entry)| {
+    let found = handles.named.iter().find(|head| {
         // SAFETY: the handle is live while the map is locked; `fclass` is written once, before it got here.
         let is_class = unsafe { (**head as *const fid).read() }.fclass == class as usize;
+        let entry = handles.entries.get(*head).filter(|_| is_class);
         // SAFETY: the object outlives its entry.
-        is_class && unsafe { &*entry.object }.named() == Some((provider, name))
+        entry.is_some_and(|entry| unsafe { &*entry.object }.named() == Some((provider, name)))
     });
-    found.map_or(0, |(head, _)| *head)
+    found.copied().unwrap_or(0)
 }
 
 /// fi_trywait(3) of one handle.

@@ -11,6 +11,7 @@ use crate::abi;
 use crate::base::info::{FabricAttr, Info};
 use crate::base::log::{CORE, Subsys, log_warn};
 use crate::base::{Error, Result};
+use crate::ffi::live;
 use crate::prov::Provider;
 
 /// Opens the fabric that `attr` names, by the provider that it names.
@@ -58,5 +59,17 @@ fn find(name: &CStr) -> Option<&'static dyn Provider> {
     found.copied()
 }
 
-/// fi_fabric(3), fi_domain(3): an entry points to the first open object of its name.
-pub fn find_open(_entries: &mut [Info]) {}
+/// fi_fabric(3), fi_domain(3): an entry points to the first opened object of its name.
+pub fn find_open(entries: &mut [Info]) {
+    for info in entries {
+        let Some(provider) = info.fabric.prov_name.as_deref() else {
+            continue;
+        };
+        if let Some(name) = info.fabric.name.as_deref() {
+            info.fabric.fabric = live::find_named(abi::FI_CLASS_FABRIC, provider, name);
+        }
+        if let Some(name) = info.domain.name.as_deref() {
+            info.domain.domain = live::find_named(abi::FI_CLASS_DOMAIN, provider, name);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Why a program gives up, in words and as its exit code.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::io;
+
+use super::text;
+
+pub type Result<T = ()> = std::result::Result<T, Failure>;
+
+/// What was being done, and the number of fi_errno(3) that came of it.
+#[derive(Debug)]
+pub struct Failure {
+    doing: String,
+    code: i32,
+    /// What was found, where it is more than the number says.
+    detail: Option<String>,
+}
+
+impl Failure {
+    /// `code` as a function of the library returns it, or positive.
+    pub fn new(doing: impl Into<String>, code: i32) -> Failure {
+        Failure {
+            doing: doing.into(),
+            code: code.saturating_abs(),
+            detail: None,
+        }
+    }
+
+    pub fn detail(mut self, detail: impl Into<String>) -> Failure {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// Says where it happened.
+    pub fn at(mut self, place: impl fmt::Display) -> Failure {
+        self.doing = format!("{place}: {}", self.doing);
+        self
+    }
+
+    pub fn system(doing: impl Into<String>, error: &io::Error) -> Failure {
+        match error.raw_os_error() {
+            Some(code) => Failure::new(doing, code),
+            None => Failure::new(doing, crate::abi::FI_EIO).detail(error.to_string()),
+        }
+    }
+
+    pub fn code(&self) -> i32 {
+        self.code
+    }
+
+    /// The error number where an exit code can hold it.
+    pub fn exit_code(&self) -> u8 {
+        match u8::try_from(self.code) {
+            Ok(0) | Err(_) => 1,
+            Ok(code) => code,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { doing, code, .. } = self;
+        write!(f, "{doing}: -{code} ({})", text::error(*code))?;
+        match &self.detail {
+            Some(detail) => write!(f, ": {detail}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What the library has words for: fi_errno(3), and `fi_tostr_r` of fi_getinfo(3).
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+use super::exported;
+use crate::abi::{FI_TYPE_VERSION, fi_type};
+
+/// The words for a number of fi_errno(3).
+pub fn error(code: c_int) -> String {
+    // SAFETY: fi_errno(3): any number is allowed, and the text is a constant or stays until this thread asks again.
+    unsafe { string(exported::fi_strerror(code)) }.unwrap_or_default()
+}
+
+/// Words for the value that `data` points to.
+///
+/// # Safety
+/// `data` points to what `kind` says.
+pub unsafe fn describe(data: *const c_void, kind: fi_type) -> String {
+    let mut buffer = vec![0u8; LONGEST];
+    // SAFETY: the buffer is as long as said, and the caller promises `data`.
+    let text = unsafe {
+        exported::fi_tostr_r(
+            buffer.as_mut_ptr().cast::<c_char>(),
+            buffer.len(),
+            data,
+            kind,
+        )
+    };
+    if text.is_null() {
+        return String::new();
+    }
+    CStr::from_bytes_until_nul(&buffer)
+        .map(|text| text.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// Words for an enumerator or a set of flags as wide as `T`.
+pub fn value<T: Number>(value: T, kind: fi_type) -> String {
+    let value = value.wide();
+    // SAFETY: a kind that stands for a number is read as one, of at most 64 bits, which are all there.
+    unsafe { describe((&raw const value).cast(), kind) }
+}
+
+/// A number that C keeps in an `int`, an `enum` or a `uint64_t`.
+pub trait Number {
+    /// The same with zeros above, which on a little-endian machine is right for a reader of either width.
+    fn wide(self) -> u64;
+}
+
+impl Number for u32 {
+    fn wide(self) -> u64 {
+        self.into()
+    }
+}
+
+impl Number for u64 {
+    fn wide(self) -> u64 {
+        self
+    }
+}
+
+const _: () = assert!(cfg!(target_endian = "little"));
+
+/// The version of the library that is loaded, such as "2.6.0".
+pub fn library_version() -> String {
+    // SAFETY: for a version the library reads a string, which this is; older releases do not read it at all.
+    unsafe { describe(c"".as_ptr().cast(), FI_TYPE_VERSION) }
+}
+
+/// A copy of a C string.
+///
+/// # Safety
+/// `text` is null or a string that nobody changes during the call.
+pub unsafe fn string(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: promised by the caller.
+    Some(
+        unsafe { CStr::from_ptr(text) }
+            .to_string_lossy()
+            .into_owned(),
+    )
+}
+
+/// Room for the longest text that the library makes, a `fi_info` with all its parts.
+const LONGEST: usize = 64 * 1024;

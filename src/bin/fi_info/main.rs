@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `fi_info`: what the fabrics of this machine offer, and why something is not offered: fi_info(1).
+
+#[path = "../../abi/mod.rs"]
+mod abi;
+#[path = "../calls/mod.rs"]
+mod calls;
+
+mod options;
+mod show;
+mod why;
+mod words;
+
+use std::env;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use calls::failure::Failure;
+use calls::info::InfoList;
+use calls::{output, params, text};
+use options::{Options, Outcome, View};
+
+fn main() -> ExitCode {
+    let options = match options::read(env::args_os().skip(1)) {
+        Outcome::Run(options) => options,
+        Outcome::Version => return version(),
+        Outcome::Usage(problem) => return usage(problem),
+        Outcome::Unknown(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::from(abi::FI_EINVAL as u8);
+        }
+    };
+    let done = match options.why {
+        true => why::explain(&options),
+        false => query(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            hint(&options, &failure);
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn query(options: &Options) -> Result<(), Failure> {
+    let list = options.query.ask()?;
+    show(options, &list)
+}
+
+fn show(options: &Options, list: &InfoList) -> Result<(), Failure> {
+    match options.view {
+        View::Variables => {
+            let params = params::all()?;
+            let filter = options.variable.as_deref();
+            output::print(|out| show::variables(out, &params, filter));
+        }
+        View::Full => output::print(|out| show::full(out, list, options.containing.as_deref())),
+        View::Providers => output::print(|out| show::providers(out, list)),
+        View::Brief => output::print(|out| show::brief(out, list)),
+    }
+    Ok(())
+}
+
+/// Somebody who sits at a terminal and got nothing is told how to learn more.
+fn hint(options: &Options, failure: &Failure) {
+    if failure.code() == abi::FI_ENODATA && !options.why && std::io::stderr().is_terminal() {
+        eprintln!(
+            "`{} --why` and the same options say why.",
+            output::program()
+        );
+    }
+}
+
+fn version() -> ExitCode {
+    output::print(|out| {
+        writeln!(out, "{}: {}", output::program(), env!("CARGO_PKG_VERSION"))?;
+        writeln!(out, "libfabric: {}", text::library_version())?;
+        let (major, minor) = (abi::FI_MAJOR_VERSION, abi::FI_MINOR_VERSION);
+        writeln!(out, "libfabric api: {major}.{minor}")
+    });
+    ExitCode::SUCCESS
+}
+
+fn usage(problem: Option<String>) -> ExitCode {
+    let program = output::program();
+    if let Some(problem) = problem {
+        eprintln!("{program}: {problem}");
+    }
+    output::print(|out| {
+        writeln!(out, "Usage: {program}")?;
+        out.write_all(options::HELP.as_bytes())
+    });
+    ExitCode::FAILURE
+}

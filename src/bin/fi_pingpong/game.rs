@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The game itself: the client sends, the server answers, for each size and turn by turn.
+#![forbid(unsafe_code)]
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::abi::*;
+use crate::calls::endpoint::Endpoint;
+use crate::calls::failure::{Failure, Result};
+use crate::control::{Control, Peer, Role};
+use crate::journal::note;
+use crate::options::Options;
+use crate::pattern::Pattern;
+use crate::report::Row;
+use crate::session::Session;
+
+/// What is played if no size is given, as far as the endpoint takes it.
+pub const SIZES: [usize; 6] = [64, 256, 1024, 4096, 65536, 1048576];
+
+/// The last message of both sides.
+pub const END: &[u8] = b"fin\0";
+
+pub struct Game {
+    endpoint: Endpoint,
+    control: Control,
+    sizes: Vec<usize>,
+    iterations: u32,
+    /// The data of both directions, if it is checked.
+    patterns: Option<(Pattern, Pattern)>,
+    /// Messages may be lost.
+    unreliable: bool,
+}
+
+impl Game {
+    pub fn new(options: &Options, control: Control, session: Session) -> Result<Game> {
+        let all = SIZES.into_iter().filter(|size| *size <= session.longest);
+        let sizes = match options.size {
+            Some(size) => vec![size],
+            None => all.collect(),
+        };
+        if sizes.is_empty() {
+            return Err(Failure::new("message sizes", FI_EMSGSIZE)
+                .detail(format!("this endpoint takes at most {}", session.longest)));
+        }
+        Ok(Game {
+            endpoint: session.endpoint,
+            control,
+            sizes,
+            iterations: options.iterations,
+            patterns: options.check.then(Default::default),
+            unreliable: options.ep_type == FI_EP_DGRAM,
+        })
+    }
+
+    pub fn sizes(&self) -> Vec<usize> {
+        self.sizes.clone()
+    }
+
+    /// Plays all turns with messages of one size.
+    pub fn round(&mut self, size: usize) -> Result<Row> {
+        note!("size {size}");
+        let role = self.control.role;
+        self.control.meet(|| idle(&mut self.endpoint, role))?;
+        let start = Instant::now();
+        for turn in 0..self.iterations {
+            let played = match role {
+                Role::Client => self.send(size).and_then(|()| self.receive(size)),
+                Role::Server => self.receive(size).and_then(|()| self.send(size)),
+            };
+            played.map_err(|failure| failure.at(format!("message {turn} of size {size}")))?;
+        }
+        self.wait(size, |endpoint| endpoint.sent().then_some(()))?;
+        let time = start.elapsed();
+        let count = self.iterations;
+        let compared = self
+            .control
+            .compare(count, || idle(&mut self.endpoint, role));
+        compared.map_err(|failure| failure.at(format!("end of size {size}")))?;
+        Ok(Row { size, count, time })
+    }
+
+    fn send(&mut self, size: usize) -> Result {
+        self.wait(size, |endpoint| endpoint.sent().then_some(()))?;
+        if let Some((mine, _)) = &mut self.patterns {
+            mine.fill(&mut self.endpoint.outgoing()[..size]);
+        }
+        self.post(size)
+    }
+
+    /// Hands over what stands in the outgoing buffer.
+    fn post(&mut self, size: usize) -> Result {
+        if self.endpoint.send(size)? {
+            return Ok(());
+        }
+        let mut watch = Watch::new(self.patience(size));
+        loop {
+            self.endpoint.progress()?;
+            if self.endpoint.send(size)? {
+                return Ok(());
+            }
+            watch.tick(&self.control)?;
+        }
+    }
+
+    fn receive(&mut self, size: usize) -> Result {
+        let length = match self.wait(size, Endpoint::take_received) {
+            Err(failure) if failure.code() == FI_ETRUNC => Err(failure.detail(OTHER_SIZE)),
+            length => length,
+        }?;
+        if length != size {
+            let found = format!("{length} bytes came where {size} belong: {OTHER_SIZE}");
+            return Err(Failure::new("receiving", FI_EIO).detail(found));
+        }
+        if let Some((_, theirs)) = &mut self.patterns
+            && let Some((at, wanted, found)) = theirs.check(&self.endpoint.incoming()[..size])
+        {
+            return Err(Failure::new("data", FI_EIO).detail(format!(
+                "byte {at} is {found:#04x} where {wanted:#04x} belongs: is -c given on both sides?"
+            )));
+        }
+        let mut watch = Watch::new(self.patience(size));
+        while !self.endpoint.receive()? {
+            self.endpoint.progress()?;
+            watch.tick(&self.control)?;
+        }
+        Ok(())
+    }
+
+    /// Says goodbye to the peer and takes its goodbye.
+    pub fn finish(mut self) -> Result {
+        match self.exchange_end() {
+            // The results are there, and a datagram may be lost.
+            Err(failure) if self.unreliable => note!("end: {failure}"),
+            done => done?,
+        }
+        // What the provider still has to do for the peer, it may do only while it is called.
+        self.control.part();
+        let deadline = Instant::now() + LINGER;
+        while !self.control.peer_left() && Instant::now() < deadline {
+            if self.endpoint.progress().is_err() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        note!("end");
+        Ok(())
+    }
+
+    fn exchange_end(&mut self) -> Result {
+        let size = END.len();
+        self.endpoint.outgoing()[..size].copy_from_slice(END);
+        self.post(size)?;
+        let length = self.wait(size, Endpoint::take_received)?;
+        if length != size || &self.endpoint.incoming()[..size] != END {
+            return Err(Failure::new("receiving", FI_EPROTO)
+                .detail("another message where the end belongs"));
+        }
+        match self.wait(size, |endpoint| endpoint.sent().then_some(())) {
+            // The peer has what it needs to leave first.
+            Err(_) if self.control.peer_left() => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Reads completions until `done` finds what it wants.
+    fn wait<T>(
+        &mut self,
+        size: usize,
+        mut done: impl FnMut(&mut Endpoint) -> Option<T>,
+    ) -> Result<T> {
+        if let Some(found) = done(&mut self.endpoint) {
+            return Ok(found);
+        }
+        let mut watch = Watch::new(self.patience(size));
+        loop {
+            self.endpoint.progress()?;
+            if let Some(found) = done(&mut self.endpoint) {
+                return Ok(found);
+            }
+            watch.tick(&self.control)?;
+        }
+    }
+
+    /// How long a message of this size may take.
+    fn patience(&self, size: usize) -> Duration {
+        let base = match self.unreliable {
+            true => Duration::from_secs(5),
+            false => Duration::from_secs(15),
+        };
+        base + Duration::from_micros((size / SLOWEST) as u64)
+    }
+}
+
+/// Keeps the provider going while both sides talk about something else.
+fn idle(endpoint: &mut Endpoint, role: Role) -> Result {
+    endpoint.progress()?;
+    // The client may get the end early; nothing else is under way.
+    match role {
+        Role::Server if endpoint.has_received() => {
+            Err(Failure::new("receiving", FI_EPROTO).detail(OTHER_COUNT))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Looks up from polling now and then: has the time run out, has the peer left?
+struct Watch {
+    polls: u32,
+    limit: Duration,
+    /// When polling began, and when the peer was looked after last. The clock is not read for short waits.
+    times: Option<(Instant, Instant)>,
+    /// Since when the peer has been somewhere else.
+    elsewhere: Option<Instant>,
+}
+
+impl Watch {
+    fn new(limit: Duration) -> Watch {
+        Watch {
+            polls: 0,
+            limit,
+            times: None,
+            elsewhere: None,
+        }
+    }
+
+    fn tick(&mut self, control: &Control) -> Result {
+        self.polls = self.polls.wrapping_add(1);
+        match self.polls % POLLS {
+            0 => self.look(control),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn look(&mut self, control: &Control) -> Result {
+        let now = Instant::now();
+        let (start, looked) = self.times.get_or_insert((now, now));
+        if now - *start > self.limit {
+            return Err(Failure::new("waiting for the peer", FI_ETIMEDOUT));
+        }
+        if now - *start > SPIN {
+            // Two busy processes on one processor would else wait for each other's time slice.
+            thread::yield_now();
+        }
+        if now - *looked > BREATH {
+            *looked = now;
+            if control.peer() != Peer::Silent {
+                self.elsewhere.get_or_insert(now);
+            }
+        }
+        // What the peer sent before may still be on its way.
+        if self.elsewhere.is_none_or(|since| now - since < GRACE) {
+            return Ok(());
+        }
+        let failure = Failure::new("waiting for the peer", FI_ECONNABORTED);
+        Err(failure.detail(match control.peer() {
+            Peer::Left => "the peer has ended; it says why",
+            _ => OTHER_COUNT,
+        }))
+    }
+}
+
+const OTHER_SIZE: &str = "is -S the same on both sides?";
+const OTHER_COUNT: &str =
+    "the peer counts another number of messages: is -I the same on both sides?";
+
+/// Polls between two looks at the clock.
+const POLLS: u32 = 256;
+/// Waits shorter than this do not give up the processor.
+const SPIN: Duration = Duration::from_micros(200);
+const BREATH: Duration = Duration::from_millis(50);
+const GRACE: Duration = Duration::from_secs(1);
+/// How long to serve a peer that has not left.
+const LINGER: Duration = Duration::from_secs(2);
+/// The slowest transfer worth waiting for, in bytes per microsecond.
+const SLOWEST: usize = 1;

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What the program says about its steps with `-v`.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// `note!("connected to {peer}")` writes a line, if somebody wants to read it.
+macro_rules! note {
+    ($($text:tt)+) => { $crate::journal::write(format_args!($($text)+)) };
+}
+
+pub(crate) use note;
+
+pub fn switch_on() {
+    WANTED.store(true, Ordering::Relaxed);
+}
+
+pub fn write(text: fmt::Arguments) {
+    // Relaxed: the value guards no other memory.
+    if WANTED.load(Ordering::Relaxed) {
+        eprintln!("[debug] {text}");
+    }
+}
+
+static WANTED: AtomicBool = AtomicBool::new(false);

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `fi_pingpong`: sends a message to and fro between two processes and measures that: fi_pingpong(1).
+//!
+//! The two agree on addresses and steps over a TCP connection of their own (`control`), in the form that all releases of
+//! the program share, and move the messages over an endpoint of the provider under test (`session`, `game`).
+
+#[path = "../../abi/mod.rs"]
+mod abi;
+#[path = "../calls/mod.rs"]
+mod calls;
+
+mod control;
+mod game;
+mod journal;
+mod options;
+mod pattern;
+mod report;
+mod session;
+mod sockaddr;
+
+use std::env;
+use std::process::ExitCode;
+
+use calls::failure::Result;
+use calls::output;
+use control::Control;
+use game::Game;
+use options::{Options, Outcome};
+use session::Session;
+
+fn main() -> ExitCode {
+    let options = match options::read(env::args_os().skip(1)) {
+        Outcome::Run(options) => options,
+        Outcome::Usage(problem) => return usage(problem),
+        Outcome::Refused(message) => {
+            eprintln!("{}: {message}", output::program());
+            return ExitCode::FAILURE;
+        }
+    };
+    if options.verbose {
+        journal::switch_on();
+    }
+    match play(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("[error] {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn play(options: &Options) -> Result {
+    let mut control = match &options.server {
+        Some(server) => Control::join(server, options)?,
+        None => Control::serve(options)?,
+    };
+    let session = Session::open(options, &mut control)?;
+    let mut game = Game::new(options, control, session)?;
+    for size in game.sizes() {
+        let row = game.round(size)?;
+        report::print(&row);
+    }
+    game.finish()
+}
+
+fn usage(problem: Option<String>) -> ExitCode {
+    let program = output::program();
+    if let Some(problem) = problem {
+        eprintln!("{program}: {problem}");
+    }
+    eprintln!("Usage:");
+    eprintln!("  {program} [OPTIONS]\t\tstart server");
+    eprintln!("  {program} [OPTIONS] <srv_addr>\tconnect to server");
+    eprint!("{}", options::HELP);
+    ExitCode::FAILURE
+}

@@ -141,7 +141,8 @@ fn an_old_reader_touches_only_its_bytes() {
     // A struct of the old size at the very end of a heap block: tools that watch the heap see any byte too many.
     let old = Box::new([0xffu8; Layout::FABRIC_1_0.tx]);
     // SAFETY: 72 readable bytes.
-    let attr = unsafe { TxAttr::read(old.as_ptr().cast(), Layout::FABRIC_1_0) }.unwrap();
+    let attr: abi::fi_tx_attr =
+        unsafe { read::grown(old.as_ptr().cast(), Layout::FABRIC_1_0.tx) }.unwrap();
     assert_eq!(
         (attr.caps, attr.rma_iov_limit, attr.tclass),
         (u64::MAX, usize::MAX, 0)

@@ -17,6 +17,8 @@ from pathlib import Path
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SETTINGS = {"MPIR_CVAR_CH4_NETMOD": "ofi", "MPIR_CVAR_NOLOCAL": "1", "FI_PROVIDER": "tcp"}
 KEPT_LINES = 60
+# Lines of MPICH's debug summary: dozens, and none of them tells why a program failed.
+SUMMARY_LINE = re.compile(r"(provider: |Required minimum|=+|[\w() ]+: -?\w+$)")
 RANK_PREFIX = re.compile(r"^\[\d+\] ?")
 
 
@@ -89,7 +91,7 @@ def _watch(command, env, limit, name, show):
             lines.append(line)
             if show(line):
                 print(line, flush=True)
-            else:
+            elif not SUMMARY_LINE.match(line):
                 unseen.append(raw.rstrip("\n"))
         code = process.wait()
     finally:

@@ -107,6 +107,8 @@ check-demo: all
 check-mpi: all
 	scripts/python_env.sh $(TARGET)/python
 	$(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT)
+	$(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT) --ranks 2 \
+	    --variants rendezvous unbuffered small_inject four_vcis
 
 clean:
 	$(CARGO) clean

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Run the MPI programs of this folder on a libfabric.so.1 and print what passed.
 
-usage: run.py --python-env FOLDER [--library FOLDER] [--ranks N ...] [PROGRAM[:CHECK] ...]
+usage: run.py --python-env FOLDER [--library FOLDER] [--ranks N ...] [--variants NAME ... | all] [-- PROGRAM[:CHECK] ...]
 Without --library the MPICH wheel's own libfabric is used, to see what upstream makes of the same programs.
+A variant runs them with other settings of the provider or of MPICH, for paths that the defaults do not take.
 """
 
 import argparse
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -16,31 +18,47 @@ from launch import Failed, Library, main_with_message, run  # noqa: E402  (found
 
 PROGRAMS = ("point_to_point", "datatypes", "collectives", "communicators", "one_sided", "threads")
 
+VARIANTS = {
+    "plain": {},
+    # Tagged messages above 16 KiB ask first: ready-to-send, clear-to-send, data.
+    "rendezvous": {"FI_TCP_MAX_SAVED_SIZE": "16384"},
+    # Every frame is a system call of its own, in both directions.
+    "unbuffered": {"FI_TCP_STAGING_SBUF_SIZE": "0", "FI_TCP_PREFETCH_RBUF_SIZE": "0"},
+    "small_inject": {"FI_TCP_MAX_INJECT": "16"},
+    # A thread of MPICH's that makes progress all the time beside the application's.
+    "progress_thread": {"MPIR_CVAR_ASYNC_PROGRESS": "1"},
+    # Several domains, endpoints and CQs in each process.
+    "four_vcis": {"MPIR_CVAR_CH4_NUM_VCIS": "4"},
+}
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python-env", required=True)
     parser.add_argument("--library")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--variants", nargs="+", default=["plain"], choices=[*VARIANTS, "all"], metavar="NAME")
     parser.add_argument("--limit", type=float, default=120)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM[:CHECK]")
     args = parser.parse_args()
     library = Library("ironfabric" if args.library else "the wheel's own", args.library, args.python_env)
     failures = []
     passed = 0
-    for wanted in args.programs or PROGRAMS:
+    variants = list(VARIANTS) if "all" in args.variants else args.variants
+    for variant, wanted, ranks in itertools.product(variants, args.programs or PROGRAMS, args.ranks):
         name, _, check = wanted.partition(":")
-        for ranks in args.ranks:
-            print(f"\n{name}, {ranks} ranks on {library.file}", flush=True)
-            start = time.monotonic()
-            try:
-                lines = run(library, ranks, HERE / f"{name}.py", [check] if check else [], limit=args.limit,
-                            show=lambda line: line.startswith(("  ok ", "  -- ")))
-                passed += sum(line.startswith("  ok ") for line in lines)
-            except Failed as failure:
-                failures.append(f"{name}, {ranks} ranks")
-                print(f"FAILED: {failure}", flush=True)
-            print(f"  {time.monotonic() - start:.1f} s", flush=True)
+        title = f"{name}, {ranks} ranks, {variant}"
+        print(f"\n{title}, on {library.file}", flush=True)
+        start = time.monotonic()
+        try:
+            lines = run(library, ranks, HERE / f"{name}.py", [check] if check else [], limit=args.limit,
+                        extra_env={"DEMO_VARIANT": variant, **VARIANTS[variant]},
+                        show=lambda line: line.startswith(("  ok ", "  -- ")))
+            passed += sum(line.startswith("  ok ") for line in lines)
+        except Failed as failure:
+            failures.append(title)
+            print(f"FAILED: {failure}", flush=True)
+        print(f"  {time.monotonic() - start:.1f} s", flush=True)
     print(f"\n{passed} checks passed, {len(failures)} programs failed")
     if failures:
         raise Failed("; ".join(failures))

@@ -87,12 +87,12 @@ def _watch(command, env, limit, name, show):
     lines, unseen = [], []
     try:
         for raw in process.stdout:
-            line = RANK_PREFIX.sub("", raw.rstrip("\n"))
+            prefix, line = _split_prefix(raw.rstrip("\n"))
             lines.append(line)
             if show(line):
                 print(line, flush=True)
             elif not SUMMARY_LINE.match(line):
-                unseen.append(raw.rstrip("\n"))
+                unseen.append(prefix + line)
         code = process.wait()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -103,6 +103,13 @@ def _watch(command, env, limit, name, show):
     if code != 0:
         raise Failed(f"{name}: exit code {code}{_tail(unseen)}")
     return lines
+
+
+def _split_prefix(line):
+    """mpiexec writes `[rank] ` before each piece that a rank writes, also within a line."""
+    match = RANK_PREFIX.match(line)
+    prefix = match[0] if match else ""
+    return prefix, line[len(prefix):].replace(prefix, "") if prefix else line
 
 
 def _kill(process):

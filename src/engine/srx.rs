@@ -398,7 +398,8 @@ impl Srx {
     pub fn cancel(&mut self, context: usize) -> Option<(RecvOp, What)> {
         for what in [What::Msg, What::Tagged] {
             let matcher = &mut self.lane(what).matcher;
-            if let Some(id) = matcher.find_posted_by(|posted| posted.context == context) {
+            let key = |posted: &Posted| posted.context as u64;
+            if let Some(id) = matcher.find_posted_by_key(key, context as u64) {
                 let posted = matcher.take_posted(id);
                 if let Some(multi) = &posted.multi {
                     multi.open.fetch_add(1, Ordering::Relaxed);

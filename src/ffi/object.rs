@@ -54,11 +54,15 @@ pub trait Kind: Send + Sync + Sized + 'static {
         Err(Error::NOSYS)
     }
     /// FI_GET_RAW_MR: base address and key.
-    fn raw_key(&self) -> Result<(u64, u64)> {
+    fn raw_key(&self) -> Result<(u64, [u8; 8])> {
         Err(Error::NOSYS)
     }
-    /// FI_MAP_RAW_MR and FI_UNMAP_KEY: whether raw keys of this many bytes are understood.
-    fn raw_key_size(&self) -> Result<usize> {
+    /// FI_MAP_RAW_MR: the key that stands for a raw key of a peer.
+    fn map_raw_key(&self, _raw: &[u8]) -> Result<u64> {
+        Err(Error::NOSYS)
+    }
+    /// FI_UNMAP_KEY.
+    fn unmap_key(&self, _key: u64) -> Result {
         Err(Error::NOSYS)
     }
     /// fi_trywait(3): FI_EAGAIN if the object has something to read.

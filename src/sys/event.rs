@@ -16,6 +16,8 @@ pub struct Ready {
     pub token: u64,
     pub readable: bool,
     pub writable: bool,
+    /// An error, or both directions are closed: reported whether it was asked for or not.
+    pub broken: bool,
 }
 
 /// How many descriptors one look at an `Epoll` reports at most; kept small, as it lies on the caller's stack.
@@ -69,6 +71,7 @@ impl Epoll {
             let broken = bits & (libc::EPOLLERR | libc::EPOLLHUP) != 0;
             *ready = Ready {
                 token: event.u64,
+                broken,
                 readable: broken || bits & (libc::EPOLLIN | libc::EPOLLRDHUP) != 0,
                 writable: broken || bits & libc::EPOLLOUT != 0,
             };

@@ -226,8 +226,11 @@ impl<T: Transport> Ep<T> {
             return Err(Error::INVAL);
         }
         ep.eq = Some(eq.queue.clone());
+        let connects = ep.ep_type == FI_EP_MSG.0;
         drop(state);
-        eq.queue.add_driver(driver(&self.shared.engine))?;
+        if connects {
+            eq.queue.add_driver(driver(&self.shared.engine))?;
+        }
         self.keep(eq.queue.uses.take());
         Ok(())
     }

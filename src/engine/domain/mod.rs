@@ -23,7 +23,7 @@ use crate::base::{Error, Result};
 use crate::engine::core::{Core, Regions};
 use crate::engine::eq::{Driver, Eq};
 use crate::engine::fabric::FabricShared;
-use crate::engine::mr::KeyPolicy;
+use crate::engine::mr::{KeyPolicy, map_raw_key};
 use crate::engine::transport::{Opened, Transport};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops;
@@ -134,7 +134,10 @@ impl<T: Transport> Domain<T> {
         };
         let transport = T::open(&fabric.provider, &opened)?;
         let policy = KeyPolicy::from_mr_mode(info.domain.mr_mode);
-        let shared = auto || info.domain.threading != FI_THREAD_DOMAIN.0;
+        // Event queues belong to the fabric: a thread that reads connection events may come beside the one that the
+        // application keeps for the domain.
+        let connects = info.ep.ep_type == FI_EP_MSG.0;
+        let shared = auto || connects || info.domain.threading != FI_THREAD_DOMAIN.0;
         let poll_fd = transport.poll_fd();
         let engine = Arc::new(Engine {
             state: Lock::new(
@@ -212,8 +215,13 @@ impl<T: Transport> Kind for Domain<T> {
         Some((T::SOURCE.name(), self.engine.info.domain.name.as_deref()?))
     }
 
-    fn raw_key_size(&self) -> Result<usize> {
-        Ok(size_of::<u64>())
+    fn map_raw_key(&self, raw: &[u8]) -> Result<u64> {
+        map_raw_key(raw)
+    }
+
+    fn unmap_key(&self, _key: u64) -> Result {
+        // A raw key is the key in bytes, so nothing is kept for it.
+        Ok(())
     }
 }
 

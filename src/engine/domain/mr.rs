@@ -113,7 +113,7 @@ impl<T: Transport> Kind for Mr<T> {
         }
     }
 
-    fn raw_key(&self) -> Result<(u64, u64)> {
-        Ok((self.region.remote_base(), self.region.key))
+    fn raw_key(&self) -> Result<(u64, [u8; 8])> {
+        Ok((self.region.remote_base(), self.region.raw_key()))
     }
 }

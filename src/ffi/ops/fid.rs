@@ -94,7 +94,8 @@ unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Resul
         FI_GET_RAW_MR => unsafe { get_raw(this, &*arg.cast::<fi_mr_raw_attr>()) },
         // SAFETY: `arg` is a struct fi_mr_map_raw *.
         FI_MAP_RAW_MR => unsafe { map_raw(this, &*arg.cast::<fi_mr_map_raw>()) },
-        FI_UNMAP_KEY => this.raw_key_size().map(drop),
+        // SAFETY: `arg` is a uint64_t *.
+        FI_UNMAP_KEY => this.unmap_key(unsafe { arg.cast::<u64>().read() }),
         _ => Err(Error::NOSYS),
     }
 }
@@ -104,11 +105,10 @@ unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Resul
 /// # Safety
 /// The pointers in `raw` must be NULL or writable.
 unsafe fn get_raw<T: Kind>(this: &T, raw: &fi_mr_raw_attr) -> Result {
-    let (base, key) = this.raw_key()?;
+    let (base, bytes) = this.raw_key()?;
     if raw.key_size.is_null() {
         return Err(Error::INVAL);
     }
-    let bytes = key.to_ne_bytes();
     // SAFETY: fi_mr(3): `key_size` points to the size of the room at `raw_key`.
     let room = unsafe { raw.key_size.replace(bytes.len()) };
     if room < bytes.len() {
@@ -126,19 +126,15 @@ unsafe fn get_raw<T: Kind>(this: &T, raw: &fi_mr_raw_attr) -> Result {
     Ok(())
 }
 
-/// fi_mr_map_raw: keys are 8 bytes everywhere, so a raw key is the key.
+/// fi_mr_map_raw.
 ///
 /// # Safety
 /// The pointers in `map` must be NULL or valid for what their names say.
 unsafe fn map_raw<T: Kind>(this: &T, map: &fi_mr_map_raw) -> Result {
-    let mut bytes = [0u8; 8];
-    if map.key_size != this.raw_key_size()? || map.raw_key.is_null() {
-        return Err(Error::INVAL);
-    }
-    // SAFETY: `raw_key` holds `key_size` bytes, which is 8.
-    unsafe { bytes.as_mut_ptr().copy_from(map.raw_key, bytes.len()) };
+    // SAFETY: `raw_key` has `key_size` bytes.
+    let raw = unsafe { user::bytes(map.raw_key.cast(), map.key_size) }?;
     // SAFETY: `key` is where the result goes.
-    unsafe { user::store(map.key, || Ok(u64::from_ne_bytes(bytes))) }
+    unsafe { user::store(map.key, || this.map_raw_key(raw)) }
 }
 
 unsafe extern "C" fn ops_open(

@@ -243,6 +243,7 @@ impl Driver for Shared {
             token: 0,
             readable: false,
             writable: false,
+            broken: false,
         }; BATCH];
         let n = self.epoll.look(&mut ready);
         for event in &ready[..n] {

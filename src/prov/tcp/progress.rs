@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
+use crate::base::Error;
 use crate::prov::tcp::conn::{At, State, Watch};
 use crate::prov::tcp::transport::{Core, Due, Tcp};
 use crate::sys::event::{BATCH, Ready};
@@ -78,6 +79,7 @@ impl Tcp {
             token: 0,
             readable: false,
             writable: false,
+            broken: false,
         }; BATCH];
         let n = self.epoll.look(&mut ready);
         self.ask_again = false;
@@ -103,6 +105,10 @@ impl Tcp {
         match conn.state {
             State::Connecting => self.connected(core, id),
             State::Requested => self.answered(core, id),
+            State::Up if event.broken && !conn.watch.read => {
+                // Its reader was waiting for room, and what it would read is not coming any more.
+                self.lose(core, id, Error::CANCELED);
+            }
             State::Up => {
                 if event.readable && self.read_conn(core, id) && self.conns.contains(id) {
                     self.warm(id);

@@ -16,6 +16,8 @@ pub type Result<T = ()> = core::result::Result<T, Error>;
 
 macro_rules! errors {
     ($($name:ident = $code:ident,)*) => {
+        /// All numbers of fi_errno(3) that some layer decides on, or that a provider may.
+        #[allow(dead_code)]
         impl Error {
             $(pub const $name: Error = Error::new(abi::$code);)*
         }

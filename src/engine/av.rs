@@ -24,6 +24,7 @@ pub struct AvTable<A> {
 enum Slot<A> {
     Used {
         addr: A,
+        #[allow(dead_code)] // As `user_id()`.
         user_id: u64,
         /// How often the address was inserted: so often it must be removed.
         inserted: u32,
@@ -45,6 +46,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
     }
 
     /// For a vector opened with FI_AV_USER_ID: an address has no name until one is set.
+    #[allow(dead_code)] // No provider offers FI_AV_USER_ID yet.
     pub fn with_user_ids() -> Self {
         AvTable {
             named_by_user: true,
@@ -129,6 +131,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
     }
 
     /// `INVAL`: nothing is at this index.
+    #[allow(dead_code)] // No provider offers FI_AV_USER_ID yet.
     pub fn set_user_id(&mut self, index: u64, id: u64) -> Result {
         match self.slot_mut(index) {
             Some(Slot::Used { user_id, .. }) => {
@@ -141,6 +144,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
 
     /// What completions call this address; `UNNAMED` (FI_ADDR_NOTAVAIL) if it has no name.
     #[inline]
+    #[allow(dead_code)] // No provider offers FI_AV_USER_ID yet.
     pub fn user_id(&self, index: u64) -> u64 {
         match self.slot(index) {
             Some(Slot::Used { user_id, .. }) => *user_id,
@@ -149,11 +153,13 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
     }
 
     /// Addresses, not indexes.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.indexes.len()
     }
 
     /// By index.
+    #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = (u64, &A)> {
         (0..)
             .zip(&self.slots)

@@ -30,8 +30,6 @@ pub struct CqState {
     pub signaled: bool,
     /// Keeps `err_data` of the last error that was read.
     pub last_error: Option<CqErr>,
-    /// Entries at which endpoints take no more from the wire.
-    pub brim: usize,
 }
 
 /// An operation of the initiator, to be completed.
@@ -72,7 +70,18 @@ impl What {
     }
 }
 
+/// Endpoints of a queue stop taking messages from the wire when it holds this many times what it was made for, and at
+/// least `BRIM` entries: an application that does not read its queue costs memory up to there, not without end.
+const BRIM_FACTOR: usize = 4;
+const BRIM: usize = 65536;
+
 impl CqState {
+    #[inline]
+    fn is_over(&self) -> bool {
+        let entries = self.ring.len();
+        entries >= BRIM && entries >= self.ring.capacity().saturating_mul(BRIM_FACTOR)
+    }
+
     #[inline]
     fn push(&mut self, words: &[u64; 6], source: u64) {
         self.ring.push(words, source);
@@ -244,7 +253,7 @@ impl<A> Core<A> {
             return Err(Error::AGAIN);
         }
         match ep.tx_cq {
-            Some(cq) if self.cqs[cq].ring.len() >= self.cqs[cq].brim => Err(Error::AGAIN),
+            Some(cq) if self.cqs[cq].is_over() => Err(Error::AGAIN),
             _ => Ok(()),
         }
     }
@@ -253,7 +262,7 @@ impl<A> Core<A> {
     #[inline]
     pub fn may_receive(&self, ep: usize) -> bool {
         match self.eps[ep].rx_cq {
-            Some(cq) => self.cqs[cq].ring.len() < self.cqs[cq].brim,
+            Some(cq) => !self.cqs[cq].is_over(),
             None => true,
         }
     }

@@ -143,12 +143,7 @@ impl Ring {
         self.tail == self.head && self.stop == NEVER
     }
 
-    /// Does the queue hold as much as its creator asked for?
-    #[inline]
-    pub fn capacity_reached(&self) -> bool {
-        self.len() >= self.capacity
-    }
-
+    /// As many entries as the queue was made for.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -323,11 +318,11 @@ mod tests {
             let mut ring = Ring::new(3, asked, false);
             assert_eq!(ring.capacity(), given);
             push(&mut ring, 0..given as u64 - 1);
-            assert!(!ring.capacity_reached());
+            assert!(ring.len() < ring.capacity());
             ring.push_err(error(1));
-            assert!(ring.capacity_reached());
+            assert!(ring.len() >= ring.capacity());
             push(&mut ring, 0..10);
-            assert!(ring.capacity_reached());
+            assert!(ring.len() >= ring.capacity());
             assert_eq!(ring.len(), given + 10);
         }
     }

@@ -77,6 +77,7 @@ impl<R, U> Matcher<R, U> {
     }
 
     /// The oldest posted receive of which `accepts` is true; looks at one after the other.
+    #[cfg(test)]
     pub fn find_posted_by(&self, accepts: impl FnMut(&R) -> bool) -> Option<RecvId> {
         self.posted.find_by(accepts).map(RecvId)
     }
@@ -89,6 +90,7 @@ impl<R, U> Matcher<R, U> {
     }
 
     #[inline]
+    #[cfg(test)]
     pub fn posted_len(&self) -> usize {
         self.posted.len()
     }
@@ -148,6 +150,7 @@ impl<R, U> Matcher<R, U> {
     }
 
     /// Takes all messages, hidden ones too, oldest first.
+    #[cfg(test)]
     pub fn drain_unexpected(&mut self) -> Vec<U> {
         self.unexpected.drain()
     }

@@ -15,7 +15,8 @@ use crate::base::rights::{ALL, NO_KEY, REMOTE};
 use crate::base::{Error, Result};
 
 pub use crate::base::rights::KeyPolicy;
-pub use region::{IOV_LIMIT, RAW_KEY_SIZE, Region, Segments, map_raw_key};
+use region::Segments;
+pub use region::{Region, map_raw_key};
 
 /// The regions that peers can name. `C` is the counter of remote events that a region can be bound to.
 pub struct MrTable<C> {
@@ -84,6 +85,7 @@ impl<C> MrTable<C> {
     }
 
     /// Closes the region that has this key.
+    #[cfg(test)]
     pub fn remove(&mut self, key: u64) -> Option<Arc<Region<C>>> {
         let region = self.regions.remove(&key)?;
         region.close();
@@ -108,6 +110,7 @@ impl<C> MrTable<C> {
     }
 
     /// As `lookup`, for an access that may run over several segments: all its pieces.
+    #[cfg(test)]
     pub fn lookup_all(
         &self,
         key: u64,
@@ -122,6 +125,7 @@ impl<C> MrTable<C> {
     }
 
     /// Regions that peers can name.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.regions.len()
     }

@@ -257,10 +257,6 @@ impl Srx {
         self.tagged.matcher.rename_source(from, to);
     }
 
-    pub fn unexpected_len(&self) -> usize {
-        self.msg.matcher.unexpected_len() + self.tagged.matcher.unexpected_len()
-    }
-
     /// A receive is posted. `directed`: it may name its source.
     #[inline]
     pub fn post(&mut self, rx: &Rx, directed: bool, out: &mut VecDeque<Outcome>) -> Result {

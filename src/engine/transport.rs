@@ -29,12 +29,6 @@ pub trait Address: Clone + Eq + Hash + Send + 'static {
     fn resolve(node: &str, service: &str) -> Result<Self>;
 }
 
-/// What the domain was opened for.
-pub struct Opened<'a> {
-    pub info: &'a Info,
-    pub api_version: u32,
-}
-
 /// Moves bytes for the endpoints of one domain. All calls come under the domain's lock. Endpoints are named by their
 /// number in `core.eps`.
 pub trait Transport: Sized + Send + 'static {
@@ -48,7 +42,7 @@ pub trait Transport: Sized + Send + 'static {
 
     /// Whether domains get a thread when progress is to be automatic.
     fn offers_auto_progress(fabric: &Self::Fabric) -> bool;
-    fn open(fabric: &Self::Fabric, opened: &Opened<'_>) -> Result<Self>;
+    fn open(fabric: &Self::Fabric) -> Result<Self>;
     /// A passive endpoint (fi_endpoint(3)).
     fn open_pep(
         fabric: &Arc<FabricShared<Self>>,

@@ -192,10 +192,6 @@ impl<'a> Other<'a> {
         unsafe { get::<T, fid>(self.fid) }
     }
 
-    pub fn is_live(self) -> bool {
-        live::is_any(self.fid)
-    }
-
     pub fn as_ptr(self) -> *mut fid {
         self.fid
     }

@@ -109,11 +109,6 @@ impl Socket {
         Ok(addr.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?)
     }
 
-    pub fn peer(&self) -> io::Result<SocketAddr> {
-        let addr = self.0.peer_addr()?;
-        Ok(addr.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?)
-    }
-
     pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
         self.0.set_tcp_nodelay(on)
     }

@@ -38,11 +38,6 @@ pub struct Cq<T: Transport> {
     _set: Option<Use>,
 }
 
-/// Endpoints of a queue stop taking messages from the wire when it holds this many times what it was made for, and at
-/// least `BRIM` entries: an application that does not read its queue costs memory up to there, not without end.
-const BRIM_FACTOR: usize = 4;
-const BRIM: usize = 65536;
-
 impl<T: Transport> Cq<T> {
     pub fn open(
         engine: &Arc<Engine<T>>,
@@ -84,7 +79,6 @@ impl<T: Transport> Cq<T> {
             wait: wait.clone(),
             signaled: false,
             last_error: None,
-            brim: size.saturating_mul(BRIM_FACTOR).max(BRIM),
         });
         let shared = Arc::new(Shared {
             engine: engine.clone(),
@@ -112,10 +106,6 @@ impl<T: Transport> Cq<T> {
     /// The number in `core.cqs`, for an endpoint of this domain.
     pub fn id_in(&self, engine: &Arc<Engine<T>>) -> Option<usize> {
         Arc::ptr_eq(engine, &self.shared.engine).then_some(self.shared.id)
-    }
-
-    pub fn poll_source(&self) -> &Arc<Wait> {
-        &self.shared.wait
     }
 }
 

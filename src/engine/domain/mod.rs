@@ -24,7 +24,7 @@ use crate::engine::core::{Core, Regions};
 use crate::engine::eq::{Driver, Eq};
 use crate::engine::fabric::FabricShared;
 use crate::engine::mr::{KeyPolicy, map_raw_key};
-use crate::engine::transport::{Opened, Transport};
+use crate::engine::transport::Transport;
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops;
 use crate::ffi::ops::domain::*;
@@ -55,7 +55,6 @@ pub struct Engine<T: Transport> {
     poll_fd: RawFd,
     pub info: Info,
     pub api_version: u32,
-    pub fabric: Arc<FabricShared<T>>,
     pub uses: Uses,
     /// Looks at the transport that the application itself has taken; the progress thread stays away while it moves.
     looks: AtomicU64,
@@ -128,11 +127,7 @@ impl<T: Transport> Domain<T> {
         context: *mut c_void,
     ) -> Result<*mut fid_domain> {
         let auto = fabric.wants_auto_progress(&info);
-        let opened = Opened {
-            info: &info,
-            api_version: fabric.api_version,
-        };
-        let transport = T::open(&fabric.provider, &opened)?;
+        let transport = T::open(&fabric.provider)?;
         let policy = KeyPolicy::from_mr_mode(info.domain.mr_mode);
         // Event queues belong to the fabric: a thread that reads connection events may come beside the one that the
         // application keeps for the domain.
@@ -150,7 +145,6 @@ impl<T: Transport> Domain<T> {
             poll_fd,
             api_version: fabric.api_version,
             info,
-            fabric: fabric.clone(),
             uses: Uses::default(),
             looks: AtomicU64::new(0),
             auto,

@@ -92,6 +92,7 @@ impl<R> Posted<R> {
         oldest
     }
 
+    #[cfg(test)]
     pub fn find_by(&self, mut accepts: impl FnMut(&R) -> bool) -> Option<u32> {
         let mut all = self.receives.waiting();
         all.find(|(_, receive)| accepts(&receive.recv))
@@ -131,6 +132,7 @@ impl<R> Posted<R> {
     }
 
     #[inline]
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.receives.len()
     }

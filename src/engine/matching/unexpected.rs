@@ -120,6 +120,7 @@ impl<U> Unexpected<U> {
         ids.into_iter().map(|id| self.take(id)).collect()
     }
 
+    #[cfg(test)]
     pub fn drain(&mut self) -> Vec<U> {
         for index in self.indexes.iter_mut().filter(|index| index.used) {
             index.queues.clear();

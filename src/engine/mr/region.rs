@@ -21,6 +21,7 @@ pub struct Region<C> {
     pub access: u64,
     /// Peers say virtual addresses.
     pub virt: bool,
+    #[allow(dead_code)] // For providers that report remote events with it.
     pub context: usize,
     segments: Segments,
     counter: OnceLock<C>,

@@ -2,6 +2,7 @@
 //! One test per rule of fi_mr(3) that the table keeps.
 #![forbid(unsafe_code)]
 
+use super::region::*;
 use super::*;
 use crate::base::rights::{COLLECTIVE, READ, RECV, REMOTE_READ, REMOTE_WRITE, SEND, WRITE};
 

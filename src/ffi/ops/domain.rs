@@ -17,7 +17,6 @@ use crate::ffi::user::{opt, store};
 pub struct AvRequest {
     pub av_type: fi_av_type,
     pub rx_ctx_bits: c_int,
-    pub count: usize,
     pub named: bool,
     pub flags: u64,
 }
@@ -109,7 +108,6 @@ unsafe extern "C" fn av_open<T: DomainCalls>(
             let request = opt(attr).map(|attr| AvRequest {
                 av_type: attr.r#type,
                 rx_ctx_bits: attr.rx_ctx_bits,
-                count: attr.count,
                 named: !attr.name.is_null(),
                 flags: attr.flags,
             });

@@ -14,7 +14,6 @@ use crate::ffi::user;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptValue {
     Size(usize),
-    Int(c_int),
     Bool(bool),
 }
 
@@ -37,7 +36,6 @@ pub trait EpCalls: Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptKind {
     Size,
-    Int,
     Bool,
 }
 
@@ -89,7 +87,6 @@ unsafe fn write_value(value: OptValue, optval: *mut c_void, optlen: *mut usize) 
         let room = optlen.read();
         let (size, bytes) = match value {
             OptValue::Size(v) => (size_of::<usize>(), (v as u64).to_ne_bytes()),
-            OptValue::Int(v) => (size_of::<c_int>(), (v as u64).to_ne_bytes()),
             OptValue::Bool(v) => (size_of::<bool>(), u64::from(v).to_ne_bytes()),
         };
         optlen.write(size);
@@ -125,9 +122,6 @@ fn read_value(kind: OptKind, bytes: &[u8]) -> Result<OptValue> {
         OptKind::Size => bytes
             .try_into()
             .map(|b| OptValue::Size(usize::from_ne_bytes(b))),
-        OptKind::Int => bytes
-            .try_into()
-            .map(|b| OptValue::Int(c_int::from_ne_bytes(b))),
         OptKind::Bool => bytes.try_into().map(|b: [u8; 1]| OptValue::Bool(b[0] != 0)),
     }
     .map_err(|_| Error::INVAL)

@@ -28,10 +28,7 @@ use crate::base::{Error, Result};
 
 /// A result as C returns it: the value, or the negative error number.
 #[inline]
-pub fn answer<R: From<i8> + TryFrom<usize>>(result: Result<usize>) -> R
-where
-    R: FromCode,
-{
+pub fn answer<R: FromCode + TryFrom<usize>>(result: Result<usize>) -> R {
     match result {
         Ok(value) => R::try_from(value).unwrap_or_else(|_| R::from_code(c_int::MAX)),
         Err(error) => R::from_code(error.negative()),
@@ -68,6 +65,6 @@ impl FromCode for isize {
 
 /// What a call answers when its handle is NULL.
 #[inline]
-fn object<'a, T>(object: Option<&'a T>) -> Result<&'a T> {
+fn object<T>(object: Option<&T>) -> Result<&T> {
     object.ok_or(Error::INVAL)
 }

@@ -135,6 +135,7 @@ unsafe extern "C" fn recvmsg<T: DataPath>(
 /// # Safety
 /// As fi_tagged(3) says of the arguments.
 #[inline]
+#[allow(clippy::too_many_arguments)] // Those of the C call.
 unsafe fn send_one<T: DataPath>(
     ep: *mut fid_ep,
     buf: *const c_void,

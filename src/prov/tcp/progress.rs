@@ -57,7 +57,7 @@ impl Tcp {
                 self.note(id, any);
             }
         }
-        if self.hot.is_empty() || self.ask_again || self.look % EPOLL_EVERY == 0 {
+        if self.hot.is_empty() || self.ask_again || self.look.is_multiple_of(EPOLL_EVERY) {
             self.ask_epoll(core);
         }
     }

@@ -441,6 +441,9 @@ impl Tcp {
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
+        if header.segs_len() != header.payload {
+            return Err(Fault::Rule("a write of another length than its segments"));
+        }
         let mut iov = IoVec::empty();
         let mut regions = Vec::with_capacity(header.segs().len());
         for seg in header.segs() {

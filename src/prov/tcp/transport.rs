@@ -20,7 +20,7 @@ use crate::base::{Error, Result};
 use crate::engine::core::Core as EngineCore;
 use crate::engine::fabric::FabricShared;
 use crate::engine::srx::{Claimed, Envelope};
-use crate::engine::transport::{Opened, Transport};
+use crate::engine::transport::Transport;
 use crate::ffi::ops::transfer::Tx;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::conn::Conn;
@@ -107,7 +107,7 @@ impl Transport for Tcp {
         !params.disable_auto_progress
     }
 
-    fn open(params: &Params, _opened: &Opened<'_>) -> Result<Tcp> {
+    fn open(params: &Params) -> Result<Tcp> {
         let epoll = Epoll::new()?;
         let timer = Timer::new()?;
         epoll.add(timer.as_raw_fd(), super::progress::TIMER, true, false)?;

@@ -438,7 +438,6 @@ impl Tcp {
             let asked = list.bytes();
             match socket.write_list(&list) {
                 Ok(Moved::Bytes(n)) => {
-                    drop(list);
                     self.written(core, id, n);
                     if n < asked {
                         return self.blocked(id);

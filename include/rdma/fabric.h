@@ -99,7 +99,7 @@ struct fid_wait;
 #define FI_MINOR_VERSION 6
 #define FI_REVISION_VERSION 0
 
-/** Longest name of a fabric, domain or provider, bytes. */
+/** Longest name of a fabric, domain or provider, in bytes. */
 #define FI_NAME_MAX 64
 
 /** Frozen by old programs; members of enum fi_op go on after it. */

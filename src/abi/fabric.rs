@@ -13,7 +13,7 @@ use super::fi_eq::{fi_eq_attr, fi_wait_attr, fid_eq, fid_wait};
 pub const FI_MAJOR_VERSION: u32 = 2;
 pub const FI_MINOR_VERSION: u32 = 6;
 pub const FI_REVISION_VERSION: u32 = 0;
-/// Longest name of a fabric, domain or provider, bytes.
+/// Longest name of a fabric, domain or provider, in bytes.
 pub const FI_NAME_MAX: u32 = 64;
 /// Frozen by old programs; members of enum fi_op go on after it.
 pub const FI_ATOMIC_OP_LAST: u32 = 19;

@@ -37,6 +37,10 @@ PROGRAMS = [
 COMMANDS = ["FI_GETOPSFLAG", "FI_SETOPSFLAG", "FI_ALIAS", "FI_GETWAIT", "FI_GETWAITOBJ", "FI_ENABLE", "FI_BACKLOG",
             "FI_GET_RAW_MR", "FI_MAP_RAW_MR", "FI_UNMAP_KEY", "FI_QUEUE_WORK", "FI_CANCEL_WORK", "FI_FLUSH_WORK",
             "FI_REFRESH", "FI_DUP", "FI_GET_VAL", "FI_SET_VAL", "FI_EXPORT_FID", "FI_GET_FD"]
+# Their arguments, as 64-bit words, where zeroes would be refused before the object is asked.
+ARGUMENTS = {C("FI_ALIAS"): ["room", 0], C("FI_GET_VAL"): [0, "room"], C("FI_SET_VAL"): [0, "room"],
+             C("FI_GET_RAW_MR"): [0, "room", "room", "room"], C("FI_MAP_RAW_MR"): [0, 0, "room", 8, "room"],
+             C("FI_EXPORT_FID"): ["room", 0, 0]}
 OPTIONS = [name for name in re.findall(r"^#define (FI_OPT_\w+)", headers.text, flags=re.M)
            if name != "FI_OPT_ENDPOINT" and "EFA" not in name]
 CAPABILITIES = ["FI_MSG", "FI_TAGGED", "FI_RMA", "FI_ATOMIC", "FI_COLLECTIVE", "FI_MULTICAST", "FI_READ", "FI_WRITE",
@@ -330,9 +334,9 @@ def document(folder):
 def command_known(address, command):
     control = word(word(address + 16) + 24)
     prototype = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, c_void_p)
-    argument, result = ctypes.create_string_buffer(4096), ctypes.create_string_buffer(4096)
-    if command == C("FI_ALIAS"):
-        c_void_p.from_buffer(argument).value = ctypes.addressof(result)
+    argument, room = (c_uint64 * 512)(), (c_uint64 * 512)(8)
+    for number, value in enumerate(ARGUMENTS.get(command, [])):
+        argument[number] = ctypes.addressof(room) if value == "room" else value
     answer = in_child(lambda: prototype(control)(address, command, argument))
     return answer is not None and answer != NOSYS
 

@@ -202,6 +202,49 @@ BOTH(all_to_all, EP_RDM, 0, "Sixteen endpoints, each sending to all at once: eve
 	}
 }
 
+TEST(fi_msg, first_contact, EP_RDM, FI_MSG | FI_TAGGED | FI_RMA, "Operations of every kind posted before a first connection is up arrive in order")
+{
+	enum { COUNT = 40 };
+	struct side sides[2] = { 0 };
+	fi_addr_t at[4];
+	struct region region;
+	struct buf in[COUNT], read = new_buf(t, 100, 0);
+	struct op recvs[COUNT];
+	unsigned completions = 0;
+
+	open_group(t, sides, 2, at);
+	region = new_region(t, &sides[1], new_buf(t, 4096, 0), FI_REMOTE_READ | FI_REMOTE_WRITE);
+	for (unsigned i = 0; i < COUNT; i++) {
+		in[i] = new_buf(t, i % 5 == 4 ? 100000 : 100, 0);
+		recvs[i] = op_of(RECV, i % 2, in[i], FI_ADDR_UNSPEC);
+		op_post(t, sides[1].ep, &recvs[i]);
+	}
+	for (unsigned i = 0; i < COUNT; i++) {
+		struct buf out = new_buf(t, in[i].len, i + 1);
+		struct op send = op_of(i % 5 == 1 ? INJECT : i % 5 == 2 ? SENDMSG : SEND, i % 2, out, at[1]);
+
+		send.flags = FI_DELIVERY_COMPLETE;
+		op_post(t, sides[0].ep, &send);
+		if (send.form == INJECT)
+			memset(out.mem, 0xff, out.len);
+		else
+			completions++;
+		if (i % 8)
+			continue;
+		POST(t, fi_write(sides[0].ep, out.mem, 100, out.desc, at[1], region.at, region.key, new_ctx()));
+		POST(t, fi_read(sides[0].ep, read.mem, 100, read.desc, at[1], region.at, region.key, new_ctx()));
+		completions += 2;
+	}
+	for (unsigned i = 0; i < COUNT; i++) {
+		CHECK_EQ(done(t, sides[1].rxcq, recvs[i].ctx, RECEIVED(i % 2)).len, in[i].len);
+		CHECK(holds(in[i], in[i].len, i + 1));
+	}
+	for (unsigned i = 0; i < completions; i++)
+		wait_comp(t, sides[0].txcq, NULL);
+	nothing(sides[0].txcq);
+	CHECK(holds(read, 100, COUNT - 7));
+}
+
 BOTH(simultaneous_first_send, EP_RDM, 0, "Two endpoints that send to each other at the same moment, a hundred times over, lose nothing")
 {
 	enum { ROUNDS = 100, LEN = 32 };

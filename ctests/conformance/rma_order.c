@@ -201,7 +201,7 @@ TEST(fi_rma, to_self, EP_RDM, FI_RMA, "An endpoint can write to and read from it
 		CHECK(holds(in, ROOM, 1));
 }
 
-TEST(fi_rma, limits, EP_RELIABLE | OURS_ONLY, FI_RMA, "More buffers or remote pieces than the limits: -FI_EINVAL; more than inject_size injected: -FI_EMSGSIZE")
+TEST(fi_rma, limits, EP_RELIABLE | OURS_ONLY, FI_RMA, "More buffers or remote pieces than the limits: -FI_EINVAL; more than inject_size injected is refused")
 {
 	struct region target;
 	struct buf out = new_buf(t, 4096, 1);
@@ -232,7 +232,8 @@ TEST(fi_rma, limits, EP_RELIABLE | OURS_ONLY, FI_RMA, "More buffers or remote pi
 	msg.rma_iov_count = remotes;
 	CHECK_RC(fi_writemsg(t->a.ep, &msg, 0), -FI_EINVAL);
 	CHECK_RC(fi_readmsg(t->a.ep, &msg, 0), -FI_EINVAL);
-	CHECK_RC(fi_inject_write(t->a.ep, out.mem, t->info->tx_attr->inject_size + 1, t->a.peer, target.at, target.key), -FI_EMSGSIZE);
+	CHECK_RC2(fi_inject_write(t->a.ep, out.mem, t->info->tx_attr->inject_size + 1, t->a.peer, target.at, target.key),
+		  -FI_EMSGSIZE, -FI_EINVAL);
 	msg.rma_iov_count = 1;
 	POST(t, fi_writemsg(t->a.ep, &msg, 0));
 	done(t, t->a.txcq, msg.context, WROTE);

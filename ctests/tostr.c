@@ -410,8 +410,6 @@ static void infos(void)
 	struct fi_fabric_attr fabric = fabric_attr("10.0.0.0/8", "tcp");
 	struct fi_info info;
 	struct fi_info other;
-	struct fi_ops ops = {.size = sizeof ops, .tostr = own_text};
-	struct fid handle = {.fclass = FI_CLASS_CONNREQ, .ops = &ops};
 
 	memset(&info, 0, sizeof info);
 	show_info("info zero", &info);
@@ -422,7 +420,8 @@ static void infos(void)
 		.caps = FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_MULTI_RECV,
 		.mode = FI_CONTEXT,
 		.addr_format = FI_SOCKADDR_IN,
-		.handle = &handle,
+		/* A used-up connection request: the memory is gone. */
+		.handle = (struct fid *) 0x1000,
 		.tx_attr = &tx,
 		.rx_attr = &rx,
 		.ep_attr = &ep,

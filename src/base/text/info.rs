@@ -39,7 +39,8 @@ pub unsafe fn info(text: &mut Text, info: &fi_info) {
             info.dest_addr,
             info.dest_addrlen,
         );
-        object(text, 1, "handle", info.handle);
+        // The endpoint made from a connection request uses up its handle, and programs print the info after that.
+        text.field(1, "handle", Pointer::new(info.handle));
         tx_attr(text, 1, info.tx_attr.as_ref());
         rx_attr(text, 1, info.rx_attr.as_ref());
         ep_attr(text, 1, info.ep_attr.as_ref());

@@ -101,6 +101,29 @@ BOTH(many_unexpected, EP_RELIABLE, 0, "A thousand messages sent while nothing is
 	}
 }
 
+BOTH(ipv6, EP_RELIABLE, 0, "Messages cross between IPv6 addresses")
+{
+	struct fi_info *info = NULL;
+
+	if (t->info->addr_format != FI_SOCKADDR_IN)
+		SKIP("not a provider of IP addresses");
+	if (fi_getinfo(t->version, "::1", NULL, FI_SOURCE, t->hints, &info))
+		SKIP("no IPv6 loopback");
+	CHECK_EQ(info->addr_format, FI_SOCKADDR_IN6);
+	fi_freeinfo(t->info);
+	t->info = info;
+	PAIR(t);
+	struct op send = op_of(SEND, tagged, new_buf(t, 100000, 1), t->a.peer);
+	struct op recv = op_of(RECV, tagged, new_buf(t, 100000, 0), FI_ADDR_UNSPEC);
+
+	round_trip(t);
+	op_post(t, t->a.ep, &send);
+	op_post(t, t->b.ep, &recv);
+	CHECK_EQ(done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged)).len, 100000);
+	done(t, t->a.txcq, send.ctx, SENT(tagged));
+	round_trip(t);
+}
+
 BOTH(to_self, EP_RDM, 0, "An endpoint can send to its own address, small and large, posted before and after")
 {
 	static const size_t lens[] = { 0, 8, 200, 20000, 3 << 20 };

@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "wire.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { LEN = 64, BIG = 8 << 20 };
@@ -439,6 +441,36 @@ TEST(fi_endpoint, always_rejected, CORE | OURS_ONLY, 0, "A send to a peer that r
 			FAIL("no error");
 	}
 	round_trip_between(t, &t->a, &t->b);
+}
+
+TEST(fi_endpoint, no_descriptors, CORE | OURS_ONLY, 0, "Without file descriptors a send to a new peer ends in FI_EMFILE; others go on, and with descriptors it works")
+{
+	struct side sides[2] = { 0 };
+	fi_addr_t at[4];
+	struct op op, recv;
+	struct rlimit limit, none;
+	int lowest;
+
+	limit_connects("500");
+	start_as(t, "tcp", FI_EP_RDM, FI_MSG);
+	PAIR(t);
+	round_trip(t);
+	open_group(t, sides, 2, at);
+	op = op_of(SEND, false, new_buf(t, 1000000, 1), at[1]);
+	CHECK(!getrlimit(RLIMIT_NOFILE, &limit));
+	none = limit;
+	lowest = open("/dev/null", O_RDONLY); // the next free one
+	CHECK(lowest >= 0 && !close(lowest));
+	none.rlim_cur = lowest;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &none));
+	CHECK_RC(-fails(t, &sides[0], &op, 5000), -FI_EMFILE);
+	round_trip(t);
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+	recv = op_of(RECV, false, new_buf(t, 1000000, 0), FI_ADDR_UNSPEC);
+	op_post(t, sides[1].ep, &recv);
+	op_post(t, sides[0].ep, &op);
+	CHECK_EQ(done(t, sides[1].rxcq, recv.ctx, FI_MSG | FI_RECV).len, 1000000);
+	done(t, sides[0].txcq, op.ctx, FI_MSG | FI_SEND);
 }
 
 TEST(fi_cm, connect_never_answered, CORE | OURS_ONLY, 0, "fi_connect to an address that accepts and never answers ends in an FI_ETIMEDOUT event within FI_TCP_CONN_TIMEOUT")

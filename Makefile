@@ -55,7 +55,7 @@ bench: all
 	scripts/bench.py $(BUILT) $(OTHER)
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind conformance debian demo mpi
+CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind conformance tools debian demo mpi
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -66,8 +66,9 @@ check-format:
 	$(CARGO) fmt --check
 check-clippy:
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
-check-unit:
+check-unit: debug
 	$(CARGO) test --locked
+	$(CARGO) test --locked --features tools --bins
 # The build writes the headers; they are committed, so nothing may differ after it.
 check-drift: debug
 	ctests/drift.sh
@@ -98,6 +99,9 @@ check-conformance: all
 	$(MAKE) -C ctests/conformance BUILD=$(TARGET)/conformance FABRIC_CFLAGS=-I$(CURDIR)/include \
 	    FABRIC_LIBS='-L$(BUILT) -lfabric'
 	LD_LIBRARY_PATH=$(BUILT) $(TARGET)/conformance/conformance -j 2
+# UPSTREAM_TOOLS may name a folder with another build of the programs; it must print the same on this library.
+check-tools: all
+	ctests/tools.sh $(BUILT)
 # Without PyPI the comparison with upstream is left out, and says so.
 check-debian: all
 	scripts/python_env.sh $(TARGET)/python || true

@@ -142,20 +142,6 @@ for value in tcp TCP '^tcp' no-such-provider; do
     echo "FI_PROVIDER=$value"
 done
 
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'; }
-
-# listening PID PORT: waits until that process listens there; false when it ends before or takes 20 s.
-listening() {
-    local end=$((SECONDS + 20 * PATIENCE)) hex
-    hex=$(printf '%04X' "$2")
-    while [ $SECONDS -lt $end ]; do
-        kill -0 "$1" 2>/dev/null || return 1
-        grep -q -s ":$hex [0-9A-F:]* 0A " /proc/net/tcp /proc/net/tcp6 && return 0
-        sleep 0.05
-    done
-    return 1
-}
-
 # pingpong SERVER_LIBRARY CLIENT_LIBRARY ADDRESS OPTIONS...: sizes on both sides, contents compared (-c)
 pingpong() {
     local server_library=$1 client_library=$2 address=$3 port server code=0

@@ -37,6 +37,21 @@ target_dir() {
     { "${ask[@]}" --offline 2>/dev/null || "${ask[@]}"; } | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p' | grep .
 }
 
+# A TCP port that nobody uses now, for a program that cannot be told to take any.
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'; }
+
+# listening PID PORT: waits until that process listens there; false when it ends before or takes 20 s.
+listening() {
+    local end=$((SECONDS + 20 * PATIENCE)) hex
+    hex=$(printf '%04X' "$2")
+    while [ $SECONDS -lt $end ]; do
+        kill -0 "$1" 2>/dev/null || return 1
+        grep -q -s ":$hex [0-9A-F:]* 0A " /proc/net/tcp /proc/net/tcp6 && return 0
+        sleep 0.05
+    done
+    return 1
+}
+
 # May this user install packages, and is there an apt to do it with?
 may_install() { command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }; }
 

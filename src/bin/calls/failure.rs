@@ -33,6 +33,14 @@ impl Failure {
         self
     }
 
+    /// Like `detail`, unless there is one that is closer to the cause.
+    pub fn or_detail(self, detail: &str) -> Failure {
+        match self.detail {
+            Some(_) => self,
+            None => self.detail(detail),
+        }
+    }
+
     /// Says where it happened.
     pub fn at(mut self, place: impl fmt::Display) -> Failure {
         self.doing = format!("{place}: {}", self.doing);

@@ -190,8 +190,7 @@ const fn long_with_value(name: &'static str, letter: char) -> Long {
     }
 }
 
-pub const HELP: &str = "\
-  -h, --help\t\t\tshow this text
+pub const HELP: &str = "  -h, --help\t\t\tshow this text
   -s, --src_addr=ADDR\t\tthe own address or name to be used
   -n, --node=NAME\t\taddress or name of the node to be reached
   -P, --port=PNUM\t\tport at that node, or the own one with -s

@@ -220,7 +220,7 @@ impl Control {
             match self.stream.read(&mut bytes[filled..]) {
                 Ok(0) => {
                     return Err(Failure::new("control connection", FI_ECONNABORTED)
-                        .detail("the peer has ended; it says why"));
+                        .detail("the peer has ended; its own output may say why"));
                 }
                 Ok(count) => filled += count,
                 Err(error) if waits(&error) => {

@@ -68,7 +68,9 @@ impl Game {
                 Role::Client => self.send(size).and_then(|()| self.receive(size)),
                 Role::Server => self.receive(size).and_then(|()| self.send(size)),
             };
-            played.map_err(|failure| failure.at(format!("message {turn} of size {size}")))?;
+            if let Err(failure) = played {
+                return Err(self.explain(failure.at(format!("message {turn} of size {size}"))));
+            }
         }
         self.wait(size, |endpoint| endpoint.sent().then_some(()))?;
         let time = start.elapsed();
@@ -78,6 +80,18 @@ impl Game {
             .compare(count, || idle(&mut self.endpoint, role));
         compared.map_err(|failure| failure.at(format!("end of size {size}")))?;
         Ok(Row { size, count, time })
+    }
+
+    /// A provider knows that a connection broke, not why: the control connection may tell.
+    fn explain(&self, failure: Failure) -> Failure {
+        let deadline = Instant::now() + BREATH;
+        while Instant::now() < deadline {
+            if self.control.peer() == Peer::Left {
+                return failure.or_detail(PEER_ENDED);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        failure
     }
 
     fn send(&mut self, size: usize) -> Result {
@@ -255,12 +269,13 @@ impl Watch {
         }
         let failure = Failure::new("waiting for the peer", FI_ECONNABORTED);
         Err(failure.detail(match control.peer() {
-            Peer::Left => "the peer has ended; it says why",
+            Peer::Left => PEER_ENDED,
             _ => OTHER_COUNT,
         }))
     }
 }
 
+const PEER_ENDED: &str = "the peer has ended; its own output may say why";
 const OTHER_SIZE: &str = "is -S the same on both sides?";
 const OTHER_COUNT: &str =
     "the peer counts another number of messages: is -I the same on both sides?";

@@ -1,0 +1,374 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# tools.sh FOLDER: fi_strerror, fi_info and fi_pingpong of FOLDER on the libfabric.so.1 there: every option, output and
+# exit code, against the answers below and, on the same library, against other builds of the programs: Debian's, if
+# installed, and those in the folder that UPSTREAM_TOOLS names. Control and data of fi_pingpong stay on loopback.
+set -euo pipefail
+. "$(dirname "$0")/../scripts/steps.sh"
+
+tools=$(realpath "${1:?usage: tools.sh FOLDER}")
+[ -e "$tools/libfabric.so.1" ] || fail "there is no libfabric.so.1 in $tools"
+export LD_LIBRARY_PATH=$tools FI_TCP_IFACE=lo
+unset FI_PROVIDER FI_LOG_LEVEL FI_LOG_PROV FI_LOG_SUBSYS FI_LOG_LOCATION
+scratch=$(mktemp -d)
+children=()
+trap 'kill ${children[@]+"${children[@]}"} 2>/dev/null || true; rm -rf "$scratch"' EXIT
+
+# Other builds of the programs.
+others=()
+if [ -x /usr/bin/fi_info ] && dpkg -S /usr/bin/fi_info >/dev/null 2>&1; then
+    others+=(/usr/bin)
+else
+    echo "NOT COMPARED with Debian's programs: libfabric-bin is not installed" >&2
+fi
+if [ -n "${UPSTREAM_TOOLS-}" ]; then
+    [ -x "$UPSTREAM_TOOLS/fi_info" ] || fail "UPSTREAM_TOOLS=$UPSTREAM_TOOLS has no fi_info"
+    others+=("$UPSTREAM_TOOLS")
+else
+    echo "NOT COMPARED with upstream's programs: UPSTREAM_TOOLS does not name their folder" >&2
+fi
+
+# run NAME PROGRAM ARGUMENTS...: leaves NAME.out, NAME.err and NAME.code
+run() {
+    local name=$scratch/$1 code=0
+    shift
+    limited 30 "$*" "$@" >"$name.out" 2>"$name.err" || code=$?
+    echo $code >"$name.code"
+}
+
+# expect CODE WHAT: of the run called `ours`
+expect() {
+    local code
+    code=$(cat "$scratch/ours.code")
+    [ "$code" = "$1" ] || fail "$2: exit code $code, wanted $1: $(head -c 500 "$scratch/ours.out" "$scratch/ours.err")"
+}
+
+# Without what may differ: the name a program was called by, zero bytes that other builds put around values, and the
+# API version that they ask for.
+plain() { tr -d '\0' <"$1" | sed -e 's|^[^ ]*/\(fi_[a-z]*\): |\1: |' -e '/^ *api_version: /d'; }
+
+# same_as_others NAME ARGUMENTS...: runs the program there, too; what the run called `ours` gave must be the same
+compared=0
+same_as_others() {
+    local name=$1 other stream
+    shift
+    for other in ${others[@]+"${others[@]}"}; do
+        [ -x "$other/$name" ] || continue
+        run theirs "$other/$name" "$@"
+        for stream in out code err; do
+            # Debian's are older and say less.
+            [ "$stream$other" != err/usr/bin ] || continue
+            diff -u --label "$other/$name" --label ours <(plain "$scratch/theirs.$stream") <(plain "$scratch/ours.$stream") ||
+                fail "$name $*: $stream differs from $other/$name (above)"
+        done
+        compared=$((compared + 1))
+    done
+}
+
+say "fi_strerror"
+# Exit code, argument, first line of the output.
+while IFS='|' read -r code argument words; do
+    run ours "$tools/fi_strerror" "$argument"
+    expect "$code" "fi_strerror '$argument'"
+    got=$(head -n 1 "$scratch/ours.out")
+    [ "$got" = "$words" ] || fail "fi_strerror '$argument': '$got', wanted '$words'"
+    # Where help follows it is in each project's own words.
+    [ "$code" -ne 0 ] || same_as_others fi_strerror "$argument"
+done <<'ANSWERS'
+0|0|Success
+0|1|Operation not permitted
+0|-1|Operation not permitted
+0|110|Connection timed out
+0|-110|Connection timed out
+0|0x6e|Connection timed out
+0|-0X6E|Connection timed out
+0|0156|Connection timed out
+0| +110|Connection timed out
+1||ERROR: unable to parse ''
+1|0x|ERROR: unable to parse '0x'
+1|08|ERROR: unable to parse '08'
+1|5 |ERROR: unable to parse '5 '
+1|12abc|ERROR: unable to parse '12abc'
+1|--version|ERROR: unable to parse '--version'
+1|2147483648|ERROR: '2147483648' is out of range
+1|-2147483649|ERROR: '-2147483649' is out of range
+1|99999999999999999999|ERROR: unable to parse '99999999999999999999'
+ANSWERS
+for number in $(seq 1 133) $(seq 257 272) 999 -2147483648 2147483647; do
+    run ours "$tools/fi_strerror" "$number"
+    expect 0 "fi_strerror $number"
+    # Debian's is of another release: only its words for numbers that both know could be compared.
+    [ -z "${UPSTREAM_TOOLS-}" ] || (others=("$UPSTREAM_TOOLS") && same_as_others fi_strerror "$number")
+done
+for arguments in "1 -h" "2 1" "2 1 2"; do
+    # "-h" succeeds, no argument and two fail; all print the help.
+    case $arguments in
+    "1 -h") run ours "$tools/fi_strerror" -h && expect 0 "fi_strerror -h" ;;
+    "2 1") run ours "$tools/fi_strerror" && expect 1 "fi_strerror without argument" ;;
+    *) run ours "$tools/fi_strerror" 1 2 && expect 1 "fi_strerror 1 2" ;;
+    esac
+    grep -q '^Usage: .*fi_strerror FI_ERROR_CODE$' "$scratch/ours.out" || fail "fi_strerror prints no help"
+done
+
+say "fi_info"
+# The exit code, then the options.
+while read -r code options; do
+    set -f
+    # shellcheck disable=SC2086
+    set -- $options
+    set +f
+    run ours "$tools/fi_info" "$@"
+    expect "$code" "fi_info $options"
+    [ "$code" -ne 0 ] || [ -s "$scratch/ours.out" ] || fail "fi_info $options printed nothing"
+    same_as_others fi_info "$@"
+done <<'OPTIONS'
+0
+0 -l
+0 --list
+0 -l -v
+0 -v
+0 --verbose
+0 -e
+0 --env
+0 -e -l -v
+0 -g tcp
+0 --getenv=LOG_LEVEL
+0 -p tcp
+0 -ptcp
+0 --provider tcp
+0 --prov=tcp
+0 -lvp tcp
+0 operand -p tcp operand
+0 -p tcp -- -x
+0 -v -p tcp -t FI_EP_RDM
+0 -v -p tcp -t fi_ep_msg
+61 -p tcp -t FI_EP_DGRAM
+22 -t rdm
+0 -v -p tcp -a FI_SOCKADDR_IN
+0 -v -p tcp -a FI_SOCKADDR_IN6
+61 -p tcp -a FI_SOCKADDR_IB
+22 -a ipv4
+0 -v -p tcp -c FI_MSG
+0 -v -p tcp -c |FI_TAGGED||fi_rma|
+0 -v -p tcp -c FI_MSG -c FI_RMA
+61 -p tcp -c FI_MULTICAST
+22 -c FI_MSG|tagged
+22 -c FI_MSG,FI_RMA
+0 -v -p tcp -m FI_CONTEXT|FI_RX_CQ_DATA
+22 -m context
+0 -v -p tcp -n 127.0.0.1
+0 -v -p tcp --node 127.0.0.1 --port 5000
+0 -v -p tcp -n localhost -P 5000
+0 -v -p tcp -s 127.0.0.1
+0 -v -p tcp --src_addr=127.0.0.1 -P 5000
+0 -v -p tcp -s ::1
+61 -p tcp -n no-such-host.invalid
+0 -v -p tcp -d lo
+61 -p tcp -d no-such-domain
+0 -v -p tcp -f 127.0.0.1/32
+61 --fabric 203.0.113.0/24
+61 -p no-such-provider
+61 -p no-such-provider -e
+0 -i FI_EP_RDM
+0 --info fi_ep_msg -p tcp
+OPTIONS
+# Nothing to show is no failure where something was found.
+for options in "-i no-such-text" "-g no_such_variable"; do
+    # shellcheck disable=SC2086
+    run ours "$tools/fi_info" $options
+    expect 0 "fi_info $options"
+    [ ! -s "$scratch/ours.out" ] || fail "fi_info $options shows something"
+    # shellcheck disable=SC2086
+    same_as_others fi_info $options
+done
+FI_TCP_TX_SIZE=77 FI_LOG_PROV='a b' run ours "$tools/fi_info" -e
+expect 0 "fi_info -e"
+for line in 'FI_TCP_TX_SIZE=77' 'FI_LOG_PROV="a b"' '# FI_TCP_IFACE: String' '# FI_TCP_TX_SIZE: size_t'; do
+    grep -q -x -F "$line" "$scratch/ours.out" || fail "fi_info -e has no line $line"
+done
+run ours "$tools/fi_info" --version
+expect 0 "fi_info --version"
+version=$(sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' "$ROOT/Cargo.toml")
+printf '%s: %s\nlibfabric: %s\nlibfabric api: %s\n' "$tools/fi_info" "$version" "$version" "${version%.*}" |
+    diff -u - "$scratch/ours.out" || fail "fi_info --version"
+
+# Help and what leads to it: the options are the same, their descriptions and --why are ours.
+names() { grep -o -E -- '(-[a-zA-Z], )?--[a-z_]+' "$1" | grep -v -x -e --why; }
+for options in -h --help --ver --foo --provider= -x -p --verbose=1; do
+    [ "$options" != --provider= ] || options=--provider
+    run ours "$tools/fi_info" $options
+    expect 1 "fi_info $options"
+    [ "$(grep -c -e '^  -' "$scratch/ours.out")" -eq 18 ] || fail "fi_info $options prints no help"
+    for other in ${others[@]+"${others[@]}"}; do
+        run theirs "$other/fi_info" $options
+        diff -u <(names "$scratch/theirs.out") <(names "$scratch/ours.out") || fail "fi_info $options: other options (above)"
+        [ "$other" = /usr/bin ] || diff -u <(plain "$scratch/theirs.err") <(plain "$scratch/ours.err") || fail "fi_info $options: other error (above)"
+    done
+done
+! "$tools/fi_info" -l >/dev/full 2>"$scratch/full" || fail "fi_info succeeds though its output is lost"
+grep -q 'No space left' "$scratch/full" || fail "fi_info does not say that its output is lost"
+
+say "fi_info --why"
+# why CODE PATTERN OPTIONS...: a line of the output is PATTERN
+why() {
+    local code=$1 pattern=$2
+    shift 2
+    run ours "$tools/fi_info" --why "$@"
+    expect "$code" "fi_info --why $*"
+    grep -q -E -- "^$pattern\$" "$scratch/ours.out" || fail "fi_info --why $*: no line $pattern in: $(cat "$scratch/ours.out")"
+}
+why 61 'nothing is offered: fi_getinfo: -61 \(No data available\)' -p tcp -d no-such-domain
+why 61 '    tcp FI_EP_RDM on lo' -p tcp -d no-such-domain
+why 61 '        domain_attr.name: wanted "no-such-domain", offered "lo"' -p tcp -d no-such-domain
+why 61 '        caps: wanted FI_MULTICAST, offered FI_MSG .*' -p tcp -c FI_MULTICAST
+why 61 '        fabric_attr.name: wanted "203.0.113.0/24", offered .*' -p tcp -f 203.0.113.0/24
+why 0 '    tcp FI_EP_RDM on lo' -p tcp -t FI_EP_RDM
+why 0 '        ep_attr.type: wanted FI_EP_RDM, offered FI_EP_MSG' -p tcp -t FI_EP_RDM
+why 0 '[0-9]+ entries are offered:' -p tcp -d lo
+why 0 'no refusal stands in the library.*'
+why 0 "the library's log:" -v
+# A library that takes no log object is overheard.
+cat >"$scratch/open.c" <<'C'
+int fi_open(void) { return -38; }
+C
+"${CC:-cc}" -shared -fPIC -o "$scratch/open.so" "$scratch/open.c" || fail "open.c does not build"
+LD_PRELOAD=$scratch/open.so why 61 '        domain_attr.name: wanted "no-such-domain", offered "lo"' -p tcp -d no-such-domain
+
+say "fi_pingpong"
+row='^[0-9.]+[kmg]? +[0-9]+[kmg]? +=[0-9]+[kmg]? +[0-9.]+[kmg]? +[0-9.]+s +[0-9.]+ +[0-9.]+ +[0-9.]+$'
+title='bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec'
+
+guarded=(timeout -k 5 $((60 * PATIENCE)))
+guard=("${guarded[@]}")
+# serve PROGRAM OPTIONS...: starts it and sets `server` and `port`
+serve() {
+    local program=$1 end=$((SECONDS + 20 * PATIENCE))
+    shift
+    # What the last server wrote must not be taken for this one's.
+    : >"$scratch/server.err"
+    if [ "$program" = "$tools/fi_pingpong" ]; then
+        ${guard[@]+"${guard[@]}"} "$program" -B 0 "$@" </dev/null >"$scratch/server.out" 2>"$scratch/server.err" &
+        server=$!
+        children+=("$server")
+        # It takes any port and tells.
+        until port=$(sed -n 's/^control port \([0-9]*\)$/\1/p' "$scratch/server.err") && [ -n "$port" ]; do
+            kill -0 $server 2>/dev/null || fail "$program $*: $(cat "$scratch/server.err")"
+            [ $SECONDS -lt $end ] || fail "$program $*: does not say its port"
+            sleep 0.05
+        done
+        return
+    fi
+    port=$(free_port)
+    "${guard[@]}" "$program" -B "$port" "$@" </dev/null >"$scratch/server.out" 2>"$scratch/server.err" &
+    server=$!
+    children+=("$server")
+    listening "$server" "$port" || fail "$program $* does not listen: $(cat "$scratch/server.err")"
+}
+
+# end CODE...: waits for the server and compares its exit code with each
+end() {
+    local code=0
+    wait "$server" || code=$?
+    case " $* " in *" $code "*) ;; *) fail "server: exit code $code, wanted $*: $(cat "$scratch/server.err")" ;; esac
+}
+
+# play SERVER CLIENT ROWS OPTIONS...: both print the title and so many rows
+play() {
+    local first=$1 second=$2 rows=$3 side got
+    shift 3
+    serve "$first" "$@"
+    run ours "$second" -P "$port" "$@" "${address-127.0.0.1}"
+    expect 0 "fi_pingpong $*"
+    end 0
+    for side in ours server; do
+        [ "$(head -n 1 "$scratch/$side.out")" = "$title" ] || fail "fi_pingpong $*: no title: $(cat "$scratch/$side.out")"
+        got=$(sed 1d "$scratch/$side.out" | grep -c -E "$row" || true)
+        [ "$got" -eq "$rows" ] || fail "fi_pingpong $*: $got rows, wanted $rows: $(cat "$scratch/$side.out")"
+    done
+    echo "fi_pingpong $*: $rows sizes"
+}
+
+own=$tools/fi_pingpong
+for type in rdm msg; do
+    play "$own" "$own" 6 -p tcp -d lo -e $type
+    play "$own" "$own" 6 -p tcp -d lo -e $type -c -I 20
+    play "$own" "$own" 1 -p tcp -d lo -e $type -c -I 3 -S 0
+    play "$own" "$own" 1 -p tcp -s 127.0.0.1 -f 127.0.0.1/32 -e $type -S 1000000 -c -v
+done
+play "$own" "$own" 6 -p tcp -d lo -e rdm -m tagged -c
+play "$own" "$own" 1 -d lo -e rdm -S 64
+[ ! -e /proc/net/if_inet6 ] || address=::1 play "$own" "$own" 1 -p tcp -s ::1 -e msg -6 -S 64 -c
+for other in ${others[@]+"${others[@]}"}; do
+    [ -x "$other/fi_pingpong" ] || continue
+    for type in rdm msg; do
+        play "$other/fi_pingpong" "$own" 6 -p tcp -d lo -e $type -c
+        play "$own" "$other/fi_pingpong" 6 -p tcp -d lo -e $type -c
+    done
+    play "$other/fi_pingpong" "$own" 6 -p tcp -d lo -e rdm -m tagged -c
+    play "$own" "$other/fi_pingpong" 6 -p tcp -d lo -e rdm -m tagged -c
+    compared=$((compared + 6))
+done
+
+say "fi_pingpong: what goes wrong"
+# differ WORDS SERVER_OPTIONS -- CLIENT_OPTIONS: both fail, one of them with these words
+differ() {
+    local words=$1 mine=()
+    shift
+    while [ "$1" != -- ]; do mine+=("$1") && shift; done
+    shift
+    serve "$own" "${mine[@]}"
+    run ours "$own" -P "$port" "$@" 127.0.0.1
+    local code=0
+    wait "$server" || code=$?
+    [ "$code" -ne 0 ] && [ "$code" -lt 124 ] || fail "fi_pingpong ${mine[*]}: exit code $code"
+    code=$(cat "$scratch/ours.code")
+    [ "$code" -ne 0 ] && [ "$code" -lt 124 ] || fail "fi_pingpong $*: exit code $code"
+    cat "$scratch/server.err" "$scratch/ours.err" | grep -q -e "$words" ||
+        fail "fi_pingpong ${mine[*]} and $*: not '$words': $(cat "$scratch/server.err" "$scratch/ours.err")"
+}
+common=(-p tcp -d lo -e rdm)
+differ 'is -I the same' "${common[@]}" -S 64 -I 3 -- "${common[@]}" -S 64 -I 2
+differ 'is -I the same' "${common[@]}" -S 64 -I 2 -- "${common[@]}" -S 64 -I 3
+differ 'is -S the same' "${common[@]}" -S 64 -- "${common[@]}" -S 128
+differ 'is -S the same' "${common[@]}" -S 128 -- "${common[@]}" -S 64
+differ 'is -c given' "${common[@]}" -S 64 -- "${common[@]}" -S 64 -c
+differ 'No data available' -p no-such-provider -- -p no-such-provider
+differ 'No data available' "${common[@]}" -- -p tcp -e rdm -d no-such-domain
+
+# A peer that dies in the middle of the game.
+for type in rdm msg; do
+    # Without a guard, which would be killed in its place.
+    guard=()
+    serve "$own" -p tcp -d lo -e $type -S 64 -I 999999999
+    guard=("${guarded[@]}")
+    "${guard[@]}" "$own" -P "$port" -v -p tcp -d lo -e $type -S 64 -I 999999999 127.0.0.1 </dev/null \
+        >"$scratch/client.out" 2>"$scratch/client.err" &
+    client=$!
+    children+=("$client")
+    deadline=$((SECONDS + 20 * PATIENCE))
+    until grep -q -s -x '\[debug\] size 64' "$scratch/client.err"; do
+        kill -0 $client 2>/dev/null || fail "fi_pingpong -e $type: $(cat "$scratch/client.err")"
+        [ $SECONDS -lt $deadline ] || fail "fi_pingpong -e $type: the game does not begin"
+        sleep 0.05
+    done
+    kill -KILL "$server"
+    wait "$server" 2>/dev/null || true
+    code=0
+    wait $client || code=$?
+    # 124 and 137 are the guard's.
+    case $code in 0 | 124 | 137) fail "fi_pingpong -e $type: exit code $code though the server was killed" ;; esac
+    grep -q '^\[error\].*the peer has ended' "$scratch/client.err" || fail "fi_pingpong -e $type says nothing of the killed server"
+done
+
+run ours "$own" -P 1 127.0.0.1
+expect 111 "fi_pingpong without a server"
+run ours "$own" -P "$(free_port)" -B "$(free_port)" 127.0.0.1
+expect 111 "fi_pingpong without a server, from a port of its own"
+for options in -h -x -e "-e stream" "-m rma" "-S 64k" "-I 0" "-B 65536" "one two"; do
+    # shellcheck disable=SC2086
+    run ours "$own" $options
+    expect 1 "fi_pingpong $options"
+done
+
+echo
+echo "fi_strerror, fi_info and fi_pingpong pass, $compared comparisons with other builds"

@@ -323,7 +323,7 @@ differ() {
     [ "$code" -ne 0 ] && [ "$code" -lt 124 ] || fail "fi_pingpong ${mine[*]}: exit code $code"
     code=$(cat "$scratch/ours.code")
     [ "$code" -ne 0 ] && [ "$code" -lt 124 ] || fail "fi_pingpong $*: exit code $code"
-    cat "$scratch/server.err" "$scratch/ours.err" | grep -q -e "$words" ||
+    grep -q -e "$words" "$scratch/server.err" "$scratch/ours.err" ||
         fail "fi_pingpong ${mine[*]} and $*: not '$words': $(cat "$scratch/server.err" "$scratch/ours.err")"
 }
 common=(-p tcp -d lo -e rdm)

@@ -4,6 +4,10 @@
 
 #include <netinet/in.h>
 
+// Deprecated names whose use warns: what programs of API 1.4 and before ask for.
+static const uint64_t local_mr_mode = 1ULL << 55; // FI_LOCAL_MR
+static const int mr_unspec = 0, mr_basic = 1;     // FI_MR_UNSPEC, FI_MR_BASIC
+
 struct held {
 	struct fid *fid;
 	struct fi_info *info;
@@ -72,6 +76,7 @@ static void close_all(struct env *t)
 	}
 	fi_freeinfo(t->info);
 	fi_freeinfo(t->hints);
+	free(t->flow);
 }
 
 void env_run(struct env *t, const struct test *test);
@@ -129,6 +134,16 @@ void env_info(struct env *t)
 	if (rc == -FI_ENODATA)
 		SKIP("not offered");
 	OK(rc);
+}
+
+void env_version(struct env *t, uint32_t version)
+{
+	t->version = version;
+	if (FI_VERSION_LT(version, FI_VERSION(1, 5))) {
+		t->hints->domain_attr->mr_mode = mr_unspec;
+		t->hints->mode |= local_mr_mode;
+	}
+	env_info(t);
 }
 
 // ---- Opening
@@ -481,14 +496,67 @@ struct fid_mr *reg(struct env *t, void *buf, size_t len, uint64_t access)
 
 void *reg_desc(struct env *t, void *buf, size_t len, uint64_t access)
 {
-	if (!(t->info->domain_attr->mr_mode & FI_MR_LOCAL))
+	if (!(t->info->domain_attr->mr_mode & FI_MR_LOCAL) && !(t->info->mode & local_mr_mode))
 		return NULL;
 	return fi_mr_desc(reg(t, buf, len, access));
 }
 
 uint64_t rma_addr(struct env *t, const void *base, size_t offset)
 {
-	return (t->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) ? (uintptr_t)base + offset : offset;
+	return (t->info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | mr_basic)) ? (uintptr_t)base + offset : offset;
+}
+
+static struct flow *flow_of(struct env *t)
+{
+	if (!t->flow) {
+		t->flow = calloc(1, sizeof(*t->flow));
+		CHECK(t->flow);
+		t->flow->in_desc = reg_desc(t, t->flow->in, sizeof(t->flow->in), FI_RECV);
+		t->flow->out_desc = reg_desc(t, t->flow->out, sizeof(t->flow->out), FI_SEND);
+	}
+	return t->flow;
+}
+
+struct flow *flow_post_recv(struct env *t, unsigned first, unsigned count)
+{
+	struct flow *flow = flow_of(t);
+
+	CHECK(first + count <= FLOW_MAX);
+	for (unsigned i = first; i < first + count; i++)
+		POST(t, fi_recv(t->b.ep, flow->in[i], FLOW_LEN, flow->in_desc, FI_ADDR_UNSPEC, &flow->rx[i]));
+	return flow;
+}
+
+struct flow *flow_post_send(struct env *t, unsigned first, unsigned count)
+{
+	struct flow *flow = flow_of(t);
+
+	CHECK(first + count <= FLOW_MAX);
+	for (unsigned i = first; i < first + count; i++) {
+		fill(flow->out[i], FLOW_LEN, i);
+		POST(t, fi_send(t->a.ep, flow->out[i], FLOW_LEN, flow->out_desc, t->a.peer, &flow->tx[i]));
+	}
+	return flow;
+}
+
+struct flow *flow_run(struct env *t, unsigned first, unsigned count)
+{
+	flow_post_recv(t, first, count);
+	flow_post_send(t, first, count);
+	for (unsigned i = first; i < first + count; i++) {
+		struct fi_cq_tagged_entry entry; // as large as any format's
+
+		wait_read(t, t->a.txcq, &entry);
+		CHECK(entry.op_context == &t->flow->tx[i]);
+	}
+	return t->flow;
+}
+
+void flow_error(struct env *t, unsigned index)
+{
+	struct flow *flow = flow_post_recv(t, index, 1);
+
+	OK_OR_SKIP(fi_cancel(&t->b.ep->fid, &flow->rx[index]));
 }
 
 void fill(void *buf, size_t len, unsigned seed)

@@ -149,6 +149,7 @@ struct env {
 	struct fid_pep *pep;
 	struct side a, b; // a connects, b accepts
 	uint64_t next_key;
+	struct flow *flow;
 	struct held *held; // what is closed when the test returns, last first
 };
 
@@ -161,6 +162,7 @@ void forget(struct env *t, struct fid *fid);
 // Opening, each once or fails. open_domain opens the fabric if needed.
 int env_try_info(struct env *t); // fi_getinfo by t->hints and t->version into t->info; its return code
 void env_info(struct env *t);    // the same, skipping the test if there is nothing
+void env_version(struct env *t, uint32_t version); // asks again as a program of that API version would
 void open_fabric(struct env *t);
 void open_domain(struct env *t);
 struct fid_eq *open_eq(struct env *t, enum fi_wait_obj wait, uint64_t flags);
@@ -212,6 +214,19 @@ void wait_eq_err(struct env *t, struct fid_eq *eq, struct fi_eq_err_entry *err);
 struct fid_mr *reg(struct env *t, void *buf, size_t len, uint64_t access);
 void *reg_desc(struct env *t, void *buf, size_t len, uint64_t access);
 uint64_t rma_addr(struct env *t, const void *base, size_t offset); // what a peer names: address or offset
+// Traffic from a to b, for tests that need completions of any kind: message i is FLOW_LEN bytes, posted with the context
+// &flow->rx[i] at b and &flow->tx[i] at a.
+enum { FLOW_MAX = 256, FLOW_LEN = 32 };
+struct flow {
+	struct fi_context2 rx[FLOW_MAX], tx[FLOW_MAX];
+	char in[FLOW_MAX][FLOW_LEN], out[FLOW_MAX][FLOW_LEN];
+	void *in_desc, *out_desc;
+};
+struct flow *flow_post_recv(struct env *t, unsigned first, unsigned count);
+struct flow *flow_post_send(struct env *t, unsigned first, unsigned count);
+struct flow *flow_run(struct env *t, unsigned first, unsigned count); // both, and reads a's completions
+// A receive at b that is cancelled: the documented way to an error entry (FI_ECANCELED). Skips if there is no cancel.
+void flow_error(struct env *t, unsigned index);
 void fill(void *buf, size_t len, unsigned seed);
 bool filled(const void *buf, size_t len, unsigned seed);
 

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! fi_cq(3): non-blocking reads, what each format's entry holds, source addresses, room for completions.
+#include "harness.h"
+
+enum { CANARY = 0xa5 };
+
+// An entry of the format arrives, is exactly as long as its structure, and the bytes behind it stay as they were.
+static const void *entry_of(struct env *t, enum fi_cq_format format, size_t size, bool receive)
+{
+	static union {
+		struct fi_cq_tagged_entry entry;
+		uint8_t bytes[256];
+	} buf;
+	struct pair_opt opt = { .cq.format = format };
+
+	pair_open(t, &opt);
+	flow_post_recv(t, 0, 1);
+	flow_post_send(t, 0, 1);
+	memset(&buf, CANARY, sizeof(buf));
+	wait_read(t, receive ? t->b.rxcq : t->a.txcq, &buf);
+	for (size_t i = size; i < sizeof(buf); i++)
+		CHECK_EQ(buf.bytes[i], CANARY);
+	CHECK(buf.entry.op_context == (receive ? &t->flow->rx[0] : &t->flow->tx[0]));
+	return &buf;
+}
+
+TEST(fi_cq, read_format_context, EP_ANY, FI_MSG, "FI_CQ_FORMAT_CONTEXT gives the operation's context and no more")
+{
+	entry_of(t, FI_CQ_FORMAT_CONTEXT, sizeof(struct fi_cq_entry), true);
+}
+
+TEST(fi_cq, read_format_msg, EP_ANY, FI_MSG, "FI_CQ_FORMAT_MSG adds flags and, for receives, the length")
+{
+	const struct fi_cq_msg_entry *entry = entry_of(t, FI_CQ_FORMAT_MSG, sizeof(*entry), true);
+
+	CHECK_EQ(entry->flags & (FI_MSG | FI_RECV | FI_SEND | FI_TAGGED), FI_MSG | FI_RECV);
+	CHECK_EQ(entry->len, FLOW_LEN);
+}
+
+TEST(fi_cq, read_format_data, EP_ANY, FI_MSG, "FI_CQ_FORMAT_DATA adds the buffer and remote CQ data; without data the flag is not set")
+{
+	const struct fi_cq_data_entry *entry = entry_of(t, FI_CQ_FORMAT_DATA, sizeof(*entry), true);
+
+	CHECK_EQ(entry->flags & (FI_MSG | FI_RECV | FI_SEND | FI_REMOTE_CQ_DATA | FI_MULTI_RECV), FI_MSG | FI_RECV);
+	CHECK_EQ(entry->len, FLOW_LEN);
+}
+
+TEST(fi_cq, read_format_tagged, EP_ANY, FI_MSG, "FI_CQ_FORMAT_TAGGED serves untagged operations too")
+{
+	const struct fi_cq_tagged_entry *entry = entry_of(t, FI_CQ_FORMAT_TAGGED, sizeof(*entry), true);
+
+	CHECK_EQ(entry->flags & (FI_MSG | FI_RECV | FI_SEND | FI_TAGGED), FI_MSG | FI_RECV);
+	CHECK_EQ(entry->len, FLOW_LEN);
+}
+
+TEST(fi_cq, read_send_entry, EP_ANY, FI_MSG, "A completed send carries its context and FI_MSG | FI_SEND")
+{
+	const struct fi_cq_tagged_entry *entry = entry_of(t, FI_CQ_FORMAT_TAGGED, sizeof(*entry), false);
+
+	CHECK_EQ(entry->flags & (FI_MSG | FI_RECV | FI_SEND | FI_TAGGED | FI_RMA), FI_MSG | FI_SEND);
+}
+
+TEST(fi_cq, read_empty, EP_ANY, FI_MSG, "Reading a queue without completions gives -FI_EAGAIN")
+{
+	struct fi_cq_tagged_entry entry;
+
+	PAIR(t);
+	CHECK_RC(fi_cq_read(t->a.txcq, &entry, 1), -FI_EAGAIN);
+	CHECK_RC(fi_cq_read(t->b.rxcq, &entry, 1), -FI_EAGAIN);
+}
+
+TEST(fi_cq, read_at_most_count, EP_RELIABLE, FI_MSG, "A read returns at most count entries, in order, and says how many")
+{
+	struct fi_cq_tagged_entry entries[8];
+	unsigned got = 0;
+
+	PAIR(t);
+	flow_run(t, 0, 20);
+	while (got < 20) {
+		ssize_t rc = -FI_EAGAIN;
+
+		ONCE(t, (rc = fi_cq_read(t->b.rxcq, entries, 3)) != -FI_EAGAIN);
+		CHECK(rc >= 1 && rc <= 3);
+		for (int i = 0; i < rc; i++)
+			CHECK(entries[i].op_context == &t->flow->rx[got++]);
+	}
+	CHECK_RC(fi_cq_read(t->b.rxcq, entries, 3), -FI_EAGAIN);
+}
+
+TEST(fi_cq, read_several_at_once, EP_RELIABLE, FI_MSG, "One read can return several entries")
+{
+	struct fi_cq_tagged_entry entries[16];
+	struct fi_cq_tagged_entry last;
+	ssize_t rc;
+
+	// The sends complete in order on their own queue: when the last has, the earlier ones wait to be read.
+	PAIR(t);
+	flow_post_recv(t, 0, 4);
+	flow_post_send(t, 0, 4);
+	for (int i = 0; i < 4; i++)
+		wait_comp(t, t->b.rxcq, &last);
+	ONCE(t, (rc = fi_cq_read(t->a.txcq, entries, 16)) != -FI_EAGAIN);
+	CHECK(rc >= 1 && rc <= 4);
+	for (int left = 4 - (int)rc; left; left--)
+		wait_comp(t, t->a.txcq, &last);
+	CHECK_RC(fi_cq_read(t->a.txcq, entries, 16), -FI_EAGAIN);
+}
+
+TEST(fi_cq, read_count_zero, EP_ANY, FI_MSG, "A read with count 0 takes no entry; a null buffer is fine")
+{
+	struct fi_cq_tagged_entry entry;
+
+	PAIR(t);
+	CHECK_RC2(fi_cq_read(t->b.rxcq, NULL, 0), 0, -FI_EAGAIN);
+	flow_run(t, 0, 1);
+	for (int i = 0; i < 100; i++)
+		CHECK_RC2(fi_cq_read(t->b.rxcq, NULL, 0), 0, -FI_EAGAIN);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &t->flow->rx[0]);
+}
+
+TEST(fi_cq, read_count_zero_drives_progress, EP_ANY, FI_MSG, "Reads with count 0 drive progress: a message arrives by them alone")
+{
+	PAIR(t);
+	flow_post_recv(t, 0, 1);
+	flow_post_send(t, 0, 1);
+	for (uint64_t limit = now_ms() + t->limit_ms; !filled(t->flow->in[0], FLOW_LEN, 0);) {
+		CHECK(now_ms() < limit);
+		fi_cq_read(t->a.txcq, NULL, 0);
+		fi_cq_read(t->b.rxcq, NULL, 0);
+	}
+}
+
+TEST(fi_cq, read_in_order, EP_RELIABLE, FI_MSG, "Receives of one sender complete in the order sent (FI_ORDER_SAS)")
+{
+	PAIR(t);
+	if (!(t->info->rx_attr->msg_order & FI_ORDER_SAS))
+		SKIP("no FI_ORDER_SAS");
+	flow_run(t, 0, 100);
+	for (unsigned i = 0; i < 100; i++) {
+		struct fi_cq_tagged_entry entry;
+
+		wait_comp(t, t->b.rxcq, &entry);
+		CHECK(entry.op_context == &t->flow->rx[i]);
+		CHECK(filled(t->flow->in[i], FLOW_LEN, i));
+	}
+}
+
+TEST(fi_cq, size_is_a_minimum, EP_RELIABLE, FI_MSG, "A queue of size n holds at least n completions")
+{
+	PAIR(t, .cq.size = 100);
+	flow_run(t, 0, 100);
+	for (unsigned i = 0; i < 100; i++)
+		wait_comp(t, t->b.rxcq, NULL);
+}
+
+TEST(fi_cq, full_queue_loses_nothing, EP_RELIABLE, FI_MSG, "With FI_RM_ENABLED more operations than the queue has entries all complete")
+{
+	t->hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	env_info(t);
+	PAIR(t, .cq.size = 4);
+	flow_post_recv(t, 0, 64);
+	for (unsigned i = 0; i < 64; i++) {
+		struct fi_cq_tagged_entry entry;
+
+		fill(t->flow->out[i], FLOW_LEN, i);
+		POST(t, fi_send(t->a.ep, t->flow->out[i], FLOW_LEN, t->flow->out_desc, t->a.peer, &t->flow->tx[i]));
+		wait_comp(t, t->a.txcq, &entry);
+		CHECK(entry.op_context == &t->flow->tx[i]);
+	}
+	for (unsigned i = 0; i < 64; i++) {
+		struct fi_cq_tagged_entry entry;
+
+		wait_comp(t, t->b.rxcq, &entry);
+		CHECK(entry.op_context == &t->flow->rx[i]);
+	}
+}
+
+TEST(fi_cq, one_queue_for_many_endpoints, EP_RELIABLE, FI_MSG, "Endpoints share a queue; every operation of both reports there")
+{
+	bool sent = false, received = false;
+
+	PAIR(t, .same_cq = true);
+	flow_post_recv(t, 0, 1);
+	flow_post_send(t, 0, 1);
+	for (int i = 0; i < 2; i++) {
+		struct fi_cq_tagged_entry entry;
+
+		wait_comp(t, t->a.txcq, &entry);
+		if (entry.op_context == &t->flow->tx[0])
+			sent = !!(entry.flags & FI_SEND);
+		else if (entry.op_context == &t->flow->rx[0])
+			received = !!(entry.flags & FI_RECV);
+	}
+	CHECK(sent && received);
+}
+
+static ssize_t wait_readfrom(struct env *t, struct fid_cq *cq, fi_addr_t *src)
+{
+	struct fi_cq_tagged_entry entry;
+	ssize_t rc = -FI_EAGAIN;
+
+	ONCE(t, (rc = fi_cq_readfrom(cq, &entry, 1, src)) != -FI_EAGAIN);
+	return rc;
+}
+
+TEST(fi_cq, readfrom_gives_the_sender, EP_AV, FI_MSG | FI_SOURCE, "With FI_SOURCE fi_cq_readfrom gives the sender's fi_addr_t")
+{
+	fi_addr_t src = 12345;
+
+	PAIR(t);
+	flow_run(t, 0, 1);
+	CHECK_RC(wait_readfrom(t, t->b.rxcq, &src), 1);
+	CHECK_EQ(src, t->b.peer);
+}
+
+TEST(fi_cq, readfrom_unknown_sender, EP_AV, FI_MSG | FI_SOURCE, "A sender that is not in the address vector is FI_ADDR_NOTAVAIL")
+{
+	fi_addr_t src = 12345;
+
+	PAIR(t);
+	OK(fi_av_remove(t->b.av, &t->b.peer, 1, 0));
+	flow_run(t, 0, 1);
+	CHECK_RC(wait_readfrom(t, t->b.rxcq, &src), 1);
+	CHECK_EQ(src, FI_ADDR_NOTAVAIL);
+}
+
+TEST(fi_cq, readfrom_without_source, EP_ANY, FI_MSG, "Without FI_SOURCE the source address is FI_ADDR_NOTAVAIL")
+{
+	fi_addr_t src = 12345;
+
+	PAIR(t);
+	if (t->b.info->caps & FI_SOURCE)
+		SKIP("the endpoint has FI_SOURCE although not asked for");
+	flow_run(t, 0, 1);
+	CHECK_RC(wait_readfrom(t, t->b.rxcq, &src), 1);
+	CHECK_EQ(src, FI_ADDR_NOTAVAIL);
+}
+
+TEST(fi_cq, readfrom_empty, EP_ANY, FI_MSG, "fi_cq_readfrom on a queue without completions gives -FI_EAGAIN")
+{
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t src;
+
+	PAIR(t);
+	CHECK_RC(fi_cq_readfrom(t->b.rxcq, &entry, 1, &src), -FI_EAGAIN);
+}
+
+TEST(fi_cq, readfrom_several, EP_RDM, FI_MSG | FI_SOURCE, "Each of several entries has its own source address")
+{
+	struct fi_cq_tagged_entry entries[8];
+	unsigned got = 0;
+
+	PAIR(t);
+	flow_run(t, 0, 8);
+	while (got < 8) {
+		fi_addr_t src[8];
+		ssize_t rc = -FI_EAGAIN;
+
+		ONCE(t, (rc = fi_cq_readfrom(t->b.rxcq, entries, 8, src)) != -FI_EAGAIN);
+		CHECK(rc > 0);
+		for (int i = 0; i < rc; i++, got++)
+			CHECK_EQ(src[i], t->b.peer);
+	}
+}

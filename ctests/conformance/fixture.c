@@ -392,6 +392,44 @@ void wait_connected(struct env *t, struct fid_eq *eq, struct fid_ep *x, struct f
 	}
 }
 
+struct cm_listener cm_listen(struct env *t)
+{
+	struct cm_listener listener = { .addrlen = sizeof(listener.addr) };
+
+	if (!t->eq)
+		t->eq = open_eq(t, FI_WAIT_UNSPEC, 0);
+	listener.pep = open_pep(t, t->eq);
+	OK(fi_listen(listener.pep));
+	pep_address(listener.pep, listener.addr, &listener.addrlen);
+	return listener;
+}
+
+// The request's data ends up in *in; its length is returned.
+size_t cm_request(struct env *t, struct cm_listener *listener, const void *data, size_t len, union cm_event *in)
+{
+	ssize_t rc;
+
+	open_bound_ep(t, &t->a);
+	OK(fi_enable(t->a.ep));
+	OK(fi_connect(t->a.ep, listener->addr, data, len));
+	rc = wait_event(t, t->eq, FI_CONNREQ, in, sizeof(*in));
+	CHECK(rc >= (ssize_t)sizeof(in->cm));
+	CHECK(in->cm.fid == &listener->pep->fid);
+	CHECK(in->cm.info);
+	return rc - sizeof(in->cm);
+}
+
+struct fid_ep *cm_accepting(struct env *t, struct fi_info *info)
+{
+	struct fi_info *own = t->info;
+
+	t->info = info; // what open_bound_ep opens with
+	open_bound_ep(t, &t->b);
+	t->info = own;
+	fi_freeinfo(info);
+	return t->b.ep;
+}
+
 // ---- Waiting
 
 static void peek_eq(struct fid_eq *eq)

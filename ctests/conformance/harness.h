@@ -193,6 +193,21 @@ struct fid_pep *open_pep(struct env *t, struct fid_eq *eq); // bound, not listen
 void pep_address(struct fid_pep *pep, void *addr, size_t *len);
 void wait_connected(struct env *t, struct fid_eq *eq, struct fid_ep *x, struct fid_ep *y); // y may be NULL
 
+// The same step by step: a listener on t->eq, a request from t->a, the endpoint t->b made for a request's info (freed).
+enum { CM_ROOM = 1024 };
+union cm_event {
+	struct fi_eq_cm_entry cm;
+	uint8_t bytes[sizeof(struct fi_eq_cm_entry) + CM_ROOM];
+};
+struct cm_listener {
+	struct fid_pep *pep;
+	char addr[256];
+	size_t addrlen;
+};
+struct cm_listener cm_listen(struct env *t);
+size_t cm_request(struct env *t, struct cm_listener *listener, const void *data, size_t len, union cm_event *in);
+struct fid_ep *cm_accepting(struct env *t, struct fi_info *info);
+
 // Waiting.
 void progress(struct env *t); // reads nothing from every queue the environment holds
 void wait_comp(struct env *t, struct fid_cq *cq, struct fi_cq_tagged_entry *comp); // one entry of a TAGGED queue

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! fi_endpoint(3): cancelling, options, operation flags, aliases. fi_cm(3): names.
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+// ---- Cancelling
+
+TEST(fi_endpoint, cancel_pending, EP_ANY, FI_MSG, "Cancelling a pending receive gives an error entry FI_ECANCELED with its context")
+{
+	struct fi_cq_err_entry err = { 0 };
+
+	PAIR(t);
+	flow_error(t, 0);
+	wait_err(t, t->b.rxcq, &err);
+	CHECK_EQ(err.err, FI_ECANCELED);
+	CHECK(err.op_context == &t->flow->rx[0]);
+}
+
+TEST(fi_endpoint, cancel_leaves_others, EP_RELIABLE, FI_MSG, "Only the operation of that context is cancelled; the others receive in order")
+{
+	struct fi_cq_err_entry err = { 0 };
+	struct fi_cq_tagged_entry entry;
+
+	PAIR(t);
+	flow_post_recv(t, 0, 3);
+	OK_OR_SKIP(fi_cancel(&t->b.ep->fid, &t->flow->rx[1]));
+	wait_err(t, t->b.rxcq, &err);
+	CHECK(err.op_context == &t->flow->rx[1]);
+	flow_post_send(t, 0, 2);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &t->flow->rx[0]);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &t->flow->rx[2]);
+	CHECK(filled(t->flow->in[2], FLOW_LEN, 1));
+}
+
+TEST(fi_endpoint, cancel_unknown, EP_ANY, FI_MSG, "Cancelling a context that nothing was posted with changes nothing")
+{
+	struct fi_cq_tagged_entry entry;
+	struct fi_context2 other;
+	ssize_t rc;
+
+	PAIR(t);
+	flow_post_recv(t, 0, 1);
+	rc = fi_cancel(&t->b.ep->fid, &other);
+	CHECK(rc == 0 || rc == -FI_ENOENT || rc == -FI_ENOSYS || rc == -FI_EINVAL);
+	CHECK_RC(fi_cq_read(t->b.rxcq, &entry, 1), -FI_EAGAIN);
+	flow_post_send(t, 0, 1);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &t->flow->rx[0]);
+}
+
+TEST(fi_endpoint, cancel_completed, EP_ANY, FI_MSG, "Cancelling an operation that has completed leaves its completion readable")
+{
+	struct fi_cq_tagged_entry entry;
+
+	PAIR(t);
+	flow_run(t, 0, 1);
+	ONCE(t, filled(t->flow->in[0], FLOW_LEN, 0));
+	fi_cancel(&t->b.ep->fid, &t->flow->rx[0]);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &t->flow->rx[0]);
+	CHECK_RC(fi_cq_read(t->b.rxcq, &entry, 1), -FI_EAGAIN);
+}
+
+TEST(fi_endpoint, cancel_one_of_equal, EP_ANY, FI_MSG, "Of several operations with the same context one is cancelled")
+{
+	struct fi_cq_err_entry err = { 0 };
+	struct fi_cq_tagged_entry entry;
+	struct flow *flow;
+
+	PAIR(t);
+	flow = flow_post_recv(t, 0, 1);
+	POST(t, fi_recv(t->b.ep, flow->in[1], FLOW_LEN, flow->in_desc, FI_ADDR_UNSPEC, &flow->rx[0]));
+	OK_OR_SKIP(fi_cancel(&t->b.ep->fid, &flow->rx[0]));
+	wait_err(t, t->b.rxcq, &err);
+	CHECK_RC(fi_cq_read(t->b.rxcq, &entry, 1), -FI_EAGAIN);
+	flow_post_send(t, 0, 1);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &flow->rx[0]);
+}
+
+TEST(fi_endpoint, cancel_tagged, EP_ANY, FI_TAGGED, "A pending tagged receive can be cancelled")
+{
+	struct fi_cq_err_entry err = { 0 };
+	struct fi_context2 ctx;
+	static char buf[32];
+
+	PAIR(t);
+	POST(t, fi_trecv(t->b.ep, buf, sizeof(buf), reg_desc(t, buf, sizeof(buf), FI_RECV), FI_ADDR_UNSPEC, 5, 0, &ctx));
+	OK_OR_SKIP(fi_cancel(&t->b.ep->fid, &ctx));
+	wait_err(t, t->b.rxcq, &err);
+	CHECK_EQ(err.err, FI_ECANCELED);
+	CHECK(err.op_context == &ctx);
+	CHECK_EQ(err.flags & (FI_TAGGED | FI_RECV | FI_MSG), FI_TAGGED | FI_RECV);
+}
+
+TEST(fi_endpoint, cancel_many, EP_ANY, FI_MSG, "All of many pending receives can be cancelled, in any order")
+{
+	bool seen[64] = { false };
+
+	PAIR(t);
+	flow_post_recv(t, 0, 64);
+	for (unsigned i = 0; i < 64; i++)
+		OK_OR_SKIP(fi_cancel(&t->b.ep->fid, &t->flow->rx[(i * 37) % 64]));
+	for (unsigned i = 0; i < 64; i++) {
+		struct fi_cq_err_entry err = { 0 };
+		ptrdiff_t which;
+
+		wait_err(t, t->b.rxcq, &err);
+		which = (struct fi_context2 *)err.op_context - t->flow->rx;
+		CHECK(which >= 0 && which < 64 && !seen[which]);
+		seen[which] = true;
+	}
+}
+
+// ---- Options
+
+TEST(fi_endpoint, option_unknown, EP_ANY, FI_MSG, "An option or level that is not supported gives -FI_ENOPROTOOPT")
+{
+	struct fid_ep *ep = open_ep(t, t->info);
+	uint64_t value = 0;
+	size_t len = sizeof(value);
+
+	CHECK_RC(fi_getopt(&ep->fid, FI_OPT_ENDPOINT, 0x7fff, &value, &len), -FI_ENOPROTOOPT);
+	CHECK_RC(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, 0x7fff, &value, sizeof(value)), -FI_ENOPROTOOPT);
+	CHECK_RC(fi_getopt(&ep->fid, 0x7fff, FI_OPT_MIN_MULTI_RECV, &value, &len), -FI_ENOPROTOOPT);
+	CHECK_RC(fi_setopt(&ep->fid, 0x7fff, FI_OPT_MIN_MULTI_RECV, &value, sizeof(value)), -FI_ENOPROTOOPT);
+}
+
+TEST(fi_endpoint, option_min_multi_recv, EP_ANY, FI_MSG | FI_MULTI_RECV, "FI_OPT_MIN_MULTI_RECV can be read and set before the endpoint is enabled")
+{
+	struct fid_ep *ep = open_bound_ep(t, &t->a);
+	size_t value = 0, len = sizeof(value), want = 333;
+
+	OK(fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &len));
+	CHECK_EQ(len, sizeof(value));
+	OK(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &want, sizeof(want)));
+	OK(fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &len));
+	CHECK_EQ(value, 333);
+}
+
+TEST(fi_endpoint, option_wrong_size, EP_ANY, FI_MSG | FI_MULTI_RECV, "A value of the wrong size is refused; a short buffer gives -FI_ETOOSMALL and nothing is written")
+{
+	struct fid_ep *ep = open_ep(t, t->info);
+	uint8_t small[2] = { 0xa5, 0xa5 };
+	size_t len = 1, want = 1;
+
+	CHECK_RC(fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, small, &len), -FI_ETOOSMALL);
+	CHECK(small[0] == 0xa5 && small[1] == 0xa5);
+	CHECK_RC2(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &want, 1), -FI_EINVAL, -FI_ETOOSMALL);
+}
+
+TEST(fi_endpoint, option_cm_data_size, EP_MSG, FI_MSG, "FI_OPT_CM_DATA_SIZE can be read, of active and passive endpoints, and not set")
+{
+	struct fid_eq *eq = open_eq(t, FI_WAIT_NONE, 0);
+	struct fid_pep *pep = open_pep(t, eq);
+	struct fid_ep *ep = open_ep(t, t->info);
+	size_t active = 0, passive = 0, len = sizeof(size_t);
+
+	OK(fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &active, &len));
+	len = sizeof(size_t);
+	OK(fi_getopt(&pep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &passive, &len));
+	CHECK(active > 0 && passive >= active);
+	CHECK(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &active, sizeof(active)) < 0);
+	len = 1;
+	CHECK_RC(fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &active, &len), -FI_ETOOSMALL);
+}
+
+static void check_limit(struct env *t, int option, size_t limit)
+{
+	struct fid_ep *ep = open_ep(t, t->info);
+	size_t value = 0, len = sizeof(value), more;
+	int rc = fi_getopt(&ep->fid, FI_OPT_ENDPOINT, option, &value, &len);
+
+	if (rc == -FI_ENOPROTOOPT)
+		SKIP("not offered");
+	OK(rc);
+	CHECK_EQ(len, sizeof(value));
+	CHECK(value <= limit);
+	more = limit + 1;
+	if (more)
+		CHECK(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, option, &more, sizeof(more)) < 0);
+}
+
+TEST(fi_endpoint, option_max_msg_size, EP_ANY, FI_MSG, "FI_OPT_MAX_MSG_SIZE is at most max_msg_size, or -FI_ENOPROTOOPT")
+{
+	check_limit(t, FI_OPT_MAX_MSG_SIZE, t->info->ep_attr->max_msg_size);
+}
+
+TEST(fi_endpoint, option_max_tagged_size, EP_ANY, FI_TAGGED, "FI_OPT_MAX_TAGGED_SIZE is at most max_msg_size, or -FI_ENOPROTOOPT")
+{
+	check_limit(t, FI_OPT_MAX_TAGGED_SIZE, t->info->ep_attr->max_msg_size);
+}
+
+TEST(fi_endpoint, option_max_rma_size, EP_ANY, FI_RMA, "FI_OPT_MAX_RMA_SIZE is at most max_msg_size, or -FI_ENOPROTOOPT")
+{
+	check_limit(t, FI_OPT_MAX_RMA_SIZE, t->info->ep_attr->max_msg_size);
+}
+
+TEST(fi_endpoint, option_max_atomic_size, EP_ANY, FI_ATOMIC, "FI_OPT_MAX_ATOMIC_SIZE is at most max_msg_size, or -FI_ENOPROTOOPT")
+{
+	check_limit(t, FI_OPT_MAX_ATOMIC_SIZE, t->info->ep_attr->max_msg_size);
+}
+
+TEST(fi_endpoint, option_inject_sizes, EP_ANY, FI_MSG, "The four inject size options are at most inject_size, or -FI_ENOPROTOOPT")
+{
+	static const int options[] = {
+		FI_OPT_INJECT_MSG_SIZE, FI_OPT_INJECT_TAGGED_SIZE, FI_OPT_INJECT_RMA_SIZE, FI_OPT_INJECT_ATOMIC_SIZE,
+	};
+	struct fid_ep *ep = open_ep(t, t->info);
+
+	for (size_t i = 0; i < 4; i++) {
+		size_t value = 0, len = sizeof(value);
+		int rc = fi_getopt(&ep->fid, FI_OPT_ENDPOINT, options[i], &value, &len);
+
+		CHECK_RC2(rc, 0, -FI_ENOPROTOOPT);
+		if (!rc)
+			CHECK(value <= t->info->tx_attr->inject_size);
+	}
+}
+
+TEST(fi_endpoint, option_shared_memory, EP_ANY, FI_MSG, "FI_OPT_SHARED_MEMORY_PERMITTED can be set, or gives -FI_ENOPROTOOPT")
+{
+	struct fid_ep *ep = open_ep(t, t->info);
+	bool permitted = false;
+
+	CHECK_RC2(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &permitted, sizeof(permitted)), 0,
+		  -FI_ENOPROTOOPT);
+}
+
+TEST(fi_endpoint, option_hmem_p2p, EP_ANY, FI_MSG, "FI_OPT_FI_HMEM_P2P takes its four values, or gives -FI_ENOPROTOOPT or -FI_EOPNOTSUPP")
+{
+	struct fid_ep *ep = open_ep(t, t->info);
+
+	for (int value = FI_HMEM_P2P_ENABLED; value <= FI_HMEM_P2P_DISABLED; value++) {
+		int rc = fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &value, sizeof(value));
+
+		CHECK(rc == 0 || rc == -FI_ENOPROTOOPT || rc == -FI_EOPNOTSUPP);
+	}
+}
+
+// ---- Operation flags
+
+TEST(fi_endpoint, opsflag_get, EP_ANY, FI_MSG, "FI_GETOPSFLAG gives the flags of the direction asked for")
+{
+	struct fid_ep *ep;
+	uint64_t flags = FI_TRANSMIT;
+
+	t->info->tx_attr->op_flags |= FI_INJECT_COMPLETE;
+	ep = open_ep(t, t->info);
+	OK_OR_SKIP(fi_control(&ep->fid, FI_GETOPSFLAG, &flags));
+	CHECK(flags & FI_INJECT_COMPLETE);
+	flags = FI_RECV;
+	OK(fi_control(&ep->fid, FI_GETOPSFLAG, &flags));
+	CHECK(!(flags & FI_INJECT_COMPLETE));
+}
+
+TEST(fi_endpoint, opsflag_set, EP_ANY, FI_MSG, "FI_SETOPSFLAG replaces the flags of one direction")
+{
+	struct fid_ep *ep = open_bound_ep(t, &t->a);
+	uint64_t flags = FI_TRANSMIT | FI_COMPLETION | FI_INJECT_COMPLETE;
+
+	OK_OR_SKIP(fi_control(&ep->fid, FI_SETOPSFLAG, &flags));
+	flags = FI_TRANSMIT;
+	OK(fi_control(&ep->fid, FI_GETOPSFLAG, &flags));
+	CHECK_EQ(flags & (FI_COMPLETION | FI_INJECT_COMPLETE | FI_DELIVERY_COMPLETE), FI_COMPLETION | FI_INJECT_COMPLETE);
+	flags = FI_TRANSMIT;
+	OK(fi_control(&ep->fid, FI_SETOPSFLAG, &flags));
+	OK(fi_control(&ep->fid, FI_GETOPSFLAG, &flags));
+	CHECK_EQ(flags & (FI_COMPLETION | FI_INJECT_COMPLETE), 0);
+}
+
+TEST(fi_endpoint, opsflag_one_direction, EP_ANY, FI_MSG, "Exactly one of FI_TRANSMIT and FI_RECV must be given")
+{
+	struct fid_ep *ep = open_bound_ep(t, &t->a);
+	uint64_t flags = FI_TRANSMIT | FI_RECV;
+
+	CHECK(fi_control(&ep->fid, FI_GETOPSFLAG, &flags) < 0);
+	flags = 0;
+	CHECK(fi_control(&ep->fid, FI_GETOPSFLAG, &flags) < 0);
+	flags = FI_TRANSMIT | FI_RECV;
+	CHECK(fi_control(&ep->fid, FI_SETOPSFLAG, &flags) < 0);
+	flags = FI_COMPLETION;
+	CHECK(fi_control(&ep->fid, FI_SETOPSFLAG, &flags) < 0);
+}
+
+TEST(fi_endpoint, control_unknown_command, EP_ANY, FI_MSG, "A command that an endpoint does not know gives -FI_ENOSYS")
+{
+	uint64_t arg = 0;
+
+	CHECK_RC(fi_control(&open_ep(t, t->info)->fid, 0x7fff, &arg), -FI_ENOSYS);
+}
+
+TEST(fi_endpoint, size_left, EP_ANY, FI_MSG, "The deprecated size queries give a count or an error; never more receives than the queue has")
+{
+	ssize_t rx, tx;
+
+	PAIR(t);
+	rx = fi_rx_size_left(t->b.ep);
+	tx = fi_tx_size_left(t->a.ep);
+	CHECK(rx == -FI_ENOSYS || rx == -FI_EOPNOTSUPP || (rx >= 0 && (size_t)rx <= t->b.info->rx_attr->size));
+	CHECK(tx == -FI_ENOSYS || tx == -FI_EOPNOTSUPP || (tx >= 0 && (size_t)tx <= t->a.info->tx_attr->size));
+}
+
+// ---- Aliases
+
+static struct fid_ep *alias(struct env *t, struct fid_ep *ep, uint64_t flags)
+{
+	struct fid_ep *alias = NULL;
+
+	OK_OR_SKIP(fi_ep_alias(ep, &alias, flags));
+	keep(t, &alias->fid);
+	return alias;
+}
+
+TEST(fi_endpoint, alias_sends, EP_ANY, FI_MSG, "An alias sends on its parent's path, with the flags given to it")
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid_ep *other;
+
+	PAIR(t, .tx_flags = FI_SELECTIVE_COMPLETION);
+	other = alias(t, t->a.ep, FI_TRANSMIT | FI_COMPLETION);
+	flow_post_recv(t, 0, 2);
+	flow_post_send(t, 0, 1); // without an entry
+	fill(t->flow->out[1], FLOW_LEN, 1);
+	POST(t, fi_send(other, t->flow->out[1], FLOW_LEN, t->flow->out_desc, t->a.peer, &t->flow->tx[1]));
+	wait_comp(t, t->b.rxcq, NULL);
+	wait_comp(t, t->b.rxcq, NULL);
+	wait_comp(t, t->a.txcq, &entry);
+	CHECK(entry.op_context == &t->flow->tx[1]);
+}
+
+TEST(fi_endpoint, alias_holds_parent, EP_ANY, FI_MSG, "The endpoint is released only when its aliases are closed")
+{
+	struct fid_ep *ep = open_bound_ep(t, &t->a), *other;
+
+	other = alias(t, ep, FI_TRANSMIT);
+	CHECK_RC(fi_close(&ep->fid), -FI_EBUSY);
+	shut(t, &other->fid);
+	shut(t, &ep->fid);
+}
+
+TEST(fi_endpoint, alias_one_direction, EP_ANY, FI_MSG, "An alias takes flags with exactly one of FI_TRANSMIT and FI_RECV")
+{
+	struct fid_ep *ep = open_bound_ep(t, &t->a), *other = NULL;
+
+	CHECK(fi_ep_alias(ep, &other, FI_TRANSMIT | FI_RECV) < 0);
+	CHECK(fi_ep_alias(ep, &other, FI_COMPLETION) < 0);
+	CHECK(!other);
+}
+
+// ---- Names
+
+TEST(fi_cm, getname_after_enable, EP_AV, FI_MSG, "An enabled endpoint has an address of the domain's format")
+{
+	char name[256];
+	size_t len = sizeof(name);
+
+	open_bound_ep(t, &t->a);
+	OK(fi_enable(t->a.ep));
+	OK(fi_getname(&t->a.ep->fid, name, &len));
+	CHECK(len > 0 && len <= sizeof(name));
+	if (t->info->addr_format == FI_SOCKADDR_IN) {
+		CHECK_EQ(len, sizeof(struct sockaddr_in));
+		CHECK_EQ(((struct sockaddr_in *)name)->sin_family, AF_INET);
+		CHECK(((struct sockaddr_in *)name)->sin_port != 0);
+	}
+}
+
+TEST(fi_cm, getname_short_buffer, EP_AV, FI_MSG, "A short buffer gets a cut address, -FI_ETOOSMALL and the size needed")
+{
+	uint8_t whole[256] = { 0 }, part[256];
+	size_t need = sizeof(whole);
+
+	open_bound_ep(t, &t->a);
+	OK(fi_enable(t->a.ep));
+	OK(fi_getname(&t->a.ep->fid, whole, &need));
+	for (size_t room = 0; room < need; room++) {
+		size_t len = room;
+
+		memset(part, 0xa5, sizeof(part));
+		CHECK_RC(fi_getname(&t->a.ep->fid, part, &len), -FI_ETOOSMALL);
+		CHECK_EQ(len, need);
+		CHECK(!memcmp(part, whole, room));
+		for (size_t i = room; i < sizeof(part); i++)
+			CHECK_EQ(part[i], 0xa5);
+	}
+}
+
+TEST(fi_cm, getname_of_size_zero, EP_AV, FI_MSG, "A null buffer of size 0 asks for the size")
+{
+	size_t len = 0;
+
+	open_bound_ep(t, &t->a);
+	OK(fi_enable(t->a.ep));
+	CHECK_RC(fi_getname(&t->a.ep->fid, NULL, &len), -FI_ETOOSMALL);
+	CHECK(len > 0);
+}
+
+static void loopback(struct env *t, struct sockaddr_in *addr, unsigned port)
+{
+	if (t->info->addr_format != FI_SOCKADDR_IN && t->info->addr_format != FI_SOCKADDR)
+		SKIP("not addressed by IPv4");
+	*addr = (struct sockaddr_in){ AF_INET, htons(port), { htonl(INADDR_LOOPBACK) }, { 0 } };
+}
+
+TEST(fi_cm, setname_assigns, EP_AV, FI_MSG, "fi_setname gives the endpoint its address; port 0 lets the provider choose")
+{
+	struct sockaddr_in want, got = { 0 };
+	size_t len = sizeof(got);
+
+	loopback(t, &want, 0);
+	open_bound_ep(t, &t->a);
+	OK_OR_SKIP(fi_setname(&t->a.ep->fid, &want, sizeof(want)));
+	OK(fi_enable(t->a.ep));
+	OK(fi_getname(&t->a.ep->fid, &got, &len));
+	CHECK_EQ(got.sin_addr.s_addr, want.sin_addr.s_addr);
+	CHECK(got.sin_port != 0);
+}
+
+TEST(fi_cm, setname_in_use, EP_AV, FI_MSG, "An address that another endpoint has cannot be assigned: -FI_EADDRINUSE at the latest when enabled")
+{
+	struct sockaddr_in taken;
+	size_t len = sizeof(taken);
+	int rc;
+
+	loopback(t, &taken, 0);
+	open_bound_ep(t, &t->a);
+	OK_OR_SKIP(fi_setname(&t->a.ep->fid, &taken, sizeof(taken)));
+	OK(fi_enable(t->a.ep));
+	OK(fi_getname(&t->a.ep->fid, &taken, &len));
+	open_bound_ep(t, &t->b);
+	rc = fi_setname(&t->b.ep->fid, &taken, sizeof(taken));
+	if (!rc)
+		rc = fi_enable(t->b.ep);
+	CHECK_RC(rc, -FI_EADDRINUSE);
+}
+
+TEST(fi_cm, setname_bad_address, EP_AV, FI_MSG, "An address of another family or of the wrong size is refused")
+{
+	struct sockaddr_in addr;
+
+	loopback(t, &addr, 0);
+	open_bound_ep(t, &t->a);
+	OK_OR_SKIP(fi_setname(&t->a.ep->fid, &addr, sizeof(addr)));
+	addr.sin_family = AF_UNIX;
+	CHECK(fi_setname(&t->a.ep->fid, &addr, sizeof(addr)) < 0);
+	addr.sin_family = AF_INET;
+	CHECK(fi_setname(&t->a.ep->fid, &addr, 3) < 0);
+}
+
+TEST(fi_cm, connect_on_connectionless, EP_AV, FI_MSG, "Connection calls on a connectionless endpoint give an error, not a crash")
+{
+	PAIR(t);
+	CHECK(fi_connect(t->a.ep, t->b.name, NULL, 0) < 0);
+	CHECK(fi_accept(t->a.ep, NULL, 0) < 0);
+	CHECK(fi_shutdown(t->a.ep, 0) < 0);
+	CHECK(fi_getpeer(t->a.ep, t->b.name, &t->b.namelen) < 0);
+	flow_run(t, 0, 1);
+	wait_comp(t, t->b.rxcq, NULL);
+}
+
+TEST(fi_cm, join_without_multicast, EP_ANY, FI_MSG, "Joining a multicast group on an endpoint without FI_MULTICAST is refused")
+{
+	struct fid_mc *mc = NULL;
+
+	PAIR(t);
+	if (t->a.info->caps & FI_MULTICAST)
+		SKIP("the endpoint has FI_MULTICAST");
+	CHECK(fi_join(t->a.ep, t->b.name, 0, &mc, NULL) < 0);
+	CHECK(!mc);
+}

@@ -282,8 +282,8 @@ TEST(fi_av, event_without_eq, EP_AV, FI_MSG, "FI_EVENT: inserting before an even
 
 TEST(fi_av, event_reports_count, EP_AV, FI_MSG, "FI_EVENT: one event per insertion with its context and the number inserted")
 {
-	struct fid_av *av = event_av(t);
 	struct fid_eq *eq = open_eq(t, FI_WAIT_UNSPEC, 0);
+	struct fid_av *av = event_av(t);
 	struct sockaddr_in addrs[3];
 	struct fi_eq_entry entry = { 0 };
 	fi_addr_t got[3];
@@ -304,8 +304,8 @@ TEST(fi_av, event_reports_count, EP_AV, FI_MSG, "FI_EVENT: one event per inserti
 
 TEST(fi_av, event_reports_failures, EP_AV, FI_MSG, "FI_EVENT: an error event with the index precedes the event of the insertion")
 {
-	struct fid_av *av = event_av(t);
 	struct fid_eq *eq = open_eq(t, FI_WAIT_UNSPEC, 0);
+	struct fid_av *av = event_av(t);
 	struct sockaddr_in addrs[3];
 	struct fi_eq_err_entry err = { 0 };
 	struct fi_eq_entry entry = { 0 };

@@ -17,7 +17,7 @@ static size_t data_size(struct env *t)
 TEST(fi_cm, connreq_names_the_listener, EP_MSG, FI_MSG, "FI_CONNREQ carries the passive endpoint and an info with the handle to accept or reject with")
 {
 	struct cm_listener listener = cm_listen(t);
-	union cm_event in;
+	union cm_entry in;
 
 	CHECK_EQ(cm_request(t, &listener, NULL, 0, &in), 0);
 	CHECK(in.cm.info->handle);
@@ -31,7 +31,7 @@ TEST(fi_cm, connreq_names_the_listener, EP_MSG, FI_MSG, "FI_CONNREQ carries the 
 TEST(fi_cm, accept_connects_both, EP_MSG, FI_MSG, "After fi_accept both sides get FI_CONNECTED, each with its own active endpoint")
 {
 	struct cm_listener listener = cm_listen(t);
-	union cm_event in;
+	union cm_entry in;
 
 	cm_request(t, &listener, NULL, 0, &in);
 	cm_accepting(t, in.cm.info);
@@ -45,7 +45,7 @@ TEST(fi_cm, accept_connects_both, EP_MSG, FI_MSG, "After fi_accept both sides ge
 TEST(fi_cm, connect_and_accept_enable, EP_MSG, FI_MSG, "fi_connect and fi_accept enable the endpoint if it is not enabled yet")
 {
 	struct cm_listener listener = cm_listen(t);
-	union cm_event in;
+	union cm_entry in;
 
 	open_bound_ep(t, &t->a);
 	OK(fi_connect(t->a.ep, listener.addr, NULL, 0));
@@ -72,7 +72,7 @@ TEST(fi_cm, receive_before_connected, EP_MSG, FI_MSG, "Receives posted before th
 {
 	struct cm_listener listener = cm_listen(t);
 	struct fi_cq_tagged_entry entry;
-	union cm_event in;
+	union cm_entry in;
 
 	cm_request(t, &listener, NULL, 0, &in);
 	cm_accepting(t, in.cm.info);
@@ -116,7 +116,7 @@ TEST(fi_cm, many_requests, EP_MSG, FI_MSG, "Many requests wait at a listener; ea
 		OK(fi_connect(active[i], listener.addr, &i, sizeof(i)));
 	}
 	for (int i = 0; i < COUNT; i++) {
-		union cm_event entry;
+		union cm_entry entry;
 		int which;
 
 		ssize_t len = wait_event(t, t->eq, FI_CONNREQ, &entry, sizeof(entry));
@@ -152,7 +152,7 @@ TEST(fi_cm, many_requests, EP_MSG, FI_MSG, "Many requests wait at a listener; ea
 TEST(fi_cm, connect_twice, EP_MSG, FI_MSG, "fi_connect may be called once in an endpoint's lifetime")
 {
 	struct cm_listener listener = cm_listen(t);
-	union cm_event in;
+	union cm_entry in;
 
 	cm_request(t, &listener, NULL, 0, &in);
 	CHECK(fi_connect(t->a.ep, listener.addr, NULL, 0) < 0);
@@ -167,7 +167,7 @@ TEST(fi_cm, connect_twice, EP_MSG, FI_MSG, "fi_connect may be called once in an 
 TEST(fi_cm, accept_twice, EP_MSG, FI_MSG, "A request can be accepted once")
 {
 	struct cm_listener listener = cm_listen(t);
-	union cm_event in;
+	union cm_entry in;
 
 	cm_request(t, &listener, NULL, 0, &in);
 	cm_accepting(t, in.cm.info);
@@ -187,7 +187,7 @@ TEST(fi_cm, accept_without_request, EP_MSG, FI_MSG, "fi_accept on an endpoint th
 TEST(fi_cm, connect_endpoint_of_request, EP_MSG, FI_MSG, "fi_connect on an endpoint made for a request is refused")
 {
 	struct cm_listener listener = cm_listen(t);
-	union cm_event in;
+	union cm_entry in;
 
 	cm_request(t, &listener, NULL, 0, &in);
 	cm_accepting(t, in.cm.info);
@@ -201,7 +201,7 @@ static void check_connect_data(struct env *t, size_t len)
 	struct cm_listener listener = cm_listen(t);
 	static uint8_t out[CM_ROOM];
 	size_t limit = data_size(t), want = len < limit ? len : limit;
-	union cm_event in;
+	union cm_entry in;
 	size_t got;
 
 	fill(out, len, 5);
@@ -244,7 +244,7 @@ static void check_accept_data(struct env *t, size_t len)
 	static uint8_t out[CM_ROOM];
 	size_t limit = data_size(t), want = len < limit ? len : limit;
 	bool active = false, passive = false;
-	union cm_event in;
+	union cm_entry in;
 
 	fill(out, len, 6);
 	cm_request(t, &listener, NULL, 0, &in);
@@ -297,7 +297,7 @@ static void check_reject_data(struct env *t, size_t len)
 	static uint8_t out[CM_ROOM], back[CM_ROOM];
 	size_t limit = data_size(t), want = len < limit ? len : limit;
 	struct fi_eq_err_entry err = { .err_data = back, .err_data_size = sizeof(back) };
-	union cm_event in;
+	union cm_entry in;
 
 	fill(out, len, 7);
 	cm_request(t, &listener, NULL, 0, &in);
@@ -340,7 +340,7 @@ TEST(fi_eq, err_data_limited, EP_MSG, FI_MSG, "Error data is cut to the caller's
 	struct cm_listener listener = cm_listen(t);
 	uint8_t out[64], back[64];
 	struct fi_eq_err_entry err = { .err_data = back, .err_data_size = 16 };
-	union cm_event in;
+	union cm_entry in;
 
 	fill(out, sizeof(out), 7);
 	memset(back, 0xa5, sizeof(back));
@@ -359,7 +359,7 @@ TEST(fi_eq, err_data_of_the_provider, EP_MSG, FI_MSG, "With err_data_size 0 erro
 	struct cm_listener listener = cm_listen(t);
 	struct fi_eq_err_entry err = { 0 };
 	uint8_t out[64];
-	union cm_event in;
+	union cm_entry in;
 
 	fill(out, sizeof(out), 7);
 	cm_request(t, &listener, NULL, 0, &in);
@@ -370,11 +370,34 @@ TEST(fi_eq, err_data_of_the_provider, EP_MSG, FI_MSG, "With err_data_size 0 erro
 	CHECK(filled(err.err_data, sizeof(out), 7));
 }
 
+TEST(fi_eq, err_data_ignored_before_1_5, EP_MSG, FI_MSG, "API below 1.5: the caller's err_data is ignored on input, error data comes in a buffer of the provider")
+{
+	struct fi_eq_err_entry err = { 0 };
+	struct cm_listener listener;
+	uint8_t out[64], back[64];
+	union cm_entry in;
+
+	env_version(t, FI_VERSION(1, 4));
+	listener = cm_listen(t);
+	fill(out, sizeof(out), 7);
+	memset(back, 0xa5, sizeof(back));
+	err.err_data = back;
+	err.err_data_size = sizeof(back);
+	cm_request(t, &listener, NULL, 0, &in);
+	OK(fi_reject(listener.pep, in.cm.info->handle, out, sizeof(out)));
+	fi_freeinfo(in.cm.info);
+	wait_eq_err(t, t->eq, &err);
+	CHECK(err.err_data != back);
+	CHECK(filled(err.err_data, sizeof(out), 7));
+	for (size_t i = 0; i < sizeof(back); i++)
+		CHECK_EQ(back[i], 0xa5);
+}
+
 TEST(fi_eq, connreq_short_buffer, EP_MSG, FI_MSG, "Connection data is cut to the caller's buffer")
 {
 	struct cm_listener listener = cm_listen(t);
 	uint8_t out[64];
-	union cm_event in;
+	union cm_entry in;
 	ssize_t rc;
 
 	fill(out, sizeof(out), 8);

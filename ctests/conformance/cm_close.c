@@ -70,7 +70,7 @@ TEST(fi_endpoint, pep_becomes_active, EP_MSG, FI_MSG, "An active endpoint takes 
 	struct fid_pep *pep = open_pep(t, t->eq);
 	struct sockaddr_in reserved = { 0 }, peer = { 0 };
 	size_t len = sizeof(reserved);
-	union cm_event in;
+	union cm_entry in;
 
 	if (t->info->addr_format != FI_SOCKADDR_IN)
 		SKIP("not addressed by IPv4");
@@ -111,7 +111,7 @@ TEST(fi_cm, listen_has_an_address, EP_MSG, FI_MSG, "A listening endpoint has an 
 TEST(fi_cm, listen_twice, EP_MSG, FI_MSG, "fi_listen on a listening endpoint is harmless or an error")
 {
 	struct cm_listener listener = cm_listen(t);
-	union cm_event in;
+	union cm_entry in;
 
 	CHECK(fi_listen(listener.pep) <= 0);
 	cm_request(t, &listener, NULL, 0, &in);
@@ -194,7 +194,7 @@ TEST(fi_cm, reject_leaves_endpoint_closable, EP_MSG, FI_MSG, "A rejected endpoin
 	struct fi_eq_err_entry err = { 0 };
 	struct fi_context2 ctx;
 	static char buf[16];
-	union cm_event in;
+	union cm_entry in;
 
 	cm_request(t, &listener, NULL, 0, &in);
 	OK(fi_reject(listener.pep, in.cm.info->handle, NULL, 0));
@@ -262,7 +262,7 @@ TEST(fi_cm, silent_listener, EP_MSG, FI_MSG, "A listener that hangs up at once i
 TEST(fi_cm, garbage_at_the_listener, EP_MSG, FI_MSG, "Bytes that are no request do not disturb a listener")
 {
 	struct cm_listener listener = cm_listen(t);
-	union cm_event in;
+	union cm_entry in;
 
 	if (t->info->addr_format != FI_SOCKADDR_IN)
 		SKIP("not addressed by IPv4");
@@ -327,7 +327,7 @@ TEST(fi_domain, bound_eq_gets_events, EP_MSG, FI_MSG, "The queue bound to the do
 	struct fid_eq *eq = open_eq(t, FI_WAIT_UNSPEC, 0);
 	struct fi_eq_err_entry err = { 0 };
 	struct fid_cq *cq;
-	union cm_event in;
+	union cm_entry in;
 
 	open_domain(t);
 	forget(t, &t->domain->fid); // close it before the queue bound to it
@@ -351,7 +351,7 @@ TEST(fi_domain, bound_eq_gets_events, EP_MSG, FI_MSG, "The queue bound to the do
 // The side that shuts down may be told as well.
 static void wait_shutdown(struct env *t, struct fid_ep *ep)
 {
-	union cm_event in = { .cm.fid = NULL };
+	union cm_entry in = { .cm.fid = NULL };
 
 	while (in.cm.fid != &ep->fid)
 		wait_event(t, t->eq, FI_SHUTDOWN, &in, sizeof(in));
@@ -480,7 +480,7 @@ TEST(fi_cm, reconnect, EP_MSG, FI_MSG, "After a connection has ended the listene
 	struct cm_listener listener = cm_listen(t);
 
 	for (int i = 0; i < 100; i++) {
-		union cm_event in;
+		union cm_entry in;
 		uint32_t event;
 
 		cm_request(t, &listener, NULL, 0, &in);

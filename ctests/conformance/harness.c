@@ -3,7 +3,7 @@
 //!
 //! The parent never calls the library, so a child starts without its threads and locks.
 #define _GNU_SOURCE
-#include "harness.h"
+#include "fixture.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,8 +18,6 @@ enum { EXIT_PASSED = 0, EXIT_FAILED = 1, EXIT_SKIPPED = 77 };
 
 static struct test *tests;
 static int reason_fd = STDERR_FILENO;
-
-void env_run(struct env *t, const struct test *test); // fixture.c
 
 // ---- Registry
 
@@ -157,7 +155,7 @@ struct child {
 	uint64_t deadline;
 };
 
-static _Noreturn void child_main(const struct instance *instance)
+_Noreturn void run_here(const struct instance *instance)
 {
 	struct env env = {
 		.prov = instance->prov,
@@ -203,7 +201,7 @@ static struct child child_start(const struct instance *instance, unsigned limit_
 		reason_fd = pipefd[1];
 		dup2(child.output, STDOUT_FILENO);
 		dup2(child.output, STDERR_FILENO);
-		child_main(instance);
+		run_here(instance);
 	}
 	setpgid(child.pid, child.pid);
 	close(pipefd[1]);

@@ -195,7 +195,7 @@ void wait_connected(struct env *t, struct fid_eq *eq, struct fid_ep *x, struct f
 
 // The same step by step: a listener on t->eq, a request from t->a, the endpoint t->b made for a request's info (freed).
 enum { CM_ROOM = 1024 };
-union cm_event {
+union cm_entry {
 	struct fi_eq_cm_entry cm;
 	uint8_t bytes[sizeof(struct fi_eq_cm_entry) + CM_ROOM];
 };
@@ -205,7 +205,7 @@ struct cm_listener {
 	size_t addrlen;
 };
 struct cm_listener cm_listen(struct env *t);
-size_t cm_request(struct env *t, struct cm_listener *listener, const void *data, size_t len, union cm_event *in);
+size_t cm_request(struct env *t, struct cm_listener *listener, const void *data, size_t len, union cm_entry *in);
 struct fid_ep *cm_accepting(struct env *t, struct fi_info *info);
 
 // Waiting.
@@ -260,6 +260,7 @@ struct result {
 struct test *test_list(void); // sorted by page, then by place in the file
 int run_all(struct instance *list, size_t count, unsigned jobs, unsigned limit_s,
 	    void (*report)(const struct instance *, struct result *));
+_Noreturn void run_here(const struct instance *instance); // in this process, for a debugger
 size_t offered(char (*provs)[64], enum fi_ep_type *types, size_t max); // (provider, endpoint type) pairs, asked in a child
 const char *ep_type_name(enum fi_ep_type type);
 

@@ -18,7 +18,7 @@ struct expected {
 static struct {
 	const char *provs[MAX_PROVS], *type, *substring;
 	unsigned nprovs, jobs, limit_s;
-	bool list, markdown, verbose;
+	bool list, markdown, verbose, debug;
 } opt = { .jobs = 1, .limit_s = 30 };
 static struct expected *expected;
 static unsigned counts[3];
@@ -34,7 +34,8 @@ static void usage(void)
 		"  -j N          run N tests at a time\n"
 		"  -t SECONDS    limit of one test (30)\n"
 		"  -l, -m        list the tests; list them as Markdown\n"
-		"  -v            show what passing tests print\n");
+		"  -v            show what passing tests print\n"
+		"  -d            run the first test that fits in this process, for a debugger\n");
 	exit(2);
 }
 
@@ -174,9 +175,22 @@ static const char *difference(const struct test *test)
 	return "";
 }
 
+static void markdown_head(void)
+{
+	printf("# Conformance: the rules and their tests\n\n"
+	       "Written by `make -C ctests/conformance docs`; not to be edited. Each rule of a manual page, in our words, has\n"
+	       "a test named after it in ctests/conformance, which runs for every provider and endpoint type that offers what\n"
+	       "it needs. Pages whose names are no manual page: `badinput` holds calls that no correct program makes, `wire_*`\n"
+	       "what a transport does with the bytes of a peer. `ours` marks what only this library promises. The last column\n"
+	       "says where release 2.6.0 of the original does something else (provider tcp).\n");
+}
+
 static void list_tests(void)
 {
 	const char *page = "";
+
+	if (opt.markdown)
+		markdown_head();
 
 	for (struct test *test = test_list(); test; test = test->next) {
 		const char *file = strrchr(test->file, '/');
@@ -229,7 +243,7 @@ int main(int argc, char **argv)
 	size_t count;
 	int c;
 
-	while ((c = getopt(argc, argv, "p:e:k:x:j:t:lmv")) != -1) {
+	while ((c = getopt(argc, argv, "p:e:k:x:j:t:lmvd")) != -1) {
 		switch (c) {
 		case 'p':
 			if (opt.nprovs == MAX_PROVS)
@@ -259,6 +273,9 @@ int main(int argc, char **argv)
 		case 'v':
 			opt.verbose = true;
 			break;
+		case 'd':
+			opt.debug = true;
+			break;
 		default:
 			usage();
 		}
@@ -274,6 +291,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "conformance: no test fits\n");
 		return 2;
 	}
+	if (opt.debug)
+		run_here(list);
 	if (run_all(list, count, opt.jobs, opt.limit_s, report))
 		return 2;
 	free(list);

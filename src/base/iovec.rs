@@ -97,6 +97,15 @@ impl IoVec {
             .any(|p| p.iov_base.is_null() && p.iov_len > 0)
     }
 
+    /// Pieces with the address NULL become empty.
+    pub fn drop_null(&mut self) {
+        for piece in &mut self.pieces[..usize::from(self.count)] {
+            if piece.iov_base.is_null() {
+                piece.iov_len = 0;
+            }
+        }
+    }
+
     /// The address of the first piece.
     #[inline]
     pub fn base(&self) -> usize {

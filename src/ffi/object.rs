@@ -154,6 +154,18 @@ pub unsafe fn close<T: Kind>(head: *mut fid) -> Result {
     Ok(())
 }
 
+/// Calls `f` with the object behind a handle that came as a number in attributes; nothing if it is no live handle of this
+/// kind.
+pub fn with<T: Kind, R>(handle: usize, f: impl FnOnce(&T) -> R) -> Option<R> {
+    let head = handle as *mut fid;
+    if !live::is::<T>(head) {
+        return None;
+    }
+    // SAFETY: `live` says that the handle was made by `open::<T>`; the caller of the C function that the attributes came
+    // with keeps it open during that call.
+    unsafe { get::<T, fid>(head) }.map(f)
+}
+
 /// Takes the object out of a handle, which is gone then: for handles that a call consumes. FI_EINVAL if the number is no
 /// live handle of this kind.
 pub fn take<T: Kind>(handle: usize) -> Result<T> {

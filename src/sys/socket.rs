@@ -79,9 +79,14 @@ impl Socket {
             SockRef::from(&socket.0).set_bind_address_no_port_quietly();
             socket.0.bind(&local.into())?;
         }
-        match socket.0.connect(&SockAddr::from(peer)) {
-            Ok(()) => Ok((socket, true)),
-            Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => Ok((socket, false)),
+        socket.connect_to(peer)
+    }
+
+    /// Starts a connection from the address that the socket is bound to.
+    pub fn connect_to(self, peer: SocketAddr) -> io::Result<(Socket, bool)> {
+        match self.0.connect(&SockAddr::from(peer)) {
+            Ok(()) => Ok((self, true)),
+            Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => Ok((self, false)),
             Err(e) => Err(e),
         }
     }

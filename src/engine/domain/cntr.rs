@@ -159,9 +159,6 @@ impl<T: Transport> CntrCalls for Cntr<T> {
 
     fn wait(&self, threshold: u64, timeout: c_int) -> Result {
         let counter = &self.shared.counter;
-        if !counter.wait.can_sleep() {
-            return Err(Error::INVAL);
-        }
         let deadline = Deadline::after(timeout);
         let errors = counter.errors();
         loop {
@@ -177,7 +174,11 @@ impl<T: Transport> CntrCalls for Cntr<T> {
             if over {
                 return Err(Error::TIMEDOUT);
             }
-            counter.wait.sleep(deadline)?;
+            // Without wait object there is nothing to sleep on, but the application asked to wait.
+            match counter.wait.can_sleep() {
+                true => drop(counter.wait.sleep(deadline)?),
+                false => std::thread::yield_now(),
+            }
         }
     }
 }

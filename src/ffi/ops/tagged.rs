@@ -66,7 +66,7 @@ unsafe extern "C" fn recv<T: DataPath>(
     context: *mut c_void,
 ) -> isize {
     // SAFETY: fi_tagged(3): an open endpoint; the caller leaves the buffer to the library until the completion.
-    let call = || unsafe { Ok((endpoint::<T>(ep)?, single(buf, len)?)) };
+    let call = || unsafe { Ok((endpoint::<T>(ep)?, room(buf, len))) };
     status(call().and_then(|(ep, iov): (&T, _)| {
         ep.receive(&Rx {
             what: What::Tagged,
@@ -91,7 +91,7 @@ unsafe extern "C" fn recvv<T: DataPath>(
     context: *mut c_void,
 ) -> isize {
     // SAFETY: as in `recv`, for `count` buffers.
-    let call = || unsafe { Ok((endpoint::<T>(ep)?, several(iov, count)?)) };
+    let call = || unsafe { Ok((endpoint::<T>(ep)?, rooms(iov, count)?)) };
     status(call().and_then(|(ep, iov): (&T, _)| {
         ep.receive(&Rx {
             what: What::Tagged,
@@ -118,7 +118,7 @@ unsafe extern "C" fn recvmsg<T: DataPath>(
         let ep = endpoint::<T>(ep)?;
         let rx = Rx {
             what: What::Tagged,
-            iov: several((*msg).msg_iov, (*msg).iov_count)?,
+            iov: rooms((*msg).msg_iov, (*msg).iov_count)?,
             flags: flags | ep.rx_implied(),
             src: (*msg).addr,
             context: (*msg).context as usize,

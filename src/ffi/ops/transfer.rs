@@ -100,5 +100,28 @@ pub(super) unsafe fn several(iov: *const libc::iovec, count: usize) -> Result<Io
     }
 }
 
+/// A buffer to receive in. Programs post NULL with a length when they expect no bytes; it has room for none, and a
+/// message that brings some is reported as truncated.
+///
+/// # Safety
+/// As `single`.
+#[inline]
+pub(super) unsafe fn room(buf: *mut core::ffi::c_void, len: usize) -> IoVec {
+    let len = if buf.is_null() { 0 } else { len };
+    // SAFETY: promised by the caller.
+    unsafe { IoVec::single(buf.cast(), len) }
+}
+
+/// Several buffers to receive in, as `room`.
+///
+/// # Safety
+/// As `IoVec::new`.
+pub(super) unsafe fn rooms(iov: *const libc::iovec, count: usize) -> Result<IoVec> {
+    // SAFETY: promised by the caller.
+    let mut iov = unsafe { IoVec::new(iov, count) }.ok_or(Error::INVAL)?;
+    iov.drop_null();
+    Ok(iov)
+}
+
 /// Flags of an inject call: the buffer is free on return, success is not reported.
 pub(super) const INJECT: u64 = FI_INJECT;

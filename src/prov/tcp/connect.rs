@@ -129,8 +129,12 @@ impl Tcp {
         let limit = Duration::from_millis(self.params.conn_timeout_ms);
         let deadline = *conn.deadline.get_or_insert(now + limit);
         let (peer, ep) = (conn.peer, conn.ep);
-        let endpoint = self.eps.get(&ep).ok_or(Error::INVAL)?;
-        match Socket::connect(Some(endpoint.local), peer) {
+        let endpoint = self.eps.get_mut(&ep).ok_or(Error::INVAL)?;
+        let started = match endpoint.bound.take() {
+            Some(bound) => bound.connect_to(peer),
+            None => Socket::connect(Some(endpoint.local), peer),
+        };
+        match started {
             Ok((socket, up)) => {
                 let _ = socket.set_nodelay(endpoint.nodelay);
                 let conn = &mut self.conns[id];

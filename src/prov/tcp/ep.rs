@@ -14,7 +14,7 @@ use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::conn::Conn;
 use crate::prov::tcp::params::Params;
-use crate::prov::tcp::pep::Accepted;
+use crate::prov::tcp::pep::{Accepted, take_bound};
 use crate::prov::tcp::progress::listener_token;
 use crate::prov::tcp::transport::{Core, Tcp, any_address};
 use crate::sys::addr;
@@ -37,6 +37,8 @@ pub struct Ep {
     pub dest: Option<Addr>,
     /// MSG: the request that this endpoint answers.
     pub request: Option<Accepted>,
+    /// MSG: the socket of a passive endpoint, to connect with.
+    pub bound: Option<Socket>,
     pub nodelay: bool,
     /// Peers are told not to connect to us.
     pub firewalled: bool,
@@ -88,11 +90,15 @@ impl Tcp {
         let v6 = info.addr_format == FI_SOCKADDR_IN6;
         let local = given(&info.src_addr)?;
         let dest = given(&info.dest_addr)?;
-        let request = match info.handle {
-            0 => None,
+        let (mut request, mut bound) = (None, None);
+        match info.handle {
+            0 => {}
             _ if rdm => return Err(Error::INVAL),
-            handle => Some(Accepted::take(handle)?),
-        };
+            handle => match take_bound(handle) {
+                Some(socket) => bound = Some(socket?),
+                None => request = Some(Accepted::take(handle)?),
+            },
+        }
         let mut endpoint = Ep {
             rdm,
             local: local.unwrap_or_else(|| any_address(v6 || dest.is_some_and(|d| d.is_ipv6()))),
@@ -104,6 +110,7 @@ impl Tcp {
             nodelay: nodelay(&self.params, info),
             firewalled: self.params.firewall_addr,
             request,
+            bound,
         };
         if rdm {
             let listener = bind(&self.params, endpoint.local)?;
@@ -113,6 +120,8 @@ impl Tcp {
             endpoint.listener = Some(listener);
         } else if let Some(request) = &endpoint.request {
             endpoint.local = request.local();
+        } else if let Some(bound) = &endpoint.bound {
+            endpoint.local = bound.local()?;
         }
         log_info!(
             &SOURCE,

@@ -143,6 +143,18 @@ impl Pep {
     }
 }
 
+/// The bound socket of a passive endpoint that does not listen, for an endpoint opened with its handle: it connects from
+/// that address (fi_endpoint(3)). Nothing if the handle is something else.
+pub fn take_bound(handle: usize) -> Option<Result<Socket>> {
+    object::with(handle, |pep: &Pep| {
+        let mut state = pep.shared.state();
+        match state.listening {
+            true => Err(Error::OPBADSTATE),
+            false => state.listener.take().ok_or(Error::OPBADSTATE),
+        }
+    })
+}
+
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

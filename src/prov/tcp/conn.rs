@@ -74,6 +74,8 @@ pub struct Watch {
 /// The sending side.
 #[derive(Default)]
 pub struct Tx {
+    /// Operations posted before the connection was up: how frames look depends on the peer.
+    pub waiting: VecDeque<Waiting>,
     /// Frames in order; the first may have been written in part.
     pub queue: VecDeque<Out>,
     /// Bytes in staging buffers of `queue`.
@@ -93,6 +95,20 @@ pub struct Tx {
     /// Ready-to-send frames that have not been cleared, by index.
     pub rendezvous: HashMap<u8, RendezvousOut>,
     pub next_index: u8,
+}
+
+/// An operation that waits for the connection.
+pub struct Waiting {
+    pub header: Header,
+    pub payload: Payload,
+    pub op: Option<TxOp>,
+}
+
+pub enum Payload {
+    /// Where the application keeps it.
+    Buffers(IoVec),
+    /// A copy of what was injected.
+    Copy(Vec<u8>),
 }
 
 pub enum Out {
@@ -217,6 +233,7 @@ impl Conn {
     /// Whether something posted still depends on this peer.
     pub fn has_work(&self) -> bool {
         !self.tx.queue.is_empty()
+            || !self.tx.waiting.is_empty()
             || !self.tx.await_ack.is_empty()
             || !self.tx.await_read.is_empty()
             || !self.tx.rendezvous.is_empty()

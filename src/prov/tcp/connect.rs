@@ -283,7 +283,7 @@ impl Tcp {
         );
         self.rewatch(id, true, false);
         self.warm(id);
-        self.flush_conn(core, id);
+        self.send_waiting(core, id);
     }
 
     /// An attempt has failed: another one later, or the end.
@@ -423,11 +423,10 @@ impl Tcp {
                 Subsys::EpCtrl,
                 "{from} closed: not a tcp RDM endpoint"
             );
-            write_exchange(
-                &handshake.socket,
-                CmKind::Reject,
-                &handshake.exchange[CM_HEADER..],
-            );
+            if header.kind == CmKind::Request {
+                let echo = &handshake.exchange[CM_HEADER..];
+                write_exchange(&handshake.socket, CmKind::Reject, echo);
+            }
             return self.drop_handshake(id);
         };
         let handshake = self.handshakes.remove(id);
@@ -570,6 +569,7 @@ impl Tcp {
         let rx = std::mem::replace(&mut conn.rx, Rx::new());
         let srx = core.eps[ep].srx;
         let mut failed: Vec<TxOp> = Vec::new();
+        failed.extend(tx.waiting.iter().filter_map(|waiting| waiting.op));
         for out in tx.queue {
             if let Out::Frame(frame) = out
                 && let After::Complete(op) = frame.after

@@ -9,7 +9,9 @@ use crate::abi::*;
 use crate::base::{Error, IoList, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::ffi::ops::transfer::{Tx, What};
-use crate::prov::tcp::conn::{After, Conn, Frame, Out, ReadOp, RendezvousOut, State};
+use crate::prov::tcp::conn::{
+    After, Conn, Frame, Out, Payload, ReadOp, RendezvousOut, State, Waiting,
+};
 use crate::prov::tcp::ep::NONE;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, Op, RmaSeg};
 use crate::prov::tcp::transport::{Core, Tcp};
@@ -27,7 +29,7 @@ const TOGETHER: usize = 512;
 const SPARE_BUFFERS: usize = 16;
 
 /// Flags that ask for an answer of the peer.
-const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
+const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
 impl Tcp {
     /// Posts an operation of an endpoint.
@@ -38,8 +40,8 @@ impl Tcp {
             return Err(Error::OPBADSTATE);
         }
         let len = tx.iov.remaining();
-        if tx.flags & FI_INJECT != 0 && len > state.inject_size {
-            return Err(Error::INVAL);
+        if tx.flags & (FI_INJECT | FI_MATCH_COMPLETE) != 0 {
+            check_flags(tx.flags, len, state.inject_size)?;
         }
         core.may_post(ep)?;
         let id = self.connection(core, ep, tx.dest)?;
@@ -176,8 +178,11 @@ impl Tcp {
         op: Option<TxOp>,
     ) -> Result {
         let conn = &mut self.conns[id];
-        let idle = conn.tx.queue.is_empty() && conn.state == State::Up;
-        if idle && conn.tx.last_direct != self.look {
+        if conn.state != State::Up {
+            self.wait(core, id, header, payload, op);
+            return Ok(());
+        }
+        if conn.tx.queue.is_empty() && conn.tx.last_direct != self.look {
             conn.tx.last_direct = self.look;
             self.write_now(core, id, header, payload, op);
             return Ok(());
@@ -187,6 +192,62 @@ impl Tcp {
         }
         self.send_always(core, id, header, payload, op);
         Ok(())
+    }
+
+    /// Keeps an operation until the connection is up.
+    #[cold]
+    fn wait(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+        payload: IoVec,
+        op: Option<TxOp>,
+    ) {
+        let conn = &mut self.conns[id];
+        let payload = match op {
+            Some(op) if op.flags & FI_INJECT != 0 => {
+                let mut copy = Vec::with_capacity(op.len);
+                payload.copy_out(&mut copy);
+                Payload::Copy(copy)
+            }
+            _ => Payload::Buffers(payload),
+        };
+        if op.is_some() {
+            core.eps[conn.ep].tx_pending += 1;
+        }
+        conn.tx.waiting.push_back(Waiting {
+            header: header.clone(),
+            payload,
+            op,
+        });
+    }
+
+    /// The connection is up: what waited for it goes out, in order.
+    pub(super) fn send_waiting(&mut self, core: &mut Core, id: usize) {
+        let conn = &mut self.conns[id];
+        let ep = conn.ep;
+        for waiting in std::mem::take(&mut conn.tx.waiting) {
+            if waiting.op.is_some() {
+                core.eps[ep].tx_pending -= 1;
+            }
+            match waiting.payload {
+                Payload::Buffers(iov) => {
+                    self.send_always(core, id, &waiting.header, iov, waiting.op)
+                }
+                Payload::Copy(copy) => {
+                    let conn = &mut self.conns[id];
+                    let mut bytes = [0; MAX_HEADER];
+                    let counter = conn.tx.next_counter();
+                    let len = waiting.header.encode(counter, conn.swap, &mut bytes);
+                    self.stage_with(id, &bytes[..len], copy.len(), |out| out.extend(&copy));
+                    if let Some(op) = waiting.op {
+                        self.handed_over(core, id, &waiting.header, op);
+                    }
+                }
+            }
+        }
+        self.flush_conn(core, id);
     }
 
     /// Stages or queues a frame.
@@ -210,7 +271,7 @@ impl Tcp {
                 self.handed_over(core, id, header, op);
             }
             let conn = &self.conns[id];
-            if conn.tx.staged >= STAGE_FULL && conn.state == State::Up && !conn.tx.blocked {
+            if conn.tx.staged >= STAGE_FULL && !conn.tx.blocked {
                 self.flush_conn(core, id);
             }
             return;
@@ -226,7 +287,7 @@ impl Tcp {
                 payload,
                 after,
             })));
-        if self.conns[id].state == State::Up && !self.conns[id].tx.blocked {
+        if !self.conns[id].tx.blocked {
             self.flush_conn(core, id);
         }
     }
@@ -262,8 +323,20 @@ impl Tcp {
 
     /// Copies a frame behind those that are staged.
     fn stage(&mut self, id: usize, header: &[u8], payload: &IoVec) {
+        self.stage_with(id, header, payload.remaining(), |out| payload.copy_out(out));
+    }
+
+    /// As `stage`, for a payload of `len` bytes that `copy` appends.
+    #[inline]
+    fn stage_with(
+        &mut self,
+        id: usize,
+        header: &[u8],
+        len: usize,
+        copy: impl FnOnce(&mut Vec<u8>),
+    ) {
         let conn = &mut self.conns[id];
-        let len = header.len() + payload.remaining();
+        let len = header.len() + len;
         let fits = match conn.tx.queue.back() {
             Some(Out::Staged { bytes, .. }) => bytes.len() + len <= bytes.capacity(),
             _ => false,
@@ -276,10 +349,10 @@ impl Tcp {
         }
         if let Some(Out::Staged { bytes, .. }) = conn.tx.queue.back_mut() {
             bytes.extend_from_slice(header);
-            payload.copy_out(bytes);
+            copy(bytes);
         }
         conn.tx.staged += len;
-        if conn.state == State::Up && !conn.tx.dirty {
+        if !conn.tx.dirty {
             conn.tx.dirty = true;
             self.dirty.push(id);
         }
@@ -520,6 +593,18 @@ impl Tcp {
         let mut header = Header::new(Op::Cts, 0);
         header.index = index;
         self.send_always(core, id, &header, IoVec::empty(), None);
+    }
+}
+
+/// What injecting and the completion levels demand of an operation.
+fn check_flags(flags: u64, len: usize, inject_size: usize) -> Result {
+    // The wire has no way to say that a receive has matched.
+    if flags & FI_MATCH_COMPLETE != 0 {
+        return Err(Error::OPNOTSUPP);
+    }
+    match flags & FI_INJECT != 0 && len > inject_size {
+        true => Err(Error::INVAL),
+        false => Ok(()),
     }
 }
 

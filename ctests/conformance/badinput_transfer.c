@@ -25,7 +25,6 @@ TEST(badinput, msg_null, EP_ANY | OURS_ONLY, FI_MSG, "Null buffers with a length
 	CHECK_RC(fi_sendv(t->a.ep, NULL, NULL, 1, t->a.peer, &ctx), -FI_EINVAL);
 	CHECK_RC(fi_sendmsg(t->a.ep, &msg, 0), -FI_EINVAL);
 	CHECK_RC(fi_sendmsg(t->a.ep, NULL, 0), -FI_EINVAL);
-	CHECK_RC(fi_recv(t->b.ep, NULL, 8, NULL, FI_ADDR_UNSPEC, &ctx), -FI_EINVAL);
 	CHECK_RC(fi_recvv(t->b.ep, NULL, NULL, 1, FI_ADDR_UNSPEC, &ctx), -FI_EINVAL);
 	CHECK_RC(fi_recvmsg(t->b.ep, &msg, 0), -FI_EINVAL);
 	CHECK_RC(fi_recvmsg(t->b.ep, NULL, 0), -FI_EINVAL);
@@ -45,10 +44,28 @@ TEST(badinput, tagged_null, EP_ANY | OURS_ONLY, FI_MSG | FI_TAGGED, "Tagged: nul
 	CHECK_RC(fi_tsendv(t->a.ep, NULL, NULL, 1, t->a.peer, 1, &ctx), -FI_EINVAL);
 	CHECK_RC(fi_tsendmsg(t->a.ep, &msg, 0), -FI_EINVAL);
 	CHECK_RC(fi_tsendmsg(t->a.ep, NULL, 0), -FI_EINVAL);
-	CHECK_RC(fi_trecv(t->b.ep, NULL, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx), -FI_EINVAL);
 	CHECK_RC(fi_trecvv(t->b.ep, NULL, NULL, 1, FI_ADDR_UNSPEC, 1, 0, &ctx), -FI_EINVAL);
 	CHECK_RC(fi_trecvmsg(t->b.ep, &msg, 0), -FI_EINVAL);
 	CHECK_RC(fi_trecvmsg(t->b.ep, NULL, 0), -FI_EINVAL);
+	check_alive(t);
+}
+
+TEST(badinput, recv_null_buffer, EP_ANY | OURS_ONLY, FI_MSG, "A receive without a buffer has room for no byte: a message that brings some is reported as truncated")
+{
+	struct fi_cq_err_entry err = { 0 };
+	struct fi_cq_tagged_entry entry;
+	ssize_t rc;
+
+	PAIR(t);
+	OK(fi_recv(t->b.ep, NULL, 8, NULL, FI_ADDR_UNSPEC, &ctx));
+	OK(fi_send(t->a.ep, memory, 8, NULL, t->a.peer, &ctx));
+	ONCE(t, (rc = fi_cq_read(t->b.rxcq, &entry, 1)) != -FI_EAGAIN);
+	CHECK_RC(rc, -FI_EAVAIL);
+	CHECK_RC(fi_cq_readerr(t->b.rxcq, &err, 0), 1);
+	CHECK_EQ(err.err, FI_ETRUNC);
+	CHECK_EQ(err.olen, 8);
+	ONCE(t, (rc = fi_cq_read(t->a.txcq, &entry, 1)) != -FI_EAGAIN);
+	CHECK_RC(rc, 1);
 	check_alive(t);
 }
 

@@ -57,7 +57,7 @@ impl IoVec {
         iov
     }
 
-    /// `count` pieces; nothing if there are more than `IOV_LIMIT`.
+    /// `count` pieces; nothing if there are more than `IOV_LIMIT`, or more bytes than memory can have.
     ///
     /// # Safety
     /// `pieces[..count]` must be readable, and each piece valid as in `single`.
@@ -66,9 +66,14 @@ impl IoVec {
         if count > IOV_LIMIT || (count > 0 && pieces.is_null()) {
             return None;
         }
+        let mut total = 0usize;
         for i in 0..count {
             // SAFETY: the caller promises `count` readable pieces.
             iov.pieces[i] = unsafe { *pieces.add(i) };
+            total = total.checked_add(iov.pieces[i].iov_len)?;
+        }
+        if total > isize::MAX as usize {
+            return None;
         }
         iov.count = count as u8;
         Some(iov)

@@ -13,6 +13,8 @@ pub struct Counter {
     pub wait: Wait,
     /// FI_CNTR_EVENTS_BYTES: counts bytes, not operations.
     bytes: bool,
+    /// Value and errors, added, when somebody last asked whether they had changed.
+    seen: AtomicU64,
 }
 
 impl Counter {
@@ -22,11 +24,18 @@ impl Counter {
             errors: AtomicU64::new(0),
             wait,
             bytes,
+            seen: AtomicU64::new(0),
         }
     }
 
     pub fn value(&self) -> u64 {
         self.value.load(Ordering::Acquire)
+    }
+
+    /// Whether the counter has changed since this was last asked.
+    pub fn changed(&self) -> bool {
+        let now = self.value().wrapping_add(self.errors());
+        self.seen.swap(now, Ordering::Relaxed) != now
     }
 
     pub fn errors(&self) -> u64 {

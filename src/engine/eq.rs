@@ -154,26 +154,33 @@ impl EventQueue {
         drivers.iter().for_each(|driver| driver.drive());
     }
 
-    /// The event at the head, if there is one.
+    /// The event at the head, if there is one, as far as the caller has room for it.
     fn take(&self, out: &mut Room<'_>, flags: u64) -> Result<(u32, usize)> {
         let mut state = self.state();
-        let (number, len) = match state.entries.front() {
+        let (number, copied) = match state.entries.front_mut() {
             None => return Err(Error::AGAIN),
             Some(Entry::Error(_)) => return Err(Error::AVAIL),
-            Some(Entry::Event { number, bytes, .. }) => (*number, bytes.len()),
+            // An info that the caller has no room for would be lost.
+            Some(Entry::Event { info: Some(_), .. }) if out.len() < CM_ENTRY => {
+                return Err(Error::TOOSMALL);
+            }
+            Some(Entry::Event {
+                number,
+                bytes,
+                info,
+                ..
+            }) => {
+                if flags & PEEK == 0 {
+                    // The caller has the info now.
+                    *info = None;
+                }
+                (*number, out.fill(bytes))
+            }
         };
-        if out.len() < len {
-            return Err(Error::TOOSMALL);
-        }
-        if let Some(Entry::Event { bytes, info, .. }) = state.entries.front_mut() {
-            out.fill(bytes);
-            // The caller has the info now.
-            *info = None;
-        }
         if flags & PEEK == 0 {
             state.entries.pop_front();
         }
-        Ok((number, len))
+        Ok((number, copied))
     }
 
     fn has_entry(&self) -> bool {
@@ -192,6 +199,17 @@ impl EventQueue {
 }
 
 const PEEK: u64 = FI_PEEK;
+/// Bytes of a `struct fi_eq_cm_entry` before the connection data.
+const CM_ENTRY: usize = 16;
+/// An event of the application's that is longer is a mistake.
+const MAX_EVENT: usize = 1 << 20;
+
+fn check_flags(flags: u64) -> Result {
+    match flags & !PEEK {
+        0 => Ok(()),
+        _ => Err(Error::BADFLAGS),
+    }
+}
 
 impl Drop for EventQueue {
     fn drop(&mut self) {
@@ -255,12 +273,14 @@ impl EqCalls for Eq {
     }
 
     fn read(&self, out: &mut Room<'_>, flags: u64) -> Result<(u32, usize)> {
+        check_flags(flags)?;
         self.queue.read(out, flags)
     }
 
     fn sread(&self, out: &mut Room<'_>, timeout: c_int, flags: u64) -> Result<(u32, usize)> {
         let queue = &self.queue;
-        if !queue.wait.can_sleep() {
+        check_flags(flags)?;
+        if !queue.wait.can_sleep() || queue.wait.obj() == FI_WAIT_SET {
             return Err(Error::INVAL);
         }
         let deadline = Deadline::after(timeout);
@@ -277,6 +297,7 @@ impl EqCalls for Eq {
     }
 
     fn read_err(&self, flags: u64, take: &mut dyn FnMut(&EqErr)) -> Result {
+        check_flags(flags)?;
         let mut state = self.queue.state();
         match state.entries.front() {
             Some(Entry::Error(error)) => take(error),
@@ -296,6 +317,9 @@ impl EqCalls for Eq {
         }
         if !self.queue.writable {
             return Err(Error::NOSYS);
+        }
+        if bytes.len() > MAX_EVENT {
+            return Err(Error::INVAL);
         }
         if self.queue.state().entries.len() >= self.queue.size {
             return Err(Error::AGAIN);

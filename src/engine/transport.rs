@@ -39,6 +39,8 @@ pub trait Transport: Sized + Send + 'static {
     const SOURCE: &'static Source;
     /// Entries of a completion queue that names no size.
     const CQ_SIZE: usize;
+    /// Bytes of remote CQ data that a message can carry.
+    const CQ_DATA_SIZE: usize;
 
     /// Whether domains get a thread when progress is to be automatic.
     fn offers_auto_progress(fabric: &Self::Fabric) -> bool;

@@ -49,8 +49,8 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn set_backlog(&self, _backlog: c_int) -> Result {
         Err(Error::NOSYS)
     }
-    /// FI_REFRESH of the ranges of a memory region.
-    fn refresh(&self, _flags: u64) -> Result {
+    /// FI_REFRESH of ranges (address, length) of a memory region.
+    fn refresh(&self, _ranges: &[(usize, usize)], _flags: u64) -> Result {
         Err(Error::NOSYS)
     }
     /// FI_GET_RAW_MR: base address and key.

@@ -95,6 +95,8 @@ pub unsafe fn bytes<'a>(base: *const c_void, len: usize) -> Result<&'a [u8]> {
     match (base.is_null(), len) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Error::INVAL),
+        // No object is that long.
+        (false, _) if len > isize::MAX as usize => Err(Error::INVAL),
         // SAFETY: promised by the caller.
         (false, _) => Ok(unsafe { core::slice::from_raw_parts(base.cast(), len) }),
     }

@@ -34,7 +34,8 @@ impl<T: Transport> Av<T> {
         request: AvRequest,
         context: *mut c_void,
     ) -> Result<(*mut fid_av, fi_av_type)> {
-        let known = FI_EVENT | FI_READ | FI_SYMMETRIC | FI_AV_USER_ID | FI_PEER;
+        let mut known = FI_EVENT | FI_READ | FI_SYMMETRIC | FI_PEER;
+        known |= engine.info.domain.caps & FI_AV_USER_ID;
         if request.flags & !known != 0 {
             return Err(Error::BADFLAGS);
         }
@@ -173,7 +174,7 @@ impl<T: Transport> AvCalls for Av<T> {
     }
 
     fn insert(&self, addrs: &[u8], count: usize, flags: u64, context: usize) -> Result<Inserted> {
-        if flags & !(FI_MORE | FI_SYNC_ERR | FI_AV_USER_ID | FI_FIREWALL_ADDR) != 0 {
+        if flags & !(FI_MORE | FI_SYNC_ERR | FI_FIREWALL_ADDR) != 0 {
             return Err(Error::BADFLAGS);
         }
         let len = addrs.len() / count.max(1);

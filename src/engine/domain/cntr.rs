@@ -85,14 +85,13 @@ impl<T: Transport> Shared<T> {
 }
 
 impl<T: Transport> Member for Shared<T> {
-    /// A counter has nothing to be read away; whoever waits compares its value.
+    /// There is something to read when the counter has changed since it was last asked.
     fn trywait(&self) -> Result {
         self.counter.wait.arm();
-        let before = (self.counter.value(), self.counter.errors());
         self.look();
-        match (self.counter.value(), self.counter.errors()) == before {
-            true => Ok(()),
-            false => Err(Error::AGAIN),
+        match self.counter.changed() {
+            true => Err(Error::AGAIN),
+            false => Ok(()),
         }
     }
 }
@@ -120,9 +119,8 @@ impl<T: Transport> Kind for Cntr<T> {
     }
 
     fn poll(&self) -> Option<bool> {
-        let before = self.shared.counter.value();
         self.shared.look();
-        Some(self.shared.counter.value() != before)
+        Some(self.shared.counter.changed())
     }
 }
 

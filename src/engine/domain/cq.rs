@@ -55,11 +55,12 @@ impl<T: Transport> Cq<T> {
             FI_CQ_FORMAT_MSG => 3,
             FI_CQ_FORMAT_DATA => 5,
             FI_CQ_FORMAT_TAGGED => 6,
-            _ => return Err(Error::NOSYS),
+            _ => return Err(Error::INVAL),
         };
         let threshold = match (request.wait_cond, request.wait_obj) {
             (FI_CQ_COND_NONE, _) => false,
-            (FI_CQ_COND_THRESHOLD, FI_WAIT_NONE) => return Err(Error::INVAL),
+            // Nobody waits, so there is no condition.
+            (_, FI_WAIT_NONE) => false,
             (FI_CQ_COND_THRESHOLD, _) => true,
             _ => return Err(Error::INVAL),
         };
@@ -240,7 +241,7 @@ impl<T: Transport> CqCalls for Cq<T> {
         timeout: c_int,
     ) -> Result<usize> {
         let shared = &*self.shared;
-        if !shared.wait.can_sleep() {
+        if !shared.wait.can_sleep() || shared.wait.obj() == FI_WAIT_SET {
             return Err(Error::INVAL);
         }
         let wanted = match self.threshold {

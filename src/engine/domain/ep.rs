@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::*;
@@ -25,7 +25,7 @@ use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::ops::transfer::{DataPath, Rx, Tx};
 use crate::ffi::{Kind, Other, WaitHandle};
-use crate::sync::{Guard, Use};
+use crate::sync::{Guard, Use, Uses};
 
 /// Shared by an endpoint's handle and its aliases.
 struct Shared<T: Transport> {
@@ -38,6 +38,10 @@ struct Shared<T: Transport> {
     rx_implied: AtomicU64,
     /// What is bound stays open.
     bound: Mutex<Vec<Use>>,
+    /// Aliases keep the endpoint open.
+    aliases: Uses,
+    /// A queue was bound to the endpoint itself; until then that of the domain serves.
+    has_own_eq: AtomicBool,
     /// FI_OPT_SHARED_MEMORY_PERMITTED and FI_OPT_CUDA_API_PERMITTED, as they were set.
     shared_memory: Mutex<bool>,
     _domain: Use,
@@ -47,6 +51,8 @@ pub struct Ep<T: Transport> {
     shared: Arc<Shared<T>>,
     tx_flags: AtomicU64,
     rx_flags: AtomicU64,
+    /// Held by an alias.
+    alias: Option<Use>,
 }
 
 /// Operation flags that may be set as an endpoint's default.
@@ -76,7 +82,7 @@ impl<T: Transport> Ep<T> {
             rx_cq: None,
             cntrs: Default::default(),
             av: None,
-            eq: None,
+            eq: engine.event_queue(),
             srx,
             enabled: false,
             tx_size: info.tx.size,
@@ -95,12 +101,14 @@ impl<T: Transport> Ep<T> {
             tx_implied: AtomicU64::new(FI_COMPLETION),
             rx_implied: AtomicU64::new(FI_COMPLETION),
             bound: Mutex::default(),
+            aliases: Uses::default(),
+            has_own_eq: AtomicBool::new(false),
             shared_memory: Mutex::new(true),
             _domain: engine.uses.take(),
             info,
         });
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
-        let handle = Self::handle(shared.clone(), tx_flags, rx_flags, context);
+        let handle = Self::handle(shared.clone(), tx_flags, rx_flags, None, context);
         engine.lock().core.eps[id].fid = handle as usize;
         Ok(handle)
     }
@@ -109,6 +117,7 @@ impl<T: Transport> Ep<T> {
         shared: Arc<Shared<T>>,
         tx_flags: u64,
         rx_flags: u64,
+        alias: Option<Use>,
         context: *mut c_void,
     ) -> *mut fid_ep {
         let caps = shared.info.caps;
@@ -116,6 +125,7 @@ impl<T: Transport> Ep<T> {
             shared,
             tx_flags: AtomicU64::new(tx_flags),
             rx_flags: AtomicU64::new(rx_flags),
+            alias,
         };
         object::open(ep, FI_CLASS_EP, context, |fid| fid_ep {
             fid,
@@ -222,7 +232,7 @@ impl<T: Transport> Ep<T> {
         }
         let mut state = self.unlocked_state()?;
         let ep = &mut state.core.eps[self.shared.id];
-        if ep.eq.is_some() {
+        if self.shared.has_own_eq.swap(true, Ordering::Relaxed) {
             return Err(Error::INVAL);
         }
         ep.eq = Some(eq.queue.clone());
@@ -307,6 +317,13 @@ impl<T: Transport> Drop for Shared<T> {
 impl<T: Transport> Kind for Ep<T> {
     type Head = fid_ep;
 
+    fn check_close(&self) -> Result {
+        match self.alias.is_none() && self.shared.aliases.any() {
+            true => Err(Error::BUSY),
+            false => Ok(()),
+        }
+    }
+
     fn bind(&self, other: Other<'_>, flags: u64) -> Result {
         if let Some(cq) = other.downcast::<Cq<T>>() {
             self.bind_cq(cq, flags)
@@ -355,7 +372,7 @@ impl<T: Transport> Kind for Ep<T> {
 
     fn alias(&self, flags: u64) -> Result<*mut fid> {
         let (tx, rx) = (flags & FI_TRANSMIT != 0, flags & FI_RECV != 0);
-        if tx && rx {
+        if tx == rx {
             return Err(Error::INVAL);
         }
         let known = if rx { RX_FLAGS } else { TX_FLAGS };
@@ -373,6 +390,7 @@ impl<T: Transport> Kind for Ep<T> {
             self.shared.clone(),
             tx_flags,
             rx_flags,
+            Some(self.shared.aliases.take()),
             context as *mut c_void,
         );
         Ok(handle.cast())
@@ -475,6 +493,11 @@ impl<T: Transport> EpCalls for Ep<T> {
 /// Bytes of private data that fi_connect and its sisters take (FI_OPT_CM_DATA_SIZE).
 pub const CM_DATA_SIZE: usize = 256;
 
+/// fi_cm(3): application data that does not fit is cut without a word.
+pub fn cut(param: &[u8]) -> &[u8] {
+    &param[..param.len().min(CM_DATA_SIZE)]
+}
+
 impl<T: Transport> CmCalls for Ep<T> {
     fn name(&self) -> Result<Vec<u8>> {
         self.shared.engine.lock().transport.name(self.shared.id)
@@ -494,16 +517,12 @@ impl<T: Transport> CmCalls for Ep<T> {
     }
 
     fn connect(&self, addr: Option<&[u8]>, param: &[u8]) -> Result {
-        if param.len() > CM_DATA_SIZE {
-            return Err(Error::INVAL);
-        }
+        let param = cut(param);
         self.cm(|state, id| state.transport.connect(&mut state.core, id, addr, param))
     }
 
     fn accept(&self, param: &[u8]) -> Result {
-        if param.len() > CM_DATA_SIZE {
-            return Err(Error::INVAL);
-        }
+        let param = cut(param);
         self.cm(|state, id| state.transport.accept(&mut state.core, id, param))
     }
 
@@ -511,7 +530,12 @@ impl<T: Transport> CmCalls for Ep<T> {
         if flags != 0 {
             return Err(Error::BADFLAGS);
         }
-        self.cm(|state, id| state.transport.shutdown(&mut state.core, id))
+        if self.shared.info.ep.ep_type != FI_EP_MSG.0 {
+            return Err(Error::NOSYS);
+        }
+        let mut guard = self.shared.engine.lock();
+        let State { core, transport } = &mut *guard;
+        transport.shutdown(core, self.shared.id)
     }
 }
 

@@ -14,14 +14,14 @@ use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::abi::*;
-use crate::base::info::{Info, RxAttr};
+use crate::base::info::{DomainAttr, Info, RxAttr};
 use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::engine::core::{Core, Regions};
-use crate::engine::eq::{Driver, Eq};
+use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
 use crate::engine::mr::{KeyPolicy, map_raw_key};
 use crate::engine::transport::Transport;
@@ -62,6 +62,8 @@ pub struct Engine<T: Transport> {
     /// Wakes the progress thread for what is held back and was not fetched by a look of the application.
     late: Timer,
     late_set: AtomicBool,
+    /// fi_domain_bind: serves endpoints that have no event queue of their own.
+    eq: Mutex<Option<Arc<EventQueue>>>,
 }
 
 /// How long something held back may stay, when progress is automatic and nobody looks.
@@ -88,6 +90,11 @@ impl<T: Transport> Engine<T> {
 
     pub fn poll_fd(&self) -> RawFd {
         self.poll_fd
+    }
+
+    pub fn event_queue(&self) -> Option<Arc<EventQueue>> {
+        let eq = self.eq.lock().unwrap_or_else(PoisonError::into_inner);
+        eq.clone()
     }
 
     /// After an operation was posted: makes sure that what the transport holds back goes out even if nobody looks.
@@ -117,6 +124,8 @@ pub struct Domain<T: Transport> {
     engine: Arc<Engine<T>>,
     /// Ends the progress thread when the handle goes.
     _auto: Option<auto::Thread>,
+    /// The event queue that is bound stays open.
+    eq: Mutex<Option<Use>>,
     _fabric: Use,
 }
 
@@ -126,6 +135,7 @@ impl<T: Transport> Domain<T> {
         info: Info,
         context: *mut c_void,
     ) -> Result<*mut fid_domain> {
+        check(&info.domain, T::CQ_DATA_SIZE)?;
         let auto = fabric.wants_auto_progress(&info);
         let transport = T::open(&fabric.provider)?;
         let policy = KeyPolicy::from_mr_mode(info.domain.mr_mode);
@@ -150,6 +160,7 @@ impl<T: Transport> Domain<T> {
             auto,
             late: Timer::new()?,
             late_set: AtomicBool::new(false),
+            eq: Mutex::default(),
         });
         log_info!(
             T::SOURCE,
@@ -166,6 +177,7 @@ impl<T: Transport> Domain<T> {
         let domain = Domain {
             _fabric: fabric.uses.take(),
             _auto: thread,
+            eq: Mutex::default(),
             engine,
         };
         Ok(object::open(domain, FI_CLASS_DOMAIN, context, |fid| {
@@ -192,17 +204,26 @@ impl<T: Transport> Kind for Domain<T> {
         }
     }
 
-    /// fi_domain_bind: an event queue for asynchronous results.
+    /// fi_domain_bind: an event queue for endpoints that have none of their own.
     fn bind(&self, other: Other<'_>, flags: u64) -> Result {
-        if other.downcast::<Eq>().is_none() {
+        let eq = other.downcast::<Eq>().ok_or(Error::INVAL)?;
+        match flags {
+            0 => {}
+            // Registration completes in the call.
+            FI_REG_MR => return Err(Error::NOSYS),
+            _ => return Err(Error::BADFLAGS),
+        }
+        let mut bound = self.eq.lock().unwrap_or_else(PoisonError::into_inner);
+        if bound.is_some() {
             return Err(Error::INVAL);
         }
-        // Registration completes in the call, so no event is ever due; asking for events is refused.
-        match flags {
-            0 => Ok(()),
-            FI_REG_MR => Err(Error::NOSYS),
-            _ => Err(Error::BADFLAGS),
-        }
+        *bound = Some(eq.queue.uses.take());
+        *self
+            .engine
+            .eq
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(eq.queue.clone());
+        eq.queue.add_driver(driver(&self.engine))
     }
 
     fn named(&self) -> Option<(&CStr, &CStr)> {
@@ -250,6 +271,18 @@ impl<T: Transport> DomainCalls for Domain<T> {
 
     fn open_poll(&self) -> Result<*mut fid_poll> {
         poll::PollSet::open(&self.engine)
+    }
+}
+
+/// Values that no provider knows, and more than this one has.
+fn check(attr: &DomainAttr, cq_data_size: usize) -> Result {
+    let known = attr.threading <= FI_THREAD_ENDPOINT.0
+        && attr.progress <= FI_PROGRESS_CONTROL_UNIFIED.0
+        && attr.resource_mgmt <= FI_RM_ENABLED.0
+        && attr.av_type <= FI_AV_TABLE.0;
+    match known && attr.cq_data_size <= cq_data_size {
+        true => Ok(()),
+        false => Err(Error::INVAL),
     }
 }
 

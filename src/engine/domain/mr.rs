@@ -32,7 +32,8 @@ impl<T: Transport> Domain<T> {
         if request.flags & !known != 0 {
             return Err(Error::BADFLAGS);
         }
-        if request.auth_key_size != 0 {
+        // fi_mr(3): the offset is reserved.
+        if request.auth_key_size != 0 || request.offset != 0 {
             return Err(Error::INVAL);
         }
         let engine = self.engine();
@@ -105,10 +106,9 @@ impl<T: Transport> Kind for Mr<T> {
         Ok(())
     }
 
-    fn refresh(&self, flags: u64) -> Result {
-        // Pages are not held, so there is nothing to renew.
+    fn refresh(&self, ranges: &[(usize, usize)], flags: u64) -> Result {
         match flags {
-            0 => self.region.refresh(&[]),
+            0 => self.region.refresh(ranges),
             _ => Err(Error::BADFLAGS),
         }
     }

@@ -36,6 +36,13 @@ impl PollSet {
 
 impl Kind for PollSet {
     type Head = fid_poll;
+
+    fn check_close(&self) -> Result {
+        match self.members().is_empty() {
+            true => Ok(()),
+            false => Err(Error::BUSY),
+        }
+    }
 }
 
 impl PollCalls for PollSet {

@@ -2,6 +2,7 @@
 //! `struct fi_ops_av`: fi_av(3).
 
 use core::ffi::{c_char, c_int, c_void};
+use std::net::IpAddr;
 
 use crate::abi::*;
 use crate::base::{Error, Result};
@@ -95,7 +96,8 @@ unsafe extern "C" fn insert<T: AvCalls>(
 ) -> c_int {
     // SAFETY: an open address vector.
     let result = unsafe { av::<T>(a) }.and_then(|av| {
-        if addr.is_null() && count > 0 {
+        let no_room = flags & FI_SYNC_ERR != 0 && context.is_null();
+        if (addr.is_null() || no_room) && count > 0 {
             return Err(Error::INVAL);
         }
         let len = match count {
@@ -170,6 +172,9 @@ fn symmetric_names(
     let count = nodecnt.checked_mul(svccnt).filter(|&n| n <= SYM_LIMIT);
     let count = count.ok_or(Error::INVAL)?;
     let first: u32 = service.parse().map_err(|_| Error::INVAL)?;
+    if let Ok(ip) = node.parse::<IpAddr>() {
+        return Ok(symmetric_addresses(ip, nodecnt, first, svccnt));
+    }
     let digits = node.len() - node.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (stem, number) = node.split_at(node.len() - digits);
     if digits == 0 && nodecnt > 1 {
@@ -192,6 +197,27 @@ fn symmetric_names(
     Ok(names)
 }
 
+/// An address counts up as a number, over all its bytes.
+fn symmetric_addresses(
+    ip: IpAddr,
+    nodecnt: usize,
+    first: u32,
+    svccnt: usize,
+) -> Vec<(String, String)> {
+    let counted = |n: usize| match ip {
+        IpAddr::V4(ip) => IpAddr::V4(ip.to_bits().wrapping_add(n as u32).into()),
+        IpAddr::V6(ip) => IpAddr::V6(ip.to_bits().wrapping_add(n as u128).into()),
+    };
+    let mut names = Vec::with_capacity(nodecnt * svccnt);
+    for n in 0..nodecnt {
+        for s in 0..svccnt as u32 {
+            let service = first.saturating_add(s).to_string();
+            names.push((counted(n).to_string(), service));
+        }
+    }
+    names
+}
+
 /// More addresses than this in one call are a mistake of the caller.
 const SYM_LIMIT: usize = 1 << 24;
 
@@ -203,7 +229,8 @@ unsafe extern "C" fn remove<T: AvCalls>(
 ) -> c_int {
     // SAFETY: an open address vector.
     let result = unsafe { av::<T>(a) }.and_then(|av| {
-        if fi_addr.is_null() && count > 0 {
+        // No array is longer than memory.
+        if (fi_addr.is_null() && count > 0) || count > isize::MAX as usize / size_of::<u64>() {
             return Err(Error::INVAL);
         }
         // SAFETY: an array of `count` addresses.
@@ -313,6 +340,8 @@ mod tests {
             "node10:101",
         ];
         assert_eq!(names, want);
+        let carried = symmetric_names("127.0.0.255", 2, "1", 1).unwrap();
+        assert_eq!(carried[1].0, "127.0.1.0");
         assert!(symmetric_names("node", 2, "100", 1).is_err());
         assert!(symmetric_names("node1", 1, "http", 1).is_err());
         assert!(symmetric_names("n1", usize::MAX, "1", 2).is_err());

@@ -4,7 +4,7 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::base::info::{Info, Layout};
+use crate::base::info::{Hints, Info, Layout};
 use crate::base::{Error, Result};
 use crate::ffi::live;
 use crate::ffi::object::{self, Kind, Other};
@@ -57,8 +57,11 @@ unsafe extern "C" fn domain<T: FabricCalls>(
     // SAFETY: fi_domain(3): an open fabric; `info` comes from fi_getinfo; `dom` gets the handle.
     status(unsafe {
         fabric::<T>(f).and_then(|fabric| {
-            let info = Info::read(info, Layout::of_api(fabric.api_version()))?;
-            store(dom, || fabric.open_domain(info, context))
+            let info = Hints::read(info, Layout::of_api(fabric.api_version()))?;
+            if info.domain.is_none() {
+                return Err(Error::INVAL);
+            }
+            store(dom, || fabric.open_domain(info.into(), context))
         })
     })
 }

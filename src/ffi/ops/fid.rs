@@ -88,8 +88,8 @@ unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Resul
         }
         // SAFETY: `arg` is an int *.
         FI_BACKLOG => this.set_backlog(unsafe { arg.cast::<c_int>().read() }),
-        // SAFETY: `arg` is a struct fi_mr_modify *; only its first member is read, whatever headers it came from.
-        FI_REFRESH => this.refresh(unsafe { arg.cast::<u64>().read() }),
+        // SAFETY: `arg` is a struct fi_mr_modify *.
+        FI_REFRESH => unsafe { refresh(this, arg.cast()) },
         // SAFETY: `arg` is a struct fi_mr_raw_attr *.
         FI_GET_RAW_MR => unsafe { get_raw(this, &*arg.cast::<fi_mr_raw_attr>()) },
         // SAFETY: `arg` is a struct fi_mr_map_raw *.
@@ -99,6 +99,28 @@ unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Resul
         _ => Err(Error::NOSYS),
     }
 }
+
+/// fi_mr_refresh: reads only members that the struct has in all headers.
+///
+/// # Safety
+/// `modify` must be readable, and its vector have as many elements as it says.
+unsafe fn refresh<T: Kind>(this: &T, modify: *const fi_mr_modify) -> Result {
+    // SAFETY: promised by the caller.
+    let (iov, count, flags) = unsafe {
+        let attr = &raw const (*modify).attr;
+        ((*attr).anonymous.mr_iov, (*attr).iov_count, (*modify).flags)
+    };
+    if count > MAX_RANGES || (iov.is_null() && count > 0) {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: `count` elements.
+    let pieces = (0..count).map(|i| unsafe { *iov.add(i) });
+    let ranges: Vec<_> = pieces.map(|p| (p.iov_base as usize, p.iov_len)).collect();
+    this.refresh(&ranges, flags)
+}
+
+/// More ranges than this in one call are a mistake of the caller.
+const MAX_RANGES: usize = 1 << 16;
 
 /// fi_mr_raw_attr: FI_ETOOSMALL, with the size needed, when the caller's room for the key is too small.
 ///

@@ -143,6 +143,11 @@ unsafe fn read_attr<T: MrCalls>(
     if flags & FI_MR_DMABUF != 0 {
         return Err(Error::NOSYS);
     }
+    // SAFETY: the member exists from API 2.0 on.
+    if domain.api_version() >= API_2_0 && unsafe { !(*attr).base_mr.is_null() } {
+        // Sub-regions are not offered.
+        return Err(Error::NOSYS);
+    }
     // SAFETY: members are read one by one, those that every version has first.
     unsafe {
         Ok(MrRequest {
@@ -159,3 +164,5 @@ unsafe fn read_attr<T: MrCalls>(
         })
     }
 }
+
+const API_2_0: u32 = 2 << 16;

@@ -265,6 +265,7 @@ unsafe fn post_msg<T: DataPath>(
     // completion.
     status(unsafe {
         endpoint::<T>(ep).and_then(|ep| {
+            check_flags(flags, SEND_FLAGS)?;
             let (segs, count) = ((*msg).rma_iov, (*msg).rma_iov_count);
             if segs.is_null() || count == 0 {
                 return Err(Error::INVAL);

@@ -116,6 +116,7 @@ unsafe extern "C" fn recvmsg<T: DataPath>(
     // SAFETY: as in `recv`; `msg` is readable during the call.
     let call = || unsafe {
         let ep = endpoint::<T>(ep)?;
+        check_flags(flags, RECV_FLAGS)?;
         let rx = Rx {
             what: What::Tagged,
             iov: rooms((*msg).msg_iov, (*msg).iov_count)?,
@@ -252,6 +253,7 @@ unsafe extern "C" fn sendmsg<T: DataPath>(
     // SAFETY: as in `send_one`; `msg` is readable during the call.
     let call = || unsafe {
         let ep = endpoint::<T>(ep)?;
+        check_flags(flags, SEND_FLAGS)?;
         let tx = Tx {
             what: What::Tagged,
             iov: several((*msg).msg_iov, (*msg).iov_count)?,

@@ -83,6 +83,10 @@ pub(super) unsafe fn single(buf: *const core::ffi::c_void, len: usize) -> Result
     if buf.is_null() && len > 0 {
         return Err(Error::INVAL);
     }
+    // No object is that long.
+    if len > isize::MAX as usize {
+        return Err(Error::MSGSIZE);
+    }
     // SAFETY: promised by the caller.
     Ok(unsafe { IoVec::single(buf.cast_mut().cast(), len) })
 }
@@ -121,6 +125,32 @@ pub(super) unsafe fn rooms(iov: *const libc::iovec, count: usize) -> Result<IoVe
     let mut iov = unsafe { IoVec::new(iov, count) }.ok_or(Error::INVAL)?;
     iov.drop_null();
     Ok(iov)
+}
+
+/// Operation flags that the msg forms of sending calls take: fi_msg(3), fi_tagged(3), fi_rma(3).
+pub(super) const SEND_FLAGS: u64 = FI_REMOTE_CQ_DATA
+    | FI_COMPLETION
+    | FI_MORE
+    | FI_INJECT
+    | FI_INJECT_COMPLETE
+    | FI_TRANSMIT_COMPLETE
+    | FI_DELIVERY_COMPLETE
+    | FI_COMMIT_COMPLETE
+    | FI_MATCH_COMPLETE
+    | FI_AFFINITY;
+
+/// Those of receiving calls.
+pub(super) const RECV_FLAGS: u64 =
+    FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD;
+
+/// FI_EBADFLAGS for a flag that the call does not have, or that no provider serves (FI_FENCE, FI_TRIGGER,
+/// FI_MULTICAST).
+#[inline]
+pub(super) fn check_flags(flags: u64, known: u64) -> Result {
+    match flags & !known {
+        0 => Ok(()),
+        _ => Err(Error::BADFLAGS),
+    }
 }
 
 /// Flags of an inject call: the buffer is free on return, success is not reported.

@@ -154,7 +154,7 @@ impl Tcp {
                 }
                 self.schedule(deadline, Due::Conn(id));
                 if up {
-                    self.send_request(core, id);
+                    self.connected(core, id);
                 }
             }
             Err(error) => {
@@ -175,7 +175,16 @@ impl Tcp {
             return;
         };
         match socket.take_error() {
-            Ok(None) => self.send_request(core, id),
+            Ok(None) => {
+                // The name of an active endpoint is known from now on.
+                let (local, ep) = (socket.local(), conn.ep);
+                if let (Ok(local), Some(endpoint)) = (local, self.eps.get_mut(&ep))
+                    && !endpoint.rdm
+                {
+                    endpoint.local = local;
+                }
+                self.send_request(core, id);
+            }
             Ok(Some(error)) | Err(error) => self.connect_failed(core, id, error.into()),
         }
     }

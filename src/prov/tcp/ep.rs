@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 
 use crate::abi::*;
 use crate::base::info::Info;
+use crate::base::iovec::IOV_LIMIT;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::prov::tcp::SOURCE;
@@ -78,9 +79,15 @@ impl Tcp {
         let rdm = match fi_ep_type(info.ep.ep_type) {
             FI_EP_RDM => true,
             FI_EP_MSG => false,
-            _ => return Err(Error::NOSYS),
+            FI_EP_DGRAM => return Err(Error::NOSYS),
+            _ => return Err(Error::INVAL),
         };
-        if info.tx.size > MAX_QUEUE || info.rx.size > MAX_QUEUE {
+        let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
+        if info.tx.size > MAX_QUEUE
+            || info.rx.size > MAX_QUEUE
+            || info.tx.inject_size > self.params.max_inject
+            || iovs.iter().any(|&limit| limit > IOV_LIMIT)
+        {
             return Err(Error::INVAL);
         }
         let given = |bytes: &Option<Vec<u8>>| match bytes {

@@ -15,7 +15,7 @@ use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, Result};
-use crate::engine::domain::ep::CM_DATA_SIZE;
+use crate::engine::domain::ep::{CM_DATA_SIZE, cut};
 use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
 use crate::engine::transport::Address;
@@ -379,11 +379,8 @@ impl CmCalls for Pep {
     }
 
     fn reject(&self, handle: Other<'_>, param: &[u8]) -> Result {
-        if param.len() > CM_DATA_SIZE {
-            return Err(Error::INVAL);
-        }
         let request = Accepted::take(handle.as_ptr() as usize)?;
-        let sent = write_exchange(&request.socket, CmKind::Reject, param);
+        let sent = write_exchange(&request.socket, CmKind::Reject, cut(param));
         request.socket.shutdown();
         match sent {
             true => Ok(()),

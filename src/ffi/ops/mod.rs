@@ -14,6 +14,7 @@ pub mod ep;
 pub mod eq;
 pub mod fabric;
 pub mod fid;
+mod message;
 pub mod missing;
 pub mod mr;
 pub mod msg;

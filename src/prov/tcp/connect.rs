@@ -129,7 +129,7 @@ impl Tcp {
         let limit = Duration::from_millis(self.params.conn_timeout_ms);
         let deadline = *conn.deadline.get_or_insert(now + limit);
         let (peer, ep) = (conn.peer, conn.ep);
-        let endpoint = self.eps.get_mut(&ep).ok_or(Error::INVAL)?;
+        let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
         let started = match endpoint.bound.take() {
             Some(bound) => bound.connect_to(peer),
             None => Socket::connect(Some(endpoint.local), peer),
@@ -178,7 +178,7 @@ impl Tcp {
             Ok(None) => {
                 // The name of an active endpoint is known from now on.
                 let (local, ep) = (socket.local(), conn.ep);
-                if let (Ok(local), Some(endpoint)) = (local, self.eps.get_mut(&ep))
+                if let (Ok(local), Some(endpoint)) = (local, self.eps.get_mut(ep))
                     && !endpoint.rdm
                 {
                     endpoint.local = local;
@@ -191,7 +191,7 @@ impl Tcp {
 
     fn send_request(&mut self, core: &mut Core, id: usize) {
         let conn = &self.conns[id];
-        let Some(endpoint) = self.eps.get(&conn.ep) else {
+        let Some(endpoint) = self.eps.get(conn.ep) else {
             return;
         };
         let private = match endpoint.rdm {
@@ -245,7 +245,7 @@ impl Tcp {
     fn established(&mut self, core: &mut Core, id: usize, header: &CmHeader, private: &[u8]) {
         let conn = &mut self.conns[id];
         conn.swap = header.swapped;
-        let rdm = self.eps.get(&conn.ep).is_some_and(|ep| ep.rdm);
+        let rdm = self.eps.get(conn.ep).is_some_and(|ep| ep.rdm);
         if rdm {
             let Some(answer) = RdmPrivate::decode(private) else {
                 log_warn!(
@@ -268,7 +268,7 @@ impl Tcp {
     /// The peer has refused.
     fn rejected(&mut self, core: &mut Core, id: usize, private: Vec<u8>) {
         let ep = self.conns[id].ep;
-        if self.eps.get(&ep).is_some_and(|ep| ep.rdm) {
+        if self.eps.get(ep).is_some_and(|ep| ep.rdm) {
             // It has begun to connect to us, or has not seen that our last connection is gone: its request or our next
             // attempt settles it.
             return self.connect_failed(core, id, Error::CONNREFUSED);
@@ -298,7 +298,7 @@ impl Tcp {
     /// An attempt has failed: another one later, or the end.
     pub(super) fn connect_failed(&mut self, core: &mut Core, id: usize, error: Error) {
         let conn = &mut self.conns[id];
-        let rdm = self.eps.get(&conn.ep).is_some_and(|ep| ep.rdm);
+        let rdm = self.eps.get(conn.ep).is_some_and(|ep| ep.rdm);
         if !rdm {
             return self.msg_failed(core, id, error, Vec::new());
         }
@@ -313,7 +313,7 @@ impl Tcp {
                 Subsys::EpCtrl,
                 "no connection from {} to {} after {} attempts: {:?}",
                 self.eps
-                    .get(&self.conns[id].ep)
+                    .get(self.conns[id].ep)
                     .map_or_else(String::new, |ep| ep.local.to_string()),
                 self.conns[id].peer,
                 self.conns[id].attempts + 1,
@@ -356,7 +356,7 @@ impl Tcp {
     /// Connections that wait at a listener.
     pub(super) fn accept_waiting(&mut self, ep: usize) {
         loop {
-            let Some(endpoint) = self.eps.get(&ep) else {
+            let Some(endpoint) = self.eps.get(ep) else {
                 return;
             };
             let Some(listener) = &endpoint.listener else {
@@ -446,7 +446,7 @@ impl Tcp {
     /// Whether the peer's request makes a connection: docs/wire/tcp.md, "Both sides connect".
     fn admit(&mut self, core: &mut Core, from: Handshake, header: &CmHeader, private: &RdmPrivate) {
         let ep = from.ep;
-        let Some(endpoint) = self.eps.get(&ep) else {
+        let Some(endpoint) = self.eps.get(ep) else {
             return;
         };
         let peer = addr::canonical(SocketAddr::new(from.from.ip(), private.port));
@@ -521,7 +521,7 @@ impl Tcp {
         let id = self
             .conns
             .insert(Conn::new(ep, peer, found.unwrap_or(FI_ADDR_NOTAVAIL)));
-        if let Some(endpoint) = self.eps.get_mut(&ep) {
+        if let Some(endpoint) = self.eps.get_mut(ep) {
             endpoint.by_addr.insert(peer, id);
         }
         id
@@ -550,7 +550,7 @@ impl Tcp {
     /// The peer is gone: everything that depended on it fails.
     pub(super) fn lose(&mut self, core: &mut Core, id: usize, error: Error) {
         let ep = self.conns[id].ep;
-        let rdm = self.eps.get(&ep).is_some_and(|ep| ep.rdm);
+        let rdm = self.eps.get(ep).is_some_and(|ep| ep.rdm);
         let was_up = self.conns[id].state == State::Up;
         self.close_socket(id);
         self.fail_operations(core, id, error);
@@ -624,7 +624,7 @@ impl Tcp {
     /// Takes a connection out of all tables.
     fn remove_conn(&mut self, id: usize) {
         let conn = self.conns.remove(id);
-        if let Some(endpoint) = self.eps.get_mut(&conn.ep) {
+        if let Some(endpoint) = self.eps.get_mut(conn.ep) {
             if !conn.receive_only && endpoint.by_addr.get(&conn.peer) == Some(&id) {
                 endpoint.by_addr.remove(&conn.peer);
             }

@@ -45,6 +45,42 @@ pub struct Ep {
     pub firewalled: bool,
 }
 
+/// Endpoints by their number in `core.eps`: found by an index on every operation.
+#[derive(Default)]
+pub struct Eps(Vec<Option<Box<Ep>>>);
+
+impl Eps {
+    #[inline]
+    pub fn get(&self, ep: usize) -> Option<&Ep> {
+        self.0.get(ep)?.as_deref()
+    }
+
+    pub fn get_mut(&mut self, ep: usize) -> Option<&mut Ep> {
+        self.0.get_mut(ep)?.as_deref_mut()
+    }
+
+    pub fn insert(&mut self, ep: usize, endpoint: Ep) {
+        if self.0.len() <= ep {
+            self.0.resize_with(ep + 1, || None);
+        }
+        self.0[ep] = Some(Box::new(endpoint));
+    }
+
+    pub fn remove(&mut self, ep: usize) -> Option<Box<Ep>> {
+        self.0.get_mut(ep)?.take()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Ep)> {
+        let all = self.0.iter().enumerate();
+        all.filter_map(|(ep, endpoint)| Some((ep, endpoint.as_deref()?)))
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Ep)> {
+        let all = self.0.iter_mut().enumerate();
+        all.filter_map(|(ep, endpoint)| Some((ep, endpoint.as_deref_mut()?)))
+    }
+}
+
 pub const NONE: u32 = u32::MAX;
 
 /// How a peer without address is called when messages are matched: no fi_addr has the top bit.
@@ -142,7 +178,7 @@ impl Tcp {
     }
 
     pub(super) fn enable_endpoint(&mut self, ep: usize) -> Result {
-        let endpoint = self.eps.get(&ep).ok_or(Error::INVAL)?;
+        let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if let Some(listener) = &endpoint.listener {
             self.epoll
                 .add(listener.as_raw_fd(), listener_token(ep), true, false)?;
@@ -175,7 +211,7 @@ impl Tcp {
     }
 
     pub(super) fn close_endpoint(&mut self, core: &mut Core, ep: usize) {
-        let Some(endpoint) = self.eps.remove(&ep) else {
+        let Some(endpoint) = self.eps.remove(ep) else {
             return;
         };
         if let Some(listener) = &endpoint.listener {
@@ -208,7 +244,7 @@ impl Tcp {
     pub(super) fn find_peer(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
         let av = core.eps[ep].av.ok_or(Error::NOAV)?;
         let peer = *core.avs[av].get(dest).ok_or(Error::INVAL)?;
-        let endpoint = self.eps.get_mut(&ep).ok_or(Error::INVAL)?;
+        let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
         let id = match endpoint.by_addr.get(&peer) {
             Some(&id) => id,
             None => {
@@ -230,7 +266,7 @@ impl Tcp {
         let Some(&peer) = core.avs[av].get(index) else {
             return;
         };
-        for (&ep, endpoint) in &self.eps {
+        for (ep, endpoint) in self.eps.iter() {
             if core.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
                 continue;
             }
@@ -250,7 +286,7 @@ impl Tcp {
     /// otherwise); its messages have no source from now on.
     pub(super) fn forget_address(&mut self, core: &mut Core, av: usize, index: u64, peer: &Addr) {
         let mut cut = Vec::new();
-        for (&ep, endpoint) in &mut self.eps {
+        for (ep, endpoint) in self.eps.iter_mut() {
             if core.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
                 continue;
             }

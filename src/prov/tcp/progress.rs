@@ -188,7 +188,7 @@ impl Tcp {
                 Due::Conn(id) => self.conn_due(core, id),
                 Due::Handshake(id) => self.handshake_due(id),
                 Due::Listener(ep) => {
-                    if let Some(listener) = self.eps.get(&ep).and_then(|ep| ep.listener.as_ref()) {
+                    if let Some(listener) = self.eps.get(ep).and_then(|ep| ep.listener.as_ref()) {
                         let _ =
                             self.epoll
                                 .add(listener.as_raw_fd(), listener_token(ep), true, false);

@@ -5,7 +5,7 @@
 
 use core::ffi::c_void;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::ffi::ops::transfer::Tx;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::conn::Conn;
 use crate::prov::tcp::connect::Handshake;
-use crate::prov::tcp::ep::Ep;
+use crate::prov::tcp::ep::{Ep, Eps};
 use crate::prov::tcp::params::Params;
 use crate::prov::tcp::{SOURCE, pep};
 use crate::sys::event::{Epoll, Timer};
@@ -40,7 +40,7 @@ pub struct Tcp {
     /// Deadlines, earliest first; those that no longer hold are skipped when they come up.
     pub(super) deadlines: BinaryHeap<Reverse<(Instant, Due)>>,
     /// By the endpoint's number in `core.eps`.
-    pub(super) eps: HashMap<usize, Ep>,
+    pub(super) eps: Eps,
     pub(super) conns: Slab<Conn>,
     /// Accepted sockets whose request has not come in yet.
     pub(super) handshakes: Slab<Handshake>,
@@ -85,11 +85,11 @@ impl Tcp {
     }
 
     pub(super) fn ep(&self, ep: usize) -> Result<&Ep> {
-        self.eps.get(&ep).ok_or(Error::INVAL)
+        self.eps.get(ep).ok_or(Error::INVAL)
     }
 
     pub(super) fn ep_mut(&mut self, ep: usize) -> Result<&mut Ep> {
-        self.eps.get_mut(&ep).ok_or(Error::INVAL)
+        self.eps.get_mut(ep).ok_or(Error::INVAL)
     }
 }
 
@@ -117,7 +117,7 @@ impl Transport for Tcp {
             epoll,
             timer,
             deadlines: BinaryHeap::new(),
-            eps: HashMap::new(),
+            eps: Eps::default(),
             conns: Slab::new(),
             handshakes: Slab::new(),
             hot: Vec::new(),

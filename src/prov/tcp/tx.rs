@@ -61,7 +61,7 @@ impl Tcp {
     /// The connection that an operation goes over; it may have to be made first.
     #[inline]
     fn connection(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
-        let endpoint = self.eps.get(&ep).ok_or(Error::INVAL)?;
+        let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if !endpoint.rdm {
             let id = endpoint.conn.ok_or(Error::NOTCONN)?;
             return match self.conns[id].state {
@@ -377,7 +377,7 @@ impl Tcp {
         let Some(socket) = &conn.socket else {
             return;
         };
-        let moved = if total <= TOGETHER {
+        let moved = if total <= TOGETHER.min(self.scratch.len()) {
             let frame = &mut self.scratch;
             frame[..header_len].copy_from_slice(&bytes[..header_len]);
             payload.copy_to(&mut frame[header_len..total]);

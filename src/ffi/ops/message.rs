@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The calls that fi_msg(3) and fi_tagged(3) have in common: the same forms, one family with a tag. Each family is made
+//! by `message_ops!` in its own file.
+
+/// The value given, or 0 where the family has none.
+macro_rules! or_zero {
+    () => {
+        0
+    };
+    ($value:expr) => {
+        $value
+    };
+}
+
+/// Table `$ops`, its C functions and its variants, for messages described by `$msg`. With `$tag, $ignore`: the names of
+/// the parameters that only tagged calls have.
+macro_rules! message_ops {
+    ($ops:ident, $msg:ident, $what:ident $(, $tag:ident, $ignore:ident)?) => {
+        pub fn table<T: DataPath>() -> &'static $ops {
+            &$ops {
+                size: size_of::<$ops>(),
+                recv: Some(recv::<T>),
+                recvv: Some(recvv::<T>),
+                recvmsg: Some(recvmsg::<T>),
+                send: Some(send::<T>),
+                sendv: Some(sendv::<T>),
+                sendmsg: Some(sendmsg::<T>),
+                inject: Some(inject::<T>),
+                senddata: Some(senddata::<T>),
+                injectdata: Some(injectdata::<T>),
+            }
+        }
+
+        /// For an endpoint that only receives (a shared receive context).
+        pub fn receive_table<T: DataPath>() -> &'static $ops {
+            &$ops {
+                size: size_of::<$ops>(),
+                recv: Some(recv::<T>),
+                recvv: Some(recvv::<T>),
+                recvmsg: Some(recvmsg::<T>),
+                send: Some(Missing::CALL),
+                sendv: Some(Missing::CALL),
+                sendmsg: Some(Missing::CALL),
+                inject: Some(Missing::CALL),
+                senddata: Some(Missing::CALL),
+                injectdata: Some(Missing::CALL),
+            }
+        }
+
+        pub static NONE: $ops = $ops {
+            size: size_of::<$ops>(),
+            recv: Some(Missing::CALL),
+            recvv: Some(Missing::CALL),
+            recvmsg: Some(Missing::CALL),
+            send: Some(Missing::CALL),
+            sendv: Some(Missing::CALL),
+            sendmsg: Some(Missing::CALL),
+            inject: Some(Missing::CALL),
+            senddata: Some(Missing::CALL),
+            injectdata: Some(Missing::CALL),
+        };
+
+        unsafe extern "C" fn recv<T: DataPath>(
+            ep: *mut fid_ep,
+            buf: *mut c_void,
+            len: usize,
+            _desc: *mut c_void,
+            src_addr: fi_addr_t,
+            $($tag: u64,
+            $ignore: u64,)?
+            context: *mut c_void,
+        ) -> isize {
+            // SAFETY: the manual page: an open endpoint; the caller leaves the buffer to the library until the completion.
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, room(buf, len))) };
+            status(call().and_then(|(ep, iov): (&T, _)| {
+                ep.receive(&Rx {
+                    what: What::$what,
+                    iov,
+                    flags: ep.rx_flags(),
+                    src: src_addr,
+                    context: context as usize,
+                    tag: or_zero!($($tag)?),
+                    ignore: or_zero!($($ignore)?),
+                })
+            }))
+        }
+
+        unsafe extern "C" fn recvv<T: DataPath>(
+            ep: *mut fid_ep,
+            iov: *const iovec,
+            _desc: *mut *mut c_void,
+            count: usize,
+            src_addr: fi_addr_t,
+            $($tag: u64,
+            $ignore: u64,)?
+            context: *mut c_void,
+        ) -> isize {
+            // SAFETY: as in `recv`, for `count` buffers.
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, rooms(iov, count)?)) };
+            status(call().and_then(|(ep, iov): (&T, _)| {
+                ep.receive(&Rx {
+                    what: What::$what,
+                    iov,
+                    flags: ep.rx_flags(),
+                    src: src_addr,
+                    context: context as usize,
+                    tag: or_zero!($($tag)?),
+                    ignore: or_zero!($($ignore)?),
+                })
+            }))
+        }
+
+        unsafe extern "C" fn recvmsg<T: DataPath>(
+            ep: *mut fid_ep,
+            msg: *const $msg,
+            flags: u64,
+        ) -> isize {
+            if msg.is_null() {
+                return Error::INVAL.negative() as isize;
+            }
+            // SAFETY: as in `recv`; `msg` is readable during the call.
+            let call = || unsafe {
+                let ep = endpoint::<T>(ep)?;
+                check_flags(flags, RECV_FLAGS)?;
+                let rx = Rx {
+                    what: What::$what,
+                    iov: rooms((*msg).msg_iov, (*msg).iov_count)?,
+                    flags: flags | ep.rx_implied(),
+                    src: (*msg).addr,
+                    context: (*msg).context as usize,
+                    tag: or_zero!($((*msg).$tag)?),
+                    ignore: or_zero!($((*msg).$ignore)?),
+                };
+                Ok((ep, rx))
+            };
+            status(call().and_then(|(ep, rx): (&T, _)| ep.receive(&rx)))
+        }
+
+        /// The plain call: one buffer, the endpoint's flags and `extra`.
+        ///
+        /// # Safety
+        /// As the manual page says of the arguments.
+        #[inline]
+        #[allow(clippy::too_many_arguments)] // Those of the C call.
+        unsafe fn send_one<T: DataPath>(
+            ep: *mut fid_ep,
+            buf: *const c_void,
+            len: usize,
+            dest: fi_addr_t,
+            context: *mut c_void,
+            flags: impl FnOnce(&T) -> u64,
+            data: u64,
+            tag: u64,
+        ) -> isize {
+            // SAFETY: the manual page: an open endpoint; the caller keeps the buffer unchanged until the completion (or, for inject,
+            // the return) of the call.
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, single(buf, len)?)) };
+            status(call().and_then(|(ep, iov): (&T, _)| {
+                ep.transmit(&Tx {
+                    what: What::$what,
+                    iov,
+                    flags: flags(ep),
+                    dest,
+                    context: context as usize,
+                    data,
+                    tag,
+                    target: &[],
+                })
+            }))
+        }
+
+        unsafe extern "C" fn send<T: DataPath>(
+            ep: *mut fid_ep,
+            buf: *const c_void,
+            len: usize,
+            _desc: *mut c_void,
+            dest_addr: fi_addr_t,
+            $($tag: u64,)?
+            context: *mut c_void,
+        ) -> isize {
+            // SAFETY: the caller's promise, handed on.
+            unsafe { send_one::<T>(ep, buf, len, dest_addr, context, T::tx_flags, 0, or_zero!($($tag)?)) }
+        }
+
+        unsafe extern "C" fn senddata<T: DataPath>(
+            ep: *mut fid_ep,
+            buf: *const c_void,
+            len: usize,
+            _desc: *mut c_void,
+            data: u64,
+            dest_addr: fi_addr_t,
+            $($tag: u64,)?
+            context: *mut c_void,
+        ) -> isize {
+            let flags = |ep: &T| ep.tx_flags() | FI_REMOTE_CQ_DATA;
+            // SAFETY: the caller's promise, handed on.
+            unsafe { send_one::<T>(ep, buf, len, dest_addr, context, flags, data, or_zero!($($tag)?)) }
+        }
+
+        unsafe extern "C" fn inject<T: DataPath>(
+            ep: *mut fid_ep,
+            buf: *const c_void,
+            len: usize,
+            dest_addr: fi_addr_t,
+            $($tag: u64,)?
+        ) -> isize {
+            let none = core::ptr::null_mut();
+            // SAFETY: the caller's promise, handed on.
+            unsafe { send_one::<T>(ep, buf, len, dest_addr, none, |_| INJECT, 0, or_zero!($($tag)?)) }
+        }
+
+        unsafe extern "C" fn injectdata<T: DataPath>(
+            ep: *mut fid_ep,
+            buf: *const c_void,
+            len: usize,
+            data: u64,
+            dest_addr: fi_addr_t,
+            $($tag: u64,)?
+        ) -> isize {
+            let (none, flags) = (core::ptr::null_mut(), INJECT | FI_REMOTE_CQ_DATA);
+            // SAFETY: the caller's promise, handed on.
+            unsafe { send_one::<T>(ep, buf, len, dest_addr, none, |_| flags, data, or_zero!($($tag)?)) }
+        }
+
+        unsafe extern "C" fn sendv<T: DataPath>(
+            ep: *mut fid_ep,
+            iov: *const iovec,
+            _desc: *mut *mut c_void,
+            count: usize,
+            dest_addr: fi_addr_t,
+            $($tag: u64,)?
+            context: *mut c_void,
+        ) -> isize {
+            // SAFETY: as in `send_one`, for `count` buffers.
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, several(iov, count)?)) };
+            status(call().and_then(|(ep, iov): (&T, _)| {
+                ep.transmit(&Tx {
+                    what: What::$what,
+                    iov,
+                    flags: ep.tx_flags(),
+                    dest: dest_addr,
+                    context: context as usize,
+                    data: 0,
+                    tag: or_zero!($($tag)?),
+                    target: &[],
+                })
+            }))
+        }
+
+        unsafe extern "C" fn sendmsg<T: DataPath>(
+            ep: *mut fid_ep,
+            msg: *const $msg,
+            flags: u64,
+        ) -> isize {
+            if msg.is_null() {
+                return Error::INVAL.negative() as isize;
+            }
+            // SAFETY: as in `send_one`; `msg` is readable during the call.
+            let call = || unsafe {
+                let ep = endpoint::<T>(ep)?;
+                check_flags(flags, SEND_FLAGS)?;
+                let tx = Tx {
+                    what: What::$what,
+                    iov: several((*msg).msg_iov, (*msg).iov_count)?,
+                    flags: flags | ep.tx_implied(),
+                    dest: (*msg).addr,
+                    context: (*msg).context as usize,
+                    data: (*msg).data,
+                    tag: or_zero!($((*msg).$tag)?),
+                    target: &[],
+                };
+                Ok((ep, tx))
+            };
+            status(call().and_then(|(ep, tx): (&T, Tx<'_>)| ep.transmit(&tx)))
+        }
+    };
+}
+
+pub(super) use {message_ops, or_zero};

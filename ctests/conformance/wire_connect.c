@@ -405,3 +405,57 @@ TEST(wire_tcp, response_cut, EP_RDM | OURS_ONLY, FI_MSG, "A peer that goes away 
 		tried_again(t, &dial);
 	}
 }
+
+// ---- Inject calls and the endpoint's default flags
+
+static void ask_for_delivery(struct env *t)
+{
+	uint64_t flags = FI_TRANSMIT | FI_DELIVERY_COMPLETE;
+
+	OK(fi_control(&t->b.ep->fid, FI_SETOPSFLAG, &flags));
+}
+
+// The frame of an inject call is there, wants an acknowledgement, and counts only once that has come.
+static void counted_with_ack(struct env *t, struct dial *dial, struct wire_header want)
+{
+	uint64_t before = fi_cntr_read(t->b.cntr);
+
+	want.flags = WANTS_ACK;
+	want.payload = LEN;
+	expect_frame(t, &dial->wire, want);
+	expect_payload(t, &dial->wire, 3, LEN);
+	progress(t);
+	CHECK_EQ(fi_cntr_read(t->b.cntr), before);
+	send_frame(t, &dial->wire, (struct wire_header){ .op = MSG, .op_data = ACK }, NULL);
+	ONCE(t, fi_cntr_read(t->b.cntr) == before + 1);
+	nothing(t->b.txcq);
+}
+
+TEST(wire_tcp, inject_counted_with_ack, EP_RDM | OURS_ONLY, FI_MSG | FI_TAGGED | FI_RMA, "Where a counter sees it, an inject call is as complete as the endpoint's default flags ask for")
+{
+	uint8_t *out = new_buf(t, LEN, 3).mem;
+	struct dial dial;
+
+	only_tcp(t);
+	PAIR(t, .cntr_flags = FI_SEND | FI_WRITE);
+	dial = dial_from(t, &t->b, wire_listen());
+	dial_answer(t, &dial, &t->b);
+	ask_for_delivery(t);
+	POST(t, fi_inject(t->b.ep, out, LEN, dial.peer));
+	counted_with_ack(t, &dial, (struct wire_header){ .op = MSG });
+	POST(t, fi_tinject(t->b.ep, out, LEN, dial.peer, TAG));
+	counted_with_ack(t, &dial, (struct wire_header){ .op = TAGGED, .tag = TAG });
+	POST(t, fi_inject_write(t->b.ep, out, LEN, dial.peer, 0x40, 77));
+	counted_with_ack(t, &dial, (struct wire_header){ .op = WRITE, .seg_count = 1, .segs = { { 0x40, LEN, 77 } } });
+}
+
+TEST(wire_tcp, inject_uncounted_without_ack, EP_RDM | OURS_ONLY, FI_MSG | FI_RMA, "Where nothing sees its completion, an inject call costs no acknowledgement, whatever the default flags")
+{
+	uint8_t *out = new_buf(t, LEN, 3).mem;
+	struct dial dial = connected(t, false);
+
+	ask_for_delivery(t);
+	POST(t, fi_inject(t->b.ep, out, LEN, dial.peer));
+	expect_frame(t, &dial.wire, (struct wire_header){ .op = MSG, .payload = LEN });
+	expect_payload(t, &dial.wire, 3, LEN);
+}

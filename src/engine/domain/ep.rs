@@ -36,6 +36,8 @@ struct Shared<T: Transport> {
     /// FI_COMPLETION where the queue was bound without FI_SELECTIVE_COMPLETION.
     tx_implied: AtomicU64,
     rx_implied: AtomicU64,
+    /// The bind flags of the counters.
+    counted: AtomicU64,
     /// What is bound stays open.
     bound: Mutex<Vec<Use>>,
     /// Aliases keep the endpoint open.
@@ -54,6 +56,10 @@ pub struct Ep<T: Transport> {
     /// Held by an alias.
     alias: Option<Use>,
 }
+
+/// Operation flags that say when an operation is complete.
+const LEVELS: u64 =
+    FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE;
 
 /// Operation flags that may be set as an endpoint's default.
 const TX_FLAGS: u64 = FI_COMPLETION
@@ -100,6 +106,7 @@ impl<T: Transport> Ep<T> {
             id,
             tx_implied: AtomicU64::new(FI_COMPLETION),
             rx_implied: AtomicU64::new(FI_COMPLETION),
+            counted: AtomicU64::new(0),
             bound: Mutex::default(),
             aliases: Uses::default(),
             has_own_eq: AtomicBool::new(false),
@@ -205,6 +212,7 @@ impl<T: Transport> Ep<T> {
         for &event in wanted() {
             slots[event as usize] = Some(counter.clone());
         }
+        self.shared.counted.fetch_or(flags, Ordering::Relaxed);
         drop(state);
         self.keep(cntr.uses.take());
         Ok(())
@@ -605,5 +613,16 @@ impl<T: Transport> DataPath for Ep<T> {
     #[inline]
     fn rx_implied(&self) -> u64 {
         self.shared.rx_implied.load(Ordering::Relaxed)
+    }
+
+    /// fi_endpoint(3): the default flags hold for every call without flags. Of an inject call only a counter shows when
+    /// it completed, so the level that was asked for, and the peer's answer that it may cost, wait for a counter.
+    #[inline]
+    fn inject_flags(&self, counted: u64) -> u64 {
+        let level = match self.shared.counted.load(Ordering::Relaxed) & counted {
+            0 => 0,
+            _ => self.tx_flags.load(Ordering::Relaxed) & LEVELS,
+        };
+        FI_INJECT | level
     }
 }

@@ -205,8 +205,9 @@ macro_rules! message_ops {
             $($tag: u64,)?
         ) -> isize {
             let none = core::ptr::null_mut();
+            let flags = |ep: &T| ep.inject_flags(FI_SEND);
             // SAFETY: the caller's promise, handed on.
-            unsafe { send_one::<T>(ep, buf, len, dest_addr, none, |_| INJECT, 0, or_zero!($($tag)?)) }
+            unsafe { send_one::<T>(ep, buf, len, dest_addr, none, flags, 0, or_zero!($($tag)?)) }
         }
 
         unsafe extern "C" fn injectdata<T: DataPath>(
@@ -217,9 +218,10 @@ macro_rules! message_ops {
             dest_addr: fi_addr_t,
             $($tag: u64,)?
         ) -> isize {
-            let (none, flags) = (core::ptr::null_mut(), INJECT | FI_REMOTE_CQ_DATA);
+            let none = core::ptr::null_mut();
+            let flags = |ep: &T| ep.inject_flags(FI_SEND) | FI_REMOTE_CQ_DATA;
             // SAFETY: the caller's promise, handed on.
-            unsafe { send_one::<T>(ep, buf, len, dest_addr, none, |_| flags, data, or_zero!($($tag)?)) }
+            unsafe { send_one::<T>(ep, buf, len, dest_addr, none, flags, data, or_zero!($($tag)?)) }
         }
 
         unsafe extern "C" fn sendv<T: DataPath>(

@@ -208,7 +208,11 @@ unsafe extern "C" fn inject<T: DataPath>(
         context: core::ptr::null_mut(),
     };
     // SAFETY: as in `write`, until the return of the call.
-    unsafe { post::<T>(ep, single(buf, len), call, |_| INJECT) }
+    unsafe {
+        post::<T>(ep, single(buf, len), call, |ep: &T| {
+            ep.inject_flags(FI_WRITE)
+        })
+    }
 }
 
 unsafe extern "C" fn injectdata<T: DataPath>(
@@ -229,7 +233,11 @@ unsafe extern "C" fn injectdata<T: DataPath>(
         context: core::ptr::null_mut(),
     };
     // SAFETY: as in `inject`.
-    unsafe { post::<T>(ep, single(buf, len), call, |_| INJECT | FI_REMOTE_CQ_DATA) }
+    unsafe {
+        post::<T>(ep, single(buf, len), call, |ep: &T| {
+            ep.inject_flags(FI_WRITE) | FI_REMOTE_CQ_DATA
+        })
+    }
 }
 
 unsafe extern "C" fn readmsg<T: DataPath>(

@@ -64,6 +64,12 @@ pub trait DataPath: Kind<Head = fid_ep> {
     /// forms.
     fn tx_implied(&self) -> u64;
     fn rx_implied(&self) -> u64;
+    /// Flags of an inject call, of which a counter bound with `counted` (FI_SEND or FI_WRITE) sees the completion: the
+    /// buffer is free on return, success is not reported on a queue.
+    #[inline]
+    fn inject_flags(&self, _counted: u64) -> u64 {
+        FI_INJECT
+    }
 }
 
 /// # Safety
@@ -152,6 +158,3 @@ pub(super) fn check_flags(flags: u64, known: u64) -> Result {
         _ => Err(Error::BADFLAGS),
     }
 }
-
-/// Flags of an inject call: the buffer is free on return, success is not reported.
-pub(super) const INJECT: u64 = FI_INJECT;

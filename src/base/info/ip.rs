@@ -236,12 +236,24 @@ impl Finder<'_> {
 
     /// Without any address in the query: each that this machine has, or a place that stands for all.
     fn everywhere(&self) -> Vec<Place> {
+        // A program that hands in an entry that it was given names the interface: it gets that entry back.
         let remote = self.hints.caps & FI_REMOTE_COMM != 0;
+        let named = |address: &Address| {
+            let wanted = self
+                .hints
+                .domain
+                .as_ref()
+                .and_then(|attr| attr.name.as_ref());
+            wanted.is_some_and(|name| {
+                name.as_bytes()
+                    .eq_ignore_ascii_case(address.interface.as_bytes())
+            })
+        };
         let places: Vec<Place> = self
             .addresses
             .iter()
             .filter(|address| self.family().includes(&address.addr))
-            .filter(|address| !(remote && address.loopback))
+            .filter(|address| !(remote && address.loopback) || named(address))
             .map(|address| {
                 let (domain, fabric) = names_of(address);
                 Place {
@@ -250,7 +262,7 @@ impl Finder<'_> {
                     addr_format: format_of(&address.addr),
                     src: Some(address.addr),
                     dest: None,
-                    local: address.loopback,
+                    local: address.loopback && !remote,
                 }
             })
             .collect();

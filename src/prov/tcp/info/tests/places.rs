@@ -185,3 +185,21 @@ fn one_interface_can_be_chosen() {
         assert_eq!(place(&answer.entries[0]), expected);
     }
 }
+
+#[test]
+fn an_entry_that_is_handed_back_is_found_again() {
+    // As a program does for a second endpoint beside one that it opened at a loopback address.
+    let asked = ask_for(&empty(), Some(c"127.0.0.1"), Some(c"7471"), FI_SOURCE);
+    for info in asked.entries {
+        assert_ne!(info.caps & FI_REMOTE_COMM, 0);
+        let mut hints: Hints = info.into();
+        hints.src_addr = None;
+        let names: Vec<_> = ask(&hints)
+            .entries
+            .iter()
+            .map(|info| info.domain.name.clone())
+            .collect();
+        let wanted = hints.domain.and_then(|domain| domain.name);
+        assert!(!names.is_empty() && names.iter().all(|name| *name == wanted));
+    }
+}

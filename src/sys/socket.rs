@@ -131,6 +131,18 @@ impl Socket {
         Ok(())
     }
 
+    /// Sleeps until the kernel takes bytes; false when the time is up.
+    pub fn wait_writable(&self, timeout: Duration) -> bool {
+        let mut poll = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        let timeout = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: one entry.
+        unsafe { libc::poll(&mut poll, 1, timeout) > 0 }
+    }
+
     /// Ends both directions; the peer sees the end of the stream.
     pub fn shutdown(&self) {
         // An error says that the connection is gone already.

@@ -4,14 +4,17 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::{Error, IoVec};
 use crate::engine::cntr::Counter;
 use crate::engine::core::TxOp;
 use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
 use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::ep::unknown_source;
 use crate::prov::tcp::proto::{Header, MAX_HEADER};
 use crate::sys::socket::Socket;
 
@@ -24,6 +27,8 @@ pub struct Conn {
     pub peer: Addr,
     /// The peer's place in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
     pub fi_addr: u64,
+    /// Never the same for two connections of a process: names the peer in matching while it has no address.
+    pub serial: u64,
     /// We opened the connection that is up.
     pub opened_here: bool,
     /// What the peer called its process in the connection exchange.
@@ -205,6 +210,12 @@ pub enum Sink {
     Drop,
 }
 
+fn next_serial() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: only its being different counts.
+    LAST.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Conn {
     pub fn new(ep: usize, peer: Addr, fi_addr: u64) -> Conn {
         Conn {
@@ -213,6 +224,7 @@ impl Conn {
             socket: None,
             peer,
             fi_addr,
+            serial: next_serial(),
             opened_here: false,
             peer_pid: 0,
             swap: false,
@@ -227,6 +239,15 @@ impl Conn {
             hot: false,
             misses: 0,
             exchange: Vec::new(),
+        }
+    }
+
+    /// How the peer is called when its messages are matched.
+    #[inline]
+    pub fn source(&self) -> u64 {
+        match self.fi_addr {
+            FI_ADDR_NOTAVAIL => unknown_source(self.serial),
+            known => known,
         }
     }
 

@@ -19,7 +19,7 @@ use crate::ffi::ops::eq::EqErr;
 use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::conn::{After, At, Conn, Out, Rx, Sink, State, Watch};
-use crate::prov::tcp::ep::{NONE, unknown_source};
+use crate::prov::tcp::ep::{LINGER, NONE};
 use crate::prov::tcp::progress::{conn_token, handshake_token};
 use crate::prov::tcp::proto::{
     CM_HEADER, CmHeader, CmKind, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
@@ -647,7 +647,6 @@ impl Tcp {
             core.srxs[srx].lost(slot);
         }
         core.srxs[srx].forget(id as u64);
-        core.srxs[srx].rename_source(unknown_source(id), unknown_source(1 << 40));
         self.dirty.retain(|&dirty| dirty != id);
         self.stalled.retain(|&stalled| stalled != id);
         self.conns.remove(id);
@@ -737,7 +736,7 @@ impl Tcp {
         let id = self.ep(ep)?.conn.ok_or(Error::NOTCONN)?;
         match self.conns[id].state {
             State::Up => {
-                self.last_flush(core, id);
+                self.last_flush(core, id, Instant::now() + LINGER);
                 if let Some(socket) = &self.conns[id].socket {
                     socket.shutdown();
                 }

@@ -2,9 +2,11 @@
 //! Endpoints: opening, naming, addresses of peers, closing. No bytes.
 #![forbid(unsafe_code)]
 
+use core::time::Duration;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
+use std::time::Instant;
 
 use crate::abi::*;
 use crate::base::info::Info;
@@ -84,8 +86,8 @@ impl Eps {
 pub const NONE: u32 = u32::MAX;
 
 /// How a peer without address is called when messages are matched: no fi_addr has the top bit.
-pub fn unknown_source(conn: usize) -> u64 {
-    1 << 63 | conn as u64
+pub fn unknown_source(serial: u64) -> u64 {
+    1 << 63 | serial
 }
 
 impl Ep {
@@ -223,9 +225,10 @@ impl Tcp {
             .filter(|(_, conn)| conn.ep == ep)
             .map(|(id, _)| id)
             .collect();
+        let until = Instant::now() + LINGER;
         for id in ours {
             // What was reported as sent goes to the kernel before the socket is closed.
-            self.last_flush(core, id);
+            self.last_flush(core, id, until);
             self.discard_conn(core, id);
         }
         let waiting: Vec<usize> = self
@@ -276,8 +279,8 @@ impl Tcp {
             let srx = core.eps[ep].srx;
             let conn = &mut self.conns[id];
             if conn.fi_addr == FI_ADDR_NOTAVAIL {
+                core.srxs[srx].rename_source(conn.source(), index);
                 conn.fi_addr = index;
-                core.srxs[srx].rename_source(unknown_source(id), index);
             }
         }
     }
@@ -298,7 +301,7 @@ impl Tcp {
                 if conn.fi_addr == index {
                     conn.fi_addr = FI_ADDR_NOTAVAIL;
                     let srx = core.eps[ep].srx;
-                    core.srxs[srx].rename_source(index, unknown_source(id));
+                    core.srxs[srx].rename_source(index, conn.source());
                 }
                 cut.push(id);
             }
@@ -310,6 +313,9 @@ impl Tcp {
         }
     }
 }
+
+/// How long closing may wait for the kernel to take what was reported as sent.
+pub const LINGER: Duration = Duration::from_secs(2);
 
 /// More operations than this in one queue are a mistake of the caller.
 const MAX_QUEUE: usize = 1 << 24;

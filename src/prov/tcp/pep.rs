@@ -33,7 +33,7 @@ use crate::prov::tcp::proto::{CM_HEADER, CmKind};
 use crate::prov::tcp::transport::{Tcp, any_address};
 use crate::sync::Use;
 use crate::sys::addr;
-use crate::sys::event::{BATCH, Epoll, Ready};
+use crate::sys::event::{BATCH, Epoll, Ready, Timer};
 use crate::sys::socket::Socket;
 
 /// The handle.
@@ -46,6 +46,8 @@ pub struct Pep {
 struct Shared {
     state: Mutex<State>,
     epoll: Epoll,
+    /// Goes off when a paused listener is to be looked at again.
+    pause: Timer,
     params: Params,
     info: Info,
 }
@@ -68,6 +70,9 @@ struct Handshake {
 }
 
 const LISTENER: u64 = u64::MAX;
+const PAUSED: u64 = u64::MAX - 1;
+/// How long a listener is left alone when the process has no descriptor for a connection.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A connection request that waits for fi_accept or fi_reject: the `handle` of its info.
 pub struct Accepted {
@@ -126,9 +131,13 @@ impl Pep {
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             epoll: Epoll::new()?,
+            pause: Timer::new()?,
             params,
             info,
         });
+        shared
+            .epoll
+            .add(shared.pause.as_raw_fd(), PAUSED, true, false)?;
         let pep = Pep {
             shared: shared.clone(),
             _fabric: fabric.uses.take(),
@@ -181,10 +190,20 @@ impl Shared {
                 }
                 Ok(None) => return,
                 Err(error) => {
+                    // Out of descriptors: leave the peers in the backlog for a moment.
                     log_warn!(&SOURCE, Subsys::EpCtrl, "cannot accept: {error}");
+                    self.epoll.remove(listener.as_raw_fd());
+                    self.pause.set(Some(PAUSE));
                     return;
                 }
             }
+        }
+    }
+
+    fn resume(&self, state: &State) {
+        self.pause.set(None);
+        if let Some(listener) = &state.listener {
+            let _ = self.epoll.add(listener.as_raw_fd(), LISTENER, true, false);
         }
     }
 
@@ -261,6 +280,7 @@ impl Driver for Shared {
         for event in &ready[..n] {
             match event.token {
                 LISTENER => self.accept_waiting(&mut state),
+                PAUSED => self.resume(&state),
                 id => self.requested(&mut state, id as usize),
             }
         }

@@ -12,7 +12,6 @@ use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::conn::{
     After, At, Conn, Frame, Incoming, Out, RendezvousIn, Sink, Stalled, State,
 };
-use crate::prov::tcp::ep::unknown_source;
 use crate::prov::tcp::proto::{
     BASE_HEADER, Header, MAX_HEADER, Op, RmaSeg, WireError, decode, header_len,
 };
@@ -230,10 +229,7 @@ impl Tcp {
         let conn = &self.conns[id];
         Envelope {
             what,
-            source: match conn.fi_addr {
-                FI_ADDR_NOTAVAIL => unknown_source(id),
-                known => known,
-            },
+            source: conn.source(),
             token: id as u64,
             ep: conn.ep,
             tag: header.tag,
@@ -489,6 +485,9 @@ impl Tcp {
         let Some(region) = keep else {
             return Err(Fault::Rule("a read of nothing"));
         };
+        if self.conns[id].tx.queue.len() > ANSWERS {
+            return Err(Fault::Rule("more reads than it takes answers for"));
+        }
         let mut answer = Header::new(Op::ReadRsp, total);
         answer.payload = total;
         self.answer_read(core, id, &answer, iov, After::Answered(region, total));
@@ -628,6 +627,9 @@ impl Tcp {
         Ok(())
     }
 }
+
+/// Answers that may wait for a peer to take them: more reads than any transmit queue of a peer of good will holds.
+const ANSWERS: usize = 1 << 20;
 
 /// Answers to reads up to this size are copied at once, and not sent from where they are.
 const SMALL_ANSWER: u64 = 8192;

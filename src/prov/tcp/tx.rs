@@ -5,6 +5,8 @@
 //! in a staging buffer and leave together: at the next look, when the buffer is full, before a sleep, at close.
 #![forbid(unsafe_code)]
 
+use std::time::Instant;
+
 use crate::abi::*;
 use crate::base::{Error, IoList, IoVec, Result};
 use crate::engine::core::TxOp;
@@ -569,10 +571,23 @@ impl Tcp {
         }
     }
 
-    /// Before a socket is closed: what was reported as sent goes to the kernel, as far as it takes it.
-    pub(super) fn last_flush(&mut self, core: &mut Core, id: usize) {
-        if self.conns[id].state == State::Up {
+    /// Before a socket is closed: what was reported as sent goes to the kernel, which may take until `until`.
+    pub(super) fn last_flush(&mut self, core: &mut Core, id: usize, until: Instant) {
+        if self.conns[id].state != State::Up {
+            return;
+        }
+        self.flush_conn(core, id);
+        while let Some(conn) = self.conns.get(id)
+            && let Some(socket) = &conn.socket
+            && conn.tx.staged > 0
+            && socket.wait_writable(until.saturating_duration_since(Instant::now()))
+        {
+            let before = conn.tx.staged;
             self.flush_conn(core, id);
+            // A connection that is writable but takes nothing is broken.
+            if self.conns[id].tx.staged == before {
+                break;
+            }
         }
     }
 

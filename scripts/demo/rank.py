@@ -92,13 +92,11 @@ def end():
     faulthandler.cancel_dump_traceback_later()
 
 
-def hangs_on_upstream(reason, variant=None):
-    """Marks a check that upstream's library cannot end, always or in one variant of ctests/mpi/run.py; it runs there
-    only when asked for by name."""
+def hangs_on_upstream(reason):
+    """Marks a check that upstream's library cannot end; it runs there only when asked for by name."""
 
     def mark(check):
-        if variant in (None, os.environ.get("DEMO_VARIANT")):
-            check.hangs_on_upstream = reason
+        check.hangs_on_upstream = reason
         return check
 
     return mark

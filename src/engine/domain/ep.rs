@@ -577,6 +577,7 @@ impl<T: Transport> DataPath for Ep<T> {
     #[inline]
     fn receive(&self, rx: &Rx) -> Result {
         let mut guard = self.shared.engine.lock();
+        guard.before_receive(rx);
         let State { core, transport } = &mut *guard;
         if !core.eps[self.shared.id].enabled {
             return Err(Error::OPBADSTATE);

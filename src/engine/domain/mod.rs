@@ -28,6 +28,7 @@ use crate::engine::transport::Transport;
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops;
 use crate::ffi::ops::domain::*;
+use crate::ffi::ops::transfer::Rx;
 use crate::sync::{Guard, Lock, Use, Uses};
 use crate::sys::event::Timer;
 
@@ -46,6 +47,15 @@ impl<T: Transport> State<T> {
     #[inline]
     pub fn flush(&mut self) {
         self.transport.flush(&mut self.core);
+    }
+
+    /// Before a receive is posted. A peek is answered at once, and reading the answer makes no progress: a program that
+    /// does nothing but peek sees new messages only if the peek looks for them.
+    #[inline]
+    pub fn before_receive(&mut self, rx: &Rx) {
+        if rx.flags & FI_PEEK != 0 {
+            self.progress();
+        }
     }
 }
 

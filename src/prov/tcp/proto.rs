@@ -246,6 +246,86 @@ impl Header {
     }
 }
 
+/// A message, tagged or not, as it mostly is: between hosts of one byte order, and whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Message<'a> {
+    pub tagged: bool,
+    /// The receiver answers when it has the payload.
+    pub ack: bool,
+    pub data: Option<u64>,
+    pub tag: u64,
+    pub payload: &'a [u8],
+    /// Bytes of header and payload.
+    pub frame: usize,
+}
+
+/// The header of a message that is not tagged, or is, without or with CQ data.
+pub const MAX_MESSAGE_HEADER: usize = BASE_HEADER + 2 * FIELD;
+
+/// The message at the start of `bytes`, if there is a whole one; anything else, also a malformed one, is for `decode`.
+#[inline]
+pub fn whole_message(bytes: &[u8]) -> Option<Message<'_>> {
+    let base = bytes.first_chunk::<BASE_HEADER>()?;
+    let (op, flags) = (base[1], u16::from_ne_bytes([base[2], base[3]]));
+    let has_data = flags & FLAG_DATA != 0;
+    let len = BASE_HEADER + FIELD * (usize::from(op) + usize::from(has_data));
+    let usual = base[0] == VERSION && op <= Op::Tagged.code() && base[4] == 0;
+    let frame = usize::try_from(field(base, 8, false)).ok()?;
+    if !usual || usize::from(base[6]) != len || frame < len || bytes.len() < frame {
+        return None;
+    }
+    let tagged = op == Op::Tagged.code();
+    Some(Message {
+        tagged,
+        ack: flags & FLAG_ACK != 0,
+        data: has_data.then(|| field(bytes, BASE_HEADER, false)),
+        tag: if tagged {
+            field(bytes, len - FIELD, false)
+        } else {
+            0
+        },
+        payload: &bytes[len..frame],
+        frame,
+    })
+}
+
+/// Writes the header of a message of `payload` bytes and returns its size; as `Header::encode` for the same byte order.
+#[inline]
+pub fn encode_message(
+    tagged: bool,
+    ack: bool,
+    data: Option<u64>,
+    tag: u64,
+    payload: usize,
+    counter: u8,
+    out: &mut [u8; MAX_MESSAGE_HEADER],
+) -> usize {
+    let mut at = BASE_HEADER;
+    let mut flags = if ack { FLAG_ACK } else { 0 };
+    if let Some(data) = data {
+        flags |= FLAG_DATA;
+        out[at..at + FIELD].copy_from_slice(&data.to_ne_bytes());
+        at += FIELD;
+    }
+    if tagged {
+        out[at..at + FIELD].copy_from_slice(&tag.to_ne_bytes());
+        at += FIELD;
+    }
+    let [low, high] = flags.to_ne_bytes();
+    out[..8].copy_from_slice(&[
+        VERSION,
+        u8::from(tagged),
+        low,
+        high,
+        0,
+        0,
+        at as u8,
+        counter,
+    ]);
+    out[8..16].copy_from_slice(&((at + payload) as u64).to_ne_bytes());
+    at
+}
+
 /// Size of the whole header, from its first [`BASE_HEADER`] bytes. All that can be checked without the byte order is:
 /// version, op, segment count, and that the size is one that this op can have.
 #[inline]

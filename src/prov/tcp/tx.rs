@@ -15,7 +15,7 @@ use crate::prov::tcp::conn::{
     After, Conn, Frame, Out, Payload, ReadOp, RendezvousOut, State, Waiting,
 };
 use crate::prov::tcp::ep::NONE;
-use crate::prov::tcp::proto::{Header, MAX_HEADER, Op, RmaSeg};
+use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, RmaSeg, encode_message};
 use crate::prov::tcp::transport::{Core, Tcp};
 use crate::sys::socket::Moved;
 
@@ -84,6 +84,83 @@ impl Tcp {
 
     #[inline]
     fn post_message(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
+        match op.len <= TOGETHER && self.post_small(core, id, tx, op) {
+            true => Ok(()),
+            false => self.post_any_message(core, id, tx, op),
+        }
+    }
+
+    /// The usual case of a small message: the connection is up and between hosts of one byte order, and the frame is
+    /// written at once or staged. False leaves it to the general way.
+    #[inline]
+    fn post_small(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> bool {
+        let Tcp {
+            conns,
+            scratch,
+            look,
+            dirty,
+            params,
+            ..
+        } = self;
+        let conn = &mut conns[id];
+        let ack = tx.flags & WANTS_ACK != 0;
+        let rendezvous = conn.rendezvous && op.len > params.max_saved_size;
+        if conn.state != State::Up || conn.swap || ack || rendezvous {
+            return false;
+        }
+        let data = (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data);
+        let tagged = tx.what == What::Tagged;
+        let mut header = [0; MAX_MESSAGE_HEADER];
+        let counter = conn.tx.counter;
+        let header_len = encode_message(tagged, ack, data, tx.tag, op.len, counter, &mut header);
+        let total = header_len + op.len;
+        match conn.tx.queue.back_mut() {
+            None if conn.tx.last_direct != *look => {
+                let Some(socket) = &conn.socket else {
+                    return false;
+                };
+                let frame = &mut scratch[..total];
+                frame[..header_len].copy_from_slice(&header[..header_len]);
+                tx.iov.copy_to(&mut frame[header_len..]);
+                conn.tx.last_direct = *look;
+                match socket.write(frame) {
+                    Ok(Moved::Bytes(n)) if n == total => {}
+                    // Nothing was taken: as if it had not been tried.
+                    Ok(Moved::Later) => return false,
+                    moved => {
+                        let n = match moved {
+                            Ok(Moved::Bytes(n)) => n,
+                            // The reader learns of the error.
+                            _ => 0,
+                        };
+                        let rest = frame[n..].to_vec();
+                        conn.tx.counter = counter.wrapping_add(1);
+                        self.stage_with(id, &[], rest.len(), |out| out.extend_from_slice(&rest));
+                        self.blocked(id);
+                        core.sent(self.conns[id].ep, &op);
+                        return true;
+                    }
+                }
+            }
+            Some(Out::Staged { bytes, .. })
+                if bytes.len() + total <= STAGE_FULL && conn.tx.staged < STAGE_FULL =>
+            {
+                bytes.extend_from_slice(&header[..header_len]);
+                tx.iov.copy_out(bytes);
+                conn.tx.staged += total;
+                if !conn.tx.dirty {
+                    conn.tx.dirty = true;
+                    dirty.push(id);
+                }
+            }
+            _ => return false,
+        }
+        conn.tx.counter = counter.wrapping_add(1);
+        core.sent(conn.ep, &op);
+        true
+    }
+
+    fn post_any_message(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
         let mut header = Header::new(
             if tx.what == What::Tagged {
                 Op::Tagged

@@ -156,3 +156,51 @@ fn rdm_private_data() {
         assert_eq!(RdmPrivate::decode(&vec![1; len]), None);
     }
 }
+
+/// The short way for messages writes and reads what the general way does.
+#[test]
+fn the_short_way_agrees_with_the_general_one() {
+    let payload = [7u8; 9];
+    for case in 0..8u8 {
+        let (tagged, ack, with_data) = (case & 1 != 0, case & 2 != 0, case & 4 != 0);
+        let data = with_data.then_some(DATA);
+        let tag = if tagged { TAG } else { 0 };
+        let op = if tagged { Op::Tagged } else { Op::Msg };
+        let mut header = Header::new(op, payload.len() as u64);
+        (header.ack, header.data, header.tag) = (ack, data, tag);
+
+        let mut general = [0; MAX_HEADER];
+        let len = header.encode(case, false, &mut general);
+        let mut short = [0; MAX_MESSAGE_HEADER];
+        let short_len = encode_message(tagged, ack, data, tag, payload.len(), case, &mut short);
+        assert_eq!(short[..short_len], general[..len]);
+
+        let mut frame = general[..len].to_vec();
+        frame.extend_from_slice(&payload);
+        let wanted = Message {
+            tagged,
+            ack,
+            data,
+            tag,
+            payload: &payload,
+            frame: frame.len(),
+        };
+        assert_eq!(whole_message(&frame), Some(wanted));
+        for cut in 0..frame.len() {
+            assert_eq!(whole_message(&frame[..cut]), None);
+        }
+        // Whatever contradicts itself, or is another frame, is left to the general way.
+        for (at, value) in [
+            (0, 2),
+            (1, 2),
+            (1, 1 - frame[1]),
+            (4, 2),
+            (6, len as u8 + 8),
+            (8, 3),
+        ] {
+            let mut other = frame.clone();
+            other[at] = value;
+            assert_eq!(whole_message(&other), None, "byte {at}");
+        }
+    }
+}

@@ -15,30 +15,30 @@
 
 static int failures;
 
-#define CHECK(condition) check((condition), #condition, __LINE__)
-#define EQUAL(value, wanted) equal((long long) (value), (long long) (wanted), #value, __LINE__)
-#define SAME(text, wanted) same((text), (wanted), #text, __LINE__)
+#define CHECK(condition) check((condition), #condition, __FILE__, __LINE__)
+#define EQUAL(value, wanted) equal((long long) (value), (long long) (wanted), #value, __FILE__, __LINE__)
+#define SAME(text, wanted) same((text), (wanted), #text, __FILE__, __LINE__)
 
-static inline void check(bool holds, const char *what, int line)
+static inline void check(bool holds, const char *what, const char *file, int line)
 {
 	if (!holds) {
-		printf("%s:%d: not so: %s\n", __BASE_FILE__, line, what);
+		printf("%s:%d: not so: %s\n", file, line, what);
 		failures++;
 	}
 }
 
-static inline void equal(long long value, long long wanted, const char *what, int line)
+static inline void equal(long long value, long long wanted, const char *what, const char *file, int line)
 {
 	if (value != wanted) {
-		printf("%s:%d: %s is %lld, not %lld\n", __BASE_FILE__, line, what, value, wanted);
+		printf("%s:%d: %s is %lld, not %lld\n", file, line, what, value, wanted);
 		failures++;
 	}
 }
 
-static inline void same(const char *text, const char *wanted, const char *what, int line)
+static inline void same(const char *text, const char *wanted, const char *what, const char *file, int line)
 {
 	if (!text || strcmp(text, wanted)) {
-		printf("%s:%d: %s is '%s', not '%s'\n", __BASE_FILE__, line, what, text ? text : "(null)", wanted);
+		printf("%s:%d: %s is '%s', not '%s'\n", file, line, what, text ? text : "(null)", wanted);
 		failures++;
 	}
 }

@@ -185,6 +185,7 @@ impl<A> Core<A> {
             len,
             olen: (envelope.len - len as u64) as usize,
             buf: recv.base,
+            flags: envelope.data.map_or(0, |_| FI_REMOTE_CQ_DATA),
             data: envelope.data.unwrap_or(0),
             tag: envelope.tag,
             src_addr: source,
@@ -209,13 +210,9 @@ impl<A> Core<A> {
         let ep = &self.eps[ep];
         let release = recv.release();
         if let Some(cq) = ep.rx_cq {
-            let with_data = match error.data {
-                0 => 0,
-                _ => FI_REMOTE_CQ_DATA,
-            };
             self.cqs[cq].push_error(CqErr {
                 context: recv.context,
-                flags: what.received() | with_data | release,
+                flags: error.flags | what.received() | release,
                 prov_errno: error.err,
                 ..error
             });

@@ -166,14 +166,11 @@ unsafe fn write_err(buf: *mut fi_cq_err_entry, entry: &CqErr, api: u32) {
         (*buf).err = entry.err;
         (*buf).prov_errno = entry.prov_errno;
         if api < API_1_5 {
-            (*buf).err_data = data.as_ptr().cast_mut().cast();
+            (*buf).err_data = lent(data);
             return;
         }
         if (*buf).err_data_size == 0 || (*buf).err_data.is_null() {
-            (*buf).err_data = match data.is_empty() {
-                true => core::ptr::null_mut(),
-                false => data.as_ptr().cast_mut().cast(),
-            };
+            (*buf).err_data = lent(data);
             (*buf).err_data_size = data.len();
         } else {
             let copied = Room::new((*buf).err_data, (*buf).err_data_size)
@@ -187,7 +184,15 @@ unsafe fn write_err(buf: *mut fi_cq_err_entry, entry: &CqErr, api: u32) {
     }
 }
 
-const API_1_5: u32 = 1 << 16 | 5;
+/// Error data that stays ours, as C sees it: NULL if there is none.
+pub(super) fn lent(data: &[u8]) -> *mut c_void {
+    match data.is_empty() {
+        true => core::ptr::null_mut(),
+        false => data.as_ptr().cast_mut().cast(),
+    }
+}
+
+pub(super) const API_1_5: u32 = 1 << 16 | 5;
 const API_1_20: u32 = 1 << 16 | 20;
 
 unsafe extern "C" fn signal<T: CqCalls>(cq: *mut fid_cq) -> c_int {
@@ -224,5 +229,90 @@ pub(super) unsafe fn copy_text(text: &CStr, buf: *mut c_char, len: usize) {
         let n = room.fill(&text.to_bytes()[..text.count_bytes().min(len - 1)]);
         // SAFETY: `n` is below `len`.
         unsafe { buf.add(n).write(0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is behind the bytes that a version has, and what `err_data` and its size bring in.
+    const UNTOUCHED: u64 = 0x5a5a_5a5a_5a5a_5a5a;
+
+    fn entry(data: &[u8]) -> CqErr {
+        CqErr {
+            context: 1,
+            err: 265,
+            err_data: (!data.is_empty()).then(|| data.into()),
+            src_addr: 7,
+            ..CqErr::default()
+        }
+    }
+
+    /// The 64-bit words of an entry of that version after it was written; `err_data` and its size as given before.
+    fn written(error: &CqErr, api: u32, err_data: u64, err_data_size: u64) -> [u64; 11] {
+        let mut words = [UNTOUCHED; 11];
+        (words[8], words[9]) = (err_data, err_data_size);
+        // SAFETY: as large and as aligned as the newest version of the struct.
+        unsafe { write_err(words.as_mut_ptr().cast(), error, api) };
+        assert_eq!((words[0], words[7] as u32), (1, 265));
+        words
+    }
+
+    fn version(major: u32, minor: u32) -> u32 {
+        major << 16 | minor
+    }
+
+    #[test]
+    fn an_entry_is_as_long_as_the_version_has_it() {
+        for (api, words) in [
+            (version(1, 0), 9),
+            (version(1, 4), 9),
+            (version(1, 5), 10),
+            (version(1, 19), 10),
+            (version(1, 20), 11),
+            (version(2, 6), 11),
+        ] {
+            let before = match words {
+                9 => UNTOUCHED,
+                _ => 0,
+            };
+            let after = written(&entry(&[]), api, UNTOUCHED, before);
+            assert_eq!(after[8], 0);
+            assert_eq!(after[9], before);
+            let source = if words == 11 { 7 } else { UNTOUCHED };
+            assert_eq!(after[10], source);
+        }
+    }
+
+    #[test]
+    fn data_is_lent_before_1_5_whatever_stands_in_the_entry() {
+        let error = entry(b"why");
+        let lent = error.err_data.as_deref().unwrap().as_ptr() as u64;
+        let after = written(&error, version(1, 4), UNTOUCHED, UNTOUCHED);
+        assert_eq!(after[8..10], [lent, UNTOUCHED]);
+    }
+
+    #[test]
+    fn data_is_lent_to_who_brings_no_room() {
+        let error = entry(b"why");
+        let lent = error.err_data.as_deref().unwrap().as_ptr() as u64;
+        for (err_data, size) in [(UNTOUCHED, 0), (0, 0), (0, 16)] {
+            let after = written(&error, version(1, 5), err_data, size);
+            assert_eq!(after[8..10], [lent, 3]);
+        }
+    }
+
+    #[test]
+    fn data_is_copied_as_far_as_there_is_room() {
+        for (data, size, copied) in [(&b"why"[..], 8, 3), (b"why", 2, 2), (b"", 8, 0)] {
+            let mut room = [b'.'; 8];
+            let at = room.as_mut_ptr() as u64;
+            let after = written(&entry(data), version(1, 20), at, size);
+            assert_eq!(after[8..10], [at, copied]);
+            let copied = copied as usize;
+            assert_eq!(room[..copied], data[..copied]);
+            assert_eq!(room[copied..], b"........"[copied..]);
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::abi::*;
 use crate::base::text::strerror as strerror_text;
 use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind};
-use crate::ffi::ops::cq::copy_text;
+use crate::ffi::ops::cq::{API_1_5, copy_text, lent};
 use crate::ffi::ops::{answer, object};
 use crate::ffi::user::{self, Room};
 
@@ -112,14 +112,15 @@ unsafe extern "C" fn readerr<T: EqCalls>(
         out.data = entry.data;
         out.err = entry.err;
         out.prov_errno = entry.prov_errno;
-        let has_room = !out.err_data.is_null() && out.err_data_size > 0 && !data.is_empty();
-        if api >= (1 << 16 | 5) && has_room {
+        // Before 1.5 these members were not set by the caller.
+        let has_room = api >= API_1_5 && !out.err_data.is_null() && out.err_data_size > 0;
+        if has_room && !data.is_empty() {
             // SAFETY: fi_eq(3): the caller's buffer has `err_data_size` bytes (from API 1.5 on).
             let copied = unsafe { Room::new(out.err_data, out.err_data_size) }
                 .map_or(0, |mut room| room.fill(data));
             out.err_data_size = copied;
         } else {
-            out.err_data = data.as_ptr().cast_mut().cast();
+            out.err_data = lent(data);
             out.err_data_size = data.len();
         }
     });

@@ -157,7 +157,7 @@ unsafe fn read_attr<T: MrCalls>(
             requested_key: (*attr).requested_key,
             flags,
             context: (*attr).context as usize,
-            auth_key_size: match domain.api_version() >= (1 << 16 | 5) {
+            auth_key_size: match domain.api_version() >= API_1_5 {
                 true => (*attr).auth_key_size,
                 false => 0,
             },
@@ -165,4 +165,5 @@ unsafe fn read_attr<T: MrCalls>(
     }
 }
 
+const API_1_5: u32 = 1 << 16 | 5;
 const API_2_0: u32 = 2 << 16;

@@ -176,6 +176,35 @@ BOTH(source_known_later, EP_RDM | OURS_ONLY, FI_SOURCE, "A sender inserted after
 	}
 }
 
+BOTH(source_inserted_before_receive, EP_RDM, FI_SOURCE, "A sender inserted after its message came, but before the receive, is reported")
+{
+	struct side a = { 0 }, b = { 0 };
+	struct fi_cq_tagged_entry comp;
+	fi_addr_t from = 12345, known = 0;
+	ssize_t rc;
+
+	open_bound_ep(t, &a);
+	open_bound_ep(t, &b);
+	OK(fi_enable(a.ep));
+	OK(fi_enable(b.ep));
+	a.namelen = b.namelen = sizeof(b.name);
+	OK(fi_getname(&b.ep->fid, b.name, &b.namelen));
+	OK(fi_getname(&a.ep->fid, a.name, &a.namelen));
+	CHECK_EQ(fi_av_insert(a.av, b.name, 1, &a.peer, 0, NULL), 1);
+	struct buf in = new_buf(t, LEN, 0);
+	struct op send = op_of(SEND, tagged, new_buf(t, LEN, 1), a.peer), recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
+
+	op_post(t, a.ep, &send);
+	done(t, a.txcq, send.ctx, SENT(tagged));
+	turn(t);
+	CHECK_EQ(fi_av_insert(b.av, a.name, 1, &known, 0, NULL), 1);
+	op_post(t, b.ep, &recv);
+	ONCE(t, (rc = fi_cq_readfrom(b.rxcq, &comp, 1, &from)) != -FI_EAGAIN);
+	CHECK_RC(rc, 1);
+	CHECK_EQ(from, known);
+	CHECK(holds(in, LEN, 1));
+}
+
 // ---- Directed receive
 
 BOTH(directed, EP_RDM, FI_DIRECTED_RECV, "A receive that names a sender takes messages of that sender only")

@@ -270,7 +270,7 @@ impl<A> Core<A> {
         &mut self,
         ep: usize,
         rx: &Rx,
-        source_of: impl Fn(&Self, &Envelope) -> u64,
+        source_of: impl Fn(&Envelope) -> u64,
         mut claim: impl FnMut(&mut Self, Claimed),
     ) -> Result {
         let directed = self.eps[ep].directed();
@@ -285,7 +285,7 @@ impl<A> Core<A> {
         directed: bool,
         ep: Option<usize>,
         rx: &Rx,
-        source_of: impl Fn(&Self, &Envelope) -> u64,
+        source_of: impl Fn(&Envelope) -> u64,
         claim: &mut impl FnMut(&mut Self, Claimed),
     ) -> Result {
         let mut outcomes = std::mem::take(&mut self.outcomes);
@@ -293,12 +293,12 @@ impl<A> Core<A> {
         while let Some(outcome) = outcomes.pop_front() {
             match outcome {
                 Outcome::Done(recv, envelope) => {
-                    let source = source_of(self, &envelope);
+                    let source = source_of(&envelope);
                     self.received(envelope.ep, &recv, &envelope, source);
                 }
                 Outcome::Claimed(claimed) => claim(self, claimed),
                 Outcome::Peeked(envelope) => {
-                    let source = source_of(self, &envelope);
+                    let source = source_of(&envelope);
                     self.peeked(ep.unwrap_or(envelope.ep), rx, &envelope, source);
                 }
             }

@@ -133,9 +133,9 @@ impl<R, U> Matcher<R, U> {
     }
 
     /// All messages of a source get another source: the one that sent them has got its address by now. (Hidden messages
-    /// are past the use of their source.)
-    pub fn rename_source(&mut self, from: u64, to: u64) {
-        self.unexpected.rename_source(from, to);
+    /// are past the use of their source.) `renamed` is told of each.
+    pub fn rename_source(&mut self, from: u64, to: u64, renamed: impl FnMut(&mut U)) {
+        self.unexpected.rename_source(from, to, renamed);
     }
 
     /// All messages, hidden ones too.

@@ -253,8 +253,11 @@ impl Srx {
 
     /// A source has got (or lost) its address.
     pub fn rename_source(&mut self, from: u64, to: u64) {
-        self.msg.matcher.rename_source(from, to);
-        self.tagged.matcher.rename_source(from, to);
+        for lane in [&mut self.msg, &mut self.tagged] {
+            // The completion of a later receive says who it was.
+            let renamed = |message: &mut Unexpected| message.envelope.source = to;
+            lane.matcher.rename_source(from, to, renamed);
+        }
     }
 
     /// A receive is posted. `directed`: it may name its source.

@@ -66,7 +66,7 @@ pub trait Transport: Sized + Send + 'static {
     /// A receive has met a message whose bytes the transport still has to bring.
     fn claim(&mut self, core: &mut Core<Self::Addr>, claimed: Claimed);
     /// The fi_addr that a completion names for the sender of a message, or FI_ADDR_NOTAVAIL.
-    fn source(core: &Core<Self::Addr>, envelope: &Envelope) -> u64;
+    fn source(envelope: &Envelope) -> u64;
     /// There is room again for messages that nobody has asked for.
     fn room_again(&mut self, core: &mut Core<Self::Addr>);
 

@@ -587,7 +587,7 @@ impl<T: Transport> DataPath for Ep<T> {
         core.post_receive(
             self.shared.id,
             rx,
-            |core, envelope| T::source(core, envelope),
+            T::source,
             |core: &mut Core<T::Addr>, claimed| transport.claim(core, claimed),
         )?;
         if core.srxs[srx].saved < saved {

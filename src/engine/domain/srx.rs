@@ -142,7 +142,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
             false,
             None,
             rx,
-            |core, envelope| T::source(core, envelope),
+            T::source,
             &mut |core: &mut Core<T::Addr>, claimed| transport.claim(core, claimed),
         )?;
         if core.srxs[self.id].saved < saved {

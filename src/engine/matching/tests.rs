@@ -206,7 +206,7 @@ impl Pair {
     }
 
     fn rename(&mut self, from: u64, to: u64) {
-        self.real.rename_source(from, to);
+        self.real.rename_source(from, to, |_| ());
         for message in &mut self.model.unexpected {
             if message.0 == from {
                 message.0 = to;
@@ -358,7 +358,7 @@ fn renamed_messages_keep_their_place_between_those_of_the_new_source() {
         }
         // Makes an index when there are enough messages.
         assert_eq!(matcher.find_unexpected(1, 6, 0), None);
-        matcher.rename_source(0, 1);
+        matcher.rename_source(0, 1, |_| ());
         assert_eq!(matcher.find_unexpected(0, 5, 0), None);
         for n in 0..40 {
             let id = matcher.find_unexpected(1, 5, 0).unwrap();

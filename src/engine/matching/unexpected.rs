@@ -92,14 +92,16 @@ impl<U> Unexpected<U> {
         }
     }
 
-    pub fn rename_source(&mut self, from: u64, to: u64) {
+    pub fn rename_source(&mut self, from: u64, to: u64, mut renamed: impl FnMut(&mut U)) {
         if from == to {
             return;
         }
         // The last one first: the younger ones of `to`, if there are any, then stand right behind it.
         for id in self.sent_by(from).into_iter().rev() {
-            self.messages.get_mut(id).source = to;
-            let tag = self.messages.get(id).tag;
+            let message = self.messages.get_mut(id);
+            message.source = to;
+            renamed(&mut message.msg);
+            let tag = message.tag;
             for index in self.indexes.iter_mut().filter(|index| index.used) {
                 if !index.any {
                     index.queues.remove(id);

@@ -182,11 +182,11 @@ impl Transport for Tcp {
     }
 
     #[inline]
-    fn source(core: &Core, envelope: &Envelope) -> u64 {
+    fn source(envelope: &Envelope) -> u64 {
         // Sources without an address have the top bit, see `ep::unknown_source`.
         match envelope.source >> 63 {
             0 => envelope.source,
-            _ => source_now(core, envelope),
+            _ => FI_ADDR_NOTAVAIL,
         }
     }
 
@@ -230,13 +230,6 @@ impl Transport for Tcp {
         self.ep_mut(ep)?.firewalled = on;
         Ok(())
     }
-}
-
-/// The peer had no address when its message came; perhaps it has one now.
-#[cold]
-fn source_now(core: &Core, envelope: &Envelope) -> u64 {
-    let _ = (core, envelope);
-    FI_ADDR_NOTAVAIL
 }
 
 /// The address that a wildcard listener of this kind binds to.

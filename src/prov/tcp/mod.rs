@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The provider `tcp`: MSG and RDM endpoints over TCP sockets, see fi_tcp(7).
+//!
+//! `transport` is the state of a domain and what the engine calls; `ep` opens and names endpoints; `connect`, `accept`,
+//! `msg`, `pep` and `lose` make and end connections; `tx`, `flush`, `rx`, `rma` and `rendezvous` move bytes; `progress`
+//! decides which sockets are looked at; `conn` is one peer; `proto` the bytes themselves.
 
+mod accept;
 mod addr;
 mod conn;
 mod connect;
 mod ep;
 mod fabric;
+mod flush;
 mod info;
+mod lose;
+mod msg;
 pub mod params;
 mod pep;
 mod progress;
 mod proto;
+mod rendezvous;
+mod rma;
 mod rx;
 mod transport;
 mod tx;

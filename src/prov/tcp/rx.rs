@@ -5,17 +5,15 @@
 
 use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, IoList, IoVec};
+use crate::base::{Error, IoList};
 use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp};
 use crate::ffi::ops::transfer::What;
 use crate::prov::tcp::SOURCE;
-use crate::prov::tcp::conn::{
-    After, At, Conn, Frame, Incoming, Out, RendezvousIn, Sink, Stalled, State,
-};
+use crate::prov::tcp::conn::{At, Conn, Incoming, Sink, Stalled, State};
 use crate::prov::tcp::proto::{
-    BASE_HEADER, Header, MAX_HEADER, Message, Op, RmaSeg, WireError, decode, header_len,
-    whole_message,
+    BASE_HEADER, Header, Message, Op, WireError, decode, header_len, whole_message,
 };
+use crate::prov::tcp::rendezvous::rendezvous_of;
 use crate::prov::tcp::transport::{Core, Tcp};
 use crate::sys::socket::Moved;
 
@@ -27,7 +25,7 @@ const ALONG: usize = 4096;
 const TURNS: usize = 8;
 
 /// Why a connection is ended by its reader.
-enum Fault {
+pub(super) enum Fault {
     Wire(WireError),
     Rule(&'static str),
 }
@@ -108,7 +106,7 @@ impl Tcp {
 
     /// The peer does not keep to the protocol, or names memory that it may not touch: the connection ends.
     #[cold]
-    fn fault(&mut self, core: &mut Core, id: usize, fault: &Fault) {
+    pub(super) fn fault(&mut self, core: &mut Core, id: usize, fault: &Fault) {
         let peer = self.conns[id].peer;
         match fault {
             Fault::Wire(error) => {
@@ -129,7 +127,12 @@ impl Tcp {
     }
 
     /// `n` bytes of the payload were read straight to their place.
-    fn placed(&mut self, core: &mut Core, id: usize, n: usize) -> core::result::Result<(), Fault> {
+    pub(super) fn placed(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        n: usize,
+    ) -> core::result::Result<(), Fault> {
         if let At::Payload(incoming) = &mut self.conns[id].rx.at {
             if let Some(iov) = incoming.sink.memory() {
                 iov.advance(n);
@@ -143,7 +146,7 @@ impl Tcp {
     }
 
     /// Deals with bytes of the stream.
-    fn take(
+    pub(super) fn take(
         &mut self,
         core: &mut Core,
         id: usize,
@@ -276,7 +279,7 @@ impl Tcp {
     }
 
     #[inline]
-    fn envelope(&self, id: usize, what: What, header: &Header) -> Envelope {
+    pub(super) fn envelope(&self, id: usize, what: What, header: &Header) -> Envelope {
         let conn = &self.conns[id];
         Envelope {
             what,
@@ -324,7 +327,7 @@ impl Tcp {
         Ok(())
     }
 
-    fn expect(&mut self, id: usize, sink: Sink, remaining: u64, ack: bool) {
+    pub(super) fn expect(&mut self, id: usize, sink: Sink, remaining: u64, ack: bool) {
         self.conns[id].rx.at = At::Payload(Incoming {
             sink,
             remaining,
@@ -447,7 +450,7 @@ impl Tcp {
 
     /// The payload of a frame is complete.
     #[inline]
-    fn finish(&mut self, core: &mut Core, id: usize) {
+    pub(super) fn finish(&mut self, core: &mut Core, id: usize) {
         let conn = &mut self.conns[id];
         let At::Payload(incoming) = std::mem::replace(&mut conn.rx.at, At::Header) else {
             return;
@@ -480,210 +483,7 @@ impl Tcp {
             self.send_ack(core, id);
         }
     }
-
-    /// A peer writes to memory of ours.
-    fn write_request(
-        &mut self,
-        core: &mut Core,
-        id: usize,
-        header: &Header,
-    ) -> core::result::Result<(), Fault> {
-        if header.segs_len() != header.payload {
-            return Err(Fault::Rule("a write of another length than its segments"));
-        }
-        let mut iov = IoVec::empty();
-        let mut regions = Vec::with_capacity(header.segs().len());
-        for seg in header.segs() {
-            let found = core.mrs.lookup(seg.key, seg.addr, seg.len, FI_REMOTE_WRITE);
-            let (region, address) = found.map_err(refused)?;
-            if !region.window(&mut iov, address, seg.len as usize) {
-                return Err(Fault::Rule("too many segments"));
-            }
-            regions.push(region);
-        }
-        let sink = Sink::Write {
-            iov,
-            len: header.payload,
-            data: header.data,
-            regions,
-        };
-        self.expect(id, sink, header.payload, header.ack || header.commit);
-        if header.payload == 0 {
-            self.finish(core, id);
-        }
-        Ok(())
-    }
-
-    /// A peer reads memory of ours.
-    fn read_request(
-        &mut self,
-        core: &mut Core,
-        id: usize,
-        header: &Header,
-    ) -> core::result::Result<(), Fault> {
-        let mut iov = IoVec::empty();
-        let mut keep = None;
-        let mut total = 0u64;
-        for RmaSeg { addr, len, key } in header.segs().iter().copied() {
-            let found = core.mrs.lookup(key, addr, len, FI_REMOTE_READ);
-            let (region, address) = found.map_err(refused)?;
-            if !region.window(&mut iov, address, len as usize) {
-                return Err(Fault::Rule("too many segments"));
-            }
-            total += len;
-            keep = Some(region);
-        }
-        let Some(region) = keep else {
-            return Err(Fault::Rule("a read of nothing"));
-        };
-        if self.conns[id].tx.queue.len() > ANSWERS {
-            return Err(Fault::Rule("more reads than it takes answers for"));
-        }
-        let mut answer = Header::new(Op::ReadRsp, total);
-        answer.payload = total;
-        self.answer_read(core, id, &answer, iov, After::Answered(region, total));
-        Ok(())
-    }
-
-    /// Queues the answer to a read; small ones are copied with others.
-    fn answer_read(
-        &mut self,
-        core: &mut Core,
-        id: usize,
-        header: &Header,
-        iov: IoVec,
-        after: After,
-    ) {
-        let After::Answered(_, len) = after else {
-            return;
-        };
-        if len <= SMALL_ANSWER {
-            self.send_always(core, id, header, iov, None);
-            core.read_by_peer(self.conns[id].ep, len);
-            return;
-        }
-        let conn = &mut self.conns[id];
-        let mut bytes = [0; MAX_HEADER];
-        let counter = conn.tx.next_counter();
-        let header_len = header.encode(counter, conn.swap, &mut bytes);
-        conn.tx.queue.push_back(Out::Frame(Box::new(Frame {
-            header: bytes,
-            header_len: header_len as u8,
-            header_done: 0,
-            payload: iov,
-            after,
-        })));
-        if !conn.tx.dirty {
-            conn.tx.dirty = true;
-            self.dirty.push(id);
-        }
-    }
-
-    /// The answer to a read of ours.
-    fn read_response(
-        &mut self,
-        core: &mut Core,
-        id: usize,
-        header: &Header,
-    ) -> core::result::Result<(), Fault> {
-        let conn = &mut self.conns[id];
-        let Some(read) = conn.tx.await_read.pop_front() else {
-            return Err(Fault::Rule("a read response that nobody waits for"));
-        };
-        if read.op.len as u64 != header.payload {
-            conn.tx.await_read.push_front(read);
-            return Err(Fault::Rule("a read response of another length"));
-        }
-        self.expect(id, Sink::Read(read), header.payload, false);
-        if header.payload == 0 {
-            self.finish(core, id);
-        }
-        Ok(())
-    }
-
-    /// A message that the sender holds until there is a receive.
-    fn ready_to_send(
-        &mut self,
-        core: &mut Core,
-        id: usize,
-        header: &Header,
-    ) -> core::result::Result<(), Fault> {
-        if header.index == 0 || self.conns[id].rx.rendezvous.contains_key(&header.index) {
-            return Err(Fault::Rule("ready-to-send with a bad index"));
-        }
-        let mut envelope = self.envelope(id, What::Tagged, header);
-        let state = &core.eps[envelope.ep];
-        if state.caps & FI_TAGGED == 0 {
-            return Err(Fault::Rule("a tagged message for an endpoint without tags"));
-        }
-        envelope.len = header.msg_size;
-        envelope.note = rendezvous_note(header.index, header.ack);
-        let srx = &mut core.srxs[state.srx];
-        match srx.accept(&envelope) {
-            Some(recv) => self.clear(core, id, header.index, header.ack, Some(recv), envelope),
-            None => {
-                srx.keep(envelope, Bytes::There);
-            }
-        }
-        Ok(())
-    }
-
-    /// There is a place for a message that the sender holds.
-    fn clear(
-        &mut self,
-        core: &mut Core,
-        id: usize,
-        index: u8,
-        ack: bool,
-        recv: Option<RecvOp>,
-        envelope: Envelope,
-    ) {
-        let Some(conn) = self.conns.get_mut(id) else {
-            return;
-        };
-        let waiting = RendezvousIn {
-            recv,
-            envelope,
-            ack,
-        };
-        conn.rx.rendezvous.insert(index, waiting);
-        self.send_clear(core, id, index);
-    }
-
-    /// The bytes of a message that was held.
-    fn rendezvous_data(
-        &mut self,
-        core: &mut Core,
-        id: usize,
-        header: &Header,
-    ) -> core::result::Result<(), Fault> {
-        let conn = &mut self.conns[id];
-        let Some(waiting) = conn.rx.rendezvous.remove(&header.index) else {
-            return Err(Fault::Rule("rendezvous data with an unknown index"));
-        };
-        if waiting.envelope.len != header.payload {
-            conn.rx.rendezvous.insert(header.index, waiting);
-            return Err(Fault::Rule(
-                "rendezvous data of another length than announced",
-            ));
-        }
-        let sink = match waiting.recv {
-            Some(recv) => Sink::Recv(recv, waiting.envelope),
-            None => Sink::Drop,
-        };
-        self.expect(id, sink, header.payload, waiting.ack);
-        if header.payload == 0 {
-            self.finish(core, id);
-        }
-        Ok(())
-    }
 }
-
-/// Answers that may wait for a peer to take them: more reads than any transmit queue of a peer of good will holds.
-const ANSWERS: usize = 1 << 20;
-
-/// Answers to reads up to this size are copied at once, and not sent from where they are.
-const SMALL_ANSWER: u64 = 8192;
 
 /// The next header of the stream, from `bytes` and what was there before; and how many of `bytes` it took.
 #[inline]
@@ -719,21 +519,4 @@ fn next_header(
             return Ok(Some((header, used)));
         }
     }
-}
-
-/// The note that an envelope carries for a rendezvous; 0 is none.
-fn rendezvous_note(index: u8, ack: bool) -> u64 {
-    u64::from(index) | u64::from(ack) << 8
-}
-
-fn rendezvous_of(note: u64) -> (u8, bool) {
-    (note as u8, note >> 8 & 1 != 0)
-}
-
-fn refused(error: Error) -> Fault {
-    Fault::Rule(match error {
-        Error::NOKEY => "it names a memory region that does not exist",
-        Error::ACCES => "it has no right to that access to a memory region",
-        _ => "it reaches outside a memory region",
-    })
 }

@@ -5,33 +5,29 @@
 //! in a staging buffer and leave together: at the next look, when the buffer is full, before a sleep, at close.
 #![forbid(unsafe_code)]
 
-use std::time::Instant;
-
 use crate::abi::*;
 use crate::base::{Error, IoList, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::ffi::ops::transfer::{Tx, What};
-use crate::prov::tcp::conn::{
-    After, Conn, Frame, Out, Payload, ReadOp, RendezvousOut, State, Waiting,
-};
+use crate::prov::tcp::conn::{After, Frame, Out, Payload, State, Waiting};
 use crate::prov::tcp::ep::NONE;
-use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, RmaSeg, encode_message};
+use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message};
 use crate::prov::tcp::transport::{Core, Tcp};
 use crate::sys::socket::Moved;
 
 /// Frames up to this size are staged when they cannot be written at once.
-const STAGE_LIMIT: usize = 16 * 1024;
+pub(super) const STAGE_LIMIT: usize = 16 * 1024;
 /// A staging buffer that holds this much is written.
 const STAGE_FULL: usize = 64 * 1024;
 /// Staged bytes of one connection at which operations have to wait for the kernel.
-const STAGE_BRIM: usize = 256 * 1024;
+pub(super) const STAGE_BRIM: usize = 256 * 1024;
 /// Frames up to this size are copied together before they are written, which is cheaper than two pieces.
 const TOGETHER: usize = 512;
 /// Staging buffers kept for the next use.
-const SPARE_BUFFERS: usize = 16;
+pub(super) const SPARE_BUFFERS: usize = 16;
 
 /// Flags that ask for an answer of the peer.
-const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+pub(super) const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
 impl Tcp {
     /// Posts an operation of an endpoint.
@@ -183,72 +179,9 @@ impl Tcp {
         self.send(core, id, &header, tx.iov, Some(op))
     }
 
-    fn post_write(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
-        let mut header = Header::new(Op::Write, op.len as u64);
-        put_target(&mut header, tx, op.len)?;
-        header.ack = tx.flags & WANTS_ACK != 0;
-        header.commit = tx.flags & FI_COMMIT_COMPLETE != 0;
-        if tx.flags & FI_REMOTE_CQ_DATA != 0 {
-            header.data = Some(tx.data);
-        }
-        self.send(core, id, &header, tx.iov, Some(op))
-    }
-
-    fn post_read(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
-        let mut header = Header::new(Op::ReadReq, 0);
-        put_target(&mut header, tx, op.len)?;
-        if self.conns[id].tx.staged > STAGE_BRIM {
-            return Err(Error::AGAIN);
-        }
-        core.eps[self.conns[id].ep].tx_pending += 1;
-        let read = ReadOp { op, iov: tx.iov };
-        self.conns[id].tx.await_read.push_back(read);
-        self.send(core, id, &header, IoVec::empty(), None)
-    }
-
-    /// Tells the peer of a message and keeps it until the peer has a place for it.
-    fn post_rendezvous(
-        &mut self,
-        core: &mut Core,
-        id: usize,
-        mut header: Header,
-        tx: &Tx<'_>,
-        op: TxOp,
-    ) -> Result {
-        let conn = &mut self.conns[id];
-        if conn.tx.staged > STAGE_BRIM {
-            return Err(Error::AGAIN);
-        }
-        let index = conn.tx.free_index().ok_or(Error::AGAIN)?;
-        header.op = Op::Rts;
-        header.index = index;
-        header.msg_size = op.len as u64;
-        header.payload = 0;
-        core.eps[conn.ep].tx_pending += 1;
-        let waiting = RendezvousOut {
-            op,
-            iov: tx.iov,
-            header: header.clone(),
-        };
-        conn.tx.rendezvous.insert(index, waiting);
-        self.send(core, id, &header, IoVec::empty(), None)
-    }
-
-    /// The peer has a place for a message that it was told of.
-    pub(super) fn cleared(&mut self, core: &mut Core, id: usize, index: u8) -> Result {
-        let conn = &mut self.conns[id];
-        let waiting = conn.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        core.eps[conn.ep].tx_pending -= 1;
-        let mut header = waiting.header;
-        header.op = Op::Data;
-        header.payload = header.msg_size;
-        self.send_always(core, id, &header, waiting.iov, Some(waiting.op));
-        Ok(())
-    }
-
     /// Sends a frame of the application's, or says that it has to wait.
     #[inline]
-    fn send(
+    pub(super) fn send(
         &mut self,
         core: &mut Core,
         id: usize,
@@ -275,7 +208,7 @@ impl Tcp {
 
     /// Keeps an operation until the connection is up.
     #[cold]
-    fn wait(
+    pub(super) fn wait(
         &mut self,
         core: &mut Core,
         id: usize,
@@ -373,7 +306,13 @@ impl Tcp {
 
     /// What remains to be done for an operation when its frame is with the kernel. Operations that wait for an answer
     /// are put on the list of those now: frames leave in the order in which they are queued.
-    fn after(&mut self, core: &mut Core, id: usize, header: &Header, op: Option<TxOp>) -> After {
+    pub(super) fn after(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+        op: Option<TxOp>,
+    ) -> After {
         let Some(op) = op else {
             return After::Nothing;
         };
@@ -390,7 +329,7 @@ impl Tcp {
 
     /// The frame of an operation is copied or written: it is complete, unless the peer has to answer.
     #[inline]
-    fn handed_over(&mut self, core: &mut Core, id: usize, header: &Header, op: TxOp) {
+    pub(super) fn handed_over(&mut self, core: &mut Core, id: usize, header: &Header, op: TxOp) {
         let conn = &mut self.conns[id];
         if header.ack || header.commit {
             core.eps[conn.ep].tx_pending += 1;
@@ -401,13 +340,13 @@ impl Tcp {
     }
 
     /// Copies a frame behind those that are staged.
-    fn stage(&mut self, id: usize, header: &[u8], payload: &IoVec) {
+    pub(super) fn stage(&mut self, id: usize, header: &[u8], payload: &IoVec) {
         self.stage_with(id, header, payload.remaining(), |out| payload.copy_out(out));
     }
 
     /// As `stage`, for a payload of `len` bytes that `copy` appends.
     #[inline]
-    fn stage_with(
+    pub(super) fn stage_with(
         &mut self,
         id: usize,
         header: &[u8],
@@ -520,154 +459,6 @@ impl Tcp {
         self.blocked(id);
     }
 
-    /// The kernel takes no more for now: epoll says when it does.
-    fn blocked(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
-        conn.tx.blocked = true;
-        let read = conn.watch.read;
-        self.rewatch(id, read, true);
-    }
-
-    /// The kernel takes bytes again.
-    pub(super) fn unblocked(&mut self, core: &mut Core, id: usize) {
-        let conn = &mut self.conns[id];
-        conn.tx.blocked = false;
-        self.flush_conn(core, id);
-        let Some(conn) = self.conns.get(id) else {
-            return;
-        };
-        if !conn.tx.blocked {
-            let read = conn.watch.read;
-            self.rewatch(id, read, false);
-        }
-    }
-
-    pub(super) fn flush_dirty(&mut self, core: &mut Core) {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        for &id in &dirty {
-            if let Some(conn) = self.conns.get_mut(id) {
-                conn.tx.dirty = false;
-                if !conn.tx.blocked {
-                    self.flush_conn(core, id);
-                }
-            }
-        }
-        dirty.clear();
-        // What became dirty meanwhile stays on the list.
-        dirty.append(&mut self.dirty);
-        self.dirty = dirty;
-    }
-
-    /// Writes what is queued until nothing is left or the kernel takes no more.
-    pub(super) fn flush_conn(&mut self, core: &mut Core, id: usize) {
-        loop {
-            let conn = &mut self.conns[id];
-            if conn.tx.queue.is_empty() {
-                return;
-            }
-            let Some(socket) = &conn.socket else {
-                return;
-            };
-            let mut list = IoList::new();
-            for out in &conn.tx.queue {
-                if list.is_full() {
-                    break;
-                }
-                match out {
-                    Out::Staged { bytes, done } => {
-                        list.push_bytes(&bytes[*done..]);
-                    }
-                    Out::Frame(frame) => {
-                        let (done, len) = (frame.header_done.into(), frame.header_len.into());
-                        list.push_bytes(&frame.header[done..len]);
-                        let wanted = frame.payload.remaining();
-                        if frame.payload.append_to(&mut list, usize::MAX) < wanted {
-                            break;
-                        }
-                    }
-                }
-            }
-            let asked = list.bytes();
-            match socket.write_list(&list) {
-                Ok(Moved::Bytes(n)) => {
-                    self.written(core, id, n);
-                    if n < asked {
-                        return self.blocked(id);
-                    }
-                }
-                Ok(Moved::Later) => return self.blocked(id),
-                // The end of the stream, or an error: the reader meets it too, and ends the connection.
-                Ok(Moved::End) | Err(_) => return self.blocked(id),
-            }
-        }
-    }
-
-    /// `n` bytes of the queue are with the kernel.
-    fn written(&mut self, core: &mut Core, id: usize, mut n: usize) {
-        let Tcp { conns, buffers, .. } = self;
-        let Conn { tx, ep, .. } = &mut conns[id];
-        while let Some(out) = tx.queue.front_mut() {
-            match out {
-                Out::Staged { bytes, done } => {
-                    let part = n.min(bytes.len() - *done);
-                    *done += part;
-                    n -= part;
-                    tx.staged -= part;
-                    if *done < bytes.len() {
-                        return;
-                    }
-                    let bytes = std::mem::take(bytes);
-                    if buffers.len() < SPARE_BUFFERS {
-                        buffers.push(bytes);
-                    }
-                    tx.queue.pop_front();
-                }
-                Out::Frame(frame) => {
-                    let part = n.min(usize::from(frame.header_len - frame.header_done));
-                    frame.header_done += part as u8;
-                    n -= part;
-                    let part = n.min(frame.payload.remaining());
-                    frame.payload.advance(part);
-                    n -= part;
-                    if frame.header_done < frame.header_len || frame.payload.remaining() > 0 {
-                        return;
-                    }
-                    let Some(Out::Frame(frame)) = tx.queue.pop_front() else {
-                        return;
-                    };
-                    match frame.after {
-                        After::Nothing => {}
-                        After::Complete(op) => {
-                            core.eps[*ep].tx_pending -= 1;
-                            core.sent(*ep, &op);
-                        }
-                        After::Answered(_region, len) => core.read_by_peer(*ep, len),
-                    }
-                }
-            }
-        }
-    }
-
-    /// Before a socket is closed: what was reported as sent goes to the kernel, which may take until `until`.
-    pub(super) fn last_flush(&mut self, core: &mut Core, id: usize, until: Instant) {
-        if self.conns[id].state != State::Up {
-            return;
-        }
-        self.flush_conn(core, id);
-        while let Some(conn) = self.conns.get(id)
-            && let Some(socket) = &conn.socket
-            && conn.tx.staged > 0
-            && socket.wait_writable(until.saturating_duration_since(Instant::now()))
-        {
-            let before = conn.tx.staged;
-            self.flush_conn(core, id);
-            // A connection that is writable but takes nothing is broken.
-            if self.conns[id].tx.staged == before {
-                break;
-            }
-        }
-    }
-
     /// The peer has all of the operation that waits for its answer the longest.
     pub(super) fn acknowledged(&mut self, core: &mut Core, id: usize) -> Result {
         let conn = &mut self.conns[id];
@@ -679,12 +470,6 @@ impl Tcp {
 
     pub(super) fn send_ack(&mut self, core: &mut Core, id: usize) {
         self.send_always(core, id, &Header::new(Op::Ack, 0), IoVec::empty(), None);
-    }
-
-    pub(super) fn send_clear(&mut self, core: &mut Core, id: usize, index: u8) {
-        let mut header = Header::new(Op::Cts, 0);
-        header.index = index;
-        self.send_always(core, id, &header, IoVec::empty(), None);
     }
 }
 
@@ -702,25 +487,4 @@ fn check_flags(flags: u64, len: usize, inject_size: usize) -> Result {
 
 fn is_small(op: Option<&TxOp>) -> bool {
     op.is_some_and(|op| op.len <= STAGE_LIMIT)
-}
-
-/// The target of an RMA operation: as many bytes as the operation has, in up to four segments.
-fn put_target(header: &mut Header, tx: &Tx<'_>, len: usize) -> Result {
-    if tx.target.is_empty() || tx.target.len() > header.segs.len() {
-        return Err(Error::INVAL);
-    }
-    let mut total = 0usize;
-    for (seg, target) in header.segs.iter_mut().zip(tx.target) {
-        *seg = RmaSeg {
-            addr: target.addr,
-            len: target.len as u64,
-            key: target.key,
-        };
-        total = total.checked_add(target.len).ok_or(Error::INVAL)?;
-    }
-    header.seg_count = tx.target.len() as u8;
-    match total == len {
-        true => Ok(()),
-        false => Err(Error::INVAL),
-    }
 }

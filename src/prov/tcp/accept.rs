@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Connections that peers open to an RDM endpoint, and who wins when both sides begin at once: docs/wire/tcp.md.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::cmp::Ordering;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+use crate::abi::*;
+use crate::base::Error;
+use crate::base::log::{Subsys, log_info, log_warn};
+use crate::prov::tcp::SOURCE;
+use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::conn::{Conn, State, Watch};
+use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange};
+use crate::prov::tcp::progress::{conn_token, handshake_token};
+use crate::prov::tcp::proto::{CM_HEADER, CmHeader, CmKind, RdmPrivate};
+use crate::prov::tcp::transport::{Core, Due, Tcp};
+use crate::sys::addr;
+use crate::sys::socket::Socket;
+
+/// An accepted socket, while the peer's request comes in.
+pub struct Handshake {
+    pub ep: usize,
+    socket: Socket,
+    from: SocketAddr,
+    exchange: Vec<u8>,
+    deadline: Instant,
+}
+
+/// The feature bit of a peer that must be the one who connects.
+pub const FIREWALL: u8 = 1;
+
+impl Tcp {
+    /// Connections that wait at a listener.
+    pub(super) fn accept_waiting(&mut self, ep: usize) {
+        loop {
+            let Some(endpoint) = self.eps.get(ep) else {
+                return;
+            };
+            let Some(listener) = &endpoint.listener else {
+                return;
+            };
+            match listener.accept() {
+                Ok(Some((socket, from))) => {
+                    let _ = socket.set_nodelay(endpoint.nodelay);
+                    let fd = socket.as_raw_fd();
+                    let limit = Duration::from_millis(self.params.conn_timeout_ms);
+                    let deadline = Instant::now() + limit;
+                    let id = self.handshakes.insert(Handshake {
+                        ep,
+                        socket,
+                        from,
+                        exchange: Vec::new(),
+                        deadline,
+                    });
+                    if self
+                        .epoll
+                        .add(fd, handshake_token(id), true, false)
+                        .is_err()
+                    {
+                        self.handshakes.remove(id);
+                        continue;
+                    }
+                    self.schedule(deadline, Due::Handshake(id));
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    // Out of descriptors: leave the peers in the backlog for a moment.
+                    log_warn!(&SOURCE, Subsys::EpCtrl, "cannot accept: {error}");
+                    self.epoll.remove(listener.as_raw_fd());
+                    let pause = Duration::from_millis(100);
+                    self.schedule(Instant::now() + pause, Due::Listener(ep));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A request that has not come in time.
+    pub(super) fn handshake_due(&mut self, id: usize) {
+        let late = |handshake: &Handshake| Instant::now() >= handshake.deadline;
+        if self.handshakes.get(id).is_some_and(late) {
+            self.drop_handshake(id);
+        }
+    }
+
+    pub(super) fn drop_handshake(&mut self, id: usize) {
+        if self.handshakes.contains(id) {
+            let handshake = self.handshakes.remove(id);
+            self.epoll.remove(handshake.socket.as_raw_fd());
+        }
+    }
+
+    /// A request, or a part of it, has come in at an RDM endpoint.
+    pub(super) fn requested(&mut self, core: &mut Core, id: usize) {
+        let handshake = &mut self.handshakes[id];
+        let from = handshake.from;
+        let header = match read_exchange(&handshake.socket, &mut handshake.exchange) {
+            Exchange::Partial => return,
+            Exchange::Broken(why) => {
+                log_warn!(&SOURCE, Subsys::EpCtrl, "{from} closed: {why}");
+                return self.drop_handshake(id);
+            }
+            Exchange::Whole(header) => header,
+        };
+        let private = RdmPrivate::decode(&handshake.exchange[CM_HEADER..]);
+        let (CmKind::Request, Some(private)) = (header.kind, private) else {
+            log_warn!(
+                &SOURCE,
+                Subsys::EpCtrl,
+                "{from} closed: not a tcp RDM endpoint"
+            );
+            if header.kind == CmKind::Request {
+                let echo = &handshake.exchange[CM_HEADER..];
+                write_exchange(&handshake.socket, CmKind::Reject, echo);
+            }
+            return self.drop_handshake(id);
+        };
+        let handshake = self.handshakes.remove(id);
+        self.epoll.remove(handshake.socket.as_raw_fd());
+        self.admit(core, handshake, &header, &private);
+    }
+
+    /// Whether the peer's request makes a connection: docs/wire/tcp.md, "Both sides connect".
+    fn admit(&mut self, core: &mut Core, from: Handshake, header: &CmHeader, private: &RdmPrivate) {
+        let ep = from.ep;
+        let Some(endpoint) = self.eps.get(ep) else {
+            return;
+        };
+        let peer = addr::canonical(SocketAddr::new(from.from.ip(), private.port));
+        let peer = with_scope(peer, from.from);
+        let mut own = endpoint.local;
+        if own.ip().is_unspecified()
+            && let Ok(local) = from.socket.local()
+        {
+            own.set_ip(local.ip());
+        }
+        let own = addr::canonical(own);
+        let existing = endpoint.by_addr.get(&peer).copied();
+        let reject = |why: &str| {
+            log_info!(&SOURCE, Subsys::EpCtrl, "{peer}: request rejected: {why}");
+            write_exchange(&from.socket, CmKind::Reject, &from.exchange[CM_HEADER..]);
+        };
+        let id = match existing {
+            None => self.new_peer(core, ep, peer),
+            Some(id) => match self.conns[id].state {
+                State::Idle | State::Down => id,
+                State::Connecting | State::Requested => match compare(&peer, &own) {
+                    Ordering::Less => return reject("both sides connect, ours counts"),
+                    Ordering::Greater => {
+                        // Our attempt is dropped; what waits for it goes over this one.
+                        self.close_socket(id);
+                        self.conns[id].state = State::Idle;
+                        id
+                    }
+                    Ordering::Equal => self.half_to_self(core, ep, peer),
+                },
+                State::Up if self.conns[id].opened_here && peer == own => {
+                    self.half_to_self(core, ep, peer)
+                }
+                State::Up
+                    if self.conns[id].opened_here && self.conns[id].peer_pid == private.pid =>
+                {
+                    return reject("already connected");
+                }
+                State::Up => {
+                    // The peer has restarted, or given up the connection that it had opened.
+                    self.lose(core, id, Error::CANCELED);
+                    self.new_peer(core, ep, peer)
+                }
+            },
+        };
+        let answer = private.answer(FIREWALL, self.pid);
+        if !write_exchange(&from.socket, CmKind::Response, &answer.encode()) {
+            return self.connect_failed(core, id, Error::IO);
+        }
+        let fd = from.socket.as_raw_fd();
+        let conn = &mut self.conns[id];
+        conn.opened_here = false;
+        conn.peer_pid = private.pid;
+        conn.swap = header.swapped;
+        conn.rendezvous = answer.allows_rendezvous() && !conn.swap;
+        conn.socket = Some(from.socket);
+        conn.watch = Watch {
+            added: true,
+            read: true,
+            write: false,
+        };
+        if let Err(error) = self.epoll.add(fd, conn_token(id), true, false) {
+            return self.lose(core, id, error.into());
+        }
+        self.up(core, id);
+    }
+
+    /// A peer that begins; its address may be in the vector.
+    fn new_peer(&mut self, core: &Core, ep: usize, peer: Addr) -> usize {
+        let av = core.eps[ep].av;
+        let found = av.and_then(|av| core.avs[av].find(&peer));
+        let id = self
+            .conns
+            .insert(Conn::new(ep, peer, found.unwrap_or(FI_ADDR_NOTAVAIL)));
+        if let Some(endpoint) = self.eps.get_mut(ep) {
+            endpoint.by_addr.insert(peer, id);
+        }
+        id
+    }
+
+    /// The receiving half of a connection to oneself: not found by address.
+    fn half_to_self(&mut self, core: &Core, ep: usize, peer: Addr) -> usize {
+        let av = core.eps[ep].av;
+        let found = av.and_then(|av| core.avs[av].find(&peer));
+        let mut conn = Conn::new(ep, peer, found.unwrap_or(FI_ADDR_NOTAVAIL));
+        conn.receive_only = true;
+        self.conns.insert(conn)
+    }
+}
+
+/// The order of addresses that decides simultaneous connects: IP as bytes, then port.
+fn compare(a: &Addr, b: &Addr) -> Ordering {
+    fn key(addr: &Addr) -> ([u8; 16], usize, u16) {
+        let mut bytes = [0; 16];
+        let len = match addr.ip() {
+            IpAddr::V4(ip) => {
+                bytes[..4].copy_from_slice(&ip.octets());
+                4
+            }
+            IpAddr::V6(ip) => {
+                bytes = ip.octets();
+                16
+            }
+        };
+        (bytes, len, addr.port())
+    }
+    key(a).cmp(&key(b))
+}
+
+/// Link-local addresses are told apart by the interface they came in on.
+fn with_scope(peer: Addr, from: SocketAddr) -> Addr {
+    match (peer, from) {
+        (SocketAddr::V6(mut peer), SocketAddr::V6(from)) => {
+            peer.set_scope_id(from.scope_id());
+            peer.into()
+        }
+        _ => peer,
+    }
+}

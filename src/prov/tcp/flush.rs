@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Writing what is queued: as much as the kernel takes, and the rest when it takes more.
+#![forbid(unsafe_code)]
+
+use std::time::Instant;
+
+use crate::base::IoList;
+use crate::prov::tcp::conn::{After, Conn, Out, State};
+use crate::prov::tcp::transport::{Core, Tcp};
+use crate::prov::tcp::tx::SPARE_BUFFERS;
+use crate::sys::socket::Moved;
+
+impl Tcp {
+    /// The kernel takes no more for now: epoll says when it does.
+    pub(super) fn blocked(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        conn.tx.blocked = true;
+        let read = conn.watch.read;
+        self.rewatch(id, read, true);
+    }
+
+    /// The kernel takes bytes again.
+    pub(super) fn unblocked(&mut self, core: &mut Core, id: usize) {
+        let conn = &mut self.conns[id];
+        conn.tx.blocked = false;
+        self.flush_conn(core, id);
+        let Some(conn) = self.conns.get(id) else {
+            return;
+        };
+        if !conn.tx.blocked {
+            let read = conn.watch.read;
+            self.rewatch(id, read, false);
+        }
+    }
+
+    pub(super) fn flush_dirty(&mut self, core: &mut Core) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for &id in &dirty {
+            if let Some(conn) = self.conns.get_mut(id) {
+                conn.tx.dirty = false;
+                if !conn.tx.blocked {
+                    self.flush_conn(core, id);
+                }
+            }
+        }
+        dirty.clear();
+        // What became dirty meanwhile stays on the list.
+        dirty.append(&mut self.dirty);
+        self.dirty = dirty;
+    }
+
+    /// Writes what is queued until nothing is left or the kernel takes no more.
+    pub(super) fn flush_conn(&mut self, core: &mut Core, id: usize) {
+        loop {
+            let conn = &mut self.conns[id];
+            if conn.tx.queue.is_empty() {
+                return;
+            }
+            let Some(socket) = &conn.socket else {
+                return;
+            };
+            let mut list = IoList::new();
+            for out in &conn.tx.queue {
+                if list.is_full() {
+                    break;
+                }
+                match out {
+                    Out::Staged { bytes, done } => {
+                        list.push_bytes(&bytes[*done..]);
+                    }
+                    Out::Frame(frame) => {
+                        let (done, len) = (frame.header_done.into(), frame.header_len.into());
+                        list.push_bytes(&frame.header[done..len]);
+                        let wanted = frame.payload.remaining();
+                        if frame.payload.append_to(&mut list, usize::MAX) < wanted {
+                            break;
+                        }
+                    }
+                }
+            }
+            let asked = list.bytes();
+            match socket.write_list(&list) {
+                Ok(Moved::Bytes(n)) => {
+                    self.written(core, id, n);
+                    if n < asked {
+                        return self.blocked(id);
+                    }
+                }
+                Ok(Moved::Later) => return self.blocked(id),
+                // The end of the stream, or an error: the reader meets it too, and ends the connection.
+                Ok(Moved::End) | Err(_) => return self.blocked(id),
+            }
+        }
+    }
+
+    /// `n` bytes of the queue are with the kernel.
+    pub(super) fn written(&mut self, core: &mut Core, id: usize, mut n: usize) {
+        let Tcp { conns, buffers, .. } = self;
+        let Conn { tx, ep, .. } = &mut conns[id];
+        while let Some(out) = tx.queue.front_mut() {
+            match out {
+                Out::Staged { bytes, done } => {
+                    let part = n.min(bytes.len() - *done);
+                    *done += part;
+                    n -= part;
+                    tx.staged -= part;
+                    if *done < bytes.len() {
+                        return;
+                    }
+                    let bytes = std::mem::take(bytes);
+                    if buffers.len() < SPARE_BUFFERS {
+                        buffers.push(bytes);
+                    }
+                    tx.queue.pop_front();
+                }
+                Out::Frame(frame) => {
+                    let part = n.min(usize::from(frame.header_len - frame.header_done));
+                    frame.header_done += part as u8;
+                    n -= part;
+                    let part = n.min(frame.payload.remaining());
+                    frame.payload.advance(part);
+                    n -= part;
+                    if frame.header_done < frame.header_len || frame.payload.remaining() > 0 {
+                        return;
+                    }
+                    let Some(Out::Frame(frame)) = tx.queue.pop_front() else {
+                        return;
+                    };
+                    match frame.after {
+                        After::Nothing => {}
+                        After::Complete(op) => {
+                            core.eps[*ep].tx_pending -= 1;
+                            core.sent(*ep, &op);
+                        }
+                        After::Answered(_region, len) => core.read_by_peer(*ep, len),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Before a socket is closed: what was reported as sent goes to the kernel, which may take until `until`.
+    pub(super) fn last_flush(&mut self, core: &mut Core, id: usize, until: Instant) {
+        if self.conns[id].state != State::Up {
+            return;
+        }
+        self.flush_conn(core, id);
+        while let Some(conn) = self.conns.get(id)
+            && let Some(socket) = &conn.socket
+            && conn.tx.staged > 0
+            && socket.wait_writable(until.saturating_duration_since(Instant::now()))
+        {
+            let before = conn.tx.staged;
+            self.flush_conn(core, id);
+            // A connection that is writable but takes nothing is broken.
+            if self.conns[id].tx.staged == before {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What happens to operations when a peer is gone, or its connection is given up.
+#![forbid(unsafe_code)]
+
+use crate::abi::*;
+use crate::base::Error;
+use crate::base::settings::Settings;
+use crate::engine::core::TxOp;
+use crate::prov::tcp::conn::{After, At, Out, Rx, Sink, State, Watch};
+use crate::prov::tcp::ep::NONE;
+use crate::prov::tcp::transport::{Core, Tcp};
+use std::os::fd::AsRawFd;
+
+impl Tcp {
+    pub(super) fn close_socket(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        if let Some(socket) = conn.socket.take() {
+            self.epoll.remove(socket.as_raw_fd());
+        }
+        conn.watch = Watch::default();
+        if std::mem::take(&mut conn.hot) {
+            self.hot.retain(|&hot| hot != id);
+        }
+    }
+
+    /// The peer is gone: everything that depended on it fails.
+    pub(super) fn lose(&mut self, core: &mut Core, id: usize, error: Error) {
+        let ep = self.conns[id].ep;
+        let rdm = self.eps.get(ep).is_some_and(|ep| ep.rdm);
+        let was_up = self.conns[id].state == State::Up;
+        self.close_socket(id);
+        self.fail_operations(core, id, error);
+        if rdm {
+            self.remove_conn(id);
+            return;
+        }
+        self.conns[id].state = State::Down;
+        let srx = core.eps[ep].srx;
+        if core.srxs[srx].eps == 1 {
+            for (recv, what) in core.srxs[srx].drain_posted() {
+                core.receive_failed(ep, &recv, what, Error::CANCELED);
+            }
+        }
+        if was_up {
+            self.cm_event(core, id, FI_SHUTDOWN, &[]);
+        }
+    }
+
+    /// Completes in error what was posted to the peer, and what the peer had begun.
+    pub(super) fn fail_operations(&mut self, core: &mut Core, id: usize, error: Error) {
+        let conn = &mut self.conns[id];
+        let ep = conn.ep;
+        let tx = std::mem::take(&mut conn.tx);
+        let rx = std::mem::replace(&mut conn.rx, Rx::new());
+        let srx = core.eps[ep].srx;
+        let mut failed: Vec<TxOp> = Vec::new();
+        failed.extend(tx.waiting.iter().filter_map(|waiting| waiting.op));
+        for out in tx.queue {
+            if let Out::Frame(frame) = out
+                && let After::Complete(op) = frame.after
+            {
+                failed.push(op);
+            }
+        }
+        failed.extend(tx.await_ack);
+        failed.extend(tx.await_read.into_iter().map(|read| read.op));
+        failed.extend(tx.rendezvous.into_values().map(|out| out.op));
+        for op in failed {
+            core.eps[ep].tx_pending -= 1;
+            core.send_failed(ep, &op, error);
+        }
+        match rx.at {
+            At::Payload(incoming) => match incoming.sink {
+                Sink::Recv(recv, envelope) => {
+                    core.receive_failed(ep, &recv, envelope.what, Error::CANCELED);
+                }
+                Sink::Slot(srx, slot) => {
+                    if let Some((recv, envelope)) = core.srxs[srx].lost(slot) {
+                        core.receive_failed(ep, &recv, envelope.what, Error::CANCELED);
+                    }
+                }
+                Sink::Read(read) => {
+                    core.eps[ep].tx_pending -= 1;
+                    core.send_failed(ep, &read.op, error);
+                }
+                Sink::Write { .. } | Sink::Drop => {}
+            },
+            At::Header | At::Stalled(_) => {}
+        }
+        for incoming in rx.rendezvous.into_values() {
+            if let Some(recv) = incoming.recv {
+                core.receive_failed(ep, &recv, incoming.envelope.what, Error::CANCELED);
+            }
+        }
+        core.srxs[srx].forget(id as u64);
+        self.dirty.retain(|&dirty| dirty != id);
+        self.stalled.retain(|&stalled| stalled != id);
+    }
+
+    /// Takes a connection out of all tables.
+    pub(super) fn remove_conn(&mut self, id: usize) {
+        let conn = self.conns.remove(id);
+        if let Some(endpoint) = self.eps.get_mut(conn.ep) {
+            if !conn.receive_only && endpoint.by_addr.get(&conn.peer) == Some(&id) {
+                endpoint.by_addr.remove(&conn.peer);
+            }
+            for slot in &mut endpoint.peers {
+                if *slot == id as u32 {
+                    *slot = NONE;
+                }
+            }
+        }
+    }
+
+    /// The endpoint is closed: what was posted is dropped without a word, as fi_endpoint(3) says of fi_close.
+    pub(super) fn discard_conn(&mut self, core: &mut Core, id: usize) {
+        self.close_socket(id);
+        let conn = &mut self.conns[id];
+        let srx = core.eps[conn.ep].srx;
+        if let At::Payload(incoming) = &conn.rx.at
+            && let Sink::Slot(srx, slot) = incoming.sink
+        {
+            core.srxs[srx].lost(slot);
+        }
+        core.srxs[srx].forget(id as u64);
+        self.dirty.retain(|&dirty| dirty != id);
+        self.stalled.retain(|&stalled| stalled != id);
+        self.conns.remove(id);
+    }
+
+    pub(super) fn cleans_up_removed(&self) -> bool {
+        Settings::get().av_remove_cleanup
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Connected endpoints: fi_connect, fi_accept, fi_shutdown and their events (fi_cm(3)).
+#![forbid(unsafe_code)]
+
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+use crate::abi::*;
+use crate::base::log::{Subsys, log_info};
+use crate::base::{Error, Result};
+use crate::ffi::ops::eq::EqErr;
+use crate::prov::tcp::SOURCE;
+use crate::prov::tcp::conn::{Conn, State, Watch};
+use crate::prov::tcp::connect::write_exchange;
+use crate::prov::tcp::ep::LINGER;
+use crate::prov::tcp::progress::conn_token;
+use crate::prov::tcp::proto::CmKind;
+use crate::prov::tcp::transport::{Core, Tcp};
+use crate::sys::addr;
+
+impl Tcp {
+    pub(super) fn connect_msg(
+        &mut self,
+        core: &mut Core,
+        ep: usize,
+        addr: Option<&[u8]>,
+        param: &[u8],
+    ) -> Result {
+        let endpoint = self.ep_mut(ep)?;
+        if endpoint.conn.is_some() {
+            return Err(Error::ISCONN);
+        }
+        if endpoint.request.is_some() {
+            return Err(Error::OPBADSTATE);
+        }
+        let peer = match addr {
+            Some(bytes) => addr::from_bytes(bytes),
+            None => endpoint.dest,
+        };
+        let peer = peer.ok_or(Error::INVAL)?;
+        let mut conn = Conn::new(ep, addr::canonical(peer), FI_ADDR_NOTAVAIL);
+        // Kept until the request is written.
+        conn.rx.leftover = param.to_vec();
+        let id = self.conns.insert(conn);
+        self.ep_mut(ep)?.conn = Some(id);
+        self.begin_connect(core, id)
+    }
+
+    pub(super) fn accept_msg(&mut self, core: &mut Core, ep: usize, param: &[u8]) -> Result {
+        let endpoint = self.ep_mut(ep)?;
+        if endpoint.conn.is_some() {
+            return Err(Error::ISCONN);
+        }
+        let request = endpoint.request.take().ok_or(Error::INVAL)?;
+        let nodelay = endpoint.nodelay;
+        let mut conn = Conn::new(ep, request.from(), FI_ADDR_NOTAVAIL);
+        let (socket, swapped) = request.into_socket();
+        let _ = socket.set_nodelay(nodelay);
+        let sent = write_exchange(&socket, CmKind::Response, param);
+        conn.swap = swapped;
+        let fd = socket.as_raw_fd();
+        conn.socket = Some(socket);
+        conn.watch = Watch {
+            added: true,
+            read: true,
+            write: false,
+        };
+        let id = self.conns.insert(conn);
+        self.ep_mut(ep)?.conn = Some(id);
+        self.epoll.add(fd, conn_token(id), true, false)?;
+        self.up(core, id);
+        self.cm_event(core, id, FI_CONNECTED, &[]);
+        if !sent {
+            // The peer has gone meanwhile.
+            self.lose(core, id, Error::CANCELED);
+        }
+        Ok(())
+    }
+
+    pub(super) fn shutdown_msg(&mut self, core: &mut Core, ep: usize) -> Result {
+        let id = self.ep(ep)?.conn.ok_or(Error::NOTCONN)?;
+        match self.conns[id].state {
+            State::Up => {
+                self.last_flush(core, id, Instant::now() + LINGER);
+                if let Some(socket) = &self.conns[id].socket {
+                    socket.shutdown();
+                }
+                self.lose(core, id, Error::CANCELED);
+                Ok(())
+            }
+            State::Down => Ok(()),
+            _ => {
+                self.close_socket(id);
+                self.conns[id].state = State::Down;
+                Ok(())
+            }
+        }
+    }
+
+    /// An event about the endpoint's connection.
+    pub(super) fn cm_event(&mut self, core: &Core, id: usize, number: u32, data: &[u8]) {
+        let state = &core.eps[self.conns[id].ep];
+        if let Some(eq) = &state.eq {
+            eq.cm_event(number, state.fid, 0, data, None);
+        }
+    }
+
+    /// fi_connect has failed: an error event, with what the peer said.
+    pub(super) fn msg_failed(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        error: Error,
+        private: Vec<u8>,
+    ) {
+        let ep = self.conns[id].ep;
+        log_info!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "no connection to {}: error {}",
+            self.conns[id].peer,
+            error.code()
+        );
+        self.close_socket(id);
+        self.fail_operations(core, id, Error::CANCELED);
+        self.conns[id].state = State::Down;
+        let state = &core.eps[ep];
+        if let Some(eq) = &state.eq {
+            eq.error(EqErr {
+                fid: state.fid,
+                context: state.context,
+                data: 0,
+                err: error.code(),
+                prov_errno: error.code(),
+                err_data: (!private.is_empty()).then(|| private.into_boxed_slice()),
+            });
+        }
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Remote memory access, at the initiator and at the target: fi_rma(3).
+#![forbid(unsafe_code)]
+
+use crate::abi::*;
+use crate::base::{Error, IoVec, Result};
+use crate::engine::core::TxOp;
+use crate::ffi::ops::transfer::Tx;
+use crate::prov::tcp::conn::{After, Frame, Out, ReadOp, Sink};
+use crate::prov::tcp::proto::{Header, MAX_HEADER, Op, RmaSeg};
+use crate::prov::tcp::rx::Fault;
+use crate::prov::tcp::transport::{Core, Tcp};
+use crate::prov::tcp::tx::{STAGE_BRIM, WANTS_ACK};
+
+impl Tcp {
+    pub(super) fn post_write(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        tx: &Tx<'_>,
+        op: TxOp,
+    ) -> Result {
+        let mut header = Header::new(Op::Write, op.len as u64);
+        put_target(&mut header, tx, op.len)?;
+        header.ack = tx.flags & WANTS_ACK != 0;
+        header.commit = tx.flags & FI_COMMIT_COMPLETE != 0;
+        if tx.flags & FI_REMOTE_CQ_DATA != 0 {
+            header.data = Some(tx.data);
+        }
+        self.send(core, id, &header, tx.iov, Some(op))
+    }
+
+    pub(super) fn post_read(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        tx: &Tx<'_>,
+        op: TxOp,
+    ) -> Result {
+        let mut header = Header::new(Op::ReadReq, 0);
+        put_target(&mut header, tx, op.len)?;
+        if self.conns[id].tx.staged > STAGE_BRIM {
+            return Err(Error::AGAIN);
+        }
+        core.eps[self.conns[id].ep].tx_pending += 1;
+        let read = ReadOp { op, iov: tx.iov };
+        self.conns[id].tx.await_read.push_back(read);
+        self.send(core, id, &header, IoVec::empty(), None)
+    }
+
+    /// A peer writes to memory of ours.
+    pub(super) fn write_request(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+    ) -> core::result::Result<(), Fault> {
+        if header.segs_len() != header.payload {
+            return Err(Fault::Rule("a write of another length than its segments"));
+        }
+        let mut iov = IoVec::empty();
+        let mut regions = Vec::with_capacity(header.segs().len());
+        for seg in header.segs() {
+            let found = core.mrs.lookup(seg.key, seg.addr, seg.len, FI_REMOTE_WRITE);
+            let (region, address) = found.map_err(refused)?;
+            if !region.window(&mut iov, address, seg.len as usize) {
+                return Err(Fault::Rule("too many segments"));
+            }
+            regions.push(region);
+        }
+        let sink = Sink::Write {
+            iov,
+            len: header.payload,
+            data: header.data,
+            regions,
+        };
+        self.expect(id, sink, header.payload, header.ack || header.commit);
+        if header.payload == 0 {
+            self.finish(core, id);
+        }
+        Ok(())
+    }
+
+    /// A peer reads memory of ours.
+    pub(super) fn read_request(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+    ) -> core::result::Result<(), Fault> {
+        let mut iov = IoVec::empty();
+        let mut keep = None;
+        let mut total = 0u64;
+        for RmaSeg { addr, len, key } in header.segs().iter().copied() {
+            let found = core.mrs.lookup(key, addr, len, FI_REMOTE_READ);
+            let (region, address) = found.map_err(refused)?;
+            if !region.window(&mut iov, address, len as usize) {
+                return Err(Fault::Rule("too many segments"));
+            }
+            total += len;
+            keep = Some(region);
+        }
+        let Some(region) = keep else {
+            return Err(Fault::Rule("a read of nothing"));
+        };
+        if self.conns[id].tx.queue.len() > ANSWERS {
+            return Err(Fault::Rule("more reads than it takes answers for"));
+        }
+        let mut answer = Header::new(Op::ReadRsp, total);
+        answer.payload = total;
+        self.answer_read(core, id, &answer, iov, After::Answered(region, total));
+        Ok(())
+    }
+
+    /// Queues the answer to a read; small ones are copied with others.
+    pub(super) fn answer_read(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+        iov: IoVec,
+        after: After,
+    ) {
+        let After::Answered(_, len) = after else {
+            return;
+        };
+        if len <= SMALL_ANSWER {
+            self.send_always(core, id, header, iov, None);
+            core.read_by_peer(self.conns[id].ep, len);
+            return;
+        }
+        let conn = &mut self.conns[id];
+        let mut bytes = [0; MAX_HEADER];
+        let counter = conn.tx.next_counter();
+        let header_len = header.encode(counter, conn.swap, &mut bytes);
+        conn.tx.queue.push_back(Out::Frame(Box::new(Frame {
+            header: bytes,
+            header_len: header_len as u8,
+            header_done: 0,
+            payload: iov,
+            after,
+        })));
+        if !conn.tx.dirty {
+            conn.tx.dirty = true;
+            self.dirty.push(id);
+        }
+    }
+
+    /// The answer to a read of ours.
+    pub(super) fn read_response(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+    ) -> core::result::Result<(), Fault> {
+        let conn = &mut self.conns[id];
+        let Some(read) = conn.tx.await_read.pop_front() else {
+            return Err(Fault::Rule("a read response that nobody waits for"));
+        };
+        if read.op.len as u64 != header.payload {
+            conn.tx.await_read.push_front(read);
+            return Err(Fault::Rule("a read response of another length"));
+        }
+        self.expect(id, Sink::Read(read), header.payload, false);
+        if header.payload == 0 {
+            self.finish(core, id);
+        }
+        Ok(())
+    }
+}
+
+/// Answers that may wait for a peer to take them: more reads than any transmit queue of a peer of good will holds.
+const ANSWERS: usize = 1 << 20;
+
+/// Answers to reads up to this size are copied at once, and not sent from where they are.
+const SMALL_ANSWER: u64 = 8192;
+
+/// The target of an RMA operation: as many bytes as the operation has, in up to four segments.
+fn put_target(header: &mut Header, tx: &Tx<'_>, len: usize) -> Result {
+    if tx.target.is_empty() || tx.target.len() > header.segs.len() {
+        return Err(Error::INVAL);
+    }
+    let mut total = 0usize;
+    for (seg, target) in header.segs.iter_mut().zip(tx.target) {
+        *seg = RmaSeg {
+            addr: target.addr,
+            len: target.len as u64,
+            key: target.key,
+        };
+        total = total.checked_add(target.len).ok_or(Error::INVAL)?;
+    }
+    header.seg_count = tx.target.len() as u8;
+    match total == len {
+        true => Ok(()),
+        false => Err(Error::INVAL),
+    }
+}
+
+fn refused(error: Error) -> Fault {
+    Fault::Rule(match error {
+        Error::NOKEY => "it names a memory region that does not exist",
+        Error::ACCES => "it has no right to that access to a memory region",
+        _ => "it reaches outside a memory region",
+    })
+}

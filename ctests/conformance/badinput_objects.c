@@ -34,10 +34,8 @@ TEST(badinput, open_null_out, EP_ANY | OURS_ONLY, FI_MSG, "Opening without a pla
 	CHECK_RC2(fi_srx_context(t->domain, t->info->rx_attr, NULL, NULL), -FI_EINVAL, -FI_ENOSYS);
 	CHECK_RC2(fi_stx_context(t->domain, t->info->tx_attr, NULL, NULL), -FI_EINVAL, -FI_ENOSYS);
 	CHECK_RC2(fi_scalable_ep(t->domain, t->info, NULL, NULL), -FI_EINVAL, -FI_ENOSYS);
-	OK(fi_close(&open_cq(t, FI_CQ_FORMAT_MSG, FI_WAIT_NONE)->fid));
-	t->held = NULL; // nothing was opened behind our back: domain and fabric close
-	OK(fi_close(&t->domain->fid));
-	OK(fi_close(&t->fabric->fid));
+	shut(t, &t->domain->fid); // nothing was opened behind our back
+	shut(t, &t->fabric->fid);
 }
 
 TEST(badinput, open_null_info, EP_ANY | OURS_ONLY, FI_MSG, "Opening without an info, or with one that lacks its parts, gives -FI_EINVAL")

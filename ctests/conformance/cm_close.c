@@ -7,6 +7,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+// A port where nobody listens: taken from the kernel and given back.
+static struct sockaddr_in free_port(void)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(addr);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(bind(fd, (struct sockaddr *)&addr, len), 0);
+	CHECK_EQ(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+	close(fd);
+	return addr;
+}
+
 // ---- Passive endpoints
 
 TEST(fi_endpoint, pep_sets_class_and_context, EP_MSG, FI_MSG, "A passive endpoint is of class FI_CLASS_PEP and carries the caller's context")
@@ -108,6 +122,29 @@ TEST(fi_cm, listen_has_an_address, EP_MSG, FI_MSG, "A listening endpoint has an 
 	CHECK_EQ(part[5], 0xa5);
 }
 
+TEST(fi_cm, listen_at_source, EP_MSG, FI_MSG, "A passive endpoint listens at the address its info was asked for with FI_SOURCE")
+{
+	struct fid_eq *eq = open_eq(t, FI_WAIT_NONE, 0);
+	struct sockaddr_in want = free_port(), got = { 0 };
+	struct fid_pep *pep = NULL;
+	size_t len = sizeof(got);
+	char service[16];
+
+	if (t->info->addr_format != FI_SOCKADDR_IN)
+		SKIP("not addressed by IPv4");
+	snprintf(service, sizeof(service), "%u", ntohs(want.sin_port));
+	fi_freeinfo(t->info);
+	t->info = NULL;
+	OK(fi_getinfo(t->version, "127.0.0.1", service, FI_SOURCE, t->hints, &t->info));
+	OK(fi_passive_ep(t->fabric, t->info, &pep, NULL));
+	keep(t, &pep->fid);
+	OK(fi_pep_bind(pep, &eq->fid, 0));
+	OK(fi_listen(pep));
+	OK(fi_getname(&pep->fid, &got, &len));
+	CHECK_EQ(got.sin_port, want.sin_port);
+	CHECK_EQ(got.sin_addr.s_addr, want.sin_addr.s_addr);
+}
+
 TEST(fi_cm, listen_twice, EP_MSG, FI_MSG, "fi_listen on a listening endpoint is harmless or an error")
 {
 	struct cm_listener listener = cm_listen(t);
@@ -206,20 +243,6 @@ TEST(fi_cm, reject_leaves_endpoint_closable, EP_MSG, FI_MSG, "A rejected endpoin
 	cm_request(t, &listener, NULL, 0, &in);
 	OK(fi_reject(listener.pep, in.cm.info->handle, NULL, 0));
 	fi_freeinfo(in.cm.info);
-}
-
-// A port where nobody listens: taken from the kernel and given back.
-static struct sockaddr_in free_port(void)
-{
-	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(addr);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	CHECK(fd >= 0);
-	CHECK_EQ(bind(fd, (struct sockaddr *)&addr, len), 0);
-	CHECK_EQ(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
-	close(fd);
-	return addr;
 }
 
 TEST(fi_cm, refused_port, EP_MSG, FI_MSG, "Connecting where nobody listens is an error event FI_ECONNREFUSED for the endpoint")

@@ -69,6 +69,17 @@ TEST(fi_cq, read_empty, EP_ANY, FI_MSG, "Reading a queue without completions giv
 	CHECK_RC(fi_cq_read(t->b.rxcq, &entry, 1), -FI_EAGAIN);
 }
 
+TEST(fi_cq, read_unbound, EP_ANY, FI_MSG, "A queue that no endpoint is bound to has nothing to read")
+{
+	struct fid_cq *cq = open_cq(t, FI_CQ_FORMAT_TAGGED, FI_WAIT_UNSPEC);
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry err = { 0 };
+
+	CHECK_RC(fi_cq_read(cq, &entry, 1), -FI_EAGAIN);
+	CHECK_RC(fi_cq_sread(cq, &entry, 1, NULL, 5), -FI_EAGAIN);
+	CHECK_RC(fi_cq_readerr(cq, &err, 0), -FI_EAGAIN);
+}
+
 TEST(fi_cq, read_at_most_count, EP_RELIABLE, FI_MSG, "A read returns at most count entries, in order, and says how many")
 {
 	struct fi_cq_tagged_entry entries[8];
@@ -223,6 +234,29 @@ TEST(fi_cq, readfrom_unknown_sender, EP_AV, FI_MSG | FI_SOURCE, "A sender that i
 	flow_run(t, 0, 1);
 	CHECK_RC(wait_readfrom(t, t->b.rxcq, &src), 1);
 	CHECK_EQ(src, FI_ADDR_NOTAVAIL);
+}
+
+TEST(fi_cq, readfrom_source_err, EP_AV, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "With FI_SOURCE_ERR an unknown sender is an entry FI_EADDRNOTAVAIL whose error data can be inserted")
+{
+	struct fi_cq_tagged_entry entry;
+	uint8_t addr[256];
+	struct fi_cq_err_entry err = { .err_data = addr, .err_data_size = sizeof(addr) };
+	fi_addr_t src = 12345;
+
+	PAIR(t);
+	OK(fi_av_remove(t->b.av, &t->b.peer, 1, 0));
+	flow_run(t, 0, 1);
+	ONCE(t, fi_cq_readfrom(t->b.rxcq, &entry, 1, &src) == -FI_EAVAIL);
+	CHECK_RC(fi_cq_readerr(t->b.rxcq, &err, 0), 1);
+	CHECK_EQ(err.err, FI_EADDRNOTAVAIL);
+	CHECK(err.op_context == &t->flow->rx[0]);
+	CHECK_EQ(err.len, FLOW_LEN);
+	CHECK(filled(t->flow->in[0], FLOW_LEN, 0));
+	CHECK(err.err_data_size > 0);
+	CHECK_RC(fi_av_insert(t->b.av, addr, 1, &t->b.peer, 0, NULL), 1);
+	flow_run(t, 1, 1);
+	CHECK_RC(wait_readfrom(t, t->b.rxcq, &src), 1);
+	CHECK_EQ(src, t->b.peer);
 }
 
 TEST(fi_cq, readfrom_without_source, EP_ANY, FI_MSG, "Without FI_SOURCE the source address is FI_ADDR_NOTAVAIL")

@@ -224,6 +224,54 @@ TEST(fi_cq, signal_leaves_no_trace, EP_ANY, FI_MSG, "A signal adds no completion
 	CHECK_RC(sread(t->b.rxcq, &entry, 10), -FI_EAGAIN);
 }
 
+// ---- Several threads
+
+struct crowd {
+	struct env *t;
+	_Atomic unsigned got[FLOW_MAX];
+	_Atomic unsigned total;
+	_Atomic bool wrong;
+};
+
+static void *crowd_main(void *arg)
+{
+	struct crowd *crowd = arg;
+
+	while (crowd->total < FLOW_MAX && !crowd->wrong) {
+		struct fi_cq_tagged_entry entries[3];
+		ssize_t rc = fi_cq_sread(crowd->t->b.rxcq, entries, 3, NULL, 20);
+
+		crowd->wrong |= rc < 0 && rc != -FI_EAGAIN;
+		for (ssize_t i = 0; i < rc; i++, crowd->total++)
+			crowd->got[(struct fi_context2 *)entries[i].op_context - crowd->t->flow->rx]++;
+	}
+	return NULL;
+}
+
+TEST(fi_cq, read_by_threads, EP_RELIABLE, FI_MSG, "FI_THREAD_SAFE: of many threads reading a queue exactly one gets each completion")
+{
+	static struct crowd crowd;
+	pthread_t threads[4];
+
+	t->hints->domain_attr->threading = FI_THREAD_SAFE;
+	env_info(t);
+	PAIR(t, .cq.wait_obj = FI_WAIT_UNSPEC);
+	crowd.t = t;
+	flow_post_recv(t, 0, FLOW_MAX);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, crowd_main, &crowd), 0);
+	flow_post_send(t, 0, FLOW_MAX);
+	for (uint64_t limit = now_ms() + t->limit_ms; crowd.total < FLOW_MAX; sched_yield()) {
+		CHECK(now_ms() < limit && !crowd.wrong);
+		fi_cq_read(t->a.txcq, NULL, 0);
+	}
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	CHECK(!crowd.wrong);
+	for (int i = 0; i < FLOW_MAX; i++)
+		CHECK_EQ(crowd.got[i], 1);
+}
+
 // ---- Thresholds
 
 TEST(fi_cq, threshold_reached, EP_RELIABLE, FI_MSG, "FI_CQ_COND_THRESHOLD: a blocking read returns once that many entries are there")

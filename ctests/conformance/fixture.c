@@ -4,6 +4,8 @@
 
 #include <netinet/in.h>
 
+bool over_ipv6;
+
 
 // ---- Objects that are closed when the test returns
 
@@ -91,10 +93,13 @@ void env_run(struct env *t, const struct test *test)
 
 static bool on_loopback(const struct fi_info *info)
 {
+	const struct sockaddr_in6 *in6 = info->src_addr;
 	const struct sockaddr_in *in = info->src_addr;
 
 	if (!in || info->addr_format == FI_ADDR_STR)
 		return true;
+	if (over_ipv6)
+		return in6->sin6_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
 	return in->sin_family == AF_INET && (ntohl(in->sin_addr.s_addr) >> 24) == 127;
 }
 

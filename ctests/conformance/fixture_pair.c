@@ -28,7 +28,9 @@ static void open_queues(struct env *t, struct side *side, const struct pair_opt 
 	} else if (!t->eq) {
 		t->eq = open_eq(t, FI_WAIT_UNSPEC, 0);
 	}
-	if (opt->cntr_flags) {
+	if (opt->cntr_flags && opt->same_cntr && side == &t->b) {
+		side->cntr = t->a.cntr;
+	} else if (opt->cntr_flags) {
 		struct fi_cntr_attr cntr = opt->cntr;
 
 		OK_OR_SKIP(fi_cntr_open(t->domain, &cntr, &side->cntr, side));
@@ -46,6 +48,8 @@ static void bind_all(struct env *t, struct side *side, const struct pair_opt *op
 	}
 	if (side->cntr)
 		OK(fi_ep_bind(side->ep, &side->cntr->fid, opt->cntr_flags));
+	if (opt->srx)
+		OK(fi_ep_bind(side->ep, &opt->srx->fid, 0));
 	if (side->av)
 		OK(fi_ep_bind(side->ep, &side->av->fid, 0));
 	if (t->type == FI_EP_MSG)

@@ -182,6 +182,8 @@ struct pair_opt {
 	struct fi_av_attr av;    // type 0 (UNSPEC) becomes TABLE
 	bool one_cq;             // one queue per end for both directions
 	bool same_cq;            // one queue for everything
+	bool same_cntr;          // one counter for both ends
+	struct fid_ep *srx;      // a shared receive context bound to both ends
 	void (*tune)(struct fi_info *info); // last word on the info each endpoint is opened with
 };
 #define PAIR(T, ...) pair_open((T), &(struct pair_opt){ __VA_ARGS__ })
@@ -251,6 +253,7 @@ struct instance {
 	const char *prov; // NULL for CORE
 	enum fi_ep_type type;
 };
+extern bool over_ipv6; // IP providers on ::1 instead of 127.0.0.1
 enum outcome { PASSED, FAILED, SKIPPED };
 struct result {
 	enum outcome outcome;

@@ -34,6 +34,7 @@ static void usage(void)
 		"  -j N          run N tests at a time\n"
 		"  -t SECONDS    limit of one test (30)\n"
 		"  -l, -m        list the tests; list them as Markdown\n"
+		"  -6            IP providers on ::1 (127.0.0.1)\n"
 		"  -v            show what passing tests print\n"
 		"  -d            run the first test that fits in this process, for a debugger\n");
 	exit(2);
@@ -243,7 +244,7 @@ int main(int argc, char **argv)
 	size_t count;
 	int c;
 
-	while ((c = getopt(argc, argv, "p:e:k:x:j:t:lmvd")) != -1) {
+	while ((c = getopt(argc, argv, "p:e:k:x:j:t:lmvd6")) != -1) {
 		switch (c) {
 		case 'p':
 			if (opt.nprovs == MAX_PROVS)
@@ -272,6 +273,9 @@ int main(int argc, char **argv)
 			break;
 		case 'v':
 			opt.verbose = true;
+			break;
+		case '6':
+			over_ipv6 = true;
 			break;
 		case 'd':
 			opt.debug = true;

@@ -291,7 +291,7 @@ TEST(fi_poll, wait_set_for_eq, EP_ANY, FI_MSG, "Event queues and counters attach
 	open_domain(t);
 	OK(fi_eq_open(t->fabric, &eq_attr, &eq, NULL));
 	keep(t, &eq->fid);
-	OK(fi_cntr_open(t->domain, &cntr_attr, &cntr, NULL));
+	OK_OR_SKIP(fi_cntr_open(t->domain, &cntr_attr, &cntr, NULL));
 	keep(t, &cntr->fid);
 	CHECK_RC(fi_wait(set, 0), -FI_ETIMEDOUT);
 	CHECK_RC(fi_eq_write(eq, 1000, &event, sizeof(event), 0), sizeof(event));

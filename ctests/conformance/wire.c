@@ -11,6 +11,8 @@
 
 void only_tcp(struct env *t)
 {
+	if (over_ipv6)
+		SKIP("the peer played here speaks IPv4");
 	if (strcmp(t->prov, "tcp"))
 		SKIP("the wire format of tcp");
 }

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! fi_endpoint(3), shared contexts: receive buffers that several endpoints draw from.
+#include "harness.h"
+
+enum { LEN = 32 };
+
+static struct fi_context2 rx[16], tx[16];
+static char in[16][LEN], out[16][LEN];
+
+static struct fid_ep *open_srx(struct env *t)
+{
+	struct fid_ep *srx = NULL;
+	int rc;
+
+	t->hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	env_info(t);
+	open_domain(t);
+	rc = fi_srx_context(t->domain, t->info->rx_attr, &srx, NULL);
+	if (rc == -FI_ENOSYS)
+		SKIP("not offered");
+	OK(rc);
+	keep(t, &srx->fid);
+	return srx;
+}
+
+static void post_receives(struct env *t, struct fid_ep *srx, unsigned first, unsigned count)
+{
+	for (unsigned i = first; i < first + count; i++)
+		POST(t, fi_recv(srx, in[i], LEN, reg_desc(t, in[i], LEN, FI_RECV), FI_ADDR_UNSPEC, &rx[i]));
+}
+
+static void send_one(struct env *t, struct side *from, unsigned i)
+{
+	fill(out[i], LEN, i);
+	POST(t, fi_send(from->ep, out[i], LEN, reg_desc(t, out[i], LEN, FI_SEND), from->peer, &tx[i]));
+}
+
+TEST(fi_endpoint, srx_serves_every_endpoint, EP_RELIABLE, FI_MSG, "Buffers of a shared context take the messages of each endpoint bound to it, which report to their own queues")
+{
+	struct fid_ep *srx = open_srx(t);
+	struct fi_cq_tagged_entry entry;
+
+	PAIR(t, .srx = srx);
+	post_receives(t, srx, 0, 2);
+	send_one(t, &t->a, 0);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &rx[0]);
+	CHECK(filled(in[0], LEN, 0));
+	send_one(t, &t->b, 1);
+	wait_comp(t, t->a.rxcq, &entry);
+	CHECK(entry.op_context == &rx[1]);
+	CHECK(filled(in[1], LEN, 1));
+}
+
+TEST(fi_endpoint, srx_before_messages, EP_RELIABLE, FI_MSG, "Buffers posted to a shared context before any connection are used in order")
+{
+	struct fid_ep *srx = open_srx(t);
+
+	post_receives(t, srx, 0, 16);
+	PAIR(t, .srx = srx);
+	for (unsigned i = 0; i < 16; i++) {
+		struct fi_cq_tagged_entry entry;
+
+		send_one(t, &t->a, i);
+		wait_comp(t, t->b.rxcq, &entry);
+		CHECK(entry.op_context == &rx[i]);
+		CHECK(filled(in[i], LEN, i));
+	}
+}
+
+TEST(fi_endpoint, srx_after_messages, EP_RELIABLE, FI_MSG, "Messages that find no buffer wait until one is posted to the shared context")
+{
+	struct fid_ep *srx = open_srx(t);
+
+	PAIR(t, .srx = srx);
+	for (unsigned i = 0; i < 4; i++)
+		send_one(t, &t->a, i);
+	for (int i = 0; i < 100; i++)
+		progress(t);
+	post_receives(t, srx, 0, 4);
+	for (unsigned i = 0; i < 4; i++) {
+		struct fi_cq_tagged_entry entry;
+
+		wait_comp(t, t->b.rxcq, &entry);
+		CHECK(entry.op_context == &rx[i]);
+		CHECK(filled(in[i], LEN, i));
+	}
+}
+
+TEST(fi_endpoint, srx_survives_endpoints, EP_RELIABLE, FI_MSG, "Buffers stay with the shared context when an endpoint is closed")
+{
+	struct fid_ep *srx = open_srx(t);
+	struct fi_cq_tagged_entry entry;
+
+	post_receives(t, srx, 0, 2);
+	PAIR(t, .srx = srx);
+	pair_close(t);
+	t->a = t->b = (struct side){ 0 };
+	PAIR(t, .srx = srx);
+	send_one(t, &t->a, 0);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &rx[0]);
+}
+
+TEST(fi_endpoint, srx_close_while_bound, EP_RELIABLE, FI_MSG, "A shared context that an open endpoint is bound to cannot be closed: -FI_EBUSY")
+{
+	struct fid_ep *srx = open_srx(t);
+
+	PAIR(t, .srx = srx);
+	CHECK_RC(fi_close(&srx->fid), -FI_EBUSY);
+	pair_close(t);
+	shut(t, &srx->fid);
+}
+
+TEST(fi_endpoint, srx_close_with_buffers, EP_RELIABLE, FI_MSG, "Buffers that are left are discarded when the shared context is closed")
+{
+	struct fid_ep *srx = open_srx(t);
+
+	post_receives(t, srx, 0, 16);
+	shut(t, &srx->fid);
+}
+
+TEST(fi_endpoint, srx_is_single, EP_RELIABLE, FI_MSG, "An endpoint is associated with a single receive context")
+{
+	struct fid_ep *x = open_srx(t), *y = open_srx(t), *ep = open_ep(t, t->info);
+
+	OK(fi_ep_bind(ep, &x->fid, 0));
+	CHECK(fi_ep_bind(ep, &y->fid, 0) < 0);
+}
+
+TEST(fi_endpoint, srx_takes_the_receives, EP_RELIABLE, FI_MSG, "Receives are posted to the shared context, not to an endpoint bound to it")
+{
+	struct fid_ep *srx = open_srx(t);
+
+	PAIR(t, .srx = srx);
+	CHECK(fi_recv(t->b.ep, in[0], LEN, NULL, FI_ADDR_UNSPEC, &rx[0]) < 0);
+}
+
+TEST(fi_endpoint, srx_tagged, EP_RELIABLE, FI_MSG, "Tagged receives of a shared context match by tag, for each endpoint")
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid_ep *srx;
+
+	t->hints->caps |= FI_TAGGED;
+	srx = open_srx(t);
+	PAIR(t, .srx = srx);
+	for (unsigned i = 0; i < 2; i++)
+		POST(t, fi_trecv(srx, in[i], LEN, reg_desc(t, in[i], LEN, FI_RECV), FI_ADDR_UNSPEC, i, 0, &rx[i]));
+	for (unsigned i = 2; i-- > 0;) {
+		fill(out[i], LEN, i);
+		POST(t, fi_tsend(t->a.ep, out[i], LEN, reg_desc(t, out[i], LEN, FI_SEND), t->a.peer, i, &tx[i]));
+		wait_comp(t, t->b.rxcq, &entry);
+		CHECK(entry.op_context == &rx[i]);
+		CHECK_EQ(entry.tag, i);
+		CHECK(filled(in[i], LEN, i));
+	}
+}
+
+TEST(fi_endpoint, srx_cancel, EP_RELIABLE, FI_MSG, "A receive of a shared context can be cancelled; the next one takes its place")
+{
+	struct fid_ep *srx = open_srx(t);
+	struct fi_cq_tagged_entry entry = { 0 };
+	struct fi_cq_err_entry err = { 0 };
+	ssize_t rc = -FI_EAGAIN;
+
+	PAIR(t, .srx = srx, .same_cq = true);
+	post_receives(t, srx, 0, 2);
+	OK_OR_SKIP(fi_cancel(&srx->fid, &rx[0]));
+	send_one(t, &t->a, 0);
+	// The cancelled entry may come first, in the queue of an endpoint, or not at all.
+	for (bool received = false; !received;) {
+		ONCE(t, (rc = fi_cq_read(t->a.txcq, &entry, 1)) != -FI_EAGAIN);
+		if (rc == -FI_EAVAIL) {
+			CHECK_RC(fi_cq_readerr(t->a.txcq, &err, 0), 1);
+			CHECK_EQ(err.err, FI_ECANCELED);
+			continue;
+		}
+		received = !!(entry.flags & FI_RECV);
+	}
+	CHECK(entry.op_context == &rx[1]);
+	CHECK(filled(in[1], LEN, 0));
+}

@@ -56,6 +56,8 @@ pub struct EpState {
     pub eq: Option<Arc<EventQueue>>,
     /// The receive context in `Core::srxs`: the endpoint's own, or one that it shares.
     pub srx: usize,
+    /// It is one that it shares: receives are posted there.
+    pub shares_receives: bool,
     pub enabled: bool,
     pub tx_size: usize,
     pub inject_size: usize,

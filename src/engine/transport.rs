@@ -88,6 +88,11 @@ pub trait Transport: Sized + Send + 'static {
     /// `index` of this address vector has lost its address.
     fn av_removed(&mut self, core: &mut Core<Self::Addr>, av: usize, index: u64, addr: &Self::Addr);
 
+    /// FI_GET_FD: the socket of a connected endpoint.
+    fn socket(&self, _ep: usize) -> Result<RawFd> {
+        Err(Error::NOSYS)
+    }
+
     /// FI_OPT_FIREWALL_ADDR.
     fn set_firewalled(&mut self, _ep: usize, _on: bool) -> Result {
         Err(Error::NOPROTOOPT)

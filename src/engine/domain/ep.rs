@@ -90,6 +90,7 @@ impl<T: Transport> Ep<T> {
             av: None,
             eq: engine.event_queue(),
             srx,
+            shares_receives: false,
             enabled: false,
             tx_size: info.tx.size,
             inject_size: info.tx.inject_size,
@@ -263,7 +264,11 @@ impl<T: Transport> Ep<T> {
         }
         let mut state = self.unlocked_state()?;
         let core = &mut state.core;
-        let own = std::mem::replace(&mut core.eps[self.shared.id].srx, id);
+        let ep = &mut core.eps[self.shared.id];
+        if std::mem::replace(&mut ep.shares_receives, true) {
+            return Err(Error::INVAL);
+        }
+        let own = std::mem::replace(&mut ep.srx, id);
         core.srxs.remove(own);
         core.srxs[id].eps += 1;
         drop(state);
@@ -404,9 +409,10 @@ impl<T: Transport> Kind for Ep<T> {
         Ok(handle.cast())
     }
 
-    /// An endpoint has no wait object of its own; its queues have.
+    /// An endpoint has no wait object of its own; its queues have. What it may have is a socket: FI_GET_FD.
     fn wait_handle(&self) -> Result<WaitHandle> {
-        Err(Error::NOSYS)
+        let state = self.shared.engine.lock();
+        state.transport.socket(self.shared.id).map(WaitHandle::Fd)
     }
 }
 
@@ -579,10 +585,15 @@ impl<T: Transport> DataPath for Ep<T> {
         let mut guard = self.shared.engine.lock();
         guard.before_receive(rx);
         let State { core, transport } = &mut *guard;
-        if !core.eps[self.shared.id].enabled {
+        let ep = &core.eps[self.shared.id];
+        if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
-        let srx = core.eps[self.shared.id].srx;
+        // fi_endpoint(3): receives are posted to the shared context itself.
+        if ep.shares_receives {
+            return Err(Error::NOSYS);
+        }
+        let srx = ep.srx;
         let saved = core.srxs[srx].saved;
         core.post_receive(
             self.shared.id,

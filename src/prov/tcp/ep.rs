@@ -5,7 +5,7 @@
 use core::time::Duration;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Instant;
 
 use crate::abi::*;
@@ -210,6 +210,17 @@ impl Tcp {
         }
         let conn = endpoint.conn.ok_or(Error::NOTCONN)?;
         Ok(addr::to_bytes(&self.conns[conn].peer))
+    }
+
+    /// fi_tcp(7), FI_GET_FD. An RDM endpoint has a socket for each peer and none of its own to give.
+    pub(super) fn socket_of(&self, ep: usize) -> Result<RawFd> {
+        let endpoint = self.ep(ep)?;
+        if endpoint.rdm {
+            return Err(Error::NOSYS);
+        }
+        let conn = endpoint.conn.ok_or(Error::NOTCONN)?;
+        let socket = self.conns[conn].socket.as_ref().ok_or(Error::NOTCONN)?;
+        Ok(socket.as_raw_fd())
     }
 
     pub(super) fn close_endpoint(&mut self, core: &mut Core, ep: usize) {

@@ -206,6 +206,10 @@ impl Transport for Tcp {
         self.peer_name(ep)
     }
 
+    fn socket(&self, ep: usize) -> Result<RawFd> {
+        self.socket_of(ep)
+    }
+
     fn connect(&mut self, core: &mut Core, ep: usize, addr: Option<&[u8]>, param: &[u8]) -> Result {
         self.connect_msg(core, ep, addr, param)
     }

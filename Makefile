@@ -3,7 +3,7 @@
 # make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=
 # make check           every check; make check-NAME runs one, `make checks` lists them
 # make demo            an unmodified MPI on this library
-# make bench           side by side with another libfabric
+# make bench           side by side with another libfabric; make budget writes down instruction counts
 # make matrix          MATRIX.md
 CARGO ?= cargo
 INSTALL ?= install
@@ -48,11 +48,18 @@ install: $(if $(shell command -v $(CARGO)),all)
 demo:
 	scripts/demo.sh
 
-# The same program on this library and on another, by default the one that the MPICH wheel brings along.
+# The same program on this library and on another, by default the one that the MPICH wheel brings along. A few minutes;
+# FULL=1: all sizes, half an hour. ARGS: see benches/run.py --help.
 OTHER ?= $(TARGET)/python/lib/mpich
 bench: all
 	scripts/python_env.sh $(TARGET)/python
-	scripts/bench.py $(BUILT) $(OTHER)
+	benches/run.py $(BUILT) $(OTHER) --build $(TARGET)/bench $(if $(FULL),--full) \
+	    $(if $(ARGS),$(ARGS),--results benches/results --page docs/performance.md)
+
+# Writes down how many instructions the calls of the data path take now.
+budget: all
+	scripts/python_env.sh $(TARGET)/python
+	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
 CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind conformance tools debian demo mpi
@@ -102,6 +109,8 @@ check-conformance: all
 # UPSTREAM_TOOLS may name a folder with another build of the programs; it must print the same on this library.
 check-tools: all
 	ctests/tools.sh $(BUILT)
+check-budget: all
+	benches/budget.py $(BUILT) --build $(TARGET)/bench
 # Without PyPI the comparison with upstream is left out, and says so.
 check-debian: all
 	scripts/python_env.sh $(TARGET)/python || true
@@ -117,4 +126,4 @@ check-mpi: all
 clean:
 	$(CARGO) clean
 
-.PHONY: all debug install demo bench matrix check checks clean $(CHECKS:%=check-%)
+.PHONY: all debug install demo bench budget matrix check checks clean $(CHECKS:%=check-%)

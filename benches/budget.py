@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""budget.py OURS [--other OTHER] [--write]: instructions of each call of the data path, counted by callgrind, and what it
+asks the heap for; compared with benches/budget.csv, or written there.
+
+A count that is 5 % above the budget fails, and so does one that is 5 % below: what was gained is to be written down, or
+the next change can lose it unseen. A call that allocates or formats text fails. Instructions depend on the compiler and on
+the C library's memcpy; with another Rust than the budget's, the comparison of counts is left out, and says so.
+"""
+import argparse
+import csv
+import os
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from run import ROOT, build
+
+BUDGET = ROOT / "benches/budget.csv"
+TOLERANCE = 0.05
+SKIPPED = 77
+# As in benches/calls.c.
+COUNT = 200
+
+# What a row counts, the function of benches/calls.c, and for how many operations it stands in each round.
+CALLS = [
+    ("fi_tsend, written at once", "m_tsend", 1),
+    ("fi_tsend, gathered", "m_tsend_next", 15),
+    ("fi_inject", "m_inject", 1),
+    ("fi_tinject", "m_tinject", 1),
+    ("fi_trecv", "m_trecv", 1),
+    ("fi_trecv, message waiting", "m_trecv_unexpected", 1),
+    ("fi_write", "m_write", 1),
+    ("fi_read", "m_read", 1),
+    ("fi_cq_read, completion waiting", "m_cq_read_hit", 1),
+    ("fi_cq_read, message in the socket", "m_cq_read_message", 1),
+    ("fi_cq_read, 16 messages, each", "m_cq_read_sixteen", 16),
+    ("fi_cq_read, unexpected message", "m_cq_read_unexpected", 1),
+    ("fi_cq_read, nothing", "m_cq_read_miss", 1),
+]
+FORMATS = re.compile(r"core::fmt|alloc::fmt|\bv?s?n?printf\b")
+
+
+def environment(library):
+    # What a user's settings change is not what is counted here.
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("FI_")}
+    return dict(kept, LD_LIBRARY_PATH=str(library))
+
+
+def profile(program, library):
+    """Instructions by function of the program, and all functions that were called from there."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "profile"
+        command = ["valgrind", "--tool=callgrind", "--toggle-collect=m_*", f"--callgrind-out-file={out}", str(program),
+                   "instructions"]
+        done = subprocess.run(command, env=environment(library), capture_output=True, text=True, timeout=600)
+        if done.returncode:
+            sys.exit(f"{' '.join(command)}:\n{done.stdout}{done.stderr}")
+        return parse(out.read_text().splitlines())
+
+
+def parse(lines):
+    """Costs of a function stand behind its `fn=`, those of what it calls, with all below, behind `calls=`."""
+    names, costs, current = {}, {}, None
+    for line in lines:
+        found = re.match(r"(c?)fn=\((\d+)\)(?: (.*))?$", line)
+        if found:
+            called, number, name = found.groups()
+            if name:
+                names[number] = name
+            if not called:
+                current = names[number]
+        elif current and re.match(r"[+\-*\d]\S* \d+$", line):
+            costs[current] = costs.get(current, 0) + int(line.split()[1])
+    return costs, set(names.values())
+
+
+def allocations(program, preload, library):
+    env = dict(environment(library), LD_PRELOAD=str(preload))
+    done = subprocess.run([program, "allocations"], env=env, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        sys.exit(f"{program} allocations:\n{done.stdout}{done.stderr}")
+    return {line.split()[0]: float(line.split()[1]) for line in done.stdout.splitlines()}
+
+
+def rust():
+    done = subprocess.run(["rustc", "--version"], capture_output=True, text=True)
+    return " ".join(done.stdout.split()[:2]) if done.returncode == 0 else "no Rust"
+
+
+def read_budget():
+    facts, rows = {}, []
+    with open(BUDGET) as file:
+        for line in file:
+            if line.startswith("#"):
+                key, _, value = line[1:].partition(":")
+                facts[key.strip()] = value.strip()
+            else:
+                rows.append(line)
+    return facts, {row["call"]: row for row in csv.DictReader(rows)}
+
+
+def write_budget(counts, other):
+    with open(BUDGET, "w", newline="") as out:
+        out.write("# instructions per call, release build, 8 bytes, loopback; benches/budget.py --write\n")
+        out.write(f"# rust: {rust()}\n# machine: {platform.machine()}\n")
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["call", "ours", "other"])
+        for call, *_ in CALLS:
+            writer.writerow([call, round(counts[call]), round(other[call]) if other else ""])
+    print(f"written to {BUDGET.relative_to(ROOT)}")
+
+
+def per_call(costs):
+    return {call: costs.get(function, 0) / COUNT / each for call, function, each in CALLS}
+
+
+def compare(counts, budget):
+    """Prints the counts beside the budget; what is off."""
+    off = []
+    print(f"{'instructions':<36}{'budget':>8}{'now':>8}{'change':>9}{'other':>8}")
+    for call, *_ in CALLS:
+        row = budget.get(call)
+        if row is None:
+            off.append(f"{call} has no budget")
+            continue
+        change = counts[call] / float(row["ours"]) - 1
+        print(f"{call:<36}{row['ours']:>8}{counts[call]:>8.0f}{change:>+9.1%}{row['other']:>8}")
+        if change > TOLERANCE:
+            off.append(f"{call} takes {change:.1%} more than its budget")
+        elif change < -TOLERANCE:
+            off.append(f"{call} takes {-change:.1%} less than its budget: write it down with `make budget`")
+    return off
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ours", type=pathlib.Path)
+    parser.add_argument("--other", type=pathlib.Path, help="count this library, too")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "target/bench", help="where the program is built")
+    args = parser.parse_args()
+    if not shutil.which("valgrind"):
+        print("SKIPPED: there is no valgrind")
+        sys.exit(SKIPPED)
+    ours = args.ours.resolve()
+    program = build(args.build, ours, "calls", ["calls.c", "control.c", "fabric.c"])
+    preload = build(args.build, None, "allocs.so", ["allocs.c"], ["-shared", "-fPIC"])
+
+    costs, functions = profile(program, ours)
+    counts = per_call(costs)
+    off = [f"text is formatted: {name}" for name in sorted(functions) if FORMATS.search(name)]
+    heap = allocations(program, preload, ours)
+    print("allocations of an operation: " + ", ".join(f"{what} {count:g}" for what, count in heap.items()))
+    # A pool may grow once.
+    off += [f"{what}: {count:g} allocations" for what, count in heap.items() if count > 0.01]
+    if args.write:
+        write_budget(counts, per_call(profile(program, args.other.resolve())[0]) if args.other else None)
+    facts, budget = read_budget()
+    off += compare(counts, budget) if (same := facts.get("rust") == rust()) else []
+    if off:
+        sys.exit("\n".join(["FAILED:"] + off))
+    if not same:
+        print(f"NOT COMPARED with the budget: it is for {facts.get('rust')}, this is {rust()}")
+
+
+if __name__ == "__main__":
+    main()

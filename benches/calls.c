@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! calls instructions: makes every call of the data path COUNT times, each kind in a function `m_...` of its own, for
+//! valgrind --tool=callgrind --toggle-collect='m_*'. What warms up and what tidies up between stands in other functions.
+//!
+//! calls allocations: counts what the heap is asked for per operation, with benches/allocs.c preloaded.
+//!
+//! One process, one thread, two domains over loopback: a message is there when the call that sent it returns.
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <rdma/fi_errno.h>
+
+#define COUNT 200
+#define SIZE 8
+#define TAG 7
+#define MEASURED __attribute__((noinline, noclone, used))
+
+static struct fabric *a, *b;
+
+// ---- The calls
+
+MEASURED ssize_t m_tsend(struct fabric *f)
+{
+	return fi_tsend(f->eps[0], f->out, SIZE, NULL, f->peers[0], TAG, NULL);
+}
+
+// The second of two in a row: the library may hold it back.
+MEASURED ssize_t m_tsend_next(struct fabric *f)
+{
+	return fi_tsend(f->eps[0], f->out, SIZE, NULL, f->peers[0], TAG, NULL);
+}
+
+MEASURED ssize_t m_inject(struct fabric *f)
+{
+	return fi_inject(f->eps[0], f->out, SIZE, f->peers[0]);
+}
+
+MEASURED ssize_t m_tinject(struct fabric *f)
+{
+	return fi_tinject(f->eps[0], f->out, SIZE, f->peers[0], TAG);
+}
+
+MEASURED ssize_t m_trecv(struct fabric *f)
+{
+	return fi_trecv(f->eps[0], f->in, SIZE, f->desc, FI_ADDR_UNSPEC, TAG, 0, NULL);
+}
+
+MEASURED ssize_t m_trecv_unexpected(struct fabric *f)
+{
+	return fi_trecv(f->eps[0], f->in, SIZE, f->desc, FI_ADDR_UNSPEC, TAG, 0, NULL);
+}
+
+MEASURED ssize_t m_write(struct fabric *f)
+{
+	return fi_write(f->eps[0], f->out, SIZE, NULL, f->peers[0], f->remote_addr, f->remote_key, NULL);
+}
+
+MEASURED ssize_t m_read(struct fabric *f)
+{
+	return fi_read(f->eps[0], f->in, SIZE, f->desc, f->peers[0], f->remote_addr, f->remote_key, NULL);
+}
+
+// A completion is there.
+MEASURED ssize_t m_cq_read_hit(struct fabric *f, void *entries, size_t count)
+{
+	return fi_cq_read(f->cq, entries, count);
+}
+
+// A message is in the socket, and a receive is posted for it.
+MEASURED ssize_t m_cq_read_message(struct fabric *f, void *entries, size_t count)
+{
+	return fi_cq_read(f->cq, entries, count);
+}
+
+// Sixteen messages are in the socket, and receives are posted for them.
+MEASURED ssize_t m_cq_read_sixteen(struct fabric *f, void *entries, size_t count)
+{
+	return fi_cq_read(f->cq, entries, count);
+}
+
+// A message is in the socket, and no receive is posted.
+MEASURED ssize_t m_cq_read_unexpected(struct fabric *f, void *entries, size_t count)
+{
+	return fi_cq_read(f->cq, entries, count);
+}
+
+MEASURED ssize_t m_cq_read_miss(struct fabric *f, void *entries, size_t count)
+{
+	return fi_cq_read(f->cq, entries, count);
+}
+
+// ---- The same calls, not counted
+
+static void ok(ssize_t rc, const char *what)
+{
+	if (rc)
+		fabric_fail(what, rc);
+}
+
+static ssize_t quiet_tsend(struct fabric *f, uint64_t tag)
+{
+	return fi_tsend(f->eps[0], f->out, SIZE, NULL, f->peers[0], tag, NULL);
+}
+
+static ssize_t quiet_recv(struct fabric *f)
+{
+	return fi_recv(f->eps[0], f->in, SIZE, f->desc, FI_ADDR_UNSPEC, NULL);
+}
+
+static ssize_t quiet_trecv(struct fabric *f, uint64_t tag)
+{
+	return fi_trecv(f->eps[0], f->in, SIZE, f->desc, FI_ADDR_UNSPEC, tag, 0, NULL);
+}
+
+// Until both have all completions that are to come.
+static void settle(uint64_t sent, uint64_t received_by_b)
+{
+	while (a->sent < sent || b->received < received_by_b) {
+		fabric_look(a);
+		fabric_look(b);
+	}
+	fabric_look(a);
+	fabric_look(b);
+}
+
+// Looks of its own kind until one brings `wanted` entries; the first nearly always does.
+typedef ssize_t look_fn(struct fabric *f, void *entries, size_t count);
+
+static void expect(struct fabric *f, look_fn *look, ssize_t wanted)
+{
+	struct fi_cq_tagged_entry entries[64];
+	ssize_t rc = look(f, entries, 64), n = rc;
+
+	for (int i = 0; n < wanted && (n > 0 || rc == -FI_EAGAIN) && i < 1000000; i++) {
+		rc = fi_cq_read(f->cq, entries, 64);
+		if (rc > 0)
+			n = n > 0 ? n + rc : rc;
+	}
+	if (n != wanted)
+		fabric_fail("fi_cq_read, instead of completions", rc < 0 ? rc : 0);
+	for (ssize_t i = 0; i < n; i++)
+		*(entries[i].flags & FI_RECV ? &f->received : &f->sent) += 1;
+}
+
+// ---- What is counted
+
+static void message(void)
+{
+	ok(m_trecv(b), "fi_trecv");
+	ok(m_tsend(a), "fi_tsend");
+	expect(a, m_cq_read_hit, 1);
+	expect(b, m_cq_read_message, 1);
+}
+
+static void injected(void)
+{
+	uint64_t received = b->received;
+
+	ok(quiet_recv(b), "fi_recv");
+	ok(m_inject(a), "fi_inject");
+	settle(a->sent, received + 1);
+	ok(quiet_trecv(b, TAG), "fi_trecv");
+	ok(m_tinject(a), "fi_tinject");
+	settle(a->sent, received + 2);
+}
+
+static void unexpected(void)
+{
+	struct fi_cq_tagged_entry entry;
+	uint64_t sent = a->sent, received = b->received;
+
+	ok(quiet_tsend(a, TAG), "fi_tsend");
+	while (a->sent == sent)
+		fabric_look(a);
+	m_cq_read_unexpected(b, &entry, 1);
+	ok(m_trecv_unexpected(b), "fi_trecv");
+	settle(a->sent, received + 1);
+}
+
+static void several(void)
+{
+	uint64_t sent = a->sent;
+
+	for (int i = 0; i < 16; i++)
+		ok(quiet_trecv(b, TAG), "fi_trecv");
+	ok(quiet_tsend(a, TAG), "fi_tsend");
+	for (int i = 1; i < 16; i++)
+		ok(m_tsend_next(a), "fi_tsend");
+	while (a->sent < sent + 16)
+		fabric_look(a);
+	fabric_look(a);
+	expect(b, m_cq_read_sixteen, 16);
+}
+
+static void accessed(void)
+{
+	uint64_t sent = a->sent;
+
+	ok(m_write(a), "fi_write");
+	settle(sent + 1, b->received);
+	ok(m_read(a), "fi_read");
+	settle(sent + 2, b->received);
+}
+
+static void missed(void)
+{
+	struct fi_cq_tagged_entry entry;
+
+	if (m_cq_read_miss(a, &entry, 1) != -FI_EAGAIN)
+		stop("a look that should find nothing found something");
+}
+
+static void instructions(int count)
+{
+	for (int i = 0; i < count; i++) {
+		message();
+		injected();
+		unexpected();
+		several();
+		accessed();
+		missed();
+	}
+}
+
+// ---- Allocations
+
+// benches/allocs.c has them.
+unsigned long allocs_count(void) __attribute__((weak));
+
+static void tell_allocations(const char *what, void (*work)(void), int operations)
+{
+	unsigned long before;
+
+	for (int i = 0; i < 100; i++)
+		work();
+	before = allocs_count();
+	for (int i = 0; i < 1000; i++)
+		work();
+	printf("%s %g\n", what, (allocs_count() - before) / 1000.0 / operations);
+}
+
+static void allocations(void)
+{
+	if (!allocs_count)
+		stop("benches/allocs.c is not preloaded");
+	tell_allocations("message", message, 1);
+	tell_allocations("inject", injected, 2);
+	tell_allocations("unexpected", unexpected, 1);
+	tell_allocations("sixteen", several, 16);
+	tell_allocations("write-read", accessed, 2);
+	tell_allocations("miss", missed, 1);
+}
+
+// ---- Set-up
+
+static struct fabric *open_side(struct side *side)
+{
+	struct fabric *f = fabric_open(side, 1, SIZE);
+
+	// Each hears only what the other has said before.
+	side->fabric = NULL;
+	fabric_present(f);
+	return f;
+}
+
+// Connects.
+static void meet(void)
+{
+	ssize_t rc;
+
+	ok(quiet_trecv(b, TAG), "fi_trecv");
+	while ((rc = quiet_tsend(a, TAG)) == -FI_EAGAIN) {
+		fabric_look(a);
+		fabric_look(b);
+	}
+	ok(rc, "fi_tsend");
+	settle(1, 1);
+}
+
+int main(int argc, char **argv)
+{
+	struct side sides[2] = { { .provider = "tcp", .node = "127.0.0.1" }, { .provider = "tcp", .node = "127.0.0.1" } };
+	int pair[2];
+
+	if (argc != 2 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		stop("usage: calls instructions|allocations");
+	sides[0].control = pair[0];
+	sides[1].control = pair[1];
+	a = open_side(&sides[0]);
+	b = open_side(&sides[1]);
+	fabric_learn(a);
+	fabric_learn(b);
+	meet();
+	if (!strcmp(argv[1], "instructions"))
+		instructions(COUNT);
+	else
+		allocations();
+	fabric_close(a);
+	fabric_close(b);
+	return 0;
+}

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The tables as text, CSV, Markdown and pictures."""
+import csv
+import pathlib
+import statistics
+
+import plot
+from tables import GOALS, TABLES
+
+NAMES = {"ours": "ours", "other": "other", "limit": "bare socket"}
+BEGIN, END = "<!-- tables: written by `make bench` -->", "<!-- end of tables -->"
+
+
+def number(value):
+    if value is None:
+        return "-"
+    if value >= 1e6:
+        return f"{value / 1e6:.3g} M"
+    if value >= 1e4:
+        return f"{value / 1e3:.3g} k"
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+class Row:
+    """One x of a table: all values of each series, of which the median counts."""
+
+    def __init__(self, table, x, values):
+        self.table, self.x, self.values = table, x, values
+
+    def median(self, series):
+        return statistics.median(self.values[series]) if self.values.get(series) else None
+
+    def best(self, series):
+        if not self.values.get(series):
+            return None
+        return max(self.values[series]) if self.table.more_is_better else min(self.values[series])
+
+    def ratio(self, series="other"):
+        ours, other = self.median("ours"), self.median(series)
+        return ours / other if ours is not None and other else None
+
+
+def columns(rows):
+    return [series for series in NAMES if any(row.values.get(series) for row in rows)]
+
+
+def cells(rows):
+    """Heading and lines of a table, as strings."""
+    series = columns(rows)
+    head = [rows[0].table.x]
+    for name in series:
+        head += [NAMES[name], "best"]
+    if "other" in series:
+        head.append("ours / other")
+    if "limit" in series:
+        head.append("ours / socket")
+    lines = []
+    for row in rows:
+        line = [str(row.x)]
+        for name in series:
+            line += [number(row.median(name)), number(row.best(name))]
+        if "other" in series:
+            line.append(number(row.ratio()))
+        if "limit" in series:
+            line.append(number(row.ratio("limit")))
+        lines.append(line)
+    return head, lines
+
+
+def text(table, rows):
+    head, lines = cells(rows)
+    widths = [max(len(line[i]) for line in [head] + lines) for i in range(len(head))]
+    show = lambda line: "  ".join(cell.rjust(width) for cell, width in zip(line, widths))
+    return "\n".join([f"{table.title} ({table.unit})", show(head)] + [show(line) for line in lines]) + "\n"
+
+
+def markdown(table, rows):
+    head, lines = cells(rows)
+    show = lambda line: "| " + " | ".join(line) + " |"
+    rule = "|" + "---:|" * len(head)
+    return "\n".join([f"**{table.title}** ({table.unit}), [plot](PLOTS/{table.name}.svg)", "", show(head), rule]
+                     + [show(line) for line in lines]) + "\n"
+
+
+def goals(results):
+    """(what, wanted, reached?) for each goal whose table was measured."""
+    titles = {table.name: table for table in TABLES}
+    found = []
+    for goal in GOALS:
+        rows = {row.x: row for row in results.get(goal.table, [])}
+        row, base = rows.get(goal.x), rows.get(goal.base)
+        if row is None:
+            continue
+        value, to = {
+            "ratio": (row.ratio(), "of the other library's"),
+            "limit": (row.ratio("limit"), "of the bare socket's"),
+            "plain": (row.median("ours"), titles[goal.table].unit),
+            "own": (base and row.median("ours") / base.median("ours"), f"of ours at {goal.base}"),
+        }[goal.value]
+        if value is None:
+            continue
+        reached = value <= goal.bound if goal.sign == "<=" else value >= goal.bound
+        found.append((f"{titles[goal.table].title}, {goal.x} {titles[goal.table].x}", f"{goal.sign} {goal.bound:g} {to}",
+                      number(value), "yes" if reached else "NO"))
+    return found
+
+
+def goals_text(results):
+    lines = goals(results)
+    width = max((len(line[0]) for line in lines), default=0)
+    return "".join(f"{what:<{width}}  wanted {wanted:<36} measured {value:>8}  {reached}\n"
+                   for what, wanted, value, reached in lines)
+
+
+def goals_markdown(results):
+    lines = [f"| {what} | {wanted} | {value} | {reached} |" for what, wanted, value, reached in goals(results)]
+    return "\n".join(["| what | wanted | measured | reached |", "|---|---|---:|---|"] + lines) + "\n"
+
+
+def write_csv(folder, table, rows, facts):
+    series = columns(rows)
+    with open(folder / f"{table.name}.csv", "w", newline="") as out:
+        for key, value in facts.items():
+            out.write(f"# {key}: {value}\n")
+        out.write(f"# {table.title}, {table.unit}; every run, then the median is what counts\n")
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([table.x, "series", "median", "best", "runs"])
+        for row in rows:
+            for name in series:
+                if row.values.get(name):
+                    runs = " ".join(f"{value:.6g}" for value in row.values[name])
+                    writer.writerow([row.x, NAMES[name], f"{row.median(name):.6g}", f"{row.best(name):.6g}", runs])
+
+
+def write(folder, results, facts):
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = ["".join(f"- {key}: {value}\n" for key, value in facts.items()), goals_markdown(results)]
+    for table in TABLES:
+        rows = results.get(table.name)
+        if not rows:
+            continue
+        write_csv(folder, table, rows, facts)
+        parts.append(markdown(table, rows))
+        series = {name: [(row.x, row.median(name)) for row in rows if row.median(name)] for name in columns(rows)}
+        picture = plot.svg(table.title, table.x, table.unit, series, NAMES)
+        if picture:
+            (folder / f"{table.name}.svg").write_text(picture)
+    page = "\n".join(parts)
+    (folder / "tables.md").write_text("# Results\n\n" + page.replace("PLOTS/", ""))
+    return page
+
+
+def write_page(path, page, plots):
+    """Replaces the tables of a page of documentation; `plots` is the way from there to the pictures."""
+    old = pathlib.Path(path).read_text()
+    before, rest = old.split(BEGIN, 1)
+    _, after = rest.split(END, 1)
+    pathlib.Path(path).write_text(before + BEGIN + "\n\n" + page.replace("PLOTS/", plots + "/") + "\n" + END + after)

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""run.py OURS OTHER: the same bench program on two libfabrics, in turns, and the results side by side.
+
+OURS and OTHER are folders with a libfabric.so.1; the program is built once, against include/. Each round runs the client
+and the server of one work, pinned to a core each, on ours, on the other and, where there is such a thing, on a bare socket;
+who begins changes from round to round. A busy or virtual machine drifts; ratios of medians of rounds drift least. Nothing
+here fails because of a time.
+"""
+import argparse
+import os
+import pathlib
+import platform
+import shlex
+import subprocess
+import sys
+import time
+
+import report
+from tables import TABLES
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PATIENCE = float(os.environ.get("PATIENCE", "1"))
+SOURCES = ["bench.c", "control.c", "fabric.c", "latency.c", "socket.c", "stream.c", "matching.c", "endpoints.c", "peers.c"]
+
+
+def build(folder, ours, name, sources, extra=()):
+    """Compiles a program of this folder against include/; it runs on any libfabric. `ours`: the folder to link to."""
+    libraries = [f"-L{ours}", "-lfabric"] if ours else []
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / name
+    here = ROOT / "benches"
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O2", "-g", "-Wall", "-Wextra",
+                    "-Wno-missing-field-initializers", *extra, f"-I{ROOT / 'include'}", "-o", str(program),
+                    *(str(here / source) for source in sources), *libraries], check=True)
+    return program
+
+
+class Pair:
+    """Runs a client and a server of the bench program."""
+
+    def __init__(self, program, budget_ms, shared):
+        self.program, self.budget, self.shared = str(program), str(budget_ms), ["-S"] if shared else []
+        # The second core for the client, where there is one.
+        self.cores = ("0", "1") if (os.cpu_count() or 1) > 1 else ("0", "0")
+
+    def run(self, library, work, form, xs, limit):
+        """Lines of output as (form, x, value), or the text of a failure."""
+        # Many unexpected messages are what some works are about; by default some libraries keep few.
+        env = dict(os.environ, LD_LIBRARY_PATH=str(library), FI_TCP_MAX_SAVED="1000000")
+        server = subprocess.Popen([self.program, "-s", "-c", self.cores[0], *self.shared], env=env, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True)
+        try:
+            port = server.stdout.readline().strip()
+            client = subprocess.run([self.program, "-p", port or "0", "-c", self.cores[1], "-t", self.budget, *self.shared,
+                                     work, form, *map(str, xs)], env=env, text=True, capture_output=True, timeout=limit)
+            if client.returncode:
+                server.kill()
+                return (client.stderr + server.communicate()[1]).strip() or f"exit code {client.returncode}"
+        except subprocess.TimeoutExpired:
+            return f"not finished in {limit:.0f} s"
+        finally:
+            server.kill()
+            server.communicate()
+        lines = [line.split() for line in client.stdout.splitlines()]
+        return [(words[1], int(words[2]), float(words[3])) for words in lines]
+
+
+def jobs(names):
+    """Tables by the run that fills them: some runs fill several."""
+    together = {}
+    for table in TABLES:
+        if not names or table.name in names:
+            together.setdefault((table.work, table.form), []).append(table)
+    return together
+
+
+def measure(pair, libraries, tables, xs, rounds):
+    """All rounds of one work: {(table, x): {series: [values]}}, and what failed."""
+    values = {(table.name, x): {} for table in tables for x in table.xs(pair.full)}
+    failures = {}
+    work, form = tables[0].work, tables[0].form
+    runs = [(series, library, work, form) for series, library in libraries.items()]
+    if tables[0].limit:
+        runs.append(("limit", libraries["ours"], *tables[0].limit))
+    for round_number in range(rounds):
+        for series, library, work_name, form_name in runs if round_number % 2 == 0 else runs[::-1]:
+            if series in failures:
+                continue
+            result = pair.run(library, work_name, form_name, xs, 150 * PATIENCE)
+            if isinstance(result, str):
+                failures[series] = result
+                continue
+            for line, x, value in result:
+                for table in tables:
+                    if (series == "limit" or line == table.lines) and (table.name, x) in values:
+                        values[table.name, x].setdefault(series, []).append(value)
+    return values, failures
+
+
+def output(command, default="unknown"):
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else default
+
+
+def version(folder):
+    """What a library says of itself, asked in a process of its own."""
+    ask = ("import ctypes, sys; library = ctypes.CDLL(sys.argv[1]); library.fi_tostr.restype = ctypes.c_char_p; "
+           "print(library.fi_tostr(None, 18).decode())")
+    said = output([sys.executable, "-c", ask, str(folder / "libfabric.so.1")])
+    return f"libfabric {said} in {folder.name}"
+
+
+def facts(libraries):
+    """Where, when and of what the results are."""
+    cpu = "unknown"
+    if os.path.exists("/proc/cpuinfo"):
+        names = [line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
+        cpu = names[0] if names else cpu
+    changed = output(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!benches/results", ":!docs"], "")
+    return {
+        "commit": output(["git", "rev-parse", "--short=12", "HEAD"]) + (", with changes" if changed else ""),
+        "date": time.strftime("%Y-%m-%d %H:%M %z"),
+        "machine": f"{cpu}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
+        "load before": f"{os.getloadavg()[0]:.2f}",
+        "command": shlex.join(["benches/run.py", *(argument for argument in sys.argv[1:] if not argument.startswith("/"))]),
+        "ours": version(libraries["ours"]),
+        "other": version(libraries["other"]),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ours", type=pathlib.Path)
+    parser.add_argument("other", type=pathlib.Path)
+    parser.add_argument("--full", action="store_true", help="all sizes, more rounds, longer runs: half an hour")
+    parser.add_argument("--rounds", type=int, help="runs of each work, 5 or with --full 9")
+    parser.add_argument("--milliseconds", type=float, help="for each measurement of a run")
+    parser.add_argument("--tables", nargs="+", default=[], choices=[table.name for table in TABLES], metavar="TABLE")
+    parser.add_argument("--shared", action="store_true", help="FI_THREAD_SAFE and automatic progress")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "target/bench", help="where the program is built")
+    parser.add_argument("--results", type=pathlib.Path, help="a folder for CSV, Markdown and SVG")
+    parser.add_argument("--page", type=pathlib.Path, help="a page of documentation with a place for the tables")
+    args = parser.parse_args()
+
+    libraries = {"ours": args.ours.resolve(), "other": args.other.resolve()}
+    for name, folder in libraries.items():
+        if not (folder / "libfabric.so.1").exists():
+            sys.exit(f"{name}: there is no libfabric.so.1 in {folder}")
+    about = facts(libraries)
+    for key, value in about.items():
+        print(f"{key}: {value}")
+    if os.getloadavg()[0] > 0.5 * (os.cpu_count() or 1):
+        print("NOTE: the machine is busy; both sides want a core of their own.")
+    print(flush=True)
+
+    pair = Pair(build(args.build, libraries["ours"], "bench", SOURCES),
+                args.milliseconds or (60 if args.full else 15), args.shared)
+    pair.full = args.full
+    rounds = args.rounds or (9 if args.full else 5)
+    results, failed = {}, []
+    start = time.monotonic()
+    for tables in jobs(args.tables).values():
+        xs = sorted({x for table in tables for x in table.xs(args.full)})
+        values, failures = measure(pair, libraries, tables, xs, rounds)
+        for table in tables:
+            rows = [report.Row(table, x, values[table.name, x]) for x in table.xs(args.full)]
+            results[table.name] = rows
+            print(report.text(table, rows), flush=True)
+        for series, why in failures.items():
+            failed.append(f"{tables[0].name}, {series}: {why}")
+            print(f"NOT MEASURED: {failed[-1]}\n", flush=True)
+    print(report.goals_text(results))
+    print(f"{time.monotonic() - start:.0f} s")
+    if args.results:
+        page = report.write(args.results, results, about)
+        if args.page:
+            report.write_page(args.page, page, os.path.relpath(args.results, args.page.parent))
+    # A library that fails is a result; ours must not.
+    sys.exit(any(", ours: " in line for line in failed))
+
+
+if __name__ == "__main__":
+    main()

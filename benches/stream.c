@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Messages, writes and reads one after the other, by size and by how many are under way.
+//!
+//! Tagged: the receiver has `window` receives posted and gives credit back for each quarter of them, as a program does
+//! that never wants to be overrun; the last credit ends the time. Writes and reads: `window` are under way; a message
+//! that follows them and its answer end the time, so all bytes are where they belong.
+//!
+//! write-both, read-both: both sides do it at the same time, each operation from and to another place than the one before,
+//! so that the caches do not hold it all. This is what fi_rma_bw of the fabtests does.
+#include "bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG 7
+#define CREDIT 8
+
+static uint64_t grain(const struct step *step)
+{
+	return step->window < 4 ? 1 : step->window / 4;
+}
+
+static void credit_receive(struct fabric *f)
+{
+	POST(f, fi_trecv(f->eps[0], f->in, 8, f->desc, FI_ADDR_UNSPEC, CREDIT, 0, NULL));
+}
+
+// The messages go to the peers in turn.
+static void send_stream(struct fabric *f, const struct step *step)
+{
+	uint64_t first = f->received, sent = f->sent, posted = 0, credits = 0, unit = grain(step);
+	size_t peer = 0;
+
+	while (credits * unit < step->count) {
+		while (posted < step->count && posted - credits * unit < step->window) {
+			ssize_t rc = fi_tsend(f->eps[0], f->out, step->size, NULL, f->peers[peer], TAG, NULL);
+
+			if (rc == -FI_EAGAIN)
+				break;
+			if (rc)
+				fabric_fail("fi_tsend", rc);
+			posted++;
+			if (++peer == f->peer_count)
+				peer = 0;
+		}
+		fabric_look(f);
+		for (; credits < f->received - first; credits++)
+			credit_receive(f);
+	}
+	UNTIL(f, f->sent == sent + posted);
+}
+
+static void message_receive(struct fabric *f, size_t ep, uint64_t size)
+{
+	POST(f, fi_trecv(f->eps[ep], f->in, size, f->desc, FI_ADDR_UNSPEC, TAG, 0, (void *) ep));
+}
+
+// Each endpoint gets its share of the messages, and as many receives.
+static void receive_stream(struct fabric *f, const struct step *step)
+{
+	uint64_t first = f->received, unit = grain(step), given = 0, done = 0, posted = 0;
+	uint64_t *left = calloc(f->ep_count, sizeof(*left));
+
+	for (size_t ep = 0; ep < f->ep_count; ep++)
+		left[ep] = step->count / f->ep_count + (ep < step->count % f->ep_count);
+	for (; posted < step->window && posted < step->count; posted++) {
+		message_receive(f, posted % f->ep_count, step->size);
+		left[posted % f->ep_count]--;
+	}
+	tell(f->side, "", 1);
+	while (given * unit < step->count) {
+		fabric_look(f);
+		for (; done < f->received - first; done++) {
+			size_t ep = f->contexts[(first + done) % RECENT];
+
+			if (left[ep] > 0) {
+				message_receive(f, ep, step->size);
+				left[ep]--;
+			}
+			if ((done + 1) % unit == 0) {
+				POST(f, fi_tinject(f->eps[0], f->out, 8, f->peers[0], CREDIT));
+				given++;
+			}
+		}
+	}
+	free(left);
+}
+
+struct access {
+	bool read, both;
+	// Operations go over so many places of `size` bytes in turn.
+	uint64_t places;
+};
+
+// 64 places as in fi_rma_bw, as far as memory allows.
+static uint64_t places_for(uint64_t size)
+{
+	uint64_t places = (64 << 20) / (size + 1);
+
+	return places < 1 ? 1 : places > 64 ? 64 : places;
+}
+
+static ssize_t access_one(struct fabric *f, const struct access *access, uint64_t size, uint64_t number)
+{
+	uint64_t offset = number % access->places * size, remote = f->remote_addr + offset;
+
+	if (access->read)
+		return fi_read(f->eps[0], f->out + offset, size, NULL, f->peers[0], remote, f->remote_key, NULL);
+	return fi_write(f->eps[0], f->out + offset, size, NULL, f->peers[0], remote, f->remote_key, NULL);
+}
+
+// Ends with a message to the other side and one from there.
+static void access_stream(struct fabric *f, const struct access *access, const struct step *step, uint64_t received)
+{
+	uint64_t sent = f->sent, posted = 0;
+
+	while (f->sent - sent < step->count) {
+		while (posted < step->count && posted - (f->sent - sent) < step->window) {
+			ssize_t rc = access_one(f, access, step->size, posted);
+
+			if (rc == -FI_EAGAIN)
+				break;
+			if (rc)
+				fabric_fail(access->read ? "fi_read" : "fi_write", rc);
+			posted++;
+		}
+		fabric_look(f);
+	}
+	POST(f, fi_tinject(f->eps[0], f->out, 8, f->peers[0], TAG));
+	UNTIL(f, f->received > received);
+}
+
+static struct access access_of(const char *form, uint64_t size)
+{
+	bool both = strstr(form, "-both");
+
+	return (struct access){ .read = form[0] == 'r', .both = both, .places = both ? places_for(size) : 1 };
+}
+
+static bool is_access(const char *form)
+{
+	return !strncmp(form, "write", 5) || !strncmp(form, "read", 4);
+}
+
+static double measure(struct fabric *f, const char *form, struct step step)
+{
+	struct access access = access_of(form, step.size);
+	uint64_t received = f->received;
+	double start;
+	char ready;
+
+	if (is_access(form))
+		message_receive(f, 0, 8);
+	tell(f->side, &step, sizeof(step));
+	hear(f->side, &ready, 1);
+	start = now();
+	if (is_access(form))
+		access_stream(f, &access, &step, received);
+	else
+		send_stream(f, &step);
+	return now() - start;
+}
+
+static void serve_access(struct fabric *f, const char *form, const struct step *step)
+{
+	struct access access = access_of(form, step->size);
+	uint64_t received = f->received;
+
+	message_receive(f, 0, 8);
+	tell(f->side, "", 1);
+	if (access.both) {
+		access_stream(f, &access, step, received);
+		return;
+	}
+	UNTIL(f, f->received > received);
+	POST(f, fi_tinject(f->eps[0], f->out, 8, f->peers[0], TAG));
+}
+
+double stream_rate(struct fabric *f, const char *form, uint64_t size, uint64_t window)
+{
+	struct step step = { .size = size, .window = window };
+	uint64_t unit = grain(&step);
+	double took;
+
+	// Credits come in quarters of the window, so a count is a multiple of that.
+	step.count = (warm_up(size) / unit + 2) * unit;
+	took = measure(f, form, step);
+	step.count = (fill_budget(f->side, took, step.count) / unit + 1) * unit;
+	took = measure(f, form, step);
+	return step.count / took;
+}
+
+void stream_begin(struct fabric *f)
+{
+	// As many credits as may be under way, and more.
+	for (int i = 0; i < 8; i++)
+		credit_receive(f);
+}
+
+void stream_finish(struct fabric *f)
+{
+	char done;
+
+	tell(f->side, &(struct step){ 0 }, sizeof(struct step));
+	hear(f->side, &done, 1);
+}
+
+void stream_serve(struct fabric *f, const char *form)
+{
+	struct step step;
+
+	while (hear(f->side, &step, sizeof(step)) && step.count) {
+		if (is_access(form))
+			serve_access(f, form, &step);
+		else
+			receive_stream(f, &step);
+	}
+	tell(f->side, "", 1);
+}
+
+static struct fabric *start(struct side *side, const struct work *work, const char *form, struct order order)
+{
+	struct fabric *f;
+
+	if (strcmp(form, "tagged") && !is_access(form))
+		stop("%s knows tagged, write, read, write-both and read-both", work->name);
+	begin(side, work, form, order);
+	f = fabric_open(side, 1, order.depth);
+	fabric_meet(f);
+	stream_begin(f);
+	return f;
+}
+
+static void client(struct side *side, const char *form, size_t count, const uint64_t *xs)
+{
+	struct order order = { .here = 1, .there = 1 };
+	struct fabric *f;
+
+	// Room for all places of the size that needs most.
+	for (size_t i = 0; i < count; i++) {
+		uint64_t need = access_of(form, xs[i]).places * xs[i];
+
+		order.depth = need > order.depth ? need : order.depth;
+	}
+	f = start(side, &stream_work, form, order);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t window = (16 << 20) / (xs[i] + 1);
+
+		window = window < 4 ? 4 : window > 256 ? 256 : window;
+		print("stream", form, xs[i], stream_rate(f, form, xs[i], window), "per second");
+	}
+	stream_finish(f);
+	fabric_close(f);
+}
+
+static void client_window(struct side *side, const char *form, size_t count, const uint64_t *xs)
+{
+	struct order order = { .depth = 8, .here = 1, .there = 1 };
+	struct fabric *f = start(side, &window_work, form, order);
+
+	for (size_t i = 0; i < count; i++)
+		print("window", form, xs[i], stream_rate(f, form, 8, xs[i]), "per second");
+	stream_finish(f);
+	fabric_close(f);
+}
+
+static void server(struct side *side, const struct order *order)
+{
+	struct fabric *f = fabric_open(side, 1, order->depth);
+
+	fabric_meet(f);
+	stream_serve(f, order->form);
+	fabric_close(f);
+}
+
+const struct work stream_work = { "stream", "tagged|write|read|write-both|read-both SIZE...", client, server };
+const struct work window_work = { "window", "tagged|write|read WINDOW...", client_window, server };

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""What the bench measures: one Table per question, and the goals that the project has set itself."""
+from dataclasses import dataclass
+
+ALL_SIZES = [0] + [1 << n for n in range(25)]
+QUICK_SIZES = [0, 8, 64, 256, 1024, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 16 << 20]
+SMALL_SIZES = [0, 1, 8, 32, 64]
+RATE = "per second"
+
+
+@dataclass
+class Table:
+    """`work` and `form` are the arguments of benches/bench; lines of its output that belong here carry `line` as form."""
+    name: str
+    title: str
+    work: str
+    form: str
+    x: str
+    unit: str
+    quick: list
+    full: list
+    # The same on a bare socket, as arguments of benches/bench.
+    limit: tuple = ()
+    # Lines of another form that the same run prints are another table's: that table's name.
+    line: str = ""
+    # Not all libraries come to an end at every x; the other one is asked up to here.
+    other_up_to: int = 1 << 62
+
+    def xs(self, full):
+        return self.full if full else self.quick
+
+    @property
+    def lines(self):
+        return self.line or self.form
+
+    @property
+    def more_is_better(self):
+        return self.unit == RATE
+
+
+DEPTHS = [1, 10, 100, 1000, 10000]
+ENDPOINTS = [1, 16, 64]
+PEERS = [1, 100, 1000]
+SOCKET = ("socket", "latency")
+SOCKET_STREAM = ("socket", "stream")
+
+TABLES = [
+    Table("latency-tagged", "Half round trip, fi_tsend", "latency", "tagged", "bytes", "us", QUICK_SIZES, ALL_SIZES, SOCKET),
+    Table("latency-inject", "Half round trip, fi_tinject", "latency", "inject", "bytes", "us", [0, 8, 64], SMALL_SIZES, SOCKET),
+    Table("latency-msg", "Half round trip, fi_send", "latency", "msg", "bytes", "us", QUICK_SIZES, ALL_SIZES, SOCKET),
+    Table("latency-write", "Half round trip, fi_writedata", "latency", "write", "bytes", "us", QUICK_SIZES, ALL_SIZES, SOCKET),
+    Table("stream-tagged", "Stream of fi_tsend, 256 under way", "stream", "tagged", "bytes", RATE, QUICK_SIZES, ALL_SIZES,
+          SOCKET_STREAM),
+    Table("stream-write", "Stream of fi_write, 256 under way", "stream", "write", "bytes", RATE, QUICK_SIZES, ALL_SIZES,
+          SOCKET_STREAM),
+    Table("stream-read", "Stream of fi_read, 256 under way", "stream", "read", "bytes", RATE, QUICK_SIZES, ALL_SIZES),
+    Table("stream-write-both", "Streams of fi_write both ways, 256 under way, over 64 MiB", "stream", "write-both", "bytes",
+          RATE, QUICK_SIZES, ALL_SIZES),
+    Table("stream-read-both", "Streams of fi_read both ways, 256 under way, over 64 MiB", "stream", "read-both", "bytes",
+          RATE, QUICK_SIZES, ALL_SIZES),
+    Table("window", "Stream of 8-byte fi_tsend, by messages under way", "window", "tagged", "under way", RATE,
+          [1, 16, 64, 256, 1024], [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]),
+    Table("posted", "Posted tags met in reverse order, a message", "posted", "reverse", "posted", "us",
+          DEPTHS, DEPTHS + [100000]),
+    Table("unexpected", "Unexpected messages fetched in reverse order, a message", "unexpected", "reverse", "waiting", "us",
+          DEPTHS, DEPTHS + [100000]),
+    Table("endpoints-one", "Half round trip, one of many endpoints on a queue", "endpoints", "one", "endpoints", "us",
+          ENDPOINTS, ENDPOINTS),
+    Table("endpoints-all", "Half round trip, many endpoints on a queue in turn", "endpoints", "all", "endpoints", "us",
+          ENDPOINTS, ENDPOINTS),
+    Table("endpoints-stream", "Stream of 8-byte fi_tsend to many endpoints in turn, a message", "endpoints", "stream",
+          "endpoints", "us", ENDPOINTS, ENDPOINTS),
+    Table("peers-connect", "All peers connected", "peers", "all", "peers", "s", PEERS, PEERS, line="connect"),
+    Table("peers-memory", "Memory of the process for one idle peer", "peers", "all", "peers", "bytes", PEERS[1:], PEERS[1:],
+          line="memory"),
+    Table("peers-miss", "A look at the queue that finds nothing", "peers", "all", "peers", "ns", PEERS, PEERS, line="miss"),
+    Table("av-together", "Addresses inserted by one call", "av", "together", "addresses", "s", [100000], [1000, 10000, 100000]),
+    Table("av-single", "Addresses inserted one by one", "av", "single", "addresses", "s", [100000], [1000, 10000, 100000]),
+]
+
+
+@dataclass
+class Goal:
+    """`value` of a table at `x`, `sign`, `bound`. The value is the ratio to the other library, or to the bare socket, or
+    to our own value at `base`, or plain."""
+    table: str
+    x: int
+    value: str
+    sign: str
+    bound: float
+    base: int = 0
+
+
+GOALS = [
+    Goal("latency-tagged", 8, "ratio", "<=", 0.9),
+    Goal("latency-tagged", 8, "limit", "<=", 1.1),
+    Goal("latency-tagged", 65536, "ratio", "<=", 1.0),
+    Goal("stream-tagged", 8, "ratio", ">=", 20),
+    Goal("stream-tagged", 4096, "ratio", ">=", 3),
+    Goal("stream-tagged", 1 << 20, "ratio", ">=", 1),
+    Goal("stream-write", 8, "ratio", ">=", 20),
+    Goal("stream-write-both", 8, "ratio", ">=", 20),
+    Goal("stream-write-both", 1 << 20, "ratio", ">=", 4),
+    Goal("stream-read", 8, "ratio", ">=", 20),
+    Goal("stream-read-both", 8, "ratio", ">=", 20),
+    Goal("stream-read-both", 1 << 20, "ratio", ">=", 4),
+    Goal("posted", 10000, "own", "<=", 2, 1),
+    Goal("posted", 10000, "own", "<=", 2, 100),
+    Goal("unexpected", 10000, "own", "<=", 2, 1),
+    Goal("unexpected", 10000, "own", "<=", 2, 100),
+    Goal("endpoints-one", 64, "own", "<=", 1.1, 1),
+    Goal("endpoints-all", 64, "own", "<=", 1.1, 1),
+    Goal("peers-miss", 1000, "own", "<=", 1.1, 1),
+    Goal("peers-connect", 1000, "plain", "<=", 2),
+    Goal("peers-memory", 1000, "plain", "<=", 2048),
+    Goal("av-together", 100000, "plain", "<=", 0.2),
+    Goal("av-single", 100000, "plain", "<=", 0.2),
+]

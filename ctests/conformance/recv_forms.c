@@ -168,6 +168,28 @@ BOTH(truncated_unexpected, EP_RELIABLE, 0, "The same when the message came befor
 		truncates(t, tagged, cases[i][0], cases[i][1], true);
 }
 
+BOTH(truncated_data, EP_RELIABLE, 0, "The error entry of a truncated message has its remote CQ data, also if that is zero")
+{
+	static const uint64_t values[] = { 0x5a, 0 };
+
+	PAIR(t);
+	if (!t->info->domain_attr->cq_data_size)
+		SKIP("no remote CQ data");
+	for (unsigned i = 0; i < 2; i++) {
+		struct buf in = new_buf(t, 8, 0), out = new_buf(t, 64, 1);
+		struct op recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
+		struct op send = op_of(SENDDATA, tagged, out, t->a.peer);
+		struct fi_cq_err_entry err;
+
+		send.data = values[i];
+		op_post(t, t->b.ep, &recv);
+		op_post(t, t->a.ep, &send);
+		err = failed(t, t->b.rxcq, recv.ctx, FI_ETRUNC);
+		CHECK(err.flags & FI_REMOTE_CQ_DATA);
+		CHECK_EQ(err.data, values[i]);
+	}
+}
+
 BOTH(truncated_lengths, EP_RELIABLE, 0, "The error entry of a truncated message: len is what was placed, olen what was dropped")
 {
 	PAIR(t);

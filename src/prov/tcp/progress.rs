@@ -19,12 +19,16 @@ const LISTENER: u64 = 3 << 32;
 const HANDSHAKE: u64 = 4 << 32;
 const KIND: u64 = 0xffff_ffff << 32;
 
-/// Connections that are read directly, at most.
-const HOT: usize = 4;
+/// Connections that are read directly, at most: a look that finds nothing costs a system call for each of them, where epoll
+/// costs one for all.
+const HOT: usize = 1;
 /// Looks in a row that find nothing before a connection is left to epoll.
 const MISSES: u32 = 1024;
 /// One look in so many asks epoll, too, while there are connections to be read directly.
 const EPOLL_EVERY: u64 = 32;
+/// Epoll alone is asked from the first news of a connection that is not read directly until so many in a row came from
+/// those that are: with more busy connections than `HOT`, the ones that are read directly are the wrong ones.
+const WIDE: u32 = 16;
 
 pub fn conn_token(id: usize) -> u64 {
     CONN | id as u64
@@ -48,6 +52,9 @@ impl Tcp {
         if !self.stalled.is_empty() {
             self.retry_stalled(core);
         }
+        if self.wide > 0 || self.hot.is_empty() {
+            return self.ask_epoll(core);
+        }
         let mut i = 0;
         while let Some(&id) = self.hot.get(i) {
             let any = self.read_conn(core, id);
@@ -57,7 +64,7 @@ impl Tcp {
                 self.note(id, any);
             }
         }
-        if self.hot.is_empty() || self.ask_again || self.look.is_multiple_of(EPOLL_EVERY) {
+        if self.look.is_multiple_of(EPOLL_EVERY) {
             self.ask_epoll(core);
         }
     }
@@ -82,13 +89,15 @@ impl Tcp {
             broken: false,
         }; BATCH];
         let n = self.epoll.look(&mut ready);
-        self.ask_again = false;
         for event in &ready[..n] {
             let id = (event.token & !KIND) as usize;
             match event.token & KIND {
                 TIMER => self.timer_due(core),
                 CONN => {
-                    self.ask_again |= self.conns.get(id).is_some_and(|conn| !conn.hot);
+                    self.wide = match self.conns.get(id) {
+                        Some(conn) if conn.hot => self.wide.saturating_sub(1),
+                        _ => WIDE,
+                    };
                     self.conn_ready(core, id, event);
                 }
                 LISTENER => self.accept_waiting(id),

@@ -56,8 +56,8 @@ pub struct Tcp {
     pub(super) buffers: Vec<Vec<u8>>,
     /// Counts calls of `progress`.
     pub(super) look: u64,
-    /// The last answer of epoll named a connection that is not read directly: ask again at the next look.
-    pub(super) ask_again: bool,
+    /// While above zero only epoll is asked; see `progress`.
+    pub(super) wide: u32,
     /// What we call our process in connection exchanges.
     pub(super) pid: u32,
 }
@@ -126,7 +126,7 @@ impl Transport for Tcp {
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             buffers: Vec::new(),
             look: 1,
-            ask_again: false,
+            wide: 0,
             pid: super::connect::process_id(),
         })
     }

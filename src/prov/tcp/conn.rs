@@ -308,3 +308,7 @@ impl Sink {
         }
     }
 }
+
+// What an idle peer costs beside its socket, and what a queued frame costs.
+const _: () = assert!(size_of::<Conn>() <= 768);
+const _: () = assert!(size_of::<Frame>() <= 320);

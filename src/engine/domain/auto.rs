@@ -85,7 +85,7 @@ fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
             continue;
         }
         let mut state = engine.lock();
-        state.progress();
+        state.progress_all();
         state.flush();
     }
 }

@@ -82,13 +82,19 @@ impl<T: Transport> Shared<T> {
         state.progress();
         state.flush();
     }
+
+    fn look_before_sleep(&self) {
+        let mut state = self.engine.lock_to_look();
+        state.progress_all();
+        state.flush();
+    }
 }
 
 impl<T: Transport> Member for Shared<T> {
     /// There is something to read when the counter has changed since it was last asked.
     fn trywait(&self) -> Result {
         self.counter.wait.arm();
-        self.look();
+        self.look_before_sleep();
         match self.counter.changed() {
             true => Err(Error::AGAIN),
             false => Ok(()),
@@ -162,7 +168,7 @@ impl<T: Transport> CntrCalls for Cntr<T> {
         loop {
             let over = deadline.is_over();
             counter.wait.arm();
-            self.shared.look();
+            self.shared.look_before_sleep();
             if counter.value() >= threshold {
                 return Ok(());
             }

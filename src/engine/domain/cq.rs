@@ -163,7 +163,7 @@ impl<T: Transport> Member for Shared<T> {
     fn trywait(&self) -> Result {
         let mut state = self.engine.lock_to_look();
         if self.entries(&state) == 0 {
-            state.progress();
+            state.progress_all();
         }
         state.flush();
         let cq = &mut state.core.cqs[self.id];
@@ -254,7 +254,7 @@ impl<T: Transport> CqCalls for Cq<T> {
                 let mut state = shared.engine.lock_to_look();
                 let over = deadline.is_over();
                 if shared.entries(&state) < wanted {
-                    state.progress();
+                    state.progress_all();
                 }
                 let enough = shared.entries(&state) >= wanted || shared.has_error(&state);
                 if enough || over {

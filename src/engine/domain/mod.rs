@@ -44,6 +44,12 @@ impl<T: Transport> State<T> {
         self.transport.progress(&mut self.core);
     }
 
+    /// For who has slept or is going to: while something is ready, a descriptor ends every sleep at once.
+    pub fn progress_all(&mut self) {
+        self.transport.look_everywhere();
+        self.progress();
+    }
+
     #[inline]
     pub fn flush(&mut self) {
         self.transport.flush(&mut self.core);
@@ -120,7 +126,7 @@ impl<T: Transport> Engine<T> {
 impl<T: Transport> Driver for Engine<T> {
     fn drive(&self) {
         let mut state = self.lock_to_look();
-        state.progress();
+        state.progress_all();
         state.flush();
     }
 

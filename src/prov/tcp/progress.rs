@@ -67,6 +67,42 @@ impl Tcp {
         if self.look.is_multiple_of(EPOLL_EVERY) {
             self.ask_epoll(core);
         }
+        if !self.deadlines.is_empty() {
+            self.drop_deadlines();
+        }
+    }
+
+    /// Takes off the deadlines of what has come about, as far as they are the next: a domain at peace has no timer.
+    fn drop_deadlines(&mut self) {
+        let mut any = false;
+        while let Some(&Reverse((_, due))) = self.deadlines.peek()
+            && !self.is_awaited(due)
+        {
+            self.deadlines.pop();
+            any = true;
+        }
+        if any {
+            self.set_timer();
+        }
+    }
+
+    /// Whether something still depends on a deadline of this kind.
+    fn is_awaited(&self, due: Due) -> bool {
+        match due {
+            Due::Conn(id) => self.conns.get(id).is_some_and(|conn| match conn.state {
+                State::Connecting | State::Requested => true,
+                State::Idle => conn.deadline.is_some(),
+                State::Up | State::Down => false,
+            }),
+            Due::Handshake(id) => self.handshakes.contains(id),
+            Due::Listener(ep) => self.eps.get(ep).is_some(),
+        }
+    }
+
+    fn set_timer(&self) {
+        let next = self.deadlines.peek().map(|Reverse((at, _))| *at);
+        self.timer
+            .set(next.map(|at| at.saturating_duration_since(Instant::now())));
     }
 
     fn note(&mut self, id: usize, any: bool) {
@@ -205,8 +241,6 @@ impl Tcp {
                 }
             }
         }
-        let next = self.deadlines.peek().map(|Reverse((at, _))| *at);
-        self.timer
-            .set(next.map(|at| at.saturating_duration_since(Instant::now())));
+        self.set_timer();
     }
 }

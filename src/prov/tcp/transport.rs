@@ -148,6 +148,10 @@ impl Transport for Tcp {
         self.look(core);
     }
 
+    fn look_everywhere(&mut self) {
+        self.ask_again = true;
+    }
+
     #[inline]
     fn flush(&mut self, core: &mut Core) {
         if !self.dirty.is_empty() {

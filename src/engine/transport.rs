@@ -54,8 +54,8 @@ pub trait Transport: Sized + Send + 'static {
     /// Readable when `progress` may find something to do.
     fn poll_fd(&self) -> RawFd;
     fn progress(&mut self, core: &mut Core<Self::Addr>);
-    /// The next `progress` leaves nothing that is ready for a later one.
-    fn look_everywhere(&mut self);
+    /// As `progress`, and leaves nothing that is ready to a later look.
+    fn progress_all(&mut self, core: &mut Core<Self::Addr>);
     /// Sends what was held back to be sent together.
     fn flush(&mut self, core: &mut Core<Self::Addr>);
     /// Whether something is held back.

@@ -46,8 +46,7 @@ impl<T: Transport> State<T> {
 
     /// For who has slept or is going to: while something is ready, a descriptor ends every sleep at once.
     pub fn progress_all(&mut self) {
-        self.transport.look_everywhere();
-        self.progress();
+        self.transport.progress_all(&mut self.core);
     }
 
     #[inline]

@@ -45,16 +45,10 @@ pub fn handshake_token(id: usize) -> u64 {
 impl Tcp {
     /// One look at everything that may have news.
     pub(super) fn look(&mut self, core: &mut Core) {
-        self.look = self.look.wrapping_add(1);
-        if !self.dirty.is_empty() {
-            self.flush_dirty(core);
-        }
-        if !self.stalled.is_empty() {
-            self.retry_stalled(core);
-        }
         if self.wide > 0 || self.hot.is_empty() {
-            return self.ask_epoll(core);
+            return self.look_everywhere(core);
         }
+        self.clear_up(core);
         let mut i = 0;
         while let Some(&id) = self.hot.get(i) {
             let any = self.read_conn(core, id);
@@ -67,8 +61,22 @@ impl Tcp {
         if self.look.is_multiple_of(EPOLL_EVERY) {
             self.ask_epoll(core);
         }
-        if !self.deadlines.is_empty() {
-            self.drop_deadlines();
+    }
+
+    /// One look that leaves out nothing: epoll watches the connections that are read directly, too.
+    pub(super) fn look_everywhere(&mut self, core: &mut Core) {
+        self.clear_up(core);
+        self.ask_epoll(core);
+    }
+
+    /// What is left to do of earlier looks.
+    fn clear_up(&mut self, core: &mut Core) {
+        self.look = self.look.wrapping_add(1);
+        if !self.dirty.is_empty() {
+            self.flush_dirty(core);
+        }
+        if !self.stalled.is_empty() {
+            self.retry_stalled(core);
         }
     }
 
@@ -140,6 +148,9 @@ impl Tcp {
                 HANDSHAKE if self.handshakes.contains(id) => self.requested(core, id),
                 _ => {}
             }
+        }
+        if !self.deadlines.is_empty() {
+            self.drop_deadlines();
         }
     }
 

@@ -148,8 +148,8 @@ impl Transport for Tcp {
         self.look(core);
     }
 
-    fn look_everywhere(&mut self) {
-        self.ask_again = true;
+    fn progress_all(&mut self, core: &mut Core) {
+        self.look_everywhere(core);
     }
 
     #[inline]

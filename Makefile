@@ -62,7 +62,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind conformance tools debian demo mpi
+CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind conformance tools debian demo mpi memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -102,10 +102,16 @@ check-c: all
 	ctests/c.sh $(BUILT)
 check-valgrind: all
 	ctests/c.sh --valgrind $(BUILT)
-check-conformance: all
+CONFORMANCE := $(TARGET)/conformance/conformance
+conformance: all
 	$(MAKE) -C ctests/conformance BUILD=$(TARGET)/conformance FABRIC_CFLAGS=-I$(CURDIR)/include \
 	    FABRIC_LIBS='-L$(BUILT) -lfabric'
-	LD_LIBRARY_PATH=$(BUILT) $(TARGET)/conformance/conformance -j 2
+check-conformance: conformance
+	LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2
+# The same under valgrind: wrong accesses and leaks. Its processes are slow, so the limit of a test is higher.
+check-memory: conformance
+	LD_LIBRARY_PATH=$(BUILT) valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
+	    $(CONFORMANCE) -j 2 -t 120
 # UPSTREAM_TOOLS may name a folder with another build of the programs; it must print the same on this library.
 check-tools: all
 	ctests/tools.sh $(BUILT)
@@ -126,4 +132,4 @@ check-mpi: all
 clean:
 	$(CARGO) clean
 
-.PHONY: all debug install demo bench budget matrix check checks clean $(CHECKS:%=check-%)
+.PHONY: all debug install demo bench budget matrix conformance check checks clean $(CHECKS:%=check-%)

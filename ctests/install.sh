@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # install.sh: what `make install` leaves behind is complete, and enough to build and run a program.
 set -euo pipefail
+# What the caller's shell prefers must not decide which library is found.
+unset LD_LIBRARY_PATH LD_PRELOAD
 . "$(dirname "$0")/../scripts/steps.sh"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

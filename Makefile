@@ -108,10 +108,11 @@ conformance: all
 	    FABRIC_LIBS='-L$(BUILT) -lfabric'
 check-conformance: conformance
 	LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2
-# The same under valgrind: wrong accesses and leaks. Its processes are slow, so the limit of a test is higher.
+# Under valgrind: wrong accesses and leaks. It is slow, so a test may take longer, and those that watch the clock are left
+# out: they belong to no provider.
 check-memory: conformance
-	LD_LIBRARY_PATH=$(BUILT) valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
-	    $(CONFORMANCE) -j 2 -t 120
+	LD_LIBRARY_PATH=$(BUILT) valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite \
+	    --errors-for-leak-kinds=definite $(CONFORMANCE) -p tcp -j 2 -t 120
 # UPSTREAM_TOOLS may name a folder with another build of the programs; it must print the same on this library.
 check-tools: all
 	ctests/tools.sh $(BUILT)

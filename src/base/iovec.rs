@@ -199,6 +199,22 @@ impl IoVec {
         moved
     }
 
+    /// Copies bytes into the pieces from their start on, whatever was moved, as far as there is room.
+    #[inline]
+    pub fn fill(&self, mut bytes: &[u8]) {
+        for piece in &self.pieces[..usize::from(self.count)] {
+            let (part, rest) = bytes.split_at(bytes.len().min(piece.iov_len));
+            // SAFETY: as in `copy_in`; `part` is not longer than the piece.
+            unsafe {
+                ptr::copy_nonoverlapping(part.as_ptr(), piece.iov_base.cast::<u8>(), part.len())
+            };
+            bytes = rest;
+            if bytes.is_empty() {
+                return;
+            }
+        }
+    }
+
     /// Copies all bytes not yet moved to the start of `out`, which has room for them.
     #[inline]
     pub fn copy_to(&self, out: &mut [u8]) {
@@ -327,6 +343,17 @@ mod tests {
         assert_eq!(iov.copy_in(&[3, 4, 5, 6, 7, 8, 9]), 5);
         assert_eq!(iov.remaining(), 0);
         assert_eq!((a, c), ([1, 2, 3], [4, 5, 6, 7]));
+    }
+
+    #[test]
+    fn filling_starts_at_the_first_piece_and_stops_at_the_end() {
+        let (mut a, mut b, mut c) = ([0u8; 2], [0u8; 0], [0u8; 2]);
+        let iov = over(&mut [&mut a, &mut b, &mut c]);
+        iov.fill(&[1]);
+        iov.fill(&[]);
+        assert_eq!((a, c), ([1, 0], [0, 0]));
+        iov.fill(&[2, 3, 4, 5, 6]);
+        assert_eq!((a, c), ([2, 3], [4, 5]));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::engine::cntr::Counter;
 use crate::engine::cq_ring::Ring;
 use crate::engine::ep_state::{EpState, Event};
 use crate::engine::mr::MrTable;
-use crate::engine::srx::{Claimed, Envelope, Outcome, RecvOp, Srx};
+use crate::engine::srx::{Claimed, Envelope, Filled, Outcome, RecvOp, Srx};
 use crate::engine::wait::Wait;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::transfer::{Rx, What};
@@ -143,16 +143,33 @@ impl<A> Core<A> {
     }
 
     /// A message is in its receive; `source` is the address of the sender or FI_ADDR_NOTAVAIL.
-    #[inline]
     pub fn received(&mut self, ep: usize, recv: &RecvOp, envelope: &Envelope, source: u64) {
         if envelope.len > recv.len as u64 {
             return self.truncated(ep, recv, envelope, source);
         }
-        let ep = &self.eps[ep];
         let release = match recv.multi {
             None => 0,
             Some(_) => recv.release(),
         };
+        let filled = Filled {
+            base: recv.base,
+            context: recv.context,
+            flags: recv.flags,
+        };
+        self.filled(ep, &filled, envelope, release, source);
+    }
+
+    /// As `received`, for a message that had room. `release` is FI_MULTI_RECV if a buffer is given back.
+    #[inline]
+    pub fn filled(
+        &mut self,
+        ep: usize,
+        recv: &Filled,
+        envelope: &Envelope,
+        release: u64,
+        source: u64,
+    ) {
+        let ep = &self.eps[ep];
         if (recv.flags & FI_COMPLETION != 0 || release != 0)
             && let Some(cq) = ep.rx_cq
         {

@@ -34,13 +34,13 @@ pub struct Matcher<R, U> {
     unexpected: Unexpected<U>,
 }
 
-impl<R, U> Default for Matcher<R, U> {
+impl<R: Clone, U> Default for Matcher<R, U> {
     fn default() -> Self {
         Matcher::new()
     }
 }
 
-impl<R, U> Matcher<R, U> {
+impl<R: Clone, U> Matcher<R, U> {
     pub fn new() -> Self {
         Matcher {
             posted: Posted::new(),
@@ -71,9 +71,14 @@ impl<R, U> Matcher<R, U> {
         self.posted.get_mut(id.0)
     }
 
-    #[inline]
     pub fn take_posted(&mut self, id: RecvId) -> R {
         self.posted.take(id.0)
+    }
+
+    /// Takes a receive of which the caller has what it needs.
+    #[inline]
+    pub fn release_posted(&mut self, id: RecvId) {
+        self.posted.release(id.0);
     }
 
     /// The oldest posted receive of which `accepts` is true; looks at one after the other.

@@ -16,6 +16,7 @@ use crate::ffi::ops::transfer::{Rx, What};
 pub const MIN_MULTI_RECV: usize = 16384;
 
 /// A posted receive.
+#[derive(Clone)]
 struct Posted {
     iov: IoVec,
     len: usize,
@@ -44,6 +45,13 @@ pub struct RecvOp {
     pub context: usize,
     pub flags: u64,
     pub multi: Option<Arc<Multi>>,
+}
+
+/// What the completion of a filled receive says of the receive.
+pub struct Filled {
+    pub base: usize,
+    pub context: usize,
+    pub flags: u64,
 }
 
 impl RecvOp {
@@ -161,13 +169,35 @@ impl Srx {
         let id = matcher.find_posted(envelope.source, envelope.tag)?;
         let posted = matcher.posted(id);
         if posted.multi.is_none() {
-            return Some(matcher.take_posted(id).whole());
+            let recv = posted.whole();
+            matcher.release_posted(id);
+            return Some(recv);
         }
         let (recv, full) = posted.piece(envelope.len, min);
         if full {
-            matcher.take_posted(id);
+            matcher.release_posted(id);
         }
         Some(recv)
+    }
+
+    /// As `accept` for a message that is here as a whole: puts it into the plain receive that has room for it. Nothing
+    /// happens for another kind of receive, or none.
+    #[inline]
+    pub fn fill(&mut self, envelope: &Envelope, bytes: &[u8]) -> Option<Filled> {
+        let matcher = &mut self.lane(envelope.what).matcher;
+        let id = matcher.find_posted(envelope.source, envelope.tag)?;
+        let posted = matcher.posted(id);
+        if posted.multi.is_some() || bytes.len() > posted.len {
+            return None;
+        }
+        posted.iov.fill(bytes);
+        let filled = Filled {
+            base: posted.iov.base(),
+            context: posted.context,
+            flags: posted.flags,
+        };
+        matcher.release_posted(id);
+        Some(filled)
     }
 
     /// A message that no receive took. `bytes` says where they are.
@@ -260,17 +290,34 @@ impl Srx {
         }
     }
 
-    /// A receive is posted. `directed`: it may name its source.
+    /// Posts a plain receive where no message waits: the usual case. False leaves it to `post`.
     #[inline]
+    pub fn post_first(&mut self, rx: &Rx, directed: bool) -> bool {
+        let lane = self.lane(rx.what);
+        let plain = rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) == 0;
+        if !plain || lane.matcher.unexpected_len() > 0 {
+            return false;
+        }
+        let source = if directed { rx.src } else { ANY };
+        let (tag, ignore) = rx.accepted();
+        let posted = Posted {
+            iov: rx.iov,
+            len: rx.iov.remaining(),
+            context: rx.context,
+            flags: rx.flags,
+            multi: None,
+        };
+        lane.matcher.post(source, tag, ignore, posted);
+        true
+    }
+
+    /// A receive is posted. `directed`: it may name its source.
     pub fn post(&mut self, rx: &Rx, directed: bool, out: &mut VecDeque<Outcome>) -> Result {
         let source = if directed { rx.src } else { ANY };
         if rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD) != 0 {
             return self.peek(rx, source, out);
         }
-        let (tag, ignore) = match rx.what {
-            What::Tagged => (rx.tag, rx.ignore),
-            _ => (0, u64::MAX),
-        };
+        let (tag, ignore) = rx.accepted();
         let mut posted = Posted {
             iov: rx.iov,
             len: rx.iov.remaining(),
@@ -335,10 +382,7 @@ impl Srx {
             rx.flags & FI_CLAIM != 0,
             rx.flags & FI_DISCARD != 0,
         );
-        let (tag, ignore) = match rx.what {
-            What::Tagged => (rx.tag, rx.ignore),
-            _ => (0, u64::MAX),
-        };
+        let (tag, ignore) = rx.accepted();
         let lane = self.lane(rx.what);
         if !peek {
             // The message was claimed before, with the same context.
@@ -418,6 +462,17 @@ impl Srx {
             all.extend(posted.into_iter().map(|posted| (posted.whole(), what)));
         }
         all
+    }
+}
+
+impl Rx {
+    /// Tag and ignored bits that it matches by: without tags it takes any.
+    #[inline]
+    fn accepted(&self) -> (u64, u64) {
+        match self.what {
+            What::Tagged => (self.tag, self.ignore),
+            _ => (0, u64::MAX),
+        }
     }
 }
 

@@ -594,6 +594,10 @@ impl<T: Transport> DataPath for Ep<T> {
             return Err(Error::NOSYS);
         }
         let srx = ep.srx;
+        let directed = ep.directed();
+        if core.srxs[srx].post_first(rx, directed) {
+            return Ok(());
+        }
         let saved = core.srxs[srx].saved;
         core.post_receive(
             self.shared.id,

@@ -70,11 +70,6 @@ impl<T> Line<T> {
     }
 
     #[inline]
-    pub fn get(&self, id: u32) -> &T {
-        &self.entries[id as usize].value
-    }
-
-    #[inline]
     pub fn get_mut(&mut self, id: u32) -> &mut T {
         &mut self.entries[id as usize].value
     }
@@ -116,6 +111,7 @@ impl<T> Line<T> {
     }
 
     /// Empties the line, oldest first.
+    #[cfg(test)]
     pub fn drain(&mut self) -> Vec<T> {
         let mut all: Vec<Entry<T>> = self.entries.drain().collect();
         self.waiting = Ends::EMPTY;

@@ -4,24 +4,28 @@
 //! is the match.
 #![forbid(unsafe_code)]
 
-use super::line::Line;
 use super::queues::{CLASSES, Key, Queues};
 use super::{ANY, Wanted};
 
 pub(super) struct Posted<R> {
-    receives: Line<Receive<R>>,
+    /// By id. Those that are free keep what they held: a receive is copied in and out, never moved.
+    places: Vec<Place<R>>,
+    free: Vec<u32>,
     queues: Queues,
     classes: Vec<Class>,
     /// Bit per class that has receives.
     live: u64,
     /// The class of the last post: the next one is likely the same.
     recent: u8,
+    born: u64,
     by_key: Option<ByKey<R>>,
 }
 
-struct Receive<R> {
+struct Place<R> {
     wanted: Wanted,
+    age: u64,
     class: u8,
+    used: bool,
     recv: R,
 }
 
@@ -38,14 +42,16 @@ struct ByKey<R> {
     queues: Queues,
 }
 
-impl<R> Posted<R> {
+impl<R: Clone> Posted<R> {
     pub fn new() -> Self {
         Posted {
-            receives: Line::new(),
+            places: Vec::new(),
+            free: Vec::new(),
             queues: Queues::new(),
             classes: Vec::new(),
             live: 0,
             recent: 0,
+            born: 0,
             by_key: None,
         }
     }
@@ -53,24 +59,59 @@ impl<R> Posted<R> {
     #[inline]
     pub fn post(&mut self, wanted: Wanted, recv: R) -> u32 {
         let class = self.class_of(&wanted);
-        let plain_key = self.by_key.as_ref().map(|by| (by.key)(&recv));
-        let id = self.receives.push(Receive {
-            wanted,
-            class,
-            recv,
-        });
+        let age = self.born;
+        self.born += 1;
+        let id = match self.free.pop() {
+            Some(id) => {
+                let place = &mut self.places[id as usize];
+                place.wanted = wanted;
+                place.age = age;
+                place.class = class;
+                place.used = true;
+                place.recv = recv;
+                id
+            }
+            None => self.add(Place {
+                wanted,
+                age,
+                class,
+                used: true,
+                recv,
+            }),
+        };
         self.queues.push(id, queue_of(class, &wanted));
         self.classes[class as usize].len += 1;
         self.live |= 1 << class;
-        if let (Some(by), Some(key)) = (&mut self.by_key, plain_key) {
+        if let Some(by) = &mut self.by_key {
+            let key = (by.key)(&self.places[id as usize].recv);
             by.queues.push(id, plain(key));
         }
+        id
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, place: Place<R>) -> u32 {
+        let id = u32::try_from(self.places.len()).expect("memory ends before");
+        self.places.push(place);
+        // Freeing a place never allocates.
+        self.free.reserve(self.places.len());
         id
     }
 
     /// The oldest receive that accepts this message.
     #[inline]
     pub fn find(&self, source: u64, tag: u64) -> Option<u32> {
+        let live = self.live;
+        // Mostly all receives are of one class.
+        match live & live.wrapping_sub(1) {
+            0 if live > 1 << MIXED => self.find_in(live.trailing_zeros() as u8, source, tag),
+            _ => self.find_among(source, tag),
+        }
+    }
+
+    #[inline(never)]
+    fn find_among(&self, source: u64, tag: u64) -> Option<u32> {
         let mut live = self.live;
         let mut oldest: Option<u32> = None;
         while live != 0 {
@@ -79,80 +120,93 @@ impl<R> Posted<R> {
             let found = if class == MIXED {
                 self.find_mixed(source, tag)
             } else {
-                let Class { ignore, any, .. } = self.classes[class as usize];
-                let source = if any { ANY } else { source };
-                let tag = tag & !ignore;
-                self.queues.first(Key { class, source, tag })
+                self.find_in(class, source, tag)
             };
             oldest = match (oldest, found) {
-                (Some(old), Some(new)) if self.receives.is_older(old, new) => Some(old),
+                (Some(old), Some(new)) if self.age(old) < self.age(new) => Some(old),
                 (old, new) => new.or(old),
             };
         }
         oldest
     }
 
+    #[inline]
+    fn find_in(&self, class: u8, source: u64, tag: u64) -> Option<u32> {
+        let Class { ignore, any, .. } = self.classes[class as usize];
+        let source = if any { ANY } else { source };
+        let tag = tag & !ignore;
+        self.queues.first(Key { class, source, tag })
+    }
+
     #[cfg(test)]
     pub fn find_by(&self, mut accepts: impl FnMut(&R) -> bool) -> Option<u32> {
-        let mut all = self.receives.waiting();
-        all.find(|(_, receive)| accepts(&receive.recv))
-            .map(|(id, _)| id)
+        let mut all = self.by_age().into_iter();
+        all.find(|&id| accepts(&self.places[id as usize].recv))
     }
 
     pub fn find_by_key(&mut self, key: fn(&R) -> u64, value: u64) -> Option<u32> {
-        let receives = &self.receives;
-        let by = self.by_key.get_or_insert_with(|| {
+        if self.by_key.is_none() {
             let mut queues = Queues::new();
-            for (id, receive) in receives.waiting() {
-                queues.push(id, plain(key(&receive.recv)));
+            for id in self.by_age() {
+                queues.push(id, plain(key(&self.places[id as usize].recv)));
             }
-            ByKey { key, queues }
-        });
-        by.queues.first(plain(value))
+            self.by_key = Some(ByKey { key, queues });
+        }
+        self.by_key.as_ref()?.queues.first(plain(value))
     }
 
     #[inline]
     pub fn get_mut(&mut self, id: u32) -> &mut R {
-        &mut self.receives.get_mut(id).recv
+        &mut self.places[id as usize].recv
+    }
+
+    pub fn take(&mut self, id: u32) -> R {
+        self.release(id);
+        self.places[id as usize].recv.clone()
     }
 
     #[inline]
-    pub fn take(&mut self, id: u32) -> R {
-        let Receive { class, recv, .. } = self.receives.remove(id);
+    pub fn release(&mut self, id: u32) {
         self.queues.remove(id);
-        let len = &mut self.classes[class as usize].len;
+        let place = &mut self.places[id as usize];
+        place.used = false;
+        let len = &mut self.classes[place.class as usize].len;
         *len -= 1;
         if *len == 0 {
-            self.live &= !(1 << class);
+            self.live &= !(1 << place.class);
         }
         if let Some(by) = &mut self.by_key {
             by.queues.remove(id);
         }
-        recv
+        self.free.push(id);
     }
 
-    #[inline]
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.receives.len()
+        self.places.len() - self.free.len()
     }
 
     pub fn drain(&mut self) -> Vec<R> {
-        self.queues.clear();
-        for class in &mut self.classes {
-            class.len = 0;
-        }
-        self.live = 0;
-        if let Some(by) = &mut self.by_key {
-            by.queues.clear();
-        }
-        let all = self.receives.drain();
-        all.into_iter().map(|receive| receive.recv).collect()
+        let all = self.by_age();
+        all.into_iter().map(|id| self.take(id)).collect()
+    }
+
+    #[inline]
+    fn age(&self, id: u32) -> u64 {
+        self.places[id as usize].age
+    }
+
+    /// All that are posted, oldest first.
+    fn by_age(&self) -> Vec<u32> {
+        let ids = 0..self.places.len() as u32;
+        let mut ids: Vec<u32> = ids.filter(|&id| self.places[id as usize].used).collect();
+        ids.sort_unstable_by_key(|&id| self.age(id));
+        ids
     }
 
     fn find_mixed(&self, source: u64, tag: u64) -> Option<u32> {
         let mut mixed = self.queues.queue(MIXED_QUEUE);
-        mixed.find(|&id| self.receives.get(id).wanted.accepts(source, tag))
+        mixed.find(|&id| self.places[id as usize].wanted.accepts(source, tag))
     }
 
     #[inline]

@@ -87,9 +87,16 @@ unsafe fn arguments<'a, T: CqCalls>(
 }
 
 unsafe extern "C" fn read<T: CqCalls>(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
-    // SAFETY: the caller's promise, handed on.
-    let arguments = unsafe { arguments::<T>(cq, buf, count, core::ptr::null_mut()) };
-    answer(arguments.and_then(|(cq, out, _)| cq.read(count, out, None)))
+    // SAFETY: fi_cq(3): an open queue.
+    let Some(cq) = (unsafe { object::get::<T, fid_cq>(cq) }) else {
+        return Error::INVAL.negative() as isize;
+    };
+    if buf.is_null() && count > 0 {
+        return Error::INVAL.negative() as isize;
+    }
+    // SAFETY: fi_cq(3): `buf` has room for `count` entries.
+    let out = unsafe { Words::new(buf, count.saturating_mul(cq.words())) };
+    answer(cq.read(count, out, None))
 }
 
 unsafe extern "C" fn readfrom<T: CqCalls>(

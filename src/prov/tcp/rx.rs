@@ -234,6 +234,13 @@ impl Tcp {
             note: 0,
         };
         let srx = &mut core.srxs[state.srx];
+        if let Some(filled) = srx.fill(&envelope, message.payload) {
+            core.filled(envelope.ep, &filled, &envelope, 0, conn.fi_addr);
+            if message.ack {
+                self.send_ack(core, id);
+            }
+            return true;
+        }
         match srx.accept(&envelope) {
             Some(mut recv) => {
                 recv.iov.copy_in(message.payload);

@@ -289,6 +289,60 @@ TEST(wire_tcp, simultaneous_larger_peer, EP_RDM, FI_MSG, "Both connect at once a
 	still_open(t, &dial.wire, &t->b);
 }
 
+// Both requests are out; the peer's address is larger.
+static int cross(struct env *t, struct dial *dial, uint8_t *request)
+{
+	int theirs;
+
+	open_pair(t);
+	*dial = dial_from(t, &t->b, listen_on(t, true));
+	theirs = wire_connect(t, t->b.name);
+	wire_write(t, theirs, request, rdm_bytes(request, REQUEST, false, 1, ntohs(dial->at.addr.sin_port), 99));
+	wire_silent(t, theirs);
+	return theirs;
+}
+
+TEST(wire_tcp, simultaneous_larger_peer_rejects, EP_RDM | OURS_ONLY, FI_MSG, "The request of a larger peer that has ours before it is accepted when ours is rejected")
+{
+	uint8_t bytes[40], private[8];
+	struct dial dial;
+	int theirs = cross(t, &dial, bytes);
+
+	wire_silent(t, dial.wire.fd);
+	wire_write(t, dial.wire.fd, bytes, rdm_bytes(bytes, REJECT, false, 1, port_of(&t->b), 98));
+	read_cm(t, theirs, RESPONSE, private, 8);
+	wire_ends(t, dial.wire.fd);
+	dial.wire = (struct wire){ .fd = theirs };
+	dial_first(t, &dial, &t->b);
+	still_open(t, &dial.wire, &t->b);
+}
+
+TEST(wire_tcp, simultaneous_larger_peer_ends, EP_RDM | OURS_ONLY, FI_MSG, "The same when the peer ends our attempt")
+{
+	uint8_t bytes[40], private[8];
+	struct dial dial;
+	int theirs = cross(t, &dial, bytes);
+
+	close(dial.wire.fd);
+	read_cm(t, theirs, RESPONSE, private, 8);
+	dial.wire = (struct wire){ .fd = theirs };
+	dial_first(t, &dial, &t->b);
+	still_open(t, &dial.wire, &t->b);
+}
+
+TEST(wire_tcp, simultaneous_larger_peer_accepts, EP_RDM | OURS_ONLY, FI_MSG, "The request of a larger peer that accepts ours is rejected")
+{
+	uint8_t bytes[40], private[8];
+	struct dial dial;
+	int theirs = cross(t, &dial, bytes);
+
+	dial_answer(t, &dial, &t->b);
+	read_cm(t, theirs, REJECT, private, 8);
+	CHECK(!memcmp(private, bytes + 32, 8));
+	wire_ends(t, theirs);
+	still_open(t, &dial.wire, &t->b);
+}
+
 TEST(wire_tcp, second_request_same_process, EP_RDM, FI_MSG, "On a connection that we opened, a late request of the same process is rejected")
 {
 	uint8_t bytes[40], private[8];

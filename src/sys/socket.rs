@@ -109,6 +109,10 @@ impl Socket {
         self.0.take_error()
     }
 
+    pub fn is_connected(&self) -> bool {
+        self.0.peer_addr().is_ok()
+    }
+
     pub fn local(&self) -> io::Result<SocketAddr> {
         let addr = self.0.local_addr()?;
         Ok(addr.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?)

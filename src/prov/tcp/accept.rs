@@ -30,6 +30,30 @@ pub struct Handshake {
     deadline: Instant,
 }
 
+/// A request that waits for the answer to our own to the same peer: it counts, but the peer may not know yet.
+pub struct Crossing {
+    from: Handshake,
+    header: CmHeader,
+    private: RdmPrivate,
+    /// When to stop waiting.
+    until: Instant,
+}
+
+impl Crossing {
+    /// The peer has taken our request after all.
+    pub fn reject(&self) {
+        let echo = &self.from.exchange[CM_HEADER..];
+        write_exchange(&self.from.socket, CmKind::Reject, echo);
+    }
+
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.until
+    }
+}
+
+/// How long a request waits for the answer to ours, which should be under way: the peer is there.
+const CROSSING: Duration = Duration::from_secs(3);
+
 /// The feature bit of a peer that must be the one who connects.
 pub const FIREWALL: u8 = 1;
 
@@ -121,11 +145,11 @@ impl Tcp {
         };
         let handshake = self.handshakes.remove(id);
         self.epoll.remove(handshake.socket.as_raw_fd());
-        self.admit(core, handshake, &header, &private);
+        self.admit(core, handshake, header, private);
     }
 
     /// Whether the peer's request makes a connection: docs/wire/tcp.md, "Both sides connect".
-    fn admit(&mut self, core: &mut Core, from: Handshake, header: &CmHeader, private: &RdmPrivate) {
+    fn admit(&mut self, core: &mut Core, from: Handshake, header: CmHeader, private: RdmPrivate) {
         let ep = from.ep;
         let Some(endpoint) = self.eps.get(ep) else {
             return;
@@ -148,19 +172,13 @@ impl Tcp {
             None => self.new_peer(core, ep, peer),
             Some(id) => match self.conns[id].state {
                 State::Idle | State::Down => id,
-                State::Connecting | State::Requested => match compare(&peer, &own) {
+                _ if peer == own && self.conns[id].opened_here => self.half_to_self(core, ep, peer),
+                // The peer knows nothing of our attempt; what waits for it goes over this one.
+                State::Connecting => self.give_up_attempt(id),
+                State::Requested => match compare(&peer, &own) {
                     Ordering::Less => return reject("both sides connect, ours counts"),
-                    Ordering::Greater => {
-                        // Our attempt is dropped; what waits for it goes over this one.
-                        self.close_socket(id);
-                        self.conns[id].state = State::Idle;
-                        id
-                    }
-                    Ordering::Equal => self.half_to_self(core, ep, peer),
+                    _ => return self.cross(core, id, from, header, private),
                 },
-                State::Up if self.conns[id].opened_here && peer == own => {
-                    self.half_to_self(core, ep, peer)
-                }
                 State::Up
                     if self.conns[id].opened_here && self.conns[id].peer_pid == private.pid =>
                 {
@@ -193,6 +211,45 @@ impl Tcp {
             return self.lose(core, id, error.into());
         }
         self.up(core, id);
+    }
+
+    fn give_up_attempt(&mut self, id: usize) -> usize {
+        self.close_socket(id);
+        self.conns[id].state = State::Idle;
+        id
+    }
+
+    /// Both sides have sent a request, and the peer's counts. It is not answered before the peer has answered ours: there
+    /// are peers that take a request for a new connection, and end the one that is up, when they find it together with
+    /// the answer to their own; what was sent there would be lost.
+    fn cross(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        from: Handshake,
+        header: CmHeader,
+        private: RdmPrivate,
+    ) {
+        let until = Instant::now() + CROSSING;
+        let crossing = Crossing {
+            from,
+            header,
+            private,
+            until,
+        };
+        self.conns[id].crossing = Some(Box::new(crossing));
+        self.schedule(until, Due::Conn(id));
+        // Perhaps it is here already.
+        self.answered(core, id);
+    }
+
+    /// Our attempt has come to nothing: the request that waited for that is accepted. False if there is none.
+    pub(super) fn admit_crossing(&mut self, core: &mut Core, id: usize) -> bool {
+        let Some(crossing) = self.conns[id].crossing.take() else {
+            return false;
+        };
+        self.admit(core, crossing.from, crossing.header, crossing.private);
+        true
     }
 
     /// A peer that begins; its address may be in the vector.

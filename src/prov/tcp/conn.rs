@@ -13,6 +13,7 @@ use crate::engine::cntr::Counter;
 use crate::engine::core::TxOp;
 use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
+use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::ep::unknown_source;
 use crate::prov::tcp::proto::{Header, MAX_HEADER};
@@ -54,6 +55,8 @@ pub struct Conn {
     pub misses: u32,
     /// The connection exchange, as far as it has come in.
     pub exchange: Vec<u8>,
+    /// The peer's request, while ours is not answered.
+    pub crossing: Option<Box<Crossing>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -239,6 +242,7 @@ impl Conn {
             hot: false,
             misses: 0,
             exchange: Vec::new(),
+            crossing: None,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::abi::*;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::prov::tcp::SOURCE;
-use crate::prov::tcp::accept::FIREWALL;
+use crate::prov::tcp::accept::{Crossing, FIREWALL};
 use crate::prov::tcp::conn::{State, Watch};
 use crate::prov::tcp::progress::conn_token;
 use crate::prov::tcp::proto::{
@@ -132,6 +132,8 @@ impl Tcp {
             return;
         };
         match socket.take_error() {
+            // News of a socket that had this number before.
+            Ok(None) if !socket.is_connected() => {}
             Ok(None) => {
                 // The name of an active endpoint is known from now on.
                 let (local, ep) = (socket.local(), conn.ep);
@@ -240,6 +242,9 @@ impl Tcp {
         conn.deadline = None;
         conn.attempts = 0;
         conn.exchange = Vec::new();
+        if let Some(crossing) = conn.crossing.take() {
+            crossing.reject();
+        }
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
@@ -260,8 +265,11 @@ impl Tcp {
             return self.msg_failed(core, id, error, Vec::new());
         }
         self.close_socket(id);
+        self.conns[id].state = State::Idle;
+        if self.admit_crossing(core, id) {
+            return;
+        }
         let conn = &mut self.conns[id];
-        conn.state = State::Idle;
         let now = Instant::now();
         let deadline = conn.deadline.unwrap_or(now);
         if now >= deadline || !is_passing(error) {
@@ -296,7 +304,8 @@ impl Tcp {
             conn.attempts = 0;
             return;
         }
-        let over = conn.deadline.is_some_and(|end| Instant::now() >= end);
+        let over = conn.deadline.is_some_and(|end| Instant::now() >= end)
+            || conn.crossing.as_deref().is_some_and(Crossing::is_over);
         match conn.state {
             State::Idle if over => {
                 let error = conn.last_error.unwrap_or(Error::TIMEDOUT);

@@ -43,11 +43,12 @@ ARGUMENTS = {C("FI_ALIAS"): ["room", 0], C("FI_GET_VAL"): [0, "room"], C("FI_SET
              C("FI_EXPORT_FID"): ["room", 0, 0]}
 OPTIONS = [name for name in re.findall(r"^#define (FI_OPT_\w+)", headers.text, flags=re.M)
            if name != "FI_OPT_ENDPOINT" and "EFA" not in name]
+# Without FI_REMOTE_COMM, which depends on the interfaces of the machine.
 CAPABILITIES = ["FI_MSG", "FI_TAGGED", "FI_RMA", "FI_ATOMIC", "FI_COLLECTIVE", "FI_MULTICAST", "FI_READ", "FI_WRITE",
                 "FI_RECV", "FI_SEND", "FI_REMOTE_READ", "FI_REMOTE_WRITE", "FI_MULTI_RECV", "FI_TAGGED_MULTI_RECV",
                 "FI_DIRECTED_RECV", "FI_TAGGED_DIRECTED_RECV", "FI_EXACT_DIRECTED_RECV", "FI_SOURCE", "FI_SOURCE_ERR",
                 "FI_NAMED_RX_CTX", "FI_RMA_EVENT", "FI_RMA_PMEM", "FI_TRIGGER", "FI_FENCE", "FI_HMEM", "FI_LOCAL_COMM",
-                "FI_REMOTE_COMM", "FI_SHARED_AV", "FI_AV_USER_ID", "FI_PEER"]
+                "FI_SHARED_AV", "FI_AV_USER_ID", "FI_PEER"]
 
 
 def layout(*members):
@@ -75,9 +76,10 @@ class Library:
         self.lib.fi_allocinfo.restype = POINTER(Info)
         self.lib.fi_tostr.restype = c_char_p
 
-    def infos(self, provider=None, kind=None):
-        """The entries for a provider and an endpoint type; they stay for the life of the program."""
+    def infos(self, provider=None, kind=None, caps=0):
+        """The entries for a provider, an endpoint type and capabilities; they stay for the life of the program."""
         hints = self.lib.fi_allocinfo()
+        hints.contents.caps = caps
         hints.contents.mode = 2**64 - 1
         if kind:
             hints.contents.ep_attr.contents.type = C(kind)
@@ -240,6 +242,13 @@ def mark(value):
     return {True: "yes", False: "-", None: ""}[value]
 
 
+def offers(library, provider, kind, capability):
+    """Whether an entry without shared receive context has it when it is asked for; some need their pair."""
+    pairs = {C("FI_SOURCE_ERR"): C("FI_SOURCE")}
+    entries = library.infos(provider, kind, capability | pairs.get(capability, 0))
+    return any(i.contents.caps & capability for i in entries)
+
+
 def symbols(file):
     names = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", file], check=True, text=True,
                            capture_output=True).stdout.split()
@@ -278,8 +287,8 @@ def document(folder):
            "## Programs", "", "Unmodified programs, and the check that runs them.", "",
            grid("program", ["on", "check"], [(what, [where, f"`{check}`"]) for what, where, check in PROGRAMS]), "",
            "## Capabilities", "",
-           grid("capability", titles, [(f"`{name}`", [mark(any(i.contents.caps & C(name) for i in entries))
-                                                      for _, _, entries in columns]) for name in CAPABILITIES]), "",
+           grid("capability", titles, [(f"`{name}`", [mark(offers(library, provider, kind, C(name)))
+                                                      for provider, kind, _ in columns]) for name in CAPABILITIES]), "",
            "## Objects", "", "What can be opened, and the answer where it cannot.", ""]
     kinds = list(dict.fromkeys(name for one in opened for name in one))
     strerror = library.lib.fi_strerror

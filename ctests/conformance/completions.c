@@ -4,12 +4,6 @@
 
 enum { LEN = 64 };
 
-static void turn(struct env *t)
-{
-	for (unsigned i = 0; i < 50; i++)
-		progress(t);
-}
-
 static struct op receive_at_b(struct env *t, bool tagged, struct buf in)
 {
 	struct op op = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
@@ -208,6 +202,103 @@ BOTH(match_complete, EP_RELIABLE, 0, "FI_MATCH_COMPLETE is refused, or holds bac
 	struct op recv = receive_at_b(t, tagged, new_buf(t, LEN, 0));
 	done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged));
 	done(t, t->a.txcq, send.ctx, SENT(tagged));
+}
+
+TEST(fi_tagged, match_complete_any_size, EP_RDM | OURS_ONLY, FI_TAGGED, "FI_MATCH_COMPLETE: each message completes when its own receive has matched, whatever its size")
+{
+	static const size_t len[] = { 0, 1, 4096, 1 << 20 };
+	enum { COUNT = sizeof(len) / sizeof(len[0]) };
+	struct op send[COUNT];
+
+	PAIR(t);
+	for (unsigned i = 0; i < COUNT; i++) {
+		send[i] = op_of(SENDMSG, true, new_buf(t, len[i], 1 + i), t->a.peer);
+		send[i].tag = i;
+		send[i].flags = FI_MATCH_COMPLETE;
+		op_post(t, t->a.ep, &send[i]);
+	}
+	for (unsigned i = COUNT; i-- > 0;) {
+		struct buf in = new_buf(t, len[i], 0);
+		void *ctx = post_trecv(t, &t->b, in, i, 0);
+
+		done(t, t->b.rxcq, ctx, RECEIVED(true));
+		CHECK(holds(in, len[i], 1 + i));
+		done(t, t->a.txcq, send[i].ctx, SENT(true));
+		nothing(t->a.txcq);
+	}
+}
+
+TEST(fi_tagged, match_complete_injected, EP_RDM | OURS_ONLY, FI_TAGGED, "FI_MATCH_COMPLETE with FI_INJECT: the buffer is free at once, the completion comes with the match")
+{
+	struct buf in = new_buf(t, LEN, 0), out = new_buf(t, LEN, 1);
+	struct op send = op_of(SENDMSG, true, out, FI_ADDR_UNSPEC);
+
+	PAIR(t);
+	send.addr = t->a.peer;
+	send.flags = FI_MATCH_COMPLETE | FI_INJECT | FI_COMPLETION;
+	op_post(t, t->a.ep, &send);
+	fill(out.mem, LEN, 2);
+	turn(t);
+	nothing(t->a.txcq);
+	void *ctx = post_trecv(t, &t->b, in, TAG, 0);
+	done(t, t->b.rxcq, ctx, RECEIVED(true));
+	CHECK(holds(in, LEN, 1));
+	done(t, t->a.txcq, send.ctx, SENT(true));
+}
+
+TEST(fi_tagged, match_complete_discarded, EP_RDM | OURS_ONLY, FI_TAGGED, "FI_MATCH_COMPLETE: a message that the target discards completes, too")
+{
+	struct op send = op_of(SENDMSG, true, new_buf(t, LEN, 1), FI_ADDR_UNSPEC);
+	struct fi_msg_tagged peek = { .addr = FI_ADDR_UNSPEC, .tag = TAG, .context = new_ctx() };
+	struct fi_cq_tagged_entry comp;
+	struct fi_cq_err_entry err = { 0 };
+	ssize_t rc = -FI_EAVAIL;
+
+	PAIR(t);
+	send.addr = t->a.peer;
+	send.flags = FI_MATCH_COMPLETE;
+	op_post(t, t->a.ep, &send);
+	while (rc != 1) {
+		POST(t, fi_trecvmsg(t->b.ep, &peek, FI_PEEK | FI_DISCARD));
+		ONCE(t, (rc = fi_cq_read(t->b.rxcq, &comp, 1)) != -FI_EAGAIN);
+		if (rc == -FI_EAVAIL) {
+			CHECK_RC(fi_cq_readerr(t->b.rxcq, &err, 0), 1);
+			CHECK_EQ(err.err, FI_ENOMSG);
+			nothing(t->a.txcq);
+		}
+	}
+	done(t, t->a.txcq, send.ctx, SENT(true));
+}
+
+TEST(fi_tagged, match_complete_many, EP_RDM | OURS_ONLY, FI_TAGGED, "FI_MATCH_COMPLETE: as many messages as the transmit queue takes wait for their receives")
+{
+	enum { MANY = 600 };
+	struct op send[MANY];
+	unsigned posted = 0;
+
+	PAIR(t);
+	for (; posted < MANY; posted++) {
+		ssize_t rc;
+
+		send[posted] = op_of(SENDMSG, true, new_buf(t, 8, 1 + posted), t->a.peer);
+		send[posted].tag = posted;
+		send[posted].flags = FI_MATCH_COMPLETE;
+		// A fresh connection takes some time; what is refused later stays refused until something matches.
+		if (posted == 0)
+			op_post(t, t->a.ep, &send[0]);
+		else if ((rc = op_try(t->a.ep, &send[posted])) == -FI_EAGAIN)
+			break;
+		else
+			OK(rc);
+	}
+	turn(t);
+	nothing(t->a.txcq);
+	for (unsigned i = 0; i < posted; i++) {
+		void *ctx = post_trecv(t, &t->b, new_buf(t, 8, 0), i, 0);
+
+		done(t, t->b.rxcq, ctx, RECEIVED(true));
+		done(t, t->a.txcq, send[i].ctx, SENT(true));
+	}
 }
 
 static void delivery_by_default(struct fi_info *info)
@@ -477,23 +568,4 @@ BOTH(full_transmit_queue, EP_RELIABLE, 0, "Posting until -FI_EAGAIN, then progre
 	}
 	if (!refused)
 		SKIP("never refused");
-}
-
-BOTH(fence_refused_or_ordered, EP_RELIABLE, 0, "FI_FENCE without the FI_FENCE capability is refused or harmless; with it, it is taken")
-{
-	PAIR(t);
-	struct buf in = new_buf(t, LEN, 0);
-	struct op recv = receive_at_b(t, tagged, in), send = op_of(SENDMSG, tagged, new_buf(t, LEN, 1), t->a.peer);
-	ssize_t rc = -FI_EAGAIN;
-
-	send.flags = FI_FENCE;
-	ONCE(t, (rc = op_try(t->a.ep, &send)) != -FI_EAGAIN);
-	if (rc) {
-		CHECK(!(t->info->caps & FI_FENCE));
-		CHECK(rc == -FI_EOPNOTSUPP || rc == -FI_EINVAL || rc == -FI_EBADFLAGS);
-		return;
-	}
-	done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged));
-	CHECK(holds(in, LEN, 1));
-	done(t, t->a.txcq, send.ctx, SENT(tagged));
 }

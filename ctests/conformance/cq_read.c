@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! fi_cq(3): non-blocking reads, what each format's entry holds, source addresses, room for completions.
-#include "harness.h"
+#include "transfer.h"
 
 enum { CANARY = 0xa5 };
 
@@ -257,6 +257,99 @@ TEST(fi_cq, readfrom_source_err, EP_AV, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "Wit
 	flow_run(t, 1, 1);
 	CHECK_RC(wait_readfrom(t, t->b.rxcq, &src), 1);
 	CHECK_EQ(src, t->b.peer);
+}
+
+// The next entry is that of an unknown sender, whose address can be inserted.
+static void from_stranger(struct env *t, void *ctx, uint64_t flags, size_t len, uint64_t data)
+{
+	struct fi_cq_tagged_entry entry;
+	uint8_t addr[256];
+	struct fi_cq_err_entry err = { .err_data = addr, .err_data_size = sizeof(addr) };
+	fi_addr_t value;
+
+	ONCE(t, fi_cq_read(t->b.rxcq, &entry, 1) == -FI_EAVAIL);
+	CHECK_RC(fi_cq_readerr(t->b.rxcq, &err, 0), 1);
+	CHECK_EQ(err.err, FI_EADDRNOTAVAIL);
+	CHECK(err.op_context == ctx);
+	CHECK_EQ(kind_flags(err.flags), flags);
+	CHECK_EQ(err.len, len);
+	CHECK_EQ(err.data, data);
+	CHECK_EQ(err.src_addr, FI_ADDR_NOTAVAIL);
+	CHECK(err.err_data_size > 0);
+	CHECK_RC(fi_av_insert(t->b.av, addr, 1, &value, 0, NULL), 1);
+	OK(fi_av_remove(t->b.av, &value, 1, 0));
+}
+
+TEST(fi_cq, source_err_of_unexpected, EP_RDM, FI_TAGGED | FI_SOURCE | FI_SOURCE_ERR, "With FI_SOURCE_ERR an unknown sender is reported for messages that came before their receives, and when they are peeked")
+{
+	static const size_t len[] = { 0, 40, 300000 };
+
+	PAIR(t);
+	OK(fi_av_remove(t->b.av, &t->b.peer, 1, 0));
+	for (unsigned i = 0; i < 3; i++) {
+		struct op send = op_of(SENDDATA, true, new_buf(t, len[i], 1), t->a.peer);
+		struct fi_msg_tagged peek = { .addr = FI_ADDR_UNSPEC, .tag = TAG, .context = new_ctx() };
+		struct fi_cq_tagged_entry entry;
+		struct buf in = new_buf(t, len[i], 0);
+		int err = FI_ENOMSG;
+
+		op_post(t, t->a.ep, &send);
+		while (err == FI_ENOMSG) {
+			struct fi_cq_err_entry error = { 0 };
+
+			POST(t, fi_trecvmsg(t->b.ep, &peek, FI_PEEK));
+			ONCE(t, fi_cq_read(t->b.rxcq, &entry, 1) == -FI_EAVAIL);
+			CHECK_RC(fi_cq_readerr(t->b.rxcq, &error, 0), 1);
+			CHECK(error.op_context == peek.context);
+			err = error.err;
+		}
+		CHECK_EQ(err, FI_EADDRNOTAVAIL);
+		void *ctx = post_trecv(t, &t->b, in, TAG, 0);
+		from_stranger(t, ctx, FI_TAGGED | FI_RECV | FI_REMOTE_CQ_DATA, len[i], DATA);
+		CHECK(holds(in, len[i], 1));
+		done(t, t->a.txcq, send.ctx, SENT(true));
+	}
+}
+
+TEST(fi_cq, source_err_of_write, EP_RDM, FI_RMA | FI_SOURCE | FI_SOURCE_ERR, "With FI_SOURCE_ERR an unknown writer of remote CQ data is reported")
+{
+	struct buf out = new_buf(t, 64, 1);
+	struct region target;
+
+	PAIR(t);
+	target = new_region(t, &t->b, new_buf(t, 64, 0), FI_REMOTE_WRITE);
+	OK(fi_av_remove(t->b.av, &t->b.peer, 1, 0));
+	POST(t, fi_writedata(t->a.ep, out.mem, 64, out.desc, DATA, t->a.peer, target.at, target.key, new_ctx()));
+	from_stranger(t, NULL, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, 64, DATA);
+	CHECK(holds(target.buf, 64, 1));
+}
+
+TEST(fi_cq, source_err_suppressed, EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "With FI_SOURCE_ERR a message whose completion is suppressed is not reported")
+{
+	struct buf in = new_buf(t, 64, 0);
+	struct iovec iov = { in.mem, 64 };
+	struct fi_msg msg = { .msg_iov = &iov, .desc = &in.desc, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = new_ctx() };
+	struct op send = op_of(SEND, false, new_buf(t, 64, 1), FI_ADDR_UNSPEC);
+
+	PAIR(t, .rx_flags = FI_SELECTIVE_COMPLETION);
+	OK(fi_av_remove(t->b.av, &t->b.peer, 1, 0));
+	POST(t, fi_recvmsg(t->b.ep, &msg, 0));
+	send.addr = t->a.peer;
+	op_post(t, t->a.ep, &send);
+	ONCE(t, filled(in.mem, 64, 1));
+	turn(t);
+	nothing(t->b.rxcq);
+}
+
+TEST(fi_getinfo, source_err_needs_source, EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "FI_SOURCE_ERR must be paired with FI_SOURCE")
+{
+	struct fi_info *hints = fi_dupinfo(t->info), *info = NULL;
+
+	CHECK(t->info->caps & FI_SOURCE_ERR);
+	hints->caps = FI_MSG | FI_SOURCE_ERR;
+	hints->tx_attr->caps = hints->rx_attr->caps = 0;
+	CHECK_RC(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), -FI_ENODATA);
+	fi_freeinfo(hints);
 }
 
 TEST(fi_cq, readfrom_without_source, EP_ANY, FI_MSG, "Without FI_SOURCE the source address is FI_ADDR_NOTAVAIL")

@@ -26,6 +26,12 @@ void progress(struct env *t)
 	}
 }
 
+void turn(struct env *t)
+{
+	for (unsigned i = 0; i < 50; i++)
+		progress(t);
+}
+
 void wait_read(struct env *t, struct fid_cq *cq, void *entry)
 {
 	ssize_t rc = -FI_EAGAIN;

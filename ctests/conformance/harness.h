@@ -212,6 +212,7 @@ struct fid_ep *cm_accepting(struct env *t, struct fi_info *info);
 
 // Waiting.
 void progress(struct env *t); // reads nothing from every queue the environment holds
+void turn(struct env *t);     // the same many times: time for what should not happen
 void wait_comp(struct env *t, struct fid_cq *cq, struct fi_cq_tagged_entry *comp); // one entry of a TAGGED queue
 void wait_read(struct env *t, struct fid_cq *cq, void *entry); // one entry of any format
 void wait_err(struct env *t, struct fid_cq *cq, struct fi_cq_err_entry *err); // an error entry, nothing before it

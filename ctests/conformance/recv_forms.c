@@ -22,12 +22,6 @@ static void *send_one(struct env *t, bool tagged, size_t len, unsigned seed)
 	return op.ctx;
 }
 
-static void turn(struct env *t)
-{
-	for (unsigned i = 0; i < 50; i++)
-		progress(t);
-}
-
 BOTH(recvv_scatters, EP_RELIABLE, 0, "The vector receive fills its buffers in order, a short message leaves the last ones alone")
 {
 	size_t limit = t->info->rx_attr->iov_limit;

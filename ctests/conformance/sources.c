@@ -46,12 +46,6 @@ static struct post recv_from(struct env *t, struct group *group, bool tagged, fi
 	return post;
 }
 
-static void turn(struct env *t)
-{
-	for (unsigned i = 0; i < 50; i++)
-		progress(t);
-}
-
 // Any order of completions among different senders is right: looks for the one of this receive.
 static void got(struct env *t, struct group *group, bool tagged, struct post post, unsigned seed)
 {

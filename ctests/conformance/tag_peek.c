@@ -4,12 +4,6 @@
 
 enum { LEN = 100 };
 
-static void turn(struct env *t)
-{
-	for (unsigned i = 0; i < 50; i++)
-		progress(t);
-}
-
 static void send_tag(struct env *t, uint64_t tag, size_t len, unsigned seed)
 {
 	post_tsend(t, &t->a, new_buf(t, len, seed), tag);

@@ -15,6 +15,7 @@ use crate::engine::cq_ring::Ring;
 use crate::engine::ep_state::{EpState, Event};
 use crate::engine::mr::MrTable;
 use crate::engine::srx::{Claimed, Envelope, Filled, Outcome, RecvOp, Srx};
+use crate::engine::transport::Address;
 use crate::engine::wait::Wait;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::transfer::{Rx, What};
@@ -49,6 +50,14 @@ pub struct Core<A> {
     pub srxs: Slab<Srx>,
     pub mrs: Regions,
     outcomes: VecDeque<Outcome>,
+}
+
+/// Who sent what has arrived.
+pub struct Sender<'a, A> {
+    /// In the endpoint's address vector, or FI_ADDR_NOTAVAIL.
+    pub fi_addr: u64,
+    /// What an address vector would take, where it is known.
+    pub addr: Option<&'a A>,
 }
 
 impl What {
@@ -95,7 +104,7 @@ impl CqState {
     }
 }
 
-impl<A> Core<A> {
+impl<A: Address> Core<A> {
     pub fn new(mrs: Regions) -> Core<A> {
         Core {
             cqs: Slab::new(),
@@ -142,10 +151,16 @@ impl<A> Core<A> {
         }
     }
 
-    /// A message is in its receive; `source` is the address of the sender or FI_ADDR_NOTAVAIL.
-    pub fn received(&mut self, ep: usize, recv: &RecvOp, envelope: &Envelope, source: u64) {
+    /// A message is in its receive.
+    pub fn received(
+        &mut self,
+        ep: usize,
+        recv: &RecvOp,
+        envelope: &Envelope,
+        sender: &Sender<'_, A>,
+    ) {
         if envelope.len > recv.len as u64 {
-            return self.truncated(ep, recv, envelope, source);
+            return self.truncated(ep, recv, envelope, sender.fi_addr);
         }
         let release = match recv.multi {
             None => 0,
@@ -156,7 +171,38 @@ impl<A> Core<A> {
             context: recv.context,
             flags: recv.flags,
         };
-        self.filled(ep, &filled, envelope, release, source);
+        if !self.reports_origin(ep, sender.fi_addr) {
+            return self.filled(ep, &filled, envelope, release, sender.fi_addr);
+        }
+        if recv.flags & FI_COMPLETION != 0 || release != 0 {
+            let flags = envelope.what.received() | release;
+            let entry = entry_of(envelope, recv.context, flags, recv.base);
+            self.stranger(ep, entry, sender);
+        }
+        if let Some(cntr) = self.eps[ep].cntr(Event::Recv) {
+            cntr.succeeded(envelope.len as usize);
+        }
+    }
+
+    /// FI_SOURCE_ERR: whether what arrives from this sender is an entry with the sender's address.
+    #[inline]
+    pub fn reports_origin(&self, ep: usize, fi_addr: u64) -> bool {
+        fi_addr == FI_ADDR_NOTAVAIL && self.eps[ep].caps & FI_SOURCE_ERR != 0
+    }
+
+    /// fi_cq(3), FI_EADDRNOTAVAIL: all went well, but the sender is not in the address vector. `entry` is what would have
+    /// been reported.
+    #[cold]
+    fn stranger(&mut self, ep: usize, entry: CqErr, sender: &Sender<'_, A>) {
+        if let Some(cq) = self.eps[ep].rx_cq {
+            self.cqs[cq].push_error(CqErr {
+                err: Error::ADDRNOTAVAIL.code(),
+                prov_errno: Error::ADDRNOTAVAIL.code(),
+                err_data: sender.addr.map(|addr| addr.to_bytes().into_boxed_slice()),
+                src_addr: FI_ADDR_NOTAVAIL,
+                ..entry
+            });
+        }
     }
 
     /// As `received`, for a message that had room. `release` is FI_MULTI_RECV if a buffer is given back.
@@ -240,13 +286,22 @@ impl<A> Core<A> {
     }
 
     /// A peer has written to a region of ours, with or without data for the queue.
-    pub fn written(&mut self, ep: usize, len: u64, data: Option<u64>, source: u64) {
-        let ep = &self.eps[ep];
-        if let (Some(data), Some(cq)) = (data, ep.rx_cq) {
+    pub fn written(&mut self, ep: usize, len: u64, data: Option<u64>, sender: &Sender<'_, A>) {
+        if let (Some(data), Some(cq)) = (data, self.eps[ep].rx_cq) {
             let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
-            self.cqs[cq].push(&[0, flags, len, 0, data, 0], source);
+            if self.reports_origin(ep, sender.fi_addr) {
+                let entry = CqErr {
+                    flags,
+                    len: len as usize,
+                    data,
+                    ..CqErr::default()
+                };
+                self.stranger(ep, entry, sender);
+            } else {
+                self.cqs[cq].push(&[0, flags, len, 0, data, 0], sender.fi_addr);
+            }
         }
-        if let Some(cntr) = ep.cntr(Event::RemoteWrite) {
+        if let Some(cntr) = self.eps[ep].cntr(Event::RemoteWrite) {
             cntr.succeeded(len as usize);
         }
     }
@@ -309,14 +364,22 @@ impl<A> Core<A> {
         let result = self.srxs[srx].post(rx, directed, &mut outcomes);
         while let Some(outcome) = outcomes.pop_front() {
             match outcome {
-                Outcome::Done(recv, envelope) => {
-                    let source = source_of(&envelope);
-                    self.received(envelope.ep, &recv, &envelope, source);
+                Outcome::Done(recv, envelope, origin) => {
+                    let addr = origin.and_then(|bytes| A::from_bytes(&bytes));
+                    let sender = Sender {
+                        fi_addr: source_of(&envelope),
+                        addr: addr.as_ref(),
+                    };
+                    self.received(envelope.ep, &recv, &envelope, &sender);
                 }
                 Outcome::Claimed(claimed) => claim(self, claimed),
-                Outcome::Peeked(envelope) => {
-                    let source = source_of(&envelope);
-                    self.peeked(ep.unwrap_or(envelope.ep), rx, &envelope, source);
+                Outcome::Peeked(envelope, origin) => {
+                    let addr = origin.and_then(|bytes| A::from_bytes(&bytes));
+                    let sender = Sender {
+                        fi_addr: source_of(&envelope),
+                        addr: addr.as_ref(),
+                    };
+                    self.peeked(ep.unwrap_or(envelope.ep), rx, &envelope, &sender);
                 }
             }
         }
@@ -332,22 +395,23 @@ impl<A> Core<A> {
     }
 
     #[cold]
-    fn peeked(&mut self, ep: usize, rx: &Rx, envelope: &Envelope, source: u64) {
-        if let Some(cq) = self.eps.get(ep).and_then(|ep| ep.rx_cq) {
-            let with_data = match envelope.data {
-                Some(_) => FI_REMOTE_CQ_DATA,
-                None => 0,
-            };
-            let words = [
-                rx.context as u64,
-                rx.what.received() | with_data,
-                envelope.len,
-                0,
-                envelope.data.unwrap_or(0),
-                envelope.tag,
-            ];
-            self.cqs[cq].push(&words, source);
+    fn peeked(&mut self, ep: usize, rx: &Rx, envelope: &Envelope, sender: &Sender<'_, A>) {
+        let Some(cq) = self.eps.get(ep).and_then(|ep| ep.rx_cq) else {
+            return;
+        };
+        let entry = entry_of(envelope, rx.context, rx.what.received(), 0);
+        if self.reports_origin(ep, sender.fi_addr) {
+            return self.stranger(ep, entry, sender);
         }
+        let words = [
+            entry.context as u64,
+            entry.flags,
+            envelope.len,
+            0,
+            entry.data,
+            entry.tag,
+        ];
+        self.cqs[cq].push(&words, sender.fi_addr);
     }
 
     #[cold]
@@ -371,5 +435,18 @@ impl<A> Core<A> {
         let (recv, what) = self.srxs[srx].cancel(context).ok_or(Error::NOENT)?;
         self.receive_failed(ep, &recv, what, Error::CANCELED);
         Ok(())
+    }
+}
+
+/// What a queue is told of a message.
+fn entry_of(envelope: &Envelope, context: usize, flags: u64, buf: usize) -> CqErr {
+    CqErr {
+        context,
+        flags: flags | envelope.data.map_or(0, |_| FI_REMOTE_CQ_DATA),
+        len: envelope.len as usize,
+        buf,
+        data: envelope.data.unwrap_or(0),
+        tag: envelope.tag,
+        ..CqErr::default()
     }
 }

@@ -90,6 +90,8 @@ pub struct Envelope {
 pub struct Unexpected {
     pub envelope: Envelope,
     pub bytes: Bytes,
+    /// The address of a sender that is in no vector, where it is to be reported.
+    origin: Option<Box<[u8]>>,
     /// The receive that took it while its bytes were still coming.
     taker: Option<RecvOp>,
     discarded: bool,
@@ -111,12 +113,12 @@ pub struct Claimed {
 
 /// What came of posting a receive; several outcomes for a buffer that takes several messages.
 pub enum Outcome {
-    /// The message is in the buffer.
-    Done(RecvOp, Envelope),
+    /// The message is in the buffer. Its sender's address, if it was noted.
+    Done(RecvOp, Envelope, Option<Box<[u8]>>),
     /// The transport brings it.
     Claimed(Claimed),
     /// FI_PEEK: there is such a message.
-    Peeked(Envelope),
+    Peeked(Envelope, Option<Box<[u8]>>),
 }
 
 #[derive(Default)]
@@ -212,6 +214,7 @@ impl Srx {
             Unexpected {
                 envelope,
                 bytes,
+                origin: None,
                 taker: None,
                 discarded: false,
             },
@@ -227,6 +230,12 @@ impl Srx {
             true => &mut self.tagged,
             false => &mut self.msg,
         }
+    }
+
+    /// Notes who sent a message, for the completion of the receive that takes it (FI_SOURCE_ERR).
+    pub fn note_origin(&mut self, slot: Slot, addr: Vec<u8>) {
+        let message = self.slot_lane(slot).matcher.unexpected(slot.id);
+        message.origin = Some(addr.into_boxed_slice());
     }
 
     /// The buffer of a message whose bytes are coming.
@@ -365,7 +374,7 @@ impl Srx {
             Bytes::Here(bytes) => {
                 recv.iov.copy_in(&bytes);
                 self.saved = self.saved.saturating_sub(bytes.len());
-                out.push_back(Outcome::Done(recv, envelope));
+                out.push_back(Outcome::Done(recv, envelope, message.origin));
             }
             _ => out.push_back(Outcome::Claimed(Claimed {
                 envelope,
@@ -388,9 +397,14 @@ impl Srx {
             // The message was claimed before, with the same context.
             let id = lane.claims.remove(&rx.context).ok_or(Error::INVAL)?;
             if discard {
+                let message = lane.matcher.unexpected(id);
+                let envelope = Envelope {
+                    source: message.envelope.source,
+                    ..Envelope::nothing(rx)
+                };
+                let origin = message.origin.take();
                 self.discard(rx.what, id, out);
-                let envelope = Envelope::nothing(rx);
-                out.push_back(Outcome::Peeked(envelope));
+                out.push_back(Outcome::Peeked(envelope, origin));
                 return Ok(());
             }
             let recv = Posted {
@@ -409,14 +423,15 @@ impl Srx {
         }
         let found = lane.matcher.find_unexpected(source, tag, ignore);
         let id = found.ok_or(Error::NOMSG)?;
-        let envelope = lane.matcher.unexpected(id).envelope;
+        let message = lane.matcher.unexpected(id);
+        let (envelope, origin) = (message.envelope, message.origin.clone());
         if claim {
             lane.matcher.hide(id);
             lane.claims.insert(rx.context, id);
         } else if discard {
             self.discard(rx.what, id, out);
         }
-        out.push_back(Outcome::Peeked(envelope));
+        out.push_back(Outcome::Peeked(envelope, origin));
         Ok(())
     }
 

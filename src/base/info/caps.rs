@@ -47,14 +47,18 @@ const MESSAGE_MODIFIERS: u64 = FI_SEND | FI_RECV;
 const MEMORY: u64 = FI_RMA | FI_ATOMIC;
 const MEMORY_MODIFIERS: u64 = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
+/// Secondary ones that cost something on each message: not added to what was asked for.
+const ON_REQUEST: u64 = FI_SOURCE | UNASKED_NEVER;
+/// Of those, the ones that not even a query without any wish is given.
+const UNASKED_NEVER: u64 = FI_SOURCE_ERR | FI_FENCE;
+
 /// What a result says when `wanted` was asked of something that can do `offered`.
 pub fn granted(wanted: u64, offered: u64) -> u64 {
     if wanted == 0 {
-        return offered;
+        return offered & !UNASKED_NEVER;
     }
-    // Knowing the sender costs a provider on each message, so it is not added unasked.
-    let added = offered & SECONDARY & !FI_SOURCE;
-    with_modifiers(wanted & (PRIMARY | FI_SOURCE) | added)
+    let added = offered & SECONDARY & !ON_REQUEST;
+    with_modifiers(wanted & (PRIMARY | ON_REQUEST) | added)
 }
 
 /// The same for the transmit side: `side` is what its own attributes ask for, `wanted` what the whole entry does.
@@ -69,12 +73,13 @@ pub fn granted_rx(side: u64, wanted: u64, offered: u64) -> u64 {
 
 fn granted_side(side: u64, wanted: u64, offered: u64, primary: u64, all: u64) -> u64 {
     if side == 0 && wanted == 0 {
-        return offered;
+        return offered & !UNASKED_NEVER;
     }
     let own = if side == 0 {
-        wanted & primary | offered & SECONDARY
+        let asked = wanted & (primary | UNASKED_NEVER & all);
+        asked | offered & SECONDARY & !UNASKED_NEVER
     } else {
-        side & (PRIMARY | FI_SOURCE) | offered & SECONDARY & !FI_SOURCE
+        side & (PRIMARY | ON_REQUEST) | offered & SECONDARY & !ON_REQUEST
     };
     let implied = with_modifiers(own) & !own;
     own | implied & all

@@ -11,6 +11,7 @@ use super::check_domain::check_domain;
 use super::check_ep::check_ep;
 use super::reason::{Refusal, Value};
 use super::{Prototype, Query};
+use crate::abi::{FI_SOURCE, FI_SOURCE_ERR};
 
 /// All reasons why `offer` is not what the query asks for; empty if it is.
 pub fn check(offer: &Prototype, query: &Query) -> Vec<Refusal> {
@@ -19,6 +20,11 @@ pub fn check(offer: &Prototype, query: &Query) -> Vec<Refusal> {
         return verdict.refusals;
     };
     verdict.subset("caps", hints.caps, offer.info.caps, Value::Caps);
+    if hints.caps & FI_SOURCE_ERR != 0 && hints.caps & FI_SOURCE == 0 {
+        // fi_getinfo(3): it must be paired.
+        let pair = FI_SOURCE | FI_SOURCE_ERR;
+        verdict.refuse("caps", Value::Caps(FI_SOURCE_ERR), Value::Caps(pair));
+    }
     verdict.needs("mode", offer.info.mode, hints.mode);
     if hints.addr_format != 0 && !offer.addr_formats.contains(&hints.addr_format) {
         let offered = offer.addr_formats.first().copied().unwrap_or_default();

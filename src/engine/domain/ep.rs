@@ -83,7 +83,7 @@ impl<T: Transport> Ep<T> {
             fid: 0,
             context: context as usize,
             ep_type: info.ep.ep_type,
-            caps: info.caps,
+            caps: info.caps | info.tx.caps & FI_FENCE | info.rx.caps & FI_SOURCE_ERR,
             tx_cq: None,
             rx_cq: None,
             cntrs: Default::default(),

@@ -143,14 +143,14 @@ pub(super) const SEND_FLAGS: u64 = FI_REMOTE_CQ_DATA
     | FI_DELIVERY_COMPLETE
     | FI_COMMIT_COMPLETE
     | FI_MATCH_COMPLETE
+    | FI_FENCE
     | FI_AFFINITY;
 
 /// Those of receiving calls.
 pub(super) const RECV_FLAGS: u64 =
     FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD;
 
-/// FI_EBADFLAGS for a flag that the call does not have, or that no provider serves (FI_FENCE, FI_TRIGGER,
-/// FI_MULTICAST).
+/// FI_EBADFLAGS for a flag that the call does not have, or that no provider serves (FI_TRIGGER, FI_MULTICAST).
 #[inline]
 pub(super) fn check_flags(flags: u64, known: u64) -> Result {
     match flags & !known {

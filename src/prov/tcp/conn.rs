@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::{Error, IoVec};
 use crate::engine::cntr::Counter;
-use crate::engine::core::TxOp;
+use crate::engine::core::{Sender, TxOp};
 use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
 use crate::prov::tcp::accept::Crossing;
@@ -82,7 +82,7 @@ pub struct Watch {
 /// The sending side.
 #[derive(Default)]
 pub struct Tx {
-    /// Operations posted before the connection was up: how frames look depends on the peer.
+    /// Operations posted before the connection was up (how frames look depends on the peer), or behind a fence.
     pub waiting: VecDeque<Waiting>,
     /// Frames in order; the first may have been written in part.
     pub queue: VecDeque<Out>,
@@ -105,11 +105,11 @@ pub struct Tx {
     pub next_index: u8,
 }
 
-/// An operation that waits for the connection.
+/// An operation that waits for the connection, or for those before it.
 pub struct Waiting {
     pub header: Header,
     pub payload: Payload,
-    pub op: Option<TxOp>,
+    pub op: TxOp,
 }
 
 pub enum Payload {
@@ -150,7 +150,7 @@ pub struct ReadOp {
 
 pub struct RendezvousOut {
     pub op: TxOp,
-    pub iov: IoVec,
+    pub payload: Payload,
     pub header: Header,
 }
 
@@ -213,6 +213,9 @@ pub enum Sink {
     Drop,
 }
 
+/// Messages that the peer can be told of at a time; their indexes are 1 to this.
+pub const RENDEZVOUS_LIMIT: usize = 254;
+
 fn next_serial() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     // Relaxed: only its being different counts.
@@ -255,6 +258,28 @@ impl Conn {
         }
     }
 
+    /// Who completions of its messages name.
+    #[inline]
+    pub fn sender(&self) -> Sender<'_, Addr> {
+        Sender {
+            fi_addr: self.fi_addr,
+            addr: Some(&self.peer),
+        }
+    }
+
+    /// Whether an operation that was sent has not completed: what a fence waits for (fi_msg(3), FI_FENCE).
+    pub fn is_busy(&self) -> bool {
+        let completes =
+            |out: &Out| matches!(out, Out::Frame(f) if matches!(f.after, After::Complete(_)));
+        let reading =
+            matches!(&self.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
+        reading
+            || !self.tx.await_ack.is_empty()
+            || !self.tx.await_read.is_empty()
+            || !self.tx.rendezvous.is_empty()
+            || self.tx.queue.iter().any(completes)
+    }
+
     /// Whether something posted still depends on this peer.
     pub fn has_work(&self) -> bool {
         !self.tx.queue.is_empty()
@@ -272,10 +297,10 @@ impl Tx {
         counter
     }
 
-    /// An index for a rendezvous, 1 to 254, if one is free.
+    /// An index for a rendezvous, if one is free.
     pub fn free_index(&mut self) -> Option<u8> {
-        for _ in 0..254 {
-            self.next_index = if self.next_index >= 254 {
+        for _ in 0..RENDEZVOUS_LIMIT {
+            self.next_index = if usize::from(self.next_index) >= RENDEZVOUS_LIMIT {
                 1
             } else {
                 self.next_index + 1

@@ -59,9 +59,9 @@ fn msg(params: &Params) -> Prototype {
 fn msg_shared(params: &Params) -> Prototype {
     let mut kind = msg(params);
     let info = &mut kind.info;
-    info.caps = RDM_TX | RDM_RX | DOMAIN;
+    info.caps = RDM_TX | SHARED_RX | DOMAIN;
     info.tx.caps = RDM_TX;
-    info.rx.caps = RDM_RX;
+    info.rx.caps = SHARED_RX;
     info.rx.op_flags = FI_COMPLETION | FI_MULTI_RECV;
     info.rx.size = SHARED_QUEUE;
     info.ep.mem_tag_format = ALL_TAG_BITS;
@@ -143,11 +143,13 @@ fn domain() -> DomainAttr {
 }
 
 const DOMAIN: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
-const MSG_TX: u64 = FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_RMA_PMEM;
+const MSG_TX: u64 = FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_RMA_PMEM;
 const MSG_RX: u64 =
     FI_MSG | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_PMEM | FI_RMA_EVENT;
 const RDM_TX: u64 = MSG_TX | FI_TAGGED;
-const RDM_RX: u64 = MSG_RX | FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
+const SHARED_RX: u64 = MSG_RX | FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
+/// Connected peers are in no address vector; unconnected ones may not be, and can be named by their address.
+const RDM_RX: u64 = SHARED_RX | FI_SOURCE_ERR;
 
 const TX_FLAGS: u64 = FI_COMPLETION
     | FI_INJECT

@@ -54,7 +54,6 @@ impl Tcp {
         let rx = std::mem::replace(&mut conn.rx, Rx::new());
         let srx = core.eps[ep].srx;
         let mut failed: Vec<TxOp> = Vec::new();
-        failed.extend(tx.waiting.iter().filter_map(|waiting| waiting.op));
         for out in tx.queue {
             if let Out::Frame(frame) = out
                 && let After::Complete(op) = frame.after
@@ -65,6 +64,7 @@ impl Tcp {
         failed.extend(tx.await_ack);
         failed.extend(tx.await_read.into_iter().map(|read| read.op));
         failed.extend(tx.rendezvous.into_values().map(|out| out.op));
+        failed.extend(tx.waiting.iter().map(|waiting| waiting.op));
         for op in failed {
             core.eps[ep].tx_pending -= 1;
             core.send_failed(ep, &op, error);

@@ -61,12 +61,18 @@ impl Tcp {
         if self.look.is_multiple_of(EPOLL_EVERY) {
             self.ask_epoll(core);
         }
+        if !self.held.is_empty() {
+            self.retry_held(core);
+        }
     }
 
     /// One look that leaves out nothing: epoll watches the connections that are read directly, too.
     pub(super) fn look_everywhere(&mut self, core: &mut Core) {
         self.clear_up(core);
         self.ask_epoll(core);
+        if !self.held.is_empty() {
+            self.retry_held(core);
+        }
     }
 
     /// What is left to do of earlier looks.

@@ -6,28 +6,27 @@ use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::engine::srx::{Bytes, Envelope, RecvOp};
-use crate::ffi::ops::transfer::{Tx, What};
-use crate::prov::tcp::conn::{RendezvousIn, RendezvousOut, Sink};
+use crate::ffi::ops::transfer::What;
+use crate::prov::tcp::conn::{Payload, RendezvousIn, RendezvousOut, Sink};
 use crate::prov::tcp::proto::{Header, Op};
 use crate::prov::tcp::rx::Fault;
 use crate::prov::tcp::transport::{Core, Tcp};
-use crate::prov::tcp::tx::STAGE_BRIM;
 
 impl Tcp {
     /// Tells the peer of a message and keeps it until the peer has a place for it.
-    pub(super) fn post_rendezvous(
+    pub(super) fn announce(
         &mut self,
         core: &mut Core,
         id: usize,
         mut header: Header,
-        tx: &Tx<'_>,
+        payload: Payload,
         op: TxOp,
-    ) -> Result {
+    ) {
         let conn = &mut self.conns[id];
-        if conn.tx.staged > STAGE_BRIM {
-            return Err(Error::AGAIN);
-        }
-        let index = conn.tx.free_index().ok_or(Error::AGAIN)?;
+        // There is one: `Tcp::way` has looked.
+        let Some(index) = conn.tx.free_index() else {
+            return;
+        };
         header.op = Op::Rts;
         header.index = index;
         header.msg_size = op.len as u64;
@@ -35,11 +34,11 @@ impl Tcp {
         core.eps[conn.ep].tx_pending += 1;
         let waiting = RendezvousOut {
             op,
-            iov: tx.iov,
+            payload,
             header: header.clone(),
         };
         conn.tx.rendezvous.insert(index, waiting);
-        self.send(core, id, &header, IoVec::empty(), None)
+        self.send_bare(core, id, &header);
     }
 
     /// The peer has a place for a message that it was told of.
@@ -50,7 +49,7 @@ impl Tcp {
         let mut header = waiting.header;
         header.op = Op::Data;
         header.payload = header.msg_size;
-        self.send_always(core, id, &header, waiting.iov, Some(waiting.op));
+        self.send_payload(core, id, &header, waiting.payload, waiting.op);
         Ok(())
     }
 
@@ -77,11 +76,11 @@ impl Tcp {
         }
         envelope.len = header.msg_size;
         envelope.note = rendezvous_note(header.index, header.ack);
-        let srx = &mut core.srxs[state.srx];
-        match srx.accept(&envelope) {
+        let srx = state.srx;
+        match core.srxs[srx].accept(&envelope) {
             Some(recv) => self.clear(core, id, header.index, header.ack, Some(recv), envelope),
             None => {
-                srx.keep(envelope, Bytes::There);
+                self.keep(core, id, srx, envelope, Bytes::There);
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::prov::tcp::conn::{After, Frame, Out, ReadOp, Sink};
 use crate::prov::tcp::proto::{Header, MAX_HEADER, Op, RmaSeg};
 use crate::prov::tcp::rx::Fault;
 use crate::prov::tcp::transport::{Core, Tcp};
-use crate::prov::tcp::tx::{STAGE_BRIM, WANTS_ACK};
+use crate::prov::tcp::tx::WANTS_ACK;
 
 impl Tcp {
     pub(super) fn post_write(
@@ -27,7 +27,7 @@ impl Tcp {
         if tx.flags & FI_REMOTE_CQ_DATA != 0 {
             header.data = Some(tx.data);
         }
-        self.send(core, id, &header, tx.iov, Some(op))
+        self.submit(core, id, header, tx.iov, op)
     }
 
     pub(super) fn post_read(
@@ -39,13 +39,22 @@ impl Tcp {
     ) -> Result {
         let mut header = Header::new(Op::ReadReq, 0);
         put_target(&mut header, tx, op.len)?;
-        if self.conns[id].tx.staged > STAGE_BRIM {
-            return Err(Error::AGAIN);
-        }
-        core.eps[self.conns[id].ep].tx_pending += 1;
-        let read = ReadOp { op, iov: tx.iov };
-        self.conns[id].tx.await_read.push_back(read);
-        self.send(core, id, &header, IoVec::empty(), None)
+        self.submit(core, id, header, tx.iov, op)
+    }
+
+    /// Asks for the bytes of a read.
+    pub(super) fn request_read(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+        iov: IoVec,
+        op: TxOp,
+    ) {
+        let conn = &mut self.conns[id];
+        core.eps[conn.ep].tx_pending += 1;
+        conn.tx.await_read.push_back(ReadOp { op, iov });
+        self.send_bare(core, id, header);
     }
 
     /// A peer writes to memory of ours.

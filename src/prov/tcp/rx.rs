@@ -6,7 +6,8 @@
 use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoList};
-use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp};
+use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
+use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
 use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::conn::{At, Conn, Incoming, Sink, Stalled, State};
@@ -216,7 +217,8 @@ impl Tcp {
     fn whole(&mut self, core: &mut Core, id: usize, message: &Message<'_>) -> bool {
         let conn = &self.conns[id];
         let state = &core.eps[conn.ep];
-        if message.tagged && state.caps & FI_TAGGED == 0 {
+        let refused = message.tagged && state.caps & FI_TAGGED == 0;
+        if refused || core.reports_origin(conn.ep, conn.fi_addr) {
             return false;
         }
         let envelope = Envelope {
@@ -244,7 +246,7 @@ impl Tcp {
         match srx.accept(&envelope) {
             Some(mut recv) => {
                 recv.iov.copy_in(message.payload);
-                core.received(envelope.ep, &recv, &envelope, conn.fi_addr);
+                core.received(envelope.ep, &recv, &envelope, &conn.sender());
             }
             None if srx.saved + message.payload.len() > self.params.max_saved_bytes => {
                 return false;
@@ -352,10 +354,10 @@ impl Tcp {
         ack: bool,
     ) {
         let len = envelope.len;
-        let context = &mut core.srxs[srx];
-        let room = self.params.max_saved_bytes.saturating_sub(context.saved) as u64;
+        let saved = core.srxs[srx].saved;
+        let room = self.params.max_saved_bytes.saturating_sub(saved) as u64;
         if len > 0 && (len > room) {
-            let slot = context.keep(envelope, Bytes::There);
+            let slot = self.keep(core, id, srx, envelope, Bytes::There);
             self.conns[id].rx.at = At::Stalled(Stalled {
                 srx,
                 slot,
@@ -366,15 +368,32 @@ impl Tcp {
             return self.quiet(id);
         }
         if len == 0 {
-            context.keep(envelope, Bytes::Here(Vec::new()));
+            self.keep(core, id, srx, envelope, Bytes::Here(Vec::new()));
             if ack {
                 self.send_ack(core, id);
             }
             return;
         }
         let bytes = Vec::with_capacity(len as usize);
-        let slot = context.keep(envelope, Bytes::Coming(bytes));
+        let slot = self.keep(core, id, srx, envelope, Bytes::Coming(bytes));
         self.expect(id, Sink::Slot(srx, slot), len, ack);
+    }
+
+    /// Keeps a message for a later receive, with its sender's address where that is to be reported.
+    pub(super) fn keep(
+        &self,
+        core: &mut Core,
+        id: usize,
+        srx: usize,
+        envelope: Envelope,
+        bytes: Bytes,
+    ) -> Slot {
+        let slot = core.srxs[srx].keep(envelope, bytes);
+        let conn = &self.conns[id];
+        if core.reports_origin(conn.ep, conn.fi_addr) {
+            core.srxs[srx].note_origin(slot, conn.peer.to_bytes());
+        }
+        slot
     }
 
     /// A receive has met a message whose bytes are not here.
@@ -452,7 +471,7 @@ impl Tcp {
 
     fn received(&mut self, core: &mut Core, id: usize, recv: &RecvOp, envelope: &Envelope) {
         let conn = &self.conns[id];
-        core.received(conn.ep, recv, envelope, conn.fi_addr);
+        core.received(conn.ep, recv, envelope, &conn.sender());
     }
 
     /// The payload of a frame is complete.
@@ -462,12 +481,12 @@ impl Tcp {
         let At::Payload(incoming) = std::mem::replace(&mut conn.rx.at, At::Header) else {
             return;
         };
-        let (ep, source) = (conn.ep, conn.fi_addr);
+        let (ep, sender) = (conn.ep, conn.sender());
         match incoming.sink {
-            Sink::Recv(recv, envelope) => core.received(ep, &recv, &envelope, source),
+            Sink::Recv(recv, envelope) => core.received(ep, &recv, &envelope, &sender),
             Sink::Slot(srx, slot) => {
                 if let Some((recv, envelope)) = core.srxs[srx].arrived(slot) {
-                    core.received(ep, &recv, &envelope, source);
+                    core.received(ep, &recv, &envelope, &sender);
                 }
             }
             Sink::Write {
@@ -478,7 +497,7 @@ impl Tcp {
                         counter.succeeded(len as usize);
                     }
                 }
-                core.written(ep, len, data, source);
+                core.written(ep, len, data, &sender);
             }
             Sink::Read(read) => {
                 core.eps[ep].tx_pending -= 1;

@@ -48,6 +48,8 @@ pub struct Tcp {
     pub(super) hot: Vec<usize>,
     /// Connections with frames to be written.
     pub(super) dirty: Vec<usize>,
+    /// Connections with operations that wait for others to complete.
+    pub(super) held: Vec<usize>,
     /// Connections that are not read because the unexpected messages reached their limit, or the queue its brim.
     pub(super) stalled: Vec<usize>,
     /// Where sockets are read to; small messages are taken from here.
@@ -122,6 +124,7 @@ impl Transport for Tcp {
             handshakes: Slab::new(),
             hot: Vec::new(),
             dirty: Vec::new(),
+            held: Vec::new(),
             stalled: Vec::new(),
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             buffers: Vec::new(),
@@ -156,6 +159,9 @@ impl Transport for Tcp {
     fn flush(&mut self, core: &mut Core) {
         if !self.dirty.is_empty() {
             self.flush_dirty(core);
+            if !self.held.is_empty() {
+                self.retry_held(core);
+            }
         }
     }
 

@@ -8,8 +8,9 @@
 use crate::abi::*;
 use crate::base::{Error, IoList, IoVec, Result};
 use crate::engine::core::TxOp;
+use crate::engine::ep_state::EpState;
 use crate::ffi::ops::transfer::{Tx, What};
-use crate::prov::tcp::conn::{After, Frame, Out, Payload, State, Waiting};
+use crate::prov::tcp::conn::{After, Conn, Frame, Out, Payload, RENDEZVOUS_LIMIT, State, Waiting};
 use crate::prov::tcp::ep::NONE;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message};
 use crate::prov::tcp::transport::{Core, Tcp};
@@ -29,6 +30,17 @@ pub(super) const SPARE_BUFFERS: usize = 16;
 /// Flags that ask for an answer of the peer.
 pub(super) const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
+/// How an operation goes out.
+#[derive(Clone, Copy)]
+enum Way {
+    /// One frame with header and payload.
+    Frame,
+    /// A request; the payload comes back.
+    Read,
+    /// The peer is told of the message, and asks for it when a receive has matched.
+    Rendezvous,
+}
+
 impl Tcp {
     /// Posts an operation of an endpoint.
     #[inline]
@@ -38,8 +50,8 @@ impl Tcp {
             return Err(Error::OPBADSTATE);
         }
         let len = tx.iov.remaining();
-        if tx.flags & (FI_INJECT | FI_MATCH_COMPLETE) != 0 {
-            check_flags(tx.flags, len, state.inject_size)?;
+        if tx.flags & (FI_INJECT | FI_MATCH_COMPLETE | FI_FENCE) != 0 {
+            check_flags(tx, len, state)?;
         }
         core.may_post(ep)?;
         let id = self.connection(core, ep, tx.dest)?;
@@ -99,16 +111,17 @@ impl Tcp {
             ..
         } = self;
         let conn = &mut conns[id];
-        let ack = tx.flags & WANTS_ACK != 0;
+        let special = tx.flags & (WANTS_ACK | FI_MATCH_COMPLETE | FI_FENCE) != 0;
         let rendezvous = conn.rendezvous && op.len > params.max_saved_size;
-        if conn.state != State::Up || conn.swap || ack || rendezvous {
+        let waits = conn.state != State::Up || !conn.tx.waiting.is_empty();
+        if waits || conn.swap || special || rendezvous {
             return false;
         }
         let data = (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data);
         let tagged = tx.what == What::Tagged;
         let mut header = [0; MAX_MESSAGE_HEADER];
         let counter = conn.tx.counter;
-        let header_len = encode_message(tagged, ack, data, tx.tag, op.len, counter, &mut header);
+        let header_len = encode_message(tagged, false, data, tx.tag, op.len, counter, &mut header);
         let total = header_len + op.len;
         match conn.tx.queue.back_mut() {
             None if conn.tx.last_direct != *look => {
@@ -165,101 +178,191 @@ impl Tcp {
             },
             op.len as u64,
         );
-        header.ack = tx.flags & WANTS_ACK != 0;
+        header.ack = tx.flags & (WANTS_ACK | FI_MATCH_COMPLETE) != 0;
         header.tag = tx.tag;
         if tx.flags & FI_REMOTE_CQ_DATA != 0 {
             header.data = Some(tx.data);
         }
-        if op.len > self.params.max_saved_size
-            && tx.what == What::Tagged
-            && self.conns[id].rendezvous
-        {
-            return self.post_rendezvous(core, id, header, tx, op);
+        self.submit(core, id, header, tx.iov, op)
+    }
+
+    /// Sends an operation, or keeps it until its turn comes: frames of one peer leave in the order of the calls.
+    #[inline]
+    pub(super) fn submit(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: Header,
+        iov: IoVec,
+        op: TxOp,
+    ) -> Result {
+        let conn = &self.conns[id];
+        let fenced = op.flags & FI_FENCE != 0 && conn.is_busy();
+        if conn.state != State::Up || !conn.tx.waiting.is_empty() || fenced {
+            self.wait(core, id, header, iov, op);
+            return Ok(());
         }
-        self.send(core, id, &header, tx.iov, Some(op))
+        let way = self.way(id, &header, &op)?;
+        let full = self.conns[id].tx.staged > STAGE_BRIM;
+        match way {
+            Way::Frame => self.send(core, id, &header, iov, op),
+            _ if full => Err(Error::AGAIN),
+            _ => {
+                self.ask(core, id, way, header, Payload::Buffers(iov), op);
+                Ok(())
+            }
+        }
+    }
+
+    /// FI_EAGAIN while the peer cannot be told of another message.
+    fn way(&self, id: usize, header: &Header, op: &TxOp) -> Result<Way> {
+        let conn = &self.conns[id];
+        let matched = op.flags & FI_MATCH_COMPLETE != 0;
+        match header.op {
+            Op::ReadReq => Ok(Way::Read),
+            Op::Tagged if conn.rendezvous && (matched || op.len > self.params.max_saved_size) => {
+                match conn.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
+                    true => Ok(Way::Rendezvous),
+                    false => Err(Error::AGAIN),
+                }
+            }
+            // Only a rendezvous tells that a receive has matched.
+            _ if matched => Err(Error::OPNOTSUPP),
+            _ => Ok(Way::Frame),
+        }
+    }
+
+    /// Sends the frame that begins an exchange.
+    fn ask(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        way: Way,
+        header: Header,
+        payload: Payload,
+        op: TxOp,
+    ) {
+        match (way, payload) {
+            (Way::Rendezvous, payload) => self.announce(core, id, header, payload, op),
+            (Way::Read, Payload::Buffers(iov)) => self.request_read(core, id, &header, iov, op),
+            (_, payload) => self.send_payload(core, id, &header, payload, op),
+        }
     }
 
     /// Sends a frame of the application's, or says that it has to wait.
     #[inline]
-    pub(super) fn send(
+    fn send(
         &mut self,
         core: &mut Core,
         id: usize,
         header: &Header,
         payload: IoVec,
-        op: Option<TxOp>,
+        op: TxOp,
     ) -> Result {
         let conn = &mut self.conns[id];
-        if conn.state != State::Up {
-            self.wait(core, id, header, payload, op);
-            return Ok(());
-        }
         if conn.tx.queue.is_empty() && conn.tx.last_direct != self.look {
             conn.tx.last_direct = self.look;
-            self.write_now(core, id, header, payload, op);
+            self.write_now(core, id, header, payload, Some(op));
             return Ok(());
         }
-        if conn.tx.staged > STAGE_BRIM && (op.is_none() || is_small(op.as_ref())) {
+        if conn.tx.staged > STAGE_BRIM && op.len <= STAGE_LIMIT {
             return Err(Error::AGAIN);
         }
-        self.send_always(core, id, header, payload, op);
+        self.send_always(core, id, header, payload, Some(op));
         Ok(())
     }
 
-    /// Keeps an operation until the connection is up.
+    /// Sends a frame that asks the peer for something.
+    pub(super) fn send_bare(&mut self, core: &mut Core, id: usize, header: &Header) {
+        let conn = &mut self.conns[id];
+        if conn.tx.queue.is_empty() && conn.tx.last_direct != self.look {
+            conn.tx.last_direct = self.look;
+            self.write_now(core, id, header, IoVec::empty(), None);
+        } else {
+            self.send_always(core, id, header, IoVec::empty(), None);
+        }
+    }
+
+    /// Keeps an operation until the connection is up, or those before it are out of the way.
     #[cold]
-    pub(super) fn wait(
+    fn wait(&mut self, core: &mut Core, id: usize, header: Header, iov: IoVec, op: TxOp) {
+        let conn = &mut self.conns[id];
+        let payload = match op.flags & FI_INJECT {
+            0 => Payload::Buffers(iov),
+            _ => {
+                let mut copy = Vec::with_capacity(op.len);
+                iov.copy_out(&mut copy);
+                Payload::Copy(copy)
+            }
+        };
+        core.eps[conn.ep].tx_pending += 1;
+        conn.tx.waiting.push_back(Waiting {
+            header,
+            payload,
+            op,
+        });
+        if conn.state == State::Up && !self.held.contains(&id) {
+            self.held.push(id);
+        }
+    }
+
+    /// The connection is up, or an operation has completed: what waited for it goes out, in order.
+    pub(super) fn send_waiting(&mut self, core: &mut Core, id: usize) {
+        let ep = self.conns[id].ep;
+        while let Some(waiting) = self.conns[id].tx.waiting.front() {
+            if waiting.op.flags & FI_FENCE != 0 && self.conns[id].is_busy() {
+                break;
+            }
+            let way = match self.way(id, &waiting.header, &waiting.op) {
+                Err(Error::AGAIN) => break,
+                way => way,
+            };
+            let Some(waiting) = self.conns[id].tx.waiting.pop_front() else {
+                break;
+            };
+            core.eps[ep].tx_pending -= 1;
+            match way {
+                Ok(way) => self.ask(core, id, way, waiting.header, waiting.payload, waiting.op),
+                Err(error) => core.send_failed(ep, &waiting.op, error),
+            }
+        }
+        self.flush_conn(core, id);
+        if !self.conns[id].tx.waiting.is_empty() && !self.held.contains(&id) {
+            self.held.push(id);
+        }
+    }
+
+    /// After a look: operations may have completed that others wait for.
+    #[cold]
+    pub(super) fn retry_held(&mut self, core: &mut Core) {
+        for id in std::mem::take(&mut self.held) {
+            let up = |conn: &Conn| conn.state == State::Up;
+            if self.conns.get(id).is_some_and(up) {
+                self.send_waiting(core, id);
+            }
+        }
+    }
+
+    /// Stages or queues a frame of an operation that had to wait.
+    pub(super) fn send_payload(
         &mut self,
         core: &mut Core,
         id: usize,
         header: &Header,
-        payload: IoVec,
-        op: Option<TxOp>,
+        payload: Payload,
+        op: TxOp,
     ) {
-        let conn = &mut self.conns[id];
-        let payload = match op {
-            Some(op) if op.flags & FI_INJECT != 0 => {
-                let mut copy = Vec::with_capacity(op.len);
-                payload.copy_out(&mut copy);
-                Payload::Copy(copy)
-            }
-            _ => Payload::Buffers(payload),
-        };
-        if op.is_some() {
-            core.eps[conn.ep].tx_pending += 1;
-        }
-        conn.tx.waiting.push_back(Waiting {
-            header: header.clone(),
-            payload,
-            op,
-        });
-    }
-
-    /// The connection is up: what waited for it goes out, in order.
-    pub(super) fn send_waiting(&mut self, core: &mut Core, id: usize) {
-        let conn = &mut self.conns[id];
-        let ep = conn.ep;
-        for waiting in std::mem::take(&mut conn.tx.waiting) {
-            if waiting.op.is_some() {
-                core.eps[ep].tx_pending -= 1;
-            }
-            match waiting.payload {
-                Payload::Buffers(iov) => {
-                    self.send_always(core, id, &waiting.header, iov, waiting.op)
-                }
-                Payload::Copy(copy) => {
-                    let conn = &mut self.conns[id];
-                    let mut bytes = [0; MAX_HEADER];
-                    let counter = conn.tx.next_counter();
-                    let len = waiting.header.encode(counter, conn.swap, &mut bytes);
-                    self.stage_with(id, &bytes[..len], copy.len(), |out| out.extend(&copy));
-                    if let Some(op) = waiting.op {
-                        self.handed_over(core, id, &waiting.header, op);
-                    }
-                }
+        match payload {
+            Payload::Buffers(iov) => self.send_always(core, id, header, iov, Some(op)),
+            Payload::Copy(copy) => {
+                let conn = &mut self.conns[id];
+                let mut bytes = [0; MAX_HEADER];
+                let counter = conn.tx.next_counter();
+                let len = header.encode(counter, conn.swap, &mut bytes);
+                self.stage_with(id, &bytes[..len], copy.len(), |out| out.extend(&copy));
+                self.handed_over(core, id, header, op);
             }
         }
-        self.flush_conn(core, id);
     }
 
     /// Stages or queues a frame.
@@ -473,18 +576,19 @@ impl Tcp {
     }
 }
 
-/// What injecting and the completion levels demand of an operation.
-fn check_flags(flags: u64, len: usize, inject_size: usize) -> Result {
-    // The wire has no way to say that a receive has matched.
-    if flags & FI_MATCH_COMPLETE != 0 {
+/// What injecting, fences and the completion levels demand of an operation.
+fn check_flags(tx: &Tx<'_>, len: usize, ep: &EpState) -> Result {
+    let has = |flag: u64| tx.flags & flag != 0;
+    if has(FI_FENCE) && ep.caps & FI_FENCE == 0 {
+        return Err(Error::BADFLAGS);
+    }
+    // Whether messages that went before have matched is known only of those that asked for it.
+    let knows_matches = tx.what == What::Tagged && ep.ep_type != FI_EP_MSG.0 && !has(FI_FENCE);
+    if has(FI_MATCH_COMPLETE) && !knows_matches {
         return Err(Error::OPNOTSUPP);
     }
-    match flags & FI_INJECT != 0 && len > inject_size {
+    match has(FI_INJECT) && len > ep.inject_size {
         true => Err(Error::INVAL),
         false => Ok(()),
     }
-}
-
-fn is_small(op: Option<&TxOp>) -> bool {
-    op.is_some_and(|op| op.len <= STAGE_LIMIT)
 }

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -24,7 +25,7 @@
 
 #include "check.h"
 
-enum { ROUNDS = 50, LEN = 64, KEY = 7, BIG = 8 << 20, PATIENCE_S = 40 };
+enum { ROUNDS = 100, LEN = 64, KEY = 7, BIG = 8 << 20, PATIENCE_S = 40 };
 
 #define NEED(call) need((call), #call, __LINE__)
 
@@ -158,7 +159,7 @@ struct side {
 	struct fid_domain *domain;
 	struct fid_wait *set;
 	struct fid_cq *cq;
-	struct fid_cntr *cntr;
+	struct fid_cntr *cntr, *writes;
 	struct fid_eq *eq;
 	struct fid_av *av;
 	struct fid_ep *ep;
@@ -211,13 +212,15 @@ static void open_rdm(struct side *s)
 	}
 	NEED(fi_cq_open(s->domain, &cq, &s->cq, NULL));
 	NEED(fi_cntr_open(s->domain, &cntr, &s->cntr, NULL));
+	NEED(fi_cntr_open(s->domain, &cntr, &s->writes, NULL));
 	NEED(fi_av_open(s->domain, &av, &s->av, NULL));
 	NEED(fi_endpoint(s->domain, s->info, &s->ep, NULL));
 	NEED(fi_ep_bind(s->ep, &s->av->fid, 0));
 	NEED(fi_ep_bind(s->ep, &s->cq->fid, FI_TRANSMIT | FI_RECV));
 	NEED(fi_ep_bind(s->ep, &s->cntr->fid, FI_RECV));
+	NEED(fi_ep_bind(s->ep, &s->writes->fid, FI_REMOTE_WRITE));
 	NEED(fi_enable(s->ep));
-	NEED(fi_mr_reg(s->domain, s->memory, LEN, FI_REMOTE_READ, 0, KEY, 0, &s->mr, NULL));
+	NEED(fi_mr_reg(s->domain, s->memory, LEN, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &s->mr, NULL));
 	NEED(fi_getname(&s->ep->fid, &mine, &len));
 	tell(s, &mine, sizeof(mine));
 	hear(s, &theirs, sizeof(theirs));
@@ -370,6 +373,33 @@ static void in_a_wait_set(struct side *s)
 		NEED(fi_wait(s->set, -1));
 	EQUAL(ret, 1);
 	answer(s);
+}
+
+// ---- One thread sleeps while another one polls, and stops: what polling took over serves the sleeper again.
+
+static void *sleep_until_written(void *arg)
+{
+	struct side *s = arg;
+
+	NEED(fi_cntr_wait(s->writes, 1, -1));
+	return NULL;
+}
+
+static void sleep_beside_traffic(struct side *s)
+{
+	pthread_t sleeper;
+
+	EQUAL(pthread_create(&sleeper, NULL, sleep_until_written, s), 0);
+	traffic(s);
+	EQUAL(pthread_join(sleeper, NULL), 0);
+}
+
+static void watch_and_write(struct side *s, pid_t pid)
+{
+	traffic(s);
+	check_idle(pid);
+	POST(s, fi_write(s->ep, s->out, LEN, NULL, s->peer, 0, KEY, s->out));
+	CHECK(spin(s) == s->out);
 }
 
 // ---- Nobody looks: only the thread of the library serves the peer.
@@ -594,6 +624,11 @@ SLEEPS(poll_of_a_descriptor, FI_WAIT_FD, on_the_descriptor)
 SLEEPS(wait_for_a_counter, FI_WAIT_UNSPEC, on_a_counter)
 SLEEPS(wait_set, FI_WAIT_SET, in_a_wait_set)
 
+static void one_sleeps_beside_traffic(void)
+{
+	run(FI_WAIT_UNSPEC, FI_PROGRESS_MANUAL, watch_and_write, sleep_beside_traffic);
+}
+
 static void nobody_looks(void)
 {
 	run(FI_WAIT_NONE, FI_PROGRESS_AUTO, watch_and_read, traffic_and_elsewhere);
@@ -642,7 +677,7 @@ static void time_limits_end_with_what_they_limit(void)
 static const struct test tests[] = {
 	TEST(time_limits_end_with_what_they_limit), TEST(sread), TEST(sread_auto), TEST(poll_of_a_descriptor), TEST(poll_of_a_descriptor_auto),
 	TEST(wait_for_a_counter), TEST(wait_for_a_counter_auto), TEST(wait_set), TEST(wait_set_auto),
-	TEST(nobody_looks), TEST(the_peer_is_dead), TEST(the_peer_is_dead_auto), TEST(the_peer_does_not_read),
+	TEST(one_sleeps_beside_traffic), TEST(nobody_looks), TEST(the_peer_is_dead), TEST(the_peer_is_dead_auto), TEST(the_peer_does_not_read),
 	TEST(the_peer_does_not_read_auto), TEST(no_room_for_more), TEST(no_room_for_more_auto),
 	TEST(sread_of_an_event_queue),
 };

@@ -49,6 +49,9 @@ pub struct Core<A> {
     pub eps: Slab<EpState>,
     pub srxs: Slab<Srx>,
     pub mrs: Regions,
+    /// Who may sleep on the transport's descriptor without a word: wait objects, event queues, the progress thread. While
+    /// there is none, what is ready need not show on it.
+    pub watchers: usize,
     outcomes: VecDeque<Outcome>,
 }
 
@@ -112,6 +115,7 @@ impl<A: Address> Core<A> {
             eps: Slab::new(),
             srxs: Slab::new(),
             mrs,
+            watchers: 0,
             outcomes: VecDeque::new(),
         }
     }

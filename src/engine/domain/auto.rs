@@ -65,26 +65,36 @@ fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
     };
     let stop_fd = stop.event.as_raw_fd();
     let mut seen = 0;
+    // Somebody polls: what is ready is theirs. The thread comes back to see whether they still do.
+    let mut back = false;
     while !stop.asked.load(Ordering::Acquire) {
-        sleep_on(&[stop_fd, fd, late], None);
+        match back {
+            false => sleep_on(&[stop_fd, fd, late], None),
+            true => sleep_on(&[stop_fd], Some(STAND_BACK)),
+        };
         let Some(engine) = engine.upgrade() else {
             return;
         };
-        let looks = engine.looks.load(Ordering::Relaxed);
         if engine.late_set.load(Ordering::Relaxed) && sleep_on(&[late], Some(Duration::ZERO)) {
             let mut state = engine.lock();
             engine.late.set(None);
             engine.late_set.store(false, Ordering::Relaxed);
             state.flush();
         }
-        if looks != seen {
-            // Somebody polls: what is ready is theirs. Come back to see whether they still do.
-            seen = looks;
-            drop(engine);
-            sleep_on(&[stop_fd], Some(STAND_BACK));
+        let looks = engine.looks.load(Ordering::Relaxed);
+        let polls = std::mem::replace(&mut seen, looks) != looks;
+        if polls && back {
             continue;
         }
         let mut state = engine.lock();
+        if polls {
+            back = true;
+            state.core.watchers -= 1;
+            continue;
+        }
+        if std::mem::take(&mut back) {
+            state.core.watchers += 1;
+        }
         state.progress_all();
         state.flush();
     }

@@ -50,6 +50,7 @@ impl<T: Transport> Cntr<T> {
         };
         let (set, set_use) = wait_set(request.wait_set)?;
         let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd()])?;
+        engine.lock().core.watchers += usize::from(wait.can_sleep());
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             counter: Arc::new(Counter::new(wait, bytes)),
@@ -87,6 +88,13 @@ impl<T: Transport> Shared<T> {
         let mut state = self.engine.lock_to_look();
         state.progress_all();
         state.flush();
+    }
+}
+
+impl<T: Transport> Drop for Shared<T> {
+    fn drop(&mut self) {
+        let sleeps = self.counter.wait.can_sleep();
+        self.engine.lock().core.watchers -= usize::from(sleeps);
     }
 }
 

@@ -75,12 +75,15 @@ impl<T: Transport> Cq<T> {
             return Err(Error::INVAL);
         }
         let with_source = engine.info.caps & FI_SOURCE != 0;
-        let id = engine.lock().core.cqs.insert(CqState {
+        let mut state = engine.lock();
+        let id = state.core.cqs.insert(CqState {
             ring: Ring::new(words, size, with_source),
             wait: wait.clone(),
             signaled: false,
             last_error: None,
         });
+        state.core.watchers += usize::from(wait.can_sleep());
+        drop(state);
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             id,
@@ -178,7 +181,9 @@ impl<T: Transport> Member for Shared<T> {
 
 impl<T: Transport> Drop for Shared<T> {
     fn drop(&mut self) {
-        self.engine.lock().core.cqs.remove(self.id);
+        let mut state = self.engine.lock();
+        state.core.cqs.remove(self.id);
+        state.core.watchers -= usize::from(self.wait.can_sleep());
     }
 }
 

@@ -246,6 +246,8 @@ impl<T: Transport> Ep<T> {
         }
         ep.eq = Some(eq.queue.clone());
         let connects = ep.ep_type == FI_EP_MSG.0;
+        // For good: the queue drives the domain from now on.
+        state.core.watchers += usize::from(connects);
         drop(state);
         if connects {
             eq.queue.add_driver(driver(&self.shared.engine))?;

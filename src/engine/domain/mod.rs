@@ -159,14 +159,11 @@ impl<T: Transport> Domain<T> {
         let connects = info.ep.ep_type == FI_EP_MSG.0;
         let shared = auto || connects || info.domain.threading != FI_THREAD_DOMAIN.0;
         let poll_fd = transport.poll_fd();
+        let mut core = Core::new(Regions::new(policy));
+        // The progress thread.
+        core.watchers = usize::from(auto);
         let engine = Arc::new(Engine {
-            state: Lock::new(
-                shared,
-                State {
-                    core: Core::new(Regions::new(policy)),
-                    transport,
-                },
-            ),
+            state: Lock::new(shared, State { core, transport }),
             poll_fd,
             api_version: fabric.api_version,
             info,
@@ -238,6 +235,7 @@ impl<T: Transport> Kind for Domain<T> {
             .eq
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(eq.queue.clone());
+        self.engine.lock().core.watchers += 1;
         eq.queue.add_driver(driver(&self.engine))
     }
 

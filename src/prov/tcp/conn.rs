@@ -53,6 +53,8 @@ pub struct Conn {
     pub hot: bool,
     /// Looks in a row that brought nothing.
     pub misses: u32,
+    /// Looks that brought something since all was left to epoll.
+    pub hits: u32,
     /// The connection exchange, as far as it has come in.
     pub exchange: Vec<u8>,
     /// The peer's request, while ours is not answered.
@@ -244,6 +246,7 @@ impl Conn {
             watch: Watch::default(),
             hot: false,
             misses: 0,
+            hits: 0,
             exchange: Vec::new(),
             crossing: None,
         }

@@ -22,6 +22,9 @@ const KIND: u64 = 0xffff_ffff << 32;
 /// Connections that are read directly, at most: a look that finds nothing costs a system call for each of them, where epoll
 /// costs one for all.
 const HOT: usize = 1;
+/// Looks in a row that bring something before a connection that is read directly is taken out of the epoll set, where
+/// every arrival costs its sender something; only while nobody sleeps on the set.
+const DETACH: u32 = 64;
 /// Looks in a row that find nothing before a connection is left to epoll.
 const MISSES: u32 = 1024;
 /// One look in so many asks epoll, too, while there are connections to be read directly.
@@ -55,7 +58,7 @@ impl Tcp {
             // The list changes when the connection ends or is left to epoll.
             if self.hot.get(i) == Some(&id) {
                 i += 1;
-                self.note(id, any);
+                self.note(core, id, any);
             }
         }
         if self.look.is_multiple_of(EPOLL_EVERY) {
@@ -69,6 +72,7 @@ impl Tcp {
     /// One look that leaves out nothing: epoll watches the connections that are read directly, too.
     pub(super) fn look_everywhere(&mut self, core: &mut Core) {
         self.clear_up(core);
+        self.attach();
         self.ask_epoll(core);
         if !self.held.is_empty() {
             self.retry_held(core);
@@ -119,15 +123,55 @@ impl Tcp {
             .set(next.map(|at| at.saturating_duration_since(Instant::now())));
     }
 
-    fn note(&mut self, id: usize, any: bool) {
+    #[inline]
+    fn note(&mut self, core: &Core, id: usize, any: bool) {
         let conn = &mut self.conns[id];
-        conn.misses = match any {
-            true => 0,
-            false => conn.misses + 1,
-        };
+        if any {
+            conn.misses = 0;
+            conn.hits = conn.hits.wrapping_add(1);
+            if conn.hits == DETACH && core.watchers == 0 {
+                self.detach(id);
+            }
+            return;
+        }
+        conn.misses += 1;
         if conn.misses > MISSES {
-            conn.hot = false;
-            self.hot.retain(|&hot| hot != id);
+            self.cool(id);
+        }
+    }
+
+    /// Leaves a connection to epoll.
+    #[cold]
+    fn cool(&mut self, id: usize) {
+        self.conns[id].hot = false;
+        self.hot.retain(|&hot| hot != id);
+        self.watch_again(id);
+    }
+
+    /// Takes a connection that is read directly out of the epoll set.
+    #[cold]
+    fn detach(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        // Epoll has to say when the kernel takes bytes again.
+        if let (false, Some(socket)) = (conn.watch.write, &conn.socket) {
+            self.epoll.remove(socket.as_raw_fd());
+            conn.watch.added = false;
+        }
+    }
+
+    /// Puts back what was taken out of the epoll set: somebody is going to rely on it.
+    fn attach(&mut self) {
+        for i in 0..self.hot.len() {
+            self.watch_again(self.hot[i]);
+        }
+    }
+
+    fn watch_again(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        conn.hits = 0;
+        if !conn.watch.added {
+            let Watch { read, write, .. } = conn.watch;
+            self.rewatch(id, read, write);
         }
     }
 
@@ -146,6 +190,7 @@ impl Tcp {
                 CONN => {
                     self.wide = match self.conns.get(id) {
                         Some(conn) if conn.hot => self.wide.saturating_sub(1),
+                        _ if self.hot.is_empty() => 0,
                         _ => WIDE,
                     };
                     self.conn_ready(core, id, event);
@@ -196,8 +241,7 @@ impl Tcp {
         if self.hot.len() > HOT {
             let quietest = (0..self.hot.len()).max_by_key(|&i| self.conns[self.hot[i]].misses);
             if let Some(i) = quietest {
-                let cold = self.hot.swap_remove(i);
-                self.conns[cold].hot = false;
+                self.cool(self.hot[i]);
             }
         }
     }
@@ -234,6 +278,7 @@ impl Tcp {
         };
         if result.is_ok() {
             conn.watch = wanted;
+            conn.hits = 0;
         }
     }
 

@@ -15,6 +15,10 @@ use crate::ffi::ops::transfer::{Rx, What};
 /// Room that must be left in a multi-receive buffer to keep it posted, unless FI_OPT_MIN_MULTI_RECV says otherwise.
 pub const MIN_MULTI_RECV: usize = 16384;
 
+/// Buffers that are kept for the next unexpected messages: how many, and of how many bytes at most.
+const SPARE: usize = 256;
+const SPARE_SIZE: usize = 1024;
+
 /// A posted receive.
 #[derive(Clone)]
 struct Posted {
@@ -135,6 +139,8 @@ pub struct Srx {
     tagged: Lane,
     /// Bytes kept for unexpected messages.
     pub saved: usize,
+    /// Buffers of such messages, for the next ones.
+    spare: Vec<Vec<u8>>,
     pub min_multi_recv: usize,
     /// Endpoints that receive here.
     pub eps: usize,
@@ -222,6 +228,25 @@ impl Srx {
         Slot {
             tagged: envelope.what == What::Tagged,
             id,
+        }
+    }
+
+    /// As `keep`, for a message that is here as a whole.
+    pub fn keep_whole(&mut self, envelope: Envelope, bytes: &[u8]) -> Slot {
+        let mut copy = match bytes.len() <= SPARE_SIZE {
+            true => self.spare.pop().unwrap_or_default(),
+            false => Vec::new(),
+        };
+        copy.extend_from_slice(bytes);
+        self.keep(envelope, Bytes::Here(copy))
+    }
+
+    /// The bytes of a kept message are not needed any more.
+    fn let_go(&mut self, mut bytes: Vec<u8>) {
+        self.saved = self.saved.saturating_sub(bytes.len());
+        if bytes.capacity() <= SPARE_SIZE && self.spare.len() < SPARE {
+            bytes.clear();
+            self.spare.push(bytes);
         }
     }
 
@@ -373,7 +398,7 @@ impl Srx {
         match message.bytes {
             Bytes::Here(bytes) => {
                 recv.iov.copy_in(&bytes);
-                self.saved = self.saved.saturating_sub(bytes.len());
+                self.let_go(bytes);
                 out.push_back(Outcome::Done(recv, envelope, message.origin));
             }
             _ => out.push_back(Outcome::Claimed(Claimed {
@@ -444,7 +469,7 @@ impl Srx {
         }
         let message = matcher.take_unexpected(id);
         match message.bytes {
-            Bytes::Here(bytes) => self.saved = self.saved.saturating_sub(bytes.len()),
+            Bytes::Here(bytes) => self.let_go(bytes),
             _ => out.push_back(Outcome::Claimed(Claimed {
                 envelope: message.envelope,
                 recv: None,

@@ -16,7 +16,7 @@ use crate::engine::srx::{Envelope, RecvOp, Slot};
 use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::ep::unknown_source;
-use crate::prov::tcp::proto::{Header, MAX_HEADER};
+use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS};
 use crate::sys::socket::Socket;
 
 /// A peer. What the application has posted outlives attempts to connect.
@@ -207,7 +207,7 @@ pub enum Sink {
         iov: IoVec,
         len: u64,
         data: Option<u64>,
-        regions: Vec<Arc<Region<Arc<Counter>>>>,
+        regions: [Option<Arc<Region<Arc<Counter>>>>; MAX_SEGS],
     },
     /// To the buffers of a read of ours.
     Read(ReadOp),

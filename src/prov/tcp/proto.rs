@@ -326,6 +326,35 @@ pub fn encode_message(
     at
 }
 
+/// Writes the header of a write of `payload` bytes that nobody acknowledges and returns its size; as `Header::encode` for
+/// the same byte order. At most [`MAX_SEGS`] segments.
+#[inline]
+pub fn encode_write(
+    data: Option<u64>,
+    segs: impl ExactSizeIterator<Item = RmaSeg>,
+    payload: usize,
+    counter: u8,
+    out: &mut [u8; MAX_HEADER],
+) -> usize {
+    let mut at = BASE_HEADER;
+    let count = segs.len() as u8;
+    let mut flags = 0;
+    if let Some(data) = data {
+        flags |= FLAG_DATA;
+        at = put(out, at, data, false);
+    }
+    for seg in segs {
+        at = put(out, at, seg.addr, false);
+        at = put(out, at, seg.len, false);
+        at = put(out, at, seg.key, false);
+    }
+    let [low, high] = flags.to_ne_bytes();
+    let code = Op::Write.code();
+    out[..8].copy_from_slice(&[VERSION, code, low, high, 0, count, at as u8, counter]);
+    put(out, 8, (at + payload) as u64, false);
+    at
+}
+
 /// Size of the whole header, from its first [`BASE_HEADER`] bytes. All that can be checked without the byte order is:
 /// version, op, segment count, and that the size is one that this op can have.
 #[inline]

@@ -5,12 +5,12 @@
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::core::TxOp;
-use crate::ffi::ops::transfer::Tx;
+use crate::ffi::ops::transfer::{RemoteSeg, Tx};
 use crate::prov::tcp::conn::{After, Frame, Out, ReadOp, Sink};
-use crate::prov::tcp::proto::{Header, MAX_HEADER, Op, RmaSeg};
+use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
 use crate::prov::tcp::rx::Fault;
 use crate::prov::tcp::transport::{Core, Tcp};
-use crate::prov::tcp::tx::WANTS_ACK;
+use crate::prov::tcp::tx::{TOGETHER, WANTS_ACK, remote_data};
 
 impl Tcp {
     pub(super) fn post_write(
@@ -20,13 +20,21 @@ impl Tcp {
         tx: &Tx<'_>,
         op: TxOp,
     ) -> Result {
+        check_target(tx, op.len)?;
+        let data = remote_data(tx);
+        if op.len <= TOGETHER {
+            let encode = |counter, header: &mut [u8; MAX_HEADER]| {
+                encode_write(data, segs(tx), op.len, counter, header)
+            };
+            if self.post_small(core, id, &tx.iov, op, encode) {
+                return Ok(());
+            }
+        }
         let mut header = Header::new(Op::Write, op.len as u64);
-        put_target(&mut header, tx, op.len)?;
+        put_target(&mut header, tx);
         header.ack = tx.flags & WANTS_ACK != 0;
         header.commit = tx.flags & FI_COMMIT_COMPLETE != 0;
-        if tx.flags & FI_REMOTE_CQ_DATA != 0 {
-            header.data = Some(tx.data);
-        }
+        header.data = data;
         self.submit(core, id, header, tx.iov, op)
     }
 
@@ -37,8 +45,9 @@ impl Tcp {
         tx: &Tx<'_>,
         op: TxOp,
     ) -> Result {
+        check_target(tx, op.len)?;
         let mut header = Header::new(Op::ReadReq, 0);
-        put_target(&mut header, tx, op.len)?;
+        put_target(&mut header, tx);
         self.submit(core, id, header, tx.iov, op)
     }
 
@@ -68,14 +77,14 @@ impl Tcp {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
         let mut iov = IoVec::empty();
-        let mut regions = Vec::with_capacity(header.segs().len());
-        for seg in header.segs() {
+        let mut regions = [const { None }; MAX_SEGS];
+        for (seg, place) in header.segs().iter().zip(&mut regions) {
             let found = core.mrs.lookup(seg.key, seg.addr, seg.len, FI_REMOTE_WRITE);
             let (region, address) = found.map_err(refused)?;
             if !region.window(&mut iov, address, seg.len as usize) {
                 return Err(Fault::Rule("too many segments"));
             }
-            regions.push(region);
+            *place = Some(region);
         }
         let sink = Sink::Write {
             iov,
@@ -185,24 +194,28 @@ const ANSWERS: usize = 1 << 20;
 const SMALL_ANSWER: u64 = 8192;
 
 /// The target of an RMA operation: as many bytes as the operation has, in up to four segments.
-fn put_target(header: &mut Header, tx: &Tx<'_>, len: usize) -> Result {
-    if tx.target.is_empty() || tx.target.len() > header.segs.len() {
-        return Err(Error::INVAL);
+#[inline]
+fn check_target(tx: &Tx<'_>, len: usize) -> Result {
+    let add = |total: usize, seg: &RemoteSeg| total.checked_add(seg.len);
+    match tx.target.iter().try_fold(0, add) {
+        Some(total) if total == len && (1..=MAX_SEGS).contains(&tx.target.len()) => Ok(()),
+        _ => Err(Error::INVAL),
     }
-    let mut total = 0usize;
-    for (seg, target) in header.segs.iter_mut().zip(tx.target) {
-        *seg = RmaSeg {
-            addr: target.addr,
-            len: target.len as u64,
-            key: target.key,
-        };
-        total = total.checked_add(target.len).ok_or(Error::INVAL)?;
+}
+
+fn segs(tx: &Tx<'_>) -> impl ExactSizeIterator<Item = RmaSeg> {
+    tx.target.iter().map(|seg| RmaSeg {
+        addr: seg.addr,
+        len: seg.len as u64,
+        key: seg.key,
+    })
+}
+
+fn put_target(header: &mut Header, tx: &Tx<'_>) {
+    for (place, seg) in header.segs.iter_mut().zip(segs(tx)) {
+        *place = seg;
     }
     header.seg_count = tx.target.len() as u8;
-    match total == len {
-        true => Ok(()),
-        false => Err(Error::INVAL),
-    }
 }
 
 fn refused(error: Error) -> Fault {

@@ -252,7 +252,7 @@ impl Tcp {
                 return false;
             }
             None => {
-                srx.keep(envelope, Bytes::Here(message.payload.to_vec()));
+                srx.keep_whole(envelope, message.payload);
             }
         }
         if message.ack {
@@ -492,7 +492,7 @@ impl Tcp {
             Sink::Write {
                 len, data, regions, ..
             } => {
-                for region in &regions {
+                for region in regions.iter().flatten() {
                     if let Some(counter) = region.counter() {
                         counter.succeeded(len as usize);
                     }

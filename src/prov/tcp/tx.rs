@@ -23,12 +23,15 @@ const STAGE_FULL: usize = 64 * 1024;
 /// Staged bytes of one connection at which operations have to wait for the kernel.
 pub(super) const STAGE_BRIM: usize = 256 * 1024;
 /// Frames up to this size are copied together before they are written, which is cheaper than two pieces.
-const TOGETHER: usize = 512;
+pub(super) const TOGETHER: usize = 512;
 /// Staging buffers kept for the next use.
 pub(super) const SPARE_BUFFERS: usize = 16;
 
 /// Flags that ask for an answer of the peer.
 pub(super) const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+
+/// Flags of operations that do not go the usual way of small ones.
+const SPECIAL: u64 = WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | FI_FENCE;
 
 /// How an operation goes out.
 #[derive(Clone, Copy)]
@@ -92,36 +95,46 @@ impl Tcp {
 
     #[inline]
     fn post_message(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
-        match op.len <= TOGETHER && self.post_small(core, id, tx, op) {
-            true => Ok(()),
-            false => self.post_any_message(core, id, tx, op),
+        let rendezvous = op.len > self.params.max_saved_size && self.conns[id].rendezvous;
+        if op.len <= TOGETHER && !rendezvous {
+            let data = remote_data(tx);
+            let tagged = tx.what == What::Tagged;
+            let encode = |counter, header: &mut [u8; MAX_MESSAGE_HEADER]| {
+                encode_message(tagged, false, data, tx.tag, op.len, counter, header)
+            };
+            if self.post_small(core, id, &tx.iov, op, encode) {
+                return Ok(());
+            }
         }
+        self.post_any_message(core, id, tx, op)
     }
 
-    /// The usual case of a small message: the connection is up and between hosts of one byte order, and the frame is
-    /// written at once or staged. False leaves it to the general way.
+    /// The usual case of a small frame: the connection is up and between hosts of one byte order, nobody is asked to
+    /// answer, and the frame is written at once or staged. False leaves it to the general way.
     #[inline]
-    fn post_small(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> bool {
+    pub(super) fn post_small<const N: usize>(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        payload: &IoVec,
+        op: TxOp,
+        encode: impl FnOnce(u8, &mut [u8; N]) -> usize,
+    ) -> bool {
         let Tcp {
             conns,
             scratch,
             look,
             dirty,
-            params,
             ..
         } = self;
         let conn = &mut conns[id];
-        let special = tx.flags & (WANTS_ACK | FI_MATCH_COMPLETE | FI_FENCE) != 0;
-        let rendezvous = conn.rendezvous && op.len > params.max_saved_size;
         let waits = conn.state != State::Up || !conn.tx.waiting.is_empty();
-        if waits || conn.swap || special || rendezvous {
+        if waits || conn.swap || op.flags & SPECIAL != 0 {
             return false;
         }
-        let data = (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data);
-        let tagged = tx.what == What::Tagged;
-        let mut header = [0; MAX_MESSAGE_HEADER];
+        let mut header = [0; N];
         let counter = conn.tx.counter;
-        let header_len = encode_message(tagged, false, data, tx.tag, op.len, counter, &mut header);
+        let header_len = encode(counter, &mut header);
         let total = header_len + op.len;
         match conn.tx.queue.back_mut() {
             None if conn.tx.last_direct != *look => {
@@ -130,7 +143,7 @@ impl Tcp {
                 };
                 let frame = &mut scratch[..total];
                 frame[..header_len].copy_from_slice(&header[..header_len]);
-                tx.iov.copy_to(&mut frame[header_len..]);
+                payload.copy_to(&mut frame[header_len..]);
                 conn.tx.last_direct = *look;
                 match socket.write(frame) {
                     Ok(Moved::Bytes(n)) if n == total => {}
@@ -150,22 +163,30 @@ impl Tcp {
                         return true;
                     }
                 }
+                conn.tx.counter = counter.wrapping_add(1);
+                core.sent(conn.ep, &op);
             }
             Some(Out::Staged { bytes, .. })
                 if bytes.len() + total <= STAGE_FULL && conn.tx.staged < STAGE_FULL =>
             {
                 bytes.extend_from_slice(&header[..header_len]);
-                tx.iov.copy_out(bytes);
+                payload.copy_out(bytes);
                 conn.tx.staged += total;
                 if !conn.tx.dirty {
                     conn.tx.dirty = true;
                     dirty.push(id);
                 }
+                conn.tx.counter = counter.wrapping_add(1);
+                core.sent(conn.ep, &op);
+            }
+            None => {
+                conn.tx.counter = counter.wrapping_add(1);
+                let ep = conn.ep;
+                self.stage(id, &header[..header_len], payload);
+                core.sent(ep, &op);
             }
             _ => return false,
         }
-        conn.tx.counter = counter.wrapping_add(1);
-        core.sent(conn.ep, &op);
         true
     }
 
@@ -180,9 +201,7 @@ impl Tcp {
         );
         header.ack = tx.flags & (WANTS_ACK | FI_MATCH_COMPLETE) != 0;
         header.tag = tx.tag;
-        if tx.flags & FI_REMOTE_CQ_DATA != 0 {
-            header.data = Some(tx.data);
-        }
+        header.data = remote_data(tx);
         self.submit(core, id, header, tx.iov, op)
     }
 
@@ -574,6 +593,11 @@ impl Tcp {
     pub(super) fn send_ack(&mut self, core: &mut Core, id: usize) {
         self.send_always(core, id, &Header::new(Op::Ack, 0), IoVec::empty(), None);
     }
+}
+
+/// What the operation has for the target's queue.
+pub(super) fn remote_data(tx: &Tx<'_>) -> Option<u64> {
+    (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data)
 }
 
 /// What injecting, fences and the completion levels demand of an operation.

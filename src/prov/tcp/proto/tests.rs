@@ -157,6 +157,31 @@ fn rdm_private_data() {
     }
 }
 
+/// So does that of writes.
+#[test]
+fn the_short_way_of_writes_agrees_with_the_general_one() {
+    for case in 0..2 * MAX_SEGS as u8 {
+        let data = (case & 1 != 0).then_some(DATA);
+        let segs: Vec<RmaSeg> = (0..=u64::from(case / 2))
+            .map(|n| RmaSeg {
+                addr: 0x1000 + n,
+                len: 10 + n,
+                key: DATA ^ n,
+            })
+            .collect();
+        let payload: u64 = segs.iter().map(|seg| seg.len).sum();
+        let mut header = Header::new(Op::Write, payload);
+        (header.data, header.seg_count) = (data, segs.len() as u8);
+        header.segs[..segs.len()].copy_from_slice(&segs);
+
+        let mut general = [0; MAX_HEADER];
+        let len = header.encode(case, false, &mut general);
+        let mut short = [0; MAX_HEADER];
+        let short_len = encode_write(data, segs.into_iter(), payload as usize, case, &mut short);
+        assert_eq!(short[..short_len], general[..len]);
+    }
+}
+
 /// The short way for messages writes and reads what the general way does.
 #[test]
 fn the_short_way_agrees_with_the_general_one() {

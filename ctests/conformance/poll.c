@@ -87,6 +87,78 @@ TEST(fi_poll, counter_that_changed, EP_ANY, FI_MSG, "A counter gives its context
 	OK(fi_poll_del(set, &t->b.cntr->fid, 0));
 }
 
+TEST(fi_poll, counter_after_set, EP_ANY, FI_MSG, "A counter that was set and has come to its old value again has changed")
+{
+	struct fid_poll *set = open_poll(t);
+	void *contexts[4];
+
+	PAIR(t, .cntr_flags = FI_RECV);
+	OK(fi_poll_add(set, &t->b.cntr->fid, 0));
+	flow_run(t, 0, 1);
+	ONCE(t, fi_poll(set, contexts, 4) == 1);
+	OK(fi_cntr_set(t->b.cntr, 0));
+	flow_run(t, 1, 1);
+	ONCE(t, fi_cntr_read(t->b.cntr) == 1);
+	CHECK_RC(fi_poll(set, contexts, 4), 1);
+	OK(fi_poll_del(set, &t->b.cntr->fid, 0));
+}
+
+TEST(fi_poll, counter_with_error, EP_ANY, FI_MSG, "A change of the error value is a change of the counter, also if value and errors have the same sum")
+{
+	struct fid_poll *set = open_poll(t);
+	void *contexts[4];
+
+	PAIR(t, .cntr_flags = FI_RECV);
+	OK(fi_poll_add(set, &t->b.cntr->fid, 0));
+	flow_run(t, 0, 1);
+	ONCE(t, fi_poll(set, contexts, 4) == 1);
+	OK(fi_cntr_set(t->b.cntr, 0));
+	flow_error(t, 1);
+	ONCE(t, fi_cntr_readerr(t->b.cntr) == 1);
+	CHECK_RC(fi_poll(set, contexts, 4), 1);
+	OK(fi_poll_del(set, &t->b.cntr->fid, 0));
+}
+
+TEST(fi_poll, counter_after_trywait, EP_ANY, FI_MSG, "A poll set finds the counter for which fi_trywait gave -FI_EAGAIN")
+{
+	struct fid_poll *set = open_poll(t);
+	struct fid *fids[1];
+	void *contexts[4];
+
+	PAIR(t, .cntr.wait_obj = FI_WAIT_FD, .cntr_flags = FI_RECV);
+	fids[0] = &t->b.cntr->fid;
+	OK(fi_poll_add(set, &t->b.cntr->fid, 0));
+	ONCE(t, fi_trywait(t->fabric, fids, 1) == FI_SUCCESS);
+	flow_run(t, 0, 1);
+	ONCE(t, fi_trywait(t->fabric, fids, 1) == -FI_EAGAIN);
+	CHECK_RC(fi_poll(set, contexts, 4), 1);
+	CHECK(contexts[0] == &t->b);
+	OK(fi_poll_del(set, &t->b.cntr->fid, 0));
+}
+
+TEST(fi_poll, count_zero_drives_progress, EP_ANY, FI_MSG, "Without room for a context fi_poll drives progress, and forgets no change")
+{
+	struct fid_poll *set = open_poll(t);
+	void *contexts[4];
+
+	PAIR(t, .cntr_flags = FI_SEND | FI_RECV);
+	OK(fi_poll_add(set, &t->b.rxcq->fid, 0));
+	OK(fi_poll_add(set, &t->a.cntr->fid, 0));
+	OK(fi_poll_add(set, &t->b.cntr->fid, 0));
+	flow_post_recv(t, 0, 1);
+	flow_post_send(t, 0, 1);
+	for (uint64_t limit = now_ms() + t->limit_ms; !filled(t->flow->in[0], FLOW_LEN, 0);) {
+		CHECK_RC(fi_poll(set, contexts, 0), 0);
+		CHECK(now_ms() < limit);
+	}
+	ONCE(t, fi_cntr_read(t->a.cntr) == 1 && fi_cntr_read(t->b.cntr) == 1);
+	CHECK_RC(fi_poll(set, contexts, 1), 1);
+	CHECK_RC(fi_poll(set, contexts, 4), 3);
+	OK(fi_poll_del(set, &t->b.rxcq->fid, 0));
+	OK(fi_poll_del(set, &t->a.cntr->fid, 0));
+	OK(fi_poll_del(set, &t->b.cntr->fid, 0));
+}
+
 TEST(fi_poll, no_more_than_count, EP_ANY, FI_MSG, "At most count contexts are returned")
 {
 	struct fid_poll *set = open_poll(t);

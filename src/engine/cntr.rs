@@ -2,7 +2,7 @@
 //! The values of a counter: fi_cntr(3). The handle is in `domain::cntr`.
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::engine::wait::Wait;
 
@@ -13,8 +13,19 @@ pub struct Counter {
     pub wait: Wait,
     /// FI_CNTR_EVENTS_BYTES: counts bytes, not operations.
     bytes: bool,
-    /// Value and errors, added, when somebody last asked whether they had changed.
-    seen: AtomicU64,
+    /// For fi_trywait: what it has answered for is not news any more.
+    waited: Seen,
+    /// For poll sets, which are asked after fi_trywait said that there is something.
+    polled: Seen,
+}
+
+/// The values that somebody has been told of.
+#[derive(Default)]
+struct Seen {
+    value: AtomicU64,
+    errors: AtomicU64,
+    /// Operations have completed, and nobody was told, before the application itself changed a value.
+    missed: AtomicBool,
 }
 
 impl Counter {
@@ -24,7 +35,8 @@ impl Counter {
             errors: AtomicU64::new(0),
             wait,
             bytes,
-            seen: AtomicU64::new(0),
+            waited: Seen::default(),
+            polled: Seen::default(),
         }
     }
 
@@ -32,10 +44,15 @@ impl Counter {
         self.value.load(Ordering::Acquire)
     }
 
-    /// Whether the counter has changed since this was last asked.
-    pub fn changed(&self) -> bool {
-        let now = self.value().wrapping_add(self.errors());
-        self.seen.swap(now, Ordering::Relaxed) != now
+    /// Whether the counter has changed since fi_trywait last asked.
+    pub fn changed_for_wait(&self) -> bool {
+        self.waited.take(self)
+    }
+
+    /// Whether operations have changed the counter since a poll set last asked: fi_poll(3) leaves out what the
+    /// application has added or set itself.
+    pub fn changed_for_poll(&self) -> bool {
+        self.polled.take(self)
     }
 
     pub fn errors(&self) -> u64 {
@@ -49,27 +66,59 @@ impl Counter {
     }
 
     pub fn failed(&self) {
-        self.add_errors(1);
+        self.errors.fetch_add(1, Ordering::Release);
+        self.wait.notify_unlocked();
     }
 
-    pub fn add(&self, n: u64) {
+    #[inline]
+    fn add(&self, n: u64) {
         // Release: who sees the count also sees the data that it stands for.
         self.value.fetch_add(n, Ordering::Release);
         self.wait.notify_unlocked();
     }
 
-    pub fn add_errors(&self, n: u64) {
-        self.errors.fetch_add(n, Ordering::Release);
+    /// The application changes a value by itself: fi_cntr_add and the like.
+    pub fn edit(&self, edit: Edit) {
+        self.polled.miss(self);
+        // Release: as in `add`.
+        match edit {
+            Edit::Add(n) => drop(self.value.fetch_add(n, Ordering::Release)),
+            Edit::Set(n) => self.value.store(n, Ordering::Release),
+            Edit::AddErrors(n) => drop(self.errors.fetch_add(n, Ordering::Release)),
+            Edit::SetErrors(n) => self.errors.store(n, Ordering::Release),
+        }
+        self.polled.note(self);
         self.wait.notify_unlocked();
     }
+}
 
-    pub fn set(&self, n: u64) {
-        self.value.store(n, Ordering::Release);
-        self.wait.notify_unlocked();
+/// What an application may do to a counter.
+#[derive(Clone, Copy)]
+pub enum Edit {
+    Add(u64),
+    Set(u64),
+    AddErrors(u64),
+    SetErrors(u64),
+}
+
+impl Seen {
+    /// Takes note of the values; whether they are others.
+    fn note(&self, counter: &Counter) -> bool {
+        let (value, errors) = (counter.value(), counter.errors());
+        let value_changed = self.value.swap(value, Ordering::Relaxed) != value;
+        let errors_changed = self.errors.swap(errors, Ordering::Relaxed) != errors;
+        value_changed || errors_changed
     }
 
-    pub fn set_errors(&self, n: u64) {
-        self.errors.store(n, Ordering::Release);
-        self.wait.notify_unlocked();
+    /// Keeps in mind that there was news, whatever the values become.
+    fn miss(&self, counter: &Counter) {
+        if self.note(counter) {
+            self.missed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn take(&self, counter: &Counter) -> bool {
+        let missed = self.missed.swap(false, Ordering::Relaxed);
+        self.note(counter) || missed
     }
 }

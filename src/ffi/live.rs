@@ -14,7 +14,7 @@ use crate::ffi::object::Kind;
 /// What can be asked of a handle without knowing its type.
 trait Live: Sync {
     fn trywait(&self) -> Result;
-    fn poll(&self) -> Option<bool>;
+    fn poll(&self, ask: bool) -> Option<bool>;
     fn named(&self) -> Option<(&CStr, &CStr)>;
 }
 
@@ -22,8 +22,8 @@ impl<T: Kind> Live for T {
     fn trywait(&self) -> Result {
         Kind::trywait(self)
     }
-    fn poll(&self) -> Option<bool> {
-        Kind::poll(self)
+    fn poll(&self, ask: bool) -> Option<bool> {
+        Kind::poll(self, ask)
     }
     fn named(&self) -> Option<(&CStr, &CStr)> {
         Kind::named(self)
@@ -117,8 +117,8 @@ pub unsafe fn trywait(head: *const fid) -> Result {
 ///
 /// # Safety
 /// As `trywait`.
-pub unsafe fn poll(head: *const fid) -> Option<bool> {
+pub unsafe fn poll(head: *const fid, ask: bool) -> Option<bool> {
     let object = find(head).ok()?;
     // SAFETY: as in `trywait`.
-    unsafe { &*object }.poll()
+    unsafe { &*object }.poll(ask)
 }

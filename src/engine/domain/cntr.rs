@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use crate::abi::*;
 use crate::base::{Error, Result};
-use crate::engine::cntr::Counter;
+use crate::engine::cntr::{Counter, Edit};
 use crate::engine::domain::Engine;
 use crate::engine::fabric::wait_set;
 use crate::engine::transport::Transport;
@@ -103,7 +103,7 @@ impl<T: Transport> Member for Shared<T> {
     fn trywait(&self) -> Result {
         self.counter.wait.arm();
         self.look_before_sleep();
-        match self.counter.changed() {
+        match self.counter.changed_for_wait() {
             true => Err(Error::AGAIN),
             false => Ok(()),
         }
@@ -132,9 +132,21 @@ impl<T: Transport> Kind for Cntr<T> {
         self.shared.trywait()
     }
 
-    fn poll(&self) -> Option<bool> {
+    fn poll(&self, ask: bool) -> Option<bool> {
         self.shared.look();
-        Some(self.shared.counter.changed())
+        Some(ask && self.shared.counter.changed_for_poll())
+    }
+
+    /// fi_cntr(3): there are default flags, and none is defined.
+    fn op_flags(&self, _side: u64) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn set_op_flags(&self, flags: u64) -> Result {
+        match flags {
+            0 => Ok(()),
+            _ => Err(Error::BADFLAGS),
+        }
     }
 }
 
@@ -150,22 +162,22 @@ impl<T: Transport> CntrCalls for Cntr<T> {
     }
 
     fn add(&self, value: u64) -> Result {
-        self.shared.counter.add(value);
+        self.shared.counter.edit(Edit::Add(value));
         Ok(())
     }
 
     fn add_err(&self, value: u64) -> Result {
-        self.shared.counter.add_errors(value);
+        self.shared.counter.edit(Edit::AddErrors(value));
         Ok(())
     }
 
     fn set(&self, value: u64) -> Result {
-        self.shared.counter.set(value);
+        self.shared.counter.edit(Edit::Set(value));
         Ok(())
     }
 
     fn set_err(&self, value: u64) -> Result {
-        self.shared.counter.set_errors(value);
+        self.shared.counter.edit(Edit::SetErrors(value));
         Ok(())
     }
 

@@ -209,7 +209,7 @@ impl<T: Transport> Kind for Cq<T> {
         self.shared.trywait()
     }
 
-    fn poll(&self) -> Option<bool> {
+    fn poll(&self, _ask: bool) -> Option<bool> {
         let mut state = self.shared.engine.lock_to_look();
         if self.shared.entries(&state) == 0 {
             state.progress();

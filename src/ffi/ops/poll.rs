@@ -48,12 +48,11 @@ unsafe extern "C" fn poll<T: PollCalls>(
     };
     let mut found = 0;
     for member in set.members() {
-        if found == count {
-            break;
-        }
         let member = member as *const fid;
+        // All are driven; those that there is no room to name keep their news.
+        let ask = found < count;
         // SAFETY: fi_poll(3): members stay open while they are in the set; `live` forgives those that did not.
-        if unsafe { live::poll(member) } == Some(true) {
+        if unsafe { live::poll(member, ask) } == Some(true) && ask {
             // SAFETY: `context` has room for `count` pointers; the member is live.
             unsafe { context.add(found as usize).write((*member).context) };
             found += 1;
@@ -73,7 +72,7 @@ unsafe extern "C" fn poll_add<T: PollCalls>(
         return Error::BADFLAGS.negative();
     }
     // SAFETY: the member stays open during the call.
-    match unsafe { live::poll(member) } {
+    match unsafe { live::poll(member, false) } {
         Some(_) => status(object(set).and_then(|set| set.add(member as usize))),
         None => Error::INVAL.negative(),
     }

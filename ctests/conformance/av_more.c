@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 
 static struct fid_av *ip_av(struct env *t)
@@ -46,6 +47,72 @@ TEST(fi_av, insertsvc_hostname, EP_AV, FI_MSG, "The node may be a host name")
 
 	CHECK_RC(fi_av_insertsvc(av, "localhost", "7471", &got, 0, NULL), 1);
 	check_at(av, got, "127.0.0.1", 7471);
+}
+
+TEST(fi_av, insertsvc_service_name, EP_AV, FI_MSG, "The service may be a name, as with fi_getinfo")
+{
+	struct fid_av *av = ip_av(t);
+	struct servent *http = getservbyname("http", "tcp");
+	fi_addr_t got = 77;
+
+	if (!http)
+		SKIP("this system has no names of services");
+	CHECK_RC(fi_av_insertsvc(av, "127.0.0.1", "http", &got, 0, NULL), 1);
+	check_at(av, got, "127.0.0.1", ntohs(http->s_port));
+}
+
+TEST(fi_av, insertsvc_address_string, EP_AV, FI_MSG, "The node may be a string of format FI_ADDR_STR; the service is NULL then")
+{
+	struct fid_av *av = ip_av(t);
+	fi_addr_t got = 77;
+
+	CHECK_RC(fi_av_insertsvc(av, "fi_sockaddr_in://127.0.0.3:7473", NULL, &got, 0, NULL), 1);
+	check_at(av, got, "127.0.0.3", 7473);
+	CHECK(fi_av_insertsvc(av, "fi_sockaddr_in://127.0.0.3:7473", "7474", &got, 0, NULL) <= 0);
+	CHECK(fi_av_insertsvc(av, "fi_sockaddr_in://127.0.0.3", NULL, &got, 0, NULL) <= 0);
+	CHECK(fi_av_insertsvc(av, "fi_nonsense://127.0.0.3:7473", NULL, &got, 0, NULL) <= 0);
+}
+
+TEST(fi_av, insertsvc_sync_err, EP_AV, FI_MSG, "FI_SYNC_ERR: insertions by name say of each address what became of it")
+{
+	struct fid_av *av = ip_av(t);
+	int errors[4] = { 77, 77, 77, 77 };
+	fi_addr_t got[4];
+
+	CHECK_RC(fi_av_insertsvc(av, "127.0.0.1", "7471", got, FI_SYNC_ERR, errors), 1);
+	CHECK(errors[0] == 0 && errors[1] == 77);
+	errors[0] = 0;
+	CHECK(fi_av_insertsvc(av, "no.such.host.invalid", "7471", got, FI_SYNC_ERR, errors) <= 0);
+	CHECK(errors[0] > 0 && errors[1] == 77);
+	CHECK_EQ(got[0], FI_ADDR_NOTAVAIL);
+	CHECK_RC(fi_av_insertsym(av, "127.0.0.1", 2, "7481", 2, got, FI_SYNC_ERR, errors), 4);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(errors[i], 0);
+}
+
+TEST(fi_av, sync_err_needs_its_array, EP_AV, FI_MSG, "FI_SYNC_ERR without an array of integers is refused with -FI_EINVAL")
+{
+	struct fid_av *av = ip_av(t);
+
+	CHECK_RC(fi_av_insert(av, t->info->src_addr, 1, NULL, FI_SYNC_ERR, NULL), -FI_EINVAL);
+	CHECK_RC(fi_av_insertsvc(av, "127.0.0.1", "7471", NULL, FI_SYNC_ERR, NULL), -FI_EINVAL);
+	CHECK_RC(fi_av_insertsym(av, "127.0.0.1", 1, "7471", 1, NULL, FI_SYNC_ERR, NULL), -FI_EINVAL);
+}
+
+TEST(fi_av, symmetric_vector, EP_AV, FI_MSG, "FI_SYMMETRIC: a vector of nodes with as many endpoints each takes and finds their addresses")
+{
+	struct fi_av_attr attr = { .type = FI_AV_TABLE, .flags = FI_SYMMETRIC, .count = 6, .ep_per_node = 3 };
+	struct fid_av *av = NULL;
+	fi_addr_t got[6];
+
+	ip_av(t);
+	OK_OR_SKIP(fi_av_open(t->domain, &attr, &av, NULL));
+	keep(t, &av->fid);
+	CHECK_RC(fi_av_insertsym(av, "127.0.0.1", 2, "7471", 3, got, 0, NULL), 6);
+	for (unsigned i = 0; i < 6; i++) {
+		CHECK_EQ(got[i], i);
+		check_at(av, i, i < 3 ? "127.0.0.1" : "127.0.0.2", 7471 + i % 3);
+	}
 }
 
 TEST(fi_av, insertsvc_same_as_insert, EP_AV, FI_MSG, "A peer inserted by name receives messages")
@@ -325,6 +392,74 @@ TEST(fi_av, event_reports_failures, EP_AV, FI_MSG, "FI_EVENT: an error event wit
 	CHECK_RC(wait_event(t, eq, FI_AV_COMPLETE, &entry, sizeof(entry)), sizeof(entry));
 	CHECK_EQ(entry.data, 2);
 	CHECK_EQ(got[1], FI_ADDR_NOTAVAIL);
+}
+
+TEST(fi_av, event_of_failures_alone, EP_AV, FI_MSG, "FI_EVENT: an insertion that fails altogether has its event as well, with the number 0")
+{
+	struct fid_eq *eq = open_eq(t, FI_WAIT_UNSPEC, 0);
+	struct fid_av *av = event_av(t);
+	struct sockaddr_in addr = { AF_UNIX, 0, { 0 }, { 0 } };
+	struct fi_eq_err_entry err = { 0 };
+	struct fi_eq_entry entry = { 0 };
+	fi_addr_t got = 77;
+	int mark;
+
+	if (t->info->addr_format != FI_SOCKADDR_IN)
+		SKIP("not addressed by IPv4");
+	OK(fi_av_bind(av, &eq->fid, 0));
+	CHECK_RC(fi_av_insert(av, &addr, 1, &got, 0, &mark), 0);
+	wait_eq_err(t, eq, &err);
+	CHECK(err.fid == &av->fid && err.context == &mark);
+	CHECK_EQ(err.data, 0);
+	CHECK_RC(wait_event(t, eq, FI_AV_COMPLETE, &entry, sizeof(entry)), sizeof(entry));
+	CHECK(entry.context == &mark);
+	CHECK_EQ(entry.data, 0);
+	CHECK_EQ(got, FI_ADDR_NOTAVAIL);
+}
+
+TEST(fi_av, event_for_names, EP_AV, FI_MSG, "FI_EVENT: insertions by name are reported as well")
+{
+	struct fid_eq *eq = open_eq(t, FI_WAIT_UNSPEC, 0);
+	struct fid_av *av = event_av(t);
+	struct fi_eq_entry entry = { 0 };
+	int marks[2];
+
+	if (t->info->addr_format != FI_SOCKADDR_IN)
+		SKIP("not addressed by IPv4");
+	OK(fi_av_bind(av, &eq->fid, 0));
+	CHECK_RC(fi_av_insertsvc(av, "127.0.0.1", "7471", NULL, 0, &marks[0]), 0);
+	CHECK_RC(fi_av_insertsym(av, "127.0.0.1", 2, "7481", 2, NULL, 0, &marks[1]), 0);
+	CHECK_RC(wait_event(t, eq, FI_AV_COMPLETE, &entry, sizeof(entry)), sizeof(entry));
+	CHECK(entry.context == &marks[0]);
+	CHECK_EQ(entry.data, 1);
+	CHECK_RC(wait_event(t, eq, FI_AV_COMPLETE, &entry, sizeof(entry)), sizeof(entry));
+	CHECK(entry.context == &marks[1]);
+	CHECK_EQ(entry.data, 4);
+}
+
+TEST(fi_av, event_outlives_the_vector, EP_AV, FI_MSG, "Events that refer to a vector are left untouched when it is closed")
+{
+	struct fid_eq *eq = open_eq(t, FI_WAIT_UNSPEC, 0);
+	struct fid_av *av = event_av(t);
+	struct fi_eq_entry entry = { 0 };
+	int mark;
+
+	OK(fi_av_bind(av, &eq->fid, 0));
+	OK(fi_av_insert(av, t->info->src_addr, 1, NULL, 0, &mark));
+	shut(t, &av->fid);
+	CHECK_RC(wait_event(t, eq, FI_AV_COMPLETE, &entry, sizeof(entry)), sizeof(entry));
+	CHECK(entry.fid == &av->fid && entry.context == &mark);
+}
+
+TEST(fi_eq, close_while_bound_to_av, EP_AV, FI_MSG, "A queue that an address vector is bound to cannot be closed: -FI_EBUSY")
+{
+	struct fid_eq *eq = open_eq(t, FI_WAIT_UNSPEC, 0);
+	struct fid_av *av = event_av(t);
+
+	OK_OR_SKIP(fi_av_bind(av, &eq->fid, 0));
+	CHECK_RC(fi_close(&eq->fid), -FI_EBUSY);
+	shut(t, &av->fid);
+	shut(t, &eq->fid);
 }
 
 TEST(fi_av, bind_flags_reserved, EP_AV, FI_MSG, "Flags of fi_av_bind are reserved and must be 0; only an event queue can be bound")

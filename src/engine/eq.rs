@@ -103,6 +103,13 @@ impl EventQueue {
         });
     }
 
+    /// An asynchronous request has completed, `struct fi_eq_entry`.
+    pub fn complete(&self, number: u32, fid: usize, context: usize, data: u64) {
+        let words = [fid as u64, context as u64, data];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        self.event(number, fid, &bytes);
+    }
+
     /// A connection event, `struct fi_eq_cm_entry`: handle, `fi_info` (0 is none), private data. `drop_info` frees the
     /// info if the event is never read.
     pub fn cm_event(

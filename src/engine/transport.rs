@@ -25,6 +25,8 @@ pub trait Address: Clone + Eq + Hash + Send + 'static {
     fn to_bytes(&self) -> Vec<u8>;
     /// As fi_av_straddr shows it.
     fn text(bytes: &[u8]) -> String;
+    /// The address that is shown so; fi_getinfo(3), FI_ADDR_STR.
+    fn from_text(text: &str) -> Option<Self>;
     /// A name and a service.
     fn resolve(node: &str, service: &str) -> Result<Self>;
 }

@@ -130,16 +130,12 @@ fn report(eq: &EventQueue, fid: usize, context: usize, taken: usize, results: &[
             });
         }
     }
-    let words = [fid as u64, context as u64, taken as u64];
-    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
-    eq.event(FI_AV_COMPLETE, fid, &bytes);
+    eq.complete(FI_AV_COMPLETE, fid, context, taken as u64);
 }
 
 impl<T: Transport> Drop for Av<T> {
     fn drop(&mut self) {
-        if let Some((queue, _)) = &*self.eq.lock().unwrap_or_else(PoisonError::into_inner) {
-            queue.forget(self.handle());
-        }
+        // fi_av(3): events that refer to the vector are left untouched.
         self.engine.lock().core.avs.remove(self.id);
     }
 }
@@ -184,7 +180,7 @@ impl<T: Transport> AvCalls for Av<T> {
 
     fn insert_names(
         &self,
-        names: &[(String, String)],
+        names: &[(String, Option<String>)],
         flags: u64,
         context: usize,
     ) -> Result<Inserted> {
@@ -194,7 +190,10 @@ impl<T: Transport> AvCalls for Av<T> {
         // Names are resolved before the lock is taken.
         let addrs: Vec<_> = names
             .iter()
-            .map(|(node, service)| T::Addr::resolve(node, service))
+            .map(|(node, service)| match service {
+                Some(service) => T::Addr::resolve(node, service),
+                None => T::Addr::from_text(node).ok_or(Error::INVAL),
+            })
             .collect();
         self.insert_all(addrs.into_iter(), context)
     }

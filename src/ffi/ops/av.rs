@@ -23,10 +23,10 @@ pub trait AvCalls: Kind<Head = fid_av> {
     /// Bytes of one address at `addr`.
     fn addr_len(&self, addr: *const c_void) -> usize;
     fn insert(&self, addrs: &[u8], count: usize, flags: u64, context: usize) -> Result<Inserted>;
-    /// Names to be resolved, one address each.
+    /// Names to be resolved, one address each; a node without a service is an address in the format FI_ADDR_STR.
     fn insert_names(
         &self,
-        names: &[(String, String)],
+        names: &[(String, Option<String>)],
         flags: u64,
         context: usize,
     ) -> Result<Inserted>;
@@ -58,6 +58,14 @@ pub fn table<T: AvCalls>() -> &'static fi_ops_av {
 unsafe fn av<'a, T: AvCalls>(av: *mut fid_av) -> Result<&'a T> {
     // SAFETY: promised by the caller.
     object(unsafe { object::get::<T, fid_av>(av) })
+}
+
+/// FI_SYNC_ERR needs an array to write to, if there is anything to insert.
+fn check_sync_err(flags: u64, context: *mut c_void, count: usize) -> Result {
+    match flags & FI_SYNC_ERR != 0 && context.is_null() && count > 0 {
+        true => Err(Error::INVAL),
+        false => Ok(()),
+    }
 }
 
 /// Hands out addresses and errors as fi_av(3) says; the number of addresses taken.
@@ -96,8 +104,8 @@ unsafe extern "C" fn insert<T: AvCalls>(
 ) -> c_int {
     // SAFETY: an open address vector.
     let result = unsafe { av::<T>(a) }.and_then(|av| {
-        let no_room = flags & FI_SYNC_ERR != 0 && context.is_null();
-        if (addr.is_null() || no_room) && count > 0 {
+        check_sync_err(flags, context, count)?;
+        if addr.is_null() && count > 0 {
             return Err(Error::INVAL);
         }
         let len = match count {
@@ -125,10 +133,9 @@ unsafe extern "C" fn insertsvc<T: AvCalls>(
     let result = unsafe { av::<T>(a) }.and_then(|av| {
         // SAFETY: terminated strings or NULL.
         let (node, service) = unsafe { (user::text(node)?, user::text(service)?) };
-        let (Some(node), Some(service)) = (node, service) else {
-            return Err(Error::INVAL);
-        };
-        let names = [(node.to_owned(), service.to_owned())];
+        let node = node.ok_or(Error::INVAL)?;
+        check_sync_err(flags, context, 1)?;
+        let names = [(node.to_owned(), service.map(str::to_owned))];
         let inserted = av.insert_names(&names, flags, context as usize)?;
         // SAFETY: room for one result.
         unsafe { hand_out(inserted, fi_addr, flags, context) }
@@ -154,6 +161,8 @@ unsafe extern "C" fn insertsym<T: AvCalls>(
             return Err(Error::INVAL);
         };
         let names = symmetric_names(node, nodecnt, service, svccnt)?;
+        check_sync_err(flags, context, names.len())?;
+        let names: Vec<_> = names.into_iter().map(|(n, s)| (n, Some(s))).collect();
         let inserted = av.insert_names(&names, flags, context as usize)?;
         // SAFETY: room for `nodecnt * svccnt` results.
         unsafe { hand_out(inserted, fi_addr, flags, context) }

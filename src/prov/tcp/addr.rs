@@ -2,11 +2,13 @@
 //! Addresses of peers: IPv4 and IPv6 socket addresses.
 
 use core::ffi::c_void;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::ffi::CString;
+use std::net::SocketAddr;
 
 use crate::base::{Error, Result};
 use crate::engine::transport::Address;
 use crate::sys::addr;
+use crate::sys::resolve::{Family, Question, resolve};
 
 /// The address of a listener, in canonical form.
 pub type Addr = SocketAddr;
@@ -34,10 +36,58 @@ impl Address for Addr {
         }
     }
 
+    fn from_text(text: &str) -> Option<Addr> {
+        let (format, addr) = text.split_once("://")?;
+        let addr: SocketAddr = addr.parse().ok()?;
+        let named = match addr {
+            SocketAddr::V4(_) => "fi_sockaddr_in",
+            SocketAddr::V6(_) => "fi_sockaddr_in6",
+        };
+        let fits = format == named && !addr.ip().is_unspecified();
+        fits.then(|| addr::canonical(addr))
+    }
+
     fn resolve(node: &str, service: &str) -> Result<Addr> {
-        let port: u16 = service.parse().map_err(|_| Error::INVAL)?;
-        let mut found = (node, port).to_socket_addrs().map_err(|_| Error::INVAL)?;
-        let addr = found.next().ok_or(Error::INVAL)?;
-        Ok(addr::canonical(addr))
+        let (node_c, service_c) = (c_text(node)?, c_text(service)?);
+        // getaddrinfo(3) takes numbers that are no port.
+        let digits = service.bytes().all(|byte| byte.is_ascii_digit());
+        if digits && service.parse::<u16>().is_err() {
+            return Err(Error::INVAL);
+        }
+        let found = resolve(&Question {
+            node: Some(&node_c),
+            service: Some(&service_c),
+            family: Family::Any,
+            passive: false,
+            datagram: false,
+        });
+        found.map(addr::canonical).map_err(|_| Error::INVAL)
+    }
+}
+
+fn c_text(text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::INVAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_read_back() {
+        for addr in ["127.0.0.1:80", "[fe80::1]:9"] {
+            let addr: Addr = addr.parse().unwrap();
+            assert_eq!(Addr::from_text(&Addr::text(&addr.to_bytes())), Some(addr));
+        }
+        for wrong in [
+            "127.0.0.1:80",
+            "fi_sockaddr_in6://127.0.0.1:80",
+            "fi_sockaddr_in://[::1]:80",
+            "fi_sockaddr_in://127.0.0.1",
+            "fi_sockaddr_in://0.0.0.0:80",
+            "fi_sockaddr_in://127.0.0.1:80 ",
+        ] {
+            assert_eq!(Addr::from_text(wrong), None);
+        }
     }
 }

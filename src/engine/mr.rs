@@ -74,14 +74,25 @@ impl<C> MrTable<C> {
         Ok(region)
     }
 
+    /// FI_MR_SINGLE_USE: an access has begun, the only one. It goes on; new ones find the region no more.
+    pub fn used(&mut self, region: &Region<C>) {
+        if region.is_single_use() {
+            self.forget(region);
+        }
+    }
+
     /// fi_close(3): new accesses find the region no more; those on their way can ask it whether it `is_closed`.
     pub fn close(&mut self, region: &Region<C>) {
+        self.forget(region);
+        region.close();
+    }
+
+    fn forget(&mut self, region: &Region<C>) {
         if let Entry::Occupied(place) = self.regions.entry(region.key)
             && std::ptr::eq(&**place.get(), region)
         {
             place.remove();
         }
-        region.close();
     }
 
     /// Closes the region that has this key.

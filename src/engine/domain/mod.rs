@@ -79,6 +79,8 @@ pub struct Engine<T: Transport> {
     late_set: AtomicBool,
     /// fi_domain_bind: serves endpoints that have no event queue of their own.
     eq: Mutex<Option<Arc<EventQueue>>>,
+    /// fi_domain_bind with FI_REG_MR: is told of registrations.
+    mr_eq: Mutex<Option<Arc<EventQueue>>>,
 }
 
 /// How long something held back may stay, when progress is automatic and nobody looks.
@@ -109,6 +111,11 @@ impl<T: Transport> Engine<T> {
 
     pub fn event_queue(&self) -> Option<Arc<EventQueue>> {
         let eq = self.eq.lock().unwrap_or_else(PoisonError::into_inner);
+        eq.clone()
+    }
+
+    pub fn registrations(&self) -> Option<Arc<EventQueue>> {
+        let eq = self.mr_eq.lock().unwrap_or_else(PoisonError::into_inner);
         eq.clone()
     }
 
@@ -173,6 +180,7 @@ impl<T: Transport> Domain<T> {
             late: Timer::new()?,
             late_set: AtomicBool::new(false),
             eq: Mutex::default(),
+            mr_eq: Mutex::default(),
         });
         log_info!(
             T::SOURCE,
@@ -216,27 +224,31 @@ impl<T: Transport> Kind for Domain<T> {
         }
     }
 
-    /// fi_domain_bind: an event queue for endpoints that have none of their own.
+    /// fi_domain_bind: an event queue for endpoints that have none of their own, and with FI_REG_MR for registrations.
     fn bind(&self, other: Other<'_>, flags: u64) -> Result {
         let eq = other.downcast::<Eq>().ok_or(Error::INVAL)?;
-        match flags {
-            0 => {}
-            // Registration completes in the call.
-            FI_REG_MR => return Err(Error::NOSYS),
-            _ => return Err(Error::BADFLAGS),
+        if flags & !FI_REG_MR != 0 {
+            return Err(Error::BADFLAGS);
         }
+        let engine = &*self.engine;
         let mut bound = self.eq.lock().unwrap_or_else(PoisonError::into_inner);
-        if bound.is_some() {
-            return Err(Error::INVAL);
+        match engine.event_queue() {
+            // The queue that is there already may take on the other task.
+            Some(known) if flags == 0 || !Arc::ptr_eq(&known, &eq.queue) => {
+                return Err(Error::INVAL);
+            }
+            Some(_) => {}
+            None => {
+                *bound = Some(eq.queue.uses.take());
+                set(&engine.eq, &eq.queue);
+                engine.lock().core.watchers += 1;
+                eq.queue.add_driver(driver(&self.engine))?;
+            }
         }
-        *bound = Some(eq.queue.uses.take());
-        *self
-            .engine
-            .eq
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(eq.queue.clone());
-        self.engine.lock().core.watchers += 1;
-        eq.queue.add_driver(driver(&self.engine))
+        if flags & FI_REG_MR != 0 {
+            set(&engine.mr_eq, &eq.queue);
+        }
+        Ok(())
     }
 
     fn named(&self) -> Option<(&CStr, &CStr)> {
@@ -285,6 +297,10 @@ impl<T: Transport> DomainCalls for Domain<T> {
     fn open_poll(&self) -> Result<*mut fid_poll> {
         poll::PollSet::open(&self.engine)
     }
+}
+
+fn set(place: &Mutex<Option<Arc<EventQueue>>>, queue: &Arc<EventQueue>) {
+    *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(queue.clone());
 }
 
 /// Values that no provider knows, and more than this one has.

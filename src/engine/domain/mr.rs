@@ -16,20 +16,23 @@ use crate::engine::transport::Transport;
 use crate::ffi::object;
 use crate::ffi::ops::mr::{MrCalls, MrRequest};
 use crate::ffi::{Kind, Other};
-use crate::sync::Use;
+use crate::sync::{Use, Uses};
 
 pub struct Mr<T: Transport> {
     engine: Arc<Engine<T>>,
     region: Arc<Region<Arc<Counter>>>,
     /// The counter that is bound may not be closed first.
     cntr: Mutex<Option<Use>>,
+    /// Regions made from this one.
+    uses: Uses,
+    /// The region that this one was made from.
+    _base: Option<Use>,
     _domain: Use,
 }
 
 impl<T: Transport> Domain<T> {
-    fn open_mr(&self, request: MrRequest) -> Result<*mut fid_mr> {
-        let known = FI_RMA_EVENT | FI_RMA_PMEM | FI_HMEM_DEVICE_ONLY | FI_HMEM_HOST_ALLOC;
-        if request.flags & !known != 0 {
+    fn open_mr(&self, request: MrRequest<'_>) -> Result<*mut fid_mr> {
+        if request.flags & !FLAGS != 0 {
             return Err(Error::BADFLAGS);
         }
         // fi_mr(3): the offset is reserved.
@@ -37,18 +40,29 @@ impl<T: Transport> Domain<T> {
             return Err(Error::INVAL);
         }
         let engine = self.engine();
-        let region = engine.lock().core.mrs.register(
+        let base = match request.base {
+            None => None,
+            Some(base) => Some(part_of(base, engine, &request.segments)?),
+        };
+        let mut state = engine.lock();
+        let region = state.core.mrs.register(
             &request.segments,
             request.access,
             request.offset,
             request.requested_key,
             request.context,
         )?;
+        if request.flags & FI_MR_SINGLE_USE != 0 {
+            region.allow_one_use();
+        }
+        drop(state);
         let key = region.key;
         let mr = Mr {
             engine: engine.clone(),
             region,
             cntr: Mutex::default(),
+            uses: Uses::default(),
+            _base: base,
             _domain: engine.uses.take(),
         };
         let context = request.context as *mut c_void;
@@ -57,6 +71,23 @@ impl<T: Transport> Domain<T> {
             mem_desc: core::ptr::null_mut(),
             key,
         }))
+    }
+}
+
+/// What fi_mr(3) lets a registration say of host memory.
+const FLAGS: u64 =
+    FI_RMA_EVENT | FI_RMA_PMEM | FI_HMEM_DEVICE_ONLY | FI_HMEM_HOST_ALLOC | FI_MR_SINGLE_USE;
+
+/// fi_mr(3), base_mr: a region of the same domain, which contains the new one and is held by it.
+fn part_of<T: Transport>(
+    base: Other<'_>,
+    engine: &Arc<Engine<T>>,
+    segments: &[(usize, usize)],
+) -> Result<Use> {
+    let base = base.downcast::<Mr<T>>().ok_or(Error::INVAL)?;
+    match Arc::ptr_eq(&base.engine, engine) && base.region.contains(segments) {
+        true => Ok(base.uses.take()),
+        false => Err(Error::INVAL),
     }
 }
 
@@ -69,8 +100,14 @@ impl<T: Transport> MrCalls for Domain<T> {
         self.engine().info.domain.mr_iov_limit.max(1)
     }
 
-    fn register(&self, request: MrRequest) -> Result<*mut fid_mr> {
+    fn register(&self, request: MrRequest<'_>) -> Result<*mut fid_mr> {
         self.open_mr(request)
+    }
+
+    fn registered(&self, mr: usize, context: usize) {
+        if let Some(eq) = self.engine().registrations() {
+            eq.complete(FI_MR_COMPLETE, mr, context, 0);
+        }
     }
 }
 
@@ -82,6 +119,13 @@ impl<T: Transport> Drop for Mr<T> {
 
 impl<T: Transport> Kind for Mr<T> {
     type Head = fid_mr;
+
+    fn check_close(&self) -> Result {
+        match self.uses.any() {
+            true => Err(Error::BUSY),
+            false => Ok(()),
+        }
+    }
 
     /// fi_mr_bind: a counter of remote writes, or an endpoint.
     fn bind(&self, other: Other<'_>, flags: u64) -> Result {
@@ -96,8 +140,10 @@ impl<T: Transport> Kind for Mr<T> {
         }
         // Regions serve all endpoints of the domain; FI_MR_ENDPOINT is never asked for, and harmless.
         match other.downcast::<Ep<T>>() {
-            Some(ep) if ep.is_of(&self.engine) => Ok(()),
-            _ => Err(Error::INVAL),
+            Some(ep) if !ep.is_of(&self.engine) => Err(Error::INVAL),
+            Some(_) if flags != 0 => Err(Error::BADFLAGS),
+            Some(_) => Ok(()),
+            None => Err(Error::INVAL),
         }
     }
 

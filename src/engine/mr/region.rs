@@ -25,6 +25,7 @@ pub struct Region<C> {
     pub context: usize,
     segments: Segments,
     counter: OnceLock<C>,
+    single_use: OnceLock<()>,
     closed: OnceLock<()>,
 }
 
@@ -47,6 +48,7 @@ impl<C> Region<C> {
             context,
             segments,
             counter: OnceLock::new(),
+            single_use: OnceLock::new(),
             closed: OnceLock::new(),
         }
     }
@@ -59,6 +61,15 @@ impl<C> Region<C> {
     #[inline]
     pub fn counter(&self) -> Option<&C> {
         self.counter.get()
+    }
+
+    /// FI_MR_SINGLE_USE: peers may access it once.
+    pub fn allow_one_use(&self) {
+        let _ = self.single_use.set(());
+    }
+
+    pub(super) fn is_single_use(&self) -> bool {
+        self.single_use.get().is_some()
     }
 
     pub(super) fn close(&self) {
@@ -75,16 +86,20 @@ impl<C> Region<C> {
     /// fi_mr_refresh(3): pages behind these virtual address ranges may have changed; none given means all of them. The
     /// kernel looks pages up at each access, so all there is to do is to refuse what is not in the region.
     pub fn refresh(&self, ranges: &[(usize, usize)]) -> Result {
-        let inside = |&(start, len): &(usize, usize)| {
+        match !self.is_closed() && self.contains(ranges) {
+            true => Ok(()),
+            false => Err(Error::INVAL),
+        }
+    }
+
+    /// Whether each of these virtual address ranges lies within a segment.
+    pub fn contains(&self, ranges: &[(usize, usize)]) -> bool {
+        ranges.iter().all(|&(start, len)| {
             let mut segments = self.segments.iter();
             segments.any(|&(base, room)| {
                 within((base as u64, room as u64), start as u64, len as u64).is_some()
             })
-        };
-        match !self.is_closed() && ranges.iter().all(inside) {
-            true => Ok(()),
-            false => Err(Error::INVAL),
-        }
+        })
     }
 
     /// fi_mr_raw_attr(3): the key as bytes to send to a peer, the same on every kind of machine.

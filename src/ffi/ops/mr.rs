@@ -7,13 +7,12 @@ use libc::iovec;
 
 use crate::abi::*;
 use crate::base::{Error, Result};
-use crate::ffi::object::{self, Kind};
+use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::{object, status};
 use crate::ffi::user;
 
 /// One registration, whichever call it came by.
-#[derive(Clone, Debug, Default)]
-pub struct MrRequest {
+pub struct MrRequest<'a> {
     /// Address and length of each piece.
     pub segments: Vec<(usize, usize)>,
     pub access: u64,
@@ -22,12 +21,16 @@ pub struct MrRequest {
     pub flags: u64,
     pub context: usize,
     pub auth_key_size: usize,
+    /// The region that this one becomes a part of.
+    pub base: Option<Other<'a>>,
 }
 
 pub trait MrCalls: Kind<Head = fid_domain> {
     fn api_version(&self) -> u32;
     fn iov_limit(&self) -> usize;
-    fn register(&self, request: MrRequest) -> Result<*mut fid_mr>;
+    fn register(&self, request: MrRequest<'_>) -> Result<*mut fid_mr>;
+    /// The caller has the handle: now the registration may be reported by an event (FI_REG_MR).
+    fn registered(&self, mr: usize, context: usize);
 }
 
 pub fn table<T: MrCalls>() -> &'static fi_ops_mr {
@@ -52,6 +55,24 @@ unsafe fn segments<T: MrCalls>(
     // SAFETY: promised by the caller.
     let pieces = (0..count).map(|i| unsafe { *iov.add(i) });
     Ok(pieces.map(|p| (p.iov_base as usize, p.iov_len)).collect())
+}
+
+/// Registers, stores the handle, and only then lets an event tell of it.
+///
+/// # Safety
+/// `mr` must be NULL or writable.
+unsafe fn open<T: MrCalls>(domain: &T, mr: *mut *mut fid_mr, request: MrRequest<'_>) -> Result {
+    let context = request.context;
+    let mut handle = core::ptr::null_mut();
+    // SAFETY: promised by the caller.
+    unsafe {
+        user::store(mr, || {
+            handle = domain.register(request)?;
+            Ok(handle)
+        })?;
+    }
+    domain.registered(handle as usize, context);
+    Ok(())
 }
 
 unsafe extern "C" fn reg<T: MrCalls>(
@@ -99,17 +120,17 @@ unsafe extern "C" fn regv<T: MrCalls>(
     // SAFETY: fi_mr(3): an open domain, `count` elements, `mr` is where the handle goes.
     status(unsafe {
         object(object::get::<T, _>(fid)).and_then(|domain| {
-            user::store(mr, || {
-                domain.register(MrRequest {
-                    segments: segments(domain, iov, count)?,
-                    access,
-                    offset,
-                    requested_key,
-                    flags,
-                    context: context as usize,
-                    auth_key_size: 0,
-                })
-            })
+            let request = MrRequest {
+                segments: segments(domain, iov, count)?,
+                access,
+                offset,
+                requested_key,
+                flags,
+                context: context as usize,
+                auth_key_size: 0,
+                base: None,
+            };
+            open(domain, mr, request)
         })
     })
 }
@@ -123,31 +144,31 @@ unsafe extern "C" fn regattr<T: MrCalls>(
     // SAFETY: fi_mr(3): an open domain; `attr` is a fi_mr_attr of the fabric's API version; `mr` gets the handle.
     status(unsafe {
         object(object::get::<T, _>(fid))
-            .and_then(|domain| user::store(mr, || domain.register(read_attr(domain, attr, flags)?)))
+            .and_then(|domain| open(domain, mr, read_attr(domain, attr, flags)?))
     })
 }
 
 /// Reads no further than the caller's headers go: 48 bytes before API 1.5, 64 before 1.9, and the members after those
-/// concern device memory and sub-regions, which are refused by flag.
+/// concern device memory, which is refused by flag, and sub-regions.
 ///
 /// # Safety
 /// `attr` must be NULL or a `fi_mr_attr` of the domain's API version.
-unsafe fn read_attr<T: MrCalls>(
+unsafe fn read_attr<'a, T: MrCalls>(
     domain: &T,
     attr: *const fi_mr_attr,
     flags: u64,
-) -> Result<MrRequest> {
+) -> Result<MrRequest<'a>> {
     if attr.is_null() {
         return Err(Error::INVAL);
     }
     if flags & FI_MR_DMABUF != 0 {
         return Err(Error::NOSYS);
     }
-    // SAFETY: the member exists from API 2.0 on.
-    if domain.api_version() >= API_2_0 && unsafe { !(*attr).base_mr.is_null() } {
-        // Sub-regions are not offered.
-        return Err(Error::NOSYS);
-    }
+    let base = match domain.api_version() >= API_2_0 {
+        // SAFETY: the member exists from API 2.0 on.
+        true => unsafe { (*attr).base_mr },
+        false => core::ptr::null(),
+    };
     // SAFETY: members are read one by one, those that every version has first.
     unsafe {
         Ok(MrRequest {
@@ -161,6 +182,7 @@ unsafe fn read_attr<T: MrCalls>(
                 true => (*attr).auth_key_size,
                 false => 0,
             },
+            base: (!base.is_null()).then(|| Other::new(base.cast_mut().cast())),
         })
     }
 }

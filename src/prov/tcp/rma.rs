@@ -86,6 +86,7 @@ impl Tcp {
             }
             *place = Some(region);
         }
+        regions.iter().for_each(|region| core.mrs.used(region));
         let sink = Sink::Write {
             iov,
             len: header.payload,
@@ -107,7 +108,7 @@ impl Tcp {
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let mut iov = IoVec::empty();
-        let mut keep = None;
+        let mut regions = Vec::with_capacity(header.segs().len());
         let mut total = 0u64;
         for RmaSeg { addr, len, key } in header.segs().iter().copied() {
             let found = core.mrs.lookup(key, addr, len, FI_REMOTE_READ);
@@ -116,9 +117,10 @@ impl Tcp {
                 return Err(Fault::Rule("too many segments"));
             }
             total += len;
-            keep = Some(region);
+            regions.push(region);
         }
-        let Some(region) = keep else {
+        regions.iter().for_each(|region| core.mrs.used(region));
+        let Some(region) = regions.pop() else {
             return Err(Fault::Rule("a read of nothing"));
         };
         if self.conns[id].tx.queue.len() > ANSWERS {

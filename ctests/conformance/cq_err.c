@@ -84,6 +84,16 @@ TEST(fi_cq, several_errors, EP_ANY, FI_MSG, "Several error entries are read one 
 	}
 }
 
+TEST(fi_cq, error_without_completion, EP_ANY, FI_MSG, "An operation whose success would not be reported is reported when it fails")
+{
+	struct fi_cq_err_entry err = { 0 };
+
+	PAIR(t, .rx_flags = FI_SELECTIVE_COMPLETION);
+	flow_error(t, 0);
+	wait_err(t, t->b.rxcq, &err);
+	CHECK_EQ(err.err, FI_ECANCELED);
+}
+
 TEST(fi_cq, truncated_receive, EP_RDM, FI_MSG, "A message larger than its buffer is an error entry FI_ETRUNC with the lost length, or is cut")
 {
 	static char in[64], out[64];

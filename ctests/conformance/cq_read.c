@@ -187,6 +187,39 @@ TEST(fi_cq, full_queue_loses_nothing, EP_RELIABLE, FI_MSG, "With FI_RM_ENABLED m
 	}
 }
 
+TEST(fi_cq, overrun, EP_RELIABLE, FI_MSG, "With FI_RM_DISABLED a queue with more than its size gives what is valid, in order, and then all or FI_EOVERRUN")
+{
+	unsigned got = 0;
+	ssize_t rc;
+
+	t->hints->domain_attr->resource_mgmt = FI_RM_DISABLED;
+	env_info(t);
+	PAIR(t, .cq.size = 4);
+	flow_post_recv(t, 0, 64);
+	for (unsigned i = 0; i < 64; i++) {
+		flow_post_send(t, i, 1);
+		wait_comp(t, t->a.txcq, NULL);
+	}
+	for (; got < 64; got++) {
+		struct fi_cq_tagged_entry entry;
+		struct fi_cq_err_entry err = { 0 };
+
+		ONCE(t, (rc = fi_cq_read(t->b.rxcq, &entry, 1)) != -FI_EAGAIN);
+		if (rc == 1) {
+			CHECK(entry.op_context == &t->flow->rx[got]);
+			continue;
+		}
+		if (rc == -FI_EAVAIL) {
+			CHECK_RC(fi_cq_readerr(t->b.rxcq, &err, 0), 1);
+			CHECK_EQ(err.err, FI_EOVERRUN);
+		} else {
+			CHECK_RC(rc, -FI_EOVERRUN);
+		}
+		break;
+	}
+	CHECK(got >= 4);
+}
+
 TEST(fi_cq, one_queue_for_many_endpoints, EP_RELIABLE, FI_MSG, "Endpoints share a queue; every operation of both reports there")
 {
 	bool sent = false, received = false;

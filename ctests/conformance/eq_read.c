@@ -64,6 +64,20 @@ TEST(fi_eq, write_without_the_flag, EP_ANY, FI_MSG, "Without FI_WRITE fi_eq_writ
 	check_empty(eq);
 }
 
+TEST(fi_eq, write_any_number, EP_ANY, FI_MSG, "An application may insert every number: those of the provider's events, FI_NOTIFY, and its own")
+{
+	static const uint32_t numbers[] = { FI_NOTIFY, FI_CONNREQ, FI_CONNECTED, FI_SHUTDOWN, FI_MR_COMPLETE,
+					    FI_AV_COMPLETE, FI_JOIN_COMPLETE, 0, 1 << 16, UINT32_MAX };
+	struct fid_eq *eq = open_eq(t, FI_WAIT_NONE, FI_WRITE);
+
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		write_event(eq, numbers[i], i);
+		check_event(eq, numbers[i], i, FI_PEEK);
+		check_event(eq, numbers[i], i, 0);
+	}
+	check_empty(eq);
+}
+
 TEST(fi_eq, write_keeps_order, EP_ANY, FI_MSG, "Events are read in the order written, one per read")
 {
 	struct fid_eq *eq = open_eq(t, FI_WAIT_NONE, FI_WRITE);
@@ -334,6 +348,20 @@ TEST(fi_eq, error_names_the_endpoint, EP_MSG, FI_MSG, "The error names the endpo
 	CHECK(err.fid == &t->a.ep->fid);
 	CHECK_EQ(err.err, FI_ECONNREFUSED);
 	CHECK(fi_eq_strerror(t->eq, err.prov_errno, err.err_data, NULL, 0));
+}
+
+TEST(fi_eq, err_data_buffer_stays, EP_MSG, FI_MSG, "An error without data leaves the caller's buffer where it is, and says 0 bytes")
+{
+	uint8_t data[64];
+	struct fi_eq_err_entry err = { .err_data = data, .err_data_size = sizeof(data) };
+
+	memset(data, 0xa5, sizeof(data));
+	refused(t);
+	wait_eq_err(t, t->eq, &err);
+	CHECK(err.err_data == data);
+	CHECK(err.err_data_size <= sizeof(data));
+	for (size_t i = err.err_data_size; i < sizeof(data); i++)
+		CHECK_EQ(data[i], 0xa5);
 }
 
 // The entry has had the same size since release 1.0.

@@ -114,7 +114,7 @@ unsafe extern "C" fn readerr<T: EqCalls>(
         out.prov_errno = entry.prov_errno;
         // Before 1.5 these members were not set by the caller.
         let has_room = api >= API_1_5 && !out.err_data.is_null() && out.err_data_size > 0;
-        if has_room && !data.is_empty() {
+        if has_room {
             // SAFETY: fi_eq(3): the caller's buffer has `err_data_size` bytes (from API 1.5 on).
             let copied = unsafe { Room::new(out.err_data, out.err_data_size) }
                 .map_or(0, |mut room| room.fill(data));

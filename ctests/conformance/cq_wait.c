@@ -308,6 +308,31 @@ TEST(fi_cq, threshold_times_out_with_entries, EP_RELIABLE, FI_MSG, "A timeout be
 	CHECK_EQ(got, 2);
 }
 
+TEST(fi_cq, threshold_sees_errors, EP_ANY, FI_MSG, "An error ends a blocking read whatever the threshold; what came before it is read first")
+{
+	struct fi_cq_tagged_entry entries[8];
+	struct fi_cq_err_entry err = { 0 };
+
+	PAIR(t, .cq.wait_obj = FI_WAIT_UNSPEC, .cq.wait_cond = FI_CQ_COND_THRESHOLD);
+	flow_run(t, 0, 1);
+	ONCE(t, filled(t->flow->in[0], FLOW_LEN, 0));
+	flow_error(t, 1);
+	CHECK_RC(fi_cq_sread(t->b.rxcq, entries, 8, (void *)(uintptr_t)6, -1), 1);
+	CHECK(entries[0].op_context == &t->flow->rx[0]);
+	CHECK_RC(fi_cq_sread(t->b.rxcq, entries, 8, (void *)(uintptr_t)6, -1), -FI_EAVAIL);
+	CHECK_RC(fi_cq_readerr(t->b.rxcq, &err, 0), 1);
+	CHECK(err.op_context == &t->flow->rx[1]);
+}
+
+TEST(fi_cq, condition_ignored_without_threshold, EP_ANY, FI_MSG, "FI_CQ_COND_NONE: cond is not looked at, any entry ends the wait")
+{
+	struct fi_cq_tagged_entry entries[8];
+
+	PAIR(t, .cq.wait_obj = FI_WAIT_UNSPEC, .cq.wait_cond = FI_CQ_COND_NONE);
+	flow_run(t, 0, 1);
+	CHECK_RC(fi_cq_sread(t->b.rxcq, entries, 8, (void *)(uintptr_t)6, t->limit_ms), 1);
+}
+
 // ---- Native waits
 
 static int wait_fd(struct fid_cq *cq)

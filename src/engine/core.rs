@@ -14,6 +14,7 @@ use crate::engine::cntr::Counter;
 use crate::engine::cq_ring::Ring;
 use crate::engine::ep_state::{EpState, Event};
 use crate::engine::mr::MrTable;
+use crate::engine::signal::Signal;
 use crate::engine::srx::{Claimed, Envelope, Filled, Outcome, RecvOp, Srx};
 use crate::engine::transport::Address;
 use crate::engine::wait::Wait;
@@ -27,8 +28,7 @@ pub type Regions = MrTable<Arc<Counter>>;
 pub struct CqState {
     pub ring: Ring,
     pub wait: Arc<Wait>,
-    /// fi_cq_signal was called and nobody has noticed yet.
-    pub signaled: bool,
+    pub signal: Signal,
     /// Keeps `err_data` of the last error that was read.
     pub last_error: Option<CqErr>,
 }

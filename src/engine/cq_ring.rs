@@ -143,6 +143,11 @@ impl Ring {
         self.tail == self.head && self.stop == NEVER
     }
 
+    /// Whether there is an error, at the head or behind entries.
+    pub fn has_error(&self) -> bool {
+        self.stop != NEVER
+    }
+
     /// As many entries as the queue was made for.
     pub fn capacity(&self) -> usize {
         self.capacity

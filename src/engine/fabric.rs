@@ -159,10 +159,7 @@ impl Kind for WaitSetHandle {
     }
 
     fn wait_handle(&self) -> Result<WaitHandle> {
-        match self.set.obj() {
-            FI_WAIT_FD => Ok(WaitHandle::Fd(self.set.fd())),
-            _ => Err(Error::NODATA),
-        }
+        self.set.handle()
     }
 
     fn wait_obj(&self) -> Result<fi_wait_obj> {

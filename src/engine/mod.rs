@@ -15,6 +15,7 @@ pub mod eq;
 pub mod fabric;
 pub mod matching;
 pub mod mr;
+pub mod signal;
 pub mod srx;
 pub mod transport;
 pub mod wait;

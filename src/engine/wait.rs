@@ -22,7 +22,7 @@ pub struct Wait {
     obj: fi_wait_obj,
     armed: AtomicBool,
     sleep: Option<Sleep>,
-    cond: Option<Box<Cond>>,
+    cond: Option<Arc<Cond>>,
     set: Option<Arc<WaitSet>>,
 }
 
@@ -41,10 +41,8 @@ impl Wait {
         let (obj, sleeps) = match obj {
             FI_WAIT_NONE => (obj, false),
             FI_WAIT_UNSPEC => (FI_WAIT_FD, true),
-            FI_WAIT_FD | FI_WAIT_MUTEX_COND | FI_WAIT_YIELD => (obj, true),
+            FI_WAIT_FD | FI_WAIT_POLLFD | FI_WAIT_MUTEX_COND | FI_WAIT_YIELD => (obj, true),
             FI_WAIT_SET if set.is_some() => (obj, true),
-            FI_WAIT_SET => return Err(Error::INVAL),
-            FI_WAIT_POLLFD => return Err(Error::NOSYS),
             _ => return Err(Error::INVAL),
         };
         let wait = Wait {
@@ -89,6 +87,7 @@ impl Wait {
     pub fn handle(&self) -> Result<WaitHandle> {
         match (self.obj, &self.sleep, &self.cond) {
             (FI_WAIT_FD, Some(sleep), _) => Ok(WaitHandle::Fd(sleep.epoll.as_raw_fd())),
+            (FI_WAIT_POLLFD, Some(sleep), _) => Ok(WaitHandle::PollFd(sleep.epoll.as_raw_fd())),
             (FI_WAIT_MUTEX_COND, _, Some(cond)) => Ok(cond.handle()),
             _ => Err(Error::NODATA),
         }
@@ -124,7 +123,8 @@ impl Wait {
         if let Some(sleep) = &self.sleep {
             sleep.event.set();
         }
-        if let Some(cond) = &self.cond {
+        let of_set = self.set.as_ref().and_then(|set| set.cond.as_ref());
+        for cond in self.cond.iter().chain(of_set) {
             cond.broadcast();
         }
     }
@@ -201,18 +201,21 @@ impl Deadline {
 struct Cond {
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     cond: UnsafeCell<libc::pthread_cond_t>,
+    /// A thread waits for the mutex to broadcast.
+    owed: AtomicBool,
 }
 
-// SAFETY: pthread objects are made for use by many threads; they stay in their box.
+// SAFETY: pthread objects are made for use by many threads; they stay where the `Arc` put them.
 unsafe impl Send for Cond {}
 // SAFETY: as above.
 unsafe impl Sync for Cond {}
 
 impl Cond {
-    fn new() -> Box<Cond> {
-        Box::new(Cond {
+    fn new() -> Arc<Cond> {
+        Arc::new(Cond {
             mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
             cond: UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER),
+            owed: AtomicBool::new(false),
         })
     }
 
@@ -223,10 +226,34 @@ impl Cond {
         }
     }
 
-    fn broadcast(&self) {
+    /// Wakes all, without waiting. The mutex is needed, or who is between fi_trywait and its wait would miss this; but it
+    /// may be held by a thread that waits for a lock of ours, or by this very thread. Then another thread gets to wait.
+    fn broadcast(self: &Arc<Self>) {
         // SAFETY: initialized, and at this address until dropped.
+        if unsafe { libc::pthread_mutex_trylock(self.mutex.get()) } == 0 {
+            self.broadcast_locked();
+        } else if !self.owed.swap(true, Ordering::AcqRel) {
+            let cond = self.clone();
+            let later = std::thread::Builder::new().name("fi-wake".into());
+            let spawned = later.spawn(move || {
+                // SAFETY: as above; `cond` keeps it.
+                unsafe { libc::pthread_mutex_lock(cond.mutex.get()) };
+                // Before the broadcast: what comes from here on needs another one.
+                cond.owed.store(false, Ordering::Release);
+                cond.broadcast_locked();
+            });
+            if spawned.is_err() {
+                self.owed.store(false, Ordering::Release);
+                // SAFETY: as above. Most sleepers hear it.
+                unsafe { libc::pthread_cond_broadcast(self.cond.get()) };
+            }
+        }
+    }
+
+    /// And unlocks.
+    fn broadcast_locked(&self) {
+        // SAFETY: initialized, at this address until dropped, and locked by this thread.
         unsafe {
-            libc::pthread_mutex_lock(self.mutex.get());
             libc::pthread_cond_broadcast(self.cond.get());
             libc::pthread_mutex_unlock(self.mutex.get());
         }
@@ -243,6 +270,7 @@ pub trait Member: Send + Sync {
 pub struct WaitSet {
     epoll: Epoll,
     obj: fi_wait_obj,
+    cond: Option<Arc<Cond>>,
     members: Mutex<Vec<std::sync::Weak<dyn Member>>>,
     pub uses: crate::sync::Uses,
 }
@@ -251,13 +279,13 @@ impl WaitSet {
     pub fn new(obj: fi_wait_obj) -> Result<WaitSet> {
         let obj = match obj {
             FI_WAIT_UNSPEC | FI_WAIT_FD => FI_WAIT_FD,
-            FI_WAIT_YIELD => FI_WAIT_YIELD,
-            FI_WAIT_MUTEX_COND | FI_WAIT_POLLFD => return Err(Error::NOSYS),
+            FI_WAIT_YIELD | FI_WAIT_MUTEX_COND | FI_WAIT_POLLFD => obj,
             _ => return Err(Error::INVAL),
         };
         Ok(WaitSet {
             epoll: Epoll::new()?,
             obj,
+            cond: (obj == FI_WAIT_MUTEX_COND).then(Cond::new),
             members: Mutex::default(),
             uses: Default::default(),
         })
@@ -273,8 +301,14 @@ impl WaitSet {
         self.obj
     }
 
-    pub fn fd(&self) -> RawFd {
-        self.epoll.as_raw_fd()
+    /// FI_GETWAIT.
+    pub fn handle(&self) -> Result<WaitHandle> {
+        match (self.obj, &self.cond) {
+            (FI_WAIT_FD, _) => Ok(WaitHandle::Fd(self.epoll.as_raw_fd())),
+            (FI_WAIT_POLLFD, _) => Ok(WaitHandle::PollFd(self.epoll.as_raw_fd())),
+            (_, Some(cond)) => Ok(cond.handle()),
+            _ => Err(Error::NODATA),
+        }
     }
 
     /// FI_EAGAIN if a member has something to read.

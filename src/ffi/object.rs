@@ -83,6 +83,8 @@ pub trait Kind: Send + Sync + Sized + 'static {
 /// Answer to FI_GETWAIT.
 pub enum WaitHandle {
     Fd(c_int),
+    /// For poll(2): one descriptor over all.
+    PollFd(c_int),
     MutexCond {
         mutex: *mut libc::pthread_mutex_t,
         cond: *mut libc::pthread_cond_t,

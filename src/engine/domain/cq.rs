@@ -11,6 +11,7 @@ use crate::engine::core::CqState;
 use crate::engine::cq_ring::{Head, Ring};
 use crate::engine::domain::{Engine, State};
 use crate::engine::fabric::wait_set;
+use crate::engine::signal::{Signal, Waiting};
 use crate::engine::transport::Transport;
 use crate::engine::wait::{Deadline, Member, Wait};
 use crate::ffi::object;
@@ -79,7 +80,7 @@ impl<T: Transport> Cq<T> {
         let id = state.core.cqs.insert(CqState {
             ring: Ring::new(words, size, with_source),
             wait: wait.clone(),
-            signaled: false,
+            signal: Signal::default(),
             last_error: None,
         });
         state.core.watchers += usize::from(wait.can_sleep());
@@ -157,8 +158,14 @@ impl<T: Transport> Shared<T> {
         state.core.cqs[self.id].ring.len()
     }
 
+    fn stop_waiting(&self, state: &mut State<T>, waiting: Option<Waiting>) {
+        if let Some(waiting) = waiting {
+            state.core.cqs[self.id].signal.leave(waiting);
+        }
+    }
+
     fn has_error(&self, state: &State<T>) -> bool {
-        state.core.cqs[self.id].ring.ready() == Head::Error
+        state.core.cqs[self.id].ring.has_error()
     }
 }
 
@@ -170,8 +177,7 @@ impl<T: Transport> Member for Shared<T> {
         }
         state.flush();
         let cq = &mut state.core.cqs[self.id];
-        if !cq.ring.is_empty() || cq.signaled {
-            cq.signaled = false;
+        if cq.signal.take() || cq.signal.is_owed() || !cq.ring.is_empty() {
             return Err(Error::AGAIN);
         }
         self.wait.arm();
@@ -254,28 +260,40 @@ impl<T: Transport> CqCalls for Cq<T> {
             false => 1,
         };
         let deadline = Deadline::after(timeout);
+        let mut waiting = None;
         loop {
-            {
-                let mut state = shared.engine.lock_to_look();
-                let over = deadline.is_over();
-                if shared.entries(&state) < wanted {
-                    state.progress_all();
-                }
-                let enough = shared.entries(&state) >= wanted || shared.has_error(&state);
-                if enough || over {
-                    match shared.read_locked(&mut state, max, &mut out, src.as_mut()) {
-                        Err(Error::AGAIN) if !over => {}
-                        result => return result,
+            let mut state = shared.engine.lock_to_look();
+            let over = deadline.is_over();
+            if shared.entries(&state) < wanted {
+                state.progress_all();
+            }
+            // An error is nothing to wait behind, wherever it stands.
+            let enough = shared.entries(&state) >= wanted || shared.has_error(&state);
+            if enough || over {
+                match shared.read_locked(&mut state, max, &mut out, src.as_mut()) {
+                    Err(Error::AGAIN) if !over => {}
+                    result => {
+                        shared.stop_waiting(&mut state, waiting);
+                        return result;
                     }
                 }
-                state.flush();
-                if std::mem::take(&mut state.core.cqs[shared.id].signaled) {
-                    return Err(Error::AGAIN);
-                }
+            }
+            state.flush();
+            let signal = &mut state.core.cqs[shared.id].signal;
+            let entered = *waiting.get_or_insert_with(|| signal.enter());
+            if signal.came(entered) || signal.take() {
+                shared.stop_waiting(&mut state, waiting);
+                return Err(Error::AGAIN);
+            }
+            if !signal.is_owed() {
                 shared.wait.arm();
             }
+            drop(state);
             // What is left of the time is looked at once more, at the top of the loop.
-            shared.wait.sleep(deadline)?;
+            if let Err(error) = shared.wait.sleep(deadline) {
+                shared.stop_waiting(&mut shared.engine.lock(), waiting);
+                return Err(error);
+            }
         }
     }
 
@@ -292,7 +310,7 @@ impl<T: Transport> CqCalls for Cq<T> {
             return Err(Error::NOSYS);
         }
         let mut state = self.shared.engine.lock();
-        state.core.cqs[self.shared.id].signaled = true;
+        state.core.cqs[self.shared.id].signal.give();
         self.shared.wait.notify();
         Ok(())
     }

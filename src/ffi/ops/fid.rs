@@ -56,21 +56,26 @@ unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Resul
         FI_GETWAIT => {
             match this.wait_handle()? {
                 // SAFETY: for FI_WAIT_FD `arg` is an int *.
-                WaitHandle::Fd(fd) => unsafe { arg.cast::<c_int>().write(fd) },
+                WaitHandle::Fd(fd) => unsafe {
+                    arg.cast::<c_int>().write(fd);
+                    Ok(())
+                },
+                // SAFETY: for FI_WAIT_POLLFD `arg` is a struct fi_wait_pollfd *.
+                WaitHandle::PollFd(fd) => unsafe { get_pollfd(fd, &mut *arg.cast()) },
                 // SAFETY: for FI_WAIT_MUTEX_COND `arg` is a struct fi_mutex_cond *.
                 WaitHandle::MutexCond { mutex, cond } => unsafe {
                     arg.cast::<fi_mutex_cond>()
-                        .write(fi_mutex_cond { mutex, cond })
+                        .write(fi_mutex_cond { mutex, cond });
+                    Ok(())
                 },
             }
-            Ok(())
         }
         // SAFETY: `arg` is an enum fi_wait_obj *.
         FI_GETWAITOBJ => unsafe { user::store(arg.cast(), || this.wait_obj()) },
         FI_GET_FD => match this.wait_handle()? {
             // SAFETY: `arg` is an int *.
             WaitHandle::Fd(fd) => unsafe { user::store(arg.cast(), || Ok(fd)) },
-            WaitHandle::MutexCond { .. } => Err(Error::NODATA),
+            _ => Err(Error::NODATA),
         },
         FI_GETOPSFLAG => {
             // SAFETY: `arg` is a uint64_t * that says which side is meant.
@@ -98,6 +103,29 @@ unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Resul
         FI_UNMAP_KEY => this.unmap_key(unsafe { arg.cast::<u64>().read() }),
         _ => Err(Error::NOSYS),
     }
+}
+
+/// FI_GETWAIT of FI_WAIT_POLLFD: one descriptor, which stays the same, and so does the index of changes.
+///
+/// # Safety
+/// `wait.fd` must be NULL or have room for `wait.nfds` elements.
+unsafe fn get_pollfd(fd: c_int, wait: &mut fi_wait_pollfd) -> Result {
+    let room = core::mem::replace(&mut wait.nfds, 1);
+    wait.change_index = 1;
+    if room == 0 {
+        return Err(Error::TOOSMALL);
+    }
+    if wait.fd.is_null() {
+        return Err(Error::INVAL);
+    }
+    let pollfd = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: promised by the caller.
+    unsafe { wait.fd.write(pollfd) };
+    Ok(())
 }
 
 /// fi_mr_refresh: reads only members that the struct has in all headers.

@@ -5,6 +5,7 @@
 use core::any::TypeId;
 use core::ffi::CStr;
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::abi::fid;
@@ -101,6 +102,17 @@ pub fn find_named(class: u32, provider: &CStr, name: &CStr) -> usize {
         entry.is_some_and(|entry| unsafe { &*entry.object }.named() == Some((provider, name)))
     });
     found.copied().unwrap_or(0)
+}
+
+/// Provider and name of a live handle of this class that came as a number; `None` if there is no such handle.
+pub fn names_of(class: u32, head: usize) -> Option<(CString, CString)> {
+    let handles = handles();
+    let entry = handles.entries.get(&head)?;
+    // SAFETY: as in `find_named`.
+    let is_class = unsafe { (head as *const fid).read() }.fclass == class as usize;
+    // SAFETY: the object outlives its entry.
+    let names = unsafe { &*entry.object }.named().filter(|_| is_class);
+    names.map(|(provider, name)| (provider.to_owned(), name.to_owned()))
 }
 
 /// fi_trywait(3) of one handle.

@@ -37,6 +37,9 @@ pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
         }
         entries.extend(answer.entries);
     }
+    if let Some(hints) = query.hints {
+        open::restrict(&mut entries, hints);
+    }
     let mut entries = order::prefer_native(entries, filter.layering());
     if entries.is_empty() {
         return Err(Error::NODATA);

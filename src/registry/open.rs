@@ -3,12 +3,12 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 use super::names::Wanted;
 use super::providers;
 use crate::abi;
-use crate::base::info::{FabricAttr, Info};
+use crate::base::info::{FabricAttr, Hints, Info};
 use crate::base::log::{CORE, Subsys, log_warn};
 use crate::base::{Error, Result};
 use crate::ffi::live;
@@ -57,6 +57,25 @@ fn find(name: &CStr) -> Option<&'static dyn Provider> {
         log_warn!(&CORE, Subsys::Fabric, "no provider is called {name:?}");
     }
     found.copied()
+}
+
+/// fi_fabric(3), fi_domain(3): hints that hold an open object restrict the entries to those of its name. A handle that is
+/// not open any more, which copies of older entries may hold, restricts nothing.
+pub fn restrict(entries: &mut Vec<Info>, hints: &Hints) {
+    let fabric = hints.fabric.as_ref().map_or(0, |attr| attr.fabric);
+    if let Some((provider, name)) = live::names_of(abi::FI_CLASS_FABRIC, fabric) {
+        entries
+            .retain(|info| is(&info.fabric.prov_name, &provider) && is(&info.fabric.name, &name));
+    }
+    let domain = hints.domain.as_ref().map_or(0, |attr| attr.domain);
+    if let Some((provider, name)) = live::names_of(abi::FI_CLASS_DOMAIN, domain) {
+        entries
+            .retain(|info| is(&info.fabric.prov_name, &provider) && is(&info.domain.name, &name));
+    }
+}
+
+fn is(name: &Option<CString>, wanted: &CStr) -> bool {
+    name.as_deref() == Some(wanted)
 }
 
 /// fi_fabric(3), fi_domain(3): an entry points to the first opened object of its name.

@@ -29,6 +29,10 @@ impl<T> Lock<T> {
         }
     }
 
+    pub fn is_shared(&self) -> bool {
+        self.shared
+    }
+
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         let held = self

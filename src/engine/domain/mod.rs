@@ -241,8 +241,12 @@ impl<T: Transport> Kind for Domain<T> {
             None => {
                 *bound = Some(eq.queue.uses.take());
                 set(&engine.eq, &eq.queue);
-                engine.lock().core.watchers += 1;
-                eq.queue.add_driver(driver(&self.engine))?;
+                // Without a lock only the thread that the domain's objects are used by may drive it, and the queue is
+                // the fabric's. What its domain reports then, it reports within calls.
+                if engine.state.is_shared() {
+                    engine.lock().core.watchers += 1;
+                    eq.queue.add_driver(driver(&self.engine))?;
+                }
             }
         }
         if flags & FI_REG_MR != 0 {

@@ -68,6 +68,22 @@ TEST(fi_mr, mode_bits_are_cleared, EP_RELIABLE, FI_RMA, "A mode bit that stays s
 	check_mode(t, mode & FI_MR_VIRT_ADDR, !(mode & FI_MR_PROV_KEY));
 }
 
+TEST(fi_mr, mode_prov_key, EP_RELIABLE, FI_RMA, "Asked with FI_MR_PROV_KEY alone, peers give offsets, whoever chooses keys")
+{
+	t->hints->domain_attr->mr_mode = FI_MR_PROV_KEY;
+	env_info(t);
+	CHECK_EQ(t->info->domain_attr->mr_mode & ~FI_MR_PROV_KEY, 0);
+	check_mode(t, false, !(t->info->domain_attr->mr_mode & FI_MR_PROV_KEY));
+}
+
+TEST(fi_mr, mode_virt_addr, EP_RELIABLE, FI_RMA, "Asked with FI_MR_VIRT_ADDR alone, the application chooses keys, whatever addresses are")
+{
+	t->hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR;
+	env_info(t);
+	CHECK_EQ(t->info->domain_attr->mr_mode & ~FI_MR_VIRT_ADDR, 0);
+	check_mode(t, t->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR, true);
+}
+
 TEST(fi_mr, mode_scalable, EP_RELIABLE, FI_RMA, "FI_MR_SCALABLE (API 1.4): offsets, and keys that the application chooses")
 {
 	env_version(t, FI_VERSION(1, 4));
@@ -125,8 +141,10 @@ TEST(fi_mr, vector_is_one_region, EP_RELIABLE, FI_RMA, "The buffers of a vector 
 	struct iovec iov[2];
 	struct fid_mr *mr = NULL;
 
-	if (t->info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_PROV_KEY) || t->info->domain_attr->mr_iov_limit < 2)
-		SKIP("no offsets, or no vectors");
+	t->hints->domain_attr->mr_mode &= ~(FI_MR_VIRT_ADDR | FI_MR_PROV_KEY);
+	env_info(t);
+	if (t->info->domain_attr->mr_iov_limit < 2)
+		SKIP("mr_iov_limit is %zu", t->info->domain_attr->mr_iov_limit);
 	PAIR(t);
 	target = new_buf(t, 4 * LEN, 0);
 	from = new_buf(t, LEN, 1);
@@ -137,6 +155,47 @@ TEST(fi_mr, vector_is_one_region, EP_RELIABLE, FI_RMA, "The buffers of a vector 
 	OK(write_to(t, from, LEN, 7));
 	CHECK(holds(part(target, 0, LEN), LEN, 1));
 	CHECK(untouched(part(target, LEN, 3 * LEN), 0));
+}
+
+// ---- What depends on the domain
+
+TEST(fi_mr, hmem_flags_need_hmem, EP_RELIABLE, FI_RMA, "FI_HMEM_DEVICE_ONLY and FI_HMEM_HOST_ALLOC are only usable on domains with FI_HMEM")
+{
+	struct buf buf = new_buf(t, LEN, 0);
+	struct fid_mr *mr = NULL;
+
+	if (t->info->caps & FI_HMEM)
+		SKIP("the domain has FI_HMEM");
+	open_domain(t);
+	CHECK(fi_mr_reg(t->domain, buf.mem, LEN, RW, 0, 7, FI_HMEM_DEVICE_ONLY, &mr, NULL) < 0);
+	CHECK(fi_mr_reg(t->domain, buf.mem, LEN, RW, 0, 7, FI_HMEM_HOST_ALLOC, &mr, NULL) < 0);
+}
+
+TEST(fi_mr, auth_key_ignored_before_1_5, EP_RELIABLE, FI_RMA, "API below 1.5: auth_key and auth_key_size are not looked at")
+{
+	struct buf buf = new_buf(t, LEN, 0);
+	struct iovec iov = { buf.mem, LEN };
+	struct fi_mr_attr attr = { .mr_iov = &iov, .iov_count = 1, .access = RW, .requested_key = 7 };
+	struct fid_mr *mr = NULL;
+
+	env_version(t, FI_VERSION(1, 4));
+	open_domain(t);
+	attr.auth_key_size = SIZE_MAX;
+	attr.auth_key = (uint8_t *)(uintptr_t)8;
+	OK(fi_mr_regattr(t->domain, &attr, 0, &mr));
+	OK(fi_close(&mr->fid));
+}
+
+TEST(fi_mr, flags_of_host_memory, EP_RELIABLE, FI_RMA, "FI_RMA_EVENT and FI_RMA_PMEM can be given with any region")
+{
+	struct buf buf = new_buf(t, LEN, 0);
+	struct fid_mr *mr = NULL;
+
+	open_domain(t);
+	OK(fi_mr_reg(t->domain, buf.mem, LEN, RW, 0, 7, FI_RMA_EVENT, &mr, NULL));
+	OK(fi_close(&mr->fid));
+	OK(fi_mr_reg(t->domain, buf.mem, LEN, RW, 0, 7, FI_RMA_PMEM, &mr, NULL));
+	OK(fi_close(&mr->fid));
 }
 
 // ---- Regions made from regions

@@ -32,14 +32,18 @@ pub struct Mr<T: Transport> {
 
 impl<T: Transport> Domain<T> {
     fn open_mr(&self, request: MrRequest<'_>) -> Result<*mut fid_mr> {
-        if request.flags & !FLAGS != 0 {
+        let engine = self.engine();
+        let known = match engine.info.caps & FI_HMEM {
+            0 => FLAGS,
+            _ => FLAGS | FI_HMEM_DEVICE_ONLY | FI_HMEM_HOST_ALLOC,
+        };
+        if request.flags & !known != 0 {
             return Err(Error::BADFLAGS);
         }
         // fi_mr(3): the offset is reserved.
         if request.auth_key_size != 0 || request.offset != 0 {
             return Err(Error::INVAL);
         }
-        let engine = self.engine();
         let base = match request.base {
             None => None,
             Some(base) => Some(part_of(base, engine, &request.segments)?),
@@ -75,8 +79,7 @@ impl<T: Transport> Domain<T> {
 }
 
 /// What fi_mr(3) lets a registration say of host memory.
-const FLAGS: u64 =
-    FI_RMA_EVENT | FI_RMA_PMEM | FI_HMEM_DEVICE_ONLY | FI_HMEM_HOST_ALLOC | FI_MR_SINGLE_USE;
+const FLAGS: u64 = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE;
 
 /// fi_mr(3), base_mr: a region of the same domain, which contains the new one and is held by it.
 fn part_of<T: Transport>(

@@ -86,7 +86,10 @@ impl Tcp {
             }
             *place = Some(region);
         }
-        regions.iter().for_each(|region| core.mrs.used(region));
+        regions
+            .iter()
+            .flatten()
+            .for_each(|region| core.mrs.used(region));
         let sink = Sink::Write {
             iov,
             len: header.payload,
@@ -119,7 +122,10 @@ impl Tcp {
             total += len;
             regions.push(region);
         }
-        regions.iter().for_each(|region| core.mrs.used(region));
+        regions
+            .iter()
+            .flatten()
+            .for_each(|region| core.mrs.used(region));
         let Some(region) = regions.pop() else {
             return Err(Fault::Rule("a read of nothing"));
         };

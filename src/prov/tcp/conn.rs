@@ -207,7 +207,7 @@ pub enum Sink {
         iov: IoVec,
         len: u64,
         data: Option<u64>,
-        regions: [Option<Arc<Region<Arc<Counter>>>>; MAX_SEGS],
+        regions: Regions,
     },
     /// To the buffers of a read of ours.
     Read(ReadOp),
@@ -217,6 +217,9 @@ pub enum Sink {
 
 /// Messages that the peer can be told of at a time; their indexes are 1 to this.
 pub const RENDEZVOUS_LIMIT: usize = 254;
+
+/// The regions of a request's segments, in order.
+pub type Regions = [Option<Arc<Region<Arc<Counter>>>>; MAX_SEGS];
 
 fn next_serial() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);

@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
-use crate::prov::tcp::conn::{After, Frame, Out, ReadOp, Sink};
+use crate::prov::tcp::conn::{After, Frame, Out, ReadOp, Regions, Sink};
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
 use crate::prov::tcp::rx::Fault;
 use crate::prov::tcp::transport::{Core, Tcp};
@@ -76,20 +76,7 @@ impl Tcp {
         if header.segs_len() != header.payload {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
-        let mut iov = IoVec::empty();
-        let mut regions = [const { None }; MAX_SEGS];
-        for (seg, place) in header.segs().iter().zip(&mut regions) {
-            let found = core.mrs.lookup(seg.key, seg.addr, seg.len, FI_REMOTE_WRITE);
-            let (region, address) = found.map_err(refused)?;
-            if !region.window(&mut iov, address, seg.len as usize) {
-                return Err(Fault::Rule("too many segments"));
-            }
-            *place = Some(region);
-        }
-        regions
-            .iter()
-            .flatten()
-            .for_each(|region| core.mrs.used(region));
+        let (iov, regions) = named(core, header, FI_REMOTE_WRITE)?;
         let sink = Sink::Write {
             iov,
             len: header.payload,
@@ -110,25 +97,11 @@ impl Tcp {
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        let mut iov = IoVec::empty();
-        let mut regions = Vec::with_capacity(header.segs().len());
-        let mut total = 0u64;
-        for RmaSeg { addr, len, key } in header.segs().iter().copied() {
-            let found = core.mrs.lookup(key, addr, len, FI_REMOTE_READ);
-            let (region, address) = found.map_err(refused)?;
-            if !region.window(&mut iov, address, len as usize) {
-                return Err(Fault::Rule("too many segments"));
-            }
-            total += len;
-            regions.push(region);
-        }
-        regions
-            .iter()
-            .flatten()
-            .for_each(|region| core.mrs.used(region));
-        let Some(region) = regions.pop() else {
+        let (iov, regions) = named(core, header, FI_REMOTE_READ)?;
+        let Some(region) = regions.into_iter().flatten().last() else {
             return Err(Fault::Rule("a read of nothing"));
         };
+        let total = header.segs_len();
         if self.conns[id].tx.queue.len() > ANSWERS {
             return Err(Fault::Rule("more reads than it takes answers for"));
         }
@@ -200,6 +173,27 @@ const ANSWERS: usize = 1 << 20;
 
 /// Answers to reads up to this size are copied at once, and not sent from where they are.
 const SMALL_ANSWER: u64 = 8192;
+
+/// The memory that a request names, if the peer may use it so, and the regions that it is in.
+fn named(
+    core: &mut Core,
+    header: &Header,
+    access: u64,
+) -> core::result::Result<(IoVec, Regions), Fault> {
+    let mut iov = IoVec::empty();
+    let mut regions = Regions::default();
+    for (seg, place) in header.segs().iter().zip(&mut regions) {
+        let found = core.mrs.lookup(seg.key, seg.addr, seg.len, access);
+        let (region, address) = found.map_err(refused)?;
+        if !region.window(&mut iov, address, seg.len as usize) {
+            return Err(Fault::Rule("too many segments"));
+        }
+        *place = Some(region);
+    }
+    let all = regions.iter().flatten();
+    all.for_each(|region| core.mrs.used(region));
+    Ok((iov, regions))
+}
 
 /// The target of an RMA operation: as many bytes as the operation has, in up to four segments.
 #[inline]

@@ -37,13 +37,20 @@ static int tcp_socket(void)
 
 struct listener wire_listen(void)
 {
+	struct listener at = wire_nobody();
+
+	CHECK(!listen(at.fd, 64));
+	CHECK(!fcntl(at.fd, F_SETFL, O_NONBLOCK));
+	return at;
+}
+
+struct listener wire_nobody(void)
+{
 	struct listener at = { .fd = tcp_socket(), .addr = loopback(0) };
 	socklen_t len = sizeof(at.addr);
 
 	CHECK(!bind(at.fd, (struct sockaddr *)&at.addr, sizeof(at.addr)));
-	CHECK(!listen(at.fd, 64));
 	CHECK(!getsockname(at.fd, (struct sockaddr *)&at.addr, &len));
-	CHECK(!fcntl(at.fd, F_SETFL, O_NONBLOCK));
 	return at;
 }
 

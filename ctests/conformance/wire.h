@@ -38,6 +38,7 @@ struct listener {
 	struct sockaddr_in addr;
 };
 struct listener wire_listen(void);
+struct listener wire_nobody(void); // an address that refuses, and that nobody else gets meanwhile
 int wire_accept(struct env *t, struct listener *at);
 
 int wire_connect(struct env *t, const void *addr); // a socket to this sockaddr_in, from 127.0.0.1

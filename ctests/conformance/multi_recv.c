@@ -168,6 +168,46 @@ TEST(fi_msg, multi_recv_too_large, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "A messa
 	CHECK(holds(next, LEN, 3));
 }
 
+TEST(fi_msg, multi_recv_too_large_unexpected, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "The same when the messages came before the buffer; the one behind goes to the next receive")
+{
+	struct buf in = new_buf(t, 4 * LEN, 0), next = new_buf(t, LEN, 0);
+	struct fi_cq_err_entry err;
+	void *ctx, *next_ctx;
+
+	PAIR(t);
+	set_min(t->b.ep, LEN);
+	post_send(t, &t->a, new_buf(t, 2 * LEN, 1));
+	post_send(t, &t->a, new_buf(t, 3 * LEN, 2));
+	post_send(t, &t->a, new_buf(t, LEN, 3));
+	for (unsigned i = 0; i < 50; i++)
+		progress(t);
+	ctx = post_multi(t, &t->b, in);
+	CHECK(!placed(t, in, 0, 2 * LEN, 1, ctx));
+	err = failed(t, t->b.rxcq, ctx, FI_ETRUNC);
+	if (!(err.flags & FI_MULTI_RECV))
+		released(t, ctx);
+	next_ctx = post_recv(t, &t->b, next);
+	done(t, t->b.rxcq, next_ctx, FI_MSG | FI_RECV);
+	CHECK(holds(next, LEN, 3));
+}
+
+TEST(fi_msg, multi_recv_larger_than_buffer, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "A first message larger than the whole buffer fills it and is truncated; the buffer is released")
+{
+	struct buf in = new_buf(t, LEN, 0);
+	struct fi_cq_err_entry err;
+	void *ctx;
+
+	PAIR(t);
+	set_min(t->b.ep, 1);
+	ctx = post_multi(t, &t->b, in);
+	post_send(t, &t->a, new_buf(t, LEN + 1, 1));
+	err = failed(t, t->b.rxcq, ctx, FI_ETRUNC);
+	if (!(err.flags & FI_MULTI_RECV))
+		released(t, ctx);
+	CHECK(holds(in, LEN, 1));
+	nothing(t->b.rxcq);
+}
+
 TEST(fi_msg, multi_recv_cancel, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "A multi-receive buffer that is in use can be cancelled")
 {
 	struct buf in = new_buf(t, 65536, 0), next = new_buf(t, LEN, 0);
@@ -224,6 +264,51 @@ TEST(fi_msg, multi_recv_by_default, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "FI_MUL
 	CHECK(holds(once, LEN, 1));
 	for (unsigned i = 1; i < 5; i++)
 		CHECK(!placed(t, in, 0, LEN, i + 1, ctx));
+}
+
+// Two messages and two receives: each takes one. A flag that does not apply must not make one take both.
+static void one_message_each(struct env *t, enum form form, uint64_t flags)
+{
+	struct buf in[2] = { new_buf(t, 65536, 0), new_buf(t, 65536, 0) };
+	struct op recv[2];
+
+	for (unsigned i = 0; i < 2; i++) {
+		recv[i] = op_of(form, true, in[i], FI_ADDR_UNSPEC);
+		recv[i].flags = flags;
+		op_post(t, t->b.ep, &recv[i]);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		post_tsend(t, &t->a, new_buf(t, LEN, i + 1), TAG);
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK_EQ(done(t, t->b.rxcq, recv[i].ctx, FI_TAGGED | FI_RECV).len, LEN);
+		CHECK(holds(in[i], LEN, i + 1));
+	}
+}
+
+TEST(fi_tagged, multi_recv_by_default_without, EP_RELIABLE, FI_TAGGED | FI_MSG | FI_MULTI_RECV, "Without FI_TAGGED_MULTI_RECV the default flag FI_MULTI_RECV does not apply to tagged receives")
+{
+	if (t->info->caps & FI_TAGGED_MULTI_RECV)
+		SKIP("the endpoint has FI_TAGGED_MULTI_RECV");
+	PAIR(t, .tune = multi_by_default);
+	one_message_each(t, RECV, 0);
+	one_message_each(t, RECVV, 0);
+}
+
+TEST(fi_tagged, multi_recv_without, EP_RELIABLE, FI_TAGGED | FI_MSG | FI_MULTI_RECV, "Without FI_TAGGED_MULTI_RECV a tagged receive with FI_MULTI_RECV is refused, or takes one message")
+{
+	struct op op = op_of(RECVMSG, true, new_buf(t, LEN, 0), FI_ADDR_UNSPEC);
+	ssize_t rc = -FI_EAGAIN;
+
+	if (t->info->caps & FI_TAGGED_MULTI_RECV)
+		SKIP("the endpoint has FI_TAGGED_MULTI_RECV");
+	PAIR(t);
+	op.flags = FI_MULTI_RECV;
+	op.tag = 1;
+	ONCE(t, (rc = op_try(t->b.ep, &op)) != -FI_EAGAIN);
+	if (rc)
+		CHECK(rc == -FI_EBADFLAGS || rc == -FI_EINVAL || rc == -FI_EOPNOTSUPP);
+	else
+		one_message_each(t, RECVMSG, FI_MULTI_RECV);
 }
 
 TEST(fi_endpoint, min_multi_recv_option, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "FI_OPT_MIN_MULTI_RECV reads back what was set")

@@ -102,6 +102,25 @@ TEST(fi_endpoint, srx_survives_endpoints, EP_RELIABLE, FI_MSG, "Buffers stay wit
 	CHECK(entry.op_context == &rx[0]);
 }
 
+TEST(fi_endpoint, srx_message_of_closed_endpoint, EP_RELIABLE, FI_MSG, "A message that waits at a shared context when its endpoint is closed goes with it, or its receive completes somewhere; the context goes on")
+{
+	struct fid_ep *srx = open_srx(t);
+	struct fi_cq_tagged_entry entry = { 0 };
+
+	PAIR(t, .srx = srx);
+	send_one(t, &t->a, 0);
+	for (int i = 0; i < 100; i++)
+		progress(t);
+	pair_close(t);
+	post_receives(t, srx, 0, 2);
+	t->a = t->b = (struct side){ 0 };
+	PAIR(t, .srx = srx);
+	send_one(t, &t->a, 1);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &rx[0] || entry.op_context == &rx[1]);
+	CHECK(filled(in[entry.op_context == &rx[1]], LEN, 1));
+}
+
 TEST(fi_endpoint, srx_close_while_bound, EP_RELIABLE, FI_MSG, "A shared context that an open endpoint is bound to cannot be closed: -FI_EBUSY")
 {
 	struct fid_ep *srx = open_srx(t);

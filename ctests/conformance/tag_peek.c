@@ -287,3 +287,115 @@ TEST(fi_tagged, discard_alone, EP_RELIABLE | OURS_ONLY, FI_TAGGED, "FI_DISCARD w
 	PAIR(t);
 	CHECK_RC2(fi_trecvmsg(t->b.ep, &msg, FI_DISCARD), -FI_EINVAL, -FI_EBADFLAGS);
 }
+
+TEST(fi_tagged, discard_alone_keeps_claim, EP_RELIABLE | OURS_ONLY, FI_TAGGED, "FI_DISCARD without FI_CLAIM does not drop the message that its context has claimed")
+{
+	struct fi_msg_tagged msg = { .addr = FI_ADDR_UNSPEC, .tag = 3, .context = new_ctx() };
+
+	PAIR(t);
+	send_tag(t, 3, LEN, 1);
+	find(t, 3, 0, FI_CLAIM, msg.context);
+	CHECK_RC2(fi_trecvmsg(t->b.ep, &msg, FI_DISCARD), -FI_EINVAL, -FI_EBADFLAGS);
+	receive_claimed(t, msg.context, 3, LEN, 1);
+}
+
+TEST(fi_tagged, peek_directed, EP_RDM, FI_TAGGED | FI_DIRECTED_RECV, "A peek that names a source finds messages of that source only")
+{
+	struct fi_msg_tagged msg = { .tag = 3, .context = new_ctx() };
+	struct side other = { 0 };
+
+	PAIR(t);
+	open_bound_ep(t, &other);
+	OK(fi_enable(other.ep));
+	other.namelen = sizeof(other.name);
+	OK(fi_getname(&other.ep->fid, other.name, &other.namelen));
+	CHECK_EQ(fi_av_insert(t->b.av, other.name, 1, &other.peer, 0, NULL), 1);
+	send_tag(t, 3, LEN, 1);
+	find(t, 3, 0, 0, new_ctx());
+	msg.addr = other.peer;
+	POST(t, fi_trecvmsg(t->b.ep, &msg, FI_PEEK));
+	failed(t, t->b.rxcq, msg.context, FI_ENOMSG);
+	msg.addr = t->b.peer;
+	POST(t, fi_trecvmsg(t->b.ep, &msg, FI_PEEK));
+	CHECK_EQ(done(t, t->b.rxcq, msg.context, FI_TAGGED | FI_RECV).len, LEN);
+}
+
+TEST(fi_tagged, peek_selective, EP_RELIABLE, FI_TAGGED, "The result of a peek with FI_COMPLETION is reported where completions are selective, and so is one that finds nothing")
+{
+	PAIR(t, .rx_flags = FI_SELECTIVE_COMPLETION);
+	find_none(t, 3, 0);
+	send_tag(t, 3, LEN, 1);
+	CHECK_EQ(find(t, 3, 0, FI_COMPLETION, new_ctx()).len, LEN);
+}
+
+TEST(fi_tagged, claim_selective, EP_RELIABLE, FI_TAGGED, "A claimed message is received or discarded without an entry if completions are selective and FI_COMPLETION is not given")
+{
+	struct buf in = new_buf(t, LEN, 0);
+	struct iovec iov = { in.mem, LEN };
+	struct fi_msg_tagged msg = {
+		.msg_iov = &iov, .desc = &in.desc, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = 3, .context = new_ctx(),
+	};
+
+	PAIR(t, .rx_flags = FI_SELECTIVE_COMPLETION);
+	for (unsigned i = 0; i < 2; i++) {
+		send_tag(t, 3, LEN, i + 1);
+		find(t, 3, 0, FI_CLAIM | FI_COMPLETION, msg.context);
+		POST(t, fi_trecvmsg(t->b.ep, &msg, i ? FI_CLAIM | FI_DISCARD : FI_CLAIM));
+		ONCE(t, holds(in, LEN, 1)); // the second was dropped
+		turn(t);
+		nothing(t->b.rxcq);
+	}
+	find_none(t, 3, 0);
+}
+
+// The sender goes away between a claim and what becomes of it.
+static void claim_of_one_who_left(struct env *t, size_t len, bool discard)
+{
+	struct buf in = new_buf(t, len, 0);
+	struct iovec iov = { in.mem, len };
+	struct fi_msg_tagged msg = {
+		.msg_iov = &iov, .desc = &in.desc, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = 3, .context = new_ctx(),
+	};
+	struct fi_cq_tagged_entry comp;
+	ssize_t rc;
+
+	send_tag(t, 3, len, 1);
+	CHECK_EQ(find(t, 3, 0, FI_CLAIM, msg.context).len, len);
+	shut(t, &t->a.ep->fid);
+	turn(t);
+	rc = fi_trecvmsg(t->b.ep, &msg, discard ? FI_CLAIM | FI_DISCARD : FI_CLAIM);
+	if (rc) {
+		CHECK(rc != -FI_EAGAIN);
+		return;
+	}
+	ONCE(t, (rc = fi_cq_read(t->b.rxcq, &comp, 1)) != -FI_EAGAIN);
+	if (rc == -FI_EAVAIL) {
+		struct fi_cq_err_entry err = { 0 };
+
+		CHECK_EQ(fi_cq_readerr(t->b.rxcq, &err, 0), 1);
+		CHECK(err.op_context == msg.context && err.err > 0);
+		return;
+	}
+	CHECK_RC(rc, 1);
+	CHECK(comp.op_context == msg.context);
+	if (!discard)
+		CHECK(comp.len == len && holds(in, len, 1));
+}
+
+TEST(fi_tagged, claim_of_one_who_left, EP_RDM, FI_TAGGED, "A message claimed before its sender closed is received whole or ends in error")
+{
+	PAIR(t);
+	claim_of_one_who_left(t, LEN, false);
+}
+
+TEST(fi_tagged, claim_of_one_who_left_large, EP_RDM, FI_TAGGED, "A message of 32 MiB claimed before its sender closed is received whole or ends in error")
+{
+	PAIR(t);
+	claim_of_one_who_left(t, 32 << 20, false);
+}
+
+TEST(fi_tagged, discard_of_one_who_left, EP_RDM, FI_TAGGED, "A message of 32 MiB claimed before its sender closed can be discarded, or the call fails")
+{
+	PAIR(t);
+	claim_of_one_who_left(t, 32 << 20, true);
+}

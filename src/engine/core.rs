@@ -377,6 +377,12 @@ impl<A: Address> Core<A> {
                     self.received(envelope.ep, &recv, &envelope, &sender);
                 }
                 Outcome::Claimed(claimed) => claim(self, claimed),
+                Outcome::Lost(recv, envelope) => {
+                    let ep = ep.unwrap_or(envelope.ep);
+                    if self.eps.contains(ep) {
+                        self.receive_failed(ep, &recv, envelope.what, Error::CANCELED);
+                    }
+                }
                 Outcome::Peeked(envelope, origin) => {
                     let addr = origin.and_then(|bytes| A::from_bytes(&bytes));
                     let sender = Sender {

@@ -107,6 +107,8 @@ pub enum Bytes {
     Coming(Vec<u8>),
     /// Still with the transport: on the connection, or at the sender.
     There,
+    /// Nowhere: the sender is gone. Only a claimed message is kept for that, until its receive comes.
+    Lost,
 }
 
 /// A receive and a message whose bytes the transport has to bring. Without receive the bytes are dropped.
@@ -121,6 +123,8 @@ pub enum Outcome {
     Done(RecvOp, Envelope, Option<Box<[u8]>>),
     /// The transport brings it.
     Claimed(Claimed),
+    /// The message was claimed, but its sender is gone.
+    Lost(RecvOp, Envelope),
     /// FI_PEEK: there is such a message.
     Peeked(Envelope, Option<Box<[u8]>>),
 }
@@ -130,6 +134,12 @@ struct Lane {
     matcher: Matcher<Posted, Unexpected>,
     /// Messages taken by FI_CLAIM, by the context of the peek.
     claims: HashMap<usize, MsgId>,
+}
+
+impl Lane {
+    fn is_claimed(&self, id: MsgId) -> bool {
+        self.claims.values().any(|&claimed| claimed == id)
+    }
 }
 
 /// Posted receives and unexpected messages of one receive context.
@@ -301,17 +311,48 @@ impl Srx {
 
     /// The connection that was bringing the bytes is gone: the receive that waited for them.
     pub fn lost(&mut self, slot: Slot) -> Option<(RecvOp, Envelope)> {
-        let message = self.slot_lane(slot).matcher.take_unexpected(slot.id);
-        self.saved = self.saved.saturating_sub(message.envelope.len as usize);
-        message.taker.map(|recv| (recv, message.envelope))
+        let lane = self.slot_lane(slot);
+        let len = lane.matcher.unexpected(slot.id).envelope.len as usize;
+        let lost = match lane.is_claimed(slot.id) {
+            true => {
+                lane.matcher.unexpected(slot.id).bytes = Bytes::Lost;
+                None
+            }
+            false => {
+                let message = lane.matcher.take_unexpected(slot.id);
+                message.taker.map(|recv| (recv, message.envelope))
+            }
+        };
+        self.saved = self.saved.saturating_sub(len);
+        lost
     }
 
     /// Forgets messages of a connection that is gone and whose bytes are not here.
     pub fn forget(&mut self, token: u64) {
         for lane in [&mut self.msg, &mut self.tagged] {
-            lane.matcher.take_unexpected_if(|message| {
+            let is_its = |message: &Unexpected| {
                 message.envelope.token == token && matches!(message.bytes, Bytes::There)
-            });
+            };
+            for &id in lane.claims.values() {
+                let message = lane.matcher.unexpected(id);
+                if is_its(message) {
+                    message.bytes = Bytes::Lost;
+                }
+            }
+            lane.matcher.take_unexpected_if(is_its);
+        }
+    }
+
+    /// Forgets the messages of an endpoint that is closed; others may go on receiving here.
+    pub fn forget_ep(&mut self, ep: usize) {
+        for lane in [&mut self.msg, &mut self.tagged] {
+            let Lane { matcher, claims } = lane;
+            claims.retain(|_, id| matcher.unexpected(*id).envelope.ep != ep);
+            for message in matcher.take_unexpected_if(|message| message.envelope.ep == ep) {
+                if let Bytes::Here(bytes) = message.bytes {
+                    self.saved = self.saved.saturating_sub(bytes.len());
+                }
+            }
         }
     }
 
@@ -328,7 +369,7 @@ impl Srx {
     #[inline]
     pub fn post_first(&mut self, rx: &Rx, directed: bool) -> bool {
         let lane = self.lane(rx.what);
-        let plain = rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) == 0;
+        let plain = rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD) == 0 && !rx.takes_many();
         if !plain || lane.matcher.unexpected_len() > 0 {
             return false;
         }
@@ -357,7 +398,7 @@ impl Srx {
             len: rx.iov.remaining(),
             context: rx.context,
             flags: rx.flags,
-            multi: (rx.flags & FI_MULTI_RECV != 0).then(Arc::default),
+            multi: rx.takes_many().then(Arc::default),
         };
         let min = self.min_multi_recv;
         loop {
@@ -401,6 +442,7 @@ impl Srx {
                 self.let_go(bytes);
                 out.push_back(Outcome::Done(recv, envelope, message.origin));
             }
+            Bytes::Lost => out.push_back(Outcome::Lost(recv, envelope)),
             _ => out.push_back(Outcome::Claimed(Claimed {
                 envelope,
                 recv: Some(recv),
@@ -419,6 +461,9 @@ impl Srx {
         let (tag, ignore) = rx.accepted();
         let lane = self.lane(rx.what);
         if !peek {
+            if !claim {
+                return Err(Error::INVAL);
+            }
             // The message was claimed before, with the same context.
             let id = lane.claims.remove(&rx.context).ok_or(Error::INVAL)?;
             if discard {
@@ -429,7 +474,9 @@ impl Srx {
                 };
                 let origin = message.origin.take();
                 self.discard(rx.what, id, out);
-                out.push_back(Outcome::Peeked(envelope, origin));
+                if rx.flags & FI_COMPLETION != 0 {
+                    out.push_back(Outcome::Peeked(envelope, origin));
+                }
                 return Ok(());
             }
             let recv = Posted {
@@ -470,6 +517,7 @@ impl Srx {
         let message = matcher.take_unexpected(id);
         match message.bytes {
             Bytes::Here(bytes) => self.let_go(bytes),
+            Bytes::Lost => {}
             _ => out.push_back(Outcome::Claimed(Claimed {
                 envelope: message.envelope,
                 recv: None,
@@ -513,6 +561,12 @@ impl Rx {
             What::Tagged => (self.tag, self.ignore),
             _ => (0, u64::MAX),
         }
+    }
+
+    /// fi_tagged(3): for tagged receives FI_MULTI_RECV is a capability of its own, which no provider has.
+    #[inline]
+    fn takes_many(&self) -> bool {
+        self.flags & FI_MULTI_RECV != 0 && self.what == What::Msg
     }
 }
 

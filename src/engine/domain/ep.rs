@@ -319,8 +319,9 @@ impl<T: Transport> Drop for Shared<T> {
         let ep = state.core.eps.remove(self.id);
         let srx = &mut state.core.srxs[ep.srx];
         srx.eps -= 1;
-        if srx.eps == 0 {
-            state.core.srxs.remove(ep.srx);
+        match srx.eps {
+            0 => drop(state.core.srxs.remove(ep.srx)),
+            _ => srx.forget_ep(self.id),
         }
         drop(guard);
         if let Some(eq) = ep.eq {

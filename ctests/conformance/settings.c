@@ -203,3 +203,58 @@ TEST(fi_tcp, rendezvous_cancelled_receive, CORE, 0, "A receive whose rendezvous 
 	CHECK(holds(in, 4 << 20, 1));
 	nothing(t->b.rxcq);
 }
+
+TEST(fi_tcp, rendezvous_inject, CORE | OURS_ONLY, 0, "With FI_INJECT as default flag a message large enough for a rendezvous has given its buffer back: what is written there later is not sent")
+{
+	enum { LEN = 100000 };
+
+	setenv("FI_TCP_MAX_RX_SIZE", "128", 1);
+	setenv("FI_TCP_MAX_SAVED_SIZE", "128", 1);
+	start_as(t, "tcp", FI_EP_RDM, FI_MSG | FI_TAGGED);
+	PAIR(t, .tx_op_flags = FI_INJECT);
+	round_trip(t);
+	for (unsigned i = 0; i < 3; i++) {
+		struct buf out = new_buf(t, LEN, i + 1), in = new_buf(t, LEN, 0);
+		struct op send = op_of(SEND, true, out, t->a.peer), recv = op_of(RECV, true, in, FI_ADDR_UNSPEC);
+
+		op_post(t, t->a.ep, &send);
+		memset(out.mem, 0xff, LEN);
+		op_post(t, t->b.ep, &recv);
+		done(t, t->b.rxcq, recv.ctx, FI_TAGGED | FI_RECV);
+		CHECK(holds(in, LEN, i + 1));
+		done(t, t->a.txcq, send.ctx, FI_TAGGED | FI_SEND);
+	}
+}
+
+TEST(fi_tcp, rendezvous_claim_peer_closed, CORE, 0, "A rendezvous that was claimed before its sender closed ends in error when it is to be received")
+{
+	enum { LEN = 100000 };
+	struct buf in;
+	struct iovec iov;
+	struct fi_cq_err_entry err = { 0 };
+	struct fi_msg_tagged msg = { .addr = FI_ADDR_UNSPEC, .tag = TAG, .context = new_ctx() };
+	struct fi_cq_tagged_entry comp;
+	ssize_t rc = -FI_EAGAIN;
+
+	start_rendezvous(t);
+	round_trip(t);
+	in = new_buf(t, LEN, 0);
+	post_tsend(t, &t->a, new_buf(t, LEN, 1), TAG);
+	do { // until it is there
+		POST(t, fi_trecvmsg(t->b.ep, &msg, FI_PEEK | FI_CLAIM));
+		ONCE(t, (rc = fi_cq_read(t->b.rxcq, &comp, 1)) != -FI_EAGAIN);
+		if (rc == -FI_EAVAIL)
+			CHECK_EQ(fi_cq_readerr(t->b.rxcq, &err, 0), 1);
+	} while (rc != 1);
+	shut(t, &t->a.ep->fid);
+	for (unsigned i = 0; i < 50; i++)
+		progress(t);
+	iov = (struct iovec){ in.mem, LEN };
+	msg.msg_iov = &iov;
+	msg.desc = &in.desc;
+	msg.iov_count = 1;
+	if (fi_trecvmsg(t->b.ep, &msg, FI_CLAIM))
+		return;
+	wait_err(t, t->b.rxcq, &err);
+	CHECK(err.op_context == msg.context);
+}

@@ -60,7 +60,6 @@ pub struct EpState {
     pub shares_receives: bool,
     pub enabled: bool,
     pub tx_size: usize,
-    pub inject_size: usize,
     /// Operations posted that have not completed.
     pub tx_pending: usize,
 }

@@ -93,7 +93,6 @@ impl<T: Transport> Ep<T> {
             shares_receives: false,
             enabled: false,
             tx_size: info.tx.size,
-            inject_size: info.tx.inject_size,
             tx_pending: 0,
         });
         if let Err(error) = state.transport.open_ep(&mut state.core, id, &info) {
@@ -643,5 +642,10 @@ impl<T: Transport> DataPath for Ep<T> {
             _ => self.tx_flags.load(Ordering::Relaxed) & LEVELS,
         };
         FI_INJECT | level
+    }
+
+    #[inline]
+    fn inject_size(&self) -> usize {
+        self.shared.info.tx.inject_size
     }
 }

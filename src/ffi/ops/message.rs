@@ -121,7 +121,7 @@ macro_rules! message_ops {
             // SAFETY: as in `recv`; `msg` is readable during the call.
             let call = || unsafe {
                 let ep = endpoint::<T>(ep)?;
-                check_flags(flags, RECV_FLAGS)?;
+                check_flags(flags, RECV_FLAGS | MORE_RECV_FLAGS)?;
                 let rx = Rx {
                     what: What::$what,
                     iov: rooms((*msg).msg_iov, (*msg).iov_count)?,
@@ -136,7 +136,7 @@ macro_rules! message_ops {
             status(call().and_then(|(ep, rx): (&T, _)| ep.receive(&rx)))
         }
 
-        /// The plain call: one buffer, the endpoint's flags and `extra`.
+        /// The plain call: one buffer, the endpoint's flags or those of an inject call.
         ///
         /// # Safety
         /// As the manual page says of the arguments.
@@ -148,7 +148,7 @@ macro_rules! message_ops {
             len: usize,
             dest: fi_addr_t,
             context: *mut c_void,
-            flags: impl FnOnce(&T) -> u64,
+            flags: impl FnOnce(&T, &IoVec) -> Result<u64>,
             data: u64,
             tag: u64,
         ) -> isize {
@@ -156,10 +156,11 @@ macro_rules! message_ops {
             // the return) of the call.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, single(buf, len)?)) };
             status(call().and_then(|(ep, iov): (&T, _)| {
+                let flags = flags(ep, &iov)?;
                 ep.transmit(&Tx {
                     what: What::$what,
                     iov,
-                    flags: flags(ep),
+                    flags,
                     dest,
                     context: context as usize,
                     data,
@@ -179,7 +180,7 @@ macro_rules! message_ops {
             context: *mut c_void,
         ) -> isize {
             // SAFETY: the caller's promise, handed on.
-            unsafe { send_one::<T>(ep, buf, len, dest_addr, context, T::tx_flags, 0, or_zero!($($tag)?)) }
+            unsafe { send_one::<T>(ep, buf, len, dest_addr, context, by_default, 0, or_zero!($($tag)?)) }
         }
 
         unsafe extern "C" fn senddata<T: DataPath>(
@@ -192,7 +193,7 @@ macro_rules! message_ops {
             $($tag: u64,)?
             context: *mut c_void,
         ) -> isize {
-            let flags = |ep: &T| ep.tx_flags() | FI_REMOTE_CQ_DATA;
+            let flags = |ep: &T, _: &IoVec| Ok(ep.tx_flags() | FI_REMOTE_CQ_DATA);
             // SAFETY: the caller's promise, handed on.
             unsafe { send_one::<T>(ep, buf, len, dest_addr, context, flags, data, or_zero!($($tag)?)) }
         }
@@ -205,7 +206,7 @@ macro_rules! message_ops {
             $($tag: u64,)?
         ) -> isize {
             let none = core::ptr::null_mut();
-            let flags = |ep: &T| ep.inject_flags(FI_SEND);
+            let flags = |ep: &T, iov: &IoVec| injected(ep, iov, FI_SEND);
             // SAFETY: the caller's promise, handed on.
             unsafe { send_one::<T>(ep, buf, len, dest_addr, none, flags, 0, or_zero!($($tag)?)) }
         }
@@ -219,7 +220,7 @@ macro_rules! message_ops {
             $($tag: u64,)?
         ) -> isize {
             let none = core::ptr::null_mut();
-            let flags = |ep: &T| ep.inject_flags(FI_SEND) | FI_REMOTE_CQ_DATA;
+            let flags = |ep: &T, iov: &IoVec| Ok(injected(ep, iov, FI_SEND)? | FI_REMOTE_CQ_DATA);
             // SAFETY: the caller's promise, handed on.
             unsafe { send_one::<T>(ep, buf, len, dest_addr, none, flags, data, or_zero!($($tag)?)) }
         }
@@ -261,9 +262,11 @@ macro_rules! message_ops {
             let call = || unsafe {
                 let ep = endpoint::<T>(ep)?;
                 check_flags(flags, SEND_FLAGS)?;
+                let iov = several((*msg).msg_iov, (*msg).iov_count)?;
+                check_inject(ep, flags, &iov)?;
                 let tx = Tx {
                     what: What::$what,
-                    iov: several((*msg).msg_iov, (*msg).iov_count)?,
+                    iov,
                     flags: flags | ep.tx_implied(),
                     dest: (*msg).addr,
                     context: (*msg).context as usize,

@@ -6,10 +6,13 @@ use core::ffi::c_void;
 use libc::iovec;
 
 use crate::abi::*;
-use crate::base::Error;
+use crate::base::{Error, IoVec, Result};
 use crate::ffi::ops::message::{message_ops, or_zero};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
+
+/// Flags that fi_recvmsg has beyond those of all receives.
+const MORE_RECV_FLAGS: u64 = FI_MULTI_RECV | FI_TRANSMIT_COMPLETE;
 
 message_ops!(fi_ops_msg, fi_msg, Msg);

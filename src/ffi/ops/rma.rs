@@ -56,7 +56,7 @@ unsafe fn post<T: DataPath>(
     ep: *mut fid_ep,
     iov: Result<IoVec>,
     call: Call,
-    flags: impl FnOnce(&T) -> u64,
+    flags: impl FnOnce(&T, &IoVec) -> Result<u64>,
 ) -> isize {
     // SAFETY: promised by the caller.
     let ep = unsafe { endpoint::<T>(ep) };
@@ -64,7 +64,7 @@ unsafe fn post<T: DataPath>(
         let iov = iov?;
         ep.transmit(&Tx {
             what: call.what,
-            flags: flags(ep),
+            flags: flags(ep, &iov)?,
             dest: call.dest,
             context: call.context as usize,
             data: call.data,
@@ -98,7 +98,7 @@ unsafe extern "C" fn read<T: DataPath>(
         context,
     };
     // SAFETY: fi_rma(3): an open endpoint; the buffer is left to the library until the completion.
-    unsafe { post::<T>(ep, single(buf, len), call, T::tx_flags) }
+    unsafe { post::<T>(ep, single(buf, len), call, by_default) }
 }
 
 unsafe extern "C" fn readv<T: DataPath>(
@@ -120,7 +120,7 @@ unsafe extern "C" fn readv<T: DataPath>(
         context,
     };
     // SAFETY: as in `read`, for `count` buffers.
-    unsafe { post::<T>(ep, several(iov, count), call, T::tx_flags) }
+    unsafe { post::<T>(ep, several(iov, count), call, by_default) }
 }
 
 unsafe extern "C" fn write<T: DataPath>(
@@ -142,7 +142,7 @@ unsafe extern "C" fn write<T: DataPath>(
         context,
     };
     // SAFETY: fi_rma(3): an open endpoint; the buffer stays unchanged until the completion.
-    unsafe { post::<T>(ep, single(buf, len), call, T::tx_flags) }
+    unsafe { post::<T>(ep, single(buf, len), call, by_default) }
 }
 
 unsafe extern "C" fn writev<T: DataPath>(
@@ -164,7 +164,7 @@ unsafe extern "C" fn writev<T: DataPath>(
         context,
     };
     // SAFETY: as in `write`, for `count` buffers.
-    unsafe { post::<T>(ep, several(iov, count), call, T::tx_flags) }
+    unsafe { post::<T>(ep, several(iov, count), call, by_default) }
 }
 
 unsafe extern "C" fn writedata<T: DataPath>(
@@ -186,7 +186,7 @@ unsafe extern "C" fn writedata<T: DataPath>(
         data,
         context,
     };
-    let flags = |ep: &T| ep.tx_flags() | FI_REMOTE_CQ_DATA;
+    let flags = |ep: &T, _: &IoVec| Ok(ep.tx_flags() | FI_REMOTE_CQ_DATA);
     // SAFETY: as in `write`.
     unsafe { post::<T>(ep, single(buf, len), call, flags) }
 }
@@ -209,8 +209,8 @@ unsafe extern "C" fn inject<T: DataPath>(
     };
     // SAFETY: as in `write`, until the return of the call.
     unsafe {
-        post::<T>(ep, single(buf, len), call, |ep: &T| {
-            ep.inject_flags(FI_WRITE)
+        post::<T>(ep, single(buf, len), call, |ep, iov| {
+            injected(ep, iov, FI_WRITE)
         })
     }
 }
@@ -234,8 +234,8 @@ unsafe extern "C" fn injectdata<T: DataPath>(
     };
     // SAFETY: as in `inject`.
     unsafe {
-        post::<T>(ep, single(buf, len), call, |ep: &T| {
-            ep.inject_flags(FI_WRITE) | FI_REMOTE_CQ_DATA
+        post::<T>(ep, single(buf, len), call, |ep, iov| {
+            Ok(injected(ep, iov, FI_WRITE)? | FI_REMOTE_CQ_DATA)
         })
     }
 }
@@ -278,9 +278,14 @@ unsafe fn post_msg<T: DataPath>(
             if segs.is_null() || count == 0 {
                 return Err(Error::INVAL);
             }
+            let iov = several((*msg).msg_iov, (*msg).iov_count)?;
+            // fi_rma(3): FI_INJECT is about writes; a read has no outbound data.
+            if what == What::Write {
+                check_inject(ep, flags, &iov)?;
+            }
             ep.transmit(&Tx {
                 what,
-                iov: several((*msg).msg_iov, (*msg).iov_count)?,
+                iov,
                 flags: flags | ep.tx_implied(),
                 dest: (*msg).addr,
                 context: (*msg).context as usize,

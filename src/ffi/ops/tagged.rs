@@ -6,10 +6,13 @@ use core::ffi::c_void;
 use libc::iovec;
 
 use crate::abi::*;
-use crate::base::Error;
+use crate::base::{Error, IoVec, Result};
 use crate::ffi::ops::message::{message_ops, or_zero};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
+
+/// fi_tagged(3): FI_MULTI_RECV needs FI_TAGGED_MULTI_RECV, which no provider has.
+const MORE_RECV_FLAGS: u64 = 0;
 
 message_ops!(fi_ops_tagged, fi_msg_tagged, Tagged, tag, ignore);

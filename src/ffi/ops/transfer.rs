@@ -70,6 +70,34 @@ pub trait DataPath: Kind<Head = fid_ep> {
     fn inject_flags(&self, _counted: u64) -> u64 {
         FI_INJECT
     }
+    /// The most that a call with FI_INJECT takes.
+    #[inline]
+    fn inject_size(&self) -> usize {
+        0
+    }
+}
+
+/// fi_endpoint(3), inject_size: limits the calls that ask for FI_INJECT themselves. As an endpoint's default flag it
+/// gives back the buffers of every send, which are copied whatever their size.
+#[inline]
+pub(super) fn check_inject<T: DataPath>(ep: &T, flags: u64, iov: &IoVec) -> Result {
+    match flags & FI_INJECT != 0 && iov.remaining() > ep.inject_size() {
+        true => Err(Error::INVAL),
+        false => Ok(()),
+    }
+}
+
+/// Flags of a call that names none.
+#[inline]
+pub(super) fn by_default<T: DataPath>(ep: &T, _iov: &IoVec) -> Result<u64> {
+    Ok(ep.tx_flags())
+}
+
+/// Flags of an inject call that a counter bound with `counted` sees.
+#[inline]
+pub(super) fn injected<T: DataPath>(ep: &T, iov: &IoVec, counted: u64) -> Result<u64> {
+    let flags = ep.inject_flags(counted);
+    check_inject(ep, flags, iov).map(|()| flags)
 }
 
 /// # Safety
@@ -146,9 +174,8 @@ pub(super) const SEND_FLAGS: u64 = FI_REMOTE_CQ_DATA
     | FI_FENCE
     | FI_AFFINITY;
 
-/// Those of receiving calls.
-pub(super) const RECV_FLAGS: u64 =
-    FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD;
+/// Those of receiving calls. Each family may have more.
+pub(super) const RECV_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD;
 
 /// FI_EBADFLAGS for a flag that the call does not have, or that no provider serves (FI_TRIGGER, FI_MULTICAST).
 #[inline]

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::abi::FI_ADDR_NOTAVAIL;
+use crate::abi::{FI_ADDR_NOTAVAIL, FI_INJECT};
 use crate::base::{Error, IoVec};
 use crate::engine::cntr::Counter;
 use crate::engine::core::{Sender, TxOp};
 use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
+use crate::ffi::ops::transfer::What;
 use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::ep::unknown_source;
@@ -119,6 +120,19 @@ pub enum Payload {
     Buffers(IoVec),
     /// A copy of what was injected.
     Copy(Vec<u8>),
+}
+
+impl Payload {
+    /// What an operation keeps until its turn comes.
+    pub fn of(op: &TxOp, iov: IoVec) -> Payload {
+        // A read has buffers to fill, whatever its flags say.
+        if op.flags & FI_INJECT == 0 || op.what == What::Read {
+            return Payload::Buffers(iov);
+        }
+        let mut copy = Vec::with_capacity(op.len);
+        iov.copy_out(&mut copy);
+        Payload::Copy(copy)
+    }
 }
 
 pub enum Out {

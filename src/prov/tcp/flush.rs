@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::base::IoList;
 use crate::prov::tcp::conn::{After, Conn, Out, State};
 use crate::prov::tcp::transport::{Core, Tcp};
-use crate::prov::tcp::tx::SPARE_BUFFERS;
+use crate::prov::tcp::tx::{SPARE_BUFFERS, STAGE_FULL};
 use crate::sys::socket::Moved;
 
 impl Tcp {
@@ -108,7 +108,8 @@ impl Tcp {
                         return;
                     }
                     let bytes = std::mem::take(bytes);
-                    if buffers.len() < SPARE_BUFFERS {
+                    // One made for a large message that was injected by default is not worth keeping.
+                    if buffers.len() < SPARE_BUFFERS && bytes.capacity() <= 2 * STAGE_FULL {
                         buffers.push(bytes);
                     }
                     tx.queue.pop_front();

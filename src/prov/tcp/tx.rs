@@ -19,8 +19,8 @@ use crate::sys::socket::Moved;
 /// Frames up to this size are staged when they cannot be written at once.
 pub(super) const STAGE_LIMIT: usize = 16 * 1024;
 /// A staging buffer that holds this much is written.
-const STAGE_FULL: usize = 64 * 1024;
-/// Staged bytes of one connection at which operations have to wait for the kernel.
+pub(super) const STAGE_FULL: usize = 64 * 1024;
+/// Staged bytes of one connection from which on nothing is copied to them that can be sent from where it is.
 pub(super) const STAGE_BRIM: usize = 256 * 1024;
 /// Frames up to this size are copied together before they are written, which is cheaper than two pieces.
 pub(super) const TOGETHER: usize = 512;
@@ -53,8 +53,8 @@ impl Tcp {
             return Err(Error::OPBADSTATE);
         }
         let len = tx.iov.remaining();
-        if tx.flags & (FI_INJECT | FI_MATCH_COMPLETE | FI_FENCE) != 0 {
-            check_flags(tx, len, state)?;
+        if tx.flags & (FI_MATCH_COMPLETE | FI_FENCE) != 0 {
+            check_flags(tx, state)?;
         }
         core.may_post(ep)?;
         let id = self.connection(core, ep, tx.dest)?;
@@ -95,7 +95,7 @@ impl Tcp {
 
     #[inline]
     fn post_message(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
-        let rendezvous = op.len > self.params.max_saved_size && self.conns[id].rendezvous;
+        let rendezvous = self.is_held(&op) && self.conns[id].rendezvous;
         if op.len <= TOGETHER && !rendezvous {
             let data = remote_data(tx);
             let tagged = tx.what == What::Tagged;
@@ -221,13 +221,11 @@ impl Tcp {
             self.wait(core, id, header, iov, op);
             return Ok(());
         }
-        let way = self.way(id, &header, &op)?;
-        let full = self.conns[id].tx.staged > STAGE_BRIM;
-        match way {
+        match self.way(id, &header, &op)? {
             Way::Frame => self.send(core, id, &header, iov, op),
-            _ if full => Err(Error::AGAIN),
-            _ => {
-                self.ask(core, id, way, header, Payload::Buffers(iov), op);
+            way => {
+                let payload = Payload::of(&op, iov);
+                self.ask(core, id, way, header, payload, op);
                 Ok(())
             }
         }
@@ -239,7 +237,7 @@ impl Tcp {
         let matched = op.flags & FI_MATCH_COMPLETE != 0;
         match header.op {
             Op::ReadReq => Ok(Way::Read),
-            Op::Tagged if conn.rendezvous && (matched || op.len > self.params.max_saved_size) => {
+            Op::Tagged if conn.rendezvous && (matched || self.is_held(op)) => {
                 match conn.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                     true => Ok(Way::Rendezvous),
                     false => Err(Error::AGAIN),
@@ -249,6 +247,12 @@ impl Tcp {
             _ if matched => Err(Error::OPNOTSUPP),
             _ => Ok(Way::Frame),
         }
+    }
+
+    /// Whether the message is too large for a peer to keep. What is injected is not held here for long either.
+    #[inline]
+    fn is_held(&self, op: &TxOp) -> bool {
+        op.len > self.params.max_saved_size && op.flags & FI_INJECT == 0
     }
 
     /// Sends the frame that begins an exchange.
@@ -284,7 +288,8 @@ impl Tcp {
             self.write_now(core, id, header, payload, Some(op));
             return Ok(());
         }
-        if conn.tx.staged > STAGE_BRIM && op.len <= STAGE_LIMIT {
+        // What has to be copied waits for room; the rest is queued, as far as the transmit queue goes.
+        if conn.tx.staged > STAGE_BRIM && op.flags & FI_INJECT != 0 {
             return Err(Error::AGAIN);
         }
         self.send_always(core, id, header, payload, Some(op));
@@ -306,14 +311,7 @@ impl Tcp {
     #[cold]
     fn wait(&mut self, core: &mut Core, id: usize, header: Header, iov: IoVec, op: TxOp) {
         let conn = &mut self.conns[id];
-        let payload = match op.flags & FI_INJECT {
-            0 => Payload::Buffers(iov),
-            _ => {
-                let mut copy = Vec::with_capacity(op.len);
-                iov.copy_out(&mut copy);
-                Payload::Copy(copy)
-            }
-        };
+        let payload = Payload::of(&op, iov);
         core.eps[conn.ep].tx_pending += 1;
         conn.tx.waiting.push_back(Waiting {
             header,
@@ -399,7 +397,9 @@ impl Tcp {
         let header_len = header.encode(counter, conn.swap, &mut bytes);
         let len = payload.remaining();
         let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
-        if header_len + len <= STAGE_LIMIT || inject {
+        // What belongs to no operation is an answer or a request, and small.
+        let room = op.is_none() || conn.tx.staged <= STAGE_BRIM;
+        if inject || (room && header_len + len <= STAGE_LIMIT) {
             self.stage(id, &bytes[..header_len], &payload);
             if let Some(op) = op {
                 self.handed_over(core, id, header, op);
@@ -600,19 +600,16 @@ pub(super) fn remote_data(tx: &Tx<'_>) -> Option<u64> {
     (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data)
 }
 
-/// What injecting, fences and the completion levels demand of an operation.
-fn check_flags(tx: &Tx<'_>, len: usize, ep: &EpState) -> Result {
+/// What fences and FI_MATCH_COMPLETE demand of an operation.
+fn check_flags(tx: &Tx<'_>, ep: &EpState) -> Result {
     let has = |flag: u64| tx.flags & flag != 0;
     if has(FI_FENCE) && ep.caps & FI_FENCE == 0 {
         return Err(Error::BADFLAGS);
     }
     // Whether messages that went before have matched is known only of those that asked for it.
     let knows_matches = tx.what == What::Tagged && ep.ep_type != FI_EP_MSG.0 && !has(FI_FENCE);
-    if has(FI_MATCH_COMPLETE) && !knows_matches {
-        return Err(Error::OPNOTSUPP);
-    }
-    match has(FI_INJECT) && len > ep.inject_size {
-        true => Err(Error::INVAL),
+    match has(FI_MATCH_COMPLETE) && !knows_matches {
+        true => Err(Error::OPNOTSUPP),
         false => Ok(()),
     }
 }

@@ -4,7 +4,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::abi::*;
 use crate::base::info::Info;
@@ -44,8 +44,6 @@ struct Shared<T: Transport> {
     aliases: Uses,
     /// A queue was bound to the endpoint itself; until then that of the domain serves.
     has_own_eq: AtomicBool,
-    /// FI_OPT_SHARED_MEMORY_PERMITTED and FI_OPT_CUDA_API_PERMITTED, as they were set.
-    shared_memory: Mutex<bool>,
     _domain: Use,
 }
 
@@ -68,7 +66,6 @@ const TX_FLAGS: u64 = FI_COMPLETION
     | FI_TRANSMIT_COMPLETE
     | FI_DELIVERY_COMPLETE
     | FI_COMMIT_COMPLETE
-    | FI_MULTICAST
     | FI_TRANSMIT;
 const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_RECV;
 
@@ -110,7 +107,6 @@ impl<T: Transport> Ep<T> {
             bound: Mutex::default(),
             aliases: Uses::default(),
             has_own_eq: AtomicBool::new(false),
-            shared_memory: Mutex::new(true),
             _domain: engine.uses.take(),
             info,
         });
@@ -435,12 +431,6 @@ impl<T: Transport> EpCalls for Ep<T> {
             FI_OPT_INJECT_MSG_SIZE if info.caps & FI_MSG != 0 => info.tx.inject_size,
             FI_OPT_INJECT_TAGGED_SIZE if info.caps & FI_TAGGED != 0 => info.tx.inject_size,
             FI_OPT_INJECT_RMA_SIZE if info.caps & FI_RMA != 0 => info.tx.inject_size,
-            FI_OPT_SHARED_MEMORY_PERMITTED => {
-                let permitted = self.shared.shared_memory.lock();
-                return Ok(OptValue::Bool(
-                    *permitted.unwrap_or_else(PoisonError::into_inner),
-                ));
-            }
             _ => return Err(Error::NOPROTOOPT),
         };
         Ok(OptValue::Size(size))
@@ -456,15 +446,8 @@ impl<T: Transport> EpCalls for Ep<T> {
                 }
                 Ok(())
             }
-            FI_OPT_SHARED_MEMORY_PERMITTED => {
-                if let OptValue::Bool(on) = value(OptKind::Bool)? {
-                    let permitted = self.shared.shared_memory.lock();
-                    *permitted.unwrap_or_else(PoisonError::into_inner) = on;
-                }
-                Ok(())
-            }
-            // Device memory is not used, whatever is permitted.
-            FI_OPT_CUDA_API_PERMITTED => value(OptKind::Bool).map(drop),
+            // Shared memory is not used, whatever is permitted.
+            FI_OPT_SHARED_MEMORY_PERMITTED => value(OptKind::Bool).map(drop),
             FI_OPT_FIREWALL_ADDR => match value(OptKind::Bool)? {
                 OptValue::Bool(on) => self
                     .shared
@@ -474,7 +457,6 @@ impl<T: Transport> EpCalls for Ep<T> {
                     .set_firewalled(self.shared.id, on),
                 _ => Err(Error::INVAL),
             },
-            FI_OPT_CM_DATA_SIZE | FI_OPT_TX_SIZE | FI_OPT_RX_SIZE => Err(Error::NOPROTOOPT),
             _ => Err(Error::NOPROTOOPT),
         }
     }

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! fi_endpoint(3): options that are set only, read only or not there; operation flags and aliases at work; how many
+//! operations a queue takes.
+#include "transfer.h"
+
+enum { LEN = 64 };
+
+// ---- Options
+
+TEST(fi_endpoint, option_cm_data_size_connectionless, EP_AV, FI_MSG, "FI_OPT_CM_DATA_SIZE of an endpoint without connections is 0 or not there, and never set")
+{
+	struct fid_ep *ep = open_ep(t, t->info);
+	size_t value = 0, len = sizeof(value);
+	int rc = fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &value, &len);
+
+	CHECK_RC2(rc, 0, -FI_ENOPROTOOPT);
+	if (!rc)
+		CHECK_EQ(value, 0);
+	CHECK(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &len, sizeof(len)) < 0);
+}
+
+TEST(fi_endpoint, option_of_passive_endpoint, EP_MSG, FI_MSG, "A passive endpoint gives -FI_ENOPROTOOPT for options it does not have, and its CM data size cannot be set")
+{
+	struct fid_pep *pep = open_pep(t, open_eq(t, FI_WAIT_NONE, 0));
+	size_t value = 100, len = sizeof(value);
+
+	CHECK_RC(fi_getopt(&pep->fid, FI_OPT_ENDPOINT, 0x7fff, &value, &len), -FI_ENOPROTOOPT);
+	CHECK_RC(fi_setopt(&pep->fid, FI_OPT_ENDPOINT, 0x7fff, &value, sizeof(value)), -FI_ENOPROTOOPT);
+	CHECK_RC(fi_getopt(&pep->fid, 0x7fff, FI_OPT_CM_DATA_SIZE, &value, &len), -FI_ENOPROTOOPT);
+	CHECK(fi_setopt(&pep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &value, sizeof(value)) < 0);
+	len = 1;
+	CHECK_RC(fi_getopt(&pep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &value, &len), -FI_ETOOSMALL);
+}
+
+TEST(fi_endpoint, option_set_only, EP_ANY, FI_MSG, "FI_OPT_CUDA_API_PERMITTED and FI_OPT_SHARED_MEMORY_PERMITTED apply to fi_setopt only")
+{
+	static const int options[] = { FI_OPT_CUDA_API_PERMITTED, FI_OPT_SHARED_MEMORY_PERMITTED };
+	struct fid_ep *ep = open_ep(t, t->info);
+
+	for (size_t i = 0; i < 2; i++) {
+		uint8_t value[8];
+		size_t len = sizeof(value);
+
+		memset(value, 0xa5, sizeof(value));
+		CHECK_RC2(fi_getopt(&ep->fid, FI_OPT_ENDPOINT, options[i], value, &len), -FI_ENOPROTOOPT, -FI_EOPNOTSUPP);
+		CHECK_EQ(value[0], 0xa5);
+	}
+}
+
+TEST(fi_endpoint, option_cuda_api, EP_ANY, FI_MSG, "FI_OPT_CUDA_API_PERMITTED without FI_HMEM is -FI_ENOPROTOOPT, without a device -FI_EINVAL")
+{
+	struct fid_ep *ep = open_ep(t, t->info);
+
+	if (t->info->caps & FI_HMEM)
+		SKIP("the endpoint has FI_HMEM");
+	for (int i = 0; i < 2; i++) {
+		bool permitted = i;
+
+		CHECK_RC2(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_CUDA_API_PERMITTED, &permitted, sizeof(permitted)),
+			  -FI_ENOPROTOOPT, -FI_EINVAL);
+	}
+}
+
+TEST(fi_endpoint, option_limits_are_the_attributes, EP_ANY, FI_MSG, "The limits that options give are those that hold: a message of FI_OPT_INJECT_MSG_SIZE can be injected, one byte more cannot")
+{
+	size_t limit = t->info->tx_attr->inject_size, len = sizeof(limit);
+	struct op op;
+	int rc;
+
+	PAIR(t);
+	rc = fi_getopt(&t->a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_INJECT_MSG_SIZE, &limit, &len);
+	CHECK_RC2(rc, 0, -FI_ENOPROTOOPT);
+	round_trip(t);
+	op = op_of(INJECT, false, new_buf(t, limit + 1, 1), t->a.peer);
+	CHECK_RC2(op_try(t->a.ep, &op), -FI_EINVAL, -FI_EMSGSIZE);
+	op.iov[0].iov_len = limit;
+	post_recv(t, &t->b, new_buf(t, limit, 0));
+	op_post(t, t->a.ep, &op);
+	wait_comp(t, t->b.rxcq, NULL);
+}
+
+// ---- Operation flags
+
+TEST(fi_endpoint, opsflag_at_work, EP_RELIABLE, FI_MSG, "Flags set with FI_SETOPSFLAG hold for the operations that follow, in each direction")
+{
+	static const uint64_t sides[] = { FI_TRANSMIT, FI_RECV };
+
+	PAIR(t, .tx_flags = FI_SELECTIVE_COMPLETION, .rx_flags = FI_SELECTIVE_COMPLETION);
+	for (unsigned with = 0; with < 4; with++) {
+		struct buf in = new_buf(t, LEN, 0);
+		void *sent, *got;
+
+		for (unsigned k = 0; k < 2; k++) {
+			uint64_t flags = sides[k] | (with >> k & 1 ? FI_COMPLETION : 0);
+
+			OK_OR_SKIP(fi_control(k ? &t->b.ep->fid : &t->a.ep->fid, FI_SETOPSFLAG, &flags));
+		}
+		got = post_recv(t, &t->b, in);
+		sent = post_send(t, &t->a, new_buf(t, LEN, with + 1));
+		ONCE(t, holds(in, LEN, with + 1));
+		if (with & 1)
+			done(t, t->a.txcq, sent, FI_MSG | FI_SEND);
+		if (with & 2)
+			done(t, t->b.rxcq, got, FI_MSG | FI_RECV);
+		nothing(t->a.txcq);
+		nothing(t->b.rxcq);
+	}
+}
+
+TEST(fi_endpoint, opsflag_not_offered, EP_ANY, FI_MSG, "Flags that are no operation flags of the endpoint cannot be made its default")
+{
+	struct fid_ep *ep = open_bound_ep(t, &t->a);
+	uint64_t flags = FI_TRANSMIT, before;
+
+	OK_OR_SKIP(fi_control(&ep->fid, FI_GETOPSFLAG, &flags));
+	before = flags;
+	flags = FI_TRANSMIT | (1ULL << 51);
+	CHECK_RC2(fi_control(&ep->fid, FI_SETOPSFLAG, &flags), -FI_EINVAL, -FI_EBADFLAGS);
+	if (!(t->info->caps & FI_MULTICAST)) {
+		flags = FI_TRANSMIT | FI_MULTICAST;
+		CHECK_RC2(fi_control(&ep->fid, FI_SETOPSFLAG, &flags), -FI_EINVAL, -FI_EBADFLAGS);
+	}
+	flags = FI_RECV | FI_INJECT;
+	CHECK_RC2(fi_control(&ep->fid, FI_SETOPSFLAG, &flags), -FI_EINVAL, -FI_EBADFLAGS);
+	flags = FI_TRANSMIT;
+	OK(fi_control(&ep->fid, FI_GETOPSFLAG, &flags));
+	CHECK_EQ(flags, before);
+}
+
+// ---- Aliases
+
+static uint64_t opsflag(struct fid_ep *ep, uint64_t side)
+{
+	uint64_t flags = side;
+
+	OK(fi_control(&ep->fid, FI_GETOPSFLAG, &flags));
+	return flags & ~side;
+}
+
+TEST(fi_endpoint, alias_inherits, EP_ANY, FI_MSG, "An alias has its parent's flags for the direction not given; FI_SETOPSFLAG changes those of the alias alone")
+{
+	struct fid_ep *ep = open_bound_ep(t, &t->a), *alias = NULL;
+	uint64_t flags = FI_RECV | FI_COMPLETION;
+
+	OK_OR_SKIP(fi_control(&ep->fid, FI_SETOPSFLAG, &flags));
+	flags = FI_TRANSMIT;
+	OK(fi_control(&ep->fid, FI_SETOPSFLAG, &flags));
+	OK_OR_SKIP(fi_ep_alias(ep, &alias, FI_TRANSMIT | FI_COMPLETION));
+	keep(t, &alias->fid);
+	CHECK_EQ(alias->fid.fclass, FI_CLASS_EP);
+	CHECK_EQ(opsflag(alias, FI_TRANSMIT), FI_COMPLETION);
+	CHECK_EQ(opsflag(alias, FI_RECV), FI_COMPLETION);
+	CHECK_EQ(opsflag(ep, FI_TRANSMIT), 0);
+	flags = FI_RECV;
+	OK(fi_control(&alias->fid, FI_SETOPSFLAG, &flags));
+	CHECK_EQ(opsflag(alias, FI_RECV), 0);
+	CHECK_EQ(opsflag(ep, FI_RECV), FI_COMPLETION);
+}
+
+TEST(fi_endpoint, alias_receives, EP_RELIABLE, FI_MSG, "Receives posted through an alias have the flags given to it, and stand in one line with the parent's")
+{
+	struct buf in[2] = { new_buf(t, LEN, 0), new_buf(t, LEN, 0) };
+	struct fid_ep *alias = NULL;
+	void *ctx = new_ctx();
+
+	PAIR(t, .rx_flags = FI_SELECTIVE_COMPLETION);
+	OK_OR_SKIP(fi_ep_alias(t->b.ep, &alias, FI_RECV | FI_COMPLETION));
+	keep(t, &alias->fid);
+	post_recv(t, &t->b, in[0]);
+	POST(t, fi_recv(alias, in[1].mem, LEN, in[1].desc, FI_ADDR_UNSPEC, ctx));
+	post_send(t, &t->a, new_buf(t, LEN, 1));
+	post_send(t, &t->a, new_buf(t, LEN, 2));
+	done(t, t->b.rxcq, ctx, FI_MSG | FI_RECV);
+	CHECK(holds(in[0], LEN, 1) && holds(in[1], LEN, 2));
+	nothing(t->b.rxcq);
+}
+
+// ---- Queue sizes
+
+TEST(fi_endpoint, tx_size_left_is_a_lower_bound, EP_RELIABLE, FI_MSG, "As many sends as fi_tx_size_left says are taken without -FI_EAGAIN, nobody receiving and no queue looked at")
+{
+	enum { BYTES = 8000 };
+	static const size_t sizes[] = { 65536, 1024, 0 };
+	struct buf out = new_buf(t, BYTES, 1);
+	unsigned i = 0;
+	ssize_t left;
+
+	t->hints->domain_attr->progress = FI_PROGRESS_MANUAL;
+	do { // the largest queue there is
+		t->hints->tx_attr->size = sizes[i++];
+	} while (i < 3 && env_try_info(t));
+	env_info(t);
+	PAIR(t);
+	round_trip(t);
+	left = fi_tx_size_left(t->a.ep);
+	if (left == -FI_ENOSYS || left == -FI_EOPNOTSUPP)
+		SKIP("not offered");
+	CHECK(left > 0);
+	for (ssize_t k = 0; k < left; k++) {
+		ssize_t rc = fi_send(t->a.ep, out.mem, BYTES, out.desc, t->a.peer, NULL);
+
+		if (rc)
+			FAIL("operation %zd of %zd gave %s", k, left, rc_name(rc));
+	}
+}
+
+TEST(fi_endpoint, rx_size_left_is_a_lower_bound, EP_RELIABLE, FI_MSG, "As many receives as fi_rx_size_left says are taken without -FI_EAGAIN")
+{
+	struct buf in = new_buf(t, LEN, 0);
+	ssize_t left;
+
+	PAIR(t);
+	left = fi_rx_size_left(t->b.ep);
+	if (left == -FI_ENOSYS || left == -FI_EOPNOTSUPP)
+		SKIP("not offered");
+	CHECK(left > 0);
+	for (ssize_t i = 0; i < left; i++)
+		OK(fi_recv(t->b.ep, in.mem, LEN, in.desc, FI_ADDR_UNSPEC, NULL));
+}
+
+static void few(struct fi_info *info)
+{
+	info->tx_attr->size = info->rx_attr->size = 4;
+}
+
+TEST(fi_endpoint, small_queues, EP_RELIABLE, FI_MSG, "An endpoint with queues of four entries carries any number of messages, -FI_EAGAIN and progress taking turns")
+{
+	enum { COUNT = 200, BIG = 30000 };
+	struct buf in = new_buf(t, BIG, 0), out = new_buf(t, BIG, 1);
+	unsigned posted = 0, sent = 0, received = 0;
+
+	PAIR(t, .tune = few);
+	round_trip(t);
+	post_recv(t, &t->b, in);
+	for (uint64_t limit = now_ms() + t->limit_ms; received < COUNT || sent < COUNT;) {
+		struct fi_cq_tagged_entry comp;
+
+		while (posted < COUNT) {
+			ssize_t rc = fi_send(t->a.ep, out.mem, BIG, out.desc, t->a.peer, new_ctx());
+
+			if (rc) {
+				CHECK_RC(rc, -FI_EAGAIN);
+				break;
+			}
+			posted++;
+		}
+		CHECK(posted >= 4);
+		while (fi_cq_read(t->a.txcq, &comp, 1) == 1)
+			sent++;
+		if (fi_cq_read(t->b.rxcq, &comp, 1) == 1) {
+			CHECK_EQ(comp.len, BIG);
+			if (++received < COUNT)
+				post_recv(t, &t->b, in);
+		}
+		if (now_ms() > limit)
+			FAIL("%u posted, %u sent, %u received", posted, sent, received);
+	}
+}
+
+// ---- Attributes
+
+TEST(fi_endpoint, no_prefix, EP_ANY, FI_MSG, "msg_prefix_size is 0 unless the mode FI_MSG_PREFIX is set")
+{
+	if (!((t->info->mode | t->info->tx_attr->mode | t->info->rx_attr->mode) & FI_MSG_PREFIX))
+		CHECK_EQ(t->info->ep_attr->msg_prefix_size, 0);
+	else
+		CHECK_EQ(t->info->ep_attr->msg_prefix_size % 8, 0);
+}
+
+TEST(fi_getinfo, without_hints, EP_RDM, 0, "The info of a call without hints works as it is: sends of more than inject_size, receives that take one message each unless they say otherwise")
+{
+	struct fi_info *all = NULL, *at;
+	struct buf in[2] = { new_buf(t, LEN, 0), new_buf(t, 100000, 0) };
+	struct op recv, send;
+
+	OK(fi_getinfo(t->version, NULL, NULL, 0, NULL, &all));
+	for (at = all; at; at = at->next)
+		if (!strcmp(at->fabric_attr->prov_name, t->prov) && at->ep_attr->type == t->type &&
+		    !strcmp(at->domain_attr->name, t->info->domain_attr->name) &&
+		    at->addr_format == t->info->addr_format)
+			break;
+	if (!at) {
+		fi_freeinfo(all);
+		SKIP("not among what is offered without hints");
+	}
+	fi_freeinfo(t->info);
+	t->info = fi_dupinfo(at);
+	fi_freeinfo(all);
+	if (t->info->domain_attr->mr_mode || t->info->mode & ~(FI_CONTEXT | FI_CONTEXT2))
+		SKIP("it has modes");
+	PAIR(t);
+	for (unsigned i = 0; i < 2; i++) {
+		recv = op_of(RECV, true, in[i], FI_ADDR_UNSPEC);
+		op_post(t, t->b.ep, &recv);
+		send = op_of(SEND, true, new_buf(t, in[i].len, i + 1), t->a.peer);
+		op_post(t, t->a.ep, &send);
+		done(t, t->b.rxcq, recv.ctx, FI_TAGGED | FI_RECV);
+		CHECK(holds(in[i], in[i].len, i + 1));
+		done(t, t->a.txcq, send.ctx, FI_TAGGED | FI_SEND);
+	}
+}

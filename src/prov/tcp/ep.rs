@@ -107,6 +107,38 @@ pub fn bind(params: &Params, addr: SocketAddr) -> Result<Socket> {
     })
 }
 
+/// The address that fi_setname gives an endpoint of this name: of the same format, says fi_cm(3).
+pub fn new_name(bytes: &[u8], local: &Addr) -> Result<Addr> {
+    let addr = addr::from_bytes(bytes).ok_or(Error::INVAL)?;
+    match addr.is_ipv6() == local.is_ipv6() {
+        true => Ok(addr),
+        false => Err(Error::INVAL),
+    }
+}
+
+/// Gives an endpoint another address. Where that cannot be, it keeps the one it has.
+pub fn rebind(
+    socket: &mut Option<Socket>,
+    local: &mut Addr,
+    wanted: Addr,
+    bind: impl Fn(Addr) -> Result<Socket>,
+) -> Result {
+    if socket.is_some() && wanted == *local {
+        return Ok(());
+    }
+    let bound = match bind(wanted) {
+        // It may be our own socket that is in the way: the same port at another address of this host.
+        Err(Error::ADDRINUSE) if socket.is_some() && wanted.port() == local.port() => {
+            *socket = None;
+            bind(wanted).inspect_err(|_| *socket = bind(*local).ok())?
+        }
+        bound => bound?,
+    };
+    *local = bound.local()?;
+    *socket = Some(bound);
+    Ok(())
+}
+
 /// What TCP_NODELAY is to be for an endpoint.
 pub fn nodelay(params: &Params, info: &Info) -> bool {
     params.nodelay.unwrap_or(info.tx.tclass != FI_TC_BULK_DATA)
@@ -189,18 +221,28 @@ impl Tcp {
     }
 
     pub(super) fn rename_endpoint(&mut self, ep: usize, bytes: &[u8]) -> Result {
-        let addr = addr::from_bytes(bytes).ok_or(Error::INVAL)?;
         let params = self.params.clone();
         let endpoint = self.ep_mut(ep)?;
-        if !endpoint.rdm {
+        let addr = new_name(bytes, &endpoint.local)?;
+        if endpoint.rdm {
+            let listen = |addr| {
+                let listener = bind(&params, addr)?;
+                listener.listen()?;
+                Ok(listener)
+            };
+            return rebind(&mut endpoint.listener, &mut endpoint.local, addr, listen);
+        }
+        // The name of one that answers a request is where the request came in.
+        if endpoint.request.is_some() || endpoint.conn.is_some() {
+            return Err(Error::OPBADSTATE);
+        }
+        if addr.port() == 0 {
+            endpoint.bound = None;
             endpoint.local = addr;
             return Ok(());
         }
-        let listener = bind(&params, addr)?;
-        listener.listen()?;
-        endpoint.local = listener.local()?;
-        endpoint.listener = Some(listener);
-        Ok(())
+        let bind = |addr| Ok(Socket::bound(addr, None, 0)?);
+        rebind(&mut endpoint.bound, &mut endpoint.local, addr, bind)
     }
 
     pub(super) fn peer_name(&self, ep: usize) -> Result<Vec<u8>> {

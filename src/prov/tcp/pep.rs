@@ -27,7 +27,7 @@ use crate::ffi::{Kind, Other};
 use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange};
-use crate::prov::tcp::ep::bind;
+use crate::prov::tcp::ep::{bind, new_name, rebind};
 use crate::prov::tcp::params::Params;
 use crate::prov::tcp::proto::{CM_HEADER, CmKind};
 use crate::prov::tcp::transport::{Tcp, any_address};
@@ -363,17 +363,14 @@ impl CmCalls for Pep {
     }
 
     fn set_name(&self, bytes: &[u8]) -> Result {
-        let wanted = addr::from_bytes(bytes).ok_or(Error::INVAL)?;
-        let mut state = self.shared.state();
+        let mut guard = self.shared.state();
+        let state = &mut *guard;
+        let wanted = new_name(bytes, &state.local)?;
         if state.listening {
             return Err(Error::OPBADSTATE);
         }
-        // The old socket goes first: the new address may be the same.
-        state.listener = None;
-        let listener = bind(&self.shared.params, wanted)?;
-        state.local = listener.local()?;
-        state.listener = Some(listener);
-        Ok(())
+        let bind = |addr| bind(&self.shared.params, addr);
+        rebind(&mut state.listener, &mut state.local, wanted, bind)
     }
 
     fn addr_len(&self, addr: *const c_void) -> usize {

@@ -117,6 +117,77 @@ TEST(fi_rma, write_after_write, EP_RELIABLE, FI_RMA, "With FI_ORDER_WAW the last
 	CHECK(holds(target.buf, 3000, 100));
 }
 
+TEST(fi_rma, write_after_send, EP_RELIABLE, FI_RMA | FI_TAGGED, "With FI_ORDER_WAS a write tells that the messages before it are there: a peek finds them at once")
+{
+	struct region target;
+
+	if (!(t->info->tx_attr->msg_order & t->info->rx_attr->msg_order & FI_ORDER_WAS))
+		SKIP("FI_ORDER_WAS is not offered");
+	PAIR(t);
+	target = new_region(t, &t->b, new_buf(t, ROOM, 0), RW);
+	for (unsigned i = 0; i < 20; i++) {
+		struct buf out = new_buf(t, i % 2 ? 100 : 300000, i + 1);
+		struct fi_msg_tagged peek = { .addr = FI_ADDR_UNSPEC, .tag = i, .context = new_ctx() };
+		struct fi_cq_tagged_entry comp;
+
+		post_tsend(t, &t->a, out, i);
+		POST(t, fi_writedata(t->a.ep, out.mem, 8, out.desc, DATA, t->a.peer, target.at, target.key, new_ctx()));
+		wait_comp(t, t->b.rxcq, &comp);
+		CHECK(comp.flags & FI_REMOTE_WRITE);
+		OK(fi_trecvmsg(t->b.ep, &peek, FI_PEEK));
+		CHECK_EQ(done(t, t->b.rxcq, peek.context, FI_TAGGED | FI_RECV).len, out.len);
+	}
+}
+
+TEST(fi_rma, writedata_selective, EP_RELIABLE, FI_RMA, "The target's completion of a write with data is written where receive completions are selective, too")
+{
+	struct fi_cq_tagged_entry comp;
+	struct buf out = new_buf(t, LEN, 1);
+	struct region target;
+
+	PAIR(t, .rx_flags = FI_SELECTIVE_COMPLETION);
+	target = new_region(t, &t->b, new_buf(t, ROOM, 0), RW);
+	POST(t, fi_writedata(t->a.ep, out.mem, LEN, out.desc, DATA, t->a.peer, target.at, target.key, new_ctx()));
+	wait_comp(t, t->b.rxcq, &comp);
+	CHECK_EQ(kind_flags(comp.flags), FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+	CHECK_EQ(comp.data, DATA);
+}
+
+TEST(fi_rma, target_without, EP_RDM, FI_MSG, "An endpoint without FI_RMA is no target: a write to it with a valid key ends in error and writes nothing")
+{
+	struct fi_info *plain = fi_dupinfo(t->info), *rma;
+	struct fi_cq_err_entry err = { 0 };
+	struct buf out = new_buf(t, LEN, 1);
+	struct region target;
+
+	keep_info(t, plain);
+	if (plain->caps & FI_RMA)
+		SKIP("FI_RMA comes unasked");
+	t->hints->caps = FI_MSG | FI_RMA;
+	env_info(t);
+	rma = t->info;
+	open_bound_ep(t, &t->a);
+	t->info = plain;
+	open_bound_ep(t, &t->b);
+	t->info = rma;
+	OK(fi_enable(t->a.ep));
+	OK(fi_enable(t->b.ep));
+	t->b.namelen = sizeof(t->b.name);
+	OK(fi_getname(&t->b.ep->fid, t->b.name, &t->b.namelen));
+	CHECK_EQ(fi_av_insert(t->a.av, t->b.name, 1, &t->a.peer, 0, NULL), 1);
+	target = new_region(t, &t->b, new_buf(t, ROOM, 0), RW);
+	struct iovec iov = { out.mem, LEN };
+	struct fi_rma_iov remote = { target.at, LEN, target.key };
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov, .desc = &out.desc, .iov_count = 1, .addr = t->a.peer, .rma_iov = &remote,
+		.rma_iov_count = 1, .context = new_ctx(),
+	};
+	POST(t, fi_writemsg(t->a.ep, &msg, FI_DELIVERY_COMPLETE));
+	wait_err(t, t->a.txcq, &err);
+	CHECK(err.op_context == msg.context);
+	CHECK(untouched(target.buf, 0));
+}
+
 TEST(fi_rma, delivery_complete, EP_RELIABLE, FI_RMA, "A write with FI_DELIVERY_COMPLETE is in the target's memory when it completes")
 {
 	struct region target;

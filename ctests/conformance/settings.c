@@ -2,6 +2,9 @@
 //! fi_tcp(7): whatever the provider's variables say about buffers and protocols, what arrives is the same.
 #include "transfer.h"
 
+#include <netinet/in.h>
+#include <unistd.h>
+
 enum { ROUNDS = 4, KINDS = 9, COUNT = ROUNDS * KINDS };
 
 static const size_t lens[KINDS] = { 0, 1, 127, 129, 3000, 9001, 20000, 200000, 2 << 20 };
@@ -101,6 +104,88 @@ SETTINGS(manual, 0, "without a progress thread", "FI_TCP_DISABLE_AUTO_PROGRESS",
 SETTINGS(zero_copy, 0, "with zero-copy sends", "FI_TCP_ZEROCOPY_SIZE", "1000")
 SETTINGS(large_inject, 0, "with an inject limit of 64 KiB", "FI_TCP_MAX_INJECT", "65536")
 SETTINGS(few_saved, OURS_ONLY, "with room for 100000 bytes of unexpected messages", "FI_TCP_MAX_SAVED_BYTES", "100000")
+
+// ---- Settings that an application can see
+
+static void queue_sizes(struct env *t, enum fi_ep_type type)
+{
+	setenv("FI_TCP_TX_SIZE", "37", 1);
+	setenv("FI_TCP_RX_SIZE", "41", 1);
+	start_as(t, "tcp", type, FI_MSG);
+	CHECK_EQ(t->info->tx_attr->size, 37);
+	CHECK_EQ(t->info->rx_attr->size, 41);
+	PAIR(t);
+	round_trip(t);
+	for (unsigned i = 0; i < 37; i++) {
+		struct op op = op_of(SEND, false, new_buf(t, 400000, 1), t->a.peer);
+
+		OK(op_try(t->a.ep, &op));
+	}
+}
+
+TEST(fi_tcp, queue_sizes_rdm, CORE, 0, "FI_TCP_TX_SIZE and FI_TCP_RX_SIZE are the queue sizes of RDM endpoints; so many sends may be posted before -FI_EAGAIN")
+{
+	queue_sizes(t, FI_EP_RDM);
+}
+
+TEST(fi_tcp, queue_sizes_msg, CORE, 0, "FI_TCP_TX_SIZE and FI_TCP_RX_SIZE are the queue sizes of MSG endpoints; so many sends may be posted before -FI_EAGAIN")
+{
+	queue_sizes(t, FI_EP_MSG);
+}
+
+TEST(fi_tcp, inject_size, CORE, 0, "FI_TCP_MAX_INJECT is the inject size, and a message of that size can be injected")
+{
+	struct op op, recv;
+	struct buf in;
+
+	setenv("FI_TCP_MAX_INJECT", "3000", 1);
+	start_as(t, "tcp", FI_EP_RDM, FI_MSG);
+	CHECK_EQ(t->info->tx_attr->inject_size, 3000);
+	PAIR(t);
+	in = new_buf(t, 3000, 0);
+	recv = op_of(RECV, false, in, FI_ADDR_UNSPEC);
+	op_post(t, t->b.ep, &recv);
+	op = op_of(INJECT, false, new_buf(t, 3000, 1), t->a.peer);
+	op_post(t, t->a.ep, &op);
+	done(t, t->b.rxcq, recv.ctx, FI_MSG | FI_RECV);
+	CHECK(holds(in, 3000, 1));
+}
+
+TEST(fi_tcp, port_range, CORE, 0, "Passive endpoints take a port between FI_TCP_PORT_LOW_RANGE and FI_TCP_PORT_HIGH_RANGE, and fail when all are taken")
+{
+	struct sockaddr_in name = { 0 };
+	struct fid_pep *pep = NULL;
+	struct fid_eq *eq;
+	unsigned low, got = 0;
+	char text[16];
+	int rc = 0;
+
+	// Below the ports that the kernel gives out, and apart from other runs of this test.
+	low = 20000 + getpid() % 2000 * 4;
+	snprintf(text, sizeof(text), "%u", low);
+	setenv("FI_TCP_PORT_LOW_RANGE", text, 1);
+	snprintf(text, sizeof(text), "%u", low + 3);
+	setenv("FI_TCP_PORT_HIGH_RANGE", text, 1);
+	start_as(t, "tcp", FI_EP_MSG, FI_MSG);
+	eq = open_eq(t, FI_WAIT_NONE, 0);
+	for (unsigned i = 0; i < 5 && !rc; i++) {
+		size_t len = sizeof(name);
+
+		rc = fi_passive_ep(t->fabric, t->info, &pep, NULL);
+		if (rc)
+			break;
+		keep(t, &pep->fid);
+		OK(fi_pep_bind(pep, &eq->fid, 0));
+		rc = fi_listen(pep);
+		if (rc)
+			break;
+		OK(fi_getname(&pep->fid, &name, &len));
+		CHECK(ntohs(name.sin_port) >= low && ntohs(name.sin_port) <= low + 3);
+		got++;
+	}
+	CHECK(got >= 1);
+	CHECK_RC2(rc, -FI_EADDRINUSE, -FI_EADDRNOTAVAIL);
+}
 
 // ---- Rendezvous at its edges
 

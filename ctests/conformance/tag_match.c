@@ -263,3 +263,26 @@ TEST(fi_tagged, random_against_model, EP_RELIABLE, FI_TAGGED, "Random receives a
 	free(posts);
 	free(sends);
 }
+
+TEST(fi_tagged, tagged_and_untagged_in_order, EP_RELIABLE, FI_TAGGED | FI_MSG, "FI_ORDER_SAS holds among tagged and untagged messages: their receives complete in the order sent")
+{
+	enum { COUNT = 60 };
+	static const size_t lens[] = { 10, 40000, 0, 2000, 500000 };
+	void *ctx[COUNT];
+
+	if (!(t->info->tx_attr->msg_order & t->info->rx_attr->msg_order & FI_ORDER_SAS))
+		SKIP("FI_ORDER_SAS is not offered");
+	PAIR(t);
+	for (unsigned i = 0; i < COUNT; i++) {
+		struct buf in = new_buf(t, lens[i % 5], 0);
+
+		ctx[i] = i % 3 ? post_recv(t, &t->b, in) : post_trecv(t, &t->b, in, 7, 0);
+	}
+	for (unsigned i = 0; i < COUNT; i++) {
+		struct buf out = new_buf(t, lens[i % 5], i + 1);
+
+		i % 3 ? post_send(t, &t->a, out) : post_tsend(t, &t->a, out, 7);
+	}
+	for (unsigned i = 0; i < COUNT; i++)
+		CHECK_EQ(done(t, t->b.rxcq, ctx[i], FI_RECV | (i % 3 ? FI_MSG : FI_TAGGED)).len, lens[i % 5]);
+}

@@ -405,6 +405,34 @@ NOBODY(nobody_listens_inject, false, INJECT, 11, FI_ECONNREFUSED, "An injected s
 NOBODY(nobody_answers, true, SEND, 11, FI_ETIMEDOUT, "A send to an address that accepts and never answers")
 NOBODY(nobody_answers_large, true, SEND, 1000000, FI_ETIMEDOUT, "A large send to an address that accepts and never answers")
 
+TEST(fi_endpoint, cancel_waiting_sends, CORE | OURS_ONLY, 0, "Sends and writes that wait for a connection can be cancelled: those named end in FI_ECANCELED, the others go on waiting")
+{
+	struct listener at = wire_listen();
+	struct buf out;
+	void *ctx[4] = { new_ctx(), new_ctx(), new_ctx(), new_ctx() };
+	fi_addr_t peer;
+
+	limit_connects("3000"); // for the one that is not cancelled
+	start_as(t, "tcp", FI_EP_RDM, FI_MSG | FI_TAGGED | FI_RMA);
+	PAIR(t);
+	out = new_buf(t, 100000, 1);
+	CHECK_EQ(fi_av_insert(t->a.av, &at.addr, 1, &peer, 0, NULL), 1);
+	OK(fi_send(t->a.ep, out.mem, 8, out.desc, peer, ctx[0]));
+	OK(fi_tsend(t->a.ep, out.mem, out.len, out.desc, peer, TAG, ctx[1]));
+	OK(fi_write(t->a.ep, out.mem, 8, out.desc, peer, 0, 1, ctx[2]));
+	OK(fi_send(t->a.ep, out.mem, 8, out.desc, peer, ctx[3]));
+	for (unsigned i = 0; i < 3; i++) {
+		OK(fi_cancel(&t->a.ep->fid, ctx[(i + 1) % 3]));
+		failed(t, t->a.txcq, ctx[(i + 1) % 3], FI_ECANCELED);
+		OK(fi_cancel(&t->a.ep->fid, ctx[(i + 1) % 3]));
+	}
+	OK(fi_cancel(&t->a.ep->fid, NULL));
+	nothing(t->a.txcq);
+	round_trip(t);
+	close(at.fd);
+	failed_somehow(t, t->a.txcq, ctx[3]);
+}
+
 TEST(fi_endpoint, always_rejected, CORE | OURS_ONLY, 0, "A send to a peer that rejects every attempt ends in error within FI_TCP_CONN_TIMEOUT")
 {
 	struct op op;

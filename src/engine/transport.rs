@@ -92,6 +92,9 @@ pub trait Transport: Sized + Send + 'static {
     /// `index` of this address vector has lost its address.
     fn av_removed(&mut self, core: &mut Core<Self::Addr>, av: usize, index: u64, addr: &Self::Addr);
 
+    /// fi_cancel(3): completes an operation of the initiator that has not begun, and has this context, as cancelled.
+    fn cancel(&mut self, _core: &mut Core<Self::Addr>, _ep: usize, _context: usize) {}
+
     /// FI_GET_FD: the socket of a connected endpoint.
     fn socket(&self, _ep: usize) -> Result<RawFd> {
         Err(Error::NOSYS)

@@ -462,12 +462,14 @@ impl<T: Transport> EpCalls for Ep<T> {
     }
 
     fn cancel(&self, context: usize) -> Result {
-        let mut state = self.shared.engine.lock();
+        let mut guard = self.shared.engine.lock();
+        let State { core, transport } = &mut *guard;
         // A receive that is not there any more has met its message.
-        match state.core.cancel(self.shared.id, context) {
-            Err(Error::NOENT) => Ok(()),
-            result => result,
+        match core.cancel(self.shared.id, context) {
+            Err(Error::NOENT) => transport.cancel(core, self.shared.id, context),
+            result => return result,
         }
+        Ok(())
     }
 
     fn rx_size_left(&self) -> Result<usize> {

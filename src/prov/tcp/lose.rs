@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::base::Error;
 use crate::base::settings::Settings;
 use crate::engine::core::TxOp;
-use crate::prov::tcp::conn::{After, At, Out, Rx, Sink, State, Watch};
+use crate::prov::tcp::conn::{After, At, Out, Rx, Sink, State, Waiting, Watch};
 use crate::prov::tcp::ep::NONE;
 use crate::prov::tcp::transport::{Core, Tcp};
 use std::os::fd::AsRawFd;
@@ -95,6 +95,24 @@ impl Tcp {
         core.srxs[srx].forget(id as u64);
         self.dirty.retain(|&dirty| dirty != id);
         self.stalled.retain(|&stalled| stalled != id);
+    }
+
+    /// Cancels an operation that waits for its connection. What is behind that has its place in the stream.
+    pub(super) fn cancel_waiting(&mut self, core: &mut Core, ep: usize, context: usize) {
+        let has_context = |waiting: &Waiting| {
+            let named = |op: &TxOp| op.context == context && context != 0;
+            waiting.op.as_ref().is_some_and(named)
+        };
+        let mut ours = self.conns.iter_mut().filter(|(_, conn)| conn.ep == ep);
+        let found = ours.find_map(|(_, conn)| {
+            let waiting = &mut conn.tx.waiting;
+            let at = waiting.iter().position(has_context)?;
+            waiting.remove(at)?.op
+        });
+        if let Some(op) = found {
+            core.eps[ep].tx_pending -= 1;
+            core.send_failed(ep, &op, Error::CANCELED);
+        }
     }
 
     /// Takes a connection out of all tables.

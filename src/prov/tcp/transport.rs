@@ -216,6 +216,10 @@ impl Transport for Tcp {
         self.peer_name(ep)
     }
 
+    fn cancel(&mut self, core: &mut Core, ep: usize, context: usize) {
+        self.cancel_waiting(core, ep, context);
+    }
+
     fn socket(&self, ep: usize) -> Result<RawFd> {
         self.socket_of(ep)
     }

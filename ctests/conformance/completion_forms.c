@@ -102,6 +102,30 @@ TEST(fi_rma, selective_forms_default, EP_RELIABLE, FI_RMA, "With FI_COMPLETION a
 	nothing(t->a.txcq);
 }
 
+BOTH(selective_send_errors, EP_RELIABLE, 0, "Sends that fail write an entry even when their completions are suppressed")
+{
+	enum { COUNT = 3 };
+	struct fi_cq_err_entry err = { 0 };
+	void *ctx[COUNT];
+
+	PAIR(t, .tx_flags = FI_SELECTIVE_COMPLETION);
+	round_trip_between(t, &t->a, &t->b);
+	for (unsigned i = 0; i < COUNT; i++) { // more than the peer takes without a receive, or held back by its answer
+		struct op send = op_of(SENDMSG, tagged, new_buf(t, 16 << 20, 1), t->a.peer);
+
+		send.flags = FI_DELIVERY_COMPLETE;
+		ctx[i] = send.ctx;
+		op_post(t, t->a.ep, &send);
+	}
+	shut(t, &t->b.ep->fid);
+	wait_err(t, t->a.txcq, &err);
+	CHECK(err.err > 0);
+	for (unsigned i = 0; i < COUNT && err.op_context; i++)
+		if (err.op_context == ctx[i])
+			return;
+	CHECK(!err.op_context); // it was not given back, which is allowed
+}
+
 // ---- FI_INJECT as default flag
 
 BOTH(inject_by_default, EP_RELIABLE, 0, "With FI_INJECT as default flag a send's buffer may be overwritten at once, and the send completes; the message form without it takes any size")

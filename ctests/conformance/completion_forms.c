@@ -9,12 +9,6 @@ enum { LEN = 64, ROOM = 1 << 16 };
 #define WROTE (FI_RMA | FI_WRITE)
 #define READ (FI_RMA | FI_READ)
 
-static void turn(struct env *t)
-{
-	for (unsigned i = 0; i < 50; i++)
-		progress(t);
-}
-
 static struct fi_msg_rma rma_msg(struct env *t, struct iovec *iov, struct buf *local, struct fi_rma_iov *remote,
 				 struct region *target)
 {

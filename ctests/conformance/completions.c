@@ -236,14 +236,19 @@ TEST(fi_tagged, match_complete_injected, EP_RDM | OURS_ONLY, FI_TAGGED, "FI_MATC
 	PAIR(t);
 	send.addr = t->a.peer;
 	send.flags = FI_MATCH_COMPLETE | FI_INJECT | FI_COMPLETION;
-	op_post(t, t->a.ep, &send);
-	fill(out.mem, LEN, 2);
-	turn(t);
-	nothing(t->a.txcq);
-	void *ctx = post_trecv(t, &t->b, in, TAG, 0);
-	done(t, t->b.rxcq, ctx, RECEIVED(true));
-	CHECK(holds(in, LEN, 1));
-	done(t, t->a.txcq, send.ctx, SENT(true));
+	// The first one waits for the connection as well.
+	for (unsigned turns = 0; turns < 2; turns++) {
+		fill(out.mem, LEN, 1 + turns);
+		send.ctx = new_ctx();
+		op_post(t, t->a.ep, &send);
+		fill(out.mem, LEN, 9);
+		turn(t);
+		nothing(t->a.txcq);
+		void *ctx = post_trecv(t, &t->b, in, TAG, 0);
+		done(t, t->b.rxcq, ctx, RECEIVED(true));
+		CHECK(holds(in, LEN, 1 + turns));
+		done(t, t->a.txcq, send.ctx, SENT(true));
+	}
 }
 
 TEST(fi_tagged, match_complete_discarded, EP_RDM | OURS_ONLY, FI_TAGGED, "FI_MATCH_COMPLETE: a message that the target discards completes, too")

@@ -309,3 +309,20 @@ TEST(fi_rma, limits, EP_RELIABLE | OURS_ONLY, FI_RMA, "More buffers or remote pi
 	POST(t, fi_writemsg(t->a.ep, &msg, 0));
 	done(t, t->a.txcq, msg.context, WROTE);
 }
+
+TEST(fi_rma, read_with_inject_by_default, EP_RELIABLE, FI_RMA, "A read whose endpoint has FI_INJECT as a default flag fills its buffer, the first one to a peer too")
+{
+	struct region target;
+	struct buf in = new_buf(t, LEN, 0);
+
+	PAIR(t, .tx_op_flags = FI_INJECT);
+	target = new_region(t, &t->b, new_buf(t, LEN, 0), FI_REMOTE_READ);
+	for (unsigned seed = 1; seed < 4; seed++) {
+		void *ctx = new_ctx();
+
+		fill(target.buf.mem, LEN, seed);
+		POST(t, fi_read(t->a.ep, in.mem, LEN, in.desc, t->a.peer, target.at, target.key, ctx));
+		done(t, t->a.txcq, ctx, READ);
+		CHECK(holds(in, LEN, seed));
+	}
+}

@@ -97,17 +97,14 @@ impl Tcp {
         self.stalled.retain(|&stalled| stalled != id);
     }
 
-    /// Cancels an operation that waits for its connection. What is behind that has its place in the stream.
+    /// Cancels an operation that waits for its connection, or behind a fence. What is behind that has its place in the stream.
     pub(super) fn cancel_waiting(&mut self, core: &mut Core, ep: usize, context: usize) {
-        let has_context = |waiting: &Waiting| {
-            let named = |op: &TxOp| op.context == context && context != 0;
-            waiting.op.as_ref().is_some_and(named)
-        };
+        let has_context = |waiting: &Waiting| waiting.op.context == context && context != 0;
         let mut ours = self.conns.iter_mut().filter(|(_, conn)| conn.ep == ep);
         let found = ours.find_map(|(_, conn)| {
             let waiting = &mut conn.tx.waiting;
             let at = waiting.iter().position(has_context)?;
-            waiting.remove(at)?.op
+            waiting.remove(at).map(|waiting| waiting.op)
         });
         if let Some(op) = found {
             core.eps[ep].tx_pending -= 1;

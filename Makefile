@@ -62,7 +62,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind conformance tools debian demo mpi memory
+CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind conformance tools debian demo mpi asan memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -108,6 +108,9 @@ conformance: all
 	    FABRIC_LIBS='-L$(BUILT) -lfabric'
 check-conformance: conformance
 	LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2
+# In C and Rust: wrong accesses, leaks, what Rust asserts in a debug build.
+check-asan:
+	ctests/asan.sh $(TARGET)/asan
 # Under valgrind: wrong accesses and leaks. It is slow, so a test may take longer, and those that watch the clock are left
 # out: they belong to no provider.
 check-memory: conformance

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # c.sh [--valgrind] FOLDER [NAME...]: builds the C programs of this folder against include/ and the libfabric.so in
 # FOLDER and runs them, by default all of them. Exit code 0 passes; NAME.expected, where it exists, is the output wanted.
+# CFLAGS may hold further options of the compiler.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
 
@@ -33,7 +34,8 @@ export LD_LIBRARY_PATH=$library FI_TCP_IFACE=lo
 failed=()
 for name in "${names[@]}"; do
     start=$SECONDS code=0
-    "${CC:-cc}" -std=gnu17 -g -Wall -Wextra -Wno-missing-field-initializers -Wno-deprecated-declarations \
+    # shellcheck disable=SC2086 # options, one a word
+    "${CC:-cc}" -std=gnu17 -g ${CFLAGS-} -Wall -Wextra -Wno-missing-field-initializers -Wno-deprecated-declarations \
         -I "$ROOT/include" -o "$folder/$name" "$ROOT/ctests/$name.c" -L "$library" -lfabric -lpthread -ldl ||
         fail "$name.c does not build"
     limited 120 "$name" ${under[@]+"${under[@]}"} "$folder/$name" >"$folder/$name.out" 2>"$folder/$name.err" || code=$?

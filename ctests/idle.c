@@ -225,6 +225,7 @@ static void open_rdm(struct side *s)
 	tell(s, &mine, sizeof(mine));
 	hear(s, &theirs, sizeof(theirs));
 	CHECK(fi_av_insert(s->av, &theirs, 1, &s->peer, 0, NULL) == 1);
+	fi_freeinfo(s->info);
 }
 
 // One entry, by looking for it.
@@ -609,6 +610,7 @@ static void sread_of_an_event_queue(void)
 	connect_once(&peer, &addr);
 	check_idle(pid);
 	connect_once(&peer, &addr);
+	fi_freeinfo(peer.info);
 	waitpid(pid, &status, 0);
 	EQUAL(status, 0);
 }

@@ -12,7 +12,7 @@ set -uo pipefail
 limit_of() {
     case $1 in
     format | layout | inline) echo 120 ;;
-    clippy | unit | drift | symbols | memory) echo 900 ;;
+    clippy | unit | drift | symbols | asan | memory) echo 900 ;;
     *) echo 600 ;;
     esac
 }

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# asan.sh FOLDER: builds the library and the C programs with AddressSanitizer in FOLDER, then runs the programs of c.sh and
+# the conformance suite. A wrong access, a leak or a double free fails it, in C and in Rust, in whichever process; so
+# does undefined behaviour in the C programs and the headers' inline functions.
+#
+# The library is a debug build, so Rust's assertions and overflow checks are in it too. It leaves the sanitizer's runtime
+# to the program, which has it from the C compiler.
+set -euo pipefail
+. "$(dirname "$0")/../scripts/steps.sh"
+mkdir -p "${1:?usage: asan.sh FOLDER}"
+folder=$(realpath "$1")
+# Not for alignment: programs end a buffer where a page begins that must not be touched.
+flags=(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-sanitize=alignment -fno-omit-frame-pointer)
+host=$(rustc -vV | sed -n 's/^host: //p')
+library=$folder/$host/debug
+
+# Rust has the switch only in its nightly compiler; this variable opens it in the stable one.
+export RUSTC_BOOTSTRAP=1 ASAN_OPTIONS=detect_leaks=0
+echo 'fn main() {}' >"$folder/probe.rs"
+rustc -Zsanitizer=address --target "$host" -o "$folder/probe" "$folder/probe.rs" 2>"$folder/probe.err" && "$folder/probe" ||
+    skip "$(rustc --version) has no AddressSanitizer for $host: $(head -n 1 "$folder/probe.err")"
+echo 'int main(void) { return 0; }' >"$folder/probe.c"
+"${CC:-cc}" "${flags[@]}" -o "$folder/probe" "$folder/probe.c" 2>"$folder/probe.err" && "$folder/probe" ||
+    skip "${CC:-cc} has no AddressSanitizer: $(tail -n 1 "$folder/probe.err")"
+
+# --target keeps the switch from build.rs and what it needs.
+RUSTFLAGS="${RUSTFLAGS-} -Zsanitizer=address" \
+    cargo build --locked --manifest-path "$ROOT/Cargo.toml" --target "$host" --target-dir "$folder"
+ln -sf libfabric.so "$library/libfabric.so.1"
+make -C "$ROOT/ctests/conformance" --no-print-directory BUILD="$folder/conformance" CFLAGS="-O1 -g ${flags[*]}" \
+    FABRIC_CFLAGS="-I$ROOT/include" FABRIC_LIBS="-L$library -lfabric"
+"${CC:-cc}" -std=gnu17 -g "${flags[@]}" -I "$ROOT/include" -o "$folder/planted" "$ROOT/ctests/sanitizers/planted.c" \
+    -L "$library" -lfabric
+export LD_LIBRARY_PATH=$library
+
+# The address sanitizer reports to files, so that a process whose end nobody looks at, or whose exit code has another
+# meaning, counts too.
+reports=$folder/reports
+options=exitcode=99:handle_abort=1:detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1
+watch() { # FOLDER LEAKS
+    rm -rf "$1" && mkdir "$1"
+    export ASAN_OPTIONS=$options:detect_leaks=$2:log_path=$1/asan UBSAN_OPTIONS=print_stacktrace=1
+}
+
+# A check that cannot find anything is worth nothing: first two faults that must be found.
+planted() { # FAULT
+    watch "$folder/planted.reports" 1
+    "$folder/planted" "$1" || true
+    cat "$folder/planted.reports/"* 2>/dev/null || true
+}
+# In a library without the sanitizer the reader would be its memcpy, not the sanitizer's.
+found=$(planted freed)
+[[ $found =~ heap-use-after-free[^#]*'#0 '[^#]*(' __asan_memcpy '|' src/base/info/') ]] ||
+    fail "a freed struct that the library reads was not found in the library: $found"
+leaks=1 found=$(planted leak)
+case $found in
+*"detected memory leaks"*" in fi_getinfo "*) ;;
+*"LeakSanitizer has encountered a fatal error"*) leaks=0 ;;
+*) fail "an fi_info that nobody freed was not found: $found" ;;
+esac
+
+watch "$reports" $leaks
+code=0
+CFLAGS=${flags[*]} "$ROOT/ctests/c.sh" "$library" || code=1
+"$folder/conformance/conformance" -j 2 -t 120 || code=1
+for report in "$reports"/*; do
+    [ -e "$report" ] || continue
+    code=1
+    cat "$report"
+done
+[ $leaks = 1 ] || echo "NOT CHECKED for leaks: LeakSanitizer may not trace processes here (ptrace)"
+[ $code = 0 ] || fail "see the reports above and in $reports"

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/* planted FAULT: commits it in a child whose end nobody looks at, and succeeds. asan.sh asks whether it was found.
+ *
+ * leak    an fi_info that is never freed
+ * freed   the library reads a struct that this program has freed
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rdma/fabric.h>
+
+static __attribute__((noinline)) void leak(void)
+{
+	struct fi_info *info = NULL;
+
+	fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), NULL, NULL, 0, NULL, &info);
+}
+
+static __attribute__((noinline)) void freed(void)
+{
+	struct fi_info *info = fi_allocinfo();
+
+	free(info->ep_attr);
+	fi_dupinfo(info);
+}
+
+int main(int argc, char **argv)
+{
+	if (fork() == 0) {
+		if (argc == 2 && !strcmp(argv[1], "leak"))
+			leak();
+		else if (argc == 2 && !strcmp(argv[1], "freed"))
+			freed();
+		exit(0);
+	}
+	return wait(NULL) < 0;
+}

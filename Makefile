@@ -62,7 +62,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind conformance tools debian demo mpi asan memory
+CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind conformance tools debian demo mpi asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -111,6 +111,9 @@ check-conformance: conformance
 # In C and Rust: wrong accesses, leaks, what Rust asserts in a debug build.
 check-asan:
 	ctests/asan.sh $(TARGET)/asan
+# Accesses of several threads that nothing orders.
+check-threads:
+	ctests/tsan.sh $(TARGET)/tsan
 # Under valgrind: wrong accesses and leaks. It is slow, so a test may take longer, and those that watch the clock are left
 # out: they belong to no provider.
 check-memory: conformance

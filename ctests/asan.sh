@@ -31,7 +31,7 @@ ln -sf libfabric.so "$library/libfabric.so.1"
 make -C "$ROOT/ctests/conformance" --no-print-directory BUILD="$folder/conformance" CFLAGS="-O1 -g ${flags[*]}" \
     FABRIC_CFLAGS="-I$ROOT/include" FABRIC_LIBS="-L$library -lfabric"
 "${CC:-cc}" -std=gnu17 -g "${flags[@]}" -I "$ROOT/include" -o "$folder/planted" "$ROOT/ctests/sanitizers/planted.c" \
-    -L "$library" -lfabric
+    -L "$library" -lfabric -lpthread
 export LD_LIBRARY_PATH=$library
 
 # The address sanitizer reports to files, so that a process whose end nobody looks at, or whose exit code has another

@@ -12,7 +12,7 @@ set -uo pipefail
 limit_of() {
     case $1 in
     format | layout | inline) echo 120 ;;
-    clippy | unit | drift | symbols | asan | memory) echo 900 ;;
+    clippy | unit | drift | symbols | asan | threads | memory) echo 900 ;;
     *) echo 600 ;;
     esac
 }
@@ -31,6 +31,9 @@ prepare() {
     if command -v rustup >/dev/null; then
         cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
         cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+        # For check-threads, which is skipped without.
+        [ -d "$(rustc --print sysroot)/lib/rustlib/src/rust/library" ] || rustup component add rust-src ||
+            echo "NOT INSTALLED: the sources of Rust's std" >&2
     fi
     # Tests resolve localhost. A bare root file system has no hosts file; a CI's machine may be given one.
     if ! getent hosts localhost >/dev/null; then

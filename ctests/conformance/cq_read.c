@@ -130,12 +130,23 @@ TEST(fi_cq, read_count_zero, EP_ANY, FI_MSG, "A read with count 0 takes no entry
 	CHECK(entry.op_context == &t->flow->rx[0]);
 }
 
+// Looks at memory that the library may be writing. No program may; here it is the point, so race detectors do not look.
+__attribute__((no_sanitize_thread)) static bool arrived(struct env *t)
+{
+	const volatile char *in = t->flow->in[0], *out = t->flow->out[0];
+	size_t same = 0;
+
+	while (same < FLOW_LEN && in[same] == out[same])
+		same++;
+	return same == FLOW_LEN;
+}
+
 TEST(fi_cq, read_count_zero_drives_progress, EP_ANY, FI_MSG, "Reads with count 0 drive progress: a message arrives by them alone")
 {
 	PAIR(t);
 	flow_post_recv(t, 0, 1);
 	flow_post_send(t, 0, 1);
-	for (uint64_t limit = now_ms() + t->limit_ms; !filled(t->flow->in[0], FLOW_LEN, 0);) {
+	for (uint64_t limit = now_ms() + t->limit_ms; !arrived(t);) {
 		CHECK(now_ms() < limit);
 		fi_cq_read(t->a.txcq, NULL, 0);
 		fi_cq_read(t->b.rxcq, NULL, 0);

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# tsan.sh FOLDER: builds the library and the conformance suite with ThreadSanitizer in FOLDER and runs the suite. Two
+# accesses to the same memory that nothing orders fail it, in C and in Rust, in whichever process.
+#
+# Rust's std is built too: the sanitizer must see what locks and threads do in it. The runtime in the program is Rust's, for
+# the C compiler's may be older than what the library calls.
+set -euo pipefail
+. "$(dirname "$0")/../scripts/steps.sh"
+mkdir -p "${1:?usage: tsan.sh FOLDER}"
+folder=$(realpath "$1")
+host=$(rustc -vV | sed -n 's/^host: //p')
+library=$folder/$host/debug
+rust=$(rustc --print sysroot)/lib/rustlib
+runtime=$rust/$host/lib/librustc-stable_rt.tsan.a
+[ -e "$runtime" ] || runtime=$rust/$host/lib/librustc-nightly_rt.tsan.a
+[ -e "$runtime" ] || skip "$(rustc --version) has no ThreadSanitizer for $host"
+[ -d "$rust/src/rust/library" ] || skip "the sources of Rust's std are not here (rustup component add rust-src)"
+
+# Rust has the switches only in its nightly compiler; this variable opens them in the stable one.
+RUSTC_BOOTSTRAP=1 RUSTFLAGS="${RUSTFLAGS-} -Zsanitizer=thread" cargo build --locked --manifest-path "$ROOT/Cargo.toml" \
+    -Zbuild-std=std,panic_abort --target "$host" --target-dir "$folder"
+ln -sf libfabric.so "$library/libfabric.so.1"
+# The last -f counts: the objects have the sanitizer, the link adds no runtime.
+link="-L$library -lfabric -Wl,--whole-archive $runtime -Wl,--no-whole-archive -lpthread -ldl -lm -lrt"
+make -C "$ROOT/ctests/conformance" --no-print-directory BUILD="$folder/conformance" CFLAGS="-O1 -g -fsanitize=thread" \
+    FABRIC_CFLAGS="-I$ROOT/include" LDFLAGS=-fno-sanitize=thread FABRIC_LIBS="$link"
+"${CC:-cc}" -std=gnu17 -g -fsanitize=thread -I "$ROOT/include" -c -o "$folder/planted.o" "$ROOT/ctests/sanitizers/planted.c"
+# shellcheck disable=SC2086 # options, one a word
+"${CC:-cc}" -o "$folder/planted" "$folder/planted.o" $link
+export LD_LIBRARY_PATH=$library
+
+# Reports go to files: a process whose end nobody looks at, or whose exit code has another meaning, counts too.
+watch() { # FOLDER
+    rm -rf "$1" && mkdir "$1"
+    export TSAN_OPTIONS=exitcode=99:log_path=$1/tsan
+}
+
+# A check that cannot find anything is worth nothing: first a race that must be found.
+watch "$folder/planted.reports"
+"$folder/planted" race || true
+found=$(cat "$folder/planted.reports/"* 2>/dev/null || true)
+case $found in
+*"data race"*libfabric.so*) ;;
+*"unexpected memory mapping"* | *"FATAL: ThreadSanitizer"*) skip "ThreadSanitizer cannot run here: $found" ;;
+*) fail "two threads in a domain without a lock were not found: $found" ;;
+esac
+
+watch "$folder/reports"
+code=0
+"$folder/conformance/conformance" -j 2 -t 120 || code=1
+for report in "$folder/reports"/*; do
+    [ -e "$report" ] || continue
+    code=1
+    cat "$report"
+done
+[ $code = 0 ] || fail "see the reports above and in $folder/reports"

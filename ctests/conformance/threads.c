@@ -118,7 +118,7 @@ TEST(fi_domain, threads_open_and_close, EP_RDM, FI_MSG, "FI_THREAD_SAFE: threads
 	check_openers(t, FI_PROGRESS_AUTO);
 }
 
-TEST(fi_domain, threads_open_and_close_manual, EP_RDM, FI_MSG, "The same with manual progress")
+TEST(fi_domain, threads_open_and_close_manual, EP_RDM, FI_MSG, "FI_THREAD_SAFE, manual progress: threads open, use and close objects of one domain at the same time")
 {
 	check_openers(t, FI_PROGRESS_MANUAL);
 }
@@ -233,7 +233,7 @@ TEST(fi_domain, threads_share_endpoint, EP_RELIABLE, FI_MSG, "FI_THREAD_SAFE: th
 	check_crowd(t, FI_PROGRESS_AUTO);
 }
 
-TEST(fi_domain, threads_share_endpoint_manual, EP_RELIABLE, FI_MSG, "The same with manual progress")
+TEST(fi_domain, threads_share_endpoint_manual, EP_RELIABLE, FI_MSG, "FI_THREAD_SAFE, manual progress: threads send on one endpoint and read its queues at the same time; each message completes once")
 {
 	check_crowd(t, FI_PROGRESS_MANUAL);
 }

@@ -62,7 +62,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind conformance tools debian demo mpi asan threads memory
+CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind conformance tools debian demo mpi mixed asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -135,6 +135,10 @@ check-mpi: all
 	$(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT)
 	$(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT) --ranks 2 \
 	    --variants rendezvous unbuffered small_inject four_vcis
+# Two processes, one on this library and one on the other. Without PyPI only this one talks to itself: exit code 77.
+check-mixed: all
+	scripts/python_env.sh $(TARGET)/python || true
+	ctests/mixed/run.py $(BUILT) $(OTHER) --build $(TARGET)/mixed $(if $(FULL),--long)
 
 clean:
 	$(CARGO) clean

@@ -13,6 +13,7 @@ limit_of() {
     case $1 in
     format | layout | inline) echo 120 ;;
     clippy | unit | drift | symbols | asan | threads | memory) echo 900 ;;
+    mixed) echo 300 ;;
     *) echo 600 ;;
     esac
 }

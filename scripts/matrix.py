@@ -30,6 +30,8 @@ PROGRAMS = [
     ("`fi_info`, `fi_pingpong`, `fi_strerror` of Debian (1.17)", "tcp: rdm, msg", "make check-debian"),
     ("MPICH 5 with mpi4py: point to point, collectives, one-sided, communicators, threads", "tcp: rdm", "make check-mpi"),
     ("The demo: ring, ping-pong, allreduce, all-to-all, put and get, communicator splits", "tcp: rdm", "make demo"),
+    ("A process on libfabric 2.5 as the peer: messages, RMA, rendezvous, connections, crossings, restarts", "tcp: rdm, msg",
+     "make check-mixed"),
     ("Python's ctypes, without a C compiler", "tcp: rdm", "make check-ctypes"),
 ]
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Two endpoints that have never met send to each other at the same moment. Each message arrives, and once.
+#include "side.h"
+
+enum { COUNT = 4, LEN = 200, SKEWS = 8, AHEAD_US = 500 };
+
+static uint16_t port_of(const uint8_t *name)
+{
+	return (uint16_t) (name[2] << 8 | name[3]);
+}
+
+// "Larger address is active": the client takes the smaller and the larger port in turn. Both draw until it is so.
+static void open_in_order(struct link *link, unsigned round)
+{
+	for (;;) {
+		open_rdm(link);
+		say_bytes(link->name, link->name_len);
+		link->peer_name_len = hear_bytes(link, link->peer_name, sizeof(link->peer_name));
+		if ((port_of(link->name) > port_of(link->peer_name)) == (round % 2 != options.server))
+			break;
+		close_rdm(link);
+	}
+	insert_peer(link);
+}
+
+// The same moment on both sides, give or take 2 to 256 us: who is first is part of what is tried. They share the clock.
+static void wait_for_start(unsigned round)
+{
+	unsigned long long start;
+
+	if (options.server) {
+		start = now_us() + AHEAD_US;
+		say("%llu", start);
+	} else {
+		start = strtoull(hear(NULL), NULL, 10);
+	}
+	start += chance(2u << round % SKEWS);
+	while (now_us() < start)
+		;
+}
+
+static uint64_t seed_of(unsigned round, unsigned i, bool server)
+{
+	return (uint64_t) round * 1000 + i * 2 + server;
+}
+
+static void cross(struct link *link, unsigned round)
+{
+	struct buf out[COUNT], in[COUNT], more = new_buf(LEN);
+	struct op sends[COUNT], recvs[COUNT], extra = { 0 };
+
+	for (unsigned i = 0; i < COUNT; i++) {
+		out[i] = new_buf(LEN);
+		in[i] = new_buf(LEN);
+		fill(out[i].mem, LEN, seed_of(round, i, options.server));
+		post_recv(link, in[i].mem, LEN, i, &recvs[i]);
+	}
+	// Whatever else comes.
+	if (options.tagged)
+		POST(link, fi_trecv(link->ep, more.mem, LEN, NULL, FI_ADDR_UNSPEC, 0, ~0ULL, &extra));
+	else
+		post_recv(link, more.mem, LEN, 0, &extra);
+	wait_for_start(round);
+	for (unsigned i = 0; i < COUNT; i++)
+		post_send(link, out[i].mem, LEN, i, &sends[i]);
+	for (unsigned i = 0; i < COUNT; i++) {
+		wait_op(link, &sends[i]);
+		wait_op(link, &recvs[i]);
+		CHECK_EQ(recvs[i].entry.len, LEN);
+		verify_buf(in[i], LEN, seed_of(round, i, !options.server));
+	}
+	meet(link, "received");
+	for (unsigned i = 0; i < 10; i++)
+		progress(link);
+	if (extra.done)
+		FAIL("one message more than were sent");
+	meet(link, "over");
+	for (unsigned i = 0; i < COUNT; i++) {
+		free_buf(out[i]);
+		free_buf(in[i]);
+	}
+	close_rdm(link);
+	free_buf(more);
+}
+
+void case_crossing(void)
+{
+	struct link link = { 0 };
+
+	open_domain(&link);
+	for (unsigned round = 0; round < options.rounds; round++) {
+		doing("round %u, the client has the %s port", round, round % 2 ? "larger" : "smaller");
+		open_in_order(&link, round);
+		cross(&link, round);
+	}
+}

@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""run.py OURS OTHER [CASE ...]: two processes, each on its own libfabric, talk over tcp; every byte is checked.
+
+OURS and OTHER are folders with a libfabric.so.1. The program is compiled once and runs on either by LD_LIBRARY_PATH. Each
+case runs with ours as server and the other as client, the other way round, and with ours on both sides. A CASE is a part
+of a case's name. --long runs everything: 1 GiB messages, 1000 crossings, more restarts, the other library with itself.
+If there is no libfabric.so.1 in OTHER, ours talks to itself and the exit code is 77.
+"""
+import argparse
+import os
+import pathlib
+import selectors
+import signal
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+PATIENCE = float(os.environ.get("PATIENCE", "1"))
+SKIPPED = 77
+
+SIZES = [0, 1, 64, 65, 128, 129, 16383, 16384, 16385, 131072, 131073, 1 << 20]
+GIB = [1 << 30]
+INJECTED = [0, 1, 64, 65, 128]
+PRIVATE = [0, 1, 255, 256]
+SIDES = ("ours-other", "other-ours", "ours-ours")
+OURS_SERVES = ("ours-other", "ours-ours")
+CONTROL = "other-other"
+
+# The lowest limit that is possible: messages above it are offered first, by a sender on that side.
+LOW = {"FI_TCP_MAX_SAVED_SIZE": "16384"}
+
+
+class Case:
+    """One run of the program: its name, its arguments, and what either side finds in its environment."""
+
+    def __init__(self, name, program, *options, sizes=(), sides=SIDES, server=None, client=None, limit=20, long=False):
+        self.name, self.sides, self.limit, self.long = name, sides, limit, long
+        self.command = [program, *options] + ([f"sizes={','.join(map(str, sizes))}"] if sizes else [])
+        self.environment = {"server": server or {}, "client": client or {}}
+
+
+def messages(kind, *options, **more):
+    """The cases of one kind of message: untagged and tagged without a connection, or connected."""
+    def case(name, *further, **other):
+        return Case(f"{kind} {name}", *further[:1], *options, *further[1:], **{**more, **other})
+
+    return [
+        case("ping-pong", "pingpong", "rounds=3", sizes=SIZES),
+        case("ping-pong, sleeping", "pingpong", "rounds=3", "waits", sizes=SIZES),
+        case("ping-pong, delivery complete", "pingpong", "rounds=3", "delivery", sizes=SIZES),
+        case("ping-pong, 1 GiB", "pingpong", "rounds=1", sizes=GIB, limit=120, long=True),
+        case("late", "late", sizes=SIZES),
+        case("late, delivery complete", "late", "delivery", sizes=SIZES),
+        case("window", "window", "rounds=3", sizes=SIZES),
+        case("window, delivery complete", "window", "rounds=2", "delivery", sizes=SIZES),
+        case("data", "data", sizes=SIZES),
+        case("inject", "inject", "rounds=20", sizes=INJECTED),
+    ]
+
+
+def rma(kind, *options):
+    return [
+        Case(f"{kind} rma", "rma", *options, sizes=SIZES),
+        Case(f"{kind} rma, virtual addresses", "rma", "basic", *options, sizes=SIZES),
+        Case(f"{kind} rma, delivery complete", "rma", "delivery", *options, sizes=SIZES),
+        Case(f"{kind} rma, 1 GiB", "rma", *options, sizes=GIB, limit=120, long=True),
+    ]
+
+
+def rendezvous(where, **low):
+    """The sender alone decides to offer a message first; the receiver's limit decides what it keeps without a receive."""
+    return [
+        Case(f"rendezvous, {where}: ping-pong", "pingpong", "tagged", "rounds=3", sizes=SIZES, **low),
+        Case(f"rendezvous, {where}: delivery complete", "pingpong", "tagged", "delivery", "rounds=3", sizes=SIZES, **low),
+        Case(f"rendezvous, {where}: late", "late", "tagged", sizes=SIZES, **low),
+        Case(f"rendezvous, {where}: window", "window", "tagged", "rounds=2", sizes=SIZES, **low),
+        Case(f"rendezvous, {where}: data", "data", "tagged", sizes=SIZES, **low),
+    ]
+
+
+CASES = [
+    *messages("tagged", "tagged"),
+    *messages("untagged"),
+    Case("untagged multi-receive", "multi", "rounds=8", sizes=SIZES),
+    *rma("rdm"),
+    *rendezvous("server", server=LOW),
+    *rendezvous("client", client=LOW),
+    *rendezvous("both", server=LOW, client=LOW),
+    *messages("msg", "msg"),
+    *rma("msg", "msg"),
+    Case("connect", "connect", "msg", "rounds=3", sizes=PRIVATE),
+    Case("crossing, tagged", "crossing", "tagged", "rounds=1000"),
+    Case("crossing, untagged", "crossing", "rounds=1000"),
+    Case("crossing, sleeping", "crossing", "tagged", "waits", "rounds=300"),
+    Case("crossing, tagged, 20000 rounds", "crossing", "tagged", "rounds=20000", limit=300, long=True),
+    # Ours is the one that lives on. An upstream survivor tries to connect for ever, without an error.
+    *(Case(f"restart, {kind}, the {first} first{often}", "restart", *options, *connects, "delivery", f"rounds={rounds}",
+           server={"FI_TCP_CONN_TIMEOUT": "500"}, sides=OURS_SERVES, limit=60, long=bool(often))
+      for kind, options in (("tagged", ["tagged"]), ("untagged", []), ("msg", ["msg"]))
+      for first, connects in (("server", []), ("client", ["client_first"]))
+      for rounds, often in ((6, ""), (60, ", often"))),
+]
+
+
+class Failed(Exception):
+    """Why a case failed."""
+
+
+class Side:
+    """One process and the lines it wrote."""
+
+    def __init__(self, role, library, program, case, arguments):
+        self.role, self.library = role, library
+        self.passed = self.seen = False
+        self.rest, self.log = b"", []
+        env = {name: value for name, value in os.environ.items() if not name.startswith("FI_")}
+        env.update(LD_LIBRARY_PATH=str(library), FI_TCP_IFACE="lo", **case.environment[role])
+        command = [str(program), *case.command, *arguments] + (["server"] if role == "server" else [])
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, bufsize=0)
+
+    def lines(self):
+        """What it wrote since, or None at its end."""
+        data = os.read(self.process.stdout.fileno(), 65536)
+        *whole, self.rest = (self.rest + data).split(b"\n")
+        lines = [line.decode(errors="replace") for line in whole]
+        self.log += lines
+        return lines if data else None
+
+    def hear(self, text):
+        try:
+            self.process.stdin.write(text.encode() + b"\n")
+        except BrokenPipeError:
+            pass  # its own end says why
+
+    def check_library(self, version, path):
+        wanted = (self.library / "libfabric.so.1").resolve()
+        if pathlib.Path(path).resolve() != wanted:
+            raise Failed(f"the {self.role} runs on {path}, not on {wanted}")
+        self.seen = version
+
+    def end(self):
+        """Ends it, stopped or not, after it has said what it was at."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            try:
+                self.process.wait(1)
+            except subprocess.TimeoutExpired:
+                pass
+        self.kill()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        while self.lines() is not None:
+            pass
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Run:
+    """Both sides of one case. Relays their lines, and kills and starts the client when the server asks for it."""
+
+    def __init__(self, program, case, libraries, seed):
+        self.program, self.case, self.libraries, self.seed = program, case, libraries, seed
+        self.selector = selectors.DefaultSelector()
+        self.sides, self.all, self.lives = {}, [], 0
+        self.end_of_time = time.monotonic() + case.limit * PATIENCE
+
+    def start(self, role, *arguments):
+        side = Side(role, self.libraries[role], self.program, self.case, [f"seed={self.seed}", *arguments])
+        self.sides[role] = side
+        self.all.append(side)
+        self.selector.register(side.process.stdout, selectors.EVENT_READ, side)
+
+    def run(self):
+        try:
+            self.start("server")
+            self.start("client")
+            while self.selector.get_map() or not all(side.passed for side in self.sides.values()):
+                for key, _ in self.selector.select(max(0, self.end_of_time - time.monotonic())):
+                    if key.data in self.sides.values():
+                        self.serve(key.data)
+                if time.monotonic() >= self.end_of_time:
+                    raise Failed(f"not finished after {self.case.limit * PATIENCE:.0f} s")
+            if not all(side.seen for side in self.all):
+                raise Failed("a side did not say which library it runs on")
+        finally:
+            for side in self.sides.values():
+                if not side.process.stdout.closed:
+                    side.end()
+
+    def serve(self, side):
+        lines = side.lines()
+        if lines is None:
+            self.selector.unregister(side.process.stdout)
+            code = side.process.wait()
+            if code or not side.passed:
+                raise Failed(f"the {side.role} ended with exit code {code}")
+            return
+        for line in lines:
+            kind, _, text = line.partition(" ")
+            if kind == ">":
+                self.sides["client" if side.role == "server" else "server"].hear(text)
+            elif kind == "!":
+                self.obey(side, *text.split(" ", 2))
+
+    def obey(self, side, what, *more):
+        client = self.sides["client"]
+        if what == "library":
+            side.check_library(*more)
+        elif what == "passed":
+            side.passed = True
+        elif what == "kill":
+            if client.process.stdout in self.selector.get_map():
+                self.selector.unregister(client.process.stdout)
+            client.kill()
+            side.hear("killed")
+        elif what == "start":
+            self.lives += 1
+            port = [] if more[0] == "0" else [f"port={more[0]}"]
+            self.start("client", f"life={self.lives}", *port)
+
+    def output(self):
+        """What both wrote, the lines that were relayed included."""
+        for side in self.all[:1] + self.all[1:][-2:]:
+            yield f"    the {side.role}, on {side.library} ({side.seen or 'not known'}):"
+            yield from (f"        {line[:200]}" for line in side.log[-25:])
+
+
+def build(folder, ours):
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "mixed"
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O2", "-g", "-Wall", "-Wextra", "-Wno-missing-field-initializers",
+                    f"-I{HERE.parent.parent / 'include'}", "-o", str(program), *map(str, sorted(HERE.glob("*.c"))),
+                    f"-L{ours}", "-lfabric"], check=True)
+    return program
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ours", type=pathlib.Path)
+    parser.add_argument("other", type=pathlib.Path)
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="folder for the compiled program")
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--sides", nargs="+", choices=[*SIDES, CONTROL], help="default: ours with the other and with itself")
+    parser.add_argument("--seed", type=int, default=int(time.time()) % 100000, help="of the moments of crossing sends")
+    parser.add_argument("--keep-going", action="store_true", help="run the other cases after a failure")
+    return parser.parse_intermixed_args()
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    args = arguments()
+    libraries = {"ours": args.ours.resolve(), "other": args.other.resolve()}
+    program = build(args.build, libraries["ours"])
+    wanted = args.sides or [*SIDES, *([CONTROL] if args.long else [])]
+    there = (args.other / "libfabric.so.1").is_file()
+    if not there:
+        wanted = [sides for sides in wanted if "other" not in sides]
+    print(f"seed {args.seed}", flush=True)
+    passed, failures, begin = 0, [], time.monotonic()
+    for case in CASES:
+        if case.long and not args.long or args.cases and not any(part in case.name for part in args.cases):
+            continue
+        times = []
+        for sides in wanted:
+            if sides not in case.sides and not (sides == CONTROL and case.sides == SIDES):
+                continue
+            server, client = sides.split("-")
+            run = Run(program, case, {"server": libraries[server], "client": libraries[client]}, args.seed)
+            start = time.monotonic()
+            try:
+                run.run()
+                passed += 1
+                times.append(f"{sides} {time.monotonic() - start:.1f} s")
+            except Failed as failure:
+                failures.append(f"{case.name}, {sides}")
+                print(f"FAILED: {case.name}, {sides} (server-client): {failure}", *run.output(), sep="\n", flush=True)
+                if not args.keep_going:
+                    break
+        if failures and not args.keep_going:
+            break
+        if times:
+            print(f"ok {case.name}: {', '.join(times)}", flush=True)
+    print(f"{passed} passed, {len(failures)} failed, {time.monotonic() - begin:.0f} s")
+    if failures:
+        sys.exit(f"FAILED: {'; '.join(failures)}")
+    if not there:
+        print(f"SKIPPED: there is no {args.other / 'libfabric.so.1'}: no mixed case ran", file=sys.stderr)
+        sys.exit(SKIPPED)
+
+
+main()

@@ -100,7 +100,11 @@ CASES = [
            server={"FI_TCP_CONN_TIMEOUT": "500"}, sides=OURS_SERVES, limit=60, long=bool(often))
       for kind, options in (("tagged", ["tagged"]), ("untagged", []), ("msg", ["msg"]))
       for first, connects in (("server", []), ("client", ["client_first"]))
-      for rounds, often in ((6, ""), (60, ", often"))),
+      for rounds, often in ((7, ""), (70, ", often"))),
+    # The same of upstream, as far as it goes: the client dies while nothing is under way.
+    *(Case(f"restart, {kind}, idle, the other survives", "restart", *options, "delivery", "rounds=3",
+           sides=("other-ours", CONTROL), long=True)
+      for kind, options in (("tagged", ["tagged"]), ("untagged", []), ("msg", ["msg"]))),
 ]
 
 

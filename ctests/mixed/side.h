@@ -160,6 +160,18 @@ void nothing_more(struct link *link);             // no entry comes without bein
 void post_send(struct link *link, const void *mem, size_t len, uint64_t tag, struct op *op);
 void post_recv(struct link *link, void *mem, size_t len, uint64_t tag, struct op *op);
 
+// ---- Messages both ways without end (stream.c)
+
+enum { STREAM_WINDOW = 8 };
+struct stream {
+	struct op sends[STREAM_WINDOW], recvs[STREAM_WINDOW];
+	struct buf out[STREAM_WINDOW], in[STREAM_WINDOW];
+	unsigned sent, received; // how many ended well
+};
+void stream_start(struct link *link, struct stream *stream);
+bool stream_on(struct link *link, struct stream *stream); // false once an operation ended in error
+void stream_end(struct link *link, struct stream *stream);
+
 // ---- Cases
 
 void case_pingpong(void);

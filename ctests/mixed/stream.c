@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Messages both ways without end, until one side dies.
+#include "side.h"
+
+enum { STREAM_TAG = 7, STREAM_LEN = 20000 };
+
+static void stream_send(struct link *link, struct stream *stream, unsigned number)
+{
+	unsigned slot = number % STREAM_WINDOW;
+
+	fill(stream->out[slot].mem, STREAM_LEN, number * 2 + options.server);
+	post_send(link, stream->out[slot].mem, STREAM_LEN, STREAM_TAG, &stream->sends[slot]);
+}
+
+static void stream_recv(struct link *link, struct stream *stream, unsigned number)
+{
+	unsigned slot = number % STREAM_WINDOW;
+
+	poison(stream->in[slot]);
+	post_recv(link, stream->in[slot].mem, STREAM_LEN, STREAM_TAG, &stream->recvs[slot]);
+}
+
+void stream_start(struct link *link, struct stream *stream)
+{
+	*stream = (struct stream){ 0 };
+	for (unsigned i = 0; i < STREAM_WINDOW; i++) {
+		stream->out[i] = new_buf(STREAM_LEN);
+		stream->in[i] = new_buf(STREAM_LEN);
+		stream_recv(link, stream, i);
+	}
+	meet(link, "ready to stream");
+	for (unsigned i = 0; i < STREAM_WINDOW; i++)
+		stream_send(link, stream, i);
+}
+
+static void stream_verify(struct stream *stream)
+{
+	verify_buf(stream->in[stream->received % STREAM_WINDOW], STREAM_LEN, stream->received * 2 + !options.server);
+	stream->received++;
+}
+
+// Each operation that ended is posted again, until one ends in error.
+bool stream_on(struct link *link, struct stream *stream)
+{
+	struct op *send = &stream->sends[stream->sent % STREAM_WINDOW], *recv = &stream->recvs[stream->received % STREAM_WINDOW];
+
+	progress(link);
+	if (recv->done && !recv->err) {
+		stream_verify(stream);
+		stream_recv(link, stream, stream->received - 1 + STREAM_WINDOW);
+	}
+	if (send->done && !send->err)
+		stream_send(link, stream, stream->sent++ + STREAM_WINDOW);
+	return !(send->done && send->err) && !(recv->done && recv->err);
+}
+
+// Sends and receives that are still under way end, too: each once. Nothing but an error can come behind an error.
+void stream_end(struct link *link, struct stream *stream)
+{
+	for (unsigned i = 0; i < STREAM_WINDOW; i++)
+		wait_end(link, &stream->sends[i]);
+	for (unsigned i = 0; i < STREAM_WINDOW; i++) {
+		struct op *recv = &stream->recvs[stream->received % STREAM_WINDOW];
+
+		if (!recv->done || recv->err)
+			break;
+		stream_verify(stream);
+	}
+	for (unsigned i = 0; i < STREAM_WINDOW; i++) {
+		if (!options.msg && !stream->recvs[i].done)
+			OK(fi_cancel(&link->ep->fid, &stream->recvs[i]));
+		wait_end(link, &stream->recvs[i]);
+		free_buf(stream->out[i]);
+		free_buf(stream->in[i]);
+	}
+}

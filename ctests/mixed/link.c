@@ -325,13 +325,21 @@ void nothing_more(struct link *link)
 
 // ---- Plain calls
 
+bool try_send(struct link *link, const void *mem, size_t len, uint64_t tag, struct op *op)
+{
+	ssize_t rc = options.tagged ? fi_tsend(link->ep, mem, len, NULL, link->peer, tag, op)
+				    : fi_send(link->ep, mem, len, NULL, link->peer, op);
+
+	if (rc && rc != -FI_EAGAIN)
+		FAIL("a send of %zu bytes: %s", len, fi_strerror((int) -rc));
+	return !rc;
+}
+
 void post_send(struct link *link, const void *mem, size_t len, uint64_t tag, struct op *op)
 {
 	*op = (struct op){ 0 };
-	if (options.tagged)
-		POST(link, fi_tsend(link->ep, mem, len, NULL, link->peer, tag, op));
-	else
-		POST(link, fi_send(link->ep, mem, len, NULL, link->peer, op));
+	while (!try_send(link, mem, len, tag, op))
+		progress(link);
 }
 
 void post_recv(struct link *link, void *mem, size_t len, uint64_t tag, struct op *op)

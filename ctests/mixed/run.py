@@ -24,7 +24,8 @@ SIZES = [0, 1, 64, 65, 128, 129, 16383, 16384, 16385, 131072, 131073, 1 << 20]
 GIB = [1 << 30]
 INJECTED = [0, 1, 64, 65, 128]
 PRIVATE = [0, 1, 255, 256]
-SIDES = ("ours-other", "other-ours", "ours-ours")
+MIXED = ("ours-other", "other-ours")
+SIDES = (*MIXED, "ours-ours")
 OURS_SERVES = ("ours-other", "ours-ours")
 CONTROL = "other-other"
 
@@ -80,6 +81,11 @@ def rendezvous(where, **low):
     ]
 
 
+# Left out on purpose, since upstream cannot do it: more than 64 unexpected tagged messages of a peer (it stops reading for
+# good); an untagged message that only ends after another that has no receive yet (its receiver keeps none and stops reading,
+# acknowledgements and read responses included); wrong keys (the writer is told success, then loses the connection); wildcard
+# listeners (a peer is known by the address it connects from); operations to a peer that is gone (it tries for ever). Every
+# process here has a process id of its own, which upstream needs to tell a restart from a repetition.
 CASES = [
     *messages("tagged", "tagged"),
     *messages("untagged"),
@@ -91,10 +97,12 @@ CASES = [
     *messages("msg", "msg"),
     *rma("msg", "msg"),
     Case("connect", "connect", "msg", "rounds=3", sizes=PRIVATE),
-    Case("crossing, tagged", "crossing", "tagged", "rounds=1000"),
-    Case("crossing, untagged", "crossing", "rounds=1000"),
-    Case("crossing, sleeping", "crossing", "tagged", "waits", "rounds=300"),
-    Case("crossing, tagged, 20000 rounds", "crossing", "tagged", "rounds=20000", limit=300, long=True),
+    Case("crossing, tagged", "crossing", "tagged", "rounds=300", sides=MIXED),
+    Case("crossing, untagged", "crossing", "rounds=200"),
+    Case("crossing, sleeping", "crossing", "tagged", "waits", "rounds=100"),
+    Case("crossing, tagged, among ours", "crossing", "tagged", "rounds=1000", sides=("ours-ours",), limit=60),
+    Case("crossing, tagged, often", "crossing", "tagged", "rounds=5000", limit=300, long=True),
+    Case("crossing, untagged, often", "crossing", "rounds=1000", limit=120, long=True),
     # Ours is the one that lives on. An upstream survivor tries to connect for ever, without an error.
     *(Case(f"restart, {kind}, the {first} first{often}", "restart", *options, *connects, "delivery", f"rounds={rounds}",
            server={"FI_TCP_CONN_TIMEOUT": "500"}, sides=OURS_SERVES, limit=60, long=bool(often))
@@ -238,8 +246,8 @@ class Run:
 def build(folder, ours):
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "mixed"
-    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O2", "-g", "-Wall", "-Wextra", "-Wno-missing-field-initializers",
-                    f"-I{HERE.parent.parent / 'include'}", "-o", str(program), *map(str, sorted(HERE.glob("*.c"))),
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O2", "-g", "-Wall", "-Wextra",
+                    "-Wno-missing-field-initializers", f"-I{HERE.parent.parent / 'include'}", "-o", str(program), *map(str, sorted(HERE.glob("*.c"))),
                     f"-L{ours}", "-lfabric"], check=True)
     return program
 
@@ -264,6 +272,8 @@ def main():
     program = build(args.build, libraries["ours"])
     wanted = args.sides or [*SIDES, *([CONTROL] if args.long else [])]
     there = (args.other / "libfabric.so.1").is_file()
+    if there and os.path.samefile(args.ours / "libfabric.so.1", args.other / "libfabric.so.1"):
+        sys.exit("FAILED: both folders have the same library")
     if not there:
         wanted = [sides for sides in wanted if "other" not in sides]
     print(f"seed {args.seed}", flush=True)

@@ -157,6 +157,7 @@ struct fi_cq_tagged_entry wait_remote(struct link *link);
 void nothing_more(struct link *link);             // no entry comes without being asked for
 
 // Plain calls in the form that the options say: tagged or not.
+bool try_send(struct link *link, const void *mem, size_t len, uint64_t tag, struct op *op); // false: not now
 void post_send(struct link *link, const void *mem, size_t len, uint64_t tag, struct op *op);
 void post_recv(struct link *link, void *mem, size_t len, uint64_t tag, struct op *op);
 

@@ -42,10 +42,10 @@ class Case:
         self.environment = {"server": server or {}, "client": client or {}}
 
 
-def messages(kind, *options, **more):
+def messages(kind, *options):
     """The cases of one kind of message: untagged and tagged without a connection, or connected."""
-    def case(name, *further, **other):
-        return Case(f"{kind} {name}", *further[:1], *options, *further[1:], **{**more, **other})
+    def case(name, program, *further, **more):
+        return Case(f"{kind} {name}", program, *options, *further, **more)
 
     return [
         case("ping-pong", "pingpong", "rounds=3", sizes=SIZES),

@@ -194,7 +194,7 @@ class Run:
             self.start("client")
             while self.selector.get_map() or not all(side.passed for side in self.sides.values()):
                 for key, _ in self.selector.select(max(0, self.end_of_time - time.monotonic())):
-                    if key.data in self.sides.values():
+                    if not key.fileobj.closed:  # the server's line may have ended the client
                         self.serve(key.data)
                 if time.monotonic() >= self.end_of_time:
                     raise Failed(f"not finished after {self.case.limit * PATIENCE:.0f} s")

@@ -33,8 +33,14 @@ void stream_start(struct link *link, struct stream *stream)
 		stream_send(link, stream, i);
 }
 
+static struct op *next_recv(struct stream *stream)
+{
+	return &stream->recvs[stream->received % STREAM_WINDOW];
+}
+
 static void stream_verify(struct stream *stream)
 {
+	CHECK_EQ(next_recv(stream)->entry.len, STREAM_LEN);
 	verify_buf(stream->in[stream->received % STREAM_WINDOW], STREAM_LEN, stream->received * 2 + !options.server);
 	stream->received++;
 }
@@ -42,7 +48,7 @@ static void stream_verify(struct stream *stream)
 // Each operation that ended is posted again, until one ends in error.
 bool stream_on(struct link *link, struct stream *stream)
 {
-	struct op *send = &stream->sends[stream->sent % STREAM_WINDOW], *recv = &stream->recvs[stream->received % STREAM_WINDOW];
+	struct op *send = &stream->sends[stream->sent % STREAM_WINDOW], *recv = next_recv(stream);
 
 	progress(link);
 	if (recv->done && !recv->err) {
@@ -54,18 +60,26 @@ bool stream_on(struct link *link, struct stream *stream)
 	return !(send->done && send->err) && !(recv->done && recv->err);
 }
 
-// Sends and receives that are still under way end, too: each once. Nothing but an error can come behind an error.
+// What the other side had sent and nobody has received yet. Without a connection it would stay for the next life.
+static void stream_drain(struct link *link, struct stream *stream)
+{
+	for (unsigned i = 0; !options.msg || i < STREAM_WINDOW; i++) {
+		for (unsigned k = 0; k < 2 * STREAM_WINDOW; k++)
+			progress(link);
+		if (!next_recv(stream)->done || next_recv(stream)->err)
+			break;
+		stream_verify(stream);
+		if (!options.msg)
+			stream_recv(link, stream, stream->received - 1 + STREAM_WINDOW);
+	}
+}
+
+// The other side is dead. Every operation that is still under way ends, too, and once.
 void stream_end(struct link *link, struct stream *stream)
 {
 	for (unsigned i = 0; i < STREAM_WINDOW; i++)
 		wait_end(link, &stream->sends[i]);
-	for (unsigned i = 0; i < STREAM_WINDOW; i++) {
-		struct op *recv = &stream->recvs[stream->received % STREAM_WINDOW];
-
-		if (!recv->done || recv->err)
-			break;
-		stream_verify(stream);
-	}
+	stream_drain(link, stream);
 	for (unsigned i = 0; i < STREAM_WINDOW; i++) {
 		if (!options.msg && !stream->recvs[i].done)
 			OK(fi_cancel(&link->ep->fid, &stream->recvs[i]));

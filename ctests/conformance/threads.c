@@ -237,3 +237,45 @@ TEST(fi_domain, threads_share_endpoint_manual, EP_RELIABLE, FI_MSG, "FI_THREAD_S
 {
 	check_crowd(t, FI_PROGRESS_MANUAL);
 }
+
+// ---- A thread for events, beside the one that the domain belongs to
+
+struct events {
+	struct fid_eq *eq;
+	_Atomic bool over;
+};
+
+static void *read_events(void *arg)
+{
+	struct events *events = arg;
+
+	while (!events->over) {
+		struct fi_eq_cm_entry entry;
+		uint32_t event;
+
+		CHECK_RC(fi_eq_read(events->eq, &event, &entry, sizeof(entry), 0), -FI_EAGAIN);
+	}
+	return NULL;
+}
+
+TEST(fi_domain, events_beside_domain, EP_RELIABLE, FI_MSG, "FI_THREAD_DOMAIN: an event queue is the fabric's; a thread reads it while another uses the domain")
+{
+	struct events events = { 0 };
+	pthread_t thread;
+
+	t->hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	t->hints->domain_attr->progress = FI_PROGRESS_MANUAL;
+	env_info(t);
+	t->eq = events.eq = open_eq(t, FI_WAIT_UNSPEC, 0);
+	open_domain(t);
+	OK_OR_SKIP(fi_domain_bind(t->domain, &t->eq->fid, 0));
+	PAIR(t);
+	CHECK_EQ(pthread_create(&thread, NULL, read_events, &events), 0);
+	for (unsigned i = 0; i < FLOW_MAX; i += 16) {
+		flow_run(t, i, 16);
+		for (unsigned k = 0; k < 16; k++)
+			wait_comp(t, t->b.rxcq, NULL);
+	}
+	events.over = true;
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+}

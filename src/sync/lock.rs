@@ -29,6 +29,7 @@ impl<T> Lock<T> {
         }
     }
 
+    /// Whether more than one thread may call at a time.
     pub fn is_shared(&self) -> bool {
         self.shared
     }

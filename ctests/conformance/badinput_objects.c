@@ -276,6 +276,40 @@ TEST(badinput, mr_null, EP_RELIABLE | OURS_ONLY, FI_RMA, "Registering without a 
 	CHECK_RC2(fi_mr_map_raw(t->domain, 0, NULL, 8, NULL, 0), -FI_EINVAL, -FI_ENOSYS);
 }
 
+TEST(badinput, mr_base_wrong, EP_RELIABLE | OURS_ONLY, FI_RMA, "A base_mr that is no region, or one of another domain, is refused")
+{
+	static char memory[64];
+	struct iovec iov = { memory, sizeof(memory) };
+	struct fi_mr_attr attr = { .mr_iov = &iov, .iov_count = 1, .access = FI_REMOTE_READ, .requested_key = 7 };
+	struct fid_domain *other = NULL;
+	struct fid_mr *mr = NULL, *base = NULL;
+
+	open_domain(t);
+	attr.base_mr = (struct fid_mr *)t->domain;
+	CHECK_RC(fi_mr_regattr(t->domain, &attr, 0, &mr), -FI_EINVAL);
+	OK(fi_domain(t->fabric, t->info, &other, NULL));
+	keep(t, &other->fid);
+	OK(fi_mr_reg(other, memory, sizeof(memory), FI_REMOTE_READ, 0, 7, 0, &base, NULL));
+	keep(t, &base->fid);
+	attr.base_mr = base;
+	CHECK_RC(fi_mr_regattr(t->domain, &attr, 0, &mr), -FI_EINVAL);
+	shut(t, &base->fid); // nothing holds it
+	CHECK_RC(fi_mr_regattr(t->domain, &attr, 0, &mr), -FI_EINVAL);
+	CHECK(!mr);
+}
+
+TEST(badinput, pollfd_null, EP_ANY | OURS_ONLY, FI_MSG, "FI_GETWAIT of FI_WAIT_POLLFD with room but no array gives -FI_EINVAL")
+{
+	struct fi_wait_attr attr = { .wait_obj = FI_WAIT_POLLFD };
+	struct fi_wait_pollfd wait = { .nfds = 4 };
+	struct fid_wait *set = NULL;
+
+	open_fabric(t);
+	OK(fi_wait_open(t->fabric, &attr, &set));
+	keep(t, &set->fid);
+	CHECK_RC(fi_control(&set->fid, FI_GETWAIT, &wait), -FI_EINVAL);
+}
+
 TEST(badinput, mr_auth_key_null, EP_RELIABLE | OURS_ONLY, FI_RMA, "An authorization key of a size without bytes is refused")
 {
 	struct iovec iov = { memory, sizeof(memory) };

@@ -147,6 +147,45 @@ TEST(fi_cntr, wait_woken_by_failure, EP_ANY, FI_MSG, "An operation that fails un
 	CHECK_RC(waiter.rc, -FI_EAVAIL);
 }
 
+static void *near_main(void *arg)
+{
+	struct waiter *waiter = arg;
+
+	waiter->rc = fi_cntr_wait(waiter->cntr, 1, -1);
+	waiter->done = true;
+	return NULL;
+}
+
+TEST(fi_cntr, wait_by_many, EP_ANY, FI_MSG, "Threads wait for different thresholds: each returns when its own is reached")
+{
+	struct waiter far[3], near;
+
+	t->hints->domain_attr->threading = FI_THREAD_SAFE;
+	env_info(t);
+	for (int round = 0; round < 200; round++) {
+		struct fid_cntr *cntr = open_cntr(t, FI_WAIT_UNSPEC);
+
+		for (int i = 0; i < 3; i++) {
+			far[i] = (struct waiter){ .cntr = cntr };
+			CHECK_EQ(pthread_create(&far[i].thread, NULL, waiter_main, &far[i]), 0);
+		}
+		near = (struct waiter){ .cntr = cntr };
+		CHECK_EQ(pthread_create(&near.thread, NULL, near_main, &near), 0);
+		usleep(round * 5);
+		OK(fi_cntr_add(cntr, 1));
+		for (uint64_t limit = now_ms() + t->limit_ms; !near.done; usleep(50))
+			CHECK(now_ms() < limit);
+		OK(fi_cntr_set(cntr, 1000));
+		for (int i = 0; i < 3; i++) {
+			CHECK_EQ(pthread_join(far[i].thread, NULL), 0);
+			OK(far[i].rc);
+		}
+		CHECK_EQ(pthread_join(near.thread, NULL), 0);
+		OK(near.rc);
+		shut(t, &cntr->fid);
+	}
+}
+
 TEST(fi_cntr, wait_reached_with_errors, EP_ANY, FI_MSG, "A threshold that is reached ends a wait with success, whatever the error value")
 {
 	struct fid_cntr *cntr = open_cntr(t, FI_WAIT_UNSPEC);

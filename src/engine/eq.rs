@@ -291,13 +291,14 @@ impl EqCalls for Eq {
             return Err(Error::INVAL);
         }
         let deadline = Deadline::after(timeout);
+        let mut sleeper = queue.wait.enter();
         loop {
-            queue.wait.arm();
+            sleeper.arm();
             match queue.read(out, flags) {
                 Err(Error::AGAIN) => {}
                 result => return result,
             }
-            if !queue.wait.sleep(deadline)? {
+            if !sleeper.sleep(deadline)? {
                 return queue.read(out, flags);
             }
         }

@@ -8,8 +8,6 @@ pub struct Signal {
     /// Counts the signals that met somebody.
     round: u64,
     waiting: usize,
-    /// Of those, how many have still to notice the last signal.
-    owed: usize,
     /// A signal that met nobody.
     kept: bool,
 }
@@ -22,10 +20,7 @@ impl Signal {
     pub fn give(&mut self) {
         match self.waiting {
             0 => self.kept = true,
-            all => {
-                self.round += 1;
-                self.owed = all;
-            }
+            _ => self.round += 1,
         }
     }
 
@@ -43,14 +38,8 @@ impl Signal {
         waiting.0 != self.round
     }
 
-    pub fn leave(&mut self, waiting: Waiting) {
+    pub fn leave(&mut self, _waiting: Waiting) {
         self.waiting -= 1;
-        self.owed -= usize::from(self.came(waiting));
-    }
-
-    /// Whether somebody has still to wake up: nobody may go to sleep and put the wake-up out meanwhile.
-    pub fn is_owed(&self) -> bool {
-        self.owed > 0
     }
 }
 
@@ -64,7 +53,6 @@ mod tests {
         assert!(!signal.take());
         signal.give();
         signal.give();
-        assert!(!signal.is_owed());
         assert!(signal.take());
         assert!(!signal.take());
     }
@@ -77,23 +65,11 @@ mod tests {
         let late = signal.enter();
         assert!(early.iter().all(|&waiting| signal.came(waiting)));
         assert!(!signal.came(late) && !signal.take());
-        signal.leave(early[0]);
-        signal.leave(late);
-        assert!(signal.is_owed());
-        signal.leave(early[1]);
-        assert!(!signal.is_owed());
-    }
-
-    #[test]
-    fn a_second_signal_is_owed_to_each_once() {
-        let mut signal = Signal::default();
-        let early = signal.enter();
+        early.into_iter().for_each(|waiting| signal.leave(waiting));
         signal.give();
-        let late = signal.enter();
-        signal.give();
-        signal.leave(early);
-        assert!(signal.is_owed() && signal.came(late));
+        assert!(signal.came(late));
         signal.leave(late);
-        assert!(!signal.is_owed());
+        signal.give();
+        assert!(signal.take());
     }
 }

@@ -4,12 +4,15 @@
 //! A waiter says that it is about to sleep (`arm`); only then does whoever brings news pay for a wake-up (`notify`).
 //! The pair: `arm` is called under the lock of the state that is waited for, or followed by one more look at it;
 //! `notify` comes after the state has changed.
+//!
+//! One descriptor wakes all threads that sleep. Who arms again must not put it out for those that have not noticed yet:
+//! a thread counts as a `Sleeper` from its first look to its last, and each wake-up is owed to all there are.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering, fence};
 use core::time::Duration;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::abi::*;
@@ -21,9 +24,27 @@ use crate::sys::event::{Epoll, EventFd, sleep_on};
 pub struct Wait {
     obj: fi_wait_obj,
     armed: AtomicBool,
+    sleepers: Mutex<Sleepers>,
     sleep: Option<Sleep>,
     cond: Option<Arc<Cond>>,
     set: Option<Arc<WaitSet>>,
+}
+
+/// Threads in blocking calls.
+#[derive(Default)]
+struct Sleepers {
+    all: usize,
+    /// Of those, how many have not noticed the last wake-up.
+    owed: usize,
+    /// Counts wake-ups.
+    round: u64,
+}
+
+/// A thread in a blocking call.
+pub struct Sleeper<'a> {
+    wait: &'a Wait,
+    /// The wake-up that it has noticed last.
+    seen: u64,
 }
 
 /// The descriptors behind a wait object: one for news of our own, and a set of it and of what progress comes from.
@@ -48,6 +69,7 @@ impl Wait {
         let wait = Wait {
             obj,
             armed: AtomicBool::new(sleeps),
+            sleepers: Mutex::default(),
             sleep: sleeps.then(Sleep::new).transpose()?,
             cond: (obj == FI_WAIT_MUTEX_COND).then(Cond::new),
             set,
@@ -117,35 +139,76 @@ impl Wait {
 
     #[cold]
     fn wake(&self) {
+        let mut sleepers = self.sleepers();
         if !self.armed.swap(false, Ordering::AcqRel) {
             return;
         }
+        sleepers.round += 1;
+        sleepers.owed = sleepers.all;
         if let Some(sleep) = &self.sleep {
             sleep.event.set();
         }
+        drop(sleepers);
         let of_set = self.set.as_ref().and_then(|set| set.cond.as_ref());
         for cond in self.cond.iter().chain(of_set) {
             cond.broadcast();
         }
     }
 
-    /// Announces a sleep. The caller looks at its state once more afterwards.
+    /// Announces a sleep on the descriptor (fi_trywait). The caller looks at its state once more afterwards.
     pub fn arm(&self) {
-        if let Some(sleep) = &self.sleep {
+        self.arm_with(self.sleepers());
+    }
+
+    fn arm_with(&self, sleepers: MutexGuard<'_, Sleepers>) {
+        if let Some(sleep) = &self.sleep
+            && sleepers.owed == 0
+        {
             sleep.event.clear();
         }
+        // Also while a wake-up is owed: news from here on needs one of its own.
         self.armed.store(true, Ordering::Relaxed);
+        drop(sleepers);
         // Pairs with the fence in `notify_unlocked`.
         fence(Ordering::SeqCst);
     }
 
+    /// From the start of a blocking call to its end.
+    pub fn enter(&self) -> Sleeper<'_> {
+        let mut sleepers = self.sleepers();
+        sleepers.all += 1;
+        Sleeper {
+            wait: self,
+            seen: sleepers.round,
+        }
+    }
+
+    fn sleepers(&self) -> MutexGuard<'_, Sleepers> {
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sleeper<'_> {
+    /// Announces a sleep, and that wake-ups up to now were noticed. The caller looks at its state once more afterwards, or
+    /// holds the lock under which it has looked.
+    pub fn arm(&mut self) {
+        let mut sleepers = self.wait.sleepers();
+        self.notice(&mut sleepers);
+        self.wait.arm_with(sleepers);
+    }
+
+    fn notice(&mut self, sleepers: &mut Sleepers) {
+        sleepers.owed -= usize::from(self.seen != sleepers.round);
+        self.seen = sleepers.round;
+    }
+
     /// Sleeps until news or the deadline; false when the time is up.
     pub fn sleep(&self, deadline: Deadline) -> Result<bool> {
-        let Some(sleep) = &self.sleep else {
+        let Some(sleep) = &self.wait.sleep else {
             return Err(Error::INVAL);
         };
         let left = deadline.left();
-        if self.obj == FI_WAIT_YIELD {
+        if self.wait.obj == FI_WAIT_YIELD {
             std::thread::yield_now();
             return Ok(left != Some(Duration::ZERO));
         }
@@ -154,6 +217,15 @@ impl Wait {
         }
         sleep_on(&[sleep.epoll.as_raw_fd()], left);
         Ok(true)
+    }
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        let wait = self.wait;
+        let mut sleepers = wait.sleepers();
+        self.notice(&mut sleepers);
+        sleepers.all -= 1;
     }
 }
 

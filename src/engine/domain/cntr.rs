@@ -185,9 +185,10 @@ impl<T: Transport> CntrCalls for Cntr<T> {
         let counter = &self.shared.counter;
         let deadline = Deadline::after(timeout);
         let errors = counter.errors();
+        let mut sleeper = counter.wait.enter();
         loop {
             let over = deadline.is_over();
-            counter.wait.arm();
+            sleeper.arm();
             self.shared.look_before_sleep();
             if counter.value() >= threshold {
                 return Ok(());
@@ -200,7 +201,7 @@ impl<T: Transport> CntrCalls for Cntr<T> {
             }
             // Without wait object there is nothing to sleep on, but the application asked to wait.
             match counter.wait.can_sleep() {
-                true => drop(counter.wait.sleep(deadline)?),
+                true => drop(sleeper.sleep(deadline)?),
                 false => std::thread::yield_now(),
             }
         }

@@ -177,7 +177,7 @@ impl<T: Transport> Member for Shared<T> {
         }
         state.flush();
         let cq = &mut state.core.cqs[self.id];
-        if cq.signal.take() || cq.signal.is_owed() || !cq.ring.is_empty() {
+        if cq.signal.take() || !cq.ring.is_empty() {
             return Err(Error::AGAIN);
         }
         self.wait.arm();
@@ -261,6 +261,7 @@ impl<T: Transport> CqCalls for Cq<T> {
         };
         let deadline = Deadline::after(timeout);
         let mut waiting = None;
+        let mut sleeper = None;
         loop {
             let mut state = shared.engine.lock_to_look();
             let over = deadline.is_over();
@@ -285,12 +286,11 @@ impl<T: Transport> CqCalls for Cq<T> {
                 shared.stop_waiting(&mut state, waiting);
                 return Err(Error::AGAIN);
             }
-            if !signal.is_owed() {
-                shared.wait.arm();
-            }
+            let sleeper = sleeper.get_or_insert_with(|| shared.wait.enter());
+            sleeper.arm();
             drop(state);
             // What is left of the time is looked at once more, at the top of the loop.
-            if let Err(error) = shared.wait.sleep(deadline) {
+            if let Err(error) = sleeper.sleep(deadline) {
                 shared.stop_waiting(&mut shared.engine.lock(), waiting);
                 return Err(error);
             }

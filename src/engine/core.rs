@@ -378,10 +378,7 @@ impl<A: Address> Core<A> {
                 }
                 Outcome::Claimed(claimed) => claim(self, claimed),
                 Outcome::Lost(recv, envelope) => {
-                    let ep = ep.unwrap_or(envelope.ep);
-                    if self.eps.contains(ep) {
-                        self.receive_failed(ep, &recv, envelope.what, Error::CANCELED);
-                    }
+                    self.claim_lost(ep.unwrap_or(envelope.ep), &recv, envelope.what);
                 }
                 Outcome::Peeked(envelope, origin) => {
                     let addr = origin.and_then(|bytes| A::from_bytes(&bytes));
@@ -422,6 +419,14 @@ impl<A: Address> Core<A> {
             entry.tag,
         ];
         self.cqs[cq].push(&words, sender.fi_addr);
+    }
+
+    /// A claimed message whose sender has gone is to be received.
+    #[cold]
+    fn claim_lost(&mut self, ep: usize, recv: &RecvOp, what: What) {
+        if self.eps.contains(ep) {
+            self.receive_failed(ep, recv, what, Error::CANCELED);
+        }
     }
 
     #[cold]

@@ -369,7 +369,7 @@ impl Srx {
     #[inline]
     pub fn post_first(&mut self, rx: &Rx, directed: bool) -> bool {
         let lane = self.lane(rx.what);
-        let plain = rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD) == 0 && !rx.takes_many();
+        let plain = rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) == 0;
         if !plain || lane.matcher.unexpected_len() > 0 {
             return false;
         }
@@ -442,7 +442,7 @@ impl Srx {
                 self.let_go(bytes);
                 out.push_back(Outcome::Done(recv, envelope, message.origin));
             }
-            Bytes::Lost => out.push_back(Outcome::Lost(recv, envelope)),
+            // Not `Lost`: that is a claimed message, of which `peek` knows.
             _ => out.push_back(Outcome::Claimed(Claimed {
                 envelope,
                 recv: Some(recv),
@@ -487,6 +487,12 @@ impl Srx {
                 multi: None,
             }
             .whole();
+            let matcher = &mut self.lane(rx.what).matcher;
+            if matches!(matcher.unexpected(id).bytes, Bytes::Lost) {
+                let message = matcher.take_unexpected(id);
+                out.push_back(Outcome::Lost(recv, message.envelope));
+                return Ok(());
+            }
             self.meet(rx.what, id, recv, out);
             return Ok(());
         }

@@ -306,3 +306,54 @@ BOTH(simultaneous_first_send, EP_RDM, 0, "Two endpoints that send to each other 
 		}
 	}
 }
+
+BOTH(full_queue_of_sends_and_injects, EP_RELIABLE, 0, "Sends and injects posted in turn until -FI_EAGAIN, nobody receiving: all arrive whole and in order, and posting goes on")
+{
+	enum { MOST = 20000, SLOTS = 256, ROOM = 3000 };
+	unsigned posted = 0, refused = 0, received = 0;
+	size_t inject = t->info->tx_attr->inject_size;
+	struct buf out[SLOTS], in = new_buf(t, ROOM, 0);
+
+	t->hints->domain_attr->progress = FI_PROGRESS_MANUAL;
+	env_info(t);
+	PAIR(t, .tx_flags = FI_SELECTIVE_COMPLETION);
+	round_trip_between(t, &t->a, &t->b);
+	for (unsigned i = 0; i < SLOTS; i++)
+		out[i] = new_buf(t, ROOM, i + 1);
+	struct op recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
+
+	for (uint64_t limit = now_ms() + t->limit_ms; received < posted || posted < MOST;) {
+		struct fi_cq_tagged_entry comp = { 0 };
+		ssize_t rc = 0;
+
+		while (posted < MOST) {
+			unsigned i = posted % SLOTS;
+			bool small = posted % 3 == 0;
+			struct op op = op_of(small ? INJECT : SEND, tagged, part(out[i], 0, small ? posted % (inject + 1) : 1000 + i), t->a.peer);
+
+			rc = op_try(t->a.ep, &op);
+			if (rc)
+				break;
+			posted++;
+		}
+		CHECK(rc == 0 || rc == -FI_EAGAIN);
+		refused += rc != 0;
+		// Some are taken before the next are posted, so that the queue is full most of the time.
+		for (unsigned k = 0; k < 100 && received < posted; k++) {
+			unsigned i = received % SLOTS;
+
+			op_post(t, t->b.ep, &recv);
+			comp = done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged));
+			CHECK_EQ(comp.len, received % 3 == 0 ? received % (inject + 1) : 1000 + i);
+			CHECK(holds(in, comp.len, i + 1));
+			received++;
+		}
+		fi_cq_read(t->a.txcq, NULL, 0);
+		if (now_ms() > limit)
+			FAIL("%u posted, %u refused, %u received", posted, refused, received);
+	}
+	nothing(t->a.txcq);
+	nothing(t->b.rxcq);
+	if (!refused)
+		SKIP("never refused");
+}

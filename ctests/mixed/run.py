@@ -247,8 +247,8 @@ def build(folder, ours):
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "mixed"
     subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O2", "-g", "-Wall", "-Wextra",
-                    "-Wno-missing-field-initializers", f"-I{HERE.parent.parent / 'include'}", "-o", str(program), *map(str, sorted(HERE.glob("*.c"))),
-                    f"-L{ours}", "-lfabric"], check=True)
+                    "-Wno-missing-field-initializers", f"-I{HERE.parent.parent / 'include'}", "-o", str(program),
+                    *map(str, sorted(HERE.glob("*.c"))), f"-L{ours}", "-lfabric"], check=True)
     return program
 
 

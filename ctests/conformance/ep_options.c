@@ -79,6 +79,95 @@ TEST(fi_endpoint, option_limits_are_the_attributes, EP_ANY, FI_MSG, "The limits 
 	wait_comp(t, t->b.rxcq, NULL);
 }
 
+// The pair as pair_open would, with an option of a set before a is enabled: connections enable on their own, so RDM only.
+static void pair_with_option(struct env *t, int option, size_t value)
+{
+	size_t got = 0, len = sizeof(got);
+	int rc;
+
+	open_bound_ep(t, &t->a);
+	open_bound_ep(t, &t->b);
+	rc = fi_setopt(&t->a.ep->fid, FI_OPT_ENDPOINT, option, &value, sizeof(value));
+	if (rc == -FI_ENOPROTOOPT)
+		SKIP("not offered");
+	OK(rc);
+	OK(fi_getopt(&t->a.ep->fid, FI_OPT_ENDPOINT, option, &got, &len));
+	CHECK_EQ(got, value);
+	OK(fi_enable(t->a.ep));
+	OK(fi_enable(t->b.ep));
+	t->b.namelen = sizeof(t->b.name);
+	OK(fi_getname(&t->b.ep->fid, t->b.name, &t->b.namelen));
+	CHECK_EQ(fi_av_insert(t->a.av, t->b.name, 1, &t->a.peer, 0, NULL), 1);
+}
+
+static void limited(struct env *t, int option, size_t limit, enum form form, bool tagged)
+{
+	struct buf in, out;
+	struct op recv, send;
+	ssize_t rc = -FI_EAGAIN;
+
+	pair_with_option(t, option, limit);
+	in = new_buf(t, limit + 1, 0);
+	out = new_buf(t, limit + 1, 1);
+	recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
+	send = op_of(form, tagged, out, t->a.peer);
+	ONCE(t, (rc = op_try(t->a.ep, &send)) != -FI_EAGAIN);
+	CHECK_RC2(rc, -FI_EMSGSIZE, -FI_EINVAL);
+	send.iov[0].iov_len = limit;
+	op_post(t, t->b.ep, &recv);
+	op_post(t, t->a.ep, &send);
+	CHECK_EQ(done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged)).len, limit);
+	CHECK(holds(in, limit, 1));
+}
+
+TEST(fi_endpoint, option_limits_messages, EP_RDM, FI_MSG, "FI_OPT_MAX_MSG_SIZE can be made less before the endpoint is enabled: a larger message is then refused")
+{
+	limited(t, FI_OPT_MAX_MSG_SIZE, 1000, SEND, false);
+}
+
+TEST(fi_endpoint, option_limits_tagged, EP_RDM, FI_TAGGED, "The same for FI_OPT_MAX_TAGGED_SIZE")
+{
+	limited(t, FI_OPT_MAX_TAGGED_SIZE, 1000, SEND, true);
+}
+
+TEST(fi_endpoint, option_limits_inject, EP_RDM, FI_MSG, "The same for FI_OPT_INJECT_MSG_SIZE and injected messages")
+{
+	limited(t, FI_OPT_INJECT_MSG_SIZE, 16, INJECT, false);
+}
+
+TEST(fi_endpoint, option_limits_tagged_inject, EP_RDM, FI_TAGGED, "The same for FI_OPT_INJECT_TAGGED_SIZE and injected tagged messages")
+{
+	limited(t, FI_OPT_INJECT_TAGGED_SIZE, 16, INJECT, true);
+}
+
+TEST(fi_endpoint, option_limits_rma, EP_RDM, FI_RMA, "The same for FI_OPT_MAX_RMA_SIZE, writes and reads")
+{
+	struct buf mem = new_buf(t, 1001, 1);
+	struct region target;
+	void *ctx[2] = { new_ctx(), new_ctx() };
+
+	pair_with_option(t, FI_OPT_MAX_RMA_SIZE, 1000);
+	target = new_region(t, &t->b, new_buf(t, 1001, 0), FI_REMOTE_READ | FI_REMOTE_WRITE);
+	POST(t, fi_write(t->a.ep, mem.mem, 1000, mem.desc, t->a.peer, target.at, target.key, ctx[0]));
+	done(t, t->a.txcq, ctx[0], FI_RMA | FI_WRITE);
+	POST(t, fi_read(t->a.ep, mem.mem, 1000, mem.desc, t->a.peer, target.at, target.key, ctx[1]));
+	done(t, t->a.txcq, ctx[1], FI_RMA | FI_READ);
+	CHECK_RC2(fi_write(t->a.ep, mem.mem, 1001, mem.desc, t->a.peer, target.at, target.key, NULL), -FI_EMSGSIZE, -FI_EINVAL);
+	CHECK_RC2(fi_read(t->a.ep, mem.mem, 1001, mem.desc, t->a.peer, target.at, target.key, NULL), -FI_EMSGSIZE, -FI_EINVAL);
+}
+
+TEST(fi_endpoint, option_limits_rma_inject, EP_RDM, FI_RMA, "The same for FI_OPT_INJECT_RMA_SIZE and injected writes")
+{
+	struct buf mem = new_buf(t, 17, 1);
+	struct region target;
+
+	pair_with_option(t, FI_OPT_INJECT_RMA_SIZE, 16);
+	target = new_region(t, &t->b, new_buf(t, 17, 0), FI_REMOTE_WRITE);
+	POST(t, fi_inject_write(t->a.ep, mem.mem, 16, t->a.peer, target.at, target.key));
+	CHECK_RC2(fi_inject_write(t->a.ep, mem.mem, 17, t->a.peer, target.at, target.key), -FI_EMSGSIZE, -FI_EINVAL);
+	ONCE(t, holds(part(target.buf, 0, 16), 16, 1));
+}
+
 // ---- Operation flags
 
 TEST(fi_endpoint, opsflag_at_work, EP_RELIABLE, FI_MSG, "Flags set with FI_SETOPSFLAG hold for the operations that follow, in each direction")

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::abi::*;
@@ -23,7 +23,7 @@ use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
-use crate::ffi::ops::transfer::{DataPath, Rx, Tx};
+use crate::ffi::ops::transfer::{DataPath, Rx, Tx, What};
 use crate::ffi::{Kind, Other, WaitHandle};
 use crate::sync::{Guard, Use, Uses};
 
@@ -38,6 +38,7 @@ struct Shared<T: Transport> {
     rx_implied: AtomicU64,
     /// The bind flags of the counters.
     counted: AtomicU64,
+    limits: Limits,
     /// What is bound stays open.
     bound: Mutex<Vec<Use>>,
     /// Aliases keep the endpoint open.
@@ -104,6 +105,7 @@ impl<T: Transport> Ep<T> {
             tx_implied: AtomicU64::new(FI_COMPLETION),
             rx_implied: AtomicU64::new(FI_COMPLETION),
             counted: AtomicU64::new(0),
+            limits: Limits::new(&info),
             bound: Mutex::default(),
             aliases: Uses::default(),
             has_own_eq: AtomicBool::new(false),
@@ -288,6 +290,68 @@ fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mu
     core::ptr::from_ref(table).cast_mut()
 }
 
+/// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA (fi_endpoint(3), the options
+/// FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set before the endpoint is enabled, under its lock.
+struct Limits {
+    size: [AtomicUsize; 3],
+    inject: [AtomicUsize; 3],
+    /// One was set: sizes have to be looked at. Otherwise the provider knows what it takes.
+    lowered: AtomicBool,
+}
+
+impl Limits {
+    fn new(info: &Info) -> Limits {
+        let all = |most| [(); 3].map(|()| AtomicUsize::new(most));
+        Limits {
+            size: all(info.ep.max_msg_size),
+            inject: all(info.tx.inject_size),
+            lowered: AtomicBool::new(false),
+        }
+    }
+
+    #[cold]
+    fn check(&self, tx: &Tx<'_>) -> Result {
+        let most = self.size[Limits::of(tx.what)].load(Ordering::Relaxed);
+        match tx.iov.remaining() > most {
+            true => Err(Error::MSGSIZE),
+            false => Ok(()),
+        }
+    }
+
+    #[inline]
+    const fn of(what: What) -> usize {
+        match what {
+            What::Msg => 0,
+            What::Tagged => 1,
+            What::Write | What::Read => 2,
+        }
+    }
+
+    /// The limit that an option is about, if the endpoint has that kind of operation.
+    fn named(&self, option: c_int, caps: u64) -> Option<&AtomicUsize> {
+        let (limit, needed) = match option {
+            FI_OPT_MAX_MSG_SIZE => (&self.size[0], FI_MSG),
+            FI_OPT_MAX_TAGGED_SIZE => (&self.size[1], FI_TAGGED),
+            FI_OPT_MAX_RMA_SIZE => (&self.size[2], FI_RMA),
+            FI_OPT_INJECT_MSG_SIZE => (&self.inject[0], FI_MSG),
+            FI_OPT_INJECT_TAGGED_SIZE => (&self.inject[1], FI_TAGGED),
+            FI_OPT_INJECT_RMA_SIZE => (&self.inject[2], FI_RMA),
+            _ => return None,
+        };
+        (caps & needed != 0).then_some(limit)
+    }
+
+    /// What the limit may be at most.
+    fn most(option: c_int, info: &Info) -> usize {
+        match option {
+            FI_OPT_INJECT_MSG_SIZE | FI_OPT_INJECT_TAGGED_SIZE | FI_OPT_INJECT_RMA_SIZE => {
+                info.tx.inject_size
+            }
+            _ => info.ep.max_msg_size,
+        }
+    }
+}
+
 /// What must be bound before an endpoint is enabled: fi_endpoint(3), fi_enable.
 fn check_bound(ep: &EpState) -> Result {
     let counted = |events: &[Event]| events.iter().any(|&event| ep.cntr(event).is_some());
@@ -425,13 +489,10 @@ impl<T: Transport> EpCalls for Ep<T> {
             FI_OPT_CM_DATA_SIZE if info.ep.ep_type == FI_EP_MSG.0 => CM_DATA_SIZE,
             FI_OPT_TX_SIZE => info.tx.size,
             FI_OPT_RX_SIZE => info.rx.size,
-            FI_OPT_MAX_MSG_SIZE if info.caps & FI_MSG != 0 => info.ep.max_msg_size,
-            FI_OPT_MAX_TAGGED_SIZE if info.caps & FI_TAGGED != 0 => info.ep.max_msg_size,
-            FI_OPT_MAX_RMA_SIZE if info.caps & FI_RMA != 0 => info.ep.max_msg_size,
-            FI_OPT_INJECT_MSG_SIZE if info.caps & FI_MSG != 0 => info.tx.inject_size,
-            FI_OPT_INJECT_TAGGED_SIZE if info.caps & FI_TAGGED != 0 => info.tx.inject_size,
-            FI_OPT_INJECT_RMA_SIZE if info.caps & FI_RMA != 0 => info.tx.inject_size,
-            _ => return Err(Error::NOPROTOOPT),
+            _ => {
+                let limit = self.shared.limits.named(name, info.caps);
+                limit.ok_or(Error::NOPROTOOPT)?.load(Ordering::Relaxed)
+            }
         };
         Ok(OptValue::Size(size))
     }
@@ -457,7 +518,20 @@ impl<T: Transport> EpCalls for Ep<T> {
                     .set_firewalled(self.shared.id, on),
                 _ => Err(Error::INVAL),
             },
-            _ => Err(Error::NOPROTOOPT),
+            _ => {
+                let info = &self.shared.info;
+                let limit = self.shared.limits.named(name, info.caps);
+                let limit = limit.ok_or(Error::NOPROTOOPT)?;
+                if let OptValue::Size(size) = value(OptKind::Size)? {
+                    let _disabled = self.unlocked_state()?;
+                    if size > Limits::most(name, info) {
+                        return Err(Error::INVAL);
+                    }
+                    limit.store(size, Ordering::Relaxed);
+                    self.shared.limits.lowered.store(true, Ordering::Relaxed);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -556,6 +630,9 @@ impl<T: Transport> Ep<T> {
 impl<T: Transport> DataPath for Ep<T> {
     #[inline]
     fn transmit(&self, tx: &Tx<'_>) -> Result {
+        if self.shared.limits.lowered.load(Ordering::Relaxed) {
+            self.shared.limits.check(tx)?;
+        }
         let engine = &*self.shared.engine;
         let mut guard = engine.lock();
         let state = &mut *guard;
@@ -629,7 +706,7 @@ impl<T: Transport> DataPath for Ep<T> {
     }
 
     #[inline]
-    fn inject_size(&self) -> usize {
-        self.shared.info.tx.inject_size
+    fn inject_size(&self, what: What) -> usize {
+        self.shared.limits.inject[Limits::of(what)].load(Ordering::Relaxed)
     }
 }

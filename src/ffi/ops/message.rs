@@ -206,7 +206,7 @@ macro_rules! message_ops {
             $($tag: u64,)?
         ) -> isize {
             let none = core::ptr::null_mut();
-            let flags = |ep: &T, iov: &IoVec| injected(ep, iov, FI_SEND);
+            let flags = |ep: &T, iov: &IoVec| injected(ep, What::$what, iov, FI_SEND);
             // SAFETY: the caller's promise, handed on.
             unsafe { send_one::<T>(ep, buf, len, dest_addr, none, flags, 0, or_zero!($($tag)?)) }
         }
@@ -220,7 +220,7 @@ macro_rules! message_ops {
             $($tag: u64,)?
         ) -> isize {
             let none = core::ptr::null_mut();
-            let flags = |ep: &T, iov: &IoVec| Ok(injected(ep, iov, FI_SEND)? | FI_REMOTE_CQ_DATA);
+            let flags = |ep: &T, iov: &IoVec| Ok(injected(ep, What::$what, iov, FI_SEND)? | FI_REMOTE_CQ_DATA);
             // SAFETY: the caller's promise, handed on.
             unsafe { send_one::<T>(ep, buf, len, dest_addr, none, flags, data, or_zero!($($tag)?)) }
         }
@@ -263,7 +263,7 @@ macro_rules! message_ops {
                 let ep = endpoint::<T>(ep)?;
                 check_flags(flags, SEND_FLAGS)?;
                 let iov = several((*msg).msg_iov, (*msg).iov_count)?;
-                check_inject(ep, flags, &iov)?;
+                check_inject(ep, What::$what, flags, &iov)?;
                 let tx = Tx {
                     what: What::$what,
                     iov,

@@ -210,7 +210,7 @@ unsafe extern "C" fn inject<T: DataPath>(
     // SAFETY: as in `write`, until the return of the call.
     unsafe {
         post::<T>(ep, single(buf, len), call, |ep, iov| {
-            injected(ep, iov, FI_WRITE)
+            injected(ep, What::Write, iov, FI_WRITE)
         })
     }
 }
@@ -235,7 +235,7 @@ unsafe extern "C" fn injectdata<T: DataPath>(
     // SAFETY: as in `inject`.
     unsafe {
         post::<T>(ep, single(buf, len), call, |ep, iov| {
-            Ok(injected(ep, iov, FI_WRITE)? | FI_REMOTE_CQ_DATA)
+            Ok(injected(ep, What::Write, iov, FI_WRITE)? | FI_REMOTE_CQ_DATA)
         })
     }
 }
@@ -281,7 +281,7 @@ unsafe fn post_msg<T: DataPath>(
             let iov = several((*msg).msg_iov, (*msg).iov_count)?;
             // fi_rma(3): FI_INJECT is about writes; a read has no outbound data.
             if what == What::Write {
-                check_inject(ep, flags, &iov)?;
+                check_inject(ep, what, flags, &iov)?;
             }
             ep.transmit(&Tx {
                 what,

@@ -72,7 +72,7 @@ pub trait DataPath: Kind<Head = fid_ep> {
     }
     /// The most that a call with FI_INJECT takes.
     #[inline]
-    fn inject_size(&self) -> usize {
+    fn inject_size(&self, _what: What) -> usize {
         0
     }
 }
@@ -80,8 +80,8 @@ pub trait DataPath: Kind<Head = fid_ep> {
 /// fi_endpoint(3), inject_size: limits the calls that ask for FI_INJECT themselves. As an endpoint's default flag it
 /// gives back the buffers of every send, which are copied whatever their size.
 #[inline]
-pub(super) fn check_inject<T: DataPath>(ep: &T, flags: u64, iov: &IoVec) -> Result {
-    match flags & FI_INJECT != 0 && iov.remaining() > ep.inject_size() {
+pub(super) fn check_inject<T: DataPath>(ep: &T, what: What, flags: u64, iov: &IoVec) -> Result {
+    match flags & FI_INJECT != 0 && iov.remaining() > ep.inject_size(what) {
         true => Err(Error::INVAL),
         false => Ok(()),
     }
@@ -95,9 +95,9 @@ pub(super) fn by_default<T: DataPath>(ep: &T, _iov: &IoVec) -> Result<u64> {
 
 /// Flags of an inject call that a counter bound with `counted` sees.
 #[inline]
-pub(super) fn injected<T: DataPath>(ep: &T, iov: &IoVec, counted: u64) -> Result<u64> {
+pub(super) fn injected<T: DataPath>(ep: &T, what: What, iov: &IoVec, counted: u64) -> Result<u64> {
     let flags = ep.inject_flags(counted);
-    check_inject(ep, flags, iov).map(|()| flags)
+    check_inject(ep, what, flags, iov).map(|()| flags)
 }
 
 /// # Safety

@@ -19,12 +19,13 @@ pub struct AvTable<A> {
     free: BinaryHeap<Reverse<u32>>,
     /// The index itself, or none until the application sets one.
     named_by_user: bool,
+    /// Some address has a name that is not its index.
+    has_user_ids: bool,
 }
 
 enum Slot<A> {
     Used {
         addr: A,
-        #[allow(dead_code)] // As `user_id()`.
         user_id: u64,
         /// How often the address was inserted: so often it must be removed.
         inserted: u32,
@@ -42,14 +43,16 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
             indexes: HashMap::default(),
             free: BinaryHeap::new(),
             named_by_user: false,
+            has_user_ids: false,
         }
     }
 
     /// For a vector opened with FI_AV_USER_ID: an address has no name until one is set.
-    #[allow(dead_code)] // No provider offers FI_AV_USER_ID yet.
+    #[cfg(test)] // No provider offers the domain capability FI_AV_USER_ID yet.
     pub fn with_user_ids() -> Self {
         AvTable {
             named_by_user: true,
+            has_user_ids: true,
             ..Self::new()
         }
     }
@@ -131,24 +134,14 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
     }
 
     /// `INVAL`: nothing is at this index.
-    #[allow(dead_code)] // No provider offers FI_AV_USER_ID yet.
     pub fn set_user_id(&mut self, index: u64, id: u64) -> Result {
         match self.slot_mut(index) {
             Some(Slot::Used { user_id, .. }) => {
                 *user_id = id;
+                self.has_user_ids = true;
                 Ok(())
             }
             _ => Err(Error::INVAL),
-        }
-    }
-
-    /// What completions call this address; `UNNAMED` (FI_ADDR_NOTAVAIL) if it has no name.
-    #[inline]
-    #[allow(dead_code)] // No provider offers FI_AV_USER_ID yet.
-    pub fn user_id(&self, index: u64) -> u64 {
-        match self.slot(index) {
-            Some(Slot::Used { user_id, .. }) => *user_id,
-            _ => UNNAMED,
         }
     }
 
@@ -169,13 +162,27 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
             })
     }
 
+    fn slot_mut(&mut self, index: u64) -> Option<&mut Slot<A>> {
+        self.slots.get_mut(usize::try_from(index).ok()?)
+    }
+}
+
+impl<A> AvTable<A> {
+    /// What completions call this address; `UNNAMED` (FI_ADDR_NOTAVAIL) if it has no name.
+    pub fn user_id(&self, index: u64) -> u64 {
+        match self.slot(index) {
+            Some(Slot::Used { user_id, .. }) => *user_id,
+            _ => UNNAMED,
+        }
+    }
+
+    pub fn has_user_ids(&self) -> bool {
+        self.has_user_ids
+    }
+
     #[inline]
     fn slot(&self, index: u64) -> Option<&Slot<A>> {
         self.slots.get(usize::try_from(index).ok()?)
-    }
-
-    fn slot_mut(&mut self, index: u64) -> Option<&mut Slot<A>> {
-        self.slots.get_mut(usize::try_from(index).ok()?)
     }
 }
 

@@ -155,6 +155,15 @@ impl<A: Address> Core<A> {
         }
     }
 
+    /// What completions of an endpoint call a source: what the application calls it, if it does.
+    #[inline]
+    fn named(&self, ep: &EpState, source: u64) -> u64 {
+        match (ep.user_ids, ep.av) {
+            (true, Some(av)) => self.avs[av].user_id(source),
+            _ => source,
+        }
+    }
+
     /// A message is in its receive.
     pub fn received(
         &mut self,
@@ -220,6 +229,7 @@ impl<A: Address> Core<A> {
         source: u64,
     ) {
         let ep = &self.eps[ep];
+        let source = self.named(ep, source);
         if (recv.flags & FI_COMPLETION != 0 || release != 0)
             && let Some(cq) = ep.rx_cq
         {
@@ -248,6 +258,7 @@ impl<A: Address> Core<A> {
     #[cold]
     fn truncated(&mut self, ep: usize, recv: &RecvOp, envelope: &Envelope, source: u64) {
         let len = recv.len;
+        let source = self.named(&self.eps[ep], source);
         let error = CqErr {
             len,
             olen: (envelope.len - len as u64) as usize,
@@ -302,7 +313,8 @@ impl<A: Address> Core<A> {
                 };
                 self.stranger(ep, entry, sender);
             } else {
-                self.cqs[cq].push(&[0, flags, len, 0, data, 0], sender.fi_addr);
+                let source = self.named(&self.eps[ep], sender.fi_addr);
+                self.cqs[cq].push(&[0, flags, len, 0, data, 0], source);
             }
         }
         if let Some(cntr) = self.eps[ep].cntr(Event::RemoteWrite) {
@@ -418,7 +430,8 @@ impl<A: Address> Core<A> {
             entry.data,
             entry.tag,
         ];
-        self.cqs[cq].push(&words, sender.fi_addr);
+        let source = self.named(&self.eps[ep], sender.fi_addr);
+        self.cqs[cq].push(&words, source);
     }
 
     /// A claimed message whose sender has gone is to be received.

@@ -53,6 +53,8 @@ pub struct EpState {
     pub rx_cq: Option<usize>,
     pub cntrs: [Option<Arc<Counter>>; 6],
     pub av: Option<usize>,
+    /// Completions call some of its addresses by names of the application (FI_AV_USER_ID).
+    pub user_ids: bool,
     pub eq: Option<Arc<EventQueue>>,
     /// The receive context in `Core::srxs`: the endpoint's own, or one that it shares.
     pub srx: usize,

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::engine::av::AvTable;
+use crate::engine::core::Core;
 use crate::engine::domain::{Engine, State};
 use crate::engine::eq::{Eq, EventQueue};
 use crate::engine::transport::{Address, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
-use crate::ffi::ops::av::{AvCalls, Inserted};
+use crate::ffi::ops::av::{AvCalls, Inserted, Insertion};
 use crate::ffi::ops::domain::AvRequest;
 use crate::ffi::{Kind, Other};
 use crate::sync::{Use, Uses};
@@ -76,8 +77,11 @@ impl<T: Transport> Av<T> {
     fn insert_all(
         &self,
         addrs: impl Iterator<Item = Result<T::Addr>>,
-        context: usize,
+        insertion: Insertion,
     ) -> Result<Inserted> {
+        if insertion.flags & !FLAGS != 0 {
+            return Err(Error::BADFLAGS);
+        }
         let eq = self.event_queue()?;
         let mut guard = self.engine.lock();
         let state = &mut *guard;
@@ -89,15 +93,31 @@ impl<T: Transport> Av<T> {
             }
             results.push(result.map(|(index, _)| index));
         }
+        self.name(&mut state.core, &results, &insertion.user_ids)?;
         drop(guard);
         if let Some(eq) = &eq {
             let taken = results.iter().filter(|r| r.is_ok()).count();
-            report(eq, self.handle(), context, taken, &results);
+            report(eq, self.handle(), insertion.context, taken, &results);
         }
         Ok(Inserted {
             results,
             by_event: eq.is_some(),
         })
+    }
+
+    /// FI_AV_USER_ID: what completions call the addresses that were inserted.
+    fn name(&self, core: &mut Core<T::Addr>, results: &[Result<u64>], ids: &[u64]) -> Result {
+        for (result, &id) in results.iter().zip(ids) {
+            if let Ok(index) = *result {
+                core.avs[self.id].set_user_id(index, id)?;
+            }
+        }
+        if core.avs[self.id].has_user_ids() {
+            for (_, ep) in &mut core.eps {
+                ep.user_ids |= ep.av == Some(self.id);
+            }
+        }
+        Ok(())
     }
 
     fn event_queue(&self) -> Result<Option<Arc<EventQueue>>> {
@@ -115,6 +135,9 @@ impl<T: Transport> Av<T> {
         object::handle_of(self) as usize
     }
 }
+
+/// Of all insertion calls.
+const FLAGS: u64 = FI_MORE | FI_SYNC_ERR | FI_FIREWALL_ADDR | FI_AV_USER_ID;
 
 /// fi_av(3): one error entry per address that was not taken, then FI_AV_COMPLETE with the number of those that were.
 fn report(eq: &EventQueue, fid: usize, context: usize, taken: usize, results: &[Result<u64>]) {
@@ -169,24 +192,17 @@ impl<T: Transport> AvCalls for Av<T> {
         T::Addr::len_at(addr)
     }
 
-    fn insert(&self, addrs: &[u8], count: usize, flags: u64, context: usize) -> Result<Inserted> {
-        if flags & !(FI_MORE | FI_SYNC_ERR | FI_FIREWALL_ADDR) != 0 {
-            return Err(Error::BADFLAGS);
-        }
+    fn insert(&self, addrs: &[u8], count: usize, insertion: Insertion) -> Result<Inserted> {
         let len = addrs.len() / count.max(1);
         let addr = |i: usize| T::Addr::from_bytes(&addrs[i * len..][..len]).ok_or(Error::INVAL);
-        self.insert_all((0..count).map(addr), context)
+        self.insert_all((0..count).map(addr), insertion)
     }
 
     fn insert_names(
         &self,
         names: &[(String, Option<String>)],
-        flags: u64,
-        context: usize,
+        insertion: Insertion,
     ) -> Result<Inserted> {
-        if flags & !(FI_MORE | FI_SYNC_ERR) != 0 {
-            return Err(Error::BADFLAGS);
-        }
         // Names are resolved before the lock is taken.
         let addrs: Vec<_> = names
             .iter()
@@ -195,7 +211,7 @@ impl<T: Transport> AvCalls for Av<T> {
                 None => T::Addr::from_text(node).ok_or(Error::INVAL),
             })
             .collect();
-        self.insert_all(addrs.into_iter(), context)
+        self.insert_all(addrs.into_iter(), insertion)
     }
 
     fn remove(&self, addrs: &[u64], flags: u64) -> Result {
@@ -231,7 +247,7 @@ impl<T: Transport> AvCalls for Av<T> {
     }
 
     fn set_user_id(&self, _addr: u64, _id: u64, _flags: u64) -> Result {
-        // FI_AV_USER_ID is not among the capabilities.
+        // FI_AV_USER_ID is not among the domain's capabilities, so no vector was opened with it.
         Err(Error::NOSYS)
     }
 }

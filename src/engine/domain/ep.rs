@@ -86,6 +86,7 @@ impl<T: Transport> Ep<T> {
             rx_cq: None,
             cntrs: Default::default(),
             av: None,
+            user_ids: false,
             eq: engine.event_queue(),
             srx,
             shares_receives: false,
@@ -222,11 +223,13 @@ impl<T: Transport> Ep<T> {
         }
         let id = av.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         let mut state = self.unlocked_state()?;
+        let user_ids = state.core.avs[id].has_user_ids();
         let ep = &mut state.core.eps[self.shared.id];
         if ep.av.is_some() || ep.ep_type == FI_EP_MSG.0 {
             return Err(Error::INVAL);
         }
         ep.av = Some(id);
+        ep.user_ids = user_ids;
         drop(state);
         self.keep(av.uses.take());
         Ok(())

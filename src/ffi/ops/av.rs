@@ -19,16 +19,23 @@ pub struct Inserted {
     pub by_event: bool,
 }
 
+/// What goes with the addresses of an insertion.
+pub struct Insertion {
+    pub flags: u64,
+    pub context: usize,
+    /// The names that completions are to use, one for each address, if any (FI_AV_USER_ID).
+    pub user_ids: Vec<u64>,
+}
+
 pub trait AvCalls: Kind<Head = fid_av> {
     /// Bytes of one address at `addr`.
     fn addr_len(&self, addr: *const c_void) -> usize;
-    fn insert(&self, addrs: &[u8], count: usize, flags: u64, context: usize) -> Result<Inserted>;
+    fn insert(&self, addrs: &[u8], count: usize, insertion: Insertion) -> Result<Inserted>;
     /// Names to be resolved, one address each; a node without a service is an address in the format FI_ADDR_STR.
     fn insert_names(
         &self,
         names: &[(String, Option<String>)],
-        flags: u64,
-        context: usize,
+        insertion: Insertion,
     ) -> Result<Inserted>;
     fn remove(&self, addrs: &[u64], flags: u64) -> Result;
     /// The address as the provider's bytes.
@@ -60,12 +67,32 @@ unsafe fn av<'a, T: AvCalls>(av: *mut fid_av) -> Result<&'a T> {
     object(unsafe { object::get::<T, fid_av>(av) })
 }
 
-/// FI_SYNC_ERR needs an array to write to, if there is anything to insert.
-fn check_sync_err(flags: u64, context: *mut c_void, count: usize) -> Result {
-    match flags & FI_SYNC_ERR != 0 && context.is_null() && count > 0 {
-        true => Err(Error::INVAL),
-        false => Ok(()),
+/// FI_SYNC_ERR needs an array to write to, FI_AV_USER_ID one to read from, if there is anything to insert.
+///
+/// # Safety
+/// With FI_AV_USER_ID `fi_addr` must be NULL or have `count` elements.
+unsafe fn insertion(
+    flags: u64,
+    context: *mut c_void,
+    fi_addr: *mut fi_addr_t,
+    count: usize,
+) -> Result<Insertion> {
+    let named = flags & FI_AV_USER_ID != 0;
+    let no_room = flags & FI_SYNC_ERR != 0 && context.is_null();
+    if count > 0 && (no_room || (named && fi_addr.is_null())) {
+        return Err(Error::INVAL);
     }
+    // No array is longer than memory.
+    if count > isize::MAX as usize / size_of::<fi_addr_t>() {
+        return Err(Error::INVAL);
+    }
+    let ids = 0..if named { count } else { 0 };
+    Ok(Insertion {
+        flags,
+        context: context as usize,
+        // SAFETY: promised by the caller; not NULL if there is one.
+        user_ids: ids.map(|i| unsafe { *fi_addr.add(i) }).collect(),
+    })
 }
 
 /// Hands out addresses and errors as fi_av(3) says; the number of addresses taken.
@@ -104,7 +131,8 @@ unsafe extern "C" fn insert<T: AvCalls>(
 ) -> c_int {
     // SAFETY: an open address vector.
     let result = unsafe { av::<T>(a) }.and_then(|av| {
-        check_sync_err(flags, context, count)?;
+        // SAFETY: fi_av(3): `fi_addr` is an array of `count` addresses.
+        let insertion = unsafe { insertion(flags, context, fi_addr, count) }?;
         if addr.is_null() && count > 0 {
             return Err(Error::INVAL);
         }
@@ -114,7 +142,7 @@ unsafe extern "C" fn insert<T: AvCalls>(
         };
         // SAFETY: fi_av(3): `addr` is an array of `count` addresses.
         let bytes = unsafe { user::bytes(addr, len.checked_mul(count).ok_or(Error::INVAL)?) }?;
-        let inserted = av.insert(bytes, count, flags, context as usize)?;
+        let inserted = av.insert(bytes, count, insertion)?;
         // SAFETY: `fi_addr` and `context` as fi_av(3) says.
         unsafe { hand_out(inserted, fi_addr, flags, context) }
     });
@@ -134,9 +162,10 @@ unsafe extern "C" fn insertsvc<T: AvCalls>(
         // SAFETY: terminated strings or NULL.
         let (node, service) = unsafe { (user::text(node)?, user::text(service)?) };
         let node = node.ok_or(Error::INVAL)?;
-        check_sync_err(flags, context, 1)?;
+        // SAFETY: fi_av(3): `fi_addr` is an array of one address.
+        let insertion = unsafe { insertion(flags, context, fi_addr, 1) }?;
         let names = [(node.to_owned(), service.map(str::to_owned))];
-        let inserted = av.insert_names(&names, flags, context as usize)?;
+        let inserted = av.insert_names(&names, insertion)?;
         // SAFETY: room for one result.
         unsafe { hand_out(inserted, fi_addr, flags, context) }
     });
@@ -161,9 +190,10 @@ unsafe extern "C" fn insertsym<T: AvCalls>(
             return Err(Error::INVAL);
         };
         let names = symmetric_names(node, nodecnt, service, svccnt)?;
-        check_sync_err(flags, context, names.len())?;
+        // SAFETY: fi_av(3): `fi_addr` is an array of `nodecnt * svccnt` addresses.
+        let insertion = unsafe { insertion(flags, context, fi_addr, names.len()) }?;
         let names: Vec<_> = names.into_iter().map(|(n, s)| (n, Some(s))).collect();
-        let inserted = av.insert_names(&names, flags, context as usize)?;
+        let inserted = av.insert_names(&names, insertion)?;
         // SAFETY: room for `nodecnt * svccnt` results.
         unsafe { hand_out(inserted, fi_addr, flags, context) }
     });

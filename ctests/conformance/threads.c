@@ -279,3 +279,57 @@ TEST(fi_domain, events_beside_domain, EP_RELIABLE, FI_MSG, "FI_THREAD_DOMAIN: an
 	events.over = true;
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 }
+
+// ---- Control calls beside the thread that transfers
+
+struct controls {
+	struct env *t;
+	_Atomic bool over;
+};
+
+static void *register_and_insert(void *arg)
+{
+	struct controls *controls = arg;
+	struct env *t = controls->t;
+	char memory[LEN], name[256];
+	size_t len = sizeof(name);
+
+	OK(fi_getname(&t->b.ep->fid, name, &len));
+	for (uint64_t key = 1000; !controls->over; key++) {
+		struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_NONE };
+		struct fid_cntr *cntr;
+		struct fid_mr *mr;
+
+		OK(fi_mr_reg(t->domain, memory, LEN, FI_REMOTE_READ, 0, key, 0, &mr, NULL));
+		OK(fi_cntr_open(t->domain, &attr, &cntr, NULL));
+		if (t->a.av) {
+			fi_addr_t peer;
+
+			CHECK_EQ(fi_av_insert(t->a.av, name, 1, &peer, 0, NULL), 1);
+			if (peer != t->a.peer)
+				OK(fi_av_remove(t->a.av, &peer, 1, 0));
+		}
+		OK(fi_close(&cntr->fid));
+		OK(fi_close(&mr->fid));
+	}
+	return NULL;
+}
+
+TEST(fi_domain, control_beside_data, EP_RELIABLE, FI_MSG | FI_RMA, "FI_THREAD_DOMAIN: control calls are thread safe: one thread registers memory and inserts addresses while another transfers")
+{
+	struct controls controls = { .t = t };
+	pthread_t thread;
+
+	t->hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	t->hints->domain_attr->progress = FI_PROGRESS_MANUAL;
+	env_info(t);
+	PAIR(t);
+	CHECK_EQ(pthread_create(&thread, NULL, register_and_insert, &controls), 0);
+	for (unsigned i = 0; i < FLOW_MAX; i += 16) {
+		flow_run(t, i, 16);
+		for (unsigned k = 0; k < 16; k++)
+			wait_comp(t, t->b.rxcq, NULL);
+	}
+	controls.over = true;
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+}

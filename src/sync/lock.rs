@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A lock that can be switched off: FI_THREAD_DOMAIN with manual progress pays no atomic instruction.
+//! A lock that can be switched off: FI_THREAD_DOMAIN with FI_PROGRESS_CONTROL_UNIFIED pays no atomic instruction.
 //!
 //! Trusted with: handing out `&mut T` without locking when the creator of the lock says that the application
 //! serializes its calls (fi_domain(3), threading).
@@ -16,7 +16,7 @@ pub struct Lock<T> {
 }
 
 // SAFETY: with `shared` the mutex gives exclusion; without it the application has promised to serialize all calls
-// on the domain (FI_THREAD_DOMAIN), so that no two threads hold a guard at the same time.
+// on the domain (FI_THREAD_DOMAIN with FI_PROGRESS_CONTROL_UNIFIED), so that no two threads hold a guard at the same time.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {

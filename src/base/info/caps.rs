@@ -79,7 +79,8 @@ fn granted_side(side: u64, wanted: u64, offered: u64, primary: u64, all: u64) ->
         let asked = wanted & (primary | UNASKED_NEVER & all);
         asked | offered & SECONDARY & !UNASKED_NEVER
     } else {
-        side & (PRIMARY | ON_REQUEST) | offered & SECONDARY & !ON_REQUEST
+        let asked = side & (PRIMARY | FI_SOURCE | UNASKED_NEVER & all);
+        asked | offered & SECONDARY & !ON_REQUEST
     };
     let implied = with_modifiers(own) & !own;
     own | implied & all

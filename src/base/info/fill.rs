@@ -12,6 +12,16 @@ pub fn fill(offer: &Prototype, query: &Query) -> Info {
     let nothing = Hints::default();
     let hints = query.hints.unwrap_or(&nothing);
     info.caps = granted(hints.caps, offer.info.caps);
+    info.tx.caps = granted_tx(
+        hints.tx.as_ref().map_or(0, |tx| tx.caps),
+        hints.caps,
+        offer.info.tx.caps,
+    );
+    info.rx.caps = granted_rx(
+        hints.rx.as_ref().map_or(0, |rx| rx.caps),
+        hints.caps,
+        offer.info.rx.caps,
+    );
     // A passive endpoint, for which an active one is to be opened; whatever else it is, its owner knows.
     info.handle = hints.handle;
     fill_domain(&mut info.domain, query, hints, &offer.info.domain);
@@ -26,16 +36,6 @@ pub fn fill(offer: &Prototype, query: &Query) -> Info {
     if let Some(ep) = &hints.ep {
         fill_ep(&mut info.ep, ep, info.caps);
     }
-    info.tx.caps = granted_tx(
-        hints.tx.as_ref().map_or(0, |tx| tx.caps),
-        hints.caps,
-        offer.info.tx.caps,
-    );
-    info.rx.caps = granted_rx(
-        hints.rx.as_ref().map_or(0, |rx| rx.caps),
-        hints.caps,
-        offer.info.rx.caps,
-    );
     if let Some(tx) = &hints.tx {
         fill_tx(&mut info.tx, tx);
     }

@@ -164,7 +164,11 @@ impl<T: Transport> Domain<T> {
         // Event queues belong to the fabric: a thread that reads connection events may come beside the one that the
         // application keeps for the domain.
         let connects = info.ep.ep_type == FI_EP_MSG.0;
-        let shared = auto || connects || info.domain.threading != FI_THREAD_DOMAIN.0;
+        // Other threads may register memory or insert addresses, unless the application says that it serializes those
+        // calls, too: fi_domain(3), threading.
+        let unified = info.domain.progress == FI_PROGRESS_CONTROL_UNIFIED.0;
+        let alone = unified && info.domain.threading == FI_THREAD_DOMAIN.0;
+        let shared = auto || connects || !alone;
         let poll_fd = transport.poll_fd();
         let mut core = Core::new(Regions::new(policy));
         // The progress thread.

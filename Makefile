@@ -62,7 +62,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind conformance tools debian demo mpi mixed asan threads memory
+CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind budget conformance tools debian demo mpi mixed asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)

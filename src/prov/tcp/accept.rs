@@ -16,7 +16,7 @@ use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::conn::{Conn, State, Watch};
 use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange};
 use crate::prov::tcp::progress::{conn_token, handshake_token};
-use crate::prov::tcp::proto::{CM_HEADER, CmHeader, CmKind, RdmPrivate};
+use crate::prov::tcp::proto::{CM_HEADER, CmHeader, CmKind, EXTENSIONS, RdmPrivate};
 use crate::prov::tcp::transport::{Core, Due, Tcp};
 use crate::sys::addr;
 use crate::sys::socket::Socket;
@@ -43,7 +43,7 @@ impl Crossing {
     /// The peer has taken our request after all.
     pub fn reject(&self) {
         let echo = &self.from.exchange[CM_HEADER..];
-        write_exchange(&self.from.socket, CmKind::Reject, echo);
+        write_exchange(&self.from.socket, CmKind::Reject, echo, false);
     }
 
     pub fn is_over(&self) -> bool {
@@ -139,7 +139,7 @@ impl Tcp {
             );
             if header.kind == CmKind::Request {
                 let echo = &handshake.exchange[CM_HEADER..];
-                write_exchange(&handshake.socket, CmKind::Reject, echo);
+                write_exchange(&handshake.socket, CmKind::Reject, echo, false);
             }
             return self.drop_handshake(id);
         };
@@ -166,7 +166,12 @@ impl Tcp {
         let existing = endpoint.by_addr.get(&peer).copied();
         let reject = |why: &str| {
             log_info!(&SOURCE, Subsys::EpCtrl, "{peer}: request rejected: {why}");
-            write_exchange(&from.socket, CmKind::Reject, &from.exchange[CM_HEADER..]);
+            write_exchange(
+                &from.socket,
+                CmKind::Reject,
+                &from.exchange[CM_HEADER..],
+                false,
+            );
         };
         let id = match existing {
             None => self.new_peer(core, ep, peer),
@@ -191,8 +196,8 @@ impl Tcp {
                 }
             },
         };
-        let answer = private.answer(FIREWALL, self.pid);
-        if !write_exchange(&from.socket, CmKind::Response, &answer.encode()) {
+        let answer = private.answer(FIREWALL | EXTENSIONS, self.pid);
+        if !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
             return self.connect_failed(core, id, Error::IO);
         }
         let fd = from.socket.as_raw_fd();
@@ -201,6 +206,7 @@ impl Tcp {
         conn.peer_pid = private.pid;
         conn.swap = header.swapped;
         conn.rendezvous = answer.allows_rendezvous() && !conn.swap;
+        conn.extended = answer.features & EXTENSIONS != 0;
         conn.socket = Some(from.socket);
         conn.watch = Watch {
             added: true,

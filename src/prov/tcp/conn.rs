@@ -39,6 +39,8 @@ pub struct Conn {
     pub swap: bool,
     /// Rendezvous frames may be sent.
     pub rendezvous: bool,
+    /// Frames of our own may be sent: docs/wire/tcp.md, "Extensions".
+    pub extended: bool,
     /// Receives only: the second half of a connection to oneself.
     pub receive_only: bool,
     pub tx: Tx,
@@ -254,6 +256,7 @@ impl Conn {
             peer_pid: 0,
             swap: false,
             rendezvous: false,
+            extended: false,
             receive_only: false,
             tx: Tx::default(),
             rx: Rx::new(),

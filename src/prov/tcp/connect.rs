@@ -15,7 +15,7 @@ use crate::prov::tcp::accept::{Crossing, FIREWALL};
 use crate::prov::tcp::conn::{State, Watch};
 use crate::prov::tcp::progress::conn_token;
 use crate::prov::tcp::proto::{
-    CM_HEADER, CmHeader, CmKind, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
+    CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
 };
 use crate::prov::tcp::transport::{Core, Due, Tcp};
 use crate::sys::socket::{Moved, Socket};
@@ -69,9 +69,9 @@ pub fn read_exchange(socket: &Socket, have: &mut Vec<u8>) -> Exchange {
 }
 
 /// Sends a connection message in one write, as peers expect. The socket is new, so there is room.
-pub fn write_exchange(socket: &Socket, kind: CmKind, private: &[u8]) -> bool {
+pub fn write_exchange(socket: &Socket, kind: CmKind, private: &[u8], extended: bool) -> bool {
     let mut bytes = Vec::with_capacity(CM_HEADER + private.len());
-    encode_cm(kind, private, &mut bytes);
+    encode_cm(kind, private, extended, &mut bytes);
     matches!(socket.write(&bytes), Ok(Moved::Bytes(n)) if n == bytes.len())
 }
 
@@ -157,7 +157,7 @@ impl Tcp {
             true => RdmPrivate {
                 version: 1,
                 checked: false,
-                features: if endpoint.firewalled { FIREWALL } else { 0 },
+                features: EXTENSIONS | if endpoint.firewalled { FIREWALL } else { 0 },
                 port: endpoint.local.port(),
                 pid: self.pid,
             }
@@ -169,7 +169,7 @@ impl Tcp {
             return;
         };
         let _ = socket.set_keepalive(true);
-        if !write_exchange(socket, CmKind::Request, &private) {
+        if !write_exchange(socket, CmKind::Request, &private, !endpoint.rdm) {
             return self.connect_failed(core, id, Error::IO);
         }
         let conn = &mut self.conns[id];
@@ -217,6 +217,9 @@ impl Tcp {
             };
             conn.peer_pid = answer.pid;
             conn.rendezvous = answer.allows_rendezvous() && !conn.swap;
+            conn.extended = answer.features & EXTENSIONS != 0;
+        } else {
+            conn.extended = header.extended;
         }
         self.up(core, id);
         if !rdm {
@@ -248,9 +251,10 @@ impl Tcp {
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
-            "connected to {}, opened by {}",
+            "connected to {}, opened by {}, {} extensions",
             conn.peer,
-            if conn.opened_here { "us" } else { "the peer" }
+            if conn.opened_here { "us" } else { "the peer" },
+            if conn.extended { "with" } else { "without" }
         );
         self.rewatch(id, true, false);
         self.warm(id);

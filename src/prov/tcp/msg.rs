@@ -54,9 +54,10 @@ impl Tcp {
         let request = endpoint.request.take().ok_or(Error::INVAL)?;
         let nodelay = endpoint.nodelay;
         let mut conn = Conn::new(ep, request.from(), FI_ADDR_NOTAVAIL);
+        conn.extended = request.is_extended();
         let (socket, swapped) = request.into_socket();
         let _ = socket.set_nodelay(nodelay);
-        let sent = write_exchange(&socket, CmKind::Response, param);
+        let sent = write_exchange(&socket, CmKind::Response, param, conn.extended);
         conn.swap = swapped;
         let fd = socket.as_raw_fd();
         conn.socket = Some(socket);

@@ -79,6 +79,7 @@ pub struct Accepted {
     socket: Socket,
     from: SocketAddr,
     swapped: bool,
+    extended: bool,
 }
 
 impl Kind for Accepted {
@@ -97,6 +98,10 @@ impl Accepted {
 
     pub fn local(&self) -> Addr {
         self.socket.local().unwrap_or_else(|_| any_address(false))
+    }
+
+    pub fn is_extended(&self) -> bool {
+        self.extended
     }
 
     pub fn into_socket(self) -> (Socket, bool) {
@@ -230,6 +235,7 @@ impl Shared {
             socket: handshake.socket,
             from,
             swapped: header.swapped,
+            extended: header.extended,
         };
         let none = core::ptr::null_mut();
         let handle = object::open(request, FI_CLASS_CONNREQ, none, |fid| fid) as usize;
@@ -397,7 +403,7 @@ impl CmCalls for Pep {
 
     fn reject(&self, handle: Other<'_>, param: &[u8]) -> Result {
         let request = Accepted::take(handle.as_ptr() as usize)?;
-        let sent = write_exchange(&request.socket, CmKind::Reject, cut(param));
+        let sent = write_exchange(&request.socket, CmKind::Reject, cut(param), false);
         request.socket.shutdown();
         match sent {
             true => Ok(()),

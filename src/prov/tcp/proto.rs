@@ -8,7 +8,9 @@
 
 mod cm;
 
-pub use cm::{CM_HEADER, CmHeader, CmKind, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm};
+pub use cm::{
+    CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
+};
 
 /// Fixed part of a data header.
 pub const BASE_HEADER: usize = 16;

@@ -11,6 +11,12 @@ pub const MAX_PRIVATE: usize = 256;
 
 const RDM_VERSION: u8 = 1;
 
+/// Feature bit of both sides: frames beyond those of libfabric's own tcp may be sent (docs/wire/tcp.md, "Extensions").
+pub const EXTENSIONS: u8 = 0x02;
+/// Where a connection message says the same for connected endpoints, whose private data is the application's.
+const MARK_AT: usize = 4;
+const MARK: [u8; 4] = *b"irf\x01";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CmKind {
     Request,
@@ -31,11 +37,13 @@ pub struct CmHeader {
     pub private_len: usize,
     /// The peer's host has the other byte order: all data headers of this connection are big-endian.
     pub swapped: bool,
+    /// The sender knows the extensions. (RDM endpoints say so in their private data.)
+    pub extended: bool,
 }
 
 /// Header and private data in one piece: a peer may fail on a message that arrives in two.
 /// The caller has checked the length against [`MAX_PRIVATE`].
-pub fn encode_cm(kind: CmKind, private: &[u8], out: &mut Vec<u8>) {
+pub fn encode_cm(kind: CmKind, private: &[u8], extended: bool, out: &mut Vec<u8>) {
     debug_assert!(private.len() <= MAX_PRIVATE);
     let private = &private[..private.len().min(MAX_PRIVATE)];
     let mut head = [0u8; CM_HEADER];
@@ -46,6 +54,9 @@ pub fn encode_cm(kind: CmKind, private: &[u8], out: &mut Vec<u8>) {
         CmKind::Reject => 6,
     };
     head[2..4].copy_from_slice(&(private.len() as u16).to_be_bytes());
+    if extended {
+        head[MARK_AT..][..MARK.len()].copy_from_slice(&MARK);
+    }
     let probe = u64::from(kind != CmKind::Reject);
     head[24..32].copy_from_slice(&probe.to_ne_bytes());
     out.extend_from_slice(&head);
@@ -72,6 +83,7 @@ pub fn decode_cm(bytes: &[u8; CM_HEADER]) -> Result<CmHeader, CmError> {
         kind,
         private_len: usize::from(len),
         swapped,
+        extended: bytes[MARK_AT..].starts_with(&MARK),
     })
 }
 

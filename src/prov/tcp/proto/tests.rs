@@ -229,3 +229,27 @@ fn the_short_way_agrees_with_the_general_one() {
         }
     }
 }
+
+/// What two endpoints of this library say to each other, and to others.
+#[test]
+fn extensions_are_agreed_on() {
+    for extended in [false, true] {
+        let mut bytes = Vec::new();
+        encode_cm(CmKind::Request, b"hello", extended, &mut bytes);
+        let head = decode_cm(bytes.first_chunk().unwrap()).unwrap();
+        assert_eq!(head.extended, extended);
+    }
+    let request = RdmPrivate {
+        version: 1,
+        checked: false,
+        features: EXTENSIONS | 1,
+        port: 7,
+        pid: 8,
+    };
+    assert_eq!(request.answer(EXTENSIONS, 9).features, EXTENSIONS);
+    let other = RdmPrivate {
+        features: 0,
+        ..request
+    };
+    assert_eq!(other.answer(EXTENSIONS | 1, 9).features, 0);
+}

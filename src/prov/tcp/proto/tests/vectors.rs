@@ -304,11 +304,12 @@ fn connection_vectors_parse_and_are_produced() {
             kind,
             private_len: private.len(),
             swapped: false,
+            extended: false,
         };
         assert_eq!(head, expected, "{file}");
         assert_eq!(captured[CM_HEADER..], private, "{file}");
         let mut bytes = Vec::new();
-        encode_cm(kind, &private, &mut bytes);
+        encode_cm(kind, &private, false, &mut bytes);
         assert_eq!(mask(bytes, row), mask(captured, row), "{file}");
     }
 }

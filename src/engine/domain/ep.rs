@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::{Error, Result};
+use crate::engine::atomic::element_size;
 use crate::engine::core::Core;
 use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
@@ -21,6 +22,7 @@ use crate::engine::srx::Srx;
 use crate::engine::transport::{Address, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
+use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
 use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::ops::transfer::{DataPath, Rx, Tx, What};
@@ -81,7 +83,7 @@ impl<T: Transport> Ep<T> {
             fid: 0,
             context: context as usize,
             ep_type: info.ep.ep_type,
-            caps: info.caps | info.tx.caps & FI_FENCE | info.rx.caps & FI_SOURCE_ERR,
+            caps: caps(&info),
             tx_cq: None,
             rx_cq: None,
             cntrs: Default::default(),
@@ -106,7 +108,7 @@ impl<T: Transport> Ep<T> {
             tx_implied: AtomicU64::new(FI_COMPLETION),
             rx_implied: AtomicU64::new(FI_COMPLETION),
             counted: AtomicU64::new(0),
-            limits: Limits::new(&info),
+            limits: Limits::new(&info, T::ATOMIC_SIZE),
             bound: Mutex::default(),
             aliases: Uses::default(),
             has_own_eq: AtomicBool::new(false),
@@ -126,7 +128,7 @@ impl<T: Transport> Ep<T> {
         alias: Option<Use>,
         context: *mut c_void,
     ) -> *mut fid_ep {
-        let caps = shared.info.caps;
+        let caps = caps(&shared.info);
         let ep = Ep {
             shared,
             tx_flags: AtomicU64::new(tx_flags),
@@ -145,7 +147,12 @@ impl<T: Transport> Ep<T> {
                 ops::tagged::table::<Ep<T>>(),
                 &ops::tagged::NONE,
             ),
-            atomic: core::ptr::from_ref(&ops::atomic::NONE).cast_mut(),
+            atomic: table(
+                caps,
+                FI_ATOMIC,
+                ops::atomic::table::<Ep<T>>(),
+                &ops::atomic::NONE,
+            ),
             collective: core::ptr::from_ref(&ops::collective::NONE).cast_mut(),
         })
     }
@@ -288,23 +295,30 @@ impl<T: Transport> Ep<T> {
     }
 }
 
+/// What the endpoint can do: also what is given only to who asks, and was asked for one side.
+fn caps(info: &Info) -> u64 {
+    let tx = info.tx.caps & (FI_FENCE | FI_ATOMIC);
+    let rx = info.rx.caps & (FI_SOURCE_ERR | FI_ATOMIC);
+    info.caps | tx | rx
+}
+
 fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mut O {
     let table = if caps & needed != 0 { served } else { none };
     core::ptr::from_ref(table).cast_mut()
 }
 
-/// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA (fi_endpoint(3), the options
-/// FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set before the endpoint is enabled, under its lock.
+/// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the
+/// options FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set before the endpoint is enabled, under its lock.
 struct Limits {
-    size: [AtomicUsize; 3],
-    inject: [AtomicUsize; 3],
+    size: [AtomicUsize; 4],
+    inject: [AtomicUsize; 4],
     /// One was set: sizes have to be looked at. Otherwise the provider knows what it takes.
     lowered: AtomicBool,
 }
 
 impl Limits {
-    fn new(info: &Info) -> Limits {
-        let all = |most| [(); 3].map(|()| AtomicUsize::new(most));
+    fn new(info: &Info, atomic: usize) -> Limits {
+        let all = |most: usize| [most, most, most, most.min(atomic)].map(AtomicUsize::new);
         Limits {
             size: all(info.ep.max_msg_size),
             inject: all(info.tx.inject_size),
@@ -327,6 +341,7 @@ impl Limits {
             What::Msg => 0,
             What::Tagged => 1,
             What::Write | What::Read => 2,
+            What::Atomic | What::AtomicFetch => ATOMIC,
         }
     }
 
@@ -336,24 +351,31 @@ impl Limits {
             FI_OPT_MAX_MSG_SIZE => (&self.size[0], FI_MSG),
             FI_OPT_MAX_TAGGED_SIZE => (&self.size[1], FI_TAGGED),
             FI_OPT_MAX_RMA_SIZE => (&self.size[2], FI_RMA),
+            FI_OPT_MAX_ATOMIC_SIZE => (&self.size[ATOMIC], FI_ATOMIC),
             FI_OPT_INJECT_MSG_SIZE => (&self.inject[0], FI_MSG),
             FI_OPT_INJECT_TAGGED_SIZE => (&self.inject[1], FI_TAGGED),
             FI_OPT_INJECT_RMA_SIZE => (&self.inject[2], FI_RMA),
+            FI_OPT_INJECT_ATOMIC_SIZE => (&self.inject[ATOMIC], FI_ATOMIC),
             _ => return None,
         };
         (caps & needed != 0).then_some(limit)
     }
 
     /// What the limit may be at most.
-    fn most(option: c_int, info: &Info) -> usize {
+    fn most(option: c_int, info: &Info, atomic: usize) -> usize {
         match option {
             FI_OPT_INJECT_MSG_SIZE | FI_OPT_INJECT_TAGGED_SIZE | FI_OPT_INJECT_RMA_SIZE => {
                 info.tx.inject_size
             }
+            FI_OPT_INJECT_ATOMIC_SIZE => info.tx.inject_size.min(atomic),
+            FI_OPT_MAX_ATOMIC_SIZE => info.ep.max_msg_size.min(atomic),
             _ => info.ep.max_msg_size,
         }
     }
 }
+
+/// The place of atomic operations among the limits.
+const ATOMIC: usize = 3;
 
 /// What must be bound before an endpoint is enabled: fi_endpoint(3), fi_enable.
 fn check_bound(ep: &EpState) -> Result {
@@ -493,7 +515,7 @@ impl<T: Transport> EpCalls for Ep<T> {
             FI_OPT_TX_SIZE => info.tx.size,
             FI_OPT_RX_SIZE => info.rx.size,
             _ => {
-                let limit = self.shared.limits.named(name, info.caps);
+                let limit = self.shared.limits.named(name, caps(info));
                 limit.ok_or(Error::NOPROTOOPT)?.load(Ordering::Relaxed)
             }
         };
@@ -523,11 +545,11 @@ impl<T: Transport> EpCalls for Ep<T> {
             },
             _ => {
                 let info = &self.shared.info;
-                let limit = self.shared.limits.named(name, info.caps);
+                let limit = self.shared.limits.named(name, caps(info));
                 let limit = limit.ok_or(Error::NOPROTOOPT)?;
                 if let OptValue::Size(size) = value(OptKind::Size)? {
                     let _disabled = self.unlocked_state()?;
-                    if size > Limits::most(name, info) {
+                    if size > Limits::most(name, info, T::ATOMIC_SIZE) {
                         return Err(Error::INVAL);
                     }
                     limit.store(size, Ordering::Relaxed);
@@ -711,5 +733,36 @@ impl<T: Transport> DataPath for Ep<T> {
     #[inline]
     fn inject_size(&self, what: What) -> usize {
         self.shared.limits.inject[Limits::of(what)].load(Ordering::Relaxed)
+    }
+}
+
+impl<T: Transport> AtomicPath for Ep<T> {
+    fn elements(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements> {
+        let size = element_size(family, datatype, op).ok_or(Error::OPNOTSUPP)?;
+        // fi_getinfo(3): without the modifier the endpoint does not begin such operations.
+        let needed = match (family, op) {
+            (Family::Base, _) => FI_WRITE,
+            (_, FI_ATOMIC_READ) => FI_READ,
+            _ => FI_READ | FI_WRITE,
+        };
+        if caps(&self.shared.info) & needed != needed {
+            return Err(Error::OPNOTSUPP);
+        }
+        let most = self.shared.limits.size[ATOMIC].load(Ordering::Relaxed);
+        Ok(Elements {
+            size,
+            count: most / size,
+        })
+    }
+
+    fn atomic(&self, atomic: &Atomic<'_>) -> Result {
+        let engine = &*self.shared.engine;
+        let mut guard = engine.lock();
+        let state = &mut *guard;
+        let result = state
+            .transport
+            .atomic(&mut state.core, self.shared.id, atomic);
+        engine.posted(state);
+        result
     }
 }

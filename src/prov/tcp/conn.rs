@@ -16,6 +16,7 @@ use crate::engine::srx::{Envelope, RecvOp, Slot};
 use crate::ffi::ops::transfer::What;
 use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::atomic::AtomicIn;
 use crate::prov::tcp::ep::unknown_source;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS};
 use crate::sys::socket::Socket;
@@ -122,6 +123,8 @@ pub enum Payload {
     Buffers(IoVec),
     /// A copy of what was injected.
     Copy(Vec<u8>),
+    /// A copy of what is sent, and where the answer goes.
+    Exchange(Vec<u8>, IoVec),
 }
 
 impl Payload {
@@ -227,6 +230,8 @@ pub enum Sink {
     },
     /// To the buffers of a read of ours.
     Read(ReadOp),
+    /// To an atomic operation on memory of ours, which needs all of it.
+    Atomic(Box<AtomicIn>),
     /// Nowhere.
     Drop,
 }
@@ -356,7 +361,7 @@ impl Sink {
             Sink::Recv(recv, _) => Some(&mut recv.iov),
             Sink::Write { iov, .. } => Some(iov),
             Sink::Read(read) => Some(&mut read.iov),
-            Sink::Slot(..) | Sink::Drop => None,
+            Sink::Slot(..) | Sink::Atomic(_) | Sink::Drop => None,
         }
     }
 }

@@ -76,7 +76,7 @@ impl Tcp {
         if header.segs_len() != header.payload {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
-        let (iov, regions) = named(core, self.conns[id].ep, header, FI_REMOTE_WRITE)?;
+        let (iov, regions) = named(core, self.conns[id].ep, header, FI_RMA, FI_REMOTE_WRITE)?;
         let sink = Sink::Write {
             iov,
             len: header.payload,
@@ -97,7 +97,7 @@ impl Tcp {
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        let (iov, regions) = named(core, self.conns[id].ep, header, FI_REMOTE_READ)?;
+        let (iov, regions) = named(core, self.conns[id].ep, header, FI_RMA, FI_REMOTE_READ)?;
         let Some(region) = regions.into_iter().flatten().last() else {
             return Err(Fault::Rule("a read of nothing"));
         };
@@ -174,17 +174,19 @@ const ANSWERS: usize = 1 << 20;
 /// Answers to reads up to this size are copied at once, and not sent from where they are.
 const SMALL_ANSWER: u64 = 8192;
 
-/// The memory that a request names, if the peer may use it so, and the regions that it is in.
-fn named(
+/// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is FI_RMA or
+/// FI_ATOMIC.
+pub(super) fn named(
     core: &mut Core,
     ep: usize,
     header: &Header,
+    capability: u64,
     access: u64,
 ) -> core::result::Result<(IoVec, Regions), Fault> {
     // fi_getinfo(3): a primary capability that was not asked for is not there.
-    if core.eps[ep].caps & FI_RMA == 0 {
+    if core.eps[ep].caps & capability == 0 {
         return Err(Fault::Rule(
-            "an access to memory through an endpoint without RMA",
+            "an access to memory through an endpoint without the capability",
         ));
     }
     let mut iov = IoVec::empty();

@@ -191,6 +191,7 @@ impl Tcp {
                                 kept.extend_from_slice(part);
                             }
                         }
+                        Sink::Atomic(request) => request.take(part),
                         sink => {
                             if let Some(iov) = sink.memory() {
                                 iov.copy_in(part);
@@ -284,6 +285,9 @@ impl Tcp {
                 Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
             },
             Op::Data => self.rendezvous_data(core, id, header),
+            Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => {
+                self.atomic_request(core, id, header)
+            }
         }
     }
 
@@ -497,12 +501,13 @@ impl Tcp {
                         counter.succeeded(len as usize);
                     }
                 }
-                core.written(ep, len, data, &sender);
+                core.written(ep, FI_RMA, len, data, &sender);
             }
             Sink::Read(read) => {
                 core.eps[ep].tx_pending -= 1;
                 core.sent(ep, &read.op);
             }
+            Sink::Atomic(request) => self.carry_out(core, id, *request),
             Sink::Drop => {}
         }
         if incoming.ack {

@@ -6,6 +6,7 @@ pub mod cformat;
 pub mod event;
 pub mod heap;
 pub mod long_double;
+pub mod memory;
 pub mod netif;
 pub mod resolve;
 pub mod socket;

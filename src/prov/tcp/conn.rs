@@ -227,6 +227,7 @@ pub enum Sink {
         len: u64,
         data: Option<u64>,
         regions: Regions,
+        durable: Durable,
     },
     /// To the buffers of a read of ours.
     Read(ReadOp),
@@ -241,6 +242,9 @@ pub const RENDEZVOUS_LIMIT: usize = 254;
 
 /// The regions of a request's segments, in order.
 pub type Regions = [Option<Arc<Region<Arc<Counter>>>>; MAX_SEGS];
+
+/// Addresses and lengths of what a write has to make durable before it is acknowledged (FI_COMMIT_COMPLETE).
+pub type Durable = Option<Box<[(usize, usize)]>>;
 
 fn next_serial() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);

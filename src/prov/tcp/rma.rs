@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
-use crate::prov::tcp::conn::{After, Frame, Out, ReadOp, Regions, Sink};
+use crate::prov::tcp::conn::{After, Durable, Frame, Out, ReadOp, Regions, Sink};
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
 use crate::prov::tcp::rx::Fault;
 use crate::prov::tcp::transport::{Core, Tcp};
@@ -81,6 +81,10 @@ impl Tcp {
             iov,
             len: header.payload,
             data: header.data,
+            durable: match header.commit {
+                true => durable(header, &regions),
+                false => None,
+            },
             regions,
         };
         self.expect(id, sink, header.payload, header.ack || header.commit);
@@ -202,6 +206,18 @@ pub(super) fn named(
     let all = regions.iter().flatten();
     all.for_each(|region| core.mrs.used(region));
     Ok((iov, regions))
+}
+
+/// fi_cq(3), FI_COMMIT_COMPLETE: the parts of the target that lie in persistent memory.
+#[cold]
+fn durable(header: &Header, regions: &Regions) -> Durable {
+    let targets = header.segs().iter().zip(regions.iter().flatten());
+    let persistent = targets.filter(|(seg, region)| region.is_persistent() && seg.len > 0);
+    let parts = persistent.filter_map(|(seg, region)| {
+        let address = region.reach_one(seg.addr, seg.len).ok()?;
+        Some((address, seg.len as usize))
+    });
+    Some(parts.collect())
 }
 
 /// The target of an RMA operation: as many bytes as the operation has, in up to four segments.

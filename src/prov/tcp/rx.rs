@@ -16,6 +16,7 @@ use crate::prov::tcp::proto::{
 };
 use crate::prov::tcp::rendezvous::rendezvous_of;
 use crate::prov::tcp::transport::{Core, Tcp};
+use crate::sys::memory;
 use crate::sys::socket::Moved;
 
 /// A payload of which at least this much is missing is read to its place, not through the scratch buffer.
@@ -494,8 +495,17 @@ impl Tcp {
                 }
             }
             Sink::Write {
-                len, data, regions, ..
+                len,
+                data,
+                regions,
+                durable,
+                ..
             } => {
+                if let Some(parts) = durable
+                    && !commit(conn, &parts)
+                {
+                    return;
+                }
                 for region in regions.iter().flatten() {
                     if let Some(counter) = region.counter() {
                         counter.succeeded(len as usize);
@@ -514,6 +524,25 @@ impl Tcp {
             self.send_ack(core, id);
         }
     }
+}
+
+/// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.
+#[cold]
+fn commit(conn: &Conn, parts: &[(usize, usize)]) -> bool {
+    let mut parts = parts.iter();
+    let result = parts.try_for_each(|&(address, len)| memory::make_durable(address, len));
+    if let Err(error) = &result {
+        log_warn!(
+            &SOURCE,
+            Subsys::EpData,
+            "{}: connection ended: a write could not be made durable: {error}",
+            conn.peer
+        );
+        if let Some(socket) = &conn.socket {
+            socket.shutdown();
+        }
+    }
+    result.is_ok()
 }
 
 /// The next header of the stream, from `bytes` and what was there before; and how many of `bytes` it took.

@@ -370,7 +370,7 @@ impl<A: Address> Core<A> {
         source_of: impl Fn(&Envelope) -> u64,
         mut claim: impl FnMut(&mut Self, Claimed),
     ) -> Result {
-        let directed = self.eps[ep].directed();
+        let directed = self.eps[ep].directed(rx.what);
         let srx = self.eps[ep].srx;
         self.post_to(srx, directed, Some(ep), rx, source_of, &mut claim)
     }

@@ -25,7 +25,7 @@ use crate::ffi::ops;
 use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
 use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
-use crate::ffi::ops::transfer::{DataPath, Rx, Tx, What};
+use crate::ffi::ops::transfer::{AFTER_READS, DataPath, Rx, Tx, What};
 use crate::ffi::{Kind, Other, WaitHandle};
 use crate::sync::{Guard, Use, Uses};
 
@@ -76,14 +76,16 @@ impl<T: Transport> Ep<T> {
     pub fn open(engine: &Arc<Engine<T>>, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
         let mut guard = engine.lock();
         let state = &mut *guard;
+        let caps = EpState::caps_of(&info);
         let mut srx = Srx::new();
         srx.eps = 1;
+        srx.many_tagged = caps & FI_TAGGED_MULTI_RECV != 0;
         let srx = state.core.srxs.insert(srx);
         let id = state.core.eps.insert(EpState {
             fid: 0,
             context: context as usize,
             ep_type: info.ep.ep_type,
-            caps: caps(&info),
+            caps,
             tx_cq: None,
             rx_cq: None,
             cntrs: Default::default(),
@@ -92,6 +94,7 @@ impl<T: Transport> Ep<T> {
             eq: engine.event_queue(),
             srx,
             shares_receives: false,
+            checks_receives: caps & FI_EXACT_DIRECTED_RECV != 0,
             enabled: false,
             tx_size: info.tx.size,
             tx_pending: 0,
@@ -128,7 +131,7 @@ impl<T: Transport> Ep<T> {
         alias: Option<Use>,
         context: *mut c_void,
     ) -> *mut fid_ep {
-        let caps = caps(&shared.info);
+        let caps = EpState::caps_of(&shared.info);
         let ep = Ep {
             shared,
             tx_flags: AtomicU64::new(tx_flags),
@@ -277,6 +280,7 @@ impl<T: Transport> Ep<T> {
         if std::mem::replace(&mut ep.shares_receives, true) {
             return Err(Error::INVAL);
         }
+        ep.checks_receives = true;
         let own = std::mem::replace(&mut ep.srx, id);
         core.srxs.remove(own);
         core.srxs[id].eps += 1;
@@ -295,34 +299,38 @@ impl<T: Transport> Ep<T> {
     }
 }
 
-/// What the endpoint can do: also what is given only to who asks, and was asked for one side.
-fn caps(info: &Info) -> u64 {
-    let tx = info.tx.caps & (FI_FENCE | FI_ATOMIC);
-    let rx = info.rx.caps & (FI_SOURCE_ERR | FI_ATOMIC);
-    info.caps | tx | rx
-}
-
 fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mut O {
     let table = if caps & needed != 0 { served } else { none };
     core::ptr::from_ref(table).cast_mut()
 }
+
+const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
 
 /// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the
 /// options FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set before the endpoint is enabled, under its lock.
 struct Limits {
     size: [AtomicUsize; 4],
     inject: [AtomicUsize; 4],
-    /// One was set: sizes have to be looked at. Otherwise the provider knows what it takes.
-    lowered: AtomicBool,
+    /// The orders that what follows a read has to keep: FI_ORDER_WAR and its like.
+    after_reads: u64,
+    /// fi_endpoint(3), FI_ORDER_STRICT: operations complete in the order of their calls, so none begins while another is
+    /// under way.
+    strict: bool,
+    /// Something of this limits operations. Otherwise the provider knows what it takes.
+    any: AtomicBool,
 }
 
 impl Limits {
     fn new(info: &Info, atomic: usize) -> Limits {
         let all = |most: usize| [most, most, most, most.min(atomic)].map(AtomicUsize::new);
+        let after_reads = info.tx.msg_order & (WRITES_AFTER_READS | FI_ORDER_SAR);
+        let strict = info.tx.comp_order == FI_ORDER_STRICT as u64;
         Limits {
             size: all(info.ep.max_msg_size),
             inject: all(info.tx.inject_size),
-            lowered: AtomicBool::new(false),
+            after_reads,
+            strict,
+            any: AtomicBool::new(after_reads != 0 || strict),
         }
     }
 
@@ -332,6 +340,19 @@ impl Limits {
         match tx.iov.remaining() > most {
             true => Err(Error::MSGSIZE),
             false => Ok(()),
+        }
+    }
+
+    /// AFTER_READS for an operation that such an order is about.
+    fn order(&self, what: What) -> u64 {
+        let orders = match what {
+            What::Read => 0,
+            What::Msg | What::Tagged => FI_ORDER_SAR,
+            _ => WRITES_AFTER_READS,
+        };
+        match self.after_reads & orders {
+            0 => 0,
+            _ => AFTER_READS,
         }
     }
 
@@ -515,7 +536,7 @@ impl<T: Transport> EpCalls for Ep<T> {
             FI_OPT_TX_SIZE => info.tx.size,
             FI_OPT_RX_SIZE => info.rx.size,
             _ => {
-                let limit = self.shared.limits.named(name, caps(info));
+                let limit = self.shared.limits.named(name, EpState::caps_of(info));
                 limit.ok_or(Error::NOPROTOOPT)?.load(Ordering::Relaxed)
             }
         };
@@ -545,7 +566,7 @@ impl<T: Transport> EpCalls for Ep<T> {
             },
             _ => {
                 let info = &self.shared.info;
-                let limit = self.shared.limits.named(name, caps(info));
+                let limit = self.shared.limits.named(name, EpState::caps_of(info));
                 let limit = limit.ok_or(Error::NOPROTOOPT)?;
                 if let OptValue::Size(size) = value(OptKind::Size)? {
                     let _disabled = self.unlocked_state()?;
@@ -553,7 +574,7 @@ impl<T: Transport> EpCalls for Ep<T> {
                         return Err(Error::INVAL);
                     }
                     limit.store(size, Ordering::Relaxed);
-                    self.shared.limits.lowered.store(true, Ordering::Relaxed);
+                    self.shared.limits.any.store(true, Ordering::Relaxed);
                 }
                 Ok(())
             }
@@ -652,12 +673,9 @@ impl<T: Transport> Ep<T> {
     }
 }
 
-impl<T: Transport> DataPath for Ep<T> {
+impl<T: Transport> Ep<T> {
     #[inline]
-    fn transmit(&self, tx: &Tx<'_>) -> Result {
-        if self.shared.limits.lowered.load(Ordering::Relaxed) {
-            self.shared.limits.check(tx)?;
-        }
+    fn post(&self, tx: &Tx<'_>) -> Result {
         let engine = &*self.shared.engine;
         let mut guard = engine.lock();
         let state = &mut *guard;
@@ -666,6 +684,29 @@ impl<T: Transport> DataPath for Ep<T> {
             .transmit(&mut state.core, self.shared.id, tx);
         engine.posted(state);
         result
+    }
+
+    /// As `post`, for an endpoint whose operations are limited in size or order.
+    #[cold]
+    fn transmit_limited(&self, tx: &Tx<'_>) -> Result {
+        let limits = &self.shared.limits;
+        limits.check(tx)?;
+        if limits.strict && self.shared.engine.lock().core.eps[self.shared.id].tx_pending > 0 {
+            return Err(Error::AGAIN);
+        }
+        let mut tx = *tx;
+        tx.flags |= limits.order(tx.what);
+        self.post(&tx)
+    }
+}
+
+impl<T: Transport> DataPath for Ep<T> {
+    #[inline]
+    fn transmit(&self, tx: &Tx<'_>) -> Result {
+        match self.shared.limits.any.load(Ordering::Relaxed) {
+            true => self.transmit_limited(tx),
+            false => self.post(tx),
+        }
     }
 
     #[inline]
@@ -677,12 +718,11 @@ impl<T: Transport> DataPath for Ep<T> {
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
-        // fi_endpoint(3): receives are posted to the shared context itself.
-        if ep.shares_receives {
-            return Err(Error::NOSYS);
+        if ep.checks_receives {
+            ep.check_receive(rx)?;
         }
         let srx = ep.srx;
-        let directed = ep.directed();
+        let directed = ep.directed(rx.what);
         if core.srxs[srx].post_first(rx, directed) {
             return Ok(());
         }
@@ -697,6 +737,10 @@ impl<T: Transport> DataPath for Ep<T> {
             transport.room_again(core);
         }
         Ok(())
+    }
+
+    fn takes_many_tagged(&self) -> bool {
+        (self.shared.info.caps | self.shared.info.rx.caps) & FI_TAGGED_MULTI_RECV != 0
     }
 
     #[inline]
@@ -745,7 +789,7 @@ impl<T: Transport> AtomicPath for Ep<T> {
             (_, FI_ATOMIC_READ) => FI_READ,
             _ => FI_READ | FI_WRITE,
         };
-        if caps(&self.shared.info) & needed != needed {
+        if EpState::caps_of(&self.shared.info) & needed != needed {
             return Err(Error::OPNOTSUPP);
         }
         let most = self.shared.limits.size[ATOMIC].load(Ordering::Relaxed);

@@ -9,7 +9,7 @@ use crate::abi::*;
 use crate::base::{Error, IoList, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::engine::ep_state::EpState;
-use crate::ffi::ops::transfer::{Tx, What};
+use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
 use crate::prov::tcp::conn::{After, Conn, Frame, Out, Payload, RENDEZVOUS_LIMIT, State, Waiting};
 use crate::prov::tcp::ep::NONE;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message};
@@ -31,7 +31,10 @@ pub(super) const SPARE_BUFFERS: usize = 16;
 pub(super) const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
 /// Flags of operations that do not go the usual way of small ones.
-const SPECIAL: u64 = WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | FI_FENCE;
+const SPECIAL: u64 = WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | HELD;
+
+/// Flags of operations that may have to wait for those before them.
+const HELD: u64 = FI_FENCE | AFTER_READS;
 
 /// How an operation goes out.
 #[derive(Clone, Copy)]
@@ -237,8 +240,8 @@ impl Tcp {
     #[inline]
     fn must_wait(&self, id: usize, op: &TxOp) -> bool {
         let conn = &self.conns[id];
-        let fenced = op.flags & FI_FENCE != 0 && conn.is_busy();
-        conn.state != State::Up || !conn.tx.waiting.is_empty() || fenced
+        let held = op.flags & HELD != 0 && conn.holds(op.flags);
+        conn.state != State::Up || !conn.tx.waiting.is_empty() || held
     }
 
     /// As `submit`, for a request with a payload of ours to which another payload answers.
@@ -365,7 +368,7 @@ impl Tcp {
     pub(super) fn send_waiting(&mut self, core: &mut Core, id: usize) {
         let ep = self.conns[id].ep;
         while let Some(waiting) = self.conns[id].tx.waiting.front() {
-            if waiting.op.flags & FI_FENCE != 0 && self.conns[id].is_busy() {
+            if waiting.op.flags & HELD != 0 && self.conns[id].holds(waiting.op.flags) {
                 break;
             }
             let way = match self.way(id, &waiting.header, &waiting.op) {

@@ -118,8 +118,8 @@ TEST(fi_av, user_id_arguments, EP_RDM, FI_MSG | FI_AV_USER_ID, "An identifier fo
 	OK(fi_av_open(t->domain, &attr, &av, NULL));
 	keep(t, &av->fid);
 	CHECK_RC(fi_av_set_user_id(av, 0, 1, 0), -FI_EINVAL);
-	CHECK(fi_av_insert(av, t->info->src_addr, 1, &id, FI_AV_USER_ID, NULL) < 0);
-	CHECK_RC(fi_av_insert(av, t->info->src_addr, 1, &id, 0, NULL), 1);
+	CHECK(fi_av_insertsvc(av, "127.0.0.1", "7471", &id, FI_AV_USER_ID, NULL) < 0);
+	CHECK_RC(fi_av_insertsvc(av, "127.0.0.1", "7471", &id, 0, NULL), 1);
 	OK(fi_av_set_user_id(av, id, 1, 0));
 	CHECK(fi_av_set_user_id(av, id, 1, FI_MORE) < 0);
 	CHECK_RC(fi_av_set_user_id(av, id + 1, 1, 0), -FI_EINVAL);
@@ -147,7 +147,7 @@ TEST(fi_av, set_user_id_needs_the_flag, EP_AV, FI_MSG, "fi_av_set_user_id is for
 
 	open_domain(t);
 	av = open_av(t, FI_AV_TABLE);
-	CHECK_RC(fi_av_insert(av, t->info->src_addr, 1, NULL, 0, NULL), 1);
+	CHECK_RC(fi_av_insertsvc(av, "127.0.0.1", "7471", NULL, 0, NULL), 1);
 	CHECK(fi_av_set_user_id(av, 0, 5, 0) < 0);
 }
 
@@ -182,11 +182,14 @@ TEST(fi_getinfo, modes_not_needed, EP_RELIABLE, FI_MSG, "An application that is 
 
 TEST(fi_control, unknown_commands, EP_RELIABLE, FI_MSG, "Every object refuses a command that it does not know")
 {
-	struct fid *objects[7];
+	struct fid *objects[8];
+	struct buf mem = new_buf(t, LEN, 0);
 	unsigned count = 0;
 	int value = 0;
 
 	PAIR(t);
+	objects[count++] = &reg(t, mem.mem, mem.len, FI_RECV)->fid;
+	objects[count++] = &open_cntr(t, FI_WAIT_NONE)->fid;
 	objects[count++] = &t->fabric->fid;
 	objects[count++] = &t->domain->fid;
 	objects[count++] = &t->a.ep->fid;

@@ -25,6 +25,7 @@ static void check_writes(struct env *t, size_t len)
 	struct region target;
 
 	PAIR(t);
+	CHECK_EQ(t->b.info->tx_attr->msg_order, t->a.info->tx_attr->msg_order);
 	target = new_region(t, &t->b, new_buf(t, BIG, 1), FI_REMOTE_READ | FI_REMOTE_WRITE);
 	for (unsigned i = 0; i < 4; i++) {
 		struct buf out = new_buf(t, len, i + 2);

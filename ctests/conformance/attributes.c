@@ -205,14 +205,96 @@ TEST(fi_control, unknown_commands, EP_RELIABLE, FI_MSG, "Every object refuses a 
 	}
 }
 
-TEST(fi_profile, not_offered, EP_RELIABLE, FI_MSG, "Without profiling fi_profile_open on a domain or endpoint is -FI_ENOSYS")
+TEST(fi_profile, not_offered, EP_RELIABLE, FI_MSG, "Objects without a profile answer fi_profile_open with -FI_ENOSYS")
 {
 	struct fid_profile *profile = NULL;
 
 	PAIR(t);
-	CHECK_RC(fi_profile_open(&t->domain->fid, 0, &profile, NULL), -FI_ENOSYS);
-	CHECK_RC(fi_profile_open(&t->a.ep->fid, 0, &profile, NULL), -FI_ENOSYS);
+	CHECK_RC(fi_profile_open(&t->fabric->fid, 0, &profile, NULL), -FI_ENOSYS);
+	CHECK_RC(fi_profile_open(&t->a.txcq->fid, 0, &profile, NULL), -FI_ENOSYS);
 	CHECK(!profile);
+}
+
+static struct fid_profile *open_profile(struct env *t, struct fid *of)
+{
+	struct fid_profile *profile = NULL;
+
+	OK_OR_SKIP(fi_profile_open(of, 0, &profile, &t->a));
+	keep(t, &profile->fid);
+	CHECK_EQ(profile->fid.fclass, FI_CLASS_PROFILE);
+	CHECK(profile->fid.context == &t->a);
+	return profile;
+}
+
+static uint64_t read_count(struct fid_profile *profile)
+{
+	uint64_t value = 12345;
+
+	OK(fi_profile_read_u64(profile, FI_VAR_UNEXP_MSG_CNT, &value));
+	return value;
+}
+
+TEST(fi_profile, lists, EP_RELIABLE, FI_MSG, "Variables and events are counted and described; a variable or an event that is not in the lists is -FI_EINVAL")
+{
+	PAIR(t);
+	struct fid_profile *profile = open_profile(t, &t->b.ep->fid);
+	struct fi_profile_desc list[16] = { 0 };
+	size_t count = 0, events = 0;
+	uint64_t value;
+
+	CHECK_RC(fi_profile_query_vars(profile, NULL, &count), 0);
+	CHECK(count > 0 && count <= 16);
+	count = 16;
+	CHECK_RC(fi_profile_query_vars(profile, list, &count), (ssize_t)count);
+	for (size_t i = 0; i < count; i++) {
+		CHECK(list[i].name && list[i].desc && list[i].size);
+		if (list[i].id == FI_VAR_UNEXP_MSG_CNT) {
+			CHECK_EQ(list[i].datatype_sel, fi_primitive_type);
+			CHECK_EQ(list[i].datatype.primitive, FI_UINT64);
+			CHECK_EQ(list[i].size, sizeof(uint64_t));
+		}
+	}
+	CHECK_RC(fi_profile_query_events(profile, NULL, &events), 0);
+	CHECK_RC(fi_profile_read_u64(profile, 9999, &value), -FI_EINVAL);
+	CHECK_RC(fi_profile_register_callback(profile, 9999, NULL, NULL), -FI_EINVAL);
+}
+
+BOTH(profile_unexpected, EP_RDM, 0, "fi_profile(3): FI_VAR_UNEXP_MSG_CNT is the number of messages that wait for a receive, of an endpoint or the domain")
+{
+	PAIR(t);
+	struct fid_profile *ep = open_profile(t, &t->b.ep->fid), *other = open_profile(t, &t->a.ep->fid);
+	struct fid_profile *domain = open_profile(t, &t->domain->fid);
+
+	CHECK_EQ(read_count(ep), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		struct op send = op_of(SEND, tagged, new_buf(t, LEN, i + 1), t->a.peer);
+
+		op_post(t, t->a.ep, &send);
+	}
+	ONCE(t, read_count(ep) == 3);
+	CHECK_EQ(read_count(domain), 3);
+	CHECK_EQ(read_count(other), 0);
+	fi_profile_start_reads(ep, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		struct op recv = op_of(RECV, tagged, new_buf(t, LEN, 0), FI_ADDR_UNSPEC);
+
+		op_post(t, t->b.ep, &recv);
+		done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged));
+		CHECK_EQ(read_count(domain), 2 - i);
+		CHECK_EQ(read_count(ep), 3); // as it was at fi_profile_start_reads
+	}
+	fi_profile_end_reads(ep, 0);
+	CHECK_EQ(read_count(ep), 0);
+}
+
+TEST(fi_profile, keeps_its_object, EP_RELIABLE, FI_MSG, "What a profile tells of cannot be closed before it")
+{
+	PAIR(t);
+	struct fid_profile *profile = open_profile(t, &t->b.ep->fid);
+
+	CHECK_RC(fi_close(&t->b.ep->fid), -FI_EBUSY);
+	forget(t, &profile->fid);
+	OK(fi_profile_close(profile));
 }
 
 TEST(fi_control, export_not_offered, EP_RELIABLE, FI_MSG, "Objects that cannot be exported say so, and import nothing")

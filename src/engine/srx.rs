@@ -173,6 +173,11 @@ impl Srx {
         }
     }
 
+    /// Messages that wait for a receive, also those that were claimed.
+    pub fn unexpected_len(&self) -> usize {
+        self.msg.matcher.unexpected_len() + self.tagged.matcher.unexpected_len()
+    }
+
     #[inline]
     fn lane(&mut self, what: What) -> &mut Lane {
         match what {

@@ -14,6 +14,7 @@ use crate::engine::core::Core;
 use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::cq::Cq;
+use crate::engine::domain::profile::Profile;
 use crate::engine::domain::srx::SharedRx;
 use crate::engine::domain::{Engine, State, driver};
 use crate::engine::ep_state::{EpState, Event};
@@ -43,7 +44,7 @@ struct Shared<T: Transport> {
     limits: Limits,
     /// What is bound stays open.
     bound: Mutex<Vec<Use>>,
-    /// Aliases keep the endpoint open.
+    /// Aliases keep the endpoint open, and so does a profile.
     aliases: Uses,
     /// A queue was bound to the endpoint itself; until then that of the domain serves.
     has_own_eq: AtomicBool,
@@ -515,6 +516,12 @@ impl<T: Transport> Kind for Ep<T> {
             context as *mut c_void,
         );
         Ok(handle.cast())
+    }
+
+    fn profile(&self, context: *mut c_void) -> Result<*mut fid_profile> {
+        let of = self.shared.aliases.take();
+        let ep = Some(self.shared.id);
+        Ok(Profile::open(&self.shared.engine, ep, of, context))
     }
 
     /// An endpoint has no wait object of its own; its queues have. What it may have is a socket: FI_GET_FD.

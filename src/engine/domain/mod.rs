@@ -8,6 +8,7 @@ pub mod cq;
 pub mod ep;
 mod mr;
 mod poll;
+mod profile;
 mod srx;
 
 use core::ffi::{CStr, c_void};
@@ -263,6 +264,11 @@ impl<T: Transport> Kind for Domain<T> {
 
     fn named(&self) -> Option<(&CStr, &CStr)> {
         Some((T::SOURCE.name(), self.engine.info.domain.name.as_deref()?))
+    }
+
+    fn profile(&self, context: *mut c_void) -> Result<*mut fid_profile> {
+        let of = self.engine.uses.take();
+        Ok(profile::Profile::open(&self.engine, None, of, context))
     }
 
     fn map_raw_key(&self, raw: &[u8]) -> Result<u64> {

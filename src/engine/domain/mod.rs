@@ -9,7 +9,9 @@ pub mod ep;
 mod mr;
 mod poll;
 mod profile;
+pub mod sep;
 mod srx;
+mod stx;
 
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +20,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::abi::*;
-use crate::base::info::{DomainAttr, Info, RxAttr};
+use crate::base::info::{DomainAttr, Info, RxAttr, TxAttr};
 use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::engine::atomic::element_size;
@@ -308,6 +310,14 @@ impl<T: Transport> DomainCalls for Domain<T> {
 
     fn open_srx(&self, attr: Option<RxAttr>, context: *mut c_void) -> Result<*mut fid_ep> {
         srx::SharedRx::open(&self.engine, attr, context)
+    }
+
+    fn open_stx(&self, attr: Option<TxAttr>, context: *mut c_void) -> Result<*mut fid_stx> {
+        stx::SharedTx::open(&self.engine, attr, context)
+    }
+
+    fn open_sep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
+        sep::ScalableEp::open(&self.engine, info, context)
     }
 
     fn open_poll(&self) -> Result<*mut fid_poll> {

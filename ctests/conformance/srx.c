@@ -147,6 +147,15 @@ TEST(fi_endpoint, srx_is_single, EP_RELIABLE, FI_MSG, "An endpoint is associated
 	CHECK(fi_ep_bind(ep, &y->fid, 0) < 0);
 }
 
+TEST(fi_endpoint, srx_must_be_bound, EP_RDM, FI_MSG, "An endpoint that is to use a shared receive context is not enabled without one: -FI_EOPBADSTATE")
+{
+	struct fid_ep *srx = open_srx(t), *ep = open_bound_ep(t, &t->a);
+
+	CHECK_RC(fi_enable(ep), -FI_EOPBADSTATE);
+	OK(fi_ep_bind(ep, &srx->fid, 0));
+	OK(fi_enable(ep));
+}
+
 TEST(fi_endpoint, srx_one_address_vector, EP_RDM, FI_MSG, "Unconnected endpoints that share a receive context share the address vector")
 {
 	struct fid_ep *srx = open_srx(t);

@@ -360,7 +360,7 @@ impl<T: Transport> Ep<T> {
         Ok(())
     }
 
-    /// fi_endpoint(3), fi_ep_bind: a shared transmit context that was announced must be there; and unconnected endpoints that
+    /// fi_endpoint(3), fi_ep_bind: a shared context that was announced must be there; and unconnected endpoints that
     /// share a receive context share the address vector, too.
     fn check_shared(&self, core: &Core<T::Addr>) -> Result {
         let wants_stx = self.shared.info.ep.tx_ctx_cnt == FI_SHARED_CONTEXT;
@@ -368,6 +368,11 @@ impl<T: Transport> Ep<T> {
             return Err(Error::OPBADSTATE);
         }
         let ep = &core.eps[self.shared.id];
+        // Connected ones have always been enabled without, and receive by themselves then.
+        let wants_srx = self.shared.info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT;
+        if wants_srx && !ep.shares_receives && ep.ep_type != FI_EP_MSG.0 {
+            return Err(Error::OPBADSTATE);
+        }
         let differs = |(_, other): (usize, &EpState)| {
             other.srx == ep.srx && other.enabled && other.av != ep.av
         };

@@ -610,6 +610,63 @@ TEST(fi_endpoint, scalable_missing_context, EP_RDM | OURS_ONLY, FI_MSG, "A messa
 	done(t, y.rxcq[1], recv.ctx, FI_MSG | FI_RECV);
 }
 
+TEST(fi_endpoint, scalable_multi_recv, EP_RDM, FI_MSG | FI_MULTI_RECV, "A context has multi-receive buffers, and options of its own, which end with it")
+{
+	enum { EACH = 4 };
+	struct buf in, out;
+	size_t min = LEN, len = sizeof(min);
+	struct fi_msg msg = { .addr = FI_ADDR_UNSPEC, .iov_count = 1 };
+	struct iovec iov;
+
+	open_both(t, 2);
+	in = new_buf(t, EACH * LEN, 0);
+	out = new_buf(t, LEN, 5);
+	OK(fi_setopt(&y.rx[1]->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof(min)));
+	CHECK_RC(fi_setopt(&y.tx[1]->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof(min)), -FI_ENOPROTOOPT);
+	OK(fi_getopt(&y.rx[0]->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, &len));
+	CHECK(min > LEN);
+	iov = (struct iovec){ in.mem, in.len };
+	msg.msg_iov = &iov;
+	msg.desc = &in.desc;
+	msg.context = new_ctx();
+	POST(t, fi_recvmsg(y.rx[1], &msg, FI_MULTI_RECV));
+	for (unsigned i = 0; i < EACH; i++) {
+		struct op send = to(SEND, false, out, x.peer, 1);
+		struct fi_cq_tagged_entry entry;
+
+		op_post(t, x.tx[i % 2], &send);
+		wait_comp(t, y.rxcq[1], &entry);
+		CHECK(entry.op_context == msg.context);
+		CHECK(entry.buf == in.mem + i * LEN);
+		CHECK_EQ(!!(entry.flags & FI_MULTI_RECV), i == EACH - 1);
+	}
+	shut(t, &y.rx[1]->fid);
+	y.rx[1] = open_rx(t, y.ep, 1);
+	OK(fi_getopt(&y.rx[1]->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, &len));
+	CHECK(min > LEN);
+}
+
+TEST(fi_cm, scalable_name, EP_RDM, FI_MSG, "A scalable endpoint has a name, which can be set until peers may know it; its contexts have none of their own")
+{
+	char name[256], other[256];
+	size_t len = sizeof(name), otherlen = sizeof(other);
+	struct fid_ep *sep, *ctx;
+	struct fid_av *av;
+
+	ask(t, 2);
+	av = open_wide_av(t);
+	sep = open_bare(t);
+	ctx = open_tx(t, sep, 0);
+	OK(fi_getname(&sep->fid, name, &len));
+	CHECK_RC(fi_getname(&ctx->fid, other, &otherlen), -FI_ENOSYS);
+	OK(fi_setname(&sep->fid, name, len));
+	OK(fi_getname(&sep->fid, other, &otherlen));
+	CHECK(otherlen == len && !memcmp(name, other, len));
+	OK(fi_scalable_ep_bind(sep, &av->fid, 0));
+	OK(fi_enable(sep));
+	CHECK_RC(fi_setname(&sep->fid, name, len), -FI_EOPBADSTATE);
+}
+
 TEST(fi_getinfo, contexts_asked_for, EP_RDM, FI_MSG, "FI_NAMED_RX_CTX and more contexts than one are there for who asks for them, and only then")
 {
 	CHECK(!(t->info->caps & FI_NAMED_RX_CTX));

@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::abi::*;
 use crate::base::info::{Info, RxAttr, TxAttr};
 use crate::base::{Error, Result};
+use crate::engine::core::Core;
 use crate::engine::domain::av::Av;
 use crate::engine::domain::ep::Ep;
 use crate::engine::domain::{Engine, State};
 use crate::engine::ep_state::{EpState, Event};
-use crate::engine::srx::Srx;
+use crate::engine::srx::{MIN_MULTI_RECV, Srx};
 use crate::engine::transport::{Address, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
@@ -76,7 +77,7 @@ impl<T: Transport> ScalableEp<T> {
         let mut guard = engine.lock();
         let state = &mut *guard;
         let core = &mut state.core;
-        let receiver = |core: &mut crate::engine::core::Core<T::Addr>| {
+        let receiver = |core: &mut Core<T::Addr>| {
             let mut srx = Srx::new();
             srx.eps = 1;
             let srx = core.srxs.insert(srx);
@@ -277,6 +278,7 @@ impl<T: Transport> Drop for Member<T> {
                 transport.close_rx_context(core, port, self.id);
                 let srx = core.eps[self.id].srx;
                 drop(core.srxs[srx].drain_posted());
+                core.srxs[srx].min_multi_recv = MIN_MULTI_RECV;
             }
         }
         let ep: &mut EpState = &mut core.eps[self.id];

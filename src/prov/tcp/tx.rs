@@ -80,7 +80,7 @@ impl Tcp {
     }
 
     /// The connection that an operation goes over; it may have to be made first.
-    #[inline]
+    #[inline(always)]
     pub(super) fn connection(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if !endpoint.rdm {

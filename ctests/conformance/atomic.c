@@ -798,7 +798,7 @@ TEST(fi_atomic, many, EP_RELIABLE, FI_ATOMIC, "Many operations posted at once ar
 
 // ---- Several initiators, several domains
 
-enum { ACTORS = 2, EACH = 400, KINDS = 4 };
+enum { ACTORS = 2, EACH = 3000, KINDS = 4 };
 
 // A domain of its own over the memory of all, driven by a thread of its own. The actors operate on each other's.
 struct actor {

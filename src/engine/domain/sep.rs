@@ -41,6 +41,8 @@ pub struct Port<T: Transport> {
     id: usize,
     tx: Vec<usize>,
     rx: Vec<usize>,
+    /// Where operations complete whose context was closed: nobody hears of it.
+    heir: usize,
     info: Info,
     /// Contexts that have a handle.
     open: Mutex<Vec<(Side, usize)>>,
@@ -90,8 +92,9 @@ impl<T: Transport> ScalableEp<T> {
         let srx = core.eps[id].srx;
         let tx = (0..tx).map(|_| core.eps.insert(Ep::state(engine, &info, srx, context)));
         let tx: Vec<usize> = tx.collect();
+        let heir = core.eps.insert(Ep::state(engine, &info, srx, context));
         if let Err(error) = state.transport.open_ep(&mut state.core, id, &info) {
-            remove(state, &tx, &rx);
+            remove(state, &tx, &rx, heir);
             return Err(error);
         }
         drop(guard);
@@ -100,6 +103,7 @@ impl<T: Transport> ScalableEp<T> {
             id,
             tx,
             rx,
+            heir,
             info,
             open: Mutex::default(),
             contexts: Uses::default(),
@@ -158,7 +162,8 @@ fn count(wanted: usize, most: usize) -> Result<usize> {
 }
 
 /// Takes the contexts of an endpoint out of the domain.
-fn remove<T: Transport>(state: &mut State<T>, tx: &[usize], rx: &[usize]) {
+fn remove<T: Transport>(state: &mut State<T>, tx: &[usize], rx: &[usize], heir: usize) {
+    state.core.eps.remove(heir);
     for &id in tx {
         state.core.eps.remove(id);
     }
@@ -219,7 +224,7 @@ impl<T: Transport> Drop for Port<T> {
         let mut guard = self.engine.lock();
         let state = &mut *guard;
         state.transport.close_ep(&mut state.core, self.id);
-        remove(state, &self.tx, &self.rx);
+        remove(state, &self.tx, &self.rx, self.heir);
     }
 }
 
@@ -273,7 +278,7 @@ impl<T: Transport> Drop for Member<T> {
         let State { core, transport } = &mut *guard;
         let port = self.port.id;
         match self.side {
-            Side::Transmit => transport.close_tx_context(core, port, self.id),
+            Side::Transmit => transport.close_tx_context(core, port, self.id, self.port.heir),
             Side::Receive => {
                 transport.close_rx_context(core, port, self.id);
                 let srx = core.eps[self.id].srx;

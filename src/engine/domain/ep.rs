@@ -852,13 +852,19 @@ impl<T: Transport> Ep<T> {
     /// What becomes of an operation of an endpoint whose operations are limited in size or order.
     #[cold]
     fn limit<'a>(&self, tx: &Tx<'a>) -> Result<Tx<'a>> {
+        self.shared.limits.check(tx)?;
+        let flags = tx.flags | self.order(tx.what)?;
+        Ok(Tx { flags, ..*tx })
+    }
+
+    /// The flags that the order of the endpoint's operations gives to one.
+    #[cold]
+    fn order(&self, what: What) -> Result<u64> {
         let limits = &self.shared.limits;
-        limits.check(tx)?;
         if limits.strict && self.shared.engine.lock().core.eps[self.shared.id].tx_pending > 0 {
             return Err(Error::AGAIN);
         }
-        let flags = tx.flags | limits.order(tx.what);
-        Ok(Tx { flags, ..*tx })
+        Ok(limits.order(what))
     }
 }
 
@@ -977,6 +983,19 @@ impl<T: Transport> AtomicPath for Ep<T> {
     }
 
     fn atomic(&self, atomic: &Atomic<'_>) -> Result {
+        let limited;
+        let atomic = match self.shared.limits.any.load(Ordering::Relaxed) {
+            true => {
+                let what = match atomic.op {
+                    FI_ATOMIC_READ => What::Read,
+                    _ => What::Atomic,
+                };
+                let flags = atomic.flags | self.order(what)?;
+                limited = Atomic { flags, ..*atomic };
+                &limited
+            }
+            false => atomic,
+        };
         let engine = &*self.shared.engine;
         let mut guard = engine.lock();
         let state = &mut *guard;

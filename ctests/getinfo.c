@@ -208,7 +208,7 @@ static struct fi_info *tcp_hints(void)
 
 /* Capabilities that only this library's tcp has. */
 #define OWN_CAPS (FI_FENCE | FI_SOURCE_ERR | FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | \
-		  FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID | FI_NAMED_RX_CTX)
+		  FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID | FI_NAMED_RX_CTX | FI_ATOMIC)
 /* Orders that only it keeps, for who asks. */
 #define OWN_ORDERS (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR)
 
@@ -314,7 +314,7 @@ static void test_info(void)
 	CAP_BITS(h->caps = v);
 	EACH(h->caps = v, FI_MSG | FI_RECV, FI_MSG | FI_SEND, FI_MSG | FI_RMA, FI_MSG | FI_TAGGED, FI_RMA | FI_READ,
 	     FI_RMA | FI_REMOTE_WRITE, FI_TAGGED | FI_RECV | FI_SOURCE, FI_MSG | FI_DIRECTED_RECV,
-	     FI_MSG | FI_LOCAL_COMM | FI_REMOTE_COMM, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, FI_MSG | FI_MULTI_RECV,
+	     FI_MSG | FI_LOCAL_COMM | FI_REMOTE_COMM, FI_MSG | FI_MULTI_RECV,
 	     FI_MSG | FI_TAGGED | FI_RMA | FI_RMA_EVENT | FI_SOURCE, ~0ULL);
 	BITS(h->mode = v);
 	HINT(h->mode = 0);
@@ -591,6 +591,8 @@ static void test_differences(void)
 	/* connected endpoints take several messages into one buffer, for who asks for that type */
 	HINT(h->ep_attr->type = FI_EP_MSG; h->caps = FI_MSG | FI_MULTI_RECV);
 	HINT(h->ep_attr->type = FI_EP_MSG; h->caps = FI_MSG | FI_MULTI_RECV; h->rx_attr->op_flags = FI_MULTI_RECV);
+	/* atomic operations need no layer */
+	HINT(h->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC);
 	/* writes after reads can be ordered, of any size */
 	HINT(h->caps = FI_RMA; h->tx_attr->msg_order = FI_ORDER_WAR; h->ep_attr->max_order_war_size = 4096);
 	HINT(h->rx_attr->caps = FI_TAGGED | FI_TAGGED_MULTI_RECV);

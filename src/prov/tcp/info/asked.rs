@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::info::{Hints, Info, Query, since};
+use crate::base::info::{EpAttr, Hints, Info, Query, since};
 
 /// What the hints name.
 #[derive(Default)]
@@ -15,7 +15,8 @@ pub struct Asked {
     rx_order: u64,
     tx_comp: u64,
     rx_comp: u64,
-    ep_type: u32,
+    /// Of endpoints with receive contexts of their own.
+    ep_type: Option<u32>,
 }
 
 impl Asked {
@@ -43,7 +44,7 @@ impl Asked {
         Asked {
             tx_comp,
             rx_comp,
-            ep_type: hints.ep.as_ref().map_or(0, |ep| ep.ep_type),
+            ep_type: hints.ep.as_ref().and_then(own_contexts),
             caps: caps & !strange,
             rx_flags: rx.as_ref().map_or(0, |rx| rx.op_flags),
             tx_order: tx.as_ref().map_or(0, |tx| tx.msg_order),
@@ -54,8 +55,9 @@ impl Asked {
     /// `more`: the capabilities that this kind of entry has for who asks.
     pub fn add_to(&self, info: &mut Info, more: u64) {
         let mut caps = self.caps & more;
-        // Who leaves the type open and takes the first entry is to go on getting the one that has it by itself.
-        if self.ep_type != info.ep.ep_type {
+        // Who leaves the type open, or asks for a shared context, and takes the first entry is to go on getting the one that
+        // has it by itself.
+        if self.ep_type != Some(info.ep.ep_type) {
             caps &= !FI_MULTI_RECV;
         }
         info.caps |= caps;
@@ -82,3 +84,7 @@ const STRICT: u64 = FI_ORDER_STRICT as u64;
 const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
 /// Kept by holding back what follows a read until the read is complete.
 const AFTER_READS: u64 = WRITES_AFTER_READS | FI_ORDER_SAR;
+
+fn own_contexts(ep: &EpAttr) -> Option<u32> {
+    (ep.rx_ctx_cnt != FI_SHARED_CONTEXT).then_some(ep.ep_type)
+}

@@ -57,6 +57,8 @@ pub struct Conn {
     pub hot: bool,
     /// Looks in a row that brought nothing.
     pub misses: u32,
+    /// The connection that had news after this one had; a guess.
+    pub next: usize,
     /// Looks that brought something since all was left to epoll.
     pub hits: u32,
     /// The connection exchange, as far as it has come in.
@@ -276,6 +278,7 @@ impl Conn {
             hot: false,
             misses: 0,
             hits: 0,
+            next: usize::MAX,
             exchange: Vec::new(),
             crossing: None,
         }

@@ -62,6 +62,9 @@ pub struct Tcp {
     pub(super) look: u64,
     /// While above zero only epoll is asked; see `progress`.
     pub(super) wide: u32,
+    /// The connection that had news last, and how many guesses of the next one came true, in a row; see `progress`.
+    pub(super) last: usize,
+    pub(super) sure: u32,
     /// What we call our process in connection exchanges.
     pub(super) pid: u32,
 }
@@ -133,6 +136,8 @@ impl Transport for Tcp {
             buffers: Vec::new(),
             look: 1,
             wide: 0,
+            last: usize::MAX,
+            sure: 0,
             pid: super::connect::process_id(),
         })
     }

@@ -471,6 +471,7 @@ TEST(fi_atomic, largest, EP_RELIABLE, FI_ATOMIC, "A call takes as many elements 
 		for (size_t i = 0; i < attr.count; i++)
 			((uint64_t *)job.operand.mem)[i] = i;
 		target = new_region(t, &t->b, new_buf(t, (attr.count + 1) * 8, 0), RW);
+		flush(t, &target); // connected
 		CHECK_RC(call(t, &target, 0, PLAIN, &job), -FI_EMSGSIZE);
 		job.count--;
 		POST(t, call(t, &target, 0, PLAIN, &job));
@@ -781,6 +782,7 @@ TEST(fi_atomic, many, EP_RELIABLE, FI_ATOMIC, "Many operations posted at once ar
 
 		if (now_ms() > limit)
 			FAIL("%u of %d completed", completed, COUNT);
+		progress(t);
 		while (posted < COUNT && !fi_fetch_atomic(t->a.ep, one.mem, 1, one.desc, in.mem + 8 * posted, in.desc, t->a.peer,
 							  target.at, target.key, FI_UINT64, FI_SUM, ctx))
 			posted++;
@@ -819,6 +821,16 @@ static struct shared {
 	uint8_t odd[16]; // a word at its second byte
 } shared;
 
+static const struct {
+	enum fi_datatype datatype;
+	size_t offset;
+} kinds[KINDS] = {
+	{ FI_UINT64, offsetof(struct shared, word) },
+	{ FI_DOUBLE, offsetof(struct shared, real) },
+	{ FI_UINT128, offsetof(struct shared, wide) },
+	{ FI_UINT64, offsetof(struct shared, odd) + 1 },
+};
+
 static void open_actor(struct env *t, struct actor *actor)
 {
 	struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_TAGGED, .size = 256 };
@@ -846,15 +858,6 @@ static void open_actor(struct env *t, struct actor *actor)
 
 static void *act(void *argument)
 {
-	static const struct {
-		enum fi_datatype datatype;
-		size_t offset;
-	} kinds[KINDS] = {
-		{ FI_UINT64, offsetof(struct shared, word) },
-		{ FI_DOUBLE, offsetof(struct shared, real) },
-		{ FI_UINT128, offsetof(struct shared, wide) },
-		{ FI_UINT64, offsetof(struct shared, odd) + 1 },
-	};
 	struct actor *actor = argument;
 	uint64_t deadline = now_ms() + actor->t->limit_ms;
 	unsigned __int128 one[KINDS] = { 1, 0, 1, 1 }, result[KINDS];
@@ -906,6 +909,11 @@ TEST(fi_atomic, two_domains, EP_RDM, FI_ATOMIC, "Operations through two openings
 
 		OK(fi_getname(&actors[!i].ep->fid, name, &len));
 		CHECK_EQ(fi_av_insert(actors[i].av, name, 1, &actors[i].peer, 0, NULL), 1);
+	}
+	for (unsigned kind = 0; kind < KINDS; kind++) {
+		size_t count;
+
+		OK_OR_SKIP(fi_fetch_atomicvalid(actors[0].ep, kinds[kind].datatype, FI_SUM, &count));
 	}
 	for (unsigned i = 0; i < ACTORS; i++)
 		CHECK(!pthread_create(&threads[i], NULL, act, &actors[i]));

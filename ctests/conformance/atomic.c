@@ -60,7 +60,7 @@ static const struct type types[] = {
 };
 enum { TYPES = sizeof(types) / sizeof(types[0]), MOST = 32 };
 
-// Writes the whole number re + im i as the type has it.
+// Writes the whole number re + im i as the type has it; bytes that mean nothing are zero.
 static void put(const struct type *type, void *out, long re, long im)
 {
 	memset(out, 0, type->size);
@@ -68,7 +68,7 @@ static void put(const struct type *type, void *out, long re, long im)
 #define X(D, T, INTEGER)                                                                                               \
 	case D: {                                                                                                      \
 		T v = (T)re;                                                                                           \
-		memcpy(out, &v, sizeof(v));                                                                            \
+		memcpy(out, &v, type->used);                                                                           \
 		return;                                                                                                \
 	}
 		REALS(X)
@@ -76,7 +76,8 @@ static void put(const struct type *type, void *out, long re, long im)
 #define X(D, T, PART)                                                                                                  \
 	case D: {                                                                                                      \
 		PART v[2] = { (PART)re, (PART)im };                                                                    \
-		memcpy(out, v, sizeof(v));                                                                             \
+		memcpy(out, &v[0], type->used);                                                                        \
+		memcpy((uint8_t *)out + sizeof(v[0]), &v[1], type->used);                                              \
 		return;                                                                                                \
 	}
 		COMPLEXES(X)

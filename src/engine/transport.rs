@@ -43,6 +43,8 @@ pub trait Transport: Sized + Send + 'static {
     const CQ_SIZE: usize;
     /// Bytes of remote CQ data that a message can carry.
     const CQ_DATA_SIZE: usize;
+    /// Bytes of an authorization key at most; 0 if there are none.
+    const AUTH_KEY_SIZE: usize = 0;
 
     /// Whether domains get a thread when progress is to be automatic.
     fn offers_auto_progress(fabric: &Self::Fabric) -> bool;

@@ -6,5 +6,6 @@ pub mod cformat;
 pub mod event;
 pub mod heap;
 pub mod netif;
+pub mod random;
 pub mod resolve;
 pub mod socket;

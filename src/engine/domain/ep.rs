@@ -71,7 +71,14 @@ const TX_FLAGS: u64 = FI_COMPLETION
 const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_RECV;
 
 impl<T: Transport> Ep<T> {
-    pub fn open(engine: &Arc<Engine<T>>, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
+    pub fn open(
+        engine: &Arc<Engine<T>>,
+        mut info: Info,
+        context: *mut c_void,
+    ) -> Result<*mut fid_ep> {
+        let key = engine.auth_key(info.ep.auth_key_size, info.ep.auth_key.as_deref())?;
+        info.ep.auth_key = key.map(|key| key.bytes().to_vec());
+        info.ep.auth_key_size = info.ep.auth_key.as_ref().map_or(0, Vec::len);
         let mut guard = engine.lock();
         let state = &mut *guard;
         let mut srx = Srx::new();

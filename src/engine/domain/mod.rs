@@ -20,6 +20,7 @@ use crate::abi::*;
 use crate::base::info::{DomainAttr, Info, RxAttr};
 use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
+use crate::engine::auth::Key;
 use crate::engine::core::{Core, Regions};
 use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
@@ -109,6 +110,12 @@ impl<T: Transport> Engine<T> {
         self.poll_fd
     }
 
+    /// The authorization key that an object of the domain gets: the one given for it, or that of the domain.
+    fn auth_key(&self, size: usize, bytes: Option<&[u8]>) -> Result<Option<Key>> {
+        let domain = domain_key::<T>(&self.info.domain)?;
+        Key::given(size, bytes, domain.as_ref(), T::AUTH_KEY_SIZE)
+    }
+
     pub fn event_queue(&self) -> Option<Arc<EventQueue>> {
         let eq = self.eq.lock().unwrap_or_else(PoisonError::into_inner);
         eq.clone()
@@ -158,6 +165,7 @@ impl<T: Transport> Domain<T> {
         context: *mut c_void,
     ) -> Result<*mut fid_domain> {
         check(&info.domain, T::CQ_DATA_SIZE)?;
+        domain_key::<T>(&info.domain)?;
         let auto = fabric.wants_auto_progress(&info);
         let transport = T::open(&fabric.provider)?;
         let policy = KeyPolicy::from_mr_mode(info.domain.mr_mode);
@@ -309,6 +317,12 @@ impl<T: Transport> DomainCalls for Domain<T> {
 
 fn set(place: &Mutex<Option<Arc<EventQueue>>>, queue: &Arc<EventQueue>) {
     *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(queue.clone());
+}
+
+/// fi_domain(3), auth_key.
+fn domain_key<T: Transport>(attr: &DomainAttr) -> Result<Option<Key>> {
+    let key = attr.auth_key.as_deref();
+    Key::given(attr.auth_key_size, key, None, T::AUTH_KEY_SIZE)
 }
 
 /// Values that no provider knows, and more than this one has.

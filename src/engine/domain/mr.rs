@@ -41,9 +41,10 @@ impl<T: Transport> Domain<T> {
             return Err(Error::BADFLAGS);
         }
         // fi_mr(3): the offset is reserved.
-        if request.auth_key_size != 0 || request.offset != 0 {
+        if request.offset != 0 {
             return Err(Error::INVAL);
         }
+        let auth = engine.auth_key(request.auth_key_size, request.auth_key.as_deref())?;
         let base = match request.base {
             None => None,
             Some(base) => Some(part_of(base, engine, &request.segments)?),
@@ -58,6 +59,9 @@ impl<T: Transport> Domain<T> {
         )?;
         if request.flags & FI_MR_SINGLE_USE != 0 {
             region.allow_one_use();
+        }
+        if let Some(auth) = auth {
+            region.restrict_to([auth]);
         }
         drop(state);
         let key = region.key;

@@ -21,6 +21,7 @@ pub struct MrRequest<'a> {
     pub flags: u64,
     pub context: usize,
     pub auth_key_size: usize,
+    pub auth_key: Option<Vec<u8>>,
     /// The region that this one becomes a part of.
     pub base: Option<Other<'a>>,
 }
@@ -128,6 +129,7 @@ unsafe extern "C" fn regv<T: MrCalls>(
                 flags,
                 context: context as usize,
                 auth_key_size: 0,
+                auth_key: None,
                 base: None,
             };
             open(domain, mr, request)
@@ -169,6 +171,16 @@ unsafe fn read_attr<'a, T: MrCalls>(
         true => unsafe { (*attr).base_mr },
         false => core::ptr::null(),
     };
+    // SAFETY: the members exist from API 1.5 on; fi_mr(3): the key has the size beside it.
+    let (auth_key_size, auth_key) = unsafe {
+        match domain.api_version() >= API_1_5 {
+            true => (
+                (*attr).auth_key_size,
+                auth_key((*attr).auth_key, (*attr).auth_key_size)?,
+            ),
+            false => (0, None),
+        }
+    };
     // SAFETY: members are read one by one, those that every version has first.
     unsafe {
         Ok(MrRequest {
@@ -178,14 +190,24 @@ unsafe fn read_attr<'a, T: MrCalls>(
             requested_key: (*attr).requested_key,
             flags,
             context: (*attr).context as usize,
-            auth_key_size: match domain.api_version() >= API_1_5 {
-                true => (*attr).auth_key_size,
-                false => 0,
-            },
+            auth_key_size,
+            auth_key,
             base: (!base.is_null()).then(|| Other::new(base.cast_mut().cast())),
         })
     }
 }
 
+/// # Safety
+/// `key` must be NULL or have `size` bytes.
+unsafe fn auth_key(key: *const u8, size: usize) -> Result<Option<Vec<u8>>> {
+    // What is longer is no key, as no provider takes it.
+    if key.is_null() || size == 0 || size > KEY_LIMIT {
+        return Ok(None);
+    }
+    // SAFETY: promised by the caller.
+    unsafe { user::bytes(key.cast(), size) }.map(|bytes| Some(bytes.to_vec()))
+}
+
+const KEY_LIMIT: usize = 4096;
 const API_1_5: u32 = 1 << 16 | 5;
 const API_2_0: u32 = 2 << 16;

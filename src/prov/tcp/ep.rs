@@ -13,6 +13,8 @@ use crate::base::info::Info;
 use crate::base::iovec::IOV_LIMIT;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
+use crate::engine::auth::Key;
+use crate::engine::transport::Transport;
 use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::conn::Conn;
@@ -45,6 +47,8 @@ pub struct Ep {
     pub nodelay: bool,
     /// Peers are told not to connect to us.
     pub firewalled: bool,
+    /// The authorization keys, if it has any: only with peers that have one of them a connection is made.
+    pub keys: Option<Vec<Key>>,
 }
 
 /// Endpoints by their number in `core.eps`: found by an index on every operation.
@@ -164,6 +168,8 @@ impl Tcp {
             None => Ok(None),
             Some(bytes) => addr::from_bytes(bytes).map(Some).ok_or(Error::INVAL),
         };
+        let (size, key) = (info.ep.auth_key_size, info.ep.auth_key.as_deref());
+        let key = Key::given(size, key, None, Tcp::AUTH_KEY_SIZE)?;
         let v6 = info.addr_format == FI_SOCKADDR_IN6;
         let local = given(&info.src_addr)?;
         let dest = given(&info.dest_addr)?;
@@ -188,6 +194,7 @@ impl Tcp {
             firewalled: self.params.firewall_addr,
             request,
             bound,
+            keys: key.map(|key| vec![key]),
         };
         if rdm {
             let listener = bind(&self.params, endpoint.local)?;

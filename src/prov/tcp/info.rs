@@ -8,6 +8,8 @@ use crate::base::info::{
 };
 
 use super::params::Params;
+use super::transport::Tcp;
+use crate::engine::transport::Transport;
 
 #[cfg(test)]
 mod tests;
@@ -102,6 +104,7 @@ fn rdm(params: &Params) -> Prototype {
                 mem_tag_format: ALL_TAG_BITS,
                 tx_ctx_cnt: 1,
                 rx_ctx_cnt: 1,
+                auth_key_size: Tcp::AUTH_KEY_SIZE,
                 ..EpAttr::default()
             },
             domain: domain(),
@@ -136,6 +139,8 @@ fn domain() -> DomainAttr {
         max_ep_rx_ctx: 1,
         mr_iov_limit: 1,
         caps: DOMAIN,
+        auth_key_size: Tcp::AUTH_KEY_SIZE,
+        max_ep_auth_key: 1,
         max_cntr_value: u64::MAX,
         max_err_cntr_value: u64::MAX,
         ..DomainAttr::default()

@@ -4,6 +4,7 @@
 
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
+use crate::engine::auth::Key;
 use crate::engine::core::TxOp;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
 use crate::prov::tcp::conn::{After, Frame, Out, ReadOp, Regions, Sink};
@@ -76,7 +77,8 @@ impl Tcp {
         if header.segs_len() != header.payload {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
-        let (iov, regions) = named(core, self.conns[id].ep, header, FI_REMOTE_WRITE)?;
+        let conn = &self.conns[id];
+        let (iov, regions) = named(core, conn.ep, conn.key(), header, FI_REMOTE_WRITE)?;
         let sink = Sink::Write {
             iov,
             len: header.payload,
@@ -97,7 +99,8 @@ impl Tcp {
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        let (iov, regions) = named(core, self.conns[id].ep, header, FI_REMOTE_READ)?;
+        let conn = &self.conns[id];
+        let (iov, regions) = named(core, conn.ep, conn.key(), header, FI_REMOTE_READ)?;
         let Some(region) = regions.into_iter().flatten().last() else {
             return Err(Fault::Rule("a read of nothing"));
         };
@@ -174,10 +177,12 @@ const ANSWERS: usize = 1 << 20;
 /// Answers to reads up to this size are copied at once, and not sent from where they are.
 const SMALL_ANSWER: u64 = 8192;
 
-/// The memory that a request names, if the peer may use it so, and the regions that it is in.
+/// The memory that a request names, if the peer may use it so, and the regions that it is in. `auth` is the authorization
+/// key of the connection.
 fn named(
     core: &mut Core,
     ep: usize,
+    auth: Option<&Key>,
     header: &Header,
     access: u64,
 ) -> core::result::Result<(IoVec, Regions), Fault> {
@@ -190,7 +195,9 @@ fn named(
     let mut iov = IoVec::empty();
     let mut regions = Regions::default();
     for (seg, place) in header.segs().iter().zip(&mut regions) {
-        let found = core.mrs.lookup(seg.key, seg.addr, seg.len, access);
+        let found = core
+            .mrs
+            .lookup_with(auth, seg.key, seg.addr, seg.len, access);
         let (region, address) = found.map_err(refused)?;
         if !region.window(&mut iov, address, seg.len as usize) {
             return Err(Fault::Rule("too many segments"));
@@ -231,6 +238,7 @@ fn refused(error: Error) -> Fault {
     Fault::Rule(match error {
         Error::NOKEY => "it names a memory region that does not exist",
         Error::ACCES => "it has no right to that access to a memory region",
+        Error::KEYREJECTED => "it reaches for a memory region of another authorization key",
         _ => "it reaches outside a memory region",
     })
 }

@@ -105,6 +105,7 @@ impl Transport for Tcp {
     const SOURCE: &'static Source = &SOURCE;
     const CQ_SIZE: usize = 1024;
     const CQ_DATA_SIZE: usize = 8;
+    const AUTH_KEY_SIZE: usize = 256;
 
     fn offers_auto_progress(params: &Params) -> bool {
         !params.disable_auto_progress

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! fi_domain(3), fi_endpoint(3), fi_mr(3): authorization keys. Who has the same key may talk; who has another one, or none,
+//! is told so and gets no byte. What crosses the wire meanwhile: wire_auth.c.
+#include "transfer.h"
+
+enum { LEN = 64 };
+
+static void set_key(struct fi_info *info, const char *key)
+{
+	struct fi_ep_attr *ep = info->ep_attr;
+
+	free(ep->auth_key);
+	ep->auth_key = key ? (uint8_t *)strdup(key) : NULL;
+	ep->auth_key_size = key ? strlen(key) : 0;
+}
+
+// Asks for endpoints with this key; skips where there are none.
+static void ask(struct env *t, const char *key)
+{
+	set_key(t->hints, key);
+	env_info(t);
+}
+
+// What a and b are opened with.
+static const char *of_a, *of_b;
+
+static void tune(struct fi_info *info)
+{
+	static unsigned sides;
+
+	set_key(info, sides++ ? of_b : of_a);
+}
+
+static void pair_with(struct env *t, const char *a, const char *b)
+{
+	ask(t, a ? a : b);
+	of_a = a;
+	of_b = b;
+	PAIR(t, .tune = tune);
+}
+
+// ---- fi_getinfo
+
+TEST(fi_endpoint, auth_key_in_info, EP_RELIABLE, FI_MSG, "A key in the hints comes back in the result, in memory of its own")
+{
+	struct fi_info *copy;
+
+	ask(t, "job 7");
+	CHECK_EQ(t->info->ep_attr->auth_key_size, 5);
+	CHECK(t->info->ep_attr->auth_key && t->info->ep_attr->auth_key != t->hints->ep_attr->auth_key);
+	CHECK(!memcmp(t->info->ep_attr->auth_key, "job 7", 5));
+	copy = fi_dupinfo(t->info);
+	keep_info(t, copy);
+	CHECK_EQ(copy->ep_attr->auth_key_size, 5);
+	CHECK(copy->ep_attr->auth_key && copy->ep_attr->auth_key != t->info->ep_attr->auth_key);
+	CHECK(!memcmp(copy->ep_attr->auth_key, "job 7", 5));
+}
+
+TEST(fi_domain, auth_key_in_info, EP_RELIABLE, FI_MSG, "A domain's key in the hints comes back in the result, in memory of its own")
+{
+	t->hints->domain_attr->auth_key = (uint8_t *)strdup("job 7");
+	t->hints->domain_attr->auth_key_size = 5;
+	env_info(t);
+	CHECK_EQ(t->info->domain_attr->auth_key_size, 5);
+	CHECK(t->info->domain_attr->auth_key && t->info->domain_attr->auth_key != t->hints->domain_attr->auth_key);
+	CHECK(!memcmp(t->info->domain_attr->auth_key, "job 7", 5));
+}
+
+TEST(fi_endpoint, no_auth_key_unasked, EP_RELIABLE, FI_MSG, "Without a key in the hints there is none in the result")
+{
+	CHECK_EQ(t->info->ep_attr->auth_key_size, 0);
+	CHECK(!t->info->ep_attr->auth_key);
+	CHECK_EQ(t->info->domain_attr->auth_key_size, 0);
+	CHECK(!t->info->domain_attr->auth_key);
+}
+
+TEST(fi_endpoint, auth_key_too_long, EP_RELIABLE, FI_MSG, "A key that is longer than any is -FI_ENODATA")
+{
+	t->hints->ep_attr->auth_key = calloc(1, 1 << 16);
+	t->hints->ep_attr->auth_key_size = 1 << 16;
+	CHECK_RC(env_try_info(t), -FI_ENODATA);
+}
+
+TEST(fi_endpoint, auth_key_without_bytes, EP_RELIABLE, FI_MSG, "An endpoint with the size of a key but no key is -FI_EINVAL")
+{
+	struct fid_ep *ep = NULL;
+
+	ask(t, "job 7");
+	open_domain(t);
+	free(t->info->ep_attr->auth_key);
+	t->info->ep_attr->auth_key = NULL;
+	CHECK_RC(fi_endpoint(t->domain, t->info, &ep, NULL), -FI_EINVAL);
+}
+
+TEST(fi_domain, auth_key_without_bytes, EP_RELIABLE, FI_MSG, "A domain with the size of a key but no key is -FI_EINVAL")
+{
+	struct fid_domain *domain = NULL;
+
+	t->hints->domain_attr->auth_key_size = 5;
+	env_info(t);
+	open_fabric(t);
+	CHECK_RC(fi_domain(t->fabric, t->info, &domain, NULL), -FI_EINVAL);
+}
+
+// ---- The same key
+
+static void exchange(struct env *t)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		round_trip(t);
+		round_trip_between(t, &t->b, &t->a);
+	}
+}
+
+TEST(fi_endpoint, same_auth_key, EP_RELIABLE, FI_MSG, "Endpoints with the same key communicate")
+{
+	pair_with(t, "job 7", "job 7");
+	exchange(t);
+}
+
+TEST(fi_endpoint, long_auth_key, EP_RELIABLE, FI_MSG, "So do endpoints with a long key")
+{
+	static const char key[] = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567";
+
+	pair_with(t, key, key);
+	exchange(t);
+}
+
+TEST(fi_endpoint, same_auth_key_large, EP_RELIABLE, FI_MSG, "Messages that wait for the connection, large and small, come in order")
+{
+	enum { COUNT = 8, LARGE = 100000 };
+	struct buf in[COUNT], out[COUNT];
+	struct op recv[COUNT], send[COUNT];
+
+	pair_with(t, "job 7", "job 7");
+	for (unsigned i = 0; i < COUNT; i++) {
+		size_t len = i % 2 ? LARGE : LEN;
+
+		in[i] = new_buf(t, len, 0);
+		out[i] = new_buf(t, len, i + 1);
+		recv[i] = op_of(RECV, false, in[i], FI_ADDR_UNSPEC);
+		op_post(t, t->b.ep, &recv[i]);
+	}
+	for (unsigned i = 0; i < COUNT; i++) {
+		send[i] = op_of(SEND, false, out[i], t->a.peer);
+		op_post(t, t->a.ep, &send[i]);
+	}
+	for (unsigned i = 0; i < COUNT; i++)
+		done(t, t->a.txcq, send[i].ctx, SENT(false));
+	for (unsigned i = 0; i < COUNT; i++) {
+		done(t, t->b.rxcq, recv[i].ctx, RECEIVED(false));
+		CHECK(!memcmp(in[i].mem, out[i].mem, i % 2 ? LARGE : LEN));
+	}
+}
+
+TEST(fi_endpoint, same_auth_key_both_begin, EP_RDM, FI_MSG, "Endpoints with the same key that begin at the same time communicate")
+{
+	struct buf out[2], in[2];
+	struct op send[2], recv[2];
+	struct side *side[2] = { &t->a, &t->b };
+
+	pair_with(t, "job 7", "job 7");
+	for (unsigned i = 0; i < 2; i++) {
+		in[i] = new_buf(t, LEN, 0);
+		out[i] = new_buf(t, LEN, i + 1);
+		recv[i] = op_of(RECV, false, in[i], FI_ADDR_UNSPEC);
+		send[i] = op_of(SEND, false, out[i], side[i]->peer);
+		op_post(t, side[i]->ep, &recv[i]);
+	}
+	op_post(t, t->a.ep, &send[0]);
+	op_post(t, t->b.ep, &send[1]);
+	for (unsigned i = 0; i < 2; i++) {
+		done(t, side[i]->txcq, send[i].ctx, SENT(false));
+		done(t, side[i]->rxcq, recv[i].ctx, RECEIVED(false));
+		CHECK(!memcmp(in[i].mem, out[!i].mem, LEN));
+	}
+	exchange(t);
+}
+
+TEST(fi_endpoint, auth_key_to_itself, EP_RDM, FI_MSG, "An endpoint with a key can send to itself")
+{
+	struct buf in = new_buf(t, LEN, 0), out = new_buf(t, LEN, 1);
+	struct op recv, send;
+	fi_addr_t self;
+
+	pair_with(t, "job 7", "job 7");
+	CHECK_EQ(fi_av_insert(t->a.av, t->a.name, 1, &self, 0, NULL), 1);
+	recv = op_of(RECV, false, in, FI_ADDR_UNSPEC);
+	send = op_of(SEND, false, out, self);
+	op_post(t, t->a.ep, &recv);
+	op_post(t, t->a.ep, &send);
+	done(t, t->a.txcq, send.ctx, SENT(false));
+	done(t, t->a.rxcq, recv.ctx, RECEIVED(false));
+	CHECK(!memcmp(in.mem, out.mem, LEN));
+}
+
+// ---- Another key, or none
+
+// A send of a that no one may get: it ends in an error, and b has nothing.
+static void no_byte(struct env *t)
+{
+	struct buf in = new_buf(t, LEN, 0), out = new_buf(t, LEN, 1);
+	struct op recv = op_of(RECV, false, in, FI_ADDR_UNSPEC), send = op_of(SEND, false, out, t->a.peer);
+	struct fi_cq_err_entry err = { 0 };
+
+	op_post(t, t->b.ep, &recv);
+	op_post(t, t->a.ep, &send);
+	wait_err(t, t->a.txcq, &err);
+	CHECK(err.op_context == send.ctx);
+	CHECK_EQ(err.err, FI_EKEYREJECTED);
+	turn(t);
+	nothing(t->b.rxcq);
+	CHECK(untouched(in, 0));
+}
+
+static void refused(struct env *t, const char *a, const char *b)
+{
+	struct fi_eq_err_entry err = { 0 };
+	struct fi_eq_cm_entry entry;
+	struct cm_listener listener;
+	union cm_entry in;
+	int rc;
+
+	ask(t, a ? a : b);
+	if (t->type == FI_EP_RDM) {
+		of_a = a;
+		of_b = b;
+		PAIR(t, .tune = tune);
+		no_byte(t);
+		no_byte(t); // nor later
+		return;
+	}
+	listener = cm_listen(t);
+	set_key(t->info, a);
+	cm_request(t, &listener, NULL, 0, &in);
+	set_key(in.cm.info, b);
+	cm_accepting(t, in.cm.info);
+	OK(fi_enable(t->b.ep));
+	rc = fi_accept(t->b.ep, NULL, 0);
+	CHECK_RC2(rc, 0, -FI_EKEYREJECTED);
+	for (unsigned left = rc ? 1 : 2; left; left--) {
+		wait_eq_err(t, t->eq, &err);
+		CHECK(err.fid == &t->a.ep->fid || (!rc && err.fid == &t->b.ep->fid));
+		CHECK_EQ(err.err, FI_EKEYREJECTED);
+	}
+	turn(t);
+	CHECK_RC(fi_eq_read(t->eq, &(uint32_t){ 0 }, &entry, sizeof(entry), 0), -FI_EAGAIN);
+	CHECK_RC2(fi_send(t->a.ep, "x", 1, NULL, 0, NULL), -FI_ESHUTDOWN, -FI_ENOTCONN);
+}
+
+TEST(fi_endpoint, other_auth_key, EP_RELIABLE, FI_MSG, "Endpoints with different keys do not communicate, and learn that it is for the key")
+{
+	refused(t, "job 7", "job 8");
+}
+
+TEST(fi_endpoint, longer_auth_key, EP_RELIABLE, FI_MSG, "A key that goes on where the other ends is another key")
+{
+	refused(t, "job 7", "job 77");
+}
+
+TEST(fi_endpoint, auth_key_to_keyless, EP_RELIABLE, FI_MSG, "An endpoint with a key does not communicate with one without")
+{
+	refused(t, "job 7", NULL);
+}
+
+TEST(fi_endpoint, keyless_to_auth_key, EP_RELIABLE, FI_MSG, "Nor one without a key with one that has one")
+{
+	refused(t, NULL, "job 7");
+}
+
+TEST(fi_endpoint, other_auth_key_both_begin, EP_RDM, FI_MSG, "Endpoints with different keys that begin at the same time are both told")
+{
+	struct op send[2];
+	struct side *side[2] = { &t->a, &t->b };
+
+	pair_with(t, "job 7", "job 8");
+	for (unsigned i = 0; i < 2; i++) {
+		send[i] = op_of(SEND, false, new_buf(t, LEN, 1), side[i]->peer);
+		op_post(t, side[i]->ep, &send[i]);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		struct fi_cq_err_entry err = { 0 };
+
+		wait_err(t, side[i]->txcq, &err);
+		CHECK(err.op_context == send[i].ctx);
+		CHECK_EQ(err.err, FI_EKEYREJECTED);
+	}
+}
+
+TEST(fi_endpoint, other_auth_key_harms_nobody, EP_RDM, FI_MSG, "A peer with another key that is refused leaves those with the right one alone")
+{
+	struct side c = { 0 };
+	struct op send;
+	struct fi_cq_err_entry err = { 0 };
+	fi_addr_t b;
+
+	pair_with(t, "job 7", "job 7");
+	exchange(t);
+	set_key(t->info, "job 8");
+	open_bound_ep(t, &c);
+	OK(fi_enable(c.ep));
+	CHECK_EQ(fi_av_insert(c.av, t->b.name, 1, &b, 0, NULL), 1);
+	send = op_of(SEND, false, new_buf(t, LEN, 1), b);
+	op_post(t, c.ep, &send);
+	wait_err(t, c.txcq, &err);
+	CHECK_EQ(err.err, FI_EKEYREJECTED);
+	exchange(t);
+}
+
+// ---- The domain's key
+
+TEST(fi_domain, auth_key_is_default, EP_RDM, FI_MSG, "Endpoints without a key of their own have that of their domain")
+{
+	t->hints->domain_attr->auth_key = (uint8_t *)strdup("job 7");
+	t->hints->domain_attr->auth_key_size = 5;
+	pair_with(t, NULL, "job 7");
+	exchange(t);
+}
+
+TEST(fi_domain, auth_key_is_overruled, EP_RDM, FI_MSG, "An endpoint's own key takes the place of that of its domain")
+{
+	t->hints->domain_attr->auth_key = (uint8_t *)strdup("job 7");
+	t->hints->domain_attr->auth_key_size = 5;
+	pair_with(t, NULL, "job 8");
+	no_byte(t);
+}
+
+// ---- Regions
+
+static struct fid_mr *region_with(struct env *t, struct buf buf, const char *key)
+{
+	struct iovec iov = { buf.mem, LEN };
+	struct fi_mr_attr attr = {
+		.mr_iov = &iov, .iov_count = 1, .access = FI_REMOTE_READ | FI_REMOTE_WRITE,
+		.requested_key = ++t->next_key + 1000, .auth_key = (uint8_t *)key, .auth_key_size = key ? strlen(key) : 0,
+	};
+	struct fid_mr *mr = NULL;
+
+	OK(fi_mr_regattr(t->domain, &attr, 0, &mr));
+	keep(t, &mr->fid);
+	return mr;
+}
+
+// A write of a that waits for its delivery.
+static int write_to(struct env *t, struct fid_mr *mr, struct buf target)
+{
+	struct buf out = new_buf(t, LEN, 9);
+	struct fi_rma_iov remote = { rma_addr(t, target.mem, 0), LEN, fi_mr_key(mr) };
+	struct iovec iov = { out.mem, LEN };
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov, .desc = &out.desc, .iov_count = 1, .addr = t->a.peer, .rma_iov = &remote,
+		.rma_iov_count = 1, .context = new_ctx(),
+	};
+	struct fi_cq_err_entry err = { 0 };
+	struct fi_cq_tagged_entry entry;
+	ssize_t rc = -FI_EAGAIN;
+
+	POST(t, fi_writemsg(t->a.ep, &msg, FI_DELIVERY_COMPLETE));
+	ONCE(t, (rc = fi_cq_read(t->a.txcq, &entry, 1)) != -FI_EAGAIN);
+	if (rc == 1) {
+		CHECK(filled(target.mem, LEN, 9));
+		return 0;
+	}
+	CHECK_RC(rc, -FI_EAVAIL);
+	CHECK_EQ(fi_cq_readerr(t->a.txcq, &err, 0), 1);
+	CHECK(untouched(target, 0));
+	return err.err;
+}
+
+TEST(fi_mr, auth_key_same, EP_RELIABLE, FI_RMA | FI_MSG, "A region with the key of the peer is accessed")
+{
+	struct buf target = new_buf(t, LEN, 0);
+
+	pair_with(t, "job 7", "job 7");
+	CHECK_EQ(write_to(t, region_with(t, target, "job 7"), target), 0);
+}
+
+TEST(fi_mr, auth_key_none, EP_RELIABLE, FI_RMA | FI_MSG, "A region without a key is accessed by peers with any key")
+{
+	struct buf target = new_buf(t, LEN, 0);
+
+	pair_with(t, "job 7", "job 7");
+	CHECK_EQ(write_to(t, region_with(t, target, NULL), target), 0);
+}
+
+TEST(fi_mr, auth_key_other, EP_RELIABLE, FI_RMA | FI_MSG, "A region with another key than that of the peer is not accessed")
+{
+	struct buf target = new_buf(t, LEN, 0);
+
+	pair_with(t, "job 7", "job 7");
+	CHECK(write_to(t, region_with(t, target, "job 8"), target) > 0);
+}
+
+TEST(fi_mr, auth_key_of_keyless_peer, EP_RELIABLE, FI_RMA | FI_MSG, "A region with a key is not accessed by a peer without one")
+{
+	struct buf target = new_buf(t, LEN, 0);
+
+	ask(t, "job 7");
+	of_a = of_b = NULL;
+	PAIR(t, .tune = tune);
+	CHECK(write_to(t, region_with(t, target, "job 7"), target) > 0);
+}
+
+TEST(fi_mr, auth_key_of_domain, EP_RDM, FI_RMA | FI_MSG, "A region without a key of its own has that of its domain")
+{
+	struct buf target = new_buf(t, LEN, 0);
+
+	t->hints->domain_attr->auth_key = (uint8_t *)strdup("job 7");
+	t->hints->domain_attr->auth_key_size = 5;
+	pair_with(t, "job 8", "job 8");
+	CHECK(write_to(t, region_with(t, target, NULL), target) > 0);
+	CHECK_EQ(write_to(t, region_with(t, target, "job 8"), target), 0);
+}

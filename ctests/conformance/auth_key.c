@@ -411,3 +411,332 @@ TEST(fi_mr, auth_key_of_domain, EP_RDM, FI_RMA | FI_MSG, "A region without a key
 	CHECK(write_to(t, region_with(t, target, NULL), target) > 0);
 	CHECK_EQ(write_to(t, region_with(t, target, "job 8"), target), 0);
 }
+
+// ---- FI_AV_AUTH_KEY
+
+static void ask_av(struct env *t)
+{
+	t->hints->domain_attr->auth_key_size = FI_AV_AUTH_KEY;
+	env_info(t);
+}
+
+static fi_addr_t key_in(struct fid_av *av, const char *key)
+{
+	fi_addr_t handle = FI_ADDR_NOTAVAIL;
+
+	OK(fi_av_insert_auth_key(av, key, strlen(key), &handle, 0));
+	CHECK(handle != FI_ADDR_NOTAVAIL);
+	return handle;
+}
+
+static void enabled(struct side *side)
+{
+	OK(fi_enable(side->ep));
+	side->namelen = sizeof(side->name);
+	OK(fi_getname(&side->ep->fid, side->name, &side->namelen));
+}
+
+static fi_addr_t known(struct side *side, struct side *peer, fi_addr_t key)
+{
+	fi_addr_t addr = key;
+
+	CHECK_EQ(fi_av_insert(side->av, peer->name, 1, &addr, FI_AUTH_KEY, NULL), 1);
+	CHECK(addr != key);
+	return addr;
+}
+
+// Both sides have both keys in their vectors; the other one is known under its key.
+static void av_pair(struct env *t, const char *a, const char *b)
+{
+	fi_addr_t key_a, key_b;
+
+	ask_av(t);
+	open_bound_ep(t, &t->a);
+	open_bound_ep(t, &t->b);
+	key_a = key_in(t->a.av, a);
+	key_b = key_in(t->b.av, b);
+	enabled(&t->a);
+	enabled(&t->b);
+	t->a.peer = known(&t->a, &t->b, key_a);
+	t->b.peer = known(&t->b, &t->a, key_b);
+}
+
+TEST(fi_av, auth_key_same, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: addresses under the same key communicate")
+{
+	av_pair(t, "job 7", "job 7");
+	CHECK_EQ(t->info->domain_attr->auth_key_size, FI_AV_AUTH_KEY);
+	CHECK(!t->info->domain_attr->auth_key);
+	exchange(t);
+}
+
+TEST(fi_av, auth_key_other, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: addresses under different keys do not communicate")
+{
+	av_pair(t, "job 7", "job 8");
+	no_byte(t);
+}
+
+TEST(fi_av, auth_key_of_peer_counts, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: a peer that is known under one key is refused under another that the endpoint has")
+{
+	fi_addr_t seven, eight;
+
+	ask_av(t);
+	open_bound_ep(t, &t->a);
+	open_bound_ep(t, &t->b);
+	key_in(t->a.av, "job 7");
+	eight = key_in(t->a.av, "job 8");
+	seven = key_in(t->b.av, "job 7");
+	key_in(t->b.av, "job 8");
+	enabled(&t->a);
+	enabled(&t->b);
+	t->a.peer = known(&t->a, &t->b, eight);
+	t->b.peer = known(&t->b, &t->a, seven);
+	no_byte(t);
+}
+
+TEST(fi_av, auth_key_several, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: an endpoint with several keys talks to peers of each")
+{
+	struct side c = { 0 };
+	fi_addr_t seven, eight, of_b, of_c;
+
+	ask_av(t);
+	open_bound_ep(t, &t->a);
+	open_bound_ep(t, &t->b);
+	open_bound_ep(t, &c);
+	seven = key_in(t->a.av, "job 7");
+	eight = key_in(t->a.av, "job 8");
+	of_b = key_in(t->b.av, "job 7");
+	of_c = key_in(c.av, "job 8");
+	enabled(&t->a);
+	enabled(&t->b);
+	enabled(&c);
+	t->b.peer = known(&t->b, &t->a, of_b);
+	c.peer = known(&c, &t->a, of_c);
+	t->a.peer = known(&t->a, &t->b, seven);
+	round_trip_between(t, &t->b, &t->a);
+	t->a.peer = known(&t->a, &c, eight);
+	round_trip_between(t, &c, &t->a);
+}
+
+TEST(fi_av, auth_key_same_key_same_handle, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: different keys have different addresses, and are looked up by them")
+{
+	struct fid_av *av;
+	char name[256];
+	fi_addr_t one, two;
+	uint8_t key[16] = { 0 };
+	size_t size = sizeof(key);
+
+	ask_av(t);
+	av = open_av(t, FI_AV_TABLE);
+	one = key_in(av, "job 7");
+	two = key_in(av, "another job");
+	CHECK(one != two);
+	OK(fi_av_lookup_auth_key(av, two, key, &size));
+	CHECK_EQ(size, 11);
+	CHECK(!memcmp(key, "another job", 11));
+	memset(key, 0, sizeof(key));
+	size = 3;
+	OK(fi_av_lookup_auth_key(av, one, key, &size)); // cut to the room
+	CHECK_EQ(size, 5);
+	CHECK(!memcmp(key, "job\0", 4));
+	CHECK_RC(fi_av_lookup_auth_key(av, 12345, key, &size), -FI_EINVAL);
+	size = sizeof(name);
+	CHECK_RC(fi_av_lookup(av, one, name, &size), -FI_EINVAL); // no address of an endpoint
+}
+
+TEST(fi_av, auth_key_of_address, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: the key of an address is looked up by the address")
+{
+	uint8_t key[16];
+	size_t size = sizeof(key);
+
+	av_pair(t, "job 7", "job 7");
+	OK(fi_av_lookup_auth_key(t->a.av, t->a.peer, key, &size));
+	CHECK_EQ(size, 5);
+	CHECK(!memcmp(key, "job 7", 5));
+}
+
+TEST(fi_av, auth_key_insert_wrong, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: a key of no or too many bytes is -FI_EINVAL, flags are -FI_EBADFLAGS")
+{
+	static uint8_t large[1 << 16];
+	struct fid_av *av;
+	fi_addr_t addr;
+
+	ask_av(t);
+	av = open_av(t, FI_AV_TABLE);
+	CHECK_RC(fi_av_insert_auth_key(av, "x", 0, &addr, 0), -FI_EINVAL);
+	CHECK_RC(fi_av_insert_auth_key(av, NULL, 5, &addr, 0), -FI_EINVAL);
+	CHECK_RC(fi_av_insert_auth_key(av, "job 7", 5, NULL, 0), -FI_EINVAL);
+	CHECK_RC(fi_av_insert_auth_key(av, large, sizeof(large), &addr, 0), -FI_EINVAL);
+	CHECK_RC(fi_av_insert_auth_key(av, "job 7", 5, &addr, FI_MORE), -FI_EBADFLAGS);
+}
+
+TEST(fi_av, auth_key_limit, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: a vector takes as many keys as max_ep_auth_key says")
+{
+	struct fid_av *av;
+	fi_addr_t addr;
+	size_t most = 0;
+	int rc = 0;
+
+	t->hints->domain_attr->max_ep_auth_key = 2;
+	ask_av(t);
+	CHECK(t->info->domain_attr->max_ep_auth_key >= 2);
+	av = open_av(t, FI_AV_TABLE);
+	for (; most < 100000 && !rc; most++)
+		rc = fi_av_insert_auth_key(av, &most, sizeof(most), &addr, 0);
+	CHECK(rc < 0 && most > 2);
+}
+
+TEST(fi_av, auth_key_address_without, EP_RDM | OURS_ONLY, FI_MSG, "FI_AV_AUTH_KEY: addresses without a key, with a wrong one, or with a second one are refused")
+{
+	fi_addr_t addr, eight;
+
+	av_pair(t, "job 7", "job 7");
+	eight = key_in(t->a.av, "job 8");
+	CHECK_RC(fi_av_insert(t->a.av, t->a.name, 1, &addr, 0, NULL), -FI_EOPNOTSUPP);
+	CHECK_RC(fi_av_insert(t->a.av, t->a.name, 1, &addr, FI_AUTH_KEY | FI_AV_USER_ID, NULL), -FI_EBADFLAGS);
+	CHECK_RC(fi_av_insert(t->a.av, t->a.name, 1, NULL, FI_AUTH_KEY, NULL), -FI_EINVAL);
+	addr = 12345;
+	CHECK_EQ(fi_av_insert(t->a.av, t->a.name, 1, &addr, FI_AUTH_KEY, NULL), 0);
+	CHECK_EQ(addr, FI_ADDR_NOTAVAIL);
+	addr = eight;
+	CHECK_EQ(fi_av_insert(t->a.av, t->b.name, 1, &addr, FI_AUTH_KEY, NULL), 0);
+	exchange(t);
+}
+
+TEST(fi_av, auth_key_flag_unconfigured, EP_RDM, FI_MSG, "Without FI_AV_AUTH_KEY the flag FI_AUTH_KEY of fi_av_insert is refused")
+{
+	fi_addr_t addr = 0;
+
+	PAIR(t);
+	CHECK(fi_av_insert(t->a.av, t->b.name, 1, &addr, FI_AUTH_KEY, NULL) <= 0);
+	CHECK(fi_av_remove(t->a.av, &addr, 1, FI_AUTH_KEY) < 0);
+}
+
+TEST(fi_av, auth_key_remove, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: a key is removed with FI_AUTH_KEY, once no endpoint has it any more")
+{
+	struct side side = { 0 };
+	fi_addr_t early, late;
+
+	ask_av(t);
+	open_bound_ep(t, &side);
+	early = key_in(side.av, "job 7");
+	OK(fi_enable(side.ep));
+	late = key_in(side.av, "job 8");
+	CHECK_RC(fi_av_remove(side.av, &early, 1, FI_AUTH_KEY), -FI_EBUSY);
+	OK(fi_av_remove(side.av, &late, 1, FI_AUTH_KEY));
+	CHECK_RC(fi_av_remove(side.av, &late, 1, FI_AUTH_KEY), -FI_EINVAL);
+	CHECK(fi_av_remove(side.av, &early, 1, 0) < 0);
+	shut(t, &side.ep->fid);
+	OK(fi_av_remove(side.av, &early, 1, FI_AUTH_KEY));
+}
+
+TEST(fi_av, auth_key_after_enable, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: a key that comes later is not that of endpoints that are enabled already")
+{
+	fi_addr_t key;
+
+	ask_av(t);
+	open_bound_ep(t, &t->a);
+	open_bound_ep(t, &t->b);
+	key_in(t->b.av, "job 7");
+	enabled(&t->a);
+	enabled(&t->b);
+	key = key_in(t->a.av, "job 7");
+	t->a.peer = known(&t->a, &t->b, key);
+	no_byte(t);
+}
+
+TEST(fi_endpoint, auth_key_with_av, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: an endpoint with a key of its own is -FI_EINVAL")
+{
+	struct fid_ep *ep = NULL;
+
+	ask_av(t);
+	open_domain(t);
+	set_key(t->info, "job 7");
+	CHECK_RC(fi_endpoint(t->domain, t->info, &ep, NULL), -FI_EINVAL);
+}
+
+TEST(fi_domain, av_auth_key_connected, EP_MSG, FI_MSG, "FI_AV_AUTH_KEY is for endpoints with an address vector")
+{
+	t->hints->domain_attr->auth_key_size = FI_AV_AUTH_KEY;
+	CHECK_RC(env_try_info(t), -FI_ENODATA);
+}
+
+static int named_region(struct env *t, struct buf buf, struct fid_av *av, fi_addr_t addr, uint64_t flags, struct fid_mr **mr)
+{
+	struct fi_mr_auth_key key = { av, addr };
+	struct iovec iov = { buf.mem, LEN };
+	struct fi_mr_attr attr = {
+		.mr_iov = &iov, .iov_count = 1, .access = FI_REMOTE_READ | FI_REMOTE_WRITE,
+		.requested_key = ++t->next_key + 1000, .auth_key = (uint8_t *)&key, .auth_key_size = sizeof(key),
+	};
+	int rc = fi_mr_regattr(t->domain, &attr, flags, mr);
+
+	if (!rc)
+		keep(t, &(*mr)->fid);
+	return rc;
+}
+
+TEST(fi_mr, av_auth_key, EP_RDM, FI_RMA | FI_MSG, "FI_AV_AUTH_KEY: a region has all keys of a vector, or the one that is named")
+{
+	struct buf target = new_buf(t, LEN, 0), other = new_buf(t, LEN, 0);
+	fi_addr_t seven = FI_ADDR_UNSPEC, eight;
+	struct fid_mr *mr = NULL;
+
+	av_pair(t, "job 7", "job 7");
+	seven = key_in(t->b.av, "job 7");
+	eight = key_in(t->b.av, "job 8");
+	OK(named_region(t, other, t->b.av, eight, FI_AUTH_KEY, &mr));
+	CHECK(write_to(t, mr, other) > 0);
+	OK(named_region(t, target, t->b.av, FI_ADDR_UNSPEC, 0, &mr));
+	CHECK_EQ(write_to(t, mr, target), 0);
+	target = new_buf(t, LEN, 0);
+	OK(named_region(t, target, t->b.av, seven, FI_AUTH_KEY, &mr));
+	CHECK_EQ(write_to(t, mr, target), 0);
+}
+
+TEST(fi_mr, av_auth_key_wrong, EP_RDM, FI_RMA | FI_MSG, "FI_AV_AUTH_KEY: a region without a vector, or with another key, is refused")
+{
+	struct buf buf = new_buf(t, LEN, 0);
+	struct iovec iov = { buf.mem, LEN };
+	struct fi_mr_attr attr = { .mr_iov = &iov, .iov_count = 1, .access = FI_REMOTE_WRITE, .requested_key = 3 };
+	struct fid_mr *mr = NULL;
+
+	av_pair(t, "job 7", "job 7");
+	CHECK(fi_mr_reg(t->domain, buf.mem, LEN, FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL) < 0);
+	CHECK(fi_mr_regv(t->domain, &iov, 1, FI_REMOTE_WRITE, 0, 2, 0, &mr, NULL) < 0);
+	CHECK_RC(fi_mr_regattr(t->domain, &attr, 0, &mr), -FI_EINVAL);
+	attr.auth_key = (uint8_t *)"job 7";
+	attr.auth_key_size = 5;
+	CHECK_RC(fi_mr_regattr(t->domain, &attr, 0, &mr), -FI_EINVAL);
+	CHECK_RC(named_region(t, buf, NULL, FI_ADDR_UNSPEC, 0, &mr), -FI_EINVAL);
+	CHECK_RC(named_region(t, buf, t->b.av, 12345, FI_AUTH_KEY, &mr), -FI_EINVAL);
+}
+
+TEST(fi_cq, auth_key_of_stranger, EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "FI_AV_AUTH_KEY: FI_EADDRNOTAVAIL names the key of a sender that is not in the vector")
+{
+	struct buf in = new_buf(t, LEN, 0), out = new_buf(t, LEN, 1);
+	struct op recv = op_of(RECV, false, in, FI_ADDR_UNSPEC), send;
+	struct fi_cq_err_entry err = { 0 };
+	fi_addr_t key_a, key_b, from;
+
+	ask_av(t);
+	open_bound_ep(t, &t->a);
+	open_bound_ep(t, &t->b);
+	key_a = key_in(t->a.av, "job 7");
+	key_in(t->b.av, "job 6");
+	key_b = key_in(t->b.av, "job 7");
+	enabled(&t->a);
+	enabled(&t->b);
+	t->a.peer = known(&t->a, &t->b, key_a);
+	send = op_of(SEND, false, out, t->a.peer);
+	op_post(t, t->b.ep, &recv);
+	op_post(t, t->a.ep, &send);
+	wait_err(t, t->b.rxcq, &err);
+	CHECK_EQ(err.err, FI_EADDRNOTAVAIL);
+	CHECK_EQ(err.src_addr, key_b);
+	CHECK(err.err_data);
+	from = err.src_addr; // what fi_av_insert takes
+	CHECK_EQ(fi_av_insert(t->b.av, err.err_data, 1, &from, FI_AUTH_KEY, NULL), 1);
+	t->b.peer = from;
+	done(t, t->a.txcq, send.ctx, SENT(false));
+	exchange(t);
+}

@@ -10,6 +10,7 @@ use std::hash::Hash;
 use rustc_hash::FxBuildHasher;
 
 use crate::base::{Error, Result};
+use crate::engine::auth_av::KeyTable;
 
 /// `A` is the address in the provider's form. An index is what the application sees as fi_addr_t.
 pub struct AvTable<A> {
@@ -21,6 +22,8 @@ pub struct AvTable<A> {
     named_by_user: bool,
     /// Some address has a name that is not its index.
     has_user_ids: bool,
+    /// FI_AV_AUTH_KEY.
+    pub keys: KeyTable<A>,
 }
 
 enum Slot<A> {
@@ -44,6 +47,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
             free: BinaryHeap::new(),
             named_by_user: false,
             has_user_ids: false,
+            keys: KeyTable::new(),
         }
     }
 

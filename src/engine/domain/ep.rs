@@ -76,6 +76,10 @@ impl<T: Transport> Ep<T> {
         mut info: Info,
         context: *mut c_void,
     ) -> Result<*mut fid_ep> {
+        // fi_domain(3): with FI_AV_AUTH_KEY all keys are those of vectors.
+        if engine.has_keys_in_av() && info.ep.ep_type == FI_EP_MSG.0 {
+            return Err(Error::INVAL);
+        }
         let key = engine.auth_key(info.ep.auth_key_size, info.ep.auth_key.as_deref())?;
         info.ep.auth_key = key.map(|key| key.bytes().to_vec());
         info.ep.auth_key_size = info.ep.auth_key.as_ref().map_or(0, Vec::len);
@@ -386,6 +390,9 @@ impl<T: Transport> Drop for Shared<T> {
         let state = &mut *guard;
         state.transport.close_ep(&mut state.core, self.id);
         let ep = state.core.eps.remove(self.id);
+        if let Some(av) = ep.av {
+            state.core.avs[av].keys.release(self.id);
+        }
         let srx = &mut state.core.srxs[ep.srx];
         srx.eps -= 1;
         match srx.eps {
@@ -429,6 +436,12 @@ impl<T: Transport> Kind for Ep<T> {
         let mut guard = self.unlocked_state()?;
         let state = &mut *guard;
         check_bound(&state.core.eps[self.shared.id])?;
+        if self.shared.engine.has_keys_in_av()
+            && let Some(av) = state.core.eps[self.shared.id].av
+        {
+            let keys = state.core.avs[av].keys.hold(self.shared.id);
+            state.transport.set_keys(self.shared.id, keys)?;
+        }
         state.transport.enable_ep(&mut state.core, self.shared.id)?;
         state.core.eps[self.shared.id].enabled = true;
         Ok(())

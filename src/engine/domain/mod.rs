@@ -113,7 +113,16 @@ impl<T: Transport> Engine<T> {
     /// The authorization key that an object of the domain gets: the one given for it, or that of the domain.
     fn auth_key(&self, size: usize, bytes: Option<&[u8]>) -> Result<Option<Key>> {
         let domain = domain_key::<T>(&self.info.domain)?;
-        Key::given(size, bytes, domain.as_ref(), T::AUTH_KEY_SIZE)
+        // With FI_AV_AUTH_KEY only vectors have keys.
+        match self.has_keys_in_av() && size != 0 {
+            true => Err(Error::INVAL),
+            false => Key::given(size, bytes, domain.as_ref(), T::AUTH_KEY_SIZE),
+        }
+    }
+
+    /// FI_AV_AUTH_KEY.
+    pub fn has_keys_in_av(&self) -> bool {
+        self.info.domain.auth_key_size == FI_AV_AUTH_KEY
     }
 
     pub fn event_queue(&self) -> Option<Arc<EventQueue>> {
@@ -322,6 +331,9 @@ fn set(place: &Mutex<Option<Arc<EventQueue>>>, queue: &Arc<EventQueue>) {
 /// fi_domain(3), auth_key.
 fn domain_key<T: Transport>(attr: &DomainAttr) -> Result<Option<Key>> {
     let key = attr.auth_key.as_deref();
+    if attr.auth_key_size == FI_AV_AUTH_KEY && T::AUTH_KEYS > 0 {
+        return Ok(None);
+    }
     Key::given(attr.auth_key_size, key, None, T::AUTH_KEY_SIZE)
 }
 

@@ -22,6 +22,8 @@ pub struct MrRequest<'a> {
     pub context: usize,
     pub auth_key_size: usize,
     pub auth_key: Option<Vec<u8>>,
+    /// With FI_AV_AUTH_KEY: the vector that has the keys, and a handle or address in it.
+    pub keys_of: Option<(Other<'a>, u64)>,
     /// The region that this one becomes a part of.
     pub base: Option<Other<'a>>,
 }
@@ -29,6 +31,8 @@ pub struct MrRequest<'a> {
 pub trait MrCalls: Kind<Head = fid_domain> {
     fn api_version(&self) -> u32;
     fn iov_limit(&self) -> usize;
+    /// FI_AV_AUTH_KEY: keys are named by `fi_mr_auth_key`.
+    fn has_keys_in_av(&self) -> bool;
     fn register(&self, request: MrRequest<'_>) -> Result<*mut fid_mr>;
     /// The caller has the handle: now the registration may be reported by an event (FI_REG_MR).
     fn registered(&self, mr: usize, context: usize);
@@ -130,6 +134,7 @@ unsafe extern "C" fn regv<T: MrCalls>(
                 context: context as usize,
                 auth_key_size: 0,
                 auth_key: None,
+                keys_of: None,
                 base: None,
             };
             open(domain, mr, request)
@@ -181,6 +186,18 @@ unsafe fn read_attr<'a, T: MrCalls>(
             false => (0, None),
         }
     };
+    let named = domain.has_keys_in_av() && auth_key_size == size_of::<fi_mr_auth_key>();
+    let keys_of = match &auth_key {
+        Some(bytes) if named => {
+            // SAFETY: as many bytes as the struct has, of integers and a pointer; the copy need not be aligned. fi_mr(3): the
+            // vector is open.
+            unsafe {
+                let keys = bytes.as_ptr().cast::<fi_mr_auth_key>().read_unaligned();
+                (!keys.av.is_null()).then(|| (Other::new(keys.av.cast()), keys.src_addr))
+            }
+        }
+        _ => None,
+    };
     // SAFETY: members are read one by one, those that every version has first.
     unsafe {
         Ok(MrRequest {
@@ -192,6 +209,7 @@ unsafe fn read_attr<'a, T: MrCalls>(
             context: (*attr).context as usize,
             auth_key_size,
             auth_key,
+            keys_of,
             base: (!base.is_null()).then(|| Other::new(base.cast_mut().cast())),
         })
     }

@@ -219,6 +219,11 @@ impl Tcp {
         if !proved && !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
             return self.connect_failed(core, id, Error::IO);
         }
+        if let (Some(key), Some(av)) = (&from.key, core.eps[ep].av)
+            && self.conns[id].fi_addr == FI_ADDR_NOTAVAIL
+        {
+            core.avs[av].keys.note_stranger(peer, key);
+        }
         let fd = from.socket.as_raw_fd();
         let conn = &mut self.conns[id];
         conn.opened_here = false;

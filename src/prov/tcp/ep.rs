@@ -49,6 +49,8 @@ pub struct Ep {
     pub firewalled: bool,
     /// The authorization keys, if it has any: only with peers that have one of them a connection is made.
     pub keys: Option<Vec<Key>>,
+    /// They are those of its address vector, in which each address has its own (FI_AV_AUTH_KEY).
+    pub keys_of_av: bool,
 }
 
 /// Endpoints by their number in `core.eps`: found by an index on every operation.
@@ -195,6 +197,7 @@ impl Tcp {
             request,
             bound,
             keys: key.map(|key| vec![key]),
+            keys_of_av: false,
         };
         if rdm {
             let listener = bind(&self.params, endpoint.local)?;
@@ -329,6 +332,7 @@ impl Tcp {
         let Some(&peer) = core.avs[av].get(index) else {
             return;
         };
+        let mut others = Vec::new();
         for (ep, endpoint) in self.eps.iter() {
             if core.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
                 continue;
@@ -336,12 +340,21 @@ impl Tcp {
             let Some(&id) = endpoint.by_addr.get(&peer) else {
                 continue;
             };
+            // It is here with another authorization key than the one the address is for.
+            let key = self.conns[id].key();
+            if endpoint.keys_of_av && key.is_some() && key != core.avs[av].keys.of(index) {
+                others.push(id);
+                continue;
+            }
             let srx = core.eps[ep].srx;
             let conn = &mut self.conns[id];
             if conn.fi_addr == FI_ADDR_NOTAVAIL {
                 core.srxs[srx].rename_source(conn.source(), index);
                 conn.fi_addr = index;
             }
+        }
+        for id in others {
+            self.lose(core, id, Error::KEYREJECTED);
         }
     }
 

@@ -48,6 +48,8 @@ fn msg(params: &Params) -> Prototype {
     info.ep.protocol = FI_PROTO_SOCK_TCP;
     info.ep.protocol_version = 0;
     info.ep.mem_tag_format = 0;
+    // They have no address vector.
+    info.domain.max_ep_auth_key = 0;
     info.domain.ep_cnt = MSG_ENDPOINTS;
     info.domain.tx_ctx_cnt = MSG_ENDPOINTS;
     info.domain.rx_ctx_cnt = MSG_ENDPOINTS;
@@ -140,7 +142,7 @@ fn domain() -> DomainAttr {
         mr_iov_limit: 1,
         caps: DOMAIN,
         auth_key_size: Tcp::AUTH_KEY_SIZE,
-        max_ep_auth_key: 1,
+        max_ep_auth_key: Tcp::AUTH_KEYS,
         max_cntr_value: u64::MAX,
         max_err_cntr_value: u64::MAX,
         ..DomainAttr::default()

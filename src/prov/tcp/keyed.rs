@@ -16,9 +16,11 @@ use crate::base::{Error, Result};
 use crate::engine::auth::Key;
 use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::accept::{FIREWALL, Handshake, compare};
+use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::auth::{Context, Outcome, Prover};
 use crate::prov::tcp::conn::State;
 use crate::prov::tcp::connect::{write_exchange, write_whole};
+use crate::prov::tcp::ep::Ep;
 use crate::prov::tcp::pep::Accepted;
 use crate::prov::tcp::progress::handshake_token;
 use crate::prov::tcp::proto::{
@@ -77,6 +79,7 @@ pub struct Pending {
 pub const REFUSED_FOR_KEYS: &str =
     "it refuses this endpoint's authorization key, or the want of one";
 const PEER_HAS_NONE: &str = "it has no authorization key";
+const NO_KEY_FOR_IT: &str = "this endpoint has no authorization key for it";
 const PEER_HAS_ONE: &str = "it has an authorization key and this endpoint has none";
 
 /// A connection message, which may say that its sender has a key.
@@ -87,6 +90,21 @@ pub fn exchange(kind: CmKind, private: &[u8], extended: bool, keyed: bool) -> Ve
         mark_keyed(&mut bytes);
     }
     bytes
+}
+
+/// The keys that a peer may prove. If each address has its own, a peer that has one proves that.
+fn keys_for(core: &Core, ep: usize, endpoint: &Ep, peer: &Addr) -> Vec<Key> {
+    let keys = endpoint.keys.as_deref().unwrap_or_default();
+    let known = match core.eps[ep].av {
+        Some(av) if endpoint.keys_of_av => {
+            let av = &core.avs[av];
+            av.find(peer).map(|index| av.keys.of(index))
+        }
+        _ => None,
+    };
+    // Keys that came into the vector later are not the endpoint's.
+    let fits = |key: &&Key| known.is_none_or(|own| own == Some(key));
+    keys.iter().filter(fits).cloned().collect()
 }
 
 /// What one look at the socket of a prover has brought.
@@ -139,18 +157,18 @@ impl Tcp {
         if let Some(crossing) = conn.crossing.take() {
             crossing.reject();
         }
-        match self.begin_proof(id) {
+        match self.begin_proof(core, id) {
             Ok(()) => self.rewatch(id, true, false),
+            Err(Error::KEYREJECTED) => self.key_refused(core, id, NO_KEY_FOR_IT),
             Err(error) => self.connect_failed(core, id, error),
         }
     }
 
-    fn begin_proof(&mut self, id: usize) -> Result {
+    fn begin_proof(&mut self, core: &Core, id: usize) -> Result {
         let conn = &mut self.conns[id];
-        let keys = self.eps.get(conn.ep).and_then(|ep| ep.keys.as_deref());
-        let key = keys
-            .and_then(|keys| keys.first())
-            .ok_or(Error::KEYREJECTED)?;
+        let endpoint = self.eps.get(conn.ep).ok_or(Error::INVAL)?;
+        let keys = keys_for(core, conn.ep, endpoint, &conn.peer);
+        let key = keys.first().ok_or(Error::KEYREJECTED)?;
         let (Some(socket), Some(auth)) = (&conn.socket, &mut conn.auth) else {
             return Err(Error::IO);
         };
@@ -266,7 +284,9 @@ impl Tcp {
         };
         let echo = &from.exchange[CM_HEADER..];
         let keys = match (&endpoint.keys, header.keyed) {
-            (Some(keys), true) if private.features & EXTENSIONS != 0 => keys.clone(),
+            (Some(_), true) if private.features & EXTENSIONS != 0 => {
+                keys_for(core, from.ep, endpoint, &peer)
+            }
             (keys, _) => {
                 let why = if keys.is_some() {
                     PEER_HAS_NONE

@@ -424,7 +424,7 @@ static fi_addr_t key_in(struct fid_av *av, const char *key)
 {
 	fi_addr_t handle = FI_ADDR_NOTAVAIL;
 
-	OK(fi_av_insert_auth_key(av, key, strlen(key), &handle, 0));
+	OK_OR_SKIP(fi_av_insert_auth_key(av, key, strlen(key), &handle, 0));
 	CHECK(handle != FI_ADDR_NOTAVAIL);
 	return handle;
 }
@@ -562,6 +562,7 @@ TEST(fi_av, auth_key_insert_wrong, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: a key of no 
 
 	ask_av(t);
 	av = open_av(t, FI_AV_TABLE);
+	key_in(av, "job 7");
 	CHECK_RC(fi_av_insert_auth_key(av, "x", 0, &addr, 0), -FI_EINVAL);
 	CHECK_RC(fi_av_insert_auth_key(av, NULL, 5, &addr, 0), -FI_EINVAL);
 	CHECK_RC(fi_av_insert_auth_key(av, "job 7", 5, NULL, 0), -FI_EINVAL);
@@ -657,7 +658,7 @@ TEST(fi_endpoint, auth_key_with_av, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: an endpoint
 TEST(fi_domain, av_auth_key_connected, EP_MSG, FI_MSG, "FI_AV_AUTH_KEY is for endpoints with an address vector")
 {
 	t->hints->domain_attr->auth_key_size = FI_AV_AUTH_KEY;
-	CHECK_RC(env_try_info(t), -FI_ENODATA);
+	CHECK(env_try_info(t) == -FI_ENODATA || t->info->domain_attr->auth_key_size != FI_AV_AUTH_KEY);
 }
 
 static int named_region(struct env *t, struct buf buf, struct fid_av *av, fi_addr_t addr, uint64_t flags, struct fid_mr **mr)

@@ -175,6 +175,38 @@ TEST(fi_endpoint, srx_tagged, EP_RELIABLE, FI_MSG, "Tagged receives of a shared 
 	}
 }
 
+TEST(fi_endpoint, srx_tagged_multi_recv, EP_MSG, FI_MSG, "FI_TAGGED_MULTI_RECV: a tagged buffer of a shared context takes several messages; without it the flag is refused")
+{
+	static char room[8 * LEN];
+	struct iovec iov = { room, sizeof(room) };
+	struct fi_msg_tagged msg = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .ignore = 7, .context = &rx[0] };
+	size_t min = LEN;
+	void *desc;
+	struct fid_ep *plain, *srx;
+
+	t->hints->caps |= FI_TAGGED | FI_TAGGED_MULTI_RECV;
+	srx = open_srx(t);
+	OK(fi_setopt(&srx->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof(min)));
+	PAIR(t, .srx = srx);
+	desc = reg_desc(t, room, sizeof(room), FI_RECV);
+	msg.desc = &desc;
+	POST(t, fi_trecvmsg(srx, &msg, FI_MULTI_RECV));
+	for (unsigned i = 0; i < 7; i++) {
+		struct fi_cq_tagged_entry entry;
+
+		fill(out[i], LEN, i);
+		POST(t, fi_tsend(t->a.ep, out[i], LEN, reg_desc(t, out[i], LEN, FI_SEND), t->a.peer, i, &tx[i]));
+		wait_comp(t, t->b.rxcq, &entry);
+		CHECK(entry.op_context == &rx[0]);
+		CHECK_EQ(entry.tag, i);
+		CHECK(filled(entry.buf, LEN, i));
+	}
+	t->info->rx_attr->caps &= ~FI_TAGGED_MULTI_RECV;
+	OK(fi_srx_context(t->domain, t->info->rx_attr, &plain, NULL));
+	keep(t, &plain->fid);
+	CHECK(fi_trecvmsg(plain, &msg, FI_MULTI_RECV) < 0);
+}
+
 TEST(fi_endpoint, srx_cancel, EP_RELIABLE, FI_MSG, "A receive of a shared context can be cancelled; the next one takes its place")
 {
 	struct fid_ep *srx = open_srx(t);

@@ -15,6 +15,7 @@ use crate::engine::auth::Key;
 use crate::engine::core::Core;
 use crate::engine::fabric::FabricShared;
 use crate::engine::srx::{Claimed, Envelope};
+use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::transfer::Tx;
 
 /// An address as an address vector holds it.
@@ -48,6 +49,8 @@ pub trait Transport: Sized + Send + 'static {
     const AUTH_KEY_SIZE: usize = 0;
     /// Authorization keys of an address vector at most (FI_AV_AUTH_KEY).
     const AUTH_KEYS: usize = 0;
+    /// Bytes of operands of one atomic operation at most; none if there are no such operations.
+    const ATOMIC_SIZE: usize = 0;
 
     /// Whether domains get a thread when progress is to be automatic.
     fn offers_auto_progress(fabric: &Self::Fabric) -> bool;
@@ -76,6 +79,9 @@ pub trait Transport: Sized + Send + 'static {
     }
     fn close_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize);
     fn transmit(&mut self, core: &mut Core<Self::Addr>, ep: usize, tx: &Tx<'_>) -> Result;
+    fn atomic(&mut self, _core: &mut Core<Self::Addr>, _ep: usize, _atomic: &Atomic<'_>) -> Result {
+        Err(Error::OPNOTSUPP)
+    }
     /// A receive has met a message whose bytes the transport still has to bring.
     fn claim(&mut self, core: &mut Core<Self::Addr>, claimed: Claimed);
     /// The fi_addr that a completion names for the sender of a message, or FI_ADDR_NOTAVAIL.

@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex};
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::{Error, Result};
+use crate::engine::atomic::element_size;
 use crate::engine::core::Core;
 use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::cq::Cq;
+use crate::engine::domain::profile::Profile;
 use crate::engine::domain::srx::SharedRx;
 use crate::engine::domain::{Engine, State, driver};
 use crate::engine::ep_state::{EpState, Event};
@@ -21,9 +23,10 @@ use crate::engine::srx::Srx;
 use crate::engine::transport::{Address, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
+use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
 use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
-use crate::ffi::ops::transfer::{DataPath, Rx, Tx, What};
+use crate::ffi::ops::transfer::{AFTER_READS, DataPath, Rx, Tx, What};
 use crate::ffi::{Kind, Other, WaitHandle};
 use crate::sync::{Guard, Use, Uses};
 
@@ -41,7 +44,7 @@ struct Shared<T: Transport> {
     limits: Limits,
     /// What is bound stays open.
     bound: Mutex<Vec<Use>>,
-    /// Aliases keep the endpoint open.
+    /// Aliases keep the endpoint open, and so does a profile.
     aliases: Uses,
     /// A queue was bound to the endpoint itself; until then that of the domain serves.
     has_own_eq: AtomicBool,
@@ -85,14 +88,16 @@ impl<T: Transport> Ep<T> {
         info.ep.auth_key_size = info.ep.auth_key.as_ref().map_or(0, Vec::len);
         let mut guard = engine.lock();
         let state = &mut *guard;
+        let caps = EpState::caps_of(&info);
         let mut srx = Srx::new();
         srx.eps = 1;
+        srx.many_tagged = caps & FI_TAGGED_MULTI_RECV != 0;
         let srx = state.core.srxs.insert(srx);
         let id = state.core.eps.insert(EpState {
             fid: 0,
             context: context as usize,
             ep_type: info.ep.ep_type,
-            caps: info.caps | info.tx.caps & FI_FENCE | info.rx.caps & FI_SOURCE_ERR,
+            caps,
             tx_cq: None,
             rx_cq: None,
             cntrs: Default::default(),
@@ -101,6 +106,7 @@ impl<T: Transport> Ep<T> {
             eq: engine.event_queue(),
             srx,
             shares_receives: false,
+            checks_receives: caps & FI_EXACT_DIRECTED_RECV != 0,
             enabled: false,
             tx_size: info.tx.size,
             tx_pending: 0,
@@ -117,7 +123,7 @@ impl<T: Transport> Ep<T> {
             tx_implied: AtomicU64::new(FI_COMPLETION),
             rx_implied: AtomicU64::new(FI_COMPLETION),
             counted: AtomicU64::new(0),
-            limits: Limits::new(&info),
+            limits: Limits::new(&info, T::ATOMIC_SIZE),
             bound: Mutex::default(),
             aliases: Uses::default(),
             has_own_eq: AtomicBool::new(false),
@@ -137,7 +143,7 @@ impl<T: Transport> Ep<T> {
         alias: Option<Use>,
         context: *mut c_void,
     ) -> *mut fid_ep {
-        let caps = shared.info.caps;
+        let caps = EpState::caps_of(&shared.info);
         let ep = Ep {
             shared,
             tx_flags: AtomicU64::new(tx_flags),
@@ -156,7 +162,12 @@ impl<T: Transport> Ep<T> {
                 ops::tagged::table::<Ep<T>>(),
                 &ops::tagged::NONE,
             ),
-            atomic: core::ptr::from_ref(&ops::atomic::NONE).cast_mut(),
+            atomic: table(
+                caps,
+                FI_ATOMIC,
+                ops::atomic::table::<Ep<T>>(),
+                &ops::atomic::NONE,
+            ),
             collective: core::ptr::from_ref(&ops::collective::NONE).cast_mut(),
         })
     }
@@ -281,6 +292,7 @@ impl<T: Transport> Ep<T> {
         if std::mem::replace(&mut ep.shares_receives, true) {
             return Err(Error::INVAL);
         }
+        ep.checks_receives = true;
         let own = std::mem::replace(&mut ep.srx, id);
         core.srxs.remove(own);
         core.srxs[id].eps += 1;
@@ -304,22 +316,33 @@ fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mu
     core::ptr::from_ref(table).cast_mut()
 }
 
-/// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA (fi_endpoint(3), the options
-/// FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set before the endpoint is enabled, under its lock.
+const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
+
+/// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the
+/// options FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set before the endpoint is enabled, under its lock.
 struct Limits {
-    size: [AtomicUsize; 3],
-    inject: [AtomicUsize; 3],
-    /// One was set: sizes have to be looked at. Otherwise the provider knows what it takes.
-    lowered: AtomicBool,
+    size: [AtomicUsize; 4],
+    inject: [AtomicUsize; 4],
+    /// The orders that what follows a read has to keep: FI_ORDER_WAR and its like.
+    after_reads: u64,
+    /// fi_endpoint(3), FI_ORDER_STRICT: operations complete in the order of their calls, so none begins while another is
+    /// under way.
+    strict: bool,
+    /// Something of this limits operations. Otherwise the provider knows what it takes.
+    any: AtomicBool,
 }
 
 impl Limits {
-    fn new(info: &Info) -> Limits {
-        let all = |most| [(); 3].map(|()| AtomicUsize::new(most));
+    fn new(info: &Info, atomic: usize) -> Limits {
+        let all = |most: usize| [most, most, most, most.min(atomic)].map(AtomicUsize::new);
+        let after_reads = info.tx.msg_order & (WRITES_AFTER_READS | FI_ORDER_SAR);
+        let strict = info.tx.comp_order == FI_ORDER_STRICT as u64;
         Limits {
             size: all(info.ep.max_msg_size),
             inject: all(info.tx.inject_size),
-            lowered: AtomicBool::new(false),
+            after_reads,
+            strict,
+            any: AtomicBool::new(after_reads != 0 || strict),
         }
     }
 
@@ -332,12 +355,26 @@ impl Limits {
         }
     }
 
+    /// AFTER_READS for an operation that such an order is about.
+    fn order(&self, what: What) -> u64 {
+        let orders = match what {
+            What::Read => 0,
+            What::Msg | What::Tagged => FI_ORDER_SAR,
+            _ => WRITES_AFTER_READS,
+        };
+        match self.after_reads & orders {
+            0 => 0,
+            _ => AFTER_READS,
+        }
+    }
+
     #[inline]
     const fn of(what: What) -> usize {
         match what {
             What::Msg => 0,
             What::Tagged => 1,
             What::Write | What::Read => 2,
+            What::Atomic | What::AtomicFetch => ATOMIC,
         }
     }
 
@@ -347,24 +384,31 @@ impl Limits {
             FI_OPT_MAX_MSG_SIZE => (&self.size[0], FI_MSG),
             FI_OPT_MAX_TAGGED_SIZE => (&self.size[1], FI_TAGGED),
             FI_OPT_MAX_RMA_SIZE => (&self.size[2], FI_RMA),
+            FI_OPT_MAX_ATOMIC_SIZE => (&self.size[ATOMIC], FI_ATOMIC),
             FI_OPT_INJECT_MSG_SIZE => (&self.inject[0], FI_MSG),
             FI_OPT_INJECT_TAGGED_SIZE => (&self.inject[1], FI_TAGGED),
             FI_OPT_INJECT_RMA_SIZE => (&self.inject[2], FI_RMA),
+            FI_OPT_INJECT_ATOMIC_SIZE => (&self.inject[ATOMIC], FI_ATOMIC),
             _ => return None,
         };
         (caps & needed != 0).then_some(limit)
     }
 
     /// What the limit may be at most.
-    fn most(option: c_int, info: &Info) -> usize {
+    fn most(option: c_int, info: &Info, atomic: usize) -> usize {
         match option {
             FI_OPT_INJECT_MSG_SIZE | FI_OPT_INJECT_TAGGED_SIZE | FI_OPT_INJECT_RMA_SIZE => {
                 info.tx.inject_size
             }
+            FI_OPT_INJECT_ATOMIC_SIZE => info.tx.inject_size.min(atomic),
+            FI_OPT_MAX_ATOMIC_SIZE => info.ep.max_msg_size.min(atomic),
             _ => info.ep.max_msg_size,
         }
     }
 }
+
+/// The place of atomic operations among the limits.
+const ATOMIC: usize = 3;
 
 /// What must be bound before an endpoint is enabled: fi_endpoint(3), fi_enable.
 fn check_bound(ep: &EpState) -> Result {
@@ -494,6 +538,12 @@ impl<T: Transport> Kind for Ep<T> {
         Ok(handle.cast())
     }
 
+    fn profile(&self, context: *mut c_void) -> Result<*mut fid_profile> {
+        let of = self.shared.aliases.take();
+        let ep = Some(self.shared.id);
+        Ok(Profile::open(&self.shared.engine, ep, of, context))
+    }
+
     /// An endpoint has no wait object of its own; its queues have. What it may have is a socket: FI_GET_FD.
     fn wait_handle(&self) -> Result<WaitHandle> {
         let state = self.shared.engine.lock();
@@ -513,7 +563,7 @@ impl<T: Transport> EpCalls for Ep<T> {
             FI_OPT_TX_SIZE => info.tx.size,
             FI_OPT_RX_SIZE => info.rx.size,
             _ => {
-                let limit = self.shared.limits.named(name, info.caps);
+                let limit = self.shared.limits.named(name, EpState::caps_of(info));
                 limit.ok_or(Error::NOPROTOOPT)?.load(Ordering::Relaxed)
             }
         };
@@ -543,15 +593,15 @@ impl<T: Transport> EpCalls for Ep<T> {
             },
             _ => {
                 let info = &self.shared.info;
-                let limit = self.shared.limits.named(name, info.caps);
+                let limit = self.shared.limits.named(name, EpState::caps_of(info));
                 let limit = limit.ok_or(Error::NOPROTOOPT)?;
                 if let OptValue::Size(size) = value(OptKind::Size)? {
                     let _disabled = self.unlocked_state()?;
-                    if size > Limits::most(name, info) {
+                    if size > Limits::most(name, info, T::ATOMIC_SIZE) {
                         return Err(Error::INVAL);
                     }
                     limit.store(size, Ordering::Relaxed);
-                    self.shared.limits.lowered.store(true, Ordering::Relaxed);
+                    self.shared.limits.any.store(true, Ordering::Relaxed);
                 }
                 Ok(())
             }
@@ -650,12 +700,9 @@ impl<T: Transport> Ep<T> {
     }
 }
 
-impl<T: Transport> DataPath for Ep<T> {
+impl<T: Transport> Ep<T> {
     #[inline]
-    fn transmit(&self, tx: &Tx<'_>) -> Result {
-        if self.shared.limits.lowered.load(Ordering::Relaxed) {
-            self.shared.limits.check(tx)?;
-        }
+    fn post(&self, tx: &Tx<'_>) -> Result {
         let engine = &*self.shared.engine;
         let mut guard = engine.lock();
         let state = &mut *guard;
@@ -664,6 +711,29 @@ impl<T: Transport> DataPath for Ep<T> {
             .transmit(&mut state.core, self.shared.id, tx);
         engine.posted(state);
         result
+    }
+
+    /// As `post`, for an endpoint whose operations are limited in size or order.
+    #[cold]
+    fn transmit_limited(&self, tx: &Tx<'_>) -> Result {
+        let limits = &self.shared.limits;
+        limits.check(tx)?;
+        if limits.strict && self.shared.engine.lock().core.eps[self.shared.id].tx_pending > 0 {
+            return Err(Error::AGAIN);
+        }
+        let mut tx = *tx;
+        tx.flags |= limits.order(tx.what);
+        self.post(&tx)
+    }
+}
+
+impl<T: Transport> DataPath for Ep<T> {
+    #[inline]
+    fn transmit(&self, tx: &Tx<'_>) -> Result {
+        match self.shared.limits.any.load(Ordering::Relaxed) {
+            true => self.transmit_limited(tx),
+            false => self.post(tx),
+        }
     }
 
     #[inline]
@@ -675,12 +745,11 @@ impl<T: Transport> DataPath for Ep<T> {
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
-        // fi_endpoint(3): receives are posted to the shared context itself.
-        if ep.shares_receives {
-            return Err(Error::NOSYS);
+        if ep.checks_receives {
+            ep.check_receive(rx)?;
         }
         let srx = ep.srx;
-        let directed = ep.directed();
+        let directed = ep.directed(rx.what);
         if core.srxs[srx].post_first(rx, directed) {
             return Ok(());
         }
@@ -695,6 +764,10 @@ impl<T: Transport> DataPath for Ep<T> {
             transport.room_again(core);
         }
         Ok(())
+    }
+
+    fn takes_many_tagged(&self) -> bool {
+        (self.shared.info.caps | self.shared.info.rx.caps) & FI_TAGGED_MULTI_RECV != 0
     }
 
     #[inline]
@@ -731,5 +804,36 @@ impl<T: Transport> DataPath for Ep<T> {
     #[inline]
     fn inject_size(&self, what: What) -> usize {
         self.shared.limits.inject[Limits::of(what)].load(Ordering::Relaxed)
+    }
+}
+
+impl<T: Transport> AtomicPath for Ep<T> {
+    fn elements(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements> {
+        let size = element_size(family, datatype, op).ok_or(Error::OPNOTSUPP)?;
+        // fi_getinfo(3): without the modifier the endpoint does not begin such operations.
+        let needed = match (family, op) {
+            (Family::Base, _) => FI_WRITE,
+            (_, FI_ATOMIC_READ) => FI_READ,
+            _ => FI_READ | FI_WRITE,
+        };
+        if EpState::caps_of(&self.shared.info) & needed != needed {
+            return Err(Error::OPNOTSUPP);
+        }
+        let most = self.shared.limits.size[ATOMIC].load(Ordering::Relaxed);
+        Ok(Elements {
+            size,
+            count: most / size,
+        })
+    }
+
+    fn atomic(&self, atomic: &Atomic<'_>) -> Result {
+        let engine = &*self.shared.engine;
+        let mut guard = engine.lock();
+        let state = &mut *guard;
+        let result = state
+            .transport
+            .atomic(&mut state.core, self.shared.id, atomic);
+        engine.posted(state);
+        result
     }
 }

@@ -8,6 +8,7 @@ pub mod cq;
 pub mod ep;
 mod mr;
 mod poll;
+mod profile;
 mod srx;
 
 use core::ffi::{CStr, c_void};
@@ -20,6 +21,7 @@ use crate::abi::*;
 use crate::base::info::{DomainAttr, Info, RxAttr};
 use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
+use crate::engine::atomic::element_size;
 use crate::engine::auth::Key;
 use crate::engine::core::{Core, Regions};
 use crate::engine::eq::{Driver, Eq, EventQueue};
@@ -28,6 +30,7 @@ use crate::engine::mr::{KeyPolicy, map_raw_key};
 use crate::engine::transport::Transport;
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops;
+use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::domain::*;
 use crate::ffi::ops::transfer::Rx;
 use crate::sync::{Guard, Lock, Use, Uses};
@@ -280,6 +283,11 @@ impl<T: Transport> Kind for Domain<T> {
         Some((T::SOURCE.name(), self.engine.info.domain.name.as_deref()?))
     }
 
+    fn profile(&self, context: *mut c_void) -> Result<*mut fid_profile> {
+        let of = self.engine.uses.take();
+        Ok(profile::Profile::open(&self.engine, None, of, context))
+    }
+
     fn map_raw_key(&self, raw: &[u8]) -> Result<u64> {
         map_raw_key(raw)
     }
@@ -321,6 +329,17 @@ impl<T: Transport> DomainCalls for Domain<T> {
 
     fn open_poll(&self) -> Result<*mut fid_poll> {
         poll::PollSet::open(&self.engine)
+    }
+
+    fn query_atomic(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements> {
+        let size = element_size(family, datatype, op);
+        match size.filter(|&size| size <= T::ATOMIC_SIZE) {
+            Some(size) => Ok(Elements {
+                size,
+                count: T::ATOMIC_SIZE / size,
+            }),
+            None => Err(Error::OPNOTSUPP),
+        }
     }
 }
 

@@ -67,6 +67,9 @@ impl<T: Transport> Domain<T> {
         if let Some(auth) = auth {
             region.restrict_to(auth);
         }
+        if request.flags & FI_RMA_PMEM != 0 {
+            region.set_persistent();
+        }
         drop(state);
         let key = region.key;
         let mr = Mr {

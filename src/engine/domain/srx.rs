@@ -23,6 +23,7 @@ pub struct SharedRx<T: Transport> {
     engine: Arc<Engine<T>>,
     id: usize,
     op_flags: u64,
+    many_tagged: bool,
     pub uses: Uses,
     _domain: Use,
 }
@@ -36,8 +37,10 @@ impl<T: Transport> SharedRx<T> {
         if engine.info.domain.max_ep_srx_ctx == 0 {
             return Err(Error::NOSYS);
         }
-        let op_flags = attr.map_or(0, |attr| attr.op_flags);
+        let (op_flags, caps) = attr.map_or((0, 0), |attr| (attr.op_flags, attr.caps));
+        let many_tagged = caps & FI_TAGGED_MULTI_RECV != 0;
         let mut srx = Srx::new();
+        srx.many_tagged = many_tagged;
         // The handle itself counts.
         srx.eps = 1;
         let id = engine.lock().core.srxs.insert(srx);
@@ -45,6 +48,7 @@ impl<T: Transport> SharedRx<T> {
             engine: engine.clone(),
             id,
             op_flags,
+            many_tagged,
             uses: Uses::default(),
             _domain: engine.uses.take(),
         };
@@ -158,6 +162,10 @@ impl<T: Transport> DataPath for SharedRx<T> {
     /// A shared context has no queue of its own that could be selective; endpoints report all.
     fn rx_flags(&self) -> u64 {
         self.op_flags | FI_COMPLETION
+    }
+
+    fn takes_many_tagged(&self) -> bool {
+        self.many_tagged
     }
 
     fn tx_implied(&self) -> u64 {

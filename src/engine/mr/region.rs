@@ -27,6 +27,7 @@ pub struct Region<C> {
     segments: Segments,
     counter: OnceLock<C>,
     single_use: OnceLock<()>,
+    persistent: OnceLock<()>,
     closed: OnceLock<()>,
     /// Peers have to have one of these; without the list any may come.
     keys: OnceLock<Box<[Key]>>,
@@ -52,6 +53,7 @@ impl<C> Region<C> {
             segments,
             counter: OnceLock::new(),
             single_use: OnceLock::new(),
+            persistent: OnceLock::new(),
             closed: OnceLock::new(),
             keys: OnceLock::new(),
         }
@@ -87,6 +89,15 @@ impl<C> Region<C> {
 
     pub(super) fn is_single_use(&self) -> bool {
         self.single_use.get().is_some()
+    }
+
+    /// FI_RMA_PMEM: what peers write can be made durable (FI_COMMIT_COMPLETE).
+    pub fn set_persistent(&self) {
+        let _ = self.persistent.set(());
+    }
+
+    pub fn is_persistent(&self) -> bool {
+        self.persistent.get().is_some()
     }
 
     pub(super) fn close(&self) {

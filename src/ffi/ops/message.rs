@@ -120,8 +120,8 @@ macro_rules! message_ops {
             }
             // SAFETY: as in `recv`; `msg` is readable during the call.
             let call = || unsafe {
-                let ep = endpoint::<T>(ep)?;
-                check_flags(flags, RECV_FLAGS | MORE_RECV_FLAGS)?;
+                let ep: &T = endpoint::<T>(ep)?;
+                check_flags(flags, RECV_FLAGS | more_recv_flags(ep))?;
                 let rx = Rx {
                     what: What::$what,
                     iov: rooms((*msg).msg_iov, (*msg).iov_count)?,

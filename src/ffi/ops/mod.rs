@@ -19,6 +19,7 @@ pub mod missing;
 pub mod mr;
 pub mod msg;
 pub mod poll;
+pub mod profile;
 pub mod rma;
 pub mod tagged;
 pub mod transfer;

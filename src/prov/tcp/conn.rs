@@ -7,16 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::abi::{FI_ADDR_NOTAVAIL, FI_INJECT};
+use crate::abi::{FI_ADDR_NOTAVAIL, FI_FENCE, FI_INJECT};
 use crate::base::{Error, IoVec};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::core::{Sender, TxOp};
 use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
-use crate::ffi::ops::transfer::What;
+use crate::ffi::ops::transfer::{AFTER_READS, What};
 use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::atomic::AtomicIn;
 use crate::prov::tcp::ep::unknown_source;
 use crate::prov::tcp::keyed::Auth;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS};
@@ -128,6 +129,8 @@ pub enum Payload {
     Buffers(IoVec),
     /// A copy of what was injected.
     Copy(Vec<u8>),
+    /// A copy of what is sent, and where the answer goes.
+    Exchange(Vec<u8>, IoVec),
 }
 
 impl Payload {
@@ -230,9 +233,12 @@ pub enum Sink {
         len: u64,
         data: Option<u64>,
         regions: Regions,
+        durable: Durable,
     },
     /// To the buffers of a read of ours.
     Read(ReadOp),
+    /// To an atomic operation on memory of ours, which needs all of it.
+    Atomic(Box<AtomicIn>),
     /// Nowhere.
     Drop,
 }
@@ -242,6 +248,9 @@ pub const RENDEZVOUS_LIMIT: usize = 254;
 
 /// The regions of a request's segments, in order.
 pub type Regions = [Option<Arc<Region<Arc<Counter>>>>; MAX_SEGS];
+
+/// Addresses and lengths of what a write has to make durable before it is acknowledged (FI_COMMIT_COMPLETE).
+pub type Durable = Option<Box<[(usize, usize)]>>;
 
 fn next_serial() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
@@ -307,13 +316,22 @@ impl Conn {
     pub fn is_busy(&self) -> bool {
         let completes =
             |out: &Out| matches!(out, Out::Frame(f) if matches!(f.after, After::Complete(_)));
-        let reading =
-            matches!(&self.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
-        reading
+        self.is_reading()
             || !self.tx.await_ack.is_empty()
-            || !self.tx.await_read.is_empty()
             || !self.tx.rendezvous.is_empty()
             || self.tx.queue.iter().any(completes)
+    }
+
+    /// Whether a read has not completed.
+    fn is_reading(&self) -> bool {
+        let coming =
+            matches!(&self.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
+        coming || !self.tx.await_read.is_empty()
+    }
+
+    /// Whether an operation with these flags has to wait for those that were sent.
+    pub fn holds(&self, flags: u64) -> bool {
+        flags & FI_FENCE != 0 && self.is_busy() || flags & AFTER_READS != 0 && self.is_reading()
     }
 
     /// Whether something posted still depends on this peer.
@@ -369,7 +387,7 @@ impl Sink {
             Sink::Recv(recv, _) => Some(&mut recv.iov),
             Sink::Write { iov, .. } => Some(iov),
             Sink::Read(read) => Some(&mut read.iov),
-            Sink::Slot(..) | Sink::Drop => None,
+            Sink::Slot(..) | Sink::Atomic(_) | Sink::Drop => None,
         }
     }
 }

@@ -7,10 +7,12 @@ use crate::base::info::{
     Answer, DomainAttr, EpAttr, FabricAttr, Info, Prototype, Query, RxAttr, TxAttr, ip, select_ip,
 };
 
+use self::asked::Asked;
 use super::params::Params;
 use super::transport::Tcp;
 use crate::engine::transport::Transport;
 
+mod asked;
 #[cfg(test)]
 mod tests;
 
@@ -27,12 +29,17 @@ fn answer(query: &Query, params: &Params, network: &dyn ip::Network) -> Answer {
         fabric: c"tcp",
         datagram: false,
     };
-    select_ip("tcp", &kinds(params), query, &site, network)
+    select_ip("tcp", &kinds(params, query), query, &site, network)
 }
 
 /// In the order of the result; the registry puts `rdm` where an application without wishes finds it first.
-fn kinds(params: &Params) -> [Prototype; 3] {
-    [msg(params), msg_shared(params), rdm(params)]
+fn kinds(params: &Params, query: &Query) -> [Prototype; 3] {
+    let mut kinds = [msg(params), msg_shared(params), rdm(params)];
+    let asked = Asked::of(query);
+    for (kind, more) in kinds.iter_mut().zip([MORE_MSG, MORE_SHARED, MORE_RDM]) {
+        asked.add_to(&mut kind.info, more);
+    }
+    kinds
 }
 
 fn msg(params: &Params) -> Prototype {
@@ -150,13 +157,26 @@ fn domain() -> DomainAttr {
 }
 
 const DOMAIN: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
-const MSG_TX: u64 = FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_RMA_PMEM;
-const MSG_RX: u64 =
-    FI_MSG | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_PMEM | FI_RMA_EVENT;
+const MSG_TX: u64 =
+    FI_MSG | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_RMA_PMEM;
+const MSG_RX: u64 = FI_MSG
+    | FI_RMA
+    | FI_ATOMIC
+    | FI_RECV
+    | FI_REMOTE_READ
+    | FI_REMOTE_WRITE
+    | FI_RMA_PMEM
+    | FI_RMA_EVENT;
 const RDM_TX: u64 = MSG_TX | FI_TAGGED;
 const SHARED_RX: u64 = MSG_RX | FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
 /// Connected peers are in no address vector; unconnected ones may not be, and can be named by their address.
 const RDM_RX: u64 = SHARED_RX | FI_SOURCE_ERR;
+
+/// What each kind can do besides, for who asks.
+const MORE_MSG: u64 = FI_MULTI_RECV;
+const MORE_SHARED: u64 = FI_TAGGED_MULTI_RECV;
+const MORE_RDM: u64 =
+    FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID;
 
 const TX_FLAGS: u64 = FI_COMPLETION
     | FI_INJECT
@@ -165,7 +185,8 @@ const TX_FLAGS: u64 = FI_COMPLETION
     | FI_DELIVERY_COMPLETE
     | FI_COMMIT_COMPLETE;
 
-/// One stream keeps everything in order, except that a response may pass what was sent after its request.
+/// One stream keeps everything in order, except that what is sent after a request may pass its response. Who asks for that
+/// order, too, gets it: `asked`.
 const ORDER: u64 = FI_ORDER_RAR
     | FI_ORDER_RAW
     | FI_ORDER_RAS

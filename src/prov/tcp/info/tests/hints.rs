@@ -38,8 +38,8 @@ fn capabilities_filter() {
         (FI_RMA_EVENT, all),
         (FI_SOURCE, rdm),
         (FI_REMOTE_COMM, [3, 0, 3]),
-        (FI_ATOMIC, none),
-        (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, none),
+        (FI_ATOMIC, all),
+        (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, rdm),
         (FI_MULTICAST, none),
         (FI_COLLECTIVE, none),
         (FI_HMEM, none),
@@ -50,7 +50,10 @@ fn capabilities_filter() {
         (FI_SOURCE | FI_SOURCE_ERR, rdm),
         (FI_SOURCE_ERR, none),
         (FI_PEER, none),
-        (FI_AV_USER_ID, none),
+        (FI_AV_USER_ID, rdm),
+        (FI_TAGGED_MULTI_RECV, rdm),
+        (FI_TAGGED_DIRECTED_RECV, rdm),
+        (FI_EXACT_DIRECTED_RECV, rdm),
         (1 << 63, none),
     ];
     for (caps, expected) in cases {
@@ -150,12 +153,14 @@ fn hints_of_contexts_filter() {
     assert_eq!(with_tx(|tx| tx.size = 65536), [0, 0, A]);
     assert_eq!(with_tx(|tx| tx.size = 100_000), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.comp_order = 1), [0, 0, 0]);
-    assert_eq!(with_tx(|tx| tx.msg_order = FI_ORDER_WAR), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.msg_order = FI_ORDER_WAR), [A, 0, A]);
+    assert_eq!(with_tx(|tx| tx.msg_order = 1 << 20), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.msg_order = FI_ORDER_SAS), [A, 0, A]);
     assert_eq!(with_tx(|tx| tx.op_flags = FI_FENCE), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.op_flags = FI_DELIVERY_COMPLETE), [A, 0, A]);
     assert_eq!(with_tx(|tx| tx.op_flags = FI_COMMIT_COMPLETE), [A, 0, A]);
-    assert_eq!(with_tx(|tx| tx.caps = FI_ATOMIC), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.caps = FI_ATOMIC), [A, 0, A]);
+    assert_eq!(with_tx(|tx| tx.caps = FI_MULTICAST), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.caps = FI_RECV), [A, 0, A]);
     let with_rx = |set: fn(&mut RxAttr)| {
         let mut hints = empty();
@@ -273,7 +278,7 @@ fn a_shared_context_is_for_those_who_expect_it() {
 #[test]
 fn all_reasons_are_named_at_once() {
     let mut hints = empty();
-    hints.caps = FI_ATOMIC;
+    hints.caps = FI_MULTICAST;
     hints.ep.as_mut().unwrap().ep_type = FI_EP_RDM.0;
     hints.tx.as_mut().unwrap().inject_size = 129;
     hints.domain.as_mut().unwrap().name = Some(c"ib0".into());
@@ -313,4 +318,37 @@ fn hints_of_later_apis_do_not_count_for_earlier_ones() {
     }
     let (_, mixed) = later[7];
     assert!(!ask_at(1 << 16 | 4, mixed) && !ask_at(1 << 16 | 5, mixed));
+}
+
+#[test]
+fn what_costs_is_for_who_asks() {
+    let more = FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV;
+    for info in ask(&empty()).entries {
+        assert_eq!((info.caps | info.rx.caps) & more, 0);
+        assert_eq!((info.caps | info.domain.caps) & FI_AV_USER_ID, 0);
+        assert_eq!(info.tx.msg_order & (FI_ORDER_WAR | FI_ORDER_SAR), 0);
+        assert_eq!(info.ep.max_order_war_size, 0);
+    }
+    let mut hints = empty();
+    hints.tx.as_mut().unwrap().msg_order = FI_ORDER_SAR | FI_ORDER_SAS;
+    for info in ask(&hints).entries {
+        assert_eq!(info.tx.msg_order & FI_ORDER_SAR, FI_ORDER_SAR);
+        assert_eq!(info.tx.msg_order & FI_ORDER_WAR, 0);
+        assert_eq!(info.rx.msg_order & FI_ORDER_SAR, 0);
+        assert_eq!(info.ep.max_order_war_size, 0);
+    }
+}
+
+/// Otherwise they would come before the unconnected ones, which have it by themselves.
+#[test]
+fn connected_endpoints_take_many_where_their_type_is_asked_for() {
+    let mut hints = empty();
+    hints.caps = FI_MSG | FI_MULTI_RECV;
+    assert_eq!(counts(&ask(&hints)), [0, 0, A]);
+    hints.ep.as_mut().unwrap().ep_type = FI_EP_MSG.0;
+    assert_eq!(counts(&ask(&hints)), [A, 0, 0]);
+    hints.rx.as_mut().unwrap().op_flags = FI_MULTI_RECV;
+    assert_eq!(counts(&ask(&hints)), [A, 0, 0]);
+    hints.caps = FI_MSG;
+    assert_eq!(counts(&ask(&hints)), [0, 0, 0]);
 }

@@ -208,7 +208,7 @@ static struct fi_info *tcp_hints(void)
 
 /* Capabilities that only this library's tcp has. */
 #define OWN_CAPS (FI_FENCE | FI_SOURCE_ERR | FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | \
-		  FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID)
+		  FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID | FI_NAMED_RX_CTX)
 /* Orders that only it keeps, for who asks. */
 #define OWN_ORDERS (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR)
 
@@ -415,15 +415,15 @@ static void test_endpoint(void)
 	EACH(h->caps = FI_TAGGED; h->ep_attr->mem_tag_format = v, 1, 2, 3, 0xaaaa, 0x10000, 0xff00, 0x7fffffffffffffff,
 	     0x5555555555555555, 0xaaaaaaaaaaaaaaaa, 0xcccccccccccccccc, UINT64_MAX);
 	EACH(h->caps = FI_MSG; h->ep_attr->mem_tag_format = v, 1, UINT64_MAX);
-	EACH(h->ep_attr->tx_ctx_cnt = v, 1, 2, UINT64_MAX);
-	EACH(h->ep_attr->rx_ctx_cnt = v, 1, 2, UINT64_MAX);
-	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->tx_ctx_cnt = v, 0, 1, 2, UINT64_MAX);
+	EACH(h->ep_attr->tx_ctx_cnt = v, 1, UINT64_MAX - 1);
+	EACH(h->ep_attr->rx_ctx_cnt = v, 1, UINT64_MAX - 1);
+	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->tx_ctx_cnt = v, 0, 1, 2);
 	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->rx_ctx_cnt = v, 0, 1, 2, UINT64_MAX);
-	EACH(h->ep_attr->type = FI_EP_RDM; h->ep_attr->rx_ctx_cnt = v, 0, 1, 2, UINT64_MAX);
-	EACH(h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->caps = v, FI_MSG, FI_TAGGED, FI_MSG | FI_TAGGED | FI_SOURCE,
+	EACH(h->ep_attr->type = FI_EP_RDM; h->ep_attr->rx_ctx_cnt = v, 0, 1, UINT64_MAX - 1);
+	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->caps = v, FI_MSG, FI_TAGGED, FI_MSG | FI_TAGGED | FI_SOURCE,
 	     FI_MSG | FI_MULTI_RECV, FI_RMA);
 	EACH(h->ep_attr->type = FI_EP_RDM; h->caps = v, FI_MSG | FI_MULTI_RECV);
-	EACH(h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->rx_attr->size = v, 1, 1024, 1025, 65536, 65537);
+	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->rx_attr->size = v, 1, 1024, 1025, 65536, 65537);
 	HINT(h->ep_attr->auth_key_size = 1; h->ep_attr->auth_key = calloc(1, 1));
 	HINT(h->ep_attr->auth_key_size = 1);
 	HINT(h->ep_attr->auth_key_size = FI_AV_AUTH_KEY);
@@ -596,6 +596,12 @@ static void test_differences(void)
 	HINT(h->rx_attr->caps = FI_TAGGED | FI_TAGGED_MULTI_RECV);
 	/* so are numbers that no enumeration has */
 	EACH(h->domain_attr->av_type = (enum fi_av_type) v, 3, 99, UINT32_MAX);
+	/* contexts that several endpoints share, or several of one endpoint, are there for those who ask */
+	EACH(h->ep_attr->tx_ctx_cnt = v, 2, 64, 65, UINT64_MAX);
+	EACH(h->ep_attr->rx_ctx_cnt = v, 2, 64, 65, UINT64_MAX);
+	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->tx_ctx_cnt = v, 64, UINT64_MAX);
+	EACH(h->ep_attr->type = FI_EP_RDM; h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->ep_attr->tx_ctx_cnt = v, 0, 1, 8,
+	     UINT64_MAX);
 	/* only providers that are here are listed */
 	ask(V, NULL, NULL, FI_PROV_ATTR_ONLY, NULL, "FI_PROV_ATTR_ONLY");
 	ask(V, "node", "service", FI_PROV_ATTR_ONLY, NULL, "FI_PROV_ATTR_ONLY, node and service");

@@ -741,3 +741,68 @@ TEST(fi_cq, auth_key_of_stranger, EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "F
 	done(t, t->a.txcq, send.ctx, SENT(false));
 	exchange(t);
 }
+
+TEST(fi_av, auth_key_user_id, EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR | FI_AV_USER_ID, "FI_AV_AUTH_KEY, FI_AV_USER_ID: FI_EADDRNOTAVAIL names the identifier of the key, once one is set")
+{
+	struct fi_av_attr attr = { .type = FI_AV_TABLE, .flags = FI_AV_USER_ID };
+	struct side *side[2] = { &t->a, &t->b };
+	fi_addr_t key[2];
+
+	ask_av(t);
+	open_domain(t);
+	for (unsigned i = 0; i < 2; i++) {
+		struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_TAGGED };
+
+		OK_OR_SKIP(fi_av_open(t->domain, &attr, &side[i]->av, NULL));
+		keep(t, &side[i]->av->fid);
+		OK(fi_cq_open(t->domain, &cq, &side[i]->txcq, NULL));
+		keep(t, &side[i]->txcq->fid);
+		side[i]->rxcq = side[i]->txcq;
+		side[i]->ep = open_ep(t, t->info);
+		OK(fi_ep_bind(side[i]->ep, &side[i]->txcq->fid, FI_TRANSMIT | FI_RECV));
+		OK(fi_ep_bind(side[i]->ep, &side[i]->av->fid, 0));
+		key[i] = key_in(side[i]->av, "job 7");
+		enabled(side[i]);
+	}
+	t->a.peer = known(&t->a, &t->b, key[0]);
+	for (unsigned i = 0; i < 2; i++) {
+		struct op recv = op_of(RECV, false, new_buf(t, LEN, 0), FI_ADDR_UNSPEC);
+		struct op send = op_of(SEND, false, new_buf(t, LEN, 1), t->a.peer);
+		struct fi_cq_err_entry err = { 0 };
+
+		op_post(t, t->b.ep, &recv);
+		op_post(t, t->a.ep, &send);
+		wait_err(t, t->b.rxcq, &err);
+		CHECK_EQ(err.err, FI_EADDRNOTAVAIL);
+		CHECK_EQ(err.src_addr, i ? 4711 : FI_ADDR_NOTAVAIL);
+		done(t, t->a.txcq, send.ctx, SENT(false));
+		OK(fi_av_set_user_id(t->b.av, key[1], 4711, FI_AUTH_KEY));
+	}
+	CHECK_RC(fi_av_set_user_id(t->b.av, 12345, 1, FI_AUTH_KEY), -FI_EINVAL);
+}
+
+TEST(fi_endpoint, auth_key_of_scalable, EP_RDM, FI_MSG, "A scalable endpoint has a key as others have")
+{
+	struct op send;
+	struct fi_cq_err_entry err = { 0 };
+	struct fid_ep *sep = NULL;
+	struct side peer = { .namelen = sizeof(peer.name) };
+
+	t->hints->ep_attr->rx_ctx_cnt = 2;
+	ask(t, "job 8");
+	peer.av = open_av(t, FI_AV_TABLE);
+	OK_OR_SKIP(fi_scalable_ep(t->domain, t->info, &sep, NULL));
+	keep(t, &sep->fid);
+	OK(fi_scalable_ep_bind(sep, &peer.av->fid, 0));
+	OK(fi_enable(sep));
+	OK(fi_getname(&sep->fid, peer.name, &peer.namelen));
+	t->info->ep_attr->rx_ctx_cnt = 1;
+	set_key(t->info, "job 7");
+	open_bound_ep(t, &t->a);
+	OK(fi_enable(t->a.ep));
+	CHECK_EQ(fi_av_insert(t->a.av, peer.name, 1, &t->a.peer, 0, NULL), 1);
+	send = op_of(SEND, false, new_buf(t, LEN, 1), t->a.peer);
+	op_post(t, t->a.ep, &send);
+	wait_err(t, t->a.txcq, &err);
+	CHECK_EQ(err.err, FI_EKEYREJECTED);
+}

@@ -147,6 +147,45 @@ TEST(fi_endpoint, srx_is_single, EP_RELIABLE, FI_MSG, "An endpoint is associated
 	CHECK(fi_ep_bind(ep, &y->fid, 0) < 0);
 }
 
+TEST(fi_endpoint, srx_must_be_bound, EP_RDM, FI_MSG, "An endpoint that is to use a shared receive context is not enabled without one: -FI_EOPBADSTATE")
+{
+	struct fid_ep *srx = open_srx(t), *ep = open_bound_ep(t, &t->a);
+
+	CHECK_RC(fi_enable(ep), -FI_EOPBADSTATE);
+	OK(fi_ep_bind(ep, &srx->fid, 0));
+	OK(fi_enable(ep));
+}
+
+TEST(fi_endpoint, srx_one_address_vector, EP_RDM, FI_MSG, "Unconnected endpoints that share a receive context share the address vector")
+{
+	struct fid_ep *srx = open_srx(t);
+	struct side other = { 0 };
+
+	open_bound_ep(t, &t->a);
+	OK(fi_ep_bind(t->a.ep, &srx->fid, 0));
+	OK(fi_enable(t->a.ep));
+	open_bound_ep(t, &other);
+	OK(fi_ep_bind(other.ep, &srx->fid, 0));
+	CHECK_RC(fi_enable(other.ep), -FI_EINVAL);
+}
+
+TEST(fi_endpoint, srx_directed, EP_RDM, FI_MSG | FI_DIRECTED_RECV, "A receive of a shared context may name the peer whose message it takes")
+{
+	struct fid_ep *srx = open_srx(t);
+	struct fi_cq_tagged_entry entry;
+
+	PAIR(t, .srx = srx);
+	// The peer of b is a.
+	POST(t, fi_recv(srx, in[0], LEN, reg_desc(t, in[0], LEN, FI_RECV), t->b.peer, &rx[0]));
+	POST(t, fi_recv(srx, in[1], LEN, reg_desc(t, in[1], LEN, FI_RECV), t->a.peer, &rx[1]));
+	send_one(t, &t->b, 0);
+	wait_comp(t, t->a.rxcq, &entry);
+	CHECK(entry.op_context == &rx[1]);
+	send_one(t, &t->a, 1);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &rx[0]);
+}
+
 TEST(fi_endpoint, srx_takes_the_receives, EP_RELIABLE, FI_MSG, "Receives are posted to the shared context, not to an endpoint bound to it")
 {
 	struct fid_ep *srx = open_srx(t);

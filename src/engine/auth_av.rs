@@ -23,6 +23,8 @@ pub struct KeyTable<A> {
     held: HashMap<usize, Vec<u64>>,
     /// Peers that have proved a key without being in the vector.
     strangers: HashMap<A, u64>,
+    /// What the application calls a key, by its handle.
+    user_ids: HashMap<u64, u64>,
 }
 
 impl<A: Eq + Hash> KeyTable<A> {
@@ -33,6 +35,7 @@ impl<A: Eq + Hash> KeyTable<A> {
             of_index: HashMap::new(),
             held: HashMap::new(),
             strangers: HashMap::new(),
+            user_ids: HashMap::new(),
         }
     }
 
@@ -63,6 +66,7 @@ impl<A: Eq + Hash> KeyTable<A> {
         }
         self.keys.remove(&handle);
         self.strangers.retain(|_, of| *of != handle);
+        self.user_ids.remove(&handle);
         Ok(())
     }
 
@@ -114,6 +118,22 @@ impl<A: Eq + Hash> KeyTable<A> {
         if let Some(handle) = self.handle_of(key) {
             self.strangers.insert(addr, handle);
         }
+    }
+
+    /// fi_av_set_user_id with FI_AUTH_KEY.
+    pub fn set_user_id(&mut self, handle: u64, id: u64) -> Result {
+        match self.keys.contains_key(&handle) {
+            true => {
+                self.user_ids.insert(handle, id);
+                Ok(())
+            }
+            false => Err(Error::INVAL),
+        }
+    }
+
+    /// What the application calls a key, if it does.
+    pub fn user_id(&self, handle: u64) -> Option<u64> {
+        self.user_ids.get(&handle).copied()
     }
 
     /// The handle of the key that a peer has proved which is not in the vector.

@@ -20,6 +20,8 @@ pub struct AvTable<A> {
     free: BinaryHeap<Reverse<u32>>,
     /// The index itself, or none until the application sets one.
     named_by_user: bool,
+    /// Upper bits of a fi_addr_t that name a receive context: fi_rx_addr(3).
+    pub context_bits: u32,
     /// Some address has a name that is not its index.
     has_user_ids: bool,
     /// FI_AV_AUTH_KEY.
@@ -46,6 +48,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
             indexes: HashMap::default(),
             free: BinaryHeap::new(),
             named_by_user: false,
+            context_bits: 0,
             has_user_ids: false,
             keys: KeyTable::new(),
         }
@@ -176,6 +179,18 @@ impl<A> AvTable<A> {
         match self.slot(index) {
             Some(Slot::Used { user_id, .. }) => *user_id,
             _ => UNNAMED,
+        }
+    }
+
+    /// With FI_AV_AUTH_KEY: what completions call the key that a peer has proved which is not in the vector.
+    pub fn key_of_stranger(&self, addr: &A) -> Option<u64>
+    where
+        A: Eq + Hash,
+    {
+        let handle = self.keys.of_stranger(addr)?;
+        match self.named_by_user {
+            true => self.keys.user_id(handle),
+            false => Some(handle),
         }
     }
 

@@ -73,6 +73,8 @@ pub struct EpState {
     pub shares_receives: bool,
     /// Receives are looked at before they are posted: it shares its context, or they have to name their source.
     pub checks_receives: bool,
+    /// The receive contexts of a scalable endpoint beyond its first, which is the endpoint's own: their numbers.
+    pub contexts: Vec<usize>,
     pub enabled: bool,
     pub tx_size: usize,
     /// Operations posted that have not completed.

@@ -334,6 +334,14 @@ impl Srx {
         lost
     }
 
+    /// The receive that took a message while its bytes are coming is over: they are for nobody.
+    pub fn abandon(&mut self, slot: Slot) {
+        let message = self.slot_lane(slot).matcher.unexpected(slot.id);
+        if message.taker.take().is_some() {
+            message.discarded = true;
+        }
+    }
+
     /// Forgets messages of a connection that is gone and whose bytes are not here.
     pub fn forget(&mut self, token: u64) {
         for lane in [&mut self.msg, &mut self.tagged] {

@@ -47,8 +47,10 @@ impl<T: Transport> Av<T> {
         if request.named || request.flags & (FI_READ | FI_PEER) != 0 {
             return Err(Error::NOSYS);
         }
-        if request.rx_ctx_bits != 0 {
-            // Named receive contexts are not offered.
+        let context_bits = u32::try_from(request.rx_ctx_bits).map_err(|_| Error::INVAL)?;
+        let named_contexts =
+            engine.info.domain.max_ep_rx_ctx > 1 || engine.info.caps & FI_NAMED_RX_CTX != 0;
+        if context_bits > if named_contexts { MAX_CONTEXT_BITS } else { 0 } {
             return Err(Error::INVAL);
         }
         let in_force = match request.av_type {
@@ -57,10 +59,11 @@ impl<T: Transport> Av<T> {
             _ => return Err(Error::INVAL),
         };
         let set_later = request.flags & FI_AV_USER_ID != 0;
-        let table = match set_later {
+        let mut table = match set_later {
             true => AvTable::with_user_ids(),
             false => AvTable::new(),
         };
+        table.context_bits = context_bits;
         let id = engine.lock().core.avs.insert(table);
         let av = Av {
             engine: engine.clone(),
@@ -167,6 +170,9 @@ impl<T: Transport> Av<T> {
         object::handle_of(self) as usize
     }
 }
+
+/// As many bits of a fi_addr_t as addresses do not need: they are numbered by 32.
+const MAX_CONTEXT_BITS: u32 = 32;
 
 /// An address of peers with this key. It has one.
 fn insert_keyed<A: Address>(table: &mut AvTable<A>, addr: A, key: u64) -> Result<(u64, bool)> {
@@ -328,6 +334,10 @@ impl<T: Transport> AvCalls for Av<T> {
         }
         match flags {
             0 => self.engine.lock().core.avs[self.id].set_user_id(addr, id),
+            FI_AUTH_KEY if self.engine.has_keys_in_av() => {
+                let mut state = self.engine.lock();
+                state.core.avs[self.id].keys.set_user_id(addr, id)
+            }
             _ => Err(Error::BADFLAGS),
         }
     }

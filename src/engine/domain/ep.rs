@@ -15,7 +15,9 @@ use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::cq::Cq;
 use crate::engine::domain::profile::Profile;
+use crate::engine::domain::sep::{Member, Side};
 use crate::engine::domain::srx::SharedRx;
+use crate::engine::domain::stx::SharedTx;
 use crate::engine::domain::{Engine, State, driver};
 use crate::engine::ep_state::{EpState, Event};
 use crate::engine::eq::Eq;
@@ -48,7 +50,12 @@ struct Shared<T: Transport> {
     aliases: Uses,
     /// A queue was bound to the endpoint itself; until then that of the domain serves.
     has_own_eq: AtomicBool,
-    _domain: Use,
+    /// A shared transmit context was bound.
+    shares_transmits: AtomicBool,
+    /// It is a context of a scalable endpoint.
+    member: Option<Member<T>>,
+    /// The domain, or the scalable endpoint.
+    _parent: Use,
 }
 
 pub struct Ep<T: Transport> {
@@ -74,26 +81,44 @@ const TX_FLAGS: u64 = FI_COMPLETION
 const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_RECV;
 
 impl<T: Transport> Ep<T> {
-    pub fn open(
-        engine: &Arc<Engine<T>>,
-        mut info: Info,
-        context: *mut c_void,
-    ) -> Result<*mut fid_ep> {
-        // fi_domain(3): with FI_AV_AUTH_KEY all keys are those of vectors.
-        if engine.has_keys_in_av() && info.ep.ep_type == FI_EP_MSG.0 {
-            return Err(Error::INVAL);
-        }
-        let key = engine.auth_key(info.ep.auth_key_size, info.ep.auth_key.as_deref())?;
-        info.ep.auth_key = key.map(|key| key.bytes().to_vec());
-        info.ep.auth_key_size = info.ep.auth_key.as_ref().map_or(0, Vec::len);
+    pub fn open(engine: &Arc<Engine<T>>, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
+        let info = engine.with_key(info)?;
         let mut guard = engine.lock();
         let state = &mut *guard;
-        let caps = EpState::caps_of(&info);
         let mut srx = Srx::new();
         srx.eps = 1;
-        srx.many_tagged = caps & FI_TAGGED_MULTI_RECV != 0;
+        srx.many_tagged = EpState::caps_of(&info) & FI_TAGGED_MULTI_RECV != 0;
         let srx = state.core.srxs.insert(srx);
-        let id = state.core.eps.insert(EpState {
+        let ep = Self::state(engine, &info, srx, context);
+        let id = state.core.eps.insert(ep);
+        if let Err(error) = state.transport.open_ep(&mut state.core, id, &info) {
+            state.core.eps.remove(id);
+            state.core.srxs.remove(srx);
+            return Err(error);
+        }
+        drop(guard);
+        Ok(Self::first_handle(engine, id, info, None, context))
+    }
+
+    /// A context of a scalable endpoint.
+    pub fn open_context(member: Member<T>, info: Info, context: *mut c_void) -> *mut fid_ep {
+        let (engine, id) = (member.port.engine().clone(), member.id());
+        let mut state = engine.lock();
+        state.core.eps[id].context = context as usize;
+        state.core.eps[id].tx_size = info.tx.size;
+        drop(state);
+        Self::first_handle(&engine, id, info, Some(member), context)
+    }
+
+    /// What the engine knows of an endpoint to which nothing is bound yet.
+    pub fn state(
+        engine: &Arc<Engine<T>>,
+        info: &Info,
+        srx: usize,
+        context: *mut c_void,
+    ) -> EpState {
+        let caps = EpState::caps_of(info);
+        EpState {
             fid: 0,
             context: context as usize,
             ep_type: info.ep.ep_type,
@@ -107,33 +132,44 @@ impl<T: Transport> Ep<T> {
             srx,
             shares_receives: false,
             checks_receives: caps & FI_EXACT_DIRECTED_RECV != 0,
+            contexts: Vec::new(),
             enabled: false,
             tx_size: info.tx.size,
             tx_pending: 0,
-        });
-        if let Err(error) = state.transport.open_ep(&mut state.core, id, &info) {
-            state.core.eps.remove(id);
-            state.core.srxs.remove(srx);
-            return Err(error);
         }
-        drop(guard);
+    }
+
+    fn first_handle(
+        engine: &Arc<Engine<T>>,
+        id: usize,
+        info: Info,
+        member: Option<Member<T>>,
+        context: *mut c_void,
+    ) -> *mut fid_ep {
+        let parent = match &member {
+            None => engine.uses.take(),
+            Some(member) => member.hold(),
+        };
+        let names_contexts = member.is_some() || info.caps & FI_NAMED_RX_CTX != 0;
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             id,
             tx_implied: AtomicU64::new(FI_COMPLETION),
             rx_implied: AtomicU64::new(FI_COMPLETION),
             counted: AtomicU64::new(0),
-            limits: Limits::new(&info, T::ATOMIC_SIZE),
+            limits: Limits::new(&info, T::ATOMIC_SIZE, names_contexts),
             bound: Mutex::default(),
             aliases: Uses::default(),
             has_own_eq: AtomicBool::new(false),
-            _domain: engine.uses.take(),
+            shares_transmits: AtomicBool::new(false),
+            member,
+            _parent: parent,
             info,
         });
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
-        let handle = Self::handle(shared.clone(), tx_flags, rx_flags, None, context);
+        let handle = Self::handle(shared, tx_flags, rx_flags, None, context);
         engine.lock().core.eps[id].fid = handle as usize;
-        Ok(handle)
+        handle
     }
 
     fn handle(
@@ -144,24 +180,26 @@ impl<T: Transport> Ep<T> {
         context: *mut c_void,
     ) -> *mut fid_ep {
         let caps = EpState::caps_of(&shared.info);
+        let side = shared.member.as_ref().map(|member| member.side);
+        let class = match side {
+            None => FI_CLASS_EP,
+            Some(Side::Transmit) => FI_CLASS_TX_CTX,
+            Some(Side::Receive) => FI_CLASS_RX_CTX,
+        };
+        let (msg, tagged, cm) = tables::<T>(side);
         let ep = Ep {
             shared,
             tx_flags: AtomicU64::new(tx_flags),
             rx_flags: AtomicU64::new(rx_flags),
             alias,
         };
-        object::open(ep, FI_CLASS_EP, context, |fid| fid_ep {
+        object::open(ep, class, context, |fid| fid_ep {
             fid,
             ops: core::ptr::from_ref(ops::ep::table::<Ep<T>>()).cast_mut(),
-            cm: core::ptr::from_ref(ops::cm::table::<Ep<T>>()).cast_mut(),
-            msg: table(caps, FI_MSG, ops::msg::table::<Ep<T>>(), &ops::msg::NONE),
+            cm: core::ptr::from_ref(cm).cast_mut(),
+            msg: table(caps, FI_MSG, msg, &ops::msg::NONE),
             rma: table(caps, FI_RMA, ops::rma::table::<Ep<T>>(), &ops::rma::NONE),
-            tagged: table(
-                caps,
-                FI_TAGGED,
-                ops::tagged::table::<Ep<T>>(),
-                &ops::tagged::NONE,
-            ),
+            tagged: table(caps, FI_TAGGED, tagged, &ops::tagged::NONE),
             atomic: table(
                 caps,
                 FI_ATOMIC,
@@ -174,6 +212,12 @@ impl<T: Transport> Ep<T> {
 
     pub fn is_of(&self, engine: &Arc<Engine<T>>) -> bool {
         Arc::ptr_eq(engine, &self.shared.engine)
+    }
+
+    /// It has a receiving side: it is no transmit context.
+    fn receives(&self) -> bool {
+        let member = self.shared.member.as_ref();
+        member.is_none_or(|member| member.side == Side::Receive)
     }
 
     fn keep(&self, r#use: Use) {
@@ -301,6 +345,61 @@ impl<T: Transport> Ep<T> {
         Ok(())
     }
 
+    fn bind_stx(&self, stx: &SharedTx<T>, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        stx.check(&self.shared.engine, &self.shared.info.tx)?;
+        if self.shared.info.ep.tx_ctx_cnt != FI_SHARED_CONTEXT {
+            return Err(Error::INVAL);
+        }
+        let _disabled = self.unlocked_state()?;
+        if self.shared.shares_transmits.swap(true, Ordering::Relaxed) {
+            return Err(Error::INVAL);
+        }
+        self.keep(stx.uses.take());
+        Ok(())
+    }
+
+    /// fi_endpoint(3), fi_ep_bind: a shared context that was announced must be there; and unconnected endpoints that
+    /// share a receive context share the address vector, too.
+    fn check_shared(&self, core: &Core<T::Addr>) -> Result {
+        let wants_stx = self.shared.info.ep.tx_ctx_cnt == FI_SHARED_CONTEXT;
+        if wants_stx && !self.shared.shares_transmits.load(Ordering::Relaxed) {
+            return Err(Error::OPBADSTATE);
+        }
+        let ep = &core.eps[self.shared.id];
+        // Connected ones have always been enabled without, and receive by themselves then.
+        let wants_srx = self.shared.info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT;
+        if wants_srx && !ep.shares_receives && ep.ep_type != FI_EP_MSG.0 {
+            return Err(Error::OPBADSTATE);
+        }
+        let differs = |(_, other): (usize, &EpState)| {
+            other.srx == ep.srx && other.enabled && other.av != ep.av
+        };
+        match ep.shares_receives && ep.ep_type != FI_EP_MSG.0 && core.eps.iter().any(differs) {
+            true => Err(Error::INVAL),
+            false => Ok(()),
+        }
+    }
+
+    /// The endpoint whose connections serve: of a context, that of the scalable endpoint.
+    fn port(&self) -> usize {
+        let member = self.shared.member.as_ref();
+        member.map_or(self.shared.id, |member| member.port.id())
+    }
+
+    /// As `post`, where the destination may name a receive context.
+    fn post_from(&self, tx: &Tx<'_>) -> Result {
+        let engine = &*self.shared.engine;
+        let mut guard = engine.lock();
+        let state = &mut *guard;
+        let (port, id) = (self.port(), self.shared.id);
+        let result = state.transport.transmit_from(&mut state.core, port, id, tx);
+        engine.posted(state);
+        result
+    }
+
     /// The state, while the endpoint is not yet enabled.
     fn unlocked_state(&self) -> Result<Guard<'_, State<T>>> {
         let state = self.shared.engine.lock();
@@ -308,6 +407,33 @@ impl<T: Transport> Ep<T> {
             true => Err(Error::OPBADSTATE),
             false => Ok(state),
         }
+    }
+}
+
+/// What an endpoint, or a context of a scalable one, can be called for.
+fn tables<T: Transport>(
+    side: Option<Side>,
+) -> (
+    &'static fi_ops_msg,
+    &'static fi_ops_tagged,
+    &'static fi_ops_cm,
+) {
+    match side {
+        None => (
+            ops::msg::table::<Ep<T>>(),
+            ops::tagged::table::<Ep<T>>(),
+            ops::cm::table::<Ep<T>>(),
+        ),
+        Some(Side::Transmit) => (
+            ops::msg::send_table::<Ep<T>>(),
+            ops::tagged::send_table::<Ep<T>>(),
+            &ops::cm::NONE,
+        ),
+        Some(Side::Receive) => (
+            ops::msg::receive_table::<Ep<T>>(),
+            ops::tagged::receive_table::<Ep<T>>(),
+            &ops::cm::NONE,
+        ),
     }
 }
 
@@ -328,12 +454,14 @@ struct Limits {
     /// fi_endpoint(3), FI_ORDER_STRICT: operations complete in the order of their calls, so none begins while another is
     /// under way.
     strict: bool,
-    /// Something of this limits operations. Otherwise the provider knows what it takes.
+    /// Destinations may name receive contexts.
+    names_contexts: bool,
+    /// Something of this is to be looked at. Otherwise the provider knows what it takes.
     any: AtomicBool,
 }
 
 impl Limits {
-    fn new(info: &Info, atomic: usize) -> Limits {
+    fn new(info: &Info, atomic: usize, names_contexts: bool) -> Limits {
         let all = |most: usize| [most, most, most, most.min(atomic)].map(AtomicUsize::new);
         let after_reads = info.tx.msg_order & (WRITES_AFTER_READS | FI_ORDER_SAR);
         let strict = info.tx.comp_order == FI_ORDER_STRICT as u64;
@@ -342,11 +470,11 @@ impl Limits {
             inject: all(info.tx.inject_size),
             after_reads,
             strict,
-            any: AtomicBool::new(after_reads != 0 || strict),
+            names_contexts,
+            any: AtomicBool::new(after_reads != 0 || strict || names_contexts),
         }
     }
 
-    #[cold]
     fn check(&self, tx: &Tx<'_>) -> Result {
         let most = self.size[Limits::of(tx.what)].load(Ordering::Relaxed);
         match tx.iov.remaining() > most {
@@ -430,6 +558,10 @@ fn check_bound(ep: &EpState) -> Result {
 
 impl<T: Transport> Drop for Shared<T> {
     fn drop(&mut self) {
+        // A context ends with its membership; the scalable endpoint goes on.
+        if self.member.is_some() {
+            return;
+        }
         let mut guard = self.engine.lock();
         let state = &mut *guard;
         state.transport.close_ep(&mut state.core, self.id);
@@ -461,6 +593,14 @@ impl<T: Transport> Kind for Ep<T> {
     }
 
     fn bind(&self, other: Other<'_>, flags: u64) -> Result {
+        if let Some(member) = &self.shared.member {
+            member.check_bind(flags)?;
+            let known =
+                other.downcast::<Cq<T>>().is_some() || other.downcast::<Cntr<T>>().is_some();
+            if !known {
+                return Err(Error::INVAL);
+            }
+        }
         if let Some(cq) = other.downcast::<Cq<T>>() {
             self.bind_cq(cq, flags)
         } else if let Some(cntr) = other.downcast::<Cntr<T>>() {
@@ -471,6 +611,8 @@ impl<T: Transport> Kind for Ep<T> {
             self.bind_eq(eq, flags)
         } else if let Some(srx) = other.downcast::<SharedRx<T>>() {
             self.bind_srx(srx, flags)
+        } else if let Some(stx) = other.downcast::<SharedTx<T>>() {
+            self.bind_stx(stx, flags)
         } else {
             Err(Error::INVAL)
         }
@@ -479,14 +621,15 @@ impl<T: Transport> Kind for Ep<T> {
     fn enable(&self) -> Result {
         let mut guard = self.unlocked_state()?;
         let state = &mut *guard;
-        check_bound(&state.core.eps[self.shared.id])?;
-        if self.shared.engine.has_keys_in_av()
-            && let Some(av) = state.core.eps[self.shared.id].av
-        {
-            let keys = state.core.avs[av].keys.hold(self.shared.id);
-            state.transport.set_keys(self.shared.id, keys)?;
+        match &self.shared.member {
+            Some(member) => member.enable(state)?,
+            None => {
+                check_bound(&state.core.eps[self.shared.id])?;
+                self.check_shared(&state.core)?;
+                self.shared.engine.give_keys(state, self.shared.id)?;
+                state.transport.enable_ep(&mut state.core, self.shared.id)?;
+            }
         }
-        state.transport.enable_ep(&mut state.core, self.shared.id)?;
         state.core.eps[self.shared.id].enabled = true;
         Ok(())
     }
@@ -546,6 +689,9 @@ impl<T: Transport> Kind for Ep<T> {
 
     /// An endpoint has no wait object of its own; its queues have. What it may have is a socket: FI_GET_FD.
     fn wait_handle(&self) -> Result<WaitHandle> {
+        if self.shared.member.is_some() {
+            return Err(Error::NOSYS);
+        }
         let state = self.shared.engine.lock();
         state.transport.socket(self.shared.id).map(WaitHandle::Fd)
     }
@@ -555,7 +701,7 @@ impl<T: Transport> EpCalls for Ep<T> {
     fn get_opt(&self, name: c_int) -> Result<OptValue> {
         let info = &self.shared.info;
         let size = match name {
-            FI_OPT_MIN_MULTI_RECV => {
+            FI_OPT_MIN_MULTI_RECV if self.receives() => {
                 let state = self.shared.engine.lock();
                 state.core.srxs[state.core.eps[self.shared.id].srx].min_multi_recv
             }
@@ -572,7 +718,7 @@ impl<T: Transport> EpCalls for Ep<T> {
 
     fn set_opt(&self, name: c_int, value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
         match name {
-            FI_OPT_MIN_MULTI_RECV => {
+            FI_OPT_MIN_MULTI_RECV if self.receives() => {
                 if let OptValue::Size(size) = value(OptKind::Size)? {
                     let mut state = self.shared.engine.lock();
                     let srx = state.core.eps[self.shared.id].srx;
@@ -582,7 +728,7 @@ impl<T: Transport> EpCalls for Ep<T> {
             }
             // Shared memory is not used, whatever is permitted.
             FI_OPT_SHARED_MEMORY_PERMITTED => value(OptKind::Bool).map(drop),
-            FI_OPT_FIREWALL_ADDR => match value(OptKind::Bool)? {
+            FI_OPT_FIREWALL_ADDR if self.shared.member.is_none() => match value(OptKind::Bool)? {
                 OptValue::Bool(on) => self
                     .shared
                     .engine
@@ -612,7 +758,11 @@ impl<T: Transport> EpCalls for Ep<T> {
         let mut guard = self.shared.engine.lock();
         let State { core, transport } = &mut *guard;
         // A receive that is not there any more has met its message.
-        match core.cancel(self.shared.id, context) {
+        let cancelled = match self.receives() {
+            true => core.cancel(self.shared.id, context),
+            false => Err(Error::NOENT),
+        };
+        match cancelled {
             Err(Error::NOENT) => transport.cancel(core, self.shared.id, context),
             result => return result,
         }
@@ -693,7 +843,9 @@ impl<T: Transport> Ep<T> {
             return Err(Error::NOSYS);
         }
         match Kind::enable(self) {
-            Ok(()) | Err(Error::OPBADSTATE) => {}
+            Ok(()) => {}
+            // It had been done.
+            Err(Error::OPBADSTATE) if self.unlocked_state().is_err() => {}
             Err(error) => return Err(error),
         }
         call(&mut self.shared.engine.lock(), self.shared.id)
@@ -713,7 +865,7 @@ impl<T: Transport> Ep<T> {
         result
     }
 
-    /// As `post`, for an endpoint whose operations are limited in size or order.
+    /// As `post`, for an endpoint whose operations are limited in size or order, or may name receive contexts.
     #[cold]
     fn transmit_limited(&self, tx: &Tx<'_>) -> Result {
         let limits = &self.shared.limits;
@@ -723,7 +875,10 @@ impl<T: Transport> Ep<T> {
         }
         let mut tx = *tx;
         tx.flags |= limits.order(tx.what);
-        self.post(&tx)
+        match limits.names_contexts {
+            true => self.post_from(&tx),
+            false => self.post(&tx),
+        }
     }
 }
 
@@ -830,9 +985,8 @@ impl<T: Transport> AtomicPath for Ep<T> {
         let engine = &*self.shared.engine;
         let mut guard = engine.lock();
         let state = &mut *guard;
-        let result = state
-            .transport
-            .atomic(&mut state.core, self.shared.id, atomic);
+        let (port, id) = (self.port(), self.shared.id);
+        let result = state.transport.atomic(&mut state.core, port, id, atomic);
         engine.posted(state);
         result
     }

@@ -9,7 +9,9 @@ pub mod ep;
 mod mr;
 mod poll;
 mod profile;
+pub mod sep;
 mod srx;
+mod stx;
 
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +20,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::abi::*;
-use crate::base::info::{DomainAttr, Info, RxAttr};
+use crate::base::info::{DomainAttr, Info, RxAttr, TxAttr};
 use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::engine::atomic::element_size;
@@ -120,6 +122,29 @@ impl<T: Transport> Engine<T> {
         match self.has_keys_in_av() && size != 0 {
             true => Err(Error::INVAL),
             false => Key::given(size, bytes, domain.as_ref(), T::AUTH_KEY_SIZE),
+        }
+    }
+
+    /// What an endpoint is opened with: its attributes name the key that it gets.
+    fn with_key(&self, mut info: Info) -> Result<Info> {
+        // fi_domain(3): with FI_AV_AUTH_KEY all keys are those of vectors.
+        if self.has_keys_in_av() && info.ep.ep_type == FI_EP_MSG.0 {
+            return Err(Error::INVAL);
+        }
+        let key = self.auth_key(info.ep.auth_key_size, info.ep.auth_key.as_deref())?;
+        info.ep.auth_key = key.map(|key| key.bytes().to_vec());
+        info.ep.auth_key_size = info.ep.auth_key.as_ref().map_or(0, Vec::len);
+        Ok(info)
+    }
+
+    /// With FI_AV_AUTH_KEY: an endpoint that is being enabled gets the keys that its vector has now.
+    fn give_keys(&self, state: &mut State<T>, ep: usize) -> Result {
+        match state.core.eps[ep].av {
+            Some(av) if self.has_keys_in_av() => {
+                let keys = state.core.avs[av].keys.hold(ep);
+                state.transport.set_keys(ep, keys)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -325,6 +350,14 @@ impl<T: Transport> DomainCalls for Domain<T> {
 
     fn open_srx(&self, attr: Option<RxAttr>, context: *mut c_void) -> Result<*mut fid_ep> {
         srx::SharedRx::open(&self.engine, attr, context)
+    }
+
+    fn open_stx(&self, attr: Option<TxAttr>, context: *mut c_void) -> Result<*mut fid_stx> {
+        stx::SharedTx::open(&self.engine, attr, context)
+    }
+
+    fn open_sep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
+        sep::ScalableEp::open(&self.engine, info, context)
     }
 
     fn open_poll(&self) -> Result<*mut fid_poll> {

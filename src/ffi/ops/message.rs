@@ -47,6 +47,22 @@ macro_rules! message_ops {
             }
         }
 
+        /// For one that only sends (a transmit context).
+        pub fn send_table<T: DataPath>() -> &'static $ops {
+            &$ops {
+                size: size_of::<$ops>(),
+                recv: Some(Missing::CALL),
+                recvv: Some(Missing::CALL),
+                recvmsg: Some(Missing::CALL),
+                send: Some(send::<T>),
+                sendv: Some(sendv::<T>),
+                sendmsg: Some(sendmsg::<T>),
+                inject: Some(inject::<T>),
+                senddata: Some(senddata::<T>),
+                injectdata: Some(injectdata::<T>),
+            }
+        }
+
         pub static NONE: $ops = $ops {
             size: size_of::<$ops>(),
             recv: Some(Missing::CALL),

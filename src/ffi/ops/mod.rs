@@ -21,6 +21,7 @@ pub mod msg;
 pub mod poll;
 pub mod profile;
 pub mod rma;
+pub mod scalable;
 pub mod tagged;
 pub mod transfer;
 

@@ -9,6 +9,7 @@ use crate::engine::core::TxOp;
 use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::transfer::What;
 use crate::prov::tcp::conn::{ReadOp, Regions, Sink};
+use crate::prov::tcp::context::split;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, Op, RmaSeg};
 use crate::prov::tcp::rma::named;
 use crate::prov::tcp::rx::Fault;
@@ -40,10 +41,12 @@ impl AtomicIn {
 const ANSWERS: usize = 1 << 30;
 
 impl Tcp {
-    /// Posts an atomic operation of an endpoint.
+    /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the endpoint,
+    /// whatever context the destination names.
     pub(super) fn post_atomic(
         &mut self,
         core: &mut Core,
+        port: usize,
         ep: usize,
         atomic: &Atomic<'_>,
     ) -> Result {
@@ -57,12 +60,14 @@ impl Tcp {
         };
         check_flags(what, atomic.flags, state)?;
         core.may_post(ep)?;
-        let id = self.connection(core, ep, atomic.dest)?;
+        let (dest, _) = split(core, port, atomic.dest)?;
+        let id = self.connection(core, port, dest)?;
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
         let mut header = Header::new(code(atomic.family), (operands + compare) as u64);
         put_operation(&mut header, atomic);
         let mut op = TxOp {
             what,
+            ep: ep as u32,
             flags: atomic.flags,
             context: atomic.context,
             len: operands,
@@ -91,7 +96,7 @@ impl Tcp {
         op: TxOp,
     ) {
         let conn = &mut self.conns[id];
-        core.eps[conn.ep].tx_pending += 1;
+        core.eps[op.ep()].tx_pending += 1;
         conn.tx.await_read.push_back(ReadOp { op, iov: result });
         let alone = conn.tx.queue.is_empty() && conn.tx.last_direct != self.look;
         conn.tx.last_direct = self.look;

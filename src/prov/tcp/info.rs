@@ -4,11 +4,13 @@
 
 use crate::abi::*;
 use crate::base::info::{
-    Answer, DomainAttr, EpAttr, FabricAttr, Info, Prototype, Query, RxAttr, TxAttr, ip, select_ip,
+    Answer, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query, RxAttr, TxAttr, ip,
+    select_ip,
 };
 
 use self::asked::Asked;
 use super::params::Params;
+use super::proto::MAX_CONTEXTS;
 use super::transport::Tcp;
 use crate::engine::transport::Transport;
 
@@ -38,8 +40,37 @@ fn kinds(params: &Params, query: &Query) -> [Prototype; 3] {
     let asked = Asked::of(query);
     for (kind, more) in kinds.iter_mut().zip([MORE_MSG, MORE_SHARED, MORE_RDM]) {
         asked.add_to(&mut kind.info, more);
+        offer_contexts(&mut kind.info, query);
     }
     kinds
+}
+
+/// Several contexts and shared ones are told of to those who ask for them.
+fn offer_contexts(info: &mut Info, query: &Query) {
+    let nothing = Hints::default();
+    let hints = query.hints.unwrap_or(&nothing);
+    let count = |count: fn(&EpAttr) -> usize| hints.ep.as_ref().map_or(0, count);
+    let (tx, rx) = (count(|ep| ep.tx_ctx_cnt), count(|ep| ep.rx_ctx_cnt));
+    let caps = hints.caps | hints.tx.as_ref().map_or(0, |tx| tx.caps);
+    let (domain, rdm) = (&mut info.domain, info.ep.ep_type == FI_EP_RDM.0);
+    if tx == FI_SHARED_CONTEXT {
+        domain.max_ep_stx_ctx = domain.ep_cnt;
+    }
+    if rx == FI_SHARED_CONTEXT {
+        domain.max_ep_srx_ctx = domain.ep_cnt;
+    }
+    let shared = tx == FI_SHARED_CONTEXT || rx == FI_SHARED_CONTEXT;
+    let several = tx.max(rx) > 1 && !shared;
+    if !rdm || !(several || caps & FI_NAMED_RX_CTX != 0) {
+        return;
+    }
+    info.caps |= FI_NAMED_RX_CTX;
+    info.tx.caps |= FI_NAMED_RX_CTX;
+    // Several of one kind together with a shared one of the other are not to be had.
+    if !shared {
+        domain.max_ep_tx_ctx = MAX_CONTEXTS;
+        domain.max_ep_rx_ctx = MAX_CONTEXTS;
+    }
 }
 
 fn msg(params: &Params) -> Prototype {

@@ -3,7 +3,7 @@
 //!
 //! `transport` is the state of a domain and what the engine calls; `ep` opens and names endpoints; `connect`, `accept`,
 //! `msg`, `pep` and `lose` make and end connections, `auth` and `keyed` those of endpoints with an authorization key; `tx`,
-//! `flush`, `rx`, `rma`, `atomic` and `rendezvous` move bytes; `progress`
+//! `flush`, `rx`, `rma`, `atomic`, `rendezvous` and `context` move bytes; `progress`
 //! decides which sockets are looked at; `conn` is one peer; `proto` the bytes themselves.
 
 mod accept;
@@ -12,6 +12,7 @@ mod atomic;
 mod auth;
 mod conn;
 mod connect;
+mod context;
 mod ep;
 mod fabric;
 mod flush;

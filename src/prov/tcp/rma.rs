@@ -61,7 +61,7 @@ impl Tcp {
         op: TxOp,
     ) {
         let conn = &mut self.conns[id];
-        core.eps[conn.ep].tx_pending += 1;
+        core.eps[op.ep()].tx_pending += 1;
         conn.tx.await_read.push_back(ReadOp { op, iov });
         self.send_bare(core, id, header);
     }

@@ -319,7 +319,10 @@ impl Tcp {
             Op::Tagged => What::Tagged,
             _ => What::Msg,
         };
-        let envelope = self.envelope(id, what, header);
+        let mut envelope = self.envelope(id, what, header);
+        if header.context != 0 {
+            envelope.ep = self.named_context(core, id, header)?;
+        }
         let state = &core.eps[envelope.ep];
         let (srx, tagged) = (state.srx, state.caps & FI_TAGGED != 0);
         if what == What::Tagged && !tagged {
@@ -476,7 +479,7 @@ impl Tcp {
 
     fn received(&mut self, core: &mut Core, id: usize, recv: &RecvOp, envelope: &Envelope) {
         let conn = &self.conns[id];
-        core.received(conn.ep, recv, envelope, &conn.sender());
+        core.received(envelope.ep, recv, envelope, &conn.sender());
     }
 
     /// The payload of a frame is complete.
@@ -488,10 +491,10 @@ impl Tcp {
         };
         let (ep, sender) = (conn.ep, conn.sender());
         match incoming.sink {
-            Sink::Recv(recv, envelope) => core.received(ep, &recv, &envelope, &sender),
+            Sink::Recv(recv, envelope) => core.received(envelope.ep, &recv, &envelope, &sender),
             Sink::Slot(srx, slot) => {
                 if let Some((recv, envelope)) = core.srxs[srx].arrived(slot) {
-                    core.received(ep, &recv, &envelope, &sender);
+                    core.received(envelope.ep, &recv, &envelope, &sender);
                 }
             }
             Sink::Write {
@@ -514,8 +517,8 @@ impl Tcp {
                 core.written(ep, FI_RMA, len, data, &sender);
             }
             Sink::Read(read) => {
-                core.eps[ep].tx_pending -= 1;
-                core.sent(ep, &read.op);
+                core.eps[read.op.ep()].tx_pending -= 1;
+                core.sent(read.op.ep(), &read.op);
             }
             Sink::Atomic(request) => self.carry_out(core, id, *request),
             Sink::Drop => {}

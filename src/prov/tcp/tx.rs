@@ -65,6 +65,7 @@ impl Tcp {
         let id = self.connection(core, ep, tx.dest)?;
         let op = TxOp {
             what: tx.what,
+            ep: ep as u32,
             flags: tx.flags,
             context: tx.context,
             len,
@@ -79,7 +80,7 @@ impl Tcp {
     }
 
     /// The connection that an operation goes over; it may have to be made first.
-    #[inline]
+    #[inline(always)]
     pub(super) fn connection(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if !endpoint.rdm {
@@ -101,7 +102,13 @@ impl Tcp {
     }
 
     #[inline]
-    fn post_message(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
+    pub(super) fn post_message(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        tx: &Tx<'_>,
+        op: TxOp,
+    ) -> Result {
         let rendezvous = self.is_held(&op) && self.conns[id].rendezvous;
         if op.len <= TOGETHER && !rendezvous {
             let data = remote_data(tx);
@@ -166,12 +173,12 @@ impl Tcp {
                         conn.tx.counter = counter.wrapping_add(1);
                         self.stage_with(id, &[], rest.len(), |out| out.extend_from_slice(&rest));
                         self.blocked(id);
-                        core.sent(self.conns[id].ep, &op);
+                        core.sent(op.ep(), &op);
                         return true;
                     }
                 }
                 conn.tx.counter = counter.wrapping_add(1);
-                core.sent(conn.ep, &op);
+                core.sent(op.ep(), &op);
             }
             Some(Out::Staged { bytes, .. })
                 if bytes.len() + total <= STAGE_FULL && conn.tx.staged < STAGE_FULL =>
@@ -184,13 +191,12 @@ impl Tcp {
                     dirty.push(id);
                 }
                 conn.tx.counter = counter.wrapping_add(1);
-                core.sent(conn.ep, &op);
+                core.sent(op.ep(), &op);
             }
             None => {
                 conn.tx.counter = counter.wrapping_add(1);
-                let ep = conn.ep;
                 self.stage(id, &header[..header_len], payload);
-                core.sent(ep, &op);
+                core.sent(op.ep(), &op);
             }
             _ => return false,
         }
@@ -198,6 +204,18 @@ impl Tcp {
     }
 
     fn post_any_message(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
+        self.post_message_to(core, id, tx, op, 0)
+    }
+
+    /// A message for a receive context of the peer's endpoint.
+    pub(super) fn post_message_to(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        tx: &Tx<'_>,
+        op: TxOp,
+        context: u8,
+    ) -> Result {
         let mut header = Header::new(
             if tx.what == What::Tagged {
                 Op::Tagged
@@ -209,6 +227,7 @@ impl Tcp {
         header.ack = tx.flags & (WANTS_ACK | FI_MATCH_COMPLETE) != 0;
         header.tag = tx.tag;
         header.data = remote_data(tx);
+        header.context = context;
         self.submit(core, id, header, tx.iov, op)
     }
 
@@ -270,6 +289,9 @@ impl Tcp {
     /// FI_EAGAIN while the peer cannot be told of another message.
     fn way(&self, id: usize, header: &Header, op: &TxOp) -> Result<Way> {
         let conn = &self.conns[id];
+        if header.context != 0 && !conn.extended {
+            return Err(Error::OPNOTSUPP);
+        }
         let matched = op.flags & FI_MATCH_COMPLETE != 0;
         match header.op {
             Op::ReadReq => Ok(Way::Read),
@@ -353,7 +375,7 @@ impl Tcp {
     #[cold]
     fn wait(&mut self, core: &mut Core, id: usize, header: Header, payload: Payload, op: TxOp) {
         let conn = &mut self.conns[id];
-        core.eps[conn.ep].tx_pending += 1;
+        core.eps[op.ep()].tx_pending += 1;
         conn.tx.waiting.push_back(Waiting {
             header,
             payload,
@@ -366,7 +388,6 @@ impl Tcp {
 
     /// The connection is up, or an operation has completed: what waited for it goes out, in order.
     pub(super) fn send_waiting(&mut self, core: &mut Core, id: usize) {
-        let ep = self.conns[id].ep;
         while let Some(waiting) = self.conns[id].tx.waiting.front() {
             if waiting.op.flags & HELD != 0 && self.conns[id].holds(waiting.op.flags) {
                 break;
@@ -378,6 +399,7 @@ impl Tcp {
             let Some(waiting) = self.conns[id].tx.waiting.pop_front() else {
                 break;
             };
+            let ep = waiting.op.ep();
             core.eps[ep].tx_pending -= 1;
             match way {
                 Ok(way) => self.ask(core, id, way, waiting.header, waiting.payload, waiting.op),
@@ -483,7 +505,7 @@ impl Tcp {
             return After::Nothing;
         };
         let conn = &mut self.conns[id];
-        core.eps[conn.ep].tx_pending += 1;
+        core.eps[op.ep()].tx_pending += 1;
         match header.ack || header.commit {
             true => {
                 conn.tx.await_ack.push_back(op);
@@ -498,10 +520,10 @@ impl Tcp {
     pub(super) fn handed_over(&mut self, core: &mut Core, id: usize, header: &Header, op: TxOp) {
         let conn = &mut self.conns[id];
         if header.ack || header.commit {
-            core.eps[conn.ep].tx_pending += 1;
+            core.eps[op.ep()].tx_pending += 1;
             conn.tx.await_ack.push_back(op);
         } else {
-            core.sent(conn.ep, &op);
+            core.sent(op.ep(), &op);
         }
     }
 
@@ -629,8 +651,8 @@ impl Tcp {
     pub(super) fn acknowledged(&mut self, core: &mut Core, id: usize) -> Result {
         let conn = &mut self.conns[id];
         let op = conn.tx.await_ack.pop_front().ok_or(Error::IO)?;
-        core.eps[conn.ep].tx_pending -= 1;
-        core.sent(conn.ep, &op);
+        core.eps[op.ep()].tx_pending -= 1;
+        core.sent(op.ep(), &op);
         Ok(())
     }
 

@@ -45,7 +45,7 @@ fn capabilities_filter() {
         (FI_HMEM, none),
         (FI_TRIGGER, none),
         (FI_FENCE, all),
-        (FI_NAMED_RX_CTX, none),
+        (FI_NAMED_RX_CTX, rdm),
         (FI_SHARED_AV, none),
         (FI_SOURCE | FI_SOURCE_ERR, rdm),
         (FI_SOURCE_ERR, none),
@@ -121,9 +121,13 @@ fn hints_of_endpoints_filter() {
         }),
         [0, 0, 0]
     );
-    assert_eq!(with(|ep| ep.rx_ctx_cnt = FI_SHARED_CONTEXT), [A, A, 0]);
-    assert_eq!(with(|ep| ep.tx_ctx_cnt = FI_SHARED_CONTEXT), [0, 0, 0]);
-    assert_eq!(with(|ep| ep.tx_ctx_cnt = 2), [0, 0, 0]);
+    assert_eq!(with(|ep| ep.rx_ctx_cnt = FI_SHARED_CONTEXT), [A, A, A]);
+    assert_eq!(with(|ep| ep.tx_ctx_cnt = FI_SHARED_CONTEXT), [A, 0, A]);
+    assert_eq!(with(|ep| ep.tx_ctx_cnt = 64), [0, 0, A]);
+    assert_eq!(with(|ep| ep.rx_ctx_cnt = 64), [0, 0, A]);
+    assert_eq!(with(|ep| ep.tx_ctx_cnt = 65), [0, 0, 0]);
+    let mixed = |ep: &mut EpAttr| (ep.tx_ctx_cnt, ep.rx_ctx_cnt) = (2, FI_SHARED_CONTEXT);
+    assert_eq!(with(mixed), [0, 0, 0]);
     assert_eq!(with(|ep| ep.auth_key_size = 256), [A, 0, A]);
     assert_eq!(with(|ep| ep.auth_key_size = 257), [0, 0, 0]);
     let without = Hints {
@@ -260,6 +264,36 @@ fn settings_change_what_is_offered() {
 }
 
 #[test]
+fn several_contexts_are_for_those_who_ask_for_them() {
+    let limits = |info: &Info| {
+        let domain = &info.domain;
+        [
+            domain.max_ep_tx_ctx,
+            domain.max_ep_rx_ctx,
+            domain.max_ep_stx_ctx,
+            domain.max_ep_srx_ctx,
+        ]
+    };
+    let with = |tx, rx, caps| {
+        let mut hints = Hints { caps, ..empty() };
+        let ep = hints.ep.as_mut().unwrap();
+        (ep.ep_type, ep.tx_ctx_cnt, ep.rx_ctx_cnt) = (FI_EP_RDM.0, tx, rx);
+        let info = ask(&hints).entries.swap_remove(0);
+        (limits(&info), info.caps & FI_NAMED_RX_CTX != 0)
+    };
+    assert_eq!(with(0, 0, 0), ([1, 1, 0, 0], false));
+    assert_eq!(with(1, 1, FI_MSG), ([1, 1, 0, 0], false));
+    assert_eq!(with(2, 0, 0), ([64, 64, 0, 0], true));
+    assert_eq!(with(2, 0, FI_MSG), ([64, 64, 0, 0], false));
+    let named = FI_MSG | FI_NAMED_RX_CTX;
+    assert_eq!(with(0, 0, named), ([64, 64, 0, 0], true));
+    let shared = FI_SHARED_CONTEXT;
+    assert_eq!(with(shared, 1, 0), ([1, 1, 256, 0], false));
+    assert_eq!(with(1, shared, 0), ([1, 1, 0, 256], false));
+    assert_eq!(with(shared, 0, named), ([1, 1, 256, 0], true));
+}
+
+#[test]
 fn a_shared_context_is_for_those_who_expect_it() {
     let mut hints = empty();
     hints.ep.as_mut().unwrap().rx_ctx_cnt = 1;
@@ -267,9 +301,9 @@ fn a_shared_context_is_for_those_who_expect_it() {
     hints.ep.as_mut().unwrap().rx_ctx_cnt = FI_SHARED_CONTEXT;
     hints.rx.as_mut().unwrap().size = 2000;
     let answer = ask(&hints);
-    assert_eq!(counts(&answer), [0, A, 0]);
+    assert_eq!(counts(&answer), [0, A, A]);
     let fields: Vec<_> = answer.reasons.iter().map(|r| r.refusal.field).collect();
-    assert_eq!(fields, ["rx_attr.size", "ep_attr.rx_ctx_cnt"]);
+    assert_eq!(fields, ["rx_attr.size"]);
     let reason = answer.reasons[0].to_string();
     let text = "refused: tcp FI_EP_MSG on eth0, lo: rx_attr.size: wanted 2000, offered 1024";
     assert_eq!(reason, text);

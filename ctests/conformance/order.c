@@ -57,6 +57,29 @@ TEST(fi_endpoint, small_write_after_read, EP_RELIABLE, FI_RMA, "FI_ORDER_RMA_WAR
 	check_writes(t, LEN);
 }
 
+TEST(fi_endpoint, atomic_after_read, EP_RELIABLE, FI_RMA | FI_ATOMIC, "FI_ORDER_WAR: nor what an atomic operation does")
+{
+	struct region target;
+	struct buf in = new_buf(t, BIG, 0), out = new_buf(t, 8, 2);
+
+	ask_order(t, FI_ORDER_WAR);
+	PAIR(t);
+	target = new_region(t, &t->b, new_buf(t, BIG, 1), FI_REMOTE_READ | FI_REMOTE_WRITE);
+	for (unsigned i = 0; i < 2; i++) {
+		POST(t, fi_read(t->a.ep, in.mem, BIG, in.desc, t->a.peer, target.at, target.key, new_ctx()));
+		POST(t, fi_atomic(t->a.ep, out.mem, 1, out.desc, t->a.peer, target.at + BIG - 8, target.key, FI_UINT64, FI_ATOMIC_WRITE,
+				  new_ctx()));
+		for (unsigned k = 0; k < 2; k++)
+			wait_comp(t, t->a.txcq, NULL);
+		CHECK(!memcmp(in.mem, target.buf.mem, BIG - 8));
+		if (!i)
+			CHECK(filled(in.mem, BIG, 1));
+		else
+			CHECK(filled(in.mem + BIG - 8, 8, 2));
+		ONCE(t, filled(target.buf.mem + BIG - 8, 8, 2));
+	}
+}
+
 BOTH(send_after_read, EP_RELIABLE, FI_RMA, "FI_ORDER_SAR: when the target has a send that was posted after a read, the read has its data")
 {
 	struct region target;

@@ -2,6 +2,8 @@
 //! fi_endpoint(3), scalable endpoints: several transmit and receive contexts at one address.
 #include "transfer.h"
 
+#include <pthread.h>
+
 enum { MOST = 64, LEN = 64, LARGE = 300000, BITS = 6 };
 
 struct sep {
@@ -608,6 +610,86 @@ TEST(fi_endpoint, scalable_missing_context, EP_RDM | OURS_ONLY, FI_MSG, "A messa
 	op_post(t, y.rx[1], &recv);
 	op_post(t, x.tx[1], &send);
 	done(t, y.rxcq[1], recv.ctx, FI_MSG | FI_RECV);
+}
+
+// ---- Threads
+
+enum { WORKERS = 4, MESSAGES = 300 };
+
+struct worker {
+	struct env *t;
+	unsigned index;
+	pthread_t thread;
+	struct fi_context2 tx, rx;
+	char in[LEN], out[LEN];
+};
+
+// Waits for one completion of a queue while the peer's may have to be read for progress.
+static void await_one(struct worker *w, struct fid_cq *cq, void *ctx)
+{
+	struct fi_cq_tagged_entry entry;
+	ssize_t rc = -FI_EAGAIN;
+
+	for (uint64_t limit = now_ms() + w->t->limit_ms; rc == -FI_EAGAIN; rc = fi_cq_read(cq, &entry, 1))
+		CHECK(now_ms() < limit);
+	CHECK_RC(rc, 1);
+	CHECK(entry.op_context == ctx);
+}
+
+// Messages from one's transmit context of x to one's receive context of y; every few, both are opened anew.
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	unsigned i = w->index;
+	fi_addr_t peer = fi_rx_addr(x.peer, i, BITS);
+
+	for (unsigned n = 0; n < MESSAGES; n++) {
+		ssize_t rc = -FI_EAGAIN;
+
+		fill(w->out, LEN, n * WORKERS + i);
+		OK(fi_recv(y.rx[i], w->in, LEN, NULL, FI_ADDR_UNSPEC, &w->rx));
+		for (uint64_t limit = now_ms() + w->t->limit_ms; rc == -FI_EAGAIN;) {
+			CHECK(now_ms() < limit);
+			rc = fi_send(x.tx[i], w->out, LEN, NULL, peer, &w->tx);
+		}
+		OK(rc);
+		await_one(w, x.txcq[i], &w->tx);
+		await_one(w, y.rxcq[i], &w->rx);
+		CHECK(filled(w->in, LEN, n * WORKERS + i));
+		if (n % 50 != 49)
+			continue;
+		OK(fi_close(&x.tx[i]->fid));
+		OK(fi_close(&y.rx[i]->fid));
+		OK(fi_tx_context(x.ep, i, NULL, &x.tx[i], NULL));
+		OK(fi_rx_context(y.ep, i, NULL, &y.rx[i], NULL));
+		OK(fi_ep_bind(x.tx[i], &x.txcq[i]->fid, FI_TRANSMIT));
+		OK(fi_ep_bind(y.rx[i], &y.rxcq[i]->fid, FI_RECV));
+		OK(fi_enable(x.tx[i]));
+		OK(fi_enable(y.rx[i]));
+	}
+	return NULL;
+}
+
+TEST(fi_endpoint, scalable_threads, EP_RDM, FI_MSG, "Threads use contexts of one endpoint at the same time, and close and open them")
+{
+	static struct worker workers[WORKERS];
+
+	t->hints->domain_attr->threading = FI_THREAD_SAFE;
+	t->hints->domain_attr->mr_mode &= ~FI_MR_LOCAL;
+	open_both(t, WORKERS);
+	for (unsigned i = 0; i < WORKERS; i++) {
+		forget(t, &x.tx[i]->fid);
+		forget(t, &y.rx[i]->fid);
+		workers[i].t = t;
+		workers[i].index = i;
+		CHECK(!pthread_create(&workers[i].thread, NULL, work, &workers[i]));
+	}
+	for (unsigned i = 0; i < WORKERS; i++)
+		CHECK(!pthread_join(workers[i].thread, NULL));
+	for (unsigned i = 0; i < WORKERS; i++) {
+		OK(fi_close(&x.tx[i]->fid));
+		OK(fi_close(&y.rx[i]->fid));
+	}
 }
 
 TEST(fi_endpoint, scalable_multi_recv, EP_RDM, FI_MSG | FI_MULTI_RECV, "A context has multi-receive buffers, and options of its own, which end with it")

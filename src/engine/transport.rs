@@ -98,8 +98,15 @@ pub trait Transport: Sized + Send + 'static {
         ep: usize,
         tx: &Tx<'_>,
     ) -> Result;
-    /// What was posted through this transmit context uses no memory of the application any more.
-    fn close_tx_context(&mut self, core: &mut Core<Self::Addr>, port: usize, ep: usize);
+    /// What was posted through this transmit context uses no memory of the application any more. What is left of it
+    /// completes at `heir`.
+    fn close_tx_context(
+        &mut self,
+        core: &mut Core<Self::Addr>,
+        port: usize,
+        ep: usize,
+        heir: usize,
+    );
     /// Nothing is written to receives of this context any more.
     fn close_rx_context(&mut self, core: &mut Core<Self::Addr>, port: usize, ep: usize);
     /// A receive has met a message whose bytes the transport still has to bring.

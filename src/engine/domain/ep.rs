@@ -389,7 +389,8 @@ impl<T: Transport> Ep<T> {
         member.map_or(self.shared.id, |member| member.port.id())
     }
 
-    /// As `post`, where the destination may name a receive context.
+    /// As `transmit`, where the destination may name a receive context.
+    #[cold]
     fn post_from(&self, tx: &Tx<'_>) -> Result {
         let engine = &*self.shared.engine;
         let mut guard = engine.lock();
@@ -853,8 +854,39 @@ impl<T: Transport> Ep<T> {
 }
 
 impl<T: Transport> Ep<T> {
+    /// What becomes of an operation of an endpoint whose operations are limited in size or order.
+    #[cold]
+    fn limit<'a>(&self, tx: &Tx<'a>) -> Result<Tx<'a>> {
+        self.shared.limits.check(tx)?;
+        let flags = tx.flags | self.order(tx.what)?;
+        Ok(Tx { flags, ..*tx })
+    }
+
+    /// The flags that the order of the endpoint's operations gives to one.
+    #[cold]
+    fn order(&self, what: What) -> Result<u64> {
+        let limits = &self.shared.limits;
+        if limits.strict && self.shared.engine.lock().core.eps[self.shared.id].tx_pending > 0 {
+            return Err(Error::AGAIN);
+        }
+        Ok(limits.order(what))
+    }
+}
+
+impl<T: Transport> DataPath for Ep<T> {
     #[inline]
-    fn post(&self, tx: &Tx<'_>) -> Result {
+    fn transmit(&self, tx: &Tx<'_>) -> Result {
+        let limited;
+        let tx = match self.shared.limits.any.load(Ordering::Relaxed) {
+            true => {
+                limited = self.limit(tx)?;
+                if self.shared.limits.names_contexts {
+                    return self.post_from(&limited);
+                }
+                &limited
+            }
+            false => tx,
+        };
         let engine = &*self.shared.engine;
         let mut guard = engine.lock();
         let state = &mut *guard;
@@ -863,32 +895,6 @@ impl<T: Transport> Ep<T> {
             .transmit(&mut state.core, self.shared.id, tx);
         engine.posted(state);
         result
-    }
-
-    /// As `post`, for an endpoint whose operations are limited in size or order, or may name receive contexts.
-    #[cold]
-    fn transmit_limited(&self, tx: &Tx<'_>) -> Result {
-        let limits = &self.shared.limits;
-        limits.check(tx)?;
-        if limits.strict && self.shared.engine.lock().core.eps[self.shared.id].tx_pending > 0 {
-            return Err(Error::AGAIN);
-        }
-        let mut tx = *tx;
-        tx.flags |= limits.order(tx.what);
-        match limits.names_contexts {
-            true => self.post_from(&tx),
-            false => self.post(&tx),
-        }
-    }
-}
-
-impl<T: Transport> DataPath for Ep<T> {
-    #[inline]
-    fn transmit(&self, tx: &Tx<'_>) -> Result {
-        match self.shared.limits.any.load(Ordering::Relaxed) {
-            true => self.transmit_limited(tx),
-            false => self.post(tx),
-        }
     }
 
     #[inline]
@@ -982,6 +988,19 @@ impl<T: Transport> AtomicPath for Ep<T> {
     }
 
     fn atomic(&self, atomic: &Atomic<'_>) -> Result {
+        let limited;
+        let atomic = match self.shared.limits.any.load(Ordering::Relaxed) {
+            true => {
+                let what = match atomic.op {
+                    FI_ATOMIC_READ => What::Read,
+                    _ => What::Atomic,
+                };
+                let flags = atomic.flags | self.order(what)?;
+                limited = Atomic { flags, ..*atomic };
+                &limited
+            }
+            false => atomic,
+        };
         let engine = &*self.shared.engine;
         let mut guard = engine.lock();
         let state = &mut *guard;

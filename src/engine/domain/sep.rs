@@ -41,6 +41,8 @@ pub struct Port<T: Transport> {
     id: usize,
     tx: Vec<usize>,
     rx: Vec<usize>,
+    /// Where operations complete whose context was closed: nobody hears of it.
+    heir: usize,
     info: Info,
     /// Contexts that have a handle.
     open: Mutex<Vec<(Side, usize)>>,
@@ -91,8 +93,9 @@ impl<T: Transport> ScalableEp<T> {
         let srx = core.eps[id].srx;
         let tx = (0..tx).map(|_| core.eps.insert(Ep::state(engine, &info, srx, context)));
         let tx: Vec<usize> = tx.collect();
+        let heir = core.eps.insert(Ep::state(engine, &info, srx, context));
         if let Err(error) = state.transport.open_ep(&mut state.core, id, &info) {
-            remove(state, &tx, &rx);
+            remove(state, &tx, &rx, heir);
             return Err(error);
         }
         drop(guard);
@@ -101,6 +104,7 @@ impl<T: Transport> ScalableEp<T> {
             id,
             tx,
             rx,
+            heir,
             info,
             open: Mutex::default(),
             contexts: Uses::default(),
@@ -159,7 +163,8 @@ fn count(wanted: usize, most: usize) -> Result<usize> {
 }
 
 /// Takes the contexts of an endpoint out of the domain.
-fn remove<T: Transport>(state: &mut State<T>, tx: &[usize], rx: &[usize]) {
+fn remove<T: Transport>(state: &mut State<T>, tx: &[usize], rx: &[usize], heir: usize) {
+    state.core.eps.remove(heir);
     for &id in tx {
         state.core.eps.remove(id);
     }
@@ -224,7 +229,7 @@ impl<T: Transport> Drop for Port<T> {
         if let Some(av) = state.core.eps[self.id].av {
             state.core.avs[av].keys.release(self.id);
         }
-        remove(state, &self.tx, &self.rx);
+        remove(state, &self.tx, &self.rx, self.heir);
     }
 }
 
@@ -278,7 +283,7 @@ impl<T: Transport> Drop for Member<T> {
         let State { core, transport } = &mut *guard;
         let port = self.port.id;
         match self.side {
-            Side::Transmit => transport.close_tx_context(core, port, self.id),
+            Side::Transmit => transport.close_tx_context(core, port, self.id, self.port.heir),
             Side::Receive => {
                 transport.close_rx_context(core, port, self.id);
                 let srx = core.eps[self.id].srx;

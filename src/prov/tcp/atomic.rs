@@ -8,11 +8,11 @@ use crate::engine::atomic::{apply, element_size};
 use crate::engine::core::TxOp;
 use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::transfer::What;
-use crate::prov::tcp::conn::{ReadOp, Regions, Sink};
+use crate::prov::tcp::conn::{Durable, ReadOp, Regions, Sink};
 use crate::prov::tcp::context::split;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, Op, RmaSeg};
-use crate::prov::tcp::rma::named;
-use crate::prov::tcp::rx::Fault;
+use crate::prov::tcp::rma::{durable, named};
+use crate::prov::tcp::rx::{Fault, commit};
 use crate::prov::tcp::transport::{Core, Tcp};
 use crate::prov::tcp::tx::{STAGE_FULL, WANTS_ACK, check_flags};
 
@@ -26,6 +26,7 @@ pub struct AtomicIn {
     /// Bytes of the target.
     len: usize,
     data: Option<u64>,
+    durable: Durable,
     /// Operands, then values to compare: as far as they have come.
     payload: Vec<u8>,
 }
@@ -145,6 +146,9 @@ impl Tcp {
         }
         (request.target, request.regions) =
             named(core, &self.conns[id], header, FI_ATOMIC, access)?;
+        if header.commit {
+            request.durable = durable(header, &request.regions);
+        }
         if header.payload == 0 {
             self.carry_out(core, id, request);
             return Ok(());
@@ -170,6 +174,11 @@ impl Tcp {
         }
         let (operands, compare) = payload.split_at_mut(len);
         apply(datatype, op, &mut target, operands, compare);
+        if let Some(parts) = &request.durable
+            && !commit(&self.conns[id], parts)
+        {
+            return;
+        }
         if op != FI_ATOMIC_READ {
             let regions = request.regions.iter().flatten();
             let counters = regions.filter_map(|region| region.counter());
@@ -246,6 +255,7 @@ fn read_operation(header: &Header) -> core::result::Result<AtomicIn, Fault> {
         regions: Regions::default(),
         len: len as usize,
         data: header.data,
+        durable: None,
         payload: Vec::new(),
     })
 }

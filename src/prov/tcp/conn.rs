@@ -129,8 +129,8 @@ pub enum Payload {
     Buffers(IoVec),
     /// A copy of what was injected.
     Copy(Vec<u8>),
-    /// A copy of what is sent, and where the answer goes.
-    Exchange(Vec<u8>, IoVec),
+    /// A copy of what is sent, and where the answer goes. Rare, and boxed so that it does not make the others larger.
+    Exchange(Box<(Vec<u8>, IoVec)>),
 }
 
 impl Payload {

@@ -76,8 +76,8 @@ impl Tcp {
     }
 
     /// A transmit context is closed. What it posted is dropped where it has not begun; the rest goes out, from copies where
-    /// the kernel does not take it in time, since the stream has to go on.
-    pub(super) fn leave_transmits(&mut self, core: &mut Core, port: usize, ep: usize) {
+    /// the kernel does not take it in time, since the stream has to go on. It is `heir`'s from now on.
+    pub(super) fn leave_transmits(&mut self, core: &mut Core, port: usize, ep: usize, heir: usize) {
         let until = Instant::now() + LINGER;
         for id in self.conns_of(port) {
             self.last_flush(core, id, until);
@@ -85,7 +85,9 @@ impl Tcp {
             let before = conn.tx.waiting.len();
             conn.tx.waiting.retain(|waiting| waiting.op.ep() != ep);
             core.eps[ep].tx_pending -= before - conn.tx.waiting.len();
-            core.eps[ep].tx_pending -= conn.copy_payloads(ep);
+            let (over, left) = conn.bequeath(ep, heir);
+            core.eps[ep].tx_pending -= over + left;
+            core.eps[heir].tx_pending += left;
         }
     }
 
@@ -116,9 +118,18 @@ impl Tcp {
 }
 
 impl Conn {
-    /// Lets go of the application's memory that operations of a transmit context use; how many of them are over by that.
-    fn copy_payloads(&mut self, ep: usize) -> usize {
-        let mut over = 0;
+    /// Lets go of the application's memory that operations of a transmit context use; how many of them are over by that, and
+    /// how many wait for an answer that is nothing to the context any more.
+    fn bequeath(&mut self, ep: usize, heir: usize) -> (usize, usize) {
+        let (mut over, mut left) = (0, 0);
+        let mut inherit = |op: &mut TxOp| {
+            let ours = op.ep() == ep;
+            if ours {
+                op.ep = heir as u32;
+                left += 1;
+            }
+            ours
+        };
         for out in &mut self.tx.queue {
             let Out::Frame(frame) = out else {
                 continue;
@@ -135,19 +146,22 @@ impl Conn {
             self.tx.staged += bytes.len();
             *out = Out::Staged { bytes, done: 0 };
         }
+        for op in &mut self.tx.await_ack {
+            inherit(op);
+        }
         for read in &mut self.tx.await_read {
-            if read.op.ep() == ep {
+            if inherit(&mut read.op) {
                 read.iov = IoVec::empty();
             }
         }
         if let At::Payload(incoming) = &mut self.rx.at
             && let Sink::Read(read) = &mut incoming.sink
-            && read.op.ep() == ep
+            && inherit(&mut read.op)
         {
             read.iov = IoVec::empty();
         }
         for out in self.tx.rendezvous.values_mut() {
-            if out.op.ep() == ep
+            if inherit(&mut out.op)
                 && let Payload::Buffers(iov) = &out.payload
             {
                 let mut copy = Vec::with_capacity(out.op.len);
@@ -155,7 +169,7 @@ impl Conn {
                 out.payload = Payload::Copy(copy);
             }
         }
-        over
+        (over, left)
     }
 }
 

@@ -212,7 +212,7 @@ pub(super) fn named(
 
 /// fi_cq(3), FI_COMMIT_COMPLETE: the parts of the target that lie in persistent memory.
 #[cold]
-fn durable(header: &Header, regions: &Regions) -> Durable {
+pub(super) fn durable(header: &Header, regions: &Regions) -> Durable {
     let targets = header.segs().iter().zip(regions.iter().flatten());
     let persistent = targets.filter(|(seg, region)| region.is_persistent() && seg.len > 0);
     let parts = persistent.filter_map(|(seg, region)| {

@@ -531,7 +531,7 @@ impl Tcp {
 
 /// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.
 #[cold]
-fn commit(conn: &Conn, parts: &[(usize, usize)]) -> bool {
+pub(super) fn commit(conn: &Conn, parts: &[(usize, usize)]) -> bool {
     let mut parts = parts.iter();
     let result = parts.try_for_each(|&(address, len)| memory::make_durable(address, len));
     if let Err(error) = &result {

@@ -208,8 +208,8 @@ impl Transport for Tcp {
         self.post_from(core, port, ep, tx)
     }
 
-    fn close_tx_context(&mut self, core: &mut Core, port: usize, ep: usize) {
-        self.leave_transmits(core, port, ep);
+    fn close_tx_context(&mut self, core: &mut Core, port: usize, ep: usize, heir: usize) {
+        self.leave_transmits(core, port, ep, heir);
     }
 
     fn close_rx_context(&mut self, core: &mut Core, port: usize, ep: usize) {

@@ -34,11 +34,17 @@ impl Asked {
             ),
             false => (0, 0),
         };
+        // Programs of the 1.x API mean FI_VARIABLE_MSG with that bit.
+        let strange = match query.version < since::V2_0 {
+            true => FI_EXACT_DIRECTED_RECV,
+            false => 0,
+        };
+        let caps = hints.caps | rx_caps | domain_caps & FI_AV_USER_ID;
         Asked {
             tx_comp,
             rx_comp,
             ep_type: hints.ep.as_ref().map_or(0, |ep| ep.ep_type),
-            caps: hints.caps | rx_caps | domain_caps & FI_AV_USER_ID,
+            caps: caps & !strange,
             rx_flags: rx.as_ref().map_or(0, |rx| rx.op_flags),
             tx_order: tx.as_ref().map_or(0, |tx| tx.msg_order),
             rx_order: rx.as_ref().map_or(0, |rx| rx.msg_order),

@@ -386,3 +386,21 @@ fn connected_endpoints_take_many_where_their_type_is_asked_for() {
     hints.caps = FI_MSG;
     assert_eq!(counts(&ask(&hints)), [0, 0, 0]);
 }
+
+/// FI_VARIABLE_MSG, which 2.0 removed, had the bit that FI_EXACT_DIRECTED_RECV has.
+#[test]
+fn a_bit_means_what_it_meant_in_the_api_of_the_program() {
+    let hints = Hints {
+        caps: FI_EXACT_DIRECTED_RECV,
+        ..empty()
+    };
+    let of = |version| {
+        let query = Query {
+            version,
+            ..query(Some(&hints), 0)
+        };
+        counts(&answer(&query, &Params::default(), &Machine))
+    };
+    assert_eq!(of(1 << 16 | 20), [0, 0, 0]);
+    assert_eq!(of(2 << 16), [0, 0, A]);
+}

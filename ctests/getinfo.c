@@ -385,6 +385,7 @@ static void test_domain(void)
 	BITS(h->domain_attr->mode = v);
 	HINT(h->domain_attr->mode = 0);
 	HINT(h->domain_attr->auth_key_size = 1; h->domain_attr->auth_key = calloc(1, 1));
+	HINT(h->domain_attr->auth_key_size = FI_AV_AUTH_KEY);
 	EACH(h->domain_attr->max_err_data = v, 1, UINT64_MAX);
 	EACH(h->domain_attr->mr_cnt = v, 1, UINT64_MAX);
 	EACH(h->domain_attr->tclass = (uint32_t) v, 1, FI_TC_BEST_EFFORT, FI_TC_BULK_DATA, UINT32_MAX);

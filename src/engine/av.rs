@@ -10,6 +10,7 @@ use std::hash::Hash;
 use rustc_hash::FxBuildHasher;
 
 use crate::base::{Error, Result};
+use crate::engine::auth_av::KeyTable;
 
 /// `A` is the address in the provider's form. An index is what the application sees as fi_addr_t.
 pub struct AvTable<A> {
@@ -23,6 +24,8 @@ pub struct AvTable<A> {
     pub context_bits: u32,
     /// Some address has a name that is not its index.
     has_user_ids: bool,
+    /// FI_AV_AUTH_KEY.
+    pub keys: KeyTable<A>,
 }
 
 enum Slot<A> {
@@ -47,6 +50,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
             named_by_user: false,
             context_bits: 0,
             has_user_ids: false,
+            keys: KeyTable::new(),
         }
     }
 
@@ -175,6 +179,18 @@ impl<A> AvTable<A> {
         match self.slot(index) {
             Some(Slot::Used { user_id, .. }) => *user_id,
             _ => UNNAMED,
+        }
+    }
+
+    /// With FI_AV_AUTH_KEY: what completions call the key that a peer has proved which is not in the vector.
+    pub fn key_of_stranger(&self, addr: &A) -> Option<u64>
+    where
+        A: Eq + Hash,
+    {
+        let handle = self.keys.of_stranger(addr)?;
+        match self.named_by_user {
+            true => self.keys.user_id(handle),
+            false => Some(handle),
         }
     }
 

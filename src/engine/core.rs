@@ -218,12 +218,17 @@ impl<A: Address> Core<A> {
     /// been reported.
     #[cold]
     fn stranger(&mut self, ep: usize, entry: CqErr, sender: &Sender<'_, A>) {
+        // With FI_AV_AUTH_KEY: the handle of the key that it has proved.
+        let av = self.eps[ep].av.map(|av| &self.avs[av]);
+        let key = av
+            .zip(sender.addr)
+            .and_then(|(av, addr)| av.key_of_stranger(addr));
         if let Some(cq) = self.eps[ep].rx_cq {
             self.cqs[cq].push_error(CqErr {
                 err: Error::ADDRNOTAVAIL.code(),
                 prov_errno: Error::ADDRNOTAVAIL.code(),
                 err_data: sender.addr.map(|addr| addr.to_bytes().into_boxed_slice()),
-                src_addr: FI_ADDR_NOTAVAIL,
+                src_addr: key.unwrap_or(FI_ADDR_NOTAVAIL),
                 ..entry
             });
         }

@@ -6,6 +6,8 @@
 //! lock; `domain` and `fabric` are the handles that C holds. A provider brings a `Transport`.
 
 pub mod atomic;
+pub mod auth;
+pub mod auth_av;
 pub mod av;
 pub mod cntr;
 pub mod core;

@@ -11,6 +11,7 @@ use crate::abi::fid_pep;
 use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
+use crate::engine::auth::Key;
 use crate::engine::core::Core;
 use crate::engine::fabric::FabricShared;
 use crate::engine::srx::{Claimed, Envelope};
@@ -44,6 +45,10 @@ pub trait Transport: Sized + Send + 'static {
     const CQ_SIZE: usize;
     /// Bytes of remote CQ data that a message can carry.
     const CQ_DATA_SIZE: usize;
+    /// Bytes of an authorization key at most; 0 if there are none.
+    const AUTH_KEY_SIZE: usize = 0;
+    /// Authorization keys of an address vector at most (FI_AV_AUTH_KEY).
+    const AUTH_KEYS: usize = 0;
     /// Bytes of operands of one atomic operation at most; none if there are no such operations.
     const ATOMIC_SIZE: usize = 0;
 
@@ -68,6 +73,10 @@ pub trait Transport: Sized + Send + 'static {
 
     fn open_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize, info: &Info) -> Result;
     fn enable_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize) -> Result;
+    /// With FI_AV_AUTH_KEY, before it is enabled: the keys that its vector has now.
+    fn set_keys(&mut self, _ep: usize, _keys: Vec<Key>) -> Result {
+        Err(Error::NOSYS)
+    }
     fn close_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize);
     fn transmit(&mut self, core: &mut Core<Self::Addr>, ep: usize, tx: &Tx<'_>) -> Result;
     /// `port` is the endpoint, `ep` the same or a transmit context of it.

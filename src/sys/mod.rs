@@ -8,5 +8,6 @@ pub mod heap;
 pub mod long_double;
 pub mod memory;
 pub mod netif;
+pub mod random;
 pub mod resolve;
 pub mod socket;

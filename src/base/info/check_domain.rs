@@ -102,11 +102,14 @@ fn check_1_5(verdict: &mut Verdict, wanted: &DomainAttr, offered: &DomainAttr, m
     verdict.subset("domain_attr.caps", wanted.caps, offered.caps, Value::Caps);
     let ready_for = if wanted.mode == 0 { mode } else { wanted.mode };
     verdict.needs("domain_attr.mode", offered.mode, ready_for);
-    verdict.at_most(
-        "domain_attr.auth_key_size",
-        wanted.auth_key_size,
-        offered.auth_key_size,
-    );
+    let in_av = wanted.auth_key_size == FI_AV_AUTH_KEY && offered.max_ep_auth_key > 0;
+    if !in_av {
+        verdict.at_most(
+            "domain_attr.auth_key_size",
+            wanted.auth_key_size,
+            offered.auth_key_size,
+        );
+    }
     verdict.at_most(
         "domain_attr.max_err_data",
         wanted.max_err_data,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::*;
 use crate::base::{Error, Result};
+use crate::engine::auth::Key;
 use crate::engine::av::AvTable;
 use crate::engine::core::Core;
 use crate::engine::domain::{Engine, State};
@@ -85,13 +86,29 @@ impl<T: Transport> Av<T> {
         Arc::ptr_eq(engine, &self.engine).then_some(self.id)
     }
 
+    /// All keys that it has now, or the one of this handle.
+    pub fn keys(&self, handle: Option<u64>) -> Result<Vec<Key>> {
+        let state = self.engine.lock();
+        let keys = &state.core.avs[self.id].keys;
+        match handle {
+            None => Ok(keys.all().cloned().collect()),
+            Some(handle) => Ok(vec![keys.get(handle).cloned().ok_or(Error::INVAL)?]),
+        }
+    }
+
     fn insert_all(
         &self,
         addrs: impl Iterator<Item = Result<T::Addr>>,
         insertion: Insertion,
     ) -> Result<Inserted> {
-        if insertion.flags & !FLAGS != 0 {
+        let keyed = self.engine.has_keys_in_av();
+        let known = if keyed { KEYED_FLAGS } else { FLAGS };
+        if insertion.flags & !known != 0 {
             return Err(Error::BADFLAGS);
+        }
+        // fi_av(3): an address without a key need not be taken, and is not.
+        if keyed && insertion.flags & FI_AUTH_KEY == 0 {
+            return Err(Error::OPNOTSUPP);
         }
         if self.set_later && insertion.flags & FI_AV_USER_ID != 0 {
             return Err(Error::INVAL);
@@ -100,8 +117,12 @@ impl<T: Transport> Av<T> {
         let mut guard = self.engine.lock();
         let state = &mut *guard;
         let mut results = Vec::with_capacity(addrs.size_hint().0);
-        for addr in addrs {
-            let result = addr.map(|addr| state.core.avs[self.id].insert(addr));
+        for (i, addr) in addrs.enumerate() {
+            let table = &mut state.core.avs[self.id];
+            let result = match insertion.keys.get(i) {
+                None => addr.map(|addr| table.insert(addr)),
+                Some(&key) => addr.and_then(|addr| insert_keyed(table, addr, key)),
+            };
             if let Ok((index, true)) = result {
                 state.transport.av_inserted(&mut state.core, self.id, index);
             }
@@ -153,8 +174,23 @@ impl<T: Transport> Av<T> {
 /// As many bits of a fi_addr_t as addresses do not need: they are numbered by 32.
 const MAX_CONTEXT_BITS: u32 = 32;
 
+/// An address of peers with this key. It has one.
+fn insert_keyed<A: Address>(table: &mut AvTable<A>, addr: A, key: u64) -> Result<(u64, bool)> {
+    let other = table
+        .find(&addr)
+        .and_then(|index| table.keys.handle_at(index));
+    if table.keys.get(key).is_none() || other.is_some_and(|other| other != key) {
+        return Err(Error::INVAL);
+    }
+    let (index, new) = table.insert(addr);
+    table.keys.assign(index, key);
+    Ok((index, new))
+}
+
 /// Of all insertion calls.
 const FLAGS: u64 = FI_MORE | FI_SYNC_ERR | FI_FIREWALL_ADDR | FI_AV_USER_ID;
+/// The same with FI_AV_AUTH_KEY.
+const KEYED_FLAGS: u64 = FI_MORE | FI_SYNC_ERR | FI_FIREWALL_ADDR | FI_AUTH_KEY;
 
 /// fi_av(3): one error entry per address that was not taken, then FI_AV_COMPLETE with the number of those that were.
 fn report(eq: &EventQueue, fid: usize, context: usize, taken: usize, results: &[Result<u64>]) {
@@ -232,6 +268,11 @@ impl<T: Transport> AvCalls for Av<T> {
     }
 
     fn remove(&self, addrs: &[u64], flags: u64) -> Result {
+        if flags == FI_AUTH_KEY && self.engine.has_keys_in_av() {
+            let mut state = self.engine.lock();
+            let keys = &mut state.core.avs[self.id].keys;
+            return addrs.iter().try_for_each(|&handle| keys.remove(handle));
+        }
         if flags != 0 {
             return Err(Error::BADFLAGS);
         }
@@ -246,6 +287,7 @@ impl<T: Transport> AvCalls for Av<T> {
             // An address that was inserted several times stays until it is removed as often.
             if let Some(addr) = table.remove(index)? {
                 table.retire(index);
+                table.keys.forget(index);
                 let State { core, transport } = state;
                 transport.av_removed(core, self.id, index, &addr);
             }
@@ -259,6 +301,29 @@ impl<T: Transport> AvCalls for Av<T> {
         Ok(addr.to_bytes())
     }
 
+    fn insert_auth_key(&self, key: &[u8], flags: u64) -> Result<u64> {
+        if !self.engine.has_keys_in_av() {
+            return Err(Error::NOSYS);
+        }
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let key = Key::given(key.len(), Some(key), None, T::AUTH_KEY_SIZE)?;
+        let mut state = self.engine.lock();
+        let keys = &mut state.core.avs[self.id].keys;
+        keys.insert(key.ok_or(Error::INVAL)?, T::AUTH_KEYS)
+    }
+
+    fn lookup_auth_key(&self, addr: u64) -> Result<Vec<u8>> {
+        if !self.engine.has_keys_in_av() {
+            return Err(Error::NOSYS);
+        }
+        let state = self.engine.lock();
+        let keys = &state.core.avs[self.id].keys;
+        let key = keys.get(addr).or_else(|| keys.of(addr));
+        Ok(key.ok_or(Error::INVAL)?.bytes().to_vec())
+    }
+
     fn straddr(&self, addr: &[u8]) -> String {
         T::Addr::text(addr)
     }
@@ -269,6 +334,10 @@ impl<T: Transport> AvCalls for Av<T> {
         }
         match flags {
             0 => self.engine.lock().core.avs[self.id].set_user_id(addr, id),
+            FI_AUTH_KEY if self.engine.has_keys_in_av() => {
+                let mut state = self.engine.lock();
+                state.core.avs[self.id].keys.set_user_id(addr, id)
+            }
             _ => Err(Error::BADFLAGS),
         }
     }

@@ -82,6 +82,7 @@ const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_RECV;
 
 impl<T: Transport> Ep<T> {
     pub fn open(engine: &Arc<Engine<T>>, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
+        let info = engine.with_key(info)?;
         let mut guard = engine.lock();
         let state = &mut *guard;
         let mut srx = Srx::new();
@@ -566,6 +567,9 @@ impl<T: Transport> Drop for Shared<T> {
         let state = &mut *guard;
         state.transport.close_ep(&mut state.core, self.id);
         let ep = state.core.eps.remove(self.id);
+        if let Some(av) = ep.av {
+            state.core.avs[av].keys.release(self.id);
+        }
         let srx = &mut state.core.srxs[ep.srx];
         srx.eps -= 1;
         match srx.eps {
@@ -623,6 +627,7 @@ impl<T: Transport> Kind for Ep<T> {
             None => {
                 check_bound(&state.core.eps[self.shared.id])?;
                 self.check_shared(&state.core)?;
+                self.shared.engine.give_keys(state, self.shared.id)?;
                 state.transport.enable_ep(&mut state.core, self.shared.id)?;
             }
         }

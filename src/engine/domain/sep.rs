@@ -73,6 +73,7 @@ impl<T: Transport> ScalableEp<T> {
         if info.ep.ep_type != FI_EP_RDM.0 {
             return Err(Error::NOSYS);
         }
+        let info = engine.with_key(info)?;
         let limits = &engine.info.domain;
         let tx = count(info.ep.tx_ctx_cnt, limits.max_ep_tx_ctx)?;
         let rx = count(info.ep.rx_ctx_cnt, limits.max_ep_rx_ctx)?;
@@ -187,7 +188,8 @@ impl<T: Transport> Port<T> {
         if self.listens.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        let result = state.transport.enable_ep(&mut state.core, self.id);
+        let given = self.engine.give_keys(state, self.id);
+        let result = given.and_then(|()| state.transport.enable_ep(&mut state.core, self.id));
         if result.is_err() {
             self.listens.store(false, Ordering::Relaxed);
         }
@@ -224,6 +226,9 @@ impl<T: Transport> Drop for Port<T> {
         let mut guard = self.engine.lock();
         let state = &mut *guard;
         state.transport.close_ep(&mut state.core, self.id);
+        if let Some(av) = state.core.eps[self.id].av {
+            state.core.avs[av].keys.release(self.id);
+        }
         remove(state, &self.tx, &self.rx, self.heir);
     }
 }

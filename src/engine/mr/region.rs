@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::sync::OnceLock;
 
 use crate::base::{Error, IoVec, Result};
+use crate::engine::auth::Key;
 
 /// Memory that the application registered. Operations that use it hold it; closing it only takes it out of the table.
 pub struct Region<C> {
@@ -28,6 +29,8 @@ pub struct Region<C> {
     single_use: OnceLock<()>,
     persistent: OnceLock<()>,
     closed: OnceLock<()>,
+    /// Peers have to have one of these; without the list any may come.
+    keys: OnceLock<Box<[Key]>>,
 }
 
 impl<C> Region<C> {
@@ -52,6 +55,7 @@ impl<C> Region<C> {
             single_use: OnceLock::new(),
             persistent: OnceLock::new(),
             closed: OnceLock::new(),
+            keys: OnceLock::new(),
         }
     }
 
@@ -68,6 +72,19 @@ impl<C> Region<C> {
     /// FI_MR_SINGLE_USE: peers may access it once.
     pub fn allow_one_use(&self) {
         let _ = self.single_use.set(());
+    }
+
+    /// fi_mr(3), auth_key: only peers that have one of these keys may access it.
+    pub fn restrict_to(&self, keys: impl IntoIterator<Item = Key>) {
+        let _ = self.keys.set(keys.into_iter().collect());
+    }
+
+    #[inline]
+    pub(super) fn admits(&self, auth: Option<&Key>) -> bool {
+        match self.keys.get() {
+            None => true,
+            Some(keys) => auth.is_some_and(|auth| keys.contains(auth)),
+        }
     }
 
     pub(super) fn is_single_use(&self) -> bool {

@@ -144,7 +144,8 @@ impl Tcp {
                 "an atomic operation that the endpoint does not serve",
             ));
         }
-        (request.target, request.regions) = named(core, ep, header, FI_ATOMIC, access)?;
+        (request.target, request.regions) =
+            named(core, &self.conns[id], header, FI_ATOMIC, access)?;
         if header.commit {
             request.durable = durable(header, &request.regions);
         }

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::abi::{FI_ADDR_NOTAVAIL, FI_FENCE, FI_INJECT};
 use crate::base::{Error, IoVec};
+use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::core::{Sender, TxOp};
 use crate::engine::mr::Region;
@@ -18,6 +19,7 @@ use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::atomic::AtomicIn;
 use crate::prov::tcp::ep::unknown_source;
+use crate::prov::tcp::keyed::Auth;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS};
 use crate::sys::socket::Socket;
 
@@ -65,6 +67,8 @@ pub struct Conn {
     pub exchange: Vec<u8>,
     /// The peer's request, while ours is not answered.
     pub crossing: Option<Box<Crossing>>,
+    /// If the endpoint has an authorization key: how far the peer has proved that it has it.
+    pub auth: Option<Box<Auth>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +79,8 @@ pub enum State {
     Connecting,
     /// Our request is out.
     Requested,
+    /// The connection exchange is over; each side proves its authorization key.
+    Proving,
     Up,
     /// MSG: over, for good.
     Down,
@@ -281,7 +287,14 @@ impl Conn {
             next: usize::MAX,
             exchange: Vec::new(),
             crossing: None,
+            auth: None,
         }
+    }
+
+    /// The authorization key that the peer has proved to have.
+    #[inline]
+    pub fn key(&self) -> Option<&Key> {
+        self.auth.as_ref()?.key()
     }
 
     /// How the peer is called when its messages are matched.

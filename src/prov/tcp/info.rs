@@ -11,6 +11,8 @@ use crate::base::info::{
 use self::asked::Asked;
 use super::params::Params;
 use super::proto::MAX_CONTEXTS;
+use super::transport::Tcp;
+use crate::engine::transport::Transport;
 
 mod asked;
 #[cfg(test)]
@@ -84,6 +86,8 @@ fn msg(params: &Params) -> Prototype {
     info.ep.protocol = FI_PROTO_SOCK_TCP;
     info.ep.protocol_version = 0;
     info.ep.mem_tag_format = 0;
+    // They have no address vector.
+    info.domain.max_ep_auth_key = 0;
     info.domain.ep_cnt = MSG_ENDPOINTS;
     info.domain.tx_ctx_cnt = MSG_ENDPOINTS;
     info.domain.rx_ctx_cnt = MSG_ENDPOINTS;
@@ -140,6 +144,7 @@ fn rdm(params: &Params) -> Prototype {
                 mem_tag_format: ALL_TAG_BITS,
                 tx_ctx_cnt: 1,
                 rx_ctx_cnt: 1,
+                auth_key_size: Tcp::AUTH_KEY_SIZE,
                 ..EpAttr::default()
             },
             domain: domain(),
@@ -174,6 +179,8 @@ fn domain() -> DomainAttr {
         max_ep_rx_ctx: 1,
         mr_iov_limit: 1,
         caps: DOMAIN,
+        auth_key_size: Tcp::AUTH_KEY_SIZE,
+        max_ep_auth_key: Tcp::AUTH_KEYS,
         max_cntr_value: u64::MAX,
         max_err_cntr_value: u64::MAX,
         ..DomainAttr::default()

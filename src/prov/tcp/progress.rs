@@ -146,7 +146,7 @@ impl Tcp {
     fn is_awaited(&self, due: Due) -> bool {
         match due {
             Due::Conn(id) => self.conns.get(id).is_some_and(|conn| match conn.state {
-                State::Connecting | State::Requested => true,
+                State::Connecting | State::Requested | State::Proving => true,
                 State::Idle => conn.deadline.is_some(),
                 State::Up | State::Down => false,
             }),
@@ -250,6 +250,7 @@ impl Tcp {
         match conn.state {
             State::Connecting => self.connected(core, id),
             State::Requested => self.answered(core, id),
+            State::Proving => self.proving(core, id),
             State::Up if event.broken && !conn.watch.read => {
                 // Its reader was waiting for room, and what it would read is not coming any more.
                 self.lose(core, id, Error::CANCELED);

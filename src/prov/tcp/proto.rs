@@ -6,8 +6,10 @@
 //! acknowledgement nobody waits for) is refused by the connection.
 #![forbid(unsafe_code)]
 
+mod auth;
 mod cm;
 
+pub use auth::{AuthOp, MAX_AUTH, PROOF, decode_auth, encode_auth, is_keyed, mark_keyed};
 pub use cm::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
 };

@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
-use crate::prov::tcp::conn::{After, Durable, Frame, Out, ReadOp, Regions, Sink};
+use crate::prov::tcp::conn::{After, Conn, Durable, Frame, Out, ReadOp, Regions, Sink};
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
 use crate::prov::tcp::rx::Fault;
 use crate::prov::tcp::transport::{Core, Tcp};
@@ -76,7 +76,7 @@ impl Tcp {
         if header.segs_len() != header.payload {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
-        let (iov, regions) = named(core, self.conns[id].ep, header, FI_RMA, FI_REMOTE_WRITE)?;
+        let (iov, regions) = named(core, &self.conns[id], header, FI_RMA, FI_REMOTE_WRITE)?;
         let sink = Sink::Write {
             iov,
             len: header.payload,
@@ -101,7 +101,7 @@ impl Tcp {
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        let (iov, regions) = named(core, self.conns[id].ep, header, FI_RMA, FI_REMOTE_READ)?;
+        let (iov, regions) = named(core, &self.conns[id], header, FI_RMA, FI_REMOTE_READ)?;
         let Some(region) = regions.into_iter().flatten().last() else {
             return Err(Fault::Rule("a read of nothing"));
         };
@@ -179,16 +179,16 @@ const ANSWERS: usize = 1 << 20;
 const SMALL_ANSWER: u64 = 8192;
 
 /// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is FI_RMA or
-/// FI_ATOMIC.
+/// FI_ATOMIC. The authorization key is that of the connection.
 pub(super) fn named(
     core: &mut Core,
-    ep: usize,
+    conn: &Conn,
     header: &Header,
     capability: u64,
     access: u64,
 ) -> core::result::Result<(IoVec, Regions), Fault> {
     // fi_getinfo(3): a primary capability that was not asked for is not there.
-    if core.eps[ep].caps & capability == 0 {
+    if core.eps[conn.ep].caps & capability == 0 {
         return Err(Fault::Rule(
             "an access to memory through an endpoint without the capability",
         ));
@@ -196,7 +196,9 @@ pub(super) fn named(
     let mut iov = IoVec::empty();
     let mut regions = Regions::default();
     for (seg, place) in header.segs().iter().zip(&mut regions) {
-        let found = core.mrs.lookup(seg.key, seg.addr, seg.len, access);
+        let found = core
+            .mrs
+            .lookup_with(conn.key(), seg.key, seg.addr, seg.len, access);
         let (region, address) = found.map_err(refused)?;
         if !region.window(&mut iov, address, seg.len as usize) {
             return Err(Fault::Rule("too many segments"));
@@ -249,6 +251,7 @@ fn refused(error: Error) -> Fault {
     Fault::Rule(match error {
         Error::NOKEY => "it names a memory region that does not exist",
         Error::ACCES => "it has no right to that access to a memory region",
+        Error::KEYREJECTED => "it reaches for a memory region of another authorization key",
         _ => "it reaches outside a memory region",
     })
 }

@@ -17,6 +17,7 @@ use crate::abi::{FI_ADDR_NOTAVAIL, fid_pep};
 use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
+use crate::engine::auth::Key;
 use crate::engine::core::Core as EngineCore;
 use crate::engine::fabric::FabricShared;
 use crate::engine::srx::{Claimed, Envelope};
@@ -110,6 +111,8 @@ impl Transport for Tcp {
     const SOURCE: &'static Source = &SOURCE;
     const CQ_SIZE: usize = 1024;
     const CQ_DATA_SIZE: usize = 8;
+    const AUTH_KEY_SIZE: usize = 256;
+    const AUTH_KEYS: usize = 64;
     const ATOMIC_SIZE: usize = MAX_ATOMIC;
 
     fn offers_auto_progress(params: &Params) -> bool {
@@ -184,6 +187,13 @@ impl Transport for Tcp {
 
     fn enable_ep(&mut self, _core: &mut Core, ep: usize) -> Result {
         self.enable_endpoint(ep)
+    }
+
+    fn set_keys(&mut self, ep: usize, keys: Vec<Key>) -> Result {
+        let endpoint = self.ep_mut(ep)?;
+        endpoint.keys = Some(keys);
+        endpoint.keys_of_av = true;
+        Ok(())
     }
 
     fn close_ep(&mut self, core: &mut Core, ep: usize) {

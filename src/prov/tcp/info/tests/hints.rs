@@ -128,7 +128,8 @@ fn hints_of_endpoints_filter() {
     assert_eq!(with(|ep| ep.tx_ctx_cnt = 65), [0, 0, 0]);
     let mixed = |ep: &mut EpAttr| (ep.tx_ctx_cnt, ep.rx_ctx_cnt) = (2, FI_SHARED_CONTEXT);
     assert_eq!(with(mixed), [0, 0, 0]);
-    assert_eq!(with(|ep| ep.auth_key_size = 1), [0, 0, 0]);
+    assert_eq!(with(|ep| ep.auth_key_size = 256), [A, 0, A]);
+    assert_eq!(with(|ep| ep.auth_key_size = 257), [0, 0, 0]);
     let without = Hints {
         ep: None,
         ..empty()
@@ -210,7 +211,12 @@ fn hints_of_domains_filter() {
     assert_eq!(with(|domain| domain.mr_iov_limit = 2), none);
     assert_eq!(with(|domain| domain.cntr_cnt = 1), none);
     assert_eq!(with(|domain| domain.mr_cnt = 1), none);
-    assert_eq!(with(|domain| domain.auth_key_size = 1), none);
+    assert_eq!(with(|domain| domain.auth_key_size = 256), all);
+    assert_eq!(with(|domain| domain.auth_key_size = 257), none);
+    let in_av = with(|domain| domain.auth_key_size = FI_AV_AUTH_KEY);
+    assert_eq!(in_av, [0, 0, A]);
+    assert_eq!(with(|domain| domain.max_ep_auth_key = 64), [0, 0, A]);
+    assert_eq!(with(|domain| domain.max_ep_auth_key = 65), none);
     assert_eq!(with(|domain| domain.max_cntr_value = 5), all);
     assert_eq!(with(|domain| domain.cq_cnt = usize::MAX), all);
     assert_eq!(with(|domain| domain.mr_key_size = 9), all);
@@ -334,10 +340,10 @@ fn hints_of_later_apis_do_not_count_for_earlier_ones() {
         (5, |domain| domain.cntr_cnt = 1),
         (5, |domain| domain.mr_iov_limit = 2),
         (5, |domain| domain.caps = FI_SHARED_AV),
-        (5, |domain| domain.auth_key_size = 1),
+        (5, |domain| domain.auth_key_size = 257),
         (5, |domain| domain.max_err_data = 1),
         (5, |domain| domain.mr_cnt = 1),
-        (20, |domain| domain.max_ep_auth_key = 1),
+        (20, |domain| domain.max_ep_auth_key = 65),
         (5, |domain| domain.mr_mode = FI_MR_BASIC | FI_MR_LOCAL),
     ];
     for (minor, set) in &later[..7] {

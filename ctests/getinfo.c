@@ -207,7 +207,7 @@ static struct fi_info *tcp_hints(void)
 } while (0)
 
 /* Capabilities that only this library's tcp has. */
-#define OWN_CAPS (FI_FENCE | FI_SOURCE_ERR)
+#define OWN_CAPS (FI_FENCE | FI_SOURCE_ERR | FI_TRIGGER)
 
 /* The same for each single bit; for capabilities, without those that make a difference on purpose. */
 #define BITS(what) BITS_BUT(0, what)

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::abi::*;
+use crate::base::Result;
 use crate::engine::cntr::Counter;
 use crate::engine::eq::EventQueue;
 
@@ -42,6 +43,9 @@ impl Event {
     }
 }
 
+/// One for each kind of event.
+pub type Counters = [Option<Arc<Counter>>; 6];
+
 /// Under the domain's lock, by number in `Core::eps`.
 pub struct EpState {
     /// The handle that C holds, and its context: events name them.
@@ -51,7 +55,9 @@ pub struct EpState {
     pub caps: u64,
     pub tx_cq: Option<usize>,
     pub rx_cq: Option<usize>,
-    pub cntrs: [Option<Arc<Counter>>; 6],
+    pub cntrs: Counters,
+    /// With FI_TRIGGER, once enabled: the counters bound. In their place `cntrs` has watched ones that count nothing.
+    pub behind: Option<Box<Counters>>,
     pub av: Option<usize>,
     /// Completions call some of its addresses by names of the application (FI_AV_USER_ID).
     pub user_ids: bool,
@@ -70,6 +76,22 @@ impl EpState {
     #[inline]
     pub fn cntr(&self, event: Event) -> Option<&Arc<Counter>> {
         self.cntrs[event as usize].as_ref()
+    }
+
+    /// With FI_TRIGGER: completions of deferred work are to be told from others, which the counters of this endpoint's own
+    /// operations do.
+    pub fn tell_work(&mut self) -> Result {
+        let watcher = Arc::new(Counter::watcher()?);
+        self.behind = Some(Box::new(self.cntrs.clone()));
+        for event in [Event::Send, Event::Recv, Event::Read, Event::Write] {
+            self.cntrs[event as usize] = Some(watcher.clone());
+        }
+        Ok(())
+    }
+
+    /// The counter that the application has bound.
+    pub fn bound(&self, event: Event) -> Option<&Arc<Counter>> {
+        self.behind.as_deref().unwrap_or(&self.cntrs)[event as usize].as_ref()
     }
 
     /// Receives may name their source.

@@ -2,6 +2,8 @@
 //! The handle of an endpoint: fi_endpoint(3). What is bound to it is in `core`; how bytes move is the transport's.
 #![forbid(unsafe_code)]
 
+mod triggered;
+
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -81,10 +83,13 @@ impl<T: Transport> Ep<T> {
             fid: 0,
             context: context as usize,
             ep_type: info.ep.ep_type,
-            caps: info.caps | info.tx.caps & FI_FENCE | info.rx.caps & FI_SOURCE_ERR,
+            caps: info.caps
+                | info.tx.caps & (FI_FENCE | FI_TRIGGER)
+                | info.rx.caps & (FI_SOURCE_ERR | FI_TRIGGER),
             tx_cq: None,
             rx_cq: None,
             cntrs: Default::default(),
+            behind: None,
             av: None,
             user_ids: false,
             eq: engine.event_queue(),
@@ -113,6 +118,9 @@ impl<T: Transport> Ep<T> {
             _domain: engine.uses.take(),
             info,
         });
+        if triggers(&shared.info) != 0 {
+            shared.watch();
+        }
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
         let handle = Self::handle(shared.clone(), tx_flags, rx_flags, None, context);
         engine.lock().core.eps[id].fid = handle as usize;
@@ -211,6 +219,9 @@ impl<T: Transport> Ep<T> {
         for &event in wanted() {
             slots[event as usize] = Some(counter.clone());
         }
+        if self.shared.engine.info.caps & FI_TRIGGER != 0 {
+            self.shared.watch();
+        }
         self.shared.counted.fetch_or(flags, Ordering::Relaxed);
         drop(state);
         self.keep(cntr.uses.take());
@@ -288,18 +299,25 @@ impl<T: Transport> Ep<T> {
     }
 }
 
+/// FI_TRIGGER, if it is among the capabilities.
+fn triggers(info: &Info) -> u64 {
+    (info.caps | info.tx.caps | info.rx.caps) & FI_TRIGGER
+}
+
 fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mut O {
     let table = if caps & needed != 0 { served } else { none };
     core::ptr::from_ref(table).cast_mut()
 }
 
 /// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA (fi_endpoint(3), the options
-/// FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set before the endpoint is enabled, under its lock.
+/// FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set under the lock of the domain, sizes before the endpoint is
+/// enabled.
 struct Limits {
     size: [AtomicUsize; 3],
     inject: [AtomicUsize; 3],
-    /// One was set: sizes have to be looked at. Otherwise the provider knows what it takes.
-    lowered: AtomicBool,
+    /// One was set, so that sizes have to be looked at (otherwise the provider knows what it takes), or operations may wait for
+    /// what it posts, or be posted to wait.
+    special: AtomicBool,
 }
 
 impl Limits {
@@ -308,7 +326,7 @@ impl Limits {
         Limits {
             size: all(info.ep.max_msg_size),
             inject: all(info.tx.inject_size),
-            lowered: AtomicBool::new(false),
+            special: AtomicBool::new(false),
         }
     }
 
@@ -378,6 +396,7 @@ impl<T: Transport> Drop for Shared<T> {
         let mut guard = self.engine.lock();
         let state = &mut *guard;
         state.transport.close_ep(&mut state.core, self.id);
+        state.core.triggers.forget_ep(self.id);
         let ep = state.core.eps.remove(self.id);
         let srx = &mut state.core.srxs[ep.srx];
         srx.eps -= 1;
@@ -423,7 +442,11 @@ impl<T: Transport> Kind for Ep<T> {
         let state = &mut *guard;
         check_bound(&state.core.eps[self.shared.id])?;
         state.transport.enable_ep(&mut state.core, self.shared.id)?;
-        state.core.eps[self.shared.id].enabled = true;
+        let ep = &mut state.core.eps[self.shared.id];
+        if ep.caps & FI_TRIGGER != 0 {
+            ep.tell_work()?;
+        }
+        ep.enabled = true;
         Ok(())
     }
 
@@ -441,7 +464,7 @@ impl<T: Transport> Kind for Ep<T> {
             (false, true) => (&self.rx_flags, FI_RECV, RX_FLAGS),
             _ => return Err(Error::INVAL),
         };
-        if flags & !known != 0 {
+        if flags & !(known | triggers(&self.shared.info)) != 0 {
             return Err(Error::BADFLAGS);
         }
         slot.store(flags & !side, Ordering::Relaxed);
@@ -454,7 +477,7 @@ impl<T: Transport> Kind for Ep<T> {
             return Err(Error::INVAL);
         }
         let known = if rx { RX_FLAGS } else { TX_FLAGS };
-        if flags & !known != 0 {
+        if flags & !(known | triggers(&self.shared.info)) != 0 {
             return Err(Error::BADFLAGS);
         }
         let current = |slot: &AtomicU64| slot.load(Ordering::Relaxed);
@@ -531,7 +554,7 @@ impl<T: Transport> EpCalls for Ep<T> {
                         return Err(Error::INVAL);
                     }
                     limit.store(size, Ordering::Relaxed);
-                    self.shared.limits.lowered.store(true, Ordering::Relaxed);
+                    self.shared.limits.special.store(true, Ordering::Relaxed);
                 }
                 Ok(())
             }
@@ -541,11 +564,16 @@ impl<T: Transport> EpCalls for Ep<T> {
     fn cancel(&self, context: usize) -> Result {
         let mut guard = self.shared.engine.lock();
         let State { core, transport } = &mut *guard;
+        if core.cancel_triggered(self.shared.id, context) {
+            guard.run_triggers();
+            return Ok(());
+        }
         // A receive that is not there any more has met its message.
         match core.cancel(self.shared.id, context) {
             Err(Error::NOENT) => transport.cancel(core, self.shared.id, context),
-            result => return result,
+            result => result?,
         }
+        guard.run_triggers();
         Ok(())
     }
 
@@ -630,11 +658,40 @@ impl<T: Transport> Ep<T> {
     }
 }
 
+impl<T: Transport> State<T> {
+    /// Posts a receive of an endpoint; whether it just waits for its message.
+    #[inline]
+    pub fn receive(&mut self, id: usize, rx: &Rx) -> Result<bool> {
+        let State { core, transport } = self;
+        let ep = &core.eps[id];
+        if !ep.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        // fi_endpoint(3): receives are posted to the shared context itself.
+        if ep.shares_receives {
+            return Err(Error::NOSYS);
+        }
+        let srx = ep.srx;
+        let directed = ep.directed();
+        if core.srxs[srx].post_first(rx, directed) {
+            return Ok(true);
+        }
+        let saved = core.srxs[srx].saved;
+        core.post_receive(id, rx, T::source, |core: &mut Core<T::Addr>, claimed| {
+            transport.claim(core, claimed)
+        })?;
+        if core.srxs[srx].saved < saved {
+            transport.room_again(core);
+        }
+        Ok(false)
+    }
+}
+
 impl<T: Transport> DataPath for Ep<T> {
     #[inline]
     fn transmit(&self, tx: &Tx<'_>) -> Result {
-        if self.shared.limits.lowered.load(Ordering::Relaxed) {
-            self.shared.limits.check(tx)?;
+        if self.shared.limits.special.load(Ordering::Relaxed) {
+            return self.transmit_checked(tx);
         }
         let engine = &*self.shared.engine;
         let mut guard = engine.lock();
@@ -648,32 +705,14 @@ impl<T: Transport> DataPath for Ep<T> {
 
     #[inline]
     fn receive(&self, rx: &Rx) -> Result {
+        if rx.flags & (FI_PEEK | FI_TRIGGER) != 0 {
+            return self.receive_special(rx);
+        }
         let mut guard = self.shared.engine.lock();
-        guard.before_receive(rx);
-        let State { core, transport } = &mut *guard;
-        let ep = &core.eps[self.shared.id];
-        if !ep.enabled {
-            return Err(Error::OPBADSTATE);
-        }
-        // fi_endpoint(3): receives are posted to the shared context itself.
-        if ep.shares_receives {
-            return Err(Error::NOSYS);
-        }
-        let srx = ep.srx;
-        let directed = ep.directed();
-        if core.srxs[srx].post_first(rx, directed) {
+        if guard.receive(self.shared.id, rx)? {
             return Ok(());
         }
-        let saved = core.srxs[srx].saved;
-        core.post_receive(
-            self.shared.id,
-            rx,
-            T::source,
-            |core: &mut Core<T::Addr>, claimed| transport.claim(core, claimed),
-        )?;
-        if core.srxs[srx].saved < saved {
-            transport.room_again(core);
-        }
+        guard.run_triggers();
         Ok(())
     }
 

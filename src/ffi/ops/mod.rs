@@ -22,6 +22,7 @@ pub mod poll;
 pub mod rma;
 pub mod tagged;
 pub mod transfer;
+pub mod work;
 
 use core::ffi::c_int;
 

@@ -143,9 +143,16 @@ fn domain() -> DomainAttr {
 }
 
 const DOMAIN: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
-const MSG_TX: u64 = FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_RMA_PMEM;
-const MSG_RX: u64 =
-    FI_MSG | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_PMEM | FI_RMA_EVENT;
+const MSG_TX: u64 =
+    FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER | FI_RMA_PMEM;
+const MSG_RX: u64 = FI_MSG
+    | FI_RMA
+    | FI_RECV
+    | FI_REMOTE_READ
+    | FI_REMOTE_WRITE
+    | FI_TRIGGER
+    | FI_RMA_PMEM
+    | FI_RMA_EVENT;
 const RDM_TX: u64 = MSG_TX | FI_TAGGED;
 const SHARED_RX: u64 = MSG_RX | FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
 /// Connected peers are in no address vector; unconnected ones may not be, and can be named by their address.

@@ -494,7 +494,7 @@ impl Tcp {
             } => {
                 for region in regions.iter().flatten() {
                     if let Some(counter) = region.counter() {
-                        counter.succeeded(len as usize);
+                        core.count_region(counter, len as usize);
                     }
                 }
                 core.written(ep, len, data, &sender);

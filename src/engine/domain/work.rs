@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The deferred work of a domain: FI_QUEUE_WORK, FI_CANCEL_WORK, FI_FLUSH_WORK (fi_trigger(3)).
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use crate::abi::FI_TRIGGER;
+use crate::base::{Error, Result};
+use crate::engine::cntr::Edit;
+use crate::engine::domain::Engine;
+use crate::engine::domain::cntr::Cntr;
+use crate::engine::domain::ep::Ep;
+use crate::engine::transport::Transport;
+use crate::engine::trigger::{Action, Condition, Held, Measure, Work};
+use crate::ffi::Other;
+use crate::ffi::ops::work::{WorkOp, WorkRequest};
+
+pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) -> Result {
+    let completion = match request.completion {
+        None => None,
+        Some(cntr) => Some(counter_of(engine, cntr)?),
+    };
+    let when = Condition {
+        counter: counter_of(engine, request.trigger)?,
+        threshold: request.threshold,
+        measure: Measure::ValueAndErrors,
+    };
+    let change = |cntr, edit| {
+        // fi_trigger(3): changes of a counter update no other one.
+        if completion.is_some() {
+            return Err(Error::INVAL);
+        }
+        Ok(Action::Change(counter_of(engine, cntr)?, edit))
+    };
+    let action = match request.op {
+        WorkOp::Set(cntr, value) => change(cntr, Edit::Set(value))?,
+        WorkOp::Add(cntr, value) => change(cntr, Edit::Add(value))?,
+        WorkOp::Transmit(ep, out) => Action::Transmit(endpoint_of(engine, ep)?, out),
+        WorkOp::Receive(ep, rx) => Action::Receive(endpoint_of(engine, ep)?, rx),
+    };
+    let work = Work {
+        name: request.name,
+        completion,
+    };
+    let mut guard = engine.lock();
+    let state = &mut *guard;
+    if let Action::Transmit(ep, _) | Action::Receive(ep, _) = &action {
+        let ep = &state.core.eps[*ep];
+        match (ep.caps & FI_TRIGGER, ep.enabled) {
+            (0, _) => return Err(Error::INVAL),
+            (_, false) => return Err(Error::OPBADSTATE),
+            _ => {}
+        }
+    }
+    state.core.triggers.add(when, action, Some(work))?;
+    state.run_triggers();
+    engine.posted(state);
+    Ok(())
+}
+
+pub fn cancel<T: Transport>(engine: &Engine<T>, name: usize) -> Result {
+    engine.lock().core.triggers.cancel_work(name)
+}
+
+pub fn flush<T: Transport>(engine: &Arc<Engine<T>>, cntr: Option<Other<'_>>) -> Result {
+    let counter = cntr.map(|cntr| counter_of(engine, cntr)).transpose()?;
+    engine.lock().core.triggers.flush_work(counter.as_ref());
+    Ok(())
+}
+
+fn counter_of<T: Transport>(engine: &Arc<Engine<T>>, cntr: Other<'_>) -> Result<Held> {
+    let cntr = cntr.downcast::<Cntr<T>>().ok_or(Error::INVAL)?;
+    let counter = cntr.counter_in(engine).ok_or(Error::DOMAIN)?;
+    Ok(Held::new(counter, &cntr.uses))
+}
+
+fn endpoint_of<T: Transport>(engine: &Arc<Engine<T>>, ep: Other<'_>) -> Result<usize> {
+    let ep = ep.downcast::<Ep<T>>().ok_or(Error::INVAL)?;
+    ep.id_in(engine).ok_or(Error::DOMAIN)
+}

@@ -224,6 +224,8 @@ pub enum Sink {
         len: u64,
         data: Option<u64>,
         regions: Regions,
+        /// The bytes of each segment.
+        lens: [u64; MAX_SEGS],
     },
     /// To the buffers of a read of ours.
     Read(ReadOp),

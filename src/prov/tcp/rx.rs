@@ -15,6 +15,7 @@ use crate::prov::tcp::proto::{
     BASE_HEADER, Header, Message, Op, WireError, decode, header_len, whole_message,
 };
 use crate::prov::tcp::rendezvous::rendezvous_of;
+use crate::prov::tcp::rma::count_regions;
 use crate::prov::tcp::transport::{Core, Tcp};
 use crate::sys::socket::Moved;
 
@@ -490,13 +491,13 @@ impl Tcp {
                 }
             }
             Sink::Write {
-                len, data, regions, ..
+                len,
+                data,
+                regions,
+                lens,
+                ..
             } => {
-                for region in regions.iter().flatten() {
-                    if let Some(counter) = region.counter() {
-                        core.count_region(counter, len as usize);
-                    }
-                }
+                count_regions(core, &regions, &lens);
                 core.written(ep, len, data, &sender);
             }
             Sink::Read(read) => {

@@ -214,7 +214,7 @@ static struct fi_info *tcp_hints(void)
 #define CAP_BITS(what) BITS_BUT(only_same ? OWN_CAPS : 0, what)
 #define BITS_BUT(left_out, what) do { \
 	for (int n = 0; n < 64; n++) { \
-		if ((left_out) >> n & 1) \
+		if ((uint64_t) (left_out) >> n & 1) \
 			continue; \
 		struct fi_info *h = tcp_hints(); \
 		uint64_t v = 1ULL << n; \

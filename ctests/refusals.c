@@ -68,7 +68,7 @@ int main(void)
 	ask("service xx", V, "127.0.0.1", "xx", 0, NULL);
 	HINT(free(h->fabric_attr->prov_name); h->fabric_attr->prov_name = strdup("verbs"));
 	HINT(free(h->fabric_attr->prov_name); h->fabric_attr->prov_name = strdup("^tcp"));
-	HINT(h->caps = FI_MSG | FI_ATOMIC);
+	HINT(h->caps = FI_MSG | FI_MULTICAST);
 	HINT(h->caps = FI_TAGGED);
 	HINT(h->addr_format = FI_ADDR_STR);
 	HINT(h->fabric_attr->prov_version = FI_VERSION(207, 1));

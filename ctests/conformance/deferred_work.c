@@ -489,6 +489,18 @@ TEST(fi_trigger, work_refused, EP_RELIABLE | OURS_ONLY, WORK_CAPS, "Work that ma
 	CHECK_EQ(fi_cntr_read(trigger), 1);
 }
 
+TEST(fi_trigger, work_without_operation, EP_RELIABLE, FI_RMA | FI_TRIGGER, "Work of a kind that the endpoint was not opened for is refused: -FI_ENOSYS")
+{
+	struct fid_cntr *trigger;
+
+	if (t->info->caps & FI_MSG)
+		SKIP("given without being asked for");
+	PAIR(t);
+	trigger = open_cntr(t, FI_WAIT_NONE);
+	CHECK_RC(try_queue(t, transfer(FI_OP_SEND, &t->a, new_buf(t, LEN, 1), NULL, trigger, 0, NULL)), -FI_ENOSYS);
+	CHECK_RC(try_queue(t, transfer(FI_OP_TRECV, &t->a, new_buf(t, LEN, 1), NULL, trigger, 0, NULL)), -FI_ENOSYS);
+}
+
 TEST(fi_trigger, work_without_capability, EP_RELIABLE | OURS_ONLY, FI_MSG, "An endpoint opened without FI_TRIGGER takes no deferred work: -FI_EINVAL")
 {
 	struct fid_cntr *trigger;

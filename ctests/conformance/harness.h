@@ -247,6 +247,7 @@ struct flow *flow_run(struct env *t, unsigned first, unsigned count); // both, a
 void flow_error(struct env *t, unsigned index);
 void fill(void *buf, size_t len, unsigned seed);
 bool filled(const void *buf, size_t len, unsigned seed);
+bool filled_by_now(const void *buf, size_t len, unsigned seed); // the same while a thread of the library may write there
 
 // Running (main.c).
 struct instance {

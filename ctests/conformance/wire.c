@@ -263,14 +263,24 @@ void dial_first(struct env *t, struct dial *dial, struct side *side)
 
 // ---- Frames
 
+static bool has_segs(const struct wire_header *h)
+{
+	return h->op == WRITE || h->op == READ_REQ || (h->op >= ATOMIC && h->op <= ATOMIC_COMPARE);
+}
+
+static bool has_data(const struct wire_header *h)
+{
+	return h->flags & HAS_DATA && (h->op <= TAGGED || h->op == WRITE || h->op == RTS || h->op == ATOMIC);
+}
+
 static size_t header_size(const struct wire_header *h)
 {
 	static const uint8_t plain[] = { 16, 24, 16, 16, 16, 32, 16, 16 };
 	size_t size = h->op < 8 ? plain[h->op] : 16;
 
-	if (h->flags & HAS_DATA && (h->op <= TAGGED || h->op == WRITE || h->op == RTS))
+	if (has_data(h))
 		size += 8;
-	if (h->op == WRITE || h->op == READ_REQ)
+	if (has_segs(h))
 		size += 24 * (size_t)h->seg_count;
 	return size;
 }
@@ -284,17 +294,17 @@ size_t frame_bytes(uint8_t *out, struct wire_header h, bool big, const void *pay
 	out[1] = h.op;
 	put(out + 2, h.flags, 2, big);
 	out[4] = h.op_data;
-	out[5] = h.seg_count;
+	out[5] = h.seg_count | h.datatype << 3;
 	out[6] = h.size ?: size;
 	out[7] = h.counter;
 	put(out + 8, h.total ?: size + h.payload, 8, big);
-	if (h.flags & HAS_DATA && (h.op <= TAGGED || h.op == WRITE || h.op == RTS))
+	if (has_data(&h))
 		put(out + at, h.data, 8, big), at += 8;
 	if (h.op == TAGGED || h.op == RTS)
 		put(out + at, h.tag, 8, big), at += 8;
 	if (h.op == RTS)
 		put(out + at, h.msg_size, 8, big), at += 8;
-	for (unsigned i = 0; (h.op == WRITE || h.op == READ_REQ) && i < h.seg_count; i++) {
+	for (unsigned i = 0; has_segs(&h) && i < h.seg_count; i++) {
 		put(out + at, h.segs[i].addr, 8, big);
 		put(out + at + 8, h.segs[i].len, 8, big);
 		put(out + at + 16, h.segs[i].key, 8, big);

@@ -10,7 +10,7 @@
 #include "transfer.h"
 
 enum { REQUEST = 0, RESPONSE = 1, REJECT = 6 };
-enum { MSG, TAGGED, READ_REQ, READ_RSP, WRITE, RTS, CTS, DATA_OP };
+enum { MSG, TAGGED, READ_REQ, READ_RSP, WRITE, RTS, CTS, DATA_OP, ATOMIC = 16, ATOMIC_FETCH, ATOMIC_COMPARE };
 enum { HAS_DATA = 1, WANTS_ACK = 4, WANTS_COMMIT = 8, ACK = 2 /* op data */ };
 
 // One connection of the raw peer.
@@ -21,7 +21,7 @@ struct wire {
 };
 
 struct wire_header {
-	uint8_t version, op, op_data, seg_count, size, counter; // version and size 0: the right ones are written
+	uint8_t version, op, op_data, seg_count, datatype, size, counter; // version and size 0: the right ones are written
 	uint16_t flags;
 	uint64_t payload, data, tag, msg_size;
 	uint64_t total; // 0: header size and payload

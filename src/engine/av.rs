@@ -48,7 +48,6 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
     }
 
     /// For a vector opened with FI_AV_USER_ID: an address has no name until one is set.
-    #[cfg(test)] // No provider offers the domain capability FI_AV_USER_ID yet.
     pub fn with_user_ids() -> Self {
         AvTable {
             named_by_user: true,

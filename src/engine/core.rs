@@ -74,6 +74,8 @@ impl What {
             What::Tagged => (FI_TAGGED | FI_SEND, Event::Send),
             What::Write => (FI_RMA | FI_WRITE, Event::Write),
             What::Read => (FI_RMA | FI_READ, Event::Read),
+            What::Atomic => (FI_ATOMIC | FI_WRITE, Event::Write),
+            What::AtomicFetch => (FI_ATOMIC | FI_READ, Event::Read),
         }
     }
 
@@ -302,10 +304,17 @@ impl<A: Address> Core<A> {
         self.count_failed(id, Event::Recv, recv.flags);
     }
 
-    /// A peer has written to a region of ours, with or without data for the queue.
-    pub fn written(&mut self, ep: usize, len: u64, data: Option<u64>, sender: &Sender<'_, A>) {
+    /// A peer has written to a region of ours, with or without data for the queue. `kind` is FI_RMA or FI_ATOMIC.
+    pub fn written(
+        &mut self,
+        ep: usize,
+        kind: u64,
+        len: u64,
+        data: Option<u64>,
+        sender: &Sender<'_, A>,
+    ) {
         if let (Some(data), Some(cq)) = (data, self.eps[ep].rx_cq) {
-            let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+            let flags = kind | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
             if self.reports_origin(ep, sender.fi_addr) {
                 let entry = CqErr {
                     flags,

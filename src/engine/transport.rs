@@ -14,6 +14,7 @@ use crate::base::{Error, Result};
 use crate::engine::core::Core;
 use crate::engine::fabric::FabricShared;
 use crate::engine::srx::{Claimed, Envelope};
+use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::transfer::Tx;
 
 /// An address as an address vector holds it.
@@ -43,6 +44,8 @@ pub trait Transport: Sized + Send + 'static {
     const CQ_SIZE: usize;
     /// Bytes of remote CQ data that a message can carry.
     const CQ_DATA_SIZE: usize;
+    /// Bytes of operands of one atomic operation at most; none if there are no such operations.
+    const ATOMIC_SIZE: usize = 0;
 
     /// Whether domains get a thread when progress is to be automatic.
     fn offers_auto_progress(fabric: &Self::Fabric) -> bool;
@@ -67,6 +70,9 @@ pub trait Transport: Sized + Send + 'static {
     fn enable_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize) -> Result;
     fn close_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize);
     fn transmit(&mut self, core: &mut Core<Self::Addr>, ep: usize, tx: &Tx<'_>) -> Result;
+    fn atomic(&mut self, _core: &mut Core<Self::Addr>, _ep: usize, _atomic: &Atomic<'_>) -> Result {
+        Err(Error::OPNOTSUPP)
+    }
     /// A receive has met a message whose bytes the transport still has to bring.
     fn claim(&mut self, core: &mut Core<Self::Addr>, claimed: Claimed);
     /// The fi_addr that a completion names for the sender of a message, or FI_ADDR_NOTAVAIL.

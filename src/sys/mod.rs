@@ -5,6 +5,8 @@ pub mod addr;
 pub mod cformat;
 pub mod event;
 pub mod heap;
+pub mod long_double;
+pub mod memory;
 pub mod netif;
 pub mod resolve;
 pub mod socket;

@@ -22,6 +22,8 @@ use crate::sync::{Use, Uses};
 pub struct Av<T: Transport> {
     engine: Arc<Engine<T>>,
     id: usize,
+    /// FI_AV_USER_ID: names of addresses are set by fi_av_set_user_id, and not at insertion.
+    set_later: bool,
     /// FI_EVENT: insertions are reported to the queue that is bound.
     by_event: bool,
     eq: Mutex<Option<(Arc<EventQueue>, Use)>>,
@@ -53,10 +55,16 @@ impl<T: Transport> Av<T> {
             FI_AV_MAP => FI_AV_MAP,
             _ => return Err(Error::INVAL),
         };
-        let id = engine.lock().core.avs.insert(AvTable::new());
+        let set_later = request.flags & FI_AV_USER_ID != 0;
+        let table = match set_later {
+            true => AvTable::with_user_ids(),
+            false => AvTable::new(),
+        };
+        let id = engine.lock().core.avs.insert(table);
         let av = Av {
             engine: engine.clone(),
             id,
+            set_later,
             by_event: request.flags & FI_EVENT != 0,
             eq: Mutex::default(),
             uses: Uses::default(),
@@ -81,6 +89,9 @@ impl<T: Transport> Av<T> {
     ) -> Result<Inserted> {
         if insertion.flags & !FLAGS != 0 {
             return Err(Error::BADFLAGS);
+        }
+        if self.set_later && insertion.flags & FI_AV_USER_ID != 0 {
+            return Err(Error::INVAL);
         }
         let eq = self.event_queue()?;
         let mut guard = self.engine.lock();
@@ -246,8 +257,13 @@ impl<T: Transport> AvCalls for Av<T> {
         T::Addr::text(addr)
     }
 
-    fn set_user_id(&self, _addr: u64, _id: u64, _flags: u64) -> Result {
-        // FI_AV_USER_ID is not among the domain's capabilities, so no vector was opened with it.
-        Err(Error::NOSYS)
+    fn set_user_id(&self, addr: u64, id: u64, flags: u64) -> Result {
+        if !self.set_later {
+            return Err(Error::NOSYS);
+        }
+        match flags {
+            0 => self.engine.lock().core.avs[self.id].set_user_id(addr, id),
+            _ => Err(Error::BADFLAGS),
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::{Error, Result};
+use crate::engine::atomic::element_size;
 use crate::engine::core::Core;
 use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
@@ -23,6 +24,7 @@ use crate::engine::srx::Srx;
 use crate::engine::transport::{Address, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
+use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
 use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::ops::transfer::{DataPath, Rx, Tx, What};
@@ -83,9 +85,7 @@ impl<T: Transport> Ep<T> {
             fid: 0,
             context: context as usize,
             ep_type: info.ep.ep_type,
-            caps: info.caps
-                | info.tx.caps & (FI_FENCE | FI_TRIGGER)
-                | info.rx.caps & (FI_SOURCE_ERR | FI_TRIGGER),
+            caps: caps(&info),
             tx_cq: None,
             rx_cq: None,
             cntrs: Default::default(),
@@ -111,14 +111,14 @@ impl<T: Transport> Ep<T> {
             tx_implied: AtomicU64::new(FI_COMPLETION),
             rx_implied: AtomicU64::new(FI_COMPLETION),
             counted: AtomicU64::new(0),
-            limits: Limits::new(&info),
+            limits: Limits::new(&info, T::ATOMIC_SIZE),
             bound: Mutex::default(),
             aliases: Uses::default(),
             has_own_eq: AtomicBool::new(false),
             _domain: engine.uses.take(),
             info,
         });
-        if triggers(&shared.info) != 0 {
+        if caps(&shared.info) & FI_TRIGGER != 0 {
             shared.watch();
         }
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
@@ -134,7 +134,7 @@ impl<T: Transport> Ep<T> {
         alias: Option<Use>,
         context: *mut c_void,
     ) -> *mut fid_ep {
-        let caps = shared.info.caps;
+        let caps = caps(&shared.info);
         let ep = Ep {
             shared,
             tx_flags: AtomicU64::new(tx_flags),
@@ -153,7 +153,12 @@ impl<T: Transport> Ep<T> {
                 ops::tagged::table::<Ep<T>>(),
                 &ops::tagged::NONE,
             ),
-            atomic: core::ptr::from_ref(&ops::atomic::NONE).cast_mut(),
+            atomic: table(
+                caps,
+                FI_ATOMIC,
+                ops::atomic::table::<Ep<T>>(),
+                &ops::atomic::NONE,
+            ),
             collective: core::ptr::from_ref(&ops::collective::NONE).cast_mut(),
         })
     }
@@ -299,9 +304,11 @@ impl<T: Transport> Ep<T> {
     }
 }
 
-/// FI_TRIGGER, if it is among the capabilities.
-fn triggers(info: &Info) -> u64 {
-    (info.caps | info.tx.caps | info.rx.caps) & FI_TRIGGER
+/// What the endpoint can do: also what is given only to who asks, and was asked for one side.
+fn caps(info: &Info) -> u64 {
+    let tx = info.tx.caps & (FI_FENCE | FI_TRIGGER | FI_ATOMIC);
+    let rx = info.rx.caps & (FI_SOURCE_ERR | FI_TRIGGER | FI_ATOMIC);
+    info.caps | tx | rx
 }
 
 fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mut O {
@@ -309,20 +316,20 @@ fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mu
     core::ptr::from_ref(table).cast_mut()
 }
 
-/// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA (fi_endpoint(3), the options
-/// FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set under the lock of the domain, sizes before the endpoint is
-/// enabled.
+/// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the
+/// options FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set under the lock of the domain, sizes before the endpoint
+/// is enabled.
 struct Limits {
-    size: [AtomicUsize; 3],
-    inject: [AtomicUsize; 3],
+    size: [AtomicUsize; 4],
+    inject: [AtomicUsize; 4],
     /// One was set, so that sizes have to be looked at (otherwise the provider knows what it takes), or operations may wait for
     /// what it posts, or be posted to wait.
     special: AtomicBool,
 }
 
 impl Limits {
-    fn new(info: &Info) -> Limits {
-        let all = |most| [(); 3].map(|()| AtomicUsize::new(most));
+    fn new(info: &Info, atomic: usize) -> Limits {
+        let all = |most: usize| [most, most, most, most.min(atomic)].map(AtomicUsize::new);
         Limits {
             size: all(info.ep.max_msg_size),
             inject: all(info.tx.inject_size),
@@ -345,6 +352,7 @@ impl Limits {
             What::Msg => 0,
             What::Tagged => 1,
             What::Write | What::Read => 2,
+            What::Atomic | What::AtomicFetch => ATOMIC,
         }
     }
 
@@ -354,24 +362,31 @@ impl Limits {
             FI_OPT_MAX_MSG_SIZE => (&self.size[0], FI_MSG),
             FI_OPT_MAX_TAGGED_SIZE => (&self.size[1], FI_TAGGED),
             FI_OPT_MAX_RMA_SIZE => (&self.size[2], FI_RMA),
+            FI_OPT_MAX_ATOMIC_SIZE => (&self.size[ATOMIC], FI_ATOMIC),
             FI_OPT_INJECT_MSG_SIZE => (&self.inject[0], FI_MSG),
             FI_OPT_INJECT_TAGGED_SIZE => (&self.inject[1], FI_TAGGED),
             FI_OPT_INJECT_RMA_SIZE => (&self.inject[2], FI_RMA),
+            FI_OPT_INJECT_ATOMIC_SIZE => (&self.inject[ATOMIC], FI_ATOMIC),
             _ => return None,
         };
         (caps & needed != 0).then_some(limit)
     }
 
     /// What the limit may be at most.
-    fn most(option: c_int, info: &Info) -> usize {
+    fn most(option: c_int, info: &Info, atomic: usize) -> usize {
         match option {
             FI_OPT_INJECT_MSG_SIZE | FI_OPT_INJECT_TAGGED_SIZE | FI_OPT_INJECT_RMA_SIZE => {
                 info.tx.inject_size
             }
+            FI_OPT_INJECT_ATOMIC_SIZE => info.tx.inject_size.min(atomic),
+            FI_OPT_MAX_ATOMIC_SIZE => info.ep.max_msg_size.min(atomic),
             _ => info.ep.max_msg_size,
         }
     }
 }
+
+/// The place of atomic operations among the limits.
+const ATOMIC: usize = 3;
 
 /// What must be bound before an endpoint is enabled: fi_endpoint(3), fi_enable.
 fn check_bound(ep: &EpState) -> Result {
@@ -464,7 +479,7 @@ impl<T: Transport> Kind for Ep<T> {
             (false, true) => (&self.rx_flags, FI_RECV, RX_FLAGS),
             _ => return Err(Error::INVAL),
         };
-        if flags & !(known | triggers(&self.shared.info)) != 0 {
+        if flags & !(known | (caps(&self.shared.info) & FI_TRIGGER)) != 0 {
             return Err(Error::BADFLAGS);
         }
         slot.store(flags & !side, Ordering::Relaxed);
@@ -477,7 +492,7 @@ impl<T: Transport> Kind for Ep<T> {
             return Err(Error::INVAL);
         }
         let known = if rx { RX_FLAGS } else { TX_FLAGS };
-        if flags & !(known | triggers(&self.shared.info)) != 0 {
+        if flags & !(known | (caps(&self.shared.info) & FI_TRIGGER)) != 0 {
             return Err(Error::BADFLAGS);
         }
         let current = |slot: &AtomicU64| slot.load(Ordering::Relaxed);
@@ -516,7 +531,7 @@ impl<T: Transport> EpCalls for Ep<T> {
             FI_OPT_TX_SIZE => info.tx.size,
             FI_OPT_RX_SIZE => info.rx.size,
             _ => {
-                let limit = self.shared.limits.named(name, info.caps);
+                let limit = self.shared.limits.named(name, caps(info));
                 limit.ok_or(Error::NOPROTOOPT)?.load(Ordering::Relaxed)
             }
         };
@@ -546,11 +561,11 @@ impl<T: Transport> EpCalls for Ep<T> {
             },
             _ => {
                 let info = &self.shared.info;
-                let limit = self.shared.limits.named(name, info.caps);
+                let limit = self.shared.limits.named(name, caps(info));
                 let limit = limit.ok_or(Error::NOPROTOOPT)?;
                 if let OptValue::Size(size) = value(OptKind::Size)? {
                     let _disabled = self.unlocked_state()?;
-                    if size > Limits::most(name, info) {
+                    if size > Limits::most(name, info, T::ATOMIC_SIZE) {
                         return Err(Error::INVAL);
                     }
                     limit.store(size, Ordering::Relaxed);
@@ -750,5 +765,37 @@ impl<T: Transport> DataPath for Ep<T> {
     #[inline]
     fn inject_size(&self, what: What) -> usize {
         self.shared.limits.inject[Limits::of(what)].load(Ordering::Relaxed)
+    }
+}
+
+impl<T: Transport> AtomicPath for Ep<T> {
+    fn elements(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements> {
+        let size = element_size(family, datatype, op).ok_or(Error::OPNOTSUPP)?;
+        // fi_getinfo(3): without the modifier the endpoint does not begin such operations.
+        let needed = match (family, op) {
+            (Family::Base, _) => FI_WRITE,
+            (_, FI_ATOMIC_READ) => FI_READ,
+            _ => FI_READ | FI_WRITE,
+        };
+        if caps(&self.shared.info) & needed != needed {
+            return Err(Error::OPNOTSUPP);
+        }
+        let most = self.shared.limits.size[ATOMIC].load(Ordering::Relaxed);
+        Ok(Elements {
+            size,
+            count: most / size,
+        })
+    }
+
+    fn atomic(&self, atomic: &Atomic<'_>) -> Result {
+        let engine = &*self.shared.engine;
+        let mut guard = engine.lock();
+        let state = &mut *guard;
+        let result = state
+            .transport
+            .atomic(&mut state.core, self.shared.id, atomic);
+        state.run_triggers();
+        engine.posted(state);
+        result
     }
 }

@@ -21,6 +21,7 @@ use crate::abi::*;
 use crate::base::info::{DomainAttr, Info, RxAttr};
 use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
+use crate::engine::atomic::element_size;
 use crate::engine::core::{Core, Regions};
 use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
@@ -28,6 +29,7 @@ use crate::engine::mr::{KeyPolicy, map_raw_key};
 use crate::engine::transport::Transport;
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops;
+use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::domain::*;
 use crate::ffi::ops::transfer::Rx;
 use crate::ffi::ops::work::WorkRequest;
@@ -327,6 +329,17 @@ impl<T: Transport> DomainCalls for Domain<T> {
 
     fn open_poll(&self) -> Result<*mut fid_poll> {
         poll::PollSet::open(&self.engine)
+    }
+
+    fn query_atomic(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements> {
+        let size = element_size(family, datatype, op);
+        match size.filter(|&size| size <= T::ATOMIC_SIZE) {
+            Some(size) => Ok(Elements {
+                size,
+                count: T::ATOMIC_SIZE / size,
+            }),
+            None => Err(Error::OPNOTSUPP),
+        }
     }
 }
 

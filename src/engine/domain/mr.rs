@@ -59,6 +59,9 @@ impl<T: Transport> Domain<T> {
         if request.flags & FI_MR_SINGLE_USE != 0 {
             region.allow_one_use();
         }
+        if request.flags & FI_RMA_PMEM != 0 {
+            region.set_persistent();
+        }
         drop(state);
         let key = region.key;
         let mr = Mr {

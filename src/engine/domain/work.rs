@@ -4,15 +4,17 @@
 
 use std::sync::Arc;
 
-use crate::abi::FI_TRIGGER;
+use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::engine::cntr::Edit;
 use crate::engine::domain::Engine;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::ep::Ep;
+use crate::engine::ep_state::EpState;
 use crate::engine::transport::Transport;
 use crate::engine::trigger::{Action, Condition, Held, Measure, Work};
 use crate::ffi::Other;
+use crate::ffi::ops::transfer::What;
 use crate::ffi::ops::work::{WorkOp, WorkRequest};
 
 pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) -> Result {
@@ -44,18 +46,33 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
     };
     let mut guard = engine.lock();
     let state = &mut *guard;
-    if let Action::Transmit(ep, _) | Action::Receive(ep, _) = &action {
-        let ep = &state.core.eps[*ep];
-        match (ep.caps & FI_TRIGGER, ep.enabled) {
-            (0, _) => return Err(Error::INVAL),
-            (_, false) => return Err(Error::OPBADSTATE),
-            _ => {}
-        }
+    match &action {
+        Action::Transmit(ep, out) => check(&state.core.eps[*ep], out.what())?,
+        Action::Receive(ep, rx) => check(&state.core.eps[*ep], rx.what)?,
+        Action::Change(..) => {}
     }
     state.core.triggers.add(when, action, Some(work))?;
     state.run_triggers();
     engine.posted(state);
     Ok(())
+}
+
+/// FI_ENOSYS for operations that the endpoint has not.
+fn check(ep: &EpState, what: What) -> Result {
+    let needed = match what {
+        What::Msg => FI_MSG,
+        What::Tagged => FI_TAGGED,
+        What::Read | What::Write => FI_RMA,
+        What::Atomic | What::AtomicFetch => FI_ATOMIC,
+    };
+    if ep.caps & FI_TRIGGER == 0 {
+        return Err(Error::INVAL);
+    }
+    match (ep.caps & needed, ep.enabled) {
+        (0, _) => Err(Error::NOSYS),
+        (_, false) => Err(Error::OPBADSTATE),
+        (_, true) => Ok(()),
+    }
 }
 
 pub fn cancel<T: Transport>(engine: &Engine<T>, name: usize) -> Result {

@@ -26,6 +26,7 @@ pub struct Region<C> {
     segments: Segments,
     counter: OnceLock<C>,
     single_use: OnceLock<()>,
+    persistent: OnceLock<()>,
     closed: OnceLock<()>,
 }
 
@@ -49,6 +50,7 @@ impl<C> Region<C> {
             segments,
             counter: OnceLock::new(),
             single_use: OnceLock::new(),
+            persistent: OnceLock::new(),
             closed: OnceLock::new(),
         }
     }
@@ -70,6 +72,15 @@ impl<C> Region<C> {
 
     pub(super) fn is_single_use(&self) -> bool {
         self.single_use.get().is_some()
+    }
+
+    /// FI_RMA_PMEM: what peers write can be made durable (FI_COMMIT_COMPLETE).
+    pub fn set_persistent(&self) {
+        let _ = self.persistent.set(());
+    }
+
+    pub fn is_persistent(&self) -> bool {
+        self.persistent.get().is_some()
     }
 
     pub(super) fn close(&self) {

@@ -8,6 +8,7 @@ use crate::abi::*;
 use crate::base::info::{Info, Layout, RxAttr};
 use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind, Other};
+use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::{object, status};
 use crate::ffi::user::{opt, store};
@@ -54,6 +55,8 @@ pub trait DomainCalls: Kind<Head = fid_domain> {
     fn open_ep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
     fn open_srx(&self, attr: Option<RxAttr>, context: *mut c_void) -> Result<*mut fid_ep>;
     fn open_poll(&self) -> Result<*mut fid_poll>;
+    /// `OPNOTSUPP` if no endpoint has such an operation.
+    fn query_atomic(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements>;
 }
 
 pub fn table<T: DomainCalls>() -> &'static fi_ops_domain {
@@ -67,7 +70,7 @@ pub fn table<T: DomainCalls>() -> &'static fi_ops_domain {
         poll_open: Some(poll_open::<T>),
         stx_ctx: Some(Missing::CALL),
         srx_ctx: Some(srx_ctx::<T>),
-        query_atomic: Some(Missing::CALL),
+        query_atomic: Some(query_atomic::<T>),
         query_collective: Some(Missing::CALL),
         endpoint2: Some(endpoint2::<T>),
     }
@@ -220,6 +223,38 @@ unsafe extern "C" fn poll_open<T: DomainCalls>(
         domain::<T>(d).and_then(|domain| match opt(attr) {
             Some(attr) if attr.flags != 0 => Err(Error::INVAL),
             _ => store(poll, || domain.open_poll()),
+        })
+    })
+}
+
+unsafe extern "C" fn query_atomic<T: DomainCalls>(
+    d: *mut fid_domain,
+    datatype: fi_datatype,
+    op: fi_op,
+    attr: *mut fi_atomic_attr,
+    flags: u64,
+) -> c_int {
+    // SAFETY: fi_atomic(3): an open domain; `attr` gets what is offered.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| {
+            let family = match flags & (FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC) {
+                0 => Family::Base,
+                FI_FETCH_ATOMIC => Family::Fetch,
+                FI_COMPARE_ATOMIC => Family::Compare,
+                _ => return Err(Error::INVAL),
+            };
+            match flags & !(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC) {
+                0 => {}
+                // Tagged receive buffers as targets.
+                FI_TAGGED => return Err(Error::OPNOTSUPP),
+                _ => return Err(Error::BADFLAGS),
+            }
+            if attr.is_null() {
+                return Err(Error::INVAL);
+            }
+            let Elements { size, count } = domain.query_atomic(family, datatype, op)?;
+            attr.write(fi_atomic_attr { count, size });
+            Ok(())
         })
     })
 }

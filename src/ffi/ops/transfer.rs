@@ -13,6 +13,9 @@ pub enum What {
     Tagged,
     Write,
     Read,
+    Atomic,
+    /// An atomic operation with a result.
+    AtomicFetch,
 }
 
 /// Memory at the target, as `struct fi_rma_iov`.

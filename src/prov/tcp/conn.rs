@@ -16,6 +16,7 @@ use crate::engine::srx::{Envelope, RecvOp, Slot};
 use crate::ffi::ops::transfer::What;
 use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::atomic::AtomicIn;
 use crate::prov::tcp::ep::unknown_source;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS};
 use crate::sys::socket::Socket;
@@ -122,6 +123,8 @@ pub enum Payload {
     Buffers(IoVec),
     /// A copy of what was injected.
     Copy(Vec<u8>),
+    /// A copy of what is sent, and where the answer goes.
+    Exchange(Vec<u8>, IoVec),
 }
 
 impl Payload {
@@ -226,9 +229,12 @@ pub enum Sink {
         regions: Regions,
         /// The bytes of each segment.
         lens: [u64; MAX_SEGS],
+        durable: Durable,
     },
     /// To the buffers of a read of ours.
     Read(ReadOp),
+    /// To an atomic operation on memory of ours, which needs all of it.
+    Atomic(Box<AtomicIn>),
     /// Nowhere.
     Drop,
 }
@@ -238,6 +244,9 @@ pub const RENDEZVOUS_LIMIT: usize = 254;
 
 /// The regions of a request's segments, in order.
 pub type Regions = [Option<Arc<Region<Arc<Counter>>>>; MAX_SEGS];
+
+/// Addresses and lengths of what a write has to make durable before it is acknowledged (FI_COMMIT_COMPLETE).
+pub type Durable = Option<Box<[(usize, usize)]>>;
 
 fn next_serial() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
@@ -358,7 +367,7 @@ impl Sink {
             Sink::Recv(recv, _) => Some(&mut recv.iov),
             Sink::Write { iov, .. } => Some(iov),
             Sink::Read(read) => Some(&mut read.iov),
-            Sink::Slot(..) | Sink::Drop => None,
+            Sink::Slot(..) | Sink::Atomic(_) | Sink::Drop => None,
         }
     }
 }

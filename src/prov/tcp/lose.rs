@@ -83,7 +83,7 @@ impl Tcp {
                     core.eps[ep].tx_pending -= 1;
                     core.send_failed(ep, &read.op, error);
                 }
-                Sink::Write { .. } | Sink::Drop => {}
+                Sink::Write { .. } | Sink::Atomic(_) | Sink::Drop => {}
             },
             At::Header | At::Stalled(_) => {}
         }

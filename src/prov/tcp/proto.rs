@@ -18,6 +18,8 @@ pub const BASE_HEADER: usize = 16;
 pub const MAX_HEADER: usize = 120;
 /// Most segments of remote memory in one operation.
 pub const MAX_SEGS: usize = 4;
+/// Most bytes of memory that one atomic operation names.
+pub const MAX_ATOMIC: usize = 16 * 1024;
 
 /// Of connection messages and of data headers.
 const VERSION: u8 = 3;
@@ -39,6 +41,12 @@ pub enum Op {
     Cts,
     /// Rendezvous data.
     Data,
+    /// Atomic operation without a result.
+    Atomic,
+    /// Atomic operation with a result, which comes in a read response.
+    AtomicFetch,
+    /// The same; values to compare follow the operands.
+    AtomicCompare,
 }
 
 /// Remote memory: address (or offset), length, key.
@@ -58,8 +66,10 @@ pub struct Header {
     pub commit: bool,
     /// Remote CQ data. In rendezvous data only the flag goes over the wire, so it decodes as `None`.
     pub data: Option<u64>,
-    /// Rendezvous index, 1 to 254.
+    /// Rendezvous index, 1 to 254. In atomic operations the number of the operation, as in `enum fi_op`.
     pub index: u8,
+    /// In atomic operations the number of the type, as in `enum fi_datatype`.
+    pub datatype: u8,
     pub tag: u64,
     /// Ready-to-send: length of the payload that will follow a clear-to-send.
     pub msg_size: u64,
@@ -92,6 +102,8 @@ const FLAG_COMMIT: u16 = 0x0008;
 /// Op data of an acknowledgement.
 const OP_DATA_ACK: u8 = 2;
 const MAX_INDEX: u8 = 254;
+/// Atomic operations have the number of segments in the low bits of its field, and the type in the others.
+const SEG_COUNT_BITS: u32 = 3;
 
 impl Op {
     const fn code(self) -> u8 {
@@ -104,6 +116,9 @@ impl Op {
             Op::Rts => 5,
             Op::Cts => 6,
             Op::Data => 7,
+            Op::Atomic => 16,
+            Op::AtomicFetch => 17,
+            Op::AtomicCompare => 18,
         }
     }
 
@@ -118,16 +133,26 @@ impl Op {
             5 => Op::Rts,
             6 => Op::Cts,
             7 => Op::Data,
+            16 => Op::Atomic,
+            17 => Op::AtomicFetch,
+            18 => Op::AtomicCompare,
             _ => return None,
         })
     }
 
     const fn carries_data(self) -> bool {
-        matches!(self, Op::Msg | Op::Tagged | Op::Rts | Op::Write)
+        matches!(
+            self,
+            Op::Msg | Op::Tagged | Op::Rts | Op::Write | Op::Atomic
+        )
     }
 
     const fn carries_segs(self) -> bool {
-        matches!(self, Op::ReadReq | Op::Write)
+        matches!(self, Op::ReadReq | Op::Write) || self.is_atomic()
+    }
+
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Op::Atomic | Op::AtomicFetch | Op::AtomicCompare)
     }
 
     const fn carries_index(self) -> bool {
@@ -135,14 +160,21 @@ impl Op {
     }
 
     const fn may_ask_ack(self) -> bool {
-        matches!(self, Op::Msg | Op::Tagged | Op::Rts | Op::Data | Op::Write)
+        matches!(
+            self,
+            Op::Msg | Op::Tagged | Op::Rts | Op::Data | Op::Write | Op::Atomic
+        )
+    }
+
+    const fn may_ask_commit(self) -> bool {
+        matches!(self, Op::Write | Op::Atomic)
     }
 
     const fn carries_payload(self) -> bool {
         matches!(
             self,
             Op::Msg | Op::Tagged | Op::ReadRsp | Op::Write | Op::Data
-        )
+        ) || self.is_atomic()
     }
 
     /// Header size without CQ data and segments.
@@ -164,6 +196,7 @@ impl Header {
             commit: false,
             data: None,
             index: 0,
+            datatype: 0,
             tag: 0,
             msg_size: 0,
             segs: [RmaSeg {
@@ -244,7 +277,10 @@ impl Header {
             at = put(out, at, seg.len, swap);
             at = put(out, at, seg.key, swap);
         }
-        (at, self.segs().len() as u8)
+        (
+            at,
+            self.segs().len() as u8 | self.datatype << SEG_COUNT_BITS,
+        )
     }
 }
 
@@ -398,7 +434,7 @@ pub fn decode(bytes: &[u8], swap: bool) -> Result<Header, WireError> {
 
     let mut header = Header::new(op, payload);
     header.ack = flags & FLAG_ACK != 0 && op.may_ask_ack();
-    header.commit = flags & FLAG_COMMIT != 0 && op == Op::Write;
+    header.commit = flags & FLAG_COMMIT != 0 && op.may_ask_commit();
     let mut at = BASE_HEADER;
     let has_data = flags & FLAG_DATA != 0 && op.carries_data();
     let size = op.plain_size()
@@ -451,7 +487,15 @@ fn decode_rare(
             sum = sum.checked_add(seg.len).ok_or(WireError::Length)?;
         }
         answer_fits(sum)?;
-        if header.payload > sum {
+        if op.is_atomic() {
+            header.index = bytes[4];
+            header.datatype = bytes[5] >> SEG_COUNT_BITS;
+        }
+        let most = match op {
+            Op::AtomicCompare => sum.saturating_mul(2),
+            _ => sum,
+        };
+        if header.payload > most || op.is_atomic() && sum > MAX_ATOMIC as u64 {
             return Err(WireError::Length);
         }
     }
@@ -469,7 +513,11 @@ fn answer_fits(len: u64) -> Result<(), WireError> {
 /// Number of segments; other ops carry stale bytes in its place.
 #[inline]
 fn seg_count(op: Op, base: &[u8]) -> Result<u8, WireError> {
-    match base[5] {
+    let low = match op.is_atomic() {
+        true => base[5] & ((1 << SEG_COUNT_BITS) - 1),
+        false => base[5],
+    };
+    match low {
         _ if !op.carries_segs() => Ok(0),
         count if (1..=MAX_SEGS as u8).contains(&count) => Ok(count),
         count => Err(WireError::SegCount(count)),

@@ -8,7 +8,7 @@ use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
-use crate::prov::tcp::conn::{After, Frame, Out, ReadOp, Regions, Sink};
+use crate::prov::tcp::conn::{After, Durable, Frame, Out, ReadOp, Regions, Sink};
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
 use crate::prov::tcp::rx::Fault;
 use crate::prov::tcp::transport::{Core, Tcp};
@@ -78,11 +78,15 @@ impl Tcp {
         if header.segs_len() != header.payload {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
-        let (iov, regions) = named(core, self.conns[id].ep, header, FI_REMOTE_WRITE)?;
+        let (iov, regions) = named(core, self.conns[id].ep, header, FI_RMA, FI_REMOTE_WRITE)?;
         let sink = Sink::Write {
             iov,
             len: header.payload,
             data: header.data,
+            durable: match header.commit {
+                true => durable(header, &regions),
+                false => None,
+            },
             regions,
             lens: header.segs.map(|seg| seg.len),
         };
@@ -100,7 +104,7 @@ impl Tcp {
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        let (iov, regions) = named(core, self.conns[id].ep, header, FI_REMOTE_READ)?;
+        let (iov, regions) = named(core, self.conns[id].ep, header, FI_RMA, FI_REMOTE_READ)?;
         let Some(region) = regions.into_iter().flatten().last() else {
             return Err(Fault::Rule("a read of nothing"));
         };
@@ -177,17 +181,19 @@ const ANSWERS: usize = 1 << 20;
 /// Answers to reads up to this size are copied at once, and not sent from where they are.
 const SMALL_ANSWER: u64 = 8192;
 
-/// The memory that a request names, if the peer may use it so, and the regions that it is in.
-fn named(
+/// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is FI_RMA or
+/// FI_ATOMIC.
+pub(super) fn named(
     core: &mut Core,
     ep: usize,
     header: &Header,
+    capability: u64,
     access: u64,
 ) -> core::result::Result<(IoVec, Regions), Fault> {
     // fi_getinfo(3): a primary capability that was not asked for is not there.
-    if core.eps[ep].caps & FI_RMA == 0 {
+    if core.eps[ep].caps & capability == 0 {
         return Err(Fault::Rule(
-            "an access to memory through an endpoint without RMA",
+            "an access to memory through an endpoint without the capability",
         ));
     }
     let mut iov = IoVec::empty();
@@ -221,6 +227,18 @@ pub(super) fn count_regions(core: &mut Core, regions: &Regions, lens: &[u64; MAX
             }
         }
     }
+}
+
+/// fi_cq(3), FI_COMMIT_COMPLETE: the parts of the target that lie in persistent memory.
+#[cold]
+fn durable(header: &Header, regions: &Regions) -> Durable {
+    let targets = header.segs().iter().zip(regions.iter().flatten());
+    let persistent = targets.filter(|(seg, region)| region.is_persistent() && seg.len > 0);
+    let parts = persistent.filter_map(|(seg, region)| {
+        let address = region.reach_one(seg.addr, seg.len).ok()?;
+        Some((address, seg.len as usize))
+    });
+    Some(parts.collect())
 }
 
 /// The target of an RMA operation: as many bytes as the operation has, in up to four segments.

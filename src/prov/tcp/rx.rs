@@ -17,6 +17,7 @@ use crate::prov::tcp::proto::{
 use crate::prov::tcp::rendezvous::rendezvous_of;
 use crate::prov::tcp::rma::count_regions;
 use crate::prov::tcp::transport::{Core, Tcp};
+use crate::sys::memory;
 use crate::sys::socket::Moved;
 
 /// A payload of which at least this much is missing is read to its place, not through the scratch buffer.
@@ -192,6 +193,7 @@ impl Tcp {
                                 kept.extend_from_slice(part);
                             }
                         }
+                        Sink::Atomic(request) => request.take(part),
                         sink => {
                             if let Some(iov) = sink.memory() {
                                 iov.copy_in(part);
@@ -285,6 +287,9 @@ impl Tcp {
                 Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
             },
             Op::Data => self.rendezvous_data(core, id, header),
+            Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => {
+                self.atomic_request(core, id, header)
+            }
         }
     }
 
@@ -495,21 +500,47 @@ impl Tcp {
                 data,
                 regions,
                 lens,
+                durable,
                 ..
             } => {
+                if let Some(parts) = durable
+                    && !commit(conn, &parts)
+                {
+                    return;
+                }
                 count_regions(core, &regions, &lens);
-                core.written(ep, len, data, &sender);
+                core.written(ep, FI_RMA, len, data, &sender);
             }
             Sink::Read(read) => {
                 core.eps[ep].tx_pending -= 1;
                 core.sent(ep, &read.op);
             }
+            Sink::Atomic(request) => self.carry_out(core, id, *request),
             Sink::Drop => {}
         }
         if incoming.ack {
             self.send_ack(core, id);
         }
     }
+}
+
+/// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.
+#[cold]
+fn commit(conn: &Conn, parts: &[(usize, usize)]) -> bool {
+    let mut parts = parts.iter();
+    let result = parts.try_for_each(|&(address, len)| memory::make_durable(address, len));
+    if let Err(error) = &result {
+        log_warn!(
+            &SOURCE,
+            Subsys::EpData,
+            "{}: connection ended: a write could not be made durable: {error}",
+            conn.peer
+        );
+        if let Some(socket) = &conn.socket {
+            socket.shutdown();
+        }
+    }
+    result.is_ok()
 }
 
 /// The next header of the stream, from `bytes` and what was there before; and how many of `bytes` it took.

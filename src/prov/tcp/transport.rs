@@ -21,12 +21,14 @@ use crate::engine::core::Core as EngineCore;
 use crate::engine::fabric::FabricShared;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::engine::transport::Transport;
+use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::transfer::Tx;
 use crate::prov::tcp::accept::Handshake;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::conn::Conn;
 use crate::prov::tcp::ep::{Ep, Eps};
 use crate::prov::tcp::params::Params;
+use crate::prov::tcp::proto::MAX_ATOMIC;
 use crate::prov::tcp::{SOURCE, pep};
 use crate::sys::event::{Epoll, Timer};
 
@@ -105,6 +107,7 @@ impl Transport for Tcp {
     const SOURCE: &'static Source = &SOURCE;
     const CQ_SIZE: usize = 1024;
     const CQ_DATA_SIZE: usize = 8;
+    const ATOMIC_SIZE: usize = MAX_ATOMIC;
 
     fn offers_auto_progress(params: &Params) -> bool {
         !params.disable_auto_progress
@@ -185,6 +188,10 @@ impl Transport for Tcp {
     #[inline]
     fn transmit(&mut self, core: &mut Core, ep: usize, tx: &Tx<'_>) -> Result {
         self.post(core, ep, tx)
+    }
+
+    fn atomic(&mut self, core: &mut Core, ep: usize, atomic: &Atomic<'_>) -> Result {
+        self.post_atomic(core, ep, atomic)
     }
 
     fn claim(&mut self, core: &mut Core, claimed: Claimed) {

@@ -42,6 +42,8 @@ enum Way {
     Read,
     /// The peer is told of the message, and asks for it when a receive has matched.
     Rendezvous,
+    /// A request with payload; another payload comes back.
+    Exchange,
 }
 
 impl Tcp {
@@ -54,7 +56,7 @@ impl Tcp {
         }
         let len = tx.iov.remaining();
         if tx.flags & (FI_MATCH_COMPLETE | FI_FENCE | FI_TRIGGER) != 0 {
-            check_flags(tx, state)?;
+            check_flags(tx.what, tx.flags, state)?;
         }
         core.may_post(ep)?;
         let id = self.connection(core, ep, tx.dest)?;
@@ -68,12 +70,14 @@ impl Tcp {
             What::Msg | What::Tagged => self.post_message(core, id, tx, op),
             What::Write => self.post_write(core, id, tx, op),
             What::Read => self.post_read(core, id, tx, op),
+            // These come as `Atomic`, not as `Tx`.
+            What::Atomic | What::AtomicFetch => Err(Error::OPNOTSUPP),
         }
     }
 
     /// The connection that an operation goes over; it may have to be made first.
     #[inline]
-    fn connection(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
+    pub(super) fn connection(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if !endpoint.rdm {
             let id = endpoint.conn.ok_or(Error::NOTCONN)?;
@@ -215,10 +219,8 @@ impl Tcp {
         iov: IoVec,
         op: TxOp,
     ) -> Result {
-        let conn = &self.conns[id];
-        let fenced = op.flags & FI_FENCE != 0 && conn.is_busy();
-        if conn.state != State::Up || !conn.tx.waiting.is_empty() || fenced {
-            self.wait(core, id, header, iov, op);
+        if self.must_wait(id, &op) {
+            self.wait(core, id, header, Payload::of(&op, iov), op);
             return Ok(());
         }
         match self.way(id, &header, &op)? {
@@ -229,6 +231,37 @@ impl Tcp {
                 Ok(())
             }
         }
+    }
+
+    /// Whether an operation has to wait for the connection, or for those before it.
+    #[inline]
+    fn must_wait(&self, id: usize, op: &TxOp) -> bool {
+        let conn = &self.conns[id];
+        let fenced = op.flags & FI_FENCE != 0 && conn.is_busy();
+        conn.state != State::Up || !conn.tx.waiting.is_empty() || fenced
+    }
+
+    /// As `submit`, for a request with a payload of ours to which another payload answers.
+    pub(super) fn submit_exchange(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: Header,
+        bytes: Vec<u8>,
+        answer: IoVec,
+        op: TxOp,
+    ) -> Result {
+        if self.must_wait(id, &op) {
+            self.wait(core, id, header, Payload::Exchange(bytes, answer), op);
+            return Ok(());
+        }
+        self.way(id, &header, &op)?;
+        // It has to be copied.
+        if self.conns[id].tx.staged > STAGE_BRIM {
+            return Err(Error::AGAIN);
+        }
+        self.exchange(core, id, &header, &bytes, answer, op);
+        Ok(())
     }
 
     /// FI_EAGAIN while the peer cannot be told of another message.
@@ -243,6 +276,9 @@ impl Tcp {
                     false => Err(Error::AGAIN),
                 }
             }
+            // Values are of one byte order; peers that do not know the operation get none.
+            _ if header.op.is_atomic() && (!conn.extended || conn.swap) => Err(Error::OPNOTSUPP),
+            Op::AtomicFetch | Op::AtomicCompare => Ok(Way::Exchange),
             // Only a rendezvous tells that a receive has matched.
             _ if matched => Err(Error::OPNOTSUPP),
             _ => Ok(Way::Frame),
@@ -268,6 +304,9 @@ impl Tcp {
         match (way, payload) {
             (Way::Rendezvous, payload) => self.announce(core, id, header, payload, op),
             (Way::Read, Payload::Buffers(iov)) => self.request_read(core, id, &header, iov, op),
+            (_, Payload::Exchange(bytes, answer)) => {
+                self.exchange(core, id, &header, &bytes, answer, op);
+            }
             (_, payload) => self.send_payload(core, id, &header, payload, op),
         }
     }
@@ -309,9 +348,8 @@ impl Tcp {
 
     /// Keeps an operation until the connection is up, or those before it are out of the way.
     #[cold]
-    fn wait(&mut self, core: &mut Core, id: usize, header: Header, iov: IoVec, op: TxOp) {
+    fn wait(&mut self, core: &mut Core, id: usize, header: Header, payload: Payload, op: TxOp) {
         let conn = &mut self.conns[id];
-        let payload = Payload::of(&op, iov);
         core.eps[conn.ep].tx_pending += 1;
         conn.tx.waiting.push_back(Waiting {
             header,
@@ -378,6 +416,9 @@ impl Tcp {
                 let len = header.encode(counter, conn.swap, &mut bytes);
                 self.stage_with(id, &bytes[..len], copy.len(), |out| out.extend(&copy));
                 self.handed_over(core, id, header, op);
+            }
+            Payload::Exchange(bytes, answer) => {
+                self.exchange(core, id, header, &bytes, answer, op);
             }
         }
     }
@@ -601,14 +642,14 @@ pub(super) fn remote_data(tx: &Tx<'_>) -> Option<u64> {
 }
 
 /// What fences and FI_MATCH_COMPLETE demand of an operation.
-fn check_flags(tx: &Tx<'_>, ep: &EpState) -> Result {
-    let has = |flag: u64| tx.flags & flag != 0;
+pub(super) fn check_flags(what: What, flags: u64, ep: &EpState) -> Result {
+    let has = |flag: u64| flags & flag != 0;
     // What waits for a counter does not come here with its flag, unless the endpoint has not the capability.
     if has(FI_TRIGGER) || has(FI_FENCE) && ep.caps & FI_FENCE == 0 {
         return Err(Error::BADFLAGS);
     }
     // Whether messages that went before have matched is known only of those that asked for it.
-    let knows_matches = tx.what == What::Tagged && ep.ep_type != FI_EP_MSG.0 && !has(FI_FENCE);
+    let knows_matches = what == What::Tagged && ep.ep_type != FI_EP_MSG.0 && !has(FI_FENCE);
     match has(FI_MATCH_COMPLETE) && !knows_matches {
         true => Err(Error::OPNOTSUPP),
         false => Ok(()),

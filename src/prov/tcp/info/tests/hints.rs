@@ -38,8 +38,8 @@ fn capabilities_filter() {
         (FI_RMA_EVENT, all),
         (FI_SOURCE, rdm),
         (FI_REMOTE_COMM, [3, 0, 3]),
-        (FI_ATOMIC, none),
-        (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, none),
+        (FI_ATOMIC, all),
+        (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, rdm),
         (FI_MULTICAST, none),
         (FI_COLLECTIVE, none),
         (FI_HMEM, none),
@@ -154,7 +154,8 @@ fn hints_of_contexts_filter() {
     assert_eq!(with_tx(|tx| tx.op_flags = FI_FENCE), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.op_flags = FI_DELIVERY_COMPLETE), [A, 0, A]);
     assert_eq!(with_tx(|tx| tx.op_flags = FI_COMMIT_COMPLETE), [A, 0, A]);
-    assert_eq!(with_tx(|tx| tx.caps = FI_ATOMIC), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.caps = FI_ATOMIC), [A, 0, A]);
+    assert_eq!(with_tx(|tx| tx.caps = FI_MULTICAST), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.caps = FI_RECV), [A, 0, A]);
     let with_rx = |set: fn(&mut RxAttr)| {
         let mut hints = empty();
@@ -267,7 +268,7 @@ fn a_shared_context_is_for_those_who_expect_it() {
 #[test]
 fn all_reasons_are_named_at_once() {
     let mut hints = empty();
-    hints.caps = FI_ATOMIC;
+    hints.caps = FI_MULTICAST;
     hints.ep.as_mut().unwrap().ep_type = FI_EP_RDM.0;
     hints.tx.as_mut().unwrap().inject_size = 129;
     hints.domain.as_mut().unwrap().name = Some(c"ib0".into());

@@ -54,6 +54,7 @@ impl Reader {
             Op::Rts => 'R',
             Op::Cts => 'C',
             Op::Data => 'D',
+            Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => 'A',
         });
         letters.collect()
     }

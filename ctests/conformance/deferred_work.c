@@ -206,18 +206,66 @@ TEST(fi_trigger, work_chain, EP_RELIABLE, WORK_CAPS, "A chain of counters, each 
 	counts(t, cntr, COUNT);
 }
 
-TEST(fi_trigger, work_atomic, EP_RELIABLE, WORK_CAPS | FI_ATOMIC, "FI_OP_ATOMIC, FI_OP_FETCH_ATOMIC, FI_OP_COMPARE_ATOMIC without a request are refused, not lost")
+TEST(fi_trigger, work_atomic, EP_RELIABLE, FI_ATOMIC | FI_TRIGGER, "FI_OP_ATOMIC, FI_OP_FETCH_ATOMIC, FI_OP_COMPARE_ATOMIC wait too, and count at their completion counter alone")
 {
-	struct fid_cntr *trigger;
+	struct buf operand = new_buf(t, 8, 0), compare = new_buf(t, 8, 0), result = new_buf(t, 16, 0);
+	struct fid_cntr *trigger, *count;
+	struct region target;
+	uint64_t *before = (uint64_t *)result.mem;
+	size_t most;
 
-	PAIR(t);
+	PAIR(t, .cntr_flags = FI_READ | FI_WRITE);
+	if (fi_compare_atomicvalid(t->a.ep, FI_UINT64, FI_CSWAP, &most))
+		SKIP("no such operation");
+	target = new_region(t, &t->b, new_buf(t, 8, 0), RW);
 	trigger = open_cntr(t, FI_WAIT_NONE);
-	for (int type = FI_OP_ATOMIC; type <= FI_OP_COMPARE_ATOMIC; type++) {
-		struct work *work = new_work(type, trigger, 1, NULL);
+	count = open_cntr(t, FI_WAIT_NONE);
+	*(uint64_t *)operand.mem = 5;
+	*(uint64_t *)compare.mem = 10;
 
-		work->work.op.msg = NULL;
-		CHECK(try_queue(t, work) < 0);
-	}
+	struct fi_ioc local = { operand.mem, 1 }, expected = { compare.mem, 1 }, back[2] = { { before, 1 }, { before + 1, 1 } };
+	struct fi_rma_ioc remote = { target.at, 1, target.key };
+	struct fi_msg_atomic msg = {
+		.msg_iov = &local, .desc = &operand.desc, .iov_count = 1, .addr = t->a.peer, .rma_iov = &remote,
+		.rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM, .context = &msg,
+	};
+	struct fi_op_atomic base = { .ep = t->a.ep, .msg = msg };
+	struct fi_op_fetch_atomic fetch = {
+		.ep = t->a.ep, .msg = msg, .fetch = { .msg_iov = &back[0], .desc = &result.desc, .iov_count = 1 },
+	};
+	struct fi_op_compare_atomic swap = {
+		.ep = t->a.ep, .msg = msg, .fetch = { .msg_iov = &back[1], .desc = &result.desc, .iov_count = 1 },
+		.compare = { .msg_iov = &expected, .desc = &compare.desc, .iov_count = 1 },
+	};
+	struct work *work[3] = {
+		new_work(FI_OP_ATOMIC, trigger, 1, count),
+		new_work(FI_OP_FETCH_ATOMIC, trigger, 2, count),
+		new_work(FI_OP_COMPARE_ATOMIC, trigger, 3, count),
+	};
+
+	swap.msg.op = FI_CSWAP;
+	work[0]->work.op.atomic = &base;
+	work[1]->work.op.fetch_atomic = &fetch;
+	work[2]->work.op.compare_atomic = &swap;
+	for (int i = 2; i >= 0; i--)
+		queue(t, work[i]);
+	turn(t);
+	CHECK(untouched(target.buf, 0));
+	OK(fi_cntr_add(trigger, 3));
+	counts(t, count, 3);
+	CHECK_EQ(before[0], 5);
+	CHECK_EQ(before[1], 10);
+	CHECK_EQ(*(uint64_t *)target.buf.mem, 5);
+	CHECK_EQ(fi_cntr_read(t->a.cntr), 0);
+	nothing(t->a.txcq);
+	swap.flags = FI_COMPLETION;
+	queue(t, work[2]);
+	done(t, t->a.txcq, &msg, FI_ATOMIC | FI_READ);
+	counts(t, count, 4);
+	base.msg.rma_iov_count = 0;
+	CHECK_RC(try_queue(t, work[0]), -FI_EINVAL);
+	base.msg.op = 1000;
+	CHECK_RC(try_queue(t, work[0]), -FI_EOPNOTSUPP);
 }
 
 // ---- Conditions and completions

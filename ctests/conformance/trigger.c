@@ -124,6 +124,36 @@ TEST(fi_trigger, write_and_read, EP_RELIABLE, FI_RMA | FI_TRIGGER, "A write and 
 	CHECK(holds(in, LEN, 5));
 }
 
+TEST(fi_trigger, atomic, EP_RELIABLE, FI_ATOMIC | FI_TRIGGER, "An atomic operation with FI_TRIGGER waits; with FI_INJECT its operands are the caller's again")
+{
+	struct buf operand = new_buf(t, 8, 0);
+	struct region target;
+	struct fid_cntr *cntr;
+	size_t most;
+
+	PAIR(t);
+	if (fi_atomicvalid(t->a.ep, FI_UINT64, FI_SUM, &most))
+		SKIP("no such operation");
+	target = new_region(t, &t->b, new_buf(t, 8, 0), RW);
+	cntr = open_cntr(t, FI_WAIT_NONE);
+	*(uint64_t *)operand.mem = 7;
+
+	struct fi_ioc local = { operand.mem, 1 };
+	struct fi_rma_ioc remote = { target.at, 1, target.key };
+	struct fi_msg_atomic msg = {
+		.msg_iov = &local, .desc = &operand.desc, .iov_count = 1, .addr = t->a.peer, .rma_iov = &remote,
+		.rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM, .context = when(cntr, 1),
+	};
+
+	POST(t, fi_atomicmsg(t->a.ep, &msg, FI_TRIGGER | FI_INJECT | FI_COMPLETION));
+	*(uint64_t *)operand.mem = 1000;
+	turn(t);
+	CHECK(untouched(target.buf, 0));
+	OK(fi_cntr_add(cntr, 1));
+	done(t, t->a.txcq, msg.context, FI_ATOMIC | FI_WRITE);
+	ONCE(t, *(volatile uint64_t *)target.buf.mem == 7);
+}
+
 TEST(fi_trigger, condition_met, EP_RELIABLE, FI_MSG | FI_TRIGGER, "An operation whose threshold is reached already starts at once")
 {
 	struct buf in = new_buf(t, LEN, 0);

@@ -18,7 +18,7 @@ use crate::engine::ep_state::Event;
 use crate::engine::srx::RecvOp;
 use crate::engine::transport::{Address, Transport};
 use crate::ffi::ops::transfer::Rx;
-use crate::ffi::ops::work::Outgoing;
+use crate::ffi::ops::work::{Outgoing, OutgoingAtomic};
 use crate::sync::{Use, Uses};
 
 /// What waits in one domain, and what deferred work is under way.
@@ -84,6 +84,7 @@ impl Held {
 pub enum Action {
     Transmit(usize, Outgoing),
     Receive(usize, Rx),
+    Atomic(usize, OutgoingAtomic),
     Change(Held, Edit),
 }
 
@@ -167,7 +168,7 @@ impl Queue {
 impl Action {
     fn ep(&self) -> Option<usize> {
         match self {
-            Action::Transmit(ep, _) | Action::Receive(ep, _) => Some(*ep),
+            Action::Transmit(ep, _) | Action::Receive(ep, _) | Action::Atomic(ep, _) => Some(*ep),
             Action::Change(..) => None,
         }
     }
@@ -176,6 +177,7 @@ impl Action {
         match self {
             Action::Transmit(_, out) => Some(out.context),
             Action::Receive(_, rx) => Some(rx.context),
+            Action::Atomic(_, out) => Some(out.context),
             Action::Change(..) => None,
         }
     }
@@ -440,6 +442,15 @@ impl<A: Address> Core<A> {
                 };
                 self.send_failed(*ep, &op, error);
             }
+            Action::Atomic(ep, out) => {
+                let op = TxOp {
+                    what: out.what(),
+                    flags: out.flags | number,
+                    context: out.context,
+                    len: out.len(),
+                };
+                self.send_failed(*ep, &op, error);
+            }
             Action::Receive(ep, rx) => {
                 let recv = RecvOp {
                     iov: rx.iov,
@@ -499,7 +510,7 @@ impl<T: Transport> State<T> {
                 self.core.change(&held.counter, *edit);
                 return true;
             }
-            Action::Transmit(ep, _) | Action::Receive(ep, _) => *ep,
+            Action::Transmit(ep, _) | Action::Receive(ep, _) | Action::Atomic(ep, _) => *ep,
         };
         let Ok(number) = self.core.triggers.begin(ep, &pending.work) else {
             return false;
@@ -508,6 +519,10 @@ impl<T: Transport> State<T> {
             Action::Transmit(_, out) => {
                 let State { core, transport } = self;
                 out.post(number, |tx| transport.transmit(core, ep, tx))
+            }
+            Action::Atomic(_, out) => {
+                let State { core, transport } = self;
+                out.post(number, |atomic| transport.atomic(core, ep, atomic))
             }
             Action::Receive(_, rx) => {
                 let rx = Rx {

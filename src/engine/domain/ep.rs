@@ -22,12 +22,14 @@ use crate::engine::ep_state::{EpState, Event};
 use crate::engine::eq::Eq;
 use crate::engine::srx::Srx;
 use crate::engine::transport::{Address, Transport};
+use crate::engine::trigger::Action;
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
 use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::ops::transfer::{DataPath, Rx, Tx, What};
+use crate::ffi::ops::work::OutgoingAtomic;
 use crate::ffi::{Kind, Other, WaitHandle};
 use crate::sync::{Guard, Use, Uses};
 
@@ -789,11 +791,16 @@ impl<T: Transport> AtomicPath for Ep<T> {
 
     fn atomic(&self, atomic: &Atomic<'_>) -> Result {
         let engine = &*self.shared.engine;
+        let id = self.shared.id;
         let mut guard = engine.lock();
         let state = &mut *guard;
-        let result = state
-            .transport
-            .atomic(&mut state.core, self.shared.id, atomic);
+        let result = match atomic.flags & FI_TRIGGER {
+            0 => state.transport.atomic(&mut state.core, id, atomic),
+            _ => {
+                let outgoing = OutgoingAtomic::of(atomic, atomic.flags & !FI_TRIGGER, true);
+                self.post_when(state, atomic.context, Action::Atomic(id, outgoing))
+            }
+        };
         state.run_triggers();
         engine.posted(state);
         result

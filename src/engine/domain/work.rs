@@ -37,8 +37,13 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
     let action = match request.op {
         WorkOp::Set(cntr, value) => change(cntr, Edit::Set(value))?,
         WorkOp::Add(cntr, value) => change(cntr, Edit::Add(value))?,
-        WorkOp::Transmit(ep, out) => Action::Transmit(endpoint_of(engine, ep)?, out),
-        WorkOp::Receive(ep, rx) => Action::Receive(endpoint_of(engine, ep)?, rx),
+        WorkOp::Transmit(ep, out) => Action::Transmit(endpoint_of(engine, ep)?.1, out),
+        WorkOp::Receive(ep, rx) => Action::Receive(endpoint_of(engine, ep)?.1, rx),
+        WorkOp::Atomic(ep, work) => {
+            let (ep, id) = endpoint_of(engine, ep)?;
+            check(&engine.lock().core.eps[id], What::Atomic)?;
+            Action::Atomic(id, work.read(ep)?)
+        }
     };
     let work = Work {
         name: request.name,
@@ -49,7 +54,7 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
     match &action {
         Action::Transmit(ep, out) => check(&state.core.eps[*ep], out.what())?,
         Action::Receive(ep, rx) => check(&state.core.eps[*ep], rx.what)?,
-        Action::Change(..) => {}
+        Action::Atomic(..) | Action::Change(..) => {}
     }
     state.core.triggers.add(when, action, Some(work))?;
     state.run_triggers();
@@ -91,7 +96,11 @@ fn counter_of<T: Transport>(engine: &Arc<Engine<T>>, cntr: Other<'_>) -> Result<
     Ok(Held::new(counter, &cntr.uses))
 }
 
-fn endpoint_of<T: Transport>(engine: &Arc<Engine<T>>, ep: Other<'_>) -> Result<usize> {
+fn endpoint_of<'a, T: Transport>(
+    engine: &Arc<Engine<T>>,
+    ep: Other<'a>,
+) -> Result<(&'a Ep<T>, usize)> {
     let ep = ep.downcast::<Ep<T>>().ok_or(Error::INVAL)?;
-    ep.id_in(engine).ok_or(Error::DOMAIN)
+    let id = ep.id_in(engine).ok_or(Error::DOMAIN)?;
+    Ok((ep, id))
 }

@@ -8,6 +8,7 @@ use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::ffi::live;
 use crate::ffi::object::Other;
+use crate::ffi::ops::atomic::{Atomic, AtomicWork, Family};
 use crate::ffi::ops::transfer::*;
 
 /// A transfer to be posted later.
@@ -75,6 +76,85 @@ impl Outgoing {
     }
 }
 
+/// An atomic operation to be posted later.
+pub struct OutgoingAtomic {
+    family: Family,
+    datatype: fi_datatype,
+    op: fi_op,
+    operands: IoVec,
+    compare: IoVec,
+    result: IoVec,
+    pub flags: u64,
+    dest: u64,
+    pub context: usize,
+    data: u64,
+    target: Box<[RemoteSeg]>,
+    /// Operands and values to compare that were injected.
+    copy: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl OutgoingAtomic {
+    /// `keep`: of a call with FI_TRIGGER, as `Outgoing::of`.
+    pub fn of(atomic: &Atomic<'_>, flags: u64, keep: bool) -> OutgoingAtomic {
+        let copy_of = |iov: &IoVec| {
+            let mut copy = Vec::with_capacity(iov.remaining());
+            iov.copy_out(&mut copy);
+            copy
+        };
+        let copied = keep && flags & FI_INJECT != 0;
+        OutgoingAtomic {
+            family: atomic.family,
+            datatype: atomic.datatype,
+            op: atomic.op,
+            operands: atomic.operands,
+            compare: atomic.compare,
+            result: atomic.result,
+            flags,
+            dest: atomic.dest,
+            context: atomic.context,
+            data: atomic.data,
+            target: atomic.target.into(),
+            copy: copied.then(|| (copy_of(&atomic.operands), copy_of(&atomic.compare))),
+        }
+    }
+
+    pub fn what(&self) -> What {
+        match self.family {
+            Family::Base => What::Atomic,
+            Family::Fetch | Family::Compare => What::AtomicFetch,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.target.iter().map(|seg| seg.len).sum()
+    }
+
+    /// Posts it with more flags than its own.
+    pub fn post<R>(&self, more: u64, post: impl FnOnce(&Atomic<'_>) -> R) -> R {
+        // SAFETY: the copies stay as they are during `post`, and an operation with FI_INJECT does not look at its operands
+        // afterwards.
+        let single =
+            |bytes: &Vec<u8>| unsafe { IoVec::single(bytes.as_ptr().cast_mut(), bytes.len()) };
+        let (operands, compare) = match &self.copy {
+            None => (self.operands, self.compare),
+            Some((operands, compare)) => (single(operands), single(compare)),
+        };
+        post(&Atomic {
+            family: self.family,
+            datatype: self.datatype,
+            op: self.op,
+            operands,
+            compare,
+            result: self.result,
+            flags: self.flags | more,
+            dest: self.dest,
+            context: self.context,
+            data: self.data,
+            target: &self.target,
+        })
+    }
+}
+
 /// What an operation with FI_TRIGGER waits for: a counter, and the value. The context is that of an operation that was
 /// posted with this flag.
 pub fn condition<'a>(context: usize) -> Result<(Other<'a>, u64)> {
@@ -110,6 +190,7 @@ pub struct WorkRequest<'a> {
 pub enum WorkOp<'a> {
     Transmit(Other<'a>, Outgoing),
     Receive(Other<'a>, Rx),
+    Atomic(Other<'a>, AtomicWork<'a>),
     Set(Other<'a>, u64),
     Add(Other<'a>, u64),
 }
@@ -137,7 +218,23 @@ pub unsafe fn read<'a>(work: *const fi_deferred_work) -> Result<WorkRequest<'a>>
             FI_OP_READ => access(What::Read, &*request.op.rma)?,
             FI_OP_CNTR_SET => WorkOp::Set(cntr(&*request.op.cntr), (*request.op.cntr).value),
             FI_OP_CNTR_ADD => WorkOp::Add(cntr(&*request.op.cntr), (*request.op.cntr).value),
-            FI_OP_ATOMIC | FI_OP_FETCH_ATOMIC | FI_OP_COMPARE_ATOMIC => return Err(Error::NOSYS),
+            FI_OP_ATOMIC => {
+                let op = &*request.op.atomic;
+                let work = AtomicWork::new(Family::Base, &op.msg, None, None, op.flags);
+                WorkOp::Atomic(Other::new(op.ep.cast()), work)
+            }
+            FI_OP_FETCH_ATOMIC => {
+                let op = &*request.op.fetch_atomic;
+                let result = Some(&op.fetch);
+                let work = AtomicWork::new(Family::Fetch, &op.msg, None, result, op.flags);
+                WorkOp::Atomic(Other::new(op.ep.cast()), work)
+            }
+            FI_OP_COMPARE_ATOMIC => {
+                let op = &*request.op.compare_atomic;
+                let (compare, result) = (Some(&op.compare), Some(&op.fetch));
+                let work = AtomicWork::new(Family::Compare, &op.msg, compare, result, op.flags);
+                WorkOp::Atomic(Other::new(op.ep.cast()), work)
+            }
             _ => return Err(Error::INVAL),
         }
     };

@@ -72,7 +72,7 @@ impl<T: Transport> Ep<T> {
     }
 
     /// Keeps an operation until the counter that its context names has the value.
-    fn post_when(&self, state: &mut State<T>, context: usize, action: Action) -> Result {
+    pub(super) fn post_when(&self, state: &mut State<T>, context: usize, action: Action) -> Result {
         let ep = &state.core.eps[self.shared.id];
         if ep.caps & FI_TRIGGER == 0 {
             return Err(Error::BADFLAGS);

@@ -795,3 +795,177 @@ TEST(fi_atomic, many, EP_RELIABLE, FI_ATOMIC, "Many operations posted at once ar
 		seen[before] = true;
 	}
 }
+
+// ---- Several initiators, several domains
+
+enum { ACTORS = 2, EACH = 3000, KINDS = 4 };
+
+// A domain of its own over the memory of all, driven by a thread of its own. The actors operate on each other's.
+struct actor {
+	struct env *t;
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+	struct fid_av *av;
+	fi_addr_t peer;
+	uint64_t at, key;
+	struct actor *other;
+	bool completed;
+};
+
+static struct shared {
+	uint64_t word;
+	double real;
+	unsigned __int128 wide;
+	uint8_t odd[16]; // a word at its second byte
+} shared;
+
+static void open_actor(struct env *t, struct actor *actor)
+{
+	struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_TAGGED, .size = 256 };
+	struct fi_av_attr av = { .type = FI_AV_TABLE };
+	struct fid_domain *domain;
+	struct fid_mr *mr;
+
+	actor->t = t;
+	OK(fi_domain(t->fabric, t->info, &domain, NULL));
+	keep(t, &domain->fid);
+	OK(fi_cq_open(domain, &cq, &actor->cq, NULL));
+	keep(t, &actor->cq->fid);
+	OK(fi_av_open(domain, &av, &actor->av, NULL));
+	keep(t, &actor->av->fid);
+	OK(fi_mr_reg(domain, &shared, sizeof(shared), RW, 0, ++t->next_key, 0, &mr, NULL));
+	keep(t, &mr->fid);
+	OK(fi_endpoint(domain, t->info, &actor->ep, NULL));
+	keep(t, &actor->ep->fid);
+	OK(fi_ep_bind(actor->ep, &actor->cq->fid, FI_TRANSMIT | FI_RECV));
+	OK(fi_ep_bind(actor->ep, &actor->av->fid, 0));
+	OK(fi_enable(actor->ep));
+	actor->at = rma_addr(t, &shared, 0);
+	actor->key = fi_mr_key(mr);
+}
+
+static void *act(void *argument)
+{
+	static const struct {
+		enum fi_datatype datatype;
+		size_t offset;
+	} kinds[KINDS] = {
+		{ FI_UINT64, offsetof(struct shared, word) },
+		{ FI_DOUBLE, offsetof(struct shared, real) },
+		{ FI_UINT128, offsetof(struct shared, wide) },
+		{ FI_UINT64, offsetof(struct shared, odd) + 1 },
+	};
+	struct actor *actor = argument;
+	uint64_t deadline = now_ms() + actor->t->limit_ms;
+	unsigned __int128 one[KINDS] = { 1, 0, 1, 1 }, result[KINDS];
+	unsigned posted = 0, completed = 0;
+
+	*(double *)&one[1] = 1;
+	while (!actor->completed || !__atomic_load_n(&actor->other->completed, __ATOMIC_ACQUIRE)) {
+		struct fi_cq_tagged_entry entry[8];
+		ssize_t n;
+
+		if (now_ms() > deadline)
+			FAIL("%u operations posted, %u completed", posted, completed);
+		while (posted < EACH * KINDS && posted - completed < 64) {
+			unsigned kind = posted % KINDS;
+			ssize_t rc = fi_fetch_atomic(actor->ep, &one[kind], 1, NULL, &result[kind], NULL, actor->peer,
+						     actor->other->at + kinds[kind].offset, actor->other->key,
+						     kinds[kind].datatype, FI_SUM, NULL);
+
+			if (rc == -FI_EAGAIN)
+				break;
+			OK(rc);
+			posted++;
+		}
+		n = fi_cq_read(actor->cq, entry, 8);
+		if (n != -FI_EAGAIN)
+			CHECK(n > 0);
+		completed += n > 0 ? n : 0;
+		if (completed == EACH * KINDS)
+			__atomic_store_n(&actor->completed, true, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+TEST(fi_atomic, two_domains, EP_RDM, FI_ATOMIC, "Operations through two openings of a domain of the same name on the same elements are atomic")
+{
+	struct actor actors[ACTORS] = { 0 };
+	pthread_t threads[ACTORS];
+	uint64_t odd;
+
+	open_fabric(t);
+	memset(&shared, 0, sizeof(shared));
+	for (unsigned i = 0; i < ACTORS; i++) {
+		open_actor(t, &actors[i]);
+		actors[i].other = &actors[!i];
+	}
+	for (unsigned i = 0; i < ACTORS; i++) {
+		char name[256];
+		size_t len = sizeof(name);
+
+		OK(fi_getname(&actors[!i].ep->fid, name, &len));
+		CHECK_EQ(fi_av_insert(actors[i].av, name, 1, &actors[i].peer, 0, NULL), 1);
+	}
+	for (unsigned i = 0; i < ACTORS; i++)
+		CHECK(!pthread_create(&threads[i], NULL, act, &actors[i]));
+	for (unsigned i = 0; i < ACTORS; i++)
+		pthread_join(threads[i], NULL);
+	memcpy(&odd, shared.odd + 1, 8);
+	CHECK_EQ(shared.word, ACTORS * EACH);
+	CHECK_EQ((long long)shared.real, ACTORS * EACH);
+	CHECK_EQ((long long)shared.wide, ACTORS * EACH);
+	CHECK_EQ(odd, ACTORS * EACH);
+}
+
+TEST(fi_atomic, to_oneself, EP_RDM, FI_ATOMIC, "An endpoint can operate on memory of its own")
+{
+	struct region target;
+	struct buf operand = new_buf(t, 8, 0), in = new_buf(t, 8, 0);
+	fi_addr_t self;
+	void *ctx = new_ctx();
+
+	PAIR(t);
+	CHECK_EQ(fi_av_insert(t->a.av, t->a.name, 1, &self, 0, NULL), 1);
+	target = new_region(t, &t->a, new_buf(t, ROOM, 0), RW);
+	*(uint64_t *)operand.mem = 3;
+	for (unsigned i = 0; i < 3; i++) {
+		POST(t, fi_fetch_atomic(t->a.ep, operand.mem, 1, operand.desc, in.mem, in.desc, self, target.at, target.key, FI_UINT64, FI_SUM, ctx));
+		done(t, t->a.txcq, ctx, FETCHED);
+		CHECK_EQ(*(uint64_t *)in.mem, 3 * i);
+	}
+	CHECK_EQ(*(uint64_t *)target.buf.mem, 9);
+}
+
+// ---- What must not happen
+
+static void refused(struct env *t, uint64_t access, uint64_t offset, uint64_t key_offset, uint64_t family, enum fi_op op)
+{
+	struct region target = new_region(t, &t->b, new_buf(t, ROOM, 0), access);
+	struct job job = job_of(t, type_of(FI_UINT32), op, family, 2);
+	struct fi_cq_err_entry err = { 0 };
+
+	memset(job.operand.mem, 1, job.operand.len);
+	target.key += key_offset;
+	job.flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
+	POST(t, call(t, &target, offset, MESSAGE, &job));
+	wait_err(t, t->a.txcq, &err);
+	CHECK(err.op_context == job.ctx);
+	CHECK(err.err > 0);
+	if ((kind_flags(err.flags) & (FI_ATOMIC | FI_READ | FI_WRITE)) != (family ? FETCHED : CHANGED))
+		FAIL("flags of the error entry: 0x%" PRIx64, err.flags);
+	CHECK(untouched(target.buf, 0) && untouched(job.result, 0));
+}
+
+#define REFUSED(RULE, TEXT, ...)                                                                                       \
+	TEST(fi_atomic, RULE, EP_RELIABLE, FI_ATOMIC, TEXT " ends in an error entry and changes nothing")              \
+	{                                                                                                              \
+		PAIR(t);                                                                                               \
+		refused(t, __VA_ARGS__);                                                                               \
+	}
+REFUSED(unknown_key, "An operation with a key that the target does not have", RW, 0, 0x5150, 0, FI_SUM)
+REFUSED(unknown_key_fetch, "A fetch with a key that the target does not have", RW, 0, 0x5150, FI_FETCH_ATOMIC, FI_SUM)
+REFUSED(past_end, "An operation that reaches past the end of the region", RW, ROOM - 4, 0, 0, FI_SUM)
+REFUSED(past_end_compare, "A comparison that reaches past the end of the region", RW, ROOM - 4, 0, FI_COMPARE_ATOMIC, FI_CSWAP_NE)
+REFUSED(no_write_right, "A change of a region registered for FI_REMOTE_READ alone", FI_REMOTE_READ, 0, 0, 0, FI_SUM)
+REFUSED(no_read_right, "A read of a region registered for FI_REMOTE_WRITE alone", FI_REMOTE_WRITE, 0, 0, FI_FETCH_ATOMIC, FI_ATOMIC_READ)

@@ -110,6 +110,28 @@ TEST(fi_cq, commit_at_the_target, EP_RELIABLE, FI_RMA | FI_RMA_PMEM | FI_RMA_EVE
 	done(t, t->a.txcq, ctx, FI_RMA | FI_WRITE);
 }
 
+TEST(fi_cq, commit_of_atomics, EP_RELIABLE, FI_RMA | FI_RMA_PMEM | FI_ATOMIC, "FI_COMMIT_COMPLETE of an atomic operation says the same")
+{
+	struct region target;
+	struct buf out = new_buf(t, 8, 1);
+	struct fi_ioc ioc = { out.mem, 1 };
+	struct fi_msg_atomic msg = { .msg_iov = &ioc, .desc = &out.desc, .iov_count = 1, .context = new_ctx() };
+	struct fi_rma_ioc rma;
+
+	PAIR(t);
+	target = file_region(t, FI_RMA_PMEM);
+	rma = (struct fi_rma_ioc){ target.at + 64, 1, target.key };
+	msg.addr = t->a.peer;
+	msg.rma_iov = &rma;
+	msg.rma_iov_count = 1;
+	msg.datatype = FI_UINT64;
+	msg.op = FI_ATOMIC_WRITE;
+	POST(t, fi_atomicmsg(t->a.ep, &msg, FI_COMMIT_COMPLETE));
+	done(t, t->a.txcq, msg.context, FI_ATOMIC | FI_WRITE);
+	CHECK(filled(target.buf.mem + 64, 8, 1));
+	CHECK(is_durable(target.buf.mem + 64, 8));
+}
+
 TEST(fi_cq, commit_only_where_asked, EP_RELIABLE, FI_RMA | FI_RMA_PMEM, "Writes without FI_COMMIT_COMPLETE, and regions without FI_RMA_PMEM, are not made durable")
 {
 	struct region persistent, other;

@@ -197,13 +197,20 @@ void read_cm(struct env *t, int fd, int kind, uint8_t *private, size_t len)
 
 struct wire rdm_open(struct env *t, struct side *side, uint16_t port, bool big)
 {
+	return rdm_open_as(t, side, port, big, 0);
+}
+
+struct wire rdm_open_as(struct env *t, struct side *side, uint16_t port, bool big, uint8_t features)
+{
 	struct wire wire = { .fd = wire_connect(t, side->name), .big = big };
 	uint8_t bytes[40], private[8];
+	size_t len = rdm_bytes(bytes, REQUEST, big, 1, port, 4242);
 
-	wire_write(t, wire.fd, bytes, rdm_bytes(bytes, REQUEST, big, 1, port, 4242));
+	bytes[33] = features;
+	wire_write(t, wire.fd, bytes, len);
 	read_cm(t, wire.fd, RESPONSE, private, 8);
 	CHECK_EQ(private[0], 0x81);
-	CHECK_EQ(private[1], 0);
+	CHECK_EQ(private[1], features);
 	CHECK_EQ(get(private + 2, 2, true), port);
 	return wire;
 }
@@ -263,6 +270,20 @@ void dial_first(struct env *t, struct dial *dial, struct side *side)
 
 // ---- Frames
 
+// The op that has the same fields.
+static unsigned plain_op(unsigned op)
+{
+	switch (op) {
+	case MSG_TO:
+		return MSG;
+	case TAGGED_TO:
+		return TAGGED;
+	case RTS_TO:
+		return RTS;
+	}
+	return op;
+}
+
 static bool has_segs(const struct wire_header *h)
 {
 	return h->op == WRITE || h->op == READ_REQ || (h->op >= ATOMIC && h->op <= ATOMIC_COMPARE);
@@ -270,13 +291,16 @@ static bool has_segs(const struct wire_header *h)
 
 static bool has_data(const struct wire_header *h)
 {
-	return h->flags & HAS_DATA && (h->op <= TAGGED || h->op == WRITE || h->op == RTS || h->op == ATOMIC);
+	unsigned op = plain_op(h->op);
+
+	return h->flags & HAS_DATA && (op <= TAGGED || op == WRITE || op == RTS || op == ATOMIC);
 }
 
 static size_t header_size(const struct wire_header *h)
 {
 	static const uint8_t plain[] = { 16, 24, 16, 16, 16, 32, 16, 16 };
-	size_t size = h->op < 8 ? plain[h->op] : 16;
+	unsigned op = plain_op(h->op);
+	size_t size = op < 8 ? plain[op] : 16;
 
 	if (has_data(h))
 		size += 8;
@@ -288,6 +312,7 @@ static size_t header_size(const struct wire_header *h)
 size_t frame_bytes(uint8_t *out, struct wire_header h, bool big, const void *payload)
 {
 	size_t size = header_size(&h), at = 16;
+	unsigned op = plain_op(h.op);
 
 	memset(out, 0, 16);
 	out[0] = h.version ?: 3;
@@ -300,9 +325,9 @@ size_t frame_bytes(uint8_t *out, struct wire_header h, bool big, const void *pay
 	put(out + 8, h.total ?: size + h.payload, 8, big);
 	if (has_data(&h))
 		put(out + at, h.data, 8, big), at += 8;
-	if (h.op == TAGGED || h.op == RTS)
+	if (op == TAGGED || op == RTS)
 		put(out + at, h.tag, 8, big), at += 8;
-	if (h.op == RTS)
+	if (op == RTS)
 		put(out + at, h.msg_size, 8, big), at += 8;
 	for (unsigned i = 0; has_segs(&h) && i < h.seg_count; i++) {
 		put(out + at, h.segs[i].addr, 8, big);

@@ -19,6 +19,8 @@ pub struct AvTable<A> {
     free: BinaryHeap<Reverse<u32>>,
     /// The index itself, or none until the application sets one.
     named_by_user: bool,
+    /// Upper bits of a fi_addr_t that name a receive context: fi_rx_addr(3).
+    pub context_bits: u32,
     /// Some address has a name that is not its index.
     has_user_ids: bool,
 }
@@ -43,6 +45,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
             indexes: HashMap::default(),
             free: BinaryHeap::new(),
             named_by_user: false,
+            context_bits: 0,
             has_user_ids: false,
         }
     }

@@ -38,10 +38,19 @@ pub struct CqState {
 #[derive(Clone, Copy, Debug)]
 pub struct TxOp {
     pub what: What,
+    /// The endpoint it was posted to, or the transmit context of one: by number in `Core::eps`.
+    pub ep: u32,
     /// FI_COMPLETION says whether success is reported.
     pub flags: u64,
     pub context: usize,
     pub len: usize,
+}
+
+impl TxOp {
+    #[inline]
+    pub const fn ep(&self) -> usize {
+        self.ep as usize
+    }
 }
 
 pub struct Core<A> {
@@ -353,9 +362,26 @@ impl<A: Address> Core<A> {
     /// Whether the endpoint may take messages from the wire: its queue has not run over.
     #[inline]
     pub fn may_receive(&self, ep: usize) -> bool {
-        match self.eps[ep].rx_cq {
+        let ep = &self.eps[ep];
+        let has_room = match ep.rx_cq {
             Some(cq) => !self.cqs[cq].is_over(),
             None => true,
+        };
+        has_room && (ep.contexts.is_empty() || self.contexts_may_receive(ep))
+    }
+
+    #[cold]
+    fn contexts_may_receive(&self, ep: &EpState) -> bool {
+        let queues = ep.contexts.iter().filter_map(|&ep| self.eps[ep].rx_cq);
+        queues.into_iter().all(|cq| !self.cqs[cq].is_over())
+    }
+
+    /// All places where the messages of an endpoint's peers are: its receive context, and those that it has beyond it.
+    pub fn each_srx(&mut self, ep: usize, mut f: impl FnMut(&mut Srx)) {
+        let ep = &self.eps[ep];
+        f(&mut self.srxs[ep.srx]);
+        for &context in &ep.contexts {
+            f(&mut self.srxs[self.eps[context].srx]);
         }
     }
 
@@ -368,7 +394,7 @@ impl<A: Address> Core<A> {
         source_of: impl Fn(&Envelope) -> u64,
         mut claim: impl FnMut(&mut Self, Claimed),
     ) -> Result {
-        let directed = self.eps[ep].directed();
+        let directed = self.eps[ep].directed(rx.what);
         let srx = self.eps[ep].srx;
         self.post_to(srx, directed, Some(ep), rx, source_of, &mut claim)
     }

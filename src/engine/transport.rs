@@ -70,9 +70,36 @@ pub trait Transport: Sized + Send + 'static {
     fn enable_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize) -> Result;
     fn close_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize);
     fn transmit(&mut self, core: &mut Core<Self::Addr>, ep: usize, tx: &Tx<'_>) -> Result;
-    fn atomic(&mut self, _core: &mut Core<Self::Addr>, _ep: usize, _atomic: &Atomic<'_>) -> Result {
+    /// `port` is the endpoint, `ep` the same or a transmit context of it.
+    fn atomic(
+        &mut self,
+        _core: &mut Core<Self::Addr>,
+        _port: usize,
+        _ep: usize,
+        _atomic: &Atomic<'_>,
+    ) -> Result {
         Err(Error::OPNOTSUPP)
     }
+    /// As `transmit`, where the destination may name a receive context of the peer. `port` is the endpoint, `ep` the same or a
+    /// transmit context of it.
+    fn transmit_from(
+        &mut self,
+        core: &mut Core<Self::Addr>,
+        port: usize,
+        ep: usize,
+        tx: &Tx<'_>,
+    ) -> Result;
+    /// What was posted through this transmit context uses no memory of the application any more. What is left of it
+    /// completes at `heir`.
+    fn close_tx_context(
+        &mut self,
+        core: &mut Core<Self::Addr>,
+        port: usize,
+        ep: usize,
+        heir: usize,
+    );
+    /// Nothing is written to receives of this context any more.
+    fn close_rx_context(&mut self, core: &mut Core<Self::Addr>, port: usize, ep: usize);
     /// A receive has met a message whose bytes the transport still has to bring.
     fn claim(&mut self, core: &mut Core<Self::Addr>, claimed: Claimed);
     /// The fi_addr that a completion names for the sender of a message, or FI_ADDR_NOTAVAIL.

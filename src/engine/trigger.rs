@@ -80,11 +80,18 @@ impl Held {
     }
 }
 
-/// An operation, and the endpoint that it is posted to.
+/// Where an operation is posted: the endpoint, and the same or a transmit context of it.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub port: usize,
+    pub ep: usize,
+}
+
+/// An operation, and where it is posted.
 pub enum Action {
-    Transmit(usize, Outgoing),
+    Transmit(Place, Outgoing),
     Receive(usize, Rx),
-    Atomic(usize, OutgoingAtomic),
+    Atomic(Place, OutgoingAtomic),
     Change(Held, Edit),
 }
 
@@ -168,7 +175,8 @@ impl Queue {
 impl Action {
     fn ep(&self) -> Option<usize> {
         match self {
-            Action::Transmit(ep, _) | Action::Receive(ep, _) | Action::Atomic(ep, _) => Some(*ep),
+            Action::Transmit(place, _) | Action::Atomic(place, _) => Some(place.ep),
+            Action::Receive(ep, _) => Some(*ep),
             Action::Change(..) => None,
         }
     }
@@ -433,23 +441,25 @@ impl<A: Address> Core<A> {
     /// Reports an operation that did not start. `number`: of deferred work.
     fn refuse(&mut self, action: &Action, number: u64, error: Error) {
         match action {
-            Action::Transmit(ep, out) => {
+            Action::Transmit(place, out) => {
                 let op = TxOp {
+                    ep: place.ep as u32,
                     what: out.what(),
                     flags: out.flags | number,
                     context: out.context,
                     len: out.len(),
                 };
-                self.send_failed(*ep, &op, error);
+                self.send_failed(place.ep, &op, error);
             }
-            Action::Atomic(ep, out) => {
+            Action::Atomic(place, out) => {
                 let op = TxOp {
+                    ep: place.ep as u32,
                     what: out.what(),
                     flags: out.flags | number,
                     context: out.context,
                     len: out.len(),
                 };
-                self.send_failed(*ep, &op, error);
+                self.send_failed(place.ep, &op, error);
             }
             Action::Receive(ep, rx) => {
                 let recv = RecvOp {
@@ -510,19 +520,24 @@ impl<T: Transport> State<T> {
                 self.core.change(&held.counter, *edit);
                 return true;
             }
-            Action::Transmit(ep, _) | Action::Receive(ep, _) | Action::Atomic(ep, _) => *ep,
+            Action::Transmit(place, _) | Action::Atomic(place, _) => place.ep,
+            Action::Receive(ep, _) => *ep,
         };
         let Ok(number) = self.core.triggers.begin(ep, &pending.work) else {
             return false;
         };
         let result = match &pending.action {
-            Action::Transmit(_, out) => {
+            Action::Transmit(place, out) => {
                 let State { core, transport } = self;
-                out.post(number, |tx| transport.transmit(core, ep, tx))
+                out.post(number, |tx| {
+                    transport.transmit_from(core, place.port, ep, tx)
+                })
             }
-            Action::Atomic(_, out) => {
+            Action::Atomic(place, out) => {
                 let State { core, transport } = self;
-                out.post(number, |atomic| transport.atomic(core, ep, atomic))
+                out.post(number, |atomic| {
+                    transport.atomic(core, place.port, ep, atomic)
+                })
             }
             Action::Receive(_, rx) => {
                 let rx = Rx {

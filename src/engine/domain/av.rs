@@ -46,8 +46,10 @@ impl<T: Transport> Av<T> {
         if request.named || request.flags & (FI_READ | FI_PEER) != 0 {
             return Err(Error::NOSYS);
         }
-        if request.rx_ctx_bits != 0 {
-            // Named receive contexts are not offered.
+        let context_bits = u32::try_from(request.rx_ctx_bits).map_err(|_| Error::INVAL)?;
+        let named_contexts =
+            engine.info.domain.max_ep_rx_ctx > 1 || engine.info.caps & FI_NAMED_RX_CTX != 0;
+        if context_bits > if named_contexts { MAX_CONTEXT_BITS } else { 0 } {
             return Err(Error::INVAL);
         }
         let in_force = match request.av_type {
@@ -56,10 +58,11 @@ impl<T: Transport> Av<T> {
             _ => return Err(Error::INVAL),
         };
         let set_later = request.flags & FI_AV_USER_ID != 0;
-        let table = match set_later {
+        let mut table = match set_later {
             true => AvTable::with_user_ids(),
             false => AvTable::new(),
         };
+        table.context_bits = context_bits;
         let id = engine.lock().core.avs.insert(table);
         let av = Av {
             engine: engine.clone(),
@@ -146,6 +149,9 @@ impl<T: Transport> Av<T> {
         object::handle_of(self) as usize
     }
 }
+
+/// As many bits of a fi_addr_t as addresses do not need: they are numbered by 32.
+const MAX_CONTEXT_BITS: u32 = 32;
 
 /// Of all insertion calls.
 const FLAGS: u64 = FI_MORE | FI_SYNC_ERR | FI_FIREWALL_ADDR | FI_AV_USER_ID;

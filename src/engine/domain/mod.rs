@@ -8,7 +8,10 @@ pub mod cq;
 pub mod ep;
 mod mr;
 mod poll;
+mod profile;
+pub mod sep;
 mod srx;
+mod stx;
 mod work;
 
 use core::ffi::{CStr, c_void};
@@ -18,7 +21,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::abi::*;
-use crate::base::info::{DomainAttr, Info, RxAttr};
+use crate::base::info::{DomainAttr, Info, RxAttr, TxAttr};
 use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::engine::atomic::element_size;
@@ -288,6 +291,11 @@ impl<T: Transport> Kind for Domain<T> {
         work::flush(&self.engine, cntr)
     }
 
+    fn profile(&self, context: *mut c_void) -> Result<*mut fid_profile> {
+        let of = self.engine.uses.take();
+        Ok(profile::Profile::open(&self.engine, None, of, context))
+    }
+
     fn map_raw_key(&self, raw: &[u8]) -> Result<u64> {
         map_raw_key(raw)
     }
@@ -325,6 +333,14 @@ impl<T: Transport> DomainCalls for Domain<T> {
 
     fn open_srx(&self, attr: Option<RxAttr>, context: *mut c_void) -> Result<*mut fid_ep> {
         srx::SharedRx::open(&self.engine, attr, context)
+    }
+
+    fn open_stx(&self, attr: Option<TxAttr>, context: *mut c_void) -> Result<*mut fid_stx> {
+        stx::SharedTx::open(&self.engine, attr, context)
+    }
+
+    fn open_sep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
+        sep::ScalableEp::open(&self.engine, info, context)
     }
 
     fn open_poll(&self) -> Result<*mut fid_poll> {

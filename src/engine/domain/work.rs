@@ -12,7 +12,7 @@ use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::ep::Ep;
 use crate::engine::ep_state::EpState;
 use crate::engine::transport::Transport;
-use crate::engine::trigger::{Action, Condition, Held, Measure, Work};
+use crate::engine::trigger::{Action, Condition, Held, Measure, Place, Work};
 use crate::ffi::Other;
 use crate::ffi::ops::transfer::What;
 use crate::ffi::ops::work::{WorkOp, WorkRequest};
@@ -38,11 +38,11 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
         WorkOp::Set(cntr, value) => change(cntr, Edit::Set(value))?,
         WorkOp::Add(cntr, value) => change(cntr, Edit::Add(value))?,
         WorkOp::Transmit(ep, out) => Action::Transmit(endpoint_of(engine, ep)?.1, out),
-        WorkOp::Receive(ep, rx) => Action::Receive(endpoint_of(engine, ep)?.1, rx),
+        WorkOp::Receive(ep, rx) => Action::Receive(endpoint_of(engine, ep)?.1.ep, rx),
         WorkOp::Atomic(ep, work) => {
-            let (ep, id) = endpoint_of(engine, ep)?;
-            check(&engine.lock().core.eps[id], What::Atomic)?;
-            Action::Atomic(id, work.read(ep)?)
+            let (ep, place) = endpoint_of(engine, ep)?;
+            check(&engine.lock().core.eps[place.ep], What::Atomic)?;
+            Action::Atomic(place, work.read(ep)?)
         }
     };
     let work = Work {
@@ -52,7 +52,7 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
     let mut guard = engine.lock();
     let state = &mut *guard;
     match &action {
-        Action::Transmit(ep, out) => check(&state.core.eps[*ep], out.what())?,
+        Action::Transmit(place, out) => check(&state.core.eps[place.ep], out.what())?,
         Action::Receive(ep, rx) => check(&state.core.eps[*ep], rx.what)?,
         Action::Atomic(..) | Action::Change(..) => {}
     }
@@ -99,8 +99,8 @@ fn counter_of<T: Transport>(engine: &Arc<Engine<T>>, cntr: Other<'_>) -> Result<
 fn endpoint_of<'a, T: Transport>(
     engine: &Arc<Engine<T>>,
     ep: Other<'a>,
-) -> Result<(&'a Ep<T>, usize)> {
+) -> Result<(&'a Ep<T>, Place)> {
     let ep = ep.downcast::<Ep<T>>().ok_or(Error::INVAL)?;
-    let id = ep.id_in(engine).ok_or(Error::DOMAIN)?;
-    Ok((ep, id))
+    let place = ep.place_in(engine).ok_or(Error::DOMAIN)?;
+    Ok((ep, place))
 }

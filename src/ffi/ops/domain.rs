@@ -5,7 +5,7 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::base::info::{Info, Layout, RxAttr};
+use crate::base::info::{Info, Layout, RxAttr, TxAttr};
 use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::atomic::{Elements, Family};
@@ -54,6 +54,8 @@ pub trait DomainCalls: Kind<Head = fid_domain> {
     fn open_cntr(&self, request: CntrRequest<'_>, context: *mut c_void) -> Result<*mut fid_cntr>;
     fn open_ep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
     fn open_srx(&self, attr: Option<RxAttr>, context: *mut c_void) -> Result<*mut fid_ep>;
+    fn open_stx(&self, attr: Option<TxAttr>, context: *mut c_void) -> Result<*mut fid_stx>;
+    fn open_sep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
     fn open_poll(&self) -> Result<*mut fid_poll>;
     /// `OPNOTSUPP` if no endpoint has such an operation.
     fn query_atomic(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements>;
@@ -65,10 +67,10 @@ pub fn table<T: DomainCalls>() -> &'static fi_ops_domain {
         av_open: Some(av_open::<T>),
         cq_open: Some(cq_open::<T>),
         endpoint: Some(endpoint::<T>),
-        scalable_ep: Some(Missing::CALL),
+        scalable_ep: Some(scalable_ep::<T>),
         cntr_open: Some(cntr_open::<T>),
         poll_open: Some(poll_open::<T>),
-        stx_ctx: Some(Missing::CALL),
+        stx_ctx: Some(stx_ctx::<T>),
         srx_ctx: Some(srx_ctx::<T>),
         query_atomic: Some(query_atomic::<T>),
         query_collective: Some(Missing::CALL),
@@ -209,6 +211,36 @@ unsafe extern "C" fn srx_ctx<T: DomainCalls>(
         domain::<T>(d).and_then(|domain| {
             let attr = RxAttr::read(attr, Layout::of_api(domain.api_version()));
             store(ep, || domain.open_srx(attr, context))
+        })
+    })
+}
+
+unsafe extern "C" fn stx_ctx<T: DomainCalls>(
+    d: *mut fid_domain,
+    attr: *mut fi_tx_attr,
+    stx: *mut *mut fid_stx,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: fi_endpoint(3): an open domain; `attr` is NULL or readable; `stx` gets the handle.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| {
+            let attr = TxAttr::read(attr, Layout::of_api(domain.api_version()));
+            store(stx, || domain.open_stx(attr, context))
+        })
+    })
+}
+
+unsafe extern "C" fn scalable_ep<T: DomainCalls>(
+    d: *mut fid_domain,
+    info: *mut fi_info,
+    sep: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: fi_endpoint(3): an open domain; `info` comes from fi_getinfo; `sep` gets the handle.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| {
+            let info = Info::read(info, Layout::of_api(domain.api_version()))?;
+            store(sep, || domain.open_sep(info, context))
         })
     })
 }

@@ -8,10 +8,11 @@ use crate::engine::atomic::{apply, element_size};
 use crate::engine::core::TxOp;
 use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::transfer::What;
-use crate::prov::tcp::conn::{ReadOp, Regions, Sink};
+use crate::prov::tcp::conn::{Durable, ReadOp, Regions, Sink};
+use crate::prov::tcp::context::split;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg};
-use crate::prov::tcp::rma::{count_regions, named};
-use crate::prov::tcp::rx::Fault;
+use crate::prov::tcp::rma::{count_regions, durable, named};
+use crate::prov::tcp::rx::{Fault, commit};
 use crate::prov::tcp::transport::{Core, Tcp};
 use crate::prov::tcp::tx::{STAGE_FULL, WANTS_ACK, check_flags};
 
@@ -27,6 +28,7 @@ pub struct AtomicIn {
     /// Bytes of the target.
     len: usize,
     data: Option<u64>,
+    durable: Durable,
     /// Operands, then values to compare: as far as they have come.
     payload: Vec<u8>,
 }
@@ -42,10 +44,12 @@ impl AtomicIn {
 const ANSWERS: usize = 1 << 30;
 
 impl Tcp {
-    /// Posts an atomic operation of an endpoint.
+    /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the endpoint,
+    /// whatever context the destination names.
     pub(super) fn post_atomic(
         &mut self,
         core: &mut Core,
+        port: usize,
         ep: usize,
         atomic: &Atomic<'_>,
     ) -> Result {
@@ -59,12 +63,14 @@ impl Tcp {
         };
         check_flags(what, atomic.flags, state)?;
         core.may_post(ep)?;
-        let id = self.connection(core, ep, atomic.dest)?;
+        let (dest, _) = split(core, port, atomic.dest)?;
+        let id = self.connection(core, port, dest)?;
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
         let mut header = Header::new(code(atomic.family), (operands + compare) as u64);
         put_operation(&mut header, atomic);
         let mut op = TxOp {
             what,
+            ep: ep as u32,
             flags: atomic.flags,
             context: atomic.context,
             len: operands,
@@ -93,7 +99,7 @@ impl Tcp {
         op: TxOp,
     ) {
         let conn = &mut self.conns[id];
-        core.eps[conn.ep].tx_pending += 1;
+        core.eps[op.ep()].tx_pending += 1;
         conn.tx.await_read.push_back(ReadOp { op, iov: result });
         let alone = conn.tx.queue.is_empty() && conn.tx.last_direct != self.look;
         conn.tx.last_direct = self.look;
@@ -141,6 +147,9 @@ impl Tcp {
             ));
         }
         (request.target, request.regions) = named(core, ep, header, FI_ATOMIC, access)?;
+        if header.commit {
+            request.durable = durable(header, &request.regions);
+        }
         if header.payload == 0 {
             self.carry_out(core, id, request);
             return Ok(());
@@ -166,6 +175,11 @@ impl Tcp {
         }
         let (operands, compare) = payload.split_at_mut(len);
         apply(datatype, op, &mut target, operands, compare);
+        if let Some(parts) = &request.durable
+            && !commit(&self.conns[id], parts)
+        {
+            return;
+        }
         if op != FI_ATOMIC_READ {
             count_regions(core, &request.regions, &request.lens);
         }
@@ -241,6 +255,7 @@ fn read_operation(header: &Header) -> core::result::Result<AtomicIn, Fault> {
         lens: header.segs.map(|seg| seg.len),
         len: len as usize,
         data: header.data,
+        durable: None,
         payload: Vec::new(),
     })
 }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::abi::{FI_ADDR_NOTAVAIL, FI_INJECT};
+use crate::abi::{FI_ADDR_NOTAVAIL, FI_FENCE, FI_INJECT};
 use crate::base::{Error, IoVec};
 use crate::engine::cntr::Counter;
 use crate::engine::core::{Sender, TxOp};
 use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
-use crate::ffi::ops::transfer::What;
+use crate::ffi::ops::transfer::{AFTER_READS, What};
 use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::atomic::AtomicIn;
@@ -123,8 +123,8 @@ pub enum Payload {
     Buffers(IoVec),
     /// A copy of what was injected.
     Copy(Vec<u8>),
-    /// A copy of what is sent, and where the answer goes.
-    Exchange(Vec<u8>, IoVec),
+    /// A copy of what is sent, and where the answer goes. Rare, and boxed so that it does not make the others larger.
+    Exchange(Box<(Vec<u8>, IoVec)>),
 }
 
 impl Payload {
@@ -305,13 +305,22 @@ impl Conn {
     pub fn is_busy(&self) -> bool {
         let completes =
             |out: &Out| matches!(out, Out::Frame(f) if matches!(f.after, After::Complete(_)));
-        let reading =
-            matches!(&self.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
-        reading
+        self.is_reading()
             || !self.tx.await_ack.is_empty()
-            || !self.tx.await_read.is_empty()
             || !self.tx.rendezvous.is_empty()
             || self.tx.queue.iter().any(completes)
+    }
+
+    /// Whether a read has not completed.
+    fn is_reading(&self) -> bool {
+        let coming =
+            matches!(&self.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
+        coming || !self.tx.await_read.is_empty()
+    }
+
+    /// Whether an operation with these flags has to wait for those that were sent.
+    pub fn holds(&self, flags: u64) -> bool {
+        flags & FI_FENCE != 0 && self.is_busy() || flags & AFTER_READS != 0 && self.is_reading()
     }
 
     /// Whether something posted still depends on this peer.

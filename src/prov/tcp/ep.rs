@@ -329,10 +329,10 @@ impl Tcp {
             let Some(&id) = endpoint.by_addr.get(&peer) else {
                 continue;
             };
-            let srx = core.eps[ep].srx;
             let conn = &mut self.conns[id];
             if conn.fi_addr == FI_ADDR_NOTAVAIL {
-                core.srxs[srx].rename_source(conn.source(), index);
+                let unknown = conn.source();
+                core.each_srx(ep, |srx| srx.rename_source(unknown, index));
                 conn.fi_addr = index;
             }
         }
@@ -353,8 +353,8 @@ impl Tcp {
                 let conn = &mut self.conns[id];
                 if conn.fi_addr == index {
                     conn.fi_addr = FI_ADDR_NOTAVAIL;
-                    let srx = core.eps[ep].srx;
-                    core.srxs[srx].rename_source(index, conn.source());
+                    let unknown = conn.source();
+                    core.each_srx(ep, |srx| srx.rename_source(index, unknown));
                 }
                 cut.push(id);
             }

@@ -4,11 +4,15 @@
 
 use crate::abi::*;
 use crate::base::info::{
-    Answer, DomainAttr, EpAttr, FabricAttr, Info, Prototype, Query, RxAttr, TxAttr, ip, select_ip,
+    Answer, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query, RxAttr, TxAttr, ip,
+    select_ip,
 };
 
+use self::asked::Asked;
 use super::params::Params;
+use super::proto::MAX_CONTEXTS;
 
+mod asked;
 #[cfg(test)]
 mod tests;
 
@@ -25,12 +29,46 @@ fn answer(query: &Query, params: &Params, network: &dyn ip::Network) -> Answer {
         fabric: c"tcp",
         datagram: false,
     };
-    select_ip("tcp", &kinds(params), query, &site, network)
+    select_ip("tcp", &kinds(params, query), query, &site, network)
 }
 
 /// In the order of the result; the registry puts `rdm` where an application without wishes finds it first.
-fn kinds(params: &Params) -> [Prototype; 3] {
-    [msg(params), msg_shared(params), rdm(params)]
+fn kinds(params: &Params, query: &Query) -> [Prototype; 3] {
+    let mut kinds = [msg(params), msg_shared(params), rdm(params)];
+    let asked = Asked::of(query);
+    for (kind, more) in kinds.iter_mut().zip([MORE_MSG, MORE_SHARED, MORE_RDM]) {
+        asked.add_to(&mut kind.info, more);
+        offer_contexts(&mut kind.info, query);
+    }
+    kinds
+}
+
+/// Several contexts and shared ones are told of to those who ask for them.
+fn offer_contexts(info: &mut Info, query: &Query) {
+    let nothing = Hints::default();
+    let hints = query.hints.unwrap_or(&nothing);
+    let count = |count: fn(&EpAttr) -> usize| hints.ep.as_ref().map_or(0, count);
+    let (tx, rx) = (count(|ep| ep.tx_ctx_cnt), count(|ep| ep.rx_ctx_cnt));
+    let caps = hints.caps | hints.tx.as_ref().map_or(0, |tx| tx.caps);
+    let (domain, rdm) = (&mut info.domain, info.ep.ep_type == FI_EP_RDM.0);
+    if tx == FI_SHARED_CONTEXT {
+        domain.max_ep_stx_ctx = domain.ep_cnt;
+    }
+    if rx == FI_SHARED_CONTEXT {
+        domain.max_ep_srx_ctx = domain.ep_cnt;
+    }
+    let shared = tx == FI_SHARED_CONTEXT || rx == FI_SHARED_CONTEXT;
+    let several = tx.max(rx) > 1 && !shared;
+    if !rdm || !(several || caps & FI_NAMED_RX_CTX != 0) {
+        return;
+    }
+    info.caps |= FI_NAMED_RX_CTX;
+    info.tx.caps |= FI_NAMED_RX_CTX;
+    // Several of one kind together with a shared one of the other are not to be had.
+    if !shared {
+        domain.max_ep_tx_ctx = MAX_CONTEXTS;
+        domain.max_ep_rx_ctx = MAX_CONTEXTS;
+    }
 }
 
 fn msg(params: &Params) -> Prototype {
@@ -166,6 +204,12 @@ const SHARED_RX: u64 = MSG_RX | FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIREC
 /// Connected peers are in no address vector; unconnected ones may not be, and can be named by their address.
 const RDM_RX: u64 = SHARED_RX | FI_SOURCE_ERR;
 
+/// What each kind can do besides, for who asks.
+const MORE_MSG: u64 = FI_MULTI_RECV;
+const MORE_SHARED: u64 = FI_TAGGED_MULTI_RECV;
+const MORE_RDM: u64 =
+    FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID;
+
 const TX_FLAGS: u64 = FI_COMPLETION
     | FI_INJECT
     | FI_INJECT_COMPLETE
@@ -173,7 +217,8 @@ const TX_FLAGS: u64 = FI_COMPLETION
     | FI_DELIVERY_COMPLETE
     | FI_COMMIT_COMPLETE;
 
-/// One stream keeps everything in order, except that a response may pass what was sent after its request.
+/// One stream keeps everything in order, except that what is sent after a request may pass its response. Who asks for that
+/// order, too, gets it: `asked`.
 const ORDER: u64 = FI_ORDER_RAR
     | FI_ORDER_RAW
     | FI_ORDER_RAS

@@ -2,7 +2,7 @@
 //! The provider `tcp`: MSG and RDM endpoints over TCP sockets, see fi_tcp(7).
 //!
 //! `transport` is the state of a domain and what the engine calls; `ep` opens and names endpoints; `connect`, `accept`,
-//! `msg`, `pep` and `lose` make and end connections; `tx`, `flush`, `rx`, `rma`, `atomic` and `rendezvous` move bytes; `progress`
+//! `msg`, `pep` and `lose` make and end connections; `tx`, `flush`, `rx`, `rma`, `atomic`, `rendezvous` and `context` move bytes; `progress`
 //! decides which sockets are looked at; `conn` is one peer; `proto` the bytes themselves.
 
 mod accept;
@@ -10,6 +10,7 @@ mod addr;
 mod atomic;
 mod conn;
 mod connect;
+mod context;
 mod ep;
 mod fabric;
 mod flush;

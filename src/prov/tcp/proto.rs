@@ -75,6 +75,8 @@ pub struct Header {
     pub msg_size: u64,
     pub segs: [RmaSeg; MAX_SEGS],
     pub seg_count: u8,
+    /// Which receive context of the peer's endpoint a message or a ready-to-send is for.
+    pub context: u8,
     /// Bytes that follow this header.
     pub payload: u64,
 }
@@ -92,6 +94,8 @@ pub enum WireError {
     /// The total size is below the header size, or the op carries no payload.
     TotalSize(u64),
     Index(u8),
+    /// A receive context that no endpoint has.
+    Context(u8),
     /// Segment or message lengths that overflow, or a write of more bytes than its segments hold.
     Length,
 }
@@ -104,6 +108,12 @@ const OP_DATA_ACK: u8 = 2;
 const MAX_INDEX: u8 = 254;
 /// Atomic operations have the number of segments in the low bits of its field, and the type in the others.
 const SEG_COUNT_BITS: u32 = 3;
+/// Receive contexts of an endpoint at most; the first is the one of frames that name none.
+pub const MAX_CONTEXTS: usize = 64;
+/// Ops of frames that name a receive context.
+const MSG_TO: u8 = 24;
+const TAGGED_TO: u8 = 25;
+const RTS_TO: u8 = 26;
 
 impl Op {
     const fn code(self) -> u8 {
@@ -136,6 +146,9 @@ impl Op {
             16 => Op::Atomic,
             17 => Op::AtomicFetch,
             18 => Op::AtomicCompare,
+            MSG_TO => Op::Msg,
+            TAGGED_TO => Op::Tagged,
+            RTS_TO => Op::Rts,
             _ => return None,
         })
     }
@@ -205,6 +218,7 @@ impl Header {
                 key: 0,
             }; MAX_SEGS],
             seg_count: 0,
+            context: 0,
             payload,
         }
     }
@@ -245,7 +259,7 @@ impl Header {
         }
 
         out[0] = VERSION;
-        out[1] = self.op.code();
+        out[1] = self.code();
         out[2..4].copy_from_slice(&if swap {
             flags.to_be_bytes()
         } else {
@@ -256,11 +270,24 @@ impl Header {
             Op::Ack => OP_DATA_ACK,
             _ => self.index,
         };
-        out[5] = seg_count;
+        out[5] = match seg_count {
+            0 => self.context,
+            count => count,
+        };
         out[6] = at as u8;
         out[7] = counter;
         put(out, 8, at as u64 + self.payload, swap);
         at
+    }
+
+    fn code(&self) -> u8 {
+        match (self.context, self.op) {
+            (0, op) => op.code(),
+            (_, Op::Msg) => MSG_TO,
+            (_, Op::Tagged) => TAGGED_TO,
+            (_, Op::Rts) => RTS_TO,
+            (_, op) => op.code(),
+        }
     }
 
     /// What neither a message nor a tagged message has.
@@ -435,6 +462,9 @@ pub fn decode(bytes: &[u8], swap: bool) -> Result<Header, WireError> {
     let mut header = Header::new(op, payload);
     header.ack = flags & FLAG_ACK != 0 && op.may_ask_ack();
     header.commit = flags & FLAG_COMMIT != 0 && op.may_ask_commit();
+    if (MSG_TO..=RTS_TO).contains(&bytes[1]) {
+        header.context = context(bytes[5])?;
+    }
     let mut at = BASE_HEADER;
     let has_data = flags & FLAG_DATA != 0 && op.carries_data();
     let size = op.plain_size()
@@ -500,6 +530,15 @@ fn decode_rare(
         }
     }
     Ok(())
+}
+
+/// Frames for the first receive context are ordinary ones.
+#[cold]
+fn context(index: u8) -> Result<u8, WireError> {
+    match usize::from(index) {
+        1..MAX_CONTEXTS => Ok(index),
+        _ => Err(WireError::Context(index)),
+    }
 }
 
 /// The length announced here comes back in a frame with its own header: the total must still fit its field.

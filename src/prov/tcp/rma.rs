@@ -63,7 +63,7 @@ impl Tcp {
         op: TxOp,
     ) {
         let conn = &mut self.conns[id];
-        core.eps[conn.ep].tx_pending += 1;
+        core.eps[op.ep()].tx_pending += 1;
         conn.tx.await_read.push_back(ReadOp { op, iov });
         self.send_bare(core, id, header);
     }
@@ -231,7 +231,7 @@ pub(super) fn count_regions(core: &mut Core, regions: &Regions, lens: &[u64; MAX
 
 /// fi_cq(3), FI_COMMIT_COMPLETE: the parts of the target that lie in persistent memory.
 #[cold]
-fn durable(header: &Header, regions: &Regions) -> Durable {
+pub(super) fn durable(header: &Header, regions: &Regions) -> Durable {
     let targets = header.segs().iter().zip(regions.iter().flatten());
     let persistent = targets.filter(|(seg, region)| region.is_persistent() && seg.len > 0);
     let parts = persistent.filter_map(|(seg, region)| {

@@ -320,7 +320,10 @@ impl Tcp {
             Op::Tagged => What::Tagged,
             _ => What::Msg,
         };
-        let envelope = self.envelope(id, what, header);
+        let mut envelope = self.envelope(id, what, header);
+        if header.context != 0 {
+            envelope.ep = self.named_context(core, id, header)?;
+        }
         let state = &core.eps[envelope.ep];
         let (srx, tagged) = (state.srx, state.caps & FI_TAGGED != 0);
         if what == What::Tagged && !tagged {
@@ -477,7 +480,7 @@ impl Tcp {
 
     fn received(&mut self, core: &mut Core, id: usize, recv: &RecvOp, envelope: &Envelope) {
         let conn = &self.conns[id];
-        core.received(conn.ep, recv, envelope, &conn.sender());
+        core.received(envelope.ep, recv, envelope, &conn.sender());
     }
 
     /// The payload of a frame is complete.
@@ -489,10 +492,10 @@ impl Tcp {
         };
         let (ep, sender) = (conn.ep, conn.sender());
         match incoming.sink {
-            Sink::Recv(recv, envelope) => core.received(ep, &recv, &envelope, &sender),
+            Sink::Recv(recv, envelope) => core.received(envelope.ep, &recv, &envelope, &sender),
             Sink::Slot(srx, slot) => {
                 if let Some((recv, envelope)) = core.srxs[srx].arrived(slot) {
-                    core.received(ep, &recv, &envelope, &sender);
+                    core.received(envelope.ep, &recv, &envelope, &sender);
                 }
             }
             Sink::Write {
@@ -512,8 +515,8 @@ impl Tcp {
                 core.written(ep, FI_RMA, len, data, &sender);
             }
             Sink::Read(read) => {
-                core.eps[ep].tx_pending -= 1;
-                core.sent(ep, &read.op);
+                core.eps[read.op.ep()].tx_pending -= 1;
+                core.sent(read.op.ep(), &read.op);
             }
             Sink::Atomic(request) => self.carry_out(core, id, *request),
             Sink::Drop => {}
@@ -526,7 +529,7 @@ impl Tcp {
 
 /// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.
 #[cold]
-fn commit(conn: &Conn, parts: &[(usize, usize)]) -> bool {
+pub(super) fn commit(conn: &Conn, parts: &[(usize, usize)]) -> bool {
     let mut parts = parts.iter();
     let result = parts.try_for_each(|&(address, len)| memory::make_durable(address, len));
     if let Err(error) = &result {

@@ -190,8 +190,20 @@ impl Transport for Tcp {
         self.post(core, ep, tx)
     }
 
-    fn atomic(&mut self, core: &mut Core, ep: usize, atomic: &Atomic<'_>) -> Result {
-        self.post_atomic(core, ep, atomic)
+    fn atomic(&mut self, core: &mut Core, port: usize, ep: usize, atomic: &Atomic<'_>) -> Result {
+        self.post_atomic(core, port, ep, atomic)
+    }
+
+    fn transmit_from(&mut self, core: &mut Core, port: usize, ep: usize, tx: &Tx<'_>) -> Result {
+        self.post_from(core, port, ep, tx)
+    }
+
+    fn close_tx_context(&mut self, core: &mut Core, port: usize, ep: usize, heir: usize) {
+        self.leave_transmits(core, port, ep, heir);
+    }
+
+    fn close_rx_context(&mut self, core: &mut Core, port: usize, ep: usize) {
+        self.leave_receives(core, port, ep);
     }
 
     fn claim(&mut self, core: &mut Core, claimed: Claimed) {

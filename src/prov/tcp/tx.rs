@@ -9,7 +9,7 @@ use crate::abi::*;
 use crate::base::{Error, IoList, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::engine::ep_state::EpState;
-use crate::ffi::ops::transfer::{Tx, What};
+use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
 use crate::prov::tcp::conn::{After, Conn, Frame, Out, Payload, RENDEZVOUS_LIMIT, State, Waiting};
 use crate::prov::tcp::ep::NONE;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message};
@@ -31,7 +31,10 @@ pub(super) const SPARE_BUFFERS: usize = 16;
 pub(super) const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
 /// Flags of operations that do not go the usual way of small ones.
-const SPECIAL: u64 = WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | FI_FENCE;
+const SPECIAL: u64 = WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | HELD;
+
+/// Flags of operations that may have to wait for those before them.
+const HELD: u64 = FI_FENCE | AFTER_READS;
 
 /// How an operation goes out.
 #[derive(Clone, Copy)]
@@ -62,6 +65,7 @@ impl Tcp {
         let id = self.connection(core, ep, tx.dest)?;
         let op = TxOp {
             what: tx.what,
+            ep: ep as u32,
             flags: tx.flags,
             context: tx.context,
             len,
@@ -75,8 +79,9 @@ impl Tcp {
         }
     }
 
-    /// The connection that an operation goes over; it may have to be made first.
-    #[inline]
+    /// The connection that an operation goes over; it may have to be made first. On the path of every message: a call of its
+    /// own would cost each of them some instructions.
+    #[inline(always)]
     pub(super) fn connection(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if !endpoint.rdm {
@@ -98,7 +103,13 @@ impl Tcp {
     }
 
     #[inline]
-    fn post_message(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
+    pub(super) fn post_message(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        tx: &Tx<'_>,
+        op: TxOp,
+    ) -> Result {
         let rendezvous = self.is_held(&op) && self.conns[id].rendezvous;
         if op.len <= TOGETHER && !rendezvous {
             let data = remote_data(tx);
@@ -163,12 +174,12 @@ impl Tcp {
                         conn.tx.counter = counter.wrapping_add(1);
                         self.stage_with(id, &[], rest.len(), |out| out.extend_from_slice(&rest));
                         self.blocked(id);
-                        core.sent(self.conns[id].ep, &op);
+                        core.sent(op.ep(), &op);
                         return true;
                     }
                 }
                 conn.tx.counter = counter.wrapping_add(1);
-                core.sent(conn.ep, &op);
+                core.sent(op.ep(), &op);
             }
             Some(Out::Staged { bytes, .. })
                 if bytes.len() + total <= STAGE_FULL && conn.tx.staged < STAGE_FULL =>
@@ -181,13 +192,12 @@ impl Tcp {
                     dirty.push(id);
                 }
                 conn.tx.counter = counter.wrapping_add(1);
-                core.sent(conn.ep, &op);
+                core.sent(op.ep(), &op);
             }
             None => {
                 conn.tx.counter = counter.wrapping_add(1);
-                let ep = conn.ep;
                 self.stage(id, &header[..header_len], payload);
-                core.sent(ep, &op);
+                core.sent(op.ep(), &op);
             }
             _ => return false,
         }
@@ -195,6 +205,18 @@ impl Tcp {
     }
 
     fn post_any_message(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
+        self.post_message_to(core, id, tx, op, 0)
+    }
+
+    /// A message for a receive context of the peer's endpoint.
+    pub(super) fn post_message_to(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        tx: &Tx<'_>,
+        op: TxOp,
+        context: u8,
+    ) -> Result {
         let mut header = Header::new(
             if tx.what == What::Tagged {
                 Op::Tagged
@@ -206,6 +228,7 @@ impl Tcp {
         header.ack = tx.flags & (WANTS_ACK | FI_MATCH_COMPLETE) != 0;
         header.tag = tx.tag;
         header.data = remote_data(tx);
+        header.context = context;
         self.submit(core, id, header, tx.iov, op)
     }
 
@@ -234,11 +257,11 @@ impl Tcp {
     }
 
     /// Whether an operation has to wait for the connection, or for those before it.
-    #[inline]
+    #[inline(always)]
     fn must_wait(&self, id: usize, op: &TxOp) -> bool {
         let conn = &self.conns[id];
-        let fenced = op.flags & FI_FENCE != 0 && conn.is_busy();
-        conn.state != State::Up || !conn.tx.waiting.is_empty() || fenced
+        let held = op.flags & HELD != 0 && conn.holds(op.flags);
+        conn.state != State::Up || !conn.tx.waiting.is_empty() || held
     }
 
     /// As `submit`, for a request with a payload of ours to which another payload answers.
@@ -252,7 +275,8 @@ impl Tcp {
         op: TxOp,
     ) -> Result {
         if self.must_wait(id, &op) {
-            self.wait(core, id, header, Payload::Exchange(bytes, answer), op);
+            let payload = Payload::Exchange(Box::new((bytes, answer)));
+            self.wait(core, id, header, payload, op);
             return Ok(());
         }
         self.way(id, &header, &op)?;
@@ -267,6 +291,9 @@ impl Tcp {
     /// FI_EAGAIN while the peer cannot be told of another message.
     fn way(&self, id: usize, header: &Header, op: &TxOp) -> Result<Way> {
         let conn = &self.conns[id];
+        if header.context != 0 && !conn.extended {
+            return Err(Error::OPNOTSUPP);
+        }
         let matched = op.flags & FI_MATCH_COMPLETE != 0;
         match header.op {
             Op::ReadReq => Ok(Way::Read),
@@ -304,8 +331,8 @@ impl Tcp {
         match (way, payload) {
             (Way::Rendezvous, payload) => self.announce(core, id, header, payload, op),
             (Way::Read, Payload::Buffers(iov)) => self.request_read(core, id, &header, iov, op),
-            (_, Payload::Exchange(bytes, answer)) => {
-                self.exchange(core, id, &header, &bytes, answer, op);
+            (_, Payload::Exchange(both)) => {
+                self.exchange(core, id, &header, &both.0, both.1, op);
             }
             (_, payload) => self.send_payload(core, id, &header, payload, op),
         }
@@ -350,7 +377,7 @@ impl Tcp {
     #[cold]
     fn wait(&mut self, core: &mut Core, id: usize, header: Header, payload: Payload, op: TxOp) {
         let conn = &mut self.conns[id];
-        core.eps[conn.ep].tx_pending += 1;
+        core.eps[op.ep()].tx_pending += 1;
         conn.tx.waiting.push_back(Waiting {
             header,
             payload,
@@ -363,9 +390,8 @@ impl Tcp {
 
     /// The connection is up, or an operation has completed: what waited for it goes out, in order.
     pub(super) fn send_waiting(&mut self, core: &mut Core, id: usize) {
-        let ep = self.conns[id].ep;
         while let Some(waiting) = self.conns[id].tx.waiting.front() {
-            if waiting.op.flags & FI_FENCE != 0 && self.conns[id].is_busy() {
+            if waiting.op.flags & HELD != 0 && self.conns[id].holds(waiting.op.flags) {
                 break;
             }
             let way = match self.way(id, &waiting.header, &waiting.op) {
@@ -375,6 +401,7 @@ impl Tcp {
             let Some(waiting) = self.conns[id].tx.waiting.pop_front() else {
                 break;
             };
+            let ep = waiting.op.ep();
             core.eps[ep].tx_pending -= 1;
             match way {
                 Ok(way) => self.ask(core, id, way, waiting.header, waiting.payload, waiting.op),
@@ -417,8 +444,8 @@ impl Tcp {
                 self.stage_with(id, &bytes[..len], copy.len(), |out| out.extend(&copy));
                 self.handed_over(core, id, header, op);
             }
-            Payload::Exchange(bytes, answer) => {
-                self.exchange(core, id, header, &bytes, answer, op);
+            Payload::Exchange(both) => {
+                self.exchange(core, id, header, &both.0, both.1, op);
             }
         }
     }
@@ -480,7 +507,7 @@ impl Tcp {
             return After::Nothing;
         };
         let conn = &mut self.conns[id];
-        core.eps[conn.ep].tx_pending += 1;
+        core.eps[op.ep()].tx_pending += 1;
         match header.ack || header.commit {
             true => {
                 conn.tx.await_ack.push_back(op);
@@ -495,10 +522,10 @@ impl Tcp {
     pub(super) fn handed_over(&mut self, core: &mut Core, id: usize, header: &Header, op: TxOp) {
         let conn = &mut self.conns[id];
         if header.ack || header.commit {
-            core.eps[conn.ep].tx_pending += 1;
+            core.eps[op.ep()].tx_pending += 1;
             conn.tx.await_ack.push_back(op);
         } else {
-            core.sent(conn.ep, &op);
+            core.sent(op.ep(), &op);
         }
     }
 
@@ -626,8 +653,8 @@ impl Tcp {
     pub(super) fn acknowledged(&mut self, core: &mut Core, id: usize) -> Result {
         let conn = &mut self.conns[id];
         let op = conn.tx.await_ack.pop_front().ok_or(Error::IO)?;
-        core.eps[conn.ep].tx_pending -= 1;
-        core.sent(conn.ep, &op);
+        core.eps[op.ep()].tx_pending -= 1;
+        core.sent(op.ep(), &op);
         Ok(())
     }
 

@@ -12,41 +12,33 @@ use crate::base::{Error, Result};
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::{Engine, State};
 use crate::engine::transport::Transport;
-use crate::engine::trigger::{Action, Condition, Held, Measure};
+use crate::engine::trigger::{Action, Condition, Held, Measure, Place};
 use crate::ffi::ops::transfer::{Rx, Tx};
 use crate::ffi::ops::work::{Outgoing, condition};
 
 impl<T: Transport> Shared<T> {
     /// From now on it is asked after each operation whether that set off others.
     pub(super) fn watch(&self) {
-        self.limits.special.store(true, Ordering::Relaxed);
+        self.limits.watched.store(true, Ordering::Relaxed);
+        self.limits.any.store(true, Ordering::Relaxed);
     }
 }
 
 impl<T: Transport> Ep<T> {
-    /// The number in `core.eps`, of an endpoint that is on this domain.
-    pub fn id_in(&self, engine: &Arc<Engine<T>>) -> Option<usize> {
-        self.is_of(engine).then_some(self.shared.id)
+    /// Where its operations are posted, if it is on this domain.
+    pub fn place_in(&self, engine: &Arc<Engine<T>>) -> Option<Place> {
+        let (port, ep) = (self.port(), self.shared.id);
+        self.is_of(engine).then_some(Place { port, ep })
     }
 
-    /// As `transmit`, of an endpoint that has to look closer.
-    #[cold]
-    pub(super) fn transmit_checked(&self, tx: &Tx<'_>) -> Result {
-        self.shared.limits.check(tx)?;
-        let engine = &*self.shared.engine;
-        let id = self.shared.id;
-        let mut guard = engine.lock();
-        let state = &mut *guard;
-        let result = match tx.flags & FI_TRIGGER {
-            0 => state.transport.transmit(&mut state.core, id, tx),
-            _ => {
-                let outgoing = Outgoing::of(tx, tx.flags & !FI_TRIGGER);
-                self.post_when(state, tx.context, Action::Transmit(id, outgoing))
-            }
+    /// FI_TRIGGER: keeps an operation until its counter has the value.
+    pub(super) fn transmit_when(&self, state: &mut State<T>, tx: &Tx<'_>) -> Result {
+        let place = Place {
+            port: self.port(),
+            ep: self.shared.id,
         };
-        state.run_triggers();
-        engine.posted(state);
-        result
+        let outgoing = Outgoing::of(tx, tx.flags & !FI_TRIGGER);
+        self.post_when(state, tx.context, Action::Transmit(place, outgoing))
     }
 
     /// As `receive`, with FI_PEEK or FI_TRIGGER.

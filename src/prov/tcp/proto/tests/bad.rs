@@ -85,11 +85,43 @@ fn versions_and_ops() {
         assert_eq!(header_len(&bytes), Err(WireError::Version(version)));
         assert_eq!(decode(&bytes, false), Err(WireError::Version(version)));
     }
-    for op in (8..=15).chain(19..=255) {
+    for op in (8..=15).chain(19..=23).chain(27..=255) {
         let bytes = with(msg(), &[(1, op)]);
         assert_eq!(header_len(&bytes), Err(WireError::Op(op)));
         assert_eq!(decode(&bytes, false), Err(WireError::Op(op)));
     }
+}
+
+#[test]
+fn receive_contexts() {
+    let message = Header {
+        context: 63,
+        data: Some(5),
+        ..Header::new(Op::Msg, 8)
+    };
+    for op in [Op::Msg, Op::Tagged, Op::Rts] {
+        for swap in [false, true] {
+            let mut header = Header {
+                op,
+                ..message.clone()
+            };
+            if op == Op::Rts {
+                (header.index, header.msg_size, header.payload) = (9, 70, 0);
+            }
+            let bytes = encode(&header, 0, swap);
+            assert_eq!(decode(&bytes, swap), Ok(header));
+        }
+    }
+    let good = encode(&message, 0, false);
+    for context in [0, 64, 255] {
+        let bytes = with(good.clone(), &[(5, context)]);
+        assert_eq!(decode(&bytes, false), Err(WireError::Context(context)));
+    }
+    // It is no acknowledgement, whatever stands there.
+    assert_eq!(decode(&with(good, &[(4, 2)]), false), Ok(message));
+    // An ordinary frame may have anything in that byte.
+    let bytes = with(msg(), &[(5, 7)]);
+    assert_eq!(decode(&bytes, false), Ok(Header::new(Op::Msg, 8)));
 }
 
 #[test]

@@ -544,7 +544,7 @@ impl<T: Transport> State<T> {
                     flags: rx.flags | number,
                     ..*rx
                 };
-                self.receive(ep, &rx).map(drop)
+                self.receive(ep, &rx)
             }
             Action::Change(..) => Ok(()),
         };

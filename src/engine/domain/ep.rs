@@ -882,34 +882,6 @@ impl<T: Transport> Ep<T> {
     }
 }
 
-impl<T: Transport> State<T> {
-    /// Posts a receive of an endpoint; whether it just waits for its message.
-    #[inline]
-    pub fn receive(&mut self, id: usize, rx: &Rx) -> Result<bool> {
-        let State { core, transport } = self;
-        let ep = &core.eps[id];
-        if !ep.enabled {
-            return Err(Error::OPBADSTATE);
-        }
-        if ep.checks_receives {
-            ep.check_receive(rx)?;
-        }
-        let srx = ep.srx;
-        let directed = ep.directed(rx.what);
-        if core.srxs[srx].post_first(rx, directed) {
-            return Ok(true);
-        }
-        let saved = core.srxs[srx].saved;
-        core.post_receive(id, rx, T::source, |core: &mut Core<T::Addr>, claimed| {
-            transport.claim(core, claimed)
-        })?;
-        if core.srxs[srx].saved < saved {
-            transport.room_again(core);
-        }
-        Ok(false)
-    }
-}
-
 impl<T: Transport> Ep<T> {
     /// What becomes of an operation of an endpoint whose operations are limited in size or order.
     #[cold]
@@ -960,8 +932,28 @@ impl<T: Transport> DataPath for Ep<T> {
             return self.receive_special(rx);
         }
         let mut guard = self.shared.engine.lock();
-        if guard.receive(self.shared.id, rx)? {
+        let State { core, transport } = &mut *guard;
+        let ep = &core.eps[self.shared.id];
+        if !ep.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        if ep.checks_receives {
+            ep.check_receive(rx)?;
+        }
+        let srx = ep.srx;
+        let directed = ep.directed(rx.what);
+        if core.srxs[srx].post_first(rx, directed) {
             return Ok(());
+        }
+        let saved = core.srxs[srx].saved;
+        core.post_receive(
+            self.shared.id,
+            rx,
+            T::source,
+            |core: &mut Core<T::Addr>, claimed| transport.claim(core, claimed),
+        )?;
+        if core.srxs[srx].saved < saved {
+            transport.room_again(core);
         }
         guard.run_triggers();
         Ok(())

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::{Ep, Shared};
 use crate::abi::*;
 use crate::base::{Error, Result};
+use crate::engine::core::Core;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::{Engine, State};
 use crate::engine::transport::Transport;
@@ -51,8 +52,7 @@ impl<T: Transport> Ep<T> {
         let result = match rx.flags & FI_TRIGGER {
             0 => state
                 .before_receive(rx)
-                .and_then(|()| state.receive(id, rx))
-                .map(drop),
+                .and_then(|()| state.receive(id, rx)),
             _ => {
                 let flags = rx.flags & !FI_TRIGGER;
                 self.post_when(state, rx.context, Action::Receive(id, Rx { flags, ..*rx }))
@@ -81,5 +81,29 @@ impl<T: Transport> Ep<T> {
             measure: Measure::Value,
         };
         state.core.triggers.add(when, action, None)
+    }
+}
+
+impl<T: Transport> State<T> {
+    /// Posts a receive of an endpoint, not in the quickest way.
+    #[cold]
+    pub fn receive(&mut self, id: usize, rx: &Rx) -> Result {
+        let State { core, transport } = self;
+        let ep = &core.eps[id];
+        if !ep.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        if ep.checks_receives {
+            ep.check_receive(rx)?;
+        }
+        let srx = ep.srx;
+        let saved = core.srxs[srx].saved;
+        core.post_receive(id, rx, T::source, |core: &mut Core<T::Addr>, claimed| {
+            transport.claim(core, claimed)
+        })?;
+        if core.srxs[srx].saved < saved {
+            transport.room_again(core);
+        }
+        Ok(())
     }
 }

@@ -2,8 +2,10 @@
 //! The values of a counter: fi_cntr(3). The handle is in `domain::cntr`.
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
+use crate::abi::FI_WAIT_NONE;
+use crate::base::Result;
 use crate::engine::wait::Wait;
 
 /// Shared by the handle and by the endpoints that count on it.
@@ -11,13 +13,18 @@ pub struct Counter {
     value: AtomicU64,
     errors: AtomicU64,
     pub wait: Wait,
-    /// FI_CNTR_EVENTS_BYTES: counts bytes, not operations.
-    bytes: bool,
+    /// `BYTES`, `WATCHED`.
+    mode: AtomicU8,
     /// For fi_trywait: what it has answered for is not news any more.
     waited: Seen,
     /// For poll sets, which are asked after fi_trywait said that there is something.
     polled: Seen,
 }
+
+/// FI_CNTR_EVENTS_BYTES: counts bytes, not operations.
+const BYTES: u8 = 1;
+/// Something waits for a value (fi_trigger(3)). Changes under the domain's lock.
+const WATCHED: u8 = 2;
 
 /// The values that somebody has been told of.
 #[derive(Default)]
@@ -34,10 +41,17 @@ impl Counter {
             value: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             wait,
-            bytes,
+            mode: AtomicU8::new(if bytes { BYTES } else { 0 }),
             waited: Seen::default(),
             polled: Seen::default(),
         }
+    }
+
+    /// Counts nothing: stands where completions have to be looked at one by one.
+    pub fn watcher() -> Result<Counter> {
+        let counter = Counter::new(Wait::new(FI_WAIT_NONE, None, &[])?, false);
+        counter.watch(true);
+        Ok(counter)
     }
 
     pub fn value(&self) -> u64 {
@@ -59,10 +73,36 @@ impl Counter {
         self.errors.load(Ordering::Acquire)
     }
 
-    /// An operation of `len` bytes has succeeded.
+    /// An operation of `len` bytes has succeeded. False if nothing was done because something waits for the value:
+    /// `Core::count_watched` is to be called.
     #[inline]
+    #[must_use]
+    pub fn count(&self, len: usize) -> bool {
+        // Relaxed: changes under the domain's lock, which the caller holds.
+        self.add(match self.mode.load(Ordering::Relaxed) {
+            0 => 1,
+            BYTES => len as u64,
+            _ => return false,
+        });
+        true
+    }
+
+    /// As `count`, from who looks afterwards whether a value was reached.
     pub fn succeeded(&self, len: usize) {
-        self.add(if self.bytes { len as u64 } else { 1 });
+        let bytes = self.mode.load(Ordering::Relaxed) & BYTES != 0;
+        self.add(if bytes { len as u64 } else { 1 });
+    }
+
+    /// Whether something waits for a value. To be asked, and changed, under the domain's lock.
+    pub fn is_watched(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) & WATCHED != 0
+    }
+
+    pub fn watch(&self, on: bool) {
+        match on {
+            true => self.mode.fetch_or(WATCHED, Ordering::Relaxed),
+            false => self.mode.fetch_and(!WATCHED, Ordering::Relaxed),
+        };
     }
 
     pub fn failed(&self) {
@@ -71,7 +111,7 @@ impl Counter {
     }
 
     #[inline]
-    fn add(&self, n: u64) {
+    pub fn add(&self, n: u64) {
         // Release: who sees the count also sees the data that it stands for.
         self.value.fetch_add(n, Ordering::Release);
         self.wait.notify_unlocked();

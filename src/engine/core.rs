@@ -17,6 +17,7 @@ use crate::engine::mr::MrTable;
 use crate::engine::signal::Signal;
 use crate::engine::srx::{Claimed, Envelope, Filled, Outcome, RecvOp, Srx};
 use crate::engine::transport::Address;
+use crate::engine::trigger::Triggers;
 use crate::engine::wait::Wait;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::transfer::{Rx, What};
@@ -61,6 +62,8 @@ pub struct Core<A> {
     /// Who may sleep on the transport's descriptor without a word: wait objects, event queues, the progress thread. While
     /// there is none, what is ready need not show on it.
     pub watchers: usize,
+    /// Operations that wait for counters.
+    pub triggers: Triggers,
     outcomes: VecDeque<Outcome>,
 }
 
@@ -127,29 +130,32 @@ impl<A: Address> Core<A> {
             srxs: Slab::new(),
             mrs,
             watchers: 0,
+            triggers: Triggers::default(),
             outcomes: VecDeque::new(),
         }
     }
 
     /// An operation of the initiator has succeeded.
     #[inline]
-    pub fn sent(&mut self, ep: usize, op: &TxOp) {
-        let ep = &self.eps[ep];
+    pub fn sent(&mut self, id: usize, op: &TxOp) {
+        let ep = &self.eps[id];
         let (flags, event) = op.what.sent();
         if op.flags & FI_COMPLETION != 0
             && let Some(cq) = ep.tx_cq
         {
             self.cqs[cq].push(&[op.context as u64, flags, 0, 0, 0, 0], FI_ADDR_NOTAVAIL);
         }
-        if let Some(cntr) = ep.cntr(event) {
-            cntr.succeeded(op.len);
+        if let Some(cntr) = ep.cntr(event)
+            && !cntr.count(op.len)
+        {
+            self.count_watched(id, event, op.flags, op.len);
         }
     }
 
     /// An operation of the initiator has failed.
     #[cold]
-    pub fn send_failed(&mut self, ep: usize, op: &TxOp, error: Error) {
-        let ep = &self.eps[ep];
+    pub fn send_failed(&mut self, id: usize, op: &TxOp, error: Error) {
+        let ep = &self.eps[id];
         let (flags, event) = op.what.sent();
         if let Some(cq) = ep.tx_cq {
             self.cqs[cq].push_error(CqErr {
@@ -161,9 +167,7 @@ impl<A: Address> Core<A> {
                 ..CqErr::default()
             });
         }
-        if let Some(cntr) = ep.cntr(event) {
-            cntr.failed();
-        }
+        self.count_failed(id, event, op.flags);
     }
 
     /// What completions of an endpoint call a source: what the application calls it, if it does.
@@ -203,9 +207,7 @@ impl<A: Address> Core<A> {
             let entry = entry_of(envelope, recv.context, flags, recv.base);
             self.stranger(ep, entry, sender);
         }
-        if let Some(cntr) = self.eps[ep].cntr(Event::Recv) {
-            cntr.succeeded(envelope.len as usize);
-        }
+        self.count(ep, Event::Recv, recv.flags, envelope.len as usize);
     }
 
     /// FI_SOURCE_ERR: whether what arrives from this sender is an entry with the sender's address.
@@ -238,13 +240,13 @@ impl<A: Address> Core<A> {
     #[inline]
     pub fn filled(
         &mut self,
-        ep: usize,
+        id: usize,
         recv: &Filled,
         envelope: &Envelope,
         release: u64,
         source: u64,
     ) {
-        let ep = &self.eps[ep];
+        let ep = &self.eps[id];
         let source = self.named(ep, source);
         if (recv.flags & FI_COMPLETION != 0 || release != 0)
             && let Some(cq) = ep.rx_cq
@@ -265,8 +267,10 @@ impl<A: Address> Core<A> {
                 source,
             );
         }
-        if let Some(cntr) = ep.cntr(Event::Recv) {
-            cntr.succeeded(envelope.len as usize);
+        if let Some(cntr) = ep.cntr(Event::Recv)
+            && !cntr.count(envelope.len as usize)
+        {
+            self.count_watched(id, Event::Recv, recv.flags, envelope.len as usize);
         }
     }
 
@@ -300,8 +304,8 @@ impl<A: Address> Core<A> {
         self.receive_error(ep, recv, what, error);
     }
 
-    fn receive_error(&mut self, ep: usize, recv: &RecvOp, what: What, error: CqErr) {
-        let ep = &self.eps[ep];
+    fn receive_error(&mut self, id: usize, recv: &RecvOp, what: What, error: CqErr) {
+        let ep = &self.eps[id];
         let release = recv.release();
         if let Some(cq) = ep.rx_cq {
             self.cqs[cq].push_error(CqErr {
@@ -311,9 +315,7 @@ impl<A: Address> Core<A> {
                 ..error
             });
         }
-        if let Some(cntr) = ep.cntr(Event::Recv) {
-            cntr.failed();
-        }
+        self.count_failed(id, Event::Recv, recv.flags);
     }
 
     /// A peer has written to a region of ours, with or without data for the queue. `kind` is FI_RMA or FI_ATOMIC.
@@ -340,16 +342,12 @@ impl<A: Address> Core<A> {
                 self.cqs[cq].push(&[0, flags, len, 0, data, 0], source);
             }
         }
-        if let Some(cntr) = self.eps[ep].cntr(Event::RemoteWrite) {
-            cntr.succeeded(len as usize);
-        }
+        self.count(ep, Event::RemoteWrite, 0, len as usize);
     }
 
     /// A peer has read from a region of ours.
     pub fn read_by_peer(&mut self, ep: usize, len: u64) {
-        if let Some(cntr) = self.eps[ep].cntr(Event::RemoteRead) {
-            cntr.succeeded(len as usize);
-        }
+        self.count(ep, Event::RemoteRead, 0, len as usize);
     }
 
     /// Whether an operation with a completion may be posted: there is room in the queue and among the operations

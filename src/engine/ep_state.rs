@@ -45,13 +45,17 @@ impl Event {
     }
 }
 
+/// One for each kind of event.
+pub type Counters = [Option<Arc<Counter>>; 6];
+
 /// Capabilities that may be asked for in the receive attributes alone.
 const RX_EXTRAS: u64 = FI_SOURCE_ERR
     | FI_TAGGED_MULTI_RECV
     | FI_TAGGED_DIRECTED_RECV
     | FI_EXACT_DIRECTED_RECV
+    | FI_TRIGGER
     | FI_ATOMIC;
-const TX_EXTRAS: u64 = FI_FENCE | FI_ATOMIC;
+const TX_EXTRAS: u64 = FI_FENCE | FI_TRIGGER | FI_ATOMIC;
 
 /// Under the domain's lock, by number in `Core::eps`.
 pub struct EpState {
@@ -62,7 +66,9 @@ pub struct EpState {
     pub caps: u64,
     pub tx_cq: Option<usize>,
     pub rx_cq: Option<usize>,
-    pub cntrs: [Option<Arc<Counter>>; 6],
+    pub cntrs: Counters,
+    /// With FI_TRIGGER, once enabled: the counters bound. In their place `cntrs` has watched ones that count nothing.
+    pub behind: Option<Box<Counters>>,
     pub av: Option<usize>,
     /// Completions call some of its addresses by names of the application (FI_AV_USER_ID).
     pub user_ids: bool,
@@ -85,6 +91,22 @@ impl EpState {
     #[inline]
     pub fn cntr(&self, event: Event) -> Option<&Arc<Counter>> {
         self.cntrs[event as usize].as_ref()
+    }
+
+    /// With FI_TRIGGER: completions of deferred work are to be told from others, which the counters of this endpoint's own
+    /// operations do.
+    pub fn tell_work(&mut self) -> Result {
+        let watcher = Arc::new(Counter::watcher()?);
+        self.behind = Some(Box::new(self.cntrs.clone()));
+        for event in [Event::Send, Event::Recv, Event::Read, Event::Write] {
+            self.cntrs[event as usize] = Some(watcher.clone());
+        }
+        Ok(())
+    }
+
+    /// The counter that the application has bound.
+    pub fn bound(&self, event: Event) -> Option<&Arc<Counter>> {
+        self.behind.as_deref().unwrap_or(&self.cntrs)[event as usize].as_ref()
     }
 
     /// The capabilities in force for an endpoint that was opened with `info`.

@@ -21,4 +21,5 @@ pub mod mr;
 pub mod signal;
 pub mod srx;
 pub mod transport;
+pub mod trigger;
 pub mod wait;

@@ -83,6 +83,11 @@ pub(super) fn is<T: Kind>(head: *const fid) -> bool {
         .is_some_and(|entry| entry.kind == TypeId::of::<T>())
 }
 
+/// Whether this is a handle, of whatever kind.
+pub(super) fn is_handle(head: *const fid) -> bool {
+    handles().entries.contains_key(&(head as usize))
+}
+
 fn find(head: *const fid) -> Result<*const dyn Live> {
     match handles().entries.get(&(head as usize)) {
         Some(entry) => Ok(entry.object),

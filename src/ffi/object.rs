@@ -9,6 +9,7 @@ use crate::abi::{fi_ops, fi_wait_obj, fid, fid_profile};
 use crate::base::{Error, Result};
 use crate::ffi::live;
 use crate::ffi::ops::fid as fid_ops;
+use crate::ffi::ops::work::WorkRequest;
 
 /// What stands behind a handle. The methods are the calls of fi_fabric(3) and fi_control(3) that any handle may get;
 /// what an object does not serve answers FI_ENOSYS.
@@ -63,6 +64,18 @@ pub trait Kind: Send + Sync + Sized + 'static {
     }
     /// FI_UNMAP_KEY.
     fn unmap_key(&self, _key: u64) -> Result {
+        Err(Error::NOSYS)
+    }
+    /// FI_QUEUE_WORK.
+    fn queue_work(&self, _work: WorkRequest<'_>) -> Result {
+        Err(Error::NOSYS)
+    }
+    /// FI_CANCEL_WORK of what was queued by this name.
+    fn cancel_work(&self, _name: usize) -> Result {
+        Err(Error::NOSYS)
+    }
+    /// FI_FLUSH_WORK of what waits for this counter, or of all.
+    fn flush_work(&self, _cntr: Option<Other<'_>>) -> Result {
         Err(Error::NOSYS)
     }
     /// fi_profile(3), fi_profile_open.

@@ -84,6 +84,14 @@ impl<T: Transport> Shared<T> {
         state.flush();
     }
 
+    /// The application changes a value, for which operations may wait.
+    fn edit(&self, edit: Edit) {
+        let mut guard = self.engine.lock();
+        guard.core.change(&self.counter, edit);
+        guard.run_triggers();
+        self.engine.posted(&guard);
+    }
+
     fn look_before_sleep(&self) {
         let mut state = self.engine.lock_to_look();
         state.progress_all();
@@ -162,22 +170,22 @@ impl<T: Transport> CntrCalls for Cntr<T> {
     }
 
     fn add(&self, value: u64) -> Result {
-        self.shared.counter.edit(Edit::Add(value));
+        self.shared.edit(Edit::Add(value));
         Ok(())
     }
 
     fn add_err(&self, value: u64) -> Result {
-        self.shared.counter.edit(Edit::AddErrors(value));
+        self.shared.edit(Edit::AddErrors(value));
         Ok(())
     }
 
     fn set(&self, value: u64) -> Result {
-        self.shared.counter.edit(Edit::Set(value));
+        self.shared.edit(Edit::Set(value));
         Ok(())
     }
 
     fn set_err(&self, value: u64) -> Result {
-        self.shared.counter.edit(Edit::SetErrors(value));
+        self.shared.edit(Edit::SetErrors(value));
         Ok(())
     }
 

@@ -2,6 +2,8 @@
 //! The handle of an endpoint: fi_endpoint(3). What is bound to it is in `core`; how bytes move is the transport's.
 #![forbid(unsafe_code)]
 
+mod triggered;
+
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,12 +25,14 @@ use crate::engine::ep_state::{EpState, Event};
 use crate::engine::eq::Eq;
 use crate::engine::srx::Srx;
 use crate::engine::transport::{Address, Transport};
+use crate::engine::trigger::{Action, Place};
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
 use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::ops::transfer::{AFTER_READS, DataPath, Rx, Tx, What};
+use crate::ffi::ops::work::OutgoingAtomic;
 use crate::ffi::{Kind, Other, WaitHandle};
 use crate::sync::{Guard, Use, Uses};
 
@@ -126,6 +130,7 @@ impl<T: Transport> Ep<T> {
             tx_cq: None,
             rx_cq: None,
             cntrs: Default::default(),
+            behind: None,
             av: None,
             user_ids: false,
             eq: engine.event_queue(),
@@ -166,6 +171,9 @@ impl<T: Transport> Ep<T> {
             _parent: parent,
             info,
         });
+        if EpState::caps_of(&shared.info) & FI_TRIGGER != 0 {
+            shared.watch();
+        }
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
         let handle = Self::handle(shared, tx_flags, rx_flags, None, context);
         engine.lock().core.eps[id].fid = handle as usize;
@@ -276,6 +284,9 @@ impl<T: Transport> Ep<T> {
         }
         for &event in wanted() {
             slots[event as usize] = Some(counter.clone());
+        }
+        if self.shared.engine.info.caps & FI_TRIGGER != 0 {
+            self.shared.watch();
         }
         self.shared.counted.fetch_or(flags, Ordering::Relaxed);
         drop(state);
@@ -389,14 +400,18 @@ impl<T: Transport> Ep<T> {
         member.map_or(self.shared.id, |member| member.port.id())
     }
 
-    /// As `transmit`, where the destination may name a receive context.
+    /// As `transmit`, where the destination may name a receive context, or operations wait for others.
     #[cold]
     fn post_from(&self, tx: &Tx<'_>) -> Result {
         let engine = &*self.shared.engine;
         let mut guard = engine.lock();
         let state = &mut *guard;
         let (port, id) = (self.port(), self.shared.id);
-        let result = state.transport.transmit_from(&mut state.core, port, id, tx);
+        let result = match tx.flags & FI_TRIGGER {
+            0 => state.transport.transmit_from(&mut state.core, port, id, tx),
+            _ => self.transmit_when(state, tx),
+        };
+        state.run_triggers();
         engine.posted(state);
         result
     }
@@ -446,7 +461,8 @@ fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mu
 const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
 
 /// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the
-/// options FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set before the endpoint is enabled, under its lock.
+/// options FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set under the lock of the domain, sizes before the endpoint
+/// is enabled.
 struct Limits {
     size: [AtomicUsize; 4],
     inject: [AtomicUsize; 4],
@@ -457,11 +473,18 @@ struct Limits {
     strict: bool,
     /// Destinations may name receive contexts.
     names_contexts: bool,
+    /// Operations may wait for what it posts, or be posted to wait.
+    watched: AtomicBool,
     /// Something of this is to be looked at. Otherwise the provider knows what it takes.
     any: AtomicBool,
 }
 
 impl Limits {
+    /// Not the usual way of an operation.
+    fn goes_around(&self) -> bool {
+        self.names_contexts || self.watched.load(Ordering::Relaxed)
+    }
+
     fn new(info: &Info, atomic: usize, names_contexts: bool) -> Limits {
         let all = |most: usize| [most, most, most, most.min(atomic)].map(AtomicUsize::new);
         let after_reads = info.tx.msg_order & (WRITES_AFTER_READS | FI_ORDER_SAR);
@@ -472,6 +495,7 @@ impl Limits {
             after_reads,
             strict,
             names_contexts,
+            watched: AtomicBool::new(false),
             any: AtomicBool::new(after_reads != 0 || strict || names_contexts),
         }
     }
@@ -566,6 +590,7 @@ impl<T: Transport> Drop for Shared<T> {
         let mut guard = self.engine.lock();
         let state = &mut *guard;
         state.transport.close_ep(&mut state.core, self.id);
+        state.core.triggers.forget_ep(self.id);
         let ep = state.core.eps.remove(self.id);
         if let Some(av) = ep.av {
             state.core.avs[av].keys.release(self.id);
@@ -631,7 +656,11 @@ impl<T: Transport> Kind for Ep<T> {
                 state.transport.enable_ep(&mut state.core, self.shared.id)?;
             }
         }
-        state.core.eps[self.shared.id].enabled = true;
+        let ep = &mut state.core.eps[self.shared.id];
+        if ep.caps & FI_TRIGGER != 0 {
+            ep.tell_work()?;
+        }
+        ep.enabled = true;
         Ok(())
     }
 
@@ -649,7 +678,7 @@ impl<T: Transport> Kind for Ep<T> {
             (false, true) => (&self.rx_flags, FI_RECV, RX_FLAGS),
             _ => return Err(Error::INVAL),
         };
-        if flags & !known != 0 {
+        if flags & !(known | (EpState::caps_of(&self.shared.info) & FI_TRIGGER)) != 0 {
             return Err(Error::BADFLAGS);
         }
         slot.store(flags & !side, Ordering::Relaxed);
@@ -662,7 +691,7 @@ impl<T: Transport> Kind for Ep<T> {
             return Err(Error::INVAL);
         }
         let known = if rx { RX_FLAGS } else { TX_FLAGS };
-        if flags & !known != 0 {
+        if flags & !(known | (EpState::caps_of(&self.shared.info) & FI_TRIGGER)) != 0 {
             return Err(Error::BADFLAGS);
         }
         let current = |slot: &AtomicU64| slot.load(Ordering::Relaxed);
@@ -758,6 +787,10 @@ impl<T: Transport> EpCalls for Ep<T> {
     fn cancel(&self, context: usize) -> Result {
         let mut guard = self.shared.engine.lock();
         let State { core, transport } = &mut *guard;
+        if core.cancel_triggered(self.shared.id, context) {
+            guard.run_triggers();
+            return Ok(());
+        }
         // A receive that is not there any more has met its message.
         let cancelled = match self.receives() {
             true => core.cancel(self.shared.id, context),
@@ -765,8 +798,9 @@ impl<T: Transport> EpCalls for Ep<T> {
         };
         match cancelled {
             Err(Error::NOENT) => transport.cancel(core, self.shared.id, context),
-            result => return result,
+            result => result?,
         }
+        guard.run_triggers();
         Ok(())
     }
 
@@ -880,7 +914,7 @@ impl<T: Transport> DataPath for Ep<T> {
         let tx = match self.shared.limits.any.load(Ordering::Relaxed) {
             true => {
                 limited = self.limit(tx)?;
-                if self.shared.limits.names_contexts {
+                if self.shared.limits.goes_around() {
                     return self.post_from(&limited);
                 }
                 &limited
@@ -899,8 +933,10 @@ impl<T: Transport> DataPath for Ep<T> {
 
     #[inline]
     fn receive(&self, rx: &Rx) -> Result {
+        if rx.flags & (FI_PEEK | FI_TRIGGER) != 0 {
+            return self.receive_special(rx);
+        }
         let mut guard = self.shared.engine.lock();
-        guard.before_receive(rx);
         let State { core, transport } = &mut *guard;
         let ep = &core.eps[self.shared.id];
         if !ep.enabled {
@@ -924,6 +960,7 @@ impl<T: Transport> DataPath for Ep<T> {
         if core.srxs[srx].saved < saved {
             transport.room_again(core);
         }
+        guard.run_triggers();
         Ok(())
     }
 
@@ -1005,7 +1042,15 @@ impl<T: Transport> AtomicPath for Ep<T> {
         let mut guard = engine.lock();
         let state = &mut *guard;
         let (port, id) = (self.port(), self.shared.id);
-        let result = state.transport.atomic(&mut state.core, port, id, atomic);
+        let result = match atomic.flags & FI_TRIGGER {
+            0 => state.transport.atomic(&mut state.core, port, id, atomic),
+            _ => {
+                let outgoing = OutgoingAtomic::of(atomic, atomic.flags & !FI_TRIGGER, true);
+                let place = Place { port, ep: id };
+                self.post_when(state, atomic.context, Action::Atomic(place, outgoing))
+            }
+        };
+        state.run_triggers();
         engine.posted(state);
         result
     }

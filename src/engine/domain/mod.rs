@@ -12,6 +12,7 @@ mod profile;
 pub mod sep;
 mod srx;
 mod stx;
+mod work;
 
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,6 +36,7 @@ use crate::ffi::ops;
 use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::domain::*;
 use crate::ffi::ops::transfer::Rx;
+use crate::ffi::ops::work::WorkRequest;
 use crate::sync::{Guard, Lock, Use, Uses};
 use crate::sys::event::Timer;
 
@@ -48,24 +50,33 @@ impl<T: Transport> State<T> {
     #[inline]
     pub fn progress(&mut self) {
         self.transport.progress(&mut self.core);
+        self.run_triggers();
     }
 
     /// For who has slept or is going to: while something is ready, a descriptor ends every sleep at once.
     pub fn progress_all(&mut self) {
         self.transport.progress_all(&mut self.core);
+        self.run_triggers();
     }
 
     #[inline]
     pub fn flush(&mut self) {
         self.transport.flush(&mut self.core);
+        self.run_triggers();
     }
 
     /// Before a receive is posted. A peek is answered at once, and reading the answer makes no progress: a program that
     /// does nothing but peek sees new messages only if the peek looks for them.
     #[inline]
-    pub fn before_receive(&mut self, rx: &Rx) {
-        if rx.flags & FI_PEEK != 0 {
-            self.progress();
+    pub fn before_receive(&mut self, rx: &Rx) -> Result {
+        match rx.flags & (FI_PEEK | FI_TRIGGER) {
+            0 => Ok(()),
+            FI_PEEK => {
+                self.progress();
+                Ok(())
+            }
+            // A receive that waits for a counter does not come here with its flag.
+            _ => Err(Error::BADFLAGS),
         }
     }
 }
@@ -306,6 +317,18 @@ impl<T: Transport> Kind for Domain<T> {
 
     fn named(&self) -> Option<(&CStr, &CStr)> {
         Some((T::SOURCE.name(), self.engine.info.domain.name.as_deref()?))
+    }
+
+    fn queue_work(&self, work: WorkRequest<'_>) -> Result {
+        work::queue(&self.engine, work)
+    }
+
+    fn cancel_work(&self, name: usize) -> Result {
+        work::cancel(&self.engine, name)
+    }
+
+    fn flush_work(&self, cntr: Option<Other<'_>>) -> Result {
+        work::flush(&self.engine, cntr)
     }
 
     fn profile(&self, context: *mut c_void) -> Result<*mut fid_profile> {

@@ -143,7 +143,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
 
     fn receive(&self, rx: &Rx) -> Result {
         let mut guard = self.engine.lock();
-        guard.before_receive(rx);
+        guard.before_receive(rx)?;
         let State { core, transport } = &mut *guard;
         let saved = core.srxs[self.id].saved;
         core.post_to(
@@ -157,6 +157,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
         if core.srxs[self.id].saved < saved {
             transport.room_again(core);
         }
+        guard.run_triggers();
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use crate::base::{Error, IoVec, Result};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
+use crate::ffi::ops::work::OutgoingAtomic;
 use crate::ffi::user::opt;
 
 /// The three kinds of calls.
@@ -139,42 +140,102 @@ unsafe fn post<T: AtomicPath>(
 ) -> isize {
     // SAFETY: promised by the caller.
     status(unsafe {
-        endpoint::<T>(ep).and_then(|ep| {
-            let Elements { size, count } = ep.elements(call.family, call.datatype, call.op)?;
-            // fi_atomic(3): what would be the operand of FI_ATOMIC_READ is ignored.
-            let reads = call.op == FI_ATOMIC_READ;
-            let operands = match reads {
-                true => IoVec::empty(),
-                false => memory(call.operands, call.count, size)?,
-            };
-            let result = memory(call.result, call.count, size)?;
-            let compare = memory(call.compare, call.count, size)?;
-            let len = if reads { &result } else { &operands }.remaining();
-            let agree =
-                |role: Memory, iov: &IoVec| matches!(role, Memory::None) || iov.remaining() == len;
-            if len == 0 || !agree(call.result, &result) || !agree(call.compare, &compare) {
-                return Err(Error::INVAL);
-            }
-            let mut segs = [RemoteSeg::default(); IOV_LIMIT];
-            let target = remote(&target, len, size, &mut segs)?;
-            if len / size > count {
-                return Err(Error::MSGSIZE);
-            }
-            ep.atomic(&Atomic {
-                family: call.family,
-                datatype: call.datatype,
-                op: call.op,
-                flags: flags(ep, &operands)?,
-                operands,
-                compare,
-                result,
-                dest: call.dest,
-                context: call.context as usize,
-                data: call.data,
-                target,
-            })
-        })
+        endpoint::<T>(ep).and_then(|ep| read(ep, &call, &target, flags, |atomic| ep.atomic(atomic)))
     })
+}
+
+/// Checks what the caller says, and hands it to `use_it`.
+///
+/// # Safety
+/// As `post`.
+unsafe fn read<T: AtomicPath, R>(
+    ep: &T,
+    call: &Call,
+    target: &Target,
+    flags: impl FnOnce(&T, &IoVec) -> Result<u64>,
+    use_it: impl FnOnce(&Atomic<'_>) -> Result<R>,
+) -> Result<R> {
+    let Elements { size, count } = ep.elements(call.family, call.datatype, call.op)?;
+    // fi_atomic(3): what would be the operand of FI_ATOMIC_READ is ignored.
+    let reads = call.op == FI_ATOMIC_READ;
+    // SAFETY: promised by the caller.
+    let (operands, result, compare) = unsafe {
+        let operands = match reads {
+            true => IoVec::empty(),
+            false => memory(call.operands, call.count, size)?,
+        };
+        let result = memory(call.result, call.count, size)?;
+        (operands, result, memory(call.compare, call.count, size)?)
+    };
+    let len = if reads { &result } else { &operands }.remaining();
+    let agree = |role: Memory, iov: &IoVec| matches!(role, Memory::None) || iov.remaining() == len;
+    if len == 0 || !agree(call.result, &result) || !agree(call.compare, &compare) {
+        return Err(Error::INVAL);
+    }
+    let mut segs = [RemoteSeg::default(); IOV_LIMIT];
+    // SAFETY: promised by the caller.
+    let target = unsafe { remote(target, len, size, &mut segs) }?;
+    if len / size > count {
+        return Err(Error::MSGSIZE);
+    }
+    use_it(&Atomic {
+        family: call.family,
+        datatype: call.datatype,
+        op: call.op,
+        flags: flags(ep, &operands)?,
+        operands,
+        compare,
+        result,
+        dest: call.dest,
+        context: call.context as usize,
+        data: call.data,
+        target,
+    })
+}
+
+/// An atomic operation of deferred work (fi_trigger(3)), as C names it; what it is depends on its endpoint.
+pub struct AtomicWork<'a> {
+    family: Family,
+    msg: &'a fi_msg_atomic,
+    compare: Memory,
+    result: Memory,
+    flags: u64,
+}
+
+impl<'a> AtomicWork<'a> {
+    /// # Safety
+    /// What `msg`, `compare` and `result` name must be as fi_atomic(3) says, arrays for `'a` and memory until the
+    /// operation completes.
+    pub unsafe fn new(
+        family: Family,
+        msg: &'a fi_msg_atomic,
+        compare: Option<&fi_msg_compare>,
+        result: Option<&fi_msg_fetch>,
+        flags: u64,
+    ) -> AtomicWork<'a> {
+        let several = |iocs: *const fi_ioc, count| Memory::Several(iocs, count);
+        AtomicWork {
+            family,
+            msg,
+            compare: compare.map_or(Memory::None, |c| several(c.msg_iov, c.iov_count)),
+            result: result.map_or(Memory::None, |r| several(r.msg_iov, r.iov_count)),
+            flags,
+        }
+    }
+
+    pub fn read<T: AtomicPath>(&self, ep: &T) -> Result<OutgoingAtomic> {
+        let (call, target) = named(self.family, self.msg, self.compare, self.result);
+        let flags = |ep: &T, operands: &IoVec| {
+            check_msg_flags(ep, self.family, self.flags | FI_TRIGGER, operands)?;
+            check_flags(self.flags, !FI_TRIGGER).map(|()| self.flags)
+        };
+        // SAFETY: promised to `new`.
+        unsafe {
+            read(ep, &call, &target, flags, |atomic| {
+                Ok(OutgoingAtomic::of(atomic, self.flags, false))
+            })
+        }
+    }
 }
 
 /// `INVAL` if there is none where there should be.
@@ -260,6 +321,16 @@ unsafe fn post_msg<T: AtomicPath>(
     let Some(msg) = (unsafe { opt(msg) }) else {
         return Error::INVAL.negative() as isize;
     };
+    let (call, target) = named(family, msg, compare, result);
+    let flags = |ep: &T, operands: &IoVec| {
+        check_msg_flags(ep, family, flags, operands)?;
+        Ok(flags | ep.tx_implied())
+    };
+    // SAFETY: promised by the caller.
+    unsafe { post::<T>(ep, call, target, flags) }
+}
+
+fn named(family: Family, msg: &fi_msg_atomic, compare: Memory, result: Memory) -> (Call, Target) {
     let call = Call {
         family,
         datatype: msg.datatype,
@@ -272,25 +343,23 @@ unsafe fn post_msg<T: AtomicPath>(
         data: msg.data,
         context: msg.context,
     };
-    let target = Target::Several(msg.rma_iov, msg.rma_iov_count);
-    let flags = |ep: &T, operands: &IoVec| {
-        // Tagged receive buffers as targets.
-        if flags & FI_TAGGED != 0 {
-            return Err(Error::OPNOTSUPP);
-        }
-        // Nothing at the target tells of a fetch.
-        check_flags(
-            flags,
-            match family {
-                Family::Base => SEND_FLAGS,
-                _ => SEND_FLAGS & !FI_REMOTE_CQ_DATA,
-            },
-        )?;
-        check_inject(ep, What::Atomic, flags, operands)?;
-        Ok(flags | ep.tx_implied())
-    };
-    // SAFETY: promised by the caller.
-    unsafe { post::<T>(ep, call, target, flags) }
+    (call, Target::Several(msg.rma_iov, msg.rma_iov_count))
+}
+
+fn check_msg_flags<T: AtomicPath>(ep: &T, family: Family, flags: u64, operands: &IoVec) -> Result {
+    // Tagged receive buffers as targets.
+    if flags & FI_TAGGED != 0 {
+        return Err(Error::OPNOTSUPP);
+    }
+    // Nothing at the target tells of a fetch.
+    check_flags(
+        flags,
+        match family {
+            Family::Base => SEND_FLAGS,
+            _ => SEND_FLAGS & !FI_REMOTE_CQ_DATA,
+        },
+    )?;
+    check_inject(ep, What::Atomic, flags, operands)
 }
 
 unsafe extern "C" fn write<T: AtomicPath>(

@@ -8,7 +8,7 @@ use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind, Other, WaitHandle};
 use crate::ffi::ops::missing::Missing;
-use crate::ffi::ops::{object, profile, status};
+use crate::ffi::ops::{object, profile, status, work};
 use crate::ffi::user;
 
 pub fn table<T: Kind>() -> &'static fi_ops {
@@ -52,6 +52,8 @@ unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Resul
     // SAFETY (all blocks below): the type of `arg` follows from the command; NULL was excluded where it is read.
     match command as u32 {
         FI_ENABLE => this.enable(),
+        // SAFETY: `arg` is NULL, or tells of a counter.
+        FI_FLUSH_WORK => this.flush_work(unsafe { work::flushed(arg) }),
         _ if arg.is_null() => Err(Error::INVAL),
         FI_GETWAIT => {
             match this.wait_handle()? {
@@ -101,6 +103,9 @@ unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Resul
         FI_MAP_RAW_MR => unsafe { map_raw(this, &*arg.cast::<fi_mr_map_raw>()) },
         // SAFETY: `arg` is a uint64_t *.
         FI_UNMAP_KEY => this.unmap_key(unsafe { arg.cast::<u64>().read() }),
+        // SAFETY: `arg` is a struct fi_deferred_work *.
+        FI_QUEUE_WORK => this.queue_work(unsafe { work::read(arg.cast()) }?),
+        FI_CANCEL_WORK => this.cancel_work(arg as usize),
         _ => Err(Error::NOSYS),
     }
 }

@@ -24,6 +24,7 @@ pub mod rma;
 pub mod scalable;
 pub mod tagged;
 pub mod transfer;
+pub mod work;
 
 use core::ffi::c_int;
 

@@ -47,6 +47,7 @@ pub struct Tx<'a> {
 }
 
 /// A receive that is posted.
+#[derive(Clone, Copy)]
 pub struct Rx {
     pub what: What,
     pub iov: IoVec,
@@ -184,12 +185,14 @@ pub(super) const SEND_FLAGS: u64 = FI_REMOTE_CQ_DATA
     | FI_COMMIT_COMPLETE
     | FI_MATCH_COMPLETE
     | FI_FENCE
+    | FI_TRIGGER
     | FI_AFFINITY;
 
 /// Those of receiving calls. Each family may have more.
-pub(super) const RECV_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD;
+pub(super) const RECV_FLAGS: u64 =
+    FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_TRIGGER;
 
-/// FI_EBADFLAGS for a flag that the call does not have, or that no provider serves (FI_TRIGGER, FI_MULTICAST).
+/// FI_EBADFLAGS for a flag that the call does not have, or that no provider serves (FI_MULTICAST).
 #[inline]
 pub(super) fn check_flags(flags: u64, known: u64) -> Result {
     match flags & !known {

@@ -10,8 +10,8 @@ use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::transfer::What;
 use crate::prov::tcp::conn::{Durable, ReadOp, Regions, Sink};
 use crate::prov::tcp::context::split;
-use crate::prov::tcp::proto::{Header, MAX_HEADER, Op, RmaSeg};
-use crate::prov::tcp::rma::{durable, named};
+use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg};
+use crate::prov::tcp::rma::{count_regions, durable, named};
 use crate::prov::tcp::rx::{Fault, commit};
 use crate::prov::tcp::transport::{Core, Tcp};
 use crate::prov::tcp::tx::{STAGE_FULL, WANTS_ACK, check_flags};
@@ -23,6 +23,8 @@ pub struct AtomicIn {
     op: fi_op,
     target: IoVec,
     regions: Regions,
+    /// The bytes of each segment.
+    lens: [u64; MAX_SEGS],
     /// Bytes of the target.
     len: usize,
     data: Option<u64>,
@@ -180,9 +182,7 @@ impl Tcp {
             return;
         }
         if op != FI_ATOMIC_READ {
-            let regions = request.regions.iter().flatten();
-            let counters = regions.filter_map(|region| region.counter());
-            counters.for_each(|counter| counter.succeeded(len));
+            count_regions(core, &request.regions, &request.lens);
         }
         let conn = &self.conns[id];
         let ep = conn.ep;
@@ -253,6 +253,7 @@ fn read_operation(header: &Header) -> core::result::Result<AtomicIn, Fault> {
         op,
         target: IoVec::empty(),
         regions: Regions::default(),
+        lens: header.segs.map(|seg| seg.len),
         len: len as usize,
         data: header.data,
         durable: None,

@@ -235,6 +235,8 @@ pub enum Sink {
         len: u64,
         data: Option<u64>,
         regions: Regions,
+        /// The bytes of each segment.
+        lens: [u64; MAX_SEGS],
         durable: Durable,
     },
     /// To the buffers of a read of ours.

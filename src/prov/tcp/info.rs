@@ -188,14 +188,22 @@ fn domain() -> DomainAttr {
 }
 
 const DOMAIN: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
-const MSG_TX: u64 =
-    FI_MSG | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_RMA_PMEM;
+const MSG_TX: u64 = FI_MSG
+    | FI_RMA
+    | FI_ATOMIC
+    | FI_SEND
+    | FI_READ
+    | FI_WRITE
+    | FI_FENCE
+    | FI_TRIGGER
+    | FI_RMA_PMEM;
 const MSG_RX: u64 = FI_MSG
     | FI_RMA
     | FI_ATOMIC
     | FI_RECV
     | FI_REMOTE_READ
     | FI_REMOTE_WRITE
+    | FI_TRIGGER
     | FI_RMA_PMEM
     | FI_RMA_EVENT;
 const RDM_TX: u64 = MSG_TX | FI_TAGGED;

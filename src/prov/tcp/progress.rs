@@ -84,7 +84,10 @@ impl Tcp {
     /// much as the message.
     fn look_at_next(&mut self, core: &mut Core) {
         self.clear_up(core);
-        let next = self.conns.get(self.last).map_or(self.last, |conn| conn.next);
+        let next = self
+            .conns
+            .get(self.last)
+            .map_or(self.last, |conn| conn.next);
         if self.conns.contains(next) && self.read_conn(core, next) {
             self.news(next);
         }

@@ -2,6 +2,8 @@
 //! Remote memory access, at the initiator and at the target: fi_rma(3).
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::core::TxOp;
@@ -86,6 +88,7 @@ impl Tcp {
                 false => None,
             },
             regions,
+            lens: header.segs.map(|seg| seg.len),
         };
         self.expect(id, sink, header.payload, header.ack || header.commit);
         if header.payload == 0 {
@@ -208,6 +211,24 @@ pub(super) fn named(
     let all = regions.iter().flatten();
     all.for_each(|region| core.mrs.used(region));
     Ok((iov, regions))
+}
+
+/// A peer's write is there: one event for each region that it modified, of the bytes that came to it.
+#[inline]
+pub(super) fn count_regions(core: &mut Core, regions: &Regions, lens: &[u64; MAX_SEGS]) {
+    for (i, region) in regions.iter().enumerate() {
+        let Some(region) = region else {
+            return;
+        };
+        if let Some(counter) = region.counter() {
+            let is_it = |other: &Option<_>| other.as_ref().is_some_and(|o| Arc::ptr_eq(o, region));
+            if !regions[..i].iter().any(is_it) {
+                let segments = regions.iter().zip(lens).skip(i);
+                let mine = segments.filter(|(other, _)| is_it(other));
+                core.count_region(counter, mine.map(|(_, &len)| len as usize).sum());
+            }
+        }
+    }
 }
 
 /// fi_cq(3), FI_COMMIT_COMPLETE: the parts of the target that lie in persistent memory.

@@ -15,6 +15,7 @@ use crate::prov::tcp::proto::{
     BASE_HEADER, Header, Message, Op, WireError, decode, header_len, whole_message,
 };
 use crate::prov::tcp::rendezvous::rendezvous_of;
+use crate::prov::tcp::rma::count_regions;
 use crate::prov::tcp::transport::{Core, Tcp};
 use crate::sys::memory;
 use crate::sys::socket::Moved;
@@ -501,6 +502,7 @@ impl Tcp {
                 len,
                 data,
                 regions,
+                lens,
                 durable,
                 ..
             } => {
@@ -509,11 +511,7 @@ impl Tcp {
                 {
                     return;
                 }
-                for region in regions.iter().flatten() {
-                    if let Some(counter) = region.counter() {
-                        counter.succeeded(len as usize);
-                    }
-                }
+                count_regions(core, &regions, &lens);
                 core.written(ep, FI_RMA, len, data, &sender);
             }
             Sink::Read(read) => {

@@ -58,7 +58,7 @@ impl Tcp {
             return Err(Error::OPBADSTATE);
         }
         let len = tx.iov.remaining();
-        if tx.flags & (FI_MATCH_COMPLETE | FI_FENCE) != 0 {
+        if tx.flags & (FI_MATCH_COMPLETE | FI_FENCE | FI_TRIGGER) != 0 {
             check_flags(tx.what, tx.flags, state)?;
         }
         core.may_post(ep)?;
@@ -671,7 +671,8 @@ pub(super) fn remote_data(tx: &Tx<'_>) -> Option<u64> {
 /// What fences and FI_MATCH_COMPLETE demand of an operation.
 pub(super) fn check_flags(what: What, flags: u64, ep: &EpState) -> Result {
     let has = |flag: u64| flags & flag != 0;
-    if has(FI_FENCE) && ep.caps & FI_FENCE == 0 {
+    // What waits for a counter does not come here with its flag, unless the endpoint has not the capability.
+    if has(FI_TRIGGER) || has(FI_FENCE) && ep.caps & FI_FENCE == 0 {
         return Err(Error::BADFLAGS);
     }
     // Whether messages that went before have matched is known only of those that asked for it.

@@ -43,7 +43,7 @@ fn capabilities_filter() {
         (FI_MULTICAST, none),
         (FI_COLLECTIVE, none),
         (FI_HMEM, none),
-        (FI_TRIGGER, none),
+        (FI_TRIGGER, all),
         (FI_FENCE, all),
         (FI_NAMED_RX_CTX, rdm),
         (FI_SHARED_AV, none),

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Calls of an endpoint that are not the usual ones: operations with FI_TRIGGER (fi_trigger(3)), operations that may set
+//! off others, lowered limits, peeks.
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use super::{Ep, Shared};
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::core::Core;
+use crate::engine::domain::cntr::Cntr;
+use crate::engine::domain::{Engine, State};
+use crate::engine::transport::Transport;
+use crate::engine::trigger::{Action, Condition, Held, Measure, Place};
+use crate::ffi::ops::transfer::{Rx, Tx};
+use crate::ffi::ops::work::{Outgoing, condition};
+
+impl<T: Transport> Shared<T> {
+    /// From now on it is asked after each operation whether that set off others.
+    pub(super) fn watch(&self) {
+        self.limits.watched.store(true, Ordering::Relaxed);
+        self.limits.any.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<T: Transport> Ep<T> {
+    /// Where its operations are posted, if it is on this domain.
+    pub fn place_in(&self, engine: &Arc<Engine<T>>) -> Option<Place> {
+        let (port, ep) = (self.port(), self.shared.id);
+        self.is_of(engine).then_some(Place { port, ep })
+    }
+
+    /// FI_TRIGGER: keeps an operation until its counter has the value.
+    pub(super) fn transmit_when(&self, state: &mut State<T>, tx: &Tx<'_>) -> Result {
+        let place = Place {
+            port: self.port(),
+            ep: self.shared.id,
+        };
+        let outgoing = Outgoing::of(tx, tx.flags & !FI_TRIGGER);
+        self.post_when(state, tx.context, Action::Transmit(place, outgoing))
+    }
+
+    /// As `receive`, with FI_PEEK or FI_TRIGGER.
+    #[cold]
+    pub(super) fn receive_special(&self, rx: &Rx) -> Result {
+        let engine = &*self.shared.engine;
+        let id = self.shared.id;
+        let mut guard = engine.lock();
+        let state = &mut *guard;
+        let result = match rx.flags & FI_TRIGGER {
+            0 => state
+                .before_receive(rx)
+                .and_then(|()| state.receive(id, rx)),
+            _ => {
+                let flags = rx.flags & !FI_TRIGGER;
+                self.post_when(state, rx.context, Action::Receive(id, Rx { flags, ..*rx }))
+            }
+        };
+        state.run_triggers();
+        engine.posted(state);
+        result
+    }
+
+    /// Keeps an operation until the counter that its context names has the value.
+    pub(super) fn post_when(&self, state: &mut State<T>, context: usize, action: Action) -> Result {
+        let ep = &state.core.eps[self.shared.id];
+        if ep.caps & FI_TRIGGER == 0 {
+            return Err(Error::BADFLAGS);
+        }
+        if !ep.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        let (cntr, threshold) = condition(context)?;
+        let cntr = cntr.downcast::<Cntr<T>>().ok_or(Error::INVAL)?;
+        let counter = cntr.counter_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
+        let when = Condition {
+            counter: Held::new(counter, &cntr.uses),
+            threshold,
+            measure: Measure::Value,
+        };
+        state.core.triggers.add(when, action, None)
+    }
+}
+
+impl<T: Transport> State<T> {
+    /// Posts a receive of an endpoint, not in the quickest way.
+    #[cold]
+    pub fn receive(&mut self, id: usize, rx: &Rx) -> Result {
+        let State { core, transport } = self;
+        let ep = &core.eps[id];
+        if !ep.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        if ep.checks_receives {
+            ep.check_receive(rx)?;
+        }
+        let srx = ep.srx;
+        let saved = core.srxs[srx].saved;
+        core.post_receive(id, rx, T::source, |core: &mut Core<T::Addr>, claimed| {
+            transport.claim(core, claimed)
+        })?;
+        if core.srxs[srx].saved < saved {
+            transport.room_again(core);
+        }
+        Ok(())
+    }
+}

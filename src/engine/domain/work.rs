@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The deferred work of a domain: FI_QUEUE_WORK, FI_CANCEL_WORK, FI_FLUSH_WORK (fi_trigger(3)).
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::cntr::Edit;
+use crate::engine::domain::Engine;
+use crate::engine::domain::cntr::Cntr;
+use crate::engine::domain::ep::Ep;
+use crate::engine::ep_state::EpState;
+use crate::engine::transport::Transport;
+use crate::engine::trigger::{Action, Condition, Held, Measure, Place, Work};
+use crate::ffi::Other;
+use crate::ffi::ops::transfer::What;
+use crate::ffi::ops::work::{WorkOp, WorkRequest};
+
+pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) -> Result {
+    let completion = match request.completion {
+        None => None,
+        Some(cntr) => Some(counter_of(engine, cntr)?),
+    };
+    let when = Condition {
+        counter: counter_of(engine, request.trigger)?,
+        threshold: request.threshold,
+        measure: Measure::ValueAndErrors,
+    };
+    let change = |cntr, edit| {
+        // fi_trigger(3): changes of a counter update no other one.
+        if completion.is_some() {
+            return Err(Error::INVAL);
+        }
+        Ok(Action::Change(counter_of(engine, cntr)?, edit))
+    };
+    let action = match request.op {
+        WorkOp::Set(cntr, value) => change(cntr, Edit::Set(value))?,
+        WorkOp::Add(cntr, value) => change(cntr, Edit::Add(value))?,
+        WorkOp::Transmit(ep, out) => Action::Transmit(endpoint_of(engine, ep)?.1, out),
+        WorkOp::Receive(ep, rx) => Action::Receive(endpoint_of(engine, ep)?.1.ep, rx),
+        WorkOp::Atomic(ep, work) => {
+            let (ep, place) = endpoint_of(engine, ep)?;
+            check(&engine.lock().core.eps[place.ep], What::Atomic)?;
+            Action::Atomic(place, work.read(ep)?)
+        }
+    };
+    let work = Work {
+        name: request.name,
+        completion,
+    };
+    let mut guard = engine.lock();
+    let state = &mut *guard;
+    match &action {
+        Action::Transmit(place, out) => check(&state.core.eps[place.ep], out.what())?,
+        Action::Receive(ep, rx) => check(&state.core.eps[*ep], rx.what)?,
+        Action::Atomic(..) | Action::Change(..) => {}
+    }
+    state.core.triggers.add(when, action, Some(work))?;
+    state.run_triggers();
+    engine.posted(state);
+    Ok(())
+}
+
+/// FI_ENOSYS for operations that the endpoint has not.
+fn check(ep: &EpState, what: What) -> Result {
+    let needed = match what {
+        What::Msg => FI_MSG,
+        What::Tagged => FI_TAGGED,
+        What::Read | What::Write => FI_RMA,
+        What::Atomic | What::AtomicFetch => FI_ATOMIC,
+    };
+    if ep.caps & FI_TRIGGER == 0 {
+        return Err(Error::INVAL);
+    }
+    match (ep.caps & needed, ep.enabled) {
+        (0, _) => Err(Error::NOSYS),
+        (_, false) => Err(Error::OPBADSTATE),
+        (_, true) => Ok(()),
+    }
+}
+
+pub fn cancel<T: Transport>(engine: &Engine<T>, name: usize) -> Result {
+    engine.lock().core.triggers.cancel_work(name)
+}
+
+pub fn flush<T: Transport>(engine: &Arc<Engine<T>>, cntr: Option<Other<'_>>) -> Result {
+    let counter = cntr.map(|cntr| counter_of(engine, cntr)).transpose()?;
+    engine.lock().core.triggers.flush_work(counter.as_ref());
+    Ok(())
+}
+
+fn counter_of<T: Transport>(engine: &Arc<Engine<T>>, cntr: Other<'_>) -> Result<Held> {
+    let cntr = cntr.downcast::<Cntr<T>>().ok_or(Error::INVAL)?;
+    let counter = cntr.counter_in(engine).ok_or(Error::DOMAIN)?;
+    Ok(Held::new(counter, &cntr.uses))
+}
+
+fn endpoint_of<'a, T: Transport>(
+    engine: &Arc<Engine<T>>,
+    ep: Other<'a>,
+) -> Result<(&'a Ep<T>, Place)> {
+    let ep = ep.downcast::<Ep<T>>().ok_or(Error::INVAL)?;
+    let place = ep.place_in(engine).ok_or(Error::DOMAIN)?;
+    Ok((ep, place))
+}

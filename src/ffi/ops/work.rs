@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Operations that wait for a counter: the context of those with FI_TRIGGER, and the deferred work of fi_control
+//! (fi_trigger(3)). What is read here is copied: the caller's structs are not looked at again.
+
+use core::ffi::c_void;
+
+use crate::abi::*;
+use crate::base::{Error, IoVec, Result};
+use crate::ffi::live;
+use crate::ffi::object::Other;
+use crate::ffi::ops::atomic::{Atomic, AtomicWork, Family};
+use crate::ffi::ops::transfer::*;
+
+/// A transfer to be posted later.
+pub struct Outgoing {
+    what: What,
+    iov: IoVec,
+    pub flags: u64,
+    dest: u64,
+    pub context: usize,
+    data: u64,
+    tag: u64,
+    target: Box<[RemoteSeg]>,
+    /// What was injected: the caller's buffer is free.
+    copy: Option<Vec<u8>>,
+}
+
+impl Outgoing {
+    /// Of a call with FI_TRIGGER: keeps what the caller may take back when the call returns.
+    pub fn of(tx: &Tx<'_>, flags: u64) -> Outgoing {
+        let injected = flags & FI_INJECT != 0 && tx.what != What::Read;
+        let copy = injected.then(|| {
+            let mut copy = Vec::with_capacity(tx.iov.remaining());
+            tx.iov.copy_out(&mut copy);
+            copy
+        });
+        Outgoing {
+            what: tx.what,
+            iov: tx.iov,
+            flags,
+            dest: tx.dest,
+            context: tx.context,
+            data: tx.data,
+            tag: tx.tag,
+            target: tx.target.into(),
+            copy,
+        }
+    }
+
+    pub fn what(&self) -> What {
+        self.what
+    }
+
+    pub fn len(&self) -> usize {
+        self.iov.remaining()
+    }
+
+    /// Posts it with more flags than its own.
+    pub fn post<R>(&self, more: u64, post: impl FnOnce(&Tx<'_>) -> R) -> R {
+        let iov = match &self.copy {
+            None => self.iov,
+            // SAFETY: the copy stays as it is during `post`, and an operation with FI_INJECT does not look at its buffer
+            // afterwards.
+            Some(copy) => unsafe { IoVec::single(copy.as_ptr().cast_mut(), copy.len()) },
+        };
+        post(&Tx {
+            what: self.what,
+            iov,
+            flags: self.flags | more,
+            dest: self.dest,
+            context: self.context,
+            data: self.data,
+            tag: self.tag,
+            target: &self.target,
+        })
+    }
+}
+
+/// An atomic operation to be posted later.
+pub struct OutgoingAtomic {
+    family: Family,
+    datatype: fi_datatype,
+    op: fi_op,
+    operands: IoVec,
+    compare: IoVec,
+    result: IoVec,
+    pub flags: u64,
+    dest: u64,
+    pub context: usize,
+    data: u64,
+    target: Box<[RemoteSeg]>,
+    /// Operands and values to compare that were injected.
+    copy: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl OutgoingAtomic {
+    /// `keep`: of a call with FI_TRIGGER, as `Outgoing::of`.
+    pub fn of(atomic: &Atomic<'_>, flags: u64, keep: bool) -> OutgoingAtomic {
+        let copy_of = |iov: &IoVec| {
+            let mut copy = Vec::with_capacity(iov.remaining());
+            iov.copy_out(&mut copy);
+            copy
+        };
+        let copied = keep && flags & FI_INJECT != 0;
+        OutgoingAtomic {
+            family: atomic.family,
+            datatype: atomic.datatype,
+            op: atomic.op,
+            operands: atomic.operands,
+            compare: atomic.compare,
+            result: atomic.result,
+            flags,
+            dest: atomic.dest,
+            context: atomic.context,
+            data: atomic.data,
+            target: atomic.target.into(),
+            copy: copied.then(|| (copy_of(&atomic.operands), copy_of(&atomic.compare))),
+        }
+    }
+
+    pub fn what(&self) -> What {
+        match self.family {
+            Family::Base => What::Atomic,
+            Family::Fetch | Family::Compare => What::AtomicFetch,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.target.iter().map(|seg| seg.len).sum()
+    }
+
+    /// Posts it with more flags than its own.
+    pub fn post<R>(&self, more: u64, post: impl FnOnce(&Atomic<'_>) -> R) -> R {
+        // SAFETY: the copies stay as they are during `post`, and an operation with FI_INJECT does not look at its operands
+        // afterwards.
+        let single =
+            |bytes: &Vec<u8>| unsafe { IoVec::single(bytes.as_ptr().cast_mut(), bytes.len()) };
+        let (operands, compare) = match &self.copy {
+            None => (self.operands, self.compare),
+            Some((operands, compare)) => (single(operands), single(compare)),
+        };
+        post(&Atomic {
+            family: self.family,
+            datatype: self.datatype,
+            op: self.op,
+            operands,
+            compare,
+            result: self.result,
+            flags: self.flags | more,
+            dest: self.dest,
+            context: self.context,
+            data: self.data,
+            target: &self.target,
+        })
+    }
+}
+
+/// What an operation with FI_TRIGGER waits for: a counter, and the value. The context is that of an operation that was
+/// posted with this flag.
+pub fn condition<'a>(context: usize) -> Result<(Other<'a>, u64)> {
+    if context == 0 {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: fi_trigger(3): the context of an operation with FI_TRIGGER is a fi_triggered_context (or
+    // fi_triggered_context2, which begins like it), which stays valid until the operation completes.
+    let context = unsafe { &*(context as *const fi_triggered_context) };
+    match context.event_type {
+        FI_TRIGGER_THRESHOLD => {
+            // SAFETY: the event says which member is meant; any bits are one.
+            let threshold = unsafe { context.trigger.threshold };
+            // SAFETY: fi_trigger(3): the counter stays open until the operation completes.
+            let cntr = unsafe { Other::new(threshold.cntr.cast()) };
+            Ok((cntr, threshold.threshold as u64))
+        }
+        FI_TRIGGER_XPU => Err(Error::NOSYS),
+        _ => Err(Error::INVAL),
+    }
+}
+
+/// `struct fi_deferred_work`, read.
+pub struct WorkRequest<'a> {
+    /// What the caller cancels it by.
+    pub name: usize,
+    pub trigger: Other<'a>,
+    pub threshold: u64,
+    pub completion: Option<Other<'a>>,
+    pub op: WorkOp<'a>,
+}
+
+pub enum WorkOp<'a> {
+    Transmit(Other<'a>, Outgoing),
+    Receive(Other<'a>, Rx),
+    Atomic(Other<'a>, AtomicWork<'a>),
+    Set(Other<'a>, u64),
+    Add(Other<'a>, u64),
+}
+
+/// FI_QUEUE_WORK.
+///
+/// # Safety
+/// `work` must be as fi_trigger(3) describes it.
+pub unsafe fn read<'a>(work: *const fi_deferred_work) -> Result<WorkRequest<'a>> {
+    // SAFETY: promised by the caller.
+    let request = unsafe { &*work };
+    // SAFETY: all members of the union are pointers.
+    if unsafe { request.op.msg }.is_null() {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: the type says which member of the union is meant; the operation and what it points to are readable during
+    // the call, the buffers are left to the library until the operation completes or is cancelled.
+    let op = unsafe {
+        match request.op_type {
+            FI_OP_SEND => send(&*request.op.msg)?,
+            FI_OP_RECV => receive(&*request.op.msg)?,
+            FI_OP_TSEND => send_tagged(&*request.op.tagged)?,
+            FI_OP_TRECV => receive_tagged(&*request.op.tagged)?,
+            FI_OP_WRITE => access(What::Write, &*request.op.rma)?,
+            FI_OP_READ => access(What::Read, &*request.op.rma)?,
+            FI_OP_CNTR_SET => WorkOp::Set(cntr(&*request.op.cntr), (*request.op.cntr).value),
+            FI_OP_CNTR_ADD => WorkOp::Add(cntr(&*request.op.cntr), (*request.op.cntr).value),
+            FI_OP_ATOMIC => {
+                let op = &*request.op.atomic;
+                let work = AtomicWork::new(Family::Base, &op.msg, None, None, op.flags);
+                WorkOp::Atomic(Other::new(op.ep.cast()), work)
+            }
+            FI_OP_FETCH_ATOMIC => {
+                let op = &*request.op.fetch_atomic;
+                let result = Some(&op.fetch);
+                let work = AtomicWork::new(Family::Fetch, &op.msg, None, result, op.flags);
+                WorkOp::Atomic(Other::new(op.ep.cast()), work)
+            }
+            FI_OP_COMPARE_ATOMIC => {
+                let op = &*request.op.compare_atomic;
+                let (compare, result) = (Some(&op.compare), Some(&op.fetch));
+                let work = AtomicWork::new(Family::Compare, &op.msg, compare, result, op.flags);
+                WorkOp::Atomic(Other::new(op.ep.cast()), work)
+            }
+            _ => return Err(Error::INVAL),
+        }
+    };
+    let completion = request.completion_cntr;
+    // SAFETY: handles of the caller's, which stay open during the call.
+    let other = |cntr: *mut fid_cntr| unsafe { Other::new(cntr.cast()) };
+    Ok(WorkRequest {
+        name: work as usize,
+        trigger: other(request.triggering_cntr),
+        threshold: request.threshold,
+        completion: (!completion.is_null()).then(|| other(completion)),
+        op,
+    })
+}
+
+/// # Safety
+/// The handle in `op` must be NULL or stay open during the call.
+unsafe fn cntr<'a>(op: &fi_op_cntr) -> Other<'a> {
+    // SAFETY: promised by the caller.
+    unsafe { Other::new(op.cntr.cast()) }
+}
+
+/// # Safety
+/// As `read`, for one kind of operation; so are all below.
+unsafe fn send<'a>(op: &fi_op_msg) -> Result<WorkOp<'a>> {
+    let msg = &op.msg;
+    // SAFETY: promised by the caller.
+    let (iov, ep) = unsafe {
+        (
+            several(msg.msg_iov, msg.iov_count)?,
+            Other::new(op.ep.cast()),
+        )
+    };
+    let to = (msg.addr, msg.context, msg.data, 0);
+    Ok(WorkOp::Transmit(
+        ep,
+        out(What::Msg, iov, op.flags, to, &[])?,
+    ))
+}
+
+/// # Safety
+/// As `send`.
+unsafe fn send_tagged<'a>(op: &fi_op_tagged) -> Result<WorkOp<'a>> {
+    let msg = &op.msg;
+    // SAFETY: promised by the caller.
+    let (iov, ep) = unsafe {
+        (
+            several(msg.msg_iov, msg.iov_count)?,
+            Other::new(op.ep.cast()),
+        )
+    };
+    let to = (msg.addr, msg.context, msg.data, msg.tag);
+    Ok(WorkOp::Transmit(
+        ep,
+        out(What::Tagged, iov, op.flags, to, &[])?,
+    ))
+}
+
+/// # Safety
+/// As `send`.
+unsafe fn access<'a>(what: What, op: &fi_op_rma) -> Result<WorkOp<'a>> {
+    let msg = &op.msg;
+    if msg.rma_iov.is_null() || msg.rma_iov_count == 0 || msg.rma_iov_count > MAX_SEGS {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: promised by the caller.
+    let (iov, ep, segs) = unsafe {
+        let segs = core::slice::from_raw_parts(msg.rma_iov.cast::<RemoteSeg>(), msg.rma_iov_count);
+        (
+            several(msg.msg_iov, msg.iov_count)?,
+            Other::new(op.ep.cast()),
+            segs,
+        )
+    };
+    let to = (msg.addr, msg.context, msg.data, 0);
+    Ok(WorkOp::Transmit(ep, out(what, iov, op.flags, to, segs)?))
+}
+
+/// # Safety
+/// As `send`.
+unsafe fn receive<'a>(op: &fi_op_msg) -> Result<WorkOp<'a>> {
+    let msg = &op.msg;
+    // SAFETY: promised by the caller.
+    let (iov, ep) = unsafe { (rooms(msg.msg_iov, msg.iov_count)?, Other::new(op.ep.cast())) };
+    let from = (msg.addr, msg.context);
+    Ok(WorkOp::Receive(
+        ep,
+        into(What::Msg, iov, op.flags, from, (0, 0))?,
+    ))
+}
+
+/// # Safety
+/// As `send`.
+unsafe fn receive_tagged<'a>(op: &fi_op_tagged) -> Result<WorkOp<'a>> {
+    let msg = &op.msg;
+    // SAFETY: promised by the caller.
+    let (iov, ep) = unsafe { (rooms(msg.msg_iov, msg.iov_count)?, Other::new(op.ep.cast())) };
+    let (from, tags) = ((msg.addr, msg.context), (msg.tag, msg.ignore));
+    Ok(WorkOp::Receive(
+        ep,
+        into(What::Tagged, iov, op.flags, from, tags)?,
+    ))
+}
+
+/// FI_FLUSH_WORK: the counter whose work is meant, which the argument is or names; none means all.
+///
+/// # Safety
+/// `arg` must be NULL, a handle or a `struct fi_deferred_work`.
+pub unsafe fn flushed<'a>(arg: *mut c_void) -> Option<Other<'a>> {
+    if arg.is_null() {
+        return None;
+    }
+    let cntr = match live::is_handle(arg.cast()) {
+        true => arg.cast(),
+        // SAFETY: no handle, so it is the struct.
+        false => unsafe { (*arg.cast::<fi_deferred_work>()).triggering_cntr },
+    };
+    // SAFETY: a handle of the caller's, which stays open during the call.
+    (!cntr.is_null()).then(|| unsafe { Other::new(cntr.cast()) })
+}
+
+/// `to`: address, context, remote CQ data, tag.
+fn out(
+    what: What,
+    iov: IoVec,
+    flags: u64,
+    to: (fi_addr_t, *mut c_void, u64, u64),
+    segs: &[RemoteSeg],
+) -> Result<Outgoing> {
+    check_flags(flags, SEND_FLAGS & !FI_TRIGGER)?;
+    Ok(Outgoing {
+        what,
+        iov,
+        flags,
+        dest: to.0,
+        context: to.1 as usize,
+        data: to.2,
+        tag: to.3,
+        target: segs.into(),
+        // fi_trigger(3): buffers are not read before the operation starts, whatever its flags.
+        copy: None,
+    })
+}
+
+/// `from`: address, context. `tags`: tag, bits to ignore.
+fn into(
+    what: What,
+    iov: IoVec,
+    flags: u64,
+    from: (fi_addr_t, *mut c_void),
+    tags: (u64, u64),
+) -> Result<Rx> {
+    // One operation, one completion: not those that look for messages or take several.
+    match flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) {
+        0 => check_flags(flags, FI_COMPLETION | FI_MORE)?,
+        _ => return Err(Error::NOSYS),
+    }
+    Ok(Rx {
+        what,
+        iov,
+        flags,
+        src: from.0,
+        context: from.1 as usize,
+        tag: tags.0,
+        ignore: tags.1,
+    })
+}
+
+/// More segments at the target than this are a mistake of the caller.
+const MAX_SEGS: usize = 256;

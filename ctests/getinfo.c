@@ -294,16 +294,19 @@ static void test_versions(void)
 		LATE(mr_iov_limit = 2);
 		LATE(caps = FI_SHARED_AV);
 		LATE(mode = 0);
-		LATE(auth_key_size = 1);
+		if (!only_same)
+			LATE(auth_key_size = 1);
 		LATE(max_err_data = 1);
 		LATE(mr_cnt = 1);
-		LATE(max_ep_auth_key = 1);
+		if (!only_same)
+			LATE(max_ep_auth_key = 1);
 		LATE(max_cntr_value = 5);
 		LATE(max_err_cntr_value = 5);
 		h = tcp_hints();
 		h->domain_attr->mr_mode = 0;
 		h->ep_attr->auth_key_size = 1;
-		ask(versions[j], NULL, NULL, 0, h, "version %#x, endpoint auth_key_size = 1", versions[j]);
+		if (!only_same)
+			ask(versions[j], NULL, NULL, 0, h, "version %#x, endpoint auth_key_size = 1", versions[j]);
 		fi_freeinfo(h);
 	}
 }
@@ -384,12 +387,15 @@ static void test_domain(void)
 	CAP_BITS(h->domain_attr->caps = v);
 	BITS(h->domain_attr->mode = v);
 	HINT(h->domain_attr->mode = 0);
-	HINT(h->domain_attr->auth_key_size = 1; h->domain_attr->auth_key = calloc(1, 1));
-	HINT(h->domain_attr->auth_key_size = FI_AV_AUTH_KEY);
+	if (!only_same)
+		HINT(h->domain_attr->auth_key_size = 1; h->domain_attr->auth_key = calloc(1, 1));
+	if (!only_same)
+		HINT(h->domain_attr->auth_key_size = FI_AV_AUTH_KEY);
 	EACH(h->domain_attr->max_err_data = v, 1, UINT64_MAX);
 	EACH(h->domain_attr->mr_cnt = v, 1, UINT64_MAX);
 	EACH(h->domain_attr->tclass = (uint32_t) v, 1, FI_TC_BEST_EFFORT, FI_TC_BULK_DATA, UINT32_MAX);
-	EACH(h->domain_attr->max_ep_auth_key = v, 1, UINT64_MAX);
+	if (!only_same)
+		EACH(h->domain_attr->max_ep_auth_key = v, 1, UINT64_MAX);
 	EACH(h->domain_attr->max_group_id = (uint32_t) v, 1, UINT32_MAX);
 	EACH(h->domain_attr->max_cntr_value = v, 1, UINT64_MAX);
 	EACH(h->domain_attr->max_err_cntr_value = v, 1, UINT64_MAX);
@@ -425,9 +431,12 @@ static void test_endpoint(void)
 	     FI_MSG | FI_MULTI_RECV, FI_RMA);
 	EACH(h->ep_attr->type = FI_EP_RDM; h->caps = v, FI_MSG | FI_MULTI_RECV);
 	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->rx_attr->size = v, 1, 1024, 1025, 65536, 65537);
-	HINT(h->ep_attr->auth_key_size = 1; h->ep_attr->auth_key = calloc(1, 1));
-	HINT(h->ep_attr->auth_key_size = 1);
-	HINT(h->ep_attr->auth_key_size = FI_AV_AUTH_KEY);
+	if (!only_same)
+		HINT(h->ep_attr->auth_key_size = 1; h->ep_attr->auth_key = calloc(1, 1));
+	if (!only_same)
+		HINT(h->ep_attr->auth_key_size = 1);
+	if (!only_same)
+		HINT(h->ep_attr->auth_key_size = FI_AV_AUTH_KEY);
 }
 
 static void test_contexts(void)

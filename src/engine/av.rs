@@ -176,6 +176,11 @@ impl<A> AvTable<A> {
         }
     }
 
+    /// No address has this index or a higher one.
+    pub fn end(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
     pub fn has_user_ids(&self) -> bool {
         self.has_user_ids
     }

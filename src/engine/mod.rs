@@ -7,6 +7,7 @@
 
 pub mod av;
 pub mod cntr;
+pub mod coll;
 pub mod core;
 pub mod cq_ring;
 pub mod domain;

@@ -41,6 +41,22 @@ pub struct CntrRequest<'a> {
     pub flags: u64,
 }
 
+/// What fi_query_collective asks.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectiveQuery {
+    pub what: fi_collective_op,
+    pub datatype: fi_datatype,
+    pub op: fi_op,
+}
+
+/// What it answers: elements of a call, bytes of one, members of a group.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectiveLimits {
+    pub count: usize,
+    pub size: usize,
+    pub members: usize,
+}
+
 pub trait DomainCalls: Kind<Head = fid_domain> {
     fn api_version(&self) -> u32;
     /// The handle, and the type in force.
@@ -54,6 +70,7 @@ pub trait DomainCalls: Kind<Head = fid_domain> {
     fn open_ep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
     fn open_srx(&self, attr: Option<RxAttr>, context: *mut c_void) -> Result<*mut fid_ep>;
     fn open_poll(&self) -> Result<*mut fid_poll>;
+    fn query_collective(&self, query: &CollectiveQuery) -> Result<CollectiveLimits>;
 }
 
 pub fn table<T: DomainCalls>() -> &'static fi_ops_domain {
@@ -68,7 +85,7 @@ pub fn table<T: DomainCalls>() -> &'static fi_ops_domain {
         stx_ctx: Some(Missing::CALL),
         srx_ctx: Some(srx_ctx::<T>),
         query_atomic: Some(Missing::CALL),
-        query_collective: Some(Missing::CALL),
+        query_collective: Some(query_collective::<T>),
         endpoint2: Some(endpoint2::<T>),
     }
 }
@@ -220,6 +237,37 @@ unsafe extern "C" fn poll_open<T: DomainCalls>(
         domain::<T>(d).and_then(|domain| match opt(attr) {
             Some(attr) if attr.flags != 0 => Err(Error::INVAL),
             _ => store(poll, || domain.open_poll()),
+        })
+    })
+}
+
+unsafe extern "C" fn query_collective<T: DomainCalls>(
+    d: *mut fid_domain,
+    coll: fi_collective_op,
+    attr: *mut fi_collective_attr,
+    flags: u64,
+) -> c_int {
+    // SAFETY: fi_collective(3): an open domain; `attr` is NULL or readable and writable.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| {
+            let asked = opt(attr).ok_or(Error::INVAL)?;
+            let what = match flags {
+                0 => coll,
+                // The other way to ask for a reduction whose result is scattered.
+                flags if flags == u64::from(FI_SCATTER.0) => FI_REDUCE_SCATTER,
+                _ => return Err(Error::BADFLAGS),
+            };
+            let limits = domain.query_collective(&CollectiveQuery {
+                what,
+                datatype: asked.datatype,
+                op: asked.op,
+            })?;
+            (*attr).datatype_attr = fi_atomic_attr {
+                count: limits.count,
+                size: limits.size,
+            };
+            (*attr).max_members = limits.members;
+            Ok(())
         })
     })
 }

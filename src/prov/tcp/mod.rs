@@ -3,10 +3,11 @@
 //!
 //! `transport` is the state of a domain and what the engine calls; `ep` opens and names endpoints; `connect`, `accept`,
 //! `msg`, `pep` and `lose` make and end connections; `tx`, `flush`, `rx`, `rma` and `rendezvous` move bytes; `progress`
-//! decides which sockets are looked at; `conn` is one peer; `proto` the bytes themselves.
+//! decides which sockets are looked at; `coll` carries the frames of collectives; `conn` is one peer; `proto` the bytes themselves.
 
 mod accept;
 mod addr;
+mod coll;
 mod conn;
 mod connect;
 mod ep;

@@ -645,3 +645,53 @@ TEST(fi_collective, do_not_agree, EP_RDM | OURS_ONLY, FI_COLLECTIVE | FI_MSG, "M
 	failed(t, g.sides[1].txcq, ctx[1], FI_EINVAL);
 	run(t, &g, (struct call){ .what = FI_BARRIER });
 }
+
+TEST(fi_collective, sleeps, EP_RDM, FI_COLLECTIVE | FI_MSG, "Sleeping on the event queue brings a join to its end")
+{
+	struct group g;
+	struct fi_eq_entry entry;
+	uint32_t event;
+
+	open_members(t, &g, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		struct fid_av_set *set = set_of(t, &g, i, 0, 2, 1);
+		fi_addr_t addr;
+
+		OK(fi_av_set_addr(set, &addr));
+		begin_join(t, &g, i, set, addr);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_RC(fi_eq_sread(t->eq, &event, &entry, sizeof(entry), t->limit_ms, 0), sizeof(entry));
+		CHECK_EQ(event, FI_JOIN_COMPLETE);
+	}
+}
+
+TEST(fi_collective, selective, EP_RDM, FI_COLLECTIVE | FI_MSG, "With FI_SELECTIVE_COMPLETION a collective without FI_COMPLETION reports nothing")
+{
+	struct group g = { .count = 1 };
+	struct side *side = &g.sides[0];
+	uint32_t in = 7, out = 0;
+
+	if (!t->eq)
+		t->eq = open_eq(t, FI_WAIT_UNSPEC, 0);
+	t->info->tx_attr->op_flags = 0;
+	open_domain(t);
+	side->info = t->info;
+	side->txcq = side->rxcq = open_cq(t, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+	side->av = open_av(t, FI_AV_TABLE);
+	OK(fi_endpoint(t->domain, t->info, &side->ep, NULL));
+	keep(t, &side->ep->fid);
+	OK(fi_ep_bind(side->ep, &side->txcq->fid, FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION));
+	OK(fi_ep_bind(side->ep, &side->av->fid, 0));
+	OK(fi_ep_bind(side->ep, &t->eq->fid, 0));
+	OK(fi_enable(side->ep));
+	side->namelen = sizeof(side->name);
+	OK(fi_getname(&side->ep->fid, side->name, &side->namelen));
+	CHECK_EQ(fi_av_insert(side->av, side->name, 1, &g.at[0], 0, NULL), 1);
+	join_all(t, &g);
+	OK(fi_allreduce(side->ep, &in, 1, NULL, &out, NULL, g.addr[0], FI_UINT32, FI_SUM, 0, NULL));
+	ONCE(t, out == 7);
+	nothing(side->txcq);
+	OK(fi_allreduce(side->ep, &in, 1, NULL, &out, NULL, g.addr[0], FI_UINT32, FI_SUM, FI_COMPLETION, &g));
+	collected(t, &g, 0, &g);
+}

@@ -3,6 +3,8 @@
 #include "collective.h"
 
 #include <complex.h>
+#include <float.h>
+#include <math.h>
 
 static fi_addr_t at(const struct group *g, unsigned i, unsigned k)
 {
@@ -437,9 +439,53 @@ TEST(fi_collective, types, EP_RDM | OURS_ONLY, FI_COLLECTIVE | FI_MSG, "Reductio
 	FLOATS(FI_DOUBLE, double);
 	COMPLEXES(FI_FLOAT_COMPLEX, float complex);
 	COMPLEXES(FI_DOUBLE_COMPLEX, double complex);
+	FLOATS(FI_LONG_DOUBLE, long double);
+	COMPLEXES(FI_LONG_DOUBLE_COMPLEX, long double complex);
+	REDUCED(FI_LONG_DOUBLE_COMPLEX, long double complex, FI_PROD, 1 + 2 * I, 3 + 4 * I, -5 + 10 * I);
 	REDUCED(FI_INT8, int8_t, FI_MIN, -1, 1, -1);
 	REDUCED(FI_UINT8, uint8_t, FI_SUM, 200, 100, 44);
 	REDUCED(FI_DOUBLE_COMPLEX, double complex, FI_PROD, 1 + 2 * I, 3 + 4 * I, -5 + 10 * I);
+}
+
+TEST(fi_collective, long_double, EP_RDM | OURS_ONLY, FI_COLLECTIVE | FI_MSG, "Sums and products of long double are those of the compiler, to the last bit")
+{
+	enum { COUNT = 4096 };
+	struct group g;
+	uint64_t random = 88172645463325252u;
+	static long double in[2][COUNT], out[2][COUNT];
+	static const long double special[] = {
+		0.0L, -0.0L, 1.0L, -1.0L, LDBL_MAX, -LDBL_MAX, LDBL_MIN, LDBL_MIN / 2, LDBL_TRUE_MIN, -LDBL_TRUE_MIN,
+		LDBL_EPSILON, 1 + LDBL_EPSILON, INFINITY, -INFINITY, LDBL_MAX / 2, 0.5L,
+	};
+
+	open_joined(t, &g, 2);
+	for (unsigned i = 0; i < COUNT; i++)
+		for (unsigned k = 0; k < 2; k++) {
+			random ^= random << 13;
+			random ^= random >> 7;
+			random ^= random << 17;
+			// All pairs of the special ones, then significands of 64 bits, near to each other or far.
+			in[k][i] = i < 256 ? special[k ? i % 16 : i / 16] :
+					     ldexpl((long double)(random | 1ull << 63), (int)(random % (i % 2 ? 140 : 32700)) - (i % 2 ? 70 : 16414));
+			if (i >= 256 && random >> 40 & 1)
+				in[k][i] = -in[k][i];
+		}
+	for (unsigned product = 0; product < 2; product++) {
+		struct call call = { FI_ALLREDUCE, COUNT, 0, FI_LONG_DOUBLE, product ? FI_PROD : FI_SUM, 0 };
+		void *ctx[2] = { new_ctx(), new_ctx() };
+
+		for (unsigned k = 0; k < 2; k++)
+			POST(t, try_call(&g, k, &call, in[k], out[k], ctx[k]));
+		for (unsigned k = 0; k < 2; k++)
+			collected(t, &g, k, ctx[k]);
+		for (unsigned i = 0; i < COUNT; i++) {
+			volatile long double a = in[0][i], b = in[1][i], want = product ? a * b : a + b;
+
+			for (unsigned k = 0; k < 2; k++)
+				if (memcmp(&out[k][i], (const void *)&want, 10) && !(isnan(want) && isnan(out[k][i])))
+					FAIL("%La and %La give %La, not %La", a, b, out[k][i], want);
+		}
+	}
 }
 
 TEST(fi_collective, query, EP_RDM, FI_COLLECTIVE | FI_MSG, "fi_query_collective tells what there is, with its limits")

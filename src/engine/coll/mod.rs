@@ -5,6 +5,8 @@
 //! `plan` is what one member does, `running` one collective under way, `lane` all of one endpoint's, `reduce` the arithmetic.
 #![forbid(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+mod extended;
 mod lane;
 mod plan;
 pub mod reduce;

@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
+#[cfg(target_arch = "x86_64")]
+use crate::engine::coll::extended::Extended;
 
 /// `target = target op source`, element by element; both are whole elements of equal number.
 pub type Combine = fn(target: &mut [u8], source: &[u8]);
@@ -62,6 +64,27 @@ macro_rules! element {
 element! {
     i8, 0, 1; u8, 0, 1; i16, 0, 1; u16, 0, 1; i32, 0, 1; u32, 0, 1; i64, 0, 1; u64, 0, 1; i128, 0, 1; u128, 0, 1;
     f32, 0.0, 1.0; f64, 0.0, 1.0;
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Element for Extended {
+    const SIZE: usize = Extended::SIZE;
+
+    fn read(bytes: &[u8]) -> Extended {
+        Extended::read(bytes)
+    }
+
+    fn write(self, bytes: &mut [u8]) {
+        self.write(bytes);
+    }
+
+    fn is_true(self) -> bool {
+        !self.is_zero()
+    }
+
+    fn truth(value: bool) -> Extended {
+        Extended::truth(value)
+    }
 }
 
 /// Real part, then imaginary part.
@@ -185,7 +208,37 @@ pub fn combine(datatype: fi_datatype, op: fi_op) -> Option<Combine> {
         FI_DOUBLE => float!(f64, op),
         FI_FLOAT_COMPLEX => complex!(f32, op),
         FI_DOUBLE_COMPLEX => complex!(f64, op),
+        #[cfg(target_arch = "x86_64")]
+        FI_LONG_DOUBLE => long_double(op),
+        #[cfg(target_arch = "x86_64")]
+        FI_LONG_DOUBLE_COMPLEX => long_double_complex(op),
         _ => None,
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn long_double(op: fi_op) -> Option<Combine> {
+    match op {
+        FI_SUM => elementwise!(Extended, Extended::sum),
+        FI_PROD => elementwise!(Extended, Extended::product),
+        FI_MIN => elementwise!(Extended, |a, b| if b.is_less(a) { b } else { a }),
+        FI_MAX => elementwise!(Extended, |a, b| if a.is_less(b) { b } else { a }),
+        op => logical!(Extended, op),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn long_double_complex(op: fi_op) -> Option<Combine> {
+    match op {
+        FI_SUM => elementwise!(Complex<Extended>, |a, b| Complex(
+            a.0.sum(b.0),
+            a.1.sum(b.1)
+        )),
+        FI_PROD => elementwise!(Complex<Extended>, |a, b| Complex(
+            a.0.product(b.0).sum(a.1.product(b.1).negated()),
+            a.0.product(b.1).sum(a.1.product(b.0))
+        )),
+        op => logical!(Complex<Extended>, op),
     }
 }
 

@@ -207,14 +207,18 @@ static struct fi_info *tcp_hints(void)
 } while (0)
 
 /* Capabilities that only this library's tcp has. */
-#define OWN_CAPS (FI_FENCE | FI_SOURCE_ERR)
+#define OWN_CAPS (FI_FENCE | FI_SOURCE_ERR | FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | \
+		  FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID | FI_NAMED_RX_CTX | FI_ATOMIC)
+/* Orders that only it keeps, for who asks. */
+#define OWN_ORDERS (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR)
 
 /* The same for each single bit; for capabilities, without those that make a difference on purpose. */
 #define BITS(what) BITS_BUT(0, what)
 #define CAP_BITS(what) BITS_BUT(only_same ? OWN_CAPS : 0, what)
+#define ORDER_BITS(what) BITS_BUT(only_same ? OWN_ORDERS : 0, what)
 #define BITS_BUT(left_out, what) do { \
 	for (int n = 0; n < 64; n++) { \
-		if ((left_out) >> n & 1) \
+		if ((uint64_t) (left_out) >> n & 1) \
 			continue; \
 		struct fi_info *h = tcp_hints(); \
 		uint64_t v = 1ULL << n; \
@@ -244,6 +248,24 @@ static void test_versions(void)
 		h->domain_attr->mr_mode = 0;
 		ask(versions[i], NULL, NULL, 0, h, "version %#x, hints", versions[i]);
 		fi_freeinfo(h);
+	}
+	/* What 1.x had and 2.x has not. */
+	for (j = 0; !only_same && j < COUNT(versions); j++) {
+		if (versions[j] != FI_VERSION(1, 4) && versions[j] != FI_VERSION(1, 20) && versions[j] != FI_VERSION(2, 0))
+			continue;
+#define EARLY(what) do { \
+		h = tcp_hints(); \
+		h->domain_attr->mr_mode = 0; \
+		what; \
+		ask(versions[j], NULL, NULL, 0, h, "version %#x, %s", versions[j], #what); \
+		fi_freeinfo(h); \
+	} while (0)
+		EARLY(h->domain_attr->threading = (enum fi_threading) 2);
+		EARLY(h->domain_attr->threading = (enum fi_threading) 5);
+		EARLY(h->caps = 1ULL << 48);	/* FI_VARIABLE_MSG until 2.0 */
+		EARLY(h->tx_attr->comp_order = 511);
+		EARLY(h->rx_attr->comp_order = 1 << 16);
+		EARLY(h->rx_attr->comp_order = 511);
 	}
 	for (i = 0; i < COUNT(modes); i++) {
 		for (j = 0; j < COUNT(versions); j++) {
@@ -292,7 +314,7 @@ static void test_info(void)
 	CAP_BITS(h->caps = v);
 	EACH(h->caps = v, FI_MSG | FI_RECV, FI_MSG | FI_SEND, FI_MSG | FI_RMA, FI_MSG | FI_TAGGED, FI_RMA | FI_READ,
 	     FI_RMA | FI_REMOTE_WRITE, FI_TAGGED | FI_RECV | FI_SOURCE, FI_MSG | FI_DIRECTED_RECV,
-	     FI_MSG | FI_LOCAL_COMM | FI_REMOTE_COMM, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, FI_MSG | FI_MULTI_RECV,
+	     FI_MSG | FI_LOCAL_COMM | FI_REMOTE_COMM, FI_MSG | FI_MULTI_RECV,
 	     FI_MSG | FI_TAGGED | FI_RMA | FI_RMA_EVENT | FI_SOURCE, ~0ULL);
 	BITS(h->mode = v);
 	HINT(h->mode = 0);
@@ -359,10 +381,11 @@ static void test_domain(void)
 	EACH(h->domain_attr->max_ep_srx_ctx = v, 1, 8192, UINT64_MAX);
 	EACH(h->domain_attr->cntr_cnt = v, 1, UINT64_MAX);
 	EACH(h->domain_attr->mr_iov_limit = v, 1, 2, UINT64_MAX);
-	BITS(h->domain_attr->caps = v);
+	CAP_BITS(h->domain_attr->caps = v);
 	BITS(h->domain_attr->mode = v);
 	HINT(h->domain_attr->mode = 0);
 	HINT(h->domain_attr->auth_key_size = 1; h->domain_attr->auth_key = calloc(1, 1));
+	HINT(h->domain_attr->auth_key_size = FI_AV_AUTH_KEY);
 	EACH(h->domain_attr->max_err_data = v, 1, UINT64_MAX);
 	EACH(h->domain_attr->mr_cnt = v, 1, UINT64_MAX);
 	EACH(h->domain_attr->tclass = (uint32_t) v, 1, FI_TC_BEST_EFFORT, FI_TC_BULK_DATA, UINT32_MAX);
@@ -393,14 +416,15 @@ static void test_endpoint(void)
 	EACH(h->caps = FI_TAGGED; h->ep_attr->mem_tag_format = v, 1, 2, 3, 0xaaaa, 0x10000, 0xff00, 0x7fffffffffffffff,
 	     0x5555555555555555, 0xaaaaaaaaaaaaaaaa, 0xcccccccccccccccc, UINT64_MAX);
 	EACH(h->caps = FI_MSG; h->ep_attr->mem_tag_format = v, 1, UINT64_MAX);
-	EACH(h->ep_attr->tx_ctx_cnt = v, 1, 2, UINT64_MAX);
-	EACH(h->ep_attr->rx_ctx_cnt = v, 1, 2, UINT64_MAX);
-	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->tx_ctx_cnt = v, 0, 1, 2, UINT64_MAX);
+	EACH(h->ep_attr->tx_ctx_cnt = v, 1, UINT64_MAX - 1);
+	EACH(h->ep_attr->rx_ctx_cnt = v, 1, UINT64_MAX - 1);
+	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->tx_ctx_cnt = v, 0, 1, 2);
 	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->rx_ctx_cnt = v, 0, 1, 2, UINT64_MAX);
-	EACH(h->ep_attr->type = FI_EP_RDM; h->ep_attr->rx_ctx_cnt = v, 0, 1, 2, UINT64_MAX);
-	EACH(h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->caps = v, FI_MSG, FI_TAGGED, FI_MSG | FI_TAGGED | FI_SOURCE,
+	EACH(h->ep_attr->type = FI_EP_RDM; h->ep_attr->rx_ctx_cnt = v, 0, 1, UINT64_MAX - 1);
+	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->caps = v, FI_MSG, FI_TAGGED, FI_MSG | FI_TAGGED | FI_SOURCE,
 	     FI_MSG | FI_MULTI_RECV, FI_RMA);
-	EACH(h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->rx_attr->size = v, 1, 1024, 1025, 65536, 65537);
+	EACH(h->ep_attr->type = FI_EP_RDM; h->caps = v, FI_MSG | FI_MULTI_RECV);
+	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->rx_attr->size = v, 1, 1024, 1025, 65536, 65537);
 	HINT(h->ep_attr->auth_key_size = 1; h->ep_attr->auth_key = calloc(1, 1));
 	HINT(h->ep_attr->auth_key_size = 1);
 	HINT(h->ep_attr->auth_key_size = FI_AV_AUTH_KEY);
@@ -421,9 +445,10 @@ static void test_contexts(void)
 	BITS(h->rx_attr->mode = v);
 	BITS(h->tx_attr->op_flags = v);
 	BITS(h->rx_attr->op_flags = v);
-	BITS(h->tx_attr->msg_order = v);
-	BITS(h->rx_attr->msg_order = v);
-	HINT(h->tx_attr->msg_order = 0x1ff; h->rx_attr->msg_order = 0x1ff);
+	ORDER_BITS(h->tx_attr->msg_order = v);
+	ORDER_BITS(h->rx_attr->msg_order = v);
+	if (!only_same)
+		HINT(h->tx_attr->msg_order = 0x1ff; h->rx_attr->msg_order = 0x1ff);
 	BITS(h->tx_attr->comp_order = v);
 	BITS(h->rx_attr->comp_order = v);
 	EACH(h->tx_attr->inject_size = v, 1, 8, 64, 127, 128, 129, UINT64_MAX);
@@ -564,8 +589,22 @@ static void test_differences(void)
 	HINT(with_address(h, 1, "127.0.0.1", 7); h->dest_addrlen = 15);
 	HINT(with_address(h, 1, "127.0.0.1", 7); h->dest_addrlen = 0);
 	HINT(with_address(h, 1, "127.0.0.1", 7); ((struct sockaddr_in *) h->dest_addr)->sin_family = 77);
+	/* connected endpoints take several messages into one buffer, for who asks for that type */
+	HINT(h->ep_attr->type = FI_EP_MSG; h->caps = FI_MSG | FI_MULTI_RECV);
+	HINT(h->ep_attr->type = FI_EP_MSG; h->caps = FI_MSG | FI_MULTI_RECV; h->rx_attr->op_flags = FI_MULTI_RECV);
+	/* atomic operations need no layer */
+	HINT(h->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC);
+	/* writes after reads can be ordered, of any size */
+	HINT(h->caps = FI_RMA; h->tx_attr->msg_order = FI_ORDER_WAR; h->ep_attr->max_order_war_size = 4096);
+	HINT(h->rx_attr->caps = FI_TAGGED | FI_TAGGED_MULTI_RECV);
 	/* so are numbers that no enumeration has */
 	EACH(h->domain_attr->av_type = (enum fi_av_type) v, 3, 99, UINT32_MAX);
+	/* contexts that several endpoints share, or several of one endpoint, are there for those who ask */
+	EACH(h->ep_attr->tx_ctx_cnt = v, 2, 64, 65, UINT64_MAX);
+	EACH(h->ep_attr->rx_ctx_cnt = v, 2, 64, 65, UINT64_MAX);
+	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->tx_ctx_cnt = v, 64, UINT64_MAX);
+	EACH(h->ep_attr->type = FI_EP_RDM; h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->ep_attr->tx_ctx_cnt = v, 0, 1, 8,
+	     UINT64_MAX);
 	/* only providers that are here are listed */
 	ask(V, NULL, NULL, FI_PROV_ATTR_ONLY, NULL, "FI_PROV_ATTR_ONLY");
 	ask(V, "node", "service", FI_PROV_ATTR_ONLY, NULL, "FI_PROV_ATTR_ONLY, node and service");

@@ -68,7 +68,7 @@ int main(void)
 	ask("service xx", V, "127.0.0.1", "xx", 0, NULL);
 	HINT(free(h->fabric_attr->prov_name); h->fabric_attr->prov_name = strdup("verbs"));
 	HINT(free(h->fabric_attr->prov_name); h->fabric_attr->prov_name = strdup("^tcp"));
-	HINT(h->caps = FI_MSG | FI_ATOMIC);
+	HINT(h->caps = FI_MSG | FI_MULTICAST);
 	HINT(h->caps = FI_TAGGED);
 	HINT(h->addr_format = FI_ADDR_STR);
 	HINT(h->fabric_attr->prov_version = FI_VERSION(207, 1));
@@ -81,10 +81,11 @@ int main(void)
 	HINT(h->ep_attr->type = FI_EP_DGRAM);
 	HINT(h->ep_attr->type = (enum fi_ep_type) 4);
 	HINT(h->ep_attr->protocol = FI_PROTO_RXM);
-	HINT(h->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT);
+	HINT(h->ep_attr->tx_ctx_cnt = 65);
+	HINT(h->ep_attr->type = FI_EP_MSG; h->ep_attr->tx_ctx_cnt = 2);
 	HINT(h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->rx_attr->size = 2000);
 	HINT(h->tx_attr->inject_size = 129);
-	HINT(h->tx_attr->msg_order = FI_ORDER_WAR | FI_ORDER_SAS);
+	HINT(h->tx_attr->msg_order = 1ULL << 20 | FI_ORDER_SAS);
 	HINT(h->tx_attr->comp_order = 1);
 	HINT(h->tx_attr->op_flags = FI_FENCE);
 	HINT(h->rx_attr->total_buffered_recv = 1);

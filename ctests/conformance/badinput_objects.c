@@ -140,7 +140,7 @@ TEST(badinput, cq_null_buffer, EP_ANY | OURS_ONLY, FI_MSG, "Reading entries into
 
 	PAIR(t, .cq.wait_obj = FI_WAIT_UNSPEC);
 	flow_run(t, 0, 1);
-	ONCE(t, filled(t->flow->in[0], FLOW_LEN, 0));
+	ONCE(t, filled_by_now(t->flow->in[0], FLOW_LEN, 0));
 	CHECK_RC(fi_cq_read(t->b.rxcq, NULL, 1), -FI_EINVAL);
 	CHECK_RC(fi_cq_readfrom(t->b.rxcq, NULL, 1, &src), -FI_EINVAL);
 	CHECK_RC(fi_cq_sread(t->b.rxcq, NULL, 1, NULL, 0), -FI_EINVAL);
@@ -154,7 +154,7 @@ TEST(badinput, cq_readfrom_null_address, EP_ANY | OURS_ONLY, FI_MSG, "A read wit
 
 	PAIR(t);
 	flow_run(t, 0, 1);
-	ONCE(t, filled(t->flow->in[0], FLOW_LEN, 0));
+	ONCE(t, filled_by_now(t->flow->in[0], FLOW_LEN, 0));
 	CHECK_RC2(fi_cq_readfrom(t->b.rxcq, &entry, 1, NULL), 1, -FI_EINVAL);
 }
 

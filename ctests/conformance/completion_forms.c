@@ -38,7 +38,7 @@ static void selective_forms(struct env *t, bool tagged, bool by_default)
 		send.flags = recv.flags = i == 3 ? FI_COMPLETION : 0;
 		op_post(t, t->b.ep, &recv);
 		op_post(t, t->a.ep, &send);
-		ONCE(t, holds(in, LEN, i + 1));
+		ONCE(t, holds_by_now(in, LEN, i + 1));
 		if (sent)
 			done(t, t->a.txcq, send.ctx, SENT(tagged));
 		if (got)

@@ -9,7 +9,7 @@ TEST(fi_cq, readerr_empty, EP_ANY, FI_MSG, "fi_cq_readerr without an error entry
 	PAIR(t);
 	CHECK_RC(fi_cq_readerr(t->b.rxcq, &err, 0), -FI_EAGAIN);
 	flow_run(t, 0, 1);
-	ONCE(t, filled(t->flow->in[0], FLOW_LEN, 0));
+	ONCE(t, filled_by_now(t->flow->in[0], FLOW_LEN, 0));
 	CHECK_RC(fi_cq_readerr(t->b.rxcq, &err, 0), -FI_EAGAIN);
 }
 
@@ -51,7 +51,7 @@ TEST(fi_cq, error_waits_its_turn, EP_RELIABLE, FI_MSG, "Completions before an er
 
 	PAIR(t);
 	flow_run(t, 0, 3);
-	ONCE(t, filled(t->flow->in[2], FLOW_LEN, 2));
+	ONCE(t, filled_by_now(t->flow->in[2], FLOW_LEN, 2));
 	flow_error(t, 3);
 	while (before < 3) {
 		ONCE(t, (rc = fi_cq_read(t->b.rxcq, entries, 8)) != -FI_EAGAIN);

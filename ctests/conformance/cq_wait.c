@@ -315,7 +315,7 @@ TEST(fi_cq, threshold_sees_errors, EP_ANY, FI_MSG, "An error ends a blocking rea
 
 	PAIR(t, .cq.wait_obj = FI_WAIT_UNSPEC, .cq.wait_cond = FI_CQ_COND_THRESHOLD);
 	flow_run(t, 0, 1);
-	ONCE(t, filled(t->flow->in[0], FLOW_LEN, 0));
+	ONCE(t, filled_by_now(t->flow->in[0], FLOW_LEN, 0));
 	flow_error(t, 1);
 	CHECK_RC(fi_cq_sread(t->b.rxcq, entries, 8, (void *)(uintptr_t)6, -1), 1);
 	CHECK(entries[0].op_context == &t->flow->rx[0]);
@@ -359,7 +359,7 @@ TEST(fi_poll, trywait_with_entries, EP_ANY, FI_MSG, "fi_trywait gives -FI_EAGAIN
 	PAIR(t, .cq.wait_obj = FI_WAIT_FD);
 	fids[0] = &t->b.rxcq->fid;
 	flow_run(t, 0, 1);
-	ONCE(t, filled(t->flow->in[0], FLOW_LEN, 0));
+	ONCE(t, filled_by_now(t->flow->in[0], FLOW_LEN, 0));
 	ONCE(t, fi_trywait(t->fabric, fids, 1) == -FI_EAGAIN);
 	CHECK_RC(fi_trywait(t->fabric, fids, 1), -FI_EAGAIN);
 	wait_comp(t, t->b.rxcq, NULL);

@@ -381,7 +381,7 @@ TEST(fi_endpoint, close_keeps_or_drops_completions, EP_ANY, FI_MSG, "Completions
 
 	PAIR(t);
 	flow_run(t, 0, 4);
-	ONCE(t, filled(t->flow->in[3], FLOW_LEN, 3));
+	ONCE(t, filled_by_now(t->flow->in[3], FLOW_LEN, 3));
 	shut(t, &t->b.ep->fid);
 	while ((rc = fi_cq_read(t->b.rxcq, &entry, 1)) == 1)
 		CHECK(entry.op_context == &t->flow->rx[got++]);

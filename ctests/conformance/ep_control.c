@@ -55,7 +55,7 @@ TEST(fi_endpoint, cancel_completed, EP_ANY, FI_MSG, "Cancelling an operation tha
 
 	PAIR(t);
 	flow_run(t, 0, 1);
-	ONCE(t, filled(t->flow->in[0], FLOW_LEN, 0));
+	ONCE(t, filled_by_now(t->flow->in[0], FLOW_LEN, 0));
 	fi_cancel(&t->b.ep->fid, &t->flow->rx[0]);
 	wait_comp(t, t->b.rxcq, &entry);
 	CHECK(entry.op_context == &t->flow->rx[0]);

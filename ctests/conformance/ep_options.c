@@ -165,7 +165,7 @@ TEST(fi_endpoint, option_limits_rma_inject, EP_RDM, FI_RMA, "The same for FI_OPT
 	target = new_region(t, &t->b, new_buf(t, 17, 0), FI_REMOTE_WRITE);
 	POST(t, fi_inject_write(t->a.ep, mem.mem, 16, t->a.peer, target.at, target.key));
 	CHECK_RC2(fi_inject_write(t->a.ep, mem.mem, 17, t->a.peer, target.at, target.key), -FI_EMSGSIZE, -FI_EINVAL);
-	ONCE(t, holds(part(target.buf, 0, 16), 16, 1));
+	ONCE(t, holds_by_now(part(target.buf, 0, 16), 16, 1));
 }
 
 // ---- Operation flags
@@ -186,7 +186,7 @@ TEST(fi_endpoint, opsflag_at_work, EP_RELIABLE, FI_MSG, "Flags set with FI_SETOP
 		}
 		got = post_recv(t, &t->b, in);
 		sent = post_send(t, &t->a, new_buf(t, LEN, with + 1));
-		ONCE(t, holds(in, LEN, with + 1));
+		ONCE(t, holds_by_now(in, LEN, with + 1));
 		if (with & 1)
 			done(t, t->a.txcq, sent, FI_MSG | FI_SEND);
 		if (with & 2)

@@ -22,7 +22,9 @@ static void open_queues(struct env *t, struct side *side, const struct pair_opt 
 			keep(t, &side->rxcq->fid);
 		}
 	}
-	if (t->type != FI_EP_MSG) {
+	if (t->type != FI_EP_MSG && opt->srx && side == &t->b) {
+		side->av = t->a.av; // fi_endpoint(3): who shares a receive context shares the address vector
+	} else if (t->type != FI_EP_MSG) {
 		OK(fi_av_open(t->domain, &av, &side->av, side));
 		keep(t, &side->av->fid);
 	} else if (!t->eq) {
@@ -50,6 +52,8 @@ static void bind_all(struct env *t, struct side *side, const struct pair_opt *op
 		OK(fi_ep_bind(side->ep, &side->cntr->fid, opt->cntr_flags));
 	if (opt->srx)
 		OK(fi_ep_bind(side->ep, &opt->srx->fid, 0));
+	if (opt->stx)
+		OK(fi_ep_bind(side->ep, &opt->stx->fid, 0));
 	if (side->av)
 		OK(fi_ep_bind(side->ep, &side->av->fid, 0));
 	if (t->type == FI_EP_MSG)

@@ -184,6 +184,7 @@ struct pair_opt {
 	bool same_cq;            // one queue for everything
 	bool same_cntr;          // one counter for both ends
 	struct fid_ep *srx;      // a shared receive context bound to both ends
+	struct fid_stx *stx;     // a shared transmit context bound to both ends
 	void (*tune)(struct fi_info *info); // last word on the info each endpoint is opened with
 };
 #define PAIR(T, ...) pair_open((T), &(struct pair_opt){ __VA_ARGS__ })
@@ -247,6 +248,7 @@ struct flow *flow_run(struct env *t, unsigned first, unsigned count); // both, a
 void flow_error(struct env *t, unsigned index);
 void fill(void *buf, size_t len, unsigned seed);
 bool filled(const void *buf, size_t len, unsigned seed);
+bool filled_by_now(const void *buf, size_t len, unsigned seed); // the same while a thread of the library may write there
 
 // Running (main.c).
 struct instance {

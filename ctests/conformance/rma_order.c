@@ -75,7 +75,7 @@ TEST(fi_rma, both_directions_8_mib, EP_RELIABLE, FI_RMA, "Both ends write and re
 	for (unsigned i = 0; i < 2; i++)
 		CHECK(holds(in[i], BIG, 6 - i));
 	for (unsigned i = 0; i < 2; i++)
-		ONCE(t, filled(region[i].buf.mem, BIG, 2 - i));
+		ONCE(t, filled_by_now(region[i].buf.mem, BIG, 2 - i));
 }
 
 TEST(fi_rma, send_after_write, EP_RELIABLE, FI_RMA | FI_MSG, "With FI_ORDER_SAW a message tells that the writes before it are there")

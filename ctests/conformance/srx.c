@@ -147,6 +147,45 @@ TEST(fi_endpoint, srx_is_single, EP_RELIABLE, FI_MSG, "An endpoint is associated
 	CHECK(fi_ep_bind(ep, &y->fid, 0) < 0);
 }
 
+TEST(fi_endpoint, srx_must_be_bound, EP_RDM, FI_MSG, "An endpoint that is to use a shared receive context is not enabled without one: -FI_EOPBADSTATE")
+{
+	struct fid_ep *srx = open_srx(t), *ep = open_bound_ep(t, &t->a);
+
+	CHECK_RC(fi_enable(ep), -FI_EOPBADSTATE);
+	OK(fi_ep_bind(ep, &srx->fid, 0));
+	OK(fi_enable(ep));
+}
+
+TEST(fi_endpoint, srx_one_address_vector, EP_RDM, FI_MSG, "Unconnected endpoints that share a receive context share the address vector")
+{
+	struct fid_ep *srx = open_srx(t);
+	struct side other = { 0 };
+
+	open_bound_ep(t, &t->a);
+	OK(fi_ep_bind(t->a.ep, &srx->fid, 0));
+	OK(fi_enable(t->a.ep));
+	open_bound_ep(t, &other);
+	OK(fi_ep_bind(other.ep, &srx->fid, 0));
+	CHECK_RC(fi_enable(other.ep), -FI_EINVAL);
+}
+
+TEST(fi_endpoint, srx_directed, EP_RDM, FI_MSG | FI_DIRECTED_RECV, "A receive of a shared context may name the peer whose message it takes")
+{
+	struct fid_ep *srx = open_srx(t);
+	struct fi_cq_tagged_entry entry;
+
+	PAIR(t, .srx = srx);
+	// The peer of b is a.
+	POST(t, fi_recv(srx, in[0], LEN, reg_desc(t, in[0], LEN, FI_RECV), t->b.peer, &rx[0]));
+	POST(t, fi_recv(srx, in[1], LEN, reg_desc(t, in[1], LEN, FI_RECV), t->a.peer, &rx[1]));
+	send_one(t, &t->b, 0);
+	wait_comp(t, t->a.rxcq, &entry);
+	CHECK(entry.op_context == &rx[1]);
+	send_one(t, &t->a, 1);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &rx[0]);
+}
+
 TEST(fi_endpoint, srx_takes_the_receives, EP_RELIABLE, FI_MSG, "Receives are posted to the shared context, not to an endpoint bound to it")
 {
 	struct fid_ep *srx = open_srx(t);
@@ -173,6 +212,38 @@ TEST(fi_endpoint, srx_tagged, EP_RELIABLE, FI_MSG, "Tagged receives of a shared 
 		CHECK_EQ(entry.tag, i);
 		CHECK(filled(in[i], LEN, i));
 	}
+}
+
+TEST(fi_endpoint, srx_tagged_multi_recv, EP_MSG, FI_MSG, "FI_TAGGED_MULTI_RECV: a tagged buffer of a shared context takes several messages; without it the flag is refused")
+{
+	static char room[8 * LEN];
+	struct iovec iov = { room, sizeof(room) };
+	struct fi_msg_tagged msg = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .ignore = 7, .context = &rx[0] };
+	size_t min = LEN;
+	void *desc;
+	struct fid_ep *plain, *srx;
+
+	t->hints->caps |= FI_TAGGED | FI_TAGGED_MULTI_RECV;
+	srx = open_srx(t);
+	OK(fi_setopt(&srx->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof(min)));
+	PAIR(t, .srx = srx);
+	desc = reg_desc(t, room, sizeof(room), FI_RECV);
+	msg.desc = &desc;
+	POST(t, fi_trecvmsg(srx, &msg, FI_MULTI_RECV));
+	for (unsigned i = 0; i < 7; i++) {
+		struct fi_cq_tagged_entry entry;
+
+		fill(out[i], LEN, i);
+		POST(t, fi_tsend(t->a.ep, out[i], LEN, reg_desc(t, out[i], LEN, FI_SEND), t->a.peer, i, &tx[i]));
+		wait_comp(t, t->b.rxcq, &entry);
+		CHECK(entry.op_context == &rx[0]);
+		CHECK_EQ(entry.tag, i);
+		CHECK(filled(entry.buf, LEN, i));
+	}
+	t->info->rx_attr->caps &= ~FI_TAGGED_MULTI_RECV;
+	OK(fi_srx_context(t->domain, t->info->rx_attr, &plain, NULL));
+	keep(t, &plain->fid);
+	CHECK(fi_trecvmsg(plain, &msg, FI_MULTI_RECV) < 0);
 }
 
 TEST(fi_endpoint, srx_cancel, EP_RELIABLE, FI_MSG, "A receive of a shared context can be cancelled; the next one takes its place")

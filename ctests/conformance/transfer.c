@@ -43,6 +43,11 @@ bool holds(struct buf buf, size_t len, unsigned seed)
 	return len <= buf.len && filled(buf.mem, len, seed);
 }
 
+bool holds_by_now(struct buf buf, size_t len, unsigned seed)
+{
+	return len <= buf.len && filled_by_now(buf.mem, len, seed);
+}
+
 bool untouched(struct buf buf, size_t from)
 {
 	for (size_t i = from; i < buf.len; i++)

@@ -20,6 +20,7 @@ struct buf {
 struct buf new_buf(struct env *t, size_t len, unsigned seed);
 struct buf part(struct buf whole, size_t offset, size_t len);
 bool holds(struct buf buf, size_t len, unsigned seed); // the first len bytes are those of the seed
+bool holds_by_now(struct buf buf, size_t len, unsigned seed); // while a thread of the library may write there
 bool untouched(struct buf buf, size_t from);           // zero from there on
 // Memory of `side` that its peers may use as `access` says. `at` is what they name for its first byte.
 struct region {

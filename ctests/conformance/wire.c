@@ -197,13 +197,20 @@ void read_cm(struct env *t, int fd, int kind, uint8_t *private, size_t len)
 
 struct wire rdm_open(struct env *t, struct side *side, uint16_t port, bool big)
 {
+	return rdm_open_as(t, side, port, big, 0);
+}
+
+struct wire rdm_open_as(struct env *t, struct side *side, uint16_t port, bool big, uint8_t features)
+{
 	struct wire wire = { .fd = wire_connect(t, side->name), .big = big };
 	uint8_t bytes[40], private[8];
+	size_t len = rdm_bytes(bytes, REQUEST, big, 1, port, 4242);
 
-	wire_write(t, wire.fd, bytes, rdm_bytes(bytes, REQUEST, big, 1, port, 4242));
+	bytes[33] = features;
+	wire_write(t, wire.fd, bytes, len);
 	read_cm(t, wire.fd, RESPONSE, private, 8);
 	CHECK_EQ(private[0], 0x81);
-	CHECK_EQ(private[1], 0);
+	CHECK_EQ(private[1], features);
 	CHECK_EQ(get(private + 2, 2, true), port);
 	return wire;
 }
@@ -263,14 +270,41 @@ void dial_first(struct env *t, struct dial *dial, struct side *side)
 
 // ---- Frames
 
+// The op that has the same fields.
+static unsigned plain_op(unsigned op)
+{
+	switch (op) {
+	case MSG_TO:
+		return MSG;
+	case TAGGED_TO:
+		return TAGGED;
+	case RTS_TO:
+		return RTS;
+	}
+	return op;
+}
+
+static bool has_segs(const struct wire_header *h)
+{
+	return h->op == WRITE || h->op == READ_REQ || (h->op >= ATOMIC && h->op <= ATOMIC_COMPARE);
+}
+
+static bool has_data(const struct wire_header *h)
+{
+	unsigned op = plain_op(h->op);
+
+	return h->flags & HAS_DATA && (op <= TAGGED || op == WRITE || op == RTS || op == ATOMIC);
+}
+
 static size_t header_size(const struct wire_header *h)
 {
 	static const uint8_t plain[] = { 16, 24, 16, 16, 16, 32, 16, 16 };
-	size_t size = h->op < 8 ? plain[h->op] : 16;
+	unsigned op = plain_op(h->op);
+	size_t size = op < 8 ? plain[op] : 16;
 
-	if (h->flags & HAS_DATA && (h->op <= TAGGED || h->op == WRITE || h->op == RTS))
+	if (has_data(h))
 		size += 8;
-	if (h->op == WRITE || h->op == READ_REQ)
+	if (has_segs(h))
 		size += 24 * (size_t)h->seg_count;
 	return size;
 }
@@ -278,23 +312,24 @@ static size_t header_size(const struct wire_header *h)
 size_t frame_bytes(uint8_t *out, struct wire_header h, bool big, const void *payload)
 {
 	size_t size = header_size(&h), at = 16;
+	unsigned op = plain_op(h.op);
 
 	memset(out, 0, 16);
 	out[0] = h.version ?: 3;
 	out[1] = h.op;
 	put(out + 2, h.flags, 2, big);
 	out[4] = h.op_data;
-	out[5] = h.seg_count;
+	out[5] = h.seg_count | h.datatype << 3;
 	out[6] = h.size ?: size;
 	out[7] = h.counter;
 	put(out + 8, h.total ?: size + h.payload, 8, big);
-	if (h.flags & HAS_DATA && (h.op <= TAGGED || h.op == WRITE || h.op == RTS))
+	if (has_data(&h))
 		put(out + at, h.data, 8, big), at += 8;
-	if (h.op == TAGGED || h.op == RTS)
+	if (op == TAGGED || op == RTS)
 		put(out + at, h.tag, 8, big), at += 8;
-	if (h.op == RTS)
+	if (op == RTS)
 		put(out + at, h.msg_size, 8, big), at += 8;
-	for (unsigned i = 0; (h.op == WRITE || h.op == READ_REQ) && i < h.seg_count; i++) {
+	for (unsigned i = 0; has_segs(&h) && i < h.seg_count; i++) {
 		put(out + at, h.segs[i].addr, 8, big);
 		put(out + at + 8, h.segs[i].len, 8, big);
 		put(out + at + 16, h.segs[i].key, 8, big);

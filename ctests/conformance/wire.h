@@ -10,7 +10,9 @@
 #include "transfer.h"
 
 enum { REQUEST = 0, RESPONSE = 1, REJECT = 6 };
-enum { MSG, TAGGED, READ_REQ, READ_RSP, WRITE, RTS, CTS, DATA_OP };
+enum { MSG, TAGGED, READ_REQ, READ_RSP, WRITE, RTS, CTS, DATA_OP, ATOMIC = 16, ATOMIC_FETCH, ATOMIC_COMPARE };
+enum { MSG_TO = 24, TAGGED_TO, RTS_TO }; // for a receive context, in seg_count
+enum { EXTENDED = 2 };                   // feature bit
 enum { HAS_DATA = 1, WANTS_ACK = 4, WANTS_COMMIT = 8, ACK = 2 /* op data */ };
 
 // One connection of the raw peer.
@@ -21,7 +23,7 @@ struct wire {
 };
 
 struct wire_header {
-	uint8_t version, op, op_data, seg_count, size, counter; // version and size 0: the right ones are written
+	uint8_t version, op, op_data, seg_count, datatype, size, counter; // version and size 0: the right ones are written
 	uint16_t flags;
 	uint64_t payload, data, tag, msg_size;
 	uint64_t total; // 0: header size and payload
@@ -55,6 +57,8 @@ size_t rdm_bytes(uint8_t *out, int kind, bool big, uint8_t version, uint16_t por
 void read_cm(struct env *t, int fd, int kind, uint8_t *private, size_t len); // checks every byte of the header
 // An open connection to the RDM endpoint `side`, announced as `port`.
 struct wire rdm_open(struct env *t, struct side *side, uint16_t port, bool big);
+// As one that has these feature bits, all of which the endpoint knows.
+struct wire rdm_open_as(struct env *t, struct side *side, uint16_t port, bool big, uint8_t features);
 
 // A connection that the RDM endpoint `side` makes to the raw peer, started by a send of 8 bytes. A library may take that
 // send before the connection is up (it then comes as the first frame) or say -FI_EAGAIN.

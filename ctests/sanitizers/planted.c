@@ -48,7 +48,7 @@ static void race(void)
 
 	hints->fabric_attr->prov_name = strdup("tcp");
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
-	hints->domain_attr->progress = FI_PROGRESS_MANUAL;
+	hints->domain_attr->progress = FI_PROGRESS_CONTROL_UNIFIED;
 	if (fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), NULL, NULL, 0, hints, &info) ||
 	    fi_fabric(info->fabric_attr, &fabric, NULL) || fi_domain(fabric, info, &domain, NULL) ||
 	    fi_cq_open(domain, &attr, &cq, NULL))

@@ -5,6 +5,8 @@
 //! stay valid until the completion), its users need no unsafe. The pieces are never `&[u8]`: they outlive the call,
 //! and the peer or the application may write them at any time.
 
+mod element;
+
 use core::marker::PhantomData;
 use core::ptr;
 

@@ -10,6 +10,7 @@ use std::hash::Hash;
 use rustc_hash::FxBuildHasher;
 
 use crate::base::{Error, Result};
+use crate::engine::auth_av::KeyTable;
 
 /// `A` is the address in the provider's form. An index is what the application sees as fi_addr_t.
 pub struct AvTable<A> {
@@ -19,8 +20,12 @@ pub struct AvTable<A> {
     free: BinaryHeap<Reverse<u32>>,
     /// The index itself, or none until the application sets one.
     named_by_user: bool,
+    /// Upper bits of a fi_addr_t that name a receive context: fi_rx_addr(3).
+    pub context_bits: u32,
     /// Some address has a name that is not its index.
     has_user_ids: bool,
+    /// FI_AV_AUTH_KEY.
+    pub keys: KeyTable<A>,
 }
 
 enum Slot<A> {
@@ -43,12 +48,13 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
             indexes: HashMap::default(),
             free: BinaryHeap::new(),
             named_by_user: false,
+            context_bits: 0,
             has_user_ids: false,
+            keys: KeyTable::new(),
         }
     }
 
     /// For a vector opened with FI_AV_USER_ID: an address has no name until one is set.
-    #[cfg(test)] // No provider offers the domain capability FI_AV_USER_ID yet.
     pub fn with_user_ids() -> Self {
         AvTable {
             named_by_user: true,
@@ -179,6 +185,18 @@ impl<A> AvTable<A> {
     /// No address has this index or a higher one.
     pub fn end(&self) -> u64 {
         self.slots.len() as u64
+    }
+
+    /// With FI_AV_AUTH_KEY: what completions call the key that a peer has proved which is not in the vector.
+    pub fn key_of_stranger(&self, addr: &A) -> Option<u64>
+    where
+        A: Eq + Hash,
+    {
+        let handle = self.keys.of_stranger(addr)?;
+        match self.named_by_user {
+            true => self.keys.user_id(handle),
+            false => Some(handle),
+        }
     }
 
     pub fn has_user_ids(&self) -> bool {

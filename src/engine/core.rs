@@ -39,10 +39,19 @@ pub struct CqState {
 #[derive(Clone, Copy, Debug)]
 pub struct TxOp {
     pub what: What,
+    /// The endpoint it was posted to, or the transmit context of one: by number in `Core::eps`.
+    pub ep: u32,
     /// FI_COMPLETION says whether success is reported.
     pub flags: u64,
     pub context: usize,
     pub len: usize,
+}
+
+impl TxOp {
+    #[inline]
+    pub const fn ep(&self) -> usize {
+        self.ep as usize
+    }
 }
 
 pub struct Core<A> {
@@ -73,6 +82,8 @@ impl What {
             What::Tagged => (FI_TAGGED | FI_SEND, Event::Send),
             What::Write => (FI_RMA | FI_WRITE, Event::Write),
             What::Read => (FI_RMA | FI_READ, Event::Read),
+            What::Atomic => (FI_ATOMIC | FI_WRITE, Event::Write),
+            What::AtomicFetch => (FI_ATOMIC | FI_READ, Event::Read),
         }
     }
 
@@ -209,12 +220,17 @@ impl<A: Address> Core<A> {
     /// been reported.
     #[cold]
     fn stranger(&mut self, ep: usize, entry: CqErr, sender: &Sender<'_, A>) {
+        // With FI_AV_AUTH_KEY: the handle of the key that it has proved.
+        let av = self.eps[ep].av.map(|av| &self.avs[av]);
+        let key = av
+            .zip(sender.addr)
+            .and_then(|(av, addr)| av.key_of_stranger(addr));
         if let Some(cq) = self.eps[ep].rx_cq {
             self.cqs[cq].push_error(CqErr {
                 err: Error::ADDRNOTAVAIL.code(),
                 prov_errno: Error::ADDRNOTAVAIL.code(),
                 err_data: sender.addr.map(|addr| addr.to_bytes().into_boxed_slice()),
-                src_addr: FI_ADDR_NOTAVAIL,
+                src_addr: key.unwrap_or(FI_ADDR_NOTAVAIL),
                 ..entry
             });
         }
@@ -302,10 +318,17 @@ impl<A: Address> Core<A> {
         }
     }
 
-    /// A peer has written to a region of ours, with or without data for the queue.
-    pub fn written(&mut self, ep: usize, len: u64, data: Option<u64>, sender: &Sender<'_, A>) {
+    /// A peer has written to a region of ours, with or without data for the queue. `kind` is FI_RMA or FI_ATOMIC.
+    pub fn written(
+        &mut self,
+        ep: usize,
+        kind: u64,
+        len: u64,
+        data: Option<u64>,
+        sender: &Sender<'_, A>,
+    ) {
         if let (Some(data), Some(cq)) = (data, self.eps[ep].rx_cq) {
-            let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+            let flags = kind | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
             if self.reports_origin(ep, sender.fi_addr) {
                 let entry = CqErr {
                     flags,
@@ -348,9 +371,26 @@ impl<A: Address> Core<A> {
     /// Whether the endpoint may take messages from the wire: its queue has not run over.
     #[inline]
     pub fn may_receive(&self, ep: usize) -> bool {
-        match self.eps[ep].rx_cq {
+        let ep = &self.eps[ep];
+        let has_room = match ep.rx_cq {
             Some(cq) => !self.cqs[cq].is_over(),
             None => true,
+        };
+        has_room && (ep.contexts.is_empty() || self.contexts_may_receive(ep))
+    }
+
+    #[cold]
+    fn contexts_may_receive(&self, ep: &EpState) -> bool {
+        let queues = ep.contexts.iter().filter_map(|&ep| self.eps[ep].rx_cq);
+        queues.into_iter().all(|cq| !self.cqs[cq].is_over())
+    }
+
+    /// All places where the messages of an endpoint's peers are: its receive context, and those that it has beyond it.
+    pub fn each_srx(&mut self, ep: usize, mut f: impl FnMut(&mut Srx)) {
+        let ep = &self.eps[ep];
+        f(&mut self.srxs[ep.srx]);
+        for &context in &ep.contexts {
+            f(&mut self.srxs[self.eps[context].srx]);
         }
     }
 
@@ -363,7 +403,7 @@ impl<A: Address> Core<A> {
         source_of: impl Fn(&Envelope) -> u64,
         mut claim: impl FnMut(&mut Self, Claimed),
     ) -> Result {
-        let directed = self.eps[ep].directed();
+        let directed = self.eps[ep].directed(rx.what);
         let srx = self.eps[ep].srx;
         self.post_to(srx, directed, Some(ep), rx, source_of, &mut claim)
     }

@@ -5,8 +5,11 @@
 use std::sync::Arc;
 
 use crate::abi::*;
+use crate::base::info::Info;
+use crate::base::{Error, Result};
 use crate::engine::cntr::Counter;
 use crate::engine::eq::EventQueue;
+use crate::ffi::ops::transfer::{Rx, What};
 
 /// The kinds of operations that a counter can be bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +45,14 @@ impl Event {
     }
 }
 
+/// Capabilities that may be asked for in the receive attributes alone.
+const RX_EXTRAS: u64 = FI_SOURCE_ERR
+    | FI_TAGGED_MULTI_RECV
+    | FI_TAGGED_DIRECTED_RECV
+    | FI_EXACT_DIRECTED_RECV
+    | FI_ATOMIC;
+const TX_EXTRAS: u64 = FI_FENCE | FI_ATOMIC;
+
 /// Under the domain's lock, by number in `Core::eps`.
 pub struct EpState {
     /// The handle that C holds, and its context: events name them.
@@ -60,6 +71,10 @@ pub struct EpState {
     pub srx: usize,
     /// It is one that it shares: receives are posted there.
     pub shares_receives: bool,
+    /// Receives are looked at before they are posted: it shares its context, or they have to name their source.
+    pub checks_receives: bool,
+    /// The receive contexts of a scalable endpoint beyond its first, which is the endpoint's own: their numbers.
+    pub contexts: Vec<usize>,
     pub enabled: bool,
     pub tx_size: usize,
     /// Operations posted that have not completed.
@@ -72,8 +87,42 @@ impl EpState {
         self.cntrs[event as usize].as_ref()
     }
 
+    /// The capabilities in force for an endpoint that was opened with `info`.
+    pub fn caps_of(info: &Info) -> u64 {
+        let mut caps = info.caps | info.tx.caps & TX_EXTRAS | info.rx.caps & RX_EXTRAS;
+        // fi_getinfo(3), FI_EXACT_DIRECTED_RECV: alone it is for all receives, else it modifies the others.
+        if caps & (FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV)
+            == FI_EXACT_DIRECTED_RECV
+        {
+            caps |= FI_DIRECTED_RECV;
+        }
+        if caps & FI_DIRECTED_RECV != 0 {
+            caps |= FI_TAGGED_DIRECTED_RECV;
+        }
+        caps
+    }
+
     /// Receives may name their source.
-    pub fn directed(&self) -> bool {
-        self.caps & FI_DIRECTED_RECV != 0
+    #[inline]
+    pub fn directed(&self, what: What) -> bool {
+        let needed = match what {
+            What::Tagged => FI_TAGGED_DIRECTED_RECV,
+            _ => FI_DIRECTED_RECV,
+        };
+        self.caps & needed != 0
+    }
+
+    /// Whether a receive may be posted here: fi_endpoint(3), fi_getinfo(3).
+    #[cold]
+    pub fn check_receive(&self, rx: &Rx) -> Result {
+        // fi_endpoint(3): receives are posted to the shared context itself.
+        if self.shares_receives {
+            return Err(Error::NOSYS);
+        }
+        let exact = self.caps & FI_EXACT_DIRECTED_RECV != 0;
+        match exact && self.directed(rx.what) && rx.src == FI_ADDR_UNSPEC {
+            true => Err(Error::INVAL),
+            false => Ok(()),
+        }
     }
 }

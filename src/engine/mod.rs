@@ -5,6 +5,9 @@
 //! Tables and rings are plain data (`matching`, `av`, `mr`, `cq_ring`); `core` holds those of one domain, under its
 //! lock; `domain` and `fabric` are the handles that C holds. A provider brings a `Transport`.
 
+pub mod atomic;
+pub mod auth;
+pub mod auth_av;
 pub mod av;
 pub mod cntr;
 pub mod coll;

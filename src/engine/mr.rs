@@ -13,6 +13,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::base::rights::{ALL, NO_KEY, REMOTE};
 use crate::base::{Error, Result};
+use crate::engine::auth::Key;
 
 pub use crate::base::rights::KeyPolicy;
 use region::Segments;
@@ -106,9 +107,24 @@ impl<C> MrTable<C> {
     /// The region that a peer names and the virtual address where its access begins; all of it lies in one segment.
     ///
     /// `NOKEY`: no such region. `INVAL`: not within the region. `ACCES`: the region does not grant `need`.
-    #[inline]
+    #[cfg(test)] // Accesses come over connections, which may have an authorization key.
     pub fn lookup(
         &self,
+        key: u64,
+        addr: u64,
+        len: u64,
+        need: u64,
+    ) -> Result<(Arc<Region<C>>, usize)> {
+        self.lookup_with(None, key, addr, len, need)
+    }
+
+    /// As `lookup`, over a connection on which the peer has proved this authorization key.
+    ///
+    /// `KEYREJECTED`: the region is for those with another one.
+    #[inline]
+    pub fn lookup_with(
+        &self,
+        auth: Option<&Key>,
         key: u64,
         addr: u64,
         len: u64,
@@ -117,7 +133,10 @@ impl<C> MrTable<C> {
         let region = self.find(key)?;
         let start = region.reach_one(addr, len)?;
         region.check(need)?;
-        Ok((region.clone(), start))
+        match region.admits(auth) {
+            true => Ok((region.clone(), start)),
+            false => Err(Error::KEYREJECTED),
+        }
     }
 
     /// As `lookup`, for an access that may run over several segments: all its pieces.

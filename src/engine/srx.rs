@@ -152,6 +152,8 @@ pub struct Srx {
     /// Buffers of such messages, for the next ones.
     spare: Vec<Vec<u8>>,
     pub min_multi_recv: usize,
+    /// FI_TAGGED_MULTI_RECV: tagged buffers may take several messages, too.
+    pub many_tagged: bool,
     /// Endpoints that receive here.
     pub eps: usize,
 }
@@ -169,6 +171,11 @@ impl Srx {
             min_multi_recv: MIN_MULTI_RECV,
             ..Srx::default()
         }
+    }
+
+    /// Messages that wait for a receive, also those that were claimed.
+    pub fn unexpected_len(&self) -> usize {
+        self.msg.matcher.unexpected_len() + self.tagged.matcher.unexpected_len()
     }
 
     #[inline]
@@ -327,6 +334,14 @@ impl Srx {
         lost
     }
 
+    /// The receive that took a message while its bytes are coming is over: they are for nobody.
+    pub fn abandon(&mut self, slot: Slot) {
+        let message = self.slot_lane(slot).matcher.unexpected(slot.id);
+        if message.taker.take().is_some() {
+            message.discarded = true;
+        }
+    }
+
     /// Forgets messages of a connection that is gone and whose bytes are not here.
     pub fn forget(&mut self, token: u64) {
         for lane in [&mut self.msg, &mut self.tagged] {
@@ -398,7 +413,7 @@ impl Srx {
             len: rx.iov.remaining(),
             context: rx.context,
             flags: rx.flags,
-            multi: rx.takes_many().then(Arc::default),
+            multi: self.takes_many(rx).then(Arc::default),
         };
         let min = self.min_multi_recv;
         loop {
@@ -423,6 +438,12 @@ impl Srx {
         }
         self.lane(rx.what).matcher.post(source, tag, ignore, posted);
         Ok(())
+    }
+
+    /// fi_tagged(3): for tagged receives FI_MULTI_RECV is a capability of its own.
+    #[inline]
+    fn takes_many(&self, rx: &Rx) -> bool {
+        rx.flags & FI_MULTI_RECV != 0 && (rx.what == What::Msg || self.many_tagged)
     }
 
     /// A receive takes an unexpected message.
@@ -567,12 +588,6 @@ impl Rx {
             What::Tagged => (self.tag, self.ignore),
             _ => (0, u64::MAX),
         }
-    }
-
-    /// fi_tagged(3): for tagged receives FI_MULTI_RECV is a capability of its own, which no provider has.
-    #[inline]
-    fn takes_many(&self) -> bool {
-        self.flags & FI_MULTI_RECV != 0 && self.what == What::Msg
     }
 }
 

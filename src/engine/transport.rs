@@ -11,10 +11,12 @@ use crate::abi::{fi_collective_op, fid_pep};
 use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
+use crate::engine::auth::Key;
 use crate::engine::coll::Shape;
 use crate::engine::core::Core;
 use crate::engine::fabric::FabricShared;
 use crate::engine::srx::{Claimed, Envelope};
+use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::Tx;
 
@@ -53,6 +55,12 @@ pub trait Transport: Sized + Send + 'static {
     const CQ_SIZE: usize;
     /// Bytes of remote CQ data that a message can carry.
     const CQ_DATA_SIZE: usize;
+    /// Bytes of an authorization key at most; 0 if there are none.
+    const AUTH_KEY_SIZE: usize = 0;
+    /// Authorization keys of an address vector at most (FI_AV_AUTH_KEY).
+    const AUTH_KEYS: usize = 0;
+    /// Bytes of operands of one atomic operation at most; none if there are no such operations.
+    const ATOMIC_SIZE: usize = 0;
 
     /// Whether domains get a thread when progress is to be automatic.
     fn offers_auto_progress(fabric: &Self::Fabric) -> bool;
@@ -75,8 +83,42 @@ pub trait Transport: Sized + Send + 'static {
 
     fn open_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize, info: &Info) -> Result;
     fn enable_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize) -> Result;
+    /// With FI_AV_AUTH_KEY, before it is enabled: the keys that its vector has now.
+    fn set_keys(&mut self, _ep: usize, _keys: Vec<Key>) -> Result {
+        Err(Error::NOSYS)
+    }
     fn close_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize);
     fn transmit(&mut self, core: &mut Core<Self::Addr>, ep: usize, tx: &Tx<'_>) -> Result;
+    /// `port` is the endpoint, `ep` the same or a transmit context of it.
+    fn atomic(
+        &mut self,
+        _core: &mut Core<Self::Addr>,
+        _port: usize,
+        _ep: usize,
+        _atomic: &Atomic<'_>,
+    ) -> Result {
+        Err(Error::OPNOTSUPP)
+    }
+    /// As `transmit`, where the destination may name a receive context of the peer. `port` is the endpoint, `ep` the same or a
+    /// transmit context of it.
+    fn transmit_from(
+        &mut self,
+        core: &mut Core<Self::Addr>,
+        port: usize,
+        ep: usize,
+        tx: &Tx<'_>,
+    ) -> Result;
+    /// What was posted through this transmit context uses no memory of the application any more. What is left of it
+    /// completes at `heir`.
+    fn close_tx_context(
+        &mut self,
+        core: &mut Core<Self::Addr>,
+        port: usize,
+        ep: usize,
+        heir: usize,
+    );
+    /// Nothing is written to receives of this context any more.
+    fn close_rx_context(&mut self, core: &mut Core<Self::Addr>, port: usize, ep: usize);
     /// A receive has met a message whose bytes the transport still has to bring.
     fn claim(&mut self, core: &mut Core<Self::Addr>, claimed: Claimed);
     /// The fi_addr that a completion names for the sender of a message, or FI_ADDR_NOTAVAIL.

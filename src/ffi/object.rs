@@ -5,7 +5,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 
-use crate::abi::{fi_ops, fi_wait_obj, fid};
+use crate::abi::{fi_ops, fi_wait_obj, fid, fid_profile};
 use crate::base::{Error, Result};
 use crate::ffi::live;
 use crate::ffi::ops::fid as fid_ops;
@@ -63,6 +63,10 @@ pub trait Kind: Send + Sync + Sized + 'static {
     }
     /// FI_UNMAP_KEY.
     fn unmap_key(&self, _key: u64) -> Result {
+        Err(Error::NOSYS)
+    }
+    /// fi_profile(3), fi_profile_open.
+    fn profile(&self, _context: *mut c_void) -> Result<*mut fid_profile> {
         Err(Error::NOSYS)
     }
     /// fi_trywait(3): FI_EAGAIN if the object has something to read.

@@ -118,6 +118,14 @@ impl Socket {
         Ok(addr.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?)
     }
 
+    /// The other end.
+    pub fn peer(&self) -> io::Result<SocketAddr> {
+        self.0
+            .peer_addr()?
+            .as_socket()
+            .ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+
     pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
         self.0.set_tcp_nodelay(on)
     }

@@ -28,16 +28,25 @@ pub const RX_PRIMARY: u64 = FI_MSG
     | FI_REMOTE_READ
     | FI_REMOTE_WRITE
     | FI_DIRECTED_RECV
+    | FI_TAGGED_DIRECTED_RECV
+    | FI_EXACT_DIRECTED_RECV
     | FI_HMEM;
-pub const RX_SECONDARY: u64 =
-    FI_MULTI_RECV | FI_TRIGGER | FI_RMA_PMEM | FI_SOURCE | FI_RMA_EVENT | FI_SOURCE_ERR;
+pub const RX_SECONDARY: u64 = FI_MULTI_RECV
+    | FI_TAGGED_MULTI_RECV
+    | FI_TRIGGER
+    | FI_RMA_PMEM
+    | FI_SOURCE
+    | FI_RMA_EVENT
+    | FI_SOURCE_ERR;
 
 pub const DOMAIN_PRIMARY: u64 = FI_AV_USER_ID | FI_PEER;
 pub const DOMAIN_SECONDARY: u64 = FI_SHARED_AV | FI_LOCAL_COMM | FI_REMOTE_COMM;
 
 /// Bits of one side only; in the attributes of the other side they mean nothing.
 pub const TX_ONLY: u64 = (TX_PRIMARY | TX_SECONDARY) & !(RX_PRIMARY | RX_SECONDARY);
-pub const RX_ONLY: u64 = (RX_PRIMARY | RX_SECONDARY) & !(TX_PRIMARY | TX_SECONDARY);
+pub const RX_ONLY: u64 = (RX_PRIMARY | RX_SECONDARY) & !(TX_PRIMARY | TX_SECONDARY) & !RX_STRICTLY;
+/// Except that these, which are newer, nobody ever put there.
+const RX_STRICTLY: u64 = FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV;
 
 const PRIMARY: u64 = TX_PRIMARY | RX_PRIMARY | DOMAIN_PRIMARY;
 const SECONDARY: u64 = TX_SECONDARY | RX_SECONDARY | DOMAIN_SECONDARY;
@@ -50,7 +59,7 @@ const MEMORY_MODIFIERS: u64 = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WR
 /// Secondary ones that cost something on each message: not added to what was asked for.
 const ON_REQUEST: u64 = FI_SOURCE | UNASKED_NEVER;
 /// Of those, the ones that not even a query without any wish is given.
-const UNASKED_NEVER: u64 = FI_SOURCE_ERR | FI_FENCE | FI_COLLECTIVE;
+const UNASKED_NEVER: u64 = FI_SOURCE_ERR | FI_FENCE | FI_ATOMIC | FI_COLLECTIVE;
 
 /// What a result says when `wanted` was asked of something that can do `offered`.
 pub fn granted(wanted: u64, offered: u64) -> u64 {

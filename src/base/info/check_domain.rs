@@ -17,7 +17,7 @@ pub(super) fn check_domain(
     let Some(wanted) = &hints.domain else {
         return;
     };
-    check_models(verdict, wanted, offered);
+    check_models(verdict, wanted, offered, version);
     if mr::agree(version, Some(wanted.mr_mode), offered.mr_mode, hints).is_none() {
         verdict.refuse(
             "domain_attr.mr_mode",
@@ -54,8 +54,12 @@ pub(super) fn check_domain(
     }
 }
 
-fn check_models(verdict: &mut Verdict, wanted: &DomainAttr, offered: &DomainAttr) {
-    if rank(&THREADING, wanted.threading) < rank(&THREADING, offered.threading) {
+fn check_models(verdict: &mut Verdict, wanted: &DomainAttr, offered: &DomainAttr, version: u32) {
+    let threading: &[u32] = match version < since::V2_0 {
+        true => &THREADING_1,
+        false => &THREADING,
+    };
+    if rank(threading, wanted.threading) < rank(threading, offered.threading) {
         verdict.refuse(
             "domain_attr.threading",
             Value::Threading(wanted.threading),
@@ -98,11 +102,14 @@ fn check_1_5(verdict: &mut Verdict, wanted: &DomainAttr, offered: &DomainAttr, m
     verdict.subset("domain_attr.caps", wanted.caps, offered.caps, Value::Caps);
     let ready_for = if wanted.mode == 0 { mode } else { wanted.mode };
     verdict.needs("domain_attr.mode", offered.mode, ready_for);
-    verdict.at_most(
-        "domain_attr.auth_key_size",
-        wanted.auth_key_size,
-        offered.auth_key_size,
-    );
+    let in_av = wanted.auth_key_size == FI_AV_AUTH_KEY && offered.max_ep_auth_key > 0;
+    if !in_av {
+        verdict.at_most(
+            "domain_attr.auth_key_size",
+            wanted.auth_key_size,
+            offered.auth_key_size,
+        );
+    }
     verdict.at_most(
         "domain_attr.max_err_data",
         wanted.max_err_data,
@@ -120,6 +127,15 @@ fn rank(order: &[u32], value: u32) -> usize {
 /// From what is hardest for the provider to what asks for nothing.
 const THREADING: [u32; 4] = [
     FI_THREAD_SAFE.0,
+    FI_THREAD_COMPLETION.0,
+    FI_THREAD_DOMAIN.0,
+    FI_THREAD_UNSPEC.0,
+];
+/// The same for programs of the 1.x API, which had two more levels.
+const THREADING_1: [u32; 6] = [
+    FI_THREAD_SAFE.0,
+    FI_THREAD_FID.0,
+    FI_THREAD_ENDPOINT.0,
     FI_THREAD_COMPLETION.0,
     FI_THREAD_DOMAIN.0,
     FI_THREAD_UNSPEC.0,

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::caps::{granted, granted_rx, granted_tx};
+use super::prototype::since;
 use super::{DomainAttr, EpAttr, Hints, Info, Prototype, Query, RxAttr, TxAttr, mr};
 use crate::abi::{FI_ATOMIC, FI_RMA, FI_SHARED_CONTEXT};
 
@@ -25,6 +26,7 @@ pub fn fill(offer: &Prototype, query: &Query) -> Info {
     // A passive endpoint, for which an active one is to be opened; whatever else it is, its owner knows.
     info.handle = hints.handle;
     fill_domain(&mut info.domain, query, hints, &offer.info.domain);
+    fill_keys(&mut info, query, hints);
     info.fabric.api_version = query.version;
     info.tx.size = offer.tx_size;
     if query.hints.is_none() {
@@ -66,8 +68,21 @@ fn fill_domain(out: &mut DomainAttr, query: &Query, hints: &Hints, offered: &Dom
     replace(&mut out.progress, wanted.progress);
     replace(&mut out.control_progress, wanted.progress);
     replace(&mut out.av_type, wanted.av_type);
-    replace(&mut out.max_ep_auth_key, wanted.max_ep_auth_key);
     out.caps = granted(wanted.caps, offered.caps);
+}
+
+/// Authorization keys are there for those who ask for them; what is offered is how long one may be, and how many.
+fn fill_keys(info: &mut Info, query: &Query, hints: &Hints) {
+    let domain = hints.domain.as_ref();
+    let ep = hints.ep.as_ref();
+    // Without meaning to programs before 1.5.
+    let domain_key = domain.filter(|_| query.version >= since::V1_5);
+    let ep = ep.filter(|_| query.version >= since::V1_5);
+    info.domain.auth_key_size = domain_key.map_or(0, |domain| domain.auth_key_size);
+    info.domain.auth_key = domain_key.and_then(|domain| domain.auth_key.clone());
+    info.domain.max_ep_auth_key = domain.map_or(0, |domain| domain.max_ep_auth_key);
+    info.ep.auth_key_size = ep.map_or(0, |ep| ep.auth_key_size);
+    info.ep.auth_key = ep.and_then(|ep| ep.auth_key.clone());
 }
 
 fn fill_ep(out: &mut EpAttr, wanted: &EpAttr, caps: u64) {

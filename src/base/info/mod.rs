@@ -30,7 +30,7 @@ pub use check::check;
 pub use fill::fill;
 pub use layout::Layout;
 pub use list::{duplicate, release, write_all};
-pub use prototype::Prototype;
+pub use prototype::{Prototype, since};
 pub use query::Query;
 pub use reason::{Reason, Refusal, Value};
 pub use select::{Answer, select_ip};

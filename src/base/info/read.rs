@@ -88,6 +88,15 @@ impl Info {
     }
 }
 
+impl TxAttr {
+    /// # Safety
+    /// `ptr` is null or a `fi_tx_attr` of headers of `layout`.
+    pub unsafe fn read(ptr: *const abi::fi_tx_attr, layout: Layout) -> Option<TxAttr> {
+        // SAFETY: passed on from the caller.
+        unsafe { grown(ptr, layout.tx) }.map(TxAttr::from)
+    }
+}
+
 impl RxAttr {
     /// # Safety
     /// `ptr` is null or a `fi_rx_attr` of headers of `layout`.

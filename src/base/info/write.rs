@@ -7,7 +7,7 @@ use core::ptr::{self, null_mut};
 
 use super::list::release;
 use super::read::Plain;
-use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, RxAttr, TxAttr};
+use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
 use crate::abi;
 use crate::base::{Error, Result};
 use crate::sys::heap;
@@ -56,6 +56,50 @@ impl Hints {
             fabric: self.fabric.as_ref(),
         }
         .write()
+    }
+}
+
+impl TxAttr {
+    /// Tells a program the attributes that it got, in a struct of its own.
+    ///
+    /// # Safety
+    /// `out` is null or a writable `fi_tx_attr` of headers of `layout`.
+    pub unsafe fn store(&self, out: *mut abi::fi_tx_attr, layout: Layout) {
+        // SAFETY: all bytes zero are a value (`Plain`).
+        let mut raw = unsafe { core::mem::zeroed() };
+        tx_attr(&mut raw, self);
+        // SAFETY: passed on from the caller.
+        unsafe { shrunk(&raw, out, layout.tx) }
+    }
+}
+
+impl RxAttr {
+    /// As [`TxAttr::store`].
+    ///
+    /// # Safety
+    /// `out` is null or a writable `fi_rx_attr` of headers of `layout`.
+    pub unsafe fn store(&self, out: *mut abi::fi_rx_attr, layout: Layout) {
+        // SAFETY: all bytes zero are a value (`Plain`).
+        let mut raw = unsafe { core::mem::zeroed() };
+        rx_attr(&mut raw, self);
+        // SAFETY: passed on from the caller.
+        unsafe { shrunk(&raw, out, layout.rx) }
+    }
+}
+
+/// As much of a struct as the caller knows; nothing for null.
+///
+/// # Safety
+/// `out` is null or writable for `size` bytes.
+unsafe fn shrunk<T: Plain>(value: &T, out: *mut T, size: usize) {
+    if out.is_null() {
+        return;
+    }
+    let known = size.min(size_of::<T>());
+    // SAFETY: the caller promises the destination; `value` has at least as many bytes; the byte copy needs no alignment.
+    unsafe {
+        let from = ptr::from_ref(value).cast::<u8>();
+        out.cast::<u8>().copy_from_nonoverlapping(from, known);
     }
 }
 

@@ -24,8 +24,10 @@ struct Stop {
     event: EventFd,
 }
 
-/// While the application looks by itself, the thread looks again after this long.
+/// While the application looks by itself, the thread sees after this long whether it still does; after twice that the next
+/// time, up to the second value: a switch to the thread costs who shares its core some ten microseconds.
 const STAND_BACK: Duration = Duration::from_millis(1);
+const STAND_BACK_LONGEST: Duration = Duration::from_millis(8);
 
 impl Thread {
     pub fn start<T: Transport>(engine: &Arc<Engine<T>>) -> Result<Thread> {
@@ -65,12 +67,12 @@ fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
     };
     let stop_fd = stop.event.as_raw_fd();
     let mut seen = 0;
-    // Somebody polls: what is ready is theirs. The thread comes back to see whether they still do.
-    let mut back = false;
+    // Somebody polls: what is ready is theirs. The thread comes back after this time to see whether they still do.
+    let mut back = None;
     while !stop.asked.load(Ordering::Acquire) {
         match back {
-            false => sleep_on(&[stop_fd, fd, late], None),
-            true => sleep_on(&[stop_fd], Some(STAND_BACK)),
+            None => sleep_on(&[stop_fd, fd, late], None),
+            time => sleep_on(&[stop_fd, late], time),
         };
         let Some(engine) = engine.upgrade() else {
             return;
@@ -83,16 +85,17 @@ fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
         }
         let looks = engine.looks.load(Ordering::Relaxed);
         let polls = std::mem::replace(&mut seen, looks) != looks;
-        if polls && back {
+        if polls && let Some(time) = back {
+            back = Some(STAND_BACK_LONGEST.min(2 * time));
             continue;
         }
         let mut state = engine.lock();
         if polls {
-            back = true;
+            back = Some(STAND_BACK);
             state.core.watchers -= 1;
             continue;
         }
-        if std::mem::take(&mut back) {
+        if back.take().is_some() {
             state.core.watchers += 1;
         }
         state.progress_all();

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::*;
 use crate::base::{Error, Result};
+use crate::engine::auth::Key;
 use crate::engine::av::AvTable;
 use crate::engine::core::Core;
 use crate::engine::domain::av_set::AvSet;
@@ -24,6 +25,8 @@ use crate::sync::{Use, Uses};
 pub struct Av<T: Transport> {
     engine: Arc<Engine<T>>,
     id: usize,
+    /// FI_AV_USER_ID: names of addresses are set by fi_av_set_user_id, and not at insertion.
+    set_later: bool,
     /// FI_EVENT: insertions are reported to the queue that is bound.
     by_event: bool,
     /// FI_AV_TABLE: the application may count on indexes.
@@ -48,8 +51,10 @@ impl<T: Transport> Av<T> {
         if request.named || request.flags & (FI_READ | FI_PEER) != 0 {
             return Err(Error::NOSYS);
         }
-        if request.rx_ctx_bits != 0 {
-            // Named receive contexts are not offered.
+        let context_bits = u32::try_from(request.rx_ctx_bits).map_err(|_| Error::INVAL)?;
+        let named_contexts =
+            engine.info.domain.max_ep_rx_ctx > 1 || engine.info.caps & FI_NAMED_RX_CTX != 0;
+        if context_bits > if named_contexts { MAX_CONTEXT_BITS } else { 0 } {
             return Err(Error::INVAL);
         }
         let in_force = match request.av_type {
@@ -57,10 +62,17 @@ impl<T: Transport> Av<T> {
             FI_AV_MAP => FI_AV_MAP,
             _ => return Err(Error::INVAL),
         };
-        let id = engine.lock().core.avs.insert(AvTable::new());
+        let set_later = request.flags & FI_AV_USER_ID != 0;
+        let mut table = match set_later {
+            true => AvTable::with_user_ids(),
+            false => AvTable::new(),
+        };
+        table.context_bits = context_bits;
+        let id = engine.lock().core.avs.insert(table);
         let av = Av {
             engine: engine.clone(),
             id,
+            set_later,
             by_event: request.flags & FI_EVENT != 0,
             is_table: in_force == FI_AV_TABLE,
             eq: Mutex::default(),
@@ -79,20 +91,43 @@ impl<T: Transport> Av<T> {
         Arc::ptr_eq(engine, &self.engine).then_some(self.id)
     }
 
+    /// All keys that it has now, or the one of this handle.
+    pub fn keys(&self, handle: Option<u64>) -> Result<Vec<Key>> {
+        let state = self.engine.lock();
+        let keys = &state.core.avs[self.id].keys;
+        match handle {
+            None => Ok(keys.all().cloned().collect()),
+            Some(handle) => Ok(vec![keys.get(handle).cloned().ok_or(Error::INVAL)?]),
+        }
+    }
+
     fn insert_all(
         &self,
         addrs: impl Iterator<Item = Result<T::Addr>>,
         insertion: Insertion,
     ) -> Result<Inserted> {
-        if insertion.flags & !FLAGS != 0 {
+        let keyed = self.engine.has_keys_in_av();
+        let known = if keyed { KEYED_FLAGS } else { FLAGS };
+        if insertion.flags & !known != 0 {
             return Err(Error::BADFLAGS);
+        }
+        // fi_av(3): an address without a key need not be taken, and is not.
+        if keyed && insertion.flags & FI_AUTH_KEY == 0 {
+            return Err(Error::OPNOTSUPP);
+        }
+        if self.set_later && insertion.flags & FI_AV_USER_ID != 0 {
+            return Err(Error::INVAL);
         }
         let eq = self.event_queue()?;
         let mut guard = self.engine.lock();
         let state = &mut *guard;
         let mut results = Vec::with_capacity(addrs.size_hint().0);
-        for addr in addrs {
-            let result = addr.map(|addr| state.core.avs[self.id].insert(addr));
+        for (i, addr) in addrs.enumerate() {
+            let table = &mut state.core.avs[self.id];
+            let result = match insertion.keys.get(i) {
+                None => addr.map(|addr| table.insert(addr)),
+                Some(&key) => addr.and_then(|addr| insert_keyed(table, addr, key)),
+            };
             if let Ok((index, true)) = result {
                 state.transport.av_inserted(&mut state.core, self.id, index);
             }
@@ -141,8 +176,26 @@ impl<T: Transport> Av<T> {
     }
 }
 
+/// As many bits of a fi_addr_t as addresses do not need: they are numbered by 32.
+const MAX_CONTEXT_BITS: u32 = 32;
+
+/// An address of peers with this key. It has one.
+fn insert_keyed<A: Address>(table: &mut AvTable<A>, addr: A, key: u64) -> Result<(u64, bool)> {
+    let other = table
+        .find(&addr)
+        .and_then(|index| table.keys.handle_at(index));
+    if table.keys.get(key).is_none() || other.is_some_and(|other| other != key) {
+        return Err(Error::INVAL);
+    }
+    let (index, new) = table.insert(addr);
+    table.keys.assign(index, key);
+    Ok((index, new))
+}
+
 /// Of all insertion calls.
 const FLAGS: u64 = FI_MORE | FI_SYNC_ERR | FI_FIREWALL_ADDR | FI_AV_USER_ID;
+/// The same with FI_AV_AUTH_KEY.
+const KEYED_FLAGS: u64 = FI_MORE | FI_SYNC_ERR | FI_FIREWALL_ADDR | FI_AUTH_KEY;
 
 /// fi_av(3): one error entry per address that was not taken, then FI_AV_COMPLETE with the number of those that were.
 fn report(eq: &EventQueue, fid: usize, context: usize, taken: usize, results: &[Result<u64>]) {
@@ -220,6 +273,11 @@ impl<T: Transport> AvCalls for Av<T> {
     }
 
     fn remove(&self, addrs: &[u64], flags: u64) -> Result {
+        if flags == FI_AUTH_KEY && self.engine.has_keys_in_av() {
+            let mut state = self.engine.lock();
+            let keys = &mut state.core.avs[self.id].keys;
+            return addrs.iter().try_for_each(|&handle| keys.remove(handle));
+        }
         if flags != 0 {
             return Err(Error::BADFLAGS);
         }
@@ -234,6 +292,7 @@ impl<T: Transport> AvCalls for Av<T> {
             // An address that was inserted several times stays until it is removed as often.
             if let Some(addr) = table.remove(index)? {
                 table.retire(index);
+                table.keys.forget(index);
                 let State { core, transport } = state;
                 transport.av_removed(core, self.id, index, &addr);
             }
@@ -245,6 +304,29 @@ impl<T: Transport> AvCalls for Av<T> {
         let state = self.engine.lock();
         let addr = state.core.avs[self.id].get(addr).ok_or(Error::INVAL)?;
         Ok(addr.to_bytes())
+    }
+
+    fn insert_auth_key(&self, key: &[u8], flags: u64) -> Result<u64> {
+        if !self.engine.has_keys_in_av() {
+            return Err(Error::NOSYS);
+        }
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let key = Key::given(key.len(), Some(key), None, T::AUTH_KEY_SIZE)?;
+        let mut state = self.engine.lock();
+        let keys = &mut state.core.avs[self.id].keys;
+        keys.insert(key.ok_or(Error::INVAL)?, T::AUTH_KEYS)
+    }
+
+    fn lookup_auth_key(&self, addr: u64) -> Result<Vec<u8>> {
+        if !self.engine.has_keys_in_av() {
+            return Err(Error::NOSYS);
+        }
+        let state = self.engine.lock();
+        let keys = &state.core.avs[self.id].keys;
+        let key = keys.get(addr).or_else(|| keys.of(addr));
+        Ok(key.ok_or(Error::INVAL)?.bytes().to_vec())
     }
 
     fn straddr(&self, addr: &[u8]) -> String {
@@ -259,8 +341,17 @@ impl<T: Transport> AvCalls for Av<T> {
         AvSet::open(&self.engine, self.id, self.is_table, kept, request, context)
     }
 
-    fn set_user_id(&self, _addr: u64, _id: u64, _flags: u64) -> Result {
-        // FI_AV_USER_ID is not among the domain's capabilities, so no vector was opened with it.
-        Err(Error::NOSYS)
+    fn set_user_id(&self, addr: u64, id: u64, flags: u64) -> Result {
+        if !self.set_later {
+            return Err(Error::NOSYS);
+        }
+        match flags {
+            0 => self.engine.lock().core.avs[self.id].set_user_id(addr, id),
+            FI_AUTH_KEY if self.engine.has_keys_in_av() => {
+                let mut state = self.engine.lock();
+                state.core.avs[self.id].keys.set_user_id(addr, id)
+            }
+            _ => Err(Error::BADFLAGS),
+        }
     }
 }

@@ -11,11 +11,15 @@ use std::sync::{Arc, Mutex};
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::{Error, Result};
+use crate::engine::atomic::element_size;
 use crate::engine::core::Core;
 use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::cq::Cq;
+use crate::engine::domain::profile::Profile;
+use crate::engine::domain::sep::{Member, Side};
 use crate::engine::domain::srx::SharedRx;
+use crate::engine::domain::stx::SharedTx;
 use crate::engine::domain::{Engine, State, driver};
 use crate::engine::ep_state::{EpState, Event};
 use crate::engine::eq::Eq;
@@ -23,9 +27,10 @@ use crate::engine::srx::Srx;
 use crate::engine::transport::{Address, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
+use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
 use crate::ffi::ops::cm::{CmCalls, Join};
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
-use crate::ffi::ops::transfer::{DataPath, Rx, Tx, What};
+use crate::ffi::ops::transfer::{AFTER_READS, DataPath, Rx, Tx, What};
 use crate::ffi::{Kind, Other, WaitHandle};
 use crate::sync::{Guard, Use, Uses};
 
@@ -43,11 +48,16 @@ struct Shared<T: Transport> {
     limits: Limits,
     /// What is bound stays open.
     bound: Mutex<Vec<Use>>,
-    /// Aliases keep the endpoint open.
+    /// Aliases keep the endpoint open, and so does a profile.
     aliases: Uses,
     /// A queue was bound to the endpoint itself; until then that of the domain serves.
     has_own_eq: AtomicBool,
-    _domain: Use,
+    /// A shared transmit context was bound.
+    shares_transmits: AtomicBool,
+    /// It is a context of a scalable endpoint.
+    member: Option<Member<T>>,
+    /// The domain, or the scalable endpoint.
+    _parent: Use,
 }
 
 pub struct Ep<T: Transport> {
@@ -74,16 +84,47 @@ const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_RECV;
 
 impl<T: Transport> Ep<T> {
     pub fn open(engine: &Arc<Engine<T>>, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
+        let info = engine.with_key(info)?;
         let mut guard = engine.lock();
         let state = &mut *guard;
         let mut srx = Srx::new();
         srx.eps = 1;
+        srx.many_tagged = EpState::caps_of(&info) & FI_TAGGED_MULTI_RECV != 0;
         let srx = state.core.srxs.insert(srx);
-        let id = state.core.eps.insert(EpState {
+        let ep = Self::state(engine, &info, srx, context);
+        let id = state.core.eps.insert(ep);
+        if let Err(error) = state.transport.open_ep(&mut state.core, id, &info) {
+            state.core.eps.remove(id);
+            state.core.srxs.remove(srx);
+            return Err(error);
+        }
+        drop(guard);
+        Ok(Self::first_handle(engine, id, info, None, context))
+    }
+
+    /// A context of a scalable endpoint.
+    pub fn open_context(member: Member<T>, info: Info, context: *mut c_void) -> *mut fid_ep {
+        let (engine, id) = (member.port.engine().clone(), member.id());
+        let mut state = engine.lock();
+        state.core.eps[id].context = context as usize;
+        state.core.eps[id].tx_size = info.tx.size;
+        drop(state);
+        Self::first_handle(&engine, id, info, Some(member), context)
+    }
+
+    /// What the engine knows of an endpoint to which nothing is bound yet.
+    pub fn state(
+        engine: &Arc<Engine<T>>,
+        info: &Info,
+        srx: usize,
+        context: *mut c_void,
+    ) -> EpState {
+        let caps = EpState::caps_of(info);
+        EpState {
             fid: 0,
             context: context as usize,
             ep_type: info.ep.ep_type,
-            caps: info.caps | info.tx.caps & FI_FENCE | info.rx.caps & FI_SOURCE_ERR,
+            caps,
             tx_cq: None,
             rx_cq: None,
             cntrs: Default::default(),
@@ -92,33 +133,45 @@ impl<T: Transport> Ep<T> {
             eq: engine.event_queue(),
             srx,
             shares_receives: false,
+            checks_receives: caps & FI_EXACT_DIRECTED_RECV != 0,
+            contexts: Vec::new(),
             enabled: false,
             tx_size: info.tx.size,
             tx_pending: 0,
-        });
-        if let Err(error) = state.transport.open_ep(&mut state.core, id, &info) {
-            state.core.eps.remove(id);
-            state.core.srxs.remove(srx);
-            return Err(error);
         }
-        drop(guard);
+    }
+
+    fn first_handle(
+        engine: &Arc<Engine<T>>,
+        id: usize,
+        info: Info,
+        member: Option<Member<T>>,
+        context: *mut c_void,
+    ) -> *mut fid_ep {
+        let parent = match &member {
+            None => engine.uses.take(),
+            Some(member) => member.hold(),
+        };
+        let names_contexts = member.is_some() || info.caps & FI_NAMED_RX_CTX != 0;
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             id,
             tx_implied: AtomicU64::new(FI_COMPLETION),
             rx_implied: AtomicU64::new(FI_COMPLETION),
             counted: AtomicU64::new(0),
-            limits: Limits::new(&info),
+            limits: Limits::new(&info, T::ATOMIC_SIZE, names_contexts),
             bound: Mutex::default(),
             aliases: Uses::default(),
             has_own_eq: AtomicBool::new(false),
-            _domain: engine.uses.take(),
+            shares_transmits: AtomicBool::new(false),
+            member,
+            _parent: parent,
             info,
         });
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
-        let handle = Self::handle(shared.clone(), tx_flags, rx_flags, None, context);
+        let handle = Self::handle(shared, tx_flags, rx_flags, None, context);
         engine.lock().core.eps[id].fid = handle as usize;
-        Ok(handle)
+        handle
     }
 
     fn handle(
@@ -128,26 +181,33 @@ impl<T: Transport> Ep<T> {
         alias: Option<Use>,
         context: *mut c_void,
     ) -> *mut fid_ep {
-        let caps = shared.info.caps;
+        let caps = EpState::caps_of(&shared.info);
+        let side = shared.member.as_ref().map(|member| member.side);
+        let class = match side {
+            None => FI_CLASS_EP,
+            Some(Side::Transmit) => FI_CLASS_TX_CTX,
+            Some(Side::Receive) => FI_CLASS_RX_CTX,
+        };
+        let (msg, tagged, cm) = tables::<T>(side);
         let ep = Ep {
             shared,
             tx_flags: AtomicU64::new(tx_flags),
             rx_flags: AtomicU64::new(rx_flags),
             alias,
         };
-        object::open(ep, FI_CLASS_EP, context, |fid| fid_ep {
+        object::open(ep, class, context, |fid| fid_ep {
             fid,
             ops: core::ptr::from_ref(ops::ep::table::<Ep<T>>()).cast_mut(),
-            cm: core::ptr::from_ref(ops::cm::table::<Ep<T>>()).cast_mut(),
-            msg: table(caps, FI_MSG, ops::msg::table::<Ep<T>>(), &ops::msg::NONE),
+            cm: core::ptr::from_ref(cm).cast_mut(),
+            msg: table(caps, FI_MSG, msg, &ops::msg::NONE),
             rma: table(caps, FI_RMA, ops::rma::table::<Ep<T>>(), &ops::rma::NONE),
-            tagged: table(
+            tagged: table(caps, FI_TAGGED, tagged, &ops::tagged::NONE),
+            atomic: table(
                 caps,
-                FI_TAGGED,
-                ops::tagged::table::<Ep<T>>(),
-                &ops::tagged::NONE,
+                FI_ATOMIC,
+                ops::atomic::table::<Ep<T>>(),
+                &ops::atomic::NONE,
             ),
-            atomic: core::ptr::from_ref(&ops::atomic::NONE).cast_mut(),
             collective: table(
                 caps,
                 FI_COLLECTIVE,
@@ -159,6 +219,12 @@ impl<T: Transport> Ep<T> {
 
     pub fn is_of(&self, engine: &Arc<Engine<T>>) -> bool {
         Arc::ptr_eq(engine, &self.shared.engine)
+    }
+
+    /// It has a receiving side: it is no transmit context.
+    fn receives(&self) -> bool {
+        let member = self.shared.member.as_ref();
+        member.is_none_or(|member| member.side == Side::Receive)
     }
 
     fn keep(&self, r#use: Use) {
@@ -278,12 +344,69 @@ impl<T: Transport> Ep<T> {
         if std::mem::replace(&mut ep.shares_receives, true) {
             return Err(Error::INVAL);
         }
+        ep.checks_receives = true;
         let own = std::mem::replace(&mut ep.srx, id);
         core.srxs.remove(own);
         core.srxs[id].eps += 1;
         drop(state);
         self.keep(srx.uses.take());
         Ok(())
+    }
+
+    fn bind_stx(&self, stx: &SharedTx<T>, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        stx.check(&self.shared.engine, &self.shared.info.tx)?;
+        if self.shared.info.ep.tx_ctx_cnt != FI_SHARED_CONTEXT {
+            return Err(Error::INVAL);
+        }
+        let _disabled = self.unlocked_state()?;
+        if self.shared.shares_transmits.swap(true, Ordering::Relaxed) {
+            return Err(Error::INVAL);
+        }
+        self.keep(stx.uses.take());
+        Ok(())
+    }
+
+    /// fi_endpoint(3), fi_ep_bind: a shared context that was announced must be there; and unconnected endpoints that
+    /// share a receive context share the address vector, too.
+    fn check_shared(&self, core: &Core<T::Addr>) -> Result {
+        let wants_stx = self.shared.info.ep.tx_ctx_cnt == FI_SHARED_CONTEXT;
+        if wants_stx && !self.shared.shares_transmits.load(Ordering::Relaxed) {
+            return Err(Error::OPBADSTATE);
+        }
+        let ep = &core.eps[self.shared.id];
+        // Connected ones have always been enabled without, and receive by themselves then.
+        let wants_srx = self.shared.info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT;
+        if wants_srx && !ep.shares_receives && ep.ep_type != FI_EP_MSG.0 {
+            return Err(Error::OPBADSTATE);
+        }
+        let differs = |(_, other): (usize, &EpState)| {
+            other.srx == ep.srx && other.enabled && other.av != ep.av
+        };
+        match ep.shares_receives && ep.ep_type != FI_EP_MSG.0 && core.eps.iter().any(differs) {
+            true => Err(Error::INVAL),
+            false => Ok(()),
+        }
+    }
+
+    /// The endpoint whose connections serve: of a context, that of the scalable endpoint.
+    fn port(&self) -> usize {
+        let member = self.shared.member.as_ref();
+        member.map_or(self.shared.id, |member| member.port.id())
+    }
+
+    /// As `transmit`, where the destination may name a receive context.
+    #[cold]
+    fn post_from(&self, tx: &Tx<'_>) -> Result {
+        let engine = &*self.shared.engine;
+        let mut guard = engine.lock();
+        let state = &mut *guard;
+        let (port, id) = (self.port(), self.shared.id);
+        let result = state.transport.transmit_from(&mut state.core, port, id, tx);
+        engine.posted(state);
+        result
     }
 
     /// The state, while the endpoint is not yet enabled.
@@ -296,36 +419,89 @@ impl<T: Transport> Ep<T> {
     }
 }
 
+/// What an endpoint, or a context of a scalable one, can be called for.
+fn tables<T: Transport>(
+    side: Option<Side>,
+) -> (
+    &'static fi_ops_msg,
+    &'static fi_ops_tagged,
+    &'static fi_ops_cm,
+) {
+    match side {
+        None => (
+            ops::msg::table::<Ep<T>>(),
+            ops::tagged::table::<Ep<T>>(),
+            ops::cm::table::<Ep<T>>(),
+        ),
+        Some(Side::Transmit) => (
+            ops::msg::send_table::<Ep<T>>(),
+            ops::tagged::send_table::<Ep<T>>(),
+            &ops::cm::NONE,
+        ),
+        Some(Side::Receive) => (
+            ops::msg::receive_table::<Ep<T>>(),
+            ops::tagged::receive_table::<Ep<T>>(),
+            &ops::cm::NONE,
+        ),
+    }
+}
+
 fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mut O {
     let table = if caps & needed != 0 { served } else { none };
     core::ptr::from_ref(table).cast_mut()
 }
 
-/// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA (fi_endpoint(3), the options
-/// FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set before the endpoint is enabled, under its lock.
+const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
+
+/// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the
+/// options FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set before the endpoint is enabled, under its lock.
 struct Limits {
-    size: [AtomicUsize; 3],
-    inject: [AtomicUsize; 3],
-    /// One was set: sizes have to be looked at. Otherwise the provider knows what it takes.
-    lowered: AtomicBool,
+    size: [AtomicUsize; 4],
+    inject: [AtomicUsize; 4],
+    /// The orders that what follows a read has to keep: FI_ORDER_WAR and its like.
+    after_reads: u64,
+    /// fi_endpoint(3), FI_ORDER_STRICT: operations complete in the order of their calls, so none begins while another is
+    /// under way.
+    strict: bool,
+    /// Destinations may name receive contexts.
+    names_contexts: bool,
+    /// Something of this is to be looked at. Otherwise the provider knows what it takes.
+    any: AtomicBool,
 }
 
 impl Limits {
-    fn new(info: &Info) -> Limits {
-        let all = |most| [(); 3].map(|()| AtomicUsize::new(most));
+    fn new(info: &Info, atomic: usize, names_contexts: bool) -> Limits {
+        let all = |most: usize| [most, most, most, most.min(atomic)].map(AtomicUsize::new);
+        let after_reads = info.tx.msg_order & (WRITES_AFTER_READS | FI_ORDER_SAR);
+        let strict = info.tx.comp_order == FI_ORDER_STRICT as u64;
         Limits {
             size: all(info.ep.max_msg_size),
             inject: all(info.tx.inject_size),
-            lowered: AtomicBool::new(false),
+            after_reads,
+            strict,
+            names_contexts,
+            any: AtomicBool::new(after_reads != 0 || strict || names_contexts),
         }
     }
 
-    #[cold]
     fn check(&self, tx: &Tx<'_>) -> Result {
         let most = self.size[Limits::of(tx.what)].load(Ordering::Relaxed);
         match tx.iov.remaining() > most {
             true => Err(Error::MSGSIZE),
             false => Ok(()),
+        }
+    }
+
+    /// AFTER_READS for an operation that such an order is about.
+    fn order(&self, what: What) -> u64 {
+        let orders = match what {
+            What::Read => 0,
+            What::Msg | What::Tagged => FI_ORDER_SAR,
+            _ => WRITES_AFTER_READS,
+        };
+        match self.after_reads & orders {
+            0 => 0,
+            _ => AFTER_READS,
         }
     }
 
@@ -335,6 +511,7 @@ impl Limits {
             What::Msg => 0,
             What::Tagged => 1,
             What::Write | What::Read => 2,
+            What::Atomic | What::AtomicFetch => ATOMIC,
         }
     }
 
@@ -344,24 +521,31 @@ impl Limits {
             FI_OPT_MAX_MSG_SIZE => (&self.size[0], FI_MSG),
             FI_OPT_MAX_TAGGED_SIZE => (&self.size[1], FI_TAGGED),
             FI_OPT_MAX_RMA_SIZE => (&self.size[2], FI_RMA),
+            FI_OPT_MAX_ATOMIC_SIZE => (&self.size[ATOMIC], FI_ATOMIC),
             FI_OPT_INJECT_MSG_SIZE => (&self.inject[0], FI_MSG),
             FI_OPT_INJECT_TAGGED_SIZE => (&self.inject[1], FI_TAGGED),
             FI_OPT_INJECT_RMA_SIZE => (&self.inject[2], FI_RMA),
+            FI_OPT_INJECT_ATOMIC_SIZE => (&self.inject[ATOMIC], FI_ATOMIC),
             _ => return None,
         };
         (caps & needed != 0).then_some(limit)
     }
 
     /// What the limit may be at most.
-    fn most(option: c_int, info: &Info) -> usize {
+    fn most(option: c_int, info: &Info, atomic: usize) -> usize {
         match option {
             FI_OPT_INJECT_MSG_SIZE | FI_OPT_INJECT_TAGGED_SIZE | FI_OPT_INJECT_RMA_SIZE => {
                 info.tx.inject_size
             }
+            FI_OPT_INJECT_ATOMIC_SIZE => info.tx.inject_size.min(atomic),
+            FI_OPT_MAX_ATOMIC_SIZE => info.ep.max_msg_size.min(atomic),
             _ => info.ep.max_msg_size,
         }
     }
 }
+
+/// The place of atomic operations among the limits.
+const ATOMIC: usize = 3;
 
 /// What must be bound before an endpoint is enabled: fi_endpoint(3), fi_enable.
 fn check_bound(ep: &EpState) -> Result {
@@ -383,10 +567,17 @@ fn check_bound(ep: &EpState) -> Result {
 
 impl<T: Transport> Drop for Shared<T> {
     fn drop(&mut self) {
+        // A context ends with its membership; the scalable endpoint goes on.
+        if self.member.is_some() {
+            return;
+        }
         let mut guard = self.engine.lock();
         let state = &mut *guard;
         state.transport.close_ep(&mut state.core, self.id);
         let ep = state.core.eps.remove(self.id);
+        if let Some(av) = ep.av {
+            state.core.avs[av].keys.release(self.id);
+        }
         let srx = &mut state.core.srxs[ep.srx];
         srx.eps -= 1;
         match srx.eps {
@@ -411,6 +602,14 @@ impl<T: Transport> Kind for Ep<T> {
     }
 
     fn bind(&self, other: Other<'_>, flags: u64) -> Result {
+        if let Some(member) = &self.shared.member {
+            member.check_bind(flags)?;
+            let known =
+                other.downcast::<Cq<T>>().is_some() || other.downcast::<Cntr<T>>().is_some();
+            if !known {
+                return Err(Error::INVAL);
+            }
+        }
         if let Some(cq) = other.downcast::<Cq<T>>() {
             self.bind_cq(cq, flags)
         } else if let Some(cntr) = other.downcast::<Cntr<T>>() {
@@ -421,6 +620,8 @@ impl<T: Transport> Kind for Ep<T> {
             self.bind_eq(eq, flags)
         } else if let Some(srx) = other.downcast::<SharedRx<T>>() {
             self.bind_srx(srx, flags)
+        } else if let Some(stx) = other.downcast::<SharedTx<T>>() {
+            self.bind_stx(stx, flags)
         } else {
             Err(Error::INVAL)
         }
@@ -429,8 +630,15 @@ impl<T: Transport> Kind for Ep<T> {
     fn enable(&self) -> Result {
         let mut guard = self.unlocked_state()?;
         let state = &mut *guard;
-        check_bound(&state.core.eps[self.shared.id])?;
-        state.transport.enable_ep(&mut state.core, self.shared.id)?;
+        match &self.shared.member {
+            Some(member) => member.enable(state)?,
+            None => {
+                check_bound(&state.core.eps[self.shared.id])?;
+                self.check_shared(&state.core)?;
+                self.shared.engine.give_keys(state, self.shared.id)?;
+                state.transport.enable_ep(&mut state.core, self.shared.id)?;
+            }
+        }
         state.core.eps[self.shared.id].enabled = true;
         Ok(())
     }
@@ -482,8 +690,17 @@ impl<T: Transport> Kind for Ep<T> {
         Ok(handle.cast())
     }
 
+    fn profile(&self, context: *mut c_void) -> Result<*mut fid_profile> {
+        let of = self.shared.aliases.take();
+        let ep = Some(self.shared.id);
+        Ok(Profile::open(&self.shared.engine, ep, of, context))
+    }
+
     /// An endpoint has no wait object of its own; its queues have. What it may have is a socket: FI_GET_FD.
     fn wait_handle(&self) -> Result<WaitHandle> {
+        if self.shared.member.is_some() {
+            return Err(Error::NOSYS);
+        }
         let state = self.shared.engine.lock();
         state.transport.socket(self.shared.id).map(WaitHandle::Fd)
     }
@@ -493,7 +710,7 @@ impl<T: Transport> EpCalls for Ep<T> {
     fn get_opt(&self, name: c_int) -> Result<OptValue> {
         let info = &self.shared.info;
         let size = match name {
-            FI_OPT_MIN_MULTI_RECV => {
+            FI_OPT_MIN_MULTI_RECV if self.receives() => {
                 let state = self.shared.engine.lock();
                 state.core.srxs[state.core.eps[self.shared.id].srx].min_multi_recv
             }
@@ -501,7 +718,7 @@ impl<T: Transport> EpCalls for Ep<T> {
             FI_OPT_TX_SIZE => info.tx.size,
             FI_OPT_RX_SIZE => info.rx.size,
             _ => {
-                let limit = self.shared.limits.named(name, info.caps);
+                let limit = self.shared.limits.named(name, EpState::caps_of(info));
                 limit.ok_or(Error::NOPROTOOPT)?.load(Ordering::Relaxed)
             }
         };
@@ -510,7 +727,7 @@ impl<T: Transport> EpCalls for Ep<T> {
 
     fn set_opt(&self, name: c_int, value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
         match name {
-            FI_OPT_MIN_MULTI_RECV => {
+            FI_OPT_MIN_MULTI_RECV if self.receives() => {
                 if let OptValue::Size(size) = value(OptKind::Size)? {
                     let mut state = self.shared.engine.lock();
                     let srx = state.core.eps[self.shared.id].srx;
@@ -520,7 +737,7 @@ impl<T: Transport> EpCalls for Ep<T> {
             }
             // Shared memory is not used, whatever is permitted.
             FI_OPT_SHARED_MEMORY_PERMITTED => value(OptKind::Bool).map(drop),
-            FI_OPT_FIREWALL_ADDR => match value(OptKind::Bool)? {
+            FI_OPT_FIREWALL_ADDR if self.shared.member.is_none() => match value(OptKind::Bool)? {
                 OptValue::Bool(on) => self
                     .shared
                     .engine
@@ -531,15 +748,15 @@ impl<T: Transport> EpCalls for Ep<T> {
             },
             _ => {
                 let info = &self.shared.info;
-                let limit = self.shared.limits.named(name, info.caps);
+                let limit = self.shared.limits.named(name, EpState::caps_of(info));
                 let limit = limit.ok_or(Error::NOPROTOOPT)?;
                 if let OptValue::Size(size) = value(OptKind::Size)? {
                     let _disabled = self.unlocked_state()?;
-                    if size > Limits::most(name, info) {
+                    if size > Limits::most(name, info, T::ATOMIC_SIZE) {
                         return Err(Error::INVAL);
                     }
                     limit.store(size, Ordering::Relaxed);
-                    self.shared.limits.lowered.store(true, Ordering::Relaxed);
+                    self.shared.limits.any.store(true, Ordering::Relaxed);
                 }
                 Ok(())
             }
@@ -550,7 +767,11 @@ impl<T: Transport> EpCalls for Ep<T> {
         let mut guard = self.shared.engine.lock();
         let State { core, transport } = &mut *guard;
         // A receive that is not there any more has met its message.
-        match core.cancel(self.shared.id, context) {
+        let cancelled = match self.receives() {
+            true => core.cancel(self.shared.id, context),
+            false => Err(Error::NOENT),
+        };
+        match cancelled {
             Err(Error::NOENT) => transport.cancel(core, self.shared.id, context),
             result => return result,
         }
@@ -635,19 +856,49 @@ impl<T: Transport> Ep<T> {
             return Err(Error::NOSYS);
         }
         match Kind::enable(self) {
-            Ok(()) | Err(Error::OPBADSTATE) => {}
+            Ok(()) => {}
+            // It had been done.
+            Err(Error::OPBADSTATE) if self.unlocked_state().is_err() => {}
             Err(error) => return Err(error),
         }
         call(&mut self.shared.engine.lock(), self.shared.id)
     }
 }
 
+impl<T: Transport> Ep<T> {
+    /// What becomes of an operation of an endpoint whose operations are limited in size or order.
+    #[cold]
+    fn limit<'a>(&self, tx: &Tx<'a>) -> Result<Tx<'a>> {
+        self.shared.limits.check(tx)?;
+        let flags = tx.flags | self.order(tx.what)?;
+        Ok(Tx { flags, ..*tx })
+    }
+
+    /// The flags that the order of the endpoint's operations gives to one.
+    #[cold]
+    fn order(&self, what: What) -> Result<u64> {
+        let limits = &self.shared.limits;
+        if limits.strict && self.shared.engine.lock().core.eps[self.shared.id].tx_pending > 0 {
+            return Err(Error::AGAIN);
+        }
+        Ok(limits.order(what))
+    }
+}
+
 impl<T: Transport> DataPath for Ep<T> {
     #[inline]
     fn transmit(&self, tx: &Tx<'_>) -> Result {
-        if self.shared.limits.lowered.load(Ordering::Relaxed) {
-            self.shared.limits.check(tx)?;
-        }
+        let limited;
+        let tx = match self.shared.limits.any.load(Ordering::Relaxed) {
+            true => {
+                limited = self.limit(tx)?;
+                if self.shared.limits.names_contexts {
+                    return self.post_from(&limited);
+                }
+                &limited
+            }
+            false => tx,
+        };
         let engine = &*self.shared.engine;
         let mut guard = engine.lock();
         let state = &mut *guard;
@@ -667,12 +918,11 @@ impl<T: Transport> DataPath for Ep<T> {
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
-        // fi_endpoint(3): receives are posted to the shared context itself.
-        if ep.shares_receives {
-            return Err(Error::NOSYS);
+        if ep.checks_receives {
+            ep.check_receive(rx)?;
         }
         let srx = ep.srx;
-        let directed = ep.directed();
+        let directed = ep.directed(rx.what);
         if core.srxs[srx].post_first(rx, directed) {
             return Ok(());
         }
@@ -687,6 +937,10 @@ impl<T: Transport> DataPath for Ep<T> {
             transport.room_again(core);
         }
         Ok(())
+    }
+
+    fn takes_many_tagged(&self) -> bool {
+        (self.shared.info.caps | self.shared.info.rx.caps) & FI_TAGGED_MULTI_RECV != 0
     }
 
     #[inline]
@@ -723,5 +977,48 @@ impl<T: Transport> DataPath for Ep<T> {
     #[inline]
     fn inject_size(&self, what: What) -> usize {
         self.shared.limits.inject[Limits::of(what)].load(Ordering::Relaxed)
+    }
+}
+
+impl<T: Transport> AtomicPath for Ep<T> {
+    fn elements(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements> {
+        let size = element_size(family, datatype, op).ok_or(Error::OPNOTSUPP)?;
+        // fi_getinfo(3): without the modifier the endpoint does not begin such operations.
+        let needed = match (family, op) {
+            (Family::Base, _) => FI_WRITE,
+            (_, FI_ATOMIC_READ) => FI_READ,
+            _ => FI_READ | FI_WRITE,
+        };
+        if EpState::caps_of(&self.shared.info) & needed != needed {
+            return Err(Error::OPNOTSUPP);
+        }
+        let most = self.shared.limits.size[ATOMIC].load(Ordering::Relaxed);
+        Ok(Elements {
+            size,
+            count: most / size,
+        })
+    }
+
+    fn atomic(&self, atomic: &Atomic<'_>) -> Result {
+        let limited;
+        let atomic = match self.shared.limits.any.load(Ordering::Relaxed) {
+            true => {
+                let what = match atomic.op {
+                    FI_ATOMIC_READ => What::Read,
+                    _ => What::Atomic,
+                };
+                let flags = atomic.flags | self.order(what)?;
+                limited = Atomic { flags, ..*atomic };
+                &limited
+            }
+            false => atomic,
+        };
+        let engine = &*self.shared.engine;
+        let mut guard = engine.lock();
+        let state = &mut *guard;
+        let (port, id) = (self.port(), self.shared.id);
+        let result = state.transport.atomic(&mut state.core, port, id, atomic);
+        engine.posted(state);
+        result
     }
 }

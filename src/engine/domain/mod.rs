@@ -9,7 +9,10 @@ pub mod cq;
 pub mod ep;
 mod mr;
 mod poll;
+mod profile;
+pub mod sep;
 mod srx;
+mod stx;
 
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,9 +21,11 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::abi::*;
-use crate::base::info::{DomainAttr, Info, RxAttr};
+use crate::base::info::{DomainAttr, Info, RxAttr, TxAttr};
 use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
+use crate::engine::atomic::element_size;
+use crate::engine::auth::Key;
 use crate::engine::coll;
 use crate::engine::core::{Core, Regions};
 use crate::engine::eq::{Driver, Eq, EventQueue};
@@ -29,6 +34,7 @@ use crate::engine::mr::{KeyPolicy, map_raw_key};
 use crate::engine::transport::Transport;
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops;
+use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::domain::*;
 use crate::ffi::ops::transfer::Rx;
 use crate::sync::{Guard, Lock, Use, Uses};
@@ -111,6 +117,44 @@ impl<T: Transport> Engine<T> {
         self.poll_fd
     }
 
+    /// The authorization key that an object of the domain gets: the one given for it, or that of the domain.
+    fn auth_key(&self, size: usize, bytes: Option<&[u8]>) -> Result<Option<Key>> {
+        let domain = domain_key::<T>(&self.info.domain)?;
+        // With FI_AV_AUTH_KEY only vectors have keys.
+        match self.has_keys_in_av() && size != 0 {
+            true => Err(Error::INVAL),
+            false => Key::given(size, bytes, domain.as_ref(), T::AUTH_KEY_SIZE),
+        }
+    }
+
+    /// What an endpoint is opened with: its attributes name the key that it gets.
+    fn with_key(&self, mut info: Info) -> Result<Info> {
+        // fi_domain(3): with FI_AV_AUTH_KEY all keys are those of vectors.
+        if self.has_keys_in_av() && info.ep.ep_type == FI_EP_MSG.0 {
+            return Err(Error::INVAL);
+        }
+        let key = self.auth_key(info.ep.auth_key_size, info.ep.auth_key.as_deref())?;
+        info.ep.auth_key = key.map(|key| key.bytes().to_vec());
+        info.ep.auth_key_size = info.ep.auth_key.as_ref().map_or(0, Vec::len);
+        Ok(info)
+    }
+
+    /// With FI_AV_AUTH_KEY: an endpoint that is being enabled gets the keys that its vector has now.
+    fn give_keys(&self, state: &mut State<T>, ep: usize) -> Result {
+        match state.core.eps[ep].av {
+            Some(av) if self.has_keys_in_av() => {
+                let keys = state.core.avs[av].keys.hold(ep);
+                state.transport.set_keys(ep, keys)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// FI_AV_AUTH_KEY.
+    pub fn has_keys_in_av(&self) -> bool {
+        self.info.domain.auth_key_size == FI_AV_AUTH_KEY
+    }
+
     pub fn event_queue(&self) -> Option<Arc<EventQueue>> {
         let eq = self.eq.lock().unwrap_or_else(PoisonError::into_inner);
         eq.clone()
@@ -160,6 +204,7 @@ impl<T: Transport> Domain<T> {
         context: *mut c_void,
     ) -> Result<*mut fid_domain> {
         check(&info.domain, T::CQ_DATA_SIZE)?;
+        domain_key::<T>(&info.domain)?;
         let auto = fabric.wants_auto_progress(&info);
         let transport = T::open(&fabric.provider)?;
         let policy = KeyPolicy::from_mr_mode(info.domain.mr_mode);
@@ -267,6 +312,11 @@ impl<T: Transport> Kind for Domain<T> {
         Some((T::SOURCE.name(), self.engine.info.domain.name.as_deref()?))
     }
 
+    fn profile(&self, context: *mut c_void) -> Result<*mut fid_profile> {
+        let of = self.engine.uses.take();
+        Ok(profile::Profile::open(&self.engine, None, of, context))
+    }
+
     fn map_raw_key(&self, raw: &[u8]) -> Result<u64> {
         map_raw_key(raw)
     }
@@ -306,6 +356,14 @@ impl<T: Transport> DomainCalls for Domain<T> {
         srx::SharedRx::open(&self.engine, attr, context)
     }
 
+    fn open_stx(&self, attr: Option<TxAttr>, context: *mut c_void) -> Result<*mut fid_stx> {
+        stx::SharedTx::open(&self.engine, attr, context)
+    }
+
+    fn open_sep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
+        sep::ScalableEp::open(&self.engine, info, context)
+    }
+
     fn open_poll(&self) -> Result<*mut fid_poll> {
         poll::PollSet::open(&self.engine)
     }
@@ -321,10 +379,30 @@ impl<T: Transport> DomainCalls for Domain<T> {
             members: coll::MAX_MEMBERS,
         })
     }
+
+    fn query_atomic(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements> {
+        let size = element_size(family, datatype, op);
+        match size.filter(|&size| size <= T::ATOMIC_SIZE) {
+            Some(size) => Ok(Elements {
+                size,
+                count: T::ATOMIC_SIZE / size,
+            }),
+            None => Err(Error::OPNOTSUPP),
+        }
+    }
 }
 
 fn set(place: &Mutex<Option<Arc<EventQueue>>>, queue: &Arc<EventQueue>) {
     *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(queue.clone());
+}
+
+/// fi_domain(3), auth_key.
+fn domain_key<T: Transport>(attr: &DomainAttr) -> Result<Option<Key>> {
+    let key = attr.auth_key.as_deref();
+    if attr.auth_key_size == FI_AV_AUTH_KEY && T::AUTH_KEYS > 0 {
+        return Ok(None);
+    }
+    Key::given(attr.auth_key_size, key, None, T::AUTH_KEY_SIZE)
 }
 
 /// Values that no provider knows, and more than this one has.

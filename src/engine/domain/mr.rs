@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::*;
 use crate::base::{Error, Result};
+use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
+use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::ep::Ep;
 use crate::engine::domain::{Domain, Engine};
@@ -33,17 +35,20 @@ pub struct Mr<T: Transport> {
 impl<T: Transport> Domain<T> {
     fn open_mr(&self, request: MrRequest<'_>) -> Result<*mut fid_mr> {
         let engine = self.engine();
+        let keyed = engine.has_keys_in_av();
         let known = match engine.info.caps & FI_HMEM {
             0 => FLAGS,
             _ => FLAGS | FI_HMEM_DEVICE_ONLY | FI_HMEM_HOST_ALLOC,
         };
+        let known = known | if keyed { FI_AUTH_KEY } else { 0 };
         if request.flags & !known != 0 {
             return Err(Error::BADFLAGS);
         }
         // fi_mr(3): the offset is reserved.
-        if request.auth_key_size != 0 || request.offset != 0 {
+        if request.offset != 0 {
             return Err(Error::INVAL);
         }
+        let auth = keys(engine, &request)?;
         let base = match request.base {
             None => None,
             Some(base) => Some(part_of(base, engine, &request.segments)?),
@@ -58,6 +63,12 @@ impl<T: Transport> Domain<T> {
         )?;
         if request.flags & FI_MR_SINGLE_USE != 0 {
             region.allow_one_use();
+        }
+        if let Some(auth) = auth {
+            region.restrict_to(auth);
+        }
+        if request.flags & FI_RMA_PMEM != 0 {
+            region.set_persistent();
         }
         drop(state);
         let key = region.key;
@@ -76,6 +87,24 @@ impl<T: Transport> Domain<T> {
             key,
         }))
     }
+}
+
+/// The authorization keys of a region; none if it has no use for any.
+fn keys<T: Transport>(
+    engine: &Arc<Engine<T>>,
+    request: &MrRequest<'_>,
+) -> Result<Option<Vec<Key>>> {
+    if !engine.has_keys_in_av() {
+        let key = engine.auth_key(request.auth_key_size, request.auth_key.as_deref())?;
+        return Ok(key.map(|key| vec![key]));
+    }
+    // fi_mr(3): fi_mr_regattr must be used, and names a vector.
+    let (av, handle) = request.keys_of.as_ref().ok_or(Error::INVAL)?;
+    let av = av.downcast::<Av<T>>().ok_or(Error::INVAL)?;
+    av.id_in(engine).ok_or(Error::DOMAIN)?;
+    // Without FI_DIRECTED_RECV among the domain's capabilities no endpoint address limits a region.
+    let one = (request.flags & FI_AUTH_KEY != 0).then_some(*handle);
+    av.keys(one).map(Some)
 }
 
 /// What fi_mr(3) lets a registration say of host memory.
@@ -101,6 +130,10 @@ impl<T: Transport> MrCalls for Domain<T> {
 
     fn iov_limit(&self) -> usize {
         self.engine().info.domain.mr_iov_limit.max(1)
+    }
+
+    fn has_keys_in_av(&self) -> bool {
+        self.engine().has_keys_in_av()
     }
 
     fn register(&self, request: MrRequest<'_>) -> Result<*mut fid_mr> {

@@ -23,6 +23,9 @@ pub struct SharedRx<T: Transport> {
     engine: Arc<Engine<T>>,
     id: usize,
     op_flags: u64,
+    many_tagged: bool,
+    /// Receives may name their source: those of unconnected endpoints, which share an address vector.
+    directed: bool,
     pub uses: Uses,
     _domain: Use,
 }
@@ -36,8 +39,12 @@ impl<T: Transport> SharedRx<T> {
         if engine.info.domain.max_ep_srx_ctx == 0 {
             return Err(Error::NOSYS);
         }
-        let op_flags = attr.map_or(0, |attr| attr.op_flags);
+        let (op_flags, own) = attr.map_or((0, 0), |attr| (attr.op_flags, attr.caps));
+        let many_tagged = own & FI_TAGGED_MULTI_RECV != 0;
+        let caps = if own == 0 { engine.info.caps } else { own };
+        let directed = caps & FI_DIRECTED_RECV != 0 && engine.info.ep.ep_type != FI_EP_MSG.0;
         let mut srx = Srx::new();
+        srx.many_tagged = many_tagged;
         // The handle itself counts.
         srx.eps = 1;
         let id = engine.lock().core.srxs.insert(srx);
@@ -45,6 +52,8 @@ impl<T: Transport> SharedRx<T> {
             engine: engine.clone(),
             id,
             op_flags,
+            many_tagged,
+            directed,
             uses: Uses::default(),
             _domain: engine.uses.take(),
         };
@@ -139,7 +148,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
         let saved = core.srxs[self.id].saved;
         core.post_to(
             self.id,
-            false,
+            self.directed,
             None,
             rx,
             T::source,
@@ -158,6 +167,10 @@ impl<T: Transport> DataPath for SharedRx<T> {
     /// A shared context has no queue of its own that could be selective; endpoints report all.
     fn rx_flags(&self) -> u64 {
         self.op_flags | FI_COMPLETION
+    }
+
+    fn takes_many_tagged(&self) -> bool {
+        self.many_tagged
     }
 
     fn tx_implied(&self) -> u64 {

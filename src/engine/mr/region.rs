@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::sync::OnceLock;
 
 use crate::base::{Error, IoVec, Result};
+use crate::engine::auth::Key;
 
 /// Memory that the application registered. Operations that use it hold it; closing it only takes it out of the table.
 pub struct Region<C> {
@@ -26,7 +27,10 @@ pub struct Region<C> {
     segments: Segments,
     counter: OnceLock<C>,
     single_use: OnceLock<()>,
+    persistent: OnceLock<()>,
     closed: OnceLock<()>,
+    /// Peers have to have one of these; without the list any may come.
+    keys: OnceLock<Box<[Key]>>,
 }
 
 impl<C> Region<C> {
@@ -49,7 +53,9 @@ impl<C> Region<C> {
             segments,
             counter: OnceLock::new(),
             single_use: OnceLock::new(),
+            persistent: OnceLock::new(),
             closed: OnceLock::new(),
+            keys: OnceLock::new(),
         }
     }
 
@@ -68,8 +74,30 @@ impl<C> Region<C> {
         let _ = self.single_use.set(());
     }
 
+    /// fi_mr(3), auth_key: only peers that have one of these keys may access it.
+    pub fn restrict_to(&self, keys: impl IntoIterator<Item = Key>) {
+        let _ = self.keys.set(keys.into_iter().collect());
+    }
+
+    #[inline]
+    pub(super) fn admits(&self, auth: Option<&Key>) -> bool {
+        match self.keys.get() {
+            None => true,
+            Some(keys) => auth.is_some_and(|auth| keys.contains(auth)),
+        }
+    }
+
     pub(super) fn is_single_use(&self) -> bool {
         self.single_use.get().is_some()
+    }
+
+    /// FI_RMA_PMEM: what peers write can be made durable (FI_COMMIT_COMPLETE).
+    pub fn set_persistent(&self) {
+        let _ = self.persistent.set(());
+    }
+
+    pub fn is_persistent(&self) -> bool {
+        self.persistent.get().is_some()
     }
 
     pub(super) fn close(&self) {

@@ -1,9 +1,81 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_atomic(3): no provider serves it yet.
-#![forbid(unsafe_code)]
+//! `struct fi_ops_atomic`: fi_atomic(3).
 
-use crate::abi::fi_ops_atomic;
+use core::ffi::{c_int, c_void};
+
+use libc::iovec;
+
+use crate::abi::*;
+use crate::base::iovec::IOV_LIMIT;
+use crate::base::{Error, IoVec, Result};
 use crate::ffi::ops::missing::Missing;
+use crate::ffi::ops::status;
+use crate::ffi::ops::transfer::*;
+use crate::ffi::user::opt;
+
+/// The three kinds of calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// Without a result.
+    Base,
+    /// The values before come back.
+    Fetch,
+    /// The same, and the target changes only where a comparison says so.
+    Compare,
+}
+
+/// What a call may be about, for one operation on one type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Elements {
+    /// Bytes of one.
+    pub size: usize,
+    /// Most of them in one call.
+    pub count: usize,
+}
+
+/// An atomic operation that the initiator posts. All pieces of memory have the same number of whole elements together.
+pub struct Atomic<'a> {
+    pub family: Family,
+    pub datatype: fi_datatype,
+    pub op: fi_op,
+    /// Empty for FI_ATOMIC_READ.
+    pub operands: IoVec,
+    /// Of the family Compare only.
+    pub compare: IoVec,
+    /// Not of the family Base.
+    pub result: IoVec,
+    /// Operation flags; FI_COMPLETION says whether success is reported.
+    pub flags: u64,
+    pub dest: u64,
+    pub context: usize,
+    pub data: u64,
+    pub target: &'a [RemoteSeg],
+}
+
+pub trait AtomicPath: DataPath {
+    /// `OPNOTSUPP` if the endpoint has no such operation.
+    fn elements(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements>;
+    fn atomic(&self, atomic: &Atomic<'_>) -> Result;
+}
+
+pub fn table<T: AtomicPath>() -> &'static fi_ops_atomic {
+    &fi_ops_atomic {
+        size: size_of::<fi_ops_atomic>(),
+        write: Some(write::<T>),
+        writev: Some(writev::<T>),
+        writemsg: Some(writemsg::<T>),
+        inject: Some(inject::<T>),
+        readwrite: Some(readwrite::<T>),
+        readwritev: Some(readwritev::<T>),
+        readwritemsg: Some(readwritemsg::<T>),
+        compwrite: Some(compwrite::<T>),
+        compwritev: Some(compwritev::<T>),
+        compwritemsg: Some(compwritemsg::<T>),
+        writevalid: Some(writevalid::<T>),
+        readwritevalid: Some(readwritevalid::<T>),
+        compwritevalid: Some(compwritevalid::<T>),
+    }
+}
 
 pub static NONE: fi_ops_atomic = fi_ops_atomic {
     size: size_of::<fi_ops_atomic>(),
@@ -21,3 +93,502 @@ pub static NONE: fi_ops_atomic = fi_ops_atomic {
     readwritevalid: Some(Missing::CALL),
     compwritevalid: Some(Missing::CALL),
 };
+
+/// Local memory of one role, as C names it.
+#[derive(Clone, Copy)]
+enum Memory {
+    /// The call has none of this role.
+    None,
+    /// One piece, of as many elements as the call says.
+    Single(*const c_void),
+    Several(*const fi_ioc, usize),
+}
+
+/// What all calls have in common.
+struct Call {
+    family: Family,
+    datatype: fi_datatype,
+    op: fi_op,
+    /// Elements of each `Memory::Single`.
+    count: usize,
+    operands: Memory,
+    compare: Memory,
+    result: Memory,
+    dest: fi_addr_t,
+    data: u64,
+    context: *mut c_void,
+}
+
+/// Where at the target.
+enum Target {
+    /// One piece of as many elements as there are.
+    Single(u64, u64),
+    Several(*const fi_rma_ioc, usize),
+}
+
+/// `flags` makes the operation's flags, from the endpoint and the operands.
+///
+/// # Safety
+/// As fi_atomic(3) says of the endpoint, of the arrays (during the call) and of the memory that they name (until the
+/// completion, operands and compared values of injected operations only during the call).
+unsafe fn post<T: AtomicPath>(
+    ep: *mut fid_ep,
+    call: Call,
+    target: Target,
+    flags: impl FnOnce(&T, &IoVec) -> Result<u64>,
+) -> isize {
+    // SAFETY: promised by the caller.
+    status(unsafe {
+        endpoint::<T>(ep).and_then(|ep| {
+            let Elements { size, count } = ep.elements(call.family, call.datatype, call.op)?;
+            // fi_atomic(3): what would be the operand of FI_ATOMIC_READ is ignored.
+            let reads = call.op == FI_ATOMIC_READ;
+            let operands = match reads {
+                true => IoVec::empty(),
+                false => memory(call.operands, call.count, size)?,
+            };
+            let result = memory(call.result, call.count, size)?;
+            let compare = memory(call.compare, call.count, size)?;
+            let len = if reads { &result } else { &operands }.remaining();
+            let agree =
+                |role: Memory, iov: &IoVec| matches!(role, Memory::None) || iov.remaining() == len;
+            if len == 0 || !agree(call.result, &result) || !agree(call.compare, &compare) {
+                return Err(Error::INVAL);
+            }
+            let mut segs = [RemoteSeg::default(); IOV_LIMIT];
+            let target = remote(&target, len, size, &mut segs)?;
+            if len / size > count {
+                return Err(Error::MSGSIZE);
+            }
+            ep.atomic(&Atomic {
+                family: call.family,
+                datatype: call.datatype,
+                op: call.op,
+                flags: flags(ep, &operands)?,
+                operands,
+                compare,
+                result,
+                dest: call.dest,
+                context: call.context as usize,
+                data: call.data,
+                target,
+            })
+        })
+    })
+}
+
+/// `INVAL` if there is none where there should be.
+///
+/// # Safety
+/// As `post`.
+unsafe fn memory(memory: Memory, count: usize, size: usize) -> Result<IoVec> {
+    let bytes = |count: usize| count.checked_mul(size).ok_or(Error::MSGSIZE);
+    // SAFETY: promised by the caller.
+    unsafe {
+        match memory {
+            Memory::None => Ok(IoVec::empty()),
+            Memory::Single(base) => single(base, bytes(count)?),
+            Memory::Several(iocs, count) => {
+                if iocs.is_null() || count > IOV_LIMIT {
+                    return Err(Error::INVAL);
+                }
+                let mut pieces = [iovec {
+                    iov_base: core::ptr::null_mut(),
+                    iov_len: 0,
+                }; IOV_LIMIT];
+                for (i, piece) in pieces[..count].iter_mut().enumerate() {
+                    let ioc = *iocs.add(i);
+                    piece.iov_base = ioc.addr;
+                    piece.iov_len = bytes(ioc.count)?;
+                }
+                several(pieces.as_ptr(), count)
+            }
+        }
+    }
+}
+
+/// The target's pieces, in `segs`. `INVAL` unless they have `len` bytes together.
+///
+/// # Safety
+/// The array of `Target::Several` must be readable.
+unsafe fn remote<'a>(
+    target: &Target,
+    len: usize,
+    size: usize,
+    segs: &'a mut [RemoteSeg; IOV_LIMIT],
+) -> Result<&'a [RemoteSeg]> {
+    let (iocs, count) = match *target {
+        Target::Single(addr, key) => {
+            segs[0] = RemoteSeg { addr, len, key };
+            return Ok(&segs[..1]);
+        }
+        Target::Several(iocs, count) => (iocs, count),
+    };
+    if iocs.is_null() || !(1..=IOV_LIMIT).contains(&count) {
+        return Err(Error::INVAL);
+    }
+    let mut left = len;
+    for (i, seg) in segs[..count].iter_mut().enumerate() {
+        // SAFETY: promised by the caller.
+        let ioc = unsafe { *iocs.add(i) };
+        *seg = RemoteSeg {
+            addr: ioc.addr,
+            len: ioc.count.checked_mul(size).ok_or(Error::INVAL)?,
+            key: ioc.key,
+        };
+        left = left.checked_sub(seg.len).ok_or(Error::INVAL)?;
+    }
+    match left {
+        0 => Ok(&segs[..count]),
+        _ => Err(Error::INVAL),
+    }
+}
+
+/// The msg forms.
+///
+/// # Safety
+/// `msg` must be as fi_atomic(3) describes it, all else as `post`.
+unsafe fn post_msg<T: AtomicPath>(
+    ep: *mut fid_ep,
+    family: Family,
+    msg: *const fi_msg_atomic,
+    compare: Memory,
+    result: Memory,
+    flags: u64,
+) -> isize {
+    // SAFETY: promised by the caller.
+    let Some(msg) = (unsafe { opt(msg) }) else {
+        return Error::INVAL.negative() as isize;
+    };
+    let call = Call {
+        family,
+        datatype: msg.datatype,
+        op: msg.op,
+        count: 0,
+        operands: Memory::Several(msg.msg_iov, msg.iov_count),
+        compare,
+        result,
+        dest: msg.addr,
+        data: msg.data,
+        context: msg.context,
+    };
+    let target = Target::Several(msg.rma_iov, msg.rma_iov_count);
+    let flags = |ep: &T, operands: &IoVec| {
+        // Tagged receive buffers as targets.
+        if flags & FI_TAGGED != 0 {
+            return Err(Error::OPNOTSUPP);
+        }
+        // Nothing at the target tells of a fetch.
+        check_flags(
+            flags,
+            match family {
+                Family::Base => SEND_FLAGS,
+                _ => SEND_FLAGS & !FI_REMOTE_CQ_DATA,
+            },
+        )?;
+        check_inject(ep, What::Atomic, flags, operands)?;
+        Ok(flags | ep.tx_implied())
+    };
+    // SAFETY: promised by the caller.
+    unsafe { post::<T>(ep, call, target, flags) }
+}
+
+unsafe extern "C" fn write<T: AtomicPath>(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    count: usize,
+    _desc: *mut c_void,
+    dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        family: Family::Base,
+        datatype,
+        op,
+        count,
+        operands: Memory::Single(buf),
+        compare: Memory::None,
+        result: Memory::None,
+        dest: dest_addr,
+        data: 0,
+        context,
+    };
+    // SAFETY: fi_atomic(3): an open endpoint; the operands stay unchanged until the completion.
+    unsafe { post::<T>(ep, call, Target::Single(addr, key), by_default) }
+}
+
+unsafe extern "C" fn writev<T: AtomicPath>(
+    ep: *mut fid_ep,
+    iov: *const fi_ioc,
+    _desc: *mut *mut c_void,
+    count: usize,
+    dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        family: Family::Base,
+        datatype,
+        op,
+        count: 0,
+        operands: Memory::Several(iov, count),
+        compare: Memory::None,
+        result: Memory::None,
+        dest: dest_addr,
+        data: 0,
+        context,
+    };
+    // SAFETY: as in `write`, for `count` pieces.
+    unsafe { post::<T>(ep, call, Target::Single(addr, key), by_default) }
+}
+
+unsafe extern "C" fn writemsg<T: AtomicPath>(
+    ep: *mut fid_ep,
+    msg: *const fi_msg_atomic,
+    flags: u64,
+) -> isize {
+    // SAFETY: as in `write`, for what `msg` names.
+    unsafe { post_msg::<T>(ep, Family::Base, msg, Memory::None, Memory::None, flags) }
+}
+
+unsafe extern "C" fn inject<T: AtomicPath>(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    count: usize,
+    dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+) -> isize {
+    let call = Call {
+        family: Family::Base,
+        datatype,
+        op,
+        count,
+        operands: Memory::Single(buf),
+        compare: Memory::None,
+        result: Memory::None,
+        dest: dest_addr,
+        data: 0,
+        context: core::ptr::null_mut(),
+    };
+    let flags = |ep: &T, iov: &IoVec| injected(ep, What::Atomic, iov, FI_WRITE);
+    // SAFETY: as in `write`, until the return of the call.
+    unsafe { post::<T>(ep, call, Target::Single(addr, key), flags) }
+}
+
+unsafe extern "C" fn readwrite<T: AtomicPath>(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    count: usize,
+    _desc: *mut c_void,
+    result: *mut c_void,
+    _result_desc: *mut c_void,
+    dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        family: Family::Fetch,
+        datatype,
+        op,
+        count,
+        operands: Memory::Single(buf),
+        compare: Memory::None,
+        result: Memory::Single(result),
+        dest: dest_addr,
+        data: 0,
+        context,
+    };
+    // SAFETY: as in `write`; the result is left to the library until the completion.
+    unsafe { post::<T>(ep, call, Target::Single(addr, key), by_default) }
+}
+
+unsafe extern "C" fn readwritev<T: AtomicPath>(
+    ep: *mut fid_ep,
+    iov: *const fi_ioc,
+    _desc: *mut *mut c_void,
+    count: usize,
+    resultv: *mut fi_ioc,
+    _result_desc: *mut *mut c_void,
+    result_count: usize,
+    dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        family: Family::Fetch,
+        datatype,
+        op,
+        count: 0,
+        operands: Memory::Several(iov, count),
+        compare: Memory::None,
+        result: Memory::Several(resultv, result_count),
+        dest: dest_addr,
+        data: 0,
+        context,
+    };
+    // SAFETY: as in `readwrite`, for all pieces.
+    unsafe { post::<T>(ep, call, Target::Single(addr, key), by_default) }
+}
+
+unsafe extern "C" fn readwritemsg<T: AtomicPath>(
+    ep: *mut fid_ep,
+    msg: *const fi_msg_atomic,
+    resultv: *mut fi_ioc,
+    _result_desc: *mut *mut c_void,
+    result_count: usize,
+    flags: u64,
+) -> isize {
+    let result = Memory::Several(resultv, result_count);
+    // SAFETY: as in `readwrite`, for what `msg` names.
+    unsafe { post_msg::<T>(ep, Family::Fetch, msg, Memory::None, result, flags) }
+}
+
+unsafe extern "C" fn compwrite<T: AtomicPath>(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    count: usize,
+    _desc: *mut c_void,
+    compare: *const c_void,
+    _compare_desc: *mut c_void,
+    result: *mut c_void,
+    _result_desc: *mut c_void,
+    dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        family: Family::Compare,
+        datatype,
+        op,
+        count,
+        operands: Memory::Single(buf),
+        compare: Memory::Single(compare),
+        result: Memory::Single(result),
+        dest: dest_addr,
+        data: 0,
+        context,
+    };
+    // SAFETY: as in `readwrite`; what is compared stays unchanged until the completion, too.
+    unsafe { post::<T>(ep, call, Target::Single(addr, key), by_default) }
+}
+
+unsafe extern "C" fn compwritev<T: AtomicPath>(
+    ep: *mut fid_ep,
+    iov: *const fi_ioc,
+    _desc: *mut *mut c_void,
+    count: usize,
+    comparev: *const fi_ioc,
+    _compare_desc: *mut *mut c_void,
+    compare_count: usize,
+    resultv: *mut fi_ioc,
+    _result_desc: *mut *mut c_void,
+    result_count: usize,
+    dest_addr: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        family: Family::Compare,
+        datatype,
+        op,
+        count: 0,
+        operands: Memory::Several(iov, count),
+        compare: Memory::Several(comparev, compare_count),
+        result: Memory::Several(resultv, result_count),
+        dest: dest_addr,
+        data: 0,
+        context,
+    };
+    // SAFETY: as in `compwrite`, for all pieces.
+    unsafe { post::<T>(ep, call, Target::Single(addr, key), by_default) }
+}
+
+unsafe extern "C" fn compwritemsg<T: AtomicPath>(
+    ep: *mut fid_ep,
+    msg: *const fi_msg_atomic,
+    comparev: *const fi_ioc,
+    _compare_desc: *mut *mut c_void,
+    compare_count: usize,
+    resultv: *mut fi_ioc,
+    _result_desc: *mut *mut c_void,
+    result_count: usize,
+    flags: u64,
+) -> isize {
+    let compare = Memory::Several(comparev, compare_count);
+    let result = Memory::Several(resultv, result_count);
+    // SAFETY: as in `compwrite`, for what `msg` names.
+    unsafe { post_msg::<T>(ep, Family::Compare, msg, compare, result, flags) }
+}
+
+/// # Safety
+/// `ep` must be NULL or open, `count` NULL or writable.
+unsafe fn valid<T: AtomicPath>(
+    ep: *mut fid_ep,
+    family: Family,
+    datatype: fi_datatype,
+    op: fi_op,
+    count: *mut usize,
+) -> c_int {
+    // SAFETY: promised by the caller.
+    status(unsafe {
+        endpoint::<T>(ep).and_then(|ep| {
+            if count.is_null() {
+                return Err(Error::INVAL);
+            }
+            count.write(ep.elements(family, datatype, op)?.count);
+            Ok(())
+        })
+    })
+}
+
+unsafe extern "C" fn writevalid<T: AtomicPath>(
+    ep: *mut fid_ep,
+    datatype: fi_datatype,
+    op: fi_op,
+    count: *mut usize,
+) -> c_int {
+    // SAFETY: fi_atomic(3): an open endpoint; `count` gets the number.
+    unsafe { valid::<T>(ep, Family::Base, datatype, op, count) }
+}
+
+unsafe extern "C" fn readwritevalid<T: AtomicPath>(
+    ep: *mut fid_ep,
+    datatype: fi_datatype,
+    op: fi_op,
+    count: *mut usize,
+) -> c_int {
+    // SAFETY: as in `writevalid`.
+    unsafe { valid::<T>(ep, Family::Fetch, datatype, op, count) }
+}
+
+unsafe extern "C" fn compwritevalid<T: AtomicPath>(
+    ep: *mut fid_ep,
+    datatype: fi_datatype,
+    op: fi_op,
+    count: *mut usize,
+) -> c_int {
+    // SAFETY: as in `writevalid`.
+    unsafe { valid::<T>(ep, Family::Compare, datatype, op, count) }
+}

@@ -8,7 +8,6 @@ use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::av_set::SetRequest;
-use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::{FromCode, answer, object, status};
 use crate::ffi::user::{self, Room};
 
@@ -26,6 +25,8 @@ pub struct Insertion {
     pub context: usize,
     /// The names that completions are to use, one for each address, if any (FI_AV_USER_ID).
     pub user_ids: Vec<u64>,
+    /// The handles of the keys that the addresses have, one for each, if any (FI_AUTH_KEY).
+    pub keys: Vec<u64>,
 }
 
 pub trait AvCalls: Kind<Head = fid_av> {
@@ -44,6 +45,10 @@ pub trait AvCalls: Kind<Head = fid_av> {
     fn straddr(&self, addr: &[u8]) -> String;
     fn set_user_id(&self, addr: u64, id: u64, flags: u64) -> Result;
     fn open_set(&self, request: SetRequest, context: *mut c_void) -> Result<*mut fid_av_set>;
+    /// The handle of the key. `NOSYS`: the domain has none in its address vectors.
+    fn insert_auth_key(&self, key: &[u8], flags: u64) -> Result<u64>;
+    /// The key of a handle, or of an address.
+    fn lookup_auth_key(&self, addr: u64) -> Result<Vec<u8>>;
 }
 
 pub fn table<T: AvCalls>() -> &'static fi_ops_av {
@@ -56,8 +61,8 @@ pub fn table<T: AvCalls>() -> &'static fi_ops_av {
         lookup: Some(lookup::<T>),
         straddr: Some(straddr::<T>),
         av_set: Some(av_set::<T>),
-        insert_auth_key: Some(Missing::CALL),
-        lookup_auth_key: Some(Missing::CALL),
+        insert_auth_key: Some(insert_auth_key::<T>),
+        lookup_auth_key: Some(lookup_auth_key::<T>),
         set_user_id: Some(set_user_id::<T>),
     }
 }
@@ -69,17 +74,17 @@ unsafe fn av<'a, T: AvCalls>(av: *mut fid_av) -> Result<&'a T> {
     object(unsafe { object::get::<T, fid_av>(av) })
 }
 
-/// FI_SYNC_ERR needs an array to write to, FI_AV_USER_ID one to read from, if there is anything to insert.
+/// FI_SYNC_ERR needs an array to write to, FI_AV_USER_ID and FI_AUTH_KEY one to read from, if there is anything to insert.
 ///
 /// # Safety
-/// With FI_AV_USER_ID `fi_addr` must be NULL or have `count` elements.
+/// With FI_AV_USER_ID or FI_AUTH_KEY `fi_addr` must be NULL or have `count` elements.
 unsafe fn insertion(
     flags: u64,
     context: *mut c_void,
     fi_addr: *mut fi_addr_t,
     count: usize,
 ) -> Result<Insertion> {
-    let named = flags & FI_AV_USER_ID != 0;
+    let named = flags & (FI_AV_USER_ID | FI_AUTH_KEY) != 0;
     let no_room = flags & FI_SYNC_ERR != 0 && context.is_null();
     if count > 0 && (no_room || (named && fi_addr.is_null())) {
         return Err(Error::INVAL);
@@ -88,12 +93,18 @@ unsafe fn insertion(
     if count > isize::MAX as usize / size_of::<fi_addr_t>() {
         return Err(Error::INVAL);
     }
-    let ids = 0..if named { count } else { 0 };
+    let given = 0..if named { count } else { 0 };
+    // SAFETY: promised by the caller; not NULL if there is one.
+    let given: Vec<u64> = given.map(|i| unsafe { *fi_addr.add(i) }).collect();
+    let (user_ids, keys) = match flags & FI_AUTH_KEY {
+        0 => (given, Vec::new()),
+        _ => (Vec::new(), given),
+    };
     Ok(Insertion {
         flags,
         context: context as usize,
-        // SAFETY: promised by the caller; not NULL if there is one.
-        user_ids: ids.map(|i| unsafe { *fi_addr.add(i) }).collect(),
+        user_ids,
+        keys,
     })
 }
 
@@ -373,6 +384,47 @@ unsafe extern "C" fn av_set<T: AvCalls>(
             user::store(set, || av.open_set(request, context))
         })
     })
+}
+
+unsafe extern "C" fn insert_auth_key<T: AvCalls>(
+    a: *mut fid_av,
+    key: *const c_void,
+    size: usize,
+    fi_addr: *mut fi_addr_t,
+    flags: u64,
+) -> c_int {
+    // SAFETY: an open address vector.
+    status(unsafe { av::<T>(a) }.and_then(|av| {
+        if key.is_null() || size == 0 || size > KEY_LIMIT {
+            return Err(Error::INVAL);
+        }
+        // SAFETY: fi_av(3): `key` has `size` bytes, `fi_addr` is where the handle goes.
+        unsafe {
+            user::store(fi_addr, || {
+                av.insert_auth_key(user::bytes(key, size)?, flags)
+            })
+        }
+    }))
+}
+
+/// No provider has longer ones.
+const KEY_LIMIT: usize = 4096;
+
+unsafe extern "C" fn lookup_auth_key<T: AvCalls>(
+    a: *mut fid_av,
+    fi_addr: fi_addr_t,
+    key: *mut c_void,
+    size: *mut usize,
+) -> c_int {
+    // SAFETY: an open address vector.
+    status(unsafe { av::<T>(a) }.and_then(|av| {
+        if size.is_null() {
+            return Err(Error::INVAL);
+        }
+        let bytes = av.lookup_auth_key(fi_addr)?;
+        // SAFETY: `size` is the size of the room at `key`, and gets the size of the key.
+        unsafe { fill_sized(&bytes, key, size) }.map(drop)
+    }))
 }
 
 /// FI_ETOOSMALL when the room was short.

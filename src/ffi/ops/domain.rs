@@ -5,10 +5,10 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::base::info::{Info, Layout, RxAttr};
+use crate::base::info::{Info, Layout, RxAttr, TxAttr};
 use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind, Other};
-use crate::ffi::ops::missing::Missing;
+use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::{object, status};
 use crate::ffi::user::{opt, store};
 
@@ -69,8 +69,12 @@ pub trait DomainCalls: Kind<Head = fid_domain> {
     fn open_cntr(&self, request: CntrRequest<'_>, context: *mut c_void) -> Result<*mut fid_cntr>;
     fn open_ep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
     fn open_srx(&self, attr: Option<RxAttr>, context: *mut c_void) -> Result<*mut fid_ep>;
+    fn open_stx(&self, attr: Option<TxAttr>, context: *mut c_void) -> Result<*mut fid_stx>;
+    fn open_sep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
     fn open_poll(&self) -> Result<*mut fid_poll>;
     fn query_collective(&self, query: &CollectiveQuery) -> Result<CollectiveLimits>;
+    /// `OPNOTSUPP` if no endpoint has such an operation.
+    fn query_atomic(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements>;
 }
 
 pub fn table<T: DomainCalls>() -> &'static fi_ops_domain {
@@ -79,12 +83,12 @@ pub fn table<T: DomainCalls>() -> &'static fi_ops_domain {
         av_open: Some(av_open::<T>),
         cq_open: Some(cq_open::<T>),
         endpoint: Some(endpoint::<T>),
-        scalable_ep: Some(Missing::CALL),
+        scalable_ep: Some(scalable_ep::<T>),
         cntr_open: Some(cntr_open::<T>),
         poll_open: Some(poll_open::<T>),
-        stx_ctx: Some(Missing::CALL),
+        stx_ctx: Some(stx_ctx::<T>),
         srx_ctx: Some(srx_ctx::<T>),
-        query_atomic: Some(Missing::CALL),
+        query_atomic: Some(query_atomic::<T>),
         query_collective: Some(query_collective::<T>),
         endpoint2: Some(endpoint2::<T>),
     }
@@ -227,6 +231,36 @@ unsafe extern "C" fn srx_ctx<T: DomainCalls>(
     })
 }
 
+unsafe extern "C" fn stx_ctx<T: DomainCalls>(
+    d: *mut fid_domain,
+    attr: *mut fi_tx_attr,
+    stx: *mut *mut fid_stx,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: fi_endpoint(3): an open domain; `attr` is NULL or readable; `stx` gets the handle.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| {
+            let attr = TxAttr::read(attr, Layout::of_api(domain.api_version()));
+            store(stx, || domain.open_stx(attr, context))
+        })
+    })
+}
+
+unsafe extern "C" fn scalable_ep<T: DomainCalls>(
+    d: *mut fid_domain,
+    info: *mut fi_info,
+    sep: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: fi_endpoint(3): an open domain; `info` comes from fi_getinfo; `sep` gets the handle.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| {
+            let info = Info::read(info, Layout::of_api(domain.api_version()))?;
+            store(sep, || domain.open_sep(info, context))
+        })
+    })
+}
+
 unsafe extern "C" fn poll_open<T: DomainCalls>(
     d: *mut fid_domain,
     attr: *mut fi_poll_attr,
@@ -267,6 +301,38 @@ unsafe extern "C" fn query_collective<T: DomainCalls>(
                 size: limits.size,
             };
             (*attr).max_members = limits.members;
+            Ok(())
+        })
+    })
+}
+
+unsafe extern "C" fn query_atomic<T: DomainCalls>(
+    d: *mut fid_domain,
+    datatype: fi_datatype,
+    op: fi_op,
+    attr: *mut fi_atomic_attr,
+    flags: u64,
+) -> c_int {
+    // SAFETY: fi_atomic(3): an open domain; `attr` gets what is offered.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| {
+            let family = match flags & (FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC) {
+                0 => Family::Base,
+                FI_FETCH_ATOMIC => Family::Fetch,
+                FI_COMPARE_ATOMIC => Family::Compare,
+                _ => return Err(Error::INVAL),
+            };
+            match flags & !(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC) {
+                0 => {}
+                // Tagged receive buffers as targets.
+                FI_TAGGED => return Err(Error::OPNOTSUPP),
+                _ => return Err(Error::BADFLAGS),
+            }
+            if attr.is_null() {
+                return Err(Error::INVAL);
+            }
+            let Elements { size, count } = domain.query_atomic(family, datatype, op)?;
+            attr.write(fi_atomic_attr { count, size });
             Ok(())
         })
     })

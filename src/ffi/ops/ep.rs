@@ -39,7 +39,7 @@ pub enum OptKind {
     Bool,
 }
 
-pub fn table<T: EpCalls>() -> &'static fi_ops_ep {
+pub const fn table<T: EpCalls>() -> &'static fi_ops_ep {
     &fi_ops_ep {
         size: size_of::<fi_ops_ep>(),
         cancel: Some(cancel::<T>),

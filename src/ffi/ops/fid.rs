@@ -2,13 +2,13 @@
 //! `struct fi_ops`, the calls that every handle has: fi_close, fi_bind, fi_control, fi_open_ops (fi_fabric(3),
 //! fi_control(3)).
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind, Other, WaitHandle};
 use crate::ffi::ops::missing::Missing;
-use crate::ffi::ops::{object, status};
+use crate::ffi::ops::{object, profile, status};
 use crate::ffi::user;
 
 pub fn table<T: Kind>() -> &'static fi_ops {
@@ -17,7 +17,7 @@ pub fn table<T: Kind>() -> &'static fi_ops {
         close: Some(close::<T>),
         bind: Some(bind::<T>),
         control: Some(control::<T>),
-        ops_open: Some(ops_open),
+        ops_open: Some(ops_open::<T>),
         tostr: Some(Missing::CALL),
         ops_set: Some(ops_set),
     }
@@ -187,16 +187,23 @@ unsafe fn map_raw<T: Kind>(this: &T, map: &fi_mr_map_raw) -> Result {
     unsafe { user::store(map.key, || this.map_raw_key(raw)) }
 }
 
-unsafe extern "C" fn ops_open(
+unsafe extern "C" fn ops_open<T: Kind>(
     fid: *mut fid,
     name: *const c_char,
     _flags: u64,
     ops: *mut *mut c_void,
-    _context: *mut c_void,
+    context: *mut c_void,
 ) -> c_int {
-    match fid.is_null() || name.is_null() || ops.is_null() {
-        true => Error::INVAL.negative(),
-        // No further tables are offered on any object.
+    // SAFETY: the handle stays open during the call.
+    let this = unsafe { object::get::<T, _>(fid) };
+    let Some(this) = this.filter(|_| !name.is_null() && !ops.is_null()) else {
+        return Error::INVAL.negative();
+    };
+    // SAFETY: a terminated string.
+    match unsafe { CStr::from_ptr(name) } == profile::NAME {
+        // SAFETY: `ops` is where the result goes.
+        true => unsafe { profile::open(this, ops, context) },
+        // No other tables are offered on any object.
         false => Error::NOSYS.negative(),
     }
 }

@@ -47,6 +47,22 @@ macro_rules! message_ops {
             }
         }
 
+        /// For one that only sends (a transmit context).
+        pub fn send_table<T: DataPath>() -> &'static $ops {
+            &$ops {
+                size: size_of::<$ops>(),
+                recv: Some(Missing::CALL),
+                recvv: Some(Missing::CALL),
+                recvmsg: Some(Missing::CALL),
+                send: Some(send::<T>),
+                sendv: Some(sendv::<T>),
+                sendmsg: Some(sendmsg::<T>),
+                inject: Some(inject::<T>),
+                senddata: Some(senddata::<T>),
+                injectdata: Some(injectdata::<T>),
+            }
+        }
+
         pub static NONE: $ops = $ops {
             size: size_of::<$ops>(),
             recv: Some(Missing::CALL),
@@ -120,8 +136,8 @@ macro_rules! message_ops {
             }
             // SAFETY: as in `recv`; `msg` is readable during the call.
             let call = || unsafe {
-                let ep = endpoint::<T>(ep)?;
-                check_flags(flags, RECV_FLAGS | MORE_RECV_FLAGS)?;
+                let ep: &T = endpoint::<T>(ep)?;
+                check_flags(flags, RECV_FLAGS | more_recv_flags(ep))?;
                 let rx = Rx {
                     what: What::$what,
                     iov: rooms((*msg).msg_iov, (*msg).iov_count)?,

@@ -20,7 +20,9 @@ pub mod missing;
 pub mod mr;
 pub mod msg;
 pub mod poll;
+pub mod profile;
 pub mod rma;
+pub mod scalable;
 pub mod tagged;
 pub mod transfer;
 

@@ -21,6 +21,9 @@ pub struct MrRequest<'a> {
     pub flags: u64,
     pub context: usize,
     pub auth_key_size: usize,
+    pub auth_key: Option<Vec<u8>>,
+    /// With FI_AV_AUTH_KEY: the vector that has the keys, and a handle or address in it.
+    pub keys_of: Option<(Other<'a>, u64)>,
     /// The region that this one becomes a part of.
     pub base: Option<Other<'a>>,
 }
@@ -28,6 +31,8 @@ pub struct MrRequest<'a> {
 pub trait MrCalls: Kind<Head = fid_domain> {
     fn api_version(&self) -> u32;
     fn iov_limit(&self) -> usize;
+    /// FI_AV_AUTH_KEY: keys are named by `fi_mr_auth_key`.
+    fn has_keys_in_av(&self) -> bool;
     fn register(&self, request: MrRequest<'_>) -> Result<*mut fid_mr>;
     /// The caller has the handle: now the registration may be reported by an event (FI_REG_MR).
     fn registered(&self, mr: usize, context: usize);
@@ -128,6 +133,8 @@ unsafe extern "C" fn regv<T: MrCalls>(
                 flags,
                 context: context as usize,
                 auth_key_size: 0,
+                auth_key: None,
+                keys_of: None,
                 base: None,
             };
             open(domain, mr, request)
@@ -169,6 +176,28 @@ unsafe fn read_attr<'a, T: MrCalls>(
         true => unsafe { (*attr).base_mr },
         false => core::ptr::null(),
     };
+    // SAFETY: the members exist from API 1.5 on; fi_mr(3): the key has the size beside it.
+    let (auth_key_size, auth_key) = unsafe {
+        match domain.api_version() >= API_1_5 {
+            true => (
+                (*attr).auth_key_size,
+                auth_key((*attr).auth_key, (*attr).auth_key_size)?,
+            ),
+            false => (0, None),
+        }
+    };
+    let named = domain.has_keys_in_av() && auth_key_size == size_of::<fi_mr_auth_key>();
+    let keys_of = match &auth_key {
+        Some(bytes) if named => {
+            // SAFETY: as many bytes as the struct has, of integers and a pointer; the copy need not be aligned. fi_mr(3): the
+            // vector is open.
+            unsafe {
+                let keys = bytes.as_ptr().cast::<fi_mr_auth_key>().read_unaligned();
+                (!keys.av.is_null()).then(|| (Other::new(keys.av.cast()), keys.src_addr))
+            }
+        }
+        _ => None,
+    };
     // SAFETY: members are read one by one, those that every version has first.
     unsafe {
         Ok(MrRequest {
@@ -178,14 +207,25 @@ unsafe fn read_attr<'a, T: MrCalls>(
             requested_key: (*attr).requested_key,
             flags,
             context: (*attr).context as usize,
-            auth_key_size: match domain.api_version() >= API_1_5 {
-                true => (*attr).auth_key_size,
-                false => 0,
-            },
+            auth_key_size,
+            auth_key,
+            keys_of,
             base: (!base.is_null()).then(|| Other::new(base.cast_mut().cast())),
         })
     }
 }
 
+/// # Safety
+/// `key` must be NULL or have `size` bytes.
+unsafe fn auth_key(key: *const u8, size: usize) -> Result<Option<Vec<u8>>> {
+    // What is longer is no key, as no provider takes it.
+    if key.is_null() || size == 0 || size > KEY_LIMIT {
+        return Ok(None);
+    }
+    // SAFETY: promised by the caller.
+    unsafe { user::bytes(key.cast(), size) }.map(|bytes| Some(bytes.to_vec()))
+}
+
+const KEY_LIMIT: usize = 4096;
 const API_1_5: u32 = 1 << 16 | 5;
 const API_2_0: u32 = 2 << 16;

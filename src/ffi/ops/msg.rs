@@ -13,6 +13,8 @@ use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
 
 /// Flags that fi_recvmsg has beyond those of all receives.
-const MORE_RECV_FLAGS: u64 = FI_MULTI_RECV | FI_TRANSMIT_COMPLETE;
+fn more_recv_flags<T: DataPath>(_ep: &T) -> u64 {
+    FI_MULTI_RECV | FI_TRANSMIT_COMPLETE
+}
 
 message_ops!(fi_ops_msg, fi_msg, Msg);

@@ -12,7 +12,12 @@ use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
 
-/// fi_tagged(3): FI_MULTI_RECV needs FI_TAGGED_MULTI_RECV, which no provider has.
-const MORE_RECV_FLAGS: u64 = 0;
+/// fi_tagged(3): FI_MULTI_RECV needs FI_TAGGED_MULTI_RECV.
+fn more_recv_flags<T: DataPath>(ep: &T) -> u64 {
+    match ep.takes_many_tagged() {
+        true => FI_MULTI_RECV,
+        false => 0,
+    }
+}
 
 message_ops!(fi_ops_tagged, fi_msg_tagged, Tagged, tag, ignore);

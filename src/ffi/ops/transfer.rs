@@ -13,6 +13,9 @@ pub enum What {
     Tagged,
     Write,
     Read,
+    Atomic,
+    /// An atomic operation with a result.
+    AtomicFetch,
 }
 
 /// Memory at the target, as `struct fi_rma_iov`.
@@ -29,6 +32,7 @@ const _: () =
     assert!(core::mem::offset_of!(RemoteSeg, key) == core::mem::offset_of!(fi_rma_iov, key));
 
 /// An operation that the initiator posts.
+#[derive(Clone, Copy)]
 pub struct Tx<'a> {
     pub what: What,
     pub iov: IoVec,
@@ -53,6 +57,10 @@ pub struct Rx {
     pub ignore: u64,
 }
 
+/// A flag among an operation's own that no application sets: it is not to start before the reads that were posted to the
+/// same peer before it are complete (FI_ORDER_WAR, FI_ORDER_SAR).
+pub const AFTER_READS: u64 = 1 << 63;
+
 pub trait DataPath: Kind<Head = fid_ep> {
     fn transmit(&self, tx: &Tx<'_>) -> Result;
     fn receive(&self, rx: &Rx) -> Result;
@@ -69,6 +77,10 @@ pub trait DataPath: Kind<Head = fid_ep> {
     #[inline]
     fn inject_flags(&self, _counted: u64) -> u64 {
         FI_INJECT
+    }
+    /// FI_TAGGED_MULTI_RECV: tagged receives may ask for FI_MULTI_RECV.
+    fn takes_many_tagged(&self) -> bool {
+        false
     }
     /// The most that a call with FI_INJECT takes.
     #[inline]

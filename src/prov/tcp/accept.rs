@@ -11,10 +11,12 @@ use std::time::Instant;
 use crate::abi::*;
 use crate::base::Error;
 use crate::base::log::{Subsys, log_info, log_warn};
+use crate::engine::auth::Key;
 use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::conn::{Conn, State, Watch};
 use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange};
+use crate::prov::tcp::keyed::{Auth, Pending};
 use crate::prov::tcp::progress::{conn_token, handshake_token};
 use crate::prov::tcp::proto::{CM_HEADER, CmHeader, CmKind, EXTENSIONS, RdmPrivate};
 use crate::prov::tcp::transport::{Core, Due, Tcp};
@@ -24,10 +26,14 @@ use crate::sys::socket::Socket;
 /// An accepted socket, while the peer's request comes in.
 pub struct Handshake {
     pub ep: usize,
-    socket: Socket,
-    from: SocketAddr,
-    exchange: Vec<u8>,
-    deadline: Instant,
+    pub(super) socket: Socket,
+    pub(super) from: SocketAddr,
+    pub(super) exchange: Vec<u8>,
+    pub(super) deadline: Instant,
+    /// The request has come in, and the peer proves its authorization key.
+    pub(super) pending: Option<Box<Pending>>,
+    /// The authorization key that it has proved.
+    pub(super) key: Option<Key>,
 }
 
 /// A request that waits for the answer to our own to the same peer: it counts, but the peer may not know yet.
@@ -79,6 +85,8 @@ impl Tcp {
                         from,
                         exchange: Vec::new(),
                         deadline,
+                        pending: None,
+                        key: None,
                     });
                     if self
                         .epoll
@@ -107,7 +115,7 @@ impl Tcp {
     pub(super) fn handshake_due(&mut self, id: usize) {
         let late = |handshake: &Handshake| Instant::now() >= handshake.deadline;
         if self.handshakes.get(id).is_some_and(late) {
-            self.drop_handshake(id);
+            self.uninvite(id, "no proof of an authorization key in time");
         }
     }
 
@@ -121,6 +129,9 @@ impl Tcp {
     /// A request, or a part of it, has come in at an RDM endpoint.
     pub(super) fn requested(&mut self, core: &mut Core, id: usize) {
         let handshake = &mut self.handshakes[id];
+        if handshake.pending.is_some() {
+            return self.invited(core, id);
+        }
         let from = handshake.from;
         let header = match read_exchange(&handshake.socket, &mut handshake.exchange) {
             Exchange::Partial => return,
@@ -149,21 +160,25 @@ impl Tcp {
     }
 
     /// Whether the peer's request makes a connection: docs/wire/tcp.md, "Both sides connect".
-    fn admit(&mut self, core: &mut Core, from: Handshake, header: CmHeader, private: RdmPrivate) {
+    pub(super) fn admit(
+        &mut self,
+        core: &mut Core,
+        from: Handshake,
+        header: CmHeader,
+        private: RdmPrivate,
+    ) {
+        if self.asks_for_key(&from, &header) {
+            return self.invite(core, from, header, private);
+        }
         let ep = from.ep;
-        let Some(endpoint) = self.eps.get(ep) else {
+        let proved = from.key.is_some();
+        let Some((peer, own)) = self.names(&from, &private) else {
             return;
         };
-        let peer = addr::canonical(SocketAddr::new(from.from.ip(), private.port));
-        let peer = with_scope(peer, from.from);
-        let mut own = endpoint.local;
-        if own.ip().is_unspecified()
-            && let Ok(local) = from.socket.local()
-        {
-            own.set_ip(local.ip());
-        }
-        let own = addr::canonical(own);
-        let existing = endpoint.by_addr.get(&peer).copied();
+        let existing = self
+            .eps
+            .get(ep)
+            .and_then(|ep| ep.by_addr.get(&peer).copied());
         let reject = |why: &str| {
             log_info!(&SOURCE, Subsys::EpCtrl, "{peer}: request rejected: {why}");
             write_exchange(
@@ -179,13 +194,16 @@ impl Tcp {
                 State::Idle | State::Down => id,
                 _ if peer == own && self.conns[id].opened_here => self.half_to_self(core, ep, peer),
                 // The peer knows nothing of our attempt; what waits for it goes over this one.
-                State::Connecting => self.give_up_attempt(id),
+                State::Connecting | State::Proving => self.give_up_attempt(id),
+                State::Requested if proved => self.give_up_attempt(id),
                 State::Requested => match compare(&peer, &own) {
                     Ordering::Less => return reject("both sides connect, ours counts"),
                     _ => return self.cross(core, id, from, header, private),
                 },
                 State::Up
-                    if self.conns[id].opened_here && self.conns[id].peer_pid == private.pid =>
+                    if self.conns[id].opened_here
+                        && self.conns[id].peer_pid == private.pid
+                        && !proved =>
                 {
                     return reject("already connected");
                 }
@@ -197,8 +215,14 @@ impl Tcp {
             },
         };
         let answer = private.answer(FIREWALL | EXTENSIONS, self.pid);
-        if !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
+        // Who has proved its key was answered before.
+        if !proved && !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
             return self.connect_failed(core, id, Error::IO);
+        }
+        if let (Some(key), Some(av)) = (&from.key, core.eps[ep].av)
+            && self.conns[id].fi_addr == FI_ADDR_NOTAVAIL
+        {
+            core.avs[av].keys.note_stranger(peer, key);
         }
         let fd = from.socket.as_raw_fd();
         let conn = &mut self.conns[id];
@@ -208,6 +232,8 @@ impl Tcp {
         conn.rendezvous = answer.allows_rendezvous() && !conn.swap;
         conn.extended = answer.features & EXTENSIONS != 0;
         conn.socket = Some(from.socket);
+        conn.auth = from.key.map(|key| Box::new(Auth::proved(key)));
+        conn.tx.counter = u8::from(proved);
         conn.watch = Watch {
             added: true,
             read: true,
@@ -219,6 +245,19 @@ impl Tcp {
         self.up(core, id);
     }
 
+    /// The name of the peer that has sent a request, and ours as it may have it.
+    pub(super) fn names(&self, from: &Handshake, private: &RdmPrivate) -> Option<(Addr, Addr)> {
+        let endpoint = self.eps.get(from.ep)?;
+        let peer = addr::canonical(SocketAddr::new(from.from.ip(), private.port));
+        let mut own = endpoint.local;
+        if own.ip().is_unspecified()
+            && let Ok(local) = from.socket.local()
+        {
+            own.set_ip(local.ip());
+        }
+        Some((with_scope(peer, from.from), addr::canonical(own)))
+    }
+
     fn give_up_attempt(&mut self, id: usize) -> usize {
         self.close_socket(id);
         self.conns[id].state = State::Idle;
@@ -228,7 +267,7 @@ impl Tcp {
     /// Both sides have sent a request, and the peer's counts. It is not answered before the peer has answered ours: there
     /// are peers that take a request for a new connection, and end the one that is up, when they find it together with
     /// the answer to their own; what was sent there would be lost.
-    fn cross(
+    pub(super) fn cross(
         &mut self,
         core: &mut Core,
         id: usize,
@@ -282,7 +321,7 @@ impl Tcp {
 }
 
 /// The order of addresses that decides simultaneous connects: IP as bytes, then port.
-fn compare(a: &Addr, b: &Addr) -> Ordering {
+pub(super) fn compare(a: &Addr, b: &Addr) -> Ordering {
     fn key(addr: &Addr) -> ([u8; 16], usize, u16) {
         let mut bytes = [0; 16];
         let len = match addr.ip() {

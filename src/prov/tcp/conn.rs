@@ -7,17 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::abi::{FI_ADDR_NOTAVAIL, FI_INJECT};
+use crate::abi::{FI_ADDR_NOTAVAIL, FI_FENCE, FI_INJECT};
 use crate::base::{Error, IoVec};
+use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::core::{Sender, TxOp};
 use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
-use crate::ffi::ops::transfer::What;
+use crate::ffi::ops::transfer::{AFTER_READS, What};
 use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::atomic::AtomicIn;
 use crate::prov::tcp::coll::{Frames, Part};
 use crate::prov::tcp::ep::unknown_source;
+use crate::prov::tcp::keyed::Auth;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS};
 use crate::sys::socket::Socket;
 
@@ -59,12 +62,16 @@ pub struct Conn {
     pub hot: bool,
     /// Looks in a row that brought nothing.
     pub misses: u32,
+    /// The connection that had news after this one had; a guess.
+    pub next: usize,
     /// Looks that brought something since all was left to epoll.
     pub hits: u32,
     /// The connection exchange, as far as it has come in.
     pub exchange: Vec<u8>,
     /// The peer's request, while ours is not answered.
     pub crossing: Option<Box<Crossing>>,
+    /// If the endpoint has an authorization key: how far the peer has proved that it has it.
+    pub auth: Option<Box<Auth>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +82,8 @@ pub enum State {
     Connecting,
     /// Our request is out.
     Requested,
+    /// The connection exchange is over; each side proves its authorization key.
+    Proving,
     Up,
     /// MSG: over, for good.
     Down,
@@ -125,6 +134,8 @@ pub enum Payload {
     Buffers(IoVec),
     /// A copy of what was injected.
     Copy(Vec<u8>),
+    /// A copy of what is sent, and where the answer goes. Rare, and boxed so that it does not make the others larger.
+    Exchange(Box<(Vec<u8>, IoVec)>),
 }
 
 impl Payload {
@@ -229,11 +240,14 @@ pub enum Sink {
         len: u64,
         data: Option<u64>,
         regions: Regions,
+        durable: Durable,
     },
     /// To the buffers of a read of ours.
     Read(ReadOp),
     /// To a collective.
     Coll(Box<Part>),
+    /// To an atomic operation on memory of ours, which needs all of it.
+    Atomic(Box<AtomicIn>),
     /// Nowhere.
     Drop,
 }
@@ -243,6 +257,9 @@ pub const RENDEZVOUS_LIMIT: usize = 254;
 
 /// The regions of a request's segments, in order.
 pub type Regions = [Option<Arc<Region<Arc<Counter>>>>; MAX_SEGS];
+
+/// Addresses and lengths of what a write has to make durable before it is acknowledged (FI_COMMIT_COMPLETE).
+pub type Durable = Option<Box<[(usize, usize)]>>;
 
 fn next_serial() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
@@ -275,9 +292,17 @@ impl Conn {
             hot: false,
             misses: 0,
             hits: 0,
+            next: usize::MAX,
             exchange: Vec::new(),
             crossing: None,
+            auth: None,
         }
+    }
+
+    /// The authorization key that the peer has proved to have.
+    #[inline]
+    pub fn key(&self) -> Option<&Key> {
+        self.auth.as_ref()?.key()
     }
 
     /// How the peer is called when its messages are matched.
@@ -302,13 +327,22 @@ impl Conn {
     pub fn is_busy(&self) -> bool {
         let completes =
             |out: &Out| matches!(out, Out::Frame(f) if matches!(f.after, After::Complete(_)));
-        let reading =
-            matches!(&self.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
-        reading
+        self.is_reading()
             || !self.tx.await_ack.is_empty()
-            || !self.tx.await_read.is_empty()
             || !self.tx.rendezvous.is_empty()
             || self.tx.queue.iter().any(completes)
+    }
+
+    /// Whether a read has not completed.
+    fn is_reading(&self) -> bool {
+        let coming =
+            matches!(&self.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
+        coming || !self.tx.await_read.is_empty()
+    }
+
+    /// Whether an operation with these flags has to wait for those that were sent.
+    pub fn holds(&self, flags: u64) -> bool {
+        flags & FI_FENCE != 0 && self.is_busy() || flags & AFTER_READS != 0 && self.is_reading()
     }
 
     /// Whether something posted still depends on this peer.
@@ -372,11 +406,11 @@ impl Sink {
             Sink::Recv(recv, _) => Some(&mut recv.iov),
             Sink::Write { iov, .. } => Some(iov),
             Sink::Read(read) => Some(&mut read.iov),
-            Sink::Slot(..) | Sink::Coll(_) | Sink::Drop => None,
+            Sink::Slot(..) | Sink::Coll(_) | Sink::Atomic(_) | Sink::Drop => None,
         }
     }
 }
 
 // What an idle peer costs beside its socket, and what a queued frame costs.
-const _: () = assert!(size_of::<Conn>() <= 768);
+const _: () = assert!(size_of::<Conn>() <= 776);
 const _: () = assert!(size_of::<Frame>() <= 320);

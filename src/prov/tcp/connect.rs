@@ -13,6 +13,7 @@ use crate::base::{Error, Result};
 use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::accept::{Crossing, FIREWALL};
 use crate::prov::tcp::conn::{State, Watch};
+use crate::prov::tcp::keyed::{Auth, REFUSED_FOR_KEYS, exchange};
 use crate::prov::tcp::progress::conn_token;
 use crate::prov::tcp::proto::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
@@ -72,7 +73,11 @@ pub fn read_exchange(socket: &Socket, have: &mut Vec<u8>) -> Exchange {
 pub fn write_exchange(socket: &Socket, kind: CmKind, private: &[u8], extended: bool) -> bool {
     let mut bytes = Vec::with_capacity(CM_HEADER + private.len());
     encode_cm(kind, private, extended, &mut bytes);
-    matches!(socket.write(&bytes), Ok(Moved::Bytes(n)) if n == bytes.len())
+    write_whole(socket, &bytes)
+}
+
+pub fn write_whole(socket: &Socket, bytes: &[u8]) -> bool {
+    matches!(socket.write(bytes), Ok(Moved::Bytes(n)) if n == bytes.len())
 }
 
 impl Tcp {
@@ -169,10 +174,13 @@ impl Tcp {
             return;
         };
         let _ = socket.set_keepalive(true);
-        if !write_exchange(socket, CmKind::Request, &private, !endpoint.rdm) {
+        let keyed = endpoint.keys.is_some();
+        let request = exchange(CmKind::Request, &private, !endpoint.rdm, keyed);
+        if !write_whole(socket, &request) {
             return self.connect_failed(core, id, Error::IO);
         }
         let conn = &mut self.conns[id];
+        conn.auth = keyed.then(|| Box::new(Auth::of(request)));
         conn.state = State::Requested;
         conn.rx.leftover = Vec::new();
         self.rewatch(id, true, false);
@@ -196,6 +204,7 @@ impl Tcp {
         let _ = socket.set_keepalive(false);
         match header.kind {
             CmKind::Response => self.established(core, id, &header, &private),
+            _ if header.keyed => self.key_refused(core, id, REFUSED_FOR_KEYS),
             _ => self.rejected(core, id, private),
         }
     }
@@ -220,6 +229,9 @@ impl Tcp {
             conn.extended = answer.features & EXTENSIONS != 0;
         } else {
             conn.extended = header.extended;
+        }
+        if header.keyed || conn.auth.is_some() {
+            return self.prove(core, id, header.keyed);
         }
         self.up(core, id);
         if !rdm {
@@ -317,7 +329,7 @@ impl Tcp {
                 self.connect_failed(core, id, error);
             }
             State::Idle => drop(self.begin_connect(core, id)),
-            State::Connecting | State::Requested if over => {
+            State::Connecting | State::Requested | State::Proving if over => {
                 self.connect_failed(core, id, Error::TIMEDOUT);
             }
             _ => {}

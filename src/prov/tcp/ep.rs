@@ -13,6 +13,8 @@ use crate::base::info::Info;
 use crate::base::iovec::IOV_LIMIT;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
+use crate::engine::auth::Key;
+use crate::engine::transport::Transport;
 use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::conn::Conn;
@@ -45,6 +47,10 @@ pub struct Ep {
     pub nodelay: bool,
     /// Peers are told not to connect to us.
     pub firewalled: bool,
+    /// The authorization keys, if it has any: only with peers that have one of them a connection is made.
+    pub keys: Option<Vec<Key>>,
+    /// They are those of its address vector, in which each address has its own (FI_AV_AUTH_KEY).
+    pub keys_of_av: bool,
 }
 
 /// Endpoints by their number in `core.eps`: found by an index on every operation.
@@ -164,6 +170,8 @@ impl Tcp {
             None => Ok(None),
             Some(bytes) => addr::from_bytes(bytes).map(Some).ok_or(Error::INVAL),
         };
+        let (size, key) = (info.ep.auth_key_size, info.ep.auth_key.as_deref());
+        let key = Key::given(size, key, None, Tcp::AUTH_KEY_SIZE)?;
         let v6 = info.addr_format == FI_SOCKADDR_IN6;
         let local = given(&info.src_addr)?;
         let dest = given(&info.dest_addr)?;
@@ -188,6 +196,8 @@ impl Tcp {
             firewalled: self.params.firewall_addr,
             request,
             bound,
+            keys: key.map(|key| vec![key]),
+            keys_of_av: false,
         };
         if rdm {
             let listener = bind(&self.params, endpoint.local)?;
@@ -323,6 +333,7 @@ impl Tcp {
         let Some(&peer) = core.avs[av].get(index) else {
             return;
         };
+        let mut others = Vec::new();
         for (ep, endpoint) in self.eps.iter() {
             if core.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
                 continue;
@@ -330,12 +341,21 @@ impl Tcp {
             let Some(&id) = endpoint.by_addr.get(&peer) else {
                 continue;
             };
-            let srx = core.eps[ep].srx;
+            // It is here with another authorization key than the one the address is for.
+            let key = self.conns[id].key();
+            if endpoint.keys_of_av && key.is_some() && key != core.avs[av].keys.of(index) {
+                others.push(id);
+                continue;
+            }
             let conn = &mut self.conns[id];
             if conn.fi_addr == FI_ADDR_NOTAVAIL {
-                core.srxs[srx].rename_source(conn.source(), index);
+                let unknown = conn.source();
+                core.each_srx(ep, |srx| srx.rename_source(unknown, index));
                 conn.fi_addr = index;
             }
+        }
+        for id in others {
+            self.lose(core, id, Error::KEYREJECTED);
         }
     }
 
@@ -354,8 +374,8 @@ impl Tcp {
                 let conn = &mut self.conns[id];
                 if conn.fi_addr == index {
                     conn.fi_addr = FI_ADDR_NOTAVAIL;
-                    let srx = core.eps[ep].srx;
-                    core.srxs[srx].rename_source(index, conn.source());
+                    let unknown = conn.source();
+                    core.each_srx(ep, |srx| srx.rename_source(index, unknown));
                 }
                 cut.push(id);
             }

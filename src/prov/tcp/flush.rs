@@ -130,8 +130,8 @@ impl Tcp {
                     match frame.after {
                         After::Nothing => {}
                         After::Complete(op) => {
-                            core.eps[*ep].tx_pending -= 1;
-                            core.sent(*ep, &op);
+                            core.eps[op.ep()].tx_pending -= 1;
+                            core.sent(op.ep(), &op);
                         }
                         After::Answered(_region, len) => core.read_by_peer(*ep, len),
                     }

@@ -4,11 +4,17 @@
 
 use crate::abi::*;
 use crate::base::info::{
-    Answer, DomainAttr, EpAttr, FabricAttr, Info, Prototype, Query, RxAttr, TxAttr, ip, select_ip,
+    Answer, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query, RxAttr, TxAttr, ip,
+    select_ip,
 };
 
+use self::asked::Asked;
 use super::params::Params;
+use super::proto::MAX_CONTEXTS;
+use super::transport::Tcp;
+use crate::engine::transport::Transport;
 
+mod asked;
 #[cfg(test)]
 mod tests;
 
@@ -25,12 +31,46 @@ fn answer(query: &Query, params: &Params, network: &dyn ip::Network) -> Answer {
         fabric: c"tcp",
         datagram: false,
     };
-    select_ip("tcp", &kinds(params), query, &site, network)
+    select_ip("tcp", &kinds(params, query), query, &site, network)
 }
 
 /// In the order of the result; the registry puts `rdm` where an application without wishes finds it first.
-fn kinds(params: &Params) -> [Prototype; 3] {
-    [msg(params), msg_shared(params), rdm(params)]
+fn kinds(params: &Params, query: &Query) -> [Prototype; 3] {
+    let mut kinds = [msg(params), msg_shared(params), rdm(params)];
+    let asked = Asked::of(query);
+    for (kind, more) in kinds.iter_mut().zip([MORE_MSG, MORE_SHARED, MORE_RDM]) {
+        asked.add_to(&mut kind.info, more);
+        offer_contexts(&mut kind.info, query);
+    }
+    kinds
+}
+
+/// Several contexts and shared ones are told of to those who ask for them.
+fn offer_contexts(info: &mut Info, query: &Query) {
+    let nothing = Hints::default();
+    let hints = query.hints.unwrap_or(&nothing);
+    let count = |count: fn(&EpAttr) -> usize| hints.ep.as_ref().map_or(0, count);
+    let (tx, rx) = (count(|ep| ep.tx_ctx_cnt), count(|ep| ep.rx_ctx_cnt));
+    let caps = hints.caps | hints.tx.as_ref().map_or(0, |tx| tx.caps);
+    let (domain, rdm) = (&mut info.domain, info.ep.ep_type == FI_EP_RDM.0);
+    if tx == FI_SHARED_CONTEXT {
+        domain.max_ep_stx_ctx = domain.ep_cnt;
+    }
+    if rx == FI_SHARED_CONTEXT {
+        domain.max_ep_srx_ctx = domain.ep_cnt;
+    }
+    let shared = tx == FI_SHARED_CONTEXT || rx == FI_SHARED_CONTEXT;
+    let several = tx.max(rx) > 1 && !shared;
+    if !rdm || !(several || caps & FI_NAMED_RX_CTX != 0) {
+        return;
+    }
+    info.caps |= FI_NAMED_RX_CTX;
+    info.tx.caps |= FI_NAMED_RX_CTX;
+    // Several of one kind together with a shared one of the other are not to be had.
+    if !shared {
+        domain.max_ep_tx_ctx = MAX_CONTEXTS;
+        domain.max_ep_rx_ctx = MAX_CONTEXTS;
+    }
 }
 
 fn msg(params: &Params) -> Prototype {
@@ -46,6 +86,8 @@ fn msg(params: &Params) -> Prototype {
     info.ep.protocol = FI_PROTO_SOCK_TCP;
     info.ep.protocol_version = 0;
     info.ep.mem_tag_format = 0;
+    // They have no address vector.
+    info.domain.max_ep_auth_key = 0;
     info.domain.ep_cnt = MSG_ENDPOINTS;
     info.domain.tx_ctx_cnt = MSG_ENDPOINTS;
     info.domain.rx_ctx_cnt = MSG_ENDPOINTS;
@@ -102,6 +144,7 @@ fn rdm(params: &Params) -> Prototype {
                 mem_tag_format: ALL_TAG_BITS,
                 tx_ctx_cnt: 1,
                 rx_ctx_cnt: 1,
+                auth_key_size: Tcp::AUTH_KEY_SIZE,
                 ..EpAttr::default()
             },
             domain: domain(),
@@ -136,6 +179,8 @@ fn domain() -> DomainAttr {
         max_ep_rx_ctx: 1,
         mr_iov_limit: 1,
         caps: DOMAIN,
+        auth_key_size: Tcp::AUTH_KEY_SIZE,
+        max_ep_auth_key: Tcp::AUTH_KEYS,
         max_cntr_value: u64::MAX,
         max_err_cntr_value: u64::MAX,
         ..DomainAttr::default()
@@ -143,15 +188,28 @@ fn domain() -> DomainAttr {
 }
 
 const DOMAIN: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
-const MSG_TX: u64 = FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_RMA_PMEM;
-const MSG_RX: u64 =
-    FI_MSG | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_PMEM | FI_RMA_EVENT;
+const MSG_TX: u64 =
+    FI_MSG | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_RMA_PMEM;
+const MSG_RX: u64 = FI_MSG
+    | FI_RMA
+    | FI_ATOMIC
+    | FI_RECV
+    | FI_REMOTE_READ
+    | FI_REMOTE_WRITE
+    | FI_RMA_PMEM
+    | FI_RMA_EVENT;
 const RDM_TX: u64 = MSG_TX | FI_TAGGED;
 /// Of unconnected endpoints, both ways.
 const RDM_BOTH: u64 = FI_COLLECTIVE;
 const SHARED_RX: u64 = MSG_RX | FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
 /// Connected peers are in no address vector; unconnected ones may not be, and can be named by their address.
 const RDM_RX: u64 = SHARED_RX | FI_SOURCE_ERR;
+
+/// What each kind can do besides, for who asks.
+const MORE_MSG: u64 = FI_MULTI_RECV;
+const MORE_SHARED: u64 = FI_TAGGED_MULTI_RECV;
+const MORE_RDM: u64 =
+    FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID;
 
 const TX_FLAGS: u64 = FI_COMPLETION
     | FI_INJECT
@@ -160,7 +218,8 @@ const TX_FLAGS: u64 = FI_COMPLETION
     | FI_DELIVERY_COMPLETE
     | FI_COMMIT_COMPLETE;
 
-/// One stream keeps everything in order, except that a response may pass what was sent after its request.
+/// One stream keeps everything in order, except that what is sent after a request may pass its response. Who asks for that
+/// order, too, gets it: `asked`.
 const ORDER: u64 = FI_ORDER_RAR
     | FI_ORDER_RAW
     | FI_ORDER_RAS

@@ -57,7 +57,6 @@ impl Tcp {
         let ep = conn.ep;
         let tx = std::mem::take(&mut conn.tx);
         let rx = std::mem::replace(&mut conn.rx, Rx::new());
-        let srx = core.eps[ep].srx;
         let mut failed: Vec<TxOp> = Vec::new();
         for out in tx.queue {
             if let Out::Frame(frame) = out
@@ -71,43 +70,45 @@ impl Tcp {
         failed.extend(tx.rendezvous.into_values().map(|out| out.op));
         failed.extend(tx.waiting.iter().map(|waiting| waiting.op));
         for op in failed {
-            core.eps[ep].tx_pending -= 1;
-            core.send_failed(ep, &op, error);
+            core.eps[op.ep()].tx_pending -= 1;
+            core.send_failed(op.ep(), &op, error);
         }
         match rx.at {
             At::Payload(incoming) => match incoming.sink {
                 Sink::Recv(recv, envelope) => {
-                    core.receive_failed(ep, &recv, envelope.what, Error::CANCELED);
+                    core.receive_failed(envelope.ep, &recv, envelope.what, Error::CANCELED);
                 }
                 Sink::Slot(srx, slot) => {
                     if let Some((recv, envelope)) = core.srxs[srx].lost(slot) {
-                        core.receive_failed(ep, &recv, envelope.what, Error::CANCELED);
+                        core.receive_failed(envelope.ep, &recv, envelope.what, Error::CANCELED);
                     }
                 }
                 Sink::Read(read) => {
-                    core.eps[ep].tx_pending -= 1;
-                    core.send_failed(ep, &read.op, error);
+                    core.eps[read.op.ep()].tx_pending -= 1;
+                    core.send_failed(read.op.ep(), &read.op, error);
                 }
                 Sink::Coll(part) => self.part_lost(ep, &part),
-                Sink::Write { .. } | Sink::Drop => {}
+                Sink::Write { .. } | Sink::Atomic(_) | Sink::Drop => {}
             },
             At::Header | At::Stalled(_) | At::Held(_) => {}
         }
         for incoming in rx.rendezvous.into_values() {
             if let Some(recv) = incoming.recv {
-                core.receive_failed(ep, &recv, incoming.envelope.what, Error::CANCELED);
+                let envelope = incoming.envelope;
+                core.receive_failed(envelope.ep, &recv, envelope.what, Error::CANCELED);
             }
         }
-        core.srxs[srx].forget(id as u64);
+        core.each_srx(ep, |srx| srx.forget(id as u64));
         self.dirty.retain(|&dirty| dirty != id);
         self.stalled.retain(|&stalled| stalled != id);
     }
 
     /// Cancels an operation that waits for its connection, or behind a fence. What is behind that has its place in the stream.
     pub(super) fn cancel_waiting(&mut self, core: &mut Core, ep: usize, context: usize) {
-        let has_context = |waiting: &Waiting| waiting.op.context == context && context != 0;
-        let mut ours = self.conns.iter_mut().filter(|(_, conn)| conn.ep == ep);
-        let found = ours.find_map(|(_, conn)| {
+        let has_context = |waiting: &Waiting| {
+            waiting.op.ep() == ep && waiting.op.context == context && context != 0
+        };
+        let found = self.conns.iter_mut().find_map(|(_, conn)| {
             let waiting = &mut conn.tx.waiting;
             let at = waiting.iter().position(has_context)?;
             waiting.remove(at).map(|waiting| waiting.op)
@@ -137,13 +138,13 @@ impl Tcp {
     pub(super) fn discard_conn(&mut self, core: &mut Core, id: usize) {
         self.close_socket(id);
         let conn = &mut self.conns[id];
-        let srx = core.eps[conn.ep].srx;
+        let ep = conn.ep;
         if let At::Payload(incoming) = &conn.rx.at
             && let Sink::Slot(srx, slot) = incoming.sink
         {
             core.srxs[srx].lost(slot);
         }
-        core.srxs[srx].forget(id as u64);
+        core.each_srx(ep, |srx| srx.forget(id as u64));
         self.dirty.retain(|&dirty| dirty != id);
         self.stalled.retain(|&stalled| stalled != id);
         self.conns.remove(id);

@@ -2,18 +2,23 @@
 //! The provider `tcp`: MSG and RDM endpoints over TCP sockets, see fi_tcp(7).
 //!
 //! `transport` is the state of a domain and what the engine calls; `ep` opens and names endpoints; `connect`, `accept`,
-//! `msg`, `pep` and `lose` make and end connections; `tx`, `flush`, `rx`, `rma` and `rendezvous` move bytes; `progress`
-//! decides which sockets are looked at; `coll` carries the frames of collectives; `conn` is one peer; `proto` the bytes themselves.
+//! `msg`, `pep` and `lose` make and end connections, `auth` and `keyed` those of endpoints with an authorization key;
+//! `tx`, `flush`, `rx`, `rma`, `atomic`, `rendezvous` and `context` move bytes; `progress` decides which sockets are
+//! looked at; `conn` is one peer; `proto` the bytes themselves.
 
 mod accept;
 mod addr;
+mod atomic;
+mod auth;
 mod coll;
 mod conn;
 mod connect;
+mod context;
 mod ep;
 mod fabric;
 mod flush;
 mod info;
+mod keyed;
 mod lose;
 mod msg;
 pub mod params;

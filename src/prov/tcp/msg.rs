@@ -2,6 +2,7 @@
 //! Connected endpoints: fi_connect, fi_accept, fi_shutdown and their events (fi_cm(3)).
 #![forbid(unsafe_code)]
 
+use core::time::Duration;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
@@ -11,11 +12,12 @@ use crate::base::{Error, Result};
 use crate::ffi::ops::eq::EqErr;
 use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::conn::{Conn, State, Watch};
-use crate::prov::tcp::connect::write_exchange;
+use crate::prov::tcp::connect::write_whole;
 use crate::prov::tcp::ep::LINGER;
+use crate::prov::tcp::keyed::exchange;
 use crate::prov::tcp::progress::conn_token;
 use crate::prov::tcp::proto::CmKind;
-use crate::prov::tcp::transport::{Core, Tcp};
+use crate::prov::tcp::transport::{Core, Due, Tcp};
 use crate::sys::addr;
 
 impl Tcp {
@@ -53,11 +55,14 @@ impl Tcp {
         }
         let request = endpoint.request.take().ok_or(Error::INVAL)?;
         let nodelay = endpoint.nodelay;
+        self.check_key(ep, &request)?;
         let mut conn = Conn::new(ep, request.from(), FI_ADDR_NOTAVAIL);
         conn.extended = request.is_extended();
+        let response = exchange(CmKind::Response, param, conn.extended, request.is_keyed());
+        conn.auth = self.accept_proof(ep, &request, &response)?;
         let (socket, swapped) = request.into_socket();
         let _ = socket.set_nodelay(nodelay);
-        let sent = write_exchange(&socket, CmKind::Response, param, conn.extended);
+        let sent = write_whole(&socket, &response);
         conn.swap = swapped;
         let fd = socket.as_raw_fd();
         conn.socket = Some(socket);
@@ -66,9 +71,21 @@ impl Tcp {
             read: true,
             write: false,
         };
+        let proves = conn.auth.is_some();
+        let limit = Duration::from_millis(self.params.conn_timeout_ms);
+        let deadline = Instant::now() + limit;
+        if proves {
+            conn.state = State::Proving;
+            conn.deadline = Some(deadline);
+        }
         let id = self.conns.insert(conn);
         self.ep_mut(ep)?.conn = Some(id);
         self.epoll.add(fd, conn_token(id), true, false)?;
+        if proves {
+            // What has become of it, an event tells.
+            self.schedule(deadline, Due::Conn(id));
+            return Ok(());
+        }
         self.up(core, id);
         self.cm_event(core, id, FI_CONNECTED, &[]);
         if !sent {

@@ -15,6 +15,7 @@ use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, Result};
+use crate::engine::auth::Key;
 use crate::engine::domain::ep::{CM_DATA_SIZE, cut};
 use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
@@ -26,14 +27,17 @@ use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::{Kind, Other};
 use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::addr::Addr;
-use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange};
+use crate::prov::tcp::auth::{Context, Prover};
+use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange, write_whole};
 use crate::prov::tcp::ep::{bind, new_name, rebind};
+use crate::prov::tcp::keyed::exchange;
 use crate::prov::tcp::params::Params;
 use crate::prov::tcp::proto::{CM_HEADER, CmKind};
 use crate::prov::tcp::transport::{Tcp, any_address};
 use crate::sync::Use;
 use crate::sys::addr;
 use crate::sys::event::{BATCH, Epoll, Ready, Timer};
+use crate::sys::random::unpredictable;
 use crate::sys::socket::Socket;
 
 /// The handle.
@@ -80,6 +84,9 @@ pub struct Accepted {
     from: SocketAddr,
     swapped: bool,
     extended: bool,
+    keyed: bool,
+    /// The request, all bytes of it.
+    exchange: Vec<u8>,
 }
 
 impl Kind for Accepted {
@@ -102,6 +109,31 @@ impl Accepted {
 
     pub fn is_extended(&self) -> bool {
         self.extended
+    }
+
+    /// It comes from an endpoint with an authorization key.
+    pub fn is_keyed(&self) -> bool {
+        self.keyed && self.extended
+    }
+
+    /// For the want of an authorization key, or for having one.
+    pub fn refuse_key(&self) {
+        let reject = exchange(CmKind::Reject, &[], false, true);
+        write_whole(&self.socket, &reject);
+        self.socket.shutdown();
+    }
+
+    /// What takes the proof of its key, over a connection accepted with this response.
+    pub fn prover(&self, keys: &[Key], response: &[u8]) -> Result<Prover> {
+        let local = self.socket.local()?;
+        let context = Context::new(self.from, local, &self.exchange, response);
+        let nonce = unpredictable()?;
+        Ok(Prover::accepting(
+            keys.to_vec(),
+            context,
+            nonce,
+            self.swapped,
+        ))
     }
 
     pub fn into_socket(self) -> (Socket, bool) {
@@ -236,6 +268,8 @@ impl Shared {
             from,
             swapped: header.swapped,
             extended: header.extended,
+            keyed: header.keyed,
+            exchange: handshake.exchange,
         };
         let none = core::ptr::null_mut();
         let handle = object::open(request, FI_CLASS_CONNREQ, none, |fid| fid) as usize;

@@ -33,6 +33,11 @@ const EPOLL_EVERY: u64 = 32;
 /// those that are: with more busy connections than `HOT`, the ones that are read directly are the wrong ones.
 const WIDE: u32 = 16;
 
+/// Guesses in a row that came true before a guess is trusted: which connection has news after which.
+const SURE: u32 = 8;
+/// While guesses are trusted, one look in so many asks epoll all the same.
+const GUESS_EVERY: u64 = 8;
+
 pub fn conn_token(id: usize) -> u64 {
     CONN | id as u64
 }
@@ -49,7 +54,10 @@ impl Tcp {
     /// One look at everything that may have news.
     pub(super) fn look(&mut self, core: &mut Core) {
         if self.wide > 0 || self.hot.is_empty() {
-            return self.look_everywhere(core);
+            return match self.sure >= SURE && !self.look.is_multiple_of(GUESS_EVERY) {
+                true => self.look_at_next(core),
+                false => self.look_everywhere(core),
+            };
         }
         self.clear_up(core);
         let mut i = 0;
@@ -59,6 +67,9 @@ impl Tcp {
             if self.hot.get(i) == Some(&id) {
                 i += 1;
                 self.note(core, id, any);
+                if any {
+                    self.news(id);
+                }
             }
         }
         if self.look.is_multiple_of(EPOLL_EVERY) {
@@ -66,6 +77,36 @@ impl Tcp {
         }
         if !self.held.is_empty() {
             self.retry_held(core);
+        }
+    }
+
+    /// A look at the connection that is likely to have news next: programs talk to their peers in turn, and epoll costs as
+    /// much as the message.
+    fn look_at_next(&mut self, core: &mut Core) {
+        self.clear_up(core);
+        let next = self
+            .conns
+            .get(self.last)
+            .map_or(self.last, |conn| conn.next);
+        if self.conns.contains(next) && self.read_conn(core, next) {
+            self.news(next);
+        }
+        if !self.held.is_empty() {
+            self.retry_held(core);
+        }
+    }
+
+    /// The connection had news. Keeps in mind which one it came after.
+    #[inline]
+    fn news(&mut self, id: usize) {
+        let last = std::mem::replace(&mut self.last, id);
+        if last != id
+            && let Some(conn) = self.conns.get_mut(last)
+        {
+            self.sure = match std::mem::replace(&mut conn.next, id) == id {
+                true => (self.sure + 1).min(SURE),
+                false => 0,
+            };
         }
     }
 
@@ -108,7 +149,7 @@ impl Tcp {
     fn is_awaited(&self, due: Due) -> bool {
         match due {
             Due::Conn(id) => self.conns.get(id).is_some_and(|conn| match conn.state {
-                State::Connecting | State::Requested => true,
+                State::Connecting | State::Requested | State::Proving => true,
                 State::Idle => conn.deadline.is_some(),
                 State::Up | State::Down => false,
             }),
@@ -212,12 +253,14 @@ impl Tcp {
         match conn.state {
             State::Connecting => self.connected(core, id),
             State::Requested => self.answered(core, id),
+            State::Proving => self.proving(core, id),
             State::Up if event.broken && !conn.watch.read => {
                 // Its reader was waiting for room, and what it would read is not coming any more.
                 self.lose(core, id, Error::CANCELED);
             }
             State::Up => {
                 if event.readable && self.read_conn(core, id) && self.conns.contains(id) {
+                    self.news(id);
                     self.warm(id);
                 }
                 let blocked = |conn: &crate::prov::tcp::conn::Conn| conn.tx.blocked;

@@ -6,8 +6,10 @@
 //! acknowledgement nobody waits for) is refused by the connection.
 #![forbid(unsafe_code)]
 
+mod auth;
 mod cm;
 
+pub use auth::{AuthOp, MAX_AUTH, PROOF, decode_auth, encode_auth, is_keyed, mark_keyed};
 pub use cm::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
 };
@@ -18,6 +20,8 @@ pub const BASE_HEADER: usize = 16;
 pub const MAX_HEADER: usize = 120;
 /// Most segments of remote memory in one operation.
 pub const MAX_SEGS: usize = 4;
+/// Most bytes of memory that one atomic operation names.
+pub const MAX_ATOMIC: usize = 16 * 1024;
 
 /// Of connection messages and of data headers.
 const VERSION: u8 = 3;
@@ -43,6 +47,12 @@ pub enum Op {
     Coll,
     /// Extension: the sender has no more for a collective.
     CollEnd,
+    /// Atomic operation without a result.
+    Atomic,
+    /// Atomic operation with a result, which comes in a read response.
+    AtomicFetch,
+    /// The same; values to compare follow the operands.
+    AtomicCompare,
 }
 
 /// Remote memory: address (or offset), length, key.
@@ -62,14 +72,18 @@ pub struct Header {
     pub commit: bool,
     /// Remote CQ data. In rendezvous data only the flag goes over the wire, so it decodes as `None`.
     pub data: Option<u64>,
-    /// Rendezvous index, 1 to 254; of a collective, its kind and 1.
+    /// Rendezvous index, 1 to 254; of a collective, its kind and 1; of an atomic operation what it does.
     pub index: u8,
+    /// In atomic operations the number of the type, as in `enum fi_datatype`.
+    pub datatype: u8,
     /// Of a collective: the group.
     pub tag: u64,
     /// Ready-to-send: length of the payload that will follow a clear-to-send. Collectives: number and round, or error.
     pub msg_size: u64,
     pub segs: [RmaSeg; MAX_SEGS],
     pub seg_count: u8,
+    /// Which receive context of the peer's endpoint a message or a ready-to-send is for.
+    pub context: u8,
     /// Bytes that follow this header.
     pub payload: u64,
 }
@@ -87,6 +101,8 @@ pub enum WireError {
     /// The total size is below the header size, or the op carries no payload.
     TotalSize(u64),
     Index(u8),
+    /// A receive context that no endpoint has.
+    Context(u8),
     /// Segment or message lengths that overflow, or a write of more bytes than its segments hold.
     Length,
 }
@@ -97,6 +113,14 @@ const FLAG_COMMIT: u16 = 0x0008;
 /// Op data of an acknowledgement.
 const OP_DATA_ACK: u8 = 2;
 const MAX_INDEX: u8 = 254;
+/// Atomic operations have the number of segments in the low bits of its field, and the type in the others.
+const SEG_COUNT_BITS: u32 = 3;
+/// Receive contexts of an endpoint at most; the first is the one of frames that name none.
+pub const MAX_CONTEXTS: usize = 64;
+/// Ops of frames that name a receive context.
+const MSG_TO: u8 = 24;
+const TAGGED_TO: u8 = 25;
+const RTS_TO: u8 = 26;
 
 impl Op {
     const fn code(self) -> u8 {
@@ -111,6 +135,9 @@ impl Op {
             Op::Data => 7,
             Op::Coll => 20,
             Op::CollEnd => 21,
+            Op::Atomic => 16,
+            Op::AtomicFetch => 17,
+            Op::AtomicCompare => 18,
         }
     }
 
@@ -127,16 +154,29 @@ impl Op {
             7 => Op::Data,
             20 => Op::Coll,
             21 => Op::CollEnd,
+            16 => Op::Atomic,
+            17 => Op::AtomicFetch,
+            18 => Op::AtomicCompare,
+            MSG_TO => Op::Msg,
+            TAGGED_TO => Op::Tagged,
+            RTS_TO => Op::Rts,
             _ => return None,
         })
     }
 
     const fn carries_data(self) -> bool {
-        matches!(self, Op::Msg | Op::Tagged | Op::Rts | Op::Write)
+        matches!(
+            self,
+            Op::Msg | Op::Tagged | Op::Rts | Op::Write | Op::Atomic
+        )
     }
 
     const fn carries_segs(self) -> bool {
-        matches!(self, Op::ReadReq | Op::Write)
+        matches!(self, Op::ReadReq | Op::Write) || self.is_atomic()
+    }
+
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Op::Atomic | Op::AtomicFetch | Op::AtomicCompare)
     }
 
     const fn carries_index(self) -> bool {
@@ -144,14 +184,21 @@ impl Op {
     }
 
     const fn may_ask_ack(self) -> bool {
-        matches!(self, Op::Msg | Op::Tagged | Op::Rts | Op::Data | Op::Write)
+        matches!(
+            self,
+            Op::Msg | Op::Tagged | Op::Rts | Op::Data | Op::Write | Op::Atomic
+        )
+    }
+
+    const fn may_ask_commit(self) -> bool {
+        matches!(self, Op::Write | Op::Atomic)
     }
 
     const fn carries_payload(self) -> bool {
         matches!(
             self,
             Op::Msg | Op::Tagged | Op::ReadRsp | Op::Write | Op::Data | Op::Coll
-        )
+        ) || self.is_atomic()
     }
 
     /// Whether a size or a number stands behind the tag.
@@ -178,6 +225,7 @@ impl Header {
             commit: false,
             data: None,
             index: 0,
+            datatype: 0,
             tag: 0,
             msg_size: 0,
             segs: [RmaSeg {
@@ -186,6 +234,7 @@ impl Header {
                 key: 0,
             }; MAX_SEGS],
             seg_count: 0,
+            context: 0,
             payload,
         }
     }
@@ -226,7 +275,7 @@ impl Header {
         }
 
         out[0] = VERSION;
-        out[1] = self.op.code();
+        out[1] = self.code();
         out[2..4].copy_from_slice(&if swap {
             flags.to_be_bytes()
         } else {
@@ -237,11 +286,24 @@ impl Header {
             Op::Ack => OP_DATA_ACK,
             _ => self.index,
         };
-        out[5] = seg_count;
+        out[5] = match seg_count {
+            0 => self.context,
+            count => count,
+        };
         out[6] = at as u8;
         out[7] = counter;
         put(out, 8, at as u64 + self.payload, swap);
         at
+    }
+
+    fn code(&self) -> u8 {
+        match (self.context, self.op) {
+            (0, op) => op.code(),
+            (_, Op::Msg) => MSG_TO,
+            (_, Op::Tagged) => TAGGED_TO,
+            (_, Op::Rts) => RTS_TO,
+            (_, op) => op.code(),
+        }
     }
 
     /// What neither a message nor a tagged message has.
@@ -258,7 +320,10 @@ impl Header {
             at = put(out, at, seg.len, swap);
             at = put(out, at, seg.key, swap);
         }
-        (at, self.segs().len() as u8)
+        (
+            at,
+            self.segs().len() as u8 | self.datatype << SEG_COUNT_BITS,
+        )
     }
 }
 
@@ -412,7 +477,10 @@ pub fn decode(bytes: &[u8], swap: bool) -> Result<Header, WireError> {
 
     let mut header = Header::new(op, payload);
     header.ack = flags & FLAG_ACK != 0 && op.may_ask_ack();
-    header.commit = flags & FLAG_COMMIT != 0 && op == Op::Write;
+    header.commit = flags & FLAG_COMMIT != 0 && op.may_ask_commit();
+    if (MSG_TO..=RTS_TO).contains(&bytes[1]) {
+        header.context = context(bytes[5])?;
+    }
     let mut at = BASE_HEADER;
     let has_data = flags & FLAG_DATA != 0 && op.carries_data();
     let size = op.plain_size()
@@ -467,11 +535,28 @@ fn decode_rare(
             sum = sum.checked_add(seg.len).ok_or(WireError::Length)?;
         }
         answer_fits(sum)?;
-        if header.payload > sum {
+        if op.is_atomic() {
+            header.index = bytes[4];
+            header.datatype = bytes[5] >> SEG_COUNT_BITS;
+        }
+        let most = match op {
+            Op::AtomicCompare => sum.saturating_mul(2),
+            _ => sum,
+        };
+        if header.payload > most || op.is_atomic() && sum > MAX_ATOMIC as u64 {
             return Err(WireError::Length);
         }
     }
     Ok(())
+}
+
+/// Frames for the first receive context are ordinary ones.
+#[cold]
+fn context(index: u8) -> Result<u8, WireError> {
+    match usize::from(index) {
+        1..MAX_CONTEXTS => Ok(index),
+        _ => Err(WireError::Context(index)),
+    }
 }
 
 /// The length announced here comes back in a frame with its own header: the total must still fit its field.
@@ -485,7 +570,11 @@ fn answer_fits(len: u64) -> Result<(), WireError> {
 /// Number of segments; other ops carry stale bytes in its place.
 #[inline]
 fn seg_count(op: Op, base: &[u8]) -> Result<u8, WireError> {
-    match base[5] {
+    let low = match op.is_atomic() {
+        true => base[5] & ((1 << SEG_COUNT_BITS) - 1),
+        false => base[5],
+    };
+    match low {
         _ if !op.carries_segs() => Ok(0),
         count if (1..=MAX_SEGS as u8).contains(&count) => Ok(count),
         count => Err(WireError::SegCount(count)),

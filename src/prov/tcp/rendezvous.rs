@@ -31,7 +31,7 @@ impl Tcp {
         header.index = index;
         header.msg_size = op.len as u64;
         header.payload = 0;
-        core.eps[conn.ep].tx_pending += 1;
+        core.eps[op.ep()].tx_pending += 1;
         let waiting = RendezvousOut {
             op,
             payload,
@@ -45,9 +45,10 @@ impl Tcp {
     pub(super) fn cleared(&mut self, core: &mut Core, id: usize, index: u8) -> Result {
         let conn = &mut self.conns[id];
         let waiting = conn.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        core.eps[conn.ep].tx_pending -= 1;
+        core.eps[waiting.op.ep()].tx_pending -= 1;
         let mut header = waiting.header;
         header.op = Op::Data;
+        header.context = 0;
         header.payload = header.msg_size;
         self.send_payload(core, id, &header, waiting.payload, waiting.op);
         Ok(())
@@ -70,6 +71,9 @@ impl Tcp {
             return Err(Fault::Rule("ready-to-send with a bad index"));
         }
         let mut envelope = self.envelope(id, What::Tagged, header);
+        if header.context != 0 {
+            envelope.ep = self.named_context(core, id, header)?;
+        }
         let state = &core.eps[envelope.ep];
         if state.caps & FI_TAGGED == 0 {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));

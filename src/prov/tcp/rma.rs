@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
-use crate::prov::tcp::conn::{After, Frame, Out, ReadOp, Regions, Sink};
+use crate::prov::tcp::conn::{After, Conn, Durable, Frame, Out, ReadOp, Regions, Sink};
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
 use crate::prov::tcp::rx::Fault;
 use crate::prov::tcp::transport::{Core, Tcp};
@@ -61,7 +61,7 @@ impl Tcp {
         op: TxOp,
     ) {
         let conn = &mut self.conns[id];
-        core.eps[conn.ep].tx_pending += 1;
+        core.eps[op.ep()].tx_pending += 1;
         conn.tx.await_read.push_back(ReadOp { op, iov });
         self.send_bare(core, id, header);
     }
@@ -76,11 +76,15 @@ impl Tcp {
         if header.segs_len() != header.payload {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
-        let (iov, regions) = named(core, self.conns[id].ep, header, FI_REMOTE_WRITE)?;
+        let (iov, regions) = named(core, &self.conns[id], header, FI_RMA, FI_REMOTE_WRITE)?;
         let sink = Sink::Write {
             iov,
             len: header.payload,
             data: header.data,
+            durable: match header.commit {
+                true => durable(header, &regions),
+                false => None,
+            },
             regions,
         };
         self.expect(id, sink, header.payload, header.ack || header.commit);
@@ -97,7 +101,7 @@ impl Tcp {
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        let (iov, regions) = named(core, self.conns[id].ep, header, FI_REMOTE_READ)?;
+        let (iov, regions) = named(core, &self.conns[id], header, FI_RMA, FI_REMOTE_READ)?;
         let Some(region) = regions.into_iter().flatten().last() else {
             return Err(Fault::Rule("a read of nothing"));
         };
@@ -174,23 +178,27 @@ const ANSWERS: usize = 1 << 20;
 /// Answers to reads up to this size are copied at once, and not sent from where they are.
 const SMALL_ANSWER: u64 = 8192;
 
-/// The memory that a request names, if the peer may use it so, and the regions that it is in.
-fn named(
+/// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is FI_RMA or
+/// FI_ATOMIC. The authorization key is that of the connection.
+pub(super) fn named(
     core: &mut Core,
-    ep: usize,
+    conn: &Conn,
     header: &Header,
+    capability: u64,
     access: u64,
 ) -> core::result::Result<(IoVec, Regions), Fault> {
     // fi_getinfo(3): a primary capability that was not asked for is not there.
-    if core.eps[ep].caps & FI_RMA == 0 {
+    if core.eps[conn.ep].caps & capability == 0 {
         return Err(Fault::Rule(
-            "an access to memory through an endpoint without RMA",
+            "an access to memory through an endpoint without the capability",
         ));
     }
     let mut iov = IoVec::empty();
     let mut regions = Regions::default();
     for (seg, place) in header.segs().iter().zip(&mut regions) {
-        let found = core.mrs.lookup(seg.key, seg.addr, seg.len, access);
+        let found = core
+            .mrs
+            .lookup_with(conn.key(), seg.key, seg.addr, seg.len, access);
         let (region, address) = found.map_err(refused)?;
         if !region.window(&mut iov, address, seg.len as usize) {
             return Err(Fault::Rule("too many segments"));
@@ -200,6 +208,18 @@ fn named(
     let all = regions.iter().flatten();
     all.for_each(|region| core.mrs.used(region));
     Ok((iov, regions))
+}
+
+/// fi_cq(3), FI_COMMIT_COMPLETE: the parts of the target that lie in persistent memory.
+#[cold]
+pub(super) fn durable(header: &Header, regions: &Regions) -> Durable {
+    let targets = header.segs().iter().zip(regions.iter().flatten());
+    let persistent = targets.filter(|(seg, region)| region.is_persistent() && seg.len > 0);
+    let parts = persistent.filter_map(|(seg, region)| {
+        let address = region.reach_one(seg.addr, seg.len).ok()?;
+        Some((address, seg.len as usize))
+    });
+    Some(parts.collect())
 }
 
 /// The target of an RMA operation: as many bytes as the operation has, in up to four segments.
@@ -231,6 +251,7 @@ fn refused(error: Error) -> Fault {
     Fault::Rule(match error {
         Error::NOKEY => "it names a memory region that does not exist",
         Error::ACCES => "it has no right to that access to a memory region",
+        Error::KEYREJECTED => "it reaches for a memory region of another authorization key",
         _ => "it reaches outside a memory region",
     })
 }

@@ -16,6 +16,7 @@ use crate::prov::tcp::proto::{
 };
 use crate::prov::tcp::rendezvous::rendezvous_of;
 use crate::prov::tcp::transport::{Core, Tcp};
+use crate::sys::memory;
 use crate::sys::socket::Moved;
 
 /// A payload of which at least this much is missing is read to its place, not through the scratch buffer.
@@ -192,6 +193,7 @@ impl Tcp {
                             }
                         }
                         Sink::Coll(coming) => coming.bytes.extend_from_slice(part),
+                        Sink::Atomic(request) => request.take(part),
                         sink => {
                             if let Some(iov) = sink.memory() {
                                 iov.copy_in(part);
@@ -286,6 +288,9 @@ impl Tcp {
             },
             Op::Data => self.rendezvous_data(core, id, header),
             Op::Coll | Op::CollEnd => self.collective_frame(core, id, header),
+            Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => {
+                self.atomic_request(core, id, header)
+            }
         }
     }
 
@@ -316,7 +321,10 @@ impl Tcp {
             Op::Tagged => What::Tagged,
             _ => What::Msg,
         };
-        let envelope = self.envelope(id, what, header);
+        let mut envelope = self.envelope(id, what, header);
+        if header.context != 0 {
+            envelope.ep = self.named_context(core, id, header)?;
+        }
         let state = &core.eps[envelope.ep];
         let (srx, tagged) = (state.srx, state.caps & FI_TAGGED != 0);
         if what == What::Tagged && !tagged {
@@ -482,7 +490,7 @@ impl Tcp {
 
     fn received(&mut self, core: &mut Core, id: usize, recv: &RecvOp, envelope: &Envelope) {
         let conn = &self.conns[id];
-        core.received(conn.ep, recv, envelope, &conn.sender());
+        core.received(envelope.ep, recv, envelope, &conn.sender());
     }
 
     /// The payload of a frame is complete.
@@ -494,33 +502,62 @@ impl Tcp {
         };
         let (ep, sender) = (conn.ep, conn.sender());
         match incoming.sink {
-            Sink::Recv(recv, envelope) => core.received(ep, &recv, &envelope, &sender),
+            Sink::Recv(recv, envelope) => core.received(envelope.ep, &recv, &envelope, &sender),
             Sink::Slot(srx, slot) => {
                 if let Some((recv, envelope)) = core.srxs[srx].arrived(slot) {
-                    core.received(ep, &recv, &envelope, &sender);
+                    core.received(envelope.ep, &recv, &envelope, &sender);
                 }
             }
             Sink::Write {
-                len, data, regions, ..
+                len,
+                data,
+                regions,
+                durable,
+                ..
             } => {
+                if let Some(parts) = durable
+                    && !commit(conn, &parts)
+                {
+                    return;
+                }
                 for region in regions.iter().flatten() {
                     if let Some(counter) = region.counter() {
                         counter.succeeded(len as usize);
                     }
                 }
-                core.written(ep, len, data, &sender);
+                core.written(ep, FI_RMA, len, data, &sender);
             }
             Sink::Read(read) => {
-                core.eps[ep].tx_pending -= 1;
-                core.sent(ep, &read.op);
+                core.eps[read.op.ep()].tx_pending -= 1;
+                core.sent(read.op.ep(), &read.op);
             }
             Sink::Coll(part) => return self.part_arrived(core, id, *part),
+            Sink::Atomic(request) => self.carry_out(core, id, *request),
             Sink::Drop => {}
         }
         if incoming.ack {
             self.send_ack(core, id);
         }
     }
+}
+
+/// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.
+#[cold]
+pub(super) fn commit(conn: &Conn, parts: &[(usize, usize)]) -> bool {
+    let mut parts = parts.iter();
+    let result = parts.try_for_each(|&(address, len)| memory::make_durable(address, len));
+    if let Err(error) = &result {
+        log_warn!(
+            &SOURCE,
+            Subsys::EpData,
+            "{}: connection ended: a write could not be made durable: {error}",
+            conn.peer
+        );
+        if let Some(socket) = &conn.socket {
+            socket.shutdown();
+        }
+    }
+    result.is_ok()
 }
 
 /// The next header of the stream, from `bytes` and what was there before; and how many of `bytes` it took.

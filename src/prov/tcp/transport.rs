@@ -17,11 +17,13 @@ use crate::abi::{FI_ADDR_NOTAVAIL, fi_collective_op, fid_pep};
 use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
+use crate::engine::auth::Key;
 use crate::engine::coll::Shape;
 use crate::engine::core::Core as EngineCore;
 use crate::engine::fabric::FabricShared;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::engine::transport::{Membership, Transport};
+use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::Tx;
 use crate::prov::tcp::accept::Handshake;
@@ -30,6 +32,7 @@ use crate::prov::tcp::coll::Groups;
 use crate::prov::tcp::conn::Conn;
 use crate::prov::tcp::ep::{Ep, Eps};
 use crate::prov::tcp::params::Params;
+use crate::prov::tcp::proto::MAX_ATOMIC;
 use crate::prov::tcp::{SOURCE, pep};
 use crate::sys::event::{Epoll, Timer};
 
@@ -65,6 +68,9 @@ pub struct Tcp {
     pub(super) look: u64,
     /// While above zero only epoll is asked; see `progress`.
     pub(super) wide: u32,
+    /// The connection that had news last, and how many guesses of the next one came true, in a row; see `progress`.
+    pub(super) last: usize,
+    pub(super) sure: u32,
     /// What we call our process in connection exchanges.
     pub(super) pid: u32,
 }
@@ -110,6 +116,9 @@ impl Transport for Tcp {
     const SOURCE: &'static Source = &SOURCE;
     const CQ_SIZE: usize = 1024;
     const CQ_DATA_SIZE: usize = 8;
+    const AUTH_KEY_SIZE: usize = 256;
+    const AUTH_KEYS: usize = 64;
+    const ATOMIC_SIZE: usize = MAX_ATOMIC;
 
     fn offers_auto_progress(params: &Params) -> bool {
         !params.disable_auto_progress
@@ -136,6 +145,8 @@ impl Transport for Tcp {
             groups: Groups::default(),
             look: 1,
             wide: 0,
+            last: usize::MAX,
+            sure: 0,
             pid: super::connect::process_id(),
         })
     }
@@ -184,6 +195,13 @@ impl Transport for Tcp {
         self.enable_endpoint(ep)
     }
 
+    fn set_keys(&mut self, ep: usize, keys: Vec<Key>) -> Result {
+        let endpoint = self.ep_mut(ep)?;
+        endpoint.keys = Some(keys);
+        endpoint.keys_of_av = true;
+        Ok(())
+    }
+
     fn close_ep(&mut self, core: &mut Core, ep: usize) {
         self.close_endpoint(core, ep);
     }
@@ -191,6 +209,22 @@ impl Transport for Tcp {
     #[inline]
     fn transmit(&mut self, core: &mut Core, ep: usize, tx: &Tx<'_>) -> Result {
         self.post(core, ep, tx)
+    }
+
+    fn atomic(&mut self, core: &mut Core, port: usize, ep: usize, atomic: &Atomic<'_>) -> Result {
+        self.post_atomic(core, port, ep, atomic)
+    }
+
+    fn transmit_from(&mut self, core: &mut Core, port: usize, ep: usize, tx: &Tx<'_>) -> Result {
+        self.post_from(core, port, ep, tx)
+    }
+
+    fn close_tx_context(&mut self, core: &mut Core, port: usize, ep: usize, heir: usize) {
+        self.leave_transmits(core, port, ep, heir);
+    }
+
+    fn close_rx_context(&mut self, core: &mut Core, port: usize, ep: usize) {
+        self.leave_receives(core, port, ep);
     }
 
     fn claim(&mut self, core: &mut Core, claimed: Claimed) {

@@ -9,7 +9,7 @@ use crate::abi::*;
 use crate::base::{Error, IoList, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::engine::ep_state::EpState;
-use crate::ffi::ops::transfer::{Tx, What};
+use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
 use crate::prov::tcp::conn::{After, Conn, Frame, Out, Payload, RENDEZVOUS_LIMIT, State, Waiting};
 use crate::prov::tcp::ep::NONE;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message};
@@ -31,7 +31,10 @@ pub(super) const SPARE_BUFFERS: usize = 16;
 pub(super) const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
 /// Flags of operations that do not go the usual way of small ones.
-const SPECIAL: u64 = WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | FI_FENCE;
+const SPECIAL: u64 = WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | HELD;
+
+/// Flags of operations that may have to wait for those before them.
+const HELD: u64 = FI_FENCE | AFTER_READS;
 
 /// How an operation goes out.
 #[derive(Clone, Copy)]
@@ -42,6 +45,8 @@ enum Way {
     Read,
     /// The peer is told of the message, and asks for it when a receive has matched.
     Rendezvous,
+    /// A request with payload; another payload comes back.
+    Exchange,
 }
 
 impl Tcp {
@@ -54,12 +59,13 @@ impl Tcp {
         }
         let len = tx.iov.remaining();
         if tx.flags & (FI_MATCH_COMPLETE | FI_FENCE) != 0 {
-            check_flags(tx, state)?;
+            check_flags(tx.what, tx.flags, state)?;
         }
         core.may_post(ep)?;
         let id = self.connection(core, ep, tx.dest)?;
         let op = TxOp {
             what: tx.what,
+            ep: ep as u32,
             flags: tx.flags,
             context: tx.context,
             len,
@@ -68,12 +74,15 @@ impl Tcp {
             What::Msg | What::Tagged => self.post_message(core, id, tx, op),
             What::Write => self.post_write(core, id, tx, op),
             What::Read => self.post_read(core, id, tx, op),
+            // These come as `Atomic`, not as `Tx`.
+            What::Atomic | What::AtomicFetch => Err(Error::OPNOTSUPP),
         }
     }
 
-    /// The connection that an operation goes over; it may have to be made first.
-    #[inline]
-    fn connection(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
+    /// The connection that an operation goes over; it may have to be made first. On the path of every message: a call of its
+    /// own would cost each of them some instructions.
+    #[inline(always)]
+    pub(super) fn connection(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if !endpoint.rdm {
             let id = endpoint.conn.ok_or(Error::NOTCONN)?;
@@ -94,7 +103,13 @@ impl Tcp {
     }
 
     #[inline]
-    fn post_message(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
+    pub(super) fn post_message(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        tx: &Tx<'_>,
+        op: TxOp,
+    ) -> Result {
         let rendezvous = self.is_held(&op) && self.conns[id].rendezvous;
         if op.len <= TOGETHER && !rendezvous {
             let data = remote_data(tx);
@@ -159,12 +174,12 @@ impl Tcp {
                         conn.tx.counter = counter.wrapping_add(1);
                         self.stage_with(id, &[], rest.len(), |out| out.extend_from_slice(&rest));
                         self.blocked(id);
-                        core.sent(self.conns[id].ep, &op);
+                        core.sent(op.ep(), &op);
                         return true;
                     }
                 }
                 conn.tx.counter = counter.wrapping_add(1);
-                core.sent(conn.ep, &op);
+                core.sent(op.ep(), &op);
             }
             Some(Out::Staged { bytes, .. })
                 if bytes.len() + total <= STAGE_FULL && conn.tx.staged < STAGE_FULL =>
@@ -177,13 +192,12 @@ impl Tcp {
                     dirty.push(id);
                 }
                 conn.tx.counter = counter.wrapping_add(1);
-                core.sent(conn.ep, &op);
+                core.sent(op.ep(), &op);
             }
             None => {
                 conn.tx.counter = counter.wrapping_add(1);
-                let ep = conn.ep;
                 self.stage(id, &header[..header_len], payload);
-                core.sent(ep, &op);
+                core.sent(op.ep(), &op);
             }
             _ => return false,
         }
@@ -191,6 +205,18 @@ impl Tcp {
     }
 
     fn post_any_message(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
+        self.post_message_to(core, id, tx, op, 0)
+    }
+
+    /// A message for a receive context of the peer's endpoint.
+    pub(super) fn post_message_to(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        tx: &Tx<'_>,
+        op: TxOp,
+        context: u8,
+    ) -> Result {
         let mut header = Header::new(
             if tx.what == What::Tagged {
                 Op::Tagged
@@ -202,6 +228,7 @@ impl Tcp {
         header.ack = tx.flags & (WANTS_ACK | FI_MATCH_COMPLETE) != 0;
         header.tag = tx.tag;
         header.data = remote_data(tx);
+        header.context = context;
         self.submit(core, id, header, tx.iov, op)
     }
 
@@ -215,10 +242,8 @@ impl Tcp {
         iov: IoVec,
         op: TxOp,
     ) -> Result {
-        let conn = &self.conns[id];
-        let fenced = op.flags & FI_FENCE != 0 && conn.is_busy();
-        if conn.state != State::Up || !conn.tx.waiting.is_empty() || fenced {
-            self.wait(core, id, header, iov, op);
+        if self.must_wait(id, &op) {
+            self.wait(core, id, header, Payload::of(&op, iov), op);
             return Ok(());
         }
         match self.way(id, &header, &op)? {
@@ -231,9 +256,44 @@ impl Tcp {
         }
     }
 
+    /// Whether an operation has to wait for the connection, or for those before it.
+    #[inline(always)]
+    fn must_wait(&self, id: usize, op: &TxOp) -> bool {
+        let conn = &self.conns[id];
+        let held = op.flags & HELD != 0 && conn.holds(op.flags);
+        conn.state != State::Up || !conn.tx.waiting.is_empty() || held
+    }
+
+    /// As `submit`, for a request with a payload of ours to which another payload answers.
+    pub(super) fn submit_exchange(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: Header,
+        bytes: Vec<u8>,
+        answer: IoVec,
+        op: TxOp,
+    ) -> Result {
+        if self.must_wait(id, &op) {
+            let payload = Payload::Exchange(Box::new((bytes, answer)));
+            self.wait(core, id, header, payload, op);
+            return Ok(());
+        }
+        self.way(id, &header, &op)?;
+        // It has to be copied.
+        if self.conns[id].tx.staged > STAGE_BRIM {
+            return Err(Error::AGAIN);
+        }
+        self.exchange(core, id, &header, &bytes, answer, op);
+        Ok(())
+    }
+
     /// FI_EAGAIN while the peer cannot be told of another message.
     fn way(&self, id: usize, header: &Header, op: &TxOp) -> Result<Way> {
         let conn = &self.conns[id];
+        if header.context != 0 && !conn.extended {
+            return Err(Error::OPNOTSUPP);
+        }
         let matched = op.flags & FI_MATCH_COMPLETE != 0;
         match header.op {
             Op::ReadReq => Ok(Way::Read),
@@ -243,6 +303,9 @@ impl Tcp {
                     false => Err(Error::AGAIN),
                 }
             }
+            // Values are of one byte order; peers that do not know the operation get none.
+            _ if header.op.is_atomic() && (!conn.extended || conn.swap) => Err(Error::OPNOTSUPP),
+            Op::AtomicFetch | Op::AtomicCompare => Ok(Way::Exchange),
             // Only a rendezvous tells that a receive has matched.
             _ if matched => Err(Error::OPNOTSUPP),
             _ => Ok(Way::Frame),
@@ -268,6 +331,9 @@ impl Tcp {
         match (way, payload) {
             (Way::Rendezvous, payload) => self.announce(core, id, header, payload, op),
             (Way::Read, Payload::Buffers(iov)) => self.request_read(core, id, &header, iov, op),
+            (_, Payload::Exchange(both)) => {
+                self.exchange(core, id, &header, &both.0, both.1, op);
+            }
             (_, payload) => self.send_payload(core, id, &header, payload, op),
         }
     }
@@ -309,10 +375,9 @@ impl Tcp {
 
     /// Keeps an operation until the connection is up, or those before it are out of the way.
     #[cold]
-    fn wait(&mut self, core: &mut Core, id: usize, header: Header, iov: IoVec, op: TxOp) {
+    fn wait(&mut self, core: &mut Core, id: usize, header: Header, payload: Payload, op: TxOp) {
         let conn = &mut self.conns[id];
-        let payload = Payload::of(&op, iov);
-        core.eps[conn.ep].tx_pending += 1;
+        core.eps[op.ep()].tx_pending += 1;
         conn.tx.waiting.push_back(Waiting {
             header,
             payload,
@@ -325,9 +390,8 @@ impl Tcp {
 
     /// The connection is up, or an operation has completed: what waited for it goes out, in order.
     pub(super) fn send_waiting(&mut self, core: &mut Core, id: usize) {
-        let ep = self.conns[id].ep;
         while let Some(waiting) = self.conns[id].tx.waiting.front() {
-            if waiting.op.flags & FI_FENCE != 0 && self.conns[id].is_busy() {
+            if waiting.op.flags & HELD != 0 && self.conns[id].holds(waiting.op.flags) {
                 break;
             }
             let way = match self.way(id, &waiting.header, &waiting.op) {
@@ -337,6 +401,7 @@ impl Tcp {
             let Some(waiting) = self.conns[id].tx.waiting.pop_front() else {
                 break;
             };
+            let ep = waiting.op.ep();
             core.eps[ep].tx_pending -= 1;
             match way {
                 Ok(way) => self.ask(core, id, way, waiting.header, waiting.payload, waiting.op),
@@ -378,6 +443,9 @@ impl Tcp {
                 let len = header.encode(counter, conn.swap, &mut bytes);
                 self.stage_with(id, &bytes[..len], copy.len(), |out| out.extend(&copy));
                 self.handed_over(core, id, header, op);
+            }
+            Payload::Exchange(both) => {
+                self.exchange(core, id, header, &both.0, both.1, op);
             }
         }
     }
@@ -439,7 +507,7 @@ impl Tcp {
             return After::Nothing;
         };
         let conn = &mut self.conns[id];
-        core.eps[conn.ep].tx_pending += 1;
+        core.eps[op.ep()].tx_pending += 1;
         match header.ack || header.commit {
             true => {
                 conn.tx.await_ack.push_back(op);
@@ -454,10 +522,10 @@ impl Tcp {
     pub(super) fn handed_over(&mut self, core: &mut Core, id: usize, header: &Header, op: TxOp) {
         let conn = &mut self.conns[id];
         if header.ack || header.commit {
-            core.eps[conn.ep].tx_pending += 1;
+            core.eps[op.ep()].tx_pending += 1;
             conn.tx.await_ack.push_back(op);
         } else {
-            core.sent(conn.ep, &op);
+            core.sent(op.ep(), &op);
         }
     }
 
@@ -585,8 +653,8 @@ impl Tcp {
     pub(super) fn acknowledged(&mut self, core: &mut Core, id: usize) -> Result {
         let conn = &mut self.conns[id];
         let op = conn.tx.await_ack.pop_front().ok_or(Error::IO)?;
-        core.eps[conn.ep].tx_pending -= 1;
-        core.sent(conn.ep, &op);
+        core.eps[op.ep()].tx_pending -= 1;
+        core.sent(op.ep(), &op);
         Ok(())
     }
 
@@ -601,13 +669,13 @@ pub(super) fn remote_data(tx: &Tx<'_>) -> Option<u64> {
 }
 
 /// What fences and FI_MATCH_COMPLETE demand of an operation.
-fn check_flags(tx: &Tx<'_>, ep: &EpState) -> Result {
-    let has = |flag: u64| tx.flags & flag != 0;
+pub(super) fn check_flags(what: What, flags: u64, ep: &EpState) -> Result {
+    let has = |flag: u64| flags & flag != 0;
     if has(FI_FENCE) && ep.caps & FI_FENCE == 0 {
         return Err(Error::BADFLAGS);
     }
     // Whether messages that went before have matched is known only of those that asked for it.
-    let knows_matches = tx.what == What::Tagged && ep.ep_type != FI_EP_MSG.0 && !has(FI_FENCE);
+    let knows_matches = what == What::Tagged && ep.ep_type != FI_EP_MSG.0 && !has(FI_FENCE);
     match has(FI_MATCH_COMPLETE) && !knows_matches {
         true => Err(Error::OPNOTSUPP),
         false => Ok(()),

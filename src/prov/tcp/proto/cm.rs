@@ -2,7 +2,7 @@
 //! The message that opens each direction of a connection, and the private data that RDM endpoints put into it.
 #![forbid(unsafe_code)]
 
-use super::{VERSION, field};
+use super::{VERSION, field, is_keyed};
 
 /// Fixed part of a connection message.
 pub const CM_HEADER: usize = 32;
@@ -39,6 +39,8 @@ pub struct CmHeader {
     pub swapped: bool,
     /// The sender knows the extensions. (RDM endpoints say so in their private data.)
     pub extended: bool,
+    /// The sender has an authorization key; a reject with it is for the sake of keys.
+    pub keyed: bool,
 }
 
 /// Header and private data in one piece: a peer may fail on a message that arrives in two.
@@ -84,6 +86,7 @@ pub fn decode_cm(bytes: &[u8; CM_HEADER]) -> Result<CmHeader, CmError> {
         private_len: usize::from(len),
         swapped,
         extended: bytes[MARK_AT..].starts_with(&MARK),
+        keyed: is_keyed(bytes),
     })
 }
 

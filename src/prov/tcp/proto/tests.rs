@@ -47,7 +47,7 @@ fn samples() -> Vec<Header> {
         key: KEY + n,
     };
     let mut all = Vec::new();
-    for op in [Op::Msg, Op::Tagged, Op::Rts, Op::Write] {
+    for op in [Op::Msg, Op::Tagged, Op::Rts, Op::Write, Op::Atomic] {
         for data in [None, Some(DATA)] {
             for ack in [false, true] {
                 let mut h = Header::new(op, 5);
@@ -61,11 +61,14 @@ fn samples() -> Vec<Header> {
                         h.msg_size = 1 << 40;
                         h.payload = 0;
                     }
-                    Op::Write => {
+                    Op::Write | Op::Atomic => {
                         for count in 1..=4u8 {
                             let mut w = h.clone();
                             w.seg_count = count;
                             w.commit = count == 4;
+                            if op == Op::Atomic {
+                                (w.index, w.datatype) = (19, 13);
+                            }
                             for n in 0..count {
                                 w.segs[usize::from(n)] = seg(n.into());
                             }
@@ -87,6 +90,18 @@ fn samples() -> Vec<Header> {
             h.segs[usize::from(n)] = seg(n.into());
         }
         all.push(h);
+    }
+    for (op, times) in [(Op::AtomicFetch, 1), (Op::AtomicCompare, 2)] {
+        for count in 1..=4u8 {
+            let mut h = Header::new(op, 0);
+            h.seg_count = count;
+            (h.index, h.datatype) = (18, 19);
+            for n in 0..count {
+                h.segs[usize::from(n)] = seg(n.into());
+            }
+            h.payload = times * h.segs_len();
+            all.push(h);
+        }
     }
     all.push(Header::new(Op::Ack, 0));
     all.push(Header::new(Op::ReadRsp, u64::from(u32::MAX) * 3));

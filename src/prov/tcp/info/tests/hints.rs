@@ -38,19 +38,22 @@ fn capabilities_filter() {
         (FI_RMA_EVENT, all),
         (FI_SOURCE, rdm),
         (FI_REMOTE_COMM, [3, 0, 3]),
-        (FI_ATOMIC, none),
-        (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, none),
+        (FI_ATOMIC, all),
+        (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, rdm),
         (FI_MULTICAST, none),
         (FI_COLLECTIVE, rdm),
         (FI_HMEM, none),
         (FI_TRIGGER, none),
         (FI_FENCE, all),
-        (FI_NAMED_RX_CTX, none),
+        (FI_NAMED_RX_CTX, rdm),
         (FI_SHARED_AV, none),
         (FI_SOURCE | FI_SOURCE_ERR, rdm),
         (FI_SOURCE_ERR, none),
         (FI_PEER, none),
-        (FI_AV_USER_ID, none),
+        (FI_AV_USER_ID, rdm),
+        (FI_TAGGED_MULTI_RECV, rdm),
+        (FI_TAGGED_DIRECTED_RECV, rdm),
+        (FI_EXACT_DIRECTED_RECV, rdm),
         (1 << 63, none),
     ];
     for (caps, expected) in cases {
@@ -118,10 +121,15 @@ fn hints_of_endpoints_filter() {
         }),
         [0, 0, 0]
     );
-    assert_eq!(with(|ep| ep.rx_ctx_cnt = FI_SHARED_CONTEXT), [A, A, 0]);
-    assert_eq!(with(|ep| ep.tx_ctx_cnt = FI_SHARED_CONTEXT), [0, 0, 0]);
-    assert_eq!(with(|ep| ep.tx_ctx_cnt = 2), [0, 0, 0]);
-    assert_eq!(with(|ep| ep.auth_key_size = 1), [0, 0, 0]);
+    assert_eq!(with(|ep| ep.rx_ctx_cnt = FI_SHARED_CONTEXT), [A, A, A]);
+    assert_eq!(with(|ep| ep.tx_ctx_cnt = FI_SHARED_CONTEXT), [A, 0, A]);
+    assert_eq!(with(|ep| ep.tx_ctx_cnt = 64), [0, 0, A]);
+    assert_eq!(with(|ep| ep.rx_ctx_cnt = 64), [0, 0, A]);
+    assert_eq!(with(|ep| ep.tx_ctx_cnt = 65), [0, 0, 0]);
+    let mixed = |ep: &mut EpAttr| (ep.tx_ctx_cnt, ep.rx_ctx_cnt) = (2, FI_SHARED_CONTEXT);
+    assert_eq!(with(mixed), [0, 0, 0]);
+    assert_eq!(with(|ep| ep.auth_key_size = 256), [A, 0, A]);
+    assert_eq!(with(|ep| ep.auth_key_size = 257), [0, 0, 0]);
     let without = Hints {
         ep: None,
         ..empty()
@@ -149,12 +157,14 @@ fn hints_of_contexts_filter() {
     assert_eq!(with_tx(|tx| tx.size = 65536), [0, 0, A]);
     assert_eq!(with_tx(|tx| tx.size = 100_000), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.comp_order = 1), [0, 0, 0]);
-    assert_eq!(with_tx(|tx| tx.msg_order = FI_ORDER_WAR), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.msg_order = FI_ORDER_WAR), [A, 0, A]);
+    assert_eq!(with_tx(|tx| tx.msg_order = 1 << 20), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.msg_order = FI_ORDER_SAS), [A, 0, A]);
     assert_eq!(with_tx(|tx| tx.op_flags = FI_FENCE), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.op_flags = FI_DELIVERY_COMPLETE), [A, 0, A]);
     assert_eq!(with_tx(|tx| tx.op_flags = FI_COMMIT_COMPLETE), [A, 0, A]);
-    assert_eq!(with_tx(|tx| tx.caps = FI_ATOMIC), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.caps = FI_ATOMIC), [A, 0, A]);
+    assert_eq!(with_tx(|tx| tx.caps = FI_MULTICAST), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.caps = FI_RECV), [A, 0, A]);
     let with_rx = |set: fn(&mut RxAttr)| {
         let mut hints = empty();
@@ -201,7 +211,12 @@ fn hints_of_domains_filter() {
     assert_eq!(with(|domain| domain.mr_iov_limit = 2), none);
     assert_eq!(with(|domain| domain.cntr_cnt = 1), none);
     assert_eq!(with(|domain| domain.mr_cnt = 1), none);
-    assert_eq!(with(|domain| domain.auth_key_size = 1), none);
+    assert_eq!(with(|domain| domain.auth_key_size = 256), all);
+    assert_eq!(with(|domain| domain.auth_key_size = 257), none);
+    let in_av = with(|domain| domain.auth_key_size = FI_AV_AUTH_KEY);
+    assert_eq!(in_av, [0, 0, A]);
+    assert_eq!(with(|domain| domain.max_ep_auth_key = 64), [0, 0, A]);
+    assert_eq!(with(|domain| domain.max_ep_auth_key = 65), none);
     assert_eq!(with(|domain| domain.max_cntr_value = 5), all);
     assert_eq!(with(|domain| domain.cq_cnt = usize::MAX), all);
     assert_eq!(with(|domain| domain.mr_key_size = 9), all);
@@ -249,6 +264,36 @@ fn settings_change_what_is_offered() {
 }
 
 #[test]
+fn several_contexts_are_for_those_who_ask_for_them() {
+    let limits = |info: &Info| {
+        let domain = &info.domain;
+        [
+            domain.max_ep_tx_ctx,
+            domain.max_ep_rx_ctx,
+            domain.max_ep_stx_ctx,
+            domain.max_ep_srx_ctx,
+        ]
+    };
+    let with = |tx, rx, caps| {
+        let mut hints = Hints { caps, ..empty() };
+        let ep = hints.ep.as_mut().unwrap();
+        (ep.ep_type, ep.tx_ctx_cnt, ep.rx_ctx_cnt) = (FI_EP_RDM.0, tx, rx);
+        let info = ask(&hints).entries.swap_remove(0);
+        (limits(&info), info.caps & FI_NAMED_RX_CTX != 0)
+    };
+    assert_eq!(with(0, 0, 0), ([1, 1, 0, 0], false));
+    assert_eq!(with(1, 1, FI_MSG), ([1, 1, 0, 0], false));
+    assert_eq!(with(2, 0, 0), ([64, 64, 0, 0], true));
+    assert_eq!(with(2, 0, FI_MSG), ([64, 64, 0, 0], false));
+    let named = FI_MSG | FI_NAMED_RX_CTX;
+    assert_eq!(with(0, 0, named), ([64, 64, 0, 0], true));
+    let shared = FI_SHARED_CONTEXT;
+    assert_eq!(with(shared, 1, 0), ([1, 1, 256, 0], false));
+    assert_eq!(with(1, shared, 0), ([1, 1, 0, 256], false));
+    assert_eq!(with(shared, 0, named), ([1, 1, 256, 0], true));
+}
+
+#[test]
 fn a_shared_context_is_for_those_who_expect_it() {
     let mut hints = empty();
     hints.ep.as_mut().unwrap().rx_ctx_cnt = 1;
@@ -256,9 +301,9 @@ fn a_shared_context_is_for_those_who_expect_it() {
     hints.ep.as_mut().unwrap().rx_ctx_cnt = FI_SHARED_CONTEXT;
     hints.rx.as_mut().unwrap().size = 2000;
     let answer = ask(&hints);
-    assert_eq!(counts(&answer), [0, A, 0]);
+    assert_eq!(counts(&answer), [0, A, A]);
     let fields: Vec<_> = answer.reasons.iter().map(|r| r.refusal.field).collect();
-    assert_eq!(fields, ["rx_attr.size", "ep_attr.rx_ctx_cnt"]);
+    assert_eq!(fields, ["rx_attr.size"]);
     let reason = answer.reasons[0].to_string();
     let text = "refused: tcp FI_EP_MSG on eth0, lo: rx_attr.size: wanted 2000, offered 1024";
     assert_eq!(reason, text);
@@ -267,7 +312,7 @@ fn a_shared_context_is_for_those_who_expect_it() {
 #[test]
 fn all_reasons_are_named_at_once() {
     let mut hints = empty();
-    hints.caps = FI_ATOMIC;
+    hints.caps = FI_MULTICAST;
     hints.ep.as_mut().unwrap().ep_type = FI_EP_RDM.0;
     hints.tx.as_mut().unwrap().inject_size = 129;
     hints.domain.as_mut().unwrap().name = Some(c"ib0".into());
@@ -295,10 +340,10 @@ fn hints_of_later_apis_do_not_count_for_earlier_ones() {
         (5, |domain| domain.cntr_cnt = 1),
         (5, |domain| domain.mr_iov_limit = 2),
         (5, |domain| domain.caps = FI_SHARED_AV),
-        (5, |domain| domain.auth_key_size = 1),
+        (5, |domain| domain.auth_key_size = 257),
         (5, |domain| domain.max_err_data = 1),
         (5, |domain| domain.mr_cnt = 1),
-        (20, |domain| domain.max_ep_auth_key = 1),
+        (20, |domain| domain.max_ep_auth_key = 65),
         (5, |domain| domain.mr_mode = FI_MR_BASIC | FI_MR_LOCAL),
     ];
     for (minor, set) in &later[..7] {
@@ -307,4 +352,55 @@ fn hints_of_later_apis_do_not_count_for_earlier_ones() {
     }
     let (_, mixed) = later[7];
     assert!(!ask_at(1 << 16 | 4, mixed) && !ask_at(1 << 16 | 5, mixed));
+}
+
+#[test]
+fn what_costs_is_for_who_asks() {
+    let more = FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV;
+    for info in ask(&empty()).entries {
+        assert_eq!((info.caps | info.rx.caps) & more, 0);
+        assert_eq!((info.caps | info.domain.caps) & FI_AV_USER_ID, 0);
+        assert_eq!(info.tx.msg_order & (FI_ORDER_WAR | FI_ORDER_SAR), 0);
+        assert_eq!(info.ep.max_order_war_size, 0);
+    }
+    let mut hints = empty();
+    hints.tx.as_mut().unwrap().msg_order = FI_ORDER_SAR | FI_ORDER_SAS;
+    for info in ask(&hints).entries {
+        assert_eq!(info.tx.msg_order & FI_ORDER_SAR, FI_ORDER_SAR);
+        assert_eq!(info.tx.msg_order & FI_ORDER_WAR, 0);
+        assert_eq!(info.rx.msg_order & FI_ORDER_SAR, 0);
+        assert_eq!(info.ep.max_order_war_size, 0);
+    }
+}
+
+/// Otherwise they would come before the unconnected ones, which have it by themselves.
+#[test]
+fn connected_endpoints_take_many_where_their_type_is_asked_for() {
+    let mut hints = empty();
+    hints.caps = FI_MSG | FI_MULTI_RECV;
+    assert_eq!(counts(&ask(&hints)), [0, 0, A]);
+    hints.ep.as_mut().unwrap().ep_type = FI_EP_MSG.0;
+    assert_eq!(counts(&ask(&hints)), [A, 0, 0]);
+    hints.rx.as_mut().unwrap().op_flags = FI_MULTI_RECV;
+    assert_eq!(counts(&ask(&hints)), [A, 0, 0]);
+    hints.caps = FI_MSG;
+    assert_eq!(counts(&ask(&hints)), [0, 0, 0]);
+}
+
+/// FI_VARIABLE_MSG, which 2.0 removed, had the bit that FI_EXACT_DIRECTED_RECV has.
+#[test]
+fn a_bit_means_what_it_meant_in_the_api_of_the_program() {
+    let hints = Hints {
+        caps: FI_EXACT_DIRECTED_RECV,
+        ..empty()
+    };
+    let of = |version| {
+        let query = Query {
+            version,
+            ..query(Some(&hints), 0)
+        };
+        counts(&answer(&query, &Params::default(), &Machine))
+    };
+    assert_eq!(of(1 << 16 | 20), [0, 0, 0]);
+    assert_eq!(of(2 << 16), [0, 0, A]);
 }

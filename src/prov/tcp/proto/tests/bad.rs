@@ -85,11 +85,43 @@ fn versions_and_ops() {
         assert_eq!(header_len(&bytes), Err(WireError::Version(version)));
         assert_eq!(decode(&bytes, false), Err(WireError::Version(version)));
     }
-    for op in (8..=19).chain(22..=255) {
+    for op in (8..=15).chain([19, 22, 23]).chain(27..=255) {
         let bytes = with(msg(), &[(1, op)]);
         assert_eq!(header_len(&bytes), Err(WireError::Op(op)));
         assert_eq!(decode(&bytes, false), Err(WireError::Op(op)));
     }
+}
+
+#[test]
+fn receive_contexts() {
+    let message = Header {
+        context: 63,
+        data: Some(5),
+        ..Header::new(Op::Msg, 8)
+    };
+    for op in [Op::Msg, Op::Tagged, Op::Rts] {
+        for swap in [false, true] {
+            let mut header = Header {
+                op,
+                ..message.clone()
+            };
+            if op == Op::Rts {
+                (header.index, header.msg_size, header.payload) = (9, 70, 0);
+            }
+            let bytes = encode(&header, 0, swap);
+            assert_eq!(decode(&bytes, swap), Ok(header));
+        }
+    }
+    let good = encode(&message, 0, false);
+    for context in [0, 64, 255] {
+        let bytes = with(good.clone(), &[(5, context)]);
+        assert_eq!(decode(&bytes, false), Err(WireError::Context(context)));
+    }
+    // It is no acknowledgement, whatever stands there.
+    assert_eq!(decode(&with(good, &[(4, 2)]), false), Ok(message));
+    // An ordinary frame may have anything in that byte.
+    let bytes = with(msg(), &[(5, 7)]);
+    assert_eq!(decode(&bytes, false), Ok(Header::new(Op::Msg, 8)));
 }
 
 #[test]
@@ -102,6 +134,47 @@ fn segment_counts() {
     for count in 2..=4 {
         let bytes = with(write(&[SEG16], 16), &[(5, count)]);
         assert_eq!(header_len(&bytes), Err(WireError::HeaderSize(40)));
+    }
+}
+
+fn atomic(op: Op, lens: &[u64], payload: u64) -> Vec<u8> {
+    let mut h = Header::new(op, payload);
+    for (place, &len) in h.segs.iter_mut().zip(lens) {
+        *place = RmaSeg { len, ..SEG16 };
+    }
+    h.seg_count = lens.len() as u8;
+    h.datatype = 31;
+    encode(&h, 0, false)
+}
+
+#[test]
+fn atomic_operations() {
+    let types = 31 << 3;
+    for op in [Op::Atomic, Op::AtomicFetch, Op::AtomicCompare] {
+        let good = atomic(op, &[16], 16);
+        assert_eq!(good[5], types | 1);
+        for count in [0, 5, 6, 7] {
+            let bytes = with(good.clone(), &[(5, types | count)]);
+            assert_eq!(header_len(&bytes), Err(WireError::SegCount(count)));
+        }
+        let bytes = with(good.clone(), &[(5, types | 2)]);
+        assert_eq!(header_len(&bytes), Err(WireError::HeaderSize(40)));
+
+        let length = |lens: &[u64], payload| {
+            decode(&atomic(op, lens, payload), false) == Err(WireError::Length)
+        };
+        let (most, operands) = (
+            MAX_ATOMIC as u64,
+            if op == Op::AtomicCompare { 2 } else { 1 },
+        );
+        assert!(!length(&[most], operands * most) && length(&[most], operands * most + 1));
+        assert!(length(&[most + 1], 1) && length(&[most - 8, 16], 1));
+        assert!(length(&[u64::MAX, 16], 1) && length(&[u64::MAX - 16], 1));
+    }
+    // Only what has no result carries CQ data.
+    for op in [Op::AtomicFetch, Op::AtomicCompare] {
+        let bytes = with(atomic(op, &[16], 16), &[(6, 48)]);
+        assert_eq!(header_len(&bytes), Err(WireError::HeaderSize(48)));
     }
 }
 
@@ -213,7 +286,7 @@ fn no_byte_in_the_fixed_part_panics() {
     for fill in [0x00, 0x01, 0x03, 0x7f, 0xff] {
         for at in 0..BASE_HEADER {
             for value in 0..=255u8 {
-                for op in 0..=8 {
+                for op in (0..=8).chain(16..=19) {
                     for size in [16, 24, 32, 40, 64, 120] {
                         let mut bytes = [fill; MAX_HEADER];
                         bytes[0] = VERSION;

@@ -1,24 +1,50 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The example of docs/wire/tcp.md reads as the page says.
+//! The examples of docs/wire/tcp.md read as the page says.
 
 use super::*;
 
-#[test]
-fn the_example_of_the_page() {
+/// The bytes of an example.
+fn example(name: &str) -> Vec<u8> {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/wire/tcp.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let (_, rest) = page.split_once("```wire-example\n").expect("the example");
+    let (_, rest) = page
+        .split_once(&format!("```{name}\n"))
+        .expect("the example");
     let (block, _) = rest.split_once("```").expect("its end");
     // Each line: bytes, then two spaces or more, then what they are.
     let digits: String = block
         .lines()
         .map(|line| line.split("  ").next().unwrap().replace(' ', ""))
         .collect();
-    let bytes: Vec<u8> = (0..digits.len())
+    (0..digits.len())
         .step_by(2)
         .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits"))
-        .collect();
+        .collect()
+}
 
+#[test]
+fn the_atomic_operation_of_the_page() {
+    let bytes = example("wire-example-atomic");
+    let mut expected = Header::new(Op::AtomicCompare, 16);
+    (expected.index, expected.datatype) = (12, 7);
+    expected.seg_count = 1;
+    expected.segs[0] = RmaSeg {
+        addr: 0x40,
+        len: 8,
+        key: KEY,
+    };
+    let header = encode(&expected, bytes[7], false);
+    assert_eq!(decode(&bytes, false), Ok(expected));
+    assert_eq!(bytes[..header.len()], header);
+    let (request, answer) = bytes[header.len()..].split_at(16);
+    assert_eq!(request, [2u64.to_le_bytes(), 1u64.to_le_bytes()].concat());
+    assert_eq!(decode(answer, false), Ok(Header::new(Op::ReadRsp, 8)));
+    assert_eq!(answer[16..], 1u64.to_le_bytes());
+}
+
+#[test]
+fn the_example_of_the_page() {
+    let bytes = example("wire-example");
     let (cm, rest) = bytes.split_first_chunk().expect("a connection message");
     let head = decode_cm(cm).unwrap();
     assert_eq!((head.kind, head.private_len), (CmKind::Request, 8));

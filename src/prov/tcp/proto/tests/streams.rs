@@ -56,6 +56,7 @@ impl Reader {
             Op::Data => 'D',
             // Not in captures of another library.
             Op::Coll | Op::CollEnd => 'x',
+            Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => 'A',
         });
         letters.collect()
     }

@@ -305,6 +305,7 @@ fn connection_vectors_parse_and_are_produced() {
             private_len: private.len(),
             swapped: false,
             extended: false,
+            keyed: false,
         };
         assert_eq!(head, expected, "{file}");
         assert_eq!(captured[CM_HEADER..], private, "{file}");

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The arithmetic of atomic operations: fi_atomic(3). Which operations there are for which types, and what they make of
+//! an element. Where elements are, and that they change atomically, is `base::iovec`'s.
+#![deny(unsafe_code)]
+
+mod float;
+#[cfg(test)]
+mod tests;
+
+use self::float::{BFloat16, Complex, E4m3, E5m2, Float16};
+use crate::abi::*;
+use crate::base::IoVec;
+use crate::ffi::ops::atomic::Family;
+#[cfg(target_arch = "x86_64")]
+use crate::sys::long_double::LongDouble;
+
+/// The size of an element, if calls of this family have the operation for the type.
+pub fn element_size(family: Family, datatype: fi_datatype, op: fi_op) -> Option<usize> {
+    if !family.has(op) {
+        return None;
+    }
+    Some(match Change::of(datatype, op)? {
+        Change::B1(_) => 1,
+        Change::B2(_) => 2,
+        Change::B4(_) => 4,
+        Change::B8(_) => 8,
+        Change::B16(_) => 16,
+        Change::B32(_) => 32,
+    })
+}
+
+/// Carries out an operation on all elements of `target`. The values before replace the operands.
+pub fn apply(
+    datatype: fi_datatype,
+    op: fi_op,
+    target: &mut IoVec,
+    operands: &mut [u8],
+    compare: &[u8],
+) {
+    match Change::of(datatype, op) {
+        None => {}
+        Some(Change::B1(change)) => each(change, target, operands, compare),
+        Some(Change::B2(change)) => each(change, target, operands, compare),
+        Some(Change::B4(change)) => each(change, target, operands, compare),
+        Some(Change::B8(change)) => each(change, target, operands, compare),
+        Some(Change::B16(change)) => each(change, target, operands, compare),
+        Some(Change::B32(change)) => each(change, target, operands, compare),
+    }
+}
+
+fn each<const N: usize>(change: Step<N>, target: &mut IoVec, operands: &mut [u8], compare: &[u8]) {
+    let mut compare = compare.as_chunks().0.iter();
+    for operand in operands.as_chunks_mut().0 {
+        let compare = compare.next().copied().unwrap_or([0; N]);
+        match target.update(|old| change(old, *operand, compare)) {
+            Some(before) => *operand = before,
+            None => return,
+        }
+    }
+}
+
+impl Family {
+    /// fi_atomic(3) names the operations of each family.
+    fn has(self, op: fi_op) -> bool {
+        match op {
+            FI_ATOMIC_READ => self == Family::Fetch,
+            FI_MIN | FI_MAX | FI_SUM | FI_PROD | FI_DIFF | FI_LOR | FI_LAND | FI_LXOR | FI_BOR
+            | FI_BAND | FI_BXOR | FI_ATOMIC_WRITE => self != Family::Compare,
+            _ => self == Family::Compare,
+        }
+    }
+}
+
+/// What an element becomes, from what it is, the operand and the value to compare with; nothing leaves it as it is.
+type Step<const N: usize> = fn([u8; N], [u8; N], [u8; N]) -> Option<[u8; N]>;
+
+/// By the bytes of an element.
+enum Change {
+    B1(Step<1>),
+    B2(Step<2>),
+    B4(Step<4>),
+    B8(Step<8>),
+    B16(Step<16>),
+    B32(Step<32>),
+}
+
+impl Change {
+    fn of(datatype: fi_datatype, op: fi_op) -> Option<Change> {
+        Some(match datatype {
+            FI_INT8 => Change::B1(integer::<i8, 1>(op)?),
+            FI_UINT8 => Change::B1(integer::<u8, 1>(op)?),
+            FI_INT16 => Change::B2(integer::<i16, 2>(op)?),
+            FI_UINT16 => Change::B2(integer::<u16, 2>(op)?),
+            FI_INT32 => Change::B4(integer::<i32, 4>(op)?),
+            FI_UINT32 => Change::B4(integer::<u32, 4>(op)?),
+            FI_INT64 => Change::B8(integer::<i64, 8>(op)?),
+            FI_UINT64 => Change::B8(integer::<u64, 8>(op)?),
+            FI_INT128 => Change::B16(integer::<i128, 16>(op)?),
+            FI_UINT128 => Change::B16(integer::<u128, 16>(op)?),
+            FI_FLOAT => Change::B4(real::<f32, 4>(op)?),
+            FI_DOUBLE => Change::B8(real::<f64, 8>(op)?),
+            FI_FLOAT_COMPLEX => Change::B8(number::<Complex<f32>, 8>(op)?),
+            FI_DOUBLE_COMPLEX => Change::B16(number::<Complex<f64>, 16>(op)?),
+            #[cfg(target_arch = "x86_64")]
+            FI_LONG_DOUBLE => Change::B16(real::<LongDouble, 16>(op)?),
+            #[cfg(target_arch = "x86_64")]
+            FI_LONG_DOUBLE_COMPLEX => Change::B32(number::<Complex<LongDouble>, 32>(op)?),
+            FI_FLOAT16 => Change::B2(real::<Float16, 2>(op)?),
+            FI_BFLOAT16 => Change::B2(real::<BFloat16, 2>(op)?),
+            FI_FLOAT8_E4M3 => Change::B1(real::<E4m3, 1>(op)?),
+            FI_FLOAT8_E5M2 => Change::B1(real::<E5m2, 1>(op)?),
+            _ => return None,
+        })
+    }
+}
+
+/// An element as a value.
+trait Element<const N: usize>: Copy {
+    fn of(bytes: [u8; N]) -> Self;
+    fn bytes(self) -> [u8; N];
+}
+
+/// What all types have. Integers wrap around.
+trait Number: Copy {
+    fn sum(self, other: Self) -> Self;
+    fn difference(self, other: Self) -> Self;
+    fn product(self, other: Self) -> Self;
+    fn equals(self, other: Self) -> bool;
+    fn is_true(self) -> bool;
+    fn truth(is: bool) -> Self;
+}
+
+/// Types whose values are ordered; what is no number is neither less nor more.
+trait Real: Number {
+    fn is_less(self, other: Self) -> bool;
+    fn is_at_most(self, other: Self) -> bool;
+}
+
+/// What all types have: sums, logic, and comparing for equality.
+fn number<T: Number + Element<N>, const N: usize>(op: fi_op) -> Option<Step<N>> {
+    Some(match op {
+        FI_SUM => |a, b, _| Some(T::of(a).sum(T::of(b)).bytes()),
+        FI_DIFF => |a, b, _| Some(T::of(a).difference(T::of(b)).bytes()),
+        FI_PROD => |a, b, _| Some(T::of(a).product(T::of(b)).bytes()),
+        FI_LOR => |a, b, _| Some(T::truth(T::of(a).is_true() || T::of(b).is_true()).bytes()),
+        FI_LAND => |a, b, _| Some(T::truth(T::of(a).is_true() && T::of(b).is_true()).bytes()),
+        FI_LXOR => |a, b, _| Some(T::truth(T::of(a).is_true() != T::of(b).is_true()).bytes()),
+        FI_ATOMIC_READ => |_, _, _| None,
+        FI_ATOMIC_WRITE => |_, b, _| Some(b),
+        FI_CSWAP => |a, b, c| T::of(c).equals(T::of(a)).then_some(b),
+        FI_CSWAP_NE => |a, b, c| (!T::of(c).equals(T::of(a))).then_some(b),
+        _ => return None,
+    })
+}
+
+fn real<T: Real + Element<N>, const N: usize>(op: fi_op) -> Option<Step<N>> {
+    Some(match op {
+        FI_MIN => |a, b, _| T::of(b).is_less(T::of(a)).then_some(b),
+        FI_MAX => |a, b, _| T::of(a).is_less(T::of(b)).then_some(b),
+        FI_CSWAP_LE => |a, b, c| T::of(c).is_at_most(T::of(a)).then_some(b),
+        FI_CSWAP_LT => |a, b, c| T::of(c).is_less(T::of(a)).then_some(b),
+        FI_CSWAP_GE => |a, b, c| T::of(a).is_at_most(T::of(c)).then_some(b),
+        FI_CSWAP_GT => |a, b, c| T::of(a).is_less(T::of(c)).then_some(b),
+        _ => return number::<T, N>(op),
+    })
+}
+
+fn integer<T: Real + Element<N>, const N: usize>(op: fi_op) -> Option<Step<N>> {
+    Some(match op {
+        FI_BOR => |a, b, _| Some(bits(a, b, |a, b| a | b)),
+        FI_BAND => |a, b, _| Some(bits(a, b, |a, b| a & b)),
+        FI_BXOR => |a, b, _| Some(bits(a, b, |a, b| a ^ b)),
+        FI_MSWAP => |a, b, c| {
+            let kept = bits(a, c, |a, c| a & !c);
+            Some(bits(kept, bits(b, c, |b, c| b & c), |kept, new| kept | new))
+        },
+        _ => return real::<T, N>(op),
+    })
+}
+
+fn bits<const N: usize>(mut a: [u8; N], b: [u8; N], combine: impl Fn(u8, u8) -> u8) -> [u8; N] {
+    a.iter_mut().zip(b).for_each(|(a, b)| *a = combine(*a, b));
+    a
+}
+
+macro_rules! integers {
+    ($($int:ty)*) => {$(
+        impl Element<{ size_of::<$int>() }> for $int {
+            fn of(bytes: [u8; size_of::<$int>()]) -> Self {
+                <$int>::from_ne_bytes(bytes)
+            }
+
+            fn bytes(self) -> [u8; size_of::<$int>()] {
+                self.to_ne_bytes()
+            }
+        }
+
+        impl Number for $int {
+            fn sum(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+
+            fn difference(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+
+            fn product(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+
+            fn equals(self, other: Self) -> bool {
+                self == other
+            }
+
+            fn is_true(self) -> bool {
+                self != 0
+            }
+
+            fn truth(is: bool) -> Self {
+                is.into()
+            }
+        }
+
+        impl Real for $int {
+            fn is_less(self, other: Self) -> bool {
+                self < other
+            }
+
+            fn is_at_most(self, other: Self) -> bool {
+                self <= other
+            }
+        }
+    )*};
+}
+integers!(i8 u8 i16 u16 i32 u32 i64 u64 i128 u128);

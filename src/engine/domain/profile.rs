@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What a domain or an endpoint tells of itself: fi_profile(3).
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::domain::Engine;
+use crate::engine::transport::Transport;
+use crate::ffi::Kind;
+use crate::ffi::object;
+use crate::ffi::ops;
+use crate::ffi::ops::profile::{ProfileCalls, Variable};
+use crate::sync::Use;
+
+pub struct Profile<T: Transport> {
+    engine: Arc<Engine<T>>,
+    /// An endpoint's number in `core.eps`; none for the domain as a whole.
+    ep: Option<usize>,
+    /// The number of unexpected messages between fi_profile_start_reads and fi_profile_end_reads.
+    kept: Mutex<Option<u64>>,
+    /// What it tells of stays open.
+    _of: Use,
+}
+
+impl<T: Transport> Profile<T> {
+    pub fn open(
+        engine: &Arc<Engine<T>>,
+        ep: Option<usize>,
+        of: Use,
+        context: *mut c_void,
+    ) -> *mut fid_profile {
+        let profile = Profile {
+            engine: engine.clone(),
+            ep,
+            kept: Mutex::default(),
+            _of: of,
+        };
+        object::open(profile, FI_CLASS_PROFILE, context, |fid| fid_profile {
+            fid,
+            ops: core::ptr::from_ref(ops::profile::table::<Profile<T>>()).cast_mut(),
+        })
+    }
+
+    fn unexpected(&self) -> u64 {
+        let state = self.engine.lock();
+        let core = &state.core;
+        let count: usize = match self.ep {
+            Some(ep) => core.srxs[core.eps[ep].srx].unexpected_len(),
+            None => core.srxs.iter().map(|(_, srx)| srx.unexpected_len()).sum(),
+        };
+        count as u64
+    }
+}
+
+const VARIABLES: &[Variable] = &[Variable {
+    id: FI_VAR_UNEXP_MSG_CNT,
+    name: c"unexpected message count",
+    desc: c"messages that wait for a receive",
+}];
+
+impl<T: Transport> Kind for Profile<T> {
+    type Head = fid_profile;
+}
+
+impl<T: Transport> ProfileCalls for Profile<T> {
+    fn variables(&self) -> &'static [Variable] {
+        VARIABLES
+    }
+
+    fn read(&self, id: u32) -> Result<u64> {
+        if id != FI_VAR_UNEXP_MSG_CNT {
+            return Err(Error::INVAL);
+        }
+        let kept = *self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(kept.unwrap_or_else(|| self.unexpected()))
+    }
+
+    fn keep(&self, on: bool) {
+        let value = on.then(|| self.unexpected());
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = value;
+    }
+}

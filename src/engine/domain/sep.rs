@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Scalable endpoints: fi_endpoint(3). The handle, and the port behind it: one endpoint of the transport, whose address and
+//! connections all contexts share. Each context is an `Ep` of its own for the application, and an `EpState` of its own; the
+//! first receive context is the port itself, so that what peers send without naming a context arrives as it does at an
+//! ordinary endpoint.
+#![forbid(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::abi::*;
+use crate::base::info::{Info, RxAttr, TxAttr};
+use crate::base::{Error, Result};
+use crate::engine::core::Core;
+use crate::engine::domain::av::Av;
+use crate::engine::domain::ep::Ep;
+use crate::engine::domain::{Engine, State};
+use crate::engine::ep_state::{EpState, Event};
+use crate::engine::srx::{MIN_MULTI_RECV, Srx};
+use crate::engine::transport::{Address, Transport};
+use crate::ffi::object;
+use crate::ffi::ops;
+use crate::ffi::ops::cm::CmCalls;
+use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
+use crate::ffi::ops::scalable::ScalableCalls;
+use crate::ffi::{Kind, Other};
+use crate::sync::{Use, Uses};
+
+/// What a context does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    Transmit,
+    Receive,
+}
+
+/// What the contexts of a scalable endpoint share.
+pub struct Port<T: Transport> {
+    engine: Arc<Engine<T>>,
+    /// The numbers in `core.eps`: of the endpoint of the transport, which is also the first receive context; of all.
+    id: usize,
+    tx: Vec<usize>,
+    rx: Vec<usize>,
+    /// Where operations complete whose context was closed: nobody hears of it.
+    heir: usize,
+    info: Info,
+    /// Contexts that have a handle.
+    open: Mutex<Vec<(Side, usize)>>,
+    /// They keep the endpoint open.
+    contexts: Uses,
+    /// Peers can connect: the endpoint or one of its contexts was enabled.
+    listens: AtomicBool,
+    enabled: AtomicBool,
+    /// What is bound stays open.
+    bound: Mutex<Vec<Use>>,
+    _domain: Use,
+}
+
+/// The place of a context in its endpoint.
+pub struct Member<T: Transport> {
+    pub port: Arc<Port<T>>,
+    pub side: Side,
+    /// The number in `core.eps`.
+    id: usize,
+}
+
+pub struct ScalableEp<T: Transport> {
+    port: Arc<Port<T>>,
+}
+
+impl<T: Transport> ScalableEp<T> {
+    pub fn open(engine: &Arc<Engine<T>>, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
+        if info.ep.ep_type != FI_EP_RDM.0 {
+            return Err(Error::NOSYS);
+        }
+        let info = engine.with_key(info)?;
+        let limits = &engine.info.domain;
+        let tx = count(info.ep.tx_ctx_cnt, limits.max_ep_tx_ctx)?;
+        let rx = count(info.ep.rx_ctx_cnt, limits.max_ep_rx_ctx)?;
+        let mut guard = engine.lock();
+        let state = &mut *guard;
+        let core = &mut state.core;
+        let receiver = |core: &mut Core<T::Addr>| {
+            let mut srx = Srx::new();
+            srx.eps = 1;
+            let srx = core.srxs.insert(srx);
+            core.eps.insert(Ep::state(engine, &info, srx, context))
+        };
+        let rx: Vec<usize> = (0..rx).map(|_| receiver(core)).collect();
+        let id = rx[0];
+        core.eps[id].contexts = rx[1..].to_vec();
+        // A transmit context receives nothing; the number of a receive context is of no use to it.
+        let srx = core.eps[id].srx;
+        let tx = (0..tx).map(|_| core.eps.insert(Ep::state(engine, &info, srx, context)));
+        let tx: Vec<usize> = tx.collect();
+        let heir = core.eps.insert(Ep::state(engine, &info, srx, context));
+        if let Err(error) = state.transport.open_ep(&mut state.core, id, &info) {
+            remove(state, &tx, &rx, heir);
+            return Err(error);
+        }
+        drop(guard);
+        let port = Arc::new(Port {
+            engine: engine.clone(),
+            id,
+            tx,
+            rx,
+            heir,
+            info,
+            open: Mutex::default(),
+            contexts: Uses::default(),
+            listens: AtomicBool::new(false),
+            enabled: AtomicBool::new(false),
+            bound: Mutex::default(),
+            _domain: engine.uses.take(),
+        });
+        let sep = ScalableEp { port };
+        Ok(object::open(sep, FI_CLASS_SEP, context, |fid| fid_ep {
+            fid,
+            ops: core::ptr::from_ref(ops::scalable::table::<ScalableEp<T>>()).cast_mut(),
+            cm: core::ptr::from_ref(ops::cm::table::<ScalableEp<T>>()).cast_mut(),
+            msg: core::ptr::from_ref(&ops::msg::NONE).cast_mut(),
+            rma: core::ptr::from_ref(&ops::rma::NONE).cast_mut(),
+            tagged: core::ptr::from_ref(&ops::tagged::NONE).cast_mut(),
+            atomic: core::ptr::from_ref(&ops::atomic::NONE).cast_mut(),
+            collective: core::ptr::from_ref(&ops::collective::NONE).cast_mut(),
+        }))
+    }
+
+    /// The context of this number, which must have no handle yet.
+    fn claim(&self, side: Side, index: c_int) -> Result<Member<T>> {
+        let all = match side {
+            Side::Transmit => &self.port.tx,
+            Side::Receive => &self.port.rx,
+        };
+        let index = usize::try_from(index).map_err(|_| Error::INVAL)?;
+        let id = *all.get(index).ok_or(Error::INVAL)?;
+        let mut open = self
+            .port
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if open.contains(&(side, id)) {
+            return Err(Error::BUSY);
+        }
+        open.push((side, id));
+        Ok(Member {
+            port: self.port.clone(),
+            side,
+            id,
+        })
+    }
+}
+
+/// fi_endpoint(3), tx_ctx_cnt and rx_ctx_cnt: one unless the application says so. An endpoint with several contexts of one
+/// kind and a shared one of the other is not offered.
+fn count(wanted: usize, most: usize) -> Result<usize> {
+    match wanted {
+        0 => Ok(1),
+        FI_SHARED_CONTEXT => Err(Error::NOSYS),
+        n if n <= most.max(1) => Ok(n),
+        _ => Err(Error::INVAL),
+    }
+}
+
+/// Takes the contexts of an endpoint out of the domain.
+fn remove<T: Transport>(state: &mut State<T>, tx: &[usize], rx: &[usize], heir: usize) {
+    state.core.eps.remove(heir);
+    for &id in tx {
+        state.core.eps.remove(id);
+    }
+    for &id in rx {
+        let ep = state.core.eps.remove(id);
+        state.core.srxs.remove(ep.srx);
+    }
+}
+
+impl<T: Transport> Port<T> {
+    pub fn engine(&self) -> &Arc<Engine<T>> {
+        &self.engine
+    }
+
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Lets peers connect.
+    fn listen(&self, state: &mut State<T>) -> Result {
+        if self.listens.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let given = self.engine.give_keys(state, self.id);
+        let result = given.and_then(|()| state.transport.enable_ep(&mut state.core, self.id));
+        if result.is_err() {
+            self.listens.store(false, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn bind_av(&self, av: &Av<T>, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let id = av.id_in(&self.engine).ok_or(Error::DOMAIN)?;
+        let mut state = self.engine.lock();
+        if self.listens.load(Ordering::Relaxed) {
+            return Err(Error::OPBADSTATE);
+        }
+        let core = &mut state.core;
+        if core.eps[self.id].av.is_some() {
+            return Err(Error::INVAL);
+        }
+        let user_ids = core.avs[id].has_user_ids();
+        for &ep in self.tx.iter().chain(&self.rx) {
+            core.eps[ep].av = Some(id);
+            core.eps[ep].user_ids = user_ids;
+        }
+        drop(state);
+        let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        bound.push(av.uses.take());
+        Ok(())
+    }
+}
+
+impl<T: Transport> Drop for Port<T> {
+    fn drop(&mut self) {
+        let mut guard = self.engine.lock();
+        let state = &mut *guard;
+        state.transport.close_ep(&mut state.core, self.id);
+        if let Some(av) = state.core.eps[self.id].av {
+            state.core.avs[av].keys.release(self.id);
+        }
+        remove(state, &self.tx, &self.rx, self.heir);
+    }
+}
+
+impl<T: Transport> Member<T> {
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// What keeps the endpoint open.
+    pub fn hold(&self) -> Use {
+        self.port.contexts.take()
+    }
+
+    /// fi_ep_bind: queues and counters of what the context does. The address vector comes from the endpoint.
+    pub fn check_bind(&self, flags: u64) -> Result {
+        let foreign = match self.side {
+            Side::Transmit => FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE,
+            Side::Receive => FI_TRANSMIT | FI_SEND | FI_READ | FI_WRITE,
+        };
+        match flags & foreign {
+            0 => Ok(()),
+            _ => Err(Error::INVAL),
+        }
+    }
+
+    pub fn enable(&self, state: &mut State<T>) -> Result {
+        let ep = &state.core.eps[self.id];
+        let (queue, events) = match self.side {
+            Side::Transmit => (ep.tx_cq, [Event::Send, Event::Read, Event::Write]),
+            Side::Receive => (
+                ep.rx_cq,
+                [Event::Recv, Event::RemoteRead, Event::RemoteWrite],
+            ),
+        };
+        let counted = events.iter().any(|&event| ep.cntr(event).is_some());
+        if queue.is_none() && !counted {
+            return Err(Error::NOCQ);
+        }
+        if ep.av.is_none() {
+            return Err(Error::NOAV);
+        }
+        self.port.listen(state)
+    }
+}
+
+/// fi_endpoint(3), fi_close: what was posted is discarded without a word. Messages that come meanwhile wait for the context
+/// to be opened again.
+impl<T: Transport> Drop for Member<T> {
+    fn drop(&mut self) {
+        let mut guard = self.port.engine.lock();
+        let State { core, transport } = &mut *guard;
+        let port = self.port.id;
+        match self.side {
+            Side::Transmit => transport.close_tx_context(core, port, self.id, self.port.heir),
+            Side::Receive => {
+                transport.close_rx_context(core, port, self.id);
+                let srx = core.eps[self.id].srx;
+                drop(core.srxs[srx].drain_posted());
+                core.srxs[srx].min_multi_recv = MIN_MULTI_RECV;
+            }
+        }
+        let ep: &mut EpState = &mut core.eps[self.id];
+        ep.tx_cq = None;
+        ep.rx_cq = None;
+        ep.cntrs = Default::default();
+        ep.enabled = false;
+        drop(guard);
+        let mut open = self
+            .port
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        open.retain(|&(side, id)| (side, id) != (self.side, self.id));
+    }
+}
+
+impl<T: Transport> Kind for ScalableEp<T> {
+    type Head = fid_ep;
+
+    fn check_close(&self) -> Result {
+        match self.port.contexts.any() {
+            true => Err(Error::BUSY),
+            false => Ok(()),
+        }
+    }
+
+    fn bind(&self, other: Other<'_>, flags: u64) -> Result {
+        match other.downcast::<Av<T>>() {
+            Some(av) => self.port.bind_av(av, flags),
+            None => Err(Error::INVAL),
+        }
+    }
+
+    fn enable(&self) -> Result {
+        let mut state = self.port.engine.lock();
+        if self.port.enabled.load(Ordering::Relaxed) {
+            return Err(Error::OPBADSTATE);
+        }
+        if state.core.eps[self.port.id].av.is_none() {
+            return Err(Error::NOAV);
+        }
+        self.port.listen(&mut state)?;
+        self.port.enabled.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl<T: Transport> EpCalls for ScalableEp<T> {
+    fn get_opt(&self, name: c_int) -> Result<OptValue> {
+        match name {
+            FI_OPT_TX_SIZE => Ok(OptValue::Size(self.port.info.tx.size)),
+            FI_OPT_RX_SIZE => Ok(OptValue::Size(self.port.info.rx.size)),
+            _ => Err(Error::NOPROTOOPT),
+        }
+    }
+
+    fn set_opt(&self, name: c_int, value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
+        match name {
+            FI_OPT_FIREWALL_ADDR => match value(OptKind::Bool)? {
+                OptValue::Bool(on) => {
+                    let mut state = self.port.engine.lock();
+                    state.transport.set_firewalled(self.port.id, on)
+                }
+                OptValue::Size(_) => Err(Error::INVAL),
+            },
+            _ => Err(Error::NOPROTOOPT),
+        }
+    }
+}
+
+impl<T: Transport> ScalableCalls for ScalableEp<T> {
+    fn api_version(&self) -> u32 {
+        self.port.engine.api_version
+    }
+
+    fn open_tx(
+        &self,
+        index: c_int,
+        attr: Option<TxAttr>,
+        context: *mut c_void,
+    ) -> Result<(*mut fid_ep, TxAttr)> {
+        let mut info = self.port.info.clone();
+        if let Some(attr) = attr {
+            narrow_tx(&mut info.tx, &attr, info.caps)?;
+        }
+        info.caps = own_caps(info.caps, info.tx.caps);
+        let member = self.claim(Side::Transmit, index)?;
+        let attr = info.tx.clone();
+        Ok((Ep::open_context(member, info, context), attr))
+    }
+
+    fn open_rx(
+        &self,
+        index: c_int,
+        attr: Option<RxAttr>,
+        context: *mut c_void,
+    ) -> Result<(*mut fid_ep, RxAttr)> {
+        let mut info = self.port.info.clone();
+        if let Some(attr) = attr {
+            narrow_rx(&mut info.rx, &attr, info.caps)?;
+        }
+        // Memory is the endpoint's.
+        info.caps = own_caps(info.caps, info.rx.caps) & !(FI_RMA | FI_ATOMIC | FI_COLLECTIVE);
+        let member = self.claim(Side::Receive, index)?;
+        let attr = info.rx.clone();
+        Ok((Ep::open_context(member, info, context), attr))
+    }
+}
+
+/// What a context can do: all that the endpoint can, unless its attributes name less.
+fn own_caps(all: u64, own: u64) -> u64 {
+    let kinds = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_COLLECTIVE;
+    match own & kinds {
+        0 => all,
+        own => all & !kinds | all & own,
+    }
+}
+
+/// fi_endpoint(3): a context may have less than its endpoint; what is zero is as the endpoint has it.
+fn narrow_tx(tx: &mut TxAttr, wanted: &TxAttr, caps: u64) -> Result {
+    let beyond = wanted.caps & !(caps | tx.caps) | wanted.msg_order & !tx.msg_order;
+    if beyond != 0 {
+        return Err(Error::INVAL);
+    }
+    if wanted.caps != 0 {
+        tx.caps = wanted.caps;
+    }
+    tx.op_flags = wanted.op_flags;
+    narrow(&mut tx.inject_size, wanted.inject_size)?;
+    narrow(&mut tx.size, wanted.size)?;
+    narrow(&mut tx.iov_limit, wanted.iov_limit)?;
+    narrow(&mut tx.rma_iov_limit, wanted.rma_iov_limit)
+}
+
+fn narrow_rx(rx: &mut RxAttr, wanted: &RxAttr, caps: u64) -> Result {
+    let beyond = wanted.caps & !(caps | rx.caps) | wanted.msg_order & !rx.msg_order;
+    if beyond != 0 {
+        return Err(Error::INVAL);
+    }
+    if wanted.caps != 0 {
+        rx.caps = wanted.caps;
+    }
+    rx.op_flags = wanted.op_flags;
+    narrow(&mut rx.size, wanted.size)?;
+    narrow(&mut rx.iov_limit, wanted.iov_limit)
+}
+
+fn narrow(limit: &mut usize, wanted: usize) -> Result {
+    match wanted {
+        0 => Ok(()),
+        wanted if wanted <= *limit => {
+            *limit = wanted;
+            Ok(())
+        }
+        _ => Err(Error::INVAL),
+    }
+}
+
+impl<T: Transport> CmCalls for ScalableEp<T> {
+    fn name(&self) -> Result<Vec<u8>> {
+        self.port.engine.lock().transport.name(self.port.id)
+    }
+
+    fn set_name(&self, addr: &[u8]) -> Result {
+        let mut state = self.port.engine.lock();
+        match self.port.listens.load(Ordering::Relaxed) {
+            true => Err(Error::OPBADSTATE),
+            false => state.transport.set_name(self.port.id, addr),
+        }
+    }
+
+    fn addr_len(&self, addr: *const c_void) -> usize {
+        T::Addr::len_at(addr)
+    }
+}

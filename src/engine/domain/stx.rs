@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The handle of a shared transmit context: fi_endpoint(3), fi_stx_context. Operations are posted to the endpoints that share
+//! it, and complete at their queues. Connections have no queue that could be shared, so each endpoint keeps its own room.
+#![forbid(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use crate::abi::*;
+use crate::base::info::TxAttr;
+use crate::base::{Error, Result};
+use crate::engine::domain::Engine;
+use crate::engine::transport::Transport;
+use crate::ffi::Kind;
+use crate::ffi::object;
+use crate::ffi::ops;
+use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
+use crate::sync::{Use, Uses};
+
+pub struct SharedTx<T: Transport> {
+    engine: Arc<Engine<T>>,
+    attr: TxAttr,
+    pub uses: Uses,
+    _domain: Use,
+}
+
+impl<T: Transport> SharedTx<T> {
+    pub fn open(
+        engine: &Arc<Engine<T>>,
+        attr: Option<TxAttr>,
+        context: *mut c_void,
+    ) -> Result<*mut fid_stx> {
+        if engine.info.domain.max_ep_stx_ctx == 0 {
+            return Err(Error::NOSYS);
+        }
+        let stx = SharedTx {
+            engine: engine.clone(),
+            attr: attr.unwrap_or_default(),
+            uses: Uses::default(),
+            _domain: engine.uses.take(),
+        };
+        Ok(object::open(stx, FI_CLASS_STX_CTX, context, |fid| {
+            fid_stx {
+                fid,
+                ops: core::ptr::from_ref(ops::ep::table::<SharedTx<T>>()).cast_mut(),
+            }
+        }))
+    }
+
+    /// fi_endpoint(3): an endpoint uses a subset of the attributes of the context. Those that were not named allow all.
+    pub fn check(&self, engine: &Arc<Engine<T>>, ep: &TxAttr) -> Result {
+        if !Arc::ptr_eq(engine, &self.engine) {
+            return Err(Error::DOMAIN);
+        }
+        let most = &self.attr;
+        let bits = [(ep.caps, most.caps), (ep.msg_order, most.msg_order)];
+        let sizes = [
+            (ep.inject_size, most.inject_size),
+            (ep.size, most.size),
+            (ep.iov_limit, most.iov_limit),
+            (ep.rma_iov_limit, most.rma_iov_limit),
+        ];
+        let beyond = bits.iter().any(|&(own, all)| all != 0 && own & !all != 0)
+            || sizes.iter().any(|&(own, most)| most != 0 && own > most);
+        match beyond {
+            true => Err(Error::INVAL),
+            false => Ok(()),
+        }
+    }
+}
+
+impl<T: Transport> Kind for SharedTx<T> {
+    type Head = fid_stx;
+
+    fn check_close(&self) -> Result {
+        match self.uses.any() {
+            true => Err(Error::BUSY),
+            false => Ok(()),
+        }
+    }
+
+    /// There is nothing to bind.
+    fn enable(&self) -> Result {
+        Ok(())
+    }
+}
+
+impl<T: Transport> EpCalls for SharedTx<T> {
+    fn get_opt(&self, _name: c_int) -> Result<OptValue> {
+        Err(Error::NOPROTOOPT)
+    }
+
+    fn set_opt(&self, _name: c_int, _value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
+        Err(Error::NOPROTOOPT)
+    }
+}

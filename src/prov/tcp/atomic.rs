@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Atomic operations, at the initiator and at the target: fi_atomic(3). Frames of our own: docs/wire/tcp.md, "Extensions".
+#![forbid(unsafe_code)]
+
+use crate::abi::*;
+use crate::base::{Error, IoVec, Result};
+use crate::engine::atomic::{apply, element_size};
+use crate::engine::core::TxOp;
+use crate::ffi::ops::atomic::{Atomic, Family};
+use crate::ffi::ops::transfer::What;
+use crate::prov::tcp::conn::{Durable, ReadOp, Regions, Sink};
+use crate::prov::tcp::context::split;
+use crate::prov::tcp::proto::{Header, MAX_HEADER, Op, RmaSeg};
+use crate::prov::tcp::rma::{durable, named};
+use crate::prov::tcp::rx::{Fault, commit};
+use crate::prov::tcp::transport::{Core, Tcp};
+use crate::prov::tcp::tx::{STAGE_FULL, WANTS_ACK, check_flags};
+
+/// An operation of a peer whose operands are on their way.
+pub struct AtomicIn {
+    family: Family,
+    datatype: fi_datatype,
+    op: fi_op,
+    target: IoVec,
+    regions: Regions,
+    /// Bytes of the target.
+    len: usize,
+    data: Option<u64>,
+    durable: Durable,
+    /// Operands, then values to compare: as far as they have come.
+    payload: Vec<u8>,
+}
+
+impl AtomicIn {
+    /// The next bytes of the payload.
+    pub fn take(&mut self, bytes: &[u8]) {
+        self.payload.extend_from_slice(bytes);
+    }
+}
+
+/// Answers that may wait for a peer to take them: more bytes than the results of a full transmit queue.
+const ANSWERS: usize = 1 << 30;
+
+impl Tcp {
+    /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the endpoint,
+    /// whatever context the destination names.
+    pub(super) fn post_atomic(
+        &mut self,
+        core: &mut Core,
+        port: usize,
+        ep: usize,
+        atomic: &Atomic<'_>,
+    ) -> Result {
+        let state = core.eps.get(ep).ok_or(Error::INVAL)?;
+        if !state.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        let what = match atomic.family {
+            Family::Base => What::Atomic,
+            Family::Fetch | Family::Compare => What::AtomicFetch,
+        };
+        check_flags(what, atomic.flags, state)?;
+        core.may_post(ep)?;
+        let (dest, _) = split(core, port, atomic.dest)?;
+        let id = self.connection(core, port, dest)?;
+        let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
+        let mut header = Header::new(code(atomic.family), (operands + compare) as u64);
+        put_operation(&mut header, atomic);
+        let mut op = TxOp {
+            what,
+            ep: ep as u32,
+            flags: atomic.flags,
+            context: atomic.context,
+            len: operands,
+        };
+        if atomic.family == Family::Base {
+            header.ack = atomic.flags & WANTS_ACK != 0;
+            header.commit = atomic.flags & FI_COMMIT_COMPLETE != 0;
+            header.data = (atomic.flags & FI_REMOTE_CQ_DATA != 0).then_some(atomic.data);
+            return self.submit(core, id, header, atomic.operands, op);
+        }
+        op.len = atomic.result.remaining();
+        let mut bytes = Vec::with_capacity(operands + compare);
+        atomic.operands.copy_out(&mut bytes);
+        atomic.compare.copy_out(&mut bytes);
+        self.submit_exchange(core, id, header, bytes, atomic.result, op)
+    }
+
+    /// Sends an operation that has a result. Its payload is small, and copied.
+    pub(super) fn exchange(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+        payload: &[u8],
+        result: IoVec,
+        op: TxOp,
+    ) {
+        let conn = &mut self.conns[id];
+        core.eps[op.ep()].tx_pending += 1;
+        conn.tx.await_read.push_back(ReadOp { op, iov: result });
+        let alone = conn.tx.queue.is_empty() && conn.tx.last_direct != self.look;
+        conn.tx.last_direct = self.look;
+        self.stage_frame(id, header, payload);
+        let conn = &self.conns[id];
+        if (alone || conn.tx.staged >= STAGE_FULL) && !conn.tx.blocked {
+            self.flush_conn(core, id);
+        }
+    }
+
+    fn stage_frame(&mut self, id: usize, header: &Header, payload: &[u8]) {
+        let conn = &mut self.conns[id];
+        let mut bytes = [0; MAX_HEADER];
+        let counter = conn.tx.next_counter();
+        let len = header.encode(counter, conn.swap, &mut bytes);
+        self.stage_with(id, &bytes[..len], payload.len(), |out| {
+            out.extend_from_slice(payload);
+        });
+    }
+
+    /// A peer operates on memory of ours.
+    pub(super) fn atomic_request(
+        &mut self,
+        core: &mut Core,
+        id: usize,
+        header: &Header,
+    ) -> core::result::Result<(), Fault> {
+        let conn = &self.conns[id];
+        let ep = conn.ep;
+        if !conn.extended || conn.swap {
+            return Err(Fault::Rule("an atomic operation that was not agreed upon"));
+        }
+        if conn.tx.staged > ANSWERS {
+            return Err(Fault::Rule("more requests than it takes answers for"));
+        }
+        let mut request = read_operation(header)?;
+        let access = match (request.family, request.op) {
+            (Family::Base, _) => FI_REMOTE_WRITE,
+            (_, FI_ATOMIC_READ) => FI_REMOTE_READ,
+            _ => FI_REMOTE_READ | FI_REMOTE_WRITE,
+        };
+        if core.eps[ep].caps & access != access {
+            return Err(Fault::Rule(
+                "an atomic operation that the endpoint does not serve",
+            ));
+        }
+        (request.target, request.regions) =
+            named(core, &self.conns[id], header, FI_ATOMIC, access)?;
+        if header.commit {
+            request.durable = durable(header, &request.regions);
+        }
+        if header.payload == 0 {
+            self.carry_out(core, id, request);
+            return Ok(());
+        }
+        request.payload.reserve(header.payload as usize);
+        let ack = header.ack || header.commit;
+        self.expect(id, Sink::Atomic(Box::new(request)), header.payload, ack);
+        Ok(())
+    }
+
+    /// All of an operation is here.
+    pub(super) fn carry_out(&mut self, core: &mut Core, id: usize, request: AtomicIn) {
+        let AtomicIn {
+            datatype,
+            op,
+            mut target,
+            mut payload,
+            len,
+            ..
+        } = request;
+        if op == FI_ATOMIC_READ {
+            payload.resize(len, 0);
+        }
+        let (operands, compare) = payload.split_at_mut(len);
+        apply(datatype, op, &mut target, operands, compare);
+        if let Some(parts) = &request.durable
+            && !commit(&self.conns[id], parts)
+        {
+            return;
+        }
+        if op != FI_ATOMIC_READ {
+            let regions = request.regions.iter().flatten();
+            let counters = regions.filter_map(|region| region.counter());
+            counters.for_each(|counter| counter.succeeded(len));
+        }
+        let conn = &self.conns[id];
+        let ep = conn.ep;
+        if request.family == Family::Base {
+            core.written(ep, FI_ATOMIC, len as u64, request.data, &conn.sender());
+            return;
+        }
+        self.stage_frame(id, &Header::new(Op::ReadRsp, len as u64), operands);
+        let conn = &self.conns[id];
+        if conn.tx.staged >= STAGE_FULL && !conn.tx.blocked {
+            self.flush_conn(core, id);
+        }
+        core.read_by_peer(ep, len as u64);
+    }
+}
+
+const fn code(family: Family) -> Op {
+    match family {
+        Family::Base => Op::Atomic,
+        Family::Fetch => Op::AtomicFetch,
+        Family::Compare => Op::AtomicCompare,
+    }
+}
+
+fn put_operation(header: &mut Header, atomic: &Atomic<'_>) {
+    // Both are below 32: operations and types that nobody serves do not come here.
+    header.index = atomic.op.0 as u8;
+    header.datatype = atomic.datatype.0 as u8;
+    for (place, seg) in header.segs.iter_mut().zip(atomic.target) {
+        *place = RmaSeg {
+            addr: seg.addr,
+            len: seg.len as u64,
+            key: seg.key,
+        };
+    }
+    header.seg_count = atomic.target.len() as u8;
+}
+
+/// The operation that a header asks for, without its memory.
+fn read_operation(header: &Header) -> core::result::Result<AtomicIn, Fault> {
+    let family = match header.op {
+        Op::AtomicFetch => Family::Fetch,
+        Op::AtomicCompare => Family::Compare,
+        _ => Family::Base,
+    };
+    let (datatype, op) = (
+        fi_datatype(header.datatype.into()),
+        fi_op(header.index.into()),
+    );
+    let Some(size) = element_size(family, datatype, op) else {
+        return Err(Fault::Rule("an atomic operation that there is not"));
+    };
+    let len = header.segs_len();
+    let payload = match family {
+        _ if op == FI_ATOMIC_READ => 0,
+        Family::Compare => 2 * len,
+        _ => len,
+    };
+    let whole = |seg: &RmaSeg| seg.len.is_multiple_of(size as u64);
+    if len == 0 || header.payload != payload || !header.segs().iter().all(whole) {
+        return Err(Fault::Rule(
+            "an atomic operation of another length than its segments",
+        ));
+    }
+    Ok(AtomicIn {
+        family,
+        datatype,
+        op,
+        target: IoVec::empty(),
+        regions: Regions::default(),
+        len: len as usize,
+        data: header.data,
+        durable: None,
+        payload: Vec::new(),
+    })
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What is offered to who asks for it, and to nobody else: capabilities and orders that cost something, and attributes of
+//! the 1.x API that 2.x has given up.
+#![forbid(unsafe_code)]
+
+use crate::abi::*;
+use crate::base::info::{EpAttr, Hints, Info, Query, since};
+
+/// What the hints name.
+#[derive(Default)]
+pub struct Asked {
+    caps: u64,
+    rx_flags: u64,
+    tx_order: u64,
+    rx_order: u64,
+    tx_comp: u64,
+    rx_comp: u64,
+    /// Of endpoints with receive contexts of their own.
+    ep_type: Option<u32>,
+}
+
+impl Asked {
+    pub fn of(query: &Query) -> Asked {
+        let Some(hints) = query.hints else {
+            return Asked::default();
+        };
+        let Hints { tx, rx, domain, .. } = hints;
+        let rx_caps = rx.as_ref().map_or(0, |rx| rx.caps);
+        let domain_caps = domain.as_ref().map_or(0, |domain| domain.caps);
+        // fi_endpoint(3), comp_order: there for version 1 only.
+        let (tx_comp, rx_comp) = match query.version < since::V2_0 {
+            true => (
+                tx.as_ref().map_or(0, |tx| tx.comp_order),
+                rx.as_ref().map_or(0, |rx| rx.comp_order),
+            ),
+            false => (0, 0),
+        };
+        // Programs of the 1.x API mean FI_VARIABLE_MSG with that bit.
+        let strange = match query.version < since::V2_0 {
+            true => FI_EXACT_DIRECTED_RECV,
+            false => 0,
+        };
+        let caps = hints.caps | rx_caps | domain_caps & FI_AV_USER_ID;
+        Asked {
+            tx_comp,
+            rx_comp,
+            ep_type: hints.ep.as_ref().and_then(own_contexts),
+            caps: caps & !strange,
+            rx_flags: rx.as_ref().map_or(0, |rx| rx.op_flags),
+            tx_order: tx.as_ref().map_or(0, |tx| tx.msg_order),
+            rx_order: rx.as_ref().map_or(0, |rx| rx.msg_order),
+        }
+    }
+
+    /// `more`: the capabilities that this kind of entry has for who asks.
+    pub fn add_to(&self, info: &mut Info, more: u64) {
+        let mut caps = self.caps & more;
+        // Who leaves the type open, or asks for a shared context, and takes the first entry is to go on getting the one that
+        // has it by itself.
+        if self.ep_type != Some(info.ep.ep_type) {
+            caps &= !FI_MULTI_RECV;
+        }
+        info.caps |= caps;
+        info.rx.caps |= caps & !FI_AV_USER_ID;
+        info.domain.caps |= caps & FI_AV_USER_ID;
+        if caps & FI_MULTI_RECV != 0 {
+            info.rx.op_flags |= self.rx_flags & FI_MULTI_RECV;
+        }
+        info.tx.msg_order |= self.tx_order & AFTER_READS;
+        info.rx.msg_order |= self.rx_order & AFTER_READS;
+        if self.tx_comp == STRICT {
+            info.tx.comp_order = STRICT;
+        }
+        // One stream brings the bytes in order. Receives complete as their messages come.
+        info.rx.comp_order = self.rx_comp & FI_ORDER_DATA;
+        // fi_endpoint(3): data is in order only where messages are.
+        if self.tx_order & WRITES_AFTER_READS != 0 {
+            info.ep.max_order_war_size = usize::MAX;
+        }
+    }
+}
+
+const STRICT: u64 = FI_ORDER_STRICT as u64;
+const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
+/// Kept by holding back what follows a read until the read is complete.
+const AFTER_READS: u64 = WRITES_AFTER_READS | FI_ORDER_SAR;
+
+fn own_contexts(ep: &EpAttr) -> Option<u32> {
+    (ep.rx_ctx_cnt != FI_SHARED_CONTEXT).then_some(ep.ep_type)
+}

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Connections of endpoints with an authorization key: after the connection exchange both sides prove theirs, and only then
+//! the connection is up. Whoever has no key, or another one, is refused. fi_endpoint(3), auth_key; docs/wire/tcp.md.
+//!
+//! A connection that an RDM endpoint accepts displaces nothing before its proof: until then it is no more than a socket.
+#![forbid(unsafe_code)]
+
+use core::cmp::Ordering;
+use core::time::Duration;
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+use crate::abi::FI_CONNECTED;
+use crate::base::log::{Subsys, log_info, log_warn};
+use crate::base::{Error, Result};
+use crate::engine::auth::Key;
+use crate::prov::tcp::SOURCE;
+use crate::prov::tcp::accept::{FIREWALL, Handshake, compare};
+use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::auth::{Context, Outcome, Prover};
+use crate::prov::tcp::conn::State;
+use crate::prov::tcp::connect::{write_exchange, write_whole};
+use crate::prov::tcp::ep::Ep;
+use crate::prov::tcp::pep::Accepted;
+use crate::prov::tcp::progress::handshake_token;
+use crate::prov::tcp::proto::{
+    CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_AUTH, RdmPrivate, encode_cm, mark_keyed,
+};
+use crate::prov::tcp::transport::{Core, Due, Tcp};
+use crate::sys::random::unpredictable;
+use crate::sys::socket::{Moved, Socket};
+
+/// What a connection of a keyed endpoint knows of its peer's key.
+#[derive(Default)]
+pub struct Auth {
+    /// Our request; empty at the side that accepted.
+    request: Vec<u8>,
+    /// From the response on, until the peer has proved its key.
+    prover: Option<Prover>,
+    /// The key that it has proved.
+    key: Option<Key>,
+}
+
+impl Auth {
+    /// Our request is out.
+    pub fn of(request: Vec<u8>) -> Auth {
+        Auth {
+            request,
+            ..Auth::default()
+        }
+    }
+
+    pub fn by(prover: Prover) -> Auth {
+        Auth {
+            prover: Some(prover),
+            ..Auth::default()
+        }
+    }
+
+    pub fn proved(key: Key) -> Auth {
+        Auth {
+            key: Some(key),
+            ..Auth::default()
+        }
+    }
+
+    pub fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
+    }
+}
+
+/// A socket that an RDM endpoint has accepted, while its peer proves its key.
+pub struct Pending {
+    header: CmHeader,
+    private: RdmPrivate,
+    prover: Prover,
+}
+
+pub const REFUSED_FOR_KEYS: &str =
+    "it refuses this endpoint's authorization key, or the want of one";
+const PEER_HAS_NONE: &str = "it has no authorization key";
+const NO_KEY_FOR_IT: &str = "this endpoint has no authorization key for it";
+const PEER_HAS_ONE: &str = "it has an authorization key and this endpoint has none";
+
+/// A connection message, which may say that its sender has a key.
+pub fn exchange(kind: CmKind, private: &[u8], extended: bool, keyed: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_cm(kind, private, extended, &mut bytes);
+    if keyed {
+        mark_keyed(&mut bytes);
+    }
+    bytes
+}
+
+/// The keys that a peer may prove. If each address has its own, a peer that has one proves that.
+fn keys_for(core: &Core, ep: usize, endpoint: &Ep, peer: &Addr) -> Vec<Key> {
+    let keys = endpoint.keys.as_deref().unwrap_or_default();
+    let known = match core.eps[ep].av {
+        Some(av) if endpoint.keys_of_av => {
+            let av = &core.avs[av];
+            av.find(peer).map(|index| av.keys.of(index))
+        }
+        _ => None,
+    };
+    // Keys that came into the vector later are not the endpoint's.
+    let fits = |key: &&Key| known.is_none_or(|own| own == Some(key));
+    keys.iter().filter(fits).cloned().collect()
+}
+
+/// What one look at the socket of a prover has brought.
+enum Look {
+    Wait,
+    Proved(Key),
+    Refused(&'static str),
+    /// The peer has gone.
+    Ended,
+}
+
+/// Takes what has come, and nothing of what follows the proofs.
+fn look(socket: &Socket, prover: &mut Prover) -> Look {
+    let mut room = [0; MAX_AUTH];
+    loop {
+        let n = match socket.read(&mut room[..prover.wants()]) {
+            Ok(Moved::Bytes(n)) => n,
+            Ok(Moved::Later) => return Look::Wait,
+            Ok(Moved::End) | Err(_) => return Look::Ended,
+        };
+        // The socket is new: there is room for the answer.
+        match prover.take(&room[..n]) {
+            Outcome::Wait => {}
+            Outcome::Send(bytes) if write_whole(socket, &bytes) => {}
+            Outcome::Proved(key, rest) if rest.is_empty() || write_whole(socket, &rest) => {
+                return Look::Proved(key);
+            }
+            Outcome::Send(_) | Outcome::Proved(..) => return Look::Ended,
+            Outcome::Refused(why, refuse) => {
+                write_whole(socket, &refuse);
+                socket.shutdown();
+                return Look::Refused(why);
+            }
+        }
+    }
+}
+
+impl Tcp {
+    /// Our request was taken. `keyed`: by an endpoint that has a key.
+    #[cold]
+    pub(super) fn prove(&mut self, core: &mut Core, id: usize, keyed: bool) {
+        let conn = &mut self.conns[id];
+        match &conn.auth {
+            None => return self.key_refused(core, id, PEER_HAS_ONE),
+            Some(_) if !keyed || !conn.extended => {
+                return self.key_refused(core, id, PEER_HAS_NONE);
+            }
+            Some(_) => {}
+        }
+        if let Some(crossing) = conn.crossing.take() {
+            crossing.reject();
+        }
+        match self.begin_proof(core, id) {
+            Ok(()) => self.rewatch(id, true, false),
+            Err(Error::KEYREJECTED) => self.key_refused(core, id, NO_KEY_FOR_IT),
+            Err(error) => self.connect_failed(core, id, error),
+        }
+    }
+
+    fn begin_proof(&mut self, core: &Core, id: usize) -> Result {
+        let conn = &mut self.conns[id];
+        let endpoint = self.eps.get(conn.ep).ok_or(Error::INVAL)?;
+        let keys = keys_for(core, conn.ep, endpoint, &conn.peer);
+        let key = keys.first().ok_or(Error::KEYREJECTED)?;
+        let (Some(socket), Some(auth)) = (&conn.socket, &mut conn.auth) else {
+            return Err(Error::IO);
+        };
+        let request = std::mem::take(&mut auth.request);
+        let context = Context::new(socket.local()?, socket.peer()?, &request, &conn.exchange);
+        let nonce = unpredictable()?;
+        let (prover, hello) = Prover::connecting(key.clone(), context, nonce, conn.swap);
+        auth.prover = Some(prover);
+        conn.state = State::Proving;
+        match write_whole(socket, &hello) {
+            true => Ok(()),
+            false => Err(Error::IO),
+        }
+    }
+
+    /// News of a connection whose peer has not proved its key yet.
+    #[cold]
+    pub(super) fn proving(&mut self, core: &mut Core, id: usize) {
+        let conn = &mut self.conns[id];
+        let prover = conn.auth.as_mut().and_then(|auth| auth.prover.as_mut());
+        let (Some(socket), Some(prover)) = (&conn.socket, prover) else {
+            return;
+        };
+        match look(socket, prover) {
+            Look::Wait => {}
+            Look::Ended => {
+                log_info!(
+                    &SOURCE,
+                    Subsys::EpCtrl,
+                    "{} has gone without a proof of its authorization key",
+                    conn.peer
+                );
+                self.connect_failed(core, id, Error::CONNREFUSED);
+            }
+            Look::Refused(why) => self.key_refused(core, id, why),
+            Look::Proved(key) => self.proved(core, id, key),
+        }
+    }
+
+    fn proved(&mut self, core: &mut Core, id: usize, key: Key) {
+        let conn = &mut self.conns[id];
+        let rdm = self.eps.get(conn.ep).is_some_and(|ep| ep.rdm);
+        conn.auth = Some(Box::new(Auth::proved(key)));
+        // Frames that were sent so far.
+        conn.tx.counter = if conn.opened_here { 2 } else { 1 };
+        let private = conn.exchange.get(CM_HEADER..).unwrap_or(&[]).to_vec();
+        self.up(core, id);
+        if !rdm {
+            self.cm_event(core, id, FI_CONNECTED, &private);
+        }
+    }
+
+    /// The peer and this endpoint have not the same key, or one of them has none: no later attempt will do better.
+    #[cold]
+    pub(super) fn key_refused(&mut self, core: &mut Core, id: usize, why: &str) {
+        let conn = &mut self.conns[id];
+        let peer = conn.peer;
+        log_warn!(&SOURCE, Subsys::EpCtrl, "{peer}: no connection: {why}");
+        conn.auth = None;
+        if self.eps.get(conn.ep).is_some_and(|ep| ep.rdm) {
+            return self.lose(core, id, Error::KEYREJECTED);
+        }
+        self.msg_failed(core, id, Error::KEYREJECTED, Vec::new());
+    }
+
+    /// MSG: whether a request fits the endpoint that is to accept it; it is refused if not.
+    pub(super) fn check_key(&self, ep: usize, request: &Accepted) -> Result {
+        let why = match (self.ep(ep)?.keys.is_some(), request.is_keyed()) {
+            (true, false) => PEER_HAS_NONE,
+            (false, true) => PEER_HAS_ONE,
+            _ => return Ok(()),
+        };
+        let peer = request.from();
+        log_warn!(&SOURCE, Subsys::EpCtrl, "{peer}: request refused: {why}");
+        request.refuse_key();
+        Err(Error::KEYREJECTED)
+    }
+
+    /// MSG: what a keyed endpoint needs to accept this request with this response.
+    pub(super) fn accept_proof(
+        &self,
+        ep: usize,
+        request: &Accepted,
+        response: &[u8],
+    ) -> Result<Option<Box<Auth>>> {
+        let Some(keys) = &self.ep(ep)?.keys else {
+            return Ok(None);
+        };
+        let prover = request.prover(keys, response)?;
+        Ok(Some(Box::new(Auth::by(prover))))
+    }
+
+    /// Whether what an RDM endpoint accepts has to prove a key, or would have to.
+    pub(super) fn asks_for_key(&self, from: &Handshake, header: &CmHeader) -> bool {
+        let keyed = self.eps.get(from.ep).is_some_and(|ep| ep.keys.is_some());
+        from.key.is_none() && (keyed || header.keyed)
+    }
+
+    /// RDM: a request where a key is involved. If the peer may prove its own, `admit` goes on once it has.
+    #[cold]
+    pub(super) fn invite(
+        &mut self,
+        core: &mut Core,
+        mut from: Handshake,
+        header: CmHeader,
+        private: RdmPrivate,
+    ) {
+        let Some((peer, own)) = self.names(&from, &private) else {
+            return;
+        };
+        let Some(endpoint) = self.eps.get(from.ep) else {
+            return;
+        };
+        let echo = &from.exchange[CM_HEADER..];
+        let keys = match (&endpoint.keys, header.keyed) {
+            (Some(_), true) if private.features & EXTENSIONS != 0 => {
+                keys_for(core, from.ep, endpoint, &peer)
+            }
+            (keys, _) => {
+                let why = if keys.is_some() {
+                    PEER_HAS_NONE
+                } else {
+                    PEER_HAS_ONE
+                };
+                log_warn!(&SOURCE, Subsys::EpCtrl, "{peer}: request refused: {why}");
+                write_whole(&from.socket, &exchange(CmKind::Reject, echo, false, true));
+                return;
+            }
+        };
+        if let Some(&id) = endpoint.by_addr.get(&peer)
+            && peer != own
+        {
+            let conn = &self.conns[id];
+            let taken = matches!(conn.state, State::Proving | State::Up)
+                && conn.opened_here
+                && conn.peer_pid == private.pid;
+            let ours = conn.state == State::Requested;
+            if ours && compare(&peer, &own) != Ordering::Less {
+                return self.cross(core, id, from, header, private);
+            }
+            if ours || taken {
+                write_exchange(&from.socket, CmKind::Reject, echo, false);
+                return;
+            }
+        }
+        let answer = private.answer(FIREWALL | EXTENSIONS, self.pid);
+        let response = exchange(CmKind::Response, &answer.encode(), false, true);
+        match self.pending(&from, keys, header, private, &response) {
+            Ok(pending) if write_whole(&from.socket, &response) => from.pending = Some(pending),
+            Ok(_) => return,
+            Err(error) => {
+                log_warn!(
+                    &SOURCE,
+                    Subsys::EpCtrl,
+                    "{peer}: request dropped: {error:?}"
+                );
+                return;
+            }
+        }
+        let limit = Duration::from_millis(self.params.conn_timeout_ms);
+        from.deadline = Instant::now() + limit;
+        let (fd, deadline) = (from.socket.as_raw_fd(), from.deadline);
+        let id = self.handshakes.insert(from);
+        match self.epoll.add(fd, handshake_token(id), true, false) {
+            Ok(()) => self.schedule(deadline, Due::Handshake(id)),
+            Err(_) => drop(self.handshakes.remove(id)),
+        }
+    }
+
+    fn pending(
+        &self,
+        from: &Handshake,
+        keys: Vec<Key>,
+        header: CmHeader,
+        private: RdmPrivate,
+        response: &[u8],
+    ) -> Result<Box<Pending>> {
+        let local = from.socket.local()?;
+        let context = Context::new(from.from, local, &from.exchange, response);
+        let prover = Prover::accepting(keys, context, unpredictable()?, header.swapped);
+        Ok(Box::new(Pending {
+            header,
+            private,
+            prover,
+        }))
+    }
+
+    /// News of a socket whose peer has not proved its key yet.
+    #[cold]
+    pub(super) fn invited(&mut self, core: &mut Core, id: usize) {
+        let handshake = &mut self.handshakes[id];
+        let Some(pending) = &mut handshake.pending else {
+            return;
+        };
+        match look(&handshake.socket, &mut pending.prover) {
+            Look::Wait => {}
+            Look::Proved(key) => {
+                let (header, private) = (pending.header, pending.private);
+                let mut handshake = self.handshakes.remove(id);
+                self.epoll.remove(handshake.socket.as_raw_fd());
+                handshake.pending = None;
+                handshake.key = Some(key);
+                self.admit(core, handshake, header, private);
+            }
+            Look::Refused(why) => self.uninvite(id, why),
+            Look::Ended => self.uninvite(id, "it has gone without a proof of its key"),
+        }
+    }
+
+    /// No proof came of it. What waits for this peer is tried from here.
+    pub(super) fn uninvite(&mut self, id: usize, why: &str) {
+        let handshake = &self.handshakes[id];
+        let Some(pending) = &handshake.pending else {
+            return self.drop_handshake(id);
+        };
+        let names = self.names(handshake, &pending.private);
+        let peer = names.map_or(handshake.from, |(peer, _)| peer);
+        log_warn!(&SOURCE, Subsys::EpCtrl, "{peer}: no connection: {why}");
+        let ep = handshake.ep;
+        self.drop_handshake(id);
+        let endpoint = self.eps.get(ep);
+        if let Some(&conn) = endpoint.and_then(|ep| ep.by_addr.get(&peer))
+            && self.conns[conn].state == State::Idle
+        {
+            self.schedule(Instant::now(), Due::Conn(conn));
+        }
+    }
+}

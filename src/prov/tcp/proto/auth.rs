@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The frames by which endpoints with an authorization key prove it to each other, and where a connection message says that
+//! they will. What stands in them: `prov::tcp::auth`; when they are sent: docs/wire/tcp.md, "Authorization".
+#![forbid(unsafe_code)]
+
+use super::{BASE_HEADER, VERSION, field};
+
+/// Bytes of a nonce, and of a proof.
+pub const PROOF: usize = 32;
+/// The longest of these frames.
+pub const MAX_AUTH: usize = BASE_HEADER + 2 * PROOF;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthOp {
+    /// The side that connected begins: its nonce, and a proof of its key.
+    Hello,
+    /// The nonce of the other side, and its proof.
+    Answer,
+    /// A proof over both nonces.
+    Finish,
+    /// No key fits: the connection ends.
+    Refuse,
+}
+
+/// Not a frame of this kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoAuth;
+
+impl AuthOp {
+    const fn code(self) -> u8 {
+        match self {
+            AuthOp::Hello => 28,
+            AuthOp::Answer => 29,
+            AuthOp::Finish => 30,
+            AuthOp::Refuse => 31,
+        }
+    }
+
+    const fn from_code(code: u8) -> Option<AuthOp> {
+        match code {
+            28 => Some(AuthOp::Hello),
+            29 => Some(AuthOp::Answer),
+            30 => Some(AuthOp::Finish),
+            31 => Some(AuthOp::Refuse),
+            _ => None,
+        }
+    }
+
+    pub const fn payload(self) -> usize {
+        match self {
+            AuthOp::Hello | AuthOp::Answer => 2 * PROOF,
+            AuthOp::Finish => PROOF,
+            AuthOp::Refuse => 0,
+        }
+    }
+}
+
+/// A frame of `op` whose payload is these parts.
+pub fn encode_auth(op: AuthOp, parts: &[&[u8; PROOF]], counter: u8, swap: bool) -> Vec<u8> {
+    let mut bytes = vec![0; BASE_HEADER];
+    bytes[0] = VERSION;
+    bytes[1] = op.code();
+    bytes[6] = BASE_HEADER as u8;
+    bytes[7] = counter;
+    let total = (BASE_HEADER + op.payload()) as u64;
+    bytes[8..].copy_from_slice(&match swap {
+        true => total.to_be_bytes(),
+        false => total.to_ne_bytes(),
+    });
+    parts.iter().for_each(|part| bytes.extend_from_slice(*part));
+    debug_assert_eq!(bytes.len() as u64, total);
+    bytes
+}
+
+/// Which frame begins with these bytes. Its payload has the length that its op says.
+pub fn decode_auth(header: &[u8; BASE_HEADER], swap: bool) -> Result<AuthOp, NoAuth> {
+    let op = AuthOp::from_code(header[1]).ok_or(NoAuth)?;
+    let total = (BASE_HEADER + op.payload()) as u64;
+    let plain = header[0] == VERSION
+        && header[2..6] == [0; 4]
+        && usize::from(header[6]) == BASE_HEADER
+        && field(header, 8, swap) == total;
+    plain.then_some(op).ok_or(NoAuth)
+}
+
+/// Where a connection message says that its sender has a key; in a reject, that it is for the sake of keys.
+const KEYED_AT: usize = 8;
+const KEYED: u8 = 1;
+
+pub fn mark_keyed(message: &mut [u8]) {
+    message[KEYED_AT] = KEYED;
+}
+
+pub fn is_keyed(message: &[u8]) -> bool {
+    message.get(KEYED_AT) == Some(&KEYED)
+}

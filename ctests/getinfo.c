@@ -207,8 +207,8 @@ static struct fi_info *tcp_hints(void)
 } while (0)
 
 /* Capabilities that only this library's tcp has. */
-#define OWN_CAPS (FI_FENCE | FI_SOURCE_ERR | FI_TRIGGER | FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | \
-		  FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID | FI_NAMED_RX_CTX | FI_ATOMIC)
+#define OWN_CAPS (FI_FENCE | FI_SOURCE_ERR | FI_TRIGGER | FI_COLLECTIVE | FI_TAGGED_MULTI_RECV | \
+		  FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID | FI_NAMED_RX_CTX | FI_ATOMIC)
 /* Orders that only it keeps, for who asks. */
 #define OWN_ORDERS (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR)
 

@@ -182,6 +182,11 @@ impl<A> AvTable<A> {
         }
     }
 
+    /// No address has this index or a higher one.
+    pub fn end(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
     /// With FI_AV_AUTH_KEY: what completions call the key that a peer has proved which is not in the vector.
     pub fn key_of_stranger(&self, addr: &A) -> Option<u64>
     where

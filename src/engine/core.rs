@@ -2,6 +2,8 @@
 //! What the engine keeps for one domain, under the domain's lock, and how operations complete: fi_cq(3), fi_cntr(3).
 #![forbid(unsafe_code)]
 
+mod coll;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -10,6 +10,7 @@ pub mod auth;
 pub mod auth_av;
 pub mod av;
 pub mod cntr;
+pub mod coll;
 pub mod core;
 pub mod cq_ring;
 pub mod domain;

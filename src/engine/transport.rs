@@ -7,15 +7,17 @@ use core::hash::Hash;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use crate::abi::fid_pep;
+use crate::abi::{fi_collective_op, fid_pep};
 use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
+use crate::engine::coll::Shape;
 use crate::engine::core::Core;
 use crate::engine::fabric::FabricShared;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::ffi::ops::atomic::Atomic;
+use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::Tx;
 
 /// An address as an address vector holds it.
@@ -31,6 +33,14 @@ pub trait Address: Clone + Eq + Hash + Send + 'static {
     fn from_text(text: &str) -> Option<Self>;
     /// A name and a service.
     fn resolve(node: &str, service: &str) -> Result<Self>;
+}
+
+/// Who is to form a group.
+pub struct Membership<'a> {
+    /// Indexes into the endpoint's address vector, in order.
+    pub members: &'a [u64],
+    /// A group that all of them belong to.
+    pub parent: Option<u64>,
 }
 
 /// Moves bytes for the endpoints of one domain. All calls come under the domain's lock. Endpoints are named by their
@@ -139,6 +149,49 @@ pub trait Transport: Sized + Send + 'static {
 
     /// FI_GET_FD: the socket of a connected endpoint.
     fn socket(&self, _ep: usize) -> Result<RawFd> {
+        Err(Error::NOSYS)
+    }
+
+    /// Endpoints may have collectives: the calls from here on.
+    const COLLECTIVES: bool = false;
+
+    /// A group that an endpoint is going to join; its address.
+    fn open_group(
+        &mut self,
+        _core: &mut Core<Self::Addr>,
+        _ep: usize,
+        _membership: &Membership<'_>,
+    ) -> Result<u64> {
+        Err(Error::NOSYS)
+    }
+
+    /// Joins the group, asynchronously; `alone`: without asking the others. `token`: the group's handle and the context.
+    fn join_group(
+        &mut self,
+        _core: &mut Core<Self::Addr>,
+        _ep: usize,
+        _group: u64,
+        _token: (usize, usize),
+        _alone: bool,
+    ) {
+    }
+
+    /// The group's handle is closed.
+    fn leave_group(&mut self, _core: &mut Core<Self::Addr>, _ep: usize, _group: u64) {}
+
+    /// How this endpoint would take part in a collective, without the sizes.
+    fn shape(
+        &self,
+        _core: &Core<Self::Addr>,
+        _ep: usize,
+        _what: fi_collective_op,
+        _group: u64,
+        _root: u64,
+    ) -> Result<Shape> {
+        Err(Error::NOSYS)
+    }
+
+    fn collect(&mut self, _core: &mut Core<Self::Addr>, _ep: usize, _call: &Collective) -> Result {
         Err(Error::NOSYS)
     }
 

@@ -59,7 +59,7 @@ const MEMORY_MODIFIERS: u64 = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WR
 /// Secondary ones that cost something on each message: not added to what was asked for.
 const ON_REQUEST: u64 = FI_SOURCE | UNASKED_NEVER;
 /// Of those, the ones that not even a query without any wish is given.
-const UNASKED_NEVER: u64 = FI_SOURCE_ERR | FI_FENCE | FI_TRIGGER | FI_ATOMIC;
+const UNASKED_NEVER: u64 = FI_SOURCE_ERR | FI_FENCE | FI_TRIGGER | FI_ATOMIC | FI_COLLECTIVE;
 
 /// What a result says when `wanted` was asked of something that can do `offered`.
 pub fn granted(wanted: u64, offered: u64) -> u64 {

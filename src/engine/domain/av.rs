@@ -10,12 +10,14 @@ use crate::base::{Error, Result};
 use crate::engine::auth::Key;
 use crate::engine::av::AvTable;
 use crate::engine::core::Core;
+use crate::engine::domain::av_set::AvSet;
 use crate::engine::domain::{Engine, State};
 use crate::engine::eq::{Eq, EventQueue};
 use crate::engine::transport::{Address, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::av::{AvCalls, Inserted, Insertion};
+use crate::ffi::ops::av_set::SetRequest;
 use crate::ffi::ops::domain::AvRequest;
 use crate::ffi::{Kind, Other};
 use crate::sync::{Use, Uses};
@@ -27,6 +29,8 @@ pub struct Av<T: Transport> {
     set_later: bool,
     /// FI_EVENT: insertions are reported to the queue that is bound.
     by_event: bool,
+    /// FI_AV_TABLE: the application may count on indexes.
+    is_table: bool,
     eq: Mutex<Option<(Arc<EventQueue>, Use)>>,
     pub uses: Uses,
     _domain: Use,
@@ -70,6 +74,7 @@ impl<T: Transport> Av<T> {
             id,
             set_later,
             by_event: request.flags & FI_EVENT != 0,
+            is_table: in_force == FI_AV_TABLE,
             eq: Mutex::default(),
             uses: Uses::default(),
             _domain: engine.uses.take(),
@@ -326,6 +331,14 @@ impl<T: Transport> AvCalls for Av<T> {
 
     fn straddr(&self, addr: &[u8]) -> String {
         T::Addr::text(addr)
+    }
+
+    fn open_set(&self, request: SetRequest, context: *mut c_void) -> Result<*mut fid_av_set> {
+        if !T::COLLECTIVES {
+            return Err(Error::NOSYS);
+        }
+        let kept = self.uses.take();
+        AvSet::open(&self.engine, self.id, self.is_table, kept, request, context)
     }
 
     fn set_user_id(&self, addr: u64, id: u64, flags: u64) -> Result {

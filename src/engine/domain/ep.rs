@@ -2,6 +2,7 @@
 //! The handle of an endpoint: fi_endpoint(3). What is bound to it is in `core`; how bytes move is the transport's.
 #![forbid(unsafe_code)]
 
+mod coll;
 mod triggered;
 
 use core::ffi::{c_int, c_void};
@@ -29,7 +30,7 @@ use crate::engine::trigger::{Action, Place};
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
-use crate::ffi::ops::cm::CmCalls;
+use crate::ffi::ops::cm::{CmCalls, Join};
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::ops::transfer::{AFTER_READS, DataPath, Rx, Tx, What};
 use crate::ffi::ops::work::OutgoingAtomic;
@@ -214,7 +215,12 @@ impl<T: Transport> Ep<T> {
                 ops::atomic::table::<Ep<T>>(),
                 &ops::atomic::NONE,
             ),
-            collective: core::ptr::from_ref(&ops::collective::NONE).cast_mut(),
+            collective: table(
+                caps,
+                FI_COLLECTIVE,
+                ops::collective::table::<Ep<T>>(),
+                &ops::collective::NONE,
+            ),
         })
     }
 
@@ -322,7 +328,8 @@ impl<T: Transport> Ep<T> {
             return Err(Error::INVAL);
         }
         ep.eq = Some(eq.queue.clone());
-        let connects = ep.ep_type == FI_EP_MSG.0;
+        let joins = ep.caps & FI_COLLECTIVE != 0 && self.shared.engine.state.is_shared();
+        let connects = ep.ep_type == FI_EP_MSG.0 || joins;
         // For good: the queue drives the domain from now on.
         state.core.watchers += usize::from(connects);
         drop(state);
@@ -856,6 +863,10 @@ impl<T: Transport> CmCalls for Ep<T> {
     fn accept(&self, param: &[u8]) -> Result {
         let param = cut(param);
         self.cm(|state, id| state.transport.accept(&mut state.core, id, param))
+    }
+
+    fn join(&self, join: &Join<'_>, context: *mut c_void) -> Result<*mut fid_mc> {
+        self.join_group(join, context)
     }
 
     fn shutdown(&self, flags: u64) -> Result {

@@ -3,6 +3,7 @@
 
 mod auto;
 pub mod av;
+pub mod av_set;
 pub mod cntr;
 pub mod cq;
 pub mod ep;
@@ -26,6 +27,7 @@ use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::engine::atomic::element_size;
 use crate::engine::auth::Key;
+use crate::engine::coll;
 use crate::engine::core::{Core, Regions};
 use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
@@ -224,7 +226,9 @@ impl<T: Transport> Domain<T> {
         // calls, too: fi_domain(3), threading.
         let unified = info.domain.progress == FI_PROGRESS_CONTROL_UNIFIED.0;
         let alone = unified && info.domain.threading == FI_THREAD_DOMAIN.0;
-        let shared = auto || connects || !alone;
+        // So are those of joins.
+        let joins = info.caps & FI_COLLECTIVE != 0;
+        let shared = auto || connects || joins || !alone;
         let poll_fd = transport.poll_fd();
         let mut core = Core::new(Regions::new(policy));
         // The progress thread.
@@ -385,6 +389,18 @@ impl<T: Transport> DomainCalls for Domain<T> {
 
     fn open_poll(&self) -> Result<*mut fid_poll> {
         poll::PollSet::open(&self.engine)
+    }
+
+    fn query_collective(&self, query: &CollectiveQuery) -> Result<CollectiveLimits> {
+        if !T::COLLECTIVES {
+            return Err(Error::OPNOTSUPP);
+        }
+        let (size, _) = coll::check(query.what, query.datatype, query.op)?;
+        Ok(CollectiveLimits {
+            count: coll::MAX_BYTES.checked_div(size).unwrap_or(0),
+            size,
+            members: coll::MAX_MEMBERS,
+        })
     }
 
     fn query_atomic(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements> {

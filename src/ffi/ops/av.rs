@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind};
-use crate::ffi::ops::missing::Missing;
+use crate::ffi::ops::av_set::SetRequest;
 use crate::ffi::ops::{FromCode, answer, object, status};
 use crate::ffi::user::{self, Room};
 
@@ -44,6 +44,7 @@ pub trait AvCalls: Kind<Head = fid_av> {
     fn lookup(&self, addr: u64) -> Result<Vec<u8>>;
     fn straddr(&self, addr: &[u8]) -> String;
     fn set_user_id(&self, addr: u64, id: u64, flags: u64) -> Result;
+    fn open_set(&self, request: SetRequest, context: *mut c_void) -> Result<*mut fid_av_set>;
     /// The handle of the key. `NOSYS`: the domain has none in its address vectors.
     fn insert_auth_key(&self, key: &[u8], flags: u64) -> Result<u64>;
     /// The key of a handle, or of an address.
@@ -59,7 +60,7 @@ pub fn table<T: AvCalls>() -> &'static fi_ops_av {
         remove: Some(remove::<T>),
         lookup: Some(lookup::<T>),
         straddr: Some(straddr::<T>),
-        av_set: Some(Missing::CALL),
+        av_set: Some(av_set::<T>),
         insert_auth_key: Some(insert_auth_key::<T>),
         lookup_auth_key: Some(lookup_auth_key::<T>),
         set_user_id: Some(set_user_id::<T>),
@@ -367,6 +368,22 @@ unsafe extern "C" fn set_user_id<T: AvCalls>(
 ) -> c_int {
     // SAFETY: an open address vector.
     status(unsafe { av::<T>(a) }.and_then(|av| av.set_user_id(fi_addr, user_id, flags)))
+}
+
+unsafe extern "C" fn av_set<T: AvCalls>(
+    a: *mut fid_av,
+    attr: *mut fi_av_set_attr,
+    set: *mut *mut fid_av_set,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: fi_av_set(3): an open address vector; `attr` is NULL or readable; `set` gets the handle.
+    status(unsafe {
+        av::<T>(a).and_then(|av| {
+            let attr = user::opt(attr).ok_or(Error::INVAL)?;
+            let request = SetRequest::read(attr);
+            user::store(set, || av.open_set(request, context))
+        })
+    })
 }
 
 unsafe extern "C" fn insert_auth_key<T: AvCalls>(

@@ -11,6 +11,13 @@ use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::{object, status};
 use crate::ffi::user;
 
+/// fi_join_collective: what is joined.
+pub struct Join<'a> {
+    pub set: Other<'a>,
+    pub coll_addr: u64,
+    pub flags: u64,
+}
+
 /// Calls on endpoints and passive endpoints; each has its part of them.
 pub trait CmCalls: Kind {
     /// The local address as the provider's bytes.
@@ -38,6 +45,9 @@ pub trait CmCalls: Kind {
     fn shutdown(&self, _flags: u64) -> Result {
         Err(Error::NOSYS)
     }
+    fn join(&self, _join: &Join<'_>, _context: *mut c_void) -> Result<*mut fid_mc> {
+        Err(Error::NOSYS)
+    }
 }
 
 pub fn table<T: CmCalls>() -> &'static fi_ops_cm {
@@ -51,7 +61,7 @@ pub fn table<T: CmCalls>() -> &'static fi_ops_cm {
         accept: Some(accept::<T>),
         reject: Some(reject::<T>),
         shutdown: Some(shutdown::<T>),
-        join: Some(Missing::CALL),
+        join: Some(join::<T>),
     }
 }
 
@@ -163,4 +173,29 @@ unsafe extern "C" fn reject<T: CmCalls>(
 unsafe extern "C" fn shutdown<T: CmCalls>(e: *mut fid_ep, flags: u64) -> c_int {
     // SAFETY: an open endpoint.
     status(unsafe { ep::<T, _>(e) }.and_then(|ep| ep.shutdown(flags)))
+}
+
+unsafe extern "C" fn join<T: CmCalls>(
+    e: *mut fid_ep,
+    addr: *const c_void,
+    flags: u64,
+    mc: *mut *mut fid_mc,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: fi_cm(3): an open endpoint; with FI_COLLECTIVE `addr` is a `struct fi_collective_addr`, whose set stays open
+    // during the call; `mc` gets the handle.
+    status(unsafe {
+        ep::<T, _>(e).and_then(|ep| {
+            if flags & FI_COLLECTIVE == 0 {
+                return Err(Error::NOSYS);
+            }
+            let addr = user::opt(addr.cast::<fi_collective_addr>()).ok_or(Error::INVAL)?;
+            let join = Join {
+                set: Other::new(addr.set.cast_mut().cast()),
+                coll_addr: addr.coll_addr,
+                flags,
+            };
+            user::store(mc, || ep.join(&join, context))
+        })
+    })
 }

@@ -1,9 +1,56 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_collective(3): no provider serves it yet.
-#![forbid(unsafe_code)]
+//! `struct fi_ops_collective`: fi_collective(3).
 
-use crate::abi::fi_ops_collective;
+use core::ffi::c_void;
+
+use crate::abi::*;
+use crate::base::{Error, IoVec, Result};
 use crate::ffi::ops::missing::Missing;
+use crate::ffi::ops::status;
+use crate::ffi::ops::transfer::{DataPath, check_flags, endpoint, single};
+
+/// A collective that is posted.
+pub struct Collective {
+    pub what: fi_collective_op,
+    pub datatype: fi_datatype,
+    pub op: fi_op,
+    /// The group.
+    pub group: u64,
+    /// Calls without a root: FI_ADDR_NOTAVAIL.
+    pub root: u64,
+    /// Bytes of `count` elements.
+    pub slice: usize,
+    pub flags: u64,
+    pub context: usize,
+    /// What this member brings and gets; empty where it brings or gets nothing.
+    pub input: IoVec,
+    pub output: IoVec,
+}
+
+pub trait CollectiveCalls: DataPath {
+    /// Bytes of an element; FI_EOPNOTSUPP if there is no such collective.
+    fn element(&self, what: fi_collective_op, datatype: fi_datatype, op: fi_op) -> Result<usize>;
+    /// How many slices this member brings and gets.
+    fn extent(&self, what: fi_collective_op, group: u64, root: u64) -> Result<(usize, usize)>;
+    fn collect(&self, call: &Collective) -> Result;
+}
+
+pub fn table<T: CollectiveCalls>() -> &'static fi_ops_collective {
+    &fi_ops_collective {
+        size: size_of::<fi_ops_collective>(),
+        barrier: Some(barrier::<T>),
+        broadcast: Some(broadcast::<T>),
+        alltoall: Some(alltoall::<T>),
+        allreduce: Some(allreduce::<T>),
+        allgather: Some(allgather::<T>),
+        reduce_scatter: Some(reduce_scatter::<T>),
+        reduce: Some(reduce::<T>),
+        scatter: Some(scatter::<T>),
+        gather: Some(gather::<T>),
+        msg: Some(Missing::CALL),
+        barrier2: Some(barrier2::<T>),
+    }
+}
 
 pub static NONE: fi_ops_collective = fi_ops_collective {
     size: size_of::<fi_ops_collective>(),
@@ -19,3 +66,249 @@ pub static NONE: fi_ops_collective = fi_ops_collective {
     msg: Some(Missing::CALL),
     barrier2: Some(Missing::CALL),
 };
+
+/// The arguments of one call.
+struct Call {
+    what: fi_collective_op,
+    buf: *const c_void,
+    result: *mut c_void,
+    count: usize,
+    datatype: fi_datatype,
+    op: fi_op,
+    group: fi_addr_t,
+    root: fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+}
+
+impl Call {
+    /// One that moves nothing.
+    const fn new(what: fi_collective_op, group: fi_addr_t, context: *mut c_void) -> Call {
+        Call {
+            what,
+            buf: core::ptr::null(),
+            result: core::ptr::null_mut(),
+            count: 0,
+            datatype: FI_VOID,
+            op: FI_NOOP,
+            group,
+            root: FI_ADDR_NOTAVAIL,
+            flags: 0,
+            context,
+        }
+    }
+}
+
+/// Flags of a call. A result is complete when it is there: no stricter level can be asked for.
+const FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_INJECT | FI_INJECT_COMPLETE;
+const LEVELS: u64 =
+    FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
+
+/// # Safety
+/// As fi_collective(3) says of the endpoint and the buffers, which have room for what this member brings and gets.
+unsafe fn post<T: CollectiveCalls>(ep: *mut fid_ep, call: Call) -> isize {
+    // SAFETY: promised by the caller.
+    let ep = unsafe { endpoint::<T>(ep) };
+    status(ep.and_then(|ep| {
+        check_flags(call.flags, FLAGS | LEVELS)?;
+        if call.flags & LEVELS != 0 {
+            return Err(Error::OPNOTSUPP);
+        }
+        let element = ep.element(call.what, call.datatype, call.op)?;
+        let slice = call.count.checked_mul(element).ok_or(Error::MSGSIZE)?;
+        let (brings, gets) = ep.extent(call.what, call.group, call.root)?;
+        let bytes = |slices: usize| slice.checked_mul(slices).ok_or(Error::MSGSIZE);
+        let buffer = |base: *const c_void, slices| match slices {
+            0 => Ok(IoVec::empty()),
+            // SAFETY: fi_collective(3): the buffer is left to the library until the completion.
+            _ => unsafe { single(base, bytes(slices)?) },
+        };
+        ep.collect(&Collective {
+            what: call.what,
+            datatype: call.datatype,
+            op: call.op,
+            group: call.group,
+            root: call.root,
+            slice,
+            flags: call.flags | ep.tx_flags(),
+            context: call.context as usize,
+            input: buffer(call.buf, brings)?,
+            output: buffer(call.result, gets)?,
+        })
+    }))
+}
+
+unsafe extern "C" fn barrier<T: CollectiveCalls>(
+    ep: *mut fid_ep,
+    coll_addr: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: an open endpoint.
+    unsafe { post::<T>(ep, Call::new(FI_BARRIER, coll_addr, context)) }
+}
+
+unsafe extern "C" fn barrier2<T: CollectiveCalls>(
+    ep: *mut fid_ep,
+    coll_addr: fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        flags,
+        ..Call::new(FI_BARRIER, coll_addr, context)
+    };
+    // SAFETY: an open endpoint.
+    unsafe { post::<T>(ep, call) }
+}
+
+unsafe extern "C" fn broadcast<T: CollectiveCalls>(
+    ep: *mut fid_ep,
+    buf: *mut c_void,
+    count: usize,
+    _desc: *mut c_void,
+    coll_addr: fi_addr_t,
+    root_addr: fi_addr_t,
+    datatype: fi_datatype,
+    flags: u64,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        buf,
+        result: buf,
+        count,
+        datatype,
+        root: root_addr,
+        flags,
+        ..Call::new(FI_BROADCAST, coll_addr, context)
+    };
+    // SAFETY: an open endpoint; `buf` has `count` elements.
+    unsafe { post::<T>(ep, call) }
+}
+
+/// The calls without an operation and without a root.
+macro_rules! exchange {
+    ($name:ident, $what:ident) => {
+        unsafe extern "C" fn $name<T: CollectiveCalls>(
+            ep: *mut fid_ep,
+            buf: *const c_void,
+            count: usize,
+            _desc: *mut c_void,
+            result: *mut c_void,
+            _result_desc: *mut c_void,
+            coll_addr: fi_addr_t,
+            datatype: fi_datatype,
+            flags: u64,
+            context: *mut c_void,
+        ) -> isize {
+            let call = Call {
+                buf,
+                result,
+                count,
+                datatype,
+                flags,
+                ..Call::new($what, coll_addr, context)
+            };
+            // SAFETY: an open endpoint; the buffers have the slices that fi_collective(3) says.
+            unsafe { post::<T>(ep, call) }
+        }
+    };
+}
+
+exchange!(alltoall, FI_ALLTOALL);
+exchange!(allgather, FI_ALLGATHER);
+
+/// Those with an operation.
+macro_rules! reduction {
+    ($name:ident, $what:ident) => {
+        unsafe extern "C" fn $name<T: CollectiveCalls>(
+            ep: *mut fid_ep,
+            buf: *const c_void,
+            count: usize,
+            _desc: *mut c_void,
+            result: *mut c_void,
+            _result_desc: *mut c_void,
+            coll_addr: fi_addr_t,
+            datatype: fi_datatype,
+            op: fi_op,
+            flags: u64,
+            context: *mut c_void,
+        ) -> isize {
+            let call = Call {
+                buf,
+                result,
+                count,
+                datatype,
+                op,
+                flags,
+                ..Call::new($what, coll_addr, context)
+            };
+            // SAFETY: as for the calls without an operation.
+            unsafe { post::<T>(ep, call) }
+        }
+    };
+}
+
+reduction!(allreduce, FI_ALLREDUCE);
+reduction!(reduce_scatter, FI_REDUCE_SCATTER);
+
+unsafe extern "C" fn reduce<T: CollectiveCalls>(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    count: usize,
+    _desc: *mut c_void,
+    result: *mut c_void,
+    _result_desc: *mut c_void,
+    coll_addr: fi_addr_t,
+    root_addr: fi_addr_t,
+    datatype: fi_datatype,
+    op: fi_op,
+    flags: u64,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        buf,
+        result,
+        count,
+        datatype,
+        op,
+        root: root_addr,
+        flags,
+        ..Call::new(FI_REDUCE, coll_addr, context)
+    };
+    // SAFETY: an open endpoint; the buffers have `count` elements, `result` at the root.
+    unsafe { post::<T>(ep, call) }
+}
+
+/// Those between the root and all others.
+macro_rules! rooted {
+    ($name:ident, $what:ident) => {
+        unsafe extern "C" fn $name<T: CollectiveCalls>(
+            ep: *mut fid_ep,
+            buf: *const c_void,
+            count: usize,
+            _desc: *mut c_void,
+            result: *mut c_void,
+            _result_desc: *mut c_void,
+            coll_addr: fi_addr_t,
+            root_addr: fi_addr_t,
+            datatype: fi_datatype,
+            flags: u64,
+            context: *mut c_void,
+        ) -> isize {
+            let call = Call {
+                buf,
+                result,
+                count,
+                datatype,
+                root: root_addr,
+                flags,
+                ..Call::new($what, coll_addr, context)
+            };
+            // SAFETY: as for `reduce`; at the root the larger buffer has a slice for each member.
+            unsafe { post::<T>(ep, call) }
+        }
+    };
+}
+
+rooted!(scatter, FI_SCATTER);
+rooted!(gather, FI_GATHER);

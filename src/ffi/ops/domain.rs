@@ -9,7 +9,6 @@ use crate::base::info::{Info, Layout, RxAttr, TxAttr};
 use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::atomic::{Elements, Family};
-use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::{object, status};
 use crate::ffi::user::{opt, store};
 
@@ -42,6 +41,22 @@ pub struct CntrRequest<'a> {
     pub flags: u64,
 }
 
+/// What fi_query_collective asks.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectiveQuery {
+    pub what: fi_collective_op,
+    pub datatype: fi_datatype,
+    pub op: fi_op,
+}
+
+/// What it answers: elements of a call, bytes of one, members of a group.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectiveLimits {
+    pub count: usize,
+    pub size: usize,
+    pub members: usize,
+}
+
 pub trait DomainCalls: Kind<Head = fid_domain> {
     fn api_version(&self) -> u32;
     /// The handle, and the type in force.
@@ -57,6 +72,7 @@ pub trait DomainCalls: Kind<Head = fid_domain> {
     fn open_stx(&self, attr: Option<TxAttr>, context: *mut c_void) -> Result<*mut fid_stx>;
     fn open_sep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
     fn open_poll(&self) -> Result<*mut fid_poll>;
+    fn query_collective(&self, query: &CollectiveQuery) -> Result<CollectiveLimits>;
     /// `OPNOTSUPP` if no endpoint has such an operation.
     fn query_atomic(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements>;
 }
@@ -73,7 +89,7 @@ pub fn table<T: DomainCalls>() -> &'static fi_ops_domain {
         stx_ctx: Some(stx_ctx::<T>),
         srx_ctx: Some(srx_ctx::<T>),
         query_atomic: Some(query_atomic::<T>),
-        query_collective: Some(Missing::CALL),
+        query_collective: Some(query_collective::<T>),
         endpoint2: Some(endpoint2::<T>),
     }
 }
@@ -255,6 +271,37 @@ unsafe extern "C" fn poll_open<T: DomainCalls>(
         domain::<T>(d).and_then(|domain| match opt(attr) {
             Some(attr) if attr.flags != 0 => Err(Error::INVAL),
             _ => store(poll, || domain.open_poll()),
+        })
+    })
+}
+
+unsafe extern "C" fn query_collective<T: DomainCalls>(
+    d: *mut fid_domain,
+    coll: fi_collective_op,
+    attr: *mut fi_collective_attr,
+    flags: u64,
+) -> c_int {
+    // SAFETY: fi_collective(3): an open domain; `attr` is NULL or readable and writable.
+    status(unsafe {
+        domain::<T>(d).and_then(|domain| {
+            let asked = opt(attr).ok_or(Error::INVAL)?;
+            let what = match flags {
+                0 => coll,
+                // The other way to ask for a reduction whose result is scattered.
+                flags if flags == u64::from(FI_SCATTER.0) => FI_REDUCE_SCATTER,
+                _ => return Err(Error::BADFLAGS),
+            };
+            let limits = domain.query_collective(&CollectiveQuery {
+                what,
+                datatype: asked.datatype,
+                op: asked.op,
+            })?;
+            (*attr).datatype_attr = fi_atomic_attr {
+                count: limits.count,
+                size: limits.size,
+            };
+            (*attr).max_members = limits.members;
+            Ok(())
         })
     })
 }

@@ -5,6 +5,7 @@
 
 pub mod atomic;
 pub mod av;
+pub mod av_set;
 pub mod cm;
 pub mod cntr;
 pub mod collective;

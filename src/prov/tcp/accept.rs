@@ -298,7 +298,7 @@ impl Tcp {
     }
 
     /// A peer that begins; its address may be in the vector.
-    fn new_peer(&mut self, core: &Core, ep: usize, peer: Addr) -> usize {
+    pub(super) fn new_peer(&mut self, core: &Core, ep: usize, peer: Addr) -> usize {
         let av = core.eps[ep].av;
         let found = av.and_then(|av| core.avs[av].find(&peer));
         let id = self

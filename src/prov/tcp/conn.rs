@@ -18,6 +18,7 @@ use crate::ffi::ops::transfer::{AFTER_READS, What};
 use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::atomic::AtomicIn;
+use crate::prov::tcp::coll::{Frames, Part};
 use crate::prov::tcp::ep::unknown_source;
 use crate::prov::tcp::keyed::Auth;
 use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS};
@@ -48,6 +49,8 @@ pub struct Conn {
     pub receive_only: bool,
     pub tx: Tx,
     pub rx: Rx,
+    /// Collectives need the peer.
+    pub coll: Option<Box<Frames>>,
     /// While connecting: when to give up, and how often it was tried.
     pub deadline: Option<Instant>,
     pub attempts: u32,
@@ -207,6 +210,8 @@ pub enum At {
     Payload(Incoming),
     /// The payload of this message has no place yet; nothing is read.
     Stalled(Stalled),
+    /// So it is with this frame of a collective.
+    Held(Box<Header>),
 }
 
 /// A payload on its way.
@@ -241,6 +246,8 @@ pub enum Sink {
     },
     /// To the buffers of a read of ours.
     Read(ReadOp),
+    /// To a collective.
+    Coll(Box<Part>),
     /// To an atomic operation on memory of ours, which needs all of it.
     Atomic(Box<AtomicIn>),
     /// Nowhere.
@@ -279,6 +286,7 @@ impl Conn {
             receive_only: false,
             tx: Tx::default(),
             rx: Rx::new(),
+            coll: None,
             deadline: None,
             attempts: 0,
             last_error: None,
@@ -346,6 +354,14 @@ impl Conn {
             || !self.tx.await_ack.is_empty()
             || !self.tx.await_read.is_empty()
             || !self.tx.rendezvous.is_empty()
+            || self.coll.is_some()
+    }
+}
+
+impl At {
+    /// Nothing is read until there is room.
+    pub fn waits(&self) -> bool {
+        matches!(self, At::Stalled(_) | At::Held(_))
     }
 }
 
@@ -392,11 +408,11 @@ impl Sink {
             Sink::Recv(recv, _) => Some(&mut recv.iov),
             Sink::Write { iov, .. } => Some(iov),
             Sink::Read(read) => Some(&mut read.iov),
-            Sink::Slot(..) | Sink::Atomic(_) | Sink::Drop => None,
+            Sink::Slot(..) | Sink::Coll(_) | Sink::Atomic(_) | Sink::Drop => None,
         }
     }
 }
 
 // What an idle peer costs beside its socket, and what a queued frame costs.
-const _: () = assert!(size_of::<Conn>() <= 768);
+const _: () = assert!(size_of::<Conn>() <= 776);
 const _: () = assert!(size_of::<Frame>() <= 320);

@@ -271,6 +271,7 @@ impl Tcp {
         self.rewatch(id, true, false);
         self.warm(id);
         self.send_waiting(core, id);
+        self.member_up(core, id);
     }
 
     /// An attempt has failed: another one later, or the end.

@@ -279,6 +279,7 @@ impl Tcp {
         let Some(endpoint) = self.eps.remove(ep) else {
             return;
         };
+        self.groups.forget(ep);
         if let Some(listener) = &endpoint.listener {
             self.epoll.remove(listener.as_raw_fd());
         }

@@ -115,9 +115,9 @@ fn msg_shared(params: &Params) -> Prototype {
 fn rdm(params: &Params) -> Prototype {
     Prototype {
         info: Info {
-            caps: RDM_TX | RDM_RX | DOMAIN,
+            caps: RDM_TX | RDM_RX | RDM_BOTH | DOMAIN,
             tx: TxAttr {
-                caps: RDM_TX,
+                caps: RDM_TX | RDM_BOTH,
                 op_flags: TX_FLAGS,
                 msg_order: ORDER,
                 inject_size: params.max_inject,
@@ -127,7 +127,7 @@ fn rdm(params: &Params) -> Prototype {
                 ..TxAttr::default()
             },
             rx: RxAttr {
-                caps: RDM_RX,
+                caps: RDM_RX | RDM_BOTH,
                 op_flags: FI_COMPLETION | FI_MULTI_RECV,
                 msg_order: ORDER,
                 size: SHARED_QUEUE,
@@ -207,6 +207,8 @@ const MSG_RX: u64 = FI_MSG
     | FI_RMA_PMEM
     | FI_RMA_EVENT;
 const RDM_TX: u64 = MSG_TX | FI_TAGGED;
+/// Of unconnected endpoints, both ways.
+const RDM_BOTH: u64 = FI_COLLECTIVE;
 const SHARED_RX: u64 = MSG_RX | FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
 /// Connected peers are in no address vector; unconnected ones may not be, and can be named by their address.
 const RDM_RX: u64 = SHARED_RX | FI_SOURCE_ERR;

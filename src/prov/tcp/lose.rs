@@ -31,7 +31,12 @@ impl Tcp {
         self.close_socket(id);
         self.fail_operations(core, id, error);
         if rdm {
+            let conn = &self.conns[id];
+            let peer = (!conn.receive_only).then_some(conn.peer);
             self.remove_conn(id);
+            if let Some(peer) = peer {
+                self.member_lost(core, ep, &peer, error);
+            }
             return;
         }
         self.conns[id].state = State::Down;
@@ -82,9 +87,10 @@ impl Tcp {
                     core.eps[read.op.ep()].tx_pending -= 1;
                     core.send_failed(read.op.ep(), &read.op, error);
                 }
+                Sink::Coll(part) => self.part_lost(ep, &part),
                 Sink::Write { .. } | Sink::Atomic(_) | Sink::Drop => {}
             },
-            At::Header | At::Stalled(_) => {}
+            At::Header | At::Stalled(_) | At::Held(_) => {}
         }
         for incoming in rx.rendezvous.into_values() {
             if let Some(recv) = incoming.recv {

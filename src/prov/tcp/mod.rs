@@ -10,6 +10,7 @@ mod accept;
 mod addr;
 mod atomic;
 mod auth;
+mod coll;
 mod conn;
 mod connect;
 mod context;

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::time::Instant;
 
 use crate::base::Error;
-use crate::prov::tcp::conn::{At, State, Watch};
+use crate::prov::tcp::conn::{State, Watch};
 use crate::prov::tcp::transport::{Core, Due, Tcp};
 use crate::sys::event::{BATCH, Ready};
 
@@ -305,7 +305,7 @@ impl Tcp {
         let Some(socket) = &conn.socket else {
             return;
         };
-        let read = read && !matches!(conn.rx.at, At::Stalled(_));
+        let read = read && !conn.rx.at.waits();
         let wanted = Watch {
             added: true,
             read,

@@ -43,6 +43,10 @@ pub enum Op {
     Cts,
     /// Rendezvous data.
     Data,
+    /// Extension: data of a collective; the index says which kind it is.
+    Coll,
+    /// Extension: the sender has no more for a collective.
+    CollEnd,
     /// Atomic operation without a result.
     Atomic,
     /// Atomic operation with a result, which comes in a read response.
@@ -68,12 +72,13 @@ pub struct Header {
     pub commit: bool,
     /// Remote CQ data. In rendezvous data only the flag goes over the wire, so it decodes as `None`.
     pub data: Option<u64>,
-    /// Rendezvous index, 1 to 254. In atomic operations the number of the operation, as in `enum fi_op`.
+    /// Rendezvous index, 1 to 254; of a collective, its kind and 1; of an atomic operation what it does.
     pub index: u8,
     /// In atomic operations the number of the type, as in `enum fi_datatype`.
     pub datatype: u8,
+    /// Of a collective: the group.
     pub tag: u64,
-    /// Ready-to-send: length of the payload that will follow a clear-to-send.
+    /// Ready-to-send: length of the payload that will follow a clear-to-send. Collectives: number and round, or error.
     pub msg_size: u64,
     pub segs: [RmaSeg; MAX_SEGS],
     pub seg_count: u8,
@@ -128,6 +133,8 @@ impl Op {
             Op::Rts => 5,
             Op::Cts => 6,
             Op::Data => 7,
+            Op::Coll => 20,
+            Op::CollEnd => 21,
             Op::Atomic => 16,
             Op::AtomicFetch => 17,
             Op::AtomicCompare => 18,
@@ -145,6 +152,8 @@ impl Op {
             5 => Op::Rts,
             6 => Op::Cts,
             7 => Op::Data,
+            20 => Op::Coll,
+            21 => Op::CollEnd,
             16 => Op::Atomic,
             17 => Op::AtomicFetch,
             18 => Op::AtomicCompare,
@@ -171,7 +180,7 @@ impl Op {
     }
 
     const fn carries_index(self) -> bool {
-        matches!(self, Op::Rts | Op::Cts | Op::Data)
+        matches!(self, Op::Rts | Op::Cts | Op::Data | Op::Coll)
     }
 
     const fn may_ask_ack(self) -> bool {
@@ -188,15 +197,20 @@ impl Op {
     const fn carries_payload(self) -> bool {
         matches!(
             self,
-            Op::Msg | Op::Tagged | Op::ReadRsp | Op::Write | Op::Data
+            Op::Msg | Op::Tagged | Op::ReadRsp | Op::Write | Op::Data | Op::Coll
         ) || self.is_atomic()
+    }
+
+    /// Whether a size or a number stands behind the tag.
+    const fn carries_size(self) -> bool {
+        matches!(self, Op::Rts | Op::Coll | Op::CollEnd)
     }
 
     /// Header size without CQ data and segments.
     const fn plain_size(self) -> usize {
         match self {
             Op::Tagged => BASE_HEADER + FIELD,
-            Op::Rts => BASE_HEADER + 2 * FIELD,
+            Op::Rts | Op::Coll | Op::CollEnd => BASE_HEADER + 2 * FIELD,
             _ => BASE_HEADER,
         }
     }
@@ -252,7 +266,7 @@ impl Header {
         if self.commit {
             flags |= FLAG_COMMIT;
         }
-        if matches!(self.op, Op::Tagged | Op::Rts) {
+        if self.op == Op::Tagged || self.op.carries_size() {
             at = put(out, at, self.tag, swap);
         }
         let mut seg_count = 0;
@@ -295,7 +309,7 @@ impl Header {
     /// What neither a message nor a tagged message has.
     #[inline(never)]
     fn encode_rare(&self, mut at: usize, swap: bool, out: &mut [u8; MAX_HEADER]) -> (usize, u8) {
-        if self.op == Op::Rts {
+        if self.op.carries_size() {
             at = put(out, at, self.msg_size, swap);
         }
         if !self.op.carries_segs() {
@@ -479,7 +493,7 @@ pub fn decode(bytes: &[u8], swap: bool) -> Result<Header, WireError> {
         header.data = Some(field(bytes, at, swap));
         at += FIELD;
     }
-    if matches!(op, Op::Tagged | Op::Rts) {
+    if op == Op::Tagged || op.carries_size() {
         header.tag = field(bytes, at, swap);
         at += FIELD;
     }
@@ -504,8 +518,10 @@ fn decode_rare(
             return Err(WireError::Index(header.index));
         }
     }
-    if op == Op::Rts {
+    if op.carries_size() {
         header.msg_size = field(bytes, at, swap);
+    }
+    if op == Op::Rts {
         answer_fits(header.msg_size)?;
     }
     if op.carries_segs() {

@@ -42,7 +42,7 @@ impl Tcp {
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
             };
-            if conn.state != State::Up || matches!(conn.rx.at, At::Stalled(_)) {
+            if conn.state != State::Up || conn.rx.at.waits() {
                 break;
             }
             if !core.may_receive(conn.ep) {
@@ -193,6 +193,7 @@ impl Tcp {
                                 kept.extend_from_slice(part);
                             }
                         }
+                        Sink::Coll(coming) => coming.bytes.extend_from_slice(part),
                         Sink::Atomic(request) => request.take(part),
                         sink => {
                             if let Some(iov) = sink.memory() {
@@ -206,7 +207,7 @@ impl Tcp {
                         self.finish(core, id);
                     }
                 }
-                At::Stalled(_) => {
+                At::Stalled(_) | At::Held(_) => {
                     conn.rx.leftover.extend_from_slice(bytes);
                     return Ok(());
                 }
@@ -287,6 +288,7 @@ impl Tcp {
                 Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
             },
             Op::Data => self.rendezvous_data(core, id, header),
+            Op::Coll | Op::CollEnd => self.collective_frame(core, id, header),
             Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => {
                 self.atomic_request(core, id, header)
             }
@@ -430,11 +432,16 @@ impl Tcp {
     fn resume(&mut self, core: &mut Core, id: usize, sink: Sink, len: u64, ack: bool) {
         self.stalled.retain(|&stalled| stalled != id);
         self.expect(id, sink, len, ack);
+        self.go_on(core, id);
+    }
+
+    /// Nothing stands in the way of the stream any more.
+    pub(super) fn go_on(&mut self, core: &mut Core, id: usize) {
         let leftover = std::mem::take(&mut self.conns[id].rx.leftover);
         if let Err(fault) = self.take(core, id, &leftover) {
             return self.fault(core, id, &fault);
         }
-        if self.conns.contains(id) && !matches!(self.conns[id].rx.at, At::Stalled(_)) {
+        if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) {
             self.rewatch(id, true, self.conns[id].watch.write);
             self.warm(id);
         }
@@ -448,6 +455,10 @@ impl Tcp {
             let Some(conn) = self.conns.get(id) else {
                 continue;
             };
+            if matches!(conn.rx.at, At::Held(_)) {
+                self.retry_frame(core, id);
+                continue;
+            }
             let At::Stalled(stalled) = &conn.rx.at else {
                 // It was held because of a full queue.
                 if core.may_receive(conn.ep) {
@@ -518,6 +529,7 @@ impl Tcp {
                 core.eps[read.op.ep()].tx_pending -= 1;
                 core.sent(read.op.ep(), &read.op);
             }
+            Sink::Coll(part) => return self.part_arrived(core, id, *part),
             Sink::Atomic(request) => self.carry_out(core, id, *request),
             Sink::Drop => {}
         }

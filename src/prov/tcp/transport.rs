@@ -13,19 +13,22 @@ use std::time::Instant;
 
 use slab::Slab;
 
-use crate::abi::{FI_ADDR_NOTAVAIL, fid_pep};
+use crate::abi::{FI_ADDR_NOTAVAIL, fi_collective_op, fid_pep};
 use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
+use crate::engine::coll::Shape;
 use crate::engine::core::Core as EngineCore;
 use crate::engine::fabric::FabricShared;
 use crate::engine::srx::{Claimed, Envelope};
-use crate::engine::transport::Transport;
+use crate::engine::transport::{Membership, Transport};
 use crate::ffi::ops::atomic::Atomic;
+use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::Tx;
 use crate::prov::tcp::accept::Handshake;
 use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::coll::Groups;
 use crate::prov::tcp::conn::Conn;
 use crate::prov::tcp::ep::{Ep, Eps};
 use crate::prov::tcp::params::Params;
@@ -59,6 +62,8 @@ pub struct Tcp {
     pub(super) scratch: Box<[u8]>,
     /// Staging buffers not in use.
     pub(super) buffers: Vec<Vec<u8>>,
+    /// Groups that endpoints have joined, and their collectives.
+    pub(super) groups: Groups,
     /// Counts calls of `progress`.
     pub(super) look: u64,
     /// While above zero only epoll is asked; see `progress`.
@@ -137,6 +142,7 @@ impl Transport for Tcp {
             stalled: Vec::new(),
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             buffers: Vec::new(),
+            groups: Groups::default(),
             look: 1,
             wide: 0,
             last: usize::MAX,
@@ -268,6 +274,47 @@ impl Transport for Tcp {
 
     fn shutdown(&mut self, core: &mut Core, ep: usize) -> Result {
         self.shutdown_msg(core, ep)
+    }
+
+    const COLLECTIVES: bool = true;
+
+    fn open_group(
+        &mut self,
+        core: &mut Core,
+        ep: usize,
+        membership: &Membership<'_>,
+    ) -> Result<u64> {
+        self.open_collective(core, ep, membership)
+    }
+
+    fn join_group(
+        &mut self,
+        core: &mut Core,
+        ep: usize,
+        group: u64,
+        token: (usize, usize),
+        alone: bool,
+    ) {
+        self.join_collective(core, ep, group, token, alone);
+    }
+
+    fn leave_group(&mut self, core: &mut Core, ep: usize, group: u64) {
+        self.leave_collective(core, ep, group);
+    }
+
+    fn shape(
+        &self,
+        core: &Core,
+        ep: usize,
+        what: fi_collective_op,
+        group: u64,
+        root: u64,
+    ) -> Result<Shape> {
+        self.shape_of(core, ep, what, group, root)
+    }
+
+    fn collect(&mut self, core: &mut Core, ep: usize, call: &Collective) -> Result {
+        self.start_collective(core, ep, call)
     }
 
     fn av_inserted(&mut self, core: &mut Core, av: usize, index: u64) {

@@ -111,6 +111,13 @@ fn samples() -> Vec<Header> {
         h.ack = op == Op::Data;
         all.push(h);
     }
+    for op in [Op::Coll, Op::CollEnd] {
+        let mut h = Header::new(op, if op == Op::Coll { 99 } else { 0 });
+        h.index = if op == Op::Coll { 9 } else { 0 };
+        h.tag = TAG;
+        h.msg_size = u64::MAX;
+        all.push(h);
+    }
     all
 }
 

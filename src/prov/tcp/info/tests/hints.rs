@@ -41,7 +41,7 @@ fn capabilities_filter() {
         (FI_ATOMIC, all),
         (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, rdm),
         (FI_MULTICAST, none),
-        (FI_COLLECTIVE, none),
+        (FI_COLLECTIVE, rdm),
         (FI_HMEM, none),
         (FI_TRIGGER, all),
         (FI_FENCE, all),

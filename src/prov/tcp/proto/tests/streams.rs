@@ -54,6 +54,8 @@ impl Reader {
             Op::Rts => 'R',
             Op::Cts => 'C',
             Op::Data => 'D',
+            // Not in captures of another library.
+            Op::Coll | Op::CollEnd => 'x',
             Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => 'A',
         });
         letters.collect()

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The collectives of one endpoint: its groups, what runs in them, and frames that came too early. They have nothing to do
+//! with the application's receives.
+//!
+//! `P` names a peer, `K` is what the caller wants back with the result.
+#![forbid(unsafe_code)]
+
+use core::hash::Hash;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ops::Range;
+
+use crate::abi::{FI_BARRIER, fi_collective_op};
+use crate::base::{Error, Result};
+use crate::engine::coll::plan::Shape;
+use crate::engine::coll::reduce::Combine;
+use crate::engine::coll::running::Running;
+
+/// What a frame says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The number that all members have for the group.
+    pub group: u64,
+    /// Counts the collectives of the group; 0 is the join.
+    pub seq: u32,
+    pub part: Part,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Data of a collective of this kind.
+    Data { what: u8, round: u32 },
+    /// The sender will send no more for this collective: it has failed there.
+    End(Error),
+}
+
+/// What is to be done with the bytes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// They are taken; `kept`: they count as saved until then.
+    Take { kept: bool },
+    /// They are not of use any more.
+    Drop,
+    /// There is no room for them yet.
+    Wait,
+    /// The peer has no business with this.
+    Refuse(&'static str),
+}
+
+/// Pieces of a buffer.
+pub type Outcome = (Vec<u8>, Vec<Range<usize>>);
+
+pub enum Action<P, K> {
+    /// `headroom` bytes, then the payload.
+    Send {
+        to: P,
+        frame: Frame,
+        bytes: Vec<u8>,
+    },
+    /// Something will come from this peer: it has to be known if it cannot.
+    Watch(P),
+    Ended(K, Result<Outcome>),
+}
+
+struct Group<P, K> {
+    members: Vec<P>,
+    ranks: HashMap<P, usize>,
+    rank: usize,
+    /// Members whose connection has ended.
+    gone: HashMap<usize, Error>,
+    next: u32,
+    running: BTreeMap<u32, Running<K>>,
+    /// The join has ended well.
+    joined: bool,
+}
+
+/// A frame for a collective that has not begun here.
+struct Early<P> {
+    from: P,
+    part: Part,
+    bytes: Vec<u8>,
+}
+
+pub struct Lane<P, K> {
+    groups: HashMap<u64, Group<P, K>>,
+    /// Groups that were closed: what still comes for them is dropped.
+    left: HashSet<u64>,
+    /// How often each list of members was joined.
+    joins: HashMap<Vec<P>, u64>,
+    early: Kept<P>,
+    /// Bytes of early frames, and what they cost beside their payload.
+    saved: usize,
+    limit: usize,
+    headroom: usize,
+    pub actions: VecDeque<Action<P, K>>,
+}
+
+/// What keeping a frame costs beside its payload.
+const FRAME_COST: usize = 64;
+
+impl<P: Clone + Eq + Hash, K> Lane<P, K> {
+    /// Keeps up to `limit` bytes of frames that come too early; leaves `headroom` bytes before each payload.
+    pub fn new(limit: usize, headroom: usize) -> Lane<P, K> {
+        Lane {
+            groups: HashMap::new(),
+            left: HashSet::new(),
+            joins: HashMap::new(),
+            early: HashMap::new(),
+            saved: 0,
+            limit,
+            headroom,
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// How often this list was joined before; counts one more.
+    pub fn count_join(&mut self, members: &[P]) -> u64 {
+        let count = self.joins.entry(members.to_vec()).or_default();
+        *count += 1;
+        *count - 1
+    }
+
+    /// A group of these members, of which we are the one at `rank`.
+    pub fn open(&mut self, group: u64, members: Vec<P>, rank: usize) -> Result {
+        if self.groups.contains_key(&group) {
+            return Err(Error::ALREADY);
+        }
+        let ranks = members.iter().cloned().zip(0..).collect();
+        let state = Group {
+            members,
+            ranks,
+            rank,
+            gone: HashMap::new(),
+            next: 0,
+            running: BTreeMap::new(),
+            joined: false,
+        };
+        self.groups.insert(group, state);
+        Ok(())
+    }
+
+    /// The first collective of a group: it ends when all members have begun it. `alone`: it ends at once, because the
+    /// application has seen to it that all take part.
+    pub fn join(&mut self, group: u64, alone: bool, token: K) -> Result {
+        if alone {
+            let state = self.groups.get_mut(&group).ok_or(Error::INVAL)?;
+            state.next += 1;
+            state.joined = true;
+            let done = Action::Ended(token, Ok((Vec::new(), Vec::new())));
+            self.actions.push_back(done);
+            return Ok(());
+        }
+        self.start(group, FI_BARRIER, (0, 0, 0), None, |_| {}, token)
+    }
+
+    /// Members, and our rank; FI_EOPBADSTATE before the join has ended well.
+    pub fn membership(&self, group: u64) -> Result<(&[P], usize)> {
+        let state = self.groups.get(&group).ok_or(Error::INVAL)?;
+        match state.joined {
+            true => Ok((&state.members, state.rank)),
+            false => Err(Error::OPBADSTATE),
+        }
+    }
+
+    /// Begins a collective; `sizes` are the root's rank, bytes of a slice, bytes of an element.
+    pub fn start(
+        &mut self,
+        group: u64,
+        what: fi_collective_op,
+        (root, slice, element): (usize, usize, usize),
+        combine: Option<Combine>,
+        input: impl FnOnce(&mut Vec<u8>),
+        token: K,
+    ) -> Result {
+        let state = self.groups.get_mut(&group).ok_or(Error::INVAL)?;
+        let shape = Shape {
+            what,
+            members: state.members.len(),
+            rank: state.rank,
+            root,
+            slice,
+            element,
+        };
+        let running = Running::new(&shape, combine, input, token)?;
+        let seq = state.next;
+        state.next = seq.wrapping_add(1);
+        state.running.insert(seq, running);
+        for early in self.early.remove(&(group, seq)).unwrap_or_default() {
+            self.saved -= early.bytes.len() + FRAME_COST;
+            self.deliver(group, seq, &early.from, early.part, early.bytes);
+        }
+        let Some((state, running)) = self.find(group, seq) else {
+            return Ok(());
+        };
+        let sources = running.sources();
+        match sources.iter().find_map(|from| state.gone.get(from)) {
+            Some(&error) => self.fail(group, seq, error),
+            None => {
+                let watched = sources.iter().map(|&from| state.members[from].clone());
+                let watched: Vec<_> = watched.map(Action::Watch).collect();
+                self.actions.extend(watched);
+                self.advance(group, seq);
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, group: u64, seq: u32) -> Option<(&Group<P, K>, &Running<K>)> {
+        let state = self.groups.get(&group)?;
+        Some((state, state.running.get(&seq)?))
+    }
+
+    /// A frame has begun to come in.
+    pub fn place(&mut self, from: &P, frame: &Frame, len: u64) -> Place {
+        let (group, seq) = (frame.group, frame.seq);
+        let Some(state) = self.groups.get(&group) else {
+            return match self.left.contains(&group) {
+                true => Place::Drop,
+                false => self.keep(len),
+            };
+        };
+        let Some(&rank) = state.ranks.get(from) else {
+            return Place::Refuse("a frame for a group that the peer is no member of");
+        };
+        let Some(running) = state.running.get(&seq) else {
+            return match seq < state.next {
+                true => Place::Drop,
+                false => self.keep(len),
+            };
+        };
+        match frame.part {
+            Part::End(_) => Place::Take { kept: false },
+            Part::Data { what, round } => match running.expects(rank, round) {
+                Some(wanted) if wanted as u64 == len && u32::from(what) == running.what.0 => {
+                    Place::Take { kept: false }
+                }
+                _ => {
+                    self.fail(group, seq, Error::INVAL);
+                    Place::Drop
+                }
+            },
+        }
+    }
+
+    fn keep(&mut self, len: u64) -> Place {
+        let room = self.limit.checked_sub(self.saved + FRAME_COST);
+        match (usize::try_from(len), room) {
+            (Ok(len), Some(room)) if len <= room => {
+                self.saved += len + FRAME_COST;
+                Place::Take { kept: true }
+            }
+            _ => Place::Wait,
+        }
+    }
+
+    /// A frame that was to be taken is here.
+    pub fn arrived(&mut self, from: &P, frame: &Frame, bytes: Vec<u8>, kept: bool) {
+        let (group, seq) = (frame.group, frame.seq);
+        let len = bytes.len();
+        let early = match self.groups.get(&group) {
+            Some(state) => seq >= state.next,
+            None => !self.left.contains(&group),
+        };
+        if early {
+            // What was to be taken at once, and is early now, belonged to a group that was closed meanwhile.
+            debug_assert!(kept);
+            let early = Early {
+                from: from.clone(),
+                part: frame.part,
+                bytes,
+            };
+            return self.early.entry((group, seq)).or_default().push(early);
+        }
+        if kept {
+            self.dropped(len);
+        }
+        self.deliver(group, seq, from, frame.part, bytes);
+        self.advance(group, seq);
+    }
+
+    /// A frame of `len` bytes that counted as saved is not coming any more.
+    pub fn dropped(&mut self, len: usize) {
+        self.saved -= len + FRAME_COST;
+    }
+
+    /// A frame of a collective that has begun.
+    fn deliver(&mut self, group: u64, seq: u32, from: &P, part: Part, bytes: Vec<u8>) {
+        let Some(state) = self.groups.get_mut(&group) else {
+            return;
+        };
+        let (Some(&rank), Some(running)) = (state.ranks.get(from), state.running.get_mut(&seq))
+        else {
+            return;
+        };
+        match part {
+            Part::Data { what, round } => {
+                if u32::from(what) != running.what.0 || !running.arrive(rank, round, bytes) {
+                    self.fail(group, seq, Error::INVAL);
+                }
+            }
+            Part::End(error) if running.needs(rank) => self.fail(group, seq, error),
+            Part::End(_) => {}
+        }
+    }
+
+    fn advance(&mut self, group: u64, seq: u32) {
+        let Lane {
+            groups,
+            actions,
+            headroom,
+            ..
+        } = self;
+        let Some(state) = groups.get_mut(&group) else {
+            return;
+        };
+        let Group {
+            members,
+            gone,
+            running,
+            ..
+        } = state;
+        let Some(one) = running.get_mut(&seq) else {
+            return;
+        };
+        let what = one.what.0 as u8;
+        let over = one.advance(&mut |to, round, payload| {
+            if gone.contains_key(&to) {
+                return;
+            }
+            let mut bytes = Vec::with_capacity(*headroom + payload.len());
+            bytes.resize(*headroom, 0);
+            bytes.extend_from_slice(payload);
+            actions.push_back(Action::Send {
+                to: members[to].clone(),
+                frame: Frame {
+                    group,
+                    seq,
+                    part: Part::Data { what, round },
+                },
+                bytes,
+            });
+        });
+        if over && let Some(one) = running.remove(&seq) {
+            state.joined |= seq == 0;
+            let (token, data, pieces) = one.finish();
+            actions.push_back(Action::Ended(token, Ok((data, pieces))));
+        }
+    }
+
+    /// A collective cannot be brought to its end here: those who wait for something of us are told.
+    fn fail(&mut self, group: u64, seq: u32, error: Error) {
+        let Some(state) = self.groups.get_mut(&group) else {
+            return;
+        };
+        let Some(running) = state.running.remove(&seq) else {
+            return;
+        };
+        for to in running.dependents() {
+            if state.gone.contains_key(&to) {
+                continue;
+            }
+            self.actions.push_back(Action::Send {
+                to: state.members[to].clone(),
+                frame: Frame {
+                    group,
+                    seq,
+                    part: Part::End(error),
+                },
+                bytes: vec![0; self.headroom],
+            });
+        }
+        let ended = Action::Ended(running.token, Err(error));
+        self.actions.push_back(ended);
+    }
+
+    /// The connection to a peer has ended. What it had sent counts in the groups that are open.
+    pub fn lost(&mut self, peer: &P, error: Error) {
+        let mut failed = Vec::new();
+        for (&group, state) in &mut self.groups {
+            let Some(&rank) = state.ranks.get(peer) else {
+                continue;
+            };
+            state.gone.entry(rank).or_insert(error);
+            let running = state.running.iter();
+            failed.extend(
+                running
+                    .filter(|(_, one)| one.needs(rank))
+                    .map(|(&seq, _)| (group, seq)),
+            );
+        }
+        failed.sort_unstable();
+        for (group, seq) in failed {
+            self.fail(group, seq, error);
+        }
+        let groups = &self.groups;
+        forget(&mut self.early, &mut self.saved, |group, early| {
+            !groups.contains_key(&group) && early.from == *peer
+        });
+    }
+
+    /// The endpoint leaves a group: what runs in it is cancelled.
+    pub fn leave(&mut self, group: u64) {
+        let running = self.groups.get(&group).map(|state| state.running.keys());
+        let running: Vec<u32> = running.into_iter().flatten().copied().collect();
+        for seq in running {
+            self.fail(group, seq, Error::CANCELED);
+        }
+        self.groups.remove(&group);
+        self.left.insert(group);
+        forget(&mut self.early, &mut self.saved, |of, _| of == group);
+    }
+
+    #[cfg(test)]
+    pub fn saved(&self) -> usize {
+        self.saved
+    }
+}
+
+/// Early frames, by group and collective.
+type Kept<P> = HashMap<(u64, u32), Vec<Early<P>>>;
+
+fn forget<P>(kept: &mut Kept<P>, saved: &mut usize, which: impl Fn(u64, &Early<P>) -> bool) {
+    kept.retain(|&(group, _), frames| {
+        frames.retain(|early| {
+            let gone = which(group, early);
+            if gone {
+                *saved -= early.bytes.len() + FRAME_COST;
+            }
+            !gone
+        });
+        !frames.is_empty()
+    });
+}

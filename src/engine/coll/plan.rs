@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What one member of a group does for one collective: the steps, over one buffer of our own. fi_collective(3).
+//!
+//! Sends never wait, so that a member may follow its steps one after the other. Numbers of rounds only tell the frames
+//! from one member to another apart.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+
+use crate::abi::*;
+
+/// One collective, as one member sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub what: fi_collective_op,
+    pub members: usize,
+    pub rank: usize,
+    pub root: usize,
+    /// Bytes of a slice: what `count` elements have. Calls that distribute or collect data have one for each member.
+    pub slice: usize,
+    /// Bytes of an element.
+    pub element: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    Send {
+        to: usize,
+        round: u32,
+        range: Range<usize>,
+    },
+    Recv {
+        from: usize,
+        round: u32,
+        range: Range<usize>,
+        how: How,
+    },
+    Copy {
+        from: Range<usize>,
+        to: usize,
+    },
+}
+
+/// What becomes of bytes that come in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum How {
+    Replace,
+    /// `ours = ours op theirs`.
+    Combine,
+    /// `ours = theirs op ours`: all members put the lower rank first, so that they get the same.
+    CombineUnder,
+}
+
+#[derive(Debug, Default)]
+pub struct Plan {
+    pub steps: Vec<Step>,
+    /// Bytes of the buffer; what the caller brings stands at its start.
+    pub room: usize,
+    /// What the caller brings is turned left by so many bytes first.
+    pub rotate: usize,
+    /// The result, piece by piece.
+    pub output: Vec<Range<usize>>,
+}
+
+/// Up to so many bytes all members exchange the whole vector; beyond, each reduces a part of it.
+const WHOLE: usize = 16 * 1024;
+/// Up to so many bytes a slice goes to its member through others.
+const THROUGH_OTHERS: usize = 256;
+/// Frames that a member sends ahead of those it waits for, when all send to all.
+const AHEAD: usize = 8;
+
+impl Shape {
+    /// Slices that the caller brings and gets.
+    pub fn extent(&self) -> (usize, usize) {
+        let is_root = self.rank == self.root;
+        let at_root = |slices| if is_root { slices } else { 0 };
+        match self.what {
+            FI_BROADCAST => (at_root(1), usize::from(!is_root)),
+            FI_ALLTOALL => (self.members, self.members),
+            FI_ALLREDUCE => (1, 1),
+            FI_ALLGATHER => (1, self.members),
+            FI_REDUCE_SCATTER => (self.members, 1),
+            FI_REDUCE => (1, at_root(1)),
+            FI_SCATTER => (at_root(self.members), 1),
+            FI_GATHER => (1, at_root(self.members)),
+            _ => (0, 0),
+        }
+    }
+
+    /// The steps. Four times all slices must fit into `isize`.
+    pub fn plan(&self) -> Plan {
+        match self.what {
+            FI_BROADCAST => self.broadcast(),
+            FI_ALLTOALL if self.members > 4 && self.slice <= THROUGH_OTHERS => self.bruck(),
+            FI_ALLTOALL => self.pairwise(),
+            FI_ALLREDUCE => self.allreduce(),
+            FI_ALLGATHER => self.allgather(),
+            FI_REDUCE_SCATTER => self.reduce_scatter(),
+            FI_REDUCE => self.reduce(),
+            FI_SCATTER => self.scatter(),
+            FI_GATHER => self.gather(),
+            _ => self.barrier(),
+        }
+    }
+
+    /// The member `distance` behind, around the group.
+    fn after(&self, distance: usize) -> usize {
+        (self.rank + distance) % self.members
+    }
+
+    fn before(&self, distance: usize) -> usize {
+        (self.rank + self.members - distance % self.members) % self.members
+    }
+
+    /// Dissemination: in each round the distance doubles.
+    fn barrier(&self) -> Plan {
+        let mut plan = Plan::default();
+        for (round, distance) in doubling(self.members) {
+            plan.send(self.after(distance), round, 0..0);
+            plan.recv(self.before(distance), round, 0..0, How::Replace);
+        }
+        plan
+    }
+
+    /// Place in a tree whose root is 0; the parent of a member is what remains without its lowest bit.
+    fn place(&self) -> usize {
+        (self.rank + self.members - self.root) % self.members
+    }
+
+    fn member_at(&self, place: usize) -> usize {
+        (place + self.root) % self.members
+    }
+
+    /// The lowest bit of a place; for the root, the first power of two that is no less than the number of members.
+    fn lowest_bit(&self) -> usize {
+        match self.place() {
+            0 => self.members.next_power_of_two(),
+            place => place & place.wrapping_neg(),
+        }
+    }
+
+    /// The members right below, the one with the largest subtree first: their places.
+    fn children(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
+        let (place, members) = (self.place(), self.members);
+        let bits = self.lowest_bit().trailing_zeros();
+        let places = (0..bits).rev().map(move |bit| place + (1 << bit));
+        places.filter(move |&child| child < members)
+    }
+
+    /// How many members the subtree at a place below us has.
+    fn subtree(&self, place: usize) -> usize {
+        let span = match place {
+            0 => self.members,
+            _ => place & place.wrapping_neg(),
+        };
+        span.min(self.members - place)
+    }
+
+    fn parent(&self) -> Option<usize> {
+        match self.place() {
+            0 => None,
+            place => Some(self.member_at(place & (place - 1))),
+        }
+    }
+
+    /// Down a binomial tree.
+    fn broadcast(&self) -> Plan {
+        let mut plan = Plan::with_room(self.slice);
+        if let Some(parent) = self.parent() {
+            plan.recv(parent, 0, 0..self.slice, How::Replace);
+            plan.output.push(0..self.slice);
+        }
+        for child in self.children() {
+            plan.send(self.member_at(child), 0, 0..self.slice);
+        }
+        plan
+    }
+
+    /// Up a binomial tree.
+    fn reduce(&self) -> Plan {
+        let mut plan = Plan::with_room(self.slice);
+        for child in self.children().rev() {
+            plan.recv(self.member_at(child), 0, 0..self.slice, How::Combine);
+        }
+        match self.parent() {
+            Some(parent) => plan.send(parent, 0, 0..self.slice),
+            None => plan.output.push(0..self.slice),
+        }
+        plan
+    }
+
+    /// Slices in order of places, those of a subtree together.
+    fn gather(&self) -> Plan {
+        let (place, slice) = (self.place(), self.slice);
+        let mut plan = Plan::with_room(self.subtree(place) * slice);
+        for child in self.children().rev() {
+            let at = (child - place) * slice;
+            let range = at..at + self.subtree(child) * slice;
+            plan.recv(self.member_at(child), 0, range, How::Replace);
+        }
+        match self.parent() {
+            Some(parent) => plan.send(parent, 0, 0..plan.room),
+            // Member 0 has the place behind those from the root on.
+            None => plan.output = turned(self.members - self.root, self.members, slice),
+        }
+        plan
+    }
+
+    fn scatter(&self) -> Plan {
+        let (place, slice) = (self.place(), self.slice);
+        let mut plan = Plan::with_room(self.subtree(place) * slice);
+        match self.parent() {
+            Some(parent) => plan.recv(parent, 0, 0..plan.room, How::Replace),
+            None => plan.rotate = self.root * slice,
+        }
+        for child in self.children() {
+            let at = (child - place) * slice;
+            let range = at..at + self.subtree(child) * slice;
+            plan.send(self.member_at(child), 0, range);
+        }
+        plan.output.push(0..slice);
+        plan
+    }
+
+    /// Bruck: slices of the members from our own on; in each round the number that is known doubles.
+    fn allgather(&self) -> Plan {
+        let (members, slice) = (self.members, self.slice);
+        let mut plan = Plan::with_room(members * slice);
+        for (round, known) in doubling(members) {
+            let more = known.min(members - known);
+            plan.send(self.before(known), round, 0..more * slice);
+            let range = known * slice..(known + more) * slice;
+            plan.recv(self.after(known), round, range, How::Replace);
+        }
+        plan.output = turned((members - self.rank) % members, members, slice);
+        plan
+    }
+
+    /// Bruck: slice `j` has to go `j` members on; in each round those go a power of two whose number has that bit.
+    fn bruck(&self) -> Plan {
+        let (members, slice) = (self.members, self.slice);
+        let at = |slot: usize| slot * slice..(slot + 1) * slice;
+        let mut plan = Plan::with_room(2 * members * slice);
+        plan.rotate = self.rank * slice;
+        for (round, distance) in doubling(members) {
+            let moved = || (0..members).filter(|slot| slot & distance != 0);
+            for (i, slot) in moved().enumerate() {
+                plan.copy(at(slot), at(members + i).start);
+            }
+            let pack = at(members).start..at(members + moved().count()).start;
+            plan.send(self.after(distance), round, pack.clone());
+            plan.recv(self.before(distance), round, pack, How::Replace);
+            for (i, slot) in moved().enumerate() {
+                plan.copy(at(members + i), at(slot).start);
+            }
+        }
+        // Slot j now has what the member j before us sent.
+        plan.output = (0..members)
+            .map(|from| at((self.rank + members - from) % members))
+            .collect();
+        plan
+    }
+
+    /// Each slice straight to its member.
+    fn pairwise(&self) -> Plan {
+        let (members, slice) = (self.members, self.slice);
+        let at = |slot: usize| slot * slice..(slot + 1) * slice;
+        let mut plan = Plan::with_room(2 * members * slice);
+        plan.copy(at(self.rank), at(members + self.rank).start);
+        for distance in 1..members + AHEAD {
+            if distance < members {
+                let to = self.after(distance);
+                plan.send(to, 0, at(to));
+            }
+            if distance > AHEAD {
+                let from = self.before(distance - AHEAD);
+                plan.recv(from, 0, at(members + from), How::Replace);
+            }
+        }
+        plan.output.push(at(members).start..at(2 * members).start);
+        plan
+    }
+
+    /// Members beyond a power of two first give what they have to a neighbour, and get the result from it in the end.
+    fn allreduce(&self) -> Plan {
+        let mut plan = Plan::with_room(self.slice);
+        self.reduce_to_all(&mut plan, self.slice);
+        plan.output.push(0..self.slice);
+        plan
+    }
+
+    fn reduce_to_all(&self, plan: &mut Plan, len: usize) {
+        let all = 0..len;
+        let power = 1 << self.members.ilog2();
+        let extra = self.members - power;
+        let paired = self.rank < 2 * extra;
+        if paired && self.rank.is_multiple_of(2) {
+            plan.send(self.rank + 1, FOLD, all.clone());
+            return plan.recv(self.rank + 1, UNFOLD, all, How::Replace);
+        }
+        if paired {
+            plan.recv(self.rank - 1, FOLD, all.clone(), How::CombineUnder);
+        }
+        let number = match paired {
+            true => self.rank / 2,
+            false => self.rank - extra,
+        };
+        let member = |number: usize| match number < extra {
+            true => 2 * number + 1,
+            false => number + extra,
+        };
+        if len <= WHOLE || len / self.element < power {
+            self.exchange_whole(plan, number, power, len, member);
+        } else {
+            self.exchange_parts(plan, number, power, len, member);
+        }
+        if paired {
+            plan.send(self.rank - 1, UNFOLD, all);
+        }
+    }
+
+    /// Recursive doubling.
+    fn exchange_whole(
+        &self,
+        plan: &mut Plan,
+        number: usize,
+        power: usize,
+        len: usize,
+        member: impl Fn(usize) -> usize,
+    ) {
+        for (round, distance) in doubling(power) {
+            let partner = member(number ^ distance);
+            plan.send(partner, FIRST + round, 0..len);
+            plan.recv(partner, FIRST + round, 0..len, self.order(partner));
+        }
+    }
+
+    /// Rabenseifner: half of what is left goes to the partner in each round; then the reduced parts come back together.
+    fn exchange_parts(
+        &self,
+        plan: &mut Plan,
+        number: usize,
+        power: usize,
+        len: usize,
+        member: impl Fn(usize) -> usize,
+    ) {
+        let elements = len / self.element;
+        // Widened: the product may not fit.
+        let border =
+            |part: usize| (elements as u128 * part as u128 / power as u128) as usize * self.element;
+        let span = |parts: Range<usize>| border(parts.start)..border(parts.end);
+        let mut parts = 0..power;
+        let rounds: Vec<_> = doubling(power).collect();
+        for &(round, distance) in rounds.iter().rev() {
+            let partner = member(number ^ distance);
+            let middle = parts.start + distance;
+            let (low, high) = (parts.start..middle, middle..parts.end);
+            let (keep, give) = match number & distance {
+                0 => (low, high),
+                _ => (high, low),
+            };
+            plan.send(partner, FIRST + round, span(give));
+            plan.recv(
+                partner,
+                FIRST + round,
+                span(keep.clone()),
+                self.order(partner),
+            );
+            parts = keep;
+        }
+        for &(round, distance) in &rounds {
+            let partner = member(number ^ distance);
+            let theirs = match number & distance {
+                0 => parts.end..parts.end + distance,
+                _ => parts.start - distance..parts.start,
+            };
+            plan.send(partner, BACK + round, span(parts.clone()));
+            plan.recv(partner, BACK + round, span(theirs.clone()), How::Replace);
+            parts = parts.start.min(theirs.start)..parts.end.max(theirs.end);
+        }
+    }
+
+    fn order(&self, partner: usize) -> How {
+        match partner < self.rank {
+            true => How::CombineUnder,
+            false => How::Combine,
+        }
+    }
+
+    /// Little data is reduced everywhere; of much, each slice goes straight to its member, which reduces it.
+    fn reduce_scatter(&self) -> Plan {
+        let (members, slice) = (self.members, self.slice);
+        let at = |slot: usize| slot * slice..(slot + 1) * slice;
+        let mut plan = Plan::with_room(members * slice);
+        if members * slice <= WHOLE {
+            self.reduce_to_all(&mut plan, members * slice);
+        } else {
+            for distance in 1..members + AHEAD {
+                if distance < members {
+                    let to = self.after(distance);
+                    plan.send(to, 0, at(to));
+                }
+                if distance > AHEAD {
+                    let from = self.before(distance - AHEAD);
+                    plan.recv(from, 0, at(self.rank), How::Combine);
+                }
+            }
+        }
+        plan.output.push(at(self.rank));
+        plan
+    }
+}
+
+/// Rounds of reductions: before the exchange, in it, on the way back, after it.
+const FOLD: u32 = 0;
+const FIRST: u32 = 1;
+const BACK: u32 = 65;
+const UNFOLD: u32 = 129;
+
+/// Rounds and powers of two below `limit`.
+fn doubling(limit: usize) -> impl Iterator<Item = (u32, usize)> {
+    let powers = (0..usize::BITS).map(|round| (round, 1usize << round));
+    powers.take_while(move |&(_, power)| power < limit)
+}
+
+/// `total` slices of which the one at `first` is the first.
+fn turned(first: usize, total: usize, slice: usize) -> Vec<Range<usize>> {
+    vec![first * slice..total * slice, 0..first * slice]
+}
+
+impl Plan {
+    fn with_room(room: usize) -> Plan {
+        Plan {
+            room,
+            ..Plan::default()
+        }
+    }
+
+    fn send(&mut self, to: usize, round: u32, range: Range<usize>) {
+        self.steps.push(Step::Send { to, round, range });
+    }
+
+    fn recv(&mut self, from: usize, round: u32, range: Range<usize>, how: How) {
+        self.steps.push(Step::Recv {
+            from,
+            round,
+            range,
+            how,
+        });
+    }
+
+    fn copy(&mut self, from: Range<usize>, to: usize) {
+        self.steps.push(Step::Copy { from, to });
+    }
+}

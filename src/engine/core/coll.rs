@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! How collectives complete: fi_collective(3).
+#![forbid(unsafe_code)]
+
+use crate::abi::*;
+use crate::base::Result;
+use crate::engine::core::Core;
+use crate::engine::ep_state::Event;
+use crate::engine::transport::Address;
+use crate::ffi::ops::cq::CqErr;
+use crate::ffi::ops::eq::EqErr;
+
+impl<A: Address> Core<A> {
+    /// A collective has ended at this endpoint. It counts as the atomic operations that it maps to.
+    pub fn collected(&mut self, ep: usize, flags: u64, context: usize, result: Result) {
+        self.eps[ep].tx_pending -= 1;
+        let ep = &self.eps[ep];
+        let counter = ep.cntr(Event::Write);
+        let queue = ep.tx_cq.map(|cq| &mut self.cqs[cq]);
+        match result {
+            Ok(()) => {
+                if let (Some(queue), true) = (queue, flags & FI_COMPLETION != 0) {
+                    let words = [context as u64, FI_COLLECTIVE, 0, 0, 0, 0];
+                    queue.push(&words, FI_ADDR_NOTAVAIL);
+                }
+                if let Some(counter) = counter {
+                    counter.succeeded(0);
+                }
+            }
+            Err(error) => {
+                if let Some(queue) = queue {
+                    queue.push_error(CqErr {
+                        context,
+                        flags: FI_COLLECTIVE,
+                        err: error.code(),
+                        prov_errno: error.code(),
+                        src_addr: FI_ADDR_NOTAVAIL,
+                        ..CqErr::default()
+                    });
+                }
+                if let Some(counter) = counter {
+                    counter.failed();
+                }
+            }
+        }
+    }
+
+    /// A join has ended; `fid` is the group's handle.
+    pub fn joined(&mut self, ep: usize, fid: usize, context: usize, result: Result) {
+        let Some(eq) = &self.eps[ep].eq else {
+            return;
+        };
+        match result {
+            Ok(()) => eq.complete(FI_JOIN_COMPLETE, fid, context, 0),
+            Err(error) => eq.error(EqErr {
+                fid,
+                context,
+                err: error.code(),
+                prov_errno: error.code(),
+                ..EqErr::default()
+            }),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! A set of addresses of a vector: fi_av_set(3). Local; what becomes of it is in `ep::coll`.
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::domain::Engine;
+use crate::engine::transport::Transport;
+use crate::ffi::object;
+use crate::ffi::ops;
+use crate::ffi::ops::av_set::{Merge, SetCalls, SetRequest};
+use crate::ffi::{Kind, Other};
+use crate::sync::Use;
+
+pub struct AvSet<T: Transport> {
+    engine: Arc<Engine<T>>,
+    /// The vector, in `core.avs`.
+    av: usize,
+    /// Indexes into it, in order.
+    members: Mutex<Vec<u64>>,
+    /// What fi_av_set_addr tells.
+    address: u64,
+    _av: Use,
+}
+
+const COLLECTIVES: u64 = FI_BARRIER_SET
+    | FI_BROADCAST_SET
+    | FI_ALLTOALL_SET
+    | FI_ALLREDUCE_SET
+    | FI_ALLGATHER_SET
+    | FI_REDUCE_SCATTER_SET
+    | FI_REDUCE_SET
+    | FI_SCATTER_SET
+    | FI_GATHER_SET;
+
+/// Addresses of sets and of groups are no indexes of an address vector.
+const SET: u64 = 1 << 62;
+
+impl<T: Transport> AvSet<T> {
+    /// `ranges`: the vector is one that sets may be made of by a range of indexes.
+    pub fn open(
+        engine: &Arc<Engine<T>>,
+        av: usize,
+        ranges: bool,
+        kept: Use,
+        request: SetRequest,
+        context: *mut c_void,
+    ) -> Result<*mut fid_av_set> {
+        if request.flags & !(COLLECTIVES | FI_UNIVERSE) != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        // A key is for fabrics with a manager of groups.
+        if request.keyed {
+            return Err(Error::OPNOTSUPP);
+        }
+        let members = first_members(engine, av, ranges, &request)?;
+        // Relaxed: only its being different counts.
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let set = AvSet {
+            engine: engine.clone(),
+            av,
+            members: Mutex::new(members),
+            address: SET | LAST.fetch_add(1, Ordering::Relaxed),
+            _av: kept,
+        };
+        Ok(object::open(set, FI_CLASS_AV_SET, context, |fid| {
+            fid_av_set {
+                fid,
+                ops: core::ptr::from_ref(ops::av_set::table::<AvSet<T>>()).cast_mut(),
+            }
+        }))
+    }
+
+    /// The members, for an endpoint of this domain that uses this vector.
+    pub fn members_in(&self, engine: &Arc<Engine<T>>, av: Option<usize>) -> Option<Vec<u64>> {
+        let same = Arc::ptr_eq(engine, &self.engine) && av == Some(self.av);
+        same.then(|| self.members().clone())
+    }
+
+    pub fn is_called(&self, address: u64) -> bool {
+        address == self.address
+    }
+
+    fn members(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// fi_av_set(3): all addresses, those of a range, or none.
+fn first_members<T: Transport>(
+    engine: &Engine<T>,
+    av: usize,
+    ranges: bool,
+    request: &SetRequest,
+) -> Result<Vec<u64>> {
+    let state = engine.lock();
+    let table = &state.core.avs[av];
+    let used = |index: &u64| table.get(*index).is_some();
+    if request.flags & FI_UNIVERSE != 0 {
+        return Ok((0..table.end()).filter(used).collect());
+    }
+    let (start, end) = (request.start, request.end);
+    match (start == FI_ADDR_NOTAVAIL, end == FI_ADDR_NOTAVAIL) {
+        (true, true) => return Ok(Vec::new()),
+        (false, false) if ranges && start <= end && request.stride > 0 => {}
+        _ => return Err(Error::INVAL),
+    }
+    let stride = usize::try_from(request.stride).unwrap_or(usize::MAX);
+    let range = start..end.saturating_add(1).min(table.end());
+    let members: Vec<u64> = range.step_by(stride).filter(used).collect();
+    match request.count > 0 && members.len() > request.count {
+        true => Err(Error::INVAL),
+        false => Ok(members),
+    }
+}
+
+impl<T: Transport> Kind for AvSet<T> {
+    type Head = fid_av_set;
+}
+
+impl<T: Transport> SetCalls for AvSet<T> {
+    fn merge(&self, source: Other<'_>, how: Merge) -> Result {
+        let source = source.downcast::<AvSet<T>>().ok_or(Error::INVAL)?;
+        let theirs = source.members_in(&self.engine, Some(self.av));
+        let theirs = theirs.ok_or(Error::INVAL)?;
+        let known: HashSet<u64> = theirs.iter().copied().collect();
+        let mut members = self.members();
+        match how {
+            Merge::Union => {
+                let ours: HashSet<u64> = members.iter().copied().collect();
+                members.extend(theirs.iter().filter(|&addr| !ours.contains(addr)));
+            }
+            Merge::Intersect => members.retain(|addr| known.contains(addr)),
+            Merge::Diff => members.retain(|addr| !known.contains(addr)),
+        }
+        Ok(())
+    }
+
+    fn insert(&self, addr: u64) -> Result {
+        let known = self.engine.lock().core.avs[self.av].get(addr).is_some();
+        let mut members = self.members();
+        match known && !members.contains(&addr) {
+            true => members.push(addr),
+            false => return Err(Error::INVAL),
+        }
+        Ok(())
+    }
+
+    fn remove(&self, addr: u64) -> Result {
+        let mut members = self.members();
+        let at = members.iter().position(|&member| member == addr);
+        members.remove(at.ok_or(Error::INVAL)?);
+        Ok(())
+    }
+
+    fn address(&self) -> u64 {
+        self.address
+    }
+}

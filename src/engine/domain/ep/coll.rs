@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Collectives of an endpoint: joining groups, and the handle of a group. fi_collective(3).
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use std::sync::Arc;
+
+use super::{Ep, Shared};
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::coll;
+use crate::engine::domain::State;
+use crate::engine::domain::av_set::AvSet;
+use crate::engine::transport::{Membership, Transport};
+use crate::ffi::Kind;
+use crate::ffi::object;
+use crate::ffi::ops::cm::Join;
+use crate::ffi::ops::collective::{Collective, CollectiveCalls};
+use crate::sync::Use;
+
+/// A group that the endpoint has joined, or is joining.
+struct Mc<T: Transport> {
+    ep: Arc<Shared<T>>,
+    address: u64,
+    /// Groups keep the endpoint open.
+    _ep: Use,
+}
+
+impl<T: Transport> Ep<T> {
+    pub(super) fn join_group(&self, join: &Join<'_>, context: *mut c_void) -> Result<*mut fid_mc> {
+        let shared = &self.shared;
+        if shared.info.caps & FI_COLLECTIVE == 0 {
+            return Err(Error::NOSYS);
+        }
+        if join.flags & !(FI_COLLECTIVE | FI_SEND | FI_RECV) != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        // Whoever takes part both sends and receives.
+        if (join.flags & FI_SEND != 0) != (join.flags & FI_RECV != 0) {
+            return Err(Error::OPNOTSUPP);
+        }
+        let set = join.set.downcast::<AvSet<T>>().ok_or(Error::INVAL)?;
+        let guard = shared.engine.lock();
+        let ep = &guard.core.eps[shared.id];
+        if !ep.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        if ep.eq.is_none() {
+            return Err(Error::NOEQ);
+        }
+        let av = ep.av;
+        drop(guard);
+        // The set's own lock is not taken under that of the domain.
+        let members = set.members_in(&shared.engine, av).ok_or(Error::INVAL)?;
+        let mut guard = shared.engine.lock();
+        let State { core, transport } = &mut *guard;
+        let parent = match join.coll_addr {
+            FI_ADDR_NOTAVAIL => None,
+            address if set.is_called(address) => None,
+            address => Some(address),
+        };
+        let address = transport.open_group(
+            core,
+            shared.id,
+            &Membership {
+                members: &members,
+                parent,
+            },
+        )?;
+        let mc = Mc {
+            ep: shared.clone(),
+            address,
+            _ep: shared.aliases.take(),
+        };
+        let handle = object::open(mc, FI_CLASS_MC, context, |fid| fid_mc {
+            fid,
+            fi_addr: address,
+        });
+        // The application manages the membership, if it names no address.
+        let alone = join.coll_addr == FI_ADDR_NOTAVAIL;
+        let token = (handle as usize, context as usize);
+        transport.join_group(core, shared.id, address, token, alone);
+        Ok(handle)
+    }
+}
+
+impl<T: Transport> Kind for Mc<T> {
+    type Head = fid_mc;
+}
+
+impl<T: Transport> Drop for Mc<T> {
+    fn drop(&mut self) {
+        let mut guard = self.ep.engine.lock();
+        let State { core, transport } = &mut *guard;
+        transport.leave_group(core, self.ep.id, self.address);
+        let eq = core.eps[self.ep.id].eq.clone();
+        drop(guard);
+        if let Some(eq) = eq {
+            eq.forget(object::handle_of(self) as usize);
+        }
+    }
+}
+
+impl<T: Transport> CollectiveCalls for Ep<T> {
+    fn element(&self, what: fi_collective_op, datatype: fi_datatype, op: fi_op) -> Result<usize> {
+        coll::check(what, datatype, op).map(|(size, _)| size)
+    }
+
+    fn extent(&self, what: fi_collective_op, group: u64, root: u64) -> Result<(usize, usize)> {
+        let guard = self.shared.engine.lock();
+        let State { core, transport } = &*guard;
+        if !core.eps[self.shared.id].enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        let shape = transport.shape(core, self.shared.id, what, group, root)?;
+        Ok(shape.extent())
+    }
+
+    fn collect(&self, call: &Collective) -> Result {
+        let engine = &*self.shared.engine;
+        let mut guard = engine.lock();
+        let state = &mut *guard;
+        state.core.may_post(self.shared.id)?;
+        state
+            .transport
+            .collect(&mut state.core, self.shared.id, call)?;
+        engine.posted(state);
+        Ok(())
+    }
+}

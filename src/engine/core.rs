@@ -140,17 +140,17 @@ impl<A: Address> Core<A> {
     /// An operation of the initiator has succeeded.
     #[inline]
     pub fn sent(&mut self, id: usize, op: &TxOp) {
-        let ep = &self.eps[id];
         let (flags, event) = op.what.sent();
-        if op.flags & FI_COMPLETION != 0
-            && let Some(cq) = ep.tx_cq
-        {
-            self.cqs[cq].push(&[op.context as u64, flags, 0, 0, 0, 0], FI_ADDR_NOTAVAIL);
-        }
-        if let Some(cntr) = ep.cntr(event)
+        // First, so that less is kept for afterwards; nobody sees the queue before the lock is given back.
+        if let Some(cntr) = self.eps[id].cntr(event)
             && !cntr.count(op.len)
         {
             self.count_watched(id, event, op.flags, op.len);
+        }
+        if op.flags & FI_COMPLETION != 0
+            && let Some(cq) = self.eps[id].tx_cq
+        {
+            self.cqs[cq].push(&[op.context as u64, flags, 0, 0, 0, 0], FI_ADDR_NOTAVAIL);
         }
     }
 

@@ -442,6 +442,15 @@ TEST(fi_collective, types, EP_RDM | OURS_ONLY, FI_COLLECTIVE | FI_MSG, "Reductio
 	FLOATS(FI_LONG_DOUBLE, long double);
 	COMPLEXES(FI_LONG_DOUBLE_COMPLEX, long double complex);
 	REDUCED(FI_LONG_DOUBLE_COMPLEX, long double complex, FI_PROD, 1 + 2 * I, 3 + 4 * I, -5 + 10 * I);
+	// 1.5, 2 and their sum and product in each of the small formats.
+	REDUCED(FI_FLOAT16, uint16_t, FI_SUM, 0x3e00, 0x4000, 0x4300);
+	REDUCED(FI_FLOAT16, uint16_t, FI_PROD, 0x3e00, 0x4000, 0x4200);
+	REDUCED(FI_BFLOAT16, uint16_t, FI_SUM, 0x3fc0, 0x4000, 0x4060);
+	REDUCED(FI_BFLOAT16, uint16_t, FI_PROD, 0x3fc0, 0x4000, 0x4040);
+	REDUCED(FI_FLOAT8_E4M3, uint8_t, FI_SUM, 0x3c, 0x40, 0x46);
+	REDUCED(FI_FLOAT8_E4M3, uint8_t, FI_PROD, 0x3c, 0x40, 0x44);
+	REDUCED(FI_FLOAT8_E5M2, uint8_t, FI_SUM, 0x3e, 0x40, 0x43);
+	REDUCED(FI_FLOAT8_E5M2, uint8_t, FI_PROD, 0x3e, 0x40, 0x42);
 	REDUCED(FI_INT8, int8_t, FI_MIN, -1, 1, -1);
 	REDUCED(FI_UINT8, uint8_t, FI_SUM, 200, 100, 44);
 	REDUCED(FI_DOUBLE_COMPLEX, double complex, FI_PROD, 1 + 2 * I, 3 + 4 * I, -5 + 10 * I);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The arithmetic of atomic operations: fi_atomic(3). Which operations there are for which types, and what they make of
-//! an element. Where elements are, and that they change atomically, is `base::iovec`'s.
+//! The arithmetic of atomic operations and of collectives: fi_atomic(3), fi_collective(3). Which operations there are for
+//! which types, and what they make of an element. Where elements are, and that they change atomically, is `base::iovec`'s.
 #![deny(unsafe_code)]
 
 mod float;
@@ -29,6 +29,24 @@ pub fn element_size(family: Family, datatype: fi_datatype, op: fi_op) -> Option<
     })
 }
 
+/// The size of an element of any operation; nothing for what is no type of data.
+pub fn type_size(datatype: fi_datatype) -> Option<usize> {
+    element_size(Family::Base, datatype, FI_ATOMIC_WRITE)
+}
+
+/// What combines elements of this type in a collective; nothing where the operation reduces nothing, or has no meaning
+/// for the type.
+pub fn combine(datatype: fi_datatype, op: fi_op) -> Option<Combine> {
+    match Change::of(datatype, op)? {
+        Change::B1(change) => change.combine,
+        Change::B2(change) => change.combine,
+        Change::B4(change) => change.combine,
+        Change::B8(change) => change.combine,
+        Change::B16(change) => change.combine,
+        Change::B32(change) => change.combine,
+    }
+}
+
 /// Carries out an operation on all elements of `target`. The values before replace the operands.
 pub fn apply(
     datatype: fi_datatype,
@@ -39,12 +57,12 @@ pub fn apply(
 ) {
     match Change::of(datatype, op) {
         None => {}
-        Some(Change::B1(change)) => each(change, target, operands, compare),
-        Some(Change::B2(change)) => each(change, target, operands, compare),
-        Some(Change::B4(change)) => each(change, target, operands, compare),
-        Some(Change::B8(change)) => each(change, target, operands, compare),
-        Some(Change::B16(change)) => each(change, target, operands, compare),
-        Some(Change::B32(change)) => each(change, target, operands, compare),
+        Some(Change::B1(change)) => each(change.step, target, operands, compare),
+        Some(Change::B2(change)) => each(change.step, target, operands, compare),
+        Some(Change::B4(change)) => each(change.step, target, operands, compare),
+        Some(Change::B8(change)) => each(change.step, target, operands, compare),
+        Some(Change::B16(change)) => each(change.step, target, operands, compare),
+        Some(Change::B32(change)) => each(change.step, target, operands, compare),
     }
 }
 
@@ -74,14 +92,52 @@ impl Family {
 /// What an element becomes, from what it is, the operand and the value to compare with; nothing leaves it as it is.
 type Step<const N: usize> = fn([u8; N], [u8; N], [u8; N]) -> Option<[u8; N]>;
 
+/// `target = target op source` for whole elements of equal number.
+pub type Combine = fn(target: &mut [u8], source: &[u8]);
+
+struct Operation<const N: usize> {
+    step: Step<N>,
+    /// The same over all elements in one loop, for those that collectives have.
+    combine: Option<Combine>,
+}
+
+macro_rules! operation {
+    ($step:expr) => {
+        Operation {
+            step: $step,
+            combine: None,
+        }
+    };
+}
+
+macro_rules! reduction {
+    ($step:expr) => {
+        Operation {
+            step: $step,
+            combine: Some(|target, source| all::<N>(target, source, $step)),
+        }
+    };
+}
+
+fn all<const N: usize>(
+    target: &mut [u8],
+    source: &[u8],
+    step: impl Fn([u8; N], [u8; N], [u8; N]) -> Option<[u8; N]>,
+) {
+    let pairs = target.as_chunks_mut().0.iter_mut();
+    for (target, source) in pairs.zip(source.as_chunks().0) {
+        *target = step(*target, *source, [0; N]).unwrap_or(*target);
+    }
+}
+
 /// By the bytes of an element.
 enum Change {
-    B1(Step<1>),
-    B2(Step<2>),
-    B4(Step<4>),
-    B8(Step<8>),
-    B16(Step<16>),
-    B32(Step<32>),
+    B1(Operation<1>),
+    B2(Operation<2>),
+    B4(Operation<4>),
+    B8(Operation<8>),
+    B16(Operation<16>),
+    B32(Operation<32>),
 }
 
 impl Change {
@@ -137,43 +193,49 @@ trait Real: Number {
 }
 
 /// What all types have: sums, logic, and comparing for equality.
-fn number<T: Number + Element<N>, const N: usize>(op: fi_op) -> Option<Step<N>> {
+fn number<T: Number + Element<N>, const N: usize>(op: fi_op) -> Option<Operation<N>> {
     Some(match op {
-        FI_SUM => |a, b, _| Some(T::of(a).sum(T::of(b)).bytes()),
-        FI_DIFF => |a, b, _| Some(T::of(a).difference(T::of(b)).bytes()),
-        FI_PROD => |a, b, _| Some(T::of(a).product(T::of(b)).bytes()),
-        FI_LOR => |a, b, _| Some(T::truth(T::of(a).is_true() || T::of(b).is_true()).bytes()),
-        FI_LAND => |a, b, _| Some(T::truth(T::of(a).is_true() && T::of(b).is_true()).bytes()),
-        FI_LXOR => |a, b, _| Some(T::truth(T::of(a).is_true() != T::of(b).is_true()).bytes()),
-        FI_ATOMIC_READ => |_, _, _| None,
-        FI_ATOMIC_WRITE => |_, b, _| Some(b),
-        FI_CSWAP => |a, b, c| T::of(c).equals(T::of(a)).then_some(b),
-        FI_CSWAP_NE => |a, b, c| (!T::of(c).equals(T::of(a))).then_some(b),
+        FI_SUM => reduction!(|a, b, _| Some(T::of(a).sum(T::of(b)).bytes())),
+        FI_DIFF => operation!(|a, b, _| Some(T::of(a).difference(T::of(b)).bytes())),
+        FI_PROD => reduction!(|a, b, _| Some(T::of(a).product(T::of(b)).bytes())),
+        FI_LOR => {
+            reduction!(|a, b, _| Some(T::truth(T::of(a).is_true() || T::of(b).is_true()).bytes()))
+        }
+        FI_LAND => {
+            reduction!(|a, b, _| Some(T::truth(T::of(a).is_true() && T::of(b).is_true()).bytes()))
+        }
+        FI_LXOR => {
+            reduction!(|a, b, _| Some(T::truth(T::of(a).is_true() != T::of(b).is_true()).bytes()))
+        }
+        FI_ATOMIC_READ => operation!(|_, _, _| None),
+        FI_ATOMIC_WRITE => operation!(|_, b, _| Some(b)),
+        FI_CSWAP => operation!(|a, b, c| T::of(c).equals(T::of(a)).then_some(b)),
+        FI_CSWAP_NE => operation!(|a, b, c| (!T::of(c).equals(T::of(a))).then_some(b)),
         _ => return None,
     })
 }
 
-fn real<T: Real + Element<N>, const N: usize>(op: fi_op) -> Option<Step<N>> {
+fn real<T: Real + Element<N>, const N: usize>(op: fi_op) -> Option<Operation<N>> {
     Some(match op {
-        FI_MIN => |a, b, _| T::of(b).is_less(T::of(a)).then_some(b),
-        FI_MAX => |a, b, _| T::of(a).is_less(T::of(b)).then_some(b),
-        FI_CSWAP_LE => |a, b, c| T::of(c).is_at_most(T::of(a)).then_some(b),
-        FI_CSWAP_LT => |a, b, c| T::of(c).is_less(T::of(a)).then_some(b),
-        FI_CSWAP_GE => |a, b, c| T::of(a).is_at_most(T::of(c)).then_some(b),
-        FI_CSWAP_GT => |a, b, c| T::of(a).is_less(T::of(c)).then_some(b),
+        FI_MIN => reduction!(|a, b, _| T::of(b).is_less(T::of(a)).then_some(b)),
+        FI_MAX => reduction!(|a, b, _| T::of(a).is_less(T::of(b)).then_some(b)),
+        FI_CSWAP_LE => operation!(|a, b, c| T::of(c).is_at_most(T::of(a)).then_some(b)),
+        FI_CSWAP_LT => operation!(|a, b, c| T::of(c).is_less(T::of(a)).then_some(b)),
+        FI_CSWAP_GE => operation!(|a, b, c| T::of(a).is_at_most(T::of(c)).then_some(b)),
+        FI_CSWAP_GT => operation!(|a, b, c| T::of(a).is_less(T::of(c)).then_some(b)),
         _ => return number::<T, N>(op),
     })
 }
 
-fn integer<T: Real + Element<N>, const N: usize>(op: fi_op) -> Option<Step<N>> {
+fn integer<T: Real + Element<N>, const N: usize>(op: fi_op) -> Option<Operation<N>> {
     Some(match op {
-        FI_BOR => |a, b, _| Some(bits(a, b, |a, b| a | b)),
-        FI_BAND => |a, b, _| Some(bits(a, b, |a, b| a & b)),
-        FI_BXOR => |a, b, _| Some(bits(a, b, |a, b| a ^ b)),
-        FI_MSWAP => |a, b, c| {
+        FI_BOR => reduction!(|a, b, _| Some(bits(a, b, |a, b| a | b))),
+        FI_BAND => reduction!(|a, b, _| Some(bits(a, b, |a, b| a & b))),
+        FI_BXOR => reduction!(|a, b, _| Some(bits(a, b, |a, b| a ^ b))),
+        FI_MSWAP => operation!(|a, b, c| {
             let kept = bits(a, c, |a, c| a & !c);
             Some(bits(kept, bits(b, c, |b, c| b & c), |kept, new| kept | new))
-        },
+        }),
         _ => return real::<T, N>(op),
     })
 }

@@ -149,7 +149,19 @@ fn check(ty: &Type, op: fi_op, a: [i64; 2], b: [i64; 2], c: [i64; 2]) {
         [encode(a), encode(b), encode(a)].concat(),
         "{case}"
     );
+    if let Some(combine) = combine(ty.datatype, op) {
+        let mut target = [encode(a), encode(b), encode(a)].concat();
+        combine(&mut target, &[encode(b), encode(b), encode(b)].concat());
+        for element in [&target[..size], &target[2 * size..]] {
+            assert!(equal(ty, element, &encode(result)), "{case}: {target:x?}");
+        }
+    }
 }
+
+/// What collectives reduce with: fi_collective(3).
+const REDUCTIONS: [fi_op; 10] = [
+    FI_MIN, FI_MAX, FI_SUM, FI_PROD, FI_LOR, FI_LAND, FI_LXOR, FI_BOR, FI_BAND, FI_BXOR,
+];
 
 /// Zeros have a sign, and a long double bytes that mean nothing.
 fn equal(ty: &Type, got: &[u8], want: &[u8]) -> bool {
@@ -207,6 +219,9 @@ fn what_is_offered_is_what_the_page_lists() {
             assert_eq!(found(Family::Base), base, "{datatype:?} {op:?}");
             assert_eq!(found(Family::Fetch), fetch, "{datatype:?} {op:?}");
             assert_eq!(found(Family::Compare), compare, "{datatype:?} {op:?}");
+            let reduces = size.is_some() && REDUCTIONS.contains(&op);
+            let combine = combine(datatype, op);
+            assert_eq!(combine.is_some(), reduces, "{datatype:?} {op:?}");
         }
     }
     let none = |datatype, op| element_size(Family::Fetch, datatype, op).is_none();

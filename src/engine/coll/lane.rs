@@ -11,8 +11,8 @@ use std::ops::Range;
 
 use crate::abi::{FI_BARRIER, fi_collective_op};
 use crate::base::{Error, Result};
+use crate::engine::atomic::Combine;
 use crate::engine::coll::plan::Shape;
-use crate::engine::coll::reduce::Combine;
 use crate::engine::coll::running::Running;
 
 /// What a frame says of itself.

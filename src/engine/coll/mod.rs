@@ -2,14 +2,12 @@
 //! Collectives: fi_collective(3). A state machine without I/O: calls, frames and losses of peers go in, frames to be sent
 //! and results come out.
 //!
-//! `plan` is what one member does, `running` one collective under way, `lane` all of one endpoint's, `reduce` the arithmetic.
+//! `plan` is what one member does, `running` one collective under way, `lane` all of one endpoint's. The arithmetic
+//! is that of atomic operations.
 #![forbid(unsafe_code)]
 
-#[cfg(target_arch = "x86_64")]
-mod extended;
 mod lane;
 mod plan;
-pub mod reduce;
 mod running;
 #[cfg(test)]
 mod tests;
@@ -19,6 +17,7 @@ pub use plan::Shape;
 
 use crate::abi::*;
 use crate::base::{Error, Result};
+use crate::engine::atomic::{self, Combine};
 
 /// The calls that combine what the members bring.
 pub fn reduces(what: fi_collective_op) -> bool {
@@ -30,16 +29,16 @@ pub fn check(
     what: fi_collective_op,
     datatype: fi_datatype,
     op: fi_op,
-) -> Result<(usize, Option<reduce::Combine>)> {
+) -> Result<(usize, Option<Combine>)> {
     match what {
         FI_BARRIER => return Ok((0, None)),
         FI_BROADCAST | FI_ALLTOALL | FI_ALLREDUCE | FI_ALLGATHER | FI_REDUCE_SCATTER
         | FI_REDUCE | FI_SCATTER | FI_GATHER => {}
         _ => return Err(Error::OPNOTSUPP),
     }
-    let size = reduce::element_size(datatype).ok_or(Error::OPNOTSUPP)?;
+    let size = atomic::type_size(datatype).ok_or(Error::OPNOTSUPP)?;
     match reduces(what) {
-        true => match reduce::combine(datatype, op) {
+        true => match atomic::combine(datatype, op) {
             None => Err(Error::OPNOTSUPP),
             combine => Ok((size, combine)),
         },

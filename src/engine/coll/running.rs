@@ -7,8 +7,8 @@ use std::ops::Range;
 
 use crate::abi::fi_collective_op;
 use crate::base::{Error, Result};
+use crate::engine::atomic::Combine;
 use crate::engine::coll::plan::{How, Plan, Shape, Step};
-use crate::engine::coll::reduce::Combine;
 
 pub struct Running<K> {
     pub what: fi_collective_op,

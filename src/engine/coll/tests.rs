@@ -127,7 +127,7 @@ impl Network {
     fn start(&mut self, rank: usize, call: &Call, token: u32) {
         let members = self.lanes.len();
         let input = call.input(rank, members);
-        let combine = reduces(call.what).then(|| reduce::combine(FI_UINT16, FI_SUM).unwrap());
+        let combine = reduces(call.what).then(|| atomic::combine(FI_UINT16, FI_SUM).unwrap());
         let sizes = (call.root, call.count * 2, 2);
         self.lanes[rank]
             .start(

@@ -28,6 +28,7 @@ void fabric_fail(const char *what, ssize_t rc)
 static struct fi_info *choose(struct side *side)
 {
 	struct fi_info *hints = fi_allocinfo(), *info = NULL;
+	int rc;
 
 	if (!hints)
 		stop("no memory");
@@ -42,7 +43,16 @@ static struct fi_info *choose(struct side *side)
 	hints->tx_attr->msg_order = FI_ORDER_SAS;
 	hints->rx_attr->msg_order = FI_ORDER_SAS;
 	// A version that every library of the last years serves.
-	OK(fi_getinfo(FI_VERSION(1, 20), side->node, NULL, FI_SOURCE, hints, &info));
+	if (side->atomics)
+		hints->caps |= FI_ATOMIC;
+	rc = fi_getinfo(FI_VERSION(1, 20), side->node, NULL, FI_SOURCE, hints, &info);
+	if (rc == -FI_ENODATA && side->atomics) {
+		free(hints->fabric_attr->prov_name);
+		hints->fabric_attr->prov_name = strdup("tcp;ofi_rxm");
+		rc = fi_getinfo(FI_VERSION(1, 20), side->node, NULL, FI_SOURCE, hints, &info);
+	}
+	if (rc)
+		fabric_fail("fi_getinfo", rc);
 	fi_freeinfo(hints);
 	return info;
 }

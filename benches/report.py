@@ -7,8 +7,12 @@ import statistics
 import plot
 from tables import GOALS, TABLES
 
-NAMES = {"ours": "ours", "other": "other", "limit": "bare socket"}
+SERIES = ["ours", "other", "limit"]
 BEGIN, END = "<!-- tables: written by `make bench` -->", "<!-- end of tables -->"
+
+
+def names(table):
+    return dict(zip(SERIES, ("ours", "other", table.limit_name)))
 
 
 def number(value):
@@ -41,7 +45,7 @@ class Row:
 
 
 def columns(rows):
-    return [series for series in NAMES if any(row.values.get(series) for row in rows)]
+    return [series for series in SERIES if any(row.values.get(series) for row in rows)]
 
 
 def cells(rows):
@@ -49,11 +53,11 @@ def cells(rows):
     series = columns(rows)
     head = [rows[0].table.x]
     for name in series:
-        head += [NAMES[name], "best"]
+        head += [names(rows[0].table)[name], "best"]
     if "other" in series:
         head.append("ours / other")
     if "limit" in series:
-        head.append("ours / socket")
+        head.append(f"ours / {rows[0].table.limit_name}")
     lines = []
     for row in rows:
         line = [str(row.x)]
@@ -93,7 +97,7 @@ def goals(results):
             continue
         value, to = {
             "ratio": (row.ratio(), "of the other library's"),
-            "limit": (row.ratio("limit"), "of the bare socket's"),
+            "limit": (row.ratio("limit"), f"of the {titles[goal.table].limit_name}'s"),
             "plain": (row.median("ours"), titles[goal.table].unit),
             "own": (base and row.median("ours") / base.median("ours"), f"of ours at {goal.base}"),
         }[goal.value]
@@ -129,7 +133,7 @@ def write_csv(folder, table, rows, facts):
             for name in series:
                 if row.values.get(name):
                     runs = " ".join(f"{value:.6g}" for value in row.values[name])
-                    writer.writerow([row.x, NAMES[name], f"{row.median(name):.6g}", f"{row.best(name):.6g}", runs])
+                    writer.writerow([row.x, names(table)[name], f"{row.median(name):.6g}", f"{row.best(name):.6g}", runs])
 
 
 def write(folder, results, facts):
@@ -143,7 +147,7 @@ def write(folder, results, facts):
         write_csv(folder, table, rows, facts)
         parts.append(markdown(table, rows))
         series = {name: [(row.x, row.median(name)) for row in rows if row.median(name)] for name in columns(rows)}
-        picture = plot.svg(table.title, table.x, table.unit, series, NAMES)
+        picture = plot.svg(table.title, table.x, table.unit, series, names(table))
         if picture:
             (folder / f"{table.name}.svg").write_text(picture)
     page = "\n".join(parts)

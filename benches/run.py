@@ -21,7 +21,8 @@ from tables import TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
-SOURCES = ["bench.c", "control.c", "fabric.c", "latency.c", "socket.c", "stream.c", "matching.c", "endpoints.c", "peers.c"]
+SOURCES = ["bench.c", "control.c", "fabric.c", "latency.c", "socket.c", "stream.c", "matching.c", "endpoints.c", "peers.c",
+           "atomic.c"]
 
 
 def build(folder, ours, name, sources, extra=()):

@@ -19,12 +19,13 @@ class Table:
     unit: str
     quick: list
     full: list
-    # The same on a bare socket, as arguments of benches/bench.
+    # The same on a bare socket, or what else it is to be compared with on our library, as arguments of benches/bench.
     limit: tuple = ()
     # Lines of another form that the same run prints are another table's: that table's name.
     line: str = ""
     # Not all libraries come to an end at every x; the other one is asked up to here.
     other_up_to: int = 1 << 62
+    limit_name: str = "bare socket"
 
     def xs(self, full):
         return self.full if full else self.quick
@@ -58,6 +59,10 @@ TABLES = [
           RATE, QUICK_SIZES, ALL_SIZES),
     Table("stream-read-both", "Streams of fi_read both ways, 256 under way, over 64 MiB", "stream", "read-both", "bytes",
           RATE, QUICK_SIZES, ALL_SIZES),
+    Table("atomic-fetch", "Half round trip of fi_fetch_atomic, FI_SUM of FI_UINT64", "atomic", "fetch", "bytes", "us",
+          [8, 64, 1024], [8, 16, 64, 256, 1024], ("latency", "tagged"), limit_name="fi_tsend"),
+    Table("atomic-add", "Stream of fi_atomic, FI_SUM of FI_UINT64, 256 under way", "atomic", "add", "bytes", RATE,
+          [8, 64, 1024], [8, 16, 64, 256, 1024]),
     Table("window", "Stream of 8-byte fi_tsend, by messages under way", "window", "tagged", "under way", RATE,
           [1, 16, 64, 256, 1024], [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]),
     Table("posted", "Posted tags met in reverse order, a message", "posted", "reverse", "posted", "us",
@@ -104,6 +109,8 @@ GOALS = [
     Goal("stream-read", 8, "ratio", ">=", 20),
     Goal("stream-read-both", 8, "ratio", ">=", 20),
     Goal("stream-read-both", 1 << 20, "ratio", ">=", 4),
+    Goal("atomic-fetch", 8, "limit", "<=", 1.1),
+    Goal("atomic-add", 8, "ratio", ">=", 10),
     Goal("posted", 10000, "own", "<=", 2, 1),
     Goal("posted", 10000, "own", "<=", 2, 100),
     Goal("unexpected", 10000, "own", "<=", 2, 1),

@@ -25,9 +25,8 @@ struct work {
 
 static struct work *new_work(enum fi_op_type type, struct fid_cntr *trigger, uint64_t threshold, struct fid_cntr *completion)
 {
-	struct work *work = calloc(1, sizeof(*work));
+	struct work *work = until_the_end(sizeof(*work));
 
-	CHECK(work);
 	work->work.op_type = type;
 	work->work.triggering_cntr = trigger;
 	work->work.threshold = threshold;

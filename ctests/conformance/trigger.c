@@ -14,8 +14,7 @@ static void *when(struct fid_cntr *cntr, size_t threshold)
 {
 	struct fi_triggered_context2 *context;
 
-	context = calloc(1, sizeof(*context));
-	CHECK(context);
+	context = until_the_end(sizeof(*context));
 	context->event_type = FI_TRIGGER_THRESHOLD;
 	context->trigger.threshold.cntr = cntr;
 	context->trigger.threshold.threshold = threshold;

@@ -25,7 +25,7 @@ struct work {
 
 static struct work *new_work(enum fi_op_type type, struct fid_cntr *trigger, uint64_t threshold, struct fid_cntr *completion)
 {
-	struct work *work = until_the_end(sizeof(*work));
+	struct work *work = keep_mem(sizeof(*work));
 
 	work->work.op_type = type;
 	work->work.triggering_cntr = trigger;

@@ -3,38 +3,9 @@
 #include "fixture.h"
 
 #include <netinet/in.h>
-#include <stddef.h>
 
 bool over_ipv6;
 
-// ---- Memory that is freed when the test has returned and its objects are closed
-
-struct piece {
-	struct piece *next;
-	max_align_t bytes[];
-};
-
-static struct piece *pieces;
-
-void *until_the_end(size_t size)
-{
-	struct piece *piece = calloc(1, sizeof(*piece) + size);
-
-	CHECK(piece);
-	piece->next = pieces;
-	pieces = piece;
-	return piece->bytes;
-}
-
-static void free_pieces(void)
-{
-	while (pieces) {
-		struct piece *piece = pieces;
-
-		pieces = piece->next;
-		free(piece);
-	}
-}
 
 // ---- Objects that are closed when the test returns
 
@@ -99,7 +70,6 @@ static void close_all(struct env *t)
 	fi_freeinfo(t->info);
 	fi_freeinfo(t->hints);
 	free(t->flow);
-	free_pieces();
 }
 
 void env_run(struct env *t, const struct test *test)

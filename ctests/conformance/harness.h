@@ -155,8 +155,6 @@ struct env {
 
 // Objects that the harness closes. `keep` takes an object the test opened; `shut` closes one now (and forgets it).
 void keep(struct env *t, struct fid *fid);
-// Zeroed memory that is freed after all objects are closed: for what the library may read until then.
-void *until_the_end(size_t size);
 void keep_info(struct env *t, struct fi_info *info);
 void shut(struct env *t, struct fid *fid);
 void forget(struct env *t, struct fid *fid);

@@ -18,6 +18,9 @@ struct buf {
 	void *desc;
 };
 struct buf new_buf(struct env *t, size_t len, unsigned seed);
+// Zeroed memory that the library may use until the endpoints are closed; a block of its own, as long as asked for: a memory
+// checker sees the first byte before and behind it.
+void *keep_mem(size_t len);
 struct buf part(struct buf whole, size_t offset, size_t len);
 bool holds(struct buf buf, size_t len, unsigned seed); // the first len bytes are those of the seed
 bool holds_by_now(struct buf buf, size_t len, unsigned seed); // while a thread of the library may write there

@@ -14,7 +14,7 @@ static void *when(struct fid_cntr *cntr, size_t threshold)
 {
 	struct fi_triggered_context2 *context;
 
-	context = until_the_end(sizeof(*context));
+	context = keep_mem(sizeof(*context));
 	context->event_type = FI_TRIGGER_THRESHOLD;
 	context->trigger.threshold.cntr = cntr;
 	context->trigger.threshold.threshold = threshold;
@@ -116,7 +116,7 @@ TEST(fi_trigger, write_and_read, EP_RELIABLE, FI_RMA | FI_TRIGGER, "A write and 
 	CHECK(untouched(target.buf, 0));
 	OK(fi_cntr_add(cntr, 1));
 	done(t, t->a.txcq, write, FI_RMA | FI_WRITE);
-	ONCE(t, holds(target.buf, LEN, 5));
+	ONCE(t, filled_by_now(target.buf.mem, LEN, 5));
 	nothing(t->a.txcq);
 	OK(fi_cntr_add(cntr, 1));
 	done(t, t->a.txcq, read, FI_RMA | FI_READ);
@@ -315,7 +315,7 @@ TEST(fi_trigger, alias, EP_RELIABLE, FI_MSG | FI_RMA | FI_TRIGGER, "An alias wit
 	OK(fi_cntr_add(cntr, 2));
 	done(t, t->b.rxcq, recv[1], FI_MSG | FI_RECV);
 	CHECK(holds(in[0], LEN, 1) && holds(in[1], LEN, 6));
-	ONCE(t, holds(target.buf, LEN, 6));
+	ONCE(t, filled_by_now(target.buf.mem, LEN, 6));
 }
 
 TEST(fi_trigger, cancel, EP_RELIABLE, FI_MSG | FI_TRIGGER, "fi_cancel of an operation that waits: it ends with FI_ECANCELED and never starts")

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -217,36 +216,18 @@ TEST(fi_cntr, wait_without_wait_object, EP_ANY, FI_MSG, "A wait on FI_WAIT_NONE 
 	CHECK(rc == -FI_EINVAL || rc == -FI_ENOSYS || rc == -FI_ETIMEDOUT);
 }
 
-struct waiter {
-	pthread_t thread;
-	struct fid_cntr *cntr;
-	uint64_t threshold;
-	int rc;
-	_Atomic bool done;
-};
-
-static void *waiter_main(void *arg)
-{
-	struct waiter *waiter = arg;
-
-	waiter->rc = fi_cntr_wait(waiter->cntr, waiter->threshold, -1);
-	waiter->done = true;
-	return NULL;
-}
-
 static void check_woken(struct env *t, enum fi_wait_obj wait)
 {
 	t->hints->domain_attr->threading = FI_THREAD_SAFE;
 	env_info(t);
 	for (int i = 0; i < 20; i++) {
-		struct waiter waiter = { .cntr = open_cntr(t, wait), .threshold = 2 };
+		struct cntr_waiter waiter = { .cntr = open_cntr(t, wait), .threshold = 2 };
 
-		CHECK_EQ(pthread_create(&waiter.thread, NULL, waiter_main, &waiter), 0);
+		start_cntr_waiter(&waiter);
 		usleep(i * 100);
 		OK(fi_cntr_add(waiter.cntr, 1));
 		OK(fi_cntr_add(waiter.cntr, 1));
-		CHECK_EQ(pthread_join(waiter.thread, NULL), 0);
-		OK(waiter.rc);
+		OK(join_cntr_waiter(&waiter));
 	}
 }
 
@@ -272,50 +253,47 @@ TEST(fi_cntr, wait_woken_yield, EP_ANY, FI_MSG, "FI_WAIT_YIELD: reaching the thr
 
 TEST(fi_cntr, wait_woken_by_set, EP_ANY, FI_MSG, "fi_cntr_set to the threshold unblocks an endless wait")
 {
-	struct waiter waiter = { .threshold = 1000 };
+	struct cntr_waiter waiter = { .threshold = 1000 };
 
 	t->hints->domain_attr->threading = FI_THREAD_SAFE;
 	env_info(t);
 	waiter.cntr = open_cntr(t, FI_WAIT_UNSPEC);
-	CHECK_EQ(pthread_create(&waiter.thread, NULL, waiter_main, &waiter), 0);
+	start_cntr_waiter(&waiter);
 	OK(fi_cntr_set(waiter.cntr, 1000));
-	CHECK_EQ(pthread_join(waiter.thread, NULL), 0);
-	OK(waiter.rc);
+	OK(join_cntr_waiter(&waiter));
 }
 
 TEST(fi_cntr, wait_woken_by_error, EP_ANY, FI_MSG, "A change of the error value unblocks a thread in fi_cntr_wait with an error")
 {
-	struct waiter waiter = { .threshold = 1000 };
+	struct cntr_waiter waiter = { .threshold = 1000 };
 
 	t->hints->domain_attr->threading = FI_THREAD_SAFE;
 	env_info(t);
 	waiter.cntr = open_cntr(t, FI_WAIT_UNSPEC);
-	CHECK_EQ(pthread_create(&waiter.thread, NULL, waiter_main, &waiter), 0);
+	start_cntr_waiter(&waiter);
 	for (uint64_t limit = now_ms() + t->limit_ms; !waiter.done; usleep(1000)) {
 		CHECK(now_ms() < limit);
 		OK(fi_cntr_adderr(waiter.cntr, 1));
 	}
-	CHECK_EQ(pthread_join(waiter.thread, NULL), 0);
-	CHECK_RC(waiter.rc, -FI_EAVAIL);
+	CHECK_RC(join_cntr_waiter(&waiter), -FI_EAVAIL);
 }
 
 TEST(fi_cntr, wait_woken_by_message, EP_ANY, FI_MSG, "A wait brings its own progress: it ends when messages have come")
 {
-	struct waiter waiter = { .threshold = 3 };
+	struct cntr_waiter waiter = { .threshold = 3 };
 
 	t->hints->domain_attr->threading = FI_THREAD_SAFE;
 	env_info(t);
 	PAIR(t, .cntr.wait_obj = FI_WAIT_UNSPEC, .cntr_flags = FI_RECV);
 	waiter.cntr = t->b.cntr;
 	flow_post_recv(t, 0, 3);
-	CHECK_EQ(pthread_create(&waiter.thread, NULL, waiter_main, &waiter), 0);
+	start_cntr_waiter(&waiter);
 	flow_post_send(t, 0, 3);
 	for (uint64_t limit = now_ms() + t->limit_ms; !waiter.done; sched_yield()) {
 		CHECK(now_ms() < limit);
 		fi_cq_read(t->a.txcq, NULL, 0);
 	}
-	CHECK_EQ(pthread_join(waiter.thread, NULL), 0);
-	OK(waiter.rc);
+	OK(join_cntr_waiter(&waiter));
 }
 
 TEST(fi_cntr, fd_becomes_ready, EP_ANY, FI_MSG, "FI_GETWAIT on FI_WAIT_FD gives a file descriptor that is ready after a change")

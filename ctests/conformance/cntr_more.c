@@ -2,7 +2,6 @@
 //! fi_cntr(3): counters of bytes, waits and the error value, counters of a wait set.
 #include "transfer.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 enum { LEN = 40 };
@@ -95,70 +94,43 @@ TEST(fi_cntr, wait_after_errors, EP_ANY, FI_MSG, "Errors that were counted befor
 	OK(fi_cntr_wait(cntr, 1, t->limit_ms));
 }
 
-struct waiter {
-	pthread_t thread;
-	struct fid_cntr *cntr;
-	int rc;
-	_Atomic bool done;
-};
-
-static void *waiter_main(void *arg)
-{
-	struct waiter *waiter = arg;
-
-	waiter->rc = fi_cntr_wait(waiter->cntr, 1000, -1);
-	waiter->done = true;
-	return NULL;
-}
-
 TEST(fi_cntr, wait_woken_by_seterr, EP_ANY, FI_MSG, "fi_cntr_seterr to another value unblocks a thread in fi_cntr_wait with -FI_EAVAIL")
 {
-	struct waiter waiter = { 0 };
+	struct cntr_waiter waiter = { .threshold = 1000 };
 	uint64_t errors = 1;
 
 	t->hints->domain_attr->threading = FI_THREAD_SAFE;
 	env_info(t);
 	waiter.cntr = open_cntr(t, FI_WAIT_UNSPEC);
 	OK_OR_SKIP(fi_cntr_seterr(waiter.cntr, 0));
-	CHECK_EQ(pthread_create(&waiter.thread, NULL, waiter_main, &waiter), 0);
+	start_cntr_waiter(&waiter);
 	for (uint64_t limit = now_ms() + t->limit_ms; !waiter.done; usleep(1000)) {
 		CHECK(now_ms() < limit);
 		OK(fi_cntr_seterr(waiter.cntr, errors++));
 	}
-	CHECK_EQ(pthread_join(waiter.thread, NULL), 0);
-	CHECK_RC(waiter.rc, -FI_EAVAIL);
+	CHECK_RC(join_cntr_waiter(&waiter), -FI_EAVAIL);
 }
 
 TEST(fi_cntr, wait_woken_by_failure, EP_ANY, FI_MSG, "An operation that fails unblocks a thread in fi_cntr_wait with -FI_EAVAIL")
 {
-	struct waiter waiter = { 0 };
+	struct cntr_waiter waiter = { .threshold = 1000 };
 
 	t->hints->domain_attr->threading = FI_THREAD_SAFE;
 	env_info(t);
 	PAIR(t, .cntr.wait_obj = FI_WAIT_UNSPEC, .cntr_flags = FI_RECV);
 	waiter.cntr = t->b.cntr;
-	CHECK_EQ(pthread_create(&waiter.thread, NULL, waiter_main, &waiter), 0);
+	start_cntr_waiter(&waiter);
 	// A failure may come before the thread waits: repeated until the thread is back.
 	for (uint64_t limit = now_ms() + t->limit_ms; !waiter.done; usleep(1000)) {
 		CHECK(now_ms() < limit);
 		flow_error(t, 0);
 	}
-	CHECK_EQ(pthread_join(waiter.thread, NULL), 0);
-	CHECK_RC(waiter.rc, -FI_EAVAIL);
-}
-
-static void *near_main(void *arg)
-{
-	struct waiter *waiter = arg;
-
-	waiter->rc = fi_cntr_wait(waiter->cntr, 1, -1);
-	waiter->done = true;
-	return NULL;
+	CHECK_RC(join_cntr_waiter(&waiter), -FI_EAVAIL);
 }
 
 TEST(fi_cntr, wait_by_many, EP_ANY, FI_MSG, "Threads wait for different thresholds: each returns when its own is reached")
 {
-	struct waiter far[3], near;
+	struct cntr_waiter far[3], near;
 
 	t->hints->domain_attr->threading = FI_THREAD_SAFE;
 	env_info(t);
@@ -166,22 +138,20 @@ TEST(fi_cntr, wait_by_many, EP_ANY, FI_MSG, "Threads wait for different threshol
 		struct fid_cntr *cntr = open_cntr(t, FI_WAIT_UNSPEC);
 
 		for (int i = 0; i < 3; i++) {
-			far[i] = (struct waiter){ .cntr = cntr };
-			CHECK_EQ(pthread_create(&far[i].thread, NULL, waiter_main, &far[i]), 0);
+			far[i] = (struct cntr_waiter){ .cntr = cntr, .threshold = 1000 };
+			start_cntr_waiter(&far[i]);
 		}
-		near = (struct waiter){ .cntr = cntr };
-		CHECK_EQ(pthread_create(&near.thread, NULL, near_main, &near), 0);
+		near = (struct cntr_waiter){ .cntr = cntr, .threshold = 1 };
+		start_cntr_waiter(&near);
 		usleep(round * 5);
 		OK(fi_cntr_add(cntr, 1));
 		for (uint64_t limit = now_ms() + t->limit_ms; !near.done; usleep(50))
 			CHECK(now_ms() < limit);
 		OK(fi_cntr_set(cntr, 1000));
 		for (int i = 0; i < 3; i++) {
-			CHECK_EQ(pthread_join(far[i].thread, NULL), 0);
-			OK(far[i].rc);
+			OK(join_cntr_waiter(&far[i]));
 		}
-		CHECK_EQ(pthread_join(near.thread, NULL), 0);
-		OK(near.rc);
+		OK(join_cntr_waiter(&near));
 		shut(t, &cntr->fid);
 	}
 }

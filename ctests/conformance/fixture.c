@@ -213,3 +213,25 @@ struct fid_ep *open_ep(struct env *t, struct fi_info *info)
 	keep(t, &ep->fid);
 	return ep;
 }
+
+// ---- A thread that waits
+
+static void *cntr_waiter_main(void *arg)
+{
+	struct cntr_waiter *waiter = arg;
+
+	waiter->rc = fi_cntr_wait(waiter->cntr, waiter->threshold, -1);
+	waiter->done = true;
+	return NULL;
+}
+
+void start_cntr_waiter(struct cntr_waiter *waiter)
+{
+	CHECK_EQ(pthread_create(&waiter->thread, NULL, cntr_waiter_main, waiter), 0);
+}
+
+int join_cntr_waiter(struct cntr_waiter *waiter)
+{
+	CHECK_EQ(pthread_join(waiter->thread, NULL), 0);
+	return waiter->rc;
+}

@@ -9,6 +9,7 @@
 #define CONFORMANCE_HARNESS_H
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -171,6 +172,17 @@ struct fid_cntr *open_cntr(struct env *t, enum fi_wait_obj wait);
 struct fid_av *open_av(struct env *t, enum fi_av_type type);
 struct fid_ep *open_ep(struct env *t, struct fi_info *info); // not bound to anything
 struct fid_ep *open_bound_ep(struct env *t, struct side *side); // fills side with CQ, AV, EQ; not enabled
+
+// A thread in fi_cntr_wait, without end; `rc` is what that returned.
+struct cntr_waiter {
+	pthread_t thread;
+	struct fid_cntr *cntr;
+	uint64_t threshold;
+	int rc;
+	_Atomic bool done;
+};
+void start_cntr_waiter(struct cntr_waiter *waiter);
+int join_cntr_waiter(struct cntr_waiter *waiter);
 
 // Two ends that can talk. PAIR(t) gives the defaults; PAIR(t, .cq.wait_obj = FI_WAIT_FD, .one_cq = true) changes them.
 struct pair_opt {

@@ -2,7 +2,6 @@
 //! fi_trigger(3): operations with FI_TRIGGER, which wait until a counter reaches a threshold.
 #include "transfer.h"
 
-#include <pthread.h>
 #include <rdma/fi_trigger.h>
 
 enum { LEN = 64 };
@@ -426,25 +425,9 @@ TEST(fi_trigger, bounded, EP_RELIABLE | OURS_ONLY, FI_MSG | FI_TRIGGER, "Operati
 	ONCE(t, fi_cntr_read(t->b.cntr) == count);
 }
 
-struct waiter {
-	pthread_t thread;
-	struct fid_cntr *cntr;
-	int rc;
-	_Atomic bool done;
-};
-
-static void *waiter_main(void *arg)
-{
-	struct waiter *waiter = arg;
-
-	waiter->rc = fi_cntr_wait(waiter->cntr, 2, -1);
-	waiter->done = true;
-	return NULL;
-}
-
 TEST(fi_trigger, wakes_a_waiter, EP_RELIABLE, FI_MSG | FI_TRIGGER, "A thread that sleeps in fi_cntr_wait drives what the counter sets off")
 {
-	struct waiter waiter = { 0 };
+	struct cntr_waiter waiter = { .threshold = 2 };
 	struct buf out = new_buf(t, LEN, 2);
 	struct op send;
 	void *recv[2];
@@ -457,10 +440,9 @@ TEST(fi_trigger, wakes_a_waiter, EP_RELIABLE, FI_MSG | FI_TRIGGER, "A thread tha
 		recv[i] = post_recv(t, &t->b, new_buf(t, LEN, 0));
 	send = waiting_op(SENDMSG, false, out, t->a.peer, when(t->a.cntr, 1));
 	op_post(t, t->a.ep, &send);
-	CHECK_EQ(pthread_create(&waiter.thread, NULL, waiter_main, &waiter), 0);
+	start_cntr_waiter(&waiter);
 	POST(t, fi_send(t->a.ep, out.mem, LEN, out.desc, t->a.peer, new_ctx()));
 	for (int i = 0; i < 2; i++)
 		done(t, t->b.rxcq, recv[i], FI_MSG | FI_RECV);
-	CHECK_EQ(pthread_join(waiter.thread, NULL), 0);
-	OK(waiter.rc);
+	OK(join_cntr_waiter(&waiter));
 }

@@ -440,25 +440,20 @@ impl<A: Address> Core<A> {
 
     /// Reports an operation that did not start. `number`: of deferred work.
     fn refuse(&mut self, action: &Action, number: u64, error: Error) {
+        let operation = |place: &Place, what, flags: u64, context, len| TxOp {
+            ep: place.ep as u32,
+            what,
+            flags: flags | number,
+            context,
+            len,
+        };
         match action {
             Action::Transmit(place, out) => {
-                let op = TxOp {
-                    ep: place.ep as u32,
-                    what: out.what(),
-                    flags: out.flags | number,
-                    context: out.context,
-                    len: out.len(),
-                };
+                let op = operation(place, out.what(), out.flags, out.context, out.len());
                 self.send_failed(place.ep, &op, error);
             }
             Action::Atomic(place, out) => {
-                let op = TxOp {
-                    ep: place.ep as u32,
-                    what: out.what(),
-                    flags: out.flags | number,
-                    context: out.context,
-                    len: out.len(),
-                };
+                let op = operation(place, out.what(), out.flags, out.context, out.len());
                 self.send_failed(place.ep, &op, error);
             }
             Action::Receive(ep, rx) => {

@@ -3,12 +3,14 @@
 #![forbid(unsafe_code)]
 
 mod coll;
+mod limits;
 mod triggered;
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use self::limits::{ATOMIC, Limits};
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::{Error, Result};
@@ -32,7 +34,7 @@ use crate::ffi::ops;
 use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
 use crate::ffi::ops::cm::{CmCalls, Join};
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
-use crate::ffi::ops::transfer::{AFTER_READS, DataPath, Rx, Tx, What};
+use crate::ffi::ops::transfer::{DataPath, Rx, Tx, What};
 use crate::ffi::ops::work::OutgoingAtomic;
 use crate::ffi::{Kind, Other, WaitHandle};
 use crate::sync::{Guard, Use, Uses};
@@ -464,111 +466,6 @@ fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mu
     let table = if caps & needed != 0 { served } else { none };
     core::ptr::from_ref(table).cast_mut()
 }
-
-const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
-
-/// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the
-/// options FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set under the lock of the domain, sizes before the endpoint
-/// is enabled.
-struct Limits {
-    size: [AtomicUsize; 4],
-    inject: [AtomicUsize; 4],
-    /// The orders that what follows a read has to keep: FI_ORDER_WAR and its like.
-    after_reads: u64,
-    /// fi_endpoint(3), FI_ORDER_STRICT: operations complete in the order of their calls, so none begins while another is
-    /// under way.
-    strict: bool,
-    /// Destinations may name receive contexts.
-    names_contexts: bool,
-    /// Operations may wait for what it posts, or be posted to wait.
-    watched: AtomicBool,
-    /// Something of this is to be looked at. Otherwise the provider knows what it takes.
-    any: AtomicBool,
-}
-
-impl Limits {
-    /// Not the usual way of an operation.
-    fn goes_around(&self) -> bool {
-        self.names_contexts || self.watched.load(Ordering::Relaxed)
-    }
-
-    fn new(info: &Info, atomic: usize, names_contexts: bool) -> Limits {
-        let all = |most: usize| [most, most, most, most.min(atomic)].map(AtomicUsize::new);
-        let after_reads = info.tx.msg_order & (WRITES_AFTER_READS | FI_ORDER_SAR);
-        let strict = info.tx.comp_order == FI_ORDER_STRICT as u64;
-        Limits {
-            size: all(info.ep.max_msg_size),
-            inject: all(info.tx.inject_size),
-            after_reads,
-            strict,
-            names_contexts,
-            watched: AtomicBool::new(false),
-            any: AtomicBool::new(after_reads != 0 || strict || names_contexts),
-        }
-    }
-
-    fn check(&self, tx: &Tx<'_>) -> Result {
-        let most = self.size[Limits::of(tx.what)].load(Ordering::Relaxed);
-        match tx.iov.remaining() > most {
-            true => Err(Error::MSGSIZE),
-            false => Ok(()),
-        }
-    }
-
-    /// AFTER_READS for an operation that such an order is about.
-    fn order(&self, what: What) -> u64 {
-        let orders = match what {
-            What::Read => 0,
-            What::Msg | What::Tagged => FI_ORDER_SAR,
-            _ => WRITES_AFTER_READS,
-        };
-        match self.after_reads & orders {
-            0 => 0,
-            _ => AFTER_READS,
-        }
-    }
-
-    #[inline]
-    const fn of(what: What) -> usize {
-        match what {
-            What::Msg => 0,
-            What::Tagged => 1,
-            What::Write | What::Read => 2,
-            What::Atomic | What::AtomicFetch => ATOMIC,
-        }
-    }
-
-    /// The limit that an option is about, if the endpoint has that kind of operation.
-    fn named(&self, option: c_int, caps: u64) -> Option<&AtomicUsize> {
-        let (limit, needed) = match option {
-            FI_OPT_MAX_MSG_SIZE => (&self.size[0], FI_MSG),
-            FI_OPT_MAX_TAGGED_SIZE => (&self.size[1], FI_TAGGED),
-            FI_OPT_MAX_RMA_SIZE => (&self.size[2], FI_RMA),
-            FI_OPT_MAX_ATOMIC_SIZE => (&self.size[ATOMIC], FI_ATOMIC),
-            FI_OPT_INJECT_MSG_SIZE => (&self.inject[0], FI_MSG),
-            FI_OPT_INJECT_TAGGED_SIZE => (&self.inject[1], FI_TAGGED),
-            FI_OPT_INJECT_RMA_SIZE => (&self.inject[2], FI_RMA),
-            FI_OPT_INJECT_ATOMIC_SIZE => (&self.inject[ATOMIC], FI_ATOMIC),
-            _ => return None,
-        };
-        (caps & needed != 0).then_some(limit)
-    }
-
-    /// What the limit may be at most.
-    fn most(option: c_int, info: &Info, atomic: usize) -> usize {
-        match option {
-            FI_OPT_INJECT_MSG_SIZE | FI_OPT_INJECT_TAGGED_SIZE | FI_OPT_INJECT_RMA_SIZE => {
-                info.tx.inject_size
-            }
-            FI_OPT_INJECT_ATOMIC_SIZE => info.tx.inject_size.min(atomic),
-            FI_OPT_MAX_ATOMIC_SIZE => info.ep.max_msg_size.min(atomic),
-            _ => info.ep.max_msg_size,
-        }
-    }
-}
-
-/// The place of atomic operations among the limits.
-const ATOMIC: usize = 3;
 
 /// What must be bound before an endpoint is enabled: fi_endpoint(3), fi_enable.
 fn check_bound(ep: &EpState) -> Result {

@@ -82,9 +82,17 @@ impl Tcp {
             return self.submit(core, id, header, atomic.operands, op);
         }
         op.len = atomic.result.remaining();
-        let mut bytes = Vec::with_capacity(operands + compare);
-        atomic.operands.copy_out(&mut bytes);
-        atomic.compare.copy_out(&mut bytes);
+        let (mut few, mut many) = ([0; 64], Vec::new());
+        let bytes = match few.get_mut(..operands + compare) {
+            Some(bytes) => bytes,
+            None => {
+                many.resize(operands + compare, 0);
+                &mut many[..]
+            }
+        };
+        let (own, compared) = bytes.split_at_mut(operands);
+        atomic.operands.copy_to(own);
+        atomic.compare.copy_to(compared);
         self.submit_exchange(core, id, header, bytes, atomic.result, op)
     }
 

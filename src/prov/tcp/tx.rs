@@ -270,12 +270,12 @@ impl Tcp {
         core: &mut Core,
         id: usize,
         header: Header,
-        bytes: Vec<u8>,
+        bytes: &[u8],
         answer: IoVec,
         op: TxOp,
     ) -> Result {
         if self.must_wait(id, &op) {
-            let payload = Payload::Exchange(Box::new((bytes, answer)));
+            let payload = Payload::Exchange(Box::new((bytes.to_vec(), answer)));
             self.wait(core, id, header, payload, op);
             return Ok(());
         }
@@ -284,7 +284,7 @@ impl Tcp {
         if self.conns[id].tx.staged > STAGE_BRIM {
             return Err(Error::AGAIN);
         }
-        self.exchange(core, id, &header, &bytes, answer, op);
+        self.exchange(core, id, &header, bytes, answer, op);
         Ok(())
     }
 

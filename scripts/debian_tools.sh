@@ -44,7 +44,8 @@ for tool in $fi_info $fi_pingpong; do
     fi
 done
 on "$ours" $fi_info --version
-on "$ours" $fi_info --version | grep -q '^libfabric: 2\.6\.' || fail "the library does not say that it is 2.6"
+said=$(on "$ours" $fi_info --version)
+grep -q '^libfabric: 2\.6\.' <<<"$said" || fail "the library does not say that it is 2.6"
 
 say "fi_info: every option"
 export FI_LOG_LEVEL=warn

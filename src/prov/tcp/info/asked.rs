@@ -3,6 +3,7 @@
 //! the 1.x API that 2.x has given up.
 #![forbid(unsafe_code)]
 
+use super::ALL_TAG_BITS;
 use crate::abi::*;
 use crate::base::info::{EpAttr, Hints, Info, Query, since};
 
@@ -57,10 +58,15 @@ impl Asked {
         let mut caps = self.caps & more;
         // Who leaves the type open, or asks for a shared context, and takes the first entry is to go on getting the one that
         // has it by itself.
-        if self.ep_type != Some(info.ep.ep_type) {
-            caps &= !FI_MULTI_RECV;
+        let only_to_order = own_contexts(&info.ep) == Some(FI_EP_MSG.0);
+        if only_to_order && self.ep_type != Some(FI_EP_MSG.0) {
+            caps &= !(FI_MULTI_RECV | FI_TAGGED | FI_TAGGED_MULTI_RECV);
         }
         info.caps |= caps;
+        if caps & FI_TAGGED != 0 {
+            info.tx.caps |= FI_TAGGED;
+            info.ep.mem_tag_format = ALL_TAG_BITS;
+        }
         info.rx.caps |= caps & !FI_AV_USER_ID;
         info.domain.caps |= caps & FI_AV_USER_ID;
         if caps & FI_MULTI_RECV != 0 {

@@ -387,6 +387,26 @@ fn connected_endpoints_take_many_where_their_type_is_asked_for() {
     assert_eq!(counts(&ask(&hints)), [0, 0, 0]);
 }
 
+#[test]
+fn connected_endpoints_match_tags_where_their_type_is_asked_for() {
+    let mut hints = empty();
+    hints.caps = FI_TAGGED;
+    hints.ep.as_mut().unwrap().ep_type = FI_EP_MSG.0;
+    let answer = ask(&hints);
+    assert_eq!(answer.entries.len(), A);
+    let info = &answer.entries[0];
+    assert_eq!(info.ep.rx_ctx_cnt, 1);
+    assert_eq!(info.ep.mem_tag_format, ALL_TAG_BITS);
+    assert_eq!(
+        info.caps & info.tx.caps & info.rx.caps & FI_TAGGED,
+        FI_TAGGED
+    );
+    hints.ep.as_mut().unwrap().rx_ctx_cnt = FI_SHARED_CONTEXT;
+    let answer = ask(&hints);
+    assert_eq!(answer.entries.len(), A);
+    assert_eq!(answer.entries[0].ep.rx_ctx_cnt, FI_SHARED_CONTEXT);
+}
+
 /// FI_VARIABLE_MSG, which 2.0 removed, had the bit that FI_EXACT_DIRECTED_RECV has.
 #[test]
 fn a_bit_means_what_it_meant_in_the_api_of_the_program() {

@@ -208,7 +208,8 @@ static struct fi_info *tcp_hints(void)
 
 /* Capabilities that only this library's tcp has. */
 #define OWN_CAPS (FI_FENCE | FI_SOURCE_ERR | FI_TRIGGER | FI_COLLECTIVE | FI_TAGGED_MULTI_RECV | \
-		  FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID | FI_NAMED_RX_CTX | FI_ATOMIC)
+		  FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID | FI_NAMED_RX_CTX | FI_ATOMIC | \
+		  FI_SHARED_AV)
 /* Orders that only it keeps, for who asks. */
 #define OWN_ORDERS (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR)
 
@@ -292,7 +293,8 @@ static void test_versions(void)
 	} while (0)
 		LATE(cntr_cnt = 1);
 		LATE(mr_iov_limit = 2);
-		LATE(caps = FI_SHARED_AV);
+		if (!only_same)
+			LATE(caps = FI_SHARED_AV);
 		LATE(mode = 0);
 		if (!only_same)
 			LATE(auth_key_size = 1);

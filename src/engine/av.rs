@@ -11,6 +11,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::base::{Error, Result};
 use crate::engine::auth_av::KeyTable;
+use crate::engine::named_av::NamedAv;
 
 /// `A` is the address in the provider's form. An index is what the application sees as fi_addr_t.
 pub struct AvTable<A> {
@@ -26,6 +27,8 @@ pub struct AvTable<A> {
     has_user_ids: bool,
     /// FI_AV_AUTH_KEY.
     pub keys: KeyTable<A>,
+    /// Processes share it.
+    pub named: Option<NamedAv>,
 }
 
 enum Slot<A> {
@@ -40,6 +43,16 @@ enum Slot<A> {
     Free,
 }
 
+impl<A> Slot<A> {
+    fn first(addr: A, index: u32, named_by_user: bool) -> Self {
+        Slot::Used {
+            addr,
+            user_id: if named_by_user { UNNAMED } else { index.into() },
+            inserted: 1,
+        }
+    }
+}
+
 impl<A: Clone + Eq + Hash> AvTable<A> {
     /// The user's name of an address is its index until another is set (FI_AV_USER_ID given at insertion).
     pub fn new() -> Self {
@@ -51,6 +64,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
             context_bits: 0,
             has_user_ids: false,
             keys: KeyTable::new(),
+            named: None,
         }
     }
 
@@ -81,19 +95,24 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
                         u32::try_from(self.slots.len() - 1).expect("memory ends before")
                     }
                 };
-                self.slots[index as usize] = Slot::Used {
-                    addr: place.key().clone(),
-                    user_id: if self.named_by_user {
-                        UNNAMED
-                    } else {
-                        index.into()
-                    },
-                    inserted: 1,
-                };
+                self.slots[index as usize] =
+                    Slot::first(place.key().clone(), index, self.named_by_user);
                 place.insert(index);
                 (index.into(), true)
             }
         }
+    }
+
+    /// At the end: an address that is not in the table, or a hole that stays one.
+    pub fn append(&mut self, addr: Option<A>) {
+        let index = u32::try_from(self.slots.len()).expect("memory ends before");
+        self.slots.push(match addr {
+            None => Slot::Removed,
+            Some(addr) => {
+                self.indexes.insert(addr.clone(), index);
+                Slot::first(addr, index, self.named_by_user)
+            }
+        });
     }
 
     #[inline]

@@ -19,6 +19,7 @@ pub mod eq;
 pub mod fabric;
 pub mod matching;
 pub mod mr;
+pub mod named_av;
 pub mod signal;
 pub mod srx;
 pub mod transport;

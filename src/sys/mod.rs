@@ -10,4 +10,5 @@ pub mod memory;
 pub mod netif;
 pub mod random;
 pub mod resolve;
+pub mod shared_file;
 pub mod socket;

@@ -6,6 +6,7 @@ use core::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::*;
+use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
 use crate::engine::av::AvTable;
@@ -13,14 +14,15 @@ use crate::engine::core::Core;
 use crate::engine::domain::av_set::AvSet;
 use crate::engine::domain::{Engine, State};
 use crate::engine::eq::{Eq, EventQueue};
+use crate::engine::named_av::{self, Change, NamedAv};
 use crate::engine::transport::{Address, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::av::{AvCalls, Inserted, Insertion};
 use crate::ffi::ops::av_set::SetRequest;
-use crate::ffi::ops::domain::AvRequest;
+use crate::ffi::ops::domain::{AvRequest, OpenedAv};
 use crate::ffi::{Kind, Other};
-use crate::sync::{Use, Uses};
+use crate::sync::{Guard, Use, Uses};
 
 pub struct Av<T: Transport> {
     engine: Arc<Engine<T>>,
@@ -39,18 +41,25 @@ pub struct Av<T: Transport> {
 impl<T: Transport> Av<T> {
     pub fn open(
         engine: &Arc<Engine<T>>,
-        request: AvRequest,
+        request: AvRequest<'_>,
         context: *mut c_void,
-    ) -> Result<(*mut fid_av, fi_av_type)> {
+    ) -> Result<OpenedAv> {
         let mut known = FI_EVENT | FI_READ | FI_SYMMETRIC | FI_PEER;
         known |= engine.info.domain.caps & FI_AV_USER_ID;
         if request.flags & !known != 0 {
             return Err(Error::BADFLAGS);
         }
-        // Named vectors are shared between processes, peer ones between providers.
-        if request.named || request.flags & (FI_READ | FI_PEER) != 0 {
+        // Peer vectors are shared between providers.
+        if request.flags & FI_PEER != 0 {
             return Err(Error::NOSYS);
         }
+        let named = match request.name {
+            Some(name) => Some(open_named(engine, name, &request)?),
+            // fi_av(3), FI_READ: it must be named.
+            None if request.flags & FI_READ != 0 => return Err(Error::INVAL),
+            None => None,
+        };
+        let map_addr = named.as_ref().map(NamedAv::map_addr);
         let context_bits = u32::try_from(request.rx_ctx_bits).map_err(|_| Error::INVAL)?;
         let named_contexts =
             engine.info.domain.max_ep_rx_ctx > 1 || engine.info.caps & FI_NAMED_RX_CTX != 0;
@@ -68,7 +77,17 @@ impl<T: Transport> Av<T> {
             false => AvTable::new(),
         };
         table.context_bits = context_bits;
-        let id = engine.lock().core.avs.insert(table);
+        table.named = named;
+        let id = {
+            let mut guard = engine.lock();
+            let State { core, transport } = &mut *guard;
+            let id = core.avs.insert(table);
+            if let Err(error) = named_av::renew(transport, core, id) {
+                core.avs.remove(id);
+                return Err(error);
+            }
+            id
+        };
         let av = Av {
             engine: engine.clone(),
             id,
@@ -83,7 +102,11 @@ impl<T: Transport> Av<T> {
             fid,
             ops: core::ptr::from_ref(ops::av::table::<Av<T>>()).cast_mut(),
         });
-        Ok((handle, in_force))
+        Ok(OpenedAv {
+            handle,
+            av_type: in_force,
+            map_addr,
+        })
     }
 
     /// The number in `core.avs`, for an endpoint of this domain.
@@ -121,18 +144,14 @@ impl<T: Transport> Av<T> {
         let eq = self.event_queue()?;
         let mut guard = self.engine.lock();
         let state = &mut *guard;
-        let mut results = Vec::with_capacity(addrs.size_hint().0);
-        for (i, addr) in addrs.enumerate() {
-            let table = &mut state.core.avs[self.id];
-            let result = match insertion.keys.get(i) {
-                None => addr.map(|addr| table.insert(addr)),
-                Some(&key) => addr.and_then(|addr| insert_keyed(table, addr, key)),
-            };
-            if let Ok((index, true)) = result {
-                state.transport.av_inserted(&mut state.core, self.id, index);
+        let results = match state.core.avs[self.id].named {
+            None => self.insert_own(state, addrs, &insertion.keys),
+            Some(_) => {
+                let State { core, transport } = &mut *state;
+                let changes = addrs.map(|addr| addr.map(Change::Insert));
+                named_av::change(transport, core, self.id, changes)?
             }
-            results.push(result.map(|(index, _)| index));
-        }
+        };
         self.name(&mut state.core, &results, &insertion.user_ids)?;
         drop(guard);
         if let Some(eq) = &eq {
@@ -143,6 +162,36 @@ impl<T: Transport> Av<T> {
             results,
             by_event: eq.is_some(),
         })
+    }
+
+    /// Into a vector of this process alone.
+    fn insert_own(
+        &self,
+        state: &mut State<T>,
+        addrs: impl Iterator<Item = Result<T::Addr>>,
+        keys: &[u64],
+    ) -> Vec<Result<u64>> {
+        let mut results = Vec::with_capacity(addrs.size_hint().0);
+        for (i, addr) in addrs.enumerate() {
+            let table = &mut state.core.avs[self.id];
+            let result = match keys.get(i) {
+                None => addr.map(|addr| table.insert(addr)),
+                Some(&key) => addr.and_then(|addr| insert_keyed(table, addr, key)),
+            };
+            if let Ok((index, true)) = result {
+                state.transport.av_inserted(&mut state.core, self.id, index);
+            }
+            results.push(result.map(|(index, _)| index));
+        }
+        results
+    }
+
+    /// The state, with all that other processes have done to the vector.
+    fn current(&self) -> Result<Guard<'_, State<T>>> {
+        let mut guard = self.engine.lock();
+        let State { core, transport } = &mut *guard;
+        named_av::renew(transport, core, self.id)?;
+        Ok(guard)
     }
 
     /// FI_AV_USER_ID: what completions call the addresses that were inserted.
@@ -174,6 +223,33 @@ impl<T: Transport> Av<T> {
     fn handle(&self) -> usize {
         object::handle_of(self) as usize
     }
+}
+
+/// Among the vectors of all processes of this user on this host: the name says which of those in the same domain.
+fn open_named<T: Transport>(
+    engine: &Engine<T>,
+    name: &str,
+    request: &AvRequest<'_>,
+) -> Result<NamedAv> {
+    // Keys are of one process.
+    if engine.info.caps & FI_SHARED_AV == 0 || engine.has_keys_in_av() {
+        return Err(Error::NOSYS);
+    }
+    let domain = engine.info.domain.name.as_deref().unwrap_or_default();
+    let scope = [
+        T::SOURCE.name().to_bytes(),
+        domain.to_bytes(),
+        &engine.info.addr_format.to_ne_bytes(),
+    ];
+    let read_only = request.flags & FI_READ != 0;
+    NamedAv::open(&scope, name, read_only, request.count).inspect_err(|error| {
+        log_warn!(
+            T::SOURCE,
+            Subsys::Av,
+            "shared address vector {name:?}: {}",
+            std::io::Error::from_raw_os_error(error.code())
+        );
+    })
 }
 
 /// As many bits of a fi_addr_t as addresses do not need: they are numbered by 32.
@@ -281,11 +357,19 @@ impl<T: Transport> AvCalls for Av<T> {
         if flags != 0 {
             return Err(Error::BADFLAGS);
         }
-        let mut guard = self.engine.lock();
+        let mut guard = self.current()?;
         let state = &mut *guard;
         let table = &state.core.avs[self.id];
         if addrs.iter().any(|&index| table.get(index).is_none()) {
             return Err(Error::INVAL);
+        }
+        if table.named.is_some() {
+            let State { core, transport } = state;
+            let changes = addrs.iter().map(|&index| Ok(Change::Remove(index)));
+            let results = named_av::change(transport, core, self.id, changes)?;
+            return results
+                .into_iter()
+                .try_for_each(|result| result.map(|_| ()));
         }
         for &index in addrs {
             let table = &mut state.core.avs[self.id];
@@ -301,7 +385,7 @@ impl<T: Transport> AvCalls for Av<T> {
     }
 
     fn lookup(&self, addr: u64) -> Result<Vec<u8>> {
-        let state = self.engine.lock();
+        let state = self.current()?;
         let addr = state.core.avs[self.id].get(addr).ok_or(Error::INVAL)?;
         Ok(addr.to_bytes())
     }
@@ -337,6 +421,7 @@ impl<T: Transport> AvCalls for Av<T> {
         if !T::COLLECTIVES {
             return Err(Error::NOSYS);
         }
+        drop(self.current()?);
         let kept = self.uses.take();
         AvSet::open(&self.engine, self.id, self.is_table, kept, request, context)
     }
@@ -346,7 +431,7 @@ impl<T: Transport> AvCalls for Av<T> {
             return Err(Error::NOSYS);
         }
         match flags {
-            0 => self.engine.lock().core.avs[self.id].set_user_id(addr, id),
+            0 => self.current()?.core.avs[self.id].set_user_id(addr, id),
             FI_AUTH_KEY if self.engine.has_keys_in_av() => {
                 let mut state = self.engine.lock();
                 state.core.avs[self.id].keys.set_user_id(addr, id)

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::*;
 use crate::base::{Error, Result};
-use crate::engine::domain::Engine;
+use crate::engine::domain::{Engine, State};
+use crate::engine::named_av;
 use crate::engine::transport::Transport;
 use crate::ffi::object;
 use crate::ffi::ops;
@@ -142,7 +143,12 @@ impl<T: Transport> SetCalls for AvSet<T> {
     }
 
     fn insert(&self, addr: u64) -> Result {
-        let known = self.engine.lock().core.avs[self.av].get(addr).is_some();
+        let known = {
+            let mut guard = self.engine.lock();
+            let State { core, transport } = &mut *guard;
+            named_av::renew(transport, core, self.av)?;
+            core.avs[self.av].get(addr).is_some()
+        };
         let mut members = self.members();
         match known && !members.contains(&addr) {
             true => members.push(addr),

@@ -355,11 +355,7 @@ impl<T: Transport> DomainCalls for Domain<T> {
         self.engine.api_version
     }
 
-    fn open_av(
-        &self,
-        request: AvRequest,
-        context: *mut c_void,
-    ) -> Result<(*mut fid_av, fi_av_type)> {
+    fn open_av(&self, request: AvRequest<'_>, context: *mut c_void) -> Result<OpenedAv> {
         av::Av::open(&self.engine, request, context)
     }
 

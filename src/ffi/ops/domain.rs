@@ -10,15 +10,26 @@ use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::{object, status};
-use crate::ffi::user::{opt, store};
+use crate::ffi::user::{opt, store, text};
 
 /// `struct fi_av_attr`, read.
 #[derive(Clone, Copy, Debug)]
-pub struct AvRequest {
+pub struct AvRequest<'a> {
     pub av_type: fi_av_type,
     pub rx_ctx_bits: c_int,
-    pub named: bool,
+    pub count: usize,
+    /// Processes share the vector by it.
+    pub name: Option<&'a str>,
     pub flags: u64,
+}
+
+/// What fi_av_open returns.
+pub struct OpenedAv {
+    pub handle: *mut fid_av,
+    /// The type in force.
+    pub av_type: fi_av_type,
+    /// Of a named vector: where the fi_addr_t of its addresses are.
+    pub map_addr: Option<*const fi_addr_t>,
 }
 
 /// `struct fi_cq_attr`, read.
@@ -60,11 +71,7 @@ pub struct CollectiveLimits {
 pub trait DomainCalls: Kind<Head = fid_domain> {
     fn api_version(&self) -> u32;
     /// The handle, and the type in force.
-    fn open_av(
-        &self,
-        request: AvRequest,
-        context: *mut c_void,
-    ) -> Result<(*mut fid_av, fi_av_type)>;
+    fn open_av(&self, request: AvRequest<'_>, context: *mut c_void) -> Result<OpenedAv>;
     fn open_cq(&self, request: CqRequest<'_>, context: *mut c_void) -> Result<*mut fid_cq>;
     fn open_cntr(&self, request: CntrRequest<'_>, context: *mut c_void) -> Result<*mut fid_cntr>;
     fn open_ep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
@@ -126,18 +133,22 @@ unsafe extern "C" fn av_open<T: DomainCalls>(
     // SAFETY: fi_av(3): an open domain; `attr` is readable and writable; `av` gets the handle.
     status(unsafe {
         domain::<T>(d).and_then(|domain| {
-            let request = opt(attr).map(|attr| AvRequest {
-                av_type: attr.r#type,
-                rx_ctx_bits: attr.rx_ctx_bits,
-                named: !attr.name.is_null(),
-                flags: attr.flags,
-            });
-            let request = request.ok_or(Error::INVAL)?;
+            let wanted = opt(attr).ok_or(Error::INVAL)?;
+            let request = AvRequest {
+                av_type: wanted.r#type,
+                rx_ctx_bits: wanted.rx_ctx_bits,
+                count: wanted.count,
+                name: text(wanted.name)?,
+                flags: wanted.flags,
+            };
+            let asks_for_map = wanted.map_addr.is_null();
             store(av, || {
-                let (handle, in_force) = domain.open_av(request, context)?;
-                // The caller learns the type in force.
-                (*attr).r#type = in_force;
-                Ok(handle)
+                let opened = domain.open_av(request, context)?;
+                (*attr).r#type = opened.av_type;
+                if let Some(map_addr) = opened.map_addr.filter(|_| asks_for_map) {
+                    (*attr).map_addr = map_addr.cast_mut().cast();
+                }
+                Ok(opened.handle)
             })
         })
     })

@@ -12,6 +12,7 @@ use crate::abi::*;
 use crate::base::Error;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::engine::auth::Key;
+use crate::engine::named_av;
 use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::conn::{Conn, State, Watch};
@@ -298,12 +299,9 @@ impl Tcp {
     }
 
     /// A peer that begins; its address may be in the vector.
-    pub(super) fn new_peer(&mut self, core: &Core, ep: usize, peer: Addr) -> usize {
-        let av = core.eps[ep].av;
-        let found = av.and_then(|av| core.avs[av].find(&peer));
-        let id = self
-            .conns
-            .insert(Conn::new(ep, peer, found.unwrap_or(FI_ADDR_NOTAVAIL)));
+    pub(super) fn new_peer(&mut self, core: &mut Core, ep: usize, peer: Addr) -> usize {
+        let fi_addr = self.number_of(core, ep, &peer);
+        let id = self.conns.insert(Conn::new(ep, peer, fi_addr));
         if let Some(endpoint) = self.eps.get_mut(ep) {
             endpoint.by_addr.insert(peer, id);
         }
@@ -311,12 +309,23 @@ impl Tcp {
     }
 
     /// The receiving half of a connection to oneself: not found by address.
-    fn half_to_self(&mut self, core: &Core, ep: usize, peer: Addr) -> usize {
-        let av = core.eps[ep].av;
-        let found = av.and_then(|av| core.avs[av].find(&peer));
-        let mut conn = Conn::new(ep, peer, found.unwrap_or(FI_ADDR_NOTAVAIL));
+    fn half_to_self(&mut self, core: &mut Core, ep: usize, peer: Addr) -> usize {
+        let fi_addr = self.number_of(core, ep, &peer);
+        let mut conn = Conn::new(ep, peer, fi_addr);
         conn.receive_only = true;
         self.conns.insert(conn)
+    }
+
+    /// In the endpoint's vector.
+    fn number_of(&mut self, core: &mut Core, ep: usize, peer: &Addr) -> u64 {
+        let Some(av) = core.eps[ep].av else {
+            return FI_ADDR_NOTAVAIL;
+        };
+        // If that fails, the address is not known.
+        if core.avs[av].find(peer).is_none() && named_av::renew(self, core, av).is_err() {
+            return FI_ADDR_NOTAVAIL;
+        }
+        core.avs[av].find(peer).unwrap_or(FI_ADDR_NOTAVAIL)
     }
 }
 

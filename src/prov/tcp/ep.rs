@@ -14,6 +14,7 @@ use crate::base::iovec::IOV_LIMIT;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
+use crate::engine::named_av;
 use crate::engine::transport::Transport;
 use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::addr::Addr;
@@ -310,6 +311,9 @@ impl Tcp {
     #[cold]
     pub(super) fn find_peer(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
         let av = core.eps[ep].av.ok_or(Error::NOAV)?;
+        if core.avs[av].get(dest).is_none() {
+            named_av::renew(self, core, av)?;
+        }
         let peer = *core.avs[av].get(dest).ok_or(Error::INVAL)?;
         let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
         let id = match endpoint.by_addr.get(&peer) {

@@ -41,7 +41,7 @@ impl Asked {
             true => FI_EXACT_DIRECTED_RECV,
             false => 0,
         };
-        let caps = hints.caps | rx_caps | domain_caps & FI_AV_USER_ID;
+        let caps = hints.caps | rx_caps | domain_caps & DOMAIN_CAPS;
         Asked {
             tx_comp,
             rx_comp,
@@ -67,8 +67,8 @@ impl Asked {
             info.tx.caps |= FI_TAGGED;
             info.ep.mem_tag_format = ALL_TAG_BITS;
         }
-        info.rx.caps |= caps & !FI_AV_USER_ID;
-        info.domain.caps |= caps & FI_AV_USER_ID;
+        info.rx.caps |= caps & !DOMAIN_CAPS;
+        info.domain.caps |= caps & DOMAIN_CAPS;
         if caps & FI_MULTI_RECV != 0 {
             info.rx.op_flags |= self.rx_flags & FI_MULTI_RECV;
         }
@@ -86,6 +86,8 @@ impl Asked {
     }
 }
 
+/// Of domains, not of endpoints.
+const DOMAIN_CAPS: u64 = FI_AV_USER_ID | FI_SHARED_AV;
 const STRICT: u64 = FI_ORDER_STRICT as u64;
 const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
 /// Kept by holding back what follows a read until the read is complete.

@@ -46,7 +46,7 @@ fn capabilities_filter() {
         (FI_TRIGGER, all),
         (FI_FENCE, all),
         (FI_NAMED_RX_CTX, rdm),
-        (FI_SHARED_AV, none),
+        (FI_SHARED_AV, rdm),
         (FI_SOURCE | FI_SOURCE_ERR, rdm),
         (FI_SOURCE_ERR, none),
         (FI_PEER, none),
@@ -359,7 +359,10 @@ fn what_costs_is_for_who_asks() {
     let more = FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV;
     for info in ask(&empty()).entries {
         assert_eq!((info.caps | info.rx.caps) & more, 0);
-        assert_eq!((info.caps | info.domain.caps) & FI_AV_USER_ID, 0);
+        assert_eq!(
+            (info.caps | info.domain.caps) & (FI_AV_USER_ID | FI_SHARED_AV),
+            0
+        );
         assert_eq!(info.tx.msg_order & (FI_ORDER_WAR | FI_ORDER_SAR), 0);
         assert_eq!(info.ep.max_order_war_size, 0);
     }

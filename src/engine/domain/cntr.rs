@@ -17,11 +17,12 @@ use crate::ffi::ops;
 use crate::ffi::ops::cntr::CntrCalls;
 use crate::ffi::ops::domain::CntrRequest;
 use crate::ffi::{Kind, WaitHandle};
-use crate::sync::{Use, Uses};
+use crate::sync::{Patience, Use, Uses};
 
 struct Shared<T: Transport> {
     engine: Arc<Engine<T>>,
     counter: Arc<Counter>,
+    patience: Patience,
 }
 
 pub struct Cntr<T: Transport> {
@@ -54,6 +55,7 @@ impl<T: Transport> Cntr<T> {
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             counter: Arc::new(Counter::new(wait, bytes)),
+            patience: Patience::new(),
         });
         if let Some(set) = set {
             let member: Weak<Shared<T>> = Arc::downgrade(&shared);
@@ -160,8 +162,17 @@ impl<T: Transport> Kind for Cntr<T> {
 
 impl<T: Transport> CntrCalls for Cntr<T> {
     fn read(&self) -> u64 {
+        if self.shared.patience.is_worn() {
+            self.shared.patience.rest();
+        }
+        let before = self.shared.counter.value();
         self.shared.look();
-        self.shared.counter.value()
+        let value = self.shared.counter.value();
+        match value == before {
+            true => self.shared.patience.in_vain(),
+            false => self.shared.patience.found(),
+        }
+        value
     }
 
     fn read_err(&self) -> u64 {

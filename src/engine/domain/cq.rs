@@ -20,13 +20,14 @@ use crate::ffi::ops::cq::{CqCalls, CqErr};
 use crate::ffi::ops::domain::CqRequest;
 use crate::ffi::user::Words;
 use crate::ffi::{Kind, WaitHandle};
-use crate::sync::{Guard, Use, Uses};
+use crate::sync::{Guard, Patience, Use, Uses};
 
 /// Shared by the handle and the wait set that it may be in.
 struct Shared<T: Transport> {
     engine: Arc<Engine<T>>,
     id: usize,
     wait: Arc<Wait>,
+    patience: Patience,
 }
 
 pub struct Cq<T: Transport> {
@@ -89,6 +90,7 @@ impl<T: Transport> Cq<T> {
             engine: engine.clone(),
             id,
             wait,
+            patience: Patience::new(),
         });
         if let Some(set) = set {
             let member: Weak<Shared<T>> = Arc::downgrade(&shared);
@@ -133,11 +135,12 @@ impl<T: Transport> Shared<T> {
         let cq = &mut state.core.cqs[self.id];
         match cq.ring.ready() {
             Head::Empty => {
+                self.patience.in_vain();
                 state.flush();
                 return Err(Error::AGAIN);
             }
             Head::Error => return Err(Error::AVAIL),
-            Head::Entries(_) => {}
+            Head::Entries(_) => self.patience.found(),
         }
         let n = match &mut src {
             None => cq.ring.read_into(max, &mut |words| out.put(words), None),
@@ -235,9 +238,13 @@ impl<T: Transport> CqCalls for Cq<T> {
         self.shared.engine.api_version
     }
 
-    #[inline]
+    // Else the compiler makes a call of it: 15 instructions.
+    #[inline(always)]
     fn read(&self, max: usize, mut out: Words<'_>, src: Option<Words<'_>>) -> Result<usize> {
         let shared = &*self.shared;
+        if shared.patience.is_worn() {
+            shared.patience.rest();
+        }
         let mut state = shared.engine.lock_to_look();
         let mut src = src;
         shared.read_locked(&mut state, max, &mut out, src.as_mut())

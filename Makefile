@@ -53,7 +53,7 @@ demo:
 OTHER ?= $(TARGET)/python/lib/mpich
 bench: all
 	scripts/python_env.sh $(TARGET)/python
-	benches/run.py $(BUILT) $(OTHER) --build $(TARGET)/bench $(if $(FULL),--full) \
+	benches/run.py $(BUILT) $(OTHER) --build $(TARGET)/bench --python $(TARGET)/python/bin $(if $(FULL),--full) \
 	    $(if $(ARGS),$(ARGS),--results benches/results --page docs/performance.md)
 
 # Writes down how many instructions the calls of the data path take now.

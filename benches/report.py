@@ -12,7 +12,7 @@ BEGIN, END = "<!-- tables: written by `make bench` -->", "<!-- end of tables -->
 
 
 def names(table):
-    return dict(zip(SERIES, ("ours", "other", table.limit_name)))
+    return dict(zip(SERIES, ("ours", table.other_name, table.limit_name)))
 
 
 def number(value):
@@ -55,7 +55,7 @@ def cells(rows):
     for name in series:
         head += [names(rows[0].table)[name], "best"]
     if "other" in series:
-        head.append("ours / other")
+        head.append(f"ours / {rows[0].table.other_name}")
     if "limit" in series:
         head.append(f"ours / {rows[0].table.limit_name}")
     lines = []
@@ -96,7 +96,7 @@ def goals(results):
         if row is None:
             continue
         value, to = {
-            "ratio": (row.ratio(), "of the other library's"),
+            "ratio": (row.ratio(), "of MPICH's" if titles[goal.table].group else "of the other library's"),
             "limit": (row.ratio("limit"), f"of the {titles[goal.table].limit_name}'s"),
             "plain": (row.median("ours"), titles[goal.table].unit),
             "own": (base and row.median("ours") / base.median("ours"), f"of ours at {goal.base}"),

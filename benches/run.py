@@ -67,6 +67,32 @@ class Pair:
         return [(words[1], int(words[2]), float(words[3])) for words in lines]
 
 
+class Group:
+    """Runs one collective in many processes: ours, and MPI's on either library."""
+
+    def __init__(self, program, budget_ms, python):
+        self.program, self.budget, self.python = str(program), str(budget_ms), python
+
+    def run(self, library, work, form, xs, limit):
+        """As Pair.run; `work` says who: `collective`, or `mpi`."""
+        env = dict(os.environ, LD_LIBRARY_PATH=str(library), FI_PROVIDER="tcp", MPIR_CVAR_CH4_NETMOD="ofi",
+                   MPIR_CVAR_NOLOCAL="1")
+        lines = []
+        for ranks in xs:
+            command = [self.program, "-t", self.budget, form, str(ranks)]
+            if work == "mpi":
+                command = [self.python / "mpiexec", "-launcher", "fork", "-n", str(ranks), self.python / "python",
+                           ROOT / "benches/mpi_collective.py", form, self.budget]
+            try:
+                done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=limit)
+            except subprocess.TimeoutExpired:
+                return f"not finished in {limit:.0f} s"
+            if done.returncode:
+                return done.stderr.strip() or f"exit code {done.returncode}"
+            lines += [line.split() for line in done.stdout.splitlines() if line.startswith("collective ")]
+        return [(words[1], int(words[2]), float(words[3])) for words in lines]
+
+
 def jobs(names):
     """Tables by the run that fills them: some runs fill several."""
     together = {}
@@ -76,19 +102,23 @@ def jobs(names):
     return together
 
 
-def measure(pair, libraries, tables, xs, rounds):
+def measure(runner, libraries, tables, full, rounds):
     """All rounds of one work: {(table, x): {series: [values]}}, and what failed."""
-    values = {(table.name, x): {} for table in tables for x in table.xs(pair.full)}
+    xs = sorted({x for table in tables for x in table.xs(full)})
+    values = {(table.name, x): {} for table in tables for x in table.xs(full)}
     failures = {}
     work, form = tables[0].work, tables[0].form
     runs = [(series, library, work, form) for series, library in libraries.items()]
+    if tables[0].group:
+        runs = [("ours", libraries["ours"], work, form), ("other", libraries["other"], "mpi", form),
+                ("limit", libraries["ours"], "mpi", form)]
     if tables[0].limit:
         runs.append(("limit", libraries["ours"], *tables[0].limit))
     for round_number in range(rounds):
         for series, library, work_name, form_name in runs if round_number % 2 == 0 else runs[::-1]:
             if series in failures:
                 continue
-            result = pair.run(library, work_name, form_name, xs, 150 * PATIENCE)
+            result = runner.run(library, work_name, form_name, xs, 150 * PATIENCE)
             if isinstance(result, str):
                 failures[series] = result
                 continue
@@ -106,8 +136,8 @@ def output(command, default="unknown"):
 
 def version(folder):
     """What a library says of itself, asked in a process of its own."""
-    ask = ("import ctypes, sys; library = ctypes.CDLL(sys.argv[1]); library.fi_tostr.restype = ctypes.c_char_p; "
-           "print(library.fi_tostr(None, 18).decode())")
+    ask = ("import ctypes, sys; version = ctypes.CDLL(sys.argv[1]).fi_version(); "
+           "print(f'{version >> 16}.{version & 0xffff}')")
     said = output([sys.executable, "-c", ask, str(folder / "libfabric.so.1")])
     return f"libfabric {said} in {folder.name}"
 
@@ -139,6 +169,8 @@ def main():
     parser.add_argument("--milliseconds", type=float, help="for each measurement of a run")
     parser.add_argument("--tables", nargs="+", default=[], choices=[table.name for table in TABLES], metavar="TABLE")
     parser.add_argument("--shared", action="store_true", help="FI_THREAD_SAFE and automatic progress")
+    parser.add_argument("--python", type=pathlib.Path, default=ROOT / "target/python/bin",
+                        help="the folder of python and mpiexec with mpi4py and MPICH (scripts/python_env.sh)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "target/bench", help="where the program is built")
     parser.add_argument("--results", type=pathlib.Path, help="a folder for CSV, Markdown and SVG")
     parser.add_argument("--page", type=pathlib.Path, help="a page of documentation with a place for the tables")
@@ -157,13 +189,13 @@ def main():
 
     pair = Pair(build(args.build, libraries["ours"], "bench", SOURCES),
                 args.milliseconds or (60 if args.full else 15), args.shared)
-    pair.full = args.full
+    group = Group(build(args.build, libraries["ours"], "collective", ["collective.c", "control.c", "fabric.c"]),
+                  (args.milliseconds or 60) * 3, args.python.resolve())
     rounds = args.rounds or (9 if args.full else 5)
     results, failed = {}, []
     start = time.monotonic()
     for tables in jobs(args.tables).values():
-        xs = sorted({x for table in tables for x in table.xs(args.full)})
-        values, failures = measure(pair, libraries, tables, xs, rounds)
+        values, failures = measure(group if tables[0].group else pair, libraries, tables, args.full, rounds)
         for table in tables:
             rows = [report.Row(table, x, values[table.name, x]) for x in table.xs(args.full)]
             results[table.name] = rows

@@ -26,6 +26,9 @@ class Table:
     # Not all libraries come to an end at every x; the other one is asked up to here.
     other_up_to: int = 1 << 62
     limit_name: str = "bare socket"
+    # Many processes and MPI's own operation instead of a pair: run.Group. The limit is MPI on our library.
+    group: bool = False
+    other_name: str = "other"
 
     def xs(self, full):
         return self.full if full else self.quick
@@ -42,6 +45,7 @@ class Table:
 DEPTHS = [1, 10, 100, 1000, 10000]
 ENDPOINTS = [1, 16, 64]
 PEERS = [1, 100, 1000]
+RANKS = [2, 4, 8]
 SOCKET = ("socket", "latency")
 SOCKET_STREAM = ("socket", "stream")
 
@@ -79,6 +83,10 @@ TABLES = [
     Table("peers-memory", "Memory of the process for one idle peer", "peers", "all", "peers", "bytes", PEERS[1:], PEERS[1:],
           line="memory"),
     Table("peers-miss", "A look at the queue that finds nothing", "peers", "all", "peers", "ns", PEERS, PEERS, line="miss"),
+    Table("barrier", "fi_barrier, and MPI_Barrier over the same provider", "collective", "barrier", "ranks", "us", RANKS, RANKS,
+          group=True, other_name="MPICH", limit_name="MPICH on ours"),
+    Table("allreduce", "fi_allreduce of a double, and MPI_Allreduce over the same provider", "collective", "allreduce", "ranks",
+          "us", RANKS, RANKS, group=True, other_name="MPICH", limit_name="MPICH on ours"),
     Table("av-together", "Addresses inserted by one call", "av", "together", "addresses", "s", [100000], [1000, 10000, 100000]),
     Table("av-single", "Addresses inserted one by one", "av", "single", "addresses", "s", [100000], [1000, 10000, 100000]),
 ]
@@ -111,6 +119,8 @@ GOALS = [
     Goal("stream-read-both", 1 << 20, "ratio", ">=", 4),
     Goal("atomic-fetch", 8, "limit", "<=", 1.1),
     Goal("atomic-add", 8, "ratio", ">=", 10),
+    Goal("barrier", 8, "ratio", "<=", 1),
+    Goal("allreduce", 8, "ratio", "<=", 1),
     Goal("posted", 10000, "own", "<=", 2, 1),
     Goal("posted", 10000, "own", "<=", 2, 100),
     Goal("unexpected", 10000, "own", "<=", 2, 1),

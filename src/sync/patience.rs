@@ -19,10 +19,10 @@ pub struct Patience {
 
 /// About 100 us: longer than a peer takes to answer that need not wait for a processor.
 const MANY: u32 = 4096;
-/// Between one chance for others and the next. So it is hardly felt where there are none.
-const FEW: u32 = 64;
-/// A thread that got the processor has kept it at least so long.
-const TAKEN: Duration = Duration::from_micros(2);
+/// Between one chance for others and the next, where they want it.
+const FEW: u32 = 8;
+/// A thread that got the processor, and gave it back, took longer than that; the system call alone does not.
+const TAKEN: Duration = Duration::from_micros(1);
 
 impl Patience {
     pub const fn new() -> Self {
@@ -59,11 +59,11 @@ impl Patience {
         }
         let start = Instant::now();
         thread::yield_now();
-        let limit = match start.elapsed() > TAKEN {
-            true => 0,
-            false => MANY,
-        };
-        self.limit.store(limit, Ordering::Relaxed);
+        // Somebody wanted it: so it will be again.
+        let crowded = start.elapsed() > TAKEN;
+        self.limit
+            .store(if crowded { 0 } else { MANY }, Ordering::Relaxed);
+        self.in_vain.store(0, Ordering::Relaxed);
     }
 }
 

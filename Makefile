@@ -71,6 +71,7 @@ checks:
 
 check-format:
 	$(CARGO) fmt --check
+	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 check-clippy:
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
 check-unit: debug
@@ -140,7 +141,16 @@ check-mixed: all
 	scripts/python_env.sh $(TARGET)/python || true
 	ctests/mixed/run.py $(BUILT) $(OTHER) --build $(TARGET)/mixed $(if $(FULL),--long)
 
+# What takes longer than a check may: not among those above, and to be run before a release.
+LONG_CHECKS := fuzz
+# Any bytes for everything that decodes bytes: fuzz/src/lib.rs. FUZZ_SECONDS for each target.
+FUZZ_SECONDS ?= 60
+check-fuzz:
+	ctests/fuzz.sh $(TARGET)/fuzz $(FUZZ_SECONDS) $(ARGS)
+check-long:
+	scripts/checks.sh $(LONG_CHECKS)
+
 clean:
 	$(CARGO) clean
 
-.PHONY: all debug install demo bench budget matrix conformance check checks clean $(CHECKS:%=check-%)
+.PHONY: all debug install demo bench budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

@@ -2,7 +2,7 @@
 //! Which providers exist, in which order they are asked, and which of them may answer: fi_getinfo(3), fi_fabric(3).
 
 mod getinfo;
-mod names;
+pub mod names;
 mod open;
 mod order;
 

@@ -7,7 +7,7 @@
 //! looked at; `conn` is one peer; `proto` the bytes themselves.
 
 mod accept;
-mod addr;
+pub mod addr;
 mod atomic;
 mod auth;
 mod coll;
@@ -24,7 +24,7 @@ mod msg;
 pub mod params;
 mod pep;
 mod progress;
-mod proto;
+pub mod proto;
 mod rendezvous;
 mod rma;
 mod rx;

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What libFuzzer feeds: each function takes any bytes, and must come back. `make check-fuzz` runs them.
+//!
+//! The library is a shared object with C functions and nothing else, so its modules are compiled in by path; all but the C
+//! functions.
+#![allow(dead_code, unused_imports, unused_macros)]
+
+#[path = "../../src/abi/mod.rs"]
+mod abi;
+#[path = "../../src/base/mod.rs"]
+mod base;
+#[path = "../../src/engine/mod.rs"]
+mod engine;
+#[path = "../../src/ffi/mod.rs"]
+mod ffi;
+#[path = "../../src/prov/mod.rs"]
+mod prov;
+#[path = "../../src/registry/mod.rs"]
+mod registry;
+#[path = "../../src/sync/mod.rs"]
+mod sync;
+#[path = "../../src/sys/mod.rs"]
+mod sys;
+
+mod peer;
+
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+
+use base::params::Kind;
+use engine::transport::Address;
+use prov::tcp::params::Params;
+use prov::tcp::proto::*;
+use registry::names::{Allowed, Wanted};
+
+pub use peer::peer;
+
+/// Data frames of tcp, in both byte orders. What is taken for a frame is written as it was read.
+pub fn frames(data: &[u8]) {
+    for swap in [false, true] {
+        let Ok(header) = decode(data, swap) else {
+            continue;
+        };
+        let mut out = [0; MAX_HEADER];
+        let len = header.encode(data[7], swap, &mut out);
+        assert_eq!(Ok(len), header_len(data));
+        let again = decode(&out[..len], swap);
+        assert_eq!(again.as_ref(), Ok(&header));
+        assert!(header.segs().len() <= MAX_SEGS);
+    }
+    if let Some(message) = whole_message(data) {
+        let header =
+            decode(data, false).expect("the quick way takes nothing that the other refuses");
+        assert_eq!(header.payload, message.payload.len() as u64);
+        assert_eq!((header.data, header.ack), (message.data, message.ack));
+        assert_eq!(header.tag, message.tag);
+        assert_eq!(matches!(header.op, Op::Tagged), message.tagged);
+        let mut out = [0; MAX_MESSAGE_HEADER];
+        let (tagged, ack, len) = (message.tagged, message.ack, message.payload.len());
+        let len = encode_message(
+            tagged,
+            ack,
+            message.data,
+            message.tag,
+            len,
+            data[7],
+            &mut out,
+        );
+        assert_eq!(decode(&out[..len], false), Ok(header));
+    }
+}
+
+/// Connection messages of tcp, their private data, and the frames that prove a key.
+pub fn connect(data: &[u8]) {
+    if let Some((head, rest)) = data.split_first_chunk::<CM_HEADER>()
+        && let Ok(cm) = decode_cm(head)
+    {
+        assert!(cm.private_len <= MAX_PRIVATE);
+        if let Some(private) = rest.get(..cm.private_len) {
+            let mut out = Vec::new();
+            encode_cm(cm.kind, private, cm.extended, &mut out);
+            let again = decode_cm(out.first_chunk().expect("a header")).expect("our own");
+            assert_eq!((again.kind, again.private_len), (cm.kind, cm.private_len));
+            assert_eq!(again.extended, cm.extended);
+        }
+        if let Some(private) = RdmPrivate::decode(rest) {
+            assert_eq!(RdmPrivate::decode(&private.encode()), Some(private));
+            let answer = private.answer(EXTENSIONS, 7);
+            assert!(answer.version <= private.version);
+        }
+    }
+    for swap in [false, true] {
+        if let Some((head, _)) = data.split_first_chunk::<BASE_HEADER>()
+            && let Ok(op) = decode_auth(head, swap)
+        {
+            assert!(BASE_HEADER + op.payload() <= MAX_AUTH);
+        }
+    }
+}
+
+/// Addresses as bytes and as text: fi_av_insert, fi_av_insertsvc, fi_av_straddr, fi_getinfo(3) FI_ADDR_STR.
+pub fn addresses(data: &[u8]) {
+    if let Some(addr) = SocketAddr::from_bytes(data) {
+        let bytes = addr.to_bytes();
+        assert_eq!(SocketAddr::from_bytes(&bytes), Some(addr));
+        let text = SocketAddr::text(&bytes);
+        // A scope is an interface of this host; text has it only where there is one.
+        if !text.contains('%') {
+            assert_eq!(SocketAddr::from_text(&text), Some(addr));
+        }
+    }
+    if let Ok(text) = str::from_utf8(data)
+        && let Some(addr) = SocketAddr::from_text(text)
+    {
+        assert_eq!(SocketAddr::from_bytes(&addr.to_bytes()), Some(addr));
+    }
+    let _ = SocketAddr::text(data);
+    for format in 0..32 {
+        base::text::address::straddr(format, data, 0);
+    }
+}
+
+/// The text of variables: values of each type, lists of providers, and what tcp makes of its own.
+pub fn variables(data: &[u8]) {
+    for kind in [Kind::String, Kind::Int, Kind::Bool, Kind::Size] {
+        if let Some(value) = kind.parse(data) {
+            let _ = value.to_string();
+        }
+    }
+    if let Ok(text) = str::from_utf8(data) {
+        let (allowed, wanted) = (Allowed::parse(Some(text)), Wanted::parse(Some(text)));
+        for name in ["tcp", "tcp;ofi_rxm", "", text] {
+            allowed.result(name);
+            wanted.core(name);
+            wanted.layered("ofi_rxm", name);
+        }
+    }
+    if data.contains(&0) {
+        return;
+    }
+    const NAMES: [&str; 6] = [
+        "FI_TCP_PORT_HIGH_RANGE",
+        "FI_TCP_MAX_INJECT",
+        "FI_TCP_TX_SIZE",
+        "FI_TCP_MAX_SAVED_SIZE",
+        "FI_TCP_CONN_TIMEOUT",
+        "FI_TCP_IFACE",
+    ];
+    registry::providers();
+    let parts = data
+        .split(|&byte| byte == b'\n')
+        .chain(std::iter::repeat(&[][..]));
+    for (name, part) in NAMES.iter().zip(parts) {
+        // SAFETY: no other thread of this process reads the environment.
+        unsafe { std::env::set_var(name, OsStr::from_bytes(part)) };
+    }
+    Params::read();
+}

@@ -143,7 +143,10 @@ impl<T: Transport> DataPath for SharedRx<T> {
 
     fn receive(&self, rx: &Rx) -> Result {
         let mut guard = self.engine.lock();
-        guard.before_receive(rx)?;
+        // A receive that waits for a counter is one of an endpoint.
+        if rx.flags & FI_TRIGGER != 0 {
+            return Err(Error::BADFLAGS);
+        }
         let State { core, transport } = &mut *guard;
         let saved = core.srxs[self.id].saved;
         core.post_to(
@@ -158,6 +161,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
             transport.room_again(core);
         }
         guard.run_triggers();
+        guard.after_receive(rx);
         Ok(())
     }
 

@@ -50,9 +50,11 @@ impl<T: Transport> Ep<T> {
         let mut guard = engine.lock();
         let state = &mut *guard;
         let result = match rx.flags & FI_TRIGGER {
-            0 => state
-                .before_receive(rx)
-                .and_then(|()| state.receive(id, rx)),
+            0 => {
+                let result = state.receive(id, rx);
+                state.after_receive(rx);
+                result
+            }
             _ => {
                 let flags = rx.flags & !FI_TRIGGER;
                 self.post_when(state, rx.context, Action::Receive(id, Rx { flags, ..*rx }))

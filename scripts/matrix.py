@@ -57,7 +57,9 @@ def layout(*members):
     return type("Layout", (ctypes.Structure,), {"_fields_": [(name, kind) for name, kind in members]})
 
 
-EpAttr = layout(("type", c_int), ("protocol", c_uint32))
+EpAttr = layout(("type", c_int), ("protocol", c_uint32), ("protocol_version", c_uint32), ("max_msg_size", c_size_t),
+                ("msg_prefix_size", c_size_t), ("max_order_raw_size", c_size_t), ("max_order_war_size", c_size_t),
+                ("max_order_waw_size", c_size_t), ("mem_tag_format", c_uint64), ("tx_ctx_cnt", c_size_t), ("rx_ctx_cnt", c_size_t))
 FabricAttr = layout(("fabric", c_void_p), ("name", c_char_p), ("prov_name", c_void_p))
 Info = layout(("next", c_void_p), ("caps", c_uint64), ("mode", c_uint64), ("addr_format", c_uint32),
               ("src_addrlen", c_size_t), ("dest_addrlen", c_size_t), ("src_addr", c_void_p), ("dest_addr", c_void_p),
@@ -78,13 +80,15 @@ class Library:
         self.lib.fi_allocinfo.restype = POINTER(Info)
         self.lib.fi_tostr.restype = c_char_p
 
-    def infos(self, provider=None, kind=None, caps=0):
-        """The entries for a provider, an endpoint type and capabilities; they stay for the life of the program."""
+    def infos(self, provider=None, kind=None, caps=0, contexts=(0, 0)):
+        """The entries for a provider, an endpoint type, capabilities and numbers of transmit and receive contexts; they stay
+        for the life of the program."""
         hints = self.lib.fi_allocinfo()
         hints.contents.caps = caps
         hints.contents.mode = 2**64 - 1
         if kind:
             hints.contents.ep_attr.contents.type = C(kind)
+        hints.contents.ep_attr.contents.tx_ctx_cnt, hints.contents.ep_attr.contents.rx_ctx_cnt = contexts
         if provider:
             hints.contents.fabric_attr.contents.prov_name = self.libc.strdup(provider.encode())
         first = POINTER(Info)()
@@ -214,7 +218,8 @@ def objects(library, info, kind):
     keep("poll set", "fid_poll", lib.open("fi_poll_open", domain, blank, ()))
     av = keep("av", "fid_av", lib.open("fi_av_open", domain, (c_int * 64)(C("FI_AV_TABLE")), None))
     if av:
-        keep("av set", "fid_av_set", lib.open("fi_av_set", av, blank, None))
+        none = 2**64 - 1  # FI_ADDR_NOTAVAIL
+        keep("av set", "fid_av_set", lib.open("fi_av_set", av, (c_uint64 * 8)(0, none, none, 1), None))
     region, memory = c_void_p(), ctypes.create_string_buffer(4096)
     kept.append(memory)
     result = lib.lib.fi_mr_reg(c_void_p(domain), memory, c_size_t(4096), c_uint64(C("FI_REMOTE_WRITE")), c_uint64(0),
@@ -224,8 +229,16 @@ def objects(library, info, kind):
     if kind == "FI_EP_MSG":
         keep("pep", "fid_pep", lib.open("fi_passive_ep", fabric, info, None))
     keep("scalable ep", "fid_ep", lib.open("fi_scalable_ep", domain, info, None))
-    keep("shared tx", "fid_stx", lib.open("fi_stx_context", domain, info.contents.tx_attr, None))
-    keep("shared rx", "fid_ep", lib.open("fi_srx_context", domain, info.contents.rx_attr, None))
+    # These are for who asks for them.
+    shared = 2**64 - 1  # FI_SHARED_CONTEXT
+    for name, struct, call, contexts, side in [("shared tx", "fid_stx", "fi_stx_context", (shared, 0), "tx_attr"),
+                                               ("shared rx", "fid_ep", "fi_srx_context", (0, shared), "rx_attr")]:
+        entries = [entry for entry in lib.infos(lib.name(info), kind, 0, contexts) if lib.name(entry) == lib.name(info)]
+        if not entries:
+            keep(name, struct, -C("FI_ENODATA"))
+            continue
+        of = lib.open("fi_domain", fabric, entries[0], None)
+        keep(name, struct, lib.open(call, of, getattr(entries[0].contents, side), None))
     if info.contents.nic:
         keep("nic", "fid", info.contents.nic)
     return opened

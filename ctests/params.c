@@ -201,6 +201,7 @@ static void param_order(void)
 		{"FI_TCP_IO_URING", FI_PARAM_BOOL},
 		{"FI_TCP_FIREWALL_ADDR", FI_PARAM_BOOL},
 		{"FI_TCP_CONN_TIMEOUT", FI_PARAM_INT},
+		{"FI_TCP_PEER_TIMEOUT", FI_PARAM_INT},
 		{"FI_TCP_MAX_SAVED_BYTES", FI_PARAM_SIZE_T},
 	};
 	struct fi_param *list;

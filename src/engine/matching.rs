@@ -105,6 +105,11 @@ impl<R: Clone, U> Matcher<R, U> {
         self.posted.drain()
     }
 
+    /// Takes the posted receives that name this source, oldest first.
+    pub fn drain_posted_from(&mut self, source: u64) -> Vec<R> {
+        self.posted.drain_from(source)
+    }
+
     /// Stores a message that no posted receive accepts.
     #[inline]
     pub fn arrive(&mut self, source: u64, tag: u64, msg: U) -> MsgId {

@@ -578,6 +578,16 @@ impl Srx {
         }
         all
     }
+
+    /// The posted receives that name this source, which is gone.
+    pub fn drain_posted_from(&mut self, source: u64) -> Vec<(RecvOp, What)> {
+        let mut all = Vec::new();
+        for what in [What::Msg, What::Tagged] {
+            let posted = self.lane(what).matcher.drain_posted_from(source);
+            all.extend(posted.into_iter().map(|posted| (posted.whole(), what)));
+        }
+        all
+    }
 }
 
 impl Rx {

@@ -130,17 +130,39 @@ impl Socket {
         self.0.set_tcp_nodelay(on)
     }
 
-    /// Probes a peer that took the connection but does not answer: idle 5 s, then every 2 s, twice.
-    pub fn set_keepalive(&self, on: bool) -> io::Result<()> {
-        self.0.set_keepalive(on)?;
-        if on {
-            let probes = TcpKeepalive::new()
-                .with_time(Duration::from_secs(5))
-                .with_interval(Duration::from_secs(2))
-                .with_retries(2);
-            self.0.set_tcp_keepalive(&probes)?;
-        }
-        Ok(())
+    /// Has the kernel probe the peer while nothing is under way: after how long, then how often, and how many times until
+    /// it is given up. The kernel counts in seconds.
+    pub fn set_keepalive(&self, probes: Option<(Duration, Duration, u32)>) -> io::Result<()> {
+        self.0.set_keepalive(probes.is_some())?;
+        let Some((idle, interval, count)) = probes else {
+            return Ok(());
+        };
+        let second = Duration::from_secs(1);
+        self.0.set_tcp_keepalive(
+            &TcpKeepalive::new()
+                .with_time(idle.max(second))
+                .with_interval(interval.max(second))
+                .with_retries(count),
+        )
+    }
+
+    /// How long ago the peer acknowledged something, if bytes or a probe are under way that it has not acknowledged.
+    pub fn unanswered(&self) -> Option<Duration> {
+        // SAFETY: numbers, of which all zero is one.
+        let mut info: libc::tcp_info = unsafe { core::mem::zeroed() };
+        let mut len = size_of_val(&info) as libc::socklen_t;
+        // SAFETY: `info` is ours and has `len` bytes.
+        let result = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                (&raw mut info).cast(),
+                &mut len,
+            )
+        };
+        let waits = result == 0 && (info.tcpi_unacked > 0 || info.tcpi_probes > 0);
+        waits.then(|| Duration::from_millis(info.tcpi_last_ack_recv.into()))
     }
 
     /// Sleeps until the kernel takes bytes; false when the time is up.

@@ -191,6 +191,13 @@ impl<R: Clone> Posted<R> {
         all.into_iter().map(|id| self.take(id)).collect()
     }
 
+    /// Those that name this source, oldest first.
+    pub fn drain_from(&mut self, source: u64) -> Vec<R> {
+        let mut named = self.by_age();
+        named.retain(|&id| self.places[id as usize].wanted.source == source);
+        named.into_iter().map(|id| self.take(id)).collect()
+    }
+
     #[inline]
     fn age(&self, id: u32) -> u64 {
         self.places[id as usize].age

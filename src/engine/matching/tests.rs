@@ -387,6 +387,17 @@ fn a_shape_without_receives_makes_room_for_another() {
 }
 
 #[test]
+fn receives_that_name_a_source_are_taken_in_their_order() {
+    let mut matcher: Matcher<u64, ()> = Matcher::new();
+    for (n, source) in [(0, 7), (1, ANY), (2, 8), (3, 7)] {
+        matcher.post(source, n, n, n);
+    }
+    assert_eq!(matcher.drain_posted_from(7), [0, 3]);
+    assert!(matcher.drain_posted_from(7).is_empty());
+    assert_eq!(matcher.drain_posted(), [1, 2]);
+}
+
+#[test]
 fn nothing_is_allocated_before_use() {
     let mut matcher: Matcher<u64, u64> = Matcher::new();
     assert_eq!(matcher.posted.buckets() + matcher.unexpected.buckets(), 0);

@@ -66,6 +66,8 @@ pub struct Conn {
     pub next: usize,
     /// Looks that brought something since all was left to epoll.
     pub hits: u32,
+    /// Since when bytes are under way of which the peer has acknowledged none.
+    pub unanswered: Option<Instant>,
     /// The connection exchange, as far as it has come in.
     pub exchange: Vec<u8>,
     /// The peer's request, while ours is not answered.
@@ -294,6 +296,7 @@ impl Conn {
             hot: false,
             misses: 0,
             hits: 0,
+            unanswered: None,
             next: usize::MAX,
             exchange: Vec::new(),
             crossing: None,
@@ -414,5 +417,5 @@ impl Sink {
 }
 
 // What an idle peer costs beside its socket, and what a queued frame costs.
-const _: () = assert!(size_of::<Conn>() <= 776);
+const _: () = assert!(size_of::<Conn>() <= 792);
 const _: () = assert!(size_of::<Frame>() <= 320);

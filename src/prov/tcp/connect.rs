@@ -12,6 +12,7 @@ use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::accept::{Crossing, FIREWALL};
+use crate::prov::tcp::alive::probe_at_rest;
 use crate::prov::tcp::conn::{State, Watch};
 use crate::prov::tcp::keyed::{Auth, REFUSED_FOR_KEYS, exchange};
 use crate::prov::tcp::progress::conn_token;
@@ -33,6 +34,9 @@ pub enum Exchange {
 /// The first wait before a new attempt, and the longest; each is twice the one before.
 const RETRY_FIRST: Duration = Duration::from_millis(5);
 const RETRY_LAST: Duration = Duration::from_millis(500);
+
+/// A peer that took the connection but does not answer the request: when, how often and how many times it is probed.
+const PROBES: (Duration, Duration, u32) = (Duration::from_secs(5), Duration::from_secs(2), 2);
 
 /// A number for this process that is unlikely to be that of a former one, also where process ids start at 1 in each
 /// container: peers tell a restart from a duplicate by it.
@@ -173,7 +177,7 @@ impl Tcp {
         let Some(socket) = &conn.socket else {
             return;
         };
-        let _ = socket.set_keepalive(true);
+        let _ = socket.set_keepalive(Some(PROBES));
         let keyed = endpoint.keys.is_some();
         let request = exchange(CmKind::Request, &private, !endpoint.rdm, keyed);
         if !write_whole(socket, &request) {
@@ -201,7 +205,7 @@ impl Tcp {
             Exchange::Whole(header) => header,
         };
         let private = conn.exchange[CM_HEADER..].to_vec();
-        let _ = socket.set_keepalive(false);
+        let _ = socket.set_keepalive(None);
         match header.kind {
             CmKind::Response => self.established(core, id, &header, &private),
             _ if header.keyed => self.key_refused(core, id, REFUSED_FOR_KEYS),
@@ -253,6 +257,10 @@ impl Tcp {
     /// The connection is up: what waited goes out.
     pub(super) fn up(&mut self, core: &mut Core, id: usize) {
         let conn = &mut self.conns[id];
+        if let Some(socket) = &conn.socket {
+            // Without it the peer is watched only where bytes are under way.
+            let _ = probe_at_rest(socket, self.params.peer_timeout);
+        }
         conn.state = State::Up;
         conn.deadline = None;
         conn.attempts = 0;

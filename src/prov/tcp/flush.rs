@@ -51,6 +51,7 @@ impl Tcp {
 
     /// Writes what is queued until nothing is left or the kernel takes no more.
     pub(super) fn flush_conn(&mut self, core: &mut Core, id: usize) {
+        self.watch();
         loop {
             let conn = &mut self.conns[id];
             if conn.tx.queue.is_empty() {

@@ -31,6 +31,9 @@ impl Tcp {
         self.close_socket(id);
         self.fail_operations(core, id, error);
         if rdm {
+            if error == Error::TIMEDOUT {
+                self.fail_receives_from(core, id, error);
+            }
             let conn = &self.conns[id];
             let peer = (!conn.receive_only).then_some(conn.peer);
             self.remove_conn(id);
@@ -48,6 +51,26 @@ impl Tcp {
         }
         if was_up {
             self.cm_event(core, id, FI_SHUTDOWN, &[]);
+        }
+    }
+
+    /// The peer's host is silent: receives that name it would wait for ever. (One that ended its connection may come again.)
+    fn fail_receives_from(&self, core: &mut Core, id: usize, error: Error) {
+        let conn = &self.conns[id];
+        if conn.fi_addr == FI_ADDR_NOTAVAIL {
+            return;
+        }
+        let mut eps = core.eps[conn.ep].contexts.clone();
+        eps.push(conn.ep);
+        for ep in eps {
+            let srx = &mut core.srxs[core.eps[ep].srx];
+            // What endpoints share may come by another one.
+            if srx.eps > 1 {
+                continue;
+            }
+            for (recv, what) in srx.drain_posted_from(conn.fi_addr) {
+                core.receive_failed(ep, &recv, what, error);
+            }
         }
     }
 

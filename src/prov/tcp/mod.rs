@@ -2,12 +2,13 @@
 //! The provider `tcp`: MSG and RDM endpoints over TCP sockets, see fi_tcp(7).
 //!
 //! `transport` is the state of a domain and what the engine calls; `ep` opens and names endpoints; `connect`, `accept`,
-//! `msg`, `pep` and `lose` make and end connections, `auth` and `keyed` those of endpoints with an authorization key;
+//! `msg`, `pep`, `alive` and `lose` make and end connections, `auth` and `keyed` those of endpoints with an authorization key;
 //! `tx`, `flush`, `rx`, `rma`, `atomic`, `rendezvous` and `context` move bytes; `progress` decides which sockets are
 //! looked at; `conn` is one peer; `proto` the bytes themselves.
 
 mod accept;
 pub mod addr;
+mod alive;
 mod atomic;
 mod auth;
 mod coll;

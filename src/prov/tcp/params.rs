@@ -2,6 +2,8 @@
 //! The FI_TCP_ variables: fi_tcp(7).
 #![forbid(unsafe_code)]
 
+use core::time::Duration;
+
 use super::SOURCE;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::params::{self, Kind};
@@ -41,6 +43,8 @@ pub struct Params {
     pub trace_msg: bool,
     /// After that many milliseconds without a connection, operations waiting for it fail.
     pub conn_timeout_ms: u64,
+    /// A peer that acknowledges nothing for so long is given up; zero: never.
+    pub peer_timeout: Duration,
     /// Cap of all unexpected payload kept per endpoint, in bytes.
     pub max_saved_bytes: usize,
 }
@@ -65,6 +69,7 @@ impl Default for Params {
             firewall_addr: false,
             trace_msg: false,
             conn_timeout_ms: 15_000,
+            peer_timeout: Duration::from_secs(60),
             max_saved_bytes: 64 << 20,
         }
     }
@@ -113,6 +118,9 @@ impl Params {
             trace_msg: flag("trace_msg").unwrap_or(default.trace_msg),
             conn_timeout_ms: count("conn_timeout")
                 .map_or(default.conn_timeout_ms, |milliseconds| milliseconds as u64),
+            peer_timeout: count("peer_timeout").map_or(default.peer_timeout, |milliseconds| {
+                Duration::from_millis(milliseconds as u64)
+            }),
             max_saved_bytes: size("max_saved_bytes").unwrap_or(default.max_saved_bytes),
         }
     }
@@ -144,7 +152,7 @@ fn flag(name: &str) -> Option<bool> {
     params::get_bool(Some(&SOURCE), name).ok()
 }
 
-const VARIABLES: [(&str, Kind, &str); 20] = [
+const VARIABLES: [(&str, Kind, &str); 21] = [
     (
         "prov_name",
         Kind::String,
@@ -241,6 +249,11 @@ const VARIABLES: [(&str, Kind, &str); 20] = [
         "milliseconds after which operations that wait for a connection fail (default: 15000)",
     ),
     (
+        "peer_timeout",
+        Kind::Int,
+        "milliseconds after which a peer that acknowledges nothing is given up, 0 for never (default: 60000)",
+    ),
+    (
         "max_saved_bytes",
         Kind::Size,
         "bytes of unexpected messages kept per endpoint (default: 67108864)",
@@ -301,6 +314,7 @@ mod tests {
             ("FI_TCP_DISABLE_AUTO_PROGRESS", "yes"),
             ("FI_TCP_FIREWALL_ADDR", "true"),
             ("FI_TCP_CONN_TIMEOUT", "21"),
+            ("FI_TCP_PEER_TIMEOUT", "23"),
             ("FI_TCP_MAX_SAVED_BYTES", "22"),
         ];
         check(&environment, |params| {
@@ -322,6 +336,7 @@ mod tests {
                 firewall_addr: true,
                 trace_msg: true,
                 conn_timeout_ms: 21,
+                peer_timeout: Duration::from_millis(23),
                 max_saved_bytes: 22,
             }
         });

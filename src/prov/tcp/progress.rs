@@ -155,6 +155,7 @@ impl Tcp {
             }),
             Due::Handshake(id) => self.handshakes.contains(id),
             Due::Listener(ep) => self.eps.get(ep).is_some(),
+            Due::Peers => true,
         }
     }
 
@@ -337,6 +338,7 @@ impl Tcp {
             match due {
                 Due::Conn(id) => self.conn_due(core, id),
                 Due::Handshake(id) => self.handshake_due(id),
+                Due::Peers => self.check_peers(core),
                 Due::Listener(ep) => {
                     if let Some(listener) = self.eps.get(ep).and_then(|ep| ep.listener.as_ref()) {
                         let _ =

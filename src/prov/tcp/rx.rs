@@ -10,6 +10,7 @@ use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
 use crate::prov::tcp::SOURCE;
+use crate::prov::tcp::alive::is_silence;
 use crate::prov::tcp::conn::{At, Conn, Incoming, Sink, Stalled, State};
 use crate::prov::tcp::proto::{
     BASE_HEADER, Header, Message, Op, WireError, decode, header_len, whole_message,
@@ -81,7 +82,11 @@ impl Tcp {
                 }
                 Err(error) => {
                     log_warn!(&SOURCE, Subsys::EpData, "{}: {error}", self.conns[id].peer);
-                    self.lose(core, id, Error::CANCELED);
+                    let error = match is_silence(&error) {
+                        true => Error::TIMEDOUT,
+                        false => Error::CANCELED,
+                    };
+                    self.lose(core, id, error);
                     any = true;
                     break;
                 }

@@ -71,6 +71,8 @@ pub struct Tcp {
     /// The connection that had news last, and how many guesses of the next one came true, in a row; see `progress`.
     pub(super) last: usize,
     pub(super) sure: u32,
+    /// A look at what peers have acknowledged is due.
+    pub(super) watches_peers: bool,
     /// What we call our process in connection exchanges.
     pub(super) pid: u32,
 }
@@ -81,6 +83,8 @@ pub enum Due {
     Conn(usize),
     Handshake(usize),
     Listener(usize),
+    /// Peers that have not acknowledged what they were sent.
+    Peers,
 }
 
 impl Tcp {
@@ -147,6 +151,7 @@ impl Transport for Tcp {
             wide: 0,
             last: usize::MAX,
             sure: 0,
+            watches_peers: false,
             pid: super::connect::process_id(),
         })
     }

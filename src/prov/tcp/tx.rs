@@ -135,6 +135,7 @@ impl Tcp {
         op: TxOp,
         encode: impl FnOnce(u8, &mut [u8; N]) -> usize,
     ) -> bool {
+        self.watch();
         let Tcp {
             conns,
             scratch,
@@ -459,6 +460,7 @@ impl Tcp {
         payload: IoVec,
         op: Option<TxOp>,
     ) {
+        self.watch();
         let conn = &mut self.conns[id];
         let mut bytes = [0; MAX_HEADER];
         let counter = conn.tx.next_counter();

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The addresses of this machine's network interfaces, best first (getifaddrs(3), netdevice(7)).
 //!
-//! Trusted with: the ioctl that asks for the speed of a link.
+//! Trusted with: the ioctl that asks for the speed of a link and its driver.
 
-use std::ffi::CString;
+use core::cell::LazyCell;
+use std::collections::HashSet;
+use std::ffi::{CStr, CString};
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 
@@ -21,17 +24,77 @@ pub struct Address {
     pub prefix: u8,
     /// In Mbit/s.
     pub speed: u32,
+    /// Other hosts are not expected to reach it: a bridge of containers, a tunnel or a dummy that no default route leads
+    /// through, or an address that means something on one link only.
+    pub inward: bool,
     pub loopback: bool,
 }
 
-/// Addresses other than loopback by speed, then IPv4 before IPv6, then the last configured first; after them, whatever
-/// else the loopback interface has, 127.0.0.1 and ::1.
+/// Addresses other than loopback: those that other hosts may reach first, then by speed, then IPv4 before IPv6, then the last
+/// configured first; after them, whatever else the loopback interface has, 127.0.0.1 and ::1.
 pub fn addresses() -> Vec<Address> {
     let found = match getifaddrs() {
         Ok(list) => list.filter_map(|entry| usable(&entry)).collect(),
         Err(_) => Vec::new(),
     };
+    let mut found: Vec<Address> = found;
+    let routed = LazyCell::new(default_routes);
+    for address in found.iter_mut().filter(|address| !address.loopback) {
+        let interface = address.interface.to_string_lossy();
+        let is_virtual = |driver: CString| VIRTUAL.contains(&driver.to_bytes());
+        address.inward = is_link_local(&address.addr.ip())
+            || ask_driver(&interface).is_some_and(is_virtual)
+                && !routed.contains(interface.as_ref());
+    }
     sort(found)
+}
+
+/// Drivers of interfaces that stand for no way out of this host, unless a default route leads through them.
+const VIRTUAL: [&[u8]; 3] = [b"bridge", b"tun", b"dummy"];
+
+/// An IPv6 address that is usable with an interface only, or the IPv4 address of an interface that got none.
+fn is_link_local(ip: &IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+/// Interfaces with a default route, proc_pid_net(5).
+fn default_routes() -> HashSet<String> {
+    let v4 = fs::read_to_string("/proc/self/net/route").unwrap_or_default();
+    let v6 = fs::read_to_string("/proc/self/net/ipv6_route").unwrap_or_default();
+    routes_of(&v4, &v6)
+}
+
+fn routes_of(v4: &str, v6: &str) -> HashSet<String> {
+    const UP: u32 = 1;
+    const REJECT: u32 = 0x200;
+    let leads =
+        |flags: &str| u32::from_str_radix(flags, 16).is_ok_and(|flags| flags & (UP | REJECT) == UP);
+    let v4 = v4.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (&name, &to, &flags, &mask) = (
+            fields.first()?,
+            fields.get(1)?,
+            fields.get(3)?,
+            fields.get(7)?,
+        );
+        let all = to == "00000000" && mask == "00000000";
+        (all && leads(flags)).then(|| name.to_owned())
+    });
+    let v6 = v6.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (&to, &prefix, &flags, &name) = (
+            fields.first()?,
+            fields.get(1)?,
+            fields.get(8)?,
+            fields.get(9)?,
+        );
+        let all = prefix == "00" && to.bytes().all(|digit| digit == b'0');
+        (all && leads(flags)).then(|| name.to_owned())
+    });
+    v4.chain(v6).collect()
 }
 
 /// Puts the addresses as the system lists them into their order.
@@ -41,7 +104,13 @@ fn sort(found: Vec<Address>) -> Vec<Address> {
         .find(|address| address.loopback)
         .map_or_else(|| c"lo".to_owned(), |address| address.interface.clone());
     let mut list: Vec<Address> = found.into_iter().rev().filter(|a| !a.loopback).collect();
-    list.sort_by_key(|address| (std::cmp::Reverse(address.speed), address.addr.is_ipv6()));
+    list.sort_by_key(|address| {
+        (
+            address.inward,
+            std::cmp::Reverse(address.speed),
+            address.addr.is_ipv6(),
+        )
+    });
     list.push(local(&loopback, Ipv4Addr::LOCALHOST.into(), 32));
     if ipv6_is_there() {
         list.push(local(&loopback, Ipv6Addr::LOCALHOST.into(), 128));
@@ -55,6 +124,7 @@ fn local(interface: &CString, ip: IpAddr, prefix: u8) -> Address {
         addr: (ip, 0).into(),
         prefix,
         speed: 0,
+        inward: false,
         loopback: true,
     }
 }
@@ -76,6 +146,7 @@ fn usable(entry: &InterfaceAddress) -> Option<Address> {
         } else {
             speed(&entry.interface_name)
         },
+        inward: false,
         loopback,
     })
 }
@@ -131,14 +202,33 @@ fn speed(interface: &str) -> u32 {
 
 /// In Mbit/s as the driver says; by ioctl, because /sys shows the network namespace that mounted it.
 fn ask_speed(interface: &str) -> Option<u32> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     let mut link = EthtoolCmd {
         cmd: ETHTOOL_GSET,
         ..EthtoolCmd::default()
     };
+    ask(interface, &mut link)?;
+    Some(u32::from(link.speed_high) << 16 | u32::from(link.speed))
+}
+
+/// The name of the driver.
+fn ask_driver(interface: &str) -> Option<CString> {
+    let mut driver = EthtoolDriver {
+        cmd: ETHTOOL_GDRVINFO,
+        driver: [0; 32],
+        rest: [0; 160],
+    };
+    ask(interface, &mut driver)?;
+    CStr::from_bytes_until_nul(&driver.driver)
+        .ok()
+        .map(CStr::to_owned)
+}
+
+/// SIOCETHTOOL, ethtool's commands. `C` is the struct of the command that it begins with.
+fn ask<C: Command>(interface: &str, command: &mut C) -> Option<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     let mut request = IfReq {
         name: [0; libc::IFNAMSIZ],
-        data: &raw mut link,
+        data: core::ptr::from_mut(command).cast(),
         rest: [0; 16],
     };
     let name = interface.as_bytes();
@@ -146,17 +236,22 @@ fn ask_speed(interface: &str) -> Option<u32> {
     if name.len() == request.name.len() {
         return None;
     }
-    // SAFETY: netdevice(7): the request names an interface, and its data points to a command that `link` holds, alive
-    // until the call returns; the kernel fills that and nothing more.
+    // SAFETY: netdevice(7): the request names an interface, and its data points to a command of the size that belongs to
+    // its number, alive until the call returns; the kernel fills that and nothing more.
     let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
-    (status == 0).then_some(u32::from(link.speed_high) << 16 | u32::from(link.speed))
+    (status == 0).then_some(())
 }
+
+/// A struct of linux/ethtool.h that begins with the number of its command.
+trait Command {}
+impl Command for EthtoolCmd {}
+impl Command for EthtoolDriver {}
 
 /// `struct ifreq` with its `ifr_data`.
 #[repr(C)]
 struct IfReq {
     name: [u8; libc::IFNAMSIZ],
-    data: *mut EthtoolCmd,
+    data: *mut libc::c_void,
     rest: [u8; 16],
 }
 
@@ -176,10 +271,20 @@ struct EthtoolCmd {
     reserved: [u32; 2],
 }
 
+/// `struct ethtool_drvinfo`.
+#[repr(C)]
+struct EthtoolDriver {
+    cmd: u32,
+    driver: [u8; 32],
+    rest: [u8; 160],
+}
+
 const _: () = assert!(size_of::<EthtoolCmd>() == 44 && size_of::<IfReq>() == 40);
+const _: () = assert!(size_of::<EthtoolDriver>() == 196);
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GSET: u32 = 1;
+const ETHTOOL_GDRVINFO: u32 = 3;
 const SPEED_UNKNOWN: u32 = u32::MAX;
 /// Mbit/s.
 const UNKNOWN_LINK: u32 = 100;
@@ -195,6 +300,7 @@ mod tests {
             addr: (addr, 0).into(),
             prefix,
             speed,
+            inward: false,
             loopback: addr.is_loopback(),
         }
     }
@@ -228,6 +334,36 @@ mod tests {
             "127.0.0.1",
         ];
         assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn what_others_may_not_reach_comes_last() {
+        let mut bridge = address("docker0", "172.17.0.1", 16, 10_000);
+        let mut link = address("fast", "fe80::1", 64, 100_000);
+        (bridge.inward, link.inward) = (true, true);
+        let slow = address("eth0", "192.0.2.1", 24, 1000);
+        let order: Vec<IpAddr> = sort(vec![slow.clone(), bridge.clone(), link.clone()])
+            .iter()
+            .map(|a| a.addr.ip())
+            .take(3)
+            .collect();
+        assert_eq!(order, [slow, link, bridge].map(|a| a.addr.ip()));
+    }
+
+    #[test]
+    fn default_routes_are_those_to_everywhere() {
+        let v4 = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n\
+                  br0\t00000000\t0100A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
+                  docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n";
+        let v6 = "fd000000000000000000000000000000 40 00000000000000000000000000000000 00 \
+                  00000000000000000000000000000000 00000100 00000001 00000000 00000001 eth0\n\
+                  00000000000000000000000000000000 00 00000000000000000000000000000000 00 \
+                  00000000000000000000000000000000 ffffffff 00000001 00000000 00200200 lo\n\
+                  00000000000000000000000000000000 00 00000000000000000000000000000000 00 \
+                  fe800000000000000000000000000001 00000400 00000001 00000000 00000003 tun0\n";
+        let found = routes_of(v4, v6);
+        assert_eq!(found, ["br0", "tun0"].map(str::to_owned).into());
+        assert!(routes_of("", "nonsense\n").is_empty());
     }
 
     #[test]

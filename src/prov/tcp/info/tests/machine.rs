@@ -30,6 +30,7 @@ impl ip::Network for Machine {
                 addr: (addr, 0).into(),
                 prefix,
                 speed: 100,
+                inward: false,
                 loopback: addr.is_loopback(),
             }
         })

@@ -52,16 +52,15 @@ class Library:
         return env
 
 
-def run(library, ranks, program, arguments=(), limit=120, extra_env=None, show=lambda line: False):
+def run(library, ranks, program, arguments=(), limit=120, extra_env=None, show=lambda line: False, hosts=None):
     """Run PROGRAM LIMIT ARGUMENTS... on so many ranks and return its lines.
 
     After 9/10 of the limit each rank prints its stack (see rank.py), so that a hang tells where it hangs. A line
     that `show` likes is printed without the number of its rank; the others appear, with it, when the program fails.
+    `hosts` gives one rank to each of several hosts (ctests/hosts).
     """
     limit *= PATIENCE
-    bin_folder = library.python_env / "bin"
-    command = [bin_folder / "mpiexec", "-launcher", "fork", "-prepend-rank", "-n", str(ranks),
-               bin_folder / "python", "-u", program, str(limit * 0.9), *arguments]
+    command = mpiexec(library, ranks, hosts) + ["-u", program, str(limit * 0.9), *arguments]
     name = f"{Path(program).name} on {library.name}, {ranks} ranks"
     env = dict(library.environment(), **(extra_env or {}))
     # MPICH and Python put sockets and caches below TMPDIR; a folder of their own leaves nothing behind.
@@ -71,6 +70,18 @@ def run(library, ranks, program, arguments=(), limit=120, extra_env=None, show=l
         return _watch([str(part) for part in command], env, limit, name, show)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def mpiexec(library, ranks, hosts=None):
+    """The command that starts Python on so many ranks."""
+    bin_folder = library.python_env / "bin"
+    command = [bin_folder / "mpiexec", "-prepend-rank", "-n", str(ranks)]
+    if hosts:
+        command = [*hosts.inside(0), *command, "-launcher", "ssh", "-launcher-exec", hosts.launcher, "-ppn", "1",
+                   "-localhost", hosts.addresses[0], "-hosts", ",".join(hosts.addresses)]
+    else:
+        command += ["-launcher", "fork"]
+    return [*command, bin_folder / "python"]
 
 
 def _watch(command, env, limit, name, show):

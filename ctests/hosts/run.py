@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""run.py --python-env FOLDER --library FOLDER [CASE ...]: MPI over several hosts, which are network namespaces of one machine.
+
+Cases: plain, loss (1 % of the segments), delay (5 ms each way), clutter (twenty more interfaces on each host, and no
+FI_TCP_IFACE), cut (a host loses its cable in the middle). Without --library: the MPICH wheel's own libfabric.
+Exit code 77 where namespaces are not permitted.
+"""
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from hosts import Hosts, NotPermitted, enter_own_world, prepare
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "scripts" / "demo"))
+from launch import Failed, Library, PATIENCE, main_with_message, mpiexec, run  # noqa: E402  (found by the line above)
+
+COUNT = 4
+SKIPPED = 77
+MPI = ROOT / "ctests" / "mpi"
+PROGRAMS = ("collectives", "one_sided", "point_to_point")
+# Milliseconds; the time that the page of fi_tcp's variables states, shortened.
+PEER_TIMEOUT = 4000
+
+
+def programs(library, hosts, limit):
+    """How many checks passed."""
+    passed = 0
+    for name in PROGRAMS:
+        lines = run(library, COUNT, MPI / f"{name}.py", limit=limit, hosts=hosts)
+        passed += sum(line.startswith("  ok ") for line in lines)
+    return f"{passed} checks in {', '.join(PROGRAMS)}"
+
+
+def plain(library):
+    return programs(library, Hosts(COUNT), 120)
+
+
+def loss(library):
+    hosts = Hosts(COUNT)
+    hosts.lose(1)
+    return programs(library, hosts, 300)
+
+
+def delay(library):
+    return programs(library, Hosts(COUNT, delay=0.005), 300)
+
+
+def clutter(library):
+    """Every rank has talked to every other one within a second of MPI_Init's begin."""
+    hosts = Hosts(COUNT)
+    for n in range(COUNT):
+        hosts.clutter(n)
+    lines = run(library, COUNT, HERE / "first_contact.py", limit=30, hosts=hosts)
+    seconds = max(float(match[1]) for line in lines if (match := re.search(r"all peers after ([\d.]+) s", line)))
+    if seconds > 1 * PATIENCE:
+        raise Failed(f"the last rank had heard of all peers after {seconds:.2f} s")
+    return f"all peers after {seconds:.2f} s"
+
+
+def cut(library):
+    """Every other rank gets an error, and the log names the peer, within the time that a peer has."""
+    hosts = Hosts(COUNT)
+    peer = re.escape(hosts.addresses[-1])
+    others = range(COUNT - 1)
+    with tempfile.TemporaryDirectory(prefix="hosts-") as scratch:
+        env = dict(library.environment(), FI_TCP_PEER_TIMEOUT=str(PEER_TIMEOUT), FI_LOG_LEVEL="warn", TMPDIR=scratch)
+        # An error ends the rank, which else would take the others with it.
+        command = mpiexec(library, COUNT, hosts)
+        command[-1:-1] = ["-disable-auto-cleanup"]
+        log = Path(scratch, "log")
+        with log.open("w") as out:
+            process = subprocess.Popen([*map(str, command), "-u", str(HERE / "exchange.py"), "600"], env=env, stdout=out,
+                                       stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            await_lines(process, log, [rf"rank {n} goes on" for n in range(COUNT)], 60)
+            hosts.cut_off(COUNT - 1)
+            start = time.monotonic()
+            # What was acknowledged is looked at six times in the time that a peer has; then MPI still has to end.
+            await_lines(process, log, [rf"^\[{n}\] libfabric.*{peer}" for n in others], PEER_TIMEOUT / 1000 * 1.5 + 5)
+            named = time.monotonic() - start
+            await_lines(process, log, [rf"^\[{n}\] .*(Abort|OFI poll failed)" for n in others], 10)
+        finally:
+            process.kill()
+            process.wait()
+    return (f"{len(others)} ranks named {hosts.addresses[-1]} within {named:.1f} s of the cut, and ended "
+            f"(FI_TCP_PEER_TIMEOUT {PEER_TIMEOUT} ms)")
+
+
+def await_lines(process, log, patterns, limit):
+    end = time.monotonic() + limit * PATIENCE
+    while True:
+        text = log.read_text(errors="replace")
+        missing = [pattern for pattern in patterns if not re.search(pattern, text, re.MULTILINE)]
+        if not missing:
+            return
+        if process.poll() is not None or time.monotonic() > end:
+            raise Failed(f"not said within {limit:.0f} s: {missing}\n{text[-3000:]}")
+        time.sleep(0.02)
+
+
+CASES = {case.__name__: case for case in (plain, loss, delay, clutter, cut)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python-env", required=True)
+    parser.add_argument("--library")
+    parser.add_argument("cases", nargs="*", choices=[*CASES, []], metavar="CASE")
+    args = parser.parse_args()
+    library = Library("ironfabric" if args.library else "the wheel's own", args.library, args.python_env)
+    if len(args.cases) != 1:
+        # Each in a world of its own.
+        failed = skipped = 0
+        for case in args.cases or CASES:
+            code = subprocess.run([sys.executable, __file__, "--python-env", args.python_env,
+                                   *(["--library", args.library] if args.library else []), case]).returncode
+            failed += code not in (0, SKIPPED)
+            skipped += code == SKIPPED
+        print(f"{len(args.cases or CASES) - failed - skipped} cases passed, {failed} failed, {skipped} skipped")
+        sys.exit(1 if failed else SKIPPED if skipped else 0)
+    case = args.cases[0]
+    try:
+        enter_own_world()
+        prepare()
+        start = time.monotonic()
+        result = CASES[case](library)
+        print(f"ok {case}: {result}, {time.monotonic() - start:.0f} s", flush=True)
+    except NotPermitted as why:
+        print(f"SKIPPED: {case}: {why}", flush=True)
+        sys.exit(SKIPPED)
+    except Failed as failure:
+        raise Failed(f"{case}: {failure}") from failure
+
+
+if __name__ == "__main__":
+    main_with_message(main)

@@ -24,7 +24,40 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
     answer(query, params, &ip::System)
 }
 
+/// Who has no wishes may be about to choose from the list (MPICH does): what there is on request comes last.
 fn answer(query: &Query, params: &Params, network: &dyn ip::Network) -> Answer {
+    let mut answer = answer_wishes(query, params, network);
+    if query.hints.is_none() {
+        let hints = on_request();
+        let query = Query {
+            hints: Some(&hints),
+            ..*query
+        };
+        let more = answer_wishes(&query, params, network);
+        answer.entries.extend(more.entries);
+    }
+    answer
+}
+
+/// What an application may want that shows nothing of it in its hints.
+fn on_request() -> Hints {
+    let order = TxAttr {
+        msg_order: ORDER | asked::AFTER_READS,
+        ..TxAttr::default()
+    };
+    Hints {
+        caps: RDM_TX | RDM_RX & !FI_SOURCE_ERR | FI_NAMED_RX_CTX,
+        mode: u64::MAX,
+        tx: Some(order),
+        ep: Some(EpAttr {
+            ep_type: FI_EP_RDM.0,
+            ..EpAttr::default()
+        }),
+        ..Hints::default()
+    }
+}
+
+fn answer_wishes(query: &Query, params: &Params, network: &dyn ip::Network) -> Answer {
     let site = ip::Site {
         iface: params.iface.as_deref(),
         domain: c"tcp",

@@ -91,7 +91,7 @@ const DOMAIN_CAPS: u64 = FI_AV_USER_ID | FI_SHARED_AV;
 const STRICT: u64 = FI_ORDER_STRICT as u64;
 const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
 /// Kept by holding back what follows a read until the read is complete.
-const AFTER_READS: u64 = WRITES_AFTER_READS | FI_ORDER_SAR;
+pub const AFTER_READS: u64 = WRITES_AFTER_READS | FI_ORDER_SAR;
 
 fn own_contexts(ep: &EpAttr) -> Option<u32> {
     (ep.rx_ctx_cnt != FI_SHARED_CONTEXT).then_some(ep.ep_type)

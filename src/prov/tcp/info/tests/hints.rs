@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn without_hints_all_is_shown() {
     let answer = answer(&query(None, 0), &Params::default(), &Machine);
-    assert_eq!(counts(&answer), [A, A, A]);
+    assert_eq!(counts(&answer), [A, A, 2 * A]);
     let [msg, shared, rdm] = [0, A, 2 * A].map(|at| &answer.entries[at]);
     assert_eq!(
         (msg.rx.size, shared.rx.size, rdm.rx.size),
@@ -19,6 +19,21 @@ fn without_hints_all_is_shown() {
     assert_eq!(shared.ep.rx_ctx_cnt, FI_SHARED_CONTEXT);
     let more = FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
     assert_eq!(shared.caps, msg.caps | more);
+}
+
+/// For programs that choose from the list instead of asking.
+#[test]
+fn without_hints_what_there_is_on_request_comes_last() {
+    let answer = answer(&query(None, 0), &Params::default(), &Machine);
+    let more = FI_ATOMIC | FI_TRIGGER | FI_FENCE | FI_NAMED_RX_CTX;
+    let (usual, full) = answer.entries.split_at(3 * A);
+    assert!(usual.iter().all(|info| info.caps & more == 0));
+    for (info, usual) in full.iter().zip(&usual[2 * A..]) {
+        assert_eq!(info.caps, usual.caps | more);
+        assert_eq!(info.src_addr, usual.src_addr);
+        assert_eq!(info.domain.max_ep_tx_ctx, MAX_CONTEXTS);
+        assert_eq!(info.tx.msg_order, ORDER | asked::AFTER_READS);
+    }
 }
 
 #[test]

@@ -62,7 +62,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format clippy unit drift symbols layout headers inline install ctypes matrix c valgrind budget conformance tools debian demo mpi mixed asan threads memory
+CHECKS := format clippy unit drift symbols layout headers inline install examples matrix c valgrind budget conformance tools debian demo mpi hosts mixed asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -92,8 +92,13 @@ check-inline: all
 check-install: all
 	ctests/install.sh
 
-check-ctypes: all
-	ctests/ctypes_roundtrip.py $(BUILT)/libfabric.so
+# Other languages over the C ABI.
+check-examples: all
+	examples/python/roundtrip.py $(BUILT)/libfabric.so
+	@mkdir -p $(TARGET)/examples
+	rustfmt --check --edition 2024 examples/rust/roundtrip.rs
+	rustc --edition 2024 -D warnings -L $(BUILT) -o $(TARGET)/examples/roundtrip examples/rust/roundtrip.rs
+	LD_LIBRARY_PATH=$(BUILT) $(TARGET)/examples/roundtrip
 # What works, asked of the library.
 matrix: all
 	scripts/matrix.py $(BUILT) --write
@@ -135,14 +140,24 @@ check-mpi: all
 	scripts/python_env.sh $(TARGET)/python
 	$(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT)
 	$(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT) --ranks 2 \
-	    --variants rendezvous unbuffered small_inject four_vcis
+	    --variants rendezvous unbuffered small_inject four_vcis atomics scalable_endpoints shared_contexts
+# MPI over several hosts, which are network namespaces: those cases that take no minute.
+check-hosts: all
+	scripts/python_env.sh $(TARGET)/python
+	ctests/hosts/run.py --python-env $(TARGET)/python --library $(BUILT) plain clutter cut
 # Two processes, one on this library and one on the other. Without PyPI only this one talks to itself: exit code 77.
 check-mixed: all
 	scripts/python_env.sh $(TARGET)/python || true
 	ctests/mixed/run.py $(BUILT) $(OTHER) --build $(TARGET)/mixed $(if $(FULL),--long)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := fuzz
+LONG_CHECKS := programs fuzz
+# Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
+# written into MATRIX.md. A selection of them is in check-mpi.
+check-programs: all
+	scripts/python_env.sh $(TARGET)/python
+	ctests/programs/run.py --library $(BUILT) --python-env $(TARGET)/python --build $(TARGET)/programs \
+	    --record ctests/programs/results.tsv $(ARGS); code=$$?; scripts/matrix.py $(BUILT) --write && exit $$code
 # Any bytes for everything that decodes bytes: fuzz/src/lib.rs. FUZZ_SECONDS for each target.
 FUZZ_SECONDS ?= 60
 check-fuzz:

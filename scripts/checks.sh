@@ -13,7 +13,8 @@ limit_of() {
     case $1 in
     format | layout | inline) echo 120 ;;
     clippy | unit | drift | symbols | asan | threads | memory) echo 900 ;;
-    mixed) echo 300 ;;
+    mixed | hosts) echo 300 ;;
+    programs) echo 3600 ;;
     *) echo 600 ;;
     esac
 }

@@ -4,7 +4,7 @@
 usage: fi_info_entries.py PROVIDER... < output
 
 Keeps the entries of the named providers in their order and drops what differs between releases by design: version
-numbers of library and provider. Lists of variables (-e, -g) are reduced to name and type, for the help texts are each
+numbers of library and provider. Entries of link-local networks come last, as they do in ours. Lists of variables (-e, -g) are reduced to name and type, for the help texts are each
 project's own.
 """
 
@@ -32,7 +32,7 @@ def main():
             if name.startswith(prefixes):
                 print(name, kind)
         return
-    for entry in entries(text):
+    for entry in sorted(entries(text), key=lambda entry: "fe80::" in entry):
         names = PROVIDER.findall(entry)
         if names and names[0] in wanted:
             print("\n".join(line for line in entry.splitlines() if not VERSION.match(line)), end="\n\n")

@@ -6,6 +6,7 @@ Opens every kind of object of every provider and calls every member of every tab
 its own, with zeroes and with an empty buffer for arguments: a member that answers -FI_ENOSYS is not served. Capabilities
 and attributes are what fi_getinfo says. Prints Markdown; --write puts it into MATRIX.md, --check fails if that differs.
 """
+import csv
 import ctypes
 import os
 import re
@@ -32,7 +33,7 @@ PROGRAMS = [
     ("The demo: ring, ping-pong, allreduce, all-to-all, put and get, communicator splits", "tcp: rdm", "make demo"),
     ("A process on libfabric 2.5 as the peer: messages, RMA, rendezvous, connections, crossings, restarts", "tcp: rdm, msg",
      "make check-mixed"),
-    ("Python's ctypes, without a C compiler", "tcp: rdm", "make check-ctypes"),
+    ("Python's ctypes and a Rust program, without a C compiler", "tcp: rdm", "make check-examples"),
 ]
 
 # Commands that an object may know.
@@ -278,6 +279,17 @@ def symbols(file):
     return grid("symbol", ["nodes, the default in bold"], rows), sum(map(len, old.values())), inline
 
 
+def real_programs():
+    """What `make check-programs` ran last."""
+    path = os.path.join(ROOT, "ctests/programs/results.tsv")
+    if not os.path.exists(path):
+        return []
+    with open(path, newline="") as table:
+        rows = [(row[0], [row[1], f"`{row[2]}`", row[3], row[4]]) for row in csv.reader(table, delimiter="\t")]
+    return ["Real programs, as `make check-programs` found them (provider tcp, everything over it).", "",
+            grid("program", ["version", "command", "result", "date"], rows), ""]
+
+
 def document(folder):
     library = Library(folder)
     providers = []
@@ -301,7 +313,7 @@ def document(folder):
            f"the {inline} inline functions of the headers as symbols in the node FABRIC_RS_1.0.", "", table, "",
            "## Programs", "", "Unmodified programs, and the check that runs them.", "",
            grid("program", ["on", "check"], [(what, [where, f"`{check}`"]) for what, where, check in PROGRAMS]), "",
-           "## Capabilities", "",
+           *real_programs(), "## Capabilities", "",
            grid("capability", titles, [(f"`{name}`", [mark(offers(library, provider, kind, C(name)))
                                                       for provider, kind, _ in columns]) for name in CAPABILITIES]), "",
            "## Objects", "", "What can be opened, and the answer where it cannot.", ""]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""ctypes_roundtrip.py LIBRARY: two endpoints talk over tcp, opened and driven by Python's ctypes alone.
+"""roundtrip.py LIBRARY: two endpoints talk over tcp, opened and driven by Python's ctypes alone.
 
 No C compiler and no header takes part: every function, also those that are inline in C, is a symbol of the library.
 """

@@ -309,6 +309,8 @@ static void run(enum fi_wait_obj wait, enum fi_progress progress, void (*peer_do
 	pid_t pid;
 	int status;
 
+	// A sixth of that time after the last traffic there is one look at what the peer has acknowledged: not in here.
+	setenv("FI_TCP_PEER_TIMEOUT", "3600000", 0);
 	make_pair(&peer, &sleeper);
 	pid = fork();
 	if (!pid) {
@@ -690,8 +692,6 @@ int main(int argc, char **argv)
 	int failed = 0, status;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	// A sixth of that time after the last traffic there is one look at what the peers have acknowledged: not in here.
-	setenv("FI_TCP_PEER_TIMEOUT", "3600000", 0);
 	for (int i = 0; i < COUNT; i++) {
 		char *one[] = {argv[0], (char *) tests[i].name};
 

@@ -159,10 +159,7 @@ static void ask(uint32_t version, const char *node, const char *service, uint64_
 	now_length = 0;
 	out("%s", "");
 	for (info = list; !ret && info; info = info->next) {
-		// Without hints this library adds entries with all that is there on request.
-		int own = only_same && !hints && info->caps & FI_ATOMIC;
-
-		if ((all_families || !is_ipv6(info)) && !own)
+		if (all_families || !is_ipv6(info))
 			print_entry(info);
 	}
 	if (now_length && !strcmp(now_text, last_text)) {

@@ -29,9 +29,10 @@ VARIANTS = {
     "progress_thread": {"MPIR_CVAR_ASYNC_PROGRESS": "1"},
     # Several domains, endpoints and CQs in each process.
     "four_vcis": {"MPIR_CVAR_CH4_NUM_VCIS": "4"},
-    # What MPICH leaves off for tcp, because libfabric's tcp has it not.
-    "atomics": {"MPIR_CVAR_CH4_OFI_ENABLE_ATOMICS": "1"},
-    "scalable_endpoints": {"MPIR_CVAR_CH4_OFI_ENABLE_SCALABLE_ENDPOINTS": "1", "MPIR_CVAR_CH4_NUM_VCIS": "4"},
+    # What MPICH leaves off for tcp, because libfabric's tcp has it not. It chooses from what fi_getinfo shows without hints.
+    "atomics": {"FI_TCP_OFFER_ALL": "1", "MPIR_CVAR_CH4_OFI_ENABLE_ATOMICS": "1"},
+    "scalable_endpoints": {"FI_TCP_OFFER_ALL": "1", "MPIR_CVAR_CH4_OFI_ENABLE_SCALABLE_ENDPOINTS": "1",
+                           "MPIR_CVAR_CH4_NUM_VCIS": "4"},
     "shared_contexts": {"MPIR_CVAR_CH4_OFI_ENABLE_SHARED_CONTEXTS": "1"},
 }
 
@@ -64,7 +65,8 @@ def main():
         start = time.monotonic()
         try:
             env = dict(VARIANTS[variant], **({"MPIR_CVAR_DEBUG_SUMMARY": "1"} if variant in IN_FORCE else {}))
-            lines = run(library, ranks, HERE / f"{name}.py", [check] if check else [], limit=args.limit, extra_env=env, show=lambda line: line.startswith(("  ok ", "  -- ")))
+            lines = run(library, ranks, HERE / f"{name}.py", [check] if check else [], limit=args.limit, extra_env=env,
+                        show=lambda line: line.startswith(("  ok ", "  -- ")))
             if variant in IN_FORCE and IN_FORCE[variant] not in lines:
                 raise Failed(f"{variant} is not in force: MPICH does not say {IN_FORCE[variant]!r}")
             passed += sum(line.startswith("  ok ") for line in lines)

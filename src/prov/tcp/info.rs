@@ -24,10 +24,11 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
     answer(query, params, &ip::System)
 }
 
-/// Who has no wishes may be about to choose from the list (MPICH does): what there is on request comes last.
+/// Some programs have no wishes and choose from the list (MPICH does): at FI_TCP_OFFER_ALL what there is on request comes
+/// last. Not by itself: MPICH would take it, and then not talk to peers on libfabric.
 fn answer(query: &Query, params: &Params, network: &dyn ip::Network) -> Answer {
     let mut answer = answer_wishes(query, params, network);
-    if query.hints.is_none() {
+    if params.offer_all && query.hints.is_none() {
         let hints = on_request();
         let query = Query {
             hints: Some(&hints),

@@ -39,6 +39,8 @@ pub struct Params {
     pub disable_auto_progress: bool,
     /// Peers are told not to connect to us.
     pub firewall_addr: bool,
+    /// Who asks without hints is shown, too, what there is on request.
+    pub offer_all: bool,
     /// Every frame header is logged.
     pub trace_msg: bool,
     /// After that many milliseconds without a connection, operations waiting for it fail.
@@ -67,6 +69,7 @@ impl Default for Params {
             zerocopy_size: usize::MAX,
             disable_auto_progress: false,
             firewall_addr: false,
+            offer_all: false,
             trace_msg: false,
             conn_timeout_ms: 15_000,
             peer_timeout: Duration::from_secs(60),
@@ -115,6 +118,7 @@ impl Params {
             disable_auto_progress: flag("disable_auto_progress")
                 .unwrap_or(default.disable_auto_progress),
             firewall_addr: flag("firewall_addr").unwrap_or(default.firewall_addr),
+            offer_all: flag("offer_all").unwrap_or(default.offer_all),
             trace_msg: flag("trace_msg").unwrap_or(default.trace_msg),
             conn_timeout_ms: count("conn_timeout")
                 .map_or(default.conn_timeout_ms, |milliseconds| milliseconds as u64),
@@ -152,7 +156,7 @@ fn flag(name: &str) -> Option<bool> {
     params::get_bool(Some(&SOURCE), name).ok()
 }
 
-const VARIABLES: [(&str, Kind, &str); 21] = [
+const VARIABLES: [(&str, Kind, &str); 22] = [
     (
         "prov_name",
         Kind::String,
@@ -244,6 +248,11 @@ const VARIABLES: [(&str, Kind, &str); 21] = [
         "tell peers that they cannot connect to this process (default: no)",
     ),
     (
+        "offer_all",
+        Kind::Bool,
+        "fi_getinfo without hints shows entries with all that is there on request, too (default: no)",
+    ),
+    (
         "conn_timeout",
         Kind::Int,
         "milliseconds after which operations that wait for a connection fail (default: 15000)",
@@ -315,6 +324,7 @@ mod tests {
             ("FI_TCP_FIREWALL_ADDR", "true"),
             ("FI_TCP_CONN_TIMEOUT", "21"),
             ("FI_TCP_PEER_TIMEOUT", "23"),
+            ("FI_TCP_OFFER_ALL", "1"),
             ("FI_TCP_MAX_SAVED_BYTES", "22"),
         ];
         check(&environment, |params| {
@@ -334,6 +344,7 @@ mod tests {
                 zerocopy_size: 19,
                 disable_auto_progress: true,
                 firewall_addr: true,
+                offer_all: true,
                 trace_msg: true,
                 conn_timeout_ms: 21,
                 peer_timeout: Duration::from_millis(23),

@@ -146,7 +146,8 @@ def mpi4py_suite(world, launcher, ranks, known, left_out=(), limit=900, **settin
         raise Broken(f"exit code {code}, {len(ran)} of {ranks} ranks ended; {new[:10]}\n{said[-2000:]}")
     text = f"{ran[0]} tests on each rank, none fails"
     if failed:
-        text += f" but {len(failed)} that fail without this library too"
+        names = sorted({name.split()[0] for name in failed})
+        text += f" but {', '.join(names)}, without this library too"
     return text + (f"; left out: {', '.join(left_out)}" if left_out else "")
 
 

@@ -29,17 +29,37 @@ PROGRAMS = ("collectives", "one_sided", "point_to_point")
 PEER_TIMEOUT = 4000
 
 
-def programs(library, hosts, limit):
-    """How many checks passed."""
+def programs(library, hosts, limit, modules="test_p2p_obj"):
+    """What passed; `modules` of mpi4py's own tests are run, too, where there are any."""
     passed = 0
     for name in PROGRAMS:
         lines = run(library, COUNT, MPI / f"{name}.py", limit=limit, hosts=hosts)
         passed += sum(line.startswith("  ok ") for line in lines)
-    return f"{passed} checks in {', '.join(PROGRAMS)}"
+    text = f"{passed} checks in {', '.join(PROGRAMS)}"
+    return text + (f", {suite(library, hosts, limit, modules)}" if SUITE.folder else "")
+
+
+class SUITE:
+    """The folder of mpi4py's source distribution, if its point-to-point tests are to be run, too."""
+    folder = None
+
+
+def suite(library, hosts, limit, modules):
+    command = [*mpiexec(library, COUNT, hosts), "test/main.py", "-q", "-i", modules]
+    try:
+        done = subprocess.run([str(word) for word in command], cwd=SUITE.folder, env=library.environment(),
+                              capture_output=True, text=True, errors="replace", timeout=2 * limit * PATIENCE)
+    except subprocess.TimeoutExpired as slow:
+        raise Failed(f"mpi4py's tests: not finished after {slow.timeout:.0f} s") from slow
+    said = done.stdout + done.stderr
+    ran = re.findall(r"Ran (\d+) tests", said)
+    if done.returncode or len(ran) != COUNT or "0" in ran:
+        raise Failed(f"mpi4py's tests: exit code {done.returncode}\n{said[-3000:]}")
+    return f"{ran[0]} of mpi4py's point-to-point tests"
 
 
 def plain(library):
-    return programs(library, Hosts(COUNT), 120)
+    return programs(library, Hosts(COUNT), 120, "test_p2p")
 
 
 def loss(library):
@@ -112,6 +132,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python-env", required=True)
     parser.add_argument("--library")
+    parser.add_argument("--suite", help="the folder of mpi4py's source distribution")
     parser.add_argument("cases", nargs="*", choices=[*CASES, []], metavar="CASE")
     args = parser.parse_args()
     library = Library("ironfabric" if args.library else "the wheel's own", args.library, args.python_env)
@@ -120,12 +141,13 @@ def main():
         failed = skipped = 0
         for case in args.cases or CASES:
             code = subprocess.run([sys.executable, __file__, "--python-env", args.python_env,
-                                   *(["--library", args.library] if args.library else []), case]).returncode
+                                   *(["--library", args.library] if args.library else []),
+                                   *(["--suite", args.suite] if args.suite else []), case]).returncode
             failed += code not in (0, SKIPPED)
             skipped += code == SKIPPED
         print(f"{len(args.cases or CASES) - failed - skipped} cases passed, {failed} failed, {skipped} skipped")
         sys.exit(1 if failed else SKIPPED if skipped else 0)
-    case = args.cases[0]
+    case, SUITE.folder = args.cases[0], args.suite
     try:
         enter_own_world()
         prepare()

@@ -251,7 +251,7 @@ def hpcc(world, ranks):
 
 
 def several_hosts(world, _ranks):
-    command = [sys.executable, ROOT / "ctests/hosts/run.py", "--python-env", world.mpich]
+    command = [sys.executable, ROOT / "ctests/hosts/run.py", "--python-env", world.mpich, "--suite", world.suite()]
     code, said = world.run([*command, *(["--library", world.library] if world.library else [])], 900)
     if code == SKIPPED:
         raise Missing(next(line for line in said.splitlines() if "SKIPPED" in line))

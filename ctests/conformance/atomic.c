@@ -601,7 +601,8 @@ static uint64_t sum_with(struct env *t, struct region *target, uint64_t flags, b
 		*(uint64_t *)job.operand.mem = 999;
 	if (completes)
 		done(t, t->a.txcq, job.ctx, CHANGED);
-	return *(volatile uint64_t *)target->buf.mem;
+	// A thread of the library may still be at it, unless the operation is delivered.
+	return __atomic_load_n((uint64_t *)target->buf.mem, __ATOMIC_RELAXED);
 }
 
 TEST(fi_atomic, levels, EP_RELIABLE, FI_ATOMIC, "With FI_DELIVERY_COMPLETE the target has changed when the operation completes; the weaker levels complete too")

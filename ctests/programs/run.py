@@ -131,8 +131,8 @@ class World:
 # Failures that the same program has on the libfabric that it brings along.
 FORTRAN = r"testGetFortranInfo .*"
 REVOKE = r"testRevoke \(test_ulfm.*"
-# In Open MPI 4.1: two crashes, two hangs.
-OPEN_MPI_4 = ["AlltoallwBottom", "testCancel", "testJoin", "testISSendAndRecv"]
+# In Open MPI 4.1: crashes, and synchronous sends to oneself that never end.
+OPEN_MPI_4 = ["AlltoallwBottom", "testCancel", "testJoin", "testISSendAndRecv", "testProbe"]
 
 
 def mpi4py_suite(world, launcher, ranks, known, left_out=(), limit=900, **settings):

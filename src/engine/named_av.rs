@@ -193,7 +193,8 @@ impl<A: Address> AvTable<A> {
             let addr = (entry.inserted > 0).then(|| A::from_bytes(&entry.bytes));
             match (addr.flatten(), self.get(at).is_some()) {
                 (None, true) => news.removed.extend(self.remove(at)?.map(|addr| (at, addr))),
-                (addr, false) if at >= seen.count => {
+                // By what is there, not by what was seen: an entry that could not be read is tried again in its place.
+                (addr, false) if at >= self.end() => {
                     news.inserted.extend(addr.is_some().then_some(at));
                     self.append(addr);
                 }

@@ -31,7 +31,7 @@ impl Tcp {
         self.close_socket(id);
         self.fail_operations(core, id, error);
         if rdm {
-            if error == Error::TIMEDOUT {
+            if was_up && error == Error::TIMEDOUT {
                 self.fail_receives_from(core, id, error);
             }
             let conn = &self.conns[id];

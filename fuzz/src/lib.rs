@@ -31,7 +31,7 @@ use std::os::unix::ffi::OsStrExt;
 use base::params::Kind;
 use engine::transport::Address;
 use prov::tcp::params::Params;
-use prov::tcp::proto::*;
+use engine::stream::proto::*;
 use registry::names::{Allowed, Wanted};
 
 pub use peer::peer;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::abi::*;
 use crate::base::info::{Hints, Info, Query};
-use crate::prov::tcp::proto::{CmKind, EXTENSIONS, RdmPrivate, encode_cm};
+use crate::engine::stream::proto::{CmKind, EXTENSIONS, RdmPrivate, encode_cm};
 use crate::registry;
 use crate::sys::addr;
 

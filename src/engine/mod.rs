@@ -22,6 +22,7 @@ pub mod mr;
 pub mod named_av;
 pub mod signal;
 pub mod srx;
+pub mod stream;
 pub mod transport;
 pub mod trigger;
 pub mod wait;

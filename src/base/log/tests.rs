@@ -148,7 +148,7 @@ fn a_repeated_message_waits_for_its_time() {
 #[test]
 fn the_name_of_the_function_is_the_last_in_its_path() {
     assert_eq!(
-        function_of("fabric::prov::tcp::ep::Ep<T>::send::here"),
+        function_of("fabric::engine::stream::ep::Ep<T>::send::here"),
         "send"
     );
     assert_eq!(

@@ -12,17 +12,16 @@ use crate::abi::*;
 use crate::base::Error;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::engine::auth::Key;
-use crate::engine::named_av;
-use crate::prov::tcp::SOURCE;
+use crate::engine::stream::conn::{Conn, State, Watch};
+use crate::engine::stream::progress::{conn_token, handshake_token};
+use crate::engine::stream::proto::{CM_HEADER, CmHeader, CmKind, EXTENSIONS, RdmPrivate};
+use crate::engine::stream::transport::{Core, Due, Stream};
 use crate::prov::tcp::addr::Addr;
-use crate::prov::tcp::conn::{Conn, State, Watch};
 use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange};
 use crate::prov::tcp::keyed::{Auth, Pending};
-use crate::prov::tcp::progress::{conn_token, handshake_token};
-use crate::prov::tcp::proto::{CM_HEADER, CmHeader, CmKind, EXTENSIONS, RdmPrivate};
-use crate::prov::tcp::transport::{Core, Due, Tcp};
-use crate::sys::addr;
+use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::socket::Socket;
+use crate::sys::{addr, netif};
 
 /// An accepted socket, while the peer's request comes in.
 pub struct Handshake {
@@ -64,7 +63,7 @@ const CROSSING: Duration = Duration::from_secs(3);
 /// The feature bit of a peer that must be the one who connects.
 pub const FIREWALL: u8 = 1;
 
-impl Tcp {
+impl Stream<Tcp> {
     /// Connections that wait at a listener.
     pub(super) fn accept_waiting(&mut self, ep: usize) {
         loop {
@@ -76,11 +75,11 @@ impl Tcp {
             };
             match listener.accept() {
                 Ok(Some((socket, from))) => {
-                    let _ = socket.set_nodelay(endpoint.nodelay);
+                    let _ = socket.set_nodelay(endpoint.own.nodelay);
                     let fd = socket.as_raw_fd();
                     let limit = Duration::from_millis(self.params.conn_timeout_ms);
                     let deadline = Instant::now() + limit;
-                    let id = self.handshakes.insert(Handshake {
+                    let id = self.own.handshakes.insert(Handshake {
                         ep,
                         socket,
                         from,
@@ -94,7 +93,7 @@ impl Tcp {
                         .add(fd, handshake_token(id), true, false)
                         .is_err()
                     {
-                        self.handshakes.remove(id);
+                        self.own.handshakes.remove(id);
                         continue;
                     }
                     self.schedule(deadline, Due::Handshake(id));
@@ -115,21 +114,21 @@ impl Tcp {
     /// A request that has not come in time.
     pub(super) fn handshake_due(&mut self, id: usize) {
         let late = |handshake: &Handshake| Instant::now() >= handshake.deadline;
-        if self.handshakes.get(id).is_some_and(late) {
+        if self.own.handshakes.get(id).is_some_and(late) {
             self.uninvite(id, "no proof of an authorization key in time");
         }
     }
 
     pub(super) fn drop_handshake(&mut self, id: usize) {
-        if self.handshakes.contains(id) {
-            let handshake = self.handshakes.remove(id);
+        if self.own.handshakes.contains(id) {
+            let handshake = self.own.handshakes.remove(id);
             self.epoll.remove(handshake.socket.as_raw_fd());
         }
     }
 
     /// A request, or a part of it, has come in at an RDM endpoint.
-    pub(super) fn requested(&mut self, core: &mut Core, id: usize) {
-        let handshake = &mut self.handshakes[id];
+    pub(super) fn requested(&mut self, core: &mut Core<Tcp>, id: usize) {
+        let handshake = &mut self.own.handshakes[id];
         if handshake.pending.is_some() {
             return self.invited(core, id);
         }
@@ -155,7 +154,7 @@ impl Tcp {
             }
             return self.drop_handshake(id);
         };
-        let handshake = self.handshakes.remove(id);
+        let handshake = self.own.handshakes.remove(id);
         self.epoll.remove(handshake.socket.as_raw_fd());
         self.admit(core, handshake, header, private);
     }
@@ -163,7 +162,7 @@ impl Tcp {
     /// Whether the peer's request makes a connection: docs/wire/tcp.md, "Both sides connect".
     pub(super) fn admit(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<Tcp>,
         from: Handshake,
         header: CmHeader,
         private: RdmPrivate,
@@ -203,7 +202,7 @@ impl Tcp {
                 },
                 State::Up
                     if self.conns[id].opened_here
-                        && self.conns[id].peer_pid == private.pid
+                        && self.conns[id].own.peer_pid == private.pid
                         && !proved =>
                 {
                     return reject("already connected");
@@ -215,7 +214,7 @@ impl Tcp {
                 }
             },
         };
-        let answer = private.answer(FIREWALL | EXTENSIONS, self.pid);
+        let answer = private.answer(FIREWALL | EXTENSIONS, self.own.pid);
         // Who has proved its key was answered before.
         if !proved && !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
             return self.connect_failed(core, id, Error::IO);
@@ -228,12 +227,12 @@ impl Tcp {
         let fd = from.socket.as_raw_fd();
         let conn = &mut self.conns[id];
         conn.opened_here = false;
-        conn.peer_pid = private.pid;
+        conn.own.peer_pid = private.pid;
         conn.swap = header.swapped;
         conn.rendezvous = answer.allows_rendezvous() && !conn.swap;
         conn.extended = answer.features & EXTENSIONS != 0;
         conn.socket = Some(from.socket);
-        conn.auth = from.key.map(|key| Box::new(Auth::proved(key)));
+        conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
         conn.tx.counter = u8::from(proved);
         conn.watch = Watch {
             added: true,
@@ -270,7 +269,7 @@ impl Tcp {
     /// the answer to their own; what was sent there would be lost.
     pub(super) fn cross(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<Tcp>,
         id: usize,
         from: Handshake,
         header: CmHeader,
@@ -283,49 +282,44 @@ impl Tcp {
             private,
             until,
         };
-        self.conns[id].crossing = Some(Box::new(crossing));
+        self.conns[id].own.crossing = Some(Box::new(crossing));
         self.schedule(until, Due::Conn(id));
         // Perhaps it is here already.
         self.answered(core, id);
     }
 
     /// Our attempt has come to nothing: the request that waited for that is accepted. False if there is none.
-    pub(super) fn admit_crossing(&mut self, core: &mut Core, id: usize) -> bool {
-        let Some(crossing) = self.conns[id].crossing.take() else {
+    pub(super) fn admit_crossing(&mut self, core: &mut Core<Tcp>, id: usize) -> bool {
+        let Some(crossing) = self.conns[id].own.crossing.take() else {
             return false;
         };
         self.admit(core, crossing.from, crossing.header, crossing.private);
         true
     }
 
-    /// A peer that begins; its address may be in the vector.
-    pub(super) fn new_peer(&mut self, core: &mut Core, ep: usize, peer: Addr) -> usize {
-        let fi_addr = self.number_of(core, ep, &peer);
-        let id = self.conns.insert(Conn::new(ep, peer, fi_addr));
-        if let Some(endpoint) = self.eps.get_mut(ep) {
-            endpoint.by_addr.insert(peer, id);
-        }
-        id
-    }
-
     /// The receiving half of a connection to oneself: not found by address.
-    fn half_to_self(&mut self, core: &mut Core, ep: usize, peer: Addr) -> usize {
+    fn half_to_self(&mut self, core: &mut Core<Tcp>, ep: usize, peer: Addr) -> usize {
         let fi_addr = self.number_of(core, ep, &peer);
         let mut conn = Conn::new(ep, peer, fi_addr);
         conn.receive_only = true;
         self.conns.insert(conn)
     }
 
-    /// In the endpoint's vector.
-    fn number_of(&mut self, core: &mut Core, ep: usize, peer: &Addr) -> u64 {
-        let Some(av) = core.eps[ep].av else {
-            return FI_ADDR_NOTAVAIL;
-        };
-        // If that fails, the address is not known.
-        if core.avs[av].find(peer).is_none() && named_av::renew(self, core, av).is_err() {
-            return FI_ADDR_NOTAVAIL;
+    /// Which of the members the endpoint is; FI_EINVAL if it is none.
+    pub(super) fn rank_among(&self, ep: usize, members: &[Addr]) -> crate::base::Result<usize> {
+        let own = crate::sys::addr::canonical(self.ep(ep)?.local);
+        if let Some(rank) = members.iter().position(|member| *member == own) {
+            return Ok(rank);
         }
-        core.avs[av].find(peer).unwrap_or(FI_ADDR_NOTAVAIL)
+        let rank = own.ip().is_unspecified().then(|| {
+            let ours = netif::addresses();
+            let is_ours = |member: &Addr| {
+                let mut addresses = ours.iter().map(|address| address.addr.ip());
+                member.port() == own.port() && addresses.any(|ip| ip == member.ip())
+            };
+            members.iter().position(is_ours)
+        });
+        rank.flatten().ok_or(Error::INVAL)
     }
 }
 

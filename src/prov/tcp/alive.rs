@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
-use crate::prov::tcp::SOURCE;
-use crate::prov::tcp::conn::State;
-use crate::prov::tcp::transport::{Core, Due, Tcp};
+use crate::engine::stream::conn::State;
+use crate::engine::stream::transport::{Core, Due, Stream};
+use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::socket::Socket;
 
 /// So often within the time that a peer has.
@@ -29,26 +29,9 @@ pub fn probe_at_rest(socket: &Socket, timeout: Duration) -> io::Result<()> {
     }
 }
 
-/// Is this what the kernel says when a host does not answer?
-pub fn is_silence(error: &io::Error) -> bool {
-    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
-    matches!(
-        error.kind(),
-        TimedOut | HostUnreachable | NetworkUnreachable | NetworkDown
-    )
-}
-
-impl Tcp {
-    /// Bytes go to a peer: whether it acknowledges them is to be seen.
-    #[inline]
-    pub(super) fn watch(&mut self) {
-        if !self.watches_peers {
-            self.watch_peers();
-        }
-    }
-
+impl Stream<Tcp> {
     #[cold]
-    fn watch_peers(&mut self) {
+    pub(super) fn watch_peers(&mut self) {
         let timeout = self.params.peer_timeout;
         // Where there is no limit nothing is ever due.
         self.watches_peers = true;
@@ -59,7 +42,7 @@ impl Tcp {
 
     /// Gives up peers that have not acknowledged anything for too long.
     #[cold]
-    pub(super) fn check_peers(&mut self, core: &mut Core) {
+    pub(super) fn check_peers(&mut self, core: &mut Core<Tcp>) {
         let (now, timeout) = (Instant::now(), self.params.peer_timeout);
         let (mut silent, mut any) = (Vec::new(), false);
         for (id, conn) in &mut self.conns {

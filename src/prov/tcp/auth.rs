@@ -14,7 +14,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::engine::auth::Key;
-use crate::prov::tcp::proto::{AuthOp, BASE_HEADER, MAX_AUTH, PROOF, decode_auth, encode_auth};
+use crate::engine::stream::proto::{
+    AuthOp, BASE_HEADER, MAX_AUTH, PROOF, decode_auth, encode_auth,
+};
 
 /// 32 bytes that were never used before.
 pub type Nonce = [u8; PROOF];

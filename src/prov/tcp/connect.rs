@@ -10,16 +10,16 @@ use std::time::{Instant, SystemTime};
 use crate::abi::*;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
-use crate::prov::tcp::SOURCE;
-use crate::prov::tcp::accept::{Crossing, FIREWALL};
-use crate::prov::tcp::alive::probe_at_rest;
-use crate::prov::tcp::conn::{State, Watch};
-use crate::prov::tcp::keyed::{Auth, REFUSED_FOR_KEYS, exchange};
-use crate::prov::tcp::progress::conn_token;
-use crate::prov::tcp::proto::{
+use crate::engine::stream::conn::{State, Watch};
+use crate::engine::stream::progress::conn_token;
+use crate::engine::stream::proto::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
 };
-use crate::prov::tcp::transport::{Core, Due, Tcp};
+use crate::engine::stream::transport::{Core, Due, Stream};
+use crate::prov::tcp::accept::{Crossing, FIREWALL};
+use crate::prov::tcp::alive::probe_at_rest;
+use crate::prov::tcp::keyed::{Auth, REFUSED_FOR_KEYS, exchange};
+use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::socket::{Moved, Socket};
 
 /// A connection exchange as it comes in.
@@ -84,9 +84,9 @@ pub fn write_whole(socket: &Socket, bytes: &[u8]) -> bool {
     matches!(socket.write(bytes), Ok(Moved::Bytes(n)) if n == bytes.len())
 }
 
-impl Tcp {
+impl Stream<Tcp> {
     /// Begins to connect to the peer of `id`, unless that is under way.
-    pub(super) fn begin_connect(&mut self, core: &mut Core, id: usize) -> Result {
+    pub(super) fn begin_connect(&mut self, core: &mut Core<Tcp>, id: usize) -> Result {
         let conn = &mut self.conns[id];
         if conn.state != State::Idle {
             return Ok(());
@@ -96,17 +96,17 @@ impl Tcp {
         let deadline = *conn.deadline.get_or_insert(now + limit);
         let (peer, ep) = (conn.peer, conn.ep);
         let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
-        let started = match endpoint.bound.take() {
+        let started = match endpoint.own.bound.take() {
             Some(bound) => bound.connect_to(peer),
             None => Socket::connect(Some(endpoint.local), peer),
         };
         match started {
             Ok((socket, up)) => {
-                let _ = socket.set_nodelay(endpoint.nodelay);
+                let _ = socket.set_nodelay(endpoint.own.nodelay);
                 let conn = &mut self.conns[id];
                 conn.state = State::Connecting;
                 conn.opened_here = true;
-                conn.exchange.clear();
+                conn.own.exchange.clear();
                 let fd = socket.as_raw_fd();
                 conn.socket = Some(socket);
                 conn.watch = Watch {
@@ -135,7 +135,7 @@ impl Tcp {
     }
 
     /// The kernel has connected, or failed to.
-    pub(super) fn connected(&mut self, core: &mut Core, id: usize) {
+    pub(super) fn connected(&mut self, core: &mut Core<Tcp>, id: usize) {
         let conn = &self.conns[id];
         let Some(socket) = &conn.socket else {
             return;
@@ -157,7 +157,7 @@ impl Tcp {
         }
     }
 
-    fn send_request(&mut self, core: &mut Core, id: usize) {
+    fn send_request(&mut self, core: &mut Core<Tcp>, id: usize) {
         let conn = &self.conns[id];
         let Some(endpoint) = self.eps.get(conn.ep) else {
             return;
@@ -166,9 +166,9 @@ impl Tcp {
             true => RdmPrivate {
                 version: 1,
                 checked: false,
-                features: EXTENSIONS | if endpoint.firewalled { FIREWALL } else { 0 },
+                features: EXTENSIONS | if endpoint.own.firewalled { FIREWALL } else { 0 },
                 port: endpoint.local.port(),
-                pid: self.pid,
+                pid: self.own.pid,
             }
             .encode()
             .to_vec(),
@@ -178,25 +178,25 @@ impl Tcp {
             return;
         };
         let _ = socket.set_keepalive(Some(PROBES));
-        let keyed = endpoint.keys.is_some();
+        let keyed = endpoint.own.keys.is_some();
         let request = exchange(CmKind::Request, &private, !endpoint.rdm, keyed);
         if !write_whole(socket, &request) {
             return self.connect_failed(core, id, Error::IO);
         }
         let conn = &mut self.conns[id];
-        conn.auth = keyed.then(|| Box::new(Auth::of(request)));
+        conn.own.auth = keyed.then(|| Box::new(Auth::of(request)));
         conn.state = State::Requested;
         conn.rx.leftover = Vec::new();
         self.rewatch(id, true, false);
     }
 
     /// The answer to our request, or a part of it.
-    pub(super) fn answered(&mut self, core: &mut Core, id: usize) {
+    pub(super) fn answered(&mut self, core: &mut Core<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
         let Some(socket) = &conn.socket else {
             return;
         };
-        let header = match read_exchange(socket, &mut conn.exchange) {
+        let header = match read_exchange(socket, &mut conn.own.exchange) {
             Exchange::Partial => return,
             Exchange::Broken(why) => {
                 log_info!(&SOURCE, Subsys::EpCtrl, "{}: no answer: {why}", conn.peer);
@@ -204,7 +204,7 @@ impl Tcp {
             }
             Exchange::Whole(header) => header,
         };
-        let private = conn.exchange[CM_HEADER..].to_vec();
+        let private = conn.own.exchange[CM_HEADER..].to_vec();
         let _ = socket.set_keepalive(None);
         match header.kind {
             CmKind::Response => self.established(core, id, &header, &private),
@@ -214,7 +214,7 @@ impl Tcp {
     }
 
     /// The peer has taken our request.
-    fn established(&mut self, core: &mut Core, id: usize, header: &CmHeader, private: &[u8]) {
+    fn established(&mut self, core: &mut Core<Tcp>, id: usize, header: &CmHeader, private: &[u8]) {
         let conn = &mut self.conns[id];
         conn.swap = header.swapped;
         let rdm = self.eps.get(conn.ep).is_some_and(|ep| ep.rdm);
@@ -228,13 +228,13 @@ impl Tcp {
                 );
                 return self.connect_failed(core, id, Error::CONNREFUSED);
             };
-            conn.peer_pid = answer.pid;
+            conn.own.peer_pid = answer.pid;
             conn.rendezvous = answer.allows_rendezvous() && !conn.swap;
             conn.extended = answer.features & EXTENSIONS != 0;
         } else {
             conn.extended = header.extended;
         }
-        if header.keyed || conn.auth.is_some() {
+        if header.keyed || conn.own.auth.is_some() {
             return self.prove(core, id, header.keyed);
         }
         self.up(core, id);
@@ -244,7 +244,7 @@ impl Tcp {
     }
 
     /// The peer has refused.
-    fn rejected(&mut self, core: &mut Core, id: usize, private: Vec<u8>) {
+    fn rejected(&mut self, core: &mut Core<Tcp>, id: usize, private: Vec<u8>) {
         let ep = self.conns[id].ep;
         if self.eps.get(ep).is_some_and(|ep| ep.rdm) {
             // It has begun to connect to us, or has not seen that our last connection is gone: its request or our next
@@ -255,7 +255,7 @@ impl Tcp {
     }
 
     /// The connection is up: what waited goes out.
-    pub(super) fn up(&mut self, core: &mut Core, id: usize) {
+    pub(super) fn up(&mut self, core: &mut Core<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
         if let Some(socket) = &conn.socket {
             // Without it the peer is watched only where bytes are under way.
@@ -264,8 +264,8 @@ impl Tcp {
         conn.state = State::Up;
         conn.deadline = None;
         conn.attempts = 0;
-        conn.exchange = Vec::new();
-        if let Some(crossing) = conn.crossing.take() {
+        conn.own.exchange = Vec::new();
+        if let Some(crossing) = conn.own.crossing.take() {
             crossing.reject();
         }
         log_info!(
@@ -283,7 +283,7 @@ impl Tcp {
     }
 
     /// An attempt has failed: another one later, or the end.
-    pub(super) fn connect_failed(&mut self, core: &mut Core, id: usize, error: Error) {
+    pub(super) fn connect_failed(&mut self, core: &mut Core<Tcp>, id: usize, error: Error) {
         let conn = &mut self.conns[id];
         let rdm = self.eps.get(conn.ep).is_some_and(|ep| ep.rdm);
         if !rdm {
@@ -319,7 +319,7 @@ impl Tcp {
     }
 
     /// A deadline of this connection has come.
-    pub(super) fn conn_due(&mut self, core: &mut Core, id: usize) {
+    pub(super) fn conn_due(&mut self, core: &mut Core<Tcp>, id: usize) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
@@ -330,7 +330,7 @@ impl Tcp {
             return;
         }
         let over = conn.deadline.is_some_and(|end| Instant::now() >= end)
-            || conn.crossing.as_deref().is_some_and(Crossing::is_over);
+            || conn.own.crossing.as_deref().is_some_and(Crossing::is_over);
         match conn.state {
             State::Idle if over => {
                 let error = conn.last_error.unwrap_or(Error::TIMEDOUT);

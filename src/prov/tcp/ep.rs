@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Endpoints: opening, naming, addresses of peers, closing. No bytes.
+//! Endpoints: opening, naming. No bytes.
 #![forbid(unsafe_code)]
 
-use core::time::Duration;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
-use std::time::Instant;
 
 use crate::abi::*;
 use crate::base::info::Info;
@@ -14,31 +12,18 @@ use crate::base::iovec::IOV_LIMIT;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
-use crate::engine::named_av;
-use crate::engine::transport::Transport;
-use crate::prov::tcp::SOURCE;
+use crate::engine::stream::ep::Ep;
+use crate::engine::stream::progress::listener_token;
+use crate::engine::stream::{Net, Stream};
 use crate::prov::tcp::addr::Addr;
-use crate::prov::tcp::conn::Conn;
 use crate::prov::tcp::params::Params;
 use crate::prov::tcp::pep::{Accepted, take_bound};
-use crate::prov::tcp::progress::listener_token;
-use crate::prov::tcp::transport::{Core, Tcp, any_address};
+use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::addr;
 use crate::sys::socket::Socket;
 
-/// An endpoint of either type.
-pub struct Ep {
-    pub rdm: bool,
-    /// Where it is bound; RDM: where it listens.
-    pub local: Addr,
-    /// RDM only.
-    pub listener: Option<Socket>,
-    /// RDM: the connection to each address of the vector; `NONE` where there is none.
-    pub peers: Vec<u32>,
-    /// RDM: connections by the peer's listener.
-    pub by_addr: HashMap<Addr, usize>,
-    /// MSG: the connection, once one was begun.
-    pub conn: Option<usize>,
+/// What an endpoint has beside its peers.
+pub struct Own {
     /// MSG: where fi_connect goes when it names no address.
     pub dest: Option<Addr>,
     /// MSG: the request that this endpoint answers.
@@ -52,55 +37,6 @@ pub struct Ep {
     pub keys: Option<Vec<Key>>,
     /// They are those of its address vector, in which each address has its own (FI_AV_AUTH_KEY).
     pub keys_of_av: bool,
-}
-
-/// Endpoints by their number in `core.eps`: found by an index on every operation.
-#[derive(Default)]
-pub struct Eps(Vec<Option<Box<Ep>>>);
-
-impl Eps {
-    #[inline]
-    pub fn get(&self, ep: usize) -> Option<&Ep> {
-        self.0.get(ep)?.as_deref()
-    }
-
-    pub fn get_mut(&mut self, ep: usize) -> Option<&mut Ep> {
-        self.0.get_mut(ep)?.as_deref_mut()
-    }
-
-    pub fn insert(&mut self, ep: usize, endpoint: Ep) {
-        if self.0.len() <= ep {
-            self.0.resize_with(ep + 1, || None);
-        }
-        self.0[ep] = Some(Box::new(endpoint));
-    }
-
-    pub fn remove(&mut self, ep: usize) -> Option<Box<Ep>> {
-        self.0.get_mut(ep)?.take()
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &Ep)> {
-        let all = self.0.iter().enumerate();
-        all.filter_map(|(ep, endpoint)| Some((ep, endpoint.as_deref()?)))
-    }
-
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Ep)> {
-        let all = self.0.iter_mut().enumerate();
-        all.filter_map(|(ep, endpoint)| Some((ep, endpoint.as_deref_mut()?)))
-    }
-}
-
-pub const NONE: u32 = u32::MAX;
-
-/// How a peer without address is called when messages are matched: no fi_addr has the top bit.
-pub fn unknown_source(serial: u64) -> u64 {
-    1 << 63 | serial
-}
-
-impl Ep {
-    pub fn name(&self) -> Result<Vec<u8>> {
-        Ok(addr::to_bytes(&self.local))
-    }
 }
 
 /// A socket for a listener: bound, on a port of the range that the settings name.
@@ -151,7 +87,7 @@ pub fn nodelay(params: &Params, info: &Info) -> bool {
     params.nodelay.unwrap_or(info.tx.tclass != FI_TC_BULK_DATA)
 }
 
-impl Tcp {
+impl Stream<Tcp> {
     pub(super) fn open_endpoint(&mut self, ep: usize, info: &Info) -> Result {
         let rdm = match fi_ep_type(info.ep.ep_type) {
             FI_EP_RDM => true,
@@ -172,7 +108,7 @@ impl Tcp {
             Some(bytes) => addr::from_bytes(bytes).map(Some).ok_or(Error::INVAL),
         };
         let (size, key) = (info.ep.auth_key_size, info.ep.auth_key.as_deref());
-        let key = Key::given(size, key, None, Tcp::AUTH_KEY_SIZE)?;
+        let key = Key::given(size, key, None, <Tcp as Net>::AUTH_KEY_SIZE)?;
         let v6 = info.addr_format == FI_SOCKADDR_IN6;
         let local = given(&info.src_addr)?;
         let dest = given(&info.dest_addr)?;
@@ -185,20 +121,22 @@ impl Tcp {
                 None => request = Some(Accepted::take(handle)?),
             },
         }
-        let mut endpoint = Ep {
+        let mut endpoint: Ep<Tcp> = Ep {
             rdm,
             local: local.unwrap_or_else(|| any_address(v6 || dest.is_some_and(|d| d.is_ipv6()))),
             listener: None,
             peers: Vec::new(),
             by_addr: HashMap::new(),
             conn: None,
-            dest,
-            nodelay: nodelay(&self.params, info),
-            firewalled: self.params.firewall_addr,
-            request,
-            bound,
-            keys: key.map(|key| vec![key]),
-            keys_of_av: false,
+            own: Own {
+                dest,
+                nodelay: nodelay(&self.params, info),
+                firewalled: self.params.firewall_addr,
+                request,
+                bound,
+                keys: key.map(|key| vec![key]),
+                keys_of_av: false,
+            },
         };
         if rdm {
             let listener = bind(&self.params, endpoint.local)?;
@@ -206,9 +144,9 @@ impl Tcp {
             listener.listen()?;
             endpoint.local = listener.local()?;
             endpoint.listener = Some(listener);
-        } else if let Some(request) = &endpoint.request {
+        } else if let Some(request) = &endpoint.own.request {
             endpoint.local = request.local();
-        } else if let Some(bound) = &endpoint.bound {
+        } else if let Some(bound) = &endpoint.own.bound {
             endpoint.local = bound.local()?;
         }
         log_info!(
@@ -244,16 +182,16 @@ impl Tcp {
             return rebind(&mut endpoint.listener, &mut endpoint.local, addr, listen);
         }
         // The name of one that answers a request is where the request came in.
-        if endpoint.request.is_some() || endpoint.conn.is_some() {
+        if endpoint.own.request.is_some() || endpoint.conn.is_some() {
             return Err(Error::OPBADSTATE);
         }
         if addr.port() == 0 {
-            endpoint.bound = None;
+            endpoint.own.bound = None;
             endpoint.local = addr;
             return Ok(());
         }
         let bind = |addr| Ok(Socket::bound(addr, None, 0)?);
-        rebind(&mut endpoint.bound, &mut endpoint.local, addr, bind)
+        rebind(&mut endpoint.own.bound, &mut endpoint.local, addr, bind)
     }
 
     pub(super) fn peer_name(&self, ep: usize) -> Result<Vec<u8>> {
@@ -276,27 +214,10 @@ impl Tcp {
         Ok(socket.as_raw_fd())
     }
 
-    pub(super) fn close_endpoint(&mut self, core: &mut Core, ep: usize) {
-        let Some(endpoint) = self.eps.remove(ep) else {
-            return;
-        };
-        self.groups.forget(ep);
-        if let Some(listener) = &endpoint.listener {
-            self.epoll.remove(listener.as_raw_fd());
-        }
-        let ours: Vec<usize> = self
-            .conns
-            .iter()
-            .filter(|(_, conn)| conn.ep == ep)
-            .map(|(id, _)| id)
-            .collect();
-        let until = Instant::now() + LINGER;
-        for id in ours {
-            // What was reported as sent goes to the kernel before the socket is closed.
-            self.last_flush(core, id, until);
-            self.discard_conn(core, id);
-        }
+    /// The endpoint is closed: who waits at its door goes.
+    pub(super) fn send_away(&mut self, ep: usize) {
         let waiting: Vec<usize> = self
+            .own
             .handshakes
             .iter()
             .filter(|(_, handshake)| handshake.ep == ep)
@@ -306,94 +227,15 @@ impl Tcp {
             self.drop_handshake(id);
         }
     }
-
-    /// The connection for an address of the endpoint's vector, made if there is none.
-    #[cold]
-    pub(super) fn find_peer(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
-        let av = core.eps[ep].av.ok_or(Error::NOAV)?;
-        if core.avs[av].get(dest).is_none() {
-            named_av::renew(self, core, av)?;
-        }
-        let peer = *core.avs[av].get(dest).ok_or(Error::INVAL)?;
-        let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
-        let id = match endpoint.by_addr.get(&peer) {
-            Some(&id) => id,
-            None => {
-                let id = self.conns.insert(Conn::new(ep, peer, dest));
-                endpoint.by_addr.insert(peer, id);
-                id
-            }
-        };
-        let at = dest as usize;
-        if endpoint.peers.len() <= at {
-            endpoint.peers.resize(at + 1, NONE);
-        }
-        endpoint.peers[at] = id as u32;
-        Ok(id)
-    }
-
-    /// An address came into a vector: connections from it get its number.
-    pub(super) fn learn_address(&mut self, core: &mut Core, av: usize, index: u64) {
-        let Some(&peer) = core.avs[av].get(index) else {
-            return;
-        };
-        let mut others = Vec::new();
-        for (ep, endpoint) in self.eps.iter() {
-            if core.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
-                continue;
-            }
-            let Some(&id) = endpoint.by_addr.get(&peer) else {
-                continue;
-            };
-            // It is here with another authorization key than the one the address is for.
-            let key = self.conns[id].key();
-            if endpoint.keys_of_av && key.is_some() && key != core.avs[av].keys.of(index) {
-                others.push(id);
-                continue;
-            }
-            let conn = &mut self.conns[id];
-            if conn.fi_addr == FI_ADDR_NOTAVAIL {
-                let unknown = conn.source();
-                core.each_srx(ep, |srx| srx.rename_source(unknown, index));
-                conn.fi_addr = index;
-            }
-        }
-        for id in others {
-            self.lose(core, id, Error::KEYREJECTED);
-        }
-    }
-
-    /// An address leaves a vector. The connection stays for the peer's sake (unless FI_AV_REMOVE_CLEANUP says
-    /// otherwise); its messages have no source from now on.
-    pub(super) fn forget_address(&mut self, core: &mut Core, av: usize, index: u64, peer: &Addr) {
-        let mut cut = Vec::new();
-        for (ep, endpoint) in self.eps.iter_mut() {
-            if core.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
-                continue;
-            }
-            if let Some(slot) = endpoint.peers.get_mut(index as usize) {
-                *slot = NONE;
-            }
-            if let Some(&id) = endpoint.by_addr.get(peer) {
-                let conn = &mut self.conns[id];
-                if conn.fi_addr == index {
-                    conn.fi_addr = FI_ADDR_NOTAVAIL;
-                    let unknown = conn.source();
-                    core.each_srx(ep, |srx| srx.rename_source(index, unknown));
-                }
-                cut.push(id);
-            }
-        }
-        if self.cleans_up_removed() {
-            for id in cut {
-                self.lose(core, id, Error::CANCELED);
-            }
-        }
-    }
 }
 
-/// How long closing may wait for the kernel to take what was reported as sent.
-pub const LINGER: Duration = Duration::from_secs(2);
+/// The address that a wildcard listener of this kind binds to.
+pub(crate) fn any_address(v6: bool) -> SocketAddr {
+    match v6 {
+        true => SocketAddr::from(([0u16; 8], 0)),
+        false => SocketAddr::from(([0u8; 4], 0)),
+    }
+}
 
 /// More operations than this in one queue are a mistake of the caller.
 const MAX_QUEUE: usize = 1 << 24;

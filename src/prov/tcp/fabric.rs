@@ -8,13 +8,14 @@ use crate::abi;
 use crate::base::Result;
 use crate::base::info::FabricAttr;
 use crate::engine::fabric::Fabric;
+use crate::engine::stream::Stream;
+use crate::prov::tcp::Tcp;
 use crate::prov::tcp::params::Params;
-use crate::prov::tcp::transport::Tcp;
 
 pub fn open(
     attr: &FabricAttr,
     api_version: u32,
     context: *mut c_void,
 ) -> Result<*mut abi::fid_fabric> {
-    Fabric::<Tcp>::open(Params::read(), attr, api_version, context)
+    Fabric::<Stream<Tcp>>::open(Params::read(), attr, api_version, context)
 }

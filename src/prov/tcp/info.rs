@@ -9,10 +9,10 @@ use crate::base::info::{
 };
 
 use self::asked::Asked;
+use super::Tcp;
 use super::params::Params;
-use super::proto::MAX_CONTEXTS;
-use super::transport::Tcp;
-use crate::engine::transport::Transport;
+use crate::engine::stream::Net;
+use crate::engine::stream::proto::MAX_CONTEXTS;
 
 mod asked;
 #[cfg(test)]

@@ -14,19 +14,19 @@ use crate::abi::FI_CONNECTED;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
-use crate::prov::tcp::SOURCE;
+use crate::engine::stream::conn::State;
+use crate::engine::stream::ep::Ep;
+use crate::engine::stream::progress::handshake_token;
+use crate::engine::stream::proto::{
+    CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_AUTH, RdmPrivate, encode_cm, mark_keyed,
+};
+use crate::engine::stream::transport::{Core, Due, Stream};
 use crate::prov::tcp::accept::{FIREWALL, Handshake, compare};
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::auth::{Context, Outcome, Prover};
-use crate::prov::tcp::conn::State;
 use crate::prov::tcp::connect::{write_exchange, write_whole};
-use crate::prov::tcp::ep::Ep;
 use crate::prov::tcp::pep::Accepted;
-use crate::prov::tcp::progress::handshake_token;
-use crate::prov::tcp::proto::{
-    CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_AUTH, RdmPrivate, encode_cm, mark_keyed,
-};
-use crate::prov::tcp::transport::{Core, Due, Tcp};
+use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::random::unpredictable;
 use crate::sys::socket::{Moved, Socket};
 
@@ -93,10 +93,10 @@ pub fn exchange(kind: CmKind, private: &[u8], extended: bool, keyed: bool) -> Ve
 }
 
 /// The keys that a peer may prove. If each address has its own, a peer that has one proves that.
-fn keys_for(core: &Core, ep: usize, endpoint: &Ep, peer: &Addr) -> Vec<Key> {
-    let keys = endpoint.keys.as_deref().unwrap_or_default();
+fn keys_for(core: &Core<Tcp>, ep: usize, endpoint: &Ep<Tcp>, peer: &Addr) -> Vec<Key> {
+    let keys = endpoint.own.keys.as_deref().unwrap_or_default();
     let known = match core.eps[ep].av {
-        Some(av) if endpoint.keys_of_av => {
+        Some(av) if endpoint.own.keys_of_av => {
             let av = &core.avs[av];
             av.find(peer).map(|index| av.keys.of(index))
         }
@@ -142,19 +142,19 @@ fn look(socket: &Socket, prover: &mut Prover) -> Look {
     }
 }
 
-impl Tcp {
+impl Stream<Tcp> {
     /// Our request was taken. `keyed`: by an endpoint that has a key.
     #[cold]
-    pub(super) fn prove(&mut self, core: &mut Core, id: usize, keyed: bool) {
+    pub(super) fn prove(&mut self, core: &mut Core<Tcp>, id: usize, keyed: bool) {
         let conn = &mut self.conns[id];
-        match &conn.auth {
+        match &conn.own.auth {
             None => return self.key_refused(core, id, PEER_HAS_ONE),
             Some(_) if !keyed || !conn.extended => {
                 return self.key_refused(core, id, PEER_HAS_NONE);
             }
             Some(_) => {}
         }
-        if let Some(crossing) = conn.crossing.take() {
+        if let Some(crossing) = conn.own.crossing.take() {
             crossing.reject();
         }
         match self.begin_proof(core, id) {
@@ -164,16 +164,21 @@ impl Tcp {
         }
     }
 
-    fn begin_proof(&mut self, core: &Core, id: usize) -> Result {
+    fn begin_proof(&mut self, core: &Core<Tcp>, id: usize) -> Result {
         let conn = &mut self.conns[id];
         let endpoint = self.eps.get(conn.ep).ok_or(Error::INVAL)?;
         let keys = keys_for(core, conn.ep, endpoint, &conn.peer);
         let key = keys.first().ok_or(Error::KEYREJECTED)?;
-        let (Some(socket), Some(auth)) = (&conn.socket, &mut conn.auth) else {
+        let (Some(socket), Some(auth)) = (&conn.socket, &mut conn.own.auth) else {
             return Err(Error::IO);
         };
         let request = std::mem::take(&mut auth.request);
-        let context = Context::new(socket.local()?, socket.peer()?, &request, &conn.exchange);
+        let context = Context::new(
+            socket.local()?,
+            socket.peer()?,
+            &request,
+            &conn.own.exchange,
+        );
         let nonce = unpredictable()?;
         let (prover, hello) = Prover::connecting(key.clone(), context, nonce, conn.swap);
         auth.prover = Some(prover);
@@ -186,9 +191,9 @@ impl Tcp {
 
     /// News of a connection whose peer has not proved its key yet.
     #[cold]
-    pub(super) fn proving(&mut self, core: &mut Core, id: usize) {
+    pub(super) fn proving(&mut self, core: &mut Core<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
-        let prover = conn.auth.as_mut().and_then(|auth| auth.prover.as_mut());
+        let prover = conn.own.auth.as_mut().and_then(|auth| auth.prover.as_mut());
         let (Some(socket), Some(prover)) = (&conn.socket, prover) else {
             return;
         };
@@ -208,13 +213,13 @@ impl Tcp {
         }
     }
 
-    fn proved(&mut self, core: &mut Core, id: usize, key: Key) {
+    fn proved(&mut self, core: &mut Core<Tcp>, id: usize, key: Key) {
         let conn = &mut self.conns[id];
         let rdm = self.eps.get(conn.ep).is_some_and(|ep| ep.rdm);
-        conn.auth = Some(Box::new(Auth::proved(key)));
+        conn.own.auth = Some(Box::new(Auth::proved(key)));
         // Frames that were sent so far.
         conn.tx.counter = if conn.opened_here { 2 } else { 1 };
-        let private = conn.exchange.get(CM_HEADER..).unwrap_or(&[]).to_vec();
+        let private = conn.own.exchange.get(CM_HEADER..).unwrap_or(&[]).to_vec();
         self.up(core, id);
         if !rdm {
             self.cm_event(core, id, FI_CONNECTED, &private);
@@ -223,11 +228,11 @@ impl Tcp {
 
     /// The peer and this endpoint have not the same key, or one of them has none: no later attempt will do better.
     #[cold]
-    pub(super) fn key_refused(&mut self, core: &mut Core, id: usize, why: &str) {
+    pub(super) fn key_refused(&mut self, core: &mut Core<Tcp>, id: usize, why: &str) {
         let conn = &mut self.conns[id];
         let peer = conn.peer;
         log_warn!(&SOURCE, Subsys::EpCtrl, "{peer}: no connection: {why}");
-        conn.auth = None;
+        conn.own.auth = None;
         if self.eps.get(conn.ep).is_some_and(|ep| ep.rdm) {
             return self.lose(core, id, Error::KEYREJECTED);
         }
@@ -236,7 +241,7 @@ impl Tcp {
 
     /// MSG: whether a request fits the endpoint that is to accept it; it is refused if not.
     pub(super) fn check_key(&self, ep: usize, request: &Accepted) -> Result {
-        let why = match (self.ep(ep)?.keys.is_some(), request.is_keyed()) {
+        let why = match (self.ep(ep)?.own.keys.is_some(), request.is_keyed()) {
             (true, false) => PEER_HAS_NONE,
             (false, true) => PEER_HAS_ONE,
             _ => return Ok(()),
@@ -254,7 +259,7 @@ impl Tcp {
         request: &Accepted,
         response: &[u8],
     ) -> Result<Option<Box<Auth>>> {
-        let Some(keys) = &self.ep(ep)?.keys else {
+        let Some(keys) = &self.ep(ep)?.own.keys else {
             return Ok(None);
         };
         let prover = request.prover(keys, response)?;
@@ -263,7 +268,10 @@ impl Tcp {
 
     /// Whether what an RDM endpoint accepts has to prove a key, or would have to.
     pub(super) fn asks_for_key(&self, from: &Handshake, header: &CmHeader) -> bool {
-        let keyed = self.eps.get(from.ep).is_some_and(|ep| ep.keys.is_some());
+        let keyed = self
+            .eps
+            .get(from.ep)
+            .is_some_and(|ep| ep.own.keys.is_some());
         from.key.is_none() && (keyed || header.keyed)
     }
 
@@ -271,7 +279,7 @@ impl Tcp {
     #[cold]
     pub(super) fn invite(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<Tcp>,
         mut from: Handshake,
         header: CmHeader,
         private: RdmPrivate,
@@ -283,7 +291,7 @@ impl Tcp {
             return;
         };
         let echo = &from.exchange[CM_HEADER..];
-        let keys = match (&endpoint.keys, header.keyed) {
+        let keys = match (&endpoint.own.keys, header.keyed) {
             (Some(_), true) if private.features & EXTENSIONS != 0 => {
                 keys_for(core, from.ep, endpoint, &peer)
             }
@@ -304,7 +312,7 @@ impl Tcp {
             let conn = &self.conns[id];
             let taken = matches!(conn.state, State::Proving | State::Up)
                 && conn.opened_here
-                && conn.peer_pid == private.pid;
+                && conn.own.peer_pid == private.pid;
             let ours = conn.state == State::Requested;
             if ours && compare(&peer, &own) != Ordering::Less {
                 return self.cross(core, id, from, header, private);
@@ -314,7 +322,7 @@ impl Tcp {
                 return;
             }
         }
-        let answer = private.answer(FIREWALL | EXTENSIONS, self.pid);
+        let answer = private.answer(FIREWALL | EXTENSIONS, self.own.pid);
         let response = exchange(CmKind::Response, &answer.encode(), false, true);
         match self.pending(&from, keys, header, private, &response) {
             Ok(pending) if write_whole(&from.socket, &response) => from.pending = Some(pending),
@@ -331,10 +339,10 @@ impl Tcp {
         let limit = Duration::from_millis(self.params.conn_timeout_ms);
         from.deadline = Instant::now() + limit;
         let (fd, deadline) = (from.socket.as_raw_fd(), from.deadline);
-        let id = self.handshakes.insert(from);
+        let id = self.own.handshakes.insert(from);
         match self.epoll.add(fd, handshake_token(id), true, false) {
             Ok(()) => self.schedule(deadline, Due::Handshake(id)),
-            Err(_) => drop(self.handshakes.remove(id)),
+            Err(_) => drop(self.own.handshakes.remove(id)),
         }
     }
 
@@ -358,8 +366,8 @@ impl Tcp {
 
     /// News of a socket whose peer has not proved its key yet.
     #[cold]
-    pub(super) fn invited(&mut self, core: &mut Core, id: usize) {
-        let handshake = &mut self.handshakes[id];
+    pub(super) fn invited(&mut self, core: &mut Core<Tcp>, id: usize) {
+        let handshake = &mut self.own.handshakes[id];
         let Some(pending) = &mut handshake.pending else {
             return;
         };
@@ -367,7 +375,7 @@ impl Tcp {
             Look::Wait => {}
             Look::Proved(key) => {
                 let (header, private) = (pending.header, pending.private);
-                let mut handshake = self.handshakes.remove(id);
+                let mut handshake = self.own.handshakes.remove(id);
                 self.epoll.remove(handshake.socket.as_raw_fd());
                 handshake.pending = None;
                 handshake.key = Some(key);
@@ -380,7 +388,7 @@ impl Tcp {
 
     /// No proof came of it. What waits for this peer is tried from here.
     pub(super) fn uninvite(&mut self, id: usize, why: &str) {
-        let handshake = &self.handshakes[id];
+        let handshake = &self.own.handshakes[id];
         let Some(pending) = &handshake.pending else {
             return self.drop_handshake(id);
         };

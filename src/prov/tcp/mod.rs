@@ -1,36 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The provider `tcp`: MSG and RDM endpoints over TCP sockets, see fi_tcp(7).
 //!
-//! `transport` is the state of a domain and what the engine calls; `ep` opens and names endpoints; `connect`, `accept`,
-//! `msg`, `pep`, `alive` and `lose` make and end connections, `auth` and `keyed` those of endpoints with an authorization key;
-//! `tx`, `flush`, `rx`, `rma`, `atomic`, `rendezvous` and `context` move bytes; `progress` decides which sockets are
-//! looked at; `conn` is one peer; `proto` the bytes themselves.
+//! What goes over the sockets is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints; `connect`, `accept`,
+//! `msg`, `pep` and `alive` make connections and watch them, `auth` and `keyed` those of endpoints with an authorization key.
 
 mod accept;
 pub mod addr;
 mod alive;
-mod atomic;
 mod auth;
-mod coll;
-mod conn;
 mod connect;
-mod context;
 mod ep;
 mod fabric;
-mod flush;
 mod info;
 mod keyed;
-mod lose;
 mod msg;
+mod net;
 pub mod params;
 mod pep;
-mod progress;
-pub mod proto;
-mod rendezvous;
-mod rma;
-mod rx;
-mod transport;
-mod tx;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

@@ -9,21 +9,21 @@ use std::time::Instant;
 use crate::abi::*;
 use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
+use crate::engine::stream::conn::{Conn, State, Watch};
+use crate::engine::stream::ep::LINGER;
+use crate::engine::stream::progress::conn_token;
+use crate::engine::stream::proto::CmKind;
+use crate::engine::stream::transport::{Core, Due, Stream};
 use crate::ffi::ops::eq::EqErr;
-use crate::prov::tcp::SOURCE;
-use crate::prov::tcp::conn::{Conn, State, Watch};
 use crate::prov::tcp::connect::write_whole;
-use crate::prov::tcp::ep::LINGER;
 use crate::prov::tcp::keyed::exchange;
-use crate::prov::tcp::progress::conn_token;
-use crate::prov::tcp::proto::CmKind;
-use crate::prov::tcp::transport::{Core, Due, Tcp};
+use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::addr;
 
-impl Tcp {
+impl Stream<Tcp> {
     pub(super) fn connect_msg(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<Tcp>,
         ep: usize,
         addr: Option<&[u8]>,
         param: &[u8],
@@ -32,15 +32,15 @@ impl Tcp {
         if endpoint.conn.is_some() {
             return Err(Error::ISCONN);
         }
-        if endpoint.request.is_some() {
+        if endpoint.own.request.is_some() {
             return Err(Error::OPBADSTATE);
         }
         let peer = match addr {
             Some(bytes) => addr::from_bytes(bytes),
-            None => endpoint.dest,
+            None => endpoint.own.dest,
         };
         let peer = peer.ok_or(Error::INVAL)?;
-        let mut conn = Conn::new(ep, addr::canonical(peer), FI_ADDR_NOTAVAIL);
+        let mut conn = Conn::<Tcp>::new(ep, addr::canonical(peer), FI_ADDR_NOTAVAIL);
         // Kept until the request is written.
         conn.rx.leftover = param.to_vec();
         let id = self.conns.insert(conn);
@@ -48,18 +48,18 @@ impl Tcp {
         self.begin_connect(core, id)
     }
 
-    pub(super) fn accept_msg(&mut self, core: &mut Core, ep: usize, param: &[u8]) -> Result {
+    pub(super) fn accept_msg(&mut self, core: &mut Core<Tcp>, ep: usize, param: &[u8]) -> Result {
         let endpoint = self.ep_mut(ep)?;
         if endpoint.conn.is_some() {
             return Err(Error::ISCONN);
         }
-        let request = endpoint.request.take().ok_or(Error::INVAL)?;
-        let nodelay = endpoint.nodelay;
+        let request = endpoint.own.request.take().ok_or(Error::INVAL)?;
+        let nodelay = endpoint.own.nodelay;
         self.check_key(ep, &request)?;
-        let mut conn = Conn::new(ep, request.from(), FI_ADDR_NOTAVAIL);
+        let mut conn = Conn::<Tcp>::new(ep, request.from(), FI_ADDR_NOTAVAIL);
         conn.extended = request.is_extended();
         let response = exchange(CmKind::Response, param, conn.extended, request.is_keyed());
-        conn.auth = self.accept_proof(ep, &request, &response)?;
+        conn.own.auth = self.accept_proof(ep, &request, &response)?;
         let (socket, swapped) = request.into_socket();
         let _ = socket.set_nodelay(nodelay);
         let sent = write_whole(&socket, &response);
@@ -71,7 +71,7 @@ impl Tcp {
             read: true,
             write: false,
         };
-        let proves = conn.auth.is_some();
+        let proves = conn.own.auth.is_some();
         let limit = Duration::from_millis(self.params.conn_timeout_ms);
         let deadline = Instant::now() + limit;
         if proves {
@@ -95,7 +95,7 @@ impl Tcp {
         Ok(())
     }
 
-    pub(super) fn shutdown_msg(&mut self, core: &mut Core, ep: usize) -> Result {
+    pub(super) fn shutdown_msg(&mut self, core: &mut Core<Tcp>, ep: usize) -> Result {
         let id = self.ep(ep)?.conn.ok_or(Error::NOTCONN)?;
         match self.conns[id].state {
             State::Up => {
@@ -116,7 +116,7 @@ impl Tcp {
     }
 
     /// An event about the endpoint's connection.
-    pub(super) fn cm_event(&mut self, core: &Core, id: usize, number: u32, data: &[u8]) {
+    pub(super) fn cm_event(&mut self, core: &Core<Tcp>, id: usize, number: u32, data: &[u8]) {
         let state = &core.eps[self.conns[id].ep];
         if let Some(eq) = &state.eq {
             eq.cm_event(number, state.fid, 0, data, None);
@@ -126,7 +126,7 @@ impl Tcp {
     /// fi_connect has failed: an error event, with what the peer said.
     pub(super) fn msg_failed(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<Tcp>,
         id: usize,
         error: Error,
         private: Vec<u8>,

@@ -19,21 +19,21 @@ use crate::engine::auth::Key;
 use crate::engine::domain::ep::{CM_DATA_SIZE, cut};
 use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
+use crate::engine::stream::Stream;
+use crate::engine::stream::proto::{CM_HEADER, CmKind};
 use crate::engine::transport::Address;
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::{Kind, Other};
-use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::auth::{Context, Prover};
 use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange, write_whole};
-use crate::prov::tcp::ep::{bind, new_name, rebind};
+use crate::prov::tcp::ep::{any_address, bind, new_name, rebind};
 use crate::prov::tcp::keyed::exchange;
 use crate::prov::tcp::params::Params;
-use crate::prov::tcp::proto::{CM_HEADER, CmKind};
-use crate::prov::tcp::transport::{Tcp, any_address};
+use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sync::Use;
 use crate::sys::addr;
 use crate::sys::event::{BATCH, Epoll, Ready, Timer};
@@ -143,7 +143,7 @@ impl Accepted {
 
 impl Pep {
     pub fn open(
-        fabric: &Arc<FabricShared<Tcp>>,
+        fabric: &Arc<FabricShared<Stream<Tcp>>>,
         info: Info,
         context: *mut c_void,
     ) -> Result<*mut fid_pep> {

@@ -6,24 +6,25 @@ use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::engine::srx::{Bytes, Envelope, RecvOp};
+use crate::engine::stream::conn::{Payload, RendezvousIn, RendezvousOut, Sink};
+use crate::engine::stream::net::Net;
+use crate::engine::stream::proto::{Header, Op};
+use crate::engine::stream::rx::Fault;
+use crate::engine::stream::transport::{Core, Stream};
 use crate::ffi::ops::transfer::What;
-use crate::prov::tcp::conn::{Payload, RendezvousIn, RendezvousOut, Sink};
-use crate::prov::tcp::proto::{Header, Op};
-use crate::prov::tcp::rx::Fault;
-use crate::prov::tcp::transport::{Core, Tcp};
 
-impl Tcp {
+impl<N: Net> Stream<N> {
     /// Tells the peer of a message and keeps it until the peer has a place for it.
     pub(super) fn announce(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         mut header: Header,
         payload: Payload,
         op: TxOp,
     ) {
         let conn = &mut self.conns[id];
-        // There is one: `Tcp::way` has looked.
+        // There is one: `Stream::way` has looked.
         let Some(index) = conn.tx.free_index() else {
             return;
         };
@@ -42,7 +43,7 @@ impl Tcp {
     }
 
     /// The peer has a place for a message that it was told of.
-    pub(super) fn cleared(&mut self, core: &mut Core, id: usize, index: u8) -> Result {
+    pub(super) fn cleared(&mut self, core: &mut Core<N>, id: usize, index: u8) -> Result {
         let conn = &mut self.conns[id];
         let waiting = conn.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
         core.eps[waiting.op.ep()].tx_pending -= 1;
@@ -54,7 +55,7 @@ impl Tcp {
         Ok(())
     }
 
-    pub(super) fn send_clear(&mut self, core: &mut Core, id: usize, index: u8) {
+    pub(super) fn send_clear(&mut self, core: &mut Core<N>, id: usize, index: u8) {
         let mut header = Header::new(Op::Cts, 0);
         header.index = index;
         self.send_always(core, id, &header, IoVec::empty(), None);
@@ -63,7 +64,7 @@ impl Tcp {
     /// A message that the sender holds until there is a receive.
     pub(super) fn ready_to_send(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -93,7 +94,7 @@ impl Tcp {
     /// There is a place for a message that the sender holds.
     pub(super) fn clear(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         index: u8,
         ack: bool,
@@ -115,7 +116,7 @@ impl Tcp {
     /// The bytes of a message that was held.
     pub(super) fn rendezvous_data(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {

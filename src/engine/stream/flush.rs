@@ -5,12 +5,13 @@
 use std::time::Instant;
 
 use crate::base::IoList;
-use crate::prov::tcp::conn::{After, Conn, Out, State};
-use crate::prov::tcp::transport::{Core, Tcp};
-use crate::prov::tcp::tx::{SPARE_BUFFERS, STAGE_FULL};
+use crate::engine::stream::conn::{After, Conn, Out, State};
+use crate::engine::stream::net::Net;
+use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::tx::{SPARE_BUFFERS, STAGE_FULL};
 use crate::sys::socket::Moved;
 
-impl Tcp {
+impl<N: Net> Stream<N> {
     /// The kernel takes no more for now: epoll says when it does.
     pub(super) fn blocked(&mut self, id: usize) {
         let conn = &mut self.conns[id];
@@ -20,7 +21,7 @@ impl Tcp {
     }
 
     /// The kernel takes bytes again.
-    pub(super) fn unblocked(&mut self, core: &mut Core, id: usize) {
+    pub(super) fn unblocked(&mut self, core: &mut Core<N>, id: usize) {
         let conn = &mut self.conns[id];
         conn.tx.blocked = false;
         self.flush_conn(core, id);
@@ -33,7 +34,7 @@ impl Tcp {
         }
     }
 
-    pub(super) fn flush_dirty(&mut self, core: &mut Core) {
+    pub(super) fn flush_dirty(&mut self, core: &mut Core<N>) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for &id in &dirty {
             if let Some(conn) = self.conns.get_mut(id) {
@@ -50,7 +51,7 @@ impl Tcp {
     }
 
     /// Writes what is queued until nothing is left or the kernel takes no more.
-    pub(super) fn flush_conn(&mut self, core: &mut Core, id: usize) {
+    pub(super) fn flush_conn(&mut self, core: &mut Core<N>, id: usize) {
         self.watch();
         loop {
             let conn = &mut self.conns[id];
@@ -95,8 +96,8 @@ impl Tcp {
     }
 
     /// `n` bytes of the queue are with the kernel.
-    pub(super) fn written(&mut self, core: &mut Core, id: usize, mut n: usize) {
-        let Tcp { conns, buffers, .. } = self;
+    pub(super) fn written(&mut self, core: &mut Core<N>, id: usize, mut n: usize) {
+        let Stream { conns, buffers, .. } = self;
         let Conn { tx, ep, .. } = &mut conns[id];
         while let Some(out) = tx.queue.front_mut() {
             match out {
@@ -142,7 +143,7 @@ impl Tcp {
     }
 
     /// Before a socket is closed: what was reported as sent goes to the kernel, which may take until `until`.
-    pub(super) fn last_flush(&mut self, core: &mut Core, id: usize, until: Instant) {
+    pub fn last_flush(&mut self, core: &mut Core<N>, id: usize, until: Instant) {
         if self.conns[id].state != State::Up {
             return;
         }

@@ -9,11 +9,14 @@ use crate::abi::*;
 use crate::base::{Error, IoList, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::engine::ep_state::EpState;
+use crate::engine::stream::conn::{
+    After, Conn, Frame, Out, Payload, RENDEZVOUS_LIMIT, State, Waiting,
+};
+use crate::engine::stream::ep::NONE;
+use crate::engine::stream::net::Net;
+use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message};
+use crate::engine::stream::transport::{Core, Stream};
 use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
-use crate::prov::tcp::conn::{After, Conn, Frame, Out, Payload, RENDEZVOUS_LIMIT, State, Waiting};
-use crate::prov::tcp::ep::NONE;
-use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message};
-use crate::prov::tcp::transport::{Core, Tcp};
 use crate::sys::socket::Moved;
 
 /// Frames up to this size are staged when they cannot be written at once.
@@ -49,10 +52,10 @@ enum Way {
     Exchange,
 }
 
-impl Tcp {
+impl<N: Net> Stream<N> {
     /// Posts an operation of an endpoint.
     #[inline]
-    pub(super) fn post(&mut self, core: &mut Core, ep: usize, tx: &Tx<'_>) -> Result {
+    pub(super) fn post(&mut self, core: &mut Core<N>, ep: usize, tx: &Tx<'_>) -> Result {
         let state = core.eps.get(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
             return Err(Error::OPBADSTATE);
@@ -82,7 +85,7 @@ impl Tcp {
     /// The connection that an operation goes over; it may have to be made first. On the path of every message: a call of its
     /// own would cost each of them some instructions.
     #[inline(always)]
-    pub(super) fn connection(&mut self, core: &mut Core, ep: usize, dest: u64) -> Result<usize> {
+    pub(super) fn connection(&mut self, core: &mut Core<N>, ep: usize, dest: u64) -> Result<usize> {
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if !endpoint.rdm {
             let id = endpoint.conn.ok_or(Error::NOTCONN)?;
@@ -97,15 +100,23 @@ impl Tcp {
             _ => self.find_peer(core, ep, dest)?,
         };
         if self.conns[id].state == State::Idle && self.conns[id].deadline.is_none() {
-            self.begin_connect(core, id)?;
+            N::begin_connect(self, core, id)?;
         }
         Ok(id)
+    }
+
+    /// Bytes go to a peer.
+    #[inline]
+    pub(super) fn watch(&mut self) {
+        if !self.watches_peers {
+            N::watch_peers(self);
+        }
     }
 
     #[inline]
     pub(super) fn post_message(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         tx: &Tx<'_>,
         op: TxOp,
@@ -127,16 +138,16 @@ impl Tcp {
     /// The usual case of a small frame: the connection is up and between hosts of one byte order, nobody is asked to
     /// answer, and the frame is written at once or staged. False leaves it to the general way.
     #[inline]
-    pub(super) fn post_small<const N: usize>(
+    pub(super) fn post_small<const LEN: usize>(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         payload: &IoVec,
         op: TxOp,
-        encode: impl FnOnce(u8, &mut [u8; N]) -> usize,
+        encode: impl FnOnce(u8, &mut [u8; LEN]) -> usize,
     ) -> bool {
         self.watch();
-        let Tcp {
+        let Stream {
             conns,
             scratch,
             look,
@@ -148,7 +159,7 @@ impl Tcp {
         if waits || conn.swap || op.flags & SPECIAL != 0 {
             return false;
         }
-        let mut header = [0; N];
+        let mut header = [0; LEN];
         let counter = conn.tx.counter;
         let header_len = encode(counter, &mut header);
         let total = header_len + op.len;
@@ -205,14 +216,14 @@ impl Tcp {
         true
     }
 
-    fn post_any_message(&mut self, core: &mut Core, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
+    fn post_any_message(&mut self, core: &mut Core<N>, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
         self.post_message_to(core, id, tx, op, 0)
     }
 
     /// A message for a receive context of the peer's endpoint.
     pub(super) fn post_message_to(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         tx: &Tx<'_>,
         op: TxOp,
@@ -237,7 +248,7 @@ impl Tcp {
     #[inline]
     pub(super) fn submit(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: Header,
         iov: IoVec,
@@ -268,7 +279,7 @@ impl Tcp {
     /// As `submit`, for a request with a payload of ours to which another payload answers.
     pub(super) fn submit_exchange(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: Header,
         bytes: &[u8],
@@ -316,13 +327,13 @@ impl Tcp {
     /// Whether the message is too large for a peer to keep. What is injected is not held here for long either.
     #[inline]
     fn is_held(&self, op: &TxOp) -> bool {
-        op.len > self.params.max_saved_size && op.flags & FI_INJECT == 0
+        op.len > self.limits.saved_size && op.flags & FI_INJECT == 0
     }
 
     /// Sends the frame that begins an exchange.
     fn ask(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         way: Way,
         header: Header,
@@ -343,7 +354,7 @@ impl Tcp {
     #[inline]
     fn send(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
         payload: IoVec,
@@ -364,7 +375,7 @@ impl Tcp {
     }
 
     /// Sends a frame that asks the peer for something.
-    pub(super) fn send_bare(&mut self, core: &mut Core, id: usize, header: &Header) {
+    pub(super) fn send_bare(&mut self, core: &mut Core<N>, id: usize, header: &Header) {
         let conn = &mut self.conns[id];
         if conn.tx.queue.is_empty() && conn.tx.last_direct != self.look {
             conn.tx.last_direct = self.look;
@@ -376,7 +387,7 @@ impl Tcp {
 
     /// Keeps an operation until the connection is up, or those before it are out of the way.
     #[cold]
-    fn wait(&mut self, core: &mut Core, id: usize, header: Header, payload: Payload, op: TxOp) {
+    fn wait(&mut self, core: &mut Core<N>, id: usize, header: Header, payload: Payload, op: TxOp) {
         let conn = &mut self.conns[id];
         core.eps[op.ep()].tx_pending += 1;
         conn.tx.waiting.push_back(Waiting {
@@ -390,7 +401,7 @@ impl Tcp {
     }
 
     /// The connection is up, or an operation has completed: what waited for it goes out, in order.
-    pub(super) fn send_waiting(&mut self, core: &mut Core, id: usize) {
+    pub fn send_waiting(&mut self, core: &mut Core<N>, id: usize) {
         while let Some(waiting) = self.conns[id].tx.waiting.front() {
             if waiting.op.flags & HELD != 0 && self.conns[id].holds(waiting.op.flags) {
                 break;
@@ -417,9 +428,9 @@ impl Tcp {
 
     /// After a look: operations may have completed that others wait for.
     #[cold]
-    pub(super) fn retry_held(&mut self, core: &mut Core) {
+    pub(super) fn retry_held(&mut self, core: &mut Core<N>) {
         for id in std::mem::take(&mut self.held) {
-            let up = |conn: &Conn| conn.state == State::Up;
+            let up = |conn: &Conn<N>| conn.state == State::Up;
             if self.conns.get(id).is_some_and(up) {
                 self.send_waiting(core, id);
             }
@@ -429,7 +440,7 @@ impl Tcp {
     /// Stages or queues a frame of an operation that had to wait.
     pub(super) fn send_payload(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
         payload: Payload,
@@ -454,7 +465,7 @@ impl Tcp {
     /// Stages or queues a frame.
     pub(super) fn send_always(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
         payload: IoVec,
@@ -500,7 +511,7 @@ impl Tcp {
     /// are put on the list of those now: frames leave in the order in which they are queued.
     pub(super) fn after(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
         op: Option<TxOp>,
@@ -521,7 +532,7 @@ impl Tcp {
 
     /// The frame of an operation is copied or written: it is complete, unless the peer has to answer.
     #[inline]
-    pub(super) fn handed_over(&mut self, core: &mut Core, id: usize, header: &Header, op: TxOp) {
+    pub(super) fn handed_over(&mut self, core: &mut Core<N>, id: usize, header: &Header, op: TxOp) {
         let conn = &mut self.conns[id];
         if header.ack || header.commit {
             core.eps[op.ep()].tx_pending += 1;
@@ -572,7 +583,7 @@ impl Tcp {
     #[inline]
     fn write_now(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
         payload: IoVec,
@@ -618,7 +629,7 @@ impl Tcp {
     #[allow(clippy::too_many_arguments)]
     fn queue_rest(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
         bytes: &[u8; MAX_HEADER],
@@ -652,7 +663,7 @@ impl Tcp {
     }
 
     /// The peer has all of the operation that waits for its answer the longest.
-    pub(super) fn acknowledged(&mut self, core: &mut Core, id: usize) -> Result {
+    pub(super) fn acknowledged(&mut self, core: &mut Core<N>, id: usize) -> Result {
         let conn = &mut self.conns[id];
         let op = conn.tx.await_ack.pop_front().ok_or(Error::IO)?;
         core.eps[op.ep()].tx_pending -= 1;
@@ -660,7 +671,7 @@ impl Tcp {
         Ok(())
     }
 
-    pub(super) fn send_ack(&mut self, core: &mut Core, id: usize) {
+    pub(super) fn send_ack(&mut self, core: &mut Core<N>, id: usize) {
         self.send_always(core, id, &Header::new(Op::Ack, 0), IoVec::empty(), None);
     }
 }

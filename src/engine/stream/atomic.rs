@@ -6,15 +6,16 @@ use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::core::TxOp;
+use crate::engine::stream::conn::{Durable, ReadOp, Regions, Sink};
+use crate::engine::stream::context::split;
+use crate::engine::stream::net::Net;
+use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg};
+use crate::engine::stream::rma::{count_regions, durable, named};
+use crate::engine::stream::rx::{Fault, commit};
+use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::tx::{STAGE_FULL, WANTS_ACK, check_flags};
 use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::transfer::What;
-use crate::prov::tcp::conn::{Durable, ReadOp, Regions, Sink};
-use crate::prov::tcp::context::split;
-use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg};
-use crate::prov::tcp::rma::{count_regions, durable, named};
-use crate::prov::tcp::rx::{Fault, commit};
-use crate::prov::tcp::transport::{Core, Tcp};
-use crate::prov::tcp::tx::{STAGE_FULL, WANTS_ACK, check_flags};
 
 /// An operation of a peer whose operands are on their way.
 pub struct AtomicIn {
@@ -43,12 +44,12 @@ impl AtomicIn {
 /// Answers that may wait for a peer to take them: more bytes than the results of a full transmit queue.
 const ANSWERS: usize = 1 << 30;
 
-impl Tcp {
+impl<N: Net> Stream<N> {
     /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the endpoint,
     /// whatever context the destination names.
     pub(super) fn post_atomic(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         port: usize,
         ep: usize,
         atomic: &Atomic<'_>,
@@ -99,7 +100,7 @@ impl Tcp {
     /// Sends an operation that has a result. Its payload is small, and copied.
     pub(super) fn exchange(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
         payload: &[u8],
@@ -131,7 +132,7 @@ impl Tcp {
     /// A peer operates on memory of ours.
     pub(super) fn atomic_request(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -170,7 +171,7 @@ impl Tcp {
     }
 
     /// All of an operation is here.
-    pub(super) fn carry_out(&mut self, core: &mut Core, id: usize, request: AtomicIn) {
+    pub(super) fn carry_out(&mut self, core: &mut Core<N>, id: usize, request: AtomicIn) {
         let AtomicIn {
             datatype,
             op,

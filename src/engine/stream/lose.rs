@@ -6,13 +6,14 @@ use crate::abi::*;
 use crate::base::Error;
 use crate::base::settings::Settings;
 use crate::engine::core::TxOp;
-use crate::prov::tcp::conn::{After, At, Out, Rx, Sink, State, Waiting, Watch};
-use crate::prov::tcp::ep::NONE;
-use crate::prov::tcp::transport::{Core, Tcp};
+use crate::engine::stream::conn::{After, At, Out, Rx, Sink, State, Waiting, Watch};
+use crate::engine::stream::ep::NONE;
+use crate::engine::stream::net::Net;
+use crate::engine::stream::transport::{Core, Stream};
 use std::os::fd::AsRawFd;
 
-impl Tcp {
-    pub(super) fn close_socket(&mut self, id: usize) {
+impl<N: Net> Stream<N> {
+    pub fn close_socket(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         if let Some(socket) = conn.socket.take() {
             self.epoll.remove(socket.as_raw_fd());
@@ -24,7 +25,7 @@ impl Tcp {
     }
 
     /// The peer is gone: everything that depended on it fails.
-    pub(super) fn lose(&mut self, core: &mut Core, id: usize, error: Error) {
+    pub fn lose(&mut self, core: &mut Core<N>, id: usize, error: Error) {
         let ep = self.conns[id].ep;
         let rdm = self.eps.get(ep).is_some_and(|ep| ep.rdm);
         let was_up = self.conns[id].state == State::Up;
@@ -35,7 +36,7 @@ impl Tcp {
                 self.fail_receives_from(core, id, error);
             }
             let conn = &self.conns[id];
-            let peer = (!conn.receive_only).then_some(conn.peer);
+            let peer = (!conn.receive_only).then(|| conn.peer.clone());
             self.remove_conn(id);
             if let Some(peer) = peer {
                 self.member_lost(core, ep, &peer, error);
@@ -50,12 +51,12 @@ impl Tcp {
             }
         }
         if was_up {
-            self.cm_event(core, id, FI_SHUTDOWN, &[]);
+            N::ended(self, core, id);
         }
     }
 
     /// The peer's host is silent: receives that name it would wait for ever. (One that ended its connection may come again.)
-    fn fail_receives_from(&self, core: &mut Core, id: usize, error: Error) {
+    fn fail_receives_from(&self, core: &mut Core<N>, id: usize, error: Error) {
         let conn = &self.conns[id];
         if conn.fi_addr == FI_ADDR_NOTAVAIL {
             return;
@@ -75,7 +76,7 @@ impl Tcp {
     }
 
     /// Completes in error what was posted to the peer, and what the peer had begun.
-    pub(super) fn fail_operations(&mut self, core: &mut Core, id: usize, error: Error) {
+    pub fn fail_operations(&mut self, core: &mut Core<N>, id: usize, error: Error) {
         let conn = &mut self.conns[id];
         let ep = conn.ep;
         let tx = std::mem::take(&mut conn.tx);
@@ -127,7 +128,7 @@ impl Tcp {
     }
 
     /// Cancels an operation that waits for its connection, or behind a fence. What is behind that has its place in the stream.
-    pub(super) fn cancel_waiting(&mut self, core: &mut Core, ep: usize, context: usize) {
+    pub(super) fn cancel_waiting(&mut self, core: &mut Core<N>, ep: usize, context: usize) {
         let has_context = |waiting: &Waiting| {
             waiting.op.ep() == ep && waiting.op.context == context && context != 0
         };
@@ -158,7 +159,7 @@ impl Tcp {
     }
 
     /// The endpoint is closed: what was posted is dropped without a word, as fi_endpoint(3) says of fi_close.
-    pub(super) fn discard_conn(&mut self, core: &mut Core, id: usize) {
+    pub(super) fn discard_conn(&mut self, core: &mut Core<N>, id: usize) {
         self.close_socket(id);
         let conn = &mut self.conns[id];
         let ep = conn.ep;

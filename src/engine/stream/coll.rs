@@ -3,28 +3,25 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
 
 use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoVec, Result};
 use crate::engine::coll::{self, Action, Frame, Lane, MAX_BYTES, MAX_MEMBERS, Place, Shape};
-use crate::engine::transport::Membership;
+use crate::engine::core::Core as EngineCore;
+use crate::engine::stream::conn::{At, Conn, Out, Sink, State};
+use crate::engine::stream::net::Net;
+use crate::engine::stream::proto::{BASE_HEADER, Header, MAX_HEADER, Op};
+use crate::engine::stream::rx::Fault;
+use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::tx::STAGE_LIMIT;
+use crate::engine::transport::{Address, Membership};
 use crate::ffi::ops::collective::Collective;
-use crate::prov::tcp::SOURCE;
-use crate::prov::tcp::addr::Addr;
-use crate::prov::tcp::conn::{At, Conn, Out, Sink, State};
-use crate::prov::tcp::proto::{BASE_HEADER, Header, MAX_HEADER, Op};
-use crate::prov::tcp::rx::Fault;
-use crate::prov::tcp::transport::{Core, Tcp};
-use crate::prov::tcp::tx::STAGE_LIMIT;
-use crate::sys::netif;
 
 /// The groups of a domain's endpoints.
-#[derive(Default)]
-pub struct Groups {
+pub struct Groups<A> {
     /// By endpoint.
-    lanes: HashMap<usize, Lane<Addr, Token>>,
+    lanes: HashMap<usize, Lane<A, Token>>,
     /// By address: the endpoint, and the number that the members have for the group.
     by_address: HashMap<u64, (usize, u64)>,
     /// How many addresses have been given.
@@ -62,7 +59,17 @@ const HEADROOM: usize = BASE_HEADER + 16;
 /// Addresses of groups are no indexes of an address vector.
 const GROUP: u64 = 1 << 61;
 
-impl Groups {
+impl<A: Address> Default for Groups<A> {
+    fn default() -> Self {
+        Groups {
+            lanes: HashMap::new(),
+            by_address: HashMap::new(),
+            given: 0,
+        }
+    }
+}
+
+impl<A: Address> Groups<A> {
     pub fn forget(&mut self, ep: usize) {
         self.lanes.remove(&ep);
         self.by_address.retain(|_, (of, _)| *of != ep);
@@ -75,13 +82,13 @@ impl Groups {
         }
     }
 
-    fn lane(&self, ep: usize) -> Result<&Lane<Addr, Token>> {
+    fn lane(&self, ep: usize) -> Result<&Lane<A, Token>> {
         self.lanes.get(&ep).ok_or(Error::INVAL)
     }
 }
 
 /// The number that all members have for a group: FNV-1a over their addresses and how often they formed a group before.
-fn number_of(members: &[Addr], before: u64) -> u64 {
+fn number_of<N: Net>(members: &[N::Addr], before: u64) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     let mut take = |bytes: &[u8]| {
         for &byte in bytes {
@@ -89,37 +96,32 @@ fn number_of(members: &[Addr], before: u64) -> u64 {
         }
     };
     for member in members {
-        let ip = match member {
-            SocketAddr::V4(v4) => v4.ip().to_ipv6_mapped(),
-            SocketAddr::V6(v6) => *v6.ip(),
-        };
-        take(&ip.octets());
-        take(&member.port().to_be_bytes());
+        take(&N::identity(member));
     }
     take(&before.to_be_bytes());
     hash
 }
 
-impl Tcp {
-    fn lane_of(&mut self, ep: usize) -> &mut Lane<Addr, Token> {
-        let limit = self.params.max_saved_bytes;
+impl<N: Net> Stream<N> {
+    fn lane_of(&mut self, ep: usize) -> &mut Lane<N::Addr, Token> {
+        let limit = self.limits.saved_bytes;
         let lane = self.groups.lanes.entry(ep);
         lane.or_insert_with(|| Lane::new(limit, HEADROOM))
     }
 
     pub(super) fn open_collective(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         ep: usize,
         membership: &Membership<'_>,
     ) -> Result<u64> {
         let av = core.eps[ep].av.ok_or(Error::NOAV)?;
-        let addr = |&index: &u64| core.avs[av].get(index).copied().ok_or(Error::INVAL);
-        let members: Vec<Addr> = membership.members.iter().map(addr).collect::<Result<_>>()?;
+        let addr = |&index: &u64| core.avs[av].get(index).cloned().ok_or(Error::INVAL);
+        let members: Vec<N::Addr> = membership.members.iter().map(addr).collect::<Result<_>>()?;
         if members.len() > MAX_MEMBERS {
             return Err(Error::MSGSIZE);
         }
-        let rank = self.own_rank(ep, &members)?;
+        let rank = N::own_rank(self, ep, &members)?;
         if let Some(parent) = membership.parent {
             let parent = self.groups.number(ep, parent)?;
             let (theirs, _) = self.groups.lane(ep)?.membership(parent)?;
@@ -128,7 +130,7 @@ impl Tcp {
             }
         }
         let lane = self.lane_of(ep);
-        let number = number_of(&members, lane.count_join(&members));
+        let number = number_of::<N>(&members, lane.count_join(&members));
         lane.open(number, members, rank)?;
         let address = GROUP | self.groups.given;
         self.groups.given += 1;
@@ -136,26 +138,9 @@ impl Tcp {
         Ok(address)
     }
 
-    /// Which of the members the endpoint is; FI_EINVAL if it is none.
-    fn own_rank(&self, ep: usize, members: &[Addr]) -> Result<usize> {
-        let own = crate::sys::addr::canonical(self.ep(ep)?.local);
-        if let Some(rank) = members.iter().position(|member| *member == own) {
-            return Ok(rank);
-        }
-        let rank = own.ip().is_unspecified().then(|| {
-            let ours = netif::addresses();
-            let is_ours = |member: &Addr| {
-                let mut addresses = ours.iter().map(|address| address.addr.ip());
-                member.port() == own.port() && addresses.any(|ip| ip == member.ip())
-            };
-            members.iter().position(is_ours)
-        });
-        rank.flatten().ok_or(Error::INVAL)
-    }
-
     pub(super) fn join_collective(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         ep: usize,
         address: u64,
         (fid, context): (usize, usize),
@@ -170,7 +155,7 @@ impl Tcp {
         self.collectives_moved(core, ep);
     }
 
-    pub(super) fn leave_collective(&mut self, core: &mut Core, ep: usize, address: u64) {
+    pub(super) fn leave_collective(&mut self, core: &mut Core<N>, ep: usize, address: u64) {
         if let Ok(number) = self.groups.number(ep, address) {
             self.groups.by_address.remove(&address);
             self.lane_of(ep).leave(number);
@@ -180,7 +165,7 @@ impl Tcp {
 
     pub(super) fn shape_of(
         &self,
-        core: &Core,
+        core: &Core<N>,
         ep: usize,
         what: fi_collective_op,
         address: u64,
@@ -209,7 +194,7 @@ impl Tcp {
 
     pub(super) fn start_collective(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         ep: usize,
         call: &Collective,
     ) -> Result {
@@ -247,7 +232,7 @@ impl Tcp {
     }
 
     /// Does what the collectives of an endpoint have come to.
-    fn collectives_moved(&mut self, core: &mut Core, ep: usize) {
+    fn collectives_moved(&mut self, core: &mut Core<N>, ep: usize) {
         let mut written = Vec::new();
         while let Some(lane) = self.groups.lanes.get_mut(&ep)
             && let Some(action) = lane.actions.pop_front()
@@ -283,9 +268,9 @@ impl Tcp {
     }
 
     /// The connection to a member, which is made if there is none. Nothing if the member is lost.
-    fn member(&mut self, core: &mut Core, ep: usize, peer: Addr) -> Option<usize> {
+    fn member(&mut self, core: &mut Core<N>, ep: usize, peer: N::Addr) -> Option<usize> {
         let known = self.eps.get(ep)?.by_addr.get(&peer).copied();
-        let id = known.unwrap_or_else(|| self.new_peer(core, ep, peer));
+        let id = known.unwrap_or_else(|| self.new_peer(core, ep, peer.clone()));
         let conn = &mut self.conns[id];
         match conn.state {
             State::Up if !speaks(conn) => {
@@ -297,7 +282,7 @@ impl Tcp {
                 conn.coll.get_or_insert_default();
                 if conn.state == State::Idle
                     && conn.deadline.is_none()
-                    && let Err(error) = self.begin_connect(core, id)
+                    && let Err(error) = N::begin_connect(self, core, id)
                 {
                     self.member_lost(core, ep, &peer, error);
                 }
@@ -308,12 +293,12 @@ impl Tcp {
 
     /// A peer that does not know the extensions, or has the other byte order, cannot take part.
     #[cold]
-    fn mute(&mut self, core: &mut Core, id: usize) {
+    fn mute(&mut self, core: &mut Core<N>, id: usize) {
         let conn = &mut self.conns[id];
-        let (ep, peer) = (conn.ep, conn.peer);
+        let (ep, peer) = (conn.ep, conn.peer.clone());
         conn.coll = None;
         log_warn!(
-            &SOURCE,
+            N::SOURCE,
             Subsys::EpData,
             "{peer}: no collectives: not this library, or the other byte order"
         );
@@ -321,7 +306,7 @@ impl Tcp {
     }
 
     /// The connection to a peer is up.
-    pub(super) fn member_up(&mut self, core: &mut Core, id: usize) {
+    pub fn member_up(&mut self, core: &mut Core<N>, id: usize) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
@@ -338,7 +323,13 @@ impl Tcp {
     }
 
     /// A peer is gone.
-    pub(super) fn member_lost(&mut self, core: &mut Core, ep: usize, peer: &Addr, error: Error) {
+    pub(super) fn member_lost(
+        &mut self,
+        core: &mut Core<N>,
+        ep: usize,
+        peer: &N::Addr,
+        error: Error,
+    ) {
         if let Some(lane) = self.groups.lanes.get_mut(&ep) {
             lane.lost(peer, error);
             self.collectives_moved(core, ep);
@@ -365,12 +356,12 @@ impl Tcp {
     /// A frame of a collective begins.
     pub(super) fn collective_frame(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let conn = &self.conns[id];
-        let (ep, peer) = (conn.ep, conn.peer);
+        let (ep, peer) = (conn.ep, conn.peer.clone());
         if !conn.extended || conn.swap || core.eps[ep].caps & FI_COLLECTIVE == 0 {
             return Err(Fault::Rule("a frame of a collective, which is not served"));
         }
@@ -406,7 +397,7 @@ impl Tcp {
     }
 
     /// The frame that stands in the stream is tried again.
-    pub(super) fn retry_frame(&mut self, core: &mut Core, id: usize) {
+    pub(super) fn retry_frame(&mut self, core: &mut Core<N>, id: usize) {
         let At::Held(header) = std::mem::replace(&mut self.conns[id].rx.at, At::Header) else {
             return;
         };
@@ -420,9 +411,9 @@ impl Tcp {
         }
     }
 
-    pub(super) fn part_arrived(&mut self, core: &mut Core, id: usize, part: Part) {
+    pub(super) fn part_arrived(&mut self, core: &mut Core<N>, id: usize, part: Part) {
         let conn = &self.conns[id];
-        let (ep, peer) = (conn.ep, conn.peer);
+        let (ep, peer) = (conn.ep, conn.peer.clone());
         if let Some(lane) = self.groups.lanes.get_mut(&ep) {
             lane.arrived(&peer, &part.frame, part.bytes, part.kept);
             self.collectives_moved(core, ep);
@@ -438,7 +429,12 @@ impl Tcp {
 }
 
 /// A collective has ended at this member.
-fn ended(core: &mut Core, ep: usize, token: Token, result: Result<coll::Outcome>) {
+fn ended<A: Address>(
+    core: &mut EngineCore<A>,
+    ep: usize,
+    token: Token,
+    result: Result<coll::Outcome>,
+) {
     match token {
         Token::Join { fid, context } => core.joined(ep, fid, context, result.map(drop)),
         Token::Call {
@@ -456,12 +452,12 @@ fn ended(core: &mut Core, ep: usize, token: Token, result: Result<coll::Outcome>
     }
 }
 
-fn is_open(conn: &Conn) -> bool {
+fn is_open<N: Net>(conn: &Conn<N>) -> bool {
     conn.state == State::Up && !conn.tx.blocked
 }
 
 /// Frames of our own, and data in one byte order.
-fn speaks(conn: &Conn) -> bool {
+fn speaks<N: Net>(conn: &Conn<N>) -> bool {
     conn.extended && !conn.swap
 }
 

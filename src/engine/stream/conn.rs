@@ -14,31 +14,27 @@ use crate::engine::cntr::Counter;
 use crate::engine::core::{Sender, TxOp};
 use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
+use crate::engine::stream::atomic::AtomicIn;
+use crate::engine::stream::coll::{Frames, Part};
+use crate::engine::stream::ep::unknown_source;
+use crate::engine::stream::net::Net;
+use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS};
 use crate::ffi::ops::transfer::{AFTER_READS, What};
-use crate::prov::tcp::accept::Crossing;
-use crate::prov::tcp::addr::Addr;
-use crate::prov::tcp::atomic::AtomicIn;
-use crate::prov::tcp::coll::{Frames, Part};
-use crate::prov::tcp::ep::unknown_source;
-use crate::prov::tcp::keyed::Auth;
-use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS};
 use crate::sys::socket::Socket;
 
 /// A peer. What the application has posted outlives attempts to connect.
-pub struct Conn {
+pub struct Conn<N: Net> {
     pub ep: usize,
     pub state: State,
     pub socket: Option<Socket>,
     /// RDM: the peer's listener; MSG: the other end.
-    pub peer: Addr,
+    pub peer: N::Addr,
     /// The peer's place in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
     pub fi_addr: u64,
     /// Never the same for two connections of a process: names the peer in matching while it has no address.
     pub serial: u64,
     /// We opened the connection that is up.
     pub opened_here: bool,
-    /// What the peer called its process in the connection exchange.
-    pub peer_pid: u32,
     /// The peer has the other byte order.
     pub swap: bool,
     /// Rendezvous frames may be sent.
@@ -68,12 +64,8 @@ pub struct Conn {
     pub hits: u32,
     /// Since when bytes are under way of which the peer has acknowledged none.
     pub unanswered: Option<Instant>,
-    /// The connection exchange, as far as it has come in.
-    pub exchange: Vec<u8>,
-    /// The peer's request, while ours is not answered.
-    pub crossing: Option<Box<Crossing>>,
-    /// If the endpoint has an authorization key: how far the peer has proved that it has it.
-    pub auth: Option<Box<Auth>>,
+    /// What the provider keeps.
+    pub own: N::Conn,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -271,8 +263,8 @@ fn next_serial() -> u64 {
     LAST.fetch_add(1, Ordering::Relaxed)
 }
 
-impl Conn {
-    pub fn new(ep: usize, peer: Addr, fi_addr: u64) -> Conn {
+impl<N: Net> Conn<N> {
+    pub fn new(ep: usize, peer: N::Addr, fi_addr: u64) -> Conn<N> {
         Conn {
             ep,
             state: State::Idle,
@@ -281,7 +273,6 @@ impl Conn {
             fi_addr,
             serial: next_serial(),
             opened_here: false,
-            peer_pid: 0,
             swap: false,
             rendezvous: false,
             extended: false,
@@ -298,16 +289,14 @@ impl Conn {
             hits: 0,
             unanswered: None,
             next: usize::MAX,
-            exchange: Vec::new(),
-            crossing: None,
-            auth: None,
+            own: N::Conn::default(),
         }
     }
 
     /// The authorization key that the peer has proved to have.
     #[inline]
     pub fn key(&self) -> Option<&Key> {
-        self.auth.as_ref()?.key()
+        N::key(self)
     }
 
     /// How the peer is called when its messages are matched.
@@ -321,7 +310,7 @@ impl Conn {
 
     /// Who completions of its messages name.
     #[inline]
-    pub fn sender(&self) -> Sender<'_, Addr> {
+    pub fn sender(&self) -> Sender<'_, N::Addr> {
         Sender {
             fi_addr: self.fi_addr,
             addr: Some(&self.peer),
@@ -416,6 +405,5 @@ impl Sink {
     }
 }
 
-// What an idle peer costs beside its socket, and what a queued frame costs.
-const _: () = assert!(size_of::<Conn>() <= 792);
+// What a queued frame costs.
 const _: () = assert!(size_of::<Frame>() <= 320);

@@ -3,21 +3,22 @@
 //! into its place.
 #![forbid(unsafe_code)]
 
+use std::io;
+
 use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoList};
 use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
-use crate::engine::transport::Address;
-use crate::ffi::ops::transfer::What;
-use crate::prov::tcp::SOURCE;
-use crate::prov::tcp::alive::is_silence;
-use crate::prov::tcp::conn::{At, Conn, Incoming, Sink, Stalled, State};
-use crate::prov::tcp::proto::{
+use crate::engine::stream::conn::{At, Conn, Incoming, Sink, Stalled, State};
+use crate::engine::stream::net::Net;
+use crate::engine::stream::proto::{
     BASE_HEADER, Header, Message, Op, WireError, decode, header_len, whole_message,
 };
-use crate::prov::tcp::rendezvous::rendezvous_of;
-use crate::prov::tcp::rma::count_regions;
-use crate::prov::tcp::transport::{Core, Tcp};
+use crate::engine::stream::rendezvous::rendezvous_of;
+use crate::engine::stream::rma::count_regions;
+use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::transport::Address;
+use crate::ffi::ops::transfer::What;
 use crate::sys::memory;
 use crate::sys::socket::Moved;
 
@@ -34,9 +35,9 @@ pub(super) enum Fault {
     Rule(&'static str),
 }
 
-impl Tcp {
+impl<N: Net> Stream<N> {
     /// Reads what a connection has; whether there was anything.
-    pub(super) fn read_conn(&mut self, core: &mut Core, id: usize) -> bool {
+    pub(super) fn read_conn(&mut self, core: &mut Core<N>, id: usize) -> bool {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut any = false;
         for _ in 0..TURNS {
@@ -81,7 +82,12 @@ impl Tcp {
                     break;
                 }
                 Err(error) => {
-                    log_warn!(&SOURCE, Subsys::EpData, "{}: {error}", self.conns[id].peer);
+                    log_warn!(
+                        N::SOURCE,
+                        Subsys::EpData,
+                        "{}: {error}",
+                        self.conns[id].peer
+                    );
                     let error = match is_silence(&error) {
                         true => Error::TIMEDOUT,
                         false => Error::CANCELED,
@@ -114,18 +120,18 @@ impl Tcp {
 
     /// The peer does not keep to the protocol, or names memory that it may not touch: the connection ends.
     #[cold]
-    pub(super) fn fault(&mut self, core: &mut Core, id: usize, fault: &Fault) {
-        let peer = self.conns[id].peer;
+    pub(super) fn fault(&mut self, core: &mut Core<N>, id: usize, fault: &Fault) {
+        let peer = &self.conns[id].peer;
         match fault {
             Fault::Wire(error) => {
                 log_warn!(
-                    &SOURCE,
+                    N::SOURCE,
                     Subsys::EpData,
                     "{peer}: connection ended: {error:?}"
                 );
             }
             Fault::Rule(why) => {
-                log_warn!(&SOURCE, Subsys::EpData, "{peer}: connection ended: {why}");
+                log_warn!(N::SOURCE, Subsys::EpData, "{peer}: connection ended: {why}");
             }
         }
         if let Some(socket) = &self.conns[id].socket {
@@ -137,7 +143,7 @@ impl Tcp {
     /// `n` bytes of the payload were read straight to their place.
     pub(super) fn placed(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         n: usize,
     ) -> core::result::Result<(), Fault> {
@@ -156,7 +162,7 @@ impl Tcp {
     /// Deals with bytes of the stream.
     pub(super) fn take(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         mut bytes: &[u8],
     ) -> core::result::Result<(), Fault> {
@@ -223,7 +229,7 @@ impl Tcp {
 
     /// A whole message: straight to its receive, or kept. False leaves it to the general way.
     #[inline]
-    fn whole(&mut self, core: &mut Core, id: usize, message: &Message<'_>) -> bool {
+    fn whole(&mut self, core: &mut Core<N>, id: usize, message: &Message<'_>) -> bool {
         let conn = &self.conns[id];
         let state = &core.eps[conn.ep];
         let refused = message.tagged && state.caps & FI_TAGGED == 0;
@@ -257,7 +263,7 @@ impl Tcp {
                 recv.iov.copy_in(message.payload);
                 core.received(envelope.ep, &recv, &envelope, &conn.sender());
             }
-            None if srx.saved + message.payload.len() > self.params.max_saved_bytes => {
+            None if srx.saved + message.payload.len() > self.limits.saved_bytes => {
                 return false;
             }
             None => {
@@ -274,7 +280,7 @@ impl Tcp {
     #[inline]
     fn begin(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -319,7 +325,7 @@ impl Tcp {
     #[inline]
     fn message(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -363,7 +369,7 @@ impl Tcp {
     /// No receive takes the message: it is kept, as long as the limits allow.
     fn unexpected(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         srx: usize,
         envelope: Envelope,
@@ -371,7 +377,7 @@ impl Tcp {
     ) {
         let len = envelope.len;
         let saved = core.srxs[srx].saved;
-        let room = self.params.max_saved_bytes.saturating_sub(saved) as u64;
+        let room = self.limits.saved_bytes.saturating_sub(saved) as u64;
         if len > 0 && (len > room) {
             let slot = self.keep(core, id, srx, envelope, Bytes::There);
             self.conns[id].rx.at = At::Stalled(Stalled {
@@ -398,7 +404,7 @@ impl Tcp {
     /// Keeps a message for a later receive, with its sender's address where that is to be reported.
     pub(super) fn keep(
         &self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         srx: usize,
         envelope: Envelope,
@@ -413,7 +419,7 @@ impl Tcp {
     }
 
     /// A receive has met a message whose bytes are not here.
-    pub(super) fn bring(&mut self, core: &mut Core, claimed: Claimed) {
+    pub(super) fn bring(&mut self, core: &mut Core<N>, claimed: Claimed) {
         let id = claimed.envelope.token as usize;
         if claimed.envelope.note != 0 {
             let (index, ack) = rendezvous_of(claimed.envelope.note);
@@ -434,14 +440,14 @@ impl Tcp {
     }
 
     /// A message that stood in the stream has a place now.
-    fn resume(&mut self, core: &mut Core, id: usize, sink: Sink, len: u64, ack: bool) {
+    fn resume(&mut self, core: &mut Core<N>, id: usize, sink: Sink, len: u64, ack: bool) {
         self.stalled.retain(|&stalled| stalled != id);
         self.expect(id, sink, len, ack);
         self.go_on(core, id);
     }
 
     /// Nothing stands in the way of the stream any more.
-    pub(super) fn go_on(&mut self, core: &mut Core, id: usize) {
+    pub(super) fn go_on(&mut self, core: &mut Core<N>, id: usize) {
         let leftover = std::mem::take(&mut self.conns[id].rx.leftover);
         if let Err(fault) = self.take(core, id, &leftover) {
             return self.fault(core, id, &fault);
@@ -454,7 +460,7 @@ impl Tcp {
 
     /// There is room for unexpected messages, or in a queue, again.
     #[cold]
-    pub(super) fn retry_stalled(&mut self, core: &mut Core) {
+    pub(super) fn retry_stalled(&mut self, core: &mut Core<N>) {
         let waiting = self.stalled.clone();
         for id in waiting {
             let Some(conn) = self.conns.get(id) else {
@@ -475,10 +481,7 @@ impl Tcp {
             };
             let (srx, slot, len, ack) =
                 (stalled.srx, stalled.slot, stalled.envelope.len, stalled.ack);
-            let room = self
-                .params
-                .max_saved_bytes
-                .saturating_sub(core.srxs[srx].saved);
+            let room = self.limits.saved_bytes.saturating_sub(core.srxs[srx].saved);
             if len <= room as u64 && core.srxs[srx].begin_coming(slot) {
                 self.resume(core, id, Sink::Slot(srx, slot), len, ack);
             }
@@ -494,14 +497,14 @@ impl Tcp {
         self.quiet(id);
     }
 
-    fn received(&mut self, core: &mut Core, id: usize, recv: &RecvOp, envelope: &Envelope) {
+    fn received(&mut self, core: &mut Core<N>, id: usize, recv: &RecvOp, envelope: &Envelope) {
         let conn = &self.conns[id];
         core.received(envelope.ep, recv, envelope, &conn.sender());
     }
 
     /// The payload of a frame is complete.
     #[inline]
-    pub(super) fn finish(&mut self, core: &mut Core, id: usize) {
+    pub(super) fn finish(&mut self, core: &mut Core<N>, id: usize) {
         let conn = &mut self.conns[id];
         let At::Payload(incoming) = std::mem::replace(&mut conn.rx.at, At::Header) else {
             return;
@@ -544,14 +547,23 @@ impl Tcp {
     }
 }
 
+/// Is this what the kernel says when a host does not answer?
+fn is_silence(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    matches!(
+        error.kind(),
+        TimedOut | HostUnreachable | NetworkUnreachable | NetworkDown
+    )
+}
+
 /// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.
 #[cold]
-pub(super) fn commit(conn: &Conn, parts: &[(usize, usize)]) -> bool {
+pub(super) fn commit<N: Net>(conn: &Conn<N>, parts: &[(usize, usize)]) -> bool {
     let mut parts = parts.iter();
     let result = parts.try_for_each(|&(address, len)| memory::make_durable(address, len));
     if let Err(error) = &result {
         log_warn!(
-            &SOURCE,
+            N::SOURCE,
             Subsys::EpData,
             "{}: connection ended: a write could not be made durable: {error}",
             conn.peer
@@ -565,8 +577,8 @@ pub(super) fn commit(conn: &Conn, parts: &[(usize, usize)]) -> bool {
 
 /// The next header of the stream, from `bytes` and what was there before; and how many of `bytes` it took.
 #[inline]
-fn next_header(
-    conn: &mut Conn,
+fn next_header<N: Net>(
+    conn: &mut Conn<N>,
     bytes: &[u8],
 ) -> core::result::Result<Option<(Header, usize)>, Fault> {
     let rx = &mut conn.rx;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The state of one tcp domain, and the calls that the engine makes on it. What each does is in `ep`, `connect`, `tx`,
-//! `rx` and `progress`.
+//! The state of one domain, and the calls that the engine makes on it. What each does is in `ep`, `tx`, `rx` and `progress`,
+//! or the provider's.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,59 +21,66 @@ use crate::engine::coll::Shape;
 use crate::engine::core::Core as EngineCore;
 use crate::engine::fabric::FabricShared;
 use crate::engine::srx::{Claimed, Envelope};
-use crate::engine::transport::{Membership, Transport};
+use crate::engine::stream::coll::Groups;
+use crate::engine::stream::conn::Conn;
+use crate::engine::stream::ep::{Ep, Eps};
+use crate::engine::stream::net::Net;
+use crate::engine::stream::proto::MAX_ATOMIC;
+use crate::engine::transport::{Address, Membership, Transport};
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::Tx;
-use crate::prov::tcp::accept::Handshake;
-use crate::prov::tcp::addr::Addr;
-use crate::prov::tcp::coll::Groups;
-use crate::prov::tcp::conn::Conn;
-use crate::prov::tcp::ep::{Ep, Eps};
-use crate::prov::tcp::params::Params;
-use crate::prov::tcp::proto::MAX_ATOMIC;
-use crate::prov::tcp::{SOURCE, pep};
 use crate::sys::event::{Epoll, Timer};
 
-pub type Core = EngineCore<Addr>;
+pub type Core<N> = EngineCore<<N as Net>::Addr>;
+
+/// What the provider's settings say of connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The largest tagged message that is kept when nobody has asked for it.
+    pub saved_size: usize,
+    /// Bytes of such messages that are kept for each receive context.
+    pub saved_bytes: usize,
+    /// No progress thread, although progress is automatic.
+    pub no_progress_thread: bool,
+}
 
 /// The endpoints of one domain and their connections.
-pub struct Tcp {
-    pub(super) params: Params,
-    pub(super) epoll: Epoll,
-    pub(super) timer: Timer,
+pub struct Stream<N: Net> {
+    pub(crate) params: N::Params,
+    pub(crate) limits: Limits,
+    /// What the provider keeps.
+    pub(crate) own: N::Domain,
+    pub(crate) epoll: Epoll,
+    pub(crate) timer: Timer,
     /// Deadlines, earliest first; those that no longer hold are skipped when they come up.
-    pub(super) deadlines: BinaryHeap<Reverse<(Instant, Due)>>,
+    pub(crate) deadlines: BinaryHeap<Reverse<(Instant, Due)>>,
     /// By the endpoint's number in `core.eps`.
-    pub(super) eps: Eps,
-    pub(super) conns: Slab<Conn>,
-    /// Accepted sockets whose request has not come in yet.
-    pub(super) handshakes: Slab<Handshake>,
+    pub(crate) eps: Eps<N>,
+    pub(crate) conns: Slab<Conn<N>>,
     /// Connections that are read without asking epoll.
-    pub(super) hot: Vec<usize>,
+    pub(crate) hot: Vec<usize>,
     /// Connections with frames to be written.
-    pub(super) dirty: Vec<usize>,
+    pub(crate) dirty: Vec<usize>,
     /// Connections with operations that wait for others to complete.
-    pub(super) held: Vec<usize>,
+    pub(crate) held: Vec<usize>,
     /// Connections that are not read because the unexpected messages reached their limit, or the queue its brim.
-    pub(super) stalled: Vec<usize>,
+    pub(crate) stalled: Vec<usize>,
     /// Where sockets are read to; small messages are taken from here.
-    pub(super) scratch: Box<[u8]>,
+    pub(crate) scratch: Box<[u8]>,
     /// Staging buffers not in use.
-    pub(super) buffers: Vec<Vec<u8>>,
+    pub(crate) buffers: Vec<Vec<u8>>,
     /// Groups that endpoints have joined, and their collectives.
-    pub(super) groups: Groups,
+    pub(crate) groups: Groups<N::Addr>,
     /// Counts calls of `progress`.
-    pub(super) look: u64,
+    pub(crate) look: u64,
     /// While above zero only epoll is asked; see `progress`.
-    pub(super) wide: u32,
+    pub(crate) wide: u32,
     /// The connection that had news last, and how many guesses of the next one came true, in a row; see `progress`.
-    pub(super) last: usize,
-    pub(super) sure: u32,
+    pub(crate) last: usize,
+    pub(crate) sure: u32,
     /// A look at what peers have acknowledged is due.
-    pub(super) watches_peers: bool,
-    /// What we call our process in connection exchanges.
-    pub(super) pid: u32,
+    pub(crate) watches_peers: bool,
 }
 
 /// What a deadline is about.
@@ -87,9 +93,9 @@ pub enum Due {
     Peers,
 }
 
-impl Tcp {
+impl<N: Net> Stream<N> {
     /// Makes the timer go off for the earliest deadline.
-    pub(super) fn schedule(&mut self, at: Instant, due: Due) {
+    pub fn schedule(&mut self, at: Instant, due: Due) {
         let earlier = self
             .deadlines
             .peek()
@@ -101,11 +107,11 @@ impl Tcp {
         }
     }
 
-    pub(super) fn ep(&self, ep: usize) -> Result<&Ep> {
+    pub fn ep(&self, ep: usize) -> Result<&Ep<N>> {
         self.eps.get(ep).ok_or(Error::INVAL)
     }
 
-    pub(super) fn ep_mut(&mut self, ep: usize) -> Result<&mut Ep> {
+    pub fn ep_mut(&mut self, ep: usize) -> Result<&mut Ep<N>> {
         self.eps.get_mut(ep).ok_or(Error::INVAL)
     }
 }
@@ -113,33 +119,34 @@ impl Tcp {
 /// Bytes that one read takes from a socket at most.
 const SCRATCH: usize = 64 * 1024;
 
-impl Transport for Tcp {
-    type Addr = Addr;
-    type Fabric = Params;
+impl<N: Net> Transport for Stream<N> {
+    type Addr = N::Addr;
+    type Fabric = N::Params;
 
-    const SOURCE: &'static Source = &SOURCE;
-    const CQ_SIZE: usize = 1024;
+    const SOURCE: &'static Source = N::SOURCE;
+    const CQ_SIZE: usize = N::CQ_SIZE;
     const CQ_DATA_SIZE: usize = 8;
-    const AUTH_KEY_SIZE: usize = 256;
-    const AUTH_KEYS: usize = 64;
+    const AUTH_KEY_SIZE: usize = N::AUTH_KEY_SIZE;
+    const AUTH_KEYS: usize = N::AUTH_KEYS;
     const ATOMIC_SIZE: usize = MAX_ATOMIC;
 
-    fn offers_auto_progress(params: &Params) -> bool {
-        !params.disable_auto_progress
+    fn offers_auto_progress(params: &N::Params) -> bool {
+        !N::limits(params).no_progress_thread
     }
 
-    fn open(params: &Params) -> Result<Tcp> {
+    fn open(params: &N::Params) -> Result<Stream<N>> {
         let epoll = Epoll::new()?;
         let timer = Timer::new()?;
         epoll.add(timer.as_raw_fd(), super::progress::TIMER, true, false)?;
-        Ok(Tcp {
+        Ok(Stream {
             params: params.clone(),
+            limits: N::limits(params),
+            own: N::open(params)?,
             epoll,
             timer,
             deadlines: BinaryHeap::new(),
             eps: Eps::default(),
             conns: Slab::new(),
-            handshakes: Slab::new(),
             hot: Vec::new(),
             dirty: Vec::new(),
             held: Vec::new(),
@@ -152,16 +159,15 @@ impl Transport for Tcp {
             last: usize::MAX,
             sure: 0,
             watches_peers: false,
-            pid: super::connect::process_id(),
         })
     }
 
     fn open_pep(
-        fabric: &Arc<FabricShared<Tcp>>,
+        fabric: &Arc<FabricShared<Stream<N>>>,
         info: Info,
         context: *mut c_void,
     ) -> Result<*mut fid_pep> {
-        pep::Pep::open(fabric, info, context)
+        N::open_pep(fabric, info, context)
     }
 
     fn poll_fd(&self) -> RawFd {
@@ -169,16 +175,16 @@ impl Transport for Tcp {
     }
 
     #[inline]
-    fn progress(&mut self, core: &mut Core) {
+    fn progress(&mut self, core: &mut Core<N>) {
         self.look(core);
     }
 
-    fn progress_all(&mut self, core: &mut Core) {
+    fn progress_all(&mut self, core: &mut Core<N>) {
         self.look_everywhere(core);
     }
 
     #[inline]
-    fn flush(&mut self, core: &mut Core) {
+    fn flush(&mut self, core: &mut Core<N>) {
         if !self.dirty.is_empty() {
             self.flush_dirty(core);
             if !self.held.is_empty() {
@@ -192,47 +198,50 @@ impl Transport for Tcp {
         !self.dirty.is_empty()
     }
 
-    fn open_ep(&mut self, _core: &mut Core, ep: usize, info: &Info) -> Result {
-        self.open_endpoint(ep, info)
+    fn open_ep(&mut self, _core: &mut Core<N>, ep: usize, info: &Info) -> Result {
+        N::open_ep(self, ep, info)
     }
 
-    fn enable_ep(&mut self, _core: &mut Core, ep: usize) -> Result {
-        self.enable_endpoint(ep)
+    fn enable_ep(&mut self, _core: &mut Core<N>, ep: usize) -> Result {
+        N::enable_ep(self, ep)
     }
 
     fn set_keys(&mut self, ep: usize, keys: Vec<Key>) -> Result {
-        let endpoint = self.ep_mut(ep)?;
-        endpoint.keys = Some(keys);
-        endpoint.keys_of_av = true;
-        Ok(())
+        N::set_keys(self, ep, keys)
     }
 
-    fn close_ep(&mut self, core: &mut Core, ep: usize) {
+    fn close_ep(&mut self, core: &mut Core<N>, ep: usize) {
         self.close_endpoint(core, ep);
     }
 
     #[inline]
-    fn transmit(&mut self, core: &mut Core, ep: usize, tx: &Tx<'_>) -> Result {
+    fn transmit(&mut self, core: &mut Core<N>, ep: usize, tx: &Tx<'_>) -> Result {
         self.post(core, ep, tx)
     }
 
-    fn atomic(&mut self, core: &mut Core, port: usize, ep: usize, atomic: &Atomic<'_>) -> Result {
+    fn atomic(
+        &mut self,
+        core: &mut Core<N>,
+        port: usize,
+        ep: usize,
+        atomic: &Atomic<'_>,
+    ) -> Result {
         self.post_atomic(core, port, ep, atomic)
     }
 
-    fn transmit_from(&mut self, core: &mut Core, port: usize, ep: usize, tx: &Tx<'_>) -> Result {
+    fn transmit_from(&mut self, core: &mut Core<N>, port: usize, ep: usize, tx: &Tx<'_>) -> Result {
         self.post_from(core, port, ep, tx)
     }
 
-    fn close_tx_context(&mut self, core: &mut Core, port: usize, ep: usize, heir: usize) {
+    fn close_tx_context(&mut self, core: &mut Core<N>, port: usize, ep: usize, heir: usize) {
         self.leave_transmits(core, port, ep, heir);
     }
 
-    fn close_rx_context(&mut self, core: &mut Core, port: usize, ep: usize) {
+    fn close_rx_context(&mut self, core: &mut Core<N>, port: usize, ep: usize) {
         self.leave_receives(core, port, ep);
     }
 
-    fn claim(&mut self, core: &mut Core, claimed: Claimed) {
+    fn claim(&mut self, core: &mut Core<N>, claimed: Claimed) {
         self.bring(core, claimed);
     }
 
@@ -245,47 +254,53 @@ impl Transport for Tcp {
         }
     }
 
-    fn room_again(&mut self, core: &mut Core) {
+    fn room_again(&mut self, core: &mut Core<N>) {
         self.retry_stalled(core);
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {
-        self.ep(ep)?.name()
+        Ok(self.ep(ep)?.local.to_bytes())
     }
 
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
-        self.rename_endpoint(ep, addr)
+        N::set_name(self, ep, addr)
     }
 
     fn peer(&self, ep: usize) -> Result<Vec<u8>> {
-        self.peer_name(ep)
+        N::peer(self, ep)
     }
 
-    fn cancel(&mut self, core: &mut Core, ep: usize, context: usize) {
+    fn cancel(&mut self, core: &mut Core<N>, ep: usize, context: usize) {
         self.cancel_waiting(core, ep, context);
     }
 
     fn socket(&self, ep: usize) -> Result<RawFd> {
-        self.socket_of(ep)
+        N::socket(self, ep)
     }
 
-    fn connect(&mut self, core: &mut Core, ep: usize, addr: Option<&[u8]>, param: &[u8]) -> Result {
-        self.connect_msg(core, ep, addr, param)
+    fn connect(
+        &mut self,
+        core: &mut Core<N>,
+        ep: usize,
+        addr: Option<&[u8]>,
+        param: &[u8],
+    ) -> Result {
+        N::connect(self, core, ep, addr, param)
     }
 
-    fn accept(&mut self, core: &mut Core, ep: usize, param: &[u8]) -> Result {
-        self.accept_msg(core, ep, param)
+    fn accept(&mut self, core: &mut Core<N>, ep: usize, param: &[u8]) -> Result {
+        N::accept(self, core, ep, param)
     }
 
-    fn shutdown(&mut self, core: &mut Core, ep: usize) -> Result {
-        self.shutdown_msg(core, ep)
+    fn shutdown(&mut self, core: &mut Core<N>, ep: usize) -> Result {
+        N::shutdown(self, core, ep)
     }
 
     const COLLECTIVES: bool = true;
 
     fn open_group(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         ep: usize,
         membership: &Membership<'_>,
     ) -> Result<u64> {
@@ -294,7 +309,7 @@ impl Transport for Tcp {
 
     fn join_group(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         ep: usize,
         group: u64,
         token: (usize, usize),
@@ -303,13 +318,13 @@ impl Transport for Tcp {
         self.join_collective(core, ep, group, token, alone);
     }
 
-    fn leave_group(&mut self, core: &mut Core, ep: usize, group: u64) {
+    fn leave_group(&mut self, core: &mut Core<N>, ep: usize, group: u64) {
         self.leave_collective(core, ep, group);
     }
 
     fn shape(
         &self,
-        core: &Core,
+        core: &Core<N>,
         ep: usize,
         what: fi_collective_op,
         group: u64,
@@ -318,28 +333,19 @@ impl Transport for Tcp {
         self.shape_of(core, ep, what, group, root)
     }
 
-    fn collect(&mut self, core: &mut Core, ep: usize, call: &Collective) -> Result {
+    fn collect(&mut self, core: &mut Core<N>, ep: usize, call: &Collective) -> Result {
         self.start_collective(core, ep, call)
     }
 
-    fn av_inserted(&mut self, core: &mut Core, av: usize, index: u64) {
+    fn av_inserted(&mut self, core: &mut Core<N>, av: usize, index: u64) {
         self.learn_address(core, av, index);
     }
 
-    fn av_removed(&mut self, core: &mut Core, av: usize, index: u64, addr: &Addr) {
+    fn av_removed(&mut self, core: &mut Core<N>, av: usize, index: u64, addr: &N::Addr) {
         self.forget_address(core, av, index, addr);
     }
 
     fn set_firewalled(&mut self, ep: usize, on: bool) -> Result {
-        self.ep_mut(ep)?.firewalled = on;
-        Ok(())
-    }
-}
-
-/// The address that a wildcard listener of this kind binds to.
-pub(super) fn any_address(v6: bool) -> SocketAddr {
-    match v6 {
-        true => SocketAddr::from(([0u16; 8], 0)),
-        false => SocketAddr::from(([0u8; 4], 0)),
+        N::set_firewalled(self, ep, on)
     }
 }

@@ -8,8 +8,9 @@ use std::os::fd::AsRawFd;
 use std::time::Instant;
 
 use crate::base::Error;
-use crate::prov::tcp::conn::{State, Watch};
-use crate::prov::tcp::transport::{Core, Due, Tcp};
+use crate::engine::stream::conn::{Conn, State, Watch};
+use crate::engine::stream::net::Net;
+use crate::engine::stream::transport::{Core, Due, Stream};
 use crate::sys::event::{BATCH, Ready};
 
 /// Tokens in the epoll set: the upper half says what kind, the lower half which one.
@@ -50,9 +51,9 @@ pub fn handshake_token(id: usize) -> u64 {
     HANDSHAKE | id as u64
 }
 
-impl Tcp {
+impl<N: Net> Stream<N> {
     /// One look at everything that may have news.
-    pub(super) fn look(&mut self, core: &mut Core) {
+    pub(super) fn look(&mut self, core: &mut Core<N>) {
         if self.wide > 0 || self.hot.is_empty() {
             return match self.sure >= SURE && !self.look.is_multiple_of(GUESS_EVERY) {
                 true => self.look_at_next(core),
@@ -82,7 +83,7 @@ impl Tcp {
 
     /// A look at the connection that is likely to have news next: programs talk to their peers in turn, and epoll costs as
     /// much as the message.
-    fn look_at_next(&mut self, core: &mut Core) {
+    fn look_at_next(&mut self, core: &mut Core<N>) {
         self.clear_up(core);
         let next = self
             .conns
@@ -111,7 +112,7 @@ impl Tcp {
     }
 
     /// One look that leaves out nothing: epoll watches the connections that are read directly, too.
-    pub(super) fn look_everywhere(&mut self, core: &mut Core) {
+    pub(super) fn look_everywhere(&mut self, core: &mut Core<N>) {
         self.clear_up(core);
         self.attach();
         self.ask_epoll(core);
@@ -121,7 +122,7 @@ impl Tcp {
     }
 
     /// What is left to do of earlier looks.
-    fn clear_up(&mut self, core: &mut Core) {
+    fn clear_up(&mut self, core: &mut Core<N>) {
         self.look = self.look.wrapping_add(1);
         if !self.dirty.is_empty() {
             self.flush_dirty(core);
@@ -153,7 +154,7 @@ impl Tcp {
                 State::Idle => conn.deadline.is_some(),
                 State::Up | State::Down => false,
             }),
-            Due::Handshake(id) => self.handshakes.contains(id),
+            Due::Handshake(id) => N::shakes_hands(self, id),
             Due::Listener(ep) => self.eps.get(ep).is_some(),
             Due::Peers => true,
         }
@@ -166,7 +167,7 @@ impl Tcp {
     }
 
     #[inline]
-    fn note(&mut self, core: &Core, id: usize, any: bool) {
+    fn note(&mut self, core: &Core<N>, id: usize, any: bool) {
         let conn = &mut self.conns[id];
         if any {
             conn.misses = 0;
@@ -217,7 +218,7 @@ impl Tcp {
         }
     }
 
-    fn ask_epoll(&mut self, core: &mut Core) {
+    fn ask_epoll(&mut self, core: &mut Core<N>) {
         let mut ready = [Ready {
             token: 0,
             readable: false,
@@ -237,8 +238,8 @@ impl Tcp {
                     };
                     self.conn_ready(core, id, event);
                 }
-                LISTENER => self.accept_waiting(id),
-                HANDSHAKE if self.handshakes.contains(id) => self.requested(core, id),
+                LISTENER => N::accept_waiting(self, id),
+                HANDSHAKE if N::shakes_hands(self, id) => N::handshake_ready(self, core, id, event),
                 _ => {}
             }
         }
@@ -247,14 +248,11 @@ impl Tcp {
         }
     }
 
-    fn conn_ready(&mut self, core: &mut Core, id: usize, event: &Ready) {
+    fn conn_ready(&mut self, core: &mut Core<N>, id: usize, event: &Ready) {
         let Some(conn) = self.conns.get(id) else {
             return;
         };
         match conn.state {
-            State::Connecting => self.connected(core, id),
-            State::Requested => self.answered(core, id),
-            State::Proving => self.proving(core, id),
             State::Up if event.broken && !conn.watch.read => {
                 // Its reader was waiting for room, and what it would read is not coming any more.
                 self.lose(core, id, Error::CANCELED);
@@ -264,17 +262,18 @@ impl Tcp {
                     self.news(id);
                     self.warm(id);
                 }
-                let blocked = |conn: &crate::prov::tcp::conn::Conn| conn.tx.blocked;
+                let blocked = |conn: &Conn<N>| conn.tx.blocked;
                 if event.writable && self.conns.get(id).is_some_and(blocked) {
                     self.unblocked(core, id);
                 }
             }
+            State::Connecting | State::Requested | State::Proving => N::opening(self, core, id),
             State::Idle | State::Down => {}
         }
     }
 
     /// The connection has news: it is read directly for a while. The one that was quiet the longest makes room.
-    pub(super) fn warm(&mut self, id: usize) {
+    pub fn warm(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         conn.misses = 0;
         if conn.hot || conn.state != State::Up {
@@ -301,7 +300,7 @@ impl Tcp {
     }
 
     /// Tells epoll what to watch for.
-    pub(super) fn rewatch(&mut self, id: usize, read: bool, write: bool) {
+    pub fn rewatch(&mut self, id: usize, read: bool, write: bool) {
         let conn = &mut self.conns[id];
         let Some(socket) = &conn.socket else {
             return;
@@ -328,7 +327,7 @@ impl Tcp {
 
     /// Deadlines that have come.
     #[cold]
-    fn timer_due(&mut self, core: &mut Core) {
+    fn timer_due(&mut self, core: &mut Core<N>) {
         let now = Instant::now();
         while let Some(&Reverse((at, due))) = self.deadlines.peek() {
             if at > now {
@@ -336,9 +335,9 @@ impl Tcp {
             }
             self.deadlines.pop();
             match due {
-                Due::Conn(id) => self.conn_due(core, id),
-                Due::Handshake(id) => self.handshake_due(id),
-                Due::Peers => self.check_peers(core),
+                Due::Conn(id) => N::conn_due(self, core, id),
+                Due::Handshake(id) => N::handshake_due(self, id),
+                Due::Peers => N::check_peers(self, core),
                 Due::Listener(ep) => {
                     if let Some(listener) = self.eps.get(ep).and_then(|ep| ep.listener.as_ref()) {
                         let _ =

@@ -7,22 +7,24 @@ use std::time::Instant;
 
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
-use crate::engine::core::TxOp;
+use crate::engine::core::{Core as EngineCore, TxOp};
+use crate::engine::stream::conn::{After, At, Conn, Out, Payload, Sink};
+use crate::engine::stream::ep::LINGER;
+use crate::engine::stream::net::Net;
+use crate::engine::stream::proto::{Header, MAX_CONTEXTS};
+use crate::engine::stream::rx::Fault;
+use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::tx::check_flags;
+use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::{Tx, What};
-use crate::prov::tcp::conn::{After, At, Conn, Out, Payload, Sink};
-use crate::prov::tcp::ep::LINGER;
-use crate::prov::tcp::proto::{Header, MAX_CONTEXTS};
-use crate::prov::tcp::rx::Fault;
-use crate::prov::tcp::transport::{Core, Tcp};
-use crate::prov::tcp::tx::check_flags;
 
-impl Tcp {
+impl<N: Net> Stream<N> {
     /// As `post`, by a transmit context `ep` of the endpoint `port`, or by an endpoint itself; the destination may name one
     /// of the peer's receive contexts.
     #[inline(never)]
     pub(super) fn post_from(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         port: usize,
         ep: usize,
         tx: &Tx<'_>,
@@ -58,7 +60,7 @@ impl Tcp {
     #[cold]
     pub(super) fn named_context(
         &self,
-        core: &Core,
+        core: &Core<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<usize, Fault> {
@@ -77,7 +79,13 @@ impl Tcp {
 
     /// A transmit context is closed. What it posted is dropped where it has not begun; the rest goes out, from copies where
     /// the kernel does not take it in time, since the stream has to go on. It is `heir`'s from now on.
-    pub(super) fn leave_transmits(&mut self, core: &mut Core, port: usize, ep: usize, heir: usize) {
+    pub(super) fn leave_transmits(
+        &mut self,
+        core: &mut Core<N>,
+        port: usize,
+        ep: usize,
+        heir: usize,
+    ) {
         let until = Instant::now() + LINGER;
         for id in self.conns_of(port) {
             self.last_flush(core, id, until);
@@ -92,7 +100,7 @@ impl Tcp {
     }
 
     /// A receive context is closed: nothing is written to its buffers any more.
-    pub(super) fn leave_receives(&mut self, core: &mut Core, port: usize, ep: usize) {
+    pub(super) fn leave_receives(&mut self, core: &mut Core<N>, port: usize, ep: usize) {
         let own = core.eps[ep].srx;
         for id in self.conns_of(port) {
             let rx = &mut self.conns[id].rx;
@@ -117,7 +125,7 @@ impl Tcp {
     }
 }
 
-impl Conn {
+impl<N: Net> Conn<N> {
     /// Lets go of the application's memory that operations of a transmit context use; how many of them are over by that, and
     /// how many wait for an answer that is nothing to the context any more.
     fn bequeath(&mut self, ep: usize, heir: usize) -> (usize, usize) {
@@ -174,7 +182,7 @@ impl Conn {
 }
 
 /// The address in the vector, and the receive context of it that fi_rx_addr(3) has put into the upper bits.
-pub(super) fn split(core: &Core, port: usize, dest: u64) -> Result<(u64, u8)> {
+pub(super) fn split<A: Address>(core: &EngineCore<A>, port: usize, dest: u64) -> Result<(u64, u8)> {
     // Who is connected has no addresses.
     let Some(av) = core.eps[port].av else {
         return Ok((dest, 0));

@@ -6,18 +6,20 @@ use std::sync::Arc;
 
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
-use crate::engine::core::TxOp;
+use crate::engine::core::{Core as EngineCore, TxOp};
+use crate::engine::stream::conn::{After, Conn, Durable, Frame, Out, ReadOp, Regions, Sink};
+use crate::engine::stream::net::Net;
+use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
+use crate::engine::stream::rx::Fault;
+use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::tx::{TOGETHER, WANTS_ACK, remote_data};
+use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
-use crate::prov::tcp::conn::{After, Conn, Durable, Frame, Out, ReadOp, Regions, Sink};
-use crate::prov::tcp::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
-use crate::prov::tcp::rx::Fault;
-use crate::prov::tcp::transport::{Core, Tcp};
-use crate::prov::tcp::tx::{TOGETHER, WANTS_ACK, remote_data};
 
-impl Tcp {
+impl<N: Net> Stream<N> {
     pub(super) fn post_write(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         tx: &Tx<'_>,
         op: TxOp,
@@ -42,7 +44,7 @@ impl Tcp {
 
     pub(super) fn post_read(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         tx: &Tx<'_>,
         op: TxOp,
@@ -56,7 +58,7 @@ impl Tcp {
     /// Asks for the bytes of a read.
     pub(super) fn request_read(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
         iov: IoVec,
@@ -71,7 +73,7 @@ impl Tcp {
     /// A peer writes to memory of ours.
     pub(super) fn write_request(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -100,7 +102,7 @@ impl Tcp {
     /// A peer reads memory of ours.
     pub(super) fn read_request(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -121,7 +123,7 @@ impl Tcp {
     /// Queues the answer to a read; small ones are copied with others.
     pub(super) fn answer_read(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
         iov: IoVec,
@@ -155,7 +157,7 @@ impl Tcp {
     /// The answer to a read of ours.
     pub(super) fn read_response(
         &mut self,
-        core: &mut Core,
+        core: &mut Core<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -183,9 +185,9 @@ const SMALL_ANSWER: u64 = 8192;
 
 /// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is FI_RMA or
 /// FI_ATOMIC. The authorization key is that of the connection.
-pub(super) fn named(
-    core: &mut Core,
-    conn: &Conn,
+pub(super) fn named<N: Net>(
+    core: &mut Core<N>,
+    conn: &Conn<N>,
     header: &Header,
     capability: u64,
     access: u64,
@@ -215,7 +217,11 @@ pub(super) fn named(
 
 /// A peer's write is there: one event for each region that it modified, of the bytes that came to it.
 #[inline]
-pub(super) fn count_regions(core: &mut Core, regions: &Regions, lens: &[u64; MAX_SEGS]) {
+pub(super) fn count_regions<A: Address>(
+    core: &mut EngineCore<A>,
+    regions: &Regions,
+    lens: &[u64; MAX_SEGS],
+) {
     for (i, region) in regions.iter().enumerate() {
         let Some(region) = region else {
             return;

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Endpoints and their peers: which connection an address stands for, closing. No bytes.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::collections::HashMap;
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::named_av;
+use crate::engine::stream::conn::Conn;
+use crate::engine::stream::net::Net;
+use crate::engine::stream::transport::{Core, Stream};
+use crate::sys::socket::Socket;
+
+/// An endpoint of either type.
+pub struct Ep<N: Net> {
+    pub rdm: bool,
+    /// Where it is bound; RDM: where it listens.
+    pub local: N::Addr,
+    /// RDM only.
+    pub listener: Option<Socket>,
+    /// RDM: the connection to each address of the vector; `NONE` where there is none.
+    pub peers: Vec<u32>,
+    /// RDM: connections by the peer's listener.
+    pub by_addr: HashMap<N::Addr, usize>,
+    /// MSG: the connection, once one was begun.
+    pub conn: Option<usize>,
+    /// What the provider keeps.
+    pub own: N::Ep,
+}
+
+/// Endpoints by their number in `core.eps`: found by an index on every operation.
+pub struct Eps<N: Net>(Vec<Option<Box<Ep<N>>>>);
+
+impl<N: Net> Default for Eps<N> {
+    fn default() -> Self {
+        Eps(Vec::new())
+    }
+}
+
+impl<N: Net> Eps<N> {
+    #[inline]
+    pub fn get(&self, ep: usize) -> Option<&Ep<N>> {
+        self.0.get(ep)?.as_deref()
+    }
+
+    pub fn get_mut(&mut self, ep: usize) -> Option<&mut Ep<N>> {
+        self.0.get_mut(ep)?.as_deref_mut()
+    }
+
+    pub fn insert(&mut self, ep: usize, endpoint: Ep<N>) {
+        if self.0.len() <= ep {
+            self.0.resize_with(ep + 1, || None);
+        }
+        self.0[ep] = Some(Box::new(endpoint));
+    }
+
+    pub fn remove(&mut self, ep: usize) -> Option<Box<Ep<N>>> {
+        self.0.get_mut(ep)?.take()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Ep<N>)> {
+        let all = self.0.iter().enumerate();
+        all.filter_map(|(ep, endpoint)| Some((ep, endpoint.as_deref()?)))
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Ep<N>)> {
+        let all = self.0.iter_mut().enumerate();
+        all.filter_map(|(ep, endpoint)| Some((ep, endpoint.as_deref_mut()?)))
+    }
+}
+
+pub const NONE: u32 = u32::MAX;
+
+/// How a peer without address is called when messages are matched: no fi_addr has the top bit.
+pub fn unknown_source(serial: u64) -> u64 {
+    1 << 63 | serial
+}
+
+impl<N: Net> Stream<N> {
+    pub(super) fn close_endpoint(&mut self, core: &mut Core<N>, ep: usize) {
+        let Some(endpoint) = self.eps.remove(ep) else {
+            return;
+        };
+        self.groups.forget(ep);
+        if let Some(listener) = &endpoint.listener {
+            self.epoll.remove(listener.as_raw_fd());
+        }
+        drop(endpoint);
+        let ours: Vec<usize> = self
+            .conns
+            .iter()
+            .filter(|(_, conn)| conn.ep == ep)
+            .map(|(id, _)| id)
+            .collect();
+        let until = Instant::now() + LINGER;
+        for id in ours {
+            // What was reported as sent goes to the kernel before the socket is closed.
+            self.last_flush(core, id, until);
+            self.discard_conn(core, id);
+        }
+        N::close_ep(self, ep);
+    }
+
+    /// The connection for an address of the endpoint's vector, made if there is none.
+    #[cold]
+    pub(super) fn find_peer(&mut self, core: &mut Core<N>, ep: usize, dest: u64) -> Result<usize> {
+        let av = core.eps[ep].av.ok_or(Error::NOAV)?;
+        if core.avs[av].get(dest).is_none() {
+            named_av::renew(self, core, av)?;
+        }
+        let peer = core.avs[av].get(dest).ok_or(Error::INVAL)?.clone();
+        let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
+        let id = match endpoint.by_addr.get(&peer) {
+            Some(&id) => id,
+            None => {
+                let id = self.conns.insert(Conn::new(ep, peer.clone(), dest));
+                endpoint.by_addr.insert(peer, id);
+                id
+            }
+        };
+        let at = dest as usize;
+        if endpoint.peers.len() <= at {
+            endpoint.peers.resize(at + 1, NONE);
+        }
+        endpoint.peers[at] = id as u32;
+        Ok(id)
+    }
+
+    /// A peer that begins; its address may be in the vector.
+    pub fn new_peer(&mut self, core: &mut Core<N>, ep: usize, peer: N::Addr) -> usize {
+        let fi_addr = self.number_of(core, ep, &peer);
+        let id = self.conns.insert(Conn::new(ep, peer.clone(), fi_addr));
+        if let Some(endpoint) = self.eps.get_mut(ep) {
+            endpoint.by_addr.insert(peer, id);
+        }
+        id
+    }
+
+    /// In the endpoint's vector.
+    pub fn number_of(&mut self, core: &mut Core<N>, ep: usize, peer: &N::Addr) -> u64 {
+        let Some(av) = core.eps[ep].av else {
+            return FI_ADDR_NOTAVAIL;
+        };
+        // If that fails, the address is not known.
+        if core.avs[av].find(peer).is_none() && named_av::renew(self, core, av).is_err() {
+            return FI_ADDR_NOTAVAIL;
+        }
+        core.avs[av].find(peer).unwrap_or(FI_ADDR_NOTAVAIL)
+    }
+
+    /// An address came into a vector: connections from it get its number.
+    pub(super) fn learn_address(&mut self, core: &mut Core<N>, av: usize, index: u64) {
+        let Some(peer) = core.avs[av].get(index).cloned() else {
+            return;
+        };
+        let mut others = Vec::new();
+        for (ep, endpoint) in self.eps.iter() {
+            if core.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
+                continue;
+            }
+            let Some(&id) = endpoint.by_addr.get(&peer) else {
+                continue;
+            };
+            // It is here with another authorization key than the one the address is for.
+            let key = self.conns[id].key();
+            if N::keys_of_av(endpoint) && key.is_some() && key != core.avs[av].keys.of(index) {
+                others.push(id);
+                continue;
+            }
+            let conn = &mut self.conns[id];
+            if conn.fi_addr == FI_ADDR_NOTAVAIL {
+                let unknown = conn.source();
+                core.each_srx(ep, |srx| srx.rename_source(unknown, index));
+                conn.fi_addr = index;
+            }
+        }
+        for id in others {
+            self.lose(core, id, Error::KEYREJECTED);
+        }
+    }
+
+    /// An address leaves a vector. The connection stays for the peer's sake (unless FI_AV_REMOVE_CLEANUP says
+    /// otherwise); its messages have no source from now on.
+    pub(super) fn forget_address(
+        &mut self,
+        core: &mut Core<N>,
+        av: usize,
+        index: u64,
+        peer: &N::Addr,
+    ) {
+        let mut cut = Vec::new();
+        for (ep, endpoint) in self.eps.iter_mut() {
+            if core.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
+                continue;
+            }
+            if let Some(slot) = endpoint.peers.get_mut(index as usize) {
+                *slot = NONE;
+            }
+            if let Some(&id) = endpoint.by_addr.get(peer) {
+                let conn = &mut self.conns[id];
+                if conn.fi_addr == index {
+                    conn.fi_addr = FI_ADDR_NOTAVAIL;
+                    let unknown = conn.source();
+                    core.each_srx(ep, |srx| srx.rename_source(index, unknown));
+                }
+                cut.push(id);
+            }
+        }
+        if self.cleans_up_removed() {
+            for id in cut {
+                self.lose(core, id, Error::CANCELED);
+            }
+        }
+    }
+}
+
+/// How long closing may wait for the kernel to take what was reported as sent.
+pub const LINGER: Duration = Duration::from_secs(2);

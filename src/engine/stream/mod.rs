@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Endpoints that talk over streams, one for each pair: what goes over a stream and what becomes of it at both ends. How a
+//! stream comes about is the provider's (`net`).
+//!
+//! `transport` is the state of a domain and what the engine calls; `ep` endpoints and their peers; `conn` one peer; `tx`,
+//! `flush`, `rx`, `rma`, `atomic`, `rendezvous`, `context` and `coll` move bytes; `lose` ends connections; `progress` decides
+//! where is looked; `proto` the bytes themselves.
+
+mod atomic;
+pub mod coll;
+pub mod conn;
+pub mod context;
+pub mod ep;
+mod flush;
+mod lose;
+pub mod net;
+pub mod progress;
+pub mod proto;
+mod rendezvous;
+mod rma;
+pub mod rx;
+pub mod transport;
+pub mod tx;
+
+pub use net::Net;
+pub use transport::Stream;

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What a provider brings whose endpoints talk over streams: how streams come about, how their ends are named and what they
+//! are worth. What goes over them is the same for all.
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use core::fmt::Display;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use crate::abi::fid_pep;
+use crate::base::info::Info;
+use crate::base::log::Source;
+use crate::base::{Error, Result};
+use crate::engine::auth::Key;
+use crate::engine::fabric::FabricShared;
+use crate::engine::stream::conn::Conn;
+use crate::engine::stream::ep::Ep;
+use crate::engine::stream::transport::{Core, Limits, Stream};
+use crate::engine::transport::Address;
+use crate::sys::event::Ready;
+
+pub trait Net: Sized + Send + 'static {
+    type Addr: Address + Display;
+    /// The settings of the provider.
+    type Params: Clone + Send + Sync + 'static;
+    /// What it keeps of a domain, of an endpoint, and of a connection until it is up and for its end.
+    type Domain: Send;
+    type Ep: Send;
+    type Conn: Default + Send;
+
+    const SOURCE: &'static Source;
+    /// As in `Transport`.
+    const CQ_SIZE: usize;
+    const AUTH_KEY_SIZE: usize = 0;
+    const AUTH_KEYS: usize = 0;
+
+    fn limits(params: &Self::Params) -> Limits;
+    /// What is the provider's of a new domain.
+    fn open(params: &Self::Params) -> Result<Self::Domain>;
+    fn open_pep(
+        fabric: &Arc<FabricShared<Stream<Self>>>,
+        info: Info,
+        context: *mut c_void,
+    ) -> Result<*mut fid_pep>;
+
+    fn open_ep(stream: &mut Stream<Self>, ep: usize, info: &Info) -> Result;
+    fn enable_ep(stream: &mut Stream<Self>, ep: usize) -> Result;
+    /// The endpoint is gone from the tables, and its connections are closed.
+    fn close_ep(stream: &mut Stream<Self>, ep: usize);
+    fn set_keys(_stream: &mut Stream<Self>, _ep: usize, _keys: Vec<Key>) -> Result {
+        Err(Error::NOSYS)
+    }
+    fn set_name(stream: &mut Stream<Self>, ep: usize, addr: &[u8]) -> Result;
+    fn set_firewalled(_stream: &mut Stream<Self>, _ep: usize, _on: bool) -> Result {
+        Err(Error::NOPROTOOPT)
+    }
+    /// Which of the members of a group this endpoint is.
+    fn own_rank(stream: &Stream<Self>, ep: usize, members: &[Self::Addr]) -> Result<usize>;
+    /// The bytes by which all members of a group know this one.
+    fn identity(addr: &Self::Addr) -> Vec<u8>;
+
+    /// Begins to connect to the peer of `id`, unless that is under way.
+    fn begin_connect(stream: &mut Stream<Self>, core: &mut Core<Self>, id: usize) -> Result;
+    /// News of a connection that is not up.
+    fn opening(stream: &mut Stream<Self>, core: &mut Core<Self>, id: usize);
+    /// A deadline of a connection that is not up has come.
+    fn conn_due(stream: &mut Stream<Self>, core: &mut Core<Self>, id: usize);
+    /// Somebody connects to this endpoint.
+    fn accept_waiting(stream: &mut Stream<Self>, ep: usize);
+    /// News of somebody who has connected and not said who it is.
+    fn handshake_ready(stream: &mut Stream<Self>, core: &mut Core<Self>, id: usize, event: &Ready);
+    fn handshake_due(stream: &mut Stream<Self>, id: usize);
+    /// Whether a handshake of this number is under way.
+    fn shakes_hands(stream: &Stream<Self>, id: usize) -> bool;
+    /// Bytes go to peers: whether they are still there is to be seen.
+    fn watch_peers(stream: &mut Stream<Self>);
+    /// The time for that has come.
+    fn check_peers(stream: &mut Stream<Self>, core: &mut Core<Self>);
+
+    /// The authorization key that a peer has proved.
+    #[inline]
+    fn key(_conn: &Conn<Self>) -> Option<&Key> {
+        None
+    }
+
+    /// Each address of the endpoint's vector has a key of its own (FI_AV_AUTH_KEY).
+    fn keys_of_av(_ep: &Ep<Self>) -> bool {
+        false
+    }
+
+    /// Connected endpoints (FI_EP_MSG): the calls from here on.
+    fn connect(
+        _stream: &mut Stream<Self>,
+        _core: &mut Core<Self>,
+        _ep: usize,
+        _addr: Option<&[u8]>,
+        _param: &[u8],
+    ) -> Result {
+        Err(Error::NOSYS)
+    }
+    fn accept(
+        _stream: &mut Stream<Self>,
+        _core: &mut Core<Self>,
+        _ep: usize,
+        _param: &[u8],
+    ) -> Result {
+        Err(Error::NOSYS)
+    }
+    fn shutdown(_stream: &mut Stream<Self>, _core: &mut Core<Self>, _ep: usize) -> Result {
+        Err(Error::NOSYS)
+    }
+    /// A connection that was up is over.
+    fn ended(_stream: &mut Stream<Self>, _core: &mut Core<Self>, _id: usize) {}
+    fn peer(_stream: &Stream<Self>, _ep: usize) -> Result<Vec<u8>> {
+        Err(Error::NOSYS)
+    }
+    fn socket(_stream: &Stream<Self>, _ep: usize) -> Result<RawFd> {
+        Err(Error::NOSYS)
+    }
+}

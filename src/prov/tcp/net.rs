@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! tcp's part of endpoints that talk over streams: see `engine::stream::net`.
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use slab::Slab;
+
+use crate::abi::{FI_SHUTDOWN, fid_pep};
+use crate::base::Result;
+use crate::base::info::Info;
+use crate::base::log::Source;
+use crate::engine::auth::Key;
+use crate::engine::fabric::FabricShared;
+use crate::engine::stream::conn::{Conn, State};
+use crate::engine::stream::ep::Ep;
+use crate::engine::stream::transport::{Core, Limits};
+use crate::engine::stream::{Net, Stream};
+use crate::prov::tcp::accept::{Crossing, Handshake};
+use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::keyed::Auth;
+use crate::prov::tcp::params::Params;
+use crate::prov::tcp::{SOURCE, Tcp, ep, pep};
+use crate::sys::event::Ready;
+
+/// What a domain has beside its connections.
+pub struct Domain {
+    /// Accepted sockets whose request has not come in yet.
+    pub handshakes: Slab<Handshake>,
+    /// What we call our process in connection exchanges.
+    pub pid: u32,
+}
+
+/// What a connection has until it is up.
+#[derive(Default)]
+pub struct Opening {
+    /// What the peer called its process in the connection exchange.
+    pub peer_pid: u32,
+    /// The connection exchange, as far as it has come in.
+    pub exchange: Vec<u8>,
+    /// The peer's request, while ours is not answered.
+    pub crossing: Option<Box<Crossing>>,
+    /// If the endpoint has an authorization key: how far the peer has proved that it has it.
+    pub auth: Option<Box<Auth>>,
+}
+
+impl Net for Tcp {
+    type Addr = Addr;
+    type Params = Params;
+    type Domain = Domain;
+    type Ep = ep::Own;
+    type Conn = Opening;
+
+    const SOURCE: &'static Source = &SOURCE;
+    const CQ_SIZE: usize = 1024;
+    const AUTH_KEY_SIZE: usize = 256;
+    const AUTH_KEYS: usize = 64;
+
+    fn limits(params: &Params) -> Limits {
+        Limits {
+            saved_size: params.max_saved_size,
+            saved_bytes: params.max_saved_bytes,
+            no_progress_thread: params.disable_auto_progress,
+        }
+    }
+
+    fn open(_params: &Params) -> Result<Domain> {
+        Ok(Domain {
+            handshakes: Slab::new(),
+            pid: super::connect::process_id(),
+        })
+    }
+
+    fn open_pep(
+        fabric: &Arc<FabricShared<Stream<Tcp>>>,
+        info: Info,
+        context: *mut c_void,
+    ) -> Result<*mut fid_pep> {
+        pep::Pep::open(fabric, info, context)
+    }
+
+    fn open_ep(stream: &mut Stream<Tcp>, ep: usize, info: &Info) -> Result {
+        stream.open_endpoint(ep, info)
+    }
+
+    fn enable_ep(stream: &mut Stream<Tcp>, ep: usize) -> Result {
+        stream.enable_endpoint(ep)
+    }
+
+    fn close_ep(stream: &mut Stream<Tcp>, ep: usize) {
+        stream.send_away(ep);
+    }
+
+    fn set_keys(stream: &mut Stream<Tcp>, ep: usize, keys: Vec<Key>) -> Result {
+        let own = &mut stream.ep_mut(ep)?.own;
+        own.keys = Some(keys);
+        own.keys_of_av = true;
+        Ok(())
+    }
+
+    fn set_name(stream: &mut Stream<Tcp>, ep: usize, addr: &[u8]) -> Result {
+        stream.rename_endpoint(ep, addr)
+    }
+
+    fn set_firewalled(stream: &mut Stream<Tcp>, ep: usize, on: bool) -> Result {
+        stream.ep_mut(ep)?.own.firewalled = on;
+        Ok(())
+    }
+
+    fn own_rank(stream: &Stream<Tcp>, ep: usize, members: &[Addr]) -> Result<usize> {
+        stream.rank_among(ep, members)
+    }
+
+    fn identity(addr: &Addr) -> Vec<u8> {
+        let ip = match addr {
+            SocketAddr::V4(v4) => v4.ip().to_ipv6_mapped(),
+            SocketAddr::V6(v6) => *v6.ip(),
+        };
+        let mut bytes = ip.octets().to_vec();
+        bytes.extend_from_slice(&addr.port().to_be_bytes());
+        bytes
+    }
+
+    fn begin_connect(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize) -> Result {
+        stream.begin_connect(core, id)
+    }
+
+    fn opening(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize) {
+        match stream.conns[id].state {
+            State::Connecting => stream.connected(core, id),
+            State::Requested => stream.answered(core, id),
+            State::Proving => stream.proving(core, id),
+            State::Idle | State::Up | State::Down => {}
+        }
+    }
+
+    fn conn_due(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize) {
+        stream.conn_due(core, id);
+    }
+
+    fn accept_waiting(stream: &mut Stream<Tcp>, ep: usize) {
+        stream.accept_waiting(ep);
+    }
+
+    fn handshake_ready(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize, _event: &Ready) {
+        stream.requested(core, id);
+    }
+
+    fn handshake_due(stream: &mut Stream<Tcp>, id: usize) {
+        stream.handshake_due(id);
+    }
+
+    fn shakes_hands(stream: &Stream<Tcp>, id: usize) -> bool {
+        stream.own.handshakes.contains(id)
+    }
+
+    fn watch_peers(stream: &mut Stream<Tcp>) {
+        stream.watch_peers();
+    }
+
+    fn check_peers(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>) {
+        stream.check_peers(core);
+    }
+
+    #[inline]
+    fn key(conn: &Conn<Tcp>) -> Option<&Key> {
+        conn.own.auth.as_ref()?.key()
+    }
+
+    fn keys_of_av(ep: &Ep<Tcp>) -> bool {
+        ep.own.keys_of_av
+    }
+
+    fn connect(
+        stream: &mut Stream<Tcp>,
+        core: &mut Core<Tcp>,
+        ep: usize,
+        addr: Option<&[u8]>,
+        param: &[u8],
+    ) -> Result {
+        stream.connect_msg(core, ep, addr, param)
+    }
+
+    fn accept(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, ep: usize, param: &[u8]) -> Result {
+        stream.accept_msg(core, ep, param)
+    }
+
+    fn shutdown(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, ep: usize) -> Result {
+        stream.shutdown_msg(core, ep)
+    }
+
+    fn ended(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize) {
+        stream.cm_event(core, id, FI_SHUTDOWN, &[]);
+    }
+
+    fn peer(stream: &Stream<Tcp>, ep: usize) -> Result<Vec<u8>> {
+        stream.peer_name(ep)
+    }
+
+    fn socket(stream: &Stream<Tcp>, ep: usize) -> Result<RawFd> {
+        stream.socket_of(ep)
+    }
+}
+
+// What an idle peer costs beside its socket.
+const _: () = assert!(size_of::<Conn<Tcp>>() <= 792);

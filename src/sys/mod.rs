@@ -9,6 +9,8 @@ pub mod long_double;
 pub mod memory;
 pub mod netif;
 pub mod random;
+#[allow(dead_code)] // Its user comes with the shm provider.
+pub mod region;
 pub mod resolve;
 pub mod shared_file;
 pub mod socket;

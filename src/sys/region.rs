@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Memory without a name that processes share by a descriptor: memfd_create(2), sealed.
+//!
+//! What a hostile peer can do with a region that it sent: change its bytes at any time, and punch holes, after which the
+//! pages come anew as zeros. It cannot shorten it, which would be a signal here: only memory with F_SEAL_SHRINK is attached,
+//! and no huge pages, of which there may be none left for a hole. With a region that it was sent: the same, and it can keep it
+//! alive; one that is made `for_readers` it can only read, where the kernel knows that seal.
+//!
+//! Trusted with: mapping and unmapping. What lies there is reached by raw pointers within the bounds, for types that bear
+//! being written by others.
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use std::ffi::CStr;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use nix::fcntl::{FcntlArg, fcntl};
+
+/// Types that may lie in memory that another process writes at any time.
+///
+/// # Safety
+/// Whatever the bytes are, they are a value; a reference to it promises nothing on them (atomics and padding only); it
+/// holds no pointer.
+pub unsafe trait Shared {}
+
+// SAFETY: atomics of numbers.
+unsafe impl Shared for AtomicU8 {}
+// SAFETY: as above.
+unsafe impl Shared for AtomicU16 {}
+// SAFETY: as above.
+unsafe impl Shared for AtomicU32 {}
+// SAFETY: as above.
+unsafe impl Shared for AtomicU64 {}
+// SAFETY: nothing but its elements.
+unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
+
+/// A mapping; unmapped on drop.
+#[derive(Debug)]
+pub struct Region {
+    base: NonNull<u8>,
+    len: usize,
+    writable: bool,
+}
+
+// SAFETY: a mapping belongs to no thread; what lies there is reached by raw pointers and atomics only.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+/// What `create_for_readers` made.
+pub struct ForReaders {
+    pub region: Region,
+    /// To be sent to the readers.
+    pub fd: OwnedFd,
+    /// Whether the kernel keeps them from writing: kernels before 5.1 do not.
+    pub protected: bool,
+}
+
+impl Region {
+    /// New memory, zero, of which all pages are there; `name` is only for those who look at /proc.
+    pub fn create(name: &CStr, len: usize) -> io::Result<(Region, OwnedFd)> {
+        let fd = memory_file(name, len)?;
+        seal(&fd, SEALS)?;
+        let region = Region::map(&fd, len, true)?;
+        Ok((region, fd))
+    }
+
+    /// As `create`, for others to read: only this mapping can write.
+    pub fn create_for_readers(name: &CStr, len: usize) -> io::Result<ForReaders> {
+        let fd = memory_file(name, len)?;
+        // The seal refuses mappings that come after it.
+        let region = Region::map(&fd, len, true)?;
+        let protected = seal(&fd, SEALS | libc::F_SEAL_FUTURE_WRITE).is_ok();
+        if !protected {
+            seal(&fd, SEALS)?;
+        }
+        Ok(ForReaders {
+            region,
+            fd,
+            protected,
+        })
+    }
+
+    /// The first `len` bytes of memory that a peer sent.
+    pub fn attach(fd: impl AsFd, len: usize) -> io::Result<Region> {
+        check(&fd, len)?;
+        Region::map(&fd, len, true)
+    }
+
+    /// As `attach`, for reading alone.
+    pub fn attach_read_only(fd: impl AsFd, len: usize) -> io::Result<Region> {
+        check(&fd, len)?;
+        Region::map(&fd, len, false)
+    }
+
+    /// `len` bytes of memory, ours or a peer's, from `offset` on, twice in a row. Both are multiples of the page size.
+    pub fn map_twice(fd: impl AsFd, offset: usize, len: usize) -> io::Result<Region> {
+        let end = offset.checked_add(len).ok_or(ErrorKind::InvalidInput)?;
+        let both = len.checked_mul(2).ok_or(ErrorKind::InvalidInput)?;
+        let page = page_size();
+        if len == 0 || !len.is_multiple_of(page) || !offset.is_multiple_of(page) {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        check(&fd, end)?;
+        // Addresses that nothing else takes; unmapped as a whole, whatever becomes of the halves.
+        let reserve = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping, wherever the kernel puts it.
+        let region = unsafe {
+            mapped(
+                ptr::null_mut(),
+                both,
+                Access {
+                    protection: libc::PROT_NONE,
+                    flags: reserve,
+                    fd: -1,
+                    offset: 0,
+                },
+            )?
+        };
+        for half in [0, len] {
+            let access = Access {
+                protection: READ_WRITE,
+                flags: libc::MAP_SHARED | libc::MAP_FIXED,
+                fd: fd.as_fd().as_raw_fd(),
+                offset,
+            };
+            // SAFETY: replaces addresses of our own reservation, of which nobody knows yet.
+            let half = unsafe { mapped(region.base.as_ptr().add(half).cast(), len, access)? };
+            // `region` unmaps it.
+            core::mem::forget(half);
+        }
+        Ok(region)
+    }
+
+    fn map(fd: &impl AsFd, len: usize, writable: bool) -> io::Result<Region> {
+        let access = Access {
+            protection: if writable {
+                READ_WRITE
+            } else {
+                libc::PROT_READ
+            },
+            flags: libc::MAP_SHARED,
+            fd: fd.as_fd().as_raw_fd(),
+            offset: 0,
+        };
+        // SAFETY: a new mapping, wherever the kernel puts it.
+        unsafe { mapped(ptr::null_mut(), len, access) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where a `T` lies at `offset`, if it lies within the region and aligned. It may be used while the region lives,
+    /// and only read if that `is_writable` not.
+    #[inline]
+    pub fn at<T: Shared>(&self, offset: usize) -> Option<NonNull<T>> {
+        let place = self.bytes(offset, size_of::<T>())?.cast::<T>();
+        place.is_aligned().then_some(place)
+    }
+
+    /// Where these bytes lie, if within the region: for raw copies.
+    #[inline]
+    pub fn bytes(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
+        if offset > self.len || len > self.len - offset {
+            return None;
+        }
+        // SAFETY: within the mapping.
+        Some(unsafe { self.base.add(offset) })
+    }
+
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: our mapping; who took pointers from it promised to use them while it lives.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+pub fn page_size() -> usize {
+    // SAFETY: sysconf has no precondition.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+struct Access {
+    protection: i32,
+    flags: i32,
+    fd: i32,
+    offset: usize,
+}
+
+/// # Safety
+/// With MAP_FIXED nobody else may use the addresses.
+unsafe fn mapped(at: *mut libc::c_void, len: usize, access: Access) -> io::Result<Region> {
+    let offset = libc::off_t::try_from(access.offset).map_err(|_| ErrorKind::InvalidInput)?;
+    // SAFETY: the caller's promise; without MAP_FIXED nothing that is mapped changes.
+    let base = unsafe { libc::mmap(at, len, access.protection, access.flags, access.fd, offset) };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Region {
+        base: NonNull::new(base.cast()).ok_or(ErrorKind::Other)?,
+        len,
+        writable: access.protection & libc::PROT_WRITE != 0,
+    })
+}
+
+/// Memory with all its pages, not yet sealed.
+fn memory_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
+    let size = libc::off_t::try_from(len).map_err(|_| ErrorKind::InvalidInput)?;
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // A system may refuse memory that could be executed; kernels before 6.3 do not know the flag that says it cannot.
+    let fd = match memfd(name, flags | libc::MFD_NOEXEC_SEAL) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => memfd(name, flags)?,
+        other => other?,
+    };
+    // SAFETY: no pointers.
+    if unsafe { libc::ftruncate(fd.as_raw_fd(), size) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // In steps, since a signal undoes the step that it interrupts.
+    let mut done = 0;
+    while done < size {
+        let step = (size - done).min(FILL_STEP);
+        // SAFETY: no pointers.
+        if unsafe { libc::fallocate(fd.as_raw_fd(), 0, done, step) } == 0 {
+            done += step;
+            continue;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    Ok(fd)
+}
+
+const FILL_STEP: libc::off_t = 1 << 20;
+
+fn memfd(name: &CStr, flags: u32) -> io::Result<OwnedFd> {
+    // SAFETY: `name` ends with a NUL.
+    match unsafe { libc::memfd_create(name.as_ptr(), flags) } {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: a new descriptor that nobody else has.
+        fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+    }
+}
+
+fn seal(fd: &OwnedFd, seals: i32) -> io::Result<()> {
+    // SAFETY: no pointers.
+    match unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether the first `len` bytes of what this descriptor names can be touched without a signal, now and later.
+fn check(fd: &impl AsFd, len: usize) -> io::Result<()> {
+    let refuse = |why| Err(io::Error::new(ErrorKind::InvalidData, why));
+    // Files that cannot be sealed answer with an error; those in a tmpfs have only the seal that forbids others.
+    let seals = fcntl(fd, FcntlArg::F_GET_SEALS).unwrap_or(0);
+    if seals & libc::F_SEAL_SHRINK == 0 {
+        return refuse("memory that could be shortened");
+    }
+    let file_system = nix::sys::statfs::fstatfs(fd)?.filesystem_type();
+    if file_system != nix::sys::statfs::TMPFS_MAGIC {
+        return refuse("memory of huge pages");
+    }
+    let stat = nix::sys::stat::fstat(fd)?;
+    let size = usize::try_from(stat.st_size).unwrap_or(0);
+    if len == 0 || size < len {
+        return refuse("memory that is too short");
+    }
+    // In units of 512 bytes, whatever the page size.
+    if (stat.st_blocks as u64).saturating_mul(512) < size as u64 {
+        return refuse("memory with holes");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Regions, and all that a peer may send instead of one.
+
+use core::sync::atomic::Ordering;
+use std::fs::File;
+
+use super::*;
+
+const LEN: usize = 1 << 16;
+
+fn word(region: &Region, offset: usize) -> &AtomicU32 {
+    // SAFETY: the region lives as long as the reference; the tests write only where they may.
+    unsafe { region.at::<AtomicU32>(offset).unwrap().as_ref() }
+}
+
+fn seals(fd: &OwnedFd) -> i32 {
+    fcntl(fd, FcntlArg::F_GET_SEALS).unwrap()
+}
+
+fn refusal(result: io::Result<Region>) -> String {
+    result.unwrap_err().to_string()
+}
+
+/// A memory file as a peer may make it.
+fn theirs(flags: u32, size: i64, filled: i64, seals: i32) -> OwnedFd {
+    let fd = memfd(c"theirs", libc::MFD_CLOEXEC | flags).unwrap();
+    // SAFETY: no pointers.
+    unsafe {
+        assert_eq!(libc::ftruncate(fd.as_raw_fd(), size), 0);
+        if filled > 0 {
+            assert_eq!(libc::fallocate(fd.as_raw_fd(), 0, 0, filled), 0);
+        }
+        if seals != 0 {
+            assert_eq!(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals), 0);
+        }
+    }
+    fd
+}
+
+fn punch(fd: &OwnedFd, offset: i64, len: i64) {
+    let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: no pointers.
+    let result = unsafe { libc::fallocate(fd.as_raw_fd(), how, offset, len) };
+    assert_eq!(result, 0);
+}
+
+#[test]
+fn what_one_mapping_writes_another_reads() {
+    let (ours, fd) = Region::create(c"test", LEN).unwrap();
+    let theirs = Region::attach(&fd, LEN).unwrap();
+    let reader = Region::attach_read_only(&fd, LEN / 2).unwrap();
+    assert_eq!((ours.len(), reader.len()), (LEN, LEN / 2));
+    assert!(ours.is_writable() && theirs.is_writable() && !reader.is_writable());
+    assert_eq!(word(&theirs, 64).load(Ordering::Relaxed), 0);
+    word(&ours, 64).store(7, Ordering::Relaxed);
+    assert_eq!(word(&theirs, 64).load(Ordering::Relaxed), 7);
+    word(&theirs, 64).store(8, Ordering::Relaxed);
+    assert_eq!(word(&reader, 64).load(Ordering::Relaxed), 8);
+}
+
+#[test]
+fn nobody_changes_the_size() {
+    let (_ours, fd) = Region::create(c"test", LEN).unwrap();
+    assert_eq!(seals(&fd) & SEALS, SEALS);
+    for size in [0, LEN / 2, 2 * LEN] {
+        // SAFETY: no pointers.
+        assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), size as i64) }, -1);
+    }
+    assert_eq!(
+        nix::sys::stat::fstat(&fd).unwrap().st_blocks * 512,
+        LEN as i64,
+        "all pages are there"
+    );
+}
+
+#[test]
+fn readers_cannot_write() {
+    let made = Region::create_for_readers(c"test", LEN).unwrap();
+    word(&made.region, 0).store(5, Ordering::Relaxed);
+    let reader = Region::attach_read_only(&made.fd, LEN).unwrap();
+    assert_eq!(word(&reader, 0).load(Ordering::Relaxed), 5);
+    assert_eq!(seals(&made.fd) & SEALS, SEALS);
+    let known = seals(&made.fd) & libc::F_SEAL_FUTURE_WRITE != 0;
+    assert_eq!(made.protected, known);
+    assert_eq!(Region::attach(&made.fd, LEN).is_err(), known);
+    word(&made.region, 0).store(6, Ordering::Relaxed);
+    assert_eq!(word(&reader, 0).load(Ordering::Relaxed), 6);
+}
+
+#[test]
+fn memory_that_could_go_away_is_refused() {
+    let (all, sealed) = (LEN as i64, libc::F_SEAL_SHRINK);
+    let may = libc::MFD_ALLOW_SEALING;
+    let attach = |fd: OwnedFd| refusal(Region::attach(&fd, LEN));
+    assert!(attach(theirs(may, all, all, 0)).contains("shortened"));
+    assert!(attach(theirs(may, all, all, libc::F_SEAL_GROW)).contains("shortened"));
+    // Without the flag only one seal is there, the one that forbids more.
+    assert!(attach(theirs(0, all, all, 0)).contains("shortened"));
+    assert!(attach(theirs(may, all - 1, all - 1, sealed)).contains("too short"));
+    assert!(attach(theirs(may, 0, 0, sealed)).contains("too short"));
+    assert!(attach(theirs(may, all, all - 4096, sealed)).contains("holes"));
+    assert!(attach(theirs(may, all, 0, sealed)).contains("holes"));
+    assert!(attach(theirs(may, 1 << 40, all, sealed)).contains("holes"));
+    // What is there may be more than what is asked for.
+    let fd = theirs(may, 2 * all, 2 * all, sealed);
+    assert_eq!(Region::attach(&fd, LEN).unwrap().len(), LEN);
+    assert!(Region::attach(&fd, 0).is_err());
+    assert!(Region::attach(&fd, usize::MAX).is_err());
+}
+
+#[test]
+fn a_hole_that_was_punched_is_noticed() {
+    let (_ours, fd) = Region::create(c"test", LEN).unwrap();
+    punch(&fd, 4096, 4096);
+    assert!(refusal(Region::attach(&fd, LEN)).contains("holes"));
+    assert!(refusal(Region::attach_read_only(&fd, LEN)).contains("holes"));
+    assert!(refusal(Region::map_twice(&fd, 0, LEN)).contains("holes"));
+}
+
+#[test]
+fn a_hole_that_is_punched_later_reads_as_zeros() {
+    let (ours, fd) = Region::create(c"test", LEN).unwrap();
+    word(&ours, 4096).store(7, Ordering::Relaxed);
+    punch(&fd, 0, LEN as i64);
+    assert_eq!(word(&ours, 4096).load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn other_files_are_refused() {
+    let path = std::env::temp_dir().join(format!("ironfabric-region-{}", std::process::id()));
+    std::fs::write(&path, vec![0; LEN]).unwrap();
+    let how = File::options().read(true).write(true).open(&path);
+    let file = how.unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(refusal(Region::attach(&file, LEN)).contains("shortened"));
+    assert!(refusal(Region::map_twice(&file, 0, LEN)).contains("shortened"));
+    let null = File::options().write(true).open("/dev/null").unwrap();
+    assert!(Region::attach(&null, LEN).is_err());
+    let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+    assert!(Region::attach(&socket, LEN).is_err());
+}
+
+/// Where a hole is punched later, there may be no page left: a signal.
+#[test]
+fn huge_pages_are_refused() {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_HUGETLB;
+    // Kernels without them cannot send them either.
+    let Ok(fd) = memfd(c"huge", flags) else {
+        return;
+    };
+    seal(&fd, libc::F_SEAL_SHRINK).unwrap();
+    assert!(refusal(Region::attach(&fd, LEN)).contains("huge"));
+}
+
+#[test]
+fn a_descriptor_that_cannot_write_maps_for_reading_only() {
+    let (_ours, fd) = Region::create(c"test", LEN).unwrap();
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let read_only = File::open(path).unwrap();
+    let refused = Region::attach(&read_only, LEN).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+    Region::attach_read_only(&read_only, LEN).unwrap();
+}
+
+#[test]
+fn the_same_pages_come_twice() {
+    let (ours, fd) = Region::create(c"test", LEN).unwrap();
+    let page = page_size();
+    let twice = Region::map_twice(&fd, page, 2 * page).unwrap();
+    assert_eq!(twice.len(), 4 * page);
+    word(&twice, 2 * page - 4).store(1, Ordering::Relaxed);
+    word(&twice, 2 * page).store(2, Ordering::Relaxed);
+    assert_eq!(word(&twice, 4 * page - 4).load(Ordering::Relaxed), 1);
+    assert_eq!(word(&twice, 0).load(Ordering::Relaxed), 2);
+    assert_eq!(word(&ours, page).load(Ordering::Relaxed), 2);
+    for (offset, len) in [
+        (0, 0),
+        (0, 100),
+        (8, page),
+        (0, LEN + page),
+        (LEN, page),
+        (usize::MAX - page + 1, page),
+        (0, usize::MAX - page + 1),
+    ] {
+        assert!(
+            Region::map_twice(&fd, offset, len).is_err(),
+            "{offset} {len}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_given_outside_the_region() {
+    let (region, _fd) = Region::create(c"test", LEN).unwrap();
+    assert!(region.at::<AtomicU64>(LEN - 8).is_some());
+    assert!(region.at::<[AtomicU32; 4]>(LEN - 16).is_some());
+    for offset in [1, 4, LEN - 4, LEN, LEN + 8, usize::MAX - 7, usize::MAX] {
+        assert!(region.at::<AtomicU64>(offset).is_none(), "{offset}");
+    }
+    assert!(region.bytes(0, LEN).is_some() && region.bytes(LEN, 0).is_some());
+    for (offset, len) in [(0, LEN + 1), (1, LEN), (LEN + 1, 0), (8, usize::MAX)] {
+        assert!(region.bytes(offset, len).is_none(), "{offset} {len}");
+    }
+}
+
+#[test]
+fn more_memory_than_there_is_is_an_error() {
+    assert!(Region::create(c"test", usize::MAX).is_err());
+    assert!(Region::create(c"test", 0).is_err());
+}
+
+#[test]
+fn a_region_is_unmapped_with_its_end() {
+    // Counted in the mappings of this process, of which others come and go: by name.
+    let count = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        maps.matches("memfd:test-unmapped").count()
+    };
+    let (region, fd) = Region::create(c"test-unmapped", LEN).unwrap();
+    let twice = Region::map_twice(&fd, 0, LEN).unwrap();
+    assert_eq!(count(), 3);
+    drop(region);
+    assert_eq!(count(), 2);
+    drop(twice);
+    assert_eq!(count(), 0);
+}

@@ -151,7 +151,7 @@ check-mixed: all
 	ctests/mixed/run.py $(BUILT) $(OTHER) --build $(TARGET)/mixed $(if $(FULL),--long)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := programs fuzz
+LONG_CHECKS := loom programs fuzz
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all
@@ -162,6 +162,9 @@ check-programs: all
 FUZZ_SECONDS ?= 60
 check-fuzz:
 	ctests/fuzz.sh $(TARGET)/fuzz $(FUZZ_SECONDS) $(ARGS)
+# Every order that a few steps of two sides of src/sync can have; half a minute.
+check-loom:
+	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --lib --target-dir $(TARGET)/loom loom_
 check-long:
 	scripts/checks.sh $(LONG_CHECKS)
 

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! A ring of records from one producer to one consumer, in memory that two processes share and neither trusts.
+//!
+//! The data area is mapped twice in a row, so that each record is contiguous. A record begins at a line of 64 bytes: a
+//! word, four spare bytes, the body; it takes whole lines, and a body of up to 56 bytes lies in the line that the consumer
+//! polls. The word is 0 while there is nothing, else the body's length plus one in 24 bits, and 8 bits that the producer
+//! chooses. Besides the data there are two lines, each written by one side only: how far the consumer has come, and
+//! whether the producer waits for that.
+//!
+//! The producer makes sure that the line behind a record is free too, and writes 0 to its word before it publishes the
+//! record. So the consumer clears nothing and never takes old bytes for a record.
+//!
+//! What a hostile peer can do. As producer: give any bytes, lengths within the ring, and change bytes while they are
+//! copied; so a record is copied out once, and its length is read once. As consumer: stop, or move its head as if it had
+//! taken records that it has not, which loses its own. A length or head that cannot be is `Garbage`. No word, head or body
+//! leads outside the mapped memory.
+//!
+//! Trusted with: accesses to the memory that the creator of a side vouches for.
+
+mod memory;
+
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::Ordering;
+
+use super::atomic::Atomic;
+use crate::sys::region::Shared;
+use memory::Cells;
+pub use memory::{ConsumerLine, Memory, ProducerLine};
+
+/// The other side wrote what cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Garbage;
+
+/// Records begin at multiples of this.
+pub const LINE: usize = 64;
+/// In front of the body.
+const HEADER: usize = 8;
+/// The part of a word that holds the length plus one.
+const LEN_BITS: u32 = 24;
+const LEN_MASK: u32 = (1 << LEN_BITS) - 1;
+const MAX_CAPACITY: usize = 1 << LEN_BITS;
+
+/// Whether a ring can have a data area of so many bytes. Where it is mapped twice, it is a multiple of the page size too.
+pub const fn is_capacity(bytes: usize) -> bool {
+    bytes.is_power_of_two() && bytes >= 4 * LINE && bytes <= MAX_CAPACITY
+}
+
+/// The longest body that a ring can carry: all but the header and the line behind the record.
+pub const fn longest_body(capacity: usize) -> usize {
+    capacity - LINE - HEADER
+}
+
+/// The side that writes records.
+pub struct Producer<M = Memory> {
+    memory: M,
+    mask: usize,
+    /// Bytes published, ever growing.
+    tail: u64,
+    /// Bytes that records may take before the consumer's head must be looked at again.
+    free: usize,
+}
+
+impl Producer {
+    /// The producer of a ring that has not been used: all its memory is zero. `None`: not a capacity.
+    ///
+    /// # Safety
+    /// `memory.data` is at a multiple of 64, and twice `capacity` bytes long: the same pages twice, or, where both sides
+    /// use this very address, any memory. All of `memory` stays mapped and writable while the producer lives, and there is
+    /// one producer.
+    pub unsafe fn new(memory: Memory, capacity: usize) -> Option<Producer> {
+        Producer::over(memory, capacity)
+    }
+
+    /// Room for a body of `len` bytes; `None` if there is none now.
+    #[inline]
+    pub fn reserve(&mut self, len: usize) -> Result<Option<Body<'_>>, Garbage> {
+        if !self.find_room(len)? {
+            return Ok(None);
+        }
+        let at = self.at() + HEADER;
+        Ok(Some(Body {
+            // SAFETY: `at` is below the capacity and `len` too (`find_room`), and twice that is mapped (promise to `new`).
+            next: unsafe { self.memory.data.as_ptr().add(at) },
+            left: len,
+            len: len as u32,
+            producer: self,
+        }))
+    }
+}
+
+impl<M: Cells> Producer<M> {
+    fn over(memory: M, capacity: usize) -> Option<Producer<M>> {
+        is_capacity(capacity).then(|| Producer {
+            memory,
+            mask: capacity - 1,
+            tail: 0,
+            free: capacity - LINE,
+        })
+    }
+
+    /// The longest body that `reserve` takes now; `None` if not even an empty one.
+    pub fn room(&mut self) -> Result<Option<usize>, Garbage> {
+        self.look_at_head()?;
+        Ok(self.free.checked_sub(HEADER))
+    }
+
+    /// The longest body that `reserve` ever takes.
+    #[inline]
+    pub fn longest(&self) -> usize {
+        longest_body(self.mask + 1)
+    }
+
+    /// Says whether this side sleeps until there is room. After `true` look for room again, then sleep.
+    pub fn set_waiting(&self, waiting: bool) {
+        match waiting {
+            true => self.memory.waiting().lie_down(),
+            false => self.memory.waiting().get_up(),
+        }
+    }
+
+    /// Whether the consumer has said that it has taken everything.
+    pub fn is_empty(&mut self) -> Result<bool, Garbage> {
+        Ok(self.consumed()? == self.tail)
+    }
+
+    /// Bytes of records that were published.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.tail
+    }
+
+    /// Bytes of records that the consumer has said to have taken, to be compared with `position`.
+    pub fn consumed(&mut self) -> Result<u64, Garbage> {
+        self.look_at_head()?;
+        let used = self.mask + 1 - LINE - self.free;
+        Ok(self.tail.wrapping_sub(used as u64))
+    }
+
+    #[inline]
+    fn find_room(&mut self, len: usize) -> Result<bool, Garbage> {
+        // As `len + HEADER <= free`, without the sum.
+        if len < self.free.saturating_sub(HEADER - 1) {
+            return Ok(true);
+        }
+        self.look_at_head()?;
+        Ok(len < self.free.saturating_sub(HEADER - 1))
+    }
+
+    #[inline(never)]
+    fn look_at_head(&mut self) -> Result<(), Garbage> {
+        // What is written to the room is written after the consumer has read it: pairs with `Consumer::publish_head`.
+        let head = self.memory.head().load(Ordering::Acquire);
+        let used = self.tail.wrapping_sub(head);
+        let all = self.mask + 1 - LINE;
+        // It never goes back, and never beyond what was published.
+        if used > (all - self.free) as u64 || !used.is_multiple_of(LINE as u64) {
+            return Err(Garbage);
+        }
+        self.free = all - used as usize;
+        Ok(())
+    }
+
+    /// `find_room` has found room for it.
+    #[inline]
+    fn publish(&mut self, len: u32, kind: u8) {
+        let size = size_of_record(len);
+        let next = self.tail.wrapping_add(size as u64);
+        let word = u32::from(kind) << LEN_BITS | (len + 1);
+        // SAFETY: lines below the capacity.
+        unsafe {
+            let behind = self.memory.word(next as usize & self.mask);
+            behind.store(0, Ordering::Relaxed);
+            // Who sees it sees the body, and nothing behind it: pairs with `Consumer::peek`.
+            self.memory.word(self.at()).store(word, Ordering::Release);
+        }
+        self.tail = next;
+        self.free -= size;
+    }
+
+    #[inline]
+    fn at(&self) -> usize {
+        self.tail as usize & self.mask
+    }
+}
+
+/// Room for the body of a record. Dropped without `publish` it leaves nothing.
+pub struct Body<'a> {
+    producer: &'a mut Producer,
+    next: *mut u8,
+    /// Bytes from `next` on.
+    left: usize,
+    len: u32,
+}
+
+impl Body<'_> {
+    /// Appends `bytes`.
+    ///
+    /// # Panics
+    /// If there are more of them than were reserved: our own mistake, never the peer's.
+    #[inline]
+    pub fn put(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.left, "a record is longer than its room");
+        // SAFETY: `left` bytes from `next` on are mapped and this side's until it publishes; `bytes` is none of them, as no
+        // reference to shared memory exists.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), self.next, bytes.len());
+            self.next = self.next.add(bytes.len());
+        }
+        self.left -= bytes.len();
+    }
+
+    /// Where the next byte goes: `left` bytes may be written there until the body is published or dropped.
+    #[inline]
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.next
+    }
+
+    #[inline]
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Counts bytes as put that were written through `as_mut_ptr`.
+    ///
+    /// # Panics
+    /// As `put`.
+    #[inline]
+    pub fn skip(&mut self, len: usize) {
+        assert!(len <= self.left, "a record is longer than its room");
+        // SAFETY: within the room.
+        self.next = unsafe { self.next.add(len) };
+        self.left -= len;
+    }
+
+    /// The consumer may see it. Bytes that were not put are whatever the ring held.
+    #[inline]
+    pub fn publish(self, kind: u8) {
+        self.producer.publish(self.len, kind);
+    }
+
+    /// Publishes only what was put, of the room that was reserved.
+    #[inline]
+    pub fn publish_put(self, kind: u8) {
+        self.producer.publish(self.len - self.left as u32, kind);
+    }
+}
+
+/// The side that takes records.
+pub struct Consumer<M = Memory> {
+    memory: M,
+    mask: usize,
+    /// Bytes taken, ever growing.
+    head: u64,
+    /// What the producer knows of it.
+    released: u64,
+}
+
+/// The next record: what its word said when it was looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Record {
+    len: u32,
+    kind: u8,
+    /// Not to be made elsewhere.
+    made: PhantomData<()>,
+}
+
+impl Record {
+    /// Bytes of the body.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    #[inline]
+    pub fn kind(&self) -> u8 {
+        self.kind
+    }
+}
+
+impl Consumer {
+    /// The consumer of a ring that has not been used. `None`: not a capacity.
+    ///
+    /// # Safety
+    /// As for `Producer::new`, with one consumer.
+    pub unsafe fn new(memory: Memory, capacity: usize) -> Option<Consumer> {
+        Consumer::over(memory, capacity)
+    }
+
+    /// Copies bytes of the body of the record that `peek` gave last; a record that is too short is garbage.
+    #[inline]
+    pub fn copy(&self, record: &Record, from: usize, out: &mut [u8]) -> Result<(), Garbage> {
+        // A record of a larger ring would be our own mistake; no memory is touched for it.
+        let len = record.len().min(self.longest());
+        if from > len || out.len() > len - from {
+            return Err(Garbage);
+        }
+        // SAFETY: the header, `from` and `out` end within one capacity of a place within the first, and two are mapped
+        // (promise to `new`). The peer may write there meanwhile: bytes of any value are what it may give anyway.
+        unsafe {
+            ptr::copy_nonoverlapping(self.body(record).add(from), out.as_mut_ptr(), out.len());
+        }
+        Ok(())
+    }
+
+    /// Where the body lies: `record.len()` bytes, to be read by raw copy, until `advance`. The peer may change them.
+    #[inline]
+    pub fn body(&self, _: &Record) -> *const u8 {
+        self.address_of_next().wrapping_add(HEADER)
+    }
+
+    /// The line that will hold the next record, for a prefetch.
+    #[inline]
+    pub fn address_of_next(&self) -> *const u8 {
+        self.memory.data.as_ptr().wrapping_add(self.at())
+    }
+}
+
+impl<M: Cells> Consumer<M> {
+    fn over(memory: M, capacity: usize) -> Option<Consumer<M>> {
+        is_capacity(capacity).then(|| Consumer {
+            memory,
+            mask: capacity - 1,
+            head: 0,
+            released: 0,
+        })
+    }
+
+    /// The next record, if there is one.
+    #[inline]
+    pub fn peek(&self) -> Result<Option<Record>, Garbage> {
+        // SAFETY: a line below the capacity. Pairs with `Producer::publish`.
+        let word = unsafe { self.memory.word(self.at()) }.load(Ordering::Acquire);
+        if word == 0 {
+            return Ok(None);
+        }
+        // No length at all becomes the greatest.
+        let len = (word & LEN_MASK).wrapping_sub(1);
+        if len > self.longest() as u32 {
+            return Err(Garbage);
+        }
+        Ok(Some(Record {
+            len,
+            kind: (word >> LEN_BITS) as u8,
+            made: PhantomData,
+        }))
+    }
+
+    /// Goes on behind the record that `peek` gave last. Whenever a quarter of the ring has been taken, the producer is told
+    /// so; true: it sleeps and is to be woken.
+    #[inline]
+    #[must_use]
+    pub fn advance(&mut self, record: Record) -> bool {
+        self.head = self.head.wrapping_add(size_of_record(record.len) as u64);
+        if self.head.wrapping_sub(self.released) < (self.mask as u64 + 1) / 4 {
+            return false;
+        }
+        self.publish_head()
+    }
+
+    /// Gives back all room that was taken: to be called when the ring was found empty. True: the producer sleeps and is to
+    /// be woken; this is said once for each time that there was something to give back.
+    #[inline]
+    #[must_use]
+    pub fn release(&mut self) -> bool {
+        // Otherwise the producer was told everything, and asked, already; if the ring is empty, it has all the room.
+        self.head != self.released && self.publish_head()
+    }
+
+    /// Bytes of records that were taken.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.head
+    }
+
+    /// The longest body that a record can have here.
+    #[inline]
+    pub fn longest(&self) -> usize {
+        longest_body(self.mask + 1)
+    }
+
+    fn publish_head(&mut self) -> bool {
+        self.released = self.head;
+        // All reads of the records come before it: pairs with `Producer::look_at_head`.
+        self.memory.head().store(self.head, Ordering::Release);
+        self.memory.waiting().is_set()
+    }
+
+    #[inline]
+    fn at(&self) -> usize {
+        self.head as usize & self.mask
+    }
+}
+
+// SAFETY: one atomic, and padding that nobody reads.
+unsafe impl Shared for ProducerLine {}
+// SAFETY: as above.
+unsafe impl Shared for ConsumerLine {}
+
+#[inline]
+const fn size_of_record(len: u32) -> usize {
+    (len as usize + HEADER + LINE - 1) & !(LINE - 1)
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The ring on loom's atomics, in every order that a few steps of both sides can have. Bodies are cells that loom watches: a
+//! read that nothing orders after the write is a failure.
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicU32, AtomicU64};
+use loom::sync::{Arc, Notify};
+use loom::thread;
+
+use super::*;
+use crate::sync::asleep::Asleep;
+
+struct Model {
+    words: Vec<AtomicU32>,
+    bodies: Vec<UnsafeCell<u64>>,
+    head: AtomicU64,
+    waiting: Asleep<AtomicU32>,
+}
+
+impl Cells for Arc<Model> {
+    type U32 = AtomicU32;
+    type U64 = AtomicU64;
+
+    unsafe fn word(&self, at: usize) -> &AtomicU32 {
+        &self.words[at / LINE]
+    }
+
+    fn head(&self) -> &AtomicU64 {
+        &self.head
+    }
+
+    fn waiting(&self) -> &Asleep<AtomicU32> {
+        &self.waiting
+    }
+}
+
+fn ring(lines: usize) -> (Producer<Arc<Model>>, Consumer<Arc<Model>>) {
+    let model = Arc::new(Model {
+        words: (0..lines).map(|_| AtomicU32::new(0)).collect(),
+        bodies: (0..lines).map(|_| UnsafeCell::new(0)).collect(),
+        head: AtomicU64::new(0),
+        waiting: Asleep::over(AtomicU32::new(0)),
+    });
+    let capacity = lines * LINE;
+    let producer = Producer::over(model.clone(), capacity).unwrap();
+    (producer, Consumer::over(model, capacity).unwrap())
+}
+
+/// A body that takes so many lines.
+fn body(lines: usize) -> usize {
+    lines * LINE - HEADER
+}
+
+/// Visits the bodies of the lines of a record.
+fn each_line(model: &Model, at: usize, len: usize, mut visit: impl FnMut(&UnsafeCell<u64>)) {
+    for line in 0..size_of_record(len as u32) / LINE {
+        visit(&model.bodies[(at / LINE + line) % model.bodies.len()]);
+    }
+}
+
+impl Producer<Arc<Model>> {
+    fn send(&mut self, number: u64, len: usize) -> bool {
+        if !self.find_room(len).unwrap() {
+            return false;
+        }
+        each_line(&self.memory, self.at(), len, |cell| {
+            // SAFETY: loom finds any access that nothing orders before this one.
+            cell.with_mut(|place| unsafe { *place = number });
+        });
+        self.publish(len as u32, number as u8);
+        true
+    }
+}
+
+impl Consumer<Arc<Model>> {
+    /// Checks the next record and goes on; `Some` if there was one: whether the producer is to be woken.
+    fn receive(&mut self, number: u64, len: usize) -> Option<bool> {
+        let record = self.peek().unwrap()?;
+        assert_eq!((record.len(), record.kind()), (len, number as u8));
+        each_line(&self.memory, self.at(), len, |cell| {
+            // SAFETY: as in `send`.
+            assert_eq!(cell.with(|place| unsafe { *place }), number);
+        });
+        Some(self.advance(record))
+    }
+}
+
+fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(test);
+}
+
+/// Both sides look again and again, over the end of the ring; records of one and two lines, so that it is full at times.
+#[test]
+fn loom_records_arrive_whole_once_and_in_order() {
+    check(3, || {
+        let lens = [body(1), body(2), body(1), body(2)];
+        let (mut producer, mut consumer) = ring(4);
+        let other = thread::spawn(move || {
+            for (i, &len) in lens.iter().enumerate() {
+                while !producer.send(i as u64 + 1, len) {
+                    thread::yield_now();
+                }
+            }
+        });
+        for (i, &len) in lens.iter().enumerate() {
+            while consumer.receive(i as u64 + 1, len).is_none() {
+                let _ = consumer.release();
+                thread::yield_now();
+            }
+        }
+        assert_eq!(consumer.peek(), Ok(None));
+        other.join().unwrap();
+    });
+}
+
+/// Either side sleeps when there is nothing for it, and is woken by the other.
+#[test]
+fn loom_nobody_sleeps_for_ever() {
+    check(3, || {
+        let lens = [body(2), body(2), body(1)];
+        let (mut producer, mut consumer) = ring(4);
+        let asleep = Arc::new(Asleep::over(AtomicU32::new(0)));
+        let bell = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (consumer_asleep, bells) = (asleep.clone(), bell.clone());
+        let other = thread::spawn(move || {
+            for (i, &len) in lens.iter().enumerate() {
+                let number = i as u64 + 1;
+                while !producer.send(number, len) {
+                    producer.set_waiting(true);
+                    let sent = producer.send(number, len);
+                    if !sent {
+                        bells.0.wait();
+                    }
+                    producer.set_waiting(false);
+                    if sent {
+                        break;
+                    }
+                }
+                if consumer_asleep.is_set() {
+                    bells.1.notify();
+                }
+            }
+        });
+        for (i, &len) in lens.iter().enumerate() {
+            let number = i as u64 + 1;
+            let wake = loop {
+                if let Some(wake) = consumer.receive(number, len) {
+                    break wake;
+                }
+                if consumer.release() {
+                    bell.0.notify();
+                }
+                asleep.lie_down();
+                let found = consumer.receive(number, len);
+                if found.is_none() {
+                    bell.1.wait();
+                }
+                asleep.get_up();
+                if let Some(wake) = found {
+                    break wake;
+                }
+            };
+            if wake {
+                bell.0.notify();
+            }
+        }
+        other.join().unwrap();
+    });
+}
+
+/// A producer that waits for all the room is woken, whether the consumer gives it back with a quarter of the ring (two
+/// lines here) or because it found nothing more.
+#[test]
+fn loom_room_that_is_given_back_late_is_seen() {
+    for taken in [&[1][..], &[2], &[1, 1], &[2, 1]] {
+        check(3, move || {
+            let (mut producer, mut consumer) = ring(8);
+            let bell = Arc::new(Notify::new());
+            let woken = bell.clone();
+            for (i, &lines) in taken.iter().enumerate() {
+                assert!(producer.send(i as u64, body(lines)));
+            }
+            let last = taken.len() as u64;
+            let other = thread::spawn(move || {
+                producer.set_waiting(true);
+                while !producer.send(last, body(7)) {
+                    woken.wait();
+                }
+            });
+            for (i, &lines) in taken.iter().enumerate() {
+                if consumer.receive(i as u64, body(lines)).unwrap() {
+                    bell.notify();
+                }
+            }
+            if consumer.release() {
+                bell.notify();
+            }
+            other.join().unwrap();
+            assert!(consumer.receive(last, body(7)).is_some());
+        });
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Where a ring lies: its words and lines as atomics, in shared memory or in loom's model of it.
+//!
+//! Trusted with: references to atomics in memory that the creator of a side vouches for. They are all that is referred to
+//! there: another process may change these numbers at any time.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::LINE;
+use crate::sync::asleep::Asleep;
+use crate::sync::atomic::Atomic;
+
+/// Written by the producer alone.
+#[repr(C, align(64))]
+pub struct ProducerLine {
+    waiting: Asleep,
+}
+
+/// Written by the consumer alone.
+#[repr(C, align(64))]
+pub struct ConsumerLine {
+    head: AtomicU64,
+}
+
+const _: () = assert!(size_of::<ProducerLine>() == LINE && size_of::<ConsumerLine>() == LINE);
+
+/// The parts of one ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    pub data: NonNull<u8>,
+    pub producer: NonNull<ProducerLine>,
+    pub consumer: NonNull<ConsumerLine>,
+}
+
+// SAFETY: addresses of memory that belongs to no thread; who makes a side of it promises that there is one of each.
+unsafe impl Send for Memory {}
+
+/// The places that both sides look at.
+pub trait Cells {
+    type U32: Atomic<u32>;
+    type U64: Atomic<u64>;
+
+    /// The word of the line at this offset.
+    ///
+    /// # Safety
+    /// `at` is a multiple of a line, and below the capacity.
+    unsafe fn word(&self, at: usize) -> &Self::U32;
+    fn head(&self) -> &Self::U64;
+    fn waiting(&self) -> &Asleep<Self::U32>;
+}
+
+impl Cells for Memory {
+    type U32 = AtomicU32;
+    type U64 = AtomicU64;
+
+    #[inline]
+    unsafe fn word(&self, at: usize) -> &AtomicU32 {
+        // SAFETY: within the data (the caller's promise), which is at a multiple of a line and mapped (promise to
+        // `Producer::new` and `Consumer::new`, the only users).
+        unsafe { AtomicU32::from_ptr(self.data.as_ptr().add(at).cast()) }
+    }
+
+    #[inline]
+    fn head(&self) -> &AtomicU64 {
+        // SAFETY: the line is mapped (promise to `new`), and all of it is an atomic.
+        unsafe { &(*self.consumer.as_ptr()).head }
+    }
+
+    #[inline]
+    fn waiting(&self) -> &Asleep {
+        // SAFETY: as in `head`.
+        unsafe { &(*self.producer.as_ptr()).waiting }
+    }
+}

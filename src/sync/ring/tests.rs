@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The ring over the heap, where both sides use one address, so that the second half of the data need not be the first
+//! (and miri can run it); and over pages that are mapped twice, once for each side.
+
+use core::ptr::NonNull;
+use std::thread;
+
+use super::*;
+use crate::sys::region::Region;
+
+const CAPACITY: usize = 4096;
+
+/// The parts of a ring as one place, zeroed.
+#[repr(C, align(64))]
+struct Heap {
+    producer: [u8; LINE],
+    consumer: [u8; LINE],
+    data: [u8; 2 * CAPACITY],
+}
+
+/// Frees the memory after both sides are gone.
+struct Ring {
+    heap: *mut Heap,
+    memory: Memory,
+}
+
+impl Ring {
+    fn new() -> Ring {
+        let heap = Box::into_raw(Box::new(Heap {
+            producer: [0; LINE],
+            consumer: [0; LINE],
+            data: [0; 2 * CAPACITY],
+        }));
+        // SAFETY: places within the box.
+        let memory = unsafe {
+            Memory {
+                data: NonNull::new((&raw mut (*heap).data).cast()).unwrap(),
+                producer: NonNull::new((&raw mut (*heap).producer).cast()).unwrap(),
+                consumer: NonNull::new((&raw mut (*heap).consumer).cast()).unwrap(),
+            }
+        };
+        Ring { heap, memory }
+    }
+
+    fn sides(&self) -> (Producer, Consumer) {
+        // SAFETY: the tests drop the sides before the ring, and make each once.
+        unsafe {
+            (
+                Producer::new(self.memory, CAPACITY).unwrap(),
+                Consumer::new(self.memory, CAPACITY).unwrap(),
+            )
+        }
+    }
+
+    /// What a hostile peer does.
+    fn set_word(&self, line: usize, word: u32) {
+        // SAFETY: a line of the ring.
+        unsafe { self.memory.word(line * LINE) }.store(word, Ordering::Release);
+    }
+
+    fn set_head(&self, head: u64) {
+        self.memory.head().store(head, Ordering::Release);
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: from `Box::into_raw`, and the sides are gone.
+        drop(unsafe { Box::from_raw(self.heap) });
+    }
+}
+
+fn send(producer: &mut Producer, bytes: &[u8], kind: u8) -> bool {
+    let Some(mut body) = producer.reserve(bytes.len()).unwrap() else {
+        return false;
+    };
+    body.put(bytes);
+    body.publish(kind);
+    true
+}
+
+fn receive(consumer: &mut Consumer) -> Option<(u8, Vec<u8>)> {
+    let record = consumer.peek().unwrap()?;
+    let mut bytes = vec![0; record.len()];
+    consumer.copy(&record, 0, &mut bytes).unwrap();
+    let kind = record.kind();
+    let _ = consumer.advance(record);
+    Some((kind, bytes))
+}
+
+/// The same for both sides.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % below
+    }
+
+    /// Mostly short ones, some of any length.
+    fn body(&mut self, longest: usize) -> (u8, Vec<u8>) {
+        let below = [60, 300, longest + 1][self.next(3)];
+        let (len, start) = (self.next(below), self.next(256));
+        (
+            start as u8,
+            (0..len).map(|i| (start + 7 * i) as u8).collect(),
+        )
+    }
+}
+
+#[test]
+fn a_record_arrives_as_it_was_sent() {
+    let ring = Ring::new();
+    let (mut producer, mut consumer) = ring.sides();
+    assert_eq!(consumer.peek(), Ok(None));
+    for (len, kind) in [(0, 0), (1, 255), (56, 1), (57, 2), (producer.longest(), 3)] {
+        let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
+        assert!(send(&mut producer, &bytes, kind));
+        assert_eq!(producer.is_empty(), Ok(false));
+        assert_eq!(receive(&mut consumer), Some((kind, bytes)));
+        assert_eq!(consumer.peek(), Ok(None));
+        assert!(!consumer.release());
+        assert_eq!(producer.is_empty(), Ok(true));
+        assert_eq!(producer.position(), consumer.position());
+    }
+}
+
+#[test]
+fn a_short_body_lies_in_the_line_that_is_polled() {
+    let ring = Ring::new();
+    let (mut producer, mut consumer) = ring.sides();
+    assert!(send(&mut producer, &[9; 56], 0));
+    let line = consumer.address_of_next();
+    let record = consumer.peek().unwrap().unwrap();
+    assert_eq!(consumer.body(&record) as usize, line as usize + 8);
+    let _ = consumer.advance(record);
+    assert_eq!(consumer.address_of_next() as usize, line as usize + LINE);
+}
+
+#[test]
+fn parts_are_copied_out_within_the_record_only() {
+    let ring = Ring::new();
+    let (mut producer, consumer) = ring.sides();
+    assert!(send(&mut producer, &[1, 2, 3, 4], 0));
+    let record = consumer.peek().unwrap().unwrap();
+    let mut two = [0; 2];
+    assert_eq!(consumer.copy(&record, 2, &mut two), Ok(()));
+    assert_eq!(two, [3, 4]);
+    assert_eq!(consumer.copy(&record, 4, &mut []), Ok(()));
+    for (from, len) in [(3, 2), (4, 1), (5, 0), (0, 5), (usize::MAX, 1)] {
+        let mut out = vec![0; len];
+        assert_eq!(consumer.copy(&record, from, &mut out), Err(Garbage));
+    }
+}
+
+#[test]
+fn a_body_is_filled_piece_by_piece_and_may_end_early() {
+    let ring = Ring::new();
+    let (mut producer, mut consumer) = ring.sides();
+    let mut body = producer.reserve(100).unwrap().unwrap();
+    body.put(&[1, 2]);
+    // SAFETY: one of the bytes that are left.
+    unsafe { body.as_mut_ptr().write(3) };
+    body.skip(1);
+    assert_eq!(body.left(), 97);
+    body.put(&[]);
+    body.publish_put(5);
+    // Reserved, filled in part, and not published: nothing.
+    producer.reserve(500).unwrap().unwrap().put(&[8; 300]);
+    assert!(send(&mut producer, &[4], 6));
+    assert_eq!(receive(&mut consumer), Some((5, vec![1, 2, 3])));
+    assert_eq!(receive(&mut consumer), Some((6, vec![4])));
+    assert_eq!(consumer.peek(), Ok(None));
+}
+
+#[test]
+fn a_full_ring_takes_what_there_is_room_for() {
+    let ring = Ring::new();
+    let (mut producer, mut consumer) = ring.sides();
+    let lines = CAPACITY / LINE - 1;
+    for i in 0..lines {
+        let left = (lines - i) * LINE - HEADER;
+        assert_eq!(producer.room(), Ok(Some(left)));
+        assert!(producer.reserve(left + 1).unwrap().is_none());
+        assert!(producer.reserve(usize::MAX).unwrap().is_none());
+        assert!(send(&mut producer, &[i as u8], 0));
+    }
+    assert_eq!(producer.room(), Ok(None));
+    assert!(!send(&mut producer, &[], 0));
+    // Room comes back by quarters, or when it is given back.
+    let quarter = CAPACITY / LINE / 4;
+    for i in 0..quarter {
+        assert_eq!(producer.consumed(), Ok(0));
+        assert_eq!(receive(&mut consumer), Some((0, vec![i as u8])));
+    }
+    assert_eq!(producer.consumed(), Ok((CAPACITY / 4) as u64));
+    assert_eq!(receive(&mut consumer), Some((0, vec![quarter as u8])));
+    assert_eq!(producer.room(), Ok(Some(CAPACITY / 4 - HEADER)));
+    assert!(!consumer.release());
+    assert_eq!(producer.room(), Ok(Some(CAPACITY / 4 + LINE - HEADER)));
+    for i in quarter + 1..lines {
+        assert_eq!(receive(&mut consumer), Some((0, vec![i as u8])));
+    }
+    assert_eq!(consumer.peek(), Ok(None));
+}
+
+#[test]
+fn who_waits_for_room_is_reported_with_it() {
+    let ring = Ring::new();
+    let (mut producer, mut consumer) = ring.sides();
+    while send(&mut producer, &[0; 56], 0) {}
+    producer.set_waiting(true);
+    let quarter = CAPACITY / LINE / 4;
+    for i in 1..=quarter {
+        let record = consumer.peek().unwrap().unwrap();
+        assert_eq!(consumer.advance(record), i == quarter);
+    }
+    assert!(!consumer.release());
+    assert!(receive(&mut consumer).is_some());
+    assert!(consumer.release());
+    assert!(!consumer.release());
+    producer.set_waiting(false);
+    assert!(receive(&mut consumer).is_some());
+    assert!(!consumer.release());
+}
+
+#[test]
+fn a_word_that_no_producer_writes_is_garbage() {
+    let ring = Ring::new();
+    let (_, consumer) = ring.sides();
+    let longest = consumer.longest() as u32;
+    let lens = [
+        longest + 2,
+        CAPACITY as u32,
+        1 << 23,
+        LEN_MASK - 1,
+        LEN_MASK,
+    ];
+    for kind in [0, 1, 0x80, 0xff] {
+        for len in lens {
+            ring.set_word(0, kind << 24 | len);
+            assert_eq!(consumer.peek(), Err(Garbage), "{kind} {len}");
+        }
+        ring.set_word(0, kind << 24 | (longest + 1));
+        let record = consumer.peek().unwrap().unwrap();
+        assert_eq!(record.len(), consumer.longest());
+        // It ends within what is mapped, from any line.
+        let mut out = vec![0; record.len()];
+        assert_eq!(consumer.copy(&record, 0, &mut out), Ok(()));
+        if kind != 0 {
+            ring.set_word(0, kind << 24);
+            assert_eq!(consumer.peek(), Err(Garbage));
+        }
+    }
+}
+
+#[test]
+fn the_longest_record_may_begin_at_the_last_line() {
+    let ring = Ring::new();
+    let (mut producer, mut consumer) = ring.sides();
+    for _ in 0..CAPACITY / LINE - 1 {
+        assert!(send(&mut producer, &[1], 0));
+        assert!(receive(&mut consumer).is_some());
+        let _ = consumer.release();
+    }
+    let bytes = vec![7; producer.longest()];
+    assert!(send(&mut producer, &bytes, 9));
+    assert_eq!(receive(&mut consumer), Some((9, bytes)));
+    let _ = consumer.release();
+    assert!(send(&mut producer, &[2], 0));
+    assert_eq!(receive(&mut consumer), Some((0, vec![2])));
+}
+
+#[test]
+fn a_head_that_no_consumer_writes_is_garbage() {
+    let ring = Ring::new();
+    let (mut producer, _) = ring.sides();
+    while send(&mut producer, &[0; 56], 0) {}
+    let tail = producer.position();
+    let line = LINE as u64;
+    for head in [
+        1,
+        line - 1,
+        tail + 1,
+        tail + line,
+        u64::MAX,
+        0u64.wrapping_sub(line),
+        1 << 63,
+    ] {
+        ring.set_head(head);
+        assert_eq!(producer.room(), Err(Garbage), "{head}");
+        assert_eq!(producer.consumed(), Err(Garbage));
+        assert_eq!(producer.is_empty(), Err(Garbage));
+        assert!(producer.reserve(0).is_err());
+    }
+    ring.set_head(4 * line);
+    assert_eq!(producer.consumed(), Ok(4 * line));
+    // It does not go back.
+    ring.set_head(3 * line);
+    assert_eq!(producer.consumed(), Err(Garbage));
+    ring.set_head(tail);
+    assert_eq!(producer.is_empty(), Ok(true));
+}
+
+#[test]
+fn only_some_sizes_are_capacities() {
+    for bad in [
+        0,
+        1,
+        64,
+        128,
+        4095,
+        4097,
+        12288,
+        MAX_CAPACITY + 1,
+        2 * MAX_CAPACITY,
+    ] {
+        assert!(!is_capacity(bad), "{bad}");
+    }
+    let mut good = 4096;
+    while good <= MAX_CAPACITY {
+        assert!(is_capacity(good));
+        assert!(longest_body(good) as u32 + 1 < LEN_MASK);
+        good *= 2;
+    }
+    let ring = Ring::new();
+    // SAFETY: nothing is made.
+    assert!(unsafe { Producer::new(ring.memory, CAPACITY + 1) }.is_none());
+    // SAFETY: as above.
+    assert!(unsafe { Consumer::new(ring.memory, 0) }.is_none());
+}
+
+/// Threads, bodies of any length, the ring full at times.
+fn stream(mut producer: Producer, mut consumer: Consumer, records: usize) {
+    let longest = producer.longest();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut numbers = Numbers(1);
+            for _ in 0..records {
+                let (kind, bytes) = numbers.body(longest);
+                while !send(&mut producer, &bytes, kind) {
+                    thread::yield_now();
+                }
+            }
+        });
+        let mut numbers = Numbers(1);
+        for i in 0..records {
+            let expected = numbers.body(longest);
+            let got = loop {
+                match receive(&mut consumer) {
+                    Some(got) => break got,
+                    None => {
+                        let _ = consumer.release();
+                        thread::yield_now();
+                    }
+                }
+            };
+            assert!(got == expected, "record {i}");
+        }
+        assert_eq!(consumer.peek(), Ok(None));
+    });
+}
+
+#[test]
+fn a_stream_arrives_whole_and_in_order() {
+    let ring = Ring::new();
+    let (producer, consumer) = ring.sides();
+    stream(producer, consumer, if cfg!(miri) { 60 } else { 20_000 });
+}
+
+/// Both sleep where there is nothing to do for them, as the user of a ring does.
+#[test]
+fn both_sides_sleep_and_are_woken() {
+    const RECORDS: usize = if cfg!(miri) { 30 } else { 10_000 };
+    let ring = Ring::new();
+    let (mut producer, mut consumer) = ring.sides();
+    let asleep = crate::sync::asleep::Asleep::<core::sync::atomic::AtomicU32>::default();
+    let asleep = &asleep;
+    let limit = core::time::Duration::from_secs(20);
+    let doze = move || {
+        let start = std::time::Instant::now();
+        thread::park_timeout(limit);
+        assert!(start.elapsed() < limit, "nobody woke this side");
+    };
+    let main = thread::current();
+    thread::scope(|scope| {
+        let sender = scope.spawn(move || {
+            let mut numbers = Numbers(2);
+            for _ in 0..RECORDS {
+                let (kind, bytes) = numbers.body(2000);
+                while !send(&mut producer, &bytes, kind) {
+                    producer.set_waiting(true);
+                    if producer.room().unwrap() < Some(bytes.len()) {
+                        doze();
+                    }
+                    producer.set_waiting(false);
+                }
+                if asleep.is_set() {
+                    main.unpark();
+                }
+            }
+        });
+        let mut numbers = Numbers(2);
+        let mut taken = 0;
+        while taken < RECORDS {
+            let Some(record) = consumer.peek().unwrap() else {
+                if consumer.release() {
+                    sender.thread().unpark();
+                }
+                asleep.lie_down();
+                if consumer.peek() == Ok(None) {
+                    doze();
+                }
+                asleep.get_up();
+                continue;
+            };
+            let (kind, bytes) = numbers.body(2000);
+            assert_eq!((record.kind(), record.len()), (kind, bytes.len()));
+            if consumer.advance(record) {
+                sender.thread().unpark();
+            }
+            taken += 1;
+        }
+        let _ = consumer.release();
+    });
+}
+
+/// As it is used: each side has its own mapping of the pages, twice in a row.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_stream_crosses_pages_that_are_mapped_twice() {
+    let control = 4096;
+    let (lines, fd) = Region::create(c"ring", control + CAPACITY).unwrap();
+    let (ours, theirs) = (
+        Region::map_twice(&fd, control, CAPACITY).unwrap(),
+        Region::map_twice(&fd, control, CAPACITY).unwrap(),
+    );
+    let memory = |data: &Region| Memory {
+        data: data.bytes(0, 2 * CAPACITY).unwrap(),
+        producer: lines.at(0).unwrap(),
+        consumer: lines.at(LINE).unwrap(),
+    };
+    // SAFETY: fresh pages, mapped until the end of the test; one of each side.
+    let (producer, consumer) = unsafe {
+        (
+            Producer::new(memory(&ours), CAPACITY).unwrap(),
+            Consumer::new(memory(&theirs), CAPACITY).unwrap(),
+        )
+    };
+    stream(producer, consumer, 20_000);
+}

@@ -5,6 +5,8 @@ pub mod addr;
 pub mod cformat;
 pub mod event;
 pub mod heap;
+#[allow(dead_code)] // Its user comes with the shm provider.
+pub mod local;
 pub mod long_double;
 pub mod memory;
 pub mod netif;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! TCP sockets, never blocking: listening, connecting, moving bytes.
+//! Stream sockets, never blocking: moving bytes; listening and connecting over TCP. `local` does so within a host.
 //!
 //! Trusted with: the system calls that take I/O vectors of the application's memory.
 
@@ -12,8 +12,8 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as Raw, TcpKeepalive, 
 
 use crate::base::IoList;
 
-/// One TCP socket, non-blocking.
-pub struct Socket(Raw);
+/// One stream socket, non-blocking: TCP's, or of this host (`local`).
+pub struct Socket(pub(super) Raw);
 
 /// What a read or write brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,7 +248,7 @@ impl AsRawFd for Socket {
 
 /// `room`: bytes that a read could have filled; reading none of them is the end of the stream.
 #[inline]
-fn moved(n: isize, room: usize) -> io::Result<Moved> {
+pub(super) fn moved(n: isize, room: usize) -> io::Result<Moved> {
     match n {
         0 if room > 0 => Ok(Moved::End),
         0.. => Ok(Moved::Bytes(n as usize)),
@@ -263,13 +263,13 @@ fn moved(n: isize, room: usize) -> io::Result<Moved> {
 }
 
 #[inline]
-fn is_later(error: &io::Error) -> bool {
+pub(super) fn is_later(error: &io::Error) -> bool {
     // Their kinds would say the same, after a look into a table.
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
 }
 
 /// Errors of accept(2) that concern the connection that was about to be accepted, not the listener.
-fn is_gone(error: &io::Error) -> bool {
+pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(

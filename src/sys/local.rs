@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Stream sockets between processes of one host: unix(7), with descriptors and the credentials of the other side.
+//!
+//! What a hostile peer can do: send any bytes, and any descriptors, of which at most four arrive; more than that end the
+//! connection. It can fill a backlog, so that `connect` says `WouldBlock`. Anybody in the network namespace may take an
+//! abstract name that is free and connect to one that is not: ask for `credentials`.
+//!
+//! Trusted with: control messages.
+
+use core::mem;
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use nix::sys::socket::{getsockopt, sockopt};
+use socket2::{Domain, SockAddr, Socket as Raw, Type};
+
+use super::socket::{Moved, Socket, is_gone, is_later, moved};
+
+/// Where a process is found.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LocalName {
+    /// Known to the kernel alone, within a network namespace; it goes with the socket.
+    Abstract(Vec<u8>),
+    /// A file, which stays until it is removed.
+    Path(PathBuf),
+}
+
+impl LocalName {
+    fn address(&self) -> io::Result<SockAddr> {
+        match self {
+            LocalName::Abstract(name) if name.is_empty() => Err(ErrorKind::InvalidInput.into()),
+            LocalName::Abstract(name) => {
+                let mut bytes = vec![0];
+                bytes.extend_from_slice(name);
+                SockAddr::unix(OsStr::from_bytes(&bytes))
+            }
+            // Without a path the kernel would choose a name; with a leading zero it would be abstract.
+            LocalName::Path(path) => match path.as_os_str().as_bytes().first() {
+                None | Some(0) => Err(ErrorKind::InvalidInput.into()),
+                Some(_) => SockAddr::unix(path),
+            },
+        }
+    }
+}
+
+/// Who made the other end, as the kernel saw it then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// As this process would name it; 0 where it cannot, for one in another PID namespace.
+    pub pid: i32,
+    /// Its effective one.
+    pub uid: u32,
+}
+
+/// Descriptors that one message may carry.
+pub const MAX_FDS: usize = 4;
+
+/// A socket that others find by this name; `AddrInUse` if there is one, or a file that one left.
+pub fn listen(name: &LocalName) -> io::Result<Socket> {
+    let socket = unconnected()?;
+    socket.0.bind(&name.address()?)?;
+    socket.listen()?;
+    Ok(socket)
+}
+
+/// Connected at once, or not at all: `ConnectionRefused` or `NotFound` if nobody listens, `WouldBlock` if too many wait.
+pub fn connect(name: &LocalName) -> io::Result<Socket> {
+    let socket = unconnected()?;
+    socket.0.connect(&name.address()?)?;
+    Ok(socket)
+}
+
+/// A connection that waits, if any.
+pub fn accept(listener: &Socket) -> io::Result<Option<Socket>> {
+    match listener.0.accept() {
+        Ok((raw, _)) => {
+            raw.set_nonblocking(true)?;
+            Ok(Some(Socket(raw)))
+        }
+        Err(e) if is_later(&e) || is_gone(&e) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Writes bytes; the descriptors go with the first of them, or not at all.
+pub fn send_with(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<Moved> {
+    if fds.is_empty() {
+        return socket.write(bytes);
+    }
+    if bytes.is_empty() || fds.len() > MAX_FDS {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    let mut control = Control::new();
+    let mut piece = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut message = control.message(&mut piece);
+    let len = size_of_val(fds) as u32;
+    // SAFETY: `control` has room for one message of `MAX_FDS` descriptors, which `fds` does not exceed; a borrowed
+    // descriptor is an int.
+    let n = unsafe {
+        message.msg_controllen = libc::CMSG_SPACE(len) as _;
+        let header = libc::CMSG_FIRSTHDR(&message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(len) as _;
+        for (i, fd) in fds.iter().enumerate() {
+            let place = libc::CMSG_DATA(header).cast::<RawFd>().add(i);
+            place.write_unaligned(fd.as_raw_fd());
+        }
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        libc::sendmsg(socket.as_raw_fd(), &message, flags)
+    };
+    moved(n, 0)
+}
+
+/// Reads bytes, and appends the descriptors that came with them. If there were more than `MAX_FDS`, or this process cannot
+/// have more, all are closed and the connection is of no use any more.
+pub fn receive_with(socket: &Socket, room: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<Moved> {
+    let mut control = Control::new();
+    let mut piece = libc::iovec {
+        iov_base: room.as_mut_ptr().cast(),
+        iov_len: room.len(),
+    };
+    let mut message = control.message(&mut piece);
+    let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+    // SAFETY: `room` and `control` are ours for the call.
+    let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, flags) };
+    if n < 0 {
+        return moved(n, room.len());
+    }
+    // The kernel gives no more than there is room for, and says so.
+    // SAFETY: the kernel has just filled `message`, and nobody else knows its descriptors.
+    let came = unsafe { received(&message) };
+    if message.msg_flags & libc::MSG_CTRUNC != 0 {
+        return Err(io::Error::new(
+            ErrorKind::InvalidData,
+            "more descriptors than allowed",
+        ));
+    }
+    fds.extend(came);
+    moved(n, room.len())
+}
+
+/// Who connected, or who listened.
+pub fn credentials(socket: &Socket) -> io::Result<Credentials> {
+    let peer = getsockopt(&socket.0, sockopt::PeerCredentials)?;
+    Ok(Credentials {
+        pid: peer.pid(),
+        uid: peer.uid(),
+    })
+}
+
+fn unconnected() -> io::Result<Socket> {
+    let kind = Type::STREAM.nonblocking().cloexec();
+    Ok(Socket(Raw::new(Domain::UNIX, kind, None)?))
+}
+
+/// Room for the descriptors of one message, aligned as its header.
+#[repr(C)]
+union Control {
+    header: libc::cmsghdr,
+    bytes: [u8; CONTROL_LEN],
+}
+
+// SAFETY: a sum.
+const CONTROL_LEN: usize =
+    unsafe { libc::CMSG_SPACE((MAX_FDS * size_of::<RawFd>()) as u32) as usize };
+
+impl Control {
+    fn new() -> Control {
+        Control {
+            bytes: [0; CONTROL_LEN],
+        }
+    }
+
+    /// A message of one piece of data, with this as its control part: raw pointers to both.
+    fn message(&mut self, piece: &mut libc::iovec) -> libc::msghdr {
+        // SAFETY: all zero is a valid msghdr.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = piece;
+        message.msg_iovlen = 1;
+        message.msg_control = (&raw mut *self).cast();
+        message.msg_controllen = size_of::<Control>() as _;
+        message
+    }
+}
+
+/// # Safety
+/// `message` is what recvmsg(2) has filled; its descriptors are taken once.
+unsafe fn received(message: &libc::msghdr) -> Vec<OwnedFd> {
+    let mut fds = Vec::new();
+    // SAFETY: headers and data lie within what the kernel has filled; each descriptor is new and nobody else's.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        while !header.is_null() {
+            let rights = ((*header).cmsg_level, (*header).cmsg_type);
+            if rights == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+                let len = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                let data = libc::CMSG_DATA(header).cast::<RawFd>();
+                for i in 0..len / size_of::<RawFd>() {
+                    fds.push(OwnedFd::from_raw_fd(data.add(i).read_unaligned()));
+                }
+            }
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+    fds
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,8 @@
 pub mod addr;
 pub mod cformat;
 pub mod event;
+#[allow(dead_code)] // Its user comes with the shm provider.
+pub mod fork;
 pub mod heap;
 #[allow(dead_code)] // Its user comes with the shm provider.
 pub mod local;

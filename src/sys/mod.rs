@@ -12,6 +12,8 @@ pub mod local;
 pub mod long_double;
 pub mod memory;
 pub mod netif;
+#[allow(dead_code)] // Its user comes with the shm provider.
+pub mod process_memory;
 pub mod random;
 #[allow(dead_code)] // Its user comes with the shm provider.
 pub mod region;

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Reading and writing the memory of another process of this host: process_vm_readv(2).
+//!
+//! What a hostile peer can do: unmap or change its memory meanwhile, which is a short count, an error or other bytes. It
+//! cannot be protected from us: that we touch only what it offered is the caller's to check. A PID that is free again may
+//! be another process's; the kernel refuses those of other users only.
+//!
+//! Trusted with: these system calls.
+
+use std::io;
+
+use libc::iovec;
+
+use crate::base::IoList;
+
+/// Pieces of the other's memory that one call takes.
+pub const MAX_PIECES: usize = 32;
+
+/// Reads memory of another process, (address, length) each, into the pieces of `to`; how many bytes were moved. It may be
+/// less than all: where the other's memory ends, or after `MAX_PIECES`.
+pub fn read_from(pid: i32, to: &IoList<'_>, from: &[(usize, usize)]) -> io::Result<usize> {
+    let ((local, count), remote) = (to.as_raw(), Pieces::new(from));
+    // SAFETY: the local pieces are valid for writing: ours by the lifetime of the list, the application's until the
+    // completion of the operation they belong to. The kernel checks the other's.
+    let n = unsafe {
+        libc::process_vm_readv(
+            pid,
+            local,
+            count as libc::c_ulong,
+            remote.list.as_ptr(),
+            remote.count as libc::c_ulong,
+            0,
+        )
+    };
+    moved(n)
+}
+
+/// Writes the pieces of `from` to memory of another process; as `read_from`.
+pub fn write_to(pid: i32, from: &IoList<'_>, to: &[(usize, usize)]) -> io::Result<usize> {
+    let ((local, count), remote) = (from.as_raw(), Pieces::new(to));
+    // SAFETY: the local pieces are valid for reading, as in `read_from`.
+    let n = unsafe {
+        libc::process_vm_writev(
+            pid,
+            local,
+            count as libc::c_ulong,
+            remote.list.as_ptr(),
+            remote.count as libc::c_ulong,
+            0,
+        )
+    };
+    moved(n)
+}
+
+struct Pieces {
+    list: [iovec; MAX_PIECES],
+    count: usize,
+}
+
+impl Pieces {
+    fn new(pieces: &[(usize, usize)]) -> Pieces {
+        let mut list = [iovec {
+            iov_base: core::ptr::null_mut(),
+            iov_len: 0,
+        }; MAX_PIECES];
+        for (place, &(base, len)) in list.iter_mut().zip(pieces) {
+            place.iov_base = base as *mut _;
+            place.iov_len = len;
+        }
+        Pieces {
+            list,
+            count: pieces.len().min(MAX_PIECES),
+        }
+    }
+}
+
+fn moved(n: isize) -> io::Result<usize> {
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::fork::fork_for_test;
+    use crate::sys::region::{Region, page_size};
+
+    fn me() -> i32 {
+        std::process::id() as i32
+    }
+
+    fn error(result: io::Result<usize>) -> Option<i32> {
+        result.unwrap_err().raw_os_error()
+    }
+
+    #[test]
+    fn pieces_are_read_into_pieces() {
+        let (a, b) = ([1u8, 2, 3], [4u8, 5]);
+        let (mut x, mut y) = ([0u8; 1], [0u8; 4]);
+        let mut list = IoList::new();
+        assert!(list.push_room(&mut x) && list.push_room(&mut y));
+        let from = [(a.as_ptr() as usize, 3), (0, 0), (b.as_ptr() as usize, 2)];
+        assert_eq!(read_from(me(), &list, &from).unwrap(), 5);
+        assert_eq!((x, y), ([1], [2, 3, 4, 5]));
+    }
+
+    /// The other process is a child that waits: what is written there is read from there, and not here.
+    #[test]
+    fn another_process_is_written_and_read() {
+        let mut place = [7u64; 4];
+        let address = place.as_mut_ptr() as usize;
+        let sleep = || loop {
+            // SAFETY: async-signal-safe.
+            unsafe { libc::pause() };
+        };
+        // SAFETY: as above. It ends by a signal.
+        let child = unsafe { fork_for_test(&sleep) };
+        let new: Vec<u8> = (0..16).collect();
+        let mut list = IoList::new();
+        list.push_bytes(&new);
+        let wrote = write_to(child, &list, &[(address + 8, 16)]);
+        let mut back = [0; 32];
+        let mut list = IoList::new();
+        list.push_room(&mut back);
+        let read = read_from(child, &list, &[(address, 32)]);
+        // SAFETY: our child.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, core::ptr::null_mut(), 0);
+        }
+        assert_eq!((wrote.unwrap(), read.unwrap()), (16, 32));
+        assert_eq!(back[..8], 7u64.to_ne_bytes());
+        assert_eq!(back[8..24], new);
+        assert_eq!(place, [7; 4]);
+        // It is gone, and its PID with it.
+        let mut list = IoList::new();
+        list.push_bytes(&new);
+        let gone = write_to(child, &list, &[(address, 16)]);
+        assert_eq!(error(gone), Some(libc::ESRCH));
+    }
+
+    #[test]
+    fn what_is_not_mapped_is_an_error_or_a_short_count() {
+        let mut room = [0; 64];
+        let mut list = IoList::new();
+        list.push_room(&mut room);
+        assert_eq!(
+            error(read_from(me(), &list, &[(0, 64)])),
+            Some(libc::EFAULT)
+        );
+        assert_eq!(error(write_to(me(), &list, &[(0, 64)])), Some(libc::EFAULT));
+        let page = page_size();
+        let (region, fd) = Region::create(c"test", 2 * page).unwrap();
+        let last = region.bytes(page - 32, 0).unwrap().as_ptr() as usize;
+        // SAFETY: the second page of a mapping that nobody else knows.
+        unsafe { libc::mprotect(region.bytes(page, 0).unwrap().as_ptr().cast(), page, 0) };
+        assert_eq!(read_from(me(), &list, &[(last, 32), (0, 32)]).unwrap(), 32);
+        drop((region, fd));
+        assert!(read_from(-1, &list, &[(0, 64)]).is_err());
+    }
+
+    #[test]
+    fn more_pieces_than_one_call_takes_are_a_short_count() {
+        let bytes = [5u8; 2 * MAX_PIECES];
+        let from: Vec<_> = bytes.iter().map(|b| (&raw const *b as usize, 1)).collect();
+        let mut room = [0u8; 2 * MAX_PIECES];
+        let mut list = IoList::new();
+        list.push_room(&mut room);
+        assert_eq!(read_from(me(), &list, &from).unwrap(), MAX_PIECES);
+    }
+}

@@ -39,12 +39,15 @@ pub const RX_SECONDARY: u64 = FI_MULTI_RECV
     | FI_RMA_EVENT
     | FI_SOURCE_ERR;
 
+pub const TX: u64 = TX_PRIMARY | TX_SECONDARY;
+pub const RX: u64 = RX_PRIMARY | RX_SECONDARY;
+
 pub const DOMAIN_PRIMARY: u64 = FI_AV_USER_ID | FI_PEER;
 pub const DOMAIN_SECONDARY: u64 = FI_SHARED_AV | FI_LOCAL_COMM | FI_REMOTE_COMM;
 
 /// Bits of one side only; in the attributes of the other side they mean nothing.
-pub const TX_ONLY: u64 = (TX_PRIMARY | TX_SECONDARY) & !(RX_PRIMARY | RX_SECONDARY);
-pub const RX_ONLY: u64 = (RX_PRIMARY | RX_SECONDARY) & !(TX_PRIMARY | TX_SECONDARY) & !RX_STRICTLY;
+pub const TX_ONLY: u64 = TX & !RX;
+pub const RX_ONLY: u64 = RX & !TX & !RX_STRICTLY;
 /// Except that these, which are newer, nobody ever put there.
 const RX_STRICTLY: u64 = FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV;
 
@@ -56,40 +59,57 @@ const MESSAGE_MODIFIERS: u64 = FI_SEND | FI_RECV;
 const MEMORY: u64 = FI_RMA | FI_ATOMIC;
 const MEMORY_MODIFIERS: u64 = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
-/// Secondary ones that cost something on each message: not added to what was asked for.
-const ON_REQUEST: u64 = FI_SOURCE | UNASKED_NEVER;
-/// Of those, the ones that not even a query without any wish is given.
-const UNASKED_NEVER: u64 = FI_SOURCE_ERR | FI_FENCE | FI_TRIGGER | FI_ATOMIC | FI_COLLECTIVE;
+/// A secondary one that costs something on each message: not added to what was asked for.
+const COSTLY: u64 = FI_SOURCE;
 
-/// What a result says when `wanted` was asked of something that can do `offered`.
-pub fn granted(wanted: u64, offered: u64) -> u64 {
-    if wanted == 0 {
-        return offered & !UNASKED_NEVER;
+/// What something can do, and which of that not even a query without any wish is given.
+#[derive(Clone, Copy)]
+pub struct Offered {
+    pub caps: u64,
+    pub on_request: u64,
+}
+
+impl Offered {
+    fn unasked(self) -> u64 {
+        self.caps & !self.on_request
     }
-    let added = offered & SECONDARY & !ON_REQUEST;
-    with_modifiers(wanted & (PRIMARY | ON_REQUEST) | added)
+}
+
+/// What a result says when `wanted` was asked of it.
+pub fn granted(wanted: u64, offered: Offered) -> u64 {
+    if wanted == 0 {
+        return offered.unasked();
+    }
+    let added = offered.unasked() & SECONDARY & !COSTLY;
+    with_modifiers(wanted & (PRIMARY | COSTLY | offered.on_request) | added)
 }
 
 /// The same for the transmit side: `side` is what its own attributes ask for, `wanted` what the whole entry does.
-pub fn granted_tx(side: u64, wanted: u64, offered: u64) -> u64 {
-    granted_side(side, wanted, offered, TX_PRIMARY, TX_PRIMARY | TX_SECONDARY)
+pub fn granted_tx(side: u64, wanted: u64, offered: Offered) -> u64 {
+    granted_side(side, wanted, offered, TX_PRIMARY, TX)
 }
 
 /// The same for the receive side.
-pub fn granted_rx(side: u64, wanted: u64, offered: u64) -> u64 {
-    granted_side(side, wanted, offered, RX_PRIMARY, RX_PRIMARY | RX_SECONDARY)
+pub fn granted_rx(side: u64, wanted: u64, offered: Offered) -> u64 {
+    granted_side(side, wanted, offered, RX_PRIMARY, RX)
 }
 
-fn granted_side(side: u64, wanted: u64, offered: u64, primary: u64, all: u64) -> u64 {
+/// The same for the domain.
+pub fn granted_domain(side: u64, wanted: u64, offered: Offered) -> u64 {
+    let all = DOMAIN_PRIMARY | DOMAIN_SECONDARY;
+    granted_side(side, wanted, offered, DOMAIN_PRIMARY, all)
+}
+
+fn granted_side(side: u64, wanted: u64, offered: Offered, primary: u64, all: u64) -> u64 {
     if side == 0 && wanted == 0 {
-        return offered & !UNASKED_NEVER;
+        return offered.unasked();
     }
     let own = if side == 0 {
-        let asked = wanted & (primary | UNASKED_NEVER & all);
-        asked | offered & SECONDARY & !UNASKED_NEVER
+        let asked = wanted & (primary | offered.on_request & all);
+        asked | offered.unasked() & SECONDARY
     } else {
-        let asked = side & (PRIMARY | FI_SOURCE | UNASKED_NEVER & all);
-        asked | offered & SECONDARY & !ON_REQUEST
+        let asked = side & (PRIMARY | COSTLY | offered.on_request & all);
+        asked | offered.unasked() & SECONDARY & !COSTLY
     };
     let implied = with_modifiers(own) & !own;
     own | implied & all

@@ -3,7 +3,7 @@
 //! have passed `check`; names and addresses come later.
 #![forbid(unsafe_code)]
 
-use super::caps::{granted, granted_rx, granted_tx};
+use super::caps::{Offered, granted, granted_domain, granted_rx, granted_tx};
 use super::prototype::since;
 use super::{DomainAttr, EpAttr, Hints, Info, Prototype, Query, RxAttr, TxAttr, mr};
 use crate::abi::{FI_ATOMIC, FI_RMA, FI_SHARED_CONTEXT};
@@ -12,16 +12,25 @@ pub fn fill(offer: &Prototype, query: &Query) -> Info {
     let mut info = offer.info.clone();
     let nothing = Hints::default();
     let hints = query.hints.unwrap_or(&nothing);
-    info.caps = granted(hints.caps, offer.info.caps);
+    let offered = |caps| Offered {
+        caps,
+        on_request: offer.on_request,
+    };
+    info.caps = granted(hints.caps, offered(offer.info.caps));
     info.tx.caps = granted_tx(
         hints.tx.as_ref().map_or(0, |tx| tx.caps),
         hints.caps,
-        offer.info.tx.caps,
+        offered(offer.info.tx.caps),
     );
     info.rx.caps = granted_rx(
         hints.rx.as_ref().map_or(0, |rx| rx.caps),
         hints.caps,
-        offer.info.rx.caps,
+        offered(offer.info.rx.caps),
+    );
+    info.domain.caps = granted_domain(
+        hints.domain.as_ref().map_or(0, |domain| domain.caps),
+        hints.caps,
+        offered(offer.info.domain.caps),
     );
     // A passive endpoint, for which an active one is to be opened; whatever else it is, its owner knows.
     info.handle = hints.handle;
@@ -68,7 +77,6 @@ fn fill_domain(out: &mut DomainAttr, query: &Query, hints: &Hints, offered: &Dom
     replace(&mut out.progress, wanted.progress);
     replace(&mut out.control_progress, wanted.progress);
     replace(&mut out.av_type, wanted.av_type);
-    out.caps = granted(wanted.caps, offered.caps);
 }
 
 /// Authorization keys are there for those who ask for them; what is offered is how long one may be, and how many.

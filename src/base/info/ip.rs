@@ -62,9 +62,16 @@ pub struct Place {
     pub local: bool,
 }
 
-impl Place {
-    /// Puts an entry here.
-    pub fn apply(&self, info: &mut Info) {
+impl super::Place for Place {
+    fn domain(&self) -> &CStr {
+        &self.domain
+    }
+
+    fn fabric(&self) -> &CStr {
+        &self.fabric
+    }
+
+    fn apply(&self, info: &mut Info) {
         info.addr_format = self.addr_format;
         info.src_addr = self.src.as_ref().map(addr::to_bytes);
         info.dest_addr = self.dest.as_ref().map(addr::to_bytes);

@@ -2,9 +2,10 @@
 //! What a provider offers and what an application asks for: fi_getinfo(3) as plain data, and its C form.
 //!
 //! `attr` is the data, `layout`, `read`, `write` and `list` are its way from and to C. A provider describes what it can do
-//! as `prototype`s; `check` compares them with hints, `fill` makes entries of them, `ip` finds their addresses, `select`
-//! does all three.
+//! as `prototype`s; `check` compares them with hints, `fill` makes entries of them, `ip` finds their addresses,
+//! `select` does all three. `asked` is what providers add for who asks.
 
+mod asked;
 mod attr;
 mod caps;
 mod check;
@@ -25,12 +26,13 @@ mod select;
 mod tests;
 mod write;
 
+pub use asked::{AFTER_READS, Asked, offer_contexts};
 pub use attr::{DomainAttr, EpAttr, FabricAttr, Hints, Info, RxAttr, TxAttr};
 pub use check::check;
 pub use fill::fill;
 pub use layout::Layout;
 pub use list::{duplicate, release, write_all};
-pub use prototype::{Prototype, since};
+pub use prototype::{ALL_TAG_BITS, Prototype, since};
 pub use query::Query;
 pub use reason::{Reason, Refusal, Value};
-pub use select::{Answer, select_ip};
+pub use select::{Answer, Place, select, with_all};

@@ -13,21 +13,28 @@ use crate::abi::*;
 /// The `mr_mode` of the result, or `None` if the two do not agree. `wanted` is `None` without hints for the domain;
 /// `required` is a set of new bits.
 pub fn agree(version: u32, wanted: Option<i32>, required: i32, hints: &Hints) -> Option<i32> {
-    let required = required & !unused(hints.caps);
+    // The old words know nothing of device memory.
+    let device = required & FI_MR_HMEM != 0;
+    let needed = required & !unused(hints.caps);
+    let basic = || (!device && needed & !IMPLIED_BY_BASIC == 0).then_some(FI_MR_BASIC);
+    let scalable = || (!device).then_some(FI_MR_SCALABLE);
     if version < since::V1_5 {
         return match wanted {
-            None => Some(FI_MR_BASIC | required),
-            Some(FI_MR_UNSPEC | FI_MR_BASIC) => Some(FI_MR_BASIC),
-            Some(FI_MR_SCALABLE) => Some(FI_MR_SCALABLE),
+            None => Some(FI_MR_BASIC | needed & !FI_MR_HMEM),
+            Some(FI_MR_UNSPEC | FI_MR_BASIC) => basic(),
+            Some(FI_MR_SCALABLE) => scalable(),
             Some(_) => None,
         };
     }
     match wanted {
         None => Some(required),
-        Some(FI_MR_BASIC) => (required & !IMPLIED_BY_BASIC == 0).then_some(FI_MR_BASIC),
-        Some(FI_MR_SCALABLE) => Some(FI_MR_SCALABLE),
+        Some(FI_MR_BASIC) => basic(),
+        Some(FI_MR_SCALABLE) => scalable(),
         Some(wanted) if wanted & (FI_MR_BASIC | FI_MR_SCALABLE) != 0 => None,
-        Some(wanted) => (required & !(wanted | old_local(hints.mode)) == 0).then_some(required),
+        Some(wanted) => {
+            let ready_for = wanted | old_local(hints.mode);
+            (needed & !ready_for == 0).then_some(required & ready_for)
+        }
     }
 }
 
@@ -37,7 +44,7 @@ fn unused(caps: u64) -> i32 {
     if caps != 0 && !is_target(caps) {
         bits |= TARGET_BITS;
     }
-    if caps != 0 && caps & FI_HMEM == 0 {
+    if caps & FI_HMEM == 0 {
         bits |= FI_MR_HMEM;
     }
     bits
@@ -120,8 +127,26 @@ mod tests {
         assert_eq!(agree(V2_6, Some(0), FI_MR_VIRT_ADDR, &sender), Some(0));
         let both = asking(FI_RMA, 0);
         assert_eq!(agree(V2_6, Some(0), FI_MR_VIRT_ADDR, &both), None);
-        let messages = asking(FI_MSG, 0);
-        assert_eq!(agree(V2_6, Some(0), FI_MR_HMEM, &messages), Some(0));
+        for caps in [0, FI_MSG] {
+            let messages = asking(caps, 0);
+            assert_eq!(agree(V2_6, Some(0), FI_MR_HMEM, &messages), Some(0));
+            let ready = agree(V2_6, Some(-4), FI_MR_HMEM, &messages);
+            assert_eq!(ready, Some(FI_MR_HMEM));
+        }
+        let device = asking(FI_MSG | FI_HMEM, 0);
+        assert_eq!(agree(V2_6, Some(FI_MR_LOCAL), FI_MR_HMEM, &device), None);
+    }
+
+    #[test]
+    fn the_old_words_say_nothing_of_device_memory() {
+        let hints = asking(0, 0);
+        for version in [V1_4, V2_6] {
+            for word in [FI_MR_BASIC, FI_MR_SCALABLE] {
+                assert_eq!(agree(version, Some(word), FI_MR_HMEM, &hints), None);
+            }
+        }
+        assert_eq!(agree(V1_4, Some(0), FI_MR_HMEM, &hints), None);
+        assert_eq!(agree(V1_4, None, FI_MR_HMEM, &hints), Some(FI_MR_BASIC));
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::abi::FI_SHARED_CONTEXT;
 pub struct Prototype {
     /// The limits against which hints are checked; names and addresses are empty.
     pub info: Info,
+    /// Of its capabilities those that are only for who names them.
+    pub on_request: u64,
     /// The queue sizes in the result when hints do not ask for any.
     pub tx_size: usize,
     pub rx_size: usize,
@@ -29,6 +31,9 @@ impl Prototype {
         !self.shares_rx() || ep.is_none_or(|ep| ep.rx_ctx_cnt != 0)
     }
 }
+
+/// Alternating bits: every bit of a tag may be a field.
+pub const ALL_TAG_BITS: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 
 /// Hints of later structs mean nothing to an application of an earlier API: these are the versions at which some came.
 pub mod since {

@@ -4,9 +4,16 @@
 
 use std::ffi::{CStr, CString};
 
-use super::ip::{self, Network, Place, Site};
 use super::reason::{Reason, Refusal, Value};
-use super::{Info, Prototype, Query, check, fill};
+use super::{Hints, Info, Prototype, Query, check, fill};
+
+/// Where an endpoint could be opened: the names and addresses of an entry.
+pub trait Place {
+    fn domain(&self) -> &CStr;
+    fn fabric(&self) -> &CStr;
+    /// Puts an entry here.
+    fn apply(&self, info: &mut Info);
+}
 
 /// What a provider answers: entries, best first, and the reasons for those that are missing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,16 +22,15 @@ pub struct Answer {
     pub reasons: Vec<Reason>,
 }
 
-/// The answer of a provider over IP, for each kind in turn at all its places.
-pub fn select_ip(
+/// The answer of a provider, for each kind in turn at all its places.
+pub fn select<P: Place>(
     provider: &str,
     kinds: &[Prototype],
     query: &Query,
-    site: &Site,
-    network: &dyn Network,
+    places: Result<Vec<P>, Refusal>,
 ) -> Answer {
     let mut answer = Answer::default();
-    let places = match ip::places(query, site, network) {
+    let places = match places {
         Ok(places) => places,
         Err(refusal) => {
             answer.reasons.push(refusal.by(provider));
@@ -38,16 +44,36 @@ pub fn select_ip(
             answer.add(refusal.of(provider, kind, interfaces(&places)));
         }
         for place in &places {
-            match (check_names(place, query), &info) {
+            match (check_names(place.domain(), place.fabric(), query), &info) {
                 (None, Some(info)) => answer.entries.push(at(place, info)),
                 (None, None) => {}
                 (Some(refusal), _) => {
-                    answer.add(refusal.of(provider, kind, vec![place.domain.clone()]));
+                    answer.add(refusal.of(provider, kind, vec![place.domain().to_owned()]));
                 }
             }
         }
     }
     answer
+}
+
+/// Some programs have no wishes and choose from the list (MPICH does): where the user wants it, what there is on request
+/// comes last, which is the answer to `all`. Not by itself: MPICH would take it, and then not talk to peers on libfabric.
+pub fn with_all(
+    query: &Query,
+    wanted: bool,
+    all: impl FnOnce() -> Hints,
+    answer: impl Fn(&Query) -> Answer,
+) -> Answer {
+    let mut first = answer(query);
+    if wanted && query.hints.is_none() {
+        let hints = all();
+        let query = Query {
+            hints: Some(&hints),
+            ..*query
+        };
+        first.entries.extend(answer(&query).entries);
+    }
+    first
 }
 
 impl Answer {
@@ -59,29 +85,29 @@ impl Answer {
     }
 }
 
-fn at(place: &Place, info: &Info) -> Info {
+fn at(place: &impl Place, info: &Info) -> Info {
     let mut info = info.clone();
     place.apply(&mut info);
     info
 }
 
-fn interfaces(places: &[Place]) -> Vec<CString> {
+fn interfaces(places: &[impl Place]) -> Vec<CString> {
     let mut names: Vec<CString> = Vec::new();
     for place in places {
-        if !names.contains(&place.domain) {
-            names.push(place.domain.clone());
+        if !names.iter().any(|name| **name == *place.domain()) {
+            names.push(place.domain().to_owned());
         }
     }
     names
 }
 
 /// fi_domain(3), fi_fabric(3): names are compared without regard to letter case.
-fn check_names(place: &Place, query: &Query) -> Option<Refusal> {
+fn check_names(at_domain: &CStr, at_fabric: &CStr, query: &Query) -> Option<Refusal> {
     let hints = query.hints?;
     let domain = hints.domain.as_ref().and_then(|attr| attr.name.as_deref());
     let fabric = hints.fabric.as_ref().and_then(|attr| attr.name.as_deref());
-    refuse_name("domain_attr.name", domain, &place.domain)
-        .or_else(|| refuse_name("fabric_attr.name", fabric, &place.fabric))
+    refuse_name("domain_attr.name", domain, at_domain)
+        .or_else(|| refuse_name("fabric_attr.name", fabric, at_fabric))
 }
 
 fn refuse_name(field: &'static str, wanted: Option<&CStr>, offered: &CStr) -> Option<Refusal> {

@@ -4,17 +4,15 @@
 
 use crate::abi::*;
 use crate::base::info::{
-    Answer, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query, RxAttr, TxAttr, ip,
-    select_ip,
+    AFTER_READS, ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info,
+    Prototype, Query, RxAttr, TxAttr, ip, offer_contexts, select, with_all,
 };
 
-use self::asked::Asked;
-use super::Tcp;
 use super::params::Params;
+use super::Tcp;
 use crate::engine::stream::Net;
 use crate::engine::stream::proto::MAX_CONTEXTS;
 
-mod asked;
 #[cfg(test)]
 mod tests;
 
@@ -24,26 +22,16 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
     answer(query, params, &ip::System)
 }
 
-/// Some programs have no wishes and choose from the list (MPICH does): at FI_TCP_OFFER_ALL what there is on request comes
-/// last. Not by itself: MPICH would take it, and then not talk to peers on libfabric.
 fn answer(query: &Query, params: &Params, network: &dyn ip::Network) -> Answer {
-    let mut answer = answer_wishes(query, params, network);
-    if params.offer_all && query.hints.is_none() {
-        let hints = on_request();
-        let query = Query {
-            hints: Some(&hints),
-            ..*query
-        };
-        let more = answer_wishes(&query, params, network);
-        answer.entries.extend(more.entries);
-    }
-    answer
+    with_all(query, params.offer_all, on_request, |query| {
+        answer_wishes(query, params, network)
+    })
 }
 
 /// What an application may want that shows nothing of it in its hints.
 fn on_request() -> Hints {
     let order = TxAttr {
-        msg_order: ORDER | asked::AFTER_READS,
+        msg_order: ORDER | AFTER_READS,
         ..TxAttr::default()
     };
     Hints {
@@ -65,7 +53,8 @@ fn answer_wishes(query: &Query, params: &Params, network: &dyn ip::Network) -> A
         fabric: c"tcp",
         datagram: false,
     };
-    select_ip("tcp", &kinds(params, query), query, &site, network)
+    let places = ip::places(query, &site, network);
+    select("tcp", &kinds(params, query), query, places)
 }
 
 /// In the order of the result; the registry puts `rdm` where an application without wishes finds it first.
@@ -74,37 +63,11 @@ fn kinds(params: &Params, query: &Query) -> [Prototype; 3] {
     let asked = Asked::of(query);
     for (kind, more) in kinds.iter_mut().zip([MORE_MSG, MORE_SHARED, MORE_RDM]) {
         asked.add_to(&mut kind.info, more);
-        offer_contexts(&mut kind.info, query);
+        asked.add_orders(&mut kind.info, AFTER_READS);
+        asked.add_data_order(&mut kind.info);
+        offer_contexts(&mut kind.info, query, MAX_CONTEXTS);
     }
     kinds
-}
-
-/// Several contexts and shared ones are told of to those who ask for them.
-fn offer_contexts(info: &mut Info, query: &Query) {
-    let nothing = Hints::default();
-    let hints = query.hints.unwrap_or(&nothing);
-    let count = |count: fn(&EpAttr) -> usize| hints.ep.as_ref().map_or(0, count);
-    let (tx, rx) = (count(|ep| ep.tx_ctx_cnt), count(|ep| ep.rx_ctx_cnt));
-    let caps = hints.caps | hints.tx.as_ref().map_or(0, |tx| tx.caps);
-    let (domain, rdm) = (&mut info.domain, info.ep.ep_type == FI_EP_RDM.0);
-    if tx == FI_SHARED_CONTEXT {
-        domain.max_ep_stx_ctx = domain.ep_cnt;
-    }
-    if rx == FI_SHARED_CONTEXT {
-        domain.max_ep_srx_ctx = domain.ep_cnt;
-    }
-    let shared = tx == FI_SHARED_CONTEXT || rx == FI_SHARED_CONTEXT;
-    let several = tx.max(rx) > 1 && !shared;
-    if !rdm || !(several || caps & FI_NAMED_RX_CTX != 0) {
-        return;
-    }
-    info.caps |= FI_NAMED_RX_CTX;
-    info.tx.caps |= FI_NAMED_RX_CTX;
-    // Several of one kind together with a shared one of the other are not to be had.
-    if !shared {
-        domain.max_ep_tx_ctx = MAX_CONTEXTS;
-        domain.max_ep_rx_ctx = MAX_CONTEXTS;
-    }
 }
 
 fn msg(params: &Params) -> Prototype {
@@ -189,6 +152,7 @@ fn rdm(params: &Params) -> Prototype {
             },
             ..Info::default()
         },
+        on_request: ON_REQUEST,
         tx_size: params.tx_size.clamp(1, SHARED_QUEUE),
         rx_size: params.rx_size.clamp(1, SHARED_QUEUE),
         addr_formats: ip::ADDR_FORMATS,
@@ -247,6 +211,9 @@ const SHARED_RX: u64 = MSG_RX | FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIREC
 /// Connected peers are in no address vector; unconnected ones may not be, and can be named by their address.
 const RDM_RX: u64 = SHARED_RX | FI_SOURCE_ERR;
 
+/// Of these, what is not upstream's, or costs something.
+const ON_REQUEST: u64 = FI_SOURCE_ERR | FI_FENCE | FI_TRIGGER | FI_ATOMIC | FI_COLLECTIVE;
+
 /// What each kind can do besides, for who asks.
 const MORE_MSG: u64 = FI_MULTI_RECV | FI_TAGGED | FI_TAGGED_MULTI_RECV;
 const MORE_SHARED: u64 = FI_TAGGED_MULTI_RECV;
@@ -285,7 +252,5 @@ const MSG_QUEUE: usize = 1024;
 /// Queue entries of an endpoint or context that serves many connections at most.
 const SHARED_QUEUE: usize = 65536;
 const MSG_ENDPOINTS: usize = 8192;
-/// Alternating bits: every bit of a tag may be a field.
-const ALL_TAG_BITS: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 /// Providers that belong to the library number their releases 206.0 at 2.6.0.
 pub const VERSION: u32 = 206 << 16;

@@ -36,7 +36,7 @@ fn without_hints_what_there_is_on_request_comes_last() {
         assert_eq!(info.caps, usual.caps | more);
         assert_eq!(info.src_addr, usual.src_addr);
         assert_eq!(info.domain.max_ep_tx_ctx, MAX_CONTEXTS);
-        assert_eq!(info.tx.msg_order, ORDER | asked::AFTER_READS);
+        assert_eq!(info.tx.msg_order, ORDER | AFTER_READS);
     }
 }
 

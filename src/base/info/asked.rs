@@ -3,9 +3,9 @@
 //! the 1.x API that 2.x has given up.
 #![forbid(unsafe_code)]
 
-use super::ALL_TAG_BITS;
+use super::caps::{RX, TX};
+use super::{ALL_TAG_BITS, EpAttr, Hints, Info, Query, since};
 use crate::abi::*;
-use crate::base::info::{EpAttr, Hints, Info, Query, since};
 
 /// What the hints name.
 #[derive(Default)]
@@ -63,26 +63,62 @@ impl Asked {
             caps &= !(FI_MULTI_RECV | FI_TAGGED | FI_TAGGED_MULTI_RECV);
         }
         info.caps |= caps;
+        info.tx.caps |= caps & TX;
+        info.rx.caps |= caps & RX;
+        info.domain.caps |= caps & DOMAIN_CAPS;
         if caps & FI_TAGGED != 0 {
-            info.tx.caps |= FI_TAGGED;
             info.ep.mem_tag_format = ALL_TAG_BITS;
         }
-        info.rx.caps |= caps & !DOMAIN_CAPS;
-        info.domain.caps |= caps & DOMAIN_CAPS;
         if caps & FI_MULTI_RECV != 0 {
             info.rx.op_flags |= self.rx_flags & FI_MULTI_RECV;
         }
-        info.tx.msg_order |= self.tx_order & AFTER_READS;
-        info.rx.msg_order |= self.rx_order & AFTER_READS;
         if self.tx_comp == STRICT {
             info.tx.comp_order = STRICT;
         }
-        // One stream brings the bytes in order. Receives complete as their messages come.
-        info.rx.comp_order = self.rx_comp & FI_ORDER_DATA;
+    }
+
+    /// `more`: the orders that are kept for who asks.
+    pub fn add_orders(&self, info: &mut Info, more: u64) {
+        info.tx.msg_order |= self.tx_order & more;
+        info.rx.msg_order |= self.rx_order & more;
         // fi_endpoint(3): data is in order only where messages are.
-        if self.tx_order & WRITES_AFTER_READS != 0 {
+        if self.tx_order & more & WRITES_AFTER_READS != 0 {
             info.ep.max_order_war_size = usize::MAX;
         }
+    }
+
+    /// For who receives the bytes of a message in order.
+    pub fn add_data_order(&self, info: &mut Info) {
+        // Receives complete as their messages come.
+        info.rx.comp_order = self.rx_comp & FI_ORDER_DATA;
+    }
+}
+
+/// Several contexts, `most` of each kind, and shared ones are told of to those who ask for them.
+pub fn offer_contexts(info: &mut Info, query: &Query, most: usize) {
+    let nothing = Hints::default();
+    let hints = query.hints.unwrap_or(&nothing);
+    let count = |count: fn(&EpAttr) -> usize| hints.ep.as_ref().map_or(0, count);
+    let (tx, rx) = (count(|ep| ep.tx_ctx_cnt), count(|ep| ep.rx_ctx_cnt));
+    let caps = hints.caps | hints.tx.as_ref().map_or(0, |tx| tx.caps);
+    let (domain, rdm) = (&mut info.domain, info.ep.ep_type == FI_EP_RDM.0);
+    if tx == FI_SHARED_CONTEXT {
+        domain.max_ep_stx_ctx = domain.ep_cnt;
+    }
+    if rx == FI_SHARED_CONTEXT {
+        domain.max_ep_srx_ctx = domain.ep_cnt;
+    }
+    let shared = tx == FI_SHARED_CONTEXT || rx == FI_SHARED_CONTEXT;
+    let several = tx.max(rx) > 1 && !shared;
+    if !rdm || !(several || caps & FI_NAMED_RX_CTX != 0) {
+        return;
+    }
+    info.caps |= FI_NAMED_RX_CTX;
+    info.tx.caps |= FI_NAMED_RX_CTX;
+    // Several of one kind together with a shared one of the other are not to be had.
+    if !shared {
+        domain.max_ep_tx_ctx = most;
+        domain.max_ep_rx_ctx = most;
     }
 }
 

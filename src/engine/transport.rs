@@ -24,6 +24,18 @@ use crate::ffi::ops::transfer::Tx;
 pub trait Address: Clone + Eq + Hash + Send + 'static {
     /// How many bytes the address at this place in C's memory has; 0 if it is none.
     fn len_at(addr: *const core::ffi::c_void) -> usize;
+    /// The same for an array; nothing if that is more than there can be.
+    fn array_len_at(addr: *const core::ffi::c_void, count: usize) -> Option<usize> {
+        match count {
+            0 => Some(0),
+            _ => Self::len_at(addr).checked_mul(count),
+        }
+    }
+    /// The addresses of such an array, `count` of them.
+    fn split(bytes: &[u8], count: usize) -> impl Iterator<Item = &[u8]> {
+        let len = bytes.len() / count.max(1);
+        (0..count).map(move |i| &bytes[i * len..][..len])
+    }
     /// Nothing for an address that cannot be a peer's.
     fn from_bytes(bytes: &[u8]) -> Option<Self>;
     fn to_bytes(&self) -> Vec<u8>;
@@ -121,6 +133,10 @@ pub trait Transport: Sized + Send + 'static {
     fn close_rx_context(&mut self, core: &mut Core<Self::Addr>, port: usize, ep: usize);
     /// A receive has met a message whose bytes the transport still has to bring.
     fn claim(&mut self, core: &mut Core<Self::Addr>, claimed: Claimed);
+    /// The bytes that fi_av_lookup gives.
+    fn looked_up(addr: &Self::Addr) -> Vec<u8> {
+        addr.to_bytes()
+    }
     /// The fi_addr that a completion names for the sender of a message, or FI_ADDR_NOTAVAIL.
     fn source(envelope: &Envelope) -> u64;
     /// There is room again for messages that nobody has asked for.

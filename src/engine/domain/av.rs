@@ -326,10 +326,14 @@ impl<T: Transport> AvCalls for Av<T> {
         T::Addr::len_at(addr)
     }
 
+    fn array_len(&self, addr: *const c_void, count: usize) -> Option<usize> {
+        T::Addr::array_len_at(addr, count)
+    }
+
     fn insert(&self, addrs: &[u8], count: usize, insertion: Insertion) -> Result<Inserted> {
-        let len = addrs.len() / count.max(1);
-        let addr = |i: usize| T::Addr::from_bytes(&addrs[i * len..][..len]).ok_or(Error::INVAL);
-        self.insert_all((0..count).map(addr), insertion)
+        let addrs = T::Addr::split(addrs, count);
+        let addrs = addrs.map(|bytes| T::Addr::from_bytes(bytes).ok_or(Error::INVAL));
+        self.insert_all(addrs, insertion)
     }
 
     fn insert_names(
@@ -387,7 +391,7 @@ impl<T: Transport> AvCalls for Av<T> {
     fn lookup(&self, addr: u64) -> Result<Vec<u8>> {
         let state = self.current()?;
         let addr = state.core.avs[self.id].get(addr).ok_or(Error::INVAL)?;
-        Ok(addr.to_bytes())
+        Ok(T::looked_up(addr))
     }
 
     fn insert_auth_key(&self, key: &[u8], flags: u64) -> Result<u64> {

@@ -32,6 +32,9 @@ pub struct Insertion {
 pub trait AvCalls: Kind<Head = fid_av> {
     /// Bytes of one address at `addr`.
     fn addr_len(&self, addr: *const c_void) -> usize;
+    /// Bytes of `count` addresses from `addr` on; nothing if that is more than there can be.
+    fn array_len(&self, addr: *const c_void, count: usize) -> Option<usize>;
+    /// `addrs` are `count` addresses.
     fn insert(&self, addrs: &[u8], count: usize, insertion: Insertion) -> Result<Inserted>;
     /// Names to be resolved, one address each; a node without a service is an address in the format FI_ADDR_STR.
     fn insert_names(
@@ -149,12 +152,9 @@ unsafe extern "C" fn insert<T: AvCalls>(
         if addr.is_null() && count > 0 {
             return Err(Error::INVAL);
         }
-        let len = match count {
-            0 => 0,
-            _ => av.addr_len(addr),
-        };
+        let len = av.array_len(addr, count).ok_or(Error::INVAL)?;
         // SAFETY: fi_av(3): `addr` is an array of `count` addresses.
-        let bytes = unsafe { user::bytes(addr, len.checked_mul(count).ok_or(Error::INVAL)?) }?;
+        let bytes = unsafe { user::bytes(addr, len) }?;
         let inserted = av.insert(bytes, count, insertion)?;
         // SAFETY: `fi_addr` and `context` as fi_av(3) says.
         unsafe { hand_out(inserted, fi_addr, flags, context) }

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use self::sysconfig::SystemFile;
-use crate::base::log::{self, CORE, Level, Origin, Source, Subsys};
+use crate::base::log::{self, CORE, Level, Origin, Source, Subsys, log_warn};
 use crate::base::{Error, Result};
 
 pub use self::value::{Kind, Value};
@@ -64,6 +64,39 @@ pub fn get_size(source: Option<&Source>, name: &str) -> Result<usize> {
     match get(source, name)? {
         Value::Size(number) => Ok(number),
         _ => Err(Error::INVAL),
+    }
+}
+
+/// Makes several variables of a provider known, with name, kind and help.
+pub fn define_all(source: &'static Source, variables: &[(&str, Kind, &str)]) {
+    for (name, kind, help) in variables {
+        if let Err(error) = define(Some(source), name, *kind, help) {
+            log_warn!(source, Subsys::Core, "variable {name}: {error:?}");
+        }
+    }
+}
+
+/// The variables of a provider that are set and can be understood.
+#[derive(Clone, Copy)]
+pub struct Given(pub &'static Source);
+
+impl Given {
+    pub fn text(self, name: &str) -> Option<String> {
+        get_str(Some(self.0), name).ok()
+    }
+
+    /// An int that counts something; below zero there is nothing.
+    pub fn count(self, name: &str) -> Option<usize> {
+        let number = get_int(Some(self.0), name).ok()?;
+        Some(usize::try_from(number).unwrap_or(0))
+    }
+
+    pub fn size(self, name: &str) -> Option<usize> {
+        get_size(Some(self.0), name).ok()
+    }
+
+    pub fn flag(self, name: &str) -> Option<bool> {
+        get_bool(Some(self.0), name).ok()
     }
 }
 

@@ -2,6 +2,8 @@
 //! One folder per provider. Providers never name each other; what two of them need lives in `engine`.
 
 mod provider;
+#[allow(dead_code)] // Not registered yet.
+pub mod shm;
 pub mod tcp;
 
 pub use provider::Provider;

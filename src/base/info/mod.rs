@@ -2,7 +2,7 @@
 //! What a provider offers and what an application asks for: fi_getinfo(3) as plain data, and its C form.
 //!
 //! `attr` is the data, `layout`, `read`, `write` and `list` are its way from and to C. A provider describes what it can do
-//! as `prototype`s; `check` compares them with hints, `fill` makes entries of them, `ip` finds their addresses,
+//! as `prototype`s; `check` compares them with hints, `fill` makes entries of them, `ip` and `local` find their addresses,
 //! `select` does all three. `asked` is what providers add for who asks.
 
 mod asked;
@@ -16,6 +16,7 @@ mod fill;
 pub mod ip;
 mod layout;
 mod list;
+pub mod local;
 mod mr;
 mod prototype;
 mod query;

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Names of endpoints: strings in the format FI_ADDR_STR, fi_shm(7), and the socket at which the endpoint of a name is met.
+//!
+//! Trusted with: finding the end of a string that C handed over.
+
+use core::ffi::{CStr, c_char, c_void};
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::kind::Kind;
+use crate::base::info::local::{MAX_NAME, SCHEME_END, bare, text_of};
+use crate::base::{Error, Result};
+use crate::engine::transport::Address;
+
+/// A name of less than 256 bytes. What stands before `://` says how it came about and does not tell it from others.
+#[derive(Clone, Debug)]
+pub struct Name {
+    text: Arc<str>,
+}
+
+impl Name {
+    /// Nothing where it would be too long.
+    pub fn new(text: &str) -> Option<Name> {
+        let fits = text.len() < MAX_NAME && !text.contains('\0');
+        fits.then(|| Name { text: text.into() })
+    }
+
+    /// Of who opens an endpoint without a name: `fi_shm://PID`.
+    pub fn of_process(kind: Kind, pid: u32) -> Name {
+        let text = format!("{}{SCHEME_END}{pid}", kind.scheme());
+        Name { text: text.into() }
+    }
+
+    /// The name of an endpoint that was to have this one: `fi_shm://PID` gets more, `fi_shm://PID:UID:INDEX`, with a number
+    /// of its own in this process; any other is taken as it is. `INVAL`: there is no room for more.
+    pub fn of_endpoint(&self, kind: Kind, uid: u32, index: usize) -> Result<Name> {
+        match self.text.split_once(SCHEME_END) {
+            Some((scheme, _)) if scheme == kind.scheme() => self.with(&format!(":{uid}:{index}")),
+            _ => Ok(self.clone()),
+        }
+    }
+
+    /// The name to take instead where this one is taken. `INVAL`: there is no room for more.
+    pub fn another(&self, random: u32) -> Result<Name> {
+        self.with(&format!(":{random}"))
+    }
+
+    fn with(&self, more: &str) -> Result<Name> {
+        Name::new(&format!("{}{more}", self.text)).ok_or(Error::INVAL)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// What tells it from other names.
+    pub fn bare(&self) -> &str {
+        bare(&self.text)
+    }
+
+    /// The bytes that fi_av_lookup gives.
+    pub fn looked_up(&self, kind: Kind) -> Vec<u8> {
+        match kind {
+            Kind::Shm => terminated(self.bare()),
+            Kind::Sm2 => terminated(&self.text),
+        }
+    }
+
+    /// The socket of the endpoint among those without a place in a file system: all that stands in `sun_path`. No other
+    /// user and no other provider has it.
+    pub fn socket(&self, kind: Kind, uid: u32) -> Vec<u8> {
+        let owner = format!("\0ironfabric/{}/{uid}", name_of(kind));
+        let mut path = format!("{owner}/{}", self.bare());
+        if path.len() > MAX_SOCKET {
+            // No name begins so: there is a slash.
+            path = format!("{owner}#{}", self.digest());
+        }
+        path.into_bytes()
+    }
+
+    /// The same in this folder.
+    pub fn socket_in(&self, folder: &Path, kind: Kind, uid: u32) -> PathBuf {
+        let file = format!("ironfabric-{}-{uid}-{}", name_of(kind), self.digest());
+        folder.join(file)
+    }
+
+    /// Letters and digits that stand for the name.
+    fn digest(&self) -> String {
+        let hash = Sha256::digest(self.bare().as_bytes());
+        hash.iter()
+            .take(16)
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+}
+
+/// Bytes of `sun_path`: unix(7).
+const MAX_SOCKET: usize = 108;
+
+fn name_of(kind: Kind) -> &'static str {
+    kind.name().to_str().unwrap_or_default()
+}
+
+fn terminated(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.push(0);
+    bytes
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Name) -> bool {
+        self.bare() == other.bare()
+    }
+}
+
+impl Eq for Name {}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bare().hash(state);
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Address for Name {
+    fn len_at(addr: *const c_void) -> usize {
+        if addr.is_null() {
+            return 0;
+        }
+        // SAFETY: fi_getinfo(3), FI_ADDR_STR: an address of this format is a string with a zero at its end.
+        let text = unsafe { CStr::from_ptr(addr.cast::<c_char>()) };
+        text.count_bytes() + 1
+    }
+
+    /// Each string begins where the one before ends. fi_av(3) speaks of pointers to strings; programs and libfabric do it so.
+    fn array_len_at(addr: *const c_void, count: usize) -> Option<usize> {
+        let mut len = 0;
+        for _ in 0..count {
+            // SAFETY: fi_av(3): there are `count` addresses.
+            len += Name::len_at(unsafe { addr.byte_add(len) });
+        }
+        Some(len)
+    }
+
+    fn split(bytes: &[u8], _count: usize) -> impl Iterator<Item = &[u8]> {
+        bytes.split_inclusive(|&byte| byte == 0)
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Name> {
+        Name::new(text_of(bytes)?)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        terminated(&self.text)
+    }
+
+    fn text(bytes: &[u8]) -> String {
+        text_of(bytes).unwrap_or_default().to_owned()
+    }
+
+    fn from_text(text: &str) -> Option<Name> {
+        Name::new(text)
+    }
+
+    /// As fi_getinfo names the two.
+    fn resolve(node: &str, service: &str) -> Result<Name> {
+        let text = match node.contains(SCHEME_END) {
+            true => node.to_owned(),
+            false => format!("fi_ns{SCHEME_END}{node}:{service}"),
+        };
+        Name::new(&text).ok_or(Error::INVAL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
+    #[test]
+    fn names_are_told_apart_by_what_follows_the_scheme() {
+        let same = ["fi_shm://a", "fi_sm2://a", "a", "://a"].map(name);
+        assert_eq!(HashSet::<Name>::from_iter(same).len(), 1);
+        let other = ["a", "b", "fi_shm://", "fi_ns://a:b", "A"].map(name);
+        assert_eq!(HashSet::<Name>::from_iter(other).len(), 5);
+        assert_eq!(name("x://y://z").bare(), "y://z");
+    }
+
+    #[test]
+    fn bytes_are_a_string_with_its_end() {
+        let bytes = b"fi_shm://1:0:0\0rest";
+        let read = Name::from_bytes(bytes).unwrap();
+        assert_eq!(read.as_str(), "fi_shm://1:0:0");
+        assert_eq!(read.to_bytes(), b"fi_shm://1:0:0\0");
+        assert_eq!(Name::text(bytes), "fi_shm://1:0:0");
+        assert_eq!(Name::len_at(bytes.as_ptr().cast()), 15);
+        assert_eq!(Name::len_at(core::ptr::null()), 0);
+        assert_eq!(read.looked_up(Kind::Shm), b"1:0:0\0");
+        assert_eq!(read.looked_up(Kind::Sm2), b"fi_shm://1:0:0\0");
+        for wrong in [&b""[..], b"abc", b"\xff\0"] {
+            assert!(Name::from_bytes(wrong).is_none(), "{wrong:?}");
+        }
+        assert!(Name::from_bytes(&[&[b'x'; 255][..], b"\0"].concat()).is_some());
+        assert!(Name::from_bytes(&[&[b'x'; 256][..], b"\0"].concat()).is_none());
+        assert!(Name::new("a\0b").is_none());
+    }
+
+    #[test]
+    fn an_array_is_one_string_after_the_other() {
+        let array = b"fi_shm://a\0fi_shm://bbbb\0\0c\0further";
+        let len = Name::array_len_at(array.as_ptr().cast(), 4).unwrap();
+        assert_eq!(len, 11 + 14 + 1 + 2);
+        let found: Vec<_> = Name::split(&array[..len], 4).collect();
+        let expected: [&[u8]; 4] = [b"fi_shm://a\0", b"fi_shm://bbbb\0", b"\0", b"c\0"];
+        assert_eq!(found, expected);
+        assert_eq!(Name::array_len_at(array.as_ptr().cast(), 0), Some(0));
+    }
+
+    #[test]
+    fn an_endpoint_makes_a_name_its_own_where_that_is_wanted() {
+        let of = |text, kind| {
+            let name = name(text).of_endpoint(kind, 1000, 7);
+            name.unwrap().to_string()
+        };
+        assert_eq!(of("fi_shm://5", Kind::Shm), "fi_shm://5:1000:7");
+        assert_eq!(of("fi_sm2://5", Kind::Sm2), "fi_sm2://5:1000:7");
+        assert_eq!(of("fi_sm2://5", Kind::Shm), "fi_sm2://5");
+        assert_eq!(of("fi_ns://a:b", Kind::Shm), "fi_ns://a:b");
+        assert_eq!(of("bare", Kind::Shm), "bare");
+        let process = Name::of_process(Kind::Sm2, 12);
+        assert_eq!(process.as_str(), "fi_sm2://12");
+        assert_eq!(name("x").another(3).unwrap().as_str(), "x:3");
+        let long = name(&"x".repeat(254));
+        assert_eq!(long.another(1).err(), Some(Error::INVAL));
+    }
+
+    #[test]
+    fn every_name_has_a_socket_of_its_own() {
+        let short = name("fi_shm://5:1000:7").socket(Kind::Shm, 1000);
+        assert_eq!(short, b"\0ironfabric/shm/1000/5:1000:7");
+        let fits = MAX_SOCKET - "\0ironfabric/shm/1000/".len();
+        let mut sockets = HashSet::from([short]);
+        for len in [fits, fits + 1, fits + 2, 255] {
+            for text in ["x".repeat(len), "y".repeat(len)] {
+                let socket = name(&text).socket(Kind::Shm, 1000);
+                assert!(socket.len() <= MAX_SOCKET);
+                assert!(sockets.insert(socket));
+            }
+        }
+        let again = name("fi_sm2://5:1000:7");
+        assert!(!sockets.insert(again.socket(Kind::Shm, 1000)));
+        assert!(sockets.insert(again.socket(Kind::Sm2, 1000)));
+        assert!(sockets.insert(again.socket(Kind::Shm, 100)));
+    }
+
+    #[test]
+    fn a_folder_takes_any_name() {
+        let of = |text| name(text).socket_in(Path::new("/run"), Kind::Shm, 0);
+        let path = of("fi_ns://../../etc:x");
+        assert_eq!(path.parent(), Some(Path::new("/run")));
+        assert_ne!(path, of("fi_ns://../../etc:y"));
+        assert_eq!(path, of("../../etc:x"));
+    }
+
+    #[test]
+    fn node_and_service_are_a_name() {
+        let of = |node, service| Name::resolve(node, service).map(|name| name.to_string());
+        assert_eq!(of("node", "1").unwrap(), "fi_ns://node:1");
+        assert_eq!(of("fi_shm://x", "1").unwrap(), "fi_shm://x");
+        assert_eq!(of(&"n".repeat(300), "1"), Err(Error::INVAL));
+        assert_eq!(Name::from_text("fi_shm://x"), Some(name("x")));
+    }
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What shm and sm2 offer: capabilities, limits and defaults of their endpoints, as data; fi_shm(7).
+//!
+//! Each has a second kind of entry, for programs that name device memory (FI_HMEM). Memory of the host, FI_HMEM_SYSTEM, is
+//! all that it knows here.
+#![forbid(unsafe_code)]
+
+use super::kind::Kind;
+use super::params::Params;
+use crate::abi::*;
+use crate::base::info::{
+    ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
+    RxAttr, TxAttr, local, offer_contexts, select, since, with_all,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The entries that satisfy the query: for memory of the host, then for any memory.
+pub fn offers(query: &Query, params: &Params, kind: Kind) -> Answer {
+    answer(query, params, kind, std::process::id())
+}
+
+fn answer(query: &Query, params: &Params, kind: Kind, pid: u32) -> Answer {
+    with_all(query, params.offer_all, on_request, |query| {
+        answer_wishes(query, params, kind, pid)
+    })
+}
+
+/// What an application may want that shows nothing of it in its hints.
+fn on_request() -> Hints {
+    Hints {
+        caps: TX | RX & !FI_SOURCE_ERR | FI_NAMED_RX_CTX,
+        mode: u64::MAX,
+        tx: Some(TxAttr {
+            msg_order: ORDER,
+            ..TxAttr::default()
+        }),
+        ..Hints::default()
+    }
+}
+
+fn answer_wishes(query: &Query, params: &Params, kind: Kind, pid: u32) -> Answer {
+    let site = local::Site {
+        name: kind.name(),
+        scheme: kind.scheme(),
+        pid,
+    };
+    let name = kind.name().to_string_lossy();
+    let kinds = [host(params, kind, query), device(params, kind, query)];
+    let mut answer = select(&name, &kinds, query, local::places(query, &site));
+    if kind == Kind::Shm && takes_virtual_addresses(query) {
+        answer.entries.iter_mut().for_each(order_messages_only);
+    }
+    answer
+}
+
+/// fi_shm(7): who can do with virtual addresses, and wants no order but that of messages, gets just that.
+fn takes_virtual_addresses(query: &Query) -> bool {
+    let hints = query.hints;
+    let mr_mode = hints.and_then(|hints| hints.domain.as_ref().map(|domain| domain.mr_mode));
+    let order = hints.and_then(|hints| hints.tx.as_ref().map(|tx| tx.msg_order));
+    mr_mode.is_none_or(|mr_mode| mr_mode & FI_MR_VIRT_ADDR != 0)
+        && order.unwrap_or_default() & !FI_ORDER_SAS == 0
+}
+
+fn order_messages_only(info: &mut Info) {
+    info.domain.mr_mode |= FI_MR_VIRT_ADDR;
+    info.tx.msg_order = FI_ORDER_SAS;
+    info.ep.max_order_raw_size = 0;
+    info.ep.max_order_war_size = 0;
+    info.ep.max_order_waw_size = 0;
+}
+
+fn host(params: &Params, kind: Kind, query: &Query) -> Prototype {
+    let (protocol, inject_size, order, tx_size, rx_size) = match kind {
+        Kind::Shm => (
+            FI_PROTO_SHM,
+            SHM_INJECT,
+            ORDER,
+            params.tx_size,
+            params.rx_size,
+        ),
+        Kind::Sm2 => (FI_PROTO_SM2, SM2_INJECT, FI_ORDER_SAS, QUEUE, QUEUE),
+    };
+    let info = Info {
+        caps: TX | RX | domain_caps(kind),
+        tx: TxAttr {
+            caps: TX,
+            op_flags: TX_FLAGS,
+            msg_order: order,
+            inject_size,
+            size: tx_size,
+            iov_limit: IOV_LIMIT,
+            rma_iov_limit: IOV_LIMIT,
+            ..TxAttr::default()
+        },
+        rx: RxAttr {
+            caps: RX,
+            op_flags: FI_COMPLETION | FI_MULTI_RECV,
+            msg_order: order,
+            size: rx_size,
+            iov_limit: IOV_LIMIT,
+            ..RxAttr::default()
+        },
+        ep: EpAttr {
+            ep_type: FI_EP_RDM.0,
+            protocol,
+            protocol_version: 1,
+            max_msg_size: usize::MAX,
+            max_order_raw_size: usize::MAX,
+            max_order_war_size: usize::MAX,
+            max_order_waw_size: usize::MAX,
+            mem_tag_format: ALL_TAG_BITS,
+            tx_ctx_cnt: 1,
+            rx_ctx_cnt: 1,
+            ..EpAttr::default()
+        },
+        domain: domain(kind),
+        fabric: FabricAttr {
+            prov_name: Some(kind.name().into()),
+            prov_version: VERSION,
+            ..FabricAttr::default()
+        },
+        ..Info::default()
+    };
+    let mut offer = Prototype {
+        info,
+        on_request: match kind {
+            Kind::Shm => ON_REQUEST,
+            Kind::Sm2 => ON_REQUEST | FI_RMA,
+        },
+        tx_size,
+        rx_size,
+        addr_formats: local::ADDR_FORMATS,
+    };
+    add_what_is_asked(&mut offer.info, query);
+    offer
+}
+
+/// The same for memory of any kind. What is injected would be copied by the processor, which may not reach a device.
+fn device(params: &Params, kind: Kind, query: &Query) -> Prototype {
+    let mut offer = host(params, kind, query);
+    let info = &mut offer.info;
+    info.caps |= FI_HMEM;
+    info.tx.caps |= FI_HMEM;
+    info.rx.caps |= FI_HMEM;
+    info.tx.inject_size = 0;
+    // A program that says nothing of registration is not held to it.
+    let mr_mode = query.hints.and_then(|hints| hints.domain.as_ref());
+    let silent = mr_mode.is_some_and(|domain| domain.mr_mode == FI_MR_UNSPEC);
+    if !silent || query.version < since::V1_5 {
+        info.domain.mr_mode = FI_MR_HMEM;
+    }
+    if kind == Kind::Sm2 {
+        offer.on_request |= FI_ATOMIC;
+    }
+    offer
+}
+
+fn add_what_is_asked(info: &mut Info, query: &Query) {
+    let asked = Asked::of(query);
+    asked.add_to(info, MORE);
+    asked.add_orders(info, ORDER);
+    offer_contexts(info, query, MAX_CONTEXTS);
+    let Some(hints) = query.hints else {
+        return;
+    };
+    if let Some(tx) = &hints.tx {
+        info.tx.op_flags |= tx.op_flags & MORE_TX_FLAGS;
+    }
+    if let Some(domain) = &hints.domain
+        && domain.progress == FI_PROGRESS_AUTO.0
+    {
+        info.domain.progress = FI_PROGRESS_AUTO.0;
+    }
+}
+
+fn domain(kind: Kind) -> DomainAttr {
+    DomainAttr {
+        threading: FI_THREAD_SAFE.0,
+        control_progress: FI_PROGRESS_AUTO.0,
+        progress: FI_PROGRESS_MANUAL.0,
+        resource_mgmt: FI_RM_ENABLED.0,
+        av_type: FI_AV_UNSPEC.0,
+        mr_key_size: size_of::<u64>(),
+        cq_data_size: size_of::<u64>(),
+        cq_cnt: 1024,
+        ep_cnt: 256,
+        tx_ctx_cnt: 1024,
+        rx_ctx_cnt: 1024,
+        max_ep_tx_ctx: 1,
+        max_ep_rx_ctx: 1,
+        mr_iov_limit: IOV_LIMIT,
+        caps: domain_caps(kind),
+        max_cntr_value: u64::MAX,
+        max_err_cntr_value: u64::MAX,
+        ..DomainAttr::default()
+    }
+}
+
+fn domain_caps(kind: Kind) -> u64 {
+    match kind {
+        Kind::Shm => FI_LOCAL_COMM | FI_AV_USER_ID,
+        Kind::Sm2 => FI_LOCAL_COMM,
+    }
+}
+
+const TX: u64 = FI_MSG
+    | FI_RMA
+    | FI_TAGGED
+    | FI_ATOMIC
+    | FI_COLLECTIVE
+    | FI_SEND
+    | FI_READ
+    | FI_WRITE
+    | FI_FENCE
+    | FI_TRIGGER;
+const RX: u64 = FI_MSG
+    | FI_RMA
+    | FI_TAGGED
+    | FI_ATOMIC
+    | FI_COLLECTIVE
+    | FI_RECV
+    | FI_REMOTE_READ
+    | FI_REMOTE_WRITE
+    | FI_MULTI_RECV
+    | FI_TRIGGER
+    | FI_RMA_EVENT
+    | FI_SOURCE
+    | FI_SOURCE_ERR
+    | FI_DIRECTED_RECV;
+
+/// Of these, what is not upstream's.
+const ON_REQUEST: u64 = FI_SOURCE_ERR | FI_FENCE | FI_TRIGGER | FI_COLLECTIVE;
+
+/// What there is besides, for who asks.
+const MORE: u64 = FI_TAGGED_MULTI_RECV
+    | FI_TAGGED_DIRECTED_RECV
+    | FI_EXACT_DIRECTED_RECV
+    | FI_AV_USER_ID
+    | FI_SHARED_AV;
+
+const TX_FLAGS: u64 =
+    FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+/// As defaults of an endpoint, for who asks.
+const MORE_TX_FLAGS: u64 = FI_INJECT | FI_COMMIT_COMPLETE;
+
+const ORDER: u64 = FI_ORDER_RAR
+    | FI_ORDER_RAW
+    | FI_ORDER_RAS
+    | FI_ORDER_WAR
+    | FI_ORDER_WAW
+    | FI_ORDER_WAS
+    | FI_ORDER_SAR
+    | FI_ORDER_SAW
+    | FI_ORDER_SAS
+    | FI_ORDER_RMA_RAR
+    | FI_ORDER_RMA_RAW
+    | FI_ORDER_RMA_WAR
+    | FI_ORDER_RMA_WAW
+    | FI_ORDER_ATOMIC_RAR
+    | FI_ORDER_ATOMIC_RAW
+    | FI_ORDER_ATOMIC_WAR
+    | FI_ORDER_ATOMIC_WAW;
+
+/// Contexts of each kind of an endpoint at most.
+pub const MAX_CONTEXTS: usize = 64;
+/// Bytes of a message that may be injected at most.
+pub const SHM_INJECT: usize = 4096;
+pub const SM2_INJECT: usize = 3864;
+
+const IOV_LIMIT: usize = 4;
+/// Queue entries where no variable says otherwise.
+pub const QUEUE: usize = 1024;
+/// Providers that belong to the library number their releases 206.0 at 2.6.0.
+pub const VERSION: u32 = 206 << 16;

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The FI_SHM_ variables: fi_shm(7). sm2 has none; of these it uses those that are not about queue sizes.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+
+use super::info::QUEUE;
+use super::kind::SHM;
+use crate::base::params::{self, Given, Kind};
+use crate::sys::memory;
+
+/// The settings of both providers, read once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// Queue sizes of shm: what the application gets without asking, and the most that it may ask for.
+    pub tx_size: usize,
+    pub rx_size: usize,
+    /// Nothing is copied between processes by the kernel.
+    pub disable_cma: bool,
+    /// Bytes of the ring of a pair of endpoints that talk, for each direction; a power of two.
+    pub ring_size: usize,
+    /// Where sockets are, for processes that do not share a network namespace; without it they have no place in a folder.
+    pub folder: Option<PathBuf>,
+    /// The largest unexpected tagged message that is kept.
+    pub max_saved_size: usize,
+    /// Cap of all unexpected payload kept per endpoint, in bytes.
+    pub max_saved_bytes: usize,
+    /// After that many milliseconds without a connection, operations waiting for it fail.
+    pub conn_timeout_ms: u64,
+    /// No progress thread, although progress was asked for as automatic.
+    pub disable_auto_progress: bool,
+    /// Who asks without hints is shown, too, what there is on request.
+    pub offer_all: bool,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            tx_size: QUEUE,
+            rx_size: QUEUE,
+            disable_cma: false,
+            ring_size: ring_size(65536),
+            folder: None,
+            max_saved_size: usize::MAX,
+            max_saved_bytes: 64 << 20,
+            conn_timeout_ms: 15_000,
+            disable_auto_progress: false,
+            offer_all: false,
+        }
+    }
+}
+
+impl Params {
+    /// Makes the variables known, in the order in which `fi_getparams` shows them.
+    pub fn define() {
+        params::define_all(&SHM, &VARIABLES);
+    }
+
+    /// What the environment asks for, with the defaults where it does not; `define` comes first.
+    pub fn read() -> Params {
+        let default = Params::default();
+        let given = Given(&SHM);
+        let queue = |name, default| given.size(name).unwrap_or(default).clamp(1, MAX_QUEUE);
+        let folder = given.text("folder").filter(|folder| !folder.is_empty());
+        Params {
+            tx_size: queue("tx_size", default.tx_size),
+            rx_size: queue("rx_size", default.rx_size),
+            disable_cma: given.flag("disable_cma").unwrap_or(default.disable_cma),
+            ring_size: given.size("ring_size").map_or(default.ring_size, ring_size),
+            folder: folder.map(PathBuf::from),
+            max_saved_size: given
+                .size("max_saved_size")
+                .unwrap_or(default.max_saved_size),
+            max_saved_bytes: given
+                .size("max_saved_bytes")
+                .unwrap_or(default.max_saved_bytes),
+            conn_timeout_ms: given
+                .count("conn_timeout")
+                .map_or(default.conn_timeout_ms, |milliseconds| milliseconds as u64),
+            disable_auto_progress: given
+                .flag("disable_auto_progress")
+                .unwrap_or(default.disable_auto_progress),
+            offer_all: given.flag("offer_all").unwrap_or(default.offer_all),
+        }
+    }
+}
+
+/// The next size that a ring can have.
+fn ring_size(wanted: usize) -> usize {
+    let size = wanted.clamp(memory::page_size(), MAX_RING);
+    size.next_power_of_two()
+}
+
+const MAX_RING: usize = 16 << 20;
+const MAX_QUEUE: usize = 1 << 20;
+
+const VARIABLES: [(&str, Kind, &str); 14] = [
+    (
+        "tx_size",
+        Kind::Size,
+        "transmit queue size, and the largest that an application may ask for (default: 1024)",
+    ),
+    (
+        "rx_size",
+        Kind::Size,
+        "receive queue size, and the largest that an application may ask for (default: 1024)",
+    ),
+    (
+        "disable_cma",
+        Kind::Bool,
+        "copy nothing from process to process through the kernel (default: no)",
+    ),
+    (
+        "use_dsa_sar",
+        Kind::Bool,
+        "accepted and ignored: let Intel DSA copy (default: no)",
+    ),
+    (
+        "max_gdrcopy_size",
+        Kind::Size,
+        "accepted and ignored: largest message that gdrcopy copies from or to a device, in bytes",
+    ),
+    (
+        "use_xpmem",
+        Kind::Bool,
+        "accepted and ignored: prefer XPMEM where processes copy from each other (default: no)",
+    ),
+    (
+        "buffer_threshold",
+        Kind::Size,
+        "accepted and ignored: unexpected messages from which on the receiver is asked to copy them (default: 1)",
+    ),
+    (
+        "ring_size",
+        Kind::Size,
+        "bytes of the ring between two endpoints, each way; a power of two from a page to 16 MiB (default: 65536)",
+    ),
+    (
+        "folder",
+        Kind::String,
+        "folder in which processes of several network namespaces find each other (default: none)",
+    ),
+    (
+        "max_saved_size",
+        Kind::Size,
+        "largest unexpected tagged message that is kept; the sender offers larger ones first (default: no limit)",
+    ),
+    (
+        "max_saved_bytes",
+        Kind::Size,
+        "bytes of unexpected messages kept per endpoint (default: 67108864)",
+    ),
+    (
+        "conn_timeout",
+        Kind::Int,
+        "milliseconds after which operations that wait for a peer to appear fail (default: 15000)",
+    ),
+    (
+        "disable_auto_progress",
+        Kind::Bool,
+        "start no progress thread (default: no)",
+    ),
+    (
+        "offer_all",
+        Kind::Bool,
+        "fi_getinfo without hints shows entries with all that is there on request, too (default: no)",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::params::tests::{print_report, report};
+
+    #[test]
+    #[ignore = "run by the other tests, in an environment of its own"]
+    fn child() {
+        Params::define();
+        print_report(&format!("{:?}", Params::read()));
+    }
+
+    /// The settings with these variables are the default ones with that change.
+    fn check(environment: &[(&str, &str)], change: impl FnOnce(&mut Params)) {
+        let mut expected = Params::default();
+        change(&mut expected);
+        let found = report("prov::shm::params::tests::child", environment);
+        assert_eq!(found, format!("{expected:?}"), "{environment:?}");
+    }
+
+    #[test]
+    fn without_variables_the_defaults_hold() {
+        check(&[], |_| ());
+        // Variables of others, and those that are ignored, change nothing.
+        check(
+            &[
+                ("FI_TCP_TX_SIZE", "1"),
+                ("FI_SM2_TX_SIZE", "1"),
+                ("FI_SHM_USE_XPMEM", "1"),
+                ("FI_SHM_USE_DSA_SAR", "1"),
+                ("FI_SHM_MAX_GDRCOPY_SIZE", "1"),
+                ("FI_SHM_BUFFER_THRESHOLD", "7"),
+                ("FI_SHM_FOLDER", ""),
+                ("FI_SHM_DISABLE_CMA", "perhaps"),
+            ],
+            |_| (),
+        );
+    }
+
+    #[test]
+    fn every_variable_has_its_field() {
+        let environment = [
+            ("FI_SHM_TX_SIZE", "11"),
+            ("FI_SHM_RX_SIZE", "12"),
+            ("FI_SHM_DISABLE_CMA", "yes"),
+            ("FI_SHM_RING_SIZE", "131072"),
+            ("FI_SHM_FOLDER", "/run/jobs"),
+            ("FI_SHM_MAX_SAVED_SIZE", "13"),
+            ("FI_SHM_MAX_SAVED_BYTES", "14"),
+            ("FI_SHM_CONN_TIMEOUT", "15"),
+            ("FI_SHM_DISABLE_AUTO_PROGRESS", "1"),
+            ("FI_SHM_OFFER_ALL", "on"),
+        ];
+        check(&environment, |params| {
+            *params = Params {
+                tx_size: 11,
+                rx_size: 12,
+                disable_cma: true,
+                ring_size: 131_072,
+                folder: Some(PathBuf::from("/run/jobs")),
+                max_saved_size: 13,
+                max_saved_bytes: 14,
+                conn_timeout_ms: 15,
+                disable_auto_progress: true,
+                offer_all: true,
+            }
+        });
+    }
+
+    #[test]
+    fn sizes_stay_within_bounds() {
+        let none = [
+            ("FI_SHM_TX_SIZE", "0"),
+            ("FI_SHM_RX_SIZE", "-1"),
+            ("FI_SHM_CONN_TIMEOUT", "-5"),
+        ];
+        check(&none, |params| {
+            params.tx_size = 1;
+            params.rx_size = MAX_QUEUE;
+            params.conn_timeout_ms = 0;
+        });
+        assert_eq!(ring_size(0), memory::page_size());
+        assert_eq!(ring_size(65535), 65536);
+        assert_eq!(ring_size(65536), 65536);
+        assert_eq!(ring_size(65537), 131_072);
+        assert_eq!(ring_size(MAX_RING - 1), MAX_RING);
+        assert_eq!(ring_size(usize::MAX), MAX_RING);
+    }
+}

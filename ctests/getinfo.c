@@ -2,178 +2,16 @@
 /* Some hundreds of fi_getinfo calls on the tcp core provider, and what came back.
  *
  * The output is the same for every library that keeps the rules: getinfo.expected is compared with it, and the output of
- * another libfabric can be. An entry is printed in full the first time its kind (endpoint type) appears and as its
- * difference to that one afterwards; a result like the one before is not repeated.
+ * another libfabric can be.
  *
  * usage: getinfo [all] [same]
  *   all    asks for every interface and prints IPv6 entries too, which not every machine has
  *   same   leaves out what this library answers on purpose in another way than others (docs/differences.md)
  */
-#include <arpa/inet.h>
-#include <inttypes.h>
-#include <netinet/in.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <rdma/fabric.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-
-#define V FI_VERSION(2, 6)
-#define FIELDS 80
-#define TEXT 96
-
-struct shown {
-	int count;
-	char name[FIELDS][40];
-	char text[FIELDS][TEXT];
-};
-
-static struct shown first[8];	/* by endpoint type: the entry printed in full */
-static int all_families, only_same;
-static char now_text[1 << 16], last_text[1 << 16];	/* the result of this call and of the one before */
-static size_t now_length;
-
-static void out(const char *format, ...)
-{
-	va_list args;
-	int length;
-
-	va_start(args, format);
-	length = vsnprintf(now_text + now_length, sizeof(now_text) - now_length, format, args);
-	va_end(args);
-	if (length < 0 || (size_t) length >= sizeof(now_text) - now_length)
-		abort();
-	now_length += (size_t) length;
-}
-
-static void put(struct shown *s, const char *name, const char *format, ...)
-{
-	va_list args;
-
-	if (s->count == FIELDS)
-		abort();
-	snprintf(s->name[s->count], sizeof(s->name[0]), "%s", name);
-	va_start(args, format);
-	vsnprintf(s->text[s->count++], TEXT, format, args);
-	va_end(args);
-}
-
-static void put_address(struct shown *s, const char *name, const void *addr, size_t len)
-{
-	char host[INET6_ADDRSTRLEN] = "";
-	const struct sockaddr *sa = addr;
-
-	if (!addr) {
-		put(s, name, "none/%zu", len);
-	} else if (sa->sa_family == AF_INET) {
-		const struct sockaddr_in *in = addr;
-		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
-		put(s, name, "%s:%d/%zu", host, ntohs(in->sin_port), len);
-	} else if (sa->sa_family == AF_INET6) {
-		const struct sockaddr_in6 *in = addr;
-		inet_ntop(AF_INET6, &in->sin6_addr, host, sizeof(host));
-		put(s, name, "[%s]:%d scope %u/%zu", host, ntohs(in->sin6_port), in->sin6_scope_id, len);
-	} else {
-		put(s, name, "family %d/%zu", sa->sa_family, len);
-	}
-}
-
-#define U(part, field) put(s, #part "." #field, "%" PRIu64, (uint64_t) info->part##_attr->field)
-#define X(part, field) put(s, #part "." #field, "%#" PRIx64, (uint64_t) info->part##_attr->field)
-#define S(part, field) put(s, #part "." #field, "%s", info->part##_attr->field ? info->part##_attr->field : "(null)")
-
-static void show_entry(struct shown *s, const struct fi_info *info)
-{
-	s->count = 0;
-	put(s, "caps", "%#" PRIx64, info->caps);
-	put(s, "mode", "%#" PRIx64, info->mode);
-	put(s, "addr_format", "%u", info->addr_format);
-	put_address(s, "src", info->src_addr, info->src_addrlen);
-	put_address(s, "dest", info->dest_addr, info->dest_addrlen);
-	put(s, "handle", "%d", info->handle != NULL);
-	put(s, "nic", "%d", info->nic != NULL);
-	X(tx, caps); X(tx, mode); X(tx, op_flags); X(tx, msg_order); X(tx, comp_order);
-	U(tx, inject_size); U(tx, size); U(tx, iov_limit); U(tx, rma_iov_limit); X(tx, tclass);
-	X(rx, caps); X(rx, mode); X(rx, op_flags); X(rx, msg_order); X(rx, comp_order);
-	U(rx, total_buffered_recv); U(rx, size); U(rx, iov_limit);
-	U(ep, type); U(ep, protocol); U(ep, protocol_version); X(ep, max_msg_size); U(ep, msg_prefix_size);
-	X(ep, max_order_raw_size); X(ep, max_order_war_size); X(ep, max_order_waw_size); X(ep, mem_tag_format);
-	U(ep, tx_ctx_cnt); U(ep, rx_ctx_cnt); U(ep, auth_key_size);
-	put(s, "ep.auth_key", "%d", info->ep_attr->auth_key != NULL);
-	put(s, "domain.domain", "%d", info->domain_attr->domain != NULL);
-	S(domain, name); U(domain, threading); U(domain, control_progress); U(domain, data_progress);
-	U(domain, resource_mgmt); U(domain, av_type); X(domain, mr_mode); U(domain, mr_key_size);
-	U(domain, cq_data_size); U(domain, cq_cnt); U(domain, ep_cnt); U(domain, tx_ctx_cnt);
-	U(domain, rx_ctx_cnt); U(domain, max_ep_tx_ctx); U(domain, max_ep_rx_ctx); U(domain, max_ep_stx_ctx);
-	U(domain, max_ep_srx_ctx); U(domain, cntr_cnt); U(domain, mr_iov_limit); X(domain, caps);
-	X(domain, mode); U(domain, auth_key_size);
-	put(s, "domain.auth_key", "%d", info->domain_attr->auth_key != NULL);
-	U(domain, max_err_data); U(domain, mr_cnt); X(domain, tclass); U(domain, max_ep_auth_key);
-	U(domain, max_group_id); X(domain, max_cntr_value); X(domain, max_err_cntr_value);
-	put(s, "fabric.fabric", "%d", info->fabric_attr->fabric != NULL);
-	S(fabric, name); S(fabric, prov_name); X(fabric, prov_version); X(fabric, api_version);
-}
-
-static void print_entry(const struct fi_info *info)
-{
-	static struct shown now;
-	struct shown *base = &first[info->ep_attr->type & 7];
-	int i;
-
-	show_entry(&now, info);
-	out("  %s", info->ep_attr->type == FI_EP_RDM ? "RDM" : info->ep_attr->type == FI_EP_MSG ? "MSG" : "?");
-	for (i = 0; i < now.count; i++) {
-		if (!base->count)
-			out("\n    %s=%s", now.name[i], now.text[i]);
-		else if (strcmp(base->text[i], now.text[i]))
-			out(" %s=%s", now.name[i], now.text[i]);
-	}
-	out("\n");
-	if (!base->count)
-		*base = now;
-}
-
-static int is_ipv6(const struct fi_info *info)
-{
-	const struct sockaddr *src = info->src_addr, *dest = info->dest_addr;
-
-	return (src && src->sa_family == AF_INET6) || (dest && dest->sa_family == AF_INET6);
-}
-
-static void ask(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
-		const char *format, ...)
-{
-	struct fi_info *list = NULL, *info;
-	va_list args;
-	int ret;
-
-	va_start(args, format);
-	vprintf(format, args);
-	va_end(args);
-	ret = fi_getinfo((int) version, node, service, flags, hints, &list);
-	printf(": %d", ret);
-	now_length = 0;
-	out("%s", "");
-	for (info = list; !ret && info; info = info->next) {
-		if (all_families || !is_ipv6(info))
-			print_entry(info);
-	}
-	if (now_length && !strcmp(now_text, last_text)) {
-		printf(", as before\n");
-	} else {
-		printf("\n%s", now_text);
-		strcpy(last_text, now_text);
-	}
-	if (!ret)
-		fi_freeinfo(list);
-}
+#include "getinfo.h"
 
 /* Hints that leave only the entries of the tcp core provider. */
-static struct fi_info *tcp_hints(void)
+static struct fi_info *new_hints(void)
 {
 	struct fi_info *hints = fi_allocinfo();
 
@@ -186,56 +24,12 @@ static struct fi_info *tcp_hints(void)
 	return hints;
 }
 
-/* One call with one hint set. `what` is an assignment to a part of `h`. */
-#define HINT(what) do { \
-	struct fi_info *h = tcp_hints(); \
-	what; \
-	ask(V, NULL, NULL, 0, h, "%s", #what); \
-	fi_freeinfo(h); \
-} while (0)
-
-/* The same for each of several values. */
-#define EACH(what, ...) do { \
-	static const uint64_t values[] = { __VA_ARGS__ }; \
-	for (size_t n = 0; n < sizeof(values) / sizeof(values[0]); n++) { \
-		struct fi_info *h = tcp_hints(); \
-		uint64_t v = values[n]; \
-		what; \
-		ask(V, NULL, NULL, 0, h, "%s, v = %#" PRIx64, #what, v); \
-		fi_freeinfo(h); \
-	} \
-} while (0)
-
 /* Capabilities that only this library's tcp has. */
 #define OWN_CAPS (FI_FENCE | FI_SOURCE_ERR | FI_TRIGGER | FI_COLLECTIVE | FI_TAGGED_MULTI_RECV | \
 		  FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID | FI_NAMED_RX_CTX | FI_ATOMIC | \
 		  FI_SHARED_AV)
 /* Orders that only it keeps, for who asks. */
 #define OWN_ORDERS (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR)
-
-/* The same for each single bit; for capabilities, without those that make a difference on purpose. */
-#define BITS(what) BITS_BUT(0, what)
-#define CAP_BITS(what) BITS_BUT(only_same ? OWN_CAPS : 0, what)
-#define ORDER_BITS(what) BITS_BUT(only_same ? OWN_ORDERS : 0, what)
-#define BITS_BUT(left_out, what) do { \
-	for (int n = 0; n < 64; n++) { \
-		if ((uint64_t) (left_out) >> n & 1) \
-			continue; \
-		struct fi_info *h = tcp_hints(); \
-		uint64_t v = 1ULL << n; \
-		what; \
-		ask(V, NULL, NULL, 0, h, "%s, v = bit %d", #what, n); \
-		fi_freeinfo(h); \
-	} \
-} while (0)
-
-static const uint32_t versions[] = {
-	0, FI_VERSION(0, 1), FI_VERSION(1, 0), FI_VERSION(1, 1), FI_VERSION(1, 4), FI_VERSION(1, 5), FI_VERSION(1, 8),
-	FI_VERSION(1, 9), FI_VERSION(1, 19), FI_VERSION(1, 20), FI_VERSION(1, 99), FI_VERSION(2, 0), FI_VERSION(2, 4),
-	FI_VERSION(2, 5), V, FI_VERSION(2, 7), FI_VERSION(3, 0), FI_VERSION(99, 0), UINT32_MAX,
-};
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static void test_versions(void)
 {
@@ -245,7 +39,7 @@ static void test_versions(void)
 
 	for (i = 0; i < COUNT(versions); i++) {
 		ask(versions[i], NULL, NULL, 0, NULL, "version %#x, no hints", versions[i]);
-		h = tcp_hints();
+		h = new_hints();
 		h->domain_attr->mr_mode = 0;
 		ask(versions[i], NULL, NULL, 0, h, "version %#x, hints", versions[i]);
 		fi_freeinfo(h);
@@ -255,7 +49,7 @@ static void test_versions(void)
 		if (versions[j] != FI_VERSION(1, 4) && versions[j] != FI_VERSION(1, 20) && versions[j] != FI_VERSION(2, 0))
 			continue;
 #define EARLY(what) do { \
-		h = tcp_hints(); \
+		h = new_hints(); \
 		h->domain_attr->mr_mode = 0; \
 		what; \
 		ask(versions[j], NULL, NULL, 0, h, "version %#x, %s", versions[j], #what); \
@@ -272,7 +66,7 @@ static void test_versions(void)
 		for (j = 0; j < COUNT(versions); j++) {
 			if (versions[j] != FI_VERSION(1, 4) && versions[j] != FI_VERSION(1, 5) && versions[j] != V)
 				continue;
-			h = tcp_hints();
+			h = new_hints();
 			h->domain_attr->mr_mode = modes[i];
 			ask(versions[j], NULL, NULL, 0, h, "version %#x, mr_mode %#x", versions[j], modes[i]);
 			h->mode = 1ULL << 55;	/* FI_LOCAL_MR */
@@ -285,7 +79,7 @@ static void test_versions(void)
 	/* Hints that count from some version on. */
 	for (j = 0; j < COUNT(versions); j++) {
 #define LATE(what) do { \
-		h = tcp_hints(); \
+		h = new_hints(); \
 		h->domain_attr->mr_mode = 0; \
 		h->domain_attr->what; \
 		ask(versions[j], NULL, NULL, 0, h, "version %#x, domain %s", versions[j], #what); \
@@ -304,7 +98,7 @@ static void test_versions(void)
 			LATE(max_ep_auth_key = 1);
 		LATE(max_cntr_value = 5);
 		LATE(max_err_cntr_value = 5);
-		h = tcp_hints();
+		h = new_hints();
 		h->domain_attr->mr_mode = 0;
 		h->ep_attr->auth_key_size = 1;
 		if (!only_same)
@@ -347,7 +141,7 @@ static void test_fabric(void)
 	size_t i;
 
 	for (i = 0; i < COUNT(names); i++) {
-		h = tcp_hints();
+		h = new_hints();
 		free(h->fabric_attr->prov_name);
 		h->fabric_attr->prov_name = strdup(names[i]);
 		ask(V, NULL, NULL, 0, h, "prov_name \"%s\"", names[i]);
@@ -499,7 +293,7 @@ static void test_addresses(void)
 	};
 	static const char *const services[] = { NULL, "7471", "0", "65535", "65536", "-1", "no-such-service", "", "1x" };
 	static const uint64_t flags[] = { 0, FI_SOURCE, FI_NUMERICHOST, FI_SOURCE | FI_NUMERICHOST, FI_SOURCE | FI_RESCAN };
-	struct fi_info *h = tcp_hints();
+	struct fi_info *h = new_hints();
 	char *long_node = malloc(5000);
 	size_t i, j, k;
 
@@ -542,7 +336,7 @@ static void test_addresses(void)
 	for (i = 0; i < 12; i++) {
 		static const char *const hosts[] = { "127.0.0.1", "127.0.0.2", "0.0.0.0", "192.0.2.1" };
 
-		h = tcp_hints();
+		h = new_hints();
 		h->addr_format = FI_SOCKADDR_IN;
 		with_address(h, 0, hosts[i % 4], (uint16_t) (i < 4 ? 0 : 7000));
 		if (i >= 8)
@@ -555,7 +349,7 @@ static void test_addresses(void)
 		ask(V, NULL, "7002", FI_SOURCE, h, "hints src %zu, service, FI_SOURCE", i);
 		fi_freeinfo(h);
 	}
-	h = tcp_hints();
+	h = new_hints();
 	h->addr_format = FI_SOCKADDR_IN;
 	with_address(h, 1, "127.0.0.1", 7001);
 	ask(V, NULL, NULL, 0, h, "hints dest");
@@ -585,7 +379,7 @@ static void test_differences(void)
 	HINT(with_address(h, 0, "127.0.0.1", 7000); with_address(h, 1, "127.0.0.2", 7001));
 	/* routing finds the source whatever the format of the hints says */
 	HINT(with_address(h, 1, "127.0.0.2", 7001));
-	h = tcp_hints();
+	h = new_hints();
 	h->addr_format = FI_SOCKADDR_IN;
 	/* names resolve to the family that hints want */
 	ask(V, NULL, "7471", 0, h, "service 7471");

@@ -2,7 +2,6 @@
 //! One folder per provider. Providers never name each other; what two of them need lives in `engine`.
 
 mod provider;
-#[allow(dead_code)] // Not registered yet.
 pub mod shm;
 pub mod tcp;
 

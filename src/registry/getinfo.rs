@@ -154,7 +154,10 @@ mod tests {
         let unknown = naming(c"zork");
         let entries = getinfo(&query(Some(&unknown), VERSION, FI_PROV_ATTR_ONLY)).unwrap();
         let names: Vec<_> = entries.iter().map(|e| e.fabric.prov_name.clone()).collect();
-        assert_eq!(names, [Some(c"tcp".to_owned())]);
+        assert_eq!(
+            names,
+            [c"shm", c"tcp", c"sm2"].map(|name| Some(name.to_owned()))
+        );
         assert_eq!(entries[0].fabric.prov_version, 206 << 16);
         assert_eq!(entries[0].ep, Info::default().ep);
     }

@@ -9,13 +9,13 @@ mod order;
 use std::sync::Once;
 
 use crate::base::settings::Settings;
-use crate::prov::{Provider, tcp};
+use crate::prov::{Provider, shm, tcp};
 
 pub use getinfo::getinfo;
 pub use open::open_fabric;
 
 /// The one list of providers, in the order in which FI_PROV_ATTR_ONLY shows them.
-static PROVIDERS: [&dyn Provider; 1] = [&tcp::Tcp];
+static PROVIDERS: [&dyn Provider; 3] = [&shm::Shm, &tcp::Tcp, &shm::Sm2];
 
 /// All providers, with their variables defined after those of the library.
 pub fn providers() -> &'static [&'static dyn Provider] {

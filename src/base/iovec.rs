@@ -238,6 +238,61 @@ impl IoVec {
         }
     }
 
+    /// As `copy_to`, to memory that no reference can stand for.
+    ///
+    /// # Safety
+    /// `remaining()` bytes from `out` on must be writable, and no part of the pieces.
+    #[inline]
+    pub unsafe fn copy_to_raw(&self, mut out: *mut u8) {
+        let mut skip = self.done;
+        for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
+            let len = piece.iov_len - skip;
+            // SAFETY: the piece is valid until the completion (promise of the constructor); the caller promises the room.
+            unsafe {
+                ptr::copy_nonoverlapping(piece.iov_base.cast::<u8>().add(skip), out, len);
+                out = out.add(len);
+            }
+            skip = 0;
+        }
+    }
+
+    /// As `copy_in`, from memory that no reference can stand for.
+    ///
+    /// # Safety
+    /// `len` bytes from `from` on must be readable, and no part of the pieces.
+    #[inline]
+    pub unsafe fn copy_in_raw(&mut self, from: *const u8, len: usize) -> usize {
+        let mut moved = 0;
+        while moved < len && self.at < self.count {
+            let piece = self.pieces[usize::from(self.at)];
+            let part = (piece.iov_len - self.done).min(len - moved);
+            // SAFETY: as in `copy_in`; the caller promises `from`.
+            unsafe {
+                ptr::copy_nonoverlapping(
+                    from.add(moved),
+                    piece.iov_base.cast::<u8>().add(self.done),
+                    part,
+                );
+            }
+            moved += part;
+            self.done += part;
+            if self.done == piece.iov_len {
+                self.at += 1;
+                self.done = 0;
+            }
+        }
+        moved
+    }
+
+    /// Addresses and lengths of what is not yet moved.
+    pub fn places(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let pieces = &self.pieces[usize::from(self.at).min(IOV_LIMIT)..usize::from(self.count)];
+        pieces.iter().enumerate().map(|(i, piece)| {
+            let skip = if i == 0 { self.done } else { 0 };
+            (piece.iov_base as usize + skip, piece.iov_len - skip)
+        })
+    }
+
     /// Appends all bytes not yet moved to `out`.
     #[inline]
     pub fn copy_out(&self, out: &mut Vec<u8>) {
@@ -311,6 +366,31 @@ impl<'a> IoList<'a> {
 
     pub fn is_full(&self) -> bool {
         self.count == LIST_CAPACITY
+    }
+
+    /// Copies `len` bytes behind the first `skip` of them.
+    ///
+    /// # Safety
+    /// `len` bytes from `out` on must be writable, and no part of the pieces, which have `skip + len` bytes.
+    pub unsafe fn gather(&self, mut skip: usize, mut out: *mut u8, mut len: usize) {
+        for piece in &self.pieces[..self.count] {
+            if skip >= piece.iov_len {
+                skip -= piece.iov_len;
+                continue;
+            }
+            let part = (piece.iov_len - skip).min(len);
+            // SAFETY: the pieces are valid: ours by the lifetime of the list, the application's until the completion of the
+            // operation they belong to; the caller promises the room.
+            unsafe {
+                ptr::copy_nonoverlapping(piece.iov_base.cast::<u8>().add(skip), out, part);
+                out = out.add(part);
+            }
+            len -= part;
+            skip = 0;
+            if len == 0 {
+                return;
+            }
+        }
     }
 
     pub fn bytes(&self) -> usize {

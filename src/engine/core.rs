@@ -6,6 +6,7 @@ mod coll;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use slab::Slab;
 
@@ -64,6 +65,10 @@ pub struct Core<A> {
     /// Who may sleep on the transport's descriptor without a word: wait objects, event queues, the progress thread. While
     /// there is none, what is ready need not show on it.
     pub watchers: usize,
+    /// Wait objects among them.
+    waits: usize,
+    /// Wait objects that somebody sleeps on, or may without saying so.
+    armed: Arc<AtomicUsize>,
     /// Operations that wait for counters.
     pub triggers: Triggers,
     outcomes: VecDeque<Outcome>,
@@ -132,9 +137,30 @@ impl<A: Address> Core<A> {
             srxs: Slab::new(),
             mrs,
             watchers: 0,
+            waits: 0,
+            armed: Arc::default(),
             triggers: Triggers::default(),
             outcomes: VecDeque::new(),
         }
+    }
+
+    /// A wait object that belongs to the domain from now on.
+    pub fn add_wait(&mut self, wait: Wait) -> Wait {
+        let sleeps = usize::from(wait.can_sleep());
+        self.watchers += sleeps;
+        self.waits += sleeps;
+        wait.counted(self.armed.clone())
+    }
+
+    pub fn remove_wait(&mut self, can_sleep: bool) {
+        self.watchers -= usize::from(can_sleep);
+        self.waits -= usize::from(can_sleep);
+    }
+
+    /// Whether somebody may be asleep who counts on the transport's descriptor.
+    pub fn may_sleep(&self) -> bool {
+        // Relaxed: whoever arms does so under the lock, and has looked before.
+        self.watchers > self.waits || self.armed.load(Ordering::Relaxed) > 0
     }
 
     /// An operation of the initiator has succeeded.

@@ -77,7 +77,10 @@ impl<T: Transport> Kind for Fabric<T> {
     }
 
     fn named(&self) -> Option<(&CStr, &CStr)> {
-        Some((T::SOURCE.name(), self.shared.name.as_deref()?))
+        Some((
+            T::provider(&self.shared.provider).name(),
+            self.shared.name.as_deref()?,
+        ))
     }
 }
 

@@ -63,6 +63,10 @@ pub trait Transport: Sized + Send + 'static {
     type Fabric: Send + Sync + 'static;
 
     const SOURCE: &'static Source;
+    /// The provider that a fabric belongs to, where several share the transport.
+    fn provider(_fabric: &Self::Fabric) -> &'static Source {
+        Self::SOURCE
+    }
     /// Entries of a completion queue that names no size.
     const CQ_SIZE: usize;
     /// Bytes of remote CQ data that a message can carry.
@@ -134,7 +138,7 @@ pub trait Transport: Sized + Send + 'static {
     /// A receive has met a message whose bytes the transport still has to bring.
     fn claim(&mut self, core: &mut Core<Self::Addr>, claimed: Claimed);
     /// The bytes that fi_av_lookup gives.
-    fn looked_up(addr: &Self::Addr) -> Vec<u8> {
+    fn looked_up(&self, addr: &Self::Addr) -> Vec<u8> {
         addr.to_bytes()
     }
     /// The fi_addr that a completion names for the sender of a message, or FI_ADDR_NOTAVAIL.

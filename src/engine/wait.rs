@@ -9,7 +9,7 @@
 //! a thread counts as a `Sleeper` from its first look to its last, and each wake-up is owed to all there are.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use core::time::Duration;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,6 +28,8 @@ pub struct Wait {
     sleep: Option<Sleep>,
     cond: Option<Arc<Cond>>,
     set: Option<Arc<WaitSet>>,
+    /// Counts those of the domain that are armed.
+    count: Option<Arc<AtomicUsize>>,
 }
 
 /// Threads in blocking calls.
@@ -73,6 +75,7 @@ impl Wait {
             sleep: sleeps.then(Sleep::new).transpose()?,
             cond: (obj == FI_WAIT_MUTEX_COND).then(Cond::new),
             set,
+            count: None,
         };
         for &fd in sources {
             wait.add_source(fd)?;
@@ -82,6 +85,13 @@ impl Wait {
                 .add(sleep.epoll.as_raw_fd(), SOURCE, true, false)?;
         }
         Ok(wait)
+    }
+
+    /// Counts itself there while it is armed.
+    pub fn counted(mut self, count: Arc<AtomicUsize>) -> Wait {
+        count.fetch_add(usize::from(*self.armed.get_mut()), Ordering::Relaxed);
+        self.count = Some(count);
+        self
     }
 
     /// One more descriptor that news may come from.
@@ -143,6 +153,9 @@ impl Wait {
         if !self.armed.swap(false, Ordering::AcqRel) {
             return;
         }
+        if let Some(count) = &self.count {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
         sleepers.round += 1;
         sleepers.owed = sleepers.all;
         if let Some(sleep) = &self.sleep {
@@ -167,7 +180,11 @@ impl Wait {
             sleep.event.clear();
         }
         // Also while a wake-up is owed: news from here on needs one of its own.
-        self.armed.store(true, Ordering::Relaxed);
+        if !self.armed.swap(true, Ordering::Relaxed)
+            && let Some(count) = &self.count
+        {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
         drop(sleepers);
         // Pairs with the fence in `notify_unlocked`.
         fence(Ordering::SeqCst);
@@ -231,6 +248,9 @@ impl Drop for Sleeper<'_> {
 
 impl Drop for Wait {
     fn drop(&mut self) {
+        if let (true, Some(count)) = (*self.armed.get_mut(), &self.count) {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
         if let (Some(set), Some(sleep)) = (&self.set, &self.sleep) {
             set.epoll.remove(sleep.epoll.as_raw_fd());
         }

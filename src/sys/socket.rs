@@ -167,9 +167,18 @@ impl Socket {
 
     /// Sleeps until the kernel takes bytes; false when the time is up.
     pub fn wait_writable(&self, timeout: Duration) -> bool {
+        self.wait_for(libc::POLLOUT, timeout)
+    }
+
+    /// Sleeps until there are bytes, or the end; false when the time is up.
+    pub fn wait_readable(&self, timeout: Duration) -> bool {
+        self.wait_for(libc::POLLIN, timeout)
+    }
+
+    fn wait_for(&self, events: libc::c_short, timeout: Duration) -> bool {
         let mut poll = libc::pollfd {
             fd: self.0.as_raw_fd(),
-            events: libc::POLLOUT,
+            events,
             revents: 0,
         };
         let timeout = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);

@@ -391,7 +391,7 @@ impl<T: Transport> AvCalls for Av<T> {
     fn lookup(&self, addr: u64) -> Result<Vec<u8>> {
         let state = self.current()?;
         let addr = state.core.avs[self.id].get(addr).ok_or(Error::INVAL)?;
-        Ok(T::looked_up(addr))
+        Ok(state.transport.looked_up(addr))
     }
 
     fn insert_auth_key(&self, key: &[u8], flags: u64) -> Result<u64> {

@@ -51,7 +51,7 @@ impl<T: Transport> Cntr<T> {
         };
         let (set, set_use) = wait_set(request.wait_set)?;
         let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd()])?;
-        engine.lock().core.watchers += usize::from(wait.can_sleep());
+        let wait = engine.lock().core.add_wait(wait);
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             counter: Arc::new(Counter::new(wait, bytes)),
@@ -104,7 +104,7 @@ impl<T: Transport> Shared<T> {
 impl<T: Transport> Drop for Shared<T> {
     fn drop(&mut self) {
         let sleeps = self.counter.wait.can_sleep();
-        self.engine.lock().core.watchers -= usize::from(sleeps);
+        self.engine.lock().core.remove_wait(sleeps);
     }
 }
 

@@ -68,7 +68,7 @@ impl<T: Transport> Cq<T> {
         };
         let (set, set_use) = wait_set(request.wait_set)?;
         let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd()])?;
-        let wait = Arc::new(wait);
+        let wait = Arc::new(engine.lock().core.add_wait(wait));
         let size = match request.size {
             0 => T::CQ_SIZE,
             size => size,
@@ -84,7 +84,6 @@ impl<T: Transport> Cq<T> {
             signal: Signal::default(),
             last_error: None,
         });
-        state.core.watchers += usize::from(wait.can_sleep());
         drop(state);
         let shared = Arc::new(Shared {
             engine: engine.clone(),
@@ -192,7 +191,7 @@ impl<T: Transport> Drop for Shared<T> {
     fn drop(&mut self) {
         let mut state = self.engine.lock();
         state.core.cqs.remove(self.id);
-        state.core.watchers -= usize::from(self.wait.can_sleep());
+        state.core.remove_wait(self.wait.can_sleep());
     }
 }
 

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::abi::*;
 use crate::base::info::{DomainAttr, Info, RxAttr, TxAttr};
-use crate::base::log::{Subsys, log_info};
+use crate::base::log::{Source, Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::engine::atomic::element_size;
 use crate::engine::auth::Key;
@@ -83,6 +83,7 @@ impl<T: Transport> State<T> {
 pub struct Engine<T: Transport> {
     state: Lock<State<T>>,
     poll_fd: RawFd,
+    provider: &'static Source,
     pub info: Info,
     pub api_version: u32,
     pub uses: Uses,
@@ -232,6 +233,7 @@ impl<T: Transport> Domain<T> {
         let engine = Arc::new(Engine {
             state: Lock::new(shared, State { core, transport }),
             poll_fd,
+            provider: T::provider(&fabric.provider),
             api_version: fabric.api_version,
             info,
             uses: Uses::default(),
@@ -316,7 +318,10 @@ impl<T: Transport> Kind for Domain<T> {
     }
 
     fn named(&self) -> Option<(&CStr, &CStr)> {
-        Some((T::SOURCE.name(), self.engine.info.domain.name.as_deref()?))
+        Some((
+            self.engine.provider.name(),
+            self.engine.info.domain.name.as_deref()?,
+        ))
     }
 
     fn queue_work(&self, work: WorkRequest<'_>) -> Result {

@@ -3,12 +3,13 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::abi::{FI_ADDR_NOTAVAIL, FI_FENCE, FI_INJECT};
-use crate::base::{Error, IoVec};
+use crate::base::{Error, IoList, IoVec};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::core::{Sender, TxOp};
@@ -16,17 +17,20 @@ use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
 use crate::engine::stream::atomic::AtomicIn;
 use crate::engine::stream::coll::{Frames, Part};
+use crate::engine::stream::duct::Duct;
 use crate::engine::stream::ep::unknown_source;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS};
 use crate::ffi::ops::transfer::{AFTER_READS, What};
-use crate::sys::socket::Socket;
+use crate::sys::socket::{Moved, Socket};
 
 /// A peer. What the application has posted outlives attempts to connect.
 pub struct Conn<N: Net> {
     pub ep: usize,
     pub state: State,
     pub socket: Option<Socket>,
+    /// Frames go over this memory, not over the socket.
+    pub duct: Option<Box<Duct>>,
     /// RDM: the peer's listener; MSG: the other end.
     pub peer: N::Addr,
     /// The peer's place in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
@@ -269,6 +273,7 @@ impl<N: Net> Conn<N> {
             ep,
             state: State::Idle,
             socket: None,
+            duct: None,
             peer,
             fi_addr,
             serial: next_serial(),
@@ -347,6 +352,26 @@ impl<N: Net> Conn<N> {
             || !self.tx.await_read.is_empty()
             || !self.tx.rendezvous.is_empty()
             || self.coll.is_some()
+    }
+}
+
+/// Hands bytes over to be sent, whichever way frames go.
+pub fn write_list(
+    duct: &mut Option<Box<Duct>>,
+    socket: &Socket,
+    list: &IoList<'_>,
+) -> io::Result<Moved> {
+    let Some(duct) = duct else {
+        return socket.write_list(list);
+    };
+    match duct.write_list(list) {
+        Ok(0) => Ok(Moved::Later),
+        Ok(n) => Ok(Moved::Bytes(n)),
+        // Its reader finds it.
+        Err(_) => {
+            duct.broken = true;
+            Ok(Moved::Later)
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use crate::base::IoList;
-use crate::engine::stream::conn::{After, Conn, Out, State};
+use crate::engine::stream::conn::{After, Conn, Out, State, write_list};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{Core, Stream};
 use crate::engine::stream::tx::{SPARE_BUFFERS, STAGE_FULL};
@@ -16,6 +16,9 @@ impl<N: Net> Stream<N> {
     pub(super) fn blocked(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         conn.tx.blocked = true;
+        if conn.duct.is_some() {
+            return self.duct_full(id);
+        }
         let read = conn.watch.read;
         self.rewatch(id, read, true);
     }
@@ -41,6 +44,9 @@ impl<N: Net> Stream<N> {
                 conn.tx.dirty = false;
                 if !conn.tx.blocked {
                     self.flush_conn(core, id);
+                }
+                if N::DUCTS {
+                    self.ring_bell(id);
                 }
             }
         }
@@ -81,7 +87,7 @@ impl<N: Net> Stream<N> {
                 }
             }
             let asked = list.bytes();
-            match socket.write_list(&list) {
+            match write_list(&mut conn.duct, socket, &list) {
                 Ok(Moved::Bytes(n)) => {
                     self.written(core, id, n);
                     if n < asked {
@@ -146,6 +152,9 @@ impl<N: Net> Stream<N> {
     pub fn last_flush(&mut self, core: &mut Core<N>, id: usize, until: Instant) {
         if self.conns[id].state != State::Up {
             return;
+        }
+        if self.conns[id].duct.is_some() {
+            return self.last_flush_to_duct(core, id, until);
         }
         self.flush_conn(core, id);
         while let Some(conn) = self.conns.get(id)

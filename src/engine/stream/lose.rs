@@ -22,6 +22,19 @@ impl<N: Net> Stream<N> {
         if std::mem::take(&mut conn.hot) {
             self.hot.retain(|&hot| hot != id);
         }
+        if conn.duct.take().is_some() {
+            self.ducts.retain(|&other| other != id);
+            self.full.retain(|&other| other != id);
+        }
+    }
+
+    /// The socket has nothing more to say.
+    pub(super) fn epoll_forget(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        if let (true, Some(socket)) = (conn.watch.added, &conn.socket) {
+            self.epoll.remove(socket.as_raw_fd());
+        }
+        conn.watch = Watch::default();
     }
 
     /// The peer is gone: everything that depended on it fails.

@@ -4,12 +4,14 @@
 //!
 //! `transport` is the state of a domain and what the engine calls; `ep` endpoints and their peers; `conn` one peer; `tx`,
 //! `flush`, `rx`, `rma`, `atomic`, `rendezvous`, `context` and `coll` move bytes; `lose` ends connections; `progress` decides
-//! where is looked; `proto` the bytes themselves.
+//! where is looked; `proto` the bytes themselves. Between processes of one host a stream may go over shared memory: `duct` is
+//! the memory, `shared` what that means for a connection.
 
 mod atomic;
 pub mod coll;
 pub mod conn;
 pub mod context;
+pub mod duct;
 pub mod ep;
 mod flush;
 mod lose;
@@ -19,6 +21,7 @@ pub mod proto;
 mod rendezvous;
 mod rma;
 pub mod rx;
+mod shared;
 pub mod transport;
 pub mod tx;
 

@@ -31,7 +31,12 @@ pub trait Net: Sized + Send + 'static {
 
     const SOURCE: &'static Source;
     /// As in `Transport`.
+    fn provider(_params: &Self::Params) -> &'static Source {
+        Self::SOURCE
+    }
     const CQ_SIZE: usize;
+    /// All connections go over shared memory.
+    const DUCTS: bool = false;
     const AUTH_KEY_SIZE: usize = 0;
     const AUTH_KEYS: usize = 0;
 
@@ -54,6 +59,10 @@ pub trait Net: Sized + Send + 'static {
     fn set_name(stream: &mut Stream<Self>, ep: usize, addr: &[u8]) -> Result;
     fn set_firewalled(_stream: &mut Stream<Self>, _ep: usize, _on: bool) -> Result {
         Err(Error::NOPROTOOPT)
+    }
+    /// As in `Transport`.
+    fn looked_up(_stream: &Stream<Self>, addr: &Self::Addr) -> Vec<u8> {
+        addr.to_bytes()
     }
     /// Which of the members of a group this endpoint is.
     fn own_rank(stream: &Stream<Self>, ep: usize, members: &[Self::Addr]) -> Result<usize>;

@@ -54,6 +54,9 @@ pub fn handshake_token(id: usize) -> u64 {
 impl<N: Net> Stream<N> {
     /// One look at everything that may have news.
     pub(super) fn look(&mut self, core: &mut Core<N>) {
+        if N::DUCTS {
+            return self.look_at_ducts(core);
+        }
         if self.wide > 0 || self.hot.is_empty() {
             return match self.sure >= SURE && !self.look.is_multiple_of(GUESS_EVERY) {
                 true => self.look_at_next(core),
@@ -115,20 +118,30 @@ impl<N: Net> Stream<N> {
     pub(super) fn look_everywhere(&mut self, core: &mut Core<N>) {
         self.clear_up(core);
         self.attach();
+        if N::DUCTS {
+            self.doze(core);
+        }
         self.ask_epoll(core);
+        if N::DUCTS {
+            self.stay_awake();
+        }
         if !self.held.is_empty() {
             self.retry_held(core);
         }
     }
 
     /// What is left to do of earlier looks.
-    fn clear_up(&mut self, core: &mut Core<N>) {
+    #[inline]
+    pub(super) fn clear_up(&mut self, core: &mut Core<N>) {
         self.look = self.look.wrapping_add(1);
         if !self.dirty.is_empty() {
             self.flush_dirty(core);
         }
         if !self.stalled.is_empty() {
             self.retry_stalled(core);
+        }
+        if !self.full.is_empty() {
+            self.retry_full(core);
         }
     }
 
@@ -218,7 +231,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    fn ask_epoll(&mut self, core: &mut Core<N>) {
+    pub(super) fn ask_epoll(&mut self, core: &mut Core<N>) {
         let mut ready = [Ready {
             token: 0,
             readable: false,
@@ -253,6 +266,7 @@ impl<N: Net> Stream<N> {
             return;
         };
         match conn.state {
+            State::Up if conn.duct.is_some() => self.duct_rung(core, id),
             State::Up if event.broken && !conn.watch.read => {
                 // Its reader was waiting for room, and what it would read is not coming any more.
                 self.lose(core, id, Error::CANCELED);
@@ -275,6 +289,9 @@ impl<N: Net> Stream<N> {
     /// The connection has news: it is read directly for a while. The one that was quiet the longest makes room.
     pub fn warm(&mut self, id: usize) {
         let conn = &mut self.conns[id];
+        if conn.duct.is_some() {
+            return self.warm_duct(id);
+        }
         conn.misses = 0;
         if conn.hot || conn.state != State::Up {
             return;
@@ -292,6 +309,9 @@ impl<N: Net> Stream<N> {
     /// Nothing is read from the connection until it is asked for again.
     pub(super) fn quiet(&mut self, id: usize) {
         let conn = &mut self.conns[id];
+        if conn.duct.is_some() {
+            return self.ducts.retain(|&other| other != id);
+        }
         if std::mem::take(&mut conn.hot) {
             self.hot.retain(|&hot| hot != id);
         }
@@ -305,7 +325,11 @@ impl<N: Net> Stream<N> {
         let Some(socket) = &conn.socket else {
             return;
         };
-        let read = read && !conn.rx.at.waits();
+        let (read, write) = match conn.duct {
+            // It says no more than that the peer rings, or is gone.
+            Some(_) => (true, false),
+            None => (read && !conn.rx.at.waits(), write),
+        };
         let wanted = Watch {
             added: true,
             read,

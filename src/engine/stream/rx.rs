@@ -38,6 +38,7 @@ pub(super) enum Fault {
 impl<N: Net> Stream<N> {
     /// Reads what a connection has; whether there was anything.
     pub(super) fn read_conn(&mut self, core: &mut Core<N>, id: usize) -> bool {
+        debug_assert!(self.conns[id].duct.is_none());
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut any = false;
         for _ in 0..TURNS {
@@ -490,7 +491,7 @@ impl<N: Net> Stream<N> {
 
     /// The endpoint's queue has run over: nothing is read until it is emptied.
     #[cold]
-    fn hold(&mut self, id: usize) {
+    pub(super) fn hold(&mut self, id: usize) {
         if !self.stalled.contains(&id) {
             self.stalled.push(id);
         }

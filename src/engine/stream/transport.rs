@@ -60,6 +60,11 @@ pub struct Stream<N: Net> {
     pub(crate) conns: Slab<Conn<N>>,
     /// Connections that are read without asking epoll.
     pub(crate) hot: Vec<usize>,
+    /// Connections over shared memory that are looked at directly, and those without room for what is queued.
+    pub(crate) ducts: Vec<usize>,
+    pub(crate) full: Vec<usize>,
+    /// Whoever writes to shared memory rings the bell.
+    pub(crate) dozing: bool,
     /// Connections with frames to be written.
     pub(crate) dirty: Vec<usize>,
     /// Connections with operations that wait for others to complete.
@@ -130,6 +135,10 @@ impl<N: Net> Transport for Stream<N> {
     const AUTH_KEYS: usize = N::AUTH_KEYS;
     const ATOMIC_SIZE: usize = MAX_ATOMIC;
 
+    fn provider(params: &N::Params) -> &'static Source {
+        N::provider(params)
+    }
+
     fn offers_auto_progress(params: &N::Params) -> bool {
         !N::limits(params).no_progress_thread
     }
@@ -148,6 +157,9 @@ impl<N: Net> Transport for Stream<N> {
             eps: Eps::default(),
             conns: Slab::new(),
             hot: Vec::new(),
+            ducts: Vec::new(),
+            full: Vec::new(),
+            dozing: true,
             dirty: Vec::new(),
             held: Vec::new(),
             stalled: Vec::new(),
@@ -252,6 +264,10 @@ impl<N: Net> Transport for Stream<N> {
             0 => envelope.source,
             _ => FI_ADDR_NOTAVAIL,
         }
+    }
+
+    fn looked_up(&self, addr: &N::Addr) -> Vec<u8> {
+        N::looked_up(self, addr)
     }
 
     fn room_again(&mut self, core: &mut Core<N>) {

@@ -12,6 +12,7 @@ use crate::engine::ep_state::EpState;
 use crate::engine::stream::conn::{
     After, Conn, Frame, Out, Payload, RENDEZVOUS_LIMIT, State, Waiting,
 };
+use crate::engine::stream::duct::RECORD;
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message};
@@ -162,6 +163,16 @@ impl<N: Net> Stream<N> {
         let mut header = [0; LEN];
         let counter = conn.tx.counter;
         let header_len = encode(counter, &mut header);
+        if let Some(duct) = &mut conn.duct {
+            let free = conn.tx.queue.is_empty();
+            if !free || !matches!(duct.send(&header[..header_len], payload, op.len), Ok(true)) {
+                return false;
+            }
+            conn.tx.counter = counter.wrapping_add(1);
+            self.written_to_duct(id);
+            core.sent(op.ep(), &op);
+            return true;
+        }
         let total = header_len + op.len;
         match conn.tx.queue.back_mut() {
             None if conn.tx.last_direct != *look => {
@@ -361,6 +372,10 @@ impl<N: Net> Stream<N> {
         op: TxOp,
     ) -> Result {
         let conn = &mut self.conns[id];
+        if conn.tx.queue.is_empty() && conn.duct.is_some() {
+            self.write_now(core, id, header, payload, Some(op));
+            return Ok(());
+        }
         if conn.tx.queue.is_empty() && conn.tx.last_direct != self.look {
             conn.tx.last_direct = self.look;
             self.write_now(core, id, header, payload, Some(op));
@@ -473,6 +488,9 @@ impl<N: Net> Stream<N> {
     ) {
         self.watch();
         let conn = &mut self.conns[id];
+        if conn.duct.is_some() && conn.tx.queue.is_empty() {
+            return self.write_now(core, id, header, payload, op);
+        }
         let mut bytes = [0; MAX_HEADER];
         let counter = conn.tx.next_counter();
         let header_len = header.encode(counter, conn.swap, &mut bytes);
@@ -595,6 +613,9 @@ impl<N: Net> Stream<N> {
         let header_len = header.encode(counter, conn.swap, &mut bytes);
         let len = payload.remaining();
         let total = header_len + len;
+        if conn.duct.is_some() {
+            return self.write_to_duct(core, id, header, &bytes, header_len, payload, op);
+        }
         let Some(socket) = &conn.socket else {
             return;
         };
@@ -622,6 +643,51 @@ impl<N: Net> Stream<N> {
             Err(_) => 0,
         };
         self.queue_rest(core, id, header, &bytes, header_len, payload, op, written);
+    }
+
+    /// As `write_now`, where frames go over shared memory.
+    #[allow(clippy::too_many_arguments)]
+    fn write_to_duct(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        header: &Header,
+        bytes: &[u8; MAX_HEADER],
+        header_len: usize,
+        payload: IoVec,
+        op: Option<TxOp>,
+    ) {
+        let Some(duct) = &mut self.conns[id].duct else {
+            return;
+        };
+        let total = header_len + payload.remaining();
+        let whole = total <= RECORD
+            && matches!(
+                duct.send(&bytes[..header_len], &payload, total - header_len),
+                Ok(true)
+            );
+        let written = if whole {
+            total
+        } else {
+            let mut list = IoList::new();
+            list.push_bytes(&bytes[..header_len]);
+            payload.append_to(&mut list, usize::MAX);
+            match duct.write_list(&list) {
+                Ok(n) => n,
+                // Its reader finds it; what is queued fails with the connection.
+                Err(_) => {
+                    duct.broken = true;
+                    0
+                }
+            }
+        };
+        self.written_to_duct(id);
+        if written < total {
+            return self.queue_rest(core, id, header, bytes, header_len, payload, op, written);
+        }
+        if let Some(op) = op {
+            self.handed_over(core, id, header, op);
+        }
     }
 
     /// Queues what the kernel did not take of a frame.

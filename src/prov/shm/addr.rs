@@ -36,10 +36,13 @@ impl Name {
     }
 
     /// The name of an endpoint that was to have this one: `fi_shm://PID` gets more, `fi_shm://PID:UID:INDEX`, with a number
-    /// of its own in this process; any other is taken as it is. `INVAL`: there is no room for more.
+    /// of its own in this process; one that was given so is taken as it is, and so is any other. `INVAL`: there is no room
+    /// for more.
     pub fn of_endpoint(&self, kind: Kind, uid: u32, index: usize) -> Result<Name> {
         match self.text.split_once(SCHEME_END) {
-            Some((scheme, _)) if scheme == kind.scheme() => self.with(&format!(":{uid}:{index}")),
+            Some((scheme, rest)) if scheme == kind.scheme() && !is_of_endpoint(rest, uid) => {
+                self.with(&format!(":{uid}:{index}"))
+            }
             _ => Ok(self.clone()),
         }
     }
@@ -96,6 +99,16 @@ impl Name {
             .map(|byte| format!("{byte:02x}"))
             .collect()
     }
+}
+
+/// Whether an endpoint of this user has made the name its own.
+fn is_of_endpoint(bare: &str, uid: u32) -> bool {
+    let mut parts = bare.rsplitn(3, ':');
+    let index = parts
+        .next()
+        .is_some_and(|index| index.parse::<usize>().is_ok());
+    let user = parts.next().is_some_and(|user| user.parse() == Ok(uid));
+    index && user && parts.next().is_some()
 }
 
 /// Bytes of `sun_path`: unix(7).
@@ -241,6 +254,12 @@ mod tests {
         assert_eq!(of("fi_sm2://5", Kind::Shm), "fi_sm2://5");
         assert_eq!(of("fi_ns://a:b", Kind::Shm), "fi_ns://a:b");
         assert_eq!(of("bare", Kind::Shm), "bare");
+        assert_eq!(of("fi_shm://5:1000:3", Kind::Shm), "fi_shm://5:1000:3");
+        assert_eq!(
+            of("fi_shm://5:1001:3", Kind::Shm),
+            "fi_shm://5:1001:3:1000:7"
+        );
+        assert_eq!(of("fi_shm://1000:3", Kind::Shm), "fi_shm://1000:3:1000:7");
         let process = Name::of_process(Kind::Sm2, 12);
         assert_eq!(process.as_str(), "fi_sm2://12");
         assert_eq!(name("x").another(3).unwrap().as_str(), "x:3");

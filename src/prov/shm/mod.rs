@@ -1,13 +1,112 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The providers `shm` and `sm2`: RDM endpoints of processes of one host, see fi_shm(7).
+//! The providers `shm` and `sm2`: RDM endpoints of processes of one host and one user, over memory that each pair shares;
+//! see fi_shm(7).
 //!
-//! `kind` tells the two apart; `info` is what they offer, `params` the FI_SHM_ variables, `addr` the names of endpoints.
+//! What goes through the memory is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints; `door` brings
+//! two processes together, by the messages of `proto`. `kind` tells the two providers apart; `info` is what they offer,
+//! `params` the FI_SHM_ variables, `addr` the names of endpoints.
 
-#[allow(dead_code)] // No endpoint has one yet.
 pub mod addr;
+mod door;
+mod ep;
 pub mod info;
 pub mod kind;
+mod net;
 pub mod params;
-mod provider;
+mod proto;
 
-pub use provider::{Shm, Sm2};
+use core::ffi::c_void;
+use std::sync::OnceLock;
+
+use self::kind::{Kind, SHM, SM2};
+use self::net::Site;
+use self::params::Params;
+use super::Provider;
+use crate::abi;
+use crate::base::info::{Answer, FabricAttr, Query};
+use crate::base::log::Source;
+use crate::base::{Error, Result};
+use crate::engine::fabric::Fabric;
+use crate::engine::stream::Stream;
+
+/// The provider `shm` as the registry knows it, and the transport of both.
+pub struct Shm;
+
+/// The provider `sm2` as the registry knows it.
+pub struct Sm2;
+
+/// The settings of this process.
+fn params() -> &'static Params {
+    static PARAMS: OnceLock<Params> = OnceLock::new();
+    PARAMS.get_or_init(Params::read)
+}
+
+fn open_fabric(
+    kind: Kind,
+    attr: &FabricAttr,
+    api_version: u32,
+    flags: u64,
+    context: *mut c_void,
+) -> Result<*mut abi::fid_fabric> {
+    // fi_fabric2 knows flags only for providers that can be peers of others.
+    if flags != 0 {
+        return Err(Error::INVAL);
+    }
+    let site = Site::new(kind, params().clone());
+    Fabric::<Stream<Shm>>::open(site, attr, api_version, context)
+}
+
+impl Provider for Shm {
+    fn source(&self) -> &'static Source {
+        &SHM
+    }
+
+    fn version(&self) -> u32 {
+        info::VERSION
+    }
+
+    fn define_params(&self) {
+        Params::define();
+    }
+
+    fn offers(&self, query: &Query) -> Answer {
+        info::offers(query, params(), Kind::Shm)
+    }
+
+    fn open_fabric(
+        &self,
+        attr: &FabricAttr,
+        api_version: u32,
+        flags: u64,
+        context: *mut c_void,
+    ) -> Result<*mut abi::fid_fabric> {
+        open_fabric(Kind::Shm, attr, api_version, flags, context)
+    }
+}
+
+impl Provider for Sm2 {
+    fn source(&self) -> &'static Source {
+        &SM2
+    }
+
+    fn version(&self) -> u32 {
+        info::VERSION
+    }
+
+    // It has none of its own.
+    fn define_params(&self) {}
+
+    fn offers(&self, query: &Query) -> Answer {
+        info::offers(query, params(), Kind::Sm2)
+    }
+
+    fn open_fabric(
+        &self,
+        attr: &FabricAttr,
+        api_version: u32,
+        flags: u64,
+        context: *mut c_void,
+    ) -> Result<*mut abi::fid_fabric> {
+        open_fabric(Kind::Sm2, attr, api_version, flags, context)
+    }
+}

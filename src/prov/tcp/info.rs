@@ -8,8 +8,8 @@ use crate::base::info::{
     Prototype, Query, RxAttr, TxAttr, ip, offer_contexts, select, with_all,
 };
 
-use super::params::Params;
 use super::Tcp;
+use super::params::Params;
 use crate::engine::stream::Net;
 use crate::engine::stream::proto::MAX_CONTEXTS;
 

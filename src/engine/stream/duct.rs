@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Memory that two processes of one host share in place of a socket: a ring in each direction, and flags by which each says
+//! that it sleeps. docs/wire/shm.md.
+//!
+//! A peer that writes garbage there, stops, or dies at any instruction does harm to this connection only: see `sync::ring` and
+//! `sys::region`.
+//!
+//! Trusted with: where in the memory the rings lie, and that it stays mapped as long as they are used.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+
+use crate::base::{IoList, IoVec};
+use crate::sync::asleep::Asleep;
+use crate::sync::ring::{Consumer, ConsumerLine, Garbage, Memory, Producer, ProducerLine, Record};
+use crate::sys::region::{Region, Shared};
+use crate::sys::{process_memory, random};
+
+/// The first page of the memory: what the side that made it writes, then what the other does.
+#[repr(C)]
+struct Head {
+    lines: [Lines; 2],
+}
+
+/// The lines that one side uses: of the ring to it and of the ring from it.
+#[repr(C, align(64))]
+struct Lines {
+    producer: ProducerLine,
+    consumer: ConsumerLine,
+    /// This side sleeps, or does not look here: who writes to it rings the bell.
+    dozes: Line,
+}
+
+#[repr(C, align(64))]
+struct Line(Asleep);
+
+// SAFETY: atomic numbers, all of whose values are allowed.
+unsafe impl Shared for Head {}
+
+/// Which side of the memory this is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Made it.
+    Connector,
+    Acceptor,
+}
+
+/// One side of it.
+pub struct Duct {
+    tx: Producer,
+    rx: Consumer,
+    side: Side,
+    /// The process at the other end, if its memory can be read and written.
+    process: Option<i32>,
+    /// Something was written since the other side was last asked whether it sleeps.
+    pub owes_bell: bool,
+    /// The other side is gone; what it has written can still be read.
+    pub ended: bool,
+    /// The other side wrote what cannot be.
+    pub broken: bool,
+    head: Region,
+    /// What the rings lie in.
+    _rings: [Region; 2],
+}
+
+/// Bytes that a process shows to others so that they can see whether they read its memory, and where they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Witness {
+    pub address: u64,
+    pub bytes: [u8; Witness::LEN],
+}
+
+impl Witness {
+    pub const LEN: usize = 16;
+
+    pub fn own() -> Witness {
+        static BYTES: OnceLock<[u8; Witness::LEN]> = OnceLock::new();
+        let bytes = BYTES.get_or_init(|| {
+            let mut bytes = [0; Witness::LEN];
+            // Without random numbers the witness proves less, and is as good as none if a peer's is the same.
+            if let Ok(random) = random::unpredictable() {
+                bytes.copy_from_slice(&random[..Witness::LEN]);
+            }
+            bytes
+        });
+        Witness {
+            address: bytes.as_ptr() as u64,
+            bytes: *bytes,
+        }
+    }
+}
+
+const NAME: &CStr = c"ironfabric";
+/// The first page. (Of every kernel on the processors that we run on.)
+const HEAD: usize = 4096;
+/// Bytes of one record at most: a message up to here goes in one.
+pub const RECORD: usize = 16 * 1024;
+
+impl Duct {
+    /// Memory with two rings of `ring` bytes each.
+    pub fn make(ring: usize) -> io::Result<(Duct, OwnedFd)> {
+        let (_, fd) = Region::create(NAME, HEAD + 2 * ring)?;
+        let duct = Duct::over(&fd, ring, Side::Connector)?;
+        Ok((duct, fd))
+    }
+
+    /// The memory that a peer has made.
+    pub fn take(fd: &OwnedFd, ring: usize, side: Side) -> io::Result<Duct> {
+        Duct::over(fd, ring, side)
+    }
+
+    fn over(fd: &OwnedFd, ring: usize, side: Side) -> io::Result<Duct> {
+        // Checks the whole, not only the page.
+        drop(Region::attach(fd, HEAD + 2 * ring)?);
+        let head = Region::attach(fd, HEAD)?;
+        let rings = [
+            Region::map_twice(fd, HEAD, ring)?,
+            Region::map_twice(fd, HEAD + ring, ring)?,
+        ];
+        let page = head.at::<Head>(0).ok_or(io::ErrorKind::InvalidInput)?;
+        let [own, other] = match side {
+            Side::Connector => [0, 1],
+            Side::Acceptor => [1, 0],
+        };
+        // SAFETY: `at` checked that the page has a `Head`, and `head` keeps it mapped; only addresses are made here.
+        let lines = |which: usize| unsafe { &raw mut (*page.as_ptr()).lines[which] };
+        let data = [&rings[0], &rings[1]].map(|twice| twice.bytes(0, 2 * ring));
+        let [Some(first), Some(second)] = data else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let data = [first, second];
+        // SAFETY: as above. A ring belongs to the side that writes it: its producer line is that side's, its consumer line the
+        // other's.
+        let memory = |from: usize, to: usize| unsafe {
+            Memory {
+                data: data[from],
+                producer: core::ptr::NonNull::from(&(*lines(from)).producer),
+                consumer: core::ptr::NonNull::from(&(*lines(to)).consumer),
+            }
+        };
+        // SAFETY: the rings are mapped twice in a row and stay so with `_rings`, the lines with `head`; this process is the
+        // only producer of the one and the only consumer of the other, as each side has its own.
+        let (tx, rx) = unsafe {
+            (
+                Producer::new(memory(own, other), ring),
+                Consumer::new(memory(other, own), ring),
+            )
+        };
+        let (Some(tx), Some(rx)) = (tx, rx) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        Ok(Duct {
+            tx,
+            rx,
+            side,
+            process: None,
+            owes_bell: false,
+            ended: false,
+            broken: false,
+            head,
+            _rings: rings,
+        })
+    }
+
+    /// The process at the other end is this one, as far as is known here: tries to reach its memory.
+    pub fn meet(&mut self, process: Option<i32>, witness: &Witness) {
+        let mut seen = [0; Witness::LEN];
+        let mut list = IoList::new();
+        list.push_room(&mut seen);
+        let place = [(witness.address as usize, Witness::LEN)];
+        self.process = process.filter(|&pid| {
+            process_memory::read_from(pid, &list, &place).is_ok_and(|n| n == Witness::LEN)
+        });
+        if seen != witness.bytes {
+            self.process = None;
+        }
+    }
+
+    /// The number of the process at the other end, if its memory can be read and written from here.
+    #[inline]
+    pub fn process(&self) -> Option<i32> {
+        self.process
+    }
+
+    pub fn reaches(&self) -> bool {
+        self.process.is_some()
+    }
+
+    fn lines(&self, side: Side) -> Option<&Lines> {
+        let page = self.head.at::<Head>(0)?;
+        // SAFETY: checked by `at`, mapped as long as `self`; atomic numbers, which the peer may write at any time.
+        let page = unsafe { page.as_ref() };
+        Some(&page.lines[usize::from(side == Side::Acceptor)])
+    }
+
+    /// Whether the other side is to be woken for what was written.
+    #[inline]
+    pub fn is_owed_bell(&mut self) -> bool {
+        self.owes_bell = false;
+        let other = match self.side {
+            Side::Connector => Side::Acceptor,
+            Side::Acceptor => Side::Connector,
+        };
+        self.lines(other)
+            .is_some_and(|lines| lines.dozes.0.is_set())
+    }
+
+    /// From now on the other side rings the bell: what came before is to be looked for once more.
+    pub fn doze(&self) {
+        if let Some(lines) = self.lines(self.side) {
+            lines.dozes.0.lie_down();
+        }
+    }
+
+    /// This side looks by itself.
+    pub fn wake(&self) {
+        if let Some(lines) = self.lines(self.side) {
+            lines.dozes.0.get_up();
+        }
+    }
+
+    /// Writes a frame in one piece; false if there is no room for it now.
+    #[inline]
+    pub fn send(&mut self, header: &[u8], payload: &IoVec, len: usize) -> Result<bool, Garbage> {
+        let Some(mut body) = self.tx.reserve(header.len() + len)? else {
+            return Ok(false);
+        };
+        body.put(header);
+        debug_assert_eq!(payload.remaining(), len);
+        // SAFETY: room for `len` bytes is left, which the payload has: all callers pass its length.
+        unsafe { payload.copy_to_raw(body.as_mut_ptr()) };
+        body.skip(len);
+        body.publish(0);
+        self.owes_bell = true;
+        Ok(true)
+    }
+
+    /// Writes as much as there is room for.
+    pub fn write_list(&mut self, list: &IoList<'_>) -> Result<usize, Garbage> {
+        let all = list.bytes();
+        let mut done = 0;
+        while done < all {
+            let len = (all - done).min(RECORD);
+            let len = match self.tx.room()? {
+                None | Some(0) => break,
+                // Pieces that are too small would cost more than they bring.
+                Some(room) if room < len && room < SHRED => break,
+                Some(room) => len.min(room),
+            };
+            let Some(mut body) = self.tx.reserve(len)? else {
+                break;
+            };
+            // SAFETY: `len` bytes of room, and the list has so many behind `done`.
+            unsafe { list.gather(done, body.as_mut_ptr(), len) };
+            body.skip(len);
+            body.publish(0);
+            self.owes_bell = true;
+            done += len;
+        }
+        Ok(done)
+    }
+
+    /// Whether writing may go on.
+    pub fn has_room(&mut self) -> Result<bool, Garbage> {
+        let room = self.tx.room()?;
+        Ok(room.is_some_and(|room| room >= SHRED))
+    }
+
+    /// Asks the other side to ring the bell when there is room; to be followed by one more look.
+    pub fn set_waiting(&self, waiting: bool) {
+        self.tx.set_waiting(waiting);
+    }
+
+    /// The next record of the other side.
+    #[inline]
+    pub fn peek(&self) -> Result<Option<Record>, Garbage> {
+        self.rx.peek()
+    }
+
+    #[inline]
+    pub fn copy(&self, record: &Record, from: usize, out: &mut [u8]) -> Result<(), Garbage> {
+        self.rx.copy(record, from, out)
+    }
+
+    /// Copies up to `len` bytes of a record to the application's memory.
+    #[inline]
+    pub fn place(&self, record: &Record, from: usize, len: usize, to: &mut IoVec) {
+        let len = len.min(record.len().saturating_sub(from));
+        let body = self.rx.body(record).wrapping_add(from);
+        // SAFETY: `body` has `record.len()` bytes, of which `len` lie behind `from`.
+        unsafe { to.copy_in_raw(body, len) };
+    }
+
+    /// The record has been taken. True: the other side waits for room, and is to be woken.
+    #[inline]
+    #[must_use]
+    pub fn advance(&mut self, record: Record) -> bool {
+        self.rx.advance(record)
+    }
+
+    /// Nothing is left. True: as `advance`.
+    #[inline]
+    #[must_use]
+    pub fn release(&mut self) -> bool {
+        self.rx.release()
+    }
+}
+
+/// Less room than this is no room for the parts of what goes in several records.
+const SHRED: usize = 2048;

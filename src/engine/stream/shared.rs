@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Connections that go over shared memory: looking there, sleeping, waking. Their sockets carry no frames, only wake-ups and
+//! the news that the peer is gone.
+#![forbid(unsafe_code)]
+
+use std::time::{Duration, Instant};
+
+use crate::base::Error;
+use crate::engine::stream::conn::{At, State};
+use crate::engine::stream::duct::Duct;
+use crate::engine::stream::net::Net;
+use crate::engine::stream::proto::MAX_HEADER;
+use crate::engine::stream::rx::Fault;
+use crate::engine::stream::transport::{Core, Stream};
+use crate::sync::ring::Record;
+use crate::sys::socket::Moved;
+
+/// Records up to this size are copied before they are looked into.
+const SMALL: usize = 1024;
+/// Records of one peer in a row before the others have their turn.
+const TURNS: usize = 64;
+/// One look in so many asks epoll, too: for new peers, and for those that are gone.
+const EPOLL_EVERY: u64 = 64;
+/// Peers that are looked at directly even if nothing comes from them, and how many looks in vain it takes to leave one to
+/// its bell when there are more.
+const ALWAYS: usize = 32;
+const MISSES: u32 = 4096;
+
+const GARBAGE: Fault = Fault::Rule("it wrote garbage to the shared memory");
+
+impl<N: Net> Stream<N> {
+    /// From now on the connection goes over shared memory.
+    pub fn use_duct(&mut self, id: usize, duct: Box<Duct>) {
+        if self.dozing {
+            duct.doze();
+        }
+        let conn = &mut self.conns[id];
+        conn.duct = Some(duct);
+        conn.misses = 0;
+        self.ducts.push(id);
+    }
+
+    /// One look at those who share memory with us.
+    #[inline]
+    pub(super) fn look_at_ducts(&mut self, core: &mut Core<N>) {
+        self.clear_up(core);
+        if self.dozing != core.may_sleep() {
+            self.change_watch(core);
+        }
+        self.read_ducts(core);
+        if self.look.is_multiple_of(EPOLL_EVERY) {
+            self.ask_epoll(core);
+        }
+        if !self.held.is_empty() {
+            self.retry_held(core);
+        }
+    }
+
+    #[inline]
+    fn read_ducts(&mut self, core: &mut Core<N>) {
+        let mut i = 0;
+        while let Some(&id) = self.ducts.get(i) {
+            let any = self.read_duct(core, id);
+            // The list changes when the connection ends or is held.
+            if self.ducts.get(i) != Some(&id) {
+                continue;
+            }
+            i += 1;
+            if any {
+                self.conns[id].misses = 0;
+            } else if self.ducts.len() > ALWAYS {
+                self.missed(id);
+            }
+        }
+    }
+
+    /// Many peers, and nothing from this one.
+    #[cold]
+    fn missed(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        conn.misses += 1;
+        if conn.misses > MISSES
+            && let Some(duct) = &conn.duct
+        {
+            duct.doze();
+            // What came before it knew.
+            if matches!(duct.peek(), Ok(None)) {
+                self.ducts.retain(|&other| other != id);
+            } else {
+                conn.misses = 0;
+            }
+        }
+    }
+
+    /// Whoever writes from now on rings the bell. What came before is to be looked for once more.
+    pub(super) fn doze(&mut self, core: &mut Core<N>) {
+        self.dozing = true;
+        for &id in &self.ducts {
+            if let Some(duct) = &self.conns[id].duct {
+                duct.doze();
+            }
+        }
+        for &id in &self.full {
+            if let Some(duct) = &self.conns[id].duct {
+                duct.set_waiting(true);
+            }
+        }
+        self.retry_full(core);
+        self.read_ducts(core);
+    }
+
+    /// Each had its turn. Who has more ends the sleep that begins here, if one does.
+    pub(super) fn stay_awake(&mut self) {
+        let has_more = |&id: &usize| {
+            let duct = self.conns[id].duct.as_ref();
+            duct.is_some_and(|duct| !matches!(duct.peek(), Ok(None)))
+        };
+        if self.ducts.iter().any(has_more) {
+            self.timer.set(Some(Duration::ZERO));
+        }
+    }
+
+    /// Somebody may sleep from now on, or nobody does any more.
+    #[cold]
+    fn change_watch(&mut self, core: &mut Core<N>) {
+        match self.dozing {
+            true => self.wake_ducts(),
+            false => self.doze(core),
+        }
+    }
+
+    fn wake_ducts(&mut self) {
+        self.dozing = false;
+        for &id in &self.ducts {
+            if let Some(duct) = &self.conns[id].duct {
+                duct.wake();
+            }
+        }
+    }
+
+    /// The peer is looked at directly.
+    pub(super) fn warm_duct(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        conn.misses = 0;
+        if !self.ducts.contains(&id) {
+            if let (false, Some(duct)) = (self.dozing, &conn.duct) {
+                duct.wake();
+            }
+            self.ducts.push(id);
+        }
+    }
+
+    /// Something was written for the peer: it is woken if it sleeps. While more follows, that is found out once, at the
+    /// next look.
+    #[inline]
+    pub(super) fn written_to_duct(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        if conn.tx.last_direct != self.look {
+            conn.tx.last_direct = self.look;
+            self.ring_bell(id);
+        } else if !conn.tx.dirty {
+            conn.tx.dirty = true;
+            self.dirty.push(id);
+        }
+    }
+
+    #[inline]
+    pub(super) fn ring_bell(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        if let Some(duct) = &mut conn.duct
+            && duct.owes_bell
+            && duct.is_owed_bell()
+        {
+            self.wake_peer(id);
+        }
+    }
+
+    #[cold]
+    fn wake_peer(&self, id: usize) {
+        if let Some(socket) = &self.conns[id].socket {
+            // One that takes no more has enough to wake the peer; one that is broken says so to its reader.
+            let _ = socket.write(&[0]);
+        }
+    }
+
+    /// There is no room for all that is queued.
+    #[cold]
+    pub(super) fn duct_full(&mut self, id: usize) {
+        // The peer has to take what is there.
+        self.ring_bell(id);
+        self.full.push(id);
+        let Some(duct) = &mut self.conns[id].duct else {
+            return;
+        };
+        if self.dozing {
+            duct.set_waiting(true);
+            if !matches!(duct.has_room(), Ok(false)) {
+                self.timer.set(Some(Duration::ZERO));
+            }
+        }
+    }
+
+    /// There may be room for what waits.
+    #[cold]
+    pub(super) fn retry_full(&mut self, core: &mut Core<N>) {
+        let waiting = std::mem::take(&mut self.full);
+        for id in waiting {
+            let Some(conn) = self.conns.get_mut(id) else {
+                continue;
+            };
+            let Some(duct) = conn.duct.as_mut().filter(|_| conn.tx.blocked) else {
+                continue;
+            };
+            match duct.has_room() {
+                Ok(false) => self.full.push(id),
+                // What the other side has broken its reader finds.
+                Ok(true) => {
+                    duct.set_waiting(false);
+                    conn.tx.blocked = false;
+                    self.flush_conn(core, id);
+                }
+                Err(_) => {
+                    duct.broken = true;
+                    self.warm_duct(id);
+                }
+            }
+        }
+    }
+
+    /// News of the socket beside the memory.
+    pub(super) fn duct_rung(&mut self, core: &mut Core<N>, id: usize) {
+        let conn = &mut self.conns[id];
+        let (Some(socket), Some(duct)) = (&conn.socket, &mut conn.duct) else {
+            return;
+        };
+        let mut rings = [0; 256];
+        loop {
+            match socket.read(&mut rings) {
+                Ok(Moved::Bytes(n)) if n == rings.len() => {}
+                Ok(Moved::Bytes(_) | Moved::Later) => break,
+                Ok(Moved::End) | Err(_) => {
+                    duct.ended = true;
+                    break;
+                }
+            }
+        }
+        if duct.ended {
+            self.epoll_forget(id);
+        }
+        if !self.full.is_empty() {
+            self.retry_full(core);
+        }
+        if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) {
+            self.warm_duct(id);
+            self.read_duct(core, id);
+        }
+    }
+
+    /// Takes what the peer has written; whether there was anything.
+    #[inline]
+    pub(super) fn read_duct(&mut self, core: &mut Core<N>, id: usize) -> bool {
+        let mut any = false;
+        for _ in 0..TURNS {
+            let Some(conn) = self.conns.get_mut(id) else {
+                break;
+            };
+            let Some(duct) = &mut conn.duct else {
+                break;
+            };
+            let record = match duct.peek() {
+                Ok(Some(record)) => record,
+                Ok(None) => {
+                    self.found_empty(core, id);
+                    break;
+                }
+                Err(_) => {
+                    self.fault(core, id, &GARBAGE);
+                    return true;
+                }
+            };
+            if conn.state != State::Up || conn.rx.at.waits() {
+                break;
+            }
+            if !core.may_receive(conn.ep) {
+                self.hold(id);
+                break;
+            }
+            any = true;
+            if let Err(fault) = self.take_record(core, id, &record) {
+                self.fault(core, id, &fault);
+                break;
+            }
+            let Some(duct) = self.conns.get_mut(id).and_then(|conn| conn.duct.as_mut()) else {
+                break;
+            };
+            if duct.advance(record) {
+                self.wake_peer(id);
+            }
+        }
+        any
+    }
+
+    /// All was taken.
+    #[inline]
+    fn found_empty(&mut self, core: &mut Core<N>, id: usize) {
+        let Some(duct) = &mut self.conns[id].duct else {
+            return;
+        };
+        let (ended, broken) = (duct.ended, duct.broken);
+        if duct.release() {
+            self.wake_peer(id);
+        }
+        if broken {
+            return self.fault(core, id, &GARBAGE);
+        }
+        if ended {
+            self.lose(core, id, Error::CANCELED);
+        }
+    }
+
+    #[inline]
+    fn take_record(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        record: &Record,
+    ) -> core::result::Result<(), Fault> {
+        let len = record.len();
+        if len > SMALL {
+            return self.take_large_record(core, id, record);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let result = match &self.conns[id].duct {
+            Some(duct) => match duct.copy(record, 0, &mut scratch[..len]) {
+                Ok(()) => self.take(core, id, &scratch[..len]),
+                Err(_) => Err(GARBAGE),
+            },
+            None => Ok(()),
+        };
+        self.scratch = scratch;
+        result
+    }
+
+    /// As `take_record`, with the payload straight to its place.
+    fn take_large_record(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        record: &Record,
+    ) -> core::result::Result<(), Fault> {
+        let len = record.len();
+        let mut at = 0;
+        while at < len {
+            // Taking a part may have ended the connection.
+            let Some(conn) = self.conns.get_mut(id) else {
+                break;
+            };
+            let Some(duct) = &conn.duct else {
+                break;
+            };
+            let rest = len - at;
+            let part = match &mut conn.rx.at {
+                At::Payload(incoming) => {
+                    let n = usize::try_from(incoming.remaining)
+                        .unwrap_or(usize::MAX)
+                        .min(rest);
+                    if let Some(iov) = incoming.sink.memory() {
+                        duct.place(record, at, n, iov);
+                        incoming.remaining -= n as u64;
+                        at += n;
+                        if incoming.remaining == 0 {
+                            self.finish(core, id);
+                        }
+                        continue;
+                    }
+                    n
+                }
+                At::Header => rest.min(MAX_HEADER),
+                At::Stalled(_) | At::Held(_) => rest,
+            };
+            let part = part.min(self.scratch.len());
+            let mut scratch = std::mem::take(&mut self.scratch);
+            let copied = duct.copy(record, at, &mut scratch[..part]);
+            let result = match copied {
+                Ok(()) => self.take(core, id, &scratch[..part]),
+                Err(_) => Err(GARBAGE),
+            };
+            self.scratch = scratch;
+            result?;
+            at += part;
+        }
+        Ok(())
+    }
+
+    /// Before the connection is closed: what was reported as sent goes to the peer, which may take until `until`.
+    pub(super) fn last_flush_to_duct(&mut self, core: &mut Core<N>, id: usize, until: Instant) {
+        loop {
+            self.flush_conn(core, id);
+            self.ring_bell(id);
+            let conn = &mut self.conns[id];
+            let Some(duct) = conn
+                .duct
+                .as_mut()
+                .filter(|duct| !duct.ended && !duct.broken)
+            else {
+                return;
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if conn.tx.staged == 0 || left.is_zero() {
+                return;
+            }
+            duct.set_waiting(true);
+            if !matches!(duct.has_room(), Ok(false)) {
+                conn.tx.blocked = false;
+                continue;
+            }
+            let Some(socket) = &conn.socket else {
+                return;
+            };
+            socket.wait_readable(left.min(Duration::from_millis(100)));
+            let mut rings = [0; 256];
+            if let Ok(Moved::End) | Err(_) = socket.read(&mut rings) {
+                duct.ended = true;
+            }
+            conn.tx.blocked = false;
+        }
+    }
+}

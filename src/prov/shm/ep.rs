@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Endpoints: opening, naming. No bytes.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::abi::*;
+use crate::base::info::Info;
+use crate::base::iovec::IOV_LIMIT;
+use crate::base::log::{Subsys, log_info, log_warn};
+use crate::base::{Error, Result};
+use crate::engine::stream::Stream;
+use crate::engine::stream::ep::Ep;
+use crate::engine::transport::Address;
+use crate::prov::shm::Shm;
+use crate::prov::shm::addr::Name;
+use crate::prov::shm::info::SHM_INJECT;
+use crate::prov::shm::kind::SHM as SOURCE;
+use crate::prov::shm::net::Site;
+use crate::sys::local;
+use crate::sys::random::unpredictable;
+use crate::sys::socket::Socket;
+
+/// More operations than this in one queue are a mistake of the caller.
+const MAX_QUEUE: usize = 1 << 24;
+
+impl Stream<Shm> {
+    pub(super) fn open_endpoint(&mut self, ep: usize, info: &Info) -> Result {
+        match fi_ep_type(info.ep.ep_type) {
+            FI_EP_RDM => {}
+            FI_EP_MSG | FI_EP_DGRAM => return Err(Error::NOSYS),
+            _ => return Err(Error::INVAL),
+        }
+        let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
+        if info.tx.size > MAX_QUEUE
+            || info.rx.size > MAX_QUEUE
+            || info.tx.inject_size > SHM_INJECT
+            || iovs.iter().any(|&limit| limit > IOV_LIMIT)
+            || info.handle != 0
+        {
+            return Err(Error::INVAL);
+        }
+        let site = &self.params;
+        let given = match &info.src_addr {
+            Some(bytes) => Name::from_bytes(bytes).ok_or(Error::INVAL)?,
+            None => Name::of_process(site.kind, std::process::id()),
+        };
+        let name = given.of_endpoint(site.kind, site.uid, next_index())?;
+        let (listener, local) = listen(site, name)?;
+        log_info!(&SOURCE, Subsys::EpCtrl, "RDM endpoint {ep} on {local}");
+        let endpoint = Ep {
+            rdm: true,
+            local,
+            listener: Some(listener),
+            peers: Vec::new(),
+            by_addr: HashMap::new(),
+            conn: None,
+            own: (),
+        };
+        self.eps.insert(ep, endpoint);
+        Ok(())
+    }
+
+    pub(super) fn rename_endpoint(&mut self, ep: usize, bytes: &[u8]) -> Result {
+        let name = Name::from_bytes(bytes).ok_or(Error::INVAL)?;
+        let door = self.params.door(&name);
+        let endpoint = self.ep_mut(ep)?;
+        if name != endpoint.local {
+            let listener = local::listen(&door)?;
+            endpoint.listener = Some(listener);
+            endpoint.local = name;
+        }
+        Ok(())
+    }
+}
+
+/// The door of an endpoint: under this name, or one that is like it if it is taken.
+fn listen(site: &Site, wanted: Name) -> Result<(Socket, Name)> {
+    let mut name = wanted.clone();
+    for _ in 0..TRIES {
+        match local::listen(&site.door(&name)) {
+            Ok(listener) => return Ok((listener, name)),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+            Err(error) => {
+                log_warn!(&SOURCE, Subsys::EpCtrl, "cannot open {name}: {error}");
+                return Err(error.into());
+            }
+        }
+        let random = unpredictable()?;
+        let number = u32::from_ne_bytes([random[0], random[1], random[2], random[3]]);
+        name = wanted.another(number)?;
+    }
+    Err(Error::ADDRINUSE)
+}
+
+const TRIES: usize = 8;
+
+/// Endpoints of a process are numbered.
+fn next_index() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: only its being different counts.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

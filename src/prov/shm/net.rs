@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! shm's part of endpoints that talk over streams: see `engine::stream::net`.
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use std::sync::Arc;
+
+use slab::Slab;
+
+use crate::abi::fid_pep;
+use crate::base::info::Info;
+use crate::base::log::Source;
+use crate::base::{Error, Result};
+use crate::engine::fabric::FabricShared;
+use crate::engine::stream::conn::State;
+use crate::engine::stream::transport::{Core, Limits};
+use crate::engine::stream::{Net, Stream};
+use crate::prov::shm::Shm;
+use crate::prov::shm::addr::Name;
+use crate::prov::shm::door::{Handshake, Opening};
+use crate::prov::shm::kind::{Kind, SHM as SOURCE};
+use crate::prov::shm::params::Params;
+use crate::sys::event::Ready;
+use crate::sys::local::LocalName;
+
+/// What a domain has beside its connections.
+#[derive(Default)]
+pub struct Domain {
+    /// Who has connected and not said who it is.
+    pub handshakes: Slab<Handshake>,
+}
+
+/// Which of the providers a fabric belongs to, and its settings.
+#[derive(Clone)]
+pub struct Site {
+    pub kind: Kind,
+    pub set: Params,
+    /// Only processes of this user are talked to.
+    pub uid: u32,
+}
+
+impl Site {
+    pub fn new(kind: Kind, set: Params) -> Site {
+        let uid = nix::unistd::geteuid().as_raw();
+        Site { kind, set, uid }
+    }
+
+    /// Where the endpoint of this name is met.
+    pub fn door(&self, name: &Name) -> LocalName {
+        match &self.set.folder {
+            Some(folder) => LocalName::Path(name.socket_in(folder, self.kind, self.uid)),
+            // The zero before it is the sign of such a name, and no part of it.
+            None => LocalName::Abstract(name.socket(self.kind, self.uid).split_off(1)),
+        }
+    }
+}
+
+impl Net for Shm {
+    type Addr = Name;
+    type Params = Site;
+    type Domain = Domain;
+    type Ep = ();
+    type Conn = Opening;
+
+    const SOURCE: &'static Source = &SOURCE;
+
+    fn provider(site: &Site) -> &'static Source {
+        site.kind.source()
+    }
+
+    const CQ_SIZE: usize = 1024;
+    const DUCTS: bool = true;
+
+    fn limits(site: &Site) -> Limits {
+        Limits {
+            saved_size: site.set.max_saved_size,
+            saved_bytes: site.set.max_saved_bytes,
+            no_progress_thread: site.set.disable_auto_progress,
+        }
+    }
+
+    fn open(_site: &Site) -> Result<Domain> {
+        Ok(Domain::default())
+    }
+
+    fn open_pep(
+        _fabric: &Arc<FabricShared<Stream<Shm>>>,
+        _info: Info,
+        _context: *mut c_void,
+    ) -> Result<*mut fid_pep> {
+        // There are no connected endpoints.
+        Err(Error::NOSYS)
+    }
+
+    fn open_ep(stream: &mut Stream<Shm>, ep: usize, info: &Info) -> Result {
+        stream.open_endpoint(ep, info)
+    }
+
+    fn enable_ep(stream: &mut Stream<Shm>, ep: usize) -> Result {
+        stream.enable_endpoint(ep)
+    }
+
+    fn close_ep(stream: &mut Stream<Shm>, ep: usize) {
+        stream.send_away(ep);
+    }
+
+    fn set_name(stream: &mut Stream<Shm>, ep: usize, addr: &[u8]) -> Result {
+        stream.rename_endpoint(ep, addr)
+    }
+
+    fn looked_up(stream: &Stream<Shm>, addr: &Name) -> Vec<u8> {
+        addr.looked_up(stream.params.kind)
+    }
+
+    fn own_rank(stream: &Stream<Shm>, ep: usize, members: &[Name]) -> Result<usize> {
+        let own = &stream.ep(ep)?.local;
+        let rank = members.iter().position(|member| member == own);
+        rank.ok_or(Error::INVAL)
+    }
+
+    fn identity(addr: &Name) -> Vec<u8> {
+        addr.as_str().as_bytes().to_vec()
+    }
+
+    fn begin_connect(stream: &mut Stream<Shm>, core: &mut Core<Shm>, id: usize) -> Result {
+        stream.knock(core, id)
+    }
+
+    fn opening(stream: &mut Stream<Shm>, core: &mut Core<Shm>, id: usize) {
+        if stream.conns[id].state == State::Requested {
+            stream.answered(core, id);
+        }
+    }
+
+    fn conn_due(stream: &mut Stream<Shm>, core: &mut Core<Shm>, id: usize) {
+        stream.knock_again(core, id);
+    }
+
+    fn accept_waiting(stream: &mut Stream<Shm>, ep: usize) {
+        stream.open_door(ep);
+    }
+
+    fn handshake_ready(stream: &mut Stream<Shm>, core: &mut Core<Shm>, id: usize, _event: &Ready) {
+        stream.requested(core, id);
+    }
+
+    fn handshake_due(stream: &mut Stream<Shm>, id: usize) {
+        stream.drop_handshake(id);
+    }
+
+    fn shakes_hands(stream: &Stream<Shm>, id: usize) -> bool {
+        stream.own.handshakes.contains(id)
+    }
+
+    fn watch_peers(stream: &mut Stream<Shm>) {
+        // The kernel says at once when a process is gone.
+        stream.watches_peers = true;
+    }
+
+    fn check_peers(_stream: &mut Stream<Shm>, _core: &mut Core<Shm>) {}
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The two messages by which processes get to share memory: docs/wire/shm.md. Pure. Both sides run on one host, so numbers
+//! are in its byte order.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use crate::base::Error;
+use crate::engine::stream::duct::Witness;
+use crate::prov::shm::addr::Name;
+use crate::sync::ring::is_capacity;
+
+/// Bytes of a greeting.
+pub const HELLO: usize = 320;
+const MAGIC: [u8; 4] = *b"IFsm";
+/// Of these messages, and of all that is in the memory.
+const VERSION: u16 = 1;
+
+/// Who connects, and what the memory is that comes with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hello {
+    /// Bytes of each ring.
+    pub ring: usize,
+    pub witness: Witness,
+    /// The endpoint's name.
+    pub name: Name,
+}
+
+/// What the other side says to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Answer {
+    pub verdict: Verdict,
+    pub witness: Witness,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Welcome,
+    /// Of another user.
+    User,
+    /// Not this protocol, or another version of it.
+    Version,
+    /// The memory is not what it should be.
+    Memory,
+}
+
+impl Verdict {
+    const ALL: [Verdict; 4] = [
+        Verdict::Welcome,
+        Verdict::User,
+        Verdict::Version,
+        Verdict::Memory,
+    ];
+
+    /// What operations for such a peer end with.
+    pub fn error(self) -> Error {
+        match self {
+            Verdict::User => Error::ACCES,
+            Verdict::Welcome | Verdict::Version => Error::CONNREFUSED,
+            Verdict::Memory => Error::NOMEM,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Welcome => "welcome",
+            Verdict::User => "the processes belong to different users",
+            Verdict::Version => "not the same version of the shared memory protocol",
+            Verdict::Memory => "the memory that was offered cannot be shared",
+        })
+    }
+}
+
+fn put(out: &mut [u8], at: usize, bytes: &[u8]) -> usize {
+    out[at..at + bytes.len()].copy_from_slice(bytes);
+    at + bytes.len()
+}
+
+fn put_witness(out: &mut [u8], at: usize, witness: &Witness) -> usize {
+    let at = put(out, at, &witness.address.to_ne_bytes());
+    put(out, at, &witness.bytes)
+}
+
+fn witness(bytes: &[u8]) -> Option<Witness> {
+    let (address, rest) = bytes.split_first_chunk()?;
+    Some(Witness {
+        address: u64::from_ne_bytes(*address),
+        bytes: *rest.first_chunk()?,
+    })
+}
+
+/// Where the fields of a greeting are: magic, version, length of the name, ring, witness, name.
+const RING_AT: usize = 8;
+const WITNESS_AT: usize = 16;
+const NAME_AT: usize = WITNESS_AT + 8 + Witness::LEN;
+
+impl Hello {
+    pub fn encode(&self) -> [u8; HELLO] {
+        let mut out = [0; HELLO];
+        let name = self.name.as_str().as_bytes();
+        put(&mut out, 0, &MAGIC);
+        put(&mut out, 4, &VERSION.to_ne_bytes());
+        // A name has 256 bytes at most.
+        put(&mut out, 6, &(name.len() as u16).to_ne_bytes());
+        put(&mut out, RING_AT, &(self.ring as u64).to_ne_bytes());
+        put_witness(&mut out, WITNESS_AT, &self.witness);
+        put(&mut out, NAME_AT, name);
+        out
+    }
+
+    pub fn decode(bytes: &[u8; HELLO]) -> Result<Hello, Verdict> {
+        let version = u16::from_ne_bytes([bytes[4], bytes[5]]);
+        if bytes[..4] != MAGIC || version != VERSION {
+            return Err(Verdict::Version);
+        }
+        let len = usize::from(u16::from_ne_bytes([bytes[6], bytes[7]]));
+        let name = bytes.get(NAME_AT..NAME_AT + len);
+        let name = name.and_then(|name| core::str::from_utf8(name).ok());
+        let name = name.and_then(Name::new).ok_or(Verdict::Version)?;
+        let mut ring = [0; 8];
+        ring.copy_from_slice(&bytes[RING_AT..RING_AT + 8]);
+        let ring = usize::try_from(u64::from_ne_bytes(ring)).map_err(|_| Verdict::Memory)?;
+        if !is_capacity(ring) || !ring.is_multiple_of(4096) {
+            return Err(Verdict::Memory);
+        }
+        Ok(Hello {
+            ring,
+            witness: witness(&bytes[WITNESS_AT..]).ok_or(Verdict::Version)?,
+            name,
+        })
+    }
+}
+
+impl Answer {
+    pub const LEN: usize = WITNESS_AT + 8 + Witness::LEN;
+
+    pub fn encode(&self) -> [u8; Answer::LEN] {
+        let mut out = [0; Answer::LEN];
+        put(&mut out, 0, &MAGIC);
+        put(&mut out, 4, &VERSION.to_ne_bytes());
+        let verdict = Verdict::ALL.iter().position(|v| *v == self.verdict);
+        out[6] = verdict.unwrap_or(0) as u8;
+        put_witness(&mut out, WITNESS_AT, &self.witness);
+        out
+    }
+
+    /// Nothing for what is no answer.
+    pub fn decode(bytes: &[u8; Answer::LEN]) -> Option<Answer> {
+        if bytes[..4] != MAGIC {
+            return None;
+        }
+        let version = u16::from_ne_bytes([bytes[4], bytes[5]]);
+        let verdict = match version == VERSION {
+            true => *Verdict::ALL.get(usize::from(bytes[6]))?,
+            false => Verdict::Version,
+        };
+        Some(Answer {
+            verdict,
+            witness: witness(&bytes[WITNESS_AT..])?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello {
+            ring: 65536,
+            witness: Witness {
+                address: 0x1234_5678_9abc,
+                bytes: *b"0123456789abcdef",
+            },
+            name: Name::new("fi_shm://1:2:3").unwrap(),
+        }
+    }
+
+    #[test]
+    fn messages_are_read_back() {
+        assert_eq!(Hello::decode(&hello().encode()), Ok(hello()));
+        for verdict in Verdict::ALL {
+            let answer = Answer {
+                verdict,
+                witness: hello().witness,
+            };
+            assert_eq!(Answer::decode(&answer.encode()), Some(answer));
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let change = |at: usize, value: u8| {
+            let mut bytes = hello().encode();
+            bytes[at] = value;
+            Hello::decode(&bytes)
+        };
+        assert_eq!(change(0, 0), Err(Verdict::Version));
+        assert_eq!(change(4, 9), Err(Verdict::Version));
+        // A name that is longer than the message.
+        assert_eq!(change(7, 0xff), Err(Verdict::Version));
+        // Rings that are no power of two, or have no bytes.
+        assert_eq!(change(RING_AT, 1), Err(Verdict::Memory));
+        assert_eq!(change(RING_AT + 2, 0), Err(Verdict::Memory));
+        assert_eq!(change(RING_AT + 7, 0xff), Err(Verdict::Memory));
+        // A name that is no text.
+        assert_eq!(change(NAME_AT, 0xff), Err(Verdict::Version));
+        let mut answer = Answer {
+            verdict: Verdict::Welcome,
+            witness: hello().witness,
+        }
+        .encode();
+        answer[6] = 200;
+        assert_eq!(Answer::decode(&answer), None);
+        answer[0] = 0;
+        assert_eq!(Answer::decode(&answer), None);
+    }
+}

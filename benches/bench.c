@@ -61,7 +61,7 @@ static void serve(struct side *side)
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: bench -s [-c core] [-S] | bench -p port [-c core] [-S] [-t milliseconds] work form x...\n");
+	fprintf(stderr, "usage: bench -s [-c core] [-S] [-P provider] | bench -p port [-c core] [-S] [-P provider] [-t milliseconds] work form x...\n");
 	for (size_t i = 0; i < WORK_COUNT; i++)
 		fprintf(stderr, "  %s %s\n", WORKS[i]->name, WORKS[i]->help);
 	exit(2);
@@ -75,16 +75,19 @@ int main(int argc, char **argv)
 	size_t count = 0;
 	int port = 0, option;
 
-	while ((option = getopt(argc, argv, "sSp:c:t:")) != -1) {
+	while ((option = getopt(argc, argv, "sSP:p:c:t:")) != -1) {
 		switch (option) {
 		case 's': side.server = true; break;
 		case 'S': side.shared = true; break;
+		case 'P': side.provider = optarg; break;
 		case 'p': port = atoi(optarg); break;
 		case 'c': pin(atoi(optarg)); break;
 		case 't': side.budget = atof(optarg) / 1e3; break;
 		default: usage();
 		}
 	}
+	if (strcmp(side.provider, "tcp"))
+		side.node = NULL;
 	// Many peers are many descriptors.
 	if (!getrlimit(RLIMIT_NOFILE, &files)) {
 		files.rlim_cur = files.rlim_max;

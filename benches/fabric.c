@@ -34,7 +34,8 @@ static struct fi_info *choose(struct side *side)
 		stop("no memory");
 	hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
 	hints->ep_attr->type = FI_EP_RDM;
-	hints->addr_format = FI_SOCKADDR_IN;
+	// Where addresses are names an endpoint is given its own.
+	hints->addr_format = side->node ? FI_SOCKADDR_IN : FI_ADDR_STR;
 	hints->fabric_attr->prov_name = strdup(side->provider);
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	hints->domain_attr->threading = side->shared ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
@@ -45,11 +46,11 @@ static struct fi_info *choose(struct side *side)
 	// A version that every library of the last years serves.
 	if (side->atomics)
 		hints->caps |= FI_ATOMIC;
-	rc = fi_getinfo(FI_VERSION(1, 20), side->node, NULL, FI_SOURCE, hints, &info);
-	if (rc == -FI_ENODATA && side->atomics) {
+	rc = fi_getinfo(FI_VERSION(1, 20), side->node, NULL, side->node ? FI_SOURCE : 0, hints, &info);
+	if (rc == -FI_ENODATA && side->atomics && side->node) {
 		free(hints->fabric_attr->prov_name);
 		hints->fabric_attr->prov_name = strdup("tcp;ofi_rxm");
-		rc = fi_getinfo(FI_VERSION(1, 20), side->node, NULL, FI_SOURCE, hints, &info);
+		rc = fi_getinfo(FI_VERSION(1, 20), side->node, NULL, side->node ? FI_SOURCE : 0, hints, &info);
 	}
 	if (rc)
 		fabric_fail("fi_getinfo", rc);

@@ -18,7 +18,7 @@ runtime=$rust/$host/lib/librustc-stable_rt.tsan.a
 [ -d "$rust/src/rust/library" ] || skip "the sources of Rust's std are not here (rustup component add rust-src)"
 
 # Rust has the switches only in its nightly compiler; this variable opens them in the stable one.
-RUSTC_BOOTSTRAP=1 RUSTFLAGS="${RUSTFLAGS-} -Zsanitizer=thread" cargo build --locked --manifest-path "$ROOT/Cargo.toml" \
+RUSTC_BOOTSTRAP=1 RUSTFLAGS="${RUSTFLAGS-} -Zsanitizer=thread --cfg tsan" cargo build --locked --manifest-path "$ROOT/Cargo.toml" \
     -Zbuild-std=std,panic_abort --target "$host" --target-dir "$folder"
 ln -sf libfabric.so "$library/libfabric.so.1"
 # The last -f counts: the objects have the sanitizer, the link adds no runtime.

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Locks, reference tokens, rings, how to wait for other threads and processes; knows nothing of fabrics.
 
-#[allow(dead_code)] // Its user comes with the shm provider.
 pub mod asleep;
 mod atomic;
 pub mod lock;
 pub mod patience;
-#[allow(dead_code)] // Its user comes with the shm provider.
 pub mod ring;
 pub mod uses;
 
-pub use lock::{Guard, Lock};
+pub use lock::{Callers, Guard, Lock};
 pub use patience::Patience;
 pub use uses::{Use, Uses};

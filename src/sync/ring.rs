@@ -3,12 +3,14 @@
 //!
 //! The data area is mapped twice in a row, so that each record is contiguous. A record begins at a line of 64 bytes: a
 //! word, four spare bytes, the body; it takes whole lines, and a body of up to 56 bytes lies in the line that the consumer
-//! polls. The word is 0 while there is nothing, else the body's length plus one in 24 bits, and 8 bits that the producer
-//! chooses. Besides the data there are two lines, each written by one side only: how far the consumer has come, and
-//! whether the producer waits for that.
+//! polls. The word is 0 while there is nothing, else the body's length plus one in 24 bits, 7 bits that the producer
+//! chooses, and one that changes from lap to lap. Besides the data there are two lines, each written by one side only: how far
+//! the consumer has come, and whether the producer waits for that.
 //!
-//! The producer makes sure that the line behind a record is free too, and writes 0 to its word before it publishes the
-//! record. So the consumer clears nothing and never takes old bytes for a record.
+//! What the consumer polls is the line behind the last record. If a record began there a lap ago, the lap in its word tells
+//! that it is old, and nobody has to touch the line: it stays in the consumer's cache. If bytes of a body are there, the
+//! producer, who knows, writes 0 over them before it publishes the record in front; for that it makes sure that the line
+//! behind a record is free, too. So the consumer clears nothing and never takes old bytes for a record.
 //!
 //! What a hostile peer can do. As producer: give any bytes, lengths within the ring, and change bytes while they are
 //! copied; so a record is copied out once, and its length is read once. As consumer: stop, or move its head as if it had
@@ -20,6 +22,7 @@
 mod memory;
 
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
@@ -35,10 +38,14 @@ pub struct Garbage;
 /// Records begin at multiples of this.
 pub const LINE: usize = 64;
 /// In front of the body.
-const HEADER: usize = 8;
+pub const HEADER: usize = 8;
 /// The part of a word that holds the length plus one.
 const LEN_BITS: u32 = 24;
 const LEN_MASK: u32 = (1 << LEN_BITS) - 1;
+/// The bit of a word that tells a lap from the one before.
+const LAP: u32 = 1 << 31;
+/// Records are of one of so many kinds.
+pub const KINDS: u8 = 1 << 7;
 const MAX_CAPACITY: usize = 1 << LEN_BITS;
 
 /// Whether a ring can have a data area of so many bytes. Where it is mapped twice, it is a multiple of the page size too.
@@ -59,6 +66,8 @@ pub struct Producer<M = Memory> {
     tail: u64,
     /// Bytes that records may take before the consumer's head must be looked at again.
     free: usize,
+    /// For each line whether a body's bytes are where a word would be.
+    bodies: Box<[bool]>,
 }
 
 impl Producer {
@@ -96,6 +105,7 @@ impl<M: Cells> Producer<M> {
             mask: capacity - 1,
             tail: 0,
             free: capacity - LINE,
+            bodies: vec![false; capacity / LINE].into_boxed_slice(),
         })
     }
 
@@ -166,21 +176,55 @@ impl<M: Cells> Producer<M> {
     fn publish(&mut self, len: u32, kind: u8) {
         let size = size_of_record(len);
         let next = self.tail.wrapping_add(size as u64);
-        let word = u32::from(kind) << LEN_BITS | (len + 1);
+        let word = u32::from(kind % KINDS) << LEN_BITS | (len + 1) | self.lap();
+        let (at, behind) = (self.at(), next as usize & self.mask);
+        self.note(at, size);
         // SAFETY: lines below the capacity.
         unsafe {
-            let behind = self.memory.word(next as usize & self.mask);
-            behind.store(0, Ordering::Relaxed);
+            if core::mem::take(&mut self.bodies[behind / LINE]) {
+                self.memory.word(behind).store(0, Ordering::Relaxed);
+            }
             // Who sees it sees the body, and nothing behind it: pairs with `Consumer::peek`.
-            self.memory.word(self.at()).store(word, Ordering::Release);
+            self.memory.word(at).store(word, Ordering::Release);
         }
         self.tail = next;
         self.free -= size;
     }
 
+    /// Which lines of a record hold bytes of its body alone.
+    #[inline]
+    fn note(&mut self, at: usize, size: usize) {
+        self.bodies[at / LINE] = false;
+        if size > LINE {
+            self.note_body(at / LINE + 1, size / LINE - 1);
+        }
+    }
+
+    fn note_body(&mut self, from: usize, lines: usize) {
+        let from = from % self.bodies.len();
+        let end = self.bodies.len().min(from + lines);
+        let wrapped = lines - (end - from);
+        self.bodies[from..end].fill(true);
+        self.bodies[..wrapped].fill(true);
+    }
+
+    #[inline]
+    fn lap(&self) -> u32 {
+        lap_at(self.tail, self.mask)
+    }
+
     #[inline]
     fn at(&self) -> usize {
         self.tail as usize & self.mask
+    }
+}
+
+/// What the words of a lap have in common.
+#[inline]
+const fn lap_at(position: u64, mask: usize) -> u32 {
+    match position & (mask as u64 + 1) {
+        0 => 0,
+        _ => LAP,
     }
 }
 
@@ -210,6 +254,25 @@ impl Body<'_> {
         self.left -= bytes.len();
     }
 
+    /// Appends the first `len` bytes of an array, which is copied whole: to be the first to be put.
+    ///
+    /// # Panics
+    /// As `put`.
+    #[inline]
+    pub fn begin<const N: usize>(&mut self, bytes: &[u8; N], len: usize) {
+        assert!(
+            N <= LINE - HEADER && len <= N && len <= self.left,
+            "a record is longer than its room"
+        );
+        debug_assert_eq!(self.left, self.len as usize);
+        // SAFETY: the first line of a record has room for `N` bytes, whatever its length; else as in `put`.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), self.next, N);
+            self.next = self.next.add(len);
+        }
+        self.left -= len;
+    }
+
     /// Where the next byte goes: `left` bytes may be written there until the body is published or dropped.
     #[inline]
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
@@ -236,13 +299,30 @@ impl Body<'_> {
     /// The consumer may see it. Bytes that were not put are whatever the ring held.
     #[inline]
     pub fn publish(self, kind: u8) {
-        self.producer.publish(self.len, kind);
+        let mut body = ManuallyDrop::new(self);
+        let len = body.len;
+        body.producer.publish(len, kind);
     }
 
     /// Publishes only what was put, of the room that was reserved.
     #[inline]
-    pub fn publish_put(self, kind: u8) {
-        self.producer.publish(self.len - self.left as u32, kind);
+    pub fn publish_put(mut self, kind: u8) {
+        self.give_up();
+        self.len -= self.left as u32;
+        self.publish(kind);
+    }
+
+    /// There may be bytes of a body in any of the lines.
+    fn give_up(&mut self) {
+        let lines = size_of_record(self.len) / LINE;
+        let at = self.producer.at() / LINE;
+        self.producer.note_body(at + 1, lines - 1);
+    }
+}
+
+impl Drop for Body<'_> {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }
 
@@ -303,6 +383,16 @@ impl Consumer {
         Ok(())
     }
 
+    /// Copies the body of a record that is in one line, and what is behind it there.
+    #[inline]
+    pub fn copy_line(&self, _: &Record, out: &mut [u8; LINE - HEADER]) {
+        // SAFETY: the whole line is mapped (promise to `new`); else as in `copy`.
+        unsafe {
+            let line = self.address_of_next().add(HEADER);
+            ptr::copy_nonoverlapping(line, out.as_mut_ptr(), LINE - HEADER);
+        }
+    }
+
     /// Where the body lies: `record.len()` bytes, to be read by raw copy, until `advance`. The peer may change them.
     #[inline]
     pub fn body(&self, _: &Record) -> *const u8 {
@@ -331,7 +421,7 @@ impl<M: Cells> Consumer<M> {
     pub fn peek(&self) -> Result<Option<Record>, Garbage> {
         // SAFETY: a line below the capacity. Pairs with `Producer::publish`.
         let word = unsafe { self.memory.word(self.at()) }.load(Ordering::Acquire);
-        if word == 0 {
+        if word == 0 || word & LAP != lap_at(self.head, self.mask) {
             return Ok(None);
         }
         // No length at all becomes the greatest.
@@ -341,7 +431,7 @@ impl<M: Cells> Consumer<M> {
         }
         Ok(Some(Record {
             len,
-            kind: (word >> LEN_BITS) as u8,
+            kind: (word >> LEN_BITS) as u8 % KINDS,
             made: PhantomData,
         }))
     }

@@ -2,20 +2,17 @@
 //! The operating system. Knows nothing of fabrics.
 
 pub mod addr;
+pub mod barrier;
 pub mod cformat;
 pub mod event;
-#[allow(dead_code)] // Its user comes with the shm provider.
 pub mod fork;
 pub mod heap;
-#[allow(dead_code)] // Its user comes with the shm provider.
 pub mod local;
 pub mod long_double;
 pub mod memory;
 pub mod netif;
-#[allow(dead_code)] // Its user comes with the shm provider.
 pub mod process_memory;
 pub mod random;
-#[allow(dead_code)] // Its user comes with the shm provider.
 pub mod region;
 pub mod resolve;
 pub mod shared_file;

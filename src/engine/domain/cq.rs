@@ -304,7 +304,7 @@ impl<T: Transport> CqCalls for Cq<T> {
     }
 
     fn read_err(&self, _flags: u64, take: &mut dyn FnMut(&CqErr)) -> Result {
-        let mut state = self.shared.engine.lock();
+        let mut state = self.shared.engine.lock_data();
         let cq = &mut state.core.cqs[self.shared.id];
         let error = cq.ring.pop_err().ok_or(Error::AGAIN)?;
         take(cq.last_error.insert(error));

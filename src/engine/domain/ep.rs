@@ -413,7 +413,7 @@ impl<T: Transport> Ep<T> {
     #[cold]
     fn post_from(&self, tx: &Tx<'_>) -> Result {
         let engine = &*self.shared.engine;
-        let mut guard = engine.lock();
+        let mut guard = engine.lock_data();
         let state = &mut *guard;
         let (port, id) = (self.port(), self.shared.id);
         let result = match tx.flags & FI_TRIGGER {
@@ -830,7 +830,7 @@ impl<T: Transport> DataPath for Ep<T> {
             false => tx,
         };
         let engine = &*self.shared.engine;
-        let mut guard = engine.lock();
+        let mut guard = engine.lock_data();
         let state = &mut *guard;
         let result = state
             .transport
@@ -844,7 +844,7 @@ impl<T: Transport> DataPath for Ep<T> {
         if rx.flags & (FI_PEEK | FI_TRIGGER) != 0 {
             return self.receive_special(rx);
         }
-        let mut guard = self.shared.engine.lock();
+        let mut guard = self.shared.engine.lock_data();
         let State { core, transport } = &mut *guard;
         let ep = &core.eps[self.shared.id];
         if !ep.enabled {
@@ -947,7 +947,7 @@ impl<T: Transport> AtomicPath for Ep<T> {
             false => atomic,
         };
         let engine = &*self.shared.engine;
-        let mut guard = engine.lock();
+        let mut guard = engine.lock_data();
         let state = &mut *guard;
         let (port, id) = (self.port(), self.shared.id);
         let result = match atomic.flags & FI_TRIGGER {

@@ -39,7 +39,7 @@ use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::domain::*;
 use crate::ffi::ops::transfer::Rx;
 use crate::ffi::ops::work::WorkRequest;
-use crate::sync::{Guard, Lock, Use, Uses};
+use crate::sync::{Callers, Guard, Lock, Use, Uses};
 use crate::sys::event::Timer;
 
 /// What the lock of a domain guards.
@@ -108,17 +108,29 @@ impl<T: Transport> Engine<T> {
         self.state.lock()
     }
 
-    /// As `lock`, from a call that drives progress: tells the progress thread that somebody looks.
+    /// As `lock`, from a call of the data path: with FI_THREAD_DOMAIN the application serializes those.
+    #[inline]
+    pub fn lock_data(&self) -> Guard<'_, State<T>> {
+        self.state.lock_data()
+    }
+
+    /// As `lock_data`, from a call that drives progress: tells the progress thread that somebody looks.
     #[inline]
     pub fn lock_to_look(&self) -> Guard<'_, State<T>> {
-        let guard = self.state.lock();
+        let guard = self.state.lock_data();
+        self.note_look();
+        guard
+    }
+
+    /// Under the lock.
+    #[inline]
+    fn note_look(&self) {
         if self.auto {
             let looks = &self.looks;
             // Relaxed: only a hint, and written under the lock.
             let n = looks.load(Ordering::Relaxed);
             looks.store(n.wrapping_add(1), Ordering::Relaxed);
         }
-        guard
     }
 
     pub fn poll_fd(&self) -> RawFd {
@@ -185,7 +197,9 @@ impl<T: Transport> Engine<T> {
 
 impl<T: Transport> Driver for Engine<T> {
     fn drive(&self) {
-        let mut state = self.lock_to_look();
+        // By whoever reads the event queue.
+        let mut state = self.lock();
+        self.note_look();
         state.progress_all();
         state.flush();
     }
@@ -222,16 +236,22 @@ impl<T: Transport> Domain<T> {
         // Other threads may register memory or insert addresses, unless the application says that it serializes those
         // calls, too: fi_domain(3), threading.
         let unified = info.domain.progress == FI_PROGRESS_CONTROL_UNIFIED.0;
-        let alone = unified && info.domain.threading == FI_THREAD_DOMAIN.0;
+        let domain_alone = info.domain.threading == FI_THREAD_DOMAIN.0;
+        let alone = unified && domain_alone;
         // So are those of joins.
         let joins = info.caps & FI_COLLECTIVE != 0;
-        let shared = auto || connects || joins || !alone;
+        let callers = match auto || connects || joins || !alone {
+            false => Callers::One,
+            // Event queues and control calls come by `lock`.
+            true if domain_alone && !auto => Callers::OneForData,
+            true => Callers::Many,
+        };
         let poll_fd = transport.poll_fd();
         let mut core = Core::new(Regions::new(policy));
         // The progress thread.
         core.watchers = usize::from(auto);
         let engine = Arc::new(Engine {
-            state: Lock::new(shared, State { core, transport }),
+            state: Lock::new(callers, State { core, transport }),
             poll_fd,
             provider: T::provider(&fabric.provider),
             api_version: fabric.api_version,
@@ -247,7 +267,7 @@ impl<T: Transport> Domain<T> {
         log_info!(
             T::SOURCE,
             Subsys::Domain,
-            "domain {:?} opened: threading {}, progress {}, lock {shared}",
+            "domain {:?} opened: threading {}, progress {}, lock for {callers:?}",
             engine.info.domain.name,
             engine.info.domain.threading,
             if auto { "automatic" } else { "manual" },

@@ -7,6 +7,7 @@
 //!
 //! Trusted with: where in the memory the rings lie, and that it stays mapped as long as they are used.
 
+use core::ptr::NonNull;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,7 +15,9 @@ use std::sync::OnceLock;
 
 use crate::base::{IoList, IoVec};
 use crate::sync::asleep::Asleep;
-use crate::sync::ring::{Consumer, ConsumerLine, Garbage, Memory, Producer, ProducerLine, Record};
+use crate::sync::ring::{
+    Consumer, ConsumerLine, Garbage, HEADER, LINE, Memory, Producer, ProducerLine, Record,
+};
 use crate::sys::region::{Region, Shared};
 use crate::sys::{process_memory, random};
 
@@ -39,6 +42,9 @@ struct Line(Asleep);
 // SAFETY: atomic numbers, all of whose values are allowed.
 unsafe impl Shared for Head {}
 
+// SAFETY: the lines belong to no thread; they are used through atomics alone.
+unsafe impl Send for Duct {}
+
 /// Which side of the memory this is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
@@ -51,7 +57,6 @@ pub enum Side {
 pub struct Duct {
     tx: Producer,
     rx: Consumer,
-    side: Side,
     /// The process at the other end, if its memory can be read and written.
     process: Option<i32>,
     /// Something was written since the other side was last asked whether it sleeps.
@@ -60,7 +65,10 @@ pub struct Duct {
     pub ended: bool,
     /// The other side wrote what cannot be.
     pub broken: bool,
-    head: Region,
+    /// The lines of this side and of the other, in `_head`.
+    own: NonNull<Lines>,
+    other: NonNull<Lines>,
+    _head: Region,
     /// What the rings lie in.
     _rings: [Region; 2],
 }
@@ -136,8 +144,8 @@ impl Duct {
         let memory = |from: usize, to: usize| unsafe {
             Memory {
                 data: data[from],
-                producer: core::ptr::NonNull::from(&(*lines(from)).producer),
-                consumer: core::ptr::NonNull::from(&(*lines(to)).consumer),
+                producer: NonNull::from(&(*lines(from)).producer),
+                consumer: NonNull::from(&(*lines(to)).consumer),
             }
         };
         // SAFETY: the rings are mapped twice in a row and stay so with `_rings`, the lines with `head`; this process is the
@@ -148,18 +156,23 @@ impl Duct {
                 Consumer::new(memory(other, own), ring),
             )
         };
+        let (own_lines, other_lines) = (NonNull::new(lines(own)), NonNull::new(lines(other)));
+        let (Some(own_lines), Some(other_lines)) = (own_lines, other_lines) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
         let (Some(tx), Some(rx)) = (tx, rx) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         Ok(Duct {
             tx,
             rx,
-            side,
             process: None,
             owes_bell: false,
             ended: false,
             broken: false,
-            head,
+            own: own_lines,
+            other: other_lines,
+            _head: head,
             _rings: rings,
         })
     }
@@ -188,37 +201,52 @@ impl Duct {
         self.process.is_some()
     }
 
-    fn lines(&self, side: Side) -> Option<&Lines> {
-        let page = self.head.at::<Head>(0)?;
-        // SAFETY: checked by `at`, mapped as long as `self`; atomic numbers, which the peer may write at any time.
-        let page = unsafe { page.as_ref() };
-        Some(&page.lines[usize::from(side == Side::Acceptor)])
+    #[inline]
+    fn own(&self) -> &Lines {
+        // SAFETY: within the page, which `_head` keeps mapped; atomic numbers, which the peer may write at any time.
+        unsafe { self.own.as_ref() }
     }
 
     /// Whether the other side is to be woken for what was written.
     #[inline]
     pub fn is_owed_bell(&mut self) -> bool {
         self.owes_bell = false;
-        let other = match self.side {
-            Side::Connector => Side::Acceptor,
-            Side::Acceptor => Side::Connector,
-        };
-        self.lines(other)
-            .is_some_and(|lines| lines.dozes.0.is_set())
+        // SAFETY: as in `own`.
+        unsafe { self.other.as_ref() }.dozes.0.is_set()
     }
 
     /// From now on the other side rings the bell: what came before is to be looked for once more.
     pub fn doze(&self) {
-        if let Some(lines) = self.lines(self.side) {
-            lines.dozes.0.lie_down();
-        }
+        self.own().dozes.0.lie_down();
     }
 
     /// This side looks by itself.
     pub fn wake(&self) {
-        if let Some(lines) = self.lines(self.side) {
-            lines.dozes.0.get_up();
+        self.own().dozes.0.get_up();
+    }
+
+    /// Writes a frame with a small header in one piece; false if there is no room for it now.
+    #[inline]
+    pub fn send_small<const N: usize>(
+        &mut self,
+        header: &[u8; N],
+        header_len: usize,
+        payload: &IoVec,
+        len: usize,
+    ) -> Result<bool, Garbage> {
+        let Some(mut body) = self.tx.reserve(header_len + len)? else {
+            return Ok(false);
+        };
+        match N <= LINE - HEADER {
+            true => body.begin(header, header_len),
+            false => body.put(&header[..header_len]),
         }
+        debug_assert_eq!(payload.remaining(), len);
+        // SAFETY: room for `len` bytes is left, which the payload has: all callers pass its length.
+        unsafe { payload.copy_to_raw(body.as_mut_ptr()) };
+        body.publish(0);
+        self.owes_bell = true;
+        Ok(true)
     }
 
     /// Writes a frame in one piece; false if there is no room for it now.
@@ -279,6 +307,17 @@ impl Duct {
         self.rx.peek()
     }
 
+    /// Whether a record is in one line: `copy_line` copies that.
+    #[inline]
+    pub fn is_line(record: &Record) -> bool {
+        record.len() <= LINE - HEADER
+    }
+
+    #[inline]
+    pub fn copy_line(&self, record: &Record, out: &mut [u8; LINE - HEADER]) {
+        self.rx.copy_line(record, out);
+    }
+
     #[inline]
     pub fn copy(&self, record: &Record, from: usize, out: &mut [u8]) -> Result<(), Garbage> {
         self.rx.copy(record, from, out)
@@ -298,13 +337,6 @@ impl Duct {
     #[must_use]
     pub fn advance(&mut self, record: Record) -> bool {
         self.rx.advance(record)
-    }
-
-    /// Nothing is left. True: as `advance`.
-    #[inline]
-    #[must_use]
-    pub fn release(&mut self) -> bool {
-        self.rx.release()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::MAX_HEADER;
 use crate::engine::stream::rx::Fault;
 use crate::engine::stream::transport::{Core, Stream};
-use crate::sync::ring::Record;
+use crate::sync::ring::{HEADER, LINE, Record};
 use crate::sys::socket::Moved;
 
 /// Records up to this size are copied before they are looked into.
@@ -306,14 +306,12 @@ impl<N: Net> Stream<N> {
         let Some(duct) = &mut self.conns[id].duct else {
             return;
         };
-        let (ended, broken) = (duct.ended, duct.broken);
-        if duct.release() {
-            self.wake_peer(id);
-        }
-        if broken {
+        if duct.broken {
             return self.fault(core, id, &GARBAGE);
         }
-        if ended {
+        // Who waits for room is told of a quarter of the ring at a time, and never needs more than half of it: nothing has to
+        // be given back here.
+        if duct.ended {
             self.lose(core, id, Error::CANCELED);
         }
     }
@@ -328,6 +326,13 @@ impl<N: Net> Stream<N> {
         let len = record.len();
         if len > SMALL {
             return self.take_large_record(core, id, record);
+        }
+        if Duct::is_line(record) {
+            let mut line = [0; LINE - HEADER];
+            if let Some(duct) = &self.conns[id].duct {
+                duct.copy_line(record, &mut line);
+            }
+            return self.take(core, id, &line[..len]);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let result = match &self.conns[id].duct {

@@ -164,8 +164,12 @@ impl<N: Net> Stream<N> {
         let counter = conn.tx.counter;
         let header_len = encode(counter, &mut header);
         if let Some(duct) = &mut conn.duct {
-            let free = conn.tx.queue.is_empty();
-            if !free || !matches!(duct.send(&header[..header_len], payload, op.len), Ok(true)) {
+            let sent = conn.tx.queue.is_empty()
+                && matches!(
+                    duct.send_small(&header, header_len, payload, op.len),
+                    Ok(true)
+                );
+            if !sent {
                 return false;
             }
             conn.tx.counter = counter.wrapping_add(1);

@@ -67,7 +67,7 @@ impl Producer<Arc<Model>> {
             // SAFETY: loom finds any access that nothing orders before this one.
             cell.with_mut(|place| unsafe { *place = number });
         });
-        self.publish(len as u32, number as u8);
+        self.publish(len as u32, number as u8 % KINDS);
         true
     }
 }
@@ -76,7 +76,7 @@ impl Consumer<Arc<Model>> {
     /// Checks the next record and goes on; `Some` if there was one: whether the producer is to be woken.
     fn receive(&mut self, number: u64, len: usize) -> Option<bool> {
         let record = self.peek().unwrap()?;
-        assert_eq!((record.len(), record.kind()), (len, number as u8));
+        assert_eq!((record.len(), record.kind()), (len, number as u8 % KINDS));
         each_line(&self.memory, self.at(), len, |cell| {
             // SAFETY: as in `send`.
             assert_eq!(cell.with(|place| unsafe { *place }), number);

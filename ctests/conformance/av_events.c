@@ -2,15 +2,6 @@
 //! fi_av(3): identifiers that the application gives to addresses; insertions reported by events (deprecated).
 #include "harness.h"
 
-#include <netinet/in.h>
-
-static struct fid_av *ip_av(struct env *t)
-{
-	if (t->info->addr_format != FI_SOCKADDR_IN && t->info->addr_format != FI_SOCKADDR)
-		SKIP("not addressed by IPv4");
-	return open_av(t, FI_AV_TABLE);
-}
-
 // ---- User identifiers
 
 TEST(fi_av, user_id_by_insert, EP_AV, FI_MSG | FI_SOURCE, "FI_AV_USER_ID at insert: completions report the identifier given, sends use the value returned")
@@ -34,7 +25,7 @@ TEST(fi_av, user_id_by_insert, EP_AV, FI_MSG | FI_SOURCE, "FI_AV_USER_ID at inse
 TEST(fi_av, user_id_forms, EP_AV, FI_MSG, "FI_AV_USER_ID is taken by all insertion calls; without identifiers it is refused")
 {
 	fi_addr_t ids[4] = { 4711, 4712, 4713, 4714 };
-	struct fid_av *av = ip_av(t);
+	struct fid_av *av = open_av_by_name(t);
 	int rc = fi_av_insert(av, t->info->src_addr, 1, ids, FI_AV_USER_ID, NULL);
 
 	if (rc != 1)
@@ -96,7 +87,7 @@ TEST(fi_av, user_id_sends, EP_AV, FI_MSG | FI_DIRECTED_RECV, "FI_AV_USER_ID: tra
 TEST(fi_av, insertsvc_flags, EP_AV, FI_MSG, "The flags of fi_av_insert are those of insertions by name, FI_FIREWALL_ADDR too")
 {
 	static const uint64_t flags[] = { 0, FI_MORE, FI_FIREWALL_ADDR };
-	struct fid_av *av = ip_av(t);
+	struct fid_av *av = open_av_by_name(t);
 
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 		if (fi_av_insert(av, t->info->src_addr, 1, NULL, flags[i], NULL) != 1)
@@ -126,7 +117,7 @@ TEST(fi_av, user_id_by_call, EP_AV, FI_MSG | FI_SOURCE | FI_AV_USER_ID, "FI_AV_U
 
 TEST(fi_av, user_id_without_flag, EP_AV, FI_MSG, "fi_av_set_user_id needs a vector opened with FI_AV_USER_ID")
 {
-	struct fid_av *av = ip_av(t);
+	struct fid_av *av = open_av_by_name(t);
 
 	CHECK_RC(fi_av_insertsvc(av, "127.0.0.1", "7471", NULL, 0, NULL), 1);
 	CHECK(fi_av_set_user_id(av, 0, 4711, 0) < 0);
@@ -170,16 +161,15 @@ TEST(fi_av, event_reports_count, EP_AV, FI_MSG, "FI_EVENT: one event per inserti
 {
 	struct fid_eq *eq = open_eq(t, FI_WAIT_UNSPEC, 0);
 	struct fid_av *av = event_av(t);
-	struct sockaddr_in addrs[3];
 	struct fi_eq_entry entry = { 0 };
+	char addrs[3 * ADDR_ROOM];
 	fi_addr_t got[3];
+	size_t len = 0;
 	int mark;
 
-	if (t->info->addr_format != FI_SOCKADDR_IN)
-		SKIP("not addressed by IPv4");
 	OK(fi_av_bind(av, &eq->fid, 0));
 	for (unsigned i = 0; i < 3; i++)
-		addrs[i] = (struct sockaddr_in){ AF_INET, htons(1000 + i), { htonl(0x7f000001) }, { 0 } };
+		len += put_address(t, i, addrs + len);
 	CHECK_RC(fi_av_insert(av, addrs, 3, got, 0, &mark), 0);
 	CHECK_RC(wait_event(t, eq, FI_AV_COMPLETE, &entry, sizeof(entry)), sizeof(entry));
 	CHECK(entry.fid == &av->fid && entry.context == &mark);
@@ -192,17 +182,16 @@ TEST(fi_av, event_reports_failures, EP_AV, FI_MSG, "FI_EVENT: an error event wit
 {
 	struct fid_eq *eq = open_eq(t, FI_WAIT_UNSPEC, 0);
 	struct fid_av *av = event_av(t);
-	struct sockaddr_in addrs[3];
 	struct fi_eq_err_entry err = { 0 };
 	struct fi_eq_entry entry = { 0 };
+	char addrs[3 * ADDR_ROOM];
 	fi_addr_t got[3];
+	size_t len = 0;
 	int mark;
 
-	if (t->info->addr_format != FI_SOCKADDR_IN)
-		SKIP("not addressed by IPv4");
 	OK(fi_av_bind(av, &eq->fid, 0));
 	for (unsigned i = 0; i < 3; i++)
-		addrs[i] = (struct sockaddr_in){ i == 1 ? AF_UNIX : AF_INET, htons(1000), { htonl(0x7f000001 + i) }, { 0 } };
+		len += i == 1 ? put_foreign(t, addrs + len) : put_address(t, i, addrs + len);
 	CHECK_RC(fi_av_insert(av, addrs, 3, got, 0, &mark), 0);
 	wait_eq_err(t, eq, &err);
 	CHECK(err.context == &mark);
@@ -217,16 +206,15 @@ TEST(fi_av, event_of_failures_alone, EP_AV, FI_MSG, "FI_EVENT: an insertion that
 {
 	struct fid_eq *eq = open_eq(t, FI_WAIT_UNSPEC, 0);
 	struct fid_av *av = event_av(t);
-	struct sockaddr_in addr = { AF_UNIX, 0, { 0 }, { 0 } };
 	struct fi_eq_err_entry err = { 0 };
 	struct fi_eq_entry entry = { 0 };
 	fi_addr_t got = 77;
+	char addr[ADDR_ROOM];
 	int mark;
 
-	if (t->info->addr_format != FI_SOCKADDR_IN)
-		SKIP("not addressed by IPv4");
 	OK(fi_av_bind(av, &eq->fid, 0));
-	CHECK_RC(fi_av_insert(av, &addr, 1, &got, 0, &mark), 0);
+	put_foreign(t, addr);
+	CHECK_RC(fi_av_insert(av, addr, 1, &got, 0, &mark), 0);
 	wait_eq_err(t, eq, &err);
 	CHECK(err.fid == &av->fid && err.context == &mark);
 	CHECK_EQ(err.data, 0);
@@ -243,8 +231,7 @@ TEST(fi_av, event_for_names, EP_AV, FI_MSG, "FI_EVENT: insertions by name are re
 	struct fi_eq_entry entry = { 0 };
 	int marks[2];
 
-	if (t->info->addr_format != FI_SOCKADDR_IN)
-		SKIP("not addressed by IPv4");
+	open_av_by_name(t);
 	OK(fi_av_bind(av, &eq->fid, 0));
 	CHECK_RC(fi_av_insertsvc(av, "127.0.0.1", "7471", NULL, 0, &marks[0]), 0);
 	CHECK_RC(fi_av_insertsym(av, "127.0.0.1", 2, "7481", 2, NULL, 0, &marks[1]), 0);

@@ -17,11 +17,11 @@ static struct fid_av *open_vector(struct env *t, enum fi_av_type type)
 	OK(fi_av_open(t->domain, &attr, &av, NULL));
 	keep(t, &av->fid);
 	for (unsigned i = 0; i < COUNT; i++) {
-		struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = htons(2000 + i) };
+		char addr[ADDR_ROOM];
 		fi_addr_t at;
 
-		addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		CHECK_EQ(fi_av_insert(av, &addr, 1, &at, 0, NULL), 1);
+		put_address(t, i, addr);
+		CHECK_EQ(fi_av_insert(av, addr, 1, &at, 0, NULL), 1);
 		CHECK_EQ(at, i);
 	}
 	return av;

@@ -2,8 +2,6 @@
 //! fi_av(3), `name`, `map_addr` and FI_READ: address vectors that processes share.
 #include "harness.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,33 +34,23 @@ static struct fid_av *open_named(struct env *t, uint64_t flags)
 	return av;
 }
 
-static struct sockaddr_in address(struct env *t, unsigned which)
-{
-	if (t->info->addr_format != FI_SOCKADDR_IN && t->info->addr_format != FI_SOCKADDR)
-		SKIP("addresses of this format are not made up");
-	return (struct sockaddr_in){
-		.sin_family = AF_INET,
-		.sin_port = htons(1000 + which),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-}
-
 static fi_addr_t insert(struct env *t, struct fid_av *av, unsigned which)
 {
-	struct sockaddr_in addr = address(t, which);
+	char addr[ADDR_ROOM];
 	fi_addr_t at;
 
-	CHECK_RC(fi_av_insert(av, &addr, 1, &at, 0, NULL), 1);
+	put_address(t, which, addr);
+	CHECK_RC(fi_av_insert(av, addr, 1, &at, 0, NULL), 1);
 	return at;
 }
 
 // Which address is there; -1: none.
-static int at(struct fid_av *av, fi_addr_t fi_addr)
+static int at(struct env *t, struct fid_av *av, fi_addr_t fi_addr)
 {
-	struct sockaddr_in addr;
+	char addr[ADDR_ROOM];
 	size_t len = sizeof(addr);
 
-	return fi_av_lookup(av, fi_addr, &addr, &len) ? -1 : ntohs(addr.sin_port) - 1000;
+	return fi_av_lookup(av, fi_addr, addr, &len) ? -1 : which_address(t, addr);
 }
 
 TEST(fi_av, shared_insert_seen, EP_AV, FI_MSG | FI_SHARED_AV, "What is inserted through one handle of a named vector has the same fi_addr_t in all")
@@ -71,29 +59,29 @@ TEST(fi_av, shared_insert_seen, EP_AV, FI_MSG | FI_SHARED_AV, "What is inserted 
 	fi_addr_t one = insert(t, first, 1), two = insert(t, second, 2);
 
 	CHECK(one != two);
-	CHECK_EQ(at(second, one), 1);
-	CHECK_EQ(at(first, two), 2);
-	CHECK_EQ(at(reader, one), 1);
-	CHECK_EQ(at(reader, two), 2);
+	CHECK_EQ(at(t, second, one), 1);
+	CHECK_EQ(at(t, first, two), 2);
+	CHECK_EQ(at(t, reader, one), 1);
+	CHECK_EQ(at(t, reader, two), 2);
 	CHECK_EQ(insert(t, second, 1), one);
-	CHECK_EQ(at(open_named(t, FI_READ), two), 2);
+	CHECK_EQ(at(t, open_named(t, FI_READ), two), 2);
 }
 
 TEST(fi_av, shared_read_only, EP_AV, FI_MSG | FI_SHARED_AV, "A vector opened with FI_READ must exist, and takes neither insertions nor removals")
 {
 	struct fi_av_attr attr = named(FI_READ);
 	struct fid_av *av, *reader;
-	struct sockaddr_in addr;
+	char addr[ADDR_ROOM];
 	fi_addr_t one;
 
 	CHECK(try_named(t, &attr, &av) < 0);
 	av = open_named(t, 0);
 	one = insert(t, av, 1);
 	reader = open_named(t, FI_READ);
-	addr = address(t, 2);
-	CHECK(fi_av_insert(reader, &addr, 1, NULL, 0, NULL) < 0);
+	put_address(t, 2, addr);
+	CHECK(fi_av_insert(reader, addr, 1, NULL, 0, NULL) < 0);
 	CHECK(fi_av_remove(reader, &one, 1, 0) < 0);
-	CHECK_EQ(at(reader, one), 1);
+	CHECK_EQ(at(t, reader, one), 1);
 }
 
 TEST(fi_av, shared_map_addr, EP_AV, FI_MSG | FI_SHARED_AV, "map_addr is returned where it was 0, and has the fi_addr_t of each address in the order of insertion")
@@ -122,16 +110,16 @@ TEST(fi_av, shared_remove, EP_AV, FI_MSG | FI_SHARED_AV, "A removed address is g
 
 	insert(t, second, 1);
 	OK(fi_av_remove(first, &one, 1, 0));
-	CHECK_EQ(at(first, one), 1);
-	CHECK_EQ(at(second, one), 1);
+	CHECK_EQ(at(t, first, one), 1);
+	CHECK_EQ(at(t, second, one), 1);
 	OK(fi_av_remove(second, &one, 1, 0));
-	CHECK_EQ(at(first, one), -1);
-	CHECK_EQ(at(second, one), -1);
+	CHECK_EQ(at(t, first, one), -1);
+	CHECK_EQ(at(t, second, one), -1);
 	CHECK_RC(fi_av_remove(first, &one, 1, 0), -FI_EINVAL);
 	three = insert(t, second, 3);
 	CHECK(three != one && three != two);
-	CHECK_EQ(at(first, three), 3);
-	CHECK_EQ(at(first, two), 2);
+	CHECK_EQ(at(t, first, three), 3);
+	CHECK_EQ(at(t, first, two), 2);
 }
 
 TEST(fi_av, shared_ends_with_last, EP_AV, FI_MSG | FI_SHARED_AV, "A named vector lives as long as somebody has it open; opened anew it is empty")
@@ -141,10 +129,10 @@ TEST(fi_av, shared_ends_with_last, EP_AV, FI_MSG | FI_SHARED_AV, "A named vector
 	fi_addr_t one = insert(t, first, 1);
 
 	shut(t, &first->fid);
-	CHECK_EQ(at(second, one), 1);
+	CHECK_EQ(at(t, second, one), 1);
 	shut(t, &second->fid);
 	CHECK(try_named(t, &attr, &none) < 0);
-	CHECK_EQ(at(open_named(t, 0), one), -1);
+	CHECK_EQ(at(t, open_named(t, 0), one), -1);
 }
 
 TEST(fi_av, shared_names_differ, EP_AV, FI_MSG | FI_SHARED_AV, "Vectors of different names, and those without, have nothing in common")
@@ -154,9 +142,9 @@ TEST(fi_av, shared_names_differ, EP_AV, FI_MSG | FI_SHARED_AV, "Vectors of diffe
 	insert(t, first, 1);
 	strcat(name, "/other");
 	second = open_named(t, 0);
-	CHECK_EQ(at(second, 0), -1);
-	CHECK_EQ(at(alone, 0), -1);
-	CHECK_EQ(at(first, 0), 1);
+	CHECK_EQ(at(t, second, 0), -1);
+	CHECK_EQ(at(t, alone, 0), -1);
+	CHECK_EQ(at(t, first, 0), 1);
 }
 
 TEST(fi_av, shared_not_enabled, EP_AV | OURS_ONLY, FI_MSG, "Without FI_SHARED_AV a vector with a name is refused, and one to be read without a name is an error")
@@ -249,7 +237,7 @@ static void look_up(struct env *t, int in, int out)
 	tell(out, "", 1);
 	for (;;) { // until it is killed
 		hear(in, &where, sizeof(where));
-		found = at(av, where);
+		found = at(t, av, where);
 		tell(out, &found, sizeof(found));
 	}
 }
@@ -278,7 +266,7 @@ TEST(fi_av, shared_other_process, EP_AV, FI_MSG | FI_SHARED_AV, "Another process
 	CHECK(!kill(child, SIGKILL));
 	waitpid(child, NULL, 0);
 	where = insert(t, av, 20);
-	CHECK_EQ(at(av, where), 20);
+	CHECK_EQ(at(t, av, where), 20);
 	shut(t, &av->fid);
 	CHECK(try_named(t, &attr, &av) < 0);
 }
@@ -311,7 +299,7 @@ TEST(fi_av, shared_at_once, EP_AV, FI_MSG | FI_SHARED_AV, "Processes insert at t
 		insert(t, av, i);
 	for (unsigned i = 0; i < 3; i++)
 		join(children[i]);
-	for (int which; (which = at(av, places)) >= 0; places++) {
+	for (int which; (which = at(t, av, places)) >= 0; places++) {
 		CHECK(!seen[which]);
 		seen[which] = true;
 	}

@@ -204,6 +204,19 @@ struct fid_av *open_av(struct env *t, enum fi_av_type type)
 	return av;
 }
 
+struct fid_av *open_av_by_name(struct env *t)
+{
+	struct fid_av *av = open_av(t, FI_AV_TABLE);
+	int rc = fi_av_insertsvc(av, "127.0.0.1", "7471", NULL, 0, NULL);
+
+	if (rc == -FI_ENOSYS)
+		SKIP("nothing is inserted by name");
+	if (!has_strings(t))
+		need_ipv4(t);
+	shut(t, &av->fid);
+	return open_av(t, FI_AV_TABLE);
+}
+
 struct fid_ep *open_ep(struct env *t, struct fi_info *info)
 {
 	struct fid_ep *ep = NULL;

@@ -309,17 +309,18 @@ BOTH(simultaneous_first_send, EP_RDM, 0, "Two endpoints that send to each other 
 
 BOTH(full_queue_of_sends_and_injects, EP_RELIABLE, 0, "Sends and injects posted in turn until -FI_EAGAIN, nobody receiving: all arrive whole and in order, and posting goes on")
 {
-	enum { MOST = 20000, SLOTS = 256, ROOM = 3000 };
+	enum { MOST = 20000, SLOTS = 256, MOST_SENT = 1000 + 256 };
 	unsigned posted = 0, refused = 0, received = 0;
 	size_t inject = t->info->tx_attr->inject_size;
-	struct buf out[SLOTS], in = new_buf(t, ROOM, 0);
+	size_t room = inject > MOST_SENT ? inject : MOST_SENT;
+	struct buf out[SLOTS], in = new_buf(t, room, 0);
 
 	t->hints->domain_attr->progress = FI_PROGRESS_MANUAL;
 	env_info(t);
 	PAIR(t, .tx_flags = FI_SELECTIVE_COMPLETION);
 	round_trip_between(t, &t->a, &t->b);
 	for (unsigned i = 0; i < SLOTS; i++)
-		out[i] = new_buf(t, ROOM, i + 1);
+		out[i] = new_buf(t, room, i + 1);
 	struct op recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
 
 	for (uint64_t limit = now_ms() + t->limit_ms; received < posted || posted < MOST;) {

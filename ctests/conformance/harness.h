@@ -170,8 +170,20 @@ struct fid_eq *open_eq(struct env *t, enum fi_wait_obj wait, uint64_t flags);
 struct fid_cq *open_cq(struct env *t, enum fi_cq_format format, enum fi_wait_obj wait);
 struct fid_cntr *open_cntr(struct env *t, enum fi_wait_obj wait);
 struct fid_av *open_av(struct env *t, enum fi_av_type type);
+struct fid_av *open_av_by_name(struct env *t); // the same, skipping the test where fi_av_insertsvc is not offered
 struct fid_ep *open_ep(struct env *t, struct fi_info *info); // not bound to anything
 struct fid_ep *open_bound_ep(struct env *t, struct side *side); // fills side with CQ, AV, EQ; not enabled
+
+// Addresses in the format of t->info. Those of an array follow each other, whatever their lengths.
+enum { ADDR_ROOM = 512 };
+size_t put_address(struct env *t, unsigned which, void *at); // one that nobody answers at; returns its length
+int which_address(struct env *t, const void *addr);          // the number that gives it; -1: none
+size_t put_unused(struct env *t, void *at);                  // one that an endpoint of this process can have
+size_t put_foreign(struct env *t, void *at);                 // of another format: no provider takes it
+bool same_address(struct env *t, const void *x, const void *y);
+bool has_strings(struct env *t); // the format is FI_ADDR_STR
+void need_ipv4(struct env *t);   // skips where it is another than sockaddr_in
+void set_source(struct fi_info *info, const void *addr, size_t len);
 
 // A thread in fi_cntr_wait, without end; `rc` is what that returned.
 struct cntr_waiter {

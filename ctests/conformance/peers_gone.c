@@ -297,11 +297,7 @@ BOTH(peer_restarts, EP_RDM, 0, "A peer that comes back at the same address is re
 			op_try(t->a.ep, &op);
 		}
 		keep_info(t, info);
-		free(info->src_addr);
-		info->src_addr = malloc(t->b.namelen);
-		CHECK(info->src_addr);
-		memcpy(info->src_addr, t->b.name, t->b.namelen);
-		info->src_addrlen = t->b.namelen;
+		set_source(info, t->b.name, t->b.namelen);
 		t->b.ep = open_ep(t, info);
 		OK(fi_ep_bind(t->b.ep, &t->b.txcq->fid, FI_TRANSMIT));
 		OK(fi_ep_bind(t->b.ep, &t->b.rxcq->fid, FI_RECV));

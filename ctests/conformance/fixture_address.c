@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Addresses in the provider's own format: sockaddr_in, or a string of FI_ADDR_STR.
+#include "fixture.h"
+
+#include <netinet/in.h>
+#include <unistd.h>
+
+enum { PORTS = 60000, FIRST_PORT = 1000, FIRST_NODE = 0x7f000001 };
+
+bool has_strings(struct env *t)
+{
+	return t->info->addr_format == FI_ADDR_STR;
+}
+
+static bool has_ipv4(struct env *t)
+{
+	return t->info->addr_format == FI_SOCKADDR_IN || t->info->addr_format == FI_SOCKADDR;
+}
+
+void need_ipv4(struct env *t)
+{
+	if (!has_ipv4(t))
+		SKIP("not addressed by IPv4");
+}
+
+size_t put_address(struct env *t, unsigned which, void *at)
+{
+	struct sockaddr_in in = {
+		.sin_family = AF_INET,
+		.sin_port = htons(FIRST_PORT + which % PORTS),
+		.sin_addr.s_addr = htonl(FIRST_NODE + which / PORTS),
+	};
+
+	if (has_strings(t)) // of several lengths
+		return sprintf(at, "fi_ns://nobody%.*s:%u", which % 7, "-------", which) + 1;
+	if (!has_ipv4(t))
+		SKIP("addresses of this format are not made up");
+	memcpy(at, &in, sizeof(in));
+	return sizeof(in);
+}
+
+size_t put_foreign(struct env *t, void *at)
+{
+	size_t len = put_address(t, 0, at);
+	struct sockaddr_in in;
+
+	if (has_strings(t)) { // longer than any name
+		memset(at, 'x', ADDR_ROOM - 1);
+		((char *)at)[ADDR_ROOM - 1] = '\0';
+		return ADDR_ROOM;
+	}
+	memcpy(&in, at, sizeof(in));
+	in.sin_family = AF_UNIX;
+	memcpy(at, &in, sizeof(in));
+	return len;
+}
+
+// What tells one name from another: fi_shm(7), a lookup may leave the scheme out.
+static const char *bare(const char *name)
+{
+	const char *scheme = strstr(name, "://");
+
+	return scheme ? scheme + 3 : name;
+}
+
+bool same_address(struct env *t, const void *x, const void *y)
+{
+	struct sockaddr_in x4, y4;
+
+	if (has_strings(t))
+		return !strcmp(bare(x), bare(y));
+	memcpy(&x4, x, sizeof(x4));
+	memcpy(&y4, y, sizeof(y4));
+	return x4.sin_family == y4.sin_family && x4.sin_port == y4.sin_port && x4.sin_addr.s_addr == y4.sin_addr.s_addr;
+}
+
+int which_address(struct env *t, const void *addr)
+{
+	char want[ADDR_ROOM];
+	struct sockaddr_in in;
+	unsigned which;
+
+	if (has_strings(t)) {
+		const char *number = strrchr(addr, ':');
+
+		which = number ? strtoul(number + 1, NULL, 10) : 0;
+	} else {
+		memcpy(&in, addr, sizeof(in));
+		which = (ntohl(in.sin_addr.s_addr) - FIRST_NODE) * PORTS + ntohs(in.sin_port) - FIRST_PORT;
+	}
+	put_address(t, which, want);
+	return same_address(t, addr, want) ? (int)which : -1;
+}
+
+size_t put_unused(struct env *t, void *at)
+{
+	static unsigned count;
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(in);
+	int fd;
+
+	if (has_strings(t))
+		return sprintf(at, "fi_ns://conformance-%d:%u", getpid(), count++) + 1;
+	if (t->info->addr_format != FI_SOCKADDR_IN)
+		SKIP("not addressed by IPv4");
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(fd >= 0);
+	CHECK_EQ(bind(fd, (struct sockaddr *)&in, len), 0);
+	CHECK_EQ(getsockname(fd, (struct sockaddr *)&in, &len), 0);
+	close(fd);
+	memcpy(at, &in, sizeof(in));
+	return sizeof(in);
+}
+
+void set_source(struct fi_info *info, const void *addr, size_t len)
+{
+	free(info->src_addr);
+	info->src_addr = malloc(len);
+	CHECK(info->src_addr);
+	memcpy(info->src_addr, addr, len);
+	info->src_addrlen = len;
+}

@@ -180,8 +180,10 @@ impl Address for Name {
         text_of(bytes).unwrap_or_default().to_owned()
     }
 
+    /// A node without a service has to be a whole address.
     fn from_text(text: &str) -> Option<Name> {
-        Name::new(text)
+        let whole = text.contains(SCHEME_END);
+        whole.then(|| Name::new(text)).flatten()
     }
 
     /// As fi_getinfo names the two.
@@ -302,5 +304,6 @@ mod tests {
         assert_eq!(of("fi_shm://x", "1").unwrap(), "fi_shm://x");
         assert_eq!(of(&"n".repeat(300), "1"), Err(Error::INVAL));
         assert_eq!(Name::from_text("fi_shm://x"), Some(name("x")));
+        assert_eq!(Name::from_text("x"), None);
     }
 }

@@ -360,8 +360,7 @@ TEST(fi_rma, read_after_write, EP_RELIABLE, FI_RMA, "With FI_ORDER_RAW a read ge
 	struct region target;
 	uint64_t at = 0; // each pair in a place of its own: the next write may overtake the answer to a read
 
-	if (!(t->info->tx_attr->msg_order & t->info->rx_attr->msg_order & (FI_ORDER_RAW | FI_ORDER_RMA_RAW)))
-		SKIP("FI_ORDER_RAW is not offered");
+	need_order(t, FI_ORDER_RAW | FI_ORDER_RMA_RAW);
 	PAIR(t);
 	target = new_region(t, &t->b, new_buf(t, 10 << 20, 0), RW);
 	for (unsigned i = 0; i < COUNT; i++) {

@@ -141,6 +141,16 @@ void env_version(struct env *t, uint32_t version)
 	env_info(t);
 }
 
+void need_order(struct env *t, uint64_t any)
+{
+	if (t->info->tx_attr->msg_order & t->info->rx_attr->msg_order & any)
+		return;
+	t->hints->tx_attr->msg_order |= any;
+	t->hints->rx_attr->msg_order |= any;
+	if (env_try_info(t))
+		SKIP("message order 0x%" PRIx64 " is not offered", any);
+}
+
 // ---- Opening
 
 void open_fabric(struct env *t)

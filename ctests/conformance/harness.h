@@ -163,6 +163,7 @@ void forget(struct env *t, struct fid *fid);
 // Opening, each once or fails. open_domain opens the fabric if needed.
 int env_try_info(struct env *t); // fi_getinfo by t->hints and t->version into t->info; its return code
 void env_info(struct env *t);    // the same, skipping the test if there is nothing
+void need_order(struct env *t, uint64_t any); // one of these orders of messages, asked for unless it is there anyway
 void env_version(struct env *t, uint32_t version); // asks again as a program of that API version would
 void open_fabric(struct env *t);
 void open_domain(struct env *t);

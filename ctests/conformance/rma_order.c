@@ -82,8 +82,7 @@ TEST(fi_rma, send_after_write, EP_RELIABLE, FI_RMA | FI_MSG, "With FI_ORDER_SAW 
 {
 	struct region target;
 
-	if (!(t->info->tx_attr->msg_order & t->info->rx_attr->msg_order & FI_ORDER_SAW))
-		SKIP("FI_ORDER_SAW is not offered");
+	need_order(t, FI_ORDER_SAW);
 	PAIR(t);
 	target = new_region(t, &t->b, new_buf(t, 1 << 20, 0), RW);
 	for (unsigned i = 0; i < 30; i++) {
@@ -102,8 +101,7 @@ TEST(fi_rma, write_after_write, EP_RELIABLE, FI_RMA, "With FI_ORDER_WAW the last
 {
 	struct region target;
 
-	if (!(t->info->tx_attr->msg_order & (FI_ORDER_WAW | FI_ORDER_RMA_WAW)))
-		SKIP("FI_ORDER_WAW is not offered");
+	need_order(t, FI_ORDER_WAW | FI_ORDER_RMA_WAW);
 	PAIR(t);
 	target = new_region(t, &t->b, new_buf(t, ROOM, 0), RW);
 	for (unsigned i = 0; i < 100; i++) {
@@ -121,8 +119,7 @@ TEST(fi_rma, write_after_send, EP_RELIABLE, FI_RMA | FI_TAGGED, "With FI_ORDER_W
 {
 	struct region target;
 
-	if (!(t->info->tx_attr->msg_order & t->info->rx_attr->msg_order & FI_ORDER_WAS))
-		SKIP("FI_ORDER_WAS is not offered");
+	need_order(t, FI_ORDER_WAS);
 	PAIR(t);
 	target = new_region(t, &t->b, new_buf(t, ROOM, 0), RW);
 	for (unsigned i = 0; i < 20; i++) {

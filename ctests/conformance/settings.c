@@ -10,7 +10,7 @@ enum { ROUNDS = 4, KINDS = 9, COUNT = ROUNDS * KINDS };
 static const size_t lens[KINDS] = { 0, 1, 127, 129, 3000, 9001, 20000, 200000, 2 << 20 };
 
 // Messages of all sizes in both directions, some before their receives, some truncated, with RMA between them.
-static void mixed_traffic(struct env *t, bool before)
+void mixed_traffic(struct env *t, bool before)
 {
 	struct side *sides[2] = { &t->a, &t->b };
 	struct region region[2];

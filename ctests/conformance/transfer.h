@@ -72,6 +72,9 @@ void round_trip_between(struct env *t, struct side *x, struct side *y); // leave
 // `count` enabled endpoints that use addresses; at[i * count + k] is the address of k in the table of i.
 void open_group(struct env *t, struct side *sides, unsigned count, fi_addr_t *at);
 
+// Messages of all sizes between the ends of a new pair, before or after their receives, with RMA between them (settings.c).
+void mixed_traffic(struct env *t, bool before);
+
 // For CORE tests that set variables first: from here on the test is one of this provider and endpoint type.
 void start_as(struct env *t, const char *prov, enum fi_ep_type type, uint64_t caps);
 

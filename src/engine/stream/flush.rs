@@ -62,6 +62,9 @@ impl<N: Net> Stream<N> {
         loop {
             let conn = &mut self.conns[id];
             if conn.tx.queue.is_empty() {
+                if N::DUCTS {
+                    self.ring_bell(id);
+                }
                 return;
             }
             let Some(socket) = &conn.socket else {

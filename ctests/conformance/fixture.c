@@ -50,7 +50,7 @@ void shut(struct env *t, struct fid *fid)
 	OK(fi_close(fid));
 }
 
-static void close_all(struct env *t)
+void close_all(struct env *t)
 {
 	while (t->held) {
 		struct held *held = t->held;

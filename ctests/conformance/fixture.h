@@ -16,6 +16,7 @@ struct held {
 #define MR_UNSPEC 0                // FI_MR_UNSPEC
 #define MR_BASIC 1                 // FI_MR_BASIC
 
+void close_all(struct env *t); // and frees the infos: the environment is not used any more
 void env_run(struct env *t, const struct test *test);
 
 #endif

@@ -2,6 +2,9 @@
 //! See process.h.
 #include "process.h"
 
+#include "fixture.h"
+
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +23,7 @@ struct process start_process(struct env *t, void (*body)(struct env *t, struct p
 		parent = (struct process){ .pid = getppid(), .to = up[1], .from = down[0] };
 		env_info(t); // addresses of its own
 		body(t, &parent);
+		close_all(t);
 		_exit(0);
 	}
 	close(down[0]);
@@ -29,11 +33,14 @@ struct process start_process(struct env *t, void (*body)(struct env *t, struct p
 	return child;
 }
 
-void join_process(struct process *child)
+void join_process(struct env *t, struct process *child)
 {
 	int status;
 
-	CHECK_EQ(waitpid(child->pid, &status, 0), child->pid);
+	pid_t ended = 0;
+
+	ONCE(t, (ended = waitpid(child->pid, &status, WNOHANG)) != 0); // it may need us to end
+	CHECK_EQ(ended, child->pid);
 	CHECK_EQ(status, 0);
 }
 
@@ -48,8 +55,11 @@ void tell(struct process *whom, const void *what, size_t len)
 	CHECK_EQ(write(whom->to, what, len), len);
 }
 
-void hear(struct process *whom, void *what, size_t len)
+void hear(struct env *t, struct process *whom, void *what, size_t len)
 {
+	struct pollfd news = { whom->from, POLLIN, 0 };
+
+	ONCE(t, poll(&news, 1, 0) == 1);
 	CHECK_EQ(read(whom->from, what, len), len);
 }
 
@@ -73,8 +83,7 @@ void meet(struct env *t, struct side *side, struct process *other)
 {
 	char name[sizeof(side->name)];
 
-	(void)t;
 	tell(other, side->name, sizeof(side->name));
-	hear(other, name, sizeof(name));
+	hear(t, other, name, sizeof(name));
 	CHECK_RC(fi_av_insert(side->av, name, 1, &side->peer, 0, NULL), 1);
 }

@@ -3,10 +3,14 @@
 #define _GNU_SOURCE
 #include "process.h"
 
+#include <ctype.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LEN = 64, BIG = 8 << 20, ROUNDS = 20 };
@@ -63,7 +67,7 @@ TEST(fi_shm, messages_of_any_size, EP_RDM, FI_MSG, "Messages to and from another
 		send_all(t, &t->a, lens[i], i + 1);
 		receive(t, &t->a, lens[i], i + 2);
 	}
-	join_process(&child);
+	join_process(t, &child);
 }
 
 struct target {
@@ -88,7 +92,7 @@ static void lend(struct env *t, struct process *parent)
 	CHECK(filled(mem.mem, BIG / 2, 2));
 	CHECK_EQ(*(uint64_t *)(mem.mem + BIG / 2), 1000);
 	tell(parent, "", 1);
-	hear(parent, &word, 1);
+	hear(t, parent, &word, 1);
 }
 
 TEST(fi_shm, memory_of_another_process, EP_RDM, FI_MSG | FI_RMA | FI_ATOMIC, "Memory that another process registered is read, written and added to")
@@ -104,7 +108,7 @@ TEST(fi_shm, memory_of_another_process, EP_RDM, FI_MSG | FI_RMA | FI_ATOMIC, "Me
 	child = start_process(t, lend);
 	open_end(t, &t->a, FI_WAIT_NONE);
 	meet(t, &t->a, &child);
-	hear(&child, &target, sizeof(target));
+	hear(t, &child, &target, sizeof(target));
 	in = new_buf(t, BIG, 0);
 	out = new_buf(t, BIG / 2, 2);
 	word = new_buf(t, 8, 0);
@@ -126,9 +130,9 @@ TEST(fi_shm, memory_of_another_process, EP_RDM, FI_MSG | FI_RMA | FI_ATOMIC, "Me
 		CHECK_EQ(before, i);
 	}
 	send_all(t, &t->a, LEN, 5);
-	hear(&child, &done_there, 1);
+	hear(t, &child, &done_there, 1);
 	tell(&child, "", 1);
-	join_process(&child);
+	join_process(t, &child);
 }
 
 enum { CHILDREN = 8, EACH = 8, SENDERS = CHILDREN * EACH, MESSAGES = 50 };
@@ -140,8 +144,8 @@ static void eight_senders(struct env *t, struct process *parent)
 	unsigned first, sent = 0;
 	char name[sizeof(sides[0].name)];
 
-	hear(parent, &first, sizeof(first));
-	hear(parent, name, sizeof(name));
+	hear(t, parent, &first, sizeof(first));
+	hear(t, parent, name, sizeof(name));
 	for (unsigned i = 0; i < EACH; i++) {
 		open_bound_ep(t, &sides[i]);
 		OK(fi_enable(sides[i].ep));
@@ -163,7 +167,7 @@ static void eight_senders(struct env *t, struct process *parent)
 		if (now_ms() > limit)
 			FAIL("%u of %u sent", sent, EACH * MESSAGES);
 	}
-	hear(parent, name, 1);
+	hear(t, parent, name, 1);
 }
 
 TEST(fi_shm, many_senders, EP_RDM, FI_MSG | FI_TAGGED, "64 endpoints of eight processes send to one at once: all arrives, in the order of each sender")
@@ -195,7 +199,7 @@ TEST(fi_shm, many_senders, EP_RDM, FI_MSG | FI_TAGGED, "64 endpoints of eight pr
 	}
 	for (unsigned i = 0; i < CHILDREN; i++) {
 		tell(&children[i], "", 1);
-		join_process(&children[i]);
+		join_process(t, &children[i]);
 	}
 }
 
@@ -222,13 +226,12 @@ static void flood(struct env *t, struct process *parent)
 	while (sent++ < FLOOD)
 		wait_comp(t, side.txcq, NULL);
 	tell(parent, "", 1);
-	hear(parent, &word, 1);
+	hear(t, parent, &word, 1);
 }
 
 TEST(fi_shm, many_before_any_receive, EP_RDM, FI_MSG | FI_TAGGED, "Five thousand messages of another process that come before their receives wait for them, which may be posted in any order")
 {
 	struct process child;
-	struct pollfd all;
 	struct buf in;
 	char word;
 
@@ -236,9 +239,7 @@ TEST(fi_shm, many_before_any_receive, EP_RDM, FI_MSG | FI_TAGGED, "Five thousand
 	child = start_process(t, flood);
 	open_end(t, &t->a, FI_WAIT_NONE);
 	meet(t, &t->a, &child);
-	all = (struct pollfd){ child.from, POLLIN, 0 };
-	ONCE(t, poll(&all, 1, 0) == 1);
-	hear(&child, &word, 1);
+	hear(t, &child, &word, 1);
 	in = new_buf(t, 512, 0);
 	for (unsigned i = 0; i < FLOOD; i++) {
 		unsigned tag = i % 2 ? FLOOD - 1 - i / 2 : i / 2; // from both ends
@@ -248,7 +249,7 @@ TEST(fi_shm, many_before_any_receive, EP_RDM, FI_MSG | FI_TAGGED, "Five thousand
 		CHECK(holds(in, tag % 512, 1));
 	}
 	tell(&child, "", 1);
-	join_process(&child);
+	join_process(t, &child);
 }
 
 // ---- Sleeping
@@ -316,7 +317,7 @@ TEST(fi_shm, descriptor_wakes, EP_RDM, FI_MSG, "FI_WAIT_FD: after fi_trywait a m
 	open_end(t, &t->a, FI_WAIT_FD);
 	meet(t, &t->a, &child);
 	in_turn(t, &t->a, true, done_asleep);
-	join_process(&child);
+	join_process(t, &child);
 }
 
 static void done_in_sread(struct env *t, struct fid_cq *cq, void *ctx)
@@ -345,7 +346,7 @@ TEST(fi_shm, sread_wakes, EP_RDM, FI_MSG, "fi_cq_sread returns when a message of
 	open_end(t, &t->a, FI_WAIT_UNSPEC);
 	meet(t, &t->a, &child);
 	in_turn(t, &t->a, true, done_in_sread);
-	join_process(&child);
+	join_process(t, &child);
 }
 
 // ---- Processes that die
@@ -356,7 +357,6 @@ static void one_and_no_more(struct env *t, struct process *parent)
 	struct side side = { 0 };
 	struct target target;
 	struct region region;
-	char word;
 
 	open_end(t, &side, FI_WAIT_NONE);
 	meet(t, &side, parent);
@@ -366,7 +366,8 @@ static void one_and_no_more(struct env *t, struct process *parent)
 	receive(t, &side, LEN, 1);
 	send_all(t, &side, LEN, 2);
 	tell(parent, "", 1);
-	hear(parent, &word, 1); // until it is killed
+	for (;;) // until it is killed
+		pause();
 }
 
 // Parent of one that died: waits until all of the operations have ended, and how many of them in error.
@@ -401,10 +402,10 @@ static struct process befriend(struct env *t, struct target *target, enum fi_wai
 	child = start_process(t, one_and_no_more);
 	open_end(t, &t->a, wait);
 	meet(t, &t->a, &child);
-	hear(&child, target, sizeof(*target));
+	hear(t, &child, target, sizeof(*target));
 	send_all(t, &t->a, LEN, 1);
 	receive(t, &t->a, LEN, 2);
-	hear(&child, &word, 1);
+	hear(t, &child, &word, 1);
 	return child;
 }
 
@@ -469,14 +470,14 @@ static void under_a_name(struct env *t, struct process *parent)
 	char name[ADDR_ROOM], word;
 	struct side side = { 0 };
 
-	hear(parent, name, sizeof(name));
+	hear(t, parent, name, sizeof(name));
 	set_source(t->info, name, strlen(name) + 1);
 	open_end(t, &side, FI_WAIT_NONE);
 	CHECK_STR(side.name, name);
 	meet(t, &side, parent);
 	receive(t, &side, LEN, 1);
 	tell(parent, "", 1);
-	hear(parent, &word, 1); // until it is killed
+	hear(t, parent, &word, 1); // until it is killed
 }
 
 TEST(fi_shm, killed_peer_returns, EP_RDM | OURS_ONLY, FI_MSG, "The name of a process that was killed is free, and whoever has it next is reached by those who knew the old one")
@@ -504,7 +505,7 @@ TEST(fi_shm, killed_peer_returns, EP_RDM | OURS_ONLY, FI_MSG, "The name of a pro
 			if (now_ms() > limit)
 				FAIL("nothing arrives");
 		}
-		hear(&children[i], &word, 1);
+		hear(t, &children[i], &word, 1);
 		kill_process(&children[i]);
 	}
 }
@@ -528,7 +529,7 @@ TEST(fi_shm, fork_without_exec, EP_RDM, FI_MSG | FI_TAGGED, "A process that fork
 			for (;;)
 				pause();
 		if (i % 2)
-			join_process(&child);
+			join_process(t, &child);
 		sent = post_send(t, &t->a, new_buf(t, BIG, 1));
 		CHECK_EQ(done(t, t->b.rxcq, ctx, FI_MSG | FI_RECV).len, BIG);
 		done(t, t->a.txcq, sent, FI_MSG | FI_SEND);
@@ -576,28 +577,41 @@ static bool tells(const char *path, const char *one, const char *two)
 	return found;
 }
 
-// Whether the folder has a file that tells of a process, or of this library.
-static bool is_littered(const char *folder, const char *pid)
+// Whether the number stands in the text by itself.
+static bool names(const char *text, const char *number)
+{
+	for (const char *at = text; (at = strstr(at, number)); at++)
+		if ((at == text || !isdigit((unsigned char)at[-1])) && !isdigit((unsigned char)at[strlen(number)]))
+			return true;
+	return false;
+}
+
+// Whether the folder has a file that tells of a process, made since then: numbers of processes come again.
+static bool is_littered(const char *folder, const char *pid, time_t since)
 {
 	DIR *dir = opendir(folder);
 	struct dirent *entry;
 	bool found = false;
 
-	while (dir && !found && (entry = readdir(dir)))
-		found = strstr(entry->d_name, pid) != NULL;
+	while (dir && !found && (entry = readdir(dir))) {
+		struct stat made;
+
+		found = names(entry->d_name, pid) && !fstatat(dirfd(dir), entry->d_name, &made, AT_SYMLINK_NOFOLLOW) &&
+			made.st_ctime >= since;
+	}
 	if (dir)
 		closedir(dir);
 	return found;
 }
 
-static void check_no_litter(pid_t process)
+static void check_no_litter(pid_t process, time_t since)
 {
 	static const char *const folders[] = { "/dev/shm", "/tmp", "/var/tmp", "/run", "." };
 	char pid[16], name[32];
 
 	snprintf(pid, sizeof(pid), "%d", process);
 	for (unsigned i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
-		if (is_littered(folders[i], pid))
+		if (is_littered(folders[i], pid, since))
 			FAIL("something of process %s is in %s", pid, folders[i]);
 	snprintf(name, sizeof(name), "/%d:", process);
 	CHECK(!tells("/proc/net/unix", "ironfabric", name));
@@ -606,15 +620,17 @@ static void check_no_litter(pid_t process)
 TEST(fi_shm, nothing_left_by_the_killed, EP_RDM | OURS_ONLY, FI_MSG | FI_RMA, "A process that is killed leaves nothing that has a name")
 {
 	struct target target;
+	time_t start = time(NULL);
 	struct process child = befriend(t, &target, FI_WAIT_NONE);
 
 	kill_process(&child);
-	check_no_litter(child.pid);
+	check_no_litter(child.pid, start);
 }
 
 TEST(fi_shm, nothing_has_a_name, EP_RDM | OURS_ONLY, FI_MSG | FI_RMA, "While endpoints talk no memory that they share has a name in a file system, and when they are closed no socket has one")
 {
 	struct target target;
+	time_t start = time(NULL);
 	struct process child = befriend(t, &target, FI_WAIT_NONE);
 	char line[1024];
 	unsigned shared = 0;
@@ -635,5 +651,5 @@ TEST(fi_shm, nothing_has_a_name, EP_RDM | OURS_ONLY, FI_MSG | FI_RMA, "While end
 	kill_process(&child);
 	shut(t, &t->a.ep->fid);
 	CHECK(!tells("/proc/net/unix", "ironfabric", strstr(t->a.name, "://") + 2));
-	check_no_litter(getpid());
+	check_no_litter(getpid(), start);
 }

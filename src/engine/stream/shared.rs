@@ -109,13 +109,19 @@ impl<N: Net> Stream<N> {
         self.read_ducts(core);
     }
 
-    /// Each had its turn. Who has more ends the sleep that begins here, if one does.
+    /// Each had its turn. Who has more, or room for what waits, ends the sleep that begins here, if one does: who finds
+    /// room while epoll is asked would have its timer put out there.
     pub(super) fn stay_awake(&mut self) {
         let has_more = |&id: &usize| {
             let duct = self.conns[id].duct.as_ref();
             duct.is_some_and(|duct| !matches!(duct.peek(), Ok(None)))
         };
-        if self.ducts.iter().any(has_more) {
+        let mut any = self.ducts.iter().any(has_more);
+        for &id in &self.full {
+            let duct = self.conns.get_mut(id).and_then(|conn| conn.duct.as_mut());
+            any |= duct.is_some_and(|duct| !matches!(duct.has_room(), Ok(false)));
+        }
+        if any {
             self.timer.set(Some(Duration::ZERO));
         }
     }

@@ -88,6 +88,10 @@ impl<N: Net> Stream<N> {
         self.groups.forget(ep);
         if let Some(listener) = &endpoint.listener {
             self.epoll.remove(listener.as_raw_fd());
+            if N::DUCTS {
+                // As for connections: nobody is to wait at a door that a forked child holds.
+                listener.shutdown();
+            }
         }
         drop(endpoint);
         let ours: Vec<usize> = self

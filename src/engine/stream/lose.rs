@@ -17,6 +17,10 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         if let Some(socket) = conn.socket.take() {
             self.epoll.remove(socket.as_raw_fd());
+            if N::DUCTS {
+                // A forked child may hold it, too; the peer is to know all the same.
+                socket.shutdown();
+            }
         }
         conn.watch = Watch::default();
         if std::mem::take(&mut conn.hot) {

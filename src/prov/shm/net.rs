@@ -18,9 +18,11 @@ use crate::engine::stream::{Net, Stream};
 use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
 use crate::prov::shm::door::{Handshake, Opening};
+use crate::prov::shm::ep::Place;
 use crate::prov::shm::kind::{Kind, SHM as SOURCE};
 use crate::prov::shm::params::Params;
 use crate::sys::event::Ready;
+use crate::sys::fork;
 use crate::sys::local::LocalName;
 
 /// What a domain has beside its connections.
@@ -59,7 +61,7 @@ impl Net for Shm {
     type Addr = Name;
     type Params = Site;
     type Domain = Domain;
-    type Ep = ();
+    type Ep = Place;
     type Conn = Opening;
 
     const SOURCE: &'static Source = &SOURCE;
@@ -80,6 +82,7 @@ impl Net for Shm {
     }
 
     fn open(_site: &Site) -> Result<Domain> {
+        fork::watch();
         Ok(Domain::default())
     }
 
@@ -119,7 +122,7 @@ impl Net for Shm {
     }
 
     fn identity(addr: &Name) -> Vec<u8> {
-        addr.as_str().as_bytes().to_vec()
+        addr.bare().as_bytes().to_vec()
     }
 
     fn begin_connect(stream: &mut Stream<Shm>, core: &mut Core<Shm>, id: usize) -> Result {

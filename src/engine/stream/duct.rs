@@ -63,6 +63,8 @@ pub struct Duct {
     pub owes_bell: bool,
     /// The other side is gone; what it has written can still be read.
     pub ended: bool,
+    /// Up to here, then: one ring. More are old bytes that somebody has left there on purpose.
+    last: u64,
     /// The other side wrote what cannot be.
     pub broken: bool,
     /// The lines of this side and of the other, in `_head`.
@@ -169,6 +171,7 @@ impl Duct {
             process: None,
             owes_bell: false,
             ended: false,
+            last: u64::MAX,
             broken: false,
             own: own_lines,
             other: other_lines,
@@ -288,6 +291,28 @@ impl Duct {
             done += len;
         }
         Ok(done)
+    }
+
+    /// The other side is gone.
+    pub fn end(&mut self) {
+        if !self.ended {
+            self.ended = true;
+            self.last = self
+                .rx
+                .position()
+                .saturating_add(self.longest_rest() as u64);
+        }
+    }
+
+    /// The other side cannot have written more than this that was not read: all of its ring.
+    pub fn longest_rest(&self) -> usize {
+        self.rx.longest() + 2 * LINE
+    }
+
+    /// More was read of a side that is gone than it can have written.
+    #[inline]
+    pub fn is_past_end(&self) -> bool {
+        self.ended && self.rx.position() > self.last
     }
 
     /// Whether writing may go on.

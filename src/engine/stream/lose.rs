@@ -93,12 +93,9 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Completes in error what was posted to the peer, and what the peer had begun.
-    pub fn fail_operations(&mut self, core: &mut Core<N>, id: usize, error: Error) {
-        let conn = &mut self.conns[id];
-        let ep = conn.ep;
-        let tx = std::mem::take(&mut conn.tx);
-        let rx = std::mem::replace(&mut conn.rx, Rx::new());
+    /// Completes in error what was posted to the peer.
+    pub(super) fn fail_transmits(&mut self, core: &mut Core<N>, id: usize, error: Error) {
+        let tx = std::mem::take(&mut self.conns[id].tx);
         let mut failed: Vec<TxOp> = Vec::new();
         for out in tx.queue {
             if let Out::Frame(frame) = out
@@ -115,6 +112,14 @@ impl<N: Net> Stream<N> {
             core.eps[op.ep()].tx_pending -= 1;
             core.send_failed(op.ep(), &op, error);
         }
+    }
+
+    /// Completes in error what was posted to the peer, and what the peer had begun.
+    pub fn fail_operations(&mut self, core: &mut Core<N>, id: usize, error: Error) {
+        self.fail_transmits(core, id, error);
+        let conn = &mut self.conns[id];
+        let ep = conn.ep;
+        let rx = std::mem::replace(&mut conn.rx, Rx::new());
         match rx.at {
             At::Payload(incoming) => match incoming.sink {
                 Sink::Recv(recv, envelope) => {

@@ -214,9 +214,18 @@ impl<N: Net> Stream<N> {
             let Some(conn) = self.conns.get_mut(id) else {
                 continue;
             };
-            let Some(duct) = conn.duct.as_mut().filter(|_| conn.tx.blocked) else {
+            let Some(duct) = &mut conn.duct else {
                 continue;
             };
+            if duct.ended && conn.rx.at.waits() {
+                // What the peer sent waits for its receive; what it is sent waits for nothing any more.
+                self.full.push(id);
+                self.fail_transmits(core, id, Error::CANCELED);
+                continue;
+            }
+            if !conn.tx.blocked {
+                continue;
+            }
             match duct.has_room() {
                 Ok(false) => self.full.push(id),
                 // What the other side has broken its reader finds.
@@ -245,13 +254,14 @@ impl<N: Net> Stream<N> {
                 Ok(Moved::Bytes(n)) if n == rings.len() => {}
                 Ok(Moved::Bytes(_) | Moved::Later) => break,
                 Ok(Moved::End) | Err(_) => {
-                    duct.ended = true;
+                    duct.end();
                     break;
                 }
             }
         }
         if duct.ended {
             self.epoll_forget(id);
+            self.left_waiting(core, id);
         }
         if !self.full.is_empty() {
             self.retry_full(core);
@@ -262,10 +272,36 @@ impl<N: Net> Stream<N> {
         }
     }
 
+    /// The peer is gone. If what it had sent waits for its receive, what it is sent fails without delay; if that is never going
+    /// to be whole, everything does.
+    #[cold]
+    fn left_waiting(&mut self, core: &mut Core<N>, id: usize) {
+        let Some(conn) = self.conns.get(id) else {
+            return;
+        };
+        let Some(duct) = conn.duct.as_ref().filter(|_| conn.rx.at.waits()) else {
+            return;
+        };
+        let there = duct.longest_rest() + conn.rx.leftover.len();
+        if let At::Stalled(stalled) = &conn.rx.at
+            && stalled.envelope.len > there as u64
+        {
+            return self.lose(core, id, Error::CANCELED);
+        }
+        if !self.full.contains(&id) {
+            self.full.push(id);
+        }
+    }
+
     /// Takes what the peer has written; whether there was anything.
     #[inline]
     pub(super) fn read_duct(&mut self, core: &mut Core<N>, id: usize) -> bool {
         let mut any = false;
+        let duct = self.conns.get(id).and_then(|conn| conn.duct.as_ref());
+        if duct.is_some_and(|duct| duct.is_past_end()) {
+            self.fault(core, id, &GARBAGE);
+            return true;
+        }
         for _ in 0..TURNS {
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
@@ -299,8 +335,12 @@ impl<N: Net> Stream<N> {
             let Some(duct) = self.conns.get_mut(id).and_then(|conn| conn.duct.as_mut()) else {
                 break;
             };
-            if duct.advance(record) {
+            let (wakes, ended) = (duct.advance(record), duct.ended);
+            if wakes {
                 self.wake_peer(id);
+            }
+            if ended {
+                self.left_waiting(core, id);
             }
         }
         any
@@ -431,7 +471,7 @@ impl<N: Net> Stream<N> {
             socket.wait_readable(left.min(Duration::from_millis(100)));
             let mut rings = [0; 256];
             if let Ok(Moved::End) | Err(_) = socket.read(&mut rings) {
-                duct.ended = true;
+                duct.end();
             }
             conn.tx.blocked = false;
         }

@@ -87,6 +87,12 @@ pub trait Transport: Sized + Send + 'static {
         info: Info,
         context: *mut c_void,
     ) -> Result<*mut fid_pep>;
+    /// An error in a process that was forked from the one that opened the domain: what the parent shares with others is not
+    /// the child's to use.
+    #[inline]
+    fn check_process(&self) -> Result {
+        Ok(())
+    }
     /// Readable when `progress` may find something to do.
     fn poll_fd(&self) -> RawFd;
     fn progress(&mut self, core: &mut Core<Self::Addr>);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Whether this process was forked from the one that began: the child has its parent's memory, not its part in what the
-//! parent shares with others.
+//! Whether this process is still the one that opened something, or was forked from it since: a child has its parent's
+//! memory, not its part in what the parent shares with others. What the child opens itself is its own.
 //!
 //! The kernel wipes one page in a child (MADV_WIPEONFORK). There is no fork handler that could be called at a bad moment
 //! or be left behind when the library is unloaded. No peer has a say in this.
@@ -8,78 +8,53 @@
 //! Trusted with: a page that is never unmapped.
 
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::Once;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::time::SystemTime;
 
-/// From now on the children of this process are known as such. Again, or in a child, it changes nothing.
-pub fn watch() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| arm(&FIRST, wiped_page()));
+/// The process that made it.
+#[derive(Clone, Copy, Debug)]
+pub struct Birth {
+    /// Holds `id` in that process, and something else in its children; `None` where the kernel does not wipe pages.
+    mark: Option<&'static AtomicU64>,
+    id: u64,
 }
 
-/// Whether this process was forked, at any remove, from the one that called `watch` first.
-#[inline]
-pub fn is_child() -> bool {
-    FIRST.is_child()
-}
-
-static FIRST: Watched = Watched::new();
-
-/// One process as seen by itself and by its children.
-struct Watched {
-    /// `PARENT` in the process itself; in children the page that it lies in is wiped.
-    mark: AtomicPtr<AtomicU32>,
-    pid: AtomicU32,
-}
-
-const PARENT: u32 = 1;
-/// The kernel does not wipe pages: compare PIDs.
-const COMPARE: u32 = 2;
-
-static UNWATCHED: AtomicU32 = AtomicU32::new(PARENT);
-static COMPARED: AtomicU32 = AtomicU32::new(COMPARE);
-
-impl Watched {
-    const fn new() -> Watched {
-        Watched {
-            mark: AtomicPtr::new((&raw const UNWATCHED).cast_mut()),
-            pid: AtomicU32::new(0),
-        }
+impl Birth {
+    pub fn here() -> Birth {
+        static MARK: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
+        Birth::marked(*MARK.get_or_init(wiped_page))
     }
 
+    fn marked(mark: Option<&'static AtomicU64>) -> Birth {
+        let pid = u64::from(std::process::id());
+        let Some(place) = mark else {
+            return Birth { mark, id: pid };
+        };
+        // In other PID namespaces a child may have its parent's PID.
+        let time = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let fresh = u64::from(time.subsec_nanos()) << 32 | pid;
+        // Relaxed: threads of one process agree on one number, and nothing else hangs on it.
+        let (yes, no) = (Ordering::Relaxed, Ordering::Relaxed);
+        let id = match place.compare_exchange(0, fresh, yes, no) {
+            Ok(_) => fresh,
+            Err(known) => known,
+        };
+        Birth { mark, id }
+    }
+
+    /// Whether this is that process, and not one that was forked from it, at any remove.
     #[inline]
-    fn is_child(&self) -> bool {
-        // SAFETY: a static, or a page that is never unmapped.
-        let mark = unsafe { &*self.mark.load(Ordering::Relaxed) };
-        match mark.load(Ordering::Relaxed) {
-            PARENT => false,
-            mark => self.is_child_by(mark),
+    pub fn is_here(&self) -> bool {
+        match self.mark {
+            Some(mark) => mark.load(Ordering::Relaxed) == self.id,
+            None => u64::from(std::process::id()) == self.id,
         }
     }
-
-    #[cold]
-    fn is_child_by(&self, mark: u32) -> bool {
-        mark != COMPARE || self.pid.load(Ordering::Relaxed) != std::process::id()
-    }
-}
-
-fn arm(watched: &Watched, page: Option<&'static AtomicU32>) {
-    watched.pid.store(std::process::id(), Ordering::Relaxed);
-    let mark = match page {
-        Some(page) => {
-            page.store(PARENT, Ordering::Relaxed);
-            page
-        }
-        None => &COMPARED,
-    };
-    // After the page and the PID, for other threads.
-    watched
-        .mark
-        .store(ptr::from_ref(mark).cast_mut(), Ordering::Release);
 }
 
 /// A page of zeros that is zeros again in each child; `None` where the kernel (before 4.14) has no such pages.
-fn wiped_page() -> Option<&'static AtomicU32> {
+fn wiped_page() -> Option<&'static AtomicU64> {
     let len = super::region::page_size();
     // SAFETY: a new mapping; where it is not given away, nobody knows of it.
     unsafe {
@@ -98,7 +73,7 @@ fn wiped_page() -> Option<&'static AtomicU32> {
             libc::munmap(page, len);
             return None;
         }
-        Some(AtomicU32::from_ptr(page.cast()))
+        Some(AtomicU64::from_ptr(page.cast()))
     }
 }
 
@@ -138,28 +113,17 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_known() {
-        watch();
-        watch();
-        assert!(!is_child());
-        assert!(in_child(&is_child));
-        // A child that begins itself stays what it is; so does a grandchild.
-        assert!(in_child(&|| {
-            watch();
-            is_child() && in_child(&is_child)
-        }));
-        assert!(!is_child());
-    }
-
-    #[test]
     fn both_ways_tell_a_child() {
         for page in [wiped_page(), None] {
-            let watched = Watched::new();
-            assert!(!watched.is_child() && !in_child(&|| watched.is_child()));
-            arm(&watched, page);
-            assert!(!watched.is_child());
-            assert!(in_child(&|| watched.is_child()));
-            assert!(!watched.is_child());
+            let birth = Birth::marked(page);
+            assert!(birth.is_here() && Birth::marked(page).is_here());
+            assert!(in_child(&|| !birth.is_here()));
+            // What a child opens is its own, and not its child's.
+            assert!(in_child(&|| {
+                let own = Birth::marked(page);
+                own.is_here() && !birth.is_here() && in_child(&|| !own.is_here())
+            }));
+            assert!(birth.is_here());
         }
     }
 }

@@ -12,11 +12,13 @@ use crate::base::Result;
 use crate::engine::domain::Engine;
 use crate::engine::transport::Transport;
 use crate::sys::event::{EventFd, sleep_on};
+use crate::sys::fork::Birth;
 
 /// Runs until it is dropped.
 pub struct Thread {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
+    birth: Birth,
 }
 
 struct Stop {
@@ -42,12 +44,17 @@ impl Thread {
         Ok(Thread {
             stop,
             thread: Some(thread),
+            birth: Birth::here(),
         })
     }
 }
 
 impl Drop for Thread {
     fn drop(&mut self) {
+        // A child has no such thread, and the event is the parent's too.
+        if !self.birth.is_here() {
+            return;
+        }
         self.stop.asked.store(true, Ordering::Release);
         self.stop.event.set();
         if let Some(thread) = self.thread.take() {

@@ -135,6 +135,7 @@ impl<T: Transport> Shared<T> {
         match cq.ring.ready() {
             Head::Empty => {
                 self.patience.in_vain();
+                state.transport.check_process()?;
                 state.flush();
                 return Err(Error::AGAIN);
             }
@@ -261,6 +262,7 @@ impl<T: Transport> CqCalls for Cq<T> {
         if !shared.wait.can_sleep() || shared.wait.obj() == FI_WAIT_SET {
             return Err(Error::INVAL);
         }
+        shared.engine.lock().transport.check_process()?;
         let wanted = match self.threshold {
             true => cond.clamp(1, max.max(1)),
             false => 1,

@@ -18,6 +18,8 @@ use crate::sys::socket::Socket;
 
 /// An endpoint of either type.
 pub struct Ep<N: Net> {
+    /// What the provider keeps; it goes before the listener does.
+    pub own: N::Ep,
     pub rdm: bool,
     /// Where it is bound; RDM: where it listens.
     pub local: N::Addr,
@@ -29,8 +31,6 @@ pub struct Ep<N: Net> {
     pub by_addr: HashMap<N::Addr, usize>,
     /// MSG: the connection, once one was begun.
     pub conn: Option<usize>,
-    /// What the provider keeps.
-    pub own: N::Ep,
 }
 
 /// Endpoints by their number in `core.eps`: found by an index on every operation.
@@ -108,6 +108,15 @@ impl<N: Net> Stream<N> {
             self.discard_conn(core, id);
         }
         N::close_ep(self, ep);
+    }
+
+    /// In a child: the endpoint goes, and with it this process's hold on its memory and sockets. Nothing is said to anybody, and
+    /// the epoll set, which is the parent's too, stays as it is.
+    #[cold]
+    pub(super) fn leave_endpoint(&mut self, ep: usize) {
+        drop(self.eps.remove(ep));
+        self.groups.forget(ep);
+        self.conns.retain(|_, conn| conn.ep != ep);
     }
 
     /// The connection for an address of the endpoint's vector, made if there is none.

@@ -31,6 +31,7 @@ use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::Tx;
 use crate::sys::event::{Epoll, Timer};
+use crate::sys::fork::Birth;
 
 pub type Core<N> = EngineCore<<N as Net>::Addr>;
 
@@ -47,6 +48,8 @@ pub struct Limits {
 
 /// The endpoints of one domain and their connections.
 pub struct Stream<N: Net> {
+    /// Who opened it: a child has no part in rings and sockets.
+    birth: Birth,
     pub(crate) params: N::Params,
     pub(crate) limits: Limits,
     /// What the provider keeps.
@@ -143,11 +146,21 @@ impl<N: Net> Transport for Stream<N> {
         !N::limits(params).no_progress_thread
     }
 
+    /// A child has its parent's rings, sockets and epoll set before it, and no part in any of them.
+    #[inline]
+    fn check_process(&self) -> Result {
+        match N::DUCTS && !self.birth.is_here() {
+            true => Err(Error::OPBADSTATE),
+            false => Ok(()),
+        }
+    }
+
     fn open(params: &N::Params) -> Result<Stream<N>> {
         let epoll = Epoll::new()?;
         let timer = Timer::new()?;
         epoll.add(timer.as_raw_fd(), super::progress::TIMER, true, false)?;
         Ok(Stream {
+            birth: Birth::here(),
             params: params.clone(),
             limits: N::limits(params),
             own: N::open(params)?,
@@ -188,15 +201,24 @@ impl<N: Net> Transport for Stream<N> {
 
     #[inline]
     fn progress(&mut self, core: &mut Core<N>) {
+        if self.check_process().is_err() {
+            return;
+        }
         self.look(core);
     }
 
     fn progress_all(&mut self, core: &mut Core<N>) {
+        if self.check_process().is_err() {
+            return;
+        }
         self.look_everywhere(core);
     }
 
     #[inline]
     fn flush(&mut self, core: &mut Core<N>) {
+        if self.check_process().is_err() {
+            return;
+        }
         if !self.dirty.is_empty() {
             self.flush_dirty(core);
             if !self.held.is_empty() {
@@ -207,14 +229,16 @@ impl<N: Net> Transport for Stream<N> {
 
     #[inline]
     fn holds_back(&self) -> bool {
-        !self.dirty.is_empty()
+        !self.dirty.is_empty() && self.check_process().is_ok()
     }
 
     fn open_ep(&mut self, _core: &mut Core<N>, ep: usize, info: &Info) -> Result {
+        self.check_process()?;
         N::open_ep(self, ep, info)
     }
 
     fn enable_ep(&mut self, _core: &mut Core<N>, ep: usize) -> Result {
+        self.check_process()?;
         N::enable_ep(self, ep)
     }
 
@@ -223,11 +247,15 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn close_ep(&mut self, core: &mut Core<N>, ep: usize) {
-        self.close_endpoint(core, ep);
+        match self.check_process() {
+            Ok(()) => self.close_endpoint(core, ep),
+            Err(_) => self.leave_endpoint(ep),
+        }
     }
 
     #[inline]
     fn transmit(&mut self, core: &mut Core<N>, ep: usize, tx: &Tx<'_>) -> Result {
+        self.check_process()?;
         self.post(core, ep, tx)
     }
 
@@ -238,22 +266,33 @@ impl<N: Net> Transport for Stream<N> {
         ep: usize,
         atomic: &Atomic<'_>,
     ) -> Result {
+        self.check_process()?;
         self.post_atomic(core, port, ep, atomic)
     }
 
     fn transmit_from(&mut self, core: &mut Core<N>, port: usize, ep: usize, tx: &Tx<'_>) -> Result {
+        self.check_process()?;
         self.post_from(core, port, ep, tx)
     }
 
     fn close_tx_context(&mut self, core: &mut Core<N>, port: usize, ep: usize, heir: usize) {
+        if self.check_process().is_err() {
+            return;
+        }
         self.leave_transmits(core, port, ep, heir);
     }
 
     fn close_rx_context(&mut self, core: &mut Core<N>, port: usize, ep: usize) {
+        if self.check_process().is_err() {
+            return;
+        }
         self.leave_receives(core, port, ep);
     }
 
     fn claim(&mut self, core: &mut Core<N>, claimed: Claimed) {
+        if self.check_process().is_err() {
+            return;
+        }
         self.bring(core, claimed);
     }
 
@@ -271,6 +310,9 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn room_again(&mut self, core: &mut Core<N>) {
+        if self.check_process().is_err() {
+            return;
+        }
         self.retry_stalled(core);
     }
 
@@ -279,6 +321,7 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
+        self.check_process()?;
         N::set_name(self, ep, addr)
     }
 
@@ -320,6 +363,7 @@ impl<N: Net> Transport for Stream<N> {
         ep: usize,
         membership: &Membership<'_>,
     ) -> Result<u64> {
+        self.check_process()?;
         self.open_collective(core, ep, membership)
     }
 
@@ -331,10 +375,16 @@ impl<N: Net> Transport for Stream<N> {
         token: (usize, usize),
         alone: bool,
     ) {
+        if self.check_process().is_err() {
+            return;
+        }
         self.join_collective(core, ep, group, token, alone);
     }
 
     fn leave_group(&mut self, core: &mut Core<N>, ep: usize, group: u64) {
+        if self.check_process().is_err() {
+            return;
+        }
         self.leave_collective(core, ep, group);
     }
 
@@ -350,14 +400,21 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn collect(&mut self, core: &mut Core<N>, ep: usize, call: &Collective) -> Result {
+        self.check_process()?;
         self.start_collective(core, ep, call)
     }
 
     fn av_inserted(&mut self, core: &mut Core<N>, av: usize, index: u64) {
+        if self.check_process().is_err() {
+            return;
+        }
         self.learn_address(core, av, index);
     }
 
     fn av_removed(&mut self, core: &mut Core<N>, av: usize, index: u64, addr: &N::Addr) {
+        if self.check_process().is_err() {
+            return;
+        }
         self.forget_address(core, av, index, addr);
     }
 

@@ -8,12 +8,16 @@
 //! Trusted with: control messages.
 
 use core::mem;
+use core::time::Duration;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::socket::{getsockopt, sockopt};
 use socket2::{Domain, SockAddr, Socket as Raw, Type};
 
@@ -58,12 +62,64 @@ pub struct Credentials {
 /// Descriptors that one message may carry.
 pub const MAX_FDS: usize = 4;
 
-/// A socket that others find by this name; `AddrInUse` if there is one, or a file that one left.
+/// A socket that others find by this name; `AddrInUse` if there is one. A file that one has left is replaced.
 pub fn listen(name: &LocalName) -> io::Result<Socket> {
     let socket = unconnected()?;
-    socket.0.bind(&name.address()?)?;
+    let address = name.address()?;
+    let _turn = match name {
+        LocalName::Path(path) => take_turn(path)?,
+        LocalName::Abstract(_) => None,
+    };
+    match (socket.0.bind(&address), name) {
+        (Err(error), LocalName::Path(path)) if error.kind() == ErrorKind::AddrInUse => {
+            remove_stale(path)?;
+            socket.0.bind(&address)?;
+        }
+        (bound, _) => bound?,
+    }
     socket.listen()?;
     Ok(socket)
+}
+
+/// Whoever listens in a folder does so alone: a socket that is bound and does not listen yet looks like one that was left.
+/// `AddrInUse` if somebody holds the folder all the time. A folder that cannot be read has no turns.
+fn take_turn(path: &Path) -> io::Result<Option<Flock<File>>> {
+    let folder = path.parent().and_then(|folder| File::open(folder).ok());
+    let Some(mut folder) = folder else {
+        return Ok(None);
+    };
+    for _ in 0..TURN_TRIES {
+        folder = match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
+            Ok(turn) => return Ok(Some(turn)),
+            Err((folder, _)) => folder,
+        };
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err(ErrorKind::AddrInUse.into())
+}
+
+const TURN_TRIES: usize = 100;
+
+/// Removes the file of a socket that nobody listens at any more; `AddrInUse` if somebody does, or if it is another file.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let metadata = std::fs::symlink_metadata(path)?;
+    let refused = || {
+        connect(&LocalName::Path(path.to_owned()))
+            .err()
+            .map(|e| e.kind())
+    };
+    match metadata.file_type().is_socket() && refused() == Some(ErrorKind::ConnectionRefused) {
+        true => std::fs::remove_file(path),
+        false => Err(ErrorKind::AddrInUse.into()),
+    }
+}
+
+/// What a listener leaves behind in a folder, before it is closed.
+pub fn remove(name: &LocalName) {
+    if let LocalName::Path(path) = name {
+        // Who has removed it before has done no harm.
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// Connected at once, or not at all: `ConnectionRefused` or `NotFound` if nobody listens, `WouldBlock` if too many wait.

@@ -13,7 +13,6 @@ use crate::engine::named_av;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{Core, Stream};
-use crate::sys::fork;
 use crate::sys::socket::Socket;
 
 /// An endpoint of either type.
@@ -89,7 +88,7 @@ impl<N: Net> Stream<N> {
         self.groups.forget(ep);
         if let Some(listener) = &endpoint.listener {
             self.epoll.remove(listener.as_raw_fd());
-            if N::DUCTS && !fork::is_child() {
+            if N::DUCTS {
                 // As for connections: nobody is to wait at a door that a forked child holds.
                 listener.shutdown();
             }

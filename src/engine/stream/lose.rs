@@ -10,7 +10,6 @@ use crate::engine::stream::conn::{After, At, Out, Rx, Sink, State, Waiting, Watc
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{Core, Stream};
-use crate::sys::fork;
 use std::os::fd::AsRawFd;
 
 impl<N: Net> Stream<N> {
@@ -18,7 +17,7 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         if let Some(socket) = conn.socket.take() {
             self.epoll.remove(socket.as_raw_fd());
-            if N::DUCTS && !fork::is_child() {
+            if N::DUCTS {
                 // A forked child may hold it, too; the peer is to know all the same.
                 socket.shutdown();
             }

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::abi::*;
@@ -18,9 +17,8 @@ use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
 use crate::prov::shm::info::SHM_INJECT;
 use crate::prov::shm::kind::SHM as SOURCE;
-use crate::prov::shm::net::Site;
-use crate::sys::fork;
-use crate::sys::local::{self, LocalName};
+use crate::prov::shm::net::{Door, Site};
+use crate::sys::local;
 use crate::sys::random::unpredictable;
 use crate::sys::socket::Socket;
 
@@ -50,16 +48,15 @@ impl Stream<Shm> {
         };
         let name = given.of_endpoint(site.kind, site.uid, next_index())?;
         let (listener, local) = listen(site, name)?;
-        let own = Place::of(&site.door(&local));
         log_info!(&SOURCE, Subsys::EpCtrl, "RDM endpoint {ep} on {local}");
         let endpoint = Ep {
+            own: Door::new(site.door(&local)),
             rdm: true,
             local,
             listener: Some(listener),
             peers: Vec::new(),
             by_addr: HashMap::new(),
             conn: None,
-            own,
         };
         self.eps.insert(ep, endpoint);
         Ok(())
@@ -71,35 +68,11 @@ impl Stream<Shm> {
         let endpoint = self.ep_mut(ep)?;
         if name != endpoint.local {
             let listener = local::listen(&door)?;
-            endpoint.own = Place::of(&door);
+            endpoint.own = Door::new(door);
             endpoint.listener = Some(listener);
             endpoint.local = name;
         }
         Ok(())
-    }
-}
-
-/// The file of an endpoint's socket, which goes with the endpoint.
-#[derive(Default)]
-pub struct Place(Option<PathBuf>);
-
-impl Place {
-    fn of(door: &LocalName) -> Place {
-        match door {
-            LocalName::Path(path) => Place(Some(path.clone())),
-            LocalName::Abstract(_) => Place(None),
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0
-            && !fork::is_child()
-            && let Err(error) = std::fs::remove_file(path)
-        {
-            log_info!(&SOURCE, Subsys::EpCtrl, "{}: {error}", path.display());
-        }
     }
 }
 

@@ -18,12 +18,11 @@ use crate::engine::stream::{Net, Stream};
 use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
 use crate::prov::shm::door::{Handshake, Opening};
-use crate::prov::shm::ep::Place;
 use crate::prov::shm::kind::{Kind, SHM as SOURCE};
 use crate::prov::shm::params::Params;
 use crate::sys::event::Ready;
-use crate::sys::fork;
-use crate::sys::local::LocalName;
+use crate::sys::fork::Birth;
+use crate::sys::local::{self, LocalName};
 
 /// What a domain has beside its connections.
 #[derive(Default)]
@@ -57,11 +56,32 @@ impl Site {
     }
 }
 
+/// Where an endpoint is met, which goes with the endpoint. A child that was forked leaves it to its parent.
+pub struct Door {
+    place: LocalName,
+    birth: Birth,
+}
+
+impl Door {
+    pub fn new(place: LocalName) -> Door {
+        let birth = Birth::here();
+        Door { place, birth }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        if self.birth.is_here() {
+            local::remove(&self.place);
+        }
+    }
+}
+
 impl Net for Shm {
     type Addr = Name;
     type Params = Site;
     type Domain = Domain;
-    type Ep = Place;
+    type Ep = Door;
     type Conn = Opening;
 
     const SOURCE: &'static Source = &SOURCE;
@@ -82,7 +102,6 @@ impl Net for Shm {
     }
 
     fn open(_site: &Site) -> Result<Domain> {
-        fork::watch();
         Ok(Domain::default())
     }
 

@@ -187,10 +187,17 @@ fn paths_are_names_too() {
     let server = accept(&listener).unwrap().unwrap();
     assert_eq!(client.write(b"x").unwrap(), Moved::Bytes(1));
     assert_eq!(server.read(&mut [0; 2]).unwrap(), Moved::Bytes(1));
-    drop(listener);
-    // What a killed process leaves.
     assert_eq!(kind(listen(&name)), Some(ErrorKind::AddrInUse));
+    drop(listener);
+    // What a killed process leaves is taken over.
     assert_eq!(kind(connect(&name)), Some(ErrorKind::ConnectionRefused));
+    drop(listen(&name).unwrap());
+    remove(&name);
+    assert_eq!(kind(connect(&name)), Some(ErrorKind::NotFound));
+    // Another file is nobody's to take.
+    std::fs::write(&file, b"mine").unwrap();
+    assert_eq!(kind(listen(&name)), Some(ErrorKind::AddrInUse));
+    assert_eq!(std::fs::read(&file).unwrap(), b"mine");
     std::fs::remove_file(&file).unwrap();
 }
 

@@ -62,7 +62,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format clippy unit drift symbols layout headers inline install examples matrix c valgrind budget conformance tools debian demo mpi hosts mixed asan threads memory
+CHECKS := format clippy unit drift symbols layout headers inline install examples matrix c valgrind budget conformance tools debian demo mpi hosts mixed shm asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -150,8 +150,13 @@ check-mixed: all
 	scripts/python_env.sh $(TARGET)/python || true
 	ctests/mixed/run.py $(BUILT) $(OTHER) --build $(TARGET)/mixed $(if $(FULL),--long)
 
+# Processes that share memory: killed, hostile, of other users, forked, in namespaces, without what they need.
+SHM_SAFETY = ctests/shm/run.py $(BUILT) --build $(TARGET)/shm-safety
+check-shm: all
+	$(SHM_SAFETY)
+
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := loom programs fuzz
+LONG_CHECKS := loom programs fuzz shm-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all
@@ -165,6 +170,8 @@ check-fuzz:
 # Every order that a few steps of two sides of src/sync can have; half a minute.
 check-loom:
 	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --lib --target-dir $(TARGET)/loom loom_
+check-shm-long: all
+	$(SHM_SAFETY) --long
 check-long:
 	scripts/checks.sh $(LONG_CHECKS)
 

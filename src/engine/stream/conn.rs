@@ -184,6 +184,15 @@ pub struct RendezvousOut {
     pub header: Header,
 }
 
+/// A message that the peer lets us fetch.
+pub struct Offered {
+    /// Addresses in the peer's memory, and lengths.
+    pub places: [(usize, usize); MAX_SEGS],
+    pub count: usize,
+    /// The peer's word that they hold: see `Duct::is_revoked`.
+    pub epoch: u32,
+}
+
 pub struct RendezvousIn {
     /// Without receive the bytes are dropped.
     pub recv: Option<RecvOp>,
@@ -200,6 +209,8 @@ pub struct Rx {
     pub leftover: Vec<u8>,
     /// Cleared rendezvous whose data has not come, by index.
     pub rendezvous: HashMap<u8, RendezvousIn>,
+    /// Messages that wait at the peer for their receive, by index.
+    pub offers: Option<Box<HashMap<u8, Offered>>>,
 }
 
 /// Where in the stream the receiver is.
@@ -413,6 +424,7 @@ impl Rx {
             header_have: 0,
             leftover: Vec::new(),
             rendezvous: HashMap::new(),
+            offers: None,
         }
     }
 }

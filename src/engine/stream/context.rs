@@ -90,6 +90,9 @@ impl<N: Net> Stream<N> {
         for id in self.conns_of(port) {
             self.last_flush(core, id, until);
             let conn = &mut self.conns[id];
+            if let Some(duct) = &conn.duct {
+                duct.revoke();
+            }
             let before = conn.tx.waiting.len();
             conn.tx.waiting.retain(|waiting| waiting.op.ep() != ep);
             core.eps[ep].tx_pending -= before - conn.tx.waiting.len();

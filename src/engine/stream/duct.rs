@@ -8,6 +8,7 @@
 //! Trusted with: where in the memory the rings lie, and that it stays mapped as long as they are used.
 
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,10 +35,15 @@ struct Lines {
     consumer: ConsumerLine,
     /// This side sleeps, or does not look here: who writes to it rings the bell.
     dozes: Line,
+    epoch: Epoch,
 }
 
 #[repr(C, align(64))]
 struct Line(Asleep);
+
+/// How often this side has taken back memory that it had offered.
+#[repr(C, align(64))]
+struct Epoch(AtomicU32);
 
 // SAFETY: atomic numbers, all of whose values are allowed.
 unsafe impl Shared for Head {}
@@ -228,6 +234,29 @@ impl Duct {
         self.own().dozes.0.get_up();
     }
 
+    /// The number of the offers that are made from now on.
+    pub fn epoch(&self) -> u32 {
+        self.own().epoch.0.load(Ordering::Relaxed)
+    }
+
+    /// The memory that was offered so far is not to be used any more: a peer that copied from it sees that it must not use the
+    /// copy.
+    pub fn revoke(&self) {
+        // Before the memory is used for anything else: pairs with the fence in `is_revoked`.
+        self.own().epoch.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether the other side has taken back what it had offered then. To be asked after a copy was made.
+    pub fn is_revoked(&self, epoch: u32) -> bool {
+        fence(Ordering::SeqCst);
+        // SAFETY: as in `own`.
+        unsafe { self.other.as_ref() }
+            .epoch
+            .0
+            .load(Ordering::Relaxed)
+            != epoch
+    }
+
     /// Writes a frame with a small header in one piece; false if there is no room for it now.
     #[inline]
     pub fn send_small<const N: usize>(
@@ -266,6 +295,31 @@ impl Duct {
         body.publish(0);
         self.owes_bell = true;
         Ok(true)
+    }
+
+    /// Copies from the other process as much as both have; false if that cannot be done, or was not to be done any more.
+    pub fn fetch(&self, from: &[(usize, usize)], to: &IoVec, epoch: u32) -> bool {
+        let Some(process) = self.process else {
+            return false;
+        };
+        let (mut to, mut from) = (*to, from.to_vec());
+        let there: usize = from
+            .iter()
+            .fold(0, |sum, &(_, len)| sum.saturating_add(len));
+        let mut left = there.min(to.remaining());
+        while left > 0 {
+            let mut list = IoList::new();
+            to.append_to(&mut list, left);
+            match process_memory::read_from(process, &list, &from) {
+                Ok(n) if n > 0 => {
+                    left -= n.min(left);
+                    to.advance(n);
+                    skip(&mut from, n);
+                }
+                _ => return false,
+            }
+        }
+        !self.is_revoked(epoch)
     }
 
     /// Writes as much as there is room for.
@@ -363,6 +417,17 @@ impl Duct {
     pub fn advance(&mut self, record: Record) -> bool {
         self.rx.advance(record)
     }
+}
+
+/// Leaves out the first `n` bytes of these places.
+fn skip(places: &mut Vec<(usize, usize)>, mut n: usize) {
+    places.retain_mut(|(address, len)| {
+        let part = n.min(*len);
+        *address += part;
+        *len -= part;
+        n -= part;
+        *len > 0
+    });
 }
 
 /// Less room than this is no room for the parts of what goes in several records.

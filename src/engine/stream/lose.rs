@@ -26,7 +26,8 @@ impl<N: Net> Stream<N> {
         if std::mem::take(&mut conn.hot) {
             self.hot.retain(|&hot| hot != id);
         }
-        if conn.duct.take().is_some() {
+        if let Some(duct) = conn.duct.take() {
+            duct.revoke();
             self.ducts.retain(|&other| other != id);
             self.full.retain(|&other| other != id);
         }

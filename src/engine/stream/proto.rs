@@ -16,8 +16,8 @@ pub use cm::{
 
 /// Fixed part of a data header.
 pub const BASE_HEADER: usize = 16;
-/// Largest data header: a write with CQ data and four segments.
-pub const MAX_HEADER: usize = 120;
+/// Largest data header: an offer with CQ data and four segments.
+pub const MAX_HEADER: usize = 128;
 /// Most segments of remote memory in one operation.
 pub const MAX_SEGS: usize = 4;
 /// Most bytes of memory that one atomic operation names.
@@ -53,6 +53,12 @@ pub enum Op {
     AtomicFetch,
     /// The same; values to compare follow the operands.
     AtomicCompare,
+    /// Between processes that share memory: a message that the peer may fetch from where it is.
+    Offer,
+    /// The same, with a tag.
+    OfferTagged,
+    /// The message has been fetched.
+    Taken,
 }
 
 /// Remote memory: address (or offset), length, key.
@@ -138,6 +144,9 @@ impl Op {
             Op::Atomic => 16,
             Op::AtomicFetch => 17,
             Op::AtomicCompare => 18,
+            Op::Offer => 32,
+            Op::OfferTagged => 33,
+            Op::Taken => 34,
         }
     }
 
@@ -157,6 +166,9 @@ impl Op {
             16 => Op::Atomic,
             17 => Op::AtomicFetch,
             18 => Op::AtomicCompare,
+            32 => Op::Offer,
+            33 => Op::OfferTagged,
+            34 => Op::Taken,
             MSG_TO => Op::Msg,
             TAGGED_TO => Op::Tagged,
             RTS_TO => Op::Rts,
@@ -168,11 +180,19 @@ impl Op {
         matches!(
             self,
             Op::Msg | Op::Tagged | Op::Rts | Op::Write | Op::Atomic
-        )
+        ) || self.is_offer()
     }
 
     const fn carries_segs(self) -> bool {
-        matches!(self, Op::ReadReq | Op::Write) || self.is_atomic()
+        matches!(self, Op::ReadReq | Op::Write) || self.is_atomic() || self.is_offer()
+    }
+
+    pub const fn is_offer(self) -> bool {
+        matches!(self, Op::Offer | Op::OfferTagged)
+    }
+
+    const fn carries_tag(self) -> bool {
+        matches!(self, Op::Tagged | Op::OfferTagged) || self.carries_size()
     }
 
     pub const fn is_atomic(self) -> bool {
@@ -180,7 +200,7 @@ impl Op {
     }
 
     const fn carries_index(self) -> bool {
-        matches!(self, Op::Rts | Op::Cts | Op::Data | Op::Coll)
+        matches!(self, Op::Rts | Op::Cts | Op::Data | Op::Coll | Op::Taken) || self.is_offer()
     }
 
     const fn may_ask_ack(self) -> bool {
@@ -209,7 +229,7 @@ impl Op {
     /// Header size without CQ data and segments.
     const fn plain_size(self) -> usize {
         match self {
-            Op::Tagged => BASE_HEADER + FIELD,
+            Op::Tagged | Op::OfferTagged => BASE_HEADER + FIELD,
             Op::Rts | Op::Coll | Op::CollEnd => BASE_HEADER + 2 * FIELD,
             _ => BASE_HEADER,
         }
@@ -266,7 +286,7 @@ impl Header {
         if self.commit {
             flags |= FLAG_COMMIT;
         }
-        if self.op == Op::Tagged || self.op.carries_size() {
+        if self.op.carries_tag() {
             at = put(out, at, self.tag, swap);
         }
         let mut seg_count = 0;
@@ -493,7 +513,7 @@ pub fn decode(bytes: &[u8], swap: bool) -> Result<Header, WireError> {
         header.data = Some(field(bytes, at, swap));
         at += FIELD;
     }
-    if op == Op::Tagged || op.carries_size() {
+    if op.carries_tag() {
         header.tag = field(bytes, at, swap);
         at += FIELD;
     }

@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::engine::srx::{Bytes, Envelope, RecvOp};
-use crate::engine::stream::conn::{Payload, RendezvousIn, RendezvousOut, Sink};
+use crate::engine::stream::conn::{Offered, Payload, RendezvousIn, RendezvousOut, Sink};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, Op};
 use crate::engine::stream::rx::Fault;
@@ -111,6 +111,138 @@ impl<N: Net> Stream<N> {
         };
         conn.rx.rendezvous.insert(index, waiting);
         self.send_clear(core, id, index);
+    }
+
+    /// Tells the peer where a message is, and leaves it there until the peer has fetched it.
+    pub(super) fn offer(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        header: Header,
+        iov: IoVec,
+        op: TxOp,
+    ) {
+        let conn = &mut self.conns[id];
+        // There is one: `Stream::way` has looked.
+        let (Some(index), Some(duct)) = (conn.tx.free_index(), &conn.duct) else {
+            return;
+        };
+        let tagged = header.op == Op::Tagged;
+        let mut offer = Header::new(if tagged { Op::OfferTagged } else { Op::Offer }, 0);
+        offer.index = index;
+        offer.tag = header.tag;
+        offer.data = header.data;
+        for (place, (addr, len)) in offer.segs.iter_mut().zip(iov.places()) {
+            (place.addr, place.len) = (addr as u64, len as u64);
+            offer.seg_count += 1;
+        }
+        // Keys have no meaning here.
+        offer.segs[0].key = u64::from(header.context) << 32 | u64::from(duct.epoch());
+        core.eps[op.ep()].tx_pending += 1;
+        let waiting = RendezvousOut {
+            op,
+            payload: Payload::Buffers(iov),
+            header: Header {
+                msg_size: op.len as u64,
+                index,
+                ..header
+            },
+        };
+        conn.tx.rendezvous.insert(index, waiting);
+        self.send_bare(core, id, &offer);
+    }
+
+    /// The peer has fetched a message.
+    pub(super) fn taken(&mut self, core: &mut Core<N>, id: usize, index: u8) -> Result {
+        let conn = &mut self.conns[id];
+        let done = conn.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
+        core.eps[done.op.ep()].tx_pending -= 1;
+        core.sent(done.op.ep(), &done.op);
+        Ok(())
+    }
+
+    /// A message that can be fetched.
+    pub(super) fn offered(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        header: &Header,
+    ) -> core::result::Result<(), Fault> {
+        let conn = &mut self.conns[id];
+        let offers = conn.rx.offers.get_or_insert_default();
+        let known =
+            conn.rx.rendezvous.contains_key(&header.index) || offers.contains_key(&header.index);
+        if conn.duct.is_none() || known {
+            return Err(Fault::Rule("an offer with a bad index, or not agreed on"));
+        }
+        let what = match header.op {
+            Op::OfferTagged => What::Tagged,
+            _ => What::Msg,
+        };
+        let key = header.segs[0].key;
+        let mut offered = Offered {
+            places: Default::default(),
+            count: header.segs().len(),
+            epoch: key as u32,
+        };
+        for (place, seg) in offered.places.iter_mut().zip(header.segs()) {
+            *place = (seg.addr as usize, seg.len as usize);
+        }
+        offers.insert(header.index, offered);
+        let mut envelope = self.envelope(id, what, header);
+        let to = Header {
+            context: (key >> 32) as u8,
+            ..Header::new(Op::Rts, 0)
+        };
+        if to.context != 0 {
+            envelope.ep = self.named_context(core, id, &to)?;
+        }
+        let state = &core.eps[envelope.ep];
+        if what == What::Tagged && state.caps & FI_TAGGED == 0 {
+            return Err(Fault::Rule("a tagged message for an endpoint without tags"));
+        }
+        envelope.len = header.segs_len();
+        envelope.note = rendezvous_note(header.index, false);
+        let srx = state.srx;
+        match core.srxs[srx].accept(&envelope) {
+            Some(recv) => self.fetch(core, id, header.index, Some(recv), envelope),
+            None => {
+                self.keep(core, id, srx, envelope, Bytes::There);
+            }
+        }
+        Ok(())
+    }
+
+    /// There is a place for a message that can be fetched. If it cannot after all, its sender is asked for it.
+    pub(super) fn fetch(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        index: u8,
+        recv: Option<RecvOp>,
+        envelope: Envelope,
+    ) {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let offers = conn.rx.offers.as_mut();
+        let Some(offered) = offers.and_then(|offers| offers.remove(&index)) else {
+            return;
+        };
+        let places = &offered.places[..offered.count];
+        let copied = match (&recv, &conn.duct) {
+            (Some(recv), Some(duct)) => duct.fetch(places, &recv.iov, offered.epoch),
+            _ => true,
+        };
+        if !copied {
+            return self.clear(core, id, index, false, recv, envelope);
+        }
+        if let Some(recv) = recv {
+            core.received(envelope.ep, &recv, &envelope, &conn.sender());
+        }
+        let mut taken = Header::new(Op::Taken, 0);
+        taken.index = index;
+        self.send_always(core, id, &taken, IoVec::empty(), None);
     }
 
     /// The bytes of a message that was held.

@@ -300,6 +300,11 @@ impl<N: Net> Stream<N> {
                 Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
             },
             Op::Data => self.rendezvous_data(core, id, header),
+            Op::Offer | Op::OfferTagged => self.offered(core, id, header),
+            Op::Taken => match self.taken(core, id, header.index) {
+                Ok(()) => Ok(()),
+                Err(_) => Err(Fault::Rule("a message was taken that was not offered")),
+            },
             Op::Coll | Op::CollEnd => self.collective_frame(core, id, header),
             Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => {
                 self.atomic_request(core, id, header)
@@ -424,6 +429,10 @@ impl<N: Net> Stream<N> {
         let id = claimed.envelope.token as usize;
         if claimed.envelope.note != 0 {
             let (index, ack) = rendezvous_of(claimed.envelope.note);
+            let offers = self.conns.get(id).and_then(|conn| conn.rx.offers.as_ref());
+            if offers.is_some_and(|offers| offers.contains_key(&index)) {
+                return self.fetch(core, id, index, claimed.recv, claimed.envelope);
+            }
             return self.clear(core, id, index, ack, claimed.recv, claimed.envelope);
         }
         let Some(conn) = self.conns.get_mut(id) else {

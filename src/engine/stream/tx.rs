@@ -31,6 +31,9 @@ pub(super) const TOGETHER: usize = 512;
 /// Staging buffers kept for the next use.
 pub(super) const SPARE_BUFFERS: usize = 16;
 
+/// Messages from this size on are fetched by the receiver where it can reach the sender's memory.
+const OFFER: usize = 16 * 1024;
+
 /// Flags that ask for an answer of the peer.
 pub(super) const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
@@ -49,6 +52,8 @@ enum Way {
     Read,
     /// The peer is told of the message, and asks for it when a receive has matched.
     Rendezvous,
+    /// The peer is told where the message is, and fetches it when a receive has matched.
+    Offer,
     /// A request with payload; another payload comes back.
     Exchange,
 }
@@ -322,6 +327,12 @@ impl<N: Net> Stream<N> {
             return Err(Error::OPNOTSUPP);
         }
         let matched = op.flags & FI_MATCH_COMPLETE != 0;
+        if self.may_offer(conn, header, op) {
+            return match conn.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
+                true => Ok(Way::Offer),
+                false => Err(Error::AGAIN),
+            };
+        }
         match header.op {
             Op::ReadReq => Ok(Way::Read),
             Op::Tagged if conn.rendezvous && (matched || self.is_held(op)) => {
@@ -337,6 +348,16 @@ impl<N: Net> Stream<N> {
             _ if matched => Err(Error::OPNOTSUPP),
             _ => Ok(Way::Frame),
         }
+    }
+
+    /// Whether the peer is likely to be able to fetch the message, which is worth it from some size on, and the buffers are
+    /// the application's until the completion.
+    #[inline]
+    fn may_offer(&self, conn: &Conn<N>, header: &Header, op: &TxOp) -> bool {
+        op.len >= OFFER
+            && matches!(header.op, Op::Msg | Op::Tagged)
+            && op.flags & FI_INJECT == 0
+            && conn.duct.as_ref().is_some_and(|duct| duct.reaches())
     }
 
     /// Whether the message is too large for a peer to keep. What is injected is not held here for long either.
@@ -357,6 +378,7 @@ impl<N: Net> Stream<N> {
     ) {
         match (way, payload) {
             (Way::Rendezvous, payload) => self.announce(core, id, header, payload, op),
+            (Way::Offer, Payload::Buffers(iov)) => self.offer(core, id, header, iov, op),
             (Way::Read, Payload::Buffers(iov)) => self.request_read(core, id, &header, iov, op),
             (_, Payload::Exchange(both)) => {
                 self.exchange(core, id, &header, &both.0, both.1, op);

@@ -85,7 +85,7 @@ fn versions_and_ops() {
         assert_eq!(header_len(&bytes), Err(WireError::Version(version)));
         assert_eq!(decode(&bytes, false), Err(WireError::Version(version)));
     }
-    for op in (8..=15).chain([19, 22, 23]).chain(27..=255) {
+    for op in (8..=15).chain([19, 22, 23]).chain(27..=31).chain(35..=255) {
         let bytes = with(msg(), &[(1, op)]);
         assert_eq!(header_len(&bytes), Err(WireError::Op(op)));
         assert_eq!(decode(&bytes, false), Err(WireError::Op(op)));
@@ -190,7 +190,14 @@ fn totals_below_the_header_and_payload_where_none_belongs() {
         set_total(&mut bytes, total);
         let bare = matches!(
             header.op,
-            Op::Ack | Op::ReadReq | Op::Rts | Op::Cts | Op::CollEnd
+            Op::Ack
+                | Op::ReadReq
+                | Op::Rts
+                | Op::Cts
+                | Op::CollEnd
+                | Op::Offer
+                | Op::OfferTagged
+                | Op::Taken
         );
         let refused = decode(&bytes, false) == Err(WireError::TotalSize(total));
         assert_eq!(refused, bare, "{header:?}");

@@ -55,7 +55,7 @@ impl Reader {
             Op::Cts => 'C',
             Op::Data => 'D',
             // Not in captures of another library.
-            Op::Coll | Op::CollEnd => 'x',
+            Op::Coll | Op::CollEnd | Op::Offer | Op::OfferTagged | Op::Taken => 'x',
             Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => 'A',
         });
         letters.collect()

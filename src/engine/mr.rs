@@ -96,6 +96,11 @@ impl<C> MrTable<C> {
         }
     }
 
+    /// The regions that peers can name.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Region<C>>> {
+        self.regions.values()
+    }
+
     /// Closes the region that has this key.
     #[cfg(test)]
     pub fn remove(&mut self, key: u64) -> Option<Arc<Region<C>>> {

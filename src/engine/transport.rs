@@ -12,13 +12,18 @@ use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
+use crate::engine::cntr::Counter;
 use crate::engine::coll::Shape;
 use crate::engine::core::Core;
 use crate::engine::fabric::FabricShared;
+use crate::engine::mr::Region;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::Tx;
+
+/// Registered memory; its counter counts what peers write.
+pub type MrRegion = Region<Arc<Counter>>;
 
 /// An address as an address vector holds it.
 pub trait Address: Clone + Eq + Hash + Send + 'static {
@@ -143,6 +148,9 @@ pub trait Transport: Sized + Send + 'static {
     fn close_rx_context(&mut self, core: &mut Core<Self::Addr>, port: usize, ep: usize);
     /// A receive has met a message whose bytes the transport still has to bring.
     fn claim(&mut self, core: &mut Core<Self::Addr>, claimed: Claimed);
+    /// Peers may use this region from now on, or as it is not any more; its memory is not touched after that.
+    fn region_opened(&mut self, _core: &mut Core<Self::Addr>, _region: &MrRegion) {}
+    fn region_closed(&mut self, _core: &mut Core<Self::Addr>, _region: &MrRegion) {}
     /// The bytes that fi_av_lookup gives.
     fn looked_up(&self, addr: &Self::Addr) -> Vec<u8> {
         addr.to_bytes()

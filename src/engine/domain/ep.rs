@@ -142,6 +142,7 @@ impl<T: Transport> Ep<T> {
             checks_receives: caps & FI_EXACT_DIRECTED_RECV != 0,
             contexts: Vec::new(),
             enabled: false,
+            orders_access: info.tx.msg_order & ACCESS_AFTER != 0,
             tx_size: info.tx.size,
             tx_pending: 0,
         }
@@ -963,3 +964,7 @@ impl<T: Transport> AtomicPath for Ep<T> {
         result
     }
 }
+
+/// Orders of an access to memory behind what was posted before it.
+const ACCESS_AFTER: u64 =
+    FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;

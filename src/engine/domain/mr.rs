@@ -12,7 +12,7 @@ use crate::engine::cntr::Counter;
 use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::ep::Ep;
-use crate::engine::domain::{Domain, Engine};
+use crate::engine::domain::{Domain, Engine, State};
 use crate::engine::mr::Region;
 use crate::engine::transport::Transport;
 use crate::ffi::object;
@@ -70,6 +70,8 @@ impl<T: Transport> Domain<T> {
         if request.flags & FI_RMA_PMEM != 0 {
             region.set_persistent();
         }
+        let State { core, transport } = &mut *state;
+        transport.region_opened(core, &region);
         drop(state);
         let key = region.key;
         let mr = Mr {
@@ -149,7 +151,10 @@ impl<T: Transport> MrCalls for Domain<T> {
 
 impl<T: Transport> Drop for Mr<T> {
     fn drop(&mut self) {
-        self.engine.lock().core.mrs.close(&self.region);
+        let mut state = self.engine.lock();
+        let State { core, transport } = &mut *state;
+        core.mrs.close(&self.region);
+        transport.region_closed(core, &self.region);
     }
 }
 
@@ -171,6 +176,11 @@ impl<T: Transport> Kind for Mr<T> {
             }
             let counter = cntr.counter_in(&self.engine).ok_or(Error::INVAL)?;
             self.region.bind_counter(counter.clone())?;
+            // From now on each access has to be told of.
+            let mut state = self.engine.lock();
+            let State { core, transport } = &mut *state;
+            transport.region_closed(core, &self.region);
+            drop(state);
             *self.cntr.lock().unwrap_or_else(PoisonError::into_inner) = Some(cntr.uses.take());
             return Ok(());
         }

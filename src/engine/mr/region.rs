@@ -6,6 +6,7 @@
 use std::ops::Deref;
 use std::sync::OnceLock;
 
+use crate::base::rights::NO_KEY;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::auth::Key;
 
@@ -67,6 +68,15 @@ impl<C> Region<C> {
     #[inline]
     pub fn counter(&self) -> Option<&C> {
         self.counter.get()
+    }
+
+    /// Where it is, if peers may use it without anybody here having to know or to decide.
+    pub fn alone(&self) -> Option<(usize, usize)> {
+        let watched = self.counter().is_some() || self.is_single_use() || self.keys.get().is_some();
+        match *self.segments {
+            [only] if !watched && self.key != NO_KEY => Some(only),
+            _ => None,
+        }
     }
 
     /// FI_MR_SINGLE_USE: peers may access it once.

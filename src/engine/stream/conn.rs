@@ -45,6 +45,8 @@ pub struct Conn<N: Net> {
     pub rendezvous: bool,
     /// Frames of our own may be sent: docs/wire/tcp.md, "Extensions".
     pub extended: bool,
+    /// Registered memory of the peer can be used without the peer.
+    pub is_direct: bool,
     /// Receives only: the second half of a connection to oneself.
     pub receive_only: bool,
     pub tx: Tx,
@@ -292,6 +294,7 @@ impl<N: Net> Conn<N> {
             swap: false,
             rendezvous: false,
             extended: false,
+            is_direct: false,
             receive_only: false,
             tx: Tx::default(),
             rx: Rx::new(),

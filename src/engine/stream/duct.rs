@@ -14,7 +14,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
+use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
 use crate::base::{IoList, IoVec};
+use crate::engine::stream::board::{Using, View};
+use crate::ffi::ops::transfer::RemoteSeg;
 use crate::sync::asleep::Asleep;
 use crate::sync::ring::{
     Consumer, ConsumerLine, Garbage, HEADER, LINE, Memory, Producer, ProducerLine, Record,
@@ -36,7 +39,12 @@ struct Lines {
     /// This side sleeps, or does not look here: who writes to it rings the bell.
     dozes: Line,
     epoch: Epoch,
+    using: UsingLine,
 }
+
+/// Which entry of the other side's board this side uses.
+#[repr(C, align(64))]
+struct UsingLine(Using);
 
 #[repr(C, align(64))]
 struct Line(Asleep);
@@ -65,6 +73,9 @@ pub struct Duct {
     rx: Consumer,
     /// The process at the other end, if its memory can be read and written.
     process: Option<i32>,
+    witness: Witness,
+    /// What it shows of its registered memory.
+    board: Option<View>,
     /// Something was written since the other side was last asked whether it sleeps.
     pub owes_bell: bool,
     /// The other side is gone; what it has written can still be read.
@@ -82,7 +93,7 @@ pub struct Duct {
 }
 
 /// Bytes that a process shows to others so that they can see whether they read its memory, and where they are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Witness {
     pub address: u64,
     pub bytes: [u8; Witness::LEN],
@@ -175,6 +186,8 @@ impl Duct {
             tx,
             rx,
             process: None,
+            witness: Witness::default(),
+            board: None,
             owes_bell: false,
             ended: false,
             last: u64::MAX,
@@ -188,26 +201,83 @@ impl Duct {
 
     /// The process at the other end is this one, as far as is known here: tries to reach its memory.
     pub fn meet(&mut self, process: Option<i32>, witness: &Witness) {
-        let mut seen = [0; Witness::LEN];
-        let mut list = IoList::new();
-        list.push_room(&mut seen);
-        let place = [(witness.address as usize, Witness::LEN)];
-        self.process = process.filter(|&pid| {
-            process_memory::read_from(pid, &list, &place).is_ok_and(|n| n == Witness::LEN)
-        });
-        if seen != witness.bytes {
+        self.process = process;
+        self.witness = *witness;
+        if !self.is_alive() {
             self.process = None;
         }
     }
 
-    /// The number of the process at the other end, if its memory can be read and written from here.
-    #[inline]
-    pub fn process(&self) -> Option<i32> {
-        self.process
+    /// Whether the process at the other end is there and what it was: its memory can be read, and its witness is in it.
+    pub fn is_alive(&self) -> bool {
+        let mut seen = [0; Witness::LEN];
+        let mut list = IoList::new();
+        list.push_room(&mut seen);
+        let place = [(self.witness.address as usize, Witness::LEN)];
+        let read = self
+            .process
+            .map(|process| process_memory::read_from(process, &list, &place));
+        matches!(read, Some(Ok(Witness::LEN))) && seen == self.witness.bytes
     }
 
     pub fn reaches(&self) -> bool {
         self.process.is_some()
+    }
+
+    /// The other side shows its registered memory there.
+    pub fn read_board(&mut self, fd: &OwnedFd) -> io::Result<()> {
+        self.board = Some(View::new(fd)?);
+        Ok(())
+    }
+
+    /// Whether registered memory of the other side can be used from here.
+    #[inline]
+    pub fn reaches_regions(&self) -> bool {
+        self.process.is_some() && self.board.is_some()
+    }
+
+    /// Whether the other side uses this entry of our board.
+    pub fn is_using(&self, at: usize) -> bool {
+        // SAFETY: as in `own`.
+        unsafe { self.other.as_ref() }.using.0.is(at)
+    }
+
+    /// Copies the next `len` bytes of `local` to registered memory of the other side, or from there; false if not all of it
+    /// was copied.
+    pub fn copy_region(&self, local: &mut IoVec, seg: &RemoteSeg, write: bool) -> bool {
+        let (Some(process), Some(board)) = (self.process, &self.board) else {
+            return false;
+        };
+        let need = if write {
+            FI_REMOTE_WRITE
+        } else {
+            FI_REMOTE_READ
+        };
+        let part = board.find(seg.key, seg.addr, seg.len as u64, need);
+        let Some(part) = part else {
+            return false;
+        };
+        let Some(_word) = board.begin(&part, &self.own().using.0) else {
+            return false;
+        };
+        let mut done = 0;
+        while done < seg.len {
+            let mut list = IoList::new();
+            local.append_to(&mut list, seg.len - done);
+            let there = [(part.address + done, seg.len - done)];
+            let moved = match write {
+                true => process_memory::write_to(process, &list, &there),
+                false => process_memory::read_from(process, &list, &there),
+            };
+            match moved {
+                Ok(n) if n > 0 => {
+                    local.advance(n);
+                    done += n;
+                }
+                _ => return false,
+            }
+        }
+        true
     }
 
     #[inline]

@@ -25,6 +25,9 @@ impl<N: Net> Stream<N> {
         op: TxOp,
     ) -> Result {
         check_target(tx, op.len)?;
+        if self.conns[id].is_direct && self.moved_directly(core, id, tx, &op) {
+            return Ok(());
+        }
         let data = remote_data(tx);
         if op.len <= TOGETHER {
             let encode = |counter, header: &mut [u8; MAX_HEADER]| {
@@ -50,6 +53,9 @@ impl<N: Net> Stream<N> {
         op: TxOp,
     ) -> Result {
         check_target(tx, op.len)?;
+        if self.conns[id].is_direct && self.moved_directly(core, id, tx, &op) {
+            return Ok(());
+        }
         let mut header = Header::new(Op::ReadReq, 0);
         put_target(&mut header, tx);
         self.submit(core, id, header, tx.iov, op)

@@ -21,12 +21,13 @@ use crate::engine::coll::Shape;
 use crate::engine::core::Core as EngineCore;
 use crate::engine::fabric::FabricShared;
 use crate::engine::srx::{Claimed, Envelope};
+use crate::engine::stream::board::Board;
 use crate::engine::stream::coll::Groups;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::{Ep, Eps};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::MAX_ATOMIC;
-use crate::engine::transport::{Address, Membership, Transport};
+use crate::engine::transport::{Address, Membership, MrRegion, Transport};
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::Tx;
@@ -66,6 +67,8 @@ pub struct Stream<N: Net> {
     /// Connections over shared memory that are looked at directly, and those without room for what is queued.
     pub(crate) ducts: Vec<usize>,
     pub(crate) full: Vec<usize>,
+    /// What peers that share memory with us know of registered memory; once there is one.
+    pub(crate) board: Option<Board>,
     /// Whoever writes to shared memory rings the bell.
     pub(crate) dozing: bool,
     /// Connections with frames to be written.
@@ -172,6 +175,7 @@ impl<N: Net> Transport for Stream<N> {
             hot: Vec::new(),
             ducts: Vec::new(),
             full: Vec::new(),
+            board: None,
             dozing: true,
             dirty: Vec::new(),
             held: Vec::new(),
@@ -302,6 +306,19 @@ impl<N: Net> Transport for Stream<N> {
         match envelope.source >> 63 {
             0 => envelope.source,
             _ => FI_ADDR_NOTAVAIL,
+        }
+    }
+
+    fn region_opened(&mut self, _core: &mut Core<N>, region: &MrRegion) {
+        if let Some(board) = &mut self.board {
+            board.publish(region);
+        }
+    }
+
+    fn region_closed(&mut self, core: &mut Core<N>, region: &MrRegion) {
+        let withdrawn = self.board.as_mut().and_then(|board| board.withdraw(region));
+        if let Some(at) = withdrawn {
+            self.wait_for_users(core, at);
         }
     }
 

@@ -7,12 +7,13 @@
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::stream::Stream;
+use crate::engine::stream::board::Board;
 use crate::engine::stream::conn::{Conn, State, Watch};
 use crate::engine::stream::duct::{Duct, Side, Witness};
 use crate::engine::stream::progress::{conn_token, handshake_token, listener_token};
@@ -20,6 +21,7 @@ use crate::engine::stream::transport::{Core, Due};
 use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
 use crate::prov::shm::kind::SHM as SOURCE;
+use crate::prov::shm::net::Site;
 use crate::prov::shm::proto::{Answer, HELLO, Hello, Verdict};
 use crate::sys::local;
 use crate::sys::socket::{Moved, Socket};
@@ -31,6 +33,7 @@ pub struct Opening {
     duct: Option<Box<Duct>>,
     /// The answer, as far as it has come in.
     answer: Vec<u8>,
+    fds: Vec<OwnedFd>,
 }
 
 /// An accepted socket, while the peer's greeting comes in.
@@ -54,7 +57,7 @@ impl Stream<Shm> {
         }
         let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
         let deadline = *conn.deadline.get_or_insert_with(|| Instant::now() + limit);
-        match self.greet(id) {
+        match self.greet(core, id) {
             Ok(()) => self.schedule(deadline, Due::Conn(id)),
             Err(error) => {
                 self.knock_failed(core, id, error);
@@ -67,7 +70,8 @@ impl Stream<Shm> {
     }
 
     /// We say who we are, and hand over memory for both.
-    fn greet(&mut self, id: usize) -> Result {
+    fn greet(&mut self, core: &Core<Shm>, id: usize) -> Result {
+        let is_open = self.shows_regions(core, self.conns[id].ep);
         let conn = &mut self.conns[id];
         let endpoint = self.eps.get(conn.ep).ok_or(Error::INVAL)?;
         let socket = local::connect(&self.params.door(&conn.peer))?;
@@ -86,9 +90,12 @@ impl Stream<Shm> {
         let hello = Hello {
             ring: self.params.set.ring_size,
             witness: Witness::own(),
+            is_open,
             name: endpoint.local.clone(),
         };
-        match local::send_with(&socket, &hello.encode(), &[fd.as_fd()])? {
+        let board = self.board.as_ref().filter(|_| is_open).map(Board::fd);
+        let fds: Vec<BorrowedFd<'_>> = [fd.as_fd()].into_iter().chain(board).collect();
+        match local::send_with(&socket, &hello.encode(), &fds)? {
             Moved::Bytes(n) if n == HELLO => {}
             _ => return Err(Error::IO),
         }
@@ -106,9 +113,11 @@ impl Stream<Shm> {
         let Some(socket) = &conn.socket else {
             return;
         };
-        let have = &mut conn.own.answer;
+        let Opening {
+            answer: have, fds, ..
+        } = &mut conn.own;
         let mut room = [0; Answer::LEN];
-        match socket.read(&mut room[have.len()..]) {
+        match local::receive_with(socket, &mut room[have.len()..], fds) {
             Ok(Moved::Bytes(n)) => {
                 let at = have.len();
                 have.extend_from_slice(&room[at..at + n]);
@@ -120,16 +129,18 @@ impl Stream<Shm> {
             return;
         };
         let answer = Answer::decode(bytes);
-        conn.own.answer = Vec::new();
+        let Opening { duct, fds, .. } = std::mem::take(&mut conn.own);
         match answer {
             Some(Answer {
                 verdict: Verdict::Welcome,
+                is_open,
                 witness,
             }) => {
-                let Some(mut duct) = conn.own.duct.take() else {
+                let Some(mut duct) = duct else {
                     return;
                 };
-                duct.meet(process_of(socket), &witness);
+                let board = fds.first().filter(|_| is_open);
+                conn.is_direct = get_to_know(&self.params, socket, &mut duct, &witness, board);
                 self.established(core, id, duct);
             }
             Some(Answer { verdict, .. }) => {
@@ -315,13 +326,19 @@ impl Stream<Shm> {
             Ok((_, hello)) => (Verdict::Welcome, hello.name.to_string()),
             Err(verdict) => (*verdict, "somebody".to_owned()),
         };
+        let is_open = taken.is_ok() && self.shows_regions(core, from.ep);
         let answer = Answer {
             verdict,
+            is_open,
             witness: Witness::own(),
         };
         let bytes = answer.encode();
+        let board = self.board.as_ref().filter(|_| is_open).map(Board::fd);
         // The socket is new: there is room.
-        let sent = matches!(from.socket.write(&bytes), Ok(Moved::Bytes(n)) if n == bytes.len());
+        let sent = match local::send_with(&from.socket, &bytes, board.as_slice()) {
+            Ok(Moved::Bytes(n)) => n == bytes.len(),
+            _ => false,
+        };
         let Ok((mut duct, hello)) = taken else {
             log_warn!(&SOURCE, Subsys::EpCtrl, "{who} refused: {verdict}");
             return;
@@ -329,11 +346,14 @@ impl Stream<Shm> {
         if !sent {
             return;
         }
-        duct.meet(process_of(&from.socket), &hello.witness);
+        let board = from.fds.get(1).filter(|_| hello.is_open);
+        let (params, witness) = (&self.params, &hello.witness);
+        let is_direct = get_to_know(params, &from.socket, &mut duct, witness, board);
         let id = self.admit_peer(core, from.ep, hello.name);
         let fd = from.socket.as_raw_fd();
         let conn = &mut self.conns[id];
         conn.opened_here = false;
+        conn.is_direct = is_direct;
         conn.socket = Some(from.socket);
         conn.watch = Watch {
             added: true,
@@ -364,6 +384,20 @@ impl Stream<Shm> {
         }
     }
 
+    /// Whether peers of this endpoint are shown the domain's registered memory; makes the board if need be.
+    fn shows_regions(&mut self, core: &Core<Shm>, ep: usize) -> bool {
+        if self.params.set.disable_cma || !Self::may_be_reached(core, ep) {
+            return false;
+        }
+        if self.board.is_none() {
+            // Without it all goes by messages.
+            self.board = Board::new(core.mrs.iter())
+                .inspect_err(|error| log_info!(&SOURCE, Subsys::Mr, "no board: {error}"))
+                .ok();
+        }
+        self.board.is_some()
+    }
+
     /// Lets peers in.
     pub(super) fn enable_endpoint(&mut self, ep: usize) -> Result {
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
@@ -373,6 +407,21 @@ impl Stream<Shm> {
         }
         Ok(())
     }
+}
+
+/// Tries how far the memory of the process at the other end can be reached; whether its registered memory can.
+fn get_to_know(
+    site: &Site,
+    socket: &Socket,
+    duct: &mut Duct,
+    witness: &Witness,
+    board: Option<&OwnedFd>,
+) -> bool {
+    if site.set.disable_cma {
+        return false;
+    }
+    duct.meet(process_of(socket), witness);
+    board.is_some_and(|board| duct.read_board(board).is_ok()) && duct.reaches_regions()
 }
 
 /// The memory that a peer has made, if it may be used and the peer is one of ours.

@@ -22,6 +22,8 @@ pub struct Hello {
     /// Bytes of each ring.
     pub ring: usize,
     pub witness: Witness,
+    /// A second descriptor shows registered memory, and the endpoint grants the use of it.
+    pub is_open: bool,
     /// The endpoint's name.
     pub name: Name,
 }
@@ -30,6 +32,8 @@ pub struct Hello {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answer {
     pub verdict: Verdict,
+    /// As in the greeting; then one descriptor comes with the answer.
+    pub is_open: bool,
     pub witness: Witness,
 }
 
@@ -95,6 +99,7 @@ fn witness(bytes: &[u8]) -> Option<Witness> {
 const RING_AT: usize = 8;
 const WITNESS_AT: usize = 16;
 const NAME_AT: usize = WITNESS_AT + 8 + Witness::LEN;
+const OPEN_AT: usize = HELLO - 1;
 
 impl Hello {
     pub fn encode(&self) -> [u8; HELLO] {
@@ -107,6 +112,7 @@ impl Hello {
         put(&mut out, RING_AT, &(self.ring as u64).to_ne_bytes());
         put_witness(&mut out, WITNESS_AT, &self.witness);
         put(&mut out, NAME_AT, name);
+        out[OPEN_AT] = u8::from(self.is_open);
         out
     }
 
@@ -128,6 +134,7 @@ impl Hello {
         Ok(Hello {
             ring,
             witness: witness(&bytes[WITNESS_AT..]).ok_or(Verdict::Version)?,
+            is_open: bytes[OPEN_AT] != 0,
             name,
         })
     }
@@ -142,6 +149,7 @@ impl Answer {
         put(&mut out, 4, &VERSION.to_ne_bytes());
         let verdict = Verdict::ALL.iter().position(|v| *v == self.verdict);
         out[6] = verdict.unwrap_or(0) as u8;
+        out[7] = u8::from(self.is_open);
         put_witness(&mut out, WITNESS_AT, &self.witness);
         out
     }
@@ -158,6 +166,7 @@ impl Answer {
         };
         Some(Answer {
             verdict,
+            is_open: bytes[7] != 0,
             witness: witness(&bytes[WITNESS_AT..])?,
         })
     }
@@ -174,6 +183,7 @@ mod tests {
                 address: 0x1234_5678_9abc,
                 bytes: *b"0123456789abcdef",
             },
+            is_open: true,
             name: Name::new("fi_shm://1:2:3").unwrap(),
         }
     }
@@ -184,6 +194,7 @@ mod tests {
         for verdict in Verdict::ALL {
             let answer = Answer {
                 verdict,
+                is_open: verdict == Verdict::Memory,
                 witness: hello().witness,
             };
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
@@ -209,6 +220,7 @@ mod tests {
         assert_eq!(change(NAME_AT, 0xff), Err(Verdict::Version));
         let mut answer = Answer {
             verdict: Verdict::Welcome,
+            is_open: false,
             witness: hello().witness,
         }
         .encode();

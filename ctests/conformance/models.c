@@ -208,3 +208,83 @@ TEST(fi_domain, auto_progress, EP_RDM, FI_MSG | FI_RMA, "FI_PROGRESS_AUTO: write
 	take(t, t->a.txcq, send.ctx);
 	CHECK(holds(got, LEN, 2));
 }
+
+// Opens both sides, each with a domain of its own: what one of them calls makes no progress at the other.
+static struct region open_apart(struct env *t, struct buf target)
+{
+	struct fid_domain *ours;
+	struct region region;
+
+	open_bound_ep(t, &t->a);
+	OK(fi_enable(t->a.ep));
+	ours = t->domain;
+	t->domain = NULL;
+	open_bound_ep(t, &t->b);
+	OK(fi_enable(t->b.ep));
+	t->b.namelen = sizeof(t->b.name);
+	OK(fi_getname(&t->b.ep->fid, t->b.name, &t->b.namelen));
+	CHECK_EQ(fi_av_insert(t->a.av, t->b.name, 1, &t->a.peer, 0, NULL), 1);
+	region = new_region(t, &t->b, target, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	t->domain = ours;
+	return region;
+}
+
+// A message, so that the sides know each other.
+static void meet_apart(struct env *t)
+{
+	struct buf got = new_buf(t, LEN, 0);
+	struct op send = op_of(SENDMSG, false, new_buf(t, LEN, 2), t->a.peer);
+	struct fi_cq_tagged_entry comp;
+
+	post_recv(t, &t->b, got);
+	send.flags = FI_DELIVERY_COMPLETE;
+	for (uint64_t limit = now_ms() + t->limit_ms; op_try(t->a.ep, &send) == -FI_EAGAIN;)
+		CHECK(now_ms() < limit);
+	for (uint64_t limit = now_ms() + t->limit_ms;;) {
+		fi_cq_read(t->b.rxcq, NULL, 0);
+		if (fi_cq_read(t->a.txcq, &comp, 1) == 1)
+			break;
+		CHECK(now_ms() < limit);
+	}
+	CHECK(comp.op_context == send.ctx);
+	CHECK(holds(got, LEN, 2));
+	CHECK_EQ(fi_cq_read(t->b.rxcq, &comp, 1), 1);
+}
+
+TEST(fi_shm, target_at_rest, EP_RDM | OURS_ONLY, FI_MSG | FI_RMA, "Reads and writes that ask for no order, and need no event, are carried out while the target makes no call; not after the region is closed")
+{
+	enum { SIZE = 1 << 20 };
+	struct buf out = new_buf(t, SIZE, 1), in = new_buf(t, SIZE, 0), mem = new_buf(t, SIZE, 3);
+	struct fi_cq_err_entry err = { 0 };
+	struct fi_cq_tagged_entry comp;
+	struct region target;
+	void *ctx = new_ctx();
+	ssize_t rc;
+
+	if (strcmp(t->prov, "shm") && strcmp(t->prov, "sm2"))
+		SKIP("not by shared memory");
+	t->hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR;
+	ask(t, FI_THREAD_SAFE, FI_PROGRESS_MANUAL);
+	if (t->info->tx_attr->msg_order & FI_ORDER_RAW)
+		SKIP("it keeps an order");
+	target = open_apart(t, mem);
+	meet_apart(t);
+	OK(fi_read(t->a.ep, in.mem, SIZE, in.desc, t->a.peer, target.at, target.key, ctx));
+	take(t, t->a.txcq, ctx);
+	CHECK(holds(in, SIZE, 3));
+	OK(fi_write(t->a.ep, out.mem, SIZE, out.desc, t->a.peer, target.at, target.key, ctx));
+	take(t, t->a.txcq, ctx);
+	CHECK(holds(mem, SIZE, 1));
+	OK(fi_read(t->a.ep, in.mem, 8, in.desc, t->a.peer, target.at + 100, target.key, ctx));
+	take(t, t->a.txcq, ctx);
+	CHECK(!memcmp(in.mem, mem.mem + 100, 8));
+	// Beyond the end is for the target to say.
+	OK(fi_read(t->a.ep, in.mem, 8, in.desc, t->a.peer, target.at + SIZE - 7, target.key, ctx));
+	for (uint64_t limit = now_ms() + t->limit_ms; (rc = fi_cq_read(t->a.txcq, &comp, 1)) == -FI_EAGAIN;) {
+		fi_cq_read(t->b.rxcq, NULL, 0);
+		CHECK(now_ms() < limit);
+	}
+	CHECK_RC(rc, -FI_EAVAIL);
+	CHECK_EQ(fi_cq_readerr(t->a.txcq, &err, 0), 1);
+	CHECK(err.op_context == ctx);
+}

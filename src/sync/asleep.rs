@@ -39,7 +39,7 @@ impl<A: Atomic<u32>> Asleep<A> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
 impl<A> Asleep<A> {
     pub fn over(flag: A) -> Self {
         Asleep(flag)

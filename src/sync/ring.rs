@@ -116,7 +116,7 @@ impl<M: Cells> Producer<M> {
     }
 
     /// The longest body that `reserve` ever takes.
-    #[inline]
+    #[cfg(test)]
     pub fn longest(&self) -> usize {
         longest_body(self.mask + 1)
     }
@@ -135,13 +135,13 @@ impl<M: Cells> Producer<M> {
     }
 
     /// Bytes of records that were published.
-    #[inline]
+    #[cfg(test)]
     pub fn position(&self) -> u64 {
         self.tail
     }
 
     /// Bytes of records that the consumer has said to have taken, to be compared with `position`.
-    pub fn consumed(&mut self) -> Result<u64, Garbage> {
+    fn consumed(&mut self) -> Result<u64, Garbage> {
         self.look_at_head()?;
         let used = self.mask + 1 - LINE - self.free;
         Ok(self.tail.wrapping_sub(used as u64))
@@ -279,7 +279,7 @@ impl Body<'_> {
         self.next
     }
 
-    #[inline]
+    #[cfg(test)]
     pub fn left(&self) -> usize {
         self.left
     }
@@ -305,7 +305,7 @@ impl Body<'_> {
     }
 
     /// Publishes only what was put, of the room that was reserved.
-    #[inline]
+    #[cfg(test)]
     pub fn publish_put(mut self, kind: u8) {
         self.give_up();
         self.len -= self.left as u32;
@@ -352,7 +352,7 @@ impl Record {
         self.len as usize
     }
 
-    #[inline]
+    #[cfg(test)]
     pub fn kind(&self) -> u8 {
         self.kind
     }

@@ -40,7 +40,6 @@ unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
 pub struct Region {
     base: NonNull<u8>,
     len: usize,
-    writable: bool,
 }
 
 // SAFETY: a mapping belongs to no thread; what lies there is reached by raw pointers and atomics only.
@@ -148,12 +147,13 @@ impl Region {
         unsafe { mapped(ptr::null_mut(), len, access) }
     }
 
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Where a `T` lies at `offset`, if it lies within the region and aligned. It may be used while the region lives,
-    /// and only read if that `is_writable` not.
+    /// and only read if it was attached for that.
     #[inline]
     pub fn at<T: Shared>(&self, offset: usize) -> Option<NonNull<T>> {
         let place = self.bytes(offset, size_of::<T>())?.cast::<T>();
@@ -168,10 +168,6 @@ impl Region {
         }
         // SAFETY: within the mapping.
         Some(unsafe { self.base.add(offset) })
-    }
-
-    pub fn is_writable(&self) -> bool {
-        self.writable
     }
 }
 
@@ -209,7 +205,6 @@ unsafe fn mapped(at: *mut libc::c_void, len: usize, access: Access) -> io::Resul
     Ok(Region {
         base: NonNull::new(base.cast()).ok_or(ErrorKind::Other)?,
         len,
-        writable: access.protection & libc::PROT_WRITE != 0,
     })
 }
 

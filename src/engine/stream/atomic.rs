@@ -66,6 +66,7 @@ impl<N: Net> Stream<N> {
         core.may_post(ep)?;
         let (dest, _) = split(core, port, atomic.dest)?;
         let id = self.connection(core, port, dest)?;
+        self.conns[id].writes_by_ring = true;
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
         let mut header = Header::new(code(atomic.family), (operands + compare) as u64);
         put_operation(&mut header, atomic);
@@ -144,6 +145,7 @@ impl<N: Net> Stream<N> {
         if conn.tx.staged > ANSWERS {
             return Err(Fault::Rule("more requests than it takes answers for"));
         }
+        self.conns[id].rx.was_written = true;
         let mut request = read_operation(header)?;
         let access = match (request.family, request.op) {
             (Family::Base, _) => FI_REMOTE_WRITE,

@@ -65,6 +65,10 @@ pub struct Board {
 impl Board {
     pub fn new<'a>(regions: impl Iterator<Item = &'a Arc<Own>>) -> io::Result<Board> {
         let made = Region::create_for_readers(NAME, size_of::<Table>())?;
+        // Else one peer could show another what we do not grant.
+        if !made.protected {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let mut board = Board {
             memory: made.region,
             fd: made.fd,

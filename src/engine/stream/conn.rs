@@ -47,6 +47,8 @@ pub struct Conn<N: Net> {
     pub extended: bool,
     /// Registered memory of the peer can be used without the peer.
     pub is_direct: bool,
+    /// It was written to by messages, too, which reads and writes from here must not pass.
+    pub writes_by_ring: bool,
     /// Receives only: the second half of a connection to oneself.
     pub receive_only: bool,
     pub tx: Tx,
@@ -209,9 +211,12 @@ pub struct Rx {
     pub header_have: usize,
     /// Bytes read from the socket that could not be dealt with yet.
     pub leftover: Vec<u8>,
+    /// The peer has changed memory of ours by messages, and is to be told that they were taken.
+    pub was_written: bool,
     /// Cleared rendezvous whose data has not come, by index.
     pub rendezvous: HashMap<u8, RendezvousIn>,
     /// Messages that wait at the peer for their receive, by index.
+    #[allow(clippy::box_collection)] // Few peers have any, and each has this place.
     pub offers: Option<Box<HashMap<u8, Offered>>>,
 }
 
@@ -295,6 +300,7 @@ impl<N: Net> Conn<N> {
             rendezvous: false,
             extended: false,
             is_direct: false,
+            writes_by_ring: false,
             receive_only: false,
             tx: Tx::default(),
             rx: Rx::new(),
@@ -426,6 +432,7 @@ impl Rx {
             header: [0; MAX_HEADER],
             header_have: 0,
             leftover: Vec::new(),
+            was_written: false,
             rendezvous: HashMap::new(),
             offers: None,
         }

@@ -23,15 +23,13 @@ const SMALL_WRITE: usize = 2048;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl<N: Net> Stream<N> {
-    /// Whether peers may use registered memory through this endpoint without its knowing: nothing counts their accesses, and
-    /// it grants them.
+    /// Whether peers may use registered memory through this endpoint without its knowing: it grants such accesses, and nothing
+    /// counts them. (Only data for the queue makes an entry there, and goes by message.)
     pub fn may_be_reached(core: &Core<N>, ep: usize) -> bool {
         let ep = &core.eps[ep];
         let grants = FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
         let counts = [Event::RemoteRead, Event::RemoteWrite];
-        ep.caps & grants == grants
-            && ep.caps & FI_RMA_EVENT == 0
-            && counts.iter().all(|&event| ep.bound(event).is_none())
+        ep.caps & grants == grants && counts.iter().all(|&event| ep.bound(event).is_none())
     }
 
     /// Carries out a read or write from here. False leaves it to messages: it may have been done in part, which does no harm.
@@ -43,10 +41,16 @@ impl<N: Net> Stream<N> {
         op: &TxOp,
     ) -> bool {
         const TARGETS: u64 = FI_REMOTE_CQ_DATA | FI_COMMIT_COMPLETE | FI_FENCE | AFTER_READS;
-        let conn = &self.conns[id];
-        let Some(duct) = &conn.duct else {
+        let conn = &mut self.conns[id];
+        let Some(duct) = &mut conn.duct else {
             return false;
         };
+        if conn.writes_by_ring {
+            if !duct.is_drained() {
+                return false;
+            }
+            conn.writes_by_ring = false;
+        }
         let write = op.what == What::Write;
         let small = write && op.len <= SMALL_WRITE && tx.flags & WANTS_ACK == 0;
         let waits = !conn.tx.queue.is_empty() || !conn.tx.waiting.is_empty();

@@ -445,6 +445,17 @@ impl Duct {
         Ok(room.is_some_and(|room| room >= SHRED))
     }
 
+    /// Whether the other side has said that it has taken everything.
+    pub fn is_drained(&mut self) -> bool {
+        self.tx.is_empty().unwrap_or(false)
+    }
+
+    /// Says to the other side that all was taken. True: it waits for room, and is to be woken.
+    #[must_use]
+    pub fn release(&mut self) -> bool {
+        self.rx.release()
+    }
+
     /// Asks the other side to ring the bell when there is room; to be followed by one more look.
     pub fn set_waiting(&self, waiting: bool) {
         self.tx.set_waiting(waiting);

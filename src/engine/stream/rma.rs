@@ -28,6 +28,7 @@ impl<N: Net> Stream<N> {
         if self.conns[id].is_direct && self.moved_directly(core, id, tx, &op) {
             return Ok(());
         }
+        self.conns[id].writes_by_ring = true;
         let data = remote_data(tx);
         if op.len <= TOGETHER {
             let encode = |counter, header: &mut [u8; MAX_HEADER]| {
@@ -86,6 +87,7 @@ impl<N: Net> Stream<N> {
         if header.segs_len() != header.payload {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
+        self.conns[id].rx.was_written = true;
         let (iov, regions) = named(core, &self.conns[id], header, FI_RMA, FI_REMOTE_WRITE)?;
         let sink = Sink::Write {
             iov,

@@ -349,16 +349,20 @@ impl<N: Net> Stream<N> {
     /// All was taken.
     #[inline]
     fn found_empty(&mut self, core: &mut Core<N>, id: usize) {
-        let Some(duct) = &mut self.conns[id].duct else {
+        let conn = &mut self.conns[id];
+        let Some(duct) = &mut conn.duct else {
             return;
         };
         if duct.broken {
             return self.fault(core, id, &GARBAGE);
         }
-        // Who waits for room is told of a quarter of the ring at a time, and never needs more than half of it: nothing has to
-        // be given back here.
+        // Else nothing has to be given back here: who waits for room is told of each quarter of the ring, and never needs more
+        // than half of it.
+        let wake = std::mem::take(&mut conn.rx.was_written) && duct.release();
         if duct.ended {
             self.lose(core, id, Error::CANCELED);
+        } else if wake {
+            self.wake_peer(id);
         }
     }
 

@@ -206,4 +206,4 @@ impl Net for Tcp {
 }
 
 // What an idle peer costs beside its socket.
-const _: () = assert!(size_of::<Conn<Tcp>>() <= 816);
+const _: () = assert!(size_of::<Conn<Tcp>>() <= 824);

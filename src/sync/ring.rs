@@ -172,16 +172,19 @@ impl<M: Cells> Producer<M> {
     }
 
     /// `find_room` has found room for it.
-    #[inline]
+    #[inline(always)]
     fn publish(&mut self, len: u32, kind: u8) {
         let size = size_of_record(len);
         let next = self.tail.wrapping_add(size as u64);
         let word = u32::from(kind % KINDS) << LEN_BITS | (len + 1) | self.lap();
         let (at, behind) = (self.at(), next as usize & self.mask);
-        self.note(at, size);
-        // SAFETY: lines below the capacity.
+        if size > LINE {
+            self.note_body(at / LINE + 1, size / LINE - 1);
+        }
+        // SAFETY: lines below the capacity, and `bodies` has an entry for each.
         unsafe {
-            if core::mem::take(&mut self.bodies[behind / LINE]) {
+            *self.bodies.get_unchecked_mut(at / LINE) = false;
+            if core::mem::take(self.bodies.get_unchecked_mut(behind / LINE)) {
                 self.memory.word(behind).store(0, Ordering::Relaxed);
             }
             // Who sees it sees the body, and nothing behind it: pairs with `Consumer::peek`.
@@ -191,15 +194,8 @@ impl<M: Cells> Producer<M> {
         self.free -= size;
     }
 
-    /// Which lines of a record hold bytes of its body alone.
-    #[inline]
-    fn note(&mut self, at: usize, size: usize) {
-        self.bodies[at / LINE] = false;
-        if size > LINE {
-            self.note_body(at / LINE + 1, size / LINE - 1);
-        }
-    }
-
+    /// These lines hold bytes of a body alone.
+    #[inline(never)]
     fn note_body(&mut self, from: usize, lines: usize) {
         let from = from % self.bodies.len();
         let end = self.bodies.len().min(from + lines);

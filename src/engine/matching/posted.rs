@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Posted receives. They fall into classes by what they leave open (ignore mask, any source or one); within a class a
 //! message names its receives exactly, so one look into a hash table per class finds them, and the oldest of the finds
-//! is the match.
+//! is the match. A receive that is the only one needs no table: it gets into them when another one is posted.
 #![forbid(unsafe_code)]
 
 use super::queues::{CLASSES, Key, Queues};
@@ -12,6 +12,8 @@ pub(super) struct Posted<R> {
     places: Vec<Place<R>>,
     free: Vec<u32>,
     queues: Queues,
+    /// The only receive, in no queue and no class; or `NONE`.
+    sole: u32,
     classes: Vec<Class>,
     /// Bit per class that has receives.
     live: u64,
@@ -48,6 +50,7 @@ impl<R: Clone> Posted<R> {
             places: Vec::new(),
             free: Vec::new(),
             queues: Queues::new(),
+            sole: NONE,
             classes: Vec::new(),
             live: 0,
             recent: 0,
@@ -58,7 +61,14 @@ impl<R: Clone> Posted<R> {
 
     #[inline]
     pub fn post(&mut self, wanted: Wanted, recv: R) -> u32 {
-        let class = self.class_of(&wanted);
+        let alone = self.free.len() == self.places.len() && self.by_key.is_none();
+        if self.sole != NONE {
+            self.enqueue_sole();
+        }
+        let class = match alone {
+            true => MIXED,
+            false => self.class_of(&wanted),
+        };
         let age = self.born;
         self.born += 1;
         let id = match self.free.pop() {
@@ -79,14 +89,33 @@ impl<R: Clone> Posted<R> {
                 recv,
             }),
         };
-        self.queues.push(id, queue_of(class, &wanted));
-        self.classes[class as usize].len += 1;
-        self.live |= 1 << class;
+        if alone {
+            self.sole = id;
+            return id;
+        }
+        self.enqueue(id, class, &wanted);
         if let Some(by) = &mut self.by_key {
             let key = (by.key)(&self.places[id as usize].recv);
             by.queues.push(id, plain(key));
         }
         id
+    }
+
+    #[inline]
+    fn enqueue(&mut self, id: u32, class: u8, wanted: &Wanted) {
+        self.queues.push(id, queue_of(class, wanted));
+        self.classes[class as usize].len += 1;
+        self.live |= 1 << class;
+    }
+
+    /// The receive that was the only one is so no longer.
+    #[inline(never)]
+    fn enqueue_sole(&mut self) {
+        let id = core::mem::replace(&mut self.sole, NONE);
+        let wanted = self.places[id as usize].wanted;
+        let class = self.class_of(&wanted);
+        self.places[id as usize].class = class;
+        self.enqueue(id, class, &wanted);
     }
 
     #[cold]
@@ -102,6 +131,10 @@ impl<R: Clone> Posted<R> {
     /// The oldest receive that accepts this message.
     #[inline]
     pub fn find(&self, source: u64, tag: u64) -> Option<u32> {
+        if self.sole != NONE {
+            let fits = self.places[self.sole as usize].wanted.accepts(source, tag);
+            return fits.then_some(self.sole);
+        }
         let live = self.live;
         // Mostly all receives are of one class.
         match live & live.wrapping_sub(1) {
@@ -167,13 +200,17 @@ impl<R: Clone> Posted<R> {
 
     #[inline]
     pub fn release(&mut self, id: u32) {
-        self.queues.remove(id);
         let place = &mut self.places[id as usize];
         place.used = false;
-        let len = &mut self.classes[place.class as usize].len;
-        *len -= 1;
-        if *len == 0 {
-            self.live &= !(1 << place.class);
+        if id == self.sole {
+            self.sole = NONE;
+        } else {
+            self.queues.remove(id);
+            let len = &mut self.classes[place.class as usize].len;
+            *len -= 1;
+            if *len == 0 {
+                self.live &= !(1 << place.class);
+            }
         }
         if let Some(by) = &mut self.by_key {
             by.queues.remove(id);
@@ -285,6 +322,8 @@ fn plain(value: u64) -> Key {
         tag: value,
     }
 }
+
+const NONE: u32 = u32::MAX;
 
 /// The class of the receives that are one shape too many: one queue, searched from its oldest on.
 const MIXED: u8 = 0;

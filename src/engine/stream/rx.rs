@@ -161,6 +161,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// Deals with bytes of the stream.
+    #[inline(never)]
     pub(super) fn take(
         &mut self,
         core: &mut Core<N>,
@@ -277,8 +278,28 @@ impl<N: Net> Stream<N> {
         true
     }
 
-    /// A frame begins.
+    /// Bytes that may be a whole message and nothing else, as they mostly are where each comes by itself.
     #[inline]
+    pub(super) fn take_one(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        bytes: &[u8],
+    ) -> core::result::Result<(), Fault> {
+        let conn = &self.conns[id];
+        let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
+        if between
+            && let Some(message) = whole_message(bytes)
+            && message.frame == bytes.len()
+            && self.whole(core, id, &message)
+        {
+            return Ok(());
+        }
+        self.take(core, id, bytes)
+    }
+
+    /// A frame begins.
+    #[inline(never)]
     fn begin(
         &mut self,
         core: &mut Core<N>,

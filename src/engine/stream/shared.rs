@@ -382,7 +382,7 @@ impl<N: Net> Stream<N> {
             if let Some(duct) = &self.conns[id].duct {
                 duct.copy_line(record, &mut line);
             }
-            return self.take(core, id, &line[..len]);
+            return self.take_one(core, id, &line[..len]);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let result = match &self.conns[id].duct {

@@ -61,6 +61,25 @@ TEST(fi_endpoint, option_cuda_api, EP_ANY, FI_MSG, "FI_OPT_CUDA_API_PERMITTED wi
 	}
 }
 
+TEST(fi_endpoint, option_cuda_api_hmem, EP_ANY, FI_MSG, "Where endpoints may have FI_HMEM, FI_OPT_CUDA_API_PERMITTED is known: without a device it is -FI_EINVAL")
+{
+	struct fi_info *hints = fi_dupinfo(t->info), *found = NULL;
+	bool permitted = true;
+	int rc;
+
+	CHECK(hints);
+	hints->caps |= FI_HMEM;
+	hints->domain_attr->mr_mode |= FI_MR_HMEM;
+	hints->tx_attr->inject_size = 0;
+	rc = fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &found);
+	fi_freeinfo(hints);
+	if (rc)
+		SKIP("no FI_HMEM");
+	rc = fi_setopt(&open_ep(t, t->info)->fid, FI_OPT_ENDPOINT, FI_OPT_CUDA_API_PERMITTED, &permitted, sizeof(permitted));
+	fi_freeinfo(found);
+	CHECK(rc == -FI_EINVAL || rc == -FI_EOPNOTSUPP || rc == 0);
+}
+
 TEST(fi_endpoint, option_limits_are_the_attributes, EP_ANY, FI_MSG, "The limits that options give are those that hold: a message of FI_OPT_INJECT_MSG_SIZE can be injected, one byte more cannot")
 {
 	size_t limit = t->info->tx_attr->inject_size, len = sizeof(limit);

@@ -82,6 +82,10 @@ pub trait Transport: Sized + Send + 'static {
     const AUTH_KEYS: usize = 0;
     /// Bytes of operands of one atomic operation at most; none if there are no such operations.
     const ATOMIC_SIZE: usize = 0;
+    /// Data goes through memory that processes share.
+    const SHARES_MEMORY: bool = false;
+    /// Endpoints may have FI_HMEM.
+    const HMEM: bool = false;
 
     /// Whether domains get a thread when progress is to be automatic.
     fn offers_auto_progress(fabric: &Self::Fabric) -> bool;

@@ -661,8 +661,10 @@ impl<T: Transport> EpCalls for Ep<T> {
                 }
                 Ok(())
             }
-            // Shared memory is not used, whatever is permitted.
-            FI_OPT_SHARED_MEMORY_PERMITTED => value(OptKind::Bool).map(drop),
+            // Where shared memory is not used, whatever is permitted. Nothing else is where it is.
+            FI_OPT_SHARED_MEMORY_PERMITTED if !T::SHARES_MEMORY => value(OptKind::Bool).map(drop),
+            // fi_endpoint(3): there is no CUDA here.
+            FI_OPT_CUDA_API_PERMITTED if T::HMEM => Err(Error::INVAL),
             FI_OPT_FIREWALL_ADDR if self.shared.member.is_none() => match value(OptKind::Bool)? {
                 OptValue::Bool(on) => self
                     .shared

@@ -355,6 +355,8 @@ impl<T: Transport> EpCalls for ScalableEp<T> {
                 }
                 OptValue::Size(_) => Err(Error::INVAL),
             },
+            // As for any endpoint.
+            FI_OPT_CUDA_API_PERMITTED if T::HMEM => Err(Error::INVAL),
             _ => Err(Error::NOPROTOOPT),
         }
     }

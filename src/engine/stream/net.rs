@@ -37,6 +37,8 @@ pub trait Net: Sized + Send + 'static {
     const CQ_SIZE: usize;
     /// All connections go over shared memory.
     const DUCTS: bool = false;
+    /// As in `Transport`.
+    const HMEM: bool = false;
     const AUTH_KEY_SIZE: usize = 0;
     const AUTH_KEYS: usize = 0;
 

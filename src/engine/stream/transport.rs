@@ -140,6 +140,8 @@ impl<N: Net> Transport for Stream<N> {
     const AUTH_KEY_SIZE: usize = N::AUTH_KEY_SIZE;
     const AUTH_KEYS: usize = N::AUTH_KEYS;
     const ATOMIC_SIZE: usize = MAX_ATOMIC;
+    const SHARES_MEMORY: bool = N::DUCTS;
+    const HMEM: bool = N::HMEM;
 
     fn provider(params: &N::Params) -> &'static Source {
         N::provider(params)

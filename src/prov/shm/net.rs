@@ -92,6 +92,7 @@ impl Net for Shm {
 
     const CQ_SIZE: usize = 1024;
     const DUCTS: bool = true;
+    const HMEM: bool = true;
 
     fn limits(site: &Site) -> Limits {
         Limits {

@@ -141,6 +141,8 @@ check-mpi: all
 	$(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT)
 	$(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT) --ranks 2 \
 	    --variants rendezvous unbuffered small_inject four_vcis atomics scalable_endpoints shared_contexts
+	$(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT) --ranks 2 \
+	    --provider shm --variants plain small_ring no_cma
 # MPI over several hosts, which are network namespaces: those cases that take no minute.
 check-hosts: all
 	scripts/python_env.sh $(TARGET)/python

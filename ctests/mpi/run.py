@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Run the MPI programs of this folder on a libfabric.so.1 and print what passed.
 
-usage: run.py --python-env FOLDER [--library FOLDER] [--ranks N ...] [--variants NAME ... | all] [-- PROGRAM[:CHECK] ...]
+usage: run.py --python-env FOLDER [--library FOLDER] [--provider NAME] [--ranks N ...] [--variants NAME ... | all]
+              [-- PROGRAM[:CHECK] ...]
 Without --library the MPICH wheel's own libfabric is used, to see what upstream makes of the same programs.
 A variant runs them with other settings of the provider or of MPICH, for paths that the defaults do not take.
 """
@@ -18,23 +19,42 @@ from launch import Failed, Library, main_with_message, run  # noqa: E402  (found
 
 PROGRAMS = ("point_to_point", "datatypes", "collectives", "communicators", "one_sided", "threads")
 
-VARIANTS = {
-    "plain": {},
-    # Tagged messages above 16 KiB ask first: ready-to-send, clear-to-send, data.
-    "rendezvous": {"FI_TCP_MAX_SAVED_SIZE": "16384"},
-    # Every frame is a system call of its own, in both directions.
-    "unbuffered": {"FI_TCP_STAGING_SBUF_SIZE": "0", "FI_TCP_PREFETCH_RBUF_SIZE": "0"},
-    "small_inject": {"FI_TCP_MAX_INJECT": "16"},
-    # A thread of MPICH's that makes progress all the time beside the application's.
-    "progress_thread": {"MPIR_CVAR_ASYNC_PROGRESS": "1"},
-    # Several domains, endpoints and CQs in each process.
-    "four_vcis": {"MPIR_CVAR_CH4_NUM_VCIS": "4"},
-    # What MPICH leaves off for tcp, because libfabric's tcp has it not. It chooses from what fi_getinfo shows without hints.
-    "atomics": {"FI_TCP_OFFER_ALL": "1", "MPIR_CVAR_CH4_OFI_ENABLE_ATOMICS": "1"},
-    "scalable_endpoints": {"FI_TCP_OFFER_ALL": "1", "MPIR_CVAR_CH4_OFI_ENABLE_SCALABLE_ENDPOINTS": "1",
-                           "MPIR_CVAR_CH4_NUM_VCIS": "4"},
-    "shared_contexts": {"MPIR_CVAR_CH4_OFI_ENABLE_SHARED_CONTEXTS": "1"},
+# Paths inside a provider.
+PATHS = {
+    "tcp": {
+        # Tagged messages above 16 KiB ask first: ready-to-send, clear-to-send, data.
+        "rendezvous": {"FI_TCP_MAX_SAVED_SIZE": "16384"},
+        # Every frame is a system call of its own, in both directions.
+        "unbuffered": {"FI_TCP_STAGING_SBUF_SIZE": "0", "FI_TCP_PREFETCH_RBUF_SIZE": "0"},
+        "small_inject": {"FI_TCP_MAX_INJECT": "16"},
+    },
+    "shm": {
+        "rendezvous": {"FI_SHM_MAX_SAVED_SIZE": "16384"},
+        # Rings that are full most of the time.
+        "small_ring": {"FI_SHM_RING_SIZE": "4096"},
+        "no_cma": {"FI_SHM_DISABLE_CMA": "1"},
+    },
 }
+# It has no RMA: MPICH makes one-sided operations of messages, and with 4 ranks crashes there, over tcp without RMA too.
+PATHS["sm2"] = PATHS["shm"]
+
+
+def variants_of(provider):
+    """The settings of each. What fi_getinfo shows without hints is what MPICH chooses from: FI_..._OFFER_ALL widens it."""
+    offer_all = {"tcp": "FI_TCP_OFFER_ALL"}.get(provider, "FI_SHM_OFFER_ALL")
+    return {
+        "plain": {},
+        **PATHS[provider],
+        # A thread of MPICH's that makes progress all the time beside the application's.
+        "progress_thread": {"MPIR_CVAR_ASYNC_PROGRESS": "1"},
+        # Several domains, endpoints and CQs in each process.
+        "four_vcis": {"MPIR_CVAR_CH4_NUM_VCIS": "4"},
+        # What MPICH leaves off for tcp, because libfabric's tcp has it not; it is on for shm.
+        "atomics": {offer_all: "1", "MPIR_CVAR_CH4_OFI_ENABLE_ATOMICS": "1"},
+        "scalable_endpoints": {offer_all: "1", "MPIR_CVAR_CH4_OFI_ENABLE_SCALABLE_ENDPOINTS": "1",
+                               "MPIR_CVAR_CH4_NUM_VCIS": "4"},
+        "shared_contexts": {"MPIR_CVAR_CH4_OFI_ENABLE_SHARED_CONTEXTS": "1"},
+    }
 
 
 # Those that MPICH gives up without a word where the provider cannot serve them, and what its summary says where it does.
@@ -50,25 +70,30 @@ def main():
     parser.add_argument("--python-env", required=True)
     parser.add_argument("--library")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
-    parser.add_argument("--variants", nargs="+", default=["plain"], choices=[*VARIANTS, "all"], metavar="NAME")
+    parser.add_argument("--provider", default="tcp", choices=PATHS)
+    parser.add_argument("--variants", nargs="+", default=["plain"], metavar="NAME")
     parser.add_argument("--limit", type=float, default=120)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM[:CHECK]")
     args = parser.parse_args()
     library = Library("ironfabric" if args.library else "the wheel's own", args.library, args.python_env)
     failures = []
     passed = 0
-    variants = list(VARIANTS) if "all" in args.variants else args.variants
+    known = variants_of(args.provider)
+    variants = list(known) if "all" in args.variants else args.variants
+    if unknown := set(variants) - set(known):
+        parser.error(f"no variants of {args.provider}: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     for variant, wanted, ranks in itertools.product(variants, args.programs or PROGRAMS, args.ranks):
         name, _, check = wanted.partition(":")
-        title = f"{name}, {ranks} ranks, {variant}"
+        title = f"{name}, {ranks} ranks, {args.provider}, {variant}"
         print(f"\n{title}, on {library.file}", flush=True)
         start = time.monotonic()
         try:
-            env = dict(VARIANTS[variant], **({"MPIR_CVAR_DEBUG_SUMMARY": "1"} if variant in IN_FORCE else {}))
+            env = dict(known[variant], FI_PROVIDER=args.provider, MPIR_CVAR_DEBUG_SUMMARY="1")
             lines = run(library, ranks, HERE / f"{name}.py", [check] if check else [], limit=args.limit, extra_env=env,
                         show=lambda line: line.startswith(("  ok ", "  -- ")))
-            if variant in IN_FORCE and IN_FORCE[variant] not in lines:
-                raise Failed(f"{variant} is not in force: MPICH does not say {IN_FORCE[variant]!r}")
+            for wanted_line in (f"libfabric provider: {args.provider} - ", IN_FORCE.get(variant, "")):
+                if not any(line.startswith(wanted_line) for line in lines):
+                    raise Failed(f"{variant} is not in force: MPICH does not say {wanted_line!r}")
             passed += sum(line.startswith("  ok ") for line in lines)
         except Failed as failure:
             failures.append(title)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """run.py --library FOLDER --python-env FOLDER --build FOLDER [--quick] [--record FILE] [NAME ...]: programs that people run on
-libfabric, unmodified, on this library over tcp.
+libfabric, unmodified, on this library over tcp, and over shm.
 
 A NAME is a part of a program's name. --quick leaves out what takes more than a minute. --record writes program, version,
 command, result and date to a table that `make matrix` shows. Without --library: on the libfabric that the program brings
@@ -28,8 +28,11 @@ ROOT = HERE.parent.parent
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SKIPPED = 77
 MPI4PY = "mpi4py==4.1.2"
-# Chosen only if they are named; and several ranks may share a core.
-OPEN_MPI = ["--oversubscribe", "--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "tcp"]
+
+
+def open_mpi_over(provider):
+    """tcp and shm are chosen only if they are named; and several ranks may share a core."""
+    return ["--oversubscribe", "--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", provider]
 
 
 class Missing(Exception):
@@ -54,7 +57,7 @@ class World:
         env.pop("LD_LIBRARY_PATH", None)
         if self.library:
             env["LD_LIBRARY_PATH"] = str(self.library)
-        return dict(env, FI_PROVIDER="tcp", **more)
+        return {**env, "FI_PROVIDER": "tcp", **more}
 
     def run(self, command, limit, env=None, inside=None):
         """The exit code and all that the command says; 124 when its time is up."""
@@ -152,26 +155,26 @@ def mpi4py_suite(world, launcher, ranks, known, left_out=(), limit=900, **settin
     return text + (f"; left out: {', '.join(left_out)}" if left_out else "")
 
 
-def mpich_suite(world, ranks):
+def mpich_suite(world, ranks, provider="tcp"):
     bin_folder = world.mpich / "bin"
     return mpi4py_suite(world, [bin_folder / "mpiexec", "-launcher", "fork", bin_folder / "python"], ranks, [FORTRAN],
-                        MPIR_CVAR_CH4_NETMOD="ofi", MPIR_CVAR_NOLOCAL="1")
+                        MPIR_CVAR_CH4_NETMOD="ofi", MPIR_CVAR_NOLOCAL="1", FI_PROVIDER=provider)
 
 
 ROOT_ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-def open_mpi_suite(world, ranks):
+def open_mpi_suite(world, ranks, provider="tcp"):
     bin_folder = world.open_mpi() / "bin"
     # One-sided operations over btl ofi, which asks for atomics and delivery.
-    one_sided = ["--mca", "btl", "ofi,self", "--mca", "btl_ofi_provider_include", "tcp", "--mca", "btl_ofi_mode", "2"]
-    return mpi4py_suite(world, [bin_folder / "mpiexec", *OPEN_MPI, *one_sided, bin_folder / "python"], ranks, [REVOKE],
-                        **ROOT_ALLOWED)
+    one_sided = ["--mca", "btl", "ofi,self", "--mca", "btl_ofi_provider_include", provider, "--mca", "btl_ofi_mode", "2"]
+    return mpi4py_suite(world, [bin_folder / "mpiexec", *open_mpi_over(provider), *one_sided, bin_folder / "python"], ranks,
+                        [REVOKE], FI_PROVIDER=provider, **ROOT_ALLOWED)
 
 
 def debian_suite(world, ranks):
     mpiexec, python = world.package("mpiexec.openmpi", "openmpi-bin"), world.open_mpi() / "bin/python"
-    return mpi4py_suite(world, [mpiexec, *OPEN_MPI, python], ranks, [], OPEN_MPI_4, MPI4PY_MPIABI="openmpi",
+    return mpi4py_suite(world, [mpiexec, *open_mpi_over("tcp"), python], ranks, [], OPEN_MPI_4, MPI4PY_MPIABI="openmpi",
                         MPI4PY_LIBMPI="/usr/lib/x86_64-linux-gnu/libmpi.so.40", **ROOT_ALLOWED)
 
 
@@ -237,7 +240,7 @@ def hpcc(world, ranks):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         (folder / "hpccinf.txt").write_text(HPCC_INPUT)
-        code, said = world.run([mpiexec, "-n", str(ranks), *OPEN_MPI, "hpcc"], 300, env, folder)
+        code, said = world.run([mpiexec, "-n", str(ranks), *open_mpi_over("tcp"), "hpcc"], 300, env, folder)
         result = folder / "hpccoutf.txt"
         if code or not result.exists():
             raise Broken(f"on {name} libfabric: exit code {code}\n{said[-2000:]}")
@@ -355,6 +358,11 @@ PROGRAMS = [
               command="--mca pml cm --mca mtl ofi --mca btl ofi,self test/main.py") for n in (2, 4)),
     Program(f"mpi4py {MPI4PY[8:]}'s test suite on Debian's Open MPI, mtl ofi, 2 ranks",
             lambda world: world.version_of("openmpi-bin"), debian_suite, command="--mca pml cm --mca mtl ofi test/main.py"),
+    *(Program(f"mpi4py {MPI4PY[8:]}'s test suite on MPICH over shm, {n} ranks", MPICH,
+              lambda world, ranks: mpich_suite(world, ranks, "shm"), n, command="test/main.py") for n in (2, 4)),
+    Program(f"mpi4py {MPI4PY[8:]}'s test suite on Open MPI 5 over shm, mtl ofi, btl ofi, 2 ranks", OPENMPI,
+            lambda world, n: open_mpi_suite(world, n, "shm"),
+            command="--mca pml cm --mca mtl ofi --mca btl ofi,self test/main.py"),
     Program("MPICH with atomics, scalable endpoints, shared contexts, 4 VCIs, a progress thread", MPICH, mpich_switches, 2, True,
             "MPIR_CVAR_CH4_OFI_ENABLE_..."),
     Program("hpcc on Debian's Open MPI, mtl ofi", lambda world: world.version_of("hpcc"), hpcc, 2, True, "hpcc"),

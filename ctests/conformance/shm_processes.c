@@ -70,6 +70,67 @@ TEST(fi_shm, messages_of_any_size, EP_RDM, FI_MSG, "Messages to and from another
 	join_process(t, &child);
 }
 
+// Receives as many messages as it is told, and does nothing for it before.
+static void receive_late(struct env *t, struct process *parent)
+{
+	struct side side = { 0 };
+	unsigned count;
+
+	open_end(t, &side, FI_WAIT_NONE);
+	meet(t, &side, parent);
+	receive(t, &side, LEN, 1);
+	CHECK_EQ(read(parent->from, &count, sizeof(count)), sizeof(count));
+	for (unsigned i = 0; i < count; i++)
+		receive(t, &side, LEN, 1);
+	tell(parent, "", 1);
+}
+
+// Whether a message was sent: its completion was read, or it was injected.
+static bool sends_one(struct env *t, struct buf out, bool inject)
+{
+	struct fi_cq_tagged_entry entry;
+
+	if (inject)
+		return !fi_inject(t->a.ep, out.mem, out.len, t->a.peer);
+	if (fi_send(t->a.ep, out.mem, out.len, out.desc, t->a.peer, NULL))
+		return false;
+	for (unsigned i = 0; i < 100; i++)
+		if (fi_cq_read(t->a.txcq, &entry, 1) == 1)
+			return true;
+	return false;
+}
+
+static void send_and_leave(struct env *t, bool inject)
+{
+	struct process child;
+	unsigned count = 0;
+	struct buf out;
+	char word;
+
+	only_shm(t);
+	child = start_process(t, receive_late);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	meet(t, &t->a, &child);
+	out = new_buf(t, LEN, 1);
+	send_all(t, &t->a, LEN, 1);
+	while (count < 10000 && sends_one(t, out, inject))
+		count++;
+	CHECK(count > 0 && count < 10000);
+	tell(&child, &count, sizeof(count));
+	CHECK_EQ(read(child.from, &word, 1), 1);
+	join_process(t, &child);
+}
+
+TEST(fi_shm, sent_without_help, EP_RDM, FI_MSG, "What is reported as sent arrives though the sender does nothing more, however late it is received")
+{
+	send_and_leave(t, false);
+}
+
+TEST(fi_shm, injected_without_help, EP_RDM, FI_MSG, "What is injected arrives though the sender does nothing more; what would not is refused")
+{
+	send_and_leave(t, true);
+}
+
 struct target {
 	uint64_t at, key;
 };

@@ -439,6 +439,17 @@ impl Duct {
         self.ended && self.rx.position() > self.last
     }
 
+    /// Whether a frame of up to `len` bytes goes in at once; one that never would is taken in pieces. What the other side has
+    /// broken is found when it is written to.
+    pub fn takes(&mut self, len: usize) -> bool {
+        if len > RECORD.min(self.rx.longest()) {
+            return true;
+        }
+        self.tx
+            .room()
+            .map_or(true, |room| room.is_some_and(|room| room >= len))
+    }
+
     /// Whether writing may go on.
     pub fn has_room(&mut self) -> Result<bool, Garbage> {
         let room = self.tx.room()?;

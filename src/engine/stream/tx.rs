@@ -398,8 +398,15 @@ impl<N: Net> Stream<N> {
         op: TxOp,
     ) -> Result {
         let conn = &mut self.conns[id];
-        if conn.tx.queue.is_empty() && conn.duct.is_some() {
-            self.write_now(core, id, header, payload, Some(op));
+        // A ring is small, and nobody but us fills it. What is reported as sent is in the ring, or the peer would wait for an
+        // application that has no reason to come here again.
+        if let Some(duct) = &mut conn.duct {
+            let frame = MAX_HEADER + payload.remaining();
+            if op.flags & FI_INJECT != 0 && !(conn.tx.queue.is_empty() && duct.takes(frame)) {
+                self.ring_bell(id);
+                return Err(Error::AGAIN);
+            }
+            self.send_always(core, id, header, payload, Some(op));
             return Ok(());
         }
         if conn.tx.queue.is_empty() && conn.tx.last_direct != self.look {
@@ -523,7 +530,7 @@ impl<N: Net> Stream<N> {
         let len = payload.remaining();
         let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
         // What belongs to no operation is an answer or a request, and small.
-        let room = op.is_none() || conn.tx.staged <= STAGE_BRIM;
+        let room = op.is_none() || (conn.duct.is_none() && conn.tx.staged <= STAGE_BRIM);
         if inject || (room && header_len + len <= STAGE_LIMIT) {
             self.stage(id, &bytes[..header_len], &payload);
             if let Some(op) = op {
@@ -733,7 +740,8 @@ impl<N: Net> Stream<N> {
         let header_done = written.min(header_len);
         payload.advance(written - header_done);
         let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
-        if inject || payload.remaining() <= STAGE_LIMIT {
+        let copies = op.is_none() || self.conns[id].duct.is_none();
+        if inject || (copies && payload.remaining() <= STAGE_LIMIT) {
             self.stage(id, &bytes[header_done..header_len], &payload);
             if let Some(op) = op {
                 self.handed_over(core, id, header, op);

@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <unistd.h>
 
-enum { MAX_PAIRS = 64, MAX_PROVS = 16 };
+enum { MAX_PAIRS = 64, MAX_PROVS = 16, MAX_TEXTS = 32 };
 
 // A line of the file given with -x: an instance that is expected to fail on the library it was written for.
 struct expected {
@@ -16,8 +16,8 @@ struct expected {
 };
 
 static struct {
-	const char *provs[MAX_PROVS], *type, *substring;
-	unsigned nprovs, jobs, limit_s;
+	const char *provs[MAX_PROVS], *type, *texts[MAX_TEXTS];
+	unsigned nprovs, ntexts, jobs, limit_s;
 	bool list, markdown, verbose, debug;
 } opt = { .jobs = 1, .limit_s = 30 };
 static struct expected *expected;
@@ -29,7 +29,7 @@ static void usage(void)
 		"usage: conformance [options]\n"
 		"  -p PROVIDER   only this provider (repeatable; \"core\": tests without a provider)\n"
 		"  -e TYPE       only this endpoint type: rdm, msg, dgram\n"
-		"  -k TEXT       only tests whose page:rule contains TEXT\n"
+		"  -k TEXT       only tests whose page:rule contains TEXT (repeatable)\n"
 		"  -x FILE       expected failures, for runs on another library\n"
 		"  -j N          run N tests at a time\n"
 		"  -t SECONDS    limit of one test (30)\n"
@@ -143,7 +143,12 @@ static bool chosen(const struct test *test)
 	char name[160];
 
 	snprintf(name, sizeof(name), "%s:%s", test->page, test->rule);
-	return !opt.substring || strstr(name, opt.substring);
+	if (!opt.ntexts)
+		return true;
+	for (unsigned i = 0; i < opt.ntexts; i++)
+		if (strstr(name, opt.texts[i]))
+			return true;
+	return false;
 }
 
 static bool wanted_prov(const char *prov)
@@ -255,7 +260,9 @@ int main(int argc, char **argv)
 			opt.type = optarg;
 			break;
 		case 'k':
-			opt.substring = optarg;
+			if (opt.ntexts == MAX_TEXTS)
+				usage();
+			opt.texts[opt.ntexts++] = optarg;
 			break;
 		case 'x':
 			read_expected(optarg);

@@ -49,12 +49,14 @@ demo:
 	scripts/demo.sh
 
 # The same program on this library and on another, by default the one that the MPICH wheel brings along. A few minutes;
-# FULL=1: all sizes, half an hour. ARGS: see benches/run.py --help.
+# FULL=1: all sizes, half an hour. PROVIDER=shm: only the tables of that one. ARGS: see benches/run.py --help.
 OTHER ?= $(TARGET)/python/lib/mpich
+BENCH = benches/run.py $(BUILT) $(OTHER) --build $(TARGET)/bench --python $(TARGET)/python/bin $(if $(FULL),--full)
+published = --provider $1 --results benches/results$(patsubst %,/%,$(filter-out tcp,$1)) --page docs/performance.md
 bench: all
 	scripts/python_env.sh $(TARGET)/python
-	benches/run.py $(BUILT) $(OTHER) --build $(TARGET)/bench --python $(TARGET)/python/bin $(if $(FULL),--full) \
-	    $(if $(ARGS),$(ARGS),--results benches/results --page docs/performance.md)
+	$(if $(ARGS),$(BENCH) $(PROVIDER:%=--provider %) $(ARGS),\
+	    $(foreach provider,$(or $(PROVIDER),tcp shm),$(BENCH) $(call published,$(provider)) &&) true)
 
 # Writes down how many instructions the calls of the data path take now.
 budget: all

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Atomic operations on 64-bit integers of the other side, by bytes: fetch-add one after the other, half a round trip as
-//! for messages; and a stream of adds, of which 256 are under way. A library whose `tcp` has no atomics serves them by
+//! for messages; and streams of adds and of fetch-adds, of which 256 are under way. A library whose `tcp` has no atomics serves them by
 //! `tcp;ofi_rxm`.
 #include "bench.h"
 
@@ -13,7 +13,12 @@
 
 static bool fetches(const char *form)
 {
-	return !strcmp(form, "fetch");
+	return !strncmp(form, "fetch", 5);
+}
+
+static bool is_stream(const char *form)
+{
+	return strcmp(form, "fetch");
 }
 
 static ssize_t add(struct fabric *f, const char *form, size_t count)
@@ -34,7 +39,7 @@ static void receive(struct fabric *f)
 static double measure(struct fabric *f, const char *form, struct step step)
 {
 	uint64_t sent = f->sent, received = f->received, posted = 0;
-	uint64_t window = fetches(form) ? 1 : WINDOW;
+	uint64_t window = is_stream(form) ? WINDOW : 1;
 	double start;
 	char ready;
 
@@ -74,8 +79,8 @@ static void client(struct side *side, const char *form, size_t count, const uint
 {
 	struct fabric *f;
 
-	if (!fetches(form) && strcmp(form, "add"))
-		stop("atomic knows fetch and add");
+	if (strcmp(form, "fetch") && strcmp(form, "fetch-stream") && strcmp(form, "add"))
+		stop("atomic knows fetch, fetch-stream and add");
 	begin(side, &atomic_work, form, (struct order){ .here = 1, .there = 1 });
 	f = open_atomic(side);
 	for (size_t i = 0; i < count; i++) {
@@ -84,10 +89,10 @@ static void client(struct side *side, const char *form, size_t count, const uint
 
 		step.count = fill_budget(side, took, step.count);
 		took = measure(f, form, step);
-		if (fetches(form))
-			print("atomic", form, xs[i], took / step.count / 2 * 1e6, "us");
-		else
+		if (is_stream(form))
 			print("atomic", form, xs[i], step.count / took, "per second");
+		else
+			print("atomic", form, xs[i], took / step.count / 2 * 1e6, "us");
 	}
 	tell(side, &(struct step){ 0 }, sizeof(struct step));
 	hear(side, &count, 1);
@@ -112,4 +117,4 @@ static void server(struct side *side, const struct order *order)
 	fabric_close(f);
 }
 
-const struct work atomic_work = { "atomic", "fetch|add BYTES...", client, server };
+const struct work atomic_work = { "atomic", "fetch|fetch-stream|add BYTES...", client, server };

@@ -3,7 +3,7 @@
 //! bench -p PORT [options] WORK FORM X...: the client; prints one line per X: work, form, x, value, unit.
 //!
 //! -c CORE pins the process, -t MILLISECONDS is the time for one measurement, -S asks for a domain that several threads
-//! may use and that makes progress of its own. benches/run.py runs pairs of these on two libraries.
+//! may use and that makes progress of its own; -P PROVIDER, which both sides are given, is tcp without. benches/run.py runs pairs of these on two libraries.
 #include "bench.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 static const struct work *const WORKS[] = {
 	&latency_work, &socket_work, &stream_work, &window_work, &posted_work, &unexpected_work, &endpoints_work, &peers_work,
-	&av_work, &atomic_work,
+	&av_work, &atomic_work, &wakeup_work,
 };
 #define WORK_COUNT (sizeof(WORKS) / sizeof(*WORKS))
 
@@ -61,7 +61,8 @@ static void serve(struct side *side)
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: bench -s [-c core] [-S] [-P provider] | bench -p port [-c core] [-S] [-P provider] [-t milliseconds] work form x...\n");
+	fprintf(stderr, "usage: bench -s [-c core] [-S] [-P provider]\n"
+			"       bench -p port [-c core] [-S] [-P provider] [-t milliseconds] work form x...\n");
 	for (size_t i = 0; i < WORK_COUNT; i++)
 		fprintf(stderr, "  %s %s\n", WORKS[i]->name, WORKS[i]->help);
 	exit(2);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """budget.py OURS [--other OTHER] [--write]: instructions of each call of the data path, counted by callgrind, and what it
-asks the heap for; compared with benches/budget.csv, or written there.
+asks the heap for; compared with benches/budget.csv, or written there. All of it for each provider of PROVIDERS.
 
 A count that is 5 % above the budget fails, and so does one that is 5 % below: what was gained is to be written down, or
 the next change can lose it unseen. A call that allocates or formats text fails. Instructions depend on the compiler and on
@@ -25,6 +25,7 @@ TOLERANCE = 0.05
 SKIPPED = 77
 # As in benches/calls.c.
 COUNT = 200
+PROVIDERS = ["tcp", "shm"]
 
 # What a row counts, the function of benches/calls.c, and for how many operations it stands in each round.
 CALLS = [
@@ -37,7 +38,7 @@ CALLS = [
     ("fi_write", "m_write", 1),
     ("fi_read", "m_read", 1),
     ("fi_cq_read, completion waiting", "m_cq_read_hit", 1),
-    ("fi_cq_read, message in the socket", "m_cq_read_message", 1),
+    ("fi_cq_read, message waiting", "m_cq_read_message", 1),
     ("fi_cq_read, 16 messages, each", "m_cq_read_sixteen", 16),
     ("fi_cq_read, unexpected message", "m_cq_read_unexpected", 1),
     ("fi_cq_read, nothing", "m_cq_read_miss", 1),
@@ -51,16 +52,21 @@ def environment(library):
     return dict(kept, LD_LIBRARY_PATH=str(library))
 
 
-def profile(program, library):
-    """Instructions by function of the program, and all functions that were called from there."""
+def profile(program, library, provider):
+    """Instructions by function of the program, and all functions that were called from there; or the text of a failure."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "profile"
         command = ["valgrind", "--tool=callgrind", "--toggle-collect=m_*", f"--callgrind-out-file={out}", str(program),
-                   "instructions"]
+                   "instructions", *argument(provider)]
         done = subprocess.run(command, env=environment(library), capture_output=True, text=True, timeout=600)
         if done.returncode:
-            sys.exit(f"{' '.join(command)}:\n{done.stdout}{done.stderr}")
+            return f"{' '.join(command)}:\n{done.stdout}{done.stderr}"
         return parse(out.read_text().splitlines())
+
+
+def argument(provider):
+    # Without one the program chooses tcp, on loopback.
+    return [] if provider == "tcp" else [provider]
 
 
 def parse(lines):
@@ -79,11 +85,12 @@ def parse(lines):
     return costs, set(names.values())
 
 
-def allocations(program, preload, library):
+def allocations(program, preload, library, provider):
     env = dict(environment(library), LD_PRELOAD=str(preload))
-    done = subprocess.run([program, "allocations"], env=env, capture_output=True, text=True, timeout=120)
+    command = [program, "allocations", *argument(provider)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
     if done.returncode:
-        sys.exit(f"{program} allocations:\n{done.stdout}{done.stderr}")
+        sys.exit(f"{program} allocations, {provider}:\n{done.stdout}{done.stderr}")
     return {line.split()[0]: float(line.split()[1]) for line in done.stdout.splitlines()}
 
 
@@ -101,35 +108,49 @@ def read_budget():
                 facts[key.strip()] = value.strip()
             else:
                 rows.append(line)
-    return facts, {row["call"]: row for row in csv.DictReader(rows)}
+    return facts, {(row["provider"], row["call"]): row for row in csv.DictReader(rows)}
 
 
 def write_budget(counts, other):
     with open(BUDGET, "w", newline="") as out:
-        out.write("# instructions per call, release build, 8 bytes, loopback; benches/budget.py --write\n")
+        out.write("# instructions per call, release build, 8 bytes, one host; benches/budget.py --write\n")
         out.write(f"# rust: {rust()}\n# machine: {platform.machine()}\n")
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["call", "ours", "other"])
-        for call, *_ in CALLS:
-            writer.writerow([call, round(counts[call]), round(other[call]) if other else ""])
+        writer.writerow(["provider", "call", "ours", "other"])
+        for row, count in counts.items():
+            writer.writerow([*row, round(count), round(other[row]) if row in other else ""])
     print(f"written to {BUDGET.relative_to(ROOT)}")
 
 
-def per_call(costs):
-    return {call: costs.get(function, 0) / COUNT / each for call, function, each in CALLS}
+def per_call(provider, costs):
+    return {(provider, call): costs.get(function, 0) / COUNT / each for call, function, each in CALLS}
+
+
+def count_other(program, library, budget):
+    """Of the other library; what it does not serve is left out, and what it is not asked keeps its old number."""
+    if not library:
+        return {row: float(old["other"]) for row, old in budget.items() if old["other"]}
+    counts = {}
+    for provider in PROVIDERS:
+        found = profile(program, library, provider)
+        if isinstance(found, str):
+            print(f"NOT COUNTED, {provider} of the other library: {found.strip().splitlines()[-1]}")
+        else:
+            counts |= per_call(provider, found[0])
+    return counts
 
 
 def compare(counts, budget):
     """Prints the counts beside the budget; what is off."""
     off = []
-    print(f"{'instructions':<36}{'budget':>8}{'now':>8}{'change':>9}{'other':>8}")
-    for call, *_ in CALLS:
-        row = budget.get(call)
+    print(f"{'instructions':<42}{'budget':>8}{'now':>8}{'change':>9}{'other':>8}")
+    for key, count in counts.items():
+        call, row = ", ".join(key), budget.get(key)
         if row is None:
             off.append(f"{call} has no budget")
             continue
-        change = counts[call] / float(row["ours"]) - 1
-        print(f"{call:<36}{row['ours']:>8}{counts[call]:>8.0f}{change:>+9.1%}{row['other']:>8}")
+        change = count / float(row["ours"]) - 1
+        print(f"{call:<42}{row['ours']:>8}{count:>8.0f}{change:>+9.1%}{row['other']:>8}")
         if change > TOLERANCE:
             off.append(f"{call} takes {change:.1%} more than its budget")
         elif change < -TOLERANCE:
@@ -151,16 +172,22 @@ def main():
     program = build(args.build, ours, "calls", ["calls.c", "control.c", "fabric.c"])
     preload = build(args.build, None, "allocs.so", ["allocs.c"], ["-shared", "-fPIC"])
 
-    costs, functions = profile(program, ours)
-    counts = per_call(costs)
-    off = [f"text is formatted: {name}" for name in sorted(functions) if FORMATS.search(name)]
-    heap = allocations(program, preload, ours)
-    print("allocations of an operation: " + ", ".join(f"{what} {count:g}" for what, count in heap.items()))
-    # A pool may grow once.
-    off += [f"{what}: {count:g} allocations" for what, count in heap.items() if count > 0.01]
-    if args.write:
-        write_budget(counts, per_call(profile(program, args.other.resolve())[0]) if args.other else None)
+    counts, off = {}, []
+    for provider in PROVIDERS:
+        found = profile(program, ours, provider)
+        if isinstance(found, str):
+            sys.exit(found)
+        costs, functions = found
+        counts |= per_call(provider, costs)
+        off += [f"{provider}, text is formatted: {name}" for name in sorted(functions) if FORMATS.search(name)]
+        heap = allocations(program, preload, ours, provider)
+        print(f"allocations of an operation, {provider}: " + ", ".join(f"{what} {count:g}" for what, count in heap.items()))
+        # A pool may grow once.
+        off += [f"{provider}, {what}: {count:g} allocations" for what, count in heap.items() if count > 0.01]
     facts, budget = read_budget()
+    if args.write:
+        write_budget(counts, count_other(program, args.other and args.other.resolve(), budget))
+        facts, budget = read_budget()
     off += compare(counts, budget) if (same := facts.get("rust") == rust()) else []
     if off:
         sys.exit("\n".join(["FAILED:"] + off))

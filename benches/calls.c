@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! calls instructions: makes every call of the data path COUNT times, each kind in a function `m_...` of its own, for
-//! valgrind --tool=callgrind --toggle-collect='m_*'. What warms up and what tidies up between stands in other functions.
+//! calls instructions [PROVIDER]: makes every call of the data path COUNT times, each kind in a function `m_...` of its own,
+//! for valgrind --tool=callgrind --toggle-collect='m_*'. What warms up and what tidies up between stands in other functions.
 //!
-//! calls allocations: counts what the heap is asked for per operation, with benches/allocs.c preloaded.
+//! calls allocations [PROVIDER]: counts what the heap is asked for per operation, with benches/allocs.c preloaded.
 //!
-//! One process, one thread, two domains over loopback: a message is there when the call that sent it returns.
+//! One process, one thread, two domains, over loopback or by another provider: a message is there when the call that sent it
+//! returns.
 #include "bench.h"
 
 #include <stdio.h>
@@ -70,19 +71,19 @@ MEASURED ssize_t m_cq_read_hit(struct fabric *f, void *entries, size_t count)
 	return fi_cq_read(f->cq, entries, count);
 }
 
-// A message is in the socket, and a receive is posted for it.
+// A message waits to be read, and a receive is posted for it.
 MEASURED ssize_t m_cq_read_message(struct fabric *f, void *entries, size_t count)
 {
 	return fi_cq_read(f->cq, entries, count);
 }
 
-// Sixteen messages are in the socket, and receives are posted for them.
+// Sixteen messages wait to be read, and receives are posted for them.
 MEASURED ssize_t m_cq_read_sixteen(struct fabric *f, void *entries, size_t count)
 {
 	return fi_cq_read(f->cq, entries, count);
 }
 
-// A message is in the socket, and no receive is posted.
+// A message waits to be read, and no receive is posted.
 MEASURED ssize_t m_cq_read_unexpected(struct fabric *f, void *entries, size_t count)
 {
 	return fi_cq_read(f->cq, entries, count);

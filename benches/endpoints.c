@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Many endpoints on one queue of the server: what an operation costs when one of them is used, and when all are used in
-//! turn.
+//! turn. And many endpoints of the client that send to one of the server in turn: what a message costs.
 #include "bench.h"
 
 #include <string.h>
@@ -63,10 +63,12 @@ static void answer(struct fabric *f, const struct step *step)
 
 static void client(struct side *side, const char *form, size_t count, const uint64_t *xs)
 {
-	if (strcmp(form, "one") && strcmp(form, "all") && strcmp(form, "stream"))
-		stop("endpoints knows one, all and stream");
+	bool senders = !strcmp(form, "senders"), stream = senders || !strcmp(form, "stream");
+
+	if (strcmp(form, "one") && strcmp(form, "all") && !stream)
+		stop("endpoints knows one, all, stream and senders");
 	for (size_t i = 0; i < count; i++) {
-		struct order order = { .size = SIZE, .here = 1, .there = xs[i] };
+		struct order order = { .size = SIZE, .here = senders ? xs[i] : 1, .there = senders ? 1 : xs[i] };
 		size_t turns = strcmp(form, "all") ? 1 : xs[i];
 		struct step step = { 0 };
 		struct fabric *f;
@@ -74,11 +76,11 @@ static void client(struct side *side, const char *form, size_t count, const uint
 		char done;
 
 		begin(side, &endpoints_work, form, order);
-		f = fabric_open(side, 1, SIZE);
+		f = fabric_open(side, order.here, SIZE);
 		fabric_meet(f);
-		// Connects all.
-		rounds(f, xs[i], xs[i]);
-		if (!strcmp(form, "stream")) {
+		// Connects all; senders are connected by what comes first of their stream.
+		rounds(f, order.there, order.there);
+		if (stream) {
 			tell(side, &step, sizeof(step));
 			stream_begin(f);
 			print("endpoints", form, xs[i], 1e6 / stream_rate(f, "tagged", SIZE, WINDOW), "us");
@@ -99,7 +101,7 @@ static void client(struct side *side, const char *form, size_t count, const uint
 static void server(struct side *side, const struct order *order)
 {
 	struct fabric *f = fabric_open(side, order->there, SIZE);
-	bool stream = !strcmp(order->form, "stream");
+	bool stream = !strcmp(order->form, "stream") || !strcmp(order->form, "senders");
 	struct step step;
 
 	fabric_meet(f);
@@ -112,4 +114,4 @@ static void server(struct side *side, const struct order *order)
 	fabric_close(f);
 }
 
-const struct work endpoints_work = { "endpoints", "one|all|stream ENDPOINTS...", client, server };
+const struct work endpoints_work = { "endpoints", "one|all|stream|senders ENDPOINTS...", client, server };

@@ -70,10 +70,11 @@ static char *memory(size_t size)
 struct fabric *fabric_open(struct side *side, size_t eps, size_t size)
 {
 	struct fabric *f = calloc(1, sizeof(*f));
-	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE, .size = 16384 };
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED, .size = 16384 };
 	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
 
 	f->side = side;
+	cq_attr.wait_obj = side->waits ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
 	f->info = choose(side);
 	f->size = size < 4096 ? 4096 : size;
 	f->out = memory(f->size);

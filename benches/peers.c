@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Many peers of one endpoint: how long it takes until all are connected, what memory each costs the process, and what a
-//! look at the queue costs that finds nothing. And what it takes to learn many addresses.
+//! look at the queue costs that finds nothing. And what it takes to learn many addresses, in time and in memory.
 #include "bench.h"
 
 #include <arpa/inet.h>
@@ -12,19 +12,34 @@
 #define TAG 7
 #define LOOKS 20000
 
-// Bytes of memory that the process has got for itself: the kernel's sockets are not among them.
-static double own_memory(void)
+// Bytes on the line of a file of /proc that begins so.
+static double kernel_says(const char *path, const char *what)
 {
-	FILE *status = fopen("/proc/self/status", "r");
+	FILE *file = fopen(path, "r");
 	char line[128];
 	double kilobytes = 0;
 
-	if (!status)
-		stop("there is no /proc/self/status");
-	while (fgets(line, sizeof(line), status))
-		sscanf(line, "RssAnon: %lf", &kilobytes);
-	fclose(status);
+	if (!file)
+		stop("there is no %s", path);
+	while (fgets(line, sizeof(line), file)) {
+		if (!strncmp(line, what, strlen(what)))
+			sscanf(line + strlen(what), "%lf", &kilobytes);
+	}
+	fclose(file);
 	return kilobytes * 1024;
+}
+
+// Bytes of memory that the process has got for itself: the kernel's sockets are not among them.
+static double own_memory(void)
+{
+	return kernel_says("/proc/self/status", "RssAnon:");
+}
+
+// And its half of what it shares. That is counted by the machine, for pages that nobody has touched yet are taken, too, and
+// are no process's: nothing else should use shared memory meanwhile.
+static double memory_of(struct side *side)
+{
+	return own_memory() + (side->node ? 0 : kernel_says("/proc/meminfo", "Shmem:") / 2);
 }
 
 static void receive(struct fabric *f, size_t ep, size_t peer)
@@ -105,51 +120,83 @@ static void server(struct side *side, const struct order *order)
 
 	fabric_meet(f);
 	answer(f, 0, 1);
-	before = own_memory();
+	before = memory_of(side);
 	tell(side, "", 1);
 	answer(f, 1, order->here);
-	tell_number(side, order->here > 1 ? (own_memory() - before) / (order->here - 1) : 0);
+	tell_number(side, order->here > 1 ? (memory_of(side) - before) / (order->here - 1) : 0);
 	tell_number(side, miss(f));
 	hear(side, &done, 1);
 	fabric_close(f);
 }
 
-static struct sockaddr_in *addresses(size_t count)
+// Bytes from one address to the next.
+static size_t stride(const struct side *side)
 {
-	struct sockaddr_in *all = calloc(count, sizeof(*all));
+	return side->node ? sizeof(struct sockaddr_in) : 32;
+}
 
+// As the provider has them: IPv4, or names.
+static char *addresses(const struct side *side, size_t count)
+{
+	char *all = calloc(count, stride(side));
+
+	if (!all)
+		stop("no memory for %zu addresses", count);
 	for (size_t i = 0; i < count; i++) {
-		all[i].sin_family = AF_INET;
-		all[i].sin_addr.s_addr = htonl(0x0a000000 + i / 16);
-		all[i].sin_port = htons(10000 + i % 16);
+		char *at = all + i * stride(side);
+		struct sockaddr_in ip = {
+			.sin_family = AF_INET,
+			.sin_addr.s_addr = htonl(0x0a000000 + i / 16),
+			.sin_port = htons(10000 + i % 16),
+		};
+
+		if (side->node)
+			memcpy(at, &ip, sizeof(ip));
+		else
+			snprintf(at, stride(side), "fi_%s://%zu:0:%zu", side->provider, 100000 + i / 16, i % 16);
 	}
 	return all;
 }
 
-// Only the client has something to do.
+static uint64_t insert(const struct side *side, struct fid_av *av, bool together, char *all, uint64_t count, fi_addr_t *handles)
+{
+	uint64_t taken = 0;
+
+	if (together)
+		return fi_av_insert(av, all, count, handles, 0, NULL);
+	for (uint64_t i = 0; i < count; i++)
+		taken += fi_av_insert(av, all + i * stride(side), 1, &handles[i], 0, NULL);
+	return taken;
+}
+
+// Only the client has something to do. "memory": bytes of an entry that nobody talks to.
 static void av_client(struct side *side, const char *form, size_t count, const uint64_t *xs)
 {
-	struct fabric *f = fabric_open(side, 1, 8);
+	struct fabric *f;
 
+	if (!strcmp(form, "together") && !side->node)
+		stop("av together knows IP addresses");
+	f = fabric_open(side, 1, 8);
 	begin(side, &av_work, form, (struct order){ 0 });
 	for (size_t i = 0; i < count; i++) {
-		struct sockaddr_in *all = addresses(xs[i]);
-		fi_addr_t *handles = calloc(xs[i], sizeof(*handles));
+		char *all = addresses(side, xs[i]);
+		fi_addr_t *handles = malloc(xs[i] * sizeof(*handles));
 		struct fi_av_attr attr = { .type = FI_AV_TABLE };
 		struct fid_av *av;
-		double start;
-		uint64_t taken = 0;
+		double start, before;
+		uint64_t taken;
 
-		if (fi_av_open(f->domain, &attr, &av, NULL))
+		if (!handles || fi_av_open(f->domain, &attr, &av, NULL))
 			stop("fi_av_open");
+		// Its pages are not the entries'.
+		memset(handles, 0, xs[i] * sizeof(*handles));
+		before = own_memory();
 		start = now();
-		if (!strcmp(form, "together")) {
-			taken = fi_av_insert(av, all, xs[i], handles, 0, NULL);
-		} else {
-			for (uint64_t n = 0; n < xs[i]; n++)
-				taken += fi_av_insert(av, &all[n], 1, &handles[n], 0, NULL);
-		}
-		print("av", form, xs[i], now() - start, "s");
+		taken = insert(side, av, !strcmp(form, "together"), all, xs[i], handles);
+		if (!strcmp(form, "memory"))
+			print("av", form, xs[i], (own_memory() - before) / xs[i], "bytes");
+		else
+			print("av", form, xs[i], now() - start, "s");
 		if (taken != xs[i])
 			stop("%llu addresses of %llu were taken", (unsigned long long) taken, (unsigned long long) xs[i]);
 		fi_close(&av->fid);
@@ -166,4 +213,4 @@ static void av_server(struct side *side, const struct order *order)
 }
 
 const struct work peers_work = { "peers", "all PEERS...", client, server };
-const struct work av_work = { "av", "together|single ADDRESSES...", av_client, av_server };
+const struct work av_work = { "av", "together|single|memory ADDRESSES...", av_client, av_server };

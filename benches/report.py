@@ -8,7 +8,11 @@ import plot
 from tables import GOALS, TABLES
 
 SERIES = ["ours", "other", "limit"]
-BEGIN, END = "<!-- tables: written by `make bench` -->", "<!-- end of tables -->"
+
+
+def marks(provider):
+    """Between what the tables of a provider stand on a page."""
+    return f"<!-- {provider} tables: written by `make bench` -->", f"<!-- end of {provider} tables -->"
 
 
 def names(table):
@@ -42,6 +46,15 @@ class Row:
     def ratio(self, series="other"):
         ours, other = self.median("ours"), self.median(series)
         return ours / other if ours is not None and other else None
+
+    def over(self, base):
+        """Ours, in that of another row."""
+        ours, other = self.median("ours"), base.median("ours")
+        return ours / other if ours is not None and other else None
+
+    def beyond(self, series):
+        ours, other = self.median("ours"), self.median(series)
+        return ours - other if ours is not None and other is not None else None
 
 
 def columns(rows):
@@ -99,7 +112,8 @@ def goals(results):
             "ratio": (row.ratio(), "of MPICH's" if titles[goal.table].group else "of the other library's"),
             "limit": (row.ratio("limit"), f"of the {titles[goal.table].limit_name}'s"),
             "plain": (row.median("ours"), titles[goal.table].unit),
-            "own": (base and row.median("ours") / base.median("ours"), f"of ours at {goal.base}"),
+            "beyond": (row.beyond("limit"), f"{titles[goal.table].unit} beyond the {titles[goal.table].limit_name}'s"),
+            "own": (base and row.over(base), f"of ours at {goal.base}"),
         }[goal.value]
         if value is None:
             continue
@@ -142,7 +156,7 @@ def write(folder, results, facts):
     parts = ["".join(f"- {key}: {value}\n" for key, value in facts.items()), goals_markdown(results)]
     for table in TABLES:
         rows = results.get(table.name)
-        if not rows:
+        if not rows or not columns(rows):
             continue
         write_csv(folder, table, rows, facts)
         parts.append(markdown(table, rows))
@@ -155,9 +169,10 @@ def write(folder, results, facts):
     return page
 
 
-def write_page(path, page, plots):
-    """Replaces the tables of a page of documentation; `plots` is the way from there to the pictures."""
+def write_page(path, page, plots, provider):
+    """Replaces a provider's tables on a page of documentation; `plots` is the way from there to the pictures."""
+    begin, end = marks(provider)
     old = pathlib.Path(path).read_text()
-    before, rest = old.split(BEGIN, 1)
-    _, after = rest.split(END, 1)
-    pathlib.Path(path).write_text(before + BEGIN + "\n\n" + page.replace("PLOTS/", plots + "/") + "\n" + END + after)
+    before, rest = old.split(begin, 1)
+    _, after = rest.split(end, 1)
+    pathlib.Path(path).write_text(before + begin + "\n\n" + page.replace("PLOTS/", plots + "/") + "\n" + end + after)

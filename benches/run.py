@@ -17,12 +17,12 @@ import sys
 import time
 
 import report
-from tables import TABLES
+from tables import PROVIDERS, TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SOURCES = ["bench.c", "control.c", "fabric.c", "latency.c", "socket.c", "stream.c", "matching.c", "endpoints.c", "peers.c",
-           "atomic.c"]
+           "atomic.c", "wakeup.c"]
 
 
 def build(folder, ours, name, sources, extra=()):
@@ -40,8 +40,9 @@ def build(folder, ours, name, sources, extra=()):
 class Pair:
     """Runs a client and a server of the bench program."""
 
-    def __init__(self, program, budget_ms, shared):
-        self.program, self.budget, self.shared = str(program), str(budget_ms), ["-S"] if shared else []
+    def __init__(self, program, budget_ms, shared, provider):
+        self.program, self.budget = str(program), str(budget_ms)
+        self.options = ["-P", provider, *(["-S"] if shared else [])]
         # The second core for the client, where there is one.
         self.cores = ("0", "1") if (os.cpu_count() or 1) > 1 else ("0", "0")
 
@@ -49,11 +50,11 @@ class Pair:
         """Lines of output as (form, x, value), or the text of a failure."""
         # Many unexpected messages are what some works are about; by default some libraries keep few.
         env = dict(os.environ, LD_LIBRARY_PATH=str(library), FI_TCP_MAX_SAVED="1000000")
-        server = subprocess.Popen([self.program, "-s", "-c", self.cores[0], *self.shared], env=env, stdout=subprocess.PIPE,
+        server = subprocess.Popen([self.program, "-s", "-c", self.cores[0], *self.options], env=env, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True)
         try:
             port = server.stdout.readline().strip()
-            client = subprocess.run([self.program, "-p", port or "0", "-c", self.cores[1], "-t", self.budget, *self.shared,
+            client = subprocess.run([self.program, "-p", port or "0", "-c", self.cores[1], "-t", self.budget, *self.options,
                                      work, form, *map(str, xs)], env=env, text=True, capture_output=True, timeout=limit)
             if client.returncode:
                 server.kill()
@@ -93,11 +94,11 @@ class Group:
         return [(words[1], int(words[2]), float(words[3])) for words in lines]
 
 
-def jobs(names):
+def jobs(provider, names):
     """Tables by the run that fills them: some runs fill several."""
     together = {}
     for table in TABLES:
-        if not names or table.name in names:
+        if table.provider == provider and (not names or table.name in names):
             together.setdefault((table.work, table.form), []).append(table)
     return together
 
@@ -108,7 +109,8 @@ def measure(runner, libraries, tables, full, rounds):
     values = {(table.name, x): {} for table in tables for x in table.xs(full)}
     failures = {}
     work, form = tables[0].work, tables[0].form
-    runs = [(series, library, work, form) for series, library in libraries.items()]
+    runs = [(series, library, work, form) for series, library in libraries.items()
+            if series == "ours" or not tables[0].ours_only]
     if tables[0].group:
         runs = [("ours", libraries["ours"], work, form), ("other", libraries["other"], "mpi", form),
                 ("limit", libraries["ours"], "mpi", form)]
@@ -167,6 +169,7 @@ def main():
     parser.add_argument("--full", action="store_true", help="all sizes, more rounds, longer runs: half an hour")
     parser.add_argument("--rounds", type=int, help="runs of each work, 5 or with --full 9")
     parser.add_argument("--milliseconds", type=float, help="for each measurement of a run")
+    parser.add_argument("--provider", choices=PROVIDERS, help="whose tables; that of --tables, or tcp")
     parser.add_argument("--tables", nargs="+", default=[], choices=[table.name for table in TABLES], metavar="TABLE")
     parser.add_argument("--shared", action="store_true", help="FI_THREAD_SAFE and automatic progress")
     parser.add_argument("--python", type=pathlib.Path, default=ROOT / "target/python/bin",
@@ -175,6 +178,10 @@ def main():
     parser.add_argument("--results", type=pathlib.Path, help="a folder for CSV, Markdown and SVG")
     parser.add_argument("--page", type=pathlib.Path, help="a page of documentation with a place for the tables")
     args = parser.parse_args()
+    asked = {table.provider for table in TABLES if table.name in args.tables} or {PROVIDERS[0]}
+    provider = args.provider or min(asked)
+    if args.tables and asked != {provider}:
+        parser.error("tables of one provider at a time")
 
     libraries = {"ours": args.ours.resolve(), "other": args.other.resolve()}
     for name, folder in libraries.items():
@@ -188,13 +195,13 @@ def main():
     print(flush=True)
 
     pair = Pair(build(args.build, libraries["ours"], "bench", SOURCES),
-                args.milliseconds or (60 if args.full else 15), args.shared)
+                args.milliseconds or (60 if args.full else 15), args.shared, provider)
     group = Group(build(args.build, libraries["ours"], "collective", ["collective.c", "control.c", "fabric.c"]),
                   (args.milliseconds or 60) * 3, args.python.resolve())
     rounds = args.rounds or (9 if args.full else 5)
     results, failed = {}, []
     start = time.monotonic()
-    for tables in jobs(args.tables).values():
+    for tables in jobs(provider, args.tables).values():
         values, failures = measure(group if tables[0].group else pair, libraries, tables, args.full, rounds)
         for table in tables:
             rows = [report.Row(table, x, values[table.name, x]) for x in table.xs(args.full)]
@@ -208,7 +215,7 @@ def main():
     if args.results:
         page = report.write(args.results, results, about)
         if args.page:
-            report.write_page(args.page, page, os.path.relpath(args.results, args.page.parent))
+            report.write_page(args.page, page, os.path.relpath(args.results, args.page.parent), provider)
     # A library that fails is a result; ours must not.
     sys.exit(any(", ours: " in line for line in failed))
 

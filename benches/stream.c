@@ -25,21 +25,23 @@ static void credit_receive(struct fabric *f)
 	POST(f, fi_trecv(f->eps[0], f->in, 8, f->desc, FI_ADDR_UNSPEC, CREDIT, 0, NULL));
 }
 
-// The messages go to the peers in turn.
+// The messages go from all endpoints in turn, to the peers in turn.
 static void send_stream(struct fabric *f, const struct step *step)
 {
 	uint64_t first = f->received, sent = f->sent, posted = 0, credits = 0, unit = grain(step);
-	size_t peer = 0;
+	size_t ep = 0, peer = 0;
 
 	while (credits * unit < step->count) {
 		while (posted < step->count && posted - credits * unit < step->window) {
-			ssize_t rc = fi_tsend(f->eps[0], f->out, step->size, NULL, f->peers[peer], TAG, NULL);
+			ssize_t rc = fi_tsend(f->eps[ep], f->out, step->size, NULL, f->peers[peer], TAG, NULL);
 
 			if (rc == -FI_EAGAIN)
 				break;
 			if (rc)
 				fabric_fail("fi_tsend", rc);
 			posted++;
+			if (++ep == f->ep_count)
+				ep = 0;
 			if (++peer == f->peer_count)
 				peer = 0;
 		}

@@ -29,6 +29,9 @@ class Table:
     # Many processes and MPI's own operation instead of a pair: run.Group. The limit is MPI on our library.
     group: bool = False
     other_name: str = "other"
+    provider: str = "tcp"
+    # The other library has no such thing, or what it has is not to be compared.
+    ours_only: bool = False
 
     def xs(self, full):
         return self.full if full else self.quick
@@ -48,6 +51,12 @@ PEERS = [1, 100, 1000]
 RANKS = [2, 4, 8]
 SOCKET = ("socket", "latency")
 SOCKET_STREAM = ("socket", "stream")
+PROVIDERS = ["tcp", "shm"]
+
+
+def shm(name, *arguments, **options):
+    return Table(f"shm-{name}", *arguments, **options, provider="shm")
+
 
 TABLES = [
     Table("latency-tagged", "Half round trip, fi_tsend", "latency", "tagged", "bytes", "us", QUICK_SIZES, ALL_SIZES, SOCKET),
@@ -89,13 +98,31 @@ TABLES = [
           "us", RANKS, RANKS, group=True, other_name="MPICH", limit_name="MPICH on ours"),
     Table("av-together", "Addresses inserted by one call", "av", "together", "addresses", "s", [100000], [1000, 10000, 100000]),
     Table("av-single", "Addresses inserted one by one", "av", "single", "addresses", "s", [100000], [1000, 10000, 100000]),
+    shm("latency-tagged", "Half round trip, fi_tsend", "latency", "tagged", "bytes", "us", QUICK_SIZES, ALL_SIZES),
+    shm("latency-inject", "Half round trip, fi_tinject", "latency", "inject", "bytes", "us", [0, 8, 64], SMALL_SIZES),
+    shm("stream-tagged", "Stream of fi_tsend, 256 under way", "stream", "tagged", "bytes", RATE, QUICK_SIZES, ALL_SIZES),
+    shm("stream-write", "Stream of fi_write, 256 under way", "stream", "write", "bytes", RATE, QUICK_SIZES, ALL_SIZES),
+    shm("stream-read", "Stream of fi_read, 256 under way", "stream", "read", "bytes", RATE, QUICK_SIZES, ALL_SIZES),
+    shm("atomic-fetch", "Stream of fi_fetch_atomic, FI_SUM of FI_UINT64, 256 under way", "atomic", "fetch-stream", "bytes",
+        RATE, [8, 64, 1024], [8, 16, 64, 256, 1024]),
+    shm("wakeup", "From a message until fi_cq_sread returns, which slept", "wakeup", "sread", "microseconds before", "us",
+        [50, 1000], [20, 50, 200, 1000, 10000], ("wakeup", "eventfd"), limit_name="eventfd", ours_only=True),
+    shm("senders", "Stream of 8-byte fi_tsend to one endpoint from many in turn, a message", "endpoints", "senders", "senders",
+        "us", [1, 16, 64], [1, 2, 4, 8, 16, 32, 64]),
+    shm("peers-memory", "Memory of one peer: half of what two share, and what the process has for it", "peers", "all", "peers",
+        "bytes", [64, 256], [64, 256], line="memory", ours_only=True),
+    shm("peers-miss", "A look at the queue that finds nothing", "peers", "all", "peers", "ns", [1, 64, 256], [1, 64, 256],
+        line="miss", ours_only=True),
+    # libfabric's shm knows 256 addresses.
+    shm("av-memory", "Memory of an address that nobody talks to", "av", "memory", "addresses", "bytes", [100000],
+        [1000, 10000, 100000], ours_only=True),
 ]
 
 
 @dataclass
 class Goal:
-    """`value` of a table at `x`, `sign`, `bound`. The value is the ratio to the other library, or to the bare socket, or
-    to our own value at `base`, or plain."""
+    """`value` of a table at `x`, `sign`, `bound`. The value is the ratio to the other library, or to the limit, or to our own
+    value at `base`, or how much is `beyond` the limit, or plain."""
     table: str
     x: int
     value: str
@@ -132,4 +159,22 @@ GOALS = [
     Goal("peers-memory", 1000, "plain", "<=", 2048),
     Goal("av-together", 100000, "plain", "<=", 0.2),
     Goal("av-single", 100000, "plain", "<=", 0.2),
+    Goal("shm-latency-tagged", 8, "ratio", "<=", 0.65),
+    Goal("shm-latency-tagged", 256, "ratio", "<=", 0.5),
+    Goal("shm-latency-tagged", 4096, "ratio", "<=", 0.5),
+    Goal("shm-stream-tagged", 8, "ratio", ">=", 3),
+    Goal("shm-stream-tagged", 256, "ratio", ">=", 5),
+    Goal("shm-stream-tagged", 4096, "ratio", ">=", 3),
+    Goal("shm-stream-tagged", 65536, "ratio", ">=", 1),
+    Goal("shm-stream-tagged", 262144, "ratio", ">=", 1.4),
+    Goal("shm-stream-tagged", 1 << 20, "ratio", ">=", 1.5),
+    Goal("shm-stream-tagged", 4 << 20, "ratio", ">=", 1.3),
+    Goal("shm-stream-write", 8, "ratio", ">=", 3),
+    Goal("shm-stream-write", 4096, "ratio", ">=", 4),
+    Goal("shm-atomic-fetch", 8, "ratio", ">=", 3),
+    Goal("shm-wakeup", 50, "beyond", "<=", 5),
+    Goal("shm-wakeup", 1000, "beyond", "<=", 5),
+    Goal("shm-senders", 64, "own", "<=", 2, 1),
+    Goal("shm-peers-memory", 64, "plain", "<=", 65536),
+    Goal("shm-av-memory", 100000, "plain", "<=", 64),
 ]

@@ -528,7 +528,7 @@ TEST(fi_shm, killed_peer_wakes, EP_RDM | OURS_ONLY, FI_MSG | FI_RMA, "Who sleeps
 
 static void under_a_name(struct env *t, struct process *parent)
 {
-	char name[ADDR_ROOM], word;
+	char name[ADDR_ROOM] = "", word;
 	struct side side = { 0 };
 
 	hear(t, parent, name, sizeof(name));
@@ -544,7 +544,7 @@ static void under_a_name(struct env *t, struct process *parent)
 TEST(fi_shm, killed_peer_returns, EP_RDM | OURS_ONLY, FI_MSG, "The name of a process that was killed is free, and whoever has it next is reached by those who knew the old one")
 {
 	struct process children[3];
-	char name[ADDR_ROOM], word;
+	char name[ADDR_ROOM] = "", word;
 
 	only_shm(t);
 	for (unsigned i = 0; i < 3; i++)

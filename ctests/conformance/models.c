@@ -205,7 +205,8 @@ TEST(fi_domain, auto_progress, EP_RDM, FI_MSG | FI_RMA, "FI_PROGRESS_AUTO: write
 	send = op_of(SENDMSG, false, new_buf(t, LEN, 2), t->a.peer);
 	send.flags = FI_DELIVERY_COMPLETE;
 	OK(op_try(t->a.ep, &send));
-	take(t, t->a.txcq, send.ctx);
+	take(t, t->a.txcq, send.ctx); // it has arrived
+	wait_comp(t, t->b.rxcq, NULL); // orders the target's thread before this one, for who does not see that memory is shared
 	CHECK(holds(got, LEN, 2));
 }
 

@@ -30,6 +30,8 @@ pub struct Triggers {
     reached: Vec<usize>,
     /// What starts next, or could not start yet.
     ready: VecDeque<Pending>,
+    /// It has operations of several endpoints, or some of none.
+    is_mixed: bool,
     /// Something is in `reached` or `ready`.
     due: bool,
     /// How many wait.
@@ -242,7 +244,11 @@ impl Triggers {
         for key in std::mem::take(&mut self.reached) {
             if let Some(queue) = self.queues.get_mut(&key) {
                 queue.reached = false;
+                let before = self.ready.len();
                 queue.take_due(&mut self.ready);
+                let first = self.ready.front().and_then(|pending| pending.action.ep());
+                let other = |pending: &Pending| pending.action.ep() != first;
+                self.is_mixed |= self.ready.iter().skip(before).any(other);
             }
             self.forget_empty(key);
         }
@@ -487,16 +493,26 @@ impl<T: Transport> State<T> {
             let mut started = false;
             // An endpoint that takes no more keeps its order; others go on.
             let mut full = Vec::new();
-            for pending in self.core.triggers.take_due() {
+            let mut due = self.core.triggers.take_due();
+            let mut kept = VecDeque::new();
+            while let Some(pending) = due.pop_front() {
                 let ep = pending.action.ep();
                 if ep.is_some_and(|ep| full.contains(&ep)) || !self.start(&pending) {
+                    // All are of this one: nothing behind it can start either, and nothing is moved.
+                    if ep.is_some() && !self.core.triggers.is_mixed {
+                        due.push_front(pending);
+                        kept = due;
+                        break;
+                    }
                     full.extend(ep);
-                    self.core.triggers.ready.push_back(pending);
+                    kept.push_back(pending);
                     continue;
                 }
                 started = true;
                 self.core.triggers.pending -= 1;
             }
+            self.core.triggers.is_mixed &= !kept.is_empty();
+            self.core.triggers.ready = kept;
             if started {
                 self.transport.flush(&mut self.core);
             }

@@ -230,7 +230,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// A whole message: straight to its receive, or kept. False leaves it to the general way.
-    #[inline]
+    #[inline(always)]
     fn whole(&mut self, core: &mut Core<N>, id: usize, message: &Message<'_>) -> bool {
         let conn = &self.conns[id];
         let state = &core.eps[conn.ep];

@@ -29,9 +29,9 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 
 use base::params::Kind;
+use engine::stream::proto::*;
 use engine::transport::Address;
 use prov::tcp::params::Params;
-use engine::stream::proto::*;
 use registry::names::{Allowed, Wanted};
 
 pub use peer::peer;

@@ -360,23 +360,49 @@ pub struct Message<'a> {
     pub frame: usize,
 }
 
+/// The header of such a message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MessageHead {
+    pub tagged: bool,
+    pub ack: bool,
+    pub data: Option<u64>,
+    pub tag: u64,
+    /// Bytes of the header, and of header and payload.
+    pub len: usize,
+    pub frame: usize,
+}
+
 /// The header of a message that is not tagged, or is, without or with CQ data.
 pub const MAX_MESSAGE_HEADER: usize = BASE_HEADER + 2 * FIELD;
 
 /// The message at the start of `bytes`, if there is a whole one; anything else, also a malformed one, is for `decode`.
 #[inline]
 pub fn whole_message(bytes: &[u8]) -> Option<Message<'_>> {
+    let head = message_head(bytes).filter(|head| head.frame <= bytes.len())?;
+    Some(Message {
+        tagged: head.tagged,
+        ack: head.ack,
+        data: head.data,
+        tag: head.tag,
+        payload: &bytes[head.len..head.frame],
+        frame: head.frame,
+    })
+}
+
+/// As `whole_message`, where the payload may be elsewhere: `bytes` has the header at least.
+#[inline]
+pub fn message_head(bytes: &[u8]) -> Option<MessageHead> {
     let base = bytes.first_chunk::<BASE_HEADER>()?;
     let (op, flags) = (base[1], u16::from_ne_bytes([base[2], base[3]]));
     let has_data = flags & FLAG_DATA != 0;
     let len = BASE_HEADER + FIELD * (usize::from(op) + usize::from(has_data));
     let usual = base[0] == VERSION && op <= Op::Tagged.code() && base[4] == 0;
     let frame = usize::try_from(field(base, 8, false)).ok()?;
-    if !usual || usize::from(base[6]) != len || frame < len || bytes.len() < frame {
+    if !usual || usize::from(base[6]) != len || frame < len || bytes.len() < len {
         return None;
     }
     let tagged = op == Op::Tagged.code();
-    Some(Message {
+    Some(MessageHead {
         tagged,
         ack: flags & FLAG_ACK != 0,
         data: has_data.then(|| field(bytes, BASE_HEADER, false)),
@@ -385,7 +411,7 @@ pub fn whole_message(bytes: &[u8]) -> Option<Message<'_>> {
         } else {
             0
         },
-        payload: &bytes[len..frame],
+        len,
         frame,
     })
 }

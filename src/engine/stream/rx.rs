@@ -12,7 +12,7 @@ use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
 use crate::engine::stream::conn::{At, Conn, Incoming, Sink, Stalled, State};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{
-    BASE_HEADER, Header, Message, Op, WireError, decode, header_len, whole_message,
+    BASE_HEADER, Header, Message, MessageHead, Op, WireError, decode, header_len, whole_message,
 };
 use crate::engine::stream::rendezvous::rendezvous_of;
 use crate::engine::stream::rma::count_regions;
@@ -232,26 +232,19 @@ impl<N: Net> Stream<N> {
     /// A whole message: straight to its receive, or kept. False leaves it to the general way.
     #[inline(always)]
     fn whole(&mut self, core: &mut Core<N>, id: usize, message: &Message<'_>) -> bool {
+        let head = MessageHead {
+            tagged: message.tagged,
+            ack: message.ack,
+            data: message.data,
+            tag: message.tag,
+            len: message.frame - message.payload.len(),
+            frame: message.frame,
+        };
+        let Some(envelope) = self.envelope_of(core, id, &head) else {
+            return false;
+        };
         let conn = &self.conns[id];
         let state = &core.eps[conn.ep];
-        let refused = message.tagged && state.caps & FI_TAGGED == 0;
-        if refused || core.reports_origin(conn.ep, conn.fi_addr) {
-            return false;
-        }
-        let envelope = Envelope {
-            what: if message.tagged {
-                What::Tagged
-            } else {
-                What::Msg
-            },
-            source: conn.source(),
-            token: id as u64,
-            ep: conn.ep,
-            tag: message.tag,
-            len: message.payload.len() as u64,
-            data: message.data,
-            note: 0,
-        };
         let srx = &mut core.srxs[state.srx];
         if let Some(filled) = srx.fill(&envelope, message.payload) {
             core.filled(envelope.ep, &filled, &envelope, 0, conn.fi_addr);
@@ -296,6 +289,32 @@ impl<N: Net> Stream<N> {
             return Ok(());
         }
         self.take(core, id, bytes)
+    }
+
+    /// What matching is told of a message; nothing if it is for the general way.
+    #[inline(always)]
+    pub(super) fn envelope_of(
+        &self,
+        core: &Core<N>,
+        id: usize,
+        head: &MessageHead,
+    ) -> Option<Envelope> {
+        let conn = &self.conns[id];
+        let state = &core.eps[conn.ep];
+        let refused = head.tagged && state.caps & FI_TAGGED == 0;
+        if refused || core.reports_origin(conn.ep, conn.fi_addr) {
+            return None;
+        }
+        Some(Envelope {
+            what: if head.tagged { What::Tagged } else { What::Msg },
+            source: conn.source(),
+            token: id as u64,
+            ep: conn.ep,
+            tag: head.tag,
+            len: (head.frame - head.len) as u64,
+            data: head.data,
+            note: 0,
+        })
     }
 
     /// A frame begins.

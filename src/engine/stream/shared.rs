@@ -9,7 +9,7 @@ use crate::base::Error;
 use crate::engine::stream::conn::{At, State};
 use crate::engine::stream::duct::Duct;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::MAX_HEADER;
+use crate::engine::stream::proto::{MAX_HEADER, message_head};
 use crate::engine::stream::rx::Fault;
 use crate::engine::stream::transport::{Core, Stream};
 use crate::sync::ring::{HEADER, LINE, Record};
@@ -374,6 +374,9 @@ impl<N: Net> Stream<N> {
         record: &Record,
     ) -> core::result::Result<(), Fault> {
         let len = record.len();
+        if !Duct::is_line(record) && self.take_message(core, id, record) {
+            return Ok(());
+        }
         if len > SMALL {
             return self.take_large_record(core, id, record);
         }
@@ -394,6 +397,33 @@ impl<N: Net> Stream<N> {
         };
         self.scratch = scratch;
         result
+    }
+
+    /// A record that is one message, for which there is a receive: its payload is copied once. False leaves it to the others.
+    fn take_message(&mut self, core: &mut Core<N>, id: usize, record: &Record) -> bool {
+        let conn = &self.conns[id];
+        let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
+        let Some(duct) = conn.duct.as_ref().filter(|_| between) else {
+            return false;
+        };
+        let mut line = [0; LINE - HEADER];
+        duct.copy_line(record, &mut line);
+        let Some(head) = message_head(&line).filter(|head| head.frame == record.len()) else {
+            return false;
+        };
+        let Some(envelope) = self.envelope_of(core, id, &head) else {
+            return false;
+        };
+        let srx = core.eps[conn.ep].srx;
+        let Some(mut recv) = core.srxs[srx].accept(&envelope) else {
+            return false;
+        };
+        duct.place(record, head.len, head.frame - head.len, &mut recv.iov);
+        core.received(envelope.ep, &recv, &envelope, &conn.sender());
+        if head.ack {
+            self.send_ack(core, id);
+        }
+        true
     }
 
     /// As `take_record`, with the payload straight to its place.

@@ -128,7 +128,12 @@ impl<N: Net> Stream<N> {
         op: TxOp,
     ) -> Result {
         let rendezvous = self.is_held(&op) && self.conns[id].rendezvous;
-        if op.len <= TOGETHER && !rendezvous {
+        let most = match &self.conns[id].duct {
+            None => TOGETHER,
+            Some(duct) if duct.reaches() => OFFER - 1,
+            Some(_) => RECORD - MAX_MESSAGE_HEADER,
+        };
+        if op.len <= most && !rendezvous {
             let data = remote_data(tx);
             let tagged = tx.what == What::Tagged;
             let encode = |counter, header: &mut [u8; MAX_MESSAGE_HEADER]| {

@@ -336,6 +336,9 @@ impl Duct {
         payload: &IoVec,
         len: usize,
     ) -> Result<bool, Garbage> {
+        if header_len + len > LINE - HEADER {
+            return self.send(&header[..header_len], payload, len);
+        }
         let Some(mut body) = self.tx.reserve(header_len + len)? else {
             return Ok(false);
         };
@@ -351,17 +354,25 @@ impl Duct {
         Ok(true)
     }
 
-    /// Writes a frame in one piece; false if there is no room for it now.
-    #[inline]
+    /// Writes a frame in one piece; false if there is no room for it now. What is in the first line is written last: the other
+    /// side polls that line, and would take it away while the rest is being copied.
+    #[inline(never)]
     pub fn send(&mut self, header: &[u8], payload: &IoVec, len: usize) -> Result<bool, Garbage> {
         let Some(mut body) = self.tx.reserve(header.len() + len)? else {
             return Ok(false);
         };
-        body.put(header);
         debug_assert_eq!(payload.remaining(), len);
-        // SAFETY: room for `len` bytes is left, which the payload has: all callers pass its length.
-        unsafe { payload.copy_to_raw(body.as_mut_ptr()) };
-        body.skip(len);
+        let first = (LINE - HEADER).saturating_sub(header.len()).min(len);
+        let (mut head, mut rest) = (*payload, *payload);
+        head.truncate(first);
+        rest.advance(first);
+        // SAFETY: room for header and payload, which has `len` bytes: all callers pass its length. `rest` are those behind
+        // `first`, and `head` those before.
+        unsafe {
+            rest.copy_to_raw(body.as_mut_ptr().add(header.len() + first));
+            body.put(header);
+            head.copy_to_raw(body.as_mut_ptr());
+        }
         body.publish(0);
         self.owes_bell = true;
         Ok(true)

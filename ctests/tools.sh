@@ -43,9 +43,12 @@ expect() {
     [ "$code" = "$1" ] || fail "$2: exit code $code, wanted $1: $(head -c 500 "$scratch/ours.out" "$scratch/ours.err")"
 }
 
-# Without what may differ: the name a program was called by, zero bytes that other builds put around values, and the
-# API version that they ask for.
-plain() { tr -d '\0' <"$1" | sed -e 's|^[^ ]*/\(fi_[a-z]*\): |\1: |' -e '/^ *api_version: /d'; }
+# Without what may differ: the name a program was called by, zero bytes that other builds put around values, the API version
+# that they ask for, and the number of the process in names of shm.
+plain() {
+    tr -d '\0' <"$1" | sed -e 's|^[^ ]*/\(fi_[a-z]*\): |\1: |' -e '/^ *api_version: /d' -e 's,\(fi_shm\|fi_sm2\)://[0-9][0-9]*$,\1://PID,' \
+        -e '/^ *\(src\|dest\)_addrlen: /d'
+}
 
 # same_as_others NAME ARGUMENTS...: runs the program there, too; what the run called `ours` gave must be the same
 compared=0

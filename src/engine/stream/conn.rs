@@ -192,7 +192,6 @@ pub struct RendezvousOut {
 pub struct Offered {
     /// Addresses in the peer's memory, and lengths.
     pub places: [(usize, usize); MAX_SEGS],
-    pub count: usize,
     /// The peer's word that they hold: see `Duct::is_revoked`.
     pub epoch: u32,
 }

@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
 use crate::base::{IoList, IoVec};
 use crate::engine::stream::board::{Using, View};
+use crate::engine::stream::proto::MAX_SEGS;
 use crate::ffi::ops::transfer::RemoteSeg;
 use crate::sync::asleep::Asleep;
 use crate::sync::ring::{
@@ -61,7 +62,7 @@ unsafe impl Send for Duct {}
 
 /// Which side of the memory this is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+enum Side {
     /// Made it.
     Connector,
     Acceptor,
@@ -134,8 +135,8 @@ impl Duct {
     }
 
     /// The memory that a peer has made.
-    pub fn take(fd: &OwnedFd, ring: usize, side: Side) -> io::Result<Duct> {
-        Duct::over(fd, ring, side)
+    pub fn take(fd: &OwnedFd, ring: usize) -> io::Result<Duct> {
+        Duct::over(fd, ring, Side::Acceptor)
     }
 
     fn over(fd: &OwnedFd, ring: usize, side: Side) -> io::Result<Duct> {
@@ -379,11 +380,11 @@ impl Duct {
     }
 
     /// Copies from the other process as much as both have; false if that cannot be done, or was not to be done any more.
-    pub fn fetch(&self, from: &[(usize, usize)], to: &IoVec, epoch: u32) -> bool {
+    pub fn fetch(&self, from: &[(usize, usize); MAX_SEGS], to: &IoVec, epoch: u32) -> bool {
         let Some(process) = self.process else {
             return false;
         };
-        let (mut to, mut from) = (*to, from.to_vec());
+        let (mut to, mut from) = (*to, *from);
         let there: usize = from
             .iter()
             .fold(0, |sum, &(_, len)| sum.saturating_add(len));
@@ -523,14 +524,13 @@ impl Duct {
 }
 
 /// Leaves out the first `n` bytes of these places.
-fn skip(places: &mut Vec<(usize, usize)>, mut n: usize) {
-    places.retain_mut(|(address, len)| {
+fn skip(places: &mut [(usize, usize)], mut n: usize) {
+    for (address, len) in places {
         let part = n.min(*len);
-        *address += part;
+        *address = address.wrapping_add(part);
         *len -= part;
         n -= part;
-        *len > 0
-    });
+    }
 }
 
 /// Less room than this is no room for the parts of what goes in several records.

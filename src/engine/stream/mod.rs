@@ -3,12 +3,13 @@
 //! stream comes about is the provider's (`net`).
 //!
 //! `transport` is the state of a domain and what the engine calls; `ep` endpoints and their peers; `conn` one peer; `tx`,
-//! `flush`, `rx`, `rma`, `atomic`, `rendezvous`, `context` and `coll` move bytes; `lose` ends connections; `progress` decides
+//! `flush`, `rx`, `rma`, `atomic`, `rendezvous`, `context` and `coll` move bytes; `attempt` repeats attempts to connect and `lose` ends connections; `progress` decides
 //! where is looked; `proto` the bytes themselves. Between processes of one host a stream may go over shared memory: `duct` is
 //! the memory, `shared` what that means for a connection, `board` what peers know of registered memory, `direct` what they do
 //! with that.
 
 mod atomic;
+mod attempt;
 pub mod board;
 pub mod coll;
 pub mod conn;

@@ -5,6 +5,7 @@
 
 use core::ffi::c_void;
 use core::fmt::Display;
+use core::time::Duration;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ pub trait Net: Sized + Send + 'static {
     const DUCTS: bool = false;
     /// As in `Transport`.
     const HMEM: bool = false;
+    /// The pause before a second attempt to connect is twice that.
+    const FIRST_PAUSE: Duration;
     const AUTH_KEY_SIZE: usize = 0;
     const AUTH_KEYS: usize = 0;
 
@@ -75,8 +78,12 @@ pub trait Net: Sized + Send + 'static {
     fn begin_connect(stream: &mut Stream<Self>, core: &mut Core<Self>, id: usize) -> Result;
     /// News of a connection that is not up.
     fn opening(stream: &mut Stream<Self>, core: &mut Core<Self>, id: usize);
-    /// A deadline of a connection that is not up has come.
-    fn conn_due(stream: &mut Stream<Self>, core: &mut Core<Self>, id: usize);
+    /// An attempt to connect has failed: `Stream::try_later`, after what the provider has to do.
+    fn attempt_failed(stream: &mut Stream<Self>, core: &mut Core<Self>, id: usize, error: Error);
+    /// Whether an attempt is to be given up before its time.
+    fn gives_up(_conn: &Conn<Self>) -> bool {
+        false
+    }
     /// Somebody connects to this endpoint.
     fn accept_waiting(stream: &mut Stream<Self>, ep: usize);
     /// News of somebody who has connected and not said who it is.

@@ -359,7 +359,7 @@ impl<N: Net> Stream<N> {
             }
             self.deadlines.pop();
             match due {
-                Due::Conn(id) => N::conn_due(self, core, id),
+                Due::Conn(id) => self.conn_due(core, id),
                 Due::Handshake(id) => N::handshake_due(self, id),
                 Due::Peers => N::check_peers(self, core),
                 Due::Listener(ep) => {

@@ -72,18 +72,30 @@ impl<N: Net> Stream<N> {
             return Err(Fault::Rule("ready-to-send with a bad index"));
         }
         let mut envelope = self.envelope(id, What::Tagged, header);
-        if header.context != 0 {
-            envelope.ep = self.named_context(core, id, header)?;
-        }
-        let state = &core.eps[envelope.ep];
-        if state.caps & FI_TAGGED == 0 {
-            return Err(Fault::Rule("a tagged message for an endpoint without tags"));
-        }
         envelope.len = header.msg_size;
         envelope.note = rendezvous_note(header.index, header.ack);
+        self.told_of(core, id, envelope, header)
+    }
+
+    /// A message that its sender holds: to the receive that takes it, or kept without its bytes. `to` may name a receive
+    /// context.
+    fn told_of(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        mut envelope: Envelope,
+        to: &Header,
+    ) -> core::result::Result<(), Fault> {
+        if to.context != 0 {
+            envelope.ep = self.named_context(core, id, to)?;
+        }
+        let state = &core.eps[envelope.ep];
+        if envelope.what == What::Tagged && state.caps & FI_TAGGED == 0 {
+            return Err(Fault::Rule("a tagged message for an endpoint without tags"));
+        }
         let srx = state.srx;
         match core.srxs[srx].accept(&envelope) {
-            Some(recv) => self.clear(core, id, header.index, header.ack, Some(recv), envelope),
+            Some(recv) => self.get(core, id, Some(recv), envelope),
             None => {
                 self.keep(core, id, srx, envelope, Bytes::There);
             }
@@ -91,8 +103,24 @@ impl<N: Net> Stream<N> {
         Ok(())
     }
 
+    /// There is a place for a message that its sender holds, or nobody wants it: it is fetched, or asked for.
+    pub(super) fn get(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        recv: Option<RecvOp>,
+        envelope: Envelope,
+    ) {
+        let (index, ack) = rendezvous_of(envelope.note);
+        let offers = self.conns.get(id).and_then(|conn| conn.rx.offers.as_ref());
+        match offers.is_some_and(|offers| offers.contains_key(&index)) {
+            true => self.fetch(core, id, index, recv, envelope),
+            false => self.clear(core, id, index, ack, recv, envelope),
+        }
+    }
+
     /// There is a place for a message that the sender holds.
-    pub(super) fn clear(
+    fn clear(
         &mut self,
         core: &mut Core<N>,
         id: usize,
@@ -182,7 +210,6 @@ impl<N: Net> Stream<N> {
         let key = header.segs[0].key;
         let mut offered = Offered {
             places: Default::default(),
-            count: header.segs().len(),
             epoch: key as u32,
         };
         for (place, seg) in offered.places.iter_mut().zip(header.segs()) {
@@ -194,27 +221,13 @@ impl<N: Net> Stream<N> {
             context: (key >> 32) as u8,
             ..Header::new(Op::Rts, 0)
         };
-        if to.context != 0 {
-            envelope.ep = self.named_context(core, id, &to)?;
-        }
-        let state = &core.eps[envelope.ep];
-        if what == What::Tagged && state.caps & FI_TAGGED == 0 {
-            return Err(Fault::Rule("a tagged message for an endpoint without tags"));
-        }
         envelope.len = header.segs_len();
         envelope.note = rendezvous_note(header.index, false);
-        let srx = state.srx;
-        match core.srxs[srx].accept(&envelope) {
-            Some(recv) => self.fetch(core, id, header.index, Some(recv), envelope),
-            None => {
-                self.keep(core, id, srx, envelope, Bytes::There);
-            }
-        }
-        Ok(())
+        self.told_of(core, id, envelope, &to)
     }
 
     /// There is a place for a message that can be fetched. If it cannot after all, its sender is asked for it.
-    pub(super) fn fetch(
+    fn fetch(
         &mut self,
         core: &mut Core<N>,
         id: usize,
@@ -229,9 +242,8 @@ impl<N: Net> Stream<N> {
         let Some(offered) = offers.and_then(|offers| offers.remove(&index)) else {
             return;
         };
-        let places = &offered.places[..offered.count];
         let copied = match (&recv, &conn.duct) {
-            (Some(recv), Some(duct)) => duct.fetch(places, &recv.iov, offered.epoch),
+            (Some(recv), Some(duct)) => duct.fetch(&offered.places, &recv.iov, offered.epoch),
             _ => true,
         };
         if !copied {
@@ -279,6 +291,6 @@ fn rendezvous_note(index: u8, ack: bool) -> u64 {
     u64::from(index) | u64::from(ack) << 8
 }
 
-pub fn rendezvous_of(note: u64) -> (u8, bool) {
+fn rendezvous_of(note: u64) -> (u8, bool) {
     (note as u8, note >> 8 & 1 != 0)
 }

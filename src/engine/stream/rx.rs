@@ -14,7 +14,6 @@ use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{
     BASE_HEADER, Header, Message, MessageHead, Op, WireError, decode, header_len, whole_message,
 };
-use crate::engine::stream::rendezvous::rendezvous_of;
 use crate::engine::stream::rma::count_regions;
 use crate::engine::stream::transport::{Core, Stream};
 use crate::engine::transport::Address;
@@ -468,12 +467,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn bring(&mut self, core: &mut Core<N>, claimed: Claimed) {
         let id = claimed.envelope.token as usize;
         if claimed.envelope.note != 0 {
-            let (index, ack) = rendezvous_of(claimed.envelope.note);
-            let offers = self.conns.get(id).and_then(|conn| conn.rx.offers.as_ref());
-            if offers.is_some_and(|offers| offers.contains_key(&index)) {
-                return self.fetch(core, id, index, claimed.recv, claimed.envelope);
-            }
-            return self.clear(core, id, index, ack, claimed.recv, claimed.envelope);
+            return self.get(core, id, claimed.recv, claimed.envelope);
         }
         let Some(conn) = self.conns.get_mut(id) else {
             return;

@@ -15,7 +15,7 @@ use crate::base::{Error, Result};
 use crate::engine::stream::Stream;
 use crate::engine::stream::board::Board;
 use crate::engine::stream::conn::{Conn, State, Watch};
-use crate::engine::stream::duct::{Duct, Side, Witness};
+use crate::engine::stream::duct::{Duct, Witness};
 use crate::engine::stream::progress::{conn_token, handshake_token, listener_token};
 use crate::engine::stream::transport::{Core, Due};
 use crate::prov::shm::Shm;
@@ -43,10 +43,6 @@ pub struct Handshake {
     bytes: Vec<u8>,
     fds: Vec<OwnedFd>,
 }
-
-/// The first wait before a new attempt, and the longest; each is twice the one before.
-const RETRY_FIRST: Duration = Duration::from_millis(1);
-const RETRY_LAST: Duration = Duration::from_millis(200);
 
 impl Stream<Shm> {
     /// Begins to connect to the peer of `id`, unless that is under way.
@@ -186,54 +182,12 @@ impl Stream<Shm> {
     }
 
     /// An attempt has failed: another one later, or the end.
-    fn knock_failed(&mut self, core: &mut Core<Shm>, id: usize, error: Error) {
+    pub(super) fn knock_failed(&mut self, core: &mut Core<Shm>, id: usize, error: Error) {
         self.close_socket(id);
         let conn = &mut self.conns[id];
         conn.state = State::Idle;
         conn.own = Opening::default();
-        let now = Instant::now();
-        let deadline = conn.deadline.unwrap_or(now);
-        if now >= deadline || !is_passing(error) {
-            log_warn!(
-                &SOURCE,
-                Subsys::EpCtrl,
-                "no connection to {} after {} attempts: {:?}",
-                conn.peer,
-                conn.attempts + 1,
-                std::io::Error::from_raw_os_error(error.code()).to_string(),
-            );
-            return self.lose(core, id, error);
-        }
-        conn.attempts += 1;
-        conn.last_error = Some(error);
-        let wait = RETRY_FIRST * (1 << conn.attempts.min(8));
-        let next = (now + wait.min(RETRY_LAST)).min(deadline);
-        self.schedule(next, Due::Conn(id));
-    }
-
-    /// A deadline of a connection has come.
-    pub(super) fn knock_again(&mut self, core: &mut Core<Shm>, id: usize) {
-        let Some(conn) = self.conns.get_mut(id) else {
-            return;
-        };
-        if conn.state == State::Idle && !conn.has_work() {
-            // Nobody waits for it any more; the next operation begins afresh.
-            conn.deadline = None;
-            conn.attempts = 0;
-            return;
-        }
-        let over = conn.deadline.is_some_and(|end| Instant::now() >= end);
-        match conn.state {
-            State::Idle if over => {
-                let error = conn.last_error.unwrap_or(Error::TIMEDOUT);
-                self.knock_failed(core, id, error);
-            }
-            State::Idle => drop(self.knock(core, id)),
-            State::Requested if over => {
-                self.knock_failed(core, id, Error::TIMEDOUT);
-            }
-            _ => {}
-        }
+        self.try_later(core, id, error, is_passing(error));
     }
 
     /// Those who wait at the door of an endpoint.
@@ -431,7 +385,7 @@ fn take_memory(from: &Handshake, hello: &Hello) -> core::result::Result<Box<Duct
         return Err(Verdict::User);
     }
     let fd = from.fds.first().ok_or(Verdict::Memory)?;
-    match Duct::take(fd, hello.ring, Side::Acceptor) {
+    match Duct::take(fd, hello.ring) {
         Ok(duct) => Ok(Box::new(duct)),
         Err(error) => {
             log_warn!(

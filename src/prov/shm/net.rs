@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
+use core::time::Duration;
 use std::sync::Arc;
 
 use slab::Slab;
@@ -92,6 +93,7 @@ impl Net for Shm {
 
     const CQ_SIZE: usize = 1024;
     const DUCTS: bool = true;
+    const FIRST_PAUSE: Duration = Duration::from_millis(1);
     const HMEM: bool = true;
 
     fn limits(site: &Site) -> Limits {
@@ -155,8 +157,8 @@ impl Net for Shm {
         }
     }
 
-    fn conn_due(stream: &mut Stream<Shm>, core: &mut Core<Shm>, id: usize) {
-        stream.knock_again(core, id);
+    fn attempt_failed(stream: &mut Stream<Shm>, core: &mut Core<Shm>, id: usize, error: Error) {
+        stream.knock_failed(core, id, error);
     }
 
     fn accept_waiting(stream: &mut Stream<Shm>, ep: usize) {

@@ -16,7 +16,7 @@ use crate::engine::stream::proto::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
 };
 use crate::engine::stream::transport::{Core, Due, Stream};
-use crate::prov::tcp::accept::{Crossing, FIREWALL};
+use crate::prov::tcp::accept::FIREWALL;
 use crate::prov::tcp::alive::probe_at_rest;
 use crate::prov::tcp::keyed::{Auth, REFUSED_FOR_KEYS, exchange};
 use crate::prov::tcp::{SOURCE, Tcp};
@@ -30,10 +30,6 @@ pub enum Exchange {
     /// Not what the protocol says, or the end.
     Broken(&'static str),
 }
-
-/// The first wait before a new attempt, and the longest; each is twice the one before.
-const RETRY_FIRST: Duration = Duration::from_millis(5);
-const RETRY_LAST: Duration = Duration::from_millis(500);
 
 /// A peer that took the connection but does not answer the request: when, how often and how many times it is probed.
 const PROBES: (Duration, Duration, u32) = (Duration::from_secs(5), Duration::from_secs(2), 2);
@@ -294,54 +290,7 @@ impl Stream<Tcp> {
         if self.admit_crossing(core, id) {
             return;
         }
-        let conn = &mut self.conns[id];
-        let now = Instant::now();
-        let deadline = conn.deadline.unwrap_or(now);
-        if now >= deadline || !is_passing(error) {
-            log_warn!(
-                &SOURCE,
-                Subsys::EpCtrl,
-                "no connection from {} to {} after {} attempts: {:?}",
-                self.eps
-                    .get(self.conns[id].ep)
-                    .map_or_else(String::new, |ep| ep.local.to_string()),
-                self.conns[id].peer,
-                self.conns[id].attempts + 1,
-                std::io::Error::from_raw_os_error(error.code()).to_string(),
-            );
-            return self.lose(core, id, error);
-        }
-        conn.attempts += 1;
-        conn.last_error = Some(error);
-        let wait = RETRY_FIRST * (1 << conn.attempts.min(8));
-        let next = (now + wait.min(RETRY_LAST)).min(deadline);
-        self.schedule(next, Due::Conn(id));
-    }
-
-    /// A deadline of this connection has come.
-    pub(super) fn conn_due(&mut self, core: &mut Core<Tcp>, id: usize) {
-        let Some(conn) = self.conns.get_mut(id) else {
-            return;
-        };
-        if conn.state == State::Idle && !conn.has_work() {
-            // Nobody waits for it any more; the next operation begins afresh.
-            conn.deadline = None;
-            conn.attempts = 0;
-            return;
-        }
-        let over = conn.deadline.is_some_and(|end| Instant::now() >= end)
-            || conn.own.crossing.as_deref().is_some_and(Crossing::is_over);
-        match conn.state {
-            State::Idle if over => {
-                let error = conn.last_error.unwrap_or(Error::TIMEDOUT);
-                self.connect_failed(core, id, error);
-            }
-            State::Idle => drop(self.begin_connect(core, id)),
-            State::Connecting | State::Requested | State::Proving if over => {
-                self.connect_failed(core, id, Error::TIMEDOUT);
-            }
-            _ => {}
-        }
+        self.try_later(core, id, error, is_passing(error));
     }
 }
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
+use core::time::Duration;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use std::sync::Arc;
 use slab::Slab;
 
 use crate::abi::{FI_SHUTDOWN, fid_pep};
-use crate::base::Result;
 use crate::base::info::Info;
 use crate::base::log::Source;
+use crate::base::{Error, Result};
 use crate::engine::auth::Key;
 use crate::engine::fabric::FabricShared;
 use crate::engine::stream::conn::{Conn, State};
@@ -56,6 +57,7 @@ impl Net for Tcp {
 
     const SOURCE: &'static Source = &SOURCE;
     const CQ_SIZE: usize = 1024;
+    const FIRST_PAUSE: Duration = Duration::from_millis(5);
     const AUTH_KEY_SIZE: usize = 256;
     const AUTH_KEYS: usize = 64;
 
@@ -137,8 +139,12 @@ impl Net for Tcp {
         }
     }
 
-    fn conn_due(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize) {
-        stream.conn_due(core, id);
+    fn attempt_failed(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize, error: Error) {
+        stream.connect_failed(core, id, error);
+    }
+
+    fn gives_up(conn: &Conn<Tcp>) -> bool {
+        conn.own.crossing.as_deref().is_some_and(Crossing::is_over)
     }
 
     fn accept_waiting(stream: &mut Stream<Tcp>, ep: usize) {

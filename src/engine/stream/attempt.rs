@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Attempts to connect: they are repeated with growing pauses until a peer's time is over. What one attempt is, the provider
+//! says.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::time::Instant;
+
+use crate::base::Error;
+use crate::base::log::{Subsys, log_warn};
+use crate::engine::stream::conn::State;
+use crate::engine::stream::net::Net;
+use crate::engine::stream::transport::{Core, Due, Stream};
+
+/// A pause is twice the one before so many times, and never longer than `LONGEST`.
+const DOUBLINGS: u32 = 8;
+const LONGEST: Duration = Duration::from_millis(500);
+
+impl<N: Net> Stream<N> {
+    /// An attempt of a connection that is idle again has failed: another one later, or the end. `passing`: a later one may do
+    /// better.
+    pub fn try_later(&mut self, core: &mut Core<N>, id: usize, error: Error, passing: bool) {
+        let conn = &mut self.conns[id];
+        let now = Instant::now();
+        let deadline = conn.deadline.unwrap_or(now);
+        if now >= deadline || !passing {
+            let local = self.eps.get(conn.ep).map(|ep| ep.local.to_string());
+            log_warn!(
+                N::SOURCE,
+                Subsys::EpCtrl,
+                "no connection from {} to {} after {} attempts: {:?}",
+                local.unwrap_or_default(),
+                conn.peer,
+                conn.attempts + 1,
+                std::io::Error::from_raw_os_error(error.code()).to_string(),
+            );
+            return self.lose(core, id, error);
+        }
+        conn.attempts += 1;
+        conn.last_error = Some(error);
+        let pause = N::FIRST_PAUSE * (1 << conn.attempts.min(DOUBLINGS));
+        let next = (now + pause.min(LONGEST)).min(deadline);
+        self.schedule(next, Due::Conn(id));
+    }
+
+    /// A deadline of a connection has come.
+    pub(super) fn conn_due(&mut self, core: &mut Core<N>, id: usize) {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        if conn.state == State::Idle && !conn.has_work() {
+            // Nobody waits for it any more; the next operation begins afresh.
+            conn.deadline = None;
+            conn.attempts = 0;
+            return;
+        }
+        let over = conn.deadline.is_some_and(|end| Instant::now() >= end) || N::gives_up(conn);
+        match conn.state {
+            State::Idle if over => {
+                let error = conn.last_error.unwrap_or(Error::TIMEDOUT);
+                N::attempt_failed(self, core, id, error);
+            }
+            State::Idle => drop(N::begin_connect(self, core, id)),
+            State::Connecting | State::Requested | State::Proving if over => {
+                N::attempt_failed(self, core, id, Error::TIMEDOUT);
+            }
+            _ => {}
+        }
+    }
+}

@@ -85,10 +85,14 @@ impl Given {
         get_str(Some(self.0), name).ok()
     }
 
+    pub fn int(self, name: &str) -> Option<i32> {
+        get_int(Some(self.0), name).ok()
+    }
+
     /// An int that counts something; below zero there is nothing.
     pub fn count(self, name: &str) -> Option<usize> {
-        let number = get_int(Some(self.0), name).ok()?;
-        Some(usize::try_from(number).unwrap_or(0))
+        self.int(name)
+            .map(|number| usize::try_from(number).unwrap_or(0))
     }
 
     pub fn size(self, name: &str) -> Option<usize> {

@@ -5,8 +5,7 @@
 use core::time::Duration;
 
 use super::SOURCE;
-use crate::base::log::{Subsys, log_warn};
-use crate::base::params::{self, Kind};
+use crate::base::params::{self, Given, Kind};
 
 /// The settings of the provider, read once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,51 +80,60 @@ impl Default for Params {
 impl Params {
     /// Makes the variables known, in the order in which `fi_getparams` shows them.
     pub fn define() {
-        for (name, kind, help) in VARIABLES {
-            if let Err(error) = params::define(Some(&SOURCE), name, kind, help) {
-                log_warn!(&SOURCE, Subsys::Core, "variable {name}: {error:?}");
-            }
-        }
+        params::define_all(&SOURCE, &VARIABLES);
     }
 
     /// What the environment asks for, with the defaults where it does not; `define` comes first.
     pub fn read() -> Params {
         let default = Params::default();
+        let given = Given(&SOURCE);
         let (port_low, port_high) = port_range(
-            int("port_low_range").unwrap_or(0),
-            int("port_high_range").unwrap_or(0),
+            given.int("port_low_range").unwrap_or(0),
+            given.int("port_high_range").unwrap_or(0),
         );
-        let max_inject = size("max_inject").unwrap_or(default.max_inject);
-        let max_rx_size = size("max_rx_size")
+        let max_inject = given.size("max_inject").unwrap_or(default.max_inject);
+        let max_rx_size = given
+            .size("max_rx_size")
             .unwrap_or(default.max_rx_size)
             .max(max_inject);
         Params {
-            iface: params::get_str(Some(&SOURCE), "iface").ok(),
+            iface: given.text("iface"),
             port_low,
             port_high,
-            tx_size: size("tx_size").unwrap_or(default.tx_size),
-            rx_size: size("rx_size").unwrap_or(default.rx_size),
+            tx_size: given.size("tx_size").unwrap_or(default.tx_size),
+            rx_size: given.size("rx_size").unwrap_or(default.rx_size),
             max_inject,
-            max_saved: count("max_saved").unwrap_or(default.max_saved),
-            max_saved_size: size("max_saved_size")
+            max_saved: given.count("max_saved").unwrap_or(default.max_saved),
+            max_saved_size: given
+                .size("max_saved_size")
                 .unwrap_or(default.max_saved_size)
                 .max(max_rx_size),
             max_rx_size,
-            nodelay: flag("nodelay"),
-            staging_size: count("staging_sbuf_size").unwrap_or(default.staging_size),
-            prefetch_size: count("prefetch_rbuf_size").unwrap_or(default.prefetch_size),
-            zerocopy_size: size("zerocopy_size").unwrap_or(default.zerocopy_size),
-            disable_auto_progress: flag("disable_auto_progress")
+            nodelay: given.flag("nodelay"),
+            staging_size: given
+                .count("staging_sbuf_size")
+                .unwrap_or(default.staging_size),
+            prefetch_size: given
+                .count("prefetch_rbuf_size")
+                .unwrap_or(default.prefetch_size),
+            zerocopy_size: given.size("zerocopy_size").unwrap_or(default.zerocopy_size),
+            disable_auto_progress: given
+                .flag("disable_auto_progress")
                 .unwrap_or(default.disable_auto_progress),
-            firewall_addr: flag("firewall_addr").unwrap_or(default.firewall_addr),
-            offer_all: flag("offer_all").unwrap_or(default.offer_all),
-            trace_msg: flag("trace_msg").unwrap_or(default.trace_msg),
-            conn_timeout_ms: count("conn_timeout")
+            firewall_addr: given.flag("firewall_addr").unwrap_or(default.firewall_addr),
+            offer_all: given.flag("offer_all").unwrap_or(default.offer_all),
+            trace_msg: given.flag("trace_msg").unwrap_or(default.trace_msg),
+            conn_timeout_ms: given
+                .count("conn_timeout")
                 .map_or(default.conn_timeout_ms, |milliseconds| milliseconds as u64),
-            peer_timeout: count("peer_timeout").map_or(default.peer_timeout, |milliseconds| {
-                Duration::from_millis(milliseconds as u64)
-            }),
-            max_saved_bytes: size("max_saved_bytes").unwrap_or(default.max_saved_bytes),
+            peer_timeout: given
+                .count("peer_timeout")
+                .map_or(default.peer_timeout, |milliseconds| {
+                    Duration::from_millis(milliseconds as u64)
+                }),
+            max_saved_bytes: given
+                .size("max_saved_bytes")
+                .unwrap_or(default.max_saved_bytes),
         }
     }
 }
@@ -137,23 +145,6 @@ fn port_range(low: i32, high: i32) -> (u16, u16) {
     }
     let clip = |port: i32| u16::try_from(port).unwrap_or(u16::MAX);
     (clip(low), clip(high))
-}
-
-fn int(name: &str) -> Option<i32> {
-    params::get_int(Some(&SOURCE), name).ok()
-}
-
-/// An int that counts something; below zero there is nothing.
-fn count(name: &str) -> Option<usize> {
-    int(name).map(|number| usize::try_from(number).unwrap_or(0))
-}
-
-fn size(name: &str) -> Option<usize> {
-    params::get_size(Some(&SOURCE), name).ok()
-}
-
-fn flag(name: &str) -> Option<bool> {
-    params::get_bool(Some(&SOURCE), name).ok()
 }
 
 const VARIABLES: [(&str, Kind, &str); 22] = [

@@ -337,7 +337,7 @@ impl Duct {
         payload: &IoVec,
         len: usize,
     ) -> Result<bool, Garbage> {
-        if header_len + len > LINE - HEADER {
+        if len > LONG {
             return self.send(&header[..header_len], payload, len);
         }
         let Some(mut body) = self.tx.reserve(header_len + len)? else {
@@ -532,6 +532,9 @@ fn skip(places: &mut [(usize, usize)], mut n: usize) {
         n -= part;
     }
 }
+
+/// From this size on a copy takes so long that the other side may come for the line that it polls meanwhile.
+const LONG: usize = 1024;
 
 /// Less room than this is no room for the parts of what goes in several records.
 const SHRED: usize = 2048;

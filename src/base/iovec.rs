@@ -42,14 +42,72 @@ unsafe impl Send for IoVec {}
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise; both halves lie within `len` bytes.
     unsafe {
-        if (8..=16).contains(&len) {
-            let (first, last) = (from.cast::<u64>(), from.add(len - 8).cast::<u64>());
-            let (first, last) = (first.read_unaligned(), last.read_unaligned());
-            to.cast::<u64>().write_unaligned(first);
-            to.add(len - 8).cast::<u64>().write_unaligned(last);
-        } else {
-            ptr::copy_nonoverlapping(from, to, len);
+        match len {
+            8..=16 => copy_ends::<8>(from, to, len),
+            17..=32 => copy_ends::<16>(from, to, len),
+            _ => ptr::copy_nonoverlapping(from, to, len),
         }
+    }
+}
+
+/// Copies the first `N` of `len` bytes and the last `N`, which together are all of them.
+///
+/// # Safety
+/// As `copy`, with `len` from `N` to `2 * N`.
+#[inline(always)]
+unsafe fn copy_ends<const N: usize>(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise; both ends lie within `len` bytes. Arrays of bytes have no alignment.
+    unsafe {
+        let first = from.cast::<[u8; N]>().read();
+        let last = from.add(len - N).cast::<[u8; N]>().read();
+        to.cast::<[u8; N]>().write(first);
+        to.add(len - N).cast::<[u8; N]>().write(last);
+    }
+}
+
+/// One piece of memory, in the calls that name no more.
+#[derive(Clone, Copy)]
+pub struct Piece {
+    base: *mut u8,
+    len: usize,
+}
+
+impl Piece {
+    /// # Safety
+    /// `base[..len]` must stay valid for the operation that this describes until its completion.
+    #[inline]
+    pub unsafe fn new(base: *mut u8, len: usize) -> Piece {
+        Piece { base, len }
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Copies it to memory that no reference can stand for.
+    ///
+    /// # Safety
+    /// `len()` bytes from `out` on must be writable, and no part of the piece.
+    #[inline(always)]
+    pub unsafe fn copy_to_raw(&self, out: *mut u8) {
+        // SAFETY: the piece is valid until the completion (promise of the constructor); the caller promises the room.
+        unsafe { copy(self.base, out, self.len) }
+    }
+}
+
+impl Default for IoVec {
+    fn default() -> IoVec {
+        IoVec::empty()
+    }
+}
+
+impl From<Piece> for IoVec {
+    #[inline]
+    fn from(piece: Piece) -> IoVec {
+        let mut iov = IoVec::empty();
+        iov.set(piece);
+        iov
     }
 }
 
@@ -69,13 +127,20 @@ impl IoVec {
     /// `base[..len]` must stay valid for the operation that this describes until its completion.
     #[inline]
     pub unsafe fn single(base: *mut u8, len: usize) -> IoVec {
-        let mut iov = IoVec::empty();
-        iov.pieces[0] = iovec {
-            iov_base: base.cast(),
-            iov_len: len,
+        // SAFETY: promised by the caller.
+        unsafe { Piece::new(base, len) }.into()
+    }
+
+    /// From now on it is this piece, and nothing was moved.
+    #[inline]
+    pub fn set(&mut self, piece: Piece) {
+        self.pieces[0] = iovec {
+            iov_base: piece.base.cast(),
+            iov_len: piece.len,
         };
-        iov.count = 1;
-        iov
+        self.count = 1;
+        self.at = 0;
+        self.done = 0;
     }
 
     /// `count` pieces; nothing if there are more than `IOV_LIMIT`, or more bytes than memory can have.
@@ -222,13 +287,39 @@ impl IoVec {
 
     /// Copies bytes into the pieces from their start on, whatever was moved, as far as there is room.
     #[inline]
-    pub fn fill(&self, mut bytes: &[u8]) {
+    pub fn fill(&self, bytes: &[u8]) {
+        // SAFETY: a slice, which is no part of the application's memory.
+        unsafe { self.fill_raw(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// As `fill`, from memory that no reference can stand for.
+    ///
+    /// # Safety
+    /// `len` bytes from `from` on must be readable, and no part of the pieces.
+    #[inline(always)]
+    pub unsafe fn fill_raw(&self, from: *const u8, len: usize) {
+        let first = &self.pieces[0];
+        if self.count == 1 && len <= first.iov_len {
+            // SAFETY: as in `copy_in`; the caller promises `from`.
+            return unsafe { copy(from, first.iov_base.cast::<u8>(), len) };
+        }
+        // SAFETY: promised by the caller.
+        unsafe { self.fill_each(from, len) };
+    }
+
+    /// # Safety
+    /// As `fill_raw`.
+    #[inline(never)]
+    unsafe fn fill_each(&self, mut from: *const u8, mut len: usize) {
         for piece in &self.pieces[..usize::from(self.count)] {
-            let (part, rest) = bytes.split_at(bytes.len().min(piece.iov_len));
-            // SAFETY: as in `copy_in`; `part` is not longer than the piece.
-            unsafe { copy(part.as_ptr(), piece.iov_base.cast::<u8>(), part.len()) };
-            bytes = rest;
-            if bytes.is_empty() {
+            let part = len.min(piece.iov_len);
+            // SAFETY: as in `copy_in`; `part` is not longer than the piece, and the caller promises `from`.
+            unsafe {
+                ptr::copy_nonoverlapping(from, piece.iov_base.cast::<u8>(), part);
+                from = from.add(part);
+            }
+            len -= part;
+            if len == 0 {
                 return;
             }
         }

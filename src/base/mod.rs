@@ -13,4 +13,4 @@ pub mod settings;
 pub mod text;
 
 pub use error::{Error, Result};
-pub use iovec::{IoList, IoVec};
+pub use iovec::{IoList, IoVec, Piece};

@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use slab::Slab;
 
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, IoVec, Result};
 use crate::engine::av::AvTable;
 use crate::engine::cntr::Counter;
 use crate::engine::cq_ring::Ring;
 use crate::engine::ep_state::{EpState, Event};
 use crate::engine::mr::MrTable;
 use crate::engine::signal::Signal;
-use crate::engine::srx::{Claimed, Envelope, Filled, Outcome, RecvOp, Srx};
+use crate::engine::srx::{Claimed, Envelope, Filled, Outcome, RecvOp, Srx, Unfilled};
 use crate::engine::transport::Address;
 use crate::engine::trigger::Triggers;
 use crate::engine::wait::Wait;
@@ -82,6 +82,83 @@ pub struct Sender<'a, A> {
     pub addr: Option<&'a A>,
 }
 
+/// What a completion says of a message.
+pub struct Parts {
+    pub what: What,
+    pub len: u64,
+    pub tag: u64,
+    pub data: Option<u64>,
+}
+
+impl Parts {
+    /// What matching is told of it. `token` is the transport's name for the connection.
+    #[inline]
+    pub fn envelope(&self, source: u64, ep: usize, token: u64) -> Envelope {
+        Envelope {
+            what: self.what,
+            source,
+            token,
+            ep,
+            tag: self.tag,
+            len: self.len,
+            data: self.data,
+            note: 0,
+        }
+    }
+}
+
+/// Where the messages of a peer go, looked up once for many of them.
+pub struct Inlet<'a> {
+    srx: &'a mut Srx,
+    cq: Option<&'a mut CqState>,
+    cntr: Option<&'a Counter>,
+    takes_tagged: bool,
+    /// What completions call the peer.
+    name: u64,
+}
+
+impl Inlet<'_> {
+    /// A message of the peer that matching calls `source`: `fill` puts it into the plain receive that has room for it, if there
+    /// is one; else nothing has happened.
+    #[inline(always)]
+    pub fn take(
+        &mut self,
+        message: &Parts,
+        source: u64,
+        fill: impl FnOnce(&IoVec),
+    ) -> core::result::Result<(), Unfilled> {
+        if message.what == What::Tagged && !self.takes_tagged {
+            return Err(Unfilled::Special);
+        }
+        let filled = self.srx.fill(message, source, fill)?;
+        if filled.flags & FI_COMPLETION != 0
+            && let Some(cq) = &mut self.cq
+        {
+            cq.push(&words_of(&filled, message, 0), self.name);
+        }
+        if let Some(cntr) = self.cntr {
+            cntr.succeeded(message.len as usize);
+        }
+        Ok(())
+    }
+
+    /// Keeps a message that is unexpected; `copy` appends its bytes. False if so many bytes are kept already.
+    #[inline(never)]
+    pub fn keep(
+        &mut self,
+        envelope: Envelope,
+        most: usize,
+        copy: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        let room = most.saturating_sub(self.srx.saved);
+        if envelope.len > room as u64 {
+            return false;
+        }
+        self.srx.keep_whole(envelope, copy);
+        true
+    }
+}
+
 impl What {
     /// Completion flags at the initiator, and the counter.
     const fn sent(self) -> (u64, Event) {
@@ -109,13 +186,14 @@ const BRIM_FACTOR: usize = 4;
 const BRIM: usize = 65536;
 
 impl CqState {
-    #[inline]
+    #[inline(always)]
     fn is_over(&self) -> bool {
         let entries = self.ring.len();
         entries >= BRIM && entries >= self.ring.capacity().saturating_mul(BRIM_FACTOR)
     }
 
-    #[inline]
+    // On the path of every message: a call of its own would cost each of them some instructions.
+    #[inline(always)]
     fn push(&mut self, words: &[u64; 6], source: u64) {
         self.ring.push(words, source);
         self.wait.notify();
@@ -164,7 +242,7 @@ impl<A: Address> Core<A> {
     }
 
     /// An operation of the initiator has succeeded.
-    #[inline]
+    #[inline(always)]
     pub fn sent(&mut self, id: usize, op: &TxOp) {
         let (flags, event) = op.what.sent();
         // First, so that less is kept for afterwards; nobody sees the queue before the lock is given back.
@@ -228,7 +306,13 @@ impl<A: Address> Core<A> {
             flags: recv.flags,
         };
         if !self.reports_origin(ep, sender.fi_addr) {
-            return self.filled(ep, &filled, envelope, release, sender.fi_addr);
+            let parts = Parts {
+                what: envelope.what,
+                len: envelope.len,
+                tag: envelope.tag,
+                data: envelope.data,
+            };
+            return self.filled(ep, &filled, &parts, release, sender.fi_addr);
         }
         if recv.flags & FI_COMPLETION != 0 || release != 0 {
             let flags = envelope.what.received() | release;
@@ -264,41 +348,41 @@ impl<A: Address> Core<A> {
         }
     }
 
-    /// As `received`, for a message that had room. `release` is FI_MULTI_RECV if a buffer is given back.
+    /// Where the messages of a peer go that are here as a whole; nothing if each of them has to be looked at for itself, or
+    /// none may come.
     #[inline]
-    pub fn filled(
-        &mut self,
-        id: usize,
-        recv: &Filled,
-        envelope: &Envelope,
-        release: u64,
-        source: u64,
-    ) {
+    pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<Inlet<'_>> {
+        if self.reports_origin(id, fi_addr) || !self.may_receive(id) {
+            return None;
+        }
+        let ep = &self.eps[id];
+        let cntr = ep.cntr(Event::Recv);
+        if cntr.is_some_and(|cntr| cntr.is_watched()) {
+            return None;
+        }
+        Some(Inlet {
+            takes_tagged: ep.caps & FI_TAGGED != 0,
+            name: self.named(ep, fi_addr),
+            srx: &mut self.srxs[ep.srx],
+            cq: ep.rx_cq.map(|cq| &mut self.cqs[cq]),
+            cntr: cntr.map(|cntr| &**cntr),
+        })
+    }
+
+    /// As `received`, for a message that had room. `release` is FI_MULTI_RECV if a buffer is given back.
+    #[inline(always)]
+    pub fn filled(&mut self, id: usize, recv: &Filled, message: &Parts, release: u64, source: u64) {
         let ep = &self.eps[id];
         let source = self.named(ep, source);
         if (recv.flags & FI_COMPLETION != 0 || release != 0)
             && let Some(cq) = ep.rx_cq
         {
-            let (with_data, data) = match envelope.data {
-                Some(data) => (FI_REMOTE_CQ_DATA, data),
-                None => (0, 0),
-            };
-            self.cqs[cq].push(
-                &[
-                    recv.context as u64,
-                    envelope.what.received() | with_data | release,
-                    envelope.len,
-                    recv.base as u64,
-                    data,
-                    envelope.tag,
-                ],
-                source,
-            );
+            self.cqs[cq].push(&words_of(recv, message, release), source);
         }
         if let Some(cntr) = ep.cntr(Event::Recv)
-            && !cntr.count(envelope.len as usize)
+            && !cntr.count(message.len as usize)
         {
-            self.count_watched(id, Event::Recv, recv.flags, envelope.len as usize);
+            self.count_watched(id, Event::Recv, recv.flags, message.len as usize);
         }
     }
 
@@ -380,7 +464,7 @@ impl<A: Address> Core<A> {
 
     /// Whether an operation with a completion may be posted: there is room in the queue and among the operations
     /// under way.
-    #[inline]
+    #[inline(always)]
     pub fn may_post(&self, ep: usize) -> Result {
         let ep = &self.eps[ep];
         if ep.tx_pending >= ep.tx_size {
@@ -530,6 +614,23 @@ impl<A: Address> Core<A> {
         self.receive_failed(ep, &recv, what, Error::CANCELED);
         Ok(())
     }
+}
+
+/// What a queue is told of a message that is in its receive: the words of an entry.
+#[inline(always)]
+fn words_of(recv: &Filled, message: &Parts, release: u64) -> [u64; 6] {
+    let (with_data, data) = match message.data {
+        Some(data) => (FI_REMOTE_CQ_DATA, data),
+        None => (0, 0),
+    };
+    [
+        recv.context as u64,
+        message.what.received() | with_data | release,
+        message.len,
+        recv.base as u64,
+        data,
+        message.tag,
+    ]
 }
 
 /// What a queue is told of a message.

@@ -58,7 +58,7 @@ impl Ring {
     }
 
     /// The words of `entry` that the format has are kept. Nothing is ever lost: the ring grows.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, entry: &[u64; 6], source: u64) {
         if self.tail - self.head > self.mask {
             self.grow();
@@ -105,6 +105,12 @@ impl Ring {
         let straight = count.min(self.mask + 1 - at);
         if count == 0 {
             return 0;
+        }
+        if count == 1 && source_out.is_none() {
+            out(&self.entries[at * self.words..][..self.words]);
+            self.head += 1;
+            self.rewind();
+            return 1;
         }
         out(&self.entries[at * self.words..][..straight * self.words]);
         if straight < count {
@@ -153,10 +159,9 @@ impl Ring {
         self.capacity
     }
 
-    #[inline]
+    #[inline(always)]
     fn put<const WORDS: usize>(&mut self, at: usize, entry: &[u64; 6]) {
-        let (entries, _) = self.entries.as_chunks_mut::<WORDS>();
-        entries[at].copy_from_slice(&entry[..WORDS]);
+        self.entries[at * WORDS..][..WORDS].copy_from_slice(&entry[..WORDS]);
     }
 
     /// An empty ring starts again where the memory is warm.

@@ -34,13 +34,13 @@ pub struct Matcher<R, U> {
     unexpected: Unexpected<U>,
 }
 
-impl<R: Clone, U> Default for Matcher<R, U> {
+impl<R: Clone + Default, U> Default for Matcher<R, U> {
     fn default() -> Self {
         Matcher::new()
     }
 }
 
-impl<R: Clone, U> Matcher<R, U> {
+impl<R: Clone + Default, U> Matcher<R, U> {
     pub fn new() -> Self {
         Matcher {
             posted: Posted::new(),
@@ -48,21 +48,33 @@ impl<R: Clone, U> Matcher<R, U> {
         }
     }
 
-    #[inline]
+    #[cfg(test)]
     pub fn post(&mut self, source: u64, tag: u64, ignore: u64, recv: R) -> RecvId {
+        self.post_by(source, tag, ignore, |place| *place = recv)
+    }
+
+    /// `put` writes the receive over one that is over, or over the default.
+    #[inline(always)]
+    pub fn post_by(
+        &mut self,
+        source: u64,
+        tag: u64,
+        ignore: u64,
+        put: impl FnOnce(&mut R),
+    ) -> RecvId {
         let wanted = Wanted {
             source,
             tag,
             ignore,
         };
-        RecvId(self.posted.post(wanted, recv))
+        RecvId(self.posted.post(wanted, put))
     }
 
     /// The oldest posted receive that accepts a message. It stays posted (a multi-receive buffer takes many).
     ///
     /// A source that no receive can name is any number that no receive names, `ANY` too.
-    #[inline]
-    pub fn find_posted(&self, source: u64, tag: u64) -> Option<RecvId> {
+    #[inline(always)]
+    pub fn find_posted(&mut self, source: u64, tag: u64) -> Option<RecvId> {
         self.posted.find(source, tag).map(RecvId)
     }
 
@@ -76,7 +88,7 @@ impl<R: Clone, U> Matcher<R, U> {
     }
 
     /// Takes a receive of which the caller has what it needs.
-    #[inline]
+    #[inline(always)]
     pub fn release_posted(&mut self, id: RecvId) {
         self.posted.release(id.0);
     }
@@ -167,7 +179,7 @@ impl<R: Clone, U> Matcher<R, U> {
 }
 
 /// What a receive asks for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Wanted {
     source: u64,
     tag: u64,

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
+use crate::engine::core::Parts;
 use crate::engine::matching::{ANY, Matcher, MsgId};
-use crate::ffi::ops::transfer::{Rx, What};
+use crate::ffi::ops::transfer::{OneRx, Rx, What};
 
 /// Room that must be left in a multi-receive buffer to keep it posted, unless FI_OPT_MIN_MULTI_RECV says otherwise.
 pub const MIN_MULTI_RECV: usize = 16384;
@@ -20,7 +21,7 @@ const SPARE: usize = 256;
 const SPARE_SIZE: usize = 1024;
 
 /// A posted receive.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Posted {
     iov: IoVec,
     len: usize,
@@ -56,6 +57,15 @@ pub struct Filled {
     pub base: usize,
     pub context: usize,
     pub flags: u64,
+}
+
+/// Why `Srx::fill` has not filled a receive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unfilled {
+    /// None accepts the message.
+    Unexpected,
+    /// The one that does takes several messages, or has too little room.
+    Special,
 }
 
 impl RecvOp {
@@ -205,24 +215,31 @@ impl Srx {
         Some(recv)
     }
 
-    /// As `accept` for a message that is here as a whole: puts it into the plain receive that has room for it. Nothing
+    /// As `accept` for a message that is here as a whole: `fill` puts it into the plain receive that has room for it. Nothing
     /// happens for another kind of receive, or none.
-    #[inline]
-    pub fn fill(&mut self, envelope: &Envelope, bytes: &[u8]) -> Option<Filled> {
-        let matcher = &mut self.lane(envelope.what).matcher;
-        let id = matcher.find_posted(envelope.source, envelope.tag)?;
+    #[inline(always)]
+    pub fn fill(
+        &mut self,
+        message: &Parts,
+        source: u64,
+        fill: impl FnOnce(&IoVec),
+    ) -> core::result::Result<Filled, Unfilled> {
+        let matcher = &mut self.lane(message.what).matcher;
+        let Some(id) = matcher.find_posted(source, message.tag) else {
+            return Err(Unfilled::Unexpected);
+        };
         let posted = matcher.posted(id);
-        if posted.multi.is_some() || bytes.len() > posted.len {
-            return None;
+        if posted.multi.is_some() || message.len > posted.len as u64 {
+            return Err(Unfilled::Special);
         }
-        posted.iov.fill(bytes);
+        fill(&posted.iov);
         let filled = Filled {
             base: posted.iov.base(),
             context: posted.context,
             flags: posted.flags,
         };
         matcher.release_posted(id);
-        Some(filled)
+        Ok(filled)
     }
 
     /// A message that no receive took. `bytes` says where they are.
@@ -248,14 +265,14 @@ impl Srx {
         }
     }
 
-    /// As `keep`, for a message that is here as a whole.
-    pub fn keep_whole(&mut self, envelope: Envelope, bytes: &[u8]) -> Slot {
-        let mut copy = match bytes.len() <= SPARE_SIZE {
+    /// As `keep`, for a message that is here as a whole: `copy` appends its bytes.
+    pub fn keep_whole(&mut self, envelope: Envelope, copy: impl FnOnce(&mut Vec<u8>)) -> Slot {
+        let mut bytes = match envelope.len <= SPARE_SIZE as u64 {
             true => self.spare.pop().unwrap_or_default(),
             false => Vec::new(),
         };
-        copy.extend_from_slice(bytes);
-        self.keep(envelope, Bytes::Here(copy))
+        copy(&mut bytes);
+        self.keep(envelope, Bytes::Here(bytes))
     }
 
     /// The bytes of a kept message are not needed any more.
@@ -380,24 +397,18 @@ impl Srx {
         }
     }
 
-    /// Posts a plain receive where no message waits: the usual case. False leaves it to `post`.
-    #[inline]
-    pub fn post_first(&mut self, rx: &Rx, directed: bool) -> bool {
+    /// Posts a plain receive of one buffer where no message waits: the usual case. False leaves it to `post`.
+    #[inline(always)]
+    pub fn post_one(&mut self, rx: &OneRx, directed: bool) -> bool {
         let lane = self.lane(rx.what);
         let plain = rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) == 0;
         if !plain || lane.matcher.unexpected_len() > 0 {
             return false;
         }
         let source = if directed { rx.src } else { ANY };
-        let (tag, ignore) = rx.accepted();
-        let posted = Posted {
-            iov: rx.iov,
-            len: rx.iov.remaining(),
-            context: rx.context,
-            flags: rx.flags,
-            multi: None,
-        };
-        lane.matcher.post(source, tag, ignore, posted);
+        let (tag, ignore) = accepted(rx.what, rx.tag, rx.ignore);
+        let matcher = &mut lane.matcher;
+        matcher.post_by(source, tag, ignore, |posted| posted.put(rx));
         true
     }
 
@@ -407,7 +418,7 @@ impl Srx {
         if rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD) != 0 {
             return self.peek(rx, source, out);
         }
-        let (tag, ignore) = rx.accepted();
+        let (tag, ignore) = accepted(rx.what, rx.tag, rx.ignore);
         let mut posted = Posted {
             iov: rx.iov,
             len: rx.iov.remaining(),
@@ -436,7 +447,8 @@ impl Srx {
                 return Ok(());
             }
         }
-        self.lane(rx.what).matcher.post(source, tag, ignore, posted);
+        let matcher = &mut self.lane(rx.what).matcher;
+        matcher.post_by(source, tag, ignore, |place| *place = posted);
         Ok(())
     }
 
@@ -479,7 +491,7 @@ impl Srx {
             rx.flags & FI_CLAIM != 0,
             rx.flags & FI_DISCARD != 0,
         );
-        let (tag, ignore) = rx.accepted();
+        let (tag, ignore) = accepted(rx.what, rx.tag, rx.ignore);
         let lane = self.lane(rx.what);
         if !peek {
             if !claim {
@@ -590,14 +602,12 @@ impl Srx {
     }
 }
 
-impl Rx {
-    /// Tag and ignored bits that it matches by: without tags it takes any.
-    #[inline]
-    fn accepted(&self) -> (u64, u64) {
-        match self.what {
-            What::Tagged => (self.tag, self.ignore),
-            _ => (0, u64::MAX),
-        }
+/// Tag and ignored bits that a receive matches by: without tags it takes any.
+#[inline]
+fn accepted(what: What, tag: u64, ignore: u64) -> (u64, u64) {
+    match what {
+        What::Tagged => (tag, ignore),
+        _ => (0, u64::MAX),
     }
 }
 
@@ -618,6 +628,16 @@ impl Envelope {
 }
 
 impl Posted {
+    /// From now on it is this receive.
+    #[inline]
+    fn put(&mut self, rx: &OneRx) {
+        self.iov.set(rx.piece);
+        self.len = rx.piece.len();
+        self.context = rx.context;
+        self.flags = rx.flags;
+        self.multi = None;
+    }
+
     #[inline]
     fn whole(&self) -> RecvOp {
         RecvOp {

@@ -20,7 +20,7 @@ use crate::engine::mr::Region;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
-use crate::ffi::ops::transfer::Tx;
+use crate::ffi::ops::transfer::{OneTx, Tx};
 
 /// Registered memory; its counter counts what peers write.
 pub type MrRegion = Region<Arc<Counter>>;
@@ -119,6 +119,11 @@ pub trait Transport: Sized + Send + 'static {
         Err(Error::NOSYS)
     }
     fn close_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize);
+    /// A message of one buffer, if it can leave at once by the shortest way. False: nothing has happened, `transmit` decides.
+    #[inline]
+    fn transmit_one(&mut self, _core: &mut Core<Self::Addr>, _ep: usize, _tx: &OneTx) -> bool {
+        false
+    }
     fn transmit(&mut self, core: &mut Core<Self::Addr>, ep: usize, tx: &Tx<'_>) -> Result;
     /// `port` is the endpoint, `ep` the same or a transmit context of it.
     fn atomic(

@@ -82,7 +82,7 @@ impl Producer {
     }
 
     /// Room for a body of `len` bytes; `None` if there is none now.
-    #[inline]
+    #[inline(always)]
     pub fn reserve(&mut self, len: usize) -> Result<Option<Body<'_>>, Garbage> {
         if !self.find_room(len)? {
             return Ok(None);
@@ -147,17 +147,21 @@ impl<M: Cells> Producer<M> {
         Ok(self.tail.wrapping_sub(used as u64))
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_room(&mut self, len: usize) -> Result<bool, Garbage> {
         // As `len + HEADER <= free`, without the sum.
         if len < self.free.saturating_sub(HEADER - 1) {
             return Ok(true);
         }
+        self.find_more_room(len)
+    }
+
+    #[inline(never)]
+    fn find_more_room(&mut self, len: usize) -> Result<bool, Garbage> {
         self.look_at_head()?;
         Ok(len < self.free.saturating_sub(HEADER - 1))
     }
 
-    #[inline(never)]
     fn look_at_head(&mut self) -> Result<(), Garbage> {
         // What is written to the room is written after the consumer has read it: pairs with `Consumer::publish_head`.
         let head = self.memory.head().load(Ordering::Acquire);
@@ -386,6 +390,17 @@ impl Consumer {
         unsafe {
             let line = self.address_of_next().add(HEADER);
             ptr::copy_nonoverlapping(line, out.as_mut_ptr(), LINE - HEADER);
+        }
+    }
+
+    /// As `copy_line`, for the first bytes of any record.
+    #[inline]
+    pub fn copy_start<const N: usize>(&self, _: &Record, out: &mut [u8; N]) {
+        const { assert!(N <= LINE - HEADER) };
+        // SAFETY: as in `copy_line`: a part of the line.
+        unsafe {
+            let line = self.address_of_next().add(HEADER);
+            ptr::copy_nonoverlapping(line, out.as_mut_ptr(), N);
         }
     }
 

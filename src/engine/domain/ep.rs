@@ -34,7 +34,7 @@ use crate::ffi::ops;
 use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
 use crate::ffi::ops::cm::{CmCalls, Join};
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
-use crate::ffi::ops::transfer::{DataPath, Rx, Tx, What};
+use crate::ffi::ops::transfer::{DataPath, OneRx, OneTx, Rx, Tx, What};
 use crate::ffi::ops::work::OutgoingAtomic;
 use crate::ffi::{Kind, Other, WaitHandle};
 use crate::sync::{Guard, Use, Uses};
@@ -857,10 +857,6 @@ impl<T: Transport> DataPath for Ep<T> {
             ep.check_receive(rx)?;
         }
         let srx = ep.srx;
-        let directed = ep.directed(rx.what);
-        if core.srxs[srx].post_first(rx, directed) {
-            return Ok(());
-        }
         let saved = core.srxs[srx].saved;
         core.post_receive(
             self.shared.id,
@@ -873,6 +869,36 @@ impl<T: Transport> DataPath for Ep<T> {
         }
         guard.run_triggers();
         Ok(())
+    }
+
+    #[inline]
+    fn transmit_one(&self, tx: &OneTx) -> Result {
+        if !self.shared.limits.any.load(Ordering::Relaxed) {
+            let engine = &*self.shared.engine;
+            let mut guard = engine.lock_data();
+            let State { core, transport } = &mut *guard;
+            if transport.transmit_one(core, self.shared.id, tx) {
+                engine.posted(&guard);
+                return Ok(());
+            }
+        }
+        self.transmit(&tx.into())
+    }
+
+    #[inline]
+    fn receive_one(&self, rx: &OneRx) -> Result {
+        if rx.flags & (FI_PEEK | FI_TRIGGER) == 0 {
+            let mut guard = self.shared.engine.lock_data();
+            let core = &mut guard.core;
+            let ep = &core.eps[self.shared.id];
+            if ep.enabled
+                && !ep.checks_receives
+                && core.srxs[ep.srx].post_one(rx, ep.directed(rx.what))
+            {
+                return Ok(());
+            }
+        }
+        self.receive(&rx.into())
     }
 
     fn takes_many_tagged(&self) -> bool {

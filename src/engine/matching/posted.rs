@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Posted receives. They fall into classes by what they leave open (ignore mask, any source or one); within a class a
 //! message names its receives exactly, so one look into a hash table per class finds them, and the oldest of the finds
-//! is the match. A receive that is the only one needs no table: it gets into them when another one is posted.
+//! is the match. Where messages come in the order of their receives the oldest of all is the match: it is tried first, and
+//! only when it does not fit do those behind it get into the tables.
 #![forbid(unsafe_code)]
 
 use super::queues::{CLASSES, Key, Queues};
@@ -10,10 +11,14 @@ use super::{ANY, Wanted};
 pub(super) struct Posted<R> {
     /// By id. Those that are free keep what they held: a receive is copied in and out, never moved.
     places: Vec<Place<R>>,
-    free: Vec<u32>,
+    /// The first of those that are free, or `NONE`.
+    free: u32,
+    /// The ends of the list of all that are posted, by age; or `NONE`.
+    oldest: u32,
+    youngest: u32,
+    /// The first of those at its end that are in no queue and no class yet; or `NONE`.
+    unsorted: u32,
     queues: Queues,
-    /// The only receive, in no queue and no class; or `NONE`.
-    sole: u32,
     classes: Vec<Class>,
     /// Bit per class that has receives.
     live: u64,
@@ -26,8 +31,11 @@ pub(super) struct Posted<R> {
 struct Place<R> {
     wanted: Wanted,
     age: u64,
+    /// Neighbours in the list by age; of those that are free, the next one.
+    before: u32,
+    after: u32,
+    /// Or `UNSORTED`.
     class: u8,
-    used: bool,
     recv: R,
 }
 
@@ -44,13 +52,15 @@ struct ByKey<R> {
     queues: Queues,
 }
 
-impl<R: Clone> Posted<R> {
+impl<R: Clone + Default> Posted<R> {
     pub fn new() -> Self {
         Posted {
             places: Vec::new(),
-            free: Vec::new(),
+            free: NONE,
+            oldest: NONE,
+            youngest: NONE,
+            unsorted: NONE,
             queues: Queues::new(),
-            sole: NONE,
             classes: Vec::new(),
             live: 0,
             recent: 0,
@@ -59,41 +69,32 @@ impl<R: Clone> Posted<R> {
         }
     }
 
-    #[inline]
-    pub fn post(&mut self, wanted: Wanted, recv: R) -> u32 {
-        let alone = self.free.len() == self.places.len() && self.by_key.is_none();
-        if self.sole != NONE {
-            self.enqueue_sole();
-        }
-        let class = match alone {
-            true => MIXED,
-            false => self.class_of(&wanted),
-        };
+    /// `put` writes the receive over one that is over, or over the default.
+    #[inline(always)]
+    pub fn post(&mut self, wanted: Wanted, put: impl FnOnce(&mut R)) -> u32 {
         let age = self.born;
         self.born += 1;
-        let id = match self.free.pop() {
-            Some(id) => {
-                let place = &mut self.places[id as usize];
-                place.wanted = wanted;
-                place.age = age;
-                place.class = class;
-                place.used = true;
-                place.recv = recv;
-                id
-            }
-            None => self.add(Place {
-                wanted,
-                age,
-                class,
-                used: true,
-                recv,
-            }),
-        };
-        if alone {
-            self.sole = id;
-            return id;
+        let before = self.youngest;
+        if self.free == NONE {
+            self.add();
         }
-        self.enqueue(id, class, &wanted);
+        let id = self.free;
+        let place = &mut self.places[id as usize];
+        self.free = place.after;
+        place.wanted = wanted;
+        place.age = age;
+        place.before = before;
+        place.after = NONE;
+        place.class = UNSORTED;
+        put(&mut place.recv);
+        match self.places.get_mut(before as usize) {
+            None => self.oldest = id,
+            Some(before) => before.after = id,
+        }
+        self.youngest = id;
+        if self.unsorted == NONE {
+            self.unsorted = id;
+        }
         if let Some(by) = &mut self.by_key {
             let key = (by.key)(&self.places[id as usize].recv);
             by.queues.push(id, plain(key));
@@ -101,40 +102,50 @@ impl<R: Clone> Posted<R> {
         id
     }
 
-    #[inline]
-    fn enqueue(&mut self, id: u32, class: u8, wanted: &Wanted) {
-        self.queues.push(id, queue_of(class, wanted));
-        self.classes[class as usize].len += 1;
-        self.live |= 1 << class;
-    }
-
-    /// The receive that was the only one is so no longer.
-    #[inline(never)]
-    fn enqueue_sole(&mut self) {
-        let id = core::mem::replace(&mut self.sole, NONE);
-        let wanted = self.places[id as usize].wanted;
-        let class = self.class_of(&wanted);
-        self.places[id as usize].class = class;
-        self.enqueue(id, class, &wanted);
+    /// Those that are in no queue get there.
+    fn sort(&mut self) {
+        let mut id = core::mem::replace(&mut self.unsorted, NONE);
+        while id != NONE {
+            let wanted = self.places[id as usize].wanted;
+            let class = self.class_of(&wanted);
+            self.queues.push(id, queue_of(class, &wanted));
+            self.classes[class as usize].len += 1;
+            self.live |= 1 << class;
+            let place = &mut self.places[id as usize];
+            place.class = class;
+            id = place.after;
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn add(&mut self, place: Place<R>) -> u32 {
+    fn add(&mut self) {
         let id = u32::try_from(self.places.len()).expect("memory ends before");
-        self.places.push(place);
-        // Freeing a place never allocates.
-        self.free.reserve(self.places.len());
-        id
+        self.places.push(Place {
+            wanted: Wanted::default(),
+            age: 0,
+            before: NONE,
+            after: self.free,
+            class: UNSORTED,
+            recv: R::default(),
+        });
+        self.free = id;
     }
 
     /// The oldest receive that accepts this message.
-    #[inline]
-    pub fn find(&self, source: u64, tag: u64) -> Option<u32> {
-        if self.sole != NONE {
-            let fits = self.places[self.sole as usize].wanted.accepts(source, tag);
-            return fits.then_some(self.sole);
+    #[inline(always)]
+    pub fn find(&mut self, source: u64, tag: u64) -> Option<u32> {
+        let oldest = self.places.get(self.oldest as usize)?;
+        match oldest.wanted.accepts(source, tag) {
+            true => Some(self.oldest),
+            false => self.find_behind(source, tag),
         }
+    }
+
+    /// As `find`, when it is not the oldest of all.
+    #[inline(never)]
+    fn find_behind(&mut self, source: u64, tag: u64) -> Option<u32> {
+        self.sort();
         let live = self.live;
         // Mostly all receives are of one class.
         match live & live.wrapping_sub(1) {
@@ -198,29 +209,45 @@ impl<R: Clone> Posted<R> {
         self.places[id as usize].recv.clone()
     }
 
-    #[inline]
+    // On the path of every message, as `find`: a call of its own would cost each of them some instructions.
+    #[inline(always)]
     pub fn release(&mut self, id: u32) {
+        let free = self.free;
         let place = &mut self.places[id as usize];
-        place.used = false;
-        if id == self.sole {
-            self.sole = NONE;
-        } else {
-            self.queues.remove(id);
-            let len = &mut self.classes[place.class as usize].len;
-            *len -= 1;
-            if *len == 0 {
-                self.live &= !(1 << place.class);
-            }
+        let (before, after, class) = (place.before, place.after, place.class);
+        place.after = free;
+        self.free = id;
+        match self.places.get_mut(before as usize) {
+            None => self.oldest = after,
+            Some(before) => before.after = after,
+        }
+        match self.places.get_mut(after as usize) {
+            None => self.youngest = before,
+            Some(after) => after.before = before,
+        }
+        if class != UNSORTED {
+            self.unsort(id, class);
+        } else if self.unsorted == id {
+            self.unsorted = after;
         }
         if let Some(by) = &mut self.by_key {
             by.queues.remove(id);
         }
-        self.free.push(id);
+    }
+
+    #[inline(never)]
+    fn unsort(&mut self, id: u32, class: u8) {
+        self.queues.remove(id);
+        let len = &mut self.classes[class as usize].len;
+        *len -= 1;
+        if *len == 0 {
+            self.live &= !(1 << class);
+        }
     }
 
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.by_age().len()
     }
 
     pub fn drain(&mut self) -> Vec<R> {
@@ -242,10 +269,11 @@ impl<R: Clone> Posted<R> {
 
     /// All that are posted, oldest first.
     fn by_age(&self) -> Vec<u32> {
-        let ids = 0..self.places.len() as u32;
-        let mut ids: Vec<u32> = ids.filter(|&id| self.places[id as usize].used).collect();
-        ids.sort_unstable_by_key(|&id| self.age(id));
-        ids
+        let place = |id: u32| self.places.get(id as usize).map(|_| id);
+        std::iter::successors(place(self.oldest), |&id| {
+            place(self.places[id as usize].after)
+        })
+        .collect()
     }
 
     fn find_mixed(&self, source: u64, tag: u64) -> Option<u32> {
@@ -323,7 +351,10 @@ fn plain(value: u64) -> Key {
     }
 }
 
+/// No id.
 const NONE: u32 = u32::MAX;
+/// No class: in no queue yet.
+const UNSORTED: u8 = u8::MAX;
 
 /// The class of the receives that are one shape too many: one queue, searched from its oldest on.
 const MIXED: u8 = 0;

@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
-use crate::base::{IoList, IoVec};
+use crate::base::{IoList, IoVec, Piece};
 use crate::engine::stream::board::{Using, View};
 use crate::engine::stream::proto::MAX_SEGS;
 use crate::ffi::ops::transfer::RemoteSeg;
@@ -328,6 +328,26 @@ impl Duct {
             != epoch
     }
 
+    /// As `send_small`, for one buffer of at most `SHORT` bytes.
+    #[inline(always)]
+    pub fn send_one<const N: usize>(
+        &mut self,
+        header: &[u8; N],
+        header_len: usize,
+        payload: &Piece,
+    ) -> Result<bool, Garbage> {
+        debug_assert!(payload.len() <= SHORT);
+        let Some(mut body) = self.tx.reserve(header_len + payload.len())? else {
+            return Ok(false);
+        };
+        body.begin(header, header_len);
+        // SAFETY: room for the payload is left.
+        unsafe { payload.copy_to_raw(body.as_mut_ptr()) };
+        body.publish(0);
+        self.owes_bell = true;
+        Ok(true)
+    }
+
     /// Writes a frame with a small header in one piece; false if there is no room for it now.
     #[inline]
     pub fn send_small<const N: usize>(
@@ -337,7 +357,7 @@ impl Duct {
         payload: &IoVec,
         len: usize,
     ) -> Result<bool, Garbage> {
-        if len > LONG {
+        if len > SHORT {
             return self.send(&header[..header_len], payload, len);
         }
         let Some(mut body) = self.tx.reserve(header_len + len)? else {
@@ -501,6 +521,35 @@ impl Duct {
         self.rx.copy_line(record, out);
     }
 
+    /// The first bytes of a record, and what is behind it if it has fewer.
+    #[inline]
+    pub fn copy_start<const N: usize>(&self, record: &Record, out: &mut [u8; N]) {
+        self.rx.copy_start(record, out);
+    }
+
+    /// Copies `len` bytes of a record to the application's memory from its start on, whatever was moved.
+    #[inline(always)]
+    pub fn fill(&self, record: &Record, from: usize, len: usize, to: &IoVec) {
+        let len = len.min(record.len().saturating_sub(from));
+        let body = self.rx.body(record).wrapping_add(from);
+        // SAFETY: `body` has `record.len()` bytes, of which `len` lie behind `from`.
+        unsafe { to.fill_raw(body, len) };
+    }
+
+    /// Appends what is behind the first `from` bytes of a record.
+    pub fn append(&self, record: &Record, from: usize, bytes: &mut Vec<u8>) {
+        let len = record.len().saturating_sub(from);
+        bytes.reserve(len);
+        let body = self.rx.body(record).wrapping_add(from);
+        let at = bytes.len();
+        // SAFETY: `body` has `record.len()` bytes, of which `len` lie behind `from`; room for them was reserved, and they are
+        // there before the length says so.
+        unsafe {
+            core::ptr::copy_nonoverlapping(body, bytes.as_mut_ptr().add(at), len);
+            bytes.set_len(at + len);
+        }
+    }
+
     #[inline]
     pub fn copy(&self, record: &Record, from: usize, out: &mut [u8]) -> Result<(), Garbage> {
         self.rx.copy(record, from, out)
@@ -533,8 +582,8 @@ fn skip(places: &mut [(usize, usize)], mut n: usize) {
     }
 }
 
-/// From this size on a copy takes so long that the other side may come for the line that it polls meanwhile.
-const LONG: usize = 1024;
+/// Above this size a copy takes so long that the other side may come for the line that it polls meanwhile.
+pub const SHORT: usize = 1024;
 
 /// Less room than this is no room for the parts of what goes in several records.
 const SHRED: usize = 2048;

@@ -350,20 +350,15 @@ impl Header {
 /// A message, tagged or not, as it mostly is: between hosts of one byte order, and whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message<'a> {
-    pub tagged: bool,
-    /// The receiver answers when it has the payload.
-    pub ack: bool,
-    pub data: Option<u64>,
-    pub tag: u64,
+    pub head: MessageHead,
     pub payload: &'a [u8],
-    /// Bytes of header and payload.
-    pub frame: usize,
 }
 
 /// The header of such a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MessageHead {
     pub tagged: bool,
+    /// The receiver answers when it has the payload.
     pub ack: bool,
     pub data: Option<u64>,
     pub tag: u64,
@@ -380,19 +375,42 @@ pub const MAX_MESSAGE_HEADER: usize = BASE_HEADER + 2 * FIELD;
 pub fn whole_message(bytes: &[u8]) -> Option<Message<'_>> {
     let head = message_head(bytes).filter(|head| head.frame <= bytes.len())?;
     Some(Message {
-        tagged: head.tagged,
-        ack: head.ack,
-        data: head.data,
-        tag: head.tag,
+        head,
         payload: &bytes[head.len..head.frame],
-        frame: head.frame,
     })
 }
 
+impl MessageHead {
+    /// Bytes of the payload.
+    #[inline]
+    pub fn payload(&self) -> usize {
+        self.frame - self.len
+    }
+}
+
 /// As `whole_message`, where the payload may be elsewhere: `bytes` has the header at least.
-#[inline]
+#[inline(always)]
 pub fn message_head(bytes: &[u8]) -> Option<MessageHead> {
     let base = bytes.first_chunk::<BASE_HEADER>()?;
+    // The two that are sent most: without flags.
+    if bytes.len() >= MAX_MESSAGE_HEADER {
+        let start = word(base, 0) & !COUNTER;
+        let frame = word(base, 8) as usize;
+        let head = |tagged, tag, len| MessageHead {
+            tagged,
+            ack: false,
+            data: None,
+            tag,
+            len,
+            frame,
+        };
+        if start == plain_start(true) && frame >= PLAIN_TAGGED {
+            return Some(head(true, word(bytes, BASE_HEADER), PLAIN_TAGGED));
+        }
+        if start == plain_start(false) && frame >= BASE_HEADER {
+            return Some(head(false, 0, BASE_HEADER));
+        }
+    }
     let (op, flags) = (base[1], u16::from_ne_bytes([base[2], base[3]]));
     let has_data = flags & FLAG_DATA != 0;
     let len = BASE_HEADER + FIELD * (usize::from(op) + usize::from(has_data));
@@ -414,6 +432,45 @@ pub fn message_head(bytes: &[u8]) -> Option<MessageHead> {
         len,
         frame,
     })
+}
+
+/// The header of a tagged message without flags.
+const PLAIN_TAGGED: usize = BASE_HEADER + FIELD;
+/// Where the first 8 bytes have the counter.
+const COUNTER: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0, 0xff]);
+
+/// The first 8 bytes of the header of a message without flags, but for the counter.
+const fn plain_start(tagged: bool) -> u64 {
+    let (op, len) = match tagged {
+        true => (Op::Tagged.code(), PLAIN_TAGGED),
+        false => (Op::Msg.code(), BASE_HEADER),
+    };
+    u64::from_ne_bytes([VERSION, op, 0, 0, 0, 0, len as u8, 0])
+}
+
+/// Eight bytes, in this host's order.
+#[inline(always)]
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; FIELD];
+    word.copy_from_slice(&bytes[at..][..FIELD]);
+    u64::from_ne_bytes(word)
+}
+
+/// As `encode_message`, without flags: for most messages.
+#[inline(always)]
+pub fn encode_plain(
+    tagged: bool,
+    tag: u64,
+    payload: usize,
+    counter: u8,
+    out: &mut [u8; MAX_MESSAGE_HEADER],
+) -> usize {
+    let len = if tagged { PLAIN_TAGGED } else { BASE_HEADER };
+    let counter = u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0, counter]);
+    out[..FIELD].copy_from_slice(&(plain_start(tagged) | counter).to_ne_bytes());
+    out[8..16].copy_from_slice(&((len + payload) as u64).to_ne_bytes());
+    out[BASE_HEADER..PLAIN_TAGGED].copy_from_slice(&tag.to_ne_bytes());
+    len
 }
 
 /// Writes the header of a message of `payload` bytes and returns its size; as `Header::encode` for the same byte order.

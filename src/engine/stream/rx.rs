@@ -8,6 +8,7 @@ use std::io;
 use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoList};
+use crate::engine::core::Parts;
 use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
 use crate::engine::stream::conn::{At, Conn, Incoming, Sink, Stalled, State};
 use crate::engine::stream::net::Net;
@@ -176,7 +177,7 @@ impl<N: Net> Stream<N> {
                         && let Some(message) = whole_message(bytes)
                         && self.whole(core, id, &message)
                     {
-                        bytes = &bytes[message.frame..];
+                        bytes = &bytes[message.head.frame..];
                         continue;
                     }
                     let conn = &mut self.conns[id];
@@ -231,27 +232,20 @@ impl<N: Net> Stream<N> {
     /// A whole message: straight to its receive, or kept. False leaves it to the general way.
     #[inline(always)]
     fn whole(&mut self, core: &mut Core<N>, id: usize, message: &Message<'_>) -> bool {
-        let head = MessageHead {
-            tagged: message.tagged,
-            ack: message.ack,
-            data: message.data,
-            tag: message.tag,
-            len: message.frame - message.payload.len(),
-            frame: message.frame,
-        };
-        let Some(envelope) = self.envelope_of(core, id, &head) else {
+        let conn = &self.conns[id];
+        let Some(srx) = taker(core, conn, message.head.tagged) else {
             return false;
         };
-        let conn = &self.conns[id];
-        let state = &core.eps[conn.ep];
-        let srx = &mut core.srxs[state.srx];
-        if let Some(filled) = srx.fill(&envelope, message.payload) {
-            core.filled(envelope.ep, &filled, &envelope, 0, conn.fi_addr);
-            if message.ack {
+        let parts = parts_of(&message.head);
+        let srx = &mut core.srxs[srx];
+        if let Ok(filled) = srx.fill(&parts, conn.source(), |iov| iov.fill(message.payload)) {
+            core.filled(conn.ep, &filled, &parts, 0, conn.fi_addr);
+            if message.head.ack {
                 self.send_ack(core, id);
             }
             return true;
         }
+        let envelope = parts.envelope(conn.source(), conn.ep, id as u64);
         match srx.accept(&envelope) {
             Some(mut recv) => {
                 recv.iov.copy_in(message.payload);
@@ -261,10 +255,10 @@ impl<N: Net> Stream<N> {
                 return false;
             }
             None => {
-                srx.keep_whole(envelope, message.payload);
+                srx.keep_whole(envelope, |bytes| bytes.extend_from_slice(message.payload));
             }
         }
-        if message.ack {
+        if message.head.ack {
             self.send_ack(core, id);
         }
         true
@@ -282,38 +276,12 @@ impl<N: Net> Stream<N> {
         let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
         if between
             && let Some(message) = whole_message(bytes)
-            && message.frame == bytes.len()
+            && message.head.frame == bytes.len()
             && self.whole(core, id, &message)
         {
             return Ok(());
         }
         self.take(core, id, bytes)
-    }
-
-    /// What matching is told of a message; nothing if it is for the general way.
-    #[inline(always)]
-    pub(super) fn envelope_of(
-        &self,
-        core: &Core<N>,
-        id: usize,
-        head: &MessageHead,
-    ) -> Option<Envelope> {
-        let conn = &self.conns[id];
-        let state = &core.eps[conn.ep];
-        let refused = head.tagged && state.caps & FI_TAGGED == 0;
-        if refused || core.reports_origin(conn.ep, conn.fi_addr) {
-            return None;
-        }
-        Some(Envelope {
-            what: if head.tagged { What::Tagged } else { What::Msg },
-            source: conn.source(),
-            token: id as u64,
-            ep: conn.ep,
-            tag: head.tag,
-            len: (head.frame - head.len) as u64,
-            data: head.data,
-            note: 0,
-        })
     }
 
     /// A frame begins.
@@ -353,17 +321,14 @@ impl<N: Net> Stream<N> {
 
     #[inline]
     pub(super) fn envelope(&self, id: usize, what: What, header: &Header) -> Envelope {
-        let conn = &self.conns[id];
-        Envelope {
+        let parts = Parts {
             what,
-            source: conn.source(),
-            token: id as u64,
-            ep: conn.ep,
-            tag: header.tag,
             len: header.payload,
+            tag: header.tag,
             data: header.data,
-            note: 0,
-        }
+        };
+        let conn = &self.conns[id];
+        parts.envelope(conn.source(), conn.ep, id as u64)
     }
 
     /// A message: to the receive that takes it, or to a buffer of ours, or it stays where it is.
@@ -589,6 +554,25 @@ impl<N: Net> Stream<N> {
             self.send_ack(core, id);
         }
     }
+}
+
+/// What the completion of a message says.
+#[inline(always)]
+pub(super) fn parts_of(head: &MessageHead) -> Parts {
+    Parts {
+        what: if head.tagged { What::Tagged } else { What::Msg },
+        len: head.payload() as u64,
+        tag: head.tag,
+        data: head.data,
+    }
+}
+
+/// The receive context that a message can go to at once; none if it is for the general way.
+#[inline(always)]
+fn taker<N: Net>(core: &Core<N>, conn: &Conn<N>, tagged: bool) -> Option<usize> {
+    let ep = core.eps.get(conn.ep)?;
+    let refused = tagged && ep.caps & FI_TAGGED == 0;
+    (!refused && !core.reports_origin(conn.ep, conn.fi_addr)).then_some(ep.srx)
 }
 
 /// Is this what the kernel says when a host does not answer?

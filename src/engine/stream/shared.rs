@@ -5,15 +5,16 @@
 
 use std::time::{Duration, Instant};
 
-use crate::base::Error;
+use crate::base::{Error, IoVec};
+use crate::engine::srx::Unfilled;
 use crate::engine::stream::conn::{At, State};
 use crate::engine::stream::duct::Duct;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{MAX_HEADER, message_head};
-use crate::engine::stream::rx::Fault;
+use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, message_head};
+use crate::engine::stream::rx::{Fault, parts_of};
 use crate::engine::stream::transport::{Core, Stream};
 use crate::sync::ring::{HEADER, LINE, Record};
-use crate::sys::socket::Moved;
+use crate::sys::socket::{Moved, Socket};
 
 /// Records up to this size are copied before they are looked into.
 const SMALL: usize = 1024;
@@ -158,7 +159,7 @@ impl<N: Net> Stream<N> {
 
     /// Something was written for the peer: it is woken if it sleeps. While more follows, that is found out once, at the
     /// next look.
-    #[inline]
+    #[inline(always)]
     pub(super) fn written_to_duct(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         if conn.tx.last_direct != self.look {
@@ -170,7 +171,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn ring_bell(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         if let Some(duct) = &mut conn.duct
@@ -183,10 +184,7 @@ impl<N: Net> Stream<N> {
 
     #[cold]
     fn wake_peer(&self, id: usize) {
-        if let Some(socket) = &self.conns[id].socket {
-            // One that takes no more has enough to wake the peer; one that is broken says so to its reader.
-            let _ = socket.write(&[0]);
-        }
+        ring(&self.conns[id].socket);
     }
 
     /// There is no room for all that is queued.
@@ -302,7 +300,11 @@ impl<N: Net> Stream<N> {
             self.fault(core, id, &GARBAGE);
             return true;
         }
-        for _ in 0..TURNS {
+        let mut turns = TURNS;
+        while turns > 0 {
+            let taken = self.take_messages(core, id, turns);
+            any |= taken > 0;
+            turns -= taken;
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
             };
@@ -320,7 +322,7 @@ impl<N: Net> Stream<N> {
                     return true;
                 }
             };
-            if conn.state != State::Up || conn.rx.at.waits() {
+            if turns == 0 || conn.state != State::Up || conn.rx.at.waits() {
                 break;
             }
             if !core.may_receive(conn.ep) {
@@ -328,22 +330,75 @@ impl<N: Net> Stream<N> {
                 break;
             }
             any = true;
+            turns -= 1;
             if let Err(fault) = self.take_record(core, id, &record) {
                 self.fault(core, id, &fault);
                 break;
             }
-            let Some(duct) = self.conns.get_mut(id).and_then(|conn| conn.duct.as_mut()) else {
+            let Some(conn) = self.conns.get_mut(id) else {
+                break;
+            };
+            let Some(duct) = &mut conn.duct else {
                 break;
             };
             let (wakes, ended) = (duct.advance(record), duct.ended);
             if wakes {
-                self.wake_peer(id);
+                ring(&conn.socket);
             }
             if ended {
                 self.left_waiting(core, id);
             }
         }
         any
+    }
+
+    /// Takes messages of a peer as long as there are some, and a plain receive waits for each: the usual case. Their payload is
+    /// copied once; small ones are kept, too. How many, `most` of them; what comes then is for `take_record`.
+    #[inline(always)]
+    fn take_messages(&mut self, core: &mut Core<N>, id: usize, most: usize) -> usize {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return 0;
+        };
+        let source = conn.source();
+        let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
+        let (true, Some(duct)) = (between && conn.state == State::Up, &mut conn.duct) else {
+            return 0;
+        };
+        let Ok(Some(mut record)) = duct.peek() else {
+            return 0;
+        };
+        let Some(mut inlet) = core.inlet(conn.ep, conn.fi_addr) else {
+            return 0;
+        };
+        for taken in 0..most {
+            let mut start = [0; MAX_MESSAGE_HEADER];
+            duct.copy_start(&record, &mut start);
+            let head = match message_head(&start) {
+                Some(head) if head.frame == record.len() && !head.ack => head,
+                _ => return taken,
+            };
+            let parts = parts_of(&head);
+            let place = |to: &IoVec| duct.fill(&record, head.len, head.payload(), to);
+            match inlet.take(&parts, source, place) {
+                Ok(()) => {}
+                Err(Unfilled::Unexpected) if record.len() <= SMALL => {
+                    let envelope = parts.envelope(source, conn.ep, id as u64);
+                    let copy = |bytes: &mut Vec<u8>| duct.append(&record, head.len, bytes);
+                    if !inlet.keep(envelope, self.limits.saved_bytes, copy) {
+                        return taken;
+                    }
+                }
+                Err(_) => return taken,
+            }
+            if duct.advance(record) {
+                ring(&conn.socket);
+            }
+            record = match duct.peek() {
+                Ok(Some(record)) => record,
+                _ => return taken + 1,
+            };
+        }
+        most
     }
 
     /// All was taken.
@@ -374,9 +429,6 @@ impl<N: Net> Stream<N> {
         record: &Record,
     ) -> core::result::Result<(), Fault> {
         let len = record.len();
-        if !Duct::is_line(record) && self.take_message(core, id, record) {
-            return Ok(());
-        }
         if len > SMALL {
             return self.take_large_record(core, id, record);
         }
@@ -397,33 +449,6 @@ impl<N: Net> Stream<N> {
         };
         self.scratch = scratch;
         result
-    }
-
-    /// A record that is one message, for which there is a receive: its payload is copied once. False leaves it to the others.
-    fn take_message(&mut self, core: &mut Core<N>, id: usize, record: &Record) -> bool {
-        let conn = &self.conns[id];
-        let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
-        let Some(duct) = conn.duct.as_ref().filter(|_| between) else {
-            return false;
-        };
-        let mut line = [0; LINE - HEADER];
-        duct.copy_line(record, &mut line);
-        let Some(head) = message_head(&line).filter(|head| head.frame == record.len()) else {
-            return false;
-        };
-        let Some(envelope) = self.envelope_of(core, id, &head) else {
-            return false;
-        };
-        let srx = core.eps[conn.ep].srx;
-        let Some(mut recv) = core.srxs[srx].accept(&envelope) else {
-            return false;
-        };
-        duct.place(record, head.len, head.frame - head.len, &mut recv.iov);
-        core.received(envelope.ep, &recv, &envelope, &conn.sender());
-        if head.ack {
-            self.send_ack(core, id);
-        }
-        true
     }
 
     /// As `take_record`, with the payload straight to its place.
@@ -509,5 +534,14 @@ impl<N: Net> Stream<N> {
             }
             conn.tx.blocked = false;
         }
+    }
+}
+
+/// Wakes the peer.
+#[cold]
+fn ring(socket: &Option<Socket>) {
+    if let Some(socket) = socket {
+        // One that takes no more has enough to wake the peer; one that is broken says so to its reader.
+        let _ = socket.write(&[0]);
     }
 }

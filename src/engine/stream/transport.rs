@@ -30,7 +30,7 @@ use crate::engine::stream::proto::MAX_ATOMIC;
 use crate::engine::transport::{Address, Membership, MrRegion, Transport};
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
-use crate::ffi::ops::transfer::Tx;
+use crate::ffi::ops::transfer::{OneTx, Tx};
 use crate::sys::event::{Epoll, Timer};
 use crate::sys::fork::Birth;
 
@@ -257,6 +257,11 @@ impl<N: Net> Transport for Stream<N> {
             Ok(()) => self.close_endpoint(core, ep),
             Err(_) => self.leave_endpoint(ep),
         }
+    }
+
+    #[inline]
+    fn transmit_one(&mut self, core: &mut Core<N>, ep: usize, tx: &OneTx) -> bool {
+        self.check_process().is_ok() && self.post_one(core, ep, tx)
     }
 
     #[inline]

@@ -12,12 +12,14 @@ use crate::engine::ep_state::EpState;
 use crate::engine::stream::conn::{
     After, Conn, Frame, Out, Payload, RENDEZVOUS_LIMIT, State, Waiting,
 };
-use crate::engine::stream::duct::RECORD;
+use crate::engine::stream::duct::{RECORD, SHORT};
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message};
+use crate::engine::stream::proto::{
+    Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message, encode_plain,
+};
 use crate::engine::stream::transport::{Core, Stream};
-use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
+use crate::ffi::ops::transfer::{AFTER_READS, OneTx, Tx, What};
 use crate::sys::socket::Moved;
 
 /// Frames up to this size are staged when they cannot be written at once.
@@ -42,6 +44,10 @@ const SPECIAL: u64 = WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | HELD;
 
 /// Flags of operations that may have to wait for those before them.
 const HELD: u64 = FI_FENCE | AFTER_READS;
+
+/// Flags of operations that go the shortest way.
+const PLAIN: u64 =
+    FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_REMOTE_CQ_DATA | FI_MORE | FI_TRANSMIT;
 
 /// How an operation goes out.
 #[derive(Clone, Copy)]
@@ -86,6 +92,57 @@ impl<N: Net> Stream<N> {
             // These come as `Atomic`, not as `Tx`.
             What::Atomic | What::AtomicFetch => Err(Error::OPNOTSUPP),
         }
+    }
+
+    /// A message of one buffer over memory that is shared with the peer: nothing stands in its way, and nobody is asked to
+    /// answer. False leaves it to `post`, and says nothing.
+    #[inline(always)]
+    pub(super) fn post_one(&mut self, core: &mut Core<N>, ep: usize, tx: &OneTx) -> bool {
+        let len = tx.piece.len();
+        if !N::DUCTS || len > SHORT || tx.flags & !PLAIN != 0 {
+            return false;
+        }
+        let enabled = core.eps.get(ep).is_some_and(|state| state.enabled);
+        let (Some(endpoint), true) = (self.eps.get(ep), enabled && core.may_post(ep).is_ok())
+        else {
+            return false;
+        };
+        let Some(&id) = endpoint.peers.get(tx.dest as usize) else {
+            return false;
+        };
+        let id = id as usize;
+        let Some(conn) = self.conns.get_mut(id) else {
+            return false;
+        };
+        let free = conn.state == State::Up
+            && conn.tx.queue.is_empty()
+            && conn.tx.waiting.is_empty()
+            && !conn.swap;
+        let Some(duct) = conn.duct.as_mut().filter(|_| free) else {
+            return false;
+        };
+        let tagged = tx.what == What::Tagged;
+        let data = (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data);
+        let counter = conn.tx.counter;
+        let mut header = [0; MAX_MESSAGE_HEADER];
+        let header_len = match data {
+            None => encode_plain(tagged, tx.tag, len, counter, &mut header),
+            _ => encode_message(tagged, false, data, tx.tag, len, counter, &mut header),
+        };
+        if !matches!(duct.send_one(&header, header_len, &tx.piece), Ok(true)) {
+            return false;
+        }
+        conn.tx.counter = counter.wrapping_add(1);
+        self.written_to_duct(id);
+        let op = TxOp {
+            what: tx.what,
+            ep: ep as u32,
+            flags: tx.flags,
+            context: tx.context,
+            len,
+        };
+        core.sent(ep, &op);
+        true
     }
 
     /// The connection that an operation goes over; it may have to be made first. On the path of every message: a call of its

@@ -136,7 +136,7 @@ unsafe fn post<T: AtomicPath>(
     ep: *mut fid_ep,
     call: Call,
     target: Target,
-    flags: impl FnOnce(&T, &IoVec) -> Result<u64>,
+    flags: impl FnOnce(&T, usize) -> Result<u64>,
 ) -> isize {
     // SAFETY: promised by the caller.
     status(unsafe {
@@ -152,7 +152,7 @@ unsafe fn read<T: AtomicPath, R>(
     ep: &T,
     call: &Call,
     target: &Target,
-    flags: impl FnOnce(&T, &IoVec) -> Result<u64>,
+    flags: impl FnOnce(&T, usize) -> Result<u64>,
     use_it: impl FnOnce(&Atomic<'_>) -> Result<R>,
 ) -> Result<R> {
     let Elements { size, count } = ep.elements(call.family, call.datatype, call.op)?;
@@ -182,7 +182,7 @@ unsafe fn read<T: AtomicPath, R>(
         family: call.family,
         datatype: call.datatype,
         op: call.op,
-        flags: flags(ep, &operands)?,
+        flags: flags(ep, operands.remaining())?,
         operands,
         compare,
         result,
@@ -225,8 +225,8 @@ impl<'a> AtomicWork<'a> {
 
     pub fn read<T: AtomicPath>(&self, ep: &T) -> Result<OutgoingAtomic> {
         let (call, target) = named(self.family, self.msg, self.compare, self.result);
-        let flags = |ep: &T, operands: &IoVec| {
-            check_msg_flags(ep, self.family, self.flags | FI_TRIGGER, operands)?;
+        let flags = |ep: &T, bytes: usize| {
+            check_msg_flags(ep, self.family, self.flags | FI_TRIGGER, bytes)?;
             check_flags(self.flags, !FI_TRIGGER).map(|()| self.flags)
         };
         // SAFETY: promised to `new`.
@@ -322,8 +322,8 @@ unsafe fn post_msg<T: AtomicPath>(
         return Error::INVAL.negative() as isize;
     };
     let (call, target) = named(family, msg, compare, result);
-    let flags = |ep: &T, operands: &IoVec| {
-        check_msg_flags(ep, family, flags, operands)?;
+    let flags = |ep: &T, bytes: usize| {
+        check_msg_flags(ep, family, flags, bytes)?;
         Ok(flags | ep.tx_implied())
     };
     // SAFETY: promised by the caller.
@@ -346,7 +346,7 @@ fn named(family: Family, msg: &fi_msg_atomic, compare: Memory, result: Memory) -
     (call, Target::Several(msg.rma_iov, msg.rma_iov_count))
 }
 
-fn check_msg_flags<T: AtomicPath>(ep: &T, family: Family, flags: u64, operands: &IoVec) -> Result {
+fn check_msg_flags<T: AtomicPath>(ep: &T, family: Family, flags: u64, bytes: usize) -> Result {
     // Tagged receive buffers as targets.
     if flags & FI_TAGGED != 0 {
         return Err(Error::OPNOTSUPP);
@@ -359,7 +359,7 @@ fn check_msg_flags<T: AtomicPath>(ep: &T, family: Family, flags: u64, operands: 
             _ => SEND_FLAGS & !FI_REMOTE_CQ_DATA,
         },
     )?;
-    check_inject(ep, What::Atomic, flags, operands)
+    check_inject(ep, What::Atomic, flags, bytes)
 }
 
 unsafe extern "C" fn write<T: AtomicPath>(
@@ -449,7 +449,7 @@ unsafe extern "C" fn inject<T: AtomicPath>(
         data: 0,
         context: core::ptr::null_mut(),
     };
-    let flags = |ep: &T, iov: &IoVec| injected(ep, What::Atomic, iov, FI_WRITE);
+    let flags = |ep: &T, len: usize| injected(ep, What::Atomic, len, FI_WRITE);
     // SAFETY: as in `write`, until the return of the call.
     unsafe { post::<T>(ep, call, Target::Single(addr, key), flags) }
 }

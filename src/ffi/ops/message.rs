@@ -88,10 +88,10 @@ macro_rules! message_ops {
         ) -> isize {
             // SAFETY: the manual page: an open endpoint; the caller leaves the buffer to the library until the completion.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, room(buf, len))) };
-            status(call().and_then(|(ep, iov): (&T, _)| {
-                ep.receive(&Rx {
+            status(call().and_then(|(ep, piece): (&T, _)| {
+                ep.receive_one(&OneRx {
                     what: What::$what,
-                    iov,
+                    piece,
                     flags: ep.rx_flags(),
                     src: src_addr,
                     context: context as usize,
@@ -164,24 +164,23 @@ macro_rules! message_ops {
             len: usize,
             dest: fi_addr_t,
             context: *mut c_void,
-            flags: impl FnOnce(&T, &IoVec) -> Result<u64>,
+            flags: impl FnOnce(&T, usize) -> Result<u64>,
             data: u64,
             tag: u64,
         ) -> isize {
             // SAFETY: the manual page: an open endpoint; the caller keeps the buffer unchanged until the completion (or, for inject,
             // the return) of the call.
-            let call = || unsafe { Ok((endpoint::<T>(ep)?, single(buf, len)?)) };
-            status(call().and_then(|(ep, iov): (&T, _)| {
-                let flags = flags(ep, &iov)?;
-                ep.transmit(&Tx {
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, piece(buf, len)?)) };
+            status(call().and_then(|(ep, piece): (&T, _)| {
+                let flags = flags(ep, len)?;
+                ep.transmit_one(&OneTx {
                     what: What::$what,
-                    iov,
+                    piece,
                     flags,
                     dest,
                     context: context as usize,
                     data,
                     tag,
-                    target: &[],
                 })
             }))
         }
@@ -209,7 +208,7 @@ macro_rules! message_ops {
             $($tag: u64,)?
             context: *mut c_void,
         ) -> isize {
-            let flags = |ep: &T, _: &IoVec| Ok(ep.tx_flags() | FI_REMOTE_CQ_DATA);
+            let flags = |ep: &T, _: usize| Ok(ep.tx_flags() | FI_REMOTE_CQ_DATA);
             // SAFETY: the caller's promise, handed on.
             unsafe { send_one::<T>(ep, buf, len, dest_addr, context, flags, data, or_zero!($($tag)?)) }
         }
@@ -222,7 +221,7 @@ macro_rules! message_ops {
             $($tag: u64,)?
         ) -> isize {
             let none = core::ptr::null_mut();
-            let flags = |ep: &T, iov: &IoVec| injected(ep, What::$what, iov, FI_SEND);
+            let flags = |ep: &T, len: usize| injected(ep, What::$what, len, FI_SEND);
             // SAFETY: the caller's promise, handed on.
             unsafe { send_one::<T>(ep, buf, len, dest_addr, none, flags, 0, or_zero!($($tag)?)) }
         }
@@ -236,7 +235,7 @@ macro_rules! message_ops {
             $($tag: u64,)?
         ) -> isize {
             let none = core::ptr::null_mut();
-            let flags = |ep: &T, iov: &IoVec| Ok(injected(ep, What::$what, iov, FI_SEND)? | FI_REMOTE_CQ_DATA);
+            let flags = |ep: &T, len: usize| Ok(injected(ep, What::$what, len, FI_SEND)? | FI_REMOTE_CQ_DATA);
             // SAFETY: the caller's promise, handed on.
             unsafe { send_one::<T>(ep, buf, len, dest_addr, none, flags, data, or_zero!($($tag)?)) }
         }
@@ -279,7 +278,7 @@ macro_rules! message_ops {
                 let ep = endpoint::<T>(ep)?;
                 check_flags(flags, SEND_FLAGS)?;
                 let iov = several((*msg).msg_iov, (*msg).iov_count)?;
-                check_inject(ep, What::$what, flags, &iov)?;
+                check_inject(ep, What::$what, flags, iov.remaining())?;
                 let tx = Tx {
                     what: What::$what,
                     iov,

@@ -56,7 +56,7 @@ unsafe fn post<T: DataPath>(
     ep: *mut fid_ep,
     iov: Result<IoVec>,
     call: Call,
-    flags: impl FnOnce(&T, &IoVec) -> Result<u64>,
+    flags: impl FnOnce(&T, usize) -> Result<u64>,
 ) -> isize {
     // SAFETY: promised by the caller.
     let ep = unsafe { endpoint::<T>(ep) };
@@ -64,7 +64,7 @@ unsafe fn post<T: DataPath>(
         let iov = iov?;
         ep.transmit(&Tx {
             what: call.what,
-            flags: flags(ep, &iov)?,
+            flags: flags(ep, iov.remaining())?,
             dest: call.dest,
             context: call.context as usize,
             data: call.data,
@@ -186,7 +186,7 @@ unsafe extern "C" fn writedata<T: DataPath>(
         data,
         context,
     };
-    let flags = |ep: &T, _: &IoVec| Ok(ep.tx_flags() | FI_REMOTE_CQ_DATA);
+    let flags = |ep: &T, _: usize| Ok(ep.tx_flags() | FI_REMOTE_CQ_DATA);
     // SAFETY: as in `write`.
     unsafe { post::<T>(ep, single(buf, len), call, flags) }
 }
@@ -209,8 +209,8 @@ unsafe extern "C" fn inject<T: DataPath>(
     };
     // SAFETY: as in `write`, until the return of the call.
     unsafe {
-        post::<T>(ep, single(buf, len), call, |ep, iov| {
-            injected(ep, What::Write, iov, FI_WRITE)
+        post::<T>(ep, single(buf, len), call, |ep, len| {
+            injected(ep, What::Write, len, FI_WRITE)
         })
     }
 }
@@ -234,8 +234,8 @@ unsafe extern "C" fn injectdata<T: DataPath>(
     };
     // SAFETY: as in `inject`.
     unsafe {
-        post::<T>(ep, single(buf, len), call, |ep, iov| {
-            Ok(injected(ep, What::Write, iov, FI_WRITE)? | FI_REMOTE_CQ_DATA)
+        post::<T>(ep, single(buf, len), call, |ep, len| {
+            Ok(injected(ep, What::Write, len, FI_WRITE)? | FI_REMOTE_CQ_DATA)
         })
     }
 }
@@ -281,7 +281,7 @@ unsafe fn post_msg<T: DataPath>(
             let iov = several((*msg).msg_iov, (*msg).iov_count)?;
             // fi_rma(3): FI_INJECT is about writes; a read has no outbound data.
             if what == What::Write {
-                check_inject(ep, what, flags, &iov)?;
+                check_inject(ep, what, flags, iov.remaining())?;
             }
             ep.transmit(&Tx {
                 what,

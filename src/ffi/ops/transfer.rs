@@ -2,7 +2,7 @@
 //! One description for all call forms of data transfer: fi_msg(3), fi_tagged(3), fi_rma(3).
 
 use crate::abi::*;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Error, IoVec, Piece, Result};
 use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::object;
 
@@ -58,6 +58,60 @@ pub struct Rx {
     pub ignore: u64,
 }
 
+/// A message of one buffer: the usual call.
+#[derive(Clone, Copy)]
+pub struct OneTx {
+    /// A message, with a tag or without.
+    pub what: What,
+    pub piece: Piece,
+    pub flags: u64,
+    pub dest: u64,
+    pub context: usize,
+    pub data: u64,
+    pub tag: u64,
+}
+
+/// A receive of one buffer.
+#[derive(Clone, Copy)]
+pub struct OneRx {
+    pub what: What,
+    pub piece: Piece,
+    pub flags: u64,
+    pub src: u64,
+    pub context: usize,
+    pub tag: u64,
+    pub ignore: u64,
+}
+
+impl From<&OneTx> for Tx<'static> {
+    fn from(one: &OneTx) -> Tx<'static> {
+        Tx {
+            what: one.what,
+            iov: one.piece.into(),
+            flags: one.flags,
+            dest: one.dest,
+            context: one.context,
+            data: one.data,
+            tag: one.tag,
+            target: &[],
+        }
+    }
+}
+
+impl From<&OneRx> for Rx {
+    fn from(one: &OneRx) -> Rx {
+        Rx {
+            what: one.what,
+            iov: one.piece.into(),
+            flags: one.flags,
+            src: one.src,
+            context: one.context,
+            tag: one.tag,
+            ignore: one.ignore,
+        }
+    }
+}
+
 /// A flag among an operation's own that no application sets: it is not to start before the reads that were posted to the
 /// same peer before it are complete (FI_ORDER_WAR, FI_ORDER_SAR).
 pub const AFTER_READS: u64 = 1 << 63;
@@ -65,6 +119,15 @@ pub const AFTER_READS: u64 = 1 << 63;
 pub trait DataPath: Kind<Head = fid_ep> {
     fn transmit(&self, tx: &Tx<'_>) -> Result;
     fn receive(&self, rx: &Rx) -> Result;
+    /// As `transmit` and `receive`, which they may leave it to.
+    #[inline]
+    fn transmit_one(&self, tx: &OneTx) -> Result {
+        self.transmit(&tx.into())
+    }
+    #[inline]
+    fn receive_one(&self, rx: &OneRx) -> Result {
+        self.receive(&rx.into())
+    }
     /// Flags of calls that name none: the endpoint's op_flags, with FI_COMPLETION if the queue was bound without
     /// FI_SELECTIVE_COMPLETION.
     fn tx_flags(&self) -> u64;
@@ -93,8 +156,8 @@ pub trait DataPath: Kind<Head = fid_ep> {
 /// fi_endpoint(3), inject_size: limits the calls that ask for FI_INJECT themselves. As an endpoint's default flag it
 /// gives back the buffers of every send, which are copied whatever their size.
 #[inline]
-pub(super) fn check_inject<T: DataPath>(ep: &T, what: What, flags: u64, iov: &IoVec) -> Result {
-    match flags & FI_INJECT != 0 && iov.remaining() > ep.inject_size(what) {
+pub(super) fn check_inject<T: DataPath>(ep: &T, what: What, flags: u64, len: usize) -> Result {
+    match flags & FI_INJECT != 0 && len > ep.inject_size(what) {
         true => Err(Error::INVAL),
         false => Ok(()),
     }
@@ -102,15 +165,15 @@ pub(super) fn check_inject<T: DataPath>(ep: &T, what: What, flags: u64, iov: &Io
 
 /// Flags of a call that names none.
 #[inline]
-pub(super) fn by_default<T: DataPath>(ep: &T, _iov: &IoVec) -> Result<u64> {
+pub(super) fn by_default<T: DataPath>(ep: &T, _len: usize) -> Result<u64> {
     Ok(ep.tx_flags())
 }
 
 /// Flags of an inject call that a counter bound with `counted` sees.
 #[inline]
-pub(super) fn injected<T: DataPath>(ep: &T, what: What, iov: &IoVec, counted: u64) -> Result<u64> {
+pub(super) fn injected<T: DataPath>(ep: &T, what: What, len: usize, counted: u64) -> Result<u64> {
     let flags = ep.inject_flags(counted);
-    check_inject(ep, what, flags, iov).map(|()| flags)
+    check_inject(ep, what, flags, len).map(|()| flags)
 }
 
 /// # Safety
@@ -127,6 +190,16 @@ pub(super) unsafe fn endpoint<'a, T: DataPath>(ep: *mut fid_ep) -> Result<&'a T>
 /// `buf[..len]` must stay valid until the completion of the operation.
 #[inline]
 pub(super) unsafe fn single(buf: *const core::ffi::c_void, len: usize) -> Result<IoVec> {
+    // SAFETY: promised by the caller.
+    Ok(unsafe { piece(buf, len) }?.into())
+}
+
+/// As `single`.
+///
+/// # Safety
+/// As there.
+#[inline]
+pub(super) unsafe fn piece(buf: *const core::ffi::c_void, len: usize) -> Result<Piece> {
     if buf.is_null() && len > 0 {
         return Err(Error::INVAL);
     }
@@ -135,7 +208,7 @@ pub(super) unsafe fn single(buf: *const core::ffi::c_void, len: usize) -> Result
         return Err(Error::MSGSIZE);
     }
     // SAFETY: promised by the caller.
-    Ok(unsafe { IoVec::single(buf.cast_mut().cast(), len) })
+    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len) })
 }
 
 /// Several buffers.
@@ -157,10 +230,10 @@ pub(super) unsafe fn several(iov: *const libc::iovec, count: usize) -> Result<Io
 /// # Safety
 /// As `single`.
 #[inline]
-pub(super) unsafe fn room(buf: *mut core::ffi::c_void, len: usize) -> IoVec {
+pub(super) unsafe fn room(buf: *mut core::ffi::c_void, len: usize) -> Piece {
     let len = if buf.is_null() { 0 } else { len };
     // SAFETY: promised by the caller.
-    unsafe { IoVec::single(buf.cast(), len) }
+    unsafe { Piece::new(buf.cast(), len) }
 }
 
 /// Several buffers to receive in, as `room`.

@@ -216,6 +216,10 @@ fn the_short_way_of_writes_agrees_with_the_general_one() {
         let mut short = [0; MAX_HEADER];
         let short_len = encode_write(data, segs.into_iter(), payload as usize, case, &mut short);
         assert_eq!(short[..short_len], general[..len]);
+        if !ack && data.is_none() {
+            let plain_len = encode_plain(tagged, tag, payload.len(), case, &mut short);
+            assert_eq!(short[..plain_len], general[..len]);
+        }
     }
 }
 
@@ -236,16 +240,24 @@ fn the_short_way_agrees_with_the_general_one() {
         let mut short = [0; MAX_MESSAGE_HEADER];
         let short_len = encode_message(tagged, ack, data, tag, payload.len(), case, &mut short);
         assert_eq!(short[..short_len], general[..len]);
+        if !ack && data.is_none() {
+            let plain_len = encode_plain(tagged, tag, payload.len(), case, &mut short);
+            assert_eq!(short[..plain_len], general[..len]);
+        }
 
         let mut frame = general[..len].to_vec();
         frame.extend_from_slice(&payload);
-        let wanted = Message {
+        let head = MessageHead {
             tagged,
             ack,
             data,
             tag,
-            payload: &payload,
+            len,
             frame: frame.len(),
+        };
+        let wanted = Message {
+            head,
+            payload: &payload,
         };
         assert_eq!(whole_message(&frame), Some(wanted));
         for cut in 0..frame.len() {

@@ -427,6 +427,14 @@ impl<M: Cells> Consumer<M> {
         })
     }
 
+    /// Whether `peek` gives something, or an error.
+    #[inline(always)]
+    pub fn has_news(&self) -> bool {
+        // SAFETY: as in `peek`, which looks again.
+        let word = unsafe { self.memory.word(self.at()) }.load(Ordering::Relaxed);
+        word != 0 && word & LAP == lap_at(self.head, self.mask)
+    }
+
     /// The next record, if there is one.
     #[inline]
     pub fn peek(&self) -> Result<Option<Record>, Garbage> {

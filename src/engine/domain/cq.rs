@@ -120,7 +120,7 @@ const MAX_SIZE: usize = 1 << 30;
 
 impl<T: Transport> Shared<T> {
     /// Takes entries that are there, or looks at the transport and takes what came.
-    #[inline]
+    #[inline(always)]
     fn read_locked(
         &self,
         state: &mut Guard<'_, State<T>>,
@@ -136,7 +136,9 @@ impl<T: Transport> Shared<T> {
             Head::Empty => {
                 self.patience.in_vain();
                 state.transport.check_process()?;
-                state.flush();
+                if state.transport.holds_back() {
+                    state.flush();
+                }
                 return Err(Error::AGAIN);
             }
             Head::Error => return Err(Error::AVAIL),

@@ -49,7 +49,7 @@ pub struct State<T: Transport> {
 }
 
 impl<T: Transport> State<T> {
-    #[inline]
+    #[inline(always)]
     pub fn progress(&mut self) {
         self.transport.progress(&mut self.core);
         self.run_triggers();

@@ -504,6 +504,12 @@ impl Duct {
         self.tx.set_waiting(waiting);
     }
 
+    /// Whether `peek` gives something, or an error.
+    #[inline(always)]
+    pub fn has_news(&self) -> bool {
+        self.rx.has_news()
+    }
+
     /// The next record of the other side.
     #[inline]
     pub fn peek(&self) -> Result<Option<Record>, Garbage> {

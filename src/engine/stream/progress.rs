@@ -53,6 +53,7 @@ pub fn handshake_token(id: usize) -> u64 {
 
 impl<N: Net> Stream<N> {
     /// One look at everything that may have news.
+    #[inline(never)]
     pub(super) fn look(&mut self, core: &mut Core<N>) {
         if N::DUCTS {
             return self.look_at_ducts(core);

@@ -27,6 +27,13 @@ const EPOLL_EVERY: u64 = 64;
 const ALWAYS: usize = 32;
 const MISSES: u32 = 4096;
 
+/// What `take_messages` has done.
+struct Left {
+    taken: usize,
+    /// Nothing came behind them.
+    nothing: bool,
+}
+
 /// What a look would find.
 pub(super) enum Glance {
     Nothing,
@@ -333,9 +340,13 @@ impl<N: Net> Stream<N> {
         }
         let mut turns = TURNS;
         while turns > 0 {
-            let taken = self.take_messages(core, id, turns);
-            any |= taken > 0;
-            turns -= taken;
+            let left = self.take_messages(core, id, turns);
+            any |= left.taken > 0;
+            turns -= left.taken;
+            if left.nothing {
+                self.found_empty(core, id);
+                break;
+            }
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
             };
@@ -384,29 +395,33 @@ impl<N: Net> Stream<N> {
     }
 
     /// Takes messages of a peer as long as there are some, and a plain receive waits for each: the usual case. Their payload is
-    /// copied once; small ones are kept, too. How many, `most` of them; what comes then is for `take_record`.
+    /// copied once; small ones are kept, too. At most `most`; what comes then is for `take_record`.
     #[inline(always)]
-    fn take_messages(&mut self, core: &mut Core<N>, id: usize, most: usize) -> usize {
+    fn take_messages(&mut self, core: &mut Core<N>, id: usize, most: usize) -> Left {
+        let mut left = Left {
+            taken: 0,
+            nothing: false,
+        };
         let Some(conn) = self.conns.get_mut(id) else {
-            return 0;
+            return left;
         };
         let source = conn.source();
         let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
         let (true, Some(duct)) = (between && conn.state == State::Up, &mut conn.duct) else {
-            return 0;
+            return left;
         };
         let Ok(Some(mut record)) = duct.peek() else {
-            return 0;
+            return left;
         };
         let Some(mut inlet) = core.inlet(conn.ep, conn.fi_addr) else {
-            return 0;
+            return left;
         };
-        for taken in 0..most {
+        loop {
             let mut start = [0; MAX_MESSAGE_HEADER];
             duct.copy_start(&record, &mut start);
             let head = match message_head(&start) {
                 Some(head) if head.frame == record.len() && !head.ack => head,
-                _ => return taken,
+                _ => break,
             };
             let parts = parts_of(&head);
             let place = |to: &IoVec| duct.fill(&record, head.len, head.payload(), to);
@@ -416,20 +431,24 @@ impl<N: Net> Stream<N> {
                     let envelope = parts.envelope(source, conn.ep, id as u64);
                     let copy = |bytes: &mut Vec<u8>| duct.append(&record, head.len, bytes);
                     if !inlet.keep(envelope, self.limits.saved_bytes, copy) {
-                        return taken;
+                        break;
                     }
                 }
-                Err(_) => return taken,
+                Err(_) => break,
             }
             if duct.advance(record) {
                 ring(&conn.socket);
             }
+            left.taken += 1;
             record = match duct.peek() {
-                Ok(Some(record)) => record,
-                _ => return taken + 1,
+                Ok(Some(record)) if left.taken < most => record,
+                next => {
+                    left.nothing = matches!(next, Ok(None));
+                    break;
+                }
             };
         }
-        most
+        left
     }
 
     /// All was taken.

@@ -10,6 +10,34 @@ pub trait Atomic<T> {
     fn fence(order: Ordering);
 }
 
+/// One that several sides change.
+pub trait Exchange: Atomic<u64> {
+    fn compare_exchange(
+        &self,
+        from: u64,
+        to: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64>;
+}
+
+macro_rules! exchange {
+    ($($place:ty;)*) => {$(
+        impl Exchange for $place {
+            #[inline]
+            fn compare_exchange(
+                &self,
+                from: u64,
+                to: u64,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<u64, u64> {
+                <$place>::compare_exchange(self, from, to, success, failure)
+            }
+        }
+    )*};
+}
+
 macro_rules! atomic {
     ($($place:ty: $value:ty, $fence:path;)*) => {$(
         impl Atomic<$value> for $place {
@@ -34,6 +62,15 @@ macro_rules! atomic {
 atomic! {
     core::sync::atomic::AtomicU32: u32, core::sync::atomic::fence;
     core::sync::atomic::AtomicU64: u64, core::sync::atomic::fence;
+}
+
+exchange! {
+    core::sync::atomic::AtomicU64;
+}
+
+#[cfg(all(test, loom))]
+exchange! {
+    loom::sync::atomic::AtomicU64;
 }
 
 #[cfg(all(test, loom))]

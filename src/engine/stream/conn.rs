@@ -17,11 +17,12 @@ use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
 use crate::engine::stream::atomic::AtomicIn;
 use crate::engine::stream::coll::{Frames, Part};
-use crate::engine::stream::duct::Duct;
+use crate::engine::stream::duct::{Duct, Places};
 use crate::engine::stream::ep::unknown_source;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS};
 use crate::ffi::ops::transfer::{AFTER_READS, What};
+use crate::sync::parts::Job;
 use crate::sys::socket::{Moved, Socket};
 
 /// A peer. What the application has posted outlives attempts to connect.
@@ -190,10 +191,30 @@ pub struct RendezvousOut {
 
 /// A message that the peer lets us fetch.
 pub struct Offered {
-    /// Addresses in the peer's memory, and lengths.
-    pub places: [(usize, usize); MAX_SEGS],
+    pub places: Places,
     /// The peer's word that they hold: see `Duct::is_revoked`.
     pub epoch: u32,
+}
+
+/// Messages that can be fetched.
+#[derive(Default)]
+pub struct Offers {
+    /// Those that wait at the peer for their receive, by index.
+    pub waiting: HashMap<u8, Offered>,
+    /// Those that are being fetched, in part by the peer.
+    pub shared: Vec<Shared>,
+}
+
+/// A message of which its sender copies the last part.
+pub struct Shared {
+    pub index: u8,
+    /// Without receive the bytes are of no use to anybody.
+    pub recv: Option<RecvOp>,
+    pub envelope: Envelope,
+    pub offered: Offered,
+    pub job: Job,
+    /// All that was done here was done well.
+    pub copied: bool,
 }
 
 pub struct RendezvousIn {
@@ -214,9 +235,8 @@ pub struct Rx {
     pub was_written: bool,
     /// Cleared rendezvous whose data has not come, by index.
     pub rendezvous: HashMap<u8, RendezvousIn>,
-    /// Messages that wait at the peer for their receive, by index.
-    #[allow(clippy::box_collection)] // Few peers have any, and each has this place.
-    pub offers: Option<Box<HashMap<u8, Offered>>>,
+    /// Few peers have any, and each has this place.
+    pub offers: Option<Box<Offers>>,
 }
 
 /// Where in the stream the receiver is.
@@ -425,6 +445,17 @@ impl Tx {
 }
 
 impl Rx {
+    /// Messages that the peer copies a part of.
+    pub fn shared(&self) -> &[Shared] {
+        self.offers.as_ref().map_or(&[], |offers| &offers.shared)
+    }
+
+    pub fn shared_mut(&mut self) -> &mut [Shared] {
+        self.offers
+            .as_mut()
+            .map_or(&mut [], |offers| &mut offers.shared)
+    }
+
     pub fn new() -> Rx {
         Rx {
             at: At::Header,

@@ -119,6 +119,7 @@ impl<N: Net> Stream<N> {
                     incoming.recv = None;
                 }
             }
+            self.leave_shared(core, id, ep);
         }
     }
 

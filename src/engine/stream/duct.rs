@@ -13,6 +13,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
 use crate::base::{IoList, IoVec, Piece};
@@ -20,6 +21,7 @@ use crate::engine::stream::board::{Using, View};
 use crate::engine::stream::proto::MAX_SEGS;
 use crate::ffi::ops::transfer::RemoteSeg;
 use crate::sync::asleep::Asleep;
+use crate::sync::parts::{Job, Part, Parts, Progress};
 use crate::sync::ring::{
     Consumer, ConsumerLine, Garbage, HEADER, LINE, Memory, Producer, ProducerLine, Record,
 };
@@ -30,7 +32,17 @@ use crate::sys::{process_memory, random};
 #[repr(C)]
 struct Head {
     lines: [Lines; 2],
+    shares: [Shares; 2],
 }
+
+/// The messages that this side fetches together with their sender; both write there.
+#[repr(C)]
+struct Shares {
+    parts: [PartsLine; SHARES],
+}
+
+#[repr(C, align(64))]
+struct PartsLine(Parts);
 
 /// The lines that one side uses: of the ring to it and of the ring from it.
 #[repr(C, align(64))]
@@ -88,6 +100,15 @@ pub struct Duct {
     /// The lines of this side and of the other, in `_head`.
     own: NonNull<Lines>,
     other: NonNull<Lines>,
+    own_shares: NonNull<Shares>,
+    other_shares: NonNull<Shares>,
+    /// Which of our shares are in use, and how many there were.
+    sharing: [bool; SHARES],
+    shared: u32,
+    /// A message of ours that the other side fetches, and that may be helped with.
+    pub helping: Option<Helping>,
+    /// The other side cannot write to our memory.
+    pub copies_alone: bool,
     _head: Region,
     /// What the rings lie in.
     _rings: [Region; 2],
@@ -123,8 +144,12 @@ impl Witness {
 const NAME: &CStr = c"ironfabric";
 /// The first page. (Of every kernel on the processors that we run on.)
 const HEAD: usize = 4096;
+const _: () = assert!(size_of::<Head>() <= HEAD);
 /// Bytes of one record at most: a message up to here goes in one.
 pub const RECORD: usize = 16 * 1024;
+/// Messages that one side fetches together with their sender. The sender is at work on one of them at most: a second one is
+/// fetched while its last part of the first is under way.
+const SHARES: usize = 2;
 
 impl Duct {
     /// Memory with two rings of `ring` bytes each.
@@ -176,10 +201,14 @@ impl Duct {
                 Consumer::new(memory(other, own), ring),
             )
         };
+        // SAFETY: as `lines`.
+        let shares = |which: usize| unsafe { &raw mut (*page.as_ptr()).shares[which] };
         let (own_lines, other_lines) = (NonNull::new(lines(own)), NonNull::new(lines(other)));
         let (Some(own_lines), Some(other_lines)) = (own_lines, other_lines) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
+        let own_shares = NonNull::new(shares(own)).ok_or(io::ErrorKind::InvalidInput)?;
+        let other_shares = NonNull::new(shares(other)).ok_or(io::ErrorKind::InvalidInput)?;
         let (Some(tx), Some(rx)) = (tx, rx) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
@@ -195,6 +224,12 @@ impl Duct {
             broken: false,
             own: own_lines,
             other: other_lines,
+            own_shares,
+            other_shares,
+            sharing: [false; SHARES],
+            shared: 0,
+            helping: None,
+            copies_alone: false,
             _head: head,
             _rings: rings,
         })
@@ -400,28 +435,113 @@ impl Duct {
     }
 
     /// Copies from the other process as much as both have; false if that cannot be done, or was not to be done any more.
-    pub fn fetch(&self, from: &[(usize, usize); MAX_SEGS], to: &IoVec, epoch: u32) -> bool {
+    pub fn fetch(&self, from: &Places, to: &IoVec, epoch: u32) -> bool {
+        let all = Part {
+            from: 0,
+            len: len_of(from).min(to.remaining()),
+        };
+        self.copy_part(all, *to, *from, false) && !self.is_revoked(epoch)
+    }
+
+    /// Copies a part of `there`, in the other process, to the same part of `here`, or the other way.
+    fn copy_part(&self, part: Part, mut here: IoVec, mut there: Places, write: bool) -> bool {
         let Some(process) = self.process else {
             return false;
         };
-        let (mut to, mut from) = (*to, *from);
-        let there: usize = from
-            .iter()
-            .fold(0, |sum, &(_, len)| sum.saturating_add(len));
-        let mut left = there.min(to.remaining());
+        here.advance(part.from);
+        skip(&mut there, part.from);
+        let mut left = part.len;
         while left > 0 {
             let mut list = IoList::new();
-            to.append_to(&mut list, left);
-            match process_memory::read_from(process, &list, &from) {
+            here.append_to(&mut list, left);
+            let moved = match write {
+                true => process_memory::write_to(process, &list, &there),
+                false => process_memory::read_from(process, &list, &there),
+            };
+            match moved {
                 Ok(n) if n > 0 => {
                     left -= n.min(left);
-                    to.advance(n);
-                    skip(&mut from, n);
+                    here.advance(n);
+                    skip(&mut there, n);
                 }
                 _ => return false,
             }
         }
-        !self.is_revoked(epoch)
+        true
+    }
+
+    /// Begins to fetch a message of so many bytes together with the other side, if that can help now.
+    pub fn begin_share(&mut self, len: usize) -> Option<Job> {
+        // SAFETY: as in `own`.
+        let sleeps = unsafe { self.other.as_ref() }.dozes.0.is_set();
+        if sleeps || self.copies_alone || self.process.is_none() {
+            return None;
+        }
+        let place = self.sharing.iter().position(|busy| !busy)?;
+        self.shared = self.shared.wrapping_add(1);
+        let job = Job::new(self.shared << 1 | place as u32, len)?;
+        self.sharing[place] = true;
+        self.own_parts(&job).open(&job);
+        Some(job)
+    }
+
+    /// Fetches what the other side does not copy; false if something could not be.
+    pub fn fetch_parts(&self, job: &mut Job, from: &Places, to: &IoVec) -> Result<bool, Garbage> {
+        let parts = self.own_parts(job);
+        while let Some(part) = parts.take(job)? {
+            if !self.copy_part(part, *to, *from, false) {
+                parts.close(job);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// How far a message has come that is fetched together.
+    pub fn progress_of(&self, job: &Job) -> Result<Progress, Garbage> {
+        self.own_parts(job).progress(job)
+    }
+
+    /// The message is here, or the other side does no more for it.
+    pub fn end_share(&mut self, job: &Job) {
+        self.sharing[place_of(job)] = false;
+    }
+
+    /// Takes back a message that is being fetched together: false if the other side does not let go of what it copies.
+    #[cold]
+    pub fn take_back(&self, job: &Job, patience: Duration) -> bool {
+        let parts = self.own_parts(job);
+        let until = Instant::now() + patience;
+        parts.close(job);
+        while parts.progress(job) == Ok(Progress::Held) && self.is_alive() {
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+        true
+    }
+
+    /// Copies one part of a message of ours that the other side fetches.
+    pub fn help(&self, job: &mut Job, from: &IoVec, to: &Places) -> Result<Help, Garbage> {
+        // SAFETY: as in `own`.
+        let parts = &unsafe { self.other_shares.as_ref() }.parts[place_of(job)].0;
+        if self.process.is_none() {
+            return Ok(Help::Over);
+        }
+        let Some(part) = parts.hold(job)? else {
+            return Ok(Help::Over);
+        };
+        let copied = self.copy_part(part, *from, *to, true);
+        Ok(match parts.give_back(job, copied) {
+            true => Help::Last,
+            false => Help::More,
+        })
+    }
+
+    fn own_parts(&self, job: &Job) -> &Parts {
+        // SAFETY: as in `own`.
+        &unsafe { self.own_shares.as_ref() }.parts[place_of(job)].0
     }
 
     /// Writes as much as there is room for.
@@ -576,6 +696,38 @@ impl Duct {
     pub fn advance(&mut self, record: Record) -> bool {
         self.rx.advance(record)
     }
+}
+
+/// A message of ours that the other side fetches, and where it goes.
+pub struct Helping {
+    pub index: u8,
+    pub job: Job,
+    pub to: Places,
+}
+
+/// What came of an attempt to help.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Help {
+    /// There may be more to do.
+    More,
+    /// A part was done, and the other side may wait for word of it.
+    Last,
+    /// There was nothing to do.
+    Over,
+}
+
+/// Addresses in the other process, and lengths.
+pub type Places = [(usize, usize); MAX_SEGS];
+
+pub fn len_of(places: &Places) -> usize {
+    places
+        .iter()
+        .fold(0, |sum, &(_, len)| sum.saturating_add(len))
+}
+
+/// Which share a job is in.
+fn place_of(job: &Job) -> usize {
+    job.number as usize % SHARES
 }
 
 /// Leaves out the first `n` bytes of these places.

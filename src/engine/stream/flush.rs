@@ -47,6 +47,7 @@ impl<N: Net> Stream<N> {
                 }
                 if N::DUCTS {
                     self.ring_bell(id);
+                    self.go_on_helping(core, id);
                 }
             }
         }

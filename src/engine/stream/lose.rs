@@ -26,7 +26,10 @@ impl<N: Net> Stream<N> {
         if std::mem::take(&mut conn.hot) {
             self.hot.retain(|&hot| hot != id);
         }
-        if let Some(duct) = conn.duct.take() {
+        if !conn.rx.shared().is_empty() {
+            self.take_back(id, |_| true);
+        }
+        if let Some(duct) = self.conns[id].duct.take() {
             duct.revoke();
             self.ducts.retain(|&other| other != id);
             self.full.retain(|&other| other != id);
@@ -142,6 +145,12 @@ impl<N: Net> Stream<N> {
         for incoming in rx.rendezvous.into_values() {
             if let Some(recv) = incoming.recv {
                 let envelope = incoming.envelope;
+                core.receive_failed(envelope.ep, &recv, envelope.what, Error::CANCELED);
+            }
+        }
+        for shared in rx.offers.into_iter().flat_map(|offers| offers.shared) {
+            if let Some(recv) = shared.recv {
+                let envelope = shared.envelope;
                 core.receive_failed(envelope.ep, &recv, envelope.what, Error::CANCELED);
             }
         }

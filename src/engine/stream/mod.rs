@@ -25,6 +25,7 @@ pub mod proto;
 mod rendezvous;
 mod rma;
 pub mod rx;
+mod share;
 mod shared;
 pub mod transport;
 pub mod tx;

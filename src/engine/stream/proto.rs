@@ -59,6 +59,10 @@ pub enum Op {
     OfferTagged,
     /// The message has been fetched.
     Taken,
+    /// Where a message goes that is being fetched: its sender may copy parts of it.
+    Share,
+    /// The sender has done the last part of a message.
+    Done,
 }
 
 /// Remote memory: address (or offset), length, key.
@@ -147,6 +151,8 @@ impl Op {
             Op::Offer => 32,
             Op::OfferTagged => 33,
             Op::Taken => 34,
+            Op::Share => 35,
+            Op::Done => 36,
         }
     }
 
@@ -169,6 +175,8 @@ impl Op {
             32 => Op::Offer,
             33 => Op::OfferTagged,
             34 => Op::Taken,
+            35 => Op::Share,
+            36 => Op::Done,
             MSG_TO => Op::Msg,
             TAGGED_TO => Op::Tagged,
             RTS_TO => Op::Rts,
@@ -184,7 +192,7 @@ impl Op {
     }
 
     const fn carries_segs(self) -> bool {
-        matches!(self, Op::ReadReq | Op::Write) || self.is_atomic() || self.is_offer()
+        matches!(self, Op::ReadReq | Op::Write | Op::Share) || self.is_atomic() || self.is_offer()
     }
 
     pub const fn is_offer(self) -> bool {
@@ -200,7 +208,8 @@ impl Op {
     }
 
     const fn carries_index(self) -> bool {
-        matches!(self, Op::Rts | Op::Cts | Op::Data | Op::Coll | Op::Taken) || self.is_offer()
+        let plain = matches!(self, Op::Rts | Op::Cts | Op::Data | Op::Coll);
+        plain || matches!(self, Op::Taken | Op::Share | Op::Done) || self.is_offer()
     }
 
     const fn may_ask_ack(self) -> bool {

@@ -6,10 +6,12 @@ use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::engine::srx::{Bytes, Envelope, RecvOp};
-use crate::engine::stream::conn::{Offered, Payload, RendezvousIn, RendezvousOut, Sink};
+use crate::engine::stream::conn::{Offered, Payload, RendezvousIn, RendezvousOut, Shared, Sink};
+use crate::engine::stream::duct::len_of;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{Header, Op};
+use crate::engine::stream::proto::{Header, MAX_HEADER, Op};
 use crate::engine::stream::rx::Fault;
+use crate::engine::stream::share::SHARE;
 use crate::engine::stream::transport::{Core, Stream};
 use crate::ffi::ops::transfer::What;
 
@@ -113,7 +115,7 @@ impl<N: Net> Stream<N> {
     ) {
         let (index, ack) = rendezvous_of(envelope.note);
         let offers = self.conns.get(id).and_then(|conn| conn.rx.offers.as_ref());
-        match offers.is_some_and(|offers| offers.contains_key(&index)) {
+        match offers.is_some_and(|offers| offers.waiting.contains_key(&index)) {
             true => self.fetch(core, id, index, recv, envelope),
             false => self.clear(core, id, index, ack, recv, envelope),
         }
@@ -198,8 +200,8 @@ impl<N: Net> Stream<N> {
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
         let offers = conn.rx.offers.get_or_insert_default();
-        let known =
-            conn.rx.rendezvous.contains_key(&header.index) || offers.contains_key(&header.index);
+        let known = conn.rx.rendezvous.contains_key(&header.index)
+            || offers.waiting.contains_key(&header.index);
         if conn.duct.is_none() || known {
             return Err(Fault::Rule("an offer with a bad index, or not agreed on"));
         }
@@ -215,7 +217,7 @@ impl<N: Net> Stream<N> {
         for (place, seg) in offered.places.iter_mut().zip(header.segs()) {
             *place = (seg.addr as usize, seg.len as usize);
         }
-        offers.insert(header.index, offered);
+        offers.waiting.insert(header.index, offered);
         let mut envelope = self.envelope(id, what, header);
         let to = Header {
             context: (key >> 32) as u8,
@@ -239,18 +241,47 @@ impl<N: Net> Stream<N> {
             return;
         };
         let offers = conn.rx.offers.as_mut();
-        let Some(offered) = offers.and_then(|offers| offers.remove(&index)) else {
+        let Some(offered) = offers.and_then(|offers| offers.waiting.remove(&index)) else {
             return;
         };
-        let copied = match (&recv, &conn.duct) {
-            (Some(recv), Some(duct)) => duct.fetch(&offered.places, &recv.iov, offered.epoch),
-            _ => true,
+        let (Some(recv), Some(duct)) = (recv, &mut conn.duct) else {
+            return self.fetched(core, id, index, None, envelope, true);
         };
+        let len = recv.iov.remaining().min(len_of(&offered.places));
+        let idle = conn.tx.queue.is_empty() && duct.takes(MAX_HEADER);
+        if len >= SHARE
+            && idle
+            && let Some(job) = duct.begin_share(len)
+        {
+            let shared = Shared {
+                index,
+                recv: Some(recv),
+                envelope,
+                offered,
+                job,
+                copied: true,
+            };
+            return self.fetch_together(core, id, shared, len);
+        }
+        let copied = duct.fetch(&offered.places, &recv.iov, offered.epoch);
+        self.fetched(core, id, index, Some(recv), envelope, copied);
+    }
+
+    /// The message that has this index is here, or could not be fetched.
+    pub(super) fn fetched(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        index: u8,
+        recv: Option<RecvOp>,
+        envelope: Envelope,
+        copied: bool,
+    ) {
         if !copied {
             return self.clear(core, id, index, false, recv, envelope);
         }
         if let Some(recv) = recv {
-            core.received(envelope.ep, &recv, &envelope, &conn.sender());
+            core.received(envelope.ep, &recv, &envelope, &self.conns[id].sender());
         }
         let mut taken = Header::new(Op::Taken, 0);
         taken.index = index;

@@ -312,6 +312,8 @@ impl<N: Net> Stream<N> {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("a message was taken that was not offered")),
             },
+            Op::Share => self.asked_to_share(core, id, header),
+            Op::Done => self.sender_done(core, id, header.index),
             Op::Coll | Op::CollEnd => self.collective_frame(core, id, header),
             Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => {
                 self.atomic_request(core, id, header)

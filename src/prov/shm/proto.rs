@@ -14,7 +14,7 @@ use crate::sync::ring::is_capacity;
 pub const HELLO: usize = 320;
 const MAGIC: [u8; 4] = *b"IFsm";
 /// Of these messages, and of all that is in the memory.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Who connects, and what the memory is that comes with it.
 #[derive(Clone, Debug, PartialEq)]

@@ -91,21 +91,23 @@ fn samples() -> Vec<Header> {
         }
         all.push(h);
     }
-    for op in [Op::Offer, Op::OfferTagged] {
+    for op in [Op::Offer, Op::OfferTagged, Op::Share] {
         for count in 1..=4u8 {
             let mut h = Header::new(op, 0);
             (h.index, h.seg_count) = (7, count);
             h.tag = if op == Op::OfferTagged { TAG } else { 0 };
-            h.data = (count % 2 == 0).then_some(DATA);
+            h.data = (count % 2 == 0 && op.is_offer()).then_some(DATA);
             for n in 0..count {
                 h.segs[usize::from(n)] = seg(n.into());
             }
             all.push(h);
         }
     }
-    let mut taken = Header::new(Op::Taken, 0);
-    taken.index = 254;
-    all.push(taken);
+    for op in [Op::Taken, Op::Done] {
+        let mut h = Header::new(op, 0);
+        h.index = 254;
+        all.push(h);
+    }
     for (op, times) in [(Op::AtomicFetch, 1), (Op::AtomicCompare, 2)] {
         for count in 1..=4u8 {
             let mut h = Header::new(op, 0);

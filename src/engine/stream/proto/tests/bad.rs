@@ -198,6 +198,8 @@ fn totals_below_the_header_and_payload_where_none_belongs() {
                 | Op::Offer
                 | Op::OfferTagged
                 | Op::Taken
+                | Op::Share
+                | Op::Done
         );
         let refused = decode(&bytes, false) == Err(WireError::TotalSize(total));
         assert_eq!(refused, bare, "{header:?}");

@@ -55,7 +55,8 @@ impl Reader {
             Op::Cts => 'C',
             Op::Data => 'D',
             // Not in captures of another library.
-            Op::Coll | Op::CollEnd | Op::Offer | Op::OfferTagged | Op::Taken => 'x',
+            Op::Coll | Op::CollEnd => 'x',
+            Op::Offer | Op::OfferTagged | Op::Taken | Op::Share | Op::Done => 'x',
             Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => 'A',
         });
         letters.collect()

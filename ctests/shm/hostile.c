@@ -502,6 +502,10 @@ static void frames(void)
 		{ "fetch of no operation", 17, 0, 200, 1 | 7 << 3, 3, 8, { at, 8, key } },
 		{ "context 63", 24, 0, 0, 63, 0, 16, { 0 } },
 		{ "collective", 20, 0, 9, 0, 2, 16, { 0 } },
+		{ "share of no message", 35, 0, 3, 1, 3, 0, { at, 200000, 2 } },
+		{ "share, index 0", 35, 0, 0, 1, 3, 0, { at, 200000, 2 } },
+		{ "share of no segment", 35, 0, 3, 0, 0, 0, { 0 } },
+		{ "done with payload", 36, 0, 3, 0, 0, 16, { 0 } },
 		{ "hello of keys", 28, 0, 0, 0, 0, 64, { 0 } },
 	};
 	uint8_t bytes[4096];
@@ -563,7 +567,7 @@ static void listens(void)
 		struct sockaddr_un at;
 		char name[64];
 		int door_fd = socket(AF_UNIX, SOCK_STREAM, 0), socket = -1;
-		uint8_t bytes[HELLO] = { 0 }, answer[ANSWER] = { 'I', 'F', 's', 'm', 1 };
+		uint8_t bytes[HELLO] = { 0 }, answer[ANSWER] = { 'I', 'F', 's', 'm', 2 };
 		unsigned dials = atomic_load(&board->dials);
 		struct pollfd in = { .fd = door_fd, .events = POLLIN };
 

@@ -26,6 +26,8 @@ CASES = [
     ("kill", 0, 30, 40, {"FI_SHM_RING_SIZE": "4096"}),
     ("hostile", 8, 60, 40, {}),
     ("hostile", 0, 30, 40, AUTO),
+    ("together", 4, 60, 80, {}),
+    ("together", 0, 30, 80, AUTO),
     ("stalled", 0, 0, 20, {}),
     ("user", 0, 0, 40, {}),
     ("fork", 0, 0, 40, {}),

@@ -549,6 +549,8 @@ int main(int argc, char **argv)
 		case_fork();
 	else if (!strcmp(name, "folder"))
 		case_folder();
+	else if (!strcmp(name, "together"))
+		case_together();
 	else
 		case_surroundings(name);
 	return 0;

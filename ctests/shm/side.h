@@ -123,5 +123,6 @@ void case_user(void);
 void case_surroundings(const char *which);
 void case_fork(void);
 void case_folder(void);
+void case_together(void);
 
 #endif

@@ -237,6 +237,7 @@ impl<N: Net> Stream<N> {
         recv: Option<RecvOp>,
         envelope: Envelope,
     ) {
+        self.end_shares(core, id);
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };

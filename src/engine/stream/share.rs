@@ -78,6 +78,22 @@ impl<N: Net> Stream<N> {
         self.warm_duct(id);
     }
 
+    /// What the sender has done by now; the word of it may stand behind many offers.
+    pub(super) fn end_shares(&mut self, core: &mut Core<N>, id: usize) {
+        let mut at = 0;
+        while let Some(conn) = self.conns.get(id)
+            && let (Some(shared), Some(duct)) = (conn.rx.shared().get(at), &conn.duct)
+        {
+            match duct.progress_of(&shared.job) {
+                Ok(progress @ (Progress::Over | Progress::Failed)) => {
+                    self.end_share(core, id, at, progress);
+                }
+                // What is wrong is found when the word comes.
+                _ => at += 1,
+            }
+        }
+    }
+
     /// Nobody copies any more.
     fn end_share(&mut self, core: &mut Core<N>, id: usize, at: usize, progress: Progress) {
         let conn = &mut self.conns[id];

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Large messages, which receiver and sender copy together: of sizes about the edges of the parts, in pieces, cut off, several
+//! under way; senders that look, sleep, stop, die, may not write, or write what they like to the word that both share.
+#define _GNU_SOURCE
+#include "side.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST = (5 << 20) + 3, DEPTH = 6, PIECES = 4, LIMIT = 20000, STOPS = 1 << 20, WORDS_AT = 640, WORDS = 4 };
+enum kind { LOOKS, SLEEPS, NO_WRITE, SCRIBBLES };
+static const size_t sizes[] = { 131071,	 131072,     131073,	 135169,      196608,	  196609,	 262143,
+				 262144,	 327681, 1000003, 1 << 20, (1 << 20) + 1, 2097153, MOST };
+enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
+
+static struct board {
+	struct meeting at;
+	atomic_uint stop, received, sent;
+	enum kind kind;
+} *board;
+
+static struct iovec *cut(struct iovec pieces[PIECES], void *mem, size_t len, unsigned turn)
+{
+	static const unsigned shares[] = { 3, 1, 50, 10 };
+	size_t at = 0;
+
+	for (unsigned i = 0; i < PIECES; i++) {
+		size_t part = i == PIECES - 1 ? len - at : len * shares[(i + turn) % PIECES] / 64;
+
+		pieces[i] = (struct iovec){ (char *) mem + at, part };
+		at += part;
+	}
+	return pieces;
+}
+
+static void send_one(struct side *side, struct op *op, void *mem, size_t len, fi_addr_t to, unsigned turn)
+{
+	struct iovec pieces[PIECES];
+	uint64_t end = now_us() + LIMIT * 1000ull;
+	ssize_t rc;
+
+	*op = (struct op){ 0 };
+	do {
+		rc = turn % 3 ? fi_tsend(side->ep, mem, len, NULL, to, turn, &op->context) :
+				fi_tsendv(side->ep, cut(pieces, mem, len, turn), NULL, PIECES, to, turn, &op->context);
+		look(side);
+		CHECK(now_us() < end);
+	} while (rc == -FI_EAGAIN);
+	OK(rc);
+}
+
+static void receive_one(struct side *side, struct op *op, void *mem, size_t len, unsigned turn)
+{
+	struct iovec pieces[PIECES];
+
+	*op = (struct op){ 0 };
+	if (turn % 4)
+		OK(fi_trecv(side->ep, mem, len, NULL, FI_ADDR_UNSPEC, turn, 0, &op->context));
+	else
+		OK(fi_trecvv(side->ep, cut(pieces, mem, len, turn / 4), NULL, PIECES, FI_ADDR_UNSPEC, turn, 0, &op->context));
+}
+
+// Every seventh receive is too short.
+static size_t room_for(unsigned turn)
+{
+	size_t len = sizes[turn % SIZES];
+
+	return turn % 7 == 6 ? len - len / 3 : len;
+}
+
+static void *room(size_t len)
+{
+	void *mem = malloc(len);
+
+	CHECK(mem);
+	return mem;
+}
+
+// ---- Senders
+
+static void forbid_writes(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(*filter), filter };
+
+	CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		SKIP("a seccomp filter: %s", strerror(errno));
+}
+
+// What this process shares with others: the words in it are anything, all the time.
+static void *scribble(void *unused)
+{
+	(void) unused;
+	mix_chance((uint64_t) getpid());
+	while (!atomic_load(&board->stop)) {
+		FILE *maps = fopen("/proc/self/maps", "r");
+		char row[512];
+
+		while (maps && fgets(row, sizeof(row), maps)) {
+			unsigned long from, to, at;
+
+			if (!strstr(row, "memfd:ironfabric (") || sscanf(row, "%lx-%lx %*s %lx", &from, &to, &at) != 3 || at ||
+			    to - from != PAGE)
+				continue;
+			for (unsigned i = 0; i < 20000; i++) {
+				_Atomic uint64_t *word = (_Atomic uint64_t *) (from + WORDS_AT + LINE * chance(WORDS));
+				uint64_t was = atomic_load(word);
+
+				switch (chance(5)) {
+				case 0: // anything
+					atomic_store(word, chance(UINT64_MAX));
+					break;
+				case 1: // all is taken, or nothing, of this job
+					atomic_store(word, chance(2) ? was | 0x3ffff : was & ~0x3fffffffull);
+					break;
+				case 2: // something is held or has failed
+					atomic_store(word, was ^ 1ull << (30 + chance(2)));
+					break;
+				case 3: // one unit more or less
+					atomic_store(word, was + chance(3) - 1);
+					break;
+				default:
+					sched_yield();
+				}
+			}
+		}
+		if (maps)
+			fclose(maps);
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static void sender(void *unused)
+{
+	struct side side;
+	struct op ops[DEPTH];
+	uint8_t *mem[DEPTH];
+	pthread_t thread;
+	fi_addr_t to;
+
+	(void) unused;
+	if (board->kind == NO_WRITE)
+		forbid_writes();
+	open_side(&side);
+	publish(&side, &board->at, 1);
+	to = other(&side, &board->at, 1);
+	if (board->kind == SCRIBBLES)
+		CHECK(!pthread_create(&thread, NULL, scribble, NULL));
+	for (unsigned i = 0; i < DEPTH; i++) {
+		mem[i] = room(MOST);
+		ops[i] = (struct op){ .done = true };
+	}
+	for (unsigned turn = 0; !atomic_load(&board->stop); turn++) {
+		struct op *op = &ops[turn % DEPTH];
+		size_t len = sizes[turn % SIZES];
+
+		while (!op->done && !atomic_load(&board->stop)) {
+			look(&side);
+			if (board->kind == SLEEPS)
+				usleep((unsigned) chance(200));
+		}
+		if (op->error && board->kind != SCRIBBLES)
+			FAIL("message %u: %s", turn, fi_strerror(op->error));
+		// The receiver says when it has seen enough.
+		if (turn >= atomic_load(&board->received) + DEPTH) {
+			look(&side);
+			turn--;
+			sched_yield();
+			continue;
+		}
+		fill(mem[turn % DEPTH], len, turn);
+		send_one(&side, op, mem[turn % DEPTH], len, to, turn);
+		atomic_store(&board->sent, turn + 1);
+	}
+	if (board->kind == SCRIBBLES)
+		_exit(0);
+	for (unsigned i = 0; i < DEPTH; i++)
+		CHECK(finish(&side, &ops[i], LIMIT));
+	part(&side, &board->at, 1);
+	close_side(&side);
+}
+
+static pid_t begin(enum kind kind, struct side *side)
+{
+	pid_t pid;
+
+	atomic_store(&board->stop, 0);
+	atomic_store(&board->received, 0);
+	atomic_store(&board->sent, 0);
+	memset(&board->at, 0, sizeof(board->at));
+	board->kind = kind;
+	pid = start("sender", sender, NULL);
+	publish(side, &board->at, 0);
+	other(side, &board->at, 0);
+	return pid;
+}
+
+// ---- The receiver
+
+// All of `count` messages, `DEPTH` receives ahead of them.
+static void receive_all(struct side *side, unsigned count, void (*between)(pid_t), pid_t pid)
+{
+	struct op ops[DEPTH];
+	uint8_t *mem[DEPTH];
+
+	for (unsigned i = 0; i < DEPTH; i++) {
+		mem[i] = room(MOST);
+		memset(mem[i], 0xe5, MOST);
+		receive_one(side, &ops[i], mem[i], room_for(i), i);
+	}
+	for (unsigned turn = 0; turn < count; turn++) {
+		struct op *op = &ops[turn % DEPTH];
+		size_t len = sizes[turn % SIZES], had = room_for(turn);
+		uint8_t *bytes = mem[turn % DEPTH];
+		bool well;
+
+		if (between)
+			between(pid);
+		well = finish(side, op, LIMIT);
+		if (had < len ? op->error != FI_ETRUNC : !well || op->len != len)
+			FAIL("message %u of %zu bytes: %s, %zu bytes", turn, len, fi_strerror(op->error), op->len);
+		verify(bytes, had / 8 * 8, turn, "received");
+		// Nothing behind it was touched, and nobody touches it any more.
+		memset(bytes, 0xe5, had);
+		for (unsigned i = 0; i < DEPTH; i++)
+			look(side);
+		for (size_t i = 0; i < MOST; i++)
+			if (bytes[i] != 0xe5)
+				FAIL("message %u of %zu bytes: byte %zu was written out of turn", turn, len, i);
+		atomic_store(&board->received, turn + 1);
+		receive_one(side, op, bytes, room_for(turn + DEPTH), turn + DEPTH);
+	}
+	atomic_store(&board->stop, 1);
+	// What was sent ahead comes, too.
+	for (unsigned i = 0; i < DEPTH; i++) {
+		struct op *op = &ops[(count + i) % DEPTH];
+
+		while (!op->done && !atomic_load(&board->at.of[1].done))
+			look(side);
+		if (!op->done)
+			OK(fi_cancel(&side->ep->fid, &op->context));
+		finish(side, op, LIMIT);
+		free(mem[(count + i) % DEPTH]);
+	}
+}
+
+static void stop_and_go(pid_t pid)
+{
+	if (chance(2)) {
+		kill(pid, SIGSTOP);
+		usleep((unsigned) chance(2000));
+		kill(pid, SIGCONT);
+		usleep((unsigned) chance(300));
+	}
+}
+
+static void whole(struct side *side, enum kind kind, unsigned count, void (*between)(pid_t))
+{
+	pid_t pid = begin(kind, side);
+
+	receive_all(side, count, between, pid);
+	part(side, &board->at, 0);
+	ended_well(pid, LIMIT);
+}
+
+// One message after the other until the sender is shot, somewhere in the middle.
+static unsigned shot(struct side *side, enum kind kind)
+{
+	pid_t pid = begin(kind, side);
+	uint64_t end = now_us() + 3000 + chance(40000);
+	struct op ops[DEPTH];
+	uint8_t *mem[DEPTH], *copy = room(MOST);
+	unsigned errors = 0;
+
+	for (unsigned i = 0; i < DEPTH; i++) {
+		mem[i] = room(MOST);
+		receive_one(side, &ops[i], mem[i], MOST, i);
+	}
+	for (unsigned turn = 0; now_us() < end;) {
+		struct op *op = &ops[turn % DEPTH];
+
+		look(side);
+		if (!op->done)
+			continue;
+		if (kind != SCRIBBLES)
+			CHECK(!op->error);
+		atomic_store(&board->received, ++turn);
+		receive_one(side, op, mem[(turn - 1) % DEPTH], MOST, turn - 1 + DEPTH);
+	}
+	kill(pid, SIGKILL);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+	// What was matched ends by itself, in time; the others are cancelled.
+	end = now_us() + 500000;
+	while (now_us() < end)
+		look(side);
+	for (unsigned i = 0; i < DEPTH; i++) {
+		if (!ops[i].done)
+			OK(fi_cancel(&side->ep->fid, &ops[i].context));
+		errors += !finish(side, &ops[i], 1000) && ops[i].error != FI_ECANCELED;
+	}
+	memcpy(copy, mem[0], MOST);
+	usleep(20000);
+	CHECK(!memcmp(copy, mem[0], MOST));
+	for (unsigned i = 0; i < DEPTH; i++)
+		free(mem[i]);
+	free(copy);
+	return atomic_load(&board->received) > 0;
+}
+
+// The endpoint goes while messages come; a sender that is stopped does not hold it up for ever.
+static void closed(bool stopped)
+{
+	struct side side;
+	struct op ops[DEPTH];
+	uint8_t *mem[DEPTH];
+	uint64_t since;
+	pid_t pid;
+
+	open_side(&side);
+	pid = begin(LOOKS, &side);
+	for (unsigned i = 0; i < DEPTH; i++) {
+		mem[i] = room(MOST);
+		receive_one(&side, &ops[i], mem[i], MOST, i);
+	}
+	for (uint64_t end = now_us() + 2000 + chance(20000); now_us() < end;)
+		look(&side);
+	if (stopped)
+		kill(pid, SIGSTOP);
+	look(&side);
+	since = now_us();
+	close_side(&side);
+	if (now_us() > since + 6000000)
+		FAIL("to close takes %llu ms", (unsigned long long) (now_us() - since) / 1000);
+	for (unsigned i = 0; i < DEPTH; i++) {
+		memset(mem[i], 0xe5, MOST);
+	}
+	usleep(5000);
+	for (unsigned i = 0; i < DEPTH; i++) {
+		for (size_t k = 0; k < MOST; k++)
+			if (mem[i][k] != 0xe5)
+				FAIL("memory is written after its endpoint was closed");
+		free(mem[i]);
+	}
+	kill(pid, SIGKILL);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+}
+
+static void receiver(void *unused)
+{
+	struct side side;
+	unsigned received = 0, rounds = 0;
+	uint64_t end;
+
+	(void) unused;
+	mix_chance(5);
+	open_side(&side);
+	whole(&side, LOOKS, 6 * SIZES, NULL);
+	whole(&side, SLEEPS, 2 * SIZES, NULL);
+	whole(&side, NO_WRITE, 2 * SIZES, NULL);
+	whole(&side, LOOKS, 3 * SIZES, stop_and_go);
+	end = now_us() + seconds * 1000000ull;
+	for (; rounds < 4 || now_us() < end; rounds++) {
+		received += shot(&side, rounds % 2 ? SCRIBBLES : LOOKS);
+		closed(rounds % 3 == 2);
+	}
+	CHECK(received > 0);
+	whole(&side, LOOKS, SIZES, NULL);
+	close_side(&side);
+	printf("%u senders shot, %u of them after messages had come\n", rounds, received);
+}
+
+void case_together(void)
+{
+	board = shared_page(sizeof(*board));
+	ended_well(start("receiver", receiver, NULL), (60 + seconds) * 1000);
+}

@@ -376,7 +376,7 @@ static void garbage(void)
 			break;
 		case 2: // lines of both sides
 			for (unsigned i = 0; i < 100; i++)
-				at64[chance(2 * OTHER / 8)] = chance(2) ? chance(3) : chance(UINT64_MAX);
+				at64[chance((2 * OTHER + 4 * LINE) / 8)] = chance(2) ? chance(3) : chance(UINT64_MAX);
 			break;
 		case 3: // good records that change and vanish
 			for (unsigned i = 0; i < 20; i++) {

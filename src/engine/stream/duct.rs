@@ -450,6 +450,8 @@ impl Duct {
         };
         here.advance(part.from);
         skip(&mut there, part.from);
+        // The kernel holds on to all pages that it is told of, and that costs as much as to copy them.
+        keep(&mut there, part.len);
         let mut left = part.len;
         while left > 0 {
             let mut list = IoList::new();
@@ -728,6 +730,14 @@ pub fn len_of(places: &Places) -> usize {
 /// Which share a job is in.
 fn place_of(job: &Job) -> usize {
     job.number as usize % SHARES
+}
+
+/// Leaves out what is behind the first `n` bytes of these places.
+fn keep(places: &mut Places, mut n: usize) {
+    for (_, len) in places {
+        *len = n.min(*len);
+        n -= *len;
+    }
 }
 
 /// Leaves out the first `n` bytes of these places.

@@ -6,7 +6,7 @@
 //! `flush`, `rx`, `rma`, `atomic`, `rendezvous`, `context` and `coll` move bytes; `attempt` repeats attempts to connect and `lose` ends connections; `progress` decides
 //! where is looked; `proto` the bytes themselves. Between processes of one host a stream may go over shared memory: `duct` is
 //! the memory, `shared` what that means for a connection, `board` what peers know of registered memory, `direct` what they do
-//! with that.
+//! with that, `share` how both ends of a large message copy it.
 
 mod atomic;
 mod attempt;

@@ -155,7 +155,7 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         let offered = conn.tx.rendezvous.get(&header.index);
         let len = header.segs_len();
-        if !offered.is_some_and(|out| len <= out.op.len as u64) {
+        if offered.is_none_or(|out| len > out.op.len as u64) {
             return Err(Fault::Rule("it shares a message that it was not offered"));
         }
         let Some(job) = Job::new(header.segs[0].key as u32, len as usize) else {

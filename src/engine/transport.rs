@@ -238,6 +238,11 @@ pub trait Transport: Sized + Send + 'static {
         Err(Error::NOSYS)
     }
 
+    /// FI_OPT_SHARED_MEMORY_PERMITTED, of an endpoint that is not enabled.
+    fn permit_sharing(&mut self, _ep: usize, _on: bool) -> Result {
+        Err(Error::NOPROTOOPT)
+    }
+
     /// FI_OPT_FIREWALL_ADDR.
     fn set_firewalled(&mut self, _ep: usize, _on: bool) -> Result {
         Err(Error::NOPROTOOPT)

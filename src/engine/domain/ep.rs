@@ -231,6 +231,10 @@ impl<T: Transport> Ep<T> {
         Arc::ptr_eq(engine, &self.shared.engine)
     }
 
+    fn may_share(&self) -> bool {
+        T::SHARES_MEMORY && self.shared.info.ep.ep_type == FI_EP_RDM.0
+    }
+
     /// It has a receiving side: it is no transmit context.
     fn receives(&self) -> bool {
         let member = self.shared.member.as_ref();
@@ -661,8 +665,17 @@ impl<T: Transport> EpCalls for Ep<T> {
                 }
                 Ok(())
             }
-            // Where shared memory is not used, whatever is permitted. Nothing else is where it is.
-            FI_OPT_SHARED_MEMORY_PERMITTED if !T::SHARES_MEMORY => value(OptKind::Bool).map(drop),
+            // Where shared memory is not used, whatever is permitted. Nothing else is where there is nothing else.
+            FI_OPT_SHARED_MEMORY_PERMITTED if !self.may_share() => value(OptKind::Bool).map(drop),
+            FI_OPT_SHARED_MEMORY_PERMITTED if self.shared.member.is_none() => {
+                match value(OptKind::Bool)? {
+                    OptValue::Bool(on) => {
+                        let id = self.shared.id;
+                        self.unlocked_state()?.transport.permit_sharing(id, on)
+                    }
+                    _ => Err(Error::INVAL),
+                }
+            }
             // fi_endpoint(3): there is no CUDA here.
             FI_OPT_CUDA_API_PERMITTED if T::HMEM => Err(Error::INVAL),
             FI_OPT_FIREWALL_ADDR if self.shared.member.is_none() => match value(OptKind::Bool)? {

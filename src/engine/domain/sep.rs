@@ -355,6 +355,16 @@ impl<T: Transport> EpCalls for ScalableEp<T> {
                 }
                 OptValue::Size(_) => Err(Error::INVAL),
             },
+            FI_OPT_SHARED_MEMORY_PERMITTED if T::SHARES_MEMORY => match value(OptKind::Bool)? {
+                OptValue::Bool(on) => {
+                    let mut state = self.port.engine.lock();
+                    if state.core.eps[self.port.id].enabled {
+                        return Err(Error::OPBADSTATE);
+                    }
+                    state.transport.permit_sharing(self.port.id, on)
+                }
+                OptValue::Size(_) => Err(Error::INVAL),
+            },
             // As for any endpoint.
             FI_OPT_CUDA_API_PERMITTED if T::HMEM => Err(Error::INVAL),
             _ => Err(Error::NOPROTOOPT),

@@ -61,7 +61,7 @@ impl<N: Net> Stream<N> {
                 N::attempt_failed(self, core, id, error);
             }
             State::Idle => drop(N::begin_connect(self, core, id)),
-            State::Connecting | State::Requested | State::Proving if over => {
+            State::Connecting | State::Requested | State::Proving | State::Sharing if over => {
                 N::attempt_failed(self, core, id, Error::TIMEDOUT);
             }
             _ => {}

@@ -87,6 +87,8 @@ pub enum State {
     Requested,
     /// The connection exchange is over; each side proves its authorization key.
     Proving,
+    /// Both sides are known; they try to share memory. A peer that was asked is waited for, as one that has shared it is.
+    Sharing,
     Up,
     /// MSG: over, for good.
     Down,

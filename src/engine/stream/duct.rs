@@ -546,6 +546,30 @@ impl Duct {
         &unsafe { self.own_shares.as_ref() }.parts[place_of(job)].0
     }
 
+    /// As `fetch`, all `len` bytes, to memory of ours.
+    pub fn fetch_bytes(
+        &self,
+        from: &[(usize, usize); MAX_SEGS],
+        len: usize,
+        epoch: u32,
+    ) -> Option<Vec<u8>> {
+        let process = self.process?;
+        let mut from = *from;
+        let mut bytes = vec![0; len];
+        let mut done = 0;
+        while done < len {
+            let mut list = IoList::new();
+            list.push_room(&mut bytes[done..]);
+            let n = process_memory::read_from(process, &list, &from).ok()?;
+            if n == 0 {
+                return None;
+            }
+            done += n;
+            skip(&mut from, n);
+        }
+        (!self.is_revoked(epoch)).then_some(bytes)
+    }
+
     /// Writes as much as there is room for.
     pub fn write_list(&mut self, list: &IoList<'_>) -> Result<usize, Garbage> {
         let all = list.bytes();

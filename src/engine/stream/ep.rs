@@ -106,6 +106,7 @@ impl<N: Net> Stream<N> {
             self.last_flush(core, id, until);
             self.discard_conn(core, id);
         }
+        self.drop_guests(ep);
         N::close_ep(self, ep);
     }
 

@@ -45,7 +45,7 @@ impl<N: Net> Stream<N> {
                 if !conn.tx.blocked {
                     self.flush_conn(core, id);
                 }
-                if N::DUCTS {
+                if self.has_ducts() {
                     self.ring_bell(id);
                     self.go_on_helping(core, id);
                 }
@@ -63,7 +63,7 @@ impl<N: Net> Stream<N> {
         loop {
             let conn = &mut self.conns[id];
             if conn.tx.queue.is_empty() {
-                if N::DUCTS {
+                if self.has_ducts() {
                     self.ring_bell(id);
                 }
                 return;

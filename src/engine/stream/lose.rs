@@ -17,7 +17,7 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         if let Some(socket) = conn.socket.take() {
             self.epoll.remove(socket.as_raw_fd());
-            if N::DUCTS {
+            if N::DUCTS || conn.duct.is_some() {
                 // A forked child may hold it, too; the peer is to know all the same.
                 socket.shutdown();
             }
@@ -31,6 +31,7 @@ impl<N: Net> Stream<N> {
         }
         if let Some(duct) = self.conns[id].duct.take() {
             duct.revoke();
+            self.shared -= 1;
             self.ducts.retain(|&other| other != id);
             self.full.retain(|&other| other != id);
         }

@@ -5,8 +5,9 @@
 //! `transport` is the state of a domain and what the engine calls; `ep` endpoints and their peers; `conn` one peer; `tx`,
 //! `flush`, `rx`, `rma`, `atomic`, `rendezvous`, `context` and `coll` move bytes; `attempt` repeats attempts to connect and `lose` ends connections; `progress` decides
 //! where is looked; `proto` the bytes themselves. Between processes of one host a stream may go over shared memory: `duct` is
-//! the memory, `shared` what that means for a connection, `board` what peers know of registered memory, `direct` what they do
-//! with that, `share` how both ends of a large message copy it.
+//! the memory, `meeting` brings two processes to it by the messages of `greeting`, `shared` what it means for a connection,
+//! `board` what peers know of registered memory, `direct` what they do with that, `share` how both ends of a large message
+//! copy it.
 
 mod atomic;
 mod attempt;
@@ -18,7 +19,9 @@ mod direct;
 pub mod duct;
 pub mod ep;
 mod flush;
+pub mod greeting;
 mod lose;
+pub mod meeting;
 pub mod net;
 pub mod progress;
 pub mod proto;

@@ -17,9 +17,12 @@ use crate::engine::auth::Key;
 use crate::engine::fabric::FabricShared;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::Ep;
+use crate::engine::stream::greeting::{Hello, Verdict};
+use crate::engine::stream::meeting::Guest;
 use crate::engine::stream::transport::{Core, Limits, Stream};
 use crate::engine::transport::Address;
 use crate::sys::event::Ready;
+use crate::sys::socket::Socket;
 
 pub trait Net: Sized + Send + 'static {
     type Addr: Address + Display;
@@ -38,6 +41,8 @@ pub trait Net: Sized + Send + 'static {
     const CQ_SIZE: usize;
     /// All connections go over shared memory.
     const DUCTS: bool = false;
+    /// Some may.
+    const MAY_SHARE: bool = Self::DUCTS;
     /// As in `Transport`.
     const HMEM: bool = false;
     /// The pause before a second attempt to connect is twice that.
@@ -65,6 +70,9 @@ pub trait Net: Sized + Send + 'static {
     fn set_firewalled(_stream: &mut Stream<Self>, _ep: usize, _on: bool) -> Result {
         Err(Error::NOPROTOOPT)
     }
+    fn permit_sharing(_stream: &mut Stream<Self>, _ep: usize, _on: bool) -> Result {
+        Err(Error::NOPROTOOPT)
+    }
     /// As in `Transport`.
     fn looked_up(_stream: &Stream<Self>, addr: &Self::Addr) -> Vec<u8> {
         addr.to_bytes()
@@ -87,10 +95,30 @@ pub trait Net: Sized + Send + 'static {
     /// Somebody connects to this endpoint.
     fn accept_waiting(stream: &mut Stream<Self>, ep: usize);
     /// News of somebody who has connected and not said who it is.
-    fn handshake_ready(stream: &mut Stream<Self>, core: &mut Core<Self>, id: usize, event: &Ready);
-    fn handshake_due(stream: &mut Stream<Self>, id: usize);
+    fn handshake_ready(
+        _stream: &mut Stream<Self>,
+        _core: &mut Core<Self>,
+        _id: usize,
+        _event: &Ready,
+    ) {
+    }
+    fn handshake_due(_stream: &mut Stream<Self>, _id: usize) {}
     /// Whether a handshake of this number is under way.
-    fn shakes_hands(stream: &Stream<Self>, id: usize) -> bool;
+    fn shakes_hands(_stream: &Stream<Self>, _id: usize) -> bool {
+        false
+    }
+    /// Where those are met who are to share memory with an endpoint.
+    fn door(_stream: &Stream<Self>, _ep: usize) -> Option<&Socket> {
+        None
+    }
+    /// One of them has said who it is, or something that nobody can understand.
+    fn greeted(
+        _stream: &mut Stream<Self>,
+        _core: &mut Core<Self>,
+        _guest: Guest,
+        _hello: core::result::Result<Hello, Verdict>,
+    ) {
+    }
     /// Bytes go to peers: whether they are still there is to be seen.
     fn watch_peers(stream: &mut Stream<Self>);
     /// The time for that has come.

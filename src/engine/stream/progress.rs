@@ -18,6 +18,7 @@ pub const TIMER: u64 = 1 << 32;
 const CONN: u64 = 2 << 32;
 const LISTENER: u64 = 3 << 32;
 const HANDSHAKE: u64 = 4 << 32;
+const GUEST: u64 = 5 << 32;
 const KIND: u64 = 0xffff_ffff << 32;
 
 /// Connections that are read directly, at most: a look that finds nothing costs a system call for each of them, where epoll
@@ -51,11 +52,15 @@ pub fn handshake_token(id: usize) -> u64 {
     HANDSHAKE | id as u64
 }
 
+pub fn guest_token(id: usize) -> u64 {
+    GUEST | id as u64
+}
+
 impl<N: Net> Stream<N> {
     /// One look at everything that may have news.
     #[inline(never)]
     pub(super) fn look(&mut self, core: &mut Core<N>) {
-        if N::DUCTS {
+        if self.has_ducts() {
             return self.look_at_ducts(core);
         }
         if self.wide > 0 || self.hot.is_empty() {
@@ -119,11 +124,11 @@ impl<N: Net> Stream<N> {
     pub(super) fn look_everywhere(&mut self, core: &mut Core<N>) {
         self.clear_up(core);
         self.attach();
-        if N::DUCTS {
+        if self.has_ducts() {
             self.doze(core);
         }
         self.ask_epoll(core);
-        if N::DUCTS {
+        if self.has_ducts() {
             self.stay_awake();
         }
         if !self.held.is_empty() {
@@ -165,10 +170,11 @@ impl<N: Net> Stream<N> {
         match due {
             Due::Conn(id) => self.conns.get(id).is_some_and(|conn| match conn.state {
                 State::Connecting | State::Requested | State::Proving => true,
-                State::Idle => conn.deadline.is_some(),
+                State::Idle | State::Sharing => conn.deadline.is_some(),
                 State::Up | State::Down => false,
             }),
             Due::Handshake(id) => N::shakes_hands(self, id),
+            Due::Guest(id) => self.guests.contains(id),
             Due::Listener(ep) => self.eps.get(ep).is_some(),
             Due::Peers => true,
         }
@@ -199,7 +205,7 @@ impl<N: Net> Stream<N> {
 
     /// Leaves a connection to epoll.
     #[cold]
-    fn cool(&mut self, id: usize) {
+    pub(super) fn cool(&mut self, id: usize) {
         self.conns[id].hot = false;
         self.hot.retain(|&hot| hot != id);
         self.watch_again(id);
@@ -254,6 +260,7 @@ impl<N: Net> Stream<N> {
                 }
                 LISTENER => N::accept_waiting(self, id),
                 HANDSHAKE if N::shakes_hands(self, id) => N::handshake_ready(self, core, id, event),
+                GUEST if self.guests.contains(id) => self.guest_ready(core, id),
                 _ => {}
             }
         }
@@ -282,7 +289,9 @@ impl<N: Net> Stream<N> {
                     self.unblocked(core, id);
                 }
             }
-            State::Connecting | State::Requested | State::Proving => N::opening(self, core, id),
+            State::Connecting | State::Requested | State::Proving | State::Sharing => {
+                N::opening(self, core, id);
+            }
             State::Idle | State::Down => {}
         }
     }
@@ -294,7 +303,8 @@ impl<N: Net> Stream<N> {
             return self.warm_duct(id);
         }
         conn.misses = 0;
-        if conn.hot || conn.state != State::Up {
+        // Beside shared memory epoll serves all sockets.
+        if conn.hot || conn.state != State::Up || N::MAY_SHARE && self.shared > 0 {
             return;
         }
         conn.hot = true;
@@ -362,12 +372,14 @@ impl<N: Net> Stream<N> {
             match due {
                 Due::Conn(id) => self.conn_due(core, id),
                 Due::Handshake(id) => N::handshake_due(self, id),
+                Due::Guest(id) => self.guest_due(id),
                 Due::Peers => N::check_peers(self, core),
                 Due::Listener(ep) => {
-                    if let Some(listener) = self.eps.get(ep).and_then(|ep| ep.listener.as_ref()) {
-                        let _ =
-                            self.epoll
-                                .add(listener.as_raw_fd(), listener_token(ep), true, false);
+                    let listener = self.eps.get(ep).and_then(|ep| ep.listener.as_ref());
+                    // The one that is there already stays.
+                    for door in listener.into_iter().chain(N::door(self, ep)) {
+                        let fd = door.as_raw_fd();
+                        let _ = self.epoll.add(fd, listener_token(ep), true, false);
                     }
                 }
             }

@@ -8,11 +8,13 @@
 
 mod auth;
 mod cm;
+mod share;
 
 pub use auth::{AuthOp, MAX_AUTH, PROOF, decode_auth, encode_auth, is_keyed, mark_keyed};
 pub use cm::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
 };
+pub use share::{DOOR_FRAME, Directions, SHARES, STAY_FRAME, ShareOp, TOKEN, Token};
 
 /// Fixed part of a data header.
 pub const BASE_HEADER: usize = 16;
@@ -467,7 +469,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 
 /// As `encode_message`, without flags: for most messages.
 #[inline(always)]
-pub fn encode_plain(
+pub fn encode_usual(
     tagged: bool,
     tag: u64,
     payload: usize,
@@ -691,6 +693,31 @@ fn seg_count(op: Op, base: &[u8]) -> Result<u8, WireError> {
         count if (1..=MAX_SEGS as u8).contains(&count) => Ok(count),
         count => Err(WireError::SegCount(count)),
     }
+}
+
+/// A frame of an op without flags, before the connection is up; `parts` are its payload.
+fn encode_plain(code: u8, parts: &[&[u8]], counter: u8, swap: bool) -> Vec<u8> {
+    let mut bytes = vec![0; BASE_HEADER];
+    bytes[0] = VERSION;
+    bytes[1] = code;
+    bytes[6] = BASE_HEADER as u8;
+    bytes[7] = counter;
+    let payload: usize = parts.iter().map(|part| part.len()).sum();
+    let total = (BASE_HEADER + payload) as u64;
+    bytes[8..].copy_from_slice(&match swap {
+        true => total.to_be_bytes(),
+        false => total.to_ne_bytes(),
+    });
+    parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    bytes
+}
+
+/// Whether this is the header of such a frame, of `total` bytes.
+fn is_plain(header: &[u8; BASE_HEADER], total: u64, swap: bool) -> bool {
+    header[0] == VERSION
+        && header[2..6] == [0; 4]
+        && usize::from(header[6]) == BASE_HEADER
+        && field(header, 8, swap) == total
 }
 
 /// Writes an eight-byte field and returns the offset behind it.

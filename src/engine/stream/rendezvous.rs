@@ -99,10 +99,44 @@ impl<N: Net> Stream<N> {
         match core.srxs[srx].accept(&envelope) {
             Some(recv) => self.get(core, id, Some(recv), envelope),
             None => {
-                self.keep(core, id, srx, envelope, Bytes::There);
+                let bytes = match self.fetch_to_keep(core, id, srx, &envelope) {
+                    Some(bytes) => {
+                        envelope.note = 0;
+                        Bytes::Here(bytes)
+                    }
+                    None => Bytes::There,
+                };
+                self.keep(core, id, srx, envelope, bytes);
             }
         }
         Ok(())
+    }
+
+    /// Who has a socket under it keeps what nobody has asked for, as far as the limits allow, so that its sender is done:
+    /// where the peers are makes no difference. Nothing: the message stays where it is.
+    #[cold]
+    fn fetch_to_keep(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        srx: usize,
+        envelope: &Envelope,
+    ) -> Option<Vec<u8>> {
+        let saved = core.srxs[srx].saved;
+        let room = self.limits.saved_bytes.saturating_sub(saved);
+        let len = usize::try_from(envelope.len).ok()?;
+        if N::DUCTS || len > room.min(self.limits.saved_size) {
+            return None;
+        }
+        let (index, _) = rendezvous_of(envelope.note);
+        let conn = self.conns.get_mut(id)?;
+        let offers = conn.rx.offers.as_mut()?;
+        let offered = offers.get(&index)?;
+        let duct = conn.duct.as_ref()?;
+        let bytes = duct.fetch_bytes(&offered.places, len, offered.epoch)?;
+        offers.remove(&index);
+        self.send_taken(core, id, index);
+        Some(bytes)
     }
 
     /// There is a place for a message that its sender holds, or nobody wants it: it is fetched, or asked for.
@@ -284,6 +318,10 @@ impl<N: Net> Stream<N> {
         if let Some(recv) = recv {
             core.received(envelope.ep, &recv, &envelope, &self.conns[id].sender());
         }
+        self.send_taken(core, id, index);
+    }
+
+    fn send_taken(&mut self, core: &mut Core<N>, id: usize, index: u8) {
         let mut taken = Header::new(Op::Taken, 0);
         taken.index = index;
         self.send_always(core, id, &taken, IoVec::empty(), None);

@@ -22,6 +22,9 @@ const SMALL: usize = 1024;
 const TURNS: usize = 64;
 /// One look in so many asks epoll, too: for new peers, and for those that are gone.
 const EPOLL_EVERY: u64 = 64;
+/// The same where some peers have sockets, or are only about to share memory: what comes over those waits no longer for this
+/// than a call of the kernel takes.
+const EPOLL_EVERY_BOTH: u64 = 8;
 /// Peers that are looked at directly even if nothing comes from them, and how many looks in vain it takes to leave one to
 /// its bell when there are more.
 const ALWAYS: usize = 32;
@@ -48,6 +51,10 @@ const GARBAGE: Fault = Fault::Rule("it wrote garbage to the shared memory");
 impl<N: Net> Stream<N> {
     /// From now on the connection goes over shared memory.
     pub fn use_duct(&mut self, id: usize, duct: Box<Duct>) {
+        if !self.has_ducts() {
+            self.begin_sharing();
+        }
+        self.shared += 1;
         if self.dozing {
             duct.doze();
         }
@@ -57,13 +64,24 @@ impl<N: Net> Stream<N> {
         self.ducts.push(id);
     }
 
+    /// The first connection of the domain that goes over memory: nobody has said yet whether somebody sleeps, and what has
+    /// sockets is left to epoll, which is asked besides.
+    #[cold]
+    fn begin_sharing(&mut self) {
+        self.dozing = true;
+        while let Some(&id) = self.hot.last() {
+            self.cool(id);
+        }
+        self.wide = 0;
+    }
+
     /// What a look would find, where that is easily told: for one peer, and with nothing left to do of earlier looks.
     #[inline(always)]
     pub(super) fn glance(&self, core: &Core<N>) -> Glance {
         let left = self.dirty.len() | self.stalled.len() | self.full.len() | self.held.len();
         let quiet = left == 0
             && self.dozing == core.may_sleep()
-            && !self.look.wrapping_add(1).is_multiple_of(EPOLL_EVERY);
+            && !self.look.wrapping_add(1).is_multiple_of(self.epoll_every());
         let ([id], true) = (&self.ducts[..], quiet) else {
             return Glance::Unclear;
         };
@@ -79,6 +97,14 @@ impl<N: Net> Stream<N> {
         }
     }
 
+    #[inline(always)]
+    fn epoll_every(&self) -> u64 {
+        match self.shared == self.conns.len() {
+            true => EPOLL_EVERY,
+            false => EPOLL_EVERY_BOTH,
+        }
+    }
+
     /// One look at those who share memory with us.
     #[inline]
     pub(super) fn look_at_ducts(&mut self, core: &mut Core<N>) {
@@ -87,7 +113,7 @@ impl<N: Net> Stream<N> {
             self.change_watch(core);
         }
         self.read_ducts(core);
-        if self.look.is_multiple_of(EPOLL_EVERY) {
+        if self.look.is_multiple_of(self.epoll_every()) {
             self.ask_epoll(core);
         }
         if !self.held.is_empty() {

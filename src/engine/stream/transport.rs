@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
+use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::{AsRawFd, RawFd};
@@ -25,6 +26,7 @@ use crate::engine::stream::board::Board;
 use crate::engine::stream::coll::Groups;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::{Ep, Eps};
+use crate::engine::stream::meeting::Guest;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::MAX_ATOMIC;
 use crate::engine::stream::shared::Glance;
@@ -46,6 +48,10 @@ pub struct Limits {
     pub saved_bytes: usize,
     /// No progress thread, although progress is automatic.
     pub no_progress_thread: bool,
+    /// The kernel may copy from process to process.
+    pub copies: bool,
+    /// How long somebody who wants to share memory may take to say who it is.
+    pub greeting: Duration,
 }
 
 /// The endpoints of one domain and their connections.
@@ -68,6 +74,10 @@ pub struct Stream<N: Net> {
     /// Connections over shared memory that are looked at directly, and those without room for what is queued.
     pub(crate) ducts: Vec<usize>,
     pub(crate) full: Vec<usize>,
+    /// Connections over shared memory, all of them.
+    pub(crate) shared: usize,
+    /// Those who have come to share memory with us and not said who they are.
+    pub(crate) guests: Slab<Guest>,
     /// What peers that share memory with us know of registered memory; once there is one.
     pub(crate) board: Option<Board>,
     /// Whoever writes to shared memory rings the bell.
@@ -100,6 +110,7 @@ pub struct Stream<N: Net> {
 pub enum Due {
     Conn(usize),
     Handshake(usize),
+    Guest(usize),
     Listener(usize),
     /// Peers that have not acknowledged what they were sent.
     Peers,
@@ -117,6 +128,17 @@ impl<N: Net> Stream<N> {
             self.timer
                 .set(Some(at.saturating_duration_since(Instant::now())));
         }
+    }
+
+    /// Whether there are connections over shared memory.
+    #[inline(always)]
+    pub(super) fn has_ducts(&self) -> bool {
+        N::DUCTS || N::MAY_SHARE && self.shared > 0
+    }
+
+    /// Whether this is the process that opened the domain.
+    pub fn is_at_home(&self) -> bool {
+        self.birth.is_here()
     }
 
     pub fn ep(&self, ep: usize) -> Result<&Ep<N>> {
@@ -141,7 +163,7 @@ impl<N: Net> Transport for Stream<N> {
     const AUTH_KEY_SIZE: usize = N::AUTH_KEY_SIZE;
     const AUTH_KEYS: usize = N::AUTH_KEYS;
     const ATOMIC_SIZE: usize = MAX_ATOMIC;
-    const SHARES_MEMORY: bool = N::DUCTS;
+    const SHARES_MEMORY: bool = N::MAY_SHARE;
     const HMEM: bool = N::HMEM;
 
     fn provider(params: &N::Params) -> &'static Source {
@@ -152,10 +174,11 @@ impl<N: Net> Transport for Stream<N> {
         !N::limits(params).no_progress_thread
     }
 
-    /// A child has its parent's rings, sockets and epoll set before it, and no part in any of them.
+    /// A child has its parent's rings, sockets and epoll set before it, and no part in any of them. (Of a domain that has only
+    /// sockets it may make what it can.)
     #[inline]
     fn check_process(&self) -> Result {
-        match N::DUCTS && !self.birth.is_here() {
+        match self.has_ducts() && !self.birth.is_here() {
             true => Err(Error::OPBADSTATE),
             false => Ok(()),
         }
@@ -178,6 +201,8 @@ impl<N: Net> Transport for Stream<N> {
             hot: Vec::new(),
             ducts: Vec::new(),
             full: Vec::new(),
+            shared: 0,
+            guests: Slab::new(),
             board: None,
             dozing: true,
             dirty: Vec::new(),
@@ -212,7 +237,7 @@ impl<N: Net> Transport for Stream<N> {
         if self.check_process().is_err() {
             return;
         }
-        if !N::DUCTS {
+        if !self.has_ducts() {
             return self.look(core);
         }
         match self.glance(core) {
@@ -456,5 +481,9 @@ impl<N: Net> Transport for Stream<N> {
 
     fn set_firewalled(&mut self, ep: usize, on: bool) -> Result {
         N::set_firewalled(self, ep, on)
+    }
+
+    fn permit_sharing(&mut self, ep: usize, on: bool) -> Result {
+        N::permit_sharing(self, ep, on)
     }
 }

@@ -16,7 +16,7 @@ use crate::engine::stream::duct::{RECORD, SHORT};
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{
-    Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message, encode_plain,
+    Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message, encode_usual,
 };
 use crate::engine::stream::transport::{Core, Stream};
 use crate::ffi::ops::transfer::{AFTER_READS, OneTx, Tx, What};
@@ -99,7 +99,7 @@ impl<N: Net> Stream<N> {
     #[inline(always)]
     pub(super) fn post_one(&mut self, core: &mut Core<N>, ep: usize, tx: &OneTx) -> bool {
         let len = tx.piece.len();
-        if !N::DUCTS || len > SHORT || tx.flags & !PLAIN != 0 {
+        if !self.has_ducts() || len > SHORT || tx.flags & !PLAIN != 0 {
             return false;
         }
         let enabled = core.eps.get(ep).is_some_and(|state| state.enabled);
@@ -126,7 +126,7 @@ impl<N: Net> Stream<N> {
         let counter = conn.tx.counter;
         let mut header = [0; MAX_MESSAGE_HEADER];
         let header_len = match data {
-            None => encode_plain(tagged, tx.tag, len, counter, &mut header),
+            None => encode_usual(tagged, tx.tag, len, counter, &mut header),
             _ => encode_message(tagged, false, data, tx.tag, len, counter, &mut header),
         };
         if !matches!(duct.send_one(&header, header_len, &tx.piece), Ok(true)) {
@@ -413,12 +413,13 @@ impl<N: Net> Stream<N> {
     }
 
     /// Whether the peer is likely to be able to fetch the message, which is worth it from some size on, and the buffers are
-    /// the application's until the completion.
+    /// the application's until the completion. One that fetches before a receive has matched does not say when one has.
     #[inline]
     fn may_offer(&self, conn: &Conn<N>, header: &Header, op: &TxOp) -> bool {
         op.len >= OFFER
             && matches!(header.op, Op::Msg | Op::Tagged)
             && op.flags & FI_INJECT == 0
+            && (N::DUCTS || op.flags & FI_MATCH_COMPLETE == 0)
             && conn.duct.as_ref().is_some_and(|duct| duct.reaches())
     }
 

@@ -3,7 +3,7 @@
 //! see fi_shm(7).
 //!
 //! What goes through the memory is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints; `door` brings
-//! two processes together, by the messages of `proto`. `kind` tells the two providers apart; `info` is what they offer,
+//! two processes together. `kind` tells the two providers apart; `info` is what they offer,
 //! `params` the FI_SHM_ variables, `addr` the names of endpoints.
 
 pub mod addr;
@@ -13,7 +13,6 @@ pub mod info;
 pub mod kind;
 mod net;
 pub mod params;
-mod proto;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

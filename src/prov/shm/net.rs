@@ -6,31 +6,23 @@ use core::ffi::c_void;
 use core::time::Duration;
 use std::sync::Arc;
 
-use slab::Slab;
-
 use crate::abi::fid_pep;
 use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::engine::fabric::FabricShared;
 use crate::engine::stream::conn::State;
+use crate::engine::stream::greeting::{Hello, Verdict};
+use crate::engine::stream::meeting::{Greeted, Guest};
 use crate::engine::stream::transport::{Core, Limits};
 use crate::engine::stream::{Net, Stream};
 use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
-use crate::prov::shm::door::{Handshake, Opening};
 use crate::prov::shm::kind::{Kind, SHM as SOURCE};
 use crate::prov::shm::params::Params;
-use crate::sys::event::Ready;
 use crate::sys::fork::Birth;
 use crate::sys::local::{self, LocalName};
-
-/// What a domain has beside its connections.
-#[derive(Default)]
-pub struct Domain {
-    /// Who has connected and not said who it is.
-    pub handshakes: Slab<Handshake>,
-}
+use crate::sys::socket::Socket;
 
 /// Which of the providers a fabric belongs to, and its settings.
 #[derive(Clone)]
@@ -81,9 +73,9 @@ impl Drop for Door {
 impl Net for Shm {
     type Addr = Name;
     type Params = Site;
-    type Domain = Domain;
+    type Domain = ();
     type Ep = Door;
-    type Conn = Opening;
+    type Conn = Greeted;
 
     const SOURCE: &'static Source = &SOURCE;
 
@@ -101,11 +93,13 @@ impl Net for Shm {
             saved_size: site.set.max_saved_size,
             saved_bytes: site.set.max_saved_bytes,
             no_progress_thread: site.set.disable_auto_progress,
+            copies: !site.set.disable_cma,
+            greeting: Duration::from_millis(site.set.conn_timeout_ms),
         }
     }
 
-    fn open(_site: &Site) -> Result<Domain> {
-        Ok(Domain::default())
+    fn open(_site: &Site) -> Result {
+        Ok(())
     }
 
     fn open_pep(
@@ -125,9 +119,7 @@ impl Net for Shm {
         stream.enable_endpoint(ep)
     }
 
-    fn close_ep(stream: &mut Stream<Shm>, ep: usize) {
-        stream.send_away(ep);
-    }
+    fn close_ep(_stream: &mut Stream<Shm>, _ep: usize) {}
 
     fn set_name(stream: &mut Stream<Shm>, ep: usize, addr: &[u8]) -> Result {
         stream.rename_endpoint(ep, addr)
@@ -162,19 +154,20 @@ impl Net for Shm {
     }
 
     fn accept_waiting(stream: &mut Stream<Shm>, ep: usize) {
-        stream.open_door(ep);
+        stream.let_in(ep);
     }
 
-    fn handshake_ready(stream: &mut Stream<Shm>, core: &mut Core<Shm>, id: usize, _event: &Ready) {
-        stream.requested(core, id);
+    fn door(stream: &Stream<Shm>, ep: usize) -> Option<&Socket> {
+        stream.eps.get(ep)?.listener.as_ref()
     }
 
-    fn handshake_due(stream: &mut Stream<Shm>, id: usize) {
-        stream.drop_handshake(id);
-    }
-
-    fn shakes_hands(stream: &Stream<Shm>, id: usize) -> bool {
-        stream.own.handshakes.contains(id)
+    fn greeted(
+        stream: &mut Stream<Shm>,
+        core: &mut Core<Shm>,
+        guest: Guest,
+        hello: core::result::Result<Hello, Verdict>,
+    ) {
+        stream.admit(core, guest, hello);
     }
 
     fn watch_peers(stream: &mut Stream<Shm>) {

@@ -200,13 +200,15 @@ impl Stream<Tcp> {
                     Ordering::Less => return reject("both sides connect, ours counts"),
                     _ => return self.cross(core, id, from, header, private),
                 },
-                State::Up
+                State::Up | State::Sharing
                     if self.conns[id].opened_here
                         && self.conns[id].own.peer_pid == private.pid
                         && !proved =>
                 {
                     return reject("already connected");
                 }
+                // Nothing has gone over it.
+                State::Sharing => self.give_up_attempt(id),
                 State::Up => {
                     // The peer has restarted, or given up the connection that it had opened.
                     self.lose(core, id, Error::CANCELED);
@@ -214,7 +216,7 @@ impl Stream<Tcp> {
                 }
             },
         };
-        let answer = private.answer(FIREWALL | EXTENSIONS, self.own.pid);
+        let answer = self.answer_to(&from, &header, &private);
         // Who has proved its key was answered before.
         if !proved && !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
             return self.connect_failed(core, id, Error::IO);
@@ -242,7 +244,21 @@ impl Stream<Tcp> {
         if let Err(error) = self.epoll.add(fd, conn_token(id), true, false) {
             return self.lose(core, id, error.into());
         }
-        self.up(core, id);
+        self.settled(core, id, answer.features);
+    }
+
+    /// What a request is answered.
+    pub(super) fn answer_to(
+        &self,
+        from: &Handshake,
+        header: &CmHeader,
+        private: &RdmPrivate,
+    ) -> RdmPrivate {
+        let mut known = FIREWALL | EXTENSIONS;
+        if !header.swapped && private.features & EXTENSIONS != 0 {
+            known |= self.shares(from.ep, &from.socket);
+        }
+        private.answer(known, self.own.pid)
     }
 
     /// The name of the peer that has sent a request, and ours as it may have it.
@@ -261,6 +277,7 @@ impl Stream<Tcp> {
     fn give_up_attempt(&mut self, id: usize) -> usize {
         self.close_socket(id);
         self.conns[id].state = State::Idle;
+        self.conns[id].own.sharing = None;
         id
     }
 

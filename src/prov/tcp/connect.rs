@@ -155,23 +155,22 @@ impl Stream<Tcp> {
 
     fn send_request(&mut self, core: &mut Core<Tcp>, id: usize) {
         let conn = &self.conns[id];
-        let Some(endpoint) = self.eps.get(conn.ep) else {
+        let (Some(endpoint), Some(socket)) = (self.eps.get(conn.ep), &conn.socket) else {
             return;
         };
         let private = match endpoint.rdm {
             true => RdmPrivate {
                 version: 1,
                 checked: false,
-                features: EXTENSIONS | if endpoint.own.firewalled { FIREWALL } else { 0 },
+                features: EXTENSIONS
+                    | if endpoint.own.firewalled { FIREWALL } else { 0 }
+                    | self.shares(conn.ep, socket),
                 port: endpoint.local.port(),
                 pid: self.own.pid,
             }
             .encode()
             .to_vec(),
             false => conn.rx.leftover.clone(),
-        };
-        let Some(socket) = &conn.socket else {
-            return;
         };
         let _ = socket.set_keepalive(Some(PROBES));
         let keyed = endpoint.own.keys.is_some();
@@ -233,9 +232,22 @@ impl Stream<Tcp> {
         if header.keyed || conn.own.auth.is_some() {
             return self.prove(core, id, header.keyed);
         }
-        self.up(core, id);
+        let agreed = self.agreed(id);
+        self.settled(core, id, agreed);
         if !rdm {
             self.cm_event(core, id, FI_CONNECTED, private);
+        }
+    }
+
+    /// What the peer's answer to our request has agreed to.
+    pub(super) fn agreed(&self, id: usize) -> u8 {
+        let conn = &self.conns[id];
+        let private = conn.own.exchange.get(CM_HEADER..).unwrap_or(&[]);
+        match (RdmPrivate::decode(private), &conn.socket) {
+            (Some(answer), Some(socket)) if conn.extended && !conn.swap => {
+                answer.features & self.shares(conn.ep, socket)
+            }
+            _ => 0,
         }
     }
 
@@ -261,16 +273,22 @@ impl Stream<Tcp> {
         conn.deadline = None;
         conn.attempts = 0;
         conn.own.exchange = Vec::new();
+        conn.own.sharing = None;
         if let Some(crossing) = conn.own.crossing.take() {
             crossing.reject();
         }
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
-            "connected to {}, opened by {}, {} extensions",
+            "connected to {}, opened by {}, {} extensions, over {}",
             conn.peer,
             if conn.opened_here { "us" } else { "the peer" },
-            if conn.extended { "with" } else { "without" }
+            if conn.extended { "with" } else { "without" },
+            match &conn.duct {
+                None => "TCP",
+                Some(duct) if duct.reaches() => "shared memory, large messages in one copy",
+                Some(_) => "shared memory",
+            }
         );
         self.rewatch(id, true, false);
         self.warm(id);
@@ -287,6 +305,7 @@ impl Stream<Tcp> {
         }
         self.close_socket(id);
         self.conns[id].state = State::Idle;
+        self.conns[id].own.sharing = None;
         if self.admit_crossing(core, id) {
             return;
         }

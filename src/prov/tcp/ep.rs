@@ -33,6 +33,8 @@ pub struct Own {
     pub nodelay: bool,
     /// Peers are told not to connect to us.
     pub firewalled: bool,
+    /// It may share memory with peers of this host.
+    pub shares: bool,
     /// The authorization keys, if it has any: only with peers that have one of them a connection is made.
     pub keys: Option<Vec<Key>>,
     /// They are those of its address vector, in which each address has its own (FI_AV_AUTH_KEY).
@@ -132,6 +134,7 @@ impl Stream<Tcp> {
                 dest,
                 nodelay: nodelay(&self.params, info),
                 firewalled: self.params.firewall_addr,
+                shares: self.params.shared_memory,
                 request,
                 bound,
                 keys: key.map(|key| vec![key]),

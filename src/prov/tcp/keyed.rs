@@ -21,7 +21,7 @@ use crate::engine::stream::proto::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_AUTH, RdmPrivate, encode_cm, mark_keyed,
 };
 use crate::engine::stream::transport::{Core, Due, Stream};
-use crate::prov::tcp::accept::{FIREWALL, Handshake, compare};
+use crate::prov::tcp::accept::{Handshake, compare};
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::auth::{Context, Outcome, Prover};
 use crate::prov::tcp::connect::{write_exchange, write_whole};
@@ -220,7 +220,8 @@ impl Stream<Tcp> {
         // Frames that were sent so far.
         conn.tx.counter = if conn.opened_here { 2 } else { 1 };
         let private = conn.own.exchange.get(CM_HEADER..).unwrap_or(&[]).to_vec();
-        self.up(core, id);
+        let agreed = self.agreed(id);
+        self.settled(core, id, agreed);
         if !rdm {
             self.cm_event(core, id, FI_CONNECTED, &private);
         }
@@ -310,7 +311,7 @@ impl Stream<Tcp> {
             && peer != own
         {
             let conn = &self.conns[id];
-            let taken = matches!(conn.state, State::Proving | State::Up)
+            let taken = matches!(conn.state, State::Proving | State::Sharing | State::Up)
                 && conn.opened_here
                 && conn.own.peer_pid == private.pid;
             let ours = conn.state == State::Requested;
@@ -322,7 +323,7 @@ impl Stream<Tcp> {
                 return;
             }
         }
-        let answer = private.answer(FIREWALL | EXTENSIONS, self.own.pid);
+        let answer = self.answer_to(&from, &header, &private);
         let response = exchange(CmKind::Response, &answer.encode(), false, true);
         match self.pending(&from, keys, header, private, &response) {
             Ok(pending) if write_whole(&from.socket, &response) => from.pending = Some(pending),

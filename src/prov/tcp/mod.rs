@@ -2,7 +2,8 @@
 //! The provider `tcp`: MSG and RDM endpoints over TCP sockets, see fi_tcp(7).
 //!
 //! What goes over the sockets is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints; `connect`, `accept`,
-//! `msg`, `pep` and `alive` make connections and watch them, `auth` and `keyed` those of endpoints with an authorization key.
+//! `msg`, `pep` and `alive` make connections and watch them, `auth` and `keyed` those of endpoints with an authorization key, `share`
+//! those to peers of the same host.
 
 mod accept;
 pub mod addr;
@@ -17,6 +18,7 @@ mod msg;
 mod net;
 pub mod params;
 mod pep;
+mod share;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

@@ -4,6 +4,7 @@
 
 use core::ffi::c_void;
 use core::time::Duration;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -18,19 +19,25 @@ use crate::engine::auth::Key;
 use crate::engine::fabric::FabricShared;
 use crate::engine::stream::conn::{Conn, State};
 use crate::engine::stream::ep::Ep;
+use crate::engine::stream::greeting::{Hello, Verdict};
+use crate::engine::stream::meeting::Guest;
 use crate::engine::stream::transport::{Core, Limits};
 use crate::engine::stream::{Net, Stream};
 use crate::prov::tcp::accept::{Crossing, Handshake};
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::keyed::Auth;
 use crate::prov::tcp::params::Params;
+use crate::prov::tcp::share::{Door, Sharing};
 use crate::prov::tcp::{SOURCE, Tcp, ep, pep};
 use crate::sys::event::Ready;
+use crate::sys::socket::Socket;
 
 /// What a domain has beside its connections.
 pub struct Domain {
     /// Accepted sockets whose request has not come in yet.
     pub handshakes: Slab<Handshake>,
+    /// Where peers of this host meet an endpoint, once one of them has asked.
+    pub doors: HashMap<usize, Door>,
     /// What we call our process in connection exchanges.
     pub pid: u32,
 }
@@ -46,6 +53,8 @@ pub struct Opening {
     pub crossing: Option<Box<Crossing>>,
     /// If the endpoint has an authorization key: how far the peer has proved that it has it.
     pub auth: Option<Box<Auth>>,
+    /// How far both sides are with sharing memory.
+    pub sharing: Option<Box<Sharing>>,
 }
 
 impl Net for Tcp {
@@ -57,6 +66,7 @@ impl Net for Tcp {
 
     const SOURCE: &'static Source = &SOURCE;
     const CQ_SIZE: usize = 1024;
+    const MAY_SHARE: bool = true;
     const FIRST_PAUSE: Duration = Duration::from_millis(5);
     const AUTH_KEY_SIZE: usize = 256;
     const AUTH_KEYS: usize = 64;
@@ -66,12 +76,15 @@ impl Net for Tcp {
             saved_size: params.max_saved_size,
             saved_bytes: params.max_saved_bytes,
             no_progress_thread: params.disable_auto_progress,
+            copies: true,
+            greeting: Duration::from_millis(params.conn_timeout_ms),
         }
     }
 
     fn open(_params: &Params) -> Result<Domain> {
         Ok(Domain {
             handshakes: Slab::new(),
+            doors: HashMap::new(),
             pid: super::connect::process_id(),
         })
     }
@@ -94,6 +107,7 @@ impl Net for Tcp {
 
     fn close_ep(stream: &mut Stream<Tcp>, ep: usize) {
         stream.send_away(ep);
+        stream.close_door(ep);
     }
 
     fn set_keys(stream: &mut Stream<Tcp>, ep: usize, keys: Vec<Key>) -> Result {
@@ -109,6 +123,12 @@ impl Net for Tcp {
 
     fn set_firewalled(stream: &mut Stream<Tcp>, ep: usize, on: bool) -> Result {
         stream.ep_mut(ep)?.own.firewalled = on;
+        Ok(())
+    }
+
+    fn permit_sharing(stream: &mut Stream<Tcp>, ep: usize, on: bool) -> Result {
+        let shared_memory = stream.params.shared_memory;
+        stream.ep_mut(ep)?.own.shares = on && shared_memory;
         Ok(())
     }
 
@@ -135,12 +155,20 @@ impl Net for Tcp {
             State::Connecting => stream.connected(core, id),
             State::Requested => stream.answered(core, id),
             State::Proving => stream.proving(core, id),
+            State::Sharing => stream.sharing(core, id),
             State::Idle | State::Up | State::Down => {}
         }
     }
 
     fn attempt_failed(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize, error: Error) {
-        stream.connect_failed(core, id, error);
+        // A peer that is to come, or to answer at its door, is waited for.
+        let sharing = stream.conns[id].own.sharing.as_deref();
+        if !matches!(
+            sharing,
+            Some(Sharing::Expecting { .. } | Sharing::Greeted { .. })
+        ) {
+            stream.connect_failed(core, id, error);
+        }
     }
 
     fn gives_up(conn: &Conn<Tcp>) -> bool {
@@ -149,6 +177,20 @@ impl Net for Tcp {
 
     fn accept_waiting(stream: &mut Stream<Tcp>, ep: usize) {
         stream.accept_waiting(ep);
+        stream.let_in(ep);
+    }
+
+    fn door(stream: &Stream<Tcp>, ep: usize) -> Option<&Socket> {
+        stream.door_socket(ep)
+    }
+
+    fn greeted(
+        stream: &mut Stream<Tcp>,
+        core: &mut Core<Tcp>,
+        guest: Guest,
+        hello: core::result::Result<Hello, Verdict>,
+    ) {
+        stream.guest(core, guest, hello);
     }
 
     fn handshake_ready(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize, _event: &Ready) {
@@ -212,4 +254,4 @@ impl Net for Tcp {
 }
 
 // What an idle peer costs beside its socket.
-const _: () = assert!(size_of::<Conn<Tcp>>() <= 824);
+const _: () = assert!(size_of::<Conn<Tcp>>() <= 832);

@@ -48,6 +48,8 @@ pub struct Params {
     pub peer_timeout: Duration,
     /// Cap of all unexpected payload kept per endpoint, in bytes.
     pub max_saved_bytes: usize,
+    /// RDM endpoints share memory with peers of this host.
+    pub shared_memory: bool,
 }
 
 impl Default for Params {
@@ -73,6 +75,7 @@ impl Default for Params {
             conn_timeout_ms: 15_000,
             peer_timeout: Duration::from_secs(60),
             max_saved_bytes: 64 << 20,
+            shared_memory: true,
         }
     }
 }
@@ -134,6 +137,7 @@ impl Params {
             max_saved_bytes: given
                 .size("max_saved_bytes")
                 .unwrap_or(default.max_saved_bytes),
+            shared_memory: given.flag("shared_memory").unwrap_or(default.shared_memory),
         }
     }
 }
@@ -147,7 +151,7 @@ fn port_range(low: i32, high: i32) -> (u16, u16) {
     (clip(low), clip(high))
 }
 
-const VARIABLES: [(&str, Kind, &str); 22] = [
+const VARIABLES: [(&str, Kind, &str); 23] = [
     (
         "prov_name",
         Kind::String,
@@ -258,6 +262,11 @@ const VARIABLES: [(&str, Kind, &str); 22] = [
         Kind::Size,
         "bytes of unexpected messages kept per endpoint (default: 67108864)",
     ),
+    (
+        "shared_memory",
+        Kind::Bool,
+        "RDM endpoints go over shared memory to peers of the same host and user (default: yes)",
+    ),
 ];
 
 #[cfg(test)]
@@ -317,6 +326,7 @@ mod tests {
             ("FI_TCP_PEER_TIMEOUT", "23"),
             ("FI_TCP_OFFER_ALL", "1"),
             ("FI_TCP_MAX_SAVED_BYTES", "22"),
+            ("FI_TCP_SHARED_MEMORY", "no"),
         ];
         check(&environment, |params| {
             *params = Params {
@@ -340,6 +350,7 @@ mod tests {
                 conn_timeout_ms: 21,
                 peer_timeout: Duration::from_millis(23),
                 max_saved_bytes: 22,
+                shared_memory: false,
             }
         });
     }

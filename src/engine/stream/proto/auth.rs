@@ -3,7 +3,7 @@
 //! they will. What stands in them: `prov::tcp::auth`; when they are sent: docs/wire/tcp.md, "Authorization".
 #![forbid(unsafe_code)]
 
-use super::{BASE_HEADER, VERSION, field};
+use super::{BASE_HEADER, encode_plain, is_plain};
 
 /// Bytes of a nonce, and of a proof.
 pub const PROOF: usize = 32;
@@ -57,18 +57,9 @@ impl AuthOp {
 
 /// A frame of `op` whose payload is these parts.
 pub fn encode_auth(op: AuthOp, parts: &[&[u8; PROOF]], counter: u8, swap: bool) -> Vec<u8> {
-    let mut bytes = vec![0; BASE_HEADER];
-    bytes[0] = VERSION;
-    bytes[1] = op.code();
-    bytes[6] = BASE_HEADER as u8;
-    bytes[7] = counter;
-    let total = (BASE_HEADER + op.payload()) as u64;
-    bytes[8..].copy_from_slice(&match swap {
-        true => total.to_be_bytes(),
-        false => total.to_ne_bytes(),
-    });
-    parts.iter().for_each(|part| bytes.extend_from_slice(*part));
-    debug_assert_eq!(bytes.len() as u64, total);
+    let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_slice()).collect();
+    let bytes = encode_plain(op.code(), &parts, counter, swap);
+    debug_assert_eq!(bytes.len(), BASE_HEADER + op.payload());
     bytes
 }
 
@@ -76,11 +67,7 @@ pub fn encode_auth(op: AuthOp, parts: &[&[u8; PROOF]], counter: u8, swap: bool) 
 pub fn decode_auth(header: &[u8; BASE_HEADER], swap: bool) -> Result<AuthOp, NoAuth> {
     let op = AuthOp::from_code(header[1]).ok_or(NoAuth)?;
     let total = (BASE_HEADER + op.payload()) as u64;
-    let plain = header[0] == VERSION
-        && header[2..6] == [0; 4]
-        && usize::from(header[6]) == BASE_HEADER
-        && field(header, 8, swap) == total;
-    plain.then_some(op).ok_or(NoAuth)
+    is_plain(header, total, swap).then_some(op).ok_or(NoAuth)
 }
 
 /// Where a connection message says that its sender has a key; in a reject, that it is for the sake of keys.

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The two messages by which processes get to share memory: docs/wire/shm.md. Pure. Both sides run on one host, so numbers
-//! are in its byte order.
+//! are in its byte order. Who the guest says it is, the provider understands.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
 use crate::base::Error;
 use crate::engine::stream::duct::Witness;
-use crate::prov::shm::addr::Name;
 use crate::sync::ring::is_capacity;
 
 /// Bytes of a greeting.
 pub const HELLO: usize = 320;
+/// Bytes that say who greets, at most.
+const WHO: usize = 255;
 const MAGIC: [u8; 4] = *b"IFsm";
 /// Of these messages, and of all that is in the memory.
 const VERSION: u16 = 2;
@@ -24,8 +25,8 @@ pub struct Hello {
     pub witness: Witness,
     /// A second descriptor shows registered memory, and the endpoint grants the use of it.
     pub is_open: bool,
-    /// The endpoint's name.
-    pub name: Name,
+    /// Who it is: `WHO` bytes at most.
+    pub who: Vec<u8>,
 }
 
 /// What the other side says to it.
@@ -95,23 +96,23 @@ fn witness(bytes: &[u8]) -> Option<Witness> {
     })
 }
 
-/// Where the fields of a greeting are: magic, version, length of the name, ring, witness, name.
+/// Where the fields of a greeting are: magic, version, length of who it is, ring, witness, who it is.
 const RING_AT: usize = 8;
 const WITNESS_AT: usize = 16;
-const NAME_AT: usize = WITNESS_AT + 8 + Witness::LEN;
+const WHO_AT: usize = WITNESS_AT + 8 + Witness::LEN;
 const OPEN_AT: usize = HELLO - 1;
 
 impl Hello {
     pub fn encode(&self) -> [u8; HELLO] {
         let mut out = [0; HELLO];
-        let name = self.name.as_str().as_bytes();
+        debug_assert!(self.who.len() <= WHO);
+        let who = &self.who[..self.who.len().min(WHO)];
         put(&mut out, 0, &MAGIC);
         put(&mut out, 4, &VERSION.to_ne_bytes());
-        // A name has 256 bytes at most.
-        put(&mut out, 6, &(name.len() as u16).to_ne_bytes());
+        put(&mut out, 6, &(who.len() as u16).to_ne_bytes());
         put(&mut out, RING_AT, &(self.ring as u64).to_ne_bytes());
         put_witness(&mut out, WITNESS_AT, &self.witness);
-        put(&mut out, NAME_AT, name);
+        put(&mut out, WHO_AT, who);
         out[OPEN_AT] = u8::from(self.is_open);
         out
     }
@@ -122,9 +123,10 @@ impl Hello {
             return Err(Verdict::Version);
         }
         let len = usize::from(u16::from_ne_bytes([bytes[6], bytes[7]]));
-        let name = bytes.get(NAME_AT..NAME_AT + len);
-        let name = name.and_then(|name| core::str::from_utf8(name).ok());
-        let name = name.and_then(Name::new).ok_or(Verdict::Version)?;
+        if len > WHO {
+            return Err(Verdict::Version);
+        }
+        let who = bytes[WHO_AT..WHO_AT + len].to_vec();
         let mut ring = [0; 8];
         ring.copy_from_slice(&bytes[RING_AT..RING_AT + 8]);
         let ring = usize::try_from(u64::from_ne_bytes(ring)).map_err(|_| Verdict::Memory)?;
@@ -135,7 +137,7 @@ impl Hello {
             ring,
             witness: witness(&bytes[WITNESS_AT..]).ok_or(Verdict::Version)?,
             is_open: bytes[OPEN_AT] != 0,
-            name,
+            who,
         })
     }
 }
@@ -184,7 +186,7 @@ mod tests {
                 bytes: *b"0123456789abcdef",
             },
             is_open: true,
-            name: Name::new("fi_shm://1:2:3").unwrap(),
+            who: b"fi_shm://1:2:3".to_vec(),
         }
     }
 
@@ -210,14 +212,13 @@ mod tests {
         };
         assert_eq!(change(0, 0), Err(Verdict::Version));
         assert_eq!(change(4, 9), Err(Verdict::Version));
-        // A name that is longer than the message.
+        // Longer than the message, and than what it may be.
         assert_eq!(change(7, 0xff), Err(Verdict::Version));
+        assert_eq!(change(7, 1), Err(Verdict::Version));
         // Rings that are no power of two, or have no bytes.
         assert_eq!(change(RING_AT, 1), Err(Verdict::Memory));
         assert_eq!(change(RING_AT + 2, 0), Err(Verdict::Memory));
         assert_eq!(change(RING_AT + 7, 0xff), Err(Verdict::Memory));
-        // A name that is no text.
-        assert_eq!(change(NAME_AT, 0xff), Err(Verdict::Version));
         let mut answer = Answer {
             verdict: Verdict::Welcome,
             is_open: false,

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! How two processes get to share memory: the guest connects to a unix socket of the host, hands over the memory that it has
+//! made for both, and says who it is; the host answers. That socket stays: it wakes sleepers, and its end says that the peer is
+//! gone. docs/wire/shm.md. Where the host's door is, whom it expects and what becomes of the connection, the provider says.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use crate::base::log::{Subsys, log_info, log_warn};
+use crate::base::{Error, Result};
+use crate::engine::stream::board::Board;
+use crate::engine::stream::conn::Watch;
+use crate::engine::stream::duct::{Duct, Witness};
+use crate::engine::stream::greeting::{Answer, HELLO, Hello, Verdict};
+use crate::engine::stream::net::Net;
+use crate::engine::stream::progress::{conn_token, guest_token};
+use crate::engine::stream::transport::{Core, Due, Stream};
+use crate::sys::local::{self, LocalName};
+use crate::sys::socket::{Moved, Socket};
+
+/// What a guest has until it is answered.
+#[derive(Default)]
+pub struct Greeted {
+    /// The memory that the host is to share.
+    duct: Option<Box<Duct>>,
+    /// The answer, as far as it has come in.
+    answer: Vec<u8>,
+    fds: Vec<OwnedFd>,
+}
+
+/// What one look at the guest's socket has brought.
+pub enum Heard {
+    Wait,
+    /// The memory is both sides'.
+    Welcome {
+        duct: Box<Duct>,
+        /// Registered memory of the host can be used from here.
+        is_direct: bool,
+    },
+    Refused(Verdict),
+    /// Something that is no answer.
+    Nonsense,
+    /// The host has gone.
+    Ended,
+}
+
+/// Somebody at an endpoint's door, while its greeting comes in.
+pub struct Guest {
+    pub ep: usize,
+    deadline: Instant,
+    pub socket: Socket,
+    bytes: Vec<u8>,
+    fds: Vec<OwnedFd>,
+}
+
+/// `ACCES`: it belongs to another user.
+pub fn knock(door: &LocalName) -> Result<Socket> {
+    let socket = local::connect(door)?;
+    match is_ours(&local::credentials(&socket)?) {
+        true => Ok(socket),
+        false => Err(Error::ACCES),
+    }
+}
+
+impl<N: Net> Stream<N> {
+    /// Says at the host's door who we are, and hands over memory for both.
+    pub fn greet(
+        &mut self,
+        core: &Core<N>,
+        ep: usize,
+        socket: &Socket,
+        ring: usize,
+        who: Vec<u8>,
+    ) -> Result<Greeted> {
+        let is_open = self.shows_regions(core, ep);
+        let (duct, fd) = Duct::make(ring)?;
+        let hello = Hello {
+            ring,
+            witness: Witness::own(),
+            is_open,
+            who,
+        };
+        let board = self.board.as_ref().filter(|_| is_open).map(Board::fd);
+        let fds: Vec<BorrowedFd<'_>> = [fd.as_fd()].into_iter().chain(board).collect();
+        match local::send_with(socket, &hello.encode(), &fds)? {
+            Moved::Bytes(n) if n == HELLO => Ok(Greeted {
+                duct: Some(Box::new(duct)),
+                ..Greeted::default()
+            }),
+            _ => Err(Error::IO),
+        }
+    }
+
+    /// Those who wait at the door of an endpoint.
+    pub fn let_in(&mut self, ep: usize) {
+        while let Some(door) = N::door(self, ep) {
+            match local::accept(door) {
+                Ok(Some(socket)) => self.receive_guest(ep, socket),
+                Ok(None) => return,
+                Err(error) => {
+                    // Out of descriptors: leave the peers in the backlog for a moment.
+                    log_warn!(N::SOURCE, Subsys::EpCtrl, "cannot accept: {error}");
+                    self.epoll.remove(door.as_raw_fd());
+                    let pause = Duration::from_millis(100);
+                    self.schedule(Instant::now() + pause, Due::Listener(ep));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn receive_guest(&mut self, ep: usize, socket: Socket) {
+        let fd = socket.as_raw_fd();
+        let deadline = Instant::now() + self.limits.greeting;
+        let id = self.guests.insert(Guest {
+            ep,
+            deadline,
+            socket,
+            bytes: Vec::new(),
+            fds: Vec::new(),
+        });
+        match self.epoll.add(fd, guest_token(id), true, false) {
+            Ok(()) => self.schedule(deadline, Due::Guest(id)),
+            Err(_) => drop(self.guests.remove(id)),
+        }
+    }
+
+    pub(super) fn drop_guest(&mut self, id: usize) {
+        if self.guests.contains(id) {
+            let guest = self.guests.remove(id);
+            self.epoll.remove(guest.socket.as_raw_fd());
+        }
+    }
+
+    /// A guest has had the time that it was given; unless its number is another one's by now.
+    pub(super) fn guest_due(&mut self, id: usize) {
+        let late = |guest: &Guest| Instant::now() >= guest.deadline;
+        if self.guests.get(id).is_some_and(late) {
+            self.drop_guest(id);
+        }
+    }
+
+    /// The endpoint is closed: who waits at its door goes.
+    pub(super) fn drop_guests(&mut self, ep: usize) {
+        let of_ep = |(_, guest): &(usize, &Guest)| guest.ep == ep;
+        let waiting: Vec<usize> = self.guests.iter().filter(of_ep).map(|(id, _)| id).collect();
+        for id in waiting {
+            self.drop_guest(id);
+        }
+    }
+
+    /// The greeting of a guest, or a part of it.
+    pub(super) fn guest_ready(&mut self, core: &mut Core<N>, id: usize) {
+        let Guest {
+            socket, bytes, fds, ..
+        } = &mut self.guests[id];
+        let mut room = [0; HELLO];
+        let wanted = HELLO - bytes.len();
+        match local::receive_with(socket, &mut room[..wanted], fds) {
+            Ok(Moved::Bytes(n)) => bytes.extend_from_slice(&room[..n]),
+            Ok(Moved::Later) => return,
+            Ok(Moved::End) | Err(_) => return self.drop_guest(id),
+        }
+        let Some(bytes) = bytes.first_chunk() else {
+            return;
+        };
+        let hello = Hello::decode(bytes);
+        let guest = self.guests.remove(id);
+        self.epoll.remove(guest.socket.as_raw_fd());
+        N::greeted(self, core, guest, hello);
+    }
+
+    /// Takes the memory of a guest and answers; nothing if it is refused, or has gone. The flag: its registered memory can be
+    /// used from here.
+    pub fn welcome(
+        &mut self,
+        core: &Core<N>,
+        guest: &Guest,
+        hello: core::result::Result<&Hello, Verdict>,
+    ) -> Option<(Box<Duct>, bool)> {
+        let taken = hello.and_then(|hello| Ok((take_memory::<N>(guest, hello)?, hello)));
+        let verdict = match &taken {
+            Ok(_) => Verdict::Welcome,
+            Err(verdict) => *verdict,
+        };
+        let is_open = taken.is_ok() && self.shows_regions(core, guest.ep);
+        let answer = Answer {
+            verdict,
+            is_open,
+            witness: Witness::own(),
+        };
+        let bytes = answer.encode();
+        let board = self.board.as_ref().filter(|_| is_open).map(Board::fd);
+        // The socket is new: there is room.
+        let sent = match local::send_with(&guest.socket, &bytes, board.as_slice()) {
+            Ok(Moved::Bytes(n)) => n == bytes.len(),
+            _ => false,
+        };
+        let Ok((mut duct, hello)) = taken else {
+            log_warn!(N::SOURCE, Subsys::EpCtrl, "somebody refused: {verdict}");
+            return None;
+        };
+        let board = guest.fds.get(1).filter(|_| hello.is_open);
+        let is_direct = self.get_to_know(&guest.socket, &mut duct, &hello.witness, board);
+        sent.then_some((duct, is_direct))
+    }
+
+    /// One look at the host's answer.
+    pub fn hear(&self, socket: &Socket, greeted: &mut Greeted) -> Heard {
+        let Greeted { duct, answer, fds } = greeted;
+        let mut room = [0; Answer::LEN];
+        match local::receive_with(socket, &mut room[answer.len()..], fds) {
+            Ok(Moved::Bytes(n)) => {
+                let at = answer.len();
+                answer.extend_from_slice(&room[at..at + n]);
+            }
+            Ok(Moved::Later) => return Heard::Wait,
+            Ok(Moved::End) | Err(_) => return Heard::Ended,
+        }
+        let Some(bytes) = answer.first_chunk() else {
+            return Heard::Wait;
+        };
+        match (Answer::decode(bytes), duct.take()) {
+            (Some(answer), Some(mut duct)) if answer.verdict == Verdict::Welcome => {
+                let board = fds.first().filter(|_| answer.is_open);
+                let is_direct = self.get_to_know(socket, &mut duct, &answer.witness, board);
+                Heard::Welcome { duct, is_direct }
+            }
+            (Some(answer), _) => Heard::Refused(answer.verdict),
+            (None, _) => Heard::Nonsense,
+        }
+    }
+
+    /// The socket beside the memory is the connection's from now on.
+    pub fn take_socket(&mut self, id: usize, socket: Socket) -> Result {
+        let conn = &mut self.conns[id];
+        self.epoll
+            .add(socket.as_raw_fd(), conn_token(id), true, false)?;
+        conn.socket = Some(socket);
+        conn.watch = Watch {
+            added: true,
+            read: true,
+            write: false,
+        };
+        Ok(())
+    }
+
+    /// Whether peers of this endpoint are shown the domain's registered memory; makes the board if need be.
+    fn shows_regions(&mut self, core: &Core<N>, ep: usize) -> bool {
+        if !self.limits.copies || !Self::may_be_reached(core, ep) {
+            return false;
+        }
+        if self.board.is_none() {
+            // Without it all goes by messages.
+            self.board = Board::new(core.mrs.iter())
+                .inspect_err(|error| log_info!(N::SOURCE, Subsys::Mr, "no board: {error}"))
+                .ok();
+        }
+        self.board.is_some()
+    }
+
+    /// Tries how far the memory of the process at the other end can be reached; whether its registered memory can.
+    fn get_to_know(
+        &self,
+        socket: &Socket,
+        duct: &mut Duct,
+        witness: &Witness,
+        board: Option<&OwnedFd>,
+    ) -> bool {
+        if !self.limits.copies {
+            return false;
+        }
+        duct.meet(process_of(socket), witness);
+        board.is_some_and(|board| duct.read_board(board).is_ok()) && duct.reaches_regions()
+    }
+}
+
+/// The memory that a guest has made, if it may be used and the guest is one of ours.
+fn take_memory<N: Net>(guest: &Guest, hello: &Hello) -> core::result::Result<Box<Duct>, Verdict> {
+    let whom = local::credentials(&guest.socket).map_err(|_| Verdict::User)?;
+    if !is_ours(&whom) {
+        return Err(Verdict::User);
+    }
+    let fd = guest.fds.first().ok_or(Verdict::Memory)?;
+    match Duct::take(fd, hello.ring) {
+        Ok(duct) => Ok(Box::new(duct)),
+        Err(error) => {
+            log_warn!(
+                N::SOURCE,
+                Subsys::EpCtrl,
+                "the memory of a peer cannot be used: {error}"
+            );
+            Err(Verdict::Memory)
+        }
+    }
+}
+
+/// Memory is shared between processes of one user only.
+fn is_ours(whom: &local::Credentials) -> bool {
+    whom.uid == nix::unistd::geteuid().as_raw()
+}
+
+/// The process at the other end, if it has a number here.
+fn process_of(socket: &Socket) -> Option<i32> {
+    let whom = local::credentials(socket).ok()?;
+    (whom.pid > 0).then_some(whom.pid)
+}

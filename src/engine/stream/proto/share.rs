@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The frames by which two endpoints of one host agree to go on over shared memory: docs/wire/tcp.md, "Shared memory".
+#![forbid(unsafe_code)]
+
+use super::{BASE_HEADER, encode_plain, is_plain};
+
+/// Feature bit of both sides: the endpoint may share memory, and takes the other one for a neighbour.
+pub const SHARES: u8 = 0x04;
+
+/// Bytes of the name of a door, and of what opens it.
+pub const TOKEN: usize = 16;
+pub type Token = [u8; TOKEN];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShareOp {
+    /// From the side that accepted: where it is met, and whom it expects there.
+    Door(Directions),
+    /// From the side that connected: the connection goes on as it is.
+    Stay,
+}
+
+/// Where a peer is met, and by what it knows who comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Directions {
+    /// All zero: it is not met anywhere.
+    pub door: Token,
+    pub secret: Token,
+}
+
+/// Bytes of these frames.
+pub const DOOR_FRAME: usize = BASE_HEADER + 2 * TOKEN;
+pub const STAY_FRAME: usize = BASE_HEADER;
+
+const DOOR: u8 = 36;
+const STAY: u8 = 37;
+
+impl ShareOp {
+    pub fn encode(&self, counter: u8, swap: bool) -> Vec<u8> {
+        match self {
+            ShareOp::Door(to) => encode_plain(DOOR, &[&to.door, &to.secret], counter, swap),
+            ShareOp::Stay => encode_plain(STAY, &[], counter, swap),
+        }
+    }
+
+    /// The frame that these bytes are, all of them; nothing for any other.
+    pub fn decode(bytes: &[u8], swap: bool) -> Option<ShareOp> {
+        let header = bytes.first_chunk::<BASE_HEADER>()?;
+        if !is_plain(header, bytes.len() as u64, swap) {
+            return None;
+        }
+        let payload = &bytes[BASE_HEADER..];
+        match (header[1], payload.len()) {
+            (DOOR, _) if payload.len() == 2 * TOKEN => Some(ShareOp::Door(Directions {
+                door: *payload.first_chunk()?,
+                secret: *payload.last_chunk()?,
+            })),
+            (STAY, 0) => Some(ShareOp::Stay),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIRECTIONS: ShareOp = ShareOp::Door(Directions {
+        door: *b"0123456789abcdef",
+        secret: *b"ghijklmnopqrstuv",
+    });
+
+    #[test]
+    fn frames_are_read_back() {
+        for swap in [false, true] {
+            for (op, len) in [(DIRECTIONS, DOOR_FRAME), (ShareOp::Stay, STAY_FRAME)] {
+                let bytes = op.encode(7, swap);
+                assert_eq!((bytes.len(), bytes[7]), (len, 7));
+                assert_eq!(ShareOp::decode(&bytes, swap), Some(op));
+                assert_eq!(ShareOp::decode(&bytes, !swap), None);
+            }
+        }
+    }
+
+    #[test]
+    fn no_other_frame_is_taken_for_one() {
+        for op in [DIRECTIONS, ShareOp::Stay] {
+            let good = op.encode(0, false);
+            for len in 0..good.len() {
+                assert_eq!(ShareOp::decode(&good[..len], false), None, "{len}");
+            }
+            // All of the header counts but its number.
+            for at in (0..BASE_HEADER).filter(|&at| at != 7) {
+                let mut bytes = good.clone();
+                bytes[at] ^= 0x40;
+                assert_eq!(ShareOp::decode(&bytes, false), None, "{at}");
+            }
+        }
+    }
+}

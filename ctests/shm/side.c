@@ -252,6 +252,7 @@ void open_side(struct side *side)
 	struct fi_av_attr av = { .type = FI_AV_TABLE };
 	size_t len = sizeof(side->name);
 	const char *prov = getenv("SHM_PROVIDER");
+	bool tcp = prov && !strcmp(prov, "tcp");
 
 	CHECK(hints);
 	*side = (struct side){ 0 };
@@ -263,7 +264,7 @@ void open_side(struct side *side)
 	if (getenv("SHM_AUTO"))
 		hints->domain_attr->progress = FI_PROGRESS_AUTO;
 	hints->fabric_attr->prov_name = strdup(prov ? prov : "shm");
-	OK(fi_getinfo(FI_VERSION(1, 20), NULL, NULL, 0, hints, &side->info));
+	OK(fi_getinfo(FI_VERSION(1, 20), tcp ? "127.0.0.1" : NULL, NULL, tcp ? FI_SOURCE : 0, hints, &side->info));
 	fi_freeinfo(hints);
 	OK(fi_fabric(side->info->fabric_attr, &side->fabric, NULL));
 	OK(fi_domain(side->fabric, side->info, &side->domain, NULL));
@@ -538,6 +539,7 @@ int main(int argc, char **argv)
 			FAIL("unknown option %s", argv[i]);
 	// An operation for a peer that is not there ends after this.
 	setenv("FI_SHM_CONN_TIMEOUT", "1000", 0);
+	setenv("FI_TCP_CONN_TIMEOUT", "1000", 0);
 	mix_chance(0);
 	if (!strcmp(name, "kill"))
 		case_kill();

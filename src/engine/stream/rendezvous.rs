@@ -7,7 +7,7 @@ use crate::base::{Error, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::engine::srx::{Bytes, Envelope, RecvOp};
 use crate::engine::stream::conn::{Offered, Payload, RendezvousIn, RendezvousOut, Shared, Sink};
-use crate::engine::stream::duct::len_of;
+use crate::engine::stream::duct::{Duct, len_of};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, Op};
 use crate::engine::stream::rx::Fault;
@@ -99,7 +99,7 @@ impl<N: Net> Stream<N> {
         match core.srxs[srx].accept(&envelope) {
             Some(recv) => self.get(core, id, Some(recv), envelope),
             None => {
-                let bytes = match self.fetch_to_keep(core, id, srx, &envelope) {
+                let bytes = match self.fetch_to_keep(core, id, srx, &envelope)? {
                     Some(bytes) => {
                         envelope.note = 0;
                         Bytes::Here(bytes)
@@ -113,7 +113,8 @@ impl<N: Net> Stream<N> {
     }
 
     /// Who has a socket under it keeps what nobody has asked for, as far as the limits allow, so that its sender is done:
-    /// where the peers are makes no difference. Nothing: the message stays where it is.
+    /// where the peers are makes no difference. Nothing: the message stays where it is. It is a fault if that is gone, for what
+    /// was sent behind it must not take its place.
     #[cold]
     fn fetch_to_keep(
         &mut self,
@@ -121,22 +122,31 @@ impl<N: Net> Stream<N> {
         id: usize,
         srx: usize,
         envelope: &Envelope,
-    ) -> Option<Vec<u8>> {
+    ) -> core::result::Result<Option<Vec<u8>>, Fault> {
         let saved = core.srxs[srx].saved;
         let room = self.limits.saved_bytes.saturating_sub(saved);
-        let len = usize::try_from(envelope.len).ok()?;
-        if N::DUCTS || len > room.min(self.limits.saved_size) {
-            return None;
-        }
+        let most = room.min(self.limits.saved_size) as u64;
         let (index, _) = rendezvous_of(envelope.note);
-        let conn = self.conns.get_mut(id)?;
-        let offers = conn.rx.offers.as_mut()?;
-        let offered = offers.get(&index)?;
-        let duct = conn.duct.as_ref()?;
-        let bytes = duct.fetch_bytes(&offered.places, len, offered.epoch)?;
-        offers.remove(&index);
-        self.send_taken(core, id, index);
-        Some(bytes)
+        let conn = &mut self.conns[id];
+        let (Some(offers), Some(duct)) = (&mut conn.rx.offers, &conn.duct) else {
+            return Ok(None);
+        };
+        let Some(offered) = offers.waiting.get(&index) else {
+            return Ok(None);
+        };
+        if N::DUCTS || envelope.len > most {
+            return Ok(None);
+        }
+        let bytes = duct.fetch_bytes(&offered.places, envelope.len as usize, offered.epoch);
+        if bytes.is_some() {
+            offers.waiting.remove(&index);
+            self.send_taken(core, id, index);
+        } else if duct.reaches() && !duct.is_alive() {
+            return Err(Fault::Rule(
+                "the sender of a message is gone, and with it the message",
+            ));
+        }
+        Ok(bytes)
     }
 
     /// There is a place for a message that its sender holds, or nobody wants it: it is fetched, or asked for.
@@ -313,7 +323,15 @@ impl<N: Net> Stream<N> {
         copied: bool,
     ) {
         if !copied {
-            return self.clear(core, id, index, false, recv, envelope);
+            let gone = |duct: &Duct| duct.reaches() && !duct.is_alive();
+            let conn = self.conns.get(id);
+            let gone = conn.and_then(|conn| conn.duct.as_deref()).is_some_and(gone);
+            self.clear(core, id, index, false, recv, envelope);
+            if gone && self.conns.contains(id) {
+                // What was sent behind this message must not take its place.
+                self.lose(core, id, Error::CANCELED);
+            }
+            return;
         }
         if let Some(recv) = recv {
             core.received(envelope.ep, &recv, &envelope, &self.conns[id].sender());

@@ -55,7 +55,7 @@ impl Stream<Shm> {
                 log_warn!(
                     &SOURCE,
                     Subsys::EpCtrl,
-                    "{peer}: it belongs to another user"
+                    "{peer}: it belongs to another user, not to ours"
                 );
             }
         })?;

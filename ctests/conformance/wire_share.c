@@ -1,0 +1,603 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! docs/wire/tcp.md, "Shared memory": peers of one host go on over shared memory before their first frame, or stay. The raw peer
+//! says that it would, and then does what it likes; whatever that is, the connection goes on over TCP or ends alone.
+#define _GNU_SOURCE
+#include "wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { PORT = 7, BOTH = EXTENDED | SHARES, FEATURES_AT = 33 };
+enum { DOOR = 36, STAY = 37, DOOR_LEN = 48, STAY_LEN = 16, TOKEN = 16 };
+enum { HELLO = 320, ANSWER = 40, PAGE = 4096, RING = 65536, LINE = 64, ALL = PAGE + 2 * RING }; // docs/wire/shm.md
+enum { WELCOME, WRONG_USER, WRONG_VERSION, WRONG_MEMORY };
+
+struct door {
+	uint8_t name[TOKEN], secret[TOKEN];
+};
+
+static void head(uint8_t *out, unsigned op, size_t len)
+{
+	memset(out, 0, 16);
+	out[0] = 3, out[1] = (uint8_t)op, out[6] = 16, out[8] = (uint8_t)len;
+}
+
+// ---- The raw peer has connected
+
+// The endpoint has said where it is met.
+static struct wire open_sharing(struct env *t, struct door *door)
+{
+	struct wire wire;
+	uint8_t got[DOOR_LEN], want[16], zero[TOKEN] = { 0 };
+
+	only_tcp(t);
+	PAIR(t);
+	wire = rdm_open_as(t, &t->b, PORT, false, BOTH);
+	wire_read(t, wire.fd, got, DOOR_LEN);
+	head(want, DOOR, DOOR_LEN);
+	CHECK(!memcmp(got, want, 16));
+	memcpy(door, got + 16, sizeof(*door));
+	CHECK(memcmp(door->name, zero, TOKEN) && memcmp(door->secret, zero, TOKEN));
+	wire.counter = 1;
+	return wire;
+}
+
+static void stay(struct env *t, struct wire *wire)
+{
+	uint8_t bytes[STAY_LEN];
+
+	head(bytes, STAY, STAY_LEN);
+	wire_write(t, wire->fd, bytes, STAY_LEN);
+}
+
+static socklen_t place(struct sockaddr_un *at, const struct door *door)
+{
+	int len = sprintf(at->sun_path + 1, "ironfabric/tcp/%u/", geteuid());
+
+	at->sun_family = AF_UNIX;
+	at->sun_path[0] = 0;
+	for (unsigned i = 0; i < TOKEN; i++)
+		len += sprintf(at->sun_path + 1 + len, "%02x", door->name[i]);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static int knock(const struct door *door)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un at;
+
+	CHECK(fd >= 0);
+	CHECK(!connect(fd, (struct sockaddr *)&at, place(&at, door)));
+	return fd;
+}
+
+static int memory_of(size_t len, bool sealed)
+{
+	int fd = memfd_create("raw", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	CHECK(fd >= 0 && !ftruncate(fd, (off_t)len));
+	CHECK(!fallocate(fd, 0, 0, (off_t)len));
+	CHECK(!sealed || !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
+	return fd;
+}
+
+static void hello(uint8_t out[HELLO], const uint8_t secret[TOKEN], uint64_t ring)
+{
+	uint16_t version = 1, len = TOKEN;
+
+	memset(out, 0, HELLO);
+	memcpy(out, "IFsm", 4);
+	memcpy(out + 4, &version, 2);
+	memcpy(out + 6, &len, 2);
+	memcpy(out + 8, &ring, 8);
+	memcpy(out + 40, secret, TOKEN);
+}
+
+static void give(int socket, const void *bytes, size_t len, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { (void *)bytes, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room) };
+	struct cmsghdr *rights = CMSG_FIRSTHDR(&msg);
+
+	rights->cmsg_level = SOL_SOCKET;
+	rights->cmsg_type = SCM_RIGHTS;
+	rights->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(rights), &fd, sizeof(int));
+	if (fd < 0)
+		msg.msg_control = NULL, msg.msg_controllen = 0;
+	CHECK_EQ(sendmsg(socket, &msg, MSG_NOSIGNAL), len);
+}
+
+static unsigned verdict(struct env *t, int socket)
+{
+	uint8_t answer[ANSWER];
+
+	wire_read(t, socket, answer, ANSWER);
+	CHECK(!memcmp(answer, "IFsm", 4));
+	return answer[6];
+}
+
+// What is said at the door has been refused, or is not understood: TCP goes on, once the peer says so.
+static void goes_on(struct env *t, struct wire *wire)
+{
+	wire_silent(t, wire->fd);
+	stay(t, wire);
+	still_open(t, wire, &t->b);
+	round_trip(t);
+}
+
+TEST(wire_tcp, share_stay, EP_RDM | OURS_ONLY, FI_MSG, "A peer of this host is told where it is met; if it stays, what waited for that goes over TCP")
+{
+	struct sockaddr_in peer = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct op op = op_of(SEND, false, new_buf(t, 8, 77), 0);
+	uint8_t payload[8];
+	struct door door;
+	struct wire wire = open_sharing(t, &door);
+
+	CHECK_EQ(fi_av_insert(t->b.av, &peer, 1, &op.addr, 0, NULL), 1);
+	op_post(t, t->b.ep, &op);
+	wire_silent(t, wire.fd);
+	stay(t, &wire);
+	expect_frame(t, &wire, (struct wire_header){ .op = MSG, .payload = 8 });
+	wire_read(t, wire.fd, payload, 8);
+	CHECK(filled(payload, 8, 77));
+	done(t, t->b.txcq, op.ctx, SENT(false));
+	still_open(t, &wire, &t->b);
+}
+
+TEST(wire_tcp, share_own_secrets, EP_RDM | OURS_ONLY, FI_MSG, "Each connection has a secret of its own; the door is the endpoint's")
+{
+	struct door first, second;
+	uint8_t got[DOOR_LEN];
+	struct wire other;
+
+	(void)open_sharing(t, &first);
+	other = rdm_open_as(t, &t->b, PORT + 1, false, BOTH);
+	wire_read(t, other.fd, got, DOOR_LEN);
+	memcpy(&second, got + 16, sizeof(second));
+	CHECK(!memcmp(first.name, second.name, TOKEN));
+	CHECK(memcmp(first.secret, second.secret, TOKEN));
+}
+
+TEST(wire_tcp, share_wrong_secret, EP_RDM | OURS_ONLY, FI_MSG, "Who comes with another secret is refused; the connection goes on over TCP")
+{
+	struct door door;
+	struct wire wire = open_sharing(t, &door);
+	uint8_t bytes[HELLO];
+	int memory = memory_of(ALL, true);
+
+	for (unsigned i = 0; i < 3; i++) {
+		int fd = knock(&door);
+
+		hello(bytes, door.secret, RING);
+		if (i < 2)
+			bytes[40 + 15 * i] ^= 1;
+		else
+			bytes[6] = TOKEN - 1;
+		give(fd, bytes, HELLO, memory);
+		CHECK_EQ(verdict(t, fd), WRONG_VERSION);
+		wire_ends(t, fd);
+		close(fd);
+	}
+	close(memory);
+	goes_on(t, &wire);
+}
+
+TEST(wire_tcp, share_bad_memory, EP_RDM | OURS_ONLY, FI_MSG, "Memory that can be shortened, is too short or is none is refused; the connection goes on over TCP")
+{
+	struct door door;
+	struct wire wire = open_sharing(t, &door);
+	uint8_t bytes[HELLO];
+	const struct {
+		int fd;
+		uint64_t ring;
+	} bad[] = { { memory_of(ALL, false), RING }, { memory_of(ALL - 1, true), RING }, { memory_of(ALL, true), 2 * RING },
+		    { memory_of(ALL, true), RING - 64 }, { open("/dev/zero", O_RDWR), RING }, { -1, RING } };
+
+	hello(bytes, door.secret, RING);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		int fd = knock(&door);
+
+		memcpy(bytes + 8, &bad[i].ring, 8);
+		give(fd, bytes, HELLO, bad[i].fd);
+		CHECK_EQ(verdict(t, fd), WRONG_MEMORY);
+		wire_ends(t, fd);
+		close(fd);
+		if (bad[i].fd >= 0)
+			close(bad[i].fd);
+	}
+	goes_on(t, &wire);
+}
+
+TEST(wire_tcp, share_garbage_at_door, EP_RDM | OURS_ONLY, FI_MSG, "Guests that say nothing, break off or say anything harm nobody")
+{
+	struct door door;
+	struct wire wire = open_sharing(t, &door);
+	uint8_t bytes[HELLO];
+	int memory = memory_of(ALL, true), quiet = knock(&door);
+
+	for (unsigned i = 0; i < 60; i++) {
+		int fd = knock(&door);
+
+		hello(bytes, door.secret, RING);
+		bytes[40] ^= 1;
+		for (unsigned k = 0; k < i % 8; k++)
+			bytes[rand() % (i % 2 ? 40 : HELLO)] = (uint8_t)rand();
+		give(fd, bytes, i % 3 ? HELLO : (size_t)rand() % HELLO + 1, i % 5 ? memory : -1);
+		progress(t);
+		close(fd);
+		progress(t);
+	}
+	close(memory);
+	goes_on(t, &wire);
+	close(quiet);
+}
+
+TEST(wire_tcp, share_other_frame, EP_RDM | OURS_ONLY, FI_MSG, "A peer that is expected at the door and sends another frame is disconnected")
+{
+	struct door door;
+	struct wire wire = open_sharing(t, &door);
+	uint8_t bytes[64];
+	static const uint8_t bad[][2] = { { 1, MSG }, { 1, DOOR }, { 0, 4 }, { 2, 1 }, { 4, 1 }, { 6, 24 }, { 8, 17 } };
+
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		if (i) {
+			wire = rdm_open_as(t, &t->b, (uint16_t)(PORT + i), false, BOTH);
+			wire_read(t, wire.fd, bytes, DOOR_LEN);
+		}
+		head(bytes, STAY, STAY_LEN);
+		bytes[bad[i][0]] = bad[i][1];
+		wire_write(t, wire.fd, bytes, STAY_LEN);
+		wire_ends(t, wire.fd);
+		close(wire.fd);
+	}
+	round_trip(t);
+}
+
+TEST(wire_tcp, share_slowly, EP_RDM | OURS_ONLY, FI_MSG, "The frame that says that a connection stays may come in pieces, with others right behind it")
+{
+	struct door door;
+	struct wire wire = open_sharing(t, &door);
+	struct buf in = new_buf(t, 8, 0);
+	struct op recv = op_of(RECV, false, in, FI_ADDR_UNSPEC);
+	uint8_t bytes[STAY_LEN + 64];
+	size_t len;
+
+	op_post(t, t->b.ep, &recv);
+	head(bytes, STAY, STAY_LEN);
+	len = STAY_LEN + frame_bytes(bytes + STAY_LEN, (struct wire_header){ .op = MSG, .payload = 8 }, false, "liveness");
+	wire_slowly(t, wire.fd, bytes, 5);
+	wire_write(t, wire.fd, bytes + 5, len - 5);
+	done(t, t->b.rxcq, recv.ctx, RECEIVED(false));
+	CHECK(!memcmp(in.mem, "liveness", 8));
+}
+
+TEST(wire_tcp, share_peer_ends, EP_RDM | OURS_ONLY, FI_MSG, "What waits for a peer that leaves before it has decided ends in error")
+{
+	struct sockaddr_in peer = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct op op = op_of(SEND, false, new_buf(t, 8, 77), 0);
+	struct door door;
+	struct wire wire = open_sharing(t, &door);
+	struct fi_cq_err_entry err = { 0 };
+
+	CHECK_EQ(fi_av_insert(t->b.av, &peer, 1, &op.addr, 0, NULL), 1);
+	op_post(t, t->b.ep, &op);
+	wire_silent(t, wire.fd);
+	close(wire.fd);
+	wait_err(t, t->b.txcq, &err);
+	CHECK(err.op_context == op.ctx);
+	round_trip(t);
+}
+
+// ---- ... and shares memory
+
+struct shared {
+	int fd;
+	uint8_t *mem;
+	size_t tail;
+};
+
+static struct shared share(struct env *t, struct wire *wire, const struct door *door)
+{
+	struct shared at = { .fd = knock(door) };
+	uint8_t bytes[HELLO];
+	int memory = memory_of(ALL, true);
+
+	at.mem = mmap(NULL, ALL, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	CHECK(at.mem != MAP_FAILED);
+	hello(bytes, door->secret, RING);
+	give(at.fd, bytes, HELLO, memory);
+	CHECK_EQ(verdict(t, at.fd), WELCOME);
+	close(memory);
+	// TCP has done its part.
+	wire_ends(t, wire->fd);
+	return at;
+}
+
+static _Atomic uint32_t *word(struct shared *at, size_t offset)
+{
+	return (_Atomic uint32_t *)(at->mem + PAGE + offset % RING);
+}
+
+static void put_record(struct shared *at, const void *bytes, size_t len)
+{
+	size_t size = (len + 8 + LINE - 1) / LINE * LINE;
+
+	memcpy(at->mem + PAGE + at->tail + 8, bytes, len);
+	atomic_store(word(at, at->tail + size), 0);
+	atomic_store(word(at, at->tail), (uint32_t)len + 1);
+	at->tail += size;
+	(void)!send(at->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+TEST(wire_tcp, share_memory, EP_RDM | OURS_ONLY, FI_MSG, "Behind the greeting frames go over the rings, both ways, and TCP ends; the end of the socket is that of the connection")
+{
+	struct sockaddr_in peer = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct buf in = new_buf(t, 8, 0);
+	struct op op = op_of(SEND, false, new_buf(t, 8, 77), 0), recv = op_of(RECV, false, in, FI_ADDR_UNSPEC);
+	struct door door;
+	struct wire wire = open_sharing(t, &door);
+	struct shared at = share(t, &wire, &door);
+	_Atomic uint32_t *theirs = (_Atomic uint32_t *)(at.mem + PAGE + RING);
+	struct fi_cq_err_entry err = { 0 };
+	uint8_t bytes[64], want[64];
+	size_t len = frame_bytes(bytes, (struct wire_header){ .op = MSG, .payload = 8 }, false, "liveness");
+
+	op_post(t, t->b.ep, &recv);
+	put_record(&at, bytes, len);
+	done(t, t->b.rxcq, recv.ctx, RECEIVED(false));
+	CHECK(!memcmp(in.mem, "liveness", 8));
+	CHECK_EQ(fi_av_insert(t->b.av, &peer, 1, &op.addr, 0, NULL), 1);
+	op_post(t, t->b.ep, &op);
+	done(t, t->b.txcq, op.ctx, SENT(false));
+	CHECK_EQ(atomic_load(theirs), 24 + 1);
+	// The door's frame was the first.
+	frame_bytes(want, (struct wire_header){ .op = MSG, .payload = 8, .counter = 1 }, false, NULL);
+	CHECK(!memcmp(at.mem + PAGE + RING + 8, want, 16));
+	CHECK(filled(at.mem + PAGE + RING + 8 + 16, 8, 77));
+	// Large and not to be fetched by one without a word of where its memory is: it waits for room, then for nobody.
+	op = op_of(SEND, false, new_buf(t, 300000, 77), op.addr);
+	op_post(t, t->b.ep, &op);
+	progress(t);
+	close(at.fd);
+	wait_err(t, t->b.txcq, &err);
+	CHECK(err.op_context == op.ctx);
+	round_trip(t);
+	munmap(at.mem, ALL);
+}
+
+TEST(wire_tcp, share_garbage_in_ring, EP_RDM | OURS_ONLY, FI_MSG, "A record that cannot be, and frames that break the rules, end that connection alone")
+{
+	static const uint8_t ops[] = { 8, 30, DOOR, STAY, 99 };
+	struct door door;
+	struct wire wire = open_sharing(t, &door);
+	uint8_t bytes[64];
+
+	for (unsigned i = 0; i <= sizeof(ops); i++) {
+		struct shared at;
+
+		if (i) {
+			wire = rdm_open_as(t, &t->b, (uint16_t)(PORT + i), false, BOTH);
+			wire_read(t, wire.fd, bytes, DOOR_LEN);
+			memcpy(&door, bytes + 16, sizeof(door));
+		}
+		at = share(t, &wire, &door);
+		if (i) {
+			head(bytes, ops[i - 1], 16);
+			put_record(&at, bytes, 16);
+		} else {
+			atomic_store(word(&at, 0), 2 * RING);
+			(void)!send(at.fd, "", 1, MSG_NOSIGNAL);
+		}
+		ONCE(t, recv(at.fd, bytes, sizeof(bytes), MSG_DONTWAIT) == 0 || errno == ECONNRESET);
+		close(at.fd);
+		close(wire.fd);
+		munmap(at.mem, ALL);
+		round_trip(t);
+	}
+}
+
+// ---- The raw peer was connected to
+
+static struct dial dial_sharing(struct env *t, const struct door *door)
+{
+	struct dial dial = dial_from(t, &t->b, wire_listen());
+	uint8_t bytes[40 + DOOR_LEN];
+	uint16_t port = ntohs(((const struct sockaddr_in *)t->b.name)->sin_port);
+
+	CHECK(dial.queued);
+	rdm_bytes(bytes, RESPONSE, false, 0x81, port, 99);
+	bytes[FEATURES_AT] = BOTH;
+	head(bytes + 40, DOOR, DOOR_LEN);
+	memcpy(bytes + 56, door, sizeof(*door));
+	wire_write(t, dial.wire.fd, bytes, sizeof(bytes));
+	return dial;
+}
+
+static void hears_stay(struct env *t, struct dial *dial)
+{
+	uint8_t got[STAY_LEN], want[STAY_LEN];
+
+	wire_read(t, dial->wire.fd, got, STAY_LEN);
+	head(want, STAY, STAY_LEN);
+	CHECK(!memcmp(got, want, STAY_LEN));
+	dial->wire.counter = 1;
+	dial_first(t, dial, &t->b);
+}
+
+TEST(wire_tcp, share_nowhere, EP_RDM | OURS_ONLY, FI_MSG, "A peer that is met nowhere is sent to over TCP at once")
+{
+	struct door none = { { 0 }, { 0 } };
+	struct dial dial;
+
+	only_tcp(t);
+	PAIR(t);
+	dial = dial_sharing(t, &none);
+	dial_first(t, &dial, &t->b);
+}
+
+TEST(wire_tcp, share_no_door, EP_RDM | OURS_ONLY, FI_MSG, "Where the peer is not met where it says, the connection stays, and says so")
+{
+	struct door door = { "nobody is there", "whoever comes" };
+	struct dial dial;
+
+	only_tcp(t);
+	PAIR(t);
+	dial = dial_sharing(t, &door);
+	hears_stay(t, &dial);
+}
+
+TEST(wire_tcp, share_squatter, EP_RDM | OURS_ONLY, FI_MSG, "If who is at the door leaves, refuses or answers anything, the connection stays, and says so")
+{
+	only_tcp(t);
+	PAIR(t);
+	for (unsigned kind = 0; kind < 6; kind++) {
+		struct door door = { "squatter", "whoever comes" };
+		uint8_t bytes[HELLO], answer[ANSWER] = { 'I', 'F', 's', 'm', 1 };
+		int at = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), fd = -1;
+		struct sockaddr_un name;
+		struct dial dial;
+
+		memcpy(door.name + 10, &(pid_t){ getpid() }, sizeof(pid_t));
+		CHECK(at >= 0 && !bind(at, (struct sockaddr *)&name, place(&name, &door)) && !listen(at, 8));
+		dial = dial_sharing(t, &door);
+		ONCE(t, (fd = accept4(at, NULL, NULL, SOCK_CLOEXEC)) >= 0);
+		if (kind)
+			wire_read(t, fd, bytes, HELLO);
+		CHECK(!kind || !memcmp(bytes + 40, door.secret, TOKEN));
+		wire_silent(t, dial.wire.fd);
+		switch (kind) {
+		case 2:
+			answer[6] = WRONG_MEMORY;
+			break;
+		case 3:
+			answer[6] = 200;
+			break;
+		case 4:
+			answer[0] = 0;
+			break;
+		case 5:
+			answer[4] = 2;
+		}
+		if (kind > 1)
+			wire_write(t, fd, answer, ANSWER);
+		else
+			close(fd);
+		hears_stay(t, &dial);
+		if (kind > 1)
+			close(fd);
+		close(at);
+		close(dial.wire.fd);
+		close(dial.at.fd);
+	}
+	round_trip(t);
+}
+
+TEST(wire_tcp, share_answer_breaks_off, EP_RDM | OURS_ONLY, FI_MSG, "After anything but a word of where it is met a peer is tried again; what waits for it is not lost")
+{
+	static const uint8_t bad[][2] = { { 1, STAY }, { 1, MSG }, { 6, 24 }, { 8, 16 }, { 2, 1 } };
+
+	only_tcp(t);
+	PAIR(t);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct dial dial = dial_from(t, &t->b, wire_listen());
+		uint8_t bytes[40 + DOOR_LEN];
+		int again = -1;
+
+		rdm_bytes(bytes, RESPONSE, false, 0x81, ntohs(((const struct sockaddr_in *)t->b.name)->sin_port), 99);
+		bytes[FEATURES_AT] = BOTH;
+		head(bytes + 40, DOOR, DOOR_LEN);
+		memset(bytes + 56, 7, 2 * TOKEN);
+		bytes[40 + bad[i][0]] = bad[i][1];
+		wire_write(t, dial.wire.fd, bytes, sizeof(bytes));
+		wire_ends(t, dial.wire.fd);
+		again = wire_accept(t, &dial.at);
+		close(dial.wire.fd);
+		dial.wire.fd = again;
+		wire_read(t, again, bytes, 40);
+		dial_answer(t, &dial, &t->b);
+		close(again);
+		close(dial.at.fd);
+	}
+}
+
+// ---- Who does not want to
+
+static unsigned features_of_request(struct env *t, struct side *side)
+{
+	struct listener at = wire_listen();
+	struct op op = op_of(SEND, false, new_buf(t, 8, 77), 0);
+	uint8_t bytes[40];
+
+	CHECK_EQ(fi_av_insert(side->av, &at.addr, 1, &op.addr, 0, NULL), 1);
+	CHECK_RC2(op_try(side->ep, &op), 0, -FI_EAGAIN);
+	wire_read(t, wire_accept(t, &at), bytes, 40);
+	return bytes[FEATURES_AT] & SHARES;
+}
+
+static unsigned features_of_answer(struct env *t, struct side *side)
+{
+	uint8_t bytes[40], private[8];
+	int fd = wire_connect(t, side->name);
+
+	rdm_bytes(bytes, REQUEST, false, 1, PORT, 4242);
+	bytes[FEATURES_AT] = BOTH;
+	wire_write(t, fd, bytes, 40);
+	read_cm(t, fd, RESPONSE, private, 8);
+	wire_silent(t, fd);
+	return private[1] & SHARES;
+}
+
+TEST(wire_tcp, share_not_permitted, EP_RDM | OURS_ONLY, FI_MSG, "Without FI_OPT_SHARED_MEMORY_PERMITTED neither request nor answer says that memory would be shared; it is set before fi_enable")
+{
+	bool on = false;
+
+	only_tcp(t);
+	open_bound_ep(t, &t->a);
+	OK(fi_setopt(&t->a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &on, sizeof(on)));
+	OK(fi_enable(t->a.ep));
+	t->a.namelen = sizeof(t->a.name);
+	OK(fi_getname(&t->a.ep->fid, t->a.name, &t->a.namelen));
+	CHECK_EQ(features_of_request(t, &t->a), 0);
+	CHECK_EQ(features_of_answer(t, &t->a), 0);
+	CHECK_RC(fi_setopt(&t->a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &on, sizeof(on)), -FI_EOPBADSTATE);
+}
+
+TEST(wire_tcp, share_turned_off, EP_RDM | OURS_ONLY, FI_MSG, "With FI_TCP_SHARED_MEMORY=0 neither says so, whatever the option says")
+{
+	bool on = true;
+
+	only_tcp(t);
+	CHECK(!setenv("FI_TCP_SHARED_MEMORY", "0", 1));
+	open_bound_ep(t, &t->a);
+	OK(fi_setopt(&t->a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &on, sizeof(on)));
+	OK(fi_enable(t->a.ep));
+	t->a.namelen = sizeof(t->a.name);
+	OK(fi_getname(&t->a.ep->fid, t->a.name, &t->a.namelen));
+	CHECK_EQ(features_of_request(t, &t->a), 0);
+	CHECK_EQ(features_of_answer(t, &t->a), 0);
+}
+
+TEST(wire_tcp, share_old_peer, EP_RDM | OURS_ONLY, FI_MSG, "A peer that does not know of it, or has the other byte order, gets no frame of it")
+{
+	struct wire wire;
+
+	only_tcp(t);
+	PAIR(t);
+	wire = rdm_open_as(t, &t->b, PORT, false, EXTENDED);
+	still_open(t, &wire, &t->b);
+	wire = rdm_open_as(t, &t->b, PORT + 1, false, 0);
+	still_open(t, &wire, &t->b);
+	wire = rdm_open_as(t, &t->b, PORT + 2, true, EXTENDED);
+	still_open(t, &wire, &t->b);
+}

@@ -405,3 +405,25 @@ TEST(wire_tcp, rendezvous_cut_by_end, EP_RDM, FI_TAGGED, "A receive that waits f
 	close(wire.fd);
 	failed_somehow(t, t->b.rxcq, ctx);
 }
+
+TEST(wire_tcp, lost_rendezvous, EP_RDM | OURS_ONLY, FI_TAGGED, "A receive does not take what a peer that is gone had sent behind a message that went with it")
+{
+	struct buf in = new_buf(t, 8, 0);
+	struct op recv = op_of(RECV, true, in, FI_ADDR_UNSPEC);
+	struct wire wire;
+
+	only_tcp(t);
+	PAIR(t);
+	wire = rdm_open(t, &t->b, 7, false);
+	send_frame(t, &wire, (struct wire_header){ .op = RTS, .op_data = 1, .tag = 99, .msg_size = 100 }, NULL);
+	send_frame(t, &wire, (struct wire_header){ .op = TAGGED, .payload = 8, .tag = 99 }, "second.");
+	still_open(t, &wire, &t->b);
+	// The peer comes again; what it had is over.
+	wire = rdm_open(t, &t->b, 7, false);
+	send_frame(t, &wire, (struct wire_header){ .op = TAGGED, .payload = 8, .tag = 99 }, "third..");
+	still_open(t, &wire, &t->b);
+	recv.tag = 99;
+	op_post(t, t->b.ep, &recv);
+	done(t, t->b.rxcq, recv.ctx, RECEIVED(true));
+	CHECK(!memcmp(in.mem, "third..", 8));
+}

@@ -28,6 +28,13 @@ static void head(uint8_t *out, unsigned op, size_t len)
 	out[0] = 3, out[1] = (uint8_t)op, out[6] = 16, out[8] = (uint8_t)len;
 }
 
+static void may_share(struct env *t)
+{
+	only_tcp(t);
+	// Also where the suite runs without it.
+	CHECK(!setenv("FI_TCP_SHARED_MEMORY", "1", 1));
+}
+
 // ---- The raw peer has connected
 
 // The endpoint has said where it is met.
@@ -36,7 +43,7 @@ static struct wire open_sharing(struct env *t, struct door *door)
 	struct wire wire;
 	uint8_t got[DOOR_LEN], want[16], zero[TOKEN] = { 0 };
 
-	only_tcp(t);
+	may_share(t);
 	PAIR(t);
 	wire = rdm_open_as(t, &t->b, PORT, false, BOTH);
 	wire_read(t, wire.fd, got, DOOR_LEN);
@@ -440,7 +447,7 @@ TEST(wire_tcp, share_nowhere, EP_RDM | OURS_ONLY, FI_MSG, "A peer that is met no
 	struct door none = { { 0 }, { 0 } };
 	struct dial dial;
 
-	only_tcp(t);
+	may_share(t);
 	PAIR(t);
 	dial = dial_sharing(t, &none);
 	dial_first(t, &dial, &t->b);
@@ -451,7 +458,7 @@ TEST(wire_tcp, share_no_door, EP_RDM | OURS_ONLY, FI_MSG, "Where the peer is not
 	struct door door = { "nobody is there", "whoever comes" };
 	struct dial dial;
 
-	only_tcp(t);
+	may_share(t);
 	PAIR(t);
 	dial = dial_sharing(t, &door);
 	hears_stay(t, &dial);
@@ -459,7 +466,7 @@ TEST(wire_tcp, share_no_door, EP_RDM | OURS_ONLY, FI_MSG, "Where the peer is not
 
 TEST(wire_tcp, share_squatter, EP_RDM | OURS_ONLY, FI_MSG, "If who is at the door leaves, refuses or answers anything, the connection stays, and says so")
 {
-	only_tcp(t);
+	may_share(t);
 	PAIR(t);
 	for (unsigned kind = 0; kind < 6; kind++) {
 		struct door door = { "squatter", "whoever comes" };
@@ -507,7 +514,7 @@ TEST(wire_tcp, share_answer_breaks_off, EP_RDM | OURS_ONLY, FI_MSG, "After anyth
 {
 	static const uint8_t bad[][2] = { { 1, STAY }, { 1, MSG }, { 6, 24 }, { 8, 16 }, { 2, 1 } };
 
-	only_tcp(t);
+	may_share(t);
 	PAIR(t);
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		struct dial dial = dial_from(t, &t->b, wire_listen());
@@ -562,7 +569,7 @@ TEST(wire_tcp, share_not_permitted, EP_RDM | OURS_ONLY, FI_MSG, "Without FI_OPT_
 {
 	bool on = false;
 
-	only_tcp(t);
+	may_share(t);
 	open_bound_ep(t, &t->a);
 	OK(fi_setopt(&t->a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &on, sizeof(on)));
 	OK(fi_enable(t->a.ep));
@@ -592,7 +599,7 @@ TEST(wire_tcp, share_old_peer, EP_RDM | OURS_ONLY, FI_MSG, "A peer that does not
 {
 	struct wire wire;
 
-	only_tcp(t);
+	may_share(t);
 	PAIR(t);
 	wire = rdm_open_as(t, &t->b, PORT, false, EXTENDED);
 	still_open(t, &wire, &t->b);

@@ -520,6 +520,39 @@ static void forks(void *with)
 	close_side(&side);
 }
 
+// tcp: what hinders two of one host from sharing memory leaves them their connection.
+void case_stays(void)
+{
+	struct half plain = { 0 }, none = { .forbid = NO_MEMORY };
+	struct half halves[2] = { { .which = 0 }, { .which = 1 } };
+	pid_t pids[2];
+	int log;
+
+	if (strcmp(getenv("SHM_PROVIDER") ?: "", "tcp"))
+		SKIP("it is about tcp");
+	setenv("FI_LOG_LEVEL", "info", 1);
+	log = log_to_file();
+	two(none, none, 0);
+	CHECK(log_has(log, "no shared memory:") && !log_has(log, "over shared memory"));
+	// One that is there may be used by who could not make it; who connects is chance.
+	two(none, plain, 0);
+	two(plain, none, 0);
+	if (geteuid()) {
+		printf("other users are root's to play\n");
+		return;
+	}
+	log = log_to_file();
+	board = shared_page(sizeof(*board));
+	for (unsigned i = 0; i < 2; i++) {
+		first_uid = NOBODY, second_uid = 0;
+		pids[i] = start(i ? "second" : "first", as_user, &halves[i]);
+	}
+	ended_well(pids[0], 30000);
+	ended_well(pids[1], 30000);
+	CHECK(log_has(log, "no shared memory:") && !log_has(log, "over shared memory"));
+	printf("over TCP\n");
+}
+
 void case_fork(void)
 {
 	for (unsigned automatic = 0; automatic < 2; automatic++) {

@@ -18,6 +18,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SKIPPED = 77
 AUTO = {"SHM_AUTO": "1"}
+# Its peers go on over shared memory, too.
+TCP = {"SHM_PROVIDER": "tcp"}
 
 # Name, seconds of chance (short, long), limit besides, environment.
 CASES = [
@@ -40,6 +42,13 @@ CASES = [
     ("descriptors", 0, 0, 40, {}),
     ("pid-namespaces", 0, 0, 30, {}),
     ("net-namespaces", 0, 0, 60, {}),
+    ("kill", 8, 60, 40, TCP),
+    ("kill", 0, 30, 40, TCP | AUTO),
+    ("kill", 0, 30, 40, TCP | {"FI_TCP_SHARED_MEMORY": "0"}),
+    ("stays", 0, 0, 60, TCP),
+    ("fork", 0, 0, 40, TCP),
+    ("no-copy", 0, 0, 40, TCP),
+    ("pid-namespaces", 0, 0, 30, TCP),
 ]
 
 

@@ -549,6 +549,8 @@ int main(int argc, char **argv)
 		case_user();
 	else if (!strcmp(name, "fork"))
 		case_fork();
+	else if (!strcmp(name, "stays"))
+		case_stays();
 	else if (!strcmp(name, "folder"))
 		case_folder();
 	else if (!strcmp(name, "together"))

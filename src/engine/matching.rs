@@ -171,6 +171,11 @@ impl<R: Clone + Default, U> Matcher<R, U> {
         self.unexpected.take_if(unwanted)
     }
 
+    /// The same without hidden ones; asks for each of the others, oldest first.
+    pub fn take_waiting_if(&mut self, unwanted: impl FnMut(&U) -> bool) -> Vec<U> {
+        self.unexpected.take_waiting_if(unwanted)
+    }
+
     /// Takes all messages, hidden ones too, oldest first.
     #[cfg(test)]
     pub fn drain_unexpected(&mut self) -> Vec<U> {

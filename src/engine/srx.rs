@@ -359,19 +359,30 @@ impl Srx {
         }
     }
 
-    /// Forgets messages of a connection that is gone and whose bytes are not here.
+    /// Forgets messages of a connection that is gone and whose bytes are not here, and what was sent behind such a one: in its
+    /// place it would be taken for it.
     pub fn forget(&mut self, token: u64) {
         for lane in [&mut self.msg, &mut self.tagged] {
-            let is_its = |message: &Unexpected| {
+            let is_gone = |message: &Unexpected| {
                 message.envelope.token == token && matches!(message.bytes, Bytes::There)
             };
             for &id in lane.claims.values() {
                 let message = lane.matcher.unexpected(id);
-                if is_its(message) {
+                if is_gone(message) {
                     message.bytes = Bytes::Lost;
                 }
             }
-            lane.matcher.take_unexpected_if(is_its);
+            let mut hole = false;
+            let behind = |message: &Unexpected| {
+                hole |= is_gone(message);
+                hole && message.envelope.token == token
+            };
+            for message in lane.matcher.take_waiting_if(behind) {
+                if let Bytes::Here(bytes) = message.bytes {
+                    self.saved = self.saved.saturating_sub(bytes.len());
+                }
+            }
+            lane.matcher.take_unexpected_if(is_gone);
         }
     }
 

@@ -217,9 +217,16 @@ impl Pair {
     fn drain(&mut self, random: &mut Random) {
         let odd = |name: &u64| name % 2 == 1;
         if random.below(2) == 0 {
+            let all = random.below(2) == 0;
             let names = self.model.unexpected.iter().map(|message| message.2);
-            let expected: Vec<u64> = names.filter(odd).collect();
-            assert_eq!(self.real.take_unexpected_if(odd), expected);
+            let hidden = |name: &u64| self.model.hidden.contains(name);
+            let wanted = names.filter(|name| odd(name) && (all || !hidden(name)));
+            let expected: Vec<u64> = wanted.collect();
+            let taken = match all {
+                true => self.real.take_unexpected_if(odd),
+                false => self.real.take_waiting_if(odd),
+            };
+            assert_eq!(taken, expected);
             for name in expected {
                 self.model.take_unexpected(name);
                 self.messages.retain(|message| message.0 != name);

@@ -122,6 +122,15 @@ impl<U> Unexpected<U> {
         ids.into_iter().map(|id| self.take(id)).collect()
     }
 
+    pub fn take_waiting_if(&mut self, mut unwanted: impl FnMut(&U) -> bool) -> Vec<U> {
+        let waiting = self.messages.waiting();
+        let ids: Vec<u32> = waiting
+            .filter(|(_, message)| unwanted(&message.msg))
+            .map(|(id, _)| id)
+            .collect();
+        ids.into_iter().map(|id| self.take(id)).collect()
+    }
+
     #[cfg(test)]
     pub fn drain(&mut self) -> Vec<U> {
         for index in self.indexes.iter_mut().filter(|index| index.used) {

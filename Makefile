@@ -116,6 +116,7 @@ conformance: all
 	    FABRIC_LIBS='-L$(BUILT) -lfabric'
 check-conformance: conformance
 	LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2
+	FI_TCP_SHARED_MEMORY=0 LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2 -p tcp -e rdm
 # In C and Rust: wrong accesses, leaks, what Rust asserts in a debug build.
 check-asan:
 	ctests/asan.sh $(TARGET)/asan
@@ -123,12 +124,13 @@ check-asan:
 check-threads:
 	ctests/tsan.sh $(TARGET)/tsan
 # Under valgrind: wrong accesses and leaks. It is slow, so a test may take longer, and those that watch the clock are left
-# out: they belong to no provider. Of shm, which is the same engine, only the pages that put all kinds of bytes through
-# its rings, wake, and lose peers. Valgrind's own shared memory (vgdb) is not to be taken for the library's.
+# out: they belong to no provider. Of tcp's way over shared memory, and of shm, which is the same engine, only the pages that
+# put all kinds of bytes through rings, wake, and lose peers. Valgrind's own shared memory (vgdb) is not to be taken for the library's.
 MEMORY = CONFORMANCE_SLOWER=3 LD_LIBRARY_PATH=$(BUILT) valgrind --quiet --vgdb=no --error-exitcode=99 --leak-check=full \
     --show-leak-kinds=definite --errors-for-leak-kinds=definite $(CONFORMANCE) -j 2 -t 120
 check-memory: conformance
-	$(MEMORY) -p tcp
+	FI_TCP_SHARED_MEMORY=0 $(MEMORY) -p tcp
+	$(MEMORY) -p tcp -e rdm -k wire_tcp:share -k fi_msg:
 	$(MEMORY) -p shm -k fi_shm: -k fi_msg:
 # UPSTREAM_TOOLS may name a folder with another build of the programs; it must print the same on this library.
 check-tools: all

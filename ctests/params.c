@@ -204,6 +204,7 @@ static void param_order(void)
 		{"FI_TCP_CONN_TIMEOUT", FI_PARAM_INT},
 		{"FI_TCP_PEER_TIMEOUT", FI_PARAM_INT},
 		{"FI_TCP_MAX_SAVED_BYTES", FI_PARAM_SIZE_T},
+		{"FI_TCP_SHARED_MEMORY", FI_PARAM_BOOL},
 	};
 	struct fi_param *list;
 	int count, at = 0;

@@ -15,7 +15,7 @@
 
 enum { PORT = 7, BOTH = EXTENDED | SHARES, FEATURES_AT = 33 };
 enum { DOOR = 36, STAY = 37, DOOR_LEN = 48, STAY_LEN = 16, TOKEN = 16 };
-enum { HELLO = 320, ANSWER = 40, PAGE = 4096, RING = 65536, LINE = 64, ALL = PAGE + 2 * RING }; // docs/wire/shm.md
+enum { VERSION = 2, HELLO = 320, ANSWER = 40, PAGE = 4096, RING = 65536, LINE = 64, ALL = PAGE + 2 * RING }; // docs/wire/shm.md
 enum { WELCOME, WRONG_USER, WRONG_VERSION, WRONG_MEMORY };
 
 struct door {
@@ -96,7 +96,7 @@ static int memory_of(size_t len, bool sealed)
 
 static void hello(uint8_t out[HELLO], const uint8_t secret[TOKEN], uint64_t ring)
 {
-	uint16_t version = 1, len = TOKEN;
+	uint16_t version = VERSION, len = TOKEN;
 
 	memset(out, 0, HELLO);
 	memcpy(out, "IFsm", 4);
@@ -470,7 +470,7 @@ TEST(wire_tcp, share_squatter, EP_RDM | OURS_ONLY, FI_MSG, "If who is at the doo
 	PAIR(t);
 	for (unsigned kind = 0; kind < 6; kind++) {
 		struct door door = { "squatter", "whoever comes" };
-		uint8_t bytes[HELLO], answer[ANSWER] = { 'I', 'F', 's', 'm', 1 };
+		uint8_t bytes[HELLO], answer[ANSWER] = { 'I', 'F', 's', 'm', VERSION };
 		int at = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), fd = -1;
 		struct sockaddr_un name;
 		struct dial dial;
@@ -494,7 +494,7 @@ TEST(wire_tcp, share_squatter, EP_RDM | OURS_ONLY, FI_MSG, "If who is at the doo
 			answer[0] = 0;
 			break;
 		case 5:
-			answer[4] = 2;
+			answer[4] = VERSION + 1;
 		}
 		if (kind > 1)
 			wire_write(t, fd, answer, ANSWER);

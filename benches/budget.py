@@ -49,7 +49,8 @@ FORMATS = re.compile(r"core::fmt|alloc::fmt|\bv?s?n?printf\b")
 def environment(library):
     # What a user's settings change is not what is counted here.
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FI_")}
-    return dict(kept, LD_LIBRARY_PATH=str(library))
+    # tcp stands for sockets: memory between its peers is counted as shm.
+    return dict(kept, LD_LIBRARY_PATH=str(library), FI_TCP_SHARED_MEMORY="0")
 
 
 def profile(program, library, provider):

@@ -50,6 +50,8 @@ class Pair:
         """Lines of output as (form, x, value), or the text of a failure."""
         # Many unexpected messages are what some works are about; by default some libraries keep few.
         env = dict(os.environ, LD_LIBRARY_PATH=str(library), FI_TCP_MAX_SAVED="1000000")
+        # tcp stands for sockets here; with 1 its peers go over shared memory.
+        env.setdefault("FI_TCP_SHARED_MEMORY", "0")
         server = subprocess.Popen([self.program, "-s", "-c", self.cores[0], *self.options], env=env, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True)
         try:

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The table of an address vector: fi_av(3). Addresses by index, indexes by address, and the user's own name for each.
+//!
+//! Most addresses of a large vector are never talked to. One costs its own bytes and an index of 4 bytes for the way back;
+//! what few addresses have is kept apart.
 #![forbid(unsafe_code)]
 
+use core::hash::BuildHasher;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::hash_map::{Entry, HashMap};
+use std::collections::{BinaryHeap, HashMap};
 use std::hash::Hash;
 
+use hashbrown::hash_table::HashTable;
 use rustc_hash::FxBuildHasher;
 
 use crate::base::{Error, Result};
@@ -15,10 +19,16 @@ use crate::engine::named_av::NamedAv;
 
 /// `A` is the address in the provider's form. An index is what the application sees as fi_addr_t.
 pub struct AvTable<A> {
-    slots: Vec<Slot<A>>,
-    indexes: HashMap<A, u32, FxBuildHasher>,
+    slots: Slots<A>,
+    /// By the address in the slot, which is not repeated here.
+    indexes: HashTable<u32>,
     /// Unused locations below the end, the lowest first: fi_av(3) promises the lowest index.
     free: BinaryHeap<Reverse<u32>>,
+    /// How often an address was inserted beyond the first time, by index: so often it must be removed. Few are.
+    repeats: HashMap<u32, u32, FxBuildHasher>,
+    /// What completions call an address, by index; nothing until some address has a name that is not its index, and none
+    /// then beyond the last that has one.
+    user_ids: Vec<u64>,
     /// The index itself, or none until the application sets one.
     named_by_user: bool,
     /// Upper bits of a fi_addr_t that name a receive context: fi_rx_addr(3).
@@ -32,34 +42,82 @@ pub struct AvTable<A> {
 }
 
 enum Slot<A> {
-    Used {
-        addr: A,
-        user_id: u64,
-        /// How often the address was inserted: so often it must be removed.
-        inserted: u32,
-    },
+    Used(A),
     /// Removed; operations may still name it.
     Removed,
     Free,
 }
 
-impl<A> Slot<A> {
-    fn first(addr: A, index: u32, named_by_user: bool) -> Self {
-        Slot::Used {
-            addr,
-            user_id: if named_by_user { UNNAMED } else { index.into() },
-            inserted: 1,
-        }
+/// In blocks that stay where they are: a vector that grows leaves holes in the heap, together as large as itself.
+struct Slots<A>(Vec<Vec<Slot<A>>>);
+
+/// Slots of a block.
+const BLOCK: usize = 512;
+
+impl<A> Slots<A> {
+    #[inline]
+    fn get(&self, at: usize) -> Option<&Slot<A>> {
+        self.0.get(at / BLOCK)?.get(at % BLOCK)
     }
+
+    fn get_mut(&mut self, at: usize) -> Option<&mut Slot<A>> {
+        self.0.get_mut(at / BLOCK)?.get_mut(at % BLOCK)
+    }
+
+    /// Where it is now.
+    fn push(&mut self, slot: Slot<A>) -> u32 {
+        let at = self.len();
+        match self.0.last_mut() {
+            Some(last) if last.len() < BLOCK => last.push(slot),
+            // The first grows: most vectors are small.
+            None => self.0.push(vec![slot]),
+            Some(_) => {
+                let mut block = Vec::with_capacity(BLOCK);
+                block.push(slot);
+                self.0.push(block);
+            }
+        }
+        u32::try_from(at).expect("memory ends before")
+    }
+
+    fn len(&self) -> usize {
+        let full = self.0.len().saturating_sub(1) * BLOCK;
+        full + self.0.last().map_or(0, Vec::len)
+    }
+
+    #[cfg(test)]
+    fn iter(&self) -> impl Iterator<Item = &Slot<A>> {
+        self.0.iter().flatten()
+    }
+}
+
+/// The hash of an address in the table.
+fn hash_of<A: Hash>(addr: &A) -> u64 {
+    FxBuildHasher.hash_one(addr)
+}
+
+/// The same of the address at this index.
+fn hash_at<A: Hash>(slots: &Slots<A>) -> impl Fn(&u32) -> u64 + '_ {
+    |&index| match slots.get(index as usize) {
+        Some(Slot::Used(addr)) => hash_of(addr),
+        _ => 0,
+    }
+}
+
+/// Whether the address at an index is this one.
+fn is_at<'a, A: Eq>(slots: &'a Slots<A>, addr: &'a A) -> impl Fn(&u32) -> bool + 'a {
+    move |&index| matches!(slots.get(index as usize), Some(Slot::Used(at)) if at == addr)
 }
 
 impl<A: Clone + Eq + Hash> AvTable<A> {
     /// The user's name of an address is its index until another is set (FI_AV_USER_ID given at insertion).
     pub fn new() -> Self {
         AvTable {
-            slots: Vec::new(),
-            indexes: HashMap::default(),
+            slots: Slots(Vec::new()),
+            indexes: HashTable::new(),
             free: BinaryHeap::new(),
+            repeats: HashMap::default(),
+            user_ids: Vec::new(),
             named_by_user: false,
             context_bits: 0,
             has_user_ids: false,
@@ -79,73 +137,73 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
 
     /// The lowest index that is not used, and true; for an address that is there already its index, and false.
     pub fn insert(&mut self, addr: A) -> (u64, bool) {
-        match self.indexes.entry(addr) {
-            Entry::Occupied(known) => {
-                let index = *known.get();
-                if let Slot::Used { inserted, .. } = &mut self.slots[index as usize] {
-                    *inserted += 1;
-                }
-                (index.into(), false)
-            }
-            Entry::Vacant(place) => {
-                let index = match self.free.pop() {
-                    Some(Reverse(index)) => index,
-                    None => {
-                        self.slots.push(Slot::Free);
-                        u32::try_from(self.slots.len() - 1).expect("memory ends before")
-                    }
-                };
-                self.slots[index as usize] =
-                    Slot::first(place.key().clone(), index, self.named_by_user);
-                place.insert(index);
-                (index.into(), true)
-            }
+        if let Some(index) = self.find(&addr) {
+            *self.repeats.entry(index as u32).or_default() += 1;
+            return (index, false);
         }
+        let index = match self.free.pop() {
+            Some(Reverse(index)) => index,
+            None => self.slots.push(Slot::Free),
+        };
+        self.fill(index, addr);
+        (index.into(), true)
     }
 
     /// At the end: an address that is not in the table, or a hole that stays one.
     pub fn append(&mut self, addr: Option<A>) {
-        let index = u32::try_from(self.slots.len()).expect("memory ends before");
-        self.slots.push(match addr {
-            None => Slot::Removed,
-            Some(addr) => {
-                self.indexes.insert(addr.clone(), index);
-                Slot::first(addr, index, self.named_by_user)
-            }
-        });
+        let index = self.slots.push(Slot::Removed);
+        if let Some(addr) = addr {
+            self.fill(index, addr);
+        }
+    }
+
+    fn fill(&mut self, index: u32, addr: A) {
+        let hash = hash_of(&addr);
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            *slot = Slot::Used(addr);
+        }
+        let rehash = hash_at(&self.slots);
+        self.indexes.insert_unique(hash, index, rehash);
+        let name = self.first_name(index.into());
+        if let Some(user_id) = self.user_ids.get_mut(index as usize) {
+            *user_id = name;
+        }
     }
 
     #[inline]
     pub fn get(&self, index: u64) -> Option<&A> {
         match self.slot(index)? {
-            Slot::Used { addr, .. } => Some(addr),
+            Slot::Used(addr) => Some(addr),
             _ => None,
         }
     }
 
     #[inline]
     pub fn find(&self, addr: &A) -> Option<u64> {
-        self.indexes.get(addr).copied().map(u64::from)
+        let found = self.indexes.find(hash_of(addr), is_at(&self.slots, addr));
+        found.copied().map(u64::from)
     }
 
     /// Takes back one insertion; the address if that was the last of it. Its index then stays a hole until `retire`.
     ///
     /// `INVAL`: nothing is at this index.
     pub fn remove(&mut self, index: u64) -> Result<Option<A>> {
-        let slot = self.slot_mut(index).ok_or(Error::INVAL)?;
-        match slot {
-            Slot::Used { inserted, .. } if *inserted > 1 => {
-                *inserted -= 1;
-                return Ok(None);
+        let hash = hash_of(self.get(index).ok_or(Error::INVAL)?);
+        let index = index as u32;
+        match self.repeats.get_mut(&index) {
+            Some(1) => drop(self.repeats.remove(&index)),
+            Some(more) => *more -= 1,
+            None => {
+                if let Ok(known) = self.indexes.find_entry(hash, |&at| at == index) {
+                    known.remove();
+                }
+                let slot = self.slots.get_mut(index as usize).ok_or(Error::INVAL)?;
+                if let Slot::Used(addr) = std::mem::replace(slot, Slot::Removed) {
+                    return Ok(Some(addr));
+                }
             }
-            Slot::Used { .. } => {}
-            _ => return Err(Error::INVAL),
         }
-        let Slot::Used { addr, .. } = std::mem::replace(slot, Slot::Removed) else {
-            unreachable!("seen two lines up");
-        };
-        self.indexes.remove(&addr);
-        Ok(Some(addr))
+        Ok(None)
     }
 
     /// No operation names the removed index any more: it may be given to another address.
@@ -160,14 +218,15 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
 
     /// `INVAL`: nothing is at this index.
     pub fn set_user_id(&mut self, index: u64, id: u64) -> Result {
-        match self.slot_mut(index) {
-            Some(Slot::Used { user_id, .. }) => {
-                *user_id = id;
-                self.has_user_ids = true;
-                Ok(())
-            }
-            _ => Err(Error::INVAL),
+        self.get(index).ok_or(Error::INVAL)?;
+        let at = index as usize;
+        while self.user_ids.len() <= at {
+            let name = self.first_name(self.user_ids.len() as u64);
+            self.user_ids.push(name);
         }
+        self.user_ids[at] = id;
+        self.has_user_ids = true;
+        Ok(())
     }
 
     /// Addresses, not indexes.
@@ -180,9 +239,9 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
     #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = (u64, &A)> {
         (0..)
-            .zip(&self.slots)
+            .zip(self.slots.iter())
             .filter_map(|(index, slot)| match slot {
-                Slot::Used { addr, .. } => Some((index, addr)),
+                Slot::Used(addr) => Some((index, addr)),
                 _ => None,
             })
     }
@@ -196,8 +255,19 @@ impl<A> AvTable<A> {
     /// What completions call this address; `UNNAMED` (FI_ADDR_NOTAVAIL) if it has no name.
     pub fn user_id(&self, index: u64) -> u64 {
         match self.slot(index) {
-            Some(Slot::Used { user_id, .. }) => *user_id,
+            Some(Slot::Used(_)) => {
+                let given = self.user_ids.get(index as usize).copied();
+                given.unwrap_or(self.first_name(index))
+            }
             _ => UNNAMED,
+        }
+    }
+
+    /// What an address is called until it gets a name.
+    fn first_name(&self, index: u64) -> u64 {
+        match self.named_by_user {
+            true => UNNAMED,
+            false => index,
         }
     }
 
@@ -336,6 +406,22 @@ mod tests {
         assert_eq!(table.user_id(1), 1);
     }
 
+    /// Also where names are set out of order, and addresses come after them.
+    #[test]
+    fn names_of_some_leave_those_of_others_alone() {
+        let mut table = table(&["a", "b", "c"]);
+        table.set_user_id(2, 90).unwrap();
+        table.set_user_id(0, 70).unwrap();
+        table.insert("d");
+        assert_eq!([0, 1, 2, 3].map(|n| table.user_id(n)), [70, 1, 90, 3]);
+        let mut table = AvTable::with_user_ids();
+        for addr in ["a", "b", "c"] {
+            table.insert(addr);
+        }
+        table.set_user_id(1, 80).unwrap();
+        assert_eq!([0, 1, 2].map(|n| table.user_id(n)), [UNNAMED, 80, UNNAMED]);
+    }
+
     #[test]
     fn with_fi_av_user_id_an_address_has_no_name_until_one_is_set() {
         let mut table = AvTable::with_user_ids();
@@ -400,6 +486,19 @@ mod tests {
                 assert_eq!(table.find(&addr), Some(index));
             }
         }
+    }
+
+    #[test]
+    fn an_address_costs_no_more_than_64_bytes() {
+        let mut table = AvTable::new();
+        for n in 0..150_000u32 {
+            table.insert(SocketAddr::from((Ipv4Addr::from(n), 1)));
+            let room: usize = table.slots.0.iter().map(Vec::capacity).sum();
+            let all = room * size_of::<Slot<SocketAddr>>() + table.indexes.allocation_size();
+            let spare = BLOCK * size_of::<Slot<SocketAddr>>();
+            assert!(all <= 64 * table.len() + spare, "{all} at {n}");
+        }
+        assert!(table.repeats.is_empty() && table.user_ids.is_empty());
     }
 
     #[test]

@@ -19,7 +19,45 @@ use crate::engine::transport::Address;
 /// A name of less than 256 bytes. What stands before `://` says how it came about and does not tell it from others.
 #[derive(Clone, Debug)]
 pub struct Name {
-    text: Arc<str>,
+    text: Text,
+}
+
+/// Large address vectors are full of names: a short one needs no block of the heap.
+#[derive(Clone, Debug)]
+enum Text {
+    /// Its first bytes, so many.
+    Short(u8, [u8; SHORT]),
+    Long(Arc<str>),
+}
+
+/// `fi_shm://PID:UID:INDEX` of large numbers fits.
+const SHORT: usize = 30;
+
+const _: () = assert!(size_of::<Name>() <= 32);
+
+impl Text {
+    fn as_str(&self) -> &str {
+        match self {
+            Text::Short(len, bytes) => {
+                let bytes = bytes.get(..usize::from(*len)).unwrap_or_default();
+                str::from_utf8(bytes).unwrap_or_default()
+            }
+            Text::Long(text) => text,
+        }
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        let mut bytes = [0; SHORT];
+        match bytes.get_mut(..text.len()) {
+            Some(place) => {
+                place.copy_from_slice(text.as_bytes());
+                Text::Short(text.len() as u8, bytes)
+            }
+            None => Text::Long(text.into()),
+        }
+    }
 }
 
 impl Name {
@@ -32,14 +70,16 @@ impl Name {
     /// Of who opens an endpoint without a name: `fi_shm://PID`.
     pub fn of_process(kind: Kind, pid: u32) -> Name {
         let text = format!("{}{SCHEME_END}{pid}", kind.scheme());
-        Name { text: text.into() }
+        Name {
+            text: text.as_str().into(),
+        }
     }
 
     /// The name of an endpoint that was to have this one: `fi_shm://PID` gets more, `fi_shm://PID:UID:INDEX`, with a number
     /// of its own in this process; one that was given so is taken as it is, and so is any other. `INVAL`: there is no room
     /// for more.
     pub fn of_endpoint(&self, kind: Kind, uid: u32, index: usize) -> Result<Name> {
-        match self.text.split_once(SCHEME_END) {
+        match self.as_str().split_once(SCHEME_END) {
             Some((scheme, rest)) if scheme == kind.scheme() && !is_of_endpoint(rest, uid) => {
                 self.with(&format!(":{uid}:{index}"))
             }
@@ -53,23 +93,23 @@ impl Name {
     }
 
     fn with(&self, more: &str) -> Result<Name> {
-        Name::new(&format!("{}{more}", self.text)).ok_or(Error::INVAL)
+        Name::new(&format!("{self}{more}")).ok_or(Error::INVAL)
     }
 
     pub fn as_str(&self) -> &str {
-        &self.text
+        self.text.as_str()
     }
 
     /// What tells it from other names.
     pub fn bare(&self) -> &str {
-        bare(&self.text)
+        bare(self.as_str())
     }
 
     /// The bytes that fi_av_lookup gives.
     pub fn looked_up(&self, kind: Kind) -> Vec<u8> {
         match kind {
             Kind::Shm => terminated(self.bare()),
-            Kind::Sm2 => terminated(&self.text),
+            Kind::Sm2 => terminated(self.as_str()),
         }
     }
 
@@ -140,7 +180,7 @@ impl Hash for Name {
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(self.as_str())
     }
 }
 
@@ -173,7 +213,7 @@ impl Address for Name {
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        terminated(&self.text)
+        terminated(self.as_str())
     }
 
     fn text(bytes: &[u8]) -> String {
@@ -213,6 +253,16 @@ mod tests {
         let other = ["a", "b", "fi_shm://", "fi_ns://a:b", "A"].map(name);
         assert_eq!(HashSet::<Name>::from_iter(other).len(), 5);
         assert_eq!(name("x://y://z").bare(), "y://z");
+    }
+
+    #[test]
+    fn names_of_every_length_keep_their_text() {
+        for len in 0..MAX_NAME {
+            let text: String = ('a'..='z').cycle().take(len).collect();
+            assert_eq!(name(&text).as_str(), text);
+            assert_eq!(name(&text).clone(), name(&text));
+            assert_ne!(name(&text), name(&format!("{}é", &text[..len / 2])));
+        }
     }
 
     #[test]

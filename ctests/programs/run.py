@@ -65,26 +65,29 @@ class World:
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                    errors="replace", start_new_session=True)
         try:
-            return self.collect(process, limit)
-        finally:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-
-    @staticmethod
-    def collect(process, limit):
-        try:
             output, _ = process.communicate(timeout=limit * PATIENCE)
             return process.returncode, output
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGTERM)
+            return 124, self.end(process)
+        finally:
+            self.end(process)
+
+    @staticmethod
+    def end(process):
+        """Ends the process and what it has started, and says what it had said. A launcher is asked first: only it knows ranks
+        that are sessions of their own."""
+        output = ""
+        for number in (signal.SIGTERM, signal.SIGKILL):
             try:
-                output, _ = process.communicate(timeout=10)
+                os.killpg(process.pid, number)
+            except ProcessLookupError:
+                break
+            try:
+                if process.returncode is None:
+                    output, _ = process.communicate(timeout=10)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                output, _ = process.communicate()
-            return 124, output
+                pass
+        return output
 
     def package(self, tool, name):
         """A program of Debian's, installed if need be."""
@@ -382,6 +385,9 @@ def main():
     parser.add_argument("--record", type=Path)
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args()
+    # Without these Python would end at once, and leave behind what it has started.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     world = World(args)
     wanted = [program for program in PROGRAMS if (not args.quick or program.quick)
               and (not args.names or any(name in program.name for name in args.names))]

@@ -7,10 +7,11 @@
 //!
 //! One descriptor wakes all threads that sleep. Who arms again must not put it out for those that have not noticed yet:
 //! a thread counts as a `Sleeper` from its first look to its last, and each wake-up is owed to all there are.
+#![forbid(unsafe_code)]
 
-use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use core::time::Duration;
+use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -18,6 +19,7 @@ use std::time::Instant;
 use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::ffi::WaitHandle;
+use crate::sys::cond::Cond;
 use crate::sys::event::{Epoll, EventFd, sleep_on};
 
 /// What one queue or counter is waited on by.
@@ -100,7 +102,7 @@ impl Wait {
             return Ok(());
         };
         match sleep.epoll.add(fd, SOURCE, true, false) {
-            Err(e) if e.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
             result => Ok(result?),
         }
     }
@@ -120,7 +122,7 @@ impl Wait {
         match (self.obj, &self.sleep, &self.cond) {
             (FI_WAIT_FD, Some(sleep), _) => Ok(WaitHandle::Fd(sleep.epoll.as_raw_fd())),
             (FI_WAIT_POLLFD, Some(sleep), _) => Ok(WaitHandle::PollFd(sleep.epoll.as_raw_fd())),
-            (FI_WAIT_MUTEX_COND, _, Some(cond)) => Ok(cond.handle()),
+            (FI_WAIT_MUTEX_COND, _, Some(cond)) => Ok(handle_of(cond)),
             _ => Err(Error::NODATA),
         }
     }
@@ -289,67 +291,10 @@ impl Deadline {
     }
 }
 
-/// A mutex and a condition variable that C waits on (FI_WAIT_MUTEX_COND).
-struct Cond {
-    mutex: UnsafeCell<libc::pthread_mutex_t>,
-    cond: UnsafeCell<libc::pthread_cond_t>,
-    /// A thread waits for the mutex to broadcast.
-    owed: AtomicBool,
-}
-
-// SAFETY: pthread objects are made for use by many threads; they stay where the `Arc` put them.
-unsafe impl Send for Cond {}
-// SAFETY: as above.
-unsafe impl Sync for Cond {}
-
-impl Cond {
-    fn new() -> Arc<Cond> {
-        Arc::new(Cond {
-            mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
-            cond: UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER),
-            owed: AtomicBool::new(false),
-        })
-    }
-
-    fn handle(&self) -> WaitHandle {
-        WaitHandle::MutexCond {
-            mutex: self.mutex.get(),
-            cond: self.cond.get(),
-        }
-    }
-
-    /// Wakes all, without waiting. The mutex is needed, or who is between fi_trywait and its wait would miss this; but it
-    /// may be held by a thread that waits for a lock of ours, or by this very thread. Then another thread gets to wait.
-    fn broadcast(self: &Arc<Self>) {
-        // SAFETY: initialized, and at this address until dropped.
-        if unsafe { libc::pthread_mutex_trylock(self.mutex.get()) } == 0 {
-            self.broadcast_locked();
-        } else if !self.owed.swap(true, Ordering::AcqRel) {
-            let cond = self.clone();
-            let later = std::thread::Builder::new().name("fi-wake".into());
-            let spawned = later.spawn(move || {
-                // SAFETY: as above; `cond` keeps it.
-                unsafe { libc::pthread_mutex_lock(cond.mutex.get()) };
-                // Before the broadcast: what comes from here on needs another one.
-                cond.owed.store(false, Ordering::Release);
-                cond.broadcast_locked();
-            });
-            if spawned.is_err() {
-                self.owed.store(false, Ordering::Release);
-                // SAFETY: as above. Most sleepers hear it.
-                unsafe { libc::pthread_cond_broadcast(self.cond.get()) };
-            }
-        }
-    }
-
-    /// And unlocks.
-    fn broadcast_locked(&self) {
-        // SAFETY: initialized, at this address until dropped, and locked by this thread.
-        unsafe {
-            libc::pthread_cond_broadcast(self.cond.get());
-            libc::pthread_mutex_unlock(self.mutex.get());
-        }
-    }
+/// FI_GETWAIT, of FI_WAIT_MUTEX_COND.
+fn handle_of(cond: &Cond) -> WaitHandle {
+    let (mutex, cond) = cond.for_c();
+    WaitHandle::MutexCond { mutex, cond }
 }
 
 /// What can be in a wait set.
@@ -398,7 +343,7 @@ impl WaitSet {
         match (self.obj, &self.cond) {
             (FI_WAIT_FD, _) => Ok(WaitHandle::Fd(self.epoll.as_raw_fd())),
             (FI_WAIT_POLLFD, _) => Ok(WaitHandle::PollFd(self.epoll.as_raw_fd())),
-            (_, Some(cond)) => Ok(cond.handle()),
+            (_, Some(cond)) => Ok(handle_of(cond)),
             _ => Err(Error::NODATA),
         }
     }

@@ -551,6 +551,8 @@ int main(int argc, char **argv)
 		case_fork();
 	else if (!strcmp(name, "stays"))
 		case_stays();
+	else if (!strcmp(name, "fork-busy"))
+		case_fork_busy();
 	else if (!strcmp(name, "folder"))
 		case_folder();
 	else if (!strcmp(name, "together"))

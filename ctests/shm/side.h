@@ -123,6 +123,7 @@ void case_user(void);
 void case_surroundings(const char *which);
 void case_fork(void);
 void case_stays(void);
+void case_fork_busy(void);
 void case_folder(void);
 void case_together(void);
 

@@ -7,6 +7,7 @@ use core::fmt;
 use core::num::NonZeroI32;
 
 use crate::abi;
+use crate::sync::Forked;
 
 /// A non-zero FI_ error number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -100,6 +101,13 @@ impl Error {
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Error {
         Error::new(error.raw_os_error().unwrap_or(abi::FI_EIO))
+    }
+}
+
+/// A child has no part in what its parent has opened.
+impl From<Forked> for Error {
+    fn from(_: Forked) -> Error {
+        Error::OPBADSTATE
     }
 }
 

@@ -21,6 +21,7 @@ use crate::engine::srx::{Claimed, Envelope};
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::{OneTx, Tx};
+use crate::sync::Children;
 
 /// Registered memory; its counter counts what peers write.
 pub type MrRegion = Region<Arc<Counter>>;
@@ -96,12 +97,6 @@ pub trait Transport: Sized + Send + 'static {
         info: Info,
         context: *mut c_void,
     ) -> Result<*mut fid_pep>;
-    /// An error in a process that was forked from the one that opened the domain: what the parent shares with others is not
-    /// the child's to use.
-    #[inline]
-    fn check_process(&self) -> Result {
-        Ok(())
-    }
     /// Readable when `progress` may find something to do.
     fn poll_fd(&self) -> RawFd;
     fn progress(&mut self, core: &mut Core<Self::Addr>);
@@ -236,6 +231,11 @@ pub trait Transport: Sized + Send + 'static {
 
     fn collect(&mut self, _core: &mut Core<Self::Addr>, _ep: usize, _call: &Collective) -> Result {
         Err(Error::NOSYS)
+    }
+
+    /// What processes may do that were forked from the one that opened the domain.
+    fn children_may(&self) -> Children {
+        Children::Go
     }
 
     /// FI_OPT_SHARED_MEMORY_PERMITTED, of an endpoint that is not enabled.

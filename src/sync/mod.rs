@@ -9,6 +9,6 @@ pub mod patience;
 pub mod ring;
 pub mod uses;
 
-pub use lock::{Callers, Guard, Lock};
+pub use lock::{Callers, Children, Forked, Guard, Lock};
 pub use patience::Patience;
 pub use uses::{Use, Uses};

@@ -2,13 +2,16 @@
 //! Whether this process is still the one that opened something, or was forked from it since: a child has its parent's
 //! memory, not its part in what the parent shares with others. What the child opens itself is its own.
 //!
-//! The kernel wipes one page in a child (MADV_WIPEONFORK). There is no fork handler that could be called at a bad moment
+//! The kernel wipes a page in a child (MADV_WIPEONFORK). There is no fork handler that could be called at a bad moment
 //! or be left behind when the library is unloaded. No peer has a say in this.
 //!
-//! Trusted with: a page that is never unmapped.
+//! Trusted with: a page that is never unmapped, and pages that go with their `Mark`.
 
-use core::ptr;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::ffi::c_void;
+use core::ops::Deref;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::io;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
@@ -53,22 +56,81 @@ impl Birth {
     }
 }
 
-/// A page of zeros that is zeros again in each child; `None` where the kernel (before 4.14) has no such pages.
-fn wiped_page() -> Option<&'static AtomicU64> {
-    let len = super::region::page_size();
-    // SAFETY: a new mapping; where it is not given away, nobody knows of it.
-    unsafe {
-        let page = libc::mmap(
+/// A byte that is 0 in each child until the child writes there.
+pub struct Mark {
+    place: NonNull<AtomicU8>,
+    len: usize,
+    is_wiped: bool,
+}
+
+// SAFETY: a byte of memory that is accessed as an atomic only.
+unsafe impl Send for Mark {}
+// SAFETY: as above.
+unsafe impl Sync for Mark {}
+
+impl Mark {
+    pub fn new() -> io::Result<Mark> {
+        let len = super::region::page_size();
+        let place = NonNull::new(page_of(len)).ok_or_else(io::Error::last_os_error)?;
+        // SAFETY: the new mapping.
+        let advised = unsafe { libc::madvise(place.as_ptr(), len, libc::MADV_WIPEONFORK) };
+        Ok(Mark {
+            place: place.cast(),
+            len,
+            is_wiped: advised == 0,
+        })
+    }
+
+    /// Where the kernel (before 4.14) wipes no pages, children see what their parent wrote.
+    pub fn is_wiped(&self) -> bool {
+        self.is_wiped
+    }
+}
+
+impl Deref for Mark {
+    type Target = AtomicU8;
+    #[inline]
+    fn deref(&self) -> &AtomicU8 {
+        // SAFETY: mapped until `drop`, in a child, too; zeros are an atomic.
+        unsafe { self.place.as_ref() }
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `new`, which nobody else has.
+        unsafe { libc::munmap(self.place.as_ptr().cast(), self.len) };
+    }
+}
+
+/// New memory, or null.
+fn page_of(len: usize) -> *mut c_void {
+    // SAFETY: a new mapping.
+    let page = unsafe {
+        libc::mmap(
             ptr::null_mut(),
             len,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
             -1,
             0,
-        );
-        if page == libc::MAP_FAILED {
-            return None;
-        }
+        )
+    };
+    match page == libc::MAP_FAILED {
+        true => ptr::null_mut(),
+        false => page,
+    }
+}
+
+/// A page of zeros that is zeros again in each child; `None` where the kernel (before 4.14) has no such pages.
+fn wiped_page() -> Option<&'static AtomicU64> {
+    let len = super::region::page_size();
+    let page = page_of(len);
+    if page.is_null() {
+        return None;
+    }
+    // SAFETY: a new mapping; where it is not given away, nobody knows of it.
+    unsafe {
         if libc::madvise(page, len, libc::MADV_WIPEONFORK) != 0 {
             libc::munmap(page, len);
             return None;
@@ -110,6 +172,17 @@ mod tests {
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert!(libc::WIFEXITED(status));
         libc::WEXITSTATUS(status) == 1
+    }
+
+    #[test]
+    fn a_mark_is_wiped_in_a_child_alone() {
+        let mark = Mark::new().unwrap();
+        mark.store(7, Ordering::Relaxed);
+        assert_eq!(
+            in_child(&|| mark.swap(5, Ordering::Relaxed) == 0),
+            mark.is_wiped()
+        );
+        assert_eq!(mark.load(Ordering::Relaxed), 7);
     }
 
     #[test]

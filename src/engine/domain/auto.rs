@@ -85,7 +85,9 @@ fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
             return;
         };
         if engine.late_set.load(Ordering::Relaxed) && sleep_on(&[late], Some(Duration::ZERO)) {
-            let mut state = engine.lock();
+            let Ok(mut state) = engine.lock() else {
+                return;
+            };
             engine.late.set(None);
             engine.late_set.store(false, Ordering::Relaxed);
             state.flush();
@@ -96,7 +98,9 @@ fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
             back = Some(STAND_BACK_LONGEST.min(2 * time));
             continue;
         }
-        let mut state = engine.lock();
+        let Ok(mut state) = engine.lock() else {
+            return;
+        };
         if polls {
             back = Some(STAND_BACK);
             state.core.watchers -= 1;

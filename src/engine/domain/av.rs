@@ -79,7 +79,7 @@ impl<T: Transport> Av<T> {
         table.context_bits = context_bits;
         table.named = named;
         let id = {
-            let mut guard = engine.lock();
+            let mut guard = engine.lock()?;
             let State { core, transport } = &mut *guard;
             let id = core.avs.insert(table);
             if let Err(error) = named_av::renew(transport, core, id) {
@@ -116,7 +116,7 @@ impl<T: Transport> Av<T> {
 
     /// All keys that it has now, or the one of this handle.
     pub fn keys(&self, handle: Option<u64>) -> Result<Vec<Key>> {
-        let state = self.engine.lock();
+        let state = self.engine.lock()?;
         let keys = &state.core.avs[self.id].keys;
         match handle {
             None => Ok(keys.all().cloned().collect()),
@@ -142,7 +142,7 @@ impl<T: Transport> Av<T> {
             return Err(Error::INVAL);
         }
         let eq = self.event_queue()?;
-        let mut guard = self.engine.lock();
+        let mut guard = self.engine.lock()?;
         let state = &mut *guard;
         let results = match state.core.avs[self.id].named {
             None => self.insert_own(state, addrs, &insertion.keys),
@@ -188,7 +188,7 @@ impl<T: Transport> Av<T> {
 
     /// The state, with all that other processes have done to the vector.
     fn current(&self) -> Result<Guard<'_, State<T>>> {
-        let mut guard = self.engine.lock();
+        let mut guard = self.engine.lock()?;
         let State { core, transport } = &mut *guard;
         named_av::renew(transport, core, self.id)?;
         Ok(guard)
@@ -293,7 +293,9 @@ fn report(eq: &EventQueue, fid: usize, context: usize, taken: usize, results: &[
 impl<T: Transport> Drop for Av<T> {
     fn drop(&mut self) {
         // fi_av(3): events that refer to the vector are left untouched.
-        self.engine.lock().core.avs.remove(self.id);
+        if let Ok(mut state) = self.engine.lock_to_close() {
+            state.core.avs.remove(self.id);
+        }
     }
 }
 
@@ -354,7 +356,7 @@ impl<T: Transport> AvCalls for Av<T> {
 
     fn remove(&self, addrs: &[u64], flags: u64) -> Result {
         if flags == FI_AUTH_KEY && self.engine.has_keys_in_av() {
-            let mut state = self.engine.lock();
+            let mut state = self.engine.lock()?;
             let keys = &mut state.core.avs[self.id].keys;
             return addrs.iter().try_for_each(|&handle| keys.remove(handle));
         }
@@ -402,7 +404,7 @@ impl<T: Transport> AvCalls for Av<T> {
             return Err(Error::BADFLAGS);
         }
         let key = Key::given(key.len(), Some(key), None, T::AUTH_KEY_SIZE)?;
-        let mut state = self.engine.lock();
+        let mut state = self.engine.lock()?;
         let keys = &mut state.core.avs[self.id].keys;
         keys.insert(key.ok_or(Error::INVAL)?, T::AUTH_KEYS)
     }
@@ -411,7 +413,7 @@ impl<T: Transport> AvCalls for Av<T> {
         if !self.engine.has_keys_in_av() {
             return Err(Error::NOSYS);
         }
-        let state = self.engine.lock();
+        let state = self.engine.lock()?;
         let keys = &state.core.avs[self.id].keys;
         let key = keys.get(addr).or_else(|| keys.of(addr));
         Ok(key.ok_or(Error::INVAL)?.bytes().to_vec())
@@ -437,7 +439,7 @@ impl<T: Transport> AvCalls for Av<T> {
         match flags {
             0 => self.current()?.core.avs[self.id].set_user_id(addr, id),
             FI_AUTH_KEY if self.engine.has_keys_in_av() => {
-                let mut state = self.engine.lock();
+                let mut state = self.engine.lock()?;
                 state.core.avs[self.id].keys.set_user_id(addr, id)
             }
             _ => Err(Error::BADFLAGS),

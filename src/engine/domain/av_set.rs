@@ -99,7 +99,7 @@ fn first_members<T: Transport>(
     ranges: bool,
     request: &SetRequest,
 ) -> Result<Vec<u64>> {
-    let state = engine.lock();
+    let state = engine.lock()?;
     let table = &state.core.avs[av];
     let used = |index: &u64| table.get(*index).is_some();
     if request.flags & FI_UNIVERSE != 0 {
@@ -144,7 +144,7 @@ impl<T: Transport> SetCalls for AvSet<T> {
 
     fn insert(&self, addr: u64) -> Result {
         let known = {
-            let mut guard = self.engine.lock();
+            let mut guard = self.engine.lock()?;
             let State { core, transport } = &mut *guard;
             named_av::renew(transport, core, self.av)?;
             core.avs[self.av].get(addr).is_some()

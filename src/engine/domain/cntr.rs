@@ -51,7 +51,7 @@ impl<T: Transport> Cntr<T> {
         };
         let (set, set_use) = wait_set(request.wait_set)?;
         let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd()])?;
-        let wait = engine.lock().core.add_wait(wait);
+        let wait = engine.lock()?.core.add_wait(wait);
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             counter: Arc::new(Counter::new(wait, bytes)),
@@ -80,39 +80,46 @@ impl<T: Transport> Cntr<T> {
 }
 
 impl<T: Transport> Shared<T> {
+    /// Nothing happens in a child: what it reads is the last that was here.
     fn look(&self) {
-        let mut state = self.engine.lock_to_look();
-        state.progress();
-        state.flush();
+        if let Ok(mut state) = self.engine.lock_to_look() {
+            state.progress();
+            state.flush();
+        }
     }
 
     /// The application changes a value, for which operations may wait.
-    fn edit(&self, edit: Edit) {
-        let mut guard = self.engine.lock();
+    fn edit(&self, edit: Edit) -> Result {
+        let mut guard = self.engine.lock()?;
         guard.core.change(&self.counter, edit);
         guard.run_triggers();
         self.engine.posted(&guard);
+        Ok(())
     }
 
-    fn look_before_sleep(&self) {
-        let mut state = self.engine.lock_to_look();
+    fn look_before_sleep(&self) -> Result {
+        let mut state = self.engine.lock_to_look()?;
         state.progress_all();
         state.flush();
+        Ok(())
     }
 }
 
 impl<T: Transport> Drop for Shared<T> {
     fn drop(&mut self) {
         let sleeps = self.counter.wait.can_sleep();
-        self.engine.lock().core.remove_wait(sleeps);
+        if let Ok(mut state) = self.engine.lock_to_close() {
+            state.core.remove_wait(sleeps);
+        }
     }
 }
 
 impl<T: Transport> Member for Shared<T> {
     /// There is something to read when the counter has changed since it was last asked.
     fn trywait(&self) -> Result {
+        drop(self.engine.lock()?);
         self.counter.wait.arm();
-        self.look_before_sleep();
+        self.look_before_sleep()?;
         match self.counter.changed_for_wait() {
             true => Err(Error::AGAIN),
             false => Ok(()),
@@ -181,34 +188,31 @@ impl<T: Transport> CntrCalls for Cntr<T> {
     }
 
     fn add(&self, value: u64) -> Result {
-        self.shared.edit(Edit::Add(value));
-        Ok(())
+        self.shared.edit(Edit::Add(value))
     }
 
     fn add_err(&self, value: u64) -> Result {
-        self.shared.edit(Edit::AddErrors(value));
-        Ok(())
+        self.shared.edit(Edit::AddErrors(value))
     }
 
     fn set(&self, value: u64) -> Result {
-        self.shared.edit(Edit::Set(value));
-        Ok(())
+        self.shared.edit(Edit::Set(value))
     }
 
     fn set_err(&self, value: u64) -> Result {
-        self.shared.edit(Edit::SetErrors(value));
-        Ok(())
+        self.shared.edit(Edit::SetErrors(value))
     }
 
     fn wait(&self, threshold: u64, timeout: c_int) -> Result {
         let counter = &self.shared.counter;
         let deadline = Deadline::after(timeout);
         let errors = counter.errors();
+        drop(self.shared.engine.lock()?);
         let mut sleeper = counter.wait.enter();
         loop {
             let over = deadline.is_over();
             sleeper.arm();
-            self.shared.look_before_sleep();
+            self.shared.look_before_sleep()?;
             if counter.value() >= threshold {
                 return Ok(());
             }

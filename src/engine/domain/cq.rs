@@ -68,7 +68,7 @@ impl<T: Transport> Cq<T> {
         };
         let (set, set_use) = wait_set(request.wait_set)?;
         let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd()])?;
-        let wait = Arc::new(engine.lock().core.add_wait(wait));
+        let wait = Arc::new(engine.lock()?.core.add_wait(wait));
         let size = match request.size {
             0 => T::CQ_SIZE,
             size => size,
@@ -77,7 +77,7 @@ impl<T: Transport> Cq<T> {
             return Err(Error::INVAL);
         }
         let with_source = engine.info.caps & FI_SOURCE != 0;
-        let mut state = engine.lock();
+        let mut state = engine.lock()?;
         let id = state.core.cqs.insert(CqState {
             ring: Ring::new(words, size, with_source),
             wait: wait.clone(),
@@ -135,7 +135,6 @@ impl<T: Transport> Shared<T> {
         match cq.ring.ready() {
             Head::Empty => {
                 self.patience.in_vain();
-                state.transport.check_process()?;
                 if state.transport.holds_back() {
                     state.flush();
                 }
@@ -176,7 +175,7 @@ impl<T: Transport> Shared<T> {
 
 impl<T: Transport> Member for Shared<T> {
     fn trywait(&self) -> Result {
-        let mut state = self.engine.lock_to_look();
+        let mut state = self.engine.lock_to_look()?;
         if self.entries(&state) == 0 {
             state.progress_all();
         }
@@ -192,7 +191,9 @@ impl<T: Transport> Member for Shared<T> {
 
 impl<T: Transport> Drop for Shared<T> {
     fn drop(&mut self) {
-        let mut state = self.engine.lock();
+        let Ok(mut state) = self.engine.lock_to_close() else {
+            return;
+        };
         state.core.cqs.remove(self.id);
         state.core.remove_wait(self.wait.can_sleep());
     }
@@ -221,7 +222,10 @@ impl<T: Transport> Kind for Cq<T> {
     }
 
     fn poll(&self, _ask: bool) -> Option<bool> {
-        let mut state = self.shared.engine.lock_to_look();
+        // In a child there is an error to be read.
+        let Ok(mut state) = self.shared.engine.lock_to_look() else {
+            return Some(true);
+        };
         if self.shared.entries(&state) == 0 {
             state.progress();
             state.flush();
@@ -247,7 +251,7 @@ impl<T: Transport> CqCalls for Cq<T> {
         if shared.patience.is_worn() {
             shared.patience.rest();
         }
-        let mut state = shared.engine.lock_to_look();
+        let mut state = shared.engine.lock_to_look()?;
         let mut src = src;
         shared.read_locked(&mut state, max, &mut out, src.as_mut())
     }
@@ -264,7 +268,6 @@ impl<T: Transport> CqCalls for Cq<T> {
         if !shared.wait.can_sleep() || shared.wait.obj() == FI_WAIT_SET {
             return Err(Error::INVAL);
         }
-        shared.engine.lock().transport.check_process()?;
         let wanted = match self.threshold {
             true => cond.clamp(1, max.max(1)),
             false => 1,
@@ -273,7 +276,7 @@ impl<T: Transport> CqCalls for Cq<T> {
         let mut waiting = None;
         let mut sleeper = None;
         loop {
-            let mut state = shared.engine.lock_to_look();
+            let mut state = shared.engine.lock_to_look()?;
             let over = deadline.is_over();
             if shared.entries(&state) < wanted {
                 state.progress_all();
@@ -301,14 +304,14 @@ impl<T: Transport> CqCalls for Cq<T> {
             drop(state);
             // What is left of the time is looked at once more, at the top of the loop.
             if let Err(error) = sleeper.sleep(deadline) {
-                shared.stop_waiting(&mut shared.engine.lock(), waiting);
+                shared.stop_waiting(&mut *shared.engine.lock()?, waiting);
                 return Err(error);
             }
         }
     }
 
     fn read_err(&self, _flags: u64, take: &mut dyn FnMut(&CqErr)) -> Result {
-        let mut state = self.shared.engine.lock_data();
+        let mut state = self.shared.engine.lock_data()?;
         let cq = &mut state.core.cqs[self.shared.id];
         let error = cq.ring.pop_err().ok_or(Error::AGAIN)?;
         take(cq.last_error.insert(error));
@@ -319,7 +322,7 @@ impl<T: Transport> CqCalls for Cq<T> {
         if !self.shared.wait.can_sleep() {
             return Err(Error::NOSYS);
         }
-        let mut state = self.shared.engine.lock();
+        let mut state = self.shared.engine.lock()?;
         state.core.cqs[self.shared.id].signal.give();
         self.shared.wait.notify();
         Ok(())

@@ -90,7 +90,7 @@ const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_RECV;
 impl<T: Transport> Ep<T> {
     pub fn open(engine: &Arc<Engine<T>>, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
         let info = engine.with_key(info)?;
-        let mut guard = engine.lock();
+        let mut guard = engine.lock()?;
         let state = &mut *guard;
         let mut srx = Srx::new();
         srx.eps = 1;
@@ -110,10 +110,10 @@ impl<T: Transport> Ep<T> {
     /// A context of a scalable endpoint.
     pub fn open_context(member: Member<T>, info: Info, context: *mut c_void) -> *mut fid_ep {
         let (engine, id) = (member.port.engine().clone(), member.id());
-        let mut state = engine.lock();
-        state.core.eps[id].context = context as usize;
-        state.core.eps[id].tx_size = info.tx.size;
-        drop(state);
+        if let Ok(mut state) = engine.lock() {
+            state.core.eps[id].context = context as usize;
+            state.core.eps[id].tx_size = info.tx.size;
+        }
         Self::first_handle(&engine, id, info, Some(member), context)
     }
 
@@ -180,7 +180,9 @@ impl<T: Transport> Ep<T> {
         }
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
         let handle = Self::handle(shared, tx_flags, rx_flags, None, context);
-        engine.lock().core.eps[id].fid = handle as usize;
+        if let Ok(mut state) = engine.lock() {
+            state.core.eps[id].fid = handle as usize;
+        }
         handle
     }
 
@@ -418,7 +420,7 @@ impl<T: Transport> Ep<T> {
     #[cold]
     fn post_from(&self, tx: &Tx<'_>) -> Result {
         let engine = &*self.shared.engine;
-        let mut guard = engine.lock_data();
+        let mut guard = engine.lock_data()?;
         let state = &mut *guard;
         let (port, id) = (self.port(), self.shared.id);
         let result = match tx.flags & FI_TRIGGER {
@@ -432,7 +434,7 @@ impl<T: Transport> Ep<T> {
 
     /// The state, while the endpoint is not yet enabled.
     fn unlocked_state(&self) -> Result<Guard<'_, State<T>>> {
-        let state = self.shared.engine.lock();
+        let state = self.shared.engine.lock()?;
         match state.core.eps[self.shared.id].enabled {
             true => Err(Error::OPBADSTATE),
             false => Ok(state),
@@ -496,7 +498,9 @@ impl<T: Transport> Drop for Shared<T> {
         if self.member.is_some() {
             return;
         }
-        let mut guard = self.engine.lock();
+        let Ok(mut guard) = self.engine.lock_to_close() else {
+            return;
+        };
         let state = &mut *guard;
         state.transport.close_ep(&mut state.core, self.id);
         state.core.triggers.forget_ep(self.id);
@@ -609,7 +613,7 @@ impl<T: Transport> Kind for Ep<T> {
             true => (current(&self.tx_flags), flags),
             false => (flags, current(&self.rx_flags)),
         };
-        let context = self.shared.engine.lock().core.eps[self.shared.id].context;
+        let context = self.shared.engine.lock()?.core.eps[self.shared.id].context;
         let handle = Self::handle(
             self.shared.clone(),
             tx_flags,
@@ -631,7 +635,7 @@ impl<T: Transport> Kind for Ep<T> {
         if self.shared.member.is_some() {
             return Err(Error::NOSYS);
         }
-        let state = self.shared.engine.lock();
+        let state = self.shared.engine.lock()?;
         state.transport.socket(self.shared.id).map(WaitHandle::Fd)
     }
 }
@@ -641,7 +645,7 @@ impl<T: Transport> EpCalls for Ep<T> {
         let info = &self.shared.info;
         let size = match name {
             FI_OPT_MIN_MULTI_RECV if self.receives() => {
-                let state = self.shared.engine.lock();
+                let state = self.shared.engine.lock()?;
                 state.core.srxs[state.core.eps[self.shared.id].srx].min_multi_recv
             }
             FI_OPT_CM_DATA_SIZE if info.ep.ep_type == FI_EP_MSG.0 => CM_DATA_SIZE,
@@ -659,7 +663,7 @@ impl<T: Transport> EpCalls for Ep<T> {
         match name {
             FI_OPT_MIN_MULTI_RECV if self.receives() => {
                 if let OptValue::Size(size) = value(OptKind::Size)? {
-                    let mut state = self.shared.engine.lock();
+                    let mut state = self.shared.engine.lock()?;
                     let srx = state.core.eps[self.shared.id].srx;
                     state.core.srxs[srx].min_multi_recv = size;
                 }
@@ -682,7 +686,7 @@ impl<T: Transport> EpCalls for Ep<T> {
                 OptValue::Bool(on) => self
                     .shared
                     .engine
-                    .lock()
+                    .lock()?
                     .transport
                     .set_firewalled(self.shared.id, on),
                 _ => Err(Error::INVAL),
@@ -705,7 +709,7 @@ impl<T: Transport> EpCalls for Ep<T> {
     }
 
     fn cancel(&self, context: usize) -> Result {
-        let mut guard = self.shared.engine.lock();
+        let mut guard = self.shared.engine.lock()?;
         let State { core, transport } = &mut *guard;
         if core.cancel_triggered(self.shared.id, context) {
             guard.run_triggers();
@@ -725,7 +729,7 @@ impl<T: Transport> EpCalls for Ep<T> {
     }
 
     fn rx_size_left(&self) -> Result<usize> {
-        let state = self.shared.engine.lock();
+        let state = self.shared.engine.lock()?;
         match state.core.eps[self.shared.id].enabled {
             true => Ok(self.shared.info.rx.size),
             false => Err(Error::OPBADSTATE),
@@ -733,7 +737,7 @@ impl<T: Transport> EpCalls for Ep<T> {
     }
 
     fn tx_size_left(&self) -> Result<usize> {
-        let state = self.shared.engine.lock();
+        let state = self.shared.engine.lock()?;
         let ep = &state.core.eps[self.shared.id];
         match ep.enabled {
             true => Ok(ep.tx_size.saturating_sub(ep.tx_pending)),
@@ -752,7 +756,7 @@ pub fn cut(param: &[u8]) -> &[u8] {
 
 impl<T: Transport> CmCalls for Ep<T> {
     fn name(&self) -> Result<Vec<u8>> {
-        self.shared.engine.lock().transport.name(self.shared.id)
+        self.shared.engine.lock()?.transport.name(self.shared.id)
     }
 
     fn set_name(&self, addr: &[u8]) -> Result {
@@ -761,7 +765,7 @@ impl<T: Transport> CmCalls for Ep<T> {
     }
 
     fn peer(&self) -> Result<Vec<u8>> {
-        self.shared.engine.lock().transport.peer(self.shared.id)
+        self.shared.engine.lock()?.transport.peer(self.shared.id)
     }
 
     fn addr_len(&self, addr: *const c_void) -> usize {
@@ -789,7 +793,7 @@ impl<T: Transport> CmCalls for Ep<T> {
         if self.shared.info.ep.ep_type != FI_EP_MSG.0 {
             return Err(Error::NOSYS);
         }
-        let mut guard = self.shared.engine.lock();
+        let mut guard = self.shared.engine.lock()?;
         let State { core, transport } = &mut *guard;
         transport.shutdown(core, self.shared.id)
     }
@@ -807,7 +811,7 @@ impl<T: Transport> Ep<T> {
             Err(Error::OPBADSTATE) if self.unlocked_state().is_err() => {}
             Err(error) => return Err(error),
         }
-        call(&mut self.shared.engine.lock(), self.shared.id)
+        call(&mut *self.shared.engine.lock()?, self.shared.id)
     }
 }
 
@@ -824,7 +828,7 @@ impl<T: Transport> Ep<T> {
     #[cold]
     fn order(&self, what: What) -> Result<u64> {
         let limits = &self.shared.limits;
-        if limits.strict && self.shared.engine.lock().core.eps[self.shared.id].tx_pending > 0 {
+        if limits.strict && self.shared.engine.lock()?.core.eps[self.shared.id].tx_pending > 0 {
             return Err(Error::AGAIN);
         }
         Ok(limits.order(what))
@@ -846,7 +850,7 @@ impl<T: Transport> DataPath for Ep<T> {
             false => tx,
         };
         let engine = &*self.shared.engine;
-        let mut guard = engine.lock_data();
+        let mut guard = engine.lock_data()?;
         let state = &mut *guard;
         let result = state
             .transport
@@ -860,7 +864,7 @@ impl<T: Transport> DataPath for Ep<T> {
         if rx.flags & (FI_PEEK | FI_TRIGGER) != 0 {
             return self.receive_special(rx);
         }
-        let mut guard = self.shared.engine.lock_data();
+        let mut guard = self.shared.engine.lock_data()?;
         let State { core, transport } = &mut *guard;
         let ep = &core.eps[self.shared.id];
         if !ep.enabled {
@@ -888,7 +892,7 @@ impl<T: Transport> DataPath for Ep<T> {
     fn transmit_one(&self, tx: &OneTx) -> Result {
         if !self.shared.limits.any.load(Ordering::Relaxed) {
             let engine = &*self.shared.engine;
-            let mut guard = engine.lock_data();
+            let mut guard = engine.lock_data()?;
             let State { core, transport } = &mut *guard;
             if transport.transmit_one(core, self.shared.id, tx) {
                 engine.posted(&guard);
@@ -901,7 +905,7 @@ impl<T: Transport> DataPath for Ep<T> {
     #[inline]
     fn receive_one(&self, rx: &OneRx) -> Result {
         if rx.flags & (FI_PEEK | FI_TRIGGER) == 0 {
-            let mut guard = self.shared.engine.lock_data();
+            let mut guard = self.shared.engine.lock_data()?;
             let core = &mut guard.core;
             let ep = &core.eps[self.shared.id];
             if ep.enabled
@@ -989,7 +993,7 @@ impl<T: Transport> AtomicPath for Ep<T> {
             false => atomic,
         };
         let engine = &*self.shared.engine;
-        let mut guard = engine.lock_data();
+        let mut guard = engine.lock_data()?;
         let state = &mut *guard;
         let (port, id) = (self.port(), self.shared.id);
         let result = match atomic.flags & FI_TRIGGER {

@@ -39,7 +39,7 @@ use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::domain::*;
 use crate::ffi::ops::transfer::Rx;
 use crate::ffi::ops::work::WorkRequest;
-use crate::sync::{Callers, Guard, Lock, Use, Uses};
+use crate::sync::{Callers, Children, Guard, Lock, Use, Uses};
 use crate::sys::event::Timer;
 
 /// What the lock of a domain guards.
@@ -49,6 +49,10 @@ pub struct State<T: Transport> {
 }
 
 impl<T: Transport> State<T> {
+    fn children_may(&self) -> Children {
+        self.transport.children_may()
+    }
+
     #[inline(always)]
     pub fn progress(&mut self) {
         self.transport.progress(&mut self.core);
@@ -103,23 +107,29 @@ pub struct Engine<T: Transport> {
 const LATE: Duration = Duration::from_millis(1);
 
 impl<T: Transport> Engine<T> {
+    /// `OPBADSTATE`: this process was forked from the one that opened the domain, and has no part in it.
     #[inline]
-    pub fn lock(&self) -> Guard<'_, State<T>> {
-        self.state.lock()
+    pub fn lock(&self) -> Result<Guard<'_, State<T>>> {
+        Ok(self.state.lock()?)
+    }
+
+    /// As `lock`, when something is closed. `OPBADSTATE`: it is left as it is.
+    pub fn lock_to_close(&self) -> Result<Guard<'_, State<T>>> {
+        Ok(self.state.lock_to_close()?)
     }
 
     /// As `lock`, from a call of the data path: with FI_THREAD_DOMAIN the application serializes those.
     #[inline]
-    pub fn lock_data(&self) -> Guard<'_, State<T>> {
-        self.state.lock_data()
+    pub fn lock_data(&self) -> Result<Guard<'_, State<T>>> {
+        Ok(self.state.lock_data()?)
     }
 
     /// As `lock_data`, from a call that drives progress: tells the progress thread that somebody looks.
     #[inline]
-    pub fn lock_to_look(&self) -> Guard<'_, State<T>> {
-        let guard = self.state.lock_data();
+    pub fn lock_to_look(&self) -> Result<Guard<'_, State<T>>> {
+        let guard = self.state.lock_data()?;
         self.note_look();
-        guard
+        Ok(guard)
     }
 
     /// Under the lock.
@@ -198,7 +208,9 @@ impl<T: Transport> Engine<T> {
 impl<T: Transport> Driver for Engine<T> {
     fn drive(&self) {
         // By whoever reads the event queue.
-        let mut state = self.lock();
+        let Ok(mut state) = self.lock() else {
+            return;
+        };
         self.note_look();
         state.progress_all();
         state.flush();
@@ -251,7 +263,7 @@ impl<T: Transport> Domain<T> {
         // The progress thread.
         core.watchers = usize::from(auto);
         let engine = Arc::new(Engine {
-            state: Lock::new(callers, State { core, transport }),
+            state: Lock::new(callers, State::children_may, State { core, transport })?,
             poll_fd,
             provider: T::provider(&fabric.provider),
             api_version: fabric.api_version,
@@ -326,7 +338,7 @@ impl<T: Transport> Kind for Domain<T> {
                 // Without a lock only the thread that the domain's objects are used by may drive it, and the queue is
                 // the fabric's. What its domain reports then, it reports within calls.
                 if engine.state.is_shared() {
-                    engine.lock().core.watchers += 1;
+                    engine.lock()?.core.watchers += 1;
                     eq.queue.add_driver(driver(&self.engine))?;
                 }
             }

@@ -53,7 +53,7 @@ impl<T: Transport> Domain<T> {
             None => None,
             Some(base) => Some(part_of(base, engine, &request.segments)?),
         };
-        let mut state = engine.lock();
+        let mut state = engine.lock()?;
         let region = state.core.mrs.register(
             &request.segments,
             request.access,
@@ -151,7 +151,9 @@ impl<T: Transport> MrCalls for Domain<T> {
 
 impl<T: Transport> Drop for Mr<T> {
     fn drop(&mut self) {
-        let mut state = self.engine.lock();
+        let Ok(mut state) = self.engine.lock_to_close() else {
+            return;
+        };
         let State { core, transport } = &mut *state;
         core.mrs.close(&self.region);
         transport.region_closed(core, &self.region);
@@ -177,7 +179,7 @@ impl<T: Transport> Kind for Mr<T> {
             let counter = cntr.counter_in(&self.engine).ok_or(Error::INVAL)?;
             self.region.bind_counter(counter.clone())?;
             // From now on each access has to be told of.
-            let mut state = self.engine.lock();
+            let mut state = self.engine.lock()?;
             let State { core, transport } = &mut *state;
             transport.region_closed(core, &self.region);
             drop(state);

@@ -44,14 +44,14 @@ impl<T: Transport> Profile<T> {
         })
     }
 
-    fn unexpected(&self) -> u64 {
-        let state = self.engine.lock();
+    fn unexpected(&self) -> Result<u64> {
+        let state = self.engine.lock()?;
         let core = &state.core;
         let count: usize = match self.ep {
             Some(ep) => core.srxs[core.eps[ep].srx].unexpected_len(),
             None => core.srxs.iter().map(|(_, srx)| srx.unexpected_len()).sum(),
         };
-        count as u64
+        Ok(count as u64)
     }
 }
 
@@ -75,11 +75,11 @@ impl<T: Transport> ProfileCalls for Profile<T> {
             return Err(Error::INVAL);
         }
         let kept = *self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(kept.unwrap_or_else(|| self.unexpected()))
+        kept.map_or_else(|| self.unexpected(), Ok)
     }
 
     fn keep(&self, on: bool) {
-        let value = on.then(|| self.unexpected());
+        let value = on.then(|| self.unexpected().ok()).flatten();
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = value;
     }
 }

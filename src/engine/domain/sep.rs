@@ -77,7 +77,7 @@ impl<T: Transport> ScalableEp<T> {
         let limits = &engine.info.domain;
         let tx = count(info.ep.tx_ctx_cnt, limits.max_ep_tx_ctx)?;
         let rx = count(info.ep.rx_ctx_cnt, limits.max_ep_rx_ctx)?;
-        let mut guard = engine.lock();
+        let mut guard = engine.lock()?;
         let state = &mut *guard;
         let core = &mut state.core;
         let receiver = |core: &mut Core<T::Addr>| {
@@ -201,7 +201,7 @@ impl<T: Transport> Port<T> {
             return Err(Error::BADFLAGS);
         }
         let id = av.id_in(&self.engine).ok_or(Error::DOMAIN)?;
-        let mut state = self.engine.lock();
+        let mut state = self.engine.lock()?;
         if self.listens.load(Ordering::Relaxed) {
             return Err(Error::OPBADSTATE);
         }
@@ -223,7 +223,9 @@ impl<T: Transport> Port<T> {
 
 impl<T: Transport> Drop for Port<T> {
     fn drop(&mut self) {
-        let mut guard = self.engine.lock();
+        let Ok(mut guard) = self.engine.lock_to_close() else {
+            return;
+        };
         let state = &mut *guard;
         state.transport.close_ep(&mut state.core, self.id);
         if let Some(av) = state.core.eps[self.id].av {
@@ -279,7 +281,9 @@ impl<T: Transport> Member<T> {
 /// to be opened again.
 impl<T: Transport> Drop for Member<T> {
     fn drop(&mut self) {
-        let mut guard = self.port.engine.lock();
+        let Ok(mut guard) = self.port.engine.lock_to_close() else {
+            return;
+        };
         let State { core, transport } = &mut *guard;
         let port = self.port.id;
         match self.side {
@@ -324,7 +328,7 @@ impl<T: Transport> Kind for ScalableEp<T> {
     }
 
     fn enable(&self) -> Result {
-        let mut state = self.port.engine.lock();
+        let mut state = self.port.engine.lock()?;
         if self.port.enabled.load(Ordering::Relaxed) {
             return Err(Error::OPBADSTATE);
         }
@@ -350,14 +354,14 @@ impl<T: Transport> EpCalls for ScalableEp<T> {
         match name {
             FI_OPT_FIREWALL_ADDR => match value(OptKind::Bool)? {
                 OptValue::Bool(on) => {
-                    let mut state = self.port.engine.lock();
+                    let mut state = self.port.engine.lock()?;
                     state.transport.set_firewalled(self.port.id, on)
                 }
                 OptValue::Size(_) => Err(Error::INVAL),
             },
             FI_OPT_SHARED_MEMORY_PERMITTED if T::SHARES_MEMORY => match value(OptKind::Bool)? {
                 OptValue::Bool(on) => {
-                    let mut state = self.port.engine.lock();
+                    let mut state = self.port.engine.lock()?;
                     if state.core.eps[self.port.id].enabled {
                         return Err(Error::OPBADSTATE);
                     }
@@ -462,11 +466,11 @@ fn narrow(limit: &mut usize, wanted: usize) -> Result {
 
 impl<T: Transport> CmCalls for ScalableEp<T> {
     fn name(&self) -> Result<Vec<u8>> {
-        self.port.engine.lock().transport.name(self.port.id)
+        self.port.engine.lock()?.transport.name(self.port.id)
     }
 
     fn set_name(&self, addr: &[u8]) -> Result {
-        let mut state = self.port.engine.lock();
+        let mut state = self.port.engine.lock()?;
         match self.port.listens.load(Ordering::Relaxed) {
             true => Err(Error::OPBADSTATE),
             false => state.transport.set_name(self.port.id, addr),

@@ -47,7 +47,7 @@ impl<T: Transport> SharedRx<T> {
         srx.many_tagged = many_tagged;
         // The handle itself counts.
         srx.eps = 1;
-        let id = engine.lock().core.srxs.insert(srx);
+        let id = engine.lock()?.core.srxs.insert(srx);
         let srx = SharedRx {
             engine: engine.clone(),
             id,
@@ -76,7 +76,9 @@ impl<T: Transport> SharedRx<T> {
 
 impl<T: Transport> Drop for SharedRx<T> {
     fn drop(&mut self) {
-        let mut state = self.engine.lock();
+        let Ok(mut state) = self.engine.lock_to_close() else {
+            return;
+        };
         let srx = &mut state.core.srxs[self.id];
         srx.eps -= 1;
         if srx.eps == 0 {
@@ -104,7 +106,7 @@ impl<T: Transport> EpCalls for SharedRx<T> {
     fn get_opt(&self, name: c_int) -> Result<OptValue> {
         match name {
             FI_OPT_MIN_MULTI_RECV => Ok(OptValue::Size(
-                self.engine.lock().core.srxs[self.id].min_multi_recv,
+                self.engine.lock()?.core.srxs[self.id].min_multi_recv,
             )),
             _ => Err(Error::NOPROTOOPT),
         }
@@ -113,7 +115,7 @@ impl<T: Transport> EpCalls for SharedRx<T> {
     fn set_opt(&self, name: c_int, value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
         match (name, value(OptKind::Size)) {
             (FI_OPT_MIN_MULTI_RECV, Ok(OptValue::Size(size))) => {
-                self.engine.lock().core.srxs[self.id].min_multi_recv = size;
+                self.engine.lock()?.core.srxs[self.id].min_multi_recv = size;
                 Ok(())
             }
             (FI_OPT_MIN_MULTI_RECV, _) => Err(Error::INVAL),
@@ -122,7 +124,7 @@ impl<T: Transport> EpCalls for SharedRx<T> {
     }
 
     fn cancel(&self, context: usize) -> Result {
-        let mut guard = self.engine.lock();
+        let mut guard = self.engine.lock()?;
         let core = &mut guard.core;
         let Some((recv, what)) = core.srxs[self.id].cancel(context) else {
             return Ok(());
@@ -142,7 +144,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
     }
 
     fn receive(&self, rx: &Rx) -> Result {
-        let mut guard = self.engine.lock();
+        let mut guard = self.engine.lock()?;
         // A receive that waits for a counter is one of an endpoint.
         if rx.flags & FI_TRIGGER != 0 {
             return Err(Error::BADFLAGS);

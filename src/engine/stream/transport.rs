@@ -34,6 +34,7 @@ use crate::engine::transport::{Address, Membership, MrRegion, Transport};
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::{OneTx, Tx};
+use crate::sync::Children;
 use crate::sys::event::{Epoll, Timer};
 use crate::sys::fork::Birth;
 
@@ -136,6 +137,12 @@ impl<N: Net> Stream<N> {
         N::DUCTS || N::MAY_SHARE && self.shared > 0
     }
 
+    /// A child has its parent's rings, sockets and epoll set before it, and no part in any of them. It comes here only to close
+    /// what it has of them: `children_may`.
+    pub fn is_inherited(&self) -> bool {
+        self.has_ducts() && !self.is_at_home()
+    }
+
     /// Whether this is the process that opened the domain.
     pub fn is_at_home(&self) -> bool {
         self.birth.is_here()
@@ -174,13 +181,11 @@ impl<N: Net> Transport for Stream<N> {
         !N::limits(params).no_progress_thread
     }
 
-    /// A child has its parent's rings, sockets and epoll set before it, and no part in any of them. (Of a domain that has only
-    /// sockets it may make what it can.)
-    #[inline]
-    fn check_process(&self) -> Result {
-        match self.has_ducts() && !self.birth.is_here() {
-            true => Err(Error::OPBADSTATE),
-            false => Ok(()),
+    /// Of a domain that has only sockets a child may make what it can.
+    fn children_may(&self) -> Children {
+        match self.has_ducts() {
+            true => Children::Close,
+            false => Children::Go,
         }
     }
 
@@ -234,9 +239,6 @@ impl<N: Net> Transport for Stream<N> {
     // Programs that wait look again and again, and mostly there is nothing: that is found out without a call.
     #[inline(always)]
     fn progress(&mut self, core: &mut Core<N>) {
-        if self.check_process().is_err() {
-            return;
-        }
         if !self.has_ducts() {
             return self.look(core);
         }
@@ -251,17 +253,11 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn progress_all(&mut self, core: &mut Core<N>) {
-        if self.check_process().is_err() {
-            return;
-        }
         self.look_everywhere(core);
     }
 
     #[inline]
     fn flush(&mut self, core: &mut Core<N>) {
-        if self.check_process().is_err() {
-            return;
-        }
         if !self.dirty.is_empty() {
             self.flush_dirty(core);
             if !self.held.is_empty() {
@@ -272,16 +268,14 @@ impl<N: Net> Transport for Stream<N> {
 
     #[inline]
     fn holds_back(&self) -> bool {
-        !self.dirty.is_empty() && self.check_process().is_ok()
+        !self.dirty.is_empty()
     }
 
     fn open_ep(&mut self, _core: &mut Core<N>, ep: usize, info: &Info) -> Result {
-        self.check_process()?;
         N::open_ep(self, ep, info)
     }
 
     fn enable_ep(&mut self, _core: &mut Core<N>, ep: usize) -> Result {
-        self.check_process()?;
         N::enable_ep(self, ep)
     }
 
@@ -290,20 +284,19 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn close_ep(&mut self, core: &mut Core<N>, ep: usize) {
-        match self.check_process() {
-            Ok(()) => self.close_endpoint(core, ep),
-            Err(_) => self.leave_endpoint(ep),
+        match self.is_inherited() {
+            false => self.close_endpoint(core, ep),
+            true => self.leave_endpoint(ep),
         }
     }
 
     #[inline]
     fn transmit_one(&mut self, core: &mut Core<N>, ep: usize, tx: &OneTx) -> bool {
-        self.check_process().is_ok() && self.post_one(core, ep, tx)
+        self.post_one(core, ep, tx)
     }
 
     #[inline]
     fn transmit(&mut self, core: &mut Core<N>, ep: usize, tx: &Tx<'_>) -> Result {
-        self.check_process()?;
         self.post(core, ep, tx)
     }
 
@@ -314,33 +307,28 @@ impl<N: Net> Transport for Stream<N> {
         ep: usize,
         atomic: &Atomic<'_>,
     ) -> Result {
-        self.check_process()?;
         self.post_atomic(core, port, ep, atomic)
     }
 
     fn transmit_from(&mut self, core: &mut Core<N>, port: usize, ep: usize, tx: &Tx<'_>) -> Result {
-        self.check_process()?;
         self.post_from(core, port, ep, tx)
     }
 
     fn close_tx_context(&mut self, core: &mut Core<N>, port: usize, ep: usize, heir: usize) {
-        if self.check_process().is_err() {
+        if self.is_inherited() {
             return;
         }
         self.leave_transmits(core, port, ep, heir);
     }
 
     fn close_rx_context(&mut self, core: &mut Core<N>, port: usize, ep: usize) {
-        if self.check_process().is_err() {
+        if self.is_inherited() {
             return;
         }
         self.leave_receives(core, port, ep);
     }
 
     fn claim(&mut self, core: &mut Core<N>, claimed: Claimed) {
-        if self.check_process().is_err() {
-            return;
-        }
         self.bring(core, claimed);
     }
 
@@ -360,6 +348,10 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn region_closed(&mut self, core: &mut Core<N>, region: &MrRegion) {
+        // What peers know of is the parent's.
+        if self.is_inherited() {
+            return;
+        }
         let withdrawn = self.board.as_mut().and_then(|board| board.withdraw(region));
         if let Some(at) = withdrawn {
             self.wait_for_users(core, at);
@@ -371,9 +363,6 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn room_again(&mut self, core: &mut Core<N>) {
-        if self.check_process().is_err() {
-            return;
-        }
         self.retry_stalled(core);
     }
 
@@ -382,7 +371,6 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
-        self.check_process()?;
         N::set_name(self, ep, addr)
     }
 
@@ -424,7 +412,6 @@ impl<N: Net> Transport for Stream<N> {
         ep: usize,
         membership: &Membership<'_>,
     ) -> Result<u64> {
-        self.check_process()?;
         self.open_collective(core, ep, membership)
     }
 
@@ -436,14 +423,11 @@ impl<N: Net> Transport for Stream<N> {
         token: (usize, usize),
         alone: bool,
     ) {
-        if self.check_process().is_err() {
-            return;
-        }
         self.join_collective(core, ep, group, token, alone);
     }
 
     fn leave_group(&mut self, core: &mut Core<N>, ep: usize, group: u64) {
-        if self.check_process().is_err() {
+        if self.is_inherited() {
             return;
         }
         self.leave_collective(core, ep, group);
@@ -461,21 +445,14 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn collect(&mut self, core: &mut Core<N>, ep: usize, call: &Collective) -> Result {
-        self.check_process()?;
         self.start_collective(core, ep, call)
     }
 
     fn av_inserted(&mut self, core: &mut Core<N>, av: usize, index: u64) {
-        if self.check_process().is_err() {
-            return;
-        }
         self.learn_address(core, av, index);
     }
 
     fn av_removed(&mut self, core: &mut Core<N>, av: usize, index: u64, addr: &N::Addr) {
-        if self.check_process().is_err() {
-            return;
-        }
         self.forget_address(core, av, index, addr);
     }
 

@@ -40,7 +40,7 @@ impl<T: Transport> Ep<T> {
             return Err(Error::OPNOTSUPP);
         }
         let set = join.set.downcast::<AvSet<T>>().ok_or(Error::INVAL)?;
-        let guard = shared.engine.lock();
+        let guard = shared.engine.lock()?;
         let ep = &guard.core.eps[shared.id];
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
@@ -52,7 +52,7 @@ impl<T: Transport> Ep<T> {
         drop(guard);
         // The set's own lock is not taken under that of the domain.
         let members = set.members_in(&shared.engine, av).ok_or(Error::INVAL)?;
-        let mut guard = shared.engine.lock();
+        let mut guard = shared.engine.lock()?;
         let State { core, transport } = &mut *guard;
         let parent = match join.coll_addr {
             FI_ADDR_NOTAVAIL => None,
@@ -90,7 +90,9 @@ impl<T: Transport> Kind for Mc<T> {
 
 impl<T: Transport> Drop for Mc<T> {
     fn drop(&mut self) {
-        let mut guard = self.ep.engine.lock();
+        let Ok(mut guard) = self.ep.engine.lock_to_close() else {
+            return;
+        };
         let State { core, transport } = &mut *guard;
         transport.leave_group(core, self.ep.id, self.address);
         let eq = core.eps[self.ep.id].eq.clone();
@@ -107,7 +109,7 @@ impl<T: Transport> CollectiveCalls for Ep<T> {
     }
 
     fn extent(&self, what: fi_collective_op, group: u64, root: u64) -> Result<(usize, usize)> {
-        let guard = self.shared.engine.lock();
+        let guard = self.shared.engine.lock()?;
         let State { core, transport } = &*guard;
         if !core.eps[self.shared.id].enabled {
             return Err(Error::OPBADSTATE);
@@ -118,7 +120,7 @@ impl<T: Transport> CollectiveCalls for Ep<T> {
 
     fn collect(&self, call: &Collective) -> Result {
         let engine = &*self.shared.engine;
-        let mut guard = engine.lock();
+        let mut guard = engine.lock()?;
         let state = &mut *guard;
         state.core.may_post(self.shared.id)?;
         state

@@ -47,7 +47,7 @@ impl<T: Transport> Ep<T> {
     pub(super) fn receive_special(&self, rx: &Rx) -> Result {
         let engine = &*self.shared.engine;
         let id = self.shared.id;
-        let mut guard = engine.lock();
+        let mut guard = engine.lock()?;
         let state = &mut *guard;
         let result = match rx.flags & FI_TRIGGER {
             0 => {

@@ -121,22 +121,21 @@ impl<T> Lock<T> {
 
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, T>, Forked> {
-        match self.mark.load(Ordering::Relaxed) {
-            kind::ONE..=kind::MANY => Ok(self.take()),
-            _ => self.lock_in_child(false),
+        if !matches!(self.mark.load(Ordering::Relaxed), kind::ONE..=kind::MANY) {
+            self.check_child(false)?;
         }
+        Ok(self.take())
     }
 
     /// As `lock`, for calls that end something.
     pub fn lock_to_close(&self) -> Result<Guard<'_, T>, Forked> {
-        match self.lock() {
-            Err(Forked) => self.lock_in_child(true),
-            guard => guard,
-        }
+        self.check_child(true)?;
+        Ok(self.take())
     }
 
     /// As `lock`, for calls of the data path.
-    #[inline]
+    // Else the compiler makes a call of it, and returns the guard in memory: 30 instructions.
+    #[inline(always)]
     pub fn lock_data(&self) -> Result<Guard<'_, T>, Forked> {
         Ok(match self.mark.load(Ordering::Relaxed) {
             kind::ONE => self.guard(None, false),
@@ -147,14 +146,18 @@ impl<T> Lock<T> {
                 compiler_fence(Ordering::SeqCst);
                 match self.owned.load(Ordering::Relaxed) {
                     true => self.guard(None, true),
-                    false => self.lock_data_slowly(),
+                    false => self.guard(Some(self.take_mutex_slowly()), false),
                 }
             }
-            _ => return self.lock_in_child(false),
+            _ => {
+                self.check_child(false)?;
+                self.take()
+            }
         })
     }
 
     /// In a process that may call.
+    #[inline]
     fn take(&self) -> Guard<'_, T> {
         let held = self.is_shared().then(|| self.take_mutex());
         if self.owned.load(Ordering::Relaxed) {
@@ -164,10 +167,10 @@ impl<T> Lock<T> {
     }
 
     #[cold]
-    fn lock_in_child(&self, to_close: bool) -> Result<Guard<'_, T>, Forked> {
+    fn check_child(&self, to_close: bool) -> Result<(), Forked> {
         match self.kind_in_child() {
-            kind::ONE..=kind::MANY => Ok(self.take()),
-            kind::CLOSE if to_close => Ok(self.take()),
+            kind::ONE..=kind::MANY => Ok(()),
+            kind::CLOSE if to_close => Ok(()),
             _ => Err(Forked),
         }
     }
@@ -210,7 +213,7 @@ impl<T> Lock<T> {
     }
 
     #[cold]
-    fn lock_data_slowly(&self) -> Guard<'_, T> {
+    fn take_mutex_slowly(&self) -> MutexGuard<'_, ()> {
         self.inside.store(false, Ordering::Release);
         let held = self.take_mutex();
         let streak = self.streak.load(Ordering::Relaxed) + 1;
@@ -218,7 +221,7 @@ impl<T> Lock<T> {
         if streak >= STREAK {
             self.owned.store(true, Ordering::Relaxed);
         }
-        self.guard(Some(held), false)
+        held
     }
 
     /// Under the mutex: the data path has to take it, too, from now on, and is not inside.
@@ -233,6 +236,7 @@ impl<T> Lock<T> {
         }
     }
 
+    #[inline]
     fn take_mutex(&self) -> MutexGuard<'_, ()> {
         self.mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -39,7 +39,7 @@ use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::domain::*;
 use crate::ffi::ops::transfer::Rx;
 use crate::ffi::ops::work::WorkRequest;
-use crate::sync::{Callers, Children, Guard, Lock, Use, Uses};
+use crate::sync::{Callers, Children, Forked, Guard, Lock, Use, Uses};
 use crate::sys::event::Timer;
 
 /// What the lock of a domain guards.
@@ -107,26 +107,26 @@ pub struct Engine<T: Transport> {
 const LATE: Duration = Duration::from_millis(1);
 
 impl<T: Transport> Engine<T> {
-    /// `OPBADSTATE`: this process was forked from the one that opened the domain, and has no part in it.
+    /// `Forked` is `OPBADSTATE` to C. It takes no room: an `Error` would share its place with half of the guard.
     #[inline]
-    pub fn lock(&self) -> Result<Guard<'_, State<T>>> {
-        Ok(self.state.lock()?)
+    pub fn lock(&self) -> core::result::Result<Guard<'_, State<T>>, Forked> {
+        self.state.lock()
     }
 
-    /// As `lock`, when something is closed. `OPBADSTATE`: it is left as it is.
-    pub fn lock_to_close(&self) -> Result<Guard<'_, State<T>>> {
-        Ok(self.state.lock_to_close()?)
+    /// As `lock`, when something is closed. On an error it is left as it is.
+    pub fn lock_to_close(&self) -> core::result::Result<Guard<'_, State<T>>, Forked> {
+        self.state.lock_to_close()
     }
 
     /// As `lock`, from a call of the data path: with FI_THREAD_DOMAIN the application serializes those.
-    #[inline]
-    pub fn lock_data(&self) -> Result<Guard<'_, State<T>>> {
-        Ok(self.state.lock_data()?)
+    #[inline(always)]
+    pub fn lock_data(&self) -> core::result::Result<Guard<'_, State<T>>, Forked> {
+        self.state.lock_data()
     }
 
     /// As `lock_data`, from a call that drives progress: tells the progress thread that somebody looks.
-    #[inline]
-    pub fn lock_to_look(&self) -> Result<Guard<'_, State<T>>> {
+    #[inline(always)]
+    pub fn lock_to_look(&self) -> core::result::Result<Guard<'_, State<T>>, Forked> {
         let guard = self.state.lock_data()?;
         self.note_look();
         Ok(guard)

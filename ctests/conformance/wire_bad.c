@@ -162,3 +162,40 @@ TEST(wire_tcp, bad_random, EP_RDM | OURS_ONLY, FI_MSG | FI_TAGGED | FI_RMA, "Ran
 	round_trip(t);
 	still_open(t, &bad.wire, &t->b);
 }
+
+TEST(wire_tcp, bad_only_asks, EP_RDM | OURS_ONLY, FI_MSG | FI_TAGGED | FI_RMA, "A peer that asks for more and more and takes no answer is not read any more; what it has asked for comes when it takes it")
+{
+	// More than the buffers of the kernel and 131072 requests of 40 bytes.
+	enum { ASKED = 1000, MOST = 900, QUIET_MS = 300, ANSWER = 16 + LEN };
+	struct bad bad = open_bad(t);
+	struct wire_header h = { .op = READ_REQ, .seg_count = 1, SEG(bad.region.at, LEN, bad.region.key) };
+	struct buf all = new_buf(t, ASKED * 256, 0), answers = new_buf(t, 1 << 20, 0);
+	size_t len = frame_bytes(all.mem, h, false, NULL), asked = 0, answered = 0, at = 0;
+	uint64_t since = now_ms();
+
+	for (size_t i = 1; i < ASKED; i++)
+		memcpy(all.mem + i * len, all.mem, len);
+	while (asked < MOST * ASKED * len && now_ms() < since + QUIET_MS) {
+		ssize_t n = send(bad.wire.fd, all.mem + at, ASKED * len - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		progress(t);
+		if (n <= 0)
+			continue;
+		asked += (size_t) n, at = (at + (size_t) n) % (ASKED * len), since = now_ms();
+	}
+	if (asked >= MOST * ASKED * len)
+		FAIL("%zu requests are taken of a peer that takes no answer", asked / len);
+	round_trip(t);
+	// The last request may have gone out in part.
+	for (uint64_t until = now_ms() + 10 * t->limit_ms; answered < asked / len * ANSWER;) {
+		ssize_t n = recv(bad.wire.fd, answers.mem, 1 << 20, MSG_DONTWAIT);
+
+		progress(t);
+		if (n > 0)
+			answered += (size_t) n;
+		if (!n || now_ms() > until)
+			FAIL("%zu bytes of answers to %zu requests", answered, asked / len);
+	}
+	CHECK_EQ(answered, asked / len * ANSWER);
+	round_trip(t);
+}

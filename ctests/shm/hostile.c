@@ -175,7 +175,7 @@ static void put_record(struct attack *a, const void *bytes, size_t len)
 	for (size_t i = 0; i < len; i++)
 		a->mem[PAGE + (a->tail + 8 + i) % a->ring] = ((const uint8_t *) bytes)[i];
 	atomic_store(word(a, a->tail + size), 0);
-	atomic_store(word(a, a->tail), (uint32_t) len + 1);
+	atomic_store(word(a, a->tail), (uint32_t) len + 1 + (a->tail / a->ring % 2 << 31));
 	a->tail += size;
 	ring_bell(a);
 }
@@ -459,6 +459,36 @@ static void heads(void)
 	}
 }
 
+// Asks for more and more, and takes nothing: the victim does not keep answers without end.
+static void takes_nothing(void)
+{
+	enum { EACH = 400, READ_LEN = 40, LIMIT = 600000 };
+	static uint8_t bytes[EACH * READ_LEN];
+	uint64_t segs[3] = { board->base, 4096, board->key }, since = now_us();
+	size_t record = (sizeof(bytes) + 8 + LINE - 1) / LINE * LINE;
+	struct attack a = greet(RING, true);
+	_Atomic uint64_t *taken = (_Atomic uint64_t *) (a.mem + OTHER + HEAD_AT);
+	unsigned asked = 0;
+
+	for (unsigned i = 0; i < EACH; i++)
+		CHECK(frame(bytes + i * READ_LEN, 2, 0, 0, 1, segs, 3, 0) == READ_LEN);
+	while (asked < LIMIT && now_us() < since + 2000000) {
+		if (a.tail + record > atomic_load(taken) + RING - LINE) {
+			usleep(100);
+			continue;
+		}
+		put_record(&a, bytes, sizeof(bytes));
+		asked += EACH;
+		since = now_us();
+	}
+	attacks++;
+	if (asked >= LIMIT)
+		FAIL("%u reads are taken of a peer that takes no answer", asked);
+	go_on("a peer that only asks");
+	leave(&a);
+	go_on("a peer that only asked");
+}
+
 // -- Frames in good records
 
 static void frames(void)
@@ -639,8 +669,10 @@ static void hostile(void *unused)
 			if (i % 5 == 0)
 				go_on("garbage in the memory");
 		}
-		if (!rounds)
+		if (!rounds) {
+			takes_nothing();
 			listens();
+		}
 	}
 	go_on("everything");
 	printf("%u rounds, %u attacks, %u connections ended for bad frames and heads, %u good reads\n", rounds, attacks, ended, served);

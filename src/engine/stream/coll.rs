@@ -9,7 +9,7 @@ use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoVec, Result};
 use crate::engine::coll::{self, Action, Frame, Lane, MAX_BYTES, MAX_MEMBERS, Place, Shape};
 use crate::engine::core::Core as EngineCore;
-use crate::engine::stream::conn::{At, Conn, Out, Sink, State};
+use crate::engine::stream::conn::{Conn, Out, Sink, State};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{BASE_HEADER, Header, MAX_HEADER, Op};
 use crate::engine::stream::rx::Fault;
@@ -369,9 +369,7 @@ impl<N: Net> Stream<N> {
         match self.lane_of(ep).place(&peer, &frame, header.payload) {
             Place::Refuse(why) => return Err(Fault::Rule(why)),
             Place::Wait => {
-                self.conns[id].rx.at = At::Held(Box::new(header.clone()));
-                self.stalled.push(id);
-                self.quiet(id);
+                self.hold_frame(id, header);
             }
             Place::Drop if header.payload > 0 => {
                 self.expect(id, Sink::Drop, header.payload, false);
@@ -394,21 +392,6 @@ impl<N: Net> Stream<N> {
         }
         self.collectives_moved(core, ep);
         Ok(())
-    }
-
-    /// The frame that stands in the stream is tried again.
-    pub(super) fn retry_frame(&mut self, core: &mut Core<N>, id: usize) {
-        let At::Held(header) = std::mem::replace(&mut self.conns[id].rx.at, At::Header) else {
-            return;
-        };
-        self.stalled.retain(|&stalled| stalled != id);
-        match self.collective_frame(core, id, &header) {
-            Err(fault) => self.fault(core, id, &fault),
-            Ok(()) if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) => {
-                self.go_on(core, id);
-            }
-            Ok(()) => {}
-        }
     }
 
     pub(super) fn part_arrived(&mut self, core: &mut Core<N>, id: usize, part: Part) {

@@ -35,6 +35,7 @@ impl<N: Net> Stream<N> {
             let read = conn.watch.read;
             self.rewatch(id, read, false);
         }
+        self.retry_frame(core, id);
     }
 
     pub(super) fn flush_dirty(&mut self, core: &mut Core<N>) {

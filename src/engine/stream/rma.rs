@@ -12,7 +12,7 @@ use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
 use crate::engine::stream::rx::Fault;
 use crate::engine::stream::transport::{Core, Stream};
-use crate::engine::stream::tx::{TOGETHER, WANTS_ACK, remote_data};
+use crate::engine::stream::tx::{STAGE_BRIM, TOGETHER, WANTS_ACK, remote_data};
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
 
@@ -119,13 +119,19 @@ impl<N: Net> Stream<N> {
             return Err(Fault::Rule("a read of nothing"));
         };
         let total = header.segs_len();
-        if self.conns[id].tx.queue.len() > ANSWERS {
-            return Err(Fault::Rule("more reads than it takes answers for"));
+        if self.conns[id].tx.queue.len() >= ANSWERS {
+            self.hold_frame(id, header);
+            return Ok(());
         }
         let mut answer = Header::new(Op::ReadRsp, total);
         answer.payload = total;
         self.answer_read(core, id, &answer, iov, After::Answered(region, total));
         Ok(())
+    }
+
+    /// A read that stands in the stream can be answered.
+    pub(super) fn may_answer(&self, id: usize) -> bool {
+        self.conns[id].tx.queue.len() <= FEW_ANSWERS
     }
 
     /// Queues the answer to a read; small ones are copied with others.
@@ -140,7 +146,7 @@ impl<N: Net> Stream<N> {
         let After::Answered(_, len) = after else {
             return;
         };
-        if len <= SMALL_ANSWER {
+        if len <= SMALL_ANSWER && self.conns[id].tx.staged <= STAGE_BRIM {
             self.send_always(core, id, header, iov, None);
             core.read_by_peer(self.conns[id].ep, len);
             return;
@@ -185,10 +191,12 @@ impl<N: Net> Stream<N> {
     }
 }
 
-/// Answers that may wait for a peer to take them: more reads than any transmit queue of a peer of good will holds.
-const ANSWERS: usize = 1 << 20;
+/// So much may wait for a peer to take it, some 40 MB; then no more of its reads are taken until half of that is gone. Larger than
+/// a transmit queue of ours and one of a peer: two that read from each other with all they have would wait for each other.
+const ANSWERS: usize = 1 << 17;
+const FEW_ANSWERS: usize = ANSWERS / 2;
 
-/// Answers to reads up to this size are copied at once, and not sent from where they are.
+/// Answers to reads up to this size are copied at once, and not sent from where they are, while the peer takes them.
 const SMALL_ANSWER: u64 = 8192;
 
 /// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is FI_RMA or

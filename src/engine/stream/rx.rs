@@ -457,6 +457,33 @@ impl<N: Net> Stream<N> {
         self.go_on(core, id);
     }
 
+    /// A frame stays in the stream, and all that follows it.
+    #[cold]
+    pub(super) fn hold_frame(&mut self, id: usize, header: &Header) {
+        self.conns[id].rx.at = At::Held(Box::new(header.clone()));
+        self.stalled.push(id);
+        self.quiet(id);
+    }
+
+    /// The frame that stands in the stream is tried again.
+    pub(super) fn retry_frame(&mut self, core: &mut Core<N>, id: usize) {
+        match self.conns.get(id).map(|conn| &conn.rx.at) {
+            Some(At::Held(header)) if header.op != Op::ReadReq || self.may_answer(id) => {}
+            _ => return,
+        }
+        let At::Held(header) = std::mem::replace(&mut self.conns[id].rx.at, At::Header) else {
+            return;
+        };
+        self.stalled.retain(|&stalled| stalled != id);
+        match self.begin(core, id, &header) {
+            Err(fault) => self.fault(core, id, &fault),
+            Ok(()) if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) => {
+                self.go_on(core, id);
+            }
+            Ok(()) => {}
+        }
+    }
+
     /// Nothing stands in the way of the stream any more.
     pub(super) fn go_on(&mut self, core: &mut Core<N>, id: usize) {
         let leftover = std::mem::take(&mut self.conns[id].rx.leftover);

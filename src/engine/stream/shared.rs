@@ -10,7 +10,7 @@ use crate::engine::srx::Unfilled;
 use crate::engine::stream::conn::{At, State};
 use crate::engine::stream::duct::Duct;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, message_head};
+use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, Op, message_head};
 use crate::engine::stream::rx::{Fault, parts_of};
 use crate::engine::stream::transport::{Core, Stream};
 use crate::sync::ring::{HEADER, LINE, Record};
@@ -295,6 +295,7 @@ impl<N: Net> Stream<N> {
                     duct.set_waiting(false);
                     conn.tx.blocked = false;
                     self.flush_conn(core, id);
+                    self.retry_frame(core, id);
                 }
                 Err(_) => {
                     duct.broken = true;
@@ -348,6 +349,10 @@ impl<N: Net> Stream<N> {
         if let At::Stalled(stalled) = &conn.rx.at
             && stalled.envelope.len > there as u64
         {
+            return self.lose(core, id, Error::CANCELED);
+        }
+        if matches!(&conn.rx.at, At::Held(header) if header.op == Op::ReadReq) {
+            // Of what it asked for it takes no more.
             return self.lose(core, id, Error::CANCELED);
         }
         if !self.full.contains(&id) {

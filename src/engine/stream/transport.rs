@@ -260,6 +260,14 @@ impl<N: Net> Transport for Stream<N> {
     fn flush(&mut self, core: &mut Core<N>) {
         if !self.dirty.is_empty() {
             self.flush_dirty(core);
+            // A peer may have waited for that, and nothing may come that tells to look again.
+            while !self.stalled.is_empty() {
+                self.retry_stalled(core);
+                if self.dirty.is_empty() {
+                    break;
+                }
+                self.flush_dirty(core);
+            }
             if !self.held.is_empty() {
                 self.retry_held(core);
             }

@@ -29,6 +29,7 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 
 use base::params::Kind;
+use engine::stream::greeting::{Answer, Hello};
 use engine::stream::proto::*;
 use engine::transport::Address;
 use prov::tcp::params::Params;
@@ -71,8 +72,21 @@ pub fn frames(data: &[u8]) {
     }
 }
 
-/// Connection messages of tcp, their private data, and the frames that prove a key.
+/// Connection messages of tcp, their private data, the frames that prove a key, and what peers of one host say.
 pub fn connect(data: &[u8]) {
+    if let Some(op) = ShareOp::decode(data, false) {
+        assert_eq!(op.encode(data[7], false), data);
+    }
+    if let Some(hello) = data.first_chunk()
+        && let Ok(hello) = Hello::decode(hello)
+    {
+        assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
+    }
+    if let Some(answer) = data.first_chunk()
+        && let Some(answer) = Answer::decode(answer)
+    {
+        assert_eq!(Answer::decode(&answer.encode()), Some(answer));
+    }
     if let Some((head, rest)) = data.split_first_chunk::<CM_HEADER>()
         && let Ok(cm) = decode_cm(head)
     {

@@ -608,3 +608,102 @@ TEST(wire_tcp, share_old_peer, EP_RDM | OURS_ONLY, FI_MSG, "A peer that does not
 	wire = rdm_open_as(t, &t->b, PORT + 2, true, EXTENDED);
 	still_open(t, &wire, &t->b);
 }
+
+// ---- Two endpoints of the library
+
+static bool shares_memory(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[512];
+	bool found = false;
+
+	CHECK(maps);
+	while (fgets(line, sizeof(line), maps))
+		found |= strstr(line, "/memfd:ironfabric (deleted)") != NULL;
+	fclose(maps);
+	return found;
+}
+
+// Messages of all sizes before the connection is up, while it comes about, and behind that.
+static void in_order(struct env *t)
+{
+	enum { COUNT = 40 };
+	static const size_t lens[] = { 8, 40000, 1, 600, 16384, 0, 300000, 57, 4096 };
+	struct buf in[COUNT];
+	struct op recv[COUNT], send[COUNT];
+
+	for (unsigned i = 0; i < COUNT; i++) {
+		size_t len = lens[i % 9];
+		ssize_t rc = -FI_EAGAIN;
+
+		in[i] = new_buf(t, len, 0);
+		recv[i] = op_of(RECV, false, in[i], FI_ADDR_UNSPEC);
+		// Some before their messages, some behind them.
+		if (i % 3)
+			op_post(t, t->b.ep, &recv[i]);
+		send[i] = op_of(SEND, false, new_buf(t, len, i + 1), t->a.peer);
+		ONCE(t, (rc = op_try(t->a.ep, &send[i])) != -FI_EAGAIN);
+		OK(rc);
+		if (!(i % 3))
+			op_post(t, t->b.ep, &recv[i]);
+		for (unsigned k = 0; i > 10 && k < i % 4; k++)
+			progress(t);
+	}
+	for (unsigned i = 0; i < COUNT; i++) {
+		done(t, t->b.rxcq, recv[i].ctx, RECEIVED(false));
+		CHECK(filled(in[i].mem, lens[i % 9], i + 1));
+	}
+	for (unsigned i = 0; i < COUNT; i++)
+		wait_comp(t, t->a.txcq, NULL);
+	nothing(t->a.txcq);
+}
+
+TEST(wire_tcp, share_in_order, EP_RDM | OURS_ONLY, FI_MSG, "Two endpoints share memory; messages posted before, while and after that comes about are in order")
+{
+	may_share(t);
+	PAIR(t);
+	CHECK(!shares_memory());
+	in_order(t);
+	CHECK(shares_memory());
+	pair_close(t);
+	CHECK(!shares_memory());
+}
+
+TEST(wire_tcp, share_one_side, EP_RDM | OURS_ONLY, FI_MSG, "If the side that connects does not permit it, they talk over TCP")
+{
+	bool on = false;
+
+	may_share(t);
+	open_bound_ep(t, &t->a);
+	OK(fi_setopt(&t->a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &on, sizeof(on)));
+	open_bound_ep(t, &t->b);
+	for (unsigned i = 0; i < 2; i++) {
+		struct side *side = i ? &t->b : &t->a;
+
+		OK(fi_enable(side->ep));
+		side->namelen = sizeof(side->name);
+		OK(fi_getname(&side->ep->fid, side->name, &side->namelen));
+	}
+	CHECK_EQ(fi_av_insert(t->a.av, t->b.name, 1, &t->a.peer, 0, NULL), 1);
+	CHECK_EQ(fi_av_insert(t->b.av, t->a.name, 1, &t->b.peer, 0, NULL), 1);
+	in_order(t);
+	CHECK(!shares_memory());
+}
+
+TEST(wire_tcp, share_unexpected, EP_RDM | OURS_ONLY, FI_MSG, "A large message that nobody has asked for is kept, so that its sender is done, over shared memory as over TCP")
+{
+	struct buf in = new_buf(t, 1 << 20, 0);
+	struct buf out = new_buf(t, 1 << 20, 5);
+	struct op recv = op_of(RECV, false, in, FI_ADDR_UNSPEC), send;
+
+	may_share(t);
+	PAIR(t);
+	send = op_of(SEND, false, out, t->a.peer);
+	op_post(t, t->a.ep, &send);
+	done(t, t->a.txcq, send.ctx, SENT(false));
+	memset(out.mem, 0, out.len);
+	op_post(t, t->b.ep, &recv);
+	done(t, t->b.rxcq, recv.ctx, RECEIVED(false));
+	CHECK(filled(in.mem, 1 << 20, 5));
+	CHECK(shares_memory());
+}

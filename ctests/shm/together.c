@@ -17,8 +17,8 @@
 
 enum { MOST = (5 << 20) + 3, DEPTH = 6, PIECES = 4, LIMIT = 20000, STOPS = 1 << 20, WORDS_AT = 640, WORDS = 4 };
 enum kind { LOOKS, SLEEPS, NO_WRITE, SCRIBBLES };
-static const size_t sizes[] = { 131071,	 131072,     131073,	 135169,      196608,	  196609,	 262143,
-				 262144,	 327681, 1000003, 1 << 20, (1 << 20) + 1, 2097153, MOST };
+static const size_t sizes[] = { 65535,  65536,  65537,  69633,   131071,  131072,	131073,  196609,
+				262144, 327681, 524289, 1000003, 1 << 20, (1 << 20) + 1, 2097153, MOST };
 enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
 static struct board {

@@ -28,7 +28,7 @@ const TAKEN: u64 = HELD - 1;
 
 /// Parts are of whole units, the last one apart.
 const UNIT: usize = 4096;
-/// Parts of less are not worth a call of the kernel, and who takes more is away for too long.
+/// Parts of less are not worth a call of the kernel, but that short jobs are for both, and who takes more is away for too long.
 const LEAST: usize = 64 * 1024 / UNIT;
 const MOST: usize = 1024 * 1024 / UNIT;
 /// So often the other side may come first before it is taken for hostile: each time it has taken something.
@@ -39,8 +39,9 @@ const PATIENCE: u32 = 4096;
 pub struct Job {
     pub number: u32,
     len: usize,
-    /// Units that were taken, when it was last looked at.
+    /// Units that were taken, when it was last looked at, and how many of them by this side.
     taken: u64,
+    own: u64,
 }
 
 /// Bytes of a job that who has it is to do.
@@ -69,8 +70,14 @@ impl Job {
             number,
             len,
             taken: 0,
+            own: 0,
         };
         (job.units() <= TAKEN).then_some(job)
+    }
+
+    /// Whether the other side has taken something, too; to be asked when all was taken.
+    pub fn was_shared(&self) -> bool {
+        self.own < self.units()
     }
 
     fn units(&self) -> u64 {
@@ -84,8 +91,8 @@ impl Job {
     /// Half of what is left behind so many units, in units.
     fn half(&self, taken: u64) -> u64 {
         let left = self.units() - taken;
-        let half = left.div_ceil(2).clamp(LEAST as u64, MOST as u64);
-        half.min(left)
+        let least = self.units().div_ceil(2).min(LEAST as u64);
+        left.div_ceil(2).clamp(least, MOST as u64).min(left)
     }
 
     fn part(&self, from: u64, units: u64) -> Part {
@@ -136,6 +143,7 @@ impl<A: Exchange> Parts<A> {
             let units = job.half(taken);
             if self.change(word, (word + units) | held) {
                 job.taken = taken + units;
+                job.own += units;
                 return Ok(Some(Some(job.part(taken, units))));
             }
         }
@@ -227,7 +235,10 @@ mod tests {
                 };
                 assert_eq!(part.from, at, "{len}");
                 assert!(part.len > 0 && part.len <= MOST * UNIT, "{len}");
-                assert!(part.len >= LEAST * UNIT || at + part.len == len, "{len}");
+                assert!(
+                    part.len >= (LEAST * UNIT).min(len / 2) || at + part.len == len,
+                    "{len}"
+                );
                 at += part.len;
                 if turn % 2 == 1 {
                     assert_eq!(parts.progress(&own), Ok(Progress::Held));
@@ -236,6 +247,7 @@ mod tests {
             }
             assert_eq!(at, len);
             assert_eq!(parts.progress(&own), Ok(Progress::Over));
+            assert_eq!(own.was_shared(), len > UNIT, "{len}");
         }
         assert!(Job::new(1, usize::MAX).is_none());
     }
@@ -248,7 +260,7 @@ mod tests {
         assert_eq!(parts.hold(&mut its), Ok(None));
         let next = Job::new(8, 1000).unwrap();
         parts.open(&next);
-        let mut its = Job { taken: 0, ..job };
+        let mut its = Job::new(7, 100).unwrap();
         assert_eq!(parts.hold(&mut its), Ok(None));
         assert!(!parts.give_back(&its, false));
         assert_eq!(parts.progress(&next), Ok(Progress::Open));

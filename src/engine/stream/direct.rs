@@ -17,7 +17,7 @@ use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
 
 /// Writes up to this size go through the ring, which costs less than a call of the kernel; unless they are to be complete at
 /// the target, which then need not look.
-const SMALL_WRITE: usize = 2048;
+const SMALL_WRITE: usize = 4096;
 
 /// How long a peer may take to end a copy from or to a region that is closed.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -107,6 +107,8 @@ pub struct Duct {
     shared: u32,
     /// A message of ours that the other side fetches, and that may be helped with.
     pub helping: Option<Helping>,
+    /// Messages in a row that it could have helped with, and did not.
+    absent: u32,
     /// The other side cannot write to our memory.
     pub copies_alone: bool,
     _head: Region,
@@ -229,6 +231,7 @@ impl Duct {
             sharing: [false; SHARES],
             shared: 0,
             helping: None,
+            absent: 0,
             copies_alone: false,
             _head: head,
             _rings: rings,
@@ -479,6 +482,13 @@ impl Duct {
         if sleeps || self.copies_alone || self.process.is_none() {
             return None;
         }
+        // For a side that does something else only the calls would be more.
+        if self.absent > 0 && len < LONG_WAY {
+            self.absent += 1;
+            if !self.absent.is_multiple_of(ASK_AGAIN) {
+                return None;
+            }
+        }
         let place = self.sharing.iter().position(|busy| !busy)?;
         self.shared = self.shared.wrapping_add(1);
         let job = Job::new(self.shared << 1 | place as u32, len)?;
@@ -507,6 +517,10 @@ impl Duct {
     /// The message is here, or the other side does no more for it.
     pub fn end_share(&mut self, job: &Job) {
         self.sharing[place_of(job)] = false;
+        self.absent = match job.was_shared() {
+            true => 0,
+            false => self.absent.max(1),
+        };
     }
 
     /// Takes back a message that is being fetched together: false if the other side does not let go of what it copies.
@@ -776,6 +790,10 @@ fn skip(places: &mut [(usize, usize)], mut n: usize) {
 
 /// Above this size a copy takes so long that the other side may come for the line that it polls meanwhile.
 pub const SHORT: usize = 1024;
+
+/// From this size on the other side is always asked to share a message; below, one time in so many after it did not.
+const LONG_WAY: usize = 512 * 1024;
+const ASK_AGAIN: u32 = 8;
 
 /// Less room than this is no room for the parts of what goes in several records.
 const SHRED: usize = 2048;

@@ -19,7 +19,7 @@ use crate::engine::stream::transport::{Core, Stream};
 use crate::sync::parts::{Job, Progress};
 
 /// Messages from this size on are copied by both.
-pub(super) const SHARE: usize = 128 * 1024;
+pub(super) const SHARE: usize = 64 * 1024;
 
 /// How long a peer may take to end a copy to memory that is not to be written any more.
 const PATIENCE: Duration = Duration::from_secs(2);

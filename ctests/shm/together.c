@@ -15,15 +15,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST = (5 << 20) + 3, DEPTH = 6, PIECES = 4, LIMIT = 20000, STOPS = 1 << 20, WORDS_AT = 640, WORDS = 4 };
-enum kind { LOOKS, SLEEPS, NO_WRITE, SCRIBBLES };
+enum { MOST = (5 << 20) + 3, DEPTH = 6, PIECES = 4, FIRST = 1 << 30, LIMIT = 20000, WORDS_AT = 640, WORDS = 4 };
+enum kind { LOOKS, SLEEPS, NO_WRITE, SCRIBBLES, HOLDS };
+enum { TAKEN = 0x3fffffff, HELD = 1 << 30, UNTIL_RELEASED = 0, UNTIL_CLOSED, UNTIL_SHOT, FOR_EVER };
 static const size_t sizes[] = { 65535,  65536,  65537,  69633,   131071,  131072,	131073,  196609,
 				262144, 327681, 524289, 1000003, 1 << 20, (1 << 20) + 1, 2097153, MOST };
 enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
 static struct board {
 	struct meeting at;
-	atomic_uint stop, received, sent;
+	atomic_uint stop, received, sent, held, release;
 	enum kind kind;
 } *board;
 
@@ -101,46 +102,76 @@ static void forbid_writes(void)
 		SKIP("a seccomp filter: %s", strerror(errno));
 }
 
-// What this process shares with others: the words in it are anything, all the time.
-static void *scribble(void *unused)
+static void scribble(_Atomic uint64_t *words[WORDS])
 {
+	for (unsigned i = 0; i < 20000; i++) {
+		_Atomic uint64_t *word = words[chance(WORDS)];
+		uint64_t was = atomic_load(word);
+
+		switch (chance(5)) {
+		case 0: // anything
+			atomic_store(word, chance(UINT64_MAX));
+			break;
+		case 1: // all is taken, or nothing, of this job
+			atomic_store(word, chance(2) ? was | 0x3ffff : was & ~(uint64_t) TAKEN);
+			break;
+		case 2: // something is held or has failed
+			atomic_store(word, was ^ 1ull << (30 + chance(2)));
+			break;
+		case 3: // one unit more or less
+			atomic_store(word, was + chance(3) - 1);
+			break;
+		default:
+			sched_yield();
+		}
+	}
+	usleep(1000);
+}
+
+// From the first part on that somebody takes, as if the sender were at work on one.
+static void hold(_Atomic uint64_t *words[WORDS])
+{
+	for (unsigned i = 0; i < WORDS; i++) {
+		uint64_t was = atomic_load(words[i]);
+
+		if (was >> 32 && was & TAKEN && !(was & HELD) && atomic_compare_exchange_strong(words[i], &was, was | HELD))
+			atomic_store(&board->held, 1);
+	}
+}
+
+// What this process shares with others: the words in it are what they should not be, all the time.
+static void *spoil(void *unused)
+{
+	_Atomic uint64_t *words[WORDS];
+
 	(void) unused;
 	mix_chance((uint64_t) getpid());
 	while (!atomic_load(&board->stop)) {
 		FILE *maps = fopen("/proc/self/maps", "r");
+		unsigned long from = 0, to, at;
+		bool found = false;
 		char row[512];
 
-		while (maps && fgets(row, sizeof(row), maps)) {
-			unsigned long from, to, at;
-
-			if (!strstr(row, "memfd:ironfabric (") || sscanf(row, "%lx-%lx %*s %lx", &from, &to, &at) != 3 || at ||
-			    to - from != PAGE)
-				continue;
-			for (unsigned i = 0; i < 20000; i++) {
-				_Atomic uint64_t *word = (_Atomic uint64_t *) (from + WORDS_AT + LINE * chance(WORDS));
-				uint64_t was = atomic_load(word);
-
-				switch (chance(5)) {
-				case 0: // anything
-					atomic_store(word, chance(UINT64_MAX));
-					break;
-				case 1: // all is taken, or nothing, of this job
-					atomic_store(word, chance(2) ? was | 0x3ffff : was & ~0x3fffffffull);
-					break;
-				case 2: // something is held or has failed
-					atomic_store(word, was ^ 1ull << (30 + chance(2)));
-					break;
-				case 3: // one unit more or less
-					atomic_store(word, was + chance(3) - 1);
-					break;
-				default:
-					sched_yield();
-				}
-			}
-		}
+		while (maps && !found && fgets(row, sizeof(row), maps))
+			found = strstr(row, "memfd:ironfabric (") && sscanf(row, "%lx-%lx %*s %lx", &from, &to, &at) == 3 && !at &&
+				to - from == PAGE;
 		if (maps)
 			fclose(maps);
-		usleep(1000);
+		for (unsigned i = 0; i < WORDS; i++)
+			words[i] = (_Atomic uint64_t *) (from + WORDS_AT + LINE * i);
+		if (found && board->kind == SCRIBBLES)
+			scribble(words);
+		// The memory may be another one by and by.
+		for (unsigned i = 0; found && board->kind == HOLDS && i < 10000 && !atomic_load(&board->release); i++)
+			hold(words);
+		if (found && board->kind == HOLDS && atomic_load(&board->release)) {
+			if (atomic_load(&board->release) == 2)
+				usleep(300000);
+			for (unsigned i = 0; i < WORDS; i++)
+				atomic_fetch_and(words[i], ~(uint64_t) HELD);
+			atomic_store(&board->held, 2);
+			return NULL;
+		}
 	}
 	return NULL;
 }
@@ -159,22 +190,28 @@ static void sender(void *unused)
 	open_side(&side);
 	publish(&side, &board->at, 1);
 	to = other(&side, &board->at, 1);
-	if (board->kind == SCRIBBLES)
-		CHECK(!pthread_create(&thread, NULL, scribble, NULL));
+	// They are connected.
+	post_send(&side, &ops[0], "", 1, to, FIRST, LIMIT);
+	CHECK(finish(&side, &ops[0], LIMIT));
+	if (board->kind >= SCRIBBLES)
+		CHECK(!pthread_create(&thread, NULL, spoil, NULL));
 	for (unsigned i = 0; i < DEPTH; i++) {
 		mem[i] = room(MOST);
 		ops[i] = (struct op){ .done = true };
 	}
 	for (unsigned turn = 0; !atomic_load(&board->stop); turn++) {
 		struct op *op = &ops[turn % DEPTH];
-		size_t len = sizes[turn % SIZES];
+		size_t len = board->kind == HOLDS ? MOST : sizes[turn % SIZES];
 
+		// It takes no part itself.
+		while (board->kind == HOLDS && turn && atomic_load(&board->held) < 2)
+			usleep(1000);
 		while (!op->done && !atomic_load(&board->stop)) {
 			look(&side);
 			if (board->kind == SLEEPS)
 				usleep((unsigned) chance(200));
 		}
-		if (op->error && board->kind != SCRIBBLES)
+		if (op->error && board->kind < SCRIBBLES)
 			FAIL("message %u: %s", turn, fi_strerror(op->error));
 		// The receiver says when it has seen enough.
 		if (turn >= atomic_load(&board->received) + DEPTH) {
@@ -197,16 +234,22 @@ static void sender(void *unused)
 
 static pid_t begin(enum kind kind, struct side *side)
 {
+	struct op first;
 	pid_t pid;
+	char byte;
 
 	atomic_store(&board->stop, 0);
 	atomic_store(&board->received, 0);
 	atomic_store(&board->sent, 0);
+	atomic_store(&board->held, 0);
+	atomic_store(&board->release, 0);
 	memset(&board->at, 0, sizeof(board->at));
 	board->kind = kind;
 	pid = start("sender", sender, NULL);
+	post_recv(side, &first, &byte, 1, FIRST);
 	publish(side, &board->at, 0);
 	other(side, &board->at, 0);
+	CHECK(finish(side, &first, LIMIT));
 	return pid;
 }
 
@@ -360,6 +403,62 @@ static void closed(bool stopped)
 	CHECK(waitpid(pid, NULL, 0) == pid);
 }
 
+// The sender is at work on a part, for as long as it likes.
+static void held(unsigned until)
+{
+	uint8_t *mem[2] = { room(MOST), room(MOST) };
+	struct side side;
+	struct op ops[2];
+	uint64_t since;
+	pid_t pid;
+
+	open_side(&side);
+	pid = begin(HOLDS, &side);
+	receive_one(&side, &ops[0], mem[0], MOST, 0);
+	receive_one(&side, &ops[1], mem[1], MOST, 1);
+	for (since = now_us(); now_us() < since + LIMIT * 1000ull && !ops[0].done && !atomic_load(&board->held);)
+		look(&side);
+	for (since = now_us(); now_us() < since + 100000;)
+		look(&side);
+	if (!atomic_load(&board->held) || ops[0].done)
+		FAIL("%s", atomic_load(&board->held) ? "a message is there before its last part" : "nothing was shared");
+	since = now_us();
+	switch (until) {
+	case UNTIL_RELEASED: // and nobody says so: it is seen when the next message comes
+		atomic_store(&board->release, 1);
+		for (unsigned i = 0; i < 2; i++) {
+			CHECK(finish(&side, &ops[i], LIMIT));
+			if (i)
+				verify(mem[i], MOST, i, "after the sender has let go");
+		}
+		break;
+	case UNTIL_SHOT:
+		kill(pid, SIGKILL);
+		CHECK(!finish(&side, &ops[0], 1000));
+		break;
+	case UNTIL_CLOSED:
+		atomic_store(&board->release, 2);
+	}
+	if (until != UNTIL_SHOT)
+		kill(pid, until == UNTIL_RELEASED ? SIGKILL : 0);
+	if (!ops[1].done)
+		OK(fi_cancel(&side.ep->fid, &ops[1].context));
+	since = now_us();
+	OK(fi_close(&side.ep->fid));
+	since = now_us() - since;
+	if (until == UNTIL_CLOSED ? since < 200000 || since > 1500000 : until == FOR_EVER && (since < 1500000 || since > 6000000))
+		FAIL("to close the endpoint takes %llu ms", (unsigned long long) since / 1000);
+	OK(fi_close(&side.cq->fid));
+	OK(fi_close(&side.av->fid));
+	OK(fi_close(&side.domain->fid));
+	OK(fi_close(&side.fabric->fid));
+	fi_freeinfo(side.info);
+	kill(pid, SIGKILL);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+	free(mem[0]);
+	free(mem[1]);
+}
+
 static void receiver(void *unused)
 {
 	struct side side;
@@ -373,6 +472,8 @@ static void receiver(void *unused)
 	whole(&side, SLEEPS, 2 * SIZES, NULL);
 	whole(&side, NO_WRITE, 2 * SIZES, NULL);
 	whole(&side, LOOKS, 3 * SIZES, stop_and_go);
+	for (unsigned until = 0; until <= FOR_EVER; until++)
+		held(until);
 	end = now_us() + seconds * 1000000ull;
 	for (; rounds < 4 || now_us() < end; rounds++) {
 		received += shot(&side, rounds % 2 ? SCRIBBLES : LOOKS);

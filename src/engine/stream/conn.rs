@@ -171,6 +171,15 @@ pub struct Frame {
     pub after: After,
 }
 
+impl Frame {
+    /// Its bytes, if none has been written.
+    #[inline]
+    pub fn whole(&self) -> Option<usize> {
+        let len = usize::from(self.header_len) + self.payload.remaining();
+        (self.header_done == 0).then_some(len)
+    }
+}
+
 /// What happens when a frame is with the kernel.
 pub enum After {
     Nothing,

@@ -89,6 +89,8 @@ pub struct Duct {
     witness: Witness,
     /// What it shows of its registered memory.
     board: Option<View>,
+    /// Bytes that there has to be room for before writing goes on.
+    pub wants: usize,
     /// Something was written since the other side was last asked whether it sleeps.
     pub owes_bell: bool,
     /// The other side is gone; what it has written can still be read.
@@ -220,6 +222,7 @@ impl Duct {
             process: None,
             witness: Witness::default(),
             board: None,
+            wants: SHRED,
             owes_bell: false,
             ended: false,
             last: u64::MAX,
@@ -586,6 +589,7 @@ impl Duct {
 
     /// Writes as much as there is room for.
     pub fn write_list(&mut self, list: &IoList<'_>) -> Result<usize, Garbage> {
+        self.wants = SHRED;
         let all = list.bytes();
         let mut done = 0;
         while done < all {
@@ -642,10 +646,16 @@ impl Duct {
             .map_or(true, |room| room.is_some_and(|room| room >= len))
     }
 
+    /// Frames up to this size wait until they go in as one record, which the other side takes at once. There is so much room
+    /// some time even if the other side says what it has taken by quarters of the ring.
+    pub fn longest_whole(&self) -> usize {
+        RECORD.min(self.rx.longest() / 2)
+    }
+
     /// Whether writing may go on.
     pub fn has_room(&mut self) -> Result<bool, Garbage> {
         let room = self.tx.room()?;
-        Ok(room.is_some_and(|room| room >= SHRED))
+        Ok(room.is_some_and(|room| room >= self.wants))
     }
 
     /// Whether the other side has said that it has taken everything.

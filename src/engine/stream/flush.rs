@@ -72,12 +72,36 @@ impl<N: Net> Stream<N> {
             let Some(socket) = &conn.socket else {
                 return;
             };
+            if let (Some(Out::Frame(frame)), Some(duct)) = (conn.tx.queue.front(), &mut conn.duct)
+                && let Some(len) = frame.whole().filter(|&len| len <= duct.longest_whole())
+            {
+                let header = &frame.header[..frame.header_len.into()];
+                match duct.send(header, &frame.payload, frame.payload.remaining()) {
+                    Ok(true) => self.written(core, id, len),
+                    Ok(false) => {
+                        duct.wants = len;
+                        return self.blocked(id);
+                    }
+                    Err(_) => {
+                        duct.broken = true;
+                        return self.blocked(id);
+                    }
+                }
+                continue;
+            }
+            let longest = conn.duct.as_ref().map_or(0, |duct| duct.longest_whole());
             let mut list = IoList::new();
             for out in &conn.tx.queue {
                 if list.is_full() {
                     break;
                 }
                 match out {
+                    // It goes by itself.
+                    Out::Frame(frame)
+                        if list.bytes() > 0 && frame.whole().is_some_and(|len| len <= longest) =>
+                    {
+                        break;
+                    }
                     Out::Staged { bytes, done } => {
                         list.push_bytes(&bytes[*done..]);
                     }

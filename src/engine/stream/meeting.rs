@@ -64,7 +64,19 @@ pub fn knock(door: &LocalName) -> Result<Socket> {
     }
 }
 
+/// What a ring has with the first peer, and with each of many.
+const LARGEST_RING: usize = 1 << 20;
+const SMALLEST_RING: usize = 1 << 16;
+
 impl<N: Net> Stream<N> {
+    /// Bytes of each ring with the next peer. Lines that the other processor still holds are slow to write to again, so streams
+    /// of larger messages want more than it can hold; with many peers that would be much memory, and few of them stream at a
+    /// time.
+    pub fn usual_ring(&self) -> usize {
+        let share = LARGEST_RING / self.shared.max(1).next_power_of_two();
+        share.max(SMALLEST_RING)
+    }
+
     /// Says at the host's door who we are, and hands over memory for both.
     pub fn greet(
         &mut self,

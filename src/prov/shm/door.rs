@@ -46,7 +46,8 @@ impl Stream<Shm> {
     /// We say who we are, and hand over memory for both.
     fn call_on(&mut self, core: &Core<Shm>, id: usize) -> Result {
         let conn = &self.conns[id];
-        let (ep, ring) = (conn.ep, self.params.set.ring_size);
+        let ep = conn.ep;
+        let ring = self.params.set.ring_size.unwrap_or(self.usual_ring());
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         let who = endpoint.local.as_str().as_bytes().to_vec();
         let socket = knock(&self.params.door(&conn.peer)).inspect_err(|&error| {

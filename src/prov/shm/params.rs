@@ -17,8 +17,9 @@ pub struct Params {
     pub rx_size: usize,
     /// Nothing is copied between processes by the kernel.
     pub disable_cma: bool,
-    /// Bytes of the ring of a pair of endpoints that talk, for each direction; a power of two.
-    pub ring_size: usize,
+    /// Bytes of the ring of a pair of endpoints that talk, for each direction; a power of two. Without it that depends on how
+    /// many there are: `Stream::usual_ring`.
+    pub ring_size: Option<usize>,
     /// Where sockets are, for processes that do not share a network namespace; without it they have no place in a folder.
     pub folder: Option<PathBuf>,
     /// The largest unexpected tagged message that is kept.
@@ -39,7 +40,7 @@ impl Default for Params {
             tx_size: QUEUE,
             rx_size: QUEUE,
             disable_cma: false,
-            ring_size: ring_size(65536),
+            ring_size: None,
             folder: None,
             max_saved_size: usize::MAX,
             max_saved_bytes: 64 << 20,
@@ -66,7 +67,7 @@ impl Params {
             tx_size: queue("tx_size", default.tx_size),
             rx_size: queue("rx_size", default.rx_size),
             disable_cma: given.flag("disable_cma").unwrap_or(default.disable_cma),
-            ring_size: given.size("ring_size").map_or(default.ring_size, ring_size),
+            ring_size: given.size("ring_size").map(ring_size),
             folder: folder.map(PathBuf::from),
             max_saved_size: given
                 .size("max_saved_size")
@@ -133,7 +134,7 @@ const VARIABLES: [(&str, Kind, &str); 14] = [
     (
         "ring_size",
         Kind::Size,
-        "bytes of the ring between two endpoints, each way; a power of two from a page to 16 MiB (default: 65536)",
+        "bytes of the ring between two endpoints, each way; a power of two from a page to 16 MiB (default: 1 MiB with the first peer, 64 KiB from the tenth on)",
     ),
     (
         "folder",
@@ -225,7 +226,7 @@ mod tests {
                 tx_size: 11,
                 rx_size: 12,
                 disable_cma: true,
-                ring_size: 131_072,
+                ring_size: Some(131_072),
                 folder: Some(PathBuf::from("/run/jobs")),
                 max_saved_size: 13,
                 max_saved_bytes: 14,

@@ -52,9 +52,6 @@ enum Look {
     Broken(&'static str),
 }
 
-/// Bytes of each ring.
-const RING: usize = 64 * 1024;
-
 /// Where an endpoint of this user is met whose door has this name.
 fn door_of(name: &Token) -> LocalName {
     let uid = nix::unistd::geteuid().as_raw();
@@ -226,7 +223,7 @@ impl Stream<Tcp> {
     fn call_on(&mut self, core: &mut Core<Tcp>, id: usize, to: &Directions) {
         let ep = self.conns[id].ep;
         let greeted = knock(&door_of(&to.door)).and_then(|socket| {
-            let greeted = self.greet(core, ep, &socket, RING, to.secret.to_vec())?;
+            let greeted = self.greet(core, ep, &socket, self.usual_ring(), to.secret.to_vec())?;
             Ok((socket, greeted))
         });
         let taken = greeted.and_then(|(socket, greeted)| {

@@ -317,8 +317,9 @@ mod loom_tests {
 
     use super::*;
 
-    const BLOCKS: usize = 3;
-    const BLOCK: usize = LEAST * UNIT;
+    /// Parts are of 3, 2 and 1 of them.
+    const BLOCKS: usize = 6;
+    const BLOCK: usize = LEAST * UNIT / 2;
 
     struct Model {
         parts: Parts<AtomicU64>,
@@ -328,7 +329,7 @@ mod loom_tests {
 
     impl Model {
         fn carry_out(&self, part: Part) {
-            for block in part.from / BLOCK..(part.from + part.len).div_ceil(BLOCK) {
+            for block in part.from / BLOCK..(part.from + part.len) / BLOCK {
                 // SAFETY: loom finds any access that nothing orders before this one.
                 self.blocks[block].with_mut(|place| unsafe { *place += 1 });
             }
@@ -361,7 +362,7 @@ mod loom_tests {
             while let Some(part) = model.parts.take(&mut own).unwrap() {
                 model.carry_out(part);
             }
-            if model.parts.progress(&own) == Ok(Progress::Held) {
+            while model.parts.progress(&own) == Ok(Progress::Held) {
                 model.word.wait();
             }
             assert_eq!(model.parts.progress(&own), Ok(Progress::Over));

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { PORT = 7, BOTH = EXTENDED | SHARES, FEATURES_AT = 33 };
-enum { DOOR = 36, STAY = 37, DOOR_LEN = 48, STAY_LEN = 16, TOKEN = 16 };
+enum { DOOR = 37, STAY = 38, DOOR_LEN = 48, STAY_LEN = 16, TOKEN = 16 };
 enum { VERSION = 2, HELLO = 320, ANSWER = 40, PAGE = 4096, RING = 65536, LINE = 64, ALL = PAGE + 2 * RING }; // docs/wire/shm.md
 enum { WELCOME, WRONG_USER, WRONG_VERSION, WRONG_MEMORY };
 

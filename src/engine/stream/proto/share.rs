@@ -31,8 +31,8 @@ pub struct Directions {
 pub const DOOR_FRAME: usize = BASE_HEADER + 2 * TOKEN;
 pub const STAY_FRAME: usize = BASE_HEADER;
 
-const DOOR: u8 = 36;
-const STAY: u8 = 37;
+const DOOR: u8 = 37;
+const STAY: u8 = 38;
 
 impl ShareOp {
     pub fn encode(&self, counter: u8, swap: bool) -> Vec<u8> {

@@ -21,16 +21,19 @@ AUTO = {"SHM_AUTO": "1"}
 # Its peers go on over shared memory, too.
 TCP = {"SHM_PROVIDER": "tcp"}
 
+# What these send has no room in the ring, so that it depends on a peer that takes it.
+FULL = {"FI_SHM_RING_SIZE": "65536"}
+
 # Name, seconds of chance (short, long), limit besides, environment.
 CASES = [
     ("kill", 10, 60, 40, {}),
     ("kill", 0, 30, 40, AUTO),
     ("kill", 0, 30, 40, {"FI_SHM_RING_SIZE": "4096"}),
-    ("hostile", 8, 60, 40, {}),
-    ("hostile", 0, 30, 40, AUTO),
+    ("hostile", 8, 60, 40, FULL),
+    ("hostile", 0, 30, 40, AUTO | FULL),
     ("together", 4, 60, 80, {}),
     ("together", 0, 30, 80, AUTO),
-    ("stalled", 0, 0, 20, {}),
+    ("stalled", 0, 0, 20, FULL),
     ("user", 0, 0, 40, {}),
     ("fork", 0, 0, 40, {}),
     ("fork-busy", 0, 0, 120, {}),

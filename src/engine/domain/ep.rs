@@ -890,16 +890,18 @@ impl<T: Transport> DataPath for Ep<T> {
 
     #[inline]
     fn transmit_one(&self, tx: &OneTx) -> Result {
-        if !self.shared.limits.any.load(Ordering::Relaxed) {
-            let engine = &*self.shared.engine;
-            let mut guard = engine.lock_data()?;
-            let State { core, transport } = &mut *guard;
-            if transport.transmit_one(core, self.shared.id, tx) {
-                engine.posted(&guard);
-                return Ok(());
-            }
+        if self.shared.limits.any.load(Ordering::Relaxed) {
+            return self.transmit(&tx.into());
         }
-        self.transmit(&tx.into())
+        let engine = &*self.shared.engine;
+        let mut guard = engine.lock_data()?;
+        let State { core, transport } = &mut *guard;
+        let result = match transport.transmit_one(core, self.shared.id, tx) {
+            true => Ok(()),
+            false => transport.transmit(core, self.shared.id, &tx.into()),
+        };
+        engine.posted(&guard);
+        result
     }
 
     #[inline]

@@ -121,17 +121,23 @@ check-conformance: conformance
 check-asan:
 	ctests/asan.sh $(TARGET)/asan
 # Accesses of several threads that nothing orders.
-check-threads:
-	ctests/tsan.sh $(TARGET)/tsan
+check-threads check-threads-long:
+	ctests/tsan.sh $(TARGET)/tsan $(if $(findstring long,$@),long)
 # Under valgrind: wrong accesses and leaks. It is slow, so a test may take longer, and those that watch the clock are left
-# out: they belong to no provider. Of tcp's way over shared memory, and of shm, which is the same engine, only the pages that
-# put all kinds of bytes through rings, wake, and lose peers. Valgrind's own shared memory (vgdb) is not to be taken for the library's.
+# out: they belong to no provider. Of tcp the pages that move bytes, and those of bad input; check-memory-long has all. Of its
+# way over shared memory, and of shm, which is the same engine, those that put all kinds of bytes through rings, wake, and lose
+# peers. Valgrind's own shared memory (vgdb) is not to be taken for the library's.
 MEMORY = CONFORMANCE_SLOWER=3 LD_LIBRARY_PATH=$(BUILT) valgrind --quiet --vgdb=no --error-exitcode=99 --leak-check=full \
     --show-leak-kinds=definite --errors-for-leak-kinds=definite $(CONFORMANCE) -j 2 -t 120
+BYTES = wire_tcp: fi_msg: fi_tagged: fi_rma: fi_atomic: fi_cm: fi_mr: fi_cntr: fi_tcp:
 check-memory: conformance
-	FI_TCP_SHARED_MEMORY=0 $(MEMORY) -p tcp
+	FI_TCP_SHARED_MEMORY=0 $(MEMORY) -p tcp $(BYTES:%=-k %)
 	$(MEMORY) -p tcp -e rdm -k wire_tcp:share -k fi_msg:
 	$(MEMORY) -p shm -k fi_shm: -k fi_msg:
+check-memory-long: conformance
+	FI_TCP_SHARED_MEMORY=0 $(MEMORY) -p tcp
+	$(MEMORY) -p tcp -e rdm
+	$(MEMORY) -p shm
 # UPSTREAM_TOOLS may name a folder with another build of the programs; it must print the same on this library.
 check-tools: all
 	ctests/tools.sh $(BUILT)
@@ -165,7 +171,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := loom programs fuzz shm-long
+LONG_CHECKS := loom programs fuzz shm-long memory-long threads-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all

@@ -294,7 +294,9 @@ impl<N: Net> Stream<N> {
         };
         let len = recv.iov.remaining().min(len_of(&offered.places));
         let idle = conn.tx.queue.is_empty() && duct.takes(MAX_HEADER);
+        // A buffer of several messages is filled in their order, also by those that were there before it.
         if len >= SHARE
+            && recv.multi.is_none()
             && idle
             && let Some(job) = duct.begin_share(len)
         {

@@ -94,6 +94,29 @@ impl<N: Net> Stream<N> {
         }
     }
 
+    /// A message of which the sender copies a part is not complete yet: what came behind it stays where it is, so that receives
+    /// complete in the order of their messages. Not if the sender is gone, or has broken what they share: its reader finds that.
+    #[inline]
+    pub(super) fn waits_for_sender(&mut self, core: &mut Core<N>, id: usize) -> bool {
+        match self.conns.get(id) {
+            Some(conn) if !conn.rx.shared().is_empty() => self.waits_for_part(core, id),
+            _ => false,
+        }
+    }
+
+    #[cold]
+    fn waits_for_part(&mut self, core: &mut Core<N>, id: usize) -> bool {
+        self.end_shares(core, id);
+        let Some(conn) = self.conns.get(id) else {
+            return false;
+        };
+        let Some(duct) = conn.duct.as_ref().filter(|duct| !duct.ended) else {
+            return false;
+        };
+        let mut shared = conn.rx.shared().iter();
+        shared.any(|shared| duct.progress_of(&shared.job) == Ok(Progress::Held))
+    }
+
     /// Nobody copies any more.
     fn end_share(&mut self, core: &mut Core<N>, id: usize, at: usize, progress: Progress) {
         let conn = &mut self.conns[id];

@@ -370,7 +370,7 @@ impl<N: Net> Stream<N> {
             return true;
         }
         let mut turns = TURNS;
-        while turns > 0 {
+        while turns > 0 && !self.waits_for_sender(core, id) {
             let left = self.take_messages(core, id, turns);
             any |= left.taken > 0;
             turns -= left.taken;

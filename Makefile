@@ -131,7 +131,8 @@ MEMORY = CONFORMANCE_SLOWER=3 LD_LIBRARY_PATH=$(BUILT) valgrind --quiet --vgdb=n
     --show-leak-kinds=definite --errors-for-leak-kinds=definite $(CONFORMANCE) -j 2 -t 120
 BYTES = wire_tcp: fi_msg: fi_tagged: fi_rma: fi_atomic: fi_cm: fi_mr: fi_cntr: fi_tcp:
 check-memory: conformance
-	FI_TCP_SHARED_MEMORY=0 $(MEMORY) -p tcp $(BYTES:%=-k %)
+	FI_TCP_SHARED_MEMORY=0 $(MEMORY) -p tcp -e rdm $(BYTES:%=-k %)
+	FI_TCP_SHARED_MEMORY=0 $(MEMORY) -p tcp -e msg -k fi_msg: -k fi_cm:
 	$(MEMORY) -p tcp -e rdm -k wire_tcp:share -k fi_msg:
 	$(MEMORY) -p shm -k fi_shm: -k fi_msg:
 check-memory-long: conformance

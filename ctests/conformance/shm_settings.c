@@ -139,6 +139,32 @@ TEST(fi_shm, queue_sizes_not_of_sm2, CORE | OURS_ONLY, 0, "The queue sizes of sm
 	CHECK_EQ(t->info->rx_attr->size, 1024);
 }
 
+TEST(fi_shm, large_ones_wait_at_their_sender, CORE | OURS_ONLY, 0, "FI_SHM_MAX_SAVED_SIZE: a tagged message that is larger is not sent before a receive has matched, whatever follows it; one that is not is")
+{
+	static const size_t lens[] = { 128, 129, 500, 1000, 5000, 20000 };
+
+	setenv("FI_SHM_MAX_SAVED_SIZE", "128", 1);
+	start_as(t, "shm", FI_EP_RDM, FI_MSG | FI_TAGGED);
+	PAIR(t);
+	round_trip(t);
+	for (unsigned i = 0; i < sizeof(lens) / sizeof(*lens); i++) {
+		struct buf in = new_buf(t, lens[i], 0);
+		struct op send = op_of(SEND, true, new_buf(t, lens[i], i + 1), t->a.peer);
+		struct op recv = op_of(RECV, true, in, FI_ADDR_UNSPEC);
+
+		op_post(t, t->a.ep, &send);
+		if (lens[i] <= 128)
+			done(t, t->a.txcq, send.ctx, FI_TAGGED | FI_SEND);
+		round_trip(t); // whose completions are the only ones
+		nothing(t->a.txcq);
+		op_post(t, t->b.ep, &recv);
+		done(t, t->b.rxcq, recv.ctx, FI_TAGGED | FI_RECV);
+		if (lens[i] > 128)
+			done(t, t->a.txcq, send.ctx, FI_TAGGED | FI_SEND);
+		CHECK(holds(in, lens[i], i + 1));
+	}
+}
+
 static unsigned threads(void)
 {
 	DIR *dir = opendir("/proc/self/task");

@@ -377,13 +377,29 @@ impl Duct {
         header_len: usize,
         payload: &Piece,
     ) -> Result<bool, Garbage> {
-        debug_assert!(payload.len() <= SHORT);
-        let Some(mut body) = self.tx.reserve(header_len + payload.len())? else {
+        // SAFETY: `write_short` gives room for `len` bytes, and the payload has them.
+        let copy = |to| unsafe { payload.copy_to_raw(to) };
+        self.write_short(header, header_len, payload.len(), copy)
+    }
+
+    /// One record; `copy` writes `len` bytes behind the header, where there is room for them.
+    #[inline(always)]
+    fn write_short<const N: usize>(
+        &mut self,
+        header: &[u8; N],
+        header_len: usize,
+        len: usize,
+        copy: impl FnOnce(*mut u8),
+    ) -> Result<bool, Garbage> {
+        debug_assert!(len <= SHORT);
+        let Some(mut body) = self.tx.reserve(header_len + len)? else {
             return Ok(false);
         };
-        body.begin(header, header_len);
-        // SAFETY: room for the payload is left.
-        unsafe { payload.copy_to_raw(body.as_mut_ptr()) };
+        match N <= LINE - HEADER {
+            true => body.begin(header, header_len),
+            false => body.put(&header[..header_len]),
+        }
+        copy(body.as_mut_ptr());
         body.publish(0);
         self.owes_bell = true;
         Ok(true)
@@ -401,19 +417,10 @@ impl Duct {
         if len > SHORT {
             return self.send(&header[..header_len], payload, len);
         }
-        let Some(mut body) = self.tx.reserve(header_len + len)? else {
-            return Ok(false);
-        };
-        match N <= LINE - HEADER {
-            true => body.begin(header, header_len),
-            false => body.put(&header[..header_len]),
-        }
         debug_assert_eq!(payload.remaining(), len);
-        // SAFETY: room for `len` bytes is left, which the payload has: all callers pass its length.
-        unsafe { payload.copy_to_raw(body.as_mut_ptr()) };
-        body.publish(0);
-        self.owes_bell = true;
-        Ok(true)
+        // SAFETY: as in `send_one`; all callers pass the length of the payload.
+        let copy = |to| unsafe { payload.copy_to_raw(to) };
+        self.write_short(header, header_len, len, copy)
     }
 
     /// Writes a frame in one piece; false if there is no room for it now. What is in the first line is written last: the other

@@ -7,7 +7,7 @@ use crate::base::{Error, IoVec, Result};
 use crate::engine::core::TxOp;
 use crate::engine::srx::{Bytes, Envelope, RecvOp};
 use crate::engine::stream::conn::{Offered, Payload, RendezvousIn, RendezvousOut, Shared, Sink};
-use crate::engine::stream::duct::{Duct, len_of};
+use crate::engine::stream::duct::{Duct, Places, len_of};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, Op};
 use crate::engine::stream::rx::Fault;
@@ -206,10 +206,7 @@ impl<N: Net> Stream<N> {
         offer.index = index;
         offer.tag = header.tag;
         offer.data = header.data;
-        for (place, (addr, len)) in offer.segs.iter_mut().zip(iov.places()) {
-            (place.addr, place.len) = (addr as u64, len as u64);
-            offer.seg_count += 1;
-        }
+        name_places(&mut offer, &iov, usize::MAX);
         // Keys have no meaning here.
         offer.segs[0].key = u64::from(header.context) << 32 | u64::from(duct.epoch());
         core.eps[op.ep()].tx_pending += 1;
@@ -254,13 +251,10 @@ impl<N: Net> Stream<N> {
             _ => What::Msg,
         };
         let key = header.segs[0].key;
-        let mut offered = Offered {
-            places: Default::default(),
+        let offered = Offered {
+            places: places_of(header),
             epoch: key as u32,
         };
-        for (place, seg) in offered.places.iter_mut().zip(header.segs()) {
-            *place = (seg.addr as usize, seg.len as usize);
-        }
         offers.waiting.insert(header.index, offered);
         let mut envelope = self.envelope(id, what, header);
         let to = Header {
@@ -379,6 +373,26 @@ impl<N: Net> Stream<N> {
 /// The note that an envelope carries for a rendezvous; 0 is none.
 fn rendezvous_note(index: u8, ack: bool) -> u64 {
     u64::from(index) | u64::from(ack) << 8
+}
+
+/// Where the memory is that a header names without keys.
+pub(super) fn places_of(header: &Header) -> Places {
+    let mut places = Places::default();
+    for (place, seg) in places.iter_mut().zip(header.segs()) {
+        *place = (seg.addr as usize, seg.len as usize);
+    }
+    places
+}
+
+/// Names the first `most` bytes of memory of ours in a header.
+pub(super) fn name_places(header: &mut Header, iov: &IoVec, most: usize) {
+    let mut left = most;
+    for (place, (addr, room)) in header.segs.iter_mut().zip(iov.places()) {
+        let len = room.min(left);
+        (place.addr, place.len) = (addr as u64, len as u64);
+        header.seg_count += 1;
+        left -= len;
+    }
 }
 
 fn rendezvous_of(note: u64) -> (u8, bool) {

@@ -11,9 +11,10 @@ use std::time::Duration;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoVec};
 use crate::engine::stream::conn::{Payload, Shared};
-use crate::engine::stream::duct::{Help, Helping, Places};
+use crate::engine::stream::duct::{Help, Helping};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, Op};
+use crate::engine::stream::rendezvous::{name_places, places_of};
 use crate::engine::stream::rx::Fault;
 use crate::engine::stream::transport::{Core, Stream};
 use crate::sync::parts::{Job, Progress};
@@ -40,13 +41,7 @@ impl<N: Net> Stream<N> {
         };
         let mut share = Header::new(Op::Share, 0);
         share.index = shared.index;
-        let mut left = len;
-        for (place, (addr, room)) in share.segs.iter_mut().zip(to.places()) {
-            let len = room.min(left);
-            (place.addr, place.len) = (addr as u64, len as u64);
-            share.seg_count += 1;
-            left -= len;
-        }
+        name_places(&mut share, &to, len);
         // Keys have no meaning here.
         share.segs[0].key = u64::from(shared.job.number);
         self.send_always(core, id, &share, IoVec::empty(), None);
@@ -184,11 +179,7 @@ impl<N: Net> Stream<N> {
         let Some(job) = Job::new(header.segs[0].key as u32, len as usize) else {
             return Err(GARBAGE);
         };
-        let mut to = Places::default();
-        for (place, seg) in to.iter_mut().zip(header.segs()) {
-            *place = (seg.addr as usize, seg.len as usize);
-        }
-        let index = header.index;
+        let (index, to) = (header.index, places_of(header));
         if let Some(duct) = &mut conn.duct {
             duct.helping = Some(Helping { index, job, to });
         }

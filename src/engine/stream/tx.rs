@@ -99,7 +99,9 @@ impl<N: Net> Stream<N> {
     #[inline(always)]
     pub(super) fn post_one(&mut self, core: &mut Core<N>, ep: usize, tx: &OneTx) -> bool {
         let len = tx.piece.len();
-        if !self.has_ducts() || len > SHORT || tx.flags & !PLAIN != 0 {
+        // Those that a peer does not keep wait here.
+        let most = SHORT.min(self.limits.saved_size);
+        if !self.has_ducts() || len > most || tx.flags & !PLAIN != 0 {
             return false;
         }
         let enabled = core.eps.get(ep).is_some_and(|state| state.enabled);

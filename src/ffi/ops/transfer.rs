@@ -84,6 +84,7 @@ pub struct OneRx {
 }
 
 impl From<&OneTx> for Tx<'static> {
+    #[inline]
     fn from(one: &OneTx) -> Tx<'static> {
         Tx {
             what: one.what,
@@ -99,6 +100,7 @@ impl From<&OneTx> for Tx<'static> {
 }
 
 impl From<&OneRx> for Rx {
+    #[inline]
     fn from(one: &OneRx) -> Rx {
         Rx {
             what: one.what,

@@ -41,6 +41,9 @@ impl AtomicIn {
     }
 }
 
+/// Payloads up to this size need no memory of their own.
+const FEW: usize = 128;
+
 /// Answers that may wait for a peer to take them: more bytes than the results of a full transmit queue.
 const ANSWERS: usize = 1 << 30;
 
@@ -84,14 +87,8 @@ impl<N: Net> Stream<N> {
             return self.submit(core, id, header, atomic.operands, op);
         }
         op.len = atomic.result.remaining();
-        let (mut few, mut many) = ([0; 64], Vec::new());
-        let bytes = match few.get_mut(..operands + compare) {
-            Some(bytes) => bytes,
-            None => {
-                many.resize(operands + compare, 0);
-                &mut many[..]
-            }
-        };
+        let (mut few, mut many) = ([0; FEW], Vec::new());
+        let bytes = room_for(operands + compare, &mut few, &mut many);
         let (own, compared) = bytes.split_at_mut(operands);
         atomic.operands.copy_to(own);
         atomic.compare.copy_to(compared);
@@ -111,6 +108,10 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         core.eps[op.ep()].tx_pending += 1;
         conn.tx.await_read.push_back(ReadOp { op, iov: result });
+        if self.write_copied(id, header, payload) {
+            return;
+        }
+        let conn = &mut self.conns[id];
         let alone = conn.tx.queue.is_empty() && conn.tx.last_direct != self.look;
         conn.tx.last_direct = self.look;
         self.stage_frame(id, header, payload);
@@ -118,6 +119,31 @@ impl<N: Net> Stream<N> {
         if (alone || conn.tx.staged >= STAGE_FULL) && !conn.tx.blocked {
             self.flush_conn(core, id);
         }
+    }
+
+    /// Writes a frame at once, with a payload that is copied, if it is small, memory is shared with the peer and nothing is in
+    /// front of it. Nothing is gained there by writing many at once, and the peer would wait for the last one.
+    fn write_copied(&mut self, id: usize, header: &Header, payload: &[u8]) -> bool {
+        let conn = &mut self.conns[id];
+        let Some(duct) = &mut conn.duct else {
+            return false;
+        };
+        if payload.len() > FEW || !conn.tx.queue.is_empty() {
+            return false;
+        }
+        let (mut bytes, mut start) = ([0; MAX_HEADER + FEW], [0; MAX_HEADER]);
+        let counter = conn.tx.counter;
+        let len = header.encode(counter, conn.swap, &mut start);
+        bytes[..MAX_HEADER].copy_from_slice(&start);
+        bytes[len..len + payload.len()].copy_from_slice(payload);
+        // What a peer has broken is found when the frame is written from the queue.
+        let len = len + payload.len();
+        if !matches!(duct.send_small(&bytes, len, &IoVec::empty(), 0), Ok(true)) {
+            return false;
+        }
+        conn.tx.counter = counter.wrapping_add(1);
+        self.written_to_duct(id);
+        true
     }
 
     fn stage_frame(&mut self, id: usize, header: &Header, payload: &[u8]) {
@@ -130,13 +156,14 @@ impl<N: Net> Stream<N> {
         });
     }
 
-    /// A peer operates on memory of ours.
+    /// A peer operates on memory of ours. `bytes` is what has come behind the header; gives how many of them belong to it.
     pub(super) fn atomic_request(
         &mut self,
         core: &mut Core<N>,
         id: usize,
         header: &Header,
-    ) -> core::result::Result<(), Fault> {
+        bytes: &[u8],
+    ) -> core::result::Result<usize, Fault> {
         let conn = &self.conns[id];
         let ep = conn.ep;
         if !conn.extended || conn.swap {
@@ -162,29 +189,44 @@ impl<N: Net> Stream<N> {
         if header.commit {
             request.durable = durable(header, &request.regions);
         }
-        if header.payload == 0 {
-            self.carry_out(core, id, request);
-            return Ok(());
-        }
-        request.payload.reserve(header.payload as usize);
         let ack = header.ack || header.commit;
+        let payload = header.payload as usize;
+        if payload <= FEW.min(bytes.len()) {
+            let (mut few, mut many) = ([0; FEW], Vec::new());
+            let room = room_for(payload.max(request.len), &mut few, &mut many);
+            room[..payload].copy_from_slice(&bytes[..payload]);
+            self.carry_out(core, id, &request, room);
+            if ack {
+                self.send_ack(core, id);
+            }
+            return Ok(payload);
+        }
+        request.payload.reserve(payload);
         self.expect(id, Sink::Atomic(Box::new(request)), header.payload, ack);
-        Ok(())
+        Ok(0)
     }
 
     /// All of an operation is here.
-    pub(super) fn carry_out(&mut self, core: &mut Core<N>, id: usize, request: AtomicIn) {
-        let AtomicIn {
+    pub(super) fn arrived(&mut self, core: &mut Core<N>, id: usize, mut request: AtomicIn) {
+        let mut payload = std::mem::take(&mut request.payload);
+        self.carry_out(core, id, &request, &mut payload);
+    }
+
+    /// `payload` has the operands, then values to compare; the operands become the result.
+    fn carry_out(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        request: &AtomicIn,
+        payload: &mut [u8],
+    ) {
+        let &AtomicIn {
             datatype,
             op,
             mut target,
-            mut payload,
             len,
             ..
         } = request;
-        if op == FI_ATOMIC_READ {
-            payload.resize(len, 0);
-        }
         let (operands, compare) = payload.split_at_mut(len);
         apply(datatype, op, &mut target, operands, compare);
         if let Some(parts) = &request.durable
@@ -201,12 +243,26 @@ impl<N: Net> Stream<N> {
             core.written(ep, FI_ATOMIC, len as u64, request.data, &conn.sender());
             return;
         }
-        self.stage_frame(id, &Header::new(Op::ReadRsp, len as u64), operands);
-        let conn = &self.conns[id];
-        if conn.tx.staged >= STAGE_FULL && !conn.tx.blocked {
-            self.flush_conn(core, id);
+        let header = Header::new(Op::ReadRsp, len as u64);
+        if !self.write_copied(id, &header, operands) {
+            self.stage_frame(id, &header, operands);
+            let conn = &self.conns[id];
+            if conn.tx.staged >= STAGE_FULL && !conn.tx.blocked {
+                self.flush_conn(core, id);
+            }
         }
         core.read_by_peer(ep, len as u64);
+    }
+}
+
+/// `len` bytes that are 0.
+fn room_for<'a>(len: usize, few: &'a mut [u8; FEW], many: &'a mut Vec<u8>) -> &'a mut [u8] {
+    match few.get_mut(..len) {
+        Some(room) => room,
+        None => {
+            many.resize(len, 0);
+            many
+        }
     }
 }
 

@@ -185,7 +185,8 @@ impl<N: Net> Stream<N> {
                         return Ok(());
                     };
                     bytes = &bytes[used..];
-                    self.begin(core, id, &header)?;
+                    let used = self.begin(core, id, &header, bytes)?;
+                    bytes = &bytes[used..];
                     // The frame may have ended the connection.
                     if !self
                         .conns
@@ -284,15 +285,16 @@ impl<N: Net> Stream<N> {
         self.take(core, id, bytes)
     }
 
-    /// A frame begins.
+    /// A frame begins. `bytes` is what has come behind its header; gives how many of them were dealt with.
     #[inline(never)]
     fn begin(
         &mut self,
         core: &mut Core<N>,
         id: usize,
         header: &Header,
-    ) -> core::result::Result<(), Fault> {
-        match header.op {
+        bytes: &[u8],
+    ) -> core::result::Result<usize, Fault> {
+        let begun = match header.op {
             Op::Msg | Op::Tagged => self.message(core, id, header),
             Op::Ack => match self.acknowledged(core, id) {
                 Ok(()) => Ok(()),
@@ -316,9 +318,10 @@ impl<N: Net> Stream<N> {
             Op::Done => self.sender_done(core, id, header.index),
             Op::Coll | Op::CollEnd => self.collective_frame(core, id, header),
             Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => {
-                self.atomic_request(core, id, header)
+                return self.atomic_request(core, id, header, bytes);
             }
-        }
+        };
+        begun.map(|()| 0)
     }
 
     #[inline]
@@ -475,12 +478,12 @@ impl<N: Net> Stream<N> {
             return;
         };
         self.stalled.retain(|&stalled| stalled != id);
-        match self.begin(core, id, &header) {
+        match self.begin(core, id, &header, &[]) {
             Err(fault) => self.fault(core, id, &fault),
-            Ok(()) if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) => {
+            Ok(_) if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) => {
                 self.go_on(core, id);
             }
-            Ok(()) => {}
+            Ok(_) => {}
         }
     }
 
@@ -576,7 +579,7 @@ impl<N: Net> Stream<N> {
                 core.sent(read.op.ep(), &read.op);
             }
             Sink::Coll(part) => return self.part_arrived(core, id, *part),
-            Sink::Atomic(request) => self.carry_out(core, id, *request),
+            Sink::Atomic(request) => self.arrived(core, id, *request),
             Sink::Drop => {}
         }
         if incoming.ack {

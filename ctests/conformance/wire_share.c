@@ -15,7 +15,9 @@
 
 enum { PORT = 7, BOTH = EXTENDED | SHARES, FEATURES_AT = 33 };
 enum { DOOR = 37, STAY = 38, DOOR_LEN = 48, STAY_LEN = 16, TOKEN = 16 };
-enum { VERSION = 2, HELLO = 320, ANSWER = 40, PAGE = 4096, RING = 65536, LINE = 64, ALL = PAGE + 2 * RING }; // docs/wire/shm.md
+enum { VERSION = 3, HELLO = 320, ANSWER = 40, PAGE = 4096, RING = 65536, LINE = 64, ALL = PAGE + 2 * RING }; // docs/wire/shm.md
+enum { HEAD = 64, THEIR_HEAD = 384, SKIP = 1 << 24 };
+#define LAP (1u << 31)
 enum { WELCOME, WRONG_USER, WRONG_VERSION, WRONG_MEMORY };
 
 struct door {
@@ -311,18 +313,18 @@ TEST(wire_tcp, share_peer_ends, EP_RDM | OURS_ONLY, FI_MSG, "What waits for a pe
 struct shared {
 	int fd;
 	uint8_t *mem;
-	size_t tail;
+	size_t ring, tail;
 };
 
-static struct shared share(struct env *t, struct wire *wire, const struct door *door)
+static struct shared share_rings(struct env *t, struct wire *wire, const struct door *door, size_t ring)
 {
-	struct shared at = { .fd = knock(door) };
+	struct shared at = { .fd = knock(door), .ring = ring };
 	uint8_t bytes[HELLO];
-	int memory = memory_of(ALL, true);
+	int memory = memory_of(PAGE + 2 * ring, true);
 
-	at.mem = mmap(NULL, ALL, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	at.mem = mmap(NULL, PAGE + 2 * ring, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	CHECK(at.mem != MAP_FAILED);
-	hello(bytes, door->secret, RING);
+	hello(bytes, door->secret, ring);
 	give(at.fd, bytes, HELLO, memory);
 	CHECK_EQ(verdict(t, at.fd), WELCOME);
 	close(memory);
@@ -331,20 +333,41 @@ static struct shared share(struct env *t, struct wire *wire, const struct door *
 	return at;
 }
 
+static struct shared share(struct env *t, struct wire *wire, const struct door *door)
+{
+	return share_rings(t, wire, door, RING);
+}
+
 static _Atomic uint32_t *word(struct shared *at, size_t offset)
 {
-	return (_Atomic uint32_t *)(at->mem + PAGE + offset % RING);
+	return (_Atomic uint32_t *)(at->mem + PAGE + offset % at->ring);
+}
+
+static void put_word(struct shared *at, uint32_t bits)
+{
+	atomic_store(word(at, at->tail), bits | (at->tail & at->ring ? LAP : 0));
+}
+
+static void ring_bell(struct shared *at)
+{
+	(void)!send(at->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static void put_record(struct shared *at, const void *bytes, size_t len)
 {
 	size_t size = (len + 8 + LINE - 1) / LINE * LINE;
 
-	memcpy(at->mem + PAGE + at->tail + 8, bytes, len);
+	memcpy(at->mem + PAGE + at->tail % at->ring + 8, bytes, len);
 	atomic_store(word(at, at->tail + size), 0);
-	atomic_store(word(at, at->tail), (uint32_t)len + 1);
+	put_word(at, (uint32_t)len + 1);
 	at->tail += size;
-	(void)!send(at->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	ring_bell(at);
+}
+
+static void leave_out(struct shared *at)
+{
+	put_word(at, SKIP);
+	at->tail += at->ring - at->tail % at->ring;
 }
 
 TEST(wire_tcp, share_memory, EP_RDM | OURS_ONLY, FI_MSG, "Behind the greeting frames go over the rings, both ways, and TCP ends; the end of the socket is that of the connection")
@@ -383,6 +406,64 @@ TEST(wire_tcp, share_memory, EP_RDM | OURS_ONLY, FI_MSG, "Behind the greeting fr
 	munmap(at.mem, ALL);
 }
 
+TEST(wire_tcp, share_short_laps, EP_RDM | OURS_ONLY, FI_MSG, "A peer may leave out the rest of a lap wherever it likes, and says how much of its ring is used, which is not less than 65536 bytes")
+{
+	enum { WIDE = 4 * RING, BIG = 12000, COUNT = 80 };
+	static const size_t limits[] = { 0, RING, 2 * RING, WIDE };
+	struct sockaddr_in peer = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct buf in = new_buf(t, 8, 0);
+	struct op op = op_of(SEND, false, new_buf(t, BIG, 77), 0), recv = op_of(RECV, false, in, FI_ADDR_UNSPEC);
+	struct door door;
+	struct wire wire = open_sharing(t, &door);
+	struct shared at = share_rings(t, &wire, &door, WIDE);
+	_Atomic uint64_t *taken = (_Atomic uint64_t *)(at.mem + THEIR_HEAD);
+	const uint8_t *theirs = at.mem + PAGE + WIDE;
+	size_t head = 0, end = 0;
+	uint8_t bytes[64];
+
+	for (unsigned i = 0; i < 20; i++) {
+		size_t len = frame_bytes(bytes, (struct wire_header){ .op = MSG, .payload = 8, .counter = (uint8_t)i }, false, "liveness");
+
+		memset(in.mem, 0, 8);
+		op_post(t, t->b.ep, &recv);
+		ONCE(t, at.tail + 2 * LINE - atomic_load(taken) <= WIDE - LINE);
+		put_record(&at, bytes, len);
+		done(t, t->b.rxcq, recv.ctx, RECEIVED(false));
+		CHECK(!memcmp(in.mem, "liveness", 8));
+		if (i % 3)
+			leave_out(&at);
+		ring_bell(&at);
+	}
+	CHECK_EQ(fi_av_insert(t->b.av, &peer, 1, &op.addr, 0, NULL), 1);
+	for (unsigned k = 0; k < sizeof(limits) / sizeof(*limits); k++) {
+		atomic_store((_Atomic uint32_t *)(at.mem + HEAD + 8), (uint32_t)limits[k]);
+		for (unsigned i = 0; i < COUNT; i++) {
+			uint32_t got;
+			size_t size;
+
+			op_post(t, t->b.ep, &op);
+			done(t, t->b.txcq, op.ctx, SENT(false));
+			for (size_t frames = 0; frames < BIG; head += size) {
+				got = atomic_load((_Atomic uint32_t *)(theirs + head % WIDE));
+				CHECK_EQ(got & LAP, head & WIDE ? LAP : 0);
+				got &= ~LAP;
+				size = got == SKIP ? WIDE - head % WIDE : (got - 1 + 8 + LINE - 1) / LINE * LINE;
+				if (got != SKIP) {
+					frames += got - 1;
+					end = end < head % WIDE + size ? head % WIDE + size : end;
+					end = end > WIDE ? WIDE : end;
+				}
+			}
+			atomic_store((_Atomic uint64_t *)(at.mem + HEAD), head);
+		}
+		CHECK(end <= (limits[k] < RING ? RING : limits[k]));
+		CHECK(2 * end > limits[k]);
+	}
+	close(at.fd);
+	munmap(at.mem, PAGE + 2 * WIDE);
+	round_trip(t);
+}
+
 TEST(wire_tcp, share_garbage_in_ring, EP_RDM | OURS_ONLY, FI_MSG, "A record that cannot be, and frames that break the rules, end that connection alone")
 {
 	static const uint8_t ops[] = { 8, 30, DOOR, STAY, 99 };
@@ -390,7 +471,9 @@ TEST(wire_tcp, share_garbage_in_ring, EP_RDM | OURS_ONLY, FI_MSG, "A record that
 	struct wire wire = open_sharing(t, &door);
 	uint8_t bytes[64];
 
-	for (unsigned i = 0; i <= sizeof(ops); i++) {
+	static const uint32_t words[] = { 2 * RING, SKIP, 2 * SKIP };
+
+	for (unsigned i = 0; i < sizeof(ops) + sizeof(words) / sizeof(*words); i++) {
 		struct shared at;
 
 		if (i) {
@@ -399,12 +482,12 @@ TEST(wire_tcp, share_garbage_in_ring, EP_RDM | OURS_ONLY, FI_MSG, "A record that
 			memcpy(&door, bytes + 16, sizeof(door));
 		}
 		at = share(t, &wire, &door);
-		if (i) {
-			head(bytes, ops[i - 1], 16);
+		if (i < sizeof(ops)) {
+			head(bytes, ops[i], 16);
 			put_record(&at, bytes, 16);
 		} else {
-			atomic_store(word(&at, 0), 2 * RING);
-			(void)!send(at.fd, "", 1, MSG_NOSIGNAL);
+			put_word(&at, words[i - sizeof(ops)]);
+			ring_bell(&at);
 		}
 		ONCE(t, recv(at.fd, bytes, sizeof(bytes), MSG_DONTWAIT) == 0 || errno == ECONNRESET);
 		close(at.fd);

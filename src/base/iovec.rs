@@ -12,6 +12,8 @@ use core::ptr;
 
 use libc::iovec;
 
+use crate::base::copy::{Ways, copy_from_shared, copy_to_shared};
+
 /// Pieces that one operation may name, here and at the target.
 pub const IOV_LIMIT: usize = 4;
 
@@ -34,37 +36,6 @@ pub struct IoVec {
 // the promise given to `new`.
 unsafe impl Send for IoVec {}
 
-/// As `ptr::copy_nonoverlapping`, without a call for the sizes that latency is measured with.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise; both halves lie within `len` bytes.
-    unsafe {
-        match len {
-            8..=16 => copy_ends::<8>(from, to, len),
-            17..=32 => copy_ends::<16>(from, to, len),
-            _ => ptr::copy_nonoverlapping(from, to, len),
-        }
-    }
-}
-
-/// Copies the first `N` of `len` bytes and the last `N`, which together are all of them.
-///
-/// # Safety
-/// As `copy`, with `len` from `N` to `2 * N`.
-#[inline(always)]
-unsafe fn copy_ends<const N: usize>(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise; both ends lie within `len` bytes. Arrays of bytes have no alignment.
-    unsafe {
-        let first = from.cast::<[u8; N]>().read();
-        let last = from.add(len - N).cast::<[u8; N]>().read();
-        to.cast::<[u8; N]>().write(first);
-        to.add(len - N).cast::<[u8; N]>().write(last);
-    }
-}
-
 /// One piece of memory, in the calls that name no more.
 #[derive(Clone, Copy)]
 pub struct Piece {
@@ -85,6 +56,20 @@ impl Piece {
         self.len
     }
 
+    /// The first `at` bytes of it, or all, and what is behind them.
+    pub fn split_at(&self, at: usize) -> (Piece, Piece) {
+        let at = at.min(self.len);
+        let first = Piece {
+            base: self.base,
+            len: at,
+        };
+        let rest = Piece {
+            base: self.base.wrapping_add(at),
+            len: self.len - at,
+        };
+        (first, rest)
+    }
+
     /// Copies it to memory that no reference can stand for.
     ///
     /// # Safety
@@ -92,7 +77,17 @@ impl Piece {
     #[inline(always)]
     pub unsafe fn copy_to_raw(&self, out: *mut u8) {
         // SAFETY: the piece is valid until the completion (promise of the constructor); the caller promises the room.
-        unsafe { copy(self.base, out, self.len) }
+        unsafe { copy_to_shared(self.base, out, self.len) }
+    }
+
+    /// As `copy_to_raw`, for many bytes.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn copy_long_to_raw(&self, out: *mut u8, ways: &mut Ways) {
+        // SAFETY: as in `copy_to_raw`.
+        unsafe { ways.copy(self.base, out, self.len) }
     }
 }
 
@@ -301,7 +296,7 @@ impl IoVec {
         let first = &self.pieces[0];
         if self.count == 1 && len <= first.iov_len {
             // SAFETY: as in `copy_in`; the caller promises `from`.
-            return unsafe { copy(from, first.iov_base.cast::<u8>(), len) };
+            return unsafe { copy_from_shared(from, first.iov_base.cast::<u8>(), len) };
         }
         // SAFETY: promised by the caller.
         unsafe { self.fill_each(from, len) };
@@ -315,7 +310,7 @@ impl IoVec {
             let part = len.min(piece.iov_len);
             // SAFETY: as in `copy_in`; `part` is not longer than the piece, and the caller promises `from`.
             unsafe {
-                ptr::copy_nonoverlapping(from, piece.iov_base.cast::<u8>(), part);
+                copy_from_shared(from, piece.iov_base.cast::<u8>(), part);
                 from = from.add(part);
             }
             len -= part;
@@ -351,7 +346,29 @@ impl IoVec {
     /// # Safety
     /// `remaining()` bytes from `out` on must be writable, and no part of the pieces.
     #[inline]
-    pub unsafe fn copy_to_raw(&self, mut out: *mut u8) {
+    pub unsafe fn copy_to_raw(&self, out: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { self.each_to_raw(out, |from, to, len| copy_to_shared(from, to, len)) }
+    }
+
+    /// As `copy_to_raw`, for many bytes.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn copy_long_to_raw(&self, out: *mut u8, ways: &mut Ways) {
+        // SAFETY: the caller's promise.
+        unsafe { self.each_to_raw(out, |from, to, len| ways.copy(from, to, len)) }
+    }
+
+    /// # Safety
+    /// As `copy_to_raw`; `copy` is called for places that `ptr::copy_nonoverlapping` could be called for.
+    #[inline(always)]
+    unsafe fn each_to_raw(
+        &self,
+        mut out: *mut u8,
+        mut copy: impl FnMut(*const u8, *mut u8, usize),
+    ) {
         let mut skip = self.done;
         for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
             let len = piece.iov_len - skip;
@@ -376,11 +393,8 @@ impl IoVec {
             let part = (piece.iov_len - self.done).min(len - moved);
             // SAFETY: as in `copy_in`; the caller promises `from`.
             unsafe {
-                ptr::copy_nonoverlapping(
-                    from.add(moved),
-                    piece.iov_base.cast::<u8>().add(self.done),
-                    part,
-                );
+                let to = piece.iov_base.cast::<u8>().add(self.done);
+                copy_from_shared(from.add(moved), to, part);
             }
             moved += part;
             self.done += part;

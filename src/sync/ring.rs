@@ -7,6 +7,11 @@
 //! chooses, and one that changes from lap to lap. Besides the data there are two lines, each written by one side only: how far
 //! the consumer has come, and whether the producer waits for that.
 //!
+//! Not all of the data area need be used, or be there. A lap begins short: a word without a length says that the next record
+//! is at the start of the next lap. The producer makes laps longer when there have been a few of long records, or of records
+//! that were not answered one by one: lines that the consumer still holds are slow to write to, so a stream wants more than
+//! its cache can hold, while small records that go to and fro are best kept in both caches.
+//!
 //! What the consumer polls is the line behind the last record. If a record began there a lap ago, the lap in its word tells
 //! that it is old, and nobody has to touch the line: it stays in the consumer's cache. If bytes of a body are there, the
 //! producer, who knows, writes 0 over them before it publishes the record in front; for that it makes sure that the line
@@ -47,44 +52,70 @@ const LAP: u32 = 1 << 31;
 /// Records are of one of so many kinds.
 pub const KINDS: u8 = 1 << 7;
 const MAX_CAPACITY: usize = 1 << LEN_BITS;
+/// Without a length: the rest of the lap is left out.
+const SKIP: u32 = 1 << LEN_BITS;
+/// How long laps are at first, if the capacity is not less.
+pub const FIRST_LAP: usize = 1 << 16;
+/// After so many laps of one length they get longer: who sends so much is worth the memory.
+const LAPS: u8 = 4;
+/// A record of this size is long.
+const LONG: usize = 2048;
 
 /// Whether a ring can have a data area of so many bytes. Where it is mapped twice, it is a multiple of the page size too.
 pub const fn is_capacity(bytes: usize) -> bool {
     bytes.is_power_of_two() && bytes >= 4 * LINE && bytes <= MAX_CAPACITY
 }
 
-/// The longest body that a ring can carry: all but the header and the line behind the record.
-pub const fn longest_body(capacity: usize) -> usize {
-    capacity - LINE - HEADER
+/// Bytes of the data area that are used at first, and have to be there.
+pub const fn first_lap(capacity: usize) -> usize {
+    match capacity < FIRST_LAP {
+        true => capacity,
+        false => FIRST_LAP,
+    }
+}
+
+/// The longest body in so many bytes: all but the header and the line behind the record.
+const fn longest_body(bytes: usize) -> usize {
+    bytes - LINE - HEADER
 }
 
 /// The side that writes records.
 pub struct Producer<M = Memory> {
     memory: M,
     mask: usize,
-    /// Bytes published, ever growing.
+    /// Bytes published or left out, ever growing.
     tail: u64,
-    /// Bytes that records may take before the consumer's head must be looked at again.
+    /// The consumer's head when it was last looked at.
+    seen: u64,
+    /// Bytes that records may take before it must be looked at again.
     free: usize,
-    /// For each line whether a body's bytes are where a word would be.
-    bodies: Box<[bool]>,
+    /// How much of the ring is used; it may become `most`.
+    lap: usize,
+    most: usize,
+    /// How often it was used up since it is so much, in a way that wants more.
+    laps: u8,
+    /// What had been heard when this lap began.
+    heard: u64,
+    /// For each line that is used whether something else than the last lap's word may be where a word would be.
+    bodies: Vec<bool>,
 }
 
 impl Producer {
-    /// The producer of a ring that has not been used: all its memory is zero. `None`: not a capacity.
+    /// The producer of a ring that has not been used: all its memory is zero. It uses up to `most` bytes of it, or the least
+    /// that it can. `None`: not a capacity.
     ///
     /// # Safety
     /// `memory.data` is at a multiple of 64, and twice `capacity` bytes long: the same pages twice, or, where both sides
     /// use this very address, any memory. All of `memory` stays mapped and writable while the producer lives, and there is
     /// one producer.
-    pub unsafe fn new(memory: Memory, capacity: usize) -> Option<Producer> {
-        Producer::over(memory, capacity)
+    pub unsafe fn new(memory: Memory, capacity: usize, most: usize) -> Option<Producer> {
+        Producer::over(memory, capacity, first_lap(capacity), most)
     }
 
-    /// Room for a body of `len` bytes; `None` if there is none now.
+    /// Room for a body of `len` bytes; `None` if there is none now. `heard` counts the bytes that came the other way.
     #[inline(always)]
-    pub fn reserve(&mut self, len: usize) -> Result<Option<Body<'_>>, Garbage> {
-        if !self.find_room(len)? {
+    pub fn reserve(&mut self, len: usize, heard: u64) -> Result<Option<Body<'_>>, Garbage> {
+        if !self.find_room(len, heard)? {
             return Ok(None);
         }
         let at = self.at() + HEADER;
@@ -99,26 +130,31 @@ impl Producer {
 }
 
 impl<M: Cells> Producer<M> {
-    fn over(memory: M, capacity: usize) -> Option<Producer<M>> {
+    fn over(memory: M, capacity: usize, lap: usize, most: usize) -> Option<Producer<M>> {
         is_capacity(capacity).then(|| Producer {
             memory,
             mask: capacity - 1,
             tail: 0,
-            free: capacity - LINE,
-            bodies: vec![false; capacity / LINE].into_boxed_slice(),
+            seen: 0,
+            free: lap - LINE,
+            lap,
+            most: most.min(capacity),
+            laps: 0,
+            heard: 0,
+            bodies: vec![false; lap / LINE],
         })
     }
 
-    /// The longest body that `reserve` takes now; `None` if not even an empty one.
-    pub fn room(&mut self) -> Result<Option<usize>, Garbage> {
-        self.look_at_head()?;
+    /// The longest body that `reserve` takes now, if it does not take one of `wanted` bytes; `None` if not even an empty one.
+    /// `heard` as in `reserve`.
+    pub fn room(&mut self, wanted: usize, heard: u64) -> Result<Option<usize>, Garbage> {
+        self.find_more_room(wanted, heard)?;
         Ok(self.free.checked_sub(HEADER))
     }
 
-    /// The longest body that `reserve` ever takes.
-    #[cfg(test)]
+    /// The longest body for which there is room some time.
     pub fn longest(&self) -> usize {
-        longest_body(self.mask + 1)
+        longest_body(self.lap)
     }
 
     /// Says whether this side sleeps until there is room. After `true` look for room again, then sleep.
@@ -131,47 +167,118 @@ impl<M: Cells> Producer<M> {
 
     /// Whether the consumer has said that it has taken everything.
     pub fn is_empty(&mut self) -> Result<bool, Garbage> {
-        Ok(self.consumed()? == self.tail)
+        self.look_at_head()?;
+        Ok(self.seen == self.tail)
     }
 
-    /// Bytes of records that were published.
+    /// Bytes of records that were published, and of what was left out.
     #[cfg(test)]
     pub fn position(&self) -> u64 {
         self.tail
     }
 
-    /// Bytes of records that the consumer has said to have taken, to be compared with `position`.
+    /// Those of them that the consumer has said to have taken.
+    #[cfg(test)]
     fn consumed(&mut self) -> Result<u64, Garbage> {
         self.look_at_head()?;
-        let used = self.mask + 1 - LINE - self.free;
-        Ok(self.tail.wrapping_sub(used as u64))
+        Ok(self.seen)
     }
 
     #[inline(always)]
-    fn find_room(&mut self, len: usize) -> Result<bool, Garbage> {
+    fn find_room(&mut self, len: usize, heard: u64) -> Result<bool, Garbage> {
         // As `len + HEADER <= free`, without the sum.
         if len < self.free.saturating_sub(HEADER - 1) {
             return Ok(true);
         }
-        self.find_more_room(len)
+        self.find_more_room(len, heard)
     }
 
     #[inline(never)]
-    fn find_more_room(&mut self, len: usize) -> Result<bool, Garbage> {
+    fn find_more_room(&mut self, len: usize, heard: u64) -> Result<bool, Garbage> {
         self.look_at_head()?;
-        Ok(len < self.free.saturating_sub(HEADER - 1))
+        loop {
+            self.free = self.untaken().min(self.rest_of_lap());
+            if len < self.free.saturating_sub(HEADER - 1) {
+                return Ok(true);
+            }
+            if len > self.longest() || !self.turn(len, heard) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Bytes that the consumer leaves to records.
+    fn untaken(&self) -> usize {
+        let used = self.tail.wrapping_sub(self.seen);
+        self.mask + 1 - LINE - used as usize
+    }
+
+    /// Bytes that records may take in this lap; in one of the whole ring they need not end where it does.
+    fn rest_of_lap(&self) -> usize {
+        match self.lap > self.mask {
+            true => self.lap,
+            false => (self.lap - LINE).saturating_sub(self.at()),
+        }
+    }
+
+    /// Makes the lap longer or begins the next one, if it ends before a record of this length would.
+    fn turn(&mut self, len: usize, heard: u64) -> bool {
+        if len < self.rest_of_lap().saturating_sub(HEADER - 1) {
+            return false;
+        }
+        if self.laps >= LAPS && self.lengthen() {
+            return true;
+        }
+        let rest = self.mask + 1 - self.at();
+        let is_free = rest <= self.untaken();
+        if is_free {
+            self.skip(rest);
+            let answers = heard.wrapping_sub(self.heard);
+            self.heard = heard;
+            let wants_more = len >= LONG || answers < self.lap as u64 / 2;
+            self.laps = self.laps.saturating_add(u8::from(wants_more));
+        }
+        is_free
+    }
+
+    fn lengthen(&mut self) -> bool {
+        let lap = 2 * self.lap;
+        // What the consumer has not said is 0.
+        if lap
+            > self
+                .most
+                .min(self.memory.limit().load(Ordering::Relaxed) as usize)
+        {
+            return false;
+        }
+        if !self.memory.provide(self.lap, lap) {
+            self.most = self.lap;
+            return false;
+        }
+        self.lap = lap;
+        self.laps = 0;
+        self.bodies.resize(lap / LINE, false);
+        true
+    }
+
+    /// Leaves out the rest of the lap. `turn` has found room for it.
+    fn skip(&mut self, rest: usize) {
+        let (at, word) = (self.at(), SKIP | self.lap_bit());
+        // Words of the lap before this one may be there, which are like those of the next.
+        self.bodies[at / LINE + 1..].fill(true);
+        self.put_word(at, 0, word);
+        self.tail = self.tail.wrapping_add(rest as u64);
     }
 
     fn look_at_head(&mut self) -> Result<(), Garbage> {
         // What is written to the room is written after the consumer has read it: pairs with `Consumer::publish_head`.
         let head = self.memory.head().load(Ordering::Acquire);
         let used = self.tail.wrapping_sub(head);
-        let all = self.mask + 1 - LINE;
         // It never goes back, and never beyond what was published.
-        if used > (all - self.free) as u64 || !used.is_multiple_of(LINE as u64) {
+        if used > self.tail.wrapping_sub(self.seen) || !used.is_multiple_of(LINE as u64) {
             return Err(Garbage);
         }
-        self.free = all - used as usize;
+        self.seen = head;
         Ok(())
     }
 
@@ -180,12 +287,21 @@ impl<M: Cells> Producer<M> {
     fn publish(&mut self, len: u32, kind: u8) {
         let size = size_of_record(len);
         let next = self.tail.wrapping_add(size as u64);
-        let word = u32::from(kind % KINDS) << LEN_BITS | (len + 1) | self.lap();
+        let word = u32::from(kind % KINDS) << LEN_BITS | (len + 1) | self.lap_bit();
         let (at, behind) = (self.at(), next as usize & self.mask);
         if size > LINE {
             self.note_body(at / LINE + 1, size / LINE - 1);
         }
-        // SAFETY: lines below the capacity, and `bodies` has an entry for each.
+        self.put_word(at, behind, word);
+        self.tail = next;
+        self.free -= size;
+    }
+
+    /// Publishes what is in the line at `at`; `behind` is the line that the consumer looks at next.
+    #[inline(always)]
+    fn put_word(&mut self, at: usize, behind: usize, word: u32) {
+        // SAFETY: lines of the ring that are used (`turn` sees to that, and a lap of the whole ring has them all), and `bodies`
+        // has an entry for each.
         unsafe {
             *self.bodies.get_unchecked_mut(at / LINE) = false;
             if core::mem::take(self.bodies.get_unchecked_mut(behind / LINE)) {
@@ -194,8 +310,6 @@ impl<M: Cells> Producer<M> {
             // Who sees it sees the body, and nothing behind it: pairs with `Consumer::peek`.
             self.memory.word(at).store(word, Ordering::Release);
         }
-        self.tail = next;
-        self.free -= size;
     }
 
     /// These lines hold bytes of a body alone.
@@ -209,7 +323,7 @@ impl<M: Cells> Producer<M> {
     }
 
     #[inline]
-    fn lap(&self) -> u32 {
+    fn lap_bit(&self) -> u32 {
         lap_at(self.tail, self.mask)
     }
 
@@ -334,6 +448,8 @@ pub struct Consumer<M = Memory> {
     head: u64,
     /// What the producer knows of it.
     released: u64,
+    /// How much more it may be before the producer is told: a quarter of a lap.
+    step: u64,
 }
 
 /// The next record: what its word said when it was looked at.
@@ -359,12 +475,13 @@ impl Record {
 }
 
 impl Consumer {
-    /// The consumer of a ring that has not been used. `None`: not a capacity.
+    /// The consumer of a ring that has not been used. It asks the producer to use no more than `most` bytes of it. `None`: not
+    /// a capacity.
     ///
     /// # Safety
     /// As for `Producer::new`, with one consumer.
-    pub unsafe fn new(memory: Memory, capacity: usize) -> Option<Consumer> {
-        Consumer::over(memory, capacity)
+    pub unsafe fn new(memory: Memory, capacity: usize, most: usize) -> Option<Consumer> {
+        Consumer::over(memory, capacity, first_lap(capacity), most)
     }
 
     /// Copies bytes of the body of the record that `peek` gave last; a record that is too short is garbage.
@@ -418,16 +535,23 @@ impl Consumer {
 }
 
 impl<M: Cells> Consumer<M> {
-    fn over(memory: M, capacity: usize) -> Option<Consumer<M>> {
-        is_capacity(capacity).then(|| Consumer {
+    fn over(memory: M, capacity: usize, lap: usize, most: usize) -> Option<Consumer<M>> {
+        if !is_capacity(capacity) {
+            return None;
+        }
+        memory
+            .limit()
+            .store(most.min(capacity) as u32, Ordering::Relaxed);
+        Some(Consumer {
             memory,
             mask: capacity - 1,
             head: 0,
             released: 0,
+            step: lap as u64 / 4,
         })
     }
 
-    /// Whether `peek` gives something, or an error.
+    /// Whether `peek` is to be asked: if not, there is nothing.
     #[inline(always)]
     pub fn has_news(&self) -> bool {
         // SAFETY: as in `peek`, which looks again.
@@ -435,10 +559,10 @@ impl<M: Cells> Consumer<M> {
         word != 0 && word & LAP == lap_at(self.head, self.mask)
     }
 
-    /// The next record, if there is one.
+    /// The next record, if there is one. If there is none, something may have been left out in front of it, which `is_due`.
     #[inline]
-    pub fn peek(&self) -> Result<Option<Record>, Garbage> {
-        // SAFETY: a line below the capacity. Pairs with `Producer::publish`.
+    pub fn peek(&mut self) -> Result<Option<Record>, Garbage> {
+        // SAFETY: a line below the capacity. Pairs with `Producer::put_word`.
         let word = unsafe { self.memory.word(self.at()) }.load(Ordering::Acquire);
         if word == 0 || word & LAP != lap_at(self.head, self.mask) {
             return Ok(None);
@@ -446,7 +570,7 @@ impl<M: Cells> Consumer<M> {
         // No length at all becomes the greatest.
         let len = (word & LEN_MASK).wrapping_sub(1);
         if len > self.longest() as u32 {
-            return Err(Garbage);
+            return self.peek_at_next_lap(word);
         }
         Ok(Some(Record {
             len,
@@ -455,16 +579,31 @@ impl<M: Cells> Consumer<M> {
         }))
     }
 
-    /// Goes on behind the record that `peek` gave last. Whenever a quarter of the ring has been taken, the producer is told
-    /// so; true: it sleeps and is to be woken.
+    #[cold]
+    fn peek_at_next_lap(&mut self, word: u32) -> Result<Option<Record>, Garbage> {
+        let at = self.at();
+        // A lap of nothing could be followed by another for ever.
+        if word & !LAP != SKIP || at == 0 {
+            return Err(Garbage);
+        }
+        self.head = self.head.wrapping_add((self.mask + 1 - at) as u64);
+        self.step = at as u64 / 4;
+        self.peek()
+    }
+
+    /// Goes on behind the record that `peek` gave last. Whenever a quarter of a lap has been taken, the producer is told so;
+    /// true: it sleeps and is to be woken.
     #[inline]
     #[must_use]
     pub fn advance(&mut self, record: Record) -> bool {
         self.head = self.head.wrapping_add(size_of_record(record.len) as u64);
-        if self.head.wrapping_sub(self.released) < (self.mask as u64 + 1) / 4 {
-            return false;
-        }
-        self.publish_head()
+        self.is_due() && self.publish_head()
+    }
+
+    /// Whether the producer is to be told how much was taken: after `advance` only if the rest of a lap was left out since.
+    #[inline(always)]
+    pub fn is_due(&self) -> bool {
+        self.head.wrapping_sub(self.released) >= self.step
     }
 
     /// Gives back all room that was taken: to be called when the ring was found empty. True: the producer sleeps and is to
@@ -476,7 +615,7 @@ impl<M: Cells> Consumer<M> {
         self.head != self.released && self.publish_head()
     }
 
-    /// Bytes of records that were taken.
+    /// Bytes of records that were taken, and of what was left out.
     #[inline]
     pub fn position(&self) -> u64 {
         self.head

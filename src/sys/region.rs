@@ -58,6 +58,7 @@ pub struct ForReaders {
 
 impl Region {
     /// New memory, zero, of which all pages are there; `name` is only for those who look at /proc.
+    #[cfg(test)]
     pub fn create(name: &CStr, len: usize) -> io::Result<(Region, OwnedFd)> {
         let fd = memory_file(name, len)?;
         seal(&fd, SEALS)?;
@@ -81,19 +82,27 @@ impl Region {
         })
     }
 
-    /// The first `len` bytes of memory that a peer sent.
+    /// As `create`, not mapped, and none of it is there before `allocate`.
+    pub fn create_sparse(name: &CStr, len: usize) -> io::Result<OwnedFd> {
+        let fd = sparse_file(name, len)?;
+        seal(&fd, SEALS)?;
+        Ok(fd)
+    }
+
+    /// The first `len` bytes of memory that a peer sent. It may have holes, as `check` says.
     pub fn attach(fd: impl AsFd, len: usize) -> io::Result<Region> {
-        check(&fd, len)?;
+        check(&fd, len, Some(0))?;
         Region::map(&fd, len, true)
     }
 
-    /// As `attach`, for reading alone.
+    /// As `attach`, for reading alone, and without holes.
     pub fn attach_read_only(fd: impl AsFd, len: usize) -> io::Result<Region> {
-        check(&fd, len)?;
+        check(&fd, len, None)?;
         Region::map(&fd, len, false)
     }
 
-    /// `len` bytes of memory, ours or a peer's, from `offset` on, twice in a row. Both are multiples of the page size.
+    /// `len` bytes of memory, ours or a peer's, from `offset` on, twice in a row. Both are multiples of the page size. It may
+    /// have holes.
     pub fn map_twice(fd: impl AsFd, offset: usize, len: usize) -> io::Result<Region> {
         let end = offset.checked_add(len).ok_or(ErrorKind::InvalidInput)?;
         let both = len.checked_mul(2).ok_or(ErrorKind::InvalidInput)?;
@@ -101,7 +110,7 @@ impl Region {
         if len == 0 || !len.is_multiple_of(page) || !offset.is_multiple_of(page) {
             return Err(ErrorKind::InvalidInput.into());
         }
-        check(&fd, end)?;
+        check(&fd, end, Some(0))?;
         // Addresses that nothing else takes; unmapped as a whole, whatever becomes of the halves.
         let reserve = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping, wherever the kernel puts it.
@@ -210,6 +219,13 @@ unsafe fn mapped(at: *mut libc::c_void, len: usize, access: Access) -> io::Resul
 
 /// Memory with all its pages, not yet sealed.
 fn memory_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
+    let fd = sparse_file(name, len)?;
+    allocate(&fd, 0, len)?;
+    Ok(fd)
+}
+
+/// Memory without a page, not yet sealed.
+fn sparse_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
     let size = libc::off_t::try_from(len).map_err(|_| ErrorKind::InvalidInput)?;
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // A system may refuse memory that could be executed; kernels before 6.3 do not know the flag that says it cannot.
@@ -218,13 +234,22 @@ fn memory_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
         other => other?,
     };
     // SAFETY: no pointers.
-    if unsafe { libc::ftruncate(fd.as_raw_fd(), size) } != 0 {
-        return Err(io::Error::last_os_error());
+    match unsafe { libc::ftruncate(fd.as_raw_fd(), size) } {
+        0 => Ok(fd),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Gives a part of a memory file its pages, so that touching them is no signal where there is no memory.
+pub fn allocate(fd: &OwnedFd, from: usize, len: usize) -> io::Result<()> {
+    let size = |bytes| libc::off_t::try_from(bytes).map_err(|_| ErrorKind::InvalidInput);
+    let (mut done, end) = (size(from)?, size(from.saturating_add(len))?);
+    if done == end {
+        return Err(ErrorKind::InvalidInput.into());
     }
     // In steps, since a signal undoes the step that it interrupts.
-    let mut done = 0;
-    while done < size {
-        let step = (size - done).min(FILL_STEP);
+    while done < end {
+        let step = (end - done).min(FILL_STEP);
         // SAFETY: no pointers.
         if unsafe { libc::fallocate(fd.as_raw_fd(), 0, done, step) } == 0 {
             done += step;
@@ -235,7 +260,7 @@ fn memory_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
             return Err(error);
         }
     }
-    Ok(fd)
+    Ok(())
 }
 
 const FILL_STEP: libc::off_t = 1 << 20;
@@ -257,8 +282,9 @@ fn seal(fd: &OwnedFd, seals: i32) -> io::Result<()> {
     }
 }
 
-/// Whether the first `len` bytes of what this descriptor names can be touched without a signal, now and later.
-fn check(fd: &impl AsFd, len: usize) -> io::Result<()> {
+/// Whether this is `len` bytes of memory at least that nobody takes away, and at least `there` bytes of it are there: all, if
+/// not given.
+pub fn check(fd: &impl AsFd, len: usize, there: Option<usize>) -> io::Result<()> {
     let refuse = |why| Err(io::Error::new(ErrorKind::InvalidData, why));
     // Files that cannot be sealed answer with an error; those in a tmpfs have only the seal that forbids others.
     let seals = fcntl(fd, FcntlArg::F_GET_SEALS).unwrap_or(0);
@@ -275,7 +301,7 @@ fn check(fd: &impl AsFd, len: usize) -> io::Result<()> {
         return refuse("memory that is too short");
     }
     // In units of 512 bytes, whatever the page size.
-    if (stat.st_blocks as u64).saturating_mul(512) < size as u64 {
+    if (stat.st_blocks as u64).saturating_mul(512) < there.unwrap_or(size) as u64 {
         return refuse("memory with holes");
     }
     Ok(())

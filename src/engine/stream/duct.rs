@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
+use crate::base::copy::{Ways, copy_from_shared};
 use crate::base::{IoList, IoVec, Piece};
 use crate::engine::stream::board::{Using, View};
 use crate::engine::stream::proto::MAX_SEGS;
@@ -24,9 +25,10 @@ use crate::sync::asleep::Asleep;
 use crate::sync::parts::{Job, Part, Parts, Progress};
 use crate::sync::ring::{
     Consumer, ConsumerLine, Garbage, HEADER, LINE, Memory, Producer, ProducerLine, Record,
+    first_lap,
 };
 use crate::sys::region::{Region, Shared};
-use crate::sys::{process_memory, random};
+use crate::sys::{process_memory, random, region};
 
 /// The first page of the memory: what the side that made it writes, then what the other does.
 #[repr(C)]
@@ -84,6 +86,7 @@ enum Side {
 pub struct Duct {
     tx: Producer,
     rx: Consumer,
+    ways: Ways,
     /// The process at the other end, if its memory can be read and written.
     process: Option<i32>,
     witness: Witness,
@@ -156,21 +159,22 @@ pub const RECORD: usize = 16 * 1024;
 const SHARES: usize = 2;
 
 impl Duct {
-    /// Memory with two rings of `ring` bytes each.
+    /// Memory with two rings of up to `ring` bytes each.
     pub fn make(ring: usize) -> io::Result<(Duct, OwnedFd)> {
-        let (_, fd) = Region::create(NAME, HEAD + 2 * ring)?;
-        let duct = Duct::over(&fd, ring, Side::Connector)?;
+        let fd = Region::create_sparse(NAME, HEAD + 2 * ring)?;
+        region::allocate(&fd, 0, HEAD + first_lap(ring))?;
+        region::allocate(&fd, HEAD + ring, first_lap(ring))?;
+        let duct = Duct::over(&fd, ring, ring, Side::Connector)?;
         Ok((duct, fd))
     }
 
-    /// The memory that a peer has made.
-    pub fn take(fd: &OwnedFd, ring: usize) -> io::Result<Duct> {
-        Duct::over(fd, ring, Side::Acceptor)
+    /// The memory that a peer has made, of whose rings `most` bytes each are to be used.
+    pub fn take(fd: &OwnedFd, ring: usize, most: usize) -> io::Result<Duct> {
+        Duct::over(fd, ring, most, Side::Acceptor)
     }
 
-    fn over(fd: &OwnedFd, ring: usize, side: Side) -> io::Result<Duct> {
-        // Checks the whole, not only the page.
-        drop(Region::attach(fd, HEAD + 2 * ring)?);
+    fn over(fd: &OwnedFd, ring: usize, most: usize, side: Side) -> io::Result<Duct> {
+        region::check(fd, HEAD + 2 * ring, Some(HEAD + 2 * first_lap(ring)))?;
         let head = Region::attach(fd, HEAD)?;
         let rings = [
             Region::map_twice(fd, HEAD, ring)?,
@@ -190,19 +194,25 @@ impl Duct {
         let data = [first, second];
         // SAFETY: as above. A ring belongs to the side that writes it: its producer line is that side's, its consumer line the
         // other's.
-        let memory = |from: usize, to: usize| unsafe {
+        let memory = |from: usize, to: usize, file: Option<OwnedFd>| unsafe {
             Memory {
                 data: data[from],
                 producer: NonNull::from(&(*lines(from)).producer),
                 consumer: NonNull::from(&(*lines(to)).consumer),
+                file: file.map(|file| (file, HEAD + from * ring)),
             }
+        };
+        // No descriptor is kept for a ring that never uses more.
+        let file = match most.min(ring) > first_lap(ring) {
+            true => Some(fd.try_clone()?),
+            false => None,
         };
         // SAFETY: the rings are mapped twice in a row and stay so with `_rings`, the lines with `head`; this process is the
         // only producer of the one and the only consumer of the other, as each side has its own.
         let (tx, rx) = unsafe {
             (
-                Producer::new(memory(own, other), ring),
-                Consumer::new(memory(other, own), ring),
+                Producer::new(memory(own, other, file), ring, most),
+                Consumer::new(memory(other, own, None), ring, most),
             )
         };
         // SAFETY: as `lines`.
@@ -219,6 +229,7 @@ impl Duct {
         Ok(Duct {
             tx,
             rx,
+            ways: Ways::default(),
             process: None,
             witness: Witness::default(),
             board: None,
@@ -369,7 +380,7 @@ impl Duct {
             != epoch
     }
 
-    /// As `send_small`, for one buffer of at most `SHORT` bytes.
+    /// As `send_small`, for one buffer.
     #[inline(always)]
     pub fn send_one<const N: usize>(
         &mut self,
@@ -377,9 +388,34 @@ impl Duct {
         header_len: usize,
         payload: &Piece,
     ) -> Result<bool, Garbage> {
+        if payload.len() > SHORT {
+            return self.send_long(&header[..header_len], payload);
+        }
         // SAFETY: `write_short` gives room for `len` bytes, and the payload has them.
         let copy = |to| unsafe { payload.copy_to_raw(to) };
         self.write_short(header, header_len, payload.len(), copy)
+    }
+
+    /// As `send`, for one buffer.
+    #[inline(never)]
+    fn send_long(&mut self, header: &[u8], payload: &Piece) -> Result<bool, Garbage> {
+        let Some(mut body) = self
+            .tx
+            .reserve(header.len() + payload.len(), self.rx.position())?
+        else {
+            return Ok(false);
+        };
+        let (head, rest) = payload.split_at((LINE - HEADER).saturating_sub(header.len()));
+        // SAFETY: room for header and payload.
+        unsafe {
+            let to = body.as_mut_ptr().add(header.len() + head.len());
+            rest.copy_long_to_raw(to, &mut self.ways);
+            body.put(header);
+            head.copy_to_raw(body.as_mut_ptr());
+        }
+        body.publish(0);
+        self.owes_bell = true;
+        Ok(true)
     }
 
     /// One record; `copy` writes `len` bytes behind the header, where there is room for them.
@@ -392,7 +428,7 @@ impl Duct {
         copy: impl FnOnce(*mut u8),
     ) -> Result<bool, Garbage> {
         debug_assert!(len <= SHORT);
-        let Some(mut body) = self.tx.reserve(header_len + len)? else {
+        let Some(mut body) = self.tx.reserve(header_len + len, self.rx.position())? else {
             return Ok(false);
         };
         match N <= LINE - HEADER {
@@ -427,7 +463,7 @@ impl Duct {
     /// side polls that line, and would take it away while the rest is being copied.
     #[inline(never)]
     pub fn send(&mut self, header: &[u8], payload: &IoVec, len: usize) -> Result<bool, Garbage> {
-        let Some(mut body) = self.tx.reserve(header.len() + len)? else {
+        let Some(mut body) = self.tx.reserve(header.len() + len, self.rx.position())? else {
             return Ok(false);
         };
         debug_assert_eq!(payload.remaining(), len);
@@ -438,7 +474,8 @@ impl Duct {
         // SAFETY: room for header and payload, which has `len` bytes: all callers pass its length. `rest` are those behind
         // `first`, and `head` those before.
         unsafe {
-            rest.copy_to_raw(body.as_mut_ptr().add(header.len() + first));
+            let to = body.as_mut_ptr().add(header.len() + first);
+            rest.copy_long_to_raw(to, &mut self.ways);
             body.put(header);
             head.copy_to_raw(body.as_mut_ptr());
         }
@@ -601,13 +638,13 @@ impl Duct {
         let mut done = 0;
         while done < all {
             let len = (all - done).min(RECORD);
-            let len = match self.tx.room()? {
+            let len = match self.tx.room(len, self.rx.position())? {
                 None | Some(0) => break,
                 // Pieces that are too small would cost more than they bring.
                 Some(room) if room < len && room < SHRED => break,
                 Some(room) => len.min(room),
             };
-            let Some(mut body) = self.tx.reserve(len)? else {
+            let Some(mut body) = self.tx.reserve(len, self.rx.position())? else {
                 break;
             };
             // SAFETY: `len` bytes of room, and the list has so many behind `done`.
@@ -645,29 +682,35 @@ impl Duct {
     /// Whether a frame of up to `len` bytes goes in at once; one that never would is taken in pieces. What the other side has
     /// broken is found when it is written to.
     pub fn takes(&mut self, len: usize) -> bool {
-        if len > RECORD.min(self.rx.longest()) {
+        if len > RECORD.min(self.tx.longest()) {
             return true;
         }
         self.tx
-            .room()
+            .room(len, self.rx.position())
             .map_or(true, |room| room.is_some_and(|room| room >= len))
     }
 
     /// Frames up to this size wait until they go in as one record, which the other side takes at once. There is so much room
     /// some time even if the other side says what it has taken by quarters of the ring.
     pub fn longest_whole(&self) -> usize {
-        RECORD.min(self.rx.longest() / 2)
+        RECORD.min(self.tx.longest() / 2)
     }
 
     /// Whether writing may go on.
     pub fn has_room(&mut self) -> Result<bool, Garbage> {
-        let room = self.tx.room()?;
+        let room = self.tx.room(self.wants, self.rx.position())?;
         Ok(room.is_some_and(|room| room >= self.wants))
     }
 
     /// Whether the other side has said that it has taken everything.
     pub fn is_drained(&mut self) -> bool {
         self.tx.is_empty().unwrap_or(false)
+    }
+
+    /// Whether the other side is to be told what was taken although nothing more is there.
+    #[inline(always)]
+    pub fn is_due(&self) -> bool {
+        self.rx.is_due()
     }
 
     /// Says to the other side that all was taken. True: it waits for room, and is to be woken.
@@ -681,7 +724,7 @@ impl Duct {
         self.tx.set_waiting(waiting);
     }
 
-    /// Whether `peek` gives something, or an error.
+    /// Whether `peek` is to be asked: if not, there is nothing.
     #[inline(always)]
     pub fn has_news(&self) -> bool {
         self.rx.has_news()
@@ -689,7 +732,7 @@ impl Duct {
 
     /// The next record of the other side.
     #[inline]
-    pub fn peek(&self) -> Result<Option<Record>, Garbage> {
+    pub fn peek(&mut self) -> Result<Option<Record>, Garbage> {
         self.rx.peek()
     }
 
@@ -728,7 +771,7 @@ impl Duct {
         // SAFETY: `body` has `record.len()` bytes, of which `len` lie behind `from`; room for them was reserved, and they are
         // there before the length says so.
         unsafe {
-            core::ptr::copy_nonoverlapping(body, bytes.as_mut_ptr().add(at), len);
+            copy_from_shared(body, bytes.as_mut_ptr().add(at), len);
             bytes.set_len(at + len);
         }
     }
@@ -806,7 +849,7 @@ fn skip(places: &mut [(usize, usize)], mut n: usize) {
 }
 
 /// Above this size a copy takes so long that the other side may come for the line that it polls meanwhile.
-pub const SHORT: usize = 1024;
+const SHORT: usize = 1024;
 
 /// From this size on the other side is always asked to share a message; below, one time in so many after it did not.
 const LONG_WAY: usize = 512 * 1024;

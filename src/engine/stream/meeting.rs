@@ -17,6 +17,7 @@ use crate::engine::stream::greeting::{Answer, HELLO, Hello, Verdict};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::progress::{conn_token, guest_token};
 use crate::engine::stream::transport::{Core, Due, Stream};
+use crate::sync::ring::FIRST_LAP;
 use crate::sys::local::{self, LocalName};
 use crate::sys::socket::{Moved, Socket};
 
@@ -64,17 +65,17 @@ pub fn knock(door: &LocalName) -> Result<Socket> {
     }
 }
 
-/// What a ring has with the first peer, and with each of many.
-const LARGEST_RING: usize = 1 << 20;
-const SMALLEST_RING: usize = 1 << 16;
+/// What a ring may have with the first peer, and with each of many.
+const LARGEST_RING: usize = 2 << 20;
+const SMALLEST_RING: usize = FIRST_LAP;
 
 impl<N: Net> Stream<N> {
-    /// Bytes of each ring with the next peer. Lines that the other processor still holds are slow to write to again, so streams
-    /// of larger messages want more than it can hold; with many peers that would be much memory, and few of them stream at a
-    /// time.
-    pub fn usual_ring(&self) -> usize {
-        let share = LARGEST_RING / self.shared.max(1).next_power_of_two();
-        share.max(SMALLEST_RING)
+    /// Bytes that each ring with the next peer may use. Lines that the other processor still holds are slow to write to again,
+    /// so streams of larger messages want more than it can hold; with many peers that would be much memory, and few of them
+    /// stream at a time.
+    fn ring_size(&self) -> usize {
+        let share = LARGEST_RING / (self.shared + 1).next_power_of_two();
+        self.limits.ring_size.unwrap_or(share.max(SMALLEST_RING))
     }
 
     /// Says at the host's door who we are, and hands over memory for both.
@@ -83,10 +84,10 @@ impl<N: Net> Stream<N> {
         core: &Core<N>,
         ep: usize,
         socket: &Socket,
-        ring: usize,
         who: Vec<u8>,
     ) -> Result<Greeted> {
         let is_open = self.shows_regions(core, ep);
+        let ring = self.ring_size();
         let (duct, fd) = Duct::make(ring)?;
         let hello = Hello {
             ring,
@@ -192,7 +193,8 @@ impl<N: Net> Stream<N> {
         guest: &Guest,
         hello: core::result::Result<&Hello, Verdict>,
     ) -> Option<(Box<Duct>, bool)> {
-        let taken = hello.and_then(|hello| Ok((take_memory::<N>(guest, hello)?, hello)));
+        let most = self.ring_size();
+        let taken = hello.and_then(|hello| Ok((take_memory::<N>(guest, hello, most)?, hello)));
         let verdict = match &taken {
             Ok(_) => Verdict::Welcome,
             Err(verdict) => *verdict,
@@ -289,14 +291,18 @@ impl<N: Net> Stream<N> {
     }
 }
 
-/// The memory that a guest has made, if it may be used and the guest is one of ours.
-fn take_memory<N: Net>(guest: &Guest, hello: &Hello) -> core::result::Result<Box<Duct>, Verdict> {
+/// The memory that a guest has made, if it may be used and the guest is one of ours. Of its rings `most` bytes each are used.
+fn take_memory<N: Net>(
+    guest: &Guest,
+    hello: &Hello,
+    most: usize,
+) -> core::result::Result<Box<Duct>, Verdict> {
     let whom = local::credentials(&guest.socket).map_err(|_| Verdict::User)?;
     if !is_ours(&whom) {
         return Err(Verdict::User);
     }
     let fd = guest.fds.first().ok_or(Verdict::Memory)?;
-    match Duct::take(fd, hello.ring) {
+    match Duct::take(fd, hello.ring, most) {
         Ok(duct) => Ok(Box::new(duct)),
         Err(error) => {
             log_warn!(

@@ -149,10 +149,10 @@ impl<N: Net> Stream<N> {
         {
             duct.doze();
             // What came before it knew.
-            if matches!(duct.peek(), Ok(None)) {
-                self.ducts.retain(|&other| other != id);
-            } else {
+            if duct.has_news() {
                 conn.misses = 0;
+            } else {
+                self.ducts.retain(|&other| other != id);
             }
         }
     }
@@ -179,7 +179,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn stay_awake(&mut self) {
         let has_more = |&id: &usize| {
             let duct = self.conns[id].duct.as_ref();
-            duct.is_some_and(|duct| !matches!(duct.peek(), Ok(None)))
+            duct.is_some_and(|duct| duct.has_news())
         };
         let mut any = self.ducts.iter().any(has_more);
         for &id in &self.full {
@@ -492,9 +492,10 @@ impl<N: Net> Stream<N> {
         if duct.broken {
             return self.fault(core, id, &GARBAGE);
         }
-        // Else nothing has to be given back here: who waits for room is told of each quarter of the ring, and never needs more
+        // Else nothing has to be given back here: who waits for room is told of each quarter of a lap, and never needs more
         // than half of it.
-        let wake = std::mem::take(&mut conn.rx.was_written) && duct.release();
+        let is_due = std::mem::take(&mut conn.rx.was_written) | duct.is_due();
+        let wake = is_due && duct.release();
         if duct.ended {
             self.lose(core, id, Error::CANCELED);
         } else if wake {

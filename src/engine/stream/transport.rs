@@ -53,6 +53,8 @@ pub struct Limits {
     pub copies: bool,
     /// How long somebody who wants to share memory may take to say who it is.
     pub greeting: Duration,
+    /// Bytes of each ring with a peer; if not given, it depends on how many peers there are.
+    pub ring_size: Option<usize>,
 }
 
 /// The endpoints of one domain and their connections.

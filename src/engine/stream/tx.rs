@@ -12,7 +12,7 @@ use crate::engine::ep_state::EpState;
 use crate::engine::stream::conn::{
     After, Conn, Frame, Out, Payload, RENDEZVOUS_LIMIT, State, Waiting,
 };
-use crate::engine::stream::duct::{RECORD, SHORT};
+use crate::engine::stream::duct::RECORD;
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{
@@ -100,7 +100,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn post_one(&mut self, core: &mut Core<N>, ep: usize, tx: &OneTx) -> bool {
         let len = tx.piece.len();
         // Those that a peer does not keep wait here.
-        let most = SHORT.min(self.limits.saved_size);
+        let most = (RECORD - MAX_MESSAGE_HEADER).min(self.limits.saved_size);
         if !self.has_ducts() || len > most || tx.flags & !PLAIN != 0 {
             return false;
         }

@@ -47,7 +47,6 @@ impl Stream<Shm> {
     fn call_on(&mut self, core: &Core<Shm>, id: usize) -> Result {
         let conn = &self.conns[id];
         let ep = conn.ep;
-        let ring = self.params.set.ring_size.unwrap_or(self.usual_ring());
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         let who = endpoint.local.as_str().as_bytes().to_vec();
         let socket = knock(&self.params.door(&conn.peer)).inspect_err(|&error| {
@@ -60,7 +59,7 @@ impl Stream<Shm> {
                 );
             }
         })?;
-        let greeted = self.greet(core, ep, &socket, ring, who)?;
+        let greeted = self.greet(core, ep, &socket, who)?;
         let conn = &mut self.conns[id];
         conn.opened_here = true;
         conn.socket = Some(socket);

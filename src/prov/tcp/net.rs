@@ -78,6 +78,7 @@ impl Net for Tcp {
             no_progress_thread: params.disable_auto_progress,
             copies: true,
             greeting: Duration::from_millis(params.conn_timeout_ms),
+            ring_size: None,
         }
     }
 

@@ -223,7 +223,7 @@ impl Stream<Tcp> {
     fn call_on(&mut self, core: &mut Core<Tcp>, id: usize, to: &Directions) {
         let ep = self.conns[id].ep;
         let greeted = knock(&door_of(&to.door)).and_then(|socket| {
-            let greeted = self.greet(core, ep, &socket, self.usual_ring(), to.secret.to_vec())?;
+            let greeted = self.greet(core, ep, &socket, to.secret.to_vec())?;
             Ok((socket, greeted))
         });
         let taken = greeted.and_then(|(socket, greeted)| {

@@ -15,6 +15,7 @@ struct Model {
     bodies: Vec<UnsafeCell<u64>>,
     head: AtomicU64,
     waiting: Asleep<AtomicU32>,
+    limit: AtomicU32,
 }
 
 impl Cells for Arc<Model> {
@@ -29,21 +30,42 @@ impl Cells for Arc<Model> {
         &self.head
     }
 
+    fn limit(&self) -> &AtomicU32 {
+        &self.limit
+    }
+
+    fn provide(&self, _from: usize, _to: usize) -> bool {
+        true
+    }
+
     fn waiting(&self) -> &Asleep<AtomicU32> {
         &self.waiting
     }
 }
 
 fn ring(lines: usize) -> (Producer<Arc<Model>>, Consumer<Arc<Model>>) {
+    ring_with_laps(lines, lines, lines)
+}
+
+/// Laps begin as `lap` lines and get as long as `most`.
+fn ring_with_laps(
+    lines: usize,
+    lap: usize,
+    most: usize,
+) -> (Producer<Arc<Model>>, Consumer<Arc<Model>>) {
     let model = Arc::new(Model {
         words: (0..lines).map(|_| AtomicU32::new(0)).collect(),
         bodies: (0..lines).map(|_| UnsafeCell::new(0)).collect(),
         head: AtomicU64::new(0),
         waiting: Asleep::over(AtomicU32::new(0)),
+        limit: AtomicU32::new(0),
     });
-    let capacity = lines * LINE;
-    let producer = Producer::over(model.clone(), capacity).unwrap();
-    (producer, Consumer::over(model, capacity).unwrap())
+    let (capacity, lap, most) = (lines * LINE, lap * LINE, most * LINE);
+    let producer = Producer::over(model.clone(), capacity, lap, most).unwrap();
+    (
+        producer,
+        Consumer::over(model, capacity, lap, most).unwrap(),
+    )
 }
 
 /// A body that takes so many lines.
@@ -60,7 +82,7 @@ fn each_line(model: &Model, at: usize, len: usize, mut visit: impl FnMut(&Unsafe
 
 impl Producer<Arc<Model>> {
     fn send(&mut self, number: u64, len: usize) -> bool {
-        if !self.find_room(len).unwrap() {
+        if !self.find_room(len, 0).unwrap() {
             return false;
         }
         each_line(&self.memory, self.at(), len, |cell| {
@@ -113,6 +135,32 @@ fn loom_records_arrive_whole_once_and_in_order() {
         assert_eq!(consumer.peek(), Ok(None));
         other.join().unwrap();
     });
+}
+
+/// As above where laps are shorter than the ring, and where they get longer.
+#[test]
+fn loom_records_arrive_over_the_end_of_a_lap() {
+    for most in [4, 8] {
+        check(3, move || {
+            let lens = [body(1), body(2), body(1), body(1), body(2)];
+            let (mut producer, mut consumer) = ring_with_laps(8, 4, most);
+            let other = thread::spawn(move || {
+                for (i, &len) in lens.iter().enumerate() {
+                    while !producer.send(i as u64 + 1, len) {
+                        thread::yield_now();
+                    }
+                }
+            });
+            for (i, &len) in lens.iter().enumerate() {
+                while consumer.receive(i as u64 + 1, len).is_none() {
+                    let _ = consumer.release();
+                    thread::yield_now();
+                }
+            }
+            assert_eq!(consumer.peek(), Ok(None));
+            other.join().unwrap();
+        });
+    }
 }
 
 /// Either side sleeps when there is nothing for it, and is woken by the other.

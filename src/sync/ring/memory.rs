@@ -6,10 +6,12 @@
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64};
+use std::os::fd::OwnedFd;
 
 use super::LINE;
 use crate::sync::asleep::Asleep;
 use crate::sync::atomic::Atomic;
+use crate::sys::region;
 
 /// Written by the producer alone.
 #[repr(C, align(64))]
@@ -21,16 +23,19 @@ pub struct ProducerLine {
 #[repr(C, align(64))]
 pub struct ConsumerLine {
     head: AtomicU64,
+    limit: AtomicU32,
 }
 
 const _: () = assert!(size_of::<ProducerLine>() == LINE && size_of::<ConsumerLine>() == LINE);
 
 /// The parts of one ring.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Memory {
     pub data: NonNull<u8>,
     pub producer: NonNull<ProducerLine>,
     pub consumer: NonNull<ConsumerLine>,
+    /// What the data lies in, if only the first lap of it is there yet, and where it begins.
+    pub file: Option<(OwnedFd, usize)>,
 }
 
 // SAFETY: addresses of memory that belongs to no thread; who makes a side of it promises that there is one of each.
@@ -47,6 +52,10 @@ pub trait Cells {
     /// `at` is a multiple of a line, and below the capacity.
     unsafe fn word(&self, at: usize) -> &Self::U32;
     fn head(&self) -> &Self::U64;
+    /// How many bytes of the ring the consumer lets the producer use.
+    fn limit(&self) -> &Self::U32;
+    /// Sees to it that these bytes of the data can be touched.
+    fn provide(&self, from: usize, to: usize) -> bool;
     fn waiting(&self) -> &Asleep<Self::U32>;
 }
 
@@ -65,6 +74,17 @@ impl Cells for Memory {
     fn head(&self) -> &AtomicU64 {
         // SAFETY: the line is mapped (promise to `new`), and all of it is an atomic.
         unsafe { &(*self.consumer.as_ptr()).head }
+    }
+
+    fn limit(&self) -> &AtomicU32 {
+        // SAFETY: as in `head`.
+        unsafe { &(*self.consumer.as_ptr()).limit }
+    }
+
+    fn provide(&self, from: usize, to: usize) -> bool {
+        self.file
+            .as_ref()
+            .is_none_or(|(file, at)| region::allocate(file, at + from, to - from).is_ok())
     }
 
     #[inline]

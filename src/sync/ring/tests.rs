@@ -21,7 +21,6 @@ struct Heap {
 /// Frees the memory after both sides are gone.
 struct Ring {
     heap: *mut Heap,
-    memory: Memory,
 }
 
 impl Ring {
@@ -31,35 +30,49 @@ impl Ring {
             consumer: [0; LINE],
             data: [0; 2 * CAPACITY],
         }));
+        Ring { heap }
+    }
+
+    fn memory(&self) -> Memory {
+        let heap = self.heap;
         // SAFETY: places within the box.
-        let memory = unsafe {
+        unsafe {
             Memory {
                 data: NonNull::new((&raw mut (*heap).data).cast()).unwrap(),
                 producer: NonNull::new((&raw mut (*heap).producer).cast()).unwrap(),
                 consumer: NonNull::new((&raw mut (*heap).consumer).cast()).unwrap(),
+                file: None,
             }
-        };
-        Ring { heap, memory }
+        }
     }
 
     fn sides(&self) -> (Producer, Consumer) {
         // SAFETY: the tests drop the sides before the ring, and make each once.
         unsafe {
             (
-                Producer::new(self.memory, CAPACITY).unwrap(),
-                Consumer::new(self.memory, CAPACITY).unwrap(),
+                Producer::new(self.memory(), CAPACITY, CAPACITY).unwrap(),
+                Consumer::new(self.memory(), CAPACITY, CAPACITY).unwrap(),
             )
         }
     }
 
+    /// As `sides`, with laps that begin as a quarter of the ring, and become what both let them.
+    fn short_laps(&self, producer_most: usize, consumer_most: usize) -> (Producer, Consumer) {
+        (
+            Producer::over(self.memory(), CAPACITY, CAPACITY / 4, producer_most).unwrap(),
+            Consumer::over(self.memory(), CAPACITY, CAPACITY / 4, consumer_most).unwrap(),
+        )
+    }
+
     /// What a hostile peer does.
     fn set_word(&self, line: usize, word: u32) {
+        let memory = self.memory();
         // SAFETY: a line of the ring.
-        unsafe { self.memory.word(line * LINE) }.store(word, Ordering::Release);
+        unsafe { memory.word(line * LINE) }.store(word, Ordering::Release);
     }
 
     fn set_head(&self, head: u64) {
-        self.memory.head().store(head, Ordering::Release);
+        self.memory().head().store(head, Ordering::Release);
     }
 }
 
@@ -71,7 +84,7 @@ impl Drop for Ring {
 }
 
 fn send(producer: &mut Producer, bytes: &[u8], kind: u8) -> bool {
-    let Some(mut body) = producer.reserve(bytes.len()).unwrap() else {
+    let Some(mut body) = producer.reserve(bytes.len(), 0).unwrap() else {
         return false;
     };
     body.put(bytes);
@@ -143,7 +156,7 @@ fn a_short_body_lies_in_the_line_that_is_polled() {
 #[test]
 fn parts_are_copied_out_within_the_record_only() {
     let ring = Ring::new();
-    let (mut producer, consumer) = ring.sides();
+    let (mut producer, mut consumer) = ring.sides();
     assert!(send(&mut producer, &[1, 2, 3, 4], 0));
     let record = consumer.peek().unwrap().unwrap();
     let mut two = [0; 2];
@@ -160,7 +173,7 @@ fn parts_are_copied_out_within_the_record_only() {
 fn a_body_is_filled_piece_by_piece_and_may_end_early() {
     let ring = Ring::new();
     let (mut producer, mut consumer) = ring.sides();
-    let mut body = producer.reserve(100).unwrap().unwrap();
+    let mut body = producer.reserve(100, 0).unwrap().unwrap();
     body.put(&[1, 2]);
     // SAFETY: one of the bytes that are left.
     unsafe { body.as_mut_ptr().write(3) };
@@ -169,7 +182,7 @@ fn a_body_is_filled_piece_by_piece_and_may_end_early() {
     body.put(&[]);
     body.publish_put(5);
     // Reserved, filled in part, and not published: nothing.
-    producer.reserve(500).unwrap().unwrap().put(&[8; 300]);
+    producer.reserve(500, 0).unwrap().unwrap().put(&[8; 300]);
     assert!(send(&mut producer, &[4], 6));
     assert_eq!(receive(&mut consumer), Some((5, vec![1, 2, 3])));
     assert_eq!(receive(&mut consumer), Some((6, vec![4])));
@@ -183,12 +196,12 @@ fn a_full_ring_takes_what_there_is_room_for() {
     let lines = CAPACITY / LINE - 1;
     for i in 0..lines {
         let left = (lines - i) * LINE - HEADER;
-        assert_eq!(producer.room(), Ok(Some(left)));
-        assert!(producer.reserve(left + 1).unwrap().is_none());
-        assert!(producer.reserve(usize::MAX).unwrap().is_none());
+        assert_eq!(producer.room(usize::MAX, 0), Ok(Some(left)));
+        assert!(producer.reserve(left + 1, 0).unwrap().is_none());
+        assert!(producer.reserve(usize::MAX, 0).unwrap().is_none());
         assert!(send(&mut producer, &[i as u8], 0));
     }
-    assert_eq!(producer.room(), Ok(None));
+    assert_eq!(producer.room(usize::MAX, 0), Ok(None));
     assert!(!send(&mut producer, &[], 0));
     // Room comes back by quarters, or when it is given back.
     let quarter = CAPACITY / LINE / 4;
@@ -198,9 +211,15 @@ fn a_full_ring_takes_what_there_is_room_for() {
     }
     assert_eq!(producer.consumed(), Ok((CAPACITY / 4) as u64));
     assert_eq!(receive(&mut consumer), Some((0, vec![quarter as u8])));
-    assert_eq!(producer.room(), Ok(Some(CAPACITY / 4 - HEADER)));
+    assert_eq!(
+        producer.room(usize::MAX, 0),
+        Ok(Some(CAPACITY / 4 - HEADER))
+    );
     assert!(!consumer.release());
-    assert_eq!(producer.room(), Ok(Some(CAPACITY / 4 + LINE - HEADER)));
+    assert_eq!(
+        producer.room(usize::MAX, 0),
+        Ok(Some(CAPACITY / 4 + LINE - HEADER))
+    );
     for i in quarter + 1..lines {
         assert_eq!(receive(&mut consumer), Some((0, vec![i as u8])));
     }
@@ -230,7 +249,7 @@ fn who_waits_for_room_is_reported_with_it() {
 #[test]
 fn a_word_that_no_producer_writes_is_garbage() {
     let ring = Ring::new();
-    let (_, consumer) = ring.sides();
+    let (_, mut consumer) = ring.sides();
     let longest = consumer.longest() as u32;
     let lens = [
         longest + 2,
@@ -315,10 +334,10 @@ fn a_head_that_no_consumer_writes_is_garbage() {
         1 << 63,
     ] {
         ring.set_head(head);
-        assert_eq!(producer.room(), Err(Garbage), "{head}");
+        assert_eq!(producer.room(usize::MAX, 0), Err(Garbage), "{head}");
         assert_eq!(producer.consumed(), Err(Garbage));
         assert_eq!(producer.is_empty(), Err(Garbage));
-        assert!(producer.reserve(0).is_err());
+        assert!(producer.reserve(0, 0).is_err());
     }
     ring.set_head(4 * line);
     assert_eq!(producer.consumed(), Ok(4 * line));
@@ -352,9 +371,146 @@ fn only_some_sizes_are_capacities() {
     }
     let ring = Ring::new();
     // SAFETY: nothing is made.
-    assert!(unsafe { Producer::new(ring.memory, CAPACITY + 1) }.is_none());
+    assert!(unsafe { Producer::new(ring.memory(), CAPACITY + 1, 0) }.is_none());
     // SAFETY: as above.
-    assert!(unsafe { Consumer::new(ring.memory, 0) }.is_none());
+    assert!(unsafe { Consumer::new(ring.memory(), 0, 0) }.is_none());
+}
+
+#[test]
+fn laps_get_longer_with_use() {
+    let quarter = CAPACITY / 4;
+    let per_lap = quarter / LINE - 1;
+    let ring = Ring::new();
+    let (mut producer, mut consumer) = ring.short_laps(CAPACITY, CAPACITY);
+    for i in 0..per_lap * (LAPS as usize + 1) {
+        assert_eq!(producer.lap, quarter, "{i}");
+        assert!(send(&mut producer, &[i as u8], 0));
+        assert_eq!(receive(&mut consumer), Some((0, vec![i as u8])));
+        assert!(!consumer.release());
+    }
+    assert_eq!(producer.laps, LAPS);
+    // What is behind the end of the lap goes on in the longer one.
+    let tail = producer.position();
+    assert!(send(&mut producer, &[1], 0));
+    assert_eq!((producer.lap, producer.laps), (2 * quarter, 0));
+    assert_eq!(producer.position(), tail + LINE as u64);
+    assert_eq!(receive(&mut consumer), Some((0, vec![1])));
+    while producer.lap < CAPACITY {
+        assert!(!consumer.release());
+        assert!(send(&mut producer, &[2; 56], 0));
+        assert_eq!(receive(&mut consumer), Some((0, vec![2; 56])));
+    }
+    let _ = consumer.release();
+    let longest = longest_body(CAPACITY);
+    assert!(send(&mut producer, &vec![3; longest], 0));
+    assert_eq!(receive(&mut consumer), Some((0, vec![3; longest])));
+}
+
+#[test]
+fn small_records_that_are_answered_stay_in_short_laps() {
+    let ring = Ring::new();
+    let (mut producer, mut consumer) = ring.short_laps(CAPACITY, CAPACITY);
+    let mut send = |len: usize, heard: u64| {
+        let body = producer.reserve(len, heard).unwrap().unwrap();
+        body.publish(0);
+        let record = consumer.peek().unwrap().unwrap();
+        let _ = consumer.advance(record);
+        let _ = consumer.release();
+        producer.lap
+    };
+    for i in 0..1000 {
+        assert_eq!(send(8, i * LINE as u64), CAPACITY / 4);
+    }
+    for _ in 0..1000 {
+        send(8, 0);
+    }
+    assert_eq!(send(8, 0), CAPACITY);
+}
+
+#[test]
+fn laps_get_no_longer_than_both_sides_let_them() {
+    let quarter = CAPACITY / 4;
+    for (most, limit) in [
+        (quarter, CAPACITY),
+        (CAPACITY, quarter),
+        (0, 0),
+        (CAPACITY, 2 * quarter - 1),
+    ] {
+        let ring = Ring::new();
+        let (mut producer, mut consumer) = ring.short_laps(most, limit);
+        for i in 0..100 {
+            let longest = producer.longest();
+            // Behind a record as long as the lap, the next one waits until the rest of the ring was left out.
+            if !send(&mut producer, &vec![i; longest], 0) {
+                assert_eq!(receive(&mut consumer), None);
+                assert!(!consumer.release());
+                assert!(send(&mut producer, &vec![i; longest], 0));
+            }
+            assert_eq!(producer.room(0, 0), Ok(None));
+            assert!(!send(&mut producer, &[], 0));
+            assert_eq!(receive(&mut consumer), Some((0, vec![i; longest])));
+            assert_eq!(receive(&mut consumer), None);
+            assert!(!consumer.release());
+        }
+        assert_eq!(producer.lap, quarter);
+        assert_eq!(producer.is_empty(), Ok(true));
+    }
+}
+
+#[test]
+fn no_record_is_longer_than_a_lap_that_stays() {
+    let ring = Ring::new();
+    let (mut producer, _consumer) = ring.short_laps(0, 0);
+    assert!(!send(
+        &mut producer,
+        &vec![0; CAPACITY / 4 - LINE - HEADER + 1],
+        0
+    ));
+    assert!(send(
+        &mut producer,
+        &vec![0; CAPACITY / 4 - LINE - HEADER],
+        0
+    ));
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_lap_does_not_get_longer_where_there_is_no_memory() {
+    let ring = Ring::new();
+    let mut memory = ring.memory();
+    // No file that could have more of it.
+    let (end, _other) = nix::unistd::pipe().unwrap();
+    memory.file = Some((end, 0));
+    let mut producer = Producer::over(memory, CAPACITY, CAPACITY / 4, CAPACITY).unwrap();
+    let mut consumer = Consumer::over(ring.memory(), CAPACITY, CAPACITY / 4, CAPACITY).unwrap();
+    for i in 0..1000 {
+        assert!(send(&mut producer, &[i as u8; 100], 0));
+        assert_eq!(receive(&mut consumer), Some((0, vec![i as u8; 100])));
+        let _ = consumer.release();
+    }
+    assert_eq!((producer.lap, producer.most), (CAPACITY / 4, CAPACITY / 4));
+}
+
+#[test]
+fn an_empty_lap_or_another_word_without_a_length_is_garbage() {
+    let ring = Ring::new();
+    let (mut producer, mut consumer) = ring.short_laps(0, 0);
+    ring.set_word(0, SKIP);
+    assert_eq!(consumer.peek(), Err(Garbage));
+    ring.set_word(0, 0);
+    assert!(send(&mut producer, &[1], 0));
+    assert!(receive(&mut consumer).is_some());
+    for word in [2 * SKIP, 3 * SKIP, 127 * SKIP] {
+        ring.set_word(1, word);
+        assert_eq!(consumer.peek(), Err(Garbage), "{word:x}");
+    }
+    // The next lap is looked at at once, and may be empty.
+    ring.set_word(0, 0);
+    ring.set_word(1, SKIP);
+    assert_eq!(consumer.peek(), Ok(None));
+    assert_eq!(consumer.position(), CAPACITY as u64);
+    ring.set_word(0, SKIP | LAP);
+    assert_eq!(consumer.peek(), Err(Garbage));
 }
 
 /// Threads, bodies of any length, the ring full at times.
@@ -395,6 +551,15 @@ fn a_stream_arrives_whole_and_in_order() {
     stream(producer, consumer, if cfg!(miri) { 60 } else { 20_000 });
 }
 
+#[test]
+fn a_stream_arrives_whole_and_in_order_with_laps_of_any_length() {
+    for most in [0, CAPACITY / 2, CAPACITY] {
+        let ring = Ring::new();
+        let (producer, consumer) = ring.short_laps(most, CAPACITY);
+        stream(producer, consumer, if cfg!(miri) { 60 } else { 20_000 });
+    }
+}
+
 /// Both sleep where there is nothing to do for them, as the user of a ring does.
 #[test]
 fn both_sides_sleep_and_are_woken() {
@@ -417,7 +582,7 @@ fn both_sides_sleep_and_are_woken() {
                 let (kind, bytes) = numbers.body(2000);
                 while !send(&mut producer, &bytes, kind) {
                     producer.set_waiting(true);
-                    if producer.room().unwrap() < Some(bytes.len()) {
+                    if producer.room(usize::MAX, 0).unwrap() < Some(bytes.len()) {
                         doze();
                     }
                     producer.set_waiting(false);
@@ -466,12 +631,13 @@ fn a_stream_crosses_pages_that_are_mapped_twice() {
         data: data.bytes(0, 2 * CAPACITY).unwrap(),
         producer: lines.at(0).unwrap(),
         consumer: lines.at(LINE).unwrap(),
+        file: None,
     };
     // SAFETY: fresh pages, mapped until the end of the test; one of each side.
     let (producer, consumer) = unsafe {
         (
-            Producer::new(memory(&ours), CAPACITY).unwrap(),
-            Consumer::new(memory(&theirs), CAPACITY).unwrap(),
+            Producer::new(memory(&ours), CAPACITY, CAPACITY).unwrap(),
+            Consumer::new(memory(&theirs), CAPACITY, CAPACITY).unwrap(),
         )
     };
     stream(producer, consumer, 20_000);

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Copies between memory of this process's own and memory that another processor writes or reads at the same time.
+//!
+//! There what counts is how often a line of the cache changes hands. A line that is stored by one instruction comes over
+//! once, and one that is loaded by one instruction is not taken away in between; memcpy(3) promises neither, and begins at
+//! any byte. Short copies are not worth the question what the processor can do.
+//!
+//! Trusted with: the two addresses that its callers give, and what was found out of the processor.
+
+use core::ptr;
+
+/// From here on a copy is done by lines.
+const LONG: usize = 512;
+
+/// As `ptr::copy_nonoverlapping`, without a call for the sizes that latency is measured with.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise; both halves lie within `len` bytes.
+    unsafe {
+        match len {
+            8..=16 => copy_ends::<8>(from, to, len),
+            17..=32 => copy_ends::<16>(from, to, len),
+            _ => ptr::copy_nonoverlapping(from, to, len),
+        }
+    }
+}
+
+/// As `copy`, to memory that is shared.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn copy_to_shared(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match len < LONG {
+            true => copy(from, to, len),
+            false => lines::copy(from, to, len, to as usize),
+        }
+    }
+}
+
+/// As `copy`, from memory that is shared.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn copy_from_shared(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match len < LONG {
+            true => copy(from, to, len),
+            false => lines::copy(from, to, len, from as usize),
+        }
+    }
+}
+
+/// Copies the first `N` of `len` bytes and the last `N`, which together are all of them.
+///
+/// # Safety
+/// As `copy`, with `len` from `N` to `2 * N`.
+#[inline(always)]
+unsafe fn copy_ends<const N: usize>(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise; both ends lie within `len` bytes. Arrays of bytes have no alignment.
+    unsafe {
+        let first = from.cast::<[u8; N]>().read();
+        let last = from.add(len - N).cast::<[u8; N]>().read();
+        to.cast::<[u8; N]>().write(first);
+        to.add(len - N).cast::<[u8; N]>().write(last);
+    }
+}
+
+/// How long copies to shared memory go: through the cache, or past it. Past it is slower, unless the processor that has
+/// used the lines last is so far away that it takes longer to get them back from there than to write to memory. That is seen
+/// from what copies take, and may change at any time where a virtual machine's processors move.
+#[derive(Default)]
+pub struct Ways {
+    /// Ticks for 1024 bytes: through, past. 0 is not known.
+    costs: [u64; 2],
+    turn: u32,
+}
+
+const THROUGH: usize = 0;
+const PAST: usize = 1;
+/// One copy in so many is measured, and one in so many goes the other way.
+const MEASURED: u32 = 8;
+const OTHER: u32 = 128;
+/// What 1024 bytes take at least that come back from far away; between processors that share a cache it is 20 to 150 ticks.
+const FAR_COST: u64 = 200;
+/// How much faster it has to seem to go past the cache.
+const GAIN: u64 = 3;
+/// Below, a copy is too short for the question.
+const SHORTEST: usize = 2048;
+
+impl Ways {
+    /// As `copy_to_shared`, the faster way. Whoever is told of the bytes by an atomic that is stored later sees them.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn copy(&mut self, from: *const u8, to: *mut u8, len: usize) {
+        if len < SHORTEST || !lines::CAN_PASS {
+            // SAFETY: the caller's promise.
+            return unsafe { copy_to_shared(from, to, len) };
+        }
+        let turn = self.turn;
+        self.turn = turn.wrapping_add(1);
+        let mut way = self.faster();
+        if turn.is_multiple_of(OTHER) {
+            way = 1 - way;
+        }
+        let is_measured = turn.is_multiple_of(MEASURED);
+        let start = if is_measured { lines::ticks() } else { 0 };
+        // SAFETY: the caller's promise.
+        unsafe {
+            match way {
+                PAST => lines::copy_past(from, to, len),
+                _ => lines::copy(from, to, len, to as usize),
+            }
+        }
+        if is_measured {
+            self.note(way, lines::ticks().wrapping_sub(start), len);
+        }
+    }
+
+    fn faster(&self) -> usize {
+        let [through, past] = self.costs;
+        // Stores past the cache are not over when they seem so, and leave the reader more to do.
+        match past != 0 && past * GAIN < through && through > FAR_COST {
+            true => PAST,
+            false => THROUGH,
+        }
+    }
+
+    fn note(&mut self, way: usize, ticks: u64, len: usize) {
+        let cost = &mut self.costs[way];
+        let sample = ticks.saturating_mul(1024) / len as u64;
+        *cost = match *cost {
+            0 => sample,
+            // A process that had to wait for its processor is not measured.
+            known => known - known / 4 + sample.min(8 * known) / 4,
+        };
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod lines {
+    use core::arch::x86_64::{__m256i, __m512i, _mm_sfence, _rdtsc};
+    use core::arch::x86_64::{_mm256_loadu_si256, _mm256_storeu_si256, _mm256_stream_si256};
+    use core::arch::x86_64::{_mm512_loadu_si512, _mm512_storeu_si512, _mm512_stream_si512};
+    use core::ptr;
+
+    const LINE: usize = 64;
+    pub const CAN_PASS: bool = true;
+
+    /// As `ptr::copy_nonoverlapping`, for a line at least; `at` is the address of the side whose lines count.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(never)]
+    pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize, at: usize) {
+        // SAFETY: the caller's promise; the processor has what each needs.
+        unsafe {
+            if is_x86_feature_detected!("avx512f") {
+                by_lines(from, to, len, at)
+            } else if is_x86_feature_detected!("avx") {
+                by_halves(from, to, len, at)
+            } else {
+                ptr::copy_nonoverlapping(from, to, len)
+            }
+        }
+    }
+
+    /// As `copy`, past the cache.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(never)]
+    pub unsafe fn copy_past(from: *const u8, to: *mut u8, len: usize) {
+        let head = (to as usize).wrapping_neg() % LINE;
+        let lines = (len - head) / LINE * LINE;
+        // SAFETY: the caller's promise: the three parts are all of it. The processor has what each needs.
+        unsafe {
+            ptr::copy_nonoverlapping(from, to, head);
+            let (body, end) = (head, head + lines);
+            if is_x86_feature_detected!("avx512f") {
+                past_by_lines(from.add(body), to.add(body), lines);
+            } else if is_x86_feature_detected!("avx") {
+                past_by_halves(from.add(body), to.add(body), lines);
+            } else {
+                ptr::copy_nonoverlapping(from.add(body), to.add(body), lines);
+            }
+            ptr::copy_nonoverlapping(from.add(end), to.add(end), len - end);
+            // No store comes after these by itself.
+            _mm_sfence();
+        }
+    }
+
+    pub fn ticks() -> u64 {
+        // SAFETY: every processor of this kind has it.
+        unsafe { _rdtsc() }
+    }
+
+    /// # Safety
+    /// As `copy`, on a processor with AVX-512.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn by_lines(from: *const u8, to: *mut u8, len: usize, at: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            with_ends(from, to, len, at, |from, to| {
+                _mm512_storeu_si512(to.cast(), _mm512_loadu_si512(from.cast()));
+            });
+        }
+    }
+
+    /// # Safety
+    /// As `copy`, on a processor with AVX.
+    #[target_feature(enable = "avx")]
+    unsafe fn by_halves(from: *const u8, to: *mut u8, len: usize, at: usize) {
+        // SAFETY: the caller's promise; two halves are a line.
+        unsafe {
+            with_ends(from, to, len, at, |from, to| {
+                let (first, second) = halves(from);
+                _mm256_storeu_si256(to.cast(), first);
+                _mm256_storeu_si256(to.add(LINE / 2).cast(), second);
+            });
+        }
+    }
+
+    /// # Safety
+    /// As `copy`, for whole lines of `to`, on a processor with AVX-512.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn past_by_lines(from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            each_line(from, to, len, |from, to| {
+                _mm512_stream_si512(to.cast::<__m512i>(), _mm512_loadu_si512(from.cast()));
+            });
+        }
+    }
+
+    /// # Safety
+    /// As `copy`, for whole lines of `to`, on a processor with AVX.
+    #[target_feature(enable = "avx")]
+    unsafe fn past_by_halves(from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise; two halves are a line.
+        unsafe {
+            each_line(from, to, len, |from, to| {
+                let (first, second) = halves(from);
+                _mm256_stream_si256(to.cast(), first);
+                _mm256_stream_si256(to.add(LINE / 2).cast(), second);
+            });
+        }
+    }
+
+    /// # Safety
+    /// A line can be read there, by a processor with AVX.
+    #[target_feature(enable = "avx")]
+    unsafe fn halves(line: *const u8) -> (__m256i, __m256i) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let second = line.add(LINE / 2).cast();
+            (_mm256_loadu_si256(line.cast()), _mm256_loadu_si256(second))
+        }
+    }
+
+    /// Copies each line that lies within, then the ends, which may share bytes with those.
+    ///
+    /// # Safety
+    /// As `copy`; `line` copies one.
+    #[inline(always)]
+    unsafe fn with_ends(
+        from: *const u8,
+        to: *mut u8,
+        len: usize,
+        at: usize,
+        line: impl Fn(*const u8, *mut u8),
+    ) {
+        debug_assert!(len >= LINE);
+        let head = at.wrapping_neg() % LINE;
+        // SAFETY: all within `len` bytes.
+        unsafe {
+            each_line(from.add(head), to.add(head), len - head, &line);
+            line(from, to);
+            line(from.add(len - LINE), to.add(len - LINE));
+        }
+    }
+
+    /// Copies whole lines from the first byte on.
+    ///
+    /// # Safety
+    /// As `with_ends`.
+    #[inline(always)]
+    unsafe fn each_line(
+        from: *const u8,
+        to: *mut u8,
+        len: usize,
+        line: impl Fn(*const u8, *mut u8),
+    ) {
+        let mut done = 0;
+        while done + LINE <= len {
+            // SAFETY: within `len` bytes.
+            unsafe { line(from.add(done), to.add(done)) };
+            done += LINE;
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+mod lines {
+    pub const CAN_PASS: bool = false;
+
+    pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize, _at: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, len) }
+    }
+
+    pub unsafe fn copy_past(from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, len) }
+    }
+
+    pub fn ticks() -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// # Safety
+    /// As `copy`.
+    unsafe fn past(from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match len < 64 {
+                true => copy(from, to, len),
+                false => lines::copy_past(from, to, len),
+            }
+        }
+    }
+
+    #[test]
+    fn each_byte_is_copied_and_no_other() {
+        const ROOM: usize = 2400;
+        let from: Vec<u8> = (0..ROOM).map(|i| (i * 7 + i / 256) as u8 | 1).collect();
+        let lens = (0..140)
+            .chain(LONG - 3..LONG + 140)
+            .chain([1000, 2047, 2100]);
+        for len in lens {
+            for (skip, at) in [
+                (0, 0),
+                (1, 0),
+                (0, 1),
+                (63, 64),
+                (64, 63),
+                (17, 40),
+                (130, 5),
+            ] {
+                for way in [copy, copy_to_shared, copy_from_shared, past] {
+                    let mut to = vec![0; ROOM];
+                    // SAFETY: both have room for it behind these places.
+                    unsafe { way(from.as_ptr().add(skip), to.as_mut_ptr().add(at), len) };
+                    assert_eq!(
+                        to[at..at + len],
+                        from[skip..skip + len],
+                        "{len} {skip} {at}"
+                    );
+                    assert!(
+                        to[..at]
+                            .iter()
+                            .chain(&to[at + len..])
+                            .all(|&byte| byte == 0)
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_way_is_chosen_by_what_copies_take() {
+        let mut ways = Ways::default();
+        assert_eq!(ways.faster(), THROUGH);
+        ways.note(PAST, 4000, 4096);
+        assert_eq!(ways.faster(), THROUGH);
+        ways.note(THROUGH, 4000, 4096);
+        assert_eq!(ways.costs, [1000, 1000]);
+        assert_eq!(ways.faster(), THROUGH);
+        // The processors move apart, and together again.
+        while ways.faster() == THROUGH {
+            ways.note(THROUGH, 24000, 4096);
+            assert!(ways.costs[THROUGH] < 5900);
+        }
+        while ways.faster() == PAST {
+            ways.note(THROUGH, 8000, 4096);
+            assert!(ways.costs[THROUGH] > 2100);
+        }
+        // What is near is near, however fast the other way seems.
+        ways.costs = [150, 20];
+        assert_eq!(ways.faster(), THROUGH);
+        ways.costs = [250, 20];
+        assert_eq!(ways.faster(), PAST);
+        // One that was interrupted says little.
+        ways.costs = [400, 1000];
+        ways.note(THROUGH, u64::MAX, 4096);
+        assert!(ways.costs[THROUGH] <= 1100);
+        assert_eq!(ways.faster(), THROUGH);
+    }
+
+    #[test]
+    fn whichever_way_it_goes_the_bytes_are_there() {
+        let mut ways = Ways::default();
+        let from: Vec<u8> = (0..9000).map(|i| (i * 11 + i / 256) as u8).collect();
+        for i in 0..2 * OTHER as usize {
+            let (len, at) = (SHORTEST - 1 + 27 * i % 4000, i % 130);
+            let mut to = vec![0; 9000];
+            // SAFETY: both have room for it.
+            unsafe { ways.copy(from.as_ptr().add(i), to.as_mut_ptr().add(at), len) };
+            assert_eq!(to[at..at + len], from[i..i + len], "{len} {at}");
+        }
+        assert!(!lines::CAN_PASS || ways.costs.iter().all(|&cost| cost > 0));
+    }
+}

@@ -406,10 +406,10 @@ TEST(wire_tcp, share_memory, EP_RDM | OURS_ONLY, FI_MSG, "Behind the greeting fr
 	munmap(at.mem, ALL);
 }
 
-TEST(wire_tcp, share_short_laps, EP_RDM | OURS_ONLY, FI_MSG, "A peer may leave out the rest of a lap wherever it likes, and says how much of its ring is used, which is not less than 65536 bytes")
+TEST(wire_tcp, share_short_laps, EP_RDM | OURS_ONLY, FI_MSG, "A peer may leave out the rest of a lap wherever it likes, and says how much of its ring is used, which is not less than 32768 bytes")
 {
-	enum { WIDE = 4 * RING, BIG = 12000, COUNT = 80 };
-	static const size_t limits[] = { 0, RING, 2 * RING, WIDE };
+	enum { LEAST = 32768, WIDE = 8 * LEAST, BIG = 7000, COUNT = 150 };
+	static const size_t limits[] = { 0, LEAST, 4 * LEAST, WIDE };
 	struct sockaddr_in peer = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct buf in = new_buf(t, 8, 0);
 	struct op op = op_of(SEND, false, new_buf(t, BIG, 77), 0), recv = op_of(RECV, false, in, FI_ADDR_UNSPEC);
@@ -456,7 +456,7 @@ TEST(wire_tcp, share_short_laps, EP_RDM | OURS_ONLY, FI_MSG, "A peer may leave o
 			}
 			atomic_store((_Atomic uint64_t *)(at.mem + HEAD), head);
 		}
-		CHECK(end <= (limits[k] < RING ? RING : limits[k]));
+		CHECK(end <= (limits[k] < LEAST ? LEAST : limits[k]));
 		CHECK(2 * end > limits[k]);
 	}
 	close(at.fd);

@@ -55,7 +55,7 @@ const MAX_CAPACITY: usize = 1 << LEN_BITS;
 /// Without a length: the rest of the lap is left out.
 const SKIP: u32 = 1 << LEN_BITS;
 /// How long laps are at first, if the capacity is not less.
-pub const FIRST_LAP: usize = 1 << 16;
+pub const FIRST_LAP: usize = 1 << 15;
 /// After so many laps of one length they get longer: who sends so much is worth the memory.
 const LAPS: u8 = 4;
 /// A record of this size is long.

@@ -213,13 +213,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// `payload` has the operands, then values to compare; the operands become the result.
-    fn carry_out(
-        &mut self,
-        core: &mut Core<N>,
-        id: usize,
-        request: &AtomicIn,
-        payload: &mut [u8],
-    ) {
+    fn carry_out(&mut self, core: &mut Core<N>, id: usize, request: &AtomicIn, payload: &mut [u8]) {
         let &AtomicIn {
             datatype,
             op,

@@ -691,9 +691,9 @@ impl Duct {
     }
 
     /// Frames up to this size wait until they go in as one record, which the other side takes at once. There is so much room
-    /// some time even if the other side says what it has taken by quarters of the ring.
+    /// some time although the end of a lap is left out, and the other side says what it has taken by quarters of one.
     pub fn longest_whole(&self) -> usize {
-        RECORD.min(self.tx.longest() / 2)
+        RECORD.min(self.tx.longest() / 4)
     }
 
     /// Whether writing may go on.

@@ -493,7 +493,7 @@ impl<N: Net> Stream<N> {
             return self.fault(core, id, &GARBAGE);
         }
         // Else nothing has to be given back here: who waits for room is told of each quarter of a lap, and never needs more
-        // than half of it.
+        // than another.
         let is_due = std::mem::take(&mut conn.rx.was_written) | duct.is_due();
         let wake = is_due && duct.release();
         if duct.ended {

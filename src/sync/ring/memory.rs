@@ -82,9 +82,15 @@ impl Cells for Memory {
     }
 
     fn provide(&self, from: usize, to: usize) -> bool {
-        self.file
-            .as_ref()
-            .is_none_or(|(file, at)| region::allocate(file, at + from, to - from).is_ok())
+        let Some((file, at)) = &self.file else {
+            return true;
+        };
+        let is_there = region::allocate(file, at + from, to - from).is_ok();
+        if is_there {
+            // SAFETY: within the data, which is mapped (promise to `Producer::new`).
+            unsafe { region::map_pages(self.data.add(from), to - from) };
+        }
+        is_there
     }
 
     #[inline]

@@ -89,15 +89,17 @@ impl Region {
         Ok(fd)
     }
 
-    /// The first `len` bytes of memory that a peer sent. It may have holes, as `check` says.
+    /// The first `len` bytes of memory that a peer sent. It may have holes: `allocate` fills them.
     pub fn attach(fd: impl AsFd, len: usize) -> io::Result<Region> {
-        check(&fd, len, Some(0))?;
+        check(&fd, len)?;
         Region::map(&fd, len, true)
     }
 
     /// As `attach`, for reading alone, and without holes.
     pub fn attach_read_only(fd: impl AsFd, len: usize) -> io::Result<Region> {
-        check(&fd, len, None)?;
+        if has_holes(&fd, check(&fd, len)?)? {
+            return refuse("memory with holes");
+        }
         Region::map(&fd, len, false)
     }
 
@@ -110,7 +112,7 @@ impl Region {
         if len == 0 || !len.is_multiple_of(page) || !offset.is_multiple_of(page) {
             return Err(ErrorKind::InvalidInput.into());
         }
-        check(&fd, end, Some(0))?;
+        check(&fd, end)?;
         // Addresses that nothing else takes; unmapped as a whole, whatever becomes of the halves.
         let reserve = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping, wherever the kernel puts it.
@@ -292,10 +294,12 @@ fn seal(fd: &OwnedFd, seals: i32) -> io::Result<()> {
     }
 }
 
-/// Whether this is `len` bytes of memory at least that nobody takes away, and at least `there` bytes of it are there: all, if
-/// not given.
-pub fn check(fd: &impl AsFd, len: usize, there: Option<usize>) -> io::Result<()> {
-    let refuse = |why| Err(io::Error::new(ErrorKind::InvalidData, why));
+fn refuse<T>(why: &str) -> io::Result<T> {
+    Err(io::Error::new(ErrorKind::InvalidData, why))
+}
+
+/// Whether this is `len` bytes of memory at least that nobody takes away; gives how many.
+fn check(fd: &impl AsFd, len: usize) -> io::Result<usize> {
     // Files that cannot be sealed answer with an error; those in a tmpfs have only the seal that forbids others.
     let seals = fcntl(fd, FcntlArg::F_GET_SEALS).unwrap_or(0);
     if seals & libc::F_SEAL_SHRINK == 0 {
@@ -310,11 +314,14 @@ pub fn check(fd: &impl AsFd, len: usize, there: Option<usize>) -> io::Result<()>
     if len == 0 || size < len {
         return refuse("memory that is too short");
     }
+    Ok(size)
+}
+
+/// Whether a part of these bytes would come only when it is touched.
+fn has_holes(fd: &impl AsFd, size: usize) -> io::Result<bool> {
+    let stat = nix::sys::stat::fstat(fd)?;
     // In units of 512 bytes, whatever the page size.
-    if (stat.st_blocks as u64).saturating_mul(512) < there.unwrap_or(size) as u64 {
-        return refuse("memory with holes");
-    }
-    Ok(())
+    Ok((stat.st_blocks as u64).saturating_mul(512) < size as u64)
 }
 
 #[cfg(test)]

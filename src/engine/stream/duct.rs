@@ -162,8 +162,6 @@ impl Duct {
     /// Memory with two rings of up to `ring` bytes each.
     pub fn make(ring: usize) -> io::Result<(Duct, OwnedFd)> {
         let fd = Region::create_sparse(NAME, HEAD + 2 * ring)?;
-        region::allocate(&fd, 0, HEAD + first_lap(ring))?;
-        region::allocate(&fd, HEAD + ring, first_lap(ring))?;
         let duct = Duct::over(&fd, ring, ring, Side::Connector)?;
         Ok((duct, fd))
     }
@@ -174,8 +172,12 @@ impl Duct {
     }
 
     fn over(fd: &OwnedFd, ring: usize, most: usize, side: Side) -> io::Result<Duct> {
-        region::check(fd, HEAD + 2 * ring, Some(HEAD + 2 * first_lap(ring)))?;
+        // Checks the whole before anything is done to it.
+        drop(Region::attach(fd, HEAD + 2 * ring)?);
         let head = Region::attach(fd, HEAD)?;
+        // What is used at first, whatever the other side has done about it.
+        region::allocate(fd, 0, HEAD + first_lap(ring))?;
+        region::allocate(fd, HEAD + ring, first_lap(ring))?;
         let rings = [
             Region::map_twice(fd, HEAD, ring)?,
             Region::map_twice(fd, HEAD + ring, ring)?,

@@ -56,20 +56,6 @@ impl Piece {
         self.len
     }
 
-    /// The first `at` bytes of it, or all, and what is behind them.
-    pub fn split_at(&self, at: usize) -> (Piece, Piece) {
-        let at = at.min(self.len);
-        let first = Piece {
-            base: self.base,
-            len: at,
-        };
-        let rest = Piece {
-            base: self.base.wrapping_add(at),
-            len: self.len - at,
-        };
-        (first, rest)
-    }
-
     /// Copies it to memory that no reference can stand for.
     ///
     /// # Safety
@@ -78,16 +64,6 @@ impl Piece {
     pub unsafe fn copy_to_raw(&self, out: *mut u8) {
         // SAFETY: the piece is valid until the completion (promise of the constructor); the caller promises the room.
         unsafe { copy_to_shared(self.base, out, self.len) }
-    }
-
-    /// As `copy_to_raw`, for many bytes.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline]
-    pub unsafe fn copy_long_to_raw(&self, out: *mut u8, ways: &mut Ways) {
-        // SAFETY: as in `copy_to_raw`.
-        unsafe { ways.copy(self.base, out, self.len) }
     }
 }
 

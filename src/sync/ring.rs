@@ -244,11 +244,8 @@ impl<M: Cells> Producer<M> {
     fn lengthen(&mut self) -> bool {
         let lap = 2 * self.lap;
         // What the consumer has not said is 0.
-        if lap
-            > self
-                .most
-                .min(self.memory.limit().load(Ordering::Relaxed) as usize)
-        {
+        let limit = self.memory.limit().load(Ordering::Relaxed);
+        if lap > self.most.min(limit as usize) {
             return false;
         }
         if !self.memory.provide(self.lap, lap) {

@@ -391,33 +391,11 @@ impl Duct {
         payload: &Piece,
     ) -> Result<bool, Garbage> {
         if payload.len() > SHORT {
-            return self.send_long(&header[..header_len], payload);
+            return self.send(&header[..header_len], &IoVec::from(*payload), payload.len());
         }
         // SAFETY: `write_short` gives room for `len` bytes, and the payload has them.
         let copy = |to| unsafe { payload.copy_to_raw(to) };
         self.write_short(header, header_len, payload.len(), copy)
-    }
-
-    /// As `send`, for one buffer.
-    #[inline(never)]
-    fn send_long(&mut self, header: &[u8], payload: &Piece) -> Result<bool, Garbage> {
-        let Some(mut body) = self
-            .tx
-            .reserve(header.len() + payload.len(), self.rx.position())?
-        else {
-            return Ok(false);
-        };
-        let (head, rest) = payload.split_at((LINE - HEADER).saturating_sub(header.len()));
-        // SAFETY: room for header and payload.
-        unsafe {
-            let to = body.as_mut_ptr().add(header.len() + head.len());
-            rest.copy_long_to_raw(to, &mut self.ways);
-            body.put(header);
-            head.copy_to_raw(body.as_mut_ptr());
-        }
-        body.publish(0);
-        self.owes_bell = true;
-        Ok(true)
     }
 
     /// One record; `copy` writes `len` bytes behind the header, where there is room for them.

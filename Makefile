@@ -58,6 +58,16 @@ bench: all
 	$(if $(ARGS),$(BENCH) $(PROVIDER:%=--provider %) $(ARGS),\
 	    $(foreach provider,$(or $(PROVIDER),tcp shm),$(BENCH) $(call published,$(provider)) &&) true)
 
+# shm alone, sorted by how far apart the two processors are, which a virtual machine changes. Six minutes; prints a table.
+# ARGS: see benches/distances.py --help.
+bench-distances: all
+	benches/distances.py $(BUILT) $(OTHER) --build $(TARGET)/bench $(ARGS)
+
+# Messages of MPICH between two ranks of this host: over our shm and tcp, and over MPICH's own shared memory.
+bench-mpi: all
+	scripts/python_env.sh $(TARGET)/python
+	benches/mpi_latency.py $(BUILT) --python $(TARGET)/python/bin --build $(TARGET)/bench
+
 # Writes down how many instructions the calls of the data path take now.
 budget: all
 	scripts/python_env.sh $(TARGET)/python
@@ -194,4 +204,4 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all debug install demo bench budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: all debug install demo bench bench-distances bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

@@ -158,7 +158,7 @@ def facts(libraries):
         "date": time.strftime("%Y-%m-%d %H:%M %z"),
         "machine": f"{cpu}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
         "load before": f"{os.getloadavg()[0]:.2f}",
-        "command": shlex.join(["benches/run.py", *(argument for argument in sys.argv[1:] if not argument.startswith("/"))]),
+        "command": shlex.join([f"benches/{pathlib.Path(sys.argv[0]).name}", *(argument for argument in sys.argv[1:] if not argument.startswith("/"))]),
         "ours": version(libraries["ours"]),
         "other": version(libraries["other"]),
     }

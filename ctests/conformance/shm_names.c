@@ -39,7 +39,7 @@ static const char *unused(struct env *t, const char *scheme)
 	return name;
 }
 
-TEST(fi_shm, name_of_process, EP_RDM, FI_MSG, "Without a name an endpoint is fi_shm://PID:UID:INDEX (fi_sm2://), with an index that no other of the process has")
+TEST(fi_shm, name_of_process, EP_RDM, FI_MSG, "Without a name an endpoint is fi_shm://PID:UID:INDEX (fi_sm2://), with an index that no other of the process has; zeros before it make all equally long")
 {
 	char want[64];
 	const char *first, *second;
@@ -53,6 +53,10 @@ TEST(fi_shm, name_of_process, EP_RDM, FI_MSG, "Without a name an endpoint is fi_
 	CHECK(!strncmp(first, want, len) && !strncmp(second, want, len));
 	CHECK(first[len] >= '0' && first[len] <= '9');
 	CHECK(strcmp(first, second));
+	// PID and INDEX have ten digits together: programs gather names with the length of their own
+	len = snprintf(want, sizeof(want), "fi_shm://:%u:", (unsigned)geteuid()) + 10;
+	CHECK_EQ(strlen(first), len);
+	CHECK_EQ(strlen(second), len);
 }
 
 TEST(fi_shm, name_given, EP_RDM, FI_MSG, "A name with another scheme is taken as it is, one with the provider's gets :UID:INDEX")

@@ -90,6 +90,8 @@ const MEASURED: u32 = 8;
 const OTHER: u32 = 128;
 /// What 1024 bytes take at least that come back from far away; between processors that share a cache it is 20 to 150 ticks.
 const FAR_COST: u64 = 200;
+/// What took longer was no copy alone: the process had to wait for its processor, or the clock was set back.
+const MOST: u64 = 4096;
 /// How much faster it has to seem to go past the cache.
 const GAIN: u64 = 3;
 /// Below, a copy is too short for the question.
@@ -137,10 +139,9 @@ impl Ways {
 
     fn note(&mut self, way: usize, ticks: u64, len: usize) {
         let cost = &mut self.costs[way];
-        let sample = ticks.saturating_mul(1024) / len as u64;
+        let sample = (ticks.saturating_mul(1024) / len as u64).clamp(1, MOST);
         *cost = match *cost {
             0 => sample,
-            // A process that had to wait for its processor is not measured.
             known => known - known / 4 + sample.min(8 * known) / 4,
         };
     }
@@ -409,6 +410,12 @@ mod tests {
         ways.note(THROUGH, u64::MAX, 4096);
         assert!(ways.costs[THROUGH] <= 1100);
         assert_eq!(ways.faster(), THROUGH);
+        // Nor does it when it is the first.
+        let mut ways = Ways::default();
+        for way in [THROUGH, PAST, THROUGH, PAST] {
+            ways.note(way, u64::MAX, SHORTEST);
+            assert!(ways.costs[way] <= MOST);
+        }
     }
 
     #[test]

@@ -78,10 +78,14 @@ impl Name {
     /// The name of an endpoint that was to have this one: `fi_shm://PID` gets more, `fi_shm://PID:UID:INDEX`, with a number
     /// of its own in this process; one that was given so is taken as it is, and so is any other. `INVAL`: there is no room
     /// for more.
+    ///
+    /// Zeros before the number make names of all processes of a user equally long: MPICH gathers them with the length of
+    /// its own, and its ranks would end or hang where one is process 9999 and the next 10000.
     pub fn of_endpoint(&self, kind: Kind, uid: u32, index: usize) -> Result<Name> {
         match self.as_str().split_once(SCHEME_END) {
             Some((scheme, rest)) if scheme == kind.scheme() && !is_of_endpoint(rest, uid) => {
-                self.with(&format!(":{uid}:{index}"))
+                let width = NUMBERS.saturating_sub(rest.len());
+                self.with(&format!(":{uid}:{index:0width$}"))
             }
             _ => Ok(self.clone()),
         }
@@ -140,6 +144,9 @@ impl Name {
             .collect()
     }
 }
+
+/// Digits of a process and of its endpoint's number together: of the largest process and of 1000 endpoints.
+const NUMBERS: usize = "4194304".len() + 3;
 
 /// Whether an endpoint of this user has made the name its own.
 fn is_of_endpoint(bare: &str, uid: u32) -> bool {
@@ -301,22 +308,42 @@ mod tests {
             let name = name(text).of_endpoint(kind, 1000, 7);
             name.unwrap().to_string()
         };
-        assert_eq!(of("fi_shm://5", Kind::Shm), "fi_shm://5:1000:7");
-        assert_eq!(of("fi_sm2://5", Kind::Sm2), "fi_sm2://5:1000:7");
+        assert_eq!(of("fi_shm://5", Kind::Shm), "fi_shm://5:1000:000000007");
+        assert_eq!(of("fi_sm2://5", Kind::Sm2), "fi_sm2://5:1000:000000007");
         assert_eq!(of("fi_sm2://5", Kind::Shm), "fi_sm2://5");
         assert_eq!(of("fi_ns://a:b", Kind::Shm), "fi_ns://a:b");
         assert_eq!(of("bare", Kind::Shm), "bare");
         assert_eq!(of("fi_shm://5:1000:3", Kind::Shm), "fi_shm://5:1000:3");
         assert_eq!(
             of("fi_shm://5:1001:3", Kind::Shm),
-            "fi_shm://5:1001:3:1000:7"
+            "fi_shm://5:1001:3:1000:07"
         );
-        assert_eq!(of("fi_shm://1000:3", Kind::Shm), "fi_shm://1000:3:1000:7");
+        assert_eq!(
+            of("fi_shm://1000:3", Kind::Shm),
+            "fi_shm://1000:3:1000:0007"
+        );
         let process = Name::of_process(Kind::Sm2, 12);
         assert_eq!(process.as_str(), "fi_sm2://12");
         assert_eq!(name("x").another(3).unwrap().as_str(), "x:3");
         let long = name(&"x".repeat(254));
         assert_eq!(long.another(1).err(), Some(Error::INVAL));
+    }
+
+    #[test]
+    fn names_of_processes_are_equally_long() {
+        let of = |pid, index| {
+            let process = Name::of_process(Kind::Shm, pid);
+            process.of_endpoint(Kind::Shm, 1000, index).unwrap()
+        };
+        let len = of(1, 0).as_str().len();
+        assert!(len <= SHORT, "{len}");
+        for pid in [1, 9, 10, 9999, 10_000, 32_767, 99_999, 100_000, 4_194_304] {
+            for index in [0, 9, 10, 999] {
+                let name = of(pid, index);
+                assert_eq!(name.as_str().len(), len, "{name}");
+                assert_eq!(name.of_endpoint(Kind::Shm, 1000, 5).unwrap(), name);
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod coll;
+mod data;
 mod limits;
 mod triggered;
 
@@ -10,11 +11,10 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use self::limits::{ATOMIC, Limits};
+use self::limits::Limits;
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::{Error, Result};
-use crate::engine::atomic::element_size;
 use crate::engine::core::Core;
 use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
@@ -28,14 +28,11 @@ use crate::engine::ep_state::{EpState, Event};
 use crate::engine::eq::Eq;
 use crate::engine::srx::Srx;
 use crate::engine::transport::{Address, Transport};
-use crate::engine::trigger::{Action, Place};
 use crate::ffi::object;
 use crate::ffi::ops;
-use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
 use crate::ffi::ops::cm::{CmCalls, Join};
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
-use crate::ffi::ops::transfer::{DataPath, OneRx, OneTx, Rx, Tx, What};
-use crate::ffi::ops::work::OutgoingAtomic;
+use crate::ffi::ops::transfer::Tx;
 use crate::ffi::{Kind, Other, WaitHandle};
 use crate::sync::{Guard, Use, Uses};
 
@@ -812,203 +809,6 @@ impl<T: Transport> Ep<T> {
             Err(error) => return Err(error),
         }
         call(&mut *self.shared.engine.lock()?, self.shared.id)
-    }
-}
-
-impl<T: Transport> Ep<T> {
-    /// What becomes of an operation of an endpoint whose operations are limited in size or order.
-    #[cold]
-    fn limit<'a>(&self, tx: &Tx<'a>) -> Result<Tx<'a>> {
-        self.shared.limits.check(tx)?;
-        let flags = tx.flags | self.order(tx.what)?;
-        Ok(Tx { flags, ..*tx })
-    }
-
-    /// The flags that the order of the endpoint's operations gives to one.
-    #[cold]
-    fn order(&self, what: What) -> Result<u64> {
-        let limits = &self.shared.limits;
-        if limits.strict && self.shared.engine.lock()?.core.eps[self.shared.id].tx_pending > 0 {
-            return Err(Error::AGAIN);
-        }
-        Ok(limits.order(what))
-    }
-}
-
-impl<T: Transport> DataPath for Ep<T> {
-    #[inline]
-    fn transmit(&self, tx: &Tx<'_>) -> Result {
-        let limited;
-        let tx = match self.shared.limits.any.load(Ordering::Relaxed) {
-            true => {
-                limited = self.limit(tx)?;
-                if self.shared.limits.goes_around() {
-                    return self.post_from(&limited);
-                }
-                &limited
-            }
-            false => tx,
-        };
-        let engine = &*self.shared.engine;
-        let mut guard = engine.lock_data()?;
-        let state = &mut *guard;
-        let result = state
-            .transport
-            .transmit(&mut state.core, self.shared.id, tx);
-        engine.posted(state);
-        result
-    }
-
-    #[inline]
-    fn receive(&self, rx: &Rx) -> Result {
-        if rx.flags & (FI_PEEK | FI_TRIGGER) != 0 {
-            return self.receive_special(rx);
-        }
-        let mut guard = self.shared.engine.lock_data()?;
-        let State { core, transport } = &mut *guard;
-        let ep = &core.eps[self.shared.id];
-        if !ep.enabled {
-            return Err(Error::OPBADSTATE);
-        }
-        if ep.checks_receives {
-            ep.check_receive(rx)?;
-        }
-        let srx = ep.srx;
-        let saved = core.srxs[srx].saved;
-        core.post_receive(
-            self.shared.id,
-            rx,
-            T::source,
-            |core: &mut Core<T::Addr>, claimed| transport.claim(core, claimed),
-        )?;
-        if core.srxs[srx].saved < saved {
-            transport.room_again(core);
-        }
-        guard.run_triggers();
-        Ok(())
-    }
-
-    #[inline]
-    fn transmit_one(&self, tx: &OneTx) -> Result {
-        if self.shared.limits.any.load(Ordering::Relaxed) {
-            return self.transmit(&tx.into());
-        }
-        let engine = &*self.shared.engine;
-        let mut guard = engine.lock_data()?;
-        let State { core, transport } = &mut *guard;
-        let result = match transport.transmit_one(core, self.shared.id, tx) {
-            true => Ok(()),
-            false => transport.transmit(core, self.shared.id, &tx.into()),
-        };
-        engine.posted(&guard);
-        result
-    }
-
-    #[inline]
-    fn receive_one(&self, rx: &OneRx) -> Result {
-        if rx.flags & (FI_PEEK | FI_TRIGGER) == 0 {
-            let mut guard = self.shared.engine.lock_data()?;
-            let core = &mut guard.core;
-            let ep = &core.eps[self.shared.id];
-            if ep.enabled
-                && !ep.checks_receives
-                && core.srxs[ep.srx].post_one(rx, ep.directed(rx.what))
-            {
-                return Ok(());
-            }
-        }
-        self.receive(&rx.into())
-    }
-
-    fn takes_many_tagged(&self) -> bool {
-        (self.shared.info.caps | self.shared.info.rx.caps) & FI_TAGGED_MULTI_RECV != 0
-    }
-
-    #[inline]
-    fn tx_flags(&self) -> u64 {
-        self.tx_flags.load(Ordering::Relaxed) | self.tx_implied()
-    }
-
-    #[inline]
-    fn rx_flags(&self) -> u64 {
-        self.rx_flags.load(Ordering::Relaxed) | self.rx_implied()
-    }
-
-    #[inline]
-    fn tx_implied(&self) -> u64 {
-        self.shared.tx_implied.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn rx_implied(&self) -> u64 {
-        self.shared.rx_implied.load(Ordering::Relaxed)
-    }
-
-    /// fi_endpoint(3): the default flags hold for every call without flags. Of an inject call only a counter shows when
-    /// it completed, so the level that was asked for, and the peer's answer that it may cost, wait for a counter.
-    #[inline]
-    fn inject_flags(&self, counted: u64) -> u64 {
-        let level = match self.shared.counted.load(Ordering::Relaxed) & counted {
-            0 => 0,
-            _ => self.tx_flags.load(Ordering::Relaxed) & LEVELS,
-        };
-        FI_INJECT | level
-    }
-
-    #[inline]
-    fn inject_size(&self, what: What) -> usize {
-        self.shared.limits.inject[Limits::of(what)].load(Ordering::Relaxed)
-    }
-}
-
-impl<T: Transport> AtomicPath for Ep<T> {
-    fn elements(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements> {
-        let size = element_size(family, datatype, op).ok_or(Error::OPNOTSUPP)?;
-        // fi_getinfo(3): without the modifier the endpoint does not begin such operations.
-        let needed = match (family, op) {
-            (Family::Base, _) => FI_WRITE,
-            (_, FI_ATOMIC_READ) => FI_READ,
-            _ => FI_READ | FI_WRITE,
-        };
-        if EpState::caps_of(&self.shared.info) & needed != needed {
-            return Err(Error::OPNOTSUPP);
-        }
-        let most = self.shared.limits.size[ATOMIC].load(Ordering::Relaxed);
-        Ok(Elements {
-            size,
-            count: most / size,
-        })
-    }
-
-    fn atomic(&self, atomic: &Atomic<'_>) -> Result {
-        let limited;
-        let atomic = match self.shared.limits.any.load(Ordering::Relaxed) {
-            true => {
-                let what = match atomic.op {
-                    FI_ATOMIC_READ => What::Read,
-                    _ => What::Atomic,
-                };
-                let flags = atomic.flags | self.order(what)?;
-                limited = Atomic { flags, ..*atomic };
-                &limited
-            }
-            false => atomic,
-        };
-        let engine = &*self.shared.engine;
-        let mut guard = engine.lock_data()?;
-        let state = &mut *guard;
-        let (port, id) = (self.port(), self.shared.id);
-        let result = match atomic.flags & FI_TRIGGER {
-            0 => state.transport.atomic(&mut state.core, port, id, atomic),
-            _ => {
-                let outgoing = OutgoingAtomic::of(atomic, atomic.flags & !FI_TRIGGER, true);
-                let place = Place { port, ep: id };
-                self.post_when(state, atomic.context, Action::Atomic(place, outgoing))
-            }
-        };
-        state.run_triggers();
-        engine.posted(state);
-        result
     }
 }
 

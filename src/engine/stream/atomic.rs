@@ -108,14 +108,27 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         core.eps[op.ep()].tx_pending += 1;
         conn.tx.await_read.push_back(ReadOp { op, iov: result });
+        let alone = conn.tx.queue.is_empty() && conn.tx.last_direct != self.look;
+        self.send_copied(core, id, header, payload, alone);
+    }
+
+    /// Sends a frame with a payload that is copied: at once, or behind what waits, and then without delay if it is `alone`.
+    fn send_copied(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        header: &Header,
+        payload: &[u8],
+        alone: bool,
+    ) {
         if self.write_copied(id, header, payload) {
             return;
         }
-        let conn = &mut self.conns[id];
-        let alone = conn.tx.queue.is_empty() && conn.tx.last_direct != self.look;
-        conn.tx.last_direct = self.look;
         self.stage_frame(id, header, payload);
-        let conn = &self.conns[id];
+        let conn = &mut self.conns[id];
+        if alone {
+            conn.tx.last_direct = self.look;
+        }
         if (alone || conn.tx.staged >= STAGE_FULL) && !conn.tx.blocked {
             self.flush_conn(core, id);
         }
@@ -131,10 +144,12 @@ impl<N: Net> Stream<N> {
         if payload.len() > FEW || !conn.tx.queue.is_empty() {
             return false;
         }
-        let (mut bytes, mut start) = ([0; MAX_HEADER + FEW], [0; MAX_HEADER]);
+        let mut bytes = [0; MAX_HEADER + FEW];
+        let Some(start) = bytes.first_chunk_mut() else {
+            return false;
+        };
         let counter = conn.tx.counter;
-        let len = header.encode(counter, conn.swap, &mut start);
-        bytes[..MAX_HEADER].copy_from_slice(&start);
+        let len = header.encode(counter, conn.swap, start);
         bytes[len..len + payload.len()].copy_from_slice(payload);
         // What a peer has broken is found when the frame is written from the queue.
         let len = len + payload.len();
@@ -238,13 +253,7 @@ impl<N: Net> Stream<N> {
             return;
         }
         let header = Header::new(Op::ReadRsp, len as u64);
-        if !self.write_copied(id, &header, operands) {
-            self.stage_frame(id, &header, operands);
-            let conn = &self.conns[id];
-            if conn.tx.staged >= STAGE_FULL && !conn.tx.blocked {
-                self.flush_conn(core, id);
-            }
-        }
+        self.send_copied(core, id, &header, operands, false);
         core.read_by_peer(ep, len as u64);
     }
 }

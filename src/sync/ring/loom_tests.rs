@@ -69,7 +69,7 @@ fn ring_with_laps(
 }
 
 /// A body that takes so many lines.
-fn body(lines: usize) -> usize {
+const fn body(lines: usize) -> usize {
     lines * LINE - HEADER
 }
 
@@ -113,53 +113,39 @@ fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     model.check(test);
 }
 
-/// Both sides look again and again, over the end of the ring; records of one and two lines, so that it is full at times.
-#[test]
-fn loom_records_arrive_whole_once_and_in_order() {
-    check(3, || {
-        let lens = [body(1), body(2), body(1), body(2)];
-        let (mut producer, mut consumer) = ring(4);
-        let other = thread::spawn(move || {
-            for (i, &len) in lens.iter().enumerate() {
-                while !producer.send(i as u64 + 1, len) {
-                    thread::yield_now();
-                }
-            }
-        });
+/// Both sides look again and again until records of these lengths have gone over.
+fn exchange(ring: (Producer<Arc<Model>>, Consumer<Arc<Model>>), lens: &'static [usize]) {
+    let (mut producer, mut consumer) = ring;
+    let other = thread::spawn(move || {
         for (i, &len) in lens.iter().enumerate() {
-            while consumer.receive(i as u64 + 1, len).is_none() {
-                let _ = consumer.release();
+            while !producer.send(i as u64 + 1, len) {
                 thread::yield_now();
             }
         }
-        assert_eq!(consumer.peek(), Ok(None));
-        other.join().unwrap();
     });
+    for (i, &len) in lens.iter().enumerate() {
+        while consumer.receive(i as u64 + 1, len).is_none() {
+            let _ = consumer.release();
+            thread::yield_now();
+        }
+    }
+    assert_eq!(consumer.peek(), Ok(None));
+    other.join().unwrap();
+}
+
+/// Over the end of the ring; records of one and two lines, so that it is full at times.
+#[test]
+fn loom_records_arrive_whole_once_and_in_order() {
+    const LENS: &[usize] = &[body(1), body(2), body(1), body(2)];
+    check(3, || exchange(ring(4), LENS));
 }
 
 /// As above where laps are shorter than the ring, and where they get longer.
 #[test]
 fn loom_records_arrive_over_the_end_of_a_lap() {
+    const LENS: &[usize] = &[body(1), body(2), body(1), body(1), body(2)];
     for most in [4, 8] {
-        check(3, move || {
-            let lens = [body(1), body(2), body(1), body(1), body(2)];
-            let (mut producer, mut consumer) = ring_with_laps(8, 4, most);
-            let other = thread::spawn(move || {
-                for (i, &len) in lens.iter().enumerate() {
-                    while !producer.send(i as u64 + 1, len) {
-                        thread::yield_now();
-                    }
-                }
-            });
-            for (i, &len) in lens.iter().enumerate() {
-                while consumer.receive(i as u64 + 1, len).is_none() {
-                    let _ = consumer.release();
-                    thread::yield_now();
-                }
-            }
-            assert_eq!(consumer.peek(), Ok(None));
-            other.join().unwrap();
-        });
+        check(3, move || exchange(ring_with_laps(8, 4, most), LENS));
     }
 }
 

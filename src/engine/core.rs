@@ -69,6 +69,8 @@ pub struct Core<A> {
     waits: usize,
     /// Wait objects that somebody sleeps on, or may without saying so.
     armed: Arc<AtomicUsize>,
+    /// Other threads may wait for the lock.
+    pub contended: bool,
     /// Operations that wait for counters.
     pub triggers: Triggers,
     outcomes: VecDeque<Outcome>,
@@ -215,6 +217,7 @@ impl<A: Address> Core<A> {
             srxs: Slab::new(),
             mrs,
             watchers: 0,
+            contended: false,
             waits: 0,
             armed: Arc::default(),
             triggers: Triggers::default(),

@@ -114,7 +114,8 @@ pub trait Transport: Sized + Send + 'static {
         Err(Error::NOSYS)
     }
     fn close_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize);
-    /// A message of one buffer, if it can leave at once by the shortest way. False: nothing has happened, `transmit` decides.
+    /// A message of one buffer, if it can leave at once by the shortest way, behind no read. False: nothing has happened, `transmit`
+    /// decides.
     #[inline]
     fn transmit_one(&mut self, _core: &mut Core<Self::Addr>, _ep: usize, _tx: &OneTx) -> bool {
         false

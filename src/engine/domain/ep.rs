@@ -698,7 +698,7 @@ impl<T: Transport> EpCalls for Ep<T> {
                         return Err(Error::INVAL);
                     }
                     limit.store(size, Ordering::Relaxed);
-                    self.shared.limits.any.store(true, Ordering::Relaxed);
+                    self.shared.limits.set_any();
                 }
                 Ok(())
             }

@@ -262,6 +262,7 @@ impl<T: Transport> Domain<T> {
         let mut core = Core::new(Regions::new(policy));
         // The progress thread.
         core.watchers = usize::from(auto);
+        core.contended = callers == Callers::Many;
         let engine = Arc::new(Engine {
             state: Lock::new(callers, State::children_may, State { core, transport })?,
             poll_fd,

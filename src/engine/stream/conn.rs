@@ -383,7 +383,8 @@ impl<N: Net> Conn<N> {
     }
 
     /// Whether a read has not completed.
-    fn is_reading(&self) -> bool {
+    #[inline]
+    pub(super) fn is_reading(&self) -> bool {
         let coming =
             matches!(&self.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
         coming || !self.tx.await_read.is_empty()

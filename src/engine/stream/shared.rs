@@ -3,7 +3,9 @@
 //! the news that the peer is gone.
 #![forbid(unsafe_code)]
 
-use std::time::{Duration, Instant};
+use core::hint::spin_loop;
+use core::time::Duration;
+use std::time::Instant;
 
 use crate::base::{Error, IoVec};
 use crate::engine::srx::Unfilled;
@@ -29,6 +31,11 @@ const EPOLL_EVERY_BOTH: u64 = 8;
 /// its bell when there are more.
 const ALWAYS: usize = 32;
 const MISSES: u32 = 4096;
+
+/// How long a look waits for what is likely to come at once: a peer that is waiting for us, too, answers in half of it, also if
+/// it gives its processor away in between. The clock is asked after so many looks.
+const MOMENT: Duration = Duration::from_micros(2);
+const LOOKS: usize = 16;
 
 /// What `take_messages` has done.
 struct Left {
@@ -75,25 +82,70 @@ impl<N: Net> Stream<N> {
         self.wide = 0;
     }
 
-    /// What a look would find, where that is easily told: for one peer, and with nothing left to do of earlier looks.
+    /// What a look would find, where that is easily told: where nothing is left to do of earlier looks.
     #[inline(always)]
     pub(super) fn glance(&self, core: &Core<N>) -> Glance {
         let left = self.dirty.len() | self.stalled.len() | self.full.len() | self.held.len();
         let quiet = left == 0
             && self.dozing == core.may_sleep()
             && !self.look.wrapping_add(1).is_multiple_of(self.epoll_every());
-        let ([id], true) = (&self.ducts[..], quiet) else {
+        if !quiet {
             return Glance::Unclear;
+        }
+        let mut news = Glance::Nothing;
+        for &id in &self.ducts {
+            let conn = self.conns.get(id);
+            let Some((conn, duct)) = conn.and_then(|conn| Some((conn, conn.duct.as_ref()?))) else {
+                return Glance::Unclear;
+            };
+            if duct.has_news() {
+                news = match news {
+                    Glance::Nothing => Glance::NewsOf(id),
+                    // Each gets its turn.
+                    _ => return Glance::Unclear,
+                };
+            } else if conn.rx.was_written || duct.ended || duct.broken {
+                // What was taken is to be said, or the end.
+                return Glance::Unclear;
+            }
+        }
+        news
+    }
+
+    /// A look has found nothing, and what comes next is likely to come at once: waits for it, but for no longer than a peer
+    /// takes that is waiting for us.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wait_a_moment(&mut self, core: &mut Core<N>) {
+        // Who is going to sleep wants the processor for others, and so does who waits for the lock.
+        if self.dozing || core.contended || !self.linger.take_turn() {
+            return;
+        }
+        let news = self.next_news();
+        self.linger.note(news.is_some());
+        if let Some(id) = news {
+            self.read_duct(core, id);
+        }
+    }
+
+    /// The first peer from which something comes in the next moment.
+    fn next_news(&self) -> Option<usize> {
+        let has_news = |&&id: &&usize| {
+            let duct = self.conns[id].duct.as_ref();
+            duct.is_some_and(|duct| duct.has_news())
         };
-        let conn = self.conns.get(*id);
-        let Some((conn, duct)) = conn.and_then(|conn| Some((conn, conn.duct.as_ref()?))) else {
-            return Glance::Unclear;
-        };
-        match duct.has_news() {
-            true => Glance::NewsOf(*id),
-            // What was taken is to be said, or the end.
-            false if conn.rx.was_written || duct.ended || duct.broken => Glance::Unclear,
-            false => Glance::Nothing,
+        let mut end = None;
+        loop {
+            for _ in 0..LOOKS {
+                if let Some(&id) = self.ducts.iter().find(has_news) {
+                    return Some(id);
+                }
+                spin_loop();
+            }
+            let now = Instant::now();
+            if now >= *end.get_or_insert(now + MOMENT) {
+                return None;
+            }
         }
     }
 
@@ -133,6 +185,7 @@ impl<N: Net> Stream<N> {
             i += 1;
             if any {
                 self.conns[id].misses = 0;
+                self.linger.found();
             } else if self.ducts.len() > ALWAYS {
                 self.missed(id);
             }

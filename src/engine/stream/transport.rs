@@ -26,6 +26,7 @@ use crate::engine::stream::board::Board;
 use crate::engine::stream::coll::Groups;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::{Ep, Eps};
+use crate::engine::stream::linger::Linger;
 use crate::engine::stream::meeting::Guest;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::MAX_ATOMIC;
@@ -104,6 +105,8 @@ pub struct Stream<N: Net> {
     /// The connection that had news last, and how many guesses of the next one came true, in a row; see `progress`.
     pub(crate) last: usize,
     pub(crate) sure: u32,
+    /// Whether a look at shared memory that finds nothing waits a moment.
+    pub(super) linger: Linger,
     /// A look at what peers have acknowledged is due.
     pub(crate) watches_peers: bool,
 }
@@ -222,6 +225,7 @@ impl<N: Net> Transport for Stream<N> {
             wide: 0,
             last: usize::MAX,
             sure: 0,
+            linger: Linger::new(),
             watches_peers: false,
         })
     }
@@ -245,9 +249,15 @@ impl<N: Net> Transport for Stream<N> {
             return self.look(core);
         }
         match self.glance(core) {
-            Glance::Nothing => self.look = self.look.wrapping_add(1),
+            Glance::Nothing => {
+                self.look = self.look.wrapping_add(1);
+                if self.linger.is_due() {
+                    self.wait_a_moment(core);
+                }
+            }
             Glance::NewsOf(id) => {
                 self.look = self.look.wrapping_add(1);
+                self.linger.found();
                 self.read_duct(core, id);
             }
             Glance::Unclear => self.look(core),

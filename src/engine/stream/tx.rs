@@ -94,8 +94,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// A message of one buffer over memory that is shared with the peer: nothing stands in its way, and nobody is asked to
-    /// answer. False leaves it to `post`, and says nothing.
+    /// A message of one buffer over memory that is shared with the peer: nothing stands in its way, no read is under way that
+    /// it would have to stay behind, and nobody is asked to answer. False leaves it to `post`, and says nothing.
     #[inline(always)]
     pub(super) fn post_one(&mut self, core: &mut Core<N>, ep: usize, tx: &OneTx) -> bool {
         let len = tx.piece.len();
@@ -119,6 +119,7 @@ impl<N: Net> Stream<N> {
         let free = conn.state == State::Up
             && conn.tx.queue.is_empty()
             && conn.tx.waiting.is_empty()
+            && !conn.is_reading()
             && !conn.swap;
         let Some(duct) = conn.duct.as_mut().filter(|_| free) else {
             return false;

@@ -93,7 +93,7 @@ impl<T: Transport> DataPath for Ep<T> {
 
     #[inline]
     fn transmit_one(&self, tx: &OneTx) -> Result {
-        if self.shared.limits.any.load(Ordering::Relaxed) {
+        if self.shared.limits.of_one.load(Ordering::Relaxed) {
             return self.transmit(&tx.into());
         }
         let engine = &*self.shared.engine;
@@ -101,6 +101,10 @@ impl<T: Transport> DataPath for Ep<T> {
         let State { core, transport } = &mut *guard;
         let result = match transport.transmit_one(core, self.shared.id, tx) {
             true => Ok(()),
+            false if self.shared.limits.any.load(Ordering::Relaxed) => {
+                drop(guard);
+                return self.transmit(&tx.into());
+            }
             false => transport.transmit(core, self.shared.id, &tx.into()),
         };
         engine.posted(&guard);

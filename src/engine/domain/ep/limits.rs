@@ -26,9 +26,11 @@ pub(super) struct Limits {
     /// Destinations may name receive contexts.
     names_contexts: bool,
     /// Operations may wait for what it posts, or be posted to wait.
-    pub(super) watched: AtomicBool,
+    watched: AtomicBool,
     /// Something of this is to be looked at. Otherwise the provider knows what it takes.
     pub(super) any: AtomicBool,
+    /// So it is for `Transport::transmit_one`, which keeps the orders behind reads.
+    pub(super) of_one: AtomicBool,
 }
 
 impl Limits {
@@ -41,6 +43,7 @@ impl Limits {
         let all = |most: usize| [most, most, most, most.min(atomic)].map(AtomicUsize::new);
         let after_reads = info.tx.msg_order & (WRITES_AFTER_READS | FI_ORDER_SAR);
         let strict = info.tx.comp_order == FI_ORDER_STRICT as u64;
+        let of_one = strict || names_contexts;
         Limits {
             size: all(info.ep.max_msg_size),
             inject: all(info.tx.inject_size),
@@ -48,8 +51,21 @@ impl Limits {
             strict,
             names_contexts,
             watched: AtomicBool::new(false),
-            any: AtomicBool::new(after_reads != 0 || strict || names_contexts),
+            any: AtomicBool::new(of_one || after_reads != 0),
+            of_one: AtomicBool::new(of_one),
         }
+    }
+
+    /// From now on something of it is to be looked at for every operation.
+    pub(super) fn set_any(&self) {
+        self.any.store(true, Ordering::Relaxed);
+        self.of_one.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on operations may wait for others, or set them off.
+    pub(super) fn watch(&self) {
+        self.watched.store(true, Ordering::Relaxed);
+        self.set_any();
     }
 
     pub(super) fn check(&self, tx: &Tx<'_>) -> Result {

@@ -3,7 +3,6 @@
 //! off others, lowered limits, peeks.
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::{Ep, Shared};
@@ -20,8 +19,7 @@ use crate::ffi::ops::work::{Outgoing, condition};
 impl<T: Transport> Shared<T> {
     /// From now on it is asked after each operation whether that set off others.
     pub(super) fn watch(&self) {
-        self.limits.watched.store(true, Ordering::Relaxed);
-        self.limits.any.store(true, Ordering::Relaxed);
+        self.limits.watch();
     }
 }
 

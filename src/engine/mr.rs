@@ -119,7 +119,7 @@ impl<C> MrTable<C> {
         addr: u64,
         len: u64,
         need: u64,
-    ) -> Result<(Arc<Region<C>>, usize)> {
+    ) -> Result<(&Arc<Region<C>>, usize)> {
         self.lookup_with(None, key, addr, len, need)
     }
 
@@ -134,12 +134,12 @@ impl<C> MrTable<C> {
         addr: u64,
         len: u64,
         need: u64,
-    ) -> Result<(Arc<Region<C>>, usize)> {
+    ) -> Result<(&Arc<Region<C>>, usize)> {
         let region = self.find(key)?;
         let start = region.reach_one(addr, len)?;
         region.check(need)?;
         match region.admits(auth) {
-            true => Ok((region.clone(), start)),
+            true => Ok((region, start)),
             false => Err(Error::KEYREJECTED),
         }
     }

@@ -97,7 +97,7 @@ impl<C> Region<C> {
         }
     }
 
-    pub(super) fn is_single_use(&self) -> bool {
+    pub fn is_single_use(&self) -> bool {
         self.single_use.get().is_some()
     }
 

@@ -278,7 +278,7 @@ fn a_virtual_address_may_lie_in_any_segment() {
 fn a_closed_region_is_not_found_but_stays_with_those_who_hold_it() {
     let mut table = Table::new(SCALABLE);
     let region = table.register(&[(0x1000, 64)], REMOTE, 0, 1, 0).unwrap();
-    let (held, _) = table.lookup(1, 0, 1, REMOTE).unwrap();
+    let held = table.lookup(1, 0, 1, REMOTE).unwrap().0.clone();
     assert!(!held.is_closed());
     let removed = table.remove(1).unwrap();
     assert!(Arc::ptr_eq(&removed, &region));
@@ -350,6 +350,7 @@ fn many_regions_are_found_among_each_other() {
     for n in (0..20_000usize).rev() {
         let key = (n as u64) << 20;
         let (region, start) = table.lookup(key, 1, 1, REMOTE).unwrap();
+        let region = region.clone();
         assert_eq!((region.context, start), (n, n * 64 + 1));
         table.close(&region);
     }

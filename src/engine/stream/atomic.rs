@@ -42,10 +42,10 @@ impl AtomicIn {
 }
 
 /// Payloads up to this size need no memory of their own.
-const FEW: usize = 128;
+pub(super) const FEW: usize = 128;
 
 /// Answers that may wait for a peer to take them: more bytes than the results of a full transmit queue.
-const ANSWERS: usize = 1 << 30;
+pub(super) const ANSWERS: usize = 1 << 30;
 
 impl<N: Net> Stream<N> {
     /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the endpoint,
@@ -71,22 +71,28 @@ impl<N: Net> Stream<N> {
         let id = self.connection(core, port, dest)?;
         self.conns[id].writes_by_ring = true;
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
-        let mut header = Header::new(code(atomic.family), (operands + compare) as u64);
-        put_operation(&mut header, atomic);
-        let mut op = TxOp {
+        let len = match atomic.family {
+            Family::Base => operands,
+            _ => atomic.result.remaining(),
+        };
+        let op = TxOp {
             what,
             ep: ep as u32,
             flags: atomic.flags,
             context: atomic.context,
-            len: operands,
+            len,
         };
+        if self.post_short(core, id, atomic, op) {
+            return Ok(());
+        }
+        let mut header = Header::new(code(atomic.family), (operands + compare) as u64);
+        put_operation(&mut header, atomic);
         if atomic.family == Family::Base {
             header.ack = atomic.flags & WANTS_ACK != 0;
             header.commit = atomic.flags & FI_COMMIT_COMPLETE != 0;
             header.data = (atomic.flags & FI_REMOTE_CQ_DATA != 0).then_some(atomic.data);
             return self.submit(core, id, header, atomic.operands, op);
         }
-        op.len = atomic.result.remaining();
         let (mut few, mut many) = ([0; FEW], Vec::new());
         let bytes = room_for(operands + compare, &mut few, &mut many);
         let (own, compared) = bytes.split_at_mut(operands);
@@ -113,7 +119,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// Sends a frame with a payload that is copied: at once, or behind what waits, and then without delay if it is `alone`.
-    fn send_copied(
+    pub(super) fn send_copied(
         &mut self,
         core: &mut Core<N>,
         id: usize,
@@ -121,7 +127,8 @@ impl<N: Net> Stream<N> {
         payload: &[u8],
         alone: bool,
     ) {
-        if self.write_copied(id, header, payload) {
+        let encode = |counter, swap, out: &mut _| header.encode(counter, swap, out);
+        if self.write_copied(id, payload, encode) {
             return;
         }
         self.stage_frame(id, header, payload);
@@ -136,7 +143,13 @@ impl<N: Net> Stream<N> {
 
     /// Writes a frame at once, with a payload that is copied, if it is small, memory is shared with the peer and nothing is in
     /// front of it. Nothing is gained there by writing many at once, and the peer would wait for the last one.
-    fn write_copied(&mut self, id: usize, header: &Header, payload: &[u8]) -> bool {
+    #[inline]
+    pub(super) fn write_copied(
+        &mut self,
+        id: usize,
+        payload: &[u8],
+        encode: impl FnOnce(u8, bool, &mut [u8; MAX_HEADER]) -> usize,
+    ) -> bool {
         let conn = &mut self.conns[id];
         let Some(duct) = &mut conn.duct else {
             return false;
@@ -149,7 +162,7 @@ impl<N: Net> Stream<N> {
             return false;
         };
         let counter = conn.tx.counter;
-        let len = header.encode(counter, conn.swap, start);
+        let len = encode(counter, conn.swap, start);
         bytes[len..len + payload.len()].copy_from_slice(payload);
         // What a peer has broken is found when the frame is written from the queue.
         let len = len + payload.len();
@@ -189,11 +202,7 @@ impl<N: Net> Stream<N> {
         }
         self.conns[id].rx.was_written = true;
         let mut request = read_operation(header)?;
-        let access = match (request.family, request.op) {
-            (Family::Base, _) => FI_REMOTE_WRITE,
-            (_, FI_ATOMIC_READ) => FI_REMOTE_READ,
-            _ => FI_REMOTE_READ | FI_REMOTE_WRITE,
-        };
+        let access = access_of(request.family, request.op);
         if core.eps[ep].caps & access != access {
             return Err(Fault::Rule(
                 "an atomic operation that the endpoint does not serve",
@@ -269,7 +278,34 @@ fn room_for<'a>(len: usize, few: &'a mut [u8; FEW], many: &'a mut Vec<u8>) -> &'
     }
 }
 
-const fn code(family: Family) -> Op {
+/// What a peer must be allowed to do with the memory.
+pub(super) const fn access_of(family: Family, op: fi_op) -> u64 {
+    match (family, op) {
+        (Family::Base, _) => FI_REMOTE_WRITE,
+        (_, FI_ATOMIC_READ) => FI_REMOTE_READ,
+        _ => FI_REMOTE_READ | FI_REMOTE_WRITE,
+    }
+}
+
+/// Bytes that go to the target for an operation on `len` of its bytes.
+pub(super) const fn payload_of(family: Family, op: fi_op, len: u64) -> u64 {
+    match family {
+        _ if op.0 == FI_ATOMIC_READ.0 => 0,
+        Family::Compare => 2 * len,
+        _ => len,
+    }
+}
+
+/// Anything but an operation that fetches or compares is taken for one that does neither.
+pub(super) const fn family_of(op: Op) -> Family {
+    match op {
+        Op::AtomicFetch => Family::Fetch,
+        Op::AtomicCompare => Family::Compare,
+        _ => Family::Base,
+    }
+}
+
+pub(super) const fn code(family: Family) -> Op {
     match family {
         Family::Base => Op::Atomic,
         Family::Fetch => Op::AtomicFetch,
@@ -293,11 +329,7 @@ fn put_operation(header: &mut Header, atomic: &Atomic<'_>) {
 
 /// The operation that a header asks for, without its memory.
 fn read_operation(header: &Header) -> core::result::Result<AtomicIn, Fault> {
-    let family = match header.op {
-        Op::AtomicFetch => Family::Fetch,
-        Op::AtomicCompare => Family::Compare,
-        _ => Family::Base,
-    };
+    let family = family_of(header.op);
     let (datatype, op) = (
         fi_datatype(header.datatype.into()),
         fi_op(header.index.into()),
@@ -306,11 +338,7 @@ fn read_operation(header: &Header) -> core::result::Result<AtomicIn, Fault> {
         return Err(Fault::Rule("an atomic operation that there is not"));
     };
     let len = header.segs_len();
-    let payload = match family {
-        _ if op == FI_ATOMIC_READ => 0,
-        Family::Compare => 2 * len,
-        _ => len,
-    };
+    let payload = payload_of(family, op, len);
     let whole = |seg: &RmaSeg| seg.len.is_multiple_of(size as u64);
     if len == 0 || header.payload != payload || !header.segs().iter().all(whole) {
         return Err(Fault::Rule(

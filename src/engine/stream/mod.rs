@@ -3,7 +3,7 @@
 //! stream comes about is the provider's (`net`).
 //!
 //! `transport` is the state of a domain and what the engine calls; `ep` endpoints and their peers; `conn` one peer; `tx`,
-//! `flush`, `rx`, `rma`, `atomic`, `rendezvous`, `context` and `coll` move bytes; `attempt` repeats attempts to connect and `lose` ends connections; `progress` decides
+//! `flush`, `rx`, `rma`, `atomic`, `short`, `rendezvous`, `context` and `coll` move bytes; `attempt` repeats attempts to connect and `lose` ends connections; `progress` decides
 //! where is looked, `linger` for how long; `proto` the bytes themselves. Between processes of one host a stream may go over shared memory: `duct` is
 //! the memory, `meeting` brings two processes to it by the messages of `greeting`, `shared` what it means for a connection,
 //! `board` what peers know of registered memory, `direct` what they do with that, `share` how both ends of a large message
@@ -31,6 +31,7 @@ mod rma;
 pub mod rx;
 mod share;
 mod shared;
+mod short;
 pub mod transport;
 pub mod tx;
 

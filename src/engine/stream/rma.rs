@@ -224,7 +224,7 @@ pub(super) fn named<N: Net>(
         if !region.window(&mut iov, address, seg.len as usize) {
             return Err(Fault::Rule("too many segments"));
         }
-        *place = Some(region);
+        *place = Some(region.clone());
     }
     let all = regions.iter().flatten();
     all.for_each(|region| core.mrs.used(region));

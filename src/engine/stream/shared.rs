@@ -423,13 +423,17 @@ impl<N: Net> Stream<N> {
             return true;
         }
         let mut turns = TURNS;
+        // What follows something that is no message is likely to be none either.
+        let mut is_short = false;
         while turns > 0 && !self.waits_for_sender(core, id) {
-            let left = self.take_messages(core, id, turns);
-            any |= left.taken > 0;
-            turns -= left.taken;
-            if left.nothing {
-                self.found_empty(core, id);
-                break;
+            if !is_short {
+                let left = self.take_messages(core, id, turns);
+                any |= left.taken > 0;
+                turns -= left.taken;
+                if left.nothing {
+                    self.found_empty(core, id);
+                    break;
+                }
             }
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
@@ -457,9 +461,12 @@ impl<N: Net> Stream<N> {
             }
             any = true;
             turns -= 1;
-            if let Err(fault) = self.take_record(core, id, &record) {
-                self.fault(core, id, &fault);
-                break;
+            match self.take_record(core, id, &record) {
+                Ok(short) => is_short = short,
+                Err(fault) => {
+                    self.fault(core, id, &fault);
+                    break;
+                }
             }
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
@@ -556,23 +563,27 @@ impl<N: Net> Stream<N> {
         }
     }
 
+    /// Whether it was an atomic operation or an answer.
     #[inline]
     fn take_record(
         &mut self,
         core: &mut Core<N>,
         id: usize,
         record: &Record,
-    ) -> core::result::Result<(), Fault> {
+    ) -> core::result::Result<bool, Fault> {
         let len = record.len();
         if len > SMALL {
-            return self.take_large_record(core, id, record);
+            return self.take_large_record(core, id, record).map(|()| false);
         }
         if Duct::is_line(record) {
             let mut line = [0; LINE - HEADER];
             if let Some(duct) = &self.conns[id].duct {
                 duct.copy_line(record, &mut line);
             }
-            return self.take_one(core, id, &line[..len]);
+            if self.take_short(core, id, &line[..len]) {
+                return Ok(true);
+            }
+            return self.take_one(core, id, &line[..len]).map(|()| false);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let result = match &self.conns[id].duct {
@@ -583,7 +594,7 @@ impl<N: Net> Stream<N> {
             None => Ok(()),
         };
         self.scratch = scratch;
-        result
+        result.map(|()| false)
     }
 
     /// As `take_record`, with the payload straight to its place.

@@ -40,7 +40,7 @@ const OFFER: usize = 16 * 1024;
 pub(super) const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
 /// Flags of operations that do not go the usual way of small ones.
-const SPECIAL: u64 = WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | HELD;
+pub(super) const SPECIAL: u64 = WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | HELD;
 
 /// Flags of operations that may have to wait for those before them.
 const HELD: u64 = FI_FENCE | AFTER_READS;
@@ -355,7 +355,7 @@ impl<N: Net> Stream<N> {
 
     /// Whether an operation has to wait for the connection, or for those before it.
     #[inline(always)]
-    fn must_wait(&self, id: usize, op: &TxOp) -> bool {
+    pub(super) fn must_wait(&self, id: usize, op: &TxOp) -> bool {
         let conn = &self.conns[id];
         let held = op.flags & HELD != 0 && conn.holds(op.flags);
         conn.state != State::Up || !conn.tx.waiting.is_empty() || held

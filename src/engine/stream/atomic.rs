@@ -70,9 +70,8 @@ impl<N: Net> Stream<N> {
         let (dest, _) = split(core, port, atomic.dest)?;
         let id = self.connection(core, port, dest)?;
         self.conns[id].writes_by_ring = true;
-        let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
         let len = match atomic.family {
-            Family::Base => operands,
+            Family::Base => atomic.operands.remaining(),
             _ => atomic.result.remaining(),
         };
         let op = TxOp {
@@ -85,6 +84,7 @@ impl<N: Net> Stream<N> {
         if self.post_short(core, id, atomic, op) {
             return Ok(());
         }
+        let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
         let mut header = Header::new(code(atomic.family), (operands + compare) as u64);
         put_operation(&mut header, atomic);
         if atomic.family == Family::Base {

@@ -27,8 +27,8 @@ impl<N: Net> Stream<N> {
     ) -> bool {
         let conn = &self.conns[id];
         let usual = conn.duct.is_some() && conn.extended && !conn.swap && !self.must_wait(id, &op);
-        let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
-        let payload = operands + compare;
+        let payload = payload_of(atomic.family, atomic.op, op.len as u64) as usize;
+        let operands = op.len.min(payload);
         let ([seg], true) = (atomic.target, usual && payload <= FEW) else {
             return false;
         };
@@ -37,7 +37,7 @@ impl<N: Net> Stream<N> {
         }
         let mut bytes = [0; FEW];
         atomic.operands.copy_to(&mut bytes[..operands]);
-        if compare > 0 {
+        if operands < payload {
             atomic.compare.copy_to(&mut bytes[operands..payload]);
         }
         let short = Short::Atomic(ShortAtomic {

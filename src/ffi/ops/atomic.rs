@@ -132,6 +132,8 @@ enum Target {
 /// # Safety
 /// As fi_atomic(3) says of the endpoint, of the arrays (during the call) and of the memory that they name (until the
 /// completion, operands and compared values of injected operations only during the call).
+// Of each call only what it can be is left: 150 instructions.
+#[inline(always)]
 unsafe fn post<T: AtomicPath>(
     ep: *mut fid_ep,
     call: Call,
@@ -148,6 +150,7 @@ unsafe fn post<T: AtomicPath>(
 ///
 /// # Safety
 /// As `post`.
+#[inline(always)]
 unsafe fn read<T: AtomicPath, R>(
     ep: &T,
     call: &Call,
@@ -242,6 +245,7 @@ impl<'a> AtomicWork<'a> {
 ///
 /// # Safety
 /// As `post`.
+#[inline(always)]
 unsafe fn memory(memory: Memory, count: usize, size: usize) -> Result<IoVec> {
     let bytes = |count: usize| count.checked_mul(size).ok_or(Error::MSGSIZE);
     // SAFETY: promised by the caller.
@@ -272,6 +276,7 @@ unsafe fn memory(memory: Memory, count: usize, size: usize) -> Result<IoVec> {
 ///
 /// # Safety
 /// The array of `Target::Several` must be readable.
+#[inline(always)]
 unsafe fn remote<'a>(
     target: &Target,
     len: usize,

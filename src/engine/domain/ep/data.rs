@@ -9,7 +9,6 @@ use super::{Ep, LEVELS};
 use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::engine::atomic::element_size;
-use crate::engine::core::Core;
 use crate::engine::domain::State;
 use crate::engine::ep_state::EpState;
 use crate::engine::transport::Transport;
@@ -68,25 +67,7 @@ impl<T: Transport> DataPath for Ep<T> {
             return self.receive_special(rx);
         }
         let mut guard = self.shared.engine.lock_data()?;
-        let State { core, transport } = &mut *guard;
-        let ep = &core.eps[self.shared.id];
-        if !ep.enabled {
-            return Err(Error::OPBADSTATE);
-        }
-        if ep.checks_receives {
-            ep.check_receive(rx)?;
-        }
-        let srx = ep.srx;
-        let saved = core.srxs[srx].saved;
-        core.post_receive(
-            self.shared.id,
-            rx,
-            T::source,
-            |core: &mut Core<T::Addr>, claimed| transport.claim(core, claimed),
-        )?;
-        if core.srxs[srx].saved < saved {
-            transport.room_again(core);
-        }
+        guard.receive(self.shared.id, rx)?;
         guard.run_triggers();
         Ok(())
     }

@@ -85,8 +85,8 @@ impl<T: Transport> Ep<T> {
 }
 
 impl<T: Transport> State<T> {
-    /// Posts a receive of an endpoint, not in the quickest way.
-    #[cold]
+    /// Posts a receive of an endpoint.
+    #[inline]
     pub fn receive(&mut self, id: usize, rx: &Rx) -> Result {
         let State { core, transport } = self;
         let ep = &core.eps[id];

@@ -353,7 +353,7 @@ impl<A: Address> Core<A> {
 
     /// Where the messages of a peer go that are here as a whole; nothing if each of them has to be looked at for itself, or
     /// none may come.
-    #[inline]
+    #[inline(always)]
     pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<Inlet<'_>> {
         if self.reports_origin(id, fi_addr) || !self.may_receive(id) {
             return None;

@@ -106,12 +106,6 @@ impl Ring {
         if count == 0 {
             return 0;
         }
-        if count == 1 && source_out.is_none() {
-            out(&self.entries[at * self.words..][..self.words]);
-            self.head += 1;
-            self.rewind();
-            return 1;
-        }
         out(&self.entries[at * self.words..][..straight * self.words]);
         if straight < count {
             out(&self.entries[..(count - straight) * self.words]);
@@ -122,6 +116,15 @@ impl Ring {
         self.head += count;
         self.rewind();
         count
+    }
+
+    /// Hands the next entry to `out`; there has to be one.
+    #[inline(always)]
+    pub fn read_one(&mut self, out: impl FnOnce(&[u64])) {
+        let at = self.head & self.mask;
+        out(&self.entries[at * self.words..][..self.words]);
+        self.head += 1;
+        self.rewind();
     }
 
     /// The error whose turn it is.

@@ -64,9 +64,15 @@ impl Words<'_> {
     #[inline]
     pub fn put(&mut self, words: &[u64]) {
         let n = words.len().min(self.left);
+        let from = words.as_ptr().cast::<u8>();
         // SAFETY: bounded by the room that `new` was promised; the room need not be aligned, so bytes are copied.
         unsafe {
-            ptr::copy_nonoverlapping(words.as_ptr().cast::<u8>(), self.at, n * 8);
+            match n {
+                // One entry, without a call: the two formats that say most.
+                5 => ptr::copy_nonoverlapping(from, self.at, 5 * 8),
+                6 => ptr::copy_nonoverlapping(from, self.at, 6 * 8),
+                _ => ptr::copy_nonoverlapping(from, self.at, n * 8),
+            }
             self.at = self.at.add(n * 8);
         }
         self.left -= n;

@@ -132,7 +132,7 @@ impl<T: Transport> Shared<T> {
             state.progress();
         }
         let cq = &mut state.core.cqs[self.id];
-        match cq.ring.ready() {
+        let there = match cq.ring.ready() {
             Head::Empty => {
                 self.patience.in_vain();
                 if state.transport.holds_back() {
@@ -141,9 +141,16 @@ impl<T: Transport> Shared<T> {
                 return Err(Error::AGAIN);
             }
             Head::Error => return Err(Error::AVAIL),
-            Head::Entries(_) => self.patience.found(),
-        }
+            Head::Entries(n) => {
+                self.patience.found();
+                n
+            }
+        };
         let n = match &mut src {
+            None if there == 1 && max > 0 => {
+                cq.ring.read_one(|words| out.put(words));
+                1
+            }
             None => cq.ring.read_into(max, &mut |words| out.put(words), None),
             Some(src) => cq.ring.read_into(
                 max,

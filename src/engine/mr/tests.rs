@@ -31,7 +31,7 @@ fn a_region_starts_at_zero_by_default() {
     let region = table.register(&[(0x1000, 64)], REMOTE, 0, 7, 99).unwrap();
     assert_eq!((region.key, region.context, region.virt), (7, 99, false));
     let (found, start) = table.lookup(7, 16, 48, REMOTE_WRITE).unwrap();
-    assert!(Arc::ptr_eq(&found, &region));
+    assert!(Arc::ptr_eq(found, &region));
     assert_eq!(start, 0x1010);
     assert_eq!(
         code(table.lookup(7, 0x1000, 1, REMOTE_WRITE)),

@@ -67,7 +67,8 @@ impl<N: Net> Stream<N> {
     }
 
     /// Deals with a record, if it is one of these. False: nothing has happened.
-    #[inline]
+    // Within the loop over all records it would cost each message some instructions.
+    #[inline(never)]
     pub(super) fn take_short(&mut self, core: &mut Core<N>, id: usize, bytes: &[u8]) -> bool {
         let conn = &self.conns[id];
         let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;

@@ -100,6 +100,8 @@ pub trait Transport: Sized + Send + 'static {
     /// Readable when `progress` may find something to do.
     fn poll_fd(&self) -> RawFd;
     fn progress(&mut self, core: &mut Core<Self::Addr>);
+    /// Takes what has come as far as no call of the kernel is needed for that.
+    fn take_at_hand(&mut self, _core: &mut Core<Self::Addr>) {}
     /// As `progress`, and leaves nothing that is ready to a later look.
     fn progress_all(&mut self, core: &mut Core<Self::Addr>);
     /// Sends what was held back to be sent together.

@@ -212,7 +212,10 @@ impl<T: Transport> CntrCalls for Cntr<T> {
         loop {
             let over = deadline.is_over();
             sleeper.arm();
-            self.shared.look_before_sleep()?;
+            self.shared.engine.lock_to_look()?.take_at_hand();
+            if counter.value() < threshold && counter.errors() == errors {
+                self.shared.look_before_sleep()?;
+            }
             if counter.value() >= threshold {
                 return Ok(());
             }

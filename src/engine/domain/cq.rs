@@ -286,6 +286,9 @@ impl<T: Transport> CqCalls for Cq<T> {
             let mut state = shared.engine.lock_to_look()?;
             let over = deadline.is_over();
             if shared.entries(&state) < wanted {
+                state.take_at_hand();
+            }
+            if shared.entries(&state) < wanted && !shared.has_error(&state) {
                 state.progress_all();
             }
             // An error is nothing to wait behind, wherever it stands.

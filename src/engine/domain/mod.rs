@@ -59,6 +59,12 @@ impl<T: Transport> State<T> {
         self.run_triggers();
     }
 
+    /// For who was woken: what it was woken for may be had without a call of the kernel.
+    pub fn take_at_hand(&mut self) {
+        self.transport.take_at_hand(&mut self.core);
+        self.run_triggers();
+    }
+
     /// For who has slept or is going to: while something is ready, a descriptor ends every sleep at once.
     pub fn progress_all(&mut self) {
         self.transport.progress_all(&mut self.core);

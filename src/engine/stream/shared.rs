@@ -174,7 +174,7 @@ impl<N: Net> Stream<N> {
     }
 
     #[inline]
-    fn read_ducts(&mut self, core: &mut Core<N>) {
+    pub(super) fn read_ducts(&mut self, core: &mut Core<N>) {
         let mut i = 0;
         while let Some(&id) = self.ducts.get(i) {
             let any = self.read_duct(core, id);

@@ -264,6 +264,12 @@ impl<N: Net> Transport for Stream<N> {
         }
     }
 
+    fn take_at_hand(&mut self, core: &mut Core<N>) {
+        if self.has_ducts() {
+            self.read_ducts(core);
+        }
+    }
+
     fn progress_all(&mut self, core: &mut Core<N>) {
         self.look_everywhere(core);
     }

@@ -44,10 +44,10 @@ expect() {
 }
 
 # Without what may differ: the name a program was called by, zero bytes that other builds put around values, the API version
-# that they ask for, and the number of the process in names of shm.
+# that they ask for, the number of the process in names of shm, and what peers are reached over, which ours alone tries.
 plain() {
     tr -d '\0' <"$1" | sed -e 's|^[^ ]*/\(fi_[a-z]*\): |\1: |' -e '/^ *api_version: /d' -e 's,\(fi_shm\|fi_sm2\)://[0-9][0-9]*$,\1://PID,' \
-        -e '/^ *\(src\|dest\)_addrlen: /d'
+        -e '/^ *\(src\|dest\)_addrlen: /d' -e '/^# .*: a peer on this host is reached over /d'
 }
 
 # same_as_others NAME ARGUMENTS...: runs the program there, too; what the run called `ours` gave must be the same
@@ -175,6 +175,29 @@ done <<'OPTIONS'
 0 -i FI_EP_RDM
 0 --info fi_ep_msg -p tcp
 OPTIONS
+# What a peer on this host is reached over: as it is, and with shared memory, or with memory of processes, turned off.
+# A kernel may forbid to reach other processes' memory. reached_over WORDS OPTIONS...
+reached_over() {
+    local words=$1
+    shift
+    run ours "$tools/fi_info" -v "$@"
+    expect 0 "fi_info -v $*"
+    tail -n 1 "$scratch/ours.out" | grep -qx -E "# $2 FI_EP_RDM: a peer on this host is reached over $words" ||
+        fail "fi_info -v $* does not end with '$words': $(tail -n 1 "$scratch/ours.out")"
+}
+shared="shared memory, large messages (in one copy|through the ring)"
+reached_over "$shared" -p tcp
+reached_over "$shared" -p tcp -s 127.0.0.1 -P 5000
+reached_over "$shared" -p shm
+reached_over "$shared" -p shm -c FI_TAGGED
+FI_TCP_SHARED_MEMORY=0 reached_over TCP -p tcp
+FI_SHM_DISABLE_CMA=1 reached_over "shared memory, large messages through the ring" -p shm
+for options in "-t FI_EP_MSG" "-p shm -c FI_RMA" "-p tcp -c FI_TAGGED|FI_SEND" "-i FI_EP_RDM"; do
+    # shellcheck disable=SC2086
+    run ours "$tools/fi_info" -v $options
+    expect 0 "fi_info -v $options"
+    ! grep -q "a peer on this host" "$scratch/ours.out" || fail "fi_info -v $options tries what is not offered or not shown"
+done
 # Nothing to show is no failure where something was found.
 for options in "-i no-such-text" "-g no_such_variable"; do
     # shellcheck disable=SC2086

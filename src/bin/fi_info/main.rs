@@ -6,6 +6,7 @@ mod abi;
 #[path = "../calls/mod.rs"]
 mod calls;
 
+mod neighbours;
 mod options;
 mod show;
 mod why;
@@ -30,6 +31,10 @@ fn main() -> ExitCode {
             return ExitCode::from(abi::FI_EINVAL as u8);
         }
     };
+    if let Some(whom) = neighbours::is_one() {
+        neighbours::be(&whom, options.query);
+        return ExitCode::SUCCESS;
+    }
     let done = match options.why {
         true => why::explain(&options),
         false => query(&options),
@@ -56,7 +61,13 @@ fn show(options: &Options, list: &InfoList) -> Result<(), Failure> {
             let filter = options.variable.as_deref();
             output::print(|out| show::variables(out, &params, filter));
         }
-        View::Full => output::print(|out| show::full(out, list, options.containing.as_deref())),
+        View::Full => output::print(|out| {
+            show::full(out, list, options.containing.as_deref())?;
+            match options.containing {
+                None => neighbours::report(out, list),
+                Some(_) => Ok(()),
+            }
+        }),
         View::Providers => output::print(|out| show::providers(out, list)),
         View::Brief => output::print(|out| show::brief(out, list)),
     }

@@ -205,7 +205,7 @@ pub const HELP: &str = "  -h, --help\t\t\tshow this text
   -g, --getenv=SUBSTR\t\tshow those of them whose name contains this
   -i, --info=SUBSTR\t\tshow all about the entries in which this text stands
   -l, --list\t\t\tshow the providers
-  -v, --verbose\t\t\tshow all about every entry
+  -v, --verbose\t\t\tshow all about every entry, and try what peers on this host are reached over
   --why\t\t\t\tshow what was ruled out, and by which attribute
   --version\t\t\tshow the versions of this program and of the library
 ";

@@ -279,6 +279,14 @@ impl Duct {
         self.process.is_some()
     }
 
+    /// For the log: what a connection goes over.
+    pub fn words(&self) -> &'static str {
+        match self.reaches() {
+            true => "shared memory, large messages in one copy",
+            false => "shared memory, large messages through the ring",
+        }
+    }
+
     /// The other side shows its registered memory there.
     pub fn read_board(&mut self, fd: &OwnedFd) -> io::Result<()> {
         self.board = Some(View::new(fd)?);

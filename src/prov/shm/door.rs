@@ -111,14 +111,10 @@ impl Stream<Shm> {
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
-            "connected to {}, opened by {}, large messages {}",
+            "connected to {}, opened by {}, over {}",
             conn.peer,
             if conn.opened_here { "us" } else { "the peer" },
-            if duct.reaches() {
-                "in one copy"
-            } else {
-                "through the ring"
-            },
+            duct.words()
         );
         self.use_duct(id, duct);
         self.rewatch(id, true, false);

@@ -284,11 +284,7 @@ impl Stream<Tcp> {
             conn.peer,
             if conn.opened_here { "us" } else { "the peer" },
             if conn.extended { "with" } else { "without" },
-            match &conn.duct {
-                None => "TCP",
-                Some(duct) if duct.reaches() => "shared memory, large messages in one copy",
-                Some(_) => "shared memory",
-            }
+            conn.duct.as_ref().map_or("TCP", |duct| duct.words())
         );
         self.rewatch(id, true, false);
         self.warm(id);

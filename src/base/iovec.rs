@@ -466,11 +466,17 @@ impl<'a> IoList<'a> {
         self.count == LIST_CAPACITY
     }
 
-    /// Copies `len` bytes behind the first `skip` of them.
+    /// Copies `len` bytes behind the first `skip` of them to memory that is shared.
     ///
     /// # Safety
     /// `len` bytes from `out` on must be writable, and no part of the pieces, which have `skip + len` bytes.
-    pub unsafe fn gather(&self, mut skip: usize, mut out: *mut u8, mut len: usize) {
+    pub unsafe fn gather(
+        &self,
+        mut skip: usize,
+        mut out: *mut u8,
+        mut len: usize,
+        ways: &mut Ways,
+    ) {
         for piece in &self.pieces[..self.count] {
             if skip >= piece.iov_len {
                 skip -= piece.iov_len;
@@ -480,7 +486,7 @@ impl<'a> IoList<'a> {
             // SAFETY: the pieces are valid: ours by the lifetime of the list, the application's until the completion of the
             // operation they belong to; the caller promises the room.
             unsafe {
-                ptr::copy_nonoverlapping(piece.iov_base.cast::<u8>().add(skip), out, part);
+                ways.copy(piece.iov_base.cast::<u8>().add(skip), out, part);
                 out = out.add(part);
             }
             len -= part;

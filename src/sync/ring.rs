@@ -157,6 +157,11 @@ impl<M: Cells> Producer<M> {
         longest_body(self.lap)
     }
 
+    /// The bytes that a lap may get to have.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
     /// Says whether this side sleeps until there is room. After `true` look for room again, then sleep.
     pub fn set_waiting(&self, waiting: bool) {
         match waiting {

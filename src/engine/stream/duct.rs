@@ -19,6 +19,7 @@ use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
 use crate::base::copy::{Ways, copy_from_shared};
 use crate::base::{IoList, IoVec, Piece};
 use crate::engine::stream::board::{Using, View};
+use crate::engine::stream::carry::Carrier;
 use crate::engine::stream::proto::MAX_SEGS;
 use crate::ffi::ops::transfer::RemoteSeg;
 use crate::sync::asleep::Asleep;
@@ -87,6 +88,7 @@ pub struct Duct {
     tx: Producer,
     rx: Consumer,
     ways: Ways,
+    carrier: Carrier,
     /// The process at the other end, if its memory can be read and written.
     process: Option<i32>,
     witness: Witness,
@@ -232,6 +234,7 @@ impl Duct {
             tx,
             rx,
             ways: Ways::default(),
+            carrier: Carrier::new(),
             process: None,
             witness: Witness::default(),
             board: None,
@@ -277,6 +280,18 @@ impl Duct {
 
     pub fn reaches(&self) -> bool {
         self.process.is_some()
+    }
+
+    /// Whether the other side can fetch a message, and that may be worth it.
+    #[inline]
+    pub fn fetches(&self, len: usize) -> bool {
+        self.reaches() && len >= RECORD
+    }
+
+    /// Whether a message had better go through the ring than be fetched.
+    #[inline]
+    pub fn carries(&mut self, len: usize) -> bool {
+        self.carrier.takes(len, self.tx.most(), &mut self.ways)
     }
 
     /// For the log: what a connection goes over.
@@ -636,7 +651,7 @@ impl Duct {
                 break;
             };
             // SAFETY: `len` bytes of room, and the list has so many behind `done`.
-            unsafe { list.gather(done, body.as_mut_ptr(), len) };
+            unsafe { list.gather(done, body.as_mut_ptr(), len, &mut self.ways) };
             body.skip(len);
             body.publish(0);
             self.owes_bell = true;

@@ -12,6 +12,7 @@
 mod atomic;
 mod attempt;
 pub mod board;
+pub mod carry;
 pub mod coll;
 pub mod conn;
 pub mod context;

@@ -33,9 +33,6 @@ pub(super) const TOGETHER: usize = 512;
 /// Staging buffers kept for the next use.
 pub(super) const SPARE_BUFFERS: usize = 16;
 
-/// Messages from this size on are fetched by the receiver where it can reach the sender's memory.
-const OFFER: usize = 16 * 1024;
-
 /// Flags that ask for an answer of the peer.
 pub(super) const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
@@ -190,7 +187,6 @@ impl<N: Net> Stream<N> {
         let rendezvous = self.is_held(&op) && self.conns[id].rendezvous;
         let most = match &self.conns[id].duct {
             None => TOGETHER,
-            Some(duct) if duct.reaches() => OFFER - 1,
             Some(_) => RECORD - MAX_MESSAGE_HEADER,
         };
         if op.len <= most && !rendezvous {
@@ -386,13 +382,14 @@ impl<N: Net> Stream<N> {
     }
 
     /// FI_EAGAIN while the peer cannot be told of another message.
-    fn way(&self, id: usize, header: &Header, op: &TxOp) -> Result<Way> {
-        let conn = &self.conns[id];
+    fn way(&mut self, id: usize, header: &Header, op: &TxOp) -> Result<Way> {
+        let stays = self.is_held(op);
+        let conn = &mut self.conns[id];
         if header.context != 0 && !conn.extended {
             return Err(Error::OPNOTSUPP);
         }
         let matched = op.flags & FI_MATCH_COMPLETE != 0;
-        if self.may_offer(conn, header, op) {
+        if may_offer(conn, header, op, stays) {
             return match conn.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                 true => Ok(Way::Offer),
                 false => Err(Error::AGAIN),
@@ -400,7 +397,7 @@ impl<N: Net> Stream<N> {
         }
         match header.op {
             Op::ReadReq => Ok(Way::Read),
-            Op::Tagged if conn.rendezvous && (matched || self.is_held(op)) => {
+            Op::Tagged if conn.rendezvous && (matched || stays) => {
                 match conn.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                     true => Ok(Way::Rendezvous),
                     false => Err(Error::AGAIN),
@@ -413,17 +410,6 @@ impl<N: Net> Stream<N> {
             _ if matched => Err(Error::OPNOTSUPP),
             _ => Ok(Way::Frame),
         }
-    }
-
-    /// Whether the peer is likely to be able to fetch the message, which is worth it from some size on, and the buffers are
-    /// the application's until the completion. One that fetches before a receive has matched does not say when one has.
-    #[inline]
-    fn may_offer(&self, conn: &Conn<N>, header: &Header, op: &TxOp) -> bool {
-        op.len >= OFFER
-            && matches!(header.op, Op::Msg | Op::Tagged)
-            && op.flags & FI_INJECT == 0
-            && (N::DUCTS || op.flags & FI_MATCH_COMPLETE == 0)
-            && conn.duct.as_ref().is_some_and(|duct| duct.reaches())
     }
 
     /// Whether the message is too large for a peer to keep. What is injected is not held here for long either.
@@ -520,7 +506,8 @@ impl<N: Net> Stream<N> {
             if waiting.op.flags & HELD != 0 && self.conns[id].holds(waiting.op.flags) {
                 break;
             }
-            let way = match self.way(id, &waiting.header, &waiting.op) {
+            let (header, op) = (waiting.header.clone(), waiting.op);
+            let way = match self.way(id, &header, &op) {
                 Err(Error::AGAIN) => break,
                 way => way,
             };
@@ -860,4 +847,16 @@ pub(super) fn check_flags(what: What, flags: u64, ep: &EpState) -> Result {
         true => Err(Error::OPNOTSUPP),
         false => Ok(()),
     }
+}
+
+/// Whether the peer had better fetch the message, and is likely to be able to; its buffers are the application's until the
+/// completion then. One that fetches before a receive has matched does not say when one has. Some messages are to stay here.
+#[inline]
+fn may_offer<N: Net>(conn: &mut Conn<N>, header: &Header, op: &TxOp, stays: bool) -> bool {
+    let matched = op.flags & FI_MATCH_COMPLETE != 0;
+    let duct = conn.duct.as_mut().filter(|duct| duct.fetches(op.len));
+    matches!(header.op, Op::Msg | Op::Tagged)
+        && op.flags & FI_INJECT == 0
+        && (N::DUCTS || !matched)
+        && duct.is_some_and(|duct| matched || stays || !duct.carries(op.len))
 }

@@ -134,7 +134,7 @@ const VARIABLES: [(&str, Kind, &str); 14] = [
     (
         "ring_size",
         Kind::Size,
-        "bytes of the ring between two endpoints, each way; a power of two from a page to 16 MiB (default: 1 MiB with the first peer, 64 KiB from the tenth on)",
+        "bytes of the ring between two endpoints, each way; a power of two from a page to 16 MiB (default: 2 MiB with the first peer, less with each further one, down to 32 KiB)",
     ),
     (
         "folder",

@@ -182,7 +182,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := loom programs fuzz shm-long memory-long threads-long
+LONG_CHECKS := loom miri programs fuzz shm-long memory-long threads-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all
@@ -196,6 +196,11 @@ check-fuzz:
 # Every order that a few steps of two sides of src/sync can have; half a minute.
 check-loom:
 	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --lib --target-dir $(TARGET)/loom loom_
+# What copies bytes between memory of two sides, by Rust's interpreter, which sees undefined behaviour; some minutes.
+check-miri:
+	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || { echo "NOT RUN: no miri (rustup +nightly component add miri)"; exit 77; }
+	MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test --locked --lib --target-dir $(TARGET)/miri -- \
+	    sync:: base::copy base::iovec
 check-shm-long: all
 	$(SHM_SAFETY) --long
 check-long:

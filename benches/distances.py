@@ -19,7 +19,8 @@ import run
 
 # By the nanoseconds that a line takes, up to the second number.
 DISTANCES = [("one core", 40), ("one cache", 120), ("far apart", float("inf"))]
-WORKS = [("latency tagged", x) for x in (8, 256, 4096)] + [("stream tagged", x) for x in (8, 256, 4096, 65536, 1 << 20)] \
+WORKS = [("latency tagged", x) for x in (8, 256, 4096, 16384, 65536)] \
+    + [("stream tagged", x) for x in (8, 256, 4096, 16384, 65536, 1 << 18, 1 << 20)] \
     + [("stream write", x) for x in (8, 4096)] + [("atomic " + form, 8) for form in ("fetch", "fetch-stream", "add")]
 
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Locks, reference tokens, rings, jobs that two processes share, how to wait for other threads and processes; knows nothing of fabrics.
+//! Locks, reference tokens, rings, jobs that two processes share, lines of the cache, how to wait for other threads and processes;
+//! knows nothing of fabrics.
 
 pub mod asleep;
 mod atomic;
+mod lines;
 pub mod lock;
 pub mod parts;
 pub mod patience;

@@ -32,6 +32,7 @@ use core::ptr;
 use core::sync::atomic::Ordering;
 
 use super::atomic::Atomic;
+use super::lines;
 use crate::sys::region::Shared;
 use memory::Cells;
 pub use memory::{ConsumerLine, Memory, ProducerLine};
@@ -58,6 +59,8 @@ const SKIP: u32 = 1 << LEN_BITS;
 pub const FIRST_LAP: usize = 1 << 15;
 /// After so many laps of one length they get longer: who sends so much is worth the memory.
 const LAPS: u8 = 4;
+/// Bytes of a record behind its first line that are asked for before they are needed.
+const AHEAD: usize = 4096 + LINE;
 /// A record of this size is long.
 const LONG: usize = 2048;
 
@@ -96,6 +99,8 @@ pub struct Producer<M = Memory> {
     laps: u8,
     /// What had been heard when this lap began.
     heard: u64,
+    /// Bytes of the last record whose like was not claimed yet.
+    last: usize,
     /// For each line that is used whether something else than the last lap's word may be where a word would be.
     bodies: Vec<bool>,
 }
@@ -141,6 +146,7 @@ impl<M: Cells> Producer<M> {
             most: most.min(capacity),
             laps: 0,
             heard: 0,
+            last: 0,
             bodies: vec![false; lap / LINE],
         })
     }
@@ -297,6 +303,20 @@ impl<M: Cells> Producer<M> {
         self.put_word(at, behind, word);
         self.tail = next;
         self.free -= size;
+        self.last = size;
+    }
+
+    /// Takes the lines from the consumer that the next record will have if it is as long as the last, but for the first, which the
+    /// consumer polls. For who has nothing else to do: those that come to be written at once are not the slower for it.
+    pub fn claim_ahead(&mut self) {
+        let size = core::mem::take(&mut self.last);
+        if size <= LINE || size > self.free {
+            return;
+        }
+        let first = self.at();
+        for at in (LINE..size.min(AHEAD + LINE)).step_by(LINE) {
+            self.memory.claim(first + at);
+        }
     }
 
     /// Publishes what is in the line at `at`; `behind` is the line that the consumer looks at next.
@@ -520,6 +540,16 @@ impl Consumer {
         unsafe {
             let line = self.address_of_next().add(HEADER);
             ptr::copy_nonoverlapping(line, out.as_mut_ptr(), N);
+        }
+    }
+
+    /// Begins to fetch the lines of a record behind its first, as far as that is worth it before they are copied.
+    #[inline]
+    pub fn fetch_ahead(&self, record: &Record) {
+        let rest = size_of_record(record.len) - LINE;
+        let line = self.address_of_next();
+        for at in (0..rest.min(AHEAD)).step_by(LINE) {
+            lines::fetch(line.wrapping_add(LINE + at));
         }
     }
 

@@ -739,6 +739,20 @@ impl Duct {
         self.rx.peek()
     }
 
+    /// Begins to take the lines that the next record to the other side will have.
+    #[inline]
+    pub fn claim_ahead(&mut self) {
+        self.tx.claim_ahead();
+    }
+
+    /// Begins to fetch what is not in the first line of a record.
+    #[inline(always)]
+    pub fn fetch_ahead(&self, record: &Record) {
+        if !Duct::is_line(record) {
+            self.rx.fetch_ahead(record);
+        }
+    }
+
     /// Whether a record is in one line: `copy_line` copies that.
     #[inline]
     pub fn is_line(record: &Record) -> bool {

@@ -121,6 +121,11 @@ impl<N: Net> Stream<N> {
         if self.dozing || core.contended || !self.linger.take_turn() {
             return;
         }
+        for &id in &self.ducts {
+            if let Some(duct) = &mut self.conns[id].duct {
+                duct.claim_ahead();
+            }
+        }
         let news = self.next_news();
         self.linger.note(news.is_some());
         if let Some(id) = news {
@@ -508,6 +513,10 @@ impl<N: Net> Stream<N> {
             return left;
         };
         loop {
+            // Of many short ones the processor fetches the next by itself.
+            if left.taken == 0 || record.len() > SMALL {
+                duct.fetch_ahead(&record);
+            }
             let mut start = [0; MAX_MESSAGE_HEADER];
             duct.copy_start(&record, &mut start);
             let head = match message_head(&start) {

@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use super::LINE;
 use crate::sync::asleep::Asleep;
 use crate::sync::atomic::Atomic;
+use crate::sync::lines;
 use crate::sys::region;
 
 /// Written by the producer alone.
@@ -57,6 +58,8 @@ pub trait Cells {
     /// Sees to it that these bytes of the data can be touched.
     fn provide(&self, from: usize, to: usize) -> bool;
     fn waiting(&self) -> &Asleep<Self::U32>;
+    /// The line at this offset is about to be written.
+    fn claim(&self, _at: usize) {}
 }
 
 impl Cells for Memory {
@@ -68,6 +71,11 @@ impl Cells for Memory {
         // SAFETY: within the data (the caller's promise), which is at a multiple of a line and mapped (promise to
         // `Producer::new` and `Consumer::new`, the only users).
         unsafe { AtomicU32::from_ptr(self.data.as_ptr().add(at).cast()) }
+    }
+
+    #[inline]
+    fn claim(&self, at: usize) {
+        lines::claim(self.data.as_ptr().wrapping_add(at));
     }
 
     #[inline]

@@ -94,6 +94,7 @@ fn send(producer: &mut Producer, bytes: &[u8], kind: u8) -> bool {
 
 fn receive(consumer: &mut Consumer) -> Option<(u8, Vec<u8>)> {
     let record = consumer.peek().unwrap()?;
+    consumer.fetch_ahead(&record);
     let mut bytes = vec![0; record.len()];
     consumer.copy(&record, 0, &mut bytes).unwrap();
     let kind = record.kind();
@@ -522,8 +523,11 @@ fn stream(mut producer: Producer, mut consumer: Consumer, records: usize) {
             for _ in 0..records {
                 let (kind, bytes) = numbers.body(longest);
                 while !send(&mut producer, &bytes, kind) {
+                    // Changes nothing that anybody sees.
+                    producer.claim_ahead();
                     thread::yield_now();
                 }
+                producer.claim_ahead();
             }
         });
         let mut numbers = Numbers(1);

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Hints to the processor about lines of the cache that another one has. They change nothing but how long something takes.
+
+/// Begins to fetch a line that is about to be read.
+#[inline(always)]
+pub fn fetch(line: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: any address is allowed: what cannot be fetched is left alone.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = line;
+}
+
+/// Begins to take a line from the others, as it is about to be written.
+#[inline(always)]
+pub fn claim(line: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: as in `fetch`. Processors that do not know the instruction do nothing.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = line;
+}

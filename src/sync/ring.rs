@@ -544,7 +544,7 @@ impl Consumer {
     }
 
     /// Begins to fetch the lines of a record behind its first, as far as that is worth it before they are copied.
-    #[inline]
+    #[inline(never)]
     pub fn fetch_ahead(&self, record: &Record) {
         let rest = size_of_record(record.len) - LINE;
         let line = self.address_of_next();

@@ -509,14 +509,12 @@ impl<N: Net> Stream<N> {
         let Ok(Some(mut record)) = duct.peek() else {
             return left;
         };
+        // Of many the processor fetches the next by itself.
+        duct.fetch_ahead(&record);
         let Some(mut inlet) = core.inlet(conn.ep, conn.fi_addr) else {
             return left;
         };
         loop {
-            // Of many short ones the processor fetches the next by itself.
-            if left.taken == 0 || record.len() > SMALL {
-                duct.fetch_ahead(&record);
-            }
             let mut start = [0; MAX_MESSAGE_HEADER];
             duct.copy_start(&record, &mut start);
             let head = match message_head(&start) {

@@ -86,6 +86,7 @@ check-format:
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 check-clippy:
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
+	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)/fuzz-check
 check-unit: debug
 	$(CARGO) test --locked
 	$(CARGO) test --locked --features tools --bins

@@ -54,20 +54,19 @@ pub fn frames(data: &[u8]) {
         let header =
             decode(data, false).expect("the quick way takes nothing that the other refuses");
         assert_eq!(header.payload, message.payload.len() as u64);
-        assert_eq!((header.data, header.ack), (message.data, message.ack));
-        assert_eq!(header.tag, message.tag);
-        assert_eq!(matches!(header.op, Op::Tagged), message.tagged);
-        let mut out = [0; MAX_MESSAGE_HEADER];
-        let (tagged, ack, len) = (message.tagged, message.ack, message.payload.len());
-        let len = encode_message(
+        let MessageHead {
             tagged,
             ack,
-            message.data,
-            message.tag,
-            len,
-            data[7],
-            &mut out,
-        );
+            data: remote,
+            tag,
+            ..
+        } = message.head;
+        assert_eq!((header.data, header.ack), (remote, ack));
+        assert_eq!(header.tag, tag);
+        assert_eq!(matches!(header.op, Op::Tagged), tagged);
+        let mut out = [0; MAX_MESSAGE_HEADER];
+        let len = message.payload.len();
+        let len = encode_message(tagged, ack, remote, tag, len, data[7], &mut out);
         assert_eq!(decode(&out[..len], false), Ok(header));
     }
 }

@@ -39,8 +39,13 @@ int main(int argc, char **argv)
 		int size = atoi(argv[i]);
 		double best = 1e9;
 
+		if (size < 0 || size > LARGEST) {
+			fprintf(stderr, "%s: a size is from 0 to %d\n", argv[i], LARGEST);
+			MPI_Abort(MPI_COMM_WORLD, 1);
+		}
+
 		for (int round = 0; round <= ROUNDS; round++) {
-			double took = round_of(buffer, size < LARGEST ? size : LARGEST, rank);
+			double took = round_of(buffer, size, rank);
 
 			// The first one warms up.
 			if (round && took < best)

@@ -3,6 +3,7 @@
 
 use core::ptr;
 use std::rc::Rc;
+use std::time::Instant;
 
 use super::buffer::Buffer;
 use super::fabric::{self, Av, Domain, Eq};
@@ -198,6 +199,26 @@ impl Endpoint {
         };
         self.receiving = posted("posting a receive", code)?;
         Ok(self.receiving)
+    }
+
+    /// Calls `post` until the provider takes the operation.
+    pub fn post_by(
+        &mut self,
+        deadline: Instant,
+        post: impl Fn(&mut Endpoint) -> Result<bool>,
+    ) -> Result {
+        while !post(self)? {
+            self.progress_by(deadline, "the provider takes no operation")?;
+        }
+        Ok(())
+    }
+
+    /// As `progress`; a failure if that time is over.
+    pub fn progress_by(&mut self, deadline: Instant, otherwise: &str) -> Result {
+        match Instant::now() > deadline {
+            true => Err(Failure::new(otherwise, FI_ETIMEDOUT)),
+            false => self.progress(),
+        }
     }
 
     /// Reads what has completed.

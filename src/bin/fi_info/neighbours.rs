@@ -129,7 +129,7 @@ fn be_called(provider: &str, list: &InfoList) -> Result {
     let length = endpoint.take_received().unwrap_or(0);
     let caller = endpoint.incoming()[..length].to_vec();
     endpoint.set_peer(&caller)?;
-    posting(&mut endpoint, deadline, |endpoint| endpoint.send(0))?;
+    endpoint.post_by(deadline, |endpoint| endpoint.send(0))?;
     // This process is ended once the caller has what it wants.
     until(&mut endpoint, deadline, |_| false)
 }
@@ -145,7 +145,7 @@ fn call(provider: &str, address: &str, list: &InfoList) -> Result<String> {
     endpoint.set_peer(&address.ok_or_else(|| Failure::new("the address", FI_EINVAL))?)?;
     let own = endpoint.address()?;
     endpoint.outgoing()[..own.len()].copy_from_slice(&own);
-    posting(&mut endpoint, deadline, |endpoint| endpoint.send(own.len()))?;
+    endpoint.post_by(deadline, |endpoint| endpoint.send(own.len()))?;
     until(&mut endpoint, deadline, Endpoint::has_received)?;
     Ok(way(&log::take()).unwrap_or_default())
 }
@@ -188,35 +188,16 @@ fn open(provider: &str, list: &InfoList) -> Result<(Endpoint, Instant)> {
     };
     let mut endpoint = Endpoint::open(&domain, &info, None, &plan)?;
     let deadline = Instant::now() + LIMIT;
-    posting(&mut endpoint, deadline, Endpoint::receive)?;
+    endpoint.post_by(deadline, Endpoint::receive)?;
     Ok((endpoint, deadline))
-}
-
-/// Posts what the provider may want to be asked again for.
-fn posting(
-    endpoint: &mut Endpoint,
-    deadline: Instant,
-    post: impl Fn(&mut Endpoint) -> Result<bool>,
-) -> Result {
-    while !post(endpoint)? {
-        drive(endpoint, deadline)?;
-    }
-    Ok(())
 }
 
 fn until(endpoint: &mut Endpoint, deadline: Instant, done: impl Fn(&Endpoint) -> bool) -> Result {
     while !done(endpoint) {
-        drive(endpoint, deadline)?;
+        thread::sleep(Duration::from_micros(100));
+        endpoint.progress_by(deadline, "a message to it")?;
     }
     Ok(())
-}
-
-fn drive(endpoint: &mut Endpoint, deadline: Instant) -> Result {
-    if Instant::now() > deadline {
-        return Err(Failure::new("a message to it", FI_ETIMEDOUT));
-    }
-    thread::sleep(Duration::from_micros(100));
-    endpoint.progress()
 }
 
 /// Room for an address.

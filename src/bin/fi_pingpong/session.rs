@@ -117,13 +117,7 @@ fn endpoint(
         tag: options.tagged.then_some(TAG),
     };
     let mut endpoint = Endpoint::open(&domain, info, events, &plan)?;
-    let deadline = Instant::now() + LIMIT;
-    while !endpoint.receive()? {
-        endpoint.progress()?;
-        if Instant::now() > deadline {
-            return Err(Failure::new("posting a receive", FI_ETIMEDOUT));
-        }
-    }
+    endpoint.post_by(Instant::now() + LIMIT, Endpoint::receive)?;
     note!("endpoint is open");
     Ok(Session {
         endpoint,

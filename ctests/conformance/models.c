@@ -3,6 +3,9 @@
 #include "transfer.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { LEN = 64 };
 
@@ -208,6 +211,29 @@ TEST(fi_domain, auto_progress, EP_RDM, FI_MSG | FI_RMA, "FI_PROGRESS_AUTO: write
 	take(t, t->a.txcq, send.ctx); // it has arrived
 	wait_comp(t, t->b.rxcq, NULL); // orders the target's thread before this one, for who does not see that memory is shared
 	CHECK(holds(got, LEN, 2));
+}
+
+TEST(fi_domain, threads_take_no_signal, EP_RDM | OURS_ONLY, FI_MSG, "FI_PROGRESS_AUTO: a signal that the application blocks and waits for comes to the application")
+{
+	struct timespec limit = { .tv_sec = t->limit_ms / 1000 + 1 };
+	sigset_t set;
+
+	ask(t, FI_THREAD_SAFE, FI_PROGRESS_AUTO);
+	PAIR(t);
+	flow_run(t, 0, 1);
+	wait_comp(t, t->b.rxcq, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGTERM);
+	// Only now: the threads of the library are not born with this mask.
+	OK(pthread_sigmask(SIG_BLOCK, &set, NULL));
+	for (int signal = 1; signal < 32; signal++) {
+		if (!sigismember(&set, signal))
+			continue;
+		OK(kill(getpid(), signal));
+		CHECK_EQ(sigtimedwait(&set, NULL, &limit), signal);
+	}
 }
 
 // Opens both sides, each with a domain of its own: what one of them calls makes no progress at the other.

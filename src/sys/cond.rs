@@ -7,6 +7,8 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
+use super::thread::spawn;
+
 pub struct Cond {
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     cond: UnsafeCell<libc::pthread_cond_t>,
@@ -41,8 +43,7 @@ impl Cond {
             self.broadcast_locked();
         } else if !self.owed.swap(true, Ordering::AcqRel) {
             let cond = self.clone();
-            let later = std::thread::Builder::new().name("fi-wake".into());
-            let spawned = later.spawn(move || {
+            let spawned = spawn("fi-wake", move || {
                 // SAFETY: as above; `cond` keeps it.
                 unsafe { libc::pthread_mutex_lock(cond.mutex.get()) };
                 // Before the broadcast: what comes from here on needs another one.

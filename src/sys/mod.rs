@@ -18,3 +18,4 @@ pub mod region;
 pub mod resolve;
 pub mod shared_file;
 pub mod socket;
+pub mod thread;

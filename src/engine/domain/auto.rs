@@ -13,6 +13,7 @@ use crate::engine::domain::Engine;
 use crate::engine::transport::Transport;
 use crate::sys::event::{EventFd, sleep_on};
 use crate::sys::fork::Birth;
+use crate::sys::thread::spawn;
 
 /// Runs until it is dropped.
 pub struct Thread {
@@ -38,9 +39,7 @@ impl Thread {
             event: EventFd::new()?,
         });
         let (engine, asked) = (Arc::downgrade(engine), stop.clone());
-        let thread = std::thread::Builder::new()
-            .name("fi-progress".into())
-            .spawn(move || run(&engine, &asked))?;
+        let thread = spawn("fi-progress", move || run(&engine, &asked))?;
         Ok(Thread {
             stop,
             thread: Some(thread),

@@ -16,7 +16,7 @@
 
 enum { PORT = 7, BOTH = EXTENDED | SHARES, FEATURES_AT = 33 };
 enum { DOOR = 37, STAY = 38, DOOR_LEN = 48, STAY_LEN = 16, TOKEN = 16 };
-enum { VERSION = 3, HELLO = 320, ANSWER = 40, PAGE = 4096, RING = 65536, LINE = 64, ALL = PAGE + 2 * RING }; // docs/wire/shm.md
+enum { VERSION = 4, HELLO = 320, ANSWER = 40, PAGE = 4096, RING = 65536, LINE = 64, ALL = PAGE + 2 * RING }; // docs/wire/shm.md
 enum { LEAST = 32768, HEAD = 64, THEIR_HEAD = 384, SKIP = 1 << 24 };
 #define LAP (1u << 31)
 enum { WELCOME, WRONG_USER, WRONG_VERSION, WRONG_MEMORY };

@@ -445,7 +445,7 @@ int knock(unsigned uid, const char *name)
 
 void hello(uint8_t out[HELLO], const char *name, uint64_t ring)
 {
-	uint16_t version = 3, len = (uint16_t) strlen(name);
+	uint16_t version = 4, len = (uint16_t) strlen(name);
 
 	memset(out, 0, HELLO);
 	memcpy(out, "IFsm", 4);

@@ -72,7 +72,7 @@ impl Wait {
         };
         let wait = Wait {
             obj,
-            armed: AtomicBool::new(sleeps),
+            armed: AtomicBool::new(false),
             sleepers: Mutex::default(),
             sleep: sleeps.then(Sleep::new).transpose()?,
             cond: (obj == FI_WAIT_MUTEX_COND).then(Cond::new),

@@ -4,6 +4,7 @@
 
 pub mod asleep;
 mod atomic;
+pub mod doorbell;
 mod lines;
 pub mod lock;
 pub mod parts;

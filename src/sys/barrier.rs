@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A memory barrier on all threads of this process, by membarrier(2): what pairs with it elsewhere needs none of its own.
+//! Memory barriers on all threads of this process, or of all processes, by membarrier(2): what pairs with them elsewhere needs
+//! none of its own.
 //!
 //! Trusted with: this system call.
 
 use core::sync::atomic::{Ordering, fence};
+use core::time::Duration;
 use std::sync::OnceLock;
 
 /// Whether the kernel does it.
@@ -25,6 +27,19 @@ pub fn on_all_threads() {
         call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
     }
 }
+
+/// Every thread of every process has gone through a full barrier between the call and the return. Takes some milliseconds.
+pub fn on_all_processes() {
+    fence(Ordering::SeqCst);
+    if !call(libc::MEMBARRIER_CMD_GLOBAL) {
+        // Not every kernel does it. Nothing is said of how long a processor may keep back a store; the ones that we run on
+        // take nanoseconds.
+        std::thread::sleep(WITHOUT);
+    }
+}
+
+/// What stands for a barrier where the kernel has none.
+const WITHOUT: Duration = Duration::from_millis(5);
 
 fn call(command: libc::c_int) -> bool {
     // SAFETY: no pointers.

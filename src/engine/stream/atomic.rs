@@ -170,7 +170,7 @@ impl<N: Net> Stream<N> {
             return false;
         }
         conn.tx.counter = counter.wrapping_add(1);
-        self.written_to_duct(id);
+        self.ring_bell(id);
         true
     }
 

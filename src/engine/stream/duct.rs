@@ -22,7 +22,7 @@ use crate::engine::stream::board::{Using, View};
 use crate::engine::stream::carry::Carrier;
 use crate::engine::stream::proto::MAX_SEGS;
 use crate::ffi::ops::transfer::RemoteSeg;
-use crate::sync::asleep::Asleep;
+use crate::sync::doorbell::{Doorbell, Rung};
 use crate::sync::parts::{Job, Part, Parts, Progress};
 use crate::sync::ring::{
     Consumer, ConsumerLine, Garbage, HEADER, LINE, Memory, Producer, ProducerLine, Record,
@@ -52,8 +52,8 @@ struct PartsLine(Parts);
 struct Lines {
     producer: ProducerLine,
     consumer: ConsumerLine,
-    /// This side sleeps, or does not look here: who writes to it rings the bell.
-    dozes: Line,
+    /// Whether this side sleeps, or does not poll here: who writes to it rings the bell then.
+    doorbell: DoorbellLine,
     epoch: Epoch,
     using: UsingLine,
 }
@@ -63,7 +63,7 @@ struct Lines {
 struct UsingLine(Using);
 
 #[repr(C, align(64))]
-struct Line(Asleep);
+struct DoorbellLine(Doorbell);
 
 /// How often this side has taken back memory that it had offered.
 #[repr(C, align(64))]
@@ -96,8 +96,8 @@ pub struct Duct {
     board: Option<View>,
     /// Bytes that there has to be room for before writing goes on.
     pub wants: usize,
-    /// Something was written since the other side was last asked whether it sleeps.
-    pub owes_bell: bool,
+    /// The sleep of the other side that it was woken from last.
+    rung: Rung,
     /// The other side is gone; what it has written can still be read.
     pub ended: bool,
     /// Up to here, then: one ring. More are old bytes that somebody has left there on purpose.
@@ -230,6 +230,8 @@ impl Duct {
         let (Some(tx), Some(rx)) = (tx, rx) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
+        // SAFETY: as in `own`. Armed before the other side can write: until this side polls, it is to be woken.
+        unsafe { own_lines.as_ref() }.doorbell.0.arm();
         Ok(Duct {
             tx,
             rx,
@@ -239,7 +241,7 @@ impl Duct {
             witness: Witness::default(),
             board: None,
             wants: SHRED,
-            owes_bell: false,
+            rung: Rung::default(),
             ended: false,
             last: u64::MAX,
             broken: false,
@@ -364,22 +366,38 @@ impl Duct {
         unsafe { self.own.as_ref() }
     }
 
-    /// Whether the other side is to be woken for what was written.
-    #[inline]
-    pub fn is_owed_bell(&mut self) -> bool {
-        self.owes_bell = false;
+    /// Whether the other side is to be woken for what was written. True once for each of its sleeps.
+    #[inline(always)]
+    pub fn must_ring(&mut self) -> bool {
         // SAFETY: as in `own`.
-        unsafe { self.other.as_ref() }.dozes.0.is_set()
+        let other = unsafe { self.other.as_ref() };
+        other.doorbell.0.must_ring(&mut self.rung)
+    }
+
+    /// This side may `arm` some time: to be followed by a barrier on all processes.
+    pub fn expect_sleep(&self) {
+        self.own().doorbell.0.expect();
     }
 
     /// From now on the other side rings the bell: what came before is to be looked for once more.
-    pub fn doze(&self) {
-        self.own().dozes.0.lie_down();
+    pub fn arm(&self) {
+        self.own().doorbell.0.arm();
     }
 
-    /// This side looks by itself.
-    pub fn wake(&self) {
-        self.own().dozes.0.get_up();
+    /// Leaves this side's ring to its bell, unless something has come: then it is to be polled on. `expect_sleep` was said.
+    #[must_use]
+    pub fn leave_to_bell(&self) -> bool {
+        self.arm();
+        let is_quiet = !self.has_news();
+        if !is_quiet {
+            self.disarm(true);
+        }
+        is_quiet
+    }
+
+    /// This side polls. `expected`: `expect_sleep` was said.
+    pub fn disarm(&self, expected: bool) {
+        self.own().doorbell.0.disarm(expected);
     }
 
     /// The number of the offers that are made from now on.
@@ -440,7 +458,6 @@ impl Duct {
         }
         copy(body.as_mut_ptr());
         body.publish(0);
-        self.owes_bell = true;
         Ok(true)
     }
 
@@ -483,7 +500,6 @@ impl Duct {
             head.copy_to_raw(body.as_mut_ptr());
         }
         body.publish(0);
-        self.owes_bell = true;
         Ok(true)
     }
 
@@ -528,7 +544,7 @@ impl Duct {
     /// Begins to fetch a message of so many bytes together with the other side, if that can help now.
     pub fn begin_share(&mut self, len: usize) -> Option<Job> {
         // SAFETY: as in `own`.
-        let sleeps = unsafe { self.other.as_ref() }.dozes.0.is_set();
+        let sleeps = unsafe { self.other.as_ref() }.doorbell.0.is_armed();
         if sleeps || self.copies_alone || self.process.is_none() {
             return None;
         }
@@ -654,7 +670,6 @@ impl Duct {
             unsafe { list.gather(done, body.as_mut_ptr(), len, &mut self.ways) };
             body.skip(len);
             body.publish(0);
-            self.owes_bell = true;
             done += len;
         }
         Ok(done)

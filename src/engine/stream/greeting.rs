@@ -15,7 +15,7 @@ pub const HELLO: usize = 320;
 const WHO: usize = 255;
 const MAGIC: [u8; 4] = *b"IFsm";
 /// Of these messages, and of all that is in the memory.
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 
 /// Who connects, and what the memory is that comes with it.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,6 +16,7 @@ use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, Op, message_h
 use crate::engine::stream::rx::{Fault, parts_of};
 use crate::engine::stream::transport::{Core, Stream};
 use crate::sync::ring::{HEADER, LINE, Record};
+use crate::sys::barrier;
 use crate::sys::socket::{Moved, Socket};
 
 /// Records up to this size are copied before they are looked into.
@@ -57,13 +58,18 @@ const GARBAGE: Fault = Fault::Rule("it wrote garbage to the shared memory");
 
 impl<N: Net> Stream<N> {
     /// From now on the connection goes over shared memory.
-    pub fn use_duct(&mut self, id: usize, duct: Box<Duct>) {
+    pub fn use_duct(&mut self, core: &Core<N>, id: usize, duct: Box<Duct>) {
         if !self.has_ducts() {
             self.begin_sharing();
         }
+        if self.shared == 0 {
+            // No peer has been told otherwise.
+            self.expects_sleep |= core.watchers > 0;
+        }
         self.shared += 1;
-        if self.dozing {
-            duct.doze();
+        // It is armed from its birth.
+        if !self.dozing {
+            duct.disarm(self.expects_sleep);
         }
         let conn = &mut self.conns[id];
         conn.duct = Some(duct);
@@ -202,25 +208,47 @@ impl<N: Net> Stream<N> {
     fn missed(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         conn.misses += 1;
-        if conn.misses > MISSES
-            && let Some(duct) = &conn.duct
-        {
-            duct.doze();
-            // What came before it knew.
-            if duct.has_news() {
-                conn.misses = 0;
-            } else {
-                self.ducts.retain(|&other| other != id);
-            }
+        if conn.misses <= MISSES {
+            return;
+        }
+        self.expect_sleep();
+        let conn = &mut self.conns[id];
+        match conn.duct.as_ref().is_some_and(|duct| duct.leave_to_bell()) {
+            true => self.ducts.retain(|&other| other != id),
+            // Something came before the peer knew.
+            false => conn.misses = 0,
+        }
+    }
+
+    /// Rings may be left to their bells from now on: peers that were told that this side only polls have to know it first.
+    #[inline]
+    fn expect_sleep(&mut self) {
+        if !self.expects_sleep {
+            self.announce_sleep();
+        }
+    }
+
+    #[cold]
+    fn announce_sleep(&mut self) {
+        self.expects_sleep = true;
+        let ducts = self.conns.iter().filter_map(|(_, conn)| conn.duct.as_ref());
+        let mut any = false;
+        for duct in ducts {
+            duct.expect_sleep();
+            any = true;
+        }
+        if any {
+            barrier::on_all_processes();
         }
     }
 
     /// Whoever writes from now on rings the bell. What came before is to be looked for once more.
     pub(super) fn doze(&mut self, core: &mut Core<N>) {
+        self.expect_sleep();
         self.dozing = true;
         for &id in &self.ducts {
             if let Some(duct) = &self.conns[id].duct {
-                duct.doze();
+                duct.arm();
             }
         }
         for &id in &self.full {
@@ -262,7 +290,7 @@ impl<N: Net> Stream<N> {
         self.dozing = false;
         for &id in &self.ducts {
             if let Some(duct) = &self.conns[id].duct {
-                duct.wake();
+                duct.disarm(self.expects_sleep);
             }
         }
     }
@@ -273,33 +301,17 @@ impl<N: Net> Stream<N> {
         conn.misses = 0;
         if !self.ducts.contains(&id) {
             if let (false, Some(duct)) = (self.dozing, &conn.duct) {
-                duct.wake();
+                duct.disarm(self.expects_sleep);
             }
             self.ducts.push(id);
         }
     }
 
-    /// Something was written for the peer: it is woken if it sleeps. While more follows, that is found out once, at the
-    /// next look.
-    #[inline(always)]
-    pub(super) fn written_to_duct(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
-        if conn.tx.last_direct != self.look {
-            conn.tx.last_direct = self.look;
-            self.ring_bell(id);
-        } else if !conn.tx.dirty {
-            conn.tx.dirty = true;
-            self.dirty.push(id);
-        }
-    }
-
+    /// Something was written for the peer: it is woken if it sleeps.
     #[inline(always)]
     pub(super) fn ring_bell(&mut self, id: usize) {
         let conn = &mut self.conns[id];
-        if let Some(duct) = &mut conn.duct
-            && duct.owes_bell
-            && duct.is_owed_bell()
-        {
+        if conn.duct.as_mut().is_some_and(|duct| duct.must_ring()) {
             self.wake_peer(id);
         }
     }

@@ -89,6 +89,8 @@ pub struct Stream<N: Net> {
     /// Connections with frames to be written.
     pub(crate) dirty: Vec<usize>,
     /// Connections with operations that wait for others to complete.
+    /// Peers that share memory know that this side may sleep.
+    pub(super) expects_sleep: bool,
     pub(crate) held: Vec<usize>,
     /// Connections that are not read because the unexpected messages reached their limit, or the queue its brim.
     pub(crate) stalled: Vec<usize>,
@@ -221,6 +223,7 @@ impl<N: Net> Transport for Stream<N> {
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             buffers: Vec::new(),
             groups: Groups::default(),
+            expects_sleep: false,
             look: 1,
             wide: 0,
             last: usize::MAX,

@@ -133,7 +133,7 @@ impl<N: Net> Stream<N> {
             return false;
         }
         conn.tx.counter = counter.wrapping_add(1);
-        self.written_to_duct(id);
+        self.ring_bell(id);
         let op = TxOp {
             what: tx.what,
             ep: ep as u32,
@@ -239,7 +239,7 @@ impl<N: Net> Stream<N> {
                 return false;
             }
             conn.tx.counter = counter.wrapping_add(1);
-            self.written_to_duct(id);
+            self.ring_bell(id);
             core.sent(op.ep(), &op);
             return true;
         }
@@ -767,7 +767,7 @@ impl<N: Net> Stream<N> {
                 }
             }
         };
-        self.written_to_duct(id);
+        self.ring_bell(id);
         if written < total {
             return self.queue_rest(core, id, header, bytes, header_len, payload, op, written);
         }

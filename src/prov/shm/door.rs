@@ -116,7 +116,7 @@ impl Stream<Shm> {
             if conn.opened_here { "us" } else { "the peer" },
             duct.words()
         );
-        self.use_duct(id, duct);
+        self.use_duct(core, id, duct);
         self.rewatch(id, true, false);
         self.send_waiting(core, id);
         self.member_up(core, id);

@@ -329,7 +329,7 @@ impl Stream<Tcp> {
     /// Both sides have the memory.
     fn share(&mut self, core: &mut Core<Tcp>, id: usize, duct: Box<Duct>, is_direct: bool) {
         self.conns[id].is_direct = is_direct;
-        self.use_duct(id, duct);
+        self.use_duct(core, id, duct);
         self.up(core, id);
     }
 }

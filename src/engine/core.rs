@@ -71,6 +71,8 @@ pub struct Core<A> {
     armed: Arc<AtomicUsize>,
     /// Other threads may wait for the lock.
     pub contended: bool,
+    /// A thread of ours makes progress.
+    pub auto: bool,
     /// Operations that wait for counters.
     pub triggers: Triggers,
     outcomes: VecDeque<Outcome>,
@@ -218,6 +220,7 @@ impl<A: Address> Core<A> {
             mrs,
             watchers: 0,
             contended: false,
+            auto: false,
             waits: 0,
             armed: Arc::default(),
             triggers: Triggers::default(),
@@ -242,6 +245,12 @@ impl<A: Address> Core<A> {
     pub fn may_sleep(&self) -> bool {
         // Relaxed: whoever arms does so under the lock, and has looked before.
         self.watchers > self.waits || self.armed.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether the application learns what becomes of an operation, or a thread of ours sees to it.
+    pub fn hears_of(&self, op: &TxOp) -> bool {
+        let (_, event) = op.what.sent();
+        self.auto || op.flags & FI_COMPLETION != 0 || self.eps[op.ep()].cntr(event).is_some()
     }
 
     /// An operation of the initiator has succeeded.

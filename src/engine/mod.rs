@@ -17,6 +17,7 @@ pub mod domain;
 pub mod ep_state;
 pub mod eq;
 pub mod fabric;
+pub mod flusher;
 pub mod matching;
 pub mod mr;
 pub mod named_av;

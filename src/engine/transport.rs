@@ -4,6 +4,7 @@
 
 use core::ffi::c_void;
 use core::hash::Hash;
+use core::time::Duration;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::engine::cntr::Counter;
 use crate::engine::coll::Shape;
 use crate::engine::core::Core;
 use crate::engine::fabric::FabricShared;
+use crate::engine::flusher::Held;
 use crate::engine::mr::Region;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::ffi::ops::atomic::Atomic;
@@ -108,6 +110,10 @@ pub trait Transport: Sized + Send + 'static {
     fn flush(&mut self, core: &mut Core<Self::Addr>);
     /// Whether something is held back.
     fn holds_back(&self) -> bool;
+    /// What is held back, for the thread that flushes it.
+    fn held_back(&self) -> &Arc<Held>;
+    /// Whether something is held back that no thread flushes.
+    fn must_flush(&self) -> bool;
 
     fn open_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize, info: &Info) -> Result;
     fn enable_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize) -> Result;
@@ -115,6 +121,13 @@ pub trait Transport: Sized + Send + 'static {
     fn set_keys(&mut self, _ep: usize, _keys: Vec<Key>) -> Result {
         Err(Error::NOSYS)
     }
+    /// How long what follows may be waited for.
+    fn close_limit(&self) -> Duration;
+    /// Whether something was accepted that the application cannot hear of any more, and that has not left: of this endpoint, or
+    /// of all. `patient`: also what the kernel has not sent.
+    fn owes(&self, ep: Option<usize>, patient: bool) -> bool;
+    /// Says in the log what of it is lost, and for whom.
+    fn tell_lost(&self, ep: Option<usize>);
     fn close_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize);
     /// A message of one buffer, if it can leave at once by the shortest way, behind no read. False: nothing has happened, `transmit`
     /// decides.

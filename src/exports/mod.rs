@@ -9,6 +9,7 @@ mod symver;
 mod variadic;
 
 mod compat;
+mod exit;
 mod fabric;
 mod info;
 mod inline;

@@ -4,6 +4,7 @@
 pub mod addr;
 pub mod barrier;
 pub mod cformat;
+pub mod clock;
 pub mod cond;
 pub mod event;
 pub mod fork;

@@ -186,6 +186,16 @@ impl Socket {
         unsafe { libc::poll(&mut poll, 1, timeout) > 0 }
     }
 
+    /// Bytes that the kernel has and has not sent yet.
+    pub fn unsent(&self) -> usize {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: an int is what the request writes (SIOCOUTQNSD of linux/sockios.h); other sockets do not know it.
+        match unsafe { libc::ioctl(self.0.as_raw_fd(), 0x894b, &raw mut bytes) } {
+            0 => usize::try_from(bytes).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
     /// Ends both directions; the peer sees the end of the stream.
     pub fn shutdown(&self) {
         // An error says that the connection is gone already.

@@ -67,30 +67,18 @@ fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
     let Some(fd) = engine.upgrade().map(|engine| engine.poll_fd()) else {
         return;
     };
-    let late = engine.upgrade().map(|engine| engine.late.as_raw_fd());
-    let Some(late) = late else {
-        return;
-    };
     let stop_fd = stop.event.as_raw_fd();
     let mut seen = 0;
     // Somebody polls: what is ready is theirs. The thread comes back after this time to see whether they still do.
     let mut back = None;
     while !stop.asked.load(Ordering::Acquire) {
         match back {
-            None => sleep_on(&[stop_fd, fd, late], None),
-            time => sleep_on(&[stop_fd, late], time),
+            None => sleep_on(&[stop_fd, fd], None),
+            time => sleep_on(&[stop_fd], time),
         };
         let Some(engine) = engine.upgrade() else {
             return;
         };
-        if engine.late_set.load(Ordering::Relaxed) && sleep_on(&[late], Some(Duration::ZERO)) {
-            let Ok(mut state) = engine.lock() else {
-                return;
-            };
-            engine.late.set(None);
-            engine.late_set.store(false, Ordering::Relaxed);
-            state.flush();
-        }
         let looks = engine.looks.load(Ordering::Relaxed);
         let polls = std::mem::replace(&mut seen, looks) != looks;
         if polls && let Some(time) = back {

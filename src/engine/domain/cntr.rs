@@ -93,7 +93,7 @@ impl<T: Transport> Shared<T> {
         let mut guard = self.engine.lock()?;
         guard.core.change(&self.counter, edit);
         guard.run_triggers();
-        self.engine.posted(&guard);
+        guard.posted();
         Ok(())
     }
 

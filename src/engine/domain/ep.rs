@@ -425,7 +425,7 @@ impl<T: Transport> Ep<T> {
             _ => self.transmit_when(state, tx),
         };
         state.run_triggers();
-        engine.posted(state);
+        state.posted();
         result
     }
 
@@ -495,6 +495,7 @@ impl<T: Transport> Drop for Shared<T> {
         if self.member.is_some() {
             return;
         }
+        self.engine.drain(self.id);
         let Ok(mut guard) = self.engine.lock_to_close() else {
             return;
         };

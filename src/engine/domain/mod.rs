@@ -6,6 +6,7 @@ pub mod av;
 pub mod av_set;
 pub mod cntr;
 pub mod cq;
+pub mod drain;
 pub mod ep;
 mod mr;
 mod poll;
@@ -16,8 +17,7 @@ mod stx;
 mod work;
 
 use core::ffi::{CStr, c_void};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use core::time::Duration;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -31,6 +31,7 @@ use crate::engine::coll;
 use crate::engine::core::{Core, Regions};
 use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
+use crate::engine::flusher::Flusher;
 use crate::engine::mr::{KeyPolicy, map_raw_key};
 use crate::engine::transport::Transport;
 use crate::ffi::object::{self, Kind, Other};
@@ -40,7 +41,7 @@ use crate::ffi::ops::domain::*;
 use crate::ffi::ops::transfer::Rx;
 use crate::ffi::ops::work::WorkRequest;
 use crate::sync::{Callers, Children, Forked, Guard, Lock, Use, Uses};
-use crate::sys::event::Timer;
+use crate::sys::fork::Birth;
 
 /// What the lock of a domain guards.
 pub struct State<T: Transport> {
@@ -49,6 +50,14 @@ pub struct State<T: Transport> {
 }
 
 impl<T: Transport> State<T> {
+    /// After an operation was posted: what no thread flushes is not left to the next call.
+    #[inline]
+    pub fn posted(&mut self) {
+        if self.transport.must_flush() {
+            self.flush();
+        }
+    }
+
     fn children_may(&self) -> Children {
         self.transport.children_may()
     }
@@ -93,6 +102,7 @@ impl<T: Transport> State<T> {
 pub struct Engine<T: Transport> {
     state: Lock<State<T>>,
     poll_fd: RawFd,
+    birth: Birth,
     provider: &'static Source,
     pub info: Info,
     pub api_version: u32,
@@ -100,17 +110,11 @@ pub struct Engine<T: Transport> {
     /// Looks at the transport that the application itself has taken; the progress thread stays away while it moves.
     looks: AtomicU64,
     auto: bool,
-    /// Wakes the progress thread for what is held back and was not fetched by a look of the application.
-    late: Timer,
-    late_set: AtomicBool,
     /// fi_domain_bind: serves endpoints that have no event queue of their own.
     eq: Mutex<Option<Arc<EventQueue>>>,
     /// fi_domain_bind with FI_REG_MR: is told of registrations.
     mr_eq: Mutex<Option<Arc<EventQueue>>>,
 }
-
-/// How long something held back may stay, when progress is automatic and nobody looks.
-const LATE: Duration = Duration::from_millis(1);
 
 impl<T: Transport> Engine<T> {
     /// `Forked` is `OPBADSTATE` to C. It takes no room: an `Error` would share its place with half of the guard.
@@ -201,13 +205,16 @@ impl<T: Transport> Engine<T> {
         eq.clone()
     }
 
-    /// After an operation was posted: makes sure that what the transport holds back goes out even if nobody looks.
-    #[inline]
-    fn posted(&self, state: &State<T>) {
-        if self.auto && state.transport.holds_back() && !self.late_set.load(Ordering::Relaxed) {
-            self.late_set.store(true, Ordering::Relaxed);
-            self.late.set(Some(LATE));
+    /// As `lock`, from the thread that flushes what is held back.
+    fn flush_aside(&self) -> bool {
+        let Ok(mut state) = self.state.lock_aside() else {
+            return false;
+        };
+        state.flush();
+        if !state.transport.holds_back() {
+            state.transport.held_back().end();
         }
+        true
     }
 }
 
@@ -230,8 +237,9 @@ impl<T: Transport> Driver for Engine<T> {
 /// The handle.
 pub struct Domain<T: Transport> {
     engine: Arc<Engine<T>>,
-    /// Ends the progress thread when the handle goes.
+    /// End their threads when the handle goes.
     _auto: Option<auto::Thread>,
+    _flusher: Flusher,
     /// The event queue that is bound stays open.
     eq: Mutex<Option<Use>>,
     _fabric: Use,
@@ -265,21 +273,22 @@ impl<T: Transport> Domain<T> {
             true => Callers::Many,
         };
         let poll_fd = transport.poll_fd();
+        let held_back = transport.held_back().clone();
         let mut core = Core::new(Regions::new(policy));
         // The progress thread.
         core.watchers = usize::from(auto);
         core.contended = callers == Callers::Many;
+        core.auto = auto;
         let engine = Arc::new(Engine {
             state: Lock::new(callers, State::children_may, State { core, transport })?,
             poll_fd,
+            birth: Birth::here(),
             provider: T::provider(&fabric.provider),
             api_version: fabric.api_version,
             info,
             uses: Uses::default(),
             looks: AtomicU64::new(0),
             auto,
-            late: Timer::new()?,
-            late_set: AtomicBool::new(false),
             eq: Mutex::default(),
             mr_eq: Mutex::default(),
         });
@@ -295,9 +304,13 @@ impl<T: Transport> Domain<T> {
             true => Some(auto::Thread::start(&engine)?),
             false => None,
         };
+        drain::register(&engine);
+        let flushed = Arc::downgrade(&engine);
+        held_back.serve_by(move || flushed.upgrade().is_some_and(|engine| engine.flush_aside()));
         let domain = Domain {
             _fabric: fabric.uses.take(),
             _auto: thread,
+            _flusher: Flusher(held_back),
             eq: Mutex::default(),
             engine,
         };

@@ -223,6 +223,7 @@ impl<T: Transport> Port<T> {
 
 impl<T: Transport> Drop for Port<T> {
     fn drop(&mut self) {
+        self.engine.drain(self.id);
         let Ok(mut guard) = self.engine.lock_to_close() else {
             return;
         };

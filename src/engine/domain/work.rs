@@ -58,7 +58,7 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
     }
     state.core.triggers.add(when, action, Some(work))?;
     state.run_triggers();
-    engine.posted(state);
+    state.posted();
     Ok(())
 }
 

@@ -114,7 +114,7 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         core.eps[op.ep()].tx_pending += 1;
         conn.tx.await_read.push_back(ReadOp { op, iov: result });
-        let alone = conn.tx.queue.is_empty() && conn.tx.last_direct != self.look;
+        let alone = conn.tx.queue.is_empty() && conn.tx.pace.writes(self.look);
         self.send_copied(core, id, header, payload, alone);
     }
 
@@ -133,10 +133,8 @@ impl<N: Net> Stream<N> {
         }
         self.stage_frame(id, header, payload);
         let conn = &mut self.conns[id];
-        if alone {
-            conn.tx.last_direct = self.look;
-        }
-        if (alone || conn.tx.staged >= STAGE_FULL) && !conn.tx.blocked {
+        let is_full = conn.tx.pace.is_full() || conn.tx.staged >= STAGE_FULL;
+        if (alone || is_full || conn.duct.is_some()) && !conn.tx.blocked {
             self.flush_conn(core, id);
         }
     }

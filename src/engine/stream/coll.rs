@@ -347,10 +347,7 @@ impl<N: Net> Stream<N> {
         }
         conn.tx.staged += bytes.len();
         conn.tx.queue.push_back(Out::Staged { bytes, done: 0 });
-        if !conn.tx.dirty {
-            conn.tx.dirty = true;
-            self.dirty.push(id);
-        }
+        self.mark_dirty(id);
     }
 
     /// A frame of a collective begins.

@@ -20,6 +20,7 @@ use crate::engine::stream::coll::{Frames, Part};
 use crate::engine::stream::duct::{Duct, Places};
 use crate::engine::stream::ep::unknown_source;
 use crate::engine::stream::net::Net;
+use crate::engine::stream::pace::Pace;
 use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS};
 use crate::ffi::ops::transfer::{AFTER_READS, What};
 use crate::sync::parts::Job;
@@ -59,6 +60,8 @@ pub struct Conn<N: Net> {
     /// While connecting: when to give up, and how often it was tried.
     pub deadline: Option<Instant>,
     pub attempts: u32,
+    /// The application was told to come again when it is up.
+    pub is_wanted: bool,
     /// Why the last attempt failed.
     pub last_error: Option<Error>,
     /// What epoll watches for.
@@ -112,8 +115,8 @@ pub struct Tx {
     pub staged: usize,
     /// Counts headers, for the debugging field of the header.
     pub counter: u8,
-    /// The look at which the last operation was sent directly.
-    pub last_direct: u64,
+    /// Which small frames are written at once.
+    pub pace: Pace,
     /// On the list of connections to be flushed.
     pub dirty: bool,
     /// The kernel's buffer is full.
@@ -150,9 +153,18 @@ impl Payload {
         if op.flags & FI_INJECT == 0 || op.what == What::Read {
             return Payload::Buffers(iov);
         }
-        let mut copy = Vec::with_capacity(op.len);
-        iov.copy_out(&mut copy);
-        Payload::Copy(copy)
+        let mut payload = Payload::Buffers(iov);
+        payload.own(op.len);
+        payload
+    }
+
+    /// Copies the `len` bytes that are sent from the application's memory, which may go then.
+    pub fn own(&mut self, len: usize) {
+        if let Payload::Buffers(iov) = self {
+            let mut copy = Vec::with_capacity(len);
+            iov.copy_out(&mut copy);
+            *self = Payload::Copy(copy);
+        }
     }
 }
 
@@ -337,6 +349,7 @@ impl<N: Net> Conn<N> {
             coll: None,
             deadline: None,
             attempts: 0,
+            is_wanted: false,
             last_error: None,
             watch: Watch::default(),
             hot: false,
@@ -403,6 +416,7 @@ impl<N: Net> Conn<N> {
             || !self.tx.await_read.is_empty()
             || !self.tx.rendezvous.is_empty()
             || self.coll.is_some()
+            || self.is_wanted
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Instant;
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::core::{Core as EngineCore, TxOp};
-use crate::engine::stream::conn::{After, At, Conn, Out, Payload, Sink};
-use crate::engine::stream::ep::LINGER;
+use crate::engine::stream::conn::{After, At, Conn, Out, Sink};
+use crate::engine::stream::drain::is_promised;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_CONTEXTS};
 use crate::engine::stream::rx::Fault;
@@ -77,7 +77,8 @@ impl<N: Net> Stream<N> {
         context.copied().ok_or(missing)
     }
 
-    /// A transmit context is closed. What it posted is dropped where it has not begun; the rest goes out, from copies where
+    /// A transmit context is closed. What it posted is dropped where it has not begun and a completion would have told of it; the
+    /// rest goes out, from copies where
     /// the kernel does not take it in time, since the stream has to go on. It is `heir`'s from now on.
     pub(super) fn leave_transmits(
         &mut self,
@@ -86,16 +87,13 @@ impl<N: Net> Stream<N> {
         ep: usize,
         heir: usize,
     ) {
-        let until = Instant::now() + LINGER;
+        let until = Instant::now() + self.limits.close;
         for id in self.conns_of(port) {
             self.last_flush(core, id, until);
             let conn = &mut self.conns[id];
             if let Some(duct) = &conn.duct {
                 duct.revoke();
             }
-            let before = conn.tx.waiting.len();
-            conn.tx.waiting.retain(|waiting| waiting.op.ep() != ep);
-            core.eps[ep].tx_pending -= before - conn.tx.waiting.len();
             let (over, left) = conn.bequeath(ep, heir);
             core.eps[ep].tx_pending -= over + left;
             core.eps[heir].tx_pending += left;
@@ -158,6 +156,17 @@ impl<N: Net> Conn<N> {
             self.tx.staged += bytes.len();
             *out = Out::Staged { bytes, done: 0 };
         }
+        self.tx.waiting.retain_mut(|waiting| {
+            let delivers = is_promised(&waiting.op) && waiting.op.what != What::Read;
+            if waiting.op.ep() == ep && !delivers {
+                over += 1;
+                return false;
+            }
+            if inherit(&mut waiting.op) {
+                waiting.payload.own(waiting.op.len);
+            }
+            true
+        });
         for op in &mut self.tx.await_ack {
             inherit(op);
         }
@@ -173,12 +182,8 @@ impl<N: Net> Conn<N> {
             read.iov = IoVec::empty();
         }
         for out in self.tx.rendezvous.values_mut() {
-            if inherit(&mut out.op)
-                && let Payload::Buffers(iov) = &out.payload
-            {
-                let mut copy = Vec::with_capacity(out.op.len);
-                iov.copy_out(&mut copy);
-                out.payload = Payload::Copy(copy);
+            if inherit(&mut out.op) {
+                out.payload.own(out.op.len);
             }
         }
         (over, left)

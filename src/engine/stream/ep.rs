@@ -2,7 +2,6 @@
 //! Endpoints and their peers: which connection an address stands for, closing. No bytes.
 #![forbid(unsafe_code)]
 
-use core::time::Duration;
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
@@ -28,6 +27,8 @@ pub struct Ep<N: Net> {
     pub peers: Vec<u32>,
     /// RDM: connections by the peer's listener.
     pub by_addr: HashMap<N::Addr, usize>,
+    /// RDM: why and when attempts to connect have failed that no operation waited for.
+    pub unreachable: HashMap<N::Addr, (Error, Instant)>,
     /// MSG: the connection, once one was begun.
     pub conn: Option<usize>,
 }
@@ -100,10 +101,9 @@ impl<N: Net> Stream<N> {
             .filter(|(_, conn)| conn.ep == ep)
             .map(|(id, _)| id)
             .collect();
-        let until = Instant::now() + LINGER;
         for id in ours {
-            // What was reported as sent goes to the kernel before the socket is closed.
-            self.last_flush(core, id, until);
+            // Whoever closes has waited for what was reported as sent; this is what is left.
+            self.last_flush(core, id, Instant::now());
             self.discard_conn(core, id);
         }
         self.drop_guests(ep);
@@ -231,6 +231,3 @@ impl<N: Net> Stream<N> {
         }
     }
 }
-
-/// How long closing may wait for the kernel to take what was reported as sent.
-pub const LINGER: Duration = Duration::from_secs(2);

@@ -56,6 +56,9 @@ impl<N: Net> Stream<N> {
         // What became dirty meanwhile stays on the list.
         dirty.append(&mut self.dirty);
         self.dirty = dirty;
+        if self.dirty.is_empty() {
+            self.held_back.end();
+        }
     }
 
     /// Writes what is queued until nothing is left or the kernel takes no more.

@@ -54,6 +54,9 @@ impl<N: Net> Stream<N> {
         self.close_socket(id);
         self.fail_operations(core, id, error);
         if rdm {
+            if !was_up {
+                self.note_unreachable(id, error);
+            }
             if was_up && error == Error::TIMEDOUT {
                 self.fail_receives_from(core, id, error);
             }

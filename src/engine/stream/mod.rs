@@ -3,8 +3,8 @@
 //! stream comes about is the provider's (`net`).
 //!
 //! `transport` is the state of a domain and what the engine calls; `ep` endpoints and their peers; `conn` one peer; `tx`,
-//! `flush`, `rx`, `rma`, `atomic`, `short`, `rendezvous`, `context` and `coll` move bytes; `attempt` repeats attempts to connect and `lose` ends connections; `progress` decides
-//! where is looked, `linger` for how long; `proto` the bytes themselves. Between processes of one host a stream may go over shared memory: `duct` is
+//! `flush`, `rx`, `rma`, `atomic`, `short`, `rendezvous`, `context` and `coll` move bytes; `attempt` repeats attempts to connect and `lose` ends connections, `drain` what is still owed then; `progress` decides
+//! where is looked, `linger` for how long; `pace` which small frames gather, `proto` the bytes themselves. Between processes of one host a stream may go over shared memory: `duct` is
 //! the memory, `meeting` brings two processes to it by the messages of `greeting`, `shared` what it means for a connection,
 //! `board` what peers know of registered memory, `direct` what they do with that, `share` how both ends of a large message
 //! copy it.
@@ -17,6 +17,7 @@ pub mod coll;
 pub mod conn;
 pub mod context;
 mod direct;
+mod drain;
 pub mod duct;
 pub mod ep;
 mod flush;
@@ -25,6 +26,7 @@ mod linger;
 mod lose;
 pub mod meeting;
 pub mod net;
+mod pace;
 pub mod progress;
 pub mod proto;
 mod rendezvous;

@@ -162,10 +162,11 @@ impl<N: Net> Stream<N> {
             payload: iov,
             after,
         })));
-        if !conn.tx.dirty {
-            conn.tx.dirty = true;
-            self.dirty.push(id);
+        // The ring takes what it has room for; nobody flushes it but the application.
+        if conn.duct.is_some() && !conn.tx.blocked {
+            return self.flush_conn(core, id);
         }
+        self.mark_dirty(id);
     }
 
     /// The answer to a read of ours.

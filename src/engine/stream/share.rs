@@ -206,10 +206,7 @@ impl<N: Net> Stream<N> {
         match duct.help(&mut helping.job, from, &helping.to) {
             Ok(Help::More) => {
                 duct.helping = Some(helping);
-                if !conn.tx.dirty {
-                    conn.tx.dirty = true;
-                    self.dirty.push(id);
-                }
+                self.mark_dirty(id);
             }
             Ok(Help::Last) => {
                 let mut done = Header::new(Op::Done, 0);

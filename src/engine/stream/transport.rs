@@ -21,6 +21,7 @@ use crate::engine::auth::Key;
 use crate::engine::coll::Shape;
 use crate::engine::core::Core as EngineCore;
 use crate::engine::fabric::FabricShared;
+use crate::engine::flusher::Held;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::engine::stream::board::Board;
 use crate::engine::stream::coll::Groups;
@@ -54,6 +55,8 @@ pub struct Limits {
     pub copies: bool,
     /// How long somebody who wants to share memory may take to say who it is.
     pub greeting: Duration,
+    /// How long the end of an endpoint, or of the process, waits for peers to take what was accepted for them.
+    pub close: Duration,
     /// Bytes of each ring with a peer; if not given, it depends on how many peers there are.
     pub ring_size: Option<usize>,
 }
@@ -86,11 +89,14 @@ pub struct Stream<N: Net> {
     pub(crate) board: Option<Board>,
     /// Whoever writes to shared memory rings the bell.
     pub(crate) dozing: bool,
-    /// Connections with frames to be written.
-    pub(crate) dirty: Vec<usize>,
-    /// Connections with operations that wait for others to complete.
     /// Peers that share memory know that this side may sleep.
     pub(super) expects_sleep: bool,
+    /// Connections with frames to be written.
+    pub(crate) dirty: Vec<usize>,
+    /// Since when there are any, for the thread that flushes them; and whether there is no such thread.
+    pub(super) held_back: Arc<Held>,
+    pub(super) is_unserved: bool,
+    /// Connections with operations that wait for others to complete.
     pub(crate) held: Vec<usize>,
     /// Connections that are not read because the unexpected messages reached their limit, or the queue its brim.
     pub(crate) stalled: Vec<usize>,
@@ -217,13 +223,15 @@ impl<N: Net> Transport for Stream<N> {
             guests: Slab::new(),
             board: None,
             dozing: true,
+            expects_sleep: false,
             dirty: Vec::new(),
+            held_back: Held::new(),
+            is_unserved: false,
             held: Vec::new(),
             stalled: Vec::new(),
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             buffers: Vec::new(),
             groups: Groups::default(),
-            expects_sleep: false,
             look: 1,
             wide: 0,
             last: usize::MAX,
@@ -277,6 +285,15 @@ impl<N: Net> Transport for Stream<N> {
         self.look_everywhere(core);
     }
 
+    fn held_back(&self) -> &Arc<Held> {
+        &self.held_back
+    }
+
+    #[inline]
+    fn must_flush(&self) -> bool {
+        self.is_unserved && !self.dirty.is_empty()
+    }
+
     #[inline]
     fn flush(&mut self, core: &mut Core<N>) {
         if !self.dirty.is_empty() {
@@ -310,6 +327,18 @@ impl<N: Net> Transport for Stream<N> {
 
     fn set_keys(&mut self, ep: usize, keys: Vec<Key>) -> Result {
         N::set_keys(self, ep, keys)
+    }
+
+    fn close_limit(&self) -> Duration {
+        self.limits.close
+    }
+
+    fn owes(&self, ep: Option<usize>, patient: bool) -> bool {
+        !self.is_inherited() && self.owes_peers(ep, patient)
+    }
+
+    fn tell_lost(&self, ep: Option<usize>) {
+        Stream::tell_lost(self, ep);
     }
 
     fn close_ep(&mut self, core: &mut Core<N>, ep: usize) {

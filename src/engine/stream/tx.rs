@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What an operation becomes: a frame written at once, a frame staged with others, a frame that waits.
 //!
-//! A lone message is one system call. When the application posts faster than it looks at its queue, small frames gather
-//! in a staging buffer and leave together: at the next look, when the buffer is full, before a sleep, at close.
+//! A few messages in a row are a system call each. When the application posts more before it looks at its queue, small frames
+//! gather in a staging buffer and leave together: at the next look, when the buffer is full, before a sleep, at close, and by
+//! `engine::flusher` where the application does nothing of that. `pace` says which frames gather.
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
@@ -218,7 +219,6 @@ impl<N: Net> Stream<N> {
             conns,
             scratch,
             look,
-            dirty,
             ..
         } = self;
         let conn = &mut conns[id];
@@ -244,15 +244,15 @@ impl<N: Net> Stream<N> {
             return true;
         }
         let total = header_len + op.len;
+        let more = op.flags & FI_MORE != 0;
         match conn.tx.queue.back_mut() {
-            None if conn.tx.last_direct != *look => {
+            None if !more && conn.tx.pace.writes(*look) => {
                 let Some(socket) = &conn.socket else {
                     return false;
                 };
                 let frame = &mut scratch[..total];
                 frame[..header_len].copy_from_slice(&header[..header_len]);
                 payload.copy_to(&mut frame[header_len..]);
-                conn.tx.last_direct = *look;
                 match socket.write(frame) {
                     Ok(Moved::Bytes(n)) if n == total => {}
                     // Nothing was taken: as if it had not been tried.
@@ -280,15 +280,17 @@ impl<N: Net> Stream<N> {
                 bytes.extend_from_slice(&header[..header_len]);
                 payload.copy_out(bytes);
                 conn.tx.staged += total;
-                if !conn.tx.dirty {
-                    conn.tx.dirty = true;
-                    dirty.push(id);
-                }
                 conn.tx.counter = counter.wrapping_add(1);
+                let is_full = conn.tx.pace.is_full() && !conn.tx.blocked;
                 core.sent(op.ep(), &op);
+                self.mark_dirty(id);
+                if is_full {
+                    self.flush_conn(core, id);
+                }
             }
             None => {
                 conn.tx.counter = counter.wrapping_add(1);
+                conn.tx.pace.is_full();
                 self.stage(id, &header[..header_len], payload);
                 core.sent(op.ep(), &op);
             }
@@ -336,6 +338,7 @@ impl<N: Net> Stream<N> {
         op: TxOp,
     ) -> Result {
         if self.must_wait(id, &op) {
+            self.check_heard(core, id, &op)?;
             self.wait(core, id, header, Payload::of(&op, iov), op);
             return Ok(());
         }
@@ -357,6 +360,15 @@ impl<N: Net> Stream<N> {
         conn.state != State::Up || !conn.tx.waiting.is_empty() || held
     }
 
+    /// What nobody would hear of does not wait for a connection, as long as the application alone brings it there.
+    #[cold]
+    fn check_heard(&mut self, core: &mut Core<N>, id: usize, op: &TxOp) -> Result {
+        match self.conns[id].state == State::Up || core.hears_of(op) {
+            true => Ok(()),
+            false => Err(self.refuse_unheard(core, id)),
+        }
+    }
+
     /// As `submit`, for a request with a payload of ours to which another payload answers.
     pub(super) fn submit_exchange(
         &mut self,
@@ -368,6 +380,7 @@ impl<N: Net> Stream<N> {
         op: TxOp,
     ) -> Result {
         if self.must_wait(id, &op) {
+            self.check_heard(core, id, &op)?;
             let payload = Payload::Exchange(Box::new((bytes.to_vec(), answer)));
             self.wait(core, id, header, payload, op);
             return Ok(());
@@ -461,8 +474,8 @@ impl<N: Net> Stream<N> {
             self.send_always(core, id, header, payload, Some(op));
             return Ok(());
         }
-        if conn.tx.queue.is_empty() && conn.tx.last_direct != self.look {
-            conn.tx.last_direct = self.look;
+        let more = op.flags & FI_MORE != 0;
+        if conn.tx.queue.is_empty() && !more && conn.tx.pace.writes(self.look) {
             self.write_now(core, id, header, payload, Some(op));
             return Ok(());
         }
@@ -477,8 +490,7 @@ impl<N: Net> Stream<N> {
     /// Sends a frame that asks the peer for something.
     pub(super) fn send_bare(&mut self, core: &mut Core<N>, id: usize, header: &Header) {
         let conn = &mut self.conns[id];
-        if conn.tx.queue.is_empty() && conn.tx.last_direct != self.look {
-            conn.tx.last_direct = self.look;
+        if conn.tx.queue.is_empty() && conn.tx.pace.writes(self.look) {
             self.write_now(core, id, header, IoVec::empty(), None);
         } else {
             self.send_always(core, id, header, IoVec::empty(), None);
@@ -677,9 +689,29 @@ impl<N: Net> Stream<N> {
             copy(bytes);
         }
         conn.tx.staged += len;
-        if !conn.tx.dirty {
-            conn.tx.dirty = true;
-            self.dirty.push(id);
+        self.mark_dirty(id);
+    }
+
+    /// The connection has something to be flushed. Over a socket that is not left to the application alone; over shared memory
+    /// only what there was no room for is queued, and what a sender does beside the peer.
+    #[inline(always)]
+    pub(super) fn mark_dirty(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        if conn.tx.dirty {
+            return;
+        }
+        conn.tx.dirty = true;
+        let is_first = self.dirty.is_empty();
+        self.dirty.push(id);
+        if is_first && self.conns[id].duct.is_none() {
+            self.begin_to_hold();
+        }
+    }
+
+    #[cold]
+    fn begin_to_hold(&mut self) {
+        if !self.held_back.begin() {
+            self.is_unserved = true;
         }
     }
 

@@ -56,6 +56,7 @@ impl Stream<Shm> {
             listener: Some(listener),
             peers: Vec::new(),
             by_addr: HashMap::new(),
+            unreachable: HashMap::new(),
             conn: None,
         };
         self.eps.insert(ep, endpoint);

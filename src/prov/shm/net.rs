@@ -95,6 +95,7 @@ impl Net for Shm {
             no_progress_thread: site.set.disable_auto_progress,
             copies: !site.set.disable_cma,
             greeting: Duration::from_millis(site.set.conn_timeout_ms),
+            close: site.set.close_timeout,
             ring_size: site.set.ring_size,
         }
     }

@@ -2,6 +2,7 @@
 //! The FI_SHM_ variables: fi_shm(7). sm2 has none; of these it uses those that are not about queue sizes.
 #![forbid(unsafe_code)]
 
+use core::time::Duration;
 use std::path::PathBuf;
 
 use super::info::QUEUE;
@@ -28,6 +29,8 @@ pub struct Params {
     pub max_saved_bytes: usize,
     /// After that many milliseconds without a connection, operations waiting for it fail.
     pub conn_timeout_ms: u64,
+    /// How long closing waits for peers to take what was accepted for them.
+    pub close_timeout: Duration,
     /// No progress thread, although progress was asked for as automatic.
     pub disable_auto_progress: bool,
     /// Who asks without hints is shown, too, what there is on request.
@@ -45,6 +48,7 @@ impl Default for Params {
             max_saved_size: usize::MAX,
             max_saved_bytes: 64 << 20,
             conn_timeout_ms: 15_000,
+            close_timeout: Duration::from_secs(5),
             disable_auto_progress: false,
             offer_all: false,
         }
@@ -78,6 +82,11 @@ impl Params {
             conn_timeout_ms: given
                 .count("conn_timeout")
                 .map_or(default.conn_timeout_ms, |milliseconds| milliseconds as u64),
+            close_timeout: given
+                .count("close_timeout")
+                .map_or(default.close_timeout, |milliseconds| {
+                    Duration::from_millis(milliseconds as u64)
+                }),
             disable_auto_progress: given
                 .flag("disable_auto_progress")
                 .unwrap_or(default.disable_auto_progress),
@@ -95,7 +104,7 @@ fn ring_size(wanted: usize) -> usize {
 const MAX_RING: usize = 16 << 20;
 const MAX_QUEUE: usize = 1 << 20;
 
-const VARIABLES: [(&str, Kind, &str); 14] = [
+const VARIABLES: [(&str, Kind, &str); 15] = [
     (
         "tx_size",
         Kind::Size,
@@ -155,6 +164,11 @@ const VARIABLES: [(&str, Kind, &str); 14] = [
         "conn_timeout",
         Kind::Int,
         "milliseconds after which operations that wait for a peer to appear fail (default: 15000)",
+    ),
+    (
+        "close_timeout",
+        Kind::Int,
+        "milliseconds for which fi_close and the end of the process wait for peers to take what was injected (default: 5000)",
     ),
     (
         "disable_auto_progress",

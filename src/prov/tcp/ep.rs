@@ -129,6 +129,7 @@ impl Stream<Tcp> {
             listener: None,
             peers: Vec::new(),
             by_addr: HashMap::new(),
+            unreachable: HashMap::new(),
             conn: None,
             own: Own {
                 dest,

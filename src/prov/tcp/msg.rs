@@ -10,7 +10,6 @@ use crate::abi::*;
 use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::engine::stream::conn::{Conn, State, Watch};
-use crate::engine::stream::ep::LINGER;
 use crate::engine::stream::progress::conn_token;
 use crate::engine::stream::proto::CmKind;
 use crate::engine::stream::transport::{Core, Due, Stream};
@@ -99,7 +98,7 @@ impl Stream<Tcp> {
         let id = self.ep(ep)?.conn.ok_or(Error::NOTCONN)?;
         match self.conns[id].state {
             State::Up => {
-                self.last_flush(core, id, Instant::now() + LINGER);
+                self.last_flush(core, id, Instant::now() + self.limits.close);
                 if let Some(socket) = &self.conns[id].socket {
                     socket.shutdown();
                 }

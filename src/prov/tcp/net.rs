@@ -78,6 +78,7 @@ impl Net for Tcp {
             no_progress_thread: params.disable_auto_progress,
             copies: true,
             greeting: Duration::from_millis(params.conn_timeout_ms),
+            close: params.close_timeout,
             ring_size: None,
         }
     }
@@ -255,4 +256,4 @@ impl Net for Tcp {
 }
 
 // What an idle peer costs beside its socket.
-const _: () = assert!(size_of::<Conn<Tcp>>() <= 832);
+const _: () = assert!(size_of::<Conn<Tcp>>() <= 840);

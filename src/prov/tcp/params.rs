@@ -44,6 +44,8 @@ pub struct Params {
     pub trace_msg: bool,
     /// After that many milliseconds without a connection, operations waiting for it fail.
     pub conn_timeout_ms: u64,
+    /// How long closing waits for peers to take what was accepted for them.
+    pub close_timeout: Duration,
     /// A peer that acknowledges nothing for so long is given up; zero: never.
     pub peer_timeout: Duration,
     /// Cap of all unexpected payload kept per endpoint, in bytes.
@@ -73,6 +75,7 @@ impl Default for Params {
             offer_all: false,
             trace_msg: false,
             conn_timeout_ms: 15_000,
+            close_timeout: Duration::from_secs(5),
             peer_timeout: Duration::from_secs(60),
             max_saved_bytes: 64 << 20,
             shared_memory: true,
@@ -129,6 +132,11 @@ impl Params {
             conn_timeout_ms: given
                 .count("conn_timeout")
                 .map_or(default.conn_timeout_ms, |milliseconds| milliseconds as u64),
+            close_timeout: given
+                .count("close_timeout")
+                .map_or(default.close_timeout, |milliseconds| {
+                    Duration::from_millis(milliseconds as u64)
+                }),
             peer_timeout: given
                 .count("peer_timeout")
                 .map_or(default.peer_timeout, |milliseconds| {
@@ -151,7 +159,7 @@ fn port_range(low: i32, high: i32) -> (u16, u16) {
     (clip(low), clip(high))
 }
 
-const VARIABLES: [(&str, Kind, &str); 23] = [
+const VARIABLES: [(&str, Kind, &str); 24] = [
     (
         "prov_name",
         Kind::String,
@@ -251,6 +259,11 @@ const VARIABLES: [(&str, Kind, &str); 23] = [
         "conn_timeout",
         Kind::Int,
         "milliseconds after which operations that wait for a connection fail (default: 15000)",
+    ),
+    (
+        "close_timeout",
+        Kind::Int,
+        "milliseconds for which fi_close and the end of the process wait for peers to take what was injected (default: 5000)",
     ),
     (
         "peer_timeout",

@@ -126,7 +126,7 @@ impl<T: Transport> CollectiveCalls for Ep<T> {
         state
             .transport
             .collect(&mut state.core, self.shared.id, call)?;
-        engine.posted(state);
+        state.posted();
         Ok(())
     }
 }

@@ -57,7 +57,7 @@ impl<T: Transport> DataPath for Ep<T> {
         let result = state
             .transport
             .transmit(&mut state.core, self.shared.id, tx);
-        engine.posted(state);
+        state.posted();
         result
     }
 
@@ -88,7 +88,7 @@ impl<T: Transport> DataPath for Ep<T> {
             }
             false => transport.transmit(core, self.shared.id, &tx.into()),
         };
-        engine.posted(&guard);
+        guard.posted();
         result
     }
 
@@ -195,7 +195,7 @@ impl<T: Transport> AtomicPath for Ep<T> {
             }
         };
         state.run_triggers();
-        engine.posted(state);
+        state.posted();
         result
     }
 }

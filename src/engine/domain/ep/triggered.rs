@@ -59,7 +59,7 @@ impl<T: Transport> Ep<T> {
             }
         };
         state.run_triggers();
-        engine.posted(state);
+        state.posted();
         result
     }
 

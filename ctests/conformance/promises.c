@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What was accepted arrives, and soon, whatever the program does next: it computes, closes, or ends. fi_msg(3), fi_tagged(3),
+//! fi_endpoint(3), fi_domain(3).
+#define _GNU_SOURCE
+#include "process.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LEN = 64, FIRST = 0x100 };
+
+// Nobody but the program makes progress.
+static void by_hand(struct env *t)
+{
+	t->hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	t->hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+	env_info(t);
+}
+
+// Takes `count` messages with the tags from FIRST on, however late the program comes to it.
+static void take(struct env *t, struct side *side, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct buf in = new_buf(t, LEN, 0);
+		void *ctx = post_trecv(t, side, in, FIRST + i, 0);
+
+		CHECK_EQ(done(t, side->rxcq, ctx, FI_TAGGED | FI_RECV).len, LEN);
+		CHECK(holds(in, LEN, i + 1));
+	}
+}
+
+static unsigned wanted;
+
+static void taker(struct env *t, struct process *parent)
+{
+	struct side side = { 0 };
+
+	open_end(t, &side, FI_WAIT_NONE);
+	meet(t, &side, parent);
+	take(t, &side, wanted);
+	tell(parent, "", 1);
+}
+
+// An endpoint whose sends have completions only on demand.
+static void open_selective(struct env *t, struct side *side)
+{
+	struct fi_av_attr av = { .type = FI_AV_TABLE };
+
+	side->info = t->info;
+	side->txcq = side->rxcq = open_cq(t, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+	OK(fi_av_open(t->domain, &av, &side->av, NULL));
+	keep(t, &side->av->fid);
+	side->ep = open_ep(t, t->info);
+	OK(fi_ep_bind(side->ep, &side->av->fid, 0));
+	OK(fi_ep_bind(side->ep, &side->txcq->fid, FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION));
+	OK(fi_enable(side->ep));
+	side->namelen = sizeof(side->name);
+	OK(fi_getname(&side->ep->fid, side->name, &side->namelen));
+}
+
+enum how { BY_INJECT, BY_SEND };
+
+static void post_unheard(struct env *t, struct side *side, enum how how, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct buf out = new_buf(t, LEN, i + 1);
+		ssize_t rc = -FI_EAGAIN;
+
+		// Nothing but the call itself: it is all that some programs do.
+		for (uint64_t limit = now_ms() + t->limit_ms; rc == -FI_EAGAIN;) {
+			CHECK(now_ms() < limit);
+			if (how == BY_INJECT)
+				rc = fi_tinject(side->ep, out.mem, LEN, side->peer, FIRST + i);
+			else
+				rc = fi_tsend(side->ep, out.mem, LEN, out.desc, side->peer, FIRST + i, NULL);
+		}
+		OK(rc);
+	}
+}
+
+static void post_and_close(struct env *t, enum how how, unsigned count)
+{
+	struct process child;
+	char word;
+
+	by_hand(t);
+	wanted = count;
+	child = start_process(t, taker);
+	open_domain(t);
+	open_selective(t, &t->a);
+	meet(t, &t->a, &child);
+	post_unheard(t, &t->a, how, count);
+	shut(t, &t->a.ep->fid);
+	CHECK_EQ(read(child.from, &word, 1), 1);
+	join_process(t, &child);
+}
+
+TEST(fi_endpoint, injected_before_close, EP_RDM, FI_TAGGED, "What was injected to a peer of the first contact arrives though the endpoint is closed at once")
+{
+	post_and_close(t, BY_INJECT, 1);
+}
+
+TEST(fi_endpoint, many_injected_before_close, EP_RDM, FI_TAGGED, "Many messages that were injected arrive though the endpoint is closed at once")
+{
+	post_and_close(t, BY_INJECT, 500);
+}
+
+TEST(fi_endpoint, sent_unheard_before_close, EP_RDM, FI_TAGGED, "What was sent without a completion arrives though the endpoint is closed at once")
+{
+	post_and_close(t, BY_SEND, 20);
+}
+
+// ---- The end of the process
+
+static void post_and_end(struct env *t, unsigned count)
+{
+	struct process child;
+	char word;
+	pid_t poster;
+	int status;
+
+	by_hand(t);
+	wanted = count;
+	child = start_process(t, taker);
+	// The poster is a process of its own, which ends in the middle of everything.
+	poster = fork();
+	CHECK(poster >= 0);
+	if (!poster) {
+		env_info(t);
+		open_domain(t);
+		open_selective(t, &t->a);
+		meet(t, &t->a, &child);
+		post_unheard(t, &t->a, BY_INJECT, count);
+		exit(0);
+	}
+	ONCE(t, waitpid(poster, &status, WNOHANG) == poster);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(read(child.from, &word, 1), 1);
+	join_process(t, &child);
+}
+
+TEST(fi_endpoint, injected_before_exit, EP_RDM, FI_TAGGED, "What was injected arrives though the process ends at once by exit")
+{
+	post_and_end(t, 1);
+}
+
+TEST(fi_endpoint, many_injected_before_exit, EP_RDM, FI_TAGGED, "Many messages that were injected arrive though the process ends at once by exit")
+{
+	post_and_end(t, 500);
+}
+
+// ---- What is refused
+
+TEST(fi_tagged, unheard_waits_for_the_connection, EP_RDM, FI_TAGGED, "An operation of which the program would not hear is not accepted before its peer is connected")
+{
+	uint8_t byte = 1;
+	struct fi_cq_tagged_entry entry;
+
+	if (!is_ours())
+		SKIP("what a provider accepts before is its own");
+	by_hand(t);
+	open_domain(t);
+	open_selective(t, &t->a);
+	open_selective(t, &t->b);
+	CHECK_RC(fi_av_insert(t->a.av, t->b.name, 1, &t->a.peer, 0, NULL), 1);
+	CHECK_RC(fi_tinject(t->a.ep, &byte, 1, t->a.peer, FIRST), -FI_EAGAIN);
+	CHECK_RC(fi_tsend(t->a.ep, &byte, 1, NULL, t->a.peer, FIRST, NULL), -FI_EAGAIN);
+	// One that is heard of waits here.
+	struct iovec iov = { &byte, 1 };
+	struct fi_msg_tagged msg = { .msg_iov = &iov, .iov_count = 1, .addr = t->a.peer, .tag = FIRST };
+	OK(fi_tsendmsg(t->a.ep, &msg, FI_COMPLETION));
+	wait_comp(t, t->a.txcq, &entry);
+	OK(fi_tinject(t->a.ep, &byte, 1, t->a.peer, FIRST));
+}
+
+static void post_to_nobody(struct env *t, const char *prov)
+{
+	uint8_t byte = 1, name[ADDR_ROOM];
+	ssize_t rc = -FI_EAGAIN;
+
+	CHECK(!setenv("FI_TCP_CONN_TIMEOUT", "300", 1) && !setenv("FI_SHM_CONN_TIMEOUT", "300", 1));
+	start_as(t, prov, FI_EP_RDM, FI_TAGGED);
+	by_hand(t);
+	open_domain(t);
+	open_selective(t, &t->a);
+	put_unused(t, name);
+	CHECK_RC(fi_av_insert(t->a.av, name, 1, &t->a.peer, 0, NULL), 1);
+	for (uint64_t limit = now_ms() + t->limit_ms; rc == -FI_EAGAIN && now_ms() < limit;)
+		rc = fi_tinject(t->a.ep, &byte, 1, t->a.peer, FIRST);
+	CHECK_RC2(rc, -FI_ECONNREFUSED, -FI_ETIMEDOUT);
+}
+
+TEST(fi_tagged, unheard_to_nobody_tcp, CORE | OURS_ONLY, 0, "tcp: an operation of which the program would not hear, for a peer that is not there, ends with the reason and not with FI_EAGAIN for ever")
+{
+	post_to_nobody(t, "tcp");
+}
+
+TEST(fi_tagged, unheard_to_nobody_shm, CORE | OURS_ONLY, 0, "shm: an operation of which the program would not hear, for a peer that is not there, ends with the reason and not with FI_EAGAIN for ever")
+{
+	post_to_nobody(t, "shm");
+}
+
+// ---- Soon
+
+// The times at which messages were taken, and the word that all is ready, in memory that both processes share.
+struct clock {
+	_Atomic bool ready, over;
+	_Atomic unsigned taken;
+};
+
+static struct clock *shared_clock;
+static unsigned held_up;
+
+static void start_clock(void)
+{
+	shared_clock = mmap(NULL, sizeof(*shared_clock), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(shared_clock != MAP_FAILED);
+}
+
+static void watcher(struct env *t, struct process *parent)
+{
+	struct side side = { 0 };
+	struct fi_cq_tagged_entry entry;
+	struct buf in;
+
+	open_end(t, &side, FI_WAIT_NONE);
+	meet(t, &side, parent);
+	in = new_buf(t, LEN, 0);
+	for (unsigned i = 0; i <= held_up; i++)
+		post_trecv(t, &side, in, FIRST, UINT64_MAX);
+	shared_clock->ready = true;
+	for (uint64_t limit = now_ms() + t->limit_ms; shared_clock->taken <= held_up;) {
+		CHECK(now_ms() < limit);
+		if (fi_cq_read(side.rxcq, &entry, 1) == 1)
+			shared_clock->taken++;
+	}
+	ONCE(t, shared_clock->over);
+}
+
+// `count` messages in a row, then nothing that the library could notice until all have arrived.
+static void post_and_compute(struct env *t, unsigned count, bool inject)
+{
+	struct process child;
+	struct buf out;
+	uint64_t limit;
+	void *ctx;
+
+	by_hand(t);
+	start_clock();
+	held_up = count;
+	child = start_process(t, watcher);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	meet(t, &t->a, &child);
+	out = new_buf(t, LEN, 1);
+	ONCE(t, shared_clock->ready);
+	ctx = post_tsend(t, &t->a, out, FIRST);
+	done(t, t->a.txcq, ctx, FI_TAGGED | FI_SEND);
+	ONCE(t, shared_clock->taken == 1);
+	for (unsigned i = 0; i < count; i++) {
+		if (inject)
+			OK(fi_tinject(t->a.ep, out.mem, LEN, t->a.peer, FIRST));
+		else
+			OK(fi_tsend(t->a.ep, out.mem, LEN, out.desc, t->a.peer, FIRST, NULL));
+	}
+	for (limit = now_ms() + t->limit_ms; shared_clock->taken <= count; sched_yield())
+		if (now_ms() > limit)
+			FAIL("%u of %u messages arrived while the program computed", shared_clock->taken - 1, count);
+	shared_clock->over = true;
+	join_process(t, &child);
+}
+
+TEST(fi_msg, arrive_while_computing, EP_RDM, FI_TAGGED, "Messages that were posted in a row arrive though the program makes no further call")
+{
+	post_and_compute(t, 5, false);
+}
+
+TEST(fi_msg, long_row_arrives_while_computing, EP_RDM, FI_TAGGED, "A long row of messages arrives though the program makes no further call")
+{
+	post_and_compute(t, 50, false);
+}
+
+TEST(fi_msg, injected_arrive_while_computing, EP_RDM, FI_TAGGED, "Messages that were injected in a row arrive though the program makes no further call")
+{
+	post_and_compute(t, 100, true);
+}
+
+// Bytes that have come to a connected endpoint and were not read: the library is not asked.
+static int unread(struct side *side)
+{
+	int fd = -1, bytes = 0;
+
+	OK(fi_control(&side->ep->fid, FI_GET_FD, &fd));
+	CHECK(!ioctl(fd, FIONREAD, &bytes));
+	return bytes;
+}
+
+TEST(fi_msg, connected_row_arrives_while_computing, EP_MSG, FI_MSG, "Messages over a connection arrive though the sender makes no further call")
+{
+	enum { COUNT = 50 };
+	struct buf out;
+
+	if (!is_ours())
+		SKIP("what a provider has a socket for is its own");
+	by_hand(t);
+	PAIR(t);
+	out = new_buf(t, LEN, 1);
+	round_trip(t);
+	for (unsigned i = 0; i < COUNT; i++)
+		OK(fi_send(t->a.ep, out.mem, LEN, out.desc, t->a.peer, NULL));
+	for (uint64_t limit = now_ms() + t->limit_ms; unread(&t->b) < COUNT * LEN; sched_yield())
+		if (now_ms() > limit)
+			FAIL("%d bytes arrived while the program computed", unread(&t->b));
+}
+
+TEST(fi_msg, more_arrives_while_computing, EP_RDM, FI_MSG | FI_TAGGED, "Messages with FI_MORE arrive though none follows and the program makes no further call")
+{
+	struct process child;
+	struct buf out;
+	uint64_t limit;
+	void *ctx;
+
+	by_hand(t);
+	start_clock();
+	held_up = 3;
+	child = start_process(t, watcher);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	meet(t, &t->a, &child);
+	out = new_buf(t, LEN, 1);
+	ONCE(t, shared_clock->ready);
+	ctx = post_tsend(t, &t->a, out, FIRST);
+	done(t, t->a.txcq, ctx, FI_TAGGED | FI_SEND);
+	ONCE(t, shared_clock->taken == 1);
+	for (unsigned i = 0; i < held_up; i++) {
+		struct iovec iov = { out.mem, LEN };
+		struct fi_msg_tagged msg = { .msg_iov = &iov, .desc = &out.desc, .iov_count = 1, .addr = t->a.peer, .tag = FIRST };
+
+		OK(fi_tsendmsg(t->a.ep, &msg, FI_MORE | FI_COMPLETION));
+	}
+	for (limit = now_ms() + t->limit_ms; shared_clock->taken <= held_up; sched_yield())
+		CHECK(now_ms() < limit);
+	shared_clock->over = true;
+	join_process(t, &child);
+}
+
+// ---- Cheaply
+
+// Calls of send(2) that this process makes. The library under test finds this function before that of the C library.
+static _Atomic unsigned sends;
+
+ssize_t send(int fd, const void *bytes, size_t len, int flags)
+{
+	sends++;
+	return syscall(SYS_sendto, fd, bytes, len, flags, NULL, 0);
+}
+
+static void bell_taker(struct env *t, struct process *parent)
+{
+	struct side side = { 0 };
+
+	// A counter with a wait object, which nobody ever waits on.
+	open_cntr(t, FI_WAIT_UNSPEC);
+	open_end(t, &side, FI_WAIT_FD);
+	meet(t, &side, parent);
+	take(t, &side, wanted);
+	tell(parent, "", 1);
+}
+
+TEST(fi_cq, who_polls_is_not_woken, EP_RDM, FI_TAGGED, "Over shared memory a message costs no system call while the receiver only polls, whatever its queues could be waited on by")
+{
+	struct process child;
+	unsigned before;
+	char word;
+
+	if (!is_ours())
+		SKIP("what a message costs is a provider's own");
+	if (!strcmp(t->prov, "tcp") && getenv("FI_TCP_SHARED_MEMORY") && !strcmp(getenv("FI_TCP_SHARED_MEMORY"), "0"))
+		SKIP("over sockets");
+	wanted = 300;
+	child = start_process(t, bell_taker);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	meet(t, &t->a, &child);
+	before = sends;
+	for (unsigned i = 0; i < wanted; i++) {
+		void *ctx = post_tsend(t, &t->a, new_buf(t, LEN, i + 1), FIRST + i);
+
+		done(t, t->a.txcq, ctx, FI_TAGGED | FI_SEND);
+	}
+	// The first contact, and what came before the receiver looked for the first time.
+	if (sends - before > 20)
+		FAIL("%u calls for %u messages", sends - before, wanted);
+	hear(t, &child, &word, 1);
+	join_process(t, &child);
+}

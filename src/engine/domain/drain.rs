@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What was accepted and the application cannot hear of any more is delivered before an endpoint, or the process, ends: progress
+//! goes on until it is, for a limited time.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
+
+use super::{Engine, State};
+use crate::base::log::{Subsys, log_info};
+use crate::engine::transport::Transport;
+use crate::sync::Guard;
+use crate::sys::event::sleep_on;
+
+/// How long what the kernel has not sent is waited for: it goes on by itself as long as the peer sends nothing.
+const KERNEL: Duration = Duration::from_secs(1);
+/// The longest sleep between two looks at what is left.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How long the end of the process waits for a thread that is inside a call, and may stay there.
+const INSIDE: Duration = Duration::from_millis(200);
+
+impl<T: Transport> Engine<T> {
+    /// Before an endpoint is closed.
+    pub(super) fn drain(&self, ep: usize) {
+        self.drain_with(Some(ep), || self.lock_to_close().ok());
+    }
+
+    fn drain_with<'a>(
+        &'a self,
+        ep: Option<usize>,
+        mut lock: impl FnMut() -> Option<Guard<'a, State<T>>>,
+    ) {
+        let start = Instant::now();
+        loop {
+            let Some(mut state) = lock() else {
+                return;
+            };
+            let limit = state.transport.close_limit();
+            let spent = start.elapsed();
+            let patient = spent < KERNEL.min(limit);
+            if !state.transport.owes(ep, patient) {
+                return;
+            }
+            let Some(left) = limit.checked_sub(spent).filter(|left| !left.is_zero()) else {
+                return state.transport.tell_lost(ep);
+            };
+            state.progress_all();
+            state.flush();
+            if !state.transport.owes(ep, patient) {
+                return;
+            }
+            drop(state);
+            sleep_on(&[self.poll_fd], Some(left.min(PAUSE)));
+        }
+    }
+}
+
+/// A domain of any transport.
+trait Drain: Send + Sync {
+    fn drain_at_exit(&self);
+}
+
+impl<T: Transport> Drain for Engine<T> {
+    fn drain_at_exit(&self) {
+        // What a child has of its parent's the parent sends.
+        if !self.birth.is_here() {
+            return;
+        }
+        self.drain_with(None, || {
+            let state = self.state.lock_aside_within(INSIDE);
+            if state.is_none() {
+                log_info!(
+                    T::SOURCE,
+                    Subsys::Domain,
+                    "the process ends while a thread is inside a call: nothing is sent any more"
+                );
+            }
+            state
+        });
+    }
+}
+
+static DOMAINS: Mutex<Vec<Weak<dyn Drain>>> = Mutex::new(Vec::new());
+
+/// A domain that may have something to deliver when the process ends.
+pub(super) fn register<T: Transport>(engine: &Arc<Engine<T>>) {
+    let engine: Weak<Engine<T>> = Arc::downgrade(engine);
+    let mut domains = DOMAINS.lock().unwrap_or_else(PoisonError::into_inner);
+    domains.retain(|domain| domain.strong_count() > 0);
+    domains.push(engine);
+}
+
+/// The process ends by exit(3) or a return from main. Whoever else runs still may call meanwhile.
+pub fn at_exit() {
+    // A thread that opens a domain may be stopped for good by now, or be the one that a signal has led here.
+    let Ok(domains) = DOMAINS.try_lock().map(|domains| domains.clone()) else {
+        return;
+    };
+    for domain in domains.iter().filter_map(Weak::upgrade) {
+        domain.drain_at_exit();
+    }
+}

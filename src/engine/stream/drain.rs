@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What the application has handed over and cannot hear of any more: injected operations, those without a completion, frames
+//! that were reported as sent and wait here. They are delivered before an endpoint or the process ends; while a peer
+//! is not connected yet, none are taken that nobody else would bring there.
+#![forbid(unsafe_code)]
+
+use std::time::Instant;
+
+use crate::abi::{FI_COMPLETION, FI_INJECT};
+use crate::base::Error;
+use crate::base::log::{Subsys, log_warn};
+use crate::engine::core::TxOp;
+use crate::engine::stream::conn::{After, Conn, Out};
+use crate::engine::stream::net::Net;
+use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::transport::Transport;
+
+impl<N: Net> Conn<N> {
+    /// Operations that have not left, and that the application may take for sent.
+    fn promised(&self) -> impl Iterator<Item = &TxOp> {
+        let queued = self.tx.queue.iter().filter_map(|out| match out {
+            Out::Frame(frame) => match &frame.after {
+                After::Complete(op) => Some(op),
+                _ => None,
+            },
+            Out::Staged { .. } => None,
+        });
+        let waiting = self.tx.waiting.iter().map(|waiting| &waiting.op);
+        let announced = self.tx.rendezvous.values().map(|out| &out.op);
+        let all = queued.chain(waiting).chain(announced);
+        all.filter(|op| is_promised(op))
+    }
+
+    fn owes(&self) -> bool {
+        self.tx.staged > 0 || self.promised().next().is_some()
+    }
+
+    /// Bytes that the kernel has not sent are lost if the socket is closed while something comes in.
+    fn has_unsent(&self) -> bool {
+        let socket = self.socket.as_ref().filter(|_| self.duct.is_none());
+        socket.is_some_and(|socket| socket.unsent() > 0)
+    }
+}
+
+/// Whether the application may take the operation for sent as soon as it is posted.
+pub(super) fn is_promised(op: &TxOp) -> bool {
+    op.flags & FI_COMPLETION == 0 || op.flags & FI_INJECT != 0
+}
+
+impl<N: Net> Stream<N> {
+    /// Whether something that was accepted has to leave before this endpoint ends, or before the process does. `patient`: also what
+    /// the kernel has, which goes on without us if the peer sends nothing.
+    pub(super) fn owes_peers(&self, ep: Option<usize>, patient: bool) -> bool {
+        let mut conns = self.conns.iter().map(|(_, conn)| conn);
+        conns.any(|conn| {
+            ep.is_none_or(|ep| ep == conn.ep) && (conn.owes() || patient && conn.has_unsent())
+        })
+    }
+
+    /// Says what is given up, and for whom.
+    #[cold]
+    pub(super) fn tell_lost(&self, ep: Option<usize>) {
+        let conns = self.conns.iter().map(|(_, conn)| conn);
+        for conn in conns.filter(|conn| ep.is_none_or(|ep| ep == conn.ep) && conn.owes()) {
+            let bytes = conn.promised().map(|op| op.len).sum::<usize>() + conn.tx.staged;
+            log_warn!(
+                N::SOURCE,
+                Subsys::EpData,
+                "closed with {} operations and {bytes} bytes that {} has not taken within {} ms ({:?}): they are lost",
+                conn.promised().count(),
+                conn.peer,
+                self.limits.close.as_millis(),
+                conn.state,
+            );
+        }
+    }
+
+    /// An operation of which the application would not hear, for a peer that is not connected: nobody but the application brings
+    /// it there, so it is told to come again, or why that is of no use.
+    #[cold]
+    pub(super) fn refuse_unheard(&mut self, core: &mut Core<N>, id: usize) -> Error {
+        let conn = &mut self.conns[id];
+        conn.is_wanted = true;
+        let (ep, peer) = (conn.ep, conn.peer.clone());
+        // A program may do nothing else than to try again.
+        self.progress(core);
+        let limit = self.limits.greeting;
+        let failed = self
+            .eps
+            .get_mut(ep)
+            .and_then(|ep| ep.unreachable.remove(&peer));
+        match failed {
+            Some((error, at)) if Instant::now() < at + limit => error,
+            _ => Error::AGAIN,
+        }
+    }
+
+    /// An attempt to connect has come to nothing, and no operation waits that could tell.
+    pub(super) fn note_unreachable(&mut self, id: usize, error: Error) {
+        let conn = &self.conns[id];
+        if !conn.is_wanted {
+            return;
+        }
+        let peer = conn.peer.clone();
+        if let Some(endpoint) = self.eps.get_mut(conn.ep) {
+            endpoint.unreachable.insert(peer, (error, Instant::now()));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Which small frames of a connection are written at once, and which gather to leave together.
+//!
+//! A system call costs as much as fifty frames that are only copied, so a program that posts many in a row has them gathered.
+//! But nobody knows whether another one follows. So the first few of a row are written at once, and so is whatever comes
+//! after a pause as long as a system call. A row that was long lets the next one be taken for long, too: only its first frame is
+//! written at once then. `engine::flusher` bounds how long a frame is held back.
+#![forbid(unsafe_code)]
+
+use crate::sys::clock::ticks;
+
+/// Each connection has one, so its numbers are short: they wrap around, and then a frame may be written too soon or gather
+/// without need.
+#[derive(Default)]
+pub struct Pace {
+    /// The poll of the application in which the row began.
+    poll: u32,
+    /// When a frame was written at once last, in `UNIT`s.
+    written: u32,
+    /// Frames of the row that were not.
+    gathered: u16,
+    /// Frames of the row that may still be written at once.
+    left: u8,
+}
+
+/// Frames that are written at once beside the first of a row.
+const FEW: u8 = 7;
+/// Frames that gather before they are written, whatever their size.
+const MANY: u16 = 256;
+/// Ticks, as a power of two: some 0.2 to 1 microsecond.
+const UNIT: u32 = 10;
+/// A pause, in units.
+const PAUSE: u32 = 10;
+
+impl Pace {
+    /// Whether the next frame is written at once, if nothing waits in front of it. `poll` is the number of the last poll of the
+    /// application.
+    #[inline(always)]
+    pub fn writes(&mut self, poll: u64) -> bool {
+        let (now, poll) = ((ticks() >> UNIT) as u32, poll as u32);
+        if self.poll != poll {
+            self.poll = poll;
+            self.left = match self.gathered > FEW.into() {
+                true => 0,
+                false => FEW,
+            };
+            self.gathered = 0;
+        } else if self.left > 0 {
+            self.left -= 1;
+        } else if now.wrapping_sub(self.written) < PAUSE {
+            return false;
+        }
+        self.written = now;
+        true
+    }
+
+    /// A frame was held back; whether those that are had better leave now.
+    #[inline(always)]
+    pub fn is_full(&mut self) -> bool {
+        self.gathered = self.gathered.wrapping_add(1);
+        self.gathered.is_multiple_of(MANY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(pace: &mut Pace, poll: u64, frames: usize) -> usize {
+        let mut written = 0;
+        for _ in 0..frames {
+            // No pause, however slow the machine is.
+            pace.written = (ticks() >> UNIT) as u32;
+            match pace.writes(poll) {
+                true => written += 1,
+                false => drop(pace.is_full()),
+            }
+        }
+        written
+    }
+
+    #[test]
+    fn a_short_row_is_written_at_once() {
+        let mut pace = Pace::default();
+        for poll in 1..10 {
+            assert_eq!(row(&mut pace, poll, 8), 8);
+        }
+    }
+
+    #[test]
+    fn a_long_row_gathers_and_the_next_one_sooner() {
+        let mut pace = Pace::default();
+        assert_eq!(row(&mut pace, 1, 64), 8);
+        assert_eq!(row(&mut pace, 2, 64), 1);
+        assert_eq!(row(&mut pace, 3, 2), 1);
+        assert_eq!(row(&mut pace, 4, 64), 8);
+    }
+
+    #[test]
+    fn after_a_pause_a_frame_is_written_at_once() {
+        let mut pace = Pace::default();
+        assert_eq!(row(&mut pace, 1, 64), 8);
+        pace.written = ((ticks() >> UNIT) as u32).wrapping_sub(PAUSE);
+        assert!(pace.writes(1));
+    }
+
+    #[test]
+    fn frames_leave_when_many_have_gathered() {
+        let mut pace = Pace::default();
+        let full = (0..2 * MANY).filter(|_| pace.is_full()).count();
+        assert_eq!(full, 2);
+    }
+}

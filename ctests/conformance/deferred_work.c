@@ -133,6 +133,27 @@ TEST(fi_trigger, work_tagged, EP_RELIABLE, WORK_CAPS | FI_TAGGED, "FI_OP_TSEND, 
 	message(t, FI_OP_TSEND, FI_OP_TRECV);
 }
 
+TEST(fi_trigger, work_and_late_counter, EP_RELIABLE, WORK_CAPS, "A counter that is bound when the endpoint is enabled does not count deferred work, and counts all else")
+{
+	struct fid_cntr *late, *trigger, *sent;
+
+	open_domain(t);
+	late = open_cntr(t, FI_WAIT_NONE);
+	PAIR(t);
+	trigger = open_cntr(t, FI_WAIT_NONE);
+	sent = open_cntr(t, FI_WAIT_NONE);
+	OK(fi_ep_bind(t->a.ep, &late->fid, FI_SEND));
+	post_recv(t, &t->b, new_buf(t, LEN, 0));
+	post_recv(t, &t->b, new_buf(t, LEN, 0));
+	queue(t, transfer(FI_OP_SEND, &t->a, new_buf(t, LEN, 7), NULL, trigger, 1, sent));
+	OK(fi_cntr_add(trigger, 1));
+	counts(t, sent, 1);
+	CHECK_EQ(fi_cntr_read(late), 0);
+	post_send(t, &t->a, new_buf(t, LEN, 8));
+	counts(t, late, 1);
+	counts(t, sent, 1);
+}
+
 TEST(fi_trigger, work_rma, EP_RELIABLE, WORK_CAPS, "FI_OP_WRITE, FI_OP_READ: the completion counter of the write sets off the read; neither shows at the endpoint")
 {
 	struct buf out = new_buf(t, LEN, 7), in = new_buf(t, LEN, 0);

@@ -250,17 +250,6 @@ TEST(fi_endpoint, bind_av_twice, EP_AV, FI_MSG, "An endpoint takes a single addr
 	CHECK(fi_ep_bind(ep, &other->fid, 0) < 0);
 }
 
-TEST(fi_endpoint, bind_after_enable, EP_ANY, FI_MSG, "Queues are bound before the endpoint is enabled: later it is refused")
-{
-	struct fid_cntr *cntr = open_cntr(t, FI_WAIT_NONE);
-	struct fid_cq *cq = open_cq(t, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
-	struct fid_ep *ep = ep_with(t, true, true, true, true);
-
-	OK(fi_enable(ep));
-	CHECK(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT) < 0);
-	CHECK(fi_ep_bind(ep, &cntr->fid, FI_SEND) < 0);
-}
-
 TEST(fi_endpoint, bind_cq_without_direction, EP_ANY, FI_MSG, "Binding a queue with neither FI_TRANSMIT nor FI_RECV is refused; selective completion needs one")
 {
 	struct fid_cq *cq = open_cq(t, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);

@@ -106,6 +106,21 @@ impl EpState {
         Ok(())
     }
 
+    /// The application binds a counter, before or after the endpoint is enabled.
+    pub fn bind_counter(&mut self, event: Event, counter: &Arc<Counter>) {
+        let slots = match &mut self.behind {
+            // The watcher of `tell_work` stays where it is.
+            Some(behind) => {
+                if self.cntrs[event as usize].is_none() {
+                    self.cntrs[event as usize] = Some(counter.clone());
+                }
+                &mut **behind
+            }
+            None => &mut self.cntrs,
+        };
+        slots[event as usize] = Some(counter.clone());
+    }
+
     /// The counter that the application has bound.
     pub fn bound(&self, event: Event) -> Option<&Arc<Counter>> {
         self.behind.as_deref().unwrap_or(&self.cntrs)[event as usize].as_ref()

@@ -257,11 +257,16 @@ impl<T: Transport> Ep<T> {
             return Err(Error::INVAL);
         }
         let id = cq.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
-        let mut state = self.unlocked_state()?;
-        let ep = &mut state.core.eps[self.shared.id];
+        let mut state = self.shared.engine.lock()?;
+        let ep = &state.core.eps[self.shared.id];
         if (tx && ep.tx_cq.is_some()) || (rx && ep.rx_cq.is_some()) {
             return Err(Error::INVAL);
         }
+        // What was posted without a queue was promised no entry in one.
+        if ep.enabled && self.is_busy(&state) {
+            return Err(Error::OPBADSTATE);
+        }
+        let ep = &mut state.core.eps[self.shared.id];
         let implied = match flags & FI_SELECTIVE_COMPLETION {
             0 => FI_COMPLETION,
             _ => 0,
@@ -288,20 +293,26 @@ impl<T: Transport> Ep<T> {
             return Err(Error::INVAL);
         }
         let counter = cntr.counter_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
-        let mut state = self.unlocked_state()?;
-        let slots = &mut state.core.eps[self.shared.id].cntrs;
+        let mut guard = self.shared.engine.lock()?;
+        let state = &mut *guard;
+        let ep = &mut state.core.eps[self.shared.id];
         let wanted = || Event::ALL.iter().filter(|event| flags & event.flag() != 0);
-        if wanted().any(|&event| slots[event as usize].is_some()) {
+        if wanted().any(|&event| ep.bound(event).is_some()) {
             return Err(Error::INVAL);
         }
         for &event in wanted() {
-            slots[event as usize] = Some(counter.clone());
+            ep.bind_counter(event, counter);
+        }
+        // Peers reach a context through the endpoint it belongs to, which may listen already.
+        let is_known = ep.enabled || self.shared.member.is_some();
+        if is_known && flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0 {
+            state.transport.counts_accesses(&mut state.core);
         }
         if self.shared.engine.info.caps & FI_TRIGGER != 0 {
             self.shared.watch();
         }
         self.shared.counted.fetch_or(flags, Ordering::Relaxed);
-        drop(state);
+        drop(guard);
         self.keep(cntr.uses.take());
         Ok(())
     }
@@ -427,6 +438,16 @@ impl<T: Transport> Ep<T> {
         state.run_triggers();
         state.posted();
         result
+    }
+
+    /// Whether something that was posted has not completed.
+    fn is_busy(&self, state: &State<T>) -> bool {
+        let (core, id) = (&state.core, self.shared.id);
+        let ep = &core.eps[id];
+        ep.tx_pending > 0
+            || core.triggers.has_work_of(id)
+            || core.srxs[ep.srx].is_receiving()
+            || state.transport.is_receiving(id)
     }
 
     /// The state, while the endpoint is not yet enabled.

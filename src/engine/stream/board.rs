@@ -121,6 +121,19 @@ impl Board {
     /// Shows a region no more. The place it had: peers may still be using it.
     pub fn withdraw(&mut self, region: &Own) -> Option<usize> {
         let at = self.places.remove(&region.key)?;
+        self.empty(at)
+    }
+
+    /// Shows no region any more. The places that there were.
+    pub fn withdraw_all(&mut self) -> Vec<usize> {
+        let places = std::mem::take(&mut self.places);
+        places
+            .into_values()
+            .filter_map(|at| self.empty(at))
+            .collect()
+    }
+
+    fn empty(&self, at: usize) -> Option<usize> {
         let entry = self.entry(at)?;
         let turn = entry.turn.load(Ordering::Relaxed);
         entry.turn.store(turn + 1, Ordering::Relaxed);

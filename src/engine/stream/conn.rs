@@ -403,6 +403,18 @@ impl<N: Net> Conn<N> {
         coming || !self.tx.await_read.is_empty()
     }
 
+    /// Whether a receive that completes at this endpoint is being filled.
+    pub fn is_filling(&self, ep: usize) -> bool {
+        let here = |envelope: &Envelope| envelope.ep == ep;
+        let coming = matches!(&self.rx.at, At::Payload(incoming)
+            if matches!(&incoming.sink, Sink::Recv(_, envelope) if here(envelope)));
+        let mut cleared = self.rx.rendezvous.values();
+        let mut shared = self.rx.shared().iter();
+        coming
+            || cleared.any(|incoming| incoming.recv.is_some() && here(&incoming.envelope))
+            || shared.any(|shared| shared.recv.is_some() && here(&shared.envelope))
+    }
+
     /// Whether an operation with these flags has to wait for those that were sent.
     pub fn holds(&self, flags: u64) -> bool {
         flags & FI_FENCE != 0 && self.is_busy() || flags & AFTER_READS != 0 && self.is_reading()

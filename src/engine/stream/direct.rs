@@ -66,6 +66,20 @@ impl<N: Net> Stream<N> {
         true
     }
 
+    /// Takes the domain's regions away from the peers that were shown them: from now on one of its endpoints counts
+    /// accesses. Peers that come later are shown a new board where the endpoint that they connect to counts none.
+    pub(super) fn hide_regions(&mut self, core: &mut Core<N>) {
+        if self.is_inherited() {
+            return;
+        }
+        let Some(mut board) = self.board.take() else {
+            return;
+        };
+        for at in board.withdraw_all() {
+            self.wait_for_users(core, at);
+        }
+    }
+
     /// A region has been withdrawn from this place of the board: who uses it is waited for, as long as that is reasonable.
     #[cold]
     pub(super) fn wait_for_users(&mut self, core: &mut Core<N>, at: usize) {

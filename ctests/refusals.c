@@ -68,6 +68,8 @@ int main(void)
 	ask("service xx", V, "127.0.0.1", "xx", 0, NULL);
 	HINT(free(h->fabric_attr->prov_name); h->fabric_attr->prov_name = strdup("verbs"));
 	HINT(free(h->fabric_attr->prov_name); h->fabric_attr->prov_name = strdup("^tcp"));
+	HINT(free(h->fabric_attr->prov_name); h->fabric_attr->prov_name = strdup("tcp;ofi_rxm"));
+	HINT(free(h->fabric_attr->prov_name); h->fabric_attr->prov_name = strdup("ofi_rxm;tcp"));
 	HINT(h->caps = FI_MSG | FI_MULTICAST);
 	HINT(h->caps = FI_TAGGED);
 	HINT(h->addr_format = FI_ADDR_STR);

@@ -246,6 +246,8 @@ why() {
 why 61 'nothing is offered: fi_getinfo: -61 \(No data available\)' -p tcp -d no-such-domain
 why 61 '    tcp FI_EP_RDM on lo' -p tcp -d no-such-domain
 why 61 '        domain_attr.name: wanted "no-such-domain", offered "lo"' -p tcp -d no-such-domain
+why 61 '        fabric_attr.prov_name: wanted "tcp;ofi_rxm", offered "tcp"' -p 'tcp;ofi_rxm'
+why 61 '        fabric_attr.prov_name: wanted "ofi_rxm;tcp", offered "tcp"' -p 'ofi_rxm;tcp'
 why 61 '        caps: wanted FI_MULTICAST, offered FI_MSG .*' -p tcp -c FI_MULTICAST
 why 61 '        fabric_attr.name: wanted "203.0.113.0/24", offered .*' -p tcp -f 203.0.113.0/24
 why 0 '    tcp FI_EP_RDM on lo' -p tcp -t FI_EP_RDM

@@ -172,6 +172,21 @@ mod tests {
     }
 
     #[test]
+    fn a_layer_that_is_not_here_has_no_data_in_either_order() {
+        for name in [c"ofi_rxm;tcp", c"tcp;ofi_rxm", c"ofi_rxd;udp"] {
+            let hints = naming(name);
+            let query = query(Some(&hints), VERSION, 0);
+            assert_eq!(getinfo(&query), Err(Error::NODATA), "{name:?}");
+            let filter = Filter::of(&query, None);
+            let reason = filter.refuse("tcp").unwrap().by("tcp").to_string();
+            let wanted = name.to_str().unwrap();
+            let text =
+                format!(r#"refused: tcp: fabric_attr.prov_name: wanted "{wanted}", offered "tcp""#);
+            assert_eq!(reason, text);
+        }
+    }
+
+    #[test]
     fn native_endpoints_come_first_unless_layering_is_excluded() {
         let first = |name| {
             getinfo(&query(Some(&naming(name)), VERSION, 0)).unwrap()[0]

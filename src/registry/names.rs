@@ -75,8 +75,12 @@ impl Wanted {
         }
     }
 
-    /// May this core provider answer by itself? Of several names the last counts.
+    /// May this core provider answer by itself? Of several names the last counts. But the name of a utility provider
+    /// asks for that layer, wherever it stands (fi_fabric(3), prov_name), and a core provider alone is no layer.
     pub fn core(&self, name: &str) -> bool {
+        if self.names.iter().any(|name| is_utility(name)) {
+            return false;
+        }
         let wanted = self
             .names
             .last()
@@ -96,11 +100,18 @@ impl Wanted {
     }
 }
 
+/// fi_provider(7): utility providers are named with this prefix.
+fn is_utility(name: &str) -> bool {
+    let prefix = name.get(..UTILITY.len());
+    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(UTILITY))
+}
+
 fn contains(names: &[String], wanted: &str) -> bool {
     names.iter().any(|name| name.eq_ignore_ascii_case(wanted))
 }
 
 const SEPARATOR: char = ';';
+const UTILITY: &str = "ofi_";
 
 #[cfg(test)]
 mod tests {
@@ -158,6 +169,10 @@ mod tests {
             "udp",
             "ofi_rxm",
             "tcp;ofi_rxm",
+            "ofi_rxm;tcp",
+            "Ofi_Rxm;tcp",
+            "ofi_rxm;zork;tcp",
+            "ofi_rxm;tcp;^udp",
             "tcp;^tcp",
             "^tcp",
             "^TCP",

@@ -168,6 +168,14 @@ check-mpi: all
 	    --variants rendezvous unbuffered small_inject four_vcis atomics scalable_endpoints shared_contexts
 	$(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT) --ranks 2 \
 	    --provider shm --variants plain small_ring no_cma
+	$(SHORT_LIVES) --ranks 5 8 --variants plain sockets -- short_lives
+	$(SHORT_LIVES) --ranks 5 8 --provider shm -- short_lives
+# Jobs that end as soon as they have begun, with each number of ranks to 10, 20 times each; half an hour.
+check-mpi-long: all
+	scripts/python_env.sh $(TARGET)/python
+	$(SHORT_LIVES) --long --variants plain sockets
+	$(SHORT_LIVES) --long --provider shm
+SHORT_LIVES = $(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT)
 # MPI over several hosts, which are network namespaces: those cases that take no minute.
 check-hosts: all
 	scripts/python_env.sh $(TARGET)/python
@@ -183,7 +191,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := loom miri programs fuzz shm-long memory-long threads-long
+LONG_CHECKS := loom miri programs fuzz shm-long mpi-long memory-long threads-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all

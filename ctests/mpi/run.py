@@ -2,13 +2,17 @@
 """Run the MPI programs of this folder on a libfabric.so.1 and print what passed.
 
 usage: run.py --python-env FOLDER [--library FOLDER] [--provider NAME] [--ranks N ...] [--variants NAME ... | all]
-              [-- PROGRAM[:CHECK] ...]
+              [--repeat N] [--long] [-- PROGRAM[:CHECK] ...]
 Without --library the MPICH wheel's own libfabric is used, to see what upstream makes of the same programs.
 A variant runs them with other settings of the provider or of MPICH, for paths that the defaults do not take.
+The program short_lives is run for each of its checks, as jobs of their own that end at once; --long runs those 20 times
+with each number of ranks from 2 to 10.
 """
 
 import argparse
+import collections
 import itertools
+import re
 import sys
 import time
 from pathlib import Path
@@ -19,6 +23,11 @@ from launch import Failed, Library, main_with_message, run  # noqa: E402  (found
 
 PROGRAMS = ("point_to_point", "datatypes", "collectives", "communicators", "one_sided", "threads")
 
+# Each of its checks is a job: it is about how jobs end.
+SHORT_LIVES = "short_lives"
+# Such a job takes a second. One that hangs is to be found before many of them make an hour.
+LIFE_LIMIT = 20
+
 # Paths inside a provider.
 PATHS = {
     "tcp": {
@@ -27,6 +36,8 @@ PATHS = {
         # Every frame is a system call of its own, in both directions.
         "unbuffered": {"FI_TCP_STAGING_SBUF_SIZE": "0", "FI_TCP_PREFETCH_RBUF_SIZE": "0"},
         "small_inject": {"FI_TCP_MAX_INJECT": "16"},
+        # The ranks of one host talk as those of several do.
+        "sockets": {"FI_TCP_SHARED_MEMORY": "0"},
     },
     "shm": {
         "rendezvous": {"FI_SHM_MAX_SAVED_SIZE": "16384"},
@@ -65,31 +76,46 @@ IN_FORCE = {
 }
 
 
+def jobs_of(wanted):
+    """The programs to start for what stands in the command line."""
+    if wanted != SHORT_LIVES:
+        return [wanted]
+    source = (HERE / f"{SHORT_LIVES}.py").read_text()
+    return [f"{SHORT_LIVES}:{life}" for life in re.findall(r"^def (\w+)\(_?comm\):", source, re.MULTILINE)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python-env", required=True)
     parser.add_argument("--library")
-    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--ranks", type=int, nargs="+")
     parser.add_argument("--provider", default="tcp", choices=PATHS)
     parser.add_argument("--variants", nargs="+", default=["plain"], metavar="NAME")
-    parser.add_argument("--limit", type=float, default=120)
+    parser.add_argument("--limit", type=float, help=f"seconds for a job (120; {SHORT_LIVES}: {LIFE_LIMIT})")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--long", action="store_true")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM[:CHECK]")
     args = parser.parse_args()
     library = Library("ironfabric" if args.library else "the wheel's own", args.library, args.python_env)
+    wanted_programs = args.programs or ([SHORT_LIVES] if args.long else PROGRAMS)
+    programs = [job for wanted in wanted_programs for job in jobs_of(wanted)]
+    all_ranks = args.ranks or (range(2, 11) if args.long else [2, 4])
+    repeats = 20 if args.long else args.repeat
     failures = []
     passed = 0
     known = variants_of(args.provider)
     variants = list(known) if "all" in args.variants else args.variants
     if unknown := set(variants) - set(known):
         parser.error(f"no variants of {args.provider}: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    for variant, wanted, ranks in itertools.product(variants, args.programs or PROGRAMS, args.ranks):
+    for variant, wanted, ranks, _ in itertools.product(variants, programs, all_ranks, range(repeats)):
         name, _, check = wanted.partition(":")
-        title = f"{name}, {ranks} ranks, {args.provider}, {variant}"
+        title = f"{wanted}, {ranks} ranks, {args.provider}, {variant}"
+        limit = args.limit or (LIFE_LIMIT if name == SHORT_LIVES else 120)
         print(f"\n{title}, on {library.file}", flush=True)
         start = time.monotonic()
         try:
             env = dict(known[variant], FI_PROVIDER=args.provider, MPIR_CVAR_DEBUG_SUMMARY="1")
-            lines = run(library, ranks, HERE / f"{name}.py", [check] if check else [], limit=args.limit, extra_env=env,
+            lines = run(library, ranks, HERE / f"{name}.py", [check] if check else [], limit=limit, extra_env=env,
                         show=lambda line: line.startswith(("  ok ", "  -- ")))
             for wanted_line in (f"libfabric provider: {args.provider} - ", IN_FORCE.get(variant, "")):
                 if not any(line.startswith(wanted_line) for line in lines):
@@ -101,7 +127,8 @@ def main():
         print(f"  {time.monotonic() - start:.1f} s", flush=True)
     print(f"\n{passed} checks passed, {len(failures)} programs failed")
     if failures:
-        raise Failed("; ".join(failures))
+        counts = collections.Counter(failures).items()
+        raise Failed("; ".join(f"{title} ({count} of {repeats})" if repeats > 1 else title for title, count in counts))
 
 
 if __name__ == "__main__":

@@ -63,8 +63,16 @@ impl Epoll {
         // SAFETY: all zero is a valid event.
         let mut events: [libc::epoll_event; BATCH] = unsafe { core::mem::zeroed() };
         // SAFETY: room for BATCH events.
-        let n =
-            unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), BATCH as i32, 0) };
+        // Past the C library's function, which is a point at which threads can be cancelled: see `sys::socket`.
+        let n = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_wait,
+                self.0.as_raw_fd(),
+                events.as_mut_ptr(),
+                BATCH as i32,
+                0,
+            )
+        };
         let n = n.max(0) as usize;
         for (ready, event) in out.iter_mut().zip(&events[..n]) {
             let bits = event.events as i32;

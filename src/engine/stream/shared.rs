@@ -706,7 +706,6 @@ impl<N: Net> Stream<N> {
 #[cold]
 fn ring(socket: &Option<Socket>) {
     if let Some(socket) = socket {
-        // One that takes no more has enough to wake the peer; one that is broken says so to its reader.
-        let _ = socket.write(&[0]);
+        socket.ring();
     }
 }

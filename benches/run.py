@@ -22,7 +22,7 @@ from tables import PROVIDERS, TABLES
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SOURCES = ["bench.c", "control.c", "fabric.c", "latency.c", "socket.c", "stream.c", "matching.c", "endpoints.c", "peers.c",
-           "atomic.c", "wakeup.c"]
+           "atomic.c", "wakeup.c", "compute.c"]
 
 
 def build(folder, ours, name, sources, extra=()):

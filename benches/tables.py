@@ -49,6 +49,8 @@ DEPTHS = [1, 10, 100, 1000, 10000]
 ENDPOINTS = [1, 16, 64]
 PEERS = [1, 100, 1000]
 RANKS = [2, 4, 8]
+# Messages that a program posts in a row before it computes.
+IN_A_ROW = [1, 2, 5, 50]
 SOCKET = ("socket", "latency")
 SOCKET_STREAM = ("socket", "stream")
 PROVIDERS = ["tcp", "shm"]
@@ -92,6 +94,12 @@ TABLES = [
     Table("peers-memory", "Memory of the process for one idle peer", "peers", "all", "peers", "bytes", PEERS[1:], PEERS[1:],
           line="memory"),
     Table("peers-miss", "A look at the queue that finds nothing", "peers", "all", "peers", "ns", PEERS, PEERS, line="miss"),
+    Table("compute-tagged", "Post, then compute: the last of so many 8-byte fi_tsend is there", "compute", "tagged",
+          "messages", "us", IN_A_ROW, IN_A_ROW),
+    Table("compute-inject", "Post, then compute: the last of so many 8-byte fi_tinject is there", "compute", "inject",
+          "messages", "us", IN_A_ROW, IN_A_ROW),
+    Table("compute-large", "Post, then compute: a large fi_tsend is there, FI_PROGRESS_AUTO", "compute", "large", "bytes",
+          "us", [1 << 20], [1 << 14, 1 << 17, 1 << 20, 1 << 23]),
     Table("barrier", "fi_barrier, and MPI_Barrier over the same provider", "collective", "barrier", "ranks", "us", RANKS, RANKS,
           group=True, other_name="MPICH", limit_name="MPICH on ours"),
     Table("allreduce", "fi_allreduce of a double, and MPI_Allreduce over the same provider", "collective", "allreduce", "ranks",
@@ -109,6 +117,13 @@ TABLES = [
         RATE, [8, 64, 1024], [8, 16, 64, 256, 1024]),
     shm("wakeup", "From a message until fi_cq_sread returns, which slept", "wakeup", "sread", "microseconds before", "us",
         [50, 1000], [20, 50, 200, 1000, 10000], ("wakeup", "eventfd"), limit_name="eventfd", ours_only=True),
+    shm("compute-tagged", "Post, then compute: the last of so many 8-byte fi_tsend is there", "compute", "tagged",
+        "messages", "us", IN_A_ROW, IN_A_ROW),
+    shm("compute-inject", "Post, then compute: the last of so many 8-byte fi_tinject is there", "compute", "inject",
+        "messages", "us", IN_A_ROW, IN_A_ROW),
+    # libfabric's shm has no progress of its own.
+    shm("compute-large", "Post, then compute: a large fi_tsend is there, FI_PROGRESS_AUTO", "compute", "large", "bytes",
+        "us", [1 << 20], [1 << 14, 1 << 17, 1 << 20, 1 << 23], ours_only=True),
     shm("senders", "Stream of 8-byte fi_tsend to one endpoint from many in turn, a message", "endpoints", "senders", "senders",
         "us", [1, 16, 64], [1, 2, 4, 8, 16, 32, 64]),
     shm("peers-memory", "Memory of one peer: half of what two share, and what the process has for it", "peers", "all", "peers",

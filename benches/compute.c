@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Post, then compute: a program posts messages in a row and calls nothing of the library for a while. How long after its
+//! last post returned the last message is at the peer, which polls: the median of many rounds, in microseconds; 0 if it was
+//! there before. Both processes have the same clock.
+//!
+//! tagged, inject: by how many messages of 8 bytes were posted. large: one message, by its size, in domains that make
+//! progress of their own, for what does not leave with the call.
+#include "bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG 7
+#define SMALL 8
+#define ROUNDS_LEAST 21
+#define WARM_UP 3
+// So long nothing of the library is called, in seconds.
+#define COMPUTES 0.02
+
+static bool is_large(const char *form)
+{
+	return !strcmp(form, "large");
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *) a, y = *(const double *) b;
+
+	return (x > y) - (x < y);
+}
+
+// ---- Who computes
+
+static void post(struct fabric *f, const char *form, uint64_t size)
+{
+	if (!strcmp(form, "inject"))
+		POST(f, fi_tinject(f->eps[0], f->out, size, f->peers[0], TAG));
+	else
+		POST(f, fi_tsend(f->eps[0], f->out, size, NULL, f->peers[0], TAG, NULL));
+}
+
+static void compute(double until)
+{
+	while (now() < until)
+		;
+}
+
+static double computes(struct fabric *f, const char *form, struct step step)
+{
+	uint64_t sent = f->sent;
+
+	tell(f->side, &step, sizeof(step));
+	for (uint64_t i = 0; i < step.count; i++) {
+		double posted;
+		char ready;
+
+		if (!hear(f->side, &ready, 1))
+			stop("the server is gone");
+		for (uint64_t n = 0; n < step.window; n++)
+			post(f, form, step.size);
+		posted = now();
+		compute(posted + COMPUTES);
+		tell_number(f->side, posted);
+		if (strcmp(form, "inject"))
+			UNTIL(f, f->sent == sent + (i + 1) * step.window);
+	}
+	return hear_number(f->side);
+}
+
+static void client(struct side *side, const char *form, size_t count, const uint64_t *xs)
+{
+	struct order order = { .size = SMALL, .here = 1, .there = 1 };
+	struct fabric *f;
+	char done;
+
+	if (strcmp(form, "tagged") && strcmp(form, "inject") && !is_large(form))
+		stop("compute knows tagged, inject and large");
+	side->shared |= is_large(form);
+	for (size_t i = 0; is_large(form) && i < count; i++)
+		order.size = xs[i] > order.size ? xs[i] : order.size;
+	begin(side, &compute_work, form, order);
+	f = fabric_open(side, 1, order.size);
+	fabric_meet(f);
+	for (size_t i = 0; i < count; i++) {
+		struct step step = { .size = SMALL, .count = WARM_UP, .window = xs[i] };
+
+		if (is_large(form)) {
+			step.size = xs[i];
+			step.window = 1;
+		}
+		computes(f, form, step);
+		step.count = fill_budget(side, COMPUTES, 1);
+		step.count = step.count < ROUNDS_LEAST ? ROUNDS_LEAST : step.count;
+		print("compute", form, xs[i], computes(f, form, step), "us");
+	}
+	tell(side, &(struct step){ 0 }, sizeof(struct step));
+	hear(side, &done, 1);
+	fabric_close(f);
+}
+
+// ---- Who receives
+
+static void receives(struct fabric *f, const struct step *step)
+{
+	double *all = calloc(step->count, sizeof(*all));
+
+	if (!all)
+		stop("no memory for %llu rounds", (unsigned long long) step->count);
+	for (uint64_t i = 0; i < step->count; i++) {
+		uint64_t all_here = f->received + step->window;
+		double came, posted;
+
+		for (uint64_t n = 0; n < step->window; n++)
+			POST(f, fi_trecv(f->eps[0], f->in, step->size, f->desc, FI_ADDR_UNSPEC, TAG, 0, NULL));
+		tell(f->side, "", 1);
+		UNTIL(f, f->received == all_here);
+		came = now();
+		posted = hear_number(f->side);
+		all[i] = came > posted ? (came - posted) * 1e6 : 0;
+	}
+	qsort(all, step->count, sizeof(*all), ascending);
+	tell_number(f->side, all[step->count / 2]);
+	free(all);
+}
+
+static void server(struct side *side, const struct order *order)
+{
+	struct fabric *f;
+	struct step step;
+
+	side->shared |= is_large(order->form);
+	f = fabric_open(side, 1, order->size);
+	fabric_meet(f);
+	while (hear(side, &step, sizeof(step)) && step.count)
+		receives(f, &step);
+	tell(side, "", 1);
+	fabric_close(f);
+}
+
+const struct work compute_work = { "compute", "tagged|inject MESSAGES... | large SIZE...", client, server };

@@ -25,7 +25,10 @@
 
 #include "check.h"
 
-enum { ROUNDS = 100, LEN = 64, KEY = 7, BIG = 8 << 20, PATIENCE_S = 40 };
+enum { ROUNDS = 100, BURSTS = 5, BURST = 60, LEN = 64, KEY = 7, BIG = 8 << 20, PATIENCE_S = 40 };
+
+// Messages that `traffic` brings to each side.
+enum { MESSAGES = 2 * ROUNDS + BURSTS * BURST };
 
 #define NEED(call) need((call), #call, __LINE__)
 
@@ -268,6 +271,17 @@ static void traffic(struct side *s)
 		while (left--)
 			spin(s);
 	}
+	// Rows that are long enough to be gathered, and flushed by a thread if need be.
+	for (int i = 0; i < BURSTS; i++) {
+		int left = 2 * BURST;
+
+		for (int n = 0; n < BURST; n++)
+			POST(s, fi_recv(s->ep, s->in, LEN, NULL, FI_ADDR_UNSPEC, s->in));
+		for (int n = 0; n < BURST; n++)
+			POST(s, fi_send(s->ep, s->out, LEN, NULL, s->peer, s->out));
+		while (left--)
+			spin(s);
+	}
 	POST(s, fi_recv(s->ep, s->in, LEN, NULL, FI_ADDR_UNSPEC, s->in));
 }
 
@@ -361,8 +375,8 @@ static void on_the_descriptor(struct side *s)
 
 static void on_a_counter(struct side *s)
 {
-	// 2 * ROUNDS messages have come, one more will.
-	NEED(fi_cntr_wait(s->cntr, 2 * ROUNDS + 1, -1));
+	// One more than have come.
+	NEED(fi_cntr_wait(s->cntr, MESSAGES + 1, -1));
 	spin(s);
 	answer(s);
 }
@@ -621,7 +635,15 @@ static void sread_of_an_event_queue(void)
 
 #define SLEEPS(name, wait, how) \
 	static void name(void) { run(wait, FI_PROGRESS_MANUAL, watch, how); } \
-	static void name##_auto(void) { run(wait, FI_PROGRESS_AUTO, watch, how); }
+	static void name##_auto(void) { run(wait, FI_PROGRESS_AUTO, watch, how); } \
+	static void name##_over_sockets(void) { over_sockets(FI_PROGRESS_MANUAL, wait, watch, how); }
+
+static void over_sockets(enum fi_progress progress, enum fi_wait_obj wait, void (*peer_does)(struct side *, pid_t),
+			 void (*sleeper_does)(struct side *))
+{
+	setenv("FI_TCP_SHARED_MEMORY", "0", 1);
+	run(wait, progress, peer_does, sleeper_does);
+}
 
 SLEEPS(sread, FI_WAIT_UNSPEC, in_sread)
 SLEEPS(poll_of_a_descriptor, FI_WAIT_FD, on_the_descriptor)
@@ -636,6 +658,24 @@ static void one_sleeps_beside_traffic(void)
 static void nobody_looks(void)
 {
 	run(FI_WAIT_NONE, FI_PROGRESS_AUTO, watch_and_read, traffic_and_elsewhere);
+}
+
+static void nobody_looks_over_sockets(void)
+{
+	over_sockets(FI_PROGRESS_AUTO, FI_WAIT_NONE, watch_and_read, traffic_and_elsewhere);
+}
+
+// Nothing comes: only that no thread of the library ticks.
+static void watch_only(struct side *s, pid_t pid)
+{
+	traffic(s);
+	check_idle(pid);
+	tell(s, "", 1);
+}
+
+static void the_program_does_something_else(void)
+{
+	over_sockets(FI_PROGRESS_MANUAL, FI_WAIT_NONE, watch_only, traffic_and_elsewhere);
 }
 
 static void the_peer_is_dead(void)
@@ -686,7 +726,9 @@ static const struct test tests[] = {
 	TEST(wait_for_a_counter), TEST(wait_for_a_counter_auto), TEST(wait_set), TEST(wait_set_auto),
 	TEST(one_sleeps_beside_traffic), TEST(nobody_looks), TEST(the_peer_is_dead), TEST(the_peer_is_dead_auto), TEST(the_peer_does_not_read),
 	TEST(the_peer_does_not_read_auto), TEST(no_room_for_more), TEST(no_room_for_more_auto),
-	TEST(sread_of_an_event_queue),
+	TEST(sread_of_an_event_queue), TEST(sread_over_sockets), TEST(poll_of_a_descriptor_over_sockets),
+	TEST(wait_for_a_counter_over_sockets), TEST(wait_set_over_sockets), TEST(nobody_looks_over_sockets),
+	TEST(the_program_does_something_else),
 };
 
 int main(int argc, char **argv)

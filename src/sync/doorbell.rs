@@ -8,7 +8,8 @@
 //! then only loads the word. A reader that is going to sleep for the first time announces that (`expect`), and makes sure
 //! that every writer has seen it (a barrier on all processes, see `sys::barrier`) before it arms.
 //!
-//! Each sleep has a number. The writer rings once for a sleep, however much it publishes until the reader is awake.
+//! Each sleep has a number. The writer rings once for a sleep, however much it publishes until the reader is awake. So a reader
+//! that was woken and goes on sleeping arms again.
 //!
 //! In memory that a hostile process may write: a word that does not say "sleeps" when it should lets that process's peer
 //! sleep, so readers have a second source of news; one that says so when it should not costs wake-ups.
@@ -85,7 +86,7 @@ impl<A: Atomic<u32>> Doorbell<A> {
         word & SLEEPS != 0 && std::mem::replace(rung, Rung(word)) != Rung(word)
     }
 
-    /// Whether the reader sleeps, for who has published nothing.
+    /// Whether the reader sleeps, for itself and for who has published nothing.
     pub fn is_armed(&self) -> bool {
         self.0.load(Ordering::Relaxed) & SLEEPS != 0
     }

@@ -384,6 +384,13 @@ impl Duct {
         self.own().doorbell.0.arm();
     }
 
+    /// The bell was rung for the sleep that this side is in, if it is in one: the next record is to ring again.
+    pub fn arm_again(&self) {
+        if self.own().doorbell.0.is_armed() {
+            self.arm();
+        }
+    }
+
     /// Leaves this side's ring to its bell, unless something has come: then it is to be polled on. `expect_sleep` was said.
     #[must_use]
     pub fn leave_to_bell(&self) -> bool {

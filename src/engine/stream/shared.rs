@@ -381,17 +381,7 @@ impl<N: Net> Stream<N> {
         let (Some(socket), Some(duct)) = (&conn.socket, &mut conn.duct) else {
             return;
         };
-        let mut rings = [0; 256];
-        loop {
-            match socket.read(&mut rings) {
-                Ok(Moved::Bytes(n)) if n == rings.len() => {}
-                Ok(Moved::Bytes(_) | Moved::Later) => break,
-                Ok(Moved::End) | Err(_) => {
-                    duct.end();
-                    break;
-                }
-            }
-        }
+        take_rings(socket, duct);
         if duct.ended {
             self.epoll_forget(id);
             self.left_waiting(core, id);
@@ -693,12 +683,33 @@ impl<N: Net> Stream<N> {
                 return;
             };
             socket.wait_readable(left.min(Duration::from_millis(100)));
-            let mut rings = [0; 256];
-            if let Ok(Moved::End) | Err(_) = socket.read(&mut rings) {
-                duct.end();
-            }
+            take_rings(socket, duct);
             conn.tx.blocked = false;
         }
+    }
+}
+
+/// Takes what the peer has rung with. It rings once for a sleep, so who sleeps on, or again, without having polled says that
+/// anew; the ring is to be looked at after this.
+fn take_rings(socket: &Socket, duct: &mut Duct) {
+    let (mut rings, mut any) = ([0; 256], false);
+    loop {
+        match socket.read(&mut rings) {
+            Ok(Moved::Bytes(n)) => {
+                any = true;
+                if n < rings.len() {
+                    break;
+                }
+            }
+            Ok(Moved::Later) => break,
+            Ok(Moved::End) | Err(_) => {
+                duct.end();
+                break;
+            }
+        }
+    }
+    if any {
+        duct.arm_again();
     }
 }
 

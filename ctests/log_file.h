@@ -9,7 +9,7 @@
 
 #include "check.h"
 
-static struct fi_provider provider = {
+static struct fi_provider provider __attribute__((unused)) = {
 	.version = FI_VERSION(1, 0),
 	.fi_version = FI_VERSION(2, 6),
 	.name = "My_Prov",

@@ -3,6 +3,7 @@
 //! each with its interface and network.
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::net::SocketAddr;
 
@@ -41,6 +42,8 @@ impl Network for System {
 pub struct Site<'a> {
     /// The only interface to use.
     pub iface: Option<&'a str>,
+    /// The variable that names it.
+    pub iface_variable: &'static str,
     /// Names of an entry that belongs to no interface.
     pub domain: &'static CStr,
     pub fabric: &'static CStr,
@@ -83,13 +86,19 @@ impl super::Place for Place {
     }
 }
 
-/// All places that satisfy the addresses of the query, best first. Names in the hints are not looked at.
+/// All places that satisfy the addresses of the query, best first. Names in the hints are not looked at. There are none
+/// where the only interface to use has no address: an entry that stands for all interfaces would use the others.
 pub fn places(query: &Query, site: &Site, network: &dyn Network) -> Result<Vec<Place>, Refusal> {
     let nothing = Hints::default();
     let hints = query.hints.unwrap_or(&nothing);
     let mut addresses = network.addresses();
     if let Some(iface) = site.iface {
+        let there = interfaces(&addresses);
         addresses.retain(|address| address.interface.as_bytes() == iface.as_bytes());
+        if addresses.is_empty() {
+            let refusal = Refusal::new(site.iface_variable, Value::from(iface), Value::Text(there));
+            return Err(refusal);
+        }
     }
     let finder = Finder {
         query,
@@ -99,6 +108,17 @@ pub fn places(query: &Query, site: &Site, network: &dyn Network) -> Result<Vec<P
         addresses,
     };
     finder.places()
+}
+
+/// The names of the interfaces, each once.
+fn interfaces(addresses: &[Address]) -> String {
+    let mut names: Vec<_> = addresses
+        .iter()
+        .map(|address| address.interface.to_string_lossy())
+        .collect();
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names.join(", ")
 }
 
 struct Finder<'a> {

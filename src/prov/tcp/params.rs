@@ -103,7 +103,7 @@ impl Params {
             .unwrap_or(default.max_rx_size)
             .max(max_inject);
         Params {
-            iface: given.text("iface"),
+            iface: given.text("iface").filter(|iface| !iface.is_empty()),
             port_low,
             port_high,
             tx_size: given.size("tx_size").unwrap_or(default.tx_size),

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 
 #include <rdma/fabric.h>
+#include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
 #include "log_file.h"
@@ -85,12 +86,201 @@ static void empty_interface(void)
 	CHECK(entries_of("tcp") > 0);
 }
 
+static void unknown_provider(void)
+{
+	setenv("FI_PROVIDER", "tpc,shm", 1);
+	ONE_LINE(complaints(), "<warn>", "core:", "FI_PROVIDER", "no provider is called \"tpc\"", "shm, tcp, sm2");
+	EQUAL(entries_of("tcp"), 0);
+	CHECK(entries_of("shm") > 0);
+}
+
+static void unknown_provider_excluded(void)
+{
+	setenv("FI_PROVIDER", "^tpc", 1);
+	ONE_LINE(complaints(), "<warn>", "FI_PROVIDER", "\"tpc\"", "shm, tcp, sm2");
+	CHECK(entries_of("tcp") > 0);
+}
+
+static void no_provider_left(void)
+{
+	setenv("FI_PROVIDER", "verbs", 1);
+	ONE_LINE(complaints(), "<warn>", "FI_PROVIDER=\"verbs\"", "shm, tcp, sm2");
+	EQUAL(entries_of(NULL), 0);
+}
+
+// Providers of other builds, and variables that mean something there only.
+static void nothing_wrong(void)
+{
+	static const char *const fine[][2] = {
+		{"FI_PROVIDER", "verbs,efa,tcp;ofi_rxm,shm"},
+		{"FI_TCP_IFACE", "lo"},
+		{"FI_TCP_PROV_NAME", "tcp"},
+		{"FI_TCP_IO_URING", "1"},
+		{"FI_TCP_PORT_LOW_RANGE", "20000"},
+		{"FI_TCP_PORT_HIGH_RANGE", "0x7000"},
+		{"FI_TCP_TX_SIZE", " 100 "},
+		{"FI_TCP_RX_SIZE", "-1"},
+		{"FI_TCP_MAX_SAVED", "-1"},
+		{"FI_TCP_ZEROCOPY_SIZE", "18446744073709551615"},
+		{"FI_SHM_USE_DSA_SAR", "yes"},
+		{"FI_SHM_USE_XPMEM", "0"},
+		{"FI_SHM_MAX_GDRCOPY_SIZE", "0"},
+		{"FI_SHM_BUFFER_THRESHOLD", "010"},
+		{"FI_SHM_RING_SIZE", "65536"},
+		{"FI_OFI_RXM_BUFFER_SIZE", "1s"},
+		{"FI_HOOK", "perf"},
+		{"FI_UNIVERSE_SIZE", "7"},
+	};
+
+	for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+		setenv(fine[i][0], fine[i][1], 1);
+	SAME(complaints(), "");
+}
+
+static void unknown_variables(void)
+{
+	setenv("FI_TCP_TXSIZE", "secret", 1);
+	ONE_LINE(complaints(), "<warn>", "tcp:", "FI_TCP_TXSIZE is no variable of tcp", "fi_info -g tcp");
+}
+
+static void unknown_variables_of_each(void)
+{
+	setenv("FI_SHM_RING", "1", 1);
+	setenv("FI_TCP_iface", "lo", 1);
+	setenv("FI_SM2_TX_SIZE", "1", 1);
+	const char *said = complaints();
+
+	EQUAL(lines(said), 3);
+	CHECK(strstr(said, "FI_SHM_RING is no variable of shm"));
+	CHECK(strstr(said, "FI_TCP_iface is no variable of tcp"));
+	CHECK(strstr(said, "FI_SM2_TX_SIZE is no variable of sm2"));
+}
+
+static void check_value(const char *variable, const char *value, const char *wanted)
+{
+	char said[200];
+
+	setenv(variable, value, 1);
+	snprintf(said, sizeof said, "%s=\"%s\"", variable, value);
+	ONE_LINE(complaints(), "<warn>", said, wanted, "default");
+}
+
+static void number_with_unit(void)
+{
+	check_value("FI_TCP_CONN_TIMEOUT", "10s", "number");
+}
+
+static void number_in_words(void)
+{
+	check_value("FI_SHM_TX_SIZE", "abc", "number");
+}
+
+static void number_of_nothing(void)
+{
+	check_value("FI_TCP_MAX_INJECT", "", "number");
+}
+
+static void int_out_of_range(void)
+{
+	check_value("FI_TCP_PEER_TIMEOUT", "99999999999", "number");
+}
+
+static void size_out_of_range(void)
+{
+	check_value("FI_UNIVERSE_SIZE", "-5", "number");
+}
+
+static void not_yes_or_no(void)
+{
+	check_value("FI_TCP_SHARED_MEMORY", "never", "yes or no");
+}
+
+static void number_of_the_log(void)
+{
+	check_value("FI_LOG_INTERVAL", "2s", "number");
+}
+
+// 100 would be the limit of an entry, and 128 is by default.
+static void default_is_kept(void)
+{
+	struct fi_info *hints = fi_allocinfo(), *list = NULL;
+
+	setenv("FI_TCP_MAX_INJECT", "100k", 1);
+	hints->fabric_attr->prov_name = strdup("tcp");
+	EQUAL(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &list), 0);
+	if (list)
+		EQUAL(list->tx_attr->inject_size, 128);
+	fi_freeinfo(list);
+	fi_freeinfo(hints);
+}
+
+static void own_variable(void)
+{
+	int value = 7;
+
+	log_to_file("warn");
+	setenv("FI_MY_PROV_NUMBER", "7 or 8", 1);
+	EQUAL(fi_param_define(&provider, "number", FI_PARAM_INT, "an int"), 0);
+	for (int i = 0; i < 3; i++)
+		EQUAL(fi_param_get(&provider, "number", &value), -FI_EINVAL);
+	EQUAL(value, 7);
+	ONE_LINE(logged(), "<warn>", "My_Prov:", "FI_MY_PROV_NUMBER=\"7 or 8\"");
+}
+
+static void impossible_ports(void)
+{
+	setenv("FI_TCP_PORT_LOW_RANGE", "5000", 1);
+	setenv("FI_TCP_PORT_HIGH_RANGE", "4000", 1);
+	ONE_LINE(complaints(), "<warn>", "FI_TCP_PORT_LOW_RANGE=5000", "FI_TCP_PORT_HIGH_RANGE=4000");
+}
+
+// Other programs call the lowest level so.
+static void level_error(void)
+{
+	log_to_file("error");
+	EQUAL(fi_log_enabled(&provider, FI_LOG_WARN, FI_LOG_CORE), 1);
+	EQUAL(fi_log_enabled(&provider, FI_LOG_TRACE, FI_LOG_CORE), 0);
+	fi_log(&provider, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "that matters");
+	SAME(logged(), "My_Prov:core:f():1<warn> that matters\n");
+}
+
+static void unknown_level(void)
+{
+	log_to_file("verbose");
+	setenv("FI_LOG_SUBSYS", "cq,ep", 1);
+	EQUAL(fi_log_enabled(&provider, FI_LOG_WARN, FI_LOG_CQ), 1);
+	EQUAL(fi_log_enabled(&provider, FI_LOG_TRACE, FI_LOG_CQ), 0);
+	const char *said = logged();
+
+	EQUAL(lines(said), 2);
+	CHECK(strstr(said, "FI_LOG_LEVEL=\"verbose\" is no level and means warn"));
+	CHECK(strstr(said, "FI_LOG_SUBSYS: \"ep\" is no subsystem"));
+}
+
 static const struct test tests[] = {
 	TEST(unknown_interface),
 	TEST(unknown_interface_line),
 	TEST(list_of_interfaces),
 	TEST(list_of_interfaces_line),
 	TEST(empty_interface),
+	TEST(unknown_provider),
+	TEST(unknown_provider_excluded),
+	TEST(no_provider_left),
+	TEST(nothing_wrong),
+	TEST(unknown_variables),
+	TEST(unknown_variables_of_each),
+	TEST(number_with_unit),
+	TEST(number_in_words),
+	TEST(number_of_nothing),
+	TEST(int_out_of_range),
+	TEST(size_out_of_range),
+	TEST(not_yes_or_no),
+	TEST(number_of_the_log),
+	TEST(default_is_kept),
+	TEST(own_variable),
+	TEST(impossible_ports),
+	TEST(level_error),
+	TEST(unknown_level),
 };
 
 int main(int argc, char **argv)

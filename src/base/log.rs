@@ -292,36 +292,51 @@ impl Settings {
         for (name, kind, help) in VARIABLES {
             let _ = params::define_silently(None, name, kind, help);
         }
-        let text = |name| match params::get_silently(None, name) {
-            Ok(Value::String(text)) => Some(String::from_utf8_lossy(&text).into_owned()),
+        let mut complaints = Vec::new();
+        let text = |name| match params::get_silently(name) {
+            Ok(Some(Value::String(text))) => Some(String::from_utf8_lossy(&text).into_owned()),
             _ => None,
         };
-        let number = |name, default| match params::get_silently(None, name) {
-            Ok(Value::Int(number)) => number,
+        let mut number = |name, default| match params::get_silently(name) {
+            Ok(Some(Value::Int(number))) => number,
+            Err(senseless) => {
+                complaints.push(senseless.to_string());
+                default
+            }
             _ => default,
         };
-        let filter = Filter::new(
-            text("log_level").as_deref(),
-            text("log_prov").as_deref(),
-            text("log_subsys").as_deref(),
-        );
+        let (level, subsystems) = (text("log_level"), text("log_subsys"));
         let location = text("log_location").unwrap_or_default();
         let mode = number("log_location_mode", DEFAULT_MODE) as u32;
+        let interval = number("log_interval", DEFAULT_INTERVAL).max(0) as u64;
+        complaints.extend(filter::unknown_words(
+            level.as_deref(),
+            subsystems.as_deref(),
+        ));
         let sink = Sink::open(&location, mode).unwrap_or_else(|error| {
-            let (level, subsys) = (Level::Warn as c_int, Subsys::Core as c_int);
-            if filter.includes(level, subsys) {
-                let message = text_to_c(format!(
-                    "log lines go to stderr, not to FI_LOG_LOCATION={location}: {error}"
-                ));
-                let (name, line) = (CORE.name(), line!() as c_int);
-                Sink::Stderr.write(name, level, subsys, c"read", line, &message);
-            }
+            complaints.push(format!(
+                "log lines go to stderr, not to FI_LOG_LOCATION={location}: {error}"
+            ));
             Sink::Stderr
         });
+        let providers = text("log_prov");
+        let filter = Filter::new(
+            level.as_deref(),
+            providers.as_deref(),
+            subsystems.as_deref(),
+        );
+        // A log that is on says what was wrong with its own settings, whatever these leave out.
+        if filter.level() >= Level::Warn as c_int {
+            for complaint in complaints {
+                let (name, line) = (CORE.name(), line!() as c_int);
+                let (level, subsys) = (Level::Warn as c_int, Subsys::Core as c_int);
+                sink.write(name, level, subsys, c"read", line, &text_to_c(complaint));
+            }
+        }
         Settings {
             filter,
             sink,
-            interval: number("log_interval", DEFAULT_INTERVAL).max(0) as u64,
+            interval,
         }
     }
 }
@@ -380,7 +395,7 @@ const VARIABLES: [(&str, Kind, &str); 7] = [
     (
         "log_level",
         Kind::String,
-        "what is logged: warn, trace, info or debug, each with those before it (default: nothing)",
+        "what is logged: warn, trace, info or debug, each with those before it; error is warn (default: nothing)",
     ),
     (
         "log_prov",

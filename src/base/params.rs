@@ -9,6 +9,8 @@
 mod sysconfig;
 mod value;
 
+use core::fmt;
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -112,23 +114,56 @@ pub fn define_for(provider: Option<&str>, name: &str, kind: Kind, help: &str) ->
 
 /// The value of a variable in the type it was defined with, with a line in the log of `origin`.
 ///
-/// `NOENT`: not defined; `NODATA`: not set; `INVAL`: the text is none of the words for a boolean.
+/// `NOENT`: not defined; `NODATA`: not set; `INVAL`: the text means nothing in that type.
 pub fn get_for(origin: &Origin, provider: Option<&str>, name: &str) -> Result<Value> {
     let (level, outcome, result) = match read(provider, name) {
         Ok(value) => (Level::Info, value.to_string(), Ok(value)),
-        Err((Error::NODATA, _)) => (Level::Info, "<not set>".to_owned(), Err(Error::NODATA)),
-        Err((Error::INVAL, text)) => {
-            let text = String::from_utf8_lossy(&text);
-            let outcome = format!("{text} is not understood; the default stays");
-            (Level::Warn, outcome, Err(Error::INVAL))
+        Err(Absent::Unset) => (Level::Info, "<not set>".to_owned(), Err(Error::NODATA)),
+        Err(Absent::Senseless(senseless)) => {
+            warn_once(origin, &senseless);
+            return Err(Error::INVAL);
         }
-        Err((error, _)) => return Err(error),
+        Err(Absent::Undefined) => return Err(Error::NOENT),
     };
     if log::enabled_for(origin, level, Subsys::Core) {
         let message = format_args!("variable {name}={outcome}");
         log::write_for(origin, level, Subsys::Core, "get_for", line!(), message);
     }
     result
+}
+
+/// A program may ask for its variable again and again.
+fn warn_once(origin: &Origin, senseless: &Senseless) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if !log::enabled_for(origin, Level::Warn, Subsys::Core) {
+        return;
+    }
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_new = told.insert(senseless.variable.clone());
+    // The line may go to a callback that asks for a variable itself.
+    drop(told);
+    if is_new {
+        let message = format_args!("{senseless}");
+        log::write_for(
+            origin,
+            Level::Warn,
+            Subsys::Core,
+            "get_for",
+            line!(),
+            message,
+        );
+    }
+}
+
+/// Variables of the environment that are named like those of this provider, and are none of them.
+pub fn unknown(provider: &str) -> Vec<String> {
+    let prefix = variable_name(Some(provider), "");
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(&prefix)).collect();
+    let table = table();
+    names.retain(|name| table.iter().all(|definition| definition.variable != *name));
+    names.sort_unstable();
+    names
 }
 
 /// All definitions in their order.
@@ -164,9 +199,13 @@ pub(super) fn define_silently(
     Ok(())
 }
 
-/// `get_for` while the log is not there yet.
-pub(super) fn get_silently(provider: Option<&str>, name: &str) -> Result<Value> {
-    read(provider, name).map_err(|(error, _)| error)
+/// A variable of the library while the log is not there yet; a text that means nothing is left to the caller to tell.
+pub(super) fn get_silently(name: &str) -> core::result::Result<Option<Value>, Senseless> {
+    match read(None, name) {
+        Ok(value) => Ok(Some(value)),
+        Err(Absent::Senseless(senseless)) => Err(senseless),
+        Err(Absent::Unset | Absent::Undefined) => Ok(None),
+    }
 }
 
 fn get(source: Option<&Source>, name: &str) -> Result<Value> {
@@ -174,15 +213,44 @@ fn get(source: Option<&Source>, name: &str) -> Result<Value> {
     get_for(&origin, provider_of(source), name)
 }
 
-/// A failure comes with the text that was not understood.
-fn read(provider: Option<&str>, name: &str) -> core::result::Result<Value, (Error, Vec<u8>)> {
+/// Why a variable has no value.
+enum Absent {
+    Undefined,
+    Unset,
+    Senseless(Senseless),
+}
+
+/// A text that means nothing in the type of its variable.
+pub(super) struct Senseless {
+    variable: String,
+    kind: Kind,
+    text: Vec<u8>,
+}
+
+impl fmt::Display for Senseless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (variable, text) = (&self.variable, String::from_utf8_lossy(&self.text));
+        let meaning = self.kind.meaning();
+        write!(
+            f,
+            "{variable}={text:?}: {meaning} is wanted; the default stays"
+        )
+    }
+}
+
+fn read(provider: Option<&str>, name: &str) -> core::result::Result<Value, Absent> {
     let (variable, kind) = table()
         .iter()
         .find(|definition| definition.name == name && definition.provider.as_deref() == provider)
         .map(|definition| (definition.variable.clone(), definition.kind))
-        .ok_or((Error::NOENT, Vec::new()))?;
-    let text = text_of(&variable).ok_or((Error::NODATA, Vec::new()))?;
-    kind.parse(&text).ok_or((Error::INVAL, text))
+        .ok_or(Absent::Undefined)?;
+    let text = text_of(&variable).ok_or(Absent::Unset)?;
+    let value = kind.parse(&text);
+    value.ok_or(Absent::Senseless(Senseless {
+        variable,
+        kind,
+        text,
+    }))
 }
 
 fn text_of(variable: &str) -> Option<Vec<u8>> {

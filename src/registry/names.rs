@@ -40,6 +40,65 @@ impl Allowed {
     }
 }
 
+/// What to say about a list that cannot be meant: names that nobody has, or no provider left of those that there are.
+pub fn complaint(text: &str, there: &[&str]) -> Option<String> {
+    let allowed = Allowed::parse(Some(text));
+    let is_known = |name: &str| {
+        let known = [there, ELSEWHERE].into_iter().flatten();
+        name.starts_with(HOOKS)
+            || known
+                .into_iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
+    };
+    let parts = allowed.names.iter().flat_map(|name| name.split(SEPARATOR));
+    let unknown: Vec<String> = parts
+        .filter(|name| !is_known(name))
+        .map(|name| format!("{name:?}"))
+        .collect();
+    let there_are = there.join(", ");
+    if !unknown.is_empty() {
+        let unknown = unknown.join(", ");
+        return Some(format!(
+            "FI_PROVIDER={text:?}: no provider is called {unknown}; there are {there_are}"
+        ));
+    }
+    let leaves_none = !there.iter().any(|name| allowed.result(name));
+    leaves_none.then(|| format!("FI_PROVIDER={text:?} leaves none of {there_are}"))
+}
+
+/// Providers of other libfabrics: who leaves them out, or would rather have them, has made no mistake.
+const ELSEWHERE: &[&str] = &[
+    "bgq",
+    "coll",
+    "cxi",
+    "efa",
+    "efa-direct",
+    "gni",
+    "lnx",
+    "lpp",
+    "mlx",
+    "netdir",
+    "ofi_coll",
+    "ofi_mrail",
+    "ofi_rxd",
+    "ofi_rxm",
+    "off_coll",
+    "opx",
+    "psm",
+    "psm2",
+    "psm3",
+    "rstream",
+    "rxd",
+    "rxm",
+    "sockets",
+    "ucx",
+    "udp",
+    "usnic",
+    "verbs",
+    "xnet",
+];
+const HOOKS: &str = "ofi_hook_";
+
 /// Is `name` what `listed` says, or that and something layered upon it?
 fn is_or_begins(name: &str, listed: &str) -> bool {
     match name.split_at_checked(listed.len()) {
@@ -139,6 +198,32 @@ mod tests {
             let allowed = Allowed::parse(*text);
             assert!(yes.iter().all(|name| allowed.result(name)), "{text:?}");
             assert!(!no.iter().any(|name| allowed.result(name)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_meant_is_told() {
+        let said = |text| complaint(text, &["shm", "tcp", "sm2"]);
+        for fine in [
+            "tcp",
+            "TCP",
+            "tcp;ofi_rxm,shm",
+            "verbs,tcp",
+            "^efa,psm3",
+            "^verbs;ofi_rxm",
+            "^",
+            "ofi_hook_perf,shm",
+        ] {
+            assert_eq!(said(fine), None, "{fine}");
+        }
+        for wrong in ["tpc", "shm,tpc", "^tpc", "tpc;ofi_rxm", " tcp", "tcp;rxn"] {
+            let said = said(wrong).unwrap();
+            assert!(said.contains("no provider is called"), "{said}");
+            assert!(said.ends_with("there are shm, tcp, sm2"), "{said}");
+        }
+        for none in ["", "verbs", "tcp;ofi_rxm", "ofi_rxm;tcp", "^shm,tcp,sm2"] {
+            let said = said(none).unwrap();
+            assert!(said.contains("leaves none"), "{said}");
         }
     }
 

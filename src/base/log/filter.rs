@@ -4,7 +4,7 @@
 
 use core::ffi::{CStr, c_int};
 
-use super::{CORE, LEVELS};
+use super::{CORE, LEVELS, SUBSYSTEMS};
 
 /// Levels, subsystems and providers that are wanted.
 pub(super) struct Filter {
@@ -80,10 +80,38 @@ impl Names {
 
 /// An unknown word means the lowest level: somebody wants a log, so what matters most is written.
 fn level_of(word: &str) -> c_int {
-    LEVELS
-        .iter()
-        .position(|level| level.eq_ignore_ascii_case(word))
-        .unwrap_or(0) as c_int
+    known_level(word).unwrap_or(0)
+}
+
+/// Other programs have a level `error`; here the lowest one has the errors.
+fn known_level(word: &str) -> Option<c_int> {
+    if word.eq_ignore_ascii_case("error") {
+        return Some(0);
+    }
+    let mut levels = LEVELS.iter();
+    let place = levels.position(|level| level.eq_ignore_ascii_case(word))?;
+    c_int::try_from(place).ok()
+}
+
+/// What to say about words in FI_LOG_LEVEL and FI_LOG_SUBSYS that mean nothing.
+pub(super) fn unknown_words(level: Option<&str>, subsystems: Option<&str>) -> Vec<String> {
+    let mut said = Vec::new();
+    if let Some(word) = level.filter(|word| known_level(word).is_none()) {
+        let known = LEVELS.join(", ");
+        said.push(format!(
+            "FI_LOG_LEVEL={word:?} is no level and means warn; there are {known}"
+        ));
+    }
+    let names = subsystems.map(Names::parse).unwrap_or(Names::ALL).names;
+    let known = |name: &String| SUBSYSTEMS.iter().any(|s| s.eq_ignore_ascii_case(name));
+    // A lone `^` leaves nothing out.
+    for name in names.iter().filter(|name| !name.is_empty() && !known(name)) {
+        let known = SUBSYSTEMS.join(", ");
+        said.push(format!(
+            "FI_LOG_SUBSYS: {name:?} is no subsystem; there are {known}"
+        ));
+    }
+    said
 }
 
 const OFF: c_int = -1;
@@ -118,6 +146,7 @@ mod tests {
             ("Trace", 1),
             ("INFO", 2),
             ("debug", 3),
+            ("error", 0),
             ("bogus", 0),
             ("", 0),
             ("2", 0),
@@ -133,6 +162,22 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn words_that_mean_nothing_are_named() {
+        for (level, subsystems) in [
+            (None, None),
+            (Some("WARN"), Some("cq,EP_DATA")),
+            (Some("error"), Some("^av")),
+            (Some("Error"), Some("^")),
+        ] {
+            assert!(unknown_words(level, subsystems).is_empty(), "{level:?}");
+        }
+        let said = unknown_words(Some("verbose"), Some("^cq,ep"));
+        assert_eq!(said.len(), 2);
+        assert!(said[0].starts_with("FI_LOG_LEVEL=\"verbose\" is no level"));
+        assert!(said[1].starts_with("FI_LOG_SUBSYS: \"ep\" is no subsystem"));
     }
 
     #[test]

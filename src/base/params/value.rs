@@ -26,14 +26,23 @@ pub enum Value {
 }
 
 impl Kind {
-    /// `None` if the text means nothing in this type; that can only happen to a boolean.
+    /// `None` if the text means nothing in this type.
     pub fn parse(self, text: &[u8]) -> Option<Value> {
         match self {
             Kind::String => Some(Value::String(text.to_vec())),
-            // Numbers too large for the type lose their upper bits, as they do when C narrows a `long`.
-            Kind::Int => Some(Value::Int(strtol(text) as i32)),
-            Kind::Size => Some(Value::Size(strtol(text) as usize)),
+            Kind::Int => i32::try_from(number(text)?).ok().map(Value::Int),
+            Kind::Size => size(number(text)?).map(Value::Size),
             Kind::Bool => truth(text).map(Value::Bool),
+        }
+    }
+
+    /// What a text would have to be.
+    pub(super) fn meaning(self) -> &'static str {
+        match self {
+            Kind::String => "a text",
+            Kind::Int => "a number of 32 bits",
+            Kind::Size => "a number from 0 on, or -1 for the largest,",
+            Kind::Bool => "yes or no",
         }
     }
 }
@@ -74,40 +83,46 @@ impl fmt::Display for Value {
     }
 }
 
-/// C's `strtol` with base 0: the base by prefix, what follows the digits ignored, the limits of the type where the
-/// number is too large, 0 where there is no digit.
-fn strtol(text: &[u8]) -> i64 {
-    let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == VERTICAL_TAB;
-    let start = text.iter().position(|byte| !is_space(byte));
-    let text = &text[start.unwrap_or(text.len())..];
+/// What C's `strtol` takes with base 0, the base by prefix, but as a whole: digits with something behind them are no number.
+fn number(text: &[u8]) -> Option<i128> {
+    let text = trimmed(text);
     let (negative, text) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
         _ => (false, text),
     };
     let (base, digits) = match text {
-        [b'0', b'x' | b'X', rest @ ..] if rest.first().is_some_and(u8::is_ascii_hexdigit) => {
-            (16, rest)
-        }
-        [b'0', rest @ ..] => (8, rest),
+        [b'0', b'x' | b'X', rest @ ..] => (16, rest),
+        [b'0', _, ..] => (8, text),
         _ => (10, text),
     };
-    let sign = if negative { -1 } else { 1 };
-    let limit = if negative { i64::MIN } else { i64::MAX };
-    let mut number: i64 = 0;
-    for digit in digits
-        .iter()
-        .map_while(|byte| char::from(*byte).to_digit(base))
-    {
-        let next = number
-            .checked_mul(i64::from(base))
-            .and_then(|number| number.checked_add(sign * i64::from(digit)));
-        match next {
-            Some(next) => number = next,
-            None => return limit,
-        }
+    if digits.is_empty() {
+        return None;
     }
-    number
+    let magnitude = digits.iter().try_fold(0, |number: i128, digit| {
+        let digit = char::from(*digit).to_digit(base)?;
+        // No type has room for as much as this has.
+        Some((number * i128::from(base) + i128::from(digit)).min(i128::from(u64::MAX) + 1))
+    })?;
+    Some(if negative { -magnitude } else { magnitude })
+}
+
+fn trimmed(text: &[u8]) -> &[u8] {
+    let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == VERTICAL_TAB;
+    let start = text.iter().position(|byte| !is_space(byte));
+    let end = text.iter().rposition(|byte| !is_space(byte));
+    match (start, end) {
+        (Some(start), Some(end)) => &text[start..=end],
+        _ => &[],
+    }
+}
+
+/// Programs write -1 for the largest size.
+fn size(number: i128) -> Option<usize> {
+    match number {
+        -1 => Some(usize::MAX),
+        _ => usize::try_from(number).ok(),
+    }
 }
 
 fn truth(text: &[u8]) -> Option<bool> {
@@ -157,31 +172,40 @@ mod tests {
     }
 
     #[test]
-    fn an_int_ignores_what_is_no_digit() {
-        assert_eq!(int(" \t\n\x0b\x0c\r 12"), 12);
+    fn what_is_no_number_as_a_whole_is_none() {
+        assert_eq!(int(" \t\n\x0b\x0c\r 12 \r\n"), 12);
         assert_eq!(int("\x0b 12"), 12);
-        assert_eq!(int("12abc"), 12);
-        assert_eq!(int("1K"), 1);
-        assert_eq!(int("089"), 0);
-        for text in ["", "abc", "0x", "0xg", "-", "+-1", "0b11", "\x0b", " "] {
-            assert_eq!(int(text), 0, "{text:?}");
+        for text in [
+            "", " ", "\x0b", "-", "+-1", "abc", "12abc", "10s", "1K", "1 2", "1.5", "0x", "0xg",
+            "089", "0b11", "12\0",
+        ] {
+            assert_eq!(Kind::Int.parse(text.as_bytes()), None, "{text:?}");
+            assert_eq!(Kind::Size.parse(text.as_bytes()), None, "{text:?}");
         }
     }
 
     #[test]
-    fn an_int_out_of_range_is_narrowed_as_c_narrows_a_long() {
-        assert_eq!(int("99999999999"), 1215752191);
-        assert_eq!(int("99999999999999999999"), -1);
-        assert_eq!(int("-99999999999999999999"), 0);
+    fn a_number_out_of_range_is_none() {
+        assert_eq!(int("2147483647"), i32::MAX);
+        assert_eq!(int("-2147483648"), i32::MIN);
+        for text in ["2147483648", "-2147483649", "0x80000000", "99999999999"] {
+            assert_eq!(Kind::Int.parse(text.as_bytes()), None, "{text}");
+        }
+        for text in ["18446744073709551616", "-2", "-9223372036854775808"] {
+            assert_eq!(Kind::Size.parse(text.as_bytes()), None, "{text}");
+        }
+        let long = "9".repeat(1000);
+        assert_eq!(Kind::Size.parse(long.as_bytes()), None);
+        assert_eq!(Kind::Int.parse(format!("-{long}").as_bytes()), None);
     }
 
     #[test]
     fn a_size_is_read_like_an_int() {
         assert_eq!(size("99999999999"), 99_999_999_999);
         assert_eq!(size("-1"), usize::MAX);
-        assert_eq!(size("18446744073709551615"), i64::MAX as usize);
-        assert_eq!(size("-9223372036854775808"), 1 << 63);
-        assert_eq!(size("1M"), 1);
+        assert_eq!(size("18446744073709551615"), usize::MAX);
+        assert_eq!(size("0x10"), 16);
+        assert_eq!(size("010"), 8);
     }
 
     #[test]

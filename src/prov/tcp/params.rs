@@ -5,6 +5,7 @@
 use core::time::Duration;
 
 use super::SOURCE;
+use crate::base::log::{Subsys, log_warn};
 use crate::base::params::{self, Given, Kind};
 
 /// The settings of the provider, read once.
@@ -153,6 +154,11 @@ impl Params {
 /// Ports above the largest are clipped; a range that is negative or upside down is no range.
 fn port_range(low: i32, high: i32) -> (u16, u16) {
     if low < 0 || high < 0 || low > high {
+        log_warn!(
+            &SOURCE,
+            Subsys::Core,
+            "FI_TCP_PORT_LOW_RANGE={low} and FI_TCP_PORT_HIGH_RANGE={high} are no range; the kernel chooses ports"
+        );
         return (0, 0);
     }
     let clip = |port: i32| u16::try_from(port).unwrap_or(u16::MAX);
@@ -390,6 +396,9 @@ mod tests {
             ("FI_TCP_NODELAY", "perhaps"),
             ("FI_TCP_FIREWALL_ADDR", ""),
             ("FI_TCP_TRACE_MSG", "2"),
+            ("FI_TCP_TX_SIZE", "10s"),
+            ("FI_TCP_MAX_SAVED", "2147483648"),
+            ("FI_TCP_PREFETCH_RBUF_SIZE", "x"),
         ];
         check(&environment, |_| ());
     }
@@ -399,7 +408,7 @@ mod tests {
         let environment = [
             ("FI_TCP_MAX_SAVED", "-1"),
             ("FI_TCP_STAGING_SBUF_SIZE", "-9000"),
-            ("FI_TCP_PREFETCH_RBUF_SIZE", "x"),
+            ("FI_TCP_PREFETCH_RBUF_SIZE", "-1"),
         ];
         check(&environment, |params| {
             params.max_saved = 0;

@@ -40,6 +40,26 @@ static void error_texts(void)
 	}
 }
 
+// Whatever the words are, the name by which fi_errno(3) has the error stands in them.
+static void error_names(void)
+{
+#define NAMED(code) {code, "(" #code ")"}
+	static const struct {
+		int code;
+		const char *name;
+	} named[] = {
+		NAMED(FI_EOTHER), NAMED(FI_ETOOSMALL), NAMED(FI_EOPBADSTATE), NAMED(FI_EAVAIL), NAMED(FI_EBADFLAGS),
+		NAMED(FI_ENOEQ), NAMED(FI_EDOMAIN), NAMED(FI_ENOCQ), NAMED(FI_ECRC), NAMED(FI_ETRUNC), NAMED(FI_ENOKEY),
+		NAMED(FI_ENOAV), NAMED(FI_EOVERRUN), NAMED(FI_ENORX), NAMED(FI_ENOMR), NAMED(FI_EFIREWALLADDR),
+	};
+
+	EQUAL(sizeof named / sizeof *named, FI_ERRNO_MAX - FI_ERRNO_OFFSET);
+	for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+		CHECK(strstr(fi_strerror(named[i].code), named[i].name) != NULL);
+		CHECK(strstr(fi_strerror(-named[i].code), named[i].name) != NULL);
+	}
+}
+
 static void text_arguments(void)
 {
 	char buf[100];
@@ -63,6 +83,7 @@ static void text_arguments(void)
 
 static const struct test tests[] = {
 	TEST(error_texts),
+	TEST(error_names),
 	TEST(text_arguments),
 };
 

@@ -17,23 +17,23 @@ pub fn strerror(errnum: c_int) -> *const c_char {
     FABRIC_ERRORS.get(index).unwrap_or(&UNKNOWN_ERROR).as_ptr()
 }
 
-/// From FI_ERRNO_OFFSET on.
+/// From FI_ERRNO_OFFSET on. The words are ours; the name is what manual pages and other libfabrics' users know.
 const FABRIC_ERRORS: [&CStr; (FI_ERRNO_MAX - FI_ERRNO_OFFSET) as usize] = [
-    c"Other error",
-    c"Buffer is too small",
-    c"Not possible in this state",
-    c"An error entry waits to be read",
-    c"Unsupported flags",
-    c"Event queue missing or not usable",
-    c"Resource belongs to another or invalid domain",
-    c"Completion queue missing or not usable",
-    c"Checksum (CRC) mismatch",
-    c"Message truncated",
-    c"Required key not available",
-    c"Address vector missing or not usable",
-    c"Queue overrun",
-    c"Receiver not ready: no receive buffer is posted",
-    c"Limit of memory registrations reached",
-    c"Host cannot be reached through its firewall",
+    c"Other error (FI_EOTHER)",
+    c"Buffer is too small (FI_ETOOSMALL)",
+    c"Not possible in this state (FI_EOPBADSTATE)",
+    c"An error entry waits to be read (FI_EAVAIL)",
+    c"Unsupported flags (FI_EBADFLAGS)",
+    c"Event queue missing or not usable (FI_ENOEQ)",
+    c"Resource belongs to another or invalid domain (FI_EDOMAIN)",
+    c"Completion queue missing or not usable (FI_ENOCQ)",
+    c"Checksum (CRC) mismatch (FI_ECRC)",
+    c"Message truncated (FI_ETRUNC)",
+    c"Required key not available (FI_ENOKEY)",
+    c"Address vector missing or not usable (FI_ENOAV)",
+    c"Queue overrun (FI_EOVERRUN)",
+    c"Receiver not ready: no receive buffer is posted (FI_ENORX)",
+    c"Limit of memory registrations reached (FI_ENOMR)",
+    c"Host cannot be reached through its firewall (FI_EFIREWALLADDR)",
 ];
 const UNKNOWN_ERROR: &CStr = c"Unknown error";

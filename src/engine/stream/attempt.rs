@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use crate::base::Error;
-use crate::base::log::{Subsys, log_warn};
+use crate::base::log::{Subsys, log_debug, log_warn};
 use crate::engine::stream::conn::State;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{Core, Due, Stream};
@@ -40,7 +40,47 @@ impl<N: Net> Stream<N> {
         conn.last_error = Some(error);
         let pause = N::FIRST_PAUSE * (1 << conn.attempts.min(DOUBLINGS));
         let next = (now + pause.min(LONGEST)).min(deadline);
+        log_debug!(
+            N::SOURCE,
+            Subsys::EpCtrl,
+            "{}: attempt {} has come to nothing: error {}; next attempt in {} ms",
+            conn.peer,
+            conn.attempts,
+            error.code(),
+            (next - now).as_millis()
+        );
         self.schedule(next, Due::Conn(id));
+    }
+
+    /// What a connection that is up will use, for who looks for the reason of what it does.
+    pub fn log_protocol(&self, id: usize) {
+        let conn = &self.conns[id];
+        log_debug!(
+            N::SOURCE,
+            Subsys::EpCtrl,
+            "{}: {} extensions, {}, tagged messages above {} bytes {}",
+            conn.peer,
+            if conn.extended { "with" } else { "without" },
+            conn.duct.as_ref().map_or("over TCP", |duct| duct.words()),
+            self.limits.saved_size,
+            match conn.rendezvous {
+                true => "go by rendezvous",
+                false => "go like others, without rendezvous",
+            }
+        );
+    }
+
+    #[cold]
+    pub(super) fn log_end(&self, id: usize, error: Error) {
+        let conn = &self.conns[id];
+        log_debug!(
+            N::SOURCE,
+            Subsys::EpCtrl,
+            "connection to {} ends as {:?}: error {}",
+            conn.peer,
+            conn.state,
+            error.code()
+        );
     }
 
     /// A deadline of a connection has come.

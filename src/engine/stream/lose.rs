@@ -51,6 +51,7 @@ impl<N: Net> Stream<N> {
         let ep = self.conns[id].ep;
         let rdm = self.eps.get(ep).is_some_and(|ep| ep.rdm);
         let was_up = self.conns[id].state == State::Up;
+        self.log_end(id, error);
         self.close_socket(id);
         self.fail_operations(core, id, error);
         if rdm {

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use crate::base::log::{Subsys, log_info, log_warn};
+use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::stream::board::Board;
 use crate::engine::stream::conn::Watch;
@@ -287,7 +287,22 @@ impl<N: Net> Stream<N> {
             return false;
         }
         duct.meet(process_of(socket), witness);
-        board.is_some_and(|board| duct.read_board(board).is_ok()) && duct.reaches_regions()
+        let is_direct =
+            board.is_some_and(|board| duct.read_board(board).is_ok()) && duct.reaches_regions();
+        log_debug!(
+            N::SOURCE,
+            Subsys::EpCtrl,
+            "memory shared with process {}: {} bytes a ring, {}, its registered memory is {}",
+            process_of(socket).unwrap_or_default(),
+            self.ring_size(),
+            duct.words(),
+            if is_direct {
+                "used from here"
+            } else {
+                "asked for by messages"
+            }
+        );
+        is_direct
     }
 }
 

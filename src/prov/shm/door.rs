@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
-use crate::base::log::{Subsys, log_info, log_warn};
+use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::stream::Stream;
 use crate::engine::stream::conn::{Conn, State};
@@ -49,6 +49,14 @@ impl Stream<Shm> {
         let ep = conn.ep;
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         let who = endpoint.local.as_str().as_bytes().to_vec();
+        log_debug!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "connecting to {} from {}, attempt {}",
+            conn.peer,
+            endpoint.local,
+            conn.attempts + 1
+        );
         let socket = knock(&self.params.door(&conn.peer)).inspect_err(|&error| {
             if error == Error::ACCES {
                 let peer = &conn.peer;
@@ -117,6 +125,7 @@ impl Stream<Shm> {
             duct.words()
         );
         self.use_duct(core, id, duct);
+        self.log_protocol(id);
         self.rewatch(id, true, false);
         self.send_waiting(core, id);
         self.member_up(core, id);
@@ -147,6 +156,7 @@ impl Stream<Shm> {
         let (Some((duct, is_direct)), Ok((name, _))) = (welcomed, hello) else {
             return;
         };
+        log_debug!(&SOURCE, Subsys::EpCtrl, "{name} has opened a connection");
         let id = self.admit_peer(core, guest.ep, name);
         let conn = &mut self.conns[id];
         conn.opened_here = false;

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::abi::*;
 use crate::base::Error;
-use crate::base::log::{Subsys, log_info, log_warn};
+use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::engine::auth::Key;
 use crate::engine::stream::conn::{Conn, State, Watch};
 use crate::engine::stream::progress::{conn_token, handshake_token};
@@ -179,6 +179,13 @@ impl Stream<Tcp> {
             .eps
             .get(ep)
             .and_then(|ep| ep.by_addr.get(&peer).copied());
+        let known = existing.map(|id| self.conns[id].state);
+        log_debug!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "{peer} asks for a connection, which was {} so far",
+            known.map_or_else(|| "unknown".to_owned(), |state| format!("{state:?}"))
+        );
         let reject = |why: &str| {
             log_info!(&SOURCE, Subsys::EpCtrl, "{peer}: request rejected: {why}");
             write_exchange(
@@ -292,6 +299,12 @@ impl Stream<Tcp> {
         header: CmHeader,
         private: RdmPrivate,
     ) {
+        log_debug!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "{}: both sides connect, and its request counts once ours is answered",
+            self.conns[id].peer
+        );
         let until = Instant::now() + CROSSING;
         let crossing = Crossing {
             from,

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::{Instant, SystemTime};
 
 use crate::abi::*;
-use crate::base::log::{Subsys, log_info, log_warn};
+use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::stream::conn::{State, Watch};
 use crate::engine::stream::progress::conn_token;
@@ -92,6 +92,13 @@ impl Stream<Tcp> {
         let deadline = *conn.deadline.get_or_insert(now + limit);
         let (peer, ep) = (conn.peer, conn.ep);
         let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
+        log_debug!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "connecting to {peer} from {}, attempt {}",
+            endpoint.local,
+            conn.attempts + 1
+        );
         let started = match endpoint.own.bound.take() {
             Some(bound) => bound.connect_to(peer),
             None => Socket::connect(Some(endpoint.local), peer),
@@ -201,6 +208,13 @@ impl Stream<Tcp> {
         };
         let private = conn.own.exchange[CM_HEADER..].to_vec();
         let _ = socket.set_keepalive(None);
+        log_debug!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "{} has answered our request: {:?}",
+            conn.peer,
+            header.kind
+        );
         match header.kind {
             CmKind::Response => self.established(core, id, &header, &private),
             _ if header.keyed => self.key_refused(core, id, REFUSED_FOR_KEYS),
@@ -286,6 +300,7 @@ impl Stream<Tcp> {
             if conn.extended { "with" } else { "without" },
             conn.duct.as_ref().map_or("TCP", |duct| duct.words())
         );
+        self.log_protocol(id);
         self.rewatch(id, true, false);
         self.warm(id);
         self.send_waiting(core, id);

@@ -11,7 +11,7 @@ use core::fmt::Write;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
-use crate::base::log::{Subsys, log_info, log_warn};
+use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::stream::conn::{Conn, State, Watch};
 use crate::engine::stream::duct::Duct;
@@ -113,6 +113,12 @@ impl Stream<Tcp> {
         }
         let conn = &mut self.conns[id];
         conn.state = State::Sharing;
+        let step = match conn.opened_here {
+            true => "asks the peer where",
+            false => "expects the peer",
+        };
+        let peer = conn.peer;
+        log_debug!(&SOURCE, Subsys::EpCtrl, "{peer}: shared memory: {step}");
         if let Some(crossing) = conn.own.crossing.take() {
             crossing.reject();
         }

@@ -495,6 +495,61 @@ TEST(fi_endpoint, no_descriptors, CORE | OURS_ONLY, 0, "Without file descriptors
 	done(t, sides[0].txcq, op.ctx, FI_MSG | FI_SEND);
 }
 
+// With so many free descriptors: what a send to a new peer ends in.
+static int starved(struct env *t, rlim_t free_ones)
+{
+	struct side sides[2] = { 0 };
+	struct op op, recv;
+	struct rlimit limit, few;
+	fi_addr_t at[4];
+	struct fi_cq_err_entry err = { 0 };
+	struct fi_cq_tagged_entry comp;
+	int lowest;
+
+	open_group(t, sides, 2, at);
+	op = op_of(SEND, false, new_buf(t, 100, 1), at[1]);
+	recv = op_of(RECV, false, new_buf(t, 100, 0), FI_ADDR_UNSPEC);
+	op_post(t, sides[1].ep, &recv);
+	CHECK(!getrlimit(RLIMIT_NOFILE, &limit));
+	few = limit;
+	lowest = open("/dev/null", O_RDONLY);
+	CHECK(lowest >= 0 && !close(lowest));
+	few.rlim_cur = lowest + free_ones;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &few));
+	err.err = -op_try(sides[0].ep, &op);
+	for (uint64_t end = now_ms() + 5000; !err.err && now_ms() < end; progress(t)) {
+		if (fi_cq_read(sides[0].txcq, &comp, 1) == 1)
+			break;
+		if (fi_cq_readerr(sides[0].txcq, &err, 0) == 1)
+			break;
+	}
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+	for (unsigned i = 0; i < 2; i++)
+		shut(t, &sides[i].ep->fid);
+	return err.err;
+}
+
+TEST(fi_shm, few_descriptors, CORE | OURS_ONLY, 0, "Where either side of a new connection runs out of descriptors the send ends in FI_EMFILE, and not in a want of memory")
+{
+	unsigned refused = 0;
+
+	setenv("FI_SHM_CONN_TIMEOUT", "500", 1);
+	start_as(t, "shm", FI_EP_RDM, FI_MSG);
+	PAIR(t);
+	round_trip(t);
+	// Each number has the lack come at another step. A side that cannot even accept leaves the other one waiting.
+	for (rlim_t free_ones = 0; free_ones < 12; free_ones++) {
+		int error = starved(t, free_ones);
+
+		printf("%d free: %s\n", (int)free_ones, error ? fi_strerror(error) : "sent");
+		if (error != 0 && error != FI_EMFILE && error != FI_ETIMEDOUT)
+			FAIL("%d free descriptors: %s", (int)free_ones, fi_strerror(error));
+		refused += error == FI_EMFILE;
+	}
+	CHECK(refused > 2);
+	round_trip(t);
+}
+
 TEST(fi_cm, connect_never_answered, CORE | OURS_ONLY, 0, "fi_connect to an address that accepts and never answers ends in an FI_ETIMEDOUT event within FI_TCP_CONN_TIMEOUT")
 {
 	struct listener at = wire_listen();

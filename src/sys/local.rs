@@ -174,8 +174,8 @@ pub fn send_with(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::R
     moved(n, 0)
 }
 
-/// Reads bytes, and appends the descriptors that came with them. If there were more than `MAX_FDS`, or this process cannot
-/// have more, all are closed and the connection is of no use any more.
+/// Reads bytes, and appends the descriptors that came with them. If there were more than `MAX_FDS` (`InvalidData`), or this
+/// process cannot have more (EMFILE), all are closed and the connection is of no use for them any more.
 pub fn receive_with(socket: &Socket, room: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<Moved> {
     let mut control = Control::new();
     let mut piece = libc::iovec {
@@ -193,13 +193,19 @@ pub fn receive_with(socket: &Socket, room: &mut [u8], fds: &mut Vec<OwnedFd>) ->
     // SAFETY: the kernel has just filled `message`, and nobody else knows its descriptors.
     let came = unsafe { received(&message) };
     if message.msg_flags & libc::MSG_CTRUNC != 0 {
-        return Err(io::Error::new(
-            ErrorKind::InvalidData,
-            "more descriptors than allowed",
-        ));
+        // There was room for as many as are allowed: who got fewer can have no more.
+        return Err(match came.len() < MAX_FDS {
+            true => io::Error::from_raw_os_error(libc::EMFILE),
+            false => io::Error::new(ErrorKind::InvalidData, "more descriptors than allowed"),
+        });
     }
     fds.extend(came);
     moved(n, room.len())
+}
+
+/// Whether the process, or the system, can have no more descriptors.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Who connected, or who listened.

@@ -4,10 +4,12 @@
 #![forbid(unsafe_code)]
 
 use core::fmt;
+use std::io;
 
 use crate::base::Error;
 use crate::engine::stream::duct::Witness;
 use crate::sync::ring::is_capacity;
+use crate::sys::local;
 
 /// Bytes of a greeting.
 pub const HELLO: usize = 320;
@@ -47,15 +49,26 @@ pub enum Verdict {
     Version,
     /// The memory is not what it should be.
     Memory,
+    /// The side that accepts has no free descriptor.
+    Descriptors,
 }
 
 impl Verdict {
-    const ALL: [Verdict; 4] = [
+    const ALL: [Verdict; 5] = [
         Verdict::Welcome,
         Verdict::User,
         Verdict::Version,
         Verdict::Memory,
+        Verdict::Descriptors,
     ];
+
+    /// What to say where the memory of a guest cannot be used.
+    pub fn of(error: &io::Error) -> Verdict {
+        match local::is_out_of_descriptors(error) {
+            true => Verdict::Descriptors,
+            false => Verdict::Memory,
+        }
+    }
 
     /// What operations for such a peer end with.
     pub fn error(self) -> Error {
@@ -63,6 +76,7 @@ impl Verdict {
             Verdict::User => Error::ACCES,
             Verdict::Welcome | Verdict::Version => Error::CONNREFUSED,
             Verdict::Memory => Error::NOMEM,
+            Verdict::Descriptors => Error::MFILE,
         }
     }
 }
@@ -74,6 +88,7 @@ impl fmt::Display for Verdict {
             Verdict::User => "the processes belong to different users",
             Verdict::Version => "not the same version of the shared memory protocol",
             Verdict::Memory => "the memory that was offered cannot be shared",
+            Verdict::Descriptors => "the side that accepts has no free descriptor",
         })
     }
 }

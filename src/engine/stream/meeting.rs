@@ -45,6 +45,8 @@ pub enum Heard {
     Nonsense,
     /// The host has gone.
     Ended,
+    /// Its answer cannot be taken here.
+    Failed(Error),
 }
 
 /// Somebody at an endpoint's door, while its greeting comes in.
@@ -174,12 +176,25 @@ impl<N: Net> Stream<N> {
         match local::receive_with(socket, &mut room[..wanted], fds) {
             Ok(Moved::Bytes(n)) => bytes.extend_from_slice(&room[..n]),
             Ok(Moved::Later) => return,
+            // Without room for what comes with the greeting: the guest is to know why.
+            Err(error) if Verdict::of(&error) == Verdict::Descriptors => {
+                return self.greeted(core, id, Err(Verdict::Descriptors));
+            }
             Ok(Moved::End) | Err(_) => return self.drop_guest(id),
         }
         let Some(bytes) = bytes.first_chunk() else {
             return;
         };
         let hello = Hello::decode(bytes);
+        self.greeted(core, id, hello);
+    }
+
+    fn greeted(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        hello: core::result::Result<Hello, Verdict>,
+    ) {
         let guest = self.guests.remove(id);
         self.epoll.remove(guest.socket.as_raw_fd());
         N::greeted(self, core, guest, hello);
@@ -231,6 +246,9 @@ impl<N: Net> Stream<N> {
                 answer.extend_from_slice(&room[at..at + n]);
             }
             Ok(Moved::Later) => return Heard::Wait,
+            Err(error) if Verdict::of(&error) == Verdict::Descriptors => {
+                return Heard::Failed(error.into());
+            }
             Ok(Moved::End) | Err(_) => return Heard::Ended,
         }
         let Some(bytes) = answer.first_chunk() else {
@@ -325,7 +343,7 @@ fn take_memory<N: Net>(
                 Subsys::EpCtrl,
                 "the memory of a peer cannot be used: {error}"
             );
-            Err(Verdict::Memory)
+            Err(Verdict::of(&error))
         }
     }
 }

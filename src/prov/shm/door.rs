@@ -88,6 +88,7 @@ impl Stream<Shm> {
         match self.hear(socket, &mut greeted) {
             Heard::Wait => self.conns[id].own = greeted,
             Heard::Ended => self.knock_failed(core, id, Error::CONNREFUSED),
+            Heard::Failed(error) => self.knock_failed(core, id, error),
             Heard::Welcome { duct, is_direct } => {
                 self.conns[id].is_direct = is_direct;
                 self.established(core, id, duct);

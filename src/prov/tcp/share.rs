@@ -240,7 +240,7 @@ impl Stream<Tcp> {
             self.take_socket(id, socket)
         });
         if let Err(error) = taken {
-            self.stay(core, id, &format!("{error:?}"));
+            self.stay(core, id, &text_of(error));
         }
     }
 
@@ -269,6 +269,7 @@ impl Stream<Tcp> {
             other => {
                 let why = match other {
                     Heard::Refused(verdict) => verdict.to_string(),
+                    Heard::Failed(error) => text_of(error),
                     _ => "it does not answer".to_owned(),
                 };
                 self.conns[id].own.sharing = Some(sharing);
@@ -338,6 +339,11 @@ impl Stream<Tcp> {
         self.use_duct(core, id, duct);
         self.up(core, id);
     }
+}
+
+/// In the words of the system.
+fn text_of(error: Error) -> String {
+    std::io::Error::from_raw_os_error(error.code()).to_string()
 }
 
 /// Bytes that nobody can guess.

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 
 #include <errno.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <rdma/fabric.h>
@@ -156,6 +157,26 @@ static void log_file_exists(void)
 	unlink(log_file);
 }
 
+// The kernel would kill a process whose log gets longer than its files may be.
+static void log_file_limit(void)
+{
+	struct rlimit limit;
+	int shown = 0;
+
+	log_to_file("warn");
+	fi_log(&provider, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "first");
+	EQUAL(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = 1000;
+	EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	for (int i = 0; i < 100; i++)
+		fi_log(&provider, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "one more");
+	limit.rlim_cur = limit.rlim_max;
+	EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	for (const char *at = logged(); (at = strstr(at, "one more\n")); at++)
+		shown++;
+	CHECK(shown > 3 && shown < 20);
+}
+
 static const struct test tests[] = {
 	TEST(log_arguments),
 	TEST(log_lines),
@@ -165,6 +186,7 @@ static const struct test tests[] = {
 	TEST(log_repeated),
 	TEST(log_always_ready),
 	TEST(log_file_exists),
+	TEST(log_file_limit),
 };
 
 int main(int argc, char **argv)

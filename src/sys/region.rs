@@ -17,6 +17,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use nix::fcntl::{FcntlArg, fcntl};
 
+use super::limits::check_file_size;
+
 /// Types that may lie in memory that another process writes at any time.
 ///
 /// # Safety
@@ -229,6 +231,7 @@ fn memory_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
 /// Memory without a page, not yet sealed.
 fn sparse_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
     let size = libc::off_t::try_from(len).map_err(|_| ErrorKind::InvalidInput)?;
+    check_file_size(len as u64)?;
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // A system may refuse memory that could be executed; kernels before 6.3 do not know the flag that says it cannot.
     let fd = match memfd(name, flags | libc::MFD_NOEXEC_SEAL) {

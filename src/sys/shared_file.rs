@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, fcntl};
 
+use super::limits::check_file_size;
+
 pub struct SharedFile {
     /// Locked for sharing: who gets the exclusive lock knows that nobody else has it open, killed ones included.
     file: File,
@@ -33,6 +35,7 @@ impl SharedFile {
             match file.try_lock() {
                 Ok(()) => match start {
                     Some(start) => {
+                        check_file_size(start.len() as u64)?;
                         file.set_len(0)?;
                         file.write_all_at(start, 0)?;
                         file.unlock()?;
@@ -58,6 +61,7 @@ impl SharedFile {
     }
 
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        check_file_size(offset.saturating_add(bytes.len() as u64))?;
         self.file.write_all_at(bytes, offset)
     }
 

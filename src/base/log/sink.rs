@@ -10,6 +10,8 @@ use std::path::Path;
 use std::process;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::sys::limits::check_file_size;
+
 /// An open place for log lines.
 #[derive(Debug)]
 pub(super) enum Sink {
@@ -50,7 +52,7 @@ impl Sink {
                 let mut stdout = io::stdout().lock();
                 stdout.write_all(&text).and_then(|()| stdout.flush())
             }
-            Sink::File(file) => { file }.write_all(&text),
+            Sink::File(file) => append(file, &text),
         };
     }
 }
@@ -62,6 +64,12 @@ fn create(path: &Path, mode: u32) -> io::Result<Sink> {
         .mode(mode)
         .open(path)
         .map(Sink::File)
+}
+
+/// Nothing, where the line would make the file longer than it may be: a log must not end the process.
+fn append(mut file: &File, text: &[u8]) -> io::Result<()> {
+    check_file_size(file.metadata()?.len() + text.len() as u64)?;
+    file.write_all(text)
 }
 
 /// `libfabric:PID:SECONDS::PROVIDER:SUBSYS:function():LINE<level> message`

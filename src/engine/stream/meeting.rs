@@ -4,7 +4,9 @@
 //! gone. docs/wire/shm.md. Where the host's door is, whom it expects and what becomes of the connection, the provider says.
 #![forbid(unsafe_code)]
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
@@ -90,7 +92,7 @@ impl<N: Net> Stream<N> {
     ) -> Result<Greeted> {
         let is_open = self.shows_regions(core, ep);
         let ring = self.ring_size();
-        let (duct, fd) = Duct::make(ring)?;
+        let (duct, fd) = Duct::make(ring).inspect_err(warn_of_memory::<N>)?;
         let hello = Hello {
             ring,
             witness: Witness::own(),
@@ -321,6 +323,19 @@ impl<N: Net> Stream<N> {
             }
         );
         is_direct
+    }
+}
+
+/// Once in a process: what one connection cannot have the next ones will not have.
+fn warn_of_memory<N: Net>(error: &io::Error) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    // Relaxed: nothing hangs on it but one more line.
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        log_warn!(
+            N::SOURCE,
+            Subsys::EpCtrl,
+            "no memory to share with a peer: {error}"
+        );
     }
 }
 

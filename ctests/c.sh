@@ -36,7 +36,7 @@ for name in "${names[@]}"; do
     start=$SECONDS code=0
     # shellcheck disable=SC2086 # options, one a word
     "${CC:-cc}" -std=gnu17 -g ${CFLAGS-} -Wall -Wextra -Wno-missing-field-initializers -Wno-deprecated-declarations \
-        -I "$ROOT/include" -o "$folder/$name" "$ROOT/ctests/$name.c" -L "$library" -lfabric -lpthread -ldl ||
+        -I "$ROOT/include" -o "$folder/$name" "$ROOT/ctests/$name.c" -L "$library" -Wl,-rpath,"$library" -lfabric -lpthread -ldl ||
         fail "$name.c does not build"
     limited 120 "$name" ${under[@]+"${under[@]}"} "$folder/$name" >"$folder/$name.out" 2>"$folder/$name.err" || code=$?
     expected=$ROOT/ctests/$name.expected

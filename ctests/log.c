@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -177,6 +179,62 @@ static void log_file_limit(void)
 	CHECK(shown > 3 && shown < 20);
 }
 
+static bool copy_itself(const char *path)
+{
+	char bytes[65536];
+	int from = open("/proc/self/exe", O_RDONLY), to = open(path, O_WRONLY | O_CREAT | O_EXCL, 0755);
+	ssize_t n;
+
+	while ((n = read(from, bytes, sizeof bytes)) > 0) {
+		if (write(to, bytes, (size_t) n) != n)
+			return false;
+	}
+	return !n && !close(from) && !close(to);
+}
+
+// A copy of this program with more rights than its user: a file that the user names is not made with them.
+static void log_of_privileged(void)
+{
+	char path[64], target[64];
+	struct stat status;
+	int result;
+
+	if (geteuid()) {
+		printf("log_of_privileged: only root can try\n");
+		return;
+	}
+	snprintf(path, sizeof path, "/var/tmp/fabric-setuid-%d", (int) getpid());
+	snprintf(target, sizeof target, "/tmp/fabric-log-of-setuid-%d", (int) getpid());
+	unlink(path);
+	CHECK(copy_itself(path));
+	EQUAL(chown(path, 65534, 65534), 0);
+	EQUAL(chmod(path, 04755), 0);
+	setenv("FI_LOG_LEVEL", "warn", 1);
+	setenv("FI_LOG_LOCATION", target, 1);
+	if (fork() == 0) {
+		freopen("/dev/null", "w", stderr);
+		execl(path, path, "--privileged", NULL);
+		_exit(99);
+	}
+	wait(&result);
+	unlink(path);
+	if (WEXITSTATUS(result) == 77)
+		printf("log_of_privileged: this file system has no set-user-ID programs\n");
+	else
+		EQUAL(result, 0);
+	CHECK(stat(target, &status) < 0);
+	unlink(target);
+}
+
+// What that copy does.
+static int privileged(void)
+{
+	if (!getauxval(AT_SECURE))
+		return 77;
+	fi_log(&provider, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "from a program with more rights");
+	return 0;
+}
+
 static const struct test tests[] = {
 	TEST(log_arguments),
 	TEST(log_lines),
@@ -187,9 +245,12 @@ static const struct test tests[] = {
 	TEST(log_always_ready),
 	TEST(log_file_exists),
 	TEST(log_file_limit),
+	TEST(log_of_privileged),
 };
 
 int main(int argc, char **argv)
 {
+	if (argc == 2 && !strcmp(argv[1], "--privileged"))
+		return privileged();
 	return RUN_TESTS(tests, argc, argv);
 }

@@ -410,7 +410,7 @@ const VARIABLES: [(&str, Kind, &str); 7] = [
     ),
     (
         "log_location",
-        Kind::String,
+        Kind::Path,
         "where the log goes: stderr, stdout, a file that does not exist yet, or a directory (default: stderr)",
     ),
     (

@@ -17,6 +17,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use self::sysconfig::SystemFile;
 use crate::base::log::{self, CORE, Level, Origin, Source, Subsys, log_warn};
 use crate::base::{Error, Result};
+use crate::sys::user;
 
 pub use self::value::{Kind, Value};
 
@@ -244,7 +245,7 @@ fn read(provider: Option<&str>, name: &str) -> core::result::Result<Value, Absen
         .find(|definition| definition.name == name && definition.provider.as_deref() == provider)
         .map(|definition| (definition.variable.clone(), definition.kind))
         .ok_or(Absent::Undefined)?;
-    let text = text_of(&variable).ok_or(Absent::Unset)?;
+    let text = text_of(&variable, kind, user::is_elevated()).ok_or(Absent::Unset)?;
     let value = kind.parse(&text);
     value.ok_or(Absent::Senseless(Senseless {
         variable,
@@ -253,8 +254,13 @@ fn read(provider: Option<&str>, name: &str) -> core::result::Result<Value, Absen
     }))
 }
 
-fn text_of(variable: &str) -> Option<Vec<u8>> {
-    system_file().choose(variable, environment)
+/// `elevated`: the program has rights that who wrote the environment may not have, and would create or connect to what a
+/// path there names.
+fn text_of(variable: &str, kind: Kind, elevated: bool) -> Option<Vec<u8>> {
+    match kind == Kind::Path && elevated {
+        true => system_file().choose(variable, |_| None),
+        false => system_file().choose(variable, environment),
+    }
 }
 
 fn system_file() -> &'static SystemFile {

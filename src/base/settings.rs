@@ -126,7 +126,7 @@ const VARIABLES: [(&str, Kind, &str); 16] = [
     ),
     (
         "provider_path",
-        Kind::String,
+        Kind::Path,
         "accepted and ignored: directories with loadable providers, separated by colons",
     ),
 ];

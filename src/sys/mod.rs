@@ -21,3 +21,4 @@ pub mod resolve;
 pub mod shared_file;
 pub mod socket;
 pub mod thread;
+pub mod user;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{FcntlArg, fcntl};
 
 use super::limits::check_file_size;
+use super::user::is_elevated;
 
 pub struct SharedFile {
     /// Locked for sharing: who gets the exclusive lock knows that nobody else has it open, killed ones included.
@@ -113,6 +114,8 @@ fn folder() -> PathBuf {
     let memory = Path::new("/dev/shm");
     match memory.is_dir() {
         true => memory.into(),
+        // The environment names it, which is not for programs with more rights than their user.
+        false if is_elevated() => "/tmp".into(),
         false => std::env::temp_dir(),
     }
 }

@@ -102,6 +102,16 @@ fn a_boolean_that_is_no_word_is_refused() {
 }
 
 #[test]
+fn a_path_is_not_for_those_who_start_a_program_with_more_rights() {
+    // Some variable that every process has.
+    let (name, _) = std::env::vars().next().unwrap();
+    for kind in [Kind::String, Kind::Path, Kind::Int] {
+        assert!(text_of(&name, kind, false).is_some());
+        assert_eq!(text_of(&name, kind, true).is_none(), kind == Kind::Path);
+    }
+}
+
+#[test]
 fn a_value_is_asked_for_in_its_type() {
     static OTHER: Source = Source::new(c"other-tester");
     define(Some(&OTHER), "path", Kind::String, "for a test").unwrap();

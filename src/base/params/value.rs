@@ -11,6 +11,8 @@ use crate::base::Error;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     String,
+    /// A string that names a file or folder: not from the environment of a program with more rights than its user.
+    Path,
     Int,
     Bool,
     Size,
@@ -29,7 +31,7 @@ impl Kind {
     /// `None` if the text means nothing in this type.
     pub fn parse(self, text: &[u8]) -> Option<Value> {
         match self {
-            Kind::String => Some(Value::String(text.to_vec())),
+            Kind::String | Kind::Path => Some(Value::String(text.to_vec())),
             Kind::Int => i32::try_from(number(text)?).ok().map(Value::Int),
             Kind::Size => size(number(text)?).map(Value::Size),
             Kind::Bool => truth(text).map(Value::Bool),
@@ -39,7 +41,7 @@ impl Kind {
     /// What a text would have to be.
     pub(super) fn meaning(self) -> &'static str {
         match self {
-            Kind::String => "a text",
+            Kind::String | Kind::Path => "a text",
             Kind::Int => "a number of 32 bits",
             Kind::Size => "a number from 0 on, or -1 for the largest,",
             Kind::Bool => "yes or no",
@@ -64,7 +66,7 @@ impl TryFrom<fi_param_type> for Kind {
 impl From<Kind> for fi_param_type {
     fn from(kind: Kind) -> fi_param_type {
         match kind {
-            Kind::String => FI_PARAM_STRING,
+            Kind::String | Kind::Path => FI_PARAM_STRING,
             Kind::Int => FI_PARAM_INT,
             Kind::Bool => FI_PARAM_BOOL,
             Kind::Size => FI_PARAM_SIZE_T,

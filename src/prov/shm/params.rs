@@ -147,7 +147,7 @@ const VARIABLES: [(&str, Kind, &str); 15] = [
     ),
     (
         "folder",
-        Kind::String,
+        Kind::Path,
         "folder in which processes of several network namespaces find each other (default: none)",
     ),
     (

@@ -257,6 +257,19 @@ static void unknown_level(void)
 	CHECK(strstr(said, "FI_LOG_SUBSYS: \"ep\" is no subsystem"));
 }
 
+// Whoever sets a variable, or names an endpoint, writes no lines of the log and moves no cursor.
+static void control_characters(void)
+{
+	setenv("FI_TCP_IFACE", "x\nlibfabric:1:1::core:core:main():1<warn> fine\x1b[1A\r", 1);
+	setenv("FI_TCP_BAD\x1b[2J", "1", 1);
+	const char *said = complaints();
+
+	EQUAL(lines(said), 2);
+	CHECK(!strpbrk(said, "\x1b\r"));
+	CHECK(strstr(said, "\\n"));
+	CHECK(strstr(said, "FI_TCP_BAD\\x1b[2J"));
+}
+
 static const struct test tests[] = {
 	TEST(unknown_interface),
 	TEST(unknown_interface_line),
@@ -281,6 +294,7 @@ static const struct test tests[] = {
 	TEST(impossible_ports),
 	TEST(level_error),
 	TEST(unknown_level),
+	TEST(control_characters),
 };
 
 int main(int argc, char **argv)

@@ -7,6 +7,7 @@
 //!
 //! Trusted with: sharing a `Source` among threads.
 
+mod escape;
 mod filter;
 mod import;
 mod sink;
@@ -130,7 +131,7 @@ pub fn write_for(
     line: u32,
     text: fmt::Arguments,
 ) {
-    let message = text_to_c(text.to_string());
+    let message = text_to_c(escape::line(&text.to_string()));
     let function = text_to_c(function.to_owned());
     let (level, subsys) = (level as c_int, subsys as c_int);
     emit(origin, level, subsys, &function, line as c_int, &message);
@@ -330,7 +331,14 @@ impl Settings {
             for complaint in complaints {
                 let (name, line) = (CORE.name(), line!() as c_int);
                 let (level, subsys) = (Level::Warn as c_int, Subsys::Core as c_int);
-                sink.write(name, level, subsys, c"read", line, &text_to_c(complaint));
+                sink.write(
+                    name,
+                    level,
+                    subsys,
+                    c"read",
+                    line,
+                    &text_to_c(escape::line(&complaint)),
+                );
             }
         }
         Settings {

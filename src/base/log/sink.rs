@@ -97,7 +97,7 @@ fn format_line(
         )
         .as_bytes(),
     );
-    text.extend_from_slice(message.to_bytes());
+    text.extend_from_slice(super::escape::lines(message.to_bytes()).as_bytes());
     if text.last() != Some(&b'\n') {
         text.push(b'\n');
     }
@@ -156,6 +156,16 @@ mod tests {
         let open = format_line(c"tcp", 0, 0, c"f", 1, c"x");
         assert_eq!(ended.iter().filter(|byte| **byte == b'\n').count(), 1);
         assert!(ended.ends_with(b"x\n") && open.ends_with(b"x\n"));
+    }
+
+    #[test]
+    fn a_line_has_nothing_that_a_terminal_obeys() {
+        let text = format_line(c"tcp", 0, 0, c"f", 1, c"\x1b]0;mine\x07 and\n\tmore");
+        let text = String::from_utf8(text).unwrap();
+        assert!(
+            text.ends_with("> \\x1b]0;mine\\x07 and\n\tmore\n"),
+            "{text:?}"
+        );
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn install_callbacks() {
 fn say(number: u32) {
     log_warn!(&TESTER, Subsys::EpCtrl, "warn {number} {}", "text");
     log_trace!(&TESTER, Subsys::Av, "trace");
-    log_info!(&TESTER, Subsys::Cntr, "info\0hidden");
+    log_info!(&TESTER, Subsys::Cntr, "info\0\nnot hidden");
 }
 
 struct Speaker;
@@ -102,7 +102,7 @@ fn callbacks_get_the_lines_that_they_want() {
     let expected = [
         "log-tester 0 3 say warn 7 text",
         "log-tester 1 5 say trace",
-        "log-tester 2 9 say info",
+        "log-tester 2 9 say info\\x00\\nnot hidden",
         "log-tester 2 0 speak closure",
     ];
     assert_eq!(lines(), expected);

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Characters of a line that a terminal obeys, or that look like the end of the line, as text: names of peers, addresses and
+//! values of variables come from outside.
+#![forbid(unsafe_code)]
+
+use core::fmt::Write;
+
+/// One line, whatever is in the text.
+pub(super) fn line(text: &str) -> String {
+    escape(text, |_| false)
+}
+
+/// Text that somebody else has composed, who may want several lines and columns.
+pub(super) fn lines(text: &[u8]) -> String {
+    escape(&String::from_utf8_lossy(text), |c| matches!(c, '\n' | '\t'))
+}
+
+fn escape(text: &str, stays: fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Writing to a String does not fail.
+        let _ = match c {
+            c if stays(c) || !is_obeyed(c) => out.write_char(c),
+            '\n' => out.write_str("\\n"),
+            '\r' => out.write_str("\\r"),
+            '\t' => out.write_str("\\t"),
+            c if c.is_ascii() => write!(out, "\\x{:02x}", u32::from(c)),
+            c => write!(out, "\\u{{{:x}}}", u32::from(c)),
+        };
+    }
+    out
+}
+
+/// Control characters, ends of lines, and those that change the direction in which the rest is shown.
+fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}')
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_shown_as_text() {
+        for (text, shown) in [
+            (
+                "fi_shm://12:0 \u{e4}\u{20ac}",
+                "fi_shm://12:0 \u{e4}\u{20ac}",
+            ),
+            ("a\x1b[2Jb", "a\\x1b[2Jb"),
+            ("a\nlibfabric:1:2::tcp", "a\\nlibfabric:1:2::tcp"),
+            ("\r\t\0\x7f", "\\r\\t\\x00\\x7f"),
+            ("\u{9b}31m", "\\u{9b}31m"),
+            ("\u{202e}\u{2066}\u{2028}", "\\u{202e}\\u{2066}\\u{2028}"),
+        ] {
+            assert_eq!(line(text), shown);
+        }
+    }
+
+    #[test]
+    fn lines_of_others_stay_lines() {
+        assert_eq!(lines(b"a\n\tb\x1b[0m\n"), "a\n\tb\\x1b[0m\n");
+        assert_eq!(lines(b"\xff\x9b"), "\u{fffd}\u{fffd}");
+    }
+}

@@ -357,6 +357,13 @@ static void raw_guest(void *unused)
 	if (second_uid)
 		CHECK(!setgid(second_uid) && !setuid(second_uid));
 	wait_for(&board->at.of[0].there, 1, 10000, "the victim has a name");
+	// What else is wrong is not said to another user.
+	CHECK((fd = knock(first_uid, board->at.of[0].name)) >= 0);
+	memset(bytes, 0, sizeof(bytes));
+	CHECK(give(fd, bytes, HELLO, NULL, 0) == HELLO);
+	if ((verdict = answer_of(fd, 5000)) != WRONG_USER)
+		FAIL("the answer to user %u, who says nothing, is %d", second_uid, verdict);
+	close(fd);
 	CHECK((fd = knock(first_uid, board->at.of[0].name)) >= 0);
 	memory = memory_of(PAGE + 2 * RING, true);
 	hello(bytes, "another user", RING);
@@ -441,6 +448,34 @@ void case_user(void)
 		CHECK(log_has(log, "not to ours"));
 	}
 	printf("refused both ways\n");
+}
+
+// ---- Users that a namespace does not know: all have one uid there
+
+static bool as_nobody(void)
+{
+	return !setgid(NOBODY) && !setuid(NOBODY);
+}
+
+static bool unknown_root(void)
+{
+	return !unshare(CLONE_NEWUSER) && geteuid() == NOBODY;
+}
+
+static bool unknown_other(void)
+{
+	return !setgid(12345) && !setuid(12345) && !unshare(CLONE_NEWUSER) && geteuid() == NOBODY;
+}
+
+void case_unknown_user(void)
+{
+	if (geteuid())
+		SKIP("other users are root's to play");
+	two((struct half){ .before = as_nobody }, (struct half){ .before = as_nobody }, 0);
+	two((struct half){ .before = unknown_other, .alone = true }, (struct half){ .before = unknown_root, .alone = true }, 0);
+	if (board->error != FI_EACCES)
+		FAIL("a user who is called the same: %s", fi_strerror(board->error));
+	printf("not taken for the same user\n");
 }
 
 // ---- Forked children

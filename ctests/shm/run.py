@@ -35,6 +35,7 @@ CASES = [
     ("together", 0, 30, 80, AUTO),
     ("stalled", 0, 0, 20, FULL),
     ("user", 0, 0, 40, {}),
+    ("unknown-user", 0, 0, 40, {}),
     ("fork", 0, 0, 40, {}),
     ("fork-busy", 0, 0, 120, {}),
     ("folder", 0, 0, 40, {}),

@@ -507,6 +507,9 @@ int answer_of(int from, unsigned limit_ms)
 		have += (size_t) n;
 	}
 	CHECK(!memcmp(got, "IFsm", 4));
+	// Who is refused learns nothing of the process: no address, no bytes of it.
+	for (unsigned i = WITNESS_AT; got[6] != WELCOME && i < ANSWER; i++)
+		CHECK(!got[i]);
 	return got[6];
 }
 
@@ -547,6 +550,8 @@ int main(int argc, char **argv)
 		case_hostile();
 	else if (!strcmp(name, "user"))
 		case_user();
+	else if (!strcmp(name, "unknown-user"))
+		case_unknown_user();
 	else if (!strcmp(name, "fork"))
 		case_fork();
 	else if (!strcmp(name, "stays"))

@@ -120,6 +120,7 @@ bool hears_end(int socket, unsigned limit_ms);
 void case_kill(void);
 void case_hostile(void);
 void case_user(void);
+void case_unknown_user(void);
 void case_surroundings(const char *which);
 void case_fork(void);
 void case_stays(void);

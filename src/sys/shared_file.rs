@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{FcntlArg, fcntl};
 
 use super::limits::check_file_size;
-use super::user::is_elevated;
+use super::user::{is_elevated, is_ours};
 
 pub struct SharedFile {
     /// Locked for sharing: who gets the exclusive lock knows that nobody else has it open, killed ones included.
@@ -123,7 +123,7 @@ fn folder() -> PathBuf {
 /// In a folder that everybody writes to, a file of this name may be anybody's.
 fn check_owner(file: &File) -> io::Result<()> {
     let meta = file.metadata()?;
-    let ours = meta.uid() == nix::unistd::geteuid().as_raw();
+    let ours = is_ours(meta.uid());
     match ours && meta.is_file() && meta.mode() & 0o077 == 0 {
         true => Ok(()),
         false => Err(ErrorKind::PermissionDenied.into()),

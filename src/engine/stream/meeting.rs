@@ -22,6 +22,7 @@ use crate::engine::stream::transport::{Core, Due, Stream};
 use crate::sync::ring::FIRST_LAP;
 use crate::sys::local::{self, LocalName};
 use crate::sys::socket::{Moved, Socket};
+use crate::sys::user::is_ours;
 
 /// What a guest has until it is answered.
 #[derive(Default)]
@@ -63,7 +64,7 @@ pub struct Guest {
 /// `ACCES`: it belongs to another user.
 pub fn knock(door: &LocalName) -> Result<Socket> {
     let socket = local::connect(door)?;
-    match is_ours(&local::credentials(&socket)?) {
+    match is_ours(local::credentials(&socket)?.uid) {
         true => Ok(socket),
         false => Err(Error::ACCES),
     }
@@ -211,6 +212,8 @@ impl<N: Net> Stream<N> {
         hello: core::result::Result<&Hello, Verdict>,
     ) -> Option<(Box<Duct>, bool)> {
         let most = self.ring_size();
+        // Before anything that it says: what else is wrong is not for another user to hear.
+        let hello = is_of_our_user(&guest.socket).and(hello);
         let taken = hello.and_then(|hello| Ok((take_memory::<N>(guest, hello, most)?, hello)));
         let verdict = match &taken {
             Ok(_) => Verdict::Welcome,
@@ -220,7 +223,11 @@ impl<N: Net> Stream<N> {
         let answer = Answer {
             verdict,
             is_open,
-            witness: Witness::own(),
+            // Where something is in this process, and what, is for those who share memory with it.
+            witness: match taken.is_ok() {
+                true => Witness::own(),
+                false => Witness::default(),
+            },
         };
         let bytes = answer.encode();
         let board = self.board.as_ref().filter(|_| is_open).map(Board::fd);
@@ -339,16 +346,12 @@ fn warn_of_memory<N: Net>(error: &io::Error) {
     }
 }
 
-/// The memory that a guest has made, if it may be used and the guest is one of ours. Of its rings `most` bytes each are used.
+/// The memory that a guest has made, if it may be used. Of its rings `most` bytes each are used.
 fn take_memory<N: Net>(
     guest: &Guest,
     hello: &Hello,
     most: usize,
 ) -> core::result::Result<Box<Duct>, Verdict> {
-    let whom = local::credentials(&guest.socket).map_err(|_| Verdict::User)?;
-    if !is_ours(&whom) {
-        return Err(Verdict::User);
-    }
     let fd = guest.fds.first().ok_or(Verdict::Memory)?;
     match Duct::take(fd, hello.ring, most) {
         Ok(duct) => Ok(Box::new(duct)),
@@ -364,8 +367,11 @@ fn take_memory<N: Net>(
 }
 
 /// Memory is shared between processes of one user only.
-fn is_ours(whom: &local::Credentials) -> bool {
-    whom.uid == nix::unistd::geteuid().as_raw()
+fn is_of_our_user(guest: &Socket) -> core::result::Result<(), Verdict> {
+    match local::credentials(guest) {
+        Ok(whom) if is_ours(whom.uid) => Ok(()),
+        _ => Err(Verdict::User),
+    }
 }
 
 /// The process at the other end, if it has a number here.

@@ -305,6 +305,54 @@ static const char *new_folder(void)
 	return folder;
 }
 
+// The endpoint is not opened, and the log says why.
+static void refused_folder(struct env *t, const char *why)
+{
+	char log[64], line[4096];
+	struct fid_ep *ep;
+	bool said = false;
+	FILE *file;
+	int rc;
+
+	snprintf(log, sizeof(log), "/tmp/conformance-log-%d", (int)getpid());
+	unlink(log);
+	setenv("FI_LOG_LEVEL", "warn", 1);
+	setenv("FI_LOG_LOCATION", log, 1);
+	start_as(t, "shm", FI_EP_RDM, FI_MSG);
+	open_domain(t);
+	rc = fi_endpoint(t->domain, t->info, &ep, NULL);
+	CHECK((file = fopen(log, "r")));
+	while (fgets(line, sizeof(line), file))
+		said |= strstr(line, "cannot open") && strstr(line, why);
+	fclose(file);
+	unlink(log);
+	CHECK_RC(rc, -FI_EACCES);
+	CHECK(said);
+}
+
+TEST(fi_shm, folder_open_to_others, CORE | OURS_ONLY, 0, "An FI_SHM_FOLDER that other users can write to is refused, -FI_EACCES")
+{
+	const char *folder = new_folder();
+
+	CHECK(!chmod(folder, 0777));
+	refused_folder(t, "other users can write to");
+	CHECK_EQ(files(folder), 0);
+	CHECK(!rmdir(folder));
+}
+
+TEST(fi_shm, folder_of_another_user, CORE | OURS_ONLY, 0, "An FI_SHM_FOLDER that belongs to another user is refused, -FI_EACCES")
+{
+	const char *folder = new_folder();
+
+	if (chown(folder, 12345, 12345)) {
+		rmdir(folder);
+		SKIP("only root can give files away");
+	}
+	refused_folder(t, "belongs to user 12345");
+	CHECK_EQ(files(folder), 0);
+	CHECK(!rmdir(folder));
+}
+
 TEST(fi_shm, folder, CORE | OURS_ONLY, 0, "With FI_SHM_FOLDER processes meet in that folder, in which nothing is left when their endpoints are closed")
 {
 	const char *folder = new_folder();

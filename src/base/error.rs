@@ -5,6 +5,7 @@
 use core::ffi::c_int;
 use core::fmt;
 use core::num::NonZeroI32;
+use std::io::ErrorKind;
 
 use crate::abi;
 use crate::sync::Forked;
@@ -100,7 +101,13 @@ impl Error {
 /// FI_ numbers below 256 are the system's errno values.
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Error {
-        Error::new(error.raw_os_error().unwrap_or(abi::FI_EIO))
+        let ours = || match error.kind() {
+            ErrorKind::PermissionDenied => abi::FI_EACCES,
+            ErrorKind::NotFound => abi::FI_ENOENT,
+            ErrorKind::AddrInUse => abi::FI_EADDRINUSE,
+            _ => abi::FI_EIO,
+        };
+        Error::new(error.raw_os_error().unwrap_or_else(ours))
     }
 }
 

@@ -10,11 +10,11 @@
 use core::mem;
 use core::time::Duration;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -22,6 +22,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 use socket2::{Domain, SockAddr, Socket as Raw, Type};
 
 use super::socket::{Moved, Socket, is_gone, is_later, moved};
+use super::user::is_ours;
 
 /// Where a process is found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,7 +68,10 @@ pub fn listen(name: &LocalName) -> io::Result<Socket> {
     let socket = unconnected()?;
     let address = name.address()?;
     let _turn = match name {
-        LocalName::Path(path) => take_turn(path)?,
+        LocalName::Path(path) => {
+            check_folder(path)?;
+            Some(take_turn(path)?)
+        }
         LocalName::Abstract(_) => None,
     };
     match (socket.0.bind(&address), name) {
@@ -81,35 +85,101 @@ pub fn listen(name: &LocalName) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Whoever listens in a folder does so alone: a socket that is bound and does not listen yet looks like one that was left.
-/// `AddrInUse` if somebody holds the folder all the time. A folder that cannot be read has no turns.
-fn take_turn(path: &Path) -> io::Result<Option<Flock<File>>> {
-    let folder = path.parent().and_then(|folder| File::open(folder).ok());
-    let Some(mut folder) = folder else {
-        return Ok(None);
+/// `PermissionDenied` where users other than this one and root decide what is in the folder: they could remove a socket, put
+/// another in its place, or lead to another folder.
+fn check_folder(path: &Path) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
     };
+    // A link that another user has made leads where that user likes.
+    let (link, meta) = (fs::symlink_metadata(folder)?, fs::metadata(folder)?);
+    for owner in [link.uid(), meta.uid()] {
+        if !is_ours(owner) && owner != ROOT {
+            return refuse(format!("{folder:?} belongs to user {owner}"));
+        }
+    }
+    // Where all may write (/tmp), that bit keeps them from what others have made.
+    let is_open = meta.mode() & 0o022 != 0 && meta.mode() & libc::S_ISVTX == 0;
+    match is_open {
+        true => refuse(format!("other users can write to {folder:?}")),
+        false => Ok(()),
+    }
+}
+
+/// `PermissionDenied` unless this user has made the socket: a link, or a file, may be anybody's.
+fn check_socket(path: &Path) -> io::Result<()> {
+    let meta = fs::symlink_metadata(path)?;
+    match meta.file_type().is_socket() && is_ours(meta.uid()) {
+        true => Ok(()),
+        false => refuse(format!("{path:?} is no socket of this user")),
+    }
+}
+
+fn refuse<T>(why: String) -> io::Result<T> {
+    Err(io::Error::new(ErrorKind::PermissionDenied, why))
+}
+
+const ROOT: u32 = 0;
+
+/// Whoever listens under a name does so alone: a socket that is bound and does not listen yet looks like one that was left. The
+/// lock is a file of its own beside the socket, which no other user can open, and goes with it.
+struct Turn {
+    file: Flock<File>,
+    path: PathBuf,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Still locked: whoever opens it meanwhile finds out, and begins again.
+        if is_at(&self.path, &self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// `AddrInUse` if somebody has the turn all the time.
+fn take_turn(path: &Path) -> io::Result<Turn> {
+    let mut path = path.as_os_str().to_owned();
+    path.push(".lock");
+    let path = PathBuf::from(path);
     for _ in 0..TURN_TRIES {
-        folder = match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
-            Ok(turn) => return Ok(Some(turn)),
-            Err((folder, _)) => folder,
-        };
-        std::thread::sleep(Duration::from_millis(1));
+        let mut how = OpenOptions::new();
+        how.write(true).create(true).truncate(false).mode(0o600);
+        let file = how.custom_flags(libc::O_NOFOLLOW).open(&path)?;
+        if !is_ours(file.metadata()?.uid()) {
+            return refuse(format!("{path:?} belongs to another user"));
+        }
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(file) if is_at(&path, &file) => return Ok(Turn { file, path }),
+            // Who had it before has just removed it.
+            Ok(_) => {}
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
     }
     Err(ErrorKind::AddrInUse.into())
+}
+
+/// Whether the path still names this file.
+fn is_at(path: &Path, file: &File) -> bool {
+    let (Ok(there), Ok(here)) = (fs::symlink_metadata(path), file.metadata()) else {
+        return false;
+    };
+    (there.dev(), there.ino()) == (here.dev(), here.ino())
 }
 
 const TURN_TRIES: usize = 100;
 
 /// Removes the file of a socket that nobody listens at any more; `AddrInUse` if somebody does, or if it is another file.
 fn remove_stale(path: &Path) -> io::Result<()> {
-    let metadata = std::fs::symlink_metadata(path)?;
+    let metadata = fs::symlink_metadata(path)?;
     let refused = || {
         connect(&LocalName::Path(path.to_owned()))
             .err()
             .map(|e| e.kind())
     };
     match metadata.file_type().is_socket() && refused() == Some(ErrorKind::ConnectionRefused) {
-        true => std::fs::remove_file(path),
+        true => fs::remove_file(path),
         false => Err(ErrorKind::AddrInUse.into()),
     }
 }
@@ -118,12 +188,17 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 pub fn remove(name: &LocalName) {
     if let LocalName::Path(path) = name {
         // Who has removed it before has done no harm.
-        let _ = std::fs::remove_file(path);
+        let _ = fs::remove_file(path);
     }
 }
 
-/// Connected at once, or not at all: `ConnectionRefused` or `NotFound` if nobody listens, `WouldBlock` if too many wait.
+/// Connected at once, or not at all: `ConnectionRefused` or `NotFound` if nobody listens, `WouldBlock` if too many wait,
+/// `PermissionDenied` where the folder or the file is not for this user to trust.
 pub fn connect(name: &LocalName) -> io::Result<Socket> {
+    if let LocalName::Path(path) = name {
+        check_folder(path)?;
+        check_socket(path)?;
+    }
     let socket = unconnected()?;
     socket.0.connect(&name.address()?)?;
     Ok(socket)

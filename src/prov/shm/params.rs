@@ -148,7 +148,7 @@ const VARIABLES: [(&str, Kind, &str); 15] = [
     (
         "folder",
         Kind::Path,
-        "folder in which processes of several network namespaces find each other (default: none)",
+        "folder in which processes of several network namespaces find each other, not writable by other users (default: none)",
     ),
     (
         "max_saved_size",

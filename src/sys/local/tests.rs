@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::fs::File;
 use std::io::{IoSlice, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
@@ -199,6 +200,103 @@ fn paths_are_names_too() {
     assert_eq!(kind(listen(&name)), Some(ErrorKind::AddrInUse));
     assert_eq!(std::fs::read(&file).unwrap(), b"mine");
     std::fs::remove_file(&file).unwrap();
+}
+
+/// A folder of the test's own, gone with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str, mode: u32) -> Folder {
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        Folder(path)
+    }
+
+    fn name(&self, file: &str) -> LocalName {
+        LocalName::Path(self.0.join(file))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn kind<T>(result: io::Result<T>) -> Option<ErrorKind> {
+    result.err().map(|error| error.kind())
+}
+
+#[test]
+fn a_folder_that_others_write_to_is_refused() {
+    for (mode, is_refused) in [
+        (0o700, false),
+        (0o755, false),
+        (0o1777, false),
+        (0o770, true),
+        (0o702, true),
+        (0o777, true),
+    ] {
+        let folder = Folder::new("ironfabric-mode", mode);
+        let wanted = is_refused.then_some(ErrorKind::PermissionDenied);
+        let listener = listen(&folder.name("socket"));
+        assert_eq!(
+            listener.as_ref().err().map(|e| e.kind()),
+            wanted,
+            "{mode:o}"
+        );
+        let connected = connect(&folder.name("socket"));
+        assert_eq!(connected.err().map(|e| e.kind()), wanted, "{mode:o}");
+        // The lock is gone.
+        let files = fs::read_dir(&folder.0).unwrap().count();
+        assert_eq!(files, usize::from(!is_refused));
+    }
+}
+
+#[test]
+fn a_folder_of_another_user_is_refused() {
+    let folder = Folder::new("ironfabric-owner", 0o755);
+    let link = std::env::temp_dir().join(format!("ironfabric-owner-link-{}", std::process::id()));
+    std::os::unix::fs::symlink(&folder.0, &link).unwrap();
+    let by_link = LocalName::Path(link.join("socket"));
+    drop(listen(&by_link).unwrap());
+    remove(&by_link);
+    // Only root can give files away.
+    if nix::unistd::geteuid().is_root() {
+        std::os::unix::fs::lchown(&link, Some(12345), None).unwrap();
+        assert_eq!(kind(listen(&by_link)), Some(ErrorKind::PermissionDenied));
+        std::os::unix::fs::lchown(&folder.0, Some(12345), None).unwrap();
+        let socket = folder.name("socket");
+        assert_eq!(kind(listen(&socket)), Some(ErrorKind::PermissionDenied));
+    }
+    fs::remove_file(&link).unwrap();
+}
+
+#[test]
+fn neither_links_nor_sockets_of_others_are_connected_to() {
+    let folder = Folder::new("ironfabric-link", 0o755);
+    let (socket, link) = (folder.name("socket"), folder.name("link"));
+    let _listener = listen(&socket).unwrap();
+    std::os::unix::fs::symlink(folder.0.join("socket"), folder.0.join("link")).unwrap();
+    assert_eq!(kind(connect(&link)), Some(ErrorKind::PermissionDenied));
+    connect(&socket).unwrap();
+    if nix::unistd::geteuid().is_root() {
+        std::os::unix::fs::lchown(folder.0.join("socket"), Some(12345), None).unwrap();
+        assert_eq!(kind(connect(&socket)), Some(ErrorKind::PermissionDenied));
+    }
+}
+
+/// Whoever may read a folder may lock it.
+#[test]
+fn a_lock_on_the_folder_keeps_nobody_away() {
+    let folder = Folder::new("ironfabric-lock", 0o755);
+    let held = Flock::lock(
+        File::open(&folder.0).unwrap(),
+        FlockArg::LockExclusiveNonblock,
+    );
+    listen(&folder.name("socket")).unwrap();
+    drop(held);
 }
 
 #[test]

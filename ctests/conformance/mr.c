@@ -93,6 +93,28 @@ TEST(fi_mr, prov_keys_differ, EP_RELIABLE, FI_RMA, "With FI_MR_PROV_KEY the requ
 	CHECK(fi_mr_key(x) != fi_mr_key(y));
 }
 
+TEST(fi_mr, prov_keys_not_guessed, EP_RELIABLE | OURS_ONLY, FI_RMA, "Where the provider chooses keys (FI_MR_BASIC) one tells nothing of others, and the key of a closed region does not come again")
+{
+	enum { COUNT = 64 };
+	uint64_t keys[COUNT];
+
+	env_version(t, FI_VERSION(1, 4));
+	t->hints->domain_attr->mr_mode = 1; // FI_MR_BASIC
+	env_info(t);
+	for (unsigned i = 0; i < COUNT; i++) {
+		struct fid_mr *mr = reg(t, memory, 64, FI_REMOTE_WRITE);
+
+		keys[i] = fi_mr_key(mr);
+		CHECK(keys[i] != FI_KEY_NOTAVAIL);
+		shut(t, &mr->fid);
+		for (unsigned k = 0; k < i; k++) {
+			uint64_t apart = keys[i] > keys[k] ? keys[i] - keys[k] : keys[k] - keys[i];
+
+			CHECK(apart > 1 << 20);
+		}
+	}
+}
+
 TEST(fi_mr, prov_key_on_request, EP_RELIABLE, FI_RMA, "FI_MR_BASIC (API 1.4) forces keys chosen by the provider, or is not offered")
 {
 	struct fid_mr *x, *y;

@@ -2,6 +2,7 @@
 //! Registered memory of a domain: fi_mr(3). Regions are found by key, and an access by a peer is checked (key, range,
 //! rights) before a byte moves. Addresses are numbers here: who moves the bytes stands elsewhere.
 
+mod keys;
 mod region;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use crate::base::{Error, Result};
 use crate::engine::auth::Key;
 
 pub use crate::base::rights::KeyPolicy;
+use keys::Keys;
 use region::Segments;
 pub use region::{Region, map_raw_key};
 
@@ -23,9 +25,8 @@ pub use region::{Region, map_raw_key};
 pub struct MrTable<C> {
     policy: KeyPolicy,
     regions: HashMap<u64, Arc<Region<C>>, FxBuildHasher>,
-    /// The last key that the provider chose. Keys count up and never come again: a late access by an old key must not
-    /// find a new region.
-    last_key: u64,
+    /// Those that the provider chooses.
+    keys: Keys,
 }
 
 impl<C> MrTable<C> {
@@ -33,7 +34,7 @@ impl<C> MrTable<C> {
         MrTable {
             policy,
             regions: HashMap::default(),
-            last_key: 0,
+            keys: Keys::default(),
         }
     }
 
@@ -62,17 +63,13 @@ impl<C> MrTable<C> {
             return Ok(region(NO_KEY));
         }
         let key = match self.policy.prov_key {
-            true => self.last_key + 1,
+            true => self.keys.next()?,
             false => requested_key,
         };
         let Entry::Vacant(place) = self.regions.entry(key) else {
             return Err(Error::NOKEY);
         };
-        let region = place.insert(region(key)).clone();
-        if self.policy.prov_key {
-            self.last_key = key;
-        }
-        Ok(region)
+        Ok(place.insert(region(key)).clone())
     }
 
     /// FI_MR_SINGLE_USE: an access has begun, the only one. It goes on; new ones find the region no more.

@@ -9,7 +9,7 @@ set -euo pipefail
 under=()
 if [ "${1-}" = --valgrind ]; then
     command -v valgrind >/dev/null || install_packages valgrind || skip "there is no valgrind"
-    under=(valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --track-fds=no)
+    under=(valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,possible --errors-for-leak-kinds=definite,possible --track-fds=no)
     shift
 fi
 library=$(realpath "${1:?usage: c.sh [--valgrind] FOLDER [NAME...]}")

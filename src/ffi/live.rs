@@ -4,7 +4,7 @@
 
 use core::any::TypeId;
 use core::ffi::CStr;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -41,7 +41,9 @@ unsafe impl Send for Entry {}
 
 #[derive(Default)]
 struct Handles {
-    entries: HashMap<usize, Entry>,
+    /// Never freed. A `BTreeMap` is found by the start of its memory, which tells who looks for leaks at the end of a
+    /// program that it is none; a `HashMap` knows only the middle.
+    entries: BTreeMap<usize, Entry>,
     /// Those of objects with a name, in the order in which they were opened.
     named: Vec<usize>,
 }

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! fi_domain(3), fi_endpoint(3), fi_mr(3): authorization keys. Who has the same key may talk; who has another one, or none,
 //! is told so and gets no byte. What crosses the wire meanwhile: wire_auth.c.
+#define _GNU_SOURCE
+#include "fixture.h"
 #include "transfer.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { LEN = 64 };
 
@@ -814,4 +820,109 @@ TEST(fi_endpoint, auth_key_of_scalable, EP_RDM, FI_MSG, "A scalable endpoint has
 	op_post(t, t->a.ep, &send);
 	wait_err(t, t->a.txcq, &err);
 	CHECK_EQ(err.err, FI_EKEYREJECTED);
+}
+
+// ---- Copies of a key in the memory of the process
+
+enum { KEY_LEN = 32, MASK = 0x5a };
+
+// So that the memory of the test does not have it.
+static uint8_t masked_key[KEY_LEN];
+
+static void make_masked_key(void)
+{
+	int fd = open("/dev/urandom", O_RDONLY);
+
+	CHECK_EQ(read(fd, masked_key, KEY_LEN), KEY_LEN);
+	close(fd);
+}
+
+static bool is_key(const uint8_t *at)
+{
+	for (unsigned i = 0; i < KEY_LEN; i++)
+		if ((at[i] ^ MASK) != masked_key[i])
+			return false;
+	return true;
+}
+
+// How often the key stands in memory that can be written.
+static unsigned copies_of_key(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	int memory = open("/proc/self/mem", O_RDONLY);
+	char line[512];
+	unsigned count = 0;
+
+	CHECK(maps && memory >= 0);
+	while (fgets(line, sizeof(line), maps)) {
+		unsigned long from, to;
+		char rights[5];
+		uint8_t *copy;
+		ssize_t n;
+
+		CHECK(sscanf(line, "%lx-%lx %4s", &from, &to, rights) == 3);
+		if (rights[1] != 'w')
+			continue;
+		// Not malloc: what is read must not be found again.
+		copy = mmap(NULL, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (copy == MAP_FAILED)
+			continue;
+		n = pread(memory, copy, to - from, (off_t)from);
+		for (ssize_t i = 0; i + KEY_LEN <= n; i++)
+			count += is_key(copy + i);
+		munmap(copy, to - from);
+	}
+	fclose(maps);
+	close(memory);
+	return count;
+}
+
+static void wipe(void *bytes, size_t len)
+{
+	explicit_bzero(bytes, len);
+}
+
+static void give_key(struct fi_info *info)
+{
+	uint8_t *key = malloc(KEY_LEN);
+
+	for (unsigned i = 0; i < KEY_LEN; i++)
+		key[i] = masked_key[i] ^ MASK;
+	info->domain_attr->auth_key = key;
+	info->domain_attr->auth_key_size = KEY_LEN;
+}
+
+// The program wipes what it has allocated itself before it frees an info.
+static void take_key(struct fi_info *info)
+{
+	wipe(info->domain_attr->auth_key, KEY_LEN);
+	free(info->domain_attr->auth_key);
+	info->domain_attr->auth_key = NULL;
+	info->domain_attr->auth_key_size = 0;
+}
+
+TEST(fi_domain, auth_key_copies, EP_RELIABLE | OURS_ONLY, FI_MSG, "Of a key there is one copy in the library while it is in use, and none when what had it is closed and freed")
+{
+	struct fi_info *copy;
+
+	make_masked_key();
+	CHECK_EQ(copies_of_key(), 0);
+	give_key(t->hints);
+	CHECK_EQ(copies_of_key(), 1);
+	env_info(t);
+	copy = fi_dupinfo(t->info);
+	CHECK_EQ(copies_of_key(), 3);
+	fi_freeinfo(copy);
+	take_key(t->hints);
+	CHECK_EQ(copies_of_key(), 1); // in the result
+	PAIR(t);
+	round_trip(t);
+	take_key(t->info);
+	take_key(t->a.info);
+	take_key(t->b.info);
+	CHECK_EQ(copies_of_key(), 1);
+	close_all(t);
+	t->info = t->hints = NULL;
+	t->flow = NULL;
+	CHECK_EQ(copies_of_key(), 0);
 }

@@ -857,7 +857,10 @@ struct fi_ep_attr {
     size_t rx_ctx_cnt;
     /** Bytes of the key, or FI_AV_AUTH_KEY; from version 1.5 on. */
     size_t auth_key_size;
-    /** Authorization key, owned by the info. */
+    /**
+     * Authorization key, owned by the info: at least 16 random bytes, since who hears a connection being made can try keys on
+     * what was said. fi_freeinfo wipes it.
+     */
     uint8_t *auth_key;
 };
 
@@ -911,7 +914,10 @@ struct fi_domain_attr {
     uint64_t caps;
     /** Modes of the domain itself. */
     uint64_t mode;
-    /** Authorization key, owned by the info. */
+    /**
+     * Authorization key, owned by the info: at least 16 random bytes, since who hears a connection being made can try keys on
+     * what was said. fi_freeinfo wipes it.
+     */
     uint8_t *auth_key;
     /** Bytes of the key, or FI_AV_AUTH_KEY. */
     size_t auth_key_size;

@@ -615,7 +615,8 @@ pub struct fi_ep_attr {
     pub rx_ctx_cnt: usize,
     /// Bytes of the key, or FI_AV_AUTH_KEY; from version 1.5 on.
     pub auth_key_size: usize,
-    /// Authorization key, owned by the info.
+    /// Authorization key, owned by the info: at least 16 random bytes, since who hears a connection being made can try keys on
+    /// what was said. fi_freeinfo wipes it.
     pub auth_key: *mut u8,
 }
 
@@ -675,7 +676,8 @@ pub struct fi_domain_attr {
     pub caps: u64,
     /// Modes of the domain itself.
     pub mode: u64,
-    /// Authorization key, owned by the info.
+    /// Authorization key, owned by the info: at least 16 random bytes, since who hears a connection being made can try keys on
+    /// what was said. fi_freeinfo wipes it.
     pub auth_key: *mut u8,
     /// Bytes of the key, or FI_AV_AUTH_KEY.
     pub auth_key_size: usize,

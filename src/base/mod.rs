@@ -10,8 +10,10 @@ pub mod params;
 // Used by the domains that come next.
 #[allow(dead_code)]
 pub mod rights;
+pub mod secret;
 pub mod settings;
 pub mod text;
 
 pub use error::{Error, Result};
 pub use iovec::{IoList, IoVec, Piece};
+pub use secret::Secret;

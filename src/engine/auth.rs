@@ -4,13 +4,12 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
-use std::sync::Arc;
 
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, Secret};
 
 /// A key that is not empty. Never shown, neither in logs nor by `{:?}`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(Arc<[u8]>);
+pub struct Key(Secret);
 
 impl Key {
     /// What an attribute gives: `size` bytes, or the default where it gives none.
@@ -32,6 +31,10 @@ impl Key {
     }
 
     pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub fn secret(&self) -> &Secret {
         &self.0
     }
 }

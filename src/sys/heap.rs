@@ -31,3 +31,36 @@ pub unsafe fn release<T>(piece: *mut T) {
     // SAFETY: passed on from the caller.
     unsafe { libc::free(piece.cast()) }
 }
+
+/// Gives a piece back whose first `len` bytes are a secret, or all where it has fewer; null is fine.
+///
+/// # Safety
+/// As `release`.
+pub unsafe fn release_wiped(piece: *mut u8, len: usize) {
+    if piece.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise; no more is written than the piece has, whatever a program says of its length, and the
+    // compiler does not leave that call out.
+    unsafe {
+        let room = libc::malloc_usable_size(piece.cast());
+        libc::explicit_bzero(piece.cast(), len.min(room));
+        libc::free(piece.cast());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_there_is_is_not_wiped() {
+        for len in [0, 1, 32, 1 << 20, usize::MAX] {
+            let piece = copy(&[7; 32]).unwrap();
+            // SAFETY: from this heap, and used by nobody else.
+            unsafe { release_wiped(piece.as_ptr().cast(), len) };
+        }
+        // SAFETY: null.
+        unsafe { release_wiped(core::ptr::null_mut(), 5) };
+    }
+}

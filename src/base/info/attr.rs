@@ -7,6 +7,8 @@
 
 use std::ffi::CString;
 
+use crate::base::Secret;
+
 /// One entry of a result, or what an application hands to fi_domain(3), fi_endpoint(3) and their like.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Info {
@@ -82,7 +84,7 @@ pub struct EpAttr {
     pub rx_ctx_cnt: usize,
     /// May be `FI_AV_AUTH_KEY`, or given without a key; so it is not the length of `auth_key`.
     pub auth_key_size: usize,
-    pub auth_key: Option<Vec<u8>>,
+    pub auth_key: Option<Secret>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -112,7 +114,7 @@ pub struct DomainAttr {
     pub caps: u64,
     pub mode: u64,
     pub auth_key_size: usize,
-    pub auth_key: Option<Vec<u8>>,
+    pub auth_key: Option<Secret>,
     pub max_err_data: usize,
     pub mr_cnt: usize,
     pub tclass: u32,

@@ -28,11 +28,11 @@ pub unsafe fn release(mut list: *mut abi::fi_info) {
             heap::release(info.tx_attr);
             heap::release(info.rx_attr);
             if let Some(attr) = info.ep_attr.as_ref() {
-                heap::release(attr.auth_key);
+                release_key(attr.auth_key, attr.auth_key_size);
             }
             heap::release(info.ep_attr);
             if let Some(attr) = info.domain_attr.as_ref() {
-                heap::release(attr.auth_key);
+                release_key(attr.auth_key, attr.auth_key_size);
                 heap::release(attr.name);
             }
             heap::release(info.domain_attr);
@@ -45,6 +45,17 @@ pub unsafe fn release(mut list: *mut abi::fi_info) {
             list = info.next;
         }
     }
+}
+
+/// A key, with nothing left of it.
+///
+/// # Safety
+/// As [`heap::release`].
+unsafe fn release_key(key: *mut u8, size: usize) {
+    // FI_AV_AUTH_KEY is no size.
+    let size = if size == abi::FI_AV_AUTH_KEY { 0 } else { size };
+    // SAFETY: passed on from the caller.
+    unsafe { heap::release_wiped(key, size) }
 }
 
 /// fi_dupinfo: a copy of one entry written with headers of `layout`; null makes an empty one with all its parts

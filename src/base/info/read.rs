@@ -8,7 +8,7 @@ use core::slice;
 
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
 use crate::abi;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, Secret};
 
 /// A C struct of numbers and pointers.
 ///
@@ -235,12 +235,12 @@ unsafe fn bytes(ptr: *const u8, len: usize) -> Option<Vec<u8>> {
 
 /// # Safety
 /// As [`bytes`], except that `len` may be `FI_AV_AUTH_KEY`, which says that the keys are in the address vector.
-unsafe fn key(ptr: *const u8, len: usize) -> Option<Vec<u8>> {
-    if len == abi::FI_AV_AUTH_KEY {
+unsafe fn key(ptr: *const u8, len: usize) -> Option<Secret> {
+    if ptr.is_null() || len == abi::FI_AV_AUTH_KEY {
         return None;
     }
     // SAFETY: passed on from the caller.
-    unsafe { bytes(ptr, len) }
+    Some(unsafe { slice::from_raw_parts(ptr, len) }.into())
 }
 
 /// # Safety

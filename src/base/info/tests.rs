@@ -5,6 +5,7 @@ use core::ptr::null;
 
 use super::*;
 use crate::abi;
+use crate::base::Secret;
 
 fn full() -> Info {
     Info {
@@ -27,7 +28,7 @@ fn full() -> Info {
             ep_type: 3,
             mem_tag_format: u64::MAX,
             auth_key_size: 3,
-            auth_key: Some(vec![9, 8, 7]),
+            auth_key: Some(Secret::from(&[9, 8, 7][..])),
             ..EpAttr::default()
         },
         domain: DomainAttr {
@@ -37,7 +38,7 @@ fn full() -> Info {
             mr_mode: -1,
             cntr_cnt: 10,
             auth_key_size: 2,
-            auth_key: Some(vec![1, 2]),
+            auth_key: Some(Secret::from(&[1, 2][..])),
             tclass: 11,
             max_ep_auth_key: 12,
             max_group_id: 13,

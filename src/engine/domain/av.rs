@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, Secret};
 use crate::engine::auth::Key;
 use crate::engine::av::AvTable;
 use crate::engine::core::Core;
@@ -409,14 +409,14 @@ impl<T: Transport> AvCalls for Av<T> {
         keys.insert(key.ok_or(Error::INVAL)?, T::AUTH_KEYS)
     }
 
-    fn lookup_auth_key(&self, addr: u64) -> Result<Vec<u8>> {
+    fn lookup_auth_key(&self, addr: u64) -> Result<Secret> {
         if !self.engine.has_keys_in_av() {
             return Err(Error::NOSYS);
         }
         let state = self.engine.lock()?;
         let keys = &state.core.avs[self.id].keys;
         let key = keys.get(addr).or_else(|| keys.of(addr));
-        Ok(key.ok_or(Error::INVAL)?.bytes().to_vec())
+        Ok(key.ok_or(Error::INVAL)?.secret().clone())
     }
 
     fn straddr(&self, addr: &[u8]) -> String {

@@ -174,8 +174,8 @@ impl<T: Transport> Engine<T> {
             return Err(Error::INVAL);
         }
         let key = self.auth_key(info.ep.auth_key_size, info.ep.auth_key.as_deref())?;
-        info.ep.auth_key = key.map(|key| key.bytes().to_vec());
-        info.ep.auth_key_size = info.ep.auth_key.as_ref().map_or(0, Vec::len);
+        info.ep.auth_key_size = key.as_ref().map_or(0, |key| key.bytes().len());
+        info.ep.auth_key = key.map(|key| key.secret().clone());
         Ok(info)
     }
 

@@ -5,7 +5,7 @@ use core::ffi::{c_char, c_int, c_void};
 use std::net::IpAddr;
 
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, Secret};
 use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::av_set::SetRequest;
 use crate::ffi::ops::{FromCode, answer, object, status};
@@ -51,7 +51,7 @@ pub trait AvCalls: Kind<Head = fid_av> {
     /// The handle of the key. `NOSYS`: the domain has none in its address vectors.
     fn insert_auth_key(&self, key: &[u8], flags: u64) -> Result<u64>;
     /// The key of a handle, or of an address.
-    fn lookup_auth_key(&self, addr: u64) -> Result<Vec<u8>>;
+    fn lookup_auth_key(&self, addr: u64) -> Result<Secret>;
 }
 
 pub fn table<T: AvCalls>() -> &'static fi_ops_av {

@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_void};
 use libc::iovec;
 
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, Secret};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::{object, status};
 use crate::ffi::user;
@@ -21,7 +21,7 @@ pub struct MrRequest<'a> {
     pub flags: u64,
     pub context: usize,
     pub auth_key_size: usize,
-    pub auth_key: Option<Vec<u8>>,
+    pub auth_key: Option<Secret>,
     /// With FI_AV_AUTH_KEY: the vector that has the keys, and a handle or address in it.
     pub keys_of: Option<(Other<'a>, u64)>,
     /// The region that this one becomes a part of.
@@ -217,13 +217,13 @@ unsafe fn read_attr<'a, T: MrCalls>(
 
 /// # Safety
 /// `key` must be NULL or have `size` bytes.
-unsafe fn auth_key(key: *const u8, size: usize) -> Result<Option<Vec<u8>>> {
+unsafe fn auth_key(key: *const u8, size: usize) -> Result<Option<Secret>> {
     // What is longer is no key, as no provider takes it.
     if key.is_null() || size == 0 || size > KEY_LIMIT {
         return Ok(None);
     }
     // SAFETY: promised by the caller.
-    unsafe { user::bytes(key.cast(), size) }.map(|bytes| Some(bytes.to_vec()))
+    unsafe { user::bytes(key.cast(), size) }.map(|bytes| Some(bytes.into()))
 }
 
 const KEY_LIMIT: usize = 4096;

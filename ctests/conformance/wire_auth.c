@@ -275,6 +275,86 @@ TEST(wire_tcp, auth_does_not_displace, EP_RDM | OURS_ONLY, FI_MSG, "A request in
 	done(t, t->b.rxcq, recv.ctx, RECEIVED(false));
 }
 
+// A listener of the test whose port is above that of the endpoint: if both connect, the test's request counts.
+static struct listener listen_above(struct env *t, struct side *side)
+{
+	in_port_t port = ((struct sockaddr_in *)side->name)->sin_port;
+
+	for (unsigned i = 0; i < 500; i++) {
+		struct listener at = wire_listen();
+
+		if (ntohs(at.addr.sin_port) > ntohs(port))
+			return at;
+		close(at.fd);
+	}
+	SKIP("the endpoint has one of the highest ports");
+}
+
+TEST(wire_tcp, auth_crossing, EP_RDM | OURS_ONLY, FI_MSG, "Of several that say they are the peer that is being connected to none takes the place of another: each may prove its key at once")
+{
+	enum { COUNT = 5 };
+	struct listener at;
+	struct buf out = new_buf(t, 8, 77);
+	struct op op = op_of(SEND, false, out, 0);
+	uint8_t bytes[40];
+	int fds[COUNT];
+
+	keyed_pair(t);
+	at = listen_above(t, &t->a);
+	CHECK_EQ(fi_av_insert(t->a.av, &at.addr, 1, &op.addr, 0, NULL), 1);
+	op_post(t, t->a.ep, &op);
+	// It waits for the answer to that.
+	wire_read(t, wire_accept(t, &at), bytes, 40);
+	CHECK_EQ(bytes[1], REQUEST);
+	for (unsigned i = 0; i < COUNT; i++) {
+		fds[i] = wire_connect(t, t->a.name);
+		rdm_bytes(bytes, REQUEST, false, 1, ntohs(at.addr.sin_port), 99 + i);
+		bytes[FEATURES_AT] |= EXTENSIONS;
+		bytes[KEYED_AT] = 1;
+		wire_write(t, fds[i], bytes, 40);
+	}
+	for (unsigned i = 0; i < COUNT; i++) {
+		wire_read(t, fds[i], bytes, 40);
+		CHECK_EQ(bytes[1], RESPONSE);
+		CHECK_EQ(bytes[KEYED_AT], 1);
+		wire_silent(t, fds[i]);
+	}
+}
+
+// Both ends begin at once, and others say to each that they are the other one.
+TEST(wire_tcp, auth_crossing_among_others, EP_RDM | OURS_ONLY, FI_MSG, "Endpoints with the same key that begin at the same time communicate, whoever claims to be one of them meanwhile")
+{
+	struct side *sides[2] = { &t->a, &t->b };
+	struct op sends[2], recvs[2];
+	uint8_t bytes[40];
+
+	only_tcp(t);
+	set_key(t->hints, "job 7");
+	env_info(t);
+	PAIR(t);
+	for (unsigned i = 0; i < 2; i++) {
+		recvs[i] = op_of(RECV, false, new_buf(t, 8, 0), FI_ADDR_UNSPEC);
+		sends[i] = op_of(SEND, false, new_buf(t, 8, 3), sides[i]->peer);
+		op_post(t, sides[i]->ep, &recvs[i]);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		op_post(t, sides[i]->ep, &sends[i]);
+	for (unsigned n = 0; n < 40; n++) {
+		struct sockaddr_in *claimed = (struct sockaddr_in *)sides[n % 2]->name;
+		int fd = wire_connect(t, sides[1 - n % 2]->name);
+
+		rdm_bytes(bytes, REQUEST, false, 1, ntohs(claimed->sin_port), 99);
+		bytes[FEATURES_AT] |= EXTENSIONS;
+		bytes[KEYED_AT] = 1;
+		wire_write(t, fd, bytes, 40);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		done(t, sides[i]->txcq, sends[i].ctx, SENT(false));
+		done(t, sides[i]->rxcq, recvs[i].ctx, RECEIVED(false));
+	}
+	round_trip(t);
+}
+
 TEST(wire_tcp, auth_twice, EP_RDM | OURS_ONLY, FI_MSG, "A proof where none is asked for ends the connection")
 {
 	uint8_t bytes[128];

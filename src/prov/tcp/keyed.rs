@@ -154,9 +154,6 @@ impl Stream<Tcp> {
             }
             Some(_) => {}
         }
-        if let Some(crossing) = conn.own.crossing.take() {
-            crossing.reject();
-        }
         match self.begin_proof(core, id) {
             Ok(()) => self.rewatch(id, true, false),
             Err(Error::KEYREJECTED) => self.key_refused(core, id, NO_KEY_FOR_IT),
@@ -314,10 +311,9 @@ impl Stream<Tcp> {
             let taken = matches!(conn.state, State::Proving | State::Sharing | State::Up)
                 && conn.opened_here
                 && conn.own.peer_pid == private.pid;
-            let ours = conn.state == State::Requested;
-            if ours && compare(&peer, &own) != Ordering::Less {
-                return self.cross(core, id, from, header, private);
-            }
+            // Anybody can say that it is this peer. So a request that counts takes no place before its proof, which it may
+            // begin at once: peers that have a key also know how to read the answer to their own request before ours.
+            let ours = conn.state == State::Requested && compare(&peer, &own) == Ordering::Less;
             if ours || taken {
                 write_exchange(&from.socket, CmKind::Reject, echo, false);
                 return;

@@ -221,7 +221,7 @@ impl Sleeper<'_> {
         self.seen = sleepers.round;
     }
 
-    /// Sleeps until news or the deadline; false when the time is up.
+    /// Sleeps until news or the deadline; false when the time is up. A signal handler that ran ends it: `INTR`.
     pub fn sleep(&self, deadline: Deadline) -> Result<bool> {
         let Some(sleep) = &self.wait.sleep else {
             return Err(Error::INVAL);
@@ -234,7 +234,7 @@ impl Sleeper<'_> {
         if left == Some(Duration::ZERO) {
             return Ok(false);
         }
-        sleep_on(&[sleep.epoll.as_raw_fd()], left);
+        sleep_on(&[sleep.epoll.as_raw_fd()], left)?;
         Ok(true)
     }
 }
@@ -356,7 +356,7 @@ impl WaitSet {
         alive.iter().try_for_each(|member| member.trywait())
     }
 
-    /// fi_wait(3): returns when a member has something to read, or FI_ETIMEDOUT.
+    /// fi_wait(3): returns when a member has something to read, or FI_ETIMEDOUT, or FI_EINTR.
     pub fn wait(&self, timeout_ms: i32) -> Result {
         let deadline = Deadline::after(timeout_ms);
         loop {
@@ -366,7 +366,7 @@ impl WaitSet {
                 Ok(()) if deadline.is_over() => return Err(Error::TIMEDOUT),
                 Ok(()) if self.obj == FI_WAIT_YIELD => std::thread::yield_now(),
                 Ok(()) => {
-                    sleep_on(&[self.epoll.as_raw_fd()], deadline.left());
+                    sleep_on(&[self.epoll.as_raw_fd()], deadline.left())?;
                 }
             }
         }

@@ -170,9 +170,9 @@ impl AsRawFd for Timer {
     }
 }
 
-/// Sleeps until one of the descriptors is readable; false if the time ran out. `None` sleeps for ever. A signal ends
-/// the sleep early, with false.
-pub fn sleep_on(fds: &[RawFd], timeout: Option<Duration>) -> bool {
+/// Sleeps until one of the descriptors is readable; false if the time ran out. `None` sleeps for ever. A signal handler
+/// that ran ends the sleep with an error, `ErrorKind::Interrupted`.
+pub fn sleep_on(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<bool> {
     let mut polls = [libc::pollfd {
         fd: -1,
         events: libc::POLLIN,
@@ -190,7 +190,8 @@ pub fn sleep_on(fds: &[RawFd], timeout: Option<Duration>) -> bool {
         .map_or(core::ptr::null(), core::ptr::from_ref);
     let count = fds.len().min(polls.len()) as libc::nfds_t;
     // SAFETY: `count` entries; `timeout` lives during the call.
-    unsafe { libc::ppoll(polls.as_mut_ptr(), count, timeout, core::ptr::null()) > 0 }
+    let ready = unsafe { libc::ppoll(polls.as_mut_ptr(), count, timeout, core::ptr::null()) };
+    Ok(check(ready)? > 0)
 }
 
 fn check(result: i32) -> io::Result<i32> {
@@ -219,19 +220,19 @@ mod tests {
         );
         inner.add(event.as_raw_fd(), 1, true, false).unwrap();
         outer.add(inner.as_raw_fd(), 2, true, false).unwrap();
-        assert!(!sleep_on(&[outer.as_raw_fd()], Some(Duration::ZERO)));
+        assert!(!sleep_on(&[outer.as_raw_fd()], Some(Duration::ZERO)).unwrap());
         event.set();
-        assert!(sleep_on(&[outer.as_raw_fd()], Some(Duration::from_secs(5))));
+        assert!(sleep_on(&[outer.as_raw_fd()], Some(Duration::from_secs(5))).unwrap());
         event.clear();
-        assert!(!sleep_on(&[outer.as_raw_fd()], Some(Duration::ZERO)));
+        assert!(!sleep_on(&[outer.as_raw_fd()], Some(Duration::ZERO)).unwrap());
     }
 
     #[test]
     fn a_timer_goes_off_once() {
         let timer = Timer::new().unwrap();
         timer.set(Some(Duration::ZERO));
-        assert!(sleep_on(&[timer.as_raw_fd()], Some(Duration::from_secs(5))));
+        assert!(sleep_on(&[timer.as_raw_fd()], Some(Duration::from_secs(5))).unwrap());
         timer.set(None);
-        assert!(!sleep_on(&[timer.as_raw_fd()], Some(Duration::ZERO)));
+        assert!(!sleep_on(&[timer.as_raw_fd()], Some(Duration::ZERO)).unwrap());
     }
 }

@@ -72,7 +72,8 @@ fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
     // Somebody polls: what is ready is theirs. The thread comes back after this time to see whether they still do.
     let mut back = None;
     while !stop.asked.load(Ordering::Acquire) {
-        match back {
+        // A signal handler that ran on this thread is the application's; the loop looks at everything anyway.
+        let _ = match back {
             None => sleep_on(&[stop_fd, fd], None),
             time => sleep_on(&[stop_fd], time),
         };

@@ -51,7 +51,8 @@ impl<T: Transport> Engine<T> {
                 return;
             }
             drop(state);
-            sleep_on(&[self.poll_fd], Some(left.min(PAUSE)));
+            // A signal only means that what is left is looked at earlier.
+            let _ = sleep_on(&[self.poll_fd], Some(left.min(PAUSE)));
         }
     }
 }

@@ -142,6 +142,60 @@ TEST(fi_cq, read_count_zero_drives_progress, EP_ANY, FI_MSG, "Reads with count 0
 	}
 }
 
+// Message `index` arrives while nothing is called but this on b's queue, in which something is unread.
+static void check_arrives(struct env *t, unsigned index, size_t count, ssize_t rc)
+{
+	struct fi_cq_tagged_entry entry;
+
+	flow_post_recv(t, index, 1);
+	flow_post_send(t, index, 1);
+	for (uint64_t limit = now_ms() + t->limit_ms; !filled_by_now(t->flow->in[index], FLOW_LEN, index);) {
+		CHECK(now_ms() < limit);
+		CHECK_RC(fi_cq_read(t->b.rxcq, count ? &entry : NULL, count), rc);
+	}
+}
+
+static void ask_progress(struct env *t, enum fi_progress progress)
+{
+	t->hints->domain_attr->threading = FI_THREAD_SAFE;
+	t->hints->domain_attr->progress = progress;
+	env_info(t);
+	PAIR(t);
+	flow_run(t, 0, 1);
+	wait_comp(t, t->b.rxcq, NULL);
+}
+
+TEST(fi_cq, read_count_zero_drives_progress_behind_entry, EP_ANY, FI_MSG, "Reads with count 0 drive progress also while an entry is unread")
+{
+	ask_progress(t, FI_PROGRESS_MANUAL);
+	flow_run(t, 1, 1);
+	ONCE(t, fi_cq_read(t->b.rxcq, NULL, 0) == 0);
+	for (unsigned i = 2; i < 20; i++)
+		check_arrives(t, i, 0, 0);
+}
+
+TEST(fi_cq, read_count_zero_drives_progress_behind_error, EP_ANY, FI_MSG, "Reads with count 0 drive progress also while an error is unread")
+{
+	ask_progress(t, FI_PROGRESS_MANUAL);
+	flow_error(t, 1);
+	for (unsigned i = 2; i < 20; i++)
+		check_arrives(t, i, 0, -FI_EAVAIL);
+}
+
+TEST(fi_domain, auto_progress_behind_error, EP_ANY, FI_MSG, "FI_PROGRESS_AUTO: progress goes on while the application does nothing but calls that drive none")
+{
+	struct fi_cq_tagged_entry entry;
+
+	ask_progress(t, FI_PROGRESS_AUTO);
+	flow_error(t, 1);
+	for (unsigned i = 2; i < 40; i++) {
+		// Calls that a thread of the library may take for somebody who drives progress.
+		for (unsigned reads = 0; reads < 5000; reads++)
+			CHECK_RC(fi_cq_read(t->b.rxcq, &entry, 1), -FI_EAVAIL);
+		check_arrives(t, i, 1, -FI_EAVAIL);
+	}
+}
+
 TEST(fi_cq, read_in_order, EP_RELIABLE, FI_MSG, "Receives of one sender complete in the order sent (FI_ORDER_SAS)")
 {
 	PAIR(t);

@@ -28,9 +28,12 @@ struct Stop {
 }
 
 /// While the application looks by itself, the thread sees after this long whether it still does; after twice that the next
-/// time, up to the second value: a switch to the thread costs who shares its core some ten microseconds.
+/// time, up to the second value: a switch to the thread costs who shares its core some ten microseconds. Nothing waits for
+/// longer than two of these times, 10 ms at most, whatever the application does.
 const STAND_BACK: Duration = Duration::from_millis(1);
-const STAND_BACK_LONGEST: Duration = Duration::from_millis(8);
+const STAND_BACK_LONGEST: Duration = Duration::from_millis(4);
+/// So many looks of the application leave out nothing (`EPOLL_EVERY` of the streams). Of fewer the thread takes one more.
+const LOOKS: u64 = 64;
 
 impl Thread {
     pub fn start<T: Transport>(engine: &Arc<Engine<T>>) -> Result<Thread> {
@@ -81,21 +84,28 @@ fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
             return;
         };
         let looks = engine.looks.load(Ordering::Relaxed);
-        let polls = std::mem::replace(&mut seen, looks) != looks;
-        if polls && let Some(time) = back {
+        let polls = looks.wrapping_sub(std::mem::replace(&mut seen, looks));
+        if polls >= LOOKS
+            && let Some(time) = back
+        {
             back = Some(STAND_BACK_LONGEST.min(2 * time));
             continue;
         }
         let Ok(mut state) = engine.lock() else {
             return;
         };
-        if polls {
-            back = Some(STAND_BACK);
-            state.core.watchers -= 1;
-            continue;
-        }
-        if back.take().is_some() {
-            state.core.watchers += 1;
+        match (polls > 0, back) {
+            (true, None) => {
+                back = Some(STAND_BACK);
+                state.core.watchers -= 1;
+                continue;
+            }
+            (true, Some(time)) => back = Some(STAND_BACK_LONGEST.min(2 * time)),
+            (false, None) => {}
+            (false, Some(_)) => {
+                back = None;
+                state.core.watchers += 1;
+            }
         }
         state.progress_all();
         state.flush();

@@ -82,9 +82,10 @@ impl<T: Transport> Cntr<T> {
 impl<T: Transport> Shared<T> {
     /// Nothing happens in a child: what it reads is the last that was here.
     fn look(&self) {
-        if let Ok(mut state) = self.engine.lock_to_look() {
+        if let Ok(mut state) = self.engine.lock_data() {
             state.progress();
             state.flush();
+            self.engine.note_look();
         }
     }
 
@@ -98,9 +99,10 @@ impl<T: Transport> Shared<T> {
     }
 
     fn look_before_sleep(&self) -> Result {
-        let mut state = self.engine.lock_to_look()?;
+        let mut state = self.engine.lock_data()?;
         state.progress_all();
         state.flush();
+        self.engine.note_look();
         Ok(())
     }
 }
@@ -212,7 +214,7 @@ impl<T: Transport> CntrCalls for Cntr<T> {
         loop {
             let over = deadline.is_over();
             sleeper.arm();
-            self.shared.engine.lock_to_look()?.take_at_hand();
+            self.shared.engine.lock_data()?.take_at_hand();
             if counter.value() < threshold && counter.errors() == errors {
                 self.shared.look_before_sleep()?;
             }

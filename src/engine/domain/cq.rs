@@ -128,8 +128,10 @@ impl<T: Transport> Shared<T> {
         out: &mut Words<'_>,
         mut src: Option<&mut Words<'_>>,
     ) -> Result<usize> {
-        if state.core.cqs[self.id].ring.is_empty() {
+        // fi_cq(3): a read of no entries drives progress, whatever is unread.
+        if state.core.cqs[self.id].ring.is_empty() || max == 0 {
             state.progress();
+            self.engine.note_look();
         }
         let cq = &mut state.core.cqs[self.id];
         let there = match cq.ring.ready() {
@@ -182,9 +184,10 @@ impl<T: Transport> Shared<T> {
 
 impl<T: Transport> Member for Shared<T> {
     fn trywait(&self) -> Result {
-        let mut state = self.engine.lock_to_look()?;
+        let mut state = self.engine.lock_data()?;
         if self.entries(&state) == 0 {
             state.progress_all();
+            self.engine.note_look();
         }
         state.flush();
         let cq = &mut state.core.cqs[self.id];
@@ -230,12 +233,13 @@ impl<T: Transport> Kind for Cq<T> {
 
     fn poll(&self, _ask: bool) -> Option<bool> {
         // In a child there is an error to be read.
-        let Ok(mut state) = self.shared.engine.lock_to_look() else {
+        let Ok(mut state) = self.shared.engine.lock_data() else {
             return Some(true);
         };
         if self.shared.entries(&state) == 0 {
             state.progress();
             state.flush();
+            self.shared.engine.note_look();
         }
         Some(self.shared.entries(&state) > 0)
     }
@@ -258,7 +262,7 @@ impl<T: Transport> CqCalls for Cq<T> {
         if shared.patience.is_worn() {
             shared.patience.rest();
         }
-        let mut state = shared.engine.lock_to_look()?;
+        let mut state = shared.engine.lock_data()?;
         let mut src = src;
         shared.read_locked(&mut state, max, &mut out, src.as_mut())
     }
@@ -283,13 +287,14 @@ impl<T: Transport> CqCalls for Cq<T> {
         let mut waiting = None;
         let mut sleeper = None;
         loop {
-            let mut state = shared.engine.lock_to_look()?;
+            let mut state = shared.engine.lock_data()?;
             let over = deadline.is_over();
             if shared.entries(&state) < wanted {
                 state.take_at_hand();
             }
             if shared.entries(&state) < wanted && !shared.has_error(&state) {
                 state.progress_all();
+                shared.engine.note_look();
             }
             // An error is nothing to wait behind, wherever it stands.
             let enough = shared.entries(&state) >= wanted || shared.has_error(&state);

@@ -107,7 +107,7 @@ pub struct Engine<T: Transport> {
     pub info: Info,
     pub api_version: u32,
     pub uses: Uses,
-    /// Looks at the transport that the application itself has taken; the progress thread stays away while it moves.
+    /// Looks at the transport that the application itself has taken; the progress thread stays away while they are many.
     looks: AtomicU64,
     auto: bool,
     /// fi_domain_bind: serves endpoints that have no event queue of their own.
@@ -134,15 +134,8 @@ impl<T: Transport> Engine<T> {
         self.state.lock_data()
     }
 
-    /// As `lock_data`, from a call that drives progress: tells the progress thread that somebody looks.
-    #[inline(always)]
-    pub fn lock_to_look(&self) -> core::result::Result<Guard<'_, State<T>>, Forked> {
-        let guard = self.state.lock_data()?;
-        self.note_look();
-        Ok(guard)
-    }
-
-    /// Under the lock.
+    /// A call of the application drives the whole transport: the progress thread may leave that to it for a while. Under the
+    /// lock.
     #[inline]
     fn note_look(&self) {
         if self.auto {

@@ -326,11 +326,10 @@ impl<A: Address> Core<A> {
             };
             return self.filled(ep, &filled, &parts, release, sender.fi_addr);
         }
-        if recv.flags & FI_COMPLETION != 0 || release != 0 {
-            let flags = envelope.what.received() | release;
-            let entry = entry_of(envelope, recv.context, flags, recv.base);
-            self.stranger(ep, entry, sender);
-        }
+        // fi_endpoint(3), FI_SELECTIVE_COMPLETION: only what succeeds can be suppressed.
+        let flags = envelope.what.received() | release;
+        let entry = entry_of(envelope, recv.context, flags, recv.base);
+        self.stranger(ep, entry, sender);
         self.count(ep, Event::Recv, recv.flags, envelope.len as usize);
     }
 

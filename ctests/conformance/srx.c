@@ -214,6 +214,77 @@ TEST(fi_endpoint, srx_tagged, EP_RELIABLE, FI_MSG, "Tagged receives of a shared 
 	}
 }
 
+static void post_receive_with(struct env *t, struct fid_ep *srx, unsigned i, uint64_t flags)
+{
+	struct iovec iov = { in[i], LEN };
+	void *desc = reg_desc(t, in[i], LEN, FI_RECV);
+	struct fi_msg msg = { .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &rx[i] };
+
+	POST(t, fi_recvmsg(srx, &msg, flags));
+}
+
+TEST(fi_endpoint, srx_selective, EP_RELIABLE, FI_MSG, "FI_SELECTIVE_COMPLETION of the endpoint that a message comes to holds for receives of a shared context")
+{
+	struct fid_ep *srx = open_srx(t);
+	struct fi_cq_tagged_entry entry;
+
+	PAIR(t, .srx = srx, .rx_flags = FI_SELECTIVE_COMPLETION);
+	// The receive first, then the message first; either form of the call.
+	for (unsigned i = 0; i < 8; i++) {
+		if (i >= 4) {
+			send_one(t, &t->a, i);
+			turn(t);
+		}
+		if (i % 2)
+			post_receives(t, srx, i, 1);
+		else
+			post_receive_with(t, srx, i, 0);
+		if (i < 4)
+			send_one(t, &t->a, i);
+		ONCE(t, filled_by_now(in[i], LEN, i));
+	}
+	turn(t);
+	CHECK_RC(fi_cq_read(t->b.rxcq, &entry, 1), -FI_EAGAIN);
+	post_receive_with(t, srx, 8, FI_COMPLETION);
+	send_one(t, &t->a, 8);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &rx[8]);
+}
+
+TEST(fi_endpoint, srx_selective_default, EP_RELIABLE, FI_MSG, "Receives of a shared context opened with the default flag FI_COMPLETION are reported by a selective queue")
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid_ep *srx;
+
+	open_srx(t);
+	t->info->rx_attr->op_flags |= FI_COMPLETION;
+	OK(fi_srx_context(t->domain, t->info->rx_attr, &srx, NULL));
+	keep(t, &srx->fid);
+	PAIR(t, .srx = srx, .rx_flags = FI_SELECTIVE_COMPLETION);
+	post_receives(t, srx, 0, 1);
+	send_one(t, &t->a, 0);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &rx[0]);
+}
+
+TEST(fi_endpoint, srx_claim_discard, EP_RELIABLE, FI_MSG | FI_TAGGED, "A message claimed at a shared context and discarded is reported to the endpoint that it came to")
+{
+	struct fid_ep *srx = open_srx(t);
+	struct fi_msg_tagged msg = { .addr = FI_ADDR_UNSPEC, .tag = 3, .context = &rx[0] };
+	struct fi_cq_tagged_entry entry;
+
+	PAIR(t, .srx = srx);
+	fill(out[0], LEN, 0);
+	POST(t, fi_tsend(t->a.ep, out[0], LEN, reg_desc(t, out[0], LEN, FI_SEND), t->a.peer, 3, &tx[0]));
+	// Without such a message the call says so: a shared context has no queue.
+	ONCE(t, fi_trecvmsg(srx, &msg, FI_PEEK | FI_CLAIM) == 0);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &rx[0]);
+	POST(t, fi_trecvmsg(srx, &msg, FI_CLAIM | FI_DISCARD));
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == &rx[0]);
+}
+
 TEST(fi_endpoint, srx_tagged_multi_recv, EP_MSG, FI_MSG, "FI_TAGGED_MULTI_RECV: a tagged buffer of a shared context takes several messages; without it the flag is refused")
 {
 	static char room[8 * LEN];

@@ -117,6 +117,8 @@ pub struct Inlet<'a> {
     cq: Option<&'a mut CqState>,
     cntr: Option<&'a Counter>,
     takes_tagged: bool,
+    /// `EpState::rx_implied`.
+    implied: u64,
     /// What completions call the peer.
     name: u64,
 }
@@ -135,7 +137,7 @@ impl Inlet<'_> {
             return Err(Unfilled::Special);
         }
         let filled = self.srx.fill(message, source, fill)?;
-        if filled.flags & FI_COMPLETION != 0
+        if (filled.flags | self.implied) & FI_COMPLETION != 0
             && let Some(cq) = &mut self.cq
         {
             cq.push(&words_of(&filled, message, 0), self.name);
@@ -373,6 +375,7 @@ impl<A: Address> Core<A> {
         }
         Some(Inlet {
             takes_tagged: ep.caps & FI_TAGGED != 0,
+            implied: ep.rx_implied,
             name: self.named(ep, fi_addr),
             srx: &mut self.srxs[ep.srx],
             cq: ep.rx_cq.map(|cq| &mut self.cqs[cq]),
@@ -385,7 +388,7 @@ impl<A: Address> Core<A> {
     pub fn filled(&mut self, id: usize, recv: &Filled, message: &Parts, release: u64, source: u64) {
         let ep = &self.eps[id];
         let source = self.named(ep, source);
-        if (recv.flags & FI_COMPLETION != 0 || release != 0)
+        if ((recv.flags | ep.rx_implied) & FI_COMPLETION != 0 || release != 0)
             && let Some(cq) = ep.rx_cq
         {
             self.cqs[cq].push(&words_of(recv, message, release), source);
@@ -576,9 +579,17 @@ impl<A: Address> Core<A> {
 
     #[cold]
     fn peeked(&mut self, ep: usize, rx: &Rx, envelope: &Envelope, sender: &Sender<'_, A>) {
-        let Some(cq) = self.eps.get(ep).and_then(|ep| ep.rx_cq) else {
+        let Some((cq, implied)) = self
+            .eps
+            .get(ep)
+            .and_then(|ep| Some((ep.rx_cq?, ep.rx_implied)))
+        else {
             return;
         };
+        // A claimed message that is discarded: a receive like others.
+        if rx.flags & FI_PEEK == 0 && (rx.flags | implied) & FI_COMPLETION == 0 {
+            return;
+        }
         let entry = entry_of(envelope, rx.context, rx.what.received(), 0);
         if self.reports_origin(ep, sender.fi_addr) {
             return self.stranger(ep, entry, sender);

@@ -66,6 +66,9 @@ pub struct EpState {
     pub caps: u64,
     pub tx_cq: Option<usize>,
     pub rx_cq: Option<usize>,
+    /// FI_COMPLETION for every receive of a shared context, unless the endpoint's queue was bound with FI_SELECTIVE_COMPLETION:
+    /// such a receive meets the endpoint, and this, only with its message.
+    pub rx_implied: u64,
     pub cntrs: Counters,
     /// With FI_TRIGGER, once enabled: the counters bound. In their place `cntrs` has watched ones that count nothing.
     pub behind: Option<Box<Counters>>,

@@ -522,15 +522,11 @@ impl Srx {
             let id = lane.claims.remove(&rx.context).ok_or(Error::INVAL)?;
             if discard {
                 let message = lane.matcher.unexpected(id);
-                let envelope = Envelope {
-                    source: message.envelope.source,
-                    ..Envelope::nothing(rx)
-                };
+                let Envelope { source, ep, .. } = message.envelope;
                 let origin = message.origin.take();
                 self.discard(rx.what, id, out);
-                if rx.flags & FI_COMPLETION != 0 {
-                    out.push_back(Outcome::Peeked(envelope, origin));
-                }
+                let nothing = Envelope::nothing(rx, source, ep);
+                out.push_back(Outcome::Peeked(nothing, origin));
                 return Ok(());
             }
             let recv = Posted {
@@ -634,12 +630,12 @@ fn accepted(what: What, tag: u64, ignore: u64) -> (u64, u64) {
 
 impl Envelope {
     /// What a discarded claim reports.
-    fn nothing(rx: &Rx) -> Envelope {
+    fn nothing(rx: &Rx, source: u64, ep: usize) -> Envelope {
         Envelope {
             what: rx.what,
-            source: ANY,
+            source,
             token: u64::MAX,
-            ep: usize::MAX,
+            ep,
             tag: rx.tag,
             len: 0,
             data: None,

@@ -129,6 +129,7 @@ impl<T: Transport> Ep<T> {
             caps,
             tx_cq: None,
             rx_cq: None,
+            rx_implied: 0,
             cntrs: Default::default(),
             behind: None,
             av: None,
@@ -277,6 +278,7 @@ impl<T: Transport> Ep<T> {
         }
         if rx {
             ep.rx_cq = Some(id);
+            ep.rx_implied = if ep.shares_receives { implied } else { 0 };
             self.shared.rx_implied.store(implied, Ordering::Relaxed);
         }
         drop(state);
@@ -372,6 +374,7 @@ impl<T: Transport> Ep<T> {
             return Err(Error::INVAL);
         }
         ep.checks_receives = true;
+        ep.rx_implied = self.shared.rx_implied.load(Ordering::Relaxed);
         let own = std::mem::replace(&mut ep.srx, id);
         core.srxs.remove(own);
         core.srxs[id].eps += 1;

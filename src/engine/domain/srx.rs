@@ -171,9 +171,9 @@ impl<T: Transport> DataPath for SharedRx<T> {
         0
     }
 
-    /// A shared context has no queue of its own that could be selective; endpoints report all.
+    /// Whether a queue is selective is a matter of the endpoint that a message comes to.
     fn rx_flags(&self) -> u64 {
-        self.op_flags | FI_COMPLETION
+        self.op_flags
     }
 
     fn takes_many_tagged(&self) -> bool {
@@ -185,6 +185,6 @@ impl<T: Transport> DataPath for SharedRx<T> {
     }
 
     fn rx_implied(&self) -> u64 {
-        FI_COMPLETION
+        0
     }
 }

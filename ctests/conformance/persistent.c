@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "transfer.h"
+#include "process.h"
 
 enum { PAGES = 8, CALLS = 64 };
 
@@ -158,4 +158,54 @@ TEST(fi_cq, commit_that_fails, EP_RDM, FI_RMA | FI_RMA_PMEM, "A write that canno
 	ctx = write_to(t, &target, 0, new_buf(t, 100, 1), FI_COMMIT_COMPLETE);
 	failed_somehow(t, t->a.txcq, ctx);
 	nothing(t->a.txcq);
+}
+
+BOTH(commit_of_messages, EP_RELIABLE, 0, "FI_COMMIT_COMPLETE is no flag of a message: -FI_EBADFLAGS")
+{
+	struct op send = op_of(SENDMSG, tagged, new_buf(t, 100, 1), FI_ADDR_UNSPEC);
+
+	PAIR(t);
+	send.addr = t->a.peer;
+	send.flags = FI_COMMIT_COMPLETE;
+	CHECK_RC(op_try(t->a.ep, &send), -FI_EBADFLAGS);
+}
+
+// Receives a message, and looks for the second only when it is told.
+static void receive_later(struct env *t, struct process *parent)
+{
+	struct side side = { 0 };
+	char word;
+
+	open_end(t, &side, FI_WAIT_NONE);
+	meet(t, &side, parent);
+	for (unsigned i = 0; i < 2; i++) {
+		void *ctx = post_recv(t, &side, new_buf(t, 100, 0));
+
+		if (i)
+			CHECK_EQ(read(parent->from, &word, 1), 1);
+		done(t, side.rxcq, ctx, FI_MSG | FI_RECV);
+	}
+	hear(t, parent, &word, 1);
+}
+
+TEST(fi_cq, commit_by_default, EP_RDM, FI_MSG, "With FI_COMMIT_COMPLETE as default flag a send completes when the peer has the message, and not before")
+{
+	struct process child;
+	void *ctx;
+
+	t->hints->domain_attr->progress = FI_PROGRESS_MANUAL;
+	t->hints->tx_attr->op_flags = FI_COMMIT_COMPLETE;
+	env_info(t);
+	child = start_process(t, receive_later);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	meet(t, &t->a, &child);
+	ctx = post_send(t, &t->a, new_buf(t, 100, 1));
+	done(t, t->a.txcq, ctx, FI_MSG | FI_SEND);
+	ctx = post_send(t, &t->a, new_buf(t, 100, 1));
+	turn(t);
+	nothing(t->a.txcq);
+	tell(&child, "", 1);
+	done(t, t->a.txcq, ctx, FI_MSG | FI_SEND);
+	tell(&child, "", 1);
+	join_process(t, &child);
 }

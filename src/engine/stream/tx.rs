@@ -320,7 +320,8 @@ impl<N: Net> Stream<N> {
             },
             op.len as u64,
         );
-        header.ack = tx.flags & (WANTS_ACK | FI_MATCH_COMPLETE) != 0;
+        // FI_COMMIT_COMPLETE is a default that is meant for other operations; a message has no higher level than delivery.
+        header.ack = tx.flags & (WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE) != 0;
         header.tag = tx.tag;
         header.data = remote_data(tx);
         header.context = context;

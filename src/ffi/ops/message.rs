@@ -276,7 +276,7 @@ macro_rules! message_ops {
             // SAFETY: as in `send_one`; `msg` is readable during the call.
             let call = || unsafe {
                 let ep = endpoint::<T>(ep)?;
-                check_flags(flags, SEND_FLAGS)?;
+                check_flags(flags, MESSAGE_FLAGS)?;
                 let iov = several((*msg).msg_iov, (*msg).iov_count)?;
                 check_inject(ep, What::$what, flags, iov.remaining())?;
                 let tx = Tx {

@@ -263,6 +263,9 @@ pub(super) const SEND_FLAGS: u64 = FI_REMOTE_CQ_DATA
     | FI_TRIGGER
     | FI_AFFINITY;
 
+/// Those of messages: nothing makes them durable, so nobody is promised that (fi_cq(3), FI_COMMIT_COMPLETE).
+pub(super) const MESSAGE_FLAGS: u64 = SEND_FLAGS & !FI_COMMIT_COMPLETE;
+
 /// Those of receiving calls. Each family may have more.
 pub(super) const RECV_FLAGS: u64 =
     FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_TRIGGER;

@@ -364,7 +364,11 @@ fn out(
     to: (fi_addr_t, *mut c_void, u64, u64),
     segs: &[RemoteSeg],
 ) -> Result<Outgoing> {
-    check_flags(flags, SEND_FLAGS & !FI_TRIGGER)?;
+    let known = match what {
+        What::Msg | What::Tagged => MESSAGE_FLAGS,
+        _ => SEND_FLAGS,
+    };
+    check_flags(flags, known & !FI_TRIGGER)?;
     Ok(Outgoing {
         what,
         iov,

@@ -39,6 +39,13 @@ impl<T: Transport> SharedRx<T> {
         if engine.info.domain.max_ep_srx_ctx == 0 {
             return Err(Error::NOSYS);
         }
+        // fi_peer(3): the context would be a struct of another provider, whose receives these are.
+        if attr
+            .as_ref()
+            .is_some_and(|attr| attr.op_flags & FI_PEER != 0)
+        {
+            return Err(Error::NOSYS);
+        }
         let (op_flags, own) = attr.map_or((0, 0), |attr| (attr.op_flags, attr.caps));
         let many_tagged = own & FI_TAGGED_MULTI_RECV != 0;
         let caps = if own == 0 { engine.info.caps } else { own };

@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include <poll.h>
+#include <time.h>
 
 // A listener on t->eq and a request under way to it.
 static struct cm_listener requested(struct env *t, struct fid_eq *eq)
@@ -95,6 +96,31 @@ TEST(fi_eq, fd_connects, EP_MSG, FI_MSG, "fi_trywait and the file descriptor alo
 	requested(t, open_eq(t, FI_WAIT_FD, 0));
 	OK(fi_control(&t->eq->fid, FI_GETWAIT, &fd.fd));
 	check_waits(t, wait_fd, &fd);
+}
+
+static void wait_cond(struct env *t, void *arg)
+{
+	struct fid *fids[1] = { &t->eq->fid };
+	struct fi_mutex_cond *wait = arg;
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += t->limit_ms / 1000;
+	pthread_mutex_lock(wait->mutex);
+	if (fi_trywait(t->fabric, fids, 1) == FI_SUCCESS)
+		CHECK_EQ(pthread_cond_timedwait(wait->cond, wait->mutex, &end), 0);
+	pthread_mutex_unlock(wait->mutex);
+}
+
+TEST(fi_eq, mutex_cond_connects, EP_MSG, FI_MSG, "FI_WAIT_MUTEX_COND: fi_trywait and the condition alone bring a connection up, with manual progress")
+{
+	struct fi_mutex_cond wait = { 0 };
+
+	t->hints->domain_attr->progress = FI_PROGRESS_MANUAL;
+	env_info(t);
+	requested(t, open_eq(t, FI_WAIT_MUTEX_COND, 0));
+	OK(fi_control(&t->eq->fid, FI_GETWAIT, &wait));
+	check_waits(t, wait_cond, &wait);
 }
 
 static void wait_set(struct env *t, void *arg)

@@ -11,6 +11,7 @@ pub mod auth_av;
 pub mod av;
 pub mod cntr;
 pub mod coll;
+pub mod cond_watch;
 pub mod core;
 pub mod cq_ring;
 pub mod domain;

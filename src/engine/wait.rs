@@ -18,6 +18,7 @@ use std::time::Instant;
 
 use crate::abi::*;
 use crate::base::{Error, Result};
+use crate::engine::cond_watch::CondWatch;
 use crate::ffi::WaitHandle;
 use crate::sys::cond::Cond;
 use crate::sys::event::{Epoll, EventFd, sleep_on};
@@ -27,8 +28,9 @@ pub struct Wait {
     obj: fi_wait_obj,
     armed: AtomicBool,
     sleepers: Mutex<Sleepers>,
+    /// FI_WAIT_MUTEX_COND. Before `sleep`, whose descriptor it uses until it is dropped.
+    cond: Option<CondWatch>,
     sleep: Option<Sleep>,
-    cond: Option<Arc<Cond>>,
     set: Option<Arc<WaitSet>>,
     /// Counts those of the domain that are armed.
     count: Option<Arc<AtomicUsize>>,
@@ -75,7 +77,7 @@ impl Wait {
             armed: AtomicBool::new(false),
             sleepers: Mutex::default(),
             sleep: sleeps.then(Sleep::new).transpose()?,
-            cond: (obj == FI_WAIT_MUTEX_COND).then(Cond::new),
+            cond: CondWatch::for_obj(obj)?,
             set,
             count: None,
         };
@@ -122,7 +124,9 @@ impl Wait {
         match (self.obj, &self.sleep, &self.cond) {
             (FI_WAIT_FD, Some(sleep), _) => Ok(WaitHandle::Fd(sleep.epoll.as_raw_fd())),
             (FI_WAIT_POLLFD, Some(sleep), _) => Ok(WaitHandle::PollFd(sleep.epoll.as_raw_fd())),
-            (FI_WAIT_MUTEX_COND, _, Some(cond)) => Ok(handle_of(cond)),
+            (FI_WAIT_MUTEX_COND, Some(sleep), Some(cond)) => {
+                Ok(handle_of(cond.start(sleep.epoll.as_raw_fd())?))
+            }
             _ => Err(Error::NODATA),
         }
     }
@@ -165,14 +169,18 @@ impl Wait {
         }
         drop(sleepers);
         let of_set = self.set.as_ref().and_then(|set| set.cond.as_ref());
-        for cond in self.cond.iter().chain(of_set) {
-            cond.broadcast();
+        for watch in self.cond.iter().chain(of_set) {
+            watch.cond().broadcast();
         }
     }
 
     /// Announces a sleep on the descriptor (fi_trywait). The caller looks at its state once more afterwards.
     pub fn arm(&self) {
         self.arm_with(self.sleepers());
+        let of_set = self.set.as_ref().and_then(|set| set.cond.as_ref());
+        for watch in self.cond.iter().chain(of_set) {
+            watch.arm();
+        }
     }
 
     fn arm_with(&self, sleepers: MutexGuard<'_, Sleepers>) {
@@ -305,9 +313,10 @@ pub trait Member: Send + Sync {
 
 /// fi_poll(3): a wait set, shared by its handle and its members.
 pub struct WaitSet {
+    /// Before `epoll`, which it uses until it is dropped.
+    cond: Option<CondWatch>,
     epoll: Epoll,
     obj: fi_wait_obj,
-    cond: Option<Arc<Cond>>,
     members: Mutex<Vec<std::sync::Weak<dyn Member>>>,
     pub uses: crate::sync::Uses,
 }
@@ -322,7 +331,7 @@ impl WaitSet {
         Ok(WaitSet {
             epoll: Epoll::new()?,
             obj,
-            cond: (obj == FI_WAIT_MUTEX_COND).then(Cond::new),
+            cond: CondWatch::for_obj(obj)?,
             members: Mutex::default(),
             uses: Default::default(),
         })
@@ -343,7 +352,7 @@ impl WaitSet {
         match (self.obj, &self.cond) {
             (FI_WAIT_FD, _) => Ok(WaitHandle::Fd(self.epoll.as_raw_fd())),
             (FI_WAIT_POLLFD, _) => Ok(WaitHandle::PollFd(self.epoll.as_raw_fd())),
-            (_, Some(cond)) => Ok(handle_of(cond)),
+            (_, Some(cond)) => Ok(handle_of(cond.start(self.epoll.as_raw_fd())?)),
             _ => Err(Error::NODATA),
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! fi_endpoint(3): cancelling, options, operation flags, aliases.
-#include "harness.h"
+#include "transfer.h"
 
 // ---- Cancelling
 
@@ -92,6 +92,87 @@ TEST(fi_endpoint, cancel_tagged, EP_ANY, FI_TAGGED, "A pending tagged receive ca
 	CHECK_EQ(err.err, FI_ECANCELED);
 	CHECK(err.op_context == &ctx);
 	CHECK_EQ(err.flags & (FI_TAGGED | FI_RECV | FI_MSG), FI_TAGGED | FI_RECV);
+}
+
+// a's sends to a peer that reads nothing, until the queue is full: the last but one has not begun to leave then. What goes
+// through memory is too small to be fetched by the peer, what goes through sockets too large to be copied.
+enum { SENT_MAX = 20000 };
+
+static void check_cancels_unsent(struct env *t, bool tagged, uint64_t flags)
+{
+	const char *shared = getenv("FI_TCP_SHARED_MEMORY");
+	bool sockets = !strcmp(t->prov, "tcp") && (t->type == FI_EP_MSG || (shared && !strcmp(shared, "0")));
+	size_t len = sockets ? 200000 : 8000;
+	static struct op sends[SENT_MAX];
+	struct fi_cq_tagged_entry entry;
+	struct buf out, in;
+	unsigned count = 0, cancelled;
+	ssize_t rc;
+
+	t->hints->domain_attr->progress = FI_PROGRESS_MANUAL;
+	env_info(t);
+	PAIR(t, .cq.size = SENT_MAX);
+	out = new_buf(t, SENT_MAX + len, 1); // each has bytes of its own
+	in = new_buf(t, len, 0);
+	do {
+		struct op *send = &sends[count];
+
+		*send = op_of(SENDMSG, tagged, part(out, count, len), t->a.peer);
+		send->flags = flags;
+		if (count == 0) { // brings the connection up
+			struct op recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
+
+			op_post(t, t->b.ep, &recv);
+			op_post(t, t->a.ep, send);
+			wait_comp(t, t->b.rxcq, &entry);
+			wait_comp(t, t->a.txcq, &entry);
+			rc = 0;
+		} else {
+			rc = op_try(t->a.ep, send);
+			CHECK(rc == 0 || rc == -FI_EAGAIN);
+		}
+		count += !rc;
+	} while (!rc && count < SENT_MAX);
+	CHECK(count > 3 && count < SENT_MAX);
+	cancelled = count - 2;
+	OK(fi_cancel(&t->a.ep->fid, sends[cancelled].ctx));
+	for (unsigned i = 1; i < count; i++) {
+		struct op recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
+
+		if (i == cancelled)
+			continue;
+		op_post(t, t->b.ep, &recv);
+		wait_comp(t, t->b.rxcq, &entry);
+		CHECK(entry.op_context == recv.ctx);
+		CHECK_EQ(entry.len, len);
+		CHECK(!memcmp(in.mem, out.mem + i, len));
+	}
+	for (unsigned i = 1; i < count; i++) {
+		struct fi_cq_err_entry err = { 0 };
+
+		ONCE(t, (rc = fi_cq_read(t->a.txcq, &entry, 1)) != -FI_EAGAIN);
+		if (rc == -FI_EAVAIL) {
+			CHECK_RC(fi_cq_readerr(t->a.txcq, &err, 0), 1);
+			CHECK_EQ(err.err, FI_ECANCELED);
+			CHECK(err.op_context == sends[cancelled].ctx);
+		} else {
+			CHECK_RC(rc, 1);
+			CHECK(entry.op_context != sends[cancelled].ctx);
+		}
+	}
+	turn(t);
+	nothing(t->a.txcq);
+	nothing(t->b.rxcq);
+}
+
+BOTH(cancel_unsent, EP_RELIABLE, 0, "A send of which nothing has left is cancelled: FI_ECANCELED, and the peer sees the others")
+{
+	check_cancels_unsent(t, tagged, 0);
+}
+
+BOTH(cancel_unsent_delivery, EP_RELIABLE, 0, "The same of sends that wait for the peer's answer")
+{
+	check_cancels_unsent(t, tagged, FI_DELIVERY_COMPLETE);
 }
 
 TEST(fi_endpoint, cancel_many, EP_ANY, FI_MSG, "All of many pending receives can be cancelled, in any order")

@@ -38,7 +38,7 @@ pub struct CqState {
 }
 
 /// An operation of the initiator, to be completed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TxOp {
     pub what: What,
     /// The endpoint it was posted to, or the transmit context of one: by number in `Core::eps`.

@@ -21,7 +21,7 @@ use crate::engine::stream::duct::{Duct, Places};
 use crate::engine::stream::ep::unknown_source;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::pace::Pace;
-use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS};
+use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op};
 use crate::ffi::ops::transfer::{AFTER_READS, What};
 use crate::sync::parts::Job;
 use crate::sys::socket::{Moved, Socket};
@@ -184,6 +184,11 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// It has the bytes of a message that the peer has asked for.
+    pub fn is_data(&self) -> bool {
+        self.header[1] == Op::Data.code()
+    }
+
     /// Its bytes, if none has been written.
     #[inline]
     pub fn whole(&self) -> Option<usize> {
@@ -197,6 +202,8 @@ pub enum After {
     Nothing,
     /// The operation has succeeded.
     Complete(TxOp),
+    /// The operation, which is in `Tx::await_ack`, succeeds with the peer's answer.
+    Acknowledged(TxOp),
     /// A read response: the region may go, and the peer's read is counted.
     Answered(Arc<Region<Arc<Counter>>>, u64),
 }

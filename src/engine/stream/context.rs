@@ -144,9 +144,9 @@ impl<N: Net> Conn<N> {
             let Out::Frame(frame) = out else {
                 continue;
             };
-            // Which operation a frame belongs to that waits for an answer is not known any more.
             match &frame.after {
                 After::Complete(op) if op.ep() == ep => over += 1,
+                After::Acknowledged(op) if op.ep() == ep => {}
                 After::Nothing => {}
                 _ => continue,
             }

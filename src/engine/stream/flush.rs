@@ -168,7 +168,7 @@ impl<N: Net> Stream<N> {
                         return;
                     };
                     match frame.after {
-                        After::Nothing => {}
+                        After::Nothing | After::Acknowledged(_) => {}
                         After::Complete(op) => {
                             core.eps[op.ep()].tx_pending -= 1;
                             core.sent(op.ep(), &op);

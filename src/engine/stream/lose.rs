@@ -6,11 +6,42 @@ use crate::abi::*;
 use crate::base::Error;
 use crate::base::settings::Settings;
 use crate::engine::core::TxOp;
-use crate::engine::stream::conn::{After, At, Out, Rx, Sink, State, Waiting, Watch};
+use crate::engine::stream::conn::{After, At, Out, Rx, Sink, State, Tx, Waiting, Watch};
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{Core, Stream};
 use std::os::fd::AsRawFd;
+
+impl Tx {
+    /// Takes an operation out of which nothing has left. Headers go on being counted, which nobody depends on.
+    fn take_unsent(&mut self, is_meant: impl Fn(&TxOp) -> bool) -> Option<TxOp> {
+        let waits = |waiting: &Waiting| is_meant(&waiting.op);
+        if let Some(at) = self.waiting.iter().position(waits) {
+            return self.waiting.remove(at).map(|waiting| waiting.op);
+        }
+        let unsent = |out: &Out| match out {
+            // Of a message that the peer has asked for it waits for the bytes.
+            Out::Frame(frame) if frame.header_done == 0 && !frame.is_data() => match frame.after {
+                After::Complete(op) | After::Acknowledged(op) => is_meant(&op),
+                _ => false,
+            },
+            _ => false,
+        };
+        let at = self.queue.iter().position(unsent)?;
+        let Some(Out::Frame(frame)) = self.queue.remove(at) else {
+            return None;
+        };
+        match frame.after {
+            After::Complete(op) => Some(op),
+            After::Acknowledged(op) => {
+                // Operations that are equal in everything need no telling apart.
+                let at = self.await_ack.iter().rposition(|other| *other == op)?;
+                self.await_ack.remove(at)
+            }
+            _ => None,
+        }
+    }
+}
 
 impl<N: Net> Stream<N> {
     pub fn close_socket(&mut self, id: usize) {
@@ -164,16 +195,15 @@ impl<N: Net> Stream<N> {
         self.stalled.retain(|&stalled| stalled != id);
     }
 
-    /// Cancels an operation that waits for its connection, or behind a fence. What is behind that has its place in the stream.
+    /// Cancels an operation of which the peer has seen nothing: it waits for its connection, or behind a fence, or its frame
+    /// has not begun to move. What was announced to the peer stays: the peer may be taking it.
     pub(super) fn cancel_waiting(&mut self, core: &mut Core<N>, ep: usize, context: usize) {
-        let has_context = |waiting: &Waiting| {
-            waiting.op.ep() == ep && waiting.op.context == context && context != 0
-        };
-        let found = self.conns.iter_mut().find_map(|(_, conn)| {
-            let waiting = &mut conn.tx.waiting;
-            let at = waiting.iter().position(has_context)?;
-            waiting.remove(at).map(|waiting| waiting.op)
-        });
+        if context == 0 {
+            return;
+        }
+        let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
+        let mut conns = self.conns.iter_mut();
+        let found = conns.find_map(|(_, conn)| conn.tx.take_unsent(is_meant));
         if let Some(op) = found {
             core.eps[ep].tx_pending -= 1;
             core.send_failed(ep, &op, Error::CANCELED);

@@ -137,7 +137,7 @@ const TAGGED_TO: u8 = 25;
 const RTS_TO: u8 = 26;
 
 impl Op {
-    const fn code(self) -> u8 {
+    pub const fn code(self) -> u8 {
         match self {
             Op::Msg | Op::Ack => 0,
             Op::Tagged => 1,

@@ -641,7 +641,7 @@ impl<N: Net> Stream<N> {
         match header.ack || header.commit {
             true => {
                 conn.tx.await_ack.push_back(op);
-                After::Nothing
+                After::Acknowledged(op)
             }
             false => After::Complete(op),
         }

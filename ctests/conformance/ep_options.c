@@ -312,6 +312,64 @@ TEST(fi_endpoint, tx_size_left_is_a_lower_bound, EP_RELIABLE, FI_MSG, "As many s
 	}
 }
 
+// As many operations of a kind as there is room for, and then until there is none: nothing more is promised.
+static void check_room(struct env *t, enum form form, bool tagged, size_t len)
+{
+	struct buf out, in;
+	struct op op;
+	ssize_t left, rc = 0;
+
+	t->hints->domain_attr->progress = FI_PROGRESS_MANUAL;
+	env_info(t);
+	if (form == INJECT)
+		len = t->info->tx_attr->inject_size;
+	PAIR(t);
+	round_trip(t);
+	out = new_buf(t, len, 1);
+	in = new_buf(t, len, 0);
+	for (unsigned again = 0; again < 2; again++) {
+		unsigned posted = 0;
+
+		left = fi_tx_size_left(t->a.ep);
+		if (left == -FI_ENOSYS || left == -FI_EOPNOTSUPP)
+			SKIP("not offered");
+		CHECK(left > 0);
+		op = op_of(form, tagged, out, t->a.peer);
+		for (ssize_t k = 0; k < left; k++, posted++) {
+			rc = op_try(t->a.ep, &op);
+			if (rc)
+				FAIL("operation %zd of %zd gave %s", k, left, rc_name(rc));
+		}
+		while (posted < 100000 && !(rc = op_try(t->a.ep, &op)))
+			posted++;
+		CHECK_RC(rc, -FI_EAGAIN);
+		CHECK_EQ(fi_tx_size_left(t->a.ep), 0);
+		while (posted--) {
+			struct op recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
+
+			op_post(t, t->b.ep, &recv);
+			wait_comp(t, t->b.rxcq, NULL);
+			if (form != INJECT)
+				wait_comp(t, t->a.txcq, NULL);
+		}
+	}
+}
+
+BOTH(tx_size_left_small, EP_RELIABLE, 0, "fi_tx_size_left is a lower bound for small messages, and nothing after -FI_EAGAIN")
+{
+	check_room(t, SEND, tagged, 8000);
+}
+
+BOTH(tx_size_left_large, EP_RELIABLE, 0, "fi_tx_size_left is a lower bound for large messages, and nothing after -FI_EAGAIN")
+{
+	check_room(t, SEND, tagged, 1000000);
+}
+
+BOTH(tx_size_left_inject, EP_RELIABLE, 0, "fi_tx_size_left is a lower bound for injected messages, and nothing after -FI_EAGAIN")
+{
+	check_room(t, INJECT, tagged, 0);
+}
+
 TEST(fi_endpoint, rx_size_left_is_a_lower_bound, EP_RELIABLE, FI_MSG, "As many receives as fi_rx_size_left says are taken without -FI_EAGAIN")
 {
 	struct buf in = new_buf(t, LEN, 0);

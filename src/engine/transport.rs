@@ -136,6 +136,11 @@ pub trait Transport: Sized + Send + 'static {
         false
     }
     fn transmit(&mut self, core: &mut Core<Self::Addr>, ep: usize, tx: &Tx<'_>) -> Result;
+    /// How many operations of an endpoint are taken now at least, of whatever kind and for whatever peer, as far as its
+    /// queues go: fi_tx_size_left(3). Of each `inject` bytes are copied if it is injected.
+    fn tx_room(&mut self, _ep: usize, _inject: usize) -> usize {
+        usize::MAX
+    }
     /// `port` is the endpoint, `ep` the same or a transmit context of it.
     fn atomic(
         &mut self,

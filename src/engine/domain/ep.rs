@@ -759,12 +759,21 @@ impl<T: Transport> EpCalls for Ep<T> {
     }
 
     fn tx_size_left(&self) -> Result<usize> {
-        let state = self.shared.engine.lock()?;
-        let ep = &state.core.eps[self.shared.id];
-        match ep.enabled {
-            true => Ok(ep.tx_size.saturating_sub(ep.tx_pending)),
-            false => Err(Error::OPBADSTATE),
+        let mut guard = self.shared.engine.lock()?;
+        let State { core, transport } = &mut *guard;
+        let ep = &core.eps[self.shared.id];
+        if !ep.enabled {
+            return Err(Error::OPBADSTATE);
         }
+        if core.may_post(self.shared.id).is_err() {
+            return Ok(0);
+        }
+        let queue = match self.shared.limits.strict {
+            true => usize::from(ep.tx_pending == 0),
+            false => ep.tx_size - ep.tx_pending,
+        };
+        let room = transport.tx_room(self.port(), self.shared.info.tx.inject_size);
+        Ok(queue.min(room))
     }
 }
 

@@ -715,6 +715,18 @@ impl Duct {
             .map_or(true, |room| room.is_some_and(|room| room >= len))
     }
 
+    /// How many frames of `len` bytes `takes` is true of, one after another.
+    pub fn room_for(&mut self, len: usize) -> usize {
+        if len > RECORD.min(self.tx.longest()) {
+            return usize::MAX;
+        }
+        match self.tx.room(len, self.rx.position()) {
+            Ok(Some(room)) => (room + HEADER) / (len + HEADER).next_multiple_of(LINE),
+            Ok(None) => 0,
+            Err(_) => usize::MAX,
+        }
+    }
+
     /// Frames up to this size wait until they go in as one record, which the other side takes at once. There is so much room
     /// some time although the end of a lap is left out, and the other side says what it has taken by quarters of one.
     pub fn longest_whole(&self) -> usize {

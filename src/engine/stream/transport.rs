@@ -444,6 +444,10 @@ impl<N: Net> Transport for Stream<N> {
         N::peer(self, ep)
     }
 
+    fn tx_room(&mut self, ep: usize, inject: usize) -> usize {
+        self.room_of(ep, inject)
+    }
+
     fn cancel(&mut self, core: &mut Core<N>, ep: usize, context: usize) {
         self.cancel_waiting(core, ep, context);
     }

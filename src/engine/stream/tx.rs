@@ -498,6 +498,28 @@ impl<N: Net> Stream<N> {
         }
     }
 
+    /// The least that one of the endpoint's connections takes now: large messages that the peer is told of, or injected ones,
+    /// which are copied to where there is room.
+    pub(super) fn room_of(&mut self, ep: usize, inject: usize) -> usize {
+        let frame = MAX_HEADER + inject;
+        let most = match self.eps.get(ep).is_some_and(|ep| ep.rdm) {
+            true => RENDEZVOUS_LIMIT,
+            false => usize::MAX,
+        };
+        let conns = self.conns.iter_mut().map(|(_, conn)| conn);
+        let up = conns.filter(|conn| conn.ep == ep && conn.state == State::Up);
+        up.fold(most, |least, conn| {
+            let told = most.saturating_sub(conn.tx.rendezvous.len());
+            let copied = match &mut conn.duct {
+                Some(_) if !conn.tx.queue.is_empty() => 0,
+                Some(duct) => duct.room_for(frame),
+                None if conn.tx.staged > STAGE_BRIM => 0,
+                None => 1 + (STAGE_BRIM - conn.tx.staged) / frame,
+            };
+            least.min(told).min(copied)
+        })
+    }
+
     /// Keeps an operation until the connection is up, or those before it are out of the way.
     #[cold]
     fn wait(&mut self, core: &mut Core<N>, id: usize, header: Header, payload: Payload, op: TxOp) {

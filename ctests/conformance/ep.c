@@ -175,6 +175,46 @@ TEST(fi_endpoint, enable_needs_receive_cq, EP_ANY, FI_MSG, "An endpoint that can
 	CHECK_RC(fi_enable(ep_with(t, true, false, true, true)), -FI_ENOCQ);
 }
 
+TEST(fi_endpoint, enable_needs_cqs_beside_counters, EP_ANY, FI_MSG | FI_RMA, "Counters do not stand for completion queues: -FI_ENOCQ, as errors could not be reported")
+{
+	static const uint64_t sends = FI_SEND | FI_READ | FI_WRITE, all = FI_SEND | FI_READ | FI_WRITE | FI_RECV;
+	struct fid_cntr *cntr = open_cntr(t, FI_WAIT_NONE);
+
+	for (unsigned cq = 0; cq < 3; cq++) { // none, that of one side
+		struct fid_ep *ep = ep_with(t, cq == 1, cq == 2, true, true);
+
+		OK(fi_ep_bind(ep, &cntr->fid, cq == 1 ? FI_RECV : cq == 2 ? sends : all));
+		CHECK_RC(fi_enable(ep), -FI_ENOCQ);
+		shut(t, &ep->fid);
+	}
+}
+
+// Of an endpoint with one direction.
+static void check_one_way(struct env *t, uint64_t way)
+{
+	uint64_t needed = way == FI_SEND ? FI_TRANSMIT : FI_RECV;
+	struct fid_ep *ep;
+
+	t->hints->caps |= way;
+	env_info(t);
+	if (t->info->caps & (FI_SEND | FI_RECV) & ~way)
+		SKIP("it has both directions");
+	ep = ep_with(t, needed == FI_RECV, needed == FI_TRANSMIT, true, true);
+	CHECK_RC(fi_enable(ep), -FI_ENOCQ);
+	shut(t, &ep->fid);
+	OK(fi_enable(ep_with(t, needed == FI_TRANSMIT, needed == FI_RECV, true, true)));
+}
+
+TEST(fi_endpoint, enable_send_only, EP_ANY, FI_MSG, "An endpoint that only sends needs a transmit queue, and no other")
+{
+	check_one_way(t, FI_SEND);
+}
+
+TEST(fi_endpoint, enable_receive_only, EP_ANY, FI_MSG, "An endpoint that only receives needs a receive queue, and no other")
+{
+	check_one_way(t, FI_RECV);
+}
+
 TEST(fi_endpoint, enable_needs_av, EP_AV, FI_MSG, "A connectionless endpoint needs an address vector: -FI_ENOAV")
 {
 	CHECK_RC(fi_enable(ep_with(t, true, true, false, true)), -FI_ENOAV);

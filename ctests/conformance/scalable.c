@@ -285,17 +285,21 @@ TEST(fi_endpoint, scalable_enable, EP_RDM, FI_MSG, "A context needs a queue and 
 {
 	struct fid_cq *cq;
 	struct fid_ep *sep, *tx, *rx;
+	struct fid_cntr *cntr;
 	struct fid_av *av;
 	struct buf buf;
 
 	ask(t, 2);
 	cq = open_cq(t, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+	cntr = open_cntr(t, FI_WAIT_NONE);
 	av = open_wide_av(t);
 	buf = new_buf(t, LEN, 1);
 	sep = open_bare(t);
 	tx = open_tx(t, sep, 0);
 	rx = open_rx(t, sep, 0);
 	CHECK_RC(fi_enable(sep), -FI_ENOAV);
+	OK(fi_ep_bind(tx, &cntr->fid, FI_SEND)); // which is no queue
+	OK(fi_ep_bind(rx, &cntr->fid, FI_RECV));
 	CHECK_RC(fi_enable(tx), -FI_ENOCQ);
 	CHECK_RC(fi_enable(rx), -FI_ENOCQ);
 	OK(fi_ep_bind(tx, &cq->fid, FI_TRANSMIT));
@@ -336,6 +340,8 @@ TEST(fi_endpoint, scalable_bind, EP_RDM, FI_MSG, "A context is bound to queues a
 	CHECK_RC(fi_scalable_ep_bind(sep, &av->fid, 0), -FI_EINVAL);
 	OK(fi_ep_bind(tx, &cntr->fid, FI_SEND));
 	OK(fi_ep_bind(rx, &cntr->fid, FI_RECV));
+	OK(fi_ep_bind(tx, &cq->fid, FI_TRANSMIT));
+	OK(fi_ep_bind(rx, &cq->fid, FI_RECV));
 	OK(fi_enable(tx));
 	OK(fi_enable(rx));
 }
@@ -354,6 +360,8 @@ TEST(fi_endpoint, scalable_counters, EP_RDM, FI_MSG, "Each context counts what g
 		y.rx[i] = open_rx(t, y.ep, i);
 		OK(fi_ep_bind(x.tx[i], &sent[i]->fid, FI_SEND));
 		OK(fi_ep_bind(y.rx[i], &received[i]->fid, FI_RECV));
+		OK(fi_ep_bind(x.tx[i], &x.txcq[i]->fid, FI_TRANSMIT));
+		OK(fi_ep_bind(y.rx[i], &y.rxcq[i]->fid, FI_RECV));
 		OK(fi_enable(x.tx[i]));
 		OK(fi_enable(y.rx[i]));
 	}

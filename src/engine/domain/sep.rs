@@ -16,7 +16,7 @@ use crate::engine::core::Core;
 use crate::engine::domain::av::Av;
 use crate::engine::domain::ep::Ep;
 use crate::engine::domain::{Engine, State};
-use crate::engine::ep_state::{EpState, Event};
+use crate::engine::ep_state::EpState;
 use crate::engine::srx::{MIN_MULTI_RECV, Srx};
 use crate::engine::transport::{Address, Transport};
 use crate::ffi::object;
@@ -260,15 +260,11 @@ impl<T: Transport> Member<T> {
 
     pub fn enable(&self, state: &mut State<T>) -> Result {
         let ep = &state.core.eps[self.id];
-        let (queue, events) = match self.side {
-            Side::Transmit => (ep.tx_cq, [Event::Send, Event::Read, Event::Write]),
-            Side::Receive => (
-                ep.rx_cq,
-                [Event::Recv, Event::RemoteRead, Event::RemoteWrite],
-            ),
+        let queue = match self.side {
+            Side::Transmit => ep.tx_cq,
+            Side::Receive => ep.rx_cq,
         };
-        let counted = events.iter().any(|&event| ep.cntr(event).is_some());
-        if queue.is_none() && !counted {
+        if queue.is_none() {
             return Err(Error::NOCQ);
         }
         if ep.av.is_none() {

@@ -3,7 +3,9 @@
 #include "harness.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -67,6 +69,39 @@ TEST(fi_endpoint, pep_backlog, EP_MSG, FI_MSG, "FI_BACKLOG sets the number of re
 	OK_OR_SKIP(fi_control(&pep->fid, FI_BACKLOG, &backlog));
 	CHECK_RC(fi_control(&pep->fid, FI_BACKLOG, &negative), -FI_EINVAL);
 	OK(fi_listen(pep));
+}
+
+// How many of 8 more connections are up while nobody takes requests.
+static unsigned connect_some(struct fid_pep *pep)
+{
+	struct sockaddr_storage addr;
+	size_t len = sizeof(addr);
+	unsigned up = 0;
+
+	pep_address(pep, &addr, &len);
+	for (unsigned i = 0; i < 8; i++) {
+		int fd = socket(addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0); // until the child ends
+		struct pollfd ready = { .fd = fd, .events = POLLOUT };
+
+		CHECK(fd >= 0);
+		CHECK(!connect(fd, (struct sockaddr *)&addr, len) || errno == EINPROGRESS);
+		up += poll(&ready, 1, 0) == 1 && !(ready.revents & (POLLERR | POLLHUP));
+	}
+	return up;
+}
+
+TEST(fi_endpoint, pep_backlog_holds, EP_MSG, FI_MSG, "FI_BACKLOG bounds the requests that wait, whether set before fi_listen or after")
+{
+	struct fid_pep *pep = open_pep(t, open_eq(t, FI_WAIT_NONE, 0));
+	int few = 1, many = 100;
+
+	if (t->info->addr_format != FI_SOCKADDR_IN && t->info->addr_format != FI_SOCKADDR_IN6)
+		SKIP("no sockets");
+	OK_OR_SKIP(fi_control(&pep->fid, FI_BACKLOG, &few));
+	OK(fi_listen(pep));
+	CHECK(connect_some(pep) <= 2); // the kernel takes one more
+	OK(fi_control(&pep->fid, FI_BACKLOG, &many));
+	CHECK_EQ(connect_some(pep), 8);
 }
 
 TEST(fi_endpoint, pep_unknown_command, EP_MSG, FI_MSG, "A command that a passive endpoint does not know gives -FI_ENOSYS")

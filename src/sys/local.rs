@@ -21,7 +21,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::socket::{getsockopt, sockopt};
 use socket2::{Domain, SockAddr, Socket as Raw, Type};
 
-use super::socket::{Moved, Socket, is_gone, is_later, moved};
+use super::socket::{BACKLOG, Moved, Socket, is_gone, is_later, moved};
 use super::user::is_ours;
 
 /// Where a process is found.
@@ -81,7 +81,7 @@ pub fn listen(name: &LocalName) -> io::Result<Socket> {
         }
         (bound, _) => bound?,
     }
-    socket.listen()?;
+    socket.listen(BACKLOG)?;
     Ok(socket)
 }
 

@@ -26,7 +26,7 @@ pub enum Moved {
 }
 
 /// The backlog of a listener: as many peers may start at once.
-const BACKLOG: i32 = 4096;
+pub const BACKLOG: i32 = 4096;
 
 impl Socket {
     fn new(addr: &SocketAddr) -> io::Result<Socket> {
@@ -66,8 +66,9 @@ impl Socket {
         Err(refused)
     }
 
-    pub fn listen(&self) -> io::Result<()> {
-        self.0.listen(BACKLOG)
+    /// At most `backlog` peers wait to be accepted; again while it listens for another number.
+    pub fn listen(&self, backlog: i32) -> io::Result<()> {
+        self.0.listen(backlog)
     }
 
     /// Starts a connection from `local` (any port) to `peer`; true if it is up already.

@@ -20,7 +20,7 @@ use crate::prov::tcp::params::Params;
 use crate::prov::tcp::pep::{Accepted, take_bound};
 use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::addr;
-use crate::sys::socket::Socket;
+use crate::sys::socket::{BACKLOG, Socket};
 
 /// What an endpoint has beside its peers.
 pub struct Own {
@@ -145,7 +145,7 @@ impl Stream<Tcp> {
         if rdm {
             let listener = bind(&self.params, endpoint.local)?;
             // Listening reserves the port: the name that others get now stays ours.
-            listener.listen()?;
+            listener.listen(BACKLOG)?;
             endpoint.local = listener.local()?;
             endpoint.listener = Some(listener);
         } else if let Some(request) = &endpoint.own.request {
@@ -180,7 +180,7 @@ impl Stream<Tcp> {
         if endpoint.rdm {
             let listen = |addr| {
                 let listener = bind(&params, addr)?;
-                listener.listen()?;
+                listener.listen(BACKLOG)?;
                 Ok(listener)
             };
             return rebind(&mut endpoint.listener, &mut endpoint.local, addr, listen);

@@ -38,7 +38,7 @@ use crate::sync::Use;
 use crate::sys::addr;
 use crate::sys::event::{BATCH, Epoll, Ready, Timer};
 use crate::sys::random::unpredictable;
-use crate::sys::socket::Socket;
+use crate::sys::socket::{BACKLOG, Socket};
 
 /// The handle.
 pub struct Pep {
@@ -59,6 +59,8 @@ struct Shared {
 struct State {
     listener: Option<Socket>,
     listening: bool,
+    /// FI_BACKLOG: connection requests that may wait for us.
+    backlog: i32,
     local: Addr,
     handshakes: Slab<Handshake>,
     eq: Option<(Arc<EventQueue>, Use)>,
@@ -161,6 +163,7 @@ impl Pep {
             local: listener.local()?,
             listener: Some(listener),
             listening: false,
+            backlog: BACKLOG,
             handshakes: Slab::new(),
             eq: None,
             fid: 0,
@@ -376,10 +379,14 @@ impl Kind for Pep {
     }
 
     fn set_backlog(&self, backlog: c_int) -> Result {
-        match backlog {
-            // The listener's backlog is as large as the system allows.
-            0.. => Ok(()),
-            _ => Err(Error::INVAL),
+        if backlog < 0 {
+            return Err(Error::INVAL);
+        }
+        let mut state = self.shared.state();
+        state.backlog = backlog;
+        match &state.listener {
+            Some(listener) if state.listening => Ok(listener.listen(backlog)?),
+            _ => Ok(()),
         }
     }
 }
@@ -427,7 +434,7 @@ impl CmCalls for Pep {
             return Err(Error::OPBADSTATE);
         }
         let listener = state.listener.as_ref().ok_or(Error::OPBADSTATE)?;
-        listener.listen()?;
+        listener.listen(state.backlog)?;
         self.shared
             .epoll
             .add(listener.as_raw_fd(), LISTENER, true, false)?;

@@ -291,7 +291,10 @@ impl<T: Transport> Ep<T> {
         if flags & !known != 0 {
             return Err(Error::BADFLAGS);
         }
-        if flags == 0 {
+        // fi_endpoint(3): what peers do is counted for endpoints with FI_RMA_EVENT.
+        let by_peers = flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0;
+        let info = &self.shared.info;
+        if flags == 0 || by_peers && (info.caps | info.rx.caps) & FI_RMA_EVENT == 0 {
             return Err(Error::INVAL);
         }
         let counter = cntr.counter_in(&self.shared.engine).ok_or(Error::DOMAIN)?;

@@ -235,6 +235,30 @@ TEST(fi_endpoint, srx_tagged, EP_RELIABLE, FI_MSG, "Tagged receives of a shared 
 	}
 }
 
+TEST(fi_endpoint, srx_subset, EP_RELIABLE, FI_MSG, "An endpoint uses a subset of the attributes of the shared receive context")
+{
+	struct fi_rx_attr attr;
+	struct fid_ep *all = open_srx(t), *small[3] = { NULL }, *ep;
+
+	for (unsigned i = 0; i < 3; i++) {
+		attr = *t->info->rx_attr;
+		if (i == 0)
+			attr.size = 1;
+		else if (i == 1)
+			attr.iov_limit = 1;
+		else
+			attr.caps = FI_TAGGED | FI_RECV;
+		OK(fi_srx_context(t->domain, &attr, &small[i], NULL));
+		keep(t, &small[i]->fid);
+	}
+	ep = open_ep(t, t->info);
+	for (unsigned i = 0; i < 3; i++)
+		CHECK_RC(fi_ep_bind(ep, &small[i]->fid, 0), -FI_EINVAL);
+	OK(fi_ep_bind(ep, &all->fid, 0));
+	t->info->rx_attr->iov_limit = 1;
+	OK(fi_ep_bind(open_ep(t, t->info), &small[1]->fid, 0));
+}
+
 static void post_receive_with(struct env *t, struct fid_ep *srx, unsigned i, uint64_t flags)
 {
 	struct iovec iov = { in[i], LEN };

@@ -367,6 +367,7 @@ impl<T: Transport> Ep<T> {
             return Err(Error::BADFLAGS);
         }
         let id = srx.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
+        srx.check(&self.shared.info.rx)?;
         if self.shared.info.ep.rx_ctx_cnt != FI_SHARED_CONTEXT {
             return Err(Error::INVAL);
         }

@@ -22,7 +22,7 @@ use crate::sync::{Use, Uses};
 pub struct SharedRx<T: Transport> {
     engine: Arc<Engine<T>>,
     id: usize,
-    op_flags: u64,
+    attr: RxAttr,
     many_tagged: bool,
     /// Receives may name their source: those of unconnected endpoints, which share an address vector.
     directed: bool,
@@ -46,7 +46,8 @@ impl<T: Transport> SharedRx<T> {
         {
             return Err(Error::NOSYS);
         }
-        let (op_flags, own) = attr.map_or((0, 0), |attr| (attr.op_flags, attr.caps));
+        let attr = attr.unwrap_or_default();
+        let own = attr.caps;
         let many_tagged = own & FI_TAGGED_MULTI_RECV != 0;
         let caps = if own == 0 { engine.info.caps } else { own };
         let directed = caps & FI_DIRECTED_RECV != 0 && engine.info.ep.ep_type != FI_EP_MSG.0;
@@ -58,7 +59,7 @@ impl<T: Transport> SharedRx<T> {
         let srx = SharedRx {
             engine: engine.clone(),
             id,
-            op_flags,
+            attr,
             many_tagged,
             directed,
             uses: Uses::default(),
@@ -78,6 +79,23 @@ impl<T: Transport> SharedRx<T> {
 
     pub fn id_in(&self, engine: &Arc<Engine<T>>) -> Option<usize> {
         Arc::ptr_eq(engine, &self.engine).then_some(self.id)
+    }
+
+    /// fi_endpoint(3): an endpoint uses a subset of the attributes of the context. Those that were not named allow all.
+    pub fn check(&self, ep: &RxAttr) -> Result {
+        let most = &self.attr;
+        let bits = [(ep.caps, most.caps), (ep.msg_order, most.msg_order)];
+        let sizes = [
+            (ep.total_buffered_recv, most.total_buffered_recv),
+            (ep.size, most.size),
+            (ep.iov_limit, most.iov_limit),
+        ];
+        let beyond = bits.iter().any(|&(own, all)| all != 0 && own & !all != 0)
+            || sizes.iter().any(|&(own, most)| most != 0 && own > most);
+        match beyond {
+            true => Err(Error::INVAL),
+            false => Ok(()),
+        }
     }
 }
 
@@ -180,7 +198,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
 
     /// Whether a queue is selective is a matter of the endpoint that a message comes to.
     fn rx_flags(&self) -> u64 {
-        self.op_flags
+        self.attr.op_flags
     }
 
     fn takes_many_tagged(&self) -> bool {

@@ -62,6 +62,21 @@ TEST(fi_endpoint, cancel_completed, EP_ANY, FI_MSG, "Cancelling an operation tha
 	CHECK_RC(fi_cq_read(t->b.rxcq, &entry, 1), -FI_EAGAIN);
 }
 
+TEST(fi_endpoint, cancel_no_context, EP_ANY, FI_MSG, "Operations without a context cannot be cancelled: a null one names none of them")
+{
+	struct buf in = new_buf(t, FLOW_LEN, 0);
+	struct fi_cq_tagged_entry entry;
+
+	PAIR(t);
+	POST(t, fi_recv(t->b.ep, in.mem, FLOW_LEN, in.desc, FI_ADDR_UNSPEC, NULL));
+	CHECK(fi_cancel(&t->b.ep->fid, NULL) <= 0);
+	CHECK_RC(fi_cq_read(t->b.rxcq, &entry, 1), -FI_EAGAIN);
+	flow_post_send(t, 0, 1);
+	wait_comp(t, t->b.rxcq, &entry);
+	CHECK(entry.op_context == NULL);
+	CHECK(holds(in, FLOW_LEN, 0));
+}
+
 TEST(fi_endpoint, cancel_one_of_equal, EP_ANY, FI_MSG, "Of several operations with the same context one is cancelled")
 {
 	struct fi_cq_err_entry err = { 0 };

@@ -732,6 +732,10 @@ impl<T: Transport> EpCalls for Ep<T> {
     }
 
     fn cancel(&self, context: usize) -> Result {
+        // fi_endpoint(3): operations without a context cannot be cancelled.
+        if context == 0 {
+            return Ok(());
+        }
         let mut guard = self.shared.engine.lock()?;
         let State { core, transport } = &mut *guard;
         if core.cancel_triggered(self.shared.id, context) {

@@ -45,7 +45,7 @@ pub fn check(offer: &Prototype, query: &Query) -> Vec<Refusal> {
     }
     check_domain(&mut verdict, &offer.info.domain, query.version, hints);
     if let Some(ep) = &hints.ep {
-        check_ep(&mut verdict, offer, hints.caps, ep);
+        check_ep(&mut verdict, offer, query.version, hints.caps, ep);
     }
     if let Some(tx) = &hints.tx {
         check_tx(&mut verdict, &offer.info.tx, hints.mode, tx);

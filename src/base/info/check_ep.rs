@@ -3,11 +3,18 @@
 #![forbid(unsafe_code)]
 
 use super::check::Verdict;
+use super::prototype::since;
 use super::reason::Value;
 use super::{EpAttr, Prototype};
 use crate::abi::{FI_ATOMIC, FI_RMA, FI_SHARED_CONTEXT, FI_TAGGED};
 
-pub(super) fn check_ep(verdict: &mut Verdict, offer: &Prototype, caps: u64, wanted: &EpAttr) {
+pub(super) fn check_ep(
+    verdict: &mut Verdict,
+    offer: &Prototype,
+    version: u32,
+    caps: u64,
+    wanted: &EpAttr,
+) {
     let offered = &offer.info.ep;
     verdict.same(
         "ep_attr.type",
@@ -38,11 +45,14 @@ pub(super) fn check_ep(verdict: &mut Verdict, offer: &Prototype, caps: u64, want
     if caps & FI_TAGGED != 0 && offered.mem_tag_format != 0 {
         check_tag_format(verdict, wanted, offered);
     }
-    verdict.at_most(
-        "ep_attr.auth_key_size",
-        wanted.auth_key_size,
-        offered.auth_key_size,
-    );
+    // Without meaning to programs before.
+    if version >= since::V1_5 {
+        verdict.at_most(
+            "ep_attr.auth_key_size",
+            wanted.auth_key_size,
+            offered.auth_key_size,
+        );
+    }
 }
 
 fn check_contexts(verdict: &mut Verdict, offer: &Prototype, wanted: &EpAttr) {

@@ -369,6 +369,16 @@ fn hints_of_later_apis_do_not_count_for_earlier_ones() {
         assert!(ask_at(1 << 16 | (minor - 1), *set), "{minor}");
         assert!(!ask_at(1 << 16 | minor, *set), "{minor}");
     }
+    let with_key = |version| {
+        let mut hints = empty();
+        hints.ep.as_mut().unwrap().auth_key_size = 257;
+        let query = Query {
+            version,
+            ..query(Some(&hints), 0)
+        };
+        counts(&answer(&query, &Params::default(), &Machine)) == [A, 0, A]
+    };
+    assert!(with_key(1 << 16 | 4) && !with_key(1 << 16 | 5));
     let (_, mixed) = later[7];
     assert!(!ask_at(1 << 16 | 4, mixed) && !ask_at(1 << 16 | 5, mixed));
 }

@@ -4,6 +4,10 @@
 #include <rdma/fi_ext.h>
 #include <rdma/fi_profile.h>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include "fixture.h"
 #include "transfer.h"
 
 enum { LEN = 16 };
@@ -308,4 +312,61 @@ TEST(fi_control, export_not_offered, EP_RELIABLE, FI_MSG, "Objects that cannot b
 	CHECK(fi_export_fid(&t->a.ep->fid, 0, &exported, NULL) < 0);
 	CHECK(!exported);
 	CHECK(fi_import_fid(&t->fabric->fid, &t->domain->fid, 0) < 0);
+}
+
+// ---- Traffic classes, keys
+
+TEST(fi_getinfo, traffic_classes, EP_ANY, FI_MSG, "Traffic classes of the hints, of endpoints and of the domain, are in the result; programs before API 1.9 have none")
+{
+	t->hints->tx_attr->tclass = FI_TC_LOW_LATENCY;
+	t->hints->domain_attr->tclass = FI_TC_BULK_DATA;
+	env_info(t);
+	CHECK_EQ(t->info->tx_attr->tclass, FI_TC_LOW_LATENCY);
+	CHECK_EQ(t->info->domain_attr->tclass, FI_TC_BULK_DATA);
+	t->hints->tx_attr->tclass = 0;
+	env_info(t);
+	CHECK_EQ(t->info->tx_attr->tclass, FI_TC_UNSPEC);
+	t->hints->tx_attr->tclass = FI_TC_LOW_LATENCY;
+	env_version(t, FI_VERSION(1, 8));
+	CHECK_EQ(t->info->tx_attr->tclass, FI_TC_UNSPEC);
+	CHECK_EQ(t->info->domain_attr->tclass, FI_TC_UNSPEC);
+}
+
+static bool sends_at_once(struct side *side)
+{
+	int fd = -1, on = -1;
+	socklen_t len = sizeof(on);
+
+	OK_OR_SKIP(fi_control(&side->ep->fid, FI_GETWAIT, &fd));
+	CHECK(!getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &len));
+	return on;
+}
+
+TEST(fi_endpoint, traffic_class_of_domain, EP_MSG | OURS_ONLY, FI_MSG, "An endpoint without a traffic class has that of its domain: FI_TC_BULK_DATA lets TCP gather bytes")
+{
+	t->hints->domain_attr->tclass = FI_TC_BULK_DATA;
+	env_info(t);
+	PAIR(t);
+	CHECK(!sends_at_once(&t->a));
+	pair_close(t);
+	t->a = t->b = (struct side){ 0 };
+	t->info->tx_attr->tclass = FI_TC_LOW_LATENCY;
+	PAIR(t);
+	CHECK(sends_at_once(&t->a));
+}
+
+TEST(fi_getinfo, auth_key_before_1_5, EP_ANY, FI_MSG, "Keys in the hints of a program before API 1.5 are ignored")
+{
+	t->hints->ep_attr->auth_key = calloc(1, 1 << 16);
+	t->hints->ep_attr->auth_key_size = 1 << 16; // longer than any
+	t->hints->domain_attr->auth_key = calloc(1, 1 << 16);
+	t->hints->domain_attr->auth_key_size = 1 << 16;
+	CHECK_RC(env_try_info(t), -FI_ENODATA);
+	t->version = FI_VERSION(1, 4);
+	t->hints->domain_attr->mr_mode = MR_UNSPEC;
+	t->hints->mode |= LOCAL_MR_MODE;
+	OK(env_try_info(t));
+	CHECK_EQ(t->info->ep_attr->auth_key_size, 0);
+	CHECK_EQ(t->info->domain_attr->auth_key_size, 0);
+	PAIR(t);
 }

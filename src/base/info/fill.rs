@@ -36,6 +36,7 @@ pub fn fill(offer: &Prototype, query: &Query) -> Info {
     info.handle = hints.handle;
     fill_domain(&mut info.domain, query, hints, &offer.info.domain);
     fill_keys(&mut info, query, hints);
+    fill_classes(&mut info, query, hints);
     info.fabric.api_version = query.version;
     info.tx.size = offer.tx_size;
     if query.hints.is_none() {
@@ -91,6 +92,15 @@ fn fill_keys(info: &mut Info, query: &Query, hints: &Hints) {
     info.domain.max_ep_auth_key = domain.map_or(0, |domain| domain.max_ep_auth_key);
     info.ep.auth_key_size = ep.map_or(0, |ep| ep.auth_key_size);
     info.ep.auth_key = ep.and_then(|ep| ep.auth_key.clone());
+}
+
+/// Traffic classes are what the application says, and without meaning to programs before 1.9.
+fn fill_classes(info: &mut Info, query: &Query, hints: &Hints) {
+    if query.version < since::V1_9 {
+        return;
+    }
+    info.tx.tclass = hints.tx.as_ref().map_or(0, |tx| tx.tclass);
+    info.domain.tclass = hints.domain.as_ref().map_or(0, |domain| domain.tclass);
 }
 
 fn fill_ep(out: &mut EpAttr, wanted: &EpAttr, caps: u64) {

@@ -38,6 +38,7 @@ pub const ALL_TAG_BITS: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 /// Hints of later structs mean nothing to an application of an earlier API: these are the versions at which some came.
 pub mod since {
     pub const V1_5: u32 = 1 << 16 | 5;
+    pub const V1_9: u32 = 1 << 16 | 9;
     pub const V1_20: u32 = 1 << 16 | 20;
     pub const V2_0: u32 = 2 << 16;
     pub const V2_5: u32 = 2 << 16 | 5;

@@ -86,7 +86,7 @@ const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_RECV;
 
 impl<T: Transport> Ep<T> {
     pub fn open(engine: &Arc<Engine<T>>, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
-        let info = engine.with_key(info)?;
+        let info = engine.with_defaults(info)?;
         let mut guard = engine.lock()?;
         let state = &mut *guard;
         let mut srx = Srx::new();

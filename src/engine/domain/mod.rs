@@ -160,8 +160,12 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// What an endpoint is opened with: its attributes name the key that it gets.
-    fn with_key(&self, mut info: Info) -> Result<Info> {
+    /// What an endpoint is opened with: its attributes name the key that it gets, and the traffic class.
+    fn with_defaults(&self, mut info: Info) -> Result<Info> {
+        // fi_endpoint(3): FI_TC_UNSPEC.
+        if info.tx.tclass == 0 {
+            info.tx.tclass = self.info.domain.tclass;
+        }
         // fi_domain(3): with FI_AV_AUTH_KEY all keys are those of vectors.
         if self.has_keys_in_av() && info.ep.ep_type == FI_EP_MSG.0 {
             return Err(Error::INVAL);

@@ -73,7 +73,7 @@ impl<T: Transport> ScalableEp<T> {
         if info.ep.ep_type != FI_EP_RDM.0 {
             return Err(Error::NOSYS);
         }
-        let info = engine.with_key(info)?;
+        let info = engine.with_defaults(info)?;
         let limits = &engine.info.domain;
         let tx = count(info.ep.tx_ctx_cnt, limits.max_ep_tx_ctx)?;
         let rx = count(info.ep.rx_ctx_cnt, limits.max_ep_rx_ctx)?;

@@ -283,6 +283,119 @@ TEST(fi_endpoint, alias_receives, EP_RELIABLE, FI_MSG, "Receives posted through 
 	nothing(t->b.rxcq);
 }
 
+// ---- Pieces of an operation
+
+BOTH(few_pieces, EP_RELIABLE, 0, "Smaller limits of pieces that were agreed on hold: more are -FI_EINVAL")
+{
+	struct buf out, in;
+	struct op send, recv;
+
+	t->hints->tx_attr->iov_limit = 1;
+	t->hints->rx_attr->iov_limit = 2;
+	env_info(t);
+	if (t->info->tx_attr->iov_limit > 1 || t->info->rx_attr->iov_limit > 2)
+		SKIP("larger limits");
+	PAIR(t);
+	out = new_buf(t, LEN, 1);
+	in = new_buf(t, LEN, 0);
+	send = op_of(SENDV, tagged, out, t->a.peer);
+	recv = op_of(RECVV, tagged, in, FI_ADDR_UNSPEC);
+	for (unsigned form = 0; form < 2; form++) {
+		send.form = form ? SENDMSG : SENDV;
+		recv.form = form ? RECVMSG : RECVV;
+		send.count = 2;
+		recv.count = 3;
+		for (unsigned i = 0; i < 3; i++) {
+			send.iov[i] = (struct iovec){ out.mem + i * 8, 8 };
+			recv.iov[i] = (struct iovec){ in.mem + i * 8, 8 };
+			send.desc[i] = out.desc;
+			recv.desc[i] = in.desc;
+		}
+		CHECK_RC(op_try(t->a.ep, &send), -FI_EINVAL);
+		CHECK_RC(op_try(t->b.ep, &recv), -FI_EINVAL);
+		send.count = 1;
+		recv.count = 2;
+		op_post(t, t->b.ep, &recv);
+		op_post(t, t->a.ep, &send);
+		done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged));
+		CHECK(holds(in, 8, 1));
+		done(t, t->a.txcq, send.ctx, SENT(tagged));
+	}
+}
+
+TEST(fi_rma, few_pieces, EP_RELIABLE, FI_RMA, "Smaller limits of pieces that were agreed on hold, here and at the target: more are -FI_EINVAL")
+{
+	struct fi_rma_iov at[2];
+	struct iovec iov[2];
+	struct fi_msg_rma msg = { .msg_iov = iov, .rma_iov = at, .context = new_ctx() };
+	struct region target;
+	struct buf out;
+	void *desc[2];
+
+	t->hints->tx_attr->iov_limit = 1;
+	t->hints->tx_attr->rma_iov_limit = 1;
+	env_info(t);
+	if (t->info->tx_attr->iov_limit > 1 || t->info->tx_attr->rma_iov_limit > 1)
+		SKIP("larger limits");
+	PAIR(t);
+	target = new_region(t, &t->b, new_buf(t, LEN, 0), FI_REMOTE_WRITE | FI_REMOTE_READ);
+	out = new_buf(t, LEN, 1);
+	desc[0] = desc[1] = out.desc;
+	msg.desc = desc;
+	msg.addr = t->a.peer;
+	for (unsigned i = 0; i < 2; i++) {
+		iov[i] = (struct iovec){ out.mem + i * 8, 8 };
+		at[i] = (struct fi_rma_iov){ target.at + i * 8, 8, target.key };
+	}
+	msg.iov_count = 2;
+	msg.rma_iov_count = 1;
+	at[0].len = 16;
+	CHECK_RC(fi_writemsg(t->a.ep, &msg, 0), -FI_EINVAL);
+	CHECK_RC(fi_readmsg(t->a.ep, &msg, 0), -FI_EINVAL);
+	msg.iov_count = 1;
+	msg.rma_iov_count = 2;
+	iov[0].iov_len = 16;
+	at[0].len = 8;
+	CHECK_RC(fi_writemsg(t->a.ep, &msg, 0), -FI_EINVAL);
+	CHECK_RC(fi_readmsg(t->a.ep, &msg, 0), -FI_EINVAL);
+	msg.rma_iov_count = 1;
+	at[0].len = 16;
+	POST(t, fi_writemsg(t->a.ep, &msg, 0));
+	done(t, t->a.txcq, msg.context, FI_RMA | FI_WRITE);
+}
+
+TEST(fi_atomic, few_pieces, EP_RELIABLE, FI_ATOMIC, "Smaller limits of pieces that were agreed on hold for atomic operations, too")
+{
+	struct fi_rma_ioc at[2];
+	struct fi_ioc ioc[2];
+	struct fi_msg_atomic msg = { .msg_iov = ioc, .rma_iov = at, .datatype = FI_UINT64, .op = FI_SUM, .context = new_ctx() };
+	struct region target;
+	struct buf out;
+	void *desc[2];
+
+	t->hints->tx_attr->iov_limit = 1;
+	t->hints->tx_attr->rma_iov_limit = 1;
+	env_info(t);
+	if (t->info->tx_attr->iov_limit > 1 || t->info->tx_attr->rma_iov_limit > 1)
+		SKIP("larger limits");
+	PAIR(t);
+	target = new_region(t, &t->b, new_buf(t, LEN, 0), FI_REMOTE_WRITE | FI_REMOTE_READ);
+	out = new_buf(t, LEN, 1);
+	desc[0] = desc[1] = out.desc;
+	msg.desc = desc;
+	msg.addr = t->a.peer;
+	for (unsigned i = 0; i < 2; i++) {
+		ioc[i] = (struct fi_ioc){ out.mem + i * 8, 1 };
+		at[i] = (struct fi_rma_ioc){ target.at + i * 8, 1, target.key };
+	}
+	msg.iov_count = 2;
+	msg.rma_iov_count = 2;
+	CHECK_RC(fi_atomicmsg(t->a.ep, &msg, 0), -FI_EINVAL);
+	msg.iov_count = msg.rma_iov_count = 1;
+	POST(t, fi_atomicmsg(t->a.ep, &msg, 0));
+	done(t, t->a.txcq, msg.context, FI_ATOMIC | FI_WRITE);
+}
+
 // ---- Queue sizes
 
 TEST(fi_endpoint, tx_size_left_is_a_lower_bound, EP_RELIABLE, FI_MSG, "As many sends as fi_tx_size_left says are taken without -FI_EAGAIN, nobody receiving and no queue looked at")

@@ -259,6 +259,19 @@ TEST(fi_endpoint, srx_subset, EP_RELIABLE, FI_MSG, "An endpoint uses a subset of
 	OK(fi_ep_bind(open_ep(t, t->info), &small[1]->fid, 0));
 }
 
+TEST(fi_endpoint, srx_few_pieces, EP_RELIABLE, FI_MSG, "A receive of a shared context has no more pieces than its iov_limit")
+{
+	struct iovec iov[2] = { { in[0], 8 }, { in[1], 8 } };
+	struct fid_ep *srx;
+
+	open_srx(t);
+	t->info->rx_attr->iov_limit = 1;
+	OK(fi_srx_context(t->domain, t->info->rx_attr, &srx, NULL));
+	keep(t, &srx->fid);
+	CHECK_RC(fi_recvv(srx, iov, NULL, 2, FI_ADDR_UNSPEC, &rx[0]), -FI_EINVAL);
+	OK(fi_recvv(srx, iov, NULL, 1, FI_ADDR_UNSPEC, &rx[0]));
+}
+
 static void post_receive_with(struct env *t, struct fid_ep *srx, unsigned i, uint64_t flags)
 {
 	struct iovec iov = { in[i], LEN };

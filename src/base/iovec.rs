@@ -152,6 +152,12 @@ impl IoVec {
         true
     }
 
+    /// How many pieces were named.
+    #[inline]
+    pub fn pieces(&self) -> usize {
+        self.count.into()
+    }
+
     /// Whether a piece with bytes has the address NULL.
     pub fn has_null(&self) -> bool {
         self.pieces[..usize::from(self.count)]

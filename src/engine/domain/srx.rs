@@ -173,6 +173,10 @@ impl<T: Transport> DataPath for SharedRx<T> {
     }
 
     fn receive(&self, rx: &Rx) -> Result {
+        let most = self.attr.iov_limit;
+        if most != 0 && rx.iov.pieces() > most {
+            return Err(Error::INVAL);
+        }
         let mut guard = self.engine.lock()?;
         // A receive that waits for a counter is one of an endpoint.
         if rx.flags & FI_TRIGGER != 0 {

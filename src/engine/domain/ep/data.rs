@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use super::limits::{ATOMIC, Limits};
 use super::{Ep, LEVELS};
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, IoVec, Result};
 use crate::engine::atomic::element_size;
 use crate::engine::domain::State;
 use crate::engine::ep_state::EpState;
@@ -63,6 +63,9 @@ impl<T: Transport> DataPath for Ep<T> {
 
     #[inline]
     fn receive(&self, rx: &Rx) -> Result {
+        if rx.iov.pieces() > self.shared.limits.receive_iovs {
+            return Err(Error::INVAL);
+        }
         if rx.flags & (FI_PEEK | FI_TRIGGER) != 0 {
             return self.receive_special(rx);
         }
@@ -172,6 +175,10 @@ impl<T: Transport> AtomicPath for Ep<T> {
         let limited;
         let atomic = match self.shared.limits.any.load(Ordering::Relaxed) {
             true => {
+                let iovs = [atomic.operands, atomic.compare, atomic.result];
+                let own = iovs.iter().map(IoVec::pieces).max().unwrap_or(0);
+                let limits = &self.shared.limits;
+                limits.check_pieces(own, atomic.target.len())?;
                 let what = match atomic.op {
                     FI_ATOMIC_READ => What::Read,
                     _ => What::Atomic,

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::abi::*;
 use crate::base::info::Info;
+use crate::base::iovec::IOV_LIMIT;
 use crate::base::{Error, Result};
 use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
 
@@ -18,6 +19,11 @@ const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMI
 pub(super) struct Limits {
     pub(super) size: [AtomicUsize; 4],
     pub(super) inject: [AtomicUsize; 4],
+    /// Pieces of one operation, here and at the target, and of one receive (fi_endpoint(3), iov_limit and rma_iov_limit), where
+    /// less was agreed on than the provider takes.
+    iovs: usize,
+    target_iovs: usize,
+    pub(super) receive_iovs: usize,
     /// The orders that what follows a read has to keep: FI_ORDER_WAR and its like.
     after_reads: u64,
     /// fi_endpoint(3), FI_ORDER_STRICT: operations complete in the order of their calls, so none begins while another is
@@ -44,14 +50,20 @@ impl Limits {
         let after_reads = info.tx.msg_order & (WRITES_AFTER_READS | FI_ORDER_SAR);
         let strict = info.tx.comp_order == FI_ORDER_STRICT as u64;
         let of_one = strict || names_contexts;
+        let limit = |agreed: usize| if agreed == 0 { IOV_LIMIT } else { agreed };
+        let (iovs, target_iovs) = (limit(info.tx.iov_limit), limit(info.tx.rma_iov_limit));
+        let few = iovs < IOV_LIMIT || target_iovs < IOV_LIMIT;
         Limits {
             size: all(info.ep.max_msg_size),
             inject: all(info.tx.inject_size),
+            iovs,
+            target_iovs,
+            receive_iovs: limit(info.rx.iov_limit),
             after_reads,
             strict,
             names_contexts,
             watched: AtomicBool::new(false),
-            any: AtomicBool::new(of_one || after_reads != 0),
+            any: AtomicBool::new(of_one || few || after_reads != 0),
             of_one: AtomicBool::new(of_one),
         }
     }
@@ -69,9 +81,18 @@ impl Limits {
     }
 
     pub(super) fn check(&self, tx: &Tx<'_>) -> Result {
+        self.check_pieces(tx.iov.pieces(), tx.target.len())?;
         let most = self.size[Limits::of(tx.what)].load(Ordering::Relaxed);
         match tx.iov.remaining() > most {
             true => Err(Error::MSGSIZE),
+            false => Ok(()),
+        }
+    }
+
+    /// The pieces of an operation here, and at the target.
+    pub(super) fn check_pieces(&self, own: usize, target: usize) -> Result {
+        match own > self.iovs || target > self.target_iovs {
+            true => Err(Error::INVAL),
             false => Ok(()),
         }
     }

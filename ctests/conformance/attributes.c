@@ -370,3 +370,68 @@ TEST(fi_getinfo, auth_key_before_1_5, EP_ANY, FI_MSG, "Keys in the hints of a pr
 	CHECK_EQ(t->info->domain_attr->auth_key_size, 0);
 	PAIR(t);
 }
+
+// ---- Capabilities of the sides, and modifiers alone
+
+static void passes(struct env *t, bool tagged)
+{
+	struct buf in = new_buf(t, LEN, 0);
+	struct op recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC), send = op_of(SEND, tagged, new_buf(t, LEN, 1), t->a.peer);
+
+	op_post(t, t->b.ep, &recv);
+	op_post(t, t->a.ep, &send);
+	done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged));
+	done(t, t->a.txcq, send.ctx, SENT(tagged));
+	CHECK(holds(in, LEN, 1));
+}
+
+TEST(fi_getinfo, directions_alone, EP_RELIABLE, FI_MSG, "FI_SEND and FI_RECV without FI_MSG and FI_TAGGED: an endpoint for messages of both kinds, connected ones for those without tags")
+{
+	t->hints->caps = FI_SEND | FI_RECV;
+	env_info(t);
+	PAIR(t);
+	passes(t, false);
+	if (t->type == FI_EP_RDM)
+		passes(t, true);
+}
+
+TEST(fi_getinfo, one_direction_alone, EP_RDM, FI_MSG, "FI_SEND alone: an endpoint that sends messages of both kinds")
+{
+	struct fid_ep *sender;
+	struct fid_av *av;
+	fi_addr_t peer;
+
+	t->hints->caps = FI_MSG | FI_TAGGED;
+	env_info(t);
+	PAIR(t);
+	passes(t, false);
+	t->hints->caps = FI_SEND;
+	env_info(t);
+	av = open_av(t, FI_AV_TABLE);
+	CHECK_RC(fi_av_insert(av, t->b.name, 1, &peer, 0, NULL), 1);
+	OK(fi_endpoint(t->domain, t->info, &sender, NULL));
+	keep(t, &sender->fid);
+	OK(fi_ep_bind(sender, &t->a.txcq->fid, FI_TRANSMIT | FI_RECV));
+	OK(fi_ep_bind(sender, &av->fid, 0));
+	OK(fi_enable(sender));
+	t->a.ep = sender;
+	t->a.peer = peer;
+	passes(t, false);
+	passes(t, true);
+}
+
+TEST(fi_endpoint, sides_with_less, EP_RDM, FI_MSG | FI_TAGGED | FI_RMA, "Capabilities of the transmit or receive attributes that are less than the endpoint's leave out the others: -FI_ENOSYS")
+{
+	struct buf buf = new_buf(t, LEN, 1);
+
+	t->hints->tx_attr->caps = FI_MSG | FI_SEND;
+	t->hints->rx_attr->caps = FI_TAGGED | FI_RECV;
+	env_info(t);
+	PAIR(t);
+	CHECK_RC(fi_tsend(t->a.ep, buf.mem, LEN, buf.desc, t->a.peer, TAG, new_ctx()), -FI_ENOSYS);
+	CHECK_RC(fi_tinject(t->a.ep, buf.mem, 8, t->a.peer, TAG), -FI_ENOSYS);
+	CHECK_RC(fi_write(t->a.ep, buf.mem, LEN, buf.desc, t->a.peer, 0, 1, new_ctx()), -FI_ENOSYS);
+	CHECK_RC(fi_recv(t->b.ep, buf.mem, LEN, buf.desc, FI_ADDR_UNSPEC, new_ctx()), -FI_ENOSYS);
+	POST(t, fi_send(t->a.ep, buf.mem, LEN, buf.desc, t->a.peer, new_ctx()));
+	POST(t, fi_trecv(t->b.ep, buf.mem, LEN, buf.desc, FI_ADDR_UNSPEC, TAG, 0, new_ctx()));
+}

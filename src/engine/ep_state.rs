@@ -55,6 +55,8 @@ const RX_EXTRAS: u64 = FI_SOURCE_ERR
     | FI_EXACT_DIRECTED_RECV
     | FI_TRIGGER
     | FI_ATOMIC;
+/// Kinds of operations.
+const KINDS: u64 = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
 const TX_EXTRAS: u64 = FI_FENCE | FI_TRIGGER | FI_ATOMIC;
 
 /// Under the domain's lock, by number in `Core::eps`.
@@ -141,7 +143,28 @@ impl EpState {
         if caps & FI_DIRECTED_RECV != 0 {
             caps |= FI_TAGGED_DIRECTED_RECV;
         }
+        // fi_getinfo(3), FI_SEND and FI_RECV: alone they are about messages with and without tags. Connected endpoints have
+        // tags for who asks.
+        if caps & (FI_MSG | FI_TAGGED) == 0 && caps & (FI_SEND | FI_RECV) != 0 {
+            caps |= FI_MSG;
+            caps |= if info.ep.ep_type == FI_EP_MSG.0 {
+                0
+            } else {
+                FI_TAGGED
+            };
+        }
         caps
+    }
+
+    /// What an endpoint can be called for, to send and to receive: fi_endpoint(3): all of it, unless the attributes of a side
+    /// name less.
+    pub fn sides_of(info: &Info) -> (u64, u64) {
+        let all = EpState::caps_of(info);
+        let side = |own: u64| match own & KINDS {
+            0 => all,
+            own => all & !KINDS | all & own,
+        };
+        (side(info.tx.caps), side(info.rx.caps))
     }
 
     /// Receives may name their source.

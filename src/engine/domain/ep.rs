@@ -198,7 +198,13 @@ impl<T: Transport> Ep<T> {
             Some(Side::Transmit) => FI_CLASS_TX_CTX,
             Some(Side::Receive) => FI_CLASS_RX_CTX,
         };
-        let (msg, tagged, cm) = tables::<T>(side);
+        let (mut tx, mut rx) = EpState::sides_of(&shared.info);
+        let mut cm = &ops::cm::NONE;
+        match side {
+            None => cm = ops::cm::table::<Ep<T>>(),
+            Some(Side::Transmit) => rx = 0,
+            Some(Side::Receive) => tx &= !(FI_MSG | FI_TAGGED),
+        }
         let ep = Ep {
             shared,
             tx_flags: AtomicU64::new(tx_flags),
@@ -209,11 +215,11 @@ impl<T: Transport> Ep<T> {
             fid,
             ops: core::ptr::from_ref(ops::ep::table::<Ep<T>>()).cast_mut(),
             cm: core::ptr::from_ref(cm).cast_mut(),
-            msg: table(caps, FI_MSG, msg, &ops::msg::NONE),
-            rma: table(caps, FI_RMA, ops::rma::table::<Ep<T>>(), &ops::rma::NONE),
-            tagged: table(caps, FI_TAGGED, tagged, &ops::tagged::NONE),
+            msg: core::ptr::from_ref(msg_table::<T>(tx, rx)).cast_mut(),
+            rma: table(tx, FI_RMA, ops::rma::table::<Ep<T>>(), &ops::rma::NONE),
+            tagged: core::ptr::from_ref(tagged_table::<T>(tx, rx)).cast_mut(),
             atomic: table(
-                caps,
+                tx,
                 FI_ATOMIC,
                 ops::atomic::table::<Ep<T>>(),
                 &ops::atomic::NONE,
@@ -467,30 +473,23 @@ impl<T: Transport> Ep<T> {
     }
 }
 
-/// What an endpoint, or a context of a scalable one, can be called for.
-fn tables<T: Transport>(
-    side: Option<Side>,
-) -> (
-    &'static fi_ops_msg,
-    &'static fi_ops_tagged,
-    &'static fi_ops_cm,
-) {
-    match side {
-        None => (
-            ops::msg::table::<Ep<T>>(),
-            ops::tagged::table::<Ep<T>>(),
-            ops::cm::table::<Ep<T>>(),
-        ),
-        Some(Side::Transmit) => (
-            ops::msg::send_table::<Ep<T>>(),
-            ops::tagged::send_table::<Ep<T>>(),
-            &ops::cm::NONE,
-        ),
-        Some(Side::Receive) => (
-            ops::msg::receive_table::<Ep<T>>(),
-            ops::tagged::receive_table::<Ep<T>>(),
-            &ops::cm::NONE,
-        ),
+/// Calls of an endpoint, or of a context of a scalable one, that sends by `tx` and receives by `rx`.
+fn msg_table<T: Transport>(tx: u64, rx: u64) -> &'static fi_ops_msg {
+    match (tx & FI_MSG != 0, rx & FI_MSG != 0) {
+        (true, true) => ops::msg::table::<Ep<T>>(),
+        (true, false) => ops::msg::send_table::<Ep<T>>(),
+        (false, true) => ops::msg::receive_table::<Ep<T>>(),
+        (false, false) => &ops::msg::NONE,
+    }
+}
+
+/// As `msg_table`.
+fn tagged_table<T: Transport>(tx: u64, rx: u64) -> &'static fi_ops_tagged {
+    match (tx & FI_TAGGED != 0, rx & FI_TAGGED != 0) {
+        (true, true) => ops::tagged::table::<Ep<T>>(),
+        (true, false) => ops::tagged::send_table::<Ep<T>>(),
+        (false, true) => ops::tagged::receive_table::<Ep<T>>(),
+        (false, false) => &ops::tagged::NONE,
     }
 }
 

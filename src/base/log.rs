@@ -178,6 +178,13 @@ pub fn ready(origin: &Origin, level: c_int, subsys: c_int, next: &AtomicU64) -> 
     is_due(next, milliseconds(), settings.interval)
 }
 
+/// `enabled`, and `ready` for it.
+#[cold]
+pub fn is_due_from(source: &Source, level: Level, subsys: Subsys, next: &AtomicU64) -> bool {
+    let origin = Origin::from(source);
+    enabled(source, level, subsys) && ready(&origin, level as c_int, subsys as c_int, next)
+}
+
 /// Of several threads that find the time come, one writes the line.
 fn is_due(next: &AtomicU64, now: u64, interval: u64) -> bool {
     // Relaxed: the number stands for itself.
@@ -260,6 +267,18 @@ macro_rules! log_info {
     ($($arguments:tt)+) => { $crate::base::log::log_at!(Info, $($arguments)+) };
 }
 
+/// Why a call is refused that the application should not have made: a detail, and from each place that says so not more often
+/// than FI_LOG_INTERVAL allows, for a program may make the same mistake with every message. Not for the usual way of a call.
+macro_rules! log_misuse {
+    ($source:expr, $subsys:expr, $($text:tt)+) => {{
+        static NEXT: ::core::sync::atomic::AtomicU64 = ::core::sync::atomic::AtomicU64::new(0);
+        let (source, subsys): (&$crate::base::log::Source, _) = ($source, $subsys);
+        if $crate::base::log::is_due_from(source, $crate::base::log::Level::Info, subsys, &NEXT) {
+            $crate::base::log::log_info!(source, subsys, $($text)+);
+        }
+    }};
+}
+
 /// What only helps to find a bug in the library.
 #[allow(unused_macros)]
 macro_rules! log_debug {
@@ -267,7 +286,7 @@ macro_rules! log_debug {
 }
 
 #[allow(unused_imports)]
-pub(crate) use {log_at, log_debug, log_info, log_trace, log_warn};
+pub(crate) use {log_at, log_debug, log_info, log_misuse, log_trace, log_warn};
 
 /// The variables of the log, read once.
 struct Settings {

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use self::limits::Limits;
 use crate::abi::*;
 use crate::base::info::Info;
+use crate::base::log::{Subsys, log_misuse};
 use crate::base::{Error, Result};
 use crate::engine::core::Core;
 use crate::engine::domain::av::Av;
@@ -473,6 +474,106 @@ impl<T: Transport> Ep<T> {
     }
 }
 
+impl<T: Transport> Ep<T> {
+    /// Why nothing is bound.
+    #[cold]
+    fn not_bound(&self, flags: u64, error: Error) {
+        let (source, ctrl) = (self.shared.engine.provider, Subsys::EpCtrl);
+        match error {
+            Error::OPBADSTATE => {
+                log_misuse!(source, ctrl, "not bound: the endpoint is enabled already");
+            }
+            Error::DOMAIN => log_misuse!(source, ctrl, "not bound: it is of another domain"),
+            Error::BADFLAGS => {
+                log_misuse!(
+                    source,
+                    ctrl,
+                    "not bound: the flags {flags:#x} are not for it"
+                );
+            }
+            Error::INVAL => log_misuse!(
+                source,
+                ctrl,
+                "not bound (flags {flags:#x}): the endpoint has one for that, or does not take such an object or flags"
+            ),
+            other => log_misuse!(source, ctrl, "not bound (flags {flags:#x}): {other:?}"),
+        }
+    }
+
+    /// Why the endpoint is not enabled.
+    #[cold]
+    fn not_enabled(&self, error: Error) {
+        let (source, ctrl) = (self.shared.engine.provider, Subsys::EpCtrl);
+        match error {
+            Error::NOCQ => log_misuse!(
+                source,
+                ctrl,
+                "not enabled: it needs a completion queue bound with FI_TRANSMIT if it sends, reads or writes, and one \
+                 bound with FI_RECV if it receives"
+            ),
+            Error::NOAV => log_misuse!(source, ctrl, "not enabled: no address vector is bound"),
+            Error::NOEQ => log_misuse!(source, ctrl, "not enabled: no event queue is bound"),
+            Error::OPBADSTATE => log_misuse!(
+                source,
+                ctrl,
+                "not enabled: it is already, or the shared context that it was opened for is not bound"
+            ),
+            Error::INVAL => log_misuse!(
+                source,
+                ctrl,
+                "not enabled: endpoints on its shared receive context have another address vector"
+            ),
+            other => log_misuse!(source, ctrl, "not enabled: {other:?}"),
+        }
+    }
+
+    fn try_bind(&self, other: Other<'_>, flags: u64) -> Result {
+        if let Some(member) = &self.shared.member {
+            member.check_bind(flags)?;
+            let known =
+                other.downcast::<Cq<T>>().is_some() || other.downcast::<Cntr<T>>().is_some();
+            if !known {
+                return Err(Error::INVAL);
+            }
+        }
+        if let Some(cq) = other.downcast::<Cq<T>>() {
+            self.bind_cq(cq, flags)
+        } else if let Some(cntr) = other.downcast::<Cntr<T>>() {
+            self.bind_cntr(cntr, flags)
+        } else if let Some(av) = other.downcast::<Av<T>>() {
+            self.bind_av(av, flags)
+        } else if let Some(eq) = other.downcast::<Eq>() {
+            self.bind_eq(eq, flags)
+        } else if let Some(srx) = other.downcast::<SharedRx<T>>() {
+            self.bind_srx(srx, flags)
+        } else if let Some(stx) = other.downcast::<SharedTx<T>>() {
+            self.bind_stx(stx, flags)
+        } else {
+            Err(Error::INVAL)
+        }
+    }
+
+    fn try_enable(&self) -> Result {
+        let mut guard = self.unlocked_state()?;
+        let state = &mut *guard;
+        match &self.shared.member {
+            Some(member) => member.enable(state)?,
+            None => {
+                check_bound(&state.core.eps[self.shared.id])?;
+                self.check_shared(&state.core)?;
+                self.shared.engine.give_keys(state, self.shared.id)?;
+                state.transport.enable_ep(&mut state.core, self.shared.id)?;
+            }
+        }
+        let ep = &mut state.core.eps[self.shared.id];
+        if ep.caps & FI_TRIGGER != 0 {
+            ep.tell_work()?;
+        }
+        ep.enabled = true;
+        Ok(())
+    }
+}
+
 /// Calls of an endpoint, or of a context of a scalable one, that sends by `tx` and receives by `rx`.
 fn msg_table<T: Transport>(tx: u64, rx: u64) -> &'static fi_ops_msg {
     match (tx & FI_MSG != 0, rx & FI_MSG != 0) {
@@ -554,49 +655,13 @@ impl<T: Transport> Kind for Ep<T> {
     }
 
     fn bind(&self, other: Other<'_>, flags: u64) -> Result {
-        if let Some(member) = &self.shared.member {
-            member.check_bind(flags)?;
-            let known =
-                other.downcast::<Cq<T>>().is_some() || other.downcast::<Cntr<T>>().is_some();
-            if !known {
-                return Err(Error::INVAL);
-            }
-        }
-        if let Some(cq) = other.downcast::<Cq<T>>() {
-            self.bind_cq(cq, flags)
-        } else if let Some(cntr) = other.downcast::<Cntr<T>>() {
-            self.bind_cntr(cntr, flags)
-        } else if let Some(av) = other.downcast::<Av<T>>() {
-            self.bind_av(av, flags)
-        } else if let Some(eq) = other.downcast::<Eq>() {
-            self.bind_eq(eq, flags)
-        } else if let Some(srx) = other.downcast::<SharedRx<T>>() {
-            self.bind_srx(srx, flags)
-        } else if let Some(stx) = other.downcast::<SharedTx<T>>() {
-            self.bind_stx(stx, flags)
-        } else {
-            Err(Error::INVAL)
-        }
+        self.try_bind(other, flags)
+            .inspect_err(|&error| self.not_bound(flags, error))
     }
 
     fn enable(&self) -> Result {
-        let mut guard = self.unlocked_state()?;
-        let state = &mut *guard;
-        match &self.shared.member {
-            Some(member) => member.enable(state)?,
-            None => {
-                check_bound(&state.core.eps[self.shared.id])?;
-                self.check_shared(&state.core)?;
-                self.shared.engine.give_keys(state, self.shared.id)?;
-                state.transport.enable_ep(&mut state.core, self.shared.id)?;
-            }
-        }
-        let ep = &mut state.core.eps[self.shared.id];
-        if ep.caps & FI_TRIGGER != 0 {
-            ep.tell_work()?;
-        }
-        ep.enabled = true;
-        Ok(())
+        self.try_enable()
+            .inspect_err(|&error| self.not_enabled(error))
     }
 
     fn op_flags(&self, side: u64) -> Result<u64> {
@@ -840,11 +905,14 @@ impl<T: Transport> Ep<T> {
         if self.shared.info.ep.ep_type != FI_EP_MSG.0 {
             return Err(Error::NOSYS);
         }
-        match Kind::enable(self) {
+        match self.try_enable() {
             Ok(()) => {}
             // It had been done.
             Err(Error::OPBADSTATE) if self.unlocked_state().is_err() => {}
-            Err(error) => return Err(error),
+            Err(error) => {
+                self.not_enabled(error);
+                return Err(error);
+            }
         }
         call(&mut *self.shared.engine.lock()?, self.shared.id)
     }

@@ -6,6 +6,7 @@
 use core::ffi::{c_char, c_int};
 
 use crate::base::Error;
+use crate::base::log::{CORE, Subsys, log_misuse};
 
 /// What a call of this return type answers when it is not there.
 pub trait Answer {
@@ -14,12 +15,14 @@ pub trait Answer {
 
 impl Answer for c_int {
     fn missing() -> c_int {
+        say_missing();
         Error::NOSYS.negative()
     }
 }
 
 impl Answer for isize {
     fn missing() -> isize {
+        say_missing();
         Error::NOSYS.negative() as isize
     }
 }
@@ -34,6 +37,15 @@ impl Answer for *const c_char {
     fn missing() -> *const c_char {
         core::ptr::null()
     }
+}
+
+#[cold]
+fn say_missing() {
+    log_misuse!(
+        &CORE,
+        Subsys::Core,
+        "FI_ENOSYS: the object does not have this call; it may be one that its capabilities leave out"
+    );
 }
 
 /// The function of this type that answers "not there". `Some(Missing::CALL)` fits any slot.

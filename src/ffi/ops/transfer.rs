@@ -2,6 +2,7 @@
 //! One description for all call forms of data transfer: fi_msg(3), fi_tagged(3), fi_rma(3).
 
 use crate::abi::*;
+use crate::base::log::{CORE, Subsys, log_misuse};
 use crate::base::{Error, IoVec, Piece, Result};
 use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::object;
@@ -160,9 +161,19 @@ pub trait DataPath: Kind<Head = fid_ep> {
 #[inline]
 pub(super) fn check_inject<T: DataPath>(ep: &T, what: What, flags: u64, len: usize) -> Result {
     match flags & FI_INJECT != 0 && len > ep.inject_size(what) {
-        true => Err(Error::INVAL),
+        true => Err(too_long(len, ep.inject_size(what))),
         false => Ok(()),
     }
+}
+
+#[cold]
+fn too_long(len: usize, most: usize) -> Error {
+    log_misuse!(
+        &CORE,
+        Subsys::EpData,
+        "{len} bytes cannot be injected: inject_size is {most}"
+    );
+    Error::INVAL
 }
 
 /// Flags of a call that names none.
@@ -275,6 +286,16 @@ pub(super) const RECV_FLAGS: u64 =
 pub(super) fn check_flags(flags: u64, known: u64) -> Result {
     match flags & !known {
         0 => Ok(()),
-        _ => Err(Error::BADFLAGS),
+        unknown => Err(unknown_flags(unknown)),
     }
+}
+
+#[cold]
+fn unknown_flags(flags: u64) -> Error {
+    log_misuse!(
+        &CORE,
+        Subsys::EpData,
+        "FI_EBADFLAGS: the call does not take the flags {flags:#x}"
+    );
+    Error::BADFLAGS
 }

@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering;
 use super::limits::{ATOMIC, Limits};
 use super::{Ep, LEVELS};
 use crate::abi::*;
+use crate::base::log::{Subsys, log_misuse};
 use crate::base::{Error, IoVec, Result};
 use crate::engine::atomic::element_size;
 use crate::engine::domain::State;
@@ -37,9 +38,9 @@ impl<T: Transport> Ep<T> {
     }
 }
 
-impl<T: Transport> DataPath for Ep<T> {
+impl<T: Transport> Ep<T> {
     #[inline]
-    fn transmit(&self, tx: &Tx<'_>) -> Result {
+    fn try_transmit(&self, tx: &Tx<'_>) -> Result {
         let limited;
         let tx = match self.shared.limits.any.load(Ordering::Relaxed) {
             true => {
@@ -62,7 +63,7 @@ impl<T: Transport> DataPath for Ep<T> {
     }
 
     #[inline]
-    fn receive(&self, rx: &Rx) -> Result {
+    fn try_receive(&self, rx: &Rx) -> Result {
         if rx.iov.pieces() > self.shared.limits.receive_iovs {
             return Err(Error::INVAL);
         }
@@ -76,9 +77,9 @@ impl<T: Transport> DataPath for Ep<T> {
     }
 
     #[inline]
-    fn transmit_one(&self, tx: &OneTx) -> Result {
+    fn try_transmit_one(&self, tx: &OneTx) -> Result {
         if self.shared.limits.of_one.load(Ordering::Relaxed) {
-            return self.transmit(&tx.into());
+            return self.try_transmit(&tx.into());
         }
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
@@ -87,12 +88,72 @@ impl<T: Transport> DataPath for Ep<T> {
             true => Ok(()),
             false if self.shared.limits.any.load(Ordering::Relaxed) => {
                 drop(guard);
-                return self.transmit(&tx.into());
+                return self.try_transmit(&tx.into());
             }
             false => transport.transmit(core, self.shared.id, &tx.into()),
         };
         guard.posted();
         result
+    }
+
+    /// Why an operation is not taken.
+    #[cold]
+    fn refused(&self, what: What, to: u64, error: Error) {
+        let source = self.shared.engine.provider;
+        let data = Subsys::EpData;
+        match error {
+            // Flow control.
+            Error::AGAIN => {}
+            Error::OPBADSTATE => {
+                log_misuse!(source, data, "{what:?}: the endpoint is not enabled");
+            }
+            Error::NOSYS => {
+                log_misuse!(
+                    source,
+                    data,
+                    "{what:?}: receives of this endpoint are posted to its shared context"
+                );
+            }
+            Error::INVAL => log_misuse!(
+                source,
+                data,
+                "{what:?}: no peer has the address {to:#x}, or the operation has more pieces than was agreed on"
+            ),
+            Error::NOTCONN | Error::SHUTDOWN => {
+                log_misuse!(source, data, "{what:?}: the endpoint is not connected");
+            }
+            Error::MSGSIZE => log_misuse!(
+                source,
+                data,
+                "{what:?}: more bytes than max_msg_size, or than an option permits"
+            ),
+            Error::BADFLAGS => log_misuse!(
+                source,
+                data,
+                "{what:?}: a flag needs a capability that the endpoint does not have (FI_FENCE, FI_TRIGGER)"
+            ),
+            other => log_misuse!(source, data, "{what:?}: error {other:?}, address {to:#x}"),
+        }
+    }
+}
+
+impl<T: Transport> DataPath for Ep<T> {
+    #[inline]
+    fn transmit(&self, tx: &Tx<'_>) -> Result {
+        self.try_transmit(tx)
+            .inspect_err(|&error| self.refused(tx.what, tx.dest, error))
+    }
+
+    #[inline]
+    fn transmit_one(&self, tx: &OneTx) -> Result {
+        self.try_transmit_one(tx)
+            .inspect_err(|&error| self.refused(tx.what, tx.dest, error))
+    }
+
+    #[inline]
+    fn receive(&self, rx: &Rx) -> Result {
+        self.try_receive(rx)
+            .inspect_err(|&error| self.refused(rx.what, rx.src, error))
     }
 
     #[inline]
@@ -172,6 +233,13 @@ impl<T: Transport> AtomicPath for Ep<T> {
     }
 
     fn atomic(&self, atomic: &Atomic<'_>) -> Result {
+        self.try_atomic(atomic)
+            .inspect_err(|&error| self.refused(What::Atomic, atomic.dest, error))
+    }
+}
+
+impl<T: Transport> Ep<T> {
+    fn try_atomic(&self, atomic: &Atomic<'_>) -> Result {
         let limited;
         let atomic = match self.shared.limits.any.load(Ordering::Relaxed) {
             true => {

@@ -119,15 +119,25 @@ TEST(fi_cq, sreadfrom_interrupted, EP_AV, FI_MSG | FI_SOURCE, "A signal handler 
 	check_cq(t, FI_WAIT_FD, in_cq_sreadfrom);
 }
 
-TEST(fi_cntr, wait_interrupted, EP_ANY, FI_MSG, "A signal handler that runs in a blocked fi_cntr_wait ends it with -FI_EINTR, whatever the timeout")
+static void check_cntr(struct env *t, enum fi_wait_obj wait)
 {
 	t->hints->domain_attr->threading = FI_THREAD_SAFE;
 	env_info(t);
-	PAIR(t, .cntr.wait_obj = FI_WAIT_FD, .cntr_flags = FI_RECV);
+	PAIR(t, .cntr.wait_obj = wait, .cntr_flags = FI_RECV);
 	check_interrupted(t, &t->b.cntr->fid, in_cntr_wait, -1);
 	check_interrupted(t, &t->b.cntr->fid, in_cntr_wait, 1000000);
 	flow_run(t, 0, 1);
 	ONCE(t, fi_cntr_read(t->b.cntr) == 1);
+}
+
+TEST(fi_cntr, wait_interrupted, EP_ANY, FI_MSG, "A signal handler that runs in a blocked fi_cntr_wait ends it with -FI_EINTR, whatever the timeout")
+{
+	check_cntr(t, FI_WAIT_FD);
+}
+
+TEST(fi_cntr, wait_interrupted_none, EP_ANY, FI_MSG, "FI_WAIT_NONE: a signal handler that runs in a blocked fi_cntr_wait ends it with -FI_EINTR, whatever the timeout")
+{
+	check_cntr(t, FI_WAIT_NONE);
 }
 
 TEST(fi_eq, sread_interrupted, EP_ANY, FI_MSG, "A signal handler that runs in a blocked fi_eq_sread ends it with -FI_EINTR, whatever the timeout")

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
+use core::time::Duration;
 use std::sync::{Arc, Weak};
 
 use crate::abi::*;
@@ -18,6 +19,7 @@ use crate::ffi::ops::cntr::CntrCalls;
 use crate::ffi::ops::domain::CntrRequest;
 use crate::ffi::{Kind, WaitHandle};
 use crate::sync::{Patience, Use, Uses};
+use crate::sys::event::sleep_on;
 
 struct Shared<T: Transport> {
     engine: Arc<Engine<T>>,
@@ -211,6 +213,7 @@ impl<T: Transport> CntrCalls for Cntr<T> {
         let errors = counter.errors();
         drop(self.shared.engine.lock()?);
         let mut sleeper = counter.wait.enter();
+        let mut napper = Napper::new(&self.shared.engine);
         loop {
             let over = deadline.is_over();
             sleeper.arm();
@@ -227,11 +230,54 @@ impl<T: Transport> CntrCalls for Cntr<T> {
             if over {
                 return Err(Error::TIMEDOUT);
             }
-            // Without wait object there is nothing to sleep on, but the application asked to wait.
+            // Without wait object there is nothing that wakes, but the application asked to wait.
             match counter.wait.can_sleep() {
                 true => drop(sleeper.sleep(deadline)?),
-                false => std::thread::yield_now(),
+                false => napper.nap(deadline)?,
             }
+        }
+    }
+}
+
+/// Waits for a counter without wait object: spins at first, then sleeps until the transport has news, and comes to see after
+/// a while what other threads have done.
+struct Napper<'a, T: Transport> {
+    engine: &'a Engine<T>,
+    spins: u32,
+}
+
+/// Looks before the first nap.
+const SPINS: u32 = 256;
+const NAP: Duration = Duration::from_millis(1);
+
+impl<'a, T: Transport> Napper<'a, T> {
+    fn new(engine: &'a Engine<T>) -> Napper<'a, T> {
+        Napper { engine, spins: 0 }
+    }
+
+    /// A signal handler that ran ends a nap: `INTR`.
+    fn nap(&mut self, deadline: Deadline) -> Result {
+        if self.spins < SPINS {
+            std::thread::yield_now();
+            self.spins += 1;
+            if self.spins == SPINS {
+                // From the next look on, what is ready shows on the descriptor.
+                self.engine.lock()?.core.watchers += 1;
+            }
+            return Ok(());
+        }
+        let time = deadline.left().map_or(NAP, |left| left.min(NAP));
+        sleep_on(&[self.engine.poll_fd()], Some(time))?;
+        Ok(())
+    }
+}
+
+impl<T: Transport> Drop for Napper<'_, T> {
+    fn drop(&mut self) {
+        if self.spins == SPINS
+            && let Ok(mut state) = self.engine.lock()
+        {
+            state.core.watchers -= 1;
         }
     }
 }

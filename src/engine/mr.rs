@@ -79,7 +79,7 @@ impl<C> MrTable<C> {
         }
     }
 
-    /// fi_close(3): new accesses find the region no more; those on their way can ask it whether it `is_closed`.
+    /// fi_close(3): new accesses find the region no more. Those under way are the transport's to end.
     pub fn close(&mut self, region: &Region<C>) {
         self.forget(region);
         region.close();

@@ -181,7 +181,8 @@ pub trait Transport: Sized + Send + 'static {
     fn claim(&mut self, core: &mut Core<Self::Addr>, claimed: Claimed);
     /// Peers may use this region from now on, or as it is not any more; its memory is not touched after that.
     fn region_opened(&mut self, _core: &mut Core<Self::Addr>, _region: &MrRegion) {}
-    fn region_closed(&mut self, _core: &mut Core<Self::Addr>, _region: &MrRegion) {}
+    /// Peers no longer find the region by themselves. If it `is_closed`, accesses to it end.
+    fn region_closed(&mut self, _core: &mut Core<Self::Addr>, _region: &Arc<MrRegion>) {}
     /// The bytes that fi_av_lookup gives.
     fn looked_up(&self, addr: &Self::Addr) -> Vec<u8> {
         addr.to_bytes()

@@ -10,7 +10,7 @@ use crate::base::rights::NO_KEY;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::auth::Key;
 
-/// Memory that the application registered. Operations that use it hold it; closing it only takes it out of the table.
+/// Memory that the application registered. Accesses that are under way hold it; closing it ends them.
 pub struct Region<C> {
     /// Virtual address of the first segment.
     pub base: usize,
@@ -115,7 +115,6 @@ impl<C> Region<C> {
         let _ = self.closed.set(());
     }
 
-    /// An access that is cut into steps asks before each of them.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.closed.get().is_some()
@@ -178,8 +177,8 @@ impl<C> Region<C> {
         let inside = self.segments.iter().any(|&(base, room)| {
             address >= base && address - base <= room && len <= room - (address - base)
         });
-        // SAFETY: fi_mr(3): the application keeps registered memory valid until the region is closed, and closes it only
-        // when no operation uses it any more; the part was just found to lie within a segment.
+        // SAFETY: fi_mr(3): the application keeps registered memory valid until the region is closed, and that ends all
+        // accesses (`Transport::region_closed`); the part was just found to lie within a segment.
         inside && unsafe { iov.push(address, len) }
     }
 

@@ -35,6 +35,10 @@ pub struct AtomicIn {
 }
 
 impl AtomicIn {
+    pub fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
     /// The next bytes of the payload.
     pub fn take(&mut self, bytes: &[u8]) {
         self.payload.extend_from_slice(bytes);

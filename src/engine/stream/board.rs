@@ -202,8 +202,13 @@ impl View {
         let word = InUse(line);
         // Pairs with the fence in `Board::withdraw`.
         fence(Ordering::SeqCst);
-        let still = self.entry(part.at)?.turn.load(Ordering::Relaxed) == part.turn;
-        still.then_some(word)
+        self.shows(part).then_some(word)
+    }
+
+    /// Whether the peer has not withdrawn the part since it was found.
+    pub fn shows(&self, part: &Part) -> bool {
+        let entry = self.entry(part.at);
+        entry.is_some_and(|entry| entry.turn.load(Ordering::Relaxed) == part.turn)
     }
 }
 
@@ -279,8 +284,11 @@ mod tests {
         let (view, line) = (both(&board), Using::default());
         let part = view.find(3, 0, 8, FI_REMOTE_READ).unwrap();
         let word = view.begin(&part, &line).unwrap();
+        assert!(view.shows(&part));
         let at = board.withdraw(&region).unwrap();
         assert!(line.is(at) && !line.is(at + 1));
+        // A copy that is under way learns of it between two steps.
+        assert!(!view.shows(&part));
         drop(word);
         assert!(!line.is(at));
         // Too late, and gone.

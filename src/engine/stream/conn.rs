@@ -204,8 +204,8 @@ pub enum After {
     Complete(TxOp),
     /// The operation, which is in `Tx::await_ack`, succeeds with the peer's answer.
     Acknowledged(TxOp),
-    /// A read response: the region may go, and the peer's read is counted.
-    Answered(Arc<Region<Arc<Counter>>>, u64),
+    /// A read response of these regions: the peer's read is counted.
+    Answered(Regions, u64),
 }
 
 pub struct ReadOp {
@@ -427,6 +427,26 @@ impl<N: Net> Conn<N> {
         flags & FI_FENCE != 0 && self.is_busy() || flags & AFTER_READS != 0 && self.is_reading()
     }
 
+    /// Whether an access of the peer to this region is under way.
+    pub(super) fn accesses(&self, region: &Arc<Region<Arc<Counter>>>) -> bool {
+        let writes = match &self.rx.at {
+            At::Payload(incoming) => match &incoming.sink {
+                Sink::Write { regions, .. } => names(regions, region),
+                Sink::Atomic(request) => names(request.regions(), region),
+                _ => false,
+            },
+            _ => false,
+        };
+        let reads = |out: &Out| match out {
+            Out::Frame(frame) => match &frame.after {
+                After::Answered(regions, _) => names(regions, region),
+                After::Nothing | After::Complete(_) | After::Acknowledged(_) => false,
+            },
+            Out::Staged { .. } => false,
+        };
+        writes || self.tx.queue.iter().any(reads)
+    }
+
     /// Whether something posted still depends on this peer.
     pub fn has_work(&self) -> bool {
         !self.tx.queue.is_empty()
@@ -437,6 +457,12 @@ impl<N: Net> Conn<N> {
             || self.coll.is_some()
             || self.is_wanted
     }
+}
+
+/// Whether the region is one of these.
+fn names(regions: &Regions, region: &Arc<Region<Arc<Counter>>>) -> bool {
+    let mut regions = regions.iter().flatten();
+    regions.any(|other| Arc::ptr_eq(other, region))
 }
 
 /// Hands bytes over to be sent, whichever way frames go.

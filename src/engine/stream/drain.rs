@@ -20,7 +20,7 @@ impl<N: Net> Conn<N> {
     fn promised(&self) -> impl Iterator<Item = &TxOp> {
         let queued = self.tx.queue.iter().filter_map(|out| match out {
             Out::Frame(frame) => match &frame.after {
-                After::Complete(op) => Some(op),
+                After::Complete(op) | After::Acknowledged(op) => Some(op),
                 _ => None,
             },
             Out::Staged { .. } => None,

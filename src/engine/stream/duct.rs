@@ -342,9 +342,14 @@ impl Duct {
         };
         let mut done = 0;
         while done < seg.len {
+            // Who withdraws the region waits for this.
+            if done > 0 && !board.shows(&part) {
+                return false;
+            }
             let mut list = IoList::new();
-            local.append_to(&mut list, seg.len - done);
-            let there = [(part.address + done, seg.len - done)];
+            let step = (seg.len - done).min(STEP);
+            local.append_to(&mut list, step);
+            let there = [(part.address.wrapping_add(done), step)];
             let moved = match write {
                 true => process_memory::write_to(process, &list, &there),
                 false => process_memory::read_from(process, &list, &there),
@@ -905,6 +910,9 @@ const SHORT: usize = 1024;
 /// From this size on the other side is always asked to share a message; below, one time in so many after it did not.
 const LONG_WAY: usize = 512 * 1024;
 const ASK_AGAIN: u32 = 8;
+
+/// A copy to or from a region of the other side is cut into steps of so many bytes: the other side may want to close it.
+const STEP: usize = 16 << 20;
 
 /// Less room than this is no room for the parts of what goes in several records.
 const SHRED: usize = 2048;

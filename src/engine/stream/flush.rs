@@ -173,7 +173,7 @@ impl<N: Net> Stream<N> {
                             core.eps[op.ep()].tx_pending -= 1;
                             core.sent(op.ep(), &op);
                         }
-                        After::Answered(_region, len) => core.read_by_peer(*ep, len),
+                        After::Answered(_, len) => core.read_by_peer(*ep, len),
                     }
                 }
             }

@@ -13,7 +13,7 @@ use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, enc
 use crate::engine::stream::rx::Fault;
 use crate::engine::stream::transport::{Core, Stream};
 use crate::engine::stream::tx::{STAGE_BRIM, TOGETHER, WANTS_ACK, remote_data};
-use crate::engine::transport::Address;
+use crate::engine::transport::{Address, MrRegion};
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
 
 impl<N: Net> Stream<N> {
@@ -115,9 +115,9 @@ impl<N: Net> Stream<N> {
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let (iov, regions) = named(core, &self.conns[id], header, FI_RMA, FI_REMOTE_READ)?;
-        let Some(region) = regions.into_iter().flatten().last() else {
+        if regions[0].is_none() {
             return Err(Fault::Rule("a read of nothing"));
-        };
+        }
         let total = header.segs_len();
         if self.conns[id].tx.queue.len() >= ANSWERS {
             self.hold_frame(id, header);
@@ -125,7 +125,7 @@ impl<N: Net> Stream<N> {
         }
         let mut answer = Header::new(Op::ReadRsp, total);
         answer.payload = total;
-        self.answer_read(core, id, &answer, iov, After::Answered(region, total));
+        self.answer_read(core, id, &answer, iov, After::Answered(regions, total));
         Ok(())
     }
 
@@ -167,6 +167,28 @@ impl<N: Net> Stream<N> {
             return self.flush_conn(core, id);
         }
         self.mark_dirty(id);
+    }
+
+    /// fi_mr(3), fi_close: a region is closed. Accesses to it that are under way end with their connections: no frame
+    /// tells a peer that its access has failed.
+    #[cold]
+    pub(super) fn end_accesses(&mut self, core: &mut Core<N>, region: &Arc<MrRegion>) {
+        // Accesses hold it, besides its handle. The table does not any more.
+        if Arc::strong_count(region) == 1 {
+            return;
+        }
+        let conns = self.conns.iter();
+        let accessing: Vec<usize> = conns
+            .filter(|(_, conn)| conn.accesses(region))
+            .map(|(id, _)| id)
+            .collect();
+        for id in accessing {
+            // The loss of one peer may have ended the connection to another.
+            if self.conns.contains(id) {
+                const CLOSED: Fault = Fault::Rule("a memory region was closed under its access");
+                self.fault(core, id, &CLOSED);
+            }
+        }
     }
 
     /// The answer to a read of ours.

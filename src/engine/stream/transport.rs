@@ -413,7 +413,7 @@ impl<N: Net> Transport for Stream<N> {
         }
     }
 
-    fn region_closed(&mut self, core: &mut Core<N>, region: &MrRegion) {
+    fn region_closed(&mut self, core: &mut Core<N>, region: &Arc<MrRegion>) {
         // What peers know of is the parent's.
         if self.is_inherited() {
             return;
@@ -421,6 +421,9 @@ impl<N: Net> Transport for Stream<N> {
         let withdrawn = self.board.as_mut().and_then(|board| board.withdraw(region));
         if let Some(at) = withdrawn {
             self.wait_for_users(core, at);
+        }
+        if region.is_closed() {
+            self.end_accesses(core, region);
         }
     }
 

@@ -3,6 +3,7 @@
 
 pub mod copy;
 pub mod error;
+pub mod grow;
 pub mod info;
 pub mod iovec;
 pub mod log;

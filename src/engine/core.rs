@@ -156,8 +156,7 @@ impl Inlet<'_> {
         most: usize,
         copy: impl FnOnce(&mut Vec<u8>),
     ) -> bool {
-        let room = most.saturating_sub(self.srx.saved);
-        if envelope.len > room as u64 {
+        if !self.srx.has_room(envelope.token, envelope.len, most) {
             return false;
         }
         self.srx.keep_whole(envelope, copy);

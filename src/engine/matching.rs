@@ -41,6 +41,9 @@ impl<R: Clone + Default, U> Default for Matcher<R, U> {
 }
 
 impl<R: Clone + Default, U> Matcher<R, U> {
+    /// Bytes that an unexpected message takes besides what it points to.
+    pub const MESSAGE_COST: usize = Unexpected::<U>::COST;
+
     pub fn new() -> Self {
         Matcher {
             posted: Posted::new(),

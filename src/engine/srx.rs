@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::abi::*;
+use crate::base::grow::{append, heap_cost};
 use crate::base::{Error, IoVec, Result};
 use crate::engine::core::Parts;
 use crate::engine::matching::{ANY, Matcher, MsgId};
@@ -106,8 +107,10 @@ pub struct Unexpected {
     pub bytes: Bytes,
     /// The address of a sender that is in no vector, where it is to be reported.
     origin: Option<Box<[u8]>>,
+    /// What it counts for in the budget.
+    charge: usize,
     /// The receive that took it while its bytes were still coming.
-    taker: Option<RecvOp>,
+    taker: Option<Box<RecvOp>>,
     discarded: bool,
 }
 
@@ -157,13 +160,62 @@ impl Lane {
     }
 }
 
+/// The memory that unexpected messages take: all of it, with what the tables and the heap add.
+#[derive(Default)]
+struct Budget {
+    used: usize,
+    /// Of each peer, by the transport's name for the connection.
+    shares: Vec<usize>,
+}
+
+impl Budget {
+    /// Whether `cost` bytes more may be used for a peer. A peer gets a multiple of what it leaves to the others: alone it may
+    /// have nearly all, and whoever comes later finds some left.
+    #[inline]
+    fn has_room(&self, token: u64, cost: usize, limit: usize) -> bool {
+        let Some(left) = limit.checked_sub(self.used.saturating_add(cost)) else {
+            return false;
+        };
+        let own = self.shares.get(token as usize).copied().unwrap_or(0);
+        own.saturating_add(cost) <= left.saturating_mul(SHARE)
+    }
+
+    #[inline]
+    fn charge(&mut self, token: u64, cost: usize) {
+        let at = token as usize;
+        if at >= self.shares.len() {
+            self.shares.resize(at + 1, 0);
+        }
+        self.used += cost;
+        self.shares[at] += cost;
+    }
+
+    #[inline]
+    fn release(&mut self, message: &Unexpected) {
+        self.used -= message.charge;
+        self.shares[message.envelope.token as usize] -= message.charge;
+    }
+}
+
+/// See `Budget::has_room`.
+const SHARE: usize = 8;
+
+/// Bytes that a kept message takes besides its payload.
+const ENTRY: usize = Matcher::<Posted, Unexpected>::MESSAGE_COST;
+
+/// Bytes that a message with a payload of this size takes.
+#[inline]
+fn cost_of(len: u64) -> usize {
+    let len = usize::try_from(len).unwrap_or(usize::MAX);
+    heap_cost(len).saturating_add(ENTRY)
+}
+
 /// Posted receives and unexpected messages of one receive context.
 #[derive(Default)]
 pub struct Srx {
     msg: Lane,
     tagged: Lane,
-    /// Bytes kept for unexpected messages.
-    pub saved: usize,
+    budget: Budget,
     /// Buffers of such messages, for the next ones.
     spare: Vec<Vec<u8>>,
     pub min_multi_recv: usize,
@@ -186,6 +238,18 @@ impl Srx {
             min_multi_recv: MIN_MULTI_RECV,
             ..Srx::default()
         }
+    }
+
+    /// Bytes that unexpected messages take.
+    #[inline]
+    pub fn saved(&self) -> usize {
+        self.budget.used
+    }
+
+    /// Whether a message of this peer may be kept, with `len` bytes of it, where all may take up to `limit` bytes.
+    #[inline]
+    pub fn has_room(&self, token: u64, len: u64, limit: usize) -> bool {
+        self.budget.has_room(token, cost_of(len), limit)
     }
 
     /// Messages that wait for a receive, also those that were claimed.
@@ -254,9 +318,12 @@ impl Srx {
 
     /// A message that no receive took. `bytes` says where they are.
     pub fn keep(&mut self, envelope: Envelope, bytes: Bytes) -> Slot {
-        if !matches!(bytes, Bytes::There) {
-            self.saved += envelope.len as usize;
-        }
+        let charge = match &bytes {
+            Bytes::Here(bytes) => ENTRY + heap_cost(bytes.capacity()),
+            Bytes::Coming(_) => cost_of(envelope.len),
+            Bytes::There | Bytes::Lost => ENTRY,
+        };
+        self.budget.charge(envelope.token, charge);
         let lane = self.lane(envelope.what);
         let id = lane.matcher.arrive(
             envelope.source,
@@ -265,6 +332,7 @@ impl Srx {
                 envelope,
                 bytes,
                 origin: None,
+                charge,
                 taker: None,
                 discarded: false,
             },
@@ -287,7 +355,6 @@ impl Srx {
 
     /// The bytes of a kept message are not needed any more.
     fn let_go(&mut self, mut bytes: Vec<u8>) {
-        self.saved = self.saved.saturating_sub(bytes.len());
         if bytes.capacity() <= SPARE_SIZE && self.spare.len() < SPARE {
             bytes.clear();
             self.spare.push(bytes);
@@ -304,24 +371,29 @@ impl Srx {
     /// Notes who sent a message, for the completion of the receive that takes it (FI_SOURCE_ERR).
     pub fn note_origin(&mut self, slot: Slot, addr: Vec<u8>) {
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);
+        let (cost, token) = (heap_cost(addr.len()), message.envelope.token);
         message.origin = Some(addr.into_boxed_slice());
+        message.charge += cost;
+        self.budget.charge(token, cost);
     }
 
-    /// The buffer of a message whose bytes are coming.
-    pub fn coming(&mut self, slot: Slot) -> Option<&mut Vec<u8>> {
-        match &mut self.slot_lane(slot).matcher.unexpected(slot.id).bytes {
-            Bytes::Coming(bytes) => Some(bytes),
-            _ => None,
+    /// The next bytes of a message whose bytes are coming. `NOMEM`: there is no memory for them.
+    pub fn coming(&mut self, slot: Slot, part: &[u8]) -> Result {
+        let message = self.slot_lane(slot).matcher.unexpected(slot.id);
+        match &mut message.bytes {
+            Bytes::Coming(bytes) => append(bytes, part, message.envelope.len as usize),
+            _ => Ok(()),
         }
     }
 
-    /// The bytes of a message that stood in the stream are taken after all; false if nobody knows it any more.
-    pub fn begin_coming(&mut self, slot: Slot) -> bool {
+    /// The bytes of a message that stood in the stream are taken after all.
+    pub fn begin_coming(&mut self, slot: Slot) {
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);
-        let len = message.envelope.len as usize;
-        message.bytes = Bytes::Coming(Vec::with_capacity(len));
-        self.saved += len;
-        true
+        let envelope = message.envelope;
+        let cost = heap_cost(envelope.len as usize);
+        message.bytes = Bytes::Coming(Vec::new());
+        message.charge += cost;
+        self.budget.charge(envelope.token, cost);
     }
 
     /// All bytes of a kept message are here: the receive that took it meanwhile, filled.
@@ -335,8 +407,8 @@ impl Srx {
             return None;
         }
         let message = lane.matcher.take_unexpected(slot.id);
-        self.saved = self.saved.saturating_sub(message.envelope.len as usize);
-        let mut recv = message.taker?;
+        self.budget.release(&message);
+        let mut recv = *message.taker?;
         if let Bytes::Coming(bytes) = &message.bytes {
             recv.iov.copy_in(bytes);
         }
@@ -346,19 +418,13 @@ impl Srx {
     /// The connection that was bringing the bytes is gone: the receive that waited for them.
     pub fn lost(&mut self, slot: Slot) -> Option<(RecvOp, Envelope)> {
         let lane = self.slot_lane(slot);
-        let len = lane.matcher.unexpected(slot.id).envelope.len as usize;
-        let lost = match lane.is_claimed(slot.id) {
-            true => {
-                lane.matcher.unexpected(slot.id).bytes = Bytes::Lost;
-                None
-            }
-            false => {
-                let message = lane.matcher.take_unexpected(slot.id);
-                message.taker.map(|recv| (recv, message.envelope))
-            }
-        };
-        self.saved = self.saved.saturating_sub(len);
-        lost
+        if lane.is_claimed(slot.id) {
+            lane.matcher.unexpected(slot.id).bytes = Bytes::Lost;
+            return None;
+        }
+        let message = lane.matcher.take_unexpected(slot.id);
+        self.budget.release(&message);
+        message.taker.map(|recv| (*recv, message.envelope))
     }
 
     /// The receive that took a message while its bytes are coming is over: they are for nobody.
@@ -387,12 +453,11 @@ impl Srx {
                 hole |= is_gone(message);
                 hole && message.envelope.token == token
             };
-            for message in lane.matcher.take_waiting_if(behind) {
-                if let Bytes::Here(bytes) = message.bytes {
-                    self.saved = self.saved.saturating_sub(bytes.len());
-                }
+            let mut forgotten = lane.matcher.take_waiting_if(behind);
+            forgotten.append(&mut lane.matcher.take_unexpected_if(is_gone));
+            for message in &forgotten {
+                self.budget.release(message);
             }
-            lane.matcher.take_unexpected_if(is_gone);
         }
     }
 
@@ -401,10 +466,8 @@ impl Srx {
         for lane in [&mut self.msg, &mut self.tagged] {
             let Lane { matcher, claims } = lane;
             claims.retain(|_, id| matcher.unexpected(*id).envelope.ep != ep);
-            for message in matcher.take_unexpected_if(|message| message.envelope.ep == ep) {
-                if let Bytes::Here(bytes) = message.bytes {
-                    self.saved = self.saved.saturating_sub(bytes.len());
-                }
+            for message in &matcher.take_unexpected_if(|message| message.envelope.ep == ep) {
+                self.budget.release(message);
             }
         }
     }
@@ -484,11 +547,12 @@ impl Srx {
         let matcher = &mut self.lane(what).matcher;
         let message = matcher.unexpected(id);
         if let Bytes::Coming(_) = message.bytes {
-            message.taker = Some(recv);
+            message.taker = Some(Box::new(recv));
             matcher.hide(id);
             return;
         }
         let message = matcher.take_unexpected(id);
+        self.budget.release(&message);
         let envelope = message.envelope;
         match message.bytes {
             Bytes::Here(bytes) => {
@@ -540,6 +604,7 @@ impl Srx {
             let matcher = &mut self.lane(rx.what).matcher;
             if matches!(matcher.unexpected(id).bytes, Bytes::Lost) {
                 let message = matcher.take_unexpected(id);
+                self.budget.release(&message);
                 out.push_back(Outcome::Lost(recv, message.envelope));
                 return Ok(());
             }
@@ -571,6 +636,7 @@ impl Srx {
             return;
         }
         let message = matcher.take_unexpected(id);
+        self.budget.release(&message);
         match message.bytes {
             Bytes::Here(bytes) => self.let_go(bytes),
             Bytes::Lost => {}

@@ -16,8 +16,10 @@ pub struct Ready {
     pub token: u64,
     pub readable: bool,
     pub writable: bool,
-    /// An error, or both directions are closed: reported whether it was asked for or not.
+    /// An error, or both directions are closed.
     pub broken: bool,
+    /// The other side writes no more. This and `broken` are reported whether they were asked for or not.
+    pub ended: bool,
 }
 
 /// How many descriptors one look at an `Epoll` reports at most; kept small, as it lies on the caller's stack.
@@ -30,9 +32,9 @@ impl Epoll {
     }
 
     fn control(&self, op: i32, fd: RawFd, token: u64, read: bool, write: bool) -> io::Result<()> {
-        let mut events = 0;
+        let mut events = libc::EPOLLRDHUP;
         if read {
-            events |= libc::EPOLLIN | libc::EPOLLRDHUP;
+            events |= libc::EPOLLIN;
         }
         if write {
             events |= libc::EPOLLOUT;
@@ -80,6 +82,7 @@ impl Epoll {
             *ready = Ready {
                 token: event.u64,
                 broken,
+                ended: bits & libc::EPOLLRDHUP != 0,
                 readable: broken || bits & (libc::EPOLLIN | libc::EPOLLRDHUP) != 0,
                 writable: broken || bits & libc::EPOLLOUT != 0,
             };

@@ -166,6 +166,14 @@ impl Socket {
         waits.then(|| Duration::from_millis(info.tcpi_last_ack_recv.into()))
     }
 
+    /// Bytes that can be read now.
+    pub fn unread(&self) -> usize {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: an int is what the request fills.
+        unsafe { libc::ioctl(self.0.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+        usize::try_from(bytes).unwrap_or(0)
+    }
+
     /// Sleeps until the kernel takes bytes; false when the time is up.
     pub fn wait_writable(&self, timeout: Duration) -> bool {
         self.wait_for(libc::POLLOUT, timeout)

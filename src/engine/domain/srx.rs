@@ -183,7 +183,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
             return Err(Error::BADFLAGS);
         }
         let State { core, transport } = &mut *guard;
-        let saved = core.srxs[self.id].saved;
+        let saved = core.srxs[self.id].saved();
         core.post_to(
             self.id,
             self.directed,
@@ -192,7 +192,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
             T::source,
             &mut |core: &mut Core<T::Addr>, claimed| transport.claim(core, claimed),
         )?;
-        if core.srxs[self.id].saved < saved {
+        if core.srxs[self.id].saved() < saved {
             transport.room_again(core);
         }
         guard.run_triggers();

@@ -27,6 +27,9 @@ struct Ends {
 }
 
 impl<T> Line<T> {
+    /// Bytes that one entry takes.
+    pub const COST: usize = size_of::<Entry<T>>();
+
     pub const fn new() -> Self {
         Line {
             entries: Slab::new(),

@@ -41,6 +41,9 @@ struct Link {
 const _: () = assert!(size_of::<Link>() == 32);
 
 impl Queues {
+    /// Bytes that one member takes, with its part of the buckets.
+    pub const COST: usize = size_of::<Link>() + 2 * size_of::<u32>();
+
     pub fn new() -> Self {
         let random = RandomState::new();
         Queues {

@@ -31,6 +31,9 @@ struct Index {
 }
 
 impl<U> Unexpected<U> {
+    /// Bytes that one message takes, with its place in one index.
+    pub const COST: usize = Line::<Message<U>>::COST + Queues::COST;
+
     pub const fn new() -> Self {
         Unexpected {
             messages: Line::new(),

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
+use crate::base::grow::append;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::core::TxOp;
@@ -40,16 +41,13 @@ impl AtomicIn {
     }
 
     /// The next bytes of the payload.
-    pub fn take(&mut self, bytes: &[u8]) {
-        self.payload.extend_from_slice(bytes);
+    pub fn take(&mut self, bytes: &[u8]) -> Result {
+        append(&mut self.payload, bytes, 2 * self.len)
     }
 }
 
 /// Payloads up to this size need no memory of their own.
 pub(super) const FEW: usize = 128;
-
-/// Answers that may wait for a peer to take them: more bytes than the results of a full transmit queue.
-pub(super) const ANSWERS: usize = 1 << 30;
 
 impl<N: Net> Stream<N> {
     /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the endpoint,
@@ -117,7 +115,7 @@ impl<N: Net> Stream<N> {
     ) {
         let conn = &mut self.conns[id];
         core.eps[op.ep()].tx_pending += 1;
-        conn.tx.await_read.push_back(ReadOp { op, iov: result });
+        conn.tx.ask(ReadOp { op, iov: result });
         let alone = conn.tx.queue.is_empty() && conn.tx.pace.writes(self.look);
         self.send_copied(core, id, header, payload, alone);
     }
@@ -199,9 +197,6 @@ impl<N: Net> Stream<N> {
         if !conn.extended || conn.swap {
             return Err(Fault::Rule("an atomic operation that was not agreed upon"));
         }
-        if conn.tx.staged > ANSWERS {
-            return Err(Fault::Rule("more requests than it takes answers for"));
-        }
         self.conns[id].rx.was_written = true;
         let mut request = read_operation(header)?;
         let access = access_of(request.family, request.op);
@@ -227,7 +222,6 @@ impl<N: Net> Stream<N> {
             }
             return Ok(payload);
         }
-        request.payload.reserve(payload);
         self.expect(id, Sink::Atomic(Box::new(request)), header.payload, ack);
         Ok(0)
     }

@@ -5,6 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::abi::*;
+use crate::base::grow::append;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoVec, Result};
 use crate::engine::coll::{self, Action, Frame, Lane, MAX_BYTES, MAX_MEMBERS, Place, Shape};
@@ -48,10 +49,17 @@ pub struct Frames(VecDeque<(Header, Vec<u8>)>);
 /// The payload of a frame, as it comes in.
 pub struct Part {
     frame: Frame,
-    pub bytes: Vec<u8>,
+    bytes: Vec<u8>,
     len: usize,
     /// It counts as saved.
     kept: bool,
+}
+
+impl Part {
+    /// The next bytes of the payload.
+    pub fn take(&mut self, bytes: &[u8]) -> Result {
+        append(&mut self.bytes, bytes, self.len)
+    }
 }
 
 /// Bytes of the header before each payload.
@@ -377,7 +385,7 @@ impl<N: Net> Stream<N> {
                 let len = header.payload as usize;
                 let part = Part {
                     frame,
-                    bytes: Vec::with_capacity(len),
+                    bytes: Vec::new(),
                     len,
                     kept,
                 };

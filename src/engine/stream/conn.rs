@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::abi::{FI_ADDR_NOTAVAIL, FI_FENCE, FI_INJECT};
+use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoList, IoVec};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
@@ -64,6 +65,8 @@ pub struct Conn<N: Net> {
     pub is_wanted: bool,
     /// Why the last attempt failed.
     pub last_error: Option<Error>,
+    /// Why the connection that is up is at its end, if its writer has found out: the reader comes to that later.
+    pub cause: Option<Error>,
     /// What epoll watches for.
     pub watch: Watch,
     /// Among those that are read without asking epoll first.
@@ -113,6 +116,10 @@ pub struct Tx {
     pub queue: VecDeque<Out>,
     /// Bytes in staging buffers of `queue`.
     pub staged: usize,
+    /// Answers to reads in `queue` that are sent from where they are.
+    pub answers: usize,
+    /// What the answers that the peer owes may cost it.
+    pub asked: usize,
     /// Counts headers, for the debugging field of the header.
     pub counter: u8,
     /// Which small frames are written at once.
@@ -213,6 +220,17 @@ pub struct ReadOp {
     pub iov: IoVec,
 }
 
+impl ReadOp {
+    /// What the answer costs the peer until it has sent it.
+    #[inline]
+    pub fn cost(&self) -> usize {
+        match self.op.what {
+            What::Read => size_of::<Frame>(),
+            _ => size_of::<Frame>() + self.op.len,
+        }
+    }
+}
+
 pub struct RendezvousOut {
     pub op: TxOp,
     pub payload: Payload,
@@ -254,6 +272,69 @@ pub struct RendezvousIn {
     pub ack: bool,
 }
 
+/// Messages that a peer keeps, from its word of them until they are here. Few peers have any.
+#[derive(Default)]
+pub struct Told(Option<Box<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    /// A bit for each index.
+    indexes: [u64; 4],
+    /// Those that have been asked for, by index.
+    cleared: HashMap<u8, RendezvousIn>,
+}
+
+impl Told {
+    /// False if there is one with this index.
+    #[must_use]
+    pub fn add(&mut self, index: u8) -> bool {
+        let (word, bit) = Told::place(index);
+        let word = &mut self.0.get_or_insert_default().indexes[word];
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+
+    /// The message with this index is here.
+    pub fn remove(&mut self, index: u8) {
+        let (word, bit) = Told::place(index);
+        if let Some(kept) = &mut self.0 {
+            kept.indexes[word] &= !bit;
+        }
+    }
+
+    /// The message with this index has been asked for.
+    pub fn clear(&mut self, index: u8, message: RendezvousIn) {
+        let kept = self.0.get_or_insert_default();
+        kept.cleared.insert(index, message);
+    }
+
+    /// The message with this index, if it has been asked for.
+    pub fn take_cleared(&mut self, index: u8) -> Option<RendezvousIn> {
+        self.0.as_mut()?.cleared.remove(&index)
+    }
+
+    /// Those that have been asked for.
+    pub fn cleared(&self) -> impl Iterator<Item = &RendezvousIn> {
+        let kept = self.0.iter();
+        kept.flat_map(|kept| kept.cleared.values())
+    }
+
+    pub fn cleared_mut(&mut self) -> impl Iterator<Item = &mut RendezvousIn> {
+        let kept = self.0.as_mut().into_iter();
+        kept.flat_map(|kept| kept.cleared.values_mut())
+    }
+
+    pub fn into_cleared(self) -> impl Iterator<Item = RendezvousIn> {
+        let kept = self.0.into_iter();
+        kept.flat_map(|kept| kept.cleared.into_values())
+    }
+
+    fn place(index: u8) -> (usize, u64) {
+        (usize::from(index / 64), 1 << (index % 64))
+    }
+}
+
 /// The receiving side.
 pub struct Rx {
     pub at: At,
@@ -263,8 +344,7 @@ pub struct Rx {
     pub leftover: Vec<u8>,
     /// The peer has changed memory of ours by messages, and is to be told that they were taken.
     pub was_written: bool,
-    /// Cleared rendezvous whose data has not come, by index.
-    pub rendezvous: HashMap<u8, RendezvousIn>,
+    pub told: Told,
     /// Few peers have any, and each has this place.
     pub offers: Option<Box<Offers>>,
 }
@@ -277,6 +357,8 @@ pub enum At {
     Stalled(Stalled),
     /// So it is with this frame of a collective.
     Held(Box<Header>),
+    /// This receive context has no room for another message of the peer.
+    Full(usize),
 }
 
 /// A payload on its way.
@@ -358,6 +440,7 @@ impl<N: Net> Conn<N> {
             attempts: 0,
             is_wanted: false,
             last_error: None,
+            cause: None,
             watch: Watch::default(),
             hot: false,
             misses: 0,
@@ -372,6 +455,32 @@ impl<N: Net> Conn<N> {
     #[inline]
     pub fn key(&self) -> Option<&Key> {
         N::key(self)
+    }
+
+    /// Bytes cannot be written to the socket. The kernel says why only once, and the reader meets the end later. What is no fault
+    /// of the stream, memory that is gone, would never end it.
+    #[cold]
+    pub(super) fn write_failed(&mut self, error: &io::Error) {
+        let ends_stream = match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+                self.cause.get_or_insert(Error::CONNRESET);
+                true
+            }
+            _ => is_silence(error),
+        };
+        if !ends_stream {
+            log_warn!(
+                N::SOURCE,
+                Subsys::EpData,
+                "{}: connection ended: cannot send: {error}",
+                self.peer
+            );
+            if let Some(socket) = &self.socket {
+                socket.shutdown();
+            }
+        }
+        let code = error.raw_os_error().map_or(Error::IO, Error::new);
+        self.cause.get_or_insert(code);
     }
 
     /// How the peer is called when its messages are matched.
@@ -415,11 +524,17 @@ impl<N: Net> Conn<N> {
         let here = |envelope: &Envelope| envelope.ep == ep;
         let coming = matches!(&self.rx.at, At::Payload(incoming)
             if matches!(&incoming.sink, Sink::Recv(_, envelope) if here(envelope)));
-        let mut cleared = self.rx.rendezvous.values();
+        let mut cleared = self.rx.told.cleared();
         let mut shared = self.rx.shared().iter();
         coming
             || cleared.any(|incoming| incoming.recv.is_some() && here(&incoming.envelope))
             || shared.any(|shared| shared.recv.is_some() && here(&shared.envelope))
+    }
+
+    /// Bytes that wait for the peer to take them, most of them answers; what is sent from where it is costs its frame.
+    #[inline]
+    pub(super) fn answers(&self) -> usize {
+        self.tx.staged + self.tx.answers * size_of::<Frame>()
     }
 
     /// Whether an operation with these flags has to wait for those that were sent.
@@ -465,6 +580,15 @@ fn names(regions: &Regions, region: &Arc<Region<Arc<Counter>>>) -> bool {
     regions.any(|other| Arc::ptr_eq(other, region))
 }
 
+/// Is this what the kernel says when a host does not answer?
+pub fn is_silence(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    matches!(
+        error.kind(),
+        TimedOut | HostUnreachable | NetworkUnreachable | NetworkDown
+    )
+}
+
 /// Hands bytes over to be sent, whichever way frames go.
 pub fn write_list(
     duct: &mut Option<Box<Duct>>,
@@ -488,11 +612,26 @@ pub fn write_list(
 impl At {
     /// Nothing is read until there is room.
     pub fn waits(&self) -> bool {
-        matches!(self, At::Stalled(_) | At::Held(_))
+        matches!(self, At::Stalled(_) | At::Held(_) | At::Full(_))
     }
 }
 
 impl Tx {
+    /// The peer is asked for something.
+    #[inline]
+    pub fn ask(&mut self, read: ReadOp) {
+        self.asked += read.cost();
+        self.await_read.push_back(read);
+    }
+
+    /// The operation that waits for an answer the longest.
+    #[inline]
+    pub fn take_asked(&mut self) -> Option<ReadOp> {
+        let read = self.await_read.pop_front()?;
+        self.asked -= read.cost();
+        Some(read)
+    }
+
     pub fn next_counter(&mut self) -> u8 {
         let counter = self.counter;
         self.counter = counter.wrapping_add(1);
@@ -534,7 +673,7 @@ impl Rx {
             header_have: 0,
             leftover: Vec::new(),
             was_written: false,
-            rendezvous: HashMap::new(),
+            told: Told::default(),
             offers: None,
         }
     }

@@ -112,7 +112,7 @@ impl<N: Net> Stream<N> {
                     _ => {}
                 }
             }
-            for incoming in rx.rendezvous.values_mut() {
+            for incoming in rx.told.cleared_mut() {
                 if incoming.envelope.ep == ep {
                     incoming.recv = None;
                 }

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
 use crate::base::copy::{Ways, copy_from_shared};
+use crate::base::grow::reserve;
 use crate::base::{IoList, IoVec, Piece};
 use crate::engine::stream::board::{Using, View};
 use crate::engine::stream::carry::Carrier;
@@ -647,7 +648,9 @@ impl Duct {
     ) -> Option<Vec<u8>> {
         let process = self.process?;
         let mut from = *from;
-        let mut bytes = vec![0; len];
+        let mut bytes = Vec::new();
+        reserve(&mut bytes, len).ok()?;
+        bytes.resize(len, 0);
         let mut done = 0;
         while done < len {
             let mut list = IoList::new();

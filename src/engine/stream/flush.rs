@@ -127,8 +127,12 @@ impl<N: Net> Stream<N> {
                     }
                 }
                 Ok(Moved::Later) => return self.blocked(id),
-                // The end of the stream, or an error: the reader meets it too, and ends the connection.
-                Ok(Moved::End) | Err(_) => return self.blocked(id),
+                Ok(Moved::End) => return self.blocked(id),
+                // The reader ends the connection.
+                Err(error) => {
+                    conn.write_failed(&error);
+                    return self.blocked(id);
+                }
             }
         }
     }
@@ -173,7 +177,10 @@ impl<N: Net> Stream<N> {
                             core.eps[op.ep()].tx_pending -= 1;
                             core.sent(op.ep(), &op);
                         }
-                        After::Answered(_, len) => core.read_by_peer(*ep, len),
+                        After::Answered(_, len) => {
+                            tx.answers -= 1;
+                            core.read_by_peer(*ep, len);
+                        }
                     }
                 }
             }

@@ -10,6 +10,7 @@ use crate::engine::stream::conn::{After, At, Out, Rx, Sink, State, Tx, Waiting, 
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{Core, Stream};
+use crate::sys::socket::Socket;
 use std::os::fd::AsRawFd;
 
 impl Tx {
@@ -80,6 +81,7 @@ impl<N: Net> Stream<N> {
     /// The peer is gone: everything that depended on it fails.
     pub fn lose(&mut self, core: &mut Core<N>, id: usize, error: Error) {
         let ep = self.conns[id].ep;
+        let error = self.conns[id].cause.take().unwrap_or(error);
         let rdm = self.eps.get(ep).is_some_and(|ep| ep.rdm);
         let was_up = self.conns[id].state == State::Up;
         self.log_end(id, error);
@@ -132,6 +134,26 @@ impl<N: Net> Stream<N> {
         }
     }
 
+    /// The peer has ended the stream while nothing is read from it. What it is sent fails without delay. What it has sent waits
+    /// for its receive, unless that is never going to be whole.
+    #[cold]
+    pub(super) fn ended_unread(&mut self, core: &mut Core<N>, id: usize) {
+        let conn = &self.conns[id];
+        let unread = conn.socket.as_ref().map_or(0, Socket::unread);
+        let there = (unread + conn.rx.leftover.len()) as u64;
+        let hopeless = match &conn.rx.at {
+            At::Stalled(stalled) => stalled.envelope.len > there,
+            // It takes no more answers.
+            At::Held(header) => header.is_answered(),
+            _ => false,
+        };
+        if hopeless {
+            return self.lose(core, id, Error::CANCELED);
+        }
+        self.epoll_forget(id);
+        self.fail_transmits(core, id, Error::CANCELED);
+    }
+
     /// Completes in error what was posted to the peer.
     pub(super) fn fail_transmits(&mut self, core: &mut Core<N>, id: usize, error: Error) {
         let tx = std::mem::take(&mut self.conns[id].tx);
@@ -176,9 +198,9 @@ impl<N: Net> Stream<N> {
                 Sink::Coll(part) => self.part_lost(ep, &part),
                 Sink::Write { .. } | Sink::Atomic(_) | Sink::Drop => {}
             },
-            At::Header | At::Stalled(_) | At::Held(_) => {}
+            At::Header | At::Stalled(_) | At::Held(_) | At::Full(_) => {}
         }
-        for incoming in rx.rendezvous.into_values() {
+        for incoming in rx.told.into_cleared() {
             if let Some(recv) = incoming.recv {
                 let envelope = incoming.envelope;
                 core.receive_failed(envelope.ep, &recv, envelope.what, Error::CANCELED);

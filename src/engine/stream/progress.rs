@@ -244,6 +244,7 @@ impl<N: Net> Stream<N> {
             readable: false,
             writable: false,
             broken: false,
+            ended: false,
         }; BATCH];
         let n = self.epoll.look(&mut ready);
         for event in &ready[..n] {
@@ -279,6 +280,7 @@ impl<N: Net> Stream<N> {
                 // Its reader was waiting for room, and what it would read is not coming any more.
                 self.lose(core, id, Error::CANCELED);
             }
+            State::Up if event.ended && !conn.watch.read => self.ended_unread(core, id),
             State::Up => {
                 if event.readable && self.read_conn(core, id) && self.conns.contains(id) {
                     self.news(id);

@@ -250,6 +250,18 @@ impl Op {
 }
 
 impl Header {
+    /// Whether the frame is to be answered by more than an acknowledgement.
+    #[inline]
+    pub fn asks(&self) -> bool {
+        matches!(self.op, Op::ReadReq | Op::AtomicFetch | Op::AtomicCompare)
+    }
+
+    /// Whether the frame is to be answered.
+    #[inline]
+    pub fn is_answered(&self) -> bool {
+        self.ack || self.commit || self.asks()
+    }
+
     /// A header of `op` with nothing optional in it.
     pub const fn new(op: Op, payload: u64) -> Header {
         Header {

@@ -70,7 +70,7 @@ impl<N: Net> Stream<N> {
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        if header.index == 0 || self.conns[id].rx.rendezvous.contains_key(&header.index) {
+        if header.index == 0 || !self.conns[id].rx.told.add(header.index) {
             return Err(Fault::Rule("ready-to-send with a bad index"));
         }
         let mut envelope = self.envelope(id, What::Tagged, header);
@@ -107,6 +107,10 @@ impl<N: Net> Stream<N> {
                     None => Bytes::There,
                 };
                 self.keep(core, id, srx, envelope, bytes);
+                let token = envelope.token;
+                if !core.srxs[srx].has_room(token, 0, self.limits.saved_bytes) {
+                    self.fill_up(id, srx);
+                }
             }
         }
         Ok(())
@@ -123,9 +127,7 @@ impl<N: Net> Stream<N> {
         srx: usize,
         envelope: &Envelope,
     ) -> core::result::Result<Option<Vec<u8>>, Fault> {
-        let saved = core.srxs[srx].saved;
-        let room = self.limits.saved_bytes.saturating_sub(saved);
-        let most = room.min(self.limits.saved_size) as u64;
+        let room = core.srxs[srx].has_room(envelope.token, envelope.len, self.limits.saved_bytes);
         let (index, _) = rendezvous_of(envelope.note);
         let conn = &mut self.conns[id];
         let (Some(offers), Some(duct)) = (&mut conn.rx.offers, &conn.duct) else {
@@ -134,7 +136,7 @@ impl<N: Net> Stream<N> {
         let Some(offered) = offers.waiting.get(&index) else {
             return Ok(None);
         };
-        if N::DUCTS || envelope.len > most {
+        if N::DUCTS || !room || envelope.len > self.limits.saved_size as u64 {
             return Ok(None);
         }
         let bytes = duct.fetch_bytes(&offered.places, envelope.len as usize, offered.epoch);
@@ -183,7 +185,7 @@ impl<N: Net> Stream<N> {
             envelope,
             ack,
         };
-        conn.rx.rendezvous.insert(index, waiting);
+        conn.rx.told.clear(index, waiting);
         self.send_clear(core, id, index);
     }
 
@@ -240,12 +242,10 @@ impl<N: Net> Stream<N> {
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        let offers = conn.rx.offers.get_or_insert_default();
-        let known = conn.rx.rendezvous.contains_key(&header.index)
-            || offers.waiting.contains_key(&header.index);
-        if conn.duct.is_none() || known {
+        if conn.duct.is_none() || !conn.rx.told.add(header.index) {
             return Err(Fault::Rule("an offer with a bad index, or not agreed on"));
         }
+        let offers = conn.rx.offers.get_or_insert_default();
         let what = match header.op {
             Op::OfferTagged => What::Tagged,
             _ => What::Msg,
@@ -336,6 +336,7 @@ impl<N: Net> Stream<N> {
     }
 
     fn send_taken(&mut self, core: &mut Core<N>, id: usize, index: u8) {
+        self.conns[id].rx.told.remove(index);
         let mut taken = Header::new(Op::Taken, 0);
         taken.index = index;
         self.send_always(core, id, &taken, IoVec::empty(), None);
@@ -349,15 +350,16 @@ impl<N: Net> Stream<N> {
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        let Some(waiting) = conn.rx.rendezvous.remove(&header.index) else {
+        let Some(waiting) = conn.rx.told.take_cleared(header.index) else {
             return Err(Fault::Rule("rendezvous data with an unknown index"));
         };
         if waiting.envelope.len != header.payload {
-            conn.rx.rendezvous.insert(header.index, waiting);
+            conn.rx.told.clear(header.index, waiting);
             return Err(Fault::Rule(
                 "rendezvous data of another length than announced",
             ));
         }
+        conn.rx.told.remove(header.index);
         let sink = match waiting.recv {
             Some(recv) => Sink::Recv(recv, waiting.envelope),
             None => Sink::Drop,

@@ -73,7 +73,7 @@ impl<N: Net> Stream<N> {
     ) {
         let conn = &mut self.conns[id];
         core.eps[op.ep()].tx_pending += 1;
-        conn.tx.await_read.push_back(ReadOp { op, iov });
+        conn.tx.ask(ReadOp { op, iov });
         self.send_bare(core, id, header);
     }
 
@@ -119,19 +119,22 @@ impl<N: Net> Stream<N> {
             return Err(Fault::Rule("a read of nothing"));
         }
         let total = header.segs_len();
-        if self.conns[id].tx.queue.len() >= ANSWERS {
-            self.hold_frame(id, header);
-            return Ok(());
-        }
         let mut answer = Header::new(Op::ReadRsp, total);
         answer.payload = total;
         self.answer_read(core, id, &answer, iov, After::Answered(regions, total));
         Ok(())
     }
 
-    /// A read that stands in the stream can be answered.
+    /// Whether so many answers wait for a peer that a frame which is to be answered stays in the stream.
+    #[inline]
+    pub(super) fn owes_enough(&self, id: usize, header: &Header) -> bool {
+        let answers = self.conns[id].answers();
+        answers > ANSWERS && (header.asks() || answers > ACKS && header.is_answered())
+    }
+
+    /// Whether a frame that stood in the stream is dealt with: the peer has taken a good part of what waits for it.
     pub(super) fn may_answer(&self, id: usize) -> bool {
-        self.conns[id].tx.queue.len() <= FEW_ANSWERS
+        self.conns[id].answers() <= ANSWERS / 2
     }
 
     /// Queues the answer to a read; small ones are copied with others.
@@ -155,6 +158,7 @@ impl<N: Net> Stream<N> {
         let mut bytes = [0; MAX_HEADER];
         let counter = conn.tx.next_counter();
         let header_len = header.encode(counter, conn.swap, &mut bytes);
+        conn.tx.answers += 1;
         conn.tx.queue.push_back(Out::Frame(Box::new(Frame {
             header: bytes,
             header_len: header_len as u8,
@@ -199,13 +203,13 @@ impl<N: Net> Stream<N> {
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        let Some(read) = conn.tx.await_read.pop_front() else {
-            return Err(Fault::Rule("a read response that nobody waits for"));
-        };
-        if read.op.len as u64 != header.payload {
-            conn.tx.await_read.push_front(read);
+        let waiting = conn.tx.await_read.front();
+        if waiting.is_some_and(|read| read.op.len as u64 != header.payload) {
             return Err(Fault::Rule("a read response of another length"));
         }
+        let Some(read) = conn.tx.take_asked() else {
+            return Err(Fault::Rule("a read response that nobody waits for"));
+        };
         self.expect(id, Sink::Read(read), header.payload, false);
         if header.payload == 0 {
             self.finish(core, id);
@@ -214,10 +218,15 @@ impl<N: Net> Stream<N> {
     }
 }
 
-/// So much may wait for a peer to take it, some 40 MB; then no more of its reads are taken until half of that is gone. Larger than
-/// a transmit queue of ours and one of a peer: two that read from each other with all they have would wait for each other.
-const ANSWERS: usize = 1 << 17;
-const FEW_ANSWERS: usize = ANSWERS / 2;
+/// So many bytes may wait for a peer to take them; then nothing of it is read that is to be answered until half of that is
+/// gone. Frames that are only acknowledged have their own limit.
+pub(super) const ANSWERS: usize = 1 << 20;
+const ACKS: usize = 2 * ANSWERS;
+
+/// What is asked of a peer at a time costs it no more than this: together with what it has copied of its own operations
+/// (`STAGE_BRIM`) and of small answers that is less than `ANSWERS`. Two that read from each other with all they have do not wait
+/// for each other.
+pub(super) const ASKED: usize = ANSWERS / 4;
 
 /// Answers to reads up to this size are copied at once, and not sent from where they are, while the peer takes them.
 const SMALL_ANSWER: u64 = 8192;

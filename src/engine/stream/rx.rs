@@ -3,19 +3,17 @@
 //! into its place.
 #![forbid(unsafe_code)]
 
-use std::io;
-
 use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoList};
 use crate::engine::core::Parts;
 use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
-use crate::engine::stream::conn::{At, Conn, Incoming, Sink, Stalled, State};
+use crate::engine::stream::conn::{At, Conn, Incoming, Sink, Stalled, State, is_silence};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{
     BASE_HEADER, Header, Message, MessageHead, Op, WireError, decode, header_len, whole_message,
 };
-use crate::engine::stream::rma::count_regions;
+use crate::engine::stream::rma::{ANSWERS, count_regions};
 use crate::engine::stream::transport::{Core, Stream};
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
@@ -203,12 +201,10 @@ impl<N: Net> Stream<N> {
                     let (part, rest) = bytes.split_at(n);
                     match &mut incoming.sink {
                         Sink::Slot(srx, slot) => {
-                            if let Some(kept) = core.srxs[*srx].coming(*slot) {
-                                kept.extend_from_slice(part);
-                            }
+                            core.srxs[*srx].coming(*slot, part).map_err(no_memory)?;
                         }
-                        Sink::Coll(coming) => coming.bytes.extend_from_slice(part),
-                        Sink::Atomic(request) => request.take(part),
+                        Sink::Coll(coming) => coming.take(part).map_err(no_memory)?,
+                        Sink::Atomic(request) => request.take(part).map_err(no_memory)?,
                         sink => {
                             if let Some(iov) = sink.memory() {
                                 iov.copy_in(part);
@@ -221,7 +217,7 @@ impl<N: Net> Stream<N> {
                         self.finish(core, id);
                     }
                 }
-                At::Stalled(_) | At::Held(_) => {
+                At::Stalled(_) | At::Held(_) | At::Full(_) => {
                     conn.rx.leftover.extend_from_slice(bytes);
                     return Ok(());
                 }
@@ -237,6 +233,9 @@ impl<N: Net> Stream<N> {
         let Some(srx) = taker(core, conn, message.head.tagged) else {
             return false;
         };
+        if message.head.ack && conn.answers() > ANSWERS {
+            return false;
+        }
         let parts = parts_of(&message.head);
         let srx = &mut core.srxs[srx];
         if let Ok(filled) = srx.fill(&parts, conn.source(), |iov| iov.fill(message.payload)) {
@@ -252,7 +251,7 @@ impl<N: Net> Stream<N> {
                 recv.iov.copy_in(message.payload);
                 core.received(envelope.ep, &recv, &envelope, &conn.sender());
             }
-            None if srx.saved + message.payload.len() > self.limits.saved_bytes => {
+            None if !srx.has_room(envelope.token, envelope.len, self.limits.saved_bytes) => {
                 return false;
             }
             None => {
@@ -294,6 +293,10 @@ impl<N: Net> Stream<N> {
         header: &Header,
         bytes: &[u8],
     ) -> core::result::Result<usize, Fault> {
+        if self.owes_enough(id, header) {
+            self.hold_frame(id, header);
+            return Ok(0);
+        }
         let begun = match header.op {
             Op::Msg | Op::Tagged => self.message(core, id, header),
             Op::Ack => match self.acknowledged(core, id) {
@@ -391,9 +394,7 @@ impl<N: Net> Stream<N> {
         ack: bool,
     ) {
         let len = envelope.len;
-        let saved = core.srxs[srx].saved;
-        let room = self.limits.saved_bytes.saturating_sub(saved) as u64;
-        if len > 0 && (len > room) {
+        if !core.srxs[srx].has_room(envelope.token, len, self.limits.saved_bytes) {
             let slot = self.keep(core, id, srx, envelope, Bytes::There);
             self.conns[id].rx.at = At::Stalled(Stalled {
                 srx,
@@ -411,8 +412,7 @@ impl<N: Net> Stream<N> {
             }
             return;
         }
-        let bytes = Vec::with_capacity(len as usize);
-        let slot = self.keep(core, id, srx, envelope, Bytes::Coming(bytes));
+        let slot = self.keep(core, id, srx, envelope, Bytes::Coming(Vec::new()));
         self.expect(id, Sink::Slot(srx, slot), len, ack);
     }
 
@@ -437,7 +437,9 @@ impl<N: Net> Stream<N> {
     pub(super) fn bring(&mut self, core: &mut Core<N>, claimed: Claimed) {
         let id = claimed.envelope.token as usize;
         if claimed.envelope.note != 0 {
-            return self.get(core, id, claimed.recv, claimed.envelope);
+            self.get(core, id, claimed.recv, claimed.envelope);
+            // Its bytes may come behind others that there was no room for.
+            return self.make_way(core, id);
         }
         let Some(conn) = self.conns.get_mut(id) else {
             return;
@@ -457,7 +459,30 @@ impl<N: Net> Stream<N> {
     fn resume(&mut self, core: &mut Core<N>, id: usize, sink: Sink, len: u64, ack: bool) {
         self.stalled.retain(|&stalled| stalled != id);
         self.expect(id, sink, len, ack);
+        if len == 0 {
+            self.finish(core, id);
+        }
         self.go_on(core, id);
+    }
+
+    /// There is no room for what the peer could send next.
+    #[cold]
+    pub(super) fn fill_up(&mut self, id: usize, srx: usize) {
+        self.conns[id].rx.at = At::Full(srx);
+        self.stalled.push(id);
+        self.quiet(id);
+    }
+
+    /// The peer may send again, also if there is no more room than before.
+    #[cold]
+    fn make_way(&mut self, core: &mut Core<N>, id: usize) {
+        if let Some(conn) = self.conns.get_mut(id)
+            && matches!(conn.rx.at, At::Full(_))
+        {
+            conn.rx.at = At::Header;
+            self.stalled.retain(|&stalled| stalled != id);
+            self.go_on(core, id);
+        }
     }
 
     /// A frame stays in the stream, and all that follows it.
@@ -471,7 +496,7 @@ impl<N: Net> Stream<N> {
     /// The frame that stands in the stream is tried again.
     pub(super) fn retry_frame(&mut self, core: &mut Core<N>, id: usize) {
         match self.conns.get(id).map(|conn| &conn.rx.at) {
-            Some(At::Held(header)) if header.op != Op::ReadReq || self.may_answer(id) => {}
+            Some(At::Held(header)) if !header.is_answered() || self.may_answer(id) => {}
             _ => return,
         }
         let At::Held(header) = std::mem::replace(&mut self.conns[id].rx.at, At::Header) else {
@@ -507,9 +532,19 @@ impl<N: Net> Stream<N> {
             let Some(conn) = self.conns.get(id) else {
                 continue;
             };
-            if matches!(conn.rx.at, At::Held(_)) {
-                self.retry_frame(core, id);
-                continue;
+            let limit = self.limits.saved_bytes;
+            match conn.rx.at {
+                At::Held(_) => {
+                    self.retry_frame(core, id);
+                    continue;
+                }
+                At::Full(srx) => {
+                    if core.srxs[srx].has_room(id as u64, 0, limit) {
+                        self.make_way(core, id);
+                    }
+                    continue;
+                }
+                _ => {}
             }
             let At::Stalled(stalled) = &conn.rx.at else {
                 // It was held because of a full queue.
@@ -522,8 +557,9 @@ impl<N: Net> Stream<N> {
             };
             let (srx, slot, len, ack) =
                 (stalled.srx, stalled.slot, stalled.envelope.len, stalled.ack);
-            let room = self.limits.saved_bytes.saturating_sub(core.srxs[srx].saved);
-            if len <= room as u64 && core.srxs[srx].begin_coming(slot) {
+            // Its place is paid for.
+            if core.srxs[srx].has_room(id as u64, len, limit) {
+                core.srxs[srx].begin_coming(slot);
                 self.resume(core, id, Sink::Slot(srx, slot), len, ack);
             }
         }
@@ -588,6 +624,11 @@ impl<N: Net> Stream<N> {
     }
 }
 
+#[cold]
+fn no_memory(_: Error) -> Fault {
+    Fault::Rule("there is no memory for what it sends")
+}
+
 /// What the completion of a message says.
 #[inline(always)]
 pub(super) fn parts_of(head: &MessageHead) -> Parts {
@@ -605,15 +646,6 @@ fn taker<N: Net>(core: &Core<N>, conn: &Conn<N>, tagged: bool) -> Option<usize> 
     let ep = core.eps.get(conn.ep)?;
     let refused = tagged && ep.caps & FI_TAGGED == 0;
     (!refused && !core.reports_origin(conn.ep, conn.fi_addr)).then_some(ep.srx)
-}
-
-/// Is this what the kernel says when a host does not answer?
-fn is_silence(error: &io::Error) -> bool {
-    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
-    matches!(
-        error.kind(),
-        TimedOut | HostUnreachable | NetworkUnreachable | NetworkDown
-    )
 }
 
 /// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.

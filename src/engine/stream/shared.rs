@@ -12,7 +12,7 @@ use crate::engine::srx::Unfilled;
 use crate::engine::stream::conn::{At, State};
 use crate::engine::stream::duct::Duct;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, Op, message_head};
+use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, message_head};
 use crate::engine::stream::rx::{Fault, parts_of};
 use crate::engine::stream::transport::{Core, Stream};
 use crate::sync::ring::{HEADER, LINE, Record};
@@ -411,7 +411,7 @@ impl<N: Net> Stream<N> {
         {
             return self.lose(core, id, Error::CANCELED);
         }
-        if matches!(&conn.rx.at, At::Held(header) if header.op == Op::ReadReq) {
+        if matches!(&conn.rx.at, At::Held(header) if header.is_answered()) {
             // Of what it asked for it takes no more.
             return self.lose(core, id, Error::CANCELED);
         }
@@ -641,7 +641,7 @@ impl<N: Net> Stream<N> {
                     n
                 }
                 At::Header => rest.min(MAX_HEADER),
-                At::Stalled(_) | At::Held(_) => rest,
+                At::Stalled(_) | At::Held(_) | At::Full(_) => rest,
             };
             let part = part.min(self.scratch.len());
             let mut scratch = std::mem::take(&mut self.scratch);

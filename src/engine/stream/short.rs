@@ -7,10 +7,11 @@ use crate::abi::*;
 use crate::base::IoVec;
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::core::TxOp;
-use crate::engine::stream::atomic::{ANSWERS, FEW, access_of, code, family_of, payload_of};
+use crate::engine::stream::atomic::{FEW, access_of, code, family_of, payload_of};
 use crate::engine::stream::conn::{At, ReadOp};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, Op, RmaSeg, Short, ShortAtomic, short_frame};
+use crate::engine::stream::rma::{ANSWERS, ASKED};
 use crate::engine::stream::transport::{Core, Stream};
 use crate::engine::stream::tx::SPECIAL;
 use crate::ffi::ops::atomic::{Atomic, Family};
@@ -32,7 +33,7 @@ impl<N: Net> Stream<N> {
         let ([seg], true) = (atomic.target, usual && payload <= FEW) else {
             return false;
         };
-        if op.flags & (SPECIAL | FI_REMOTE_CQ_DATA) != 0 {
+        if op.flags & (SPECIAL | FI_REMOTE_CQ_DATA) != 0 || conn.tx.asked > ASKED {
             return false;
         }
         let mut bytes = [0; FEW];
@@ -62,7 +63,7 @@ impl<N: Net> Stream<N> {
         }
         core.eps[op.ep()].tx_pending += 1;
         let iov = atomic.result;
-        self.conns[id].tx.await_read.push_back(ReadOp { op, iov });
+        self.conns[id].tx.ask(ReadOp { op, iov });
         true
     }
 
@@ -85,14 +86,15 @@ impl<N: Net> Stream<N> {
     /// The answer to the operation that waits for one longest.
     #[inline]
     fn take_answer(&mut self, core: &mut Core<N>, id: usize, payload: &[u8]) -> bool {
-        let waiting = &mut self.conns[id].tx.await_read;
-        let its = |read: &&ReadOp| read.op.len == payload.len();
-        let Some(ReadOp { op, iov }) = waiting.front().filter(its) else {
+        let tx = &mut self.conns[id].tx;
+        let its = |read: &ReadOp| read.op.len == payload.len();
+        if !tx.await_read.front().is_some_and(its) {
+            return false;
+        }
+        let Some(ReadOp { op, iov }) = tx.take_asked() else {
             return false;
         };
         iov.fill(payload);
-        let op = *op;
-        waiting.pop_front();
         core.eps[op.ep()].tx_pending -= 1;
         core.sent(op.ep(), &op);
         true
@@ -117,7 +119,7 @@ impl<N: Net> Stream<N> {
             && payload.len() <= FEW;
         let access = access_of(family, op);
         let served = core.eps[ep].caps & (access | FI_ATOMIC) == access | FI_ATOMIC;
-        if !fits || !served || !conn.extended || conn.tx.staged > ANSWERS {
+        if !fits || !served || !conn.extended || conn.answers() > ANSWERS {
             return false;
         }
         let found = core

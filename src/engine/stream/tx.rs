@@ -19,6 +19,7 @@ use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{
     Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message, encode_usual,
 };
+use crate::engine::stream::rma::ASKED;
 use crate::engine::stream::transport::{Core, Stream};
 use crate::ffi::ops::transfer::{AFTER_READS, OneTx, Tx, What};
 use crate::sys::socket::Moved;
@@ -260,8 +261,11 @@ impl<N: Net> Stream<N> {
                     moved => {
                         let n = match moved {
                             Ok(Moved::Bytes(n)) => n,
-                            // The reader learns of the error.
-                            _ => 0,
+                            Ok(_) => 0,
+                            Err(error) => {
+                                conn.write_failed(&error);
+                                0
+                            }
                         };
                         let rest = frame[n..].to_vec();
                         conn.tx.counter = counter.wrapping_add(1);
@@ -410,6 +414,7 @@ impl<N: Net> Stream<N> {
             };
         }
         match header.op {
+            _ if header.asks() && conn.tx.asked > ASKED => Err(Error::AGAIN),
             Op::ReadReq => Ok(Way::Read),
             Op::Tagged if conn.rendezvous && (matched || stays) => {
                 match conn.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
@@ -780,8 +785,11 @@ impl<N: Net> Stream<N> {
             }
             Ok(Moved::Bytes(n)) => n,
             Ok(Moved::Later | Moved::End) => 0,
-            // The reader learns of the error; what is queued fails with the connection.
-            Err(_) => 0,
+            // What is queued fails with the connection.
+            Err(error) => {
+                conn.write_failed(&error);
+                0
+            }
         };
         self.queue_rest(core, id, header, &bytes, header_len, payload, op, written);
     }

@@ -25,7 +25,7 @@ pub struct Params {
     pub folder: Option<PathBuf>,
     /// The largest unexpected tagged message that is kept.
     pub max_saved_size: usize,
-    /// Cap of all unexpected payload kept per endpoint, in bytes.
+    /// Cap of the memory for unexpected messages kept per endpoint, in bytes.
     pub max_saved_bytes: usize,
     /// After that many milliseconds without a connection, operations waiting for it fail.
     pub conn_timeout_ms: u64,
@@ -158,7 +158,7 @@ const VARIABLES: [(&str, Kind, &str); 15] = [
     (
         "max_saved_bytes",
         Kind::Size,
-        "bytes of unexpected messages kept per endpoint (default: 67108864)",
+        "bytes of memory for unexpected messages kept per endpoint (default: 67108864)",
     ),
     (
         "conn_timeout",

@@ -49,7 +49,7 @@ pub struct Params {
     pub close_timeout: Duration,
     /// A peer that acknowledges nothing for so long is given up; zero: never.
     pub peer_timeout: Duration,
-    /// Cap of all unexpected payload kept per endpoint, in bytes.
+    /// Cap of the memory for unexpected messages kept per endpoint, in bytes.
     pub max_saved_bytes: usize,
     /// RDM endpoints share memory with peers of this host.
     pub shared_memory: bool,
@@ -279,7 +279,7 @@ const VARIABLES: [(&str, Kind, &str); 24] = [
     (
         "max_saved_bytes",
         Kind::Size,
-        "bytes of unexpected messages kept per endpoint (default: 67108864)",
+        "bytes of memory for unexpected messages kept per endpoint (default: 67108864)",
     ),
     (
         "shared_memory",

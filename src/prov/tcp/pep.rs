@@ -318,6 +318,7 @@ impl Driver for Shared {
             readable: false,
             writable: false,
             broken: false,
+            ended: false,
         }; BATCH];
         let n = self.epoll.look(&mut ready);
         for event in &ready[..n] {

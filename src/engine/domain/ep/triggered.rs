@@ -97,11 +97,11 @@ impl<T: Transport> State<T> {
             ep.check_receive(rx)?;
         }
         let srx = ep.srx;
-        let saved = core.srxs[srx].saved;
+        let saved = core.srxs[srx].saved();
         core.post_receive(id, rx, T::source, |core: &mut Core<T::Addr>, claimed| {
             transport.claim(core, claimed)
         })?;
-        if core.srxs[srx].saved < saved {
+        if core.srxs[srx].saved() < saved {
             transport.room_again(core);
         }
         Ok(())

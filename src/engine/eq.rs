@@ -287,6 +287,8 @@ impl EqCalls for Eq {
     fn sread(&self, out: &mut Room<'_>, timeout: c_int, flags: u64) -> Result<(u32, usize)> {
         let queue = &self.queue;
         check_flags(flags)?;
+        // Nobody closes the queue under a thread that waits for it.
+        let _inside = queue.uses.take();
         if !queue.wait.can_sleep() || queue.wait.obj() == FI_WAIT_SET {
             return Err(Error::INVAL);
         }

@@ -176,6 +176,8 @@ impl Kind for WaitSetHandle {
 
 impl WaitCalls for WaitSetHandle {
     fn wait(&self, timeout: c_int) -> Result {
+        // Nobody closes the set under a thread that waits for it.
+        let _inside = self.set.uses.take();
         self.set.wait(timeout)
     }
 }

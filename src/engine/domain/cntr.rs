@@ -209,6 +209,8 @@ impl<T: Transport> CntrCalls for Cntr<T> {
 
     fn wait(&self, threshold: u64, timeout: c_int) -> Result {
         let counter = &self.shared.counter;
+        // Nobody closes the counter under a thread that waits for it.
+        let _inside = self.uses.take();
         let deadline = Deadline::after(timeout);
         let errors = counter.errors();
         drop(self.shared.engine.lock()?);

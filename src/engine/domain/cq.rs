@@ -276,6 +276,8 @@ impl<T: Transport> CqCalls for Cq<T> {
         timeout: c_int,
     ) -> Result<usize> {
         let shared = &*self.shared;
+        // Nobody closes the queue under a thread that waits for it.
+        let _inside = self.uses.take();
         if !shared.wait.can_sleep() || shared.wait.obj() == FI_WAIT_SET {
             return Err(Error::INVAL);
         }

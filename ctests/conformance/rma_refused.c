@@ -144,7 +144,7 @@ TEST(fi_rma, refusal_shuts_connection, EP_MSG, FI_RMA | FI_MSG, "After a refused
 		CHECK(!seen[entry.fid == &t->b.ep->fid]);
 		seen[entry.fid == &t->b.ep->fid] = true;
 	}
-	failed(t, t->b.rxcq, recv, FI_ECANCELED);
+	failed(t, t->b.rxcq, recv, is_ours() ? FI_ECONNABORTED : FI_ECANCELED);
 }
 
 // ---- Events

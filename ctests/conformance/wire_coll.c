@@ -259,7 +259,7 @@ TEST(wire_tcp, coll_reset, EP_RDM | OURS_ONLY, CAPS, "A join with a member that 
 	open_stage(t, &stage);
 	open_both(t, &stage, KNOWS);
 	wire_reset(stage.wire.fd);
-	join_fails(t, &stage, FI_ECANCELED);
+	join_fails(t, &stage, FI_ECONNRESET);
 }
 
 TEST(wire_tcp, coll_nobody, CORE | OURS_ONLY, 0, "A join with a member that is not there fails after FI_TCP_CONN_TIMEOUT")

@@ -5,6 +5,7 @@
 mod coll;
 
 use std::collections::VecDeque;
+use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -76,6 +77,14 @@ pub struct Core<A> {
     /// Operations that wait for counters.
     pub triggers: Triggers,
     outcomes: VecDeque<Outcome>,
+    /// While a peer is lost: what that does to operations.
+    pub loss: Option<Loss>,
+}
+
+/// What the errors of operations say that fail with a peer, and how many there are.
+pub struct Loss {
+    pub why: Arc<CStr>,
+    pub failed: usize,
 }
 
 /// Who sent what has arrived.
@@ -226,6 +235,7 @@ impl<A: Address> Core<A> {
             armed: Arc::default(),
             triggers: Triggers::default(),
             outcomes: VecDeque::new(),
+            loss: None,
         }
     }
 
@@ -274,6 +284,7 @@ impl<A: Address> Core<A> {
     /// An operation of the initiator has failed.
     #[cold]
     pub fn send_failed(&mut self, id: usize, op: &TxOp, error: Error) {
+        let why = self.blame();
         let ep = &self.eps[id];
         let (flags, event) = op.what.sent();
         if let Some(cq) = ep.tx_cq {
@@ -283,10 +294,18 @@ impl<A: Address> Core<A> {
                 err: error.code(),
                 prov_errno: error.code(),
                 src_addr: FI_ADDR_NOTAVAIL,
+                why,
                 ..CqErr::default()
             });
         }
         self.count_failed(id, event, op.flags);
+    }
+
+    /// An operation fails: what its error says.
+    fn blame(&mut self) -> Option<Arc<CStr>> {
+        let loss = self.loss.as_mut()?;
+        loss.failed += 1;
+        Some(loss.why.clone())
     }
 
     /// What completions of an endpoint call a source: what the application calls it, if it does.
@@ -424,6 +443,7 @@ impl<A: Address> Core<A> {
         let error = CqErr {
             err: error.code(),
             src_addr: FI_ADDR_NOTAVAIL,
+            why: self.blame(),
             ..CqErr::default()
         };
         self.receive_error(ep, recv, what, error);
@@ -609,7 +629,7 @@ impl<A: Address> Core<A> {
     #[cold]
     fn claim_lost(&mut self, ep: usize, recv: &RecvOp, what: What) {
         if self.eps.contains(ep) {
-            self.receive_failed(ep, recv, what, Error::CANCELED);
+            self.receive_failed(ep, recv, what, Error::CONNRESET);
         }
     }
 

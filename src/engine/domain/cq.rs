@@ -2,7 +2,7 @@
 //! The handle of a completion queue: fi_cq(3). The entries are in `core`, under the domain's lock.
 #![forbid(unsafe_code)]
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use std::sync::{Arc, Weak};
 
 use crate::abi::*;
@@ -333,6 +333,16 @@ impl<T: Transport> CqCalls for Cq<T> {
         let error = cq.ring.pop_err().ok_or(Error::AGAIN)?;
         take(cq.last_error.insert(error));
         Ok(())
+    }
+
+    fn why(&self, prov_errno: c_int) -> Option<Arc<CStr>> {
+        let state = self.shared.engine.lock_data().ok()?;
+        let error = state.core.cqs[self.shared.id].last_error.as_ref()?;
+        let why = error
+            .why
+            .as_ref()
+            .filter(|_| error.prov_errno == prov_errno);
+        why.cloned()
     }
 
     fn signal(&self) -> Result {

@@ -67,6 +67,8 @@ pub struct Conn<N: Net> {
     pub last_error: Option<Error>,
     /// Why the connection that is up is at its end, if its writer has found out: the reader comes to that later.
     pub cause: Option<Error>,
+    /// The log names it already.
+    pub is_reported: bool,
     /// What epoll watches for.
     pub watch: Watch,
     /// Among those that are read without asking epoll first.
@@ -441,6 +443,7 @@ impl<N: Net> Conn<N> {
             is_wanted: false,
             last_error: None,
             cause: None,
+            is_reported: false,
             watch: Watch::default(),
             hot: false,
             misses: 0,
@@ -461,26 +464,24 @@ impl<N: Net> Conn<N> {
     /// of the stream, memory that is gone, would never end it.
     #[cold]
     pub(super) fn write_failed(&mut self, error: &io::Error) {
-        let ends_stream = match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
-                self.cause.get_or_insert(Error::CONNRESET);
-                true
+        let cause = match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Error::CONNRESET,
+            _ if is_silence(error) => Error::TIMEDOUT,
+            _ => {
+                log_warn!(
+                    N::SOURCE,
+                    Subsys::EpData,
+                    "{}: connection ended: cannot send: {error}",
+                    self.peer
+                );
+                self.is_reported = true;
+                if let Some(socket) = &self.socket {
+                    socket.shutdown();
+                }
+                error.raw_os_error().map_or(Error::IO, Error::new)
             }
-            _ => is_silence(error),
         };
-        if !ends_stream {
-            log_warn!(
-                N::SOURCE,
-                Subsys::EpData,
-                "{}: connection ended: cannot send: {error}",
-                self.peer
-            );
-            if let Some(socket) = &self.socket {
-                socket.shutdown();
-            }
-        }
-        let code = error.raw_os_error().map_or(Error::IO, Error::new);
-        self.cause.get_or_insert(code);
+        self.cause.get_or_insert(cause);
     }
 
     /// How the peer is called when its messages are matched.

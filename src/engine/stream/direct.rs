@@ -6,11 +6,10 @@
 use std::time::{Duration, Instant};
 
 use crate::abi::*;
-use crate::base::Error;
-use crate::base::log::{Subsys, log_warn};
 use crate::engine::core::TxOp;
 use crate::engine::ep_state::Event;
 use crate::engine::stream::net::Net;
+use crate::engine::stream::rx::Fault;
 use crate::engine::stream::transport::{Core, Stream};
 use crate::engine::stream::tx::WANTS_ACK;
 use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
@@ -94,13 +93,8 @@ impl<N: Net> Stream<N> {
                     std::thread::yield_now();
                     continue;
                 }
-                log_warn!(
-                    N::SOURCE,
-                    Subsys::Mr,
-                    "{}: connection ended: it does not let go of a region that is closed",
-                    self.conns[id].peer
-                );
-                self.lose(core, id, Error::CANCELED);
+                const HELD: Fault = Fault::Rule("it does not let go of a region that is closed");
+                self.fault(core, id, &HELD);
             }
         }
     }

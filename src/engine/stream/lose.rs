@@ -2,16 +2,20 @@
 //! What happens to operations when a peer is gone, or its connection is given up.
 #![forbid(unsafe_code)]
 
+use core::fmt;
+use std::ffi::CString;
+use std::os::fd::AsRawFd;
+
 use crate::abi::*;
 use crate::base::Error;
+use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::settings::Settings;
-use crate::engine::core::TxOp;
+use crate::engine::core::{Loss, TxOp};
 use crate::engine::stream::conn::{After, At, Out, Rx, Sink, State, Tx, Waiting, Watch};
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{Core, Stream};
 use crate::sys::socket::Socket;
-use std::os::fd::AsRawFd;
 
 impl Tx {
     /// Takes an operation out of which nothing has left. Headers go on being counted, which nobody depends on.
@@ -80,8 +84,71 @@ impl<N: Net> Stream<N> {
 
     /// The peer is gone: everything that depended on it fails.
     pub fn lose(&mut self, core: &mut Core<N>, id: usize, error: Error) {
-        let ep = self.conns[id].ep;
         let error = self.conns[id].cause.take().unwrap_or(error);
+        let text = std::io::Error::from_raw_os_error(error.code());
+        match error {
+            // It is us who wanted that.
+            Error::CANCELED => self.lose_quietly(core, id, error),
+            Error::CONNRESET => self.lose_because(core, id, error, &"ended"),
+            Error::TIMEDOUT => self.lose_because(core, id, error, &"does not answer"),
+            Error::CONNREFUSED => self.lose_because(core, id, error, &"refuses to connect"),
+            _ => self.lose_because(core, id, error, &format_args!("failed: {text}")),
+        }
+    }
+
+    /// As `lose`; `what` says what the peer does, or what happened to it.
+    pub fn lose_because(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        error: Error,
+        what: &dyn fmt::Display,
+    ) {
+        let conn = &self.conns[id];
+        let peer = conn.peer.clone();
+        // Before that whoever connects tells of it.
+        let tells = conn.state == State::Up && !conn.is_reported;
+        let failed = self.blame(core, id, what, |stream, core| {
+            stream.lose_quietly(core, id, error);
+        });
+        if tells && failed == 0 {
+            log_info!(N::SOURCE, Subsys::EpData, "{peer} {what}");
+        }
+    }
+
+    /// Does what fails operations with a peer, and gives how many; their errors say why, and so does the log.
+    fn blame(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        what: &dyn fmt::Display,
+        fail: impl FnOnce(&mut Self, &mut Core<N>),
+    ) -> usize {
+        let conn = &self.conns[id];
+        let tells = conn.state == State::Up && !conn.is_reported;
+        let sentence = format!("{} {what}", conn.peer);
+        let why = CString::new(sentence.as_str()).unwrap_or_default();
+        let loss = Loss {
+            why: why.into(),
+            failed: 0,
+        };
+        // One peer's loss may be another's: a collective ends.
+        let outer = core.loss.replace(loss);
+        fail(self, core);
+        let loss = std::mem::replace(&mut core.loss, outer);
+        let failed = loss.map_or(0, |loss| loss.failed);
+        if tells && failed > 0 {
+            log_warn!(
+                N::SOURCE,
+                Subsys::EpData,
+                "{sentence}: operations with it fail: {failed}"
+            );
+        }
+        failed
+    }
+
+    fn lose_quietly(&mut self, core: &mut Core<N>, id: usize, error: Error) {
+        let ep = self.conns[id].ep;
         let rdm = self.eps.get(ep).is_some_and(|ep| ep.rdm);
         let was_up = self.conns[id].state == State::Up;
         self.log_end(id, error);
@@ -106,7 +173,7 @@ impl<N: Net> Stream<N> {
         let srx = core.eps[ep].srx;
         if core.srxs[srx].eps == 1 {
             for (recv, what) in core.srxs[srx].drain_posted() {
-                core.receive_failed(ep, &recv, what, Error::CANCELED);
+                core.receive_failed(ep, &recv, what, error);
             }
         }
         if was_up {
@@ -148,10 +215,19 @@ impl<N: Net> Stream<N> {
             _ => false,
         };
         if hopeless {
-            return self.lose(core, id, Error::CANCELED);
+            return self.lose(core, id, Error::CONNRESET);
         }
         self.epoll_forget(id);
-        self.fail_transmits(core, id, Error::CANCELED);
+        self.transmits_end(core, id);
+    }
+
+    /// The peer takes nothing any more. What it has sent may wait for its receives.
+    pub(super) fn transmits_end(&mut self, core: &mut Core<N>, id: usize) {
+        if self.conns[id].has_work() {
+            self.blame(core, id, &"ended", |stream, core| {
+                stream.fail_transmits(core, id, Error::CONNRESET);
+            });
+        }
     }
 
     /// Completes in error what was posted to the peer.
@@ -184,11 +260,11 @@ impl<N: Net> Stream<N> {
         match rx.at {
             At::Payload(incoming) => match incoming.sink {
                 Sink::Recv(recv, envelope) => {
-                    core.receive_failed(envelope.ep, &recv, envelope.what, Error::CANCELED);
+                    core.receive_failed(envelope.ep, &recv, envelope.what, error);
                 }
                 Sink::Slot(srx, slot) => {
                     if let Some((recv, envelope)) = core.srxs[srx].lost(slot) {
-                        core.receive_failed(envelope.ep, &recv, envelope.what, Error::CANCELED);
+                        core.receive_failed(envelope.ep, &recv, envelope.what, error);
                     }
                 }
                 Sink::Read(read) => {
@@ -203,13 +279,13 @@ impl<N: Net> Stream<N> {
         for incoming in rx.told.into_cleared() {
             if let Some(recv) = incoming.recv {
                 let envelope = incoming.envelope;
-                core.receive_failed(envelope.ep, &recv, envelope.what, Error::CANCELED);
+                core.receive_failed(envelope.ep, &recv, envelope.what, error);
             }
         }
         for shared in rx.offers.into_iter().flat_map(|offers| offers.shared) {
             if let Some(recv) = shared.recv {
                 let envelope = shared.envelope;
-                core.receive_failed(envelope.ep, &recv, envelope.what, Error::CANCELED);
+                core.receive_failed(envelope.ep, &recv, envelope.what, error);
             }
         }
         core.each_srx(ep, |srx| srx.forget(id as u64));

@@ -278,7 +278,7 @@ impl<N: Net> Stream<N> {
             State::Up if conn.duct.is_some() => self.duct_rung(core, id),
             State::Up if event.broken && !conn.watch.read => {
                 // Its reader was waiting for room, and what it would read is not coming any more.
-                self.lose(core, id, Error::CANCELED);
+                self.lose(core, id, Error::CONNRESET);
             }
             State::Up if event.ended && !conn.watch.read => self.ended_unread(core, id),
             State::Up => {

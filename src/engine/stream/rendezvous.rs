@@ -325,7 +325,7 @@ impl<N: Net> Stream<N> {
             self.clear(core, id, index, false, recv, envelope);
             if gone && self.conns.contains(id) {
                 // What was sent behind this message must not take its place.
-                self.lose(core, id, Error::CANCELED);
+                self.lose(core, id, Error::CONNRESET);
             }
             return;
         }

@@ -3,6 +3,8 @@
 //! into its place.
 #![forbid(unsafe_code)]
 
+use core::fmt;
+
 use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoList};
@@ -31,6 +33,15 @@ const TURNS: usize = 8;
 pub(super) enum Fault {
     Wire(WireError),
     Rule(&'static str),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Wire(error) => write!(f, "{error:?}"),
+            Fault::Rule(why) => f.write_str(why),
+        }
+    }
 }
 
 impl<N: Net> Stream<N> {
@@ -76,20 +87,14 @@ impl<N: Net> Stream<N> {
                 Ok(Moved::Bytes(n)) => n,
                 Ok(Moved::Later) => break,
                 Ok(Moved::End) => {
-                    self.lose(core, id, Error::CANCELED);
+                    self.lose(core, id, Error::CONNRESET);
                     any = true;
                     break;
                 }
                 Err(error) => {
-                    log_warn!(
-                        N::SOURCE,
-                        Subsys::EpData,
-                        "{}: {error}",
-                        self.conns[id].peer
-                    );
                     let error = match is_silence(&error) {
                         true => Error::TIMEDOUT,
-                        false => Error::CANCELED,
+                        false => error.into(),
                     };
                     self.lose(core, id, error);
                     any = true;
@@ -120,23 +125,19 @@ impl<N: Net> Stream<N> {
     /// The peer does not keep to the protocol, or names memory that it may not touch: the connection ends.
     #[cold]
     pub(super) fn fault(&mut self, core: &mut Core<N>, id: usize, fault: &Fault) {
-        let peer = &self.conns[id].peer;
-        match fault {
-            Fault::Wire(error) => {
-                log_warn!(
-                    N::SOURCE,
-                    Subsys::EpData,
-                    "{peer}: connection ended: {error:?}"
-                );
-            }
-            Fault::Rule(why) => {
-                log_warn!(N::SOURCE, Subsys::EpData, "{peer}: connection ended: {why}");
-            }
-        }
-        if let Some(socket) = &self.conns[id].socket {
+        let conn = &mut self.conns[id];
+        let peer = &conn.peer;
+        log_warn!(
+            N::SOURCE,
+            Subsys::EpData,
+            "{peer}: connection ended: {fault}"
+        );
+        conn.is_reported = true;
+        if let Some(socket) = &conn.socket {
             socket.shutdown();
         }
-        self.lose(core, id, Error::CANCELED);
+        let why = format_args!("was disconnected: {fault}");
+        self.lose_because(core, id, Error::CONNABORTED, &why);
     }
 
     /// `n` bytes of the payload were read straight to their place.

@@ -265,7 +265,7 @@ impl<N: Net> Stream<N> {
             }
         }
         if !free {
-            self.lose(core, id, Error::CANCELED);
+            self.lose(core, id, Error::CONNABORTED);
         }
     }
 }

@@ -352,7 +352,7 @@ impl<N: Net> Stream<N> {
             if duct.ended && conn.rx.at.waits() {
                 // What the peer sent waits for its receive; what it is sent waits for nothing any more.
                 self.full.push(id);
-                self.fail_transmits(core, id, Error::CANCELED);
+                self.transmits_end(core, id);
                 continue;
             }
             if !conn.tx.blocked {
@@ -409,11 +409,11 @@ impl<N: Net> Stream<N> {
         if let At::Stalled(stalled) = &conn.rx.at
             && stalled.envelope.len > there as u64
         {
-            return self.lose(core, id, Error::CANCELED);
+            return self.lose(core, id, Error::CONNRESET);
         }
         if matches!(&conn.rx.at, At::Held(header) if header.is_answered()) {
             // Of what it asked for it takes no more.
-            return self.lose(core, id, Error::CANCELED);
+            return self.lose(core, id, Error::CONNRESET);
         }
         if !self.full.contains(&id) {
             self.full.push(id);
@@ -566,7 +566,7 @@ impl<N: Net> Stream<N> {
         let is_due = std::mem::take(&mut conn.rx.was_written) | duct.is_due();
         let wake = is_due && duct.release();
         if duct.ended {
-            self.lose(core, id, Error::CANCELED);
+            self.lose(core, id, Error::CONNRESET);
         } else if wake {
             self.wake_peer(id);
         }

@@ -2,6 +2,7 @@
 //! `struct fi_ops_cq`: fi_cq(3).
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::Arc;
 
 use crate::abi::*;
 use crate::base::text::strerror as strerror_text;
@@ -24,6 +25,8 @@ pub struct CqErr {
     pub prov_errno: i32,
     pub err_data: Option<Box<[u8]>>,
     pub src_addr: u64,
+    /// What fi_cq_strerror says of it, where that is more than the text of its number.
+    pub why: Option<Arc<CStr>>,
 }
 
 pub trait CqCalls: Kind<Head = fid_cq> {
@@ -45,6 +48,8 @@ pub trait CqCalls: Kind<Head = fid_cq> {
     /// The error at the head, handed to `take`. What it points to stays until the next call.
     fn read_err(&self, flags: u64, take: &mut dyn FnMut(&CqErr)) -> Result;
     fn signal(&self) -> Result;
+    /// What there is to say of the error that was read last, if this is its number. The queue keeps it until the next.
+    fn why(&self, prov_errno: c_int) -> Option<Arc<CStr>>;
 }
 
 pub fn table<T: CqCalls>() -> &'static fi_ops_cq {
@@ -56,7 +61,7 @@ pub fn table<T: CqCalls>() -> &'static fi_ops_cq {
         sread: Some(sread::<T>),
         sreadfrom: Some(sreadfrom::<T>),
         signal: Some(signal::<T>),
-        strerror: Some(strerror),
+        strerror: Some(strerror::<T>),
     }
 }
 
@@ -207,18 +212,22 @@ unsafe extern "C" fn signal<T: CqCalls>(cq: *mut fid_cq) -> c_int {
     status(object(unsafe { object::get::<T, fid_cq>(cq) }).and_then(|cq| cq.signal()))
 }
 
-unsafe extern "C" fn strerror(
+unsafe extern "C" fn strerror<T: CqCalls>(
     cq: *mut fid_cq,
     prov_errno: c_int,
     _err_data: *const c_void,
     buf: *mut c_char,
     len: usize,
 ) -> *const c_char {
-    if cq.is_null() {
+    // SAFETY: an open queue.
+    let Some(cq) = (unsafe { object::get::<T, fid_cq>(cq) }) else {
         return core::ptr::null();
-    }
-    // Provider error codes of all providers here are FI_ numbers.
-    let text = strerror_text(prov_errno);
+    };
+    let why = cq.why(prov_errno);
+    // Provider error codes of all providers here are FI_ numbers. What the queue keeps is there until its next error is read.
+    let text = why
+        .as_deref()
+        .map_or_else(|| strerror_text(prov_errno), CStr::as_ptr);
     // SAFETY: `text` is terminated; `buf` is NULL or has `len` bytes.
     unsafe { copy_text(CStr::from_ptr(text), buf, len) };
     text

@@ -218,7 +218,7 @@ impl Stream<Tcp> {
                 State::Sharing => self.give_up_attempt(id),
                 State::Up => {
                     // The peer has restarted, or given up the connection that it had opened.
-                    self.lose(core, id, Error::CANCELED);
+                    self.lose(core, id, Error::CONNRESET);
                     self.new_peer(core, ep, peer)
                 }
             },

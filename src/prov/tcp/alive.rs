@@ -70,6 +70,7 @@ impl Stream<Tcp> {
                 self.conns[id].peer,
                 timeout.as_secs_f32()
             );
+            self.conns[id].is_reported = true;
             self.lose(core, id, Error::TIMEDOUT);
         }
         self.watches_peers = false;

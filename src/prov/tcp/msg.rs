@@ -89,7 +89,7 @@ impl Stream<Tcp> {
         self.cm_event(core, id, FI_CONNECTED, &[]);
         if !sent {
             // The peer has gone meanwhile.
-            self.lose(core, id, Error::CANCELED);
+            self.lose(core, id, Error::CONNRESET);
         }
         Ok(())
     }
@@ -139,7 +139,7 @@ impl Stream<Tcp> {
             error.code()
         );
         self.close_socket(id);
-        self.fail_operations(core, id, Error::CANCELED);
+        self.fail_operations(core, id, error);
         self.conns[id].state = State::Down;
         let state = &core.eps[ep];
         if let Some(eq) = &state.eq {

@@ -146,7 +146,7 @@ impl Stream<Tcp> {
         };
         // The socket is new: there is room.
         if !write_whole(socket, &frame) {
-            return self.lose(core, id, Error::CANCELED);
+            return self.lose(core, id, Error::CONNRESET);
         }
         if directions == NOWHERE {
             return self.up(core, id);
@@ -221,7 +221,7 @@ impl Stream<Tcp> {
         match conn.opened_here {
             // As one that was not answered.
             true => self.connect_failed(core, id, Error::CONNREFUSED),
-            false => self.lose(core, id, Error::CANCELED),
+            false => self.lose(core, id, Error::CONNABORTED),
         }
     }
 

@@ -417,6 +417,32 @@ TEST(wire_tcp, share_memory, EP_RDM | OURS_ONLY, FI_MSG, "Behind the greeting fr
 	munmap(at.mem, ALL);
 }
 
+// A request that claims the port of the raw peer for the process `pid`.
+static int claim(struct env *t, uint32_t pid, unsigned answer)
+{
+	int fd = wire_connect(t, t->b.name);
+	uint8_t bytes[40], private[8];
+
+	wire_write(t, fd, bytes, rdm_bytes(bytes, REQUEST, false, 1, PORT, pid));
+	read_cm(t, fd, answer, private, 8);
+	return fd;
+}
+
+TEST(wire_tcp, share_claimed, EP_RDM | OURS_ONLY, FI_MSG, "While a process shares memory with the endpoint no other one gets its connection; when it has ended one does")
+{
+	struct door door;
+	struct wire wire = open_sharing(t, &door);
+	struct shared at = share(t, &wire, &door);
+
+	for (uint32_t pid = 4000; pid < 4003; pid++)
+		wire_ends(t, claim(t, pid, REJECT));
+	CHECK_EQ(recv(at.fd, &(char){ 0 }, 1, MSG_DONTWAIT | MSG_PEEK), -1);
+	CHECK_EQ(errno, EAGAIN);
+	close(at.fd);
+	struct wire next = { .fd = claim(t, 4000, RESPONSE) };
+	still_open(t, &next, &t->b);
+}
+
 TEST(wire_tcp, share_short_laps, EP_RDM | OURS_ONLY, FI_MSG, "A peer may leave out the rest of a lap wherever it likes, and says how much of its ring is used, which is not less than 32768 bytes")
 {
 	enum { WIDE = 8 * LEAST, BIG = 7000, COUNT = 150 };

@@ -174,6 +174,11 @@ impl Socket {
         usize::try_from(bytes).unwrap_or(0)
     }
 
+    /// Whether the other side has closed, also if there is more to read.
+    pub fn has_ended(&self) -> bool {
+        self.wait_for(libc::POLLRDHUP, Duration::ZERO)
+    }
+
     /// Sleeps until the kernel takes bytes; false when the time is up.
     pub fn wait_writable(&self, timeout: Duration) -> bool {
         self.wait_for(libc::POLLOUT, timeout)

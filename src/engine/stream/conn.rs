@@ -563,6 +563,15 @@ impl<N: Net> Conn<N> {
         writes || self.tx.queue.iter().any(reads)
     }
 
+    /// Whether memory is shared with a process that is there. Its socket tells of its end; if a forked child holds that, too, its
+    /// memory does.
+    pub fn shares_with_living(&self) -> bool {
+        let (Some(duct), Some(socket)) = (&self.duct, &self.socket) else {
+            return false;
+        };
+        !socket.has_ended() && (!duct.reaches() || duct.is_alive())
+    }
+
     /// Whether something posted still depends on this peer.
     pub fn has_work(&self) -> bool {
         !self.tx.queue.is_empty()

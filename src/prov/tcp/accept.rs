@@ -214,6 +214,15 @@ impl Stream<Tcp> {
                 {
                     return reject("already connected");
                 }
+                // Anybody of this host can name a port.
+                State::Up if !proved && self.conns[id].shares_with_living() => {
+                    log_warn!(
+                        &SOURCE,
+                        Subsys::EpCtrl,
+                        "{peer}: request of a second process refused: the first shares memory with us and is alive"
+                    );
+                    return reject("already connected");
+                }
                 // Nothing has gone over it.
                 State::Sharing => self.give_up_attempt(id),
                 State::Up => {

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -258,6 +259,30 @@ TEST(wire_tcp, share_garbage_at_door, EP_RDM | OURS_ONLY, FI_MSG, "Guests that s
 	close(memory);
 	goes_on(t, &wire);
 	close(quiet);
+}
+
+TEST(wire_tcp, share_silent_guests, EP_RDM | OURS_ONLY, FI_MSG, "Of guests that say nothing the oldest go when there are too many")
+{
+	enum { GUESTS = 400, AT_MOST = 256 };
+	struct rlimit limit;
+	struct door door;
+	struct wire wire = open_sharing(t, &door);
+	int fds[GUESTS];
+
+	CHECK(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = 4 * AT_MOST;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+	for (unsigned i = 0; i < GUESTS; i++) {
+		fds[i] = knock(&door);
+		CHECK(!fcntl(fds[i], F_SETFL, O_NONBLOCK));
+	}
+	for (unsigned i = 0; i < GUESTS - AT_MOST; i++)
+		wire_ends(t, fds[i]);
+	CHECK_EQ(recv(fds[GUESTS - 1], &(char){ 0 }, 1, MSG_DONTWAIT), -1);
+	CHECK_EQ(errno, EAGAIN);
+	for (unsigned i = 0; i < GUESTS; i++)
+		close(fds[i]);
+	goes_on(t, &wire);
 }
 
 TEST(wire_tcp, share_other_frame, EP_RDM | OURS_ONLY, FI_MSG, "A peer that is expected at the door and sends another frame is disconnected")

@@ -19,6 +19,7 @@ pub mod ep_state;
 pub mod eq;
 pub mod fabric;
 pub mod flusher;
+pub mod half_open;
 pub mod matching;
 pub mod mr;
 pub mod named_av;

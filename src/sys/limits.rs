@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Limits of the process that the kernel enforces by a signal: setrlimit(2).
+//! What the system grants to this process: setrlimit(2).
 #![forbid(unsafe_code)]
 
 use std::io;
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
+
+/// Descriptors that the process may have.
+pub fn descriptors() -> usize {
+    match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((limit, _)) => usize::try_from(limit).unwrap_or(usize::MAX),
+        Err(_) => usize::MAX,
+    }
+}
 
 /// EFBIG where a file, memory without a name included, must not become as long as that. The kernel says so, too, but kills a
 /// process that does not expect the signal that comes with it (SIGXFSZ).

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
+use crate::engine::half_open::{is_crowded, oldest_silent};
 use crate::engine::stream::board::Board;
 use crate::engine::stream::conn::Watch;
 use crate::engine::stream::duct::{Duct, Witness};
@@ -114,13 +115,16 @@ impl<N: Net> Stream<N> {
     /// Those who wait at the door of an endpoint.
     pub fn let_in(&mut self, ep: usize) {
         while let Some(door) = N::door(self, ep) {
+            let at = door.as_raw_fd();
             match local::accept(door) {
                 Ok(Some(socket)) => self.receive_guest(ep, socket),
                 Ok(None) => return,
+                // Out of descriptors: who says nothing makes room.
+                Err(_) if self.drop_silent_guest(None) => {}
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
                     log_warn!(N::SOURCE, Subsys::EpCtrl, "cannot accept: {error}");
-                    self.epoll.remove(door.as_raw_fd());
+                    self.epoll.remove(at);
                     let pause = Duration::from_millis(100);
                     self.schedule(Instant::now() + pause, Due::Listener(ep));
                     return;
@@ -143,6 +147,16 @@ impl<N: Net> Stream<N> {
             Ok(()) => self.schedule(deadline, Due::Guest(id)),
             Err(_) => drop(self.guests.remove(id)),
         }
+        if is_crowded(self.guests.len(), fd) {
+            self.drop_silent_guest(Some(id));
+        }
+    }
+
+    /// Of those who have not said who they are the one goes that was silent the longest. False if there is none.
+    fn drop_silent_guest(&mut self, newest: Option<usize>) -> bool {
+        let guests = self.guests.iter();
+        let silent = oldest_silent(guests.map(|(id, g)| (id, &g.socket, g.deadline)), newest);
+        silent.map(|id| self.drop_guest(id)).is_some()
     }
 
     pub(super) fn drop_guest(&mut self, id: usize) {

@@ -12,6 +12,7 @@ use crate::abi::*;
 use crate::base::Error;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::engine::auth::Key;
+use crate::engine::half_open::{is_crowded, is_reserved, oldest_silent};
 use crate::engine::stream::conn::{Conn, State, Watch};
 use crate::engine::stream::progress::{conn_token, handshake_token};
 use crate::engine::stream::proto::{CM_HEADER, CmHeader, CmKind, EXTENSIONS, RdmPrivate};
@@ -73,6 +74,7 @@ impl Stream<Tcp> {
             let Some(listener) = &endpoint.listener else {
                 return;
             };
+            let at = listener.as_raw_fd();
             match listener.accept() {
                 Ok(Some((socket, from))) => {
                     let _ = socket.set_nodelay(endpoint.own.nodelay);
@@ -97,18 +99,43 @@ impl Stream<Tcp> {
                         continue;
                     }
                     self.schedule(deadline, Due::Handshake(id));
+                    if is_crowded(self.own.handshakes.len(), fd) {
+                        self.drop_silent(Some(id));
+                    }
                 }
                 Ok(None) => return,
+                // Out of descriptors: who says nothing makes room.
+                Err(_) if self.drop_silent(None) => {}
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
                     log_warn!(&SOURCE, Subsys::EpCtrl, "cannot accept: {error}");
-                    self.epoll.remove(listener.as_raw_fd());
+                    self.epoll.remove(at);
                     let pause = Duration::from_millis(100);
                     self.schedule(Instant::now() + pause, Due::Listener(ep));
                     return;
                 }
             }
         }
+    }
+
+    /// Of those who have not said who they are the one goes that was silent the longest. False if there is none.
+    fn drop_silent(&mut self, newest: Option<usize>) -> bool {
+        let handshakes = self.own.handshakes.iter();
+        let silent = oldest_silent(
+            handshakes.map(|(id, h)| (id, &h.socket, h.deadline)),
+            newest,
+        );
+        let Some(id) = silent else {
+            return false;
+        };
+        let from = self.own.handshakes[id].from;
+        log_info!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "{from} closed: it says nothing, and others come"
+        );
+        self.uninvite(id, "it says nothing, and others come");
+        true
     }
 
     /// A request that has not come in time.
@@ -195,7 +222,16 @@ impl Stream<Tcp> {
                 false,
             );
         };
+        let is_last = is_reserved(from.socket.as_raw_fd());
         let id = match existing {
+            None if is_last && self.number_of(core, ep, &peer) == FI_ADDR_NOTAVAIL => {
+                log_warn!(
+                    &SOURCE,
+                    Subsys::EpCtrl,
+                    "{peer}: request refused: the last descriptors are for peers of the address vector"
+                );
+                return reject("no descriptor");
+            }
             None => self.new_peer(core, ep, peer),
             Some(id) => match self.conns[id].state {
                 State::Idle | State::Down => id,

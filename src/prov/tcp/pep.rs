@@ -19,6 +19,7 @@ use crate::engine::auth::Key;
 use crate::engine::domain::ep::{CM_DATA_SIZE, cut};
 use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
+use crate::engine::half_open::{is_crowded, oldest_silent};
 use crate::engine::stream::Stream;
 use crate::engine::stream::proto::{CM_HEADER, CmKind};
 use crate::engine::transport::Address;
@@ -214,6 +215,7 @@ impl Shared {
             let Some(listener) = &state.listener else {
                 return;
             };
+            let at = listener.as_raw_fd();
             match listener.accept() {
                 Ok(Some((socket, from))) => {
                     let fd = socket.as_raw_fd();
@@ -227,17 +229,34 @@ impl Shared {
                     if self.epoll.add(fd, id as u64, true, false).is_err() {
                         state.handshakes.remove(id);
                     }
+                    if is_crowded(state.handshakes.len(), fd) {
+                        self.drop_silent(state, Some(id));
+                    }
                 }
                 Ok(None) => return,
+                // Out of descriptors: who says nothing makes room.
+                Err(_) if self.drop_silent(state, None) => {}
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
                     log_warn!(&SOURCE, Subsys::EpCtrl, "cannot accept: {error}");
-                    self.epoll.remove(listener.as_raw_fd());
+                    self.epoll.remove(at);
                     self.pause.set(Some(PAUSE));
                     return;
                 }
             }
         }
+    }
+
+    /// Of those whose request has not come the one goes that was silent the longest. False if there is none.
+    fn drop_silent(&self, state: &mut State, newest: Option<usize>) -> bool {
+        let handshakes = state.handshakes.iter();
+        let silent = oldest_silent(
+            handshakes.map(|(id, h)| (id, &h.socket, h.deadline)),
+            newest,
+        );
+        silent
+            .map(|id| self.drop_handshake(state, id, "it says nothing, and others come"))
+            .is_some()
     }
 
     fn resume(&self, state: &State) {

@@ -323,8 +323,11 @@ static void run(enum fi_wait_obj wait, enum fi_progress progress, void (*peer_do
 	pid_t pid;
 	int status;
 
-	// A sixth of that time after the last traffic there is one look at what the peer has acknowledged: not in here.
+	// A sixth of that time after the last traffic there is one look at what the peer has acknowledged: not in here. Nor is there
+	// one at what waits.
 	setenv("FI_TCP_PEER_TIMEOUT", "3600000", 0);
+	setenv("FI_TCP_STALL_REPORT", "3600000", 0);
+	setenv("FI_SHM_STALL_REPORT", "3600000", 0);
 	make_pair(&peer, &sleeper);
 	pid = fork();
 	if (!pid) {

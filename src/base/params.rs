@@ -10,6 +10,7 @@ mod sysconfig;
 mod value;
 
 use core::fmt;
+use core::time::Duration;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -96,6 +97,12 @@ impl Given {
     pub fn count(self, name: &str) -> Option<usize> {
         self.int(name)
             .map(|number| usize::try_from(number).unwrap_or(0))
+    }
+
+    /// An int of milliseconds.
+    pub fn milliseconds(self, name: &str, default: Duration) -> Duration {
+        let given = self.count(name);
+        given.map_or(default, |number| Duration::from_millis(number as u64))
     }
 
     pub fn size(self, name: &str) -> Option<usize> {

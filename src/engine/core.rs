@@ -42,6 +42,8 @@ pub struct CqState {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TxOp {
     pub what: What,
+    /// When it began to wait, as the transport counts.
+    pub since: u16,
     /// The endpoint it was posted to, or the transmit context of one: by number in `Core::eps`.
     pub ep: u32,
     /// FI_COMPLETION says whether success is reported.

@@ -456,6 +456,7 @@ impl<A: Address> Core<A> {
     /// Reports an operation that did not start. `number`: of deferred work.
     fn refuse(&mut self, action: &Action, number: u64, error: Error) {
         let operation = |place: &Place, what, flags: u64, context, len| TxOp {
+            since: 0,
             ep: place.ep as u32,
             what,
             flags: flags | number,

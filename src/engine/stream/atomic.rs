@@ -77,6 +77,7 @@ impl<N: Net> Stream<N> {
             _ => atomic.result.remaining(),
         };
         let op = TxOp {
+            since: 0,
             what,
             ep: ep as u32,
             flags: atomic.flags,
@@ -111,10 +112,10 @@ impl<N: Net> Stream<N> {
         header: &Header,
         payload: &[u8],
         result: IoVec,
-        op: TxOp,
+        mut op: TxOp,
     ) {
+        self.begin_waiting(core, &mut op);
         let conn = &mut self.conns[id];
-        core.eps[op.ep()].tx_pending += 1;
         conn.tx.ask(ReadOp { op, iov: result });
         let alone = conn.tx.queue.is_empty() && conn.tx.pace.writes(self.look);
         self.send_copied(core, id, header, payload, alone);

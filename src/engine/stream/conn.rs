@@ -67,6 +67,10 @@ pub struct Conn<N: Net> {
     pub last_error: Option<Error>,
     /// Why the connection that is up is at its end, if its writer has found out: the reader comes to that later.
     pub cause: Option<Error>,
+    /// The log says that operations wait for the peer.
+    pub is_stalled: bool,
+    /// What was under way at the last tick; see `stall`.
+    pub transfer: u64,
     /// The log names it already.
     pub is_reported: bool,
     /// What epoll watches for.
@@ -268,6 +272,8 @@ pub struct Shared {
 }
 
 pub struct RendezvousIn {
+    /// When it was asked for.
+    pub since: u16,
     /// Without receive the bytes are dropped.
     pub recv: Option<RecvOp>,
     pub envelope: Envelope,
@@ -340,6 +346,8 @@ impl Told {
 /// The receiving side.
 pub struct Rx {
     pub at: At,
+    /// When the payload that comes in began.
+    pub since: u16,
     pub header: [u8; MAX_HEADER],
     pub header_have: usize,
     /// Bytes read from the socket that could not be dealt with yet.
@@ -443,6 +451,8 @@ impl<N: Net> Conn<N> {
             is_wanted: false,
             last_error: None,
             cause: None,
+            is_stalled: false,
+            transfer: 0,
             is_reported: false,
             watch: Watch::default(),
             hot: false,
@@ -679,6 +689,7 @@ impl Rx {
     pub fn new() -> Rx {
         Rx {
             at: At::Header,
+            since: 0,
             header: [0; MAX_HEADER],
             header_have: 0,
             leftover: Vec::new(),

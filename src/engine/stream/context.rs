@@ -40,6 +40,7 @@ impl<N: Net> Stream<N> {
         let (dest, context) = split(core, port, tx.dest)?;
         let id = self.connection(core, port, dest)?;
         let op = TxOp {
+            since: 0,
             what: tx.what,
             ep: ep as u32,
             flags: tx.flags,

@@ -35,6 +35,7 @@ pub mod rx;
 mod share;
 mod shared;
 mod short;
+mod stall;
 pub mod transport;
 pub mod tx;
 

@@ -176,7 +176,7 @@ impl<N: Net> Stream<N> {
             Due::Handshake(id) => N::shakes_hands(self, id),
             Due::Guest(id) => self.guests.contains(id),
             Due::Listener(ep) => self.eps.get(ep).is_some(),
-            Due::Peers => true,
+            Due::Peers | Due::Waits => true,
         }
     }
 
@@ -376,6 +376,7 @@ impl<N: Net> Stream<N> {
                 Due::Handshake(id) => N::handshake_due(self, id),
                 Due::Guest(id) => self.guest_due(id),
                 Due::Peers => N::check_peers(self, core),
+                Due::Waits => self.check_waits(core),
                 Due::Listener(ep) => {
                     let listener = self.eps.get(ep).and_then(|ep| ep.listener.as_ref());
                     // The one that is there already stays.

@@ -23,8 +23,9 @@ impl<N: Net> Stream<N> {
         id: usize,
         mut header: Header,
         payload: Payload,
-        op: TxOp,
+        mut op: TxOp,
     ) {
+        self.begin_waiting(core, &mut op);
         let conn = &mut self.conns[id];
         // There is one: `Stream::way` has looked.
         let Some(index) = conn.tx.free_index() else {
@@ -34,7 +35,6 @@ impl<N: Net> Stream<N> {
         header.index = index;
         header.msg_size = op.len as u64;
         header.payload = 0;
-        core.eps[op.ep()].tx_pending += 1;
         let waiting = RendezvousOut {
             op,
             payload,
@@ -177,10 +177,12 @@ impl<N: Net> Stream<N> {
         recv: Option<RecvOp>,
         envelope: Envelope,
     ) {
+        self.watch_waits();
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
         let waiting = RendezvousIn {
+            since: self.waits.now,
             recv,
             envelope,
             ack,
@@ -196,8 +198,9 @@ impl<N: Net> Stream<N> {
         id: usize,
         header: Header,
         iov: IoVec,
-        op: TxOp,
+        mut op: TxOp,
     ) {
+        self.begin_waiting(core, &mut op);
         let conn = &mut self.conns[id];
         // There is one: `Stream::way` has looked.
         let (Some(index), Some(duct)) = (conn.tx.free_index(), &conn.duct) else {
@@ -211,7 +214,6 @@ impl<N: Net> Stream<N> {
         name_places(&mut offer, &iov, usize::MAX);
         // Keys have no meaning here.
         offer.segs[0].key = u64::from(header.context) << 32 | u64::from(duct.epoch());
-        core.eps[op.ep()].tx_pending += 1;
         let waiting = RendezvousOut {
             op,
             payload: Payload::Buffers(iov),

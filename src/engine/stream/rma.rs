@@ -69,10 +69,10 @@ impl<N: Net> Stream<N> {
         id: usize,
         header: &Header,
         iov: IoVec,
-        op: TxOp,
+        mut op: TxOp,
     ) {
+        self.begin_waiting(core, &mut op);
         let conn = &mut self.conns[id];
-        core.eps[op.ep()].tx_pending += 1;
         conn.tx.ask(ReadOp { op, iov });
         self.send_bare(core, id, header);
     }

@@ -378,7 +378,10 @@ impl<N: Net> Stream<N> {
     }
 
     pub(super) fn expect(&mut self, id: usize, sink: Sink, remaining: u64, ack: bool) {
-        self.conns[id].rx.at = At::Payload(Incoming {
+        self.watch_waits();
+        let rx = &mut self.conns[id].rx;
+        rx.since = self.waits.now;
+        rx.at = At::Payload(Incoming {
             sink,
             remaining,
             ack,

@@ -24,7 +24,7 @@ impl<N: Net> Stream<N> {
         core: &mut Core<N>,
         id: usize,
         atomic: &Atomic<'_>,
-        op: TxOp,
+        mut op: TxOp,
     ) -> bool {
         let conn = &self.conns[id];
         let usual = conn.duct.is_some() && conn.extended && !conn.swap && !self.must_wait(id, &op);
@@ -61,7 +61,7 @@ impl<N: Net> Stream<N> {
             core.sent(op.ep(), &op);
             return true;
         }
-        core.eps[op.ep()].tx_pending += 1;
+        self.begin_waiting(core, &mut op);
         let iov = atomic.result;
         self.conns[id].tx.ask(ReadOp { op, iov });
         true

@@ -32,6 +32,7 @@ use crate::engine::stream::meeting::Guest;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::MAX_ATOMIC;
 use crate::engine::stream::shared::Glance;
+use crate::engine::stream::stall::Waits;
 use crate::engine::transport::{Address, Membership, MrRegion, Transport};
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
@@ -57,6 +58,9 @@ pub struct Limits {
     pub greeting: Duration,
     /// How long the end of an endpoint, or of the process, waits for peers to take what was accepted for them.
     pub close: Duration,
+    /// After that an operation that waits for its peer fails, and is reported; zero: never.
+    pub op_timeout: Duration,
+    pub stall_report: Duration,
     /// Bytes of each ring with a peer; if not given, it depends on how many peers there are.
     pub ring_size: Option<usize>,
 }
@@ -115,6 +119,8 @@ pub struct Stream<N: Net> {
     pub(crate) sure: u32,
     /// Whether a look at shared memory that finds nothing waits a moment.
     pub(super) linger: Linger,
+    /// Operations that wait.
+    pub(super) waits: Waits,
     /// A look at what peers have acknowledged is due.
     pub(crate) watches_peers: bool,
 }
@@ -128,6 +134,8 @@ pub enum Due {
     Listener(usize),
     /// Peers that have not acknowledged what they were sent.
     Peers,
+    /// Operations that wait.
+    Waits,
 }
 
 impl<N: Net> Stream<N> {
@@ -206,10 +214,12 @@ impl<N: Net> Transport for Stream<N> {
         let epoll = Epoll::new()?;
         let timer = Timer::new()?;
         epoll.add(timer.as_raw_fd(), super::progress::TIMER, true, false)?;
+        let limits = N::limits(params);
         Ok(Stream {
             birth: Birth::here(),
             params: params.clone(),
-            limits: N::limits(params),
+            waits: Waits::new(limits.op_timeout, limits.stall_report),
+            limits,
             own: N::open(params)?,
             epoll,
             timer,

@@ -78,6 +78,7 @@ impl<N: Net> Stream<N> {
         core.may_post(ep)?;
         let id = self.connection(core, ep, tx.dest)?;
         let op = TxOp {
+            since: 0,
             what: tx.what,
             ep: ep as u32,
             flags: tx.flags,
@@ -137,6 +138,7 @@ impl<N: Net> Stream<N> {
         conn.tx.counter = counter.wrapping_add(1);
         self.ring_bell(id);
         let op = TxOp {
+            since: 0,
             what: tx.what,
             ep: ep as u32,
             flags: tx.flags,
@@ -527,9 +529,16 @@ impl<N: Net> Stream<N> {
 
     /// Keeps an operation until the connection is up, or those before it are out of the way.
     #[cold]
-    fn wait(&mut self, core: &mut Core<N>, id: usize, header: Header, payload: Payload, op: TxOp) {
+    fn wait(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        header: Header,
+        payload: Payload,
+        mut op: TxOp,
+    ) {
+        self.begin_waiting(core, &mut op);
         let conn = &mut self.conns[id];
-        core.eps[op.ep()].tx_pending += 1;
         conn.tx.waiting.push_back(Waiting {
             header,
             payload,
@@ -660,11 +669,11 @@ impl<N: Net> Stream<N> {
         header: &Header,
         op: Option<TxOp>,
     ) -> After {
-        let Some(op) = op else {
+        let Some(mut op) = op else {
             return After::Nothing;
         };
+        self.begin_waiting(core, &mut op);
         let conn = &mut self.conns[id];
-        core.eps[op.ep()].tx_pending += 1;
         match header.ack || header.commit {
             true => {
                 conn.tx.await_ack.push_back(op);
@@ -676,11 +685,16 @@ impl<N: Net> Stream<N> {
 
     /// The frame of an operation is copied or written: it is complete, unless the peer has to answer.
     #[inline]
-    pub(super) fn handed_over(&mut self, core: &mut Core<N>, id: usize, header: &Header, op: TxOp) {
-        let conn = &mut self.conns[id];
+    pub(super) fn handed_over(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        header: &Header,
+        mut op: TxOp,
+    ) {
         if header.ack || header.commit {
-            core.eps[op.ep()].tx_pending += 1;
-            conn.tx.await_ack.push_back(op);
+            self.begin_waiting(core, &mut op);
+            self.conns[id].tx.await_ack.push_back(op);
         } else {
             core.sent(op.ep(), &op);
         }

@@ -96,6 +96,8 @@ impl Net for Shm {
             copies: !site.set.disable_cma,
             greeting: Duration::from_millis(site.set.conn_timeout_ms),
             close: site.set.close_timeout,
+            op_timeout: site.set.op_timeout,
+            stall_report: site.set.stall_report,
             ring_size: site.set.ring_size,
         }
     }

@@ -31,6 +31,9 @@ pub struct Params {
     pub conn_timeout_ms: u64,
     /// How long closing waits for peers to take what was accepted for them.
     pub close_timeout: Duration,
+    /// An operation that waits for its peer for so long fails, or is reported; zero: never.
+    pub op_timeout: Duration,
+    pub stall_report: Duration,
     /// No progress thread, although progress was asked for as automatic.
     pub disable_auto_progress: bool,
     /// Who asks without hints is shown, too, what there is on request.
@@ -49,6 +52,8 @@ impl Default for Params {
             max_saved_bytes: 64 << 20,
             conn_timeout_ms: 15_000,
             close_timeout: Duration::from_secs(5),
+            op_timeout: Duration::ZERO,
+            stall_report: Duration::from_secs(60),
             disable_auto_progress: false,
             offer_all: false,
         }
@@ -82,11 +87,9 @@ impl Params {
             conn_timeout_ms: given
                 .count("conn_timeout")
                 .map_or(default.conn_timeout_ms, |milliseconds| milliseconds as u64),
-            close_timeout: given
-                .count("close_timeout")
-                .map_or(default.close_timeout, |milliseconds| {
-                    Duration::from_millis(milliseconds as u64)
-                }),
+            close_timeout: given.milliseconds("close_timeout", default.close_timeout),
+            op_timeout: given.milliseconds("op_timeout", default.op_timeout),
+            stall_report: given.milliseconds("stall_report", default.stall_report),
             disable_auto_progress: given
                 .flag("disable_auto_progress")
                 .unwrap_or(default.disable_auto_progress),
@@ -104,7 +107,7 @@ fn ring_size(wanted: usize) -> usize {
 const MAX_RING: usize = 16 << 20;
 const MAX_QUEUE: usize = 1 << 20;
 
-const VARIABLES: [(&str, Kind, &str); 15] = [
+const VARIABLES: [(&str, Kind, &str); 17] = [
     (
         "tx_size",
         Kind::Size,
@@ -171,6 +174,16 @@ const VARIABLES: [(&str, Kind, &str); 15] = [
         "milliseconds for which fi_close and the end of the process wait for peers to take what was injected (default: 5000)",
     ),
     (
+        "op_timeout",
+        Kind::Int,
+        "milliseconds after which an operation that waits for its peer fails, 0 for never (default: 0)",
+    ),
+    (
+        "stall_report",
+        Kind::Int,
+        "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)",
+    ),
+    (
         "disable_auto_progress",
         Kind::Bool,
         "start no progress thread (default: no)",
@@ -232,6 +245,8 @@ mod tests {
             ("FI_SHM_MAX_SAVED_SIZE", "13"),
             ("FI_SHM_MAX_SAVED_BYTES", "14"),
             ("FI_SHM_CONN_TIMEOUT", "15"),
+            ("FI_SHM_OP_TIMEOUT", "16"),
+            ("FI_SHM_STALL_REPORT", "17"),
             ("FI_SHM_DISABLE_AUTO_PROGRESS", "1"),
             ("FI_SHM_OFFER_ALL", "on"),
         ];
@@ -245,6 +260,8 @@ mod tests {
                 max_saved_size: 13,
                 max_saved_bytes: 14,
                 conn_timeout_ms: 15,
+                op_timeout: Duration::from_millis(16),
+                stall_report: Duration::from_millis(17),
                 disable_auto_progress: true,
                 offer_all: true,
             }

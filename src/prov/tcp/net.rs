@@ -79,6 +79,8 @@ impl Net for Tcp {
             copies: true,
             greeting: Duration::from_millis(params.conn_timeout_ms),
             close: params.close_timeout,
+            op_timeout: params.op_timeout,
+            stall_report: params.stall_report,
             ring_size: None,
         }
     }

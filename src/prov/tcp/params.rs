@@ -49,6 +49,9 @@ pub struct Params {
     pub close_timeout: Duration,
     /// A peer that acknowledges nothing for so long is given up; zero: never.
     pub peer_timeout: Duration,
+    /// An operation that waits for its peer for so long fails, or is reported; zero: never.
+    pub op_timeout: Duration,
+    pub stall_report: Duration,
     /// Cap of the memory for unexpected messages kept per endpoint, in bytes.
     pub max_saved_bytes: usize,
     /// RDM endpoints share memory with peers of this host.
@@ -78,6 +81,8 @@ impl Default for Params {
             conn_timeout_ms: 15_000,
             close_timeout: Duration::from_secs(5),
             peer_timeout: Duration::from_secs(60),
+            op_timeout: Duration::ZERO,
+            stall_report: Duration::from_secs(60),
             max_saved_bytes: 64 << 20,
             shared_memory: true,
         }
@@ -133,16 +138,10 @@ impl Params {
             conn_timeout_ms: given
                 .count("conn_timeout")
                 .map_or(default.conn_timeout_ms, |milliseconds| milliseconds as u64),
-            close_timeout: given
-                .count("close_timeout")
-                .map_or(default.close_timeout, |milliseconds| {
-                    Duration::from_millis(milliseconds as u64)
-                }),
-            peer_timeout: given
-                .count("peer_timeout")
-                .map_or(default.peer_timeout, |milliseconds| {
-                    Duration::from_millis(milliseconds as u64)
-                }),
+            close_timeout: given.milliseconds("close_timeout", default.close_timeout),
+            peer_timeout: given.milliseconds("peer_timeout", default.peer_timeout),
+            op_timeout: given.milliseconds("op_timeout", default.op_timeout),
+            stall_report: given.milliseconds("stall_report", default.stall_report),
             max_saved_bytes: given
                 .size("max_saved_bytes")
                 .unwrap_or(default.max_saved_bytes),
@@ -165,7 +164,7 @@ fn port_range(low: i32, high: i32) -> (u16, u16) {
     (clip(low), clip(high))
 }
 
-const VARIABLES: [(&str, Kind, &str); 24] = [
+const VARIABLES: [(&str, Kind, &str); 26] = [
     (
         "prov_name",
         Kind::String,
@@ -277,6 +276,16 @@ const VARIABLES: [(&str, Kind, &str); 24] = [
         "milliseconds after which a peer that acknowledges nothing is given up, 0 for never (default: 60000)",
     ),
     (
+        "op_timeout",
+        Kind::Int,
+        "milliseconds after which an operation that waits for its peer fails, 0 for never (default: 0)",
+    ),
+    (
+        "stall_report",
+        Kind::Int,
+        "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)",
+    ),
+    (
         "max_saved_bytes",
         Kind::Size,
         "bytes of memory for unexpected messages kept per endpoint (default: 67108864)",
@@ -344,6 +353,8 @@ mod tests {
             ("FI_TCP_CONN_TIMEOUT", "21"),
             ("FI_TCP_PEER_TIMEOUT", "23"),
             ("FI_TCP_OFFER_ALL", "1"),
+            ("FI_TCP_OP_TIMEOUT", "24"),
+            ("FI_TCP_STALL_REPORT", "25"),
             ("FI_TCP_MAX_SAVED_BYTES", "22"),
             ("FI_TCP_SHARED_MEMORY", "no"),
         ];
@@ -368,6 +379,8 @@ mod tests {
                 trace_msg: true,
                 conn_timeout_ms: 21,
                 peer_timeout: Duration::from_millis(23),
+                op_timeout: Duration::from_millis(24),
+                stall_report: Duration::from_millis(25),
                 max_saved_bytes: 22,
                 shared_memory: false,
             }

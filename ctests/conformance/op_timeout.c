@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! FI_TCP_OP_TIMEOUT, FI_TCP_STALL_REPORT and their FI_SHM_ names: operations that wait for a peer which is there, and does nothing.
+#define _GNU_SOURCE
+#include "wire.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { LEN = 64, BIG = 1 << 20 };
+
+static void both(const char *name, const char *value)
+{
+	char variable[64];
+
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(variable, sizeof(variable), "FI_%s_%s", i ? "SHM" : "TCP", name);
+		CHECK(!setenv(variable, value, 1));
+	}
+}
+
+static void start(struct env *t, const char *prov)
+{
+	// Nothing is kept for who has no receive: a send with FI_DELIVERY_COMPLETE waits for one.
+	both("MAX_SAVED_BYTES", "4096");
+	start_as(t, prov, FI_EP_RDM, FI_MSG | FI_RMA);
+	PAIR(t);
+	round_trip(t);
+}
+
+static void *waiting_send(struct env *t)
+{
+	struct op op = op_of(SENDMSG, false, new_buf(t, BIG, 1), t->a.peer);
+
+	op.flags = FI_DELIVERY_COMPLETE;
+	op_post(t, t->a.ep, &op);
+	return op.ctx;
+}
+
+static void times_out(struct env *t, const char *prov)
+{
+	enum { TIME = 400 };
+	struct fi_cq_err_entry err;
+	struct buf in;
+	char text[256];
+	uint64_t since;
+	void *recv, *ctx;
+
+	both("OP_TIMEOUT", "400");
+	start(t, prov);
+	in = new_buf(t, BIG, 0);
+	recv = post_recv(t, &t->a, in);
+	since = now_ms();
+	ctx = waiting_send(t);
+	err = failed(t, t->a.txcq, ctx, FI_ETIMEDOUT);
+	CHECK(now_ms() >= since + TIME);
+	fi_cq_strerror(t->a.txcq, err.prov_errno, err.err_data, text, sizeof(text));
+	CHECK(strstr(text, " did not let a send complete within 400 ms"));
+	// A receive that has met no message waits for whoever sends one.
+	turn(t); // the peer hears of the end of their connection
+	nothing(t->a.rxcq);
+	post_send(t, &t->b, new_buf(t, LEN, 2));
+	done(t, t->a.rxcq, recv, FI_MSG | FI_RECV);
+	CHECK(holds(in, LEN, 2));
+}
+
+TEST(fi_tcp, op_timeout, CORE | OURS_ONLY, 0, "With FI_TCP_OP_TIMEOUT an operation that waits longer for its peer fails with FI_ETIMEDOUT, and a receive without message does not")
+{
+	times_out(t, "tcp");
+}
+
+TEST(fi_shm, op_timeout, CORE | OURS_ONLY, 0, "With FI_SHM_OP_TIMEOUT an operation that waits longer for its peer fails with FI_ETIMEDOUT, and a receive without message does not")
+{
+	times_out(t, "shm");
+}
+
+TEST(fi_tcp, op_timeout_over_tcp, CORE | OURS_ONLY, 0, "So it is over TCP: reads that are not answered, writes that are not acknowledged, messages that are half there")
+{
+	struct dial dial;
+	struct buf in, local;
+	struct op op;
+	void *taker, *ctx[2];
+
+	both("OP_TIMEOUT", "400");
+	CHECK(!setenv("FI_TCP_SHARED_MEMORY", "0", 1));
+	start(t, "tcp");
+	local = new_buf(t, LEN, 1);
+	dial = dial_from(t, &t->b, wire_listen());
+	dial_answer(t, &dial, &t->b);
+	still_open(t, &dial.wire, &t->b);
+	POST(t, fi_read(t->b.ep, local.mem, LEN, local.desc, dial.peer, 0, 1, ctx[0] = new_ctx()));
+	op = op_of(SENDMSG, false, local, dial.peer);
+	op.flags = FI_DELIVERY_COMPLETE;
+	op_post(t, t->b.ep, &op);
+	ctx[1] = op.ctx;
+	for (unsigned i = 0, seen = 0; i < 2; i++) {
+		struct fi_cq_err_entry err = { 0 };
+
+		wait_err(t, t->b.txcq, &err);
+		CHECK_EQ(err.err, FI_ETIMEDOUT);
+		seen |= 1u << (err.op_context == ctx[1]);
+		CHECK_EQ(seen, i ? 3 : err.op_context == ctx[1] ? 2 : 1);
+	}
+	// The connection has ended with it.
+	uint8_t byte;
+	ssize_t rc = -1;
+	ONCE(t, (rc = recv(dial.wire.fd, &byte, 1, MSG_DONTWAIT)) == 0 || rc == 1 || errno != EAGAIN);
+	struct wire wire = rdm_open(t, &t->b, 9, false);
+	uint8_t bytes[256];
+
+	still_open(t, &wire, &t->b);
+	in = new_buf(t, LEN, 0);
+	taker = post_recv(t, &t->b, in);
+	wire_write(t, wire.fd, bytes, frame_bytes(bytes, (struct wire_header){ .op = MSG, .payload = LEN }, false, NULL));
+	wire_write(t, wire.fd, bytes, LEN / 2);
+	failed(t, t->b.rxcq, taker, FI_ETIMEDOUT);
+	wire_ends(t, wire.fd);
+}
+
+static unsigned lines_with(int file, const char *part)
+{
+	static char text[65536];
+	ssize_t len = pread(file, text, sizeof(text) - 1, 0);
+	unsigned count = 0;
+
+	CHECK(len >= 0);
+	text[len] = 0;
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		count += strstr(line, part) != NULL;
+	return count;
+}
+
+static void reports(struct env *t, const char *prov)
+{
+	int file = memfd_create("log", 0), before = dup(2);
+	struct buf in;
+	void *ctx;
+
+	both("STALL_REPORT", "200");
+	CHECK(!setenv("FI_LOG_LEVEL", "warn", 1));
+	CHECK(file >= 0 && dup2(file, 2) == 2);
+	start(t, prov);
+	in = new_buf(t, BIG, 0);
+	CHECK_EQ(lines_with(file, "<warn>"), 0);
+	ctx = waiting_send(t);
+	ONCE(t, lines_with(file, ": operations that wait for it: 1; the oldest, a send of 1048576 bytes, for more than 0.2") == 1);
+	// Once, and it goes on when it can.
+	for (uint64_t end = now_ms() + 500; now_ms() < end;)
+		progress(t);
+	done(t, t->b.rxcq, post_recv(t, &t->b, in), FI_MSG | FI_RECV);
+	done(t, t->a.txcq, ctx, FI_MSG | FI_SEND);
+	CHECK_EQ(lines_with(file, "<warn>"), 1);
+	dup2(before, 2);
+}
+
+TEST(fi_tcp, stall_report, CORE | OURS_ONLY, 0, "An operation that waits longer than FI_TCP_STALL_REPORT is one warning: what it is, for whom, since when")
+{
+	reports(t, "tcp");
+}
+
+TEST(fi_shm, stall_report, CORE | OURS_ONLY, 0, "An operation that waits longer than FI_SHM_STALL_REPORT is one warning")
+{
+	reports(t, "shm");
+}

@@ -121,7 +121,7 @@ impl<N: Net> Stream<N> {
         let total = header.segs_len();
         let mut answer = Header::new(Op::ReadRsp, total);
         answer.payload = total;
-        self.answer_read(core, id, &answer, iov, After::Answered(regions, total));
+        self.answer_read(core, id, &answer, iov, regions);
         Ok(())
     }
 
@@ -144,11 +144,9 @@ impl<N: Net> Stream<N> {
         id: usize,
         header: &Header,
         iov: IoVec,
-        after: After,
+        regions: Regions,
     ) {
-        let After::Answered(_, len) = after else {
-            return;
-        };
+        let len = header.payload;
         if len <= SMALL_ANSWER && self.conns[id].tx.staged <= STAGE_BRIM {
             self.send_always(core, id, header, iov, None);
             core.read_by_peer(self.conns[id].ep, len);
@@ -164,7 +162,7 @@ impl<N: Net> Stream<N> {
             header_len: header_len as u8,
             header_done: 0,
             payload: iov,
-            after,
+            after: After::Answered(regions, len),
         })));
         // The ring takes what it has room for; nobody flushes it but the application.
         if conn.duct.is_some() && !conn.tx.blocked {

@@ -42,8 +42,8 @@ static void open_queues(struct env *t, struct side *side, const struct pair_opt 
 
 static void bind_all(struct env *t, struct side *side, const struct pair_opt *opt)
 {
-	if (opt->unbound_cqs) {
-		CHECK(side->cntr);
+	if (opt->unbound_rxcq) {
+		OK(fi_ep_bind(side->ep, &side->txcq->fid, FI_TRANSMIT | opt->tx_flags));
 	} else if (side->txcq == side->rxcq && opt->tx_flags == opt->rx_flags) {
 		OK(fi_ep_bind(side->ep, &side->txcq->fid, FI_TRANSMIT | FI_RECV | opt->tx_flags));
 	} else {

@@ -208,7 +208,7 @@ struct pair_opt {
 	bool one_cq;             // one queue per end for both directions
 	bool same_cq;            // one queue for everything
 	bool same_cntr;          // one counter for both ends
-	bool unbound_cqs;        // queues are opened, and the endpoints enabled without them: there are cntr_flags
+	bool unbound_rxcq;       // the receive queues are opened, and the endpoints enabled without them
 	struct fid_ep *srx;      // a shared receive context bound to both ends
 	struct fid_stx *stx;     // a shared transmit context bound to both ends
 	void (*tune)(struct fi_info *info); // last word on the info each endpoint is opened with

@@ -276,7 +276,7 @@ TEST(wire_tcp, auth_does_not_displace, EP_RDM | OURS_ONLY, FI_MSG, "A request in
 }
 
 // A listener of the test whose port is above that of the endpoint: if both connect, the test's request counts.
-static struct listener listen_above(struct env *t, struct side *side)
+static struct listener listen_above(struct side *side)
 {
 	in_port_t port = ((struct sockaddr_in *)side->name)->sin_port;
 
@@ -300,7 +300,7 @@ TEST(wire_tcp, auth_crossing, EP_RDM | OURS_ONLY, FI_MSG, "Of several that say t
 	int fds[COUNT];
 
 	keyed_pair(t);
-	at = listen_above(t, &t->a);
+	at = listen_above(&t->a);
 	CHECK_EQ(fi_av_insert(t->a.av, &at.addr, 1, &op.addr, 0, NULL), 1);
 	op_post(t, t->a.ep, &op);
 	// It waits for the answer to that.

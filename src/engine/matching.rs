@@ -109,10 +109,6 @@ impl<R: Clone + Default, U> Matcher<R, U> {
         self.posted.find_by_key(key, value).map(RecvId)
     }
 
-    pub fn has_posted(&self) -> bool {
-        !self.posted.is_empty()
-    }
-
     #[inline]
     #[cfg(test)]
     pub fn posted_len(&self) -> usize {
@@ -171,11 +167,6 @@ impl<R: Clone + Default, U> Matcher<R, U> {
     #[inline]
     pub fn unexpected_len(&self) -> usize {
         self.unexpected.len()
-    }
-
-    /// Whether there is such a message, hidden ones too.
-    pub fn any_unexpected(&self, wanted: impl FnMut(&U) -> bool) -> bool {
-        self.unexpected.any(wanted)
     }
 
     /// Takes all messages that are `unwanted`, hidden ones too, oldest first.

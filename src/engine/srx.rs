@@ -153,11 +153,6 @@ impl Lane {
     fn is_claimed(&self, id: MsgId) -> bool {
         self.claims.values().any(|&claimed| claimed == id)
     }
-
-    fn is_receiving(&self) -> bool {
-        let takes = |message: &Unexpected| message.taker.is_some();
-        self.matcher.has_posted() || self.matcher.any_unexpected(takes)
-    }
 }
 
 /// The memory that unexpected messages take: all of it, with what the tables and the heap add.
@@ -255,11 +250,6 @@ impl Srx {
     /// Messages that wait for a receive, also those that were claimed.
     pub fn unexpected_len(&self) -> usize {
         self.msg.matcher.unexpected_len() + self.tagged.matcher.unexpected_len()
-    }
-
-    /// Whether a receive is posted, or one waits for the rest of an unexpected message that it took.
-    pub fn is_receiving(&self) -> bool {
-        self.msg.is_receiving() || self.tagged.is_receiving()
     }
 
     #[inline]

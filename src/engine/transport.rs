@@ -171,10 +171,6 @@ pub trait Transport: Sized + Send + 'static {
     );
     /// Nothing is written to receives of this context any more.
     fn close_rx_context(&mut self, core: &mut Core<Self::Addr>, port: usize, ep: usize);
-    /// Whether bytes are on their way to receives of this endpoint or context that have left its receive context.
-    fn is_receiving(&self, _ep: usize) -> bool {
-        false
-    }
     /// From now on accesses of peers to memory are counted at an endpoint that they may know already.
     fn counts_accesses(&mut self, _core: &mut Core<Self::Addr>) {}
     /// A receive has met a message whose bytes the transport still has to bring.

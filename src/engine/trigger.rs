@@ -289,15 +289,6 @@ impl Triggers {
         self.running.retain(|_, running| running.ep != ep);
     }
 
-    /// Whether something of this endpoint waits, or is deferred work that is under way.
-    pub fn has_work_of(&self, ep: usize) -> bool {
-        let is_of = |pending: &Pending| pending.action.ep() == Some(ep);
-        let mut queues = self.queues.values();
-        self.running.iter().any(|(_, running)| running.ep == ep)
-            || self.ready.iter().any(is_of)
-            || queues.any(|queue| queue.waiting.iter().any(|all| all.values().any(is_of)))
-    }
-
     /// FI_CANCEL_WORK: the work that was queued by this name first. FI_ENOENT if none waits.
     pub fn cancel_work(&mut self, name: usize) -> Result {
         let is_named = |pending: &Pending| {

@@ -245,10 +245,6 @@ impl<R: Clone + Default> Posted<R> {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.oldest == NONE
-    }
-
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.by_age().len()

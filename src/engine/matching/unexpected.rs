@@ -120,11 +120,6 @@ impl<U> Unexpected<U> {
         self.messages.len()
     }
 
-    pub fn any(&self, mut wanted: impl FnMut(&U) -> bool) -> bool {
-        let found = self.messages.select(|message| wanted(&message.msg));
-        !found.is_empty()
-    }
-
     pub fn take_if(&mut self, mut unwanted: impl FnMut(&U) -> bool) -> Vec<U> {
         let ids = self.messages.select(|message| unwanted(&message.msg));
         ids.into_iter().map(|id| self.take(id)).collect()

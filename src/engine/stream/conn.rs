@@ -530,18 +530,6 @@ impl<N: Net> Conn<N> {
         coming || !self.tx.await_read.is_empty()
     }
 
-    /// Whether a receive that completes at this endpoint is being filled.
-    pub fn is_filling(&self, ep: usize) -> bool {
-        let here = |envelope: &Envelope| envelope.ep == ep;
-        let coming = matches!(&self.rx.at, At::Payload(incoming)
-            if matches!(&incoming.sink, Sink::Recv(_, envelope) if here(envelope)));
-        let mut cleared = self.rx.told.cleared();
-        let mut shared = self.rx.shared().iter();
-        coming
-            || cleared.any(|incoming| incoming.recv.is_some() && here(&incoming.envelope))
-            || shared.any(|shared| shared.recv.is_some() && here(&shared.envelope))
-    }
-
     /// Bytes that wait for the peer to take them, most of them answers; what is sent from where it is costs its frame.
     #[inline]
     pub(super) fn answers(&self) -> usize {

@@ -396,10 +396,6 @@ impl<N: Net> Transport for Stream<N> {
         self.leave_receives(core, port, ep);
     }
 
-    fn is_receiving(&self, ep: usize) -> bool {
-        self.conns.iter().any(|(_, conn)| conn.is_filling(ep))
-    }
-
     fn counts_accesses(&mut self, core: &mut Core<N>) {
         self.hide_regions(core);
     }

@@ -109,8 +109,8 @@ TEST(fi_endpoint, cancel_tagged, EP_ANY, FI_TAGGED, "A pending tagged receive ca
 	CHECK_EQ(err.flags & (FI_TAGGED | FI_RECV | FI_MSG), FI_TAGGED | FI_RECV);
 }
 
-// a's sends to a peer that reads nothing, until the queue is full: the last but one has not begun to leave then. What goes
-// through memory is too small to be fetched by the peer, what goes through sockets too large to be copied.
+// a's sends to a peer that reads nothing, until the queue is full: the last but one has not begun to leave then. What
+// goes through memory is too small to be fetched by the peer, what goes through sockets too large to be copied.
 enum { SENT_MAX = 20000 };
 
 static void check_cancels_unsent(struct env *t, bool tagged, uint64_t flags)

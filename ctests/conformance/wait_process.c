@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_cq(3), fi_cntr(3), fi_poll(3): a condition variable in the hands of the application, where the news comes from another
-//! process and progress is manual.
+//! fi_cq(3), fi_cntr(3), fi_poll(3): a condition variable in the hands of the application, where the news comes from
+//! another process and progress is manual.
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
@@ -27,7 +27,8 @@ static void send_when_told(struct env *t, struct process *parent)
 	hear(t, parent, &word, 1);
 }
 
-// An endpoint whose queue or counter has a condition variable, or is in a set that has one; `*waited` is what to wait on.
+// An endpoint whose queue or counter has a condition variable, or is in a set that has one; `*waited` is what to wait
+// on.
 enum waited { BY_CQ, BY_CNTR, BY_SET };
 
 static struct fid *open_waited(struct env *t, struct side *side, enum waited by)

@@ -267,8 +267,9 @@ macro_rules! log_info {
     ($($arguments:tt)+) => { $crate::base::log::log_at!(Info, $($arguments)+) };
 }
 
-/// Why a call is refused that the application should not have made: a detail, and from each place that says so not more often
-/// than FI_LOG_INTERVAL allows, for a program may make the same mistake with every message. Not for the usual way of a call.
+/// Why a call is refused that the application should not have made: a detail, and from each place that says so not more
+/// often than FI_LOG_INTERVAL allows, for a program may make the same mistake with every message. Not for the usual way
+/// of a call.
 macro_rules! log_misuse {
     ($source:expr, $subsys:expr, $($text:tt)+) => {{
         static NEXT: ::core::sync::atomic::AtomicU64 = ::core::sync::atomic::AtomicU64::new(0);

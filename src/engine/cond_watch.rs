@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! FI_WAIT_MUTEX_COND (fi_cq(3), fi_eq(3), fi_poll(3)): wakes who waits on a condition variable when a descriptor becomes
-//! readable. Nobody else looks there while the application waits, unless progress is automatic. The woken application
-//! makes the progress itself, by its next read, so that this needs no part in any domain.
+//! FI_WAIT_MUTEX_COND (fi_cq(3), fi_eq(3), fi_poll(3)): wakes who waits on a condition variable when a descriptor
+//! becomes readable. Nobody else looks there while the application waits, unless progress is automatic. The woken
+//! application makes the progress itself, by its next read, so that this needs no part in any domain.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,8 @@ use crate::sys::cond::Cond;
 use crate::sys::event::{EventFd, sleep_on};
 use crate::sys::fork::Birth;
 
-/// A mutex and a condition variable, and once they were handed out a thread that sleeps on the descriptor while somebody
-/// waits.
+/// A mutex and a condition variable, and once they were handed out a thread that sleeps on the descriptor while
+/// somebody waits.
 pub struct CondWatch {
     shared: Arc<Shared>,
     thread: Mutex<Option<(JoinHandle<()>, Birth)>>,

@@ -68,8 +68,8 @@ pub struct EpState {
     pub caps: u64,
     pub tx_cq: Option<usize>,
     pub rx_cq: Option<usize>,
-    /// FI_COMPLETION for every receive of a shared context, unless the endpoint's queue was bound with FI_SELECTIVE_COMPLETION:
-    /// such a receive meets the endpoint, and this, only with its message.
+    /// FI_COMPLETION for every receive of a shared context, unless the endpoint's queue was bound with
+    /// FI_SELECTIVE_COMPLETION: such a receive meets the endpoint, and this, only with its message.
     pub rx_implied: u64,
     pub cntrs: Counters,
     /// With FI_TRIGGER, once enabled: the counters bound. In their place `cntrs` has watched ones that count nothing.
@@ -143,8 +143,8 @@ impl EpState {
         if caps & FI_DIRECTED_RECV != 0 {
             caps |= FI_TAGGED_DIRECTED_RECV;
         }
-        // fi_getinfo(3), FI_SEND and FI_RECV: alone they are about messages with and without tags. Connected endpoints have
-        // tags for who asks.
+        // fi_getinfo(3), FI_SEND and FI_RECV: alone they are about messages with and without tags. Connected endpoints
+        // have tags for who asks.
         if caps & (FI_MSG | FI_TAGGED) == 0 && caps & (FI_SEND | FI_RECV) != 0 {
             caps |= FI_MSG;
             caps |= if info.ep.ep_type == FI_EP_MSG.0 {
@@ -156,8 +156,8 @@ impl EpState {
         caps
     }
 
-    /// What an endpoint can be called for, to send and to receive: fi_endpoint(3): all of it, unless the attributes of a side
-    /// name less.
+    /// What an endpoint can be called for, to send and to receive: fi_endpoint(3): all of it, unless the attributes of
+    /// a side name less.
     pub fn sides_of(info: &Info) -> (u64, u64) {
         let all = EpState::caps_of(info);
         let side = |own: u64| match own & KINDS {

@@ -241,8 +241,8 @@ impl<T: Transport> CntrCalls for Cntr<T> {
     }
 }
 
-/// Waits for a counter without wait object: spins at first, then sleeps until the transport has news, and comes to see after
-/// a while what other threads have done.
+/// Waits for a counter without wait object: spins at first, then sleeps until the transport has news, and comes to see
+/// after a while what other threads have done.
 struct Napper<'a, T: Transport> {
     engine: &'a Engine<T>,
     spins: u32,

@@ -586,8 +586,8 @@ fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mu
     core::ptr::from_ref(table).cast_mut()
 }
 
-/// What must be bound before an endpoint is enabled: fi_endpoint(3), fi_ep_bind. Errors of what it initiates have to be reported,
-/// which counters cannot do.
+/// What must be bound before an endpoint is enabled: fi_endpoint(3), fi_ep_bind. Errors of what it initiates have to be
+/// reported, which counters cannot do.
 fn check_bound(ep: &EpState) -> Result {
     if (ep.caps & (FI_SEND | FI_READ | FI_WRITE) != 0 && ep.tx_cq.is_none())
         || (ep.caps & FI_RECV != 0 && ep.rx_cq.is_none())

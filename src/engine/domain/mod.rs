@@ -107,7 +107,8 @@ pub struct Engine<T: Transport> {
     pub info: Info,
     pub api_version: u32,
     pub uses: Uses,
-    /// Looks at the transport that the application itself has taken; the progress thread stays away while they are many.
+    /// Looks at the transport that the application itself has taken; the progress thread stays away while they are
+    /// many.
     looks: AtomicU64,
     auto: bool,
     /// fi_domain_bind: serves endpoints that have no event queue of their own.
@@ -134,8 +135,8 @@ impl<T: Transport> Engine<T> {
         self.state.lock_data()
     }
 
-    /// A call of the application drives the whole transport: the progress thread may leave that to it for a while. Under the
-    /// lock.
+    /// A call of the application drives the whole transport: the progress thread may leave that to it for a while.
+    /// Under the lock.
     #[inline]
     fn note_look(&self) {
         if self.auto {

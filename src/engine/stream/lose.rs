@@ -293,8 +293,8 @@ impl<N: Net> Stream<N> {
         self.stalled.retain(|&stalled| stalled != id);
     }
 
-    /// Cancels an operation of which the peer has seen nothing: it waits for its connection, or behind a fence, or its frame
-    /// has not begun to move. What was announced to the peer stays: the peer may be taking it.
+    /// Cancels an operation of which the peer has seen nothing: it waits for its connection, or behind a fence, or its
+    /// frame has not begun to move. What was announced to the peer stays: the peer may be taking it.
     pub(super) fn cancel_waiting(&mut self, core: &mut Core<N>, ep: usize, context: usize) {
         if context == 0 {
             return;

@@ -326,7 +326,8 @@ impl<N: Net> Stream<N> {
             },
             op.len as u64,
         );
-        // FI_COMMIT_COMPLETE is a default that is meant for other operations; a message has no higher level than delivery.
+        // FI_COMMIT_COMPLETE is a default that is meant for other operations; a message has no higher level than
+        // delivery.
         header.ack = tx.flags & (WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE) != 0;
         header.tag = tx.tag;
         header.data = remote_data(tx);
@@ -505,8 +506,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The least that one of the endpoint's connections takes now: large messages that the peer is told of, or injected ones,
-    /// which are copied to where there is room.
+    /// The least that one of the endpoint's connections takes now: large messages that the peer is told of, or injected
+    /// ones, which are copied to where there is room.
     pub(super) fn room_of(&mut self, ep: usize, inject: usize) -> usize {
         let frame = MAX_HEADER + inject;
         let most = match self.eps.get(ep).is_some_and(|ep| ep.rdm) {

@@ -39,7 +39,8 @@ impl<T: Transport> Ep<T> {
 }
 
 impl<T: Transport> Ep<T> {
-    #[inline]
+    // Calls of their own would cost each operation some instructions.
+    #[inline(always)]
     fn try_transmit(&self, tx: &Tx<'_>) -> Result {
         let limited;
         let tx = match self.shared.limits.any.load(Ordering::Relaxed) {
@@ -62,7 +63,7 @@ impl<T: Transport> Ep<T> {
         result
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_receive(&self, rx: &Rx) -> Result {
         if rx.iov.pieces() > self.shared.limits.receive_iovs {
             return Err(Error::INVAL);
@@ -76,7 +77,7 @@ impl<T: Transport> Ep<T> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_transmit_one(&self, tx: &OneTx) -> Result {
         if self.shared.limits.of_one.load(Ordering::Relaxed) {
             return self.try_transmit(&tx.into());
@@ -96,64 +97,59 @@ impl<T: Transport> Ep<T> {
         result
     }
 
-    /// Why an operation is not taken.
+    /// Why an operation is not taken. No more than the error is known here: what else a call has on its way would have
+    /// to be kept for this, which costs each operation some instructions.
     #[cold]
-    fn refused(&self, what: What, to: u64, error: Error) {
-        let source = self.shared.engine.provider;
-        let data = Subsys::EpData;
+    #[inline(never)]
+    fn refused(error: Error) -> Error {
+        let (source, data) = (T::SOURCE, Subsys::EpData);
         match error {
             // Flow control.
             Error::AGAIN => {}
-            Error::OPBADSTATE => {
-                log_misuse!(source, data, "{what:?}: the endpoint is not enabled");
-            }
-            Error::NOSYS => {
-                log_misuse!(
-                    source,
-                    data,
-                    "{what:?}: receives of this endpoint are posted to its shared context"
-                );
-            }
+            Error::OPBADSTATE => log_misuse!(source, data, "the endpoint is not enabled"),
+            Error::NOSYS => log_misuse!(
+                source,
+                data,
+                "receives of this endpoint are posted to its shared context"
+            ),
             Error::INVAL => log_misuse!(
                 source,
                 data,
-                "{what:?}: no peer has the address {to:#x}, or the operation has more pieces than was agreed on"
+                "no peer has the address that is given, or the operation has more pieces than was agreed on"
             ),
             Error::NOTCONN | Error::SHUTDOWN => {
-                log_misuse!(source, data, "{what:?}: the endpoint is not connected");
+                log_misuse!(source, data, "the endpoint is not connected");
             }
             Error::MSGSIZE => log_misuse!(
                 source,
                 data,
-                "{what:?}: more bytes than max_msg_size, or than an option permits"
+                "more bytes than max_msg_size, or than an option permits"
             ),
             Error::BADFLAGS => log_misuse!(
                 source,
                 data,
-                "{what:?}: a flag needs a capability that the endpoint does not have (FI_FENCE, FI_TRIGGER)"
+                "a flag needs a capability that the endpoint does not have (FI_FENCE, FI_TRIGGER)"
             ),
-            other => log_misuse!(source, data, "{what:?}: error {other:?}, address {to:#x}"),
+            other => log_misuse!(source, data, "an operation is refused: {other:?}"),
         }
+        error
     }
 }
 
 impl<T: Transport> DataPath for Ep<T> {
     #[inline]
     fn transmit(&self, tx: &Tx<'_>) -> Result {
-        self.try_transmit(tx)
-            .inspect_err(|&error| self.refused(tx.what, tx.dest, error))
+        self.try_transmit(tx).map_err(Self::refused)
     }
 
     #[inline]
     fn transmit_one(&self, tx: &OneTx) -> Result {
-        self.try_transmit_one(tx)
-            .inspect_err(|&error| self.refused(tx.what, tx.dest, error))
+        self.try_transmit_one(tx).map_err(Self::refused)
     }
 
     #[inline]
     fn receive(&self, rx: &Rx) -> Result {
-        self.try_receive(rx)
-            .inspect_err(|&error| self.refused(rx.what, rx.src, error))
+        self.try_receive(rx).map_err(Self::refused)
     }
 
     #[inline]
@@ -233,8 +229,7 @@ impl<T: Transport> AtomicPath for Ep<T> {
     }
 
     fn atomic(&self, atomic: &Atomic<'_>) -> Result {
-        self.try_atomic(atomic)
-            .inspect_err(|&error| self.refused(What::Atomic, atomic.dest, error))
+        self.try_atomic(atomic).map_err(Self::refused)
     }
 }
 

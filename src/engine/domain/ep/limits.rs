@@ -19,8 +19,8 @@ const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMI
 pub(super) struct Limits {
     pub(super) size: [AtomicUsize; 4],
     pub(super) inject: [AtomicUsize; 4],
-    /// Pieces of one operation, here and at the target, and of one receive (fi_endpoint(3), iov_limit and rma_iov_limit), where
-    /// less was agreed on than the provider takes.
+    /// Pieces of one operation, here and at the target, and of one receive (fi_endpoint(3), iov_limit and
+    /// rma_iov_limit), where less was agreed on than the provider takes.
     iovs: usize,
     target_iovs: usize,
     pub(super) receive_iovs: usize,

@@ -349,6 +349,78 @@ TEST(fi_msg, more_arrives_while_computing, EP_RDM, FI_MSG | FI_TAGGED, "Messages
 	join_process(t, &child);
 }
 
+struct lent {
+	uint64_t at, key;
+};
+
+// Lends memory, and says when the last byte of a row of writes is there.
+static void lender(struct env *t, struct process *parent)
+{
+	struct side side = { 0 };
+	struct fi_cq_tagged_entry entry;
+	struct region region;
+	struct lent lent;
+
+	open_end(t, &side, FI_WAIT_NONE);
+	meet(t, &side, parent);
+	region = new_region(t, &side, new_buf(t, held_up, 0), FI_REMOTE_WRITE);
+	lent = (struct lent){ region.at, region.key };
+	tell(parent, &lent, sizeof(lent));
+	for (uint64_t limit = now_ms() + t->limit_ms; !*(volatile uint8_t *)&region.buf.mem[held_up - 1];) {
+		CHECK(now_ms() < limit);
+		if (*(volatile uint8_t *)&region.buf.mem[0])
+			shared_clock->ready = true;
+		fi_cq_read(side.rxcq, &entry, 0);
+	}
+	shared_clock->taken = held_up;
+	ONCE(t, shared_clock->over);
+}
+
+TEST(fi_rma, row_of_writes_arrives_while_computing, EP_RDM, FI_TAGGED | FI_RMA, "A row of writes arrives though the program makes no further call")
+{
+	struct process child;
+	struct lent lent;
+	struct buf out;
+	void *ctx = new_ctx();
+
+	by_hand(t);
+	start_clock();
+	held_up = 50;
+	child = start_process(t, lender);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	meet(t, &t->a, &child);
+	hear(t, &child, &lent, sizeof(lent));
+	out = new_buf(t, LEN, 1);
+	out.mem[0] = 1;
+	POST(t, fi_write(t->a.ep, out.mem, 1, out.desc, t->a.peer, lent.at, lent.key, ctx));
+	done(t, t->a.txcq, ctx, FI_RMA | FI_WRITE);
+	ONCE(t, shared_clock->ready);
+	for (unsigned i = 1; i < held_up; i++)
+		OK(fi_write(t->a.ep, out.mem, 1, out.desc, t->a.peer, lent.at + i, lent.key, ctx));
+	for (uint64_t limit = now_ms() + t->limit_ms; !shared_clock->taken; sched_yield())
+		if (now_ms() > limit)
+			FAIL("the last of %u writes is not there", held_up);
+	shared_clock->over = true;
+	join_process(t, &child);
+}
+
+TEST(fi_endpoint, injected_before_close_of_a_connection, EP_MSG, FI_MSG, "What was injected over a connection arrives though the endpoint is closed at once")
+{
+	enum { COUNT = 50 };
+	struct buf in = new_buf(t, COUNT * LEN, 0), out = new_buf(t, LEN, 1);
+	void *ctx[COUNT];
+
+	by_hand(t);
+	PAIR(t);
+	for (unsigned i = 0; i < COUNT; i++)
+		ctx[i] = post_recv(t, &t->b, part(in, i * LEN, LEN));
+	for (unsigned i = 0; i < COUNT; i++)
+		OK(fi_inject(t->a.ep, out.mem, LEN, t->a.peer));
+	shut(t, &t->a.ep->fid);
+	for (unsigned i = 0; i < COUNT; i++)
+		done(t, t->b.rxcq, ctx[i], FI_MSG | FI_RECV);
+}
+
 // ---- Cheaply
 
 // Calls of send(2) that this process makes. The library under test finds this function before that of the C library.

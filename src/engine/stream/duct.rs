@@ -919,3 +919,6 @@ const STEP: usize = 16 << 20;
 
 /// Less room than this is no room for the parts of what goes in several records.
 const SHRED: usize = 2048;
+
+#[cfg(test)]
+mod tests;

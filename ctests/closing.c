@@ -155,6 +155,10 @@ static void close_and_lose(const char *name, size_t len, const char *who)
 	CHECK(strstr(lines, "they are lost"));
 	CHECK(strstr(lines, who ? who : s.theirs));
 	CHECK(!strstr(strstr(lines, "they are lost") ? strstr(lines, "they are lost") + 1 : "", "they are lost"));
+	NEED(fi_close(&s.av->fid));
+	NEED(fi_close(&s.cq->fid));
+	NEED(fi_close(&s.domain->fid));
+	NEED(fi_close(&s.fabric->fid));
 	kill(peer, SIGKILL);
 	waitpid(peer, NULL, 0);
 }

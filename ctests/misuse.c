@@ -47,6 +47,16 @@ static void open_ep(const char *prov, uint64_t caps)
 	EQUAL(fi_endpoint(domain, info, &ep, NULL), 0);
 }
 
+static void close_all(void)
+{
+	EQUAL(fi_close(&ep->fid), 0);
+	EQUAL(fi_close(&av->fid), 0);
+	EQUAL(fi_close(&cq->fid), 0);
+	EQUAL(fi_close(&domain->fid), 0);
+	EQUAL(fi_close(&fabric->fid), 0);
+	fi_freeinfo(info);
+}
+
 static void enable(void)
 {
 	EQUAL(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
@@ -82,6 +92,7 @@ static void not_enabled(const char *prov)
 	said_once(lines, "the endpoint is not enabled");
 	said_once(lines, "not enabled: it needs a completion queue");
 	said_once(lines, "not enabled: no address vector is bound");
+	close_all();
 }
 
 static void not_bound(const char *prov)
@@ -100,6 +111,7 @@ static void not_bound(const char *prov)
 	said_once(lines, "not bound: the flags");
 	said_once(lines, "not bound (flags 0x0): the endpoint has one for that");
 	said_once(lines, "not bound: the endpoint is enabled already");
+	close_all();
 }
 
 static void refused(const char *prov)
@@ -122,6 +134,7 @@ static void refused(const char *prov)
 	said_once(lines, "cannot be injected: inject_size is");
 	said_once(lines, "the call does not take the flags");
 	said_once(lines, "the object does not have this call");
+	close_all();
 }
 
 static void tcp_not_enabled(void)

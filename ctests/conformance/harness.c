@@ -119,6 +119,11 @@ const char *rc_name(long long rc)
 	return text;
 }
 
+bool is_checked(void)
+{
+	return getenv("CONFORMANCE_SLOWER");
+}
+
 uint64_t now_ms(void)
 {
 	struct timespec ts;
@@ -165,7 +170,7 @@ _Noreturn void run_here(const struct instance *instance)
 		.limit_ms = 10000,
 		.next_key = 0x1000,
 	};
-	const char *slower = getenv("CONFORMANCE_SLOWER"); // a factor for valgrind and sanitizers
+	const char *slower = getenv("CONFORMANCE_SLOWER"); // a factor for valgrind and sanitizers: see is_checked
 
 	if (slower)
 		env.limit_ms *= strtoul(slower, NULL, 10);

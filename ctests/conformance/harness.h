@@ -123,6 +123,7 @@ _Noreturn void test_skip(const char *format, ...) __attribute__((format(printf, 
 const char *rc_name(long long rc); // "-FI_EAGAIN", "3", ...; eight buffers in turn
 uint64_t now_ms(void);             // monotonic
 bool is_ours(void);                // the library under test is this project's
+bool is_checked(void);             // valgrind or a sanitizer runs it: it is slow, and its memory is not what it is else
 
 // One of two connected ends.
 struct side {

@@ -40,9 +40,14 @@ static unsigned lines(const char *text)
 // A line at level debug that has both parts.
 static void need_line(char *text, const char *part, const char *other)
 {
-	for (char *line = strtok(strdup(text), "\n"); line; line = strtok(NULL, "\n"))
-		if (strstr(line, "<debug>") && strstr(line, part) && strstr(line, other))
-			return;
+	char *copy = strdup(text);
+	bool found = false;
+
+	for (char *line = strtok(copy, "\n"); line && !found; line = strtok(NULL, "\n"))
+		found = strstr(line, "<debug>") && strstr(line, part) && strstr(line, other);
+	free(copy);
+	if (found)
+		return;
 	unlink(log_name);
 	FAIL("no line with '%s' and '%s'", part, other);
 }

@@ -220,7 +220,8 @@ TEST(wire_tcp, silent_crowd_at_listener, EP_MSG | OURS_ONLY, FI_MSG, "Peers that
 		struct timeval none = { 0 };
 		fd_set set;
 
-		fi_eq_read(t->eq, &event, &entry, sizeof(entry), 0);
+		if (fi_eq_read(t->eq, &event, &entry, sizeof(entry), 0) == sizeof(entry) && event == FI_CONNREQ)
+			fi_freeinfo(entry.info);
 		FD_ZERO(&set);
 		FD_SET(strangers.said[0], &set);
 		if (select(strangers.said[0] + 1, &set, NULL, NULL, &none) == 1 && read(strangers.said[0], &said, 1) == 1)

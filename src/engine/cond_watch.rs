@@ -14,6 +14,7 @@ use crate::base::Result;
 use crate::sys::cond::Cond;
 use crate::sys::event::{EventFd, sleep_on};
 use crate::sys::fork::Birth;
+use crate::sys::thread;
 
 /// A mutex and a condition variable, and once they were handed out a thread that sleeps on the descriptor while
 /// somebody waits.
@@ -59,8 +60,7 @@ impl CondWatch {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             let shared = self.shared.clone();
-            let builder = std::thread::Builder::new().name("fi-wait".into());
-            let handle = builder.spawn(move || shared.run(fd))?;
+            let handle = thread::spawn("fi-wait", move || shared.run(fd))?;
             *thread = Some((handle, Birth::here()));
         }
         Ok(self.cond())

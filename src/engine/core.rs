@@ -263,7 +263,7 @@ impl<A: Address> Core<A> {
     /// Whether the application learns what becomes of an operation, or a thread of ours sees to it.
     pub fn hears_of(&self, op: &TxOp) -> bool {
         let (_, event) = op.what.sent();
-        self.auto || op.flags & FI_COMPLETION != 0 || self.eps[op.ep()].cntr(event).is_some()
+        self.auto || op.flags & FI_COMPLETION != 0 || self.eps[op.ep()].bound(event).is_some()
     }
 
     /// An operation of the initiator has succeeded.

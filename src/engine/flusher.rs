@@ -61,8 +61,9 @@ impl Held {
 
     /// Something is held back that was not, or nothing was before. False: no thread flushes it.
     pub fn begin(self: &Arc<Held>) -> bool {
-        // A child has no such thread.
+        // A child has no such thread; it is asked each time.
         if !self.birth.is_here() {
+            self.end();
             return false;
         }
         self.since.store(self.now(), Ordering::Relaxed);
@@ -75,6 +76,12 @@ impl Held {
             thread.unpark();
         }
         thread.is_some()
+    }
+
+    /// Whether the thread knows that something is held back.
+    #[inline]
+    pub fn has_begun(&self) -> bool {
+        self.since.load(Ordering::Relaxed) != 0
     }
 
     /// Nothing is held back any more.

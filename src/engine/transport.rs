@@ -112,6 +112,8 @@ pub trait Transport: Sized + Send + 'static {
     fn holds_back(&self) -> bool;
     /// What is held back, for the thread that flushes it.
     fn held_back(&self) -> &Arc<Held>;
+    /// The thread has flushed: tells it whether anything is left.
+    fn end_holding(&self);
     /// Whether something is held back that no thread flushes.
     fn must_flush(&self) -> bool;
 
@@ -126,6 +128,8 @@ pub trait Transport: Sized + Send + 'static {
     /// Whether something was accepted that the application cannot hear of any more, and that has not left: of this endpoint, or
     /// of all. `patient`: also what the kernel has not sent.
     fn owes(&self, ep: Option<usize>, patient: bool) -> bool;
+    /// Nothing is written to the application's memory any more.
+    fn leave_memory(&mut self, core: &mut Core<Self::Addr>);
     /// Says in the log what of it is lost, and for whom.
     fn tell_lost(&self, ep: Option<usize>);
     fn close_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize);
@@ -137,8 +141,8 @@ pub trait Transport: Sized + Send + 'static {
     }
     fn transmit(&mut self, core: &mut Core<Self::Addr>, ep: usize, tx: &Tx<'_>) -> Result;
     /// How many operations of an endpoint are taken now at least, of whatever kind and for whatever peer, as far as its
-    /// queues go: fi_tx_size_left(3). Of each `inject` bytes are copied if it is injected.
-    fn tx_room(&mut self, _ep: usize, _inject: usize) -> usize {
+    /// queues go: fi_tx_size_left(3). Of each `inject` bytes are copied if it is injected; `caps` says which there may be.
+    fn tx_room(&mut self, _ep: usize, _inject: usize, _caps: u64) -> usize {
         usize::MAX
     }
     /// `port` is the endpoint, `ep` the same or a transmit context of it.

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::Instant;
 
 use super::{Engine, State};
@@ -42,14 +42,14 @@ impl<T: Transport> Engine<T> {
             if !state.transport.owes(ep, patient) {
                 return;
             }
-            let Some(left) = limit.checked_sub(spent).filter(|left| !left.is_zero()) else {
-                return state.transport.tell_lost(ep);
-            };
             state.progress_all();
             state.flush();
             if !state.transport.owes(ep, patient) {
                 return;
             }
+            let Some(left) = limit.checked_sub(spent).filter(|left| !left.is_zero()) else {
+                return state.transport.tell_lost(ep);
+            };
             drop(state);
             // A signal only means that what is left is looked at earlier.
             let _ = sleep_on(&[self.poll_fd], Some(left.min(PAUSE)));
@@ -68,8 +68,16 @@ impl<T: Transport> Drain for Engine<T> {
         if !self.birth.is_here() {
             return;
         }
+        let mut left_memory = false;
         self.drain_with(None, || {
-            let state = self.state.lock_aside_within(INSIDE);
+            let mut state = self.state.lock_aside_within(INSIDE);
+            if let Some(state) = state.as_deref_mut()
+                && !std::mem::replace(&mut left_memory, true)
+                && state.transport.owes(None, true)
+            {
+                // The program's destructors have run.
+                state.transport.leave_memory(&mut state.core);
+            }
             if state.is_none() {
                 log_info!(
                     T::SOURCE,
@@ -87,10 +95,22 @@ static DOMAINS: Mutex<Vec<Weak<dyn Drain>>> = Mutex::new(Vec::new());
 /// A domain that may have something to deliver when the process ends.
 pub(super) fn register<T: Transport>(engine: &Arc<Engine<T>>) {
     let engine: Weak<Engine<T>> = Arc::downgrade(engine);
-    let mut domains = DOMAINS.lock().unwrap_or_else(PoisonError::into_inner);
-    domains.retain(|domain| domain.strong_count() > 0);
-    domains.push(engine);
+    // In a child of a process that was forked in here it is taken for ever; such a domain is not looked after at the end.
+    for _ in 0..TRIES {
+        let mut domains = match DOMAINS.try_lock() {
+            Ok(domains) => domains,
+            Err(TryLockError::Poisoned(domains)) => domains.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            }
+        };
+        domains.retain(|domain| domain.strong_count() > 0);
+        return domains.push(engine);
+    }
 }
+
+const TRIES: u32 = 100;
 
 /// The process ends by exit(3) or a return from main. Whoever else runs still may call meanwhile.
 pub fn at_exit() {

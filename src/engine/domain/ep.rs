@@ -828,7 +828,8 @@ impl<T: Transport> EpCalls for Ep<T> {
             true => usize::from(ep.tx_pending == 0),
             false => ep.tx_size - ep.tx_pending,
         };
-        let room = transport.tx_room(self.port(), self.shared.info.tx.inject_size);
+        let info = &self.shared.info;
+        let room = transport.tx_room(self.port(), info.tx.inject_size, EpState::caps_of(info));
         Ok(queue.min(room))
     }
 }
@@ -880,6 +881,7 @@ impl<T: Transport> CmCalls for Ep<T> {
         if self.shared.info.ep.ep_type != FI_EP_MSG.0 {
             return Err(Error::NOSYS);
         }
+        self.shared.engine.drain(self.shared.id);
         let mut guard = self.shared.engine.lock()?;
         let State { core, transport } = &mut *guard;
         transport.shutdown(core, self.shared.id)

@@ -209,9 +209,7 @@ impl<T: Transport> Engine<T> {
             return false;
         };
         state.flush();
-        if !state.transport.holds_back() {
-            state.transport.held_back().end();
-        }
+        state.transport.end_holding();
         true
     }
 }

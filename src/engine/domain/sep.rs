@@ -260,11 +260,11 @@ impl<T: Transport> Member<T> {
 
     pub fn enable(&self, state: &mut State<T>) -> Result {
         let ep = &state.core.eps[self.id];
-        let queue = match self.side {
-            Side::Transmit => ep.tx_cq,
-            Side::Receive => ep.rx_cq,
+        let (queue, needed) = match self.side {
+            Side::Transmit => (ep.tx_cq, FI_SEND | FI_READ | FI_WRITE),
+            Side::Receive => (ep.rx_cq, FI_RECV),
         };
-        if queue.is_none() {
+        if queue.is_none() && ep.caps & needed != 0 {
             return Err(Error::NOCQ);
         }
         if ep.av.is_none() {

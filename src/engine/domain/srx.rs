@@ -84,7 +84,8 @@ impl<T: Transport> SharedRx<T> {
     /// fi_endpoint(3): an endpoint uses a subset of the attributes of the context. Those that were not named allow all.
     pub fn check(&self, ep: &RxAttr) -> Result {
         let most = &self.attr;
-        let bits = [(ep.caps, most.caps), (ep.msg_order, most.msg_order)];
+        let caps = (ep.caps & OF_RECEIVES, most.caps & OF_RECEIVES);
+        let bits = [caps, (ep.msg_order, most.msg_order)];
         let sizes = [
             (ep.total_buffered_recv, most.total_buffered_recv),
             (ep.size, most.size),
@@ -221,3 +222,12 @@ impl<T: Transport> DataPath for SharedRx<T> {
         0
     }
 }
+
+/// Capabilities that say what is received by a context; memory is the endpoint's.
+const OF_RECEIVES: u64 = FI_MSG
+    | FI_TAGGED
+    | FI_RECV
+    | FI_MULTI_RECV
+    | FI_TAGGED_MULTI_RECV
+    | FI_DIRECTED_RECV
+    | FI_TAGGED_DIRECTED_RECV;

@@ -118,10 +118,11 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         conn.tx.ask(ReadOp { op, iov: result });
         let alone = conn.tx.queue.is_empty() && conn.tx.pace.writes(self.look);
-        self.send_copied(core, id, header, payload, alone);
+        self.send_copied(core, id, header, payload, alone, false);
     }
 
     /// Sends a frame with a payload that is copied: at once, or behind what waits, and then without delay if it is `alone`.
+    /// `answers`: the peer has asked for it.
     pub(super) fn send_copied(
         &mut self,
         core: &mut Core<N>,
@@ -129,13 +130,17 @@ impl<N: Net> Stream<N> {
         header: &Header,
         payload: &[u8],
         alone: bool,
+        answers: bool,
     ) {
         let encode = |counter, swap, out: &mut _| header.encode(counter, swap, out);
         if self.write_copied(id, payload, encode) {
             return;
         }
-        self.stage_frame(id, header, payload);
+        let len = self.stage_frame(id, header, payload);
         let conn = &mut self.conns[id];
+        if answers {
+            conn.tx.owe(len);
+        }
         let is_full = conn.tx.pace.is_full() || conn.tx.staged >= STAGE_FULL;
         if (alone || is_full || conn.duct.is_some()) && !conn.tx.blocked {
             self.flush_conn(core, id);
@@ -175,7 +180,8 @@ impl<N: Net> Stream<N> {
         true
     }
 
-    fn stage_frame(&mut self, id: usize, header: &Header, payload: &[u8]) {
+    /// Gives how long the frame is.
+    fn stage_frame(&mut self, id: usize, header: &Header, payload: &[u8]) -> usize {
         let conn = &mut self.conns[id];
         let mut bytes = [0; MAX_HEADER];
         let counter = conn.tx.next_counter();
@@ -183,6 +189,7 @@ impl<N: Net> Stream<N> {
         self.stage_with(id, &bytes[..len], payload.len(), |out| {
             out.extend_from_slice(payload);
         });
+        len + payload.len()
     }
 
     /// A peer operates on memory of ours. `bytes` is what has come behind the header; gives how many of them belong to it.
@@ -259,7 +266,7 @@ impl<N: Net> Stream<N> {
             return;
         }
         let header = Header::new(Op::ReadRsp, len as u64);
-        self.send_copied(core, id, &header, operands, false);
+        self.send_copied(core, id, &header, operands, false, true);
         core.read_by_peer(ep, len as u64);
     }
 }

@@ -46,6 +46,12 @@ pub enum Token {
 #[derive(Default)]
 pub struct Frames(VecDeque<(Header, Vec<u8>)>);
 
+impl Frames {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// The payload of a frame, as it comes in.
 pub struct Part {
     frame: Frame,
@@ -354,7 +360,11 @@ impl<N: Net> Stream<N> {
             return self.stage_with(id, &bytes, 0, |_| {});
         }
         conn.tx.staged += bytes.len();
-        conn.tx.queue.push_back(Out::Staged { bytes, done: 0 });
+        conn.tx.queue.push_back(Out::Staged {
+            bytes,
+            done: 0,
+            owed: 0,
+        });
         self.mark_dirty(id);
     }
 

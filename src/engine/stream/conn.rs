@@ -124,6 +124,8 @@ pub struct Tx {
     pub staged: usize,
     /// Answers to reads in `queue` that are sent from where they are.
     pub answers: usize,
+    /// Bytes of frames in staging buffers that the peer has caused.
+    pub owed: usize,
     /// What the answers that the peer owes may cost it.
     pub asked: usize,
     /// Counts headers, for the debugging field of the header.
@@ -179,11 +181,23 @@ impl Payload {
             *self = Payload::Copy(copy);
         }
     }
+
+    /// Nobody wants an answer any more: what comes goes nowhere.
+    pub fn drop_answer(&mut self) {
+        if let Payload::Exchange(both) = self {
+            both.1 = IoVec::empty();
+        }
+    }
 }
 
 pub enum Out {
     /// Frames copied together.
-    Staged { bytes: Vec<u8>, done: usize },
+    Staged {
+        bytes: Vec<u8>,
+        done: usize,
+        /// Bytes of `Tx::owed` among them.
+        owed: usize,
+    },
     /// A frame whose payload is sent from where it is.
     Frame(Box<Frame>),
 }
@@ -367,8 +381,6 @@ pub enum At {
     Stalled(Stalled),
     /// So it is with this frame of a collective.
     Held(Box<Header>),
-    /// This receive context has no room for another message of the peer.
-    Full(usize),
 }
 
 /// A payload on its way.
@@ -530,10 +542,11 @@ impl<N: Net> Conn<N> {
         coming || !self.tx.await_read.is_empty()
     }
 
-    /// Bytes that wait for the peer to take them, most of them answers; what is sent from where it is costs its frame.
+    /// Bytes that the peer has caused, and that wait for it to take them; what is sent from where it is costs its frame. What we
+    /// have begun does not count: two that wait for each other to take that would read no more.
     #[inline]
     pub(super) fn answers(&self) -> usize {
-        self.tx.staged + self.tx.answers * size_of::<Frame>()
+        self.tx.owed + self.tx.answers * size_of::<Frame>()
     }
 
     /// Whether an operation with these flags has to wait for those that were sent.
@@ -620,7 +633,7 @@ pub fn write_list(
 impl At {
     /// Nothing is read until there is room.
     pub fn waits(&self) -> bool {
-        matches!(self, At::Stalled(_) | At::Held(_) | At::Full(_))
+        matches!(self, At::Stalled(_) | At::Held(_))
     }
 }
 
@@ -638,6 +651,14 @@ impl Tx {
         let read = self.await_read.pop_front()?;
         self.asked -= read.cost();
         Some(read)
+    }
+
+    /// The last bytes that were staged are caused by the peer.
+    pub fn owe(&mut self, len: usize) {
+        if let Some(Out::Staged { owed, .. }) = self.queue.back_mut() {
+            *owed += len;
+            self.owed += len;
+        }
     }
 
     pub fn next_counter(&mut self) -> u8 {

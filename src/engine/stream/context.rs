@@ -88,9 +88,9 @@ impl<N: Net> Stream<N> {
         ep: usize,
         heir: usize,
     ) {
-        let until = Instant::now() + self.limits.close;
         for id in self.conns_of(port) {
-            self.last_flush(core, id, until);
+            // What does not leave now goes out from copies.
+            self.last_flush(core, id, Instant::now());
             let conn = &mut self.conns[id];
             if let Some(duct) = &conn.duct {
                 duct.revoke();
@@ -155,7 +155,11 @@ impl<N: Net> Conn<N> {
             let mut bytes = frame.header[header].to_vec();
             frame.payload.copy_out(&mut bytes);
             self.tx.staged += bytes.len();
-            *out = Out::Staged { bytes, done: 0 };
+            *out = Out::Staged {
+                bytes,
+                done: 0,
+                owed: 0,
+            };
         }
         self.tx.waiting.retain_mut(|waiting| {
             let delivers = is_promised(&waiting.op) && waiting.op.what != What::Read;
@@ -165,6 +169,7 @@ impl<N: Net> Conn<N> {
             }
             if inherit(&mut waiting.op) {
                 waiting.payload.own(waiting.op.len);
+                waiting.payload.drop_answer();
             }
             true
         });

@@ -7,10 +7,10 @@
 use std::time::Instant;
 
 use crate::abi::{FI_COMPLETION, FI_INJECT};
-use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
+use crate::base::{Error, IoVec};
 use crate::engine::core::TxOp;
-use crate::engine::stream::conn::{After, Conn, Out};
+use crate::engine::stream::conn::{After, At, Conn, Out, Sink};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{Core, Stream};
 use crate::engine::transport::Transport;
@@ -32,7 +32,8 @@ impl<N: Net> Conn<N> {
     }
 
     fn owes(&self) -> bool {
-        self.tx.staged > 0 || self.promised().next().is_some()
+        let collects = self.coll.as_ref().is_some_and(|frames| !frames.is_empty());
+        self.tx.staged > 0 || collects || self.promised().next().is_some()
     }
 
     /// Bytes that the kernel has not sent are lost if the socket is closed while something comes in.
@@ -72,6 +73,44 @@ impl<N: Net> Stream<N> {
                 self.limits.close.as_millis(),
                 conn.state,
             );
+        }
+    }
+
+    /// The process ends: the application's memory may be gone, so nothing is written there any more. What is being received goes
+    /// nowhere, and peers find no regions.
+    #[cold]
+    pub(super) fn leave_memory(&mut self, core: &mut Core<N>) {
+        for (_, srx) in &mut core.srxs {
+            drop(srx.drain_posted());
+        }
+        let regions: Vec<_> = core.mrs.iter().cloned().collect();
+        for region in regions {
+            if let Some(board) = &mut self.board {
+                // Who copies from there just now does not write to our memory, or ends with it.
+                let _ = board.withdraw(&region);
+            }
+            core.mrs.close(&region);
+        }
+        let ids: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            if !self.conns[id].rx.shared().is_empty() {
+                self.take_back(id, |_| true);
+            }
+            let conn = &mut self.conns[id];
+            if let At::Payload(incoming) = &mut conn.rx.at
+                && incoming.sink.memory().is_some()
+            {
+                incoming.sink = Sink::Drop;
+            }
+            for incoming in conn.rx.told.cleared_mut() {
+                incoming.recv = None;
+            }
+            for shared in conn.rx.shared_mut() {
+                shared.recv = None;
+            }
+            for read in &mut conn.tx.await_read {
+                read.iov = IoVec::empty();
+            }
         }
     }
 

@@ -56,9 +56,15 @@ impl<N: Net> Stream<N> {
         // What became dirty meanwhile stays on the list.
         dirty.append(&mut self.dirty);
         self.dirty = dirty;
-        if self.dirty.is_empty() {
+        if !self.holds_back_frames() {
             self.held_back.end();
         }
+    }
+
+    /// Whether frames wait for a socket that takes them. (Who copies a message beside its receiver stays on the list, too.)
+    pub(super) fn holds_back_frames(&self) -> bool {
+        let over_socket = |&id: &usize| self.conns.get(id).is_some_and(|conn| conn.duct.is_none());
+        self.dirty.iter().any(over_socket)
     }
 
     /// Writes what is queued until nothing is left or the kernel takes no more.
@@ -105,7 +111,7 @@ impl<N: Net> Stream<N> {
                     {
                         break;
                     }
-                    Out::Staged { bytes, done } => {
+                    Out::Staged { bytes, done, .. } => {
                         list.push_bytes(&bytes[*done..]);
                     }
                     Out::Frame(frame) => {
@@ -143,7 +149,7 @@ impl<N: Net> Stream<N> {
         let Conn { tx, ep, .. } = &mut conns[id];
         while let Some(out) = tx.queue.front_mut() {
             match out {
-                Out::Staged { bytes, done } => {
+                Out::Staged { bytes, done, owed } => {
                     let part = n.min(bytes.len() - *done);
                     *done += part;
                     n -= part;
@@ -151,6 +157,7 @@ impl<N: Net> Stream<N> {
                     if *done < bytes.len() {
                         return;
                     }
+                    tx.owed -= *owed;
                     let bytes = std::mem::take(bytes);
                     // One made for a large message that was injected by default is not worth keeping.
                     if buffers.len() < SPARE_BUFFERS && bytes.capacity() <= 2 * STAGE_FULL {

@@ -32,7 +32,8 @@ impl Tx {
             },
             _ => false,
         };
-        let at = self.queue.iter().position(unsent)?;
+        // Of several that are equal the last, as in `await_ack`.
+        let at = self.queue.iter().rposition(unsent)?;
         let Some(Out::Frame(frame)) = self.queue.remove(at) else {
             return None;
         };
@@ -152,6 +153,10 @@ impl<N: Net> Stream<N> {
         let rdm = self.eps.get(ep).is_some_and(|ep| ep.rdm);
         let was_up = self.conns[id].state == State::Up;
         self.log_end(id, error);
+        if let (Error::TIMEDOUT, Some(socket)) = (error, &self.conns[id].socket) {
+            // A peer that takes nothing would not hear of the end behind what the kernel still has for it.
+            socket.close_at_once();
+        }
         self.close_socket(id);
         self.fail_operations(core, id, error);
         if rdm {
@@ -274,7 +279,7 @@ impl<N: Net> Stream<N> {
                 Sink::Coll(part) => self.part_lost(ep, &part),
                 Sink::Write { .. } | Sink::Atomic(_) | Sink::Drop => {}
             },
-            At::Header | At::Stalled(_) | At::Held(_) | At::Full(_) => {}
+            At::Header | At::Stalled(_) | At::Held(_) => {}
         }
         for incoming in rx.told.into_cleared() {
             if let Some(recv) = incoming.recv {

@@ -122,6 +122,9 @@ impl<N: Net> Stream<N> {
 
     /// One look that leaves out nothing: epoll watches the connections that are read directly, too.
     pub(super) fn look_everywhere(&mut self, core: &mut Core<N>) {
+        if std::mem::take(&mut self.is_urgent) {
+            self.set_timer();
+        }
         self.clear_up(core);
         self.attach();
         if self.has_ducts() {
@@ -181,6 +184,9 @@ impl<N: Net> Stream<N> {
     }
 
     fn set_timer(&self) {
+        if self.is_urgent {
+            return;
+        }
         let next = self.deadlines.peek().map(|Reverse((at, _))| *at);
         self.timer
             .set(next.map(|at| at.saturating_duration_since(Instant::now())));
@@ -365,6 +371,7 @@ impl<N: Net> Stream<N> {
     /// Deadlines that have come.
     #[cold]
     fn timer_due(&mut self, core: &mut Core<N>) {
+        self.is_urgent = false;
         let now = Instant::now();
         while let Some(&Reverse((at, due))) = self.deadlines.peek() {
             if at > now {

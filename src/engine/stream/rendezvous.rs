@@ -107,10 +107,6 @@ impl<N: Net> Stream<N> {
                     None => Bytes::There,
                 };
                 self.keep(core, id, srx, envelope, bytes);
-                let token = envelope.token;
-                if !core.srxs[srx].has_room(token, 0, self.limits.saved_bytes) {
-                    self.fill_up(id, srx);
-                }
             }
         }
         Ok(())

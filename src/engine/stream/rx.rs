@@ -218,7 +218,7 @@ impl<N: Net> Stream<N> {
                         self.finish(core, id);
                     }
                 }
-                At::Stalled(_) | At::Held(_) | At::Full(_) => {
+                At::Stalled(_) | At::Held(_) => {
                     conn.rx.leftover.extend_from_slice(bytes);
                     return Ok(());
                 }
@@ -441,9 +441,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn bring(&mut self, core: &mut Core<N>, claimed: Claimed) {
         let id = claimed.envelope.token as usize;
         if claimed.envelope.note != 0 {
-            self.get(core, id, claimed.recv, claimed.envelope);
-            // Its bytes may come behind others that there was no room for.
-            return self.make_way(core, id);
+            return self.get(core, id, claimed.recv, claimed.envelope);
         }
         let Some(conn) = self.conns.get_mut(id) else {
             return;
@@ -467,26 +465,6 @@ impl<N: Net> Stream<N> {
             self.finish(core, id);
         }
         self.go_on(core, id);
-    }
-
-    /// There is no room for what the peer could send next.
-    #[cold]
-    pub(super) fn fill_up(&mut self, id: usize, srx: usize) {
-        self.conns[id].rx.at = At::Full(srx);
-        self.stalled.push(id);
-        self.quiet(id);
-    }
-
-    /// The peer may send again, also if there is no more room than before.
-    #[cold]
-    fn make_way(&mut self, core: &mut Core<N>, id: usize) {
-        if let Some(conn) = self.conns.get_mut(id)
-            && matches!(conn.rx.at, At::Full(_))
-        {
-            conn.rx.at = At::Header;
-            self.stalled.retain(|&stalled| stalled != id);
-            self.go_on(core, id);
-        }
     }
 
     /// A frame stays in the stream, and all that follows it.
@@ -537,18 +515,9 @@ impl<N: Net> Stream<N> {
                 continue;
             };
             let limit = self.limits.saved_bytes;
-            match conn.rx.at {
-                At::Held(_) => {
-                    self.retry_frame(core, id);
-                    continue;
-                }
-                At::Full(srx) => {
-                    if core.srxs[srx].has_room(id as u64, 0, limit) {
-                        self.make_way(core, id);
-                    }
-                    continue;
-                }
-                _ => {}
+            if matches!(conn.rx.at, At::Held(_)) {
+                self.retry_frame(core, id);
+                continue;
             }
             let At::Stalled(stalled) = &conn.rx.at else {
                 // It was held because of a full queue.

@@ -216,7 +216,10 @@ impl<N: Net> Stream<N> {
         match conn.duct.as_ref().is_some_and(|duct| duct.leave_to_bell()) {
             true => self.ducts.retain(|&other| other != id),
             // Something came before the peer knew.
-            false => conn.misses = 0,
+            false => {
+                conn.misses = 0;
+                self.arm_where_asleep(id);
+            }
         }
     }
 
@@ -273,7 +276,7 @@ impl<N: Net> Stream<N> {
             any |= duct.is_some_and(|duct| !matches!(duct.has_room(), Ok(false)));
         }
         if any {
-            self.timer.set(Some(Duration::ZERO));
+            self.end_sleep();
         }
     }
 
@@ -304,7 +307,26 @@ impl<N: Net> Stream<N> {
                 duct.disarm(self.expects_sleep);
             }
             self.ducts.push(id);
+            self.arm_where_asleep(id);
         }
+    }
+
+    /// A ring is polled again, or still, while somebody else may be asleep: it is armed as the others are, and ends that sleep if
+    /// something stands in it.
+    fn arm_where_asleep(&mut self, id: usize) {
+        let duct = self.conns[id].duct.as_ref().filter(|_| self.dozing);
+        if let Some(duct) = duct {
+            duct.arm();
+            if duct.has_news() {
+                self.end_sleep();
+            }
+        }
+    }
+
+    /// Whoever sleeps, or is about to, looks again at once.
+    fn end_sleep(&mut self) {
+        self.is_urgent = true;
+        self.timer.set(Some(Duration::ZERO));
     }
 
     /// Something was written for the peer: it is woken if it sleeps.
@@ -333,7 +355,7 @@ impl<N: Net> Stream<N> {
         if self.dozing {
             duct.set_waiting(true);
             if !matches!(duct.has_room(), Ok(false)) {
-                self.timer.set(Some(Duration::ZERO));
+                self.end_sleep();
             }
         }
     }
@@ -641,7 +663,7 @@ impl<N: Net> Stream<N> {
                     n
                 }
                 At::Header => rest.min(MAX_HEADER),
-                At::Stalled(_) | At::Held(_) | At::Full(_) => rest,
+                At::Stalled(_) | At::Held(_) => rest,
             };
             let part = part.min(self.scratch.len());
             let mut scratch = std::mem::take(&mut self.scratch);
@@ -684,6 +706,11 @@ impl<N: Net> Stream<N> {
             };
             socket.wait_readable(left.min(Duration::from_millis(100)));
             take_rings(socket, duct);
+            if duct.has_news() && !conn.rx.at.waits() {
+                // Somebody else may sleep on what has rung.
+                self.end_sleep();
+            }
+            let conn = &mut self.conns[id];
             conn.tx.blocked = false;
         }
     }

@@ -148,7 +148,7 @@ impl<N: Net> Stream<N> {
         let answer = Short::Answer(operands);
         if !self.write_copied(id, operands, |counter, _, out| answer.encode(counter, out)) {
             let header = Header::new(Op::ReadRsp, len as u64);
-            self.send_copied(core, id, &header, operands, false);
+            self.send_copied(core, id, &header, operands, false, true);
         }
         core.read_by_peer(ep, len as u64);
         true

@@ -93,6 +93,8 @@ pub struct Stream<N: Net> {
     pub(crate) board: Option<Board>,
     /// Whoever writes to shared memory rings the bell.
     pub(crate) dozing: bool,
+    /// The timer is to go off at once, whatever the deadlines are: see `end_sleep`.
+    pub(super) is_urgent: bool,
     /// Peers that share memory know that this side may sleep.
     pub(super) expects_sleep: bool,
     /// Connections with frames to be written.
@@ -146,7 +148,7 @@ impl<N: Net> Stream<N> {
             .peek()
             .is_none_or(|Reverse((first, _))| at < *first);
         self.deadlines.push(Reverse((at, due)));
-        if earlier {
+        if earlier && !self.is_urgent {
             self.timer
                 .set(Some(at.saturating_duration_since(Instant::now())));
         }
@@ -233,6 +235,7 @@ impl<N: Net> Transport for Stream<N> {
             guests: Slab::new(),
             board: None,
             dozing: true,
+            is_urgent: false,
             expects_sleep: false,
             dirty: Vec::new(),
             held_back: Held::new(),
@@ -299,6 +302,12 @@ impl<N: Net> Transport for Stream<N> {
         &self.held_back
     }
 
+    fn end_holding(&self) {
+        if !self.holds_back_frames() {
+            self.held_back.end();
+        }
+    }
+
     #[inline]
     fn must_flush(&self) -> bool {
         self.is_unserved && !self.dirty.is_empty()
@@ -344,7 +353,11 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn owes(&self, ep: Option<usize>, patient: bool) -> bool {
-        !self.is_inherited() && self.owes_peers(ep, patient)
+        self.is_at_home() && self.owes_peers(ep, patient)
+    }
+
+    fn leave_memory(&mut self, core: &mut Core<N>) {
+        Stream::leave_memory(self, core);
     }
 
     fn tell_lost(&self, ep: Option<usize>) {
@@ -453,8 +466,8 @@ impl<N: Net> Transport for Stream<N> {
         N::peer(self, ep)
     }
 
-    fn tx_room(&mut self, ep: usize, inject: usize) -> usize {
-        self.room_of(ep, inject)
+    fn tx_room(&mut self, ep: usize, inject: usize, caps: u64) -> usize {
+        self.room_of(ep, inject, caps)
     }
 
     fn cancel(&mut self, core: &mut Core<N>, ep: usize, context: usize) {

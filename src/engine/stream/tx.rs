@@ -17,7 +17,7 @@ use crate::engine::stream::duct::RECORD;
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{
-    Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message, encode_usual,
+    Header, MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message, encode_usual,
 };
 use crate::engine::stream::rma::ASKED;
 use crate::engine::stream::transport::{Core, Stream};
@@ -508,8 +508,14 @@ impl<N: Net> Stream<N> {
 
     /// The least that one of the endpoint's connections takes now: large messages that the peer is told of, or injected
     /// ones, which are copied to where there is room.
-    pub(super) fn room_of(&mut self, ep: usize, inject: usize) -> usize {
+    pub(super) fn room_of(&mut self, ep: usize, inject: usize, caps: u64) -> usize {
         let frame = MAX_HEADER + inject;
+        // What a read, or a fetching atomic operation, costs the peer.
+        let asks_most = match caps & FI_READ != 0 {
+            true if caps & FI_ATOMIC != 0 => Some(size_of::<Frame>() + MAX_ATOMIC),
+            true => Some(size_of::<Frame>()),
+            false => None,
+        };
         let most = match self.eps.get(ep).is_some_and(|ep| ep.rdm) {
             true => RENDEZVOUS_LIMIT,
             false => usize::MAX,
@@ -518,13 +524,18 @@ impl<N: Net> Stream<N> {
         let up = conns.filter(|conn| conn.ep == ep && conn.state == State::Up);
         up.fold(most, |least, conn| {
             let told = most.saturating_sub(conn.tx.rendezvous.len());
+            let asked = match (asks_most, ASKED.checked_sub(conn.tx.asked)) {
+                (None, _) => most,
+                (_, None) => 0,
+                (Some(cost), Some(left)) => 1 + left / cost,
+            };
             let copied = match &mut conn.duct {
                 Some(_) if !conn.tx.queue.is_empty() => 0,
                 Some(duct) => duct.room_for(frame),
                 None if conn.tx.staged > STAGE_BRIM => 0,
                 None => 1 + (STAGE_BRIM - conn.tx.staged) / frame,
             };
-            least.min(told).min(copied)
+            least.min(told).min(copied).min(asked)
         })
     }
 
@@ -636,8 +647,9 @@ impl<N: Net> Stream<N> {
         let room = op.is_none() || (conn.duct.is_none() && conn.tx.staged <= STAGE_BRIM);
         if inject || (room && header_len + len <= STAGE_LIMIT) {
             self.stage(id, &bytes[..header_len], &payload);
-            if let Some(op) = op {
-                self.handed_over(core, id, header, op);
+            match op {
+                Some(op) => self.handed_over(core, id, header, op),
+                None => self.conns[id].tx.owe(header_len + len),
             }
             let conn = &self.conns[id];
             if conn.tx.staged >= STAGE_FULL && !conn.tx.blocked {
@@ -725,7 +737,11 @@ impl<N: Net> Stream<N> {
             let mut bytes = self.buffers.pop().unwrap_or_default();
             bytes.clear();
             bytes.reserve(len.max(STAGE_FULL + STAGE_LIMIT));
-            conn.tx.queue.push_back(Out::Staged { bytes, done: 0 });
+            conn.tx.queue.push_back(Out::Staged {
+                bytes,
+                done: 0,
+                owed: 0,
+            });
         }
         if let Some(Out::Staged { bytes, .. }) = conn.tx.queue.back_mut() {
             bytes.extend_from_slice(header);
@@ -744,9 +760,9 @@ impl<N: Net> Stream<N> {
             return;
         }
         conn.tx.dirty = true;
-        let is_first = self.dirty.is_empty();
+        let over_socket = conn.duct.is_none();
         self.dirty.push(id);
-        if is_first && self.conns[id].duct.is_none() {
+        if over_socket && !self.held_back.has_begun() {
             self.begin_to_hold();
         }
     }
@@ -874,8 +890,12 @@ impl<N: Net> Stream<N> {
         let copies = op.is_none() || self.conns[id].duct.is_none();
         if inject || (copies && payload.remaining() <= STAGE_LIMIT) {
             self.stage(id, &bytes[header_done..header_len], &payload);
-            if let Some(op) = op {
-                self.handed_over(core, id, header, op);
+            match op {
+                Some(op) => self.handed_over(core, id, header, op),
+                None => {
+                    let left = header_len - header_done + payload.remaining();
+                    self.conns[id].tx.owe(left);
+                }
             }
         } else {
             let after = self.after(core, id, header, op);

@@ -98,7 +98,8 @@ impl Stream<Tcp> {
         let id = self.ep(ep)?.conn.ok_or(Error::NOTCONN)?;
         match self.conns[id].state {
             State::Up => {
-                self.last_flush(core, id, Instant::now() + self.limits.close);
+                // The caller has waited for what was reported as sent; this is what is left.
+                self.last_flush(core, id, Instant::now());
                 if let Some(socket) = &self.conns[id].socket {
                     socket.shutdown();
                 }

@@ -74,6 +74,7 @@ impl<T: Transport> Ep<T> {
         let mut guard = self.shared.engine.lock_data()?;
         guard.receive(self.shared.id, rx)?;
         guard.run_triggers();
+        guard.posted();
         Ok(())
     }
 

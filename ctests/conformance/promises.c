@@ -244,8 +244,10 @@ static void watcher(struct env *t, struct process *parent)
 	ONCE(t, shared_clock->over);
 }
 
+enum row { SENT_ROW, INJECTED_ROW, ROW_WITH_MORE };
+
 // `count` messages in a row, then nothing that the library could notice until all have arrived.
-static void post_and_compute(struct env *t, unsigned count, bool inject)
+static void post_and_compute(struct env *t, unsigned count, enum row row)
 {
 	struct process child;
 	struct buf out;
@@ -264,10 +266,15 @@ static void post_and_compute(struct env *t, unsigned count, bool inject)
 	done(t, t->a.txcq, ctx, FI_TAGGED | FI_SEND);
 	ONCE(t, shared_clock->taken == 1);
 	for (unsigned i = 0; i < count; i++) {
-		if (inject)
+		struct iovec iov = { out.mem, LEN };
+		struct fi_msg_tagged msg = { .msg_iov = &iov, .desc = &out.desc, .iov_count = 1, .addr = t->a.peer, .tag = FIRST };
+
+		if (row == INJECTED_ROW)
 			OK(fi_tinject(t->a.ep, out.mem, LEN, t->a.peer, FIRST));
-		else
+		else if (row == SENT_ROW)
 			OK(fi_tsend(t->a.ep, out.mem, LEN, out.desc, t->a.peer, FIRST, NULL));
+		else
+			OK(fi_tsendmsg(t->a.ep, &msg, FI_MORE | FI_COMPLETION));
 	}
 	for (limit = now_ms() + t->limit_ms; shared_clock->taken <= count; sched_yield())
 		if (now_ms() > limit)
@@ -278,17 +285,17 @@ static void post_and_compute(struct env *t, unsigned count, bool inject)
 
 TEST(fi_msg, arrive_while_computing, EP_RDM, FI_TAGGED, "Messages that were posted in a row arrive though the program makes no further call")
 {
-	post_and_compute(t, 5, false);
+	post_and_compute(t, 5, SENT_ROW);
 }
 
 TEST(fi_msg, long_row_arrives_while_computing, EP_RDM, FI_TAGGED, "A long row of messages arrives though the program makes no further call")
 {
-	post_and_compute(t, 50, false);
+	post_and_compute(t, 50, SENT_ROW);
 }
 
 TEST(fi_msg, injected_arrive_while_computing, EP_RDM, FI_TAGGED, "Messages that were injected in a row arrive though the program makes no further call")
 {
-	post_and_compute(t, 100, true);
+	post_and_compute(t, 100, INJECTED_ROW);
 }
 
 // Bytes that have come to a connected endpoint and were not read: the library is not asked.
@@ -321,32 +328,7 @@ TEST(fi_msg, connected_row_arrives_while_computing, EP_MSG, FI_MSG, "Messages ov
 
 TEST(fi_msg, more_arrives_while_computing, EP_RDM, FI_MSG | FI_TAGGED, "Messages with FI_MORE arrive though none follows and the program makes no further call")
 {
-	struct process child;
-	struct buf out;
-	uint64_t limit;
-	void *ctx;
-
-	by_hand(t);
-	start_clock();
-	held_up = 3;
-	child = start_process(t, watcher);
-	open_end(t, &t->a, FI_WAIT_NONE);
-	meet(t, &t->a, &child);
-	out = new_buf(t, LEN, 1);
-	ONCE(t, shared_clock->ready);
-	ctx = post_tsend(t, &t->a, out, FIRST);
-	done(t, t->a.txcq, ctx, FI_TAGGED | FI_SEND);
-	ONCE(t, shared_clock->taken == 1);
-	for (unsigned i = 0; i < held_up; i++) {
-		struct iovec iov = { out.mem, LEN };
-		struct fi_msg_tagged msg = { .msg_iov = &iov, .desc = &out.desc, .iov_count = 1, .addr = t->a.peer, .tag = FIRST };
-
-		OK(fi_tsendmsg(t->a.ep, &msg, FI_MORE | FI_COMPLETION));
-	}
-	for (limit = now_ms() + t->limit_ms; shared_clock->taken <= held_up; sched_yield())
-		CHECK(now_ms() < limit);
-	shared_clock->over = true;
-	join_process(t, &child);
+	post_and_compute(t, 3, ROW_WITH_MORE);
 }
 
 struct lent {

@@ -48,7 +48,7 @@ found=$(cat "$folder/planted.reports/"* 2>/dev/null || true)
 case $found in
 *"data race"*libfabric.so*) ;;
 *"unexpected memory mapping"* | *"FATAL: ThreadSanitizer"*) skip "ThreadSanitizer cannot run here: $found" ;;
-*) fail "two threads in a domain without a lock were not found: $found" ;;
+*) fail "a struct that is read and changed by two threads was not found: $found" ;;
 esac
 
 watch "$folder/reports"

@@ -229,5 +229,6 @@ TEST(wire_tcp, silent_crowd_at_listener, EP_MSG | OURS_ONLY, FI_MSG, "Peers that
 		CHECK(now_ms() < limit);
 	}
 	cm_request(t, &listener, "", 0, &in);
+	fi_freeinfo(in.cm.info);
 	disperse(&strangers);
 }

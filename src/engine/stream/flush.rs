@@ -125,7 +125,9 @@ impl<N: Net> Stream<N> {
                 }
             }
             let asked = list.bytes();
-            match write_list(&mut conn.duct, socket, &list) {
+            let moved = write_list(&mut conn.duct, socket, &list);
+            conn.tx.pace.wrote();
+            match moved {
                 Ok(Moved::Bytes(n)) => {
                     self.written(core, id, n);
                     if n < asked {

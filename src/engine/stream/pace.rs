@@ -15,7 +15,7 @@ use crate::sys::clock::ticks;
 pub struct Pace {
     /// The poll of the application in which the row began.
     poll: u32,
-    /// When a frame was written at once last, in `UNIT`s.
+    /// When the last write had ended, in `UNIT`s. (A write may take longer than the pause that it begins.)
     written: u32,
     /// Frames of the row that were not.
     gathered: u16,
@@ -37,7 +37,7 @@ impl Pace {
     /// application.
     #[inline(always)]
     pub fn writes(&mut self, poll: u64) -> bool {
-        let (now, poll) = ((ticks() >> UNIT) as u32, poll as u32);
+        let poll = poll as u32;
         if self.poll != poll {
             self.poll = poll;
             self.left = match self.gathered > FEW.into() {
@@ -47,19 +47,34 @@ impl Pace {
             self.gathered = 0;
         } else if self.left > 0 {
             self.left -= 1;
-        } else if now.wrapping_sub(self.written) < PAUSE {
+        } else if now().wrapping_sub(self.written) < PAUSE {
             return false;
         }
-        self.written = now;
         true
     }
 
-    /// A frame was held back; whether those that are had better leave now.
+    /// Something was written.
     #[inline(always)]
-    pub fn is_full(&mut self) -> bool {
+    pub fn wrote(&mut self) {
+        self.written = now();
+    }
+
+    /// A frame was held back.
+    #[inline(always)]
+    pub fn gather(&mut self) {
         self.gathered = self.gathered.wrapping_add(1);
+    }
+
+    /// Whether those that are held back had better leave now: to be asked after each.
+    #[inline(always)]
+    pub fn is_full(&self) -> bool {
         self.gathered.is_multiple_of(MANY)
     }
+}
+
+#[inline(always)]
+fn now() -> u32 {
+    (ticks() >> UNIT) as u32
 }
 
 #[cfg(test)]
@@ -70,10 +85,10 @@ mod tests {
         let mut written = 0;
         for _ in 0..frames {
             // No pause, however slow the machine is.
-            pace.written = (ticks() >> UNIT) as u32;
+            pace.wrote();
             match pace.writes(poll) {
                 true => written += 1,
-                false => drop(pace.is_full()),
+                false => pace.gather(),
             }
         }
         written
@@ -100,14 +115,18 @@ mod tests {
     fn after_a_pause_a_frame_is_written_at_once() {
         let mut pace = Pace::default();
         assert_eq!(row(&mut pace, 1, 64), 8);
-        pace.written = ((ticks() >> UNIT) as u32).wrapping_sub(PAUSE);
+        pace.written = now().wrapping_sub(PAUSE);
         assert!(pace.writes(1));
     }
 
     #[test]
     fn frames_leave_when_many_have_gathered() {
         let mut pace = Pace::default();
-        let full = (0..2 * MANY).filter(|_| pace.is_full()).count();
+        let mut full = 0;
+        for _ in 0..2 * MANY {
+            pace.gather();
+            full += u16::from(pace.is_full());
+        }
         assert_eq!(full, 2);
     }
 }

@@ -256,7 +256,9 @@ impl<N: Net> Stream<N> {
                 let frame = &mut scratch[..total];
                 frame[..header_len].copy_from_slice(&header[..header_len]);
                 payload.copy_to(&mut frame[header_len..]);
-                match socket.write(frame) {
+                let moved = socket.write(frame);
+                conn.tx.pace.wrote();
+                match moved {
                     Ok(Moved::Bytes(n)) if n == total => {}
                     // Nothing was taken: as if it had not been tried.
                     Ok(Moved::Later) => return false,
@@ -287,6 +289,7 @@ impl<N: Net> Stream<N> {
                 payload.copy_out(bytes);
                 conn.tx.staged += total;
                 conn.tx.counter = counter.wrapping_add(1);
+                conn.tx.pace.gather();
                 let is_full = conn.tx.pace.is_full() && !conn.tx.blocked;
                 core.sent(op.ep(), &op);
                 self.mark_dirty(id);
@@ -296,7 +299,6 @@ impl<N: Net> Stream<N> {
             }
             None => {
                 conn.tx.counter = counter.wrapping_add(1);
-                conn.tx.pace.is_full();
                 self.stage(id, &header[..header_len], payload);
                 core.sent(op.ep(), &op);
             }
@@ -652,7 +654,8 @@ impl<N: Net> Stream<N> {
                 None => self.conns[id].tx.owe(header_len + len),
             }
             let conn = &self.conns[id];
-            if conn.tx.staged >= STAGE_FULL && !conn.tx.blocked {
+            let is_full = conn.tx.staged >= STAGE_FULL || conn.tx.pace.is_full();
+            if is_full && !conn.tx.blocked {
                 self.flush_conn(core, id);
             }
             return;
@@ -748,6 +751,7 @@ impl<N: Net> Stream<N> {
             copy(bytes);
         }
         conn.tx.staged += len;
+        conn.tx.pace.gather();
         self.mark_dirty(id);
     }
 
@@ -807,6 +811,7 @@ impl<N: Net> Stream<N> {
             payload.append_to(&mut list, usize::MAX);
             socket.write_list(&list)
         };
+        conn.tx.pace.wrote();
         let written = match moved {
             Ok(Moved::Bytes(n)) if n == total => {
                 if let Some(op) = op {

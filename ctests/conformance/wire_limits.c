@@ -164,6 +164,30 @@ TEST(wire_tcp, flood_is_taken_later, EP_RDM | OURS_ONLY, FI_TAGGED, "Messages be
 	}
 }
 
+TEST(wire_tcp, announced_where_nothing_is_kept, EP_RDM | OURS_ONLY, FI_TAGGED, "A message that is announced where there is no room for unexpected ones does not keep back what comes behind it")
+{
+	enum { LEN = 64, LARGE_LEN = 1 << 20 };
+	struct wire_header announced = { .op = RTS, .op_data = 1, .tag = 1ull << 59, .msg_size = LARGE_LEN };
+	struct wire_header behind = { .op = TAGGED, .tag = 5, .payload = LEN };
+	uint8_t bytes[256];
+
+	limit_to("65536");
+	struct wire full = open_wire(t);
+	struct wire wire = rdm_open(t, &t->b, PORT + 1, false);
+	struct buf in = new_buf(t, LEN, 0), out = new_buf(t, LEN, 1);
+	void *ctx = post_trecv(t, &t->b, in, 5, 0);
+
+	flood(t, full.fd, (struct wire_header){ .op = TAGGED, .tag = 1ull << 60, .payload = 8 }, 300000);
+	// As many as there are indexes: they are charged, and use up what is left for this peer.
+	for (unsigned i = 1; i < 255; i++) {
+		announced.op_data = (uint8_t)i;
+		send_frame(t, &wire, announced, NULL);
+	}
+	wire_write(t, wire.fd, bytes, frame_bytes(bytes, behind, false, out.mem));
+	done(t, t->b.rxcq, ctx, FI_TAGGED | FI_RECV);
+	CHECK(holds(in, LEN, 1));
+}
+
 TEST(wire_tcp, stalled_peer_ends, EP_RDM | OURS_ONLY, FI_MSG, "A peer that ends while its message waits for room is noticed: what it was sent fails")
 {
 	enum { LEN = 1 << 20 };

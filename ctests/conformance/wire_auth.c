@@ -241,7 +241,7 @@ TEST(wire_tcp, auth_late, EP_RDM | OURS_ONLY, FI_MSG, "A proof that does not com
 {
 	int fd;
 
-	CHECK(!setenv("FI_TCP_CONN_TIMEOUT", "300", 1));
+	CHECK(!setenv("FI_TCP_CONN_TIMEOUT", is_checked() ? "3000" : "300", 1));
 	keyed_pair(t);
 	fd = invited(t);
 	wire_ends(t, fd);
@@ -541,7 +541,7 @@ TEST(wire_tcp, auth_answer_late, EP_RDM | OURS_ONLY, FI_MSG, "A peer that never 
 	uint8_t bytes[128];
 	struct call call;
 
-	CHECK(!setenv("FI_TCP_CONN_TIMEOUT", "300", 1));
+	CHECK(!setenv("FI_TCP_CONN_TIMEOUT", is_checked() ? "3000" : "300", 1));
 	call = greeted(t, bytes);
 	wire_ends(t, call.fd);
 	failed_somehow(t, t->a.txcq, call.ctx);

@@ -74,7 +74,7 @@ impl Counter {
     }
 
     /// An operation of `len` bytes has succeeded. False if nothing was done because something waits for the value:
-    /// `Core::count_watched` is to be called.
+    /// `DomainState::count_watched` is to be called.
     #[inline]
     #[must_use]
     pub fn count(&self, len: usize) -> bool {

@@ -59,7 +59,7 @@ const RX_EXTRAS: u64 = FI_SOURCE_ERR
 const KINDS: u64 = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
 const TX_EXTRAS: u64 = FI_FENCE | FI_TRIGGER | FI_ATOMIC;
 
-/// Under the domain's lock, by number in `Core::eps`.
+/// Under the domain's lock, by number in `DomainState::eps`.
 pub struct EpState {
     /// The handle that C holds, and its context: events name them.
     pub fid: usize,
@@ -78,7 +78,7 @@ pub struct EpState {
     /// Completions call some of its addresses by names of the application (FI_AV_USER_ID).
     pub user_ids: bool,
     pub eq: Option<Arc<EventQueue>>,
-    /// The receive context in `Core::srxs`: the endpoint's own, or one that it shares.
+    /// The receive context in `DomainState::srxs`: the endpoint's own, or one that it shares.
     pub srx: usize,
     /// It is one that it shares: receives are posted there.
     pub shares_receives: bool,

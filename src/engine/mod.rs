@@ -2,7 +2,7 @@
 //! What providers share: queues, counters, address vectors, memory regions, matching, waiting, progress. The rules of
 //! the man pages about these live here once.
 //!
-//! Tables and rings are plain data (`matching`, `av`, `mr`, `cq_ring`); `core` holds those of one domain, under its
+//! Tables and rings are plain data (`matching`, `av`, `mr`, `cq_ring`); `domain_state` holds those of one domain, under its
 //! lock; `domain` and `fabric` are the handles that C holds. A provider brings a `Transport`.
 
 pub mod atomic;
@@ -12,9 +12,9 @@ pub mod av;
 pub mod cntr;
 pub mod coll;
 pub mod cond_watch;
-pub mod core;
 pub mod cq_ring;
 pub mod domain;
+pub mod domain_state;
 pub mod ep_state;
 pub mod eq;
 pub mod fabric;

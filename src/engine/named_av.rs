@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::base::{Error, Result};
 use crate::engine::av::AvTable;
-use crate::engine::core::Core;
+use crate::engine::domain_state::DomainState;
 use crate::engine::transport::{Address, Transport};
 use crate::sys::shared_file::SharedFile;
 
@@ -246,13 +246,17 @@ impl<A: Address> AvTable<A> {
 }
 
 /// Learns what other processes have inserted and removed. Without effect on a vector that is not shared.
-pub fn renew<T: Transport>(transport: &mut T, core: &mut Core<T::Addr>, av: usize) -> Result {
-    let news = core.avs[av].read_news()?;
+pub fn renew<T: Transport>(
+    transport: &mut T,
+    domain: &mut DomainState<T::Addr>,
+    av: usize,
+) -> Result {
+    let news = domain.avs[av].read_news()?;
     for at in news.inserted {
-        transport.av_inserted(core, av, at);
+        transport.av_inserted(domain, av, at);
     }
     for (at, addr) in news.removed {
-        transport.av_removed(core, av, at, &addr);
+        transport.av_removed(domain, av, at, &addr);
     }
     Ok(())
 }
@@ -263,36 +267,36 @@ pub fn renew<T: Transport>(transport: &mut T, core: &mut Core<T::Addr>, av: usiz
 /// `ACCES`: the vector was opened to be read.
 pub fn change<T: Transport>(
     transport: &mut T,
-    core: &mut Core<T::Addr>,
+    domain: &mut DomainState<T::Addr>,
     av: usize,
     changes: impl Iterator<Item = Result<Change<T::Addr>>>,
 ) -> Result<Vec<Result<u64>>> {
-    let named = |core: &Core<T::Addr>, act: fn(&NamedAv) -> Result| {
-        core.avs[av].named.as_ref().map_or(Err(Error::INVAL), act)
+    let named = |domain: &DomainState<T::Addr>, act: fn(&NamedAv) -> Result| {
+        domain.avs[av].named.as_ref().map_or(Err(Error::INVAL), act)
     };
-    named(core, |named| match named.read_only {
+    named(domain, |named| match named.read_only {
         true => Err(Error::ACCES),
         false => Ok(named.file.lock()?),
     })?;
-    let results = renew(transport, core, av).map(|()| {
+    let results = renew(transport, domain, av).map(|()| {
         let mut apply = |change| match change {
             Change::Insert(addr) => {
-                let (at, new) = core.avs[av].insert_named(addr)?;
+                let (at, new) = domain.avs[av].insert_named(addr)?;
                 if new {
-                    transport.av_inserted(core, av, at);
+                    transport.av_inserted(domain, av, at);
                 }
                 Ok(at)
             }
             Change::Remove(at) => {
-                if let Some(addr) = core.avs[av].remove_named(at)? {
-                    transport.av_removed(core, av, at, &addr);
+                if let Some(addr) = domain.avs[av].remove_named(at)? {
+                    transport.av_removed(domain, av, at, &addr);
                 }
                 Ok(at)
             }
         };
         changes.map(|change| change.and_then(&mut apply)).collect()
     });
-    named(core, |named| {
+    named(domain, |named| {
         named.file.unlock();
         Ok(())
     })?;

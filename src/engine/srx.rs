@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::abi::*;
 use crate::base::grow::{append, heap_cost};
 use crate::base::{Error, IoVec, Result};
-use crate::engine::core::Parts;
+use crate::engine::domain_state::Parts;
 use crate::engine::matching::{ANY, Matcher, MsgId};
 use crate::ffi::ops::transfer::{OneRx, Rx, What};
 

@@ -12,8 +12,8 @@ use slab::Slab;
 
 use crate::base::{Error, Result};
 use crate::engine::cntr::{Counter, Edit};
-use crate::engine::core::{Core, TxOp};
 use crate::engine::domain::State;
+use crate::engine::domain_state::{DomainState, TxOp};
 use crate::engine::ep_state::Event;
 use crate::engine::srx::RecvOp;
 use crate::engine::transport::{Address, Transport};
@@ -374,7 +374,7 @@ impl Triggers {
     }
 }
 
-impl<A: Address> Core<A> {
+impl<A: Address> DomainState<A> {
     /// An event of an endpoint.
     #[inline]
     pub fn count(&mut self, ep: usize, event: Event, flags: u64, len: usize) {
@@ -483,7 +483,7 @@ impl<T: Transport> State<T> {
     /// To be called when a call may have changed counters and is done with the transport.
     #[inline]
     pub fn run_triggers(&mut self) {
-        if self.core.triggers.is_due() {
+        if self.domain.triggers.is_due() {
             self.start_due();
         }
     }
@@ -494,13 +494,13 @@ impl<T: Transport> State<T> {
             let mut started = false;
             // An endpoint that takes no more keeps its order; others go on.
             let mut full = Vec::new();
-            let mut due = self.core.triggers.take_due();
+            let mut due = self.domain.triggers.take_due();
             let mut kept = VecDeque::new();
             while let Some(pending) = due.pop_front() {
                 let ep = pending.action.ep();
                 if ep.is_some_and(|ep| full.contains(&ep)) || !self.start(&pending) {
                     // All are of this one: nothing behind it can start either, and nothing is moved.
-                    if ep.is_some() && !self.core.triggers.is_mixed {
+                    if ep.is_some() && !self.domain.triggers.is_mixed {
                         due.push_front(pending);
                         kept = due;
                         break;
@@ -510,14 +510,14 @@ impl<T: Transport> State<T> {
                     continue;
                 }
                 started = true;
-                self.core.triggers.pending -= 1;
+                self.domain.triggers.pending -= 1;
             }
-            self.core.triggers.is_mixed &= !kept.is_empty();
-            self.core.triggers.ready = kept;
+            self.domain.triggers.is_mixed &= !kept.is_empty();
+            self.domain.triggers.ready = kept;
             if started {
-                self.transport.flush(&mut self.core);
+                self.transport.flush(&mut self.domain);
             }
-            let triggers = &mut self.core.triggers;
+            let triggers = &mut self.domain.triggers;
             if !started || triggers.reached.is_empty() {
                 triggers.due |= !triggers.ready.is_empty();
                 return;
@@ -529,26 +529,26 @@ impl<T: Transport> State<T> {
     fn start(&mut self, pending: &Pending) -> bool {
         let ep = match &pending.action {
             Action::Change(held, edit) => {
-                self.core.change(&held.counter, *edit);
+                self.domain.change(&held.counter, *edit);
                 return true;
             }
             Action::Transmit(place, _) | Action::Atomic(place, _) => place.ep,
             Action::Receive(ep, _) => *ep,
         };
-        let Ok(number) = self.core.triggers.begin(ep, &pending.work) else {
+        let Ok(number) = self.domain.triggers.begin(ep, &pending.work) else {
             return false;
         };
         let result = match &pending.action {
             Action::Transmit(place, out) => {
-                let State { core, transport } = self;
+                let State { domain, transport } = self;
                 out.post(number, |tx| {
-                    transport.transmit_from(core, place.port, ep, tx)
+                    transport.transmit_from(domain, place.port, ep, tx)
                 })
             }
             Action::Atomic(place, out) => {
-                let State { core, transport } = self;
+                let State { domain, transport } = self;
                 out.post(number, |atomic| {
-                    transport.atomic(core, place.port, ep, atomic)
+                    transport.atomic(domain, place.port, ep, atomic)
                 })
             }
             Action::Receive(_, rx) => {
@@ -563,11 +563,11 @@ impl<T: Transport> State<T> {
         match result {
             Ok(()) => true,
             Err(Error::AGAIN) => {
-                self.core.triggers.end(number);
+                self.domain.triggers.end(number);
                 false
             }
             Err(error) => {
-                self.core.refuse(&pending.action, number, error);
+                self.domain.refuse(&pending.action, number, error);
                 true
             }
         }

@@ -28,7 +28,7 @@ struct Stop {
 }
 
 /// While the application looks by itself, the thread sees after this long whether it still does; after twice that the
-/// next time, up to the second value: a switch to the thread costs who shares its core some ten microseconds. Nothing
+/// next time, up to the second value: a switch to the thread costs who shares its processor some ten microseconds. Nothing
 /// waits for longer than two of these times, 10 ms at most, whatever the application does.
 const STAND_BACK: Duration = Duration::from_millis(1);
 const STAND_BACK_LONGEST: Duration = Duration::from_millis(4);
@@ -98,14 +98,14 @@ fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
         match (polls > 0, back) {
             (true, None) => {
                 back = Some(STAND_BACK);
-                state.core.watchers -= 1;
+                state.domain.watchers -= 1;
                 continue;
             }
             (true, Some(time)) => back = Some(STAND_BACK_LONGEST.min(2 * time)),
             (false, None) => {}
             (false, Some(_)) => {
                 back = None;
-                state.core.watchers += 1;
+                state.domain.watchers += 1;
             }
         }
         state.progress_all();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The handle of an address vector: fi_av(3). The table is in `core`.
+//! The handle of an address vector: fi_av(3). The table is in `domain_state`.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -10,9 +10,9 @@ use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, Result, Secret};
 use crate::engine::auth::Key;
 use crate::engine::av::AvTable;
-use crate::engine::core::Core;
 use crate::engine::domain::av_set::AvSet;
 use crate::engine::domain::{Engine, State};
+use crate::engine::domain_state::DomainState;
 use crate::engine::eq::{Eq, EventQueue};
 use crate::engine::named_av::{self, Change, NamedAv};
 use crate::engine::transport::{Address, Transport};
@@ -80,10 +80,10 @@ impl<T: Transport> Av<T> {
         table.named = named;
         let id = {
             let mut guard = engine.lock()?;
-            let State { core, transport } = &mut *guard;
-            let id = core.avs.insert(table);
-            if let Err(error) = named_av::renew(transport, core, id) {
-                core.avs.remove(id);
+            let State { domain, transport } = &mut *guard;
+            let id = domain.avs.insert(table);
+            if let Err(error) = named_av::renew(transport, domain, id) {
+                domain.avs.remove(id);
                 return Err(error);
             }
             id
@@ -109,7 +109,7 @@ impl<T: Transport> Av<T> {
         })
     }
 
-    /// The number in `core.avs`, for an endpoint of this domain.
+    /// The number in `domain.avs`, for an endpoint of this domain.
     pub fn id_in(&self, engine: &Arc<Engine<T>>) -> Option<usize> {
         Arc::ptr_eq(engine, &self.engine).then_some(self.id)
     }
@@ -117,7 +117,7 @@ impl<T: Transport> Av<T> {
     /// All keys that it has now, or the one of this handle.
     pub fn keys(&self, handle: Option<u64>) -> Result<Vec<Key>> {
         let state = self.engine.lock()?;
-        let keys = &state.core.avs[self.id].keys;
+        let keys = &state.domain.avs[self.id].keys;
         match handle {
             None => Ok(keys.all().cloned().collect()),
             Some(handle) => Ok(vec![keys.get(handle).cloned().ok_or(Error::INVAL)?]),
@@ -144,15 +144,15 @@ impl<T: Transport> Av<T> {
         let eq = self.event_queue()?;
         let mut guard = self.engine.lock()?;
         let state = &mut *guard;
-        let results = match state.core.avs[self.id].named {
+        let results = match state.domain.avs[self.id].named {
             None => self.insert_own(state, addrs, &insertion.keys),
             Some(_) => {
-                let State { core, transport } = &mut *state;
+                let State { domain, transport } = &mut *state;
                 let changes = addrs.map(|addr| addr.map(Change::Insert));
-                named_av::change(transport, core, self.id, changes)?
+                named_av::change(transport, domain, self.id, changes)?
             }
         };
-        self.name(&mut state.core, &results, &insertion.user_ids)?;
+        self.name(&mut state.domain, &results, &insertion.user_ids)?;
         drop(guard);
         if let Some(eq) = &eq {
             let taken = results.iter().filter(|r| r.is_ok()).count();
@@ -173,13 +173,15 @@ impl<T: Transport> Av<T> {
     ) -> Vec<Result<u64>> {
         let mut results = Vec::with_capacity(addrs.size_hint().0);
         for (i, addr) in addrs.enumerate() {
-            let table = &mut state.core.avs[self.id];
+            let table = &mut state.domain.avs[self.id];
             let result = match keys.get(i) {
                 None => addr.map(|addr| table.insert(addr)),
                 Some(&key) => addr.and_then(|addr| insert_keyed(table, addr, key)),
             };
             if let Ok((index, true)) = result {
-                state.transport.av_inserted(&mut state.core, self.id, index);
+                state
+                    .transport
+                    .av_inserted(&mut state.domain, self.id, index);
             }
             results.push(result.map(|(index, _)| index));
         }
@@ -189,20 +191,25 @@ impl<T: Transport> Av<T> {
     /// The state, with all that other processes have done to the vector.
     fn current(&self) -> Result<Guard<'_, State<T>>> {
         let mut guard = self.engine.lock()?;
-        let State { core, transport } = &mut *guard;
-        named_av::renew(transport, core, self.id)?;
+        let State { domain, transport } = &mut *guard;
+        named_av::renew(transport, domain, self.id)?;
         Ok(guard)
     }
 
     /// FI_AV_USER_ID: what completions call the addresses that were inserted.
-    fn name(&self, core: &mut Core<T::Addr>, results: &[Result<u64>], ids: &[u64]) -> Result {
+    fn name(
+        &self,
+        domain: &mut DomainState<T::Addr>,
+        results: &[Result<u64>],
+        ids: &[u64],
+    ) -> Result {
         for (result, &id) in results.iter().zip(ids) {
             if let Ok(index) = *result {
-                core.avs[self.id].set_user_id(index, id)?;
+                domain.avs[self.id].set_user_id(index, id)?;
             }
         }
-        if core.avs[self.id].has_user_ids() {
-            for (_, ep) in &mut core.eps {
+        if domain.avs[self.id].has_user_ids() {
+            for (_, ep) in &mut domain.eps {
                 ep.user_ids |= ep.av == Some(self.id);
             }
         }
@@ -294,7 +301,7 @@ impl<T: Transport> Drop for Av<T> {
     fn drop(&mut self) {
         // fi_av(3): events that refer to the vector are left untouched.
         if let Ok(mut state) = self.engine.lock_to_close() {
-            state.core.avs.remove(self.id);
+            state.domain.avs.remove(self.id);
         }
     }
 }
@@ -357,7 +364,7 @@ impl<T: Transport> AvCalls for Av<T> {
     fn remove(&self, addrs: &[u64], flags: u64) -> Result {
         if flags == FI_AUTH_KEY && self.engine.has_keys_in_av() {
             let mut state = self.engine.lock()?;
-            let keys = &mut state.core.avs[self.id].keys;
+            let keys = &mut state.domain.avs[self.id].keys;
             return addrs.iter().try_for_each(|&handle| keys.remove(handle));
         }
         if flags != 0 {
@@ -365,26 +372,26 @@ impl<T: Transport> AvCalls for Av<T> {
         }
         let mut guard = self.current()?;
         let state = &mut *guard;
-        let table = &state.core.avs[self.id];
+        let table = &state.domain.avs[self.id];
         if addrs.iter().any(|&index| table.get(index).is_none()) {
             return Err(Error::INVAL);
         }
         if table.named.is_some() {
-            let State { core, transport } = state;
+            let State { domain, transport } = state;
             let changes = addrs.iter().map(|&index| Ok(Change::Remove(index)));
-            let results = named_av::change(transport, core, self.id, changes)?;
+            let results = named_av::change(transport, domain, self.id, changes)?;
             return results
                 .into_iter()
                 .try_for_each(|result| result.map(|_| ()));
         }
         for &index in addrs {
-            let table = &mut state.core.avs[self.id];
+            let table = &mut state.domain.avs[self.id];
             // An address that was inserted several times stays until it is removed as often.
             if let Some(addr) = table.remove(index)? {
                 table.retire(index);
                 table.keys.forget(index);
-                let State { core, transport } = state;
-                transport.av_removed(core, self.id, index, &addr);
+                let State { domain, transport } = state;
+                transport.av_removed(domain, self.id, index, &addr);
             }
         }
         Ok(())
@@ -392,7 +399,7 @@ impl<T: Transport> AvCalls for Av<T> {
 
     fn lookup(&self, addr: u64) -> Result<Vec<u8>> {
         let state = self.current()?;
-        let addr = state.core.avs[self.id].get(addr).ok_or(Error::INVAL)?;
+        let addr = state.domain.avs[self.id].get(addr).ok_or(Error::INVAL)?;
         Ok(state.transport.looked_up(addr))
     }
 
@@ -405,7 +412,7 @@ impl<T: Transport> AvCalls for Av<T> {
         }
         let key = Key::given(key.len(), Some(key), None, T::AUTH_KEY_SIZE)?;
         let mut state = self.engine.lock()?;
-        let keys = &mut state.core.avs[self.id].keys;
+        let keys = &mut state.domain.avs[self.id].keys;
         keys.insert(key.ok_or(Error::INVAL)?, T::AUTH_KEYS)
     }
 
@@ -414,7 +421,7 @@ impl<T: Transport> AvCalls for Av<T> {
             return Err(Error::NOSYS);
         }
         let state = self.engine.lock()?;
-        let keys = &state.core.avs[self.id].keys;
+        let keys = &state.domain.avs[self.id].keys;
         let key = keys.get(addr).or_else(|| keys.of(addr));
         Ok(key.ok_or(Error::INVAL)?.secret().clone())
     }
@@ -437,10 +444,10 @@ impl<T: Transport> AvCalls for Av<T> {
             return Err(Error::NOSYS);
         }
         match flags {
-            0 => self.current()?.core.avs[self.id].set_user_id(addr, id),
+            0 => self.current()?.domain.avs[self.id].set_user_id(addr, id),
             FI_AUTH_KEY if self.engine.has_keys_in_av() => {
                 let mut state = self.engine.lock()?;
-                state.core.avs[self.id].keys.set_user_id(addr, id)
+                state.domain.avs[self.id].keys.set_user_id(addr, id)
             }
             _ => Err(Error::BADFLAGS),
         }

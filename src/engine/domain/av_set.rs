@@ -20,7 +20,7 @@ use crate::sync::Use;
 
 pub struct AvSet<T: Transport> {
     engine: Arc<Engine<T>>,
-    /// The vector, in `core.avs`.
+    /// The vector, in `domain.avs`.
     av: usize,
     /// Indexes into it, in order.
     members: Mutex<Vec<u64>>,
@@ -100,7 +100,7 @@ fn first_members<T: Transport>(
     request: &SetRequest,
 ) -> Result<Vec<u64>> {
     let state = engine.lock()?;
-    let table = &state.core.avs[av];
+    let table = &state.domain.avs[av];
     let used = |index: &u64| table.get(*index).is_some();
     if request.flags & FI_UNIVERSE != 0 {
         return Ok((0..table.end()).filter(used).collect());
@@ -145,9 +145,9 @@ impl<T: Transport> SetCalls for AvSet<T> {
     fn insert(&self, addr: u64) -> Result {
         let known = {
             let mut guard = self.engine.lock()?;
-            let State { core, transport } = &mut *guard;
-            named_av::renew(transport, core, self.av)?;
-            core.avs[self.av].get(addr).is_some()
+            let State { domain, transport } = &mut *guard;
+            named_av::renew(transport, domain, self.av)?;
+            domain.avs[self.av].get(addr).is_some()
         };
         let mut members = self.members();
         match known && !members.contains(&addr) {

@@ -53,7 +53,7 @@ impl<T: Transport> Cntr<T> {
         };
         let (set, set_use) = wait_set(request.wait_set)?;
         let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd()])?;
-        let wait = engine.lock()?.core.add_wait(wait);
+        let wait = engine.lock()?.domain.add_wait(wait);
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             counter: Arc::new(Counter::new(wait, bytes)),
@@ -94,7 +94,7 @@ impl<T: Transport> Shared<T> {
     /// The application changes a value, for which operations may wait.
     fn edit(&self, edit: Edit) -> Result {
         let mut guard = self.engine.lock()?;
-        guard.core.change(&self.counter, edit);
+        guard.domain.change(&self.counter, edit);
         guard.run_triggers();
         guard.posted();
         Ok(())
@@ -113,7 +113,7 @@ impl<T: Transport> Drop for Shared<T> {
     fn drop(&mut self) {
         let sleeps = self.counter.wait.can_sleep();
         if let Ok(mut state) = self.engine.lock_to_close() {
-            state.core.remove_wait(sleeps);
+            state.domain.remove_wait(sleeps);
         }
     }
 }
@@ -264,7 +264,7 @@ impl<'a, T: Transport> Napper<'a, T> {
             self.spins += 1;
             if self.spins == SPINS {
                 // From the next look on, what is ready shows on the descriptor.
-                self.engine.lock()?.core.watchers += 1;
+                self.engine.lock()?.domain.watchers += 1;
             }
             return Ok(());
         }
@@ -279,7 +279,7 @@ impl<T: Transport> Drop for Napper<'_, T> {
         if self.spins == SPINS
             && let Ok(mut state) = self.engine.lock()
         {
-            state.core.watchers -= 1;
+            state.domain.watchers -= 1;
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The handle of a completion queue: fi_cq(3). The entries are in `core`, under the domain's lock.
+//! The handle of a completion queue: fi_cq(3). The entries are in `domain_state`, under the domain's lock.
 #![forbid(unsafe_code)]
 
 use core::ffi::{CStr, c_int, c_void};
@@ -7,9 +7,9 @@ use std::sync::{Arc, Weak};
 
 use crate::abi::*;
 use crate::base::{Error, Result};
-use crate::engine::core::CqState;
 use crate::engine::cq_ring::{Head, Ring};
 use crate::engine::domain::{Engine, State};
+use crate::engine::domain_state::CqState;
 use crate::engine::fabric::wait_set;
 use crate::engine::signal::{Signal, Waiting};
 use crate::engine::transport::Transport;
@@ -68,7 +68,7 @@ impl<T: Transport> Cq<T> {
         };
         let (set, set_use) = wait_set(request.wait_set)?;
         let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd()])?;
-        let wait = Arc::new(engine.lock()?.core.add_wait(wait));
+        let wait = Arc::new(engine.lock()?.domain.add_wait(wait));
         let size = match request.size {
             0 => T::CQ_SIZE,
             size => size,
@@ -78,7 +78,7 @@ impl<T: Transport> Cq<T> {
         }
         let with_source = engine.info.caps & FI_SOURCE != 0;
         let mut state = engine.lock()?;
-        let id = state.core.cqs.insert(CqState {
+        let id = state.domain.cqs.insert(CqState {
             ring: Ring::new(words, size, with_source),
             wait: wait.clone(),
             signal: Signal::default(),
@@ -109,7 +109,7 @@ impl<T: Transport> Cq<T> {
         }))
     }
 
-    /// The number in `core.cqs`, for an endpoint of this domain.
+    /// The number in `domain.cqs`, for an endpoint of this domain.
     pub fn id_in(&self, engine: &Arc<Engine<T>>) -> Option<usize> {
         Arc::ptr_eq(engine, &self.shared.engine).then_some(self.shared.id)
     }
@@ -129,11 +129,11 @@ impl<T: Transport> Shared<T> {
         mut src: Option<&mut Words<'_>>,
     ) -> Result<usize> {
         // fi_cq(3): a read of no entries drives progress, whatever is unread.
-        if state.core.cqs[self.id].ring.is_empty() || max == 0 {
+        if state.domain.cqs[self.id].ring.is_empty() || max == 0 {
             state.progress();
             self.engine.note_look();
         }
-        let cq = &mut state.core.cqs[self.id];
+        let cq = &mut state.domain.cqs[self.id];
         let there = match cq.ring.ready() {
             Head::Empty => {
                 self.patience.in_vain();
@@ -168,17 +168,17 @@ impl<T: Transport> Shared<T> {
     }
 
     fn entries(&self, state: &State<T>) -> usize {
-        state.core.cqs[self.id].ring.len()
+        state.domain.cqs[self.id].ring.len()
     }
 
     fn stop_waiting(&self, state: &mut State<T>, waiting: Option<Waiting>) {
         if let Some(waiting) = waiting {
-            state.core.cqs[self.id].signal.leave(waiting);
+            state.domain.cqs[self.id].signal.leave(waiting);
         }
     }
 
     fn has_error(&self, state: &State<T>) -> bool {
-        state.core.cqs[self.id].ring.has_error()
+        state.domain.cqs[self.id].ring.has_error()
     }
 }
 
@@ -190,7 +190,7 @@ impl<T: Transport> Member for Shared<T> {
             self.engine.note_look();
         }
         state.flush();
-        let cq = &mut state.core.cqs[self.id];
+        let cq = &mut state.domain.cqs[self.id];
         if cq.signal.take() || !cq.ring.is_empty() {
             return Err(Error::AGAIN);
         }
@@ -204,8 +204,8 @@ impl<T: Transport> Drop for Shared<T> {
         let Ok(mut state) = self.engine.lock_to_close() else {
             return;
         };
-        state.core.cqs.remove(self.id);
-        state.core.remove_wait(self.wait.can_sleep());
+        state.domain.cqs.remove(self.id);
+        state.domain.remove_wait(self.wait.can_sleep());
     }
 }
 
@@ -310,7 +310,7 @@ impl<T: Transport> CqCalls for Cq<T> {
                 }
             }
             state.flush();
-            let signal = &mut state.core.cqs[shared.id].signal;
+            let signal = &mut state.domain.cqs[shared.id].signal;
             let entered = *waiting.get_or_insert_with(|| signal.enter());
             if signal.came(entered) || signal.take() {
                 shared.stop_waiting(&mut state, waiting);
@@ -329,7 +329,7 @@ impl<T: Transport> CqCalls for Cq<T> {
 
     fn read_err(&self, _flags: u64, take: &mut dyn FnMut(&CqErr)) -> Result {
         let mut state = self.shared.engine.lock_data()?;
-        let cq = &mut state.core.cqs[self.shared.id];
+        let cq = &mut state.domain.cqs[self.shared.id];
         let error = cq.ring.pop_err().ok_or(Error::AGAIN)?;
         take(cq.last_error.insert(error));
         Ok(())
@@ -337,7 +337,7 @@ impl<T: Transport> CqCalls for Cq<T> {
 
     fn why(&self, prov_errno: c_int) -> Option<Arc<CStr>> {
         let state = self.shared.engine.lock_data().ok()?;
-        let error = state.core.cqs[self.shared.id].last_error.as_ref()?;
+        let error = state.domain.cqs[self.shared.id].last_error.as_ref()?;
         let why = error
             .why
             .as_ref()
@@ -350,7 +350,7 @@ impl<T: Transport> CqCalls for Cq<T> {
             return Err(Error::NOSYS);
         }
         let mut state = self.shared.engine.lock()?;
-        state.core.cqs[self.shared.id].signal.give();
+        state.domain.cqs[self.shared.id].signal.give();
         self.shared.wait.notify();
         Ok(())
     }

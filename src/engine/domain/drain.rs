@@ -76,7 +76,7 @@ impl<T: Transport> Drain for Engine<T> {
                 && state.transport.owes(None, true)
             {
                 // The program's destructors have run.
-                state.transport.leave_memory(&mut state.core);
+                state.transport.leave_memory(&mut state.domain);
             }
             if state.is_none() {
                 log_info!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The handle of an endpoint: fi_endpoint(3). What is bound to it is in `core`; how bytes move is the transport's.
+//! The handle of an endpoint: fi_endpoint(3). What is bound to it is in `domain_state`; how bytes move is the transport's.
 #![forbid(unsafe_code)]
 
 mod coll;
@@ -16,7 +16,6 @@ use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::log::{Subsys, log_misuse};
 use crate::base::{Error, Result};
-use crate::engine::core::Core;
 use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::cq::Cq;
@@ -25,6 +24,7 @@ use crate::engine::domain::sep::{Member, Side};
 use crate::engine::domain::srx::SharedRx;
 use crate::engine::domain::stx::SharedTx;
 use crate::engine::domain::{Engine, State, driver};
+use crate::engine::domain_state::DomainState;
 use crate::engine::ep_state::{EpState, Event};
 use crate::engine::eq::Eq;
 use crate::engine::srx::Srx;
@@ -40,7 +40,7 @@ use crate::sync::{Guard, Use, Uses};
 /// Shared by an endpoint's handle and its aliases.
 struct Shared<T: Transport> {
     engine: Arc<Engine<T>>,
-    /// The number in `core.eps`.
+    /// The number in `domain.eps`.
     id: usize,
     info: Info,
     /// FI_COMPLETION where the queue was bound without FI_SELECTIVE_COMPLETION.
@@ -93,12 +93,12 @@ impl<T: Transport> Ep<T> {
         let mut srx = Srx::new();
         srx.eps = 1;
         srx.many_tagged = EpState::caps_of(&info) & FI_TAGGED_MULTI_RECV != 0;
-        let srx = state.core.srxs.insert(srx);
+        let srx = state.domain.srxs.insert(srx);
         let ep = Self::state(engine, &info, srx, context);
-        let id = state.core.eps.insert(ep);
-        if let Err(error) = state.transport.open_ep(&mut state.core, id, &info) {
-            state.core.eps.remove(id);
-            state.core.srxs.remove(srx);
+        let id = state.domain.eps.insert(ep);
+        if let Err(error) = state.transport.open_ep(&mut state.domain, id, &info) {
+            state.domain.eps.remove(id);
+            state.domain.srxs.remove(srx);
             return Err(error);
         }
         drop(guard);
@@ -109,8 +109,8 @@ impl<T: Transport> Ep<T> {
     pub fn open_context(member: Member<T>, info: Info, context: *mut c_void) -> *mut fid_ep {
         let (engine, id) = (member.port.engine().clone(), member.id());
         if let Ok(mut state) = engine.lock() {
-            state.core.eps[id].context = context as usize;
-            state.core.eps[id].tx_size = info.tx.size;
+            state.domain.eps[id].context = context as usize;
+            state.domain.eps[id].tx_size = info.tx.size;
         }
         Self::first_handle(&engine, id, info, Some(member), context)
     }
@@ -180,7 +180,7 @@ impl<T: Transport> Ep<T> {
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
         let handle = Self::handle(shared, tx_flags, rx_flags, None, context);
         if let Ok(mut state) = engine.lock() {
-            state.core.eps[id].fid = handle as usize;
+            state.domain.eps[id].fid = handle as usize;
         }
         handle
     }
@@ -266,12 +266,12 @@ impl<T: Transport> Ep<T> {
         }
         let id = cq.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         let mut state = self.shared.engine.lock()?;
-        let ep = &state.core.eps[self.shared.id];
+        let ep = &state.domain.eps[self.shared.id];
         if (tx && ep.tx_cq.is_some()) || (rx && ep.rx_cq.is_some()) {
             return Err(Error::INVAL);
         }
         // An enabled endpoint without it does nothing that would complete there, but for what peers write with data.
-        let ep = &mut state.core.eps[self.shared.id];
+        let ep = &mut state.domain.eps[self.shared.id];
         let implied = match flags & FI_SELECTIVE_COMPLETION {
             0 => FI_COMPLETION,
             _ => 0,
@@ -304,7 +304,7 @@ impl<T: Transport> Ep<T> {
         let counter = cntr.counter_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         let mut guard = self.shared.engine.lock()?;
         let state = &mut *guard;
-        let ep = &mut state.core.eps[self.shared.id];
+        let ep = &mut state.domain.eps[self.shared.id];
         let wanted = || Event::ALL.iter().filter(|event| flags & event.flag() != 0);
         if wanted().any(|&event| ep.bound(event).is_some()) {
             return Err(Error::INVAL);
@@ -315,7 +315,7 @@ impl<T: Transport> Ep<T> {
         // Peers reach a context through the endpoint it belongs to, which may listen already.
         let is_known = ep.enabled || self.shared.member.is_some();
         if is_known && flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0 {
-            state.transport.counts_accesses(&mut state.core);
+            state.transport.counts_accesses(&mut state.domain);
         }
         if self.shared.engine.info.caps & FI_TRIGGER != 0 {
             self.shared.watch();
@@ -332,8 +332,8 @@ impl<T: Transport> Ep<T> {
         }
         let id = av.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         let mut state = self.unlocked_state()?;
-        let user_ids = state.core.avs[id].has_user_ids();
-        let ep = &mut state.core.eps[self.shared.id];
+        let user_ids = state.domain.avs[id].has_user_ids();
+        let ep = &mut state.domain.eps[self.shared.id];
         if ep.av.is_some() || ep.ep_type == FI_EP_MSG.0 {
             return Err(Error::INVAL);
         }
@@ -349,7 +349,7 @@ impl<T: Transport> Ep<T> {
             return Err(Error::BADFLAGS);
         }
         let mut state = self.unlocked_state()?;
-        let ep = &mut state.core.eps[self.shared.id];
+        let ep = &mut state.domain.eps[self.shared.id];
         if self.shared.has_own_eq.swap(true, Ordering::Relaxed) {
             return Err(Error::INVAL);
         }
@@ -357,7 +357,7 @@ impl<T: Transport> Ep<T> {
         let joins = ep.caps & FI_COLLECTIVE != 0 && self.shared.engine.state.is_shared();
         let connects = ep.ep_type == FI_EP_MSG.0 || joins;
         // For good: the queue drives the domain from now on.
-        state.core.watchers += usize::from(connects);
+        state.domain.watchers += usize::from(connects);
         drop(state);
         if connects {
             eq.queue.add_driver(driver(&self.shared.engine))?;
@@ -376,16 +376,16 @@ impl<T: Transport> Ep<T> {
             return Err(Error::INVAL);
         }
         let mut state = self.unlocked_state()?;
-        let core = &mut state.core;
-        let ep = &mut core.eps[self.shared.id];
+        let domain = &mut state.domain;
+        let ep = &mut domain.eps[self.shared.id];
         if std::mem::replace(&mut ep.shares_receives, true) {
             return Err(Error::INVAL);
         }
         ep.checks_receives = true;
         ep.rx_implied = self.shared.rx_implied.load(Ordering::Relaxed);
         let own = std::mem::replace(&mut ep.srx, id);
-        core.srxs.remove(own);
-        core.srxs[id].eps += 1;
+        domain.srxs.remove(own);
+        domain.srxs[id].eps += 1;
         drop(state);
         self.keep(srx.uses.take());
         Ok(())
@@ -409,12 +409,12 @@ impl<T: Transport> Ep<T> {
 
     /// fi_endpoint(3), fi_ep_bind: a shared context that was announced must be there; and unconnected endpoints that
     /// share a receive context share the address vector, too.
-    fn check_shared(&self, core: &Core<T::Addr>) -> Result {
+    fn check_shared(&self, domain: &DomainState<T::Addr>) -> Result {
         let wants_stx = self.shared.info.ep.tx_ctx_cnt == FI_SHARED_CONTEXT;
         if wants_stx && !self.shared.shares_transmits.load(Ordering::Relaxed) {
             return Err(Error::OPBADSTATE);
         }
-        let ep = &core.eps[self.shared.id];
+        let ep = &domain.eps[self.shared.id];
         // Connected ones have always been enabled without, and receive by themselves then.
         let wants_srx = self.shared.info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT;
         if wants_srx && !ep.shares_receives && ep.ep_type != FI_EP_MSG.0 {
@@ -423,7 +423,7 @@ impl<T: Transport> Ep<T> {
         let differs = |(_, other): (usize, &EpState)| {
             other.srx == ep.srx && other.enabled && other.av != ep.av
         };
-        match ep.shares_receives && ep.ep_type != FI_EP_MSG.0 && core.eps.iter().any(differs) {
+        match ep.shares_receives && ep.ep_type != FI_EP_MSG.0 && domain.eps.iter().any(differs) {
             true => Err(Error::INVAL),
             false => Ok(()),
         }
@@ -443,7 +443,9 @@ impl<T: Transport> Ep<T> {
         let state = &mut *guard;
         let (port, id) = (self.port(), self.shared.id);
         let result = match tx.flags & FI_TRIGGER {
-            0 => state.transport.transmit_from(&mut state.core, port, id, tx),
+            0 => state
+                .transport
+                .transmit_from(&mut state.domain, port, id, tx),
             _ => self.transmit_when(state, tx),
         };
         state.run_triggers();
@@ -454,7 +456,7 @@ impl<T: Transport> Ep<T> {
     /// The state, while the endpoint is not yet enabled.
     fn unlocked_state(&self) -> Result<Guard<'_, State<T>>> {
         let state = self.shared.engine.lock()?;
-        match state.core.eps[self.shared.id].enabled {
+        match state.domain.eps[self.shared.id].enabled {
             true => Err(Error::OPBADSTATE),
             false => Ok(state),
         }
@@ -546,13 +548,15 @@ impl<T: Transport> Ep<T> {
         match &self.shared.member {
             Some(member) => member.enable(state)?,
             None => {
-                check_bound(&state.core.eps[self.shared.id])?;
-                self.check_shared(&state.core)?;
+                check_bound(&state.domain.eps[self.shared.id])?;
+                self.check_shared(&state.domain)?;
                 self.shared.engine.give_keys(state, self.shared.id)?;
-                state.transport.enable_ep(&mut state.core, self.shared.id)?;
+                state
+                    .transport
+                    .enable_ep(&mut state.domain, self.shared.id)?;
             }
         }
-        let ep = &mut state.core.eps[self.shared.id];
+        let ep = &mut state.domain.eps[self.shared.id];
         if ep.caps & FI_TRIGGER != 0 {
             ep.tell_work()?;
         }
@@ -612,16 +616,16 @@ impl<T: Transport> Drop for Shared<T> {
             return;
         };
         let state = &mut *guard;
-        state.transport.close_ep(&mut state.core, self.id);
-        state.core.triggers.forget_ep(self.id);
-        let ep = state.core.eps.remove(self.id);
+        state.transport.close_ep(&mut state.domain, self.id);
+        state.domain.triggers.forget_ep(self.id);
+        let ep = state.domain.eps.remove(self.id);
         if let Some(av) = ep.av {
-            state.core.avs[av].keys.release(self.id);
+            state.domain.avs[av].keys.release(self.id);
         }
-        let srx = &mut state.core.srxs[ep.srx];
+        let srx = &mut state.domain.srxs[ep.srx];
         srx.eps -= 1;
         match srx.eps {
-            0 => drop(state.core.srxs.remove(ep.srx)),
+            0 => drop(state.domain.srxs.remove(ep.srx)),
             _ => srx.forget_ep(self.id),
         }
         drop(guard);
@@ -687,7 +691,7 @@ impl<T: Transport> Kind for Ep<T> {
             true => (current(&self.tx_flags), flags),
             false => (flags, current(&self.rx_flags)),
         };
-        let context = self.shared.engine.lock()?.core.eps[self.shared.id].context;
+        let context = self.shared.engine.lock()?.domain.eps[self.shared.id].context;
         let handle = Self::handle(
             self.shared.clone(),
             tx_flags,
@@ -720,7 +724,7 @@ impl<T: Transport> EpCalls for Ep<T> {
         let size = match name {
             FI_OPT_MIN_MULTI_RECV if self.receives() => {
                 let state = self.shared.engine.lock()?;
-                state.core.srxs[state.core.eps[self.shared.id].srx].min_multi_recv
+                state.domain.srxs[state.domain.eps[self.shared.id].srx].min_multi_recv
             }
             FI_OPT_CM_DATA_SIZE if info.ep.ep_type == FI_EP_MSG.0 => CM_DATA_SIZE,
             FI_OPT_TX_SIZE => info.tx.size,
@@ -738,8 +742,8 @@ impl<T: Transport> EpCalls for Ep<T> {
             FI_OPT_MIN_MULTI_RECV if self.receives() => {
                 if let OptValue::Size(size) = value(OptKind::Size)? {
                     let mut state = self.shared.engine.lock()?;
-                    let srx = state.core.eps[self.shared.id].srx;
-                    state.core.srxs[srx].min_multi_recv = size;
+                    let srx = state.domain.eps[self.shared.id].srx;
+                    state.domain.srxs[srx].min_multi_recv = size;
                 }
                 Ok(())
             }
@@ -788,18 +792,18 @@ impl<T: Transport> EpCalls for Ep<T> {
             return Ok(());
         }
         let mut guard = self.shared.engine.lock()?;
-        let State { core, transport } = &mut *guard;
-        if core.cancel_triggered(self.shared.id, context) {
+        let State { domain, transport } = &mut *guard;
+        if domain.cancel_triggered(self.shared.id, context) {
             guard.run_triggers();
             return Ok(());
         }
         // A receive that is not there any more has met its message.
         let cancelled = match self.receives() {
-            true => core.cancel(self.shared.id, context),
+            true => domain.cancel(self.shared.id, context),
             false => Err(Error::NOENT),
         };
         match cancelled {
-            Err(Error::NOENT) => transport.cancel(core, self.shared.id, context),
+            Err(Error::NOENT) => transport.cancel(domain, self.shared.id, context),
             result => result?,
         }
         guard.run_triggers();
@@ -808,7 +812,7 @@ impl<T: Transport> EpCalls for Ep<T> {
 
     fn rx_size_left(&self) -> Result<usize> {
         let state = self.shared.engine.lock()?;
-        match state.core.eps[self.shared.id].enabled {
+        match state.domain.eps[self.shared.id].enabled {
             true => Ok(self.shared.info.rx.size),
             false => Err(Error::OPBADSTATE),
         }
@@ -816,12 +820,12 @@ impl<T: Transport> EpCalls for Ep<T> {
 
     fn tx_size_left(&self) -> Result<usize> {
         let mut guard = self.shared.engine.lock()?;
-        let State { core, transport } = &mut *guard;
-        let ep = &core.eps[self.shared.id];
+        let State { domain, transport } = &mut *guard;
+        let ep = &domain.eps[self.shared.id];
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
-        if core.may_post(self.shared.id).is_err() {
+        if domain.may_post(self.shared.id).is_err() {
             return Ok(0);
         }
         let queue = match self.shared.limits.strict {
@@ -862,12 +866,12 @@ impl<T: Transport> CmCalls for Ep<T> {
 
     fn connect(&self, addr: Option<&[u8]>, param: &[u8]) -> Result {
         let param = cut(param);
-        self.cm(|state, id| state.transport.connect(&mut state.core, id, addr, param))
+        self.cm(|state, id| state.transport.connect(&mut state.domain, id, addr, param))
     }
 
     fn accept(&self, param: &[u8]) -> Result {
         let param = cut(param);
-        self.cm(|state, id| state.transport.accept(&mut state.core, id, param))
+        self.cm(|state, id| state.transport.accept(&mut state.domain, id, param))
     }
 
     fn join(&self, join: &Join<'_>, context: *mut c_void) -> Result<*mut fid_mc> {
@@ -883,8 +887,8 @@ impl<T: Transport> CmCalls for Ep<T> {
         }
         self.shared.engine.drain(self.shared.id);
         let mut guard = self.shared.engine.lock()?;
-        let State { core, transport } = &mut *guard;
-        transport.shutdown(core, self.shared.id)
+        let State { domain, transport } = &mut *guard;
+        transport.shutdown(domain, self.shared.id)
     }
 }
 

@@ -28,7 +28,7 @@ use crate::base::{Error, Result};
 use crate::engine::atomic::element_size;
 use crate::engine::auth::Key;
 use crate::engine::coll;
-use crate::engine::core::{Core, Regions};
+use crate::engine::domain_state::{DomainState, Regions};
 use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
 use crate::engine::flusher::Flusher;
@@ -45,7 +45,7 @@ use crate::sys::fork::Birth;
 
 /// What the lock of a domain guards.
 pub struct State<T: Transport> {
-    pub core: Core<T::Addr>,
+    pub domain: DomainState<T::Addr>,
     pub transport: T,
 }
 
@@ -64,25 +64,25 @@ impl<T: Transport> State<T> {
 
     #[inline(always)]
     pub fn progress(&mut self) {
-        self.transport.progress(&mut self.core);
+        self.transport.progress(&mut self.domain);
         self.run_triggers();
     }
 
     /// For who was woken: what it was woken for may be had without a call of the kernel.
     pub fn take_at_hand(&mut self) {
-        self.transport.take_at_hand(&mut self.core);
+        self.transport.take_at_hand(&mut self.domain);
         self.run_triggers();
     }
 
     /// For who has slept or is going to: while something is ready, a descriptor ends every sleep at once.
     pub fn progress_all(&mut self) {
-        self.transport.progress_all(&mut self.core);
+        self.transport.progress_all(&mut self.domain);
         self.run_triggers();
     }
 
     #[inline]
     pub fn flush(&mut self) {
-        self.transport.flush(&mut self.core);
+        self.transport.flush(&mut self.domain);
         self.run_triggers();
     }
 
@@ -179,9 +179,9 @@ impl<T: Transport> Engine<T> {
 
     /// With FI_AV_AUTH_KEY: an endpoint that is being enabled gets the keys that its vector has now.
     fn give_keys(&self, state: &mut State<T>, ep: usize) -> Result {
-        match state.core.eps[ep].av {
+        match state.domain.eps[ep].av {
             Some(av) if self.has_keys_in_av() => {
-                let keys = state.core.avs[av].keys.hold(ep);
+                let keys = state.domain.avs[av].keys.hold(ep);
                 state.transport.set_keys(ep, keys)
             }
             _ => Ok(()),
@@ -270,13 +270,13 @@ impl<T: Transport> Domain<T> {
         };
         let poll_fd = transport.poll_fd();
         let held_back = transport.held_back().clone();
-        let mut core = Core::new(Regions::new(policy));
+        let mut domain = DomainState::new(Regions::new(policy));
         // The progress thread.
-        core.watchers = usize::from(auto);
-        core.contended = callers == Callers::Many;
-        core.auto = auto;
+        domain.watchers = usize::from(auto);
+        domain.contended = callers == Callers::Many;
+        domain.auto = auto;
         let engine = Arc::new(Engine {
-            state: Lock::new(callers, State::children_may, State { core, transport })?,
+            state: Lock::new(callers, State::children_may, State { domain, transport })?,
             poll_fd,
             birth: Birth::here(),
             provider: T::provider(&fabric.provider),
@@ -354,7 +354,7 @@ impl<T: Transport> Kind for Domain<T> {
                 // Without a lock only the thread that the domain's objects are used by may drive it, and the queue is
                 // the fabric's. What its domain reports then, it reports within calls.
                 if engine.state.is_shared() {
-                    engine.lock()?.core.watchers += 1;
+                    engine.lock()?.domain.watchers += 1;
                     eq.queue.add_driver(driver(&self.engine))?;
                 }
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The handle of a memory region: fi_mr(3). The table of keys is in `core`.
+//! The handle of a memory region: fi_mr(3). The table of keys is in `domain_state`.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -54,7 +54,7 @@ impl<T: Transport> Domain<T> {
             Some(base) => Some(part_of(base, engine, &request.segments)?),
         };
         let mut state = engine.lock()?;
-        let region = state.core.mrs.register(
+        let region = state.domain.mrs.register(
             &request.segments,
             request.access,
             request.offset,
@@ -70,8 +70,8 @@ impl<T: Transport> Domain<T> {
         if request.flags & FI_RMA_PMEM != 0 {
             region.set_persistent();
         }
-        let State { core, transport } = &mut *state;
-        transport.region_opened(core, &region);
+        let State { domain, transport } = &mut *state;
+        transport.region_opened(domain, &region);
         drop(state);
         let key = region.key;
         let mr = Mr {
@@ -154,9 +154,9 @@ impl<T: Transport> Drop for Mr<T> {
         let Ok(mut state) = self.engine.lock_to_close() else {
             return;
         };
-        let State { core, transport } = &mut *state;
-        core.mrs.close(&self.region);
-        transport.region_closed(core, &self.region);
+        let State { domain, transport } = &mut *state;
+        domain.mrs.close(&self.region);
+        transport.region_closed(domain, &self.region);
     }
 }
 
@@ -180,8 +180,8 @@ impl<T: Transport> Kind for Mr<T> {
             self.region.bind_counter(counter.clone())?;
             // From now on each access has to be told of.
             let mut state = self.engine.lock()?;
-            let State { core, transport } = &mut *state;
-            transport.region_closed(core, &self.region);
+            let State { domain, transport } = &mut *state;
+            transport.region_closed(domain, &self.region);
             drop(state);
             *self.cntr.lock().unwrap_or_else(PoisonError::into_inner) = Some(cntr.uses.take());
             return Ok(());

@@ -17,7 +17,7 @@ use crate::sync::Use;
 
 pub struct Profile<T: Transport> {
     engine: Arc<Engine<T>>,
-    /// An endpoint's number in `core.eps`; none for the domain as a whole.
+    /// An endpoint's number in `domain.eps`; none for the domain as a whole.
     ep: Option<usize>,
     /// The number of unexpected messages between fi_profile_start_reads and fi_profile_end_reads.
     kept: Mutex<Option<u64>>,
@@ -46,10 +46,14 @@ impl<T: Transport> Profile<T> {
 
     fn unexpected(&self) -> Result<u64> {
         let state = self.engine.lock()?;
-        let core = &state.core;
+        let domain = &state.domain;
         let count: usize = match self.ep {
-            Some(ep) => core.srxs[core.eps[ep].srx].unexpected_len(),
-            None => core.srxs.iter().map(|(_, srx)| srx.unexpected_len()).sum(),
+            Some(ep) => domain.srxs[domain.eps[ep].srx].unexpected_len(),
+            None => domain
+                .srxs
+                .iter()
+                .map(|(_, srx)| srx.unexpected_len())
+                .sum(),
         };
         Ok(count as u64)
     }

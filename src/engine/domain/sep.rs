@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::abi::*;
 use crate::base::info::{Info, RxAttr, TxAttr};
 use crate::base::{Error, Result};
-use crate::engine::core::Core;
 use crate::engine::domain::av::Av;
 use crate::engine::domain::ep::Ep;
 use crate::engine::domain::{Engine, State};
+use crate::engine::domain_state::DomainState;
 use crate::engine::ep_state::EpState;
 use crate::engine::srx::{MIN_MULTI_RECV, Srx};
 use crate::engine::transport::{Address, Transport};
@@ -37,7 +37,7 @@ pub enum Side {
 /// What the contexts of a scalable endpoint share.
 pub struct Port<T: Transport> {
     engine: Arc<Engine<T>>,
-    /// The numbers in `core.eps`: of the endpoint of the transport, which is also the first receive context; of all.
+    /// The numbers in `domain.eps`: of the endpoint of the transport, which is also the first receive context; of all.
     id: usize,
     tx: Vec<usize>,
     rx: Vec<usize>,
@@ -60,7 +60,7 @@ pub struct Port<T: Transport> {
 pub struct Member<T: Transport> {
     pub port: Arc<Port<T>>,
     pub side: Side,
-    /// The number in `core.eps`.
+    /// The number in `domain.eps`.
     id: usize,
 }
 
@@ -79,22 +79,22 @@ impl<T: Transport> ScalableEp<T> {
         let rx = count(info.ep.rx_ctx_cnt, limits.max_ep_rx_ctx)?;
         let mut guard = engine.lock()?;
         let state = &mut *guard;
-        let core = &mut state.core;
-        let receiver = |core: &mut Core<T::Addr>| {
+        let domain = &mut state.domain;
+        let receiver = |domain: &mut DomainState<T::Addr>| {
             let mut srx = Srx::new();
             srx.eps = 1;
-            let srx = core.srxs.insert(srx);
-            core.eps.insert(Ep::state(engine, &info, srx, context))
+            let srx = domain.srxs.insert(srx);
+            domain.eps.insert(Ep::state(engine, &info, srx, context))
         };
-        let rx: Vec<usize> = (0..rx).map(|_| receiver(core)).collect();
+        let rx: Vec<usize> = (0..rx).map(|_| receiver(domain)).collect();
         let id = rx[0];
-        core.eps[id].contexts = rx[1..].to_vec();
+        domain.eps[id].contexts = rx[1..].to_vec();
         // A transmit context receives nothing; the number of a receive context is of no use to it.
-        let srx = core.eps[id].srx;
-        let tx = (0..tx).map(|_| core.eps.insert(Ep::state(engine, &info, srx, context)));
+        let srx = domain.eps[id].srx;
+        let tx = (0..tx).map(|_| domain.eps.insert(Ep::state(engine, &info, srx, context)));
         let tx: Vec<usize> = tx.collect();
-        let heir = core.eps.insert(Ep::state(engine, &info, srx, context));
-        if let Err(error) = state.transport.open_ep(&mut state.core, id, &info) {
+        let heir = domain.eps.insert(Ep::state(engine, &info, srx, context));
+        if let Err(error) = state.transport.open_ep(&mut state.domain, id, &info) {
             remove(state, &tx, &rx, heir);
             return Err(error);
         }
@@ -164,13 +164,13 @@ fn count(wanted: usize, most: usize) -> Result<usize> {
 
 /// Takes the contexts of an endpoint out of the domain.
 fn remove<T: Transport>(state: &mut State<T>, tx: &[usize], rx: &[usize], heir: usize) {
-    state.core.eps.remove(heir);
+    state.domain.eps.remove(heir);
     for &id in tx {
-        state.core.eps.remove(id);
+        state.domain.eps.remove(id);
     }
     for &id in rx {
-        let ep = state.core.eps.remove(id);
-        state.core.srxs.remove(ep.srx);
+        let ep = state.domain.eps.remove(id);
+        state.domain.srxs.remove(ep.srx);
     }
 }
 
@@ -189,7 +189,7 @@ impl<T: Transport> Port<T> {
             return Ok(());
         }
         let given = self.engine.give_keys(state, self.id);
-        let result = given.and_then(|()| state.transport.enable_ep(&mut state.core, self.id));
+        let result = given.and_then(|()| state.transport.enable_ep(&mut state.domain, self.id));
         if result.is_err() {
             self.listens.store(false, Ordering::Relaxed);
         }
@@ -205,14 +205,14 @@ impl<T: Transport> Port<T> {
         if self.listens.load(Ordering::Relaxed) {
             return Err(Error::OPBADSTATE);
         }
-        let core = &mut state.core;
-        if core.eps[self.id].av.is_some() {
+        let domain = &mut state.domain;
+        if domain.eps[self.id].av.is_some() {
             return Err(Error::INVAL);
         }
-        let user_ids = core.avs[id].has_user_ids();
+        let user_ids = domain.avs[id].has_user_ids();
         for &ep in self.tx.iter().chain(&self.rx) {
-            core.eps[ep].av = Some(id);
-            core.eps[ep].user_ids = user_ids;
+            domain.eps[ep].av = Some(id);
+            domain.eps[ep].user_ids = user_ids;
         }
         drop(state);
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
@@ -228,9 +228,9 @@ impl<T: Transport> Drop for Port<T> {
             return;
         };
         let state = &mut *guard;
-        state.transport.close_ep(&mut state.core, self.id);
-        if let Some(av) = state.core.eps[self.id].av {
-            state.core.avs[av].keys.release(self.id);
+        state.transport.close_ep(&mut state.domain, self.id);
+        if let Some(av) = state.domain.eps[self.id].av {
+            state.domain.avs[av].keys.release(self.id);
         }
         remove(state, &self.tx, &self.rx, self.heir);
     }
@@ -259,7 +259,7 @@ impl<T: Transport> Member<T> {
     }
 
     pub fn enable(&self, state: &mut State<T>) -> Result {
-        let ep = &state.core.eps[self.id];
+        let ep = &state.domain.eps[self.id];
         let (queue, needed) = match self.side {
             Side::Transmit => (ep.tx_cq, FI_SEND | FI_READ | FI_WRITE),
             Side::Receive => (ep.rx_cq, FI_RECV),
@@ -281,18 +281,18 @@ impl<T: Transport> Drop for Member<T> {
         let Ok(mut guard) = self.port.engine.lock_to_close() else {
             return;
         };
-        let State { core, transport } = &mut *guard;
+        let State { domain, transport } = &mut *guard;
         let port = self.port.id;
         match self.side {
-            Side::Transmit => transport.close_tx_context(core, port, self.id, self.port.heir),
+            Side::Transmit => transport.close_tx_context(domain, port, self.id, self.port.heir),
             Side::Receive => {
-                transport.close_rx_context(core, port, self.id);
-                let srx = core.eps[self.id].srx;
-                drop(core.srxs[srx].drain_posted());
-                core.srxs[srx].min_multi_recv = MIN_MULTI_RECV;
+                transport.close_rx_context(domain, port, self.id);
+                let srx = domain.eps[self.id].srx;
+                drop(domain.srxs[srx].drain_posted());
+                domain.srxs[srx].min_multi_recv = MIN_MULTI_RECV;
             }
         }
-        let ep: &mut EpState = &mut core.eps[self.id];
+        let ep: &mut EpState = &mut domain.eps[self.id];
         ep.tx_cq = None;
         ep.rx_cq = None;
         ep.cntrs = Default::default();
@@ -329,7 +329,7 @@ impl<T: Transport> Kind for ScalableEp<T> {
         if self.port.enabled.load(Ordering::Relaxed) {
             return Err(Error::OPBADSTATE);
         }
-        if state.core.eps[self.port.id].av.is_none() {
+        if state.domain.eps[self.port.id].av.is_none() {
             return Err(Error::NOAV);
         }
         self.port.listen(&mut state)?;
@@ -359,7 +359,7 @@ impl<T: Transport> EpCalls for ScalableEp<T> {
             FI_OPT_SHARED_MEMORY_PERMITTED if T::SHARES_MEMORY => match value(OptKind::Bool)? {
                 OptValue::Bool(on) => {
                     let mut state = self.port.engine.lock()?;
-                    if state.core.eps[self.port.id].enabled {
+                    if state.domain.eps[self.port.id].enabled {
                         return Err(Error::OPBADSTATE);
                     }
                     state.transport.permit_sharing(self.port.id, on)

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::abi::*;
 use crate::base::info::RxAttr;
 use crate::base::{Error, Result};
-use crate::engine::core::Core;
 use crate::engine::domain::{Engine, State};
+use crate::engine::domain_state::DomainState;
 use crate::engine::srx::Srx;
 use crate::engine::transport::Transport;
 use crate::ffi::Kind;
@@ -55,7 +55,7 @@ impl<T: Transport> SharedRx<T> {
         srx.many_tagged = many_tagged;
         // The handle itself counts.
         srx.eps = 1;
-        let id = engine.lock()?.core.srxs.insert(srx);
+        let id = engine.lock()?.domain.srxs.insert(srx);
         let srx = SharedRx {
             engine: engine.clone(),
             id,
@@ -105,10 +105,10 @@ impl<T: Transport> Drop for SharedRx<T> {
         let Ok(mut state) = self.engine.lock_to_close() else {
             return;
         };
-        let srx = &mut state.core.srxs[self.id];
+        let srx = &mut state.domain.srxs[self.id];
         srx.eps -= 1;
         if srx.eps == 0 {
-            state.core.srxs.remove(self.id);
+            state.domain.srxs.remove(self.id);
         }
     }
 }
@@ -132,7 +132,7 @@ impl<T: Transport> EpCalls for SharedRx<T> {
     fn get_opt(&self, name: c_int) -> Result<OptValue> {
         match name {
             FI_OPT_MIN_MULTI_RECV => Ok(OptValue::Size(
-                self.engine.lock()?.core.srxs[self.id].min_multi_recv,
+                self.engine.lock()?.domain.srxs[self.id].min_multi_recv,
             )),
             _ => Err(Error::NOPROTOOPT),
         }
@@ -141,7 +141,7 @@ impl<T: Transport> EpCalls for SharedRx<T> {
     fn set_opt(&self, name: c_int, value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
         match (name, value(OptKind::Size)) {
             (FI_OPT_MIN_MULTI_RECV, Ok(OptValue::Size(size))) => {
-                self.engine.lock()?.core.srxs[self.id].min_multi_recv = size;
+                self.engine.lock()?.domain.srxs[self.id].min_multi_recv = size;
                 Ok(())
             }
             (FI_OPT_MIN_MULTI_RECV, _) => Err(Error::INVAL),
@@ -155,14 +155,14 @@ impl<T: Transport> EpCalls for SharedRx<T> {
             return Ok(());
         }
         let mut guard = self.engine.lock()?;
-        let core = &mut guard.core;
-        let Some((recv, what)) = core.srxs[self.id].cancel(context) else {
+        let domain = &mut guard.domain;
+        let Some((recv, what)) = domain.srxs[self.id].cancel(context) else {
             return Ok(());
         };
         // The report goes to the queue of an endpoint that receives here; all of them share it.
-        let ep = core.eps.iter().find(|(_, ep)| ep.srx == self.id);
+        let ep = domain.eps.iter().find(|(_, ep)| ep.srx == self.id);
         if let Some(ep) = ep.map(|(ep, _)| ep) {
-            core.receive_failed(ep, &recv, what, Error::CANCELED);
+            domain.receive_failed(ep, &recv, what, Error::CANCELED);
         }
         Ok(())
     }
@@ -183,18 +183,18 @@ impl<T: Transport> DataPath for SharedRx<T> {
         if rx.flags & FI_TRIGGER != 0 {
             return Err(Error::BADFLAGS);
         }
-        let State { core, transport } = &mut *guard;
-        let saved = core.srxs[self.id].saved();
-        core.post_to(
+        let State { domain, transport } = &mut *guard;
+        let saved = domain.srxs[self.id].saved();
+        domain.post_to(
             self.id,
             self.directed,
             None,
             rx,
             T::source,
-            &mut |core: &mut Core<T::Addr>, claimed| transport.claim(core, claimed),
+            &mut |domain: &mut DomainState<T::Addr>, claimed| transport.claim(domain, claimed),
         )?;
-        if core.srxs[self.id].saved() < saved {
-            transport.room_again(core);
+        if domain.srxs[self.id].saved() < saved {
+            transport.room_again(domain);
         }
         guard.run_triggers();
         guard.after_receive(rx);

@@ -41,7 +41,7 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
         WorkOp::Receive(ep, rx) => Action::Receive(endpoint_of(engine, ep)?.1.ep, rx),
         WorkOp::Atomic(ep, work) => {
             let (ep, place) = endpoint_of(engine, ep)?;
-            check(&engine.lock()?.core.eps[place.ep], What::Atomic)?;
+            check(&engine.lock()?.domain.eps[place.ep], What::Atomic)?;
             Action::Atomic(place, work.read(ep)?)
         }
     };
@@ -52,11 +52,11 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
     let mut guard = engine.lock()?;
     let state = &mut *guard;
     match &action {
-        Action::Transmit(place, out) => check(&state.core.eps[place.ep], out.what())?,
-        Action::Receive(ep, rx) => check(&state.core.eps[*ep], rx.what)?,
+        Action::Transmit(place, out) => check(&state.domain.eps[place.ep], out.what())?,
+        Action::Receive(ep, rx) => check(&state.domain.eps[*ep], rx.what)?,
         Action::Atomic(..) | Action::Change(..) => {}
     }
-    state.core.triggers.add(when, action, Some(work))?;
+    state.domain.triggers.add(when, action, Some(work))?;
     state.run_triggers();
     state.posted();
     Ok(())
@@ -81,12 +81,12 @@ fn check(ep: &EpState, what: What) -> Result {
 }
 
 pub fn cancel<T: Transport>(engine: &Engine<T>, name: usize) -> Result {
-    engine.lock()?.core.triggers.cancel_work(name)
+    engine.lock()?.domain.triggers.cancel_work(name)
 }
 
 pub fn flush<T: Transport>(engine: &Arc<Engine<T>>, cntr: Option<Other<'_>>) -> Result {
     let counter = cntr.map(|cntr| counter_of(engine, cntr)).transpose()?;
-    engine.lock()?.core.triggers.flush_work(counter.as_ref());
+    engine.lock()?.domain.triggers.flush_work(counter.as_ref());
     Ok(())
 }
 

@@ -6,14 +6,14 @@ use crate::abi::*;
 use crate::base::grow::append;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::atomic::{apply, element_size};
-use crate::engine::core::TxOp;
+use crate::engine::domain_state::TxOp;
 use crate::engine::stream::conn::{Durable, ReadOp, Regions, Sink};
 use crate::engine::stream::context::split;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg};
 use crate::engine::stream::rma::{count_regions, durable, named};
 use crate::engine::stream::rx::{Fault, commit};
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::{STAGE_FULL, WANTS_ACK, check_flags};
 use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::transfer::What;
@@ -54,12 +54,12 @@ impl<N: Net> Stream<N> {
     /// whatever context the destination names.
     pub(super) fn post_atomic(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
         atomic: &Atomic<'_>,
     ) -> Result {
-        let state = core.eps.get(ep).ok_or(Error::INVAL)?;
+        let state = domain.eps.get(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
             return Err(Error::OPBADSTATE);
         }
@@ -68,9 +68,9 @@ impl<N: Net> Stream<N> {
             Family::Fetch | Family::Compare => What::AtomicFetch,
         };
         check_flags(what, atomic.flags, state)?;
-        core.may_post(ep)?;
-        let (dest, _) = split(core, port, atomic.dest)?;
-        let id = self.connection(core, port, dest)?;
+        domain.may_post(ep)?;
+        let (dest, _) = split(domain, port, atomic.dest)?;
+        let id = self.connection(domain, port, dest)?;
         self.conns[id].writes_by_ring = true;
         let len = match atomic.family {
             Family::Base => atomic.operands.remaining(),
@@ -84,7 +84,7 @@ impl<N: Net> Stream<N> {
             context: atomic.context,
             len,
         };
-        if self.post_short(core, id, atomic, op) {
+        if self.post_short(domain, id, atomic, op) {
             return Ok(());
         }
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
@@ -94,38 +94,38 @@ impl<N: Net> Stream<N> {
             header.ack = atomic.flags & WANTS_ACK != 0;
             header.commit = atomic.flags & FI_COMMIT_COMPLETE != 0;
             header.data = (atomic.flags & FI_REMOTE_CQ_DATA != 0).then_some(atomic.data);
-            return self.submit(core, id, header, atomic.operands, op);
+            return self.submit(domain, id, header, atomic.operands, op);
         }
         let (mut few, mut many) = ([0; FEW], Vec::new());
         let bytes = room_for(operands + compare, &mut few, &mut many);
         let (own, compared) = bytes.split_at_mut(operands);
         atomic.operands.copy_to(own);
         atomic.compare.copy_to(compared);
-        self.submit_exchange(core, id, header, bytes, atomic.result, op)
+        self.submit_exchange(domain, id, header, bytes, atomic.result, op)
     }
 
     /// Sends an operation that has a result. Its payload is small, and copied.
     pub(super) fn exchange(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         payload: &[u8],
         result: IoVec,
         mut op: TxOp,
     ) {
-        self.begin_waiting(core, &mut op);
+        self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
         conn.tx.ask(ReadOp { op, iov: result });
         let alone = conn.tx.queue.is_empty() && conn.tx.pace.writes(self.look);
-        self.send_copied(core, id, header, payload, alone, false);
+        self.send_copied(domain, id, header, payload, alone, false);
     }
 
     /// Sends a frame with a payload that is copied: at once, or behind what waits, and then without delay if it is `alone`.
     /// `answers`: the peer has asked for it.
     pub(super) fn send_copied(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         payload: &[u8],
@@ -143,7 +143,7 @@ impl<N: Net> Stream<N> {
         }
         let is_full = conn.tx.pace.is_full() || conn.tx.staged >= STAGE_FULL;
         if (alone || is_full || conn.duct.is_some()) && !conn.tx.blocked {
-            self.flush_conn(core, id);
+            self.flush_conn(domain, id);
         }
     }
 
@@ -195,7 +195,7 @@ impl<N: Net> Stream<N> {
     /// A peer operates on memory of ours. `bytes` is what has come behind the header; gives how many of them belong to it.
     pub(super) fn atomic_request(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         bytes: &[u8],
@@ -208,13 +208,13 @@ impl<N: Net> Stream<N> {
         self.conns[id].rx.was_written = true;
         let mut request = read_operation(header)?;
         let access = access_of(request.family, request.op);
-        if core.eps[ep].caps & access != access {
+        if domain.eps[ep].caps & access != access {
             return Err(Fault::Rule(
                 "an atomic operation that the endpoint does not serve",
             ));
         }
         (request.target, request.regions) =
-            named(core, &self.conns[id], header, FI_ATOMIC, access)?;
+            named(domain, &self.conns[id], header, FI_ATOMIC, access)?;
         if header.commit {
             request.durable = durable(header, &request.regions);
         }
@@ -224,9 +224,9 @@ impl<N: Net> Stream<N> {
             let (mut few, mut many) = ([0; FEW], Vec::new());
             let room = room_for(payload.max(request.len), &mut few, &mut many);
             room[..payload].copy_from_slice(&bytes[..payload]);
-            self.carry_out(core, id, &request, room);
+            self.carry_out(domain, id, &request, room);
             if ack {
-                self.send_ack(core, id);
+                self.send_ack(domain, id);
             }
             return Ok(payload);
         }
@@ -235,13 +235,19 @@ impl<N: Net> Stream<N> {
     }
 
     /// All of an operation is here.
-    pub(super) fn arrived(&mut self, core: &mut Core<N>, id: usize, mut request: AtomicIn) {
+    pub(super) fn arrived(&mut self, domain: &mut DomainOf<N>, id: usize, mut request: AtomicIn) {
         let mut payload = std::mem::take(&mut request.payload);
-        self.carry_out(core, id, &request, &mut payload);
+        self.carry_out(domain, id, &request, &mut payload);
     }
 
     /// `payload` has the operands, then values to compare; the operands become the result.
-    fn carry_out(&mut self, core: &mut Core<N>, id: usize, request: &AtomicIn, payload: &mut [u8]) {
+    fn carry_out(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        request: &AtomicIn,
+        payload: &mut [u8],
+    ) {
         let &AtomicIn {
             datatype,
             op,
@@ -257,17 +263,17 @@ impl<N: Net> Stream<N> {
             return;
         }
         if op != FI_ATOMIC_READ {
-            count_regions(core, &request.regions, &request.lens);
+            count_regions(domain, &request.regions, &request.lens);
         }
         let conn = &self.conns[id];
         let ep = conn.ep;
         if request.family == Family::Base {
-            core.written(ep, FI_ATOMIC, len as u64, request.data, &conn.sender());
+            domain.written(ep, FI_ATOMIC, len as u64, request.data, &conn.sender());
             return;
         }
         let header = Header::new(Op::ReadRsp, len as u64);
-        self.send_copied(core, id, &header, operands, false, true);
-        core.read_by_peer(ep, len as u64);
+        self.send_copied(domain, id, &header, operands, false, true);
+        domain.read_by_peer(ep, len as u64);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::base::Error;
 use crate::base::log::{Subsys, log_debug, log_warn};
 use crate::engine::stream::conn::State;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::transport::{Core, Due, Stream};
+use crate::engine::stream::transport::{DomainOf, Due, Stream};
 
 /// A pause is twice the one before so many times, and never longer than `LONGEST`.
 const DOUBLINGS: u32 = 8;
@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_millis(500);
 impl<N: Net> Stream<N> {
     /// An attempt of a connection that is idle again has failed: another one later, or the end. `passing`: a later one may do
     /// better.
-    pub fn try_later(&mut self, core: &mut Core<N>, id: usize, error: Error, passing: bool) {
+    pub fn try_later(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error, passing: bool) {
         let conn = &mut self.conns[id];
         let now = Instant::now();
         let deadline = conn.deadline.unwrap_or(now);
@@ -34,7 +34,7 @@ impl<N: Net> Stream<N> {
                 conn.attempts + 1,
                 std::io::Error::from_raw_os_error(error.code()).to_string(),
             );
-            return self.lose(core, id, error);
+            return self.lose(domain, id, error);
         }
         conn.attempts += 1;
         conn.last_error = Some(error);
@@ -84,7 +84,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// A deadline of a connection has come.
-    pub(super) fn conn_due(&mut self, core: &mut Core<N>, id: usize) {
+    pub(super) fn conn_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
@@ -98,11 +98,11 @@ impl<N: Net> Stream<N> {
         match conn.state {
             State::Idle if over => {
                 let error = conn.last_error.unwrap_or(Error::TIMEDOUT);
-                N::attempt_failed(self, core, id, error);
+                N::attempt_failed(self, domain, id, error);
             }
-            State::Idle => drop(N::begin_connect(self, core, id)),
+            State::Idle => drop(N::begin_connect(self, domain, id)),
             State::Connecting | State::Requested | State::Proving | State::Sharing if over => {
-                N::attempt_failed(self, core, id, Error::TIMEDOUT);
+                N::attempt_failed(self, domain, id, Error::TIMEDOUT);
             }
             _ => {}
         }

@@ -9,12 +9,12 @@ use crate::base::grow::append;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoVec, Result};
 use crate::engine::coll::{self, Action, Frame, Lane, MAX_BYTES, MAX_MEMBERS, Place, Shape};
-use crate::engine::core::Core as EngineCore;
+use crate::engine::domain_state::DomainState;
 use crate::engine::stream::conn::{Conn, Out, Sink, State};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{BASE_HEADER, Header, MAX_HEADER, Op};
 use crate::engine::stream::rx::Fault;
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::STAGE_LIMIT;
 use crate::engine::transport::{Address, Membership};
 use crate::ffi::ops::collective::Collective;
@@ -125,12 +125,12 @@ impl<N: Net> Stream<N> {
 
     pub(super) fn open_collective(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         ep: usize,
         membership: &Membership<'_>,
     ) -> Result<u64> {
-        let av = core.eps[ep].av.ok_or(Error::NOAV)?;
-        let addr = |&index: &u64| core.avs[av].get(index).cloned().ok_or(Error::INVAL);
+        let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
+        let addr = |&index: &u64| domain.avs[av].get(index).cloned().ok_or(Error::INVAL);
         let members: Vec<N::Addr> = membership.members.iter().map(addr).collect::<Result<_>>()?;
         if members.len() > MAX_MEMBERS {
             return Err(Error::MSGSIZE);
@@ -154,7 +154,7 @@ impl<N: Net> Stream<N> {
 
     pub(super) fn join_collective(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         ep: usize,
         address: u64,
         (fid, context): (usize, usize),
@@ -164,22 +164,22 @@ impl<N: Net> Stream<N> {
         let token = Token::Join { fid, context };
         let joined = number.and_then(|number| self.lane_of(ep).join(number, alone, token));
         if let Err(error) = joined {
-            core.joined(ep, fid, context, Err(error));
+            domain.joined(ep, fid, context, Err(error));
         }
-        self.collectives_moved(core, ep);
+        self.collectives_moved(domain, ep);
     }
 
-    pub(super) fn leave_collective(&mut self, core: &mut Core<N>, ep: usize, address: u64) {
+    pub(super) fn leave_collective(&mut self, domain: &mut DomainOf<N>, ep: usize, address: u64) {
         if let Ok(number) = self.groups.number(ep, address) {
             self.groups.by_address.remove(&address);
             self.lane_of(ep).leave(number);
-            self.collectives_moved(core, ep);
+            self.collectives_moved(domain, ep);
         }
     }
 
     pub(super) fn shape_of(
         &self,
-        core: &Core<N>,
+        domain: &DomainOf<N>,
         ep: usize,
         what: fi_collective_op,
         address: u64,
@@ -189,8 +189,8 @@ impl<N: Net> Stream<N> {
         let (members, rank) = self.groups.lane(ep)?.membership(number)?;
         let root = match what {
             FI_BROADCAST | FI_REDUCE | FI_SCATTER | FI_GATHER => {
-                let av = core.eps[ep].av.ok_or(Error::NOAV)?;
-                let root = core.avs[av].get(root).ok_or(Error::INVAL)?;
+                let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
+                let root = domain.avs[av].get(root).ok_or(Error::INVAL)?;
                 let root = members.iter().position(|member| member == root);
                 root.ok_or(Error::INVAL)?
             }
@@ -208,12 +208,12 @@ impl<N: Net> Stream<N> {
 
     pub(super) fn start_collective(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         ep: usize,
         call: &Collective,
     ) -> Result {
         let (element, combine) = coll::check(call.what, call.datatype, call.op)?;
-        let shape = self.shape_of(core, ep, call.what, call.group, call.root)?;
+        let shape = self.shape_of(domain, ep, call.what, call.group, call.root)?;
         let total = call.slice.checked_mul(shape.members);
         if total.is_none_or(|total| total > MAX_BYTES) {
             return Err(Error::MSGSIZE);
@@ -225,7 +225,7 @@ impl<N: Net> Stream<N> {
             output: call.output,
         };
         let input = |bytes: &mut Vec<u8>| call.input.copy_out(bytes);
-        core.eps[ep].tx_pending += 1;
+        domain.eps[ep].tx_pending += 1;
         let started = self.lane_of(ep).start(
             number,
             call.what,
@@ -235,27 +235,27 @@ impl<N: Net> Stream<N> {
             token,
         );
         if started.is_err() {
-            core.eps[ep].tx_pending -= 1;
+            domain.eps[ep].tx_pending -= 1;
         }
-        self.collectives_moved(core, ep);
+        self.collectives_moved(domain, ep);
         // A frame for it may stand in a stream.
         if !self.stalled.is_empty() {
-            self.retry_stalled(core);
+            self.retry_stalled(domain);
         }
         started
     }
 
     /// Does what the collectives of an endpoint have come to.
-    fn collectives_moved(&mut self, core: &mut Core<N>, ep: usize) {
+    fn collectives_moved(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         let mut written = Vec::new();
         while let Some(lane) = self.groups.lanes.get_mut(&ep)
             && let Some(action) = lane.actions.pop_front()
         {
             match action {
-                Action::Ended(token, result) => ended(core, ep, token, result),
-                Action::Watch(peer) => drop(self.member(core, ep, peer)),
+                Action::Ended(token, result) => ended(domain, ep, token, result),
+                Action::Watch(peer) => drop(self.member(domain, ep, peer)),
                 Action::Send { to, frame, bytes } => {
-                    let Some(id) = self.member(core, ep, to) else {
+                    let Some(id) = self.member(domain, ep, to) else {
                         continue;
                     };
                     let header = header_of(&frame, bytes.len() - HEADROOM);
@@ -276,19 +276,19 @@ impl<N: Net> Stream<N> {
         }
         for id in written {
             if self.conns.get(id).is_some_and(is_open) {
-                self.flush_conn(core, id);
+                self.flush_conn(domain, id);
             }
         }
     }
 
     /// The connection to a member, which is made if there is none. Nothing if the member is lost.
-    fn member(&mut self, core: &mut Core<N>, ep: usize, peer: N::Addr) -> Option<usize> {
+    fn member(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: N::Addr) -> Option<usize> {
         let known = self.eps.get(ep)?.by_addr.get(&peer).copied();
-        let id = known.unwrap_or_else(|| self.new_peer(core, ep, peer.clone()));
+        let id = known.unwrap_or_else(|| self.new_peer(domain, ep, peer.clone()));
         let conn = &mut self.conns[id];
         match conn.state {
             State::Up if !speaks(conn) => {
-                self.mute(core, id);
+                self.mute(domain, id);
                 None
             }
             State::Up => Some(id),
@@ -296,9 +296,9 @@ impl<N: Net> Stream<N> {
                 conn.coll.get_or_insert_default();
                 if conn.state == State::Idle
                     && conn.deadline.is_none()
-                    && let Err(error) = N::begin_connect(self, core, id)
+                    && let Err(error) = N::begin_connect(self, domain, id)
                 {
-                    self.member_lost(core, ep, &peer, error);
+                    self.member_lost(domain, ep, &peer, error);
                 }
                 self.conns.contains(id).then_some(id)
             }
@@ -307,7 +307,7 @@ impl<N: Net> Stream<N> {
 
     /// A peer that does not know the extensions, or has the other byte order, cannot take part.
     #[cold]
-    fn mute(&mut self, core: &mut Core<N>, id: usize) {
+    fn mute(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
         let (ep, peer) = (conn.ep, conn.peer.clone());
         conn.coll = None;
@@ -316,11 +316,11 @@ impl<N: Net> Stream<N> {
             Subsys::EpData,
             "{peer}: no collectives: not this library, or the other byte order"
         );
-        self.member_lost(core, ep, &peer, Error::OPNOTSUPP);
+        self.member_lost(domain, ep, &peer, Error::OPNOTSUPP);
     }
 
     /// The connection to a peer is up.
-    pub fn member_up(&mut self, core: &mut Core<N>, id: usize) {
+    pub fn member_up(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
@@ -328,25 +328,25 @@ impl<N: Net> Stream<N> {
             return;
         };
         if !speaks(conn) {
-            return self.mute(core, id);
+            return self.mute(domain, id);
         }
         for (header, bytes) in frames.0 {
             self.send_frame(id, &header, bytes);
         }
-        self.flush_conn(core, id);
+        self.flush_conn(domain, id);
     }
 
     /// A peer is gone.
     pub(super) fn member_lost(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         ep: usize,
         peer: &N::Addr,
         error: Error,
     ) {
         if let Some(lane) = self.groups.lanes.get_mut(&ep) {
             lane.lost(peer, error);
-            self.collectives_moved(core, ep);
+            self.collectives_moved(domain, ep);
         }
     }
 
@@ -371,13 +371,13 @@ impl<N: Net> Stream<N> {
     /// A frame of a collective begins.
     pub(super) fn collective_frame(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let conn = &self.conns[id];
         let (ep, peer) = (conn.ep, conn.peer.clone());
-        if !conn.extended || conn.swap || core.eps[ep].caps & FI_COLLECTIVE == 0 {
+        if !conn.extended || conn.swap || domain.eps[ep].caps & FI_COLLECTIVE == 0 {
             return Err(Fault::Rule("a frame of a collective, which is not served"));
         }
         let frame = frame_of(header).map_err(Fault::Rule)?;
@@ -400,21 +400,21 @@ impl<N: Net> Stream<N> {
                     kept,
                 };
                 match len {
-                    0 => self.part_arrived(core, id, part),
+                    0 => self.part_arrived(domain, id, part),
                     _ => self.expect(id, Sink::Coll(Box::new(part)), header.payload, false),
                 }
             }
         }
-        self.collectives_moved(core, ep);
+        self.collectives_moved(domain, ep);
         Ok(())
     }
 
-    pub(super) fn part_arrived(&mut self, core: &mut Core<N>, id: usize, part: Part) {
+    pub(super) fn part_arrived(&mut self, domain: &mut DomainOf<N>, id: usize, part: Part) {
         let conn = &self.conns[id];
         let (ep, peer) = (conn.ep, conn.peer.clone());
         if let Some(lane) = self.groups.lanes.get_mut(&ep) {
             lane.arrived(&peer, &part.frame, part.bytes, part.kept);
-            self.collectives_moved(core, ep);
+            self.collectives_moved(domain, ep);
         }
     }
 
@@ -428,13 +428,13 @@ impl<N: Net> Stream<N> {
 
 /// A collective has ended at this member.
 fn ended<A: Address>(
-    core: &mut EngineCore<A>,
+    domain: &mut DomainState<A>,
     ep: usize,
     token: Token,
     result: Result<coll::Outcome>,
 ) {
     match token {
-        Token::Join { fid, context } => core.joined(ep, fid, context, result.map(drop)),
+        Token::Join { fid, context } => domain.joined(ep, fid, context, result.map(drop)),
         Token::Call {
             flags,
             context,
@@ -445,7 +445,7 @@ fn ended<A: Address>(
                     output.copy_in(&bytes[piece]);
                 }
             });
-            core.collected(ep, flags, context, result);
+            domain.collected(ep, flags, context, result);
         }
     }
 }

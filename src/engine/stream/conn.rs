@@ -13,7 +13,7 @@ use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoList, IoVec};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
-use crate::engine::core::{Sender, TxOp};
+use crate::engine::domain_state::{Sender, TxOp};
 use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
 use crate::engine::stream::atomic::AtomicIn;

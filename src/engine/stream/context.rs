@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
-use crate::engine::core::{Core as EngineCore, TxOp};
+use crate::engine::domain_state::{DomainState, TxOp};
 use crate::engine::stream::conn::{After, At, Conn, Out, Sink};
 use crate::engine::stream::drain::is_promised;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_CONTEXTS};
 use crate::engine::stream::rx::Fault;
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::check_flags;
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::{Tx, What};
@@ -24,21 +24,21 @@ impl<N: Net> Stream<N> {
     #[inline(never)]
     pub(super) fn post_from(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
         tx: &Tx<'_>,
     ) -> Result {
-        let state = core.eps.get(ep).ok_or(Error::INVAL)?;
+        let state = domain.eps.get(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
             return Err(Error::OPBADSTATE);
         }
         if tx.flags & (FI_MATCH_COMPLETE | FI_FENCE) != 0 {
             check_flags(tx.what, tx.flags, state)?;
         }
-        core.may_post(ep)?;
-        let (dest, context) = split(core, port, tx.dest)?;
-        let id = self.connection(core, port, dest)?;
+        domain.may_post(ep)?;
+        let (dest, context) = split(domain, port, tx.dest)?;
+        let id = self.connection(domain, port, dest)?;
         let op = TxOp {
             since: 0,
             what: tx.what,
@@ -48,20 +48,20 @@ impl<N: Net> Stream<N> {
             len: tx.iov.remaining(),
         };
         match tx.what {
-            What::Msg | What::Tagged => self.post_message_to(core, id, tx, op, context),
+            What::Msg | What::Tagged => self.post_message_to(domain, id, tx, op, context),
             // Memory belongs to the endpoint, whatever context is named.
-            What::Write => self.post_write(core, id, tx, op),
-            What::Read => self.post_read(core, id, tx, op),
+            What::Write => self.post_write(domain, id, tx, op),
+            What::Read => self.post_read(domain, id, tx, op),
             // They come by a call of their own.
             What::Atomic | What::AtomicFetch => Err(Error::OPNOTSUPP),
         }
     }
 
-    /// The receive context that a frame names, as a number in `core.eps`.
+    /// The receive context that a frame names, as a number in `domain.eps`.
     #[cold]
     pub(super) fn named_context(
         &self,
-        core: &Core<N>,
+        domain: &DomainOf<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<usize, Fault> {
@@ -72,7 +72,7 @@ impl<N: Net> Stream<N> {
             ));
         }
         let beyond_first = usize::from(header.context) - 1;
-        let context = core.eps[conn.ep].contexts.get(beyond_first);
+        let context = domain.eps[conn.ep].contexts.get(beyond_first);
         let missing =
             Fault::Rule("a message for a receive context that the endpoint does not have");
         context.copied().ok_or(missing)
@@ -83,33 +83,33 @@ impl<N: Net> Stream<N> {
     /// the kernel does not take it in time, since the stream has to go on. It is `heir`'s from now on.
     pub(super) fn leave_transmits(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
         heir: usize,
     ) {
         for id in self.conns_of(port) {
             // What does not leave now goes out from copies.
-            self.last_flush(core, id, Instant::now());
+            self.last_flush(domain, id, Instant::now());
             let conn = &mut self.conns[id];
             if let Some(duct) = &conn.duct {
                 duct.revoke();
             }
             let (over, left) = conn.bequeath(ep, heir);
-            core.eps[ep].tx_pending -= over + left;
-            core.eps[heir].tx_pending += left;
+            domain.eps[ep].tx_pending -= over + left;
+            domain.eps[heir].tx_pending += left;
         }
     }
 
     /// A receive context is closed: nothing is written to its buffers any more.
-    pub(super) fn leave_receives(&mut self, core: &mut Core<N>, port: usize, ep: usize) {
-        let own = core.eps[ep].srx;
+    pub(super) fn leave_receives(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
+        let own = domain.eps[ep].srx;
         for id in self.conns_of(port) {
             let rx = &mut self.conns[id].rx;
             if let At::Payload(incoming) = &mut rx.at {
                 match incoming.sink {
                     Sink::Recv(_, envelope) if envelope.ep == ep => incoming.sink = Sink::Drop,
-                    Sink::Slot(srx, slot) if srx == own => core.srxs[srx].abandon(slot),
+                    Sink::Slot(srx, slot) if srx == own => domain.srxs[srx].abandon(slot),
                     _ => {}
                 }
             }
@@ -118,7 +118,7 @@ impl<N: Net> Stream<N> {
                     incoming.recv = None;
                 }
             }
-            self.leave_shared(core, id, ep);
+            self.leave_shared(domain, id, ep);
         }
     }
 
@@ -197,12 +197,16 @@ impl<N: Net> Conn<N> {
 }
 
 /// The address in the vector, and the receive context of it that fi_rx_addr(3) has put into the upper bits.
-pub(super) fn split<A: Address>(core: &EngineCore<A>, port: usize, dest: u64) -> Result<(u64, u8)> {
+pub(super) fn split<A: Address>(
+    domain: &DomainState<A>,
+    port: usize,
+    dest: u64,
+) -> Result<(u64, u8)> {
     // Who is connected has no addresses.
-    let Some(av) = core.eps[port].av else {
+    let Some(av) = domain.eps[port].av else {
         return Ok((dest, 0));
     };
-    match core.avs[av].context_bits {
+    match domain.avs[av].context_bits {
         0 => Ok((dest, 0)),
         bits => {
             let context = dest >> (u64::BITS - bits);

@@ -6,11 +6,11 @@
 use std::time::{Duration, Instant};
 
 use crate::abi::*;
-use crate::engine::core::TxOp;
+use crate::engine::domain_state::TxOp;
 use crate::engine::ep_state::Event;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::rx::Fault;
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::WANTS_ACK;
 use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
 
@@ -24,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl<N: Net> Stream<N> {
     /// Whether peers may use registered memory through this endpoint without its knowing: it grants such accesses, and nothing
     /// counts them. (Only data for the queue makes an entry there, and goes by message.)
-    pub fn may_be_reached(core: &Core<N>, ep: usize) -> bool {
-        let ep = &core.eps[ep];
+    pub fn may_be_reached(domain: &DomainOf<N>, ep: usize) -> bool {
+        let ep = &domain.eps[ep];
         let grants = FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
         let counts = [Event::RemoteRead, Event::RemoteWrite];
         ep.caps & grants == grants && counts.iter().all(|&event| ep.bound(event).is_none())
@@ -34,7 +34,7 @@ impl<N: Net> Stream<N> {
     /// Carries out a read or write from here. False leaves it to messages: it may have been done in part, which does no harm.
     pub(super) fn moved_directly(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         tx: &Tx<'_>,
         op: &TxOp,
@@ -53,7 +53,7 @@ impl<N: Net> Stream<N> {
         let write = op.what == What::Write;
         let small = write && op.len <= SMALL_WRITE && tx.flags & WANTS_ACK == 0;
         let waits = !conn.tx.queue.is_empty() || !conn.tx.waiting.is_empty();
-        if small || waits || tx.flags & TARGETS != 0 || core.eps[op.ep()].orders_access {
+        if small || waits || tx.flags & TARGETS != 0 || domain.eps[op.ep()].orders_access {
             return false;
         }
         let mut local = tx.iov;
@@ -61,13 +61,13 @@ impl<N: Net> Stream<N> {
         if op.len == 0 || !segs.all(|seg| duct.copy_region(&mut local, seg, write)) {
             return false;
         }
-        core.sent(op.ep(), op);
+        domain.sent(op.ep(), op);
         true
     }
 
     /// Takes the domain's regions away from the peers that were shown them: from now on one of its endpoints counts
     /// accesses. Peers that come later are shown a new board where the endpoint that they connect to counts none.
-    pub(super) fn hide_regions(&mut self, core: &mut Core<N>) {
+    pub(super) fn hide_regions(&mut self, domain: &mut DomainOf<N>) {
         if self.is_inherited() {
             return;
         }
@@ -75,13 +75,13 @@ impl<N: Net> Stream<N> {
             return;
         };
         for at in board.withdraw_all() {
-            self.wait_for_users(core, at);
+            self.wait_for_users(domain, at);
         }
     }
 
     /// A region has been withdrawn from this place of the board: who uses it is waited for, as long as that is reasonable.
     #[cold]
-    pub(super) fn wait_for_users(&mut self, core: &mut Core<N>, at: usize) {
+    pub(super) fn wait_for_users(&mut self, domain: &mut DomainOf<N>, at: usize) {
         let until = Instant::now() + PATIENCE;
         let ducts: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
         for id in ducts {
@@ -94,7 +94,7 @@ impl<N: Net> Stream<N> {
                     continue;
                 }
                 const HELD: Fault = Fault::Rule("it does not let go of a region that is closed");
-                self.fault(core, id, &HELD);
+                self.fault(domain, id, &HELD);
             }
         }
     }

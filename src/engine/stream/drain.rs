@@ -9,10 +9,10 @@ use std::time::Instant;
 use crate::abi::{FI_COMPLETION, FI_INJECT};
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoVec};
-use crate::engine::core::TxOp;
+use crate::engine::domain_state::TxOp;
 use crate::engine::stream::conn::{After, At, Conn, Out, Sink};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::transport::Transport;
 
 impl<N: Net> Conn<N> {
@@ -79,17 +79,17 @@ impl<N: Net> Stream<N> {
     /// The process ends: the application's memory may be gone, so nothing is written there any more. What is being received goes
     /// nowhere, and peers find no regions.
     #[cold]
-    pub(super) fn leave_memory(&mut self, core: &mut Core<N>) {
-        for (_, srx) in &mut core.srxs {
+    pub(super) fn leave_memory(&mut self, domain: &mut DomainOf<N>) {
+        for (_, srx) in &mut domain.srxs {
             drop(srx.drain_posted());
         }
-        let regions: Vec<_> = core.mrs.iter().cloned().collect();
+        let regions: Vec<_> = domain.mrs.iter().cloned().collect();
         for region in regions {
             if let Some(board) = &mut self.board {
                 // Who copies from there just now does not write to our memory, or ends with it.
                 let _ = board.withdraw(&region);
             }
-            core.mrs.close(&region);
+            domain.mrs.close(&region);
         }
         let ids: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
         for id in ids {
@@ -117,12 +117,12 @@ impl<N: Net> Stream<N> {
     /// An operation of which the application would not hear, for a peer that is not connected: nobody but the application brings
     /// it there, so it is told to come again, or why that is of no use.
     #[cold]
-    pub(super) fn refuse_unheard(&mut self, core: &mut Core<N>, id: usize) -> Error {
+    pub(super) fn refuse_unheard(&mut self, domain: &mut DomainOf<N>, id: usize) -> Error {
         let conn = &mut self.conns[id];
         conn.is_wanted = true;
         let (ep, peer) = (conn.ep, conn.peer.clone());
         // A program may do nothing else than to try again.
-        self.progress(core);
+        self.progress(domain);
         let limit = self.limits.greeting;
         let failed = self
             .eps

@@ -11,7 +11,7 @@ use crate::base::{Error, Result};
 use crate::engine::named_av;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::sys::socket::Socket;
 
 /// An endpoint of either type.
@@ -33,7 +33,7 @@ pub struct Ep<N: Net> {
     pub conn: Option<usize>,
 }
 
-/// Endpoints by their number in `core.eps`: found by an index on every operation.
+/// Endpoints by their number in `domain.eps`: found by an index on every operation.
 pub struct Eps<N: Net>(Vec<Option<Box<Ep<N>>>>);
 
 impl<N: Net> Default for Eps<N> {
@@ -82,7 +82,7 @@ pub fn unknown_source(serial: u64) -> u64 {
 }
 
 impl<N: Net> Stream<N> {
-    pub(super) fn close_endpoint(&mut self, core: &mut Core<N>, ep: usize) {
+    pub(super) fn close_endpoint(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         let Some(endpoint) = self.eps.remove(ep) else {
             return;
         };
@@ -103,8 +103,8 @@ impl<N: Net> Stream<N> {
             .collect();
         for id in ours {
             // Whoever closes has waited for what was reported as sent; this is what is left.
-            self.last_flush(core, id, Instant::now());
-            self.discard_conn(core, id);
+            self.last_flush(domain, id, Instant::now());
+            self.discard_conn(domain, id);
         }
         self.drop_guests(ep);
         N::close_ep(self, ep);
@@ -121,12 +121,17 @@ impl<N: Net> Stream<N> {
 
     /// The connection for an address of the endpoint's vector, made if there is none.
     #[cold]
-    pub(super) fn find_peer(&mut self, core: &mut Core<N>, ep: usize, dest: u64) -> Result<usize> {
-        let av = core.eps[ep].av.ok_or(Error::NOAV)?;
-        if core.avs[av].get(dest).is_none() {
-            named_av::renew(self, core, av)?;
+    pub(super) fn find_peer(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        dest: u64,
+    ) -> Result<usize> {
+        let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
+        if domain.avs[av].get(dest).is_none() {
+            named_av::renew(self, domain, av)?;
         }
-        let peer = core.avs[av].get(dest).ok_or(Error::INVAL)?.clone();
+        let peer = domain.avs[av].get(dest).ok_or(Error::INVAL)?.clone();
         let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
         let id = match endpoint.by_addr.get(&peer) {
             Some(&id) => id,
@@ -145,8 +150,8 @@ impl<N: Net> Stream<N> {
     }
 
     /// A peer that begins; its address may be in the vector.
-    pub fn new_peer(&mut self, core: &mut Core<N>, ep: usize, peer: N::Addr) -> usize {
-        let fi_addr = self.number_of(core, ep, &peer);
+    pub fn new_peer(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: N::Addr) -> usize {
+        let fi_addr = self.number_of(domain, ep, &peer);
         let id = self.conns.insert(Conn::new(ep, peer.clone(), fi_addr));
         if let Some(endpoint) = self.eps.get_mut(ep) {
             endpoint.by_addr.insert(peer, id);
@@ -155,25 +160,25 @@ impl<N: Net> Stream<N> {
     }
 
     /// In the endpoint's vector.
-    pub fn number_of(&mut self, core: &mut Core<N>, ep: usize, peer: &N::Addr) -> u64 {
-        let Some(av) = core.eps[ep].av else {
+    pub fn number_of(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: &N::Addr) -> u64 {
+        let Some(av) = domain.eps[ep].av else {
             return FI_ADDR_NOTAVAIL;
         };
         // If that fails, the address is not known.
-        if core.avs[av].find(peer).is_none() && named_av::renew(self, core, av).is_err() {
+        if domain.avs[av].find(peer).is_none() && named_av::renew(self, domain, av).is_err() {
             return FI_ADDR_NOTAVAIL;
         }
-        core.avs[av].find(peer).unwrap_or(FI_ADDR_NOTAVAIL)
+        domain.avs[av].find(peer).unwrap_or(FI_ADDR_NOTAVAIL)
     }
 
     /// An address came into a vector: connections from it get its number.
-    pub(super) fn learn_address(&mut self, core: &mut Core<N>, av: usize, index: u64) {
-        let Some(peer) = core.avs[av].get(index).cloned() else {
+    pub(super) fn learn_address(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64) {
+        let Some(peer) = domain.avs[av].get(index).cloned() else {
             return;
         };
         let mut others = Vec::new();
         for (ep, endpoint) in self.eps.iter() {
-            if core.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
+            if domain.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
                 continue;
             }
             let Some(&id) = endpoint.by_addr.get(&peer) else {
@@ -181,19 +186,19 @@ impl<N: Net> Stream<N> {
             };
             // It is here with another authorization key than the one the address is for.
             let key = self.conns[id].key();
-            if N::keys_of_av(endpoint) && key.is_some() && key != core.avs[av].keys.of(index) {
+            if N::keys_of_av(endpoint) && key.is_some() && key != domain.avs[av].keys.of(index) {
                 others.push(id);
                 continue;
             }
             let conn = &mut self.conns[id];
             if conn.fi_addr == FI_ADDR_NOTAVAIL {
                 let unknown = conn.source();
-                core.each_srx(ep, |srx| srx.rename_source(unknown, index));
+                domain.each_srx(ep, |srx| srx.rename_source(unknown, index));
                 conn.fi_addr = index;
             }
         }
         for id in others {
-            self.lose(core, id, Error::KEYREJECTED);
+            self.lose(domain, id, Error::KEYREJECTED);
         }
     }
 
@@ -201,14 +206,14 @@ impl<N: Net> Stream<N> {
     /// otherwise); its messages have no source from now on.
     pub(super) fn forget_address(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         av: usize,
         index: u64,
         peer: &N::Addr,
     ) {
         let mut cut = Vec::new();
         for (ep, endpoint) in self.eps.iter_mut() {
-            if core.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
+            if domain.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
                 continue;
             }
             if let Some(slot) = endpoint.peers.get_mut(index as usize) {
@@ -219,14 +224,14 @@ impl<N: Net> Stream<N> {
                 if conn.fi_addr == index {
                     conn.fi_addr = FI_ADDR_NOTAVAIL;
                     let unknown = conn.source();
-                    core.each_srx(ep, |srx| srx.rename_source(index, unknown));
+                    domain.each_srx(ep, |srx| srx.rename_source(index, unknown));
                 }
                 cut.push(id);
             }
         }
         if self.cleans_up_removed() {
             for id in cut {
-                self.lose(core, id, Error::CANCELED);
+                self.lose(domain, id, Error::CANCELED);
             }
         }
     }

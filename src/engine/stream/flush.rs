@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::base::IoList;
 use crate::engine::stream::conn::{After, Conn, Out, State, write_list};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::{SPARE_BUFFERS, STAGE_FULL};
 use crate::sys::socket::Moved;
 
@@ -24,10 +24,10 @@ impl<N: Net> Stream<N> {
     }
 
     /// The kernel takes bytes again.
-    pub(super) fn unblocked(&mut self, core: &mut Core<N>, id: usize) {
+    pub(super) fn unblocked(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
         conn.tx.blocked = false;
-        self.flush_conn(core, id);
+        self.flush_conn(domain, id);
         let Some(conn) = self.conns.get(id) else {
             return;
         };
@@ -35,20 +35,20 @@ impl<N: Net> Stream<N> {
             let read = conn.watch.read;
             self.rewatch(id, read, false);
         }
-        self.retry_frame(core, id);
+        self.retry_frame(domain, id);
     }
 
-    pub(super) fn flush_dirty(&mut self, core: &mut Core<N>) {
+    pub(super) fn flush_dirty(&mut self, domain: &mut DomainOf<N>) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for &id in &dirty {
             if let Some(conn) = self.conns.get_mut(id) {
                 conn.tx.dirty = false;
                 if !conn.tx.blocked {
-                    self.flush_conn(core, id);
+                    self.flush_conn(domain, id);
                 }
                 if self.has_ducts() {
                     self.ring_bell(id);
-                    self.go_on_helping(core, id);
+                    self.go_on_helping(domain, id);
                 }
             }
         }
@@ -68,7 +68,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// Writes what is queued until nothing is left or the kernel takes no more.
-    pub(super) fn flush_conn(&mut self, core: &mut Core<N>, id: usize) {
+    pub(super) fn flush_conn(&mut self, domain: &mut DomainOf<N>, id: usize) {
         self.watch();
         loop {
             let conn = &mut self.conns[id];
@@ -86,7 +86,7 @@ impl<N: Net> Stream<N> {
             {
                 let header = &frame.header[..frame.header_len.into()];
                 match duct.send(header, &frame.payload, frame.payload.remaining()) {
-                    Ok(true) => self.written(core, id, len),
+                    Ok(true) => self.written(domain, id, len),
                     Ok(false) => {
                         duct.wants = len;
                         return self.blocked(id);
@@ -129,7 +129,7 @@ impl<N: Net> Stream<N> {
             conn.tx.pace.wrote();
             match moved {
                 Ok(Moved::Bytes(n)) => {
-                    self.written(core, id, n);
+                    self.written(domain, id, n);
                     if n < asked {
                         return self.blocked(id);
                     }
@@ -146,7 +146,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// `n` bytes of the queue are with the kernel.
-    pub(super) fn written(&mut self, core: &mut Core<N>, id: usize, mut n: usize) {
+    pub(super) fn written(&mut self, domain: &mut DomainOf<N>, id: usize, mut n: usize) {
         let Stream { conns, buffers, .. } = self;
         let Conn { tx, ep, .. } = &mut conns[id];
         while let Some(out) = tx.queue.front_mut() {
@@ -183,12 +183,12 @@ impl<N: Net> Stream<N> {
                     match frame.after {
                         After::Nothing | After::Acknowledged(_) => {}
                         After::Complete(op) => {
-                            core.eps[op.ep()].tx_pending -= 1;
-                            core.sent(op.ep(), &op);
+                            domain.eps[op.ep()].tx_pending -= 1;
+                            domain.sent(op.ep(), &op);
                         }
                         After::Answered(_, len) => {
                             tx.answers -= 1;
-                            core.read_by_peer(*ep, len);
+                            domain.read_by_peer(*ep, len);
                         }
                     }
                 }
@@ -197,21 +197,21 @@ impl<N: Net> Stream<N> {
     }
 
     /// Before a socket is closed: what was reported as sent goes to the kernel, which may take until `until`.
-    pub fn last_flush(&mut self, core: &mut Core<N>, id: usize, until: Instant) {
+    pub fn last_flush(&mut self, domain: &mut DomainOf<N>, id: usize, until: Instant) {
         if self.conns[id].state != State::Up {
             return;
         }
         if self.conns[id].duct.is_some() {
-            return self.last_flush_to_duct(core, id, until);
+            return self.last_flush_to_duct(domain, id, until);
         }
-        self.flush_conn(core, id);
+        self.flush_conn(domain, id);
         while let Some(conn) = self.conns.get(id)
             && let Some(socket) = &conn.socket
             && conn.tx.staged > 0
             && socket.wait_writable(until.saturating_duration_since(Instant::now()))
         {
             let before = conn.tx.staged;
-            self.flush_conn(core, id);
+            self.flush_conn(domain, id);
             // A connection that is writable but takes nothing is broken.
             if self.conns[id].tx.staged == before {
                 break;

@@ -10,11 +10,11 @@ use crate::abi::*;
 use crate::base::Error;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::settings::Settings;
-use crate::engine::core::{Loss, TxOp};
+use crate::engine::domain_state::{Loss, TxOp};
 use crate::engine::stream::conn::{After, At, Out, Rx, Sink, State, Tx, Waiting, Watch};
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::sys::socket::Socket;
 
 impl Tx {
@@ -84,23 +84,23 @@ impl<N: Net> Stream<N> {
     }
 
     /// The peer is gone: everything that depended on it fails.
-    pub fn lose(&mut self, core: &mut Core<N>, id: usize, error: Error) {
+    pub fn lose(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
         let error = self.conns[id].cause.take().unwrap_or(error);
         let text = std::io::Error::from_raw_os_error(error.code());
         match error {
             // It is us who wanted that.
-            Error::CANCELED => self.lose_quietly(core, id, error),
-            Error::CONNRESET => self.lose_because(core, id, error, &"ended"),
-            Error::TIMEDOUT => self.lose_because(core, id, error, &"does not answer"),
-            Error::CONNREFUSED => self.lose_because(core, id, error, &"refuses to connect"),
-            _ => self.lose_because(core, id, error, &format_args!("failed: {text}")),
+            Error::CANCELED => self.lose_quietly(domain, id, error),
+            Error::CONNRESET => self.lose_because(domain, id, error, &"ended"),
+            Error::TIMEDOUT => self.lose_because(domain, id, error, &"does not answer"),
+            Error::CONNREFUSED => self.lose_because(domain, id, error, &"refuses to connect"),
+            _ => self.lose_because(domain, id, error, &format_args!("failed: {text}")),
         }
     }
 
     /// As `lose`; `what` says what the peer does, or what happened to it.
     pub fn lose_because(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         error: Error,
         what: &dyn fmt::Display,
@@ -109,8 +109,8 @@ impl<N: Net> Stream<N> {
         let peer = conn.peer.clone();
         // Before that whoever connects tells of it.
         let tells = conn.state == State::Up && !conn.is_reported;
-        let failed = self.blame(core, id, what, |stream, core| {
-            stream.lose_quietly(core, id, error);
+        let failed = self.blame(domain, id, what, |stream, domain| {
+            stream.lose_quietly(domain, id, error);
         });
         if tells && failed == 0 {
             log_info!(N::SOURCE, Subsys::EpData, "{peer} {what}");
@@ -120,10 +120,10 @@ impl<N: Net> Stream<N> {
     /// Does what fails operations with a peer, and gives how many; their errors say why, and so does the log.
     fn blame(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         what: &dyn fmt::Display,
-        fail: impl FnOnce(&mut Self, &mut Core<N>),
+        fail: impl FnOnce(&mut Self, &mut DomainOf<N>),
     ) -> usize {
         let conn = &self.conns[id];
         let tells = conn.state == State::Up && !conn.is_reported;
@@ -134,9 +134,9 @@ impl<N: Net> Stream<N> {
             failed: 0,
         };
         // One peer's loss may be another's: a collective ends.
-        let outer = core.loss.replace(loss);
-        fail(self, core);
-        let loss = std::mem::replace(&mut core.loss, outer);
+        let outer = domain.loss.replace(loss);
+        fail(self, domain);
+        let loss = std::mem::replace(&mut domain.loss, outer);
         let failed = loss.map_or(0, |loss| loss.failed);
         if tells && failed > 0 {
             log_warn!(
@@ -148,7 +148,7 @@ impl<N: Net> Stream<N> {
         failed
     }
 
-    fn lose_quietly(&mut self, core: &mut Core<N>, id: usize, error: Error) {
+    fn lose_quietly(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
         let ep = self.conns[id].ep;
         let rdm = self.eps.get(ep).is_some_and(|ep| ep.rdm);
         let was_up = self.conns[id].state == State::Up;
@@ -158,50 +158,50 @@ impl<N: Net> Stream<N> {
             socket.close_at_once();
         }
         self.close_socket(id);
-        self.fail_operations(core, id, error);
+        self.fail_operations(domain, id, error);
         if rdm {
             if !was_up {
                 self.note_unreachable(id, error);
             }
             if was_up && error == Error::TIMEDOUT {
-                self.fail_receives_from(core, id, error);
+                self.fail_receives_from(domain, id, error);
             }
             let conn = &self.conns[id];
             let peer = (!conn.receive_only).then(|| conn.peer.clone());
             self.remove_conn(id);
             if let Some(peer) = peer {
-                self.member_lost(core, ep, &peer, error);
+                self.member_lost(domain, ep, &peer, error);
             }
             return;
         }
         self.conns[id].state = State::Down;
-        let srx = core.eps[ep].srx;
-        if core.srxs[srx].eps == 1 {
-            for (recv, what) in core.srxs[srx].drain_posted() {
-                core.receive_failed(ep, &recv, what, error);
+        let srx = domain.eps[ep].srx;
+        if domain.srxs[srx].eps == 1 {
+            for (recv, what) in domain.srxs[srx].drain_posted() {
+                domain.receive_failed(ep, &recv, what, error);
             }
         }
         if was_up {
-            N::ended(self, core, id);
+            N::ended(self, domain, id);
         }
     }
 
     /// The peer's host is silent: receives that name it would wait for ever. (One that ended its connection may come again.)
-    fn fail_receives_from(&self, core: &mut Core<N>, id: usize, error: Error) {
+    fn fail_receives_from(&self, domain: &mut DomainOf<N>, id: usize, error: Error) {
         let conn = &self.conns[id];
         if conn.fi_addr == FI_ADDR_NOTAVAIL {
             return;
         }
-        let mut eps = core.eps[conn.ep].contexts.clone();
+        let mut eps = domain.eps[conn.ep].contexts.clone();
         eps.push(conn.ep);
         for ep in eps {
-            let srx = &mut core.srxs[core.eps[ep].srx];
+            let srx = &mut domain.srxs[domain.eps[ep].srx];
             // What endpoints share may come by another one.
             if srx.eps > 1 {
                 continue;
             }
             for (recv, what) in srx.drain_posted_from(conn.fi_addr) {
-                core.receive_failed(ep, &recv, what, error);
+                domain.receive_failed(ep, &recv, what, error);
             }
         }
     }
@@ -209,7 +209,7 @@ impl<N: Net> Stream<N> {
     /// The peer has ended the stream while nothing is read from it. What it is sent fails without delay. What it has sent waits
     /// for its receive, unless that is never going to be whole.
     #[cold]
-    pub(super) fn ended_unread(&mut self, core: &mut Core<N>, id: usize) {
+    pub(super) fn ended_unread(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &self.conns[id];
         let unread = conn.socket.as_ref().map_or(0, Socket::unread);
         let there = (unread + conn.rx.leftover.len()) as u64;
@@ -220,23 +220,23 @@ impl<N: Net> Stream<N> {
             _ => false,
         };
         if hopeless {
-            return self.lose(core, id, Error::CONNRESET);
+            return self.lose(domain, id, Error::CONNRESET);
         }
         self.epoll_forget(id);
-        self.transmits_end(core, id);
+        self.transmits_end(domain, id);
     }
 
     /// The peer takes nothing any more. What it has sent may wait for its receives.
-    pub(super) fn transmits_end(&mut self, core: &mut Core<N>, id: usize) {
+    pub(super) fn transmits_end(&mut self, domain: &mut DomainOf<N>, id: usize) {
         if self.conns[id].has_work() {
-            self.blame(core, id, &"ended", |stream, core| {
-                stream.fail_transmits(core, id, Error::CONNRESET);
+            self.blame(domain, id, &"ended", |stream, domain| {
+                stream.fail_transmits(domain, id, Error::CONNRESET);
             });
         }
     }
 
     /// Completes in error what was posted to the peer.
-    pub(super) fn fail_transmits(&mut self, core: &mut Core<N>, id: usize, error: Error) {
+    pub(super) fn fail_transmits(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
         let tx = std::mem::take(&mut self.conns[id].tx);
         let mut failed: Vec<TxOp> = Vec::new();
         for out in tx.queue {
@@ -251,30 +251,30 @@ impl<N: Net> Stream<N> {
         failed.extend(tx.rendezvous.into_values().map(|out| out.op));
         failed.extend(tx.waiting.iter().map(|waiting| waiting.op));
         for op in failed {
-            core.eps[op.ep()].tx_pending -= 1;
-            core.send_failed(op.ep(), &op, error);
+            domain.eps[op.ep()].tx_pending -= 1;
+            domain.send_failed(op.ep(), &op, error);
         }
     }
 
     /// Completes in error what was posted to the peer, and what the peer had begun.
-    pub fn fail_operations(&mut self, core: &mut Core<N>, id: usize, error: Error) {
-        self.fail_transmits(core, id, error);
+    pub fn fail_operations(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
+        self.fail_transmits(domain, id, error);
         let conn = &mut self.conns[id];
         let ep = conn.ep;
         let rx = std::mem::replace(&mut conn.rx, Rx::new());
         match rx.at {
             At::Payload(incoming) => match incoming.sink {
                 Sink::Recv(recv, envelope) => {
-                    core.receive_failed(envelope.ep, &recv, envelope.what, error);
+                    domain.receive_failed(envelope.ep, &recv, envelope.what, error);
                 }
                 Sink::Slot(srx, slot) => {
-                    if let Some((recv, envelope)) = core.srxs[srx].lost(slot) {
-                        core.receive_failed(envelope.ep, &recv, envelope.what, error);
+                    if let Some((recv, envelope)) = domain.srxs[srx].lost(slot) {
+                        domain.receive_failed(envelope.ep, &recv, envelope.what, error);
                     }
                 }
                 Sink::Read(read) => {
-                    core.eps[read.op.ep()].tx_pending -= 1;
-                    core.send_failed(read.op.ep(), &read.op, error);
+                    domain.eps[read.op.ep()].tx_pending -= 1;
+                    domain.send_failed(read.op.ep(), &read.op, error);
                 }
                 Sink::Coll(part) => self.part_lost(ep, &part),
                 Sink::Write { .. } | Sink::Atomic(_) | Sink::Drop => {}
@@ -284,23 +284,23 @@ impl<N: Net> Stream<N> {
         for incoming in rx.told.into_cleared() {
             if let Some(recv) = incoming.recv {
                 let envelope = incoming.envelope;
-                core.receive_failed(envelope.ep, &recv, envelope.what, error);
+                domain.receive_failed(envelope.ep, &recv, envelope.what, error);
             }
         }
         for shared in rx.offers.into_iter().flat_map(|offers| offers.shared) {
             if let Some(recv) = shared.recv {
                 let envelope = shared.envelope;
-                core.receive_failed(envelope.ep, &recv, envelope.what, error);
+                domain.receive_failed(envelope.ep, &recv, envelope.what, error);
             }
         }
-        core.each_srx(ep, |srx| srx.forget(id as u64));
+        domain.each_srx(ep, |srx| srx.forget(id as u64));
         self.dirty.retain(|&dirty| dirty != id);
         self.stalled.retain(|&stalled| stalled != id);
     }
 
     /// Cancels an operation of which the peer has seen nothing: it waits for its connection, or behind a fence, or its
     /// frame has not begun to move. What was announced to the peer stays: the peer may be taking it.
-    pub(super) fn cancel_waiting(&mut self, core: &mut Core<N>, ep: usize, context: usize) {
+    pub(super) fn cancel_waiting(&mut self, domain: &mut DomainOf<N>, ep: usize, context: usize) {
         if context == 0 {
             return;
         }
@@ -308,8 +308,8 @@ impl<N: Net> Stream<N> {
         let mut conns = self.conns.iter_mut();
         let found = conns.find_map(|(_, conn)| conn.tx.take_unsent(is_meant));
         if let Some(op) = found {
-            core.eps[ep].tx_pending -= 1;
-            core.send_failed(ep, &op, Error::CANCELED);
+            domain.eps[ep].tx_pending -= 1;
+            domain.send_failed(ep, &op, Error::CANCELED);
         }
     }
 
@@ -329,16 +329,16 @@ impl<N: Net> Stream<N> {
     }
 
     /// The endpoint is closed: what was posted is dropped without a word, as fi_endpoint(3) says of fi_close.
-    pub(super) fn discard_conn(&mut self, core: &mut Core<N>, id: usize) {
+    pub(super) fn discard_conn(&mut self, domain: &mut DomainOf<N>, id: usize) {
         self.close_socket(id);
         let conn = &mut self.conns[id];
         let ep = conn.ep;
         if let At::Payload(incoming) = &conn.rx.at
             && let Sink::Slot(srx, slot) = incoming.sink
         {
-            core.srxs[srx].lost(slot);
+            domain.srxs[srx].lost(slot);
         }
-        core.each_srx(ep, |srx| srx.forget(id as u64));
+        domain.each_srx(ep, |srx| srx.forget(id as u64));
         self.dirty.retain(|&dirty| dirty != id);
         self.stalled.retain(|&stalled| stalled != id);
         self.conns.remove(id);

@@ -19,7 +19,7 @@ use crate::engine::stream::duct::{Duct, Witness};
 use crate::engine::stream::greeting::{Answer, HELLO, Hello, Verdict};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::progress::{conn_token, guest_token};
-use crate::engine::stream::transport::{Core, Due, Stream};
+use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::sync::ring::FIRST_LAP;
 use crate::sys::local::{self, LocalName};
 use crate::sys::socket::{Moved, Socket};
@@ -87,12 +87,12 @@ impl<N: Net> Stream<N> {
     /// Says at the host's door who we are, and hands over memory for both.
     pub fn greet(
         &mut self,
-        core: &Core<N>,
+        domain: &DomainOf<N>,
         ep: usize,
         socket: &Socket,
         who: Vec<u8>,
     ) -> Result<Greeted> {
-        let is_open = self.shows_regions(core, ep);
+        let is_open = self.shows_regions(domain, ep);
         let ring = self.ring_size();
         let (duct, fd) = Duct::make(ring).inspect_err(warn_of_memory::<N>)?;
         let hello = Hello {
@@ -184,7 +184,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// The greeting of a guest, or a part of it.
-    pub(super) fn guest_ready(&mut self, core: &mut Core<N>, id: usize) {
+    pub(super) fn guest_ready(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let Guest {
             socket, bytes, fds, ..
         } = &mut self.guests[id];
@@ -195,7 +195,7 @@ impl<N: Net> Stream<N> {
             Ok(Moved::Later) => return,
             // Without room for what comes with the greeting: the guest is to know why.
             Err(error) if Verdict::of(&error) == Verdict::Descriptors => {
-                return self.greeted(core, id, Err(Verdict::Descriptors));
+                return self.greeted(domain, id, Err(Verdict::Descriptors));
             }
             Ok(Moved::End) | Err(_) => return self.drop_guest(id),
         }
@@ -203,25 +203,25 @@ impl<N: Net> Stream<N> {
             return;
         };
         let hello = Hello::decode(bytes);
-        self.greeted(core, id, hello);
+        self.greeted(domain, id, hello);
     }
 
     fn greeted(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         hello: core::result::Result<Hello, Verdict>,
     ) {
         let guest = self.guests.remove(id);
         self.epoll.remove(guest.socket.as_raw_fd());
-        N::greeted(self, core, guest, hello);
+        N::greeted(self, domain, guest, hello);
     }
 
     /// Takes the memory of a guest and answers; nothing if it is refused, or has gone. The flag: its registered memory can be
     /// used from here.
     pub fn welcome(
         &mut self,
-        core: &Core<N>,
+        domain: &DomainOf<N>,
         guest: &Guest,
         hello: core::result::Result<&Hello, Verdict>,
     ) -> Option<(Box<Duct>, bool)> {
@@ -233,7 +233,7 @@ impl<N: Net> Stream<N> {
             Ok(_) => Verdict::Welcome,
             Err(verdict) => *verdict,
         };
-        let is_open = taken.is_ok() && self.shows_regions(core, guest.ep);
+        let is_open = taken.is_ok() && self.shows_regions(domain, guest.ep);
         let answer = Answer {
             verdict,
             is_open,
@@ -303,13 +303,13 @@ impl<N: Net> Stream<N> {
     }
 
     /// Whether peers of this endpoint are shown the domain's registered memory; makes the board if need be.
-    fn shows_regions(&mut self, core: &Core<N>, ep: usize) -> bool {
-        if !self.limits.copies || !Self::may_be_reached(core, ep) {
+    fn shows_regions(&mut self, domain: &DomainOf<N>, ep: usize) -> bool {
+        if !self.limits.copies || !Self::may_be_reached(domain, ep) {
             return false;
         }
         if self.board.is_none() {
             // Without it all goes by messages.
-            self.board = Board::new(core.mrs.iter())
+            self.board = Board::new(domain.mrs.iter())
                 .inspect_err(|error| log_info!(N::SOURCE, Subsys::Mr, "no board: {error}"))
                 .ok();
         }

@@ -19,7 +19,7 @@ use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::greeting::{Hello, Verdict};
 use crate::engine::stream::meeting::Guest;
-use crate::engine::stream::transport::{Core, Limits, Stream};
+use crate::engine::stream::transport::{DomainOf, Limits, Stream};
 use crate::engine::transport::Address;
 use crate::sys::event::Ready;
 use crate::sys::socket::Socket;
@@ -83,11 +83,16 @@ pub trait Net: Sized + Send + 'static {
     fn identity(addr: &Self::Addr) -> Vec<u8>;
 
     /// Begins to connect to the peer of `id`, unless that is under way.
-    fn begin_connect(stream: &mut Stream<Self>, core: &mut Core<Self>, id: usize) -> Result;
+    fn begin_connect(stream: &mut Stream<Self>, domain: &mut DomainOf<Self>, id: usize) -> Result;
     /// News of a connection that is not up.
-    fn opening(stream: &mut Stream<Self>, core: &mut Core<Self>, id: usize);
+    fn opening(stream: &mut Stream<Self>, domain: &mut DomainOf<Self>, id: usize);
     /// An attempt to connect has failed: `Stream::try_later`, after what the provider has to do.
-    fn attempt_failed(stream: &mut Stream<Self>, core: &mut Core<Self>, id: usize, error: Error);
+    fn attempt_failed(
+        stream: &mut Stream<Self>,
+        domain: &mut DomainOf<Self>,
+        id: usize,
+        error: Error,
+    );
     /// Whether an attempt is to be given up before its time.
     fn gives_up(_conn: &Conn<Self>) -> bool {
         false
@@ -97,7 +102,7 @@ pub trait Net: Sized + Send + 'static {
     /// News of somebody who has connected and not said who it is.
     fn handshake_ready(
         _stream: &mut Stream<Self>,
-        _core: &mut Core<Self>,
+        _core: &mut DomainOf<Self>,
         _id: usize,
         _event: &Ready,
     ) {
@@ -114,7 +119,7 @@ pub trait Net: Sized + Send + 'static {
     /// One of them has said who it is, or something that nobody can understand.
     fn greeted(
         _stream: &mut Stream<Self>,
-        _core: &mut Core<Self>,
+        _core: &mut DomainOf<Self>,
         _guest: Guest,
         _hello: core::result::Result<Hello, Verdict>,
     ) {
@@ -122,7 +127,7 @@ pub trait Net: Sized + Send + 'static {
     /// Bytes go to peers: whether they are still there is to be seen.
     fn watch_peers(stream: &mut Stream<Self>);
     /// The time for that has come.
-    fn check_peers(stream: &mut Stream<Self>, core: &mut Core<Self>);
+    fn check_peers(stream: &mut Stream<Self>, domain: &mut DomainOf<Self>);
 
     /// The authorization key that a peer has proved.
     #[inline]
@@ -138,7 +143,7 @@ pub trait Net: Sized + Send + 'static {
     /// Connected endpoints (FI_EP_MSG): the calls from here on.
     fn connect(
         _stream: &mut Stream<Self>,
-        _core: &mut Core<Self>,
+        _core: &mut DomainOf<Self>,
         _ep: usize,
         _addr: Option<&[u8]>,
         _param: &[u8],
@@ -147,17 +152,17 @@ pub trait Net: Sized + Send + 'static {
     }
     fn accept(
         _stream: &mut Stream<Self>,
-        _core: &mut Core<Self>,
+        _core: &mut DomainOf<Self>,
         _ep: usize,
         _param: &[u8],
     ) -> Result {
         Err(Error::NOSYS)
     }
-    fn shutdown(_stream: &mut Stream<Self>, _core: &mut Core<Self>, _ep: usize) -> Result {
+    fn shutdown(_stream: &mut Stream<Self>, _core: &mut DomainOf<Self>, _ep: usize) -> Result {
         Err(Error::NOSYS)
     }
     /// A connection that was up is over.
-    fn ended(_stream: &mut Stream<Self>, _core: &mut Core<Self>, _id: usize) {}
+    fn ended(_stream: &mut Stream<Self>, _core: &mut DomainOf<Self>, _id: usize) {}
     fn peer(_stream: &Stream<Self>, _ep: usize) -> Result<Vec<u8>> {
         Err(Error::NOSYS)
     }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::base::Error;
 use crate::engine::stream::conn::{Conn, State, Watch};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::transport::{Core, Due, Stream};
+use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::sys::event::{BATCH, Ready};
 
 /// Tokens in the epoll set: the upper half says what kind, the lower half which one.
@@ -59,50 +59,50 @@ pub fn guest_token(id: usize) -> u64 {
 impl<N: Net> Stream<N> {
     /// One look at everything that may have news.
     #[inline(never)]
-    pub(super) fn look(&mut self, core: &mut Core<N>) {
+    pub(super) fn look(&mut self, domain: &mut DomainOf<N>) {
         if self.has_ducts() {
-            return self.look_at_ducts(core);
+            return self.look_at_ducts(domain);
         }
         if self.wide > 0 || self.hot.is_empty() {
             return match self.sure >= SURE && !self.look.is_multiple_of(GUESS_EVERY) {
-                true => self.look_at_next(core),
-                false => self.look_everywhere(core),
+                true => self.look_at_next(domain),
+                false => self.look_everywhere(domain),
             };
         }
-        self.clear_up(core);
+        self.clear_up(domain);
         let mut i = 0;
         while let Some(&id) = self.hot.get(i) {
-            let any = self.read_conn(core, id);
+            let any = self.read_conn(domain, id);
             // The list changes when the connection ends or is left to epoll.
             if self.hot.get(i) == Some(&id) {
                 i += 1;
-                self.note(core, id, any);
+                self.note(domain, id, any);
                 if any {
                     self.news(id);
                 }
             }
         }
         if self.look.is_multiple_of(EPOLL_EVERY) {
-            self.ask_epoll(core);
+            self.ask_epoll(domain);
         }
         if !self.held.is_empty() {
-            self.retry_held(core);
+            self.retry_held(domain);
         }
     }
 
     /// A look at the connection that is likely to have news next: programs talk to their peers in turn, and epoll costs as
     /// much as the message.
-    fn look_at_next(&mut self, core: &mut Core<N>) {
-        self.clear_up(core);
+    fn look_at_next(&mut self, domain: &mut DomainOf<N>) {
+        self.clear_up(domain);
         let next = self
             .conns
             .get(self.last)
             .map_or(self.last, |conn| conn.next);
-        if self.conns.contains(next) && self.read_conn(core, next) {
+        if self.conns.contains(next) && self.read_conn(domain, next) {
             self.news(next);
         }
         if !self.held.is_empty() {
-            self.retry_held(core);
+            self.retry_held(domain);
         }
     }
 
@@ -121,36 +121,36 @@ impl<N: Net> Stream<N> {
     }
 
     /// One look that leaves out nothing: epoll watches the connections that are read directly, too.
-    pub(super) fn look_everywhere(&mut self, core: &mut Core<N>) {
+    pub(super) fn look_everywhere(&mut self, domain: &mut DomainOf<N>) {
         if std::mem::take(&mut self.is_urgent) {
             self.set_timer();
         }
-        self.clear_up(core);
+        self.clear_up(domain);
         self.attach();
         if self.has_ducts() {
-            self.doze(core);
+            self.doze(domain);
         }
-        self.ask_epoll(core);
+        self.ask_epoll(domain);
         if self.has_ducts() {
             self.stay_awake();
         }
         if !self.held.is_empty() {
-            self.retry_held(core);
+            self.retry_held(domain);
         }
     }
 
     /// What is left to do of earlier looks.
     #[inline]
-    pub(super) fn clear_up(&mut self, core: &mut Core<N>) {
+    pub(super) fn clear_up(&mut self, domain: &mut DomainOf<N>) {
         self.look = self.look.wrapping_add(1);
         if !self.dirty.is_empty() {
-            self.flush_dirty(core);
+            self.flush_dirty(domain);
         }
         if !self.stalled.is_empty() {
-            self.retry_stalled(core);
+            self.retry_stalled(domain);
         }
         if !self.full.is_empty() {
-            self.retry_full(core);
+            self.retry_full(domain);
         }
     }
 
@@ -193,12 +193,12 @@ impl<N: Net> Stream<N> {
     }
 
     #[inline]
-    fn note(&mut self, core: &Core<N>, id: usize, any: bool) {
+    fn note(&mut self, domain: &DomainOf<N>, id: usize, any: bool) {
         let conn = &mut self.conns[id];
         if any {
             conn.misses = 0;
             conn.hits = conn.hits.wrapping_add(1);
-            if conn.hits == DETACH && core.watchers == 0 {
+            if conn.hits == DETACH && domain.watchers == 0 {
                 self.detach(id);
             }
             return;
@@ -244,7 +244,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    pub(super) fn ask_epoll(&mut self, core: &mut Core<N>) {
+    pub(super) fn ask_epoll(&mut self, domain: &mut DomainOf<N>) {
         let mut ready = [Ready {
             token: 0,
             readable: false,
@@ -256,18 +256,20 @@ impl<N: Net> Stream<N> {
         for event in &ready[..n] {
             let id = (event.token & !KIND) as usize;
             match event.token & KIND {
-                TIMER => self.timer_due(core),
+                TIMER => self.timer_due(domain),
                 CONN => {
                     self.wide = match self.conns.get(id) {
                         Some(conn) if conn.hot => self.wide.saturating_sub(1),
                         _ if self.hot.is_empty() => 0,
                         _ => WIDE,
                     };
-                    self.conn_ready(core, id, event);
+                    self.conn_ready(domain, id, event);
                 }
                 LISTENER => N::accept_waiting(self, id),
-                HANDSHAKE if N::shakes_hands(self, id) => N::handshake_ready(self, core, id, event),
-                GUEST if self.guests.contains(id) => self.guest_ready(core, id),
+                HANDSHAKE if N::shakes_hands(self, id) => {
+                    N::handshake_ready(self, domain, id, event)
+                }
+                GUEST if self.guests.contains(id) => self.guest_ready(domain, id),
                 _ => {}
             }
         }
@@ -276,29 +278,29 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    fn conn_ready(&mut self, core: &mut Core<N>, id: usize, event: &Ready) {
+    fn conn_ready(&mut self, domain: &mut DomainOf<N>, id: usize, event: &Ready) {
         let Some(conn) = self.conns.get(id) else {
             return;
         };
         match conn.state {
-            State::Up if conn.duct.is_some() => self.duct_rung(core, id),
+            State::Up if conn.duct.is_some() => self.duct_rung(domain, id),
             State::Up if event.broken && !conn.watch.read => {
                 // Its reader was waiting for room, and what it would read is not coming any more.
-                self.lose(core, id, Error::CONNRESET);
+                self.lose(domain, id, Error::CONNRESET);
             }
-            State::Up if event.ended && !conn.watch.read => self.ended_unread(core, id),
+            State::Up if event.ended && !conn.watch.read => self.ended_unread(domain, id),
             State::Up => {
-                if event.readable && self.read_conn(core, id) && self.conns.contains(id) {
+                if event.readable && self.read_conn(domain, id) && self.conns.contains(id) {
                     self.news(id);
                     self.warm(id);
                 }
                 let blocked = |conn: &Conn<N>| conn.tx.blocked;
                 if event.writable && self.conns.get(id).is_some_and(blocked) {
-                    self.unblocked(core, id);
+                    self.unblocked(domain, id);
                 }
             }
             State::Connecting | State::Requested | State::Proving | State::Sharing => {
-                N::opening(self, core, id);
+                N::opening(self, domain, id);
             }
             State::Idle | State::Down => {}
         }
@@ -370,7 +372,7 @@ impl<N: Net> Stream<N> {
 
     /// Deadlines that have come.
     #[cold]
-    fn timer_due(&mut self, core: &mut Core<N>) {
+    fn timer_due(&mut self, domain: &mut DomainOf<N>) {
         self.is_urgent = false;
         let now = Instant::now();
         while let Some(&Reverse((at, due))) = self.deadlines.peek() {
@@ -379,11 +381,11 @@ impl<N: Net> Stream<N> {
             }
             self.deadlines.pop();
             match due {
-                Due::Conn(id) => self.conn_due(core, id),
+                Due::Conn(id) => self.conn_due(domain, id),
                 Due::Handshake(id) => N::handshake_due(self, id),
                 Due::Guest(id) => self.guest_due(id),
-                Due::Peers => N::check_peers(self, core),
-                Due::Waits => self.check_waits(core),
+                Due::Peers => N::check_peers(self, domain),
+                Due::Waits => self.check_waits(domain),
                 Due::Listener(ep) => {
                     let listener = self.eps.get(ep).and_then(|ep| ep.listener.as_ref());
                     // The one that is there already stays.

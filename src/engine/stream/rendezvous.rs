@@ -4,7 +4,7 @@
 
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
-use crate::engine::core::TxOp;
+use crate::engine::domain_state::TxOp;
 use crate::engine::srx::{Bytes, Envelope, RecvOp};
 use crate::engine::stream::conn::{Offered, Payload, RendezvousIn, RendezvousOut, Shared, Sink};
 use crate::engine::stream::duct::{Duct, Places, len_of};
@@ -12,20 +12,20 @@ use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, Op};
 use crate::engine::stream::rx::Fault;
 use crate::engine::stream::share::SHARE;
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::ffi::ops::transfer::What;
 
 impl<N: Net> Stream<N> {
     /// Tells the peer of a message and keeps it until the peer has a place for it.
     pub(super) fn announce(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         mut header: Header,
         payload: Payload,
         mut op: TxOp,
     ) {
-        self.begin_waiting(core, &mut op);
+        self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
         // There is one: `Stream::way` has looked.
         let Some(index) = conn.tx.free_index() else {
@@ -41,32 +41,32 @@ impl<N: Net> Stream<N> {
             header: header.clone(),
         };
         conn.tx.rendezvous.insert(index, waiting);
-        self.send_bare(core, id, &header);
+        self.send_bare(domain, id, &header);
     }
 
     /// The peer has a place for a message that it was told of.
-    pub(super) fn cleared(&mut self, core: &mut Core<N>, id: usize, index: u8) -> Result {
+    pub(super) fn cleared(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) -> Result {
         let conn = &mut self.conns[id];
         let waiting = conn.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        core.eps[waiting.op.ep()].tx_pending -= 1;
+        domain.eps[waiting.op.ep()].tx_pending -= 1;
         let mut header = waiting.header;
         header.op = Op::Data;
         header.context = 0;
         header.payload = header.msg_size;
-        self.send_payload(core, id, &header, waiting.payload, waiting.op);
+        self.send_payload(domain, id, &header, waiting.payload, waiting.op);
         Ok(())
     }
 
-    pub(super) fn send_clear(&mut self, core: &mut Core<N>, id: usize, index: u8) {
+    pub(super) fn send_clear(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) {
         let mut header = Header::new(Op::Cts, 0);
         header.index = index;
-        self.send_always(core, id, &header, IoVec::empty(), None);
+        self.send_always(domain, id, &header, IoVec::empty(), None);
     }
 
     /// A message that the sender holds until there is a receive.
     pub(super) fn ready_to_send(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -76,37 +76,37 @@ impl<N: Net> Stream<N> {
         let mut envelope = self.envelope(id, What::Tagged, header);
         envelope.len = header.msg_size;
         envelope.note = rendezvous_note(header.index, header.ack);
-        self.told_of(core, id, envelope, header)
+        self.told_of(domain, id, envelope, header)
     }
 
     /// A message that its sender holds: to the receive that takes it, or kept without its bytes. `to` may name a receive
     /// context.
     fn told_of(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         mut envelope: Envelope,
         to: &Header,
     ) -> core::result::Result<(), Fault> {
         if to.context != 0 {
-            envelope.ep = self.named_context(core, id, to)?;
+            envelope.ep = self.named_context(domain, id, to)?;
         }
-        let state = &core.eps[envelope.ep];
+        let state = &domain.eps[envelope.ep];
         if envelope.what == What::Tagged && state.caps & FI_TAGGED == 0 {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
         let srx = state.srx;
-        match core.srxs[srx].accept(&envelope) {
-            Some(recv) => self.get(core, id, Some(recv), envelope),
+        match domain.srxs[srx].accept(&envelope) {
+            Some(recv) => self.get(domain, id, Some(recv), envelope),
             None => {
-                let bytes = match self.fetch_to_keep(core, id, srx, &envelope)? {
+                let bytes = match self.fetch_to_keep(domain, id, srx, &envelope)? {
                     Some(bytes) => {
                         envelope.note = 0;
                         Bytes::Here(bytes)
                     }
                     None => Bytes::There,
                 };
-                self.keep(core, id, srx, envelope, bytes);
+                self.keep(domain, id, srx, envelope, bytes);
             }
         }
         Ok(())
@@ -118,12 +118,12 @@ impl<N: Net> Stream<N> {
     #[cold]
     fn fetch_to_keep(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         srx: usize,
         envelope: &Envelope,
     ) -> core::result::Result<Option<Vec<u8>>, Fault> {
-        let room = core.srxs[srx].has_room(envelope.token, envelope.len, self.limits.saved_bytes);
+        let room = domain.srxs[srx].has_room(envelope.token, envelope.len, self.limits.saved_bytes);
         let (index, _) = rendezvous_of(envelope.note);
         let conn = &mut self.conns[id];
         let (Some(offers), Some(duct)) = (&mut conn.rx.offers, &conn.duct) else {
@@ -138,7 +138,7 @@ impl<N: Net> Stream<N> {
         let bytes = duct.fetch_bytes(&offered.places, envelope.len as usize, offered.epoch);
         if bytes.is_some() {
             offers.waiting.remove(&index);
-            self.send_taken(core, id, index);
+            self.send_taken(domain, id, index);
         } else if duct.reaches() && !duct.is_alive() {
             return Err(Fault::Rule(
                 "the sender of a message is gone, and with it the message",
@@ -150,7 +150,7 @@ impl<N: Net> Stream<N> {
     /// There is a place for a message that its sender holds, or nobody wants it: it is fetched, or asked for.
     pub(super) fn get(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         recv: Option<RecvOp>,
         envelope: Envelope,
@@ -158,15 +158,15 @@ impl<N: Net> Stream<N> {
         let (index, ack) = rendezvous_of(envelope.note);
         let offers = self.conns.get(id).and_then(|conn| conn.rx.offers.as_ref());
         match offers.is_some_and(|offers| offers.waiting.contains_key(&index)) {
-            true => self.fetch(core, id, index, recv, envelope),
-            false => self.clear(core, id, index, ack, recv, envelope),
+            true => self.fetch(domain, id, index, recv, envelope),
+            false => self.clear(domain, id, index, ack, recv, envelope),
         }
     }
 
     /// There is a place for a message that the sender holds.
     fn clear(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         index: u8,
         ack: bool,
@@ -184,19 +184,19 @@ impl<N: Net> Stream<N> {
             ack,
         };
         conn.rx.told.clear(index, waiting);
-        self.send_clear(core, id, index);
+        self.send_clear(domain, id, index);
     }
 
     /// Tells the peer where a message is, and leaves it there until the peer has fetched it.
     pub(super) fn offer(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: Header,
         iov: IoVec,
         mut op: TxOp,
     ) {
-        self.begin_waiting(core, &mut op);
+        self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
         // There is one: `Stream::way` has looked.
         let (Some(index), Some(duct)) = (conn.tx.free_index(), &conn.duct) else {
@@ -220,22 +220,22 @@ impl<N: Net> Stream<N> {
             },
         };
         conn.tx.rendezvous.insert(index, waiting);
-        self.send_bare(core, id, &offer);
+        self.send_bare(domain, id, &offer);
     }
 
     /// The peer has fetched a message.
-    pub(super) fn taken(&mut self, core: &mut Core<N>, id: usize, index: u8) -> Result {
+    pub(super) fn taken(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) -> Result {
         let conn = &mut self.conns[id];
         let done = conn.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        core.eps[done.op.ep()].tx_pending -= 1;
-        core.sent(done.op.ep(), &done.op);
+        domain.eps[done.op.ep()].tx_pending -= 1;
+        domain.sent(done.op.ep(), &done.op);
         Ok(())
     }
 
     /// A message that can be fetched.
     pub(super) fn offered(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -261,19 +261,19 @@ impl<N: Net> Stream<N> {
         };
         envelope.len = header.segs_len();
         envelope.note = rendezvous_note(header.index, false);
-        self.told_of(core, id, envelope, &to)
+        self.told_of(domain, id, envelope, &to)
     }
 
     /// There is a place for a message that can be fetched. If it cannot after all, its sender is asked for it.
     fn fetch(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         index: u8,
         recv: Option<RecvOp>,
         envelope: Envelope,
     ) {
-        self.end_shares(core, id);
+        self.end_shares(domain, id);
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
@@ -282,7 +282,7 @@ impl<N: Net> Stream<N> {
             return;
         };
         let (Some(recv), Some(duct)) = (recv, &mut conn.duct) else {
-            return self.fetched(core, id, index, None, envelope, true);
+            return self.fetched(domain, id, index, None, envelope, true);
         };
         let len = recv.iov.remaining().min(len_of(&offered.places));
         let idle = conn.tx.queue.is_empty() && duct.takes(MAX_HEADER);
@@ -300,16 +300,16 @@ impl<N: Net> Stream<N> {
                 job,
                 copied: true,
             };
-            return self.fetch_together(core, id, shared, len);
+            return self.fetch_together(domain, id, shared, len);
         }
         let copied = duct.fetch(&offered.places, &recv.iov, offered.epoch);
-        self.fetched(core, id, index, Some(recv), envelope, copied);
+        self.fetched(domain, id, index, Some(recv), envelope, copied);
     }
 
     /// The message that has this index is here, or could not be fetched.
     pub(super) fn fetched(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         index: u8,
         recv: Option<RecvOp>,
@@ -320,30 +320,30 @@ impl<N: Net> Stream<N> {
             let gone = |duct: &Duct| duct.reaches() && !duct.is_alive();
             let conn = self.conns.get(id);
             let gone = conn.and_then(|conn| conn.duct.as_deref()).is_some_and(gone);
-            self.clear(core, id, index, false, recv, envelope);
+            self.clear(domain, id, index, false, recv, envelope);
             if gone && self.conns.contains(id) {
                 // What was sent behind this message must not take its place.
-                self.lose(core, id, Error::CONNRESET);
+                self.lose(domain, id, Error::CONNRESET);
             }
             return;
         }
         if let Some(recv) = recv {
-            core.received(envelope.ep, &recv, &envelope, &self.conns[id].sender());
+            domain.received(envelope.ep, &recv, &envelope, &self.conns[id].sender());
         }
-        self.send_taken(core, id, index);
+        self.send_taken(domain, id, index);
     }
 
-    fn send_taken(&mut self, core: &mut Core<N>, id: usize, index: u8) {
+    fn send_taken(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) {
         self.conns[id].rx.told.remove(index);
         let mut taken = Header::new(Op::Taken, 0);
         taken.index = index;
-        self.send_always(core, id, &taken, IoVec::empty(), None);
+        self.send_always(domain, id, &taken, IoVec::empty(), None);
     }
 
     /// The bytes of a message that was held.
     pub(super) fn rendezvous_data(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -364,7 +364,7 @@ impl<N: Net> Stream<N> {
         };
         self.expect(id, sink, header.payload, waiting.ack);
         if header.payload == 0 {
-            self.finish(core, id);
+            self.finish(domain, id);
         }
         Ok(())
     }

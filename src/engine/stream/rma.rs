@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
-use crate::engine::core::{Core as EngineCore, TxOp};
+use crate::engine::domain_state::{DomainState, TxOp};
 use crate::engine::stream::conn::{After, Conn, Durable, Frame, Out, ReadOp, Regions, Sink};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
 use crate::engine::stream::rx::Fault;
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::{STAGE_BRIM, TOGETHER, WANTS_ACK, remote_data};
 use crate::engine::transport::{Address, MrRegion};
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
@@ -19,13 +19,13 @@ use crate::ffi::ops::transfer::{RemoteSeg, Tx};
 impl<N: Net> Stream<N> {
     pub(super) fn post_write(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         tx: &Tx<'_>,
         op: TxOp,
     ) -> Result {
         check_target(tx, op.len)?;
-        if self.conns[id].is_direct && self.moved_directly(core, id, tx, &op) {
+        if self.conns[id].is_direct && self.moved_directly(domain, id, tx, &op) {
             return Ok(());
         }
         self.conns[id].writes_by_ring = true;
@@ -34,7 +34,7 @@ impl<N: Net> Stream<N> {
             let encode = |counter, header: &mut [u8; MAX_HEADER]| {
                 encode_write(data, segs(tx), op.len, counter, header)
             };
-            if self.post_small(core, id, &tx.iov, op, encode) {
+            if self.post_small(domain, id, &tx.iov, op, encode) {
                 return Ok(());
             }
         }
@@ -43,44 +43,44 @@ impl<N: Net> Stream<N> {
         header.ack = tx.flags & WANTS_ACK != 0;
         header.commit = tx.flags & FI_COMMIT_COMPLETE != 0;
         header.data = data;
-        self.submit(core, id, header, tx.iov, op)
+        self.submit(domain, id, header, tx.iov, op)
     }
 
     pub(super) fn post_read(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         tx: &Tx<'_>,
         op: TxOp,
     ) -> Result {
         check_target(tx, op.len)?;
-        if self.conns[id].is_direct && self.moved_directly(core, id, tx, &op) {
+        if self.conns[id].is_direct && self.moved_directly(domain, id, tx, &op) {
             return Ok(());
         }
         let mut header = Header::new(Op::ReadReq, 0);
         put_target(&mut header, tx);
-        self.submit(core, id, header, tx.iov, op)
+        self.submit(domain, id, header, tx.iov, op)
     }
 
     /// Asks for the bytes of a read.
     pub(super) fn request_read(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         iov: IoVec,
         mut op: TxOp,
     ) {
-        self.begin_waiting(core, &mut op);
+        self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
         conn.tx.ask(ReadOp { op, iov });
-        self.send_bare(core, id, header);
+        self.send_bare(domain, id, header);
     }
 
     /// A peer writes to memory of ours.
     pub(super) fn write_request(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -88,7 +88,7 @@ impl<N: Net> Stream<N> {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
         self.conns[id].rx.was_written = true;
-        let (iov, regions) = named(core, &self.conns[id], header, FI_RMA, FI_REMOTE_WRITE)?;
+        let (iov, regions) = named(domain, &self.conns[id], header, FI_RMA, FI_REMOTE_WRITE)?;
         let sink = Sink::Write {
             iov,
             len: header.payload,
@@ -102,7 +102,7 @@ impl<N: Net> Stream<N> {
         };
         self.expect(id, sink, header.payload, header.ack || header.commit);
         if header.payload == 0 {
-            self.finish(core, id);
+            self.finish(domain, id);
         }
         Ok(())
     }
@@ -110,18 +110,18 @@ impl<N: Net> Stream<N> {
     /// A peer reads memory of ours.
     pub(super) fn read_request(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        let (iov, regions) = named(core, &self.conns[id], header, FI_RMA, FI_REMOTE_READ)?;
+        let (iov, regions) = named(domain, &self.conns[id], header, FI_RMA, FI_REMOTE_READ)?;
         if regions[0].is_none() {
             return Err(Fault::Rule("a read of nothing"));
         }
         let total = header.segs_len();
         let mut answer = Header::new(Op::ReadRsp, total);
         answer.payload = total;
-        self.answer_read(core, id, &answer, iov, regions);
+        self.answer_read(domain, id, &answer, iov, regions);
         Ok(())
     }
 
@@ -140,7 +140,7 @@ impl<N: Net> Stream<N> {
     /// Queues the answer to a read; small ones are copied with others.
     pub(super) fn answer_read(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         iov: IoVec,
@@ -148,8 +148,8 @@ impl<N: Net> Stream<N> {
     ) {
         let len = header.payload;
         if len <= SMALL_ANSWER && self.conns[id].tx.staged <= STAGE_BRIM {
-            self.send_always(core, id, header, iov, None);
-            core.read_by_peer(self.conns[id].ep, len);
+            self.send_always(domain, id, header, iov, None);
+            domain.read_by_peer(self.conns[id].ep, len);
             return;
         }
         let conn = &mut self.conns[id];
@@ -166,7 +166,7 @@ impl<N: Net> Stream<N> {
         })));
         // The ring takes what it has room for; nobody flushes it but the application.
         if conn.duct.is_some() && !conn.tx.blocked {
-            return self.flush_conn(core, id);
+            return self.flush_conn(domain, id);
         }
         self.mark_dirty(id);
     }
@@ -174,7 +174,7 @@ impl<N: Net> Stream<N> {
     /// fi_mr(3), fi_close: a region is closed. Accesses to it that are under way end with their connections: no frame
     /// tells a peer that its access has failed.
     #[cold]
-    pub(super) fn end_accesses(&mut self, core: &mut Core<N>, region: &Arc<MrRegion>) {
+    pub(super) fn end_accesses(&mut self, domain: &mut DomainOf<N>, region: &Arc<MrRegion>) {
         // Accesses hold it, besides its handle. The table does not any more.
         if Arc::strong_count(region) == 1 {
             return;
@@ -188,7 +188,7 @@ impl<N: Net> Stream<N> {
             // The loss of one peer may have ended the connection to another.
             if self.conns.contains(id) {
                 const CLOSED: Fault = Fault::Rule("a memory region was closed under its access");
-                self.fault(core, id, &CLOSED);
+                self.fault(domain, id, &CLOSED);
             }
         }
     }
@@ -196,7 +196,7 @@ impl<N: Net> Stream<N> {
     /// The answer to a read of ours.
     pub(super) fn read_response(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -210,7 +210,7 @@ impl<N: Net> Stream<N> {
         };
         self.expect(id, Sink::Read(read), header.payload, false);
         if header.payload == 0 {
-            self.finish(core, id);
+            self.finish(domain, id);
         }
         Ok(())
     }
@@ -232,14 +232,14 @@ const SMALL_ANSWER: u64 = 8192;
 /// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is FI_RMA or
 /// FI_ATOMIC. The authorization key is that of the connection.
 pub(super) fn named<N: Net>(
-    core: &mut Core<N>,
+    domain: &mut DomainOf<N>,
     conn: &Conn<N>,
     header: &Header,
     capability: u64,
     access: u64,
 ) -> core::result::Result<(IoVec, Regions), Fault> {
     // fi_getinfo(3): a primary capability that was not asked for is not there.
-    if core.eps[conn.ep].caps & capability == 0 {
+    if domain.eps[conn.ep].caps & capability == 0 {
         return Err(Fault::Rule(
             "an access to memory through an endpoint without the capability",
         ));
@@ -247,7 +247,7 @@ pub(super) fn named<N: Net>(
     let mut iov = IoVec::empty();
     let mut regions = Regions::default();
     for (seg, place) in header.segs().iter().zip(&mut regions) {
-        let found = core
+        let found = domain
             .mrs
             .lookup_with(conn.key(), seg.key, seg.addr, seg.len, access);
         let (region, address) = found.map_err(refused)?;
@@ -257,14 +257,14 @@ pub(super) fn named<N: Net>(
         *place = Some(region.clone());
     }
     let all = regions.iter().flatten();
-    all.for_each(|region| core.mrs.used(region));
+    all.for_each(|region| domain.mrs.used(region));
     Ok((iov, regions))
 }
 
 /// A peer's write is there: one event for each region that it modified, of the bytes that came to it.
 #[inline]
 pub(super) fn count_regions<A: Address>(
-    core: &mut EngineCore<A>,
+    domain: &mut DomainState<A>,
     regions: &Regions,
     lens: &[u64; MAX_SEGS],
 ) {
@@ -277,7 +277,7 @@ pub(super) fn count_regions<A: Address>(
             if !regions[..i].iter().any(is_it) {
                 let segments = regions.iter().zip(lens).skip(i);
                 let mine = segments.filter(|(other, _)| is_it(other));
-                core.count_region(counter, mine.map(|(_, &len)| len as usize).sum());
+                domain.count_region(counter, mine.map(|(_, &len)| len as usize).sum());
             }
         }
     }

@@ -8,7 +8,7 @@ use core::fmt;
 use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoList};
-use crate::engine::core::Parts;
+use crate::engine::domain_state::Parts;
 use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
 use crate::engine::stream::conn::{At, Conn, Incoming, Sink, Stalled, State, is_silence};
 use crate::engine::stream::net::Net;
@@ -16,7 +16,7 @@ use crate::engine::stream::proto::{
     BASE_HEADER, Header, Message, MessageHead, Op, WireError, decode, header_len, whole_message,
 };
 use crate::engine::stream::rma::{ANSWERS, count_regions};
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
 use crate::sys::memory;
@@ -46,7 +46,7 @@ impl fmt::Display for Fault {
 
 impl<N: Net> Stream<N> {
     /// Reads what a connection has; whether there was anything.
-    pub(super) fn read_conn(&mut self, core: &mut Core<N>, id: usize) -> bool {
+    pub(super) fn read_conn(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         debug_assert!(self.conns[id].duct.is_none());
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut any = false;
@@ -57,7 +57,7 @@ impl<N: Net> Stream<N> {
             if conn.state != State::Up || conn.rx.at.waits() {
                 break;
             }
-            if !core.may_receive(conn.ep) {
+            if !domain.may_receive(conn.ep) {
                 self.hold(id);
                 break;
             }
@@ -87,7 +87,7 @@ impl<N: Net> Stream<N> {
                 Ok(Moved::Bytes(n)) => n,
                 Ok(Moved::Later) => break,
                 Ok(Moved::End) => {
-                    self.lose(core, id, Error::CONNRESET);
+                    self.lose(domain, id, Error::CONNRESET);
                     any = true;
                     break;
                 }
@@ -96,22 +96,22 @@ impl<N: Net> Stream<N> {
                         true => Error::TIMEDOUT,
                         false => error.into(),
                     };
-                    self.lose(core, id, error);
+                    self.lose(domain, id, error);
                     any = true;
                     break;
                 }
             };
             any = true;
             let result = match direct {
-                0 => self.take(core, id, &scratch[..n]),
+                0 => self.take(domain, id, &scratch[..n]),
                 placed => {
                     let own = n.min(placed);
-                    let taken = self.placed(core, id, own);
-                    taken.and_then(|()| self.take(core, id, &scratch[..n - own]))
+                    let taken = self.placed(domain, id, own);
+                    taken.and_then(|()| self.take(domain, id, &scratch[..n - own]))
                 }
             };
             if let Err(fault) = result {
-                self.fault(core, id, &fault);
+                self.fault(domain, id, &fault);
                 break;
             }
             if n < asked {
@@ -124,7 +124,7 @@ impl<N: Net> Stream<N> {
 
     /// The peer does not keep to the protocol, or names memory that it may not touch: the connection ends.
     #[cold]
-    pub(super) fn fault(&mut self, core: &mut Core<N>, id: usize, fault: &Fault) {
+    pub(super) fn fault(&mut self, domain: &mut DomainOf<N>, id: usize, fault: &Fault) {
         let conn = &mut self.conns[id];
         let peer = &conn.peer;
         log_warn!(
@@ -137,13 +137,13 @@ impl<N: Net> Stream<N> {
             socket.shutdown();
         }
         let why = format_args!("was disconnected: {fault}");
-        self.lose_because(core, id, Error::CONNABORTED, &why);
+        self.lose_because(domain, id, Error::CONNABORTED, &why);
     }
 
     /// `n` bytes of the payload were read straight to their place.
     pub(super) fn placed(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         n: usize,
     ) -> core::result::Result<(), Fault> {
@@ -153,7 +153,7 @@ impl<N: Net> Stream<N> {
             }
             incoming.remaining -= n as u64;
             if incoming.remaining == 0 {
-                self.finish(core, id);
+                self.finish(domain, id);
             }
         }
         Ok(())
@@ -163,7 +163,7 @@ impl<N: Net> Stream<N> {
     #[inline(never)]
     pub(super) fn take(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         mut bytes: &[u8],
     ) -> core::result::Result<(), Fault> {
@@ -174,7 +174,7 @@ impl<N: Net> Stream<N> {
                     if conn.rx.header_have == 0
                         && !conn.swap
                         && let Some(message) = whole_message(bytes)
-                        && self.whole(core, id, &message)
+                        && self.whole(domain, id, &message)
                     {
                         bytes = &bytes[message.head.frame..];
                         continue;
@@ -184,7 +184,7 @@ impl<N: Net> Stream<N> {
                         return Ok(());
                     };
                     bytes = &bytes[used..];
-                    let used = self.begin(core, id, &header, bytes)?;
+                    let used = self.begin(domain, id, &header, bytes)?;
                     bytes = &bytes[used..];
                     // The frame may have ended the connection.
                     if !self
@@ -202,7 +202,7 @@ impl<N: Net> Stream<N> {
                     let (part, rest) = bytes.split_at(n);
                     match &mut incoming.sink {
                         Sink::Slot(srx, slot) => {
-                            core.srxs[*srx].coming(*slot, part).map_err(no_memory)?;
+                            domain.srxs[*srx].coming(*slot, part).map_err(no_memory)?;
                         }
                         Sink::Coll(coming) => coming.take(part).map_err(no_memory)?,
                         Sink::Atomic(request) => request.take(part).map_err(no_memory)?,
@@ -215,7 +215,7 @@ impl<N: Net> Stream<N> {
                     incoming.remaining -= n as u64;
                     bytes = rest;
                     if incoming.remaining == 0 {
-                        self.finish(core, id);
+                        self.finish(domain, id);
                     }
                 }
                 At::Stalled(_) | At::Held(_) => {
@@ -229,20 +229,20 @@ impl<N: Net> Stream<N> {
 
     /// A whole message: straight to its receive, or kept. False leaves it to the general way.
     #[inline(always)]
-    fn whole(&mut self, core: &mut Core<N>, id: usize, message: &Message<'_>) -> bool {
+    fn whole(&mut self, domain: &mut DomainOf<N>, id: usize, message: &Message<'_>) -> bool {
         let conn = &self.conns[id];
-        let Some(srx) = taker(core, conn, message.head.tagged) else {
+        let Some(srx) = taker(domain, conn, message.head.tagged) else {
             return false;
         };
         if message.head.ack && conn.answers() > ANSWERS {
             return false;
         }
         let parts = parts_of(&message.head);
-        let srx = &mut core.srxs[srx];
+        let srx = &mut domain.srxs[srx];
         if let Ok(filled) = srx.fill(&parts, conn.source(), |iov| iov.fill(message.payload)) {
-            core.filled(conn.ep, &filled, &parts, 0, conn.fi_addr);
+            domain.filled(conn.ep, &filled, &parts, 0, conn.fi_addr);
             if message.head.ack {
-                self.send_ack(core, id);
+                self.send_ack(domain, id);
             }
             return true;
         }
@@ -250,7 +250,7 @@ impl<N: Net> Stream<N> {
         match srx.accept(&envelope) {
             Some(mut recv) => {
                 recv.iov.copy_in(message.payload);
-                core.received(envelope.ep, &recv, &envelope, &conn.sender());
+                domain.received(envelope.ep, &recv, &envelope, &conn.sender());
             }
             None if !srx.has_room(envelope.token, envelope.len, self.limits.saved_bytes) => {
                 return false;
@@ -260,7 +260,7 @@ impl<N: Net> Stream<N> {
             }
         }
         if message.head.ack {
-            self.send_ack(core, id);
+            self.send_ack(domain, id);
         }
         true
     }
@@ -269,7 +269,7 @@ impl<N: Net> Stream<N> {
     #[inline]
     pub(super) fn take_one(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         bytes: &[u8],
     ) -> core::result::Result<(), Fault> {
@@ -278,18 +278,18 @@ impl<N: Net> Stream<N> {
         if between
             && let Some(message) = whole_message(bytes)
             && message.head.frame == bytes.len()
-            && self.whole(core, id, &message)
+            && self.whole(domain, id, &message)
         {
             return Ok(());
         }
-        self.take(core, id, bytes)
+        self.take(domain, id, bytes)
     }
 
     /// A frame begins. `bytes` is what has come behind its header; gives how many of them were dealt with.
     #[inline(never)]
     fn begin(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         bytes: &[u8],
@@ -299,30 +299,30 @@ impl<N: Net> Stream<N> {
             return Ok(0);
         }
         let begun = match header.op {
-            Op::Msg | Op::Tagged => self.message(core, id, header),
-            Op::Ack => match self.acknowledged(core, id) {
+            Op::Msg | Op::Tagged => self.message(domain, id, header),
+            Op::Ack => match self.acknowledged(domain, id) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("an acknowledgement that nobody waits for")),
             },
-            Op::Write => self.write_request(core, id, header),
-            Op::ReadReq => self.read_request(core, id, header),
-            Op::ReadRsp => self.read_response(core, id, header),
-            Op::Rts => self.ready_to_send(core, id, header),
-            Op::Cts => match self.cleared(core, id, header.index) {
+            Op::Write => self.write_request(domain, id, header),
+            Op::ReadReq => self.read_request(domain, id, header),
+            Op::ReadRsp => self.read_response(domain, id, header),
+            Op::Rts => self.ready_to_send(domain, id, header),
+            Op::Cts => match self.cleared(domain, id, header.index) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
             },
-            Op::Data => self.rendezvous_data(core, id, header),
-            Op::Offer | Op::OfferTagged => self.offered(core, id, header),
-            Op::Taken => match self.taken(core, id, header.index) {
+            Op::Data => self.rendezvous_data(domain, id, header),
+            Op::Offer | Op::OfferTagged => self.offered(domain, id, header),
+            Op::Taken => match self.taken(domain, id, header.index) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("a message was taken that was not offered")),
             },
-            Op::Share => self.asked_to_share(core, id, header),
-            Op::Done => self.sender_done(core, id, header.index),
-            Op::Coll | Op::CollEnd => self.collective_frame(core, id, header),
+            Op::Share => self.asked_to_share(domain, id, header),
+            Op::Done => self.sender_done(domain, id, header.index),
+            Op::Coll | Op::CollEnd => self.collective_frame(domain, id, header),
             Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => {
-                return self.atomic_request(core, id, header, bytes);
+                return self.atomic_request(domain, id, header, bytes);
             }
         };
         begun.map(|()| 0)
@@ -344,7 +344,7 @@ impl<N: Net> Stream<N> {
     #[inline]
     fn message(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -354,25 +354,25 @@ impl<N: Net> Stream<N> {
         };
         let mut envelope = self.envelope(id, what, header);
         if header.context != 0 {
-            envelope.ep = self.named_context(core, id, header)?;
+            envelope.ep = self.named_context(domain, id, header)?;
         }
-        let state = &core.eps[envelope.ep];
+        let state = &domain.eps[envelope.ep];
         let (srx, tagged) = (state.srx, state.caps & FI_TAGGED != 0);
         if what == What::Tagged && !tagged {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
-        match core.srxs[srx].accept(&envelope) {
+        match domain.srxs[srx].accept(&envelope) {
             Some(recv) => {
                 if header.payload == 0 {
-                    self.received(core, id, &recv, &envelope);
+                    self.received(domain, id, &recv, &envelope);
                     if header.ack {
-                        self.send_ack(core, id);
+                        self.send_ack(domain, id);
                     }
                     return Ok(());
                 }
                 self.expect(id, Sink::Recv(recv, envelope), header.payload, header.ack);
             }
-            None => self.unexpected(core, id, srx, envelope, header.ack),
+            None => self.unexpected(domain, id, srx, envelope, header.ack),
         }
         Ok(())
     }
@@ -391,15 +391,15 @@ impl<N: Net> Stream<N> {
     /// No receive takes the message: it is kept, as long as the limits allow.
     fn unexpected(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         srx: usize,
         envelope: Envelope,
         ack: bool,
     ) {
         let len = envelope.len;
-        if !core.srxs[srx].has_room(envelope.token, len, self.limits.saved_bytes) {
-            let slot = self.keep(core, id, srx, envelope, Bytes::There);
+        if !domain.srxs[srx].has_room(envelope.token, len, self.limits.saved_bytes) {
+            let slot = self.keep(domain, id, srx, envelope, Bytes::There);
             self.conns[id].rx.at = At::Stalled(Stalled {
                 srx,
                 slot,
@@ -410,38 +410,38 @@ impl<N: Net> Stream<N> {
             return self.quiet(id);
         }
         if len == 0 {
-            self.keep(core, id, srx, envelope, Bytes::Here(Vec::new()));
+            self.keep(domain, id, srx, envelope, Bytes::Here(Vec::new()));
             if ack {
-                self.send_ack(core, id);
+                self.send_ack(domain, id);
             }
             return;
         }
-        let slot = self.keep(core, id, srx, envelope, Bytes::Coming(Vec::new()));
+        let slot = self.keep(domain, id, srx, envelope, Bytes::Coming(Vec::new()));
         self.expect(id, Sink::Slot(srx, slot), len, ack);
     }
 
     /// Keeps a message for a later receive, with its sender's address where that is to be reported.
     pub(super) fn keep(
         &self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         srx: usize,
         envelope: Envelope,
         bytes: Bytes,
     ) -> Slot {
-        let slot = core.srxs[srx].keep(envelope, bytes);
+        let slot = domain.srxs[srx].keep(envelope, bytes);
         let conn = &self.conns[id];
-        if core.reports_origin(conn.ep, conn.fi_addr) {
-            core.srxs[srx].note_origin(slot, conn.peer.to_bytes());
+        if domain.reports_origin(conn.ep, conn.fi_addr) {
+            domain.srxs[srx].note_origin(slot, conn.peer.to_bytes());
         }
         slot
     }
 
     /// A receive has met a message whose bytes are not here.
-    pub(super) fn bring(&mut self, core: &mut Core<N>, claimed: Claimed) {
+    pub(super) fn bring(&mut self, domain: &mut DomainOf<N>, claimed: Claimed) {
         let id = claimed.envelope.token as usize;
         if claimed.envelope.note != 0 {
-            return self.get(core, id, claimed.recv, claimed.envelope);
+            return self.get(domain, id, claimed.recv, claimed.envelope);
         }
         let Some(conn) = self.conns.get_mut(id) else {
             return;
@@ -454,17 +454,17 @@ impl<N: Net> Stream<N> {
             Some(recv) => Sink::Recv(recv, claimed.envelope),
             None => Sink::Drop,
         };
-        self.resume(core, id, sink, len, ack);
+        self.resume(domain, id, sink, len, ack);
     }
 
     /// A message that stood in the stream has a place now.
-    fn resume(&mut self, core: &mut Core<N>, id: usize, sink: Sink, len: u64, ack: bool) {
+    fn resume(&mut self, domain: &mut DomainOf<N>, id: usize, sink: Sink, len: u64, ack: bool) {
         self.stalled.retain(|&stalled| stalled != id);
         self.expect(id, sink, len, ack);
         if len == 0 {
-            self.finish(core, id);
+            self.finish(domain, id);
         }
-        self.go_on(core, id);
+        self.go_on(domain, id);
     }
 
     /// A frame stays in the stream, and all that follows it.
@@ -476,7 +476,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// The frame that stands in the stream is tried again.
-    pub(super) fn retry_frame(&mut self, core: &mut Core<N>, id: usize) {
+    pub(super) fn retry_frame(&mut self, domain: &mut DomainOf<N>, id: usize) {
         match self.conns.get(id).map(|conn| &conn.rx.at) {
             Some(At::Held(header)) if !header.is_answered() || self.may_answer(id) => {}
             _ => return,
@@ -485,20 +485,20 @@ impl<N: Net> Stream<N> {
             return;
         };
         self.stalled.retain(|&stalled| stalled != id);
-        match self.begin(core, id, &header, &[]) {
-            Err(fault) => self.fault(core, id, &fault),
+        match self.begin(domain, id, &header, &[]) {
+            Err(fault) => self.fault(domain, id, &fault),
             Ok(_) if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) => {
-                self.go_on(core, id);
+                self.go_on(domain, id);
             }
             Ok(_) => {}
         }
     }
 
     /// Nothing stands in the way of the stream any more.
-    pub(super) fn go_on(&mut self, core: &mut Core<N>, id: usize) {
+    pub(super) fn go_on(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let leftover = std::mem::take(&mut self.conns[id].rx.leftover);
-        if let Err(fault) = self.take(core, id, &leftover) {
-            return self.fault(core, id, &fault);
+        if let Err(fault) = self.take(domain, id, &leftover) {
+            return self.fault(domain, id, &fault);
         }
         if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) {
             self.rewatch(id, true, self.conns[id].watch.write);
@@ -508,7 +508,7 @@ impl<N: Net> Stream<N> {
 
     /// There is room for unexpected messages, or in a queue, again.
     #[cold]
-    pub(super) fn retry_stalled(&mut self, core: &mut Core<N>) {
+    pub(super) fn retry_stalled(&mut self, domain: &mut DomainOf<N>) {
         let waiting = self.stalled.clone();
         for id in waiting {
             let Some(conn) = self.conns.get(id) else {
@@ -516,12 +516,12 @@ impl<N: Net> Stream<N> {
             };
             let limit = self.limits.saved_bytes;
             if matches!(conn.rx.at, At::Held(_)) {
-                self.retry_frame(core, id);
+                self.retry_frame(domain, id);
                 continue;
             }
             let At::Stalled(stalled) = &conn.rx.at else {
                 // It was held because of a full queue.
-                if core.may_receive(conn.ep) {
+                if domain.may_receive(conn.ep) {
                     self.stalled.retain(|&s| s != id);
                     self.rewatch(id, true, self.conns[id].watch.write);
                     self.warm(id);
@@ -531,9 +531,9 @@ impl<N: Net> Stream<N> {
             let (srx, slot, len, ack) =
                 (stalled.srx, stalled.slot, stalled.envelope.len, stalled.ack);
             // Its place is paid for.
-            if core.srxs[srx].has_room(id as u64, len, limit) {
-                core.srxs[srx].begin_coming(slot);
-                self.resume(core, id, Sink::Slot(srx, slot), len, ack);
+            if domain.srxs[srx].has_room(id as u64, len, limit) {
+                domain.srxs[srx].begin_coming(slot);
+                self.resume(domain, id, Sink::Slot(srx, slot), len, ack);
             }
         }
     }
@@ -547,24 +547,30 @@ impl<N: Net> Stream<N> {
         self.quiet(id);
     }
 
-    fn received(&mut self, core: &mut Core<N>, id: usize, recv: &RecvOp, envelope: &Envelope) {
+    fn received(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        recv: &RecvOp,
+        envelope: &Envelope,
+    ) {
         let conn = &self.conns[id];
-        core.received(envelope.ep, recv, envelope, &conn.sender());
+        domain.received(envelope.ep, recv, envelope, &conn.sender());
     }
 
     /// The payload of a frame is complete.
     #[inline]
-    pub(super) fn finish(&mut self, core: &mut Core<N>, id: usize) {
+    pub(super) fn finish(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
         let At::Payload(incoming) = std::mem::replace(&mut conn.rx.at, At::Header) else {
             return;
         };
         let (ep, sender) = (conn.ep, conn.sender());
         match incoming.sink {
-            Sink::Recv(recv, envelope) => core.received(envelope.ep, &recv, &envelope, &sender),
+            Sink::Recv(recv, envelope) => domain.received(envelope.ep, &recv, &envelope, &sender),
             Sink::Slot(srx, slot) => {
-                if let Some((recv, envelope)) = core.srxs[srx].arrived(slot) {
-                    core.received(envelope.ep, &recv, &envelope, &sender);
+                if let Some((recv, envelope)) = domain.srxs[srx].arrived(slot) {
+                    domain.received(envelope.ep, &recv, &envelope, &sender);
                 }
             }
             Sink::Write {
@@ -580,19 +586,19 @@ impl<N: Net> Stream<N> {
                 {
                     return;
                 }
-                count_regions(core, &regions, &lens);
-                core.written(ep, FI_RMA, len, data, &sender);
+                count_regions(domain, &regions, &lens);
+                domain.written(ep, FI_RMA, len, data, &sender);
             }
             Sink::Read(read) => {
-                core.eps[read.op.ep()].tx_pending -= 1;
-                core.sent(read.op.ep(), &read.op);
+                domain.eps[read.op.ep()].tx_pending -= 1;
+                domain.sent(read.op.ep(), &read.op);
             }
-            Sink::Coll(part) => return self.part_arrived(core, id, *part),
-            Sink::Atomic(request) => self.arrived(core, id, *request),
+            Sink::Coll(part) => return self.part_arrived(domain, id, *part),
+            Sink::Atomic(request) => self.arrived(domain, id, *request),
             Sink::Drop => {}
         }
         if incoming.ack {
-            self.send_ack(core, id);
+            self.send_ack(domain, id);
         }
     }
 }
@@ -615,10 +621,10 @@ pub(super) fn parts_of(head: &MessageHead) -> Parts {
 
 /// The receive context that a message can go to at once; none if it is for the general way.
 #[inline(always)]
-fn taker<N: Net>(core: &Core<N>, conn: &Conn<N>, tagged: bool) -> Option<usize> {
-    let ep = core.eps.get(conn.ep)?;
+fn taker<N: Net>(domain: &DomainOf<N>, conn: &Conn<N>, tagged: bool) -> Option<usize> {
+    let ep = domain.eps.get(conn.ep)?;
     let refused = tagged && ep.caps & FI_TAGGED == 0;
-    (!refused && !core.reports_origin(conn.ep, conn.fi_addr)).then_some(ep.srx)
+    (!refused && !domain.reports_origin(conn.ep, conn.fi_addr)).then_some(ep.srx)
 }
 
 /// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.

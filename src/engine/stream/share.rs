@@ -16,7 +16,7 @@ use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, Op};
 use crate::engine::stream::rendezvous::{name_places, places_of};
 use crate::engine::stream::rx::Fault;
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::sync::parts::{Job, Progress};
 
 /// Messages from this size on are copied by both.
@@ -31,7 +31,7 @@ impl<N: Net> Stream<N> {
     /// Fetches `len` bytes of a message, of which its sender may copy a part.
     pub(super) fn fetch_together(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         mut shared: Shared,
         len: usize,
@@ -44,7 +44,7 @@ impl<N: Net> Stream<N> {
         name_places(&mut share, &to, len);
         // Keys have no meaning here.
         share.segs[0].key = u64::from(shared.job.number);
-        self.send_always(core, id, &share, IoVec::empty(), None);
+        self.send_always(domain, id, &share, IoVec::empty(), None);
         let conn = &mut self.conns[id];
         let (Some(duct), Some(offers)) = (&mut conn.duct, &mut conn.rx.offers) else {
             return;
@@ -58,7 +58,7 @@ impl<N: Net> Stream<N> {
             _ if fetched.is_err() => self.found_garbage(id),
             Ok(Progress::Held) => {}
             Ok(progress @ (Progress::Over | Progress::Failed)) => {
-                self.end_share(core, id, at, progress);
+                self.end_share(domain, id, at, progress);
             }
             _ => self.found_garbage(id),
         }
@@ -74,14 +74,14 @@ impl<N: Net> Stream<N> {
     }
 
     /// What the sender has done by now; the word of it may stand behind many offers.
-    pub(super) fn end_shares(&mut self, core: &mut Core<N>, id: usize) {
+    pub(super) fn end_shares(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let mut at = 0;
         while let Some(conn) = self.conns.get(id)
             && let (Some(shared), Some(duct)) = (conn.rx.shared().get(at), &conn.duct)
         {
             match duct.progress_of(&shared.job) {
                 Ok(progress @ (Progress::Over | Progress::Failed)) => {
-                    self.end_share(core, id, at, progress);
+                    self.end_share(domain, id, at, progress);
                 }
                 // What is wrong is found when the word comes.
                 _ => at += 1,
@@ -92,16 +92,16 @@ impl<N: Net> Stream<N> {
     /// A message of which the sender copies a part is not complete yet: what came behind it stays where it is, so that receives
     /// complete in the order of their messages. Not if the sender is gone, or has broken what they share: its reader finds that.
     #[inline]
-    pub(super) fn waits_for_sender(&mut self, core: &mut Core<N>, id: usize) -> bool {
+    pub(super) fn waits_for_sender(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         match self.conns.get(id) {
-            Some(conn) if !conn.rx.shared().is_empty() => self.waits_for_part(core, id),
+            Some(conn) if !conn.rx.shared().is_empty() => self.waits_for_part(domain, id),
             _ => false,
         }
     }
 
     #[cold]
-    fn waits_for_part(&mut self, core: &mut Core<N>, id: usize) -> bool {
-        self.end_shares(core, id);
+    fn waits_for_part(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
+        self.end_shares(domain, id);
         let Some(conn) = self.conns.get(id) else {
             return false;
         };
@@ -113,7 +113,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// Nobody copies any more.
-    fn end_share(&mut self, core: &mut Core<N>, id: usize, at: usize, progress: Progress) {
+    fn end_share(&mut self, domain: &mut DomainOf<N>, id: usize, at: usize, progress: Progress) {
         let conn = &mut self.conns[id];
         let Some(offers) = &mut conn.rx.offers else {
             return;
@@ -135,13 +135,13 @@ impl<N: Net> Stream<N> {
                 copied &= !duct.is_revoked(offered.epoch);
             }
         }
-        self.fetched(core, id, index, recv, envelope, copied);
+        self.fetched(domain, id, index, recv, envelope, copied);
     }
 
     /// The sender has done the last part of a message.
     pub(super) fn sender_done(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         index: u8,
     ) -> core::result::Result<(), Fault> {
@@ -156,7 +156,7 @@ impl<N: Net> Stream<N> {
         };
         match duct.progress_of(&shared[at].job) {
             Ok(progress @ (Progress::Over | Progress::Failed)) => {
-                self.end_share(core, id, at, progress);
+                self.end_share(domain, id, at, progress);
                 Ok(())
             }
             _ => Err(GARBAGE),
@@ -166,7 +166,7 @@ impl<N: Net> Stream<N> {
     /// The peer fetches a message of ours, and says where it goes.
     pub(super) fn asked_to_share(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
@@ -183,13 +183,13 @@ impl<N: Net> Stream<N> {
         if let Some(duct) = &mut conn.duct {
             duct.helping = Some(Helping { index, job, to });
         }
-        self.help(core, id)
+        self.help(domain, id)
     }
 
     /// Copies a part of the message that the peer fetches.
     pub(super) fn help(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
@@ -211,7 +211,7 @@ impl<N: Net> Stream<N> {
             Ok(Help::Last) => {
                 let mut done = Header::new(Op::Done, 0);
                 done.index = helping.index;
-                self.send_always(core, id, &done, IoVec::empty(), None);
+                self.send_always(domain, id, &done, IoVec::empty(), None);
             }
             Ok(Help::Over) => {}
             Err(_) => return Err(GARBAGE),
@@ -220,13 +220,13 @@ impl<N: Net> Stream<N> {
     }
 
     /// As `help`, at a look.
-    pub(super) fn go_on_helping(&mut self, core: &mut Core<N>, id: usize) {
+    pub(super) fn go_on_helping(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let duct = self.conns.get(id).and_then(|conn| conn.duct.as_ref());
         if duct.is_none_or(|duct| duct.helping.is_none()) {
             return;
         }
-        if let Err(fault) = self.help(core, id) {
-            self.fault(core, id, &fault);
+        if let Err(fault) = self.help(domain, id) {
+            self.fault(domain, id, &fault);
         }
     }
 
@@ -253,7 +253,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// A receive context is closed: see `leave_receives`.
-    pub(super) fn leave_shared(&mut self, core: &mut Core<N>, id: usize, ep: usize) {
+    pub(super) fn leave_shared(&mut self, domain: &mut DomainOf<N>, id: usize, ep: usize) {
         let of_context = |shared: &Shared| shared.envelope.ep == ep;
         if !self.conns[id].rx.shared().iter().any(of_context) {
             return;
@@ -265,7 +265,7 @@ impl<N: Net> Stream<N> {
             }
         }
         if !free {
-            self.lose(core, id, Error::CONNABORTED);
+            self.lose(domain, id, Error::CONNABORTED);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::engine::stream::duct::Duct;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, message_head};
 use crate::engine::stream::rx::{Fault, parts_of};
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::sync::ring::{HEADER, LINE, Record};
 use crate::sys::barrier;
 use crate::sys::socket::{Moved, Socket};
@@ -58,13 +58,13 @@ const GARBAGE: Fault = Fault::Rule("it wrote garbage to the shared memory");
 
 impl<N: Net> Stream<N> {
     /// From now on the connection goes over shared memory.
-    pub fn use_duct(&mut self, core: &Core<N>, id: usize, duct: Box<Duct>) {
+    pub fn use_duct(&mut self, domain: &DomainOf<N>, id: usize, duct: Box<Duct>) {
         if !self.has_ducts() {
             self.begin_sharing();
         }
         if self.shared == 0 {
             // No peer has been told otherwise.
-            self.expects_sleep |= core.watchers > 0;
+            self.expects_sleep |= domain.watchers > 0;
         }
         self.shared += 1;
         // It is armed from its birth.
@@ -90,10 +90,10 @@ impl<N: Net> Stream<N> {
 
     /// What a look would find, where that is easily told: where nothing is left to do of earlier looks.
     #[inline(always)]
-    pub(super) fn glance(&self, core: &Core<N>) -> Glance {
+    pub(super) fn glance(&self, domain: &DomainOf<N>) -> Glance {
         let left = self.dirty.len() | self.stalled.len() | self.full.len() | self.held.len();
         let quiet = left == 0
-            && self.dozing == core.may_sleep()
+            && self.dozing == domain.may_sleep()
             && !self.look.wrapping_add(1).is_multiple_of(self.epoll_every());
         if !quiet {
             return Glance::Unclear;
@@ -122,9 +122,9 @@ impl<N: Net> Stream<N> {
     /// takes that is waiting for us.
     #[cold]
     #[inline(never)]
-    pub(super) fn wait_a_moment(&mut self, core: &mut Core<N>) {
+    pub(super) fn wait_a_moment(&mut self, domain: &mut DomainOf<N>) {
         // Who is going to sleep wants the processor for others, and so does who waits for the lock.
-        if self.dozing || core.contended || !self.linger.take_turn() {
+        if self.dozing || domain.contended || !self.linger.take_turn() {
             return;
         }
         for &id in &self.ducts {
@@ -135,7 +135,7 @@ impl<N: Net> Stream<N> {
         let news = self.next_news();
         self.linger.note(news.is_some());
         if let Some(id) = news {
-            self.read_duct(core, id);
+            self.read_duct(domain, id);
         }
     }
 
@@ -170,25 +170,25 @@ impl<N: Net> Stream<N> {
 
     /// One look at those who share memory with us.
     #[inline]
-    pub(super) fn look_at_ducts(&mut self, core: &mut Core<N>) {
-        self.clear_up(core);
-        if self.dozing != core.may_sleep() {
-            self.change_watch(core);
+    pub(super) fn look_at_ducts(&mut self, domain: &mut DomainOf<N>) {
+        self.clear_up(domain);
+        if self.dozing != domain.may_sleep() {
+            self.change_watch(domain);
         }
-        self.read_ducts(core);
+        self.read_ducts(domain);
         if self.look.is_multiple_of(self.epoll_every()) {
-            self.ask_epoll(core);
+            self.ask_epoll(domain);
         }
         if !self.held.is_empty() {
-            self.retry_held(core);
+            self.retry_held(domain);
         }
     }
 
     #[inline]
-    pub(super) fn read_ducts(&mut self, core: &mut Core<N>) {
+    pub(super) fn read_ducts(&mut self, domain: &mut DomainOf<N>) {
         let mut i = 0;
         while let Some(&id) = self.ducts.get(i) {
-            let any = self.read_duct(core, id);
+            let any = self.read_duct(domain, id);
             // The list changes when the connection ends or is held.
             if self.ducts.get(i) != Some(&id) {
                 continue;
@@ -246,7 +246,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// Whoever writes from now on rings the bell. What came before is to be looked for once more.
-    pub(super) fn doze(&mut self, core: &mut Core<N>) {
+    pub(super) fn doze(&mut self, domain: &mut DomainOf<N>) {
         self.expect_sleep();
         self.dozing = true;
         for &id in &self.ducts {
@@ -259,8 +259,8 @@ impl<N: Net> Stream<N> {
                 duct.set_waiting(true);
             }
         }
-        self.retry_full(core);
-        self.read_ducts(core);
+        self.retry_full(domain);
+        self.read_ducts(domain);
     }
 
     /// Each had its turn. Who has more, or room for what waits, ends the sleep that begins here, if one does: who finds
@@ -282,10 +282,10 @@ impl<N: Net> Stream<N> {
 
     /// Somebody may sleep from now on, or nobody does any more.
     #[cold]
-    fn change_watch(&mut self, core: &mut Core<N>) {
+    fn change_watch(&mut self, domain: &mut DomainOf<N>) {
         match self.dozing {
             true => self.wake_ducts(),
-            false => self.doze(core),
+            false => self.doze(domain),
         }
     }
 
@@ -362,7 +362,7 @@ impl<N: Net> Stream<N> {
 
     /// There may be room for what waits.
     #[cold]
-    pub(super) fn retry_full(&mut self, core: &mut Core<N>) {
+    pub(super) fn retry_full(&mut self, domain: &mut DomainOf<N>) {
         let waiting = std::mem::take(&mut self.full);
         for id in waiting {
             let Some(conn) = self.conns.get_mut(id) else {
@@ -374,7 +374,7 @@ impl<N: Net> Stream<N> {
             if duct.ended && conn.rx.at.waits() {
                 // What the peer sent waits for its receive; what it is sent waits for nothing any more.
                 self.full.push(id);
-                self.transmits_end(core, id);
+                self.transmits_end(domain, id);
                 continue;
             }
             if !conn.tx.blocked {
@@ -386,8 +386,8 @@ impl<N: Net> Stream<N> {
                 Ok(true) => {
                     duct.set_waiting(false);
                     conn.tx.blocked = false;
-                    self.flush_conn(core, id);
-                    self.retry_frame(core, id);
+                    self.flush_conn(domain, id);
+                    self.retry_frame(domain, id);
                 }
                 Err(_) => {
                     duct.broken = true;
@@ -398,7 +398,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// News of the socket beside the memory.
-    pub(super) fn duct_rung(&mut self, core: &mut Core<N>, id: usize) {
+    pub(super) fn duct_rung(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
         let (Some(socket), Some(duct)) = (&conn.socket, &mut conn.duct) else {
             return;
@@ -406,21 +406,21 @@ impl<N: Net> Stream<N> {
         take_rings(socket, duct);
         if duct.ended {
             self.epoll_forget(id);
-            self.left_waiting(core, id);
+            self.left_waiting(domain, id);
         }
         if !self.full.is_empty() {
-            self.retry_full(core);
+            self.retry_full(domain);
         }
         if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) {
             self.warm_duct(id);
-            self.read_duct(core, id);
+            self.read_duct(domain, id);
         }
     }
 
     /// The peer is gone. If what it had sent waits for its receive, what it is sent fails without delay; if that is never going
     /// to be whole, everything does.
     #[cold]
-    fn left_waiting(&mut self, core: &mut Core<N>, id: usize) {
+    fn left_waiting(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let Some(conn) = self.conns.get(id) else {
             return;
         };
@@ -431,11 +431,11 @@ impl<N: Net> Stream<N> {
         if let At::Stalled(stalled) = &conn.rx.at
             && stalled.envelope.len > there as u64
         {
-            return self.lose(core, id, Error::CONNRESET);
+            return self.lose(domain, id, Error::CONNRESET);
         }
         if matches!(&conn.rx.at, At::Held(header) if header.is_answered()) {
             // Of what it asked for it takes no more.
-            return self.lose(core, id, Error::CONNRESET);
+            return self.lose(domain, id, Error::CONNRESET);
         }
         if !self.full.contains(&id) {
             self.full.push(id);
@@ -444,23 +444,23 @@ impl<N: Net> Stream<N> {
 
     /// Takes what the peer has written; whether there was anything.
     #[inline]
-    pub(super) fn read_duct(&mut self, core: &mut Core<N>, id: usize) -> bool {
+    pub(super) fn read_duct(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         let mut any = false;
         let duct = self.conns.get(id).and_then(|conn| conn.duct.as_ref());
         if duct.is_some_and(|duct| duct.is_past_end()) {
-            self.fault(core, id, &GARBAGE);
+            self.fault(domain, id, &GARBAGE);
             return true;
         }
         let mut turns = TURNS;
         // What follows something that is no message is likely to be none either.
         let mut is_short = false;
-        while turns > 0 && !self.waits_for_sender(core, id) {
+        while turns > 0 && !self.waits_for_sender(domain, id) {
             if !is_short {
-                let left = self.take_messages(core, id, turns);
+                let left = self.take_messages(domain, id, turns);
                 any |= left.taken > 0;
                 turns -= left.taken;
                 if left.nothing {
-                    self.found_empty(core, id);
+                    self.found_empty(domain, id);
                     break;
                 }
             }
@@ -473,27 +473,27 @@ impl<N: Net> Stream<N> {
             let record = match duct.peek() {
                 Ok(Some(record)) => record,
                 Ok(None) => {
-                    self.found_empty(core, id);
+                    self.found_empty(domain, id);
                     break;
                 }
                 Err(_) => {
-                    self.fault(core, id, &GARBAGE);
+                    self.fault(domain, id, &GARBAGE);
                     return true;
                 }
             };
             if turns == 0 || conn.state != State::Up || conn.rx.at.waits() {
                 break;
             }
-            if !core.may_receive(conn.ep) {
+            if !domain.may_receive(conn.ep) {
                 self.hold(id);
                 break;
             }
             any = true;
             turns -= 1;
-            match self.take_record(core, id, &record) {
+            match self.take_record(domain, id, &record) {
                 Ok(short) => is_short = short,
                 Err(fault) => {
-                    self.fault(core, id, &fault);
+                    self.fault(domain, id, &fault);
                     break;
                 }
             }
@@ -508,7 +508,7 @@ impl<N: Net> Stream<N> {
                 ring(&conn.socket);
             }
             if ended {
-                self.left_waiting(core, id);
+                self.left_waiting(domain, id);
             }
         }
         any
@@ -517,7 +517,7 @@ impl<N: Net> Stream<N> {
     /// Takes messages of a peer as long as there are some, and a plain receive waits for each: the usual case. Their payload is
     /// copied once; small ones are kept, too. At most `most`; what comes then is for `take_record`.
     #[inline(always)]
-    fn take_messages(&mut self, core: &mut Core<N>, id: usize, most: usize) -> Left {
+    fn take_messages(&mut self, domain: &mut DomainOf<N>, id: usize, most: usize) -> Left {
         let mut left = Left {
             taken: 0,
             nothing: false,
@@ -535,7 +535,7 @@ impl<N: Net> Stream<N> {
         };
         // Of many the processor fetches the next by itself.
         duct.fetch_ahead(&record);
-        let Some(mut inlet) = core.inlet(conn.ep, conn.fi_addr) else {
+        let Some(mut inlet) = domain.inlet(conn.ep, conn.fi_addr) else {
             return left;
         };
         loop {
@@ -575,20 +575,20 @@ impl<N: Net> Stream<N> {
 
     /// All was taken.
     #[inline]
-    fn found_empty(&mut self, core: &mut Core<N>, id: usize) {
+    fn found_empty(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
         let Some(duct) = &mut conn.duct else {
             return;
         };
         if duct.broken {
-            return self.fault(core, id, &GARBAGE);
+            return self.fault(domain, id, &GARBAGE);
         }
         // Else nothing has to be given back here: who waits for room is told of each quarter of a lap, and never needs more
         // than another.
         let is_due = std::mem::take(&mut conn.rx.was_written) | duct.is_due();
         let wake = is_due && duct.release();
         if duct.ended {
-            self.lose(core, id, Error::CONNRESET);
+            self.lose(domain, id, Error::CONNRESET);
         } else if wake {
             self.wake_peer(id);
         }
@@ -598,28 +598,28 @@ impl<N: Net> Stream<N> {
     #[inline]
     fn take_record(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         record: &Record,
     ) -> core::result::Result<bool, Fault> {
         let len = record.len();
         if len > SMALL {
-            return self.take_large_record(core, id, record).map(|()| false);
+            return self.take_large_record(domain, id, record).map(|()| false);
         }
         if Duct::is_line(record) {
             let mut line = [0; LINE - HEADER];
             if let Some(duct) = &self.conns[id].duct {
                 duct.copy_line(record, &mut line);
             }
-            if self.take_short(core, id, &line[..len]) {
+            if self.take_short(domain, id, &line[..len]) {
                 return Ok(true);
             }
-            return self.take_one(core, id, &line[..len]).map(|()| false);
+            return self.take_one(domain, id, &line[..len]).map(|()| false);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let result = match &self.conns[id].duct {
             Some(duct) => match duct.copy(record, 0, &mut scratch[..len]) {
-                Ok(()) => self.take(core, id, &scratch[..len]),
+                Ok(()) => self.take(domain, id, &scratch[..len]),
                 Err(_) => Err(GARBAGE),
             },
             None => Ok(()),
@@ -631,7 +631,7 @@ impl<N: Net> Stream<N> {
     /// As `take_record`, with the payload straight to its place.
     fn take_large_record(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         record: &Record,
     ) -> core::result::Result<(), Fault> {
@@ -656,7 +656,7 @@ impl<N: Net> Stream<N> {
                         incoming.remaining -= n as u64;
                         at += n;
                         if incoming.remaining == 0 {
-                            self.finish(core, id);
+                            self.finish(domain, id);
                         }
                         continue;
                     }
@@ -669,7 +669,7 @@ impl<N: Net> Stream<N> {
             let mut scratch = std::mem::take(&mut self.scratch);
             let copied = duct.copy(record, at, &mut scratch[..part]);
             let result = match copied {
-                Ok(()) => self.take(core, id, &scratch[..part]),
+                Ok(()) => self.take(domain, id, &scratch[..part]),
                 Err(_) => Err(GARBAGE),
             };
             self.scratch = scratch;
@@ -680,9 +680,14 @@ impl<N: Net> Stream<N> {
     }
 
     /// Before the connection is closed: what was reported as sent goes to the peer, which may take until `until`.
-    pub(super) fn last_flush_to_duct(&mut self, core: &mut Core<N>, id: usize, until: Instant) {
+    pub(super) fn last_flush_to_duct(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        until: Instant,
+    ) {
         loop {
-            self.flush_conn(core, id);
+            self.flush_conn(domain, id);
             self.ring_bell(id);
             let conn = &mut self.conns[id];
             let Some(duct) = conn

@@ -6,13 +6,13 @@
 use crate::abi::*;
 use crate::base::IoVec;
 use crate::engine::atomic::{apply, element_size};
-use crate::engine::core::TxOp;
+use crate::engine::domain_state::TxOp;
 use crate::engine::stream::atomic::{FEW, access_of, code, family_of, payload_of};
 use crate::engine::stream::conn::{At, ReadOp};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, Op, RmaSeg, Short, ShortAtomic, short_frame};
 use crate::engine::stream::rma::{ANSWERS, ASKED};
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::SPECIAL;
 use crate::ffi::ops::atomic::{Atomic, Family};
 
@@ -21,7 +21,7 @@ impl<N: Net> Stream<N> {
     #[inline]
     pub(super) fn post_short(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         atomic: &Atomic<'_>,
         mut op: TxOp,
@@ -58,10 +58,10 @@ impl<N: Net> Stream<N> {
             return false;
         }
         if atomic.family == Family::Base {
-            core.sent(op.ep(), &op);
+            domain.sent(op.ep(), &op);
             return true;
         }
-        self.begin_waiting(core, &mut op);
+        self.begin_waiting(domain, &mut op);
         let iov = atomic.result;
         self.conns[id].tx.ask(ReadOp { op, iov });
         true
@@ -70,22 +70,22 @@ impl<N: Net> Stream<N> {
     /// Deals with a record, if it is one of these. False: nothing has happened.
     // Within the loop over all records it would cost each message some instructions.
     #[inline(never)]
-    pub(super) fn take_short(&mut self, core: &mut Core<N>, id: usize, bytes: &[u8]) -> bool {
+    pub(super) fn take_short(&mut self, domain: &mut DomainOf<N>, id: usize, bytes: &[u8]) -> bool {
         let conn = &self.conns[id];
         let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
         if !between || conn.swap {
             return false;
         }
         match short_frame(bytes) {
-            Some(Short::Answer(payload)) => self.take_answer(core, id, payload),
-            Some(Short::Atomic(atomic)) => self.operate(core, id, &atomic),
+            Some(Short::Answer(payload)) => self.take_answer(domain, id, payload),
+            Some(Short::Atomic(atomic)) => self.operate(domain, id, &atomic),
             None => false,
         }
     }
 
     /// The answer to the operation that waits for one longest.
     #[inline]
-    fn take_answer(&mut self, core: &mut Core<N>, id: usize, payload: &[u8]) -> bool {
+    fn take_answer(&mut self, domain: &mut DomainOf<N>, id: usize, payload: &[u8]) -> bool {
         let tx = &mut self.conns[id].tx;
         let its = |read: &ReadOp| read.op.len == payload.len();
         if !tx.await_read.front().is_some_and(its) {
@@ -95,14 +95,14 @@ impl<N: Net> Stream<N> {
             return false;
         };
         iov.fill(payload);
-        core.eps[op.ep()].tx_pending -= 1;
-        core.sent(op.ep(), &op);
+        domain.eps[op.ep()].tx_pending -= 1;
+        domain.sent(op.ep(), &op);
         true
     }
 
     /// A peer operates on memory of ours.
     #[inline]
-    fn operate(&mut self, core: &mut Core<N>, id: usize, atomic: &ShortAtomic<'_>) -> bool {
+    fn operate(&mut self, domain: &mut DomainOf<N>, id: usize, atomic: &ShortAtomic<'_>) -> bool {
         let conn = &self.conns[id];
         let (ep, family) = (conn.ep, family_of(atomic.op));
         let (datatype, op) = (
@@ -118,11 +118,11 @@ impl<N: Net> Stream<N> {
             && payload.len() as u64 == payload_of(family, op, seg.len)
             && payload.len() <= FEW;
         let access = access_of(family, op);
-        let served = core.eps[ep].caps & (access | FI_ATOMIC) == access | FI_ATOMIC;
+        let served = domain.eps[ep].caps & (access | FI_ATOMIC) == access | FI_ATOMIC;
         if !fits || !served || !conn.extended || conn.answers() > ANSWERS {
             return false;
         }
-        let found = core
+        let found = domain
             .mrs
             .lookup_with(conn.key(), seg.key, seg.addr, seg.len, access);
         let Some((region, start)) = found.ok().filter(|(region, _)| !region.is_single_use()) else {
@@ -139,18 +139,18 @@ impl<N: Net> Stream<N> {
         apply(datatype, op, &mut target, operands, compare);
         self.conns[id].rx.was_written = true;
         if let Some(counter) = counter {
-            core.count_region(&counter, len);
+            domain.count_region(&counter, len);
         }
         if family == Family::Base {
-            core.written(ep, FI_ATOMIC, len as u64, None, &self.conns[id].sender());
+            domain.written(ep, FI_ATOMIC, len as u64, None, &self.conns[id].sender());
             return true;
         }
         let answer = Short::Answer(operands);
         if !self.write_copied(id, operands, |counter, _, out| answer.encode(counter, out)) {
             let header = Header::new(Op::ReadRsp, len as u64);
-            self.send_copied(core, id, &header, operands, false, true);
+            self.send_copied(domain, id, &header, operands, false, true);
         }
-        core.read_by_peer(ep, len as u64);
+        domain.read_by_peer(ep, len as u64);
         true
     }
 }

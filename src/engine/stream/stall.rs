@@ -12,10 +12,10 @@ use std::time::Instant;
 
 use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
-use crate::engine::core::TxOp;
+use crate::engine::domain_state::TxOp;
 use crate::engine::stream::conn::{After, At, Conn, Out, Sink};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::transport::{Core, Due, Stream};
+use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::ffi::ops::transfer::What;
 
 /// So many ticks are in the shorter of the two times.
@@ -159,8 +159,8 @@ impl<N: Net> Conn<N> {
 impl<N: Net> Stream<N> {
     /// An operation begins to wait for its peer.
     #[inline]
-    pub(super) fn begin_waiting(&mut self, core: &mut Core<N>, op: &mut TxOp) {
-        core.eps[op.ep()].tx_pending += 1;
+    pub(super) fn begin_waiting(&mut self, domain: &mut DomainOf<N>, op: &mut TxOp) {
+        domain.eps[op.ep()].tx_pending += 1;
         op.since = self.waits.now;
         self.watch_waits();
     }
@@ -181,7 +181,7 @@ impl<N: Net> Stream<N> {
 
     /// A tick: what has waited too long is told of, or fails.
     #[cold]
-    pub(super) fn check_waits(&mut self, core: &mut Core<N>) {
+    pub(super) fn check_waits(&mut self, domain: &mut DomainOf<N>) {
         self.waits.armed = false;
         self.waits.now = self.waits.now.wrapping_add(1);
         let (mut late, mut any) = (Vec::new(), false);
@@ -217,7 +217,7 @@ impl<N: Net> Stream<N> {
             if self.conns.contains(id) {
                 let limit = self.limits.op_timeout.as_millis();
                 let why = format_args!("did not let a {what} complete within {limit} ms");
-                self.lose_because(core, id, Error::TIMEDOUT, &why);
+                self.lose_because(domain, id, Error::TIMEDOUT, &why);
             }
         }
         if any {

@@ -19,7 +19,7 @@ use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
 use crate::engine::coll::Shape;
-use crate::engine::core::Core as EngineCore;
+use crate::engine::domain_state::DomainState;
 use crate::engine::fabric::FabricShared;
 use crate::engine::flusher::Held;
 use crate::engine::srx::{Claimed, Envelope};
@@ -41,7 +41,7 @@ use crate::sync::Children;
 use crate::sys::event::{Epoll, Timer};
 use crate::sys::fork::Birth;
 
-pub type Core<N> = EngineCore<<N as Net>::Addr>;
+pub type DomainOf<N> = DomainState<<N as Net>::Addr>;
 
 /// What the provider's settings say of connections.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ pub struct Stream<N: Net> {
     pub(crate) timer: Timer,
     /// Deadlines, earliest first; those that no longer hold are skipped when they come up.
     pub(crate) deadlines: BinaryHeap<Reverse<(Instant, Due)>>,
-    /// By the endpoint's number in `core.eps`.
+    /// By the endpoint's number in `domain.eps`.
     pub(crate) eps: Eps<N>,
     pub(crate) conns: Slab<Conn<N>>,
     /// Connections that are read without asking epoll.
@@ -268,34 +268,34 @@ impl<N: Net> Transport for Stream<N> {
 
     // Programs that wait look again and again, and mostly there is nothing: that is found out without a call.
     #[inline(always)]
-    fn progress(&mut self, core: &mut Core<N>) {
+    fn progress(&mut self, domain: &mut DomainOf<N>) {
         if !self.has_ducts() {
-            return self.look(core);
+            return self.look(domain);
         }
-        match self.glance(core) {
+        match self.glance(domain) {
             Glance::Nothing => {
                 self.look = self.look.wrapping_add(1);
                 if self.linger.is_due() {
-                    self.wait_a_moment(core);
+                    self.wait_a_moment(domain);
                 }
             }
             Glance::NewsOf(id) => {
                 self.look = self.look.wrapping_add(1);
                 self.linger.found();
-                self.read_duct(core, id);
+                self.read_duct(domain, id);
             }
-            Glance::Unclear => self.look(core),
+            Glance::Unclear => self.look(domain),
         }
     }
 
-    fn take_at_hand(&mut self, core: &mut Core<N>) {
+    fn take_at_hand(&mut self, domain: &mut DomainOf<N>) {
         if self.has_ducts() {
-            self.read_ducts(core);
+            self.read_ducts(domain);
         }
     }
 
-    fn progress_all(&mut self, core: &mut Core<N>) {
-        self.look_everywhere(core);
+    fn progress_all(&mut self, domain: &mut DomainOf<N>) {
+        self.look_everywhere(domain);
     }
 
     fn held_back(&self) -> &Arc<Held> {
@@ -314,19 +314,19 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     #[inline]
-    fn flush(&mut self, core: &mut Core<N>) {
+    fn flush(&mut self, domain: &mut DomainOf<N>) {
         if !self.dirty.is_empty() {
-            self.flush_dirty(core);
+            self.flush_dirty(domain);
             // A peer may have waited for that, and nothing may come that tells to look again.
             while !self.stalled.is_empty() {
-                self.retry_stalled(core);
+                self.retry_stalled(domain);
                 if self.dirty.is_empty() {
                     break;
                 }
-                self.flush_dirty(core);
+                self.flush_dirty(domain);
             }
             if !self.held.is_empty() {
-                self.retry_held(core);
+                self.retry_held(domain);
             }
         }
     }
@@ -336,11 +336,11 @@ impl<N: Net> Transport for Stream<N> {
         !self.dirty.is_empty()
     }
 
-    fn open_ep(&mut self, _core: &mut Core<N>, ep: usize, info: &Info) -> Result {
+    fn open_ep(&mut self, _core: &mut DomainOf<N>, ep: usize, info: &Info) -> Result {
         N::open_ep(self, ep, info)
     }
 
-    fn enable_ep(&mut self, _core: &mut Core<N>, ep: usize) -> Result {
+    fn enable_ep(&mut self, _core: &mut DomainOf<N>, ep: usize) -> Result {
         N::enable_ep(self, ep)
     }
 
@@ -356,65 +356,71 @@ impl<N: Net> Transport for Stream<N> {
         self.is_at_home() && self.owes_peers(ep, patient)
     }
 
-    fn leave_memory(&mut self, core: &mut Core<N>) {
-        Stream::leave_memory(self, core);
+    fn leave_memory(&mut self, domain: &mut DomainOf<N>) {
+        Stream::leave_memory(self, domain);
     }
 
     fn tell_lost(&self, ep: Option<usize>) {
         Stream::tell_lost(self, ep);
     }
 
-    fn close_ep(&mut self, core: &mut Core<N>, ep: usize) {
+    fn close_ep(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         match self.is_inherited() {
-            false => self.close_endpoint(core, ep),
+            false => self.close_endpoint(domain, ep),
             true => self.leave_endpoint(ep),
         }
     }
 
     #[inline]
-    fn transmit_one(&mut self, core: &mut Core<N>, ep: usize, tx: &OneTx) -> bool {
-        self.post_one(core, ep, tx)
+    fn transmit_one(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &OneTx) -> bool {
+        self.post_one(domain, ep, tx)
     }
 
     #[inline]
-    fn transmit(&mut self, core: &mut Core<N>, ep: usize, tx: &Tx<'_>) -> Result {
-        self.post(core, ep, tx)
+    fn transmit(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &Tx<'_>) -> Result {
+        self.post(domain, ep, tx)
     }
 
     fn atomic(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
         atomic: &Atomic<'_>,
     ) -> Result {
-        self.post_atomic(core, port, ep, atomic)
+        self.post_atomic(domain, port, ep, atomic)
     }
 
-    fn transmit_from(&mut self, core: &mut Core<N>, port: usize, ep: usize, tx: &Tx<'_>) -> Result {
-        self.post_from(core, port, ep, tx)
+    fn transmit_from(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        port: usize,
+        ep: usize,
+        tx: &Tx<'_>,
+    ) -> Result {
+        self.post_from(domain, port, ep, tx)
     }
 
-    fn close_tx_context(&mut self, core: &mut Core<N>, port: usize, ep: usize, heir: usize) {
+    fn close_tx_context(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize, heir: usize) {
         if self.is_inherited() {
             return;
         }
-        self.leave_transmits(core, port, ep, heir);
+        self.leave_transmits(domain, port, ep, heir);
     }
 
-    fn close_rx_context(&mut self, core: &mut Core<N>, port: usize, ep: usize) {
+    fn close_rx_context(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
         if self.is_inherited() {
             return;
         }
-        self.leave_receives(core, port, ep);
+        self.leave_receives(domain, port, ep);
     }
 
-    fn counts_accesses(&mut self, core: &mut Core<N>) {
-        self.hide_regions(core);
+    fn counts_accesses(&mut self, domain: &mut DomainOf<N>) {
+        self.hide_regions(domain);
     }
 
-    fn claim(&mut self, core: &mut Core<N>, claimed: Claimed) {
-        self.bring(core, claimed);
+    fn claim(&mut self, domain: &mut DomainOf<N>, claimed: Claimed) {
+        self.bring(domain, claimed);
     }
 
     #[inline]
@@ -426,23 +432,23 @@ impl<N: Net> Transport for Stream<N> {
         }
     }
 
-    fn region_opened(&mut self, _core: &mut Core<N>, region: &MrRegion) {
+    fn region_opened(&mut self, _core: &mut DomainOf<N>, region: &MrRegion) {
         if let Some(board) = &mut self.board {
             board.publish(region);
         }
     }
 
-    fn region_closed(&mut self, core: &mut Core<N>, region: &Arc<MrRegion>) {
+    fn region_closed(&mut self, domain: &mut DomainOf<N>, region: &Arc<MrRegion>) {
         // What peers know of is the parent's.
         if self.is_inherited() {
             return;
         }
         let withdrawn = self.board.as_mut().and_then(|board| board.withdraw(region));
         if let Some(at) = withdrawn {
-            self.wait_for_users(core, at);
+            self.wait_for_users(domain, at);
         }
         if region.is_closed() {
-            self.end_accesses(core, region);
+            self.end_accesses(domain, region);
         }
     }
 
@@ -450,8 +456,8 @@ impl<N: Net> Transport for Stream<N> {
         N::looked_up(self, addr)
     }
 
-    fn room_again(&mut self, core: &mut Core<N>) {
-        self.retry_stalled(core);
+    fn room_again(&mut self, domain: &mut DomainOf<N>) {
+        self.retry_stalled(domain);
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {
@@ -470,8 +476,8 @@ impl<N: Net> Transport for Stream<N> {
         self.room_of(ep, inject, caps)
     }
 
-    fn cancel(&mut self, core: &mut Core<N>, ep: usize, context: usize) {
-        self.cancel_waiting(core, ep, context);
+    fn cancel(&mut self, domain: &mut DomainOf<N>, ep: usize, context: usize) {
+        self.cancel_waiting(domain, ep, context);
     }
 
     fn socket(&self, ep: usize) -> Result<RawFd> {
@@ -480,72 +486,72 @@ impl<N: Net> Transport for Stream<N> {
 
     fn connect(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         ep: usize,
         addr: Option<&[u8]>,
         param: &[u8],
     ) -> Result {
-        N::connect(self, core, ep, addr, param)
+        N::connect(self, domain, ep, addr, param)
     }
 
-    fn accept(&mut self, core: &mut Core<N>, ep: usize, param: &[u8]) -> Result {
-        N::accept(self, core, ep, param)
+    fn accept(&mut self, domain: &mut DomainOf<N>, ep: usize, param: &[u8]) -> Result {
+        N::accept(self, domain, ep, param)
     }
 
-    fn shutdown(&mut self, core: &mut Core<N>, ep: usize) -> Result {
-        N::shutdown(self, core, ep)
+    fn shutdown(&mut self, domain: &mut DomainOf<N>, ep: usize) -> Result {
+        N::shutdown(self, domain, ep)
     }
 
     const COLLECTIVES: bool = true;
 
     fn open_group(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         ep: usize,
         membership: &Membership<'_>,
     ) -> Result<u64> {
-        self.open_collective(core, ep, membership)
+        self.open_collective(domain, ep, membership)
     }
 
     fn join_group(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         ep: usize,
         group: u64,
         token: (usize, usize),
         alone: bool,
     ) {
-        self.join_collective(core, ep, group, token, alone);
+        self.join_collective(domain, ep, group, token, alone);
     }
 
-    fn leave_group(&mut self, core: &mut Core<N>, ep: usize, group: u64) {
+    fn leave_group(&mut self, domain: &mut DomainOf<N>, ep: usize, group: u64) {
         if self.is_inherited() {
             return;
         }
-        self.leave_collective(core, ep, group);
+        self.leave_collective(domain, ep, group);
     }
 
     fn shape(
         &self,
-        core: &Core<N>,
+        domain: &DomainOf<N>,
         ep: usize,
         what: fi_collective_op,
         group: u64,
         root: u64,
     ) -> Result<Shape> {
-        self.shape_of(core, ep, what, group, root)
+        self.shape_of(domain, ep, what, group, root)
     }
 
-    fn collect(&mut self, core: &mut Core<N>, ep: usize, call: &Collective) -> Result {
-        self.start_collective(core, ep, call)
+    fn collect(&mut self, domain: &mut DomainOf<N>, ep: usize, call: &Collective) -> Result {
+        self.start_collective(domain, ep, call)
     }
 
-    fn av_inserted(&mut self, core: &mut Core<N>, av: usize, index: u64) {
-        self.learn_address(core, av, index);
+    fn av_inserted(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64) {
+        self.learn_address(domain, av, index);
     }
 
-    fn av_removed(&mut self, core: &mut Core<N>, av: usize, index: u64, addr: &N::Addr) {
-        self.forget_address(core, av, index, addr);
+    fn av_removed(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64, addr: &N::Addr) {
+        self.forget_address(domain, av, index, addr);
     }
 
     fn set_firewalled(&mut self, ep: usize, on: bool) -> Result {

@@ -8,7 +8,7 @@
 
 use crate::abi::*;
 use crate::base::{Error, IoList, IoVec, Result};
-use crate::engine::core::TxOp;
+use crate::engine::domain_state::TxOp;
 use crate::engine::ep_state::EpState;
 use crate::engine::stream::conn::{
     After, Conn, Frame, Out, Payload, RENDEZVOUS_LIMIT, State, Waiting,
@@ -20,7 +20,7 @@ use crate::engine::stream::proto::{
     Header, MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message, encode_usual,
 };
 use crate::engine::stream::rma::ASKED;
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::ffi::ops::transfer::{AFTER_READS, OneTx, Tx, What};
 use crate::sys::socket::Moved;
 
@@ -66,8 +66,8 @@ enum Way {
 impl<N: Net> Stream<N> {
     /// Posts an operation of an endpoint.
     #[inline]
-    pub(super) fn post(&mut self, core: &mut Core<N>, ep: usize, tx: &Tx<'_>) -> Result {
-        let state = core.eps.get(ep).ok_or(Error::INVAL)?;
+    pub(super) fn post(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &Tx<'_>) -> Result {
+        let state = domain.eps.get(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
             return Err(Error::OPBADSTATE);
         }
@@ -75,8 +75,8 @@ impl<N: Net> Stream<N> {
         if tx.flags & (FI_MATCH_COMPLETE | FI_FENCE | FI_TRIGGER) != 0 {
             check_flags(tx.what, tx.flags, state)?;
         }
-        core.may_post(ep)?;
-        let id = self.connection(core, ep, tx.dest)?;
+        domain.may_post(ep)?;
+        let id = self.connection(domain, ep, tx.dest)?;
         let op = TxOp {
             since: 0,
             what: tx.what,
@@ -86,9 +86,9 @@ impl<N: Net> Stream<N> {
             len,
         };
         match tx.what {
-            What::Msg | What::Tagged => self.post_message(core, id, tx, op),
-            What::Write => self.post_write(core, id, tx, op),
-            What::Read => self.post_read(core, id, tx, op),
+            What::Msg | What::Tagged => self.post_message(domain, id, tx, op),
+            What::Write => self.post_write(domain, id, tx, op),
+            What::Read => self.post_read(domain, id, tx, op),
             // These come as `Atomic`, not as `Tx`.
             What::Atomic | What::AtomicFetch => Err(Error::OPNOTSUPP),
         }
@@ -97,15 +97,15 @@ impl<N: Net> Stream<N> {
     /// A message of one buffer over memory that is shared with the peer: nothing stands in its way, no read is under way that
     /// it would have to stay behind, and nobody is asked to answer. False leaves it to `post`, and says nothing.
     #[inline(always)]
-    pub(super) fn post_one(&mut self, core: &mut Core<N>, ep: usize, tx: &OneTx) -> bool {
+    pub(super) fn post_one(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &OneTx) -> bool {
         let len = tx.piece.len();
         // Those that a peer does not keep wait here.
         let most = (RECORD - MAX_MESSAGE_HEADER).min(self.limits.saved_size);
         if !self.has_ducts() || len > most || tx.flags & !PLAIN != 0 {
             return false;
         }
-        let enabled = core.eps.get(ep).is_some_and(|state| state.enabled);
-        let (Some(endpoint), true) = (self.eps.get(ep), enabled && core.may_post(ep).is_ok())
+        let enabled = domain.eps.get(ep).is_some_and(|state| state.enabled);
+        let (Some(endpoint), true) = (self.eps.get(ep), enabled && domain.may_post(ep).is_ok())
         else {
             return false;
         };
@@ -145,14 +145,19 @@ impl<N: Net> Stream<N> {
             context: tx.context,
             len,
         };
-        core.sent(ep, &op);
+        domain.sent(ep, &op);
         true
     }
 
     /// The connection that an operation goes over; it may have to be made first. On the path of every message: a call of its
     /// own would cost each of them some instructions.
     #[inline(always)]
-    pub(super) fn connection(&mut self, core: &mut Core<N>, ep: usize, dest: u64) -> Result<usize> {
+    pub(super) fn connection(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        dest: u64,
+    ) -> Result<usize> {
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if !endpoint.rdm {
             let id = endpoint.conn.ok_or(Error::NOTCONN)?;
@@ -164,10 +169,10 @@ impl<N: Net> Stream<N> {
         }
         let id = match endpoint.peers.get(dest as usize) {
             Some(&id) if id != NONE => id as usize,
-            _ => self.find_peer(core, ep, dest)?,
+            _ => self.find_peer(domain, ep, dest)?,
         };
         if self.conns[id].state == State::Idle && self.conns[id].deadline.is_none() {
-            N::begin_connect(self, core, id)?;
+            N::begin_connect(self, domain, id)?;
         }
         Ok(id)
     }
@@ -183,7 +188,7 @@ impl<N: Net> Stream<N> {
     #[inline]
     pub(super) fn post_message(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         tx: &Tx<'_>,
         op: TxOp,
@@ -199,11 +204,11 @@ impl<N: Net> Stream<N> {
             let encode = |counter, header: &mut [u8; MAX_MESSAGE_HEADER]| {
                 encode_message(tagged, false, data, tx.tag, op.len, counter, header)
             };
-            if self.post_small(core, id, &tx.iov, op, encode) {
+            if self.post_small(domain, id, &tx.iov, op, encode) {
                 return Ok(());
             }
         }
-        self.post_any_message(core, id, tx, op)
+        self.post_any_message(domain, id, tx, op)
     }
 
     /// The usual case of a small frame: the connection is up and between hosts of one byte order, nobody is asked to
@@ -211,7 +216,7 @@ impl<N: Net> Stream<N> {
     #[inline]
     pub(super) fn post_small<const LEN: usize>(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         payload: &IoVec,
         op: TxOp,
@@ -243,7 +248,7 @@ impl<N: Net> Stream<N> {
             }
             conn.tx.counter = counter.wrapping_add(1);
             self.ring_bell(id);
-            core.sent(op.ep(), &op);
+            domain.sent(op.ep(), &op);
             return true;
         }
         let total = header_len + op.len;
@@ -275,12 +280,12 @@ impl<N: Net> Stream<N> {
                         conn.tx.counter = counter.wrapping_add(1);
                         self.stage_with(id, &[], rest.len(), |out| out.extend_from_slice(&rest));
                         self.blocked(id);
-                        core.sent(op.ep(), &op);
+                        domain.sent(op.ep(), &op);
                         return true;
                     }
                 }
                 conn.tx.counter = counter.wrapping_add(1);
-                core.sent(op.ep(), &op);
+                domain.sent(op.ep(), &op);
             }
             Some(Out::Staged { bytes, .. })
                 if bytes.len() + total <= STAGE_FULL && conn.tx.staged < STAGE_FULL =>
@@ -291,30 +296,36 @@ impl<N: Net> Stream<N> {
                 conn.tx.counter = counter.wrapping_add(1);
                 conn.tx.pace.gather();
                 let is_full = conn.tx.pace.is_full() && !conn.tx.blocked;
-                core.sent(op.ep(), &op);
+                domain.sent(op.ep(), &op);
                 self.mark_dirty(id);
                 if is_full {
-                    self.flush_conn(core, id);
+                    self.flush_conn(domain, id);
                 }
             }
             None => {
                 conn.tx.counter = counter.wrapping_add(1);
                 self.stage(id, &header[..header_len], payload);
-                core.sent(op.ep(), &op);
+                domain.sent(op.ep(), &op);
             }
             _ => return false,
         }
         true
     }
 
-    fn post_any_message(&mut self, core: &mut Core<N>, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
-        self.post_message_to(core, id, tx, op, 0)
+    fn post_any_message(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        tx: &Tx<'_>,
+        op: TxOp,
+    ) -> Result {
+        self.post_message_to(domain, id, tx, op, 0)
     }
 
     /// A message for a receive context of the peer's endpoint.
     pub(super) fn post_message_to(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         tx: &Tx<'_>,
         op: TxOp,
@@ -334,29 +345,29 @@ impl<N: Net> Stream<N> {
         header.tag = tx.tag;
         header.data = remote_data(tx);
         header.context = context;
-        self.submit(core, id, header, tx.iov, op)
+        self.submit(domain, id, header, tx.iov, op)
     }
 
     /// Sends an operation, or keeps it until its turn comes: frames of one peer leave in the order of the calls.
     #[inline]
     pub(super) fn submit(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: Header,
         iov: IoVec,
         op: TxOp,
     ) -> Result {
         if self.must_wait(id, &op) {
-            self.check_heard(core, id, &op)?;
-            self.wait(core, id, header, Payload::of(&op, iov), op);
+            self.check_heard(domain, id, &op)?;
+            self.wait(domain, id, header, Payload::of(&op, iov), op);
             return Ok(());
         }
         match self.way(id, &header, &op)? {
-            Way::Frame => self.send(core, id, &header, iov, op),
+            Way::Frame => self.send(domain, id, &header, iov, op),
             way => {
                 let payload = Payload::of(&op, iov);
-                self.ask(core, id, way, header, payload, op);
+                self.ask(domain, id, way, header, payload, op);
                 Ok(())
             }
         }
@@ -372,17 +383,17 @@ impl<N: Net> Stream<N> {
 
     /// What nobody would hear of does not wait for a connection, as long as the application alone brings it there.
     #[cold]
-    fn check_heard(&mut self, core: &mut Core<N>, id: usize, op: &TxOp) -> Result {
-        match self.conns[id].state == State::Up || core.hears_of(op) {
+    fn check_heard(&mut self, domain: &mut DomainOf<N>, id: usize, op: &TxOp) -> Result {
+        match self.conns[id].state == State::Up || domain.hears_of(op) {
             true => Ok(()),
-            false => Err(self.refuse_unheard(core, id)),
+            false => Err(self.refuse_unheard(domain, id)),
         }
     }
 
     /// As `submit`, for a request with a payload of ours to which another payload answers.
     pub(super) fn submit_exchange(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: Header,
         bytes: &[u8],
@@ -390,9 +401,9 @@ impl<N: Net> Stream<N> {
         op: TxOp,
     ) -> Result {
         if self.must_wait(id, &op) {
-            self.check_heard(core, id, &op)?;
+            self.check_heard(domain, id, &op)?;
             let payload = Payload::Exchange(Box::new((bytes.to_vec(), answer)));
-            self.wait(core, id, header, payload, op);
+            self.wait(domain, id, header, payload, op);
             return Ok(());
         }
         self.way(id, &header, &op)?;
@@ -400,7 +411,7 @@ impl<N: Net> Stream<N> {
         if self.conns[id].tx.staged > STAGE_BRIM {
             return Err(Error::AGAIN);
         }
-        self.exchange(core, id, &header, bytes, answer, op);
+        self.exchange(domain, id, &header, bytes, answer, op);
         Ok(())
     }
 
@@ -445,7 +456,7 @@ impl<N: Net> Stream<N> {
     /// Sends the frame that begins an exchange.
     fn ask(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         way: Way,
         header: Header,
@@ -453,13 +464,13 @@ impl<N: Net> Stream<N> {
         op: TxOp,
     ) {
         match (way, payload) {
-            (Way::Rendezvous, payload) => self.announce(core, id, header, payload, op),
-            (Way::Offer, Payload::Buffers(iov)) => self.offer(core, id, header, iov, op),
-            (Way::Read, Payload::Buffers(iov)) => self.request_read(core, id, &header, iov, op),
+            (Way::Rendezvous, payload) => self.announce(domain, id, header, payload, op),
+            (Way::Offer, Payload::Buffers(iov)) => self.offer(domain, id, header, iov, op),
+            (Way::Read, Payload::Buffers(iov)) => self.request_read(domain, id, &header, iov, op),
             (_, Payload::Exchange(both)) => {
-                self.exchange(core, id, &header, &both.0, both.1, op);
+                self.exchange(domain, id, &header, &both.0, both.1, op);
             }
-            (_, payload) => self.send_payload(core, id, &header, payload, op),
+            (_, payload) => self.send_payload(domain, id, &header, payload, op),
         }
     }
 
@@ -467,7 +478,7 @@ impl<N: Net> Stream<N> {
     #[inline]
     fn send(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         payload: IoVec,
@@ -482,29 +493,29 @@ impl<N: Net> Stream<N> {
                 self.ring_bell(id);
                 return Err(Error::AGAIN);
             }
-            self.send_always(core, id, header, payload, Some(op));
+            self.send_always(domain, id, header, payload, Some(op));
             return Ok(());
         }
         let more = op.flags & FI_MORE != 0;
         if conn.tx.queue.is_empty() && !more && conn.tx.pace.writes(self.look) {
-            self.write_now(core, id, header, payload, Some(op));
+            self.write_now(domain, id, header, payload, Some(op));
             return Ok(());
         }
         // What has to be copied waits for room; the rest is queued, as far as the transmit queue goes.
         if conn.tx.staged > STAGE_BRIM && op.flags & FI_INJECT != 0 {
             return Err(Error::AGAIN);
         }
-        self.send_always(core, id, header, payload, Some(op));
+        self.send_always(domain, id, header, payload, Some(op));
         Ok(())
     }
 
     /// Sends a frame that asks the peer for something.
-    pub(super) fn send_bare(&mut self, core: &mut Core<N>, id: usize, header: &Header) {
+    pub(super) fn send_bare(&mut self, domain: &mut DomainOf<N>, id: usize, header: &Header) {
         let conn = &mut self.conns[id];
         if conn.tx.queue.is_empty() && conn.tx.pace.writes(self.look) {
-            self.write_now(core, id, header, IoVec::empty(), None);
+            self.write_now(domain, id, header, IoVec::empty(), None);
         } else {
-            self.send_always(core, id, header, IoVec::empty(), None);
+            self.send_always(domain, id, header, IoVec::empty(), None);
         }
     }
 
@@ -545,13 +556,13 @@ impl<N: Net> Stream<N> {
     #[cold]
     fn wait(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: Header,
         payload: Payload,
         mut op: TxOp,
     ) {
-        self.begin_waiting(core, &mut op);
+        self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
         conn.tx.waiting.push_back(Waiting {
             header,
@@ -564,7 +575,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// The connection is up, or an operation has completed: what waited for it goes out, in order.
-    pub fn send_waiting(&mut self, core: &mut Core<N>, id: usize) {
+    pub fn send_waiting(&mut self, domain: &mut DomainOf<N>, id: usize) {
         while let Some(waiting) = self.conns[id].tx.waiting.front() {
             if waiting.op.flags & HELD != 0 && self.conns[id].holds(waiting.op.flags) {
                 break;
@@ -578,13 +589,13 @@ impl<N: Net> Stream<N> {
                 break;
             };
             let ep = waiting.op.ep();
-            core.eps[ep].tx_pending -= 1;
+            domain.eps[ep].tx_pending -= 1;
             match way {
-                Ok(way) => self.ask(core, id, way, waiting.header, waiting.payload, waiting.op),
-                Err(error) => core.send_failed(ep, &waiting.op, error),
+                Ok(way) => self.ask(domain, id, way, waiting.header, waiting.payload, waiting.op),
+                Err(error) => domain.send_failed(ep, &waiting.op, error),
             }
         }
-        self.flush_conn(core, id);
+        self.flush_conn(domain, id);
         if !self.conns[id].tx.waiting.is_empty() && !self.held.contains(&id) {
             self.held.push(id);
         }
@@ -592,11 +603,11 @@ impl<N: Net> Stream<N> {
 
     /// After a look: operations may have completed that others wait for.
     #[cold]
-    pub(super) fn retry_held(&mut self, core: &mut Core<N>) {
+    pub(super) fn retry_held(&mut self, domain: &mut DomainOf<N>) {
         for id in std::mem::take(&mut self.held) {
             let up = |conn: &Conn<N>| conn.state == State::Up;
             if self.conns.get(id).is_some_and(up) {
-                self.send_waiting(core, id);
+                self.send_waiting(domain, id);
             }
         }
     }
@@ -604,24 +615,24 @@ impl<N: Net> Stream<N> {
     /// Stages or queues a frame of an operation that had to wait.
     pub(super) fn send_payload(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         payload: Payload,
         op: TxOp,
     ) {
         match payload {
-            Payload::Buffers(iov) => self.send_always(core, id, header, iov, Some(op)),
+            Payload::Buffers(iov) => self.send_always(domain, id, header, iov, Some(op)),
             Payload::Copy(copy) => {
                 let conn = &mut self.conns[id];
                 let mut bytes = [0; MAX_HEADER];
                 let counter = conn.tx.next_counter();
                 let len = header.encode(counter, conn.swap, &mut bytes);
                 self.stage_with(id, &bytes[..len], copy.len(), |out| out.extend(&copy));
-                self.handed_over(core, id, header, op);
+                self.handed_over(domain, id, header, op);
             }
             Payload::Exchange(both) => {
-                self.exchange(core, id, header, &both.0, both.1, op);
+                self.exchange(domain, id, header, &both.0, both.1, op);
             }
         }
     }
@@ -629,7 +640,7 @@ impl<N: Net> Stream<N> {
     /// Stages or queues a frame.
     pub(super) fn send_always(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         payload: IoVec,
@@ -638,7 +649,7 @@ impl<N: Net> Stream<N> {
         self.watch();
         let conn = &mut self.conns[id];
         if conn.duct.is_some() && conn.tx.queue.is_empty() {
-            return self.write_now(core, id, header, payload, op);
+            return self.write_now(domain, id, header, payload, op);
         }
         let mut bytes = [0; MAX_HEADER];
         let counter = conn.tx.next_counter();
@@ -650,17 +661,17 @@ impl<N: Net> Stream<N> {
         if inject || (room && header_len + len <= STAGE_LIMIT) {
             self.stage(id, &bytes[..header_len], &payload);
             match op {
-                Some(op) => self.handed_over(core, id, header, op),
+                Some(op) => self.handed_over(domain, id, header, op),
                 None => self.conns[id].tx.owe(header_len + len),
             }
             let conn = &self.conns[id];
             let is_full = conn.tx.staged >= STAGE_FULL || conn.tx.pace.is_full();
             if is_full && !conn.tx.blocked {
-                self.flush_conn(core, id);
+                self.flush_conn(domain, id);
             }
             return;
         }
-        let after = self.after(core, id, header, op);
+        let after = self.after(domain, id, header, op);
         self.conns[id]
             .tx
             .queue
@@ -672,7 +683,7 @@ impl<N: Net> Stream<N> {
                 after,
             })));
         if !self.conns[id].tx.blocked {
-            self.flush_conn(core, id);
+            self.flush_conn(domain, id);
         }
     }
 
@@ -680,7 +691,7 @@ impl<N: Net> Stream<N> {
     /// are put on the list of those now: frames leave in the order in which they are queued.
     pub(super) fn after(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         op: Option<TxOp>,
@@ -688,7 +699,7 @@ impl<N: Net> Stream<N> {
         let Some(mut op) = op else {
             return After::Nothing;
         };
-        self.begin_waiting(core, &mut op);
+        self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
         match header.ack || header.commit {
             true => {
@@ -703,16 +714,16 @@ impl<N: Net> Stream<N> {
     #[inline]
     pub(super) fn handed_over(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         mut op: TxOp,
     ) {
         if header.ack || header.commit {
-            self.begin_waiting(core, &mut op);
+            self.begin_waiting(domain, &mut op);
             self.conns[id].tx.await_ack.push_back(op);
         } else {
-            core.sent(op.ep(), &op);
+            domain.sent(op.ep(), &op);
         }
     }
 
@@ -782,7 +793,7 @@ impl<N: Net> Stream<N> {
     #[inline]
     fn write_now(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         payload: IoVec,
@@ -795,7 +806,7 @@ impl<N: Net> Stream<N> {
         let len = payload.remaining();
         let total = header_len + len;
         if conn.duct.is_some() {
-            return self.write_to_duct(core, id, header, &bytes, header_len, payload, op);
+            return self.write_to_duct(domain, id, header, &bytes, header_len, payload, op);
         }
         let Some(socket) = &conn.socket else {
             return;
@@ -815,7 +826,7 @@ impl<N: Net> Stream<N> {
         let written = match moved {
             Ok(Moved::Bytes(n)) if n == total => {
                 if let Some(op) = op {
-                    self.handed_over(core, id, header, op);
+                    self.handed_over(domain, id, header, op);
                 }
                 return;
             }
@@ -827,14 +838,14 @@ impl<N: Net> Stream<N> {
                 0
             }
         };
-        self.queue_rest(core, id, header, &bytes, header_len, payload, op, written);
+        self.queue_rest(domain, id, header, &bytes, header_len, payload, op, written);
     }
 
     /// As `write_now`, where frames go over shared memory.
     #[allow(clippy::too_many_arguments)]
     fn write_to_duct(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         bytes: &[u8; MAX_HEADER],
@@ -868,10 +879,10 @@ impl<N: Net> Stream<N> {
         };
         self.ring_bell(id);
         if written < total {
-            return self.queue_rest(core, id, header, bytes, header_len, payload, op, written);
+            return self.queue_rest(domain, id, header, bytes, header_len, payload, op, written);
         }
         if let Some(op) = op {
-            self.handed_over(core, id, header, op);
+            self.handed_over(domain, id, header, op);
         }
     }
 
@@ -880,7 +891,7 @@ impl<N: Net> Stream<N> {
     #[allow(clippy::too_many_arguments)]
     fn queue_rest(
         &mut self,
-        core: &mut Core<N>,
+        domain: &mut DomainOf<N>,
         id: usize,
         header: &Header,
         bytes: &[u8; MAX_HEADER],
@@ -896,14 +907,14 @@ impl<N: Net> Stream<N> {
         if inject || (copies && payload.remaining() <= STAGE_LIMIT) {
             self.stage(id, &bytes[header_done..header_len], &payload);
             match op {
-                Some(op) => self.handed_over(core, id, header, op),
+                Some(op) => self.handed_over(domain, id, header, op),
                 None => {
                     let left = header_len - header_done + payload.remaining();
                     self.conns[id].tx.owe(left);
                 }
             }
         } else {
-            let after = self.after(core, id, header, op);
+            let after = self.after(domain, id, header, op);
             self.conns[id]
                 .tx
                 .queue
@@ -919,16 +930,16 @@ impl<N: Net> Stream<N> {
     }
 
     /// The peer has all of the operation that waits for its answer the longest.
-    pub(super) fn acknowledged(&mut self, core: &mut Core<N>, id: usize) -> Result {
+    pub(super) fn acknowledged(&mut self, domain: &mut DomainOf<N>, id: usize) -> Result {
         let conn = &mut self.conns[id];
         let op = conn.tx.await_ack.pop_front().ok_or(Error::IO)?;
-        core.eps[op.ep()].tx_pending -= 1;
-        core.sent(op.ep(), &op);
+        domain.eps[op.ep()].tx_pending -= 1;
+        domain.sent(op.ep(), &op);
         Ok(())
     }
 
-    pub(super) fn send_ack(&mut self, core: &mut Core<N>, id: usize) {
-        self.send_always(core, id, &Header::new(Op::Ack, 0), IoVec::empty(), None);
+    pub(super) fn send_ack(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        self.send_always(domain, id, &Header::new(Op::Ack, 0), IoVec::empty(), None);
     }
 }
 

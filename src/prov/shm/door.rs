@@ -17,24 +17,24 @@ use crate::engine::stream::duct::Duct;
 use crate::engine::stream::greeting::{Hello, Verdict};
 use crate::engine::stream::meeting::{Greeted, Guest, Heard, knock};
 use crate::engine::stream::progress::listener_token;
-use crate::engine::stream::transport::{Core, Due};
+use crate::engine::stream::transport::{DomainOf, Due};
 use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
 use crate::prov::shm::kind::SHM as SOURCE;
 
 impl Stream<Shm> {
     /// Begins to connect to the peer of `id`, unless that is under way.
-    pub(super) fn knock(&mut self, core: &mut Core<Shm>, id: usize) -> Result {
+    pub(super) fn knock(&mut self, domain: &mut DomainOf<Shm>, id: usize) -> Result {
         let conn = &mut self.conns[id];
         if conn.state != State::Idle {
             return Ok(());
         }
         let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
         let deadline = *conn.deadline.get_or_insert_with(|| Instant::now() + limit);
-        match self.call_on(core, id) {
+        match self.call_on(domain, id) {
             Ok(()) => self.schedule(deadline, Due::Conn(id)),
             Err(error) => {
-                self.knock_failed(core, id, error);
+                self.knock_failed(domain, id, error);
                 if !self.conns.contains(id) {
                     return Err(error);
                 }
@@ -44,7 +44,7 @@ impl Stream<Shm> {
     }
 
     /// We say who we are, and hand over memory for both.
-    fn call_on(&mut self, core: &Core<Shm>, id: usize) -> Result {
+    fn call_on(&mut self, domain: &DomainOf<Shm>, id: usize) -> Result {
         let conn = &self.conns[id];
         let ep = conn.ep;
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
@@ -67,7 +67,7 @@ impl Stream<Shm> {
                 );
             }
         })?;
-        let greeted = self.greet(core, ep, &socket, who)?;
+        let greeted = self.greet(domain, ep, &socket, who)?;
         let conn = &mut self.conns[id];
         conn.opened_here = true;
         conn.socket = Some(socket);
@@ -78,7 +78,7 @@ impl Stream<Shm> {
     }
 
     /// The peer's answer, or a part of it.
-    pub(super) fn answered(&mut self, core: &mut Core<Shm>, id: usize) {
+    pub(super) fn answered(&mut self, domain: &mut DomainOf<Shm>, id: usize) {
         let conn = &mut self.conns[id];
         let mut greeted = std::mem::take(&mut conn.own);
         let conn = &self.conns[id];
@@ -87,15 +87,15 @@ impl Stream<Shm> {
         };
         match self.hear(socket, &mut greeted) {
             Heard::Wait => self.conns[id].own = greeted,
-            Heard::Ended => self.knock_failed(core, id, Error::CONNREFUSED),
-            Heard::Failed(error) => self.knock_failed(core, id, error),
+            Heard::Ended => self.knock_failed(domain, id, Error::CONNREFUSED),
+            Heard::Failed(error) => self.knock_failed(domain, id, error),
             Heard::Welcome { duct, is_direct } => {
                 self.conns[id].is_direct = is_direct;
-                self.established(core, id, duct);
+                self.established(domain, id, duct);
             }
             Heard::Refused(verdict) => {
                 log_warn!(&SOURCE, Subsys::EpCtrl, "{}: refused: {verdict}", conn.peer);
-                self.lose(core, id, verdict.error());
+                self.lose(domain, id, verdict.error());
             }
             Heard::Nonsense => {
                 log_warn!(
@@ -104,13 +104,13 @@ impl Stream<Shm> {
                     "{}: answers as something else than a shm endpoint",
                     conn.peer
                 );
-                self.lose(core, id, Error::CONNREFUSED);
+                self.lose(domain, id, Error::CONNREFUSED);
             }
         }
     }
 
     /// Both sides have the memory.
-    fn established(&mut self, core: &mut Core<Shm>, id: usize, duct: Box<Duct>) {
+    fn established(&mut self, domain: &mut DomainOf<Shm>, id: usize, duct: Box<Duct>) {
         let conn = &mut self.conns[id];
         conn.state = State::Up;
         conn.deadline = None;
@@ -125,26 +125,26 @@ impl Stream<Shm> {
             if conn.opened_here { "us" } else { "the peer" },
             duct.words()
         );
-        self.use_duct(core, id, duct);
+        self.use_duct(domain, id, duct);
         self.log_protocol(id);
         self.rewatch(id, true, false);
-        self.send_waiting(core, id);
-        self.member_up(core, id);
+        self.send_waiting(domain, id);
+        self.member_up(domain, id);
     }
 
     /// An attempt has failed: another one later, or the end.
-    pub(super) fn knock_failed(&mut self, core: &mut Core<Shm>, id: usize, error: Error) {
+    pub(super) fn knock_failed(&mut self, domain: &mut DomainOf<Shm>, id: usize, error: Error) {
         self.close_socket(id);
         let conn = &mut self.conns[id];
         conn.state = State::Idle;
         conn.own = Greeted::default();
-        self.try_later(core, id, error, is_passing(error));
+        self.try_later(domain, id, error, is_passing(error));
     }
 
     /// Takes a peer in, or says why not.
     pub(super) fn admit(
         &mut self,
-        core: &mut Core<Shm>,
+        domain: &mut DomainOf<Shm>,
         guest: Guest,
         hello: core::result::Result<Hello, Verdict>,
     ) {
@@ -153,32 +153,32 @@ impl Stream<Shm> {
             Ok((_, hello)) => Ok(hello),
             Err(verdict) => Err(*verdict),
         };
-        let welcomed = self.welcome(core, &guest, known);
+        let welcomed = self.welcome(domain, &guest, known);
         let (Some((duct, is_direct)), Ok((name, _))) = (welcomed, hello) else {
             return;
         };
         log_debug!(&SOURCE, Subsys::EpCtrl, "{name} has opened a connection");
-        let id = self.admit_peer(core, guest.ep, name);
+        let id = self.admit_peer(domain, guest.ep, name);
         let conn = &mut self.conns[id];
         conn.opened_here = false;
         conn.is_direct = is_direct;
         match self.take_socket(id, guest.socket) {
-            Ok(()) => self.established(core, id, duct),
-            Err(error) => self.lose(core, id, error),
+            Ok(()) => self.established(domain, id, duct),
+            Err(error) => self.lose(domain, id, error),
         }
     }
 
     /// The connection that a peer has opened serves us, too, unless we have one to it.
-    fn admit_peer(&mut self, core: &mut Core<Shm>, ep: usize, peer: Name) -> usize {
+    fn admit_peer(&mut self, domain: &mut DomainOf<Shm>, ep: usize, peer: Name) -> usize {
         let endpoint = self.eps.get(ep);
         let known = endpoint.and_then(|ep| ep.by_addr.get(&peer).copied());
         let to_self = endpoint.is_some_and(|ep| ep.local == peer);
         match known {
-            None => self.new_peer(core, ep, peer),
+            None => self.new_peer(domain, ep, peer),
             // An attempt of ours is between two tries: what waits for it goes over this one.
             Some(id) if self.conns[id].state == State::Idle && !to_self => id,
             Some(_) => {
-                let fi_addr = self.number_of(core, ep, &peer);
+                let fi_addr = self.number_of(domain, ep, &peer);
                 let mut conn = Conn::new(ep, peer, fi_addr);
                 conn.receive_only = true;
                 self.conns.insert(conn)

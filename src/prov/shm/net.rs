@@ -14,7 +14,7 @@ use crate::engine::fabric::FabricShared;
 use crate::engine::stream::conn::State;
 use crate::engine::stream::greeting::{Hello, Verdict};
 use crate::engine::stream::meeting::{Greeted, Guest};
-use crate::engine::stream::transport::{Core, Limits};
+use crate::engine::stream::transport::{DomainOf, Limits};
 use crate::engine::stream::{Net, Stream};
 use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
@@ -143,18 +143,23 @@ impl Net for Shm {
         addr.bare().as_bytes().to_vec()
     }
 
-    fn begin_connect(stream: &mut Stream<Shm>, core: &mut Core<Shm>, id: usize) -> Result {
-        stream.knock(core, id)
+    fn begin_connect(stream: &mut Stream<Shm>, domain: &mut DomainOf<Shm>, id: usize) -> Result {
+        stream.knock(domain, id)
     }
 
-    fn opening(stream: &mut Stream<Shm>, core: &mut Core<Shm>, id: usize) {
+    fn opening(stream: &mut Stream<Shm>, domain: &mut DomainOf<Shm>, id: usize) {
         if stream.conns[id].state == State::Requested {
-            stream.answered(core, id);
+            stream.answered(domain, id);
         }
     }
 
-    fn attempt_failed(stream: &mut Stream<Shm>, core: &mut Core<Shm>, id: usize, error: Error) {
-        stream.knock_failed(core, id, error);
+    fn attempt_failed(
+        stream: &mut Stream<Shm>,
+        domain: &mut DomainOf<Shm>,
+        id: usize,
+        error: Error,
+    ) {
+        stream.knock_failed(domain, id, error);
     }
 
     fn accept_waiting(stream: &mut Stream<Shm>, ep: usize) {
@@ -167,11 +172,11 @@ impl Net for Shm {
 
     fn greeted(
         stream: &mut Stream<Shm>,
-        core: &mut Core<Shm>,
+        domain: &mut DomainOf<Shm>,
         guest: Guest,
         hello: core::result::Result<Hello, Verdict>,
     ) {
-        stream.admit(core, guest, hello);
+        stream.admit(domain, guest, hello);
     }
 
     fn watch_peers(stream: &mut Stream<Shm>) {
@@ -179,5 +184,5 @@ impl Net for Shm {
         stream.watches_peers = true;
     }
 
-    fn check_peers(_stream: &mut Stream<Shm>, _core: &mut Core<Shm>) {}
+    fn check_peers(_stream: &mut Stream<Shm>, _core: &mut DomainOf<Shm>) {}
 }

@@ -16,7 +16,7 @@ use crate::engine::half_open::{is_crowded, is_reserved, oldest_silent};
 use crate::engine::stream::conn::{Conn, State, Watch};
 use crate::engine::stream::progress::{conn_token, handshake_token};
 use crate::engine::stream::proto::{CM_HEADER, CmHeader, CmKind, EXTENSIONS, RdmPrivate};
-use crate::engine::stream::transport::{Core, Due, Stream};
+use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange};
 use crate::prov::tcp::keyed::{Auth, Pending};
@@ -154,10 +154,10 @@ impl Stream<Tcp> {
     }
 
     /// A request, or a part of it, has come in at an RDM endpoint.
-    pub(super) fn requested(&mut self, core: &mut Core<Tcp>, id: usize) {
+    pub(super) fn requested(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let handshake = &mut self.own.handshakes[id];
         if handshake.pending.is_some() {
-            return self.invited(core, id);
+            return self.invited(domain, id);
         }
         let from = handshake.from;
         let header = match read_exchange(&handshake.socket, &mut handshake.exchange) {
@@ -183,19 +183,19 @@ impl Stream<Tcp> {
         };
         let handshake = self.own.handshakes.remove(id);
         self.epoll.remove(handshake.socket.as_raw_fd());
-        self.admit(core, handshake, header, private);
+        self.admit(domain, handshake, header, private);
     }
 
     /// Whether the peer's request makes a connection: docs/wire/tcp.md, "Both sides connect".
     pub(super) fn admit(
         &mut self,
-        core: &mut Core<Tcp>,
+        domain: &mut DomainOf<Tcp>,
         from: Handshake,
         header: CmHeader,
         private: RdmPrivate,
     ) {
         if self.asks_for_key(&from, &header) {
-            return self.invite(core, from, header, private);
+            return self.invite(domain, from, header, private);
         }
         let ep = from.ep;
         let proved = from.key.is_some();
@@ -224,7 +224,7 @@ impl Stream<Tcp> {
         };
         let is_last = is_reserved(from.socket.as_raw_fd());
         let id = match existing {
-            None if is_last && self.number_of(core, ep, &peer) == FI_ADDR_NOTAVAIL => {
+            None if is_last && self.number_of(domain, ep, &peer) == FI_ADDR_NOTAVAIL => {
                 log_warn!(
                     &SOURCE,
                     Subsys::EpCtrl,
@@ -232,16 +232,18 @@ impl Stream<Tcp> {
                 );
                 return reject("no descriptor");
             }
-            None => self.new_peer(core, ep, peer),
+            None => self.new_peer(domain, ep, peer),
             Some(id) => match self.conns[id].state {
                 State::Idle | State::Down => id,
-                _ if peer == own && self.conns[id].opened_here => self.half_to_self(core, ep, peer),
+                _ if peer == own && self.conns[id].opened_here => {
+                    self.half_to_self(domain, ep, peer)
+                }
                 // The peer knows nothing of our attempt; what waits for it goes over this one.
                 State::Connecting | State::Proving => self.give_up_attempt(id),
                 State::Requested if proved => self.give_up_attempt(id),
                 State::Requested => match compare(&peer, &own) {
                     Ordering::Less => return reject("both sides connect, ours counts"),
-                    _ => return self.cross(core, id, from, header, private),
+                    _ => return self.cross(domain, id, from, header, private),
                 },
                 State::Up | State::Sharing
                     if self.conns[id].opened_here
@@ -263,20 +265,20 @@ impl Stream<Tcp> {
                 State::Sharing => self.give_up_attempt(id),
                 State::Up => {
                     // The peer has restarted, or given up the connection that it had opened.
-                    self.lose(core, id, Error::CONNRESET);
-                    self.new_peer(core, ep, peer)
+                    self.lose(domain, id, Error::CONNRESET);
+                    self.new_peer(domain, ep, peer)
                 }
             },
         };
         let answer = self.answer_to(&from, &header, &private);
         // Who has proved its key was answered before.
         if !proved && !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
-            return self.connect_failed(core, id, Error::IO);
+            return self.connect_failed(domain, id, Error::IO);
         }
-        if let (Some(key), Some(av)) = (&from.key, core.eps[ep].av)
+        if let (Some(key), Some(av)) = (&from.key, domain.eps[ep].av)
             && self.conns[id].fi_addr == FI_ADDR_NOTAVAIL
         {
-            core.avs[av].keys.note_stranger(peer, key);
+            domain.avs[av].keys.note_stranger(peer, key);
         }
         let fd = from.socket.as_raw_fd();
         let conn = &mut self.conns[id];
@@ -294,9 +296,9 @@ impl Stream<Tcp> {
             write: false,
         };
         if let Err(error) = self.epoll.add(fd, conn_token(id), true, false) {
-            return self.lose(core, id, error.into());
+            return self.lose(domain, id, error.into());
         }
-        self.settled(core, id, answer.features);
+        self.settled(domain, id, answer.features);
     }
 
     /// What a request is answered.
@@ -338,7 +340,7 @@ impl Stream<Tcp> {
     /// the answer to their own; what was sent there would be lost.
     pub(super) fn cross(
         &mut self,
-        core: &mut Core<Tcp>,
+        domain: &mut DomainOf<Tcp>,
         id: usize,
         from: Handshake,
         header: CmHeader,
@@ -360,21 +362,21 @@ impl Stream<Tcp> {
         self.conns[id].own.crossing = Some(Box::new(crossing));
         self.schedule(until, Due::Conn(id));
         // Perhaps it is here already.
-        self.answered(core, id);
+        self.answered(domain, id);
     }
 
     /// Our attempt has come to nothing: the request that waited for that is accepted. False if there is none.
-    pub(super) fn admit_crossing(&mut self, core: &mut Core<Tcp>, id: usize) -> bool {
+    pub(super) fn admit_crossing(&mut self, domain: &mut DomainOf<Tcp>, id: usize) -> bool {
         let Some(crossing) = self.conns[id].own.crossing.take() else {
             return false;
         };
-        self.admit(core, crossing.from, crossing.header, crossing.private);
+        self.admit(domain, crossing.from, crossing.header, crossing.private);
         true
     }
 
     /// The receiving half of a connection to oneself: not found by address.
-    fn half_to_self(&mut self, core: &mut Core<Tcp>, ep: usize, peer: Addr) -> usize {
-        let fi_addr = self.number_of(core, ep, &peer);
+    fn half_to_self(&mut self, domain: &mut DomainOf<Tcp>, ep: usize, peer: Addr) -> usize {
+        let fi_addr = self.number_of(domain, ep, &peer);
         let mut conn = Conn::new(ep, peer, fi_addr);
         conn.receive_only = true;
         self.conns.insert(conn)

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
 use crate::engine::stream::conn::State;
-use crate::engine::stream::transport::{Core, Due, Stream};
+use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::socket::Socket;
 
@@ -42,7 +42,7 @@ impl Stream<Tcp> {
 
     /// Gives up peers that have not acknowledged anything for too long.
     #[cold]
-    pub(super) fn check_peers(&mut self, core: &mut Core<Tcp>) {
+    pub(super) fn check_peers(&mut self, domain: &mut DomainOf<Tcp>) {
         let (now, timeout) = (Instant::now(), self.params.peer_timeout);
         let (mut silent, mut any) = (Vec::new(), false);
         for (id, conn) in &mut self.conns {
@@ -71,7 +71,7 @@ impl Stream<Tcp> {
                 timeout.as_secs_f32()
             );
             self.conns[id].is_reported = true;
-            self.lose(core, id, Error::TIMEDOUT);
+            self.lose(domain, id, Error::TIMEDOUT);
         }
         self.watches_peers = false;
         if any {

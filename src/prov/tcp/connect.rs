@@ -15,7 +15,7 @@ use crate::engine::stream::progress::conn_token;
 use crate::engine::stream::proto::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
 };
-use crate::engine::stream::transport::{Core, Due, Stream};
+use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::accept::FIREWALL;
 use crate::prov::tcp::alive::probe_at_rest;
 use crate::prov::tcp::keyed::{Auth, REFUSED_FOR_KEYS, exchange};
@@ -82,7 +82,7 @@ pub fn write_whole(socket: &Socket, bytes: &[u8]) -> bool {
 
 impl Stream<Tcp> {
     /// Begins to connect to the peer of `id`, unless that is under way.
-    pub(super) fn begin_connect(&mut self, core: &mut Core<Tcp>, id: usize) -> Result {
+    pub(super) fn begin_connect(&mut self, domain: &mut DomainOf<Tcp>, id: usize) -> Result {
         let conn = &mut self.conns[id];
         if conn.state != State::Idle {
             return Ok(());
@@ -118,17 +118,17 @@ impl Stream<Tcp> {
                     write: true,
                 };
                 if let Err(error) = self.epoll.add(fd, conn_token(id), false, true) {
-                    self.connect_failed(core, id, error.into());
+                    self.connect_failed(domain, id, error.into());
                     return Ok(());
                 }
                 self.schedule(deadline, Due::Conn(id));
                 if up {
-                    self.connected(core, id);
+                    self.connected(domain, id);
                 }
             }
             Err(error) => {
                 let error = Error::from(error);
-                self.connect_failed(core, id, error);
+                self.connect_failed(domain, id, error);
                 if !self.conns.contains(id) {
                     return Err(error);
                 }
@@ -138,7 +138,7 @@ impl Stream<Tcp> {
     }
 
     /// The kernel has connected, or failed to.
-    pub(super) fn connected(&mut self, core: &mut Core<Tcp>, id: usize) {
+    pub(super) fn connected(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &self.conns[id];
         let Some(socket) = &conn.socket else {
             return;
@@ -154,13 +154,13 @@ impl Stream<Tcp> {
                 {
                     endpoint.local = local;
                 }
-                self.send_request(core, id);
+                self.send_request(domain, id);
             }
-            Ok(Some(error)) | Err(error) => self.connect_failed(core, id, error.into()),
+            Ok(Some(error)) | Err(error) => self.connect_failed(domain, id, error.into()),
         }
     }
 
-    fn send_request(&mut self, core: &mut Core<Tcp>, id: usize) {
+    fn send_request(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &self.conns[id];
         let (Some(endpoint), Some(socket)) = (self.eps.get(conn.ep), &conn.socket) else {
             return;
@@ -183,7 +183,7 @@ impl Stream<Tcp> {
         let keyed = endpoint.own.keys.is_some();
         let request = exchange(CmKind::Request, &private, !endpoint.rdm, keyed);
         if !write_whole(socket, &request) {
-            return self.connect_failed(core, id, Error::IO);
+            return self.connect_failed(domain, id, Error::IO);
         }
         let conn = &mut self.conns[id];
         conn.own.auth = keyed.then(|| Box::new(Auth::of(request)));
@@ -193,7 +193,7 @@ impl Stream<Tcp> {
     }
 
     /// The answer to our request, or a part of it.
-    pub(super) fn answered(&mut self, core: &mut Core<Tcp>, id: usize) {
+    pub(super) fn answered(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
         let Some(socket) = &conn.socket else {
             return;
@@ -202,7 +202,7 @@ impl Stream<Tcp> {
             Exchange::Partial => return,
             Exchange::Broken(why) => {
                 log_info!(&SOURCE, Subsys::EpCtrl, "{}: no answer: {why}", conn.peer);
-                return self.connect_failed(core, id, Error::CONNREFUSED);
+                return self.connect_failed(domain, id, Error::CONNREFUSED);
             }
             Exchange::Whole(header) => header,
         };
@@ -216,14 +216,20 @@ impl Stream<Tcp> {
             header.kind
         );
         match header.kind {
-            CmKind::Response => self.established(core, id, &header, &private),
-            _ if header.keyed => self.key_refused(core, id, REFUSED_FOR_KEYS),
-            _ => self.rejected(core, id, private),
+            CmKind::Response => self.established(domain, id, &header, &private),
+            _ if header.keyed => self.key_refused(domain, id, REFUSED_FOR_KEYS),
+            _ => self.rejected(domain, id, private),
         }
     }
 
     /// The peer has taken our request.
-    fn established(&mut self, core: &mut Core<Tcp>, id: usize, header: &CmHeader, private: &[u8]) {
+    fn established(
+        &mut self,
+        domain: &mut DomainOf<Tcp>,
+        id: usize,
+        header: &CmHeader,
+        private: &[u8],
+    ) {
         let conn = &mut self.conns[id];
         conn.swap = header.swapped;
         let rdm = self.eps.get(conn.ep).is_some_and(|ep| ep.rdm);
@@ -235,7 +241,7 @@ impl Stream<Tcp> {
                     "{}: answers as something else than a tcp RDM endpoint",
                     conn.peer
                 );
-                return self.connect_failed(core, id, Error::CONNREFUSED);
+                return self.connect_failed(domain, id, Error::CONNREFUSED);
             };
             conn.own.peer_pid = answer.pid;
             conn.rendezvous = answer.allows_rendezvous() && !conn.swap;
@@ -244,12 +250,12 @@ impl Stream<Tcp> {
             conn.extended = header.extended;
         }
         if header.keyed || conn.own.auth.is_some() {
-            return self.prove(core, id, header.keyed);
+            return self.prove(domain, id, header.keyed);
         }
         let agreed = self.agreed(id);
-        self.settled(core, id, agreed);
+        self.settled(domain, id, agreed);
         if !rdm {
-            self.cm_event(core, id, FI_CONNECTED, private);
+            self.cm_event(domain, id, FI_CONNECTED, private);
         }
     }
 
@@ -266,18 +272,18 @@ impl Stream<Tcp> {
     }
 
     /// The peer has refused.
-    fn rejected(&mut self, core: &mut Core<Tcp>, id: usize, private: Vec<u8>) {
+    fn rejected(&mut self, domain: &mut DomainOf<Tcp>, id: usize, private: Vec<u8>) {
         let ep = self.conns[id].ep;
         if self.eps.get(ep).is_some_and(|ep| ep.rdm) {
             // It has begun to connect to us, or has not seen that our last connection is gone: its request or our next
             // attempt settles it.
-            return self.connect_failed(core, id, Error::CONNREFUSED);
+            return self.connect_failed(domain, id, Error::CONNREFUSED);
         }
-        self.msg_failed(core, id, Error::CONNREFUSED, private);
+        self.msg_failed(domain, id, Error::CONNREFUSED, private);
     }
 
     /// The connection is up: what waited goes out.
-    pub(super) fn up(&mut self, core: &mut Core<Tcp>, id: usize) {
+    pub(super) fn up(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
         if let Some(socket) = &conn.socket {
             // Without it the peer is watched only where bytes are under way.
@@ -303,24 +309,24 @@ impl Stream<Tcp> {
         self.log_protocol(id);
         self.rewatch(id, true, false);
         self.warm(id);
-        self.send_waiting(core, id);
-        self.member_up(core, id);
+        self.send_waiting(domain, id);
+        self.member_up(domain, id);
     }
 
     /// An attempt has failed: another one later, or the end.
-    pub(super) fn connect_failed(&mut self, core: &mut Core<Tcp>, id: usize, error: Error) {
+    pub(super) fn connect_failed(&mut self, domain: &mut DomainOf<Tcp>, id: usize, error: Error) {
         let conn = &mut self.conns[id];
         let rdm = self.eps.get(conn.ep).is_some_and(|ep| ep.rdm);
         if !rdm {
-            return self.msg_failed(core, id, error, Vec::new());
+            return self.msg_failed(domain, id, error, Vec::new());
         }
         self.close_socket(id);
         self.conns[id].state = State::Idle;
         self.conns[id].own.sharing = None;
-        if self.admit_crossing(core, id) {
+        if self.admit_crossing(domain, id) {
             return;
         }
-        self.try_later(core, id, error, is_passing(error));
+        self.try_later(domain, id, error, is_passing(error));
     }
 }
 

@@ -20,7 +20,7 @@ use crate::engine::stream::progress::handshake_token;
 use crate::engine::stream::proto::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_AUTH, RdmPrivate, encode_cm, mark_keyed,
 };
-use crate::engine::stream::transport::{Core, Due, Stream};
+use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::accept::{Handshake, compare};
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::auth::{Context, Outcome, Prover};
@@ -93,11 +93,11 @@ pub fn exchange(kind: CmKind, private: &[u8], extended: bool, keyed: bool) -> Ve
 }
 
 /// The keys that a peer may prove. If each address has its own, a peer that has one proves that.
-fn keys_for(core: &Core<Tcp>, ep: usize, endpoint: &Ep<Tcp>, peer: &Addr) -> Vec<Key> {
+fn keys_for(domain: &DomainOf<Tcp>, ep: usize, endpoint: &Ep<Tcp>, peer: &Addr) -> Vec<Key> {
     let keys = endpoint.own.keys.as_deref().unwrap_or_default();
-    let known = match core.eps[ep].av {
+    let known = match domain.eps[ep].av {
         Some(av) if endpoint.own.keys_of_av => {
-            let av = &core.avs[av];
+            let av = &domain.avs[av];
             av.find(peer).map(|index| av.keys.of(index))
         }
         _ => None,
@@ -145,26 +145,26 @@ fn look(socket: &Socket, prover: &mut Prover) -> Look {
 impl Stream<Tcp> {
     /// Our request was taken. `keyed`: by an endpoint that has a key.
     #[cold]
-    pub(super) fn prove(&mut self, core: &mut Core<Tcp>, id: usize, keyed: bool) {
+    pub(super) fn prove(&mut self, domain: &mut DomainOf<Tcp>, id: usize, keyed: bool) {
         let conn = &mut self.conns[id];
         match &conn.own.auth {
-            None => return self.key_refused(core, id, PEER_HAS_ONE),
+            None => return self.key_refused(domain, id, PEER_HAS_ONE),
             Some(_) if !keyed || !conn.extended => {
-                return self.key_refused(core, id, PEER_HAS_NONE);
+                return self.key_refused(domain, id, PEER_HAS_NONE);
             }
             Some(_) => {}
         }
-        match self.begin_proof(core, id) {
+        match self.begin_proof(domain, id) {
             Ok(()) => self.rewatch(id, true, false),
-            Err(Error::KEYREJECTED) => self.key_refused(core, id, NO_KEY_FOR_IT),
-            Err(error) => self.connect_failed(core, id, error),
+            Err(Error::KEYREJECTED) => self.key_refused(domain, id, NO_KEY_FOR_IT),
+            Err(error) => self.connect_failed(domain, id, error),
         }
     }
 
-    fn begin_proof(&mut self, core: &Core<Tcp>, id: usize) -> Result {
+    fn begin_proof(&mut self, domain: &DomainOf<Tcp>, id: usize) -> Result {
         let conn = &mut self.conns[id];
         let endpoint = self.eps.get(conn.ep).ok_or(Error::INVAL)?;
-        let keys = keys_for(core, conn.ep, endpoint, &conn.peer);
+        let keys = keys_for(domain, conn.ep, endpoint, &conn.peer);
         let key = keys.first().ok_or(Error::KEYREJECTED)?;
         let (Some(socket), Some(auth)) = (&conn.socket, &mut conn.own.auth) else {
             return Err(Error::IO);
@@ -188,7 +188,7 @@ impl Stream<Tcp> {
 
     /// News of a connection whose peer has not proved its key yet.
     #[cold]
-    pub(super) fn proving(&mut self, core: &mut Core<Tcp>, id: usize) {
+    pub(super) fn proving(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
         let prover = conn.own.auth.as_mut().and_then(|auth| auth.prover.as_mut());
         let (Some(socket), Some(prover)) = (&conn.socket, prover) else {
@@ -203,14 +203,14 @@ impl Stream<Tcp> {
                     "{} has gone without a proof of its authorization key",
                     conn.peer
                 );
-                self.connect_failed(core, id, Error::CONNREFUSED);
+                self.connect_failed(domain, id, Error::CONNREFUSED);
             }
-            Look::Refused(why) => self.key_refused(core, id, why),
-            Look::Proved(key) => self.proved(core, id, key),
+            Look::Refused(why) => self.key_refused(domain, id, why),
+            Look::Proved(key) => self.proved(domain, id, key),
         }
     }
 
-    fn proved(&mut self, core: &mut Core<Tcp>, id: usize, key: Key) {
+    fn proved(&mut self, domain: &mut DomainOf<Tcp>, id: usize, key: Key) {
         let conn = &mut self.conns[id];
         let rdm = self.eps.get(conn.ep).is_some_and(|ep| ep.rdm);
         conn.own.auth = Some(Box::new(Auth::proved(key)));
@@ -218,23 +218,23 @@ impl Stream<Tcp> {
         conn.tx.counter = if conn.opened_here { 2 } else { 1 };
         let private = conn.own.exchange.get(CM_HEADER..).unwrap_or(&[]).to_vec();
         let agreed = self.agreed(id);
-        self.settled(core, id, agreed);
+        self.settled(domain, id, agreed);
         if !rdm {
-            self.cm_event(core, id, FI_CONNECTED, &private);
+            self.cm_event(domain, id, FI_CONNECTED, &private);
         }
     }
 
     /// The peer and this endpoint have not the same key, or one of them has none: no later attempt will do better.
     #[cold]
-    pub(super) fn key_refused(&mut self, core: &mut Core<Tcp>, id: usize, why: &str) {
+    pub(super) fn key_refused(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
         let conn = &mut self.conns[id];
         let peer = conn.peer;
         log_warn!(&SOURCE, Subsys::EpCtrl, "{peer}: no connection: {why}");
         conn.own.auth = None;
         if self.eps.get(conn.ep).is_some_and(|ep| ep.rdm) {
-            return self.lose(core, id, Error::KEYREJECTED);
+            return self.lose(domain, id, Error::KEYREJECTED);
         }
-        self.msg_failed(core, id, Error::KEYREJECTED, Vec::new());
+        self.msg_failed(domain, id, Error::KEYREJECTED, Vec::new());
     }
 
     /// MSG: whether a request fits the endpoint that is to accept it; it is refused if not.
@@ -277,7 +277,7 @@ impl Stream<Tcp> {
     #[cold]
     pub(super) fn invite(
         &mut self,
-        core: &mut Core<Tcp>,
+        domain: &mut DomainOf<Tcp>,
         mut from: Handshake,
         header: CmHeader,
         private: RdmPrivate,
@@ -291,7 +291,7 @@ impl Stream<Tcp> {
         let echo = &from.exchange[CM_HEADER..];
         let keys = match (&endpoint.own.keys, header.keyed) {
             (Some(_), true) if private.features & EXTENSIONS != 0 => {
-                keys_for(core, from.ep, endpoint, &peer)
+                keys_for(domain, from.ep, endpoint, &peer)
             }
             (keys, _) => {
                 let why = if keys.is_some() {
@@ -363,7 +363,7 @@ impl Stream<Tcp> {
 
     /// News of a socket whose peer has not proved its key yet.
     #[cold]
-    pub(super) fn invited(&mut self, core: &mut Core<Tcp>, id: usize) {
+    pub(super) fn invited(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let handshake = &mut self.own.handshakes[id];
         let Some(pending) = &mut handshake.pending else {
             return;
@@ -376,7 +376,7 @@ impl Stream<Tcp> {
                 self.epoll.remove(handshake.socket.as_raw_fd());
                 handshake.pending = None;
                 handshake.key = Some(key);
-                self.admit(core, handshake, header, private);
+                self.admit(domain, handshake, header, private);
             }
             Look::Refused(why) => self.uninvite(id, why),
             Look::Ended => self.uninvite(id, "it has gone without a proof of its key"),

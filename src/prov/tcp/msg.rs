@@ -12,7 +12,7 @@ use crate::base::{Error, Result};
 use crate::engine::stream::conn::{Conn, State, Watch};
 use crate::engine::stream::progress::conn_token;
 use crate::engine::stream::proto::CmKind;
-use crate::engine::stream::transport::{Core, Due, Stream};
+use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::ffi::ops::eq::EqErr;
 use crate::prov::tcp::connect::write_whole;
 use crate::prov::tcp::keyed::exchange;
@@ -22,7 +22,7 @@ use crate::sys::addr;
 impl Stream<Tcp> {
     pub(super) fn connect_msg(
         &mut self,
-        core: &mut Core<Tcp>,
+        domain: &mut DomainOf<Tcp>,
         ep: usize,
         addr: Option<&[u8]>,
         param: &[u8],
@@ -44,10 +44,15 @@ impl Stream<Tcp> {
         conn.rx.leftover = param.to_vec();
         let id = self.conns.insert(conn);
         self.ep_mut(ep)?.conn = Some(id);
-        self.begin_connect(core, id)
+        self.begin_connect(domain, id)
     }
 
-    pub(super) fn accept_msg(&mut self, core: &mut Core<Tcp>, ep: usize, param: &[u8]) -> Result {
+    pub(super) fn accept_msg(
+        &mut self,
+        domain: &mut DomainOf<Tcp>,
+        ep: usize,
+        param: &[u8],
+    ) -> Result {
         let endpoint = self.ep_mut(ep)?;
         if endpoint.conn.is_some() {
             return Err(Error::ISCONN);
@@ -85,25 +90,25 @@ impl Stream<Tcp> {
             self.schedule(deadline, Due::Conn(id));
             return Ok(());
         }
-        self.up(core, id);
-        self.cm_event(core, id, FI_CONNECTED, &[]);
+        self.up(domain, id);
+        self.cm_event(domain, id, FI_CONNECTED, &[]);
         if !sent {
             // The peer has gone meanwhile.
-            self.lose(core, id, Error::CONNRESET);
+            self.lose(domain, id, Error::CONNRESET);
         }
         Ok(())
     }
 
-    pub(super) fn shutdown_msg(&mut self, core: &mut Core<Tcp>, ep: usize) -> Result {
+    pub(super) fn shutdown_msg(&mut self, domain: &mut DomainOf<Tcp>, ep: usize) -> Result {
         let id = self.ep(ep)?.conn.ok_or(Error::NOTCONN)?;
         match self.conns[id].state {
             State::Up => {
                 // The caller has waited for what was reported as sent; this is what is left.
-                self.last_flush(core, id, Instant::now());
+                self.last_flush(domain, id, Instant::now());
                 if let Some(socket) = &self.conns[id].socket {
                     socket.shutdown();
                 }
-                self.lose(core, id, Error::CANCELED);
+                self.lose(domain, id, Error::CANCELED);
                 Ok(())
             }
             State::Down => Ok(()),
@@ -116,8 +121,8 @@ impl Stream<Tcp> {
     }
 
     /// An event about the endpoint's connection.
-    pub(super) fn cm_event(&mut self, core: &Core<Tcp>, id: usize, number: u32, data: &[u8]) {
-        let state = &core.eps[self.conns[id].ep];
+    pub(super) fn cm_event(&mut self, domain: &DomainOf<Tcp>, id: usize, number: u32, data: &[u8]) {
+        let state = &domain.eps[self.conns[id].ep];
         if let Some(eq) = &state.eq {
             eq.cm_event(number, state.fid, 0, data, None);
         }
@@ -126,7 +131,7 @@ impl Stream<Tcp> {
     /// fi_connect has failed: an error event, with what the peer said.
     pub(super) fn msg_failed(
         &mut self,
-        core: &mut Core<Tcp>,
+        domain: &mut DomainOf<Tcp>,
         id: usize,
         error: Error,
         private: Vec<u8>,
@@ -140,9 +145,9 @@ impl Stream<Tcp> {
             error.code()
         );
         self.close_socket(id);
-        self.fail_operations(core, id, error);
+        self.fail_operations(domain, id, error);
         self.conns[id].state = State::Down;
-        let state = &core.eps[ep];
+        let state = &domain.eps[ep];
         if let Some(eq) = &state.eq {
             eq.error(EqErr {
                 fid: state.fid,

@@ -21,7 +21,7 @@ use crate::engine::stream::conn::{Conn, State};
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::greeting::{Hello, Verdict};
 use crate::engine::stream::meeting::Guest;
-use crate::engine::stream::transport::{Core, Limits};
+use crate::engine::stream::transport::{DomainOf, Limits};
 use crate::engine::stream::{Net, Stream};
 use crate::prov::tcp::accept::{Crossing, Handshake};
 use crate::prov::tcp::addr::Addr;
@@ -150,28 +150,33 @@ impl Net for Tcp {
         bytes
     }
 
-    fn begin_connect(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize) -> Result {
-        stream.begin_connect(core, id)
+    fn begin_connect(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) -> Result {
+        stream.begin_connect(domain, id)
     }
 
-    fn opening(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize) {
+    fn opening(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
         match stream.conns[id].state {
-            State::Connecting => stream.connected(core, id),
-            State::Requested => stream.answered(core, id),
-            State::Proving => stream.proving(core, id),
-            State::Sharing => stream.sharing(core, id),
+            State::Connecting => stream.connected(domain, id),
+            State::Requested => stream.answered(domain, id),
+            State::Proving => stream.proving(domain, id),
+            State::Sharing => stream.sharing(domain, id),
             State::Idle | State::Up | State::Down => {}
         }
     }
 
-    fn attempt_failed(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize, error: Error) {
+    fn attempt_failed(
+        stream: &mut Stream<Tcp>,
+        domain: &mut DomainOf<Tcp>,
+        id: usize,
+        error: Error,
+    ) {
         // A peer that is to come, or to answer at its door, is waited for.
         let sharing = stream.conns[id].own.sharing.as_deref();
         if !matches!(
             sharing,
             Some(Sharing::Expecting { .. } | Sharing::Greeted { .. })
         ) {
-            stream.connect_failed(core, id, error);
+            stream.connect_failed(domain, id, error);
         }
     }
 
@@ -190,15 +195,20 @@ impl Net for Tcp {
 
     fn greeted(
         stream: &mut Stream<Tcp>,
-        core: &mut Core<Tcp>,
+        domain: &mut DomainOf<Tcp>,
         guest: Guest,
         hello: core::result::Result<Hello, Verdict>,
     ) {
-        stream.guest(core, guest, hello);
+        stream.guest(domain, guest, hello);
     }
 
-    fn handshake_ready(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize, _event: &Ready) {
-        stream.requested(core, id);
+    fn handshake_ready(
+        stream: &mut Stream<Tcp>,
+        domain: &mut DomainOf<Tcp>,
+        id: usize,
+        _event: &Ready,
+    ) {
+        stream.requested(domain, id);
     }
 
     fn handshake_due(stream: &mut Stream<Tcp>, id: usize) {
@@ -213,8 +223,8 @@ impl Net for Tcp {
         stream.watch_peers();
     }
 
-    fn check_peers(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>) {
-        stream.check_peers(core);
+    fn check_peers(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>) {
+        stream.check_peers(domain);
     }
 
     #[inline]
@@ -228,24 +238,29 @@ impl Net for Tcp {
 
     fn connect(
         stream: &mut Stream<Tcp>,
-        core: &mut Core<Tcp>,
+        domain: &mut DomainOf<Tcp>,
         ep: usize,
         addr: Option<&[u8]>,
         param: &[u8],
     ) -> Result {
-        stream.connect_msg(core, ep, addr, param)
+        stream.connect_msg(domain, ep, addr, param)
     }
 
-    fn accept(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, ep: usize, param: &[u8]) -> Result {
-        stream.accept_msg(core, ep, param)
+    fn accept(
+        stream: &mut Stream<Tcp>,
+        domain: &mut DomainOf<Tcp>,
+        ep: usize,
+        param: &[u8],
+    ) -> Result {
+        stream.accept_msg(domain, ep, param)
     }
 
-    fn shutdown(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, ep: usize) -> Result {
-        stream.shutdown_msg(core, ep)
+    fn shutdown(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, ep: usize) -> Result {
+        stream.shutdown_msg(domain, ep)
     }
 
-    fn ended(stream: &mut Stream<Tcp>, core: &mut Core<Tcp>, id: usize) {
-        stream.cm_event(core, id, FI_SHUTDOWN, &[]);
+    fn ended(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
+        stream.cm_event(domain, id, FI_SHUTDOWN, &[]);
     }
 
     fn peer(stream: &Stream<Tcp>, ep: usize) -> Result<Vec<u8>> {

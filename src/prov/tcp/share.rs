@@ -21,7 +21,7 @@ use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::proto::{
     DOOR_FRAME, Directions, SHARES, STAY_FRAME, ShareOp, TOKEN, Token,
 };
-use crate::engine::stream::transport::{Core, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::prov::tcp::connect::write_whole;
 use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::local::{self, LocalName};
@@ -107,9 +107,9 @@ impl Stream<Tcp> {
     }
 
     /// The connection exchange is over. What both sides have agreed to try is tried; any other connection is up.
-    pub(super) fn settled(&mut self, core: &mut Core<Tcp>, id: usize, agreed: u8) {
+    pub(super) fn settled(&mut self, domain: &mut DomainOf<Tcp>, id: usize, agreed: u8) {
         if agreed & SHARES == 0 {
-            return self.up(core, id);
+            return self.up(domain, id);
         }
         let conn = &mut self.conns[id];
         conn.state = State::Sharing;
@@ -128,12 +128,12 @@ impl Stream<Tcp> {
                 conn.own.sharing = Some(Box::new(Sharing::Asking { frame }));
                 self.rewatch(id, true, false);
             }
-            false => self.direct(core, id),
+            false => self.direct(domain, id),
         }
     }
 
     /// Tells the peer where it is expected.
-    fn direct(&mut self, core: &mut Core<Tcp>, id: usize) {
+    fn direct(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let ep = self.conns[id].ep;
         let directions = self.directions(ep).unwrap_or_else(|error| {
             log_info!(&SOURCE, Subsys::EpCtrl, "no door for neighbours: {error:?}");
@@ -146,10 +146,10 @@ impl Stream<Tcp> {
         };
         // The socket is new: there is room.
         if !write_whole(socket, &frame) {
-            return self.lose(core, id, Error::CONNRESET);
+            return self.lose(domain, id, Error::CONNRESET);
         }
         if directions == NOWHERE {
-            return self.up(core, id);
+            return self.up(domain, id);
         }
         conn.own.sharing = Some(Box::new(Sharing::Expecting {
             secret: directions.secret,
@@ -186,7 +186,7 @@ impl Stream<Tcp> {
     }
 
     /// News of a connection that is to share memory.
-    pub(super) fn sharing(&mut self, core: &mut Core<Tcp>, id: usize) {
+    pub(super) fn sharing(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
         let (Some(socket), Some(sharing)) = (&conn.socket, conn.own.sharing.as_deref_mut()) else {
             return;
@@ -194,23 +194,23 @@ impl Stream<Tcp> {
         match sharing {
             Sharing::Expecting { frame, .. } => match look(socket, frame, STAY_FRAME) {
                 Look::Wait => {}
-                Look::Frame(ShareOp::Stay) => self.up(core, id),
-                Look::Frame(ShareOp::Door(_)) => self.misled(core, id, "it is expected here"),
-                Look::Broken(why) => self.misled(core, id, why),
+                Look::Frame(ShareOp::Stay) => self.up(domain, id),
+                Look::Frame(ShareOp::Door(_)) => self.misled(domain, id, "it is expected here"),
+                Look::Broken(why) => self.misled(domain, id, why),
             },
             Sharing::Asking { frame } => match look(socket, frame, DOOR_FRAME) {
                 Look::Wait => {}
-                Look::Frame(ShareOp::Door(NOWHERE)) => self.up(core, id),
-                Look::Frame(ShareOp::Door(to)) => self.call_on(core, id, &to),
-                Look::Frame(ShareOp::Stay) => self.misled(core, id, "it does not say where"),
-                Look::Broken(why) => self.misled(core, id, why),
+                Look::Frame(ShareOp::Door(NOWHERE)) => self.up(domain, id),
+                Look::Frame(ShareOp::Door(to)) => self.call_on(domain, id, &to),
+                Look::Frame(ShareOp::Stay) => self.misled(domain, id, "it does not say where"),
+                Look::Broken(why) => self.misled(domain, id, why),
             },
-            Sharing::Greeted { .. } => self.welcomed(core, id),
+            Sharing::Greeted { .. } => self.welcomed(domain, id),
         }
     }
 
     /// The peer has gone, or does not keep to the protocol.
-    fn misled(&mut self, core: &mut Core<Tcp>, id: usize, why: &str) {
+    fn misled(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
         let conn = &self.conns[id];
         log_warn!(
             &SOURCE,
@@ -220,16 +220,16 @@ impl Stream<Tcp> {
         );
         match conn.opened_here {
             // As one that was not answered.
-            true => self.connect_failed(core, id, Error::CONNREFUSED),
-            false => self.lose(core, id, Error::CONNABORTED),
+            true => self.connect_failed(domain, id, Error::CONNREFUSED),
+            false => self.lose(domain, id, Error::CONNABORTED),
         }
     }
 
     /// Goes to the peer's door.
-    fn call_on(&mut self, core: &mut Core<Tcp>, id: usize, to: &Directions) {
+    fn call_on(&mut self, domain: &mut DomainOf<Tcp>, id: usize, to: &Directions) {
         let ep = self.conns[id].ep;
         let greeted = knock(&door_of(&to.door)).and_then(|socket| {
-            let greeted = self.greet(core, ep, &socket, to.secret.to_vec())?;
+            let greeted = self.greet(domain, ep, &socket, to.secret.to_vec())?;
             Ok((socket, greeted))
         });
         let taken = greeted.and_then(|(socket, greeted)| {
@@ -240,7 +240,7 @@ impl Stream<Tcp> {
             self.take_socket(id, socket)
         });
         if let Err(error) = taken {
-            self.stay(core, id, &text_of(error));
+            self.stay(domain, id, &text_of(error));
         }
     }
 
@@ -254,7 +254,7 @@ impl Stream<Tcp> {
     }
 
     /// The answer at the peer's door, or a part of it.
-    fn welcomed(&mut self, core: &mut Core<Tcp>, id: usize) {
+    fn welcomed(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let Some(mut sharing) = self.conns[id].own.sharing.take() else {
             return;
         };
@@ -265,7 +265,7 @@ impl Stream<Tcp> {
         match self.hear(socket, greeted) {
             Heard::Wait => self.conns[id].own.sharing = Some(sharing),
             // The TCP connection has done its part.
-            Heard::Welcome { duct, is_direct } => self.share(core, id, duct, is_direct),
+            Heard::Welcome { duct, is_direct } => self.share(domain, id, duct, is_direct),
             other => {
                 let why = match other {
                     Heard::Refused(verdict) => verdict.to_string(),
@@ -273,13 +273,13 @@ impl Stream<Tcp> {
                     _ => "it does not answer".to_owned(),
                 };
                 self.conns[id].own.sharing = Some(sharing);
-                self.stay(core, id, &why);
+                self.stay(domain, id, &why);
             }
         }
     }
 
     /// The connection goes on as it is.
-    fn stay(&mut self, core: &mut Core<Tcp>, id: usize, why: &str) {
+    fn stay(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
         let peer = self.conns[id].peer;
         log_info!(&SOURCE, Subsys::EpCtrl, "{peer}: no shared memory: {why}");
         let sharing = self.conns[id].own.sharing.take();
@@ -294,15 +294,15 @@ impl Stream<Tcp> {
             .as_ref()
             .is_some_and(|socket| write_whole(socket, &frame));
         match written {
-            true => self.up(core, id),
-            false => self.connect_failed(core, id, Error::IO),
+            true => self.up(domain, id),
+            false => self.connect_failed(domain, id, Error::IO),
         }
     }
 
     /// Somebody has come to the door of an endpoint.
     pub(super) fn guest(
         &mut self,
-        core: &mut Core<Tcp>,
+        domain: &mut DomainOf<Tcp>,
         guest: Guest,
         hello: core::result::Result<Hello, Verdict>,
     ) {
@@ -322,22 +322,22 @@ impl Stream<Tcp> {
             Err(verdict) => Err(*verdict),
         };
         // Who is refused says over TCP that the connection stays there.
-        let welcomed = self.welcome(core, &guest, expected);
+        let welcomed = self.welcome(domain, &guest, expected);
         let (Some((duct, is_direct)), Ok((id, _))) = (welcomed, known) else {
             return;
         };
         drop(self.set_aside(id));
         match self.take_socket(id, guest.socket) {
-            Ok(()) => self.share(core, id, duct, is_direct),
-            Err(error) => self.lose(core, id, error),
+            Ok(()) => self.share(domain, id, duct, is_direct),
+            Err(error) => self.lose(domain, id, error),
         }
     }
 
     /// Both sides have the memory.
-    fn share(&mut self, core: &mut Core<Tcp>, id: usize, duct: Box<Duct>, is_direct: bool) {
+    fn share(&mut self, domain: &mut DomainOf<Tcp>, id: usize, duct: Box<Duct>, is_direct: bool) {
         self.conns[id].is_direct = is_direct;
-        self.use_duct(core, id, duct);
-        self.up(core, id);
+        self.use_duct(domain, id, duct);
+        self.up(domain, id);
     }
 }
 

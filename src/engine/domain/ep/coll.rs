@@ -41,7 +41,7 @@ impl<T: Transport> Ep<T> {
         }
         let set = join.set.downcast::<AvSet<T>>().ok_or(Error::INVAL)?;
         let guard = shared.engine.lock()?;
-        let ep = &guard.core.eps[shared.id];
+        let ep = &guard.domain.eps[shared.id];
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
@@ -53,14 +53,14 @@ impl<T: Transport> Ep<T> {
         // The set's own lock is not taken under that of the domain.
         let members = set.members_in(&shared.engine, av).ok_or(Error::INVAL)?;
         let mut guard = shared.engine.lock()?;
-        let State { core, transport } = &mut *guard;
+        let State { domain, transport } = &mut *guard;
         let parent = match join.coll_addr {
             FI_ADDR_NOTAVAIL => None,
             address if set.is_called(address) => None,
             address => Some(address),
         };
         let address = transport.open_group(
-            core,
+            domain,
             shared.id,
             &Membership {
                 members: &members,
@@ -79,7 +79,7 @@ impl<T: Transport> Ep<T> {
         // The application manages the membership, if it names no address.
         let alone = join.coll_addr == FI_ADDR_NOTAVAIL;
         let token = (handle as usize, context as usize);
-        transport.join_group(core, shared.id, address, token, alone);
+        transport.join_group(domain, shared.id, address, token, alone);
         Ok(handle)
     }
 }
@@ -93,9 +93,9 @@ impl<T: Transport> Drop for Mc<T> {
         let Ok(mut guard) = self.ep.engine.lock_to_close() else {
             return;
         };
-        let State { core, transport } = &mut *guard;
-        transport.leave_group(core, self.ep.id, self.address);
-        let eq = core.eps[self.ep.id].eq.clone();
+        let State { domain, transport } = &mut *guard;
+        transport.leave_group(domain, self.ep.id, self.address);
+        let eq = domain.eps[self.ep.id].eq.clone();
         drop(guard);
         if let Some(eq) = eq {
             eq.forget(object::handle_of(self) as usize);
@@ -110,11 +110,11 @@ impl<T: Transport> CollectiveCalls for Ep<T> {
 
     fn extent(&self, what: fi_collective_op, group: u64, root: u64) -> Result<(usize, usize)> {
         let guard = self.shared.engine.lock()?;
-        let State { core, transport } = &*guard;
-        if !core.eps[self.shared.id].enabled {
+        let State { domain, transport } = &*guard;
+        if !domain.eps[self.shared.id].enabled {
             return Err(Error::OPBADSTATE);
         }
-        let shape = transport.shape(core, self.shared.id, what, group, root)?;
+        let shape = transport.shape(domain, self.shared.id, what, group, root)?;
         Ok(shape.extent())
     }
 
@@ -122,10 +122,10 @@ impl<T: Transport> CollectiveCalls for Ep<T> {
         let engine = &*self.shared.engine;
         let mut guard = engine.lock()?;
         let state = &mut *guard;
-        state.core.may_post(self.shared.id)?;
+        state.domain.may_post(self.shared.id)?;
         state
             .transport
-            .collect(&mut state.core, self.shared.id, call)?;
+            .collect(&mut state.domain, self.shared.id, call)?;
         state.posted();
         Ok(())
     }

@@ -31,7 +31,7 @@ impl<T: Transport> Ep<T> {
     #[cold]
     fn order(&self, what: What) -> Result<u64> {
         let limits = &self.shared.limits;
-        if limits.strict && self.shared.engine.lock()?.core.eps[self.shared.id].tx_pending > 0 {
+        if limits.strict && self.shared.engine.lock()?.domain.eps[self.shared.id].tx_pending > 0 {
             return Err(Error::AGAIN);
         }
         Ok(limits.order(what))
@@ -58,7 +58,7 @@ impl<T: Transport> Ep<T> {
         let state = &mut *guard;
         let result = state
             .transport
-            .transmit(&mut state.core, self.shared.id, tx);
+            .transmit(&mut state.domain, self.shared.id, tx);
         state.posted();
         result
     }
@@ -85,14 +85,14 @@ impl<T: Transport> Ep<T> {
         }
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
-        let State { core, transport } = &mut *guard;
-        let result = match transport.transmit_one(core, self.shared.id, tx) {
+        let State { domain, transport } = &mut *guard;
+        let result = match transport.transmit_one(domain, self.shared.id, tx) {
             true => Ok(()),
             false if self.shared.limits.any.load(Ordering::Relaxed) => {
                 drop(guard);
                 return self.try_transmit(&tx.into());
             }
-            false => transport.transmit(core, self.shared.id, &tx.into()),
+            false => transport.transmit(domain, self.shared.id, &tx.into()),
         };
         guard.posted();
         result
@@ -157,11 +157,11 @@ impl<T: Transport> DataPath for Ep<T> {
     fn receive_one(&self, rx: &OneRx) -> Result {
         if rx.flags & (FI_PEEK | FI_TRIGGER) == 0 {
             let mut guard = self.shared.engine.lock_data()?;
-            let core = &mut guard.core;
-            let ep = &core.eps[self.shared.id];
+            let domain = &mut guard.domain;
+            let ep = &domain.eps[self.shared.id];
             if ep.enabled
                 && !ep.checks_receives
-                && core.srxs[ep.srx].post_one(rx, ep.directed(rx.what))
+                && domain.srxs[ep.srx].post_one(rx, ep.directed(rx.what))
             {
                 return Ok(());
             }
@@ -258,7 +258,7 @@ impl<T: Transport> Ep<T> {
         let state = &mut *guard;
         let (port, id) = (self.port(), self.shared.id);
         let result = match atomic.flags & FI_TRIGGER {
-            0 => state.transport.atomic(&mut state.core, port, id, atomic),
+            0 => state.transport.atomic(&mut state.domain, port, id, atomic),
             _ => {
                 let outgoing = OutgoingAtomic::of(atomic, atomic.flags & !FI_TRIGGER, true);
                 let place = Place { port, ep: id };

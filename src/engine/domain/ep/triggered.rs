@@ -8,9 +8,9 @@ use std::sync::Arc;
 use super::{Ep, Shared};
 use crate::abi::*;
 use crate::base::{Error, Result};
-use crate::engine::core::Core;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::{Engine, State};
+use crate::engine::domain_state::DomainState;
 use crate::engine::transport::Transport;
 use crate::engine::trigger::{Action, Condition, Held, Measure, Place};
 use crate::ffi::ops::transfer::{Rx, Tx};
@@ -65,7 +65,7 @@ impl<T: Transport> Ep<T> {
 
     /// Keeps an operation until the counter that its context names has the value.
     pub(super) fn post_when(&self, state: &mut State<T>, context: usize, action: Action) -> Result {
-        let ep = &state.core.eps[self.shared.id];
+        let ep = &state.domain.eps[self.shared.id];
         if ep.caps & FI_TRIGGER == 0 {
             return Err(Error::BADFLAGS);
         }
@@ -80,7 +80,7 @@ impl<T: Transport> Ep<T> {
             threshold,
             measure: Measure::Value,
         };
-        state.core.triggers.add(when, action, None)
+        state.domain.triggers.add(when, action, None)
     }
 }
 
@@ -88,8 +88,8 @@ impl<T: Transport> State<T> {
     /// Posts a receive of an endpoint.
     #[inline]
     pub fn receive(&mut self, id: usize, rx: &Rx) -> Result {
-        let State { core, transport } = self;
-        let ep = &core.eps[id];
+        let State { domain, transport } = self;
+        let ep = &domain.eps[id];
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
@@ -97,12 +97,15 @@ impl<T: Transport> State<T> {
             ep.check_receive(rx)?;
         }
         let srx = ep.srx;
-        let saved = core.srxs[srx].saved();
-        core.post_receive(id, rx, T::source, |core: &mut Core<T::Addr>, claimed| {
-            transport.claim(core, claimed)
-        })?;
-        if core.srxs[srx].saved() < saved {
-            transport.room_again(core);
+        let saved = domain.srxs[srx].saved();
+        domain.post_receive(
+            id,
+            rx,
+            T::source,
+            |domain: &mut DomainState<T::Addr>, claimed| transport.claim(domain, claimed),
+        )?;
+        if domain.srxs[srx].saved() < saved {
+            transport.room_again(domain);
         }
         Ok(())
     }

@@ -4,13 +4,13 @@
 
 use crate::abi::*;
 use crate::base::Result;
-use crate::engine::core::Core;
+use crate::engine::domain_state::DomainState;
 use crate::engine::ep_state::Event;
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::eq::EqErr;
 
-impl<A: Address> Core<A> {
+impl<A: Address> DomainState<A> {
     /// A collective has ended at this endpoint. It counts as the atomic operations that it maps to.
     pub fn collected(&mut self, ep: usize, flags: u64, context: usize, result: Result) {
         self.eps[ep].tx_pending -= 1;

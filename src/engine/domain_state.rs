@@ -44,7 +44,7 @@ pub struct TxOp {
     pub what: What,
     /// When it began to wait, as the transport counts.
     pub since: u16,
-    /// The endpoint it was posted to, or the transmit context of one: by number in `Core::eps`.
+    /// The endpoint it was posted to, or the transmit context of one: by number in `DomainState::eps`.
     pub ep: u32,
     /// FI_COMPLETION says whether success is reported.
     pub flags: u64,
@@ -59,7 +59,7 @@ impl TxOp {
     }
 }
 
-pub struct Core<A> {
+pub struct DomainState<A> {
     pub cqs: Slab<CqState>,
     pub avs: Slab<AvTable<A>>,
     pub eps: Slab<EpState>,
@@ -222,9 +222,9 @@ impl CqState {
     }
 }
 
-impl<A: Address> Core<A> {
-    pub fn new(mrs: Regions) -> Core<A> {
-        Core {
+impl<A: Address> DomainState<A> {
+    pub fn new(mrs: Regions) -> DomainState<A> {
+        DomainState {
             cqs: Slab::new(),
             avs: Slab::new(),
             eps: Slab::new(),

@@ -29,7 +29,7 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 
 use base::params::Kind;
-use engine::stream::greeting::{Answer, Hello};
+use engine::stream::hello::{Answer, Hello};
 use engine::stream::proto::*;
 use engine::transport::Address;
 use prov::tcp::params::Params;

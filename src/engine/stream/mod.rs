@@ -9,32 +9,32 @@
 //! `board` what peers know of registered memory, `direct` what they do with that, `share` how both ends of a large message
 //! copy it.
 
+mod adaptive_spin;
 mod atomic;
 mod attempt;
-pub mod board;
-pub mod carry;
 pub mod coll;
 pub mod conn;
 pub mod context;
+pub mod copy_mode;
 mod direct;
+mod disconnect;
 mod drain;
-pub mod duct;
 pub mod ep;
+mod fast_path;
 mod flush;
-pub mod greeting;
-mod linger;
-mod lose;
-pub mod meeting;
+pub mod hello;
 pub mod net;
 mod pace;
 pub mod progress;
 pub mod proto;
+pub mod region_directory;
 mod rendezvous;
 mod rma;
 pub mod rx;
-mod share;
-mod shared;
-mod short;
+pub mod shm_channel;
+pub mod shm_connect;
+mod shm_poll;
+mod split_copy;
 mod stall;
 pub mod transport;
 pub mod tx;

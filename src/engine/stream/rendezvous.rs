@@ -7,11 +7,11 @@ use crate::base::{Error, IoVec, Result};
 use crate::engine::domain_state::TxOp;
 use crate::engine::srx::{Bytes, Envelope, RecvOp};
 use crate::engine::stream::conn::{Offered, Payload, RendezvousIn, RendezvousOut, Shared, Sink};
-use crate::engine::stream::duct::{Duct, Places, len_of};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, Op};
 use crate::engine::stream::rx::Fault;
-use crate::engine::stream::share::SHARE;
+use crate::engine::stream::shm_channel::{Duct, Places, len_of};
+use crate::engine::stream::split_copy::SHARE;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::ffi::ops::transfer::What;
 

@@ -13,13 +13,13 @@ use crate::engine::ep_state::EpState;
 use crate::engine::stream::conn::{
     After, Conn, Frame, Out, Payload, RENDEZVOUS_LIMIT, State, Waiting,
 };
-use crate::engine::stream::duct::RECORD;
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{
     Header, MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message, encode_usual,
 };
 use crate::engine::stream::rma::ASKED;
+use crate::engine::stream::shm_channel::RECORD;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::ffi::ops::transfer::{AFTER_READS, OneTx, Tx, What};
 use crate::sys::socket::Moved;

@@ -7,10 +7,10 @@
 //! `params` the FI_SHM_ variables, `addr` the names of endpoints.
 
 pub mod addr;
-mod door;
 mod ep;
 pub mod info;
 pub mod kind;
+mod listener;
 mod net;
 pub mod params;
 

@@ -18,7 +18,7 @@ mod msg;
 mod net;
 pub mod params;
 mod pep;
-mod share;
+mod same_host;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

@@ -11,11 +11,11 @@ use std::time::Duration;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoVec};
 use crate::engine::stream::conn::{Payload, Shared};
-use crate::engine::stream::duct::{Help, Helping};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, Op};
 use crate::engine::stream::rendezvous::{name_places, places_of};
 use crate::engine::stream::rx::Fault;
+use crate::engine::stream::shm_channel::{Help, Helping};
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::sync::parts::{Job, Progress};
 

@@ -14,13 +14,13 @@ use std::os::fd::AsRawFd;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::stream::conn::{Conn, State, Watch};
-use crate::engine::stream::duct::Duct;
-use crate::engine::stream::greeting::{Hello, Verdict};
-use crate::engine::stream::meeting::{Greeted, Guest, Heard, knock};
+use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::proto::{
     DOOR_FRAME, Directions, SHARES, STAY_FRAME, ShareOp, TOKEN, Token,
 };
+use crate::engine::stream::shm_channel::Duct;
+use crate::engine::stream::shm_connect::{Greeted, Guest, Heard, knock};
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::prov::tcp::connect::write_whole;
 use crate::prov::tcp::{SOURCE, Tcp};

@@ -131,7 +131,7 @@ fn open() -> Target {
 
 impl Target {
     /// Reads all that is there.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         // SAFETY: the queue is open and has entries of this format.
         unsafe {
             let ops = &*(*self.cq).ops;

@@ -29,7 +29,7 @@ struct Shared {
     armed: AtomicBool,
     stop: AtomicBool,
     /// Either has changed.
-    bell: EventFd,
+    doorbell: EventFd,
 }
 
 impl CondWatch {
@@ -38,7 +38,7 @@ impl CondWatch {
             cond: Cond::new(),
             armed: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            bell: EventFd::new()?,
+            doorbell: EventFd::new()?,
         });
         Ok(CondWatch {
             shared,
@@ -69,20 +69,20 @@ impl CondWatch {
     /// Somebody is going to wait: fi_trywait(3) has found nothing.
     pub fn arm(&self) {
         if !self.shared.armed.swap(true, Ordering::AcqRel) {
-            self.shared.bell.set();
+            self.shared.doorbell.set();
         }
     }
 }
 
 impl Shared {
     fn run(&self, fd: RawFd) {
-        let bell = self.bell.as_raw_fd();
+        let doorbell = self.doorbell.as_raw_fd();
         while !self.stop.load(Ordering::Acquire) {
             let armed = self.armed.load(Ordering::Acquire);
-            let fds = [bell, fd];
+            let fds = [doorbell, fd];
             // What ends the sleep, a signal handler too, is found by looking again.
             let _ = sleep_on(&fds[..if armed { 2 } else { 1 }], None);
-            self.bell.clear();
+            self.doorbell.clear();
             if armed && sleep_on(&[fd], Some(core::time::Duration::ZERO)).unwrap_or(false) {
                 // Before the broadcast: who arms from here on waits for another one.
                 self.armed.store(false, Ordering::Release);
@@ -101,12 +101,12 @@ impl Drop for CondWatch {
         let Some((thread, birth)) = thread.take() else {
             return;
         };
-        // A child has no such thread, and the bell is the parent's too.
+        // A child has no such thread, and the doorbell is the parent's too.
         if !birth.is_here() {
             return;
         }
         self.shared.stop.store(true, Ordering::Release);
-        self.shared.bell.set();
+        self.shared.doorbell.set();
         // A panic aborts the process; there is no other error.
         let _ = thread.join();
     }

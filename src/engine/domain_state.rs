@@ -98,14 +98,14 @@ pub struct Sender<'a, A> {
 }
 
 /// What a completion says of a message.
-pub struct Parts {
+pub struct MessageInfo {
     pub what: What,
     pub len: u64,
     pub tag: u64,
     pub data: Option<u64>,
 }
 
-impl Parts {
+impl MessageInfo {
     /// What matching is told of it. `token` is the transport's name for the connection.
     #[inline]
     pub fn envelope(&self, source: u64, ep: usize, token: u64) -> Envelope {
@@ -123,7 +123,7 @@ impl Parts {
 }
 
 /// Where the messages of a peer go, looked up once for many of them.
-pub struct Inlet<'a> {
+pub struct RxPath<'a> {
     srx: &'a mut Srx,
     cq: Option<&'a mut CqState>,
     cntr: Option<&'a Counter>,
@@ -134,13 +134,13 @@ pub struct Inlet<'a> {
     name: u64,
 }
 
-impl Inlet<'_> {
+impl RxPath<'_> {
     /// A message of the peer that matching calls `source`: `fill` puts it into the plain receive that has room for it, if there
     /// is one; else nothing has happened.
     #[inline(always)]
     pub fn take(
         &mut self,
-        message: &Parts,
+        message: &MessageInfo,
         source: u64,
         fill: impl FnOnce(&IoVec),
     ) -> core::result::Result<(), Unfilled> {
@@ -197,15 +197,15 @@ impl What {
 }
 
 /// Endpoints of a queue stop taking messages from the wire when it holds this many times what it was made for, and at
-/// least `BRIM` entries: an application that does not read its queue costs memory up to there, not without end.
-const BRIM_FACTOR: usize = 4;
-const BRIM: usize = 65536;
+/// least `HIGH_WATER` entries: an application that does not read its queue costs memory up to there, not without end.
+const HIGH_WATER_FACTOR: usize = 4;
+const HIGH_WATER: usize = 65536;
 
 impl CqState {
     #[inline(always)]
     fn is_over(&self) -> bool {
         let entries = self.ring.len();
-        entries >= BRIM && entries >= self.ring.capacity().saturating_mul(BRIM_FACTOR)
+        entries >= HIGH_WATER && entries >= self.ring.capacity().saturating_mul(HIGH_WATER_FACTOR)
     }
 
     // On the path of every message: a call of its own would cost each of them some instructions.
@@ -340,13 +340,13 @@ impl<A: Address> DomainState<A> {
             flags: recv.flags,
         };
         if !self.reports_origin(ep, sender.fi_addr) {
-            let parts = Parts {
+            let info = MessageInfo {
                 what: envelope.what,
                 len: envelope.len,
                 tag: envelope.tag,
                 data: envelope.data,
             };
-            return self.filled(ep, &filled, &parts, release, sender.fi_addr);
+            return self.filled(ep, &filled, &info, release, sender.fi_addr);
         }
         // fi_endpoint(3), FI_SELECTIVE_COMPLETION: only what succeeds can be suppressed.
         let flags = envelope.what.received() | release;
@@ -384,7 +384,7 @@ impl<A: Address> DomainState<A> {
     /// Where the messages of a peer go that are here as a whole; nothing if each of them has to be looked at for itself, or
     /// none may come.
     #[inline(always)]
-    pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<Inlet<'_>> {
+    pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_>> {
         if self.reports_origin(id, fi_addr) || !self.may_receive(id) {
             return None;
         }
@@ -393,7 +393,7 @@ impl<A: Address> DomainState<A> {
         if cntr.is_some_and(|cntr| cntr.is_watched()) {
             return None;
         }
-        Some(Inlet {
+        Some(RxPath {
             takes_tagged: ep.caps & FI_TAGGED != 0,
             implied: ep.rx_implied,
             name: self.named(ep, fi_addr),
@@ -405,7 +405,14 @@ impl<A: Address> DomainState<A> {
 
     /// As `received`, for a message that had room. `release` is FI_MULTI_RECV if a buffer is given back.
     #[inline(always)]
-    pub fn filled(&mut self, id: usize, recv: &Filled, message: &Parts, release: u64, source: u64) {
+    pub fn filled(
+        &mut self,
+        id: usize,
+        recv: &Filled,
+        message: &MessageInfo,
+        release: u64,
+        source: u64,
+    ) {
         let ep = &self.eps[id];
         let source = self.named(ep, source);
         if ((recv.flags | ep.rx_implied) & FI_COMPLETION != 0 || release != 0)
@@ -661,7 +668,7 @@ impl<A: Address> DomainState<A> {
 
 /// What a queue is told of a message that is in its receive: the words of an entry.
 #[inline(always)]
-fn words_of(recv: &Filled, message: &Parts, release: u64) -> [u64; 6] {
+fn words_of(recv: &Filled, message: &MessageInfo, release: u64) -> [u64; 6] {
     let (with_data, data) = match message.data {
         Some(data) => (FI_REMOTE_CQ_DATA, data),
         None => (0, 0),

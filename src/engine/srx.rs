@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::abi::*;
 use crate::base::grow::{append, heap_cost};
 use crate::base::{Error, IoVec, Result};
-use crate::engine::domain_state::Parts;
+use crate::engine::domain_state::MessageInfo;
 use crate::engine::matching::{ANY, Matcher, MsgId};
 use crate::ffi::ops::transfer::{OneRx, Rx, What};
 
@@ -284,7 +284,7 @@ impl Srx {
     #[inline(always)]
     pub fn fill(
         &mut self,
-        message: &Parts,
+        message: &MessageInfo,
         source: u64,
         fill: impl FnOnce(&IoVec),
     ) -> core::result::Result<Filled, Unfilled> {

@@ -170,13 +170,13 @@ pub trait Transport: Sized + Send + 'static {
         tx: &Tx<'_>,
     ) -> Result;
     /// What was posted through this transmit context uses no memory of the application any more. What is left of it
-    /// completes at `heir`.
+    /// completes at `successor`.
     fn close_tx_context(
         &mut self,
         domain: &mut DomainState<Self::Addr>,
         port: usize,
         ep: usize,
-        heir: usize,
+        successor: usize,
     );
     /// Nothing is written to receives of this context any more.
     fn close_rx_context(&mut self, domain: &mut DomainState<Self::Addr>, port: usize, ep: usize);

@@ -61,7 +61,7 @@ impl Epoll {
     }
 
     /// What is ready now, without sleeping.
-    pub fn look(&self, out: &mut [Ready; BATCH]) -> usize {
+    pub fn poll(&self, out: &mut [Ready; BATCH]) -> usize {
         // SAFETY: all zero is a valid event.
         let mut events: [libc::epoll_event; BATCH] = unsafe { core::mem::zeroed() };
         // SAFETY: room for BATCH events.

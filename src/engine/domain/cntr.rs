@@ -83,11 +83,11 @@ impl<T: Transport> Cntr<T> {
 
 impl<T: Transport> Shared<T> {
     /// Nothing happens in a child: what it reads is the last that was here.
-    fn look(&self) {
+    fn poll(&self) {
         if let Ok(mut state) = self.engine.lock_data() {
             state.progress();
             state.flush();
-            self.engine.note_look();
+            self.engine.note_poll();
         }
     }
 
@@ -100,11 +100,11 @@ impl<T: Transport> Shared<T> {
         Ok(())
     }
 
-    fn look_before_sleep(&self) -> Result {
+    fn poll_before_sleep(&self) -> Result {
         let mut state = self.engine.lock_data()?;
         state.progress_all();
         state.flush();
-        self.engine.note_look();
+        self.engine.note_poll();
         Ok(())
     }
 }
@@ -123,7 +123,7 @@ impl<T: Transport> Member for Shared<T> {
     fn trywait(&self) -> Result {
         drop(self.engine.lock()?);
         self.counter.wait.arm();
-        self.look_before_sleep()?;
+        self.poll_before_sleep()?;
         match self.counter.changed_for_wait() {
             true => Err(Error::AGAIN),
             false => Ok(()),
@@ -154,7 +154,7 @@ impl<T: Transport> Kind for Cntr<T> {
     }
 
     fn poll(&self, ask: bool) -> Option<bool> {
-        self.shared.look();
+        self.shared.poll();
         Some(ask && self.shared.counter.changed_for_poll())
     }
 
@@ -177,7 +177,7 @@ impl<T: Transport> CntrCalls for Cntr<T> {
             self.shared.patience.rest();
         }
         let before = self.shared.counter.value();
-        self.shared.look();
+        self.shared.poll();
         let value = self.shared.counter.value();
         match value == before {
             true => self.shared.patience.in_vain(),
@@ -187,7 +187,7 @@ impl<T: Transport> CntrCalls for Cntr<T> {
     }
 
     fn read_err(&self) -> u64 {
-        self.shared.look();
+        self.shared.poll();
         self.shared.counter.errors()
     }
 
@@ -221,7 +221,7 @@ impl<T: Transport> CntrCalls for Cntr<T> {
             sleeper.arm();
             self.shared.engine.lock_data()?.take_at_hand();
             if counter.value() < threshold && counter.errors() == errors {
-                self.shared.look_before_sleep()?;
+                self.shared.poll_before_sleep()?;
             }
             if counter.value() >= threshold {
                 return Ok(());

@@ -131,7 +131,7 @@ impl<T: Transport> Shared<T> {
         // fi_cq(3): a read of no entries drives progress, whatever is unread.
         if state.domain.cqs[self.id].ring.is_empty() || max == 0 {
             state.progress();
-            self.engine.note_look();
+            self.engine.note_poll();
         }
         let cq = &mut state.domain.cqs[self.id];
         let there = match cq.ring.ready() {
@@ -187,7 +187,7 @@ impl<T: Transport> Member for Shared<T> {
         let mut state = self.engine.lock_data()?;
         if self.entries(&state) == 0 {
             state.progress_all();
-            self.engine.note_look();
+            self.engine.note_poll();
         }
         state.flush();
         let cq = &mut state.domain.cqs[self.id];
@@ -239,7 +239,7 @@ impl<T: Transport> Kind for Cq<T> {
         if self.shared.entries(&state) == 0 {
             state.progress();
             state.flush();
-            self.shared.engine.note_look();
+            self.shared.engine.note_poll();
         }
         Some(self.shared.entries(&state) > 0)
     }
@@ -296,7 +296,7 @@ impl<T: Transport> CqCalls for Cq<T> {
             }
             if shared.entries(&state) < wanted && !shared.has_error(&state) {
                 state.progress_all();
-                shared.engine.note_look();
+                shared.engine.note_poll();
             }
             // An error is nothing to wait behind, wherever it stands.
             let enough = shared.entries(&state) >= wanted || shared.has_error(&state);

@@ -138,7 +138,7 @@ impl<T: Transport> Engine<T> {
     /// A call of the application drives the whole transport: the progress thread may leave that to it for a while.
     /// Under the lock.
     #[inline]
-    fn note_look(&self) {
+    fn note_poll(&self) {
         if self.auto {
             let looks = &self.looks;
             // Relaxed: only a hint, and written under the lock.
@@ -220,7 +220,7 @@ impl<T: Transport> Driver for Engine<T> {
         let Ok(mut state) = self.lock() else {
             return;
         };
-        self.note_look();
+        self.note_poll();
         state.progress_all();
         state.flush();
     }

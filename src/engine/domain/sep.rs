@@ -42,7 +42,7 @@ pub struct Port<T: Transport> {
     tx: Vec<usize>,
     rx: Vec<usize>,
     /// Where operations complete whose context was closed: nobody hears of it.
-    heir: usize,
+    successor: usize,
     info: Info,
     /// Contexts that have a handle.
     open: Mutex<Vec<(Side, usize)>>,
@@ -93,9 +93,9 @@ impl<T: Transport> ScalableEp<T> {
         let srx = domain.eps[id].srx;
         let tx = (0..tx).map(|_| domain.eps.insert(Ep::state(engine, &info, srx, context)));
         let tx: Vec<usize> = tx.collect();
-        let heir = domain.eps.insert(Ep::state(engine, &info, srx, context));
+        let successor = domain.eps.insert(Ep::state(engine, &info, srx, context));
         if let Err(error) = state.transport.open_ep(&mut state.domain, id, &info) {
-            remove(state, &tx, &rx, heir);
+            remove(state, &tx, &rx, successor);
             return Err(error);
         }
         drop(guard);
@@ -104,7 +104,7 @@ impl<T: Transport> ScalableEp<T> {
             id,
             tx,
             rx,
-            heir,
+            successor,
             info,
             open: Mutex::default(),
             contexts: Uses::default(),
@@ -163,8 +163,8 @@ fn count(wanted: usize, most: usize) -> Result<usize> {
 }
 
 /// Takes the contexts of an endpoint out of the domain.
-fn remove<T: Transport>(state: &mut State<T>, tx: &[usize], rx: &[usize], heir: usize) {
-    state.domain.eps.remove(heir);
+fn remove<T: Transport>(state: &mut State<T>, tx: &[usize], rx: &[usize], successor: usize) {
+    state.domain.eps.remove(successor);
     for &id in tx {
         state.domain.eps.remove(id);
     }
@@ -232,7 +232,7 @@ impl<T: Transport> Drop for Port<T> {
         if let Some(av) = state.domain.eps[self.id].av {
             state.domain.avs[av].keys.release(self.id);
         }
-        remove(state, &self.tx, &self.rx, self.heir);
+        remove(state, &self.tx, &self.rx, self.successor);
     }
 }
 
@@ -284,7 +284,9 @@ impl<T: Transport> Drop for Member<T> {
         let State { domain, transport } = &mut *guard;
         let port = self.port.id;
         match self.side {
-            Side::Transmit => transport.close_tx_context(domain, port, self.id, self.port.heir),
+            Side::Transmit => {
+                transport.close_tx_context(domain, port, self.id, self.port.successor)
+            }
             Side::Receive => {
                 transport.close_rx_context(domain, port, self.id);
                 let srx = domain.eps[self.id].srx;

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 /// Counts whether it pays.
-pub struct Linger {
+pub struct AdaptiveSpin {
     /// Something has come since a look waited.
     due: bool,
     /// Above zero it pays.
@@ -22,9 +22,9 @@ const LOSS: u8 = 4;
 /// One turn in so many is taken although it does not pay, to find out whether that has changed.
 const AGAIN: u8 = 64;
 
-impl Linger {
-    pub const fn new() -> Linger {
-        Linger {
+impl AdaptiveSpin {
+    pub const fn new() -> AdaptiveSpin {
+        AdaptiveSpin {
             due: false,
             credit: MOST,
             skipped: 0,
@@ -68,26 +68,26 @@ mod tests {
 
     #[test]
     fn only_looks_after_one_that_brought_something_wait() {
-        let mut linger = Linger::new();
-        assert!(!linger.is_due());
-        linger.found();
-        assert!(linger.is_due() && linger.take_turn());
-        linger.note(false);
-        assert!(!linger.is_due());
-        linger.found();
-        assert!(linger.take_turn());
-        linger.note(true);
-        assert!(linger.is_due());
+        let mut spin = AdaptiveSpin::new();
+        assert!(!spin.is_due());
+        spin.found();
+        assert!(spin.is_due() && spin.take_turn());
+        spin.note(false);
+        assert!(!spin.is_due());
+        spin.found();
+        assert!(spin.take_turn());
+        spin.note(true);
+        assert!(spin.is_due());
     }
 
     #[test]
     fn where_it_does_not_pay_it_is_hardly_tried() {
-        let mut linger = Linger::new();
+        let mut spin = AdaptiveSpin::new();
         let mut turns = |answers: &dyn Fn(u32) -> bool| {
             let waits = |i: &u32| {
-                let waits = linger.take_turn();
+                let waits = spin.take_turn();
                 if waits {
-                    linger.note(answers(*i));
+                    spin.note(answers(*i));
                 }
                 waits
             };

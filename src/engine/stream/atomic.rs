@@ -84,7 +84,7 @@ impl<N: Net> Stream<N> {
             context: atomic.context,
             len,
         };
-        if self.post_short(domain, id, atomic, op) {
+        if self.post_compact(domain, id, atomic, op) {
             return Ok(());
         }
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
@@ -117,7 +117,7 @@ impl<N: Net> Stream<N> {
         self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
         conn.tx.ask(ReadOp { op, iov: result });
-        let alone = conn.tx.queue.is_empty() && conn.tx.pace.writes(self.look);
+        let alone = conn.tx.queue.is_empty() && conn.tx.pace.writes(self.polls);
         self.send_copied(domain, id, header, payload, alone, false);
     }
 
@@ -142,7 +142,7 @@ impl<N: Net> Stream<N> {
             conn.tx.owe(len);
         }
         let is_full = conn.tx.pace.is_full() || conn.tx.staged >= STAGE_FULL;
-        if (alone || is_full || conn.duct.is_some()) && !conn.tx.blocked {
+        if (alone || is_full || conn.shm.is_some()) && !conn.tx.blocked {
             self.flush_conn(domain, id);
         }
     }
@@ -157,7 +157,7 @@ impl<N: Net> Stream<N> {
         encode: impl FnOnce(u8, bool, &mut [u8; MAX_HEADER]) -> usize,
     ) -> bool {
         let conn = &mut self.conns[id];
-        let Some(duct) = &mut conn.duct else {
+        let Some(shm) = &mut conn.shm else {
             return false;
         };
         if payload.len() > FEW || !conn.tx.queue.is_empty() {
@@ -172,11 +172,11 @@ impl<N: Net> Stream<N> {
         bytes[len..len + payload.len()].copy_from_slice(payload);
         // What a peer has broken is found when the frame is written from the queue.
         let len = len + payload.len();
-        if !matches!(duct.send_small(&bytes, len, &IoVec::empty(), 0), Ok(true)) {
+        if !matches!(shm.send_small(&bytes, len, &IoVec::empty(), 0), Ok(true)) {
             return false;
         }
         conn.tx.counter = counter.wrapping_add(1);
-        self.ring_bell(id);
+        self.ring_doorbell(id);
         true
     }
 

@@ -34,7 +34,7 @@ impl<N: Net> Stream<N> {
                 conn.attempts + 1,
                 std::io::Error::from_raw_os_error(error.code()).to_string(),
             );
-            return self.lose(domain, id, error);
+            return self.disconnect(domain, id, error);
         }
         conn.attempts += 1;
         conn.last_error = Some(error);
@@ -61,7 +61,7 @@ impl<N: Net> Stream<N> {
             "{}: {} extensions, {}, tagged messages above {} bytes {}",
             conn.peer,
             if conn.extended { "with" } else { "without" },
-            conn.duct.as_ref().map_or("over TCP", |duct| duct.words()),
+            conn.shm.as_ref().map_or("over TCP", |shm| shm.words()),
             self.limits.saved_size,
             match conn.rendezvous {
                 true => "go by rendezvous",

@@ -22,7 +22,7 @@ use crate::engine::stream::ep::unknown_source;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::pace::Pace;
 use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op};
-use crate::engine::stream::shm_channel::{Duct, Places};
+use crate::engine::stream::shm_channel::{Places, ShmChannel};
 use crate::ffi::ops::transfer::{AFTER_READS, What};
 use crate::sync::parts::Job;
 use crate::sys::socket::{Moved, Socket};
@@ -33,7 +33,7 @@ pub struct Conn<N: Net> {
     pub state: State,
     pub socket: Option<Socket>,
     /// Frames go over this memory, not over the socket.
-    pub duct: Option<Box<Duct>>,
+    pub shm: Option<Box<ShmChannel>>,
     /// RDM: the peer's listener; MSG: the other end.
     pub peer: N::Addr,
     /// The peer's place in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
@@ -54,8 +54,8 @@ pub struct Conn<N: Net> {
     pub writes_by_ring: bool,
     /// Receives only: the second half of a connection to oneself.
     pub receive_only: bool,
-    pub tx: Tx,
-    pub rx: Rx,
+    pub tx: SendQueue,
+    pub rx: ReceiveState,
     /// Collectives need the peer.
     pub coll: Option<Box<Frames>>,
     /// While connecting: when to give up, and how often it was tried.
@@ -115,7 +115,7 @@ pub struct Watch {
 
 /// The sending side.
 #[derive(Default)]
-pub struct Tx {
+pub struct SendQueue {
     /// Operations posted before the connection was up (how frames look depends on the peer), or behind a fence.
     pub waiting: VecDeque<Waiting>,
     /// Frames in order; the first may have been written in part.
@@ -195,7 +195,7 @@ pub enum Out {
     Staged {
         bytes: Vec<u8>,
         done: usize,
-        /// Bytes of `Tx::owed` among them.
+        /// Bytes of `SendQueue::owed` among them.
         owed: usize,
     },
     /// A frame whose payload is sent from where it is.
@@ -229,7 +229,7 @@ pub enum After {
     Nothing,
     /// The operation has succeeded.
     Complete(TxOp),
-    /// The operation, which is in `Tx::await_ack`, succeeds with the peer's answer.
+    /// The operation, which is in `SendQueue::await_ack`, succeeds with the peer's answer.
     Acknowledged(TxOp),
     /// A read response of these regions: the peer's read is counted.
     Answered(Regions, u64),
@@ -260,7 +260,7 @@ pub struct RendezvousOut {
 /// A message that the peer lets us fetch.
 pub struct Offered {
     pub places: Places,
-    /// The peer's word that they hold: see `Duct::is_revoked`.
+    /// The peer's word that they hold: see `ShmChannel::is_revoked`.
     pub epoch: u32,
 }
 
@@ -358,7 +358,7 @@ impl Told {
 }
 
 /// The receiving side.
-pub struct Rx {
+pub struct ReceiveState {
     pub at: At,
     /// When the payload that comes in began.
     pub since: u16,
@@ -444,7 +444,7 @@ impl<N: Net> Conn<N> {
             ep,
             state: State::Idle,
             socket: None,
-            duct: None,
+            shm: None,
             peer,
             fi_addr,
             serial: next_serial(),
@@ -455,8 +455,8 @@ impl<N: Net> Conn<N> {
             is_direct: false,
             writes_by_ring: false,
             receive_only: false,
-            tx: Tx::default(),
-            rx: Rx::new(),
+            tx: SendQueue::default(),
+            rx: ReceiveState::new(),
             coll: None,
             deadline: None,
             attempts: 0,
@@ -577,10 +577,10 @@ impl<N: Net> Conn<N> {
     /// Whether memory is shared with a process that is there. Its socket tells of its end; if a forked child holds that, too, its
     /// memory does.
     pub fn shares_with_living(&self) -> bool {
-        let (Some(duct), Some(socket)) = (&self.duct, &self.socket) else {
+        let (Some(shm), Some(socket)) = (&self.shm, &self.socket) else {
             return false;
         };
-        !socket.has_ended() && (!duct.reaches() || duct.is_alive())
+        !socket.has_ended() && (!shm.reaches() || shm.is_alive())
     }
 
     /// Whether something posted still depends on this peer.
@@ -612,19 +612,19 @@ pub fn is_silence(error: &io::Error) -> bool {
 
 /// Hands bytes over to be sent, whichever way frames go.
 pub fn write_list(
-    duct: &mut Option<Box<Duct>>,
+    shm: &mut Option<Box<ShmChannel>>,
     socket: &Socket,
     list: &IoList<'_>,
 ) -> io::Result<Moved> {
-    let Some(duct) = duct else {
+    let Some(shm) = shm else {
         return socket.write_list(list);
     };
-    match duct.write_list(list) {
+    match shm.write_list(list) {
         Ok(0) => Ok(Moved::Later),
         Ok(n) => Ok(Moved::Bytes(n)),
         // Its reader finds it.
         Err(_) => {
-            duct.broken = true;
+            shm.broken = true;
             Ok(Moved::Later)
         }
     }
@@ -637,7 +637,7 @@ impl At {
     }
 }
 
-impl Tx {
+impl SendQueue {
     /// The peer is asked for something.
     #[inline]
     pub fn ask(&mut self, read: ReadOp) {
@@ -683,7 +683,7 @@ impl Tx {
     }
 }
 
-impl Rx {
+impl ReceiveState {
     /// Messages that the peer copies a part of.
     pub fn shared(&self) -> &[Shared] {
         self.offers.as_ref().map_or(&[], |offers| &offers.shared)
@@ -695,8 +695,8 @@ impl Rx {
             .map_or(&mut [], |offers| &mut offers.shared)
     }
 
-    pub fn new() -> Rx {
-        Rx {
+    pub fn new() -> ReceiveState {
+        ReceiveState {
             at: At::Header,
             since: 0,
             header: [0; MAX_HEADER],

@@ -80,24 +80,24 @@ impl<N: Net> Stream<N> {
 
     /// A transmit context is closed. What it posted is dropped where it has not begun and a completion would have told of it; the
     /// rest goes out, from copies where
-    /// the kernel does not take it in time, since the stream has to go on. It is `heir`'s from now on.
+    /// the kernel does not take it in time, since the stream has to go on. It is `successor`'s from now on.
     pub(super) fn leave_transmits(
         &mut self,
         domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
-        heir: usize,
+        successor: usize,
     ) {
         for id in self.conns_of(port) {
             // What does not leave now goes out from copies.
             self.last_flush(domain, id, Instant::now());
             let conn = &mut self.conns[id];
-            if let Some(duct) = &conn.duct {
-                duct.revoke();
+            if let Some(shm) = &conn.shm {
+                shm.revoke();
             }
-            let (over, left) = conn.bequeath(ep, heir);
+            let (over, left) = conn.bequeath(ep, successor);
             domain.eps[ep].tx_pending -= over + left;
-            domain.eps[heir].tx_pending += left;
+            domain.eps[successor].tx_pending += left;
         }
     }
 
@@ -131,12 +131,12 @@ impl<N: Net> Stream<N> {
 impl<N: Net> Conn<N> {
     /// Lets go of the application's memory that operations of a transmit context use; how many of them are over by that, and
     /// how many wait for an answer that is nothing to the context any more.
-    fn bequeath(&mut self, ep: usize, heir: usize) -> (usize, usize) {
+    fn bequeath(&mut self, ep: usize, successor: usize) -> (usize, usize) {
         let (mut over, mut left) = (0, 0);
         let mut inherit = |op: &mut TxOp| {
             let ours = op.ep() == ep;
             if ours {
-                op.ep = heir as u32;
+                op.ep = successor as u32;
                 left += 1;
             }
             ours

@@ -13,15 +13,15 @@ const LARGEST: usize = 256 * 1024;
 const AT_FIRST: u32 = 4;
 const AT_LAST: u32 = 256;
 
-pub struct Carrier {
+pub struct CopyMode {
     /// Messages in a row that were not carried.
     declined: u32,
     patience: u32,
 }
 
-impl Carrier {
-    pub fn new() -> Carrier {
-        Carrier {
+impl CopyMode {
+    pub fn new() -> CopyMode {
+        CopyMode {
             declined: 0,
             patience: AT_FIRST,
         }
@@ -34,7 +34,7 @@ impl Carrier {
             return false;
         }
         if !ways.seems_far() {
-            *self = Carrier::new();
+            *self = CopyMode::new();
             return true;
         }
         self.declined += 1;
@@ -56,21 +56,21 @@ mod tests {
 
     #[test]
     fn what_the_ring_has_no_room_for_is_not_carried() {
-        let (mut carrier, mut ways) = (Carrier::new(), Ways::default());
-        assert!(carrier.takes(LARGEST, RING, &mut ways));
-        assert!(!carrier.takes(LARGEST + 1, 2 * RING, &mut ways));
-        assert!(!carrier.takes(RING / 8 + 1, RING / 2, &mut ways));
-        assert!(carrier.takes(RING / 8, RING / 2, &mut ways));
+        let (mut copy_mode, mut ways) = (CopyMode::new(), Ways::default());
+        assert!(copy_mode.takes(LARGEST, RING, &mut ways));
+        assert!(!copy_mode.takes(LARGEST + 1, 2 * RING, &mut ways));
+        assert!(!copy_mode.takes(RING / 8 + 1, RING / 2, &mut ways));
+        assert!(copy_mode.takes(RING / 8, RING / 2, &mut ways));
     }
 
     #[test]
     fn one_that_seems_far_is_asked_less_and_less_often() {
-        let (mut carrier, mut ways) = (Carrier::new(), Ways::of_cost(2000));
+        let (mut copy_mode, mut ways) = (CopyMode::new(), Ways::of_cost(2000));
         let mut gaps = Vec::new();
         let mut gap = 0;
         for _ in 0..2000 {
             gap += 1;
-            if carrier.takes(20_000, RING, &mut ways) {
+            if copy_mode.takes(20_000, RING, &mut ways) {
                 gaps.push(gap);
                 gap = 0;
             }
@@ -78,8 +78,8 @@ mod tests {
         assert_eq!(gaps, [4, 8, 16, 32, 64, 128, 256, 256, 256, 256, 256, 256]);
         // It has come nearer: all are carried, and the patience begins anew.
         let mut near = Ways::of_cost(100);
-        assert!((0..100).all(|_| carrier.takes(20_000, RING, &mut near)));
-        assert!((0..3).all(|_| !carrier.takes(20_000, RING, &mut ways)));
-        assert!(carrier.takes(20_000, RING, &mut ways));
+        assert!((0..100).all(|_| copy_mode.takes(20_000, RING, &mut near)));
+        assert!((0..3).all(|_| !copy_mode.takes(20_000, RING, &mut ways)));
+        assert!(copy_mode.takes(20_000, RING, &mut ways));
     }
 }

@@ -19,7 +19,7 @@ use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
 const SMALL_WRITE: usize = 4096;
 
 /// How long a peer may take to end a copy from or to a region that is closed.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl<N: Net> Stream<N> {
     /// Whether peers may use registered memory through this endpoint without its knowing: it grants such accesses, and nothing
@@ -41,11 +41,11 @@ impl<N: Net> Stream<N> {
     ) -> bool {
         const TARGETS: u64 = FI_REMOTE_CQ_DATA | FI_COMMIT_COMPLETE | FI_FENCE | AFTER_READS;
         let conn = &mut self.conns[id];
-        let Some(duct) = &mut conn.duct else {
+        let Some(shm) = &mut conn.shm else {
             return false;
         };
         if conn.writes_by_ring {
-            if !duct.is_drained() {
+            if !shm.is_drained() {
                 return false;
             }
             conn.writes_by_ring = false;
@@ -58,7 +58,7 @@ impl<N: Net> Stream<N> {
         }
         let mut local = tx.iov;
         let mut segs = tx.target.iter().filter(|seg| seg.len > 0);
-        if op.len == 0 || !segs.all(|seg| duct.copy_region(&mut local, seg, write)) {
+        if op.len == 0 || !segs.all(|seg| shm.copy_region(&mut local, seg, write)) {
             return false;
         }
         domain.sent(op.ep(), op);
@@ -66,28 +66,28 @@ impl<N: Net> Stream<N> {
     }
 
     /// Takes the domain's regions away from the peers that were shown them: from now on one of its endpoints counts
-    /// accesses. Peers that come later are shown a new board where the endpoint that they connect to counts none.
+    /// accesses. Peers that come later are shown a new directory where the endpoint that they connect to counts none.
     pub(super) fn hide_regions(&mut self, domain: &mut DomainOf<N>) {
         if self.is_inherited() {
             return;
         }
-        let Some(mut board) = self.board.take() else {
+        let Some(mut directory) = self.directory.take() else {
             return;
         };
-        for at in board.withdraw_all() {
+        for at in directory.withdraw_all() {
             self.wait_for_users(domain, at);
         }
     }
 
-    /// A region has been withdrawn from this place of the board: who uses it is waited for, as long as that is reasonable.
+    /// A region has been withdrawn from this place of the directory: who uses it is waited for, as long as that is reasonable.
     #[cold]
     pub(super) fn wait_for_users(&mut self, domain: &mut DomainOf<N>, at: usize) {
-        let until = Instant::now() + PATIENCE;
-        let ducts: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
-        for id in ducts {
-            while let Some(duct) = self.conns.get(id).and_then(|conn| conn.duct.as_ref())
-                && duct.is_using(at)
-                && duct.is_alive()
+        let until = Instant::now() + CLOSE_TIMEOUT;
+        let polled: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
+        for id in polled {
+            while let Some(shm) = self.conns.get(id).and_then(|conn| conn.shm.as_ref())
+                && shm.is_using(at)
+                && shm.is_alive()
             {
                 if Instant::now() < until {
                     std::thread::yield_now();

@@ -11,13 +11,15 @@ use crate::base::Error;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::settings::Settings;
 use crate::engine::domain_state::{Loss, TxOp};
-use crate::engine::stream::conn::{After, At, Out, Rx, Sink, State, Tx, Waiting, Watch};
+use crate::engine::stream::conn::{
+    After, At, Out, ReceiveState, SendQueue, Sink, State, Waiting, Watch,
+};
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::sys::socket::Socket;
 
-impl Tx {
+impl SendQueue {
     /// Takes an operation out of which nothing has left. Headers go on being counted, which nobody depends on.
     fn take_unsent(&mut self, is_meant: impl Fn(&TxOp) -> bool) -> Option<TxOp> {
         let waits = |waiting: &Waiting| is_meant(&waiting.op);
@@ -54,7 +56,7 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         if let Some(socket) = conn.socket.take() {
             self.epoll.remove(socket.as_raw_fd());
-            if N::DUCTS || conn.duct.is_some() {
+            if N::ALL_SHM || conn.shm.is_some() {
                 // A forked child may hold it, too; the peer is to know all the same.
                 socket.shutdown();
             }
@@ -66,10 +68,10 @@ impl<N: Net> Stream<N> {
         if !conn.rx.shared().is_empty() {
             self.take_back(id, |_| true);
         }
-        if let Some(duct) = self.conns[id].duct.take() {
-            duct.revoke();
+        if let Some(shm) = self.conns[id].shm.take() {
+            shm.revoke();
             self.shared -= 1;
-            self.ducts.retain(|&other| other != id);
+            self.polled.retain(|&other| other != id);
             self.full.retain(|&other| other != id);
         }
     }
@@ -84,21 +86,21 @@ impl<N: Net> Stream<N> {
     }
 
     /// The peer is gone: everything that depended on it fails.
-    pub fn lose(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
+    pub fn disconnect(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
         let error = self.conns[id].cause.take().unwrap_or(error);
         let text = std::io::Error::from_raw_os_error(error.code());
         match error {
             // It is us who wanted that.
-            Error::CANCELED => self.lose_quietly(domain, id, error),
-            Error::CONNRESET => self.lose_because(domain, id, error, &"ended"),
-            Error::TIMEDOUT => self.lose_because(domain, id, error, &"does not answer"),
-            Error::CONNREFUSED => self.lose_because(domain, id, error, &"refuses to connect"),
-            _ => self.lose_because(domain, id, error, &format_args!("failed: {text}")),
+            Error::CANCELED => self.disconnect_quietly(domain, id, error),
+            Error::CONNRESET => self.disconnect_because(domain, id, error, &"ended"),
+            Error::TIMEDOUT => self.disconnect_because(domain, id, error, &"does not answer"),
+            Error::CONNREFUSED => self.disconnect_because(domain, id, error, &"refuses to connect"),
+            _ => self.disconnect_because(domain, id, error, &format_args!("failed: {text}")),
         }
     }
 
-    /// As `lose`; `what` says what the peer does, or what happened to it.
-    pub fn lose_because(
+    /// As `disconnect`; `what` says what the peer does, or what happened to it.
+    pub fn disconnect_because(
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
@@ -110,7 +112,7 @@ impl<N: Net> Stream<N> {
         // Before that whoever connects tells of it.
         let tells = conn.state == State::Up && !conn.is_reported;
         let failed = self.blame(domain, id, what, |stream, domain| {
-            stream.lose_quietly(domain, id, error);
+            stream.disconnect_quietly(domain, id, error);
         });
         if tells && failed == 0 {
             log_info!(N::SOURCE, Subsys::EpData, "{peer} {what}");
@@ -148,7 +150,7 @@ impl<N: Net> Stream<N> {
         failed
     }
 
-    fn lose_quietly(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
+    fn disconnect_quietly(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
         let ep = self.conns[id].ep;
         let rdm = self.eps.get(ep).is_some_and(|ep| ep.rdm);
         let was_up = self.conns[id].state == State::Up;
@@ -220,7 +222,7 @@ impl<N: Net> Stream<N> {
             _ => false,
         };
         if hopeless {
-            return self.lose(domain, id, Error::CONNRESET);
+            return self.disconnect(domain, id, Error::CONNRESET);
         }
         self.epoll_forget(id);
         self.transmits_end(domain, id);
@@ -261,7 +263,7 @@ impl<N: Net> Stream<N> {
         self.fail_transmits(domain, id, error);
         let conn = &mut self.conns[id];
         let ep = conn.ep;
-        let rx = std::mem::replace(&mut conn.rx, Rx::new());
+        let rx = std::mem::replace(&mut conn.rx, ReceiveState::new());
         match rx.at {
             At::Payload(incoming) => match incoming.sink {
                 Sink::Recv(recv, envelope) => {

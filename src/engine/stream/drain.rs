@@ -38,7 +38,7 @@ impl<N: Net> Conn<N> {
 
     /// Bytes that the kernel has not sent are lost if the socket is closed while something comes in.
     fn has_unsent(&self) -> bool {
-        let socket = self.socket.as_ref().filter(|_| self.duct.is_none());
+        let socket = self.socket.as_ref().filter(|_| self.shm.is_none());
         socket.is_some_and(|socket| socket.unsent() > 0)
     }
 }
@@ -85,9 +85,9 @@ impl<N: Net> Stream<N> {
         }
         let regions: Vec<_> = domain.mrs.iter().cloned().collect();
         for region in regions {
-            if let Some(board) = &mut self.board {
+            if let Some(directory) = &mut self.directory {
                 // Who copies from there just now does not write to our memory, or ends with it.
-                let _ = board.withdraw(&region);
+                let _ = directory.withdraw(&region);
             }
             domain.mrs.close(&region);
         }
@@ -123,7 +123,7 @@ impl<N: Net> Stream<N> {
         let (ep, peer) = (conn.ep, conn.peer.clone());
         // A program may do nothing else than to try again.
         self.progress(domain);
-        let limit = self.limits.greeting;
+        let limit = self.limits.hello;
         let failed = self
             .eps
             .get_mut(ep)

@@ -89,8 +89,8 @@ impl<N: Net> Stream<N> {
         self.groups.forget(ep);
         if let Some(listener) = &endpoint.listener {
             self.epoll.remove(listener.as_raw_fd());
-            if N::DUCTS {
-                // As for connections: nobody is to wait at a door that a forked child holds.
+            if N::ALL_SHM {
+                // As for connections: nobody is to wait at a shm_listener that a forked child holds.
                 listener.shutdown();
             }
         }
@@ -106,7 +106,7 @@ impl<N: Net> Stream<N> {
             self.last_flush(domain, id, Instant::now());
             self.discard_conn(domain, id);
         }
-        self.drop_guests(ep);
+        self.drop_all_pending(ep);
         N::close_ep(self, ep);
     }
 
@@ -198,7 +198,7 @@ impl<N: Net> Stream<N> {
             }
         }
         for id in others {
-            self.lose(domain, id, Error::KEYREJECTED);
+            self.disconnect(domain, id, Error::KEYREJECTED);
         }
     }
 
@@ -231,7 +231,7 @@ impl<N: Net> Stream<N> {
         }
         if self.cleans_up_removed() {
             for id in cut {
-                self.lose(domain, id, Error::CANCELED);
+                self.disconnect(domain, id, Error::CANCELED);
             }
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Atomic operations and answers in their usual form (`proto::Short`) over shared memory: whole, small, on one segment, and
+//! Atomic operations and answers in their usual form (`proto::Compact`) over shared memory: whole, small, on one segment, and
 //! nothing stands in their way. All else, also what is refused, is left to the general way, in `atomic` and `rma`.
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use crate::engine::domain_state::TxOp;
 use crate::engine::stream::atomic::{FEW, access_of, code, family_of, payload_of};
 use crate::engine::stream::conn::{At, ReadOp};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{Header, Op, RmaSeg, Short, ShortAtomic, short_frame};
+use crate::engine::stream::proto::{Compact, CompactAtomic, Header, Op, RmaSeg, compact_frame};
 use crate::engine::stream::rma::{ANSWERS, ASKED};
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::SPECIAL;
@@ -19,7 +19,7 @@ use crate::ffi::ops::atomic::{Atomic, Family};
 impl<N: Net> Stream<N> {
     /// Sends an atomic operation. False: nothing has happened.
     #[inline]
-    pub(super) fn post_short(
+    pub(super) fn post_compact(
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
@@ -27,7 +27,7 @@ impl<N: Net> Stream<N> {
         mut op: TxOp,
     ) -> bool {
         let conn = &self.conns[id];
-        let usual = conn.duct.is_some() && conn.extended && !conn.swap && !self.must_wait(id, &op);
+        let usual = conn.shm.is_some() && conn.extended && !conn.swap && !self.must_wait(id, &op);
         let payload = payload_of(atomic.family, atomic.op, op.len as u64) as usize;
         let operands = op.len.min(payload);
         let ([seg], true) = (atomic.target, usual && payload <= FEW) else {
@@ -41,7 +41,7 @@ impl<N: Net> Stream<N> {
         if operands < payload {
             atomic.compare.copy_to(&mut bytes[operands..payload]);
         }
-        let short = Short::Atomic(ShortAtomic {
+        let compact = Compact::Atomic(CompactAtomic {
             op: code(atomic.family),
             index: atomic.op.0 as u8,
             datatype: atomic.datatype.0 as u8,
@@ -53,7 +53,7 @@ impl<N: Net> Stream<N> {
             payload: &bytes[..payload],
         });
         if !self.write_copied(id, &bytes[..payload], |counter, _, out| {
-            short.encode(counter, out)
+            compact.encode(counter, out)
         }) {
             return false;
         }
@@ -70,15 +70,20 @@ impl<N: Net> Stream<N> {
     /// Deals with a record, if it is one of these. False: nothing has happened.
     // Within the loop over all records it would cost each message some instructions.
     #[inline(never)]
-    pub(super) fn take_short(&mut self, domain: &mut DomainOf<N>, id: usize, bytes: &[u8]) -> bool {
+    pub(super) fn take_compact(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        bytes: &[u8],
+    ) -> bool {
         let conn = &self.conns[id];
         let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
         if !between || conn.swap {
             return false;
         }
-        match short_frame(bytes) {
-            Some(Short::Answer(payload)) => self.take_answer(domain, id, payload),
-            Some(Short::Atomic(atomic)) => self.operate(domain, id, &atomic),
+        match compact_frame(bytes) {
+            Some(Compact::Answer(payload)) => self.take_answer(domain, id, payload),
+            Some(Compact::Atomic(atomic)) => self.operate(domain, id, &atomic),
             None => false,
         }
     }
@@ -102,14 +107,14 @@ impl<N: Net> Stream<N> {
 
     /// A peer operates on memory of ours.
     #[inline]
-    fn operate(&mut self, domain: &mut DomainOf<N>, id: usize, atomic: &ShortAtomic<'_>) -> bool {
+    fn operate(&mut self, domain: &mut DomainOf<N>, id: usize, atomic: &CompactAtomic<'_>) -> bool {
         let conn = &self.conns[id];
         let (ep, family) = (conn.ep, family_of(atomic.op));
         let (datatype, op) = (
             fi_datatype(atomic.datatype.into()),
             fi_op(atomic.index.into()),
         );
-        let &ShortAtomic { seg, payload, .. } = atomic;
+        let &CompactAtomic { seg, payload, .. } = atomic;
         let Some(size) = element_size(family, datatype, op) else {
             return false;
         };
@@ -145,7 +150,7 @@ impl<N: Net> Stream<N> {
             domain.written(ep, FI_ATOMIC, len as u64, None, &self.conns[id].sender());
             return true;
         }
-        let answer = Short::Answer(operands);
+        let answer = Compact::Answer(operands);
         if !self.write_copied(id, operands, |counter, _, out| answer.encode(counter, out)) {
             let header = Header::new(Op::ReadRsp, len as u64);
             self.send_copied(domain, id, &header, operands, false, true);

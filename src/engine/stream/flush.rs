@@ -16,8 +16,8 @@ impl<N: Net> Stream<N> {
     pub(super) fn blocked(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         conn.tx.blocked = true;
-        if conn.duct.is_some() {
-            return self.duct_full(id);
+        if conn.shm.is_some() {
+            return self.shm_full(id);
         }
         let read = conn.watch.read;
         self.rewatch(id, read, true);
@@ -46,8 +46,8 @@ impl<N: Net> Stream<N> {
                 if !conn.tx.blocked {
                     self.flush_conn(domain, id);
                 }
-                if self.has_ducts() {
-                    self.ring_bell(id);
+                if self.has_shm() {
+                    self.ring_doorbell(id);
                     self.go_on_helping(domain, id);
                 }
             }
@@ -63,7 +63,7 @@ impl<N: Net> Stream<N> {
 
     /// Whether frames wait for a socket that takes them. (Who copies a message beside its receiver stays on the list, too.)
     pub(super) fn holds_back_frames(&self) -> bool {
-        let over_socket = |&id: &usize| self.conns.get(id).is_some_and(|conn| conn.duct.is_none());
+        let over_socket = |&id: &usize| self.conns.get(id).is_some_and(|conn| conn.shm.is_none());
         self.dirty.iter().any(over_socket)
     }
 
@@ -73,32 +73,32 @@ impl<N: Net> Stream<N> {
         loop {
             let conn = &mut self.conns[id];
             if conn.tx.queue.is_empty() {
-                if self.has_ducts() {
-                    self.ring_bell(id);
+                if self.has_shm() {
+                    self.ring_doorbell(id);
                 }
                 return;
             }
             let Some(socket) = &conn.socket else {
                 return;
             };
-            if let (Some(Out::Frame(frame)), Some(duct)) = (conn.tx.queue.front(), &mut conn.duct)
-                && let Some(len) = frame.whole().filter(|&len| len <= duct.longest_whole())
+            if let (Some(Out::Frame(frame)), Some(shm)) = (conn.tx.queue.front(), &mut conn.shm)
+                && let Some(len) = frame.whole().filter(|&len| len <= shm.longest_whole())
             {
                 let header = &frame.header[..frame.header_len.into()];
-                match duct.send(header, &frame.payload, frame.payload.remaining()) {
+                match shm.send(header, &frame.payload, frame.payload.remaining()) {
                     Ok(true) => self.written(domain, id, len),
                     Ok(false) => {
-                        duct.wants = len;
+                        shm.wants = len;
                         return self.blocked(id);
                     }
                     Err(_) => {
-                        duct.broken = true;
+                        shm.broken = true;
                         return self.blocked(id);
                     }
                 }
                 continue;
             }
-            let longest = conn.duct.as_ref().map_or(0, |duct| duct.longest_whole());
+            let longest = conn.shm.as_ref().map_or(0, |shm| shm.longest_whole());
             let mut list = IoList::new();
             for out in &conn.tx.queue {
                 if list.is_full() {
@@ -125,7 +125,7 @@ impl<N: Net> Stream<N> {
                 }
             }
             let asked = list.bytes();
-            let moved = write_list(&mut conn.duct, socket, &list);
+            let moved = write_list(&mut conn.shm, socket, &list);
             conn.tx.pace.wrote();
             match moved {
                 Ok(Moved::Bytes(n)) => {
@@ -201,8 +201,8 @@ impl<N: Net> Stream<N> {
         if self.conns[id].state != State::Up {
             return;
         }
-        if self.conns[id].duct.is_some() {
-            return self.last_flush_to_duct(domain, id, until);
+        if self.conns[id].shm.is_some() {
+            return self.last_flush_to_shm(domain, id, until);
         }
         self.flush_conn(domain, id);
         while let Some(conn) = self.conns.get(id)

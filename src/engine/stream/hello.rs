@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The two messages by which processes get to share memory: docs/wire/shm.md. Pure. Both sides run on one host, so numbers
-//! are in its byte order. Who the guest says it is, the provider understands.
+//! are in its byte order. Who the pending says it is, the provider understands.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 use std::io;
 
 use crate::base::Error;
-use crate::engine::stream::shm_channel::Witness;
+use crate::engine::stream::shm_channel::ProcessProbe;
 use crate::sync::ring::is_capacity;
 use crate::sys::local;
 
-/// Bytes of a greeting.
+/// Bytes of a hello.
 pub const HELLO: usize = 320;
-/// Bytes that say who greets, at most.
+/// Bytes that say who says hello, at most.
 const WHO: usize = 255;
 const MAGIC: [u8; 4] = *b"IFsm";
 /// Of these messages, and of all that is in the memory.
@@ -24,7 +24,7 @@ const VERSION: u16 = 4;
 pub struct Hello {
     /// Bytes of each ring.
     pub ring: usize,
-    pub witness: Witness,
+    pub probe: ProcessProbe,
     /// A second descriptor shows registered memory, and the endpoint grants the use of it.
     pub is_open: bool,
     /// Who it is: `WHO` bytes at most.
@@ -35,9 +35,9 @@ pub struct Hello {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answer {
     pub verdict: Verdict,
-    /// As in the greeting; then one descriptor comes with the answer.
+    /// As in the hello; then one descriptor comes with the answer.
     pub is_open: bool,
-    pub witness: Witness,
+    pub probe: ProcessProbe,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Verdict {
         Verdict::Descriptors,
     ];
 
-    /// What to say where the memory of a guest cannot be used.
+    /// What to say where the memory of a pending cannot be used.
     pub fn of(error: &io::Error) -> Verdict {
         match local::is_out_of_descriptors(error) {
             true => Verdict::Descriptors,
@@ -98,23 +98,23 @@ fn put(out: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     at + bytes.len()
 }
 
-fn put_witness(out: &mut [u8], at: usize, witness: &Witness) -> usize {
-    let at = put(out, at, &witness.address.to_ne_bytes());
-    put(out, at, &witness.bytes)
+fn put_probe(out: &mut [u8], at: usize, probe: &ProcessProbe) -> usize {
+    let at = put(out, at, &probe.address.to_ne_bytes());
+    put(out, at, &probe.bytes)
 }
 
-fn witness(bytes: &[u8]) -> Option<Witness> {
+fn probe(bytes: &[u8]) -> Option<ProcessProbe> {
     let (address, rest) = bytes.split_first_chunk()?;
-    Some(Witness {
+    Some(ProcessProbe {
         address: u64::from_ne_bytes(*address),
         bytes: *rest.first_chunk()?,
     })
 }
 
-/// Where the fields of a greeting are: magic, version, length of who it is, ring, witness, who it is.
+/// Where the fields of a hello are: magic, version, length of who it is, ring, probe, who it is.
 const RING_AT: usize = 8;
 const WITNESS_AT: usize = 16;
-const WHO_AT: usize = WITNESS_AT + 8 + Witness::LEN;
+const WHO_AT: usize = WITNESS_AT + 8 + ProcessProbe::LEN;
 const OPEN_AT: usize = HELLO - 1;
 
 impl Hello {
@@ -126,7 +126,7 @@ impl Hello {
         put(&mut out, 4, &VERSION.to_ne_bytes());
         put(&mut out, 6, &(who.len() as u16).to_ne_bytes());
         put(&mut out, RING_AT, &(self.ring as u64).to_ne_bytes());
-        put_witness(&mut out, WITNESS_AT, &self.witness);
+        put_probe(&mut out, WITNESS_AT, &self.probe);
         put(&mut out, WHO_AT, who);
         out[OPEN_AT] = u8::from(self.is_open);
         out
@@ -150,7 +150,7 @@ impl Hello {
         }
         Ok(Hello {
             ring,
-            witness: witness(&bytes[WITNESS_AT..]).ok_or(Verdict::Version)?,
+            probe: probe(&bytes[WITNESS_AT..]).ok_or(Verdict::Version)?,
             is_open: bytes[OPEN_AT] != 0,
             who,
         })
@@ -158,7 +158,7 @@ impl Hello {
 }
 
 impl Answer {
-    pub const LEN: usize = WITNESS_AT + 8 + Witness::LEN;
+    pub const LEN: usize = WITNESS_AT + 8 + ProcessProbe::LEN;
 
     pub fn encode(&self) -> [u8; Answer::LEN] {
         let mut out = [0; Answer::LEN];
@@ -167,7 +167,7 @@ impl Answer {
         let verdict = Verdict::ALL.iter().position(|v| *v == self.verdict);
         out[6] = verdict.unwrap_or(0) as u8;
         out[7] = u8::from(self.is_open);
-        put_witness(&mut out, WITNESS_AT, &self.witness);
+        put_probe(&mut out, WITNESS_AT, &self.probe);
         out
     }
 
@@ -184,7 +184,7 @@ impl Answer {
         Some(Answer {
             verdict,
             is_open: bytes[7] != 0,
-            witness: witness(&bytes[WITNESS_AT..])?,
+            probe: probe(&bytes[WITNESS_AT..])?,
         })
     }
 }
@@ -196,7 +196,7 @@ mod tests {
     fn hello() -> Hello {
         Hello {
             ring: 65536,
-            witness: Witness {
+            probe: ProcessProbe {
                 address: 0x1234_5678_9abc,
                 bytes: *b"0123456789abcdef",
             },
@@ -212,7 +212,7 @@ mod tests {
             let answer = Answer {
                 verdict,
                 is_open: verdict == Verdict::Memory,
-                witness: hello().witness,
+                probe: hello().probe,
             };
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         }
@@ -237,7 +237,7 @@ mod tests {
         let mut answer = Answer {
             verdict: Verdict::Welcome,
             is_open: false,
-            witness: hello().witness,
+            probe: hello().probe,
         }
         .encode();
         answer[6] = 200;

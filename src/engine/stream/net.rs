@@ -18,7 +18,7 @@ use crate::engine::fabric::FabricShared;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::hello::{Hello, Verdict};
-use crate::engine::stream::shm_connect::Guest;
+use crate::engine::stream::shm_connect::PendingPeer;
 use crate::engine::stream::transport::{DomainOf, Limits, Stream};
 use crate::engine::transport::Address;
 use crate::sys::event::Ready;
@@ -40,9 +40,9 @@ pub trait Net: Sized + Send + 'static {
     }
     const CQ_SIZE: usize;
     /// All connections go over shared memory.
-    const DUCTS: bool = false;
+    const ALL_SHM: bool = false;
     /// Some may.
-    const MAY_SHARE: bool = Self::DUCTS;
+    const MAY_SHARE: bool = Self::ALL_SHM;
     /// As in `Transport`.
     const HMEM: bool = false;
     /// The pause before a second attempt to connect is twice that.
@@ -113,14 +113,14 @@ pub trait Net: Sized + Send + 'static {
         false
     }
     /// Where those are met who are to share memory with an endpoint.
-    fn door(_stream: &Stream<Self>, _ep: usize) -> Option<&Socket> {
+    fn shm_listener(_stream: &Stream<Self>, _ep: usize) -> Option<&Socket> {
         None
     }
     /// One of them has said who it is, or something that nobody can understand.
-    fn greeted(
+    fn hello_received(
         _stream: &mut Stream<Self>,
         _core: &mut DomainOf<Self>,
-        _guest: Guest,
+        _pending: PendingPeer,
         _hello: core::result::Result<Hello, Verdict>,
     ) {
     }

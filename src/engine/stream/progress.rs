@@ -52,21 +52,21 @@ pub fn handshake_token(id: usize) -> u64 {
     HANDSHAKE | id as u64
 }
 
-pub fn guest_token(id: usize) -> u64 {
+pub fn pending_token(id: usize) -> u64 {
     GUEST | id as u64
 }
 
 impl<N: Net> Stream<N> {
     /// One look at everything that may have news.
     #[inline(never)]
-    pub(super) fn look(&mut self, domain: &mut DomainOf<N>) {
-        if self.has_ducts() {
-            return self.look_at_ducts(domain);
+    pub(super) fn poll(&mut self, domain: &mut DomainOf<N>) {
+        if self.has_shm() {
+            return self.poll_shm(domain);
         }
         if self.wide > 0 || self.hot.is_empty() {
-            return match self.sure >= SURE && !self.look.is_multiple_of(GUESS_EVERY) {
-                true => self.look_at_next(domain),
-                false => self.look_everywhere(domain),
+            return match self.sure >= SURE && !self.polls.is_multiple_of(GUESS_EVERY) {
+                true => self.poll_next(domain),
+                false => self.poll_all(domain),
             };
         }
         self.clear_up(domain);
@@ -82,7 +82,7 @@ impl<N: Net> Stream<N> {
                 }
             }
         }
-        if self.look.is_multiple_of(EPOLL_EVERY) {
+        if self.polls.is_multiple_of(EPOLL_EVERY) {
             self.ask_epoll(domain);
         }
         if !self.held.is_empty() {
@@ -92,7 +92,7 @@ impl<N: Net> Stream<N> {
 
     /// A look at the connection that is likely to have news next: programs talk to their peers in turn, and epoll costs as
     /// much as the message.
-    fn look_at_next(&mut self, domain: &mut DomainOf<N>) {
+    fn poll_next(&mut self, domain: &mut DomainOf<N>) {
         self.clear_up(domain);
         let next = self
             .conns
@@ -121,17 +121,17 @@ impl<N: Net> Stream<N> {
     }
 
     /// One look that leaves out nothing: epoll watches the connections that are read directly, too.
-    pub(super) fn look_everywhere(&mut self, domain: &mut DomainOf<N>) {
+    pub(super) fn poll_all(&mut self, domain: &mut DomainOf<N>) {
         if std::mem::take(&mut self.is_urgent) {
             self.set_timer();
         }
         self.clear_up(domain);
         self.attach();
-        if self.has_ducts() {
-            self.doze(domain);
+        if self.has_shm() {
+            self.arm_shm(domain);
         }
         self.ask_epoll(domain);
-        if self.has_ducts() {
+        if self.has_shm() {
             self.stay_awake();
         }
         if !self.held.is_empty() {
@@ -142,7 +142,7 @@ impl<N: Net> Stream<N> {
     /// What is left to do of earlier looks.
     #[inline]
     pub(super) fn clear_up(&mut self, domain: &mut DomainOf<N>) {
-        self.look = self.look.wrapping_add(1);
+        self.polls = self.polls.wrapping_add(1);
         if !self.dirty.is_empty() {
             self.flush_dirty(domain);
         }
@@ -177,7 +177,7 @@ impl<N: Net> Stream<N> {
                 State::Up | State::Down => false,
             }),
             Due::Handshake(id) => N::shakes_hands(self, id),
-            Due::Guest(id) => self.guests.contains(id),
+            Due::PendingPeer(id) => self.pending_peers.contains(id),
             Due::Listener(ep) => self.eps.get(ep).is_some(),
             Due::Peers | Due::Waits => true,
         }
@@ -205,13 +205,13 @@ impl<N: Net> Stream<N> {
         }
         conn.misses += 1;
         if conn.misses > MISSES {
-            self.cool(id);
+            self.demote(id);
         }
     }
 
     /// Leaves a connection to epoll.
     #[cold]
-    pub(super) fn cool(&mut self, id: usize) {
+    pub(super) fn demote(&mut self, id: usize) {
         self.conns[id].hot = false;
         self.hot.retain(|&hot| hot != id);
         self.watch_again(id);
@@ -252,7 +252,7 @@ impl<N: Net> Stream<N> {
             broken: false,
             ended: false,
         }; BATCH];
-        let n = self.epoll.look(&mut ready);
+        let n = self.epoll.poll(&mut ready);
         for event in &ready[..n] {
             let id = (event.token & !KIND) as usize;
             match event.token & KIND {
@@ -269,7 +269,7 @@ impl<N: Net> Stream<N> {
                 HANDSHAKE if N::shakes_hands(self, id) => {
                     N::handshake_ready(self, domain, id, event)
                 }
-                GUEST if self.guests.contains(id) => self.guest_ready(domain, id),
+                GUEST if self.pending_peers.contains(id) => self.pending_ready(domain, id),
                 _ => {}
             }
         }
@@ -283,16 +283,16 @@ impl<N: Net> Stream<N> {
             return;
         };
         match conn.state {
-            State::Up if conn.duct.is_some() => self.duct_rung(domain, id),
+            State::Up if conn.shm.is_some() => self.doorbell_rung(domain, id),
             State::Up if event.broken && !conn.watch.read => {
                 // Its reader was waiting for room, and what it would read is not coming any more.
-                self.lose(domain, id, Error::CONNRESET);
+                self.disconnect(domain, id, Error::CONNRESET);
             }
             State::Up if event.ended && !conn.watch.read => self.ended_unread(domain, id),
             State::Up => {
                 if event.readable && self.read_conn(domain, id) && self.conns.contains(id) {
                     self.news(id);
-                    self.warm(id);
+                    self.promote(id);
                 }
                 let blocked = |conn: &Conn<N>| conn.tx.blocked;
                 if event.writable && self.conns.get(id).is_some_and(blocked) {
@@ -307,10 +307,10 @@ impl<N: Net> Stream<N> {
     }
 
     /// The connection has news: it is read directly for a while. The one that was quiet the longest makes room.
-    pub fn warm(&mut self, id: usize) {
+    pub fn promote(&mut self, id: usize) {
         let conn = &mut self.conns[id];
-        if conn.duct.is_some() {
-            return self.warm_duct(id);
+        if conn.shm.is_some() {
+            return self.promote_shm(id);
         }
         conn.misses = 0;
         // Beside shared memory epoll serves all sockets.
@@ -322,16 +322,16 @@ impl<N: Net> Stream<N> {
         if self.hot.len() > HOT {
             let quietest = (0..self.hot.len()).max_by_key(|&i| self.conns[self.hot[i]].misses);
             if let Some(i) = quietest {
-                self.cool(self.hot[i]);
+                self.demote(self.hot[i]);
             }
         }
     }
 
     /// Nothing is read from the connection until it is asked for again.
-    pub(super) fn quiet(&mut self, id: usize) {
+    pub(super) fn pause_read(&mut self, id: usize) {
         let conn = &mut self.conns[id];
-        if conn.duct.is_some() {
-            return self.ducts.retain(|&other| other != id);
+        if conn.shm.is_some() {
+            return self.polled.retain(|&other| other != id);
         }
         if std::mem::take(&mut conn.hot) {
             self.hot.retain(|&hot| hot != id);
@@ -346,7 +346,7 @@ impl<N: Net> Stream<N> {
         let Some(socket) = &conn.socket else {
             return;
         };
-        let (read, write) = match conn.duct {
+        let (read, write) = match conn.shm {
             // It says no more than that the peer rings, or is gone.
             Some(_) => (true, false),
             None => (read && !conn.rx.at.waits(), write),
@@ -383,14 +383,14 @@ impl<N: Net> Stream<N> {
             match due {
                 Due::Conn(id) => self.conn_due(domain, id),
                 Due::Handshake(id) => N::handshake_due(self, id),
-                Due::Guest(id) => self.guest_due(id),
+                Due::PendingPeer(id) => self.pending_due(id),
                 Due::Peers => N::check_peers(self, domain),
                 Due::Waits => self.check_waits(domain),
                 Due::Listener(ep) => {
                     let listener = self.eps.get(ep).and_then(|ep| ep.listener.as_ref());
                     // The one that is there already stays.
-                    for door in listener.into_iter().chain(N::door(self, ep)) {
-                        let fd = door.as_raw_fd();
+                    for shm_listener in listener.into_iter().chain(N::shm_listener(self, ep)) {
+                        let fd = shm_listener.as_raw_fd();
                         let _ = self.epoll.add(fd, listener_token(ep), true, false);
                     }
                 }

@@ -15,8 +15,8 @@ pub use auth::{AuthOp, MAX_AUTH, PROOF, decode_auth, encode_auth, is_keyed, mark
 pub use cm::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
 };
-pub use compact::{Short, ShortAtomic, short_frame};
-pub use share::{DOOR_FRAME, Directions, SHARES, STAY_FRAME, ShareOp, TOKEN, Token};
+pub use compact::{Compact, CompactAtomic, compact_frame};
+pub use share::{Directions, LISTENER_FRAME, SHARES, STAY_FRAME, ShareOp, TOKEN, Token};
 
 /// Fixed part of a data header.
 pub const BASE_HEADER: usize = 16;

@@ -3,7 +3,7 @@
 //! keys, ranges and rights, in memory that they can only read. docs/wire/shm.md.
 //!
 //! A peer says in its own line which entry it uses, looks at the entry once more, copies, and takes its word back. Who closes a
-//! region empties its entry first and then waits for those that use it. A hostile owner's board leads a peer to copies from and
+//! region empties its entry first and then waits for those that use it. A hostile owner's directory leads a peer to copies from and
 //! to the owner's own memory, or to an error of the kernel.
 //!
 //! Trusted with: where the entries lie, and that they stay mapped.
@@ -55,29 +55,29 @@ fn place(key: u64, probe: usize) -> usize {
     (hash as usize + probe) % ENTRIES
 }
 
-/// The board of this process's domain.
-pub struct Board {
+/// The directory of this process's domain.
+pub struct RegionDirectory {
     memory: Region,
     fd: OwnedFd,
     places: HashMap<u64, usize>,
 }
 
-impl Board {
-    pub fn new<'a>(regions: impl Iterator<Item = &'a Arc<Own>>) -> io::Result<Board> {
+impl RegionDirectory {
+    pub fn new<'a>(regions: impl Iterator<Item = &'a Arc<Own>>) -> io::Result<RegionDirectory> {
         let made = Region::create_for_readers(NAME, size_of::<Table>())?;
         // Else one peer could show another what we do not grant.
         if !made.protected {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let mut board = Board {
+        let mut directory = RegionDirectory {
             memory: made.region,
             fd: made.fd,
             places: HashMap::new(),
         };
         for region in regions {
-            board.publish(region);
+            directory.publish(region);
         }
-        Ok(board)
+        Ok(directory)
     }
 
     /// For those who are to read it.
@@ -146,7 +146,7 @@ impl Board {
     }
 }
 
-/// A peer's board.
+/// A peer's directory.
 pub struct View {
     memory: Region,
 }
@@ -200,7 +200,7 @@ impl View {
     pub fn begin<'a>(&self, part: &Part, line: &'a Using) -> Option<InUse<'a>> {
         line.0.store(part.at as u64 + 1, Ordering::Relaxed);
         let word = InUse(line);
-        // Pairs with the fence in `Board::withdraw`.
+        // Pairs with the fence in `RegionDirectory::withdraw`.
         fence(Ordering::SeqCst);
         self.shows(part).then_some(word)
     }
@@ -212,7 +212,7 @@ impl View {
     }
 }
 
-/// Which entry of the other side's board this side uses, plus one.
+/// Which entry of the other side's directory this side uses, plus one.
 #[derive(Default)]
 #[repr(transparent)]
 pub struct Using(AtomicU64);
@@ -243,8 +243,8 @@ mod tests {
         MrTable::new(KeyPolicy::from_mr_mode(0))
     }
 
-    fn both(board: &Board) -> View {
-        View::new(&board.fd().try_clone_to_owned().unwrap()).unwrap()
+    fn both(directory: &RegionDirectory) -> View {
+        View::new(&directory.fd().try_clone_to_owned().unwrap()).unwrap()
     }
 
     #[test]
@@ -254,9 +254,9 @@ mod tests {
         let base = bytes.as_ptr() as usize;
         let mut add = |key, access| regions.register(&[(base, 100)], access, 0, key, 0).unwrap();
         let (read, write) = (add(7, FI_REMOTE_READ), add(8, FI_REMOTE_WRITE));
-        let mut board = Board::new([&read].into_iter()).unwrap();
-        let view = both(&board);
-        board.publish(&write);
+        let mut directory = RegionDirectory::new([&read].into_iter()).unwrap();
+        let view = both(&directory);
+        directory.publish(&write);
         let find = |key, addr, len, need| view.find(key, addr, len, need).map(|p| p.address);
         assert_eq!(find(7, 0, 100, FI_REMOTE_READ), Some(base));
         assert_eq!(find(7, 60, 40, FI_REMOTE_READ), Some(base + 60));
@@ -280,12 +280,12 @@ mod tests {
         let region = regions
             .register(&[(bytes.as_ptr() as usize, 8)], FI_REMOTE_READ, 0, 3, 0)
             .unwrap();
-        let mut board = Board::new([&region].into_iter()).unwrap();
-        let (view, line) = (both(&board), Using::default());
+        let mut directory = RegionDirectory::new([&region].into_iter()).unwrap();
+        let (view, line) = (both(&directory), Using::default());
         let part = view.find(3, 0, 8, FI_REMOTE_READ).unwrap();
         let word = view.begin(&part, &line).unwrap();
         assert!(view.shows(&part));
-        let at = board.withdraw(&region).unwrap();
+        let at = directory.withdraw(&region).unwrap();
         assert!(line.is(at) && !line.is(at + 1));
         // A copy that is under way learns of it between two steps.
         assert!(!view.shows(&part));
@@ -295,9 +295,9 @@ mod tests {
         assert!(view.begin(&part, &line).is_none());
         assert!(!line.is(at));
         assert!(view.find(3, 0, 8, FI_REMOTE_READ).is_none());
-        assert_eq!(board.withdraw(&region), None);
+        assert_eq!(directory.withdraw(&region), None);
         // The same key again is another one.
-        board.publish(&region);
+        directory.publish(&region);
         assert!(view.begin(&part, &line).is_none());
         assert!(view.find(3, 0, 8, FI_REMOTE_READ).is_some());
     }
@@ -314,13 +314,13 @@ mod tests {
                     .unwrap()
             })
             .collect();
-        let mut board = Board::new(all.iter()).unwrap();
-        let view = both(&board);
+        let mut directory = RegionDirectory::new(all.iter()).unwrap();
+        let view = both(&directory);
         let found = |key| view.find(key, 0, 1, FI_REMOTE_READ).is_some();
         let shown = (0..2 * ENTRIES as u64).filter(|&key| found(key)).count();
         assert!(shown > ENTRIES / 2 && shown <= ENTRIES, "{shown}");
         for region in &all {
-            board.withdraw(region);
+            directory.withdraw(region);
         }
         assert!(!(0..2 * ENTRIES as u64).any(found));
     }

@@ -10,7 +10,7 @@ use crate::engine::stream::conn::{Offered, Payload, RendezvousIn, RendezvousOut,
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, Op};
 use crate::engine::stream::rx::Fault;
-use crate::engine::stream::shm_channel::{Duct, Places, len_of};
+use crate::engine::stream::shm_channel::{Places, ShmChannel, len_of};
 use crate::engine::stream::split_copy::SHARE;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::ffi::ops::transfer::What;
@@ -126,20 +126,20 @@ impl<N: Net> Stream<N> {
         let room = domain.srxs[srx].has_room(envelope.token, envelope.len, self.limits.saved_bytes);
         let (index, _) = rendezvous_of(envelope.note);
         let conn = &mut self.conns[id];
-        let (Some(offers), Some(duct)) = (&mut conn.rx.offers, &conn.duct) else {
+        let (Some(offers), Some(shm)) = (&mut conn.rx.offers, &conn.shm) else {
             return Ok(None);
         };
         let Some(offered) = offers.waiting.get(&index) else {
             return Ok(None);
         };
-        if N::DUCTS || !room || envelope.len > self.limits.saved_size as u64 {
+        if N::ALL_SHM || !room || envelope.len > self.limits.saved_size as u64 {
             return Ok(None);
         }
-        let bytes = duct.fetch_bytes(&offered.places, envelope.len as usize, offered.epoch);
+        let bytes = shm.fetch_bytes(&offered.places, envelope.len as usize, offered.epoch);
         if bytes.is_some() {
             offers.waiting.remove(&index);
             self.send_taken(domain, id, index);
-        } else if duct.reaches() && !duct.is_alive() {
+        } else if shm.reaches() && !shm.is_alive() {
             return Err(Fault::Rule(
                 "the sender of a message is gone, and with it the message",
             ));
@@ -199,7 +199,7 @@ impl<N: Net> Stream<N> {
         self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
         // There is one: `Stream::way` has looked.
-        let (Some(index), Some(duct)) = (conn.tx.free_index(), &conn.duct) else {
+        let (Some(index), Some(shm)) = (conn.tx.free_index(), &conn.shm) else {
             return;
         };
         let tagged = header.op == Op::Tagged;
@@ -209,7 +209,7 @@ impl<N: Net> Stream<N> {
         offer.data = header.data;
         name_places(&mut offer, &iov, usize::MAX);
         // Keys have no meaning here.
-        offer.segs[0].key = u64::from(header.context) << 32 | u64::from(duct.epoch());
+        offer.segs[0].key = u64::from(header.context) << 32 | u64::from(shm.epoch());
         let waiting = RendezvousOut {
             op,
             payload: Payload::Buffers(iov),
@@ -240,7 +240,7 @@ impl<N: Net> Stream<N> {
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        if conn.duct.is_none() || !conn.rx.told.add(header.index) {
+        if conn.shm.is_none() || !conn.rx.told.add(header.index) {
             return Err(Fault::Rule("an offer with a bad index, or not agreed on"));
         }
         let offers = conn.rx.offers.get_or_insert_default();
@@ -281,16 +281,16 @@ impl<N: Net> Stream<N> {
         let Some(offered) = offers.and_then(|offers| offers.waiting.remove(&index)) else {
             return;
         };
-        let (Some(recv), Some(duct)) = (recv, &mut conn.duct) else {
+        let (Some(recv), Some(shm)) = (recv, &mut conn.shm) else {
             return self.fetched(domain, id, index, None, envelope, true);
         };
         let len = recv.iov.remaining().min(len_of(&offered.places));
-        let idle = conn.tx.queue.is_empty() && duct.takes(MAX_HEADER);
+        let idle = conn.tx.queue.is_empty() && shm.takes(MAX_HEADER);
         // A buffer of several messages is filled in their order, also by those that were there before it.
         if len >= SHARE
             && recv.multi.is_none()
             && idle
-            && let Some(job) = duct.begin_share(len)
+            && let Some(job) = shm.begin_share(len)
         {
             let shared = Shared {
                 index,
@@ -302,7 +302,7 @@ impl<N: Net> Stream<N> {
             };
             return self.fetch_together(domain, id, shared, len);
         }
-        let copied = duct.fetch(&offered.places, &recv.iov, offered.epoch);
+        let copied = shm.fetch(&offered.places, &recv.iov, offered.epoch);
         self.fetched(domain, id, index, Some(recv), envelope, copied);
     }
 
@@ -317,13 +317,13 @@ impl<N: Net> Stream<N> {
         copied: bool,
     ) {
         if !copied {
-            let gone = |duct: &Duct| duct.reaches() && !duct.is_alive();
+            let gone = |shm: &ShmChannel| shm.reaches() && !shm.is_alive();
             let conn = self.conns.get(id);
-            let gone = conn.and_then(|conn| conn.duct.as_deref()).is_some_and(gone);
+            let gone = conn.and_then(|conn| conn.shm.as_deref()).is_some_and(gone);
             self.clear(domain, id, index, false, recv, envelope);
             if gone && self.conns.contains(id) {
                 // What was sent behind this message must not take its place.
-                self.lose(domain, id, Error::CONNRESET);
+                self.disconnect(domain, id, Error::CONNRESET);
             }
             return;
         }

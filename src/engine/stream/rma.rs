@@ -12,7 +12,7 @@ use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
 use crate::engine::stream::rx::Fault;
 use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::engine::stream::tx::{STAGE_BRIM, TOGETHER, WANTS_ACK, remote_data};
+use crate::engine::stream::tx::{STAGE_HIGH_WATER, TOGETHER, WANTS_ACK, remote_data};
 use crate::engine::transport::{Address, MrRegion};
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
 
@@ -147,7 +147,7 @@ impl<N: Net> Stream<N> {
         regions: Regions,
     ) {
         let len = header.payload;
-        if len <= SMALL_ANSWER && self.conns[id].tx.staged <= STAGE_BRIM {
+        if len <= SMALL_ANSWER && self.conns[id].tx.staged <= STAGE_HIGH_WATER {
             self.send_always(domain, id, header, iov, None);
             domain.read_by_peer(self.conns[id].ep, len);
             return;
@@ -165,7 +165,7 @@ impl<N: Net> Stream<N> {
             after: After::Answered(regions, len),
         })));
         // The ring takes what it has room for; nobody flushes it but the application.
-        if conn.duct.is_some() && !conn.tx.blocked {
+        if conn.shm.is_some() && !conn.tx.blocked {
             return self.flush_conn(domain, id);
         }
         self.mark_dirty(id);
@@ -222,7 +222,7 @@ pub(super) const ANSWERS: usize = 1 << 20;
 const ACKS: usize = 2 * ANSWERS;
 
 /// What is asked of a peer at a time costs it no more than this: together with what it has copied of its own operations
-/// (`STAGE_BRIM`) and of small answers that is less than `ANSWERS`. Two that read from each other with all they have do not wait
+/// (`STAGE_HIGH_WATER`) and of small answers that is less than `ANSWERS`. Two that read from each other with all they have do not wait
 /// for each other.
 pub(super) const ASKED: usize = ANSWERS / 4;
 

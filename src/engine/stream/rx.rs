@@ -8,7 +8,7 @@ use core::fmt;
 use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoList};
-use crate::engine::domain_state::Parts;
+use crate::engine::domain_state::MessageInfo;
 use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
 use crate::engine::stream::conn::{At, Conn, Incoming, Sink, Stalled, State, is_silence};
 use crate::engine::stream::net::Net;
@@ -47,7 +47,7 @@ impl fmt::Display for Fault {
 impl<N: Net> Stream<N> {
     /// Reads what a connection has; whether there was anything.
     pub(super) fn read_conn(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
-        debug_assert!(self.conns[id].duct.is_none());
+        debug_assert!(self.conns[id].shm.is_none());
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut any = false;
         for _ in 0..TURNS {
@@ -87,7 +87,7 @@ impl<N: Net> Stream<N> {
                 Ok(Moved::Bytes(n)) => n,
                 Ok(Moved::Later) => break,
                 Ok(Moved::End) => {
-                    self.lose(domain, id, Error::CONNRESET);
+                    self.disconnect(domain, id, Error::CONNRESET);
                     any = true;
                     break;
                 }
@@ -96,7 +96,7 @@ impl<N: Net> Stream<N> {
                         true => Error::TIMEDOUT,
                         false => error.into(),
                     };
-                    self.lose(domain, id, error);
+                    self.disconnect(domain, id, error);
                     any = true;
                     break;
                 }
@@ -137,7 +137,7 @@ impl<N: Net> Stream<N> {
             socket.shutdown();
         }
         let why = format_args!("was disconnected: {fault}");
-        self.lose_because(domain, id, Error::CONNABORTED, &why);
+        self.disconnect_because(domain, id, Error::CONNABORTED, &why);
     }
 
     /// `n` bytes of the payload were read straight to their place.
@@ -237,16 +237,16 @@ impl<N: Net> Stream<N> {
         if message.head.ack && conn.answers() > ANSWERS {
             return false;
         }
-        let parts = parts_of(&message.head);
+        let info = message_info(&message.head);
         let srx = &mut domain.srxs[srx];
-        if let Ok(filled) = srx.fill(&parts, conn.source(), |iov| iov.fill(message.payload)) {
-            domain.filled(conn.ep, &filled, &parts, 0, conn.fi_addr);
+        if let Ok(filled) = srx.fill(&info, conn.source(), |iov| iov.fill(message.payload)) {
+            domain.filled(conn.ep, &filled, &info, 0, conn.fi_addr);
             if message.head.ack {
                 self.send_ack(domain, id);
             }
             return true;
         }
-        let envelope = parts.envelope(conn.source(), conn.ep, id as u64);
+        let envelope = info.envelope(conn.source(), conn.ep, id as u64);
         match srx.accept(&envelope) {
             Some(mut recv) => {
                 recv.iov.copy_in(message.payload);
@@ -330,14 +330,14 @@ impl<N: Net> Stream<N> {
 
     #[inline]
     pub(super) fn envelope(&self, id: usize, what: What, header: &Header) -> Envelope {
-        let parts = Parts {
+        let info = MessageInfo {
             what,
             len: header.payload,
             tag: header.tag,
             data: header.data,
         };
         let conn = &self.conns[id];
-        parts.envelope(conn.source(), conn.ep, id as u64)
+        info.envelope(conn.source(), conn.ep, id as u64)
     }
 
     /// A message: to the receive that takes it, or to a buffer of ours, or it stays where it is.
@@ -407,7 +407,7 @@ impl<N: Net> Stream<N> {
                 ack,
             });
             self.stalled.push(id);
-            return self.quiet(id);
+            return self.pause_read(id);
         }
         if len == 0 {
             self.keep(domain, id, srx, envelope, Bytes::Here(Vec::new()));
@@ -472,7 +472,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn hold_frame(&mut self, id: usize, header: &Header) {
         self.conns[id].rx.at = At::Held(Box::new(header.clone()));
         self.stalled.push(id);
-        self.quiet(id);
+        self.pause_read(id);
     }
 
     /// The frame that stands in the stream is tried again.
@@ -502,7 +502,7 @@ impl<N: Net> Stream<N> {
         }
         if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) {
             self.rewatch(id, true, self.conns[id].watch.write);
-            self.warm(id);
+            self.promote(id);
         }
     }
 
@@ -524,7 +524,7 @@ impl<N: Net> Stream<N> {
                 if domain.may_receive(conn.ep) {
                     self.stalled.retain(|&s| s != id);
                     self.rewatch(id, true, self.conns[id].watch.write);
-                    self.warm(id);
+                    self.promote(id);
                 }
                 continue;
             };
@@ -544,7 +544,7 @@ impl<N: Net> Stream<N> {
         if !self.stalled.contains(&id) {
             self.stalled.push(id);
         }
-        self.quiet(id);
+        self.pause_read(id);
     }
 
     fn received(
@@ -581,8 +581,8 @@ impl<N: Net> Stream<N> {
                 durable,
                 ..
             } => {
-                if let Some(parts) = durable
-                    && !commit(conn, &parts)
+                if let Some(info) = durable
+                    && !commit(conn, &info)
                 {
                     return;
                 }
@@ -610,8 +610,8 @@ fn no_memory(_: Error) -> Fault {
 
 /// What the completion of a message says.
 #[inline(always)]
-pub(super) fn parts_of(head: &MessageHead) -> Parts {
-    Parts {
+pub(super) fn message_info(head: &MessageHead) -> MessageInfo {
+    MessageInfo {
         what: if head.tagged { What::Tagged } else { What::Msg },
         len: head.payload() as u64,
         tag: head.tag,
@@ -629,9 +629,9 @@ fn taker<N: Net>(domain: &DomainOf<N>, conn: &Conn<N>, tagged: bool) -> Option<u
 
 /// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.
 #[cold]
-pub(super) fn commit<N: Net>(conn: &Conn<N>, parts: &[(usize, usize)]) -> bool {
-    let mut parts = parts.iter();
-    let result = parts.try_for_each(|&(address, len)| memory::make_durable(address, len));
+pub(super) fn commit<N: Net>(conn: &Conn<N>, info: &[(usize, usize)]) -> bool {
+    let mut info = info.iter();
+    let result = info.try_for_each(|&(address, len)| memory::make_durable(address, len));
     if let Err(error) = &result {
         log_warn!(
             N::SOURCE,

@@ -19,7 +19,7 @@ use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
 use crate::base::copy::{Ways, copy_from_shared};
 use crate::base::grow::reserve;
 use crate::base::{IoList, IoVec, Piece};
-use crate::engine::stream::copy_mode::Carrier;
+use crate::engine::stream::copy_mode::CopyMode;
 use crate::engine::stream::proto::MAX_SEGS;
 use crate::engine::stream::region_directory::{Using, View};
 use crate::ffi::ops::transfer::RemoteSeg;
@@ -53,13 +53,13 @@ struct PartsLine(Parts);
 struct Lines {
     producer: ProducerLine,
     consumer: ConsumerLine,
-    /// Whether this side sleeps, or does not poll here: who writes to it rings the bell then.
+    /// Whether this side sleeps, or does not poll here: who writes to it rings the doorbell then.
     doorbell: DoorbellLine,
     epoch: Epoch,
     using: UsingLine,
 }
 
-/// Which entry of the other side's board this side uses.
+/// Which entry of the other side's directory this side uses.
 #[repr(C, align(64))]
 struct UsingLine(Using);
 
@@ -74,7 +74,7 @@ struct Epoch(AtomicU32);
 unsafe impl Shared for Head {}
 
 // SAFETY: the lines belong to no thread; they are used through atomics alone.
-unsafe impl Send for Duct {}
+unsafe impl Send for ShmChannel {}
 
 /// Which side of the memory this is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,16 +85,16 @@ enum Side {
 }
 
 /// One side of it.
-pub struct Duct {
+pub struct ShmChannel {
     tx: Producer,
     rx: Consumer,
     ways: Ways,
-    carrier: Carrier,
+    copy_mode: CopyMode,
     /// The process at the other end, if its memory can be read and written.
     process: Option<i32>,
-    witness: Witness,
+    probe: ProcessProbe,
     /// What it shows of its registered memory.
-    board: Option<View>,
+    directory: Option<View>,
     /// Bytes that there has to be room for before writing goes on.
     pub wants: usize,
     /// The sleep of the other side that it was woken from last.
@@ -126,25 +126,25 @@ pub struct Duct {
 
 /// Bytes that a process shows to others so that they can see whether they read its memory, and where they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Witness {
+pub struct ProcessProbe {
     pub address: u64,
-    pub bytes: [u8; Witness::LEN],
+    pub bytes: [u8; ProcessProbe::LEN],
 }
 
-impl Witness {
+impl ProcessProbe {
     pub const LEN: usize = 16;
 
-    pub fn own() -> Witness {
-        static BYTES: OnceLock<[u8; Witness::LEN]> = OnceLock::new();
+    pub fn own() -> ProcessProbe {
+        static BYTES: OnceLock<[u8; ProcessProbe::LEN]> = OnceLock::new();
         let bytes = BYTES.get_or_init(|| {
-            let mut bytes = [0; Witness::LEN];
-            // Without random numbers the witness proves less, and is as good as none if a peer's is the same.
+            let mut bytes = [0; ProcessProbe::LEN];
+            // Without random numbers the probe proves less, and is as good as none if a peer's is the same.
             if let Ok(random) = random::unpredictable() {
-                bytes.copy_from_slice(&random[..Witness::LEN]);
+                bytes.copy_from_slice(&random[..ProcessProbe::LEN]);
             }
             bytes
         });
-        Witness {
+        ProcessProbe {
             address: bytes.as_ptr() as u64,
             bytes: *bytes,
         }
@@ -161,20 +161,20 @@ pub const RECORD: usize = 16 * 1024;
 /// fetched while its last part of the first is under way.
 const SHARES: usize = 2;
 
-impl Duct {
+impl ShmChannel {
     /// Memory with two rings of up to `ring` bytes each.
-    pub fn make(ring: usize) -> io::Result<(Duct, OwnedFd)> {
+    pub fn make(ring: usize) -> io::Result<(ShmChannel, OwnedFd)> {
         let fd = Region::create_sparse(NAME, HEAD + 2 * ring)?;
-        let duct = Duct::over(&fd, ring, ring, Side::Connector)?;
-        Ok((duct, fd))
+        let shm = ShmChannel::over(&fd, ring, ring, Side::Connector)?;
+        Ok((shm, fd))
     }
 
     /// The memory that a peer has made, of whose rings `most` bytes each are to be used.
-    pub fn take(fd: &OwnedFd, ring: usize, most: usize) -> io::Result<Duct> {
-        Duct::over(fd, ring, most, Side::Acceptor)
+    pub fn take(fd: &OwnedFd, ring: usize, most: usize) -> io::Result<ShmChannel> {
+        ShmChannel::over(fd, ring, most, Side::Acceptor)
     }
 
-    fn over(fd: &OwnedFd, ring: usize, most: usize, side: Side) -> io::Result<Duct> {
+    fn over(fd: &OwnedFd, ring: usize, most: usize, side: Side) -> io::Result<ShmChannel> {
         // Checks the whole before anything is done to it.
         drop(Region::attach(fd, HEAD + 2 * ring)?);
         let head = Region::attach(fd, HEAD)?;
@@ -233,15 +233,15 @@ impl Duct {
         };
         // SAFETY: as in `own`. Armed before the other side can write: until this side polls, it is to be woken.
         unsafe { own_lines.as_ref() }.doorbell.0.arm();
-        Ok(Duct {
+        Ok(ShmChannel {
             tx,
             rx,
             ways: Ways::default(),
-            carrier: Carrier::new(),
+            copy_mode: CopyMode::new(),
             process: None,
-            witness: Witness::default(),
-            board: None,
-            wants: SHRED,
+            probe: ProcessProbe::default(),
+            directory: None,
+            wants: MIN_SPLIT,
             rung: Rung::default(),
             ended: false,
             last: u64::MAX,
@@ -261,24 +261,24 @@ impl Duct {
     }
 
     /// The process at the other end is this one, as far as is known here: tries to reach its memory.
-    pub fn meet(&mut self, process: Option<i32>, witness: &Witness) {
+    pub fn meet(&mut self, process: Option<i32>, probe: &ProcessProbe) {
         self.process = process;
-        self.witness = *witness;
+        self.probe = *probe;
         if !self.is_alive() {
             self.process = None;
         }
     }
 
-    /// Whether the process at the other end is there and what it was: its memory can be read, and its witness is in it.
+    /// Whether the process at the other end is there and what it was: its memory can be read, and its probe is in it.
     pub fn is_alive(&self) -> bool {
-        let mut seen = [0; Witness::LEN];
+        let mut seen = [0; ProcessProbe::LEN];
         let mut list = IoList::new();
         list.push_room(&mut seen);
-        let place = [(self.witness.address as usize, Witness::LEN)];
+        let place = [(self.probe.address as usize, ProcessProbe::LEN)];
         let read = self
             .process
             .map(|process| process_memory::read_from(process, &list, &place));
-        matches!(read, Some(Ok(Witness::LEN))) && seen == self.witness.bytes
+        matches!(read, Some(Ok(ProcessProbe::LEN))) && seen == self.probe.bytes
     }
 
     pub fn reaches(&self) -> bool {
@@ -293,8 +293,8 @@ impl Duct {
 
     /// Whether a message had better go through the ring than be fetched.
     #[inline]
-    pub fn carries(&mut self, len: usize) -> bool {
-        self.carrier.takes(len, self.tx.most(), &mut self.ways)
+    pub fn prefers_ring(&mut self, len: usize) -> bool {
+        self.copy_mode.takes(len, self.tx.most(), &mut self.ways)
     }
 
     /// For the log: what a connection goes over.
@@ -306,18 +306,18 @@ impl Duct {
     }
 
     /// The other side shows its registered memory there.
-    pub fn read_board(&mut self, fd: &OwnedFd) -> io::Result<()> {
-        self.board = Some(View::new(fd)?);
+    pub fn read_directory(&mut self, fd: &OwnedFd) -> io::Result<()> {
+        self.directory = Some(View::new(fd)?);
         Ok(())
     }
 
     /// Whether registered memory of the other side can be used from here.
     #[inline]
     pub fn reaches_regions(&self) -> bool {
-        self.process.is_some() && self.board.is_some()
+        self.process.is_some() && self.directory.is_some()
     }
 
-    /// Whether the other side uses this entry of our board.
+    /// Whether the other side uses this entry of our directory.
     pub fn is_using(&self, at: usize) -> bool {
         // SAFETY: as in `own`.
         unsafe { self.other.as_ref() }.using.0.is(at)
@@ -326,7 +326,7 @@ impl Duct {
     /// Copies the next `len` bytes of `local` to registered memory of the other side, or from there; false if not all of it
     /// was copied.
     pub fn copy_region(&self, local: &mut IoVec, seg: &RemoteSeg, write: bool) -> bool {
-        let (Some(process), Some(board)) = (self.process, &self.board) else {
+        let (Some(process), Some(directory)) = (self.process, &self.directory) else {
             return false;
         };
         let need = if write {
@@ -334,17 +334,17 @@ impl Duct {
         } else {
             FI_REMOTE_READ
         };
-        let part = board.find(seg.key, seg.addr, seg.len as u64, need);
+        let part = directory.find(seg.key, seg.addr, seg.len as u64, need);
         let Some(part) = part else {
             return false;
         };
-        let Some(_word) = board.begin(&part, &self.own().using.0) else {
+        let Some(_word) = directory.begin(&part, &self.own().using.0) else {
             return false;
         };
         let mut done = 0;
         while done < seg.len {
             // Who withdraws the region waits for this.
-            if done > 0 && !board.shows(&part) {
+            if done > 0 && !directory.shows(&part) {
                 return false;
             }
             let mut list = IoList::new();
@@ -385,21 +385,21 @@ impl Duct {
         self.own().doorbell.0.expect();
     }
 
-    /// From now on the other side rings the bell: what came before is to be looked for once more.
+    /// From now on the other side rings the doorbell: what came before is to be looked for once more.
     pub fn arm(&self) {
         self.own().doorbell.0.arm();
     }
 
-    /// The bell was rung for the sleep that this side is in, if it is in one: the next record is to ring again.
+    /// The doorbell was rung for the sleep that this side is in, if it is in one: the next record is to ring again.
     pub fn arm_again(&self) {
         if self.own().doorbell.0.is_armed() {
             self.arm();
         }
     }
 
-    /// Leaves this side's ring to its bell, unless something has come: then it is to be polled on. `expect_sleep` was said.
+    /// Leaves this side's ring to its doorbell, unless something has come: then it is to be polled on. `expect_sleep` was said.
     #[must_use]
-    pub fn leave_to_bell(&self) -> bool {
+    pub fn leave_to_doorbell(&self) -> bool {
         self.arm();
         let is_quiet = !self.has_news();
         if !is_quiet {
@@ -667,7 +667,7 @@ impl Duct {
 
     /// Writes as much as there is room for.
     pub fn write_list(&mut self, list: &IoList<'_>) -> Result<usize, Garbage> {
-        self.wants = SHRED;
+        self.wants = MIN_SPLIT;
         let all = list.bytes();
         let mut done = 0;
         while done < all {
@@ -675,7 +675,7 @@ impl Duct {
             let len = match self.tx.room(len, self.rx.position())? {
                 None | Some(0) => break,
                 // Pieces that are too small would cost more than they bring.
-                Some(room) if room < len && room < SHRED => break,
+                Some(room) if room < len && room < MIN_SPLIT => break,
                 Some(room) => len.min(room),
             };
             let Some(mut body) = self.tx.reserve(len, self.rx.position())? else {
@@ -764,7 +764,7 @@ impl Duct {
         self.rx.release()
     }
 
-    /// Asks the other side to ring the bell when there is room; to be followed by one more look.
+    /// Asks the other side to ring the doorbell when there is room; to be followed by one more look.
     pub fn set_waiting(&self, waiting: bool) {
         self.tx.set_waiting(waiting);
     }
@@ -790,7 +790,7 @@ impl Duct {
     /// Begins to fetch what is not in the first line of a record.
     #[inline(always)]
     pub fn fetch_ahead(&self, record: &Record) {
-        if !Duct::is_line(record) {
+        if !ShmChannel::is_line(record) {
             self.rx.fetch_ahead(record);
         }
     }
@@ -918,7 +918,7 @@ const ASK_AGAIN: u32 = 8;
 const STEP: usize = 16 << 20;
 
 /// Less room than this is no room for the parts of what goes in several records.
-const SHRED: usize = 2048;
+const MIN_SPLIT: usize = 2048;
 
 #[cfg(test)]
 mod tests;

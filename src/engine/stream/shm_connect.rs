@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How two processes get to share memory: the guest connects to a unix socket of the host, hands over the memory that it has
+//! How two processes get to share memory: the pending connects to a unix socket of the host, hands over the memory that it has
 //! made for both, and says who it is; the host answers. That socket stays: it wakes sleepers, and its end says that the peer is
-//! gone. docs/wire/shm.md. Where the host's door is, whom it expects and what becomes of the connection, the provider says.
+//! gone. docs/wire/shm.md. Where the host's shm_listener is, whom it expects and what becomes of the connection, the provider says.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -16,31 +16,31 @@ use crate::engine::half_open::{is_crowded, oldest_silent};
 use crate::engine::stream::conn::Watch;
 use crate::engine::stream::hello::{Answer, HELLO, Hello, Verdict};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::progress::{conn_token, guest_token};
-use crate::engine::stream::region_directory::Board;
-use crate::engine::stream::shm_channel::{Duct, Witness};
+use crate::engine::stream::progress::{conn_token, pending_token};
+use crate::engine::stream::region_directory::RegionDirectory;
+use crate::engine::stream::shm_channel::{ProcessProbe, ShmChannel};
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::sync::ring::FIRST_LAP;
 use crate::sys::local::{self, LocalName};
 use crate::sys::socket::{Moved, Socket};
 use crate::sys::user::is_ours;
 
-/// What a guest has until it is answered.
+/// What a pending has until it is answered.
 #[derive(Default)]
-pub struct Greeted {
+pub struct HelloExchange {
     /// The memory that the host is to share.
-    duct: Option<Box<Duct>>,
+    shm: Option<Box<ShmChannel>>,
     /// The answer, as far as it has come in.
     answer: Vec<u8>,
     fds: Vec<OwnedFd>,
 }
 
-/// What one look at the guest's socket has brought.
+/// What one look at the pending's socket has brought.
 pub enum Heard {
     Wait,
     /// The memory is both sides'.
     Welcome {
-        duct: Box<Duct>,
+        shm: Box<ShmChannel>,
         /// Registered memory of the host can be used from here.
         is_direct: bool,
     },
@@ -53,8 +53,8 @@ pub enum Heard {
     Failed(Error),
 }
 
-/// Somebody at an endpoint's door, while its greeting comes in.
-pub struct Guest {
+/// Somebody at an endpoint's shm_listener, while its hello comes in.
+pub struct PendingPeer {
     pub ep: usize,
     deadline: Instant,
     pub socket: Socket,
@@ -63,8 +63,8 @@ pub struct Guest {
 }
 
 /// `ACCES`: it belongs to another user.
-pub fn knock(door: &LocalName) -> Result<Socket> {
-    let socket = local::connect(door)?;
+pub fn connect_to(shm_listener: &LocalName) -> Result<Socket> {
+    let socket = local::connect(shm_listener)?;
     match is_ours(local::credentials(&socket)?.uid) {
         true => Ok(socket),
         false => Err(Error::ACCES),
@@ -84,43 +84,47 @@ impl<N: Net> Stream<N> {
         self.limits.ring_size.unwrap_or(share.max(SMALLEST_RING))
     }
 
-    /// Says at the host's door who we are, and hands over memory for both.
-    pub fn greet(
+    /// Says at the host's shm_listener who we are, and hands over memory for both.
+    pub fn send_hello(
         &mut self,
         domain: &DomainOf<N>,
         ep: usize,
         socket: &Socket,
         who: Vec<u8>,
-    ) -> Result<Greeted> {
+    ) -> Result<HelloExchange> {
         let is_open = self.shows_regions(domain, ep);
         let ring = self.ring_size();
-        let (duct, fd) = Duct::make(ring).inspect_err(warn_of_memory::<N>)?;
+        let (shm, fd) = ShmChannel::make(ring).inspect_err(warn_of_memory::<N>)?;
         let hello = Hello {
             ring,
-            witness: Witness::own(),
+            probe: ProcessProbe::own(),
             is_open,
             who,
         };
-        let board = self.board.as_ref().filter(|_| is_open).map(Board::fd);
-        let fds: Vec<BorrowedFd<'_>> = [fd.as_fd()].into_iter().chain(board).collect();
+        let directory = self
+            .directory
+            .as_ref()
+            .filter(|_| is_open)
+            .map(RegionDirectory::fd);
+        let fds: Vec<BorrowedFd<'_>> = [fd.as_fd()].into_iter().chain(directory).collect();
         match local::send_with(socket, &hello.encode(), &fds)? {
-            Moved::Bytes(n) if n == HELLO => Ok(Greeted {
-                duct: Some(Box::new(duct)),
-                ..Greeted::default()
+            Moved::Bytes(n) if n == HELLO => Ok(HelloExchange {
+                shm: Some(Box::new(shm)),
+                ..HelloExchange::default()
             }),
             _ => Err(Error::IO),
         }
     }
 
-    /// Those who wait at the door of an endpoint.
+    /// Those who wait at the shm_listener of an endpoint.
     pub fn let_in(&mut self, ep: usize) {
-        while let Some(door) = N::door(self, ep) {
-            let at = door.as_raw_fd();
-            match local::accept(door) {
-                Ok(Some(socket)) => self.receive_guest(ep, socket),
+        while let Some(shm_listener) = N::shm_listener(self, ep) {
+            let at = shm_listener.as_raw_fd();
+            match local::accept(shm_listener) {
+                Ok(Some(socket)) => self.receive_pending(ep, socket),
                 Ok(None) => return,
                 // Out of descriptors: who says nothing makes room.
-                Err(_) if self.drop_silent_guest(None) => {}
+                Err(_) if self.drop_silent_peer(None) => {}
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
                     log_warn!(N::SOURCE, Subsys::EpCtrl, "cannot accept: {error}");
@@ -133,135 +137,147 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    fn receive_guest(&mut self, ep: usize, socket: Socket) {
+    fn receive_pending(&mut self, ep: usize, socket: Socket) {
         let fd = socket.as_raw_fd();
-        let deadline = Instant::now() + self.limits.greeting;
-        let id = self.guests.insert(Guest {
+        let deadline = Instant::now() + self.limits.hello;
+        let id = self.pending_peers.insert(PendingPeer {
             ep,
             deadline,
             socket,
             bytes: Vec::new(),
             fds: Vec::new(),
         });
-        match self.epoll.add(fd, guest_token(id), true, false) {
-            Ok(()) => self.schedule(deadline, Due::Guest(id)),
-            Err(_) => drop(self.guests.remove(id)),
+        match self.epoll.add(fd, pending_token(id), true, false) {
+            Ok(()) => self.schedule(deadline, Due::PendingPeer(id)),
+            Err(_) => drop(self.pending_peers.remove(id)),
         }
-        if is_crowded(self.guests.len(), fd) {
-            self.drop_silent_guest(Some(id));
+        if is_crowded(self.pending_peers.len(), fd) {
+            self.drop_silent_peer(Some(id));
         }
     }
 
     /// Of those who have not said who they are the one goes that was silent the longest. False if there is none.
-    fn drop_silent_guest(&mut self, newest: Option<usize>) -> bool {
-        let guests = self.guests.iter();
-        let silent = oldest_silent(guests.map(|(id, g)| (id, &g.socket, g.deadline)), newest);
-        silent.map(|id| self.drop_guest(id)).is_some()
+    fn drop_silent_peer(&mut self, newest: Option<usize>) -> bool {
+        let pending_peers = self.pending_peers.iter();
+        let silent = oldest_silent(
+            pending_peers.map(|(id, g)| (id, &g.socket, g.deadline)),
+            newest,
+        );
+        silent.map(|id| self.drop_pending(id)).is_some()
     }
 
-    pub(super) fn drop_guest(&mut self, id: usize) {
-        if self.guests.contains(id) {
-            let guest = self.guests.remove(id);
-            self.epoll.remove(guest.socket.as_raw_fd());
+    pub(super) fn drop_pending(&mut self, id: usize) {
+        if self.pending_peers.contains(id) {
+            let pending = self.pending_peers.remove(id);
+            self.epoll.remove(pending.socket.as_raw_fd());
         }
     }
 
-    /// A guest has had the time that it was given; unless its number is another one's by now.
-    pub(super) fn guest_due(&mut self, id: usize) {
-        let late = |guest: &Guest| Instant::now() >= guest.deadline;
-        if self.guests.get(id).is_some_and(late) {
-            self.drop_guest(id);
+    /// A pending has had the time that it was given; unless its number is another one's by now.
+    pub(super) fn pending_due(&mut self, id: usize) {
+        let late = |pending: &PendingPeer| Instant::now() >= pending.deadline;
+        if self.pending_peers.get(id).is_some_and(late) {
+            self.drop_pending(id);
         }
     }
 
-    /// The endpoint is closed: who waits at its door goes.
-    pub(super) fn drop_guests(&mut self, ep: usize) {
-        let of_ep = |(_, guest): &(usize, &Guest)| guest.ep == ep;
-        let waiting: Vec<usize> = self.guests.iter().filter(of_ep).map(|(id, _)| id).collect();
+    /// The endpoint is closed: who waits at its shm_listener goes.
+    pub(super) fn drop_all_pending(&mut self, ep: usize) {
+        let of_ep = |(_, pending): &(usize, &PendingPeer)| pending.ep == ep;
+        let waiting: Vec<usize> = self
+            .pending_peers
+            .iter()
+            .filter(of_ep)
+            .map(|(id, _)| id)
+            .collect();
         for id in waiting {
-            self.drop_guest(id);
+            self.drop_pending(id);
         }
     }
 
-    /// The greeting of a guest, or a part of it.
-    pub(super) fn guest_ready(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let Guest {
+    /// The hello of a pending, or a part of it.
+    pub(super) fn pending_ready(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let PendingPeer {
             socket, bytes, fds, ..
-        } = &mut self.guests[id];
+        } = &mut self.pending_peers[id];
         let mut room = [0; HELLO];
         let wanted = HELLO - bytes.len();
         match local::receive_with(socket, &mut room[..wanted], fds) {
             Ok(Moved::Bytes(n)) => bytes.extend_from_slice(&room[..n]),
             Ok(Moved::Later) => return,
-            // Without room for what comes with the greeting: the guest is to know why.
+            // Without room for what comes with the hello: the pending is to know why.
             Err(error) if Verdict::of(&error) == Verdict::Descriptors => {
-                return self.greeted(domain, id, Err(Verdict::Descriptors));
+                return self.hello_received(domain, id, Err(Verdict::Descriptors));
             }
-            Ok(Moved::End) | Err(_) => return self.drop_guest(id),
+            Ok(Moved::End) | Err(_) => return self.drop_pending(id),
         }
         let Some(bytes) = bytes.first_chunk() else {
             return;
         };
         let hello = Hello::decode(bytes);
-        self.greeted(domain, id, hello);
+        self.hello_received(domain, id, hello);
     }
 
-    fn greeted(
+    fn hello_received(
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
         hello: core::result::Result<Hello, Verdict>,
     ) {
-        let guest = self.guests.remove(id);
-        self.epoll.remove(guest.socket.as_raw_fd());
-        N::greeted(self, domain, guest, hello);
+        let pending = self.pending_peers.remove(id);
+        self.epoll.remove(pending.socket.as_raw_fd());
+        N::hello_received(self, domain, pending, hello);
     }
 
-    /// Takes the memory of a guest and answers; nothing if it is refused, or has gone. The flag: its registered memory can be
+    /// Takes the memory of a pending and answers; nothing if it is refused, or has gone. The flag: its registered memory can be
     /// used from here.
     pub fn welcome(
         &mut self,
         domain: &DomainOf<N>,
-        guest: &Guest,
+        pending: &PendingPeer,
         hello: core::result::Result<&Hello, Verdict>,
-    ) -> Option<(Box<Duct>, bool)> {
+    ) -> Option<(Box<ShmChannel>, bool)> {
         let most = self.ring_size();
         // Before anything that it says: what else is wrong is not for another user to hear.
-        let hello = is_of_our_user(&guest.socket).and(hello);
-        let taken = hello.and_then(|hello| Ok((take_memory::<N>(guest, hello, most)?, hello)));
+        let hello = is_of_our_user(&pending.socket).and(hello);
+        let taken = hello.and_then(|hello| Ok((take_memory::<N>(pending, hello, most)?, hello)));
         let verdict = match &taken {
             Ok(_) => Verdict::Welcome,
             Err(verdict) => *verdict,
         };
-        let is_open = taken.is_ok() && self.shows_regions(domain, guest.ep);
+        let is_open = taken.is_ok() && self.shows_regions(domain, pending.ep);
         let answer = Answer {
             verdict,
             is_open,
             // Where something is in this process, and what, is for those who share memory with it.
-            witness: match taken.is_ok() {
-                true => Witness::own(),
-                false => Witness::default(),
+            probe: match taken.is_ok() {
+                true => ProcessProbe::own(),
+                false => ProcessProbe::default(),
             },
         };
         let bytes = answer.encode();
-        let board = self.board.as_ref().filter(|_| is_open).map(Board::fd);
+        let directory = self
+            .directory
+            .as_ref()
+            .filter(|_| is_open)
+            .map(RegionDirectory::fd);
         // The socket is new: there is room.
-        let sent = match local::send_with(&guest.socket, &bytes, board.as_slice()) {
+        let sent = match local::send_with(&pending.socket, &bytes, directory.as_slice()) {
             Ok(Moved::Bytes(n)) => n == bytes.len(),
             _ => false,
         };
-        let Ok((mut duct, hello)) = taken else {
+        let Ok((mut shm, hello)) = taken else {
             log_warn!(N::SOURCE, Subsys::EpCtrl, "somebody refused: {verdict}");
             return None;
         };
-        let board = guest.fds.get(1).filter(|_| hello.is_open);
-        let is_direct = self.get_to_know(&guest.socket, &mut duct, &hello.witness, board);
-        sent.then_some((duct, is_direct))
+        let directory = pending.fds.get(1).filter(|_| hello.is_open);
+        let is_direct = self.get_to_know(&pending.socket, &mut shm, &hello.probe, directory);
+        sent.then_some((shm, is_direct))
     }
 
     /// One look at the host's answer.
-    pub fn hear(&self, socket: &Socket, greeted: &mut Greeted) -> Heard {
-        let Greeted { duct, answer, fds } = greeted;
+    pub fn hear(&self, socket: &Socket, exchange: &mut HelloExchange) -> Heard {
+        let HelloExchange { shm, answer, fds } = exchange;
         let mut room = [0; Answer::LEN];
         match local::receive_with(socket, &mut room[answer.len()..], fds) {
             Ok(Moved::Bytes(n)) => {
@@ -277,11 +293,11 @@ impl<N: Net> Stream<N> {
         let Some(bytes) = answer.first_chunk() else {
             return Heard::Wait;
         };
-        match (Answer::decode(bytes), duct.take()) {
-            (Some(answer), Some(mut duct)) if answer.verdict == Verdict::Welcome => {
-                let board = fds.first().filter(|_| answer.is_open);
-                let is_direct = self.get_to_know(socket, &mut duct, &answer.witness, board);
-                Heard::Welcome { duct, is_direct }
+        match (Answer::decode(bytes), shm.take()) {
+            (Some(answer), Some(mut shm)) if answer.verdict == Verdict::Welcome => {
+                let directory = fds.first().filter(|_| answer.is_open);
+                let is_direct = self.get_to_know(socket, &mut shm, &answer.probe, directory);
+                Heard::Welcome { shm, is_direct }
             }
             (Some(answer), _) => Heard::Refused(answer.verdict),
             (None, _) => Heard::Nonsense,
@@ -302,41 +318,41 @@ impl<N: Net> Stream<N> {
         Ok(())
     }
 
-    /// Whether peers of this endpoint are shown the domain's registered memory; makes the board if need be.
+    /// Whether peers of this endpoint are shown the domain's registered memory; makes the directory if need be.
     fn shows_regions(&mut self, domain: &DomainOf<N>, ep: usize) -> bool {
         if !self.limits.copies || !Self::may_be_reached(domain, ep) {
             return false;
         }
-        if self.board.is_none() {
+        if self.directory.is_none() {
             // Without it all goes by messages.
-            self.board = Board::new(domain.mrs.iter())
-                .inspect_err(|error| log_info!(N::SOURCE, Subsys::Mr, "no board: {error}"))
+            self.directory = RegionDirectory::new(domain.mrs.iter())
+                .inspect_err(|error| log_info!(N::SOURCE, Subsys::Mr, "no directory: {error}"))
                 .ok();
         }
-        self.board.is_some()
+        self.directory.is_some()
     }
 
     /// Tries how far the memory of the process at the other end can be reached; whether its registered memory can.
     fn get_to_know(
         &self,
         socket: &Socket,
-        duct: &mut Duct,
-        witness: &Witness,
-        board: Option<&OwnedFd>,
+        shm: &mut ShmChannel,
+        probe: &ProcessProbe,
+        directory: Option<&OwnedFd>,
     ) -> bool {
         if !self.limits.copies {
             return false;
         }
-        duct.meet(process_of(socket), witness);
-        let is_direct =
-            board.is_some_and(|board| duct.read_board(board).is_ok()) && duct.reaches_regions();
+        shm.meet(process_of(socket), probe);
+        let is_direct = directory.is_some_and(|directory| shm.read_directory(directory).is_ok())
+            && shm.reaches_regions();
         log_debug!(
             N::SOURCE,
             Subsys::EpCtrl,
             "memory shared with process {}: {} bytes a ring, {}, its registered memory is {}",
             process_of(socket).unwrap_or_default(),
             self.ring_size(),
-            duct.words(),
+            shm.words(),
             if is_direct {
                 "used from here"
             } else {
@@ -360,15 +376,15 @@ fn warn_of_memory<N: Net>(error: &io::Error) {
     }
 }
 
-/// The memory that a guest has made, if it may be used. Of its rings `most` bytes each are used.
+/// The memory that a pending has made, if it may be used. Of its rings `most` bytes each are used.
 fn take_memory<N: Net>(
-    guest: &Guest,
+    pending: &PendingPeer,
     hello: &Hello,
     most: usize,
-) -> core::result::Result<Box<Duct>, Verdict> {
-    let fd = guest.fds.first().ok_or(Verdict::Memory)?;
-    match Duct::take(fd, hello.ring, most) {
-        Ok(duct) => Ok(Box::new(duct)),
+) -> core::result::Result<Box<ShmChannel>, Verdict> {
+    let fd = pending.fds.first().ok_or(Verdict::Memory)?;
+    match ShmChannel::take(fd, hello.ring, most) {
+        Ok(shm) => Ok(Box::new(shm)),
         Err(error) => {
             log_warn!(
                 N::SOURCE,
@@ -381,8 +397,8 @@ fn take_memory<N: Net>(
 }
 
 /// Memory is shared between processes of one user only.
-fn is_of_our_user(guest: &Socket) -> core::result::Result<(), Verdict> {
-    match local::credentials(guest) {
+fn is_of_our_user(pending: &Socket) -> core::result::Result<(), Verdict> {
+    match local::credentials(pending) {
         Ok(whom) if is_ours(whom.uid) => Ok(()),
         _ => Err(Verdict::User),
     }

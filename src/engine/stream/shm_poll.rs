@@ -12,8 +12,8 @@ use crate::engine::srx::Unfilled;
 use crate::engine::stream::conn::{At, State};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, message_head};
-use crate::engine::stream::rx::{Fault, parts_of};
-use crate::engine::stream::shm_channel::Duct;
+use crate::engine::stream::rx::{Fault, message_info};
+use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::sync::ring::{HEADER, LINE, Record};
 use crate::sys::barrier;
@@ -29,7 +29,7 @@ const EPOLL_EVERY: u64 = 64;
 /// than a call of the kernel takes.
 const EPOLL_EVERY_BOTH: u64 = 8;
 /// Peers that are looked at directly even if nothing comes from them, and how many looks in vain it takes to leave one to
-/// its bell when there are more.
+/// its doorbell when there are more.
 const ALWAYS: usize = 32;
 const MISSES: u32 = 4096;
 
@@ -46,7 +46,7 @@ struct Left {
 }
 
 /// What a look would find.
-pub(super) enum Glance {
+pub(super) enum FastPoll {
     Nothing,
     /// Something of this connection.
     NewsOf(usize),
@@ -58,8 +58,8 @@ const GARBAGE: Fault = Fault::Rule("it wrote garbage to the shared memory");
 
 impl<N: Net> Stream<N> {
     /// From now on the connection goes over shared memory.
-    pub fn use_duct(&mut self, domain: &DomainOf<N>, id: usize, duct: Box<Duct>) {
-        if !self.has_ducts() {
+    pub fn use_shm(&mut self, domain: &DomainOf<N>, id: usize, shm: Box<ShmChannel>) {
+        if !self.has_shm() {
             self.begin_sharing();
         }
         if self.shared == 0 {
@@ -68,51 +68,54 @@ impl<N: Net> Stream<N> {
         }
         self.shared += 1;
         // It is armed from its birth.
-        if !self.dozing {
-            duct.disarm(self.expects_sleep);
+        if !self.is_armed {
+            shm.disarm(self.expects_sleep);
         }
         let conn = &mut self.conns[id];
-        conn.duct = Some(duct);
+        conn.shm = Some(shm);
         conn.misses = 0;
-        self.ducts.push(id);
+        self.polled.push(id);
     }
 
     /// The first connection of the domain that goes over memory: nobody has said yet whether somebody sleeps, and what has
     /// sockets is left to epoll, which is asked besides.
     #[cold]
     fn begin_sharing(&mut self) {
-        self.dozing = true;
+        self.is_armed = true;
         while let Some(&id) = self.hot.last() {
-            self.cool(id);
+            self.demote(id);
         }
         self.wide = 0;
     }
 
     /// What a look would find, where that is easily told: where nothing is left to do of earlier looks.
     #[inline(always)]
-    pub(super) fn glance(&self, domain: &DomainOf<N>) -> Glance {
+    pub(super) fn poll_fast(&self, domain: &DomainOf<N>) -> FastPoll {
         let left = self.dirty.len() | self.stalled.len() | self.full.len() | self.held.len();
-        let quiet = left == 0
-            && self.dozing == domain.may_sleep()
-            && !self.look.wrapping_add(1).is_multiple_of(self.epoll_every());
-        if !quiet {
-            return Glance::Unclear;
+        let is_idle = left == 0
+            && self.is_armed == domain.may_sleep()
+            && !self
+                .polls
+                .wrapping_add(1)
+                .is_multiple_of(self.epoll_every());
+        if !is_idle {
+            return FastPoll::Unclear;
         }
-        let mut news = Glance::Nothing;
-        for &id in &self.ducts {
+        let mut news = FastPoll::Nothing;
+        for &id in &self.polled {
             let conn = self.conns.get(id);
-            let Some((conn, duct)) = conn.and_then(|conn| Some((conn, conn.duct.as_ref()?))) else {
-                return Glance::Unclear;
+            let Some((conn, shm)) = conn.and_then(|conn| Some((conn, conn.shm.as_ref()?))) else {
+                return FastPoll::Unclear;
             };
-            if duct.has_news() {
+            if shm.has_news() {
                 news = match news {
-                    Glance::Nothing => Glance::NewsOf(id),
+                    FastPoll::Nothing => FastPoll::NewsOf(id),
                     // Each gets its turn.
-                    _ => return Glance::Unclear,
+                    _ => return FastPoll::Unclear,
                 };
-            } else if conn.rx.was_written || duct.ended || duct.broken {
+            } else if conn.rx.was_written || shm.ended || shm.broken {
                 // What was taken is to be said, or the end.
-                return Glance::Unclear;
+                return FastPoll::Unclear;
             }
         }
         news
@@ -124,31 +127,31 @@ impl<N: Net> Stream<N> {
     #[inline(never)]
     pub(super) fn wait_a_moment(&mut self, domain: &mut DomainOf<N>) {
         // Who is going to sleep wants the processor for others, and so does who waits for the lock.
-        if self.dozing || domain.contended || !self.linger.take_turn() {
+        if self.is_armed || domain.contended || !self.spin.take_turn() {
             return;
         }
-        for &id in &self.ducts {
-            if let Some(duct) = &mut self.conns[id].duct {
-                duct.claim_ahead();
+        for &id in &self.polled {
+            if let Some(shm) = &mut self.conns[id].shm {
+                shm.claim_ahead();
             }
         }
         let news = self.next_news();
-        self.linger.note(news.is_some());
+        self.spin.note(news.is_some());
         if let Some(id) = news {
-            self.read_duct(domain, id);
+            self.read_shm(domain, id);
         }
     }
 
     /// The first peer from which something comes in the next moment.
     fn next_news(&self) -> Option<usize> {
         let has_news = |&&id: &&usize| {
-            let duct = self.conns[id].duct.as_ref();
-            duct.is_some_and(|duct| duct.has_news())
+            let shm = self.conns[id].shm.as_ref();
+            shm.is_some_and(|shm| shm.has_news())
         };
         let mut end = None;
         loop {
             for _ in 0..LOOKS {
-                if let Some(&id) = self.ducts.iter().find(has_news) {
+                if let Some(&id) = self.polled.iter().find(has_news) {
                     return Some(id);
                 }
                 spin_loop();
@@ -170,13 +173,13 @@ impl<N: Net> Stream<N> {
 
     /// One look at those who share memory with us.
     #[inline]
-    pub(super) fn look_at_ducts(&mut self, domain: &mut DomainOf<N>) {
+    pub(super) fn poll_shm(&mut self, domain: &mut DomainOf<N>) {
         self.clear_up(domain);
-        if self.dozing != domain.may_sleep() {
+        if self.is_armed != domain.may_sleep() {
             self.change_watch(domain);
         }
-        self.read_ducts(domain);
-        if self.look.is_multiple_of(self.epoll_every()) {
+        self.read_all_shm(domain);
+        if self.polls.is_multiple_of(self.epoll_every()) {
             self.ask_epoll(domain);
         }
         if !self.held.is_empty() {
@@ -185,19 +188,19 @@ impl<N: Net> Stream<N> {
     }
 
     #[inline]
-    pub(super) fn read_ducts(&mut self, domain: &mut DomainOf<N>) {
+    pub(super) fn read_all_shm(&mut self, domain: &mut DomainOf<N>) {
         let mut i = 0;
-        while let Some(&id) = self.ducts.get(i) {
-            let any = self.read_duct(domain, id);
+        while let Some(&id) = self.polled.get(i) {
+            let any = self.read_shm(domain, id);
             // The list changes when the connection ends or is held.
-            if self.ducts.get(i) != Some(&id) {
+            if self.polled.get(i) != Some(&id) {
                 continue;
             }
             i += 1;
             if any {
                 self.conns[id].misses = 0;
-                self.linger.found();
-            } else if self.ducts.len() > ALWAYS {
+                self.spin.found();
+            } else if self.polled.len() > ALWAYS {
                 self.missed(id);
             }
         }
@@ -213,8 +216,8 @@ impl<N: Net> Stream<N> {
         }
         self.expect_sleep();
         let conn = &mut self.conns[id];
-        match conn.duct.as_ref().is_some_and(|duct| duct.leave_to_bell()) {
-            true => self.ducts.retain(|&other| other != id),
+        match conn.shm.as_ref().is_some_and(|shm| shm.leave_to_doorbell()) {
+            true => self.polled.retain(|&other| other != id),
             // Something came before the peer knew.
             false => {
                 conn.misses = 0;
@@ -223,7 +226,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Rings may be left to their bells from now on: peers that were told that this side only polls have to know it first.
+    /// Rings may be left to their doorbells from now on: peers that were told that this side only polls have to know it first.
     #[inline]
     fn expect_sleep(&mut self) {
         if !self.expects_sleep {
@@ -234,10 +237,10 @@ impl<N: Net> Stream<N> {
     #[cold]
     fn announce_sleep(&mut self) {
         self.expects_sleep = true;
-        let ducts = self.conns.iter().filter_map(|(_, conn)| conn.duct.as_ref());
+        let polled = self.conns.iter().filter_map(|(_, conn)| conn.shm.as_ref());
         let mut any = false;
-        for duct in ducts {
-            duct.expect_sleep();
+        for shm in polled {
+            shm.expect_sleep();
             any = true;
         }
         if any {
@@ -245,35 +248,35 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Whoever writes from now on rings the bell. What came before is to be looked for once more.
-    pub(super) fn doze(&mut self, domain: &mut DomainOf<N>) {
+    /// Whoever writes from now on rings the doorbell. What came before is to be looked for once more.
+    pub(super) fn arm_shm(&mut self, domain: &mut DomainOf<N>) {
         self.expect_sleep();
-        self.dozing = true;
-        for &id in &self.ducts {
-            if let Some(duct) = &self.conns[id].duct {
-                duct.arm();
+        self.is_armed = true;
+        for &id in &self.polled {
+            if let Some(shm) = &self.conns[id].shm {
+                shm.arm();
             }
         }
         for &id in &self.full {
-            if let Some(duct) = &self.conns[id].duct {
-                duct.set_waiting(true);
+            if let Some(shm) = &self.conns[id].shm {
+                shm.set_waiting(true);
             }
         }
         self.retry_full(domain);
-        self.read_ducts(domain);
+        self.read_all_shm(domain);
     }
 
     /// Each had its turn. Who has more, or room for what waits, ends the sleep that begins here, if one does: who finds
     /// room while epoll is asked would have its timer put out there.
     pub(super) fn stay_awake(&mut self) {
         let has_more = |&id: &usize| {
-            let duct = self.conns[id].duct.as_ref();
-            duct.is_some_and(|duct| duct.has_news())
+            let shm = self.conns[id].shm.as_ref();
+            shm.is_some_and(|shm| shm.has_news())
         };
-        let mut any = self.ducts.iter().any(has_more);
+        let mut any = self.polled.iter().any(has_more);
         for &id in &self.full {
-            let duct = self.conns.get_mut(id).and_then(|conn| conn.duct.as_mut());
-            any |= duct.is_some_and(|duct| !matches!(duct.has_room(), Ok(false)));
+            let shm = self.conns.get_mut(id).and_then(|conn| conn.shm.as_mut());
+            any |= shm.is_some_and(|shm| !matches!(shm.has_room(), Ok(false)));
         }
         if any {
             self.end_sleep();
@@ -283,30 +286,30 @@ impl<N: Net> Stream<N> {
     /// Somebody may sleep from now on, or nobody does any more.
     #[cold]
     fn change_watch(&mut self, domain: &mut DomainOf<N>) {
-        match self.dozing {
-            true => self.wake_ducts(),
-            false => self.doze(domain),
+        match self.is_armed {
+            true => self.disarm_shm(),
+            false => self.arm_shm(domain),
         }
     }
 
-    fn wake_ducts(&mut self) {
-        self.dozing = false;
-        for &id in &self.ducts {
-            if let Some(duct) = &self.conns[id].duct {
-                duct.disarm(self.expects_sleep);
+    fn disarm_shm(&mut self) {
+        self.is_armed = false;
+        for &id in &self.polled {
+            if let Some(shm) = &self.conns[id].shm {
+                shm.disarm(self.expects_sleep);
             }
         }
     }
 
     /// The peer is looked at directly.
-    pub(super) fn warm_duct(&mut self, id: usize) {
+    pub(super) fn promote_shm(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         conn.misses = 0;
-        if !self.ducts.contains(&id) {
-            if let (false, Some(duct)) = (self.dozing, &conn.duct) {
-                duct.disarm(self.expects_sleep);
+        if !self.polled.contains(&id) {
+            if let (false, Some(shm)) = (self.is_armed, &conn.shm) {
+                shm.disarm(self.expects_sleep);
             }
-            self.ducts.push(id);
+            self.polled.push(id);
             self.arm_where_asleep(id);
         }
     }
@@ -314,10 +317,10 @@ impl<N: Net> Stream<N> {
     /// A ring is polled again, or still, while somebody else may be asleep: it is armed as the others are, and ends that sleep if
     /// something stands in it.
     fn arm_where_asleep(&mut self, id: usize) {
-        let duct = self.conns[id].duct.as_ref().filter(|_| self.dozing);
-        if let Some(duct) = duct {
-            duct.arm();
-            if duct.has_news() {
+        let shm = self.conns[id].shm.as_ref().filter(|_| self.is_armed);
+        if let Some(shm) = shm {
+            shm.arm();
+            if shm.has_news() {
                 self.end_sleep();
             }
         }
@@ -331,9 +334,9 @@ impl<N: Net> Stream<N> {
 
     /// Something was written for the peer: it is woken if it sleeps.
     #[inline(always)]
-    pub(super) fn ring_bell(&mut self, id: usize) {
+    pub(super) fn ring_doorbell(&mut self, id: usize) {
         let conn = &mut self.conns[id];
-        if conn.duct.as_mut().is_some_and(|duct| duct.must_ring()) {
+        if conn.shm.as_mut().is_some_and(|shm| shm.must_ring()) {
             self.wake_peer(id);
         }
     }
@@ -345,16 +348,16 @@ impl<N: Net> Stream<N> {
 
     /// There is no room for all that is queued.
     #[cold]
-    pub(super) fn duct_full(&mut self, id: usize) {
+    pub(super) fn shm_full(&mut self, id: usize) {
         // The peer has to take what is there.
-        self.ring_bell(id);
+        self.ring_doorbell(id);
         self.full.push(id);
-        let Some(duct) = &mut self.conns[id].duct else {
+        let Some(shm) = &mut self.conns[id].shm else {
             return;
         };
-        if self.dozing {
-            duct.set_waiting(true);
-            if !matches!(duct.has_room(), Ok(false)) {
+        if self.is_armed {
+            shm.set_waiting(true);
+            if !matches!(shm.has_room(), Ok(false)) {
                 self.end_sleep();
             }
         }
@@ -368,10 +371,10 @@ impl<N: Net> Stream<N> {
             let Some(conn) = self.conns.get_mut(id) else {
                 continue;
             };
-            let Some(duct) = &mut conn.duct else {
+            let Some(shm) = &mut conn.shm else {
                 continue;
             };
-            if duct.ended && conn.rx.at.waits() {
+            if shm.ended && conn.rx.at.waits() {
                 // What the peer sent waits for its receive; what it is sent waits for nothing any more.
                 self.full.push(id);
                 self.transmits_end(domain, id);
@@ -380,31 +383,31 @@ impl<N: Net> Stream<N> {
             if !conn.tx.blocked {
                 continue;
             }
-            match duct.has_room() {
+            match shm.has_room() {
                 Ok(false) => self.full.push(id),
                 // What the other side has broken its reader finds.
                 Ok(true) => {
-                    duct.set_waiting(false);
+                    shm.set_waiting(false);
                     conn.tx.blocked = false;
                     self.flush_conn(domain, id);
                     self.retry_frame(domain, id);
                 }
                 Err(_) => {
-                    duct.broken = true;
-                    self.warm_duct(id);
+                    shm.broken = true;
+                    self.promote_shm(id);
                 }
             }
         }
     }
 
     /// News of the socket beside the memory.
-    pub(super) fn duct_rung(&mut self, domain: &mut DomainOf<N>, id: usize) {
+    pub(super) fn doorbell_rung(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
-        let (Some(socket), Some(duct)) = (&conn.socket, &mut conn.duct) else {
+        let (Some(socket), Some(shm)) = (&conn.socket, &mut conn.shm) else {
             return;
         };
-        take_rings(socket, duct);
-        if duct.ended {
+        take_rings(socket, shm);
+        if shm.ended {
             self.epoll_forget(id);
             self.left_waiting(domain, id);
         }
@@ -412,8 +415,8 @@ impl<N: Net> Stream<N> {
             self.retry_full(domain);
         }
         if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) {
-            self.warm_duct(id);
-            self.read_duct(domain, id);
+            self.promote_shm(id);
+            self.read_shm(domain, id);
         }
     }
 
@@ -424,18 +427,18 @@ impl<N: Net> Stream<N> {
         let Some(conn) = self.conns.get(id) else {
             return;
         };
-        let Some(duct) = conn.duct.as_ref().filter(|_| conn.rx.at.waits()) else {
+        let Some(shm) = conn.shm.as_ref().filter(|_| conn.rx.at.waits()) else {
             return;
         };
-        let there = duct.longest_rest() + conn.rx.leftover.len();
+        let there = shm.longest_rest() + conn.rx.leftover.len();
         if let At::Stalled(stalled) = &conn.rx.at
             && stalled.envelope.len > there as u64
         {
-            return self.lose(domain, id, Error::CONNRESET);
+            return self.disconnect(domain, id, Error::CONNRESET);
         }
         if matches!(&conn.rx.at, At::Held(header) if header.is_answered()) {
             // Of what it asked for it takes no more.
-            return self.lose(domain, id, Error::CONNRESET);
+            return self.disconnect(domain, id, Error::CONNRESET);
         }
         if !self.full.contains(&id) {
             self.full.push(id);
@@ -444,10 +447,10 @@ impl<N: Net> Stream<N> {
 
     /// Takes what the peer has written; whether there was anything.
     #[inline]
-    pub(super) fn read_duct(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
+    pub(super) fn read_shm(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         let mut any = false;
-        let duct = self.conns.get(id).and_then(|conn| conn.duct.as_ref());
-        if duct.is_some_and(|duct| duct.is_past_end()) {
+        let shm = self.conns.get(id).and_then(|conn| conn.shm.as_ref());
+        if shm.is_some_and(|shm| shm.is_past_end()) {
             self.fault(domain, id, &GARBAGE);
             return true;
         }
@@ -467,10 +470,10 @@ impl<N: Net> Stream<N> {
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
             };
-            let Some(duct) = &mut conn.duct else {
+            let Some(shm) = &mut conn.shm else {
                 break;
             };
-            let record = match duct.peek() {
+            let record = match shm.peek() {
                 Ok(Some(record)) => record,
                 Ok(None) => {
                     self.found_empty(domain, id);
@@ -500,10 +503,10 @@ impl<N: Net> Stream<N> {
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
             };
-            let Some(duct) = &mut conn.duct else {
+            let Some(shm) = &mut conn.shm else {
                 break;
             };
-            let (wakes, ended) = (duct.advance(record), duct.ended);
+            let (wakes, ended) = (shm.advance(record), shm.ended);
             if wakes {
                 ring(&conn.socket);
             }
@@ -527,42 +530,42 @@ impl<N: Net> Stream<N> {
         };
         let source = conn.source();
         let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
-        let (true, Some(duct)) = (between && conn.state == State::Up, &mut conn.duct) else {
+        let (true, Some(shm)) = (between && conn.state == State::Up, &mut conn.shm) else {
             return left;
         };
-        let Ok(Some(mut record)) = duct.peek() else {
+        let Ok(Some(mut record)) = shm.peek() else {
             return left;
         };
         // Of many the processor fetches the next by itself.
-        duct.fetch_ahead(&record);
+        shm.fetch_ahead(&record);
         let Some(mut inlet) = domain.inlet(conn.ep, conn.fi_addr) else {
             return left;
         };
         loop {
             let mut start = [0; MAX_MESSAGE_HEADER];
-            duct.copy_start(&record, &mut start);
+            shm.copy_start(&record, &mut start);
             let head = match message_head(&start) {
                 Some(head) if head.frame == record.len() && !head.ack => head,
                 _ => break,
             };
-            let parts = parts_of(&head);
-            let place = |to: &IoVec| duct.fill(&record, head.len, head.payload(), to);
+            let parts = message_info(&head);
+            let place = |to: &IoVec| shm.fill(&record, head.len, head.payload(), to);
             match inlet.take(&parts, source, place) {
                 Ok(()) => {}
                 Err(Unfilled::Unexpected) if record.len() <= SMALL => {
                     let envelope = parts.envelope(source, conn.ep, id as u64);
-                    let copy = |bytes: &mut Vec<u8>| duct.append(&record, head.len, bytes);
+                    let copy = |bytes: &mut Vec<u8>| shm.append(&record, head.len, bytes);
                     if !inlet.keep(envelope, self.limits.saved_bytes, copy) {
                         break;
                     }
                 }
                 Err(_) => break,
             }
-            if duct.advance(record) {
+            if shm.advance(record) {
                 ring(&conn.socket);
             }
             left.taken += 1;
-            record = match duct.peek() {
+            record = match shm.peek() {
                 Ok(Some(record)) if left.taken < most => record,
                 next => {
                     left.nothing = matches!(next, Ok(None));
@@ -577,18 +580,18 @@ impl<N: Net> Stream<N> {
     #[inline]
     fn found_empty(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
-        let Some(duct) = &mut conn.duct else {
+        let Some(shm) = &mut conn.shm else {
             return;
         };
-        if duct.broken {
+        if shm.broken {
             return self.fault(domain, id, &GARBAGE);
         }
         // Else nothing has to be given back here: who waits for room is told of each quarter of a lap, and never needs more
         // than another.
-        let is_due = std::mem::take(&mut conn.rx.was_written) | duct.is_due();
-        let wake = is_due && duct.release();
-        if duct.ended {
-            self.lose(domain, id, Error::CONNRESET);
+        let is_due = std::mem::take(&mut conn.rx.was_written) | shm.is_due();
+        let wake = is_due && shm.release();
+        if shm.ended {
+            self.disconnect(domain, id, Error::CONNRESET);
         } else if wake {
             self.wake_peer(id);
         }
@@ -606,19 +609,19 @@ impl<N: Net> Stream<N> {
         if len > SMALL {
             return self.take_large_record(domain, id, record).map(|()| false);
         }
-        if Duct::is_line(record) {
+        if ShmChannel::is_line(record) {
             let mut line = [0; LINE - HEADER];
-            if let Some(duct) = &self.conns[id].duct {
-                duct.copy_line(record, &mut line);
+            if let Some(shm) = &self.conns[id].shm {
+                shm.copy_line(record, &mut line);
             }
-            if self.take_short(domain, id, &line[..len]) {
+            if self.take_compact(domain, id, &line[..len]) {
                 return Ok(true);
             }
             return self.take_one(domain, id, &line[..len]).map(|()| false);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let result = match &self.conns[id].duct {
-            Some(duct) => match duct.copy(record, 0, &mut scratch[..len]) {
+        let result = match &self.conns[id].shm {
+            Some(shm) => match shm.copy(record, 0, &mut scratch[..len]) {
                 Ok(()) => self.take(domain, id, &scratch[..len]),
                 Err(_) => Err(GARBAGE),
             },
@@ -642,7 +645,7 @@ impl<N: Net> Stream<N> {
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
             };
-            let Some(duct) = &conn.duct else {
+            let Some(shm) = &conn.shm else {
                 break;
             };
             let rest = len - at;
@@ -652,7 +655,7 @@ impl<N: Net> Stream<N> {
                         .unwrap_or(usize::MAX)
                         .min(rest);
                     if let Some(iov) = incoming.sink.memory() {
-                        duct.place(record, at, n, iov);
+                        shm.place(record, at, n, iov);
                         incoming.remaining -= n as u64;
                         at += n;
                         if incoming.remaining == 0 {
@@ -667,7 +670,7 @@ impl<N: Net> Stream<N> {
             };
             let part = part.min(self.scratch.len());
             let mut scratch = std::mem::take(&mut self.scratch);
-            let copied = duct.copy(record, at, &mut scratch[..part]);
+            let copied = shm.copy(record, at, &mut scratch[..part]);
             let result = match copied {
                 Ok(()) => self.take(domain, id, &scratch[..part]),
                 Err(_) => Err(GARBAGE),
@@ -680,7 +683,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// Before the connection is closed: what was reported as sent goes to the peer, which may take until `until`.
-    pub(super) fn last_flush_to_duct(
+    pub(super) fn last_flush_to_shm(
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
@@ -688,21 +691,17 @@ impl<N: Net> Stream<N> {
     ) {
         loop {
             self.flush_conn(domain, id);
-            self.ring_bell(id);
+            self.ring_doorbell(id);
             let conn = &mut self.conns[id];
-            let Some(duct) = conn
-                .duct
-                .as_mut()
-                .filter(|duct| !duct.ended && !duct.broken)
-            else {
+            let Some(shm) = conn.shm.as_mut().filter(|shm| !shm.ended && !shm.broken) else {
                 return;
             };
             let left = until.saturating_duration_since(Instant::now());
             if conn.tx.staged == 0 || left.is_zero() {
                 return;
             }
-            duct.set_waiting(true);
-            if !matches!(duct.has_room(), Ok(false)) {
+            shm.set_waiting(true);
+            if !matches!(shm.has_room(), Ok(false)) {
                 conn.tx.blocked = false;
                 continue;
             }
@@ -710,8 +709,8 @@ impl<N: Net> Stream<N> {
                 return;
             };
             socket.wait_readable(left.min(Duration::from_millis(100)));
-            take_rings(socket, duct);
-            if duct.has_news() && !conn.rx.at.waits() {
+            take_rings(socket, shm);
+            if shm.has_news() && !conn.rx.at.waits() {
                 // Somebody else may sleep on what has rung.
                 self.end_sleep();
             }
@@ -723,7 +722,7 @@ impl<N: Net> Stream<N> {
 
 /// Takes what the peer has rung with. It rings once for a sleep, so who sleeps on, or again, without having polled says that
 /// anew; the ring is to be looked at after this.
-fn take_rings(socket: &Socket, duct: &mut Duct) {
+fn take_rings(socket: &Socket, shm: &mut ShmChannel) {
     let (mut rings, mut any) = ([0; 256], false);
     loop {
         match socket.read(&mut rings) {
@@ -735,13 +734,13 @@ fn take_rings(socket: &Socket, duct: &mut Duct) {
             }
             Ok(Moved::Later) => break,
             Ok(Moved::End) | Err(_) => {
-                duct.end();
+                shm.end();
                 break;
             }
         }
     }
     if any {
-        duct.arm_again();
+        shm.arm_again();
     }
 }
 

@@ -23,7 +23,7 @@ use crate::sync::parts::{Job, Progress};
 pub(super) const SHARE: usize = 64 * 1024;
 
 /// How long a peer may take to end a copy to memory that is not to be written any more.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const GARBAGE: Fault = Fault::Rule("it wrote garbage to a message that both copy");
 
@@ -46,11 +46,11 @@ impl<N: Net> Stream<N> {
         share.segs[0].key = u64::from(shared.job.number);
         self.send_always(domain, id, &share, IoVec::empty(), None);
         let conn = &mut self.conns[id];
-        let (Some(duct), Some(offers)) = (&mut conn.duct, &mut conn.rx.offers) else {
+        let (Some(shm), Some(offers)) = (&mut conn.shm, &mut conn.rx.offers) else {
             return;
         };
-        let fetched = duct.fetch_parts(&mut shared.job, &shared.offered.places, &to);
-        let progress = duct.progress_of(&shared.job);
+        let fetched = shm.fetch_parts(&mut shared.job, &shared.offered.places, &to);
+        let progress = shm.progress_of(&shared.job);
         shared.copied = fetched == Ok(true);
         let at = offers.shared.len();
         offers.shared.push(shared);
@@ -67,19 +67,19 @@ impl<N: Net> Stream<N> {
     /// Its reader ends the connection.
     #[cold]
     fn found_garbage(&mut self, id: usize) {
-        if let Some(duct) = &mut self.conns[id].duct {
-            duct.broken = true;
+        if let Some(shm) = &mut self.conns[id].shm {
+            shm.broken = true;
         }
-        self.warm_duct(id);
+        self.promote_shm(id);
     }
 
     /// What the sender has done by now; the word of it may stand behind many offers.
     pub(super) fn end_shares(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let mut at = 0;
         while let Some(conn) = self.conns.get(id)
-            && let (Some(shared), Some(duct)) = (conn.rx.shared().get(at), &conn.duct)
+            && let (Some(shared), Some(shm)) = (conn.rx.shared().get(at), &conn.shm)
         {
-            match duct.progress_of(&shared.job) {
+            match shm.progress_of(&shared.job) {
                 Ok(progress @ (Progress::Over | Progress::Failed)) => {
                     self.end_share(domain, id, at, progress);
                 }
@@ -105,11 +105,11 @@ impl<N: Net> Stream<N> {
         let Some(conn) = self.conns.get(id) else {
             return false;
         };
-        let Some(duct) = conn.duct.as_ref().filter(|duct| !duct.ended) else {
+        let Some(shm) = conn.shm.as_ref().filter(|shm| !shm.ended) else {
             return false;
         };
         let mut shared = conn.rx.shared().iter();
-        shared.any(|shared| duct.progress_of(&shared.job) == Ok(Progress::Held))
+        shared.any(|shared| shm.progress_of(&shared.job) == Ok(Progress::Held))
     }
 
     /// Nobody copies any more.
@@ -126,13 +126,13 @@ impl<N: Net> Stream<N> {
             job,
             mut copied,
         } = offers.shared.swap_remove(at);
-        if let (Some(duct), Some(recv)) = (&mut conn.duct, &recv) {
-            duct.end_share(&job);
+        if let (Some(shm), Some(recv)) = (&mut conn.shm, &recv) {
+            shm.end_share(&job);
             if progress == Progress::Failed {
-                duct.copies_alone = true;
-                copied = duct.fetch(&offered.places, &recv.iov, offered.epoch);
+                shm.copies_alone = true;
+                copied = shm.fetch(&offered.places, &recv.iov, offered.epoch);
             } else {
-                copied &= !duct.is_revoked(offered.epoch);
+                copied &= !shm.is_revoked(offered.epoch);
             }
         }
         self.fetched(domain, id, index, recv, envelope, copied);
@@ -146,7 +146,7 @@ impl<N: Net> Stream<N> {
         index: u8,
     ) -> core::result::Result<(), Fault> {
         let conn = &self.conns[id];
-        let Some(duct) = &conn.duct else {
+        let Some(shm) = &conn.shm else {
             return Err(Fault::Rule("a word on a message that nobody shares"));
         };
         let shared = conn.rx.shared();
@@ -154,7 +154,7 @@ impl<N: Net> Stream<N> {
         let Some(at) = shared.iter().position(|shared| shared.index == index) else {
             return Ok(());
         };
-        match duct.progress_of(&shared[at].job) {
+        match shm.progress_of(&shared[at].job) {
             Ok(progress @ (Progress::Over | Progress::Failed)) => {
                 self.end_share(domain, id, at, progress);
                 Ok(())
@@ -180,8 +180,8 @@ impl<N: Net> Stream<N> {
             return Err(GARBAGE);
         };
         let (index, to) = (header.index, places_of(header));
-        if let Some(duct) = &mut conn.duct {
-            duct.helping = Some(Helping { index, job, to });
+        if let Some(shm) = &mut conn.shm {
+            shm.helping = Some(Helping { index, job, to });
         }
         self.help(domain, id)
     }
@@ -193,19 +193,19 @@ impl<N: Net> Stream<N> {
         id: usize,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        let Some(duct) = &mut conn.duct else {
+        let Some(shm) = &mut conn.shm else {
             return Ok(());
         };
-        let Some(mut helping) = duct.helping.take() else {
+        let Some(mut helping) = shm.helping.take() else {
             return Ok(());
         };
         let offered = conn.tx.rendezvous.get(&helping.index);
         let Some(Payload::Buffers(from)) = offered.map(|out| &out.payload) else {
             return Ok(());
         };
-        match duct.help(&mut helping.job, from, &helping.to) {
+        match shm.help(&mut helping.job, from, &helping.to) {
             Ok(Help::More) => {
-                duct.helping = Some(helping);
+                shm.helping = Some(helping);
                 self.mark_dirty(id);
             }
             Ok(Help::Last) => {
@@ -221,8 +221,8 @@ impl<N: Net> Stream<N> {
 
     /// As `help`, at a look.
     pub(super) fn go_on_helping(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let duct = self.conns.get(id).and_then(|conn| conn.duct.as_ref());
-        if duct.is_none_or(|duct| duct.helping.is_none()) {
+        let shm = self.conns.get(id).and_then(|conn| conn.shm.as_ref());
+        if shm.is_none_or(|shm| shm.helping.is_none()) {
             return;
         }
         if let Err(fault) = self.help(domain, id) {
@@ -234,12 +234,12 @@ impl<N: Net> Stream<N> {
     #[cold]
     pub(super) fn take_back(&mut self, id: usize, which: impl Fn(&Shared) -> bool) -> bool {
         let conn = &self.conns[id];
-        let Some(duct) = &conn.duct else {
+        let Some(shm) = &conn.shm else {
             return true;
         };
         let all = conn.rx.shared().iter().filter(|shared| which(shared));
         let held = all
-            .filter(|shared| !duct.take_back(&shared.job, PATIENCE))
+            .filter(|shared| !shm.take_back(&shared.job, CLOSE_TIMEOUT))
             .count();
         if held > 0 {
             log_warn!(
@@ -265,7 +265,7 @@ impl<N: Net> Stream<N> {
             }
         }
         if !free {
-            self.lose(domain, id, Error::CONNABORTED);
+            self.disconnect(domain, id, Error::CONNABORTED);
         }
     }
 }

@@ -217,7 +217,7 @@ impl<N: Net> Stream<N> {
             if self.conns.contains(id) {
                 let limit = self.limits.op_timeout.as_millis();
                 let why = format_args!("did not let a {what} complete within {limit} ms");
-                self.lose_because(domain, id, Error::TIMEDOUT, &why);
+                self.disconnect_because(domain, id, Error::TIMEDOUT, &why);
             }
         }
         if any {

@@ -23,15 +23,15 @@ use crate::engine::domain_state::DomainState;
 use crate::engine::fabric::FabricShared;
 use crate::engine::flusher::Held;
 use crate::engine::srx::{Claimed, Envelope};
-use crate::engine::stream::adaptive_spin::Linger;
+use crate::engine::stream::adaptive_spin::AdaptiveSpin;
 use crate::engine::stream::coll::Groups;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::{Ep, Eps};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::MAX_ATOMIC;
-use crate::engine::stream::region_directory::Board;
-use crate::engine::stream::shm_connect::Guest;
-use crate::engine::stream::shm_poll::Glance;
+use crate::engine::stream::region_directory::RegionDirectory;
+use crate::engine::stream::shm_connect::PendingPeer;
+use crate::engine::stream::shm_poll::FastPoll;
 use crate::engine::stream::stall::Waits;
 use crate::engine::transport::{Address, Membership, MrRegion, Transport};
 use crate::ffi::ops::atomic::Atomic;
@@ -55,7 +55,7 @@ pub struct Limits {
     /// The kernel may copy from process to process.
     pub copies: bool,
     /// How long somebody who wants to share memory may take to say who it is.
-    pub greeting: Duration,
+    pub hello: Duration,
     /// How long the end of an endpoint, or of the process, waits for peers to take what was accepted for them.
     pub close: Duration,
     /// After that an operation that waits for its peer fails, and is reported; zero: never.
@@ -83,16 +83,16 @@ pub struct Stream<N: Net> {
     /// Connections that are read without asking epoll.
     pub(crate) hot: Vec<usize>,
     /// Connections over shared memory that are looked at directly, and those without room for what is queued.
-    pub(crate) ducts: Vec<usize>,
+    pub(crate) polled: Vec<usize>,
     pub(crate) full: Vec<usize>,
     /// Connections over shared memory, all of them.
     pub(crate) shared: usize,
     /// Those who have come to share memory with us and not said who they are.
-    pub(crate) guests: Slab<Guest>,
+    pub(crate) pending_peers: Slab<PendingPeer>,
     /// What peers that share memory with us know of registered memory; once there is one.
-    pub(crate) board: Option<Board>,
-    /// Whoever writes to shared memory rings the bell.
-    pub(crate) dozing: bool,
+    pub(crate) directory: Option<RegionDirectory>,
+    /// Whoever writes to shared memory rings the doorbell.
+    pub(crate) is_armed: bool,
     /// The timer is to go off at once, whatever the deadlines are: see `end_sleep`.
     pub(super) is_urgent: bool,
     /// Peers that share memory know that this side may sleep.
@@ -113,14 +113,14 @@ pub struct Stream<N: Net> {
     /// Groups that endpoints have joined, and their collectives.
     pub(crate) groups: Groups<N::Addr>,
     /// Counts calls of `progress`.
-    pub(crate) look: u64,
+    pub(crate) polls: u64,
     /// While above zero only epoll is asked; see `progress`.
     pub(crate) wide: u32,
     /// The connection that had news last, and how many guesses of the next one came true, in a row; see `progress`.
     pub(crate) last: usize,
     pub(crate) sure: u32,
     /// Whether a look at shared memory that finds nothing waits a moment.
-    pub(super) linger: Linger,
+    pub(super) spin: AdaptiveSpin,
     /// Operations that wait.
     pub(super) waits: Waits,
     /// A look at what peers have acknowledged is due.
@@ -132,7 +132,7 @@ pub struct Stream<N: Net> {
 pub enum Due {
     Conn(usize),
     Handshake(usize),
-    Guest(usize),
+    PendingPeer(usize),
     Listener(usize),
     /// Peers that have not acknowledged what they were sent.
     Peers,
@@ -156,14 +156,14 @@ impl<N: Net> Stream<N> {
 
     /// Whether there are connections over shared memory.
     #[inline(always)]
-    pub(super) fn has_ducts(&self) -> bool {
-        N::DUCTS || N::MAY_SHARE && self.shared > 0
+    pub(super) fn has_shm(&self) -> bool {
+        N::ALL_SHM || N::MAY_SHARE && self.shared > 0
     }
 
     /// A child has its parent's rings, sockets and epoll set before it, and no part in any of them. It comes here only to close
     /// what it has of them: `children_may`.
     pub fn is_inherited(&self) -> bool {
-        self.has_ducts() && !self.is_at_home()
+        self.has_shm() && !self.is_at_home()
     }
 
     /// Whether this is the process that opened the domain.
@@ -206,7 +206,7 @@ impl<N: Net> Transport for Stream<N> {
 
     /// Of a domain that has only sockets a child may make what it can.
     fn children_may(&self) -> Children {
-        match self.has_ducts() {
+        match self.has_shm() {
             true => Children::Close,
             false => Children::Go,
         }
@@ -229,12 +229,12 @@ impl<N: Net> Transport for Stream<N> {
             eps: Eps::default(),
             conns: Slab::new(),
             hot: Vec::new(),
-            ducts: Vec::new(),
+            polled: Vec::new(),
             full: Vec::new(),
             shared: 0,
-            guests: Slab::new(),
-            board: None,
-            dozing: true,
+            pending_peers: Slab::new(),
+            directory: None,
+            is_armed: true,
             is_urgent: false,
             expects_sleep: false,
             dirty: Vec::new(),
@@ -245,11 +245,11 @@ impl<N: Net> Transport for Stream<N> {
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             buffers: Vec::new(),
             groups: Groups::default(),
-            look: 1,
+            polls: 1,
             wide: 0,
             last: usize::MAX,
             sure: 0,
-            linger: Linger::new(),
+            spin: AdaptiveSpin::new(),
             watches_peers: false,
         })
     }
@@ -269,33 +269,33 @@ impl<N: Net> Transport for Stream<N> {
     // Programs that wait look again and again, and mostly there is nothing: that is found out without a call.
     #[inline(always)]
     fn progress(&mut self, domain: &mut DomainOf<N>) {
-        if !self.has_ducts() {
-            return self.look(domain);
+        if !self.has_shm() {
+            return self.poll(domain);
         }
-        match self.glance(domain) {
-            Glance::Nothing => {
-                self.look = self.look.wrapping_add(1);
-                if self.linger.is_due() {
+        match self.poll_fast(domain) {
+            FastPoll::Nothing => {
+                self.polls = self.polls.wrapping_add(1);
+                if self.spin.is_due() {
                     self.wait_a_moment(domain);
                 }
             }
-            Glance::NewsOf(id) => {
-                self.look = self.look.wrapping_add(1);
-                self.linger.found();
-                self.read_duct(domain, id);
+            FastPoll::NewsOf(id) => {
+                self.polls = self.polls.wrapping_add(1);
+                self.spin.found();
+                self.read_shm(domain, id);
             }
-            Glance::Unclear => self.look(domain),
+            FastPoll::Unclear => self.poll(domain),
         }
     }
 
     fn take_at_hand(&mut self, domain: &mut DomainOf<N>) {
-        if self.has_ducts() {
-            self.read_ducts(domain);
+        if self.has_shm() {
+            self.read_all_shm(domain);
         }
     }
 
     fn progress_all(&mut self, domain: &mut DomainOf<N>) {
-        self.look_everywhere(domain);
+        self.poll_all(domain);
     }
 
     fn held_back(&self) -> &Arc<Held> {
@@ -401,11 +401,17 @@ impl<N: Net> Transport for Stream<N> {
         self.post_from(domain, port, ep, tx)
     }
 
-    fn close_tx_context(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize, heir: usize) {
+    fn close_tx_context(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        port: usize,
+        ep: usize,
+        successor: usize,
+    ) {
         if self.is_inherited() {
             return;
         }
-        self.leave_transmits(domain, port, ep, heir);
+        self.leave_transmits(domain, port, ep, successor);
     }
 
     fn close_rx_context(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
@@ -433,8 +439,8 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn region_opened(&mut self, _core: &mut DomainOf<N>, region: &MrRegion) {
-        if let Some(board) = &mut self.board {
-            board.publish(region);
+        if let Some(directory) = &mut self.directory {
+            directory.publish(region);
         }
     }
 
@@ -443,7 +449,10 @@ impl<N: Net> Transport for Stream<N> {
         if self.is_inherited() {
             return;
         }
-        let withdrawn = self.board.as_mut().and_then(|board| board.withdraw(region));
+        let withdrawn = self
+            .directory
+            .as_mut()
+            .and_then(|directory| directory.withdraw(region));
         if let Some(at) = withdrawn {
             self.wait_for_users(domain, at);
         }

@@ -29,7 +29,7 @@ pub(super) const STAGE_LIMIT: usize = 16 * 1024;
 /// A staging buffer that holds this much is written.
 pub(super) const STAGE_FULL: usize = 64 * 1024;
 /// Staged bytes of one connection from which on nothing is copied to them that can be sent from where it is.
-pub(super) const STAGE_BRIM: usize = 256 * 1024;
+pub(super) const STAGE_HIGH_WATER: usize = 256 * 1024;
 /// Frames up to this size are copied together before they are written, which is cheaper than two pieces.
 pub(super) const TOGETHER: usize = 512;
 /// Staging buffers kept for the next use.
@@ -101,7 +101,7 @@ impl<N: Net> Stream<N> {
         let len = tx.piece.len();
         // Those that a peer does not keep wait here.
         let most = (RECORD - MAX_MESSAGE_HEADER).min(self.limits.saved_size);
-        if !self.has_ducts() || len > most || tx.flags & !PLAIN != 0 {
+        if !self.has_shm() || len > most || tx.flags & !PLAIN != 0 {
             return false;
         }
         let enabled = domain.eps.get(ep).is_some_and(|state| state.enabled);
@@ -121,7 +121,7 @@ impl<N: Net> Stream<N> {
             && conn.tx.waiting.is_empty()
             && !conn.is_reading()
             && !conn.swap;
-        let Some(duct) = conn.duct.as_mut().filter(|_| free) else {
+        let Some(shm) = conn.shm.as_mut().filter(|_| free) else {
             return false;
         };
         let tagged = tx.what == What::Tagged;
@@ -132,11 +132,11 @@ impl<N: Net> Stream<N> {
             None => encode_usual(tagged, tx.tag, len, counter, &mut header),
             _ => encode_message(tagged, false, data, tx.tag, len, counter, &mut header),
         };
-        if !matches!(duct.send_one(&header, header_len, &tx.piece), Ok(true)) {
+        if !matches!(shm.send_one(&header, header_len, &tx.piece), Ok(true)) {
             return false;
         }
         conn.tx.counter = counter.wrapping_add(1);
-        self.ring_bell(id);
+        self.ring_doorbell(id);
         let op = TxOp {
             since: 0,
             what: tx.what,
@@ -194,7 +194,7 @@ impl<N: Net> Stream<N> {
         op: TxOp,
     ) -> Result {
         let rendezvous = self.is_held(&op) && self.conns[id].rendezvous;
-        let most = match &self.conns[id].duct {
+        let most = match &self.conns[id].shm {
             None => TOGETHER,
             Some(_) => RECORD - MAX_MESSAGE_HEADER,
         };
@@ -226,7 +226,7 @@ impl<N: Net> Stream<N> {
         let Stream {
             conns,
             scratch,
-            look,
+            polls,
             ..
         } = self;
         let conn = &mut conns[id];
@@ -237,24 +237,24 @@ impl<N: Net> Stream<N> {
         let mut header = [0; LEN];
         let counter = conn.tx.counter;
         let header_len = encode(counter, &mut header);
-        if let Some(duct) = &mut conn.duct {
+        if let Some(shm) = &mut conn.shm {
             let sent = conn.tx.queue.is_empty()
                 && matches!(
-                    duct.send_small(&header, header_len, payload, op.len),
+                    shm.send_small(&header, header_len, payload, op.len),
                     Ok(true)
                 );
             if !sent {
                 return false;
             }
             conn.tx.counter = counter.wrapping_add(1);
-            self.ring_bell(id);
+            self.ring_doorbell(id);
             domain.sent(op.ep(), &op);
             return true;
         }
         let total = header_len + op.len;
         let more = op.flags & FI_MORE != 0;
         match conn.tx.queue.back_mut() {
-            None if !more && conn.tx.pace.writes(*look) => {
+            None if !more && conn.tx.pace.writes(*polls) => {
                 let Some(socket) = &conn.socket else {
                     return false;
                 };
@@ -408,7 +408,7 @@ impl<N: Net> Stream<N> {
         }
         self.way(id, &header, &op)?;
         // It has to be copied.
-        if self.conns[id].tx.staged > STAGE_BRIM {
+        if self.conns[id].tx.staged > STAGE_HIGH_WATER {
             return Err(Error::AGAIN);
         }
         self.exchange(domain, id, &header, bytes, answer, op);
@@ -487,22 +487,22 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         // A ring is small, and nobody but us fills it. What is reported as sent is in the ring, or the peer would wait for an
         // application that has no reason to come here again.
-        if let Some(duct) = &mut conn.duct {
+        if let Some(shm) = &mut conn.shm {
             let frame = MAX_HEADER + payload.remaining();
-            if op.flags & FI_INJECT != 0 && !(conn.tx.queue.is_empty() && duct.takes(frame)) {
-                self.ring_bell(id);
+            if op.flags & FI_INJECT != 0 && !(conn.tx.queue.is_empty() && shm.takes(frame)) {
+                self.ring_doorbell(id);
                 return Err(Error::AGAIN);
             }
             self.send_always(domain, id, header, payload, Some(op));
             return Ok(());
         }
         let more = op.flags & FI_MORE != 0;
-        if conn.tx.queue.is_empty() && !more && conn.tx.pace.writes(self.look) {
+        if conn.tx.queue.is_empty() && !more && conn.tx.pace.writes(self.polls) {
             self.write_now(domain, id, header, payload, Some(op));
             return Ok(());
         }
         // What has to be copied waits for room; the rest is queued, as far as the transmit queue goes.
-        if conn.tx.staged > STAGE_BRIM && op.flags & FI_INJECT != 0 {
+        if conn.tx.staged > STAGE_HIGH_WATER && op.flags & FI_INJECT != 0 {
             return Err(Error::AGAIN);
         }
         self.send_always(domain, id, header, payload, Some(op));
@@ -512,7 +512,7 @@ impl<N: Net> Stream<N> {
     /// Sends a frame that asks the peer for something.
     pub(super) fn send_bare(&mut self, domain: &mut DomainOf<N>, id: usize, header: &Header) {
         let conn = &mut self.conns[id];
-        if conn.tx.queue.is_empty() && conn.tx.pace.writes(self.look) {
+        if conn.tx.queue.is_empty() && conn.tx.pace.writes(self.polls) {
             self.write_now(domain, id, header, IoVec::empty(), None);
         } else {
             self.send_always(domain, id, header, IoVec::empty(), None);
@@ -542,11 +542,11 @@ impl<N: Net> Stream<N> {
                 (_, None) => 0,
                 (Some(cost), Some(left)) => 1 + left / cost,
             };
-            let copied = match &mut conn.duct {
+            let copied = match &mut conn.shm {
                 Some(_) if !conn.tx.queue.is_empty() => 0,
-                Some(duct) => duct.room_for(frame),
-                None if conn.tx.staged > STAGE_BRIM => 0,
-                None => 1 + (STAGE_BRIM - conn.tx.staged) / frame,
+                Some(shm) => shm.room_for(frame),
+                None if conn.tx.staged > STAGE_HIGH_WATER => 0,
+                None => 1 + (STAGE_HIGH_WATER - conn.tx.staged) / frame,
             };
             least.min(told).min(copied).min(asked)
         })
@@ -648,7 +648,7 @@ impl<N: Net> Stream<N> {
     ) {
         self.watch();
         let conn = &mut self.conns[id];
-        if conn.duct.is_some() && conn.tx.queue.is_empty() {
+        if conn.shm.is_some() && conn.tx.queue.is_empty() {
             return self.write_now(domain, id, header, payload, op);
         }
         let mut bytes = [0; MAX_HEADER];
@@ -657,7 +657,7 @@ impl<N: Net> Stream<N> {
         let len = payload.remaining();
         let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
         // What belongs to no operation is an answer or a request, and small.
-        let room = op.is_none() || (conn.duct.is_none() && conn.tx.staged <= STAGE_BRIM);
+        let room = op.is_none() || (conn.shm.is_none() && conn.tx.staged <= STAGE_HIGH_WATER);
         if inject || (room && header_len + len <= STAGE_LIMIT) {
             self.stage(id, &bytes[..header_len], &payload);
             match op {
@@ -775,7 +775,7 @@ impl<N: Net> Stream<N> {
             return;
         }
         conn.tx.dirty = true;
-        let over_socket = conn.duct.is_none();
+        let over_socket = conn.shm.is_none();
         self.dirty.push(id);
         if over_socket && !self.held_back.has_begun() {
             self.begin_to_hold();
@@ -805,8 +805,8 @@ impl<N: Net> Stream<N> {
         let header_len = header.encode(counter, conn.swap, &mut bytes);
         let len = payload.remaining();
         let total = header_len + len;
-        if conn.duct.is_some() {
-            return self.write_to_duct(domain, id, header, &bytes, header_len, payload, op);
+        if conn.shm.is_some() {
+            return self.write_to_shm(domain, id, header, &bytes, header_len, payload, op);
         }
         let Some(socket) = &conn.socket else {
             return;
@@ -843,7 +843,7 @@ impl<N: Net> Stream<N> {
 
     /// As `write_now`, where frames go over shared memory.
     #[allow(clippy::too_many_arguments)]
-    fn write_to_duct(
+    fn write_to_shm(
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
@@ -853,13 +853,13 @@ impl<N: Net> Stream<N> {
         payload: IoVec,
         op: Option<TxOp>,
     ) {
-        let Some(duct) = &mut self.conns[id].duct else {
+        let Some(shm) = &mut self.conns[id].shm else {
             return;
         };
         let total = header_len + payload.remaining();
         let whole = total <= RECORD
             && matches!(
-                duct.send(&bytes[..header_len], &payload, total - header_len),
+                shm.send(&bytes[..header_len], &payload, total - header_len),
                 Ok(true)
             );
         let written = if whole {
@@ -868,16 +868,16 @@ impl<N: Net> Stream<N> {
             let mut list = IoList::new();
             list.push_bytes(&bytes[..header_len]);
             payload.append_to(&mut list, usize::MAX);
-            match duct.write_list(&list) {
+            match shm.write_list(&list) {
                 Ok(n) => n,
                 // Its reader finds it; what is queued fails with the connection.
                 Err(_) => {
-                    duct.broken = true;
+                    shm.broken = true;
                     0
                 }
             }
         };
-        self.ring_bell(id);
+        self.ring_doorbell(id);
         if written < total {
             return self.queue_rest(domain, id, header, bytes, header_len, payload, op, written);
         }
@@ -903,7 +903,7 @@ impl<N: Net> Stream<N> {
         let header_done = written.min(header_len);
         payload.advance(written - header_done);
         let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
-        let copies = op.is_none() || self.conns[id].duct.is_none();
+        let copies = op.is_none() || self.conns[id].shm.is_none();
         if inject || (copies && payload.remaining() <= STAGE_LIMIT) {
             self.stage(id, &bytes[header_done..header_len], &payload);
             match op {
@@ -968,9 +968,9 @@ pub(super) fn check_flags(what: What, flags: u64, ep: &EpState) -> Result {
 #[inline]
 fn may_offer<N: Net>(conn: &mut Conn<N>, header: &Header, op: &TxOp, stays: bool) -> bool {
     let matched = op.flags & FI_MATCH_COMPLETE != 0;
-    let duct = conn.duct.as_mut().filter(|duct| duct.fetches(op.len));
+    let shm = conn.shm.as_mut().filter(|shm| shm.fetches(op.len));
     matches!(header.op, Op::Msg | Op::Tagged)
         && op.flags & FI_INJECT == 0
-        && (N::DUCTS || !matched)
-        && duct.is_some_and(|duct| matched || stays || !duct.carries(op.len))
+        && (N::ALL_SHM || !matched)
+        && shm.is_some_and(|shm| matched || stays || !shm.prefers_ring(op.len))
 }

@@ -17,7 +17,7 @@ use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
 use crate::prov::shm::info::SHM_INJECT;
 use crate::prov::shm::kind::SHM as SOURCE;
-use crate::prov::shm::net::{Door, Site};
+use crate::prov::shm::net::{ShmListener, Site};
 use crate::sys::local;
 use crate::sys::random::unpredictable;
 use crate::sys::socket::Socket;
@@ -50,7 +50,7 @@ impl Stream<Shm> {
         let (listener, local) = listen(site, name)?;
         log_info!(&SOURCE, Subsys::EpCtrl, "RDM endpoint {ep} on {local}");
         let endpoint = Ep {
-            own: Door::new(site.door(&local)),
+            own: ShmListener::new(site.shm_listener(&local)),
             rdm: true,
             local,
             listener: Some(listener),
@@ -65,11 +65,11 @@ impl Stream<Shm> {
 
     pub(super) fn rename_endpoint(&mut self, ep: usize, bytes: &[u8]) -> Result {
         let name = Name::from_bytes(bytes).ok_or(Error::INVAL)?;
-        let door = self.params.door(&name);
+        let shm_listener = self.params.shm_listener(&name);
         let endpoint = self.ep_mut(ep)?;
         if name != endpoint.local {
-            let listener = local::listen(&door)?;
-            endpoint.own = Door::new(door);
+            let listener = local::listen(&shm_listener)?;
+            endpoint.own = ShmListener::new(shm_listener);
             endpoint.listener = Some(listener);
             endpoint.local = name;
         }
@@ -77,11 +77,11 @@ impl Stream<Shm> {
     }
 }
 
-/// The door of an endpoint: under this name, or one that is like it if it is taken.
+/// The shm_listener of an endpoint: under this name, or one that is like it if it is taken.
 fn listen(site: &Site, wanted: Name) -> Result<(Socket, Name)> {
     let mut name = wanted.clone();
     for _ in 0..TRIES {
-        match local::listen(&site.door(&name)) {
+        match local::listen(&site.shm_listener(&name)) {
             Ok(listener) => return Ok((listener, name)),
             Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
             Err(error) => {

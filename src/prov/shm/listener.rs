@@ -15,8 +15,8 @@ use crate::engine::stream::Stream;
 use crate::engine::stream::conn::{Conn, State};
 use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::progress::listener_token;
-use crate::engine::stream::shm_channel::Duct;
-use crate::engine::stream::shm_connect::{Greeted, Guest, Heard, knock};
+use crate::engine::stream::shm_channel::ShmChannel;
+use crate::engine::stream::shm_connect::{Heard, HelloExchange, PendingPeer, connect_to};
 use crate::engine::stream::transport::{DomainOf, Due};
 use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
@@ -24,7 +24,7 @@ use crate::prov::shm::kind::SHM as SOURCE;
 
 impl Stream<Shm> {
     /// Begins to connect to the peer of `id`, unless that is under way.
-    pub(super) fn knock(&mut self, domain: &mut DomainOf<Shm>, id: usize) -> Result {
+    pub(super) fn connect_to(&mut self, domain: &mut DomainOf<Shm>, id: usize) -> Result {
         let conn = &mut self.conns[id];
         if conn.state != State::Idle {
             return Ok(());
@@ -34,7 +34,7 @@ impl Stream<Shm> {
         match self.call_on(domain, id) {
             Ok(()) => self.schedule(deadline, Due::Conn(id)),
             Err(error) => {
-                self.knock_failed(domain, id, error);
+                self.shm_connect_failed(domain, id, error);
                 if !self.conns.contains(id) {
                     return Err(error);
                 }
@@ -57,7 +57,7 @@ impl Stream<Shm> {
             endpoint.local,
             conn.attempts + 1
         );
-        let socket = knock(&self.params.door(&conn.peer)).inspect_err(|&error| {
+        let socket = connect_to(&self.params.shm_listener(&conn.peer)).inspect_err(|&error| {
             if error == Error::ACCES {
                 let peer = &conn.peer;
                 log_warn!(
@@ -67,11 +67,11 @@ impl Stream<Shm> {
                 );
             }
         })?;
-        let greeted = self.greet(domain, ep, &socket, who)?;
+        let exchange = self.send_hello(domain, ep, &socket, who)?;
         let conn = &mut self.conns[id];
         conn.opened_here = true;
         conn.socket = Some(socket);
-        conn.own = greeted;
+        conn.own = exchange;
         conn.state = State::Requested;
         self.rewatch(id, true, false);
         Ok(())
@@ -80,22 +80,22 @@ impl Stream<Shm> {
     /// The peer's answer, or a part of it.
     pub(super) fn answered(&mut self, domain: &mut DomainOf<Shm>, id: usize) {
         let conn = &mut self.conns[id];
-        let mut greeted = std::mem::take(&mut conn.own);
+        let mut exchange = std::mem::take(&mut conn.own);
         let conn = &self.conns[id];
         let Some(socket) = &conn.socket else {
             return;
         };
-        match self.hear(socket, &mut greeted) {
-            Heard::Wait => self.conns[id].own = greeted,
-            Heard::Ended => self.knock_failed(domain, id, Error::CONNREFUSED),
-            Heard::Failed(error) => self.knock_failed(domain, id, error),
-            Heard::Welcome { duct, is_direct } => {
+        match self.hear(socket, &mut exchange) {
+            Heard::Wait => self.conns[id].own = exchange,
+            Heard::Ended => self.shm_connect_failed(domain, id, Error::CONNREFUSED),
+            Heard::Failed(error) => self.shm_connect_failed(domain, id, error),
+            Heard::Welcome { shm, is_direct } => {
                 self.conns[id].is_direct = is_direct;
-                self.established(domain, id, duct);
+                self.established(domain, id, shm);
             }
             Heard::Refused(verdict) => {
                 log_warn!(&SOURCE, Subsys::EpCtrl, "{}: refused: {verdict}", conn.peer);
-                self.lose(domain, id, verdict.error());
+                self.disconnect(domain, id, verdict.error());
             }
             Heard::Nonsense => {
                 log_warn!(
@@ -104,13 +104,13 @@ impl Stream<Shm> {
                     "{}: answers as something else than a shm endpoint",
                     conn.peer
                 );
-                self.lose(domain, id, Error::CONNREFUSED);
+                self.disconnect(domain, id, Error::CONNREFUSED);
             }
         }
     }
 
     /// Both sides have the memory.
-    fn established(&mut self, domain: &mut DomainOf<Shm>, id: usize, duct: Box<Duct>) {
+    fn established(&mut self, domain: &mut DomainOf<Shm>, id: usize, shm: Box<ShmChannel>) {
         let conn = &mut self.conns[id];
         conn.state = State::Up;
         conn.deadline = None;
@@ -123,9 +123,9 @@ impl Stream<Shm> {
             "connected to {}, opened by {}, over {}",
             conn.peer,
             if conn.opened_here { "us" } else { "the peer" },
-            duct.words()
+            shm.words()
         );
-        self.use_duct(domain, id, duct);
+        self.use_shm(domain, id, shm);
         self.log_protocol(id);
         self.rewatch(id, true, false);
         self.send_waiting(domain, id);
@@ -133,11 +133,16 @@ impl Stream<Shm> {
     }
 
     /// An attempt has failed: another one later, or the end.
-    pub(super) fn knock_failed(&mut self, domain: &mut DomainOf<Shm>, id: usize, error: Error) {
+    pub(super) fn shm_connect_failed(
+        &mut self,
+        domain: &mut DomainOf<Shm>,
+        id: usize,
+        error: Error,
+    ) {
         self.close_socket(id);
         let conn = &mut self.conns[id];
         conn.state = State::Idle;
-        conn.own = Greeted::default();
+        conn.own = HelloExchange::default();
         self.try_later(domain, id, error, is_passing(error));
     }
 
@@ -145,7 +150,7 @@ impl Stream<Shm> {
     pub(super) fn admit(
         &mut self,
         domain: &mut DomainOf<Shm>,
-        guest: Guest,
+        pending: PendingPeer,
         hello: core::result::Result<Hello, Verdict>,
     ) {
         let hello = hello.and_then(|hello| Ok((name_of(&hello)?, hello)));
@@ -153,18 +158,18 @@ impl Stream<Shm> {
             Ok((_, hello)) => Ok(hello),
             Err(verdict) => Err(*verdict),
         };
-        let welcomed = self.welcome(domain, &guest, known);
-        let (Some((duct, is_direct)), Ok((name, _))) = (welcomed, hello) else {
+        let welcomed = self.welcome(domain, &pending, known);
+        let (Some((shm, is_direct)), Ok((name, _))) = (welcomed, hello) else {
             return;
         };
         log_debug!(&SOURCE, Subsys::EpCtrl, "{name} has opened a connection");
-        let id = self.admit_peer(domain, guest.ep, name);
+        let id = self.admit_peer(domain, pending.ep, name);
         let conn = &mut self.conns[id];
         conn.opened_here = false;
         conn.is_direct = is_direct;
-        match self.take_socket(id, guest.socket) {
-            Ok(()) => self.established(domain, id, duct),
-            Err(error) => self.lose(domain, id, error),
+        match self.take_socket(id, pending.socket) {
+            Ok(()) => self.established(domain, id, shm),
+            Err(error) => self.disconnect(domain, id, error),
         }
     }
 
@@ -197,7 +202,7 @@ impl Stream<Shm> {
     }
 }
 
-/// The endpoint that greets.
+/// The endpoint that says hello.
 fn name_of(hello: &Hello) -> core::result::Result<Name, Verdict> {
     let name = core::str::from_utf8(&hello.who).ok();
     name.and_then(Name::new).ok_or(Verdict::Version)

@@ -13,7 +13,7 @@ use crate::base::{Error, Result};
 use crate::engine::fabric::FabricShared;
 use crate::engine::stream::conn::State;
 use crate::engine::stream::hello::{Hello, Verdict};
-use crate::engine::stream::shm_connect::{Greeted, Guest};
+use crate::engine::stream::shm_connect::{HelloExchange, PendingPeer};
 use crate::engine::stream::transport::{DomainOf, Limits};
 use crate::engine::stream::{Net, Stream};
 use crate::prov::shm::Shm;
@@ -40,7 +40,7 @@ impl Site {
     }
 
     /// Where the endpoint of this name is met.
-    pub fn door(&self, name: &Name) -> LocalName {
+    pub fn shm_listener(&self, name: &Name) -> LocalName {
         match &self.set.folder {
             Some(folder) => LocalName::Path(name.socket_in(folder, self.kind, self.uid)),
             // The zero before it is the sign of such a name, and no part of it.
@@ -50,19 +50,19 @@ impl Site {
 }
 
 /// Where an endpoint is met, which goes with the endpoint. A child that was forked leaves it to its parent.
-pub struct Door {
+pub struct ShmListener {
     place: LocalName,
     birth: Birth,
 }
 
-impl Door {
-    pub fn new(place: LocalName) -> Door {
+impl ShmListener {
+    pub fn new(place: LocalName) -> ShmListener {
         let birth = Birth::here();
-        Door { place, birth }
+        ShmListener { place, birth }
     }
 }
 
-impl Drop for Door {
+impl Drop for ShmListener {
     fn drop(&mut self) {
         if self.birth.is_here() {
             local::remove(&self.place);
@@ -74,8 +74,8 @@ impl Net for Shm {
     type Addr = Name;
     type Params = Site;
     type Domain = ();
-    type Ep = Door;
-    type Conn = Greeted;
+    type Ep = ShmListener;
+    type Conn = HelloExchange;
 
     const SOURCE: &'static Source = &SOURCE;
 
@@ -84,7 +84,7 @@ impl Net for Shm {
     }
 
     const CQ_SIZE: usize = 1024;
-    const DUCTS: bool = true;
+    const ALL_SHM: bool = true;
     const FIRST_PAUSE: Duration = Duration::from_millis(1);
     const HMEM: bool = true;
 
@@ -94,7 +94,7 @@ impl Net for Shm {
             saved_bytes: site.set.max_saved_bytes,
             no_progress_thread: site.set.disable_auto_progress,
             copies: !site.set.disable_cma,
-            greeting: Duration::from_millis(site.set.conn_timeout_ms),
+            hello: Duration::from_millis(site.set.conn_timeout_ms),
             close: site.set.close_timeout,
             op_timeout: site.set.op_timeout,
             stall_report: site.set.stall_report,
@@ -144,7 +144,7 @@ impl Net for Shm {
     }
 
     fn begin_connect(stream: &mut Stream<Shm>, domain: &mut DomainOf<Shm>, id: usize) -> Result {
-        stream.knock(domain, id)
+        stream.connect_to(domain, id)
     }
 
     fn opening(stream: &mut Stream<Shm>, domain: &mut DomainOf<Shm>, id: usize) {
@@ -159,24 +159,24 @@ impl Net for Shm {
         id: usize,
         error: Error,
     ) {
-        stream.knock_failed(domain, id, error);
+        stream.shm_connect_failed(domain, id, error);
     }
 
     fn accept_waiting(stream: &mut Stream<Shm>, ep: usize) {
         stream.let_in(ep);
     }
 
-    fn door(stream: &Stream<Shm>, ep: usize) -> Option<&Socket> {
+    fn shm_listener(stream: &Stream<Shm>, ep: usize) -> Option<&Socket> {
         stream.eps.get(ep)?.listener.as_ref()
     }
 
-    fn greeted(
+    fn hello_received(
         stream: &mut Stream<Shm>,
         domain: &mut DomainOf<Shm>,
-        guest: Guest,
+        pending: PendingPeer,
         hello: core::result::Result<Hello, Verdict>,
     ) {
-        stream.admit(domain, guest, hello);
+        stream.admit(domain, pending, hello);
     }
 
     fn watch_peers(stream: &mut Stream<Shm>) {

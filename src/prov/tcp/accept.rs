@@ -265,7 +265,7 @@ impl Stream<Tcp> {
                 State::Sharing => self.give_up_attempt(id),
                 State::Up => {
                     // The peer has restarted, or given up the connection that it had opened.
-                    self.lose(domain, id, Error::CONNRESET);
+                    self.disconnect(domain, id, Error::CONNRESET);
                     self.new_peer(domain, ep, peer)
                 }
             },
@@ -296,7 +296,7 @@ impl Stream<Tcp> {
             write: false,
         };
         if let Err(error) = self.epoll.add(fd, conn_token(id), true, false) {
-            return self.lose(domain, id, error.into());
+            return self.disconnect(domain, id, error.into());
         }
         self.settled(domain, id, answer.features);
     }

@@ -71,7 +71,7 @@ impl Stream<Tcp> {
                 timeout.as_secs_f32()
             );
             self.conns[id].is_reported = true;
-            self.lose(domain, id, Error::TIMEDOUT);
+            self.disconnect(domain, id, Error::TIMEDOUT);
         }
         self.watches_peers = false;
         if any {

@@ -304,11 +304,11 @@ impl Stream<Tcp> {
             conn.peer,
             if conn.opened_here { "us" } else { "the peer" },
             if conn.extended { "with" } else { "without" },
-            conn.duct.as_ref().map_or("TCP", |duct| duct.words())
+            conn.shm.as_ref().map_or("TCP", |shm| shm.words())
         );
         self.log_protocol(id);
         self.rewatch(id, true, false);
-        self.warm(id);
+        self.promote(id);
         self.send_waiting(domain, id);
         self.member_up(domain, id);
     }

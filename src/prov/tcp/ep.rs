@@ -218,7 +218,7 @@ impl Stream<Tcp> {
         Ok(socket.as_raw_fd())
     }
 
-    /// The endpoint is closed: who waits at its door goes.
+    /// The endpoint is closed: who waits at its shm_listener goes.
     pub(super) fn send_away(&mut self, ep: usize) {
         let waiting: Vec<usize> = self
             .own

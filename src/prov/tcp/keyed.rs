@@ -108,7 +108,7 @@ fn keys_for(domain: &DomainOf<Tcp>, ep: usize, endpoint: &Ep<Tcp>, peer: &Addr) 
 }
 
 /// What one look at the socket of a prover has brought.
-enum Look {
+enum Poll {
     Wait,
     Proved(Key),
     Refused(&'static str),
@@ -117,26 +117,26 @@ enum Look {
 }
 
 /// Takes what has come, and nothing of what follows the proofs.
-fn look(socket: &Socket, prover: &mut Prover) -> Look {
+fn poll(socket: &Socket, prover: &mut Prover) -> Poll {
     let mut room = [0; MAX_AUTH];
     loop {
         let n = match socket.read(&mut room[..prover.wants()]) {
             Ok(Moved::Bytes(n)) => n,
-            Ok(Moved::Later) => return Look::Wait,
-            Ok(Moved::End) | Err(_) => return Look::Ended,
+            Ok(Moved::Later) => return Poll::Wait,
+            Ok(Moved::End) | Err(_) => return Poll::Ended,
         };
         // The socket is new: there is room for the answer.
         match prover.take(&room[..n]) {
             Outcome::Wait => {}
             Outcome::Send(bytes) if write_whole(socket, &bytes) => {}
             Outcome::Proved(key, rest) if rest.is_empty() || write_whole(socket, &rest) => {
-                return Look::Proved(key);
+                return Poll::Proved(key);
             }
-            Outcome::Send(_) | Outcome::Proved(..) => return Look::Ended,
+            Outcome::Send(_) | Outcome::Proved(..) => return Poll::Ended,
             Outcome::Refused(why, refuse) => {
                 write_whole(socket, &refuse);
                 socket.shutdown();
-                return Look::Refused(why);
+                return Poll::Refused(why);
             }
         }
     }
@@ -194,9 +194,9 @@ impl Stream<Tcp> {
         let (Some(socket), Some(prover)) = (&conn.socket, prover) else {
             return;
         };
-        match look(socket, prover) {
-            Look::Wait => {}
-            Look::Ended => {
+        match poll(socket, prover) {
+            Poll::Wait => {}
+            Poll::Ended => {
                 log_info!(
                     &SOURCE,
                     Subsys::EpCtrl,
@@ -205,8 +205,8 @@ impl Stream<Tcp> {
                 );
                 self.connect_failed(domain, id, Error::CONNREFUSED);
             }
-            Look::Refused(why) => self.key_refused(domain, id, why),
-            Look::Proved(key) => self.proved(domain, id, key),
+            Poll::Refused(why) => self.key_refused(domain, id, why),
+            Poll::Proved(key) => self.proved(domain, id, key),
         }
     }
 
@@ -232,7 +232,7 @@ impl Stream<Tcp> {
         log_warn!(&SOURCE, Subsys::EpCtrl, "{peer}: no connection: {why}");
         conn.own.auth = None;
         if self.eps.get(conn.ep).is_some_and(|ep| ep.rdm) {
-            return self.lose(domain, id, Error::KEYREJECTED);
+            return self.disconnect(domain, id, Error::KEYREJECTED);
         }
         self.msg_failed(domain, id, Error::KEYREJECTED, Vec::new());
     }
@@ -368,9 +368,9 @@ impl Stream<Tcp> {
         let Some(pending) = &mut handshake.pending else {
             return;
         };
-        match look(&handshake.socket, &mut pending.prover) {
-            Look::Wait => {}
-            Look::Proved(key) => {
+        match poll(&handshake.socket, &mut pending.prover) {
+            Poll::Wait => {}
+            Poll::Proved(key) => {
                 let (header, private) = (pending.header, pending.private);
                 let mut handshake = self.own.handshakes.remove(id);
                 self.epoll.remove(handshake.socket.as_raw_fd());
@@ -378,8 +378,8 @@ impl Stream<Tcp> {
                 handshake.key = Some(key);
                 self.admit(domain, handshake, header, private);
             }
-            Look::Refused(why) => self.uninvite(id, why),
-            Look::Ended => self.uninvite(id, "it has gone without a proof of its key"),
+            Poll::Refused(why) => self.uninvite(id, why),
+            Poll::Ended => self.uninvite(id, "it has gone without a proof of its key"),
         }
     }
 

@@ -94,7 +94,7 @@ impl Stream<Tcp> {
         self.cm_event(domain, id, FI_CONNECTED, &[]);
         if !sent {
             // The peer has gone meanwhile.
-            self.lose(domain, id, Error::CONNRESET);
+            self.disconnect(domain, id, Error::CONNRESET);
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Stream<Tcp> {
                 if let Some(socket) = &self.conns[id].socket {
                     socket.shutdown();
                 }
-                self.lose(domain, id, Error::CANCELED);
+                self.disconnect(domain, id, Error::CANCELED);
                 Ok(())
             }
             State::Down => Ok(()),

@@ -20,14 +20,14 @@ use crate::engine::fabric::FabricShared;
 use crate::engine::stream::conn::{Conn, State};
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::hello::{Hello, Verdict};
-use crate::engine::stream::shm_connect::Guest;
+use crate::engine::stream::shm_connect::PendingPeer;
 use crate::engine::stream::transport::{DomainOf, Limits};
 use crate::engine::stream::{Net, Stream};
 use crate::prov::tcp::accept::{Crossing, Handshake};
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::keyed::Auth;
 use crate::prov::tcp::params::Params;
-use crate::prov::tcp::same_host::{Door, Sharing};
+use crate::prov::tcp::same_host::{Sharing, ShmListener};
 use crate::prov::tcp::{SOURCE, Tcp, ep, pep};
 use crate::sys::event::Ready;
 use crate::sys::socket::Socket;
@@ -37,7 +37,7 @@ pub struct Domain {
     /// Accepted sockets whose request has not come in yet.
     pub handshakes: Slab<Handshake>,
     /// Where peers of this host meet an endpoint, once one of them has asked.
-    pub doors: HashMap<usize, Door>,
+    pub shm_listeners: HashMap<usize, ShmListener>,
     /// What we call our process in connection exchanges.
     pub pid: u32,
 }
@@ -77,7 +77,7 @@ impl Net for Tcp {
             saved_bytes: params.max_saved_bytes,
             no_progress_thread: params.disable_auto_progress,
             copies: true,
-            greeting: Duration::from_millis(params.conn_timeout_ms),
+            hello: Duration::from_millis(params.conn_timeout_ms),
             close: params.close_timeout,
             op_timeout: params.op_timeout,
             stall_report: params.stall_report,
@@ -88,7 +88,7 @@ impl Net for Tcp {
     fn open(_params: &Params) -> Result<Domain> {
         Ok(Domain {
             handshakes: Slab::new(),
-            doors: HashMap::new(),
+            shm_listeners: HashMap::new(),
             pid: super::connect::process_id(),
         })
     }
@@ -111,7 +111,7 @@ impl Net for Tcp {
 
     fn close_ep(stream: &mut Stream<Tcp>, ep: usize) {
         stream.send_away(ep);
-        stream.close_door(ep);
+        stream.close_shm_listener(ep);
     }
 
     fn set_keys(stream: &mut Stream<Tcp>, ep: usize, keys: Vec<Key>) -> Result {
@@ -170,11 +170,11 @@ impl Net for Tcp {
         id: usize,
         error: Error,
     ) {
-        // A peer that is to come, or to answer at its door, is waited for.
+        // A peer that is to come, or to answer at its shm_listener, is waited for.
         let sharing = stream.conns[id].own.sharing.as_deref();
         if !matches!(
             sharing,
-            Some(Sharing::Expecting { .. } | Sharing::Greeted { .. })
+            Some(Sharing::Expecting { .. } | Sharing::HelloExchange { .. })
         ) {
             stream.connect_failed(domain, id, error);
         }
@@ -189,17 +189,17 @@ impl Net for Tcp {
         stream.let_in(ep);
     }
 
-    fn door(stream: &Stream<Tcp>, ep: usize) -> Option<&Socket> {
-        stream.door_socket(ep)
+    fn shm_listener(stream: &Stream<Tcp>, ep: usize) -> Option<&Socket> {
+        stream.shm_listener_socket(ep)
     }
 
-    fn greeted(
+    fn hello_received(
         stream: &mut Stream<Tcp>,
         domain: &mut DomainOf<Tcp>,
-        guest: Guest,
+        pending: PendingPeer,
         hello: core::result::Result<Hello, Verdict>,
     ) {
-        stream.guest(domain, guest, hello);
+        stream.peer_said_hello(domain, pending, hello);
     }
 
     fn handshake_ready(

@@ -339,7 +339,7 @@ impl Driver for Shared {
             broken: false,
             ended: false,
         }; BATCH];
-        let n = self.epoll.look(&mut ready);
+        let n = self.epoll.poll(&mut ready);
         for event in &ready[..n] {
             match event.token {
                 LISTENER => self.accept_waiting(&mut state),

@@ -4,7 +4,7 @@
 //!
 //! That is settled before the first frame of an operation: whatever was posted waits until it is. So frames never change
 //! their way, and their order needs no care. Where it comes to nothing the connection is an ordinary one. What the two exchange
-//! at the door is the engine's (`meeting`).
+//! at the shm_listener is the engine's (`meeting`).
 #![forbid(unsafe_code)]
 
 use core::fmt::Write;
@@ -17,10 +17,10 @@ use crate::engine::stream::conn::{Conn, State, Watch};
 use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::proto::{
-    DOOR_FRAME, Directions, SHARES, STAY_FRAME, ShareOp, TOKEN, Token,
+    Directions, LISTENER_FRAME, SHARES, STAY_FRAME, ShareOp, TOKEN, Token,
 };
-use crate::engine::stream::shm_channel::Duct;
-use crate::engine::stream::shm_connect::{Greeted, Guest, Heard, knock};
+use crate::engine::stream::shm_channel::ShmChannel;
+use crate::engine::stream::shm_connect::{Heard, HelloExchange, PendingPeer, connect_to};
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::prov::tcp::connect::write_whole;
 use crate::prov::tcp::{SOURCE, Tcp};
@@ -29,31 +29,34 @@ use crate::sys::random::unpredictable;
 use crate::sys::socket::{Moved, Socket};
 
 /// Where neighbours meet an endpoint; it goes with the endpoint.
-pub struct Door {
+pub struct ShmListener {
     socket: Socket,
     name: Token,
 }
 
 /// How far a connection is that is to share memory.
 pub enum Sharing {
-    /// Accepted: the peer comes to the door with this secret, or says that it does not; a frame, as far as it has come in.
+    /// Accepted: the peer comes to the shm_listener with this secret, or says that it does not; a frame, as far as it has come in.
     Expecting { secret: Token, frame: Vec<u8> },
-    /// Connected: the peer says where its door is; a frame, as far as it has come in.
+    /// Connected: the peer says where its shm_listener is; a frame, as far as it has come in.
     Asking { frame: Vec<u8> },
-    /// At the peer's door. The TCP connection is kept for the case that nothing comes of it.
-    Greeted { stream: Socket, greeted: Greeted },
+    /// At the peer's shm_listener. The TCP connection is kept for the case that nothing comes of it.
+    HelloExchange {
+        stream: Socket,
+        exchange: HelloExchange,
+    },
 }
 
 /// What a look for a frame has brought.
-enum Look {
+enum Poll {
     Wait,
     Frame(ShareOp),
     /// Another one, or none any more.
     Broken(&'static str),
 }
 
-/// Where an endpoint of this user is met whose door has this name.
-fn door_of(name: &Token) -> LocalName {
+/// Where an endpoint of this user is met whose shm_listener has this name.
+fn shm_listener_of(name: &Token) -> LocalName {
     let uid = nix::unistd::geteuid().as_raw();
     let mut text = format!("ironfabric/tcp/{uid}/");
     for byte in name {
@@ -79,18 +82,18 @@ fn is_within_host(socket: &Socket) -> bool {
 }
 
 /// One look for a frame of `len` bytes; nothing of what follows is taken.
-fn look(socket: &Socket, frame: &mut Vec<u8>, len: usize) -> Look {
-    let mut room = [0; DOOR_FRAME];
+fn poll(socket: &Socket, frame: &mut Vec<u8>, len: usize) -> Poll {
+    let mut room = [0; LISTENER_FRAME];
     loop {
         match socket.read(&mut room[..len - frame.len()]) {
             Ok(Moved::Bytes(n)) => frame.extend_from_slice(&room[..n]),
-            Ok(Moved::Later) => return Look::Wait,
-            Ok(Moved::End) | Err(_) => return Look::Broken("it has gone"),
+            Ok(Moved::Later) => return Poll::Wait,
+            Ok(Moved::End) | Err(_) => return Poll::Broken("it has gone"),
         }
         if frame.len() == len {
             return match ShareOp::decode(frame, false) {
-                Some(op) => Look::Frame(op),
-                None => Look::Broken("not a frame that belongs there"),
+                Some(op) => Poll::Frame(op),
+                None => Poll::Broken("not a frame that belongs there"),
             };
         }
     }
@@ -136,17 +139,21 @@ impl Stream<Tcp> {
     fn direct(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let ep = self.conns[id].ep;
         let directions = self.directions(ep).unwrap_or_else(|error| {
-            log_info!(&SOURCE, Subsys::EpCtrl, "no door for neighbours: {error:?}");
+            log_info!(
+                &SOURCE,
+                Subsys::EpCtrl,
+                "no listener for peers of this host: {error:?}"
+            );
             NOWHERE
         });
         let conn = &mut self.conns[id];
-        let frame = ShareOp::Door(directions).encode(conn.tx.next_counter(), false);
+        let frame = ShareOp::ShmListener(directions).encode(conn.tx.next_counter(), false);
         let Some(socket) = &conn.socket else {
             return;
         };
         // The socket is new: there is room.
         if !write_whole(socket, &frame) {
-            return self.lose(domain, id, Error::CONNRESET);
+            return self.disconnect(domain, id, Error::CONNRESET);
         }
         if directions == NOWHERE {
             return self.up(domain, id);
@@ -160,28 +167,36 @@ impl Stream<Tcp> {
 
     /// Where a peer is met, with a secret for it alone.
     fn directions(&mut self, ep: usize) -> Result<Directions> {
-        if !self.own.doors.contains_key(&ep) {
+        if !self.own.shm_listeners.contains_key(&ep) {
             let name = token()?;
-            let socket = local::listen(&door_of(&name))?;
+            let socket = local::listen(&shm_listener_of(&name))?;
             self.epoll
                 .add(socket.as_raw_fd(), listener_token(ep), true, false)?;
-            self.own.doors.insert(ep, Door { socket, name });
+            self.own
+                .shm_listeners
+                .insert(ep, ShmListener { socket, name });
         }
-        let door = self.own.doors[&ep].name;
+        let shm_listener = self.own.shm_listeners[&ep].name;
         let secret = token()?;
-        Ok(Directions { door, secret })
+        Ok(Directions {
+            shm_listener,
+            secret,
+        })
     }
 
-    pub(super) fn door_socket(&self, ep: usize) -> Option<&Socket> {
-        self.own.doors.get(&ep).map(|door| &door.socket)
+    pub(super) fn shm_listener_socket(&self, ep: usize) -> Option<&Socket> {
+        self.own
+            .shm_listeners
+            .get(&ep)
+            .map(|shm_listener| &shm_listener.socket)
     }
 
     /// The endpoint is closed.
-    pub(super) fn close_door(&mut self, ep: usize) {
-        if let Some(door) = self.own.doors.remove(&ep) {
-            self.epoll.remove(door.socket.as_raw_fd());
-            // Nobody is to wait at a door that a forked child holds.
-            door.socket.shutdown();
+    pub(super) fn close_shm_listener(&mut self, ep: usize) {
+        if let Some(shm_listener) = self.own.shm_listeners.remove(&ep) {
+            self.epoll.remove(shm_listener.socket.as_raw_fd());
+            // Nobody is to wait at a shm_listener that a forked child holds.
+            shm_listener.socket.shutdown();
         }
     }
 
@@ -192,20 +207,22 @@ impl Stream<Tcp> {
             return;
         };
         match sharing {
-            Sharing::Expecting { frame, .. } => match look(socket, frame, STAY_FRAME) {
-                Look::Wait => {}
-                Look::Frame(ShareOp::Stay) => self.up(domain, id),
-                Look::Frame(ShareOp::Door(_)) => self.misled(domain, id, "it is expected here"),
-                Look::Broken(why) => self.misled(domain, id, why),
+            Sharing::Expecting { frame, .. } => match poll(socket, frame, STAY_FRAME) {
+                Poll::Wait => {}
+                Poll::Frame(ShareOp::Stay) => self.up(domain, id),
+                Poll::Frame(ShareOp::ShmListener(_)) => {
+                    self.misled(domain, id, "it is expected here")
+                }
+                Poll::Broken(why) => self.misled(domain, id, why),
             },
-            Sharing::Asking { frame } => match look(socket, frame, DOOR_FRAME) {
-                Look::Wait => {}
-                Look::Frame(ShareOp::Door(NOWHERE)) => self.up(domain, id),
-                Look::Frame(ShareOp::Door(to)) => self.call_on(domain, id, &to),
-                Look::Frame(ShareOp::Stay) => self.misled(domain, id, "it does not say where"),
-                Look::Broken(why) => self.misled(domain, id, why),
+            Sharing::Asking { frame } => match poll(socket, frame, LISTENER_FRAME) {
+                Poll::Wait => {}
+                Poll::Frame(ShareOp::ShmListener(NOWHERE)) => self.up(domain, id),
+                Poll::Frame(ShareOp::ShmListener(to)) => self.call_on(domain, id, &to),
+                Poll::Frame(ShareOp::Stay) => self.misled(domain, id, "it does not say where"),
+                Poll::Broken(why) => self.misled(domain, id, why),
             },
-            Sharing::Greeted { .. } => self.welcomed(domain, id),
+            Sharing::HelloExchange { .. } => self.welcomed(domain, id),
         }
     }
 
@@ -221,21 +238,21 @@ impl Stream<Tcp> {
         match conn.opened_here {
             // As one that was not answered.
             true => self.connect_failed(domain, id, Error::CONNREFUSED),
-            false => self.lose(domain, id, Error::CONNABORTED),
+            false => self.disconnect(domain, id, Error::CONNABORTED),
         }
     }
 
-    /// Goes to the peer's door.
+    /// Goes to the peer's shm_listener.
     fn call_on(&mut self, domain: &mut DomainOf<Tcp>, id: usize, to: &Directions) {
         let ep = self.conns[id].ep;
-        let greeted = knock(&door_of(&to.door)).and_then(|socket| {
-            let greeted = self.greet(domain, ep, &socket, to.secret.to_vec())?;
-            Ok((socket, greeted))
+        let exchange = connect_to(&shm_listener_of(&to.shm_listener)).and_then(|socket| {
+            let exchange = self.send_hello(domain, ep, &socket, to.secret.to_vec())?;
+            Ok((socket, exchange))
         });
-        let taken = greeted.and_then(|(socket, greeted)| {
+        let taken = exchange.and_then(|(socket, exchange)| {
             let stream = self.set_aside(id).ok_or(Error::IO)?;
             // From now on it is found here, whatever comes of it.
-            let aside = Box::new(Sharing::Greeted { stream, greeted });
+            let aside = Box::new(Sharing::HelloExchange { stream, exchange });
             self.conns[id].own.sharing = Some(aside);
             self.take_socket(id, socket)
         });
@@ -253,19 +270,20 @@ impl Stream<Tcp> {
         Some(socket)
     }
 
-    /// The answer at the peer's door, or a part of it.
+    /// The answer at the peer's shm_listener, or a part of it.
     fn welcomed(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let Some(mut sharing) = self.conns[id].own.sharing.take() else {
             return;
         };
         let conn = &self.conns[id];
-        let (Some(socket), Sharing::Greeted { greeted, .. }) = (&conn.socket, &mut *sharing) else {
+        let (Some(socket), Sharing::HelloExchange { exchange, .. }) = (&conn.socket, &mut *sharing)
+        else {
             return;
         };
-        match self.hear(socket, greeted) {
+        match self.hear(socket, exchange) {
             Heard::Wait => self.conns[id].own.sharing = Some(sharing),
             // The TCP connection has done its part.
-            Heard::Welcome { duct, is_direct } => self.share(domain, id, duct, is_direct),
+            Heard::Welcome { shm, is_direct } => self.share(domain, id, shm, is_direct),
             other => {
                 let why = match other {
                     Heard::Refused(verdict) => verdict.to_string(),
@@ -283,7 +301,7 @@ impl Stream<Tcp> {
         let peer = self.conns[id].peer;
         log_info!(&SOURCE, Subsys::EpCtrl, "{peer}: no shared memory: {why}");
         let sharing = self.conns[id].own.sharing.take();
-        if let Some(Sharing::Greeted { stream, .. }) = sharing.map(|sharing| *sharing) {
+        if let Some(Sharing::HelloExchange { stream, .. }) = sharing.map(|sharing| *sharing) {
             drop(self.set_aside(id));
             self.conns[id].socket = Some(stream);
         }
@@ -299,16 +317,16 @@ impl Stream<Tcp> {
         }
     }
 
-    /// Somebody has come to the door of an endpoint.
-    pub(super) fn guest(
+    /// Somebody has come to the shm_listener of an endpoint.
+    pub(super) fn peer_said_hello(
         &mut self,
         domain: &mut DomainOf<Tcp>,
-        guest: Guest,
+        pending: PendingPeer,
         hello: core::result::Result<Hello, Verdict>,
     ) {
         let is_expected = |conn: &Conn<Tcp>, who: &[u8]| {
             let sharing = conn.own.sharing.as_deref();
-            conn.ep == guest.ep
+            conn.ep == pending.ep
                 && conn.state == State::Sharing
                 && matches!(sharing, Some(Sharing::Expecting { secret, .. }) if secret[..] == *who)
         };
@@ -322,21 +340,27 @@ impl Stream<Tcp> {
             Err(verdict) => Err(*verdict),
         };
         // Who is refused says over TCP that the connection stays there.
-        let welcomed = self.welcome(domain, &guest, expected);
-        let (Some((duct, is_direct)), Ok((id, _))) = (welcomed, known) else {
+        let welcomed = self.welcome(domain, &pending, expected);
+        let (Some((shm, is_direct)), Ok((id, _))) = (welcomed, known) else {
             return;
         };
         drop(self.set_aside(id));
-        match self.take_socket(id, guest.socket) {
-            Ok(()) => self.share(domain, id, duct, is_direct),
-            Err(error) => self.lose(domain, id, error),
+        match self.take_socket(id, pending.socket) {
+            Ok(()) => self.share(domain, id, shm, is_direct),
+            Err(error) => self.disconnect(domain, id, error),
         }
     }
 
     /// Both sides have the memory.
-    fn share(&mut self, domain: &mut DomainOf<Tcp>, id: usize, duct: Box<Duct>, is_direct: bool) {
+    fn share(
+        &mut self,
+        domain: &mut DomainOf<Tcp>,
+        id: usize,
+        shm: Box<ShmChannel>,
+        is_direct: bool,
+    ) {
         self.conns[id].is_direct = is_direct;
-        self.use_duct(domain, id, duct);
+        self.use_shm(domain, id, shm);
         self.up(domain, id);
     }
 }
@@ -354,8 +378,8 @@ fn token() -> Result<Token> {
     Ok(token)
 }
 
-/// There is no door.
+/// There is no shm_listener.
 const NOWHERE: Directions = Directions {
-    door: [0; TOKEN],
+    shm_listener: [0; TOKEN],
     secret: [0; TOKEN],
 };

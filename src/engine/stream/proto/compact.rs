@@ -8,14 +8,14 @@ use super::{
 
 /// A frame between hosts of one byte order.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Short<'a> {
+pub enum Compact<'a> {
     Answer(&'a [u8]),
-    Atomic(ShortAtomic<'a>),
+    Atomic(CompactAtomic<'a>),
 }
 
 /// `Op::Atomic` or one of its kin. What it does and the type are numbers of fi_atomic(3), as they came.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ShortAtomic<'a> {
+pub struct CompactAtomic<'a> {
     pub op: Op,
     pub index: u8,
     pub datatype: u8,
@@ -39,13 +39,13 @@ const ANSWER: u64 = u64::from_ne_bytes([
 
 /// The frame that is all of `bytes`.
 #[inline(always)]
-pub fn short_frame(bytes: &[u8]) -> Option<Short<'_>> {
+pub fn compact_frame(bytes: &[u8]) -> Option<Compact<'_>> {
     let base = bytes.first_chunk::<BASE_HEADER>()?;
     if word(base, FIELD) != bytes.len() as u64 {
         return None;
     }
     if word(base, 0) & !COUNTER == ANSWER {
-        return Some(Short::Answer(&bytes[BASE_HEADER..]));
+        return Some(Compact::Answer(&bytes[BASE_HEADER..]));
     }
     let op = match base[1] {
         16 => Op::Atomic,
@@ -61,7 +61,7 @@ pub fn short_frame(bytes: &[u8]) -> Option<Short<'_>> {
     if !usual || usize::from(base[6]) != ATOMIC_HEADER || bytes.len() < ATOMIC_HEADER {
         return None;
     }
-    Some(Short::Atomic(ShortAtomic {
+    Some(Compact::Atomic(CompactAtomic {
         op,
         index: base[4],
         datatype,
@@ -74,16 +74,16 @@ pub fn short_frame(bytes: &[u8]) -> Option<Short<'_>> {
     }))
 }
 
-impl Short<'_> {
+impl Compact<'_> {
     /// Writes the header and returns its size; as `Header::encode` for the same byte order.
     #[inline(always)]
     pub fn encode(&self, counter: u8, out: &mut [u8; MAX_HEADER]) -> usize {
         let (len, payload) = match self {
-            Short::Answer(payload) => {
+            Compact::Answer(payload) => {
                 out[..FIELD].copy_from_slice(&ANSWER.to_ne_bytes());
                 (BASE_HEADER, payload)
             }
-            Short::Atomic(atomic) => {
+            Compact::Atomic(atomic) => {
                 let segs = 1 | atomic.datatype << SEG_COUNT_BITS;
                 let (code, len) = (atomic.op.code(), ATOMIC_HEADER as u8);
                 out[..FIELD].copy_from_slice(&[VERSION, code, 0, 0, atomic.index, segs, len, 0]);
@@ -103,7 +103,7 @@ mod tests {
     use super::super::{Header, decode};
     use super::*;
 
-    fn atomic(op: Op, payload: &[u8]) -> (Header, Short<'_>) {
+    fn atomic(op: Op, payload: &[u8]) -> (Header, Compact<'_>) {
         let seg = RmaSeg {
             addr: 0x1234,
             len: 8,
@@ -112,14 +112,14 @@ mod tests {
         let mut header = Header::new(op, payload.len() as u64);
         (header.index, header.datatype, header.seg_count) = (4, 7, 1);
         header.segs[0] = seg;
-        let short = ShortAtomic {
+        let compact = CompactAtomic {
             op,
             index: 4,
             datatype: 7,
             seg,
             payload,
         };
-        (header, Short::Atomic(short))
+        (header, Compact::Atomic(compact))
     }
 
     #[test]
@@ -130,19 +130,19 @@ mod tests {
             atomic(Op::AtomicFetch, &payload[..8]),
             atomic(Op::AtomicFetch, &[]),
             atomic(Op::AtomicCompare, &payload),
-            (Header::new(Op::ReadRsp, 8), Short::Answer(&payload[..8])),
+            (Header::new(Op::ReadRsp, 8), Compact::Answer(&payload[..8])),
         ];
-        for (header, short) in cases {
+        for (header, compact) in cases {
             let (mut long, mut out) = ([0; MAX_HEADER], [0; MAX_HEADER]);
             let len = header.encode(200, false, &mut long);
-            assert_eq!(short.encode(200, &mut out), len);
+            assert_eq!(compact.encode(200, &mut out), len);
             assert_eq!(out, long);
             let frame = [&out[..len], &payload[..header.payload as usize]].concat();
-            assert_eq!(short_frame(&frame), Some(short));
+            assert_eq!(compact_frame(&frame), Some(compact));
             assert_eq!(decode(&frame, false).unwrap(), header);
             // One byte less or more is not the whole frame.
-            assert_eq!(short_frame(&frame[..frame.len() - 1]), None);
-            assert_eq!(short_frame(&[&frame[..], &[0]].concat()), None);
+            assert_eq!(compact_frame(&frame[..frame.len() - 1]), None);
+            assert_eq!(compact_frame(&[&frame[..], &[0]].concat()), None);
         }
     }
 
@@ -155,24 +155,24 @@ mod tests {
             let len = header.encode(1, false, &mut out);
             [&out[..len], &[0; 8]].concat()
         };
-        assert!(short_frame(&bytes(&|_| {})).is_some());
-        assert!(short_frame(&bytes(&|header| header.ack = true)).is_none());
-        assert!(short_frame(&bytes(&|header| header.commit = true)).is_none());
-        assert!(short_frame(&bytes(&|header| header.seg_count = 2)).is_none());
-        assert!(short_frame(&bytes(&|header| header.op = Op::Write)).is_none());
-        assert!(short_frame(&bytes(&|header| header.op = Op::Msg)).is_none());
+        assert!(compact_frame(&bytes(&|_| {})).is_some());
+        assert!(compact_frame(&bytes(&|header| header.ack = true)).is_none());
+        assert!(compact_frame(&bytes(&|header| header.commit = true)).is_none());
+        assert!(compact_frame(&bytes(&|header| header.seg_count = 2)).is_none());
+        assert!(compact_frame(&bytes(&|header| header.op = Op::Write)).is_none());
+        assert!(compact_frame(&bytes(&|header| header.op = Op::Msg)).is_none());
         let usual = bytes(&|_| {});
         for at in [0, 1, 2, 3, 6, 8, 15] {
             let mut wrong = usual.clone();
             wrong[at] ^= 0x40;
-            assert!(short_frame(&wrong).is_none(), "{at}");
+            assert!(compact_frame(&wrong).is_none(), "{at}");
         }
         for len in 0..BASE_HEADER + SEG {
             let mut cut = usual[..len].to_vec();
             if len >= BASE_HEADER {
                 cut[8..16].copy_from_slice(&(len as u64).to_ne_bytes());
             }
-            assert!(short_frame(&cut).is_none(), "{len}");
+            assert!(compact_frame(&cut).is_none(), "{len}");
         }
     }
 }

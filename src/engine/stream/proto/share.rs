@@ -7,14 +7,14 @@ use super::{BASE_HEADER, encode_plain, is_plain};
 /// Feature bit of both sides: the endpoint may share memory, and takes the other one for a neighbour.
 pub const SHARES: u8 = 0x04;
 
-/// Bytes of the name of a door, and of what opens it.
+/// Bytes of the name of a shm_listener, and of what opens it.
 pub const TOKEN: usize = 16;
 pub type Token = [u8; TOKEN];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareOp {
     /// From the side that accepted: where it is met, and whom it expects there.
-    Door(Directions),
+    ShmListener(Directions),
     /// From the side that connected: the connection goes on as it is.
     Stay,
 }
@@ -23,21 +23,23 @@ pub enum ShareOp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Directions {
     /// All zero: it is not met anywhere.
-    pub door: Token,
+    pub shm_listener: Token,
     pub secret: Token,
 }
 
 /// Bytes of these frames.
-pub const DOOR_FRAME: usize = BASE_HEADER + 2 * TOKEN;
+pub const LISTENER_FRAME: usize = BASE_HEADER + 2 * TOKEN;
 pub const STAY_FRAME: usize = BASE_HEADER;
 
-const DOOR: u8 = 37;
+const LISTENER: u8 = 37;
 const STAY: u8 = 38;
 
 impl ShareOp {
     pub fn encode(&self, counter: u8, swap: bool) -> Vec<u8> {
         match self {
-            ShareOp::Door(to) => encode_plain(DOOR, &[&to.door, &to.secret], counter, swap),
+            ShareOp::ShmListener(to) => {
+                encode_plain(LISTENER, &[&to.shm_listener, &to.secret], counter, swap)
+            }
             ShareOp::Stay => encode_plain(STAY, &[], counter, swap),
         }
     }
@@ -50,8 +52,8 @@ impl ShareOp {
         }
         let payload = &bytes[BASE_HEADER..];
         match (header[1], payload.len()) {
-            (DOOR, _) if payload.len() == 2 * TOKEN => Some(ShareOp::Door(Directions {
-                door: *payload.first_chunk()?,
+            (LISTENER, _) if payload.len() == 2 * TOKEN => Some(ShareOp::ShmListener(Directions {
+                shm_listener: *payload.first_chunk()?,
                 secret: *payload.last_chunk()?,
             })),
             (STAY, 0) => Some(ShareOp::Stay),
@@ -64,15 +66,15 @@ impl ShareOp {
 mod tests {
     use super::*;
 
-    const DIRECTIONS: ShareOp = ShareOp::Door(Directions {
-        door: *b"0123456789abcdef",
+    const DIRECTIONS: ShareOp = ShareOp::ShmListener(Directions {
+        shm_listener: *b"0123456789abcdef",
         secret: *b"ghijklmnopqrstuv",
     });
 
     #[test]
     fn frames_are_read_back() {
         for swap in [false, true] {
-            for (op, len) in [(DIRECTIONS, DOOR_FRAME), (ShareOp::Stay, STAY_FRAME)] {
+            for (op, len) in [(DIRECTIONS, LISTENER_FRAME), (ShareOp::Stay, STAY_FRAME)] {
                 let bytes = op.encode(7, swap);
                 assert_eq!((bytes.len(), bytes[7]), (len, 7));
                 assert_eq!(ShareOp::decode(&bytes, swap), Some(op));

@@ -6,17 +6,17 @@ use super::*;
 
 const RING: usize = 64 * 1024;
 
-fn pair() -> (Duct, Duct) {
-    let (writer, fd) = Duct::make(RING).unwrap();
-    let reader = Duct::take(&fd, RING, RING).unwrap();
+fn pair() -> (ShmChannel, ShmChannel) {
+    let (writer, fd) = ShmChannel::make(RING).unwrap();
+    let reader = ShmChannel::take(&fd, RING, RING).unwrap();
     (writer, reader)
 }
 
-fn write(writer: &mut Duct) {
+fn write(writer: &mut ShmChannel) {
     assert_eq!(writer.send(b"frame", &IoVec::empty(), 0), Ok(true));
 }
 
-fn read(reader: &mut Duct) {
+fn read(reader: &mut ShmChannel) {
     let record = reader.peek().unwrap().unwrap();
     let _ = reader.advance(record);
 }
@@ -40,14 +40,14 @@ fn a_ring_with_news_is_not_left_to_its_bell() {
     reader.disarm(true);
     write(&mut writer);
     assert!(!writer.must_ring());
-    assert!(!reader.leave_to_bell());
+    assert!(!reader.leave_to_doorbell());
     for _ in 0..100 {
         read(&mut reader);
         write(&mut writer);
         assert!(!writer.must_ring(), "it rings for a ring that is polled");
     }
     read(&mut reader);
-    assert!(reader.leave_to_bell());
+    assert!(reader.leave_to_doorbell());
     write(&mut writer);
     assert!(writer.must_ring());
 }

@@ -214,7 +214,7 @@ pub fn peer(data: &[u8]) {
         for piece in bytes.chunks(bytes.len().div_ceil(pieces).max(1)) {
             // The endpoint may have closed it.
             let _ = socket.write_all(piece);
-            target.look();
+            target.poll();
         }
         let _ = socket.shutdown(Shutdown::Write);
         // It ends the connection, whatever came.
@@ -224,7 +224,7 @@ pub fn peer(data: &[u8]) {
         loop {
             // A message that no receive takes and that is too large to keep stays in the socket, and the end behind it.
             target.post();
-            target.look();
+            target.poll();
             match std::io::Read::read(&mut socket, &mut rest) {
                 Ok(0) => break,
                 Ok(_) => {}

@@ -142,7 +142,7 @@ impl<N: Net> Stream<N> {
             conn.tx.owe(len);
         }
         let is_full = conn.tx.pace.is_full() || conn.tx.staged >= STAGE_FULL;
-        if (alone || is_full || conn.shm.is_some()) && !conn.tx.blocked {
+        if (alone || is_full || conn.link.is_shm()) && !conn.tx.blocked {
             self.flush_conn(domain, id);
         }
     }
@@ -157,7 +157,7 @@ impl<N: Net> Stream<N> {
         encode: impl FnOnce(u8, bool, &mut [u8; MAX_HEADER]) -> usize,
     ) -> bool {
         let conn = &mut self.conns[id];
-        let Some(shm) = &mut conn.shm else {
+        let Some(shm) = conn.link.shm_mut() else {
             return false;
         };
         if payload.len() > FEW || !conn.tx.queue.is_empty() {

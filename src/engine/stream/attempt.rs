@@ -58,10 +58,10 @@ impl<N: Net> Stream<N> {
         log_debug!(
             N::SOURCE,
             Subsys::EpCtrl,
-            "{}: {} extensions, {}, tagged messages above {} bytes {}",
+            "{}: {} extensions, over {}, tagged messages above {} bytes {}",
             conn.peer,
             if conn.extended { "with" } else { "without" },
-            conn.shm.as_ref().map_or("over TCP", |shm| shm.words()),
+            conn.link.words(),
             self.limits.saved_size,
             match conn.rendezvous {
                 true => "go by rendezvous",

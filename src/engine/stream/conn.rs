@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::abi::{FI_ADDR_NOTAVAIL, FI_FENCE, FI_INJECT};
 use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, IoList, IoVec};
+use crate::base::{Error, IoVec};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::domain_state::{Sender, TxOp};
@@ -19,21 +19,19 @@ use crate::engine::srx::{Envelope, RecvOp, Slot};
 use crate::engine::stream::atomic::AtomicIn;
 use crate::engine::stream::coll::{Frames, Part};
 use crate::engine::stream::ep::unknown_source;
+use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::pace::Pace;
 use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op};
-use crate::engine::stream::shm_channel::{Places, ShmChannel};
+use crate::engine::stream::shm_channel::Places;
 use crate::ffi::ops::transfer::{AFTER_READS, What};
 use crate::sync::parts::Job;
-use crate::sys::socket::{Moved, Socket};
 
 /// A peer. What the application has posted outlives attempts to connect.
 pub struct Conn<N: Net> {
     pub ep: usize,
     pub state: State,
-    pub socket: Option<Socket>,
-    /// Frames go over this memory, not over the socket.
-    pub shm: Option<Box<ShmChannel>>,
+    pub link: Link,
     /// RDM: the peer's listener; MSG: the other end.
     pub peer: N::Addr,
     /// The peer's place in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
@@ -443,8 +441,7 @@ impl<N: Net> Conn<N> {
         Conn {
             ep,
             state: State::Idle,
-            socket: None,
-            shm: None,
+            link: Link::Down,
             peer,
             fi_addr,
             serial: next_serial(),
@@ -497,9 +494,7 @@ impl<N: Net> Conn<N> {
                     self.peer
                 );
                 self.is_reported = true;
-                if let Some(socket) = &self.socket {
-                    socket.shutdown();
-                }
+                self.link.shutdown();
                 error.raw_os_error().map_or(Error::IO, Error::new)
             }
         };
@@ -574,15 +569,6 @@ impl<N: Net> Conn<N> {
         writes || self.tx.queue.iter().any(reads)
     }
 
-    /// Whether memory is shared with a process that is there. Its socket tells of its end; if a forked child holds that, too, its
-    /// memory does.
-    pub fn shares_with_living(&self) -> bool {
-        let (Some(shm), Some(socket)) = (&self.shm, &self.socket) else {
-            return false;
-        };
-        !socket.has_ended() && (!shm.reaches() || shm.is_alive())
-    }
-
     /// Whether something posted still depends on this peer.
     pub fn has_work(&self) -> bool {
         !self.tx.queue.is_empty()
@@ -608,26 +594,6 @@ pub fn is_silence(error: &io::Error) -> bool {
         error.kind(),
         TimedOut | HostUnreachable | NetworkUnreachable | NetworkDown
     )
-}
-
-/// Hands bytes over to be sent, whichever way frames go.
-pub fn write_list(
-    shm: &mut Option<Box<ShmChannel>>,
-    socket: &Socket,
-    list: &IoList<'_>,
-) -> io::Result<Moved> {
-    let Some(shm) = shm else {
-        return socket.write_list(list);
-    };
-    match shm.write_list(list) {
-        Ok(0) => Ok(Moved::Later),
-        Ok(n) => Ok(Moved::Bytes(n)),
-        // Its reader finds it.
-        Err(_) => {
-            shm.broken = true;
-            Ok(Moved::Later)
-        }
-    }
 }
 
 impl At {

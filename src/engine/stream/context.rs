@@ -92,7 +92,7 @@ impl<N: Net> Stream<N> {
             // What does not leave now goes out from copies.
             self.last_flush(domain, id, Instant::now());
             let conn = &mut self.conns[id];
-            if let Some(shm) = &conn.shm {
+            if let Some(shm) = conn.link.shm() {
                 shm.revoke();
             }
             let (over, left) = conn.bequeath(ep, successor);

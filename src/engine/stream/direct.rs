@@ -41,7 +41,7 @@ impl<N: Net> Stream<N> {
     ) -> bool {
         const TARGETS: u64 = FI_REMOTE_CQ_DATA | FI_COMMIT_COMPLETE | FI_FENCE | AFTER_READS;
         let conn = &mut self.conns[id];
-        let Some(shm) = &mut conn.shm else {
+        let Some(shm) = conn.link.shm_mut() else {
             return false;
         };
         if conn.writes_by_ring {
@@ -85,7 +85,7 @@ impl<N: Net> Stream<N> {
         let until = Instant::now() + CLOSE_TIMEOUT;
         let polled: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
         for id in polled {
-            while let Some(shm) = self.conns.get(id).and_then(|conn| conn.shm.as_ref())
+            while let Some(shm) = self.conns.get(id).and_then(|conn| conn.link.shm())
                 && shm.is_using(at)
                 && shm.is_alive()
             {

@@ -4,7 +4,6 @@
 
 use core::fmt;
 use std::ffi::CString;
-use std::os::fd::AsRawFd;
 
 use crate::abi::*;
 use crate::base::Error;
@@ -15,9 +14,9 @@ use crate::engine::stream::conn::{
     After, At, Out, ReceiveState, SendQueue, Sink, State, Waiting, Watch,
 };
 use crate::engine::stream::ep::NONE;
+use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::sys::socket::Socket;
 
 impl SendQueue {
     /// Takes an operation out of which nothing has left. Headers go on being counted, which nobody depends on.
@@ -54,11 +53,11 @@ impl SendQueue {
 impl<N: Net> Stream<N> {
     pub fn close_socket(&mut self, id: usize) {
         let conn = &mut self.conns[id];
-        if let Some(socket) = conn.socket.take() {
-            self.epoll.remove(socket.as_raw_fd());
-            if N::ALL_SHM || conn.shm.is_some() {
+        if let Some(fd) = conn.link.fd() {
+            self.epoll.remove(fd);
+            if N::ALL_SHM || conn.link.is_shm() {
                 // A forked child may hold it, too; the peer is to know all the same.
-                socket.shutdown();
+                conn.link.shutdown();
             }
         }
         conn.watch = Watch::default();
@@ -68,8 +67,8 @@ impl<N: Net> Stream<N> {
         if !conn.rx.shared().is_empty() {
             self.take_back(id, |_| true);
         }
-        if let Some(shm) = self.conns[id].shm.take() {
-            shm.revoke();
+        if let Link::Shm(link) = self.conns[id].link.take() {
+            link.channel.revoke();
             self.shared -= 1;
             self.polled.retain(|&other| other != id);
             self.full.retain(|&other| other != id);
@@ -79,8 +78,8 @@ impl<N: Net> Stream<N> {
     /// The socket has nothing more to say.
     pub(super) fn epoll_forget(&mut self, id: usize) {
         let conn = &mut self.conns[id];
-        if let (true, Some(socket)) = (conn.watch.added, &conn.socket) {
-            self.epoll.remove(socket.as_raw_fd());
+        if let (true, Some(fd)) = (conn.watch.added, conn.link.fd()) {
+            self.epoll.remove(fd);
         }
         conn.watch = Watch::default();
     }
@@ -155,9 +154,9 @@ impl<N: Net> Stream<N> {
         let rdm = self.eps.get(ep).is_some_and(|ep| ep.rdm);
         let was_up = self.conns[id].state == State::Up;
         self.log_end(id, error);
-        if let (Error::TIMEDOUT, Some(socket)) = (error, &self.conns[id].socket) {
+        if error == Error::TIMEDOUT {
             // A peer that takes nothing would not hear of the end behind what the kernel still has for it.
-            socket.close_at_once();
+            self.conns[id].link.close_at_once();
         }
         self.close_socket(id);
         self.fail_operations(domain, id, error);
@@ -213,7 +212,7 @@ impl<N: Net> Stream<N> {
     #[cold]
     pub(super) fn ended_unread(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &self.conns[id];
-        let unread = conn.socket.as_ref().map_or(0, Socket::unread);
+        let unread = conn.link.unread();
         let there = (unread + conn.rx.leftover.len()) as u64;
         let hopeless = match &conn.rx.at {
             At::Stalled(stalled) => stalled.envelope.len > there,

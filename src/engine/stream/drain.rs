@@ -38,8 +38,7 @@ impl<N: Net> Conn<N> {
 
     /// Bytes that the kernel has not sent are lost if the socket is closed while something comes in.
     fn has_unsent(&self) -> bool {
-        let socket = self.socket.as_ref().filter(|_| self.shm.is_none());
-        socket.is_some_and(|socket| socket.unsent() > 0)
+        self.link.unsent() > 0
     }
 }
 

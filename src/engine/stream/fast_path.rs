@@ -27,7 +27,7 @@ impl<N: Net> Stream<N> {
         mut op: TxOp,
     ) -> bool {
         let conn = &self.conns[id];
-        let usual = conn.shm.is_some() && conn.extended && !conn.swap && !self.must_wait(id, &op);
+        let usual = conn.link.is_shm() && conn.extended && !conn.swap && !self.must_wait(id, &op);
         let payload = payload_of(atomic.family, atomic.op, op.len as u64) as usize;
         let operands = op.len.min(payload);
         let ([seg], true) = (atomic.target, usual && payload <= FEW) else {

@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use crate::base::IoList;
-use crate::engine::stream::conn::{After, Conn, Out, State, write_list};
+use crate::engine::stream::conn::{After, Conn, Out, State};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::{SPARE_BUFFERS, STAGE_FULL};
@@ -16,7 +16,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn blocked(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         conn.tx.blocked = true;
-        if conn.shm.is_some() {
+        if conn.link.is_shm() {
             return self.shm_full(id);
         }
         let read = conn.watch.read;
@@ -63,7 +63,7 @@ impl<N: Net> Stream<N> {
 
     /// Whether frames wait for a socket that takes them. (Who copies a message beside its receiver stays on the list, too.)
     pub(super) fn holds_back_frames(&self) -> bool {
-        let over_socket = |&id: &usize| self.conns.get(id).is_some_and(|conn| conn.shm.is_none());
+        let over_socket = |&id: &usize| self.conns.get(id).is_some_and(|conn| !conn.link.is_shm());
         self.dirty.iter().any(over_socket)
     }
 
@@ -78,10 +78,8 @@ impl<N: Net> Stream<N> {
                 }
                 return;
             }
-            let Some(socket) = &conn.socket else {
-                return;
-            };
-            if let (Some(Out::Frame(frame)), Some(shm)) = (conn.tx.queue.front(), &mut conn.shm)
+            if let (Some(Out::Frame(frame)), Some(shm)) =
+                (conn.tx.queue.front(), conn.link.shm_mut())
                 && let Some(len) = frame.whole().filter(|&len| len <= shm.longest_whole())
             {
                 let header = &frame.header[..frame.header_len.into()];
@@ -98,7 +96,7 @@ impl<N: Net> Stream<N> {
                 }
                 continue;
             }
-            let longest = conn.shm.as_ref().map_or(0, |shm| shm.longest_whole());
+            let longest = conn.link.shm().map_or(0, |shm| shm.longest_whole());
             let mut list = IoList::new();
             for out in &conn.tx.queue {
                 if list.is_full() {
@@ -125,7 +123,7 @@ impl<N: Net> Stream<N> {
                 }
             }
             let asked = list.bytes();
-            let moved = write_list(&mut conn.shm, socket, &list);
+            let moved = conn.link.write_list(&list);
             conn.tx.pace.wrote();
             match moved {
                 Ok(Moved::Bytes(n)) => {
@@ -201,14 +199,15 @@ impl<N: Net> Stream<N> {
         if self.conns[id].state != State::Up {
             return;
         }
-        if self.conns[id].shm.is_some() {
+        if self.conns[id].link.is_shm() {
             return self.last_flush_to_shm(domain, id, until);
         }
         self.flush_conn(domain, id);
         while let Some(conn) = self.conns.get(id)
-            && let Some(socket) = &conn.socket
             && conn.tx.staged > 0
-            && socket.wait_writable(until.saturating_duration_since(Instant::now()))
+            && conn
+                .link
+                .wait_writable(until.saturating_duration_since(Instant::now()))
         {
             let before = conn.tx.staged;
             self.flush_conn(domain, id);

@@ -23,6 +23,7 @@ pub mod ep;
 mod fast_path;
 mod flush;
 pub mod hello;
+pub mod link;
 pub mod net;
 mod pace;
 pub mod progress;

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::base::Error;
 use crate::engine::stream::conn::{Conn, State, Watch};
+use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::sys::event::{BATCH, Ready};
@@ -222,7 +223,7 @@ impl<N: Net> Stream<N> {
     fn detach(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         // Epoll has to say when the kernel takes bytes again.
-        if let (false, Some(socket)) = (conn.watch.write, &conn.socket) {
+        if let (false, Some(socket)) = (conn.watch.write, conn.link.socket()) {
             self.epoll.remove(socket.as_raw_fd());
             conn.watch.added = false;
         }
@@ -283,7 +284,7 @@ impl<N: Net> Stream<N> {
             return;
         };
         match conn.state {
-            State::Up if conn.shm.is_some() => self.doorbell_rung(domain, id),
+            State::Up if conn.link.is_shm() => self.doorbell_rung(domain, id),
             State::Up if event.broken && !conn.watch.read => {
                 // Its reader was waiting for room, and what it would read is not coming any more.
                 self.disconnect(domain, id, Error::CONNRESET);
@@ -309,7 +310,7 @@ impl<N: Net> Stream<N> {
     /// The connection has news: it is read directly for a while. The one that was quiet the longest makes room.
     pub fn promote(&mut self, id: usize) {
         let conn = &mut self.conns[id];
-        if conn.shm.is_some() {
+        if conn.link.is_shm() {
             return self.promote_shm(id);
         }
         conn.misses = 0;
@@ -330,7 +331,7 @@ impl<N: Net> Stream<N> {
     /// Nothing is read from the connection until it is asked for again.
     pub(super) fn pause_read(&mut self, id: usize) {
         let conn = &mut self.conns[id];
-        if conn.shm.is_some() {
+        if conn.link.is_shm() {
             return self.polled.retain(|&other| other != id);
         }
         if std::mem::take(&mut conn.hot) {
@@ -343,13 +344,13 @@ impl<N: Net> Stream<N> {
     /// Tells epoll what to watch for.
     pub fn rewatch(&mut self, id: usize, read: bool, write: bool) {
         let conn = &mut self.conns[id];
-        let Some(socket) = &conn.socket else {
+        let Some(socket) = conn.link.socket() else {
             return;
         };
-        let (read, write) = match conn.shm {
+        let (read, write) = match conn.link {
             // It says no more than that the peer rings, or is gone.
-            Some(_) => (true, false),
-            None => (read && !conn.rx.at.waits(), write),
+            Link::Shm(_) => (true, false),
+            _ => (read && !conn.rx.at.waits(), write),
         };
         let wanted = Watch {
             added: true,

@@ -126,7 +126,7 @@ impl<N: Net> Stream<N> {
         let room = domain.srxs[srx].has_room(envelope.token, envelope.len, self.limits.saved_bytes);
         let (index, _) = rendezvous_of(envelope.note);
         let conn = &mut self.conns[id];
-        let (Some(offers), Some(shm)) = (&mut conn.rx.offers, &conn.shm) else {
+        let (Some(offers), Some(shm)) = (&mut conn.rx.offers, conn.link.shm()) else {
             return Ok(None);
         };
         let Some(offered) = offers.waiting.get(&index) else {
@@ -199,7 +199,7 @@ impl<N: Net> Stream<N> {
         self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
         // There is one: `Stream::way` has looked.
-        let (Some(index), Some(shm)) = (conn.tx.free_index(), &conn.shm) else {
+        let (Some(index), Some(shm)) = (conn.tx.free_index(), conn.link.shm()) else {
             return;
         };
         let tagged = header.op == Op::Tagged;
@@ -240,7 +240,7 @@ impl<N: Net> Stream<N> {
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        if conn.shm.is_none() || !conn.rx.told.add(header.index) {
+        if !conn.link.is_shm() || !conn.rx.told.add(header.index) {
             return Err(Fault::Rule("an offer with a bad index, or not agreed on"));
         }
         let offers = conn.rx.offers.get_or_insert_default();
@@ -281,7 +281,7 @@ impl<N: Net> Stream<N> {
         let Some(offered) = offers.and_then(|offers| offers.waiting.remove(&index)) else {
             return;
         };
-        let (Some(recv), Some(shm)) = (recv, &mut conn.shm) else {
+        let (Some(recv), Some(shm)) = (recv, conn.link.shm_mut()) else {
             return self.fetched(domain, id, index, None, envelope, true);
         };
         let len = recv.iov.remaining().min(len_of(&offered.places));
@@ -319,7 +319,7 @@ impl<N: Net> Stream<N> {
         if !copied {
             let gone = |shm: &ShmChannel| shm.reaches() && !shm.is_alive();
             let conn = self.conns.get(id);
-            let gone = conn.and_then(|conn| conn.shm.as_deref()).is_some_and(gone);
+            let gone = conn.and_then(|conn| conn.link.shm()).is_some_and(gone);
             self.clear(domain, id, index, false, recv, envelope);
             if gone && self.conns.contains(id) {
                 // What was sent behind this message must not take its place.

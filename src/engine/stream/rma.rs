@@ -165,7 +165,7 @@ impl<N: Net> Stream<N> {
             after: After::Answered(regions, len),
         })));
         // The ring takes what it has room for; nobody flushes it but the application.
-        if conn.shm.is_some() && !conn.tx.blocked {
+        if conn.link.is_shm() && !conn.tx.blocked {
             return self.flush_conn(domain, id);
         }
         self.mark_dirty(id);

@@ -47,7 +47,7 @@ impl fmt::Display for Fault {
 impl<N: Net> Stream<N> {
     /// Reads what a connection has; whether there was anything.
     pub(super) fn read_conn(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
-        debug_assert!(self.conns[id].shm.is_none());
+        debug_assert!(!self.conns[id].link.is_shm());
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut any = false;
         for _ in 0..TURNS {
@@ -61,9 +61,6 @@ impl<N: Net> Stream<N> {
                 self.hold(id);
                 break;
             }
-            let Some(socket) = &conn.socket else {
-                break;
-            };
             let (moved, asked, direct) = match &mut conn.rx.at {
                 At::Payload(incoming) if incoming.remaining >= DIRECT => {
                     let mut list = IoList::new();
@@ -73,15 +70,15 @@ impl<N: Net> Stream<N> {
                         None => 0,
                     };
                     if placed == 0 {
-                        (socket.read(&mut scratch), scratch.len(), 0)
+                        (conn.link.read(&mut scratch), scratch.len(), 0)
                     } else {
                         if placed == wanted {
                             list.push_room(&mut scratch[..ALONG]);
                         }
-                        (socket.read_list(&list), list.bytes(), placed)
+                        (conn.link.read_list(&list), list.bytes(), placed)
                     }
                 }
-                _ => (socket.read(&mut scratch), scratch.len(), 0),
+                _ => (conn.link.read(&mut scratch), scratch.len(), 0),
             };
             let n = match moved {
                 Ok(Moved::Bytes(n)) => n,
@@ -133,9 +130,7 @@ impl<N: Net> Stream<N> {
             "{peer}: connection ended: {fault}"
         );
         conn.is_reported = true;
-        if let Some(socket) = &conn.socket {
-            socket.shutdown();
-        }
+        conn.link.shutdown();
         let why = format_args!("was disconnected: {fault}");
         self.disconnect_because(domain, id, Error::CONNABORTED, &why);
     }
@@ -639,9 +634,7 @@ pub(super) fn commit<N: Net>(conn: &Conn<N>, info: &[(usize, usize)]) -> bool {
             "{}: connection ended: a write could not be made durable: {error}",
             conn.peer
         );
-        if let Some(socket) = &conn.socket {
-            socket.shutdown();
-        }
+        conn.link.shutdown();
     }
     result.is_ok()
 }

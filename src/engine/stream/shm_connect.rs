@@ -15,6 +15,7 @@ use crate::base::{Error, Result};
 use crate::engine::half_open::{is_crowded, oldest_silent};
 use crate::engine::stream::conn::Watch;
 use crate::engine::stream::hello::{Answer, HELLO, Hello, Verdict};
+use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::progress::{conn_token, pending_token};
 use crate::engine::stream::region_directory::RegionDirectory;
@@ -309,7 +310,7 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         self.epoll
             .add(socket.as_raw_fd(), conn_token(id), true, false)?;
-        conn.socket = Some(socket);
+        conn.link = Link::Socket(socket);
         conn.watch = Watch {
             added: true,
             read: true,

@@ -10,6 +10,7 @@ use std::time::Instant;
 use crate::base::{Error, IoVec};
 use crate::engine::srx::Unfilled;
 use crate::engine::stream::conn::{At, State};
+use crate::engine::stream::link::{Link, ShmLink};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, message_head};
 use crate::engine::stream::rx::{Fault, message_info};
@@ -17,7 +18,7 @@ use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::sync::ring::{HEADER, LINE, Record};
 use crate::sys::barrier;
-use crate::sys::socket::{Moved, Socket};
+use crate::sys::socket::Moved;
 
 /// Records up to this size are copied before they are looked into.
 const SMALL: usize = 1024;
@@ -72,7 +73,7 @@ impl<N: Net> Stream<N> {
             shm.disarm(self.expects_sleep);
         }
         let conn = &mut self.conns[id];
-        conn.shm = Some(shm);
+        conn.link.upgrade(*shm);
         conn.misses = 0;
         self.polled.push(id);
     }
@@ -104,7 +105,7 @@ impl<N: Net> Stream<N> {
         let mut news = FastPoll::Nothing;
         for &id in &self.polled {
             let conn = self.conns.get(id);
-            let Some((conn, shm)) = conn.and_then(|conn| Some((conn, conn.shm.as_ref()?))) else {
+            let Some((conn, shm)) = conn.and_then(|conn| Some((conn, conn.link.shm()?))) else {
                 return FastPoll::Unclear;
             };
             if shm.has_news() {
@@ -131,7 +132,7 @@ impl<N: Net> Stream<N> {
             return;
         }
         for &id in &self.polled {
-            if let Some(shm) = &mut self.conns[id].shm {
+            if let Some(shm) = self.conns[id].link.shm_mut() {
                 shm.claim_ahead();
             }
         }
@@ -145,7 +146,7 @@ impl<N: Net> Stream<N> {
     /// The first peer from which something comes in the next moment.
     fn next_news(&self) -> Option<usize> {
         let has_news = |&&id: &&usize| {
-            let shm = self.conns[id].shm.as_ref();
+            let shm = self.conns[id].link.shm();
             shm.is_some_and(|shm| shm.has_news())
         };
         let mut end = None;
@@ -216,7 +217,7 @@ impl<N: Net> Stream<N> {
         }
         self.expect_sleep();
         let conn = &mut self.conns[id];
-        match conn.shm.as_ref().is_some_and(|shm| shm.leave_to_doorbell()) {
+        match conn.link.shm().is_some_and(|shm| shm.leave_to_doorbell()) {
             true => self.polled.retain(|&other| other != id),
             // Something came before the peer knew.
             false => {
@@ -237,7 +238,7 @@ impl<N: Net> Stream<N> {
     #[cold]
     fn announce_sleep(&mut self) {
         self.expects_sleep = true;
-        let polled = self.conns.iter().filter_map(|(_, conn)| conn.shm.as_ref());
+        let polled = self.conns.iter().filter_map(|(_, conn)| conn.link.shm());
         let mut any = false;
         for shm in polled {
             shm.expect_sleep();
@@ -253,12 +254,12 @@ impl<N: Net> Stream<N> {
         self.expect_sleep();
         self.is_armed = true;
         for &id in &self.polled {
-            if let Some(shm) = &self.conns[id].shm {
+            if let Some(shm) = self.conns[id].link.shm() {
                 shm.arm();
             }
         }
         for &id in &self.full {
-            if let Some(shm) = &self.conns[id].shm {
+            if let Some(shm) = self.conns[id].link.shm() {
                 shm.set_waiting(true);
             }
         }
@@ -270,12 +271,12 @@ impl<N: Net> Stream<N> {
     /// room while epoll is asked would have its timer put out there.
     pub(super) fn stay_awake(&mut self) {
         let has_more = |&id: &usize| {
-            let shm = self.conns[id].shm.as_ref();
+            let shm = self.conns[id].link.shm();
             shm.is_some_and(|shm| shm.has_news())
         };
         let mut any = self.polled.iter().any(has_more);
         for &id in &self.full {
-            let shm = self.conns.get_mut(id).and_then(|conn| conn.shm.as_mut());
+            let shm = self.conns.get_mut(id).and_then(|conn| conn.link.shm_mut());
             any |= shm.is_some_and(|shm| !matches!(shm.has_room(), Ok(false)));
         }
         if any {
@@ -295,7 +296,7 @@ impl<N: Net> Stream<N> {
     fn disarm_shm(&mut self) {
         self.is_armed = false;
         for &id in &self.polled {
-            if let Some(shm) = &self.conns[id].shm {
+            if let Some(shm) = self.conns[id].link.shm() {
                 shm.disarm(self.expects_sleep);
             }
         }
@@ -306,7 +307,7 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         conn.misses = 0;
         if !self.polled.contains(&id) {
-            if let (false, Some(shm)) = (self.is_armed, &conn.shm) {
+            if let (false, Some(shm)) = (self.is_armed, conn.link.shm()) {
                 shm.disarm(self.expects_sleep);
             }
             self.polled.push(id);
@@ -317,7 +318,7 @@ impl<N: Net> Stream<N> {
     /// A ring is polled again, or still, while somebody else may be asleep: it is armed as the others are, and ends that sleep if
     /// something stands in it.
     fn arm_where_asleep(&mut self, id: usize) {
-        let shm = self.conns[id].shm.as_ref().filter(|_| self.is_armed);
+        let shm = self.conns[id].link.shm().filter(|_| self.is_armed);
         if let Some(shm) = shm {
             shm.arm();
             if shm.has_news() {
@@ -336,14 +337,14 @@ impl<N: Net> Stream<N> {
     #[inline(always)]
     pub(super) fn ring_doorbell(&mut self, id: usize) {
         let conn = &mut self.conns[id];
-        if conn.shm.as_mut().is_some_and(|shm| shm.must_ring()) {
+        if conn.link.shm_mut().is_some_and(|shm| shm.must_ring()) {
             self.wake_peer(id);
         }
     }
 
     #[cold]
     fn wake_peer(&self, id: usize) {
-        ring(&self.conns[id].socket);
+        self.conns[id].link.ring();
     }
 
     /// There is no room for all that is queued.
@@ -352,7 +353,7 @@ impl<N: Net> Stream<N> {
         // The peer has to take what is there.
         self.ring_doorbell(id);
         self.full.push(id);
-        let Some(shm) = &mut self.conns[id].shm else {
+        let Some(shm) = self.conns[id].link.shm_mut() else {
             return;
         };
         if self.is_armed {
@@ -371,7 +372,7 @@ impl<N: Net> Stream<N> {
             let Some(conn) = self.conns.get_mut(id) else {
                 continue;
             };
-            let Some(shm) = &mut conn.shm else {
+            let Some(shm) = conn.link.shm_mut() else {
                 continue;
             };
             if shm.ended && conn.rx.at.waits() {
@@ -403,11 +404,11 @@ impl<N: Net> Stream<N> {
     /// News of the socket beside the memory.
     pub(super) fn doorbell_rung(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
-        let (Some(socket), Some(shm)) = (&conn.socket, &mut conn.shm) else {
+        let Link::Shm(link) = &mut conn.link else {
             return;
         };
-        take_rings(socket, shm);
-        if shm.ended {
+        take_rings(link);
+        if link.channel.ended {
             self.epoll_forget(id);
             self.left_waiting(domain, id);
         }
@@ -427,7 +428,7 @@ impl<N: Net> Stream<N> {
         let Some(conn) = self.conns.get(id) else {
             return;
         };
-        let Some(shm) = conn.shm.as_ref().filter(|_| conn.rx.at.waits()) else {
+        let Some(shm) = conn.link.shm().filter(|_| conn.rx.at.waits()) else {
             return;
         };
         let there = shm.longest_rest() + conn.rx.leftover.len();
@@ -449,7 +450,7 @@ impl<N: Net> Stream<N> {
     #[inline]
     pub(super) fn read_shm(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         let mut any = false;
-        let shm = self.conns.get(id).and_then(|conn| conn.shm.as_ref());
+        let shm = self.conns.get(id).and_then(|conn| conn.link.shm());
         if shm.is_some_and(|shm| shm.is_past_end()) {
             self.fault(domain, id, &GARBAGE);
             return true;
@@ -470,7 +471,7 @@ impl<N: Net> Stream<N> {
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
             };
-            let Some(shm) = &mut conn.shm else {
+            let Some(shm) = conn.link.shm_mut() else {
                 break;
             };
             let record = match shm.peek() {
@@ -503,12 +504,12 @@ impl<N: Net> Stream<N> {
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
             };
-            let Some(shm) = &mut conn.shm else {
+            let Some(shm) = conn.link.shm_mut() else {
                 break;
             };
             let (wakes, ended) = (shm.advance(record), shm.ended);
             if wakes {
-                ring(&conn.socket);
+                conn.link.ring();
             }
             if ended {
                 self.left_waiting(domain, id);
@@ -530,9 +531,13 @@ impl<N: Net> Stream<N> {
         };
         let source = conn.source();
         let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
-        let (true, Some(shm)) = (between && conn.state == State::Up, &mut conn.shm) else {
+        let (true, Link::Shm(link)) = (between && conn.state == State::Up, &mut conn.link) else {
             return left;
         };
+        let ShmLink {
+            channel: shm,
+            doorbell,
+        } = &mut **link;
         let Ok(Some(mut record)) = shm.peek() else {
             return left;
         };
@@ -562,7 +567,7 @@ impl<N: Net> Stream<N> {
                 Err(_) => break,
             }
             if shm.advance(record) {
-                ring(&conn.socket);
+                doorbell.ring();
             }
             left.taken += 1;
             record = match shm.peek() {
@@ -580,7 +585,7 @@ impl<N: Net> Stream<N> {
     #[inline]
     fn found_empty(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
-        let Some(shm) = &mut conn.shm else {
+        let Some(shm) = conn.link.shm_mut() else {
             return;
         };
         if shm.broken {
@@ -611,7 +616,7 @@ impl<N: Net> Stream<N> {
         }
         if ShmChannel::is_line(record) {
             let mut line = [0; LINE - HEADER];
-            if let Some(shm) = &self.conns[id].shm {
+            if let Some(shm) = self.conns[id].link.shm() {
                 shm.copy_line(record, &mut line);
             }
             if self.take_compact(domain, id, &line[..len]) {
@@ -620,7 +625,7 @@ impl<N: Net> Stream<N> {
             return self.take_one(domain, id, &line[..len]).map(|()| false);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let result = match &self.conns[id].shm {
+        let result = match self.conns[id].link.shm() {
             Some(shm) => match shm.copy(record, 0, &mut scratch[..len]) {
                 Ok(()) => self.take(domain, id, &scratch[..len]),
                 Err(_) => Err(GARBAGE),
@@ -645,7 +650,7 @@ impl<N: Net> Stream<N> {
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
             };
-            let Some(shm) = &conn.shm else {
+            let Some(shm) = conn.link.shm() else {
                 break;
             };
             let rest = len - at;
@@ -693,9 +698,13 @@ impl<N: Net> Stream<N> {
             self.flush_conn(domain, id);
             self.ring_doorbell(id);
             let conn = &mut self.conns[id];
-            let Some(shm) = conn.shm.as_mut().filter(|shm| !shm.ended && !shm.broken) else {
+            let Link::Shm(link) = &mut conn.link else {
                 return;
             };
+            let shm = &mut link.channel;
+            if shm.ended || shm.broken {
+                return;
+            }
             let left = until.saturating_duration_since(Instant::now());
             if conn.tx.staged == 0 || left.is_zero() {
                 return;
@@ -705,12 +714,10 @@ impl<N: Net> Stream<N> {
                 conn.tx.blocked = false;
                 continue;
             }
-            let Some(socket) = &conn.socket else {
-                return;
-            };
-            socket.wait_readable(left.min(Duration::from_millis(100)));
-            take_rings(socket, shm);
-            if shm.has_news() && !conn.rx.at.waits() {
+            link.doorbell
+                .wait_readable(left.min(Duration::from_millis(100)));
+            take_rings(link);
+            if link.channel.has_news() && !conn.rx.at.waits() {
                 // Somebody else may sleep on what has rung.
                 self.end_sleep();
             }
@@ -722,10 +729,10 @@ impl<N: Net> Stream<N> {
 
 /// Takes what the peer has rung with. It rings once for a sleep, so who sleeps on, or again, without having polled says that
 /// anew; the ring is to be looked at after this.
-fn take_rings(socket: &Socket, shm: &mut ShmChannel) {
+fn take_rings(link: &mut ShmLink) {
     let (mut rings, mut any) = ([0; 256], false);
     loop {
-        match socket.read(&mut rings) {
+        match link.doorbell.read(&mut rings) {
             Ok(Moved::Bytes(n)) => {
                 any = true;
                 if n < rings.len() {
@@ -734,20 +741,12 @@ fn take_rings(socket: &Socket, shm: &mut ShmChannel) {
             }
             Ok(Moved::Later) => break,
             Ok(Moved::End) | Err(_) => {
-                shm.end();
+                link.channel.end();
                 break;
             }
         }
     }
     if any {
-        shm.arm_again();
-    }
-}
-
-/// Wakes the peer.
-#[cold]
-fn ring(socket: &Option<Socket>) {
-    if let Some(socket) = socket {
-        socket.ring();
+        link.channel.arm_again();
     }
 }

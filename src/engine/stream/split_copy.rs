@@ -46,7 +46,7 @@ impl<N: Net> Stream<N> {
         share.segs[0].key = u64::from(shared.job.number);
         self.send_always(domain, id, &share, IoVec::empty(), None);
         let conn = &mut self.conns[id];
-        let (Some(shm), Some(offers)) = (&mut conn.shm, &mut conn.rx.offers) else {
+        let (Some(shm), Some(offers)) = (conn.link.shm_mut(), &mut conn.rx.offers) else {
             return;
         };
         let fetched = shm.fetch_parts(&mut shared.job, &shared.offered.places, &to);
@@ -67,7 +67,7 @@ impl<N: Net> Stream<N> {
     /// Its reader ends the connection.
     #[cold]
     fn found_garbage(&mut self, id: usize) {
-        if let Some(shm) = &mut self.conns[id].shm {
+        if let Some(shm) = self.conns[id].link.shm_mut() {
             shm.broken = true;
         }
         self.promote_shm(id);
@@ -77,7 +77,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn end_shares(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let mut at = 0;
         while let Some(conn) = self.conns.get(id)
-            && let (Some(shared), Some(shm)) = (conn.rx.shared().get(at), &conn.shm)
+            && let (Some(shared), Some(shm)) = (conn.rx.shared().get(at), conn.link.shm())
         {
             match shm.progress_of(&shared.job) {
                 Ok(progress @ (Progress::Over | Progress::Failed)) => {
@@ -105,7 +105,7 @@ impl<N: Net> Stream<N> {
         let Some(conn) = self.conns.get(id) else {
             return false;
         };
-        let Some(shm) = conn.shm.as_ref().filter(|shm| !shm.ended) else {
+        let Some(shm) = conn.link.shm().filter(|shm| !shm.ended) else {
             return false;
         };
         let mut shared = conn.rx.shared().iter();
@@ -126,7 +126,7 @@ impl<N: Net> Stream<N> {
             job,
             mut copied,
         } = offers.shared.swap_remove(at);
-        if let (Some(shm), Some(recv)) = (&mut conn.shm, &recv) {
+        if let (Some(shm), Some(recv)) = (conn.link.shm_mut(), &recv) {
             shm.end_share(&job);
             if progress == Progress::Failed {
                 shm.copies_alone = true;
@@ -146,7 +146,7 @@ impl<N: Net> Stream<N> {
         index: u8,
     ) -> core::result::Result<(), Fault> {
         let conn = &self.conns[id];
-        let Some(shm) = &conn.shm else {
+        let Some(shm) = conn.link.shm() else {
             return Err(Fault::Rule("a word on a message that nobody shares"));
         };
         let shared = conn.rx.shared();
@@ -180,7 +180,7 @@ impl<N: Net> Stream<N> {
             return Err(GARBAGE);
         };
         let (index, to) = (header.index, places_of(header));
-        if let Some(shm) = &mut conn.shm {
+        if let Some(shm) = conn.link.shm_mut() {
             shm.helping = Some(Helping { index, job, to });
         }
         self.help(domain, id)
@@ -193,7 +193,7 @@ impl<N: Net> Stream<N> {
         id: usize,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        let Some(shm) = &mut conn.shm else {
+        let Some(shm) = conn.link.shm_mut() else {
             return Ok(());
         };
         let Some(mut helping) = shm.helping.take() else {
@@ -221,7 +221,7 @@ impl<N: Net> Stream<N> {
 
     /// As `help`, at a look.
     pub(super) fn go_on_helping(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let shm = self.conns.get(id).and_then(|conn| conn.shm.as_ref());
+        let shm = self.conns.get(id).and_then(|conn| conn.link.shm());
         if shm.is_none_or(|shm| shm.helping.is_none()) {
             return;
         }
@@ -234,7 +234,7 @@ impl<N: Net> Stream<N> {
     #[cold]
     pub(super) fn take_back(&mut self, id: usize, which: impl Fn(&Shared) -> bool) -> bool {
         let conn = &self.conns[id];
-        let Some(shm) = &conn.shm else {
+        let Some(shm) = conn.link.shm() else {
             return true;
         };
         let all = conn.rx.shared().iter().filter(|shared| which(shared));

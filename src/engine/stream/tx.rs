@@ -121,7 +121,7 @@ impl<N: Net> Stream<N> {
             && conn.tx.waiting.is_empty()
             && !conn.is_reading()
             && !conn.swap;
-        let Some(shm) = conn.shm.as_mut().filter(|_| free) else {
+        let Some(shm) = conn.link.shm_mut().filter(|_| free) else {
             return false;
         };
         let tagged = tx.what == What::Tagged;
@@ -194,7 +194,7 @@ impl<N: Net> Stream<N> {
         op: TxOp,
     ) -> Result {
         let rendezvous = self.is_held(&op) && self.conns[id].rendezvous;
-        let most = match &self.conns[id].shm {
+        let most = match self.conns[id].link.shm() {
             None => TOGETHER,
             Some(_) => RECORD - MAX_MESSAGE_HEADER,
         };
@@ -237,7 +237,7 @@ impl<N: Net> Stream<N> {
         let mut header = [0; LEN];
         let counter = conn.tx.counter;
         let header_len = encode(counter, &mut header);
-        if let Some(shm) = &mut conn.shm {
+        if let Some(shm) = conn.link.shm_mut() {
             let sent = conn.tx.queue.is_empty()
                 && matches!(
                     shm.send_small(&header, header_len, payload, op.len),
@@ -255,13 +255,10 @@ impl<N: Net> Stream<N> {
         let more = op.flags & FI_MORE != 0;
         match conn.tx.queue.back_mut() {
             None if !more && conn.tx.pace.writes(*polls) => {
-                let Some(socket) = &conn.socket else {
-                    return false;
-                };
                 let frame = &mut scratch[..total];
                 frame[..header_len].copy_from_slice(&header[..header_len]);
                 payload.copy_to(&mut frame[header_len..]);
-                let moved = socket.write(frame);
+                let moved = conn.link.write(frame);
                 conn.tx.pace.wrote();
                 match moved {
                     Ok(Moved::Bytes(n)) if n == total => {}
@@ -487,7 +484,7 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         // A ring is small, and nobody but us fills it. What is reported as sent is in the ring, or the peer would wait for an
         // application that has no reason to come here again.
-        if let Some(shm) = &mut conn.shm {
+        if let Some(shm) = conn.link.shm_mut() {
             let frame = MAX_HEADER + payload.remaining();
             if op.flags & FI_INJECT != 0 && !(conn.tx.queue.is_empty() && shm.takes(frame)) {
                 self.ring_doorbell(id);
@@ -542,7 +539,7 @@ impl<N: Net> Stream<N> {
                 (_, None) => 0,
                 (Some(cost), Some(left)) => 1 + left / cost,
             };
-            let copied = match &mut conn.shm {
+            let copied = match conn.link.shm_mut() {
                 Some(_) if !conn.tx.queue.is_empty() => 0,
                 Some(shm) => shm.room_for(frame),
                 None if conn.tx.staged > STAGE_HIGH_WATER => 0,
@@ -648,7 +645,7 @@ impl<N: Net> Stream<N> {
     ) {
         self.watch();
         let conn = &mut self.conns[id];
-        if conn.shm.is_some() && conn.tx.queue.is_empty() {
+        if conn.link.is_shm() && conn.tx.queue.is_empty() {
             return self.write_now(domain, id, header, payload, op);
         }
         let mut bytes = [0; MAX_HEADER];
@@ -657,7 +654,7 @@ impl<N: Net> Stream<N> {
         let len = payload.remaining();
         let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
         // What belongs to no operation is an answer or a request, and small.
-        let room = op.is_none() || (conn.shm.is_none() && conn.tx.staged <= STAGE_HIGH_WATER);
+        let room = op.is_none() || (!conn.link.is_shm() && conn.tx.staged <= STAGE_HIGH_WATER);
         if inject || (room && header_len + len <= STAGE_LIMIT) {
             self.stage(id, &bytes[..header_len], &payload);
             match op {
@@ -775,7 +772,7 @@ impl<N: Net> Stream<N> {
             return;
         }
         conn.tx.dirty = true;
-        let over_socket = conn.shm.is_none();
+        let over_socket = !conn.link.is_shm();
         self.dirty.push(id);
         if over_socket && !self.held_back.has_begun() {
             self.begin_to_hold();
@@ -805,22 +802,19 @@ impl<N: Net> Stream<N> {
         let header_len = header.encode(counter, conn.swap, &mut bytes);
         let len = payload.remaining();
         let total = header_len + len;
-        if conn.shm.is_some() {
+        if conn.link.is_shm() {
             return self.write_to_shm(domain, id, header, &bytes, header_len, payload, op);
         }
-        let Some(socket) = &conn.socket else {
-            return;
-        };
         let moved = if total <= TOGETHER.min(self.scratch.len()) {
             let frame = &mut self.scratch;
             frame[..header_len].copy_from_slice(&bytes[..header_len]);
             payload.copy_to(&mut frame[header_len..total]);
-            socket.write(&frame[..total])
+            conn.link.write(&frame[..total])
         } else {
             let mut list = IoList::new();
             list.push_bytes(&bytes[..header_len]);
             payload.append_to(&mut list, usize::MAX);
-            socket.write_list(&list)
+            conn.link.write_list(&list)
         };
         conn.tx.pace.wrote();
         let written = match moved {
@@ -853,7 +847,7 @@ impl<N: Net> Stream<N> {
         payload: IoVec,
         op: Option<TxOp>,
     ) {
-        let Some(shm) = &mut self.conns[id].shm else {
+        let Some(shm) = self.conns[id].link.shm_mut() else {
             return;
         };
         let total = header_len + payload.remaining();
@@ -903,7 +897,7 @@ impl<N: Net> Stream<N> {
         let header_done = written.min(header_len);
         payload.advance(written - header_done);
         let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
-        let copies = op.is_none() || self.conns[id].shm.is_none();
+        let copies = op.is_none() || !self.conns[id].link.is_shm();
         if inject || (copies && payload.remaining() <= STAGE_LIMIT) {
             self.stage(id, &bytes[header_done..header_len], &payload);
             match op {
@@ -968,7 +962,7 @@ pub(super) fn check_flags(what: What, flags: u64, ep: &EpState) -> Result {
 #[inline]
 fn may_offer<N: Net>(conn: &mut Conn<N>, header: &Header, op: &TxOp, stays: bool) -> bool {
     let matched = op.flags & FI_MATCH_COMPLETE != 0;
-    let shm = conn.shm.as_mut().filter(|shm| shm.fetches(op.len));
+    let shm = conn.link.shm_mut().filter(|shm| shm.fetches(op.len));
     matches!(header.op, Op::Msg | Op::Tagged)
         && op.flags & FI_INJECT == 0
         && (N::ALL_SHM || !matched)

@@ -14,6 +14,7 @@ use crate::base::{Error, Result};
 use crate::engine::stream::Stream;
 use crate::engine::stream::conn::{Conn, State};
 use crate::engine::stream::hello::{Hello, Verdict};
+use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::shm_connect::{Heard, HelloExchange, PendingPeer, connect_to};
@@ -70,7 +71,7 @@ impl Stream<Shm> {
         let exchange = self.send_hello(domain, ep, &socket, who)?;
         let conn = &mut self.conns[id];
         conn.opened_here = true;
-        conn.socket = Some(socket);
+        conn.link = Link::Socket(socket);
         conn.own = exchange;
         conn.state = State::Requested;
         self.rewatch(id, true, false);
@@ -82,7 +83,7 @@ impl Stream<Shm> {
         let conn = &mut self.conns[id];
         let mut exchange = std::mem::take(&mut conn.own);
         let conn = &self.conns[id];
-        let Some(socket) = &conn.socket else {
+        let Some(socket) = conn.link.socket() else {
             return;
         };
         match self.hear(socket, &mut exchange) {

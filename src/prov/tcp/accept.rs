@@ -14,6 +14,7 @@ use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::engine::auth::Key;
 use crate::engine::half_open::{is_crowded, is_reserved, oldest_silent};
 use crate::engine::stream::conn::{Conn, State, Watch};
+use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::{conn_token, handshake_token};
 use crate::engine::stream::proto::{CM_HEADER, CmHeader, CmKind, EXTENSIONS, RdmPrivate};
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
@@ -253,7 +254,7 @@ impl Stream<Tcp> {
                     return reject("already connected");
                 }
                 // Anybody of this host can name a port.
-                State::Up if !proved && self.conns[id].shares_with_living() => {
+                State::Up if !proved && self.conns[id].link.shares_with_living() => {
                     log_warn!(
                         &SOURCE,
                         Subsys::EpCtrl,
@@ -287,7 +288,7 @@ impl Stream<Tcp> {
         conn.swap = header.swapped;
         conn.rendezvous = answer.allows_rendezvous() && !conn.swap;
         conn.extended = answer.features & EXTENSIONS != 0;
-        conn.socket = Some(from.socket);
+        conn.link = Link::Socket(from.socket);
         conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
         conn.tx.counter = u8::from(proved);
         conn.watch = Watch {

@@ -46,7 +46,7 @@ impl Stream<Tcp> {
         let (now, timeout) = (Instant::now(), self.params.peer_timeout);
         let (mut silent, mut any) = (Vec::new(), false);
         for (id, conn) in &mut self.conns {
-            let Some(socket) = conn.socket.as_ref().filter(|_| conn.state == State::Up) else {
+            let Some(socket) = conn.link.socket().filter(|_| conn.state == State::Up) else {
                 continue;
             };
             let Some(since_answer) = socket.unanswered() else {

@@ -11,6 +11,7 @@ use crate::abi::*;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::stream::conn::{State, Watch};
+use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::conn_token;
 use crate::engine::stream::proto::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
@@ -111,7 +112,7 @@ impl Stream<Tcp> {
                 conn.opened_here = true;
                 conn.own.exchange.clear();
                 let fd = socket.as_raw_fd();
-                conn.socket = Some(socket);
+                conn.link = Link::Socket(socket);
                 conn.watch = Watch {
                     added: true,
                     read: false,
@@ -140,7 +141,7 @@ impl Stream<Tcp> {
     /// The kernel has connected, or failed to.
     pub(super) fn connected(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &self.conns[id];
-        let Some(socket) = &conn.socket else {
+        let Some(socket) = conn.link.socket() else {
             return;
         };
         match socket.take_error() {
@@ -162,7 +163,7 @@ impl Stream<Tcp> {
 
     fn send_request(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &self.conns[id];
-        let (Some(endpoint), Some(socket)) = (self.eps.get(conn.ep), &conn.socket) else {
+        let (Some(endpoint), Some(socket)) = (self.eps.get(conn.ep), conn.link.socket()) else {
             return;
         };
         let private = match endpoint.rdm {
@@ -195,7 +196,7 @@ impl Stream<Tcp> {
     /// The answer to our request, or a part of it.
     pub(super) fn answered(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
-        let Some(socket) = &conn.socket else {
+        let Some(socket) = conn.link.socket() else {
             return;
         };
         let header = match read_exchange(socket, &mut conn.own.exchange) {
@@ -263,7 +264,7 @@ impl Stream<Tcp> {
     pub(super) fn agreed(&self, id: usize) -> u8 {
         let conn = &self.conns[id];
         let private = conn.own.exchange.get(CM_HEADER..).unwrap_or(&[]);
-        match (RdmPrivate::decode(private), &conn.socket) {
+        match (RdmPrivate::decode(private), conn.link.socket()) {
             (Some(answer), Some(socket)) if conn.extended && !conn.swap => {
                 answer.features & self.shares(conn.ep, socket)
             }
@@ -285,7 +286,7 @@ impl Stream<Tcp> {
     /// The connection is up: what waited goes out.
     pub(super) fn up(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
-        if let Some(socket) = &conn.socket {
+        if let Some(socket) = conn.link.socket() {
             // Without it the peer is watched only where bytes are under way.
             let _ = probe_at_rest(socket, self.params.peer_timeout);
         }
@@ -304,7 +305,7 @@ impl Stream<Tcp> {
             conn.peer,
             if conn.opened_here { "us" } else { "the peer" },
             if conn.extended { "with" } else { "without" },
-            conn.shm.as_ref().map_or("TCP", |shm| shm.words())
+            conn.link.words()
         );
         self.log_protocol(id);
         self.rewatch(id, true, false);

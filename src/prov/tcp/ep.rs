@@ -214,8 +214,7 @@ impl Stream<Tcp> {
             return Err(Error::NOSYS);
         }
         let conn = endpoint.conn.ok_or(Error::NOTCONN)?;
-        let socket = self.conns[conn].socket.as_ref().ok_or(Error::NOTCONN)?;
-        Ok(socket.as_raw_fd())
+        self.conns[conn].link.fd().ok_or(Error::NOTCONN)
     }
 
     /// The endpoint is closed: who waits at its shm_listener goes.

@@ -166,7 +166,7 @@ impl Stream<Tcp> {
         let endpoint = self.eps.get(conn.ep).ok_or(Error::INVAL)?;
         let keys = keys_for(domain, conn.ep, endpoint, &conn.peer);
         let key = keys.first().ok_or(Error::KEYREJECTED)?;
-        let (Some(socket), Some(auth)) = (&conn.socket, &mut conn.own.auth) else {
+        let (Some(socket), Some(auth)) = (conn.link.socket(), &mut conn.own.auth) else {
             return Err(Error::IO);
         };
         let request = std::mem::take(&mut auth.request);
@@ -191,7 +191,7 @@ impl Stream<Tcp> {
     pub(super) fn proving(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
         let prover = conn.own.auth.as_mut().and_then(|auth| auth.prover.as_mut());
-        let (Some(socket), Some(prover)) = (&conn.socket, prover) else {
+        let (Some(socket), Some(prover)) = (conn.link.socket(), prover) else {
             return;
         };
         match poll(socket, prover) {

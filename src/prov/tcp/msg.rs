@@ -10,6 +10,7 @@ use crate::abi::*;
 use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::engine::stream::conn::{Conn, State, Watch};
+use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::conn_token;
 use crate::engine::stream::proto::CmKind;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
@@ -69,7 +70,7 @@ impl Stream<Tcp> {
         let sent = write_whole(&socket, &response);
         conn.swap = swapped;
         let fd = socket.as_raw_fd();
-        conn.socket = Some(socket);
+        conn.link = Link::Socket(socket);
         conn.watch = Watch {
             added: true,
             read: true,
@@ -105,7 +106,7 @@ impl Stream<Tcp> {
             State::Up => {
                 // The caller has waited for what was reported as sent; this is what is left.
                 self.last_flush(domain, id, Instant::now());
-                if let Some(socket) = &self.conns[id].socket {
+                if let Some(socket) = self.conns[id].link.socket() {
                     socket.shutdown();
                 }
                 self.disconnect(domain, id, Error::CANCELED);

@@ -15,6 +15,7 @@ use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::stream::conn::{Conn, State, Watch};
 use crate::engine::stream::hello::{Hello, Verdict};
+use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::proto::{
     Directions, LISTENER_FRAME, SHARES, STAY_FRAME, ShareOp, TOKEN, Token,
@@ -148,7 +149,7 @@ impl Stream<Tcp> {
         });
         let conn = &mut self.conns[id];
         let frame = ShareOp::ShmListener(directions).encode(conn.tx.next_counter(), false);
-        let Some(socket) = &conn.socket else {
+        let Some(socket) = conn.link.socket() else {
             return;
         };
         // The socket is new: there is room.
@@ -203,7 +204,8 @@ impl Stream<Tcp> {
     /// News of a connection that is to share memory.
     pub(super) fn sharing(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
-        let (Some(socket), Some(sharing)) = (&conn.socket, conn.own.sharing.as_deref_mut()) else {
+        let (Some(socket), Some(sharing)) = (conn.link.socket(), conn.own.sharing.as_deref_mut())
+        else {
             return;
         };
         match sharing {
@@ -264,7 +266,9 @@ impl Stream<Tcp> {
     /// The socket of a connection, out of epoll's sight.
     fn set_aside(&mut self, id: usize) -> Option<Socket> {
         let conn = &mut self.conns[id];
-        let socket = conn.socket.take()?;
+        let Link::Socket(socket) = conn.link.take() else {
+            return None;
+        };
         self.epoll.remove(socket.as_raw_fd());
         conn.watch = Watch::default();
         Some(socket)
@@ -276,7 +280,8 @@ impl Stream<Tcp> {
             return;
         };
         let conn = &self.conns[id];
-        let (Some(socket), Sharing::HelloExchange { exchange, .. }) = (&conn.socket, &mut *sharing)
+        let (Some(socket), Sharing::HelloExchange { exchange, .. }) =
+            (conn.link.socket(), &mut *sharing)
         else {
             return;
         };
@@ -303,13 +308,13 @@ impl Stream<Tcp> {
         let sharing = self.conns[id].own.sharing.take();
         if let Some(Sharing::HelloExchange { stream, .. }) = sharing.map(|sharing| *sharing) {
             drop(self.set_aside(id));
-            self.conns[id].socket = Some(stream);
+            self.conns[id].link = Link::Socket(stream);
         }
         let conn = &mut self.conns[id];
         let frame = ShareOp::Stay.encode(conn.tx.next_counter(), false);
         let written = conn
-            .socket
-            .as_ref()
+            .link
+            .socket()
             .is_some_and(|socket| write_whole(socket, &frame));
         match written {
             true => self.up(domain, id),

@@ -71,7 +71,7 @@ impl<N: Net> Stream<N> {
         domain.may_post(ep)?;
         let (dest, _) = split(domain, port, atomic.dest)?;
         let id = self.connection(domain, port, dest)?;
-        self.conns[id].writes_by_ring = true;
+        self.conns[id].session.writes_by_ring = true;
         let len = match atomic.family {
             Family::Base => atomic.operands.remaining(),
             _ => atomic.result.remaining(),
@@ -116,8 +116,8 @@ impl<N: Net> Stream<N> {
     ) {
         self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
-        conn.tx.ask(ReadOp { op, iov: result });
-        let alone = conn.tx.queue.is_empty() && conn.tx.pace.writes(self.polls);
+        conn.session.tx.ask(ReadOp { op, iov: result });
+        let alone = conn.session.tx.queue.is_empty() && conn.session.tx.pace.writes(self.polls);
         self.send_copied(domain, id, header, payload, alone, false);
     }
 
@@ -139,10 +139,10 @@ impl<N: Net> Stream<N> {
         let len = self.stage_frame(id, header, payload);
         let conn = &mut self.conns[id];
         if answers {
-            conn.tx.owe(len);
+            conn.session.tx.owe(len);
         }
-        let is_full = conn.tx.pace.is_full() || conn.tx.staged >= STAGE_FULL;
-        if (alone || is_full || conn.link.is_shm()) && !conn.tx.blocked {
+        let is_full = conn.session.tx.pace.is_full() || conn.session.tx.staged >= STAGE_FULL;
+        if (alone || is_full || conn.link.is_shm()) && !conn.session.tx.blocked {
             self.flush_conn(domain, id);
         }
     }
@@ -160,22 +160,22 @@ impl<N: Net> Stream<N> {
         let Some(shm) = conn.link.shm_mut() else {
             return false;
         };
-        if payload.len() > FEW || !conn.tx.queue.is_empty() {
+        if payload.len() > FEW || !conn.session.tx.queue.is_empty() {
             return false;
         }
         let mut bytes = [0; MAX_HEADER + FEW];
         let Some(start) = bytes.first_chunk_mut() else {
             return false;
         };
-        let counter = conn.tx.counter;
-        let len = encode(counter, conn.swap, start);
+        let counter = conn.session.tx.counter;
+        let len = encode(counter, conn.session.swap, start);
         bytes[len..len + payload.len()].copy_from_slice(payload);
         // What a peer has broken is found when the frame is written from the queue.
         let len = len + payload.len();
         if !matches!(shm.send_small(&bytes, len, &IoVec::empty(), 0), Ok(true)) {
             return false;
         }
-        conn.tx.counter = counter.wrapping_add(1);
+        conn.session.tx.counter = counter.wrapping_add(1);
         self.ring_doorbell(id);
         true
     }
@@ -184,8 +184,8 @@ impl<N: Net> Stream<N> {
     fn stage_frame(&mut self, id: usize, header: &Header, payload: &[u8]) -> usize {
         let conn = &mut self.conns[id];
         let mut bytes = [0; MAX_HEADER];
-        let counter = conn.tx.next_counter();
-        let len = header.encode(counter, conn.swap, &mut bytes);
+        let counter = conn.session.tx.next_counter();
+        let len = header.encode(counter, conn.session.swap, &mut bytes);
         self.stage_with(id, &bytes[..len], payload.len(), |out| {
             out.extend_from_slice(payload);
         });
@@ -201,11 +201,11 @@ impl<N: Net> Stream<N> {
         bytes: &[u8],
     ) -> core::result::Result<usize, Fault> {
         let conn = &self.conns[id];
-        let ep = conn.ep;
-        if !conn.extended || conn.swap {
+        let ep = conn.session.ep;
+        if !conn.session.extended || conn.session.swap {
             return Err(Fault::Rule("an atomic operation that was not agreed upon"));
         }
-        self.conns[id].rx.was_written = true;
+        self.conns[id].session.rx.was_written = true;
         let mut request = read_operation(header)?;
         let access = access_of(request.family, request.op);
         if domain.eps[ep].caps & access != access {
@@ -266,7 +266,7 @@ impl<N: Net> Stream<N> {
             count_regions(domain, &request.regions, &request.lens);
         }
         let conn = &self.conns[id];
-        let ep = conn.ep;
+        let ep = conn.session.ep;
         if request.family == Family::Base {
             domain.written(ep, FI_ATOMIC, len as u64, request.data, &conn.sender());
             return;

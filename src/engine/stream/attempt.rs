@@ -24,13 +24,13 @@ impl<N: Net> Stream<N> {
         let now = Instant::now();
         let deadline = conn.deadline.unwrap_or(now);
         if now >= deadline || !passing {
-            let local = self.eps.get(conn.ep).map(|ep| ep.local.to_string());
+            let local = self.eps.get(conn.session.ep).map(|ep| ep.local.to_string());
             log_warn!(
                 N::SOURCE,
                 Subsys::EpCtrl,
                 "no connection from {} to {} after {} attempts: {:?}",
                 local.unwrap_or_default(),
-                conn.peer,
+                conn.session.peer,
                 conn.attempts + 1,
                 std::io::Error::from_raw_os_error(error.code()).to_string(),
             );
@@ -44,7 +44,7 @@ impl<N: Net> Stream<N> {
             N::SOURCE,
             Subsys::EpCtrl,
             "{}: attempt {} has come to nothing: error {}; next attempt in {} ms",
-            conn.peer,
+            conn.session.peer,
             conn.attempts,
             error.code(),
             (next - now).as_millis()
@@ -59,11 +59,11 @@ impl<N: Net> Stream<N> {
             N::SOURCE,
             Subsys::EpCtrl,
             "{}: {} extensions, over {}, tagged messages above {} bytes {}",
-            conn.peer,
-            if conn.extended { "with" } else { "without" },
+            conn.session.peer,
+            if conn.session.extended { "with" } else { "without" },
             conn.link.words(),
             self.limits.saved_size,
-            match conn.rendezvous {
+            match conn.session.rendezvous {
                 true => "go by rendezvous",
                 false => "go like others, without rendezvous",
             }
@@ -77,8 +77,8 @@ impl<N: Net> Stream<N> {
             N::SOURCE,
             Subsys::EpCtrl,
             "connection to {} ends as {:?}: error {}",
-            conn.peer,
-            conn.state,
+            conn.session.peer,
+            conn.session.state,
             error.code()
         );
     }
@@ -88,14 +88,14 @@ impl<N: Net> Stream<N> {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
-        if conn.state == State::Idle && !conn.has_work() {
+        if conn.session.state == State::Idle && !conn.has_work() {
             // Nobody waits for it any more; the next operation begins afresh.
             conn.deadline = None;
             conn.attempts = 0;
             return;
         }
         let over = conn.deadline.is_some_and(|end| Instant::now() >= end) || N::gives_up(conn);
-        match conn.state {
+        match conn.session.state {
             State::Idle if over => {
                 let error = conn.last_error.unwrap_or(Error::TIMEDOUT);
                 N::attempt_failed(self, domain, id, error);

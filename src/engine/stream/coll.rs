@@ -259,7 +259,7 @@ impl<N: Net> Stream<N> {
                         continue;
                     };
                     let header = header_of(&frame, bytes.len() - HEADROOM);
-                    match self.conns[id].state {
+                    match self.conns[id].session.state {
                         State::Up => {
                             self.send_frame(id, &header, bytes);
                             if !written.contains(&id) {
@@ -267,7 +267,7 @@ impl<N: Net> Stream<N> {
                             }
                         }
                         _ => {
-                            let frames = self.conns[id].coll.get_or_insert_default();
+                            let frames = self.conns[id].session.coll.get_or_insert_default();
                             frames.0.push_back((header, bytes));
                         }
                     }
@@ -286,15 +286,15 @@ impl<N: Net> Stream<N> {
         let known = self.eps.get(ep)?.by_addr.get(&peer).copied();
         let id = known.unwrap_or_else(|| self.new_peer(domain, ep, peer.clone()));
         let conn = &mut self.conns[id];
-        match conn.state {
+        match conn.session.state {
             State::Up if !speaks(conn) => {
                 self.mute(domain, id);
                 None
             }
             State::Up => Some(id),
             _ => {
-                conn.coll.get_or_insert_default();
-                if conn.state == State::Idle
+                conn.session.coll.get_or_insert_default();
+                if conn.session.state == State::Idle
                     && conn.deadline.is_none()
                     && let Err(error) = N::begin_connect(self, domain, id)
                 {
@@ -309,8 +309,8 @@ impl<N: Net> Stream<N> {
     #[cold]
     fn mute(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
-        let (ep, peer) = (conn.ep, conn.peer.clone());
-        conn.coll = None;
+        let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
+        conn.session.coll = None;
         log_warn!(
             N::SOURCE,
             Subsys::EpData,
@@ -324,7 +324,7 @@ impl<N: Net> Stream<N> {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
-        let Some(frames) = conn.coll.take() else {
+        let Some(frames) = conn.session.coll.take() else {
             return;
         };
         if !speaks(conn) {
@@ -353,14 +353,14 @@ impl<N: Net> Stream<N> {
     fn send_frame(&mut self, id: usize, header: &Header, mut bytes: Vec<u8>) {
         let conn = &mut self.conns[id];
         let mut head = [0; MAX_HEADER];
-        let counter = conn.tx.next_counter();
-        let len = header.encode(counter, conn.swap, &mut head);
+        let counter = conn.session.tx.next_counter();
+        let len = header.encode(counter, conn.session.swap, &mut head);
         bytes[..len].copy_from_slice(&head[..len]);
         if bytes.len() <= STAGE_LIMIT {
             return self.stage_with(id, &bytes, 0, |_| {});
         }
-        conn.tx.staged += bytes.len();
-        conn.tx.queue.push_back(Out::Staged {
+        conn.session.tx.staged += bytes.len();
+        conn.session.tx.queue.push_back(Out::Staged {
             bytes,
             done: 0,
             owed: 0,
@@ -376,8 +376,8 @@ impl<N: Net> Stream<N> {
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let conn = &self.conns[id];
-        let (ep, peer) = (conn.ep, conn.peer.clone());
-        if !conn.extended || conn.swap || domain.eps[ep].caps & FI_COLLECTIVE == 0 {
+        let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
+        if !conn.session.extended || conn.session.swap || domain.eps[ep].caps & FI_COLLECTIVE == 0 {
             return Err(Fault::Rule("a frame of a collective, which is not served"));
         }
         let frame = frame_of(header).map_err(Fault::Rule)?;
@@ -411,7 +411,7 @@ impl<N: Net> Stream<N> {
 
     pub(super) fn part_arrived(&mut self, domain: &mut DomainOf<N>, id: usize, part: Part) {
         let conn = &self.conns[id];
-        let (ep, peer) = (conn.ep, conn.peer.clone());
+        let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
         if let Some(lane) = self.groups.lanes.get_mut(&ep) {
             lane.arrived(&peer, &part.frame, part.bytes, part.kept);
             self.collectives_moved(domain, ep);
@@ -451,12 +451,12 @@ fn ended<A: Address>(
 }
 
 fn is_open<N: Net>(conn: &Conn<N>) -> bool {
-    conn.state == State::Up && !conn.tx.blocked
+    conn.session.state == State::Up && !conn.session.tx.blocked
 }
 
 /// Frames of our own, and data in one byte order.
 fn speaks<N: Net>(conn: &Conn<N>) -> bool {
-    conn.extended && !conn.swap
+    conn.session.extended && !conn.session.swap
 }
 
 fn header_of(frame: &Frame, payload: usize) -> Header {

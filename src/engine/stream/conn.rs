@@ -27,19 +27,52 @@ use crate::engine::stream::shm_channel::Places;
 use crate::ffi::ops::transfer::{AFTER_READS, What};
 use crate::sync::parts::Job;
 
-/// A peer. What the application has posted outlives attempts to connect.
+/// The connection to a peer. What the application has posted outlives attempts to connect.
 pub struct Conn<N: Net> {
+    pub session: Session<N::Addr>,
+    pub link: Link,
+    /// We opened the connection that is up.
+    pub opened_here: bool,
+    /// Receives only: the second half of a connection to oneself.
+    pub receive_only: bool,
+    /// While connecting: when to give up, and how often it was tried.
+    pub deadline: Option<Instant>,
+    pub attempts: u32,
+    /// The application was told to come again when it is up.
+    pub is_wanted: bool,
+    /// Why the last attempt failed.
+    pub last_error: Option<Error>,
+    /// The log says that operations wait for the peer.
+    pub is_stalled: bool,
+    /// What was under way at the last tick; see `stall`.
+    pub transfer: u64,
+    /// What epoll watches for.
+    pub watch: Watch,
+    /// Among those that are read without asking epoll first.
+    pub hot: bool,
+    /// Polls in a row that brought nothing.
+    pub misses: u32,
+    /// The connection that had news after this one had; a guess.
+    pub next: usize,
+    /// Polls that brought something since all was left to epoll.
+    pub hits: u32,
+    /// Since when bytes are under way of which the peer has acknowledged none.
+    pub unanswered: Option<Instant>,
+    /// What the provider keeps.
+    pub own: N::Conn,
+}
+
+/// What two peers owe each other: operations posted and not complete, frames to be sent, a frame that comes in.
+pub struct Session<A> {
+    /// The endpoint's number in `domain.eps`.
     pub ep: usize,
     pub state: State,
-    pub link: Link,
     /// RDM: the peer's listener; MSG: the other end.
-    pub peer: N::Addr,
+    pub peer: A,
     /// The peer's place in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
     pub fi_addr: u64,
     /// Never the same for two connections of a process: names the peer in matching while it has no address.
     pub serial: u64,
-    /// We opened the connection that is up.
-    pub opened_here: bool,
     /// The peer has the other byte order.
     pub swap: bool,
     /// Rendezvous frames may be sent.
@@ -50,41 +83,14 @@ pub struct Conn<N: Net> {
     pub is_direct: bool,
     /// It was written to by messages, too, which reads and writes from here must not pass.
     pub writes_by_ring: bool,
-    /// Receives only: the second half of a connection to oneself.
-    pub receive_only: bool,
     pub tx: SendQueue,
     pub rx: ReceiveState,
     /// Collectives need the peer.
     pub coll: Option<Box<Frames>>,
-    /// While connecting: when to give up, and how often it was tried.
-    pub deadline: Option<Instant>,
-    pub attempts: u32,
-    /// The application was told to come again when it is up.
-    pub is_wanted: bool,
-    /// Why the last attempt failed.
-    pub last_error: Option<Error>,
     /// Why the connection that is up is at its end, if its writer has found out: the reader comes to that later.
     pub cause: Option<Error>,
-    /// The log says that operations wait for the peer.
-    pub is_stalled: bool,
-    /// What was under way at the last tick; see `stall`.
-    pub transfer: u64,
     /// The log names it already.
     pub is_reported: bool,
-    /// What epoll watches for.
-    pub watch: Watch,
-    /// Among those that are read without asking epoll first.
-    pub hot: bool,
-    /// Looks in a row that brought nothing.
-    pub misses: u32,
-    /// The connection that had news after this one had; a guess.
-    pub next: usize,
-    /// Looks that brought something since all was left to epoll.
-    pub hits: u32,
-    /// Since when bytes are under way of which the peer has acknowledged none.
-    pub unanswered: Option<Instant>,
-    /// What the provider keeps.
-    pub own: N::Conn,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -436,33 +442,41 @@ fn next_serial() -> u64 {
     LAST.fetch_add(1, Ordering::Relaxed)
 }
 
-impl<N: Net> Conn<N> {
-    pub fn new(ep: usize, peer: N::Addr, fi_addr: u64) -> Conn<N> {
-        Conn {
+impl<A> Session<A> {
+    pub fn new(ep: usize, peer: A, fi_addr: u64) -> Session<A> {
+        Session {
             ep,
             state: State::Idle,
-            link: Link::Down,
             peer,
             fi_addr,
             serial: next_serial(),
-            opened_here: false,
             swap: false,
             rendezvous: false,
             extended: false,
             is_direct: false,
             writes_by_ring: false,
-            receive_only: false,
             tx: SendQueue::default(),
             rx: ReceiveState::new(),
             coll: None,
+            cause: None,
+            is_reported: false,
+        }
+    }
+}
+
+impl<N: Net> Conn<N> {
+    pub fn new(ep: usize, peer: N::Addr, fi_addr: u64) -> Conn<N> {
+        Conn {
+            session: Session::new(ep, peer, fi_addr),
+            link: Link::Down,
+            opened_here: false,
+            receive_only: false,
             deadline: None,
             attempts: 0,
             is_wanted: false,
             last_error: None,
-            cause: None,
             is_stalled: false,
             transfer: 0,
-            is_reported: false,
             watch: Watch::default(),
             hot: false,
             misses: 0,
@@ -491,21 +505,21 @@ impl<N: Net> Conn<N> {
                     N::SOURCE,
                     Subsys::EpData,
                     "{}: connection ended: cannot send: {error}",
-                    self.peer
+                    self.session.peer
                 );
-                self.is_reported = true;
+                self.session.is_reported = true;
                 self.link.shutdown();
                 error.raw_os_error().map_or(Error::IO, Error::new)
             }
         };
-        self.cause.get_or_insert(cause);
+        self.session.cause.get_or_insert(cause);
     }
 
     /// How the peer is called when its messages are matched.
     #[inline]
     pub fn source(&self) -> u64 {
-        match self.fi_addr {
-            FI_ADDR_NOTAVAIL => unknown_source(self.serial),
+        match self.session.fi_addr {
+            FI_ADDR_NOTAVAIL => unknown_source(self.session.serial),
             known => known,
         }
     }
@@ -514,8 +528,8 @@ impl<N: Net> Conn<N> {
     #[inline]
     pub fn sender(&self) -> Sender<'_, N::Addr> {
         Sender {
-            fi_addr: self.fi_addr,
-            addr: Some(&self.peer),
+            fi_addr: self.session.fi_addr,
+            addr: Some(&self.session.peer),
         }
     }
 
@@ -524,24 +538,24 @@ impl<N: Net> Conn<N> {
         let completes =
             |out: &Out| matches!(out, Out::Frame(f) if matches!(f.after, After::Complete(_)));
         self.is_reading()
-            || !self.tx.await_ack.is_empty()
-            || !self.tx.rendezvous.is_empty()
-            || self.tx.queue.iter().any(completes)
+            || !self.session.tx.await_ack.is_empty()
+            || !self.session.tx.rendezvous.is_empty()
+            || self.session.tx.queue.iter().any(completes)
     }
 
     /// Whether a read has not completed.
     #[inline]
     pub(super) fn is_reading(&self) -> bool {
         let coming =
-            matches!(&self.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
-        coming || !self.tx.await_read.is_empty()
+            matches!(&self.session.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
+        coming || !self.session.tx.await_read.is_empty()
     }
 
     /// Bytes that the peer has caused, and that wait for it to take them; what is sent from where it is costs its frame. What we
     /// have begun does not count: two that wait for each other to take that would read no more.
     #[inline]
     pub(super) fn answers(&self) -> usize {
-        self.tx.owed + self.tx.answers * size_of::<Frame>()
+        self.session.tx.owed + self.session.tx.answers * size_of::<Frame>()
     }
 
     /// Whether an operation with these flags has to wait for those that were sent.
@@ -551,7 +565,7 @@ impl<N: Net> Conn<N> {
 
     /// Whether an access of the peer to this region is under way.
     pub(super) fn accesses(&self, region: &Arc<Region<Arc<Counter>>>) -> bool {
-        let writes = match &self.rx.at {
+        let writes = match &self.session.rx.at {
             At::Payload(incoming) => match &incoming.sink {
                 Sink::Write { regions, .. } => names(regions, region),
                 Sink::Atomic(request) => names(request.regions(), region),
@@ -566,17 +580,17 @@ impl<N: Net> Conn<N> {
             },
             Out::Staged { .. } => false,
         };
-        writes || self.tx.queue.iter().any(reads)
+        writes || self.session.tx.queue.iter().any(reads)
     }
 
     /// Whether something posted still depends on this peer.
     pub fn has_work(&self) -> bool {
-        !self.tx.queue.is_empty()
-            || !self.tx.waiting.is_empty()
-            || !self.tx.await_ack.is_empty()
-            || !self.tx.await_read.is_empty()
-            || !self.tx.rendezvous.is_empty()
-            || self.coll.is_some()
+        !self.session.tx.queue.is_empty()
+            || !self.session.tx.waiting.is_empty()
+            || !self.session.tx.await_ack.is_empty()
+            || !self.session.tx.await_read.is_empty()
+            || !self.session.tx.rendezvous.is_empty()
+            || self.session.coll.is_some()
             || self.is_wanted
     }
 }

@@ -66,13 +66,13 @@ impl<N: Net> Stream<N> {
         header: &Header,
     ) -> core::result::Result<usize, Fault> {
         let conn = &self.conns[id];
-        if !conn.extended {
+        if !conn.session.extended {
             return Err(Fault::Rule(
                 "a frame of an extension that was not agreed on",
             ));
         }
         let beyond_first = usize::from(header.context) - 1;
-        let context = domain.eps[conn.ep].contexts.get(beyond_first);
+        let context = domain.eps[conn.session.ep].contexts.get(beyond_first);
         let missing =
             Fault::Rule("a message for a receive context that the endpoint does not have");
         context.copied().ok_or(missing)
@@ -105,7 +105,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn leave_receives(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
         let own = domain.eps[ep].srx;
         for id in self.conns_of(port) {
-            let rx = &mut self.conns[id].rx;
+            let rx = &mut self.conns[id].session.rx;
             if let At::Payload(incoming) = &mut rx.at {
                 match incoming.sink {
                     Sink::Recv(_, envelope) if envelope.ep == ep => incoming.sink = Sink::Drop,
@@ -123,7 +123,7 @@ impl<N: Net> Stream<N> {
     }
 
     fn conns_of(&self, port: usize) -> Vec<usize> {
-        let ours = self.conns.iter().filter(|(_, conn)| conn.ep == port);
+        let ours = self.conns.iter().filter(|(_, conn)| conn.session.ep == port);
         ours.map(|(id, _)| id).collect()
     }
 }
@@ -141,7 +141,7 @@ impl<N: Net> Conn<N> {
             }
             ours
         };
-        for out in &mut self.tx.queue {
+        for out in &mut self.session.tx.queue {
             let Out::Frame(frame) = out else {
                 continue;
             };
@@ -154,14 +154,14 @@ impl<N: Net> Conn<N> {
             let header = usize::from(frame.header_done)..usize::from(frame.header_len);
             let mut bytes = frame.header[header].to_vec();
             frame.payload.copy_out(&mut bytes);
-            self.tx.staged += bytes.len();
+            self.session.tx.staged += bytes.len();
             *out = Out::Staged {
                 bytes,
                 done: 0,
                 owed: 0,
             };
         }
-        self.tx.waiting.retain_mut(|waiting| {
+        self.session.tx.waiting.retain_mut(|waiting| {
             let delivers = is_promised(&waiting.op) && waiting.op.what != What::Read;
             if waiting.op.ep() == ep && !delivers {
                 over += 1;
@@ -173,21 +173,21 @@ impl<N: Net> Conn<N> {
             }
             true
         });
-        for op in &mut self.tx.await_ack {
+        for op in &mut self.session.tx.await_ack {
             inherit(op);
         }
-        for read in &mut self.tx.await_read {
+        for read in &mut self.session.tx.await_read {
             if inherit(&mut read.op) {
                 read.iov = IoVec::empty();
             }
         }
-        if let At::Payload(incoming) = &mut self.rx.at
+        if let At::Payload(incoming) = &mut self.session.rx.at
             && let Sink::Read(read) = &mut incoming.sink
             && inherit(&mut read.op)
         {
             read.iov = IoVec::empty();
         }
-        for out in self.tx.rendezvous.values_mut() {
+        for out in self.session.tx.rendezvous.values_mut() {
             if inherit(&mut out.op) {
                 out.payload.own(out.op.len);
             }

@@ -44,15 +44,15 @@ impl<N: Net> Stream<N> {
         let Some(shm) = conn.link.shm_mut() else {
             return false;
         };
-        if conn.writes_by_ring {
+        if conn.session.writes_by_ring {
             if !shm.is_drained() {
                 return false;
             }
-            conn.writes_by_ring = false;
+            conn.session.writes_by_ring = false;
         }
         let write = op.what == What::Write;
         let small = write && op.len <= SMALL_WRITE && tx.flags & WANTS_ACK == 0;
-        let waits = !conn.tx.queue.is_empty() || !conn.tx.waiting.is_empty();
+        let waits = !conn.session.tx.queue.is_empty() || !conn.session.tx.waiting.is_empty();
         if small || waits || tx.flags & TARGETS != 0 || domain.eps[op.ep()].orders_access {
             return false;
         }

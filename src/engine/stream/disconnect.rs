@@ -64,7 +64,7 @@ impl<N: Net> Stream<N> {
         if std::mem::take(&mut conn.hot) {
             self.hot.retain(|&hot| hot != id);
         }
-        if !conn.rx.shared().is_empty() {
+        if !conn.session.rx.shared().is_empty() {
             self.take_back(id, |_| true);
         }
         if let Link::Shm(link) = self.conns[id].link.take() {
@@ -86,7 +86,7 @@ impl<N: Net> Stream<N> {
 
     /// The peer is gone: everything that depended on it fails.
     pub fn disconnect(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let error = self.conns[id].cause.take().unwrap_or(error);
+        let error = self.conns[id].session.cause.take().unwrap_or(error);
         let text = std::io::Error::from_raw_os_error(error.code());
         match error {
             // It is us who wanted that.
@@ -107,9 +107,9 @@ impl<N: Net> Stream<N> {
         what: &dyn fmt::Display,
     ) {
         let conn = &self.conns[id];
-        let peer = conn.peer.clone();
+        let peer = conn.session.peer.clone();
         // Before that whoever connects tells of it.
-        let tells = conn.state == State::Up && !conn.is_reported;
+        let tells = conn.session.state == State::Up && !conn.session.is_reported;
         let failed = self.blame(domain, id, what, |stream, domain| {
             stream.disconnect_quietly(domain, id, error);
         });
@@ -127,8 +127,8 @@ impl<N: Net> Stream<N> {
         fail: impl FnOnce(&mut Self, &mut DomainOf<N>),
     ) -> usize {
         let conn = &self.conns[id];
-        let tells = conn.state == State::Up && !conn.is_reported;
-        let sentence = format!("{} {what}", conn.peer);
+        let tells = conn.session.state == State::Up && !conn.session.is_reported;
+        let sentence = format!("{} {what}", conn.session.peer);
         let why = CString::new(sentence.as_str()).unwrap_or_default();
         let loss = Loss {
             why: why.into(),
@@ -150,9 +150,9 @@ impl<N: Net> Stream<N> {
     }
 
     fn disconnect_quietly(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let ep = self.conns[id].ep;
+        let ep = self.conns[id].session.ep;
         let rdm = self.eps.get(ep).is_some_and(|ep| ep.rdm);
-        let was_up = self.conns[id].state == State::Up;
+        let was_up = self.conns[id].session.state == State::Up;
         self.log_end(id, error);
         if error == Error::TIMEDOUT {
             // A peer that takes nothing would not hear of the end behind what the kernel still has for it.
@@ -168,14 +168,14 @@ impl<N: Net> Stream<N> {
                 self.fail_receives_from(domain, id, error);
             }
             let conn = &self.conns[id];
-            let peer = (!conn.receive_only).then(|| conn.peer.clone());
+            let peer = (!conn.receive_only).then(|| conn.session.peer.clone());
             self.remove_conn(id);
             if let Some(peer) = peer {
                 self.member_lost(domain, ep, &peer, error);
             }
             return;
         }
-        self.conns[id].state = State::Down;
+        self.conns[id].session.state = State::Down;
         let srx = domain.eps[ep].srx;
         if domain.srxs[srx].eps == 1 {
             for (recv, what) in domain.srxs[srx].drain_posted() {
@@ -190,18 +190,18 @@ impl<N: Net> Stream<N> {
     /// The peer's host is silent: receives that name it would wait for ever. (One that ended its connection may come again.)
     fn fail_receives_from(&self, domain: &mut DomainOf<N>, id: usize, error: Error) {
         let conn = &self.conns[id];
-        if conn.fi_addr == FI_ADDR_NOTAVAIL {
+        if conn.session.fi_addr == FI_ADDR_NOTAVAIL {
             return;
         }
-        let mut eps = domain.eps[conn.ep].contexts.clone();
-        eps.push(conn.ep);
+        let mut eps = domain.eps[conn.session.ep].contexts.clone();
+        eps.push(conn.session.ep);
         for ep in eps {
             let srx = &mut domain.srxs[domain.eps[ep].srx];
             // What endpoints share may come by another one.
             if srx.eps > 1 {
                 continue;
             }
-            for (recv, what) in srx.drain_posted_from(conn.fi_addr) {
+            for (recv, what) in srx.drain_posted_from(conn.session.fi_addr) {
                 domain.receive_failed(ep, &recv, what, error);
             }
         }
@@ -213,8 +213,8 @@ impl<N: Net> Stream<N> {
     pub(super) fn ended_unread(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &self.conns[id];
         let unread = conn.link.unread();
-        let there = (unread + conn.rx.leftover.len()) as u64;
-        let hopeless = match &conn.rx.at {
+        let there = (unread + conn.session.rx.leftover.len()) as u64;
+        let hopeless = match &conn.session.rx.at {
             At::Stalled(stalled) => stalled.envelope.len > there,
             // It takes no more answers.
             At::Held(header) => header.is_answered(),
@@ -238,7 +238,7 @@ impl<N: Net> Stream<N> {
 
     /// Completes in error what was posted to the peer.
     pub(super) fn fail_transmits(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let tx = std::mem::take(&mut self.conns[id].tx);
+        let tx = std::mem::take(&mut self.conns[id].session.tx);
         let mut failed: Vec<TxOp> = Vec::new();
         for out in tx.queue {
             if let Out::Frame(frame) = out
@@ -261,8 +261,8 @@ impl<N: Net> Stream<N> {
     pub fn fail_operations(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
         self.fail_transmits(domain, id, error);
         let conn = &mut self.conns[id];
-        let ep = conn.ep;
-        let rx = std::mem::replace(&mut conn.rx, ReceiveState::new());
+        let ep = conn.session.ep;
+        let rx = std::mem::replace(&mut conn.session.rx, ReceiveState::new());
         match rx.at {
             At::Payload(incoming) => match incoming.sink {
                 Sink::Recv(recv, envelope) => {
@@ -307,7 +307,7 @@ impl<N: Net> Stream<N> {
         }
         let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
         let mut conns = self.conns.iter_mut();
-        let found = conns.find_map(|(_, conn)| conn.tx.take_unsent(is_meant));
+        let found = conns.find_map(|(_, conn)| conn.session.tx.take_unsent(is_meant));
         if let Some(op) = found {
             domain.eps[ep].tx_pending -= 1;
             domain.send_failed(ep, &op, Error::CANCELED);
@@ -317,9 +317,9 @@ impl<N: Net> Stream<N> {
     /// Takes a connection out of all tables.
     pub(super) fn remove_conn(&mut self, id: usize) {
         let conn = self.conns.remove(id);
-        if let Some(endpoint) = self.eps.get_mut(conn.ep) {
-            if !conn.receive_only && endpoint.by_addr.get(&conn.peer) == Some(&id) {
-                endpoint.by_addr.remove(&conn.peer);
+        if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
+            if !conn.receive_only && endpoint.by_addr.get(&conn.session.peer) == Some(&id) {
+                endpoint.by_addr.remove(&conn.session.peer);
             }
             for slot in &mut endpoint.peers {
                 if *slot == id as u32 {
@@ -333,8 +333,8 @@ impl<N: Net> Stream<N> {
     pub(super) fn discard_conn(&mut self, domain: &mut DomainOf<N>, id: usize) {
         self.close_socket(id);
         let conn = &mut self.conns[id];
-        let ep = conn.ep;
-        if let At::Payload(incoming) = &conn.rx.at
+        let ep = conn.session.ep;
+        if let At::Payload(incoming) = &conn.session.rx.at
             && let Sink::Slot(srx, slot) = incoming.sink
         {
             domain.srxs[srx].lost(slot);

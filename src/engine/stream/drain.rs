@@ -18,22 +18,22 @@ use crate::engine::transport::Transport;
 impl<N: Net> Conn<N> {
     /// Operations that have not left, and that the application may take for sent.
     fn promised(&self) -> impl Iterator<Item = &TxOp> {
-        let queued = self.tx.queue.iter().filter_map(|out| match out {
+        let queued = self.session.tx.queue.iter().filter_map(|out| match out {
             Out::Frame(frame) => match &frame.after {
                 After::Complete(op) | After::Acknowledged(op) => Some(op),
                 _ => None,
             },
             Out::Staged { .. } => None,
         });
-        let waiting = self.tx.waiting.iter().map(|waiting| &waiting.op);
-        let announced = self.tx.rendezvous.values().map(|out| &out.op);
+        let waiting = self.session.tx.waiting.iter().map(|waiting| &waiting.op);
+        let announced = self.session.tx.rendezvous.values().map(|out| &out.op);
         let all = queued.chain(waiting).chain(announced);
         all.filter(|op| is_promised(op))
     }
 
     fn owes(&self) -> bool {
-        let collects = self.coll.as_ref().is_some_and(|frames| !frames.is_empty());
-        self.tx.staged > 0 || collects || self.promised().next().is_some()
+        let collects = self.session.coll.as_ref().is_some_and(|frames| !frames.is_empty());
+        self.session.tx.staged > 0 || collects || self.promised().next().is_some()
     }
 
     /// Bytes that the kernel has not sent are lost if the socket is closed while something comes in.
@@ -53,7 +53,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn owes_peers(&self, ep: Option<usize>, patient: bool) -> bool {
         let mut conns = self.conns.iter().map(|(_, conn)| conn);
         conns.any(|conn| {
-            ep.is_none_or(|ep| ep == conn.ep) && (conn.owes() || patient && conn.has_unsent())
+            ep.is_none_or(|ep| ep == conn.session.ep) && (conn.owes() || patient && conn.has_unsent())
         })
     }
 
@@ -61,16 +61,16 @@ impl<N: Net> Stream<N> {
     #[cold]
     pub(super) fn tell_lost(&self, ep: Option<usize>) {
         let conns = self.conns.iter().map(|(_, conn)| conn);
-        for conn in conns.filter(|conn| ep.is_none_or(|ep| ep == conn.ep) && conn.owes()) {
-            let bytes = conn.promised().map(|op| op.len).sum::<usize>() + conn.tx.staged;
+        for conn in conns.filter(|conn| ep.is_none_or(|ep| ep == conn.session.ep) && conn.owes()) {
+            let bytes = conn.promised().map(|op| op.len).sum::<usize>() + conn.session.tx.staged;
             log_warn!(
                 N::SOURCE,
                 Subsys::EpData,
                 "closed with {} operations and {bytes} bytes that {} has not taken within {} ms ({:?}): they are lost",
                 conn.promised().count(),
-                conn.peer,
+                conn.session.peer,
                 self.limits.close.as_millis(),
-                conn.state,
+                conn.session.state,
             );
         }
     }
@@ -92,22 +92,22 @@ impl<N: Net> Stream<N> {
         }
         let ids: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
         for id in ids {
-            if !self.conns[id].rx.shared().is_empty() {
+            if !self.conns[id].session.rx.shared().is_empty() {
                 self.take_back(id, |_| true);
             }
             let conn = &mut self.conns[id];
-            if let At::Payload(incoming) = &mut conn.rx.at
+            if let At::Payload(incoming) = &mut conn.session.rx.at
                 && incoming.sink.memory().is_some()
             {
                 incoming.sink = Sink::Drop;
             }
-            for incoming in conn.rx.told.cleared_mut() {
+            for incoming in conn.session.rx.told.cleared_mut() {
                 incoming.recv = None;
             }
-            for shared in conn.rx.shared_mut() {
+            for shared in conn.session.rx.shared_mut() {
                 shared.recv = None;
             }
-            for read in &mut conn.tx.await_read {
+            for read in &mut conn.session.tx.await_read {
                 read.iov = IoVec::empty();
             }
         }
@@ -119,7 +119,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn refuse_unheard(&mut self, domain: &mut DomainOf<N>, id: usize) -> Error {
         let conn = &mut self.conns[id];
         conn.is_wanted = true;
-        let (ep, peer) = (conn.ep, conn.peer.clone());
+        let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
         // A program may do nothing else than to try again.
         self.progress(domain);
         let limit = self.limits.hello;
@@ -139,8 +139,8 @@ impl<N: Net> Stream<N> {
         if !conn.is_wanted {
             return;
         }
-        let peer = conn.peer.clone();
-        if let Some(endpoint) = self.eps.get_mut(conn.ep) {
+        let peer = conn.session.peer.clone();
+        if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
             endpoint.unreachable.insert(peer, (error, Instant::now()));
         }
     }

@@ -98,7 +98,7 @@ impl<N: Net> Stream<N> {
         let ours: Vec<usize> = self
             .conns
             .iter()
-            .filter(|(_, conn)| conn.ep == ep)
+            .filter(|(_, conn)| conn.session.ep == ep)
             .map(|(id, _)| id)
             .collect();
         for id in ours {
@@ -116,7 +116,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn leave_endpoint(&mut self, ep: usize) {
         drop(self.eps.remove(ep));
         self.groups.forget(ep);
-        self.conns.retain(|_, conn| conn.ep != ep);
+        self.conns.retain(|_, conn| conn.session.ep != ep);
     }
 
     /// The connection for an address of the endpoint's vector, made if there is none.
@@ -191,10 +191,10 @@ impl<N: Net> Stream<N> {
                 continue;
             }
             let conn = &mut self.conns[id];
-            if conn.fi_addr == FI_ADDR_NOTAVAIL {
+            if conn.session.fi_addr == FI_ADDR_NOTAVAIL {
                 let unknown = conn.source();
                 domain.each_srx(ep, |srx| srx.rename_source(unknown, index));
-                conn.fi_addr = index;
+                conn.session.fi_addr = index;
             }
         }
         for id in others {
@@ -221,8 +221,8 @@ impl<N: Net> Stream<N> {
             }
             if let Some(&id) = endpoint.by_addr.get(peer) {
                 let conn = &mut self.conns[id];
-                if conn.fi_addr == index {
-                    conn.fi_addr = FI_ADDR_NOTAVAIL;
+                if conn.session.fi_addr == index {
+                    conn.session.fi_addr = FI_ADDR_NOTAVAIL;
                     let unknown = conn.source();
                     domain.each_srx(ep, |srx| srx.rename_source(index, unknown));
                 }

@@ -27,13 +27,13 @@ impl<N: Net> Stream<N> {
         mut op: TxOp,
     ) -> bool {
         let conn = &self.conns[id];
-        let usual = conn.link.is_shm() && conn.extended && !conn.swap && !self.must_wait(id, &op);
+        let usual = conn.link.is_shm() && conn.session.extended && !conn.session.swap && !self.must_wait(id, &op);
         let payload = payload_of(atomic.family, atomic.op, op.len as u64) as usize;
         let operands = op.len.min(payload);
         let ([seg], true) = (atomic.target, usual && payload <= FEW) else {
             return false;
         };
-        if op.flags & (SPECIAL | FI_REMOTE_CQ_DATA) != 0 || conn.tx.asked > ASKED {
+        if op.flags & (SPECIAL | FI_REMOTE_CQ_DATA) != 0 || conn.session.tx.asked > ASKED {
             return false;
         }
         let mut bytes = [0; FEW];
@@ -63,7 +63,7 @@ impl<N: Net> Stream<N> {
         }
         self.begin_waiting(domain, &mut op);
         let iov = atomic.result;
-        self.conns[id].tx.ask(ReadOp { op, iov });
+        self.conns[id].session.tx.ask(ReadOp { op, iov });
         true
     }
 
@@ -77,8 +77,8 @@ impl<N: Net> Stream<N> {
         bytes: &[u8],
     ) -> bool {
         let conn = &self.conns[id];
-        let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
-        if !between || conn.swap {
+        let between = matches!(conn.session.rx.at, At::Header) && conn.session.rx.header_have == 0;
+        if !between || conn.session.swap {
             return false;
         }
         match compact_frame(bytes) {
@@ -91,7 +91,7 @@ impl<N: Net> Stream<N> {
     /// The answer to the operation that waits for one longest.
     #[inline]
     fn take_answer(&mut self, domain: &mut DomainOf<N>, id: usize, payload: &[u8]) -> bool {
-        let tx = &mut self.conns[id].tx;
+        let tx = &mut self.conns[id].session.tx;
         let its = |read: &ReadOp| read.op.len == payload.len();
         if !tx.await_read.front().is_some_and(its) {
             return false;
@@ -109,7 +109,7 @@ impl<N: Net> Stream<N> {
     #[inline]
     fn operate(&mut self, domain: &mut DomainOf<N>, id: usize, atomic: &CompactAtomic<'_>) -> bool {
         let conn = &self.conns[id];
-        let (ep, family) = (conn.ep, family_of(atomic.op));
+        let (ep, family) = (conn.session.ep, family_of(atomic.op));
         let (datatype, op) = (
             fi_datatype(atomic.datatype.into()),
             fi_op(atomic.index.into()),
@@ -124,7 +124,7 @@ impl<N: Net> Stream<N> {
             && payload.len() <= FEW;
         let access = access_of(family, op);
         let served = domain.eps[ep].caps & (access | FI_ATOMIC) == access | FI_ATOMIC;
-        if !fits || !served || !conn.extended || conn.answers() > ANSWERS {
+        if !fits || !served || !conn.session.extended || conn.answers() > ANSWERS {
             return false;
         }
         let found = domain
@@ -142,7 +142,7 @@ impl<N: Net> Stream<N> {
         bytes[..payload.len()].copy_from_slice(payload);
         let (operands, compare) = bytes.split_at_mut(len);
         apply(datatype, op, &mut target, operands, compare);
-        self.conns[id].rx.was_written = true;
+        self.conns[id].session.rx.was_written = true;
         if let Some(counter) = counter {
             domain.count_region(&counter, len);
         }

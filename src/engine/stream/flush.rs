@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use crate::base::IoList;
-use crate::engine::stream::conn::{After, Conn, Out, State};
+use crate::engine::stream::conn::{After, Out, Session, State};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::{SPARE_BUFFERS, STAGE_FULL};
@@ -15,7 +15,7 @@ impl<N: Net> Stream<N> {
     /// The kernel takes no more for now: epoll says when it does.
     pub(super) fn blocked(&mut self, id: usize) {
         let conn = &mut self.conns[id];
-        conn.tx.blocked = true;
+        conn.session.tx.blocked = true;
         if conn.link.is_shm() {
             return self.shm_full(id);
         }
@@ -26,12 +26,12 @@ impl<N: Net> Stream<N> {
     /// The kernel takes bytes again.
     pub(super) fn unblocked(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
-        conn.tx.blocked = false;
+        conn.session.tx.blocked = false;
         self.flush_conn(domain, id);
         let Some(conn) = self.conns.get(id) else {
             return;
         };
-        if !conn.tx.blocked {
+        if !conn.session.tx.blocked {
             let read = conn.watch.read;
             self.rewatch(id, read, false);
         }
@@ -42,8 +42,8 @@ impl<N: Net> Stream<N> {
         let mut dirty = std::mem::take(&mut self.dirty);
         for &id in &dirty {
             if let Some(conn) = self.conns.get_mut(id) {
-                conn.tx.dirty = false;
-                if !conn.tx.blocked {
+                conn.session.tx.dirty = false;
+                if !conn.session.tx.blocked {
                     self.flush_conn(domain, id);
                 }
                 if self.has_shm() {
@@ -72,14 +72,14 @@ impl<N: Net> Stream<N> {
         self.watch();
         loop {
             let conn = &mut self.conns[id];
-            if conn.tx.queue.is_empty() {
+            if conn.session.tx.queue.is_empty() {
                 if self.has_shm() {
                     self.ring_doorbell(id);
                 }
                 return;
             }
             if let (Some(Out::Frame(frame)), Some(shm)) =
-                (conn.tx.queue.front(), conn.link.shm_mut())
+                (conn.session.tx.queue.front(), conn.link.shm_mut())
                 && let Some(len) = frame.whole().filter(|&len| len <= shm.longest_whole())
             {
                 let header = &frame.header[..frame.header_len.into()];
@@ -98,7 +98,7 @@ impl<N: Net> Stream<N> {
             }
             let longest = conn.link.shm().map_or(0, |shm| shm.longest_whole());
             let mut list = IoList::new();
-            for out in &conn.tx.queue {
+            for out in &conn.session.tx.queue {
                 if list.is_full() {
                     break;
                 }
@@ -124,7 +124,7 @@ impl<N: Net> Stream<N> {
             }
             let asked = list.bytes();
             let moved = conn.link.write_list(&list);
-            conn.tx.pace.wrote();
+            conn.session.tx.pace.wrote();
             match moved {
                 Ok(Moved::Bytes(n)) => {
                     self.written(domain, id, n);
@@ -146,7 +146,7 @@ impl<N: Net> Stream<N> {
     /// `n` bytes of the queue are with the kernel.
     pub(super) fn written(&mut self, domain: &mut DomainOf<N>, id: usize, mut n: usize) {
         let Stream { conns, buffers, .. } = self;
-        let Conn { tx, ep, .. } = &mut conns[id];
+        let Session { tx, ep, .. } = &mut conns[id].session;
         while let Some(out) = tx.queue.front_mut() {
             match out {
                 Out::Staged { bytes, done, owed } => {
@@ -196,7 +196,7 @@ impl<N: Net> Stream<N> {
 
     /// Before a socket is closed: what was reported as sent goes to the kernel, which may take until `until`.
     pub fn last_flush(&mut self, domain: &mut DomainOf<N>, id: usize, until: Instant) {
-        if self.conns[id].state != State::Up {
+        if self.conns[id].session.state != State::Up {
             return;
         }
         if self.conns[id].link.is_shm() {
@@ -204,15 +204,15 @@ impl<N: Net> Stream<N> {
         }
         self.flush_conn(domain, id);
         while let Some(conn) = self.conns.get(id)
-            && conn.tx.staged > 0
+            && conn.session.tx.staged > 0
             && conn
                 .link
                 .wait_writable(until.saturating_duration_since(Instant::now()))
         {
-            let before = conn.tx.staged;
+            let before = conn.session.tx.staged;
             self.flush_conn(domain, id);
             // A connection that is writable but takes nothing is broken.
-            if self.conns[id].tx.staged == before {
+            if self.conns[id].session.tx.staged == before {
                 break;
             }
         }

@@ -172,7 +172,7 @@ impl<N: Net> Stream<N> {
     /// Whether something still depends on a deadline of this kind.
     fn is_awaited(&self, due: Due) -> bool {
         match due {
-            Due::Conn(id) => self.conns.get(id).is_some_and(|conn| match conn.state {
+            Due::Conn(id) => self.conns.get(id).is_some_and(|conn| match conn.session.state {
                 State::Connecting | State::Requested | State::Proving => true,
                 State::Idle | State::Sharing => conn.deadline.is_some(),
                 State::Up | State::Down => false,
@@ -283,7 +283,7 @@ impl<N: Net> Stream<N> {
         let Some(conn) = self.conns.get(id) else {
             return;
         };
-        match conn.state {
+        match conn.session.state {
             State::Up if conn.link.is_shm() => self.doorbell_rung(domain, id),
             State::Up if event.broken && !conn.watch.read => {
                 // Its reader was waiting for room, and what it would read is not coming any more.
@@ -295,7 +295,7 @@ impl<N: Net> Stream<N> {
                     self.news(id);
                     self.promote(id);
                 }
-                let blocked = |conn: &Conn<N>| conn.tx.blocked;
+                let blocked = |conn: &Conn<N>| conn.session.tx.blocked;
                 if event.writable && self.conns.get(id).is_some_and(blocked) {
                     self.unblocked(domain, id);
                 }
@@ -315,7 +315,7 @@ impl<N: Net> Stream<N> {
         }
         conn.misses = 0;
         // Beside shared memory epoll serves all sockets.
-        if conn.hot || conn.state != State::Up || N::MAY_SHARE && self.shared > 0 {
+        if conn.hot || conn.session.state != State::Up || N::MAY_SHARE && self.shared > 0 {
             return;
         }
         conn.hot = true;
@@ -350,7 +350,7 @@ impl<N: Net> Stream<N> {
         let (read, write) = match conn.link {
             // It says no more than that the peer rings, or is gone.
             Link::Shm(_) => (true, false),
-            _ => (read && !conn.rx.at.waits(), write),
+            _ => (read && !conn.session.rx.at.waits(), write),
         };
         let wanted = Watch {
             added: true,

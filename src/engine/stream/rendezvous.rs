@@ -28,7 +28,7 @@ impl<N: Net> Stream<N> {
         self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
         // There is one: `Stream::way` has looked.
-        let Some(index) = conn.tx.free_index() else {
+        let Some(index) = conn.session.tx.free_index() else {
             return;
         };
         header.op = Op::Rts;
@@ -40,14 +40,14 @@ impl<N: Net> Stream<N> {
             payload,
             header: header.clone(),
         };
-        conn.tx.rendezvous.insert(index, waiting);
+        conn.session.tx.rendezvous.insert(index, waiting);
         self.send_bare(domain, id, &header);
     }
 
     /// The peer has a place for a message that it was told of.
     pub(super) fn cleared(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) -> Result {
         let conn = &mut self.conns[id];
-        let waiting = conn.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
+        let waiting = conn.session.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
         domain.eps[waiting.op.ep()].tx_pending -= 1;
         let mut header = waiting.header;
         header.op = Op::Data;
@@ -70,7 +70,7 @@ impl<N: Net> Stream<N> {
         id: usize,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        if header.index == 0 || !self.conns[id].rx.told.add(header.index) {
+        if header.index == 0 || !self.conns[id].session.rx.told.add(header.index) {
             return Err(Fault::Rule("ready-to-send with a bad index"));
         }
         let mut envelope = self.envelope(id, What::Tagged, header);
@@ -126,7 +126,7 @@ impl<N: Net> Stream<N> {
         let room = domain.srxs[srx].has_room(envelope.token, envelope.len, self.limits.saved_bytes);
         let (index, _) = rendezvous_of(envelope.note);
         let conn = &mut self.conns[id];
-        let (Some(offers), Some(shm)) = (&mut conn.rx.offers, conn.link.shm()) else {
+        let (Some(offers), Some(shm)) = (&mut conn.session.rx.offers, conn.link.shm()) else {
             return Ok(None);
         };
         let Some(offered) = offers.waiting.get(&index) else {
@@ -156,7 +156,7 @@ impl<N: Net> Stream<N> {
         envelope: Envelope,
     ) {
         let (index, ack) = rendezvous_of(envelope.note);
-        let offers = self.conns.get(id).and_then(|conn| conn.rx.offers.as_ref());
+        let offers = self.conns.get(id).and_then(|conn| conn.session.rx.offers.as_ref());
         match offers.is_some_and(|offers| offers.waiting.contains_key(&index)) {
             true => self.fetch(domain, id, index, recv, envelope),
             false => self.clear(domain, id, index, ack, recv, envelope),
@@ -183,7 +183,7 @@ impl<N: Net> Stream<N> {
             envelope,
             ack,
         };
-        conn.rx.told.clear(index, waiting);
+        conn.session.rx.told.clear(index, waiting);
         self.send_clear(domain, id, index);
     }
 
@@ -199,7 +199,7 @@ impl<N: Net> Stream<N> {
         self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
         // There is one: `Stream::way` has looked.
-        let (Some(index), Some(shm)) = (conn.tx.free_index(), conn.link.shm()) else {
+        let (Some(index), Some(shm)) = (conn.session.tx.free_index(), conn.link.shm()) else {
             return;
         };
         let tagged = header.op == Op::Tagged;
@@ -219,14 +219,14 @@ impl<N: Net> Stream<N> {
                 ..header
             },
         };
-        conn.tx.rendezvous.insert(index, waiting);
+        conn.session.tx.rendezvous.insert(index, waiting);
         self.send_bare(domain, id, &offer);
     }
 
     /// The peer has fetched a message.
     pub(super) fn taken(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) -> Result {
         let conn = &mut self.conns[id];
-        let done = conn.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
+        let done = conn.session.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
         domain.eps[done.op.ep()].tx_pending -= 1;
         domain.sent(done.op.ep(), &done.op);
         Ok(())
@@ -240,10 +240,10 @@ impl<N: Net> Stream<N> {
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        if !conn.link.is_shm() || !conn.rx.told.add(header.index) {
+        if !conn.link.is_shm() || !conn.session.rx.told.add(header.index) {
             return Err(Fault::Rule("an offer with a bad index, or not agreed on"));
         }
-        let offers = conn.rx.offers.get_or_insert_default();
+        let offers = conn.session.rx.offers.get_or_insert_default();
         let what = match header.op {
             Op::OfferTagged => What::Tagged,
             _ => What::Msg,
@@ -277,7 +277,7 @@ impl<N: Net> Stream<N> {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
-        let offers = conn.rx.offers.as_mut();
+        let offers = conn.session.rx.offers.as_mut();
         let Some(offered) = offers.and_then(|offers| offers.waiting.remove(&index)) else {
             return;
         };
@@ -285,7 +285,7 @@ impl<N: Net> Stream<N> {
             return self.fetched(domain, id, index, None, envelope, true);
         };
         let len = recv.iov.remaining().min(len_of(&offered.places));
-        let idle = conn.tx.queue.is_empty() && shm.takes(MAX_HEADER);
+        let idle = conn.session.tx.queue.is_empty() && shm.takes(MAX_HEADER);
         // A buffer of several messages is filled in their order, also by those that were there before it.
         if len >= SHARE
             && recv.multi.is_none()
@@ -334,7 +334,7 @@ impl<N: Net> Stream<N> {
     }
 
     fn send_taken(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) {
-        self.conns[id].rx.told.remove(index);
+        self.conns[id].session.rx.told.remove(index);
         let mut taken = Header::new(Op::Taken, 0);
         taken.index = index;
         self.send_always(domain, id, &taken, IoVec::empty(), None);
@@ -348,16 +348,16 @@ impl<N: Net> Stream<N> {
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        let Some(waiting) = conn.rx.told.take_cleared(header.index) else {
+        let Some(waiting) = conn.session.rx.told.take_cleared(header.index) else {
             return Err(Fault::Rule("rendezvous data with an unknown index"));
         };
         if waiting.envelope.len != header.payload {
-            conn.rx.told.clear(header.index, waiting);
+            conn.session.rx.told.clear(header.index, waiting);
             return Err(Fault::Rule(
                 "rendezvous data of another length than announced",
             ));
         }
-        conn.rx.told.remove(header.index);
+        conn.session.rx.told.remove(header.index);
         let sink = match waiting.recv {
             Some(recv) => Sink::Recv(recv, waiting.envelope),
             None => Sink::Drop,

@@ -25,10 +25,10 @@ impl<N: Net> Stream<N> {
         op: TxOp,
     ) -> Result {
         check_target(tx, op.len)?;
-        if self.conns[id].is_direct && self.moved_directly(domain, id, tx, &op) {
+        if self.conns[id].session.is_direct && self.moved_directly(domain, id, tx, &op) {
             return Ok(());
         }
-        self.conns[id].writes_by_ring = true;
+        self.conns[id].session.writes_by_ring = true;
         let data = remote_data(tx);
         if op.len <= TOGETHER {
             let encode = |counter, header: &mut [u8; MAX_HEADER]| {
@@ -54,7 +54,7 @@ impl<N: Net> Stream<N> {
         op: TxOp,
     ) -> Result {
         check_target(tx, op.len)?;
-        if self.conns[id].is_direct && self.moved_directly(domain, id, tx, &op) {
+        if self.conns[id].session.is_direct && self.moved_directly(domain, id, tx, &op) {
             return Ok(());
         }
         let mut header = Header::new(Op::ReadReq, 0);
@@ -73,7 +73,7 @@ impl<N: Net> Stream<N> {
     ) {
         self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
-        conn.tx.ask(ReadOp { op, iov });
+        conn.session.tx.ask(ReadOp { op, iov });
         self.send_bare(domain, id, header);
     }
 
@@ -87,7 +87,7 @@ impl<N: Net> Stream<N> {
         if header.segs_len() != header.payload {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
-        self.conns[id].rx.was_written = true;
+        self.conns[id].session.rx.was_written = true;
         let (iov, regions) = named(domain, &self.conns[id], header, FI_RMA, FI_REMOTE_WRITE)?;
         let sink = Sink::Write {
             iov,
@@ -147,17 +147,17 @@ impl<N: Net> Stream<N> {
         regions: Regions,
     ) {
         let len = header.payload;
-        if len <= SMALL_ANSWER && self.conns[id].tx.staged <= STAGE_HIGH_WATER {
+        if len <= SMALL_ANSWER && self.conns[id].session.tx.staged <= STAGE_HIGH_WATER {
             self.send_always(domain, id, header, iov, None);
-            domain.read_by_peer(self.conns[id].ep, len);
+            domain.read_by_peer(self.conns[id].session.ep, len);
             return;
         }
         let conn = &mut self.conns[id];
         let mut bytes = [0; MAX_HEADER];
-        let counter = conn.tx.next_counter();
-        let header_len = header.encode(counter, conn.swap, &mut bytes);
-        conn.tx.answers += 1;
-        conn.tx.queue.push_back(Out::Frame(Box::new(Frame {
+        let counter = conn.session.tx.next_counter();
+        let header_len = header.encode(counter, conn.session.swap, &mut bytes);
+        conn.session.tx.answers += 1;
+        conn.session.tx.queue.push_back(Out::Frame(Box::new(Frame {
             header: bytes,
             header_len: header_len as u8,
             header_done: 0,
@@ -165,7 +165,7 @@ impl<N: Net> Stream<N> {
             after: After::Answered(regions, len),
         })));
         // The ring takes what it has room for; nobody flushes it but the application.
-        if conn.link.is_shm() && !conn.tx.blocked {
+        if conn.link.is_shm() && !conn.session.tx.blocked {
             return self.flush_conn(domain, id);
         }
         self.mark_dirty(id);
@@ -201,11 +201,11 @@ impl<N: Net> Stream<N> {
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        let waiting = conn.tx.await_read.front();
+        let waiting = conn.session.tx.await_read.front();
         if waiting.is_some_and(|read| read.op.len as u64 != header.payload) {
             return Err(Fault::Rule("a read response of another length"));
         }
-        let Some(read) = conn.tx.take_asked() else {
+        let Some(read) = conn.session.tx.take_asked() else {
             return Err(Fault::Rule("a read response that nobody waits for"));
         };
         self.expect(id, Sink::Read(read), header.payload, false);
@@ -239,7 +239,7 @@ pub(super) fn named<N: Net>(
     access: u64,
 ) -> core::result::Result<(IoVec, Regions), Fault> {
     // fi_getinfo(3): a primary capability that was not asked for is not there.
-    if domain.eps[conn.ep].caps & capability == 0 {
+    if domain.eps[conn.session.ep].caps & capability == 0 {
         return Err(Fault::Rule(
             "an access to memory through an endpoint without the capability",
         ));

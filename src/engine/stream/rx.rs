@@ -54,14 +54,14 @@ impl<N: Net> Stream<N> {
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
             };
-            if conn.state != State::Up || conn.rx.at.waits() {
+            if conn.session.state != State::Up || conn.session.rx.at.waits() {
                 break;
             }
-            if !domain.may_receive(conn.ep) {
+            if !domain.may_receive(conn.session.ep) {
                 self.hold(id);
                 break;
             }
-            let (moved, asked, direct) = match &mut conn.rx.at {
+            let (moved, asked, direct) = match &mut conn.session.rx.at {
                 At::Payload(incoming) if incoming.remaining >= DIRECT => {
                     let mut list = IoList::new();
                     let wanted = usize::try_from(incoming.remaining).unwrap_or(usize::MAX);
@@ -123,13 +123,13 @@ impl<N: Net> Stream<N> {
     #[cold]
     pub(super) fn fault(&mut self, domain: &mut DomainOf<N>, id: usize, fault: &Fault) {
         let conn = &mut self.conns[id];
-        let peer = &conn.peer;
+        let peer = &conn.session.peer;
         log_warn!(
             N::SOURCE,
             Subsys::EpData,
             "{peer}: connection ended: {fault}"
         );
-        conn.is_reported = true;
+        conn.session.is_reported = true;
         conn.link.shutdown();
         let why = format_args!("was disconnected: {fault}");
         self.disconnect_because(domain, id, Error::CONNABORTED, &why);
@@ -142,7 +142,7 @@ impl<N: Net> Stream<N> {
         id: usize,
         n: usize,
     ) -> core::result::Result<(), Fault> {
-        if let At::Payload(incoming) = &mut self.conns[id].rx.at {
+        if let At::Payload(incoming) = &mut self.conns[id].session.rx.at {
             if let Some(iov) = incoming.sink.memory() {
                 iov.advance(n);
             }
@@ -164,10 +164,10 @@ impl<N: Net> Stream<N> {
     ) -> core::result::Result<(), Fault> {
         while !bytes.is_empty() {
             let conn = &mut self.conns[id];
-            match &mut conn.rx.at {
+            match &mut conn.session.rx.at {
                 At::Header => {
-                    if conn.rx.header_have == 0
-                        && !conn.swap
+                    if conn.session.rx.header_have == 0
+                        && !conn.session.swap
                         && let Some(message) = whole_message(bytes)
                         && self.whole(domain, id, &message)
                     {
@@ -185,7 +185,7 @@ impl<N: Net> Stream<N> {
                     if !self
                         .conns
                         .get(id)
-                        .is_some_and(|conn| conn.state == State::Up)
+                        .is_some_and(|conn| conn.session.state == State::Up)
                     {
                         return Ok(());
                     }
@@ -214,7 +214,7 @@ impl<N: Net> Stream<N> {
                     }
                 }
                 At::Stalled(_) | At::Held(_) => {
-                    conn.rx.leftover.extend_from_slice(bytes);
+                    conn.session.rx.leftover.extend_from_slice(bytes);
                     return Ok(());
                 }
             }
@@ -235,13 +235,13 @@ impl<N: Net> Stream<N> {
         let info = message_info(&message.head);
         let srx = &mut domain.srxs[srx];
         if let Ok(filled) = srx.fill(&info, conn.source(), |iov| iov.fill(message.payload)) {
-            domain.filled(conn.ep, &filled, &info, 0, conn.fi_addr);
+            domain.filled(conn.session.ep, &filled, &info, 0, conn.session.fi_addr);
             if message.head.ack {
                 self.send_ack(domain, id);
             }
             return true;
         }
-        let envelope = info.envelope(conn.source(), conn.ep, id as u64);
+        let envelope = info.envelope(conn.source(), conn.session.ep, id as u64);
         match srx.accept(&envelope) {
             Some(mut recv) => {
                 recv.iov.copy_in(message.payload);
@@ -269,7 +269,7 @@ impl<N: Net> Stream<N> {
         bytes: &[u8],
     ) -> core::result::Result<(), Fault> {
         let conn = &self.conns[id];
-        let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
+        let between = matches!(conn.session.rx.at, At::Header) && conn.session.rx.header_have == 0;
         if between
             && let Some(message) = whole_message(bytes)
             && message.head.frame == bytes.len()
@@ -332,7 +332,7 @@ impl<N: Net> Stream<N> {
             data: header.data,
         };
         let conn = &self.conns[id];
-        info.envelope(conn.source(), conn.ep, id as u64)
+        info.envelope(conn.source(), conn.session.ep, id as u64)
     }
 
     /// A message: to the receive that takes it, or to a buffer of ours, or it stays where it is.
@@ -374,7 +374,7 @@ impl<N: Net> Stream<N> {
 
     pub(super) fn expect(&mut self, id: usize, sink: Sink, remaining: u64, ack: bool) {
         self.watch_waits();
-        let rx = &mut self.conns[id].rx;
+        let rx = &mut self.conns[id].session.rx;
         rx.since = self.waits.now;
         rx.at = At::Payload(Incoming {
             sink,
@@ -395,7 +395,7 @@ impl<N: Net> Stream<N> {
         let len = envelope.len;
         if !domain.srxs[srx].has_room(envelope.token, len, self.limits.saved_bytes) {
             let slot = self.keep(domain, id, srx, envelope, Bytes::There);
-            self.conns[id].rx.at = At::Stalled(Stalled {
+            self.conns[id].session.rx.at = At::Stalled(Stalled {
                 srx,
                 slot,
                 envelope,
@@ -426,8 +426,8 @@ impl<N: Net> Stream<N> {
     ) -> Slot {
         let slot = domain.srxs[srx].keep(envelope, bytes);
         let conn = &self.conns[id];
-        if domain.reports_origin(conn.ep, conn.fi_addr) {
-            domain.srxs[srx].note_origin(slot, conn.peer.to_bytes());
+        if domain.reports_origin(conn.session.ep, conn.session.fi_addr) {
+            domain.srxs[srx].note_origin(slot, conn.session.peer.to_bytes());
         }
         slot
     }
@@ -441,7 +441,7 @@ impl<N: Net> Stream<N> {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
-        let At::Stalled(stalled) = &conn.rx.at else {
+        let At::Stalled(stalled) = &conn.session.rx.at else {
             return;
         };
         let (ack, len) = (stalled.ack, stalled.envelope.len);
@@ -465,24 +465,24 @@ impl<N: Net> Stream<N> {
     /// A frame stays in the stream, and all that follows it.
     #[cold]
     pub(super) fn hold_frame(&mut self, id: usize, header: &Header) {
-        self.conns[id].rx.at = At::Held(Box::new(header.clone()));
+        self.conns[id].session.rx.at = At::Held(Box::new(header.clone()));
         self.stalled.push(id);
         self.pause_read(id);
     }
 
     /// The frame that stands in the stream is tried again.
     pub(super) fn retry_frame(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        match self.conns.get(id).map(|conn| &conn.rx.at) {
+        match self.conns.get(id).map(|conn| &conn.session.rx.at) {
             Some(At::Held(header)) if !header.is_answered() || self.may_answer(id) => {}
             _ => return,
         }
-        let At::Held(header) = std::mem::replace(&mut self.conns[id].rx.at, At::Header) else {
+        let At::Held(header) = std::mem::replace(&mut self.conns[id].session.rx.at, At::Header) else {
             return;
         };
         self.stalled.retain(|&stalled| stalled != id);
         match self.begin(domain, id, &header, &[]) {
             Err(fault) => self.fault(domain, id, &fault),
-            Ok(_) if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) => {
+            Ok(_) if self.conns.get(id).is_some_and(|conn| !conn.session.rx.at.waits()) => {
                 self.go_on(domain, id);
             }
             Ok(_) => {}
@@ -491,11 +491,11 @@ impl<N: Net> Stream<N> {
 
     /// Nothing stands in the way of the stream any more.
     pub(super) fn go_on(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let leftover = std::mem::take(&mut self.conns[id].rx.leftover);
+        let leftover = std::mem::take(&mut self.conns[id].session.rx.leftover);
         if let Err(fault) = self.take(domain, id, &leftover) {
             return self.fault(domain, id, &fault);
         }
-        if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) {
+        if self.conns.get(id).is_some_and(|conn| !conn.session.rx.at.waits()) {
             self.rewatch(id, true, self.conns[id].watch.write);
             self.promote(id);
         }
@@ -510,13 +510,13 @@ impl<N: Net> Stream<N> {
                 continue;
             };
             let limit = self.limits.saved_bytes;
-            if matches!(conn.rx.at, At::Held(_)) {
+            if matches!(conn.session.rx.at, At::Held(_)) {
                 self.retry_frame(domain, id);
                 continue;
             }
-            let At::Stalled(stalled) = &conn.rx.at else {
+            let At::Stalled(stalled) = &conn.session.rx.at else {
                 // It was held because of a full queue.
-                if domain.may_receive(conn.ep) {
+                if domain.may_receive(conn.session.ep) {
                     self.stalled.retain(|&s| s != id);
                     self.rewatch(id, true, self.conns[id].watch.write);
                     self.promote(id);
@@ -557,10 +557,10 @@ impl<N: Net> Stream<N> {
     #[inline]
     pub(super) fn finish(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
-        let At::Payload(incoming) = std::mem::replace(&mut conn.rx.at, At::Header) else {
+        let At::Payload(incoming) = std::mem::replace(&mut conn.session.rx.at, At::Header) else {
             return;
         };
-        let (ep, sender) = (conn.ep, conn.sender());
+        let (ep, sender) = (conn.session.ep, conn.sender());
         match incoming.sink {
             Sink::Recv(recv, envelope) => domain.received(envelope.ep, &recv, &envelope, &sender),
             Sink::Slot(srx, slot) => {
@@ -617,9 +617,9 @@ pub(super) fn message_info(head: &MessageHead) -> MessageInfo {
 /// The receive context that a message can go to at once; none if it is for the general way.
 #[inline(always)]
 fn taker<N: Net>(domain: &DomainOf<N>, conn: &Conn<N>, tagged: bool) -> Option<usize> {
-    let ep = domain.eps.get(conn.ep)?;
+    let ep = domain.eps.get(conn.session.ep)?;
     let refused = tagged && ep.caps & FI_TAGGED == 0;
-    (!refused && !domain.reports_origin(conn.ep, conn.fi_addr)).then_some(ep.srx)
+    (!refused && !domain.reports_origin(conn.session.ep, conn.session.fi_addr)).then_some(ep.srx)
 }
 
 /// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.
@@ -632,7 +632,7 @@ pub(super) fn commit<N: Net>(conn: &Conn<N>, info: &[(usize, usize)]) -> bool {
             N::SOURCE,
             Subsys::EpData,
             "{}: connection ended: a write could not be made durable: {error}",
-            conn.peer
+            conn.session.peer
         );
         conn.link.shutdown();
     }
@@ -645,11 +645,11 @@ fn next_header<N: Net>(
     conn: &mut Conn<N>,
     bytes: &[u8],
 ) -> core::result::Result<Option<(Header, usize)>, Fault> {
-    let rx = &mut conn.rx;
+    let rx = &mut conn.session.rx;
     if rx.header_have == 0 && bytes.len() >= BASE_HEADER {
         let len = header_len(&bytes[..BASE_HEADER]).map_err(Fault::Wire)?;
         if bytes.len() >= len {
-            let header = decode(&bytes[..len], conn.swap).map_err(Fault::Wire)?;
+            let header = decode(&bytes[..len], conn.session.swap).map_err(Fault::Wire)?;
             return Ok(Some((header, len)));
         }
     }
@@ -668,7 +668,7 @@ fn next_header<N: Net>(
         }
         if want > BASE_HEADER || header_len(&rx.header[..BASE_HEADER]).map_err(Fault::Wire)? == want
         {
-            let header = decode(&rx.header[..want], conn.swap).map_err(Fault::Wire)?;
+            let header = decode(&rx.header[..want], conn.session.swap).map_err(Fault::Wire)?;
             rx.header_have = 0;
             return Ok(Some((header, used)));
         }

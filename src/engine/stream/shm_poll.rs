@@ -114,7 +114,7 @@ impl<N: Net> Stream<N> {
                     // Each gets its turn.
                     _ => return FastPoll::Unclear,
                 };
-            } else if conn.rx.was_written || shm.ended || shm.broken {
+            } else if conn.session.rx.was_written || shm.ended || shm.broken {
                 // What was taken is to be said, or the end.
                 return FastPoll::Unclear;
             }
@@ -375,13 +375,13 @@ impl<N: Net> Stream<N> {
             let Some(shm) = conn.link.shm_mut() else {
                 continue;
             };
-            if shm.ended && conn.rx.at.waits() {
+            if shm.ended && conn.session.rx.at.waits() {
                 // What the peer sent waits for its receive; what it is sent waits for nothing any more.
                 self.full.push(id);
                 self.transmits_end(domain, id);
                 continue;
             }
-            if !conn.tx.blocked {
+            if !conn.session.tx.blocked {
                 continue;
             }
             match shm.has_room() {
@@ -389,7 +389,7 @@ impl<N: Net> Stream<N> {
                 // What the other side has broken its reader finds.
                 Ok(true) => {
                     shm.set_waiting(false);
-                    conn.tx.blocked = false;
+                    conn.session.tx.blocked = false;
                     self.flush_conn(domain, id);
                     self.retry_frame(domain, id);
                 }
@@ -415,7 +415,7 @@ impl<N: Net> Stream<N> {
         if !self.full.is_empty() {
             self.retry_full(domain);
         }
-        if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) {
+        if self.conns.get(id).is_some_and(|conn| !conn.session.rx.at.waits()) {
             self.promote_shm(id);
             self.read_shm(domain, id);
         }
@@ -428,16 +428,16 @@ impl<N: Net> Stream<N> {
         let Some(conn) = self.conns.get(id) else {
             return;
         };
-        let Some(shm) = conn.link.shm().filter(|_| conn.rx.at.waits()) else {
+        let Some(shm) = conn.link.shm().filter(|_| conn.session.rx.at.waits()) else {
             return;
         };
-        let there = shm.longest_rest() + conn.rx.leftover.len();
-        if let At::Stalled(stalled) = &conn.rx.at
+        let there = shm.longest_rest() + conn.session.rx.leftover.len();
+        if let At::Stalled(stalled) = &conn.session.rx.at
             && stalled.envelope.len > there as u64
         {
             return self.disconnect(domain, id, Error::CONNRESET);
         }
-        if matches!(&conn.rx.at, At::Held(header) if header.is_answered()) {
+        if matches!(&conn.session.rx.at, At::Held(header) if header.is_answered()) {
             // Of what it asked for it takes no more.
             return self.disconnect(domain, id, Error::CONNRESET);
         }
@@ -485,10 +485,10 @@ impl<N: Net> Stream<N> {
                     return true;
                 }
             };
-            if turns == 0 || conn.state != State::Up || conn.rx.at.waits() {
+            if turns == 0 || conn.session.state != State::Up || conn.session.rx.at.waits() {
                 break;
             }
-            if !domain.may_receive(conn.ep) {
+            if !domain.may_receive(conn.session.ep) {
                 self.hold(id);
                 break;
             }
@@ -530,8 +530,8 @@ impl<N: Net> Stream<N> {
             return left;
         };
         let source = conn.source();
-        let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
-        let (true, Link::Shm(link)) = (between && conn.state == State::Up, &mut conn.link) else {
+        let between = matches!(conn.session.rx.at, At::Header) && conn.session.rx.header_have == 0;
+        let (true, Link::Shm(link)) = (between && conn.session.state == State::Up, &mut conn.link) else {
             return left;
         };
         let ShmLink {
@@ -543,7 +543,7 @@ impl<N: Net> Stream<N> {
         };
         // Of many the processor fetches the next by itself.
         shm.fetch_ahead(&record);
-        let Some(mut inlet) = domain.inlet(conn.ep, conn.fi_addr) else {
+        let Some(mut inlet) = domain.inlet(conn.session.ep, conn.session.fi_addr) else {
             return left;
         };
         loop {
@@ -558,7 +558,7 @@ impl<N: Net> Stream<N> {
             match inlet.take(&parts, source, place) {
                 Ok(()) => {}
                 Err(Unfilled::Unexpected) if record.len() <= SMALL => {
-                    let envelope = parts.envelope(source, conn.ep, id as u64);
+                    let envelope = parts.envelope(source, conn.session.ep, id as u64);
                     let copy = |bytes: &mut Vec<u8>| shm.append(&record, head.len, bytes);
                     if !inlet.keep(envelope, self.limits.saved_bytes, copy) {
                         break;
@@ -593,7 +593,7 @@ impl<N: Net> Stream<N> {
         }
         // Else nothing has to be given back here: who waits for room is told of each quarter of a lap, and never needs more
         // than another.
-        let is_due = std::mem::take(&mut conn.rx.was_written) | shm.is_due();
+        let is_due = std::mem::take(&mut conn.session.rx.was_written) | shm.is_due();
         let wake = is_due && shm.release();
         if shm.ended {
             self.disconnect(domain, id, Error::CONNRESET);
@@ -654,7 +654,7 @@ impl<N: Net> Stream<N> {
                 break;
             };
             let rest = len - at;
-            let part = match &mut conn.rx.at {
+            let part = match &mut conn.session.rx.at {
                 At::Payload(incoming) => {
                     let n = usize::try_from(incoming.remaining)
                         .unwrap_or(usize::MAX)
@@ -706,23 +706,23 @@ impl<N: Net> Stream<N> {
                 return;
             }
             let left = until.saturating_duration_since(Instant::now());
-            if conn.tx.staged == 0 || left.is_zero() {
+            if conn.session.tx.staged == 0 || left.is_zero() {
                 return;
             }
             shm.set_waiting(true);
             if !matches!(shm.has_room(), Ok(false)) {
-                conn.tx.blocked = false;
+                conn.session.tx.blocked = false;
                 continue;
             }
             link.doorbell
                 .wait_readable(left.min(Duration::from_millis(100)));
             take_rings(link);
-            if link.channel.has_news() && !conn.rx.at.waits() {
+            if link.channel.has_news() && !conn.session.rx.at.waits() {
                 // Somebody else may sleep on what has rung.
                 self.end_sleep();
             }
             let conn = &mut self.conns[id];
-            conn.tx.blocked = false;
+            conn.session.tx.blocked = false;
         }
     }
 }

@@ -46,7 +46,7 @@ impl<N: Net> Stream<N> {
         share.segs[0].key = u64::from(shared.job.number);
         self.send_always(domain, id, &share, IoVec::empty(), None);
         let conn = &mut self.conns[id];
-        let (Some(shm), Some(offers)) = (conn.link.shm_mut(), &mut conn.rx.offers) else {
+        let (Some(shm), Some(offers)) = (conn.link.shm_mut(), &mut conn.session.rx.offers) else {
             return;
         };
         let fetched = shm.fetch_parts(&mut shared.job, &shared.offered.places, &to);
@@ -77,7 +77,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn end_shares(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let mut at = 0;
         while let Some(conn) = self.conns.get(id)
-            && let (Some(shared), Some(shm)) = (conn.rx.shared().get(at), conn.link.shm())
+            && let (Some(shared), Some(shm)) = (conn.session.rx.shared().get(at), conn.link.shm())
         {
             match shm.progress_of(&shared.job) {
                 Ok(progress @ (Progress::Over | Progress::Failed)) => {
@@ -94,7 +94,7 @@ impl<N: Net> Stream<N> {
     #[inline]
     pub(super) fn waits_for_sender(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         match self.conns.get(id) {
-            Some(conn) if !conn.rx.shared().is_empty() => self.waits_for_part(domain, id),
+            Some(conn) if !conn.session.rx.shared().is_empty() => self.waits_for_part(domain, id),
             _ => false,
         }
     }
@@ -108,14 +108,14 @@ impl<N: Net> Stream<N> {
         let Some(shm) = conn.link.shm().filter(|shm| !shm.ended) else {
             return false;
         };
-        let mut shared = conn.rx.shared().iter();
+        let mut shared = conn.session.rx.shared().iter();
         shared.any(|shared| shm.progress_of(&shared.job) == Ok(Progress::Held))
     }
 
     /// Nobody copies any more.
     fn end_share(&mut self, domain: &mut DomainOf<N>, id: usize, at: usize, progress: Progress) {
         let conn = &mut self.conns[id];
-        let Some(offers) = &mut conn.rx.offers else {
+        let Some(offers) = &mut conn.session.rx.offers else {
             return;
         };
         let Shared {
@@ -149,7 +149,7 @@ impl<N: Net> Stream<N> {
         let Some(shm) = conn.link.shm() else {
             return Err(Fault::Rule("a word on a message that nobody shares"));
         };
-        let shared = conn.rx.shared();
+        let shared = conn.session.rx.shared();
         // It may have been seen before the word of it came.
         let Some(at) = shared.iter().position(|shared| shared.index == index) else {
             return Ok(());
@@ -171,7 +171,7 @@ impl<N: Net> Stream<N> {
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        let offered = conn.tx.rendezvous.get(&header.index);
+        let offered = conn.session.tx.rendezvous.get(&header.index);
         let len = header.segs_len();
         if offered.is_none_or(|out| len > out.op.len as u64) {
             return Err(Fault::Rule("it shares a message that it was not offered"));
@@ -199,7 +199,7 @@ impl<N: Net> Stream<N> {
         let Some(mut helping) = shm.helping.take() else {
             return Ok(());
         };
-        let offered = conn.tx.rendezvous.get(&helping.index);
+        let offered = conn.session.tx.rendezvous.get(&helping.index);
         let Some(Payload::Buffers(from)) = offered.map(|out| &out.payload) else {
             return Ok(());
         };
@@ -237,7 +237,7 @@ impl<N: Net> Stream<N> {
         let Some(shm) = conn.link.shm() else {
             return true;
         };
-        let all = conn.rx.shared().iter().filter(|shared| which(shared));
+        let all = conn.session.rx.shared().iter().filter(|shared| which(shared));
         let held = all
             .filter(|shared| !shm.take_back(&shared.job, CLOSE_TIMEOUT))
             .count();
@@ -246,7 +246,7 @@ impl<N: Net> Stream<N> {
                 N::SOURCE,
                 Subsys::EpData,
                 "{}: it does not let go of memory that it copies a message to",
-                conn.peer
+                conn.session.peer
             );
         }
         held == 0
@@ -255,11 +255,11 @@ impl<N: Net> Stream<N> {
     /// A receive context is closed: see `leave_receives`.
     pub(super) fn leave_shared(&mut self, domain: &mut DomainOf<N>, id: usize, ep: usize) {
         let of_context = |shared: &Shared| shared.envelope.ep == ep;
-        if !self.conns[id].rx.shared().iter().any(of_context) {
+        if !self.conns[id].session.rx.shared().iter().any(of_context) {
             return;
         }
         let free = self.take_back(id, of_context);
-        for shared in self.conns[id].rx.shared_mut() {
+        for shared in self.conns[id].session.rx.shared_mut() {
             if shared.envelope.ep == ep {
                 shared.recv = None;
             }

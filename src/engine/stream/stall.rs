@@ -109,31 +109,31 @@ impl<N: Net> Conn<N> {
             }
         };
         let mut sends = |op: &TxOp| note(op.since, Waiter::Transmit(op.what), op.len as u64);
-        for out in &self.tx.queue {
+        for out in &self.session.tx.queue {
             if let Out::Frame(frame) = out
                 && let After::Complete(op) = &frame.after
             {
                 sends(op);
             }
         }
-        self.tx.await_ack.iter().for_each(&mut sends);
-        self.tx.await_read.iter().for_each(|read| sends(&read.op));
-        self.tx
+        self.session.tx.await_ack.iter().for_each(&mut sends);
+        self.session.tx.await_read.iter().for_each(|read| sends(&read.op));
+        self.session.tx
             .rendezvous
             .values()
             .for_each(|waiting| sends(&waiting.op));
-        self.tx
+        self.session.tx
             .waiting
             .iter()
             .for_each(|waiting| sends(&waiting.op));
-        if let At::Payload(incoming) = &self.rx.at {
+        if let At::Payload(incoming) = &self.session.rx.at {
             match &incoming.sink {
                 Sink::Read(read) => sends(&read.op),
-                Sink::Recv(_, envelope) => note(self.rx.since, Waiter::Receive, envelope.len),
+                Sink::Recv(_, envelope) => note(self.session.rx.since, Waiter::Receive, envelope.len),
                 _ => {}
             }
         }
-        for cleared in self.rx.told.cleared() {
+        for cleared in self.session.rx.told.cleared() {
             if cleared.recv.is_some() {
                 note(cleared.since, Waiter::Receive, cleared.envelope.len);
             }
@@ -143,12 +143,12 @@ impl<N: Net> Conn<N> {
 
     /// Changes while bytes of something long go either way.
     fn transfer(&self) -> u64 {
-        let out = match self.tx.queue.front() {
+        let out = match self.session.tx.queue.front() {
             Some(Out::Frame(frame)) => frame.payload.remaining() as u64,
             Some(Out::Staged { done, .. }) => *done as u64,
             None => 0,
         };
-        let incoming = match &self.rx.at {
+        let incoming = match &self.session.rx.at {
             At::Payload(incoming) => incoming.remaining,
             _ => 0,
         };
@@ -202,7 +202,7 @@ impl<N: Net> Stream<N> {
                     N::SOURCE,
                     Subsys::EpData,
                     "{}: operations that wait for it: {}; the oldest, a {} of {} bytes, for more than {} s",
-                    conn.peer,
+                    conn.session.peer,
                     oldest.count,
                     oldest.what,
                     oldest.len,

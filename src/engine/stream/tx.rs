@@ -116,17 +116,17 @@ impl<N: Net> Stream<N> {
         let Some(conn) = self.conns.get_mut(id) else {
             return false;
         };
-        let free = conn.state == State::Up
-            && conn.tx.queue.is_empty()
-            && conn.tx.waiting.is_empty()
+        let free = conn.session.state == State::Up
+            && conn.session.tx.queue.is_empty()
+            && conn.session.tx.waiting.is_empty()
             && !conn.is_reading()
-            && !conn.swap;
+            && !conn.session.swap;
         let Some(shm) = conn.link.shm_mut().filter(|_| free) else {
             return false;
         };
         let tagged = tx.what == What::Tagged;
         let data = (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data);
-        let counter = conn.tx.counter;
+        let counter = conn.session.tx.counter;
         let mut header = [0; MAX_MESSAGE_HEADER];
         let header_len = match data {
             None => encode_usual(tagged, tx.tag, len, counter, &mut header),
@@ -135,7 +135,7 @@ impl<N: Net> Stream<N> {
         if !matches!(shm.send_one(&header, header_len, &tx.piece), Ok(true)) {
             return false;
         }
-        conn.tx.counter = counter.wrapping_add(1);
+        conn.session.tx.counter = counter.wrapping_add(1);
         self.ring_doorbell(id);
         let op = TxOp {
             since: 0,
@@ -161,7 +161,7 @@ impl<N: Net> Stream<N> {
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if !endpoint.rdm {
             let id = endpoint.conn.ok_or(Error::NOTCONN)?;
-            return match self.conns[id].state {
+            return match self.conns[id].session.state {
                 State::Up => Ok(id),
                 State::Down => Err(Error::SHUTDOWN),
                 _ => Err(Error::NOTCONN),
@@ -171,7 +171,7 @@ impl<N: Net> Stream<N> {
             Some(&id) if id != NONE => id as usize,
             _ => self.find_peer(domain, ep, dest)?,
         };
-        if self.conns[id].state == State::Idle && self.conns[id].deadline.is_none() {
+        if self.conns[id].session.state == State::Idle && self.conns[id].deadline.is_none() {
             N::begin_connect(self, domain, id)?;
         }
         Ok(id)
@@ -193,7 +193,7 @@ impl<N: Net> Stream<N> {
         tx: &Tx<'_>,
         op: TxOp,
     ) -> Result {
-        let rendezvous = self.is_held(&op) && self.conns[id].rendezvous;
+        let rendezvous = self.is_held(&op) && self.conns[id].session.rendezvous;
         let most = match self.conns[id].link.shm() {
             None => TOGETHER,
             Some(_) => RECORD - MAX_MESSAGE_HEADER,
@@ -230,15 +230,15 @@ impl<N: Net> Stream<N> {
             ..
         } = self;
         let conn = &mut conns[id];
-        let waits = conn.state != State::Up || !conn.tx.waiting.is_empty();
-        if waits || conn.swap || op.flags & SPECIAL != 0 {
+        let waits = conn.session.state != State::Up || !conn.session.tx.waiting.is_empty();
+        if waits || conn.session.swap || op.flags & SPECIAL != 0 {
             return false;
         }
         let mut header = [0; LEN];
-        let counter = conn.tx.counter;
+        let counter = conn.session.tx.counter;
         let header_len = encode(counter, &mut header);
         if let Some(shm) = conn.link.shm_mut() {
-            let sent = conn.tx.queue.is_empty()
+            let sent = conn.session.tx.queue.is_empty()
                 && matches!(
                     shm.send_small(&header, header_len, payload, op.len),
                     Ok(true)
@@ -246,20 +246,20 @@ impl<N: Net> Stream<N> {
             if !sent {
                 return false;
             }
-            conn.tx.counter = counter.wrapping_add(1);
+            conn.session.tx.counter = counter.wrapping_add(1);
             self.ring_doorbell(id);
             domain.sent(op.ep(), &op);
             return true;
         }
         let total = header_len + op.len;
         let more = op.flags & FI_MORE != 0;
-        match conn.tx.queue.back_mut() {
-            None if !more && conn.tx.pace.writes(*polls) => {
+        match conn.session.tx.queue.back_mut() {
+            None if !more && conn.session.tx.pace.writes(*polls) => {
                 let frame = &mut scratch[..total];
                 frame[..header_len].copy_from_slice(&header[..header_len]);
                 payload.copy_to(&mut frame[header_len..]);
                 let moved = conn.link.write(frame);
-                conn.tx.pace.wrote();
+                conn.session.tx.pace.wrote();
                 match moved {
                     Ok(Moved::Bytes(n)) if n == total => {}
                     // Nothing was taken: as if it had not been tried.
@@ -274,25 +274,25 @@ impl<N: Net> Stream<N> {
                             }
                         };
                         let rest = frame[n..].to_vec();
-                        conn.tx.counter = counter.wrapping_add(1);
+                        conn.session.tx.counter = counter.wrapping_add(1);
                         self.stage_with(id, &[], rest.len(), |out| out.extend_from_slice(&rest));
                         self.blocked(id);
                         domain.sent(op.ep(), &op);
                         return true;
                     }
                 }
-                conn.tx.counter = counter.wrapping_add(1);
+                conn.session.tx.counter = counter.wrapping_add(1);
                 domain.sent(op.ep(), &op);
             }
             Some(Out::Staged { bytes, .. })
-                if bytes.len() + total <= STAGE_FULL && conn.tx.staged < STAGE_FULL =>
+                if bytes.len() + total <= STAGE_FULL && conn.session.tx.staged < STAGE_FULL =>
             {
                 bytes.extend_from_slice(&header[..header_len]);
                 payload.copy_out(bytes);
-                conn.tx.staged += total;
-                conn.tx.counter = counter.wrapping_add(1);
-                conn.tx.pace.gather();
-                let is_full = conn.tx.pace.is_full() && !conn.tx.blocked;
+                conn.session.tx.staged += total;
+                conn.session.tx.counter = counter.wrapping_add(1);
+                conn.session.tx.pace.gather();
+                let is_full = conn.session.tx.pace.is_full() && !conn.session.tx.blocked;
                 domain.sent(op.ep(), &op);
                 self.mark_dirty(id);
                 if is_full {
@@ -300,7 +300,7 @@ impl<N: Net> Stream<N> {
                 }
             }
             None => {
-                conn.tx.counter = counter.wrapping_add(1);
+                conn.session.tx.counter = counter.wrapping_add(1);
                 self.stage(id, &header[..header_len], payload);
                 domain.sent(op.ep(), &op);
             }
@@ -375,13 +375,13 @@ impl<N: Net> Stream<N> {
     pub(super) fn must_wait(&self, id: usize, op: &TxOp) -> bool {
         let conn = &self.conns[id];
         let held = op.flags & HELD != 0 && conn.holds(op.flags);
-        conn.state != State::Up || !conn.tx.waiting.is_empty() || held
+        conn.session.state != State::Up || !conn.session.tx.waiting.is_empty() || held
     }
 
     /// What nobody would hear of does not wait for a connection, as long as the application alone brings it there.
     #[cold]
     fn check_heard(&mut self, domain: &mut DomainOf<N>, id: usize, op: &TxOp) -> Result {
-        match self.conns[id].state == State::Up || domain.hears_of(op) {
+        match self.conns[id].session.state == State::Up || domain.hears_of(op) {
             true => Ok(()),
             false => Err(self.refuse_unheard(domain, id)),
         }
@@ -405,7 +405,7 @@ impl<N: Net> Stream<N> {
         }
         self.way(id, &header, &op)?;
         // It has to be copied.
-        if self.conns[id].tx.staged > STAGE_HIGH_WATER {
+        if self.conns[id].session.tx.staged > STAGE_HIGH_WATER {
             return Err(Error::AGAIN);
         }
         self.exchange(domain, id, &header, bytes, answer, op);
@@ -416,27 +416,27 @@ impl<N: Net> Stream<N> {
     fn way(&mut self, id: usize, header: &Header, op: &TxOp) -> Result<Way> {
         let stays = self.is_held(op);
         let conn = &mut self.conns[id];
-        if header.context != 0 && !conn.extended {
+        if header.context != 0 && !conn.session.extended {
             return Err(Error::OPNOTSUPP);
         }
         let matched = op.flags & FI_MATCH_COMPLETE != 0;
         if may_offer(conn, header, op, stays) {
-            return match conn.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
+            return match conn.session.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                 true => Ok(Way::Offer),
                 false => Err(Error::AGAIN),
             };
         }
         match header.op {
-            _ if header.asks() && conn.tx.asked > ASKED => Err(Error::AGAIN),
+            _ if header.asks() && conn.session.tx.asked > ASKED => Err(Error::AGAIN),
             Op::ReadReq => Ok(Way::Read),
-            Op::Tagged if conn.rendezvous && (matched || stays) => {
-                match conn.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
+            Op::Tagged if conn.session.rendezvous && (matched || stays) => {
+                match conn.session.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                     true => Ok(Way::Rendezvous),
                     false => Err(Error::AGAIN),
                 }
             }
             // Values are of one byte order; peers that do not know the operation get none.
-            _ if header.op.is_atomic() && (!conn.extended || conn.swap) => Err(Error::OPNOTSUPP),
+            _ if header.op.is_atomic() && (!conn.session.extended || conn.session.swap) => Err(Error::OPNOTSUPP),
             Op::AtomicFetch | Op::AtomicCompare => Ok(Way::Exchange),
             // Only a rendezvous tells that a receive has matched.
             _ if matched => Err(Error::OPNOTSUPP),
@@ -486,7 +486,7 @@ impl<N: Net> Stream<N> {
         // application that has no reason to come here again.
         if let Some(shm) = conn.link.shm_mut() {
             let frame = MAX_HEADER + payload.remaining();
-            if op.flags & FI_INJECT != 0 && !(conn.tx.queue.is_empty() && shm.takes(frame)) {
+            if op.flags & FI_INJECT != 0 && !(conn.session.tx.queue.is_empty() && shm.takes(frame)) {
                 self.ring_doorbell(id);
                 return Err(Error::AGAIN);
             }
@@ -494,12 +494,12 @@ impl<N: Net> Stream<N> {
             return Ok(());
         }
         let more = op.flags & FI_MORE != 0;
-        if conn.tx.queue.is_empty() && !more && conn.tx.pace.writes(self.polls) {
+        if conn.session.tx.queue.is_empty() && !more && conn.session.tx.pace.writes(self.polls) {
             self.write_now(domain, id, header, payload, Some(op));
             return Ok(());
         }
         // What has to be copied waits for room; the rest is queued, as far as the transmit queue goes.
-        if conn.tx.staged > STAGE_HIGH_WATER && op.flags & FI_INJECT != 0 {
+        if conn.session.tx.staged > STAGE_HIGH_WATER && op.flags & FI_INJECT != 0 {
             return Err(Error::AGAIN);
         }
         self.send_always(domain, id, header, payload, Some(op));
@@ -509,7 +509,7 @@ impl<N: Net> Stream<N> {
     /// Sends a frame that asks the peer for something.
     pub(super) fn send_bare(&mut self, domain: &mut DomainOf<N>, id: usize, header: &Header) {
         let conn = &mut self.conns[id];
-        if conn.tx.queue.is_empty() && conn.tx.pace.writes(self.polls) {
+        if conn.session.tx.queue.is_empty() && conn.session.tx.pace.writes(self.polls) {
             self.write_now(domain, id, header, IoVec::empty(), None);
         } else {
             self.send_always(domain, id, header, IoVec::empty(), None);
@@ -531,19 +531,19 @@ impl<N: Net> Stream<N> {
             false => usize::MAX,
         };
         let conns = self.conns.iter_mut().map(|(_, conn)| conn);
-        let up = conns.filter(|conn| conn.ep == ep && conn.state == State::Up);
+        let up = conns.filter(|conn| conn.session.ep == ep && conn.session.state == State::Up);
         up.fold(most, |least, conn| {
-            let told = most.saturating_sub(conn.tx.rendezvous.len());
-            let asked = match (asks_most, ASKED.checked_sub(conn.tx.asked)) {
+            let told = most.saturating_sub(conn.session.tx.rendezvous.len());
+            let asked = match (asks_most, ASKED.checked_sub(conn.session.tx.asked)) {
                 (None, _) => most,
                 (_, None) => 0,
                 (Some(cost), Some(left)) => 1 + left / cost,
             };
             let copied = match conn.link.shm_mut() {
-                Some(_) if !conn.tx.queue.is_empty() => 0,
+                Some(_) if !conn.session.tx.queue.is_empty() => 0,
                 Some(shm) => shm.room_for(frame),
-                None if conn.tx.staged > STAGE_HIGH_WATER => 0,
-                None => 1 + (STAGE_HIGH_WATER - conn.tx.staged) / frame,
+                None if conn.session.tx.staged > STAGE_HIGH_WATER => 0,
+                None => 1 + (STAGE_HIGH_WATER - conn.session.tx.staged) / frame,
             };
             least.min(told).min(copied).min(asked)
         })
@@ -561,19 +561,19 @@ impl<N: Net> Stream<N> {
     ) {
         self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
-        conn.tx.waiting.push_back(Waiting {
+        conn.session.tx.waiting.push_back(Waiting {
             header,
             payload,
             op,
         });
-        if conn.state == State::Up && !self.held.contains(&id) {
+        if conn.session.state == State::Up && !self.held.contains(&id) {
             self.held.push(id);
         }
     }
 
     /// The connection is up, or an operation has completed: what waited for it goes out, in order.
     pub fn send_waiting(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        while let Some(waiting) = self.conns[id].tx.waiting.front() {
+        while let Some(waiting) = self.conns[id].session.tx.waiting.front() {
             if waiting.op.flags & HELD != 0 && self.conns[id].holds(waiting.op.flags) {
                 break;
             }
@@ -582,7 +582,7 @@ impl<N: Net> Stream<N> {
                 Err(Error::AGAIN) => break,
                 way => way,
             };
-            let Some(waiting) = self.conns[id].tx.waiting.pop_front() else {
+            let Some(waiting) = self.conns[id].session.tx.waiting.pop_front() else {
                 break;
             };
             let ep = waiting.op.ep();
@@ -593,7 +593,7 @@ impl<N: Net> Stream<N> {
             }
         }
         self.flush_conn(domain, id);
-        if !self.conns[id].tx.waiting.is_empty() && !self.held.contains(&id) {
+        if !self.conns[id].session.tx.waiting.is_empty() && !self.held.contains(&id) {
             self.held.push(id);
         }
     }
@@ -602,7 +602,7 @@ impl<N: Net> Stream<N> {
     #[cold]
     pub(super) fn retry_held(&mut self, domain: &mut DomainOf<N>) {
         for id in std::mem::take(&mut self.held) {
-            let up = |conn: &Conn<N>| conn.state == State::Up;
+            let up = |conn: &Conn<N>| conn.session.state == State::Up;
             if self.conns.get(id).is_some_and(up) {
                 self.send_waiting(domain, id);
             }
@@ -623,8 +623,8 @@ impl<N: Net> Stream<N> {
             Payload::Copy(copy) => {
                 let conn = &mut self.conns[id];
                 let mut bytes = [0; MAX_HEADER];
-                let counter = conn.tx.next_counter();
-                let len = header.encode(counter, conn.swap, &mut bytes);
+                let counter = conn.session.tx.next_counter();
+                let len = header.encode(counter, conn.session.swap, &mut bytes);
                 self.stage_with(id, &bytes[..len], copy.len(), |out| out.extend(&copy));
                 self.handed_over(domain, id, header, op);
             }
@@ -645,32 +645,32 @@ impl<N: Net> Stream<N> {
     ) {
         self.watch();
         let conn = &mut self.conns[id];
-        if conn.link.is_shm() && conn.tx.queue.is_empty() {
+        if conn.link.is_shm() && conn.session.tx.queue.is_empty() {
             return self.write_now(domain, id, header, payload, op);
         }
         let mut bytes = [0; MAX_HEADER];
-        let counter = conn.tx.next_counter();
-        let header_len = header.encode(counter, conn.swap, &mut bytes);
+        let counter = conn.session.tx.next_counter();
+        let header_len = header.encode(counter, conn.session.swap, &mut bytes);
         let len = payload.remaining();
         let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
         // What belongs to no operation is an answer or a request, and small.
-        let room = op.is_none() || (!conn.link.is_shm() && conn.tx.staged <= STAGE_HIGH_WATER);
+        let room = op.is_none() || (!conn.link.is_shm() && conn.session.tx.staged <= STAGE_HIGH_WATER);
         if inject || (room && header_len + len <= STAGE_LIMIT) {
             self.stage(id, &bytes[..header_len], &payload);
             match op {
                 Some(op) => self.handed_over(domain, id, header, op),
-                None => self.conns[id].tx.owe(header_len + len),
+                None => self.conns[id].session.tx.owe(header_len + len),
             }
             let conn = &self.conns[id];
-            let is_full = conn.tx.staged >= STAGE_FULL || conn.tx.pace.is_full();
-            if is_full && !conn.tx.blocked {
+            let is_full = conn.session.tx.staged >= STAGE_FULL || conn.session.tx.pace.is_full();
+            if is_full && !conn.session.tx.blocked {
                 self.flush_conn(domain, id);
             }
             return;
         }
         let after = self.after(domain, id, header, op);
         self.conns[id]
-            .tx
+            .session.tx
             .queue
             .push_back(Out::Frame(Box::new(Frame {
                 header: bytes,
@@ -679,7 +679,7 @@ impl<N: Net> Stream<N> {
                 payload,
                 after,
             })));
-        if !self.conns[id].tx.blocked {
+        if !self.conns[id].session.tx.blocked {
             self.flush_conn(domain, id);
         }
     }
@@ -700,7 +700,7 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         match header.ack || header.commit {
             true => {
-                conn.tx.await_ack.push_back(op);
+                conn.session.tx.await_ack.push_back(op);
                 After::Acknowledged(op)
             }
             false => After::Complete(op),
@@ -718,7 +718,7 @@ impl<N: Net> Stream<N> {
     ) {
         if header.ack || header.commit {
             self.begin_waiting(domain, &mut op);
-            self.conns[id].tx.await_ack.push_back(op);
+            self.conns[id].session.tx.await_ack.push_back(op);
         } else {
             domain.sent(op.ep(), &op);
         }
@@ -740,7 +740,7 @@ impl<N: Net> Stream<N> {
     ) {
         let conn = &mut self.conns[id];
         let len = header.len() + len;
-        let fits = match conn.tx.queue.back() {
+        let fits = match conn.session.tx.queue.back() {
             Some(Out::Staged { bytes, .. }) => bytes.len() + len <= bytes.capacity(),
             _ => false,
         };
@@ -748,18 +748,18 @@ impl<N: Net> Stream<N> {
             let mut bytes = self.buffers.pop().unwrap_or_default();
             bytes.clear();
             bytes.reserve(len.max(STAGE_FULL + STAGE_LIMIT));
-            conn.tx.queue.push_back(Out::Staged {
+            conn.session.tx.queue.push_back(Out::Staged {
                 bytes,
                 done: 0,
                 owed: 0,
             });
         }
-        if let Some(Out::Staged { bytes, .. }) = conn.tx.queue.back_mut() {
+        if let Some(Out::Staged { bytes, .. }) = conn.session.tx.queue.back_mut() {
             bytes.extend_from_slice(header);
             copy(bytes);
         }
-        conn.tx.staged += len;
-        conn.tx.pace.gather();
+        conn.session.tx.staged += len;
+        conn.session.tx.pace.gather();
         self.mark_dirty(id);
     }
 
@@ -768,10 +768,10 @@ impl<N: Net> Stream<N> {
     #[inline(always)]
     pub(super) fn mark_dirty(&mut self, id: usize) {
         let conn = &mut self.conns[id];
-        if conn.tx.dirty {
+        if conn.session.tx.dirty {
             return;
         }
-        conn.tx.dirty = true;
+        conn.session.tx.dirty = true;
         let over_socket = !conn.link.is_shm();
         self.dirty.push(id);
         if over_socket && !self.held_back.has_begun() {
@@ -798,8 +798,8 @@ impl<N: Net> Stream<N> {
     ) {
         let conn = &mut self.conns[id];
         let mut bytes = [0; MAX_HEADER];
-        let counter = conn.tx.next_counter();
-        let header_len = header.encode(counter, conn.swap, &mut bytes);
+        let counter = conn.session.tx.next_counter();
+        let header_len = header.encode(counter, conn.session.swap, &mut bytes);
         let len = payload.remaining();
         let total = header_len + len;
         if conn.link.is_shm() {
@@ -816,7 +816,7 @@ impl<N: Net> Stream<N> {
             payload.append_to(&mut list, usize::MAX);
             conn.link.write_list(&list)
         };
-        conn.tx.pace.wrote();
+        conn.session.tx.pace.wrote();
         let written = match moved {
             Ok(Moved::Bytes(n)) if n == total => {
                 if let Some(op) = op {
@@ -904,13 +904,13 @@ impl<N: Net> Stream<N> {
                 Some(op) => self.handed_over(domain, id, header, op),
                 None => {
                     let left = header_len - header_done + payload.remaining();
-                    self.conns[id].tx.owe(left);
+                    self.conns[id].session.tx.owe(left);
                 }
             }
         } else {
             let after = self.after(domain, id, header, op);
             self.conns[id]
-                .tx
+                .session.tx
                 .queue
                 .push_back(Out::Frame(Box::new(Frame {
                     header: *bytes,
@@ -926,7 +926,7 @@ impl<N: Net> Stream<N> {
     /// The peer has all of the operation that waits for its answer the longest.
     pub(super) fn acknowledged(&mut self, domain: &mut DomainOf<N>, id: usize) -> Result {
         let conn = &mut self.conns[id];
-        let op = conn.tx.await_ack.pop_front().ok_or(Error::IO)?;
+        let op = conn.session.tx.await_ack.pop_front().ok_or(Error::IO)?;
         domain.eps[op.ep()].tx_pending -= 1;
         domain.sent(op.ep(), &op);
         Ok(())

@@ -27,7 +27,7 @@ impl Stream<Shm> {
     /// Begins to connect to the peer of `id`, unless that is under way.
     pub(super) fn connect_to(&mut self, domain: &mut DomainOf<Shm>, id: usize) -> Result {
         let conn = &mut self.conns[id];
-        if conn.state != State::Idle {
+        if conn.session.state != State::Idle {
             return Ok(());
         }
         let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
@@ -47,20 +47,20 @@ impl Stream<Shm> {
     /// We say who we are, and hand over memory for both.
     fn call_on(&mut self, domain: &DomainOf<Shm>, id: usize) -> Result {
         let conn = &self.conns[id];
-        let ep = conn.ep;
+        let ep = conn.session.ep;
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         let who = endpoint.local.as_str().as_bytes().to_vec();
         log_debug!(
             &SOURCE,
             Subsys::EpCtrl,
             "connecting to {} from {}, attempt {}",
-            conn.peer,
+            conn.session.peer,
             endpoint.local,
             conn.attempts + 1
         );
-        let socket = connect_to(&self.params.shm_listener(&conn.peer)).inspect_err(|&error| {
+        let socket = connect_to(&self.params.shm_listener(&conn.session.peer)).inspect_err(|&error| {
             if error == Error::ACCES {
-                let peer = &conn.peer;
+                let peer = &conn.session.peer;
                 log_warn!(
                     &SOURCE,
                     Subsys::EpCtrl,
@@ -73,7 +73,7 @@ impl Stream<Shm> {
         conn.opened_here = true;
         conn.link = Link::Socket(socket);
         conn.own = exchange;
-        conn.state = State::Requested;
+        conn.session.state = State::Requested;
         self.rewatch(id, true, false);
         Ok(())
     }
@@ -91,11 +91,11 @@ impl Stream<Shm> {
             Heard::Ended => self.shm_connect_failed(domain, id, Error::CONNREFUSED),
             Heard::Failed(error) => self.shm_connect_failed(domain, id, error),
             Heard::Welcome { shm, is_direct } => {
-                self.conns[id].is_direct = is_direct;
+                self.conns[id].session.is_direct = is_direct;
                 self.established(domain, id, shm);
             }
             Heard::Refused(verdict) => {
-                log_warn!(&SOURCE, Subsys::EpCtrl, "{}: refused: {verdict}", conn.peer);
+                log_warn!(&SOURCE, Subsys::EpCtrl, "{}: refused: {verdict}", conn.session.peer);
                 self.disconnect(domain, id, verdict.error());
             }
             Heard::Nonsense => {
@@ -103,7 +103,7 @@ impl Stream<Shm> {
                     &SOURCE,
                     Subsys::EpCtrl,
                     "{}: answers as something else than a shm endpoint",
-                    conn.peer
+                    conn.session.peer
                 );
                 self.disconnect(domain, id, Error::CONNREFUSED);
             }
@@ -113,16 +113,16 @@ impl Stream<Shm> {
     /// Both sides have the memory.
     fn established(&mut self, domain: &mut DomainOf<Shm>, id: usize, shm: Box<ShmChannel>) {
         let conn = &mut self.conns[id];
-        conn.state = State::Up;
+        conn.session.state = State::Up;
         conn.deadline = None;
         conn.attempts = 0;
-        conn.extended = true;
-        conn.rendezvous = true;
+        conn.session.extended = true;
+        conn.session.rendezvous = true;
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
             "connected to {}, opened by {}, over {}",
-            conn.peer,
+            conn.session.peer,
             if conn.opened_here { "us" } else { "the peer" },
             shm.words()
         );
@@ -142,7 +142,7 @@ impl Stream<Shm> {
     ) {
         self.close_socket(id);
         let conn = &mut self.conns[id];
-        conn.state = State::Idle;
+        conn.session.state = State::Idle;
         conn.own = HelloExchange::default();
         self.try_later(domain, id, error, is_passing(error));
     }
@@ -167,7 +167,7 @@ impl Stream<Shm> {
         let id = self.admit_peer(domain, pending.ep, name);
         let conn = &mut self.conns[id];
         conn.opened_here = false;
-        conn.is_direct = is_direct;
+        conn.session.is_direct = is_direct;
         match self.take_socket(id, pending.socket) {
             Ok(()) => self.established(domain, id, shm),
             Err(error) => self.disconnect(domain, id, error),
@@ -182,7 +182,7 @@ impl Stream<Shm> {
         match known {
             None => self.new_peer(domain, ep, peer),
             // An attempt of ours is between two tries: what waits for it goes over this one.
-            Some(id) if self.conns[id].state == State::Idle && !to_self => id,
+            Some(id) if self.conns[id].session.state == State::Idle && !to_self => id,
             Some(_) => {
                 let fi_addr = self.number_of(domain, ep, &peer);
                 let mut conn = Conn::new(ep, peer, fi_addr);

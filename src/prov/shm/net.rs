@@ -148,7 +148,7 @@ impl Net for Shm {
     }
 
     fn opening(stream: &mut Stream<Shm>, domain: &mut DomainOf<Shm>, id: usize) {
-        if stream.conns[id].state == State::Requested {
+        if stream.conns[id].session.state == State::Requested {
             stream.answered(domain, id);
         }
     }

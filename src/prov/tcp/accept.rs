@@ -207,7 +207,7 @@ impl Stream<Tcp> {
             .eps
             .get(ep)
             .and_then(|ep| ep.by_addr.get(&peer).copied());
-        let known = existing.map(|id| self.conns[id].state);
+        let known = existing.map(|id| self.conns[id].session.state);
         log_debug!(
             &SOURCE,
             Subsys::EpCtrl,
@@ -234,7 +234,7 @@ impl Stream<Tcp> {
                 return reject("no descriptor");
             }
             None => self.new_peer(domain, ep, peer),
-            Some(id) => match self.conns[id].state {
+            Some(id) => match self.conns[id].session.state {
                 State::Idle | State::Down => id,
                 _ if peer == own && self.conns[id].opened_here => {
                     self.half_to_self(domain, ep, peer)
@@ -277,7 +277,7 @@ impl Stream<Tcp> {
             return self.connect_failed(domain, id, Error::IO);
         }
         if let (Some(key), Some(av)) = (&from.key, domain.eps[ep].av)
-            && self.conns[id].fi_addr == FI_ADDR_NOTAVAIL
+            && self.conns[id].session.fi_addr == FI_ADDR_NOTAVAIL
         {
             domain.avs[av].keys.note_stranger(peer, key);
         }
@@ -285,12 +285,12 @@ impl Stream<Tcp> {
         let conn = &mut self.conns[id];
         conn.opened_here = false;
         conn.own.peer_pid = private.pid;
-        conn.swap = header.swapped;
-        conn.rendezvous = answer.allows_rendezvous() && !conn.swap;
-        conn.extended = answer.features & EXTENSIONS != 0;
+        conn.session.swap = header.swapped;
+        conn.session.rendezvous = answer.allows_rendezvous() && !conn.session.swap;
+        conn.session.extended = answer.features & EXTENSIONS != 0;
         conn.link = Link::Socket(from.socket);
         conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
-        conn.tx.counter = u8::from(proved);
+        conn.session.tx.counter = u8::from(proved);
         conn.watch = Watch {
             added: true,
             read: true,
@@ -331,7 +331,7 @@ impl Stream<Tcp> {
 
     fn give_up_attempt(&mut self, id: usize) -> usize {
         self.close_socket(id);
-        self.conns[id].state = State::Idle;
+        self.conns[id].session.state = State::Idle;
         self.conns[id].own.sharing = None;
         id
     }
@@ -351,7 +351,7 @@ impl Stream<Tcp> {
             &SOURCE,
             Subsys::EpCtrl,
             "{}: both sides connect, and its request counts once ours is answered",
-            self.conns[id].peer
+            self.conns[id].session.peer
         );
         let until = Instant::now() + CROSSING;
         let crossing = Crossing {

@@ -46,7 +46,7 @@ impl Stream<Tcp> {
         let (now, timeout) = (Instant::now(), self.params.peer_timeout);
         let (mut silent, mut any) = (Vec::new(), false);
         for (id, conn) in &mut self.conns {
-            let Some(socket) = conn.link.socket().filter(|_| conn.state == State::Up) else {
+            let Some(socket) = conn.link.socket().filter(|_| conn.session.state == State::Up) else {
                 continue;
             };
             let Some(since_answer) = socket.unanswered() else {
@@ -67,10 +67,10 @@ impl Stream<Tcp> {
                 &SOURCE,
                 Subsys::EpData,
                 "{}: nothing was acknowledged for {} s: the connection is given up",
-                self.conns[id].peer,
+                self.conns[id].session.peer,
                 timeout.as_secs_f32()
             );
-            self.conns[id].is_reported = true;
+            self.conns[id].session.is_reported = true;
             self.disconnect(domain, id, Error::TIMEDOUT);
         }
         self.watches_peers = false;

@@ -85,13 +85,13 @@ impl Stream<Tcp> {
     /// Begins to connect to the peer of `id`, unless that is under way.
     pub(super) fn begin_connect(&mut self, domain: &mut DomainOf<Tcp>, id: usize) -> Result {
         let conn = &mut self.conns[id];
-        if conn.state != State::Idle {
+        if conn.session.state != State::Idle {
             return Ok(());
         }
         let now = Instant::now();
         let limit = Duration::from_millis(self.params.conn_timeout_ms);
         let deadline = *conn.deadline.get_or_insert(now + limit);
-        let (peer, ep) = (conn.peer, conn.ep);
+        let (peer, ep) = (conn.session.peer, conn.session.ep);
         let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
         log_debug!(
             &SOURCE,
@@ -108,7 +108,7 @@ impl Stream<Tcp> {
             Ok((socket, up)) => {
                 let _ = socket.set_nodelay(endpoint.own.nodelay);
                 let conn = &mut self.conns[id];
-                conn.state = State::Connecting;
+                conn.session.state = State::Connecting;
                 conn.opened_here = true;
                 conn.own.exchange.clear();
                 let fd = socket.as_raw_fd();
@@ -149,7 +149,7 @@ impl Stream<Tcp> {
             Ok(None) if !socket.is_connected() => {}
             Ok(None) => {
                 // The name of an active endpoint is known from now on.
-                let (local, ep) = (socket.local(), conn.ep);
+                let (local, ep) = (socket.local(), conn.session.ep);
                 if let (Ok(local), Some(endpoint)) = (local, self.eps.get_mut(ep))
                     && !endpoint.rdm
                 {
@@ -163,7 +163,7 @@ impl Stream<Tcp> {
 
     fn send_request(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &self.conns[id];
-        let (Some(endpoint), Some(socket)) = (self.eps.get(conn.ep), conn.link.socket()) else {
+        let (Some(endpoint), Some(socket)) = (self.eps.get(conn.session.ep), conn.link.socket()) else {
             return;
         };
         let private = match endpoint.rdm {
@@ -172,13 +172,13 @@ impl Stream<Tcp> {
                 checked: false,
                 features: EXTENSIONS
                     | if endpoint.own.firewalled { FIREWALL } else { 0 }
-                    | self.shares(conn.ep, socket),
+                    | self.shares(conn.session.ep, socket),
                 port: endpoint.local.port(),
                 pid: self.own.pid,
             }
             .encode()
             .to_vec(),
-            false => conn.rx.leftover.clone(),
+            false => conn.session.rx.leftover.clone(),
         };
         let _ = socket.set_keepalive(Some(PROBES));
         let keyed = endpoint.own.keys.is_some();
@@ -188,8 +188,8 @@ impl Stream<Tcp> {
         }
         let conn = &mut self.conns[id];
         conn.own.auth = keyed.then(|| Box::new(Auth::of(request)));
-        conn.state = State::Requested;
-        conn.rx.leftover = Vec::new();
+        conn.session.state = State::Requested;
+        conn.session.rx.leftover = Vec::new();
         self.rewatch(id, true, false);
     }
 
@@ -202,7 +202,7 @@ impl Stream<Tcp> {
         let header = match read_exchange(socket, &mut conn.own.exchange) {
             Exchange::Partial => return,
             Exchange::Broken(why) => {
-                log_info!(&SOURCE, Subsys::EpCtrl, "{}: no answer: {why}", conn.peer);
+                log_info!(&SOURCE, Subsys::EpCtrl, "{}: no answer: {why}", conn.session.peer);
                 return self.connect_failed(domain, id, Error::CONNREFUSED);
             }
             Exchange::Whole(header) => header,
@@ -213,7 +213,7 @@ impl Stream<Tcp> {
             &SOURCE,
             Subsys::EpCtrl,
             "{} has answered our request: {:?}",
-            conn.peer,
+            conn.session.peer,
             header.kind
         );
         match header.kind {
@@ -232,23 +232,23 @@ impl Stream<Tcp> {
         private: &[u8],
     ) {
         let conn = &mut self.conns[id];
-        conn.swap = header.swapped;
-        let rdm = self.eps.get(conn.ep).is_some_and(|ep| ep.rdm);
+        conn.session.swap = header.swapped;
+        let rdm = self.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm);
         if rdm {
             let Some(answer) = RdmPrivate::decode(private) else {
                 log_warn!(
                     &SOURCE,
                     Subsys::EpCtrl,
                     "{}: answers as something else than a tcp RDM endpoint",
-                    conn.peer
+                    conn.session.peer
                 );
                 return self.connect_failed(domain, id, Error::CONNREFUSED);
             };
             conn.own.peer_pid = answer.pid;
-            conn.rendezvous = answer.allows_rendezvous() && !conn.swap;
-            conn.extended = answer.features & EXTENSIONS != 0;
+            conn.session.rendezvous = answer.allows_rendezvous() && !conn.session.swap;
+            conn.session.extended = answer.features & EXTENSIONS != 0;
         } else {
-            conn.extended = header.extended;
+            conn.session.extended = header.extended;
         }
         if header.keyed || conn.own.auth.is_some() {
             return self.prove(domain, id, header.keyed);
@@ -265,8 +265,8 @@ impl Stream<Tcp> {
         let conn = &self.conns[id];
         let private = conn.own.exchange.get(CM_HEADER..).unwrap_or(&[]);
         match (RdmPrivate::decode(private), conn.link.socket()) {
-            (Some(answer), Some(socket)) if conn.extended && !conn.swap => {
-                answer.features & self.shares(conn.ep, socket)
+            (Some(answer), Some(socket)) if conn.session.extended && !conn.session.swap => {
+                answer.features & self.shares(conn.session.ep, socket)
             }
             _ => 0,
         }
@@ -274,7 +274,7 @@ impl Stream<Tcp> {
 
     /// The peer has refused.
     fn rejected(&mut self, domain: &mut DomainOf<Tcp>, id: usize, private: Vec<u8>) {
-        let ep = self.conns[id].ep;
+        let ep = self.conns[id].session.ep;
         if self.eps.get(ep).is_some_and(|ep| ep.rdm) {
             // It has begun to connect to us, or has not seen that our last connection is gone: its request or our next
             // attempt settles it.
@@ -290,7 +290,7 @@ impl Stream<Tcp> {
             // Without it the peer is watched only where bytes are under way.
             let _ = probe_at_rest(socket, self.params.peer_timeout);
         }
-        conn.state = State::Up;
+        conn.session.state = State::Up;
         conn.deadline = None;
         conn.attempts = 0;
         conn.own.exchange = Vec::new();
@@ -302,9 +302,9 @@ impl Stream<Tcp> {
             &SOURCE,
             Subsys::EpCtrl,
             "connected to {}, opened by {}, {} extensions, over {}",
-            conn.peer,
+            conn.session.peer,
             if conn.opened_here { "us" } else { "the peer" },
-            if conn.extended { "with" } else { "without" },
+            if conn.session.extended { "with" } else { "without" },
             conn.link.words()
         );
         self.log_protocol(id);
@@ -317,12 +317,12 @@ impl Stream<Tcp> {
     /// An attempt has failed: another one later, or the end.
     pub(super) fn connect_failed(&mut self, domain: &mut DomainOf<Tcp>, id: usize, error: Error) {
         let conn = &mut self.conns[id];
-        let rdm = self.eps.get(conn.ep).is_some_and(|ep| ep.rdm);
+        let rdm = self.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm);
         if !rdm {
             return self.msg_failed(domain, id, error, Vec::new());
         }
         self.close_socket(id);
-        self.conns[id].state = State::Idle;
+        self.conns[id].session.state = State::Idle;
         self.conns[id].own.sharing = None;
         if self.admit_crossing(domain, id) {
             return;

@@ -204,7 +204,7 @@ impl Stream<Tcp> {
             return Err(Error::NOSYS);
         }
         let conn = endpoint.conn.ok_or(Error::NOTCONN)?;
-        Ok(addr::to_bytes(&self.conns[conn].peer))
+        Ok(addr::to_bytes(&self.conns[conn].session.peer))
     }
 
     /// fi_tcp(7), FI_GET_FD. An RDM endpoint has a socket for each peer and none of its own to give.

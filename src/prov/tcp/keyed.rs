@@ -149,7 +149,7 @@ impl Stream<Tcp> {
         let conn = &mut self.conns[id];
         match &conn.own.auth {
             None => return self.key_refused(domain, id, PEER_HAS_ONE),
-            Some(_) if !keyed || !conn.extended => {
+            Some(_) if !keyed || !conn.session.extended => {
                 return self.key_refused(domain, id, PEER_HAS_NONE);
             }
             Some(_) => {}
@@ -163,8 +163,8 @@ impl Stream<Tcp> {
 
     fn begin_proof(&mut self, domain: &DomainOf<Tcp>, id: usize) -> Result {
         let conn = &mut self.conns[id];
-        let endpoint = self.eps.get(conn.ep).ok_or(Error::INVAL)?;
-        let keys = keys_for(domain, conn.ep, endpoint, &conn.peer);
+        let endpoint = self.eps.get(conn.session.ep).ok_or(Error::INVAL)?;
+        let keys = keys_for(domain, conn.session.ep, endpoint, &conn.session.peer);
         let key = keys.first().ok_or(Error::KEYREJECTED)?;
         let (Some(socket), Some(auth)) = (conn.link.socket(), &mut conn.own.auth) else {
             return Err(Error::IO);
@@ -177,9 +177,9 @@ impl Stream<Tcp> {
             &conn.own.exchange,
         );
         let nonce = unpredictable()?;
-        let (prover, hello) = Prover::connecting(key.clone(), context, nonce, conn.swap);
+        let (prover, hello) = Prover::connecting(key.clone(), context, nonce, conn.session.swap);
         auth.prover = Some(prover);
-        conn.state = State::Proving;
+        conn.session.state = State::Proving;
         match write_whole(socket, &hello) {
             true => Ok(()),
             false => Err(Error::IO),
@@ -201,7 +201,7 @@ impl Stream<Tcp> {
                     &SOURCE,
                     Subsys::EpCtrl,
                     "{} has gone without a proof of its authorization key",
-                    conn.peer
+                    conn.session.peer
                 );
                 self.connect_failed(domain, id, Error::CONNREFUSED);
             }
@@ -212,10 +212,10 @@ impl Stream<Tcp> {
 
     fn proved(&mut self, domain: &mut DomainOf<Tcp>, id: usize, key: Key) {
         let conn = &mut self.conns[id];
-        let rdm = self.eps.get(conn.ep).is_some_and(|ep| ep.rdm);
+        let rdm = self.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm);
         conn.own.auth = Some(Box::new(Auth::proved(key)));
         // Frames that were sent so far.
-        conn.tx.counter = if conn.opened_here { 2 } else { 1 };
+        conn.session.tx.counter = if conn.opened_here { 2 } else { 1 };
         let private = conn.own.exchange.get(CM_HEADER..).unwrap_or(&[]).to_vec();
         let agreed = self.agreed(id);
         self.settled(domain, id, agreed);
@@ -228,10 +228,10 @@ impl Stream<Tcp> {
     #[cold]
     pub(super) fn key_refused(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
         let conn = &mut self.conns[id];
-        let peer = conn.peer;
+        let peer = conn.session.peer;
         log_warn!(&SOURCE, Subsys::EpCtrl, "{peer}: no connection: {why}");
         conn.own.auth = None;
-        if self.eps.get(conn.ep).is_some_and(|ep| ep.rdm) {
+        if self.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm) {
             return self.disconnect(domain, id, Error::KEYREJECTED);
         }
         self.msg_failed(domain, id, Error::KEYREJECTED, Vec::new());
@@ -308,12 +308,12 @@ impl Stream<Tcp> {
             && peer != own
         {
             let conn = &self.conns[id];
-            let taken = matches!(conn.state, State::Proving | State::Sharing | State::Up)
+            let taken = matches!(conn.session.state, State::Proving | State::Sharing | State::Up)
                 && conn.opened_here
                 && conn.own.peer_pid == private.pid;
             // Anybody can say that it is this peer. So a request that counts takes no place before its proof, which it may
             // begin at once: peers that have a key also know how to read the answer to their own request before ours.
-            let ours = conn.state == State::Requested && compare(&peer, &own) == Ordering::Less;
+            let ours = conn.session.state == State::Requested && compare(&peer, &own) == Ordering::Less;
             if ours || taken {
                 write_exchange(&from.socket, CmKind::Reject, echo, false);
                 return;
@@ -396,7 +396,7 @@ impl Stream<Tcp> {
         self.drop_handshake(id);
         let endpoint = self.eps.get(ep);
         if let Some(&conn) = endpoint.and_then(|ep| ep.by_addr.get(&peer))
-            && self.conns[conn].state == State::Idle
+            && self.conns[conn].session.state == State::Idle
         {
             self.schedule(Instant::now(), Due::Conn(conn));
         }

@@ -42,7 +42,7 @@ impl Stream<Tcp> {
         let peer = peer.ok_or(Error::INVAL)?;
         let mut conn = Conn::<Tcp>::new(ep, addr::canonical(peer), FI_ADDR_NOTAVAIL);
         // Kept until the request is written.
-        conn.rx.leftover = param.to_vec();
+        conn.session.rx.leftover = param.to_vec();
         let id = self.conns.insert(conn);
         self.ep_mut(ep)?.conn = Some(id);
         self.begin_connect(domain, id)
@@ -62,13 +62,13 @@ impl Stream<Tcp> {
         let nodelay = endpoint.own.nodelay;
         self.check_key(ep, &request)?;
         let mut conn = Conn::<Tcp>::new(ep, request.from(), FI_ADDR_NOTAVAIL);
-        conn.extended = request.is_extended();
-        let response = exchange(CmKind::Response, param, conn.extended, request.is_keyed());
+        conn.session.extended = request.is_extended();
+        let response = exchange(CmKind::Response, param, conn.session.extended, request.is_keyed());
         conn.own.auth = self.accept_proof(ep, &request, &response)?;
         let (socket, swapped) = request.into_socket();
         let _ = socket.set_nodelay(nodelay);
         let sent = write_whole(&socket, &response);
-        conn.swap = swapped;
+        conn.session.swap = swapped;
         let fd = socket.as_raw_fd();
         conn.link = Link::Socket(socket);
         conn.watch = Watch {
@@ -80,7 +80,7 @@ impl Stream<Tcp> {
         let limit = Duration::from_millis(self.params.conn_timeout_ms);
         let deadline = Instant::now() + limit;
         if proves {
-            conn.state = State::Proving;
+            conn.session.state = State::Proving;
             conn.deadline = Some(deadline);
         }
         let id = self.conns.insert(conn);
@@ -102,7 +102,7 @@ impl Stream<Tcp> {
 
     pub(super) fn shutdown_msg(&mut self, domain: &mut DomainOf<Tcp>, ep: usize) -> Result {
         let id = self.ep(ep)?.conn.ok_or(Error::NOTCONN)?;
-        match self.conns[id].state {
+        match self.conns[id].session.state {
             State::Up => {
                 // The caller has waited for what was reported as sent; this is what is left.
                 self.last_flush(domain, id, Instant::now());
@@ -115,7 +115,7 @@ impl Stream<Tcp> {
             State::Down => Ok(()),
             _ => {
                 self.close_socket(id);
-                self.conns[id].state = State::Down;
+                self.conns[id].session.state = State::Down;
                 Ok(())
             }
         }
@@ -123,7 +123,7 @@ impl Stream<Tcp> {
 
     /// An event about the endpoint's connection.
     pub(super) fn cm_event(&mut self, domain: &DomainOf<Tcp>, id: usize, number: u32, data: &[u8]) {
-        let state = &domain.eps[self.conns[id].ep];
+        let state = &domain.eps[self.conns[id].session.ep];
         if let Some(eq) = &state.eq {
             eq.cm_event(number, state.fid, 0, data, None);
         }
@@ -137,17 +137,17 @@ impl Stream<Tcp> {
         error: Error,
         private: Vec<u8>,
     ) {
-        let ep = self.conns[id].ep;
+        let ep = self.conns[id].session.ep;
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
             "no connection to {}: error {}",
-            self.conns[id].peer,
+            self.conns[id].session.peer,
             error.code()
         );
         self.close_socket(id);
         self.fail_operations(domain, id, error);
-        self.conns[id].state = State::Down;
+        self.conns[id].session.state = State::Down;
         let state = &domain.eps[ep];
         if let Some(eq) = &state.eq {
             eq.error(EqErr {

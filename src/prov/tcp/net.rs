@@ -155,7 +155,7 @@ impl Net for Tcp {
     }
 
     fn opening(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-        match stream.conns[id].state {
+        match stream.conns[id].session.state {
             State::Connecting => stream.connected(domain, id),
             State::Requested => stream.answered(domain, id),
             State::Proving => stream.proving(domain, id),

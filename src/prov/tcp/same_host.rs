@@ -116,12 +116,12 @@ impl Stream<Tcp> {
             return self.up(domain, id);
         }
         let conn = &mut self.conns[id];
-        conn.state = State::Sharing;
+        conn.session.state = State::Sharing;
         let step = match conn.opened_here {
             true => "asks the peer where",
             false => "expects the peer",
         };
-        let peer = conn.peer;
+        let peer = conn.session.peer;
         log_debug!(&SOURCE, Subsys::EpCtrl, "{peer}: shared memory: {step}");
         if let Some(crossing) = conn.own.crossing.take() {
             crossing.reject();
@@ -138,7 +138,7 @@ impl Stream<Tcp> {
 
     /// Tells the peer where it is expected.
     fn direct(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
-        let ep = self.conns[id].ep;
+        let ep = self.conns[id].session.ep;
         let directions = self.directions(ep).unwrap_or_else(|error| {
             log_info!(
                 &SOURCE,
@@ -148,7 +148,7 @@ impl Stream<Tcp> {
             NOWHERE
         });
         let conn = &mut self.conns[id];
-        let frame = ShareOp::ShmListener(directions).encode(conn.tx.next_counter(), false);
+        let frame = ShareOp::ShmListener(directions).encode(conn.session.tx.next_counter(), false);
         let Some(socket) = conn.link.socket() else {
             return;
         };
@@ -235,7 +235,7 @@ impl Stream<Tcp> {
             &SOURCE,
             Subsys::EpCtrl,
             "{}: no shared memory, and no connection: {why}",
-            conn.peer
+            conn.session.peer
         );
         match conn.opened_here {
             // As one that was not answered.
@@ -246,7 +246,7 @@ impl Stream<Tcp> {
 
     /// Goes to the peer's shm_listener.
     fn call_on(&mut self, domain: &mut DomainOf<Tcp>, id: usize, to: &Directions) {
-        let ep = self.conns[id].ep;
+        let ep = self.conns[id].session.ep;
         let exchange = connect_to(&shm_listener_of(&to.shm_listener)).and_then(|socket| {
             let exchange = self.send_hello(domain, ep, &socket, to.secret.to_vec())?;
             Ok((socket, exchange))
@@ -303,7 +303,7 @@ impl Stream<Tcp> {
 
     /// The connection goes on as it is.
     fn stay(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
-        let peer = self.conns[id].peer;
+        let peer = self.conns[id].session.peer;
         log_info!(&SOURCE, Subsys::EpCtrl, "{peer}: no shared memory: {why}");
         let sharing = self.conns[id].own.sharing.take();
         if let Some(Sharing::HelloExchange { stream, .. }) = sharing.map(|sharing| *sharing) {
@@ -311,7 +311,7 @@ impl Stream<Tcp> {
             self.conns[id].link = Link::Socket(stream);
         }
         let conn = &mut self.conns[id];
-        let frame = ShareOp::Stay.encode(conn.tx.next_counter(), false);
+        let frame = ShareOp::Stay.encode(conn.session.tx.next_counter(), false);
         let written = conn
             .link
             .socket()
@@ -331,8 +331,8 @@ impl Stream<Tcp> {
     ) {
         let is_expected = |conn: &Conn<Tcp>, who: &[u8]| {
             let sharing = conn.own.sharing.as_deref();
-            conn.ep == pending.ep
-                && conn.state == State::Sharing
+            conn.session.ep == pending.ep
+                && conn.session.state == State::Sharing
                 && matches!(sharing, Some(Sharing::Expecting { secret, .. }) if secret[..] == *who)
         };
         let known = hello.and_then(|hello| {
@@ -364,7 +364,7 @@ impl Stream<Tcp> {
         shm: Box<ShmChannel>,
         is_direct: bool,
     ) {
-        self.conns[id].is_direct = is_direct;
+        self.conns[id].session.is_direct = is_direct;
         self.use_shm(domain, id, shm);
         self.up(domain, id);
     }

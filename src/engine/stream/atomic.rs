@@ -117,7 +117,8 @@ impl<N: Net> Stream<N> {
         self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
         conn.session.tx.ask(ReadOp { op, iov: result });
-        let alone = conn.session.tx.queue.is_empty() && conn.session.tx.pace.writes(self.polls);
+        let alone =
+            conn.session.tx.queue.is_empty() && conn.session.tx.pace.writes(self.common.polls);
         self.send_copied(domain, id, header, payload, alone, false);
     }
 

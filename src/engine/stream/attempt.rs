@@ -60,9 +60,13 @@ impl<N: Net> Stream<N> {
             Subsys::EpCtrl,
             "{}: {} extensions, over {}, tagged messages above {} bytes {}",
             conn.session.peer,
-            if conn.session.extended { "with" } else { "without" },
+            if conn.session.extended {
+                "with"
+            } else {
+                "without"
+            },
             conn.link.words(),
-            self.limits.saved_size,
+            self.common.limits.saved_size,
             match conn.session.rendezvous {
                 true => "go by rendezvous",
                 false => "go like others, without rendezvous",

@@ -118,8 +118,8 @@ fn number_of<N: Net>(members: &[N::Addr], before: u64) -> u64 {
 
 impl<N: Net> Stream<N> {
     fn lane_of(&mut self, ep: usize) -> &mut Lane<N::Addr, Token> {
-        let limit = self.limits.saved_bytes;
-        let lane = self.groups.lanes.entry(ep);
+        let limit = self.common.limits.saved_bytes;
+        let lane = self.common.groups.lanes.entry(ep);
         lane.or_insert_with(|| Lane::new(limit, HEADROOM))
     }
 
@@ -137,8 +137,8 @@ impl<N: Net> Stream<N> {
         }
         let rank = N::own_rank(self, ep, &members)?;
         if let Some(parent) = membership.parent {
-            let parent = self.groups.number(ep, parent)?;
-            let (theirs, _) = self.groups.lane(ep)?.membership(parent)?;
+            let parent = self.common.groups.number(ep, parent)?;
+            let (theirs, _) = self.common.groups.lane(ep)?.membership(parent)?;
             if members.iter().any(|member| !theirs.contains(member)) {
                 return Err(Error::INVAL);
             }
@@ -146,9 +146,9 @@ impl<N: Net> Stream<N> {
         let lane = self.lane_of(ep);
         let number = number_of::<N>(&members, lane.count_join(&members));
         lane.open(number, members, rank)?;
-        let address = GROUP | self.groups.given;
-        self.groups.given += 1;
-        self.groups.by_address.insert(address, (ep, number));
+        let address = GROUP | self.common.groups.given;
+        self.common.groups.given += 1;
+        self.common.groups.by_address.insert(address, (ep, number));
         Ok(address)
     }
 
@@ -160,7 +160,7 @@ impl<N: Net> Stream<N> {
         (fid, context): (usize, usize),
         alone: bool,
     ) {
-        let number = self.groups.number(ep, address);
+        let number = self.common.groups.number(ep, address);
         let token = Token::Join { fid, context };
         let joined = number.and_then(|number| self.lane_of(ep).join(number, alone, token));
         if let Err(error) = joined {
@@ -170,8 +170,8 @@ impl<N: Net> Stream<N> {
     }
 
     pub(super) fn leave_collective(&mut self, domain: &mut DomainOf<N>, ep: usize, address: u64) {
-        if let Ok(number) = self.groups.number(ep, address) {
-            self.groups.by_address.remove(&address);
+        if let Ok(number) = self.common.groups.number(ep, address) {
+            self.common.groups.by_address.remove(&address);
             self.lane_of(ep).leave(number);
             self.collectives_moved(domain, ep);
         }
@@ -185,8 +185,8 @@ impl<N: Net> Stream<N> {
         address: u64,
         root: u64,
     ) -> Result<Shape> {
-        let number = self.groups.number(ep, address)?;
-        let (members, rank) = self.groups.lane(ep)?.membership(number)?;
+        let number = self.common.groups.number(ep, address)?;
+        let (members, rank) = self.common.groups.lane(ep)?.membership(number)?;
         let root = match what {
             FI_BROADCAST | FI_REDUCE | FI_SCATTER | FI_GATHER => {
                 let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
@@ -218,7 +218,7 @@ impl<N: Net> Stream<N> {
         if total.is_none_or(|total| total > MAX_BYTES) {
             return Err(Error::MSGSIZE);
         }
-        let number = self.groups.number(ep, call.group)?;
+        let number = self.common.groups.number(ep, call.group)?;
         let token = Token::Call {
             flags: call.flags,
             context: call.context,
@@ -239,7 +239,7 @@ impl<N: Net> Stream<N> {
         }
         self.collectives_moved(domain, ep);
         // A frame for it may stand in a stream.
-        if !self.stalled.is_empty() {
+        if !self.common.stalled.is_empty() {
             self.retry_stalled(domain);
         }
         started
@@ -248,7 +248,7 @@ impl<N: Net> Stream<N> {
     /// Does what the collectives of an endpoint have come to.
     fn collectives_moved(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         let mut written = Vec::new();
-        while let Some(lane) = self.groups.lanes.get_mut(&ep)
+        while let Some(lane) = self.common.groups.lanes.get_mut(&ep)
             && let Some(action) = lane.actions.pop_front()
         {
             match action {
@@ -344,7 +344,7 @@ impl<N: Net> Stream<N> {
         peer: &N::Addr,
         error: Error,
     ) {
-        if let Some(lane) = self.groups.lanes.get_mut(&ep) {
+        if let Some(lane) = self.common.groups.lanes.get_mut(&ep) {
             lane.lost(peer, error);
             self.collectives_moved(domain, ep);
         }
@@ -412,7 +412,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn part_arrived(&mut self, domain: &mut DomainOf<N>, id: usize, part: Part) {
         let conn = &self.conns[id];
         let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
-        if let Some(lane) = self.groups.lanes.get_mut(&ep) {
+        if let Some(lane) = self.common.groups.lanes.get_mut(&ep) {
             lane.arrived(&peer, &part.frame, part.bytes, part.kept);
             self.collectives_moved(domain, ep);
         }
@@ -420,7 +420,7 @@ impl<N: Net> Stream<N> {
 
     /// The rest of a payload is not coming.
     pub(super) fn part_lost(&mut self, ep: usize, part: &Part) {
-        if let (true, Some(lane)) = (part.kept, self.groups.lanes.get_mut(&ep)) {
+        if let (true, Some(lane)) = (part.kept, self.common.groups.lanes.get_mut(&ep)) {
             lane.dropped(part.len);
         }
     }

@@ -546,8 +546,7 @@ impl<N: Net> Conn<N> {
     /// Whether a read has not completed.
     #[inline]
     pub(super) fn is_reading(&self) -> bool {
-        let coming =
-            matches!(&self.session.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
+        let coming = matches!(&self.session.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
         coming || !self.session.tx.await_read.is_empty()
     }
 

@@ -123,7 +123,10 @@ impl<N: Net> Stream<N> {
     }
 
     fn conns_of(&self, port: usize) -> Vec<usize> {
-        let ours = self.conns.iter().filter(|(_, conn)| conn.session.ep == port);
+        let ours = self
+            .conns
+            .iter()
+            .filter(|(_, conn)| conn.session.ep == port);
         ours.map(|(id, _)| id).collect()
     }
 }

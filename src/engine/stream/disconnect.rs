@@ -295,8 +295,8 @@ impl<N: Net> Stream<N> {
             }
         }
         domain.each_srx(ep, |srx| srx.forget(id as u64));
-        self.dirty.retain(|&dirty| dirty != id);
-        self.stalled.retain(|&stalled| stalled != id);
+        self.common.dirty.retain(|&dirty| dirty != id);
+        self.common.stalled.retain(|&stalled| stalled != id);
     }
 
     /// Cancels an operation of which the peer has seen nothing: it waits for its connection, or behind a fence, or its
@@ -340,8 +340,8 @@ impl<N: Net> Stream<N> {
             domain.srxs[srx].lost(slot);
         }
         domain.each_srx(ep, |srx| srx.forget(id as u64));
-        self.dirty.retain(|&dirty| dirty != id);
-        self.stalled.retain(|&stalled| stalled != id);
+        self.common.dirty.retain(|&dirty| dirty != id);
+        self.common.stalled.retain(|&stalled| stalled != id);
         self.conns.remove(id);
     }
 

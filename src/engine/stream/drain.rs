@@ -32,7 +32,11 @@ impl<N: Net> Conn<N> {
     }
 
     fn owes(&self) -> bool {
-        let collects = self.session.coll.as_ref().is_some_and(|frames| !frames.is_empty());
+        let collects = self
+            .session
+            .coll
+            .as_ref()
+            .is_some_and(|frames| !frames.is_empty());
         self.session.tx.staged > 0 || collects || self.promised().next().is_some()
     }
 
@@ -53,7 +57,8 @@ impl<N: Net> Stream<N> {
     pub(super) fn owes_peers(&self, ep: Option<usize>, patient: bool) -> bool {
         let mut conns = self.conns.iter().map(|(_, conn)| conn);
         conns.any(|conn| {
-            ep.is_none_or(|ep| ep == conn.session.ep) && (conn.owes() || patient && conn.has_unsent())
+            ep.is_none_or(|ep| ep == conn.session.ep)
+                && (conn.owes() || patient && conn.has_unsent())
         })
     }
 
@@ -69,7 +74,7 @@ impl<N: Net> Stream<N> {
                 "closed with {} operations and {bytes} bytes that {} has not taken within {} ms ({:?}): they are lost",
                 conn.promised().count(),
                 conn.session.peer,
-                self.limits.close.as_millis(),
+                self.common.limits.close.as_millis(),
                 conn.session.state,
             );
         }
@@ -122,7 +127,7 @@ impl<N: Net> Stream<N> {
         let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
         // A program may do nothing else than to try again.
         self.progress(domain);
-        let limit = self.limits.hello;
+        let limit = self.common.limits.hello;
         let failed = self
             .eps
             .get_mut(ep)

@@ -86,7 +86,7 @@ impl<N: Net> Stream<N> {
         let Some(endpoint) = self.eps.remove(ep) else {
             return;
         };
-        self.groups.forget(ep);
+        self.common.groups.forget(ep);
         if let Some(listener) = &endpoint.listener {
             self.epoll.remove(listener.as_raw_fd());
             if N::ALL_SHM {
@@ -115,7 +115,7 @@ impl<N: Net> Stream<N> {
     #[cold]
     pub(super) fn leave_endpoint(&mut self, ep: usize) {
         drop(self.eps.remove(ep));
-        self.groups.forget(ep);
+        self.common.groups.forget(ep);
         self.conns.retain(|_, conn| conn.session.ep != ep);
     }
 

@@ -27,7 +27,10 @@ impl<N: Net> Stream<N> {
         mut op: TxOp,
     ) -> bool {
         let conn = &self.conns[id];
-        let usual = conn.link.is_shm() && conn.session.extended && !conn.session.swap && !self.must_wait(id, &op);
+        let usual = conn.link.is_shm()
+            && conn.session.extended
+            && !conn.session.swap
+            && !self.must_wait(id, &op);
         let payload = payload_of(atomic.family, atomic.op, op.len as u64) as usize;
         let operands = op.len.min(payload);
         let ([seg], true) = (atomic.target, usual && payload <= FEW) else {

@@ -39,7 +39,7 @@ impl<N: Net> Stream<N> {
     }
 
     pub(super) fn flush_dirty(&mut self, domain: &mut DomainOf<N>) {
-        let mut dirty = std::mem::take(&mut self.dirty);
+        let mut dirty = std::mem::take(&mut self.common.dirty);
         for &id in &dirty {
             if let Some(conn) = self.conns.get_mut(id) {
                 conn.session.tx.dirty = false;
@@ -54,17 +54,17 @@ impl<N: Net> Stream<N> {
         }
         dirty.clear();
         // What became dirty meanwhile stays on the list.
-        dirty.append(&mut self.dirty);
-        self.dirty = dirty;
+        dirty.append(&mut self.common.dirty);
+        self.common.dirty = dirty;
         if !self.holds_back_frames() {
-            self.held_back.end();
+            self.common.held_back.end();
         }
     }
 
     /// Whether frames wait for a socket that takes them. (Who copies a message beside its receiver stays on the list, too.)
     pub(super) fn holds_back_frames(&self) -> bool {
         let over_socket = |&id: &usize| self.conns.get(id).is_some_and(|conn| !conn.link.is_shm());
-        self.dirty.iter().any(over_socket)
+        self.common.dirty.iter().any(over_socket)
     }
 
     /// Writes what is queued until nothing is left or the kernel takes no more.
@@ -145,7 +145,8 @@ impl<N: Net> Stream<N> {
 
     /// `n` bytes of the queue are with the kernel.
     pub(super) fn written(&mut self, domain: &mut DomainOf<N>, id: usize, mut n: usize) {
-        let Stream { conns, buffers, .. } = self;
+        let Stream { conns, common, .. } = self;
+        let buffers = &mut common.buffers;
         let Session { tx, ep, .. } = &mut conns[id].session;
         while let Some(out) = tx.queue.front_mut() {
             match out {

@@ -32,6 +32,7 @@ pub mod region_directory;
 mod rendezvous;
 mod rma;
 pub mod rx;
+pub mod session;
 pub mod shm_channel;
 pub mod shm_connect;
 mod shm_poll;

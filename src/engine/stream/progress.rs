@@ -65,7 +65,7 @@ impl<N: Net> Stream<N> {
             return self.poll_shm(domain);
         }
         if self.wide > 0 || self.hot.is_empty() {
-            return match self.sure >= SURE && !self.polls.is_multiple_of(GUESS_EVERY) {
+            return match self.sure >= SURE && !self.common.polls.is_multiple_of(GUESS_EVERY) {
                 true => self.poll_next(domain),
                 false => self.poll_all(domain),
             };
@@ -83,10 +83,10 @@ impl<N: Net> Stream<N> {
                 }
             }
         }
-        if self.polls.is_multiple_of(EPOLL_EVERY) {
+        if self.common.polls.is_multiple_of(EPOLL_EVERY) {
             self.ask_epoll(domain);
         }
-        if !self.held.is_empty() {
+        if !self.common.held.is_empty() {
             self.retry_held(domain);
         }
     }
@@ -102,7 +102,7 @@ impl<N: Net> Stream<N> {
         if self.conns.contains(next) && self.read_conn(domain, next) {
             self.news(next);
         }
-        if !self.held.is_empty() {
+        if !self.common.held.is_empty() {
             self.retry_held(domain);
         }
     }
@@ -135,7 +135,7 @@ impl<N: Net> Stream<N> {
         if self.has_shm() {
             self.stay_awake();
         }
-        if !self.held.is_empty() {
+        if !self.common.held.is_empty() {
             self.retry_held(domain);
         }
     }
@@ -143,11 +143,11 @@ impl<N: Net> Stream<N> {
     /// What is left to do of earlier looks.
     #[inline]
     pub(super) fn clear_up(&mut self, domain: &mut DomainOf<N>) {
-        self.polls = self.polls.wrapping_add(1);
-        if !self.dirty.is_empty() {
+        self.common.polls = self.common.polls.wrapping_add(1);
+        if !self.common.dirty.is_empty() {
             self.flush_dirty(domain);
         }
-        if !self.stalled.is_empty() {
+        if !self.common.stalled.is_empty() {
             self.retry_stalled(domain);
         }
         if !self.full.is_empty() {
@@ -172,11 +172,14 @@ impl<N: Net> Stream<N> {
     /// Whether something still depends on a deadline of this kind.
     fn is_awaited(&self, due: Due) -> bool {
         match due {
-            Due::Conn(id) => self.conns.get(id).is_some_and(|conn| match conn.session.state {
-                State::Connecting | State::Requested | State::Proving => true,
-                State::Idle | State::Sharing => conn.deadline.is_some(),
-                State::Up | State::Down => false,
-            }),
+            Due::Conn(id) => self
+                .conns
+                .get(id)
+                .is_some_and(|conn| match conn.session.state {
+                    State::Connecting | State::Requested | State::Proving => true,
+                    State::Idle | State::Sharing => conn.deadline.is_some(),
+                    State::Up | State::Down => false,
+                }),
             Due::Handshake(id) => N::shakes_hands(self, id),
             Due::PendingPeer(id) => self.pending_peers.contains(id),
             Due::Listener(ep) => self.eps.get(ep).is_some(),

@@ -123,7 +123,8 @@ impl<N: Net> Stream<N> {
         srx: usize,
         envelope: &Envelope,
     ) -> core::result::Result<Option<Vec<u8>>, Fault> {
-        let room = domain.srxs[srx].has_room(envelope.token, envelope.len, self.limits.saved_bytes);
+        let room =
+            domain.srxs[srx].has_room(envelope.token, envelope.len, self.common.limits.saved_bytes);
         let (index, _) = rendezvous_of(envelope.note);
         let conn = &mut self.conns[id];
         let (Some(offers), Some(shm)) = (&mut conn.session.rx.offers, conn.link.shm()) else {
@@ -132,7 +133,7 @@ impl<N: Net> Stream<N> {
         let Some(offered) = offers.waiting.get(&index) else {
             return Ok(None);
         };
-        if N::ALL_SHM || !room || envelope.len > self.limits.saved_size as u64 {
+        if N::ALL_SHM || !room || envelope.len > self.common.limits.saved_size as u64 {
             return Ok(None);
         }
         let bytes = shm.fetch_bytes(&offered.places, envelope.len as usize, offered.epoch);
@@ -156,7 +157,10 @@ impl<N: Net> Stream<N> {
         envelope: Envelope,
     ) {
         let (index, ack) = rendezvous_of(envelope.note);
-        let offers = self.conns.get(id).and_then(|conn| conn.session.rx.offers.as_ref());
+        let offers = self
+            .conns
+            .get(id)
+            .and_then(|conn| conn.session.rx.offers.as_ref());
         match offers.is_some_and(|offers| offers.waiting.contains_key(&index)) {
             true => self.fetch(domain, id, index, recv, envelope),
             false => self.clear(domain, id, index, ack, recv, envelope),
@@ -178,7 +182,7 @@ impl<N: Net> Stream<N> {
             return;
         };
         let waiting = RendezvousIn {
-            since: self.waits.now,
+            since: self.common.waits.now,
             recv,
             envelope,
             ack,

@@ -48,7 +48,7 @@ impl<N: Net> Stream<N> {
     /// Reads what a connection has; whether there was anything.
     pub(super) fn read_conn(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         debug_assert!(!self.conns[id].link.is_shm());
-        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut scratch = std::mem::take(&mut self.common.scratch);
         let mut any = false;
         for _ in 0..TURNS {
             let Some(conn) = self.conns.get_mut(id) else {
@@ -115,7 +115,7 @@ impl<N: Net> Stream<N> {
                 break;
             }
         }
-        self.scratch = scratch;
+        self.common.scratch = scratch;
         any
     }
 
@@ -247,7 +247,7 @@ impl<N: Net> Stream<N> {
                 recv.iov.copy_in(message.payload);
                 domain.received(envelope.ep, &recv, &envelope, &conn.sender());
             }
-            None if !srx.has_room(envelope.token, envelope.len, self.limits.saved_bytes) => {
+            None if !srx.has_room(envelope.token, envelope.len, self.common.limits.saved_bytes) => {
                 return false;
             }
             None => {
@@ -375,7 +375,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn expect(&mut self, id: usize, sink: Sink, remaining: u64, ack: bool) {
         self.watch_waits();
         let rx = &mut self.conns[id].session.rx;
-        rx.since = self.waits.now;
+        rx.since = self.common.waits.now;
         rx.at = At::Payload(Incoming {
             sink,
             remaining,
@@ -393,7 +393,7 @@ impl<N: Net> Stream<N> {
         ack: bool,
     ) {
         let len = envelope.len;
-        if !domain.srxs[srx].has_room(envelope.token, len, self.limits.saved_bytes) {
+        if !domain.srxs[srx].has_room(envelope.token, len, self.common.limits.saved_bytes) {
             let slot = self.keep(domain, id, srx, envelope, Bytes::There);
             self.conns[id].session.rx.at = At::Stalled(Stalled {
                 srx,
@@ -401,7 +401,7 @@ impl<N: Net> Stream<N> {
                 envelope,
                 ack,
             });
-            self.stalled.push(id);
+            self.common.stalled.push(id);
             return self.pause_read(id);
         }
         if len == 0 {
@@ -454,7 +454,7 @@ impl<N: Net> Stream<N> {
 
     /// A message that stood in the stream has a place now.
     fn resume(&mut self, domain: &mut DomainOf<N>, id: usize, sink: Sink, len: u64, ack: bool) {
-        self.stalled.retain(|&stalled| stalled != id);
+        self.common.stalled.retain(|&stalled| stalled != id);
         self.expect(id, sink, len, ack);
         if len == 0 {
             self.finish(domain, id);
@@ -466,7 +466,7 @@ impl<N: Net> Stream<N> {
     #[cold]
     pub(super) fn hold_frame(&mut self, id: usize, header: &Header) {
         self.conns[id].session.rx.at = At::Held(Box::new(header.clone()));
-        self.stalled.push(id);
+        self.common.stalled.push(id);
         self.pause_read(id);
     }
 
@@ -476,13 +476,19 @@ impl<N: Net> Stream<N> {
             Some(At::Held(header)) if !header.is_answered() || self.may_answer(id) => {}
             _ => return,
         }
-        let At::Held(header) = std::mem::replace(&mut self.conns[id].session.rx.at, At::Header) else {
+        let At::Held(header) = std::mem::replace(&mut self.conns[id].session.rx.at, At::Header)
+        else {
             return;
         };
-        self.stalled.retain(|&stalled| stalled != id);
+        self.common.stalled.retain(|&stalled| stalled != id);
         match self.begin(domain, id, &header, &[]) {
             Err(fault) => self.fault(domain, id, &fault),
-            Ok(_) if self.conns.get(id).is_some_and(|conn| !conn.session.rx.at.waits()) => {
+            Ok(_)
+                if self
+                    .conns
+                    .get(id)
+                    .is_some_and(|conn| !conn.session.rx.at.waits()) =>
+            {
                 self.go_on(domain, id);
             }
             Ok(_) => {}
@@ -495,7 +501,11 @@ impl<N: Net> Stream<N> {
         if let Err(fault) = self.take(domain, id, &leftover) {
             return self.fault(domain, id, &fault);
         }
-        if self.conns.get(id).is_some_and(|conn| !conn.session.rx.at.waits()) {
+        if self
+            .conns
+            .get(id)
+            .is_some_and(|conn| !conn.session.rx.at.waits())
+        {
             self.rewatch(id, true, self.conns[id].watch.write);
             self.promote(id);
         }
@@ -504,12 +514,12 @@ impl<N: Net> Stream<N> {
     /// There is room for unexpected messages, or in a queue, again.
     #[cold]
     pub(super) fn retry_stalled(&mut self, domain: &mut DomainOf<N>) {
-        let waiting = self.stalled.clone();
+        let waiting = self.common.stalled.clone();
         for id in waiting {
             let Some(conn) = self.conns.get(id) else {
                 continue;
             };
-            let limit = self.limits.saved_bytes;
+            let limit = self.common.limits.saved_bytes;
             if matches!(conn.session.rx.at, At::Held(_)) {
                 self.retry_frame(domain, id);
                 continue;
@@ -517,7 +527,7 @@ impl<N: Net> Stream<N> {
             let At::Stalled(stalled) = &conn.session.rx.at else {
                 // It was held because of a full queue.
                 if domain.may_receive(conn.session.ep) {
-                    self.stalled.retain(|&s| s != id);
+                    self.common.stalled.retain(|&s| s != id);
                     self.rewatch(id, true, self.conns[id].watch.write);
                     self.promote(id);
                 }
@@ -536,8 +546,8 @@ impl<N: Net> Stream<N> {
     /// The endpoint's queue has run over: nothing is read until it is emptied.
     #[cold]
     pub(super) fn hold(&mut self, id: usize) {
-        if !self.stalled.contains(&id) {
-            self.stalled.push(id);
+        if !self.common.stalled.contains(&id) {
+            self.common.stalled.push(id);
         }
         self.pause_read(id);
     }

@@ -82,7 +82,10 @@ impl<N: Net> Stream<N> {
     /// stream at a time.
     fn ring_size(&self) -> usize {
         let share = LARGEST_RING / (self.shared + 1).next_power_of_two();
-        self.limits.ring_size.unwrap_or(share.max(SMALLEST_RING))
+        self.common
+            .limits
+            .ring_size
+            .unwrap_or(share.max(SMALLEST_RING))
     }
 
     /// Says at the host's shm_listener who we are, and hands over memory for both.
@@ -140,7 +143,7 @@ impl<N: Net> Stream<N> {
 
     fn receive_pending(&mut self, ep: usize, socket: Socket) {
         let fd = socket.as_raw_fd();
-        let deadline = Instant::now() + self.limits.hello;
+        let deadline = Instant::now() + self.common.limits.hello;
         let id = self.pending_peers.insert(PendingPeer {
             ep,
             deadline,
@@ -321,7 +324,7 @@ impl<N: Net> Stream<N> {
 
     /// Whether peers of this endpoint are shown the domain's registered memory; makes the directory if need be.
     fn shows_regions(&mut self, domain: &DomainOf<N>, ep: usize) -> bool {
-        if !self.limits.copies || !Self::may_be_reached(domain, ep) {
+        if !self.common.limits.copies || !Self::may_be_reached(domain, ep) {
             return false;
         }
         if self.directory.is_none() {
@@ -341,7 +344,7 @@ impl<N: Net> Stream<N> {
         probe: &ProcessProbe,
         directory: Option<&OwnedFd>,
     ) -> bool {
-        if !self.limits.copies {
+        if !self.common.limits.copies {
             return false;
         }
         shm.meet(process_of(socket), probe);

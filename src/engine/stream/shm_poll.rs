@@ -92,10 +92,14 @@ impl<N: Net> Stream<N> {
     /// What a look would find, where that is easily told: where nothing is left to do of earlier looks.
     #[inline(always)]
     pub(super) fn poll_fast(&self, domain: &DomainOf<N>) -> FastPoll {
-        let left = self.dirty.len() | self.stalled.len() | self.full.len() | self.held.len();
+        let left = self.common.dirty.len()
+            | self.common.stalled.len()
+            | self.full.len()
+            | self.common.held.len();
         let is_idle = left == 0
             && self.is_armed == domain.may_sleep()
             && !self
+                .common
                 .polls
                 .wrapping_add(1)
                 .is_multiple_of(self.epoll_every());
@@ -180,10 +184,10 @@ impl<N: Net> Stream<N> {
             self.change_watch(domain);
         }
         self.read_all_shm(domain);
-        if self.polls.is_multiple_of(self.epoll_every()) {
+        if self.common.polls.is_multiple_of(self.epoll_every()) {
             self.ask_epoll(domain);
         }
-        if !self.held.is_empty() {
+        if !self.common.held.is_empty() {
             self.retry_held(domain);
         }
     }
@@ -415,7 +419,11 @@ impl<N: Net> Stream<N> {
         if !self.full.is_empty() {
             self.retry_full(domain);
         }
-        if self.conns.get(id).is_some_and(|conn| !conn.session.rx.at.waits()) {
+        if self
+            .conns
+            .get(id)
+            .is_some_and(|conn| !conn.session.rx.at.waits())
+        {
             self.promote_shm(id);
             self.read_shm(domain, id);
         }
@@ -531,7 +539,8 @@ impl<N: Net> Stream<N> {
         };
         let source = conn.source();
         let between = matches!(conn.session.rx.at, At::Header) && conn.session.rx.header_have == 0;
-        let (true, Link::Shm(link)) = (between && conn.session.state == State::Up, &mut conn.link) else {
+        let (true, Link::Shm(link)) = (between && conn.session.state == State::Up, &mut conn.link)
+        else {
             return left;
         };
         let ShmLink {
@@ -560,7 +569,7 @@ impl<N: Net> Stream<N> {
                 Err(Unfilled::Unexpected) if record.len() <= SMALL => {
                     let envelope = parts.envelope(source, conn.session.ep, id as u64);
                     let copy = |bytes: &mut Vec<u8>| shm.append(&record, head.len, bytes);
-                    if !inlet.keep(envelope, self.limits.saved_bytes, copy) {
+                    if !inlet.keep(envelope, self.common.limits.saved_bytes, copy) {
                         break;
                     }
                 }
@@ -624,7 +633,7 @@ impl<N: Net> Stream<N> {
             }
             return self.take_one(domain, id, &line[..len]).map(|()| false);
         }
-        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut scratch = std::mem::take(&mut self.common.scratch);
         let result = match self.conns[id].link.shm() {
             Some(shm) => match shm.copy(record, 0, &mut scratch[..len]) {
                 Ok(()) => self.take(domain, id, &scratch[..len]),
@@ -632,7 +641,7 @@ impl<N: Net> Stream<N> {
             },
             None => Ok(()),
         };
-        self.scratch = scratch;
+        self.common.scratch = scratch;
         result.map(|()| false)
     }
 
@@ -673,14 +682,14 @@ impl<N: Net> Stream<N> {
                 At::Header => rest.min(MAX_HEADER),
                 At::Stalled(_) | At::Held(_) => rest,
             };
-            let part = part.min(self.scratch.len());
-            let mut scratch = std::mem::take(&mut self.scratch);
+            let part = part.min(self.common.scratch.len());
+            let mut scratch = std::mem::take(&mut self.common.scratch);
             let copied = shm.copy(record, at, &mut scratch[..part]);
             let result = match copied {
                 Ok(()) => self.take(domain, id, &scratch[..part]),
                 Err(_) => Err(GARBAGE),
             };
-            self.scratch = scratch;
+            self.common.scratch = scratch;
             result?;
             at += part;
         }

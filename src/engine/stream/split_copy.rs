@@ -237,7 +237,12 @@ impl<N: Net> Stream<N> {
         let Some(shm) = conn.link.shm() else {
             return true;
         };
-        let all = conn.session.rx.shared().iter().filter(|shared| which(shared));
+        let all = conn
+            .session
+            .rx
+            .shared()
+            .iter()
+            .filter(|shared| which(shared));
         let held = all
             .filter(|shared| !shm.take_back(&shared.job, CLOSE_TIMEOUT))
             .count();

@@ -117,19 +117,27 @@ impl<N: Net> Conn<N> {
             }
         }
         self.session.tx.await_ack.iter().for_each(&mut sends);
-        self.session.tx.await_read.iter().for_each(|read| sends(&read.op));
-        self.session.tx
+        self.session
+            .tx
+            .await_read
+            .iter()
+            .for_each(|read| sends(&read.op));
+        self.session
+            .tx
             .rendezvous
             .values()
             .for_each(|waiting| sends(&waiting.op));
-        self.session.tx
+        self.session
+            .tx
             .waiting
             .iter()
             .for_each(|waiting| sends(&waiting.op));
         if let At::Payload(incoming) = &self.session.rx.at {
             match &incoming.sink {
                 Sink::Read(read) => sends(&read.op),
-                Sink::Recv(_, envelope) => note(self.session.rx.since, Waiter::Receive, envelope.len),
+                Sink::Recv(_, envelope) => {
+                    note(self.session.rx.since, Waiter::Receive, envelope.len)
+                }
                 _ => {}
             }
         }
@@ -161,42 +169,42 @@ impl<N: Net> Stream<N> {
     #[inline]
     pub(super) fn begin_waiting(&mut self, domain: &mut DomainOf<N>, op: &mut TxOp) {
         domain.eps[op.ep()].tx_pending += 1;
-        op.since = self.waits.now;
+        op.since = self.common.waits.now;
         self.watch_waits();
     }
 
     /// Something waits from now on.
     #[inline]
     pub(super) fn watch_waits(&mut self) {
-        if !self.waits.armed {
+        if !self.common.waits.armed {
             self.arm_waits();
         }
     }
 
     #[cold]
     fn arm_waits(&mut self) {
-        self.waits.armed = true;
-        self.schedule(Instant::now() + self.waits.tick, Due::Waits);
+        self.common.waits.armed = true;
+        self.schedule(Instant::now() + self.common.waits.tick, Due::Waits);
     }
 
     /// A tick: what has waited too long is told of, or fails.
     #[cold]
     pub(super) fn check_waits(&mut self, domain: &mut DomainOf<N>) {
-        self.waits.armed = false;
-        self.waits.now = self.waits.now.wrapping_add(1);
+        self.common.waits.armed = false;
+        self.common.waits.now = self.common.waits.now.wrapping_add(1);
         let (mut late, mut any) = (Vec::new(), false);
         for (id, conn) in &mut self.conns {
             let transfer = conn.transfer();
             let is_moving = std::mem::replace(&mut conn.transfer, transfer) != transfer;
-            let Some(oldest) = conn.oldest(&self.waits) else {
+            let Some(oldest) = conn.oldest(&self.common.waits) else {
                 conn.is_stalled = false;
                 continue;
             };
             any = true;
-            if Waits::is_over(oldest.age, self.waits.fails) {
+            if Waits::is_over(oldest.age, self.common.waits.fails) {
                 late.push((id, oldest.what));
             }
-            let stalls = Waits::is_over(oldest.age, self.waits.reports) && !is_moving;
+            let stalls = Waits::is_over(oldest.age, self.common.waits.reports) && !is_moving;
             if stalls && !std::mem::replace(&mut conn.is_stalled, true) {
                 log_warn!(
                     N::SOURCE,
@@ -206,7 +214,7 @@ impl<N: Net> Stream<N> {
                     oldest.count,
                     oldest.what,
                     oldest.len,
-                    (self.waits.tick * (u32::from(oldest.age) - 1)).as_secs_f32()
+                    (self.common.waits.tick * (u32::from(oldest.age) - 1)).as_secs_f32()
                 );
             } else if !stalls {
                 conn.is_stalled = false;
@@ -215,7 +223,7 @@ impl<N: Net> Stream<N> {
         for (id, what) in late {
             // The loss of one peer may have ended the connection to another.
             if self.conns.contains(id) {
-                let limit = self.limits.op_timeout.as_millis();
+                let limit = self.common.limits.op_timeout.as_millis();
                 let why = format_args!("did not let a {what} complete within {limit} ms");
                 self.disconnect_because(domain, id, Error::TIMEDOUT, &why);
             }

@@ -24,15 +24,14 @@ use crate::engine::fabric::FabricShared;
 use crate::engine::flusher::Held;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::engine::stream::adaptive_spin::AdaptiveSpin;
-use crate::engine::stream::coll::Groups;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::{Ep, Eps};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::MAX_ATOMIC;
 use crate::engine::stream::region_directory::RegionDirectory;
+use crate::engine::stream::session::common::Common;
 use crate::engine::stream::shm_connect::PendingPeer;
 use crate::engine::stream::shm_poll::FastPoll;
-use crate::engine::stream::stall::Waits;
 use crate::engine::transport::{Address, Membership, MrRegion, Transport};
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
@@ -43,34 +42,13 @@ use crate::sys::fork::Birth;
 
 pub type DomainOf<N> = DomainState<<N as Net>::Addr>;
 
-/// What the provider's settings say of connections.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The largest tagged message that is kept when nobody has asked for it.
-    pub saved_size: usize,
-    /// Bytes of such messages that are kept for each receive context.
-    pub saved_bytes: usize,
-    /// No progress thread, although progress is automatic.
-    pub no_progress_thread: bool,
-    /// The kernel may copy from process to process.
-    pub copies: bool,
-    /// How long somebody who wants to share memory may take to say who it is.
-    pub hello: Duration,
-    /// How long the end of an endpoint, or of the process, waits for peers to take what was accepted for them.
-    pub close: Duration,
-    /// After that an operation that waits for its peer fails, and is reported; zero: never.
-    pub op_timeout: Duration,
-    pub stall_report: Duration,
-    /// Bytes of each ring with a peer; if not given, it depends on how many peers there are.
-    pub ring_size: Option<usize>,
-}
-
 /// The endpoints of one domain and their connections.
 pub struct Stream<N: Net> {
     /// Who opened it: a child has no part in rings and sockets.
     birth: Birth,
+    /// What the sessions of all peers share.
+    pub(crate) common: Common<N::Addr>,
     pub(crate) params: N::Params,
-    pub(crate) limits: Limits,
     /// What the provider keeps.
     pub(crate) own: N::Domain,
     pub(crate) epoll: Epoll,
@@ -97,23 +75,6 @@ pub struct Stream<N: Net> {
     pub(super) is_urgent: bool,
     /// Peers that share memory know that this side may sleep.
     pub(super) expects_sleep: bool,
-    /// Connections with frames to be written.
-    pub(crate) dirty: Vec<usize>,
-    /// Since when there are any, for the thread that flushes them; and whether there is no such thread.
-    pub(super) held_back: Arc<Held>,
-    pub(super) is_unserved: bool,
-    /// Connections with operations that wait for others to complete.
-    pub(crate) held: Vec<usize>,
-    /// Connections that are not read because the unexpected messages reached their limit, or the queue its brim.
-    pub(crate) stalled: Vec<usize>,
-    /// Where sockets are read to; small messages are taken from here.
-    pub(crate) scratch: Box<[u8]>,
-    /// Staging buffers not in use.
-    pub(crate) buffers: Vec<Vec<u8>>,
-    /// Groups that endpoints have joined, and their collectives.
-    pub(crate) groups: Groups<N::Addr>,
-    /// Counts calls of `progress`.
-    pub(crate) polls: u64,
     /// While above zero only epoll is asked; see `progress`.
     pub(crate) wide: u32,
     /// The connection that had news last, and how many guesses of the next one came true, in a row; see `progress`.
@@ -121,10 +82,6 @@ pub struct Stream<N: Net> {
     pub(crate) sure: u32,
     /// Whether a look at shared memory that finds nothing waits a moment.
     pub(super) spin: AdaptiveSpin,
-    /// Operations that wait.
-    pub(super) waits: Waits,
-    /// A look at what peers have acknowledged is due.
-    pub(crate) watches_peers: bool,
 }
 
 /// What a deadline is about.
@@ -180,9 +137,6 @@ impl<N: Net> Stream<N> {
     }
 }
 
-/// Bytes that one read takes from a socket at most.
-const SCRATCH: usize = 64 * 1024;
-
 impl<N: Net> Transport for Stream<N> {
     type Addr = N::Addr;
     type Fabric = N::Params;
@@ -219,9 +173,8 @@ impl<N: Net> Transport for Stream<N> {
         let limits = N::limits(params);
         Ok(Stream {
             birth: Birth::here(),
+            common: Common::new(N::SOURCE, limits),
             params: params.clone(),
-            waits: Waits::new(limits.op_timeout, limits.stall_report),
-            limits,
             own: N::open(params)?,
             epoll,
             timer,
@@ -237,20 +190,10 @@ impl<N: Net> Transport for Stream<N> {
             is_armed: true,
             is_urgent: false,
             expects_sleep: false,
-            dirty: Vec::new(),
-            held_back: Held::new(),
-            is_unserved: false,
-            held: Vec::new(),
-            stalled: Vec::new(),
-            scratch: vec![0; SCRATCH].into_boxed_slice(),
-            buffers: Vec::new(),
-            groups: Groups::default(),
-            polls: 1,
             wide: 0,
             last: usize::MAX,
             sure: 0,
             spin: AdaptiveSpin::new(),
-            watches_peers: false,
         })
     }
 
@@ -274,13 +217,13 @@ impl<N: Net> Transport for Stream<N> {
         }
         match self.poll_fast(domain) {
             FastPoll::Nothing => {
-                self.polls = self.polls.wrapping_add(1);
+                self.common.polls = self.common.polls.wrapping_add(1);
                 if self.spin.is_due() {
                     self.wait_a_moment(domain);
                 }
             }
             FastPoll::NewsOf(id) => {
-                self.polls = self.polls.wrapping_add(1);
+                self.common.polls = self.common.polls.wrapping_add(1);
                 self.spin.found();
                 self.read_shm(domain, id);
             }
@@ -299,33 +242,33 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn held_back(&self) -> &Arc<Held> {
-        &self.held_back
+        &self.common.held_back
     }
 
     fn end_holding(&self) {
         if !self.holds_back_frames() {
-            self.held_back.end();
+            self.common.held_back.end();
         }
     }
 
     #[inline]
     fn must_flush(&self) -> bool {
-        self.is_unserved && !self.dirty.is_empty()
+        self.common.is_unserved && !self.common.dirty.is_empty()
     }
 
     #[inline]
     fn flush(&mut self, domain: &mut DomainOf<N>) {
-        if !self.dirty.is_empty() {
+        if !self.common.dirty.is_empty() {
             self.flush_dirty(domain);
             // A peer may have waited for that, and nothing may come that tells to look again.
-            while !self.stalled.is_empty() {
+            while !self.common.stalled.is_empty() {
                 self.retry_stalled(domain);
-                if self.dirty.is_empty() {
+                if self.common.dirty.is_empty() {
                     break;
                 }
                 self.flush_dirty(domain);
             }
-            if !self.held.is_empty() {
+            if !self.common.held.is_empty() {
                 self.retry_held(domain);
             }
         }
@@ -333,7 +276,7 @@ impl<N: Net> Transport for Stream<N> {
 
     #[inline]
     fn holds_back(&self) -> bool {
-        !self.dirty.is_empty()
+        !self.common.dirty.is_empty()
     }
 
     fn open_ep(&mut self, _core: &mut DomainOf<N>, ep: usize, info: &Info) -> Result {
@@ -349,7 +292,7 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn close_limit(&self) -> Duration {
-        self.limits.close
+        self.common.limits.close
     }
 
     fn owes(&self, ep: Option<usize>, patient: bool) -> bool {

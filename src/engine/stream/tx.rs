@@ -19,6 +19,7 @@ use crate::engine::stream::proto::{
     Header, MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message, encode_usual,
 };
 use crate::engine::stream::rma::ASKED;
+use crate::engine::stream::session::common::Common;
 use crate::engine::stream::shm_channel::RECORD;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::ffi::ops::transfer::{AFTER_READS, OneTx, Tx, What};
@@ -100,7 +101,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn post_one(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &OneTx) -> bool {
         let len = tx.piece.len();
         // Those that a peer does not keep wait here.
-        let most = (RECORD - MAX_MESSAGE_HEADER).min(self.limits.saved_size);
+        let most = (RECORD - MAX_MESSAGE_HEADER).min(self.common.limits.saved_size);
         if !self.has_shm() || len > most || tx.flags & !PLAIN != 0 {
             return false;
         }
@@ -180,7 +181,7 @@ impl<N: Net> Stream<N> {
     /// Bytes go to a peer.
     #[inline]
     pub(super) fn watch(&mut self) {
-        if !self.watches_peers {
+        if !self.common.watches_peers {
             N::watch_peers(self);
         }
     }
@@ -223,12 +224,8 @@ impl<N: Net> Stream<N> {
         encode: impl FnOnce(u8, &mut [u8; LEN]) -> usize,
     ) -> bool {
         self.watch();
-        let Stream {
-            conns,
-            scratch,
-            polls,
-            ..
-        } = self;
+        let Stream { conns, common, .. } = self;
+        let Common { scratch, polls, .. } = common;
         let conn = &mut conns[id];
         let waits = conn.session.state != State::Up || !conn.session.tx.waiting.is_empty();
         if waits || conn.session.swap || op.flags & SPECIAL != 0 {
@@ -436,7 +433,9 @@ impl<N: Net> Stream<N> {
                 }
             }
             // Values are of one byte order; peers that do not know the operation get none.
-            _ if header.op.is_atomic() && (!conn.session.extended || conn.session.swap) => Err(Error::OPNOTSUPP),
+            _ if header.op.is_atomic() && (!conn.session.extended || conn.session.swap) => {
+                Err(Error::OPNOTSUPP)
+            }
             Op::AtomicFetch | Op::AtomicCompare => Ok(Way::Exchange),
             // Only a rendezvous tells that a receive has matched.
             _ if matched => Err(Error::OPNOTSUPP),
@@ -447,7 +446,7 @@ impl<N: Net> Stream<N> {
     /// Whether the message is too large for a peer to keep. What is injected is not held here for long either.
     #[inline]
     fn is_held(&self, op: &TxOp) -> bool {
-        op.len > self.limits.saved_size && op.flags & FI_INJECT == 0
+        op.len > self.common.limits.saved_size && op.flags & FI_INJECT == 0
     }
 
     /// Sends the frame that begins an exchange.
@@ -486,7 +485,8 @@ impl<N: Net> Stream<N> {
         // application that has no reason to come here again.
         if let Some(shm) = conn.link.shm_mut() {
             let frame = MAX_HEADER + payload.remaining();
-            if op.flags & FI_INJECT != 0 && !(conn.session.tx.queue.is_empty() && shm.takes(frame)) {
+            if op.flags & FI_INJECT != 0 && !(conn.session.tx.queue.is_empty() && shm.takes(frame))
+            {
                 self.ring_doorbell(id);
                 return Err(Error::AGAIN);
             }
@@ -494,7 +494,10 @@ impl<N: Net> Stream<N> {
             return Ok(());
         }
         let more = op.flags & FI_MORE != 0;
-        if conn.session.tx.queue.is_empty() && !more && conn.session.tx.pace.writes(self.polls) {
+        if conn.session.tx.queue.is_empty()
+            && !more
+            && conn.session.tx.pace.writes(self.common.polls)
+        {
             self.write_now(domain, id, header, payload, Some(op));
             return Ok(());
         }
@@ -509,7 +512,7 @@ impl<N: Net> Stream<N> {
     /// Sends a frame that asks the peer for something.
     pub(super) fn send_bare(&mut self, domain: &mut DomainOf<N>, id: usize, header: &Header) {
         let conn = &mut self.conns[id];
-        if conn.session.tx.queue.is_empty() && conn.session.tx.pace.writes(self.polls) {
+        if conn.session.tx.queue.is_empty() && conn.session.tx.pace.writes(self.common.polls) {
             self.write_now(domain, id, header, IoVec::empty(), None);
         } else {
             self.send_always(domain, id, header, IoVec::empty(), None);
@@ -566,8 +569,8 @@ impl<N: Net> Stream<N> {
             payload,
             op,
         });
-        if conn.session.state == State::Up && !self.held.contains(&id) {
-            self.held.push(id);
+        if conn.session.state == State::Up && !self.common.held.contains(&id) {
+            self.common.held.push(id);
         }
     }
 
@@ -593,15 +596,15 @@ impl<N: Net> Stream<N> {
             }
         }
         self.flush_conn(domain, id);
-        if !self.conns[id].session.tx.waiting.is_empty() && !self.held.contains(&id) {
-            self.held.push(id);
+        if !self.conns[id].session.tx.waiting.is_empty() && !self.common.held.contains(&id) {
+            self.common.held.push(id);
         }
     }
 
     /// After a look: operations may have completed that others wait for.
     #[cold]
     pub(super) fn retry_held(&mut self, domain: &mut DomainOf<N>) {
-        for id in std::mem::take(&mut self.held) {
+        for id in std::mem::take(&mut self.common.held) {
             let up = |conn: &Conn<N>| conn.session.state == State::Up;
             if self.conns.get(id).is_some_and(up) {
                 self.send_waiting(domain, id);
@@ -654,7 +657,8 @@ impl<N: Net> Stream<N> {
         let len = payload.remaining();
         let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
         // What belongs to no operation is an answer or a request, and small.
-        let room = op.is_none() || (!conn.link.is_shm() && conn.session.tx.staged <= STAGE_HIGH_WATER);
+        let room =
+            op.is_none() || (!conn.link.is_shm() && conn.session.tx.staged <= STAGE_HIGH_WATER);
         if inject || (room && header_len + len <= STAGE_LIMIT) {
             self.stage(id, &bytes[..header_len], &payload);
             match op {
@@ -670,7 +674,8 @@ impl<N: Net> Stream<N> {
         }
         let after = self.after(domain, id, header, op);
         self.conns[id]
-            .session.tx
+            .session
+            .tx
             .queue
             .push_back(Out::Frame(Box::new(Frame {
                 header: bytes,
@@ -745,7 +750,7 @@ impl<N: Net> Stream<N> {
             _ => false,
         };
         if !fits {
-            let mut bytes = self.buffers.pop().unwrap_or_default();
+            let mut bytes = self.common.buffers.pop().unwrap_or_default();
             bytes.clear();
             bytes.reserve(len.max(STAGE_FULL + STAGE_LIMIT));
             conn.session.tx.queue.push_back(Out::Staged {
@@ -773,16 +778,16 @@ impl<N: Net> Stream<N> {
         }
         conn.session.tx.dirty = true;
         let over_socket = !conn.link.is_shm();
-        self.dirty.push(id);
-        if over_socket && !self.held_back.has_begun() {
+        self.common.dirty.push(id);
+        if over_socket && !self.common.held_back.has_begun() {
             self.begin_to_hold();
         }
     }
 
     #[cold]
     fn begin_to_hold(&mut self) {
-        if !self.held_back.begin() {
-            self.is_unserved = true;
+        if !self.common.held_back.begin() {
+            self.common.is_unserved = true;
         }
     }
 
@@ -805,8 +810,8 @@ impl<N: Net> Stream<N> {
         if conn.link.is_shm() {
             return self.write_to_shm(domain, id, header, &bytes, header_len, payload, op);
         }
-        let moved = if total <= TOGETHER.min(self.scratch.len()) {
-            let frame = &mut self.scratch;
+        let moved = if total <= TOGETHER.min(self.common.scratch.len()) {
+            let frame = &mut self.common.scratch;
             frame[..header_len].copy_from_slice(&bytes[..header_len]);
             payload.copy_to(&mut frame[header_len..total]);
             conn.link.write(&frame[..total])
@@ -910,7 +915,8 @@ impl<N: Net> Stream<N> {
         } else {
             let after = self.after(domain, id, header, op);
             self.conns[id]
-                .session.tx
+                .session
+                .tx
                 .queue
                 .push_back(Out::Frame(Box::new(Frame {
                     header: *bytes,

@@ -58,16 +58,17 @@ impl Stream<Shm> {
             endpoint.local,
             conn.attempts + 1
         );
-        let socket = connect_to(&self.params.shm_listener(&conn.session.peer)).inspect_err(|&error| {
-            if error == Error::ACCES {
-                let peer = &conn.session.peer;
-                log_warn!(
-                    &SOURCE,
-                    Subsys::EpCtrl,
-                    "{peer}: it belongs to another user, not to ours"
-                );
-            }
-        })?;
+        let socket =
+            connect_to(&self.params.shm_listener(&conn.session.peer)).inspect_err(|&error| {
+                if error == Error::ACCES {
+                    let peer = &conn.session.peer;
+                    log_warn!(
+                        &SOURCE,
+                        Subsys::EpCtrl,
+                        "{peer}: it belongs to another user, not to ours"
+                    );
+                }
+            })?;
         let exchange = self.send_hello(domain, ep, &socket, who)?;
         let conn = &mut self.conns[id];
         conn.opened_here = true;
@@ -95,7 +96,12 @@ impl Stream<Shm> {
                 self.established(domain, id, shm);
             }
             Heard::Refused(verdict) => {
-                log_warn!(&SOURCE, Subsys::EpCtrl, "{}: refused: {verdict}", conn.session.peer);
+                log_warn!(
+                    &SOURCE,
+                    Subsys::EpCtrl,
+                    "{}: refused: {verdict}",
+                    conn.session.peer
+                );
                 self.disconnect(domain, id, verdict.error());
             }
             Heard::Nonsense => {

@@ -13,8 +13,9 @@ use crate::base::{Error, Result};
 use crate::engine::fabric::FabricShared;
 use crate::engine::stream::conn::State;
 use crate::engine::stream::hello::{Hello, Verdict};
+use crate::engine::stream::session::common::Limits;
 use crate::engine::stream::shm_connect::{HelloExchange, PendingPeer};
-use crate::engine::stream::transport::{DomainOf, Limits};
+use crate::engine::stream::transport::DomainOf;
 use crate::engine::stream::{Net, Stream};
 use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
@@ -181,7 +182,7 @@ impl Net for Shm {
 
     fn watch_peers(stream: &mut Stream<Shm>) {
         // The kernel says at once when a process is gone.
-        stream.watches_peers = true;
+        stream.common.watches_peers = true;
     }
 
     fn check_peers(_stream: &mut Stream<Shm>, _core: &mut DomainOf<Shm>) {}

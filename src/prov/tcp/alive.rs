@@ -34,7 +34,7 @@ impl Stream<Tcp> {
     pub(super) fn watch_peers(&mut self) {
         let timeout = self.params.peer_timeout;
         // Where there is no limit nothing is ever due.
-        self.watches_peers = true;
+        self.common.watches_peers = true;
         if !timeout.is_zero() {
             self.schedule(Instant::now() + timeout / LOOKS, Due::Peers);
         }
@@ -46,7 +46,11 @@ impl Stream<Tcp> {
         let (now, timeout) = (Instant::now(), self.params.peer_timeout);
         let (mut silent, mut any) = (Vec::new(), false);
         for (id, conn) in &mut self.conns {
-            let Some(socket) = conn.link.socket().filter(|_| conn.session.state == State::Up) else {
+            let Some(socket) = conn
+                .link
+                .socket()
+                .filter(|_| conn.session.state == State::Up)
+            else {
                 continue;
             };
             let Some(since_answer) = socket.unanswered() else {
@@ -73,7 +77,7 @@ impl Stream<Tcp> {
             self.conns[id].session.is_reported = true;
             self.disconnect(domain, id, Error::TIMEDOUT);
         }
-        self.watches_peers = false;
+        self.common.watches_peers = false;
         if any {
             self.watch_peers();
         }

@@ -163,7 +163,8 @@ impl Stream<Tcp> {
 
     fn send_request(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &self.conns[id];
-        let (Some(endpoint), Some(socket)) = (self.eps.get(conn.session.ep), conn.link.socket()) else {
+        let (Some(endpoint), Some(socket)) = (self.eps.get(conn.session.ep), conn.link.socket())
+        else {
             return;
         };
         let private = match endpoint.rdm {
@@ -202,7 +203,12 @@ impl Stream<Tcp> {
         let header = match read_exchange(socket, &mut conn.own.exchange) {
             Exchange::Partial => return,
             Exchange::Broken(why) => {
-                log_info!(&SOURCE, Subsys::EpCtrl, "{}: no answer: {why}", conn.session.peer);
+                log_info!(
+                    &SOURCE,
+                    Subsys::EpCtrl,
+                    "{}: no answer: {why}",
+                    conn.session.peer
+                );
                 return self.connect_failed(domain, id, Error::CONNREFUSED);
             }
             Exchange::Whole(header) => header,
@@ -304,7 +310,11 @@ impl Stream<Tcp> {
             "connected to {}, opened by {}, {} extensions, over {}",
             conn.session.peer,
             if conn.opened_here { "us" } else { "the peer" },
-            if conn.session.extended { "with" } else { "without" },
+            if conn.session.extended {
+                "with"
+            } else {
+                "without"
+            },
             conn.link.words()
         );
         self.log_protocol(id);

@@ -308,12 +308,15 @@ impl Stream<Tcp> {
             && peer != own
         {
             let conn = &self.conns[id];
-            let taken = matches!(conn.session.state, State::Proving | State::Sharing | State::Up)
-                && conn.opened_here
+            let taken = matches!(
+                conn.session.state,
+                State::Proving | State::Sharing | State::Up
+            ) && conn.opened_here
                 && conn.own.peer_pid == private.pid;
             // Anybody can say that it is this peer. So a request that counts takes no place before its proof, which it may
             // begin at once: peers that have a key also know how to read the answer to their own request before ours.
-            let ours = conn.session.state == State::Requested && compare(&peer, &own) == Ordering::Less;
+            let ours =
+                conn.session.state == State::Requested && compare(&peer, &own) == Ordering::Less;
             if ours || taken {
                 write_exchange(&from.socket, CmKind::Reject, echo, false);
                 return;

@@ -63,7 +63,12 @@ impl Stream<Tcp> {
         self.check_key(ep, &request)?;
         let mut conn = Conn::<Tcp>::new(ep, request.from(), FI_ADDR_NOTAVAIL);
         conn.session.extended = request.is_extended();
-        let response = exchange(CmKind::Response, param, conn.session.extended, request.is_keyed());
+        let response = exchange(
+            CmKind::Response,
+            param,
+            conn.session.extended,
+            request.is_keyed(),
+        );
         conn.own.auth = self.accept_proof(ep, &request, &response)?;
         let (socket, swapped) = request.into_socket();
         let _ = socket.set_nodelay(nodelay);

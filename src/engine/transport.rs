@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
+use core::fmt::Display;
 use core::hash::Hash;
 use core::time::Duration;
 use std::os::fd::RawFd;
@@ -29,7 +30,7 @@ use crate::sync::Children;
 pub type MrRegion = Region<Arc<Counter>>;
 
 /// An address as an address vector holds it.
-pub trait Address: Clone + Eq + Hash + Send + 'static {
+pub trait Address: Clone + Eq + Hash + Display + Send + 'static {
     /// How many bytes the address at this place in C's memory has; 0 if it is none.
     fn len_at(addr: *const core::ffi::c_void) -> usize;
     /// The same for an array; nothing if that is more than there can be.

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use crate::base::Error;
 use crate::base::log::{Subsys, log_debug, log_warn};
-use crate::engine::stream::conn::State;
 use crate::engine::stream::net::Net;
+use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 
 /// A pause is twice the one before so many times, and never longer than `LONGEST`.

@@ -8,14 +8,14 @@ use crate::abi::*;
 use crate::base::grow::append;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoVec, Result};
-use crate::engine::coll::{self, Action, Frame, Lane, MAX_BYTES, MAX_MEMBERS, Place, Shape};
+use crate::engine::coll::{self, Action, Frame, Lane, MAX_BYTES, MAX_MEMBERS, Shape};
 use crate::engine::domain_state::DomainState;
-use crate::engine::stream::conn::{Conn, Out, Sink, State};
+use crate::engine::stream::conn::Conn;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{BASE_HEADER, Header, MAX_HEADER, Op};
-use crate::engine::stream::rx::Fault;
+use crate::engine::stream::proto::{BASE_HEADER, Header, Op};
+use crate::engine::stream::session::State;
+use crate::engine::stream::session::common::Common;
 use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::engine::stream::tx::STAGE_LIMIT;
 use crate::engine::transport::{Address, Membership};
 use crate::ffi::ops::collective::Collective;
 
@@ -62,6 +62,21 @@ pub struct Part {
 }
 
 impl Part {
+    /// `kept`: it counts as saved.
+    pub fn new(frame: Frame, len: usize, kept: bool) -> Part {
+        Part {
+            frame,
+            bytes: Vec::new(),
+            len,
+            kept,
+        }
+    }
+
+    /// All of it is here.
+    pub fn arrived<A: Address>(self, peer: &A, lane: &mut Lane<A, Token>) {
+        lane.arrived(peer, &self.frame, self.bytes, self.kept);
+    }
+
     /// The next bytes of the payload.
     pub fn take(&mut self, bytes: &[u8]) -> Result {
         append(&mut self.bytes, bytes, self.len)
@@ -96,8 +111,28 @@ impl<A: Address> Groups<A> {
         }
     }
 
+    /// The rest of a payload is not coming.
+    pub fn part_lost(&mut self, ep: usize, part: &Part) {
+        if let (true, Some(lane)) = (part.kept, self.lanes.get_mut(&ep)) {
+            lane.dropped(part.len);
+        }
+    }
+
+    pub fn lane_mut(&mut self, ep: usize) -> Option<&mut Lane<A, Token>> {
+        self.lanes.get_mut(&ep)
+    }
+
     fn lane(&self, ep: usize) -> Result<&Lane<A, Token>> {
         self.lanes.get(&ep).ok_or(Error::INVAL)
+    }
+}
+
+impl<A: Address> Common<A> {
+    /// The collectives of an endpoint.
+    pub fn lane_of(&mut self, ep: usize) -> &mut Lane<A, Token> {
+        let limit = self.limits.saved_bytes;
+        let lane = self.groups.lanes.entry(ep);
+        lane.or_insert_with(|| Lane::new(limit, HEADROOM))
     }
 }
 
@@ -117,12 +152,6 @@ fn number_of<N: Net>(members: &[N::Addr], before: u64) -> u64 {
 }
 
 impl<N: Net> Stream<N> {
-    fn lane_of(&mut self, ep: usize) -> &mut Lane<N::Addr, Token> {
-        let limit = self.common.limits.saved_bytes;
-        let lane = self.common.groups.lanes.entry(ep);
-        lane.or_insert_with(|| Lane::new(limit, HEADROOM))
-    }
-
     pub(super) fn open_collective(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -143,7 +172,7 @@ impl<N: Net> Stream<N> {
                 return Err(Error::INVAL);
             }
         }
-        let lane = self.lane_of(ep);
+        let lane = self.common.lane_of(ep);
         let number = number_of::<N>(&members, lane.count_join(&members));
         lane.open(number, members, rank)?;
         let address = GROUP | self.common.groups.given;
@@ -162,7 +191,7 @@ impl<N: Net> Stream<N> {
     ) {
         let number = self.common.groups.number(ep, address);
         let token = Token::Join { fid, context };
-        let joined = number.and_then(|number| self.lane_of(ep).join(number, alone, token));
+        let joined = number.and_then(|number| self.common.lane_of(ep).join(number, alone, token));
         if let Err(error) = joined {
             domain.joined(ep, fid, context, Err(error));
         }
@@ -172,7 +201,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn leave_collective(&mut self, domain: &mut DomainOf<N>, ep: usize, address: u64) {
         if let Ok(number) = self.common.groups.number(ep, address) {
             self.common.groups.by_address.remove(&address);
-            self.lane_of(ep).leave(number);
+            self.common.lane_of(ep).leave(number);
             self.collectives_moved(domain, ep);
         }
     }
@@ -226,7 +255,7 @@ impl<N: Net> Stream<N> {
         };
         let input = |bytes: &mut Vec<u8>| call.input.copy_out(bytes);
         domain.eps[ep].tx_pending += 1;
-        let started = self.lane_of(ep).start(
+        let started = self.common.lane_of(ep).start(
             number,
             call.what,
             (shape.root, call.slice, element),
@@ -246,7 +275,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// Does what the collectives of an endpoint have come to.
-    fn collectives_moved(&mut self, domain: &mut DomainOf<N>, ep: usize) {
+    pub(super) fn collectives_moved(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         let mut written = Vec::new();
         while let Some(lane) = self.common.groups.lanes.get_mut(&ep)
             && let Some(action) = lane.actions.pop_front()
@@ -261,7 +290,8 @@ impl<N: Net> Stream<N> {
                     let header = header_of(&frame, bytes.len() - HEADROOM);
                     match self.conns[id].session.state {
                         State::Up => {
-                            self.send_frame(id, &header, bytes);
+                            let (session, mut cx) = self.at(domain, id);
+                            session.send_frame(&mut cx, &header, bytes);
                             if !written.contains(&id) {
                                 written.push(id);
                             }
@@ -276,7 +306,7 @@ impl<N: Net> Stream<N> {
         }
         for id in written {
             if self.conns.get(id).is_some_and(is_open) {
-                self.flush_conn(domain, id);
+                self.with(domain, id, |session, cx| session.flush_conn(cx));
             }
         }
     }
@@ -330,10 +360,12 @@ impl<N: Net> Stream<N> {
         if !speaks(conn) {
             return self.mute(domain, id);
         }
-        for (header, bytes) in frames.0 {
-            self.send_frame(id, &header, bytes);
-        }
-        self.flush_conn(domain, id);
+        self.with(domain, id, |session, cx| {
+            for (header, bytes) in frames.0 {
+                session.send_frame(cx, &header, bytes);
+            }
+            session.flush_conn(cx);
+        });
     }
 
     /// A peer is gone.
@@ -347,81 +379,6 @@ impl<N: Net> Stream<N> {
         if let Some(lane) = self.common.groups.lanes.get_mut(&ep) {
             lane.lost(peer, error);
             self.collectives_moved(domain, ep);
-        }
-    }
-
-    fn send_frame(&mut self, id: usize, header: &Header, mut bytes: Vec<u8>) {
-        let conn = &mut self.conns[id];
-        let mut head = [0; MAX_HEADER];
-        let counter = conn.session.tx.next_counter();
-        let len = header.encode(counter, conn.session.swap, &mut head);
-        bytes[..len].copy_from_slice(&head[..len]);
-        if bytes.len() <= STAGE_LIMIT {
-            return self.stage_with(id, &bytes, 0, |_| {});
-        }
-        conn.session.tx.staged += bytes.len();
-        conn.session.tx.queue.push_back(Out::Staged {
-            bytes,
-            done: 0,
-            owed: 0,
-        });
-        self.mark_dirty(id);
-    }
-
-    /// A frame of a collective begins.
-    pub(super) fn collective_frame(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        header: &Header,
-    ) -> core::result::Result<(), Fault> {
-        let conn = &self.conns[id];
-        let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
-        if !conn.session.extended || conn.session.swap || domain.eps[ep].caps & FI_COLLECTIVE == 0 {
-            return Err(Fault::Rule("a frame of a collective, which is not served"));
-        }
-        let frame = frame_of(header).map_err(Fault::Rule)?;
-        match self.lane_of(ep).place(&peer, &frame, header.payload) {
-            Place::Refuse(why) => return Err(Fault::Rule(why)),
-            Place::Wait => {
-                self.hold_frame(id, header);
-            }
-            Place::Drop if header.payload > 0 => {
-                self.expect(id, Sink::Drop, header.payload, false);
-            }
-            Place::Drop => {}
-            Place::Take { kept } => {
-                // `place` has compared it with what is expected, or with the limit.
-                let len = header.payload as usize;
-                let part = Part {
-                    frame,
-                    bytes: Vec::new(),
-                    len,
-                    kept,
-                };
-                match len {
-                    0 => self.part_arrived(domain, id, part),
-                    _ => self.expect(id, Sink::Coll(Box::new(part)), header.payload, false),
-                }
-            }
-        }
-        self.collectives_moved(domain, ep);
-        Ok(())
-    }
-
-    pub(super) fn part_arrived(&mut self, domain: &mut DomainOf<N>, id: usize, part: Part) {
-        let conn = &self.conns[id];
-        let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
-        if let Some(lane) = self.common.groups.lanes.get_mut(&ep) {
-            lane.arrived(&peer, &part.frame, part.bytes, part.kept);
-            self.collectives_moved(domain, ep);
-        }
-    }
-
-    /// The rest of a payload is not coming.
-    pub(super) fn part_lost(&mut self, ep: usize, part: &Part) {
-        if let (true, Some(lane)) = (part.kept, self.common.groups.lanes.get_mut(&ep)) {
-            lane.dropped(part.len);
         }
     }
 }
@@ -471,7 +428,7 @@ fn header_of(frame: &Frame, payload: usize) -> Header {
     header
 }
 
-fn frame_of(header: &Header) -> core::result::Result<Frame, &'static str> {
+pub fn frame_of(header: &Header) -> core::result::Result<Frame, &'static str> {
     let low = header.msg_size as u32;
     let part = match header.op {
         Op::Coll => coll::Part::Data {

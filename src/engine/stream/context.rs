@@ -6,17 +6,15 @@
 use std::time::Instant;
 
 use crate::abi::*;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Error, Result};
 use crate::engine::domain_state::{DomainState, TxOp};
-use crate::engine::stream::conn::{After, At, Conn, Out, Sink};
-use crate::engine::stream::drain::is_promised;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{Header, MAX_CONTEXTS};
-use crate::engine::stream::rx::Fault;
+use crate::engine::stream::proto::MAX_CONTEXTS;
+use crate::engine::stream::session::receive_state::{At, Sink};
+use crate::engine::stream::session::send::check_flags;
 use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::engine::stream::tx::check_flags;
 use crate::engine::transport::Address;
-use crate::ffi::ops::transfer::{Tx, What};
+use crate::ffi::ops::transfer::Tx;
 
 impl<N: Net> Stream<N> {
     /// As `post`, by a transmit context `ep` of the endpoint `port`, or by an endpoint itself; the destination may name one
@@ -47,35 +45,7 @@ impl<N: Net> Stream<N> {
             context: tx.context,
             len: tx.iov.remaining(),
         };
-        match tx.what {
-            What::Msg | What::Tagged => self.post_message_to(domain, id, tx, op, context),
-            // Memory belongs to the endpoint, whatever context is named.
-            What::Write => self.post_write(domain, id, tx, op),
-            What::Read => self.post_read(domain, id, tx, op),
-            // They come by a call of their own.
-            What::Atomic | What::AtomicFetch => Err(Error::OPNOTSUPP),
-        }
-    }
-
-    /// The receive context that a frame names, as a number in `domain.eps`.
-    #[cold]
-    pub(super) fn named_context(
-        &self,
-        domain: &DomainOf<N>,
-        id: usize,
-        header: &Header,
-    ) -> core::result::Result<usize, Fault> {
-        let conn = &self.conns[id];
-        if !conn.session.extended {
-            return Err(Fault::Rule(
-                "a frame of an extension that was not agreed on",
-            ));
-        }
-        let beyond_first = usize::from(header.context) - 1;
-        let context = domain.eps[conn.session.ep].contexts.get(beyond_first);
-        let missing =
-            Fault::Rule("a message for a receive context that the endpoint does not have");
-        context.copied().ok_or(missing)
+        self.post_to(domain, id, tx, op, context)
     }
 
     /// A transmit context is closed. What it posted is dropped where it has not begun and a completion would have told of it; the
@@ -91,11 +61,13 @@ impl<N: Net> Stream<N> {
         for id in self.conns_of(port) {
             // What does not leave now goes out from copies.
             self.last_flush(domain, id, Instant::now());
-            let conn = &mut self.conns[id];
+            let Some(conn) = self.conns.get_mut(id) else {
+                continue;
+            };
             if let Some(shm) = conn.link.shm() {
                 shm.revoke();
             }
-            let (over, left) = conn.bequeath(ep, successor);
+            let (over, left) = conn.session.bequeath(ep, successor);
             domain.eps[ep].tx_pending -= over + left;
             domain.eps[successor].tx_pending += left;
         }
@@ -118,7 +90,7 @@ impl<N: Net> Stream<N> {
                     incoming.recv = None;
                 }
             }
-            self.leave_shared(domain, id, ep);
+            self.with(domain, id, |session, cx| session.leave_shared(cx, ep));
         }
     }
 
@@ -128,74 +100,6 @@ impl<N: Net> Stream<N> {
             .iter()
             .filter(|(_, conn)| conn.session.ep == port);
         ours.map(|(id, _)| id).collect()
-    }
-}
-
-impl<N: Net> Conn<N> {
-    /// Lets go of the application's memory that operations of a transmit context use; how many of them are over by that, and
-    /// how many wait for an answer that is nothing to the context any more.
-    fn bequeath(&mut self, ep: usize, successor: usize) -> (usize, usize) {
-        let (mut over, mut left) = (0, 0);
-        let mut inherit = |op: &mut TxOp| {
-            let ours = op.ep() == ep;
-            if ours {
-                op.ep = successor as u32;
-                left += 1;
-            }
-            ours
-        };
-        for out in &mut self.session.tx.queue {
-            let Out::Frame(frame) = out else {
-                continue;
-            };
-            match &frame.after {
-                After::Complete(op) if op.ep() == ep => over += 1,
-                After::Acknowledged(op) if op.ep() == ep => {}
-                After::Nothing => {}
-                _ => continue,
-            }
-            let header = usize::from(frame.header_done)..usize::from(frame.header_len);
-            let mut bytes = frame.header[header].to_vec();
-            frame.payload.copy_out(&mut bytes);
-            self.session.tx.staged += bytes.len();
-            *out = Out::Staged {
-                bytes,
-                done: 0,
-                owed: 0,
-            };
-        }
-        self.session.tx.waiting.retain_mut(|waiting| {
-            let delivers = is_promised(&waiting.op) && waiting.op.what != What::Read;
-            if waiting.op.ep() == ep && !delivers {
-                over += 1;
-                return false;
-            }
-            if inherit(&mut waiting.op) {
-                waiting.payload.own(waiting.op.len);
-                waiting.payload.drop_answer();
-            }
-            true
-        });
-        for op in &mut self.session.tx.await_ack {
-            inherit(op);
-        }
-        for read in &mut self.session.tx.await_read {
-            if inherit(&mut read.op) {
-                read.iov = IoVec::empty();
-            }
-        }
-        if let At::Payload(incoming) = &mut self.session.rx.at
-            && let Sink::Read(read) = &mut incoming.sink
-            && inherit(&mut read.op)
-        {
-            read.iov = IoVec::empty();
-        }
-        for out in self.session.tx.rendezvous.values_mut() {
-            if inherit(&mut out.op) {
-                out.payload.own(out.op.len);
-            }
-        }
-        (over, left)
     }
 }
 

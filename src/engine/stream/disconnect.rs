@@ -10,48 +10,16 @@ use crate::base::Error;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::settings::Settings;
 use crate::engine::domain_state::{Loss, TxOp};
-use crate::engine::stream::conn::{
-    After, At, Out, ReceiveState, SendQueue, Sink, State, Waiting, Watch,
-};
+use crate::engine::stream::conn::Watch;
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
+use crate::engine::stream::session::State;
+use crate::engine::stream::session::receive_state::{At, Sink};
 use crate::engine::stream::transport::{DomainOf, Stream};
 
-impl SendQueue {
-    /// Takes an operation out of which nothing has left. Headers go on being counted, which nobody depends on.
-    fn take_unsent(&mut self, is_meant: impl Fn(&TxOp) -> bool) -> Option<TxOp> {
-        let waits = |waiting: &Waiting| is_meant(&waiting.op);
-        if let Some(at) = self.waiting.iter().position(waits) {
-            return self.waiting.remove(at).map(|waiting| waiting.op);
-        }
-        let unsent = |out: &Out| match out {
-            // Of a message that the peer has asked for it waits for the bytes.
-            Out::Frame(frame) if frame.header_done == 0 && !frame.is_data() => match frame.after {
-                After::Complete(op) | After::Acknowledged(op) => is_meant(&op),
-                _ => false,
-            },
-            _ => false,
-        };
-        // Of several that are equal the last, as in `await_ack`.
-        let at = self.queue.iter().rposition(unsent)?;
-        let Some(Out::Frame(frame)) = self.queue.remove(at) else {
-            return None;
-        };
-        match frame.after {
-            After::Complete(op) => Some(op),
-            After::Acknowledged(op) => {
-                // Operations that are equal in everything need no telling apart.
-                let at = self.await_ack.iter().rposition(|other| *other == op)?;
-                self.await_ack.remove(at)
-            }
-            _ => None,
-        }
-    }
-}
-
 impl<N: Net> Stream<N> {
-    pub fn close_socket(&mut self, id: usize) {
+    pub fn close_link(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         if let Some(fd) = conn.link.fd() {
             self.epoll.remove(fd);
@@ -65,7 +33,8 @@ impl<N: Net> Stream<N> {
             self.hot.retain(|&hot| hot != id);
         }
         if !conn.session.rx.shared().is_empty() {
-            self.take_back(id, |_| true);
+            conn.session
+                .take_back(&conn.link, self.common.source, |_| true);
         }
         if let Link::Shm(link) = self.conns[id].link.take() {
             link.channel.revoke();
@@ -158,8 +127,8 @@ impl<N: Net> Stream<N> {
             // A peer that takes nothing would not hear of the end behind what the kernel still has for it.
             self.conns[id].link.close_at_once();
         }
-        self.close_socket(id);
-        self.fail_operations(domain, id, error);
+        self.close_link(id);
+        self.with(domain, id, |session, cx| session.fail_operations(cx, error));
         if rdm {
             if !was_up {
                 self.note_unreachable(id, error);
@@ -231,72 +200,11 @@ impl<N: Net> Stream<N> {
     pub(super) fn transmits_end(&mut self, domain: &mut DomainOf<N>, id: usize) {
         if self.conns[id].has_work() {
             self.blame(domain, id, &"ended", |stream, domain| {
-                stream.fail_transmits(domain, id, Error::CONNRESET);
+                stream.conns[id]
+                    .session
+                    .fail_transmits(domain, Error::CONNRESET);
             });
         }
-    }
-
-    /// Completes in error what was posted to the peer.
-    pub(super) fn fail_transmits(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let tx = std::mem::take(&mut self.conns[id].session.tx);
-        let mut failed: Vec<TxOp> = Vec::new();
-        for out in tx.queue {
-            if let Out::Frame(frame) = out
-                && let After::Complete(op) = frame.after
-            {
-                failed.push(op);
-            }
-        }
-        failed.extend(tx.await_ack);
-        failed.extend(tx.await_read.into_iter().map(|read| read.op));
-        failed.extend(tx.rendezvous.into_values().map(|out| out.op));
-        failed.extend(tx.waiting.iter().map(|waiting| waiting.op));
-        for op in failed {
-            domain.eps[op.ep()].tx_pending -= 1;
-            domain.send_failed(op.ep(), &op, error);
-        }
-    }
-
-    /// Completes in error what was posted to the peer, and what the peer had begun.
-    pub fn fail_operations(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        self.fail_transmits(domain, id, error);
-        let conn = &mut self.conns[id];
-        let ep = conn.session.ep;
-        let rx = std::mem::replace(&mut conn.session.rx, ReceiveState::new());
-        match rx.at {
-            At::Payload(incoming) => match incoming.sink {
-                Sink::Recv(recv, envelope) => {
-                    domain.receive_failed(envelope.ep, &recv, envelope.what, error);
-                }
-                Sink::Slot(srx, slot) => {
-                    if let Some((recv, envelope)) = domain.srxs[srx].lost(slot) {
-                        domain.receive_failed(envelope.ep, &recv, envelope.what, error);
-                    }
-                }
-                Sink::Read(read) => {
-                    domain.eps[read.op.ep()].tx_pending -= 1;
-                    domain.send_failed(read.op.ep(), &read.op, error);
-                }
-                Sink::Coll(part) => self.part_lost(ep, &part),
-                Sink::Write { .. } | Sink::Atomic(_) | Sink::Drop => {}
-            },
-            At::Header | At::Stalled(_) | At::Held(_) => {}
-        }
-        for incoming in rx.told.into_cleared() {
-            if let Some(recv) = incoming.recv {
-                let envelope = incoming.envelope;
-                domain.receive_failed(envelope.ep, &recv, envelope.what, error);
-            }
-        }
-        for shared in rx.offers.into_iter().flat_map(|offers| offers.shared) {
-            if let Some(recv) = shared.recv {
-                let envelope = shared.envelope;
-                domain.receive_failed(envelope.ep, &recv, envelope.what, error);
-            }
-        }
-        domain.each_srx(ep, |srx| srx.forget(id as u64));
-        self.common.dirty.retain(|&dirty| dirty != id);
-        self.common.stalled.retain(|&stalled| stalled != id);
     }
 
     /// Cancels an operation of which the peer has seen nothing: it waits for its connection, or behind a fence, or its
@@ -331,7 +239,7 @@ impl<N: Net> Stream<N> {
 
     /// The endpoint is closed: what was posted is dropped without a word, as fi_endpoint(3) says of fi_close.
     pub(super) fn discard_conn(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        self.close_socket(id);
+        self.close_link(id);
         let conn = &mut self.conns[id];
         let ep = conn.session.ep;
         if let At::Payload(incoming) = &conn.session.rx.at

@@ -6,50 +6,12 @@
 
 use std::time::Instant;
 
-use crate::abi::{FI_COMPLETION, FI_INJECT};
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoVec};
-use crate::engine::domain_state::TxOp;
-use crate::engine::stream::conn::{After, At, Conn, Out, Sink};
 use crate::engine::stream::net::Net;
+use crate::engine::stream::session::receive_state::{At, Sink};
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::transport::Transport;
-
-impl<N: Net> Conn<N> {
-    /// Operations that have not left, and that the application may take for sent.
-    fn promised(&self) -> impl Iterator<Item = &TxOp> {
-        let queued = self.session.tx.queue.iter().filter_map(|out| match out {
-            Out::Frame(frame) => match &frame.after {
-                After::Complete(op) | After::Acknowledged(op) => Some(op),
-                _ => None,
-            },
-            Out::Staged { .. } => None,
-        });
-        let waiting = self.session.tx.waiting.iter().map(|waiting| &waiting.op);
-        let announced = self.session.tx.rendezvous.values().map(|out| &out.op);
-        let all = queued.chain(waiting).chain(announced);
-        all.filter(|op| is_promised(op))
-    }
-
-    fn owes(&self) -> bool {
-        let collects = self
-            .session
-            .coll
-            .as_ref()
-            .is_some_and(|frames| !frames.is_empty());
-        self.session.tx.staged > 0 || collects || self.promised().next().is_some()
-    }
-
-    /// Bytes that the kernel has not sent are lost if the socket is closed while something comes in.
-    fn has_unsent(&self) -> bool {
-        self.link.unsent() > 0
-    }
-}
-
-/// Whether the application may take the operation for sent as soon as it is posted.
-pub(super) fn is_promised(op: &TxOp) -> bool {
-    op.flags & FI_COMPLETION == 0 || op.flags & FI_INJECT != 0
-}
 
 impl<N: Net> Stream<N> {
     /// Whether something that was accepted has to leave before this endpoint ends, or before the process does. `patient`: also what
@@ -58,7 +20,7 @@ impl<N: Net> Stream<N> {
         let mut conns = self.conns.iter().map(|(_, conn)| conn);
         conns.any(|conn| {
             ep.is_none_or(|ep| ep == conn.session.ep)
-                && (conn.owes() || patient && conn.has_unsent())
+                && (conn.session.owes() || patient && conn.link.unsent() > 0)
         })
     }
 
@@ -66,13 +28,16 @@ impl<N: Net> Stream<N> {
     #[cold]
     pub(super) fn tell_lost(&self, ep: Option<usize>) {
         let conns = self.conns.iter().map(|(_, conn)| conn);
-        for conn in conns.filter(|conn| ep.is_none_or(|ep| ep == conn.session.ep) && conn.owes()) {
-            let bytes = conn.promised().map(|op| op.len).sum::<usize>() + conn.session.tx.staged;
+        for conn in
+            conns.filter(|conn| ep.is_none_or(|ep| ep == conn.session.ep) && conn.session.owes())
+        {
+            let bytes =
+                conn.session.promised().map(|op| op.len).sum::<usize>() + conn.session.tx.staged;
             log_warn!(
                 N::SOURCE,
                 Subsys::EpData,
                 "closed with {} operations and {bytes} bytes that {} has not taken within {} ms ({:?}): they are lost",
-                conn.promised().count(),
+                conn.session.promised().count(),
                 conn.session.peer,
                 self.common.limits.close.as_millis(),
                 conn.session.state,
@@ -98,7 +63,9 @@ impl<N: Net> Stream<N> {
         let ids: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
         for id in ids {
             if !self.conns[id].session.rx.shared().is_empty() {
-                self.take_back(id, |_| true);
+                let conn = &self.conns[id];
+                conn.session
+                    .take_back(&conn.link, self.common.source, |_| true);
             }
             let conn = &mut self.conns[id];
             if let At::Payload(incoming) = &mut conn.session.rx.at

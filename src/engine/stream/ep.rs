@@ -185,14 +185,14 @@ impl<N: Net> Stream<N> {
                 continue;
             };
             // It is here with another authorization key than the one the address is for.
-            let key = self.conns[id].key();
+            let key = N::key(&self.conns[id]);
             if N::keys_of_av(endpoint) && key.is_some() && key != domain.avs[av].keys.of(index) {
                 others.push(id);
                 continue;
             }
             let conn = &mut self.conns[id];
             if conn.session.fi_addr == FI_ADDR_NOTAVAIL {
-                let unknown = conn.source();
+                let unknown = conn.session.source();
                 domain.each_srx(ep, |srx| srx.rename_source(unknown, index));
                 conn.session.fi_addr = index;
             }
@@ -223,7 +223,7 @@ impl<N: Net> Stream<N> {
                 let conn = &mut self.conns[id];
                 if conn.session.fi_addr == index {
                     conn.session.fi_addr = FI_ADDR_NOTAVAIL;
-                    let unknown = conn.source();
+                    let unknown = conn.session.source();
                     domain.each_srx(ep, |srx| srx.rename_source(index, unknown));
                 }
                 cut.push(id);

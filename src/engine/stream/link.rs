@@ -126,6 +126,16 @@ impl Link {
         }
     }
 
+    /// Something was written for the peer: it is woken if it sleeps.
+    #[inline(always)]
+    pub fn ring_if_parked(&mut self) {
+        if let Link::Shm(link) = self
+            && link.channel.must_ring()
+        {
+            self.ring();
+        }
+    }
+
     /// Wakes a peer that sleeps on its doorbell.
     #[cold]
     pub fn ring(&self) {
@@ -180,4 +190,13 @@ impl Link {
         };
         !link.doorbell.has_ended() && (!link.channel.reaches() || link.channel.is_alive())
     }
+}
+
+/// Is this what the kernel says when a host does not answer?
+pub fn is_silence(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    matches!(
+        error.kind(),
+        TimedOut | HostUnreachable | NetworkUnreachable | NetworkDown
+    )
 }

@@ -10,36 +10,32 @@
 //! copy it.
 
 mod adaptive_spin;
-mod atomic;
 mod attempt;
 pub mod coll;
 pub mod conn;
 pub mod context;
 pub mod copy_mode;
-mod direct;
 mod disconnect;
 mod drain;
 pub mod ep;
-mod fast_path;
 mod flush;
 pub mod hello;
 pub mod link;
 pub mod net;
 mod pace;
+mod post;
 pub mod progress;
 pub mod proto;
+mod read;
 pub mod region_directory;
-mod rendezvous;
-mod rma;
-pub mod rx;
+mod regions;
 pub mod session;
+mod settle;
 pub mod shm_channel;
 pub mod shm_connect;
 mod shm_poll;
-mod split_copy;
 mod stall;
 pub mod transport;
-pub mod tx;
 
 pub use net::Net;
 pub use transport::Stream;

@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
-use core::fmt::Display;
 use core::time::Duration;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ use crate::sys::event::Ready;
 use crate::sys::socket::Socket;
 
 pub trait Net: Sized + Send + 'static {
-    type Addr: Address + Display;
+    type Addr: Address;
     /// The settings of the provider.
     type Params: Clone + Send + Sync + 'static;
     /// What it keeps of a domain, of an endpoint, and of a connection until it is up and for its end.

@@ -8,9 +8,10 @@ use std::os::fd::AsRawFd;
 use std::time::Instant;
 
 use crate::base::Error;
-use crate::engine::stream::conn::{Conn, State, Watch};
+use crate::engine::stream::conn::{Conn, Watch};
 use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
+use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::sys::event::{BATCH, Ready};
 

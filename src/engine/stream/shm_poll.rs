@@ -7,21 +7,17 @@ use core::hint::spin_loop;
 use core::time::Duration;
 use std::time::Instant;
 
-use crate::base::{Error, IoVec};
-use crate::engine::srx::Unfilled;
-use crate::engine::stream::conn::{At, State};
+use crate::base::Error;
 use crate::engine::stream::link::{Link, ShmLink};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, message_head};
-use crate::engine::stream::rx::{Fault, message_info};
+use crate::engine::stream::session::State;
+use crate::engine::stream::session::receive_state::At;
+use crate::engine::stream::session::records::GARBAGE;
 use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::sync::ring::{HEADER, LINE, Record};
 use crate::sys::barrier;
 use crate::sys::socket::Moved;
 
-/// Records up to this size are copied before they are looked into.
-const SMALL: usize = 1024;
 /// Records of one peer in a row before the others have their turn.
 const TURNS: usize = 64;
 /// One look in so many asks epoll, too: for new peers, and for those that are gone.
@@ -39,13 +35,6 @@ const MISSES: u32 = 4096;
 const MOMENT: Duration = Duration::from_micros(2);
 const LOOKS: usize = 16;
 
-/// What `take_messages` has done.
-struct Left {
-    taken: usize,
-    /// Nothing came behind them.
-    nothing: bool,
-}
-
 /// What a look would find.
 pub(super) enum FastPoll {
     Nothing,
@@ -54,8 +43,6 @@ pub(super) enum FastPoll {
     /// Only the look tells.
     Unclear,
 }
-
-const GARBAGE: Fault = Fault::Rule("it wrote garbage to the shared memory");
 
 impl<N: Net> Stream<N> {
     /// From now on the connection goes over shared memory.
@@ -337,25 +324,22 @@ impl<N: Net> Stream<N> {
         self.timer.set(Some(Duration::ZERO));
     }
 
-    /// Something was written for the peer: it is woken if it sleeps.
-    #[inline(always)]
-    pub(super) fn ring_doorbell(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
-        if conn.link.shm_mut().is_some_and(|shm| shm.must_ring()) {
-            self.wake_peer(id);
+    /// Whether what comes next has to stay where it is, see `Session::waits_for_sender`.
+    #[inline]
+    fn waits_for_sender(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
+        if self
+            .conns
+            .get(id)
+            .is_none_or(|conn| conn.session.rx.shared().is_empty())
+        {
+            return false;
         }
-    }
-
-    #[cold]
-    fn wake_peer(&self, id: usize) {
-        self.conns[id].link.ring();
+        self.with(domain, id, |session, cx| session.waits_for_sender(cx))
     }
 
     /// There is no room for all that is queued.
     #[cold]
     pub(super) fn shm_full(&mut self, id: usize) {
-        // The peer has to take what is there.
-        self.ring_doorbell(id);
         self.full.push(id);
         let Some(shm) = self.conns[id].link.shm_mut() else {
             return;
@@ -394,8 +378,10 @@ impl<N: Net> Stream<N> {
                 Ok(true) => {
                     shm.set_waiting(false);
                     conn.session.tx.blocked = false;
-                    self.flush_conn(domain, id);
-                    self.retry_frame(domain, id);
+                    self.with(domain, id, |session, cx| {
+                        session.flush_conn(cx);
+                        session.retry_frame(cx);
+                    });
                 }
                 Err(_) => {
                     shm.broken = true;
@@ -465,10 +451,11 @@ impl<N: Net> Stream<N> {
         }
         let mut turns = TURNS;
         // What follows something that is no message is likely to be none either.
-        let mut is_short = false;
+        let mut is_compact = false;
         while turns > 0 && !self.waits_for_sender(domain, id) {
-            if !is_short {
-                let left = self.take_messages(domain, id, turns);
+            if !is_compact {
+                let (session, mut cx) = self.at(domain, id);
+                let left = session.take_messages(&mut cx, turns);
                 any |= left.taken > 0;
                 turns -= left.taken;
                 if left.nothing {
@@ -502,13 +489,16 @@ impl<N: Net> Stream<N> {
             }
             any = true;
             turns -= 1;
-            match self.take_record(domain, id, &record) {
-                Ok(short) => is_short = short,
+            let (session, mut cx) = self.at(domain, id);
+            match session.take_record(&mut cx, &record) {
+                Ok(compact) => is_compact = compact,
                 Err(fault) => {
                     self.fault(domain, id, &fault);
+                    self.settle(domain);
                     break;
                 }
             }
+            self.settle(domain);
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
             };
@@ -524,70 +514,6 @@ impl<N: Net> Stream<N> {
             }
         }
         any
-    }
-
-    /// Takes messages of a peer as long as there are some, and a plain receive waits for each: the usual case. Their payload is
-    /// copied once; small ones are kept, too. At most `most`; what comes then is for `take_record`.
-    #[inline(always)]
-    fn take_messages(&mut self, domain: &mut DomainOf<N>, id: usize, most: usize) -> Left {
-        let mut left = Left {
-            taken: 0,
-            nothing: false,
-        };
-        let Some(conn) = self.conns.get_mut(id) else {
-            return left;
-        };
-        let source = conn.source();
-        let between = matches!(conn.session.rx.at, At::Header) && conn.session.rx.header_have == 0;
-        let (true, Link::Shm(link)) = (between && conn.session.state == State::Up, &mut conn.link)
-        else {
-            return left;
-        };
-        let ShmLink {
-            channel: shm,
-            doorbell,
-        } = &mut **link;
-        let Ok(Some(mut record)) = shm.peek() else {
-            return left;
-        };
-        // Of many the processor fetches the next by itself.
-        shm.fetch_ahead(&record);
-        let Some(mut inlet) = domain.inlet(conn.session.ep, conn.session.fi_addr) else {
-            return left;
-        };
-        loop {
-            let mut start = [0; MAX_MESSAGE_HEADER];
-            shm.copy_start(&record, &mut start);
-            let head = match message_head(&start) {
-                Some(head) if head.frame == record.len() && !head.ack => head,
-                _ => break,
-            };
-            let parts = message_info(&head);
-            let place = |to: &IoVec| shm.fill(&record, head.len, head.payload(), to);
-            match inlet.take(&parts, source, place) {
-                Ok(()) => {}
-                Err(Unfilled::Unexpected) if record.len() <= SMALL => {
-                    let envelope = parts.envelope(source, conn.session.ep, id as u64);
-                    let copy = |bytes: &mut Vec<u8>| shm.append(&record, head.len, bytes);
-                    if !inlet.keep(envelope, self.common.limits.saved_bytes, copy) {
-                        break;
-                    }
-                }
-                Err(_) => break,
-            }
-            if shm.advance(record) {
-                doorbell.ring();
-            }
-            left.taken += 1;
-            record = match shm.peek() {
-                Ok(Some(record)) if left.taken < most => record,
-                next => {
-                    left.nothing = matches!(next, Ok(None));
-                    break;
-                }
-            };
-        }
-        left
     }
 
     /// All was taken.
@@ -607,93 +533,8 @@ impl<N: Net> Stream<N> {
         if shm.ended {
             self.disconnect(domain, id, Error::CONNRESET);
         } else if wake {
-            self.wake_peer(id);
+            conn.link.ring();
         }
-    }
-
-    /// Whether it was an atomic operation or an answer.
-    #[inline]
-    fn take_record(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        record: &Record,
-    ) -> core::result::Result<bool, Fault> {
-        let len = record.len();
-        if len > SMALL {
-            return self.take_large_record(domain, id, record).map(|()| false);
-        }
-        if ShmChannel::is_line(record) {
-            let mut line = [0; LINE - HEADER];
-            if let Some(shm) = self.conns[id].link.shm() {
-                shm.copy_line(record, &mut line);
-            }
-            if self.take_compact(domain, id, &line[..len]) {
-                return Ok(true);
-            }
-            return self.take_one(domain, id, &line[..len]).map(|()| false);
-        }
-        let mut scratch = std::mem::take(&mut self.common.scratch);
-        let result = match self.conns[id].link.shm() {
-            Some(shm) => match shm.copy(record, 0, &mut scratch[..len]) {
-                Ok(()) => self.take(domain, id, &scratch[..len]),
-                Err(_) => Err(GARBAGE),
-            },
-            None => Ok(()),
-        };
-        self.common.scratch = scratch;
-        result.map(|()| false)
-    }
-
-    /// As `take_record`, with the payload straight to its place.
-    fn take_large_record(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        record: &Record,
-    ) -> core::result::Result<(), Fault> {
-        let len = record.len();
-        let mut at = 0;
-        while at < len {
-            // Taking a part may have ended the connection.
-            let Some(conn) = self.conns.get_mut(id) else {
-                break;
-            };
-            let Some(shm) = conn.link.shm() else {
-                break;
-            };
-            let rest = len - at;
-            let part = match &mut conn.session.rx.at {
-                At::Payload(incoming) => {
-                    let n = usize::try_from(incoming.remaining)
-                        .unwrap_or(usize::MAX)
-                        .min(rest);
-                    if let Some(iov) = incoming.sink.memory() {
-                        shm.place(record, at, n, iov);
-                        incoming.remaining -= n as u64;
-                        at += n;
-                        if incoming.remaining == 0 {
-                            self.finish(domain, id);
-                        }
-                        continue;
-                    }
-                    n
-                }
-                At::Header => rest.min(MAX_HEADER),
-                At::Stalled(_) | At::Held(_) => rest,
-            };
-            let part = part.min(self.common.scratch.len());
-            let mut scratch = std::mem::take(&mut self.common.scratch);
-            let copied = shm.copy(record, at, &mut scratch[..part]);
-            let result = match copied {
-                Ok(()) => self.take(domain, id, &scratch[..part]),
-                Err(_) => Err(GARBAGE),
-            };
-            self.common.scratch = scratch;
-            result?;
-            at += part;
-        }
-        Ok(())
     }
 
     /// Before the connection is closed: what was reported as sent goes to the peer, which may take until `until`.
@@ -704,9 +545,11 @@ impl<N: Net> Stream<N> {
         until: Instant,
     ) {
         loop {
-            self.flush_conn(domain, id);
-            self.ring_doorbell(id);
-            let conn = &mut self.conns[id];
+            self.with(domain, id, |session, cx| session.flush_conn(cx));
+            let Some(conn) = self.conns.get_mut(id) else {
+                return;
+            };
+            conn.link.ring_if_parked();
             let Link::Shm(link) = &mut conn.link else {
                 return;
             };

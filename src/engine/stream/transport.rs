@@ -369,7 +369,7 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn claim(&mut self, domain: &mut DomainOf<N>, claimed: Claimed) {
-        self.bring(domain, claimed);
+        self.deliver(domain, claimed);
     }
 
     #[inline]

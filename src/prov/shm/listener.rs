@@ -12,10 +12,11 @@ use std::time::Instant;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::stream::Stream;
-use crate::engine::stream::conn::{Conn, State};
+use crate::engine::stream::conn::Conn;
 use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::listener_token;
+use crate::engine::stream::session::State;
 use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::shm_connect::{Heard, HelloExchange, PendingPeer, connect_to};
 use crate::engine::stream::transport::{DomainOf, Due};
@@ -135,7 +136,7 @@ impl Stream<Shm> {
         self.use_shm(domain, id, shm);
         self.log_protocol(id);
         self.rewatch(id, true, false);
-        self.send_waiting(domain, id);
+        self.with(domain, id, |session, cx| session.send_waiting(cx));
         self.member_up(domain, id);
     }
 
@@ -146,7 +147,7 @@ impl Stream<Shm> {
         id: usize,
         error: Error,
     ) {
-        self.close_socket(id);
+        self.close_link(id);
         let conn = &mut self.conns[id];
         conn.session.state = State::Idle;
         conn.own = HelloExchange::default();

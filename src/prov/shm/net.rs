@@ -11,8 +11,8 @@ use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::engine::fabric::FabricShared;
-use crate::engine::stream::conn::State;
 use crate::engine::stream::hello::{Hello, Verdict};
+use crate::engine::stream::session::State;
 use crate::engine::stream::session::common::Limits;
 use crate::engine::stream::shm_connect::{HelloExchange, PendingPeer};
 use crate::engine::stream::transport::DomainOf;
@@ -94,6 +94,7 @@ impl Net for Shm {
             saved_size: site.set.max_saved_size,
             saved_bytes: site.set.max_saved_bytes,
             no_progress_thread: site.set.disable_auto_progress,
+            keeps_offers: true,
             copies: !site.set.disable_cma,
             hello: Duration::from_millis(site.set.conn_timeout_ms),
             close: site.set.close_timeout,

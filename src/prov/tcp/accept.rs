@@ -13,10 +13,11 @@ use crate::base::Error;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::engine::auth::Key;
 use crate::engine::half_open::{is_crowded, is_reserved, oldest_silent};
-use crate::engine::stream::conn::{Conn, State, Watch};
+use crate::engine::stream::conn::{Conn, Watch};
 use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::{conn_token, handshake_token};
 use crate::engine::stream::proto::{CM_HEADER, CmHeader, CmKind, EXTENSIONS, RdmPrivate};
+use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange};
@@ -330,7 +331,7 @@ impl Stream<Tcp> {
     }
 
     fn give_up_attempt(&mut self, id: usize) -> usize {
-        self.close_socket(id);
+        self.close_link(id);
         self.conns[id].session.state = State::Idle;
         self.conns[id].own.sharing = None;
         id

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
-use crate::engine::stream::conn::State;
+use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::socket::Socket;

@@ -10,12 +10,13 @@ use std::time::{Instant, SystemTime};
 use crate::abi::*;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
-use crate::engine::stream::conn::{State, Watch};
+use crate::engine::stream::conn::Watch;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::conn_token;
 use crate::engine::stream::proto::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
 };
+use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::accept::FIREWALL;
 use crate::prov::tcp::alive::probe_at_rest;
@@ -297,6 +298,7 @@ impl Stream<Tcp> {
             let _ = probe_at_rest(socket, self.params.peer_timeout);
         }
         conn.session.state = State::Up;
+        conn.session.key = <Tcp as crate::engine::stream::Net>::key(conn).cloned();
         conn.deadline = None;
         conn.attempts = 0;
         conn.own.exchange = Vec::new();
@@ -320,7 +322,7 @@ impl Stream<Tcp> {
         self.log_protocol(id);
         self.rewatch(id, true, false);
         self.promote(id);
-        self.send_waiting(domain, id);
+        self.with(domain, id, |session, cx| session.send_waiting(cx));
         self.member_up(domain, id);
     }
 
@@ -331,7 +333,7 @@ impl Stream<Tcp> {
         if !rdm {
             return self.msg_failed(domain, id, error, Vec::new());
         }
-        self.close_socket(id);
+        self.close_link(id);
         self.conns[id].session.state = State::Idle;
         self.conns[id].own.sharing = None;
         if self.admit_crossing(domain, id) {

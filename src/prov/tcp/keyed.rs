@@ -14,12 +14,12 @@ use crate::abi::FI_CONNECTED;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
-use crate::engine::stream::conn::State;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::progress::handshake_token;
 use crate::engine::stream::proto::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_AUTH, RdmPrivate, encode_cm, mark_keyed,
 };
+use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::accept::{Handshake, compare};
 use crate::prov::tcp::addr::Addr;

@@ -9,10 +9,11 @@ use std::time::Instant;
 use crate::abi::*;
 use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
-use crate::engine::stream::conn::{Conn, State, Watch};
+use crate::engine::stream::conn::{Conn, Watch};
 use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::conn_token;
 use crate::engine::stream::proto::CmKind;
+use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::ffi::ops::eq::EqErr;
 use crate::prov::tcp::connect::write_whole;
@@ -119,7 +120,7 @@ impl Stream<Tcp> {
             }
             State::Down => Ok(()),
             _ => {
-                self.close_socket(id);
+                self.close_link(id);
                 self.conns[id].session.state = State::Down;
                 Ok(())
             }
@@ -150,8 +151,8 @@ impl Stream<Tcp> {
             self.conns[id].session.peer,
             error.code()
         );
-        self.close_socket(id);
-        self.fail_operations(domain, id, error);
+        self.close_link(id);
+        self.with(domain, id, |session, cx| session.fail_operations(cx, error));
         self.conns[id].session.state = State::Down;
         let state = &domain.eps[ep];
         if let Some(eq) = &state.eq {

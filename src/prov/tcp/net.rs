@@ -17,9 +17,10 @@ use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
 use crate::engine::fabric::FabricShared;
-use crate::engine::stream::conn::{Conn, State};
+use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::hello::{Hello, Verdict};
+use crate::engine::stream::session::State;
 use crate::engine::stream::session::common::Limits;
 use crate::engine::stream::shm_connect::PendingPeer;
 use crate::engine::stream::transport::DomainOf;
@@ -77,6 +78,7 @@ impl Net for Tcp {
             saved_size: params.max_saved_size,
             saved_bytes: params.max_saved_bytes,
             no_progress_thread: params.disable_auto_progress,
+            keeps_offers: false,
             copies: true,
             hello: Duration::from_millis(params.conn_timeout_ms),
             close: params.close_timeout,
@@ -274,4 +276,4 @@ impl Net for Tcp {
 }
 
 // What an idle peer costs beside its socket.
-const _: () = assert!(size_of::<Conn<Tcp>>() <= 840);
+const _: () = assert!(size_of::<Conn<Tcp>>() <= 856);

@@ -3,12 +3,13 @@
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::base::log::Source;
 use crate::engine::flusher::Held;
 use crate::engine::stream::coll::Groups;
-use crate::engine::stream::stall::Waits;
+use crate::engine::stream::session::waits::Waits;
 use crate::engine::transport::Address;
 
 /// What the provider's settings say of connections.
@@ -20,6 +21,8 @@ pub struct Limits {
     pub saved_bytes: usize,
     /// No progress thread, although progress is automatic.
     pub no_progress_thread: bool,
+    /// A message that can be fetched is left with its sender until a receive has matched, also where that tells of the match.
+    pub keeps_offers: bool,
     /// The kernel may copy from process to process.
     pub copies: bool,
     /// How long somebody who wants to share memory may take to say who it is.
@@ -57,8 +60,29 @@ pub struct Common<A> {
     pub polls: u64,
     /// Operations that wait.
     pub waits: Waits,
-    /// A look at what peers have acknowledged is due.
+    /// A check of what peers have acknowledged is due.
     pub watches_peers: bool,
+    /// What sessions have left to the stream, in order.
+    pub todo: VecDeque<(usize, Todo)>,
+}
+
+/// What a session cannot do by itself.
+pub enum Todo {
+    /// The link takes no more: the stream is to hear when it does.
+    Blocked,
+    /// Nothing is to be read until `ResumeRead`.
+    PauseRead,
+    ResumeRead,
+    /// The ring is to be polled, whose reader finds what is wrong.
+    Poll,
+    /// Bytes go to peers: whether they are still there is to be seen.
+    WatchPeers,
+    /// Something waits for a peer: ticks are to come.
+    WatchWaits,
+    /// The collectives of this endpoint have moved.
+    Collectives(usize),
+    /// The session has an `Ending`.
+    End,
 }
 
 /// Bytes that one read takes from a socket at most.
@@ -80,6 +104,7 @@ impl<A: Address> Common<A> {
             groups: Groups::default(),
             polls: 1,
             watches_peers: false,
+            todo: VecDeque::new(),
         }
     }
 }

@@ -6,29 +6,29 @@ use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::domain_state::TxOp;
 use crate::engine::srx::{Bytes, Envelope, RecvOp};
-use crate::engine::stream::conn::{Offered, Payload, RendezvousIn, RendezvousOut, Shared, Sink};
-use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, Op};
-use crate::engine::stream::rx::Fault;
+use crate::engine::stream::session::offers::{Offered, RendezvousIn, Shared};
+use crate::engine::stream::session::queue::{Payload, RendezvousOut};
+use crate::engine::stream::session::receive::Fault;
+use crate::engine::stream::session::receive_state::Sink;
+use crate::engine::stream::session::split_copy::SHARE;
+use crate::engine::stream::session::{Cx, Ending, Session};
 use crate::engine::stream::shm_channel::{Places, ShmChannel, len_of};
-use crate::engine::stream::split_copy::SHARE;
-use crate::engine::stream::transport::{DomainOf, Stream};
+use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
 
-impl<N: Net> Stream<N> {
+impl<A: Address> Session<A> {
     /// Tells the peer of a message and keeps it until the peer has a place for it.
-    pub(super) fn announce(
+    pub fn announce(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         mut header: Header,
         payload: Payload,
         mut op: TxOp,
     ) {
-        self.begin_waiting(domain, &mut op);
-        let conn = &mut self.conns[id];
-        // There is one: `Stream::way` has looked.
-        let Some(index) = conn.session.tx.free_index() else {
+        self.begin_waiting(cx, &mut op);
+        // There is one: `way` has seen it.
+        let Some(index) = self.tx.free_index() else {
             return;
         };
         header.op = Op::Rts;
@@ -40,73 +40,70 @@ impl<N: Net> Stream<N> {
             payload,
             header: header.clone(),
         };
-        conn.session.tx.rendezvous.insert(index, waiting);
-        self.send_bare(domain, id, &header);
+        self.tx.rendezvous.insert(index, waiting);
+        self.send_bare(cx, &header);
     }
 
     /// The peer has a place for a message that it was told of.
-    pub(super) fn cleared(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) -> Result {
-        let conn = &mut self.conns[id];
-        let waiting = conn.session.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        domain.eps[waiting.op.ep()].tx_pending -= 1;
+    pub fn cleared(&mut self, cx: &mut Cx<'_, A>, index: u8) -> Result {
+        let waiting = self.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
+        cx.domain.eps[waiting.op.ep()].tx_pending -= 1;
         let mut header = waiting.header;
         header.op = Op::Data;
         header.context = 0;
         header.payload = header.msg_size;
-        self.send_payload(domain, id, &header, waiting.payload, waiting.op);
+        self.send_payload(cx, &header, waiting.payload, waiting.op);
         Ok(())
     }
 
-    pub(super) fn send_clear(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) {
+    pub fn send_clear(&mut self, cx: &mut Cx<'_, A>, index: u8) {
         let mut header = Header::new(Op::Cts, 0);
         header.index = index;
-        self.send_always(domain, id, &header, IoVec::empty(), None);
+        self.send_always(cx, &header, IoVec::empty(), None);
     }
 
     /// A message that the sender holds until there is a receive.
-    pub(super) fn ready_to_send(
+    pub fn ready_to_send(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        if header.index == 0 || !self.conns[id].session.rx.told.add(header.index) {
+        if header.index == 0 || !self.rx.told.add(header.index) {
             return Err(Fault::Rule("ready-to-send with a bad index"));
         }
-        let mut envelope = self.envelope(id, What::Tagged, header);
+        let mut envelope = self.envelope(cx, What::Tagged, header);
         envelope.len = header.msg_size;
         envelope.note = rendezvous_note(header.index, header.ack);
-        self.told_of(domain, id, envelope, header)
+        self.told_of(cx, envelope, header)
     }
 
     /// A message that its sender holds: to the receive that takes it, or kept without its bytes. `to` may name a receive
     /// context.
     fn told_of(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         mut envelope: Envelope,
         to: &Header,
     ) -> core::result::Result<(), Fault> {
         if to.context != 0 {
-            envelope.ep = self.named_context(domain, id, to)?;
+            envelope.ep = self.named_context(cx, to)?;
         }
-        let state = &domain.eps[envelope.ep];
+        let state = &cx.domain.eps[envelope.ep];
         if envelope.what == What::Tagged && state.caps & FI_TAGGED == 0 {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
         let srx = state.srx;
-        match domain.srxs[srx].accept(&envelope) {
-            Some(recv) => self.get(domain, id, Some(recv), envelope),
+        match cx.domain.srxs[srx].accept(&envelope) {
+            Some(recv) => self.get(cx, Some(recv), envelope),
             None => {
-                let bytes = match self.fetch_to_keep(domain, id, srx, &envelope)? {
+                let bytes = match self.fetch_to_keep(cx, srx, &envelope)? {
                     Some(bytes) => {
                         envelope.note = 0;
                         Bytes::Here(bytes)
                     }
                     None => Bytes::There,
                 };
-                self.keep(domain, id, srx, envelope, bytes);
+                self.keep(cx, srx, envelope, bytes);
             }
         }
         Ok(())
@@ -118,28 +115,32 @@ impl<N: Net> Stream<N> {
     #[cold]
     fn fetch_to_keep(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         srx: usize,
         envelope: &Envelope,
     ) -> core::result::Result<Option<Vec<u8>>, Fault> {
-        let room =
-            domain.srxs[srx].has_room(envelope.token, envelope.len, self.common.limits.saved_bytes);
+        let room = cx.domain.srxs[srx].has_room(
+            envelope.token,
+            envelope.len,
+            cx.common.limits.saved_bytes,
+        );
         let (index, _) = rendezvous_of(envelope.note);
-        let conn = &mut self.conns[id];
-        let (Some(offers), Some(shm)) = (&mut conn.session.rx.offers, conn.link.shm()) else {
+        let (Some(offers), Some(shm)) = (&mut self.rx.offers, cx.link.shm()) else {
             return Ok(None);
         };
         let Some(offered) = offers.waiting.get(&index) else {
             return Ok(None);
         };
-        if N::ALL_SHM || !room || envelope.len > self.common.limits.saved_size as u64 {
+        if cx.common.limits.keeps_offers
+            || !room
+            || envelope.len > cx.common.limits.saved_size as u64
+        {
             return Ok(None);
         }
         let bytes = shm.fetch_bytes(&offered.places, envelope.len as usize, offered.epoch);
         if bytes.is_some() {
             offers.waiting.remove(&index);
-            self.send_taken(domain, id, index);
+            self.send_taken(cx, index);
         } else if shm.reaches() && !shm.is_alive() {
             return Err(Fault::Rule(
                 "the sender of a message is gone, and with it the message",
@@ -149,61 +150,40 @@ impl<N: Net> Stream<N> {
     }
 
     /// There is a place for a message that its sender holds, or nobody wants it: it is fetched, or asked for.
-    pub(super) fn get(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        recv: Option<RecvOp>,
-        envelope: Envelope,
-    ) {
+    pub fn get(&mut self, cx: &mut Cx<'_, A>, recv: Option<RecvOp>, envelope: Envelope) {
         let (index, ack) = rendezvous_of(envelope.note);
-        let offers = self
-            .conns
-            .get(id)
-            .and_then(|conn| conn.session.rx.offers.as_ref());
+        let offers = self.rx.offers.as_ref();
         match offers.is_some_and(|offers| offers.waiting.contains_key(&index)) {
-            true => self.fetch(domain, id, index, recv, envelope),
-            false => self.clear(domain, id, index, ack, recv, envelope),
+            true => self.fetch(cx, index, recv, envelope),
+            false => self.clear(cx, index, ack, recv, envelope),
         }
     }
 
     /// There is a place for a message that the sender holds.
     fn clear(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         index: u8,
         ack: bool,
         recv: Option<RecvOp>,
         envelope: Envelope,
     ) {
-        self.watch_waits();
-        let Some(conn) = self.conns.get_mut(id) else {
-            return;
-        };
+        cx.watch_waits();
         let waiting = RendezvousIn {
-            since: self.common.waits.now,
+            since: cx.common.waits.now,
             recv,
             envelope,
             ack,
         };
-        conn.session.rx.told.clear(index, waiting);
-        self.send_clear(domain, id, index);
+        self.rx.told.clear(index, waiting);
+        self.send_clear(cx, index);
     }
 
     /// Tells the peer where a message is, and leaves it there until the peer has fetched it.
-    pub(super) fn offer(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        header: Header,
-        iov: IoVec,
-        mut op: TxOp,
-    ) {
-        self.begin_waiting(domain, &mut op);
-        let conn = &mut self.conns[id];
-        // There is one: `Stream::way` has looked.
-        let (Some(index), Some(shm)) = (conn.session.tx.free_index(), conn.link.shm()) else {
+    pub fn offer(&mut self, cx: &mut Cx<'_, A>, header: Header, iov: IoVec, mut op: TxOp) {
+        self.begin_waiting(cx, &mut op);
+        // There is one: `way` has seen it.
+        let (Some(index), Some(shm)) = (self.tx.free_index(), cx.link.shm()) else {
             return;
         };
         let tagged = header.op == Op::Tagged;
@@ -223,31 +203,28 @@ impl<N: Net> Stream<N> {
                 ..header
             },
         };
-        conn.session.tx.rendezvous.insert(index, waiting);
-        self.send_bare(domain, id, &offer);
+        self.tx.rendezvous.insert(index, waiting);
+        self.send_bare(cx, &offer);
     }
 
     /// The peer has fetched a message.
-    pub(super) fn taken(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) -> Result {
-        let conn = &mut self.conns[id];
-        let done = conn.session.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        domain.eps[done.op.ep()].tx_pending -= 1;
-        domain.sent(done.op.ep(), &done.op);
+    pub fn taken(&mut self, cx: &mut Cx<'_, A>, index: u8) -> Result {
+        let done = self.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
+        cx.domain.eps[done.op.ep()].tx_pending -= 1;
+        cx.domain.sent(done.op.ep(), &done.op);
         Ok(())
     }
 
     /// A message that can be fetched.
-    pub(super) fn offered(
+    pub fn offered(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        let conn = &mut self.conns[id];
-        if !conn.link.is_shm() || !conn.session.rx.told.add(header.index) {
+        if !cx.link.is_shm() || !self.rx.told.add(header.index) {
             return Err(Fault::Rule("an offer with a bad index, or not agreed on"));
         }
-        let offers = conn.session.rx.offers.get_or_insert_default();
+        let offers = self.rx.offers.get_or_insert_default();
         let what = match header.op {
             Op::OfferTagged => What::Tagged,
             _ => What::Msg,
@@ -258,38 +235,28 @@ impl<N: Net> Stream<N> {
             epoch: key as u32,
         };
         offers.waiting.insert(header.index, offered);
-        let mut envelope = self.envelope(id, what, header);
+        let mut envelope = self.envelope(cx, what, header);
         let to = Header {
             context: (key >> 32) as u8,
             ..Header::new(Op::Rts, 0)
         };
         envelope.len = header.segs_len();
         envelope.note = rendezvous_note(header.index, false);
-        self.told_of(domain, id, envelope, &to)
+        self.told_of(cx, envelope, &to)
     }
 
     /// There is a place for a message that can be fetched. If it cannot after all, its sender is asked for it.
-    fn fetch(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        index: u8,
-        recv: Option<RecvOp>,
-        envelope: Envelope,
-    ) {
-        self.end_shares(domain, id);
-        let Some(conn) = self.conns.get_mut(id) else {
-            return;
-        };
-        let offers = conn.session.rx.offers.as_mut();
+    fn fetch(&mut self, cx: &mut Cx<'_, A>, index: u8, recv: Option<RecvOp>, envelope: Envelope) {
+        self.end_shares(cx);
+        let offers = self.rx.offers.as_mut();
         let Some(offered) = offers.and_then(|offers| offers.waiting.remove(&index)) else {
             return;
         };
-        let (Some(recv), Some(shm)) = (recv, conn.link.shm_mut()) else {
-            return self.fetched(domain, id, index, None, envelope, true);
+        let (Some(recv), Some(shm)) = (recv, cx.link.shm_mut()) else {
+            return self.fetched(cx, index, None, envelope, true);
         };
         let len = recv.iov.remaining().min(len_of(&offered.places));
-        let idle = conn.session.tx.queue.is_empty() && shm.takes(MAX_HEADER);
+        let idle = self.tx.queue.is_empty() && shm.takes(MAX_HEADER);
         // A buffer of several messages is filled in their order, also by those that were there before it.
         if len >= SHARE
             && recv.multi.is_none()
@@ -304,17 +271,16 @@ impl<N: Net> Stream<N> {
                 job,
                 copied: true,
             };
-            return self.fetch_together(domain, id, shared, len);
+            return self.fetch_together(cx, shared, len);
         }
         let copied = shm.fetch(&offered.places, &recv.iov, offered.epoch);
-        self.fetched(domain, id, index, Some(recv), envelope, copied);
+        self.fetched(cx, index, Some(recv), envelope, copied);
     }
 
     /// The message that has this index is here, or could not be fetched.
-    pub(super) fn fetched(
+    pub fn fetched(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         index: u8,
         recv: Option<RecvOp>,
         envelope: Envelope,
@@ -322,53 +288,51 @@ impl<N: Net> Stream<N> {
     ) {
         if !copied {
             let gone = |shm: &ShmChannel| shm.reaches() && !shm.is_alive();
-            let conn = self.conns.get(id);
-            let gone = conn.and_then(|conn| conn.link.shm()).is_some_and(gone);
-            self.clear(domain, id, index, false, recv, envelope);
-            if gone && self.conns.contains(id) {
+            let gone = cx.link.shm().is_some_and(gone);
+            self.clear(cx, index, false, recv, envelope);
+            if gone {
                 // What was sent behind this message must not take its place.
-                self.disconnect(domain, id, Error::CONNRESET);
+                self.end(cx, Ending::Lost(Error::CONNRESET));
             }
             return;
         }
         if let Some(recv) = recv {
-            domain.received(envelope.ep, &recv, &envelope, &self.conns[id].sender());
+            cx.domain
+                .received(envelope.ep, &recv, &envelope, &self.sender());
         }
-        self.send_taken(domain, id, index);
+        self.send_taken(cx, index);
     }
 
-    fn send_taken(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) {
-        self.conns[id].session.rx.told.remove(index);
+    fn send_taken(&mut self, cx: &mut Cx<'_, A>, index: u8) {
+        self.rx.told.remove(index);
         let mut taken = Header::new(Op::Taken, 0);
         taken.index = index;
-        self.send_always(domain, id, &taken, IoVec::empty(), None);
+        self.send_always(cx, &taken, IoVec::empty(), None);
     }
 
     /// The bytes of a message that was held.
-    pub(super) fn rendezvous_data(
+    pub fn rendezvous_data(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        let conn = &mut self.conns[id];
-        let Some(waiting) = conn.session.rx.told.take_cleared(header.index) else {
+        let Some(waiting) = self.rx.told.take_cleared(header.index) else {
             return Err(Fault::Rule("rendezvous data with an unknown index"));
         };
         if waiting.envelope.len != header.payload {
-            conn.session.rx.told.clear(header.index, waiting);
+            self.rx.told.clear(header.index, waiting);
             return Err(Fault::Rule(
                 "rendezvous data of another length than announced",
             ));
         }
-        conn.session.rx.told.remove(header.index);
+        self.rx.told.remove(header.index);
         let sink = match waiting.recv {
             Some(recv) => Sink::Recv(recv, waiting.envelope),
             None => Sink::Drop,
         };
-        self.expect(id, sink, header.payload, waiting.ack);
+        self.expect(cx, sink, header.payload, waiting.ack);
         if header.payload == 0 {
-            self.finish(domain, id);
+            self.finish(cx);
         }
         Ok(())
     }
@@ -380,7 +344,7 @@ fn rendezvous_note(index: u8, ack: bool) -> u64 {
 }
 
 /// Where the memory is that a header names without keys.
-pub(super) fn places_of(header: &Header) -> Places {
+pub fn places_of(header: &Header) -> Places {
     let mut places = Places::default();
     for (place, seg) in places.iter_mut().zip(header.segs()) {
         *place = (seg.addr as usize, seg.len as usize);
@@ -389,7 +353,7 @@ pub(super) fn places_of(header: &Header) -> Places {
 }
 
 /// Names the first `most` bytes of memory of ours in a header.
-pub(super) fn name_places(header: &mut Header, iov: &IoVec, most: usize) {
+pub fn name_places(header: &mut Header, iov: &IoVec, most: usize) {
     let mut left = most;
     for (place, (addr, room)) in header.segs.iter_mut().zip(iov.places()) {
         let len = room.min(left);

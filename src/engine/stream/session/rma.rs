@@ -7,34 +7,27 @@ use std::sync::Arc;
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::domain_state::{DomainState, TxOp};
-use crate::engine::stream::conn::{After, Conn, Durable, Frame, Out, ReadOp, Regions, Sink};
-use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
-use crate::engine::stream::rx::Fault;
-use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::engine::stream::tx::{STAGE_HIGH_WATER, TOGETHER, WANTS_ACK, remote_data};
-use crate::engine::transport::{Address, MrRegion};
+use crate::engine::stream::session::queue::{After, Out, OutFrame, ReadOp};
+use crate::engine::stream::session::receive::Fault;
+use crate::engine::stream::session::receive_state::{Durable, Regions, Sink};
+use crate::engine::stream::session::send::{STAGE_HIGH_WATER, TOGETHER, WANTS_ACK, remote_data};
+use crate::engine::stream::session::{Cx, Session};
+use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
 
-impl<N: Net> Stream<N> {
-    pub(super) fn post_write(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        tx: &Tx<'_>,
-        op: TxOp,
-    ) -> Result {
-        check_target(tx, op.len)?;
-        if self.conns[id].session.is_direct && self.moved_directly(domain, id, tx, &op) {
+impl<A: Address> Session<A> {
+    pub fn post_write(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: TxOp) -> Result {
+        if self.is_direct && self.moved_directly(cx, tx, &op) {
             return Ok(());
         }
-        self.conns[id].session.writes_by_ring = true;
+        self.writes_by_ring = true;
         let data = remote_data(tx);
         if op.len <= TOGETHER {
             let encode = |counter, header: &mut [u8; MAX_HEADER]| {
                 encode_write(data, segs(tx), op.len, counter, header)
             };
-            if self.post_small(domain, id, &tx.iov, op, encode) {
+            if self.post_small(cx, &tx.iov, op, encode) {
                 return Ok(());
             }
         }
@@ -43,52 +36,36 @@ impl<N: Net> Stream<N> {
         header.ack = tx.flags & WANTS_ACK != 0;
         header.commit = tx.flags & FI_COMMIT_COMPLETE != 0;
         header.data = data;
-        self.submit(domain, id, header, tx.iov, op)
+        self.submit(cx, header, tx.iov, op)
     }
 
-    pub(super) fn post_read(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        tx: &Tx<'_>,
-        op: TxOp,
-    ) -> Result {
-        check_target(tx, op.len)?;
-        if self.conns[id].session.is_direct && self.moved_directly(domain, id, tx, &op) {
+    pub fn post_read(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: TxOp) -> Result {
+        if self.is_direct && self.moved_directly(cx, tx, &op) {
             return Ok(());
         }
         let mut header = Header::new(Op::ReadReq, 0);
         put_target(&mut header, tx);
-        self.submit(domain, id, header, tx.iov, op)
+        self.submit(cx, header, tx.iov, op)
     }
 
     /// Asks for the bytes of a read.
-    pub(super) fn request_read(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        header: &Header,
-        iov: IoVec,
-        mut op: TxOp,
-    ) {
-        self.begin_waiting(domain, &mut op);
-        let conn = &mut self.conns[id];
-        conn.session.tx.ask(ReadOp { op, iov });
-        self.send_bare(domain, id, header);
+    pub fn request_read(&mut self, cx: &mut Cx<'_, A>, header: &Header, iov: IoVec, mut op: TxOp) {
+        self.begin_waiting(cx, &mut op);
+        self.tx.ask(ReadOp { op, iov });
+        self.send_bare(cx, header);
     }
 
     /// A peer writes to memory of ours.
-    pub(super) fn write_request(
+    pub fn write_request(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         if header.segs_len() != header.payload {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
-        self.conns[id].session.rx.was_written = true;
-        let (iov, regions) = named(domain, &self.conns[id], header, FI_RMA, FI_REMOTE_WRITE)?;
+        self.rx.was_written = true;
+        let (iov, regions) = self.named(cx.domain, header, FI_RMA, FI_REMOTE_WRITE)?;
         let sink = Sink::Write {
             iov,
             len: header.payload,
@@ -100,64 +77,61 @@ impl<N: Net> Stream<N> {
             regions,
             lens: header.segs.map(|seg| seg.len),
         };
-        self.expect(id, sink, header.payload, header.ack || header.commit);
+        self.expect(cx, sink, header.payload, header.ack || header.commit);
         if header.payload == 0 {
-            self.finish(domain, id);
+            self.finish(cx);
         }
         Ok(())
     }
 
     /// A peer reads memory of ours.
-    pub(super) fn read_request(
+    pub fn read_request(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        let (iov, regions) = named(domain, &self.conns[id], header, FI_RMA, FI_REMOTE_READ)?;
+        let (iov, regions) = self.named(cx.domain, header, FI_RMA, FI_REMOTE_READ)?;
         if regions[0].is_none() {
             return Err(Fault::Rule("a read of nothing"));
         }
         let total = header.segs_len();
         let mut answer = Header::new(Op::ReadRsp, total);
         answer.payload = total;
-        self.answer_read(domain, id, &answer, iov, regions);
+        self.answer_read(cx, &answer, iov, regions);
         Ok(())
     }
 
     /// Whether so many answers wait for a peer that a frame which is to be answered stays in the stream.
     #[inline]
-    pub(super) fn owes_enough(&self, id: usize, header: &Header) -> bool {
-        let answers = self.conns[id].answers();
+    pub fn owes_enough(&self, header: &Header) -> bool {
+        let answers = self.answers();
         answers > ANSWERS && (header.asks() || answers > ACKS && header.is_answered())
     }
 
     /// Whether a frame that stood in the stream is dealt with: the peer has taken a good part of what waits for it.
-    pub(super) fn may_answer(&self, id: usize) -> bool {
-        self.conns[id].answers() <= ANSWERS / 2
+    pub fn may_answer(&self) -> bool {
+        self.answers() <= ANSWERS / 2
     }
 
     /// Queues the answer to a read; small ones are copied with others.
-    pub(super) fn answer_read(
+    pub fn answer_read(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         header: &Header,
         iov: IoVec,
         regions: Regions,
     ) {
         let len = header.payload;
-        if len <= SMALL_ANSWER && self.conns[id].session.tx.staged <= STAGE_HIGH_WATER {
-            self.send_always(domain, id, header, iov, None);
-            domain.read_by_peer(self.conns[id].session.ep, len);
+        if len <= SMALL_ANSWER && self.tx.staged <= STAGE_HIGH_WATER {
+            self.send_always(cx, header, iov, None);
+            cx.domain.read_by_peer(self.ep, len);
             return;
         }
-        let conn = &mut self.conns[id];
         let mut bytes = [0; MAX_HEADER];
-        let counter = conn.session.tx.next_counter();
-        let header_len = header.encode(counter, conn.session.swap, &mut bytes);
-        conn.session.tx.answers += 1;
-        conn.session.tx.queue.push_back(Out::Frame(Box::new(Frame {
+        let counter = self.tx.next_counter();
+        let header_len = header.encode(counter, self.swap, &mut bytes);
+        self.tx.answers += 1;
+        self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
             header: bytes,
             header_len: header_len as u8,
             header_done: 0,
@@ -165,105 +139,82 @@ impl<N: Net> Stream<N> {
             after: After::Answered(regions, len),
         })));
         // The ring takes what it has room for; nobody flushes it but the application.
-        if conn.link.is_shm() && !conn.session.tx.blocked {
-            return self.flush_conn(domain, id);
+        if cx.link.is_shm() && !self.tx.blocked {
+            return self.flush_conn(cx);
         }
-        self.mark_dirty(id);
-    }
-
-    /// fi_mr(3), fi_close: a region is closed. Accesses to it that are under way end with their connections: no frame
-    /// tells a peer that its access has failed.
-    #[cold]
-    pub(super) fn end_accesses(&mut self, domain: &mut DomainOf<N>, region: &Arc<MrRegion>) {
-        // Accesses hold it, besides its handle. The table does not any more.
-        if Arc::strong_count(region) == 1 {
-            return;
-        }
-        let conns = self.conns.iter();
-        let accessing: Vec<usize> = conns
-            .filter(|(_, conn)| conn.accesses(region))
-            .map(|(id, _)| id)
-            .collect();
-        for id in accessing {
-            // The loss of one peer may have ended the connection to another.
-            if self.conns.contains(id) {
-                const CLOSED: Fault = Fault::Rule("a memory region was closed under its access");
-                self.fault(domain, id, &CLOSED);
-            }
-        }
+        self.mark_dirty(cx);
     }
 
     /// The answer to a read of ours.
-    pub(super) fn read_response(
+    pub fn read_response(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        let conn = &mut self.conns[id];
-        let waiting = conn.session.tx.await_read.front();
+        let waiting = self.tx.await_read.front();
         if waiting.is_some_and(|read| read.op.len as u64 != header.payload) {
             return Err(Fault::Rule("a read response of another length"));
         }
-        let Some(read) = conn.session.tx.take_asked() else {
+        let Some(read) = self.tx.take_asked() else {
             return Err(Fault::Rule("a read response that nobody waits for"));
         };
-        self.expect(id, Sink::Read(read), header.payload, false);
+        self.expect(cx, Sink::Read(read), header.payload, false);
         if header.payload == 0 {
-            self.finish(domain, id);
+            self.finish(cx);
         }
         Ok(())
+    }
+
+    /// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is FI_RMA or
+    /// FI_ATOMIC. The authorization key is that of the connection.
+    pub(super) fn named(
+        &self,
+        domain: &mut DomainState<A>,
+        header: &Header,
+        capability: u64,
+        access: u64,
+    ) -> core::result::Result<(IoVec, Regions), Fault> {
+        // fi_getinfo(3): a primary capability that was not asked for is not there.
+        if domain.eps[self.ep].caps & capability == 0 {
+            return Err(Fault::Rule(
+                "an access to memory through an endpoint without the capability",
+            ));
+        }
+        let mut iov = IoVec::empty();
+        let mut regions = Regions::default();
+        for (seg, place) in header.segs().iter().zip(&mut regions) {
+            let found =
+                domain
+                    .mrs
+                    .lookup_with(self.key.as_ref(), seg.key, seg.addr, seg.len, access);
+            let (region, address) = found.map_err(refused)?;
+            if !region.window(&mut iov, address, seg.len as usize) {
+                return Err(Fault::Rule("too many segments"));
+            }
+            *place = Some(region.clone());
+        }
+        let all = regions.iter().flatten();
+        all.for_each(|region| domain.mrs.used(region));
+        Ok((iov, regions))
     }
 }
 
 /// So many bytes may wait for a peer to take them; then nothing of it is read that is to be answered until half of that is
 /// gone. Frames that are only acknowledged have their own limit.
-pub(super) const ANSWERS: usize = 1 << 20;
+pub const ANSWERS: usize = 1 << 20;
 const ACKS: usize = 2 * ANSWERS;
 
 /// What is asked of a peer at a time costs it no more than this: together with what it has copied of its own operations
 /// (`STAGE_HIGH_WATER`) and of small answers that is less than `ANSWERS`. Two that read from each other with all they have do not wait
 /// for each other.
-pub(super) const ASKED: usize = ANSWERS / 4;
+pub const ASKED: usize = ANSWERS / 4;
 
 /// Answers to reads up to this size are copied at once, and not sent from where they are, while the peer takes them.
 const SMALL_ANSWER: u64 = 8192;
 
-/// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is FI_RMA or
-/// FI_ATOMIC. The authorization key is that of the connection.
-pub(super) fn named<N: Net>(
-    domain: &mut DomainOf<N>,
-    conn: &Conn<N>,
-    header: &Header,
-    capability: u64,
-    access: u64,
-) -> core::result::Result<(IoVec, Regions), Fault> {
-    // fi_getinfo(3): a primary capability that was not asked for is not there.
-    if domain.eps[conn.session.ep].caps & capability == 0 {
-        return Err(Fault::Rule(
-            "an access to memory through an endpoint without the capability",
-        ));
-    }
-    let mut iov = IoVec::empty();
-    let mut regions = Regions::default();
-    for (seg, place) in header.segs().iter().zip(&mut regions) {
-        let found = domain
-            .mrs
-            .lookup_with(conn.key(), seg.key, seg.addr, seg.len, access);
-        let (region, address) = found.map_err(refused)?;
-        if !region.window(&mut iov, address, seg.len as usize) {
-            return Err(Fault::Rule("too many segments"));
-        }
-        *place = Some(region.clone());
-    }
-    let all = regions.iter().flatten();
-    all.for_each(|region| domain.mrs.used(region));
-    Ok((iov, regions))
-}
-
 /// A peer's write is there: one event for each region that it modified, of the bytes that came to it.
 #[inline]
-pub(super) fn count_regions<A: Address>(
+pub fn count_regions<A: Address>(
     domain: &mut DomainState<A>,
     regions: &Regions,
     lens: &[u64; MAX_SEGS],
@@ -285,7 +236,7 @@ pub(super) fn count_regions<A: Address>(
 
 /// fi_cq(3), FI_COMMIT_COMPLETE: the parts of the target that lie in persistent memory.
 #[cold]
-pub(super) fn durable(header: &Header, regions: &Regions) -> Durable {
+pub fn durable(header: &Header, regions: &Regions) -> Durable {
     let targets = header.segs().iter().zip(regions.iter().flatten());
     let persistent = targets.filter(|(seg, region)| region.is_persistent() && seg.len > 0);
     let parts = persistent.filter_map(|(seg, region)| {
@@ -297,7 +248,7 @@ pub(super) fn durable(header: &Header, regions: &Regions) -> Durable {
 
 /// The target of an RMA operation: as many bytes as the operation has, in up to four segments.
 #[inline]
-fn check_target(tx: &Tx<'_>, len: usize) -> Result {
+pub fn check_target(tx: &Tx<'_>, len: usize) -> Result {
     let add = |total: usize, seg: &RemoteSeg| total.checked_add(seg.len);
     match tx.target.iter().try_fold(0, add) {
         Some(total) if total == len && (1..=MAX_SEGS).contains(&tx.target.len()) => Ok(()),

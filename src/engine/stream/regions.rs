@@ -1,27 +1,40 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Reads and writes of registered memory that the initiator carries out alone, between processes of one host: fi_rma(3). What
-//! the target has to know of, or what has to keep an order with what went through the ring, goes that way.
+//! Registered memory that is closed, or that peers see no more: who uses it is waited for, or loses its connection.
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::abi::*;
-use crate::engine::domain_state::TxOp;
 use crate::engine::ep_state::Event;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::rx::Fault;
+use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::engine::stream::tx::WANTS_ACK;
-use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
-
-/// Writes up to this size go through the ring, which costs less than a call of the kernel; unless they are to be complete at
-/// the target, which then need not look.
-const SMALL_WRITE: usize = 4096;
-
-/// How long a peer may take to end a copy from or to a region that is closed.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+use crate::engine::transport::MrRegion;
 
 impl<N: Net> Stream<N> {
+    /// fi_mr(3), fi_close: a region is closed. Accesses to it that are under way end with their connections: no frame
+    /// tells a peer that its access has failed.
+    #[cold]
+    pub(super) fn end_accesses(&mut self, domain: &mut DomainOf<N>, region: &Arc<MrRegion>) {
+        // Accesses hold it, besides its handle. The table does not any more.
+        if Arc::strong_count(region) == 1 {
+            return;
+        }
+        let conns = self.conns.iter();
+        let accessing: Vec<usize> = conns
+            .filter(|(_, conn)| conn.session.accesses(region))
+            .map(|(id, _)| id)
+            .collect();
+        for id in accessing {
+            // The loss of one peer may have ended the connection to another.
+            if self.conns.contains(id) {
+                const CLOSED: Fault = Fault::Rule("a memory region was closed under its access");
+                self.fault(domain, id, &CLOSED);
+            }
+        }
+    }
+
     /// Whether peers may use registered memory through this endpoint without its knowing: it grants such accesses, and nothing
     /// counts them. (Only data for the queue makes an entry there, and goes by message.)
     pub fn may_be_reached(domain: &DomainOf<N>, ep: usize) -> bool {
@@ -29,40 +42,6 @@ impl<N: Net> Stream<N> {
         let grants = FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
         let counts = [Event::RemoteRead, Event::RemoteWrite];
         ep.caps & grants == grants && counts.iter().all(|&event| ep.bound(event).is_none())
-    }
-
-    /// Carries out a read or write from here. False leaves it to messages: it may have been done in part, which does no harm.
-    pub(super) fn moved_directly(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        tx: &Tx<'_>,
-        op: &TxOp,
-    ) -> bool {
-        const TARGETS: u64 = FI_REMOTE_CQ_DATA | FI_COMMIT_COMPLETE | FI_FENCE | AFTER_READS;
-        let conn = &mut self.conns[id];
-        let Some(shm) = conn.link.shm_mut() else {
-            return false;
-        };
-        if conn.session.writes_by_ring {
-            if !shm.is_drained() {
-                return false;
-            }
-            conn.session.writes_by_ring = false;
-        }
-        let write = op.what == What::Write;
-        let small = write && op.len <= SMALL_WRITE && tx.flags & WANTS_ACK == 0;
-        let waits = !conn.session.tx.queue.is_empty() || !conn.session.tx.waiting.is_empty();
-        if small || waits || tx.flags & TARGETS != 0 || domain.eps[op.ep()].orders_access {
-            return false;
-        }
-        let mut local = tx.iov;
-        let mut segs = tx.target.iter().filter(|seg| seg.len > 0);
-        if op.len == 0 || !segs.all(|seg| shm.copy_region(&mut local, seg, write)) {
-            return false;
-        }
-        domain.sent(op.ep(), op);
-        true
     }
 
     /// Takes the domain's regions away from the peers that were shown them: from now on one of its endpoints counts
@@ -99,3 +78,6 @@ impl<N: Net> Stream<N> {
         }
     }
 }
+
+/// How long a peer may take to end a copy from or to a region that is closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -8,34 +8,31 @@
 
 use std::time::Duration;
 
-use crate::base::log::{Subsys, log_warn};
+use crate::base::log::{Source, Subsys, log_warn};
 use crate::base::{Error, IoVec};
-use crate::engine::stream::conn::{Payload, Shared};
-use crate::engine::stream::net::Net;
+use crate::engine::stream::link::Link;
 use crate::engine::stream::proto::{Header, Op};
-use crate::engine::stream::rendezvous::{name_places, places_of};
-use crate::engine::stream::rx::Fault;
+use crate::engine::stream::session::common::Todo;
+use crate::engine::stream::session::offers::Shared;
+use crate::engine::stream::session::queue::Payload;
+use crate::engine::stream::session::receive::Fault;
+use crate::engine::stream::session::rendezvous::{name_places, places_of};
+use crate::engine::stream::session::{Cx, Ending, Session};
 use crate::engine::stream::shm_channel::{Help, Helping};
-use crate::engine::stream::transport::{DomainOf, Stream};
+use crate::engine::transport::Address;
 use crate::sync::parts::{Job, Progress};
 
 /// Messages from this size on are copied by both.
-pub(super) const SHARE: usize = 64 * 1024;
+pub const SHARE: usize = 64 * 1024;
 
 /// How long a peer may take to end a copy to memory that is not to be written any more.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const GARBAGE: Fault = Fault::Rule("it wrote garbage to a message that both copy");
 
-impl<N: Net> Stream<N> {
+impl<A: Address> Session<A> {
     /// Fetches `len` bytes of a message, of which its sender may copy a part.
-    pub(super) fn fetch_together(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        mut shared: Shared,
-        len: usize,
-    ) {
+    pub fn fetch_together(&mut self, cx: &mut Cx<'_, A>, mut shared: Shared, len: usize) {
         let Some(to) = shared.recv.as_ref().map(|recv| recv.iov) else {
             return;
         };
@@ -44,9 +41,8 @@ impl<N: Net> Stream<N> {
         name_places(&mut share, &to, len);
         // Keys have no meaning here.
         share.segs[0].key = u64::from(shared.job.number);
-        self.send_always(domain, id, &share, IoVec::empty(), None);
-        let conn = &mut self.conns[id];
-        let (Some(shm), Some(offers)) = (conn.link.shm_mut(), &mut conn.session.rx.offers) else {
+        self.send_always(cx, &share, IoVec::empty(), None);
+        let (Some(shm), Some(offers)) = (cx.link.shm_mut(), &mut self.rx.offers) else {
             return;
         };
         let fetched = shm.fetch_parts(&mut shared.job, &shared.offered.places, &to);
@@ -55,33 +51,31 @@ impl<N: Net> Stream<N> {
         let at = offers.shared.len();
         offers.shared.push(shared);
         match progress {
-            _ if fetched.is_err() => self.found_garbage(id),
+            _ if fetched.is_err() => self.found_garbage(cx),
             Ok(Progress::Held) => {}
             Ok(progress @ (Progress::Over | Progress::Failed)) => {
-                self.end_share(domain, id, at, progress);
+                self.end_share(cx, at, progress);
             }
-            _ => self.found_garbage(id),
+            _ => self.found_garbage(cx),
         }
     }
 
     /// Its reader ends the connection.
     #[cold]
-    fn found_garbage(&mut self, id: usize) {
-        if let Some(shm) = self.conns[id].link.shm_mut() {
+    fn found_garbage(&mut self, cx: &mut Cx<'_, A>) {
+        if let Some(shm) = cx.link.shm_mut() {
             shm.broken = true;
         }
-        self.promote_shm(id);
+        cx.todo(Todo::Poll);
     }
 
     /// What the sender has done by now; the word of it may stand behind many offers.
-    pub(super) fn end_shares(&mut self, domain: &mut DomainOf<N>, id: usize) {
+    pub fn end_shares(&mut self, cx: &mut Cx<'_, A>) {
         let mut at = 0;
-        while let Some(conn) = self.conns.get(id)
-            && let (Some(shared), Some(shm)) = (conn.session.rx.shared().get(at), conn.link.shm())
-        {
+        while let (Some(shared), Some(shm)) = (self.rx.shared().get(at), cx.link.shm()) {
             match shm.progress_of(&shared.job) {
                 Ok(progress @ (Progress::Over | Progress::Failed)) => {
-                    self.end_share(domain, id, at, progress);
+                    self.end_share(cx, at, progress);
                 }
                 // What is wrong is found when the word comes.
                 _ => at += 1,
@@ -92,30 +86,23 @@ impl<N: Net> Stream<N> {
     /// A message of which the sender copies a part is not complete yet: what came behind it stays where it is, so that receives
     /// complete in the order of their messages. Not if the sender is gone, or has broken what they share: its reader finds that.
     #[inline]
-    pub(super) fn waits_for_sender(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
-        match self.conns.get(id) {
-            Some(conn) if !conn.session.rx.shared().is_empty() => self.waits_for_part(domain, id),
-            _ => false,
-        }
+    pub fn waits_for_sender(&mut self, cx: &mut Cx<'_, A>) -> bool {
+        !self.rx.shared().is_empty() && self.waits_for_part(cx)
     }
 
     #[cold]
-    fn waits_for_part(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
-        self.end_shares(domain, id);
-        let Some(conn) = self.conns.get(id) else {
+    fn waits_for_part(&mut self, cx: &mut Cx<'_, A>) -> bool {
+        self.end_shares(cx);
+        let Some(shm) = cx.link.shm().filter(|shm| !shm.ended) else {
             return false;
         };
-        let Some(shm) = conn.link.shm().filter(|shm| !shm.ended) else {
-            return false;
-        };
-        let mut shared = conn.session.rx.shared().iter();
+        let mut shared = self.rx.shared().iter();
         shared.any(|shared| shm.progress_of(&shared.job) == Ok(Progress::Held))
     }
 
     /// Nobody copies any more.
-    fn end_share(&mut self, domain: &mut DomainOf<N>, id: usize, at: usize, progress: Progress) {
-        let conn = &mut self.conns[id];
-        let Some(offers) = &mut conn.session.rx.offers else {
+    fn end_share(&mut self, cx: &mut Cx<'_, A>, at: usize, progress: Progress) {
+        let Some(offers) = &mut self.rx.offers else {
             return;
         };
         let Shared {
@@ -126,7 +113,7 @@ impl<N: Net> Stream<N> {
             job,
             mut copied,
         } = offers.shared.swap_remove(at);
-        if let (Some(shm), Some(recv)) = (conn.link.shm_mut(), &recv) {
+        if let (Some(shm), Some(recv)) = (cx.link.shm_mut(), &recv) {
             shm.end_share(&job);
             if progress == Progress::Failed {
                 shm.copies_alone = true;
@@ -135,28 +122,26 @@ impl<N: Net> Stream<N> {
                 copied &= !shm.is_revoked(offered.epoch);
             }
         }
-        self.fetched(domain, id, index, recv, envelope, copied);
+        self.fetched(cx, index, recv, envelope, copied);
     }
 
     /// The sender has done the last part of a message.
-    pub(super) fn sender_done(
+    pub fn sender_done(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         index: u8,
     ) -> core::result::Result<(), Fault> {
-        let conn = &self.conns[id];
-        let Some(shm) = conn.link.shm() else {
+        let Some(shm) = cx.link.shm() else {
             return Err(Fault::Rule("a word on a message that nobody shares"));
         };
-        let shared = conn.session.rx.shared();
+        let shared = self.rx.shared();
         // It may have been seen before the word of it came.
         let Some(at) = shared.iter().position(|shared| shared.index == index) else {
             return Ok(());
         };
         match shm.progress_of(&shared[at].job) {
             Ok(progress @ (Progress::Over | Progress::Failed)) => {
-                self.end_share(domain, id, at, progress);
+                self.end_share(cx, at, progress);
                 Ok(())
             }
             _ => Err(GARBAGE),
@@ -164,14 +149,12 @@ impl<N: Net> Stream<N> {
     }
 
     /// The peer fetches a message of ours, and says where it goes.
-    pub(super) fn asked_to_share(
+    pub fn asked_to_share(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         header: &Header,
     ) -> core::result::Result<(), Fault> {
-        let conn = &mut self.conns[id];
-        let offered = conn.session.tx.rendezvous.get(&header.index);
+        let offered = self.tx.rendezvous.get(&header.index);
         let len = header.segs_len();
         if offered.is_none_or(|out| len > out.op.len as u64) {
             return Err(Fault::Rule("it shares a message that it was not offered"));
@@ -180,38 +163,33 @@ impl<N: Net> Stream<N> {
             return Err(GARBAGE);
         };
         let (index, to) = (header.index, places_of(header));
-        if let Some(shm) = conn.link.shm_mut() {
+        if let Some(shm) = cx.link.shm_mut() {
             shm.helping = Some(Helping { index, job, to });
         }
-        self.help(domain, id)
+        self.help(cx)
     }
 
     /// Copies a part of the message that the peer fetches.
-    pub(super) fn help(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-    ) -> core::result::Result<(), Fault> {
-        let conn = &mut self.conns[id];
-        let Some(shm) = conn.link.shm_mut() else {
+    pub fn help(&mut self, cx: &mut Cx<'_, A>) -> core::result::Result<(), Fault> {
+        let Some(shm) = cx.link.shm_mut() else {
             return Ok(());
         };
         let Some(mut helping) = shm.helping.take() else {
             return Ok(());
         };
-        let offered = conn.session.tx.rendezvous.get(&helping.index);
+        let offered = self.tx.rendezvous.get(&helping.index);
         let Some(Payload::Buffers(from)) = offered.map(|out| &out.payload) else {
             return Ok(());
         };
         match shm.help(&mut helping.job, from, &helping.to) {
             Ok(Help::More) => {
                 shm.helping = Some(helping);
-                self.mark_dirty(id);
+                self.mark_dirty(cx);
             }
             Ok(Help::Last) => {
                 let mut done = Header::new(Op::Done, 0);
                 done.index = helping.index;
-                self.send_always(domain, id, &done, IoVec::empty(), None);
+                self.send_always(cx, &done, IoVec::empty(), None);
             }
             Ok(Help::Over) => {}
             Err(_) => return Err(GARBAGE),
@@ -219,58 +197,56 @@ impl<N: Net> Stream<N> {
         Ok(())
     }
 
-    /// As `help`, at a look.
-    pub(super) fn go_on_helping(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let shm = self.conns.get(id).and_then(|conn| conn.link.shm());
-        if shm.is_none_or(|shm| shm.helping.is_none()) {
+    /// As `help`, at a poll.
+    pub fn go_on_helping(&mut self, cx: &mut Cx<'_, A>) {
+        if cx.link.shm().is_none_or(|shm| shm.helping.is_none()) {
             return;
         }
-        if let Err(fault) = self.help(domain, id) {
-            self.fault(domain, id, &fault);
+        if let Err(fault) = self.help(cx) {
+            self.end(cx, Ending::Fault(fault));
         }
     }
 
-    /// Nothing is written any more to the memory of these messages that the peer copies to.
-    #[cold]
-    pub(super) fn take_back(&mut self, id: usize, which: impl Fn(&Shared) -> bool) -> bool {
-        let conn = &self.conns[id];
-        let Some(shm) = conn.link.shm() else {
-            return true;
-        };
-        let all = conn
-            .session
-            .rx
-            .shared()
-            .iter()
-            .filter(|shared| which(shared));
-        let held = all
-            .filter(|shared| !shm.take_back(&shared.job, CLOSE_TIMEOUT))
-            .count();
-        if held > 0 {
-            log_warn!(
-                N::SOURCE,
-                Subsys::EpData,
-                "{}: it does not let go of memory that it copies a message to",
-                conn.session.peer
-            );
-        }
-        held == 0
-    }
-
-    /// A receive context is closed: see `leave_receives`.
-    pub(super) fn leave_shared(&mut self, domain: &mut DomainOf<N>, id: usize, ep: usize) {
+    /// A receive context is closed: nothing of its messages is written any more.
+    pub fn leave_shared(&mut self, cx: &mut Cx<'_, A>, ep: usize) {
         let of_context = |shared: &Shared| shared.envelope.ep == ep;
-        if !self.conns[id].session.rx.shared().iter().any(of_context) {
+        if !self.rx.shared().iter().any(of_context) {
             return;
         }
-        let free = self.take_back(id, of_context);
-        for shared in self.conns[id].session.rx.shared_mut() {
+        let free = self.take_back(cx.link, cx.common.source, of_context);
+        for shared in self.rx.shared_mut() {
             if shared.envelope.ep == ep {
                 shared.recv = None;
             }
         }
         if !free {
-            self.disconnect(domain, id, Error::CONNABORTED);
+            self.end(cx, Ending::Lost(Error::CONNABORTED));
         }
+    }
+
+    /// Nothing is written any more to the memory of these messages that the peer copies to.
+    #[cold]
+    pub fn take_back(
+        &self,
+        link: &Link,
+        source: &'static Source,
+        which: impl Fn(&Shared) -> bool,
+    ) -> bool {
+        let Some(shm) = link.shm() else {
+            return true;
+        };
+        let all = self.rx.shared().iter().filter(|shared| which(shared));
+        let held = all
+            .filter(|shared| !shm.take_back(&shared.job, CLOSE_TIMEOUT))
+            .count();
+        if held > 0 {
+            log_warn!(
+                source,
+                Subsys::EpData,
+                "{}: it does not let go of memory that it copies a message to",
+                self.peer
+            );
+        }
+        held == 0
     }
 }

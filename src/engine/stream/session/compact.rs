@@ -7,36 +7,27 @@ use crate::abi::*;
 use crate::base::IoVec;
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
-use crate::engine::stream::atomic::{FEW, access_of, code, family_of, payload_of};
-use crate::engine::stream::conn::{At, ReadOp};
-use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Compact, CompactAtomic, Header, Op, RmaSeg, compact_frame};
-use crate::engine::stream::rma::{ANSWERS, ASKED};
-use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::engine::stream::tx::SPECIAL;
+use crate::engine::stream::session::atomic::{FEW, access_of, code, family_of, payload_of};
+use crate::engine::stream::session::queue::ReadOp;
+use crate::engine::stream::session::receive_state::At;
+use crate::engine::stream::session::rma::{ANSWERS, ASKED};
+use crate::engine::stream::session::send::SPECIAL;
+use crate::engine::stream::session::{Cx, Session};
+use crate::engine::transport::Address;
 use crate::ffi::ops::atomic::{Atomic, Family};
 
-impl<N: Net> Stream<N> {
+impl<A: Address> Session<A> {
     /// Sends an atomic operation. False: nothing has happened.
     #[inline]
-    pub(super) fn post_compact(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        atomic: &Atomic<'_>,
-        mut op: TxOp,
-    ) -> bool {
-        let conn = &self.conns[id];
-        let usual = conn.link.is_shm()
-            && conn.session.extended
-            && !conn.session.swap
-            && !self.must_wait(id, &op);
+    pub fn post_compact(&mut self, cx: &mut Cx<'_, A>, atomic: &Atomic<'_>, mut op: TxOp) -> bool {
+        let usual = cx.link.is_shm() && self.extended && !self.swap && !self.must_wait(&op);
         let payload = payload_of(atomic.family, atomic.op, op.len as u64) as usize;
         let operands = op.len.min(payload);
         let ([seg], true) = (atomic.target, usual && payload <= FEW) else {
             return false;
         };
-        if op.flags & (SPECIAL | FI_REMOTE_CQ_DATA) != 0 || conn.session.tx.asked > ASKED {
+        if op.flags & (SPECIAL | FI_REMOTE_CQ_DATA) != 0 || self.tx.asked > ASKED {
             return false;
         }
         let mut bytes = [0; FEW];
@@ -55,46 +46,40 @@ impl<N: Net> Stream<N> {
             },
             payload: &bytes[..payload],
         });
-        if !self.write_copied(id, &bytes[..payload], |counter, _, out| {
+        if !self.write_copied(cx, &bytes[..payload], |counter, _, out| {
             compact.encode(counter, out)
         }) {
             return false;
         }
         if atomic.family == Family::Base {
-            domain.sent(op.ep(), &op);
+            cx.domain.sent(op.ep(), &op);
             return true;
         }
-        self.begin_waiting(domain, &mut op);
+        self.begin_waiting(cx, &mut op);
         let iov = atomic.result;
-        self.conns[id].session.tx.ask(ReadOp { op, iov });
+        self.tx.ask(ReadOp { op, iov });
         true
     }
 
     /// Deals with a record, if it is one of these. False: nothing has happened.
     // Within the loop over all records it would cost each message some instructions.
     #[inline(never)]
-    pub(super) fn take_compact(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        bytes: &[u8],
-    ) -> bool {
-        let conn = &self.conns[id];
-        let between = matches!(conn.session.rx.at, At::Header) && conn.session.rx.header_have == 0;
-        if !between || conn.session.swap {
+    pub fn take_compact(&mut self, cx: &mut Cx<'_, A>, bytes: &[u8]) -> bool {
+        let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
+        if !between || self.swap {
             return false;
         }
         match compact_frame(bytes) {
-            Some(Compact::Answer(payload)) => self.take_answer(domain, id, payload),
-            Some(Compact::Atomic(atomic)) => self.operate(domain, id, &atomic),
+            Some(Compact::Answer(payload)) => self.take_answer(cx, payload),
+            Some(Compact::Atomic(atomic)) => self.operate(cx, &atomic),
             None => false,
         }
     }
 
     /// The answer to the operation that waits for one longest.
     #[inline]
-    fn take_answer(&mut self, domain: &mut DomainOf<N>, id: usize, payload: &[u8]) -> bool {
-        let tx = &mut self.conns[id].session.tx;
+    fn take_answer(&mut self, cx: &mut Cx<'_, A>, payload: &[u8]) -> bool {
+        let tx = &mut self.tx;
         let its = |read: &ReadOp| read.op.len == payload.len();
         if !tx.await_read.front().is_some_and(its) {
             return false;
@@ -103,16 +88,15 @@ impl<N: Net> Stream<N> {
             return false;
         };
         iov.fill(payload);
-        domain.eps[op.ep()].tx_pending -= 1;
-        domain.sent(op.ep(), &op);
+        cx.domain.eps[op.ep()].tx_pending -= 1;
+        cx.domain.sent(op.ep(), &op);
         true
     }
 
     /// A peer operates on memory of ours.
     #[inline]
-    fn operate(&mut self, domain: &mut DomainOf<N>, id: usize, atomic: &CompactAtomic<'_>) -> bool {
-        let conn = &self.conns[id];
-        let (ep, family) = (conn.session.ep, family_of(atomic.op));
+    fn operate(&mut self, cx: &mut Cx<'_, A>, atomic: &CompactAtomic<'_>) -> bool {
+        let (ep, family) = (self.ep, family_of(atomic.op));
         let (datatype, op) = (
             fi_datatype(atomic.datatype.into()),
             fi_op(atomic.index.into()),
@@ -126,13 +110,14 @@ impl<N: Net> Stream<N> {
             && payload.len() as u64 == payload_of(family, op, seg.len)
             && payload.len() <= FEW;
         let access = access_of(family, op);
-        let served = domain.eps[ep].caps & (access | FI_ATOMIC) == access | FI_ATOMIC;
-        if !fits || !served || !conn.session.extended || conn.answers() > ANSWERS {
+        let served = cx.domain.eps[ep].caps & (access | FI_ATOMIC) == access | FI_ATOMIC;
+        if !fits || !served || !self.extended || self.answers() > ANSWERS {
             return false;
         }
-        let found = domain
-            .mrs
-            .lookup_with(conn.key(), seg.key, seg.addr, seg.len, access);
+        let found =
+            cx.domain
+                .mrs
+                .lookup_with(self.key.as_ref(), seg.key, seg.addr, seg.len, access);
         let Some((region, start)) = found.ok().filter(|(region, _)| !region.is_single_use()) else {
             return false;
         };
@@ -145,20 +130,21 @@ impl<N: Net> Stream<N> {
         bytes[..payload.len()].copy_from_slice(payload);
         let (operands, compare) = bytes.split_at_mut(len);
         apply(datatype, op, &mut target, operands, compare);
-        self.conns[id].session.rx.was_written = true;
+        self.rx.was_written = true;
         if let Some(counter) = counter {
-            domain.count_region(&counter, len);
+            cx.domain.count_region(&counter, len);
         }
         if family == Family::Base {
-            domain.written(ep, FI_ATOMIC, len as u64, None, &self.conns[id].sender());
+            cx.domain
+                .written(ep, FI_ATOMIC, len as u64, None, &self.sender());
             return true;
         }
         let answer = Compact::Answer(operands);
-        if !self.write_copied(id, operands, |counter, _, out| answer.encode(counter, out)) {
+        if !self.write_copied(cx, operands, |counter, _, out| answer.encode(counter, out)) {
             let header = Header::new(Op::ReadRsp, len as u64);
-            self.send_copied(domain, id, &header, operands, false, true);
+            self.send_copied(cx, &header, operands, false, true);
         }
-        domain.read_by_peer(ep, len as u64);
+        cx.domain.read_by_peer(ep, len as u64);
         true
     }
 }

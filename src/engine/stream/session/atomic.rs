@@ -4,19 +4,18 @@
 
 use crate::abi::*;
 use crate::base::grow::append;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{IoVec, Result};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
-use crate::engine::stream::conn::{Durable, ReadOp, Regions, Sink};
-use crate::engine::stream::context::split;
-use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg};
-use crate::engine::stream::rma::{count_regions, durable, named};
-use crate::engine::stream::rx::{Fault, commit};
-use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::engine::stream::tx::{STAGE_FULL, WANTS_ACK, check_flags};
+use crate::engine::stream::session::queue::ReadOp;
+use crate::engine::stream::session::receive::Fault;
+use crate::engine::stream::session::receive_state::{Durable, Regions, Sink};
+use crate::engine::stream::session::rma::{count_regions, durable};
+use crate::engine::stream::session::send::{STAGE_FULL, WANTS_ACK};
+use crate::engine::stream::session::{Cx, Session};
+use crate::engine::transport::Address;
 use crate::ffi::ops::atomic::{Atomic, Family};
-use crate::ffi::ops::transfer::What;
 
 /// An operation of a peer whose operands are on their way.
 pub struct AtomicIn {
@@ -47,44 +46,13 @@ impl AtomicIn {
 }
 
 /// Payloads up to this size need no memory of their own.
-pub(super) const FEW: usize = 128;
+pub const FEW: usize = 128;
 
-impl<N: Net> Stream<N> {
-    /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the endpoint,
-    /// whatever context the destination names.
-    pub(super) fn post_atomic(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        port: usize,
-        ep: usize,
-        atomic: &Atomic<'_>,
-    ) -> Result {
-        let state = domain.eps.get(ep).ok_or(Error::INVAL)?;
-        if !state.enabled {
-            return Err(Error::OPBADSTATE);
-        }
-        let what = match atomic.family {
-            Family::Base => What::Atomic,
-            Family::Fetch | Family::Compare => What::AtomicFetch,
-        };
-        check_flags(what, atomic.flags, state)?;
-        domain.may_post(ep)?;
-        let (dest, _) = split(domain, port, atomic.dest)?;
-        let id = self.connection(domain, port, dest)?;
-        self.conns[id].session.writes_by_ring = true;
-        let len = match atomic.family {
-            Family::Base => atomic.operands.remaining(),
-            _ => atomic.result.remaining(),
-        };
-        let op = TxOp {
-            since: 0,
-            what,
-            ep: ep as u32,
-            flags: atomic.flags,
-            context: atomic.context,
-            len,
-        };
-        if self.post_compact(domain, id, atomic, op) {
+impl<A: Address> Session<A> {
+    /// Posts an atomic operation.
+    pub fn post_atomic(&mut self, cx: &mut Cx<'_, A>, atomic: &Atomic<'_>, op: TxOp) -> Result {
+        self.writes_by_ring = true;
+        if self.post_compact(cx, atomic, op) {
             return Ok(());
         }
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
@@ -94,128 +62,118 @@ impl<N: Net> Stream<N> {
             header.ack = atomic.flags & WANTS_ACK != 0;
             header.commit = atomic.flags & FI_COMMIT_COMPLETE != 0;
             header.data = (atomic.flags & FI_REMOTE_CQ_DATA != 0).then_some(atomic.data);
-            return self.submit(domain, id, header, atomic.operands, op);
+            return self.submit(cx, header, atomic.operands, op);
         }
         let (mut few, mut many) = ([0; FEW], Vec::new());
         let bytes = room_for(operands + compare, &mut few, &mut many);
         let (own, compared) = bytes.split_at_mut(operands);
         atomic.operands.copy_to(own);
         atomic.compare.copy_to(compared);
-        self.submit_exchange(domain, id, header, bytes, atomic.result, op)
+        self.submit_exchange(cx, header, bytes, atomic.result, op)
     }
 
     /// Sends an operation that has a result. Its payload is small, and copied.
-    pub(super) fn exchange(
+    pub fn exchange(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         header: &Header,
         payload: &[u8],
         result: IoVec,
         mut op: TxOp,
     ) {
-        self.begin_waiting(domain, &mut op);
-        let conn = &mut self.conns[id];
-        conn.session.tx.ask(ReadOp { op, iov: result });
-        let alone =
-            conn.session.tx.queue.is_empty() && conn.session.tx.pace.writes(self.common.polls);
-        self.send_copied(domain, id, header, payload, alone, false);
+        self.begin_waiting(cx, &mut op);
+        self.tx.ask(ReadOp { op, iov: result });
+        let alone = self.tx.queue.is_empty() && self.tx.pace.writes(cx.common.polls);
+        self.send_copied(cx, header, payload, alone, false);
     }
 
     /// Sends a frame with a payload that is copied: at once, or behind what waits, and then without delay if it is `alone`.
     /// `answers`: the peer has asked for it.
-    pub(super) fn send_copied(
+    pub fn send_copied(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         header: &Header,
         payload: &[u8],
         alone: bool,
         answers: bool,
     ) {
         let encode = |counter, swap, out: &mut _| header.encode(counter, swap, out);
-        if self.write_copied(id, payload, encode) {
+        if self.write_copied(cx, payload, encode) {
             return;
         }
-        let len = self.stage_frame(id, header, payload);
-        let conn = &mut self.conns[id];
+        let len = self.stage_frame(cx, header, payload);
         if answers {
-            conn.session.tx.owe(len);
+            self.tx.owe(len);
         }
-        let is_full = conn.session.tx.pace.is_full() || conn.session.tx.staged >= STAGE_FULL;
-        if (alone || is_full || conn.link.is_shm()) && !conn.session.tx.blocked {
-            self.flush_conn(domain, id);
+        let is_full = self.tx.pace.is_full() || self.tx.staged >= STAGE_FULL;
+        if (alone || is_full || cx.link.is_shm()) && !self.tx.blocked {
+            self.flush_conn(cx);
         }
     }
 
     /// Writes a frame at once, with a payload that is copied, if it is small, memory is shared with the peer and nothing is in
     /// front of it. Nothing is gained there by writing many at once, and the peer would wait for the last one.
     #[inline]
-    pub(super) fn write_copied(
+    pub fn write_copied(
         &mut self,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         payload: &[u8],
         encode: impl FnOnce(u8, bool, &mut [u8; MAX_HEADER]) -> usize,
     ) -> bool {
-        let conn = &mut self.conns[id];
-        let Some(shm) = conn.link.shm_mut() else {
+        let Some(shm) = cx.link.shm_mut() else {
             return false;
         };
-        if payload.len() > FEW || !conn.session.tx.queue.is_empty() {
+        if payload.len() > FEW || !self.tx.queue.is_empty() {
             return false;
         }
         let mut bytes = [0; MAX_HEADER + FEW];
         let Some(start) = bytes.first_chunk_mut() else {
             return false;
         };
-        let counter = conn.session.tx.counter;
-        let len = encode(counter, conn.session.swap, start);
+        let counter = self.tx.counter;
+        let len = encode(counter, self.swap, start);
         bytes[len..len + payload.len()].copy_from_slice(payload);
         // What a peer has broken is found when the frame is written from the queue.
         let len = len + payload.len();
         if !matches!(shm.send_small(&bytes, len, &IoVec::empty(), 0), Ok(true)) {
             return false;
         }
-        conn.session.tx.counter = counter.wrapping_add(1);
-        self.ring_doorbell(id);
+        self.tx.counter = counter.wrapping_add(1);
+        cx.link.ring_if_parked();
         true
     }
 
     /// Gives how long the frame is.
-    fn stage_frame(&mut self, id: usize, header: &Header, payload: &[u8]) -> usize {
-        let conn = &mut self.conns[id];
+    fn stage_frame(&mut self, cx: &mut Cx<'_, A>, header: &Header, payload: &[u8]) -> usize {
         let mut bytes = [0; MAX_HEADER];
-        let counter = conn.session.tx.next_counter();
-        let len = header.encode(counter, conn.session.swap, &mut bytes);
-        self.stage_with(id, &bytes[..len], payload.len(), |out| {
+        let counter = self.tx.next_counter();
+        let len = header.encode(counter, self.swap, &mut bytes);
+        self.stage_with(cx, &bytes[..len], payload.len(), |out| {
             out.extend_from_slice(payload);
         });
         len + payload.len()
     }
 
     /// A peer operates on memory of ours. `bytes` is what has come behind the header; gives how many of them belong to it.
-    pub(super) fn atomic_request(
+    pub fn atomic_request(
         &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
+        cx: &mut Cx<'_, A>,
         header: &Header,
         bytes: &[u8],
     ) -> core::result::Result<usize, Fault> {
-        let conn = &self.conns[id];
-        let ep = conn.session.ep;
-        if !conn.session.extended || conn.session.swap {
+        let ep = self.ep;
+        if !self.extended || self.swap {
             return Err(Fault::Rule("an atomic operation that was not agreed upon"));
         }
-        self.conns[id].session.rx.was_written = true;
+        self.rx.was_written = true;
         let mut request = read_operation(header)?;
         let access = access_of(request.family, request.op);
-        if domain.eps[ep].caps & access != access {
+        if cx.domain.eps[ep].caps & access != access {
             return Err(Fault::Rule(
                 "an atomic operation that the endpoint does not serve",
             ));
         }
-        (request.target, request.regions) =
-            named(domain, &self.conns[id], header, FI_ATOMIC, access)?;
+        (request.target, request.regions) = self.named(cx.domain, header, FI_ATOMIC, access)?;
         if header.commit {
             request.durable = durable(header, &request.regions);
         }
@@ -225,30 +183,24 @@ impl<N: Net> Stream<N> {
             let (mut few, mut many) = ([0; FEW], Vec::new());
             let room = room_for(payload.max(request.len), &mut few, &mut many);
             room[..payload].copy_from_slice(&bytes[..payload]);
-            self.carry_out(domain, id, &request, room);
+            self.carry_out(cx, &request, room);
             if ack {
-                self.send_ack(domain, id);
+                self.send_ack(cx);
             }
             return Ok(payload);
         }
-        self.expect(id, Sink::Atomic(Box::new(request)), header.payload, ack);
+        self.expect(cx, Sink::Atomic(Box::new(request)), header.payload, ack);
         Ok(0)
     }
 
     /// All of an operation is here.
-    pub(super) fn arrived(&mut self, domain: &mut DomainOf<N>, id: usize, mut request: AtomicIn) {
+    pub fn arrived(&mut self, cx: &mut Cx<'_, A>, mut request: AtomicIn) {
         let mut payload = std::mem::take(&mut request.payload);
-        self.carry_out(domain, id, &request, &mut payload);
+        self.carry_out(cx, &request, &mut payload);
     }
 
     /// `payload` has the operands, then values to compare; the operands become the result.
-    fn carry_out(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        request: &AtomicIn,
-        payload: &mut [u8],
-    ) {
+    fn carry_out(&mut self, cx: &mut Cx<'_, A>, request: &AtomicIn, payload: &mut [u8]) {
         let &AtomicIn {
             datatype,
             op,
@@ -259,22 +211,22 @@ impl<N: Net> Stream<N> {
         let (operands, compare) = payload.split_at_mut(len);
         apply(datatype, op, &mut target, operands, compare);
         if let Some(parts) = &request.durable
-            && !commit(&self.conns[id], parts)
+            && !self.commit(cx, parts)
         {
             return;
         }
         if op != FI_ATOMIC_READ {
-            count_regions(domain, &request.regions, &request.lens);
+            count_regions(cx.domain, &request.regions, &request.lens);
         }
-        let conn = &self.conns[id];
-        let ep = conn.session.ep;
+        let ep = self.ep;
         if request.family == Family::Base {
-            domain.written(ep, FI_ATOMIC, len as u64, request.data, &conn.sender());
+            cx.domain
+                .written(ep, FI_ATOMIC, len as u64, request.data, &self.sender());
             return;
         }
         let header = Header::new(Op::ReadRsp, len as u64);
-        self.send_copied(domain, id, &header, operands, false, true);
-        domain.read_by_peer(ep, len as u64);
+        self.send_copied(cx, &header, operands, false, true);
+        cx.domain.read_by_peer(ep, len as u64);
     }
 }
 
@@ -290,7 +242,7 @@ fn room_for<'a>(len: usize, few: &'a mut [u8; FEW], many: &'a mut Vec<u8>) -> &'
 }
 
 /// What a peer must be allowed to do with the memory.
-pub(super) const fn access_of(family: Family, op: fi_op) -> u64 {
+pub const fn access_of(family: Family, op: fi_op) -> u64 {
     match (family, op) {
         (Family::Base, _) => FI_REMOTE_WRITE,
         (_, FI_ATOMIC_READ) => FI_REMOTE_READ,
@@ -299,7 +251,7 @@ pub(super) const fn access_of(family: Family, op: fi_op) -> u64 {
 }
 
 /// Bytes that go to the target for an operation on `len` of its bytes.
-pub(super) const fn payload_of(family: Family, op: fi_op, len: u64) -> u64 {
+pub const fn payload_of(family: Family, op: fi_op, len: u64) -> u64 {
     match family {
         _ if op.0 == FI_ATOMIC_READ.0 => 0,
         Family::Compare => 2 * len,
@@ -308,7 +260,7 @@ pub(super) const fn payload_of(family: Family, op: fi_op, len: u64) -> u64 {
 }
 
 /// Anything but an operation that fetches or compares is taken for one that does neither.
-pub(super) const fn family_of(op: Op) -> Family {
+pub const fn family_of(op: Op) -> Family {
     match op {
         Op::AtomicFetch => Family::Fetch,
         Op::AtomicCompare => Family::Compare,
@@ -316,7 +268,7 @@ pub(super) const fn family_of(op: Op) -> Family {
     }
 }
 
-pub(super) const fn code(family: Family) -> Op {
+pub const fn code(family: Family) -> Op {
     match family {
         Family::Base => Op::Atomic,
         Family::Fetch => Op::AtomicFetch,

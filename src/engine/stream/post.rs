@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Operations that endpoints post: to which session they go.
+#![forbid(unsafe_code)]
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::domain_state::TxOp;
+use crate::engine::stream::conn::Conn;
+use crate::engine::stream::context::split;
+use crate::engine::stream::ep::NONE;
+use crate::engine::stream::net::Net;
+use crate::engine::stream::proto::{MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER};
+use crate::engine::stream::session::State;
+use crate::engine::stream::session::queue::{OutFrame, RENDEZVOUS_LIMIT};
+use crate::engine::stream::session::rma::{ASKED, check_target};
+use crate::engine::stream::session::send::{PLAIN, STAGE_HIGH_WATER, check_flags};
+use crate::engine::stream::shm_channel::RECORD;
+use crate::engine::stream::transport::{DomainOf, Stream};
+use crate::ffi::ops::atomic::{Atomic, Family};
+use crate::ffi::ops::transfer::{OneTx, Tx, What};
+
+impl<N: Net> Stream<N> {
+    /// Posts an operation of an endpoint.
+    #[inline]
+    pub(super) fn post(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &Tx<'_>) -> Result {
+        let state = domain.eps.get(ep).ok_or(Error::INVAL)?;
+        if !state.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        let len = tx.iov.remaining();
+        if tx.flags & (FI_MATCH_COMPLETE | FI_FENCE | FI_TRIGGER) != 0 {
+            check_flags(tx.what, tx.flags, state)?;
+        }
+        domain.may_post(ep)?;
+        let id = self.connection(domain, ep, tx.dest)?;
+        let op = TxOp {
+            since: 0,
+            what: tx.what,
+            ep: ep as u32,
+            flags: tx.flags,
+            context: tx.context,
+            len,
+        };
+        self.post_to(domain, id, tx, op, 0)
+    }
+
+    /// Hands an operation to the session of a peer; a message may be for one of its receive contexts.
+    #[inline(always)]
+    pub(super) fn post_to(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        tx: &Tx<'_>,
+        op: TxOp,
+        context: u8,
+    ) -> Result {
+        if matches!(op.what, What::Write | What::Read) {
+            check_target(tx, op.len)?;
+        }
+        self.check_heard(domain, id, &op)?;
+        let (session, mut cx) = self.at(domain, id);
+        let result = match op.what {
+            What::Msg | What::Tagged if context == 0 => session.post_message(&mut cx, tx, op),
+            What::Msg | What::Tagged => session.post_message_to(&mut cx, tx, op, context),
+            // Memory belongs to the endpoint, whatever context is named.
+            What::Write => session.post_write(&mut cx, tx, op),
+            What::Read => session.post_read(&mut cx, tx, op),
+            // These come as `Atomic`, not as `Tx`.
+            What::Atomic | What::AtomicFetch => Err(Error::OPNOTSUPP),
+        };
+        self.settle(domain);
+        result
+    }
+
+    /// A message of one buffer over memory that is shared with the peer: nothing stands in its way, no read is under way that
+    /// it would have to stay behind, and nobody is asked to answer. False leaves it to `post`, and says nothing.
+    #[inline(always)]
+    pub(super) fn post_one(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &OneTx) -> bool {
+        let len = tx.piece.len();
+        // Those that a peer does not keep wait here.
+        let most = (RECORD - MAX_MESSAGE_HEADER).min(self.common.limits.saved_size);
+        if !self.has_shm() || len > most || tx.flags & !PLAIN != 0 {
+            return false;
+        }
+        let enabled = domain.eps.get(ep).is_some_and(|state| state.enabled);
+        let (Some(endpoint), true) = (self.eps.get(ep), enabled && domain.may_post(ep).is_ok())
+        else {
+            return false;
+        };
+        let Some(&id) = endpoint.peers.get(tx.dest as usize) else {
+            return false;
+        };
+        let id = id as usize;
+        let Some(conn) = self.conns.get_mut(id) else {
+            return false;
+        };
+        if !conn.session.post_one(&mut conn.link, tx) {
+            return false;
+        }
+        let op = TxOp {
+            since: 0,
+            what: tx.what,
+            ep: ep as u32,
+            flags: tx.flags,
+            context: tx.context,
+            len,
+        };
+        domain.sent(ep, &op);
+        true
+    }
+
+    /// The connection that an operation goes over; it may have to be made first. On the path of every message: a call of its
+    /// own would cost each of them some instructions.
+    #[inline(always)]
+    pub(super) fn connection(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        dest: u64,
+    ) -> Result<usize> {
+        let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
+        if !endpoint.rdm {
+            let id = endpoint.conn.ok_or(Error::NOTCONN)?;
+            return match self.conns[id].session.state {
+                State::Up => Ok(id),
+                State::Down => Err(Error::SHUTDOWN),
+                _ => Err(Error::NOTCONN),
+            };
+        }
+        let id = match endpoint.peers.get(dest as usize) {
+            Some(&id) if id != NONE => id as usize,
+            _ => self.find_peer(domain, ep, dest)?,
+        };
+        if self.conns[id].session.state == State::Idle && self.conns[id].deadline.is_none() {
+            N::begin_connect(self, domain, id)?;
+        }
+        Ok(id)
+    }
+
+    /// What nobody would hear of does not wait for a connection, as long as the application alone brings it there.
+    #[inline(always)]
+    fn check_heard(&mut self, domain: &mut DomainOf<N>, id: usize, op: &TxOp) -> Result {
+        match self.conns[id].session.state == State::Up || domain.hears_of(op) {
+            true => Ok(()),
+            false => Err(self.refuse_unheard(domain, id)),
+        }
+    }
+
+    /// The least that one of the endpoint's connections takes now: large messages that the peer is told of, or injected
+    /// ones, which are copied to where there is room.
+    pub(super) fn room_of(&mut self, ep: usize, inject: usize, caps: u64) -> usize {
+        let frame = MAX_HEADER + inject;
+        // What a read, or a fetching atomic operation, costs the peer.
+        let asks_most = match caps & FI_READ != 0 {
+            true if caps & FI_ATOMIC != 0 => Some(size_of::<OutFrame>() + MAX_ATOMIC),
+            true => Some(size_of::<OutFrame>()),
+            false => None,
+        };
+        let most = match self.eps.get(ep).is_some_and(|ep| ep.rdm) {
+            true => RENDEZVOUS_LIMIT,
+            false => usize::MAX,
+        };
+        let conns = self.conns.iter_mut().map(|(_, conn)| conn);
+        let up = conns.filter(|conn| conn.session.ep == ep && conn.session.state == State::Up);
+        up.fold(most, |least, conn| {
+            let told = most.saturating_sub(conn.session.tx.rendezvous.len());
+            let asked = match (asks_most, ASKED.checked_sub(conn.session.tx.asked)) {
+                (None, _) => most,
+                (_, None) => 0,
+                (Some(cost), Some(left)) => 1 + left / cost,
+            };
+            let copied = match conn.link.shm_mut() {
+                Some(_) if !conn.session.tx.queue.is_empty() => 0,
+                Some(shm) => shm.room_for(frame),
+                None if conn.session.tx.staged > STAGE_HIGH_WATER => 0,
+                None => 1 + (STAGE_HIGH_WATER - conn.session.tx.staged) / frame,
+            };
+            least.min(told).min(copied).min(asked)
+        })
+    }
+
+    /// After a poll: operations may have completed that others wait for.
+    #[cold]
+    pub(super) fn retry_held(&mut self, domain: &mut DomainOf<N>) {
+        for id in std::mem::take(&mut self.common.held) {
+            let up = |conn: &Conn<N>| conn.session.state == State::Up;
+            if self.conns.get(id).is_some_and(up) {
+                self.with(domain, id, |session, cx| session.send_waiting(cx));
+            }
+        }
+    }
+
+    /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the endpoint,
+    /// whatever context the destination names.
+    pub(super) fn post_atomic(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        port: usize,
+        ep: usize,
+        atomic: &Atomic<'_>,
+    ) -> Result {
+        let state = domain.eps.get(ep).ok_or(Error::INVAL)?;
+        if !state.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        let what = match atomic.family {
+            Family::Base => What::Atomic,
+            Family::Fetch | Family::Compare => What::AtomicFetch,
+        };
+        check_flags(what, atomic.flags, state)?;
+        domain.may_post(ep)?;
+        let (dest, _) = split(domain, port, atomic.dest)?;
+        let id = self.connection(domain, port, dest)?;
+        let len = match atomic.family {
+            Family::Base => atomic.operands.remaining(),
+            _ => atomic.result.remaining(),
+        };
+        let op = TxOp {
+            since: 0,
+            what,
+            ep: ep as u32,
+            flags: atomic.flags,
+            context: atomic.context,
+            len,
+        };
+        self.check_heard(domain, id, &op)?;
+        self.with(domain, id, |session, cx| {
+            session.post_atomic(cx, atomic, op)
+        })
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Reads and writes of registered memory that the initiator does alone, between processes of one host: fi_rma(3). What
+//! the target has to know of, or what has to keep an order with what went through the ring, goes that way.
+#![forbid(unsafe_code)]
+
+use crate::abi::*;
+use crate::engine::domain_state::TxOp;
+use crate::engine::stream::session::send::WANTS_ACK;
+use crate::engine::stream::session::{Cx, Session};
+use crate::engine::transport::Address;
+use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
+
+/// Writes up to this size go through the ring, which costs less than a call of the kernel; unless they are to be complete at
+/// the target, which then need not poll.
+const SMALL_WRITE: usize = 4096;
+
+impl<A: Address> Session<A> {
+    /// Carries out a read or write from here. False leaves it to messages: it may have been done in part, which does no harm.
+    pub fn moved_directly(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: &TxOp) -> bool {
+        const TARGETS: u64 = FI_REMOTE_CQ_DATA | FI_COMMIT_COMPLETE | FI_FENCE | AFTER_READS;
+        let Some(shm) = cx.link.shm_mut() else {
+            return false;
+        };
+        if self.writes_by_ring {
+            if !shm.is_drained() {
+                return false;
+            }
+            self.writes_by_ring = false;
+        }
+        let write = op.what == What::Write;
+        let small = write && op.len <= SMALL_WRITE && tx.flags & WANTS_ACK == 0;
+        let waits = !self.tx.queue.is_empty() || !self.tx.waiting.is_empty();
+        if small || waits || tx.flags & TARGETS != 0 || cx.domain.eps[op.ep()].orders_access {
+            return false;
+        }
+        let mut local = tx.iov;
+        let mut segs = tx.target.iter().filter(|seg| seg.len > 0);
+        if op.len == 0 || !segs.all(|seg| shm.copy_region(&mut local, seg, write)) {
+            return false;
+        }
+        cx.domain.sent(op.ep(), op);
+        true
+    }
+}

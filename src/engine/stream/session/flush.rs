@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Writing what is queued: as much as the link takes, and the rest when it takes more.
+#![forbid(unsafe_code)]
+
+use crate::base::IoList;
+use crate::engine::stream::link::Link;
+use crate::engine::stream::session::queue::{After, Out};
+use crate::engine::stream::session::send::{SPARE_BUFFERS, STAGE_FULL};
+use crate::engine::stream::session::{Cx, Session};
+use crate::engine::transport::Address;
+use crate::sys::socket::Moved;
+
+impl<A: Address> Session<A> {
+    /// Writes what is queued until nothing is left or the kernel takes no more.
+    pub fn flush_conn(&mut self, cx: &mut Cx<'_, A>) {
+        cx.watch();
+        loop {
+            if self.tx.queue.is_empty() {
+                return cx.link.ring_if_parked();
+            }
+            if matches!(cx.link, Link::Down) {
+                return;
+            }
+            if let (Some(Out::Frame(frame)), Some(shm)) = (self.tx.queue.front(), cx.link.shm_mut())
+                && let Some(len) = frame.whole().filter(|&len| len <= shm.longest_whole())
+            {
+                let header = &frame.header[..frame.header_len.into()];
+                match shm.send(header, &frame.payload, frame.payload.remaining()) {
+                    Ok(true) => self.written(cx, len),
+                    Ok(false) => {
+                        shm.wants = len;
+                        return self.blocked(cx);
+                    }
+                    Err(_) => {
+                        shm.broken = true;
+                        return self.blocked(cx);
+                    }
+                }
+                continue;
+            }
+            let longest = cx.link.shm().map_or(0, |shm| shm.longest_whole());
+            let mut list = IoList::new();
+            for out in &self.tx.queue {
+                if list.is_full() {
+                    break;
+                }
+                match out {
+                    // It goes by itself.
+                    Out::Frame(frame)
+                        if list.bytes() > 0 && frame.whole().is_some_and(|len| len <= longest) =>
+                    {
+                        break;
+                    }
+                    Out::Staged { bytes, done, .. } => {
+                        list.push_bytes(&bytes[*done..]);
+                    }
+                    Out::Frame(frame) => {
+                        let (done, len) = (frame.header_done.into(), frame.header_len.into());
+                        list.push_bytes(&frame.header[done..len]);
+                        let wanted = frame.payload.remaining();
+                        if frame.payload.append_to(&mut list, usize::MAX) < wanted {
+                            break;
+                        }
+                    }
+                }
+            }
+            let asked = list.bytes();
+            let moved = cx.link.write_list(&list);
+            self.tx.pace.wrote();
+            match moved {
+                Ok(Moved::Bytes(n)) => {
+                    self.written(cx, n);
+                    if n < asked {
+                        return self.blocked(cx);
+                    }
+                }
+                Ok(Moved::Later) => return self.blocked(cx),
+                Ok(Moved::End) => return self.blocked(cx),
+                // The reader ends the connection.
+                Err(error) => {
+                    self.write_failed(cx, &error);
+                    return self.blocked(cx);
+                }
+            }
+        }
+    }
+
+    /// `n` bytes of the queue are with the kernel.
+    pub fn written(&mut self, cx: &mut Cx<'_, A>, mut n: usize) {
+        let buffers = &mut cx.common.buffers;
+        let Session { tx, ep, .. } = self;
+        while let Some(out) = tx.queue.front_mut() {
+            match out {
+                Out::Staged { bytes, done, owed } => {
+                    let part = n.min(bytes.len() - *done);
+                    *done += part;
+                    n -= part;
+                    tx.staged -= part;
+                    if *done < bytes.len() {
+                        return;
+                    }
+                    tx.owed -= *owed;
+                    let bytes = std::mem::take(bytes);
+                    // One made for a large message that was injected by default is not worth keeping.
+                    if buffers.len() < SPARE_BUFFERS && bytes.capacity() <= 2 * STAGE_FULL {
+                        buffers.push(bytes);
+                    }
+                    tx.queue.pop_front();
+                }
+                Out::Frame(frame) => {
+                    let part = n.min(usize::from(frame.header_len - frame.header_done));
+                    frame.header_done += part as u8;
+                    n -= part;
+                    let part = n.min(frame.payload.remaining());
+                    frame.payload.advance(part);
+                    n -= part;
+                    if frame.header_done < frame.header_len || frame.payload.remaining() > 0 {
+                        return;
+                    }
+                    let Some(Out::Frame(frame)) = tx.queue.pop_front() else {
+                        return;
+                    };
+                    match frame.after {
+                        After::Nothing | After::Acknowledged(_) => {}
+                        After::Complete(op) => {
+                            cx.domain.eps[op.ep()].tx_pending -= 1;
+                            cx.domain.sent(op.ep(), &op);
+                        }
+                        After::Answered(_, len) => {
+                            tx.answers -= 1;
+                            cx.domain.read_by_peer(*ep, len);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

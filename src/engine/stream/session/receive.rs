@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What comes in: a parser hands out the frames of the stream, and each is dealt with.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use crate::abi::*;
+use crate::base::Error;
+use crate::base::log::{Subsys, log_warn};
+use crate::engine::domain_state::DomainState;
+use crate::engine::domain_state::MessageInfo;
+use crate::engine::srx::{Bytes, Envelope, RecvOp, Slot};
+use crate::engine::stream::proto::{
+    BASE_HEADER, Header, Message, MessageHead, Op, WireError, decode, header_len, whole_message,
+};
+use crate::engine::stream::session::Ending;
+use crate::engine::stream::session::common::Todo;
+use crate::engine::stream::session::receive_state::{At, Incoming, Sink, Stalled};
+use crate::engine::stream::session::rma::{ANSWERS, count_regions};
+use crate::engine::stream::session::{Cx, Session};
+use crate::engine::transport::Address;
+use crate::ffi::ops::transfer::What;
+use crate::sys::memory;
+
+/// Why a connection is ended by its reader.
+pub enum Fault {
+    Wire(WireError),
+    Rule(&'static str),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Wire(error) => write!(f, "{error:?}"),
+            Fault::Rule(why) => f.write_str(why),
+        }
+    }
+}
+
+impl<A: Address> Session<A> {
+    /// `n` bytes of the payload were read straight to their place.
+    pub fn placed(&mut self, cx: &mut Cx<'_, A>, n: usize) -> core::result::Result<(), Fault> {
+        if let At::Payload(incoming) = &mut self.rx.at {
+            if let Some(iov) = incoming.sink.memory() {
+                iov.advance(n);
+            }
+            incoming.remaining -= n as u64;
+            if incoming.remaining == 0 {
+                self.finish(cx);
+            }
+        }
+        Ok(())
+    }
+
+    /// Deals with bytes of the stream.
+    #[inline(never)]
+    pub fn take(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        mut bytes: &[u8],
+    ) -> core::result::Result<(), Fault> {
+        while !bytes.is_empty() {
+            match &mut self.rx.at {
+                At::Header => {
+                    if self.rx.header_have == 0
+                        && !self.swap
+                        && let Some(message) = whole_message(bytes)
+                        && self.whole(cx, &message)
+                    {
+                        bytes = &bytes[message.head.frame..];
+                        continue;
+                    }
+                    let Some((header, used)) = self.next_header(bytes)? else {
+                        return Ok(());
+                    };
+                    bytes = &bytes[used..];
+                    let used = self.begin(cx, &header, bytes)?;
+                    bytes = &bytes[used..];
+                    // The frame may have ended the session.
+                    if self.is_over() {
+                        return Ok(());
+                    }
+                }
+                At::Payload(incoming) => {
+                    let n = usize::try_from(incoming.remaining)
+                        .unwrap_or(usize::MAX)
+                        .min(bytes.len());
+                    let (part, rest) = bytes.split_at(n);
+                    match &mut incoming.sink {
+                        Sink::Slot(srx, slot) => {
+                            cx.domain.srxs[*srx]
+                                .coming(*slot, part)
+                                .map_err(no_memory)?;
+                        }
+                        Sink::Coll(coming) => coming.take(part).map_err(no_memory)?,
+                        Sink::Atomic(request) => request.take(part).map_err(no_memory)?,
+                        sink => {
+                            if let Some(iov) = sink.memory() {
+                                iov.copy_in(part);
+                            }
+                        }
+                    }
+                    incoming.remaining -= n as u64;
+                    bytes = rest;
+                    if incoming.remaining == 0 {
+                        self.finish(cx);
+                    }
+                }
+                At::Stalled(_) | At::Held(_) => {
+                    self.rx.leftover.extend_from_slice(bytes);
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A whole message: straight to its receive, or kept. False leaves it to the general way.
+    #[inline(always)]
+    fn whole(&mut self, cx: &mut Cx<'_, A>, message: &Message<'_>) -> bool {
+        let Some(srx) = self.taker(cx.domain, message.head.tagged) else {
+            return false;
+        };
+        if message.head.ack && self.answers() > ANSWERS {
+            return false;
+        }
+        let info = message_info(&message.head);
+        let srx = &mut cx.domain.srxs[srx];
+        if let Ok(filled) = srx.fill(&info, self.source(), |iov| iov.fill(message.payload)) {
+            cx.domain.filled(self.ep, &filled, &info, 0, self.fi_addr);
+            if message.head.ack {
+                self.send_ack(cx);
+            }
+            return true;
+        }
+        let envelope = info.envelope(self.source(), self.ep, cx.id as u64);
+        match srx.accept(&envelope) {
+            Some(mut recv) => {
+                recv.iov.copy_in(message.payload);
+                cx.domain
+                    .received(envelope.ep, &recv, &envelope, &self.sender());
+            }
+            None if !srx.has_room(envelope.token, envelope.len, cx.common.limits.saved_bytes) => {
+                return false;
+            }
+            None => {
+                srx.keep_whole(envelope, |bytes| bytes.extend_from_slice(message.payload));
+            }
+        }
+        if message.head.ack {
+            self.send_ack(cx);
+        }
+        true
+    }
+
+    /// Bytes that may be a whole message and nothing else, as they mostly are where each comes by itself.
+    #[inline]
+    pub fn take_one(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        bytes: &[u8],
+    ) -> core::result::Result<(), Fault> {
+        let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
+        if between
+            && let Some(message) = whole_message(bytes)
+            && message.head.frame == bytes.len()
+            && self.whole(cx, &message)
+        {
+            return Ok(());
+        }
+        self.take(cx, bytes)
+    }
+
+    /// A frame begins. `bytes` is what has come behind its header; gives how many of them were dealt with.
+    #[inline(never)]
+    fn begin(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        header: &Header,
+        bytes: &[u8],
+    ) -> core::result::Result<usize, Fault> {
+        if self.owes_enough(header) {
+            self.hold_frame(cx, header);
+            return Ok(0);
+        }
+        let begun = match header.op {
+            Op::Msg | Op::Tagged => self.message(cx, header),
+            Op::Ack => match self.acknowledged(cx) {
+                Ok(()) => Ok(()),
+                Err(_) => Err(Fault::Rule("an acknowledgement that nobody waits for")),
+            },
+            Op::Write => self.write_request(cx, header),
+            Op::ReadReq => self.read_request(cx, header),
+            Op::ReadRsp => self.read_response(cx, header),
+            Op::Rts => self.ready_to_send(cx, header),
+            Op::Cts => match self.cleared(cx, header.index) {
+                Ok(()) => Ok(()),
+                Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
+            },
+            Op::Data => self.rendezvous_data(cx, header),
+            Op::Offer | Op::OfferTagged => self.offered(cx, header),
+            Op::Taken => match self.taken(cx, header.index) {
+                Ok(()) => Ok(()),
+                Err(_) => Err(Fault::Rule("a message was taken that was not offered")),
+            },
+            Op::Share => self.asked_to_share(cx, header),
+            Op::Done => self.sender_done(cx, header.index),
+            Op::Coll | Op::CollEnd => self.collective_frame(cx, header),
+            Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => {
+                return self.atomic_request(cx, header, bytes);
+            }
+        };
+        begun.map(|()| 0)
+    }
+
+    #[inline]
+    pub fn envelope(&self, cx: &Cx<'_, A>, what: What, header: &Header) -> Envelope {
+        let info = MessageInfo {
+            what,
+            len: header.payload,
+            tag: header.tag,
+            data: header.data,
+        };
+        info.envelope(self.source(), self.ep, cx.id as u64)
+    }
+
+    /// A message: to the receive that takes it, or to a buffer of ours, or it stays where it is.
+    #[inline]
+    fn message(&mut self, cx: &mut Cx<'_, A>, header: &Header) -> core::result::Result<(), Fault> {
+        let what = match header.op {
+            Op::Tagged => What::Tagged,
+            _ => What::Msg,
+        };
+        let mut envelope = self.envelope(cx, what, header);
+        if header.context != 0 {
+            envelope.ep = self.named_context(cx, header)?;
+        }
+        let state = &cx.domain.eps[envelope.ep];
+        let (srx, tagged) = (state.srx, state.caps & FI_TAGGED != 0);
+        if what == What::Tagged && !tagged {
+            return Err(Fault::Rule("a tagged message for an endpoint without tags"));
+        }
+        match cx.domain.srxs[srx].accept(&envelope) {
+            Some(recv) => {
+                if header.payload == 0 {
+                    self.received(cx, &recv, &envelope);
+                    if header.ack {
+                        self.send_ack(cx);
+                    }
+                    return Ok(());
+                }
+                self.expect(cx, Sink::Recv(recv, envelope), header.payload, header.ack);
+            }
+            None => self.unexpected(cx, srx, envelope, header.ack),
+        }
+        Ok(())
+    }
+
+    pub fn expect(&mut self, cx: &mut Cx<'_, A>, sink: Sink, remaining: u64, ack: bool) {
+        cx.watch_waits();
+        let rx = &mut self.rx;
+        rx.since = cx.common.waits.now;
+        rx.at = At::Payload(Incoming {
+            sink,
+            remaining,
+            ack,
+        });
+    }
+
+    /// No receive takes the message: it is kept, as long as the limits allow.
+    fn unexpected(&mut self, cx: &mut Cx<'_, A>, srx: usize, envelope: Envelope, ack: bool) {
+        let len = envelope.len;
+        if !cx.domain.srxs[srx].has_room(envelope.token, len, cx.common.limits.saved_bytes) {
+            let slot = self.keep(cx, srx, envelope, Bytes::There);
+            self.rx.at = At::Stalled(Stalled {
+                srx,
+                slot,
+                envelope,
+                ack,
+            });
+            cx.common.stalled.push(cx.id);
+            return cx.todo(Todo::PauseRead);
+        }
+        if len == 0 {
+            self.keep(cx, srx, envelope, Bytes::Here(Vec::new()));
+            if ack {
+                self.send_ack(cx);
+            }
+            return;
+        }
+        let slot = self.keep(cx, srx, envelope, Bytes::Coming(Vec::new()));
+        self.expect(cx, Sink::Slot(srx, slot), len, ack);
+    }
+
+    /// Keeps a message for a later receive, with its sender's address where that is to be reported.
+    pub fn keep(&self, cx: &mut Cx<'_, A>, srx: usize, envelope: Envelope, bytes: Bytes) -> Slot {
+        let slot = cx.domain.srxs[srx].keep(envelope, bytes);
+        if cx.domain.reports_origin(self.ep, self.fi_addr) {
+            cx.domain.srxs[srx].note_origin(slot, self.peer.to_bytes());
+        }
+        slot
+    }
+
+    /// A message that stood in the stream has a place now.
+    pub fn resume(&mut self, cx: &mut Cx<'_, A>, sink: Sink, len: u64, ack: bool) {
+        cx.common.stalled.retain(|&stalled| stalled != cx.id);
+        self.expect(cx, sink, len, ack);
+        if len == 0 {
+            self.finish(cx);
+        }
+        self.go_on(cx);
+    }
+
+    /// A frame stays in the stream, and all that follows it.
+    #[cold]
+    pub fn hold_frame(&mut self, cx: &mut Cx<'_, A>, header: &Header) {
+        self.rx.at = At::Held(Box::new(header.clone()));
+        cx.common.stalled.push(cx.id);
+        cx.todo(Todo::PauseRead);
+    }
+
+    /// The frame that stands in the stream is tried again.
+    pub fn retry_frame(&mut self, cx: &mut Cx<'_, A>) {
+        match &self.rx.at {
+            At::Held(header) if !header.is_answered() || self.may_answer() => {}
+            _ => return,
+        }
+        let At::Held(header) = std::mem::replace(&mut self.rx.at, At::Header) else {
+            return;
+        };
+        cx.common.stalled.retain(|&stalled| stalled != cx.id);
+        match self.begin(cx, &header, &[]) {
+            Err(fault) => self.end(cx, Ending::Fault(fault)),
+            Ok(_) if !self.is_over() && !self.rx.at.waits() => self.go_on(cx),
+            Ok(_) => {}
+        }
+    }
+
+    /// Nothing stands in the way of the stream any more.
+    pub fn go_on(&mut self, cx: &mut Cx<'_, A>) {
+        let leftover = std::mem::take(&mut self.rx.leftover);
+        if let Err(fault) = self.take(cx, &leftover) {
+            return self.end(cx, Ending::Fault(fault));
+        }
+        if !self.is_over() && !self.rx.at.waits() {
+            cx.todo(Todo::ResumeRead);
+        }
+    }
+
+    fn received(&mut self, cx: &mut Cx<'_, A>, recv: &RecvOp, envelope: &Envelope) {
+        cx.domain
+            .received(envelope.ep, recv, envelope, &self.sender());
+    }
+
+    /// The payload of a frame is complete.
+    #[inline]
+    pub fn finish(&mut self, cx: &mut Cx<'_, A>) {
+        let At::Payload(incoming) = std::mem::replace(&mut self.rx.at, At::Header) else {
+            return;
+        };
+        let (ep, sender) = (self.ep, self.sender());
+        match incoming.sink {
+            Sink::Recv(recv, envelope) => {
+                cx.domain.received(envelope.ep, &recv, &envelope, &sender)
+            }
+            Sink::Slot(srx, slot) => {
+                if let Some((recv, envelope)) = cx.domain.srxs[srx].arrived(slot) {
+                    cx.domain.received(envelope.ep, &recv, &envelope, &sender);
+                }
+            }
+            Sink::Write {
+                len,
+                data,
+                regions,
+                lens,
+                durable,
+                ..
+            } => {
+                if let Some(info) = durable
+                    && !self.commit(cx, &info)
+                {
+                    return;
+                }
+                count_regions(cx.domain, &regions, &lens);
+                cx.domain.written(ep, FI_RMA, len, data, &sender);
+            }
+            Sink::Read(read) => {
+                cx.domain.eps[read.op.ep()].tx_pending -= 1;
+                cx.domain.sent(read.op.ep(), &read.op);
+            }
+            Sink::Coll(part) => return self.part_arrived(cx, *part),
+            Sink::Atomic(request) => self.arrived(cx, *request),
+            Sink::Drop => {}
+        }
+        if incoming.ack {
+            self.send_ack(cx);
+        }
+    }
+}
+
+#[cold]
+fn no_memory(_: Error) -> Fault {
+    Fault::Rule("there is no memory for what it sends")
+}
+
+/// What the completion of a message says.
+#[inline(always)]
+pub fn message_info(head: &MessageHead) -> MessageInfo {
+    MessageInfo {
+        what: if head.tagged { What::Tagged } else { What::Msg },
+        len: head.payload() as u64,
+        tag: head.tag,
+        data: head.data,
+    }
+}
+
+impl<A: Address> Session<A> {
+    /// The receive context that a frame names, as a number in `cx.domain.eps`.
+    #[cold]
+    pub fn named_context(
+        &self,
+        cx: &mut Cx<'_, A>,
+        header: &Header,
+    ) -> core::result::Result<usize, Fault> {
+        if !self.extended {
+            return Err(Fault::Rule(
+                "a frame of an extension that was not agreed on",
+            ));
+        }
+        let beyond_first = usize::from(header.context) - 1;
+        let context = cx.domain.eps[self.ep].contexts.get(beyond_first);
+        let missing =
+            Fault::Rule("a message for a receive context that the endpoint does not have");
+        context.copied().ok_or(missing)
+    }
+
+    /// The receive context that a message can go to at once; none if it is for the general way.
+    #[inline(always)]
+    fn taker(&self, domain: &DomainState<A>, tagged: bool) -> Option<usize> {
+        let ep = domain.eps.get(self.ep)?;
+        let refused = tagged && ep.caps & FI_TAGGED == 0;
+        (!refused && !domain.reports_origin(self.ep, self.fi_addr)).then_some(ep.srx)
+    }
+
+    /// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.
+    #[cold]
+    pub(super) fn commit(&self, cx: &Cx<'_, A>, info: &[(usize, usize)]) -> bool {
+        let mut info = info.iter();
+        let result = info.try_for_each(|&(address, len)| memory::make_durable(address, len));
+        if let Err(error) = &result {
+            log_warn!(
+                cx.common.source,
+                Subsys::EpData,
+                "{}: connection ended: a write could not be made durable: {error}",
+                self.peer
+            );
+            cx.link.shutdown();
+        }
+        result.is_ok()
+    }
+
+    /// The next header of the stream, from `bytes` and what was there before; and how many of `bytes` it took.
+    #[inline]
+    fn next_header(
+        &mut self,
+        bytes: &[u8],
+    ) -> core::result::Result<Option<(Header, usize)>, Fault> {
+        let (rx, swap) = (&mut self.rx, self.swap);
+        if rx.header_have == 0 && bytes.len() >= BASE_HEADER {
+            let len = header_len(&bytes[..BASE_HEADER]).map_err(Fault::Wire)?;
+            if bytes.len() >= len {
+                let header = decode(&bytes[..len], swap).map_err(Fault::Wire)?;
+                return Ok(Some((header, len)));
+            }
+        }
+        let mut used = 0;
+        loop {
+            let want = match rx.header_have < BASE_HEADER {
+                true => BASE_HEADER,
+                false => header_len(&rx.header[..BASE_HEADER]).map_err(Fault::Wire)?,
+            };
+            let n = (want - rx.header_have).min(bytes.len() - used);
+            rx.header[rx.header_have..][..n].copy_from_slice(&bytes[used..][..n]);
+            rx.header_have += n;
+            used += n;
+            if rx.header_have < want {
+                return Ok(None);
+            }
+            if want > BASE_HEADER
+                || header_len(&rx.header[..BASE_HEADER]).map_err(Fault::Wire)? == want
+            {
+                let header = decode(&rx.header[..want], swap).map_err(Fault::Wire)?;
+                rx.header_have = 0;
+                return Ok(Some((header, used)));
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Frames that come in as records of a ring: whole messages straight to their receives, compact frames, and all others by the
+//! parser of `receive`.
+#![forbid(unsafe_code)]
+
+use crate::base::IoVec;
+use crate::engine::srx::Unfilled;
+use crate::engine::stream::link::{Link, ShmLink};
+use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, message_head};
+use crate::engine::stream::session::receive::{Fault, message_info};
+use crate::engine::stream::session::receive_state::At;
+use crate::engine::stream::session::{Cx, Session, State};
+use crate::engine::stream::shm_channel::ShmChannel;
+use crate::engine::transport::Address;
+use crate::sync::ring::{HEADER, LINE, Record};
+
+/// Records up to this size are copied before they are looked into.
+const SMALL: usize = 1024;
+
+pub const GARBAGE: Fault = Fault::Rule("it wrote garbage to the shared memory");
+
+/// What `take_messages` has done.
+pub struct Left {
+    pub taken: usize,
+    /// Nothing came behind them.
+    pub nothing: bool,
+}
+
+impl<A: Address> Session<A> {
+    /// Takes messages of a peer as long as there are some, and a plain receive waits for each: the usual case. Their payload is
+    /// copied once; small ones are kept, too. At most `most`; what comes then is for `take_record`.
+    #[inline(always)]
+    pub fn take_messages(&mut self, cx: &mut Cx<'_, A>, most: usize) -> Left {
+        let mut left = Left {
+            taken: 0,
+            nothing: false,
+        };
+        let source = self.source();
+        let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
+        let (true, Link::Shm(link)) = (between && self.state == State::Up, &mut *cx.link) else {
+            return left;
+        };
+        let ShmLink {
+            channel: shm,
+            doorbell,
+        } = &mut **link;
+        let Ok(Some(mut record)) = shm.peek() else {
+            return left;
+        };
+        // Of many the processor fetches the next by itself.
+        shm.fetch_ahead(&record);
+        let Some(mut inlet) = cx.domain.inlet(self.ep, self.fi_addr) else {
+            return left;
+        };
+        loop {
+            let mut start = [0; MAX_MESSAGE_HEADER];
+            shm.copy_start(&record, &mut start);
+            let head = match message_head(&start) {
+                Some(head) if head.frame == record.len() && !head.ack => head,
+                _ => break,
+            };
+            let parts = message_info(&head);
+            let place = |to: &IoVec| shm.fill(&record, head.len, head.payload(), to);
+            match inlet.take(&parts, source, place) {
+                Ok(()) => {}
+                Err(Unfilled::Unexpected) if record.len() <= SMALL => {
+                    let envelope = parts.envelope(source, self.ep, cx.id as u64);
+                    let copy = |bytes: &mut Vec<u8>| shm.append(&record, head.len, bytes);
+                    if !inlet.keep(envelope, cx.common.limits.saved_bytes, copy) {
+                        break;
+                    }
+                }
+                Err(_) => break,
+            }
+            if shm.advance(record) {
+                doorbell.ring();
+            }
+            left.taken += 1;
+            record = match shm.peek() {
+                Ok(Some(record)) if left.taken < most => record,
+                next => {
+                    left.nothing = matches!(next, Ok(None));
+                    break;
+                }
+            };
+        }
+        left
+    }
+
+    /// Whether it was an atomic operation or an answer.
+    #[inline]
+    pub fn take_record(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        record: &Record,
+    ) -> core::result::Result<bool, Fault> {
+        let len = record.len();
+        if len > SMALL {
+            return self.take_large_record(cx, record).map(|()| false);
+        }
+        if ShmChannel::is_line(record) {
+            let mut line = [0; LINE - HEADER];
+            if let Some(shm) = cx.link.shm() {
+                shm.copy_line(record, &mut line);
+            }
+            if self.take_compact(cx, &line[..len]) {
+                return Ok(true);
+            }
+            return self.take_one(cx, &line[..len]).map(|()| false);
+        }
+        let mut scratch = std::mem::take(&mut cx.common.scratch);
+        let result = match cx.link.shm() {
+            Some(shm) => match shm.copy(record, 0, &mut scratch[..len]) {
+                Ok(()) => self.take(cx, &scratch[..len]),
+                Err(_) => Err(GARBAGE),
+            },
+            None => Ok(()),
+        };
+        cx.common.scratch = scratch;
+        result.map(|()| false)
+    }
+
+    /// As `take_record`, with the payload straight to its place.
+    fn take_large_record(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        record: &Record,
+    ) -> core::result::Result<(), Fault> {
+        let len = record.len();
+        let mut at = 0;
+        while at < len {
+            // Taking a part may have ended the session.
+            if self.is_over() {
+                break;
+            }
+            let Some(shm) = cx.link.shm() else {
+                break;
+            };
+            let rest = len - at;
+            let part = match &mut self.rx.at {
+                At::Payload(incoming) => {
+                    let n = usize::try_from(incoming.remaining)
+                        .unwrap_or(usize::MAX)
+                        .min(rest);
+                    if let Some(iov) = incoming.sink.memory() {
+                        shm.place(record, at, n, iov);
+                        incoming.remaining -= n as u64;
+                        at += n;
+                        if incoming.remaining == 0 {
+                            self.finish(cx);
+                        }
+                        continue;
+                    }
+                    n
+                }
+                At::Header => rest.min(MAX_HEADER),
+                At::Stalled(_) | At::Held(_) => rest,
+            };
+            let part = part.min(cx.common.scratch.len());
+            let mut scratch = std::mem::take(&mut cx.common.scratch);
+            let copied = shm.copy(record, at, &mut scratch[..part]);
+            let result = match copied {
+                Ok(()) => self.take(cx, &scratch[..part]),
+                Err(_) => Err(GARBAGE),
+            };
+            cx.common.scratch = scratch;
+            result?;
+            at += part;
+        }
+        Ok(())
+    }
+}

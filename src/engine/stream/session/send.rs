@@ -1,0 +1,730 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What an operation becomes: a frame written at once, a frame staged with others, a frame that waits.
+//!
+//! A few messages in a row are a system call each. When the application posts more before it looks at its queue, small frames
+//! gather in a staging buffer and leave together: at the next look, when the buffer is full, before a sleep, at close, and by
+//! `engine::flusher` where the application does nothing of that. `pace` says which frames gather.
+#![forbid(unsafe_code)]
+
+use crate::abi::*;
+use crate::base::{Error, IoList, IoVec, Result};
+use crate::engine::domain_state::TxOp;
+use crate::engine::ep_state::EpState;
+use crate::engine::stream::link::Link;
+use crate::engine::stream::proto::{
+    Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message, encode_usual,
+};
+use crate::engine::stream::session::State;
+use crate::engine::stream::session::queue::{
+    After, Out, OutFrame, Payload, RENDEZVOUS_LIMIT, Waiting,
+};
+use crate::engine::stream::session::rma::ASKED;
+use crate::engine::stream::session::{Cx, Session};
+use crate::engine::stream::shm_channel::RECORD;
+use crate::engine::transport::Address;
+use crate::ffi::ops::transfer::{AFTER_READS, OneTx, Tx, What};
+use crate::sys::socket::Moved;
+
+/// Frames up to this size are staged when they cannot be written at once.
+pub const STAGE_LIMIT: usize = 16 * 1024;
+/// A staging buffer that holds this much is written.
+pub const STAGE_FULL: usize = 64 * 1024;
+/// Staged bytes of one connection from which on nothing is copied to them that can be sent from where it is.
+pub const STAGE_HIGH_WATER: usize = 256 * 1024;
+/// Frames up to this size are copied together before they are written, which is cheaper than two pieces.
+pub const TOGETHER: usize = 512;
+/// Staging buffers kept for the next use.
+pub const SPARE_BUFFERS: usize = 16;
+
+/// Flags that ask for an answer of the peer.
+pub const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+
+/// Flags of operations that do not go the usual way of small ones.
+pub const SPECIAL: u64 = WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | HELD;
+
+/// Flags of operations that may have to wait for those before them.
+const HELD: u64 = FI_FENCE | AFTER_READS;
+
+/// Flags of operations that go the shortest way.
+pub const PLAIN: u64 =
+    FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_REMOTE_CQ_DATA | FI_MORE | FI_TRANSMIT;
+
+/// How an operation goes out.
+#[derive(Clone, Copy)]
+enum Way {
+    /// One frame with header and payload.
+    Frame,
+    /// A request; the payload comes back.
+    Read,
+    /// The peer is told of the message, and asks for it when a receive has matched.
+    Rendezvous,
+    /// The peer is told where the message is, and fetches it when a receive has matched.
+    Offer,
+    /// A request with payload; another payload comes back.
+    Exchange,
+}
+
+impl<A: Address> Session<A> {
+    /// A message of one buffer over shared memory: nothing stands in its way, and no read is under way that it would have to stay
+    /// behind. False: nothing has happened.
+    #[inline(always)]
+    pub fn post_one(&mut self, link: &mut Link, tx: &OneTx) -> bool {
+        let free = self.state == State::Up
+            && self.tx.queue.is_empty()
+            && self.tx.waiting.is_empty()
+            && !self.is_reading()
+            && !self.swap;
+        let Some(shm) = link.shm_mut().filter(|_| free) else {
+            return false;
+        };
+        let len = tx.piece.len();
+        let tagged = tx.what == What::Tagged;
+        let data = (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data);
+        let counter = self.tx.counter;
+        let mut header = [0; MAX_MESSAGE_HEADER];
+        let header_len = match data {
+            None => encode_usual(tagged, tx.tag, len, counter, &mut header),
+            _ => encode_message(tagged, false, data, tx.tag, len, counter, &mut header),
+        };
+        if !matches!(shm.send_one(&header, header_len, &tx.piece), Ok(true)) {
+            return false;
+        }
+        self.tx.counter = counter.wrapping_add(1);
+        link.ring_if_parked();
+        true
+    }
+
+    /// Posts a message.
+    #[inline]
+    pub fn post_message(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: TxOp) -> Result {
+        let rendezvous = is_held(cx, &op) && self.rendezvous;
+        let most = match cx.link.shm() {
+            None => TOGETHER,
+            Some(_) => RECORD - MAX_MESSAGE_HEADER,
+        };
+        if op.len <= most && !rendezvous {
+            let data = remote_data(tx);
+            let tagged = tx.what == What::Tagged;
+            let encode = |counter, header: &mut [u8; MAX_MESSAGE_HEADER]| {
+                encode_message(tagged, false, data, tx.tag, op.len, counter, header)
+            };
+            if self.post_small(cx, &tx.iov, op, encode) {
+                return Ok(());
+            }
+        }
+        self.post_message_to(cx, tx, op, 0)
+    }
+
+    /// The usual case of a small frame: the connection is up and between hosts of one byte order, nobody is asked to
+    /// answer, and the frame is written at once or staged. False leaves it to the general way.
+    #[inline]
+    pub fn post_small<const LEN: usize>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        payload: &IoVec,
+        op: TxOp,
+        encode: impl FnOnce(u8, &mut [u8; LEN]) -> usize,
+    ) -> bool {
+        cx.watch();
+        let waits = self.state != State::Up || !self.tx.waiting.is_empty();
+        if waits || self.swap || op.flags & SPECIAL != 0 {
+            return false;
+        }
+        let mut header = [0; LEN];
+        let counter = self.tx.counter;
+        let header_len = encode(counter, &mut header);
+        if let Some(shm) = cx.link.shm_mut() {
+            let sent = self.tx.queue.is_empty()
+                && matches!(
+                    shm.send_small(&header, header_len, payload, op.len),
+                    Ok(true)
+                );
+            if !sent {
+                return false;
+            }
+            self.tx.counter = counter.wrapping_add(1);
+            cx.link.ring_if_parked();
+            cx.domain.sent(op.ep(), &op);
+            return true;
+        }
+        let total = header_len + op.len;
+        let more = op.flags & FI_MORE != 0;
+        match self.tx.queue.back_mut() {
+            None if !more && self.tx.pace.writes(cx.common.polls) => {
+                let frame = &mut cx.common.scratch[..total];
+                frame[..header_len].copy_from_slice(&header[..header_len]);
+                payload.copy_to(&mut frame[header_len..]);
+                let moved = cx.link.write(frame);
+                self.tx.pace.wrote();
+                match moved {
+                    Ok(Moved::Bytes(n)) if n == total => {}
+                    // Nothing was taken: as if it had not been tried.
+                    Ok(Moved::Later) => return false,
+                    moved => {
+                        let n = match moved {
+                            Ok(Moved::Bytes(n)) => n,
+                            _ => 0,
+                        };
+                        let rest = frame[n..].to_vec();
+                        if let Err(error) = moved {
+                            self.write_failed(cx, &error);
+                        }
+                        self.tx.counter = counter.wrapping_add(1);
+                        self.stage_with(cx, &[], rest.len(), |out| out.extend_from_slice(&rest));
+                        self.blocked(cx);
+                        cx.domain.sent(op.ep(), &op);
+                        return true;
+                    }
+                }
+                self.tx.counter = counter.wrapping_add(1);
+                cx.domain.sent(op.ep(), &op);
+            }
+            Some(Out::Staged { bytes, .. })
+                if bytes.len() + total <= STAGE_FULL && self.tx.staged < STAGE_FULL =>
+            {
+                bytes.extend_from_slice(&header[..header_len]);
+                payload.copy_out(bytes);
+                self.tx.staged += total;
+                self.tx.counter = counter.wrapping_add(1);
+                self.tx.pace.gather();
+                let is_full = self.tx.pace.is_full() && !self.tx.blocked;
+                cx.domain.sent(op.ep(), &op);
+                self.mark_dirty(cx);
+                if is_full {
+                    self.flush_conn(cx);
+                }
+            }
+            None => {
+                self.tx.counter = counter.wrapping_add(1);
+                self.stage(cx, &header[..header_len], payload);
+                cx.domain.sent(op.ep(), &op);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// A message for a receive context of the peer's endpoint.
+    pub fn post_message_to(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        tx: &Tx<'_>,
+        op: TxOp,
+        context: u8,
+    ) -> Result {
+        let mut header = Header::new(
+            if tx.what == What::Tagged {
+                Op::Tagged
+            } else {
+                Op::Msg
+            },
+            op.len as u64,
+        );
+        // FI_COMMIT_COMPLETE is a default that is meant for other operations; a message has no higher level than
+        // delivery.
+        header.ack = tx.flags & (WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE) != 0;
+        header.tag = tx.tag;
+        header.data = remote_data(tx);
+        header.context = context;
+        self.submit(cx, header, tx.iov, op)
+    }
+
+    /// Sends an operation, or keeps it until its turn comes: frames of one peer leave in the order of the calls.
+    #[inline]
+    pub fn submit(&mut self, cx: &mut Cx<'_, A>, header: Header, iov: IoVec, op: TxOp) -> Result {
+        if self.must_wait(&op) {
+            self.wait(cx, header, Payload::of(&op, iov), op);
+            return Ok(());
+        }
+        match self.way(cx, &header, &op)? {
+            Way::Frame => self.send(cx, &header, iov, op),
+            way => {
+                let payload = Payload::of(&op, iov);
+                self.ask(cx, way, header, payload, op);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether an operation has to wait for the connection, or for those before it.
+    #[inline(always)]
+    pub fn must_wait(&self, op: &TxOp) -> bool {
+        let held = op.flags & HELD != 0 && self.holds(op.flags);
+        self.state != State::Up || !self.tx.waiting.is_empty() || held
+    }
+
+    /// As `submit`, for a request with a payload of ours to which another payload answers.
+    pub fn submit_exchange(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        header: Header,
+        bytes: &[u8],
+        answer: IoVec,
+        op: TxOp,
+    ) -> Result {
+        if self.must_wait(&op) {
+            let payload = Payload::Exchange(Box::new((bytes.to_vec(), answer)));
+            self.wait(cx, header, payload, op);
+            return Ok(());
+        }
+        self.way(cx, &header, &op)?;
+        // It has to be copied.
+        if self.tx.staged > STAGE_HIGH_WATER {
+            return Err(Error::AGAIN);
+        }
+        self.exchange(cx, &header, bytes, answer, op);
+        Ok(())
+    }
+
+    /// FI_EAGAIN while the peer cannot be told of another message.
+    fn way(&mut self, cx: &mut Cx<'_, A>, header: &Header, op: &TxOp) -> Result<Way> {
+        let stays = is_held(cx, op);
+        if header.context != 0 && !self.extended {
+            return Err(Error::OPNOTSUPP);
+        }
+        let matched = op.flags & FI_MATCH_COMPLETE != 0;
+        if may_offer(cx, header, op, stays) {
+            return match self.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
+                true => Ok(Way::Offer),
+                false => Err(Error::AGAIN),
+            };
+        }
+        match header.op {
+            _ if header.asks() && self.tx.asked > ASKED => Err(Error::AGAIN),
+            Op::ReadReq => Ok(Way::Read),
+            Op::Tagged if self.rendezvous && (matched || stays) => {
+                match self.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
+                    true => Ok(Way::Rendezvous),
+                    false => Err(Error::AGAIN),
+                }
+            }
+            // Values are of one byte order; peers that do not know the operation get none.
+            _ if header.op.is_atomic() && (!self.extended || self.swap) => Err(Error::OPNOTSUPP),
+            Op::AtomicFetch | Op::AtomicCompare => Ok(Way::Exchange),
+            // Only a rendezvous tells that a receive has matched.
+            _ if matched => Err(Error::OPNOTSUPP),
+            _ => Ok(Way::Frame),
+        }
+    }
+
+    /// Sends the frame that begins an exchange.
+    fn ask(&mut self, cx: &mut Cx<'_, A>, way: Way, header: Header, payload: Payload, op: TxOp) {
+        match (way, payload) {
+            (Way::Rendezvous, payload) => self.announce(cx, header, payload, op),
+            (Way::Offer, Payload::Buffers(iov)) => self.offer(cx, header, iov, op),
+            (Way::Read, Payload::Buffers(iov)) => self.request_read(cx, &header, iov, op),
+            (_, Payload::Exchange(both)) => {
+                self.exchange(cx, &header, &both.0, both.1, op);
+            }
+            (_, payload) => self.send_payload(cx, &header, payload, op),
+        }
+    }
+
+    /// Sends a frame of the application's, or says that it has to wait.
+    #[inline]
+    fn send(&mut self, cx: &mut Cx<'_, A>, header: &Header, payload: IoVec, op: TxOp) -> Result {
+        // A ring is small, and nobody but us fills it. What is reported as sent is in the ring, or the peer would wait for an
+        // application that has no reason to come here again.
+        if let Some(shm) = cx.link.shm_mut() {
+            let frame = MAX_HEADER + payload.remaining();
+            if op.flags & FI_INJECT != 0 && !(self.tx.queue.is_empty() && shm.takes(frame)) {
+                cx.link.ring_if_parked();
+                return Err(Error::AGAIN);
+            }
+            self.send_always(cx, header, payload, Some(op));
+            return Ok(());
+        }
+        let more = op.flags & FI_MORE != 0;
+        if self.tx.queue.is_empty() && !more && self.tx.pace.writes(cx.common.polls) {
+            self.write_now(cx, header, payload, Some(op));
+            return Ok(());
+        }
+        // What has to be copied waits for room; the rest is queued, as far as the transmit queue goes.
+        if self.tx.staged > STAGE_HIGH_WATER && op.flags & FI_INJECT != 0 {
+            return Err(Error::AGAIN);
+        }
+        self.send_always(cx, header, payload, Some(op));
+        Ok(())
+    }
+
+    /// Sends a frame that asks the peer for something.
+    pub fn send_bare(&mut self, cx: &mut Cx<'_, A>, header: &Header) {
+        if self.tx.queue.is_empty() && self.tx.pace.writes(cx.common.polls) {
+            self.write_now(cx, header, IoVec::empty(), None);
+        } else {
+            self.send_always(cx, header, IoVec::empty(), None);
+        }
+    }
+
+    /// Keeps an operation until the connection is up, or those before it are out of the way.
+    #[cold]
+    fn wait(&mut self, cx: &mut Cx<'_, A>, header: Header, payload: Payload, mut op: TxOp) {
+        self.begin_waiting(cx, &mut op);
+        self.tx.waiting.push_back(Waiting {
+            header,
+            payload,
+            op,
+        });
+        if self.state == State::Up && !cx.common.held.contains(&cx.id) {
+            cx.common.held.push(cx.id);
+        }
+    }
+
+    /// The connection is up, or an operation has completed: what waited for it goes out, in order.
+    pub fn send_waiting(&mut self, cx: &mut Cx<'_, A>) {
+        while let Some(waiting) = self.tx.waiting.front() {
+            if waiting.op.flags & HELD != 0 && self.holds(waiting.op.flags) {
+                break;
+            }
+            let (header, op) = (waiting.header.clone(), waiting.op);
+            let way = match self.way(cx, &header, &op) {
+                Err(Error::AGAIN) => break,
+                way => way,
+            };
+            let Some(waiting) = self.tx.waiting.pop_front() else {
+                break;
+            };
+            let ep = waiting.op.ep();
+            cx.domain.eps[ep].tx_pending -= 1;
+            match way {
+                Ok(way) => self.ask(cx, way, waiting.header, waiting.payload, waiting.op),
+                Err(error) => cx.domain.send_failed(ep, &waiting.op, error),
+            }
+        }
+        self.flush_conn(cx);
+        if !self.tx.waiting.is_empty() && !cx.common.held.contains(&cx.id) {
+            cx.common.held.push(cx.id);
+        }
+    }
+
+    /// Stages or queues a frame of an operation that had to wait.
+    pub fn send_payload(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        header: &Header,
+        payload: Payload,
+        op: TxOp,
+    ) {
+        match payload {
+            Payload::Buffers(iov) => self.send_always(cx, header, iov, Some(op)),
+            Payload::Copy(copy) => {
+                let mut bytes = [0; MAX_HEADER];
+                let counter = self.tx.next_counter();
+                let len = header.encode(counter, self.swap, &mut bytes);
+                self.stage_with(cx, &bytes[..len], copy.len(), |out| out.extend(&copy));
+                self.handed_over(cx, header, op);
+            }
+            Payload::Exchange(both) => {
+                self.exchange(cx, header, &both.0, both.1, op);
+            }
+        }
+    }
+
+    /// Stages or queues a frame.
+    pub fn send_always(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        header: &Header,
+        payload: IoVec,
+        op: Option<TxOp>,
+    ) {
+        cx.watch();
+        if cx.link.is_shm() && self.tx.queue.is_empty() {
+            return self.write_now(cx, header, payload, op);
+        }
+        let mut bytes = [0; MAX_HEADER];
+        let counter = self.tx.next_counter();
+        let header_len = header.encode(counter, self.swap, &mut bytes);
+        let len = payload.remaining();
+        let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
+        // What belongs to no operation is an answer or a request, and small.
+        let room = op.is_none() || (!cx.link.is_shm() && self.tx.staged <= STAGE_HIGH_WATER);
+        if inject || (room && header_len + len <= STAGE_LIMIT) {
+            self.stage(cx, &bytes[..header_len], &payload);
+            match op {
+                Some(op) => self.handed_over(cx, header, op),
+                None => self.tx.owe(header_len + len),
+            }
+            let is_full = self.tx.staged >= STAGE_FULL || self.tx.pace.is_full();
+            if is_full && !self.tx.blocked {
+                self.flush_conn(cx);
+            }
+            return;
+        }
+        let after = self.after(cx, header, op);
+        self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
+            header: bytes,
+            header_len: header_len as u8,
+            header_done: 0,
+            payload,
+            after,
+        })));
+        if !self.tx.blocked {
+            self.flush_conn(cx);
+        }
+    }
+
+    /// What remains to be done for an operation when its frame is with the kernel. Operations that wait for an answer
+    /// are put on the list of those now: frames leave in the order in which they are queued.
+    pub fn after(&mut self, cx: &mut Cx<'_, A>, header: &Header, op: Option<TxOp>) -> After {
+        let Some(mut op) = op else {
+            return After::Nothing;
+        };
+        self.begin_waiting(cx, &mut op);
+        match header.ack || header.commit {
+            true => {
+                self.tx.await_ack.push_back(op);
+                After::Acknowledged(op)
+            }
+            false => After::Complete(op),
+        }
+    }
+
+    /// The frame of an operation is copied or written: it is complete, unless the peer has to answer.
+    #[inline]
+    pub fn handed_over(&mut self, cx: &mut Cx<'_, A>, header: &Header, mut op: TxOp) {
+        if header.ack || header.commit {
+            self.begin_waiting(cx, &mut op);
+            self.tx.await_ack.push_back(op);
+        } else {
+            cx.domain.sent(op.ep(), &op);
+        }
+    }
+
+    /// Copies a frame behind those that are staged.
+    pub fn stage(&mut self, cx: &mut Cx<'_, A>, header: &[u8], payload: &IoVec) {
+        self.stage_with(cx, header, payload.remaining(), |out| payload.copy_out(out));
+    }
+
+    /// As `stage`, for a payload of `len` bytes that `copy` appends.
+    #[inline]
+    pub fn stage_with(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        header: &[u8],
+        len: usize,
+        copy: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let len = header.len() + len;
+        let fits = match self.tx.queue.back() {
+            Some(Out::Staged { bytes, .. }) => bytes.len() + len <= bytes.capacity(),
+            _ => false,
+        };
+        if !fits {
+            let mut bytes = cx.common.buffers.pop().unwrap_or_default();
+            bytes.clear();
+            bytes.reserve(len.max(STAGE_FULL + STAGE_LIMIT));
+            self.tx.queue.push_back(Out::Staged {
+                bytes,
+                done: 0,
+                owed: 0,
+            });
+        }
+        if let Some(Out::Staged { bytes, .. }) = self.tx.queue.back_mut() {
+            bytes.extend_from_slice(header);
+            copy(bytes);
+        }
+        self.tx.staged += len;
+        self.tx.pace.gather();
+        self.mark_dirty(cx);
+    }
+
+    /// The connection has something to be flushed. Over a socket that is not left to the application alone; over shared memory
+    /// only what there was no room for is queued, and what a sender does beside the peer.
+    #[inline(always)]
+    pub fn mark_dirty(&mut self, cx: &mut Cx<'_, A>) {
+        if self.tx.dirty {
+            return;
+        }
+        self.tx.dirty = true;
+        let over_socket = !cx.link.is_shm();
+        cx.common.dirty.push(cx.id);
+        if over_socket && !cx.common.held_back.has_begun() {
+            cx.begin_to_hold();
+        }
+    }
+
+    /// Writes a frame to an idle connection; what the kernel does not take waits.
+    #[inline]
+    fn write_now(&mut self, cx: &mut Cx<'_, A>, header: &Header, payload: IoVec, op: Option<TxOp>) {
+        let mut bytes = [0; MAX_HEADER];
+        let counter = self.tx.next_counter();
+        let header_len = header.encode(counter, self.swap, &mut bytes);
+        let len = payload.remaining();
+        let total = header_len + len;
+        if cx.link.is_shm() {
+            return self.write_to_shm(cx, header, &bytes, header_len, payload, op);
+        }
+        let moved = if total <= TOGETHER.min(cx.common.scratch.len()) {
+            let frame = &mut cx.common.scratch;
+            frame[..header_len].copy_from_slice(&bytes[..header_len]);
+            payload.copy_to(&mut frame[header_len..total]);
+            cx.link.write(&frame[..total])
+        } else {
+            let mut list = IoList::new();
+            list.push_bytes(&bytes[..header_len]);
+            payload.append_to(&mut list, usize::MAX);
+            cx.link.write_list(&list)
+        };
+        self.tx.pace.wrote();
+        let written = match moved {
+            Ok(Moved::Bytes(n)) if n == total => {
+                if let Some(op) = op {
+                    self.handed_over(cx, header, op);
+                }
+                return;
+            }
+            Ok(Moved::Bytes(n)) => n,
+            Ok(Moved::Later | Moved::End) => 0,
+            // What is queued fails with the connection.
+            Err(error) => {
+                self.write_failed(cx, &error);
+                0
+            }
+        };
+        self.queue_rest(cx, header, &bytes, header_len, payload, op, written);
+    }
+
+    /// As `write_now`, where frames go over shared memory.
+    #[allow(clippy::too_many_arguments)]
+    fn write_to_shm(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        header: &Header,
+        bytes: &[u8; MAX_HEADER],
+        header_len: usize,
+        payload: IoVec,
+        op: Option<TxOp>,
+    ) {
+        let Some(shm) = cx.link.shm_mut() else {
+            return;
+        };
+        let total = header_len + payload.remaining();
+        let whole = total <= RECORD
+            && matches!(
+                shm.send(&bytes[..header_len], &payload, total - header_len),
+                Ok(true)
+            );
+        let written = if whole {
+            total
+        } else {
+            let mut list = IoList::new();
+            list.push_bytes(&bytes[..header_len]);
+            payload.append_to(&mut list, usize::MAX);
+            match shm.write_list(&list) {
+                Ok(n) => n,
+                // Its reader finds it; what is queued fails with the connection.
+                Err(_) => {
+                    shm.broken = true;
+                    0
+                }
+            }
+        };
+        cx.link.ring_if_parked();
+        if written < total {
+            return self.queue_rest(cx, header, bytes, header_len, payload, op, written);
+        }
+        if let Some(op) = op {
+            self.handed_over(cx, header, op);
+        }
+    }
+
+    /// Queues what the kernel did not take of a frame.
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    fn queue_rest(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        header: &Header,
+        bytes: &[u8; MAX_HEADER],
+        header_len: usize,
+        mut payload: IoVec,
+        op: Option<TxOp>,
+        written: usize,
+    ) {
+        let header_done = written.min(header_len);
+        payload.advance(written - header_done);
+        let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
+        let copies = op.is_none() || !cx.link.is_shm();
+        if inject || (copies && payload.remaining() <= STAGE_LIMIT) {
+            self.stage(cx, &bytes[header_done..header_len], &payload);
+            match op {
+                Some(op) => self.handed_over(cx, header, op),
+                None => {
+                    let left = header_len - header_done + payload.remaining();
+                    self.tx.owe(left);
+                }
+            }
+        } else {
+            let after = self.after(cx, header, op);
+            self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
+                header: *bytes,
+                header_len: header_len as u8,
+                header_done: header_done as u8,
+                payload,
+                after,
+            })));
+        }
+        self.blocked(cx);
+    }
+
+    /// The peer has all of the operation that waits for its answer the longest.
+    pub fn acknowledged(&mut self, cx: &mut Cx<'_, A>) -> Result {
+        let op = self.tx.await_ack.pop_front().ok_or(Error::IO)?;
+        cx.domain.eps[op.ep()].tx_pending -= 1;
+        cx.domain.sent(op.ep(), &op);
+        Ok(())
+    }
+
+    pub fn send_ack(&mut self, cx: &mut Cx<'_, A>) {
+        self.send_always(cx, &Header::new(Op::Ack, 0), IoVec::empty(), None);
+    }
+}
+
+/// Whether the message is too large for a peer to keep. What is injected is not held here for long either.
+#[inline]
+fn is_held<A>(cx: &Cx<'_, A>, op: &TxOp) -> bool {
+    op.len > cx.common.limits.saved_size && op.flags & FI_INJECT == 0
+}
+
+/// What the operation has for the target's queue.
+pub fn remote_data(tx: &Tx<'_>) -> Option<u64> {
+    (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data)
+}
+
+/// What fences and FI_MATCH_COMPLETE demand of an operation.
+pub fn check_flags(what: What, flags: u64, ep: &EpState) -> Result {
+    let has = |flag: u64| flags & flag != 0;
+    // What waits for a counter does not come here with its flag, unless the endpoint has not the capability.
+    if has(FI_TRIGGER) || has(FI_FENCE) && ep.caps & FI_FENCE == 0 {
+        return Err(Error::BADFLAGS);
+    }
+    // Whether messages that went before have matched is known only of those that asked for it.
+    let knows_matches = what == What::Tagged && ep.ep_type != FI_EP_MSG.0 && !has(FI_FENCE);
+    match has(FI_MATCH_COMPLETE) && !knows_matches {
+        true => Err(Error::OPNOTSUPP),
+        false => Ok(()),
+    }
+}
+
+/// Whether the peer had better fetch the message, and is likely to be able to; its buffers are the application's until the
+/// completion then. One that fetches before a receive has matched does not say when one has. Some messages are to stay here.
+#[inline]
+fn may_offer<A>(cx: &mut Cx<'_, A>, header: &Header, op: &TxOp, stays: bool) -> bool {
+    let matched = op.flags & FI_MATCH_COMPLETE != 0;
+    let shm = cx.link.shm_mut().filter(|shm| shm.fetches(op.len));
+    matches!(header.op, Op::Msg | Op::Tagged)
+        && op.flags & FI_INJECT == 0
+        && (!cx.common.limits.keeps_offers || !matched)
+        && shm.is_some_and(|shm| matched || stays || !shm.prefers_ring(op.len))
+}
+
+impl<A: Address> Session<A> {
+    /// An operation begins to wait for its peer.
+    #[inline]
+    pub fn begin_waiting(&mut self, cx: &mut Cx<'_, A>, op: &mut TxOp) {
+        cx.domain.eps[op.ep()].tx_pending += 1;
+        op.since = cx.common.waits.now;
+        cx.watch_waits();
+    }
+}

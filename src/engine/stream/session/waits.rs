@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Operations that wait for a peer are counted in ticks: each notes the number of the last tick, not the time.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::engine::domain_state::TxOp;
+use crate::engine::stream::session::Session;
+use crate::engine::stream::session::queue::{After, Out};
+use crate::engine::stream::session::receive_state::{At, Sink};
+use crate::ffi::ops::transfer::What;
+
+/// So many ticks are in the shorter of the two times.
+const TICKS: u32 = 8;
+/// Ticks in the longer one, at most: numbers of ticks are compared within half their range.
+const MOST_TICKS: u32 = 30_000;
+
+/// The times, in ticks; 0 is never.
+pub struct Waits {
+    /// The number of the last tick.
+    pub now: u16,
+    /// Another tick is to come, or none is needed.
+    pub armed: bool,
+    pub tick: Duration,
+    pub fails: u16,
+    pub reports: u16,
+}
+
+/// The operation that waits for a peer the longest, and how many there are.
+pub struct Oldest {
+    pub age: u16,
+    pub what: Waiter,
+    pub len: u64,
+    pub count: usize,
+}
+
+#[derive(Clone, Copy)]
+pub enum Waiter {
+    Transmit(What),
+    Receive,
+}
+
+impl fmt::Display for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Waiter::Transmit(What::Msg) => "send",
+            Waiter::Transmit(What::Tagged) => "tagged send",
+            Waiter::Transmit(What::Write) => "write",
+            Waiter::Transmit(What::Read) => "read",
+            Waiter::Transmit(What::Atomic) => "atomic operation",
+            Waiter::Transmit(What::AtomicFetch) => "fetching atomic operation",
+            Waiter::Receive => "receive",
+        })
+    }
+}
+
+impl Waits {
+    /// Operations fail after `fails` and are reported after `reports`; zero is never.
+    pub fn new(fails: Duration, reports: Duration) -> Waits {
+        let times = [fails, reports];
+        let longest = times.into_iter().max().unwrap_or_default();
+        let shortest = times.into_iter().filter(|time| !time.is_zero()).min();
+        let tick = shortest.unwrap_or_default() / TICKS;
+        let tick = tick.max(longest / MOST_TICKS).max(Duration::from_millis(1));
+        let ticks = |time: Duration| time.as_nanos().div_ceil(tick.as_nanos()) as u16;
+        Waits {
+            now: 0,
+            armed: shortest.is_none(),
+            tick,
+            fails: ticks(fails),
+            reports: ticks(reports),
+        }
+    }
+
+    fn age(&self, since: u16) -> u16 {
+        self.now.wrapping_sub(since)
+    }
+
+    /// Whether something that has seen so many ticks has waited for all of this time: the first tick may have come at once.
+    pub fn is_over(age: u16, time: u16) -> bool {
+        time > 0 && age > time
+    }
+}
+
+impl<A> Session<A> {
+    pub fn oldest(&self, waits: &Waits) -> Option<Oldest> {
+        let mut oldest: Option<Oldest> = None;
+        let mut note = |since: u16, what: Waiter, len: u64| {
+            let age = waits.age(since);
+            let count = oldest.as_ref().map_or(0, |oldest| oldest.count) + 1;
+            match &mut oldest {
+                Some(oldest) if oldest.age >= age => oldest.count = count,
+                _ => {
+                    oldest = Some(Oldest {
+                        age,
+                        what,
+                        len,
+                        count,
+                    });
+                }
+            }
+        };
+        let mut sends = |op: &TxOp| note(op.since, Waiter::Transmit(op.what), op.len as u64);
+        for out in &self.tx.queue {
+            if let Out::Frame(frame) = out
+                && let After::Complete(op) = &frame.after
+            {
+                sends(op);
+            }
+        }
+        self.tx.await_ack.iter().for_each(&mut sends);
+        self.tx.await_read.iter().for_each(|read| sends(&read.op));
+        self.tx
+            .rendezvous
+            .values()
+            .for_each(|waiting| sends(&waiting.op));
+        self.tx
+            .waiting
+            .iter()
+            .for_each(|waiting| sends(&waiting.op));
+        if let At::Payload(incoming) = &self.rx.at {
+            match &incoming.sink {
+                Sink::Read(read) => sends(&read.op),
+                Sink::Recv(_, envelope) => note(self.rx.since, Waiter::Receive, envelope.len),
+                _ => {}
+            }
+        }
+        for cleared in self.rx.told.cleared() {
+            if cleared.recv.is_some() {
+                note(cleared.since, Waiter::Receive, cleared.envelope.len);
+            }
+        }
+        oldest
+    }
+
+    /// Changes while bytes of something long go either way.
+    pub fn transfer(&self) -> u64 {
+        let out = match self.tx.queue.front() {
+            Some(Out::Frame(frame)) => frame.payload.remaining() as u64,
+            Some(Out::Staged { done, .. }) => *done as u64,
+            None => 0,
+        };
+        let incoming = match &self.rx.at {
+            At::Payload(incoming) => incoming.remaining,
+            _ => 0,
+        };
+        out ^ incoming.rotate_left(32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn times_are_counted_in_ticks_of_the_shorter_one() {
+        for (fails, reports, tick, ticks) in [
+            (0, 60_000, 7500, (0, 8)),
+            (800, 60_000, 100, (8, 600)),
+            (60_000, 800, 100, (600, 8)),
+            (1, 0, 1, (1, 0)),
+            (8, 3_600_000, 120, (1, 30_000)),
+        ] {
+            let waits = Waits::new(ms(fails), ms(reports));
+            assert_eq!(waits.tick, ms(tick));
+            assert_eq!((waits.fails, waits.reports), ticks, "{fails} {reports}");
+            assert!(!waits.armed);
+        }
+        assert!(Waits::new(ms(0), ms(0)).armed);
+    }
+
+    #[test]
+    fn nothing_is_over_before_its_time() {
+        assert!(!Waits::is_over(u16::MAX, 0));
+        assert!(!Waits::is_over(8, 8));
+        assert!(Waits::is_over(9, 8));
+        let mut waits = Waits::new(ms(800), ms(0));
+        waits.now = 3;
+        assert_eq!(waits.age(u16::MAX - 4), 8);
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Between sessions and what is around them: a session is called with what it works with, and what it leaves to the stream is
+//! done afterwards.
+#![forbid(unsafe_code)]
+
+use crate::engine::stream::conn::Conn;
+use crate::engine::stream::net::Net;
+use crate::engine::stream::session::common::Todo;
+use crate::engine::stream::session::{Cx, Ending, Session};
+use crate::engine::stream::transport::{DomainOf, Stream};
+
+impl<N: Net> Stream<N> {
+    /// The session of a peer, and what it works with. To be followed by `settle`.
+    #[inline(always)]
+    pub(super) fn at<'a>(
+        &'a mut self,
+        domain: &'a mut DomainOf<N>,
+        id: usize,
+    ) -> (&'a mut Session<N::Addr>, Cx<'a, N::Addr>) {
+        let Conn { session, link, .. } = &mut self.conns[id];
+        let cx = Cx {
+            id,
+            domain,
+            link,
+            common: &mut self.common,
+        };
+        (session, cx)
+    }
+
+    /// Calls the session of a peer.
+    pub fn with<R>(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        call: impl FnOnce(&mut Session<N::Addr>, &mut Cx<'_, N::Addr>) -> R,
+    ) -> R {
+        let (session, mut cx) = self.at(domain, id);
+        let result = call(session, &mut cx);
+        self.settle(domain);
+        result
+    }
+
+    /// Does what sessions have left to the stream.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, domain: &mut DomainOf<N>) {
+        if !self.common.todo.is_empty() {
+            self.settle_all(domain);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn settle_all(&mut self, domain: &mut DomainOf<N>) {
+        while let Some((id, todo)) = self.common.todo.pop_front() {
+            match todo {
+                Todo::WatchPeers => N::watch_peers(self),
+                Todo::WatchWaits => self.arm_waits(),
+                Todo::Collectives(ep) => self.collectives_moved(domain, ep),
+                // The loss of one peer may have ended the session of another.
+                _ if !self.conns.contains(id) => {}
+                Todo::Blocked => self.link_is_full(id),
+                Todo::PauseRead => self.pause_read(id),
+                Todo::ResumeRead => {
+                    if !self.conns[id].session.rx.at.waits() {
+                        self.rewatch(id, true, self.conns[id].watch.write);
+                        self.promote(id);
+                    }
+                }
+                Todo::Poll => self.promote_shm(id),
+                Todo::End => match self.conns[id].session.ending.take().map(|ending| *ending) {
+                    Some(Ending::Fault(fault)) => self.fault(domain, id, &fault),
+                    Some(Ending::Lost(error)) => self.disconnect(domain, id, error),
+                    None => {}
+                },
+            }
+        }
+    }
+}

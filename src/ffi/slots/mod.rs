@@ -7,7 +7,7 @@
 //! Trusted with: following the pointers of an open object to its tables.
 
 // The list is of the ABI, not of what somebody calls at the moment.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 #[macro_use]
 mod list;

@@ -8,7 +8,6 @@ use core::num::NonZeroI32;
 use std::io::ErrorKind;
 
 use crate::abi;
-use crate::sync::Forked;
 
 /// A non-zero FI_ error number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -108,13 +107,6 @@ impl From<std::io::Error> for Error {
             _ => abi::FI_EIO,
         };
         Error::new(error.raw_os_error().unwrap_or_else(ours))
-    }
-}
-
-/// A child has no part in what its parent has opened.
-impl From<Forked> for Error {
-    fn from(_: Forked) -> Error {
-        Error::OPBADSTATE
     }
 }
 

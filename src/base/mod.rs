@@ -18,3 +18,10 @@ pub mod text;
 pub use error::{Error, Result};
 pub use iovec::{IoList, IoVec, Piece};
 pub use secret::Secret;
+
+/// A child has no part in what its parent has opened.
+impl From<crate::sync::Forked> for Error {
+    fn from(_: crate::sync::Forked) -> Error {
+        Error::OPBADSTATE
+    }
+}

@@ -4,8 +4,13 @@
 
 #[path = "../abi/mod.rs"]
 mod abi;
+#[path = "calls/base.rs"]
+mod base;
 #[allow(unsafe_code)]
 mod calls;
+#[allow(unsafe_code)]
+#[path = "calls/ffi.rs"]
+mod ffi;
 
 use std::env;
 use std::process::ExitCode;

@@ -168,13 +168,8 @@ fn imported() -> MutexGuard<'static, Imported> {
 /// The table of an imported fid: it can be closed, which ends the import.
 const fn imported_ops(close: unsafe extern "C" fn(*mut fid) -> c_int) -> fi_ops {
     fi_ops {
-        size: size_of::<fi_ops>(),
         close: Some(close),
-        bind: Some(Missing::CALL),
-        control: Some(Missing::CALL),
-        ops_open: Some(Missing::CALL),
-        tostr: Some(Missing::CALL),
-        ops_set: Some(Missing::CALL),
+        ..Missing::TABLE
     }
 }
 

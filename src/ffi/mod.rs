@@ -1,11 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The C object model: what C holds as `struct fid_*`, and the ops tables made from Rust traits.
+//! The C object model: what C holds as `struct fid_*`, the ops tables made from Rust traits, and calls into the tables of
+//! somebody else's objects.
 //!
 //! Trusted with: reading the arguments of C calls as the man pages describe them, and the handles that C holds.
 
+pub mod client;
 pub mod live;
 pub mod object;
 pub mod ops;
+pub mod slots;
 pub mod user;
 
+use crate::base::Error;
+use crate::base::log::{CORE, Subsys, log_warn};
+
 pub use object::{Kind, Other, WaitHandle};
+
+/// An object of another library could not be closed when its last handle went away.
+#[cold]
+fn unclosed(what: &str, error: Error) {
+    log_warn!(
+        &CORE,
+        Subsys::Core,
+        "a {what} could not be closed: {error:?}"
+    );
+}

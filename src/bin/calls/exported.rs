@@ -1,26 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The exported functions that the programs call: fi_getinfo(3), fi_fabric(3), fi_provider(3), fi_errno(3).
+//! The exported functions that only the programs call: fi_getinfo(3), fi_provider(3), fi_errno(3).
 
 use core::ffi::{c_char, c_int, c_void};
 
-use crate::abi::{fi_fabric_attr, fi_info, fi_param, fi_type, fid, fid_fabric};
+use crate::abi::{fi_info, fi_param, fi_type, fid};
 
 unsafe extern "C" {
-    pub fn fi_getinfo(
-        version: u32,
-        node: *const c_char,
-        service: *const c_char,
-        flags: u64,
-        hints: *const fi_info,
-        info: *mut *mut fi_info,
-    ) -> c_int;
     pub fn fi_freeinfo(info: *mut fi_info);
     pub fn fi_dupinfo(info: *const fi_info) -> *mut fi_info;
-    pub fn fi_fabric(
-        attr: *mut fi_fabric_attr,
-        fabric: *mut *mut fid_fabric,
-        context: *mut c_void,
-    ) -> c_int;
     pub fn fi_open(
         version: u32,
         name: *const c_char,

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 
 use super::text;
+use crate::base::Error;
 
 pub type Result<T = ()> = std::result::Result<T, Failure>;
 
@@ -28,6 +29,15 @@ impl Failure {
         }
     }
 
+    pub fn of(doing: impl Into<String>, error: Error) -> Failure {
+        Failure::new(doing, error.code())
+    }
+
+    /// For `map_err`.
+    pub fn by(doing: &str) -> impl Fn(Error) -> Failure + use<'_> {
+        move |error| Failure::of(doing, error)
+    }
+
     pub fn detail(mut self, detail: impl Into<String>) -> Failure {
         self.detail = Some(detail.into());
         self
@@ -38,6 +48,14 @@ impl Failure {
         match self.detail {
             Some(_) => self,
             None => self.detail(detail),
+        }
+    }
+
+    /// With what the provider says to its own number, if it has something to say.
+    pub fn or_words(self, words: Option<String>) -> Failure {
+        match words {
+            Some(words) => self.detail(words),
+            None => self,
         }
     }
 

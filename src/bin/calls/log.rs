@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use super::exported;
 use super::failure::{Failure, Result};
 use super::info::API;
-use super::text;
 use crate::abi::*;
+use crate::ffi::client::string;
 
 /// One line of the log.
 pub struct Line {
@@ -112,10 +112,8 @@ unsafe extern "C" fn log(
 ) {
     // SAFETY: fi_provider(3): the library hands over its provider and a string, both valid during this call.
     let (name, message) = unsafe {
-        let name = provider
-            .as_ref()
-            .and_then(|provider| text::string(provider.name));
-        (name, text::string(message))
+        let name = provider.as_ref().and_then(|provider| string(provider.name));
+        (name, string(message))
     };
     let line = Line {
         provider: name.unwrap_or_default(),

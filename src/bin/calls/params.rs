@@ -5,8 +5,8 @@ use core::ptr;
 
 use super::exported;
 use super::failure::{Failure, Result};
-use super::text;
 use crate::abi::{fi_param, fi_param_type};
+use crate::ffi::client;
 
 /// One variable, copied.
 pub struct Param {
@@ -40,7 +40,7 @@ pub fn all() -> Result<Vec<Param>> {
 
 fn copy(param: &fi_param) -> Param {
     // SAFETY: null or strings of the list that `all` holds.
-    let string = |text| unsafe { text::string(text) };
+    let string = |text| unsafe { client::string(text) };
     Param {
         name: string(param.name).unwrap_or_default(),
         kind: param.r#type,

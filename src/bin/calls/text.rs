@@ -4,7 +4,8 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use super::exported;
-use crate::abi::{FI_TYPE_VERSION, fi_type};
+use crate::abi::{FI_TYPE_INFO, FI_TYPE_VERSION, fi_type};
+use crate::ffi::client::{Info, string};
 
 /// The words for a number of fi_errno(3).
 pub fn error(code: c_int) -> String {
@@ -33,6 +34,12 @@ pub unsafe fn describe(data: *const c_void, kind: fi_type) -> String {
     CStr::from_bytes_until_nul(&buffer)
         .map(|text| text.to_string_lossy().into_owned())
         .unwrap_or_default()
+}
+
+/// All of an entry in words.
+pub fn info(info: Info<'_>) -> String {
+    // SAFETY: this is a `fi_info`, and `Info` keeps it alive.
+    unsafe { describe(info.as_ptr().cast(), FI_TYPE_INFO) }
 }
 
 /// Words for an enumerator or a set of flags as wide as `T`.
@@ -66,22 +73,6 @@ const _: () = assert!(cfg!(target_endian = "little"));
 pub fn library_version() -> String {
     // SAFETY: for a version the library reads a string, which this is; older releases do not read it at all.
     unsafe { describe(c"".as_ptr().cast(), FI_TYPE_VERSION) }
-}
-
-/// A copy of a C string.
-///
-/// # Safety
-/// `text` is null or a string that nobody changes during the call.
-pub unsafe fn string(text: *const c_char) -> Option<String> {
-    if text.is_null() {
-        return None;
-    }
-    // SAFETY: promised by the caller.
-    Some(
-        unsafe { CStr::from_ptr(text) }
-            .to_string_lossy()
-            .into_owned(),
-    )
 }
 
 /// Room for the longest text that the library makes, a `fi_info` with all its parts.

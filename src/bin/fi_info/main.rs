@@ -3,8 +3,12 @@
 
 #[path = "../../abi/mod.rs"]
 mod abi;
+#[path = "../calls/base.rs"]
+mod base;
 #[path = "../calls/mod.rs"]
 mod calls;
+#[path = "../calls/ffi.rs"]
+mod ffi;
 
 mod neighbours;
 mod options;
@@ -17,8 +21,8 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use calls::failure::Failure;
-use calls::info::InfoList;
 use calls::{output, params, text};
+use ffi::client::InfoList;
 use options::{Options, Outcome, View};
 
 fn main() -> ExitCode {

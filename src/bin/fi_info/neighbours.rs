@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 use super::show;
 use crate::abi::*;
 use crate::calls::endpoint::{Endpoint, Plan};
-use crate::calls::fabric::{Domain, Fabric};
+use crate::calls::fabric;
 use crate::calls::failure::{Failure, Result};
-use crate::calls::info::{Info, InfoList, Query};
+use crate::calls::info::Query;
 use crate::calls::log::{self, Line};
 use crate::calls::output;
+use crate::ffi::client::{Info, InfoList};
 
 /// A line for each provider of `list` whose library says what its connections go over.
 pub fn report(out: &mut dyn Write, list: &InfoList) -> io::Result<()> {
@@ -181,12 +182,12 @@ fn open(provider: &str, list: &InfoList) -> Result<(Endpoint, Instant)> {
         .iter()
         .find(is_meant)
         .ok_or_else(|| Failure::new("fi_getinfo", FI_ENODATA))?;
-    let domain = Domain::open(&Fabric::open(&info)?, &info)?;
+    let domain = fabric::domain(&fabric::open(info)?, info)?;
     let plan = Plan {
         longest: LONGEST,
         tag: (info.raw().caps & FI_MSG == 0).then_some(0),
     };
-    let mut endpoint = Endpoint::open(&domain, &info, None, &plan)?;
+    let mut endpoint = Endpoint::open(&domain, info, None, &plan)?;
     let deadline = Instant::now() + LIMIT;
     endpoint.post_by(deadline, Endpoint::receive)?;
     Ok((endpoint, deadline))

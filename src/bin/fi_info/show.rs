@@ -5,9 +5,9 @@
 use std::io::{Result, Write};
 
 use crate::abi::*;
-use crate::calls::info::{Info, InfoList};
 use crate::calls::params::Param;
 use crate::calls::text;
+use crate::ffi::client::{Info, InfoList};
 
 /// The few lines about each entry.
 pub fn brief(out: &mut dyn Write, list: &InfoList) -> Result<()> {
@@ -25,7 +25,7 @@ pub fn brief(out: &mut dyn Write, list: &InfoList) -> Result<()> {
 
 /// All about each entry, or about those in whose text `containing` stands.
 pub fn full(out: &mut dyn Write, list: &InfoList, containing: Option<&str>) -> Result<()> {
-    for text in list.iter().map(|info| info.text()) {
+    for text in list.iter().map(|info| text::info(info)) {
         if containing.is_none_or(|part| contains(&text, part)) {
             writeln!(out, "---")?;
             out.write_all(text.as_bytes())?;

@@ -14,9 +14,9 @@ use super::options::Options;
 use super::show;
 use crate::abi::*;
 use crate::calls::failure::Failure;
-use crate::calls::info::InfoList;
 use crate::calls::log::{self, Line};
 use crate::calls::output;
+use crate::ffi::client::InfoList;
 
 /// Asks the query and prints what came of it. No entry at all is a failure, as without `--why`.
 pub fn explain(options: &Options) -> Result<(), Failure> {

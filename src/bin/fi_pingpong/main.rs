@@ -6,8 +6,12 @@
 
 #[path = "../../abi/mod.rs"]
 mod abi;
+#[path = "../calls/base.rs"]
+mod base;
 #[path = "../calls/mod.rs"]
 mod calls;
+#[path = "../calls/ffi.rs"]
+mod ffi;
 
 mod control;
 mod game;

@@ -2,15 +2,16 @@
 //! From the command line to an endpoint that can reach the peer's, with a receive posted.
 #![forbid(unsafe_code)]
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::abi::*;
 use crate::calls::endpoint::{Endpoint, Plan};
-use crate::calls::fabric::{Domain, Eq, Event, Fabric, PassiveEp};
 use crate::calls::failure::{Failure, Result};
-use crate::calls::info::{Hints, Info, InfoList, Query};
+use crate::calls::info::{Hints, Query};
+use crate::calls::{fabric, text};
 use crate::control::{Address, Control, Role};
+use crate::ffi::client::{Eq, Event, Fabric, Info, InfoList, PassiveEp};
 use crate::game::{END, SIZES};
 use crate::journal::note;
 use crate::options::Options;
@@ -21,7 +22,7 @@ pub struct Session {
     /// The longest message that the endpoint takes.
     pub longest: usize,
     /// Kept open while the endpoint that came of it is.
-    _listener: Option<PassiveEp>,
+    _listener: Option<Arc<PassiveEp>>,
 }
 
 impl Session {
@@ -52,8 +53,8 @@ impl Session {
 fn unconnected(options: &Options, hints: Hints) -> Result<(Session, Address)> {
     let list = ask(hints)?;
     let info = first(&list)?;
-    let fabric = Fabric::open(&info)?;
-    let session = endpoint(options, &fabric, &info, None)?;
+    let fabric = fabric::open(info)?;
+    let session = endpoint(options, &fabric, info, None)?;
     let address = Address {
         format: info.raw().addr_format,
         bytes: session.endpoint.address()?,
@@ -64,12 +65,12 @@ fn unconnected(options: &Options, hints: Hints) -> Result<(Session, Address)> {
 fn accept(options: &Options, hints: Hints, control: &mut Control) -> Result<Session> {
     let list = ask(hints)?;
     let info = first(&list)?;
-    let fabric = Fabric::open(&info)?;
-    let events = Eq::open(&fabric)?;
-    let listener = PassiveEp::listen(&fabric, &info, &events)?;
+    let fabric = fabric::open(info)?;
+    let events = fabric::events(&fabric)?;
+    let listener = fabric::listen(&fabric, info, &events)?;
     control.send_address(&Address {
         format: info.raw().addr_format,
-        bytes: listener.address()?,
+        bytes: listener.name().map_err(Failure::by("fi_getname"))?,
     })?;
     note!("waiting for a connection");
     let request = wait(
@@ -77,12 +78,12 @@ fn accept(options: &Options, hints: Hints, control: &mut Control) -> Result<Sess
         control,
         "connection request",
         |event| match event {
-            Event::Request(list) => Some(list),
+            Event::Request { info, .. } => Some(info),
             _ => None,
         },
     )?;
     let info = first(&request)?;
-    let mut session = endpoint(options, &fabric, &info, Some(&events))?;
+    let mut session = endpoint(options, &fabric, info, Some(&events))?;
     session._listener = Some(listener);
     session.endpoint.accept()?;
     wait(&events, control, "connection", connected)?;
@@ -93,9 +94,9 @@ fn connect(options: &Options, hints: Hints, control: &mut Control) -> Result<Ses
     let peer = control.receive_address()?;
     let list = ask(toward(hints, &peer))?;
     let info = first(&list)?;
-    let fabric = Fabric::open(&info)?;
-    let events = Eq::open(&fabric)?;
-    let session = endpoint(options, &fabric, &info, Some(&events))?;
+    let fabric = fabric::open(info)?;
+    let events = fabric::events(&fabric)?;
+    let session = endpoint(options, &fabric, info, Some(&events))?;
     session.endpoint.connect(&peer.bytes)?;
     wait(&events, control, "connection", connected)?;
     Ok(session)
@@ -103,12 +104,12 @@ fn connect(options: &Options, hints: Hints, control: &mut Control) -> Result<Ses
 
 fn endpoint(
     options: &Options,
-    fabric: &Rc<Fabric>,
-    info: &Info,
-    events: Option<&Rc<Eq>>,
+    fabric: &Arc<Fabric>,
+    info: Info<'_>,
+    events: Option<&Arc<Eq>>,
 ) -> Result<Session> {
-    note!("opening this endpoint:\n{}", info.text());
-    let domain = Domain::open(fabric, info)?;
+    note!("opening this endpoint:\n{}", text::info(info));
+    let domain = fabric::domain(fabric, info)?;
     let longest = longest(info);
     let fits = |size: &&usize| **size <= longest;
     let largest = SIZES.iter().filter(fits).max().copied().unwrap_or(0);
@@ -126,7 +127,7 @@ fn endpoint(
     })
 }
 
-fn longest(info: &Info) -> usize {
+fn longest(info: Info<'_>) -> usize {
     let Some(attr) = info.ep() else {
         return 0;
     };
@@ -187,7 +188,7 @@ fn first(list: &InfoList) -> Result<Info<'_>> {
 }
 
 fn connected(event: Event) -> Option<()> {
-    matches!(event, Event::Connected).then_some(())
+    matches!(event, Event::Connected { .. }).then_some(())
 }
 
 /// Waits for the event that `pick` picks, as long as the peer is there.
@@ -199,12 +200,12 @@ fn wait<T>(
 ) -> Result<T> {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
-        let event = events.wait(BREATH)?;
-        if let Some(Event::Shutdown) = event {
+        let event = fabric::event(events, BREATH)?;
+        if let Some(Event::Shutdown { .. }) = event {
             return Err(Failure::new(doing, FI_ECONNRESET));
         }
-        if let Some(Event::Other(number)) = event {
-            note!("event {number}");
+        if let Some(Event::Completed { kind, .. } | Event::Other { kind, .. }) = &event {
+            note!("event {kind}");
         }
         match event.and_then(&pick) {
             Some(picked) => return Ok(picked),

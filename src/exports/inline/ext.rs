@@ -6,15 +6,11 @@ use core::{
     ptr::null_mut,
 };
 
-use super::fabric::{fi_close, fi_control};
+use super::slots::{fi_close, fi_control, fi_import_fid};
 use crate::abi::{
     FI_CLASS_LOG, FI_EINVAL, FI_EXPORT_FID, fi_fid_export, fi_ops_log, fid, fid_logging,
 };
 use crate::exports::open::fi_open;
-
-inline! {
-    fn fi_import_fid(fid: *mut fid, expfid: *mut fid, flags: u64) -> c_int => ops.bind;
-}
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_export_fid(

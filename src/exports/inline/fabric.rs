@@ -2,25 +2,15 @@
 //! The inline functions of `<rdma/fabric.h>` as symbols: fi_control(3), fi_fabric(3).
 
 use core::{
-    ffi::{c_char, c_int, c_void},
+    ffi::{c_int, c_void},
     ptr::null,
 };
 
+use super::slots::fi_control;
 use crate::abi::{
     FI_ALIAS, FI_GET_VAL, FI_SET_VAL, FI_TC_DSCP, fi_alias, fi_fid_var, fi_info, fid,
 };
 use crate::exports::info::fi_dupinfo;
-
-inline! {
-    fn fi_close(fid: *mut fid) -> c_int => ops.close;
-    fn fi_control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int => ops.control;
-    fn fi_open_ops(
-        fid: *mut fid, name: *const c_char, flags: u64, ops: *mut *mut c_void, context: *mut c_void,
-    ) -> c_int => ops.ops_open;
-    fn fi_set_ops(
-        fid: *mut fid, name: *const c_char, flags: u64, ops: *mut c_void, context: *mut c_void,
-    ) -> c_int => ops.ops_set optional;
-}
 
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_tc_dscp_set(dscp: u8) -> u32 {

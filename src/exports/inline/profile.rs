@@ -7,40 +7,9 @@ use core::{
     ptr::null_mut,
 };
 
-use super::fabric::{fi_close, fi_open_ops};
-use crate::abi::{fi_profile_desc, fid, fid_profile, ssize_t};
-
-/// fi_profile(3): what happened, its description, its data and their length, the context given on registration.
-type Callback = Option<
-    unsafe extern "C" fn(
-        *mut fid_profile,
-        *mut fi_profile_desc,
-        *mut c_void,
-        usize,
-        *mut c_void,
-    ) -> c_int,
->;
-
-inline! {
-    fn fi_profile_reset(prof_fid: *mut fid_profile, flags: u64) => ops.reset;
-    fn fi_profile_query_vars(
-        prof_fid: *mut fid_profile, varlist: *mut fi_profile_desc, count: *mut usize,
-    ) -> ssize_t => ops.query_vars;
-    fn fi_profile_query_events(
-        prof_fid: *mut fid_profile, eventlist: *mut fi_profile_desc, count: *mut usize,
-    ) -> ssize_t => ops.query_events;
-    fn fi_profile_register_callback(
-        prof_fid: *mut fid_profile, event_id: u32, callback: Callback, context: *mut c_void,
-    ) -> c_int => ops.reg_callback;
-    fn fi_profile_start_reads(prof_fid: *mut fid_profile, flags: u64) => ops.start_reads;
-    fn fi_profile_end_reads(prof_fid: *mut fid_profile, flags: u64) => ops.end_reads;
-}
-
-slots! {
-    fn read_var(
-        prof_fid: *mut fid_profile, var_id: u32, data: *mut c_void, size: *mut usize,
-    ) -> ssize_t => ops.read_var;
-}
+use super::slots::{fi_close, fi_open_ops};
+use crate::abi::{fid, fid_profile, ssize_t};
+use crate::ffi::slots::call_slot;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_profile_read_u64(
@@ -49,8 +18,11 @@ pub unsafe extern "C" fn fi_profile_read_u64(
     data: *mut u64,
 ) -> ssize_t {
     let mut size = size_of::<u64>();
-    // SAFETY: fi_profile(3): `data` has room for the 64 bits that `size` announces.
-    unsafe { read_var(prof_fid, var_id, data.cast(), &raw mut size) }.min(0)
+    // fi_profile(3): `data` has room for the 64 bits that `size` announces.
+    let (data, size) = (data.cast::<c_void>(), &raw mut size);
+    let read: ssize_t =
+        call_slot!(first (prof_fid, var_id, data, size) => fid_profile.ops.read_var);
+    read.min(0)
 }
 symver!(fi_profile_read_u64 @@ "FABRIC_RS_1.0");
 

@@ -78,22 +78,7 @@ pub fn table<T: AtomicPath>() -> &'static fi_ops_atomic {
     }
 }
 
-pub static NONE: fi_ops_atomic = fi_ops_atomic {
-    size: size_of::<fi_ops_atomic>(),
-    write: Some(Missing::CALL),
-    writev: Some(Missing::CALL),
-    writemsg: Some(Missing::CALL),
-    inject: Some(Missing::CALL),
-    readwrite: Some(Missing::CALL),
-    readwritev: Some(Missing::CALL),
-    readwritemsg: Some(Missing::CALL),
-    compwrite: Some(Missing::CALL),
-    compwritev: Some(Missing::CALL),
-    compwritemsg: Some(Missing::CALL),
-    writevalid: Some(Missing::CALL),
-    readwritevalid: Some(Missing::CALL),
-    compwritevalid: Some(Missing::CALL),
-};
+pub static NONE: fi_ops_atomic = Missing::TABLE;
 
 /// Local memory of one role, as C names it.
 #[derive(Clone, Copy)]

@@ -65,18 +65,7 @@ pub fn table<T: CmCalls>() -> &'static fi_ops_cm {
     }
 }
 
-pub static NONE: fi_ops_cm = fi_ops_cm {
-    size: size_of::<fi_ops_cm>(),
-    setname: Some(Missing::CALL),
-    getname: Some(Missing::CALL),
-    getpeer: Some(Missing::CALL),
-    connect: Some(Missing::CALL),
-    listen: Some(Missing::CALL),
-    accept: Some(Missing::CALL),
-    reject: Some(Missing::CALL),
-    shutdown: Some(Missing::CALL),
-    join: Some(Missing::CALL),
-};
+pub static NONE: fi_ops_cm = Missing::TABLE;
 
 /// # Safety
 /// `fid` must be NULL or an open endpoint of this type.

@@ -37,7 +37,6 @@ pub trait CollectiveCalls: DataPath {
 
 pub fn table<T: CollectiveCalls>() -> &'static fi_ops_collective {
     &fi_ops_collective {
-        size: size_of::<fi_ops_collective>(),
         barrier: Some(barrier::<T>),
         broadcast: Some(broadcast::<T>),
         alltoall: Some(alltoall::<T>),
@@ -47,25 +46,12 @@ pub fn table<T: CollectiveCalls>() -> &'static fi_ops_collective {
         reduce: Some(reduce::<T>),
         scatter: Some(scatter::<T>),
         gather: Some(gather::<T>),
-        msg: Some(Missing::CALL),
         barrier2: Some(barrier2::<T>),
+        ..Missing::TABLE
     }
 }
 
-pub static NONE: fi_ops_collective = fi_ops_collective {
-    size: size_of::<fi_ops_collective>(),
-    barrier: Some(Missing::CALL),
-    broadcast: Some(Missing::CALL),
-    alltoall: Some(Missing::CALL),
-    allreduce: Some(Missing::CALL),
-    allgather: Some(Missing::CALL),
-    reduce_scatter: Some(Missing::CALL),
-    reduce: Some(Missing::CALL),
-    scatter: Some(Missing::CALL),
-    gather: Some(Missing::CALL),
-    msg: Some(Missing::CALL),
-    barrier2: Some(Missing::CALL),
-};
+pub static NONE: fi_ops_collective = Missing::TABLE;
 
 /// The arguments of one call.
 struct Call {

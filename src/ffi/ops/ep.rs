@@ -41,14 +41,12 @@ pub enum OptKind {
 
 pub const fn table<T: EpCalls>() -> &'static fi_ops_ep {
     &fi_ops_ep {
-        size: size_of::<fi_ops_ep>(),
         cancel: Some(cancel::<T>),
         getopt: Some(getopt::<T>),
         setopt: Some(setopt::<T>),
-        tx_ctx: Some(Missing::CALL),
-        rx_ctx: Some(Missing::CALL),
         rx_size_left: Some(rx_size_left::<T>),
         tx_size_left: Some(tx_size_left::<T>),
+        ..Missing::TABLE
     }
 }
 

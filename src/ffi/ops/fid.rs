@@ -13,13 +13,12 @@ use crate::ffi::user;
 
 pub fn table<T: Kind>() -> &'static fi_ops {
     &fi_ops {
-        size: size_of::<fi_ops>(),
         close: Some(close::<T>),
         bind: Some(bind::<T>),
         control: Some(control::<T>),
         ops_open: Some(ops_open::<T>),
-        tostr: Some(Missing::CALL),
         ops_set: Some(ops_set),
+        ..Missing::TABLE
     }
 }
 

@@ -34,47 +34,27 @@ macro_rules! message_ops {
         /// For an endpoint that only receives (a shared receive context).
         pub fn receive_table<T: DataPath>() -> &'static $ops {
             &$ops {
-                size: size_of::<$ops>(),
                 recv: Some(recv::<T>),
                 recvv: Some(recvv::<T>),
                 recvmsg: Some(recvmsg::<T>),
-                send: Some(Missing::CALL),
-                sendv: Some(Missing::CALL),
-                sendmsg: Some(Missing::CALL),
-                inject: Some(Missing::CALL),
-                senddata: Some(Missing::CALL),
-                injectdata: Some(Missing::CALL),
+                ..Missing::TABLE
             }
         }
 
         /// For one that only sends (a transmit context).
         pub fn send_table<T: DataPath>() -> &'static $ops {
             &$ops {
-                size: size_of::<$ops>(),
-                recv: Some(Missing::CALL),
-                recvv: Some(Missing::CALL),
-                recvmsg: Some(Missing::CALL),
                 send: Some(send::<T>),
                 sendv: Some(sendv::<T>),
                 sendmsg: Some(sendmsg::<T>),
                 inject: Some(inject::<T>),
                 senddata: Some(senddata::<T>),
                 injectdata: Some(injectdata::<T>),
+                ..Missing::TABLE
             }
         }
 
-        pub static NONE: $ops = $ops {
-            size: size_of::<$ops>(),
-            recv: Some(Missing::CALL),
-            recvv: Some(Missing::CALL),
-            recvmsg: Some(Missing::CALL),
-            send: Some(Missing::CALL),
-            sendv: Some(Missing::CALL),
-            sendmsg: Some(Missing::CALL),
-            inject: Some(Missing::CALL),
-            senddata: Some(Missing::CALL),
-            injectdata: Some(Missing::CALL),
-        };
+        pub static NONE: $ops = Missing::TABLE;
 
         unsafe extern "C" fn recv<T: DataPath>(
             ep: *mut fid_ep,

@@ -26,18 +26,7 @@ pub fn table<T: DataPath>() -> &'static fi_ops_rma {
     }
 }
 
-pub static NONE: fi_ops_rma = fi_ops_rma {
-    size: size_of::<fi_ops_rma>(),
-    read: Some(Missing::CALL),
-    readv: Some(Missing::CALL),
-    readmsg: Some(Missing::CALL),
-    write: Some(Missing::CALL),
-    writev: Some(Missing::CALL),
-    writemsg: Some(Missing::CALL),
-    inject: Some(Missing::CALL),
-    writedata: Some(Missing::CALL),
-    injectdata: Some(Missing::CALL),
-};
+pub static NONE: fi_ops_rma = Missing::TABLE;
 
 /// What the forms with one target segment have in common.
 struct Call {

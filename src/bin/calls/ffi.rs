@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The library's `ffi::client`, compiled into the program: calls through the tables of the objects of whatever
+//! libfabric.so.1 it runs on.
+
+#[path = "../../ffi/client/mod.rs"]
+pub mod client;
+#[path = "../../ffi/slots/mod.rs"]
+pub mod slots;
+
+use crate::base::Error;
+use crate::calls::failure::Failure;
+
+/// An object could not be closed when its last handle went away.
+fn unclosed(what: &str, error: Error) {
+    let failure = Failure::of(format!("closing {what}"), error);
+    eprintln!("[error] {failure}");
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Domains: fi_domain(3).
+
+use core::ptr::null_mut;
+use std::sync::Arc;
+
+use super::fabric::Fabric;
+use super::handle::Handle;
+use super::info::Info;
+use super::status;
+use crate::abi::*;
+use crate::base::Result;
+use crate::ffi::slots;
+
+pub type Domain = Handle<fid_domain>;
+
+impl Domain {
+    /// # Safety
+    /// Calls on the domain, and on all that is opened on it, come from as many threads at a time as the entry's threading
+    /// level and its control progress allow: fi_domain(3).
+    pub unsafe fn open(fabric: &Arc<Fabric>, info: Info<'_>) -> Result<Arc<Domain>> {
+        let mut domain = null_mut();
+        // SAFETY: the fabric is open and kept; the entry is read during the call; `domain` is written on success.
+        unsafe {
+            let parent = fabric.as_ptr();
+            let code = slots::fabric::domain(parent, info.as_ptr(), &raw mut domain, null_mut());
+            Handle::opened(code, domain, (), vec![fabric.clone()])
+        }
+    }
+
+    /// Elements that one atomic operation takes, and the size of one: fi_atomic(3). `flags` tells the family.
+    pub fn query_atomic(
+        &self,
+        datatype: fi_datatype,
+        op: fi_op,
+        flags: u64,
+    ) -> Result<fi_atomic_attr> {
+        let mut attr = fi_atomic_attr { count: 0, size: 0 };
+        // SAFETY: the domain is open; `attr` is written during the call.
+        status(unsafe {
+            slots::domain::query_atomic(self.as_ptr(), datatype, op, &raw mut attr, flags)
+        })?;
+        Ok(attr)
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Endpoints and shared receive contexts: fi_endpoint(3). What they post is in `msg`, `rma` and `atomic`, how they connect
+//! in `cm`.
+
+use core::ffi::{c_int, c_void};
+use core::ptr::{null_mut, without_provenance_mut};
+use std::sync::Arc;
+
+use super::cq::Done;
+use super::domain::Domain;
+use super::handle::{Handle, Kept};
+use super::info::Info;
+use super::memory::{Buffer, InFlight};
+use super::{count, posted, status};
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::ffi::slots;
+
+pub type Ep = Handle<fid_ep>;
+
+/// A type that options of level FI_OPT_ENDPOINT have as their value.
+///
+/// # Safety
+/// Any bytes are a value.
+pub unsafe trait OptValue: Copy + Default {}
+// SAFETY: an integer.
+unsafe impl OptValue for usize {}
+// SAFETY: an integer; also what options have that are a C `bool` in an `int`.
+unsafe impl OptValue for c_int {}
+// SAFETY: an integer; also a C `bool`.
+unsafe impl OptValue for u8 {}
+
+impl Ep {
+    /// An endpoint for `info`: active, or for the connection request that the entry came with.
+    pub fn open(domain: &Arc<Domain>, info: Info<'_>) -> Result<Arc<Ep>> {
+        let mut ep = null_mut();
+        // SAFETY: the domain is open and kept; the entry is read during the call; `ep` is written on success.
+        unsafe {
+            let parent = domain.as_ptr();
+            let code = slots::domain::endpoint(parent, info.as_ptr(), &raw mut ep, null_mut());
+            Handle::opened(code, ep, InFlight::default(), vec![domain.clone()])
+        }
+    }
+
+    /// A shared receive context. Endpoints are bound to it with `bind`.
+    pub fn open_srx(domain: &Arc<Domain>, attr: Option<&fi_rx_attr>) -> Result<Arc<Ep>> {
+        let attr = attr.map_or(null_mut(), |attr| core::ptr::from_ref(attr).cast_mut());
+        let kept: Vec<Kept> = vec![domain.clone()];
+        let mut srx = null_mut();
+        // SAFETY: the domain is open and kept; the attributes are NULL or read during the call; `srx` is written on success.
+        unsafe {
+            let code = slots::domain::srx_ctx(domain.as_ptr(), attr, &raw mut srx, null_mut());
+            Handle::opened(code, srx, InFlight::default(), kept)
+        }
+    }
+
+    /// The value of an option.
+    pub fn getopt<T: OptValue>(&self, name: c_int) -> Result<T> {
+        let mut value = T::default();
+        let mut len = size_of::<T>();
+        // SAFETY: the endpoint is open; `len` is the room at `value`, for whose type any bytes will do.
+        let code = unsafe {
+            let at = (&raw mut value).cast();
+            slots::ep::getopt(self.fid(), FI_OPT_ENDPOINT, name, at, &raw mut len)
+        };
+        status(code)?;
+        (len == size_of::<T>()).then_some(value).ok_or(Error::INVAL)
+    }
+
+    pub fn setopt<T: OptValue>(&self, name: c_int, value: T) -> Result {
+        let at = (&raw const value).cast::<c_void>();
+        // SAFETY: the endpoint is open; the value is read during the call.
+        status(unsafe { slots::ep::setopt(self.fid(), FI_OPT_ENDPOINT, name, at, size_of::<T>()) })
+    }
+
+    /// Ends the operation that was posted with this context, if that can be done.
+    pub fn cancel(&self, context: usize) -> Result {
+        // SAFETY: the endpoint is open; the context is compared, not followed, unless an operation has it.
+        posted(unsafe { slots::ep::cancel(self.fid(), without_provenance_mut(context)) })
+    }
+
+    /// How many more receives there is room for.
+    pub fn rx_size_left(&self) -> Result<usize> {
+        // SAFETY: the endpoint is open.
+        count(unsafe { slots::ep::rx_size_left(self.as_ptr()) })
+    }
+
+    /// How many more operations there is room for.
+    pub fn tx_size_left(&self) -> Result<usize> {
+        // SAFETY: the endpoint is open.
+        count(unsafe { slots::ep::tx_size_left(self.as_ptr()) })
+    }
+
+    /// The buffer of an operation that has ended; none if it was posted without, or by another endpoint.
+    pub fn reclaim(&self, done: Done) -> Option<Buffer> {
+        self.more().reclaim(done)
+    }
+}

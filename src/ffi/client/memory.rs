@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Memory that operations read and write: memory of others, by a promise ([`Span`], [`Context`]), or memory of ours that is
+//! kept alive for them ([`Buffer`]).
+
+use core::ffi::c_void;
+use core::ptr::{NonNull, null_mut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::cq::Done;
+use super::domain::Domain;
+use super::info::Info;
+use super::mr::Mr;
+use crate::abi::*;
+use crate::base::{Error, Result};
+
+/// Memory of one operation, and the descriptor of its region.
+#[derive(Clone, Copy)]
+pub struct Span {
+    pub(super) base: *mut c_void,
+    pub(super) len: usize,
+    pub(super) desc: *mut c_void,
+}
+
+impl Span {
+    /// # Safety
+    /// fi_msg(3), fi_rma(3), fi_atomic(3): `base[..len]` may be read by an operation that sends it, and read and written by
+    /// one that receives into it, until the completion of that operation is read or its endpoint is closed. `desc` is NULL
+    /// or the descriptor of a region over it, which stays open as long.
+    #[inline]
+    pub unsafe fn new(base: *mut c_void, len: usize, desc: *mut c_void) -> Span {
+        Span { base, len, desc }
+    }
+
+    pub fn empty() -> Span {
+        Span {
+            base: null_mut(),
+            len: 0,
+            desc: null_mut(),
+        }
+    }
+}
+
+/// The context of one operation.
+#[derive(Clone, Copy)]
+pub struct Context(pub(super) *mut c_void);
+
+impl Context {
+    /// # Safety
+    /// Any number, where neither the entry's mode has FI_CONTEXT or FI_CONTEXT2 nor the operation FI_TRIGGER. Else a
+    /// struct as these demand, which is the provider's until the operation completes.
+    #[inline]
+    pub unsafe fn new(context: *mut c_void) -> Context {
+        Context(context)
+    }
+}
+
+/// Memory of ours that may be registered for peers to read and write. There is no reference to its bytes: they are copied.
+pub struct Memory(NonNull<[u8]>);
+
+// SAFETY: the memory is ours, and all access to it is by volatile copies of bytes.
+unsafe impl Send for Memory {}
+// SAFETY: the same.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// `len` zeros.
+    pub fn new(len: usize) -> Arc<Memory> {
+        let bytes = Box::into_raw(vec![0u8; len].into_boxed_slice());
+        // A box is never NULL.
+        Arc::new(Memory(NonNull::new(bytes).expect("a box")))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn base(&self) -> *mut c_void {
+        self.0.as_ptr().cast()
+    }
+
+    /// Copies `bytes` to `at`, as far as there is room.
+    pub fn write(&self, at: usize, bytes: &[u8]) {
+        for (i, byte) in bytes.iter().enumerate().take(self.len().saturating_sub(at)) {
+            // SAFETY: within the memory.
+            unsafe {
+                self.0
+                    .as_ptr()
+                    .cast::<u8>()
+                    .add(at + i)
+                    .write_volatile(*byte)
+            }
+        }
+    }
+
+    /// What stands from `at` on, as far as there is memory.
+    pub fn read(&self, at: usize, out: &mut [u8]) {
+        for (i, byte) in out
+            .iter_mut()
+            .enumerate()
+            .take(self.len().saturating_sub(at))
+        {
+            // SAFETY: within the memory.
+            *byte = unsafe { self.0.as_ptr().cast::<u8>().add(at + i).read_volatile() };
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: it came out of a box in `new`; regions over it hold the `Arc`.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// Room for one message, after the bytes that belong to the provider (FI_MSG_PREFIX), and a context for its operation. It
+/// is registered where the provider wants that. An operation takes the buffer, and its completion is traded for it
+/// (`Ep::reclaim`): nobody touches it meanwhile.
+pub struct Buffer {
+    region: Option<Arc<Mr>>,
+    memory: Arc<Memory>,
+    prefix: usize,
+    context: NonNull<fi_context2>,
+}
+
+// SAFETY: memory and context are ours alone.
+unsafe impl Send for Buffer {}
+// SAFETY: a shared buffer is only read.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// `access`: rights of local operations. `requested_key`: for providers that have applications choose keys.
+    pub fn new(
+        domain: &Arc<Domain>,
+        info: Info<'_>,
+        len: usize,
+        access: u64,
+        requested_key: u64,
+    ) -> Result<Buffer> {
+        if access & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0 {
+            return Err(Error::INVAL);
+        }
+        let prefix = info.msg_prefix();
+        let memory = Memory::new(prefix + len);
+        let region = match info.wants_local_mr() {
+            true => Some(Mr::register(domain, &memory, access, requested_key)?),
+            false => None,
+        };
+        let context = Box::new(fi_context2 {
+            internal: [null_mut(); 8],
+        });
+        Ok(Buffer {
+            region,
+            memory,
+            prefix,
+            context: NonNull::from(Box::leak(context)),
+        })
+    }
+
+    /// The bytes of the message.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: who has the buffer has it alone: no operation is under way, and no peer has rights.
+        unsafe { &self.memory.0.as_ref()[self.prefix..] }
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`.
+        unsafe { &mut (&mut *self.memory.0.as_ptr())[self.prefix..] }
+    }
+
+    /// Bytes before the message that are the provider's. They count in the lengths of operations and completions.
+    pub fn prefix(&self) -> usize {
+        self.prefix
+    }
+
+    /// The first `len` bytes of the message, with what is before it.
+    pub(super) fn span(&self, len: usize) -> Result<Span> {
+        let len = len.checked_add(self.prefix).ok_or(Error::INVAL)?;
+        if len > self.memory.len() {
+            return Err(Error::INVAL);
+        }
+        Ok(Span {
+            base: self.memory.base(),
+            len,
+            desc: self.region.as_ref().map_or(null_mut(), |mr| mr.desc()),
+        })
+    }
+
+    pub(super) fn context(&self) -> Context {
+        Context(self.context.as_ptr().cast())
+    }
+
+    /// The provider's bytes and the first `len` of the message, for an operation that reads them during the call.
+    pub(super) fn head(&self, len: usize) -> Result<&[u8]> {
+        let span = self.span(len)?;
+        // SAFETY: as in `bytes`; `span` has checked the length.
+        Ok(unsafe { &self.memory.0.as_ref()[..span.len] })
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: it came out of a box in `new`; no operation is under way.
+        drop(unsafe { Box::from_raw(self.context.as_ptr()) });
+    }
+}
+
+/// The buffers of an endpoint's operations that are under way.
+#[derive(Default)]
+pub struct InFlight(Mutex<Vec<Buffer>>);
+
+impl InFlight {
+    /// Holds `buffer` while an operation has it. `post` begins the operation; if it fails, the buffer comes back.
+    pub(super) fn launch(
+        &self,
+        buffer: Buffer,
+        post: impl FnOnce(Context) -> Result,
+    ) -> core::result::Result<(), (Buffer, Error)> {
+        let context = buffer.context();
+        // Before it is posted: another thread may read the completion at once.
+        self.with(|all| all.push(buffer));
+        post(context).map_err(|error| {
+            let buffer = self.land(context.0.addr());
+            (
+                buffer.expect("an operation that was not posted has no completion"),
+                error,
+            )
+        })
+    }
+
+    /// The buffer of an operation that has ended.
+    pub(super) fn reclaim(&self, done: Done) -> Option<Buffer> {
+        self.land(done.number())
+    }
+
+    fn land(&self, context: usize) -> Option<Buffer> {
+        self.with(|all| {
+            let at = all
+                .iter()
+                .position(|buffer| buffer.context.addr().get() == context)?;
+            Some(all.swap_remove(at))
+        })
+    }
+
+    fn with<R>(&self, f: impl FnOnce(&mut Vec<Buffer>) -> R) -> R {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

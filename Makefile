@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # make                 the library and its programs, into target/release
+# make try K=fi_tagged the conformance tests whose page:rule contains K, on a debug build: seconds after an edit
 # make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=
 # make check           every check; make check-NAME runs one, `make checks` lists them
 # make demo            an unmodified MPI on this library
@@ -31,6 +32,15 @@ all:
 debug:
 	$(CARGO) build --locked
 	ln -sf libfabric.so $(DEBUG)/libfabric.so.1
+
+# The inner loop. K: words, each a part of page:rule; P: providers (tcp, shm, core); E: rdm or msg. Only what changed is built:
+# the library incrementally, the C suite not at all when it and the headers are as they were.
+TRY = $(TARGET)/try
+try: debug
+	$(if $(K),,$(error say which tests: make try K=fi_tagged or K=fi_cq:read, and P=tcp E=rdm to narrow them))
+	@$(MAKE) -C ctests/conformance --no-print-directory BUILD=$(TRY) FABRIC_CFLAGS=-I$(CURDIR)/include \
+	    FABRIC_LIBS='-L$(DEBUG) -lfabric'
+	LD_LIBRARY_PATH=$(DEBUG) $(TRY)/conformance -j 2 $(K:%=-k %) $(P:%=-p %) $(E:%=-e %)
 
 # Root often has no cargo: `make && sudo make install` installs what is built.
 install: $(if $(shell command -v $(CARGO)),all)
@@ -219,4 +229,4 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all debug install demo bench bench-distances bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: all debug try install demo bench bench-distances bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

@@ -84,7 +84,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format documents clippy unit drift symbols layout headers inline install examples matrix c valgrind budget conformance tools debian demo mpi hosts mixed shm asan threads memory
+CHECKS := format documents layers clippy unit drift symbols layout headers inline install examples matrix c valgrind budget conformance tools debian demo mpi hosts mixed shm asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -96,6 +96,10 @@ check-format:
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 check-documents:
 	scripts/rows.py docs/differences.md
+# Lines in the wrong layer, and files that import each other; scripts/allow has those that are still there.
+check-layers:
+	scripts/layers.py
+	scripts/circles.py
 check-clippy:
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)/fuzz-check

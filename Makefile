@@ -155,7 +155,7 @@ check-threads check-threads-long:
 # way over shared memory, and of shm, which is the same engine, those that put all kinds of bytes through rings, wake, and lose
 # peers. Valgrind's own shared memory (vgdb) is not to be taken for the library's.
 MEMORY = CONFORMANCE_SLOWER=3 LD_LIBRARY_PATH=$(BUILT) valgrind --quiet --vgdb=no --error-exitcode=99 --leak-check=full \
-    --show-leak-kinds=definite --errors-for-leak-kinds=definite $(CONFORMANCE) -j 2 -t 120
+    --show-leak-kinds=definite --errors-for-leak-kinds=definite $(CONFORMANCE) -j 3 -t 120
 BYTES = wire_tcp: fi_msg: fi_tagged: fi_rma: fi_atomic: fi_cm: fi_mr: fi_cntr: fi_tcp:
 check-memory: conformance
 	FI_TCP_SHARED_MEMORY=0 $(MEMORY) -p tcp -e rdm $(BYTES:%=-k %)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # make                 the library and its programs, into target/release
+# make try K=fi_tagged the conformance tests whose page:rule contains K, on a debug build: seconds after an edit
 # make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=
 # make check           every check; make check-NAME runs one, `make checks` lists them
 # make demo            an unmodified MPI on this library
@@ -31,6 +32,15 @@ all:
 debug:
 	$(CARGO) build --locked
 	ln -sf libfabric.so $(DEBUG)/libfabric.so.1
+
+# The inner loop. K: words, each a part of page:rule; P: providers (tcp, shm, core); E: rdm or msg. Only what changed is built:
+# the library incrementally, the C suite not at all when it and the headers are as they were.
+TRY = $(TARGET)/try
+try: debug
+	$(if $(K),,$(error say which tests: make try K=fi_tagged or K=fi_cq:read, and P=tcp E=rdm to narrow them))
+	@$(MAKE) -C ctests/conformance --no-print-directory BUILD=$(TRY) FABRIC_CFLAGS=-I$(CURDIR)/include \
+	    FABRIC_LIBS='-L$(DEBUG) -lfabric'
+	LD_LIBRARY_PATH=$(DEBUG) $(TRY)/conformance -j 2 $(K:%=-k %) $(P:%=-p %) $(E:%=-e %)
 
 # Root often has no cargo: `make && sudo make install` installs what is built.
 install: $(if $(shell command -v $(CARGO)),all)
@@ -74,7 +84,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format clippy unit drift symbols layout headers inline install examples matrix c valgrind budget conformance tools debian demo mpi hosts mixed shm asan threads memory
+CHECKS := format documents layers clippy unit drift symbols layout headers inline install examples matrix c valgrind budget conformance tools debian demo mpi hosts mixed shm asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -84,6 +94,12 @@ checks:
 check-format:
 	$(CARGO) fmt --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
+check-documents:
+	scripts/rows.py docs/differences.md
+# Lines in the wrong layer, and files that import each other; scripts/allow has those that are still there.
+check-layers:
+	scripts/layers.py
+	scripts/circles.py
 check-clippy:
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)/fuzz-check
@@ -139,7 +155,7 @@ check-threads check-threads-long:
 # way over shared memory, and of shm, which is the same engine, those that put all kinds of bytes through rings, wake, and lose
 # peers. Valgrind's own shared memory (vgdb) is not to be taken for the library's.
 MEMORY = CONFORMANCE_SLOWER=3 LD_LIBRARY_PATH=$(BUILT) valgrind --quiet --vgdb=no --error-exitcode=99 --leak-check=full \
-    --show-leak-kinds=definite --errors-for-leak-kinds=definite $(CONFORMANCE) -j 2 -t 120
+    --show-leak-kinds=definite --errors-for-leak-kinds=definite $(CONFORMANCE) -j 3 -t 120
 BYTES = wire_tcp: fi_msg: fi_tagged: fi_rma: fi_atomic: fi_cm: fi_mr: fi_cntr: fi_tcp:
 check-memory: conformance
 	FI_TCP_SHARED_MEMORY=0 $(MEMORY) -p tcp -e rdm $(BYTES:%=-k %)
@@ -219,4 +235,4 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all debug install demo bench bench-distances bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: all debug try install demo bench bench-distances bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

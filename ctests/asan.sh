@@ -64,7 +64,7 @@ watch "$reports" $leaks
 code=0
 CFLAGS=${flags[*]} "$ROOT/ctests/c.sh" "$library" || code=1
 conformance() {
-    CONFORMANCE_SLOWER=3 "$folder/conformance/conformance" -j 2 -t 120 "$@" || code=1
+    CONFORMANCE_SLOWER=3 "$folder/conformance/conformance" -j 3 -t 120 "$@" || code=1
 }
 # Over sockets all; over memory, which is the same engine, what puts bytes through rings. sm2 is shm but for its name.
 FI_TCP_SHARED_MEMORY=0 conformance -p core -p tcp

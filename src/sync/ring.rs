@@ -33,7 +33,7 @@ use core::sync::atomic::Ordering;
 
 use super::atomic::Atomic;
 use super::lines;
-use crate::sys::region::Shared;
+use crate::sys::mapping::Shared;
 use memory::Cells;
 pub use memory::{ConsumerLine, Memory, ProducerLine};
 

@@ -70,7 +70,7 @@ unsafe impl Sync for Mark {}
 
 impl Mark {
     pub fn new() -> io::Result<Mark> {
-        let len = super::region::page_size();
+        let len = super::mapping::page_size();
         let place = NonNull::new(page_of(len)).ok_or_else(io::Error::last_os_error)?;
         // SAFETY: the new mapping.
         let advised = unsafe { libc::madvise(place.as_ptr(), len, libc::MADV_WIPEONFORK) };
@@ -124,7 +124,7 @@ fn page_of(len: usize) -> *mut c_void {
 
 /// A page of zeros that is zeros again in each child; `None` where the kernel (before 4.14) has no such pages.
 fn wiped_page() -> Option<&'static AtomicU64> {
-    let len = super::region::page_size();
+    let len = super::mapping::page_size();
     let page = page_of(len);
     if page.is_null() {
         return None;

@@ -82,7 +82,7 @@ fn moved(n: isize) -> io::Result<usize> {
 mod tests {
     use super::*;
     use crate::sys::fork::fork_for_test;
-    use crate::sys::region::{Region, page_size};
+    use crate::sys::mapping::{Mapping, page_size};
 
     fn me() -> i32 {
         std::process::id() as i32
@@ -149,12 +149,12 @@ mod tests {
         );
         assert_eq!(error(write_to(me(), &list, &[(0, 64)])), Some(libc::EFAULT));
         let page = page_size();
-        let (region, fd) = Region::create(c"test", 2 * page).unwrap();
-        let last = region.bytes(page - 32, 0).unwrap().as_ptr() as usize;
+        let (mapping, fd) = Mapping::create(c"test", 2 * page).unwrap();
+        let last = mapping.bytes(page - 32, 0).unwrap().as_ptr() as usize;
         // SAFETY: the second page of a mapping that nobody else knows.
-        unsafe { libc::mprotect(region.bytes(page, 0).unwrap().as_ptr().cast(), page, 0) };
+        unsafe { libc::mprotect(mapping.bytes(page, 0).unwrap().as_ptr().cast(), page, 0) };
         assert_eq!(read_from(me(), &list, &[(last, 32), (0, 32)]).unwrap(), 32);
-        drop((region, fd));
+        drop((mapping, fd));
         assert!(read_from(-1, &list, &[(0, 64)]).is_err());
     }
 

@@ -3,7 +3,7 @@
 //! that it sleeps. docs/wire/shm.md.
 //!
 //! A peer that writes garbage there, stops, or dies at any instruction does harm to this connection only: see `sync::ring` and
-//! `sys::region`.
+//! `sys::mapping`.
 //!
 //! Trusted with: where in the memory the rings lie, and that it stays mapped as long as they are used.
 
@@ -29,8 +29,8 @@ use crate::sync::ring::{
     Consumer, ConsumerLine, Garbage, HEADER, LINE, Memory, Producer, ProducerLine, Record,
     first_lap,
 };
-use crate::sys::region::{Region, Shared};
-use crate::sys::{process_memory, random, region};
+use crate::sys::mapping::{Mapping, Shared};
+use crate::sys::{mapping, process_memory, random};
 
 /// The first page of the memory: what the side that made it writes, then what the other does.
 #[repr(C)]
@@ -119,9 +119,9 @@ pub struct Duct {
     absent: u32,
     /// The other side cannot write to our memory.
     pub copies_alone: bool,
-    _head: Region,
+    _head: Mapping,
     /// What the rings lie in.
-    _rings: [Region; 2],
+    _rings: [Mapping; 2],
 }
 
 /// Bytes that a process shows to others so that they can see whether they read its memory, and where they are.
@@ -164,7 +164,7 @@ const SHARES: usize = 2;
 impl Duct {
     /// Memory with two rings of up to `ring` bytes each.
     pub fn make(ring: usize) -> io::Result<(Duct, OwnedFd)> {
-        let fd = Region::create_sparse(NAME, HEAD + 2 * ring)?;
+        let fd = Mapping::create_sparse(NAME, HEAD + 2 * ring)?;
         let duct = Duct::over(&fd, ring, ring, Side::Connector)?;
         Ok((duct, fd))
     }
@@ -176,14 +176,14 @@ impl Duct {
 
     fn over(fd: &OwnedFd, ring: usize, most: usize, side: Side) -> io::Result<Duct> {
         // Checks the whole before anything is done to it.
-        drop(Region::attach(fd, HEAD + 2 * ring)?);
-        let head = Region::attach(fd, HEAD)?;
+        drop(Mapping::attach(fd, HEAD + 2 * ring)?);
+        let head = Mapping::attach(fd, HEAD)?;
         // What is used at first, whatever the other side has done about it.
-        region::allocate(fd, 0, HEAD + first_lap(ring))?;
-        region::allocate(fd, HEAD + ring, first_lap(ring))?;
+        mapping::allocate(fd, 0, HEAD + first_lap(ring))?;
+        mapping::allocate(fd, HEAD + ring, first_lap(ring))?;
         let rings = [
-            Region::map_twice(fd, HEAD, ring)?,
-            Region::map_twice(fd, HEAD + ring, ring)?,
+            Mapping::map_twice(fd, HEAD, ring)?,
+            Mapping::map_twice(fd, HEAD + ring, ring)?,
         ];
         let page = head.at::<Head>(0).ok_or(io::ErrorKind::InvalidInput)?;
         let [own, other] = match side {

@@ -12,7 +12,7 @@ use super::LINE;
 use crate::sync::asleep::Asleep;
 use crate::sync::atomic::Atomic;
 use crate::sync::lines;
-use crate::sys::region;
+use crate::sys::mapping;
 
 /// Written by the producer alone.
 #[repr(C, align(64))]
@@ -93,10 +93,10 @@ impl Cells for Memory {
         let Some((file, at)) = &self.file else {
             return true;
         };
-        let is_there = region::allocate(file, at + from, to - from).is_ok();
+        let is_there = mapping::allocate(file, at + from, to - from).is_ok();
         if is_there {
             // SAFETY: within the data, which is mapped (promise to `Producer::new`).
-            unsafe { region::map_pages(self.data.add(from), to - from) };
+            unsafe { mapping::map_pages(self.data.add(from), to - from) };
         }
         is_there
     }

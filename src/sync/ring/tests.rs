@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use std::thread;
 
 use super::*;
-use crate::sys::region::Region;
+use crate::sys::mapping::Mapping;
 
 const CAPACITY: usize = 4096;
 
@@ -626,12 +626,12 @@ fn both_sides_sleep_and_are_woken() {
 #[cfg_attr(miri, ignore)]
 fn a_stream_crosses_pages_that_are_mapped_twice() {
     let control = 4096;
-    let (lines, fd) = Region::create(c"ring", control + CAPACITY).unwrap();
+    let (lines, fd) = Mapping::create(c"ring", control + CAPACITY).unwrap();
     let (ours, theirs) = (
-        Region::map_twice(&fd, control, CAPACITY).unwrap(),
-        Region::map_twice(&fd, control, CAPACITY).unwrap(),
+        Mapping::map_twice(&fd, control, CAPACITY).unwrap(),
+        Mapping::map_twice(&fd, control, CAPACITY).unwrap(),
     );
-    let memory = |data: &Region| Memory {
+    let memory = |data: &Mapping| Memory {
         data: data.bytes(0, 2 * CAPACITY).unwrap(),
         producer: lines.at(0).unwrap(),
         consumer: lines.at(LINE).unwrap(),

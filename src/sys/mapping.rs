@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Memory without a name that processes share by a descriptor: memfd_create(2), sealed.
 //!
-//! What a hostile peer can do with a region that it sent: change its bytes at any time, and punch holes, after which the
+//! What a hostile peer can do with memory that it sent: change its bytes at any time, and punch holes, after which the
 //! pages come anew as zeros. It cannot shorten it, which would be a signal here: only memory with F_SEAL_SHRINK is attached,
-//! and no huge pages, of which there may be none left for a hole. With a region that it was sent: the same, and it can keep it
+//! and no huge pages, of which there may be none left for a hole. With memory that it was sent: the same, and it can keep it
 //! alive; one that is made `for_readers` it can only read, where the kernel knows that seal.
 //!
 //! Trusted with: mapping and unmapping. What lies there is reached by raw pointers within the bounds, for types that bear
@@ -39,46 +39,46 @@ unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
 
 /// A mapping; unmapped on drop.
 #[derive(Debug)]
-pub struct Region {
+pub struct Mapping {
     base: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: a mapping belongs to no thread; what lies there is reached by raw pointers and atomics only.
-unsafe impl Send for Region {}
+unsafe impl Send for Mapping {}
 // SAFETY: as above.
-unsafe impl Sync for Region {}
+unsafe impl Sync for Mapping {}
 
 /// What `create_for_readers` made.
 pub struct ForReaders {
-    pub region: Region,
+    pub mapping: Mapping,
     /// To be sent to the readers.
     pub fd: OwnedFd,
     /// Whether the kernel keeps them from writing: kernels before 5.1 do not.
     pub protected: bool,
 }
 
-impl Region {
+impl Mapping {
     /// New memory, zero, of which all pages are there; `name` is only for those who look at /proc.
     #[cfg(test)]
-    pub fn create(name: &CStr, len: usize) -> io::Result<(Region, OwnedFd)> {
+    pub fn create(name: &CStr, len: usize) -> io::Result<(Mapping, OwnedFd)> {
         let fd = memory_file(name, len)?;
         seal(&fd, SEALS)?;
-        let region = Region::map(&fd, len, true)?;
-        Ok((region, fd))
+        let mapping = Mapping::map(&fd, len, true)?;
+        Ok((mapping, fd))
     }
 
     /// As `create`, for others to read: only this mapping can write.
     pub fn create_for_readers(name: &CStr, len: usize) -> io::Result<ForReaders> {
         let fd = memory_file(name, len)?;
         // The seal refuses mappings that come after it.
-        let region = Region::map(&fd, len, true)?;
+        let mapping = Mapping::map(&fd, len, true)?;
         let protected = seal(&fd, SEALS | libc::F_SEAL_FUTURE_WRITE).is_ok();
         if !protected {
             seal(&fd, SEALS)?;
         }
         Ok(ForReaders {
-            region,
+            mapping,
             fd,
             protected,
         })
@@ -92,22 +92,22 @@ impl Region {
     }
 
     /// The first `len` bytes of memory that a peer sent. It may have holes: `allocate` fills them.
-    pub fn attach(fd: impl AsFd, len: usize) -> io::Result<Region> {
+    pub fn attach(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
         check(&fd, len)?;
-        Region::map(&fd, len, true)
+        Mapping::map(&fd, len, true)
     }
 
     /// As `attach`, for reading alone, and without holes.
-    pub fn attach_read_only(fd: impl AsFd, len: usize) -> io::Result<Region> {
+    pub fn attach_read_only(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
         if has_holes(&fd, check(&fd, len)?)? {
             return refuse("memory with holes");
         }
-        Region::map(&fd, len, false)
+        Mapping::map(&fd, len, false)
     }
 
     /// `len` bytes of memory, ours or a peer's, from `offset` on, twice in a row. Both are multiples of the page size. It may
     /// have holes.
-    pub fn map_twice(fd: impl AsFd, offset: usize, len: usize) -> io::Result<Region> {
+    pub fn map_twice(fd: impl AsFd, offset: usize, len: usize) -> io::Result<Mapping> {
         let end = offset.checked_add(len).ok_or(ErrorKind::InvalidInput)?;
         let both = len.checked_mul(2).ok_or(ErrorKind::InvalidInput)?;
         let page = page_size();
@@ -118,7 +118,7 @@ impl Region {
         // Addresses that nothing else takes; unmapped as a whole, whatever becomes of the halves.
         let reserve = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping, wherever the kernel puts it.
-        let region = unsafe {
+        let mapping = unsafe {
             mapped(
                 ptr::null_mut(),
                 both,
@@ -138,14 +138,14 @@ impl Region {
                 offset,
             };
             // SAFETY: replaces addresses of our own reservation, of which nobody knows yet.
-            let half = unsafe { mapped(region.base.as_ptr().add(half).cast(), len, access)? };
-            // `region` unmaps it.
+            let half = unsafe { mapped(mapping.base.as_ptr().add(half).cast(), len, access)? };
+            // `mapping` unmaps it.
             core::mem::forget(half);
         }
-        Ok(region)
+        Ok(mapping)
     }
 
-    fn map(fd: &impl AsFd, len: usize, writable: bool) -> io::Result<Region> {
+    fn map(fd: &impl AsFd, len: usize, writable: bool) -> io::Result<Mapping> {
         let access = Access {
             protection: if writable {
                 READ_WRITE
@@ -165,7 +165,7 @@ impl Region {
         self.len
     }
 
-    /// Where a `T` lies at `offset`, if it lies within the region and aligned. It may be used while the region lives,
+    /// Where a `T` lies at `offset`, if it lies within the mapping and aligned. It may be used while the mapping lives,
     /// and only read if it was attached for that.
     #[inline]
     pub fn at<T: Shared>(&self, offset: usize) -> Option<NonNull<T>> {
@@ -173,7 +173,7 @@ impl Region {
         place.is_aligned().then_some(place)
     }
 
-    /// Where these bytes lie, if within the region: for raw copies.
+    /// Where these bytes lie, if within the mapping: for raw copies.
     #[inline]
     pub fn bytes(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
         if offset > self.len || len > self.len - offset {
@@ -184,7 +184,7 @@ impl Region {
     }
 }
 
-impl Drop for Region {
+impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: our mapping; who took pointers from it promised to use them while it lives.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
@@ -208,14 +208,14 @@ struct Access {
 
 /// # Safety
 /// With MAP_FIXED nobody else may use the addresses.
-unsafe fn mapped(at: *mut libc::c_void, len: usize, access: Access) -> io::Result<Region> {
+unsafe fn mapped(at: *mut libc::c_void, len: usize, access: Access) -> io::Result<Mapping> {
     let offset = libc::off_t::try_from(access.offset).map_err(|_| ErrorKind::InvalidInput)?;
     // SAFETY: the caller's promise; without MAP_FIXED nothing that is mapped changes.
     let base = unsafe { libc::mmap(at, len, access.protection, access.flags, access.fd, offset) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    Ok(Region {
+    Ok(Mapping {
         base: NonNull::new(base.cast()).ok_or(ErrorKind::Other)?,
         len,
     })

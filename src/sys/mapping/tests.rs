@@ -8,16 +8,16 @@ use super::*;
 
 const LEN: usize = 1 << 16;
 
-fn word(region: &Region, offset: usize) -> &AtomicU32 {
-    // SAFETY: the region lives as long as the reference; the tests write only where they may.
-    unsafe { region.at::<AtomicU32>(offset).unwrap().as_ref() }
+fn word(mapping: &Mapping, offset: usize) -> &AtomicU32 {
+    // SAFETY: the mapping lives as long as the reference; the tests write only where they may.
+    unsafe { mapping.at::<AtomicU32>(offset).unwrap().as_ref() }
 }
 
 fn seals(fd: &OwnedFd) -> i32 {
     fcntl(fd, FcntlArg::F_GET_SEALS).unwrap()
 }
 
-fn refusal(result: io::Result<Region>) -> String {
+fn refusal(result: io::Result<Mapping>) -> String {
     result.unwrap_err().to_string()
 }
 
@@ -46,9 +46,9 @@ fn punch(fd: &OwnedFd, offset: i64, len: i64) {
 
 #[test]
 fn what_one_mapping_writes_another_reads() {
-    let (ours, fd) = Region::create(c"test", LEN).unwrap();
-    let theirs = Region::attach(&fd, LEN).unwrap();
-    let reader = Region::attach_read_only(&fd, LEN / 2).unwrap();
+    let (ours, fd) = Mapping::create(c"test", LEN).unwrap();
+    let theirs = Mapping::attach(&fd, LEN).unwrap();
+    let reader = Mapping::attach_read_only(&fd, LEN / 2).unwrap();
     assert_eq!((ours.len(), reader.len()), (LEN, LEN / 2));
     assert_eq!(word(&theirs, 64).load(Ordering::Relaxed), 0);
     word(&ours, 64).store(7, Ordering::Relaxed);
@@ -59,7 +59,7 @@ fn what_one_mapping_writes_another_reads() {
 
 #[test]
 fn nobody_changes_the_size() {
-    let (_ours, fd) = Region::create(c"test", LEN).unwrap();
+    let (_ours, fd) = Mapping::create(c"test", LEN).unwrap();
     assert_eq!(seals(&fd) & SEALS, SEALS);
     for size in [0, LEN / 2, 2 * LEN] {
         // SAFETY: no pointers.
@@ -74,15 +74,15 @@ fn nobody_changes_the_size() {
 
 #[test]
 fn readers_cannot_write() {
-    let made = Region::create_for_readers(c"test", LEN).unwrap();
-    word(&made.region, 0).store(5, Ordering::Relaxed);
-    let reader = Region::attach_read_only(&made.fd, LEN).unwrap();
+    let made = Mapping::create_for_readers(c"test", LEN).unwrap();
+    word(&made.mapping, 0).store(5, Ordering::Relaxed);
+    let reader = Mapping::attach_read_only(&made.fd, LEN).unwrap();
     assert_eq!(word(&reader, 0).load(Ordering::Relaxed), 5);
     assert_eq!(seals(&made.fd) & SEALS, SEALS);
     let known = seals(&made.fd) & libc::F_SEAL_FUTURE_WRITE != 0;
     assert_eq!(made.protected, known);
-    assert_eq!(Region::attach(&made.fd, LEN).is_err(), known);
-    word(&made.region, 0).store(6, Ordering::Relaxed);
+    assert_eq!(Mapping::attach(&made.fd, LEN).is_err(), known);
+    word(&made.mapping, 0).store(6, Ordering::Relaxed);
     assert_eq!(word(&reader, 0).load(Ordering::Relaxed), 6);
 }
 
@@ -90,7 +90,7 @@ fn readers_cannot_write() {
 fn memory_that_could_go_away_is_refused() {
     let (all, sealed) = (LEN as i64, libc::F_SEAL_SHRINK);
     let may = libc::MFD_ALLOW_SEALING;
-    let attach = |fd: OwnedFd| refusal(Region::attach_read_only(&fd, LEN));
+    let attach = |fd: OwnedFd| refusal(Mapping::attach_read_only(&fd, LEN));
     assert!(attach(theirs(may, all, all, 0)).contains("shortened"));
     assert!(attach(theirs(may, all, all, libc::F_SEAL_GROW)).contains("shortened"));
     // Without the flag only one seal is there, the one that forbids more.
@@ -102,25 +102,25 @@ fn memory_that_could_go_away_is_refused() {
     assert!(attach(theirs(may, 1 << 40, all, sealed)).contains("holes"));
     // What is there may be more than what is asked for.
     let fd = theirs(may, 2 * all, 2 * all, sealed);
-    assert_eq!(Region::attach(&fd, LEN).unwrap().len(), LEN);
-    assert!(Region::attach(&fd, 0).is_err());
-    assert!(Region::attach(&fd, usize::MAX).is_err());
+    assert_eq!(Mapping::attach(&fd, LEN).unwrap().len(), LEN);
+    assert!(Mapping::attach(&fd, 0).is_err());
+    assert!(Mapping::attach(&fd, usize::MAX).is_err());
 }
 
 #[test]
 fn a_hole_that_was_punched_is_noticed() {
-    let (_ours, fd) = Region::create(c"test", LEN).unwrap();
+    let (_ours, fd) = Mapping::create(c"test", LEN).unwrap();
     punch(&fd, 4096, 4096);
-    assert!(refusal(Region::attach_read_only(&fd, LEN)).contains("holes"));
-    assert!(Region::attach(&fd, LEN).is_ok());
-    assert!(Region::map_twice(&fd, 0, LEN).is_ok());
+    assert!(refusal(Mapping::attach_read_only(&fd, LEN)).contains("holes"));
+    assert!(Mapping::attach(&fd, LEN).is_ok());
+    assert!(Mapping::map_twice(&fd, 0, LEN).is_ok());
     allocate(&fd, 4096, 4096).unwrap();
-    assert!(Region::attach_read_only(&fd, LEN).is_ok());
+    assert!(Mapping::attach_read_only(&fd, LEN).is_ok());
 }
 
 #[test]
 fn a_hole_that_is_punched_later_reads_as_zeros() {
-    let (ours, fd) = Region::create(c"test", LEN).unwrap();
+    let (ours, fd) = Mapping::create(c"test", LEN).unwrap();
     word(&ours, 4096).store(7, Ordering::Relaxed);
     punch(&fd, 0, LEN as i64);
     assert_eq!(word(&ours, 4096).load(Ordering::Relaxed), 0);
@@ -128,17 +128,17 @@ fn a_hole_that_is_punched_later_reads_as_zeros() {
 
 #[test]
 fn other_files_are_refused() {
-    let path = std::env::temp_dir().join(format!("ironfabric-region-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("ironfabric-mapping-{}", std::process::id()));
     std::fs::write(&path, vec![0; LEN]).unwrap();
     let how = File::options().read(true).write(true).open(&path);
     let file = how.unwrap();
     std::fs::remove_file(&path).unwrap();
-    assert!(refusal(Region::attach(&file, LEN)).contains("shortened"));
-    assert!(refusal(Region::map_twice(&file, 0, LEN)).contains("shortened"));
+    assert!(refusal(Mapping::attach(&file, LEN)).contains("shortened"));
+    assert!(refusal(Mapping::map_twice(&file, 0, LEN)).contains("shortened"));
     let null = File::options().write(true).open("/dev/null").unwrap();
-    assert!(Region::attach(&null, LEN).is_err());
+    assert!(Mapping::attach(&null, LEN).is_err());
     let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-    assert!(Region::attach(&socket, LEN).is_err());
+    assert!(Mapping::attach(&socket, LEN).is_err());
 }
 
 /// Where a hole is punched later, there may be no page left: a signal.
@@ -150,24 +150,24 @@ fn huge_pages_are_refused() {
         return;
     };
     seal(&fd, libc::F_SEAL_SHRINK).unwrap();
-    assert!(refusal(Region::attach(&fd, LEN)).contains("huge"));
+    assert!(refusal(Mapping::attach(&fd, LEN)).contains("huge"));
 }
 
 #[test]
 fn a_descriptor_that_cannot_write_maps_for_reading_only() {
-    let (_ours, fd) = Region::create(c"test", LEN).unwrap();
+    let (_ours, fd) = Mapping::create(c"test", LEN).unwrap();
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let read_only = File::open(path).unwrap();
-    let refused = Region::attach(&read_only, LEN).unwrap_err();
+    let refused = Mapping::attach(&read_only, LEN).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
-    Region::attach_read_only(&read_only, LEN).unwrap();
+    Mapping::attach_read_only(&read_only, LEN).unwrap();
 }
 
 #[test]
 fn the_same_pages_come_twice() {
-    let (ours, fd) = Region::create(c"test", LEN).unwrap();
+    let (ours, fd) = Mapping::create(c"test", LEN).unwrap();
     let page = page_size();
-    let twice = Region::map_twice(&fd, page, 2 * page).unwrap();
+    let twice = Mapping::map_twice(&fd, page, 2 * page).unwrap();
     assert_eq!(twice.len(), 4 * page);
     word(&twice, 2 * page - 4).store(1, Ordering::Relaxed);
     word(&twice, 2 * page).store(2, Ordering::Relaxed);
@@ -184,7 +184,7 @@ fn the_same_pages_come_twice() {
         (0, usize::MAX - page + 1),
     ] {
         assert!(
-            Region::map_twice(&fd, offset, len).is_err(),
+            Mapping::map_twice(&fd, offset, len).is_err(),
             "{offset} {len}"
         );
     }
@@ -192,22 +192,22 @@ fn the_same_pages_come_twice() {
 
 #[test]
 fn nothing_is_given_outside_the_region() {
-    let (region, _fd) = Region::create(c"test", LEN).unwrap();
-    assert!(region.at::<AtomicU64>(LEN - 8).is_some());
-    assert!(region.at::<[AtomicU32; 4]>(LEN - 16).is_some());
+    let (mapping, _fd) = Mapping::create(c"test", LEN).unwrap();
+    assert!(mapping.at::<AtomicU64>(LEN - 8).is_some());
+    assert!(mapping.at::<[AtomicU32; 4]>(LEN - 16).is_some());
     for offset in [1, 4, LEN - 4, LEN, LEN + 8, usize::MAX - 7, usize::MAX] {
-        assert!(region.at::<AtomicU64>(offset).is_none(), "{offset}");
+        assert!(mapping.at::<AtomicU64>(offset).is_none(), "{offset}");
     }
-    assert!(region.bytes(0, LEN).is_some() && region.bytes(LEN, 0).is_some());
+    assert!(mapping.bytes(0, LEN).is_some() && mapping.bytes(LEN, 0).is_some());
     for (offset, len) in [(0, LEN + 1), (1, LEN), (LEN + 1, 0), (8, usize::MAX)] {
-        assert!(region.bytes(offset, len).is_none(), "{offset} {len}");
+        assert!(mapping.bytes(offset, len).is_none(), "{offset} {len}");
     }
 }
 
 #[test]
 fn more_memory_than_there_is_is_an_error() {
-    assert!(Region::create(c"test", usize::MAX).is_err());
-    assert!(Region::create(c"test", 0).is_err());
+    assert!(Mapping::create(c"test", usize::MAX).is_err());
+    assert!(Mapping::create(c"test", 0).is_err());
 }
 
 #[test]
@@ -217,10 +217,10 @@ fn a_region_is_unmapped_with_its_end() {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         maps.matches("memfd:test-unmapped").count()
     };
-    let (region, fd) = Region::create(c"test-unmapped", LEN).unwrap();
-    let twice = Region::map_twice(&fd, 0, LEN).unwrap();
+    let (mapping, fd) = Mapping::create(c"test-unmapped", LEN).unwrap();
+    let twice = Mapping::map_twice(&fd, 0, LEN).unwrap();
     assert_eq!(count(), 3);
-    drop(region);
+    drop(mapping);
     assert_eq!(count(), 2);
     drop(twice);
     assert_eq!(count(), 0);

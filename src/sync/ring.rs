@@ -32,7 +32,7 @@ use core::ptr;
 use core::sync::atomic::Ordering;
 
 use super::atomic::Atomic;
-use super::lines;
+use super::prefetch::prefetch_read;
 use crate::sys::mapping::Shared;
 use memory::Cells;
 pub use memory::{ConsumerLine, Memory, ProducerLine};
@@ -99,7 +99,7 @@ pub struct Producer<M = Memory> {
     laps: u8,
     /// What had been heard when this lap began.
     heard: u64,
-    /// Bytes of the last record whose like was not claimed yet.
+    /// Bytes of the last record whose like was not prefetched yet.
     last: usize,
     /// For each line that is used whether something else than the last lap's word may be where a word would be.
     bodies: Vec<bool>,
@@ -171,8 +171,8 @@ impl<M: Cells> Producer<M> {
     /// Says whether this side sleeps until there is room. After `true` look for room again, then sleep.
     pub fn set_waiting(&self, waiting: bool) {
         match waiting {
-            true => self.memory.waiting().lie_down(),
-            false => self.memory.waiting().get_up(),
+            true => self.memory.waiting().arm(),
+            false => self.memory.waiting().disarm(),
         }
     }
 
@@ -308,14 +308,14 @@ impl<M: Cells> Producer<M> {
 
     /// Takes the lines from the consumer that the next record will have if it is as long as the last, but for the first, which the
     /// consumer polls. For who has nothing else to do: those that come to be written at once are not the slower for it.
-    pub fn claim_ahead(&mut self) {
+    pub fn prefetch_next(&mut self) {
         let size = core::mem::take(&mut self.last);
         if size <= LINE || size > self.free {
             return;
         }
         let first = self.at();
         for at in (LINE..size.min(AHEAD + LINE)).step_by(LINE) {
-            self.memory.claim(first + at);
+            self.memory.prefetch_write(first + at);
         }
     }
 
@@ -545,11 +545,11 @@ impl Consumer {
 
     /// Begins to fetch the lines of a record behind its first, as far as that is worth it before they are copied.
     #[inline(never)]
-    pub fn fetch_ahead(&self, record: &Record) {
+    pub fn prefetch_rest(&self, record: &Record) {
         let rest = size_of_record(record.len) - LINE;
         let line = self.address_of_next();
         for at in (0..rest.min(AHEAD)).step_by(LINE) {
-            lines::fetch(line.wrapping_add(LINE + at));
+            prefetch_read(line.wrapping_add(LINE + at));
         }
     }
 

@@ -24,7 +24,7 @@ use crate::engine::stream::pace::Pace;
 use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op};
 use crate::engine::stream::shm_channel::{Duct, Places};
 use crate::ffi::ops::transfer::{AFTER_READS, What};
-use crate::sync::parts::Job;
+use crate::sync::split_copy::SplitCopy;
 use crate::sys::socket::{Moved, Socket};
 
 /// A peer. What the application has posted outlives attempts to connect.
@@ -280,7 +280,7 @@ pub struct Shared {
     pub recv: Option<RecvOp>,
     pub envelope: Envelope,
     pub offered: Offered,
-    pub job: Job,
+    pub job: SplitCopy,
     /// All that was done here was done well.
     pub copied: bool,
 }

@@ -24,11 +24,11 @@ use crate::engine::stream::proto::MAX_SEGS;
 use crate::engine::stream::region_directory::{Using, View};
 use crate::ffi::ops::transfer::RemoteSeg;
 use crate::sync::doorbell::{Doorbell, Rung};
-use crate::sync::parts::{Job, Part, Parts, Progress};
 use crate::sync::ring::{
     Consumer, ConsumerLine, Garbage, HEADER, LINE, Memory, Producer, ProducerLine, Record,
     first_lap,
 };
+use crate::sync::split_copy::{Part, Progress, SplitCopy, SplitWord};
 use crate::sys::mapping::{Mapping, Shared};
 use crate::sys::{mapping, process_memory, random};
 
@@ -46,7 +46,7 @@ struct Shares {
 }
 
 #[repr(C, align(64))]
-struct PartsLine(Parts);
+struct PartsLine(SplitWord);
 
 /// The lines that one side uses: of the ring to it and of the ring from it.
 #[repr(C, align(64))]
@@ -555,7 +555,7 @@ impl Duct {
     }
 
     /// Begins to fetch a message of so many bytes together with the other side, if that can help now.
-    pub fn begin_share(&mut self, len: usize) -> Option<Job> {
+    pub fn begin_share(&mut self, len: usize) -> Option<SplitCopy> {
         // SAFETY: as in `own`.
         let sleeps = unsafe { self.other.as_ref() }.doorbell.0.is_armed();
         if sleeps || self.copies_alone || self.process.is_none() {
@@ -570,14 +570,19 @@ impl Duct {
         }
         let place = self.sharing.iter().position(|busy| !busy)?;
         self.shared = self.shared.wrapping_add(1);
-        let job = Job::new(self.shared << 1 | place as u32, len)?;
+        let job = SplitCopy::new(self.shared << 1 | place as u32, len)?;
         self.sharing[place] = true;
         self.own_parts(&job).open(&job);
         Some(job)
     }
 
     /// Fetches what the other side does not copy; false if something could not be.
-    pub fn fetch_parts(&self, job: &mut Job, from: &Places, to: &IoVec) -> Result<bool, Garbage> {
+    pub fn fetch_parts(
+        &self,
+        job: &mut SplitCopy,
+        from: &Places,
+        to: &IoVec,
+    ) -> Result<bool, Garbage> {
         let parts = self.own_parts(job);
         while let Some(part) = parts.take(job)? {
             if !self.copy_part(part, *to, *from, false) {
@@ -589,12 +594,12 @@ impl Duct {
     }
 
     /// How far a message has come that is fetched together.
-    pub fn progress_of(&self, job: &Job) -> Result<Progress, Garbage> {
+    pub fn progress_of(&self, job: &SplitCopy) -> Result<Progress, Garbage> {
         self.own_parts(job).progress(job)
     }
 
     /// The message is here, or the other side does no more for it.
-    pub fn end_share(&mut self, job: &Job) {
+    pub fn end_share(&mut self, job: &SplitCopy) {
         self.sharing[place_of(job)] = false;
         self.absent = match job.was_shared() {
             true => 0,
@@ -604,7 +609,7 @@ impl Duct {
 
     /// Takes back a message that is being fetched together: false if the other side does not let go of what it copies.
     #[cold]
-    pub fn take_back(&self, job: &Job, patience: Duration) -> bool {
+    pub fn take_back(&self, job: &SplitCopy, patience: Duration) -> bool {
         let parts = self.own_parts(job);
         let until = Instant::now() + patience;
         parts.close(job);
@@ -618,7 +623,7 @@ impl Duct {
     }
 
     /// Copies one part of a message of ours that the other side fetches.
-    pub fn help(&self, job: &mut Job, from: &IoVec, to: &Places) -> Result<Help, Garbage> {
+    pub fn help(&self, job: &mut SplitCopy, from: &IoVec, to: &Places) -> Result<Help, Garbage> {
         // SAFETY: as in `own`.
         let parts = &unsafe { self.other_shares.as_ref() }.parts[place_of(job)].0;
         if self.process.is_none() {
@@ -634,7 +639,7 @@ impl Duct {
         })
     }
 
-    fn own_parts(&self, job: &Job) -> &Parts {
+    fn own_parts(&self, job: &SplitCopy) -> &SplitWord {
         // SAFETY: as in `own`.
         &unsafe { self.own_shares.as_ref() }.parts[place_of(job)].0
     }
@@ -783,15 +788,15 @@ impl Duct {
 
     /// Begins to take the lines that the next record to the other side will have.
     #[inline]
-    pub fn claim_ahead(&mut self) {
-        self.tx.claim_ahead();
+    pub fn prefetch_next(&mut self) {
+        self.tx.prefetch_next();
     }
 
     /// Begins to fetch what is not in the first line of a record.
     #[inline(always)]
-    pub fn fetch_ahead(&self, record: &Record) {
+    pub fn prefetch_rest(&self, record: &Record) {
         if !Duct::is_line(record) {
-            self.rx.fetch_ahead(record);
+            self.rx.prefetch_rest(record);
         }
     }
 
@@ -860,7 +865,7 @@ impl Duct {
 /// A message of ours that the other side fetches, and where it goes.
 pub struct Helping {
     pub index: u8,
-    pub job: Job,
+    pub job: SplitCopy,
     pub to: Places,
 }
 
@@ -885,7 +890,7 @@ pub fn len_of(places: &Places) -> usize {
 }
 
 /// Which share a job is in.
-fn place_of(job: &Job) -> usize {
+fn place_of(job: &SplitCopy) -> usize {
     job.number as usize % SHARES
 }
 

@@ -129,7 +129,7 @@ impl<N: Net> Stream<N> {
         }
         for &id in &self.ducts {
             if let Some(duct) = &mut self.conns[id].duct {
-                duct.claim_ahead();
+                duct.prefetch_next();
             }
         }
         let news = self.next_news();
@@ -534,7 +534,7 @@ impl<N: Net> Stream<N> {
             return left;
         };
         // Of many the processor fetches the next by itself.
-        duct.fetch_ahead(&record);
+        duct.prefetch_rest(&record);
         let Some(mut inlet) = domain.inlet(conn.ep, conn.fi_addr) else {
             return left;
         };

@@ -9,15 +9,15 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::os::fd::OwnedFd;
 
 use super::LINE;
-use crate::sync::asleep::Asleep;
 use crate::sync::atomic::Atomic;
-use crate::sync::lines;
+use crate::sync::prefetch::prefetch_write;
+use crate::sync::sleep_flag::SleepFlag;
 use crate::sys::mapping;
 
 /// Written by the producer alone.
 #[repr(C, align(64))]
 pub struct ProducerLine {
-    waiting: Asleep,
+    waiting: SleepFlag,
 }
 
 /// Written by the consumer alone.
@@ -57,9 +57,9 @@ pub trait Cells {
     fn limit(&self) -> &Self::U32;
     /// Sees to it that these bytes of the data can be touched.
     fn provide(&self, from: usize, to: usize) -> bool;
-    fn waiting(&self) -> &Asleep<Self::U32>;
+    fn waiting(&self) -> &SleepFlag<Self::U32>;
     /// The line at this offset is about to be written.
-    fn claim(&self, _at: usize) {}
+    fn prefetch_write(&self, _at: usize) {}
 }
 
 impl Cells for Memory {
@@ -74,8 +74,8 @@ impl Cells for Memory {
     }
 
     #[inline]
-    fn claim(&self, at: usize) {
-        lines::claim(self.data.as_ptr().wrapping_add(at));
+    fn prefetch_write(&self, at: usize) {
+        prefetch_write(self.data.as_ptr().wrapping_add(at));
     }
 
     #[inline]
@@ -102,7 +102,7 @@ impl Cells for Memory {
     }
 
     #[inline]
-    fn waiting(&self) -> &Asleep {
+    fn waiting(&self) -> &SleepFlag {
         // SAFETY: as in `head`.
         unsafe { &(*self.producer.as_ptr()).waiting }
     }

@@ -94,7 +94,7 @@ fn send(producer: &mut Producer, bytes: &[u8], kind: u8) -> bool {
 
 fn receive(consumer: &mut Consumer) -> Option<(u8, Vec<u8>)> {
     let record = consumer.peek().unwrap()?;
-    consumer.fetch_ahead(&record);
+    consumer.prefetch_rest(&record);
     let mut bytes = vec![0; record.len()];
     consumer.copy(&record, 0, &mut bytes).unwrap();
     let kind = record.kind();
@@ -524,10 +524,10 @@ fn stream(mut producer: Producer, mut consumer: Consumer, records: usize) {
                 let (kind, bytes) = numbers.body(longest);
                 while !send(&mut producer, &bytes, kind) {
                     // Changes nothing that anybody sees.
-                    producer.claim_ahead();
+                    producer.prefetch_next();
                     thread::yield_now();
                 }
-                producer.claim_ahead();
+                producer.prefetch_next();
             }
         });
         let mut numbers = Numbers(1);
@@ -570,10 +570,10 @@ fn both_sides_sleep_and_are_woken() {
     const RECORDS: usize = if cfg!(miri) { 30 } else { 10_000 };
     let ring = Ring::new();
     let (mut producer, mut consumer) = ring.sides();
-    let asleep = crate::sync::asleep::Asleep::<core::sync::atomic::AtomicU32>::default();
-    let asleep = &asleep;
+    let flag = crate::sync::sleep_flag::SleepFlag::<core::sync::atomic::AtomicU32>::default();
+    let flag = &flag;
     let limit = core::time::Duration::from_secs(20);
-    let doze = move || {
+    let sleep = move || {
         let start = std::time::Instant::now();
         thread::park_timeout(limit);
         assert!(start.elapsed() < limit, "nobody woke this side");
@@ -587,11 +587,11 @@ fn both_sides_sleep_and_are_woken() {
                 while !send(&mut producer, &bytes, kind) {
                     producer.set_waiting(true);
                     if producer.room(usize::MAX, 0).unwrap() < Some(bytes.len()) {
-                        doze();
+                        sleep();
                     }
                     producer.set_waiting(false);
                 }
-                if asleep.is_set() {
+                if flag.is_set() {
                     main.unpark();
                 }
             }
@@ -603,11 +603,11 @@ fn both_sides_sleep_and_are_woken() {
                 if consumer.release() {
                     sender.thread().unpark();
                 }
-                asleep.lie_down();
+                flag.arm();
                 if consumer.peek() == Ok(None) {
-                    doze();
+                    sleep();
                 }
-                asleep.get_up();
+                flag.disarm();
                 continue;
             };
             let (kind, bytes) = numbers.body(2000);

@@ -4,6 +4,7 @@
 
 mod atomic;
 pub mod backoff;
+pub mod copy;
 pub mod doorbell;
 pub mod lock;
 mod prefetch;

@@ -16,13 +16,13 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
-use crate::base::copy::{Ways, copy_from_shared};
 use crate::base::grow::reserve;
 use crate::base::{IoList, IoVec, Piece};
 use crate::engine::stream::copy_mode::Carrier;
 use crate::engine::stream::proto::MAX_SEGS;
 use crate::engine::stream::region_directory::{Using, View};
 use crate::ffi::ops::transfer::RemoteSeg;
+use crate::sync::copy::{Ways, copy_from_shared};
 use crate::sync::doorbell::{Doorbell, Rung};
 use crate::sync::ring::{
     Consumer, ConsumerLine, Garbage, HEADER, LINE, Memory, Producer, ProducerLine, Record,

@@ -9,6 +9,8 @@
 
 use core::ptr;
 
+use crate::sys::io_list::GatherList;
+
 /// From here on a copy is done by lines.
 const LONG: usize = 512;
 
@@ -128,6 +130,36 @@ impl Ways {
         }
         if is_measured {
             self.note(way, lines::ticks().wrapping_sub(start), len);
+        }
+    }
+
+    /// Copies `len` bytes of a list, behind its first `skip`, to shared memory.
+    ///
+    /// # Safety
+    /// `len` bytes from `out` on are writable, and no part of the pieces, which have `skip + len` bytes.
+    pub unsafe fn gather(
+        &mut self,
+        list: &GatherList<'_>,
+        mut skip: usize,
+        mut out: *mut u8,
+        mut len: usize,
+    ) {
+        for piece in list.pieces() {
+            if skip >= piece.iov_len {
+                skip -= piece.iov_len;
+                continue;
+            }
+            let part = (piece.iov_len - skip).min(len);
+            // SAFETY: whoever put the piece into the list answers for it; the caller promises the room.
+            unsafe {
+                self.copy(piece.iov_base.cast::<u8>().add(skip), out, part);
+                out = out.add(part);
+            }
+            len -= part;
+            skip = 0;
+            if len == 0 {
+                return;
+            }
         }
     }
 

@@ -9,6 +9,7 @@ pub mod cond;
 pub mod event;
 pub mod fork;
 pub mod heap;
+pub mod io_list;
 pub mod limits;
 pub mod local;
 pub mod long_double;

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as Raw, TcpKeepalive, Type};
 
-use crate::base::IoList;
+use super::io_list::{GatherList, ScatterList};
 
 /// One stream socket, non-blocking: TCP's, or of this host (`local`).
 pub struct Socket(pub(super) Raw);
@@ -266,23 +266,29 @@ impl Socket {
     }
 
     /// Fills the pieces of `list` in order.
-    pub fn read_list(&self, list: &IoList<'_>) -> io::Result<Moved> {
-        let (pieces, count) = list.as_raw();
-        // SAFETY: the pieces are valid: ours by the lifetime of the list, the application's until the completion of
-        // the operation they belong to.
-        let n = unsafe { libc::syscall(libc::SYS_readv, self.0.as_raw_fd(), pieces, count as i32) };
+    pub fn read_list(&self, list: &ScatterList<'_>) -> io::Result<Moved> {
+        let pieces = list.pieces();
+        // SAFETY: whoever put a piece into the list answers for it, and lent it for writing.
+        let n = unsafe {
+            libc::syscall(
+                libc::SYS_readv,
+                self.0.as_raw_fd(),
+                pieces.as_ptr(),
+                pieces.len() as i32,
+            )
+        };
         moved(n as isize, list.bytes())
     }
 
     /// Writes the pieces of `list` in order.
     #[inline]
-    pub fn write_list(&self, list: &IoList<'_>) -> io::Result<Moved> {
-        let (pieces, count) = list.as_raw();
+    pub fn write_list(&self, list: &GatherList<'_>) -> io::Result<Moved> {
+        let pieces = list.pieces();
         // SAFETY: all zero is a valid msghdr.
         let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
-        message.msg_iov = pieces.cast_mut();
-        message.msg_iovlen = count;
-        // SAFETY: as in `read_list`.
+        message.msg_iov = pieces.as_ptr().cast_mut();
+        message.msg_iovlen = pieces.len();
+        // SAFETY: whoever put a piece into the list answers for it; the kernel only reads here.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_sendmsg,

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::abi::{FI_ADDR_NOTAVAIL, FI_FENCE, FI_INJECT};
 use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, IoList, IoVec};
+use crate::base::{Error, IoVec};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::domain_state::{Sender, TxOp};
@@ -25,6 +25,7 @@ use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op};
 use crate::engine::stream::shm_channel::{Duct, Places};
 use crate::ffi::ops::transfer::{AFTER_READS, What};
 use crate::sync::split_copy::SplitCopy;
+use crate::sys::io_list::GatherList;
 use crate::sys::socket::{Moved, Socket};
 
 /// A peer. What the application has posted outlives attempts to connect.
@@ -614,7 +615,7 @@ pub fn is_silence(error: &io::Error) -> bool {
 pub fn write_list(
     duct: &mut Option<Box<Duct>>,
     socket: &Socket,
-    list: &IoList<'_>,
+    list: &GatherList<'_>,
 ) -> io::Result<Moved> {
     let Some(duct) = duct else {
         return socket.write_list(list);

@@ -4,11 +4,11 @@
 
 use std::time::Instant;
 
-use crate::base::IoList;
 use crate::engine::stream::conn::{After, Conn, Out, State, write_list};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::{SPARE_BUFFERS, STAGE_FULL};
+use crate::sys::io_list::GatherList;
 use crate::sys::socket::Moved;
 
 impl<N: Net> Stream<N> {
@@ -99,7 +99,7 @@ impl<N: Net> Stream<N> {
                 continue;
             }
             let longest = conn.duct.as_ref().map_or(0, |duct| duct.longest_whole());
-            let mut list = IoList::new();
+            let mut list = GatherList::new();
             for out in &conn.tx.queue {
                 if list.is_full() {
                     break;
@@ -112,11 +112,11 @@ impl<N: Net> Stream<N> {
                         break;
                     }
                     Out::Staged { bytes, done, .. } => {
-                        list.push_bytes(&bytes[*done..]);
+                        list.push(&bytes[*done..]);
                     }
                     Out::Frame(frame) => {
                         let (done, len) = (frame.header_done.into(), frame.header_len.into());
-                        list.push_bytes(&frame.header[done..len]);
+                        list.push(&frame.header[done..len]);
                         let wanted = frame.payload.remaining();
                         if frame.payload.append_to(&mut list, usize::MAX) < wanted {
                             break;

@@ -6,8 +6,8 @@
 use core::fmt;
 
 use crate::abi::*;
+use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, IoList};
 use crate::engine::domain_state::Parts;
 use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
 use crate::engine::stream::conn::{At, Conn, Incoming, Sink, Stalled, State, is_silence};
@@ -19,6 +19,7 @@ use crate::engine::stream::rma::{ANSWERS, count_regions};
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
+use crate::sys::io_list::ScatterList;
 use crate::sys::memory;
 use crate::sys::socket::Moved;
 
@@ -66,7 +67,7 @@ impl<N: Net> Stream<N> {
             };
             let (moved, asked, direct) = match &mut conn.rx.at {
                 At::Payload(incoming) if incoming.remaining >= DIRECT => {
-                    let mut list = IoList::new();
+                    let mut list = ScatterList::new();
                     let wanted = usize::try_from(incoming.remaining).unwrap_or(usize::MAX);
                     let placed = match incoming.sink.memory() {
                         Some(iov) => iov.append_to(&mut list, wanted),
@@ -76,7 +77,7 @@ impl<N: Net> Stream<N> {
                         (socket.read(&mut scratch), scratch.len(), 0)
                     } else {
                         if placed == wanted {
-                            list.push_room(&mut scratch[..ALONG]);
+                            list.push(&mut scratch[..ALONG]);
                         }
                         (socket.read_list(&list), list.bytes(), placed)
                     }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
 use crate::base::grow::reserve;
-use crate::base::{IoList, IoVec, Piece};
+use crate::base::{IoVec, Piece};
 use crate::engine::stream::copy_mode::Carrier;
 use crate::engine::stream::proto::MAX_SEGS;
 use crate::engine::stream::region_directory::{Using, View};
@@ -29,6 +29,7 @@ use crate::sync::ring::{
     first_lap,
 };
 use crate::sync::split_copy::{Part, Progress, SplitCopy, SplitWord};
+use crate::sys::io_list::{GatherList, ScatterList};
 use crate::sys::mapping::{Mapping, Shared};
 use crate::sys::{mapping, process_memory, random};
 
@@ -272,8 +273,8 @@ impl Duct {
     /// Whether the process at the other end is there and what it was: its memory can be read, and its witness is in it.
     pub fn is_alive(&self) -> bool {
         let mut seen = [0; Witness::LEN];
-        let mut list = IoList::new();
-        list.push_room(&mut seen);
+        let mut list = ScatterList::new();
+        list.push(&mut seen);
         let place = [(self.witness.address as usize, Witness::LEN)];
         let read = self
             .process
@@ -347,15 +348,9 @@ impl Duct {
             if done > 0 && !board.shows(&part) {
                 return false;
             }
-            let mut list = IoList::new();
             let step = (seg.len - done).min(STEP);
-            local.append_to(&mut list, step);
             let there = [(part.address.wrapping_add(done), step)];
-            let moved = match write {
-                true => process_memory::write_to(process, &list, &there),
-                false => process_memory::read_from(process, &list, &there),
-            };
-            match moved {
+            match copy_step(process, &local, step, &there, write) {
                 Ok(n) if n > 0 => {
                     local.advance(n);
                     done += n;
@@ -536,13 +531,7 @@ impl Duct {
         keep(&mut there, part.len);
         let mut left = part.len;
         while left > 0 {
-            let mut list = IoList::new();
-            here.append_to(&mut list, left);
-            let moved = match write {
-                true => process_memory::write_to(process, &list, &there),
-                false => process_memory::read_from(process, &list, &there),
-            };
-            match moved {
+            match copy_step(process, &here, left, &there, write) {
                 Ok(n) if n > 0 => {
                     left -= n.min(left);
                     here.advance(n);
@@ -658,8 +647,8 @@ impl Duct {
         bytes.resize(len, 0);
         let mut done = 0;
         while done < len {
-            let mut list = IoList::new();
-            list.push_room(&mut bytes[done..]);
+            let mut list = ScatterList::new();
+            list.push(&mut bytes[done..]);
             let n = process_memory::read_from(process, &list, &from).ok()?;
             if n == 0 {
                 return None;
@@ -671,7 +660,7 @@ impl Duct {
     }
 
     /// Writes as much as there is room for.
-    pub fn write_list(&mut self, list: &IoList<'_>) -> Result<usize, Garbage> {
+    pub fn write_list(&mut self, list: &GatherList<'_>) -> Result<usize, Garbage> {
         self.wants = SHRED;
         let all = list.bytes();
         let mut done = 0;
@@ -687,7 +676,7 @@ impl Duct {
                 break;
             };
             // SAFETY: `len` bytes of room, and the list has so many behind `done`.
-            unsafe { list.gather(done, body.as_mut_ptr(), len, &mut self.ways) };
+            unsafe { self.ways.gather(list, done, body.as_mut_ptr(), len) };
             body.skip(len);
             body.publish(0);
             done += len;
@@ -859,6 +848,25 @@ impl Duct {
     #[must_use]
     pub fn advance(&mut self, record: Record) -> bool {
         self.rx.advance(record)
+    }
+}
+
+/// Copies up to `max` bytes from `here` to memory of another process, or the other way; how many one call has moved.
+fn copy_step(
+    process: i32,
+    here: &IoVec,
+    max: usize,
+    there: &[(usize, usize)],
+    write: bool,
+) -> io::Result<usize> {
+    if write {
+        let mut list = GatherList::new();
+        here.append_to(&mut list, max);
+        process_memory::write_to(process, &list, there)
+    } else {
+        let mut list = ScatterList::new();
+        here.append_to(&mut list, max);
+        process_memory::read_from(process, &list, there)
     }
 }
 

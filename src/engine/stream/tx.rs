@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{Error, IoList, IoVec, Result};
+use crate::base::{Error, IoVec, Result};
 use crate::engine::domain_state::TxOp;
 use crate::engine::ep_state::EpState;
 use crate::engine::stream::conn::{
@@ -22,6 +22,7 @@ use crate::engine::stream::rma::ASKED;
 use crate::engine::stream::shm_channel::RECORD;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::ffi::ops::transfer::{AFTER_READS, OneTx, Tx, What};
+use crate::sys::io_list::GatherList;
 use crate::sys::socket::Moved;
 
 /// Frames up to this size are staged when they cannot be written at once.
@@ -817,8 +818,8 @@ impl<N: Net> Stream<N> {
             payload.copy_to(&mut frame[header_len..total]);
             socket.write(&frame[..total])
         } else {
-            let mut list = IoList::new();
-            list.push_bytes(&bytes[..header_len]);
+            let mut list = GatherList::new();
+            list.push(&bytes[..header_len]);
             payload.append_to(&mut list, usize::MAX);
             socket.write_list(&list)
         };
@@ -865,8 +866,8 @@ impl<N: Net> Stream<N> {
         let written = if whole {
             total
         } else {
-            let mut list = IoList::new();
-            list.push_bytes(&bytes[..header_len]);
+            let mut list = GatherList::new();
+            list.push(&bytes[..header_len]);
             payload.append_to(&mut list, usize::MAX);
             match duct.write_list(&list) {
                 Ok(n) => n,

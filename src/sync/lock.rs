@@ -368,7 +368,7 @@ impl<T> DerefMut for Guard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::fork::fork_for_test;
+    use crate::sys::fork::run_in_child;
     use std::sync::Arc;
 
     #[test]
@@ -449,12 +449,8 @@ mod tests {
             ok | i32::from(lock.lock_to_close().is_ok()) << 2
         };
         // SAFETY: locks that nobody holds, or that are not waited for.
-        let child = unsafe { fork_for_test(&look) };
-        let mut status = 0;
-        // SAFETY: our child.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert!(libc::WIFEXITED(status));
-        [1, 2, 4].map(|bit| libc::WEXITSTATUS(status) & bit != 0)
+        let answers = unsafe { run_in_child(&look) };
+        [1, 2, 4].map(|bit| answers & bit != 0)
     }
 
     #[test]

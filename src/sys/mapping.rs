@@ -2,22 +2,35 @@
 //! Memory without a name that processes share by a descriptor: memfd_create(2), sealed.
 //!
 //! What a hostile peer can do with memory that it sent: change its bytes at any time, and punch holes, after which the
-//! pages come anew as zeros. It cannot shorten it, which would be a signal here: only memory with F_SEAL_SHRINK is attached,
-//! and no huge pages, of which there may be none left for a hole. With memory that it was sent: the same, and it can keep it
-//! alive; one that is made `for_readers` it can only read, where the kernel knows that seal.
+//! pages come anew as zeros. It cannot shorten it, which would be a signal here: only memory with F_SEAL_SHRINK is
+//! attached, and no huge pages, of which there may be none left for a hole. With memory that it was sent: the same, and
+//! it can keep it alive; memory that is made `for_readers` it can only read, where the kernel knows that seal.
 //!
-//! Trusted with: mapping and unmapping. What lies there is reached by raw pointers within the bounds, for types that bear
+//! Mappings are memmap2's, but for the one that shows the same pages twice: it replaces halves of addresses that are
+//! reserved first (MAP_FIXED), which memmap2 does not do.
+//!
+//! Trusted with: that one. What lies in a mapping is reached by raw pointers within the bounds, for types that bear
 //! being written by others.
 
-use core::ptr::{self, NonNull};
+use core::ffi::c_void;
+use core::num::NonZeroUsize;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use std::ffi::CStr;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use nix::fcntl::{FcntlArg, fcntl};
+use memmap2::{MmapOptions, MmapRaw};
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use nix::sys::stat::fstat;
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
+use nix::unistd::ftruncate;
 
 use super::limits::check_file_size;
+use super::memory::page_size;
 
 /// Types that may lie in memory that another process writes at any time.
 ///
@@ -42,6 +55,42 @@ unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
 pub struct Mapping {
     base: NonNull<u8>,
     len: usize,
+    _held: Held,
+}
+
+/// What a mapping ends with.
+#[derive(Debug)]
+enum Held {
+    Once { _pages: MmapRaw },
+    Twice { _addresses: Addresses },
+}
+
+/// Addresses of this process, whatever is mapped there; unmapped on drop.
+#[derive(Debug)]
+struct Addresses {
+    base: NonNull<c_void>,
+    len: usize,
+}
+
+impl Addresses {
+    /// Addresses that nothing else takes.
+    fn reserve(len: NonZeroUsize) -> io::Result<Addresses> {
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        // SAFETY: a new mapping, wherever the kernel puts it.
+        let base = unsafe { mmap_anonymous(None, len, ProtFlags::PROT_NONE, flags)? };
+        Ok(Addresses {
+            base,
+            len: len.get(),
+        })
+    }
+}
+
+impl Drop for Addresses {
+    fn drop(&mut self) {
+        // SAFETY: reserved by this value; who took pointers from the mapping promised to use them while it lives. An
+        // error would mean that nothing was mapped.
+        let _ = unsafe { munmap(self.base, self.len) };
+    }
 }
 
 // SAFETY: a mapping belongs to no thread; what lies there is reached by raw pointers and atomics only.
@@ -73,7 +122,7 @@ impl Mapping {
         let fd = memory_file(name, len)?;
         // The seal refuses mappings that come after it.
         let mapping = Mapping::map(&fd, len, true)?;
-        let protected = seal(&fd, SEALS | libc::F_SEAL_FUTURE_WRITE).is_ok();
+        let protected = seal(&fd, SEALS | SealFlag::F_SEAL_FUTURE_WRITE).is_ok();
         if !protected {
             seal(&fd, SEALS)?;
         }
@@ -115,49 +164,38 @@ impl Mapping {
             return Err(ErrorKind::InvalidInput.into());
         }
         check(&fd, end)?;
-        // Addresses that nothing else takes; unmapped as a whole, whatever becomes of the halves.
-        let reserve = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping, wherever the kernel puts it.
-        let mapping = unsafe {
-            mapped(
-                ptr::null_mut(),
-                both,
-                Access {
-                    protection: libc::PROT_NONE,
-                    flags: reserve,
-                    fd: -1,
-                    offset: 0,
-                },
-            )?
-        };
-        for half in [0, len] {
-            let access = Access {
-                protection: READ_WRITE,
-                flags: libc::MAP_SHARED | libc::MAP_FIXED,
-                fd: fd.as_fd().as_raw_fd(),
-                offset,
-            };
-            // SAFETY: replaces addresses of our own reservation, of which nobody knows yet.
-            let half = unsafe { mapped(mapping.base.as_ptr().add(half).cast(), len, access)? };
-            // `mapping` unmaps it.
-            core::mem::forget(half);
+        let offset = offset.try_into().map_err(|_| ErrorKind::InvalidInput)?;
+        let addresses =
+            Addresses::reserve(NonZeroUsize::new(both).ok_or(ErrorKind::InvalidInput)?)?;
+        let half = NonZeroUsize::new(len).ok_or(ErrorKind::InvalidInput)?;
+        for skip in [0, len] {
+            let place = addresses.base.addr().saturating_add(skip);
+            let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+            let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
+            // SAFETY: replaces one half of the addresses that were just reserved, of which nobody else knows yet.
+            unsafe { mmap(Some(place), half, protection, flags, &fd, offset)? };
         }
-        Ok(mapping)
+        Ok(Mapping {
+            base: addresses.base.cast(),
+            len: both,
+            _held: Held::Twice {
+                _addresses: addresses,
+            },
+        })
     }
 
     fn map(fd: &impl AsFd, len: usize, writable: bool) -> io::Result<Mapping> {
-        let access = Access {
-            protection: if writable {
-                READ_WRITE
-            } else {
-                libc::PROT_READ
-            },
-            flags: libc::MAP_SHARED,
-            fd: fd.as_fd().as_raw_fd(),
-            offset: 0,
+        let mut how = MmapOptions::new();
+        let fd = fd.as_fd().as_raw_fd();
+        let pages = match writable {
+            true => how.len(len).map_raw(fd)?,
+            false => how.len(len).map_raw_read_only(fd)?,
         };
-        // SAFETY: a new mapping, wherever the kernel puts it.
-        unsafe { mapped(ptr::null_mut(), len, access) }
+        Ok(Mapping {
+            base: NonNull::new(pages.as_mut_ptr()).ok_or(ErrorKind::Other)?,
+            len,
+            _held: Held::Once { _pages: pages },
+        })
     }
 
     #[cfg(test)]
@@ -184,42 +222,9 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: our mapping; who took pointers from it promised to use them while it lives.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
-    }
-}
-
-const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
-const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-
-pub fn page_size() -> usize {
-    // SAFETY: sysconf has no precondition.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
-}
-
-struct Access {
-    protection: i32,
-    flags: i32,
-    fd: i32,
-    offset: usize,
-}
-
-/// # Safety
-/// With MAP_FIXED nobody else may use the addresses.
-unsafe fn mapped(at: *mut libc::c_void, len: usize, access: Access) -> io::Result<Mapping> {
-    let offset = libc::off_t::try_from(access.offset).map_err(|_| ErrorKind::InvalidInput)?;
-    // SAFETY: the caller's promise; without MAP_FIXED nothing that is mapped changes.
-    let base = unsafe { libc::mmap(at, len, access.protection, access.flags, access.fd, offset) };
-    if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(Mapping {
-        base: NonNull::new(base.cast()).ok_or(ErrorKind::Other)?,
-        len,
-    })
-}
+const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK
+    .union(SealFlag::F_SEAL_GROW)
+    .union(SealFlag::F_SEAL_SEAL);
 
 /// Memory with all its pages, not yet sealed.
 fn memory_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
@@ -232,17 +237,15 @@ fn memory_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
 fn sparse_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
     let size = libc::off_t::try_from(len).map_err(|_| ErrorKind::InvalidInput)?;
     check_file_size(len as u64)?;
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     // A system may refuse memory that could be executed; kernels before 6.3 do not know the flag that says it cannot.
-    let fd = match memfd(name, flags | libc::MFD_NOEXEC_SEAL) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => memfd(name, flags)?,
+    let no_exec = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
+    let fd = match memfd_create(name, flags | no_exec) {
+        Err(Errno::EINVAL) => memfd_create(name, flags)?,
         other => other?,
     };
-    // SAFETY: no pointers.
-    match unsafe { libc::ftruncate(fd.as_raw_fd(), size) } {
-        0 => Ok(fd),
-        _ => Err(io::Error::last_os_error()),
-    }
+    ftruncate(&fd, size)?;
+    Ok(fd)
 }
 
 /// Gives a part of a memory file its pages, so that touching them is no signal where there is no memory.
@@ -255,14 +258,10 @@ pub fn allocate(fd: &OwnedFd, from: usize, len: usize) -> io::Result<()> {
     // In steps, since a signal undoes the step that it interrupts.
     while done < end {
         let step = (end - done).min(FILL_STEP);
-        // SAFETY: no pointers.
-        if unsafe { libc::fallocate(fd.as_raw_fd(), 0, done, step) } == 0 {
-            done += step;
-            continue;
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != ErrorKind::Interrupted {
-            return Err(error);
+        match fallocate(fd, FallocateFlags::empty(), done, step) {
+            Ok(()) => done += step,
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())
@@ -275,26 +274,14 @@ pub fn allocate(fd: &OwnedFd, from: usize, len: usize) -> io::Result<()> {
 /// All of it is mapped.
 pub unsafe fn map_pages(at: NonNull<u8>, len: usize) {
     // SAFETY: the caller's promise; nothing is changed that can be read.
-    unsafe { libc::madvise(at.as_ptr().cast(), len, libc::MADV_POPULATE_WRITE) };
+    let _ = unsafe { madvise(at.cast(), len, MmapAdvise::MADV_POPULATE_WRITE) };
 }
 
 const FILL_STEP: libc::off_t = 1 << 20;
 
-fn memfd(name: &CStr, flags: u32) -> io::Result<OwnedFd> {
-    // SAFETY: `name` ends with a NUL.
-    match unsafe { libc::memfd_create(name.as_ptr(), flags) } {
-        -1 => Err(io::Error::last_os_error()),
-        // SAFETY: a new descriptor that nobody else has.
-        fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-    }
-}
-
-fn seal(fd: &OwnedFd, seals: i32) -> io::Result<()> {
-    // SAFETY: no pointers.
-    match unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+fn seal(fd: &OwnedFd, seals: SealFlag) -> io::Result<()> {
+    fcntl(fd, FcntlArg::F_ADD_SEALS(seals))?;
+    Ok(())
 }
 
 fn refuse<T>(why: &str) -> io::Result<T> {
@@ -305,14 +292,13 @@ fn refuse<T>(why: &str) -> io::Result<T> {
 fn check(fd: &impl AsFd, len: usize) -> io::Result<usize> {
     // Files that cannot be sealed answer with an error; those in a tmpfs have only the seal that forbids others.
     let seals = fcntl(fd, FcntlArg::F_GET_SEALS).unwrap_or(0);
-    if seals & libc::F_SEAL_SHRINK == 0 {
+    if !SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_SHRINK) {
         return refuse("memory that could be shortened");
     }
-    let file_system = nix::sys::statfs::fstatfs(fd)?.filesystem_type();
-    if file_system != nix::sys::statfs::TMPFS_MAGIC {
+    if fstatfs(fd)?.filesystem_type() != TMPFS_MAGIC {
         return refuse("memory of huge pages");
     }
-    let stat = nix::sys::stat::fstat(fd)?;
+    let stat = fstat(fd)?;
     let size = usize::try_from(stat.st_size).unwrap_or(0);
     if len == 0 || size < len {
         return refuse("memory that is too short");
@@ -322,7 +308,7 @@ fn check(fd: &impl AsFd, len: usize) -> io::Result<usize> {
 
 /// Whether a part of these bytes would come only when it is touched.
 fn has_holes(fd: &impl AsFd, size: usize) -> io::Result<bool> {
-    let stat = nix::sys::stat::fstat(fd)?;
+    let stat = fstat(fd)?;
     // In units of 512 bytes, whatever the page size.
     Ok((stat.st_blocks as u64).saturating_mul(512) < size as u64)
 }

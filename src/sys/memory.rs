@@ -1,26 +1,33 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Memory as pages, and what stands behind them.
 
-use std::io;
+//!
+//! Trusted with: msync(2) on addresses that are only numbers here.
+
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use std::io::{self, ErrorKind};
+
+use nix::sys::mman::{MsFlags, msync};
+use nix::unistd::{SysconfVar, sysconf};
 
 /// Bytes of a page.
 pub fn page_size() -> usize {
-    // SAFETY: sysconf has no precondition.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).unwrap_or(4096)
+    const USUAL: usize = 4096;
+    let size = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    size.and_then(|size| usize::try_from(size).ok())
+        .unwrap_or(USUAL)
 }
 
 /// Returns when what was written to these bytes has reached the file behind them, if there is one. The kernel knows what
 /// that takes: it writes pages out, and flushes the processor's caches where the memory itself keeps its content.
 pub fn make_durable(address: usize, len: usize) -> io::Result<()> {
-    let page = page_size();
-    let start = address - address % page;
+    let start = address - address % page_size();
     let len = address - start + len;
+    let start = NonNull::new(start as *mut c_void).ok_or(ErrorKind::InvalidInput)?;
     // SAFETY: msync changes no memory; where nothing is mapped it fails.
-    match unsafe { libc::msync(start as *mut libc::c_void, len, libc::MS_SYNC) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    unsafe { msync(start, len, MsFlags::MS_SYNC)? };
+    Ok(())
 }
 
 #[cfg(test)]

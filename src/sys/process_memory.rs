@@ -79,9 +79,15 @@ fn moved(n: isize) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::mman::{ProtFlags, mprotect};
+    use nix::sys::signal::{Signal, kill};
+    use nix::sys::wait::waitpid;
+    use nix::unistd::{Pid, pause};
+
     use super::*;
     use crate::sys::fork::fork_for_test;
-    use crate::sys::mapping::{Mapping, page_size};
+    use crate::sys::mapping::Mapping;
+    use crate::sys::memory::page_size;
 
     fn me() -> i32 {
         std::process::id() as i32
@@ -108,10 +114,9 @@ mod tests {
         let mut place = [7u64; 4];
         let address = place.as_mut_ptr() as usize;
         let sleep = || loop {
-            // SAFETY: async-signal-safe.
-            unsafe { libc::pause() };
+            pause();
         };
-        // SAFETY: as above. It ends by a signal.
+        // SAFETY: pause(2) is async-signal-safe. The child ends by a signal.
         let child = unsafe { fork_for_test(&sleep) };
         let new: Vec<u8> = (0..16).collect();
         let mut list = GatherList::new();
@@ -121,11 +126,8 @@ mod tests {
         let mut list = ScatterList::new();
         list.push(&mut back);
         let read = read_from(child, &list, &[(address, 32)]);
-        // SAFETY: our child.
-        unsafe {
-            libc::kill(child, libc::SIGKILL);
-            libc::waitpid(child, core::ptr::null_mut(), 0);
-        }
+        kill(Pid::from_raw(child), Signal::SIGKILL).unwrap();
+        waitpid(Pid::from_raw(child), None).unwrap();
         assert_eq!((wrote.unwrap(), read.unwrap()), (16, 32));
         assert_eq!(back[..8], 7u64.to_ne_bytes());
         assert_eq!(back[8..24], new);
@@ -157,7 +159,10 @@ mod tests {
         let (mapping, fd) = Mapping::create(c"test", 2 * page).unwrap();
         let last = mapping.bytes(page - 32, 0).unwrap().as_ptr() as usize;
         // SAFETY: the second page of a mapping that nobody else knows.
-        unsafe { libc::mprotect(mapping.bytes(page, 0).unwrap().as_ptr().cast(), page, 0) };
+        unsafe {
+            let second = mapping.bytes(page, 0).unwrap().cast();
+            mprotect(second, page, ProtFlags::PROT_NONE).unwrap();
+        }
         assert_eq!(read_from(me(), &list, &[(last, 32), (0, 32)]).unwrap(), 32);
         drop((mapping, fd));
         assert!(read_from(-1, &list, &[(0, 64)]).is_err());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Regions, and all that a peer may send instead of one.
+//! Mappings, and all that a peer may send instead of one.
 
 use core::sync::atomic::Ordering;
 use std::fs::File;
@@ -13,8 +13,8 @@ fn word(mapping: &Mapping, offset: usize) -> &AtomicU32 {
     unsafe { mapping.at::<AtomicU32>(offset).unwrap().as_ref() }
 }
 
-fn seals(fd: &OwnedFd) -> i32 {
-    fcntl(fd, FcntlArg::F_GET_SEALS).unwrap()
+fn seals(fd: &OwnedFd) -> SealFlag {
+    SealFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GET_SEALS).unwrap())
 }
 
 fn refusal(result: io::Result<Mapping>) -> String {
@@ -22,26 +22,21 @@ fn refusal(result: io::Result<Mapping>) -> String {
 }
 
 /// A memory file as a peer may make it.
-fn theirs(flags: u32, size: i64, filled: i64, seals: i32) -> OwnedFd {
-    let fd = memfd(c"theirs", libc::MFD_CLOEXEC | flags).unwrap();
-    // SAFETY: no pointers.
-    unsafe {
-        assert_eq!(libc::ftruncate(fd.as_raw_fd(), size), 0);
-        if filled > 0 {
-            assert_eq!(libc::fallocate(fd.as_raw_fd(), 0, 0, filled), 0);
-        }
-        if seals != 0 {
-            assert_eq!(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals), 0);
-        }
+fn theirs(flags: MFdFlags, size: i64, filled: i64, seals: SealFlag) -> OwnedFd {
+    let fd = memfd_create(c"theirs", MFdFlags::MFD_CLOEXEC | flags).unwrap();
+    ftruncate(&fd, size).unwrap();
+    if filled > 0 {
+        fallocate(&fd, FallocateFlags::empty(), 0, filled).unwrap();
+    }
+    if !seals.is_empty() {
+        seal(&fd, seals).unwrap();
     }
     fd
 }
 
 fn punch(fd: &OwnedFd, offset: i64, len: i64) {
-    let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: no pointers.
-    let result = unsafe { libc::fallocate(fd.as_raw_fd(), how, offset, len) };
-    assert_eq!(result, 0);
+    let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    fallocate(fd, how, offset, len).unwrap();
 }
 
 #[test]
@@ -62,11 +57,10 @@ fn nobody_changes_the_size() {
     let (_ours, fd) = Mapping::create(c"test", LEN).unwrap();
     assert_eq!(seals(&fd) & SEALS, SEALS);
     for size in [0, LEN / 2, 2 * LEN] {
-        // SAFETY: no pointers.
-        assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), size as i64) }, -1);
+        assert!(ftruncate(&fd, size as i64).is_err());
     }
     assert_eq!(
-        nix::sys::stat::fstat(&fd).unwrap().st_blocks * 512,
+        fstat(&fd).unwrap().st_blocks * 512,
         LEN as i64,
         "all pages are there"
     );
@@ -79,7 +73,7 @@ fn readers_cannot_write() {
     let reader = Mapping::attach_read_only(&made.fd, LEN).unwrap();
     assert_eq!(word(&reader, 0).load(Ordering::Relaxed), 5);
     assert_eq!(seals(&made.fd) & SEALS, SEALS);
-    let known = seals(&made.fd) & libc::F_SEAL_FUTURE_WRITE != 0;
+    let known = seals(&made.fd) & SealFlag::F_SEAL_FUTURE_WRITE != SealFlag::empty();
     assert_eq!(made.protected, known);
     assert_eq!(Mapping::attach(&made.fd, LEN).is_err(), known);
     word(&made.mapping, 0).store(6, Ordering::Relaxed);
@@ -88,13 +82,13 @@ fn readers_cannot_write() {
 
 #[test]
 fn memory_that_could_go_away_is_refused() {
-    let (all, sealed) = (LEN as i64, libc::F_SEAL_SHRINK);
-    let may = libc::MFD_ALLOW_SEALING;
+    let (all, sealed) = (LEN as i64, SealFlag::F_SEAL_SHRINK);
+    let (may, none) = (MFdFlags::MFD_ALLOW_SEALING, SealFlag::empty());
     let attach = |fd: OwnedFd| refusal(Mapping::attach_read_only(&fd, LEN));
-    assert!(attach(theirs(may, all, all, 0)).contains("shortened"));
-    assert!(attach(theirs(may, all, all, libc::F_SEAL_GROW)).contains("shortened"));
+    assert!(attach(theirs(may, all, all, none)).contains("shortened"));
+    assert!(attach(theirs(may, all, all, SealFlag::F_SEAL_GROW)).contains("shortened"));
     // Without the flag only one seal is there, the one that forbids more.
-    assert!(attach(theirs(0, all, all, 0)).contains("shortened"));
+    assert!(attach(theirs(MFdFlags::empty(), all, all, none)).contains("shortened"));
     assert!(attach(theirs(may, all - 1, all - 1, sealed)).contains("too short"));
     assert!(attach(theirs(may, 0, 0, sealed)).contains("too short"));
     assert!(attach(theirs(may, all, all - 4096, sealed)).contains("holes"));
@@ -144,12 +138,12 @@ fn other_files_are_refused() {
 /// Where a hole is punched later, there may be no page left: a signal.
 #[test]
 fn huge_pages_are_refused() {
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_HUGETLB;
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING | MFdFlags::MFD_HUGETLB;
     // Kernels without them cannot send them either.
-    let Ok(fd) = memfd(c"huge", flags) else {
+    let Ok(fd) = memfd_create(c"huge", flags) else {
         return;
     };
-    seal(&fd, libc::F_SEAL_SHRINK).unwrap();
+    seal(&fd, SealFlag::F_SEAL_SHRINK).unwrap();
     assert!(refusal(Mapping::attach(&fd, LEN)).contains("huge"));
 }
 
@@ -191,7 +185,7 @@ fn the_same_pages_come_twice() {
 }
 
 #[test]
-fn nothing_is_given_outside_the_region() {
+fn nothing_is_given_outside_the_mapping() {
     let (mapping, _fd) = Mapping::create(c"test", LEN).unwrap();
     assert!(mapping.at::<AtomicU64>(LEN - 8).is_some());
     assert!(mapping.at::<[AtomicU32; 4]>(LEN - 16).is_some());
@@ -211,7 +205,7 @@ fn more_memory_than_there_is_is_an_error() {
 }
 
 #[test]
-fn a_region_is_unmapped_with_its_end() {
+fn a_mapping_is_unmapped_with_its_end() {
     // Counted in the mappings of this process, of which others come and go: by name.
     let count = || {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();

@@ -5,20 +5,22 @@
 //! connection. It can fill a backlog, so that `connect` says `WouldBlock`. Anybody in the network namespace may take an
 //! abstract name that is free and connect to one that is not: ask for `credentials`.
 //!
-//! Trusted with: control messages.
+//! Trusted with: received control messages. nix gives none of the descriptors that came where there were too many: they
+//! would stay open.
 
 use core::mem;
 use core::time::Duration;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use nix::sys::socket::{getsockopt, sockopt};
+use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt};
 use socket2::{Domain, SockAddr, Socket as Raw, Type};
 
 use super::socket::{BACKLOG, Moved, Socket, is_gone, is_later, moved};
@@ -224,29 +226,20 @@ pub fn send_with(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::R
     if bytes.is_empty() || fds.len() > MAX_FDS {
         return Err(ErrorKind::InvalidInput.into());
     }
-    let mut control = Control::new();
-    let mut piece = libc::iovec {
-        iov_base: bytes.as_ptr().cast_mut().cast(),
-        iov_len: bytes.len(),
-    };
-    let mut message = control.message(&mut piece);
-    let len = size_of_val(fds) as u32;
-    // SAFETY: `control` has room for one message of `MAX_FDS` descriptors, which `fds` does not exceed; a borrowed
-    // descriptor is an int.
-    let n = unsafe {
-        message.msg_controllen = libc::CMSG_SPACE(len) as _;
-        let header = libc::CMSG_FIRSTHDR(&message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(len) as _;
-        for (i, fd) in fds.iter().enumerate() {
-            let place = libc::CMSG_DATA(header).cast::<RawFd>().add(i);
-            place.write_unaligned(fd.as_raw_fd());
-        }
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-        libc::sendmsg(socket.as_raw_fd(), &message, flags)
-    };
-    moved(n, 0)
+    let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    let n = sendmsg::<()>(
+        socket.as_raw_fd(),
+        &[IoSlice::new(bytes)],
+        &[ControlMessage::ScmRights(&raw)],
+        flags,
+        None,
+    );
+    match n {
+        Ok(n) => Ok(Moved::Bytes(n)),
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok(Moved::Later),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Reads bytes, and appends the descriptors that came with them. If there were more than `MAX_FDS` (`InvalidData`), or this

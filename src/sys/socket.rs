@@ -6,8 +6,10 @@
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, send, setsockopt, sockopt};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as Raw, TcpKeepalive, Type};
 
 use super::io_list::{GatherList, ScatterList};
@@ -77,7 +79,8 @@ impl Socket {
         if let Some(mut local) = local.filter(|a| !a.ip().is_unspecified()) {
             local.set_port(0);
             // The port is chosen when the connection is made: many connections may share one.
-            SockRef::from(&socket.0).set_bind_address_no_port_quietly();
+            // Old kernels do not have it, and it is only a saving.
+            let _ = setsockopt(&socket.0, sockopt::IpBindAddressNoPort, &true);
             socket.0.bind(&local.into())?;
         }
         socket.connect_to(peer)
@@ -176,28 +179,23 @@ impl Socket {
 
     /// Whether the other side has closed, also if there is more to read.
     pub fn has_ended(&self) -> bool {
-        self.wait_for(libc::POLLRDHUP, Duration::ZERO)
+        self.wait_for(PollFlags::from_bits_retain(libc::POLLRDHUP), Duration::ZERO)
     }
 
     /// Sleeps until the kernel takes bytes; false when the time is up.
     pub fn wait_writable(&self, timeout: Duration) -> bool {
-        self.wait_for(libc::POLLOUT, timeout)
+        self.wait_for(PollFlags::POLLOUT, timeout)
     }
 
     /// Sleeps until there are bytes, or the end; false when the time is up.
     pub fn wait_readable(&self, timeout: Duration) -> bool {
-        self.wait_for(libc::POLLIN, timeout)
+        self.wait_for(PollFlags::POLLIN, timeout)
     }
 
-    fn wait_for(&self, events: libc::c_short, timeout: Duration) -> bool {
-        let mut poll = libc::pollfd {
-            fd: self.0.as_raw_fd(),
-            events,
-            revents: 0,
-        };
-        let timeout = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
-        // SAFETY: one entry.
-        unsafe { libc::poll(&mut poll, 1, timeout) > 0 }
+    fn wait_for(&self, events: PollFlags, timeout: Duration) -> bool {
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        let ready = poll(&mut [PollFd::new(self.0.as_fd(), events)], timeout);
+        ready.is_ok_and(|ready| ready > 0)
     }
 
     /// When it is closed, what has not been sent is dropped, and the peer hears of it at once.
@@ -256,13 +254,11 @@ impl Socket {
         moved(n as isize, 0)
     }
 
-    /// One byte, which wakes who sleeps on the other end.
+    /// One byte, which wakes whoever sleeps on the other end.
     pub fn ring(&self) {
-        let byte = 0u8;
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-        // One that takes no more has enough to wake the peer; one that is broken says so to its reader.
-        // SAFETY: one byte.
-        unsafe { libc::send(self.0.as_raw_fd(), (&raw const byte).cast(), 1, flags) };
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        // A socket that takes no more has enough to wake the peer; one that is broken says so to its reader.
+        let _ = send(self.as_raw_fd(), &[0], flags);
     }
 
     /// Fills the pieces of `list` in order.
@@ -346,25 +342,4 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
                 | libc::EPERM
         )
     )
-}
-
-trait Quietly {
-    fn set_bind_address_no_port_quietly(&self);
-}
-
-impl Quietly for SockRef<'_> {
-    /// Old kernels do not have it, and it is only a saving.
-    fn set_bind_address_no_port_quietly(&self) {
-        let on: libc::c_int = 1;
-        // SAFETY: an int is what the option takes.
-        unsafe {
-            libc::setsockopt(
-                self.as_raw_fd(),
-                libc::SOL_IP,
-                libc::IP_BIND_ADDRESS_NO_PORT,
-                (&raw const on).cast(),
-                size_of_val(&on) as u32,
-            );
-        }
-    }
 }

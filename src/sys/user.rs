@@ -5,10 +5,15 @@
 
 use std::fs;
 
+/// The effective uid of this process.
+pub fn effective_uid() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
 /// Whether a uid that the kernel says is surely this process's own. It calls users that this user namespace does not know by
 /// one uid: who has that one, too, cannot tell them from itself.
 pub fn is_ours(uid: u32) -> bool {
-    uid == nix::unistd::geteuid().as_raw()
+    uid == effective_uid()
         && (uid != overflow_uid() || knows_all_users(&read("/proc/self/uid_map")))
 }
 
@@ -59,7 +64,7 @@ mod tests {
 
     #[test]
     fn this_user_is_ours_and_others_are_not() {
-        let own = nix::unistd::geteuid().as_raw();
+        let own = effective_uid();
         assert!(!is_ours(own.wrapping_add(1)));
         if own != overflow_uid() {
             assert!(is_ours(own));

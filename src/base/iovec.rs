@@ -9,8 +9,7 @@ mod element;
 
 use core::ptr;
 
-use libc::iovec;
-
+use crate::abi::iovec;
 use crate::sync::copy::{Ways, copy_from_shared, copy_to_shared};
 use crate::sys::io_list::IoList;
 

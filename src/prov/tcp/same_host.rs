@@ -27,6 +27,7 @@ use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::local::{self, LocalName};
 use crate::sys::random::unpredictable;
 use crate::sys::socket::{Moved, Socket};
+use crate::sys::user::effective_uid;
 
 /// Where neighbours meet an endpoint; it goes with the endpoint.
 pub struct Door {
@@ -54,7 +55,7 @@ enum Look {
 
 /// Where an endpoint of this user is met whose door has this name.
 fn door_of(name: &Token) -> LocalName {
-    let uid = nix::unistd::geteuid().as_raw();
+    let uid = effective_uid();
     let mut text = format!("ironfabric/tcp/{uid}/");
     for byte in name {
         // Text can always be written to.

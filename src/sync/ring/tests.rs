@@ -480,8 +480,8 @@ fn a_lap_does_not_get_longer_where_there_is_no_memory() {
     let ring = Ring::new();
     let mut memory = ring.memory();
     // No file that could have more of it.
-    let (end, _other) = nix::unistd::pipe().unwrap();
-    memory.file = Some((end, 0));
+    let (end, _other) = std::io::pipe().unwrap();
+    memory.file = Some((end.into(), 0));
     let mut producer = Producer::over(memory, CAPACITY, CAPACITY / 4, CAPACITY).unwrap();
     let mut consumer = Consumer::over(ring.memory(), CAPACITY, CAPACITY / 4, CAPACITY).unwrap();
     for i in 0..1000 {

@@ -8,7 +8,7 @@ use core::num::NonZeroI32;
 use std::io::ErrorKind;
 
 use crate::abi;
-use crate::sync::Forked;
+use crate::sync::Refused;
 
 /// A non-zero FI_ error number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -111,9 +111,9 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// A child has no part in what its parent has opened.
-impl From<Forked> for Error {
-    fn from(_: Forked) -> Error {
+/// A child has no part in what its parent has opened, and a callback none in what its caller is about to change.
+impl From<Refused> for Error {
+    fn from(_: Refused) -> Error {
         Error::OPBADSTATE
     }
 }

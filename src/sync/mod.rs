@@ -14,5 +14,5 @@ pub mod split_copy;
 pub mod uses;
 
 pub use backoff::Backoff;
-pub use lock::{Callers, Children, Forked, Guard, Lock};
+pub use lock::{Callers, Children, Guard, Lock, Refused, Serialized};
 pub use uses::{Use, Uses};

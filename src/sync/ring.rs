@@ -28,10 +28,10 @@ mod memory;
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
-use core::ptr;
 use core::sync::atomic::Ordering;
 
 use super::atomic::Atomic;
+use super::copy::{copy_array_from_shared, copy_array_to_shared, copy_from_shared, copy_to_shared};
 use super::prefetch::prefetch_read;
 use crate::sys::mapping::Shared;
 use memory::Cells;
@@ -384,7 +384,7 @@ impl Body<'_> {
         // SAFETY: `left` bytes from `next` on are mapped and this side's until it publishes; `bytes` is none of them, as no
         // reference to shared memory exists.
         unsafe {
-            ptr::copy_nonoverlapping(bytes.as_ptr(), self.next, bytes.len());
+            copy_to_shared(bytes.as_ptr(), self.next, bytes.len());
             self.next = self.next.add(bytes.len());
         }
         self.left -= bytes.len();
@@ -403,7 +403,7 @@ impl Body<'_> {
         debug_assert_eq!(self.left, self.len as usize);
         // SAFETY: the first line of a record has room for `N` bytes, whatever its length; else as in `put`.
         unsafe {
-            ptr::copy_nonoverlapping(bytes.as_ptr(), self.next, N);
+            copy_array_to_shared(bytes, self.next);
             self.next = self.next.add(len);
         }
         self.left -= len;
@@ -517,7 +517,7 @@ impl Consumer {
         // SAFETY: the header, `from` and `out` end within one capacity of a place within the first, and two are mapped
         // (promise to `new`). The peer may write there meanwhile: bytes of any value are what it may give anyway.
         unsafe {
-            ptr::copy_nonoverlapping(self.body(record).add(from), out.as_mut_ptr(), out.len());
+            copy_from_shared(self.body(record).add(from), out.as_mut_ptr(), out.len());
         }
         Ok(())
     }
@@ -527,8 +527,7 @@ impl Consumer {
     pub fn copy_line(&self, _: &Record, out: &mut [u8; LINE - HEADER]) {
         // SAFETY: the whole line is mapped (promise to `new`); else as in `copy`.
         unsafe {
-            let line = self.address_of_next().add(HEADER);
-            ptr::copy_nonoverlapping(line, out.as_mut_ptr(), LINE - HEADER);
+            copy_array_from_shared(self.address_of_next().add(HEADER), out);
         }
     }
 
@@ -538,8 +537,7 @@ impl Consumer {
         const { assert!(N <= LINE - HEADER) };
         // SAFETY: as in `copy_line`: a part of the line.
         unsafe {
-            let line = self.address_of_next().add(HEADER);
-            ptr::copy_nonoverlapping(line, out.as_mut_ptr(), N);
+            copy_array_from_shared(self.address_of_next().add(HEADER), out);
         }
     }
 
@@ -672,9 +670,9 @@ impl<M: Cells> Consumer<M> {
     }
 }
 
-// SAFETY: one atomic, and padding that nobody reads.
+// SAFETY: one atomic number, and padding that nobody reads.
 unsafe impl Shared for ProducerLine {}
-// SAFETY: as above.
+// SAFETY: two atomic numbers, and padding that nobody reads.
 unsafe impl Shared for ConsumerLine {}
 
 #[inline]

@@ -2,10 +2,10 @@
 //! Memory as pages, and what stands behind them.
 
 //!
-//! Trusted with: msync(2) on addresses that are only numbers here.
+//! Trusted with: msync(2) on addresses that are only numbers here, and a call of memcpy(3).
 
 use core::ffi::c_void;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use std::io::{self, ErrorKind};
 
 use nix::sys::mman::{MsFlags, msync};
@@ -29,6 +29,23 @@ pub fn make_durable(address: usize, len: usize) -> io::Result<()> {
     unsafe { msync(start, len, MsFlags::MS_SYNC)? };
     Ok(())
 }
+
+/// memcpy(3), as a call that the compiler knows nothing about. Where another process may change the source at any time,
+/// the compiler must not read a byte again instead of the copy of it, as it may for a memcpy that it knows.
+///
+/// # Safety
+/// `from[..len]` is readable, `to[..len]` is writable, and they do not overlap.
+#[inline(always)]
+pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: a static, which has a value.
+    let memcpy = unsafe { ptr::read_volatile(&raw const MEMCPY) };
+    // SAFETY: the caller's promise.
+    unsafe { memcpy(to.cast(), from.cast(), len) };
+}
+
+type Memcpy = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
+
+static MEMCPY: Memcpy = libc::memcpy;
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@ use loom::sync::atomic::{AtomicU32, AtomicU64};
 use loom::sync::{Arc, Notify};
 use loom::thread;
 
+use super::memory::Cells;
 use super::*;
 use crate::sync::sleep_flag::SleepFlag;
 

@@ -12,7 +12,7 @@ use super::LINE;
 use crate::sync::atomic::Atomic;
 use crate::sync::prefetch::prefetch_write;
 use crate::sync::sleep_flag::SleepFlag;
-use crate::sys::mapping;
+use crate::sys::mapping::{self, Shared};
 
 /// Written by the producer alone.
 #[repr(C, align(64))]
@@ -26,6 +26,11 @@ pub struct ConsumerLine {
     head: AtomicU64,
     limit: AtomicU32,
 }
+
+// SAFETY: one atomic number, and padding that nobody reads.
+unsafe impl Shared for ProducerLine {}
+// SAFETY: two atomic numbers, and padding that nobody reads.
+unsafe impl Shared for ConsumerLine {}
 
 const _: () = assert!(size_of::<ProducerLine>() == LINE && size_of::<ConsumerLine>() == LINE);
 

@@ -3,8 +3,10 @@
 //! (and miri can run it); and over pages that are mapped twice, once for each side.
 
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
 use std::thread;
 
+use super::memory::Cells;
 use super::*;
 use crate::sys::mapping::Mapping;
 

@@ -85,8 +85,8 @@ pub unsafe fn copy_from_shared(from: *const u8, to: *mut u8, len: usize) {
 }
 
 /// How long copies to shared memory go: through the cache, or past it. Past it is slower, unless the processor that has
-/// used the lines last is so far away that it takes longer to get them back from there than to write to memory. That is seen
-/// from what copies take, and may change at any time where a virtual machine's processors move.
+/// used the lines last is so far away that it takes longer to get them back from there than to write to memory. That is
+/// seen from what copies take, and may change at any time where a virtual machine's processors move.
 #[derive(Default)]
 pub struct Ways {
     /// Ticks for 1024 bytes: through, past. 0 is not known.
@@ -99,10 +99,11 @@ const PAST: usize = 1;
 /// One copy in so many is measured, and one in so many goes the other way.
 const MEASURED: u32 = 8;
 const OTHER: u32 = 128;
-/// What 1024 bytes take at least that come back from far away; between processors that share a cache it is 20 to 150 ticks.
+/// What 1024 bytes take at least that come back from far away; between processors that share a cache it is 20 to 150
+/// ticks.
 const FAR_COST: u64 = 200;
-/// What 1024 bytes take at most of a connection's first copies between processors that share a cache, where pages are new; it is
-/// 300 to 1600 between others.
+/// What 1024 bytes take at most of a connection's first copies between processors that share a cache, where pages are
+/// new; it is 300 to 1600 between others.
 const NEAR_COST: u64 = 360;
 /// What took longer was no copy alone: the process had to wait for its processor, or the clock was set back.
 const MOST: u64 = 4096;

@@ -3,19 +3,19 @@
 //! are serialized by the application, else what a mutex costs.
 //!
 //! In the first case the data path owns the lock: it says that it is inside by a plain store, and whoever else comes
-//! takes the ownership away. For that the kernel runs a barrier on all threads of the process (membarrier(2)), which the
-//! data path is thus spared. Where the application serializes all calls (`One`), others are the library's own threads
-//! and the end of the process; they give the ownership back. Where only the calls of the data path are serialized
-//! (`OneForData`), control calls of any thread come too, and the data path gets the ownership back when it has called
-//! often enough.
+//! takes the ownership away. For that the kernel runs a barrier on all threads of the process (membarrier(2)), which
+//! the data path is thus spared. Where the application serializes all calls (`One`), others are the library's own
+//! threads and the end of the process; they give the ownership back. Where only the calls of the data path are
+//! serialized (`OneForData`), control calls of any thread come too, and the data path gets the ownership back when it
+//! has called often enough.
 //!
 //! A callback of the application (a log sink, say) may call the data path again while its own thread is inside. The
 //! owner exchanges the word that says so for the new value, and the check for others compares with what was there: a
 //! second entry is found without another branch, and refused.
 //!
-//! A thread that is inside while another one forks is not in the child, and never leaves there: the child would wait for
-//! it for ever, or see state that is half changed. So what tells the kind of lock lies where the kernel wipes it in a
-//! child, whose first call thus finds out whether anybody was inside. Calls in the parent pay nothing for that.
+//! A thread that is inside while another one forks is not in the child, and never leaves there: the child would wait
+//! for it for ever, or see state that is half changed. So what tells the kind of lock lies where the kernel wipes it in
+//! a child, whose first call thus finds out whether anybody was inside. Calls in the parent pay nothing for that.
 //!
 //! Trusted with: handing out `&mut T` without a mutex to the data path, of which `Serialized` promises that it is one
 //! thread at a time.
@@ -176,8 +176,8 @@ impl<T> Lock<T> {
         Ok(self.take(true))
     }
 
-    /// As `lock_aside`, if nobody keeps the lock for longer than `limit`: a thread that is inside may never leave, or be this
-    /// very one.
+    /// As `lock_aside`, if nobody keeps the lock for longer than `limit`: a thread that is inside may never leave, or
+    /// be this very one.
     pub fn lock_aside_within(&self, limit: Duration) -> Option<Guard<'_, T>> {
         if !matches!(self.mark.load(Ordering::Relaxed), kind::OWNED..=kind::MANY) {
             self.check_child(false).ok()?;
@@ -318,8 +318,8 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Under the mutex: the data path has to take it, too, from now on, and is not inside. False: it stayed inside until then, and
-    /// owns the lock again.
+    /// Under the mutex: the data path has to take it, too, from now on, and is not inside. False: it stayed inside
+    /// until then, and owns the lock again.
     #[cold]
     fn disown(&self, until: Option<Instant>) -> bool {
         self.mark.store(kind::TAKEN, Ordering::Relaxed);

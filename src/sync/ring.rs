@@ -2,25 +2,25 @@
 //! A ring of records from one producer to one consumer, in memory that two processes share and neither trusts.
 //!
 //! The data area is mapped twice in a row, so that each record is contiguous. A record begins at a line of 64 bytes: a
-//! word, four spare bytes, the body; it takes whole lines, and a body of up to 56 bytes lies in the line that the consumer
-//! polls. The word is 0 while there is nothing, else the body's length plus one in 24 bits, 7 bits that the producer
-//! chooses, and one that changes from lap to lap. Besides the data there are two lines, each written by one side only: how far
-//! the consumer has come, and whether the producer waits for that.
+//! word, four spare bytes, the body; it takes whole lines, and a body of up to 56 bytes lies in the line that the
+//! consumer polls. The word is 0 while there is nothing, else the body's length plus one in 24 bits, 7 bits that the
+//! producer chooses, and one that changes from lap to lap. Besides the data there are two lines, each written by one
+//! side only: how far the consumer has come, and whether the producer waits for that.
 //!
-//! Not all of the data area need be used, or be there. A lap begins short: a word without a length says that the next record
-//! is at the start of the next lap. The producer makes laps longer when there have been a few of long records, or of records
-//! that were not answered one by one: lines that the consumer still holds are slow to write to, so a stream wants more than
-//! its cache can hold, while small records that go to and fro are best kept in both caches.
+//! Not all of the data area need be used, or be there. A lap begins short: a word without a length says that the next
+//! record is at the start of the next lap. The producer makes laps longer when there have been a few of long records,
+//! or of records that were not answered one by one: lines that the consumer still holds are slow to write to, so a
+//! stream wants more than its cache can hold, while small records that go to and fro are best kept in both caches.
 //!
-//! What the consumer polls is the line behind the last record. If a record began there a lap ago, the lap in its word tells
-//! that it is old, and nobody has to touch the line: it stays in the consumer's cache. If bytes of a body are there, the
-//! producer, who knows, writes 0 over them before it publishes the record in front; for that it makes sure that the line
-//! behind a record is free, too. So the consumer clears nothing and never takes old bytes for a record.
+//! What the consumer polls is the line behind the last record. If a record began there a lap ago, the lap in its word
+//! tells that it is old, and nobody has to touch the line: it stays in the consumer's cache. If bytes of a body are
+//! there, the producer, who knows, writes 0 over them before it publishes the record in front; for that it makes sure
+//! that the line behind a record is free, too. So the consumer clears nothing and never takes old bytes for a record.
 //!
 //! What a hostile peer can do. As producer: give any bytes, lengths within the ring, and change bytes while they are
-//! copied; so a record is copied out once, and its length is read once. As consumer: stop, or move its head as if it had
-//! taken records that it has not, which loses its own. A length or head that cannot be is `Garbage`. No word, head or body
-//! leads outside the mapped memory.
+//! copied; so a record is copied out once, and its length is read once. As consumer: stop, or move its head as if it
+//! had taken records that it has not, which loses its own. A length or head that cannot be is `Garbage`. No word, head
+//! or body leads outside the mapped memory.
 
 mod consumer;
 mod memory;
@@ -57,7 +57,8 @@ const AHEAD: usize = 4096 + LINE;
 /// A record of this size is long.
 const LONG: usize = 2048;
 
-/// Whether a ring can have a data area of so many bytes. Where it is mapped twice, it is a multiple of the page size too.
+/// Whether a ring can have a data area of so many bytes. Where it is mapped twice, it is a multiple of the page size
+/// too.
 pub const fn is_capacity(bytes: usize) -> bool {
     bytes.is_power_of_two() && bytes >= 4 * LINE && bytes <= MAX_CAPACITY
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! A flag by which one side says that it sleeps, so that the other side pays for a wake-up only then.
 //!
-//! The sleeper calls `arm`, looks once more for what it waits for, sleeps, and calls `disarm`. The other side publishes,
-//! asks `is_set`, and wakes the sleeper if so. Either the sleeper's second look finds what was published, or the other
-//! side sees the flag: one of the two fences comes first.
+//! The sleeper calls `arm`, looks once more for what it waits for, sleeps, and calls `disarm`. The other side
+//! publishes, asks `is_set`, and wakes the sleeper if so. Either the sleeper's second look finds what was published, or
+//! the other side sees the flag: one of the two fences comes first.
 //!
 //! In memory that a hostile process may write: a flag that is not set when it should be lets that process's peer sleep,
 //! so sleepers have a time limit or a second source of news. A flag that is set when it should not be costs wake-ups.

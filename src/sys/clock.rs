@@ -3,8 +3,8 @@
 //!
 //! Trusted with: an instruction that reads a counter.
 
-/// Ticks of the processor's time stamp counter: some nanoseconds cheaper than a clock, and of unknown length; on the processors
-/// that we run on a microsecond has between one and five thousand.
+/// Ticks of the processor's time stamp counter: some nanoseconds cheaper than a clock, and of unknown length; on the
+/// processors that we run on a microsecond has between one and five thousand.
 #[inline(always)]
 pub fn ticks() -> u64 {
     // SAFETY: every x86-64 has the counter; it touches no memory.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Stream sockets between processes of one host: unix(7), with descriptors and the credentials of the other side.
 //!
-//! What a hostile peer can do: send any bytes, and any descriptors, of which at most four arrive; more than that end the
-//! connection. It can fill a backlog, so that `connect` says `WouldBlock`. Anybody in the network namespace may take an
-//! abstract name that is free and connect to one that is not: ask for `credentials`.
+//! What a hostile peer can do: send any bytes, and any descriptors, of which at most four arrive; more than that end
+//! the connection. It can fill a backlog, so that `connect` says `WouldBlock`. Anybody in the network namespace may
+//! take an abstract name that is free and connect to one that is not: ask for `credentials`.
 //!
 //! Trusted with: received control messages. nix gives none of the descriptors that came where there were too many: they
 //! would stay open.
@@ -87,8 +87,8 @@ pub fn listen(name: &LocalName) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// `PermissionDenied` where users other than this one and root decide what is in the folder: they could remove a socket, put
-/// another in its place, or lead to another folder.
+/// `PermissionDenied` where users other than this one and root decide what is in the folder: they could remove a
+/// socket, put another in its place, or lead to another folder.
 fn check_folder(path: &Path) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -124,8 +124,8 @@ fn refuse<T>(why: String) -> io::Result<T> {
 
 const ROOT: u32 = 0;
 
-/// Whoever listens under a name does so alone: a socket that is bound and does not listen yet looks like one that was left. The
-/// lock is a file of its own beside the socket, which no other user can open, and goes with it.
+/// Whoever listens under a name does so alone: a socket that is bound and does not listen yet looks like one that was
+/// left. The lock is a file of its own beside the socket, which no other user can open, and goes with it.
 struct Turn {
     file: Flock<File>,
     path: PathBuf,
@@ -172,7 +172,8 @@ fn is_at(path: &Path, file: &File) -> bool {
 
 const TURN_TRIES: usize = 100;
 
-/// Removes the file of a socket that nobody listens at any more; `AddrInUse` if somebody does, or if it is another file.
+/// Removes the file of a socket that nobody listens at any more; `AddrInUse` if somebody does, or if it is another
+/// file.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
     let refused = || {
@@ -194,8 +195,8 @@ pub fn remove(name: &LocalName) {
     }
 }
 
-/// Connected at once, or not at all: `ConnectionRefused` or `NotFound` if nobody listens, `WouldBlock` if too many wait,
-/// `PermissionDenied` where the folder or the file is not for this user to trust.
+/// Connected at once, or not at all: `ConnectionRefused` or `NotFound` if nobody listens, `WouldBlock` if too many
+/// wait, `PermissionDenied` where the folder or the file is not for this user to trust.
 pub fn connect(name: &LocalName) -> io::Result<Socket> {
     if let LocalName::Path(path) = name {
         check_folder(path)?;
@@ -242,8 +243,8 @@ pub fn send_with(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::R
     }
 }
 
-/// Reads bytes, and appends the descriptors that came with them. If there were more than `MAX_FDS` (`InvalidData`), or this
-/// process cannot have more (EMFILE), all are closed and the connection is of no use for them any more.
+/// Reads bytes, and appends the descriptors that came with them. If there were more than `MAX_FDS` (`InvalidData`), or
+/// this process cannot have more (EMFILE), all are closed and the connection is of no use for them any more.
 pub fn receive_with(socket: &Socket, room: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<Moved> {
     let mut control = Control::new();
     let mut piece = libc::iovec {

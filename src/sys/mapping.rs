@@ -154,8 +154,8 @@ impl Mapping {
         Mapping::map(&fd, len, false)
     }
 
-    /// `len` bytes of memory, ours or a peer's, from `offset` on, twice in a row. Both are multiples of the page size. It may
-    /// have holes.
+    /// `len` bytes of memory, ours or a peer's, from `offset` on, twice in a row. Both are multiples of the page size.
+    /// It may have holes.
     pub fn map_twice(fd: impl AsFd, offset: usize, len: usize) -> io::Result<Mapping> {
         let end = offset.checked_add(len).ok_or(ErrorKind::InvalidInput)?;
         let both = len.checked_mul(2).ok_or(ErrorKind::InvalidInput)?;
@@ -267,8 +267,8 @@ pub fn allocate(fd: &OwnedFd, from: usize, len: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Maps the pages of memory that is there, all at once: each by itself, when it is written to first, costs ten times as much.
-/// A kernel before 5.14 does not know how, and nothing else is wrong then.
+/// Maps the pages of memory that is there, all at once: each by itself, when it is written to first, costs ten times as
+/// much. A kernel before 5.14 does not know how, and nothing else is wrong then.
 ///
 /// # Safety
 /// All of it is mapped.

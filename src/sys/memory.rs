@@ -19,8 +19,8 @@ pub fn page_size() -> usize {
         .unwrap_or(USUAL)
 }
 
-/// Returns when what was written to these bytes has reached the file behind them, if there is one. The kernel knows what
-/// that takes: it writes pages out, and flushes the processor's caches where the memory itself keeps its content.
+/// Returns when what was written to these bytes has reached the file behind them, if there is one. The kernel knows
+/// what that takes: it writes pages out, and flushes the processor's caches where the memory itself keeps its content.
 pub fn make_durable(address: usize, len: usize) -> io::Result<()> {
     let start = address - address % page_size();
     let len = address - start + len;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Reading and writing the memory of another process of this host: process_vm_readv(2).
 //!
-//! What a hostile peer can do: unmap or change its memory meanwhile, which is a short count, an error or other bytes. It
-//! cannot be protected from us: that we touch only what it offered is the caller's to check. A PID that is free again may
-//! be another process's; the kernel refuses those of other users only.
+//! What a hostile peer can do: unmap or change its memory meanwhile, which is a short count, an error or other bytes.
+//! It cannot be protected from us: that we touch only what it offered is the caller's to check. A PID that is free
+//! again may be another process's; the kernel refuses those of other users only.
 //!
 //! Trusted with: these system calls.
 
@@ -16,8 +16,8 @@ use super::io_list::{GatherList, ScatterList};
 /// Pieces of the other's memory that one call takes.
 pub const MAX_PIECES: usize = 32;
 
-/// Reads memory of another process, (address, length) each, into the pieces of `to`; how many bytes were moved. It may be
-/// less than all: where the other's memory ends, or after `MAX_PIECES`.
+/// Reads memory of another process, (address, length) each, into the pieces of `to`; how many bytes were moved. It may
+/// be less than all: where the other's memory ends, or after `MAX_PIECES`.
 pub fn read_from(pid: i32, to: &ScatterList<'_>, from: &[(usize, usize)]) -> io::Result<usize> {
     let (local, remote) = (to.pieces(), Pieces::new(from));
     // SAFETY: whoever put a piece into the list answers for it, and lent it for writing. The kernel checks the other's.

@@ -23,8 +23,8 @@ pub struct SharedFile {
 }
 
 impl SharedFile {
-    /// `name` has no slashes. A file that nobody has open has no content: it is made anew, with `start` in it, or there is
-    /// none (`NotFound`) where `start` is not given.
+    /// `name` has no slashes. A file that nobody has open has no content: it is made anew, with `start` in it, or there
+    /// is none (`NotFound`) where `start` is not given.
     pub fn open(name: &str, start: Option<&[u8]>) -> io::Result<SharedFile> {
         let path = folder().join(name);
         loop {

@@ -134,8 +134,8 @@ impl Socket {
         self.0.set_tcp_nodelay(on)
     }
 
-    /// Has the kernel probe the peer while nothing is under way: after how long, then how often, and how many times until
-    /// it is given up. The kernel counts in seconds.
+    /// Has the kernel probe the peer while nothing is under way: after how long, then how often, and how many times
+    /// until it is given up. The kernel counts in seconds.
     pub fn set_keepalive(&self, probes: Option<(Duration, Duration, u32)>) -> io::Result<()> {
         self.0.set_keepalive(probes.is_some())?;
         let Some((idle, interval, count)) = probes else {
@@ -297,8 +297,9 @@ impl Socket {
     }
 }
 
-/// No address. The calls that move data are made past the functions of the C library that are named for them: those are points
-/// at which a thread can be cancelled, which costs fifty instructions in a process with threads, and must not happen under a lock.
+/// No address. The calls that move data are made past the functions of the C library that are named for them: those are
+/// points at which a thread can be cancelled, which costs fifty instructions in a process with threads, and must not
+/// happen under a lock.
 const NONE: *const libc::c_void = core::ptr::null();
 
 impl AsRawFd for Socket {

@@ -10,8 +10,8 @@ pub fn effective_uid() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
-/// Whether a uid that the kernel says is surely this process's own. It calls users that this user namespace does not know by
-/// one uid: who has that one, too, cannot tell them from itself.
+/// Whether a uid that the kernel says is surely this process's own. It calls users that this user namespace does not
+/// know by one uid: who has that one, too, cannot tell them from itself.
 pub fn is_ours(uid: u32) -> bool {
     uid == effective_uid()
         && (uid != overflow_uid() || knows_all_users(&read("/proc/self/uid_map")))
@@ -24,8 +24,8 @@ fn overflow_uid() -> u32 {
     text.trim().parse().unwrap_or(USUAL)
 }
 
-/// Whether each user has a uid of its own here, as in the first namespace. The text: first uid here, first uid outside, how
-/// many, line by line.
+/// Whether each user has a uid of its own here, as in the first namespace. The text: first uid here, first uid outside,
+/// how many, line by line.
 fn knows_all_users(uid_map: &str) -> bool {
     let count = |line: &str| line.split_whitespace().nth(2)?.parse::<u64>().ok();
     uid_map.lines().filter_map(count).sum::<u64>() >= u64::from(u32::MAX)
@@ -36,8 +36,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Whether the program has rights that who started it may not have, such as a set-user-ID one: what the environment says was
-/// written by somebody else then.
+/// Whether the program has rights that who started it may not have, such as a set-user-ID one: what the environment
+/// says was written by somebody else then.
 pub fn is_elevated() -> bool {
     // SAFETY: no pointers.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

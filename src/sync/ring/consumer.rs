@@ -50,8 +50,8 @@ impl Record {
 }
 
 impl Consumer {
-    /// The consumer of a ring that has not been used. It asks the producer to use no more than `most` bytes of it. `None`: not
-    /// a capacity.
+    /// The consumer of a ring that has not been used. It asks the producer to use no more than `most` bytes of it.
+    /// `None`: not a capacity.
     ///
     /// # Safety
     /// As for `Producer::new`, with one consumer.
@@ -142,7 +142,8 @@ impl<M: Cells> Consumer<M> {
         word != 0 && word & LAP == lap_at(self.head, self.mask)
     }
 
-    /// The next record, if there is one. If there is none, something may have been left out in front of it, which `is_due`.
+    /// The next record, if there is one. If there is none, something may have been left out in front of it, which
+    /// `is_due`.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Record>, Garbage> {
         // SAFETY: a line below the capacity. Pairs with `Producer::put_word`.
@@ -174,8 +175,8 @@ impl<M: Cells> Consumer<M> {
         self.peek()
     }
 
-    /// Goes on behind the record that `peek` gave last. Whenever a quarter of a lap has been taken, the producer is told so;
-    /// true: it sleeps and is to be woken.
+    /// Goes on behind the record that `peek` gave last. Whenever a quarter of a lap has been taken, the producer is
+    /// told so; true: it sleeps and is to be woken.
     #[inline]
     #[must_use]
     pub fn advance(&mut self, record: Record) -> bool {
@@ -183,14 +184,15 @@ impl<M: Cells> Consumer<M> {
         self.is_due() && self.publish_head()
     }
 
-    /// Whether the producer is to be told how much was taken: after `advance` only if the rest of a lap was left out since.
+    /// Whether the producer is to be told how much was taken: after `advance` only if the rest of a lap was left out
+    /// since.
     #[inline(always)]
     pub fn is_due(&self) -> bool {
         self.head.wrapping_sub(self.released) >= self.step
     }
 
-    /// Gives back all room that was taken: to be called when the ring was found empty. True: the producer sleeps and is to
-    /// be woken; this is said once for each time that there was something to give back.
+    /// Gives back all room that was taken: to be called when the ring was found empty. True: the producer sleeps and is
+    /// to be woken; this is said once for each time that there was something to give back.
     #[inline]
     #[must_use]
     pub fn release(&mut self) -> bool {

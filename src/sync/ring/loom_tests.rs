@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The ring on loom's atomics, in every order that a few steps of both sides can have. Bodies are cells that loom watches: a
-//! read that nothing orders after the write is a failure.
+//! The ring on loom's atomics, in every order that a few steps of both sides can have. Bodies are cells that loom
+//! watches: a read that nothing orders after the write is a failure.
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, AtomicU64};

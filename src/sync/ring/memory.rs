@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Where a ring lies: its words and lines as atomics, in shared memory or in loom's model of it.
 //!
-//! Trusted with: references to atomics in memory that the creator of a side vouches for. They are all that is referred to
-//! there: another process may change these numbers at any time.
+//! Trusted with: references to atomics in memory that the creator of a side vouches for. They are all that is referred
+//! to there: another process may change these numbers at any time.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64};

@@ -38,13 +38,13 @@ pub struct Producer<M = Memory> {
 }
 
 impl Producer {
-    /// The producer of a ring that has not been used: all its memory is zero. It uses up to `most` bytes of it, or the least
-    /// that it can. `None`: not a capacity.
+    /// The producer of a ring that has not been used: all its memory is zero. It uses up to `most` bytes of it, or the
+    /// least that it can. `None`: not a capacity.
     ///
     /// # Safety
-    /// `memory.data` is at a multiple of 64, and twice `capacity` bytes long: the same pages twice, or, where both sides
-    /// use this very address, any memory. All of `memory` stays mapped and writable while the producer lives, and there is
-    /// one producer.
+    /// `memory.data` is at a multiple of 64, and twice `capacity` bytes long: the same pages twice, or, where both
+    /// sides use this very address, any memory. All of `memory` stays mapped and writable while the producer lives, and
+    /// there is one producer.
     pub unsafe fn new(memory: Memory, capacity: usize, most: usize) -> Option<Producer> {
         Producer::over(memory, capacity, first_lap(capacity), most)
     }
@@ -57,7 +57,8 @@ impl Producer {
         }
         let at = self.at() + HEADER;
         Ok(Some(Body {
-            // SAFETY: `at` is below the capacity and `len` too (`find_room`), and twice that is mapped (promise to `new`).
+            // SAFETY: `at` is below the capacity and `len` too (`find_room`), and twice that is mapped (promise to
+            // `new`).
             next: unsafe { self.memory.data.as_ptr().add(at) },
             left: len,
             len: len as u32,
@@ -83,8 +84,8 @@ impl<M: Cells> Producer<M> {
         })
     }
 
-    /// The longest body that `reserve` takes now, if it does not take one of `wanted` bytes; `None` if not even an empty one.
-    /// `heard` as in `reserve`.
+    /// The longest body that `reserve` takes now, if it does not take one of `wanted` bytes; `None` if not even an
+    /// empty one. `heard` as in `reserve`.
     pub fn room(&mut self, wanted: usize, heard: u64) -> Result<Option<usize>, Garbage> {
         self.find_more_room(wanted, heard)?;
         Ok(self.free.checked_sub(HEADER))
@@ -238,8 +239,9 @@ impl<M: Cells> Producer<M> {
         self.last = size;
     }
 
-    /// Takes the lines from the consumer that the next record will have if it is as long as the last, but for the first, which the
-    /// consumer polls. For who has nothing else to do: those that come to be written at once are not the slower for it.
+    /// Takes the lines from the consumer that the next record will have if it is as long as the last, but for the
+    /// first, which the consumer polls. For who has nothing else to do: those that come to be written at once are not
+    /// the slower for it.
     pub fn prefetch_next(&mut self) {
         let size = core::mem::take(&mut self.last);
         if size <= LINE || size > self.free {
@@ -254,8 +256,8 @@ impl<M: Cells> Producer<M> {
     /// Publishes what is in the line at `at`; `behind` is the line that the consumer looks at next.
     #[inline(always)]
     fn put_word(&mut self, at: usize, behind: usize, word: u32) {
-        // SAFETY: lines of the ring that are used (`turn` sees to that, and a lap of the whole ring has them all), and `bodies`
-        // has an entry for each.
+        // SAFETY: lines of the ring that are used (`turn` sees to that, and a lap of the whole ring has them all), and
+        // `bodies` has an entry for each.
         unsafe {
             *self.bodies.get_unchecked_mut(at / LINE) = false;
             if core::mem::take(self.bodies.get_unchecked_mut(behind / LINE)) {
@@ -304,8 +306,8 @@ impl Body<'_> {
     #[inline]
     pub fn put(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.left, "a record is longer than its room");
-        // SAFETY: `left` bytes from `next` on are mapped and this side's until it publishes; `bytes` is none of them, as no
-        // reference to shared memory exists.
+        // SAFETY: `left` bytes from `next` on are mapped and this side's until it publishes; `bytes` is none of them,
+        // as no reference to shared memory exists.
         unsafe {
             copy_to_shared(bytes.as_ptr(), self.next, bytes.len());
             self.next = self.next.add(bytes.len());

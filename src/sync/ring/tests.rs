@@ -282,7 +282,8 @@ fn a_word_that_no_producer_writes_is_garbage() {
     }
 }
 
-/// A lap later, what was a record and what was a body are told from what is new: each stays what it is until it is overwritten.
+/// A lap later, what was a record and what was a body are told from what is new: each stays what it is until it is
+/// overwritten.
 #[test]
 fn what_is_left_of_the_lap_before_is_no_record() {
     let ring = Ring::new();

@@ -88,7 +88,7 @@ impl<A: Atomic<u32>> Doorbell<A> {
         word & SLEEPS != 0 && std::mem::replace(rung, Rung(word)) != Rung(word)
     }
 
-    /// Whether the reader sleeps, for itself and for who has published nothing.
+    /// Whether the reader sleeps: for the reader itself, and for a writer that has published nothing.
     pub fn is_armed(&self) -> bool {
         self.0.load(Ordering::Relaxed) & SLEEPS != 0
     }

@@ -60,7 +60,7 @@ impl Serialized {
 /// What a child that was forked may do with the state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Children {
-    /// What its parent did.
+    /// All that its parent may do.
     Go,
     /// Only end it.
     Close,
@@ -229,7 +229,7 @@ impl<T> Lock<T> {
                     gives_back: false,
                 });
             }
-            // Whoever was inside goes on.
+            // A guard that exists stays what it is.
             self.inside.store(before, Ordering::Release);
         } else if self.mark.load(Ordering::Relaxed) == kind::MANY {
             return Ok(self.guard(Some(self.take_mutex()), false));
@@ -258,7 +258,7 @@ impl<T> Lock<T> {
 
     #[inline(always)]
     fn is_owned(&self) -> bool {
-        // Acquire: what those changed who gave the ownership back.
+        // Acquire: sees what others changed before they gave the ownership back.
         self.mark.load(Ordering::Acquire) == kind::OWNED
     }
 
@@ -303,7 +303,7 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Nobody in this process has called before: who is inside was there at the fork.
+    /// Nobody in this process has called before: a thread that is inside was there at the fork.
     fn find_out(&self) -> u8 {
         let free = !matches!(self.mutex.try_lock(), Err(TryLockError::WouldBlock));
         // Without ownership nobody is inside without the mutex.
@@ -311,7 +311,7 @@ impl<T> Lock<T> {
         if !free || owned && self.inside.load(Ordering::Relaxed) == INSIDE {
             return kind::LOST;
         }
-        // SAFETY: nobody is inside, and those who come wait for what is found out here.
+        // SAFETY: nobody is inside, and later callers wait for what is found out here.
         match (self.children)(unsafe { &*self.state.get() }) {
             Children::Go => kind_of(self.callers),
             Children::Close => kind::CLOSE,
@@ -384,7 +384,7 @@ impl<T> Drop for Guard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.held.is_none() {
-            // What was changed is seen by who sees this.
+            // A thread that sees this sees what was changed.
             self.lock.inside.store(OUTSIDE, Ordering::Release);
         } else if self.gives_back {
             // The mutex is given back behind this.

@@ -50,7 +50,7 @@ const MAX_CAPACITY: usize = 1 << LEN_BITS;
 const SKIP: u32 = 1 << LEN_BITS;
 /// How long laps are at first, if the capacity is not less.
 pub const FIRST_LAP: usize = 1 << 15;
-/// After so many laps of one length they get longer: who sends so much is worth the memory.
+/// After so many laps of one length they get longer: a stream of that size is worth the memory.
 const LAPS: u8 = 4;
 /// Bytes of a record behind its first line that are asked for before they are needed.
 const AHEAD: usize = 4096 + LINE;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Short times: a counter of the processor, for who asks on every message, and sleeps of microseconds.
+//! Short times: a counter of the processor that is cheap enough for every message, and sleeps of microseconds.
 //!
 //! Trusted with: an instruction that reads a counter.
 

@@ -154,7 +154,7 @@ fn take_turn(path: &Path) -> io::Result<Turn> {
         }
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) if is_at(&path, &file) => return Ok(Turn { file, path }),
-            // Who had it before has just removed it.
+            // The process that had it before has just removed it.
             Ok(_) => {}
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
@@ -190,7 +190,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 /// What a listener leaves behind in a folder, before it is closed.
 pub fn remove(name: &LocalName) {
     if let LocalName::Path(path) = name {
-        // Who has removed it before has done no harm.
+        // It is no harm if somebody else has removed it before.
         let _ = fs::remove_file(path);
     }
 }
@@ -262,7 +262,7 @@ pub fn receive_with(socket: &Socket, room: &mut [u8], fds: &mut Vec<OwnedFd>) ->
     // SAFETY: the kernel has just filled `message`, and nobody else knows its descriptors.
     let came = unsafe { received(&message) };
     if message.msg_flags & libc::MSG_CTRUNC != 0 {
-        // There was room for as many as are allowed: who got fewer can have no more.
+        // There was room for as many as are allowed: a process that got fewer can have no more.
         return Err(match came.len() < MAX_FDS {
             true => io::Error::from_raw_os_error(libc::EMFILE),
             false => io::Error::new(ErrorKind::InvalidData, "more descriptors than allowed"),

@@ -87,7 +87,7 @@ impl Addresses {
 
 impl Drop for Addresses {
     fn drop(&mut self) {
-        // SAFETY: reserved by this value; who took pointers from the mapping promised to use them while it lives. An
+        // SAFETY: reserved by this value; users of pointers into the mapping promised to use them while it lives. An
         // error would mean that nothing was mapped.
         let _ = unsafe { munmap(self.base, self.len) };
     }

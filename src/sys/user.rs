@@ -11,14 +11,14 @@ pub fn effective_uid() -> u32 {
 }
 
 /// Whether a uid that the kernel says is surely this process's own. It calls users that this user namespace does not
-/// know by one uid: who has that one, too, cannot tell them from itself.
+/// know by one uid: a process that has it too cannot tell them from itself.
 pub fn is_ours(uid: u32) -> bool {
     uid == effective_uid()
         && (uid != overflow_uid() || knows_all_users(&read("/proc/self/uid_map")))
 }
 
 fn overflow_uid() -> u32 {
-    // What it is where nobody has changed it, and where there is no /proc.
+    // Its value where nobody has changed it, and where there is no /proc.
     const USUAL: u32 = 65534;
     let text = read("/proc/sys/kernel/overflowuid");
     text.trim().parse().unwrap_or(USUAL)

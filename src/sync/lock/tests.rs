@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Who gets in and who waits, with each kind of callers, in this process and in a child.
+//! Which callers get in, wait or are refused, in this process and in a child.
 
 use std::sync::Arc;
 

@@ -14,7 +14,8 @@ use crate::sync::prefetch::prefetch_write;
 use crate::sync::sleep_flag::SleepFlag;
 use crate::sys::mapping::{self, Shared};
 
-/// Written by the producer alone.
+/// Written by the producer alone. Its size is part of the format (docs/wire/shm.md): crossbeam's `CachePadded`, of two
+/// lines, would be another one.
 #[repr(C, align(64))]
 pub struct ProducerLine {
     waiting: SleepFlag,
@@ -44,7 +45,7 @@ pub struct Memory {
     pub file: Option<(OwnedFd, usize)>,
 }
 
-// SAFETY: addresses of memory that belongs to no thread; who makes a side of it promises that there is one of each.
+// SAFETY: addresses of memory that belongs to no thread; the maker of a side promises that there is one of each.
 unsafe impl Send for Memory {}
 
 /// The places that both sides look at.

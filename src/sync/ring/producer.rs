@@ -239,9 +239,8 @@ impl<M: Cells> Producer<M> {
         self.last = size;
     }
 
-    /// Takes the lines from the consumer that the next record will have if it is as long as the last, but for the
-    /// first, which the consumer polls. For who has nothing else to do: those that come to be written at once are not
-    /// the slower for it.
+    /// Takes from the consumer the lines of the next record, if it is as long as the last, but for the first line, which
+    /// the consumer polls. For idle times: a record that is written at once is not faster for it.
     pub fn prefetch_next(&mut self) {
         let size = core::mem::take(&mut self.last);
         if size <= LINE || size > self.free {
@@ -263,7 +262,7 @@ impl<M: Cells> Producer<M> {
             if core::mem::take(self.bodies.get_unchecked_mut(behind / LINE)) {
                 self.memory.word(behind).store(0, Ordering::Relaxed);
             }
-            // Who sees it sees the body, and nothing behind it: pairs with `Consumer::peek`.
+            // A consumer that sees it sees the body, and nothing behind it: pairs with `Consumer::peek`.
             self.memory.word(at).store(word, Ordering::Release);
         }
     }

@@ -57,4 +57,4 @@ pub use fi_prov::*;
 pub use fi_rma::*;
 pub use fi_tagged::*;
 pub use fi_trigger::*;
-pub use libc::{iovec, ssize_t};
+pub use libc::{POLLIN, iovec, pollfd, pthread_cond_t, pthread_mutex_t, ssize_t};

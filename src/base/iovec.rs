@@ -7,12 +7,11 @@
 
 mod element;
 
-use core::marker::PhantomData;
 use core::ptr;
 
-use libc::iovec;
-
-use crate::base::copy::{Ways, copy_from_shared, copy_to_shared};
+use crate::abi::iovec;
+use crate::sync::copy::{Ways, copy_from_shared, copy_to_shared};
+use crate::sys::io_list::IoList;
 
 /// Pieces that one operation may name, here and at the target.
 pub const IOV_LIMIT: usize = 4;
@@ -197,13 +196,15 @@ impl IoVec {
     }
 
     /// The pieces not yet moved, at most `max` bytes of them, appended to `out`; how many bytes that is.
-    pub fn append_to(&self, out: &mut IoList<'_>, max: usize) -> usize {
+    pub fn append_to<D>(&self, out: &mut IoList<'_, D>, max: usize) -> usize {
         let mut left = max;
         let mut skip = self.done;
         for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
             let len = (piece.iov_len - skip).min(left);
             if len > 0 {
-                if !out.push(piece.iov_base as usize + skip, len) {
+                // SAFETY: within the piece, which is valid until the completion (promise of the constructor), and that
+                // has not been given while this cursor is in use. What it is valid for is what the operation does.
+                if !unsafe { out.push_raw(piece.iov_base.cast::<u8>().add(skip), len) } {
                     break;
                 }
                 left -= len;
@@ -420,102 +421,10 @@ impl IoVec {
     }
 }
 
-/// Pieces for one scatter or gather system call; those that are ours live for `'a`.
-pub struct IoList<'a> {
-    pieces: [iovec; LIST_CAPACITY],
-    count: usize,
-    bytes: usize,
-    ours: PhantomData<&'a mut [u8]>,
-}
-
-const LIST_CAPACITY: usize = 32;
-
-impl<'a> IoList<'a> {
-    #[inline]
-    pub fn new() -> IoList<'a> {
-        IoList {
-            pieces: [EMPTY; LIST_CAPACITY],
-            count: 0,
-            bytes: 0,
-            ours: PhantomData,
-        }
-    }
-
-    /// False when full.
-    #[inline]
-    fn push(&mut self, base: usize, len: usize) -> bool {
-        if self.count == LIST_CAPACITY {
-            return false;
-        }
-        self.pieces[self.count] = iovec {
-            iov_base: base as *mut _,
-            iov_len: len,
-        };
-        self.count += 1;
-        self.bytes += len;
-        true
-    }
-
-    /// Bytes to be written.
-    #[inline]
-    pub fn push_bytes(&mut self, bytes: &'a [u8]) -> bool {
-        bytes.is_empty() || self.push(bytes.as_ptr() as usize, bytes.len())
-    }
-
-    /// Room to be filled by a read.
-    #[inline]
-    pub fn push_room(&mut self, room: &'a mut [u8]) -> bool {
-        room.is_empty() || self.push(room.as_mut_ptr() as usize, room.len())
-    }
-
-    pub fn is_full(&self) -> bool {
-        self.count == LIST_CAPACITY
-    }
-
-    /// Copies `len` bytes behind the first `skip` of them to memory that is shared.
-    ///
-    /// # Safety
-    /// `len` bytes from `out` on must be writable, and no part of the pieces, which have `skip + len` bytes.
-    pub unsafe fn gather(
-        &self,
-        mut skip: usize,
-        mut out: *mut u8,
-        mut len: usize,
-        ways: &mut Ways,
-    ) {
-        for piece in &self.pieces[..self.count] {
-            if skip >= piece.iov_len {
-                skip -= piece.iov_len;
-                continue;
-            }
-            let part = (piece.iov_len - skip).min(len);
-            // SAFETY: the pieces are valid: ours by the lifetime of the list, the application's until the completion of the
-            // operation they belong to; the caller promises the room.
-            unsafe {
-                ways.copy(piece.iov_base.cast::<u8>().add(skip), out, part);
-                out = out.add(part);
-            }
-            len -= part;
-            skip = 0;
-            if len == 0 {
-                return;
-            }
-        }
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    #[inline]
-    pub fn as_raw(&self) -> (*const iovec, usize) {
-        (self.pieces.as_ptr(), self.count)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::io_list::GatherList;
 
     fn over(parts: &mut [&mut [u8]]) -> IoVec {
         let mut iov = IoVec::empty();
@@ -556,7 +465,7 @@ mod tests {
         let mut out = Vec::new();
         iov.copy_out(&mut out);
         assert_eq!(out, [5, 6]);
-        let mut list = IoList::new();
+        let mut list = GatherList::new();
         assert_eq!(iov.append_to(&mut list, usize::MAX), 2);
         iov.truncate(1);
         assert_eq!(iov.remaining(), 1);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The words every layer speaks: errors, text, settings, logs, descriptions of what is offered.
 
-pub mod copy;
 pub mod error;
 pub mod grow;
 pub mod info;
@@ -16,12 +15,5 @@ pub mod settings;
 pub mod text;
 
 pub use error::{Error, Result};
-pub use iovec::{IoList, IoVec, Piece};
+pub use iovec::{IoVec, Piece};
 pub use secret::Secret;
-
-/// A child has no part in what its parent has opened.
-impl From<crate::sync::Forked> for Error {
-    fn from(_: crate::sync::Forked) -> Error {
-        Error::OPBADSTATE
-    }
-}

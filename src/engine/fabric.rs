@@ -18,7 +18,7 @@ use crate::ffi::ops;
 use crate::ffi::ops::fabric::{EqRequest, FabricCalls};
 use crate::ffi::ops::poll::WaitCalls;
 use crate::ffi::{Kind, Other, WaitHandle};
-use crate::sync::{Use, Uses};
+use crate::sync::{Serialized, Use, Uses};
 
 /// Shared by a fabric's handle and its objects.
 pub struct FabricShared<T: Transport> {
@@ -89,8 +89,13 @@ impl<T: Transport> FabricCalls for Fabric<T> {
         self.shared.api_version
     }
 
-    fn open_domain(&self, info: Info, context: *mut c_void) -> Result<*mut fid_domain> {
-        Domain::<T>::open(&self.shared, info, context)
+    fn open_domain(
+        &self,
+        info: Info,
+        serialized: Serialized,
+        context: *mut c_void,
+    ) -> Result<*mut fid_domain> {
+        Domain::<T>::open(&self.shared, info, serialized, context)
     }
 
     fn open_pep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_pep> {

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{JoinHandle, sleep};
 use std::time::Instant;
 
+use crossbeam_utils::CachePadded;
 use crossbeam_utils::sync::{Parker, Unparker};
 
 use crate::sys::clock::make_sleeps_exact;
@@ -27,8 +28,9 @@ const QUIET: u32 = 40;
 
 /// What a transport holds back, and the thread that flushes it.
 pub struct Held {
-    /// When it was held back first, in nanoseconds since `epoch` and never 0; 0: nothing is held back.
-    since: AtomicU64,
+    /// When it was held back first, in nanoseconds since `epoch` and never 0; 0: nothing is held back. Apart from the rest:
+    /// the thread takes the mutex in each round, and that would take the line away from the poster.
+    since: CachePadded<AtomicU64>,
     epoch: Instant,
     parked: AtomicBool,
     birth: Birth,
@@ -50,7 +52,7 @@ type Flush = Box<dyn FnMut() -> bool + Send>;
 impl Held {
     pub fn new() -> Arc<Held> {
         Arc::new(Held {
-            since: AtomicU64::new(0),
+            since: CachePadded::new(AtomicU64::new(0)),
             epoch: Instant::now(),
             parked: AtomicBool::new(false),
             birth: Birth::here(),

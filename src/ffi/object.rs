@@ -5,7 +5,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 
-use crate::abi::{fi_ops, fi_wait_obj, fid, fid_profile};
+use crate::abi::{fi_ops, fi_wait_obj, fid, fid_profile, pthread_cond_t, pthread_mutex_t};
 use crate::base::{Error, Result};
 use crate::ffi::live;
 use crate::ffi::ops::fid as fid_ops;
@@ -103,8 +103,8 @@ pub enum WaitHandle {
     /// For poll(2): one descriptor over all.
     PollFd(c_int),
     MutexCond {
-        mutex: *mut libc::pthread_mutex_t,
-        cond: *mut libc::pthread_cond_t,
+        mutex: *mut pthread_mutex_t,
+        cond: *mut pthread_cond_t,
     },
 }
 

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! A word by which the reader of a ring says whether it sleeps, so that the writer pays for a wake-up only then.
 //!
-//! The reader: `arm`, look at the ring once more, sleep, `disarm`. The writer: publish, ask `must_ring`, wake the reader.
-//! Either the reader's second look finds what was published, or the writer sees the word: of two fences one comes first.
+//! The reader: `arm`, look at the ring once more, sleep, `disarm`. The writer: publish, ask `must_ring`, wake the
+//! reader. Either the reader's second look finds what was published, or the writer sees the word: of two fences one
+//! comes first.
 //!
-//! The writer's fence would cost every message some nanoseconds. So a reader that only polls says nothing, and the writer
-//! then only loads the word. A reader that is going to sleep for the first time announces that (`expect`), and makes sure
-//! that every writer has seen it (a barrier on all processes, see `sys::barrier`) before it arms.
+//! The writer's fence would cost every message some nanoseconds. So a reader that only polls says nothing, and the
+//! writer then only loads the word. A reader that is going to sleep for the first time announces that (`expect`), and
+//! makes sure that every writer has seen it (a barrier on all processes, see `sys::barrier`) before it arms.
 //!
-//! Each sleep has a number. The writer rings once for a sleep, however much it publishes until the reader is awake. So a reader
-//! that was woken and goes on sleeping arms again.
+//! Each sleep has a number. The writer rings once for a sleep, however much it publishes until the reader is awake. So
+//! a reader that was woken and goes on sleeping arms again.
 //!
-//! In memory that a hostile process may write: a word that does not say "sleeps" when it should lets that process's peer
-//! sleep, so readers have a second source of news; one that says so when it should not costs wake-ups.
+//! In memory that a hostile process may write: a word that does not say "sleeps" when it should lets that process's
+//! peer sleep, so readers have a second source of news; one that says so when it should not costs wake-ups.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
@@ -39,8 +40,8 @@ pub struct Doorbell<A = AtomicU32>(A);
 pub struct Rung(u32);
 
 impl<A: Atomic<u32>> Doorbell<A> {
-    /// The reader may sleep from now on. To be followed by a barrier on all processes before it arms for the first time,
-    /// unless no writer has the memory yet.
+    /// The reader may sleep from now on. To be followed by a barrier on all processes before it arms for the first
+    /// time, unless no writer has the memory yet.
     pub fn expect(&self) {
         self.set(EXPECTED);
     }
@@ -72,7 +73,8 @@ impl<A: Atomic<u32>> Doorbell<A> {
     /// Whether the reader is to be woken for what was published before this.
     #[inline(always)]
     pub fn must_ring(&self, rung: &mut Rung) -> bool {
-        // The load stays behind the publication; a reader for which the processor has to keep that order is not `POLLS`.
+        // The load stays behind the publication; a reader for which the processor has to keep that order is not
+        // `POLLS`.
         compiler_fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) & STATE != POLLS && self.may_sleep(rung)
     }
@@ -86,7 +88,7 @@ impl<A: Atomic<u32>> Doorbell<A> {
         word & SLEEPS != 0 && std::mem::replace(rung, Rung(word)) != Rung(word)
     }
 
-    /// Whether the reader sleeps, for itself and for who has published nothing.
+    /// Whether the reader sleeps: for the reader itself, and for a writer that has published nothing.
     pub fn is_armed(&self) -> bool {
         self.0.load(Ordering::Relaxed) & SLEEPS != 0
     }

@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A lock that costs what the threading level demands (fi_domain(3)): next to nothing where the calls of the data path are
-//! serialized by the application, else what a mutex costs.
+//! A lock that costs what the threading level demands (fi_domain(3)): next to nothing where the calls of the data path
+//! are serialized by the application, else what a mutex costs.
 //!
-//! In the first case the data path owns the lock: it says that it is inside by a plain store, and whoever else comes takes the
-//! ownership away. For that the kernel runs a barrier on all threads of the process (membarrier(2)), which the data path so is
-//! spared. Where the application serializes all calls (`One`) others are the library's own threads and the end of the process;
-//! they give the ownership back. Where only those of the data path are serialized (`OneForData`) control calls of any thread
-//! come, too, and the data path gets the ownership back when it has called often enough.
+//! In the first case the data path owns the lock: it says that it is inside by a plain store, and whoever else comes
+//! takes the ownership away. For that the kernel runs a barrier on all threads of the process (membarrier(2)), which
+//! the data path is thus spared. Where the application serializes all calls (`One`), others are the library's own
+//! threads and the end of the process; they give the ownership back. Where only the calls of the data path are
+//! serialized (`OneForData`), control calls of any thread come too, and the data path gets the ownership back when it
+//! has called often enough.
 //!
-//! A thread that is inside while another one forks is not in the child, and never leaves there: the child would wait for it for
-//! ever, or see state that is half changed. So what tells the kind of lock lies where the kernel wipes it in a child, whose first
-//! call thus finds out whether anybody was inside. Who calls in the parent does nothing for that.
+//! A callback of the application (a log sink, say) may call the data path again while its own thread is inside. The
+//! owner exchanges the word that says so for the new value, and the check for others compares with what was there: a
+//! second entry is found without another branch, and refused.
 //!
-//! Trusted with: handing out `&mut T` without locking when the creator of the lock says that the application
-//! serializes its calls.
+//! A thread that is inside while another one forks is not in the child, and never leaves there: the child would wait
+//! for it for ever, or see state that is half changed. So what tells the kind of lock lies where the kernel wipes it in
+//! a child, whose first call thus finds out whether anybody was inside. Calls in the parent pay nothing for that.
+//!
+//! Trusted with: handing out `&mut T` without a mutex to the data path, of which `Serialized` promises that it is one
+//! thread at a time.
 
 use core::cell::UnsafeCell;
 use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering, compiler_fence};
 use core::time::Duration;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
+
+use crossbeam_utils::Backoff;
 
 use crate::sys::barrier;
 use crate::sys::fork::{Birth, Mark};
@@ -37,18 +44,32 @@ pub enum Callers {
     Many,
 }
 
+/// The word of the application that it keeps to the threading level it has asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Serialized(());
+
+impl Serialized {
+    /// # Safety
+    /// Of a lock made with this and `Callers::One` all calls but those `aside` come from one thread at a time. With
+    /// `Callers::OneForData` those of `lock_data` do. A thread that is inside may call again, from a callback.
+    pub const unsafe fn promise() -> Serialized {
+        Serialized(())
+    }
+}
+
 /// What a child that was forked may do with the state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Children {
-    /// What its parent did.
+    /// All that its parent may do.
     Go,
     /// Only end it.
     Close,
 }
 
-/// The state is of the process that this one was forked from.
+/// The state is not to be touched: it belongs to the process that this one was forked from, or this very thread is
+/// inside already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Forked;
+pub struct Refused;
 
 /// State with the lock that guards it.
 pub struct Lock<T> {
@@ -59,8 +80,9 @@ pub struct Lock<T> {
     mark: Mark,
     birth: Birth,
     mutex: Mutex<()>,
-    /// The data path is inside without the mutex; or has asked `mark` whether it may be, and found that it may not.
-    inside: AtomicBool,
+    /// `INSIDE`: the data path is inside without the mutex, or has asked `mark` whether it may be and found that it may
+    /// not. Else `OUTSIDE`.
+    inside: AtomicU8,
     /// How often in a row it was the data path that took the mutex; under the mutex.
     streak: AtomicU32,
     state: UnsafeCell<ManuallyDrop<T>>,
@@ -86,15 +108,27 @@ mod kind {
     pub const ASK: u8 = 7;
 }
 
+/// What `mark` says where the data path may enter, so that one comparison with `mark` tells both.
+const OUTSIDE: u8 = kind::OWNED;
+/// No `kind`.
+const INSIDE: u8 = u8::MAX;
+
 /// So many calls of the data path in a row make it the owner.
 const STREAK: u32 = 256;
 
-// SAFETY: the mutex gives exclusion, but for the owner. With `One` and `OneForData` the application has promised that there is one
-// at a time, and everybody else waits until it is outside (`disown`).
+// SAFETY: the mutex gives exclusion, but for the owner. With `One` and `OneForData` the application has promised that
+// there is one at a time (`Serialized`); a second entry of its thread is refused, and everybody else waits until it is
+// outside (`disown`).
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
-    pub fn new(callers: Callers, children: fn(&T) -> Children, state: T) -> io::Result<Lock<T>> {
+    /// `Serialized` is for `callers` other than `Many`.
+    pub fn new(
+        callers: Callers,
+        _: Serialized,
+        children: fn(&T) -> Children,
+        state: T,
+    ) -> io::Result<Lock<T>> {
         let mark = Mark::new()?;
         let callers = match mark.is_wiped() && barrier::is_available() {
             true => callers,
@@ -111,7 +145,7 @@ impl<T> Lock<T> {
             mark,
             birth: Birth::here(),
             mutex: Mutex::new(()),
-            inside: AtomicBool::new(false),
+            inside: AtomicU8::new(OUTSIDE),
             streak: AtomicU32::new(0),
             state: UnsafeCell::new(ManuallyDrop::new(state)),
         })
@@ -123,7 +157,7 @@ impl<T> Lock<T> {
     }
 
     #[inline]
-    pub fn lock(&self) -> Result<Guard<'_, T>, Forked> {
+    pub fn lock(&self) -> Result<Guard<'_, T>, Refused> {
         if self.callers == Callers::One {
             // It is the thread of the data path.
             return self.lock_data();
@@ -135,15 +169,15 @@ impl<T> Lock<T> {
     }
 
     /// As `lock`, from a thread that the application knows nothing of: whatever the threading level is.
-    pub fn lock_aside(&self) -> Result<Guard<'_, T>, Forked> {
+    pub fn lock_aside(&self) -> Result<Guard<'_, T>, Refused> {
         if !matches!(self.mark.load(Ordering::Relaxed), kind::OWNED..=kind::MANY) {
             self.check_child(false)?;
         }
         Ok(self.take(true))
     }
 
-    /// As `lock_aside`, if nobody keeps the lock for longer than `limit`: a thread that is inside may never leave, or be this
-    /// very one.
+    /// As `lock_aside`, if nobody keeps the lock for longer than `limit`: a thread that is inside may never leave, or
+    /// be this very one.
     pub fn lock_aside_within(&self, limit: Duration) -> Option<Guard<'_, T>> {
         if !matches!(self.mark.load(Ordering::Relaxed), kind::OWNED..=kind::MANY) {
             self.check_child(false).ok()?;
@@ -165,33 +199,38 @@ impl<T> Lock<T> {
     }
 
     /// As `lock`, for calls that end something.
-    pub fn lock_to_close(&self) -> Result<Guard<'_, T>, Forked> {
+    pub fn lock_to_close(&self) -> Result<Guard<'_, T>, Refused> {
         self.check_child(true)?;
-        match self.callers {
-            Callers::One => self
-                .lock_data()
-                .or_else(|Forked| Ok(self.take(self.callers == Callers::One))),
-            _ => Ok(self.take(self.callers == Callers::One)),
+        if self.callers != Callers::One {
+            return Ok(self.take(false));
+        }
+        match self.lock_data() {
+            // A child may end it, and nobody is inside there.
+            Err(Refused) if self.kind_in_child() == kind::CLOSE => Ok(self.take(true)),
+            other => other,
         }
     }
 
     /// As `lock`, for calls of the data path.
     // Else the compiler makes a call of it, and returns the guard in memory: 30 instructions.
     #[inline(always)]
-    pub fn lock_data(&self) -> Result<Guard<'_, T>, Forked> {
+    pub fn lock_data(&self) -> Result<Guard<'_, T>, Refused> {
         // In a child `inside` is what it was at the fork, so it is not touched before.
         if self.is_owned() {
-            self.inside.store(true, Ordering::Relaxed);
+            let before = self.inside.load(Ordering::Relaxed);
+            self.inside.store(INSIDE, Ordering::Relaxed);
             // The processor may still load before that store is seen: pairs with the barrier in `disown`.
             compiler_fence(Ordering::SeqCst);
-            if self.is_owned() {
+            // As `is_owned`, and it was outside.
+            if self.mark.load(Ordering::Acquire) == before {
                 return Ok(Guard {
                     lock: self,
                     held: None,
                     gives_back: false,
                 });
             }
-            self.inside.store(false, Ordering::Release);
+            // A guard that exists stays what it is.
+            self.inside.store(before, Ordering::Release);
         } else if self.mark.load(Ordering::Relaxed) == kind::MANY {
             return Ok(self.guard(Some(self.take_mutex()), false));
         }
@@ -199,10 +238,14 @@ impl<T> Lock<T> {
     }
 
     #[cold]
-    fn lock_data_slowly(&self) -> Result<Guard<'_, T>, Forked> {
+    fn lock_data_slowly(&self) -> Result<Guard<'_, T>, Refused> {
         if !matches!(self.mark.load(Ordering::Relaxed), kind::OWNED | kind::TAKEN) {
             self.check_child(false)?;
             return Ok(self.take(self.callers == Callers::One));
+        }
+        // Nobody but this thread says so, and whoever waits for it to leave has the mutex.
+        if self.inside.load(Ordering::Relaxed) == INSIDE {
+            return Err(Refused);
         }
         let held = self.take_mutex();
         let streak = self.streak.load(Ordering::Relaxed) + 1;
@@ -215,7 +258,7 @@ impl<T> Lock<T> {
 
     #[inline(always)]
     fn is_owned(&self) -> bool {
-        // Acquire: what those changed who gave the ownership back.
+        // Acquire: sees what others changed before they gave the ownership back.
         self.mark.load(Ordering::Acquire) == kind::OWNED
     }
 
@@ -231,17 +274,18 @@ impl<T> Lock<T> {
     }
 
     #[cold]
-    fn check_child(&self, to_close: bool) -> Result<(), Forked> {
+    fn check_child(&self, to_close: bool) -> Result<(), Refused> {
         match self.kind_in_child() {
             kind::OWNED..=kind::MANY => Ok(()),
             kind::CLOSE if to_close => Ok(()),
-            _ => Err(Forked),
+            _ => Err(Refused),
         }
     }
 
     /// What this process may do. The first thread of a child that asks finds out.
     fn kind_in_child(&self) -> u8 {
         let (won, lost) = (Ordering::Acquire, Ordering::Acquire);
+        let backoff = Backoff::new();
         loop {
             let now = self.mark.load(Ordering::Acquire);
             match now {
@@ -253,41 +297,42 @@ impl<T> Lock<T> {
                         self.mark.store(self.find_out(), Ordering::Release);
                     }
                 }
-                kind::UNDECIDED => std::thread::yield_now(),
+                kind::UNDECIDED => backoff.snooze(),
                 kind => return kind,
             }
         }
     }
 
-    /// Nobody in this process has called before: who is inside was there at the fork.
+    /// Nobody in this process has called before: a thread that is inside was there at the fork.
     fn find_out(&self) -> u8 {
         let free = !matches!(self.mutex.try_lock(), Err(TryLockError::WouldBlock));
         // Without ownership nobody is inside without the mutex.
         let owned = self.callers != Callers::Many;
-        if !free || owned && self.inside.load(Ordering::Relaxed) {
+        if !free || owned && self.inside.load(Ordering::Relaxed) == INSIDE {
             return kind::LOST;
         }
-        // SAFETY: nobody is inside, and those who come wait for what is found out here.
+        // SAFETY: nobody is inside, and later callers wait for what is found out here.
         match (self.children)(unsafe { &*self.state.get() }) {
             Children::Go => kind_of(self.callers),
             Children::Close => kind::CLOSE,
         }
     }
 
-    /// Under the mutex: the data path has to take it, too, from now on, and is not inside. False: it stayed inside until then, and
-    /// owns the lock again.
+    /// Under the mutex: the data path has to take it, too, from now on, and is not inside. False: it stayed inside
+    /// until then, and owns the lock again.
     #[cold]
     fn disown(&self, until: Option<Instant>) -> bool {
         self.mark.store(kind::TAKEN, Ordering::Relaxed);
         self.streak.store(0, Ordering::Relaxed);
         // Either the owner's next look at `mark` finds it so, or its `inside` is seen here.
         barrier::on_all_threads();
-        while self.inside.load(Ordering::Acquire) {
+        let backoff = Backoff::new();
+        while self.inside.load(Ordering::Acquire) == INSIDE {
             if until.is_some_and(|until| Instant::now() >= until) {
                 self.mark.store(kind::OWNED, Ordering::Release);
                 return false;
             }
-            std::thread::yield_now();
+            backoff.snooze();
         }
         true
     }
@@ -339,8 +384,8 @@ impl<T> Drop for Guard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.held.is_none() {
-            // What was changed is seen by who sees this.
-            self.lock.inside.store(false, Ordering::Release);
+            // A thread that sees this sees what was changed.
+            self.lock.inside.store(OUTSIDE, Ordering::Release);
         } else if self.gives_back {
             // The mutex is given back behind this.
             self.lock.mark.store(kind::OWNED, Ordering::Release);
@@ -366,156 +411,4 @@ impl<T> DerefMut for Guard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sys::fork::fork_for_test;
-    use std::sync::Arc;
-
-    #[test]
-    fn a_shared_lock_excludes_other_threads() {
-        let lock = Arc::new(Lock::new(Callers::Many, |_| Children::Go, 0u64).unwrap());
-        let threads: Vec<_> = (0..4)
-            .map(|_| {
-                let lock = lock.clone();
-                std::thread::spawn(move || (0..10_000).for_each(|_| *lock.lock().unwrap() += 1))
-            })
-            .collect();
-        threads.into_iter().for_each(|t| t.join().unwrap());
-        assert_eq!(*lock.lock().unwrap(), 40_000);
-    }
-
-    /// The owner is inside most of the time, and others come now and then.
-    #[test]
-    fn an_owner_is_excluded_when_others_come() {
-        const EACH: u64 = 2_000_000;
-        let lock =
-            Arc::new(Lock::new(Callers::OneForData, |_| Children::Go, (0u64, 0u64)).unwrap());
-        let owner = {
-            let lock = lock.clone();
-            std::thread::spawn(move || {
-                for _ in 0..EACH {
-                    let mut both = lock.lock_data().unwrap();
-                    both.0 += 1;
-                    both.1 += 1;
-                }
-            })
-        };
-        let mut visits = 0;
-        while !owner.is_finished() {
-            let mut both = lock.lock().unwrap();
-            assert_eq!(both.0, both.1);
-            both.0 += 1;
-            both.1 += 1;
-            visits += 1;
-            drop(both);
-            for _ in 0..50 {
-                std::thread::yield_now();
-            }
-        }
-        owner.join().unwrap();
-        assert!(visits > 0);
-        assert_eq!(*lock.lock().unwrap(), (EACH + visits, EACH + visits));
-    }
-
-    #[test]
-    fn the_data_path_owns_the_lock_after_a_while() {
-        let lock = Lock::new(Callers::OneForData, |()| Children::Go, ()).unwrap();
-        for _ in 0..=STREAK {
-            drop(lock.lock_data().unwrap());
-        }
-        let is_owned = || lock.lock_data().unwrap().held.is_none();
-        assert_eq!(is_owned(), barrier::is_available());
-        drop(lock.lock_aside().unwrap());
-        assert_eq!(is_owned(), barrier::is_available());
-        drop(lock.lock().unwrap());
-        assert!(!is_owned());
-    }
-
-    /// What each call says in a child, whose parent had somebody inside or not.
-    fn in_child(callers: Callers, children: Children, inside: bool) -> [bool; 3] {
-        let lock = Lock::new(
-            callers,
-            |&(children, _)| children,
-            (children, String::from("x")),
-        )
-        .unwrap();
-        if callers != Callers::Many {
-            (0..=STREAK).for_each(|_| drop(lock.lock_data().unwrap()));
-        }
-        let _held = inside.then(|| lock.lock_data().unwrap());
-        let look = || {
-            let mut ok = i32::from(lock.lock().is_ok());
-            ok |= i32::from(lock.lock_data().is_ok()) << 1;
-            ok | i32::from(lock.lock_to_close().is_ok()) << 2
-        };
-        // SAFETY: locks that nobody holds, or that are not waited for.
-        let child = unsafe { fork_for_test(&look) };
-        let mut status = 0;
-        // SAFETY: our child.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert!(libc::WIFEXITED(status));
-        [1, 2, 4].map(|bit| libc::WEXITSTATUS(status) & bit != 0)
-    }
-
-    #[test]
-    fn a_child_waits_for_no_thread_of_its_parent() {
-        for callers in [Callers::Many, Callers::OneForData, Callers::One] {
-            for children in [Children::Go, Children::Close] {
-                assert_eq!(in_child(callers, children, true), [false; 3]);
-            }
-            assert_eq!(in_child(callers, Children::Go, false), [true; 3]);
-            let closes = in_child(callers, Children::Close, false);
-            assert_eq!(closes, [false, false, true]);
-        }
-    }
-
-    /// A thread that the application knows nothing of comes while the only one that it has is inside most of the time.
-    #[test]
-    fn others_come_where_all_calls_are_serialized() {
-        const EACH: u64 = 1_000_000;
-        let lock = Arc::new(Lock::new(Callers::One, |_| Children::Go, (0u64, 0u64)).unwrap());
-        let owner = {
-            let lock = lock.clone();
-            std::thread::spawn(move || {
-                for i in 0..EACH {
-                    let mut both = match i % 2 {
-                        0 => lock.lock().unwrap(),
-                        _ => lock.lock_data().unwrap(),
-                    };
-                    both.0 += 1;
-                    both.1 += 1;
-                }
-            })
-        };
-        let mut visits = 0;
-        while !owner.is_finished() {
-            let limit = Duration::from_secs(20);
-            let mut both = match visits % 2 {
-                0 => lock.lock_aside().unwrap(),
-                _ => lock.lock_aside_within(limit).unwrap(),
-            };
-            assert_eq!(both.0, both.1);
-            both.0 += 1;
-            both.1 += 1;
-            visits += 1;
-            drop(both);
-            std::thread::yield_now();
-        }
-        owner.join().unwrap();
-        assert!(visits > 0);
-        assert_eq!(*lock.lock().unwrap(), (EACH + visits, EACH + visits));
-    }
-
-    #[test]
-    fn who_does_not_wait_for_ever_learns_that_somebody_is_inside() {
-        for callers in [Callers::One, Callers::OneForData, Callers::Many] {
-            let lock = Lock::new(callers, |_| Children::Go, 0u64).unwrap();
-            let limit = Duration::from_millis(1);
-            let inside = lock.lock_data().unwrap();
-            assert!(lock.lock_aside_within(limit).is_none());
-            drop(inside);
-            *lock.lock_aside_within(limit).unwrap() += 1;
-            assert_eq!(*lock.lock_data().unwrap(), 1);
-        }
-    }
-}
+mod tests;

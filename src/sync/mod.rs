@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Locks, reference tokens, rings, jobs that two processes share, lines of the cache, how to wait for other threads and processes;
-//! knows nothing of fabrics.
+//! Locks, reference tokens, rings, copies that two processes share, prefetches, and how to wait for other threads and
+//! processes. Knows nothing of fabrics.
 
-pub mod asleep;
 mod atomic;
+pub mod backoff;
+pub mod copy;
 pub mod doorbell;
-mod lines;
 pub mod lock;
-pub mod parts;
-pub mod patience;
+mod prefetch;
 pub mod ring;
+pub mod sleep_flag;
+pub mod split_copy;
 pub mod uses;
 
-pub use lock::{Callers, Children, Forked, Guard, Lock};
-pub use patience::Patience;
+pub use backoff::Backoff;
+pub use lock::{Callers, Children, Guard, Lock, Refused, Serialized};
 pub use uses::{Use, Uses};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory barriers on all threads of this process, or of all processes, by membarrier(2): what pairs with them elsewhere needs
-//! none of its own.
+//! Memory barriers on all threads of this process, or of all processes, by membarrier(2): what pairs with them
+//! elsewhere needs none of its own.
 //!
 //! Trusted with: this system call.
 
@@ -28,12 +28,13 @@ pub fn on_all_threads() {
     }
 }
 
-/// Every thread of every process has gone through a full barrier between the call and the return. Takes some milliseconds.
+/// Every thread of every process has gone through a full barrier between the call and the return. Takes some
+/// milliseconds.
 pub fn on_all_processes() {
     fence(Ordering::SeqCst);
     if !call(libc::MEMBARRIER_CMD_GLOBAL) {
-        // Not every kernel does it. Nothing is said of how long a processor may keep back a store; the ones that we run on
-        // take nanoseconds.
+        // Not every kernel does it. Nothing is said of how long a processor may keep back a store; the ones that we run
+        // on take nanoseconds.
         std::thread::sleep(WITHOUT);
     }
 }

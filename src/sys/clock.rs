@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Short times: a counter of the processor, for who asks on every message, and sleeps of microseconds.
+//! Short times: a counter of the processor that is cheap enough for every message, and sleeps of microseconds.
 //!
-//! Trusted with: an instruction that reads a counter, and a setting of the calling thread.
+//! Trusted with: an instruction that reads a counter.
 
-/// Ticks of the processor's time stamp counter: some nanoseconds cheaper than a clock, and of unknown length; on the processors
-/// that we run on a microsecond has between one and five thousand.
+/// Ticks of the processor's time stamp counter: some nanoseconds cheaper than a clock, and of unknown length; on the
+/// processors that we run on a microsecond has between one and five thousand.
 #[inline(always)]
 pub fn ticks() -> u64 {
     // SAFETY: every x86-64 has the counter; it touches no memory.
@@ -13,6 +13,6 @@ pub fn ticks() -> u64 {
 
 /// Sleeps of the calling thread end when they are over, and not up to 50 us later (PR_SET_TIMERSLACK).
 pub fn make_sleeps_exact() {
-    // SAFETY: no pointers; a setting of this thread. Without it sleeps are longer.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    // Without it sleeps are longer.
+    let _ = nix::sys::prctl::set_timerslack(1);
 }

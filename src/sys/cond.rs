@@ -35,8 +35,9 @@ impl Cond {
         (self.mutex.get(), self.cond.get())
     }
 
-    /// Wakes all, without waiting. The mutex is needed, or who is between a last look and its wait would miss this; but it
-    /// may be held by a thread that waits for a lock of ours, or by this very thread. Then another thread gets to wait.
+    /// Wakes all, without waiting. Without the mutex a thread between its last look and its wait would miss this; but
+    /// it may be held by a thread that waits for a lock of ours, or by this very thread. Then another thread gets to
+    /// wait.
     pub fn broadcast(self: &Arc<Self>) {
         // SAFETY: initialized, and at this address until dropped.
         if unsafe { libc::pthread_mutex_trylock(self.mutex.get()) } == 0 {

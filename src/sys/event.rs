@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What a thread can sleep on: epoll, eventfd, timerfd, poll.
 //!
-//! Trusted with: these system calls.
+//! Trusted with: system calls on descriptors that callers name by number. nix asks for a borrow, which those who wait
+//! for an application's descriptors do not have; a number that is none is an error of the call.
 
 use core::time::Duration;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use nix::errno::Errno;
+use nix::sys::epoll::EpollCreateFlags;
+use nix::sys::eventfd::EfdFlags;
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 /// A set of descriptors, each with a number of ours.
-pub struct Epoll(OwnedFd);
+pub struct Epoll(nix::sys::epoll::Epoll);
 
 /// Readiness of one descriptor.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +34,8 @@ pub const BATCH: usize = 32;
 
 impl Epoll {
     pub fn new() -> io::Result<Epoll> {
-        // SAFETY: no pointers.
-        owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map(Epoll)
+        let epoll = nix::sys::epoll::Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        Ok(Epoll(epoll))
     }
 
     fn control(&self, op: i32, fd: RawFd, token: u64, read: bool, write: bool) -> io::Result<()> {
@@ -43,8 +50,10 @@ impl Epoll {
             events: events as u32,
             u64: token,
         };
-        // SAFETY: `event` lives during the call.
-        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), op, fd, &mut event) }).map(drop)
+        // SAFETY: `event` lives during the call. A number that is no descriptor is an error.
+        let status = unsafe { libc::epoll_ctl(self.as_raw_fd(), op, fd, &mut event) };
+        Errno::result(status)?;
+        Ok(())
     }
 
     pub fn add(&self, fd: RawFd, token: u64, read: bool, write: bool) -> io::Result<()> {
@@ -69,7 +78,7 @@ impl Epoll {
         let n = unsafe {
             libc::syscall(
                 libc::SYS_epoll_wait,
-                self.0.as_raw_fd(),
+                self.as_raw_fd(),
                 events.as_mut_ptr(),
                 BATCH as i32,
                 0,
@@ -93,83 +102,67 @@ impl Epoll {
 
 impl AsRawFd for Epoll {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.0.0.as_raw_fd()
     }
 }
 
 impl AsFd for Epoll {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.0.0.as_fd()
     }
 }
 
 /// A flag that others can sleep on.
-pub struct EventFd(OwnedFd);
+pub struct EventFd(nix::sys::eventfd::EventFd);
 
 impl EventFd {
     pub fn new() -> io::Result<EventFd> {
-        // SAFETY: no pointers.
-        owned(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) }).map(EventFd)
+        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
+        Ok(EventFd(nix::sys::eventfd::EventFd::from_flags(flags)?))
     }
 
     pub fn set(&self) {
-        let one = 1u64;
         // A full counter is set already.
-        // SAFETY: eight bytes.
-        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
+        let _ = self.0.write(1);
     }
 
     pub fn clear(&self) {
-        let mut count = 0u64;
-        // SAFETY: eight bytes.
-        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+        // One that is not set is clear already.
+        let _ = self.0.read();
     }
 }
 
 impl AsRawFd for EventFd {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.0.as_fd().as_raw_fd()
     }
 }
 
 /// Becomes readable at a time.
-pub struct Timer(OwnedFd);
+pub struct Timer(TimerFd);
 
 impl Timer {
     pub fn new() -> io::Result<Timer> {
-        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
-        // SAFETY: no pointers.
-        owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) }).map(Timer)
+        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+        Ok(Timer(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?))
     }
 
     /// Goes off once after `delay`; `None` stops it. Setting it also makes it unreadable.
     pub fn set(&self, delay: Option<Duration>) {
-        let value = match delay {
-            // Zero would stop the timer.
-            Some(delay) => libc::timespec {
-                tv_sec: delay.as_secs() as libc::time_t,
-                tv_nsec: i64::from(delay.subsec_nanos()).max(1),
-            },
-            None => libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            },
+        // Zero would stop the timer. Neither call fails for a timer of ours.
+        let _ = match delay.map(|delay| delay.max(Duration::from_nanos(1))) {
+            Some(delay) => self.0.set(
+                Expiration::OneShot(TimeSpec::from_duration(delay)),
+                TimerSetTimeFlags::empty(),
+            ),
+            None => self.0.unset(),
         };
-        let spec = libc::itimerspec {
-            it_interval: libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            },
-            it_value: value,
-        };
-        // SAFETY: `spec` lives during the call.
-        unsafe { libc::timerfd_settime(self.0.as_raw_fd(), 0, &spec, core::ptr::null_mut()) };
     }
 }
 
 impl AsRawFd for Timer {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.0.as_fd().as_raw_fd()
     }
 }
 
@@ -194,20 +187,7 @@ pub fn sleep_on(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<bool> {
     let count = fds.len().min(polls.len()) as libc::nfds_t;
     // SAFETY: `count` entries; `timeout` lives during the call.
     let ready = unsafe { libc::ppoll(polls.as_mut_ptr(), count, timeout, core::ptr::null()) };
-    Ok(check(ready)? > 0)
-}
-
-fn check(result: i32) -> io::Result<i32> {
-    match result {
-        -1 => Err(io::Error::last_os_error()),
-        n => Ok(n),
-    }
-}
-
-fn owned(fd: RawFd) -> io::Result<OwnedFd> {
-    check(fd)?;
-    // SAFETY: a new descriptor that nobody else has.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(Errno::result(ready)? > 0)
 }
 
 #[cfg(test)]

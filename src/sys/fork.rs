@@ -5,15 +5,20 @@
 //! The kernel wipes a page in a child (MADV_WIPEONFORK). There is no fork handler that could be called at a bad moment
 //! or be left behind when the library is unloaded. No peer has a say in this.
 //!
-//! Trusted with: a page that is never unmapped, and pages that go with their `Mark`.
+//! Trusted with: atomics in a page that is never unmapped, and in pages that go with their `Mark`. The pages are
+//! memmap2's; it does not know that advice.
 
-use core::ffi::c_void;
 use core::ops::Deref;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::io;
 use std::sync::OnceLock;
 use std::time::SystemTime;
+
+use memmap2::{MmapOptions, MmapRaw};
+use nix::sys::mman::{MmapAdvise, madvise};
+
+use super::memory::page_size;
 
 /// The process that made it.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +64,8 @@ impl Birth {
 /// A byte that is 0 in each child until the child writes there.
 pub struct Mark {
     place: NonNull<AtomicU8>,
-    len: usize,
     is_wiped: bool,
+    _page: MmapRaw,
 }
 
 // SAFETY: a byte of memory that is accessed as an atomic only.
@@ -70,14 +75,11 @@ unsafe impl Sync for Mark {}
 
 impl Mark {
     pub fn new() -> io::Result<Mark> {
-        let len = super::region::page_size();
-        let place = NonNull::new(page_of(len)).ok_or_else(io::Error::last_os_error)?;
-        // SAFETY: the new mapping.
-        let advised = unsafe { libc::madvise(place.as_ptr(), len, libc::MADV_WIPEONFORK) };
+        let (page, is_wiped) = new_page()?;
         Ok(Mark {
-            place: place.cast(),
-            len,
-            is_wiped: advised == 0,
+            place: NonNull::new(page.as_mut_ptr().cast()).ok_or(io::ErrorKind::Other)?,
+            is_wiped,
+            _page: page,
         })
     }
 
@@ -96,47 +98,26 @@ impl Deref for Mark {
     }
 }
 
-impl Drop for Mark {
-    fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, which nobody else has.
-        unsafe { libc::munmap(self.place.as_ptr().cast(), self.len) };
-    }
+/// A page of zeros, and whether it is zeros again in each child: kernels before 4.14 have no such pages.
+fn new_page() -> io::Result<(MmapRaw, bool)> {
+    let len = page_size();
+    let page = MmapRaw::from(MmapOptions::new().len(len).map_anon()?);
+    let place = NonNull::new(page.as_mut_ptr()).ok_or(io::ErrorKind::Other)?;
+    // SAFETY: the whole new mapping, to which no reference exists yet.
+    let advised = unsafe { madvise(place.cast(), len, MmapAdvise::MADV_WIPEONFORK) };
+    Ok((page, advised.is_ok()))
 }
 
-/// New memory, or null.
-fn page_of(len: usize) -> *mut c_void {
-    // SAFETY: a new mapping.
-    let page = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    match page == libc::MAP_FAILED {
-        true => ptr::null_mut(),
-        false => page,
-    }
-}
-
-/// A page of zeros that is zeros again in each child; `None` where the kernel (before 4.14) has no such pages.
+/// A number in a page that is wiped in children and stays for ever; `None` where the kernel has no such pages.
 fn wiped_page() -> Option<&'static AtomicU64> {
-    let len = super::region::page_size();
-    let page = page_of(len);
-    if page.is_null() {
+    let (page, true) = new_page().ok()? else {
         return None;
-    }
-    // SAFETY: a new mapping; where it is not given away, nobody knows of it.
-    unsafe {
-        if libc::madvise(page, len, libc::MADV_WIPEONFORK) != 0 {
-            libc::munmap(page, len);
-            return None;
-        }
-        Some(AtomicU64::from_ptr(page.cast()))
-    }
+    };
+    let place = page.as_mut_ptr().cast();
+    // It is never unmapped.
+    core::mem::forget(page);
+    // SAFETY: a page of zeros, aligned, that nobody else knows and that stays.
+    Some(unsafe { AtomicU64::from_ptr(place) })
 }
 
 /// Forks, but for the descriptors: parent and child share one table, so that the child keeps none open that other tests
@@ -159,6 +140,22 @@ pub unsafe fn fork_for_test(run: &dyn Fn() -> i32) -> i32 {
     }
 }
 
+/// As `fork_for_test`; waits for the child, and gives what `run` has returned there.
+///
+/// # Safety
+/// As there.
+#[cfg(test)]
+pub unsafe fn run_in_child(run: &dyn Fn() -> i32) -> i32 {
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::Pid;
+    // SAFETY: the caller's promise.
+    let child = Pid::from_raw(unsafe { fork_for_test(run) });
+    match waitpid(child, None).unwrap() {
+        WaitStatus::Exited(_, code) => code,
+        other => panic!("the child ended as {other:?}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,12 +163,7 @@ mod tests {
     /// What `look` says in a child.
     fn in_child(look: &dyn Fn() -> bool) -> bool {
         // SAFETY: `look` loads atomics and makes system calls.
-        let child = unsafe { fork_for_test(&|| i32::from(look())) };
-        let mut status = 0;
-        // SAFETY: our child.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert!(libc::WIFEXITED(status));
-        libc::WEXITSTATUS(status) == 1
+        unsafe { run_in_child(&|| i32::from(look())) == 1 }
     }
 
     #[test]

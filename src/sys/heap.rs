@@ -40,8 +40,8 @@ pub unsafe fn release_wiped(piece: *mut u8, len: usize) {
     if piece.is_null() {
         return;
     }
-    // SAFETY: the caller's promise; no more is written than the piece has, whatever a program says of its length, and the
-    // compiler does not leave that call out.
+    // SAFETY: the caller's promise; no more is written than the piece has, whatever a program says of its length, and
+    // the compiler does not leave that call out.
     unsafe {
         let room = libc::malloc_usable_size(piece.cast());
         libc::explicit_bzero(piece.cast(), len.min(room));

@@ -15,8 +15,8 @@ pub fn descriptors() -> usize {
     }
 }
 
-/// EFBIG where a file, memory without a name included, must not become as long as that. The kernel says so, too, but kills a
-/// process that does not expect the signal that comes with it (SIGXFSZ).
+/// EFBIG where a file, memory without a name included, must not become as long as that. The kernel says so, too, but
+/// kills a process that does not expect the signal that comes with it (SIGXFSZ).
 pub fn check_file_size(end: u64) -> io::Result<()> {
     let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
     match end <= limit {

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Stream sockets between processes of one host: unix(7), with descriptors and the credentials of the other side.
 //!
-//! What a hostile peer can do: send any bytes, and any descriptors, of which at most four arrive; more than that end the
-//! connection. It can fill a backlog, so that `connect` says `WouldBlock`. Anybody in the network namespace may take an
-//! abstract name that is free and connect to one that is not: ask for `credentials`.
+//! What a hostile peer can do: send any bytes, and any descriptors, of which at most four arrive; more than that end
+//! the connection. It can fill a backlog, so that `connect` says `WouldBlock`. Anybody in the network namespace may
+//! take an abstract name that is free and connect to one that is not: ask for `credentials`.
 //!
-//! Trusted with: control messages.
+//! Trusted with: received control messages. nix gives none of the descriptors that came where there were too many: they
+//! would stay open.
 
 use core::mem;
 use core::time::Duration;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use nix::sys::socket::{getsockopt, sockopt};
+use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt};
 use socket2::{Domain, SockAddr, Socket as Raw, Type};
 
 use super::socket::{BACKLOG, Moved, Socket, is_gone, is_later, moved};
@@ -85,8 +87,8 @@ pub fn listen(name: &LocalName) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// `PermissionDenied` where users other than this one and root decide what is in the folder: they could remove a socket, put
-/// another in its place, or lead to another folder.
+/// `PermissionDenied` where users other than this one and root decide what is in the folder: they could remove a
+/// socket, put another in its place, or lead to another folder.
 fn check_folder(path: &Path) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -122,8 +124,8 @@ fn refuse<T>(why: String) -> io::Result<T> {
 
 const ROOT: u32 = 0;
 
-/// Whoever listens under a name does so alone: a socket that is bound and does not listen yet looks like one that was left. The
-/// lock is a file of its own beside the socket, which no other user can open, and goes with it.
+/// Whoever listens under a name does so alone: a socket that is bound and does not listen yet looks like one that was
+/// left. The lock is a file of its own beside the socket, which no other user can open, and goes with it.
 struct Turn {
     file: Flock<File>,
     path: PathBuf,
@@ -152,7 +154,7 @@ fn take_turn(path: &Path) -> io::Result<Turn> {
         }
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) if is_at(&path, &file) => return Ok(Turn { file, path }),
-            // Who had it before has just removed it.
+            // The process that had it before has just removed it.
             Ok(_) => {}
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
@@ -170,7 +172,8 @@ fn is_at(path: &Path, file: &File) -> bool {
 
 const TURN_TRIES: usize = 100;
 
-/// Removes the file of a socket that nobody listens at any more; `AddrInUse` if somebody does, or if it is another file.
+/// Removes the file of a socket that nobody listens at any more; `AddrInUse` if somebody does, or if it is another
+/// file.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
     let refused = || {
@@ -187,13 +190,13 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 /// What a listener leaves behind in a folder, before it is closed.
 pub fn remove(name: &LocalName) {
     if let LocalName::Path(path) = name {
-        // Who has removed it before has done no harm.
+        // It is no harm if somebody else has removed it before.
         let _ = fs::remove_file(path);
     }
 }
 
-/// Connected at once, or not at all: `ConnectionRefused` or `NotFound` if nobody listens, `WouldBlock` if too many wait,
-/// `PermissionDenied` where the folder or the file is not for this user to trust.
+/// Connected at once, or not at all: `ConnectionRefused` or `NotFound` if nobody listens, `WouldBlock` if too many
+/// wait, `PermissionDenied` where the folder or the file is not for this user to trust.
 pub fn connect(name: &LocalName) -> io::Result<Socket> {
     if let LocalName::Path(path) = name {
         check_folder(path)?;
@@ -224,33 +227,24 @@ pub fn send_with(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::R
     if bytes.is_empty() || fds.len() > MAX_FDS {
         return Err(ErrorKind::InvalidInput.into());
     }
-    let mut control = Control::new();
-    let mut piece = libc::iovec {
-        iov_base: bytes.as_ptr().cast_mut().cast(),
-        iov_len: bytes.len(),
-    };
-    let mut message = control.message(&mut piece);
-    let len = size_of_val(fds) as u32;
-    // SAFETY: `control` has room for one message of `MAX_FDS` descriptors, which `fds` does not exceed; a borrowed
-    // descriptor is an int.
-    let n = unsafe {
-        message.msg_controllen = libc::CMSG_SPACE(len) as _;
-        let header = libc::CMSG_FIRSTHDR(&message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(len) as _;
-        for (i, fd) in fds.iter().enumerate() {
-            let place = libc::CMSG_DATA(header).cast::<RawFd>().add(i);
-            place.write_unaligned(fd.as_raw_fd());
-        }
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-        libc::sendmsg(socket.as_raw_fd(), &message, flags)
-    };
-    moved(n, 0)
+    let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    let n = sendmsg::<()>(
+        socket.as_raw_fd(),
+        &[IoSlice::new(bytes)],
+        &[ControlMessage::ScmRights(&raw)],
+        flags,
+        None,
+    );
+    match n {
+        Ok(n) => Ok(Moved::Bytes(n)),
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok(Moved::Later),
+        Err(error) => Err(error.into()),
+    }
 }
 
-/// Reads bytes, and appends the descriptors that came with them. If there were more than `MAX_FDS` (`InvalidData`), or this
-/// process cannot have more (EMFILE), all are closed and the connection is of no use for them any more.
+/// Reads bytes, and appends the descriptors that came with them. If there were more than `MAX_FDS` (`InvalidData`), or
+/// this process cannot have more (EMFILE), all are closed and the connection is of no use for them any more.
 pub fn receive_with(socket: &Socket, room: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<Moved> {
     let mut control = Control::new();
     let mut piece = libc::iovec {
@@ -268,7 +262,7 @@ pub fn receive_with(socket: &Socket, room: &mut [u8], fds: &mut Vec<OwnedFd>) ->
     // SAFETY: the kernel has just filled `message`, and nobody else knows its descriptors.
     let came = unsafe { received(&message) };
     if message.msg_flags & libc::MSG_CTRUNC != 0 {
-        // There was room for as many as are allowed: who got fewer can have no more.
+        // There was room for as many as are allowed: a process that got fewer can have no more.
         return Err(match came.len() < MAX_FDS {
             true => io::Error::from_raw_os_error(libc::EMFILE),
             false => io::Error::new(ErrorKind::InvalidData, "more descriptors than allowed"),

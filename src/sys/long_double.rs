@@ -34,8 +34,8 @@ macro_rules! compute {
     }};
 }
 
-/// Compares the right operand with the left one, in the order that makes `$set` say "left is less": an operand that is no
-/// number makes it say no.
+/// Compares the right operand with the left one, in the order that makes `$set` say "left is less": an operand that is
+/// no number makes it say no.
 macro_rules! compare {
     ($left:expr, $right:expr, $set:literal) => {{
         let answer: u8;

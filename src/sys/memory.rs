@@ -1,27 +1,51 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Memory as pages, and what stands behind them.
 
-use std::io;
+//!
+//! Trusted with: msync(2) on addresses that are only numbers here, and a call of memcpy(3).
+
+use core::ffi::c_void;
+use core::ptr::{self, NonNull};
+use std::io::{self, ErrorKind};
+
+use nix::sys::mman::{MsFlags, msync};
+use nix::unistd::{SysconfVar, sysconf};
 
 /// Bytes of a page.
 pub fn page_size() -> usize {
-    // SAFETY: sysconf has no precondition.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).unwrap_or(4096)
+    const USUAL: usize = 4096;
+    let size = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    size.and_then(|size| usize::try_from(size).ok())
+        .unwrap_or(USUAL)
 }
 
-/// Returns when what was written to these bytes has reached the file behind them, if there is one. The kernel knows what
-/// that takes: it writes pages out, and flushes the processor's caches where the memory itself keeps its content.
+/// Returns when what was written to these bytes has reached the file behind them, if there is one. The kernel knows
+/// what that takes: it writes pages out, and flushes the processor's caches where the memory itself keeps its content.
 pub fn make_durable(address: usize, len: usize) -> io::Result<()> {
-    let page = page_size();
-    let start = address - address % page;
+    let start = address - address % page_size();
     let len = address - start + len;
+    let start = NonNull::new(start as *mut c_void).ok_or(ErrorKind::InvalidInput)?;
     // SAFETY: msync changes no memory; where nothing is mapped it fails.
-    match unsafe { libc::msync(start as *mut libc::c_void, len, libc::MS_SYNC) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    unsafe { msync(start, len, MsFlags::MS_SYNC)? };
+    Ok(())
 }
+
+/// memcpy(3), as a call that the compiler knows nothing about. Where another process may change the source at any time,
+/// the compiler must not read a byte again instead of the copy of it, as it may for a memcpy that it knows.
+///
+/// # Safety
+/// `from[..len]` is readable, `to[..len]` is writable, and they do not overlap.
+#[inline(always)]
+pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: a static, which has a value.
+    let memcpy = unsafe { ptr::read_volatile(&raw const MEMCPY) };
+    // SAFETY: the caller's promise.
+    unsafe { memcpy(to.cast(), from.cast(), len) };
+}
+
+type Memcpy = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
+
+static MEMCPY: Memcpy = libc::memcpy;
 
 #[cfg(test)]
 mod tests {

@@ -24,14 +24,14 @@ pub struct Address {
     pub prefix: u8,
     /// In Mbit/s.
     pub speed: u32,
-    /// Other hosts are not expected to reach it: a bridge of containers, a tunnel or a dummy that no default route leads
-    /// through, or an address that means something on one link only.
+    /// Other hosts are not expected to reach it: a bridge of containers, a tunnel or a dummy that no default route
+    /// leads through, or an address that means something on one link only.
     pub inward: bool,
     pub loopback: bool,
 }
 
-/// Addresses other than loopback: those that other hosts may reach first, then by speed, then IPv4 before IPv6, then the last
-/// configured first; after them, whatever else the loopback interface has, 127.0.0.1 and ::1.
+/// Addresses other than loopback: those that other hosts may reach first, then by speed, then IPv4 before IPv6, then
+/// the last configured first; after them, whatever else the loopback interface has, 127.0.0.1 and ::1.
 pub fn addresses() -> Vec<Address> {
     let found = match getifaddrs() {
         Ok(list) => list.filter_map(|entry| usable(&entry)).collect(),
@@ -236,8 +236,8 @@ fn ask<C: Command>(interface: &str, command: &mut C) -> Option<()> {
     if name.len() == request.name.len() {
         return None;
     }
-    // SAFETY: netdevice(7): the request names an interface, and its data points to a command of the size that belongs to
-    // its number, alive until the call returns; the kernel fills that and nothing more.
+    // SAFETY: netdevice(7): the request names an interface, and its data points to a command of the size that belongs
+    // to its number, alive until the call returns; the kernel fills that and nothing more.
     let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
     (status == 0).then_some(())
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Reading and writing the memory of another process of this host: process_vm_readv(2).
 //!
-//! What a hostile peer can do: unmap or change its memory meanwhile, which is a short count, an error or other bytes. It
-//! cannot be protected from us: that we touch only what it offered is the caller's to check. A PID that is free again may
-//! be another process's; the kernel refuses those of other users only.
+//! What a hostile peer can do: unmap or change its memory meanwhile, which is a short count, an error or other bytes.
+//! It cannot be protected from us: that we touch only what it offered is the caller's to check. A PID that is free
+//! again may be another process's; the kernel refuses those of other users only.
 //!
 //! Trusted with: these system calls.
 
@@ -11,22 +11,21 @@ use std::io;
 
 use libc::iovec;
 
-use crate::base::IoList;
+use super::io_list::{GatherList, ScatterList};
 
 /// Pieces of the other's memory that one call takes.
 pub const MAX_PIECES: usize = 32;
 
-/// Reads memory of another process, (address, length) each, into the pieces of `to`; how many bytes were moved. It may be
-/// less than all: where the other's memory ends, or after `MAX_PIECES`.
-pub fn read_from(pid: i32, to: &IoList<'_>, from: &[(usize, usize)]) -> io::Result<usize> {
-    let ((local, count), remote) = (to.as_raw(), Pieces::new(from));
-    // SAFETY: the local pieces are valid for writing: ours by the lifetime of the list, the application's until the
-    // completion of the operation they belong to. The kernel checks the other's.
+/// Reads memory of another process, (address, length) each, into the pieces of `to`; how many bytes were moved. It may
+/// be less than all: where the other's memory ends, or after `MAX_PIECES`.
+pub fn read_from(pid: i32, to: &ScatterList<'_>, from: &[(usize, usize)]) -> io::Result<usize> {
+    let (local, remote) = (to.pieces(), Pieces::new(from));
+    // SAFETY: whoever put a piece into the list answers for it, and lent it for writing. The kernel checks the other's.
     let n = unsafe {
         libc::process_vm_readv(
             pid,
-            local,
-            count as libc::c_ulong,
+            local.as_ptr(),
+            local.len() as libc::c_ulong,
             remote.list.as_ptr(),
             remote.count as libc::c_ulong,
             0,
@@ -36,14 +35,14 @@ pub fn read_from(pid: i32, to: &IoList<'_>, from: &[(usize, usize)]) -> io::Resu
 }
 
 /// Writes the pieces of `from` to memory of another process; as `read_from`.
-pub fn write_to(pid: i32, from: &IoList<'_>, to: &[(usize, usize)]) -> io::Result<usize> {
-    let ((local, count), remote) = (from.as_raw(), Pieces::new(to));
-    // SAFETY: the local pieces are valid for reading, as in `read_from`.
+pub fn write_to(pid: i32, from: &GatherList<'_>, to: &[(usize, usize)]) -> io::Result<usize> {
+    let (local, remote) = (from.pieces(), Pieces::new(to));
+    // SAFETY: as in `read_from`; the local pieces are only read.
     let n = unsafe {
         libc::process_vm_writev(
             pid,
-            local,
-            count as libc::c_ulong,
+            local.as_ptr(),
+            local.len() as libc::c_ulong,
             remote.list.as_ptr(),
             remote.count as libc::c_ulong,
             0,
@@ -80,9 +79,15 @@ fn moved(n: isize) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::mman::{ProtFlags, mprotect};
+    use nix::sys::signal::{Signal, kill};
+    use nix::sys::wait::waitpid;
+    use nix::unistd::{Pid, pause};
+
     use super::*;
     use crate::sys::fork::fork_for_test;
-    use crate::sys::region::{Region, page_size};
+    use crate::sys::mapping::Mapping;
+    use crate::sys::memory::page_size;
 
     fn me() -> i32 {
         std::process::id() as i32
@@ -96,8 +101,8 @@ mod tests {
     fn pieces_are_read_into_pieces() {
         let (a, b) = ([1u8, 2, 3], [4u8, 5]);
         let (mut x, mut y) = ([0u8; 1], [0u8; 4]);
-        let mut list = IoList::new();
-        assert!(list.push_room(&mut x) && list.push_room(&mut y));
+        let mut list = ScatterList::new();
+        assert!(list.push(&mut x) && list.push(&mut y));
         let from = [(a.as_ptr() as usize, 3), (0, 0), (b.as_ptr() as usize, 2)];
         assert_eq!(read_from(me(), &list, &from).unwrap(), 5);
         assert_eq!((x, y), ([1], [2, 3, 4, 5]));
@@ -109,31 +114,27 @@ mod tests {
         let mut place = [7u64; 4];
         let address = place.as_mut_ptr() as usize;
         let sleep = || loop {
-            // SAFETY: async-signal-safe.
-            unsafe { libc::pause() };
+            pause();
         };
-        // SAFETY: as above. It ends by a signal.
+        // SAFETY: pause(2) is async-signal-safe. The child ends by a signal.
         let child = unsafe { fork_for_test(&sleep) };
         let new: Vec<u8> = (0..16).collect();
-        let mut list = IoList::new();
-        list.push_bytes(&new);
+        let mut list = GatherList::new();
+        list.push(&new);
         let wrote = write_to(child, &list, &[(address + 8, 16)]);
         let mut back = [0; 32];
-        let mut list = IoList::new();
-        list.push_room(&mut back);
+        let mut list = ScatterList::new();
+        list.push(&mut back);
         let read = read_from(child, &list, &[(address, 32)]);
-        // SAFETY: our child.
-        unsafe {
-            libc::kill(child, libc::SIGKILL);
-            libc::waitpid(child, core::ptr::null_mut(), 0);
-        }
+        kill(Pid::from_raw(child), Signal::SIGKILL).unwrap();
+        waitpid(Pid::from_raw(child), None).unwrap();
         assert_eq!((wrote.unwrap(), read.unwrap()), (16, 32));
         assert_eq!(back[..8], 7u64.to_ne_bytes());
         assert_eq!(back[8..24], new);
         assert_eq!(place, [7; 4]);
         // It is gone, and its PID with it.
-        let mut list = IoList::new();
-        list.push_bytes(&new);
+        let mut list = GatherList::new();
+        list.push(&new);
         let gone = write_to(child, &list, &[(address, 16)]);
         assert_eq!(error(gone), Some(libc::ESRCH));
     }
@@ -141,20 +142,29 @@ mod tests {
     #[test]
     fn what_is_not_mapped_is_an_error_or_a_short_count() {
         let mut room = [0; 64];
-        let mut list = IoList::new();
-        list.push_room(&mut room);
+        let mut list = ScatterList::new();
+        list.push(&mut room);
         assert_eq!(
             error(read_from(me(), &list, &[(0, 64)])),
             Some(libc::EFAULT)
         );
-        assert_eq!(error(write_to(me(), &list, &[(0, 64)])), Some(libc::EFAULT));
+        let bytes = [0; 64];
+        let mut source = GatherList::new();
+        source.push(&bytes);
+        assert_eq!(
+            error(write_to(me(), &source, &[(0, 64)])),
+            Some(libc::EFAULT)
+        );
         let page = page_size();
-        let (region, fd) = Region::create(c"test", 2 * page).unwrap();
-        let last = region.bytes(page - 32, 0).unwrap().as_ptr() as usize;
+        let (mapping, fd) = Mapping::create(c"test", 2 * page).unwrap();
+        let last = mapping.bytes(page - 32, 0).unwrap().as_ptr() as usize;
         // SAFETY: the second page of a mapping that nobody else knows.
-        unsafe { libc::mprotect(region.bytes(page, 0).unwrap().as_ptr().cast(), page, 0) };
+        unsafe {
+            let second = mapping.bytes(page, 0).unwrap().cast();
+            mprotect(second, page, ProtFlags::PROT_NONE).unwrap();
+        }
         assert_eq!(read_from(me(), &list, &[(last, 32), (0, 32)]).unwrap(), 32);
-        drop((region, fd));
+        drop((mapping, fd));
         assert!(read_from(-1, &list, &[(0, 64)]).is_err());
     }
 
@@ -163,8 +173,8 @@ mod tests {
         let bytes = [5u8; 2 * MAX_PIECES];
         let from: Vec<_> = bytes.iter().map(|b| (&raw const *b as usize, 1)).collect();
         let mut room = [0u8; 2 * MAX_PIECES];
-        let mut list = IoList::new();
-        list.push_room(&mut room);
+        let mut list = ScatterList::new();
+        list.push(&mut room);
         assert_eq!(read_from(me(), &list, &from).unwrap(), MAX_PIECES);
     }
 }

@@ -17,14 +17,15 @@ use super::limits::check_file_size;
 use super::user::{is_elevated, is_ours};
 
 pub struct SharedFile {
-    /// Locked for sharing: who gets the exclusive lock knows that nobody else has it open, killed ones included.
+    /// Locked for sharing: a process that gets the exclusive lock knows that nobody else has it open. The kernel
+    /// releases the locks of killed processes.
     file: File,
     path: PathBuf,
 }
 
 impl SharedFile {
-    /// `name` has no slashes. A file that nobody has open has no content: it is made anew, with `start` in it, or there is
-    /// none (`NotFound`) where `start` is not given.
+    /// `name` has no slashes. A file that nobody has open has no content: it is made anew, with `start` in it, or there
+    /// is none (`NotFound`) where `start` is not given.
     pub fn open(name: &str, start: Option<&[u8]>) -> io::Result<SharedFile> {
         let path = folder().join(name);
         loop {
@@ -50,7 +51,7 @@ impl SharedFile {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
             file.lock_shared()?;
-            // Whoever had it last may have removed it meanwhile.
+            // The process that had it last may have removed it meanwhile.
             if names(&path, &file) {
                 return Ok(SharedFile { file, path });
             }
@@ -68,7 +69,7 @@ impl SharedFile {
 
     /// Until `unlock`, or the end of the process, no other opener has it locked.
     pub fn lock(&self) -> io::Result<()> {
-        // Of the open file, and apart from the lock that tells who has it open.
+        // A lock of the open file, apart from the one that tells whether somebody has it open.
         let mut held = fcntl(
             self.file.as_fd(),
             FcntlArg::F_OFD_SETLKW(&lock(libc::F_WRLCK)),

@@ -6,11 +6,13 @@
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, send, setsockopt, sockopt};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as Raw, TcpKeepalive, Type};
 
-use crate::base::IoList;
+use super::io_list::{GatherList, ScatterList};
 
 /// One stream socket, non-blocking: TCP's, or of this host (`local`).
 pub struct Socket(pub(super) Raw);
@@ -77,7 +79,8 @@ impl Socket {
         if let Some(mut local) = local.filter(|a| !a.ip().is_unspecified()) {
             local.set_port(0);
             // The port is chosen when the connection is made: many connections may share one.
-            SockRef::from(&socket.0).set_bind_address_no_port_quietly();
+            // Old kernels do not have it, and it is only a saving.
+            let _ = setsockopt(&socket.0, sockopt::IpBindAddressNoPort, &true);
             socket.0.bind(&local.into())?;
         }
         socket.connect_to(peer)
@@ -131,8 +134,8 @@ impl Socket {
         self.0.set_tcp_nodelay(on)
     }
 
-    /// Has the kernel probe the peer while nothing is under way: after how long, then how often, and how many times until
-    /// it is given up. The kernel counts in seconds.
+    /// Has the kernel probe the peer while nothing is under way: after how long, then how often, and how many times
+    /// until it is given up. The kernel counts in seconds.
     pub fn set_keepalive(&self, probes: Option<(Duration, Duration, u32)>) -> io::Result<()> {
         self.0.set_keepalive(probes.is_some())?;
         let Some((idle, interval, count)) = probes else {
@@ -176,28 +179,23 @@ impl Socket {
 
     /// Whether the other side has closed, also if there is more to read.
     pub fn has_ended(&self) -> bool {
-        self.wait_for(libc::POLLRDHUP, Duration::ZERO)
+        self.wait_for(PollFlags::from_bits_retain(libc::POLLRDHUP), Duration::ZERO)
     }
 
     /// Sleeps until the kernel takes bytes; false when the time is up.
     pub fn wait_writable(&self, timeout: Duration) -> bool {
-        self.wait_for(libc::POLLOUT, timeout)
+        self.wait_for(PollFlags::POLLOUT, timeout)
     }
 
     /// Sleeps until there are bytes, or the end; false when the time is up.
     pub fn wait_readable(&self, timeout: Duration) -> bool {
-        self.wait_for(libc::POLLIN, timeout)
+        self.wait_for(PollFlags::POLLIN, timeout)
     }
 
-    fn wait_for(&self, events: libc::c_short, timeout: Duration) -> bool {
-        let mut poll = libc::pollfd {
-            fd: self.0.as_raw_fd(),
-            events,
-            revents: 0,
-        };
-        let timeout = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
-        // SAFETY: one entry.
-        unsafe { libc::poll(&mut poll, 1, timeout) > 0 }
+    fn wait_for(&self, events: PollFlags, timeout: Duration) -> bool {
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        let ready = poll(&mut [PollFd::new(self.0.as_fd(), events)], timeout);
+        ready.is_ok_and(|ready| ready > 0)
     }
 
     /// When it is closed, what has not been sent is dropped, and the peer hears of it at once.
@@ -256,33 +254,37 @@ impl Socket {
         moved(n as isize, 0)
     }
 
-    /// One byte, which wakes who sleeps on the other end.
+    /// One byte, which wakes whoever sleeps on the other end.
     pub fn ring(&self) {
-        let byte = 0u8;
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-        // One that takes no more has enough to wake the peer; one that is broken says so to its reader.
-        // SAFETY: one byte.
-        unsafe { libc::send(self.0.as_raw_fd(), (&raw const byte).cast(), 1, flags) };
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        // A socket that takes no more has enough to wake the peer; one that is broken says so to its reader.
+        let _ = send(self.as_raw_fd(), &[0], flags);
     }
 
     /// Fills the pieces of `list` in order.
-    pub fn read_list(&self, list: &IoList<'_>) -> io::Result<Moved> {
-        let (pieces, count) = list.as_raw();
-        // SAFETY: the pieces are valid: ours by the lifetime of the list, the application's until the completion of
-        // the operation they belong to.
-        let n = unsafe { libc::syscall(libc::SYS_readv, self.0.as_raw_fd(), pieces, count as i32) };
+    pub fn read_list(&self, list: &ScatterList<'_>) -> io::Result<Moved> {
+        let pieces = list.pieces();
+        // SAFETY: whoever put a piece into the list answers for it, and lent it for writing.
+        let n = unsafe {
+            libc::syscall(
+                libc::SYS_readv,
+                self.0.as_raw_fd(),
+                pieces.as_ptr(),
+                pieces.len() as i32,
+            )
+        };
         moved(n as isize, list.bytes())
     }
 
     /// Writes the pieces of `list` in order.
     #[inline]
-    pub fn write_list(&self, list: &IoList<'_>) -> io::Result<Moved> {
-        let (pieces, count) = list.as_raw();
+    pub fn write_list(&self, list: &GatherList<'_>) -> io::Result<Moved> {
+        let pieces = list.pieces();
         // SAFETY: all zero is a valid msghdr.
         let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
-        message.msg_iov = pieces.cast_mut();
-        message.msg_iovlen = count;
-        // SAFETY: as in `read_list`.
+        message.msg_iov = pieces.as_ptr().cast_mut();
+        message.msg_iovlen = pieces.len();
+        // SAFETY: whoever put a piece into the list answers for it; the kernel only reads here.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_sendmsg,
@@ -295,8 +297,9 @@ impl Socket {
     }
 }
 
-/// No address. The calls that move data are made past the functions of the C library that are named for them: those are points
-/// at which a thread can be cancelled, which costs fifty instructions in a process with threads, and must not happen under a lock.
+/// No address. The calls that move data are made past the functions of the C library that are named for them: those are
+/// points at which a thread can be cancelled, which costs fifty instructions in a process with threads, and must not
+/// happen under a lock.
 const NONE: *const libc::c_void = core::ptr::null();
 
 impl AsRawFd for Socket {
@@ -340,25 +343,4 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
                 | libc::EPERM
         )
     )
-}
-
-trait Quietly {
-    fn set_bind_address_no_port_quietly(&self);
-}
-
-impl Quietly for SockRef<'_> {
-    /// Old kernels do not have it, and it is only a saving.
-    fn set_bind_address_no_port_quietly(&self) {
-        let on: libc::c_int = 1;
-        // SAFETY: an int is what the option takes.
-        unsafe {
-            libc::setsockopt(
-                self.as_raw_fd(),
-                libc::SOL_IP,
-                libc::IP_BIND_ADDRESS_NO_PORT,
-                (&raw const on).cast(),
-                size_of_val(&on) as u32,
-            );
-        }
-    }
 }

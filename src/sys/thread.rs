@@ -19,8 +19,8 @@ pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<Join
     spawned
 }
 
-/// All but those that a thread causes by an instruction or call of its own. The kernel kills a thread that blocks such a
-/// signal, past a handler that the program may have for its memory or its sandbox.
+/// All but those that a thread causes by an instruction or call of its own. The kernel kills a thread that blocks such
+/// a signal, past a handler that the program may have for its memory or its sandbox.
 fn foreign_signals() -> SigSet {
     let mut set = SigSet::all();
     for fault in FAULTS {

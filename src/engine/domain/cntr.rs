@@ -18,13 +18,13 @@ use crate::ffi::ops;
 use crate::ffi::ops::cntr::CntrCalls;
 use crate::ffi::ops::domain::CntrRequest;
 use crate::ffi::{Kind, WaitHandle};
-use crate::sync::{Patience, Use, Uses};
+use crate::sync::{Backoff, Use, Uses};
 use crate::sys::event::sleep_on;
 
 struct Shared<T: Transport> {
     engine: Arc<Engine<T>>,
     counter: Arc<Counter>,
-    patience: Patience,
+    backoff: Backoff,
 }
 
 pub struct Cntr<T: Transport> {
@@ -57,7 +57,7 @@ impl<T: Transport> Cntr<T> {
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             counter: Arc::new(Counter::new(wait, bytes)),
-            patience: Patience::new(),
+            backoff: Backoff::new(),
         });
         if let Some(set) = set {
             let member: Weak<Shared<T>> = Arc::downgrade(&shared);
@@ -173,15 +173,15 @@ impl<T: Transport> Kind for Cntr<T> {
 
 impl<T: Transport> CntrCalls for Cntr<T> {
     fn read(&self) -> u64 {
-        if self.shared.patience.is_worn() {
-            self.shared.patience.rest();
+        if self.shared.backoff.is_due() {
+            self.shared.backoff.snooze();
         }
         let before = self.shared.counter.value();
         self.shared.poll();
         let value = self.shared.counter.value();
         match value == before {
-            true => self.shared.patience.in_vain(),
-            false => self.shared.patience.found(),
+            true => self.shared.backoff.count_empty(),
+            false => self.shared.backoff.reset(),
         }
         value
     }

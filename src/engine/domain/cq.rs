@@ -20,14 +20,14 @@ use crate::ffi::ops::cq::{CqCalls, CqErr};
 use crate::ffi::ops::domain::CqRequest;
 use crate::ffi::user::Words;
 use crate::ffi::{Kind, WaitHandle};
-use crate::sync::{Guard, Patience, Use, Uses};
+use crate::sync::{Backoff, Guard, Use, Uses};
 
 /// Shared by the handle and the wait set that it may be in.
 struct Shared<T: Transport> {
     engine: Arc<Engine<T>>,
     id: usize,
     wait: Arc<Wait>,
-    patience: Patience,
+    backoff: Backoff,
 }
 
 pub struct Cq<T: Transport> {
@@ -89,7 +89,7 @@ impl<T: Transport> Cq<T> {
             engine: engine.clone(),
             id,
             wait,
-            patience: Patience::new(),
+            backoff: Backoff::new(),
         });
         if let Some(set) = set {
             let member: Weak<Shared<T>> = Arc::downgrade(&shared);
@@ -136,7 +136,7 @@ impl<T: Transport> Shared<T> {
         let cq = &mut state.domain.cqs[self.id];
         let there = match cq.ring.ready() {
             Head::Empty => {
-                self.patience.in_vain();
+                self.backoff.count_empty();
                 if state.transport.holds_back() {
                     state.flush();
                 }
@@ -144,7 +144,7 @@ impl<T: Transport> Shared<T> {
             }
             Head::Error => return Err(Error::AVAIL),
             Head::Entries(n) => {
-                self.patience.found();
+                self.backoff.reset();
                 n
             }
         };
@@ -259,8 +259,8 @@ impl<T: Transport> CqCalls for Cq<T> {
     #[inline(always)]
     fn read(&self, max: usize, mut out: Words<'_>, src: Option<Words<'_>>) -> Result<usize> {
         let shared = &*self.shared;
-        if shared.patience.is_worn() {
-            shared.patience.rest();
+        if shared.backoff.is_due() {
+            shared.backoff.snooze();
         }
         let mut state = shared.engine.lock_data()?;
         let mut src = src;

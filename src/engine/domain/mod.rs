@@ -40,7 +40,7 @@ use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::domain::*;
 use crate::ffi::ops::transfer::Rx;
 use crate::ffi::ops::work::WorkRequest;
-use crate::sync::{Callers, Children, Forked, Guard, Lock, Use, Uses};
+use crate::sync::{Callers, Children, Guard, Lock, Refused, Serialized, Use, Uses};
 use crate::sys::fork::Birth;
 
 /// What the lock of a domain guards.
@@ -118,20 +118,20 @@ pub struct Engine<T: Transport> {
 }
 
 impl<T: Transport> Engine<T> {
-    /// `Forked` is `OPBADSTATE` to C. It takes no room: an `Error` would share its place with half of the guard.
+    /// `Refused` is `OPBADSTATE` to C. It takes no room: an `Error` would share its place with half of the guard.
     #[inline]
-    pub fn lock(&self) -> core::result::Result<Guard<'_, State<T>>, Forked> {
+    pub fn lock(&self) -> core::result::Result<Guard<'_, State<T>>, Refused> {
         self.state.lock()
     }
 
     /// As `lock`, when something is closed. On an error it is left as it is.
-    pub fn lock_to_close(&self) -> core::result::Result<Guard<'_, State<T>>, Forked> {
+    pub fn lock_to_close(&self) -> core::result::Result<Guard<'_, State<T>>, Refused> {
         self.state.lock_to_close()
     }
 
     /// As `lock`, from a call of the data path: with FI_THREAD_DOMAIN the application serializes those.
     #[inline(always)]
-    pub fn lock_data(&self) -> core::result::Result<Guard<'_, State<T>>, Forked> {
+    pub fn lock_data(&self) -> core::result::Result<Guard<'_, State<T>>, Refused> {
         self.state.lock_data()
     }
 
@@ -245,6 +245,7 @@ impl<T: Transport> Domain<T> {
     pub fn open(
         fabric: &Arc<FabricShared<T>>,
         info: Info,
+        serialized: Serialized,
         context: *mut c_void,
     ) -> Result<*mut fid_domain> {
         check(&info.domain, T::CQ_DATA_SIZE)?;
@@ -276,7 +277,12 @@ impl<T: Transport> Domain<T> {
         domain.contended = callers == Callers::Many;
         domain.auto = auto;
         let engine = Arc::new(Engine {
-            state: Lock::new(callers, State::children_may, State { domain, transport })?,
+            state: Lock::new(
+                callers,
+                serialized,
+                State::children_may,
+                State { domain, transport },
+            )?,
             poll_fd,
             birth: Birth::here(),
             provider: T::provider(&fabric.provider),

@@ -7,8 +7,8 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
-use crate::base::IoList;
 use crate::engine::stream::shm_channel::ShmChannel;
+use crate::sys::io_list::{GatherList, ScatterList};
 use crate::sys::socket::{Moved, Socket};
 
 /// The link of a connection.
@@ -93,7 +93,7 @@ impl Link {
 
     /// As `read`, to the pieces of `list` in order.
     #[inline]
-    pub fn read_list(&self, list: &IoList<'_>) -> io::Result<Moved> {
+    pub fn read_list(&self, list: &ScatterList<'_>) -> io::Result<Moved> {
         match self {
             Link::Socket(socket) => socket.read_list(list),
             Link::Shm(_) | Link::Down => Ok(Moved::Later),
@@ -111,7 +111,7 @@ impl Link {
 
     /// Hands bytes over to be sent, whichever way frames go. What a peer has broken its reader finds.
     #[inline]
-    pub fn write_list(&mut self, list: &IoList<'_>) -> io::Result<Moved> {
+    pub fn write_list(&mut self, list: &GatherList<'_>) -> io::Result<Moved> {
         match self {
             Link::Socket(socket) => socket.write_list(list),
             Link::Shm(link) => Ok(match link.channel.write_list(list) {

@@ -3,8 +3,8 @@
 //! place.
 #![forbid(unsafe_code)]
 
+use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, IoList};
 use crate::engine::srx::Claimed;
 use crate::engine::stream::link::is_silence;
 use crate::engine::stream::net::Net;
@@ -12,6 +12,7 @@ use crate::engine::stream::session::State;
 use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::session::receive_state::{At, Sink};
 use crate::engine::stream::transport::{DomainOf, Stream};
+use crate::sys::io_list::ScatterList;
 use crate::sys::socket::Moved;
 
 /// A payload of which at least this much is missing is read to its place, not through the scratch buffer.
@@ -40,7 +41,7 @@ impl<N: Net> Stream<N> {
             }
             let (moved, asked, direct) = match &mut conn.session.rx.at {
                 At::Payload(incoming) if incoming.remaining >= DIRECT => {
-                    let mut list = IoList::new();
+                    let mut list = ScatterList::new();
                     let wanted = usize::try_from(incoming.remaining).unwrap_or(usize::MAX);
                     let placed = match incoming.sink.memory() {
                         Some(iov) => iov.append_to(&mut list, wanted),
@@ -50,7 +51,7 @@ impl<N: Net> Stream<N> {
                         (conn.link.read(&mut scratch), scratch.len(), 0)
                     } else {
                         if placed == wanted {
-                            list.push_room(&mut scratch[..ALONG]);
+                            list.push(&mut scratch[..ALONG]);
                         }
                         (conn.link.read_list(&list), list.bytes(), placed)
                     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::engine::cntr::Counter;
 use crate::engine::mr;
-use crate::sys::region::{Region, Shared};
+use crate::sys::mapping::{Mapping, Shared};
 
 /// A region of this domain.
 type Own = mr::Region<Arc<Counter>>;
@@ -57,20 +57,20 @@ fn place(key: u64, probe: usize) -> usize {
 
 /// The directory of this process's domain.
 pub struct RegionDirectory {
-    memory: Region,
+    memory: Mapping,
     fd: OwnedFd,
     places: HashMap<u64, usize>,
 }
 
 impl RegionDirectory {
     pub fn new<'a>(regions: impl Iterator<Item = &'a Arc<Own>>) -> io::Result<RegionDirectory> {
-        let made = Region::create_for_readers(NAME, size_of::<Table>())?;
+        let made = Mapping::create_for_readers(NAME, size_of::<Table>())?;
         // Else one peer could show another what we do not grant.
         if !made.protected {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let mut directory = RegionDirectory {
-            memory: made.region,
+            memory: made.mapping,
             fd: made.fd,
             places: HashMap::new(),
         };
@@ -148,7 +148,7 @@ impl RegionDirectory {
 
 /// A peer's directory.
 pub struct View {
-    memory: Region,
+    memory: Mapping,
 }
 
 /// A part of a region of a peer.
@@ -162,7 +162,7 @@ pub struct Part {
 
 impl View {
     pub fn new(fd: &OwnedFd) -> io::Result<View> {
-        let memory = Region::attach_read_only(fd, size_of::<Table>())?;
+        let memory = Mapping::attach_read_only(fd, size_of::<Table>())?;
         Ok(View { memory })
     }
 

@@ -3,7 +3,7 @@
 //! that it sleeps. docs/wire/shm.md.
 //!
 //! A peer that writes garbage there, stops, or dies at any instruction does harm to this connection only: see `sync::ring` and
-//! `sys::region`.
+//! `sys::mapping`.
 //!
 //! Trusted with: where in the memory the rings lie, and that it stays mapped as long as they are used.
 
@@ -16,21 +16,22 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
-use crate::base::copy::{Ways, copy_from_shared};
 use crate::base::grow::reserve;
-use crate::base::{IoList, IoVec, Piece};
+use crate::base::{IoVec, Piece};
 use crate::engine::stream::copy_mode::CopyMode;
 use crate::engine::stream::proto::MAX_SEGS;
 use crate::engine::stream::region_directory::{Using, View};
 use crate::ffi::ops::transfer::RemoteSeg;
+use crate::sync::copy::{Ways, copy_from_shared};
 use crate::sync::doorbell::{Doorbell, Rung};
-use crate::sync::parts::{Job, Part, Parts, Progress};
 use crate::sync::ring::{
     Consumer, ConsumerLine, Garbage, HEADER, LINE, Memory, Producer, ProducerLine, Record,
     first_lap,
 };
-use crate::sys::region::{Region, Shared};
-use crate::sys::{process_memory, random, region};
+use crate::sync::split_copy::{Part, Progress, SplitCopy, SplitWord};
+use crate::sys::io_list::{GatherList, ScatterList};
+use crate::sys::mapping::{Mapping, Shared};
+use crate::sys::{mapping, process_memory, random};
 
 /// The first page of the memory: what the side that made it writes, then what the other does.
 #[repr(C)]
@@ -46,7 +47,7 @@ struct Shares {
 }
 
 #[repr(C, align(64))]
-struct PartsLine(Parts);
+struct PartsLine(SplitWord);
 
 /// The lines that one side uses: of the ring to it and of the ring from it.
 #[repr(C, align(64))]
@@ -119,9 +120,9 @@ pub struct ShmChannel {
     absent: u32,
     /// The other side cannot write to our memory.
     pub copies_alone: bool,
-    _head: Region,
+    _head: Mapping,
     /// What the rings lie in.
-    _rings: [Region; 2],
+    _rings: [Mapping; 2],
 }
 
 /// Bytes that a process shows to others so that they can see whether they read its memory, and where they are.
@@ -164,7 +165,7 @@ const SHARES: usize = 2;
 impl ShmChannel {
     /// Memory with two rings of up to `ring` bytes each.
     pub fn make(ring: usize) -> io::Result<(ShmChannel, OwnedFd)> {
-        let fd = Region::create_sparse(NAME, HEAD + 2 * ring)?;
+        let fd = Mapping::create_sparse(NAME, HEAD + 2 * ring)?;
         let shm = ShmChannel::over(&fd, ring, ring, Side::Connector)?;
         Ok((shm, fd))
     }
@@ -176,14 +177,14 @@ impl ShmChannel {
 
     fn over(fd: &OwnedFd, ring: usize, most: usize, side: Side) -> io::Result<ShmChannel> {
         // Checks the whole before anything is done to it.
-        drop(Region::attach(fd, HEAD + 2 * ring)?);
-        let head = Region::attach(fd, HEAD)?;
+        drop(Mapping::attach(fd, HEAD + 2 * ring)?);
+        let head = Mapping::attach(fd, HEAD)?;
         // What is used at first, whatever the other side has done about it.
-        region::allocate(fd, 0, HEAD + first_lap(ring))?;
-        region::allocate(fd, HEAD + ring, first_lap(ring))?;
+        mapping::allocate(fd, 0, HEAD + first_lap(ring))?;
+        mapping::allocate(fd, HEAD + ring, first_lap(ring))?;
         let rings = [
-            Region::map_twice(fd, HEAD, ring)?,
-            Region::map_twice(fd, HEAD + ring, ring)?,
+            Mapping::map_twice(fd, HEAD, ring)?,
+            Mapping::map_twice(fd, HEAD + ring, ring)?,
         ];
         let page = head.at::<Head>(0).ok_or(io::ErrorKind::InvalidInput)?;
         let [own, other] = match side {
@@ -272,8 +273,8 @@ impl ShmChannel {
     /// Whether the process at the other end is there and what it was: its memory can be read, and its probe is in it.
     pub fn is_alive(&self) -> bool {
         let mut seen = [0; ProcessProbe::LEN];
-        let mut list = IoList::new();
-        list.push_room(&mut seen);
+        let mut list = ScatterList::new();
+        list.push(&mut seen);
         let place = [(self.probe.address as usize, ProcessProbe::LEN)];
         let read = self
             .process
@@ -347,15 +348,9 @@ impl ShmChannel {
             if done > 0 && !directory.shows(&part) {
                 return false;
             }
-            let mut list = IoList::new();
             let step = (seg.len - done).min(STEP);
-            local.append_to(&mut list, step);
             let there = [(part.address.wrapping_add(done), step)];
-            let moved = match write {
-                true => process_memory::write_to(process, &list, &there),
-                false => process_memory::read_from(process, &list, &there),
-            };
-            match moved {
+            match copy_step(process, &local, step, &there, write) {
                 Ok(n) if n > 0 => {
                     local.advance(n);
                     done += n;
@@ -536,13 +531,7 @@ impl ShmChannel {
         keep(&mut there, part.len);
         let mut left = part.len;
         while left > 0 {
-            let mut list = IoList::new();
-            here.append_to(&mut list, left);
-            let moved = match write {
-                true => process_memory::write_to(process, &list, &there),
-                false => process_memory::read_from(process, &list, &there),
-            };
-            match moved {
+            match copy_step(process, &here, left, &there, write) {
                 Ok(n) if n > 0 => {
                     left -= n.min(left);
                     here.advance(n);
@@ -555,7 +544,7 @@ impl ShmChannel {
     }
 
     /// Begins to fetch a message of so many bytes together with the other side, if that can help now.
-    pub fn begin_share(&mut self, len: usize) -> Option<Job> {
+    pub fn begin_share(&mut self, len: usize) -> Option<SplitCopy> {
         // SAFETY: as in `own`.
         let sleeps = unsafe { self.other.as_ref() }.doorbell.0.is_armed();
         if sleeps || self.copies_alone || self.process.is_none() {
@@ -570,14 +559,19 @@ impl ShmChannel {
         }
         let place = self.sharing.iter().position(|busy| !busy)?;
         self.shared = self.shared.wrapping_add(1);
-        let job = Job::new(self.shared << 1 | place as u32, len)?;
+        let job = SplitCopy::new(self.shared << 1 | place as u32, len)?;
         self.sharing[place] = true;
         self.own_parts(&job).open(&job);
         Some(job)
     }
 
     /// Fetches what the other side does not copy; false if something could not be.
-    pub fn fetch_parts(&self, job: &mut Job, from: &Places, to: &IoVec) -> Result<bool, Garbage> {
+    pub fn fetch_parts(
+        &self,
+        job: &mut SplitCopy,
+        from: &Places,
+        to: &IoVec,
+    ) -> Result<bool, Garbage> {
         let parts = self.own_parts(job);
         while let Some(part) = parts.take(job)? {
             if !self.copy_part(part, *to, *from, false) {
@@ -589,12 +583,12 @@ impl ShmChannel {
     }
 
     /// How far a message has come that is fetched together.
-    pub fn progress_of(&self, job: &Job) -> Result<Progress, Garbage> {
+    pub fn progress_of(&self, job: &SplitCopy) -> Result<Progress, Garbage> {
         self.own_parts(job).progress(job)
     }
 
     /// The message is here, or the other side does no more for it.
-    pub fn end_share(&mut self, job: &Job) {
+    pub fn end_share(&mut self, job: &SplitCopy) {
         self.sharing[place_of(job)] = false;
         self.absent = match job.was_shared() {
             true => 0,
@@ -604,7 +598,7 @@ impl ShmChannel {
 
     /// Takes back a message that is being fetched together: false if the other side does not let go of what it copies.
     #[cold]
-    pub fn take_back(&self, job: &Job, patience: Duration) -> bool {
+    pub fn take_back(&self, job: &SplitCopy, patience: Duration) -> bool {
         let parts = self.own_parts(job);
         let until = Instant::now() + patience;
         parts.close(job);
@@ -618,7 +612,7 @@ impl ShmChannel {
     }
 
     /// Copies one part of a message of ours that the other side fetches.
-    pub fn help(&self, job: &mut Job, from: &IoVec, to: &Places) -> Result<Help, Garbage> {
+    pub fn help(&self, job: &mut SplitCopy, from: &IoVec, to: &Places) -> Result<Help, Garbage> {
         // SAFETY: as in `own`.
         let parts = &unsafe { self.other_shares.as_ref() }.parts[place_of(job)].0;
         if self.process.is_none() {
@@ -634,7 +628,7 @@ impl ShmChannel {
         })
     }
 
-    fn own_parts(&self, job: &Job) -> &Parts {
+    fn own_parts(&self, job: &SplitCopy) -> &SplitWord {
         // SAFETY: as in `own`.
         &unsafe { self.own_shares.as_ref() }.parts[place_of(job)].0
     }
@@ -653,8 +647,8 @@ impl ShmChannel {
         bytes.resize(len, 0);
         let mut done = 0;
         while done < len {
-            let mut list = IoList::new();
-            list.push_room(&mut bytes[done..]);
+            let mut list = ScatterList::new();
+            list.push(&mut bytes[done..]);
             let n = process_memory::read_from(process, &list, &from).ok()?;
             if n == 0 {
                 return None;
@@ -666,7 +660,7 @@ impl ShmChannel {
     }
 
     /// Writes as much as there is room for.
-    pub fn write_list(&mut self, list: &IoList<'_>) -> Result<usize, Garbage> {
+    pub fn write_list(&mut self, list: &GatherList<'_>) -> Result<usize, Garbage> {
         self.wants = MIN_SPLIT;
         let all = list.bytes();
         let mut done = 0;
@@ -682,7 +676,7 @@ impl ShmChannel {
                 break;
             };
             // SAFETY: `len` bytes of room, and the list has so many behind `done`.
-            unsafe { list.gather(done, body.as_mut_ptr(), len, &mut self.ways) };
+            unsafe { self.ways.gather(list, done, body.as_mut_ptr(), len) };
             body.skip(len);
             body.publish(0);
             done += len;
@@ -783,15 +777,15 @@ impl ShmChannel {
 
     /// Begins to take the lines that the next record to the other side will have.
     #[inline]
-    pub fn claim_ahead(&mut self) {
-        self.tx.claim_ahead();
+    pub fn prefetch_next(&mut self) {
+        self.tx.prefetch_next();
     }
 
     /// Begins to fetch what is not in the first line of a record.
     #[inline(always)]
-    pub fn fetch_ahead(&self, record: &Record) {
+    pub fn prefetch_rest(&self, record: &Record) {
         if !ShmChannel::is_line(record) {
-            self.rx.fetch_ahead(record);
+            self.rx.prefetch_rest(record);
         }
     }
 
@@ -857,10 +851,29 @@ impl ShmChannel {
     }
 }
 
+/// Copies up to `max` bytes from `here` to memory of another process, or the other way; how many one call has moved.
+fn copy_step(
+    process: i32,
+    here: &IoVec,
+    max: usize,
+    there: &[(usize, usize)],
+    write: bool,
+) -> io::Result<usize> {
+    if write {
+        let mut list = GatherList::new();
+        here.append_to(&mut list, max);
+        process_memory::write_to(process, &list, there)
+    } else {
+        let mut list = ScatterList::new();
+        here.append_to(&mut list, max);
+        process_memory::read_from(process, &list, there)
+    }
+}
+
 /// A message of ours that the other side fetches, and where it goes.
 pub struct Helping {
     pub index: u8,
-    pub job: Job,
+    pub job: SplitCopy,
     pub to: Places,
 }
 
@@ -885,7 +898,7 @@ pub fn len_of(places: &Places) -> usize {
 }
 
 /// Which share a job is in.
-fn place_of(job: &Job) -> usize {
+fn place_of(job: &SplitCopy) -> usize {
     job.number as usize % SHARES
 }
 

@@ -124,7 +124,7 @@ impl<N: Net> Stream<N> {
         }
         for &id in &self.polled {
             if let Some(shm) = self.conns[id].link.shm_mut() {
-                shm.claim_ahead();
+                shm.prefetch_next();
             }
         }
         let news = self.next_news();

@@ -3,8 +3,6 @@
 
 use core::ffi::{c_int, c_void};
 
-use libc::iovec;
-
 use crate::abi::*;
 use crate::base::iovec::IOV_LIMIT;
 use crate::base::{Error, IoVec, Result};

@@ -11,6 +11,7 @@ use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::domain::wait_set;
 use crate::ffi::ops::{object, status};
 use crate::ffi::user::{opt, store};
+use crate::sync::Serialized;
 
 /// `struct fi_eq_attr`, read.
 #[derive(Clone, Copy)]
@@ -23,7 +24,13 @@ pub struct EqRequest<'a> {
 
 pub trait FabricCalls: Kind<Head = fid_fabric> {
     fn api_version(&self) -> u32;
-    fn open_domain(&self, info: Info, context: *mut c_void) -> Result<*mut fid_domain>;
+    /// `serialized`: the application keeps to the threading level that `info` asks for.
+    fn open_domain(
+        &self,
+        info: Info,
+        serialized: Serialized,
+        context: *mut c_void,
+    ) -> Result<*mut fid_domain>;
     fn open_pep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_pep>;
     fn open_eq(&self, request: EqRequest<'_>, context: *mut c_void) -> Result<*mut fid_eq>;
     fn open_wait(&self, wait_obj: fi_wait_obj) -> Result<*mut fid_wait>;
@@ -61,7 +68,10 @@ unsafe extern "C" fn domain<T: FabricCalls>(
             if info.domain.is_none() {
                 return Err(Error::INVAL);
             }
-            store(dom, || fabric.open_domain(info.into(), context))
+            // SAFETY: fi_domain(3), threading and progress: with FI_THREAD_DOMAIN the application serializes the calls
+            // of the data path, with unified control progress all of them. `info` tells what it has asked for.
+            let serialized = Serialized::promise();
+            store(dom, || fabric.open_domain(info.into(), serialized, context))
         })
     })
 }

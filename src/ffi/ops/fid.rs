@@ -122,9 +122,9 @@ unsafe fn get_pollfd(fd: c_int, wait: &mut fi_wait_pollfd) -> Result {
     if wait.fd.is_null() {
         return Err(Error::INVAL);
     }
-    let pollfd = libc::pollfd {
+    let pollfd = pollfd {
         fd,
-        events: libc::POLLIN,
+        events: POLLIN,
         revents: 0,
     };
     // SAFETY: promised by the caller.

@@ -3,8 +3,6 @@
 
 use core::ffi::c_void;
 
-use libc::iovec;
-
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::ffi::ops::missing::Missing;

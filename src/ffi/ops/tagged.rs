@@ -3,8 +3,6 @@
 
 use core::ffi::c_void;
 
-use libc::iovec;
-
 use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::ffi::ops::message::{message_ops, or_zero};

@@ -229,7 +229,7 @@ pub(super) unsafe fn piece(buf: *const core::ffi::c_void, len: usize) -> Result<
 /// # Safety
 /// As `IoVec::new`.
 #[inline]
-pub(super) unsafe fn several(iov: *const libc::iovec, count: usize) -> Result<IoVec> {
+pub(super) unsafe fn several(iov: *const iovec, count: usize) -> Result<IoVec> {
     // SAFETY: promised by the caller.
     match unsafe { IoVec::new(iov, count) } {
         Some(iov) if !iov.has_null() => Ok(iov),
@@ -253,7 +253,7 @@ pub(super) unsafe fn room(buf: *mut core::ffi::c_void, len: usize) -> Piece {
 ///
 /// # Safety
 /// As `IoVec::new`.
-pub(super) unsafe fn rooms(iov: *const libc::iovec, count: usize) -> Result<IoVec> {
+pub(super) unsafe fn rooms(iov: *const iovec, count: usize) -> Result<IoVec> {
     // SAFETY: promised by the caller.
     let mut iov = unsafe { IoVec::new(iov, count) }.ok_or(Error::INVAL)?;
     iov.drop_null();

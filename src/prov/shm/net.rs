@@ -24,6 +24,7 @@ use crate::prov::shm::params::Params;
 use crate::sys::fork::Birth;
 use crate::sys::local::{self, LocalName};
 use crate::sys::socket::Socket;
+use crate::sys::user::effective_uid;
 
 /// Which of the providers a fabric belongs to, and its settings.
 #[derive(Clone)]
@@ -36,7 +37,7 @@ pub struct Site {
 
 impl Site {
     pub fn new(kind: Kind, set: Params) -> Site {
-        let uid = nix::unistd::geteuid().as_raw();
+        let uid = effective_uid();
         Site { kind, set, uid }
     }
 

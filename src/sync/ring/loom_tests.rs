@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The ring on loom's atomics, in every order that a few steps of both sides can have. Bodies are cells that loom watches: a
-//! read that nothing orders after the write is a failure.
+//! The ring on loom's atomics, in every order that a few steps of both sides can have. Bodies are cells that loom
+//! watches: a read that nothing orders after the write is a failure.
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, AtomicU64};
 use loom::sync::{Arc, Notify};
 use loom::thread;
 
+use super::memory::Cells;
 use super::*;
-use crate::sync::asleep::Asleep;
+use crate::sync::sleep_flag::SleepFlag;
 
 struct Model {
     words: Vec<AtomicU32>,
     bodies: Vec<UnsafeCell<u64>>,
     head: AtomicU64,
-    waiting: Asleep<AtomicU32>,
+    waiting: SleepFlag<AtomicU32>,
     limit: AtomicU32,
 }
 
@@ -38,7 +39,7 @@ impl Cells for Arc<Model> {
         true
     }
 
-    fn waiting(&self) -> &Asleep<AtomicU32> {
+    fn waiting(&self) -> &SleepFlag<AtomicU32> {
         &self.waiting
     }
 }
@@ -57,7 +58,7 @@ fn ring_with_laps(
         words: (0..lines).map(|_| AtomicU32::new(0)).collect(),
         bodies: (0..lines).map(|_| UnsafeCell::new(0)).collect(),
         head: AtomicU64::new(0),
-        waiting: Asleep::over(AtomicU32::new(0)),
+        waiting: SleepFlag::over(AtomicU32::new(0)),
         limit: AtomicU32::new(0),
     });
     let (capacity, lap, most) = (lines * LINE, lap * LINE, most * LINE);
@@ -155,9 +156,9 @@ fn loom_nobody_sleeps_for_ever() {
     check(3, || {
         let lens = [body(2), body(2), body(1)];
         let (mut producer, mut consumer) = ring(4);
-        let asleep = Arc::new(Asleep::over(AtomicU32::new(0)));
-        let bell = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let (consumer_asleep, bells) = (asleep.clone(), bell.clone());
+        let flag = Arc::new(SleepFlag::over(AtomicU32::new(0)));
+        let woken = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (consumer_flag, others) = (flag.clone(), woken.clone());
         let other = thread::spawn(move || {
             for (i, &len) in lens.iter().enumerate() {
                 let number = i as u64 + 1;
@@ -165,15 +166,15 @@ fn loom_nobody_sleeps_for_ever() {
                     producer.set_waiting(true);
                     let sent = producer.send(number, len);
                     if !sent {
-                        bells.0.wait();
+                        others.0.wait();
                     }
                     producer.set_waiting(false);
                     if sent {
                         break;
                     }
                 }
-                if consumer_asleep.is_set() {
-                    bells.1.notify();
+                if consumer_flag.is_set() {
+                    others.1.notify();
                 }
             }
         });
@@ -184,20 +185,20 @@ fn loom_nobody_sleeps_for_ever() {
                     break wake;
                 }
                 if consumer.release() {
-                    bell.0.notify();
+                    woken.0.notify();
                 }
-                asleep.lie_down();
+                flag.arm();
                 let found = consumer.receive(number, len);
                 if found.is_none() {
-                    bell.1.wait();
+                    woken.1.wait();
                 }
-                asleep.get_up();
+                flag.disarm();
                 if let Some(wake) = found {
                     break wake;
                 }
             };
             if wake {
-                bell.0.notify();
+                woken.0.notify();
             }
         }
         other.join().unwrap();
@@ -211,8 +212,8 @@ fn loom_room_that_is_given_back_late_is_seen() {
     for taken in [&[1][..], &[2], &[1, 1], &[2, 1]] {
         check(3, move || {
             let (mut producer, mut consumer) = ring(8);
-            let bell = Arc::new(Notify::new());
-            let woken = bell.clone();
+            let notify = Arc::new(Notify::new());
+            let woken = notify.clone();
             for (i, &lines) in taken.iter().enumerate() {
                 assert!(producer.send(i as u64, body(lines)));
             }
@@ -225,11 +226,11 @@ fn loom_room_that_is_given_back_late_is_seen() {
             });
             for (i, &lines) in taken.iter().enumerate() {
                 if consumer.receive(i as u64, body(lines)).unwrap() {
-                    bell.notify();
+                    notify.notify();
                 }
             }
             if consumer.release() {
-                bell.notify();
+                notify.notify();
             }
             other.join().unwrap();
             assert!(consumer.receive(last, body(7)).is_some());

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Where a ring lies: its words and lines as atomics, in shared memory or in loom's model of it.
 //!
-//! Trusted with: references to atomics in memory that the creator of a side vouches for. They are all that is referred to
-//! there: another process may change these numbers at any time.
+//! Trusted with: references to atomics in memory that the creator of a side vouches for. They are all that is referred
+//! to there: another process may change these numbers at any time.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::os::fd::OwnedFd;
 
 use super::LINE;
-use crate::sync::asleep::Asleep;
 use crate::sync::atomic::Atomic;
-use crate::sync::lines;
-use crate::sys::region;
+use crate::sync::prefetch::prefetch_write;
+use crate::sync::sleep_flag::SleepFlag;
+use crate::sys::mapping::{self, Shared};
 
-/// Written by the producer alone.
+/// Written by the producer alone. Its size is part of the format (docs/wire/shm.md): crossbeam's `CachePadded`, of two
+/// lines, would be another one.
 #[repr(C, align(64))]
 pub struct ProducerLine {
-    waiting: Asleep,
+    waiting: SleepFlag,
 }
 
 /// Written by the consumer alone.
@@ -26,6 +27,11 @@ pub struct ConsumerLine {
     head: AtomicU64,
     limit: AtomicU32,
 }
+
+// SAFETY: one atomic number, and padding that nobody reads.
+unsafe impl Shared for ProducerLine {}
+// SAFETY: two atomic numbers, and padding that nobody reads.
+unsafe impl Shared for ConsumerLine {}
 
 const _: () = assert!(size_of::<ProducerLine>() == LINE && size_of::<ConsumerLine>() == LINE);
 
@@ -39,7 +45,7 @@ pub struct Memory {
     pub file: Option<(OwnedFd, usize)>,
 }
 
-// SAFETY: addresses of memory that belongs to no thread; who makes a side of it promises that there is one of each.
+// SAFETY: addresses of memory that belongs to no thread; the maker of a side promises that there is one of each.
 unsafe impl Send for Memory {}
 
 /// The places that both sides look at.
@@ -57,9 +63,9 @@ pub trait Cells {
     fn limit(&self) -> &Self::U32;
     /// Sees to it that these bytes of the data can be touched.
     fn provide(&self, from: usize, to: usize) -> bool;
-    fn waiting(&self) -> &Asleep<Self::U32>;
+    fn waiting(&self) -> &SleepFlag<Self::U32>;
     /// The line at this offset is about to be written.
-    fn claim(&self, _at: usize) {}
+    fn prefetch_write(&self, _at: usize) {}
 }
 
 impl Cells for Memory {
@@ -74,8 +80,8 @@ impl Cells for Memory {
     }
 
     #[inline]
-    fn claim(&self, at: usize) {
-        lines::claim(self.data.as_ptr().wrapping_add(at));
+    fn prefetch_write(&self, at: usize) {
+        prefetch_write(self.data.as_ptr().wrapping_add(at));
     }
 
     #[inline]
@@ -93,16 +99,16 @@ impl Cells for Memory {
         let Some((file, at)) = &self.file else {
             return true;
         };
-        let is_there = region::allocate(file, at + from, to - from).is_ok();
+        let is_there = mapping::allocate(file, at + from, to - from).is_ok();
         if is_there {
             // SAFETY: within the data, which is mapped (promise to `Producer::new`).
-            unsafe { region::map_pages(self.data.add(from), to - from) };
+            unsafe { mapping::map_pages(self.data.add(from), to - from) };
         }
         is_there
     }
 
     #[inline]
-    fn waiting(&self) -> &Asleep {
+    fn waiting(&self) -> &SleepFlag {
         // SAFETY: as in `head`.
         unsafe { &(*self.producer.as_ptr()).waiting }
     }

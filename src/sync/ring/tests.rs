@@ -3,10 +3,12 @@
 //! (and miri can run it); and over pages that are mapped twice, once for each side.
 
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
 use std::thread;
 
+use super::memory::Cells;
 use super::*;
-use crate::sys::region::Region;
+use crate::sys::mapping::Mapping;
 
 const CAPACITY: usize = 4096;
 
@@ -94,7 +96,7 @@ fn send(producer: &mut Producer, bytes: &[u8], kind: u8) -> bool {
 
 fn receive(consumer: &mut Consumer) -> Option<(u8, Vec<u8>)> {
     let record = consumer.peek().unwrap()?;
-    consumer.fetch_ahead(&record);
+    consumer.prefetch_rest(&record);
     let mut bytes = vec![0; record.len()];
     consumer.copy(&record, 0, &mut bytes).unwrap();
     let kind = record.kind();
@@ -280,7 +282,8 @@ fn a_word_that_no_producer_writes_is_garbage() {
     }
 }
 
-/// A lap later, what was a record and what was a body are told from what is new: each stays what it is until it is overwritten.
+/// A lap later, what was a record and what was a body are told from what is new: each stays what it is until it is
+/// overwritten.
 #[test]
 fn what_is_left_of_the_lap_before_is_no_record() {
     let ring = Ring::new();
@@ -480,8 +483,8 @@ fn a_lap_does_not_get_longer_where_there_is_no_memory() {
     let ring = Ring::new();
     let mut memory = ring.memory();
     // No file that could have more of it.
-    let (end, _other) = nix::unistd::pipe().unwrap();
-    memory.file = Some((end, 0));
+    let (end, _other) = std::io::pipe().unwrap();
+    memory.file = Some((end.into(), 0));
     let mut producer = Producer::over(memory, CAPACITY, CAPACITY / 4, CAPACITY).unwrap();
     let mut consumer = Consumer::over(ring.memory(), CAPACITY, CAPACITY / 4, CAPACITY).unwrap();
     for i in 0..1000 {
@@ -524,10 +527,10 @@ fn stream(mut producer: Producer, mut consumer: Consumer, records: usize) {
                 let (kind, bytes) = numbers.body(longest);
                 while !send(&mut producer, &bytes, kind) {
                     // Changes nothing that anybody sees.
-                    producer.claim_ahead();
+                    producer.prefetch_next();
                     thread::yield_now();
                 }
-                producer.claim_ahead();
+                producer.prefetch_next();
             }
         });
         let mut numbers = Numbers(1);
@@ -570,10 +573,10 @@ fn both_sides_sleep_and_are_woken() {
     const RECORDS: usize = if cfg!(miri) { 30 } else { 10_000 };
     let ring = Ring::new();
     let (mut producer, mut consumer) = ring.sides();
-    let asleep = crate::sync::asleep::Asleep::<core::sync::atomic::AtomicU32>::default();
-    let asleep = &asleep;
+    let flag = crate::sync::sleep_flag::SleepFlag::<core::sync::atomic::AtomicU32>::default();
+    let flag = &flag;
     let limit = core::time::Duration::from_secs(20);
-    let doze = move || {
+    let sleep = move || {
         let start = std::time::Instant::now();
         thread::park_timeout(limit);
         assert!(start.elapsed() < limit, "nobody woke this side");
@@ -587,11 +590,11 @@ fn both_sides_sleep_and_are_woken() {
                 while !send(&mut producer, &bytes, kind) {
                     producer.set_waiting(true);
                     if producer.room(usize::MAX, 0).unwrap() < Some(bytes.len()) {
-                        doze();
+                        sleep();
                     }
                     producer.set_waiting(false);
                 }
-                if asleep.is_set() {
+                if flag.is_set() {
                     main.unpark();
                 }
             }
@@ -603,11 +606,11 @@ fn both_sides_sleep_and_are_woken() {
                 if consumer.release() {
                     sender.thread().unpark();
                 }
-                asleep.lie_down();
+                flag.arm();
                 if consumer.peek() == Ok(None) {
-                    doze();
+                    sleep();
                 }
-                asleep.get_up();
+                flag.disarm();
                 continue;
             };
             let (kind, bytes) = numbers.body(2000);
@@ -626,12 +629,12 @@ fn both_sides_sleep_and_are_woken() {
 #[cfg_attr(miri, ignore)]
 fn a_stream_crosses_pages_that_are_mapped_twice() {
     let control = 4096;
-    let (lines, fd) = Region::create(c"ring", control + CAPACITY).unwrap();
+    let (lines, fd) = Mapping::create(c"ring", control + CAPACITY).unwrap();
     let (ours, theirs) = (
-        Region::map_twice(&fd, control, CAPACITY).unwrap(),
-        Region::map_twice(&fd, control, CAPACITY).unwrap(),
+        Mapping::map_twice(&fd, control, CAPACITY).unwrap(),
+        Mapping::map_twice(&fd, control, CAPACITY).unwrap(),
     );
-    let memory = |data: &Region| Memory {
+    let memory = |data: &Mapping| Memory {
         data: data.bytes(0, 2 * CAPACITY).unwrap(),
         producer: lines.at(0).unwrap(),
         consumer: lines.at(LINE).unwrap(),

@@ -2,12 +2,12 @@
 //! Writing what is queued: as much as the link takes, and the rest when it takes more.
 #![forbid(unsafe_code)]
 
-use crate::base::IoList;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::session::queue::{After, Out};
 use crate::engine::stream::session::send::{SPARE_BUFFERS, STAGE_FULL};
 use crate::engine::stream::session::{Cx, Session};
 use crate::engine::transport::Address;
+use crate::sys::io_list::GatherList;
 use crate::sys::socket::Moved;
 
 impl<A: Address> Session<A> {
@@ -39,7 +39,7 @@ impl<A: Address> Session<A> {
                 continue;
             }
             let longest = cx.link.shm().map_or(0, |shm| shm.longest_whole());
-            let mut list = IoList::new();
+            let mut list = GatherList::new();
             for out in &self.tx.queue {
                 if list.is_full() {
                     break;
@@ -52,11 +52,11 @@ impl<A: Address> Session<A> {
                         break;
                     }
                     Out::Staged { bytes, done, .. } => {
-                        list.push_bytes(&bytes[*done..]);
+                        list.push(&bytes[*done..]);
                     }
                     Out::Frame(frame) => {
                         let (done, len) = (frame.header_done.into(), frame.header_len.into());
-                        list.push_bytes(&frame.header[done..len]);
+                        list.push(&frame.header[done..len]);
                         let wanted = frame.payload.remaining();
                         if frame.payload.append_to(&mut list, usize::MAX) < wanted {
                             break;

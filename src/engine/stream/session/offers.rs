@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use crate::engine::srx::{Envelope, RecvOp};
 use crate::engine::stream::shm_channel::Places;
-use crate::sync::parts::Job;
+use crate::sync::split_copy::SplitCopy;
 
 /// A message that the peer lets us fetch.
 pub struct Offered {
@@ -31,7 +31,7 @@ pub struct Shared {
     pub recv: Option<RecvOp>,
     pub envelope: Envelope,
     pub offered: Offered,
-    pub job: Job,
+    pub job: SplitCopy,
     /// All that was done here was done well.
     pub copied: bool,
 }

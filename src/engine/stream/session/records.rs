@@ -48,7 +48,7 @@ impl<A: Address> Session<A> {
             return left;
         };
         // Of many the processor fetches the next by itself.
-        shm.fetch_ahead(&record);
+        shm.prefetch_rest(&record);
         let Some(mut inlet) = cx.domain.inlet(self.ep, self.fi_addr) else {
             return left;
         };

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{Error, IoList, IoVec, Result};
+use crate::base::{Error, IoVec, Result};
 use crate::engine::domain_state::TxOp;
 use crate::engine::ep_state::EpState;
 use crate::engine::stream::link::Link;
@@ -23,6 +23,7 @@ use crate::engine::stream::session::{Cx, Session};
 use crate::engine::stream::shm_channel::RECORD;
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::{AFTER_READS, OneTx, Tx, What};
+use crate::sys::io_list::GatherList;
 use crate::sys::socket::Moved;
 
 /// Frames up to this size are staged when they cannot be written at once.
@@ -561,8 +562,8 @@ impl<A: Address> Session<A> {
             payload.copy_to(&mut frame[header_len..total]);
             cx.link.write(&frame[..total])
         } else {
-            let mut list = IoList::new();
-            list.push_bytes(&bytes[..header_len]);
+            let mut list = GatherList::new();
+            list.push(&bytes[..header_len]);
             payload.append_to(&mut list, usize::MAX);
             cx.link.write_list(&list)
         };
@@ -608,8 +609,8 @@ impl<A: Address> Session<A> {
         let written = if whole {
             total
         } else {
-            let mut list = IoList::new();
-            list.push_bytes(&bytes[..header_len]);
+            let mut list = GatherList::new();
+            list.push(&bytes[..header_len]);
             payload.append_to(&mut list, usize::MAX);
             match shm.write_list(&list) {
                 Ok(n) => n,

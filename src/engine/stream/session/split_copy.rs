@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Large messages that receiver and sender copy together, each some parts: two processors copy faster than one, and a sender
-//! that waits has nothing else to do. `sync::parts` says who copies what. docs/wire/shm.md.
+//! that waits has nothing else to do. `sync::split_copy` says who copies what. docs/wire/shm.md.
 //!
 //! The receiver fetches as it always does, and says where the message goes. A sender that looks at its queue copies parts there,
 //! one for each look; one that does not, or sleeps, is not waited for, unless it is at work on a part.
@@ -20,7 +20,7 @@ use crate::engine::stream::session::rendezvous::{name_places, places_of};
 use crate::engine::stream::session::{Cx, Ending, Session};
 use crate::engine::stream::shm_channel::{Help, Helping};
 use crate::engine::transport::Address;
-use crate::sync::parts::{Job, Progress};
+use crate::sync::split_copy::{Progress, SplitCopy};
 
 /// Messages from this size on are copied by both.
 pub const SHARE: usize = 64 * 1024;
@@ -159,7 +159,7 @@ impl<A: Address> Session<A> {
         if offered.is_none_or(|out| len > out.op.len as u64) {
             return Err(Fault::Rule("it shares a message that it was not offered"));
         }
-        let Some(job) = Job::new(header.segs[0].key as u32, len as usize) else {
+        let Some(job) = SplitCopy::new(header.segs[0].key as u32, len as usize) else {
             return Err(GARBAGE);
         };
         let (index, to) = (header.index, places_of(header));

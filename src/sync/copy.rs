@@ -1,31 +1,57 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Copies between memory of this process's own and memory that another processor writes or reads at the same time.
 //!
-//! There what counts is how often a line of the cache changes hands. A line that is stored by one instruction comes over
-//! once, and one that is loaded by one instruction is not taken away in between; memcpy(3) promises neither, and begins at
-//! any byte. Short copies are not worth the question what the processor can do.
+//! The compiler must not know that memory: of a copy that it knows it may read a byte twice, once for a check and once
+//! for its use, and a hostile peer changes it in between. So each load from there, and each store to it, is an
+//! instruction that is written here (`words`, `lines`), or done by a memcpy(3) that the compiler knows nothing about.
+//! What it gives are bytes of any value, each as it was at one time.
+//!
+//! For speed it counts how often a line of the cache changes hands. A line that is stored by one instruction comes over
+//! once, and one that is loaded by one instruction is not taken away in between; memcpy(3) promises neither, and begins
+//! at any byte. Short copies are not worth the question what the processor can do.
 //!
 //! Trusted with: the two addresses that its callers give, and what was found out of the processor.
 
-use core::ptr;
+use crate::sys::io_list::GatherList;
+use crate::sys::memory;
 
 /// From here on a copy is done by lines.
 const LONG: usize = 512;
 
-/// As `ptr::copy_nonoverlapping`, without a call for the sizes that latency is measured with.
+/// Copies bytes, without a call for the sizes that latency is measured with.
 ///
 /// # Safety
-/// As there.
+/// As for `ptr::copy_nonoverlapping`, but that either side may be changed by others at any time.
 #[inline(always)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise; both halves lie within `len` bytes.
     unsafe {
         match len {
-            8..=16 => copy_ends::<8>(from, to, len),
-            17..=32 => copy_ends::<16>(from, to, len),
-            _ => ptr::copy_nonoverlapping(from, to, len),
+            8..=16 => words::copy_ends_8(from, to, len),
+            17..=32 => words::copy_ends_16(from, to, len),
+            _ => memory::copy(from, to, len),
         }
     }
+}
+
+/// As `copy`, of an array from memory that is shared.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn copy_array_from_shared<const N: usize>(from: *const u8, to: &mut [u8; N]) {
+    // SAFETY: the caller's promise.
+    unsafe { words::copy_array(from, to.as_mut_ptr(), N) }
+}
+
+/// As `copy`, of an array to memory that is shared.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn copy_array_to_shared<const N: usize>(from: &[u8; N], to: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { words::copy_array(from.as_ptr(), to, N) }
 }
 
 /// As `copy`, to memory that is shared.
@@ -58,24 +84,9 @@ pub unsafe fn copy_from_shared(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies the first `N` of `len` bytes and the last `N`, which together are all of them.
-///
-/// # Safety
-/// As `copy`, with `len` from `N` to `2 * N`.
-#[inline(always)]
-unsafe fn copy_ends<const N: usize>(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise; both ends lie within `len` bytes. Arrays of bytes have no alignment.
-    unsafe {
-        let first = from.cast::<[u8; N]>().read();
-        let last = from.add(len - N).cast::<[u8; N]>().read();
-        to.cast::<[u8; N]>().write(first);
-        to.add(len - N).cast::<[u8; N]>().write(last);
-    }
-}
-
 /// How long copies to shared memory go: through the cache, or past it. Past it is slower, unless the processor that has
-/// used the lines last is so far away that it takes longer to get them back from there than to write to memory. That is seen
-/// from what copies take, and may change at any time where a virtual machine's processors move.
+/// used the lines last is so far away that it takes longer to get them back from there than to write to memory. That is
+/// seen from what copies take, and may change at any time where a virtual machine's processors move.
 #[derive(Default)]
 pub struct Ways {
     /// Ticks for 1024 bytes: through, past. 0 is not known.
@@ -88,10 +99,11 @@ const PAST: usize = 1;
 /// One copy in so many is measured, and one in so many goes the other way.
 const MEASURED: u32 = 8;
 const OTHER: u32 = 128;
-/// What 1024 bytes take at least that come back from far away; between processors that share a cache it is 20 to 150 ticks.
+/// What 1024 bytes take at least that come back from far away; between processors that share a cache it is 20 to 150
+/// ticks.
 const FAR_COST: u64 = 200;
-/// What 1024 bytes take at most of a connection's first copies between processors that share a cache, where pages are new; it is
-/// 300 to 1600 between others.
+/// What 1024 bytes take at most of a connection's first copies between processors that share a cache, where pages are
+/// new; it is 300 to 1600 between others.
 const NEAR_COST: u64 = 360;
 /// What took longer was no copy alone: the process had to wait for its processor, or the clock was set back.
 const MOST: u64 = 4096;
@@ -128,6 +140,36 @@ impl Ways {
         }
         if is_measured {
             self.note(way, lines::ticks().wrapping_sub(start), len);
+        }
+    }
+
+    /// Copies `len` bytes of a list, behind its first `skip`, to shared memory.
+    ///
+    /// # Safety
+    /// `len` bytes from `out` on are writable, and no part of the pieces, which have `skip + len` bytes.
+    pub unsafe fn gather(
+        &mut self,
+        list: &GatherList<'_>,
+        mut skip: usize,
+        mut out: *mut u8,
+        mut len: usize,
+    ) {
+        for piece in list.pieces() {
+            if skip >= piece.iov_len {
+                skip -= piece.iov_len;
+                continue;
+            }
+            let part = (piece.iov_len - skip).min(len);
+            // SAFETY: whoever put the piece into the list answers for it; the caller promises the room.
+            unsafe {
+                self.copy(piece.iov_base.cast::<u8>().add(skip), out, part);
+                out = out.add(part);
+            }
+            len -= part;
+            skip = 0;
+            if len == 0 {
+                return;
+            }
         }
     }
 
@@ -171,17 +213,108 @@ impl Ways {
     }
 }
 
+/// Copies of few words. Each byte is loaded by an instruction that is written here, and stored by one.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod words {
+    use core::arch::asm;
+
+    use crate::sys::memory;
+
+    /// The first 8 bytes and the last 8, which together are all.
+    ///
+    /// # Safety
+    /// As `copy`, with `len` from 8 to 16.
+    #[inline(always)]
+    pub unsafe fn copy_ends_8(from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise; both ends lie within `len` bytes.
+        unsafe {
+            asm!(
+                "mov {first}, qword ptr [{from}]",
+                "mov {last}, qword ptr [{from} + {len} - 8]",
+                "mov qword ptr [{to}], {first}",
+                "mov qword ptr [{to} + {len} - 8], {last}",
+                from = in(reg) from, to = in(reg) to, len = in(reg) len,
+                first = out(reg) _, last = out(reg) _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// As `copy_ends_8`, of 16 bytes each.
+    ///
+    /// # Safety
+    /// As `copy`, with `len` from 16 to 32.
+    #[inline(always)]
+    pub unsafe fn copy_ends_16(from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise; both ends lie within `len` bytes.
+        unsafe {
+            asm!(
+                "movups {first}, xmmword ptr [{from}]",
+                "movups {last}, xmmword ptr [{from} + {len} - 16]",
+                "movups xmmword ptr [{to}], {first}",
+                "movups xmmword ptr [{to} + {len} - 16], {last}",
+                from = in(reg) from, to = in(reg) to, len = in(reg) len,
+                first = out(xmm_reg) _, last = out(xmm_reg) _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// The headers of records, and lines without the header of a record.
+    ///
+    /// # Safety
+    /// As `copy`.
+    #[inline(always)]
+    pub unsafe fn copy_array(from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise; all lies within `len` bytes.
+        unsafe {
+            match len {
+                32 => asm!(
+                    "movups {a}, xmmword ptr [{from}]",
+                    "movups {b}, xmmword ptr [{from} + 16]",
+                    "movups xmmword ptr [{to}], {a}",
+                    "movups xmmword ptr [{to} + 16], {b}",
+                    from = in(reg) from, to = in(reg) to,
+                    a = out(xmm_reg) _, b = out(xmm_reg) _,
+                    options(nostack, preserves_flags),
+                ),
+                56 => asm!(
+                    "movups {a}, xmmword ptr [{from}]",
+                    "movups {b}, xmmword ptr [{from} + 16]",
+                    "movups {c}, xmmword ptr [{from} + 32]",
+                    "mov {d}, qword ptr [{from} + 48]",
+                    "movups xmmword ptr [{to}], {a}",
+                    "movups xmmword ptr [{to} + 16], {b}",
+                    "movups xmmword ptr [{to} + 32], {c}",
+                    "mov qword ptr [{to} + 48], {d}",
+                    from = in(reg) from, to = in(reg) to,
+                    a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(reg) _,
+                    options(nostack, preserves_flags),
+                ),
+                _ => memory::copy(from, to, len),
+            }
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+mod words {
+    pub use crate::sys::memory::{copy as copy_array, copy as copy_ends_8, copy as copy_ends_16};
+}
+
+/// Copies of whole lines. Each line is loaded and stored by the fewest instructions that the processor has for it.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod lines {
-    use core::arch::x86_64::{__m256i, __m512i, _mm_sfence, _rdtsc};
-    use core::arch::x86_64::{_mm256_loadu_si256, _mm256_storeu_si256, _mm256_stream_si256};
-    use core::arch::x86_64::{_mm512_loadu_si512, _mm512_storeu_si512, _mm512_stream_si512};
-    use core::ptr;
+    use core::arch::asm;
+    use core::arch::x86_64::_mm_sfence;
+
+    pub use crate::sys::clock::ticks;
+    use crate::sys::memory;
 
     const LINE: usize = 64;
     pub const CAN_PASS: bool = true;
 
-    /// As `ptr::copy_nonoverlapping`, for a line at least; `at` is the address of the side whose lines count.
+    /// As `super::copy`, for a line at least; `at` is the address of the side whose lines count.
     ///
     /// # Safety
     /// As there.
@@ -194,7 +327,7 @@ mod lines {
             } else if is_x86_feature_detected!("avx") {
                 by_halves(from, to, len, at)
             } else {
-                ptr::copy_nonoverlapping(from, to, len)
+                memory::copy(from, to, len)
             }
         }
     }
@@ -207,50 +340,57 @@ mod lines {
     pub unsafe fn copy_past(from: *const u8, to: *mut u8, len: usize) {
         let head = (to as usize).wrapping_neg() % LINE;
         let lines = (len - head) / LINE * LINE;
-        // SAFETY: the caller's promise: the three parts are all of it. The processor has what each needs.
+        // SAFETY: the caller's promise: the three pieces are all of it. The processor has what each needs.
         unsafe {
-            ptr::copy_nonoverlapping(from, to, head);
+            memory::copy(from, to, head);
             let (body, end) = (head, head + lines);
             if is_x86_feature_detected!("avx512f") {
                 past_by_lines(from.add(body), to.add(body), lines);
             } else if is_x86_feature_detected!("avx") {
                 past_by_halves(from.add(body), to.add(body), lines);
             } else {
-                ptr::copy_nonoverlapping(from.add(body), to.add(body), lines);
+                memory::copy(from.add(body), to.add(body), lines);
             }
-            ptr::copy_nonoverlapping(from.add(end), to.add(end), len - end);
+            memory::copy(from.add(end), to.add(end), len - end);
             // No store comes after these by itself.
             _mm_sfence();
         }
-    }
-
-    pub fn ticks() -> u64 {
-        // SAFETY: every processor of this kind has it.
-        unsafe { _rdtsc() }
     }
 
     /// # Safety
     /// As `copy`, on a processor with AVX-512.
     #[target_feature(enable = "avx512f")]
     unsafe fn by_lines(from: *const u8, to: *mut u8, len: usize, at: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise; each line that is named lies within.
         unsafe {
-            with_ends(from, to, len, at, |from, to| {
-                _mm512_storeu_si512(to.cast(), _mm512_loadu_si512(from.cast()));
+            with_ends(from, to, len, at, |from, to, at| {
+                asm!(
+                    "vmovdqu64 {a}, zmmword ptr [{from} + {at}]",
+                    "vmovdqu64 zmmword ptr [{to} + {at}], {a}",
+                    from = in(reg) from, to = in(reg) to, at = in(reg) at,
+                    a = out(zmm_reg) _,
+                    options(nostack, preserves_flags),
+                );
             });
         }
     }
 
     /// # Safety
-    /// As `copy`, on a processor with AVX.
+    /// As `copy`, on a processor with AVX; two halves are a line.
     #[target_feature(enable = "avx")]
     unsafe fn by_halves(from: *const u8, to: *mut u8, len: usize, at: usize) {
-        // SAFETY: the caller's promise; two halves are a line.
+        // SAFETY: the caller's promise; each line that is named lies within.
         unsafe {
-            with_ends(from, to, len, at, |from, to| {
-                let (first, second) = halves(from);
-                _mm256_storeu_si256(to.cast(), first);
-                _mm256_storeu_si256(to.add(LINE / 2).cast(), second);
+            with_ends(from, to, len, at, |from, to, at| {
+                asm!(
+                    "vmovdqu {a}, ymmword ptr [{from} + {at}]",
+                    "vmovdqu {b}, ymmword ptr [{from} + {at} + 32]",
+                    "vmovdqu ymmword ptr [{to} + {at}], {a}",
+                    "vmovdqu ymmword ptr [{to} + {at} + 32], {b}",
+                    from = in(reg) from, to = in(reg) to, at = in(reg) at,
+                    a = out(ymm_reg) _, b = out(ymm_reg) _,
+                    options(nostack, preserves_flags),
+                );
             });
         }
     }
@@ -259,10 +399,16 @@ mod lines {
     /// As `copy`, for whole lines of `to`, on a processor with AVX-512.
     #[target_feature(enable = "avx512f")]
     unsafe fn past_by_lines(from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise; each line that is named lies within.
         unsafe {
-            each_line(from, to, len, |from, to| {
-                _mm512_stream_si512(to.cast::<__m512i>(), _mm512_loadu_si512(from.cast()));
+            each_line(from, to, len, |from, to, at| {
+                asm!(
+                    "vmovdqu64 {a}, zmmword ptr [{from} + {at}]",
+                    "vmovntdq zmmword ptr [{to} + {at}], {a}",
+                    from = in(reg) from, to = in(reg) to, at = in(reg) at,
+                    a = out(zmm_reg) _,
+                    options(nostack, preserves_flags),
+                );
             });
         }
     }
@@ -271,27 +417,21 @@ mod lines {
     /// As `copy`, for whole lines of `to`, on a processor with AVX.
     #[target_feature(enable = "avx")]
     unsafe fn past_by_halves(from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: the caller's promise; two halves are a line.
+        // SAFETY: the caller's promise; each line that is named lies within.
         unsafe {
-            each_line(from, to, len, |from, to| {
-                let (first, second) = halves(from);
-                _mm256_stream_si256(to.cast(), first);
-                _mm256_stream_si256(to.add(LINE / 2).cast(), second);
+            each_line(from, to, len, |from, to, at| {
+                asm!(
+                    "vmovdqu {a}, ymmword ptr [{from} + {at}]",
+                    "vmovdqu {b}, ymmword ptr [{from} + {at} + 32]",
+                    "vmovntdq ymmword ptr [{to} + {at}], {a}",
+                    "vmovntdq ymmword ptr [{to} + {at} + 32], {b}",
+                    from = in(reg) from, to = in(reg) to, at = in(reg) at,
+                    a = out(ymm_reg) _, b = out(ymm_reg) _,
+                    options(nostack, preserves_flags),
+                );
             });
         }
     }
-
-    /// # Safety
-    /// A line can be read there, by a processor with AVX.
-    #[target_feature(enable = "avx")]
-    unsafe fn halves(line: *const u8) -> (__m256i, __m256i) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let second = line.add(LINE / 2).cast();
-            (_mm256_loadu_si256(line.cast()), _mm256_loadu_si256(second))
-        }
-    }
-
     /// Copies each line that lies within, then the ends, which may share bytes with those.
     ///
     /// # Safety
@@ -302,16 +442,14 @@ mod lines {
         to: *mut u8,
         len: usize,
         at: usize,
-        line: impl Fn(*const u8, *mut u8),
+        line: impl Fn(*const u8, *mut u8, usize),
     ) {
         debug_assert!(len >= LINE);
         let head = at.wrapping_neg() % LINE;
         // SAFETY: all within `len` bytes.
-        unsafe {
-            each_line(from.add(head), to.add(head), len - head, &line);
-            line(from, to);
-            line(from.add(len - LINE), to.add(len - LINE));
-        }
+        unsafe { each_line(from.add(head), to.add(head), len - head, &line) };
+        line(from, to, 0);
+        line(from, to, len - LINE);
     }
 
     /// Copies whole lines from the first byte on.
@@ -323,12 +461,11 @@ mod lines {
         from: *const u8,
         to: *mut u8,
         len: usize,
-        line: impl Fn(*const u8, *mut u8),
+        line: impl Fn(*const u8, *mut u8, usize),
     ) {
         let mut done = 0;
         while done + LINE <= len {
-            // SAFETY: within `len` bytes.
-            unsafe { line(from.add(done), to.add(done)) };
+            line(from, to, done);
             done += LINE;
         }
     }
@@ -336,16 +473,18 @@ mod lines {
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod lines {
+    use crate::sys::memory;
+
     pub const CAN_PASS: bool = false;
 
     pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize, _at: usize) {
         // SAFETY: the caller's promise.
-        unsafe { core::ptr::copy_nonoverlapping(from, to, len) }
+        unsafe { memory::copy(from, to, len) }
     }
 
     pub unsafe fn copy_past(from: *const u8, to: *mut u8, len: usize) {
         // SAFETY: the caller's promise.
-        unsafe { core::ptr::copy_nonoverlapping(from, to, len) }
+        unsafe { memory::copy(from, to, len) }
     }
 
     pub fn ticks() -> u64 {

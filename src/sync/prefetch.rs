@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Hints to the processor about lines of the cache that another one has. They change nothing but how long something takes.
+//! Prefetches of cache lines that another processor has. They change nothing but how long something takes.
 
-/// Begins to fetch a line that is about to be read.
+/// Begins to load a line that is about to be read.
 #[inline(always)]
-pub fn fetch(line: *const u8) {
+pub fn prefetch_read(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -14,11 +14,11 @@ pub fn fetch(line: *const u8) {
     let _ = line;
 }
 
-/// Begins to take a line from the others, as it is about to be written.
+/// Begins to take a line from the other processors, as it is about to be written.
 #[inline(always)]
-pub fn claim(line: *const u8) {
+pub fn prefetch_write(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: as in `fetch`. Processors that do not know the instruction do nothing.
+    // SAFETY: as in `prefetch_read`. Processors that do not know the instruction do nothing.
     unsafe {
         core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One side says that it sleeps, so that the other pays for a wake-up only then.
+//! A flag by which one side says that it sleeps, so that the other side pays for a wake-up only then.
 //!
-//! The sleeper: `lie_down`, look once more for what it waits for, sleep, `get_up`. The other: bring it, ask `is_set`, wake.
-//! Either the second look finds what was brought, or the other sees the flag: of two fences one comes first.
+//! The sleeper calls `arm`, looks once more for what it waits for, sleeps, and calls `disarm`. The other side
+//! publishes, asks `is_set`, and wakes the sleeper if so. Either the sleeper's second look finds what was published, or
+//! the other side sees the flag: one of the two fences comes first.
 //!
-//! In memory that a hostile process may write: a flag that is not set when it should be lets that process's peer sleep, so
-//! sleepers have a limit or a second source of news; a flag that is set when it should not be costs wake-ups.
+//! In memory that a hostile process may write: a flag that is not set when it should be lets that process's peer sleep,
+//! so sleepers have a time limit or a second source of news. A flag that is set when it should not be costs wake-ups.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -14,35 +15,36 @@ use super::atomic::Atomic;
 
 #[derive(Default)]
 #[repr(transparent)]
-pub struct Asleep<A = AtomicU32>(A);
+pub struct SleepFlag<A = AtomicU32>(A);
 
-impl<A: Atomic<u32>> Asleep<A> {
-    /// What is looked at from now on is looked at after this.
+impl<A: Atomic<u32>> SleepFlag<A> {
+    /// The sleeper is about to sleep. What it looks at from now on is looked at after this.
     #[inline]
-    pub fn lie_down(&self) {
+    pub fn arm(&self) {
         self.0.store(1, Ordering::Relaxed);
         // Pairs with the fence of `is_set`.
         A::fence(Ordering::SeqCst);
     }
 
+    /// The sleeper is awake.
     #[inline]
-    pub fn get_up(&self) {
+    pub fn disarm(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
     /// Whether the other side sleeps, or is about to, and may have missed what was stored before this.
     #[inline]
     pub fn is_set(&self) -> bool {
-        // Pairs with the fence of `lie_down`.
+        // Pairs with the fence of `arm`.
         A::fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) != 0
     }
 }
 
 #[cfg(all(test, loom))]
-impl<A> Asleep<A> {
+impl<A> SleepFlag<A> {
     pub fn over(flag: A) -> Self {
-        Asleep(flag)
+        SleepFlag(flag)
     }
 }
 
@@ -55,11 +57,11 @@ mod tests {
 
     #[test]
     fn the_flag_is_what_was_said_last() {
-        let flag = Asleep::<AtomicU32>::default();
+        let flag = SleepFlag::<AtomicU32>::default();
         assert!(!flag.is_set());
-        flag.lie_down();
+        flag.arm();
         assert!(flag.is_set());
-        flag.get_up();
+        flag.disarm();
         assert!(!flag.is_set());
     }
 
@@ -68,19 +70,19 @@ mod tests {
     fn no_wake_up_is_lost() {
         const ROUNDS: u64 = if cfg!(miri) { 50 } else { 20_000 };
         let limit = std::time::Duration::from_secs(20);
-        let (flag, news) = (Asleep::<AtomicU32>::default(), AtomicU64::new(0));
+        let (flag, news) = (SleepFlag::<AtomicU32>::default(), AtomicU64::new(0));
         let seen = AtomicU64::new(0);
         thread::scope(|scope| {
             let sleeper = scope.spawn(|| {
                 for round in 1..=ROUNDS {
                     while news.load(Ordering::Acquire) < round {
-                        flag.lie_down();
+                        flag.arm();
                         if news.load(Ordering::Acquire) < round {
                             let start = std::time::Instant::now();
                             thread::park_timeout(limit);
                             assert!(start.elapsed() < limit, "slept through round {round}");
                         }
-                        flag.get_up();
+                        flag.disarm();
                     }
                     seen.store(round, Ordering::Release);
                 }
@@ -110,28 +112,28 @@ mod loom_tests {
     #[test]
     fn loom_no_wake_up_is_lost() {
         loom::model(|| {
-            let flag = Arc::new(Asleep::over(AtomicU32::new(0)));
+            let flag = Arc::new(SleepFlag::over(AtomicU32::new(0)));
             let news = Arc::new(AtomicU64::new(0));
-            let bell = Arc::new(Notify::new());
-            let bringer = {
-                let (flag, news, bell) = (flag.clone(), news.clone(), bell.clone());
+            let woken = Arc::new(Notify::new());
+            let writer = {
+                let (flag, news, woken) = (flag.clone(), news.clone(), woken.clone());
                 loom::thread::spawn(move || {
                     for round in 1..=2 {
                         news.store(round, Ordering::Release);
                         if flag.is_set() {
-                            bell.notify();
+                            woken.notify();
                         }
                     }
                 })
             };
             while news.load(Ordering::Acquire) < 2 {
-                flag.lie_down();
+                flag.arm();
                 if news.load(Ordering::Acquire) < 2 {
-                    bell.wait();
+                    woken.wait();
                 }
-                flag.get_up();
+                flag.disarm();
             }
-            bringer.join().unwrap();
+            writer.join().unwrap();
         });
     }
 }

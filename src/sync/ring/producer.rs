@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The side of a ring that writes records, and the room for one.
+//!
+//! Trusted with: accesses to the memory that the creator of the side vouches for.
+
+use core::mem::ManuallyDrop;
+use core::sync::atomic::Ordering;
+
+use super::memory::{Cells, Memory};
+use super::{
+    AHEAD, Garbage, HEADER, KINDS, LAPS, LEN_BITS, LINE, LONG, SKIP, first_lap, is_capacity,
+    lap_at, longest_body, size_of_record,
+};
+use crate::sync::atomic::Atomic;
+use crate::sync::copy::{copy_array_to_shared, copy_to_shared};
+
+/// The side that writes records.
+pub struct Producer<M = Memory> {
+    pub(super) memory: M,
+    mask: usize,
+    /// Bytes published or left out, ever growing.
+    tail: u64,
+    /// The consumer's head when it was last looked at.
+    seen: u64,
+    /// Bytes that records may take before it must be looked at again.
+    free: usize,
+    /// How much of the ring is used; it may become `most`.
+    pub(super) lap: usize,
+    pub(super) most: usize,
+    /// How often it was used up since it is so much, in a way that wants more.
+    pub(super) laps: u8,
+    /// What had been heard when this lap began.
+    heard: u64,
+    /// Bytes of the last record whose like was not prefetched yet.
+    last: usize,
+    /// For each line that is used whether something else than the last lap's word may be where a word would be.
+    bodies: Vec<bool>,
+}
+
+impl Producer {
+    /// The producer of a ring that has not been used: all its memory is zero. It uses up to `most` bytes of it, or the
+    /// least that it can. `None`: not a capacity.
+    ///
+    /// # Safety
+    /// `memory.data` is at a multiple of 64, and twice `capacity` bytes long: the same pages twice, or, where both
+    /// sides use this very address, any memory. All of `memory` stays mapped and writable while the producer lives, and
+    /// there is one producer.
+    pub unsafe fn new(memory: Memory, capacity: usize, most: usize) -> Option<Producer> {
+        Producer::over(memory, capacity, first_lap(capacity), most)
+    }
+
+    /// Room for a body of `len` bytes; `None` if there is none now. `heard` counts the bytes that came the other way.
+    #[inline(always)]
+    pub fn reserve(&mut self, len: usize, heard: u64) -> Result<Option<Body<'_>>, Garbage> {
+        if !self.find_room(len, heard)? {
+            return Ok(None);
+        }
+        let at = self.at() + HEADER;
+        Ok(Some(Body {
+            // SAFETY: `at` is below the capacity and `len` too (`find_room`), and twice that is mapped (promise to
+            // `new`).
+            next: unsafe { self.memory.data.as_ptr().add(at) },
+            left: len,
+            len: len as u32,
+            producer: self,
+        }))
+    }
+}
+
+impl<M: Cells> Producer<M> {
+    pub(super) fn over(memory: M, capacity: usize, lap: usize, most: usize) -> Option<Producer<M>> {
+        is_capacity(capacity).then(|| Producer {
+            memory,
+            mask: capacity - 1,
+            tail: 0,
+            seen: 0,
+            free: lap - LINE,
+            lap,
+            most: most.min(capacity),
+            laps: 0,
+            heard: 0,
+            last: 0,
+            bodies: vec![false; lap / LINE],
+        })
+    }
+
+    /// The longest body that `reserve` takes now, if it does not take one of `wanted` bytes; `None` if not even an
+    /// empty one. `heard` as in `reserve`.
+    pub fn room(&mut self, wanted: usize, heard: u64) -> Result<Option<usize>, Garbage> {
+        self.find_more_room(wanted, heard)?;
+        Ok(self.free.checked_sub(HEADER))
+    }
+
+    /// The longest body for which there is room some time.
+    pub fn longest(&self) -> usize {
+        longest_body(self.lap)
+    }
+
+    /// The bytes that a lap may get to have.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Says whether this side sleeps until there is room. After `true` look for room again, then sleep.
+    pub fn set_waiting(&self, waiting: bool) {
+        match waiting {
+            true => self.memory.waiting().arm(),
+            false => self.memory.waiting().disarm(),
+        }
+    }
+
+    /// Whether the consumer has said that it has taken everything.
+    pub fn is_empty(&mut self) -> Result<bool, Garbage> {
+        self.look_at_head()?;
+        Ok(self.seen == self.tail)
+    }
+
+    /// Bytes of records that were published, and of what was left out.
+    #[cfg(test)]
+    pub fn position(&self) -> u64 {
+        self.tail
+    }
+
+    /// Those of them that the consumer has said to have taken.
+    #[cfg(test)]
+    pub(super) fn consumed(&mut self) -> Result<u64, Garbage> {
+        self.look_at_head()?;
+        Ok(self.seen)
+    }
+
+    #[inline(always)]
+    pub(super) fn find_room(&mut self, len: usize, heard: u64) -> Result<bool, Garbage> {
+        // As `len + HEADER <= free`, without the sum.
+        if len < self.free.saturating_sub(HEADER - 1) {
+            return Ok(true);
+        }
+        self.find_more_room(len, heard)
+    }
+
+    #[inline(never)]
+    fn find_more_room(&mut self, len: usize, heard: u64) -> Result<bool, Garbage> {
+        self.look_at_head()?;
+        loop {
+            self.free = self.untaken().min(self.rest_of_lap());
+            if len < self.free.saturating_sub(HEADER - 1) {
+                return Ok(true);
+            }
+            if len > self.longest() || !self.turn(len, heard) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Bytes that the consumer leaves to records.
+    fn untaken(&self) -> usize {
+        let used = self.tail.wrapping_sub(self.seen);
+        self.mask + 1 - LINE - used as usize
+    }
+
+    /// Bytes that records may take in this lap; in one of the whole ring they need not end where it does.
+    fn rest_of_lap(&self) -> usize {
+        match self.lap > self.mask {
+            true => self.lap,
+            false => (self.lap - LINE).saturating_sub(self.at()),
+        }
+    }
+
+    /// Makes the lap longer or begins the next one, if it ends before a record of this length would.
+    fn turn(&mut self, len: usize, heard: u64) -> bool {
+        if len < self.rest_of_lap().saturating_sub(HEADER - 1) {
+            return false;
+        }
+        if self.laps >= LAPS && self.lengthen() {
+            return true;
+        }
+        let rest = self.mask + 1 - self.at();
+        let is_free = rest <= self.untaken();
+        if is_free {
+            self.skip(rest);
+            let answers = heard.wrapping_sub(self.heard);
+            self.heard = heard;
+            let wants_more = len >= LONG || answers < self.lap as u64 / 2;
+            self.laps = self.laps.saturating_add(u8::from(wants_more));
+        }
+        is_free
+    }
+
+    fn lengthen(&mut self) -> bool {
+        let lap = 2 * self.lap;
+        // What the consumer has not said is 0.
+        let limit = self.memory.limit().load(Ordering::Relaxed);
+        if lap > self.most.min(limit as usize) {
+            return false;
+        }
+        if !self.memory.provide(self.lap, lap) {
+            self.most = self.lap;
+            return false;
+        }
+        self.lap = lap;
+        self.laps = 0;
+        self.bodies.resize(lap / LINE, false);
+        true
+    }
+
+    /// Leaves out the rest of the lap. `turn` has found room for it.
+    fn skip(&mut self, rest: usize) {
+        let (at, word) = (self.at(), SKIP | self.lap_bit());
+        // Words of the lap before this one may be there, which are like those of the next.
+        self.bodies[at / LINE + 1..].fill(true);
+        self.put_word(at, 0, word);
+        self.tail = self.tail.wrapping_add(rest as u64);
+    }
+
+    fn look_at_head(&mut self) -> Result<(), Garbage> {
+        // What is written to the room is written after the consumer has read it: pairs with `Consumer::publish_head`.
+        let head = self.memory.head().load(Ordering::Acquire);
+        let used = self.tail.wrapping_sub(head);
+        // It never goes back, and never beyond what was published.
+        if used > self.tail.wrapping_sub(self.seen) || !used.is_multiple_of(LINE as u64) {
+            return Err(Garbage);
+        }
+        self.seen = head;
+        Ok(())
+    }
+
+    /// `find_room` has found room for it.
+    #[inline(always)]
+    pub(super) fn publish(&mut self, len: u32, kind: u8) {
+        let size = size_of_record(len);
+        let next = self.tail.wrapping_add(size as u64);
+        let word = u32::from(kind % KINDS) << LEN_BITS | (len + 1) | self.lap_bit();
+        let (at, behind) = (self.at(), next as usize & self.mask);
+        if size > LINE {
+            self.note_body(at / LINE + 1, size / LINE - 1);
+        }
+        self.put_word(at, behind, word);
+        self.tail = next;
+        self.free -= size;
+        self.last = size;
+    }
+
+    /// Takes from the consumer the lines of the next record, if it is as long as the last, but for the first line, which
+    /// the consumer polls. For idle times: a record that is written at once is not faster for it.
+    pub fn prefetch_next(&mut self) {
+        let size = core::mem::take(&mut self.last);
+        if size <= LINE || size > self.free {
+            return;
+        }
+        let first = self.at();
+        for at in (LINE..size.min(AHEAD + LINE)).step_by(LINE) {
+            self.memory.prefetch_write(first + at);
+        }
+    }
+
+    /// Publishes what is in the line at `at`; `behind` is the line that the consumer looks at next.
+    #[inline(always)]
+    fn put_word(&mut self, at: usize, behind: usize, word: u32) {
+        // SAFETY: lines of the ring that are used (`turn` sees to that, and a lap of the whole ring has them all), and
+        // `bodies` has an entry for each.
+        unsafe {
+            *self.bodies.get_unchecked_mut(at / LINE) = false;
+            if core::mem::take(self.bodies.get_unchecked_mut(behind / LINE)) {
+                self.memory.word(behind).store(0, Ordering::Relaxed);
+            }
+            // A consumer that sees it sees the body, and nothing behind it: pairs with `Consumer::peek`.
+            self.memory.word(at).store(word, Ordering::Release);
+        }
+    }
+
+    /// These lines hold bytes of a body alone.
+    #[inline(never)]
+    fn note_body(&mut self, from: usize, lines: usize) {
+        let from = from % self.bodies.len();
+        let end = self.bodies.len().min(from + lines);
+        let wrapped = lines - (end - from);
+        self.bodies[from..end].fill(true);
+        self.bodies[..wrapped].fill(true);
+    }
+
+    #[inline]
+    fn lap_bit(&self) -> u32 {
+        lap_at(self.tail, self.mask)
+    }
+
+    #[inline]
+    pub(super) fn at(&self) -> usize {
+        self.tail as usize & self.mask
+    }
+}
+
+/// Room for the body of a record. Dropped without `publish` it leaves nothing.
+pub struct Body<'a> {
+    producer: &'a mut Producer,
+    next: *mut u8,
+    /// Bytes from `next` on.
+    left: usize,
+    len: u32,
+}
+
+impl Body<'_> {
+    /// Appends `bytes`.
+    ///
+    /// # Panics
+    /// If there are more of them than were reserved: our own mistake, never the peer's.
+    #[inline]
+    pub fn put(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.left, "a record is longer than its room");
+        // SAFETY: `left` bytes from `next` on are mapped and this side's until it publishes; `bytes` is none of them,
+        // as no reference to shared memory exists.
+        unsafe {
+            copy_to_shared(bytes.as_ptr(), self.next, bytes.len());
+            self.next = self.next.add(bytes.len());
+        }
+        self.left -= bytes.len();
+    }
+
+    /// Appends the first `len` bytes of an array, which is copied whole: to be the first to be put.
+    ///
+    /// # Panics
+    /// As `put`.
+    #[inline]
+    pub fn begin<const N: usize>(&mut self, bytes: &[u8; N], len: usize) {
+        assert!(
+            N <= LINE - HEADER && len <= N && len <= self.left,
+            "a record is longer than its room"
+        );
+        debug_assert_eq!(self.left, self.len as usize);
+        // SAFETY: the first line of a record has room for `N` bytes, whatever its length; else as in `put`.
+        unsafe {
+            copy_array_to_shared(bytes, self.next);
+            self.next = self.next.add(len);
+        }
+        self.left -= len;
+    }
+
+    /// Where the next byte goes: `left` bytes may be written there until the body is published or dropped.
+    #[inline]
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.next
+    }
+
+    #[cfg(test)]
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Counts bytes as put that were written through `as_mut_ptr`.
+    ///
+    /// # Panics
+    /// As `put`.
+    #[inline]
+    pub fn skip(&mut self, len: usize) {
+        assert!(len <= self.left, "a record is longer than its room");
+        // SAFETY: within the room.
+        self.next = unsafe { self.next.add(len) };
+        self.left -= len;
+    }
+
+    /// The consumer may see it. Bytes that were not put are whatever the ring held.
+    #[inline]
+    pub fn publish(self, kind: u8) {
+        let mut body = ManuallyDrop::new(self);
+        let len = body.len;
+        body.producer.publish(len, kind);
+    }
+
+    /// Publishes only what was put, of the room that was reserved.
+    #[cfg(test)]
+    pub fn publish_put(mut self, kind: u8) {
+        self.give_up();
+        self.len -= self.left as u32;
+        self.publish(kind);
+    }
+
+    /// There may be bytes of a body in any of the lines.
+    fn give_up(&mut self) {
+        let lines = size_of_record(self.len) / LINE;
+        let at = self.producer.at() / LINE;
+        self.producer.note_body(at + 1, lines - 1);
+    }
+}
+
+impl Drop for Body<'_> {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}

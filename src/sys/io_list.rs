@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Lists of memory pieces for one scatter or gather system call: readv(2), process_vm_readv(2).
+//!
+//! A list that is read from and a list that is written to are two types, so that bytes which were only lent for reading
+//! never become the room of a read. Pieces of our own come as slices and live as long as the list. Pieces of the
+//! application come as addresses, since no reference can stand for them: whoever adds one answers for it.
+//!
+//! Trusted with: keeping these addresses for the calls of `sys`.
+
+use core::marker::PhantomData;
+use core::ptr;
+
+use libc::iovec;
+
+/// Pieces whose bytes a call takes in order: a write, or the local side of a write to another process.
+pub type GatherList<'a> = IoList<'a, Gather>;
+
+/// Pieces that a call fills in order: a read, or the local side of a read from another process.
+pub type ScatterList<'a> = IoList<'a, Scatter>;
+
+/// What `GatherList` is for.
+pub enum Gather {}
+/// What `ScatterList` is for.
+pub enum Scatter {}
+
+/// See `GatherList` and `ScatterList`. Our own pieces live for `'a`.
+pub struct IoList<'a, D> {
+    pieces: [iovec; CAPACITY],
+    count: usize,
+    bytes: usize,
+    ours: PhantomData<(&'a mut [u8], D)>,
+}
+
+const CAPACITY: usize = 32;
+
+const EMPTY: iovec = iovec {
+    iov_base: ptr::null_mut(),
+    iov_len: 0,
+};
+
+impl<D> IoList<'_, D> {
+    #[inline]
+    pub fn new() -> Self {
+        IoList {
+            pieces: [EMPTY; CAPACITY],
+            count: 0,
+            bytes: 0,
+            ours: PhantomData,
+        }
+    }
+
+    /// Adds a piece of memory that no reference can stand for; false when full.
+    ///
+    /// # Safety
+    /// `base[..len]` is memory that stays valid while the list is used: readable in a `GatherList`, writable in a
+    /// `ScatterList`. Other processes and the application may change it at any time.
+    #[inline]
+    pub unsafe fn push_raw(&mut self, base: *mut u8, len: usize) -> bool {
+        if self.count == CAPACITY {
+            return false;
+        }
+        self.pieces[self.count] = iovec {
+            iov_base: base.cast(),
+            iov_len: len,
+        };
+        self.count += 1;
+        self.bytes += len;
+        true
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.count == CAPACITY
+    }
+
+    /// Bytes of all pieces.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// For a system call, and for copies out of a `GatherList`.
+    #[inline]
+    pub fn pieces(&self) -> &[iovec] {
+        &self.pieces[..self.count]
+    }
+}
+
+impl<'a> GatherList<'a> {
+    /// Adds bytes to be written; false when full.
+    #[inline]
+    pub fn push(&mut self, bytes: &'a [u8]) -> bool {
+        // SAFETY: borrowed for as long as the list lives, and a `GatherList` is only read from.
+        bytes.is_empty() || unsafe { self.push_raw(bytes.as_ptr().cast_mut(), bytes.len()) }
+    }
+}
+
+impl<'a> ScatterList<'a> {
+    /// Adds room to be filled; false when full.
+    #[inline]
+    pub fn push(&mut self, room: &'a mut [u8]) -> bool {
+        // SAFETY: borrowed for writing for as long as the list lives.
+        room.is_empty() || unsafe { self.push_raw(room.as_mut_ptr(), room.len()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_list_takes_no_more_and_empty_pieces_take_no_place() {
+        let byte = [7u8];
+        let mut list = GatherList::new();
+        assert!(list.push(&[]) && list.pieces().is_empty());
+        for _ in 0..CAPACITY {
+            assert!(!list.is_full() && list.push(&byte));
+        }
+        assert!(list.is_full() && !list.push(&byte) && list.push(&[]));
+        assert_eq!((list.bytes(), list.pieces().len()), (CAPACITY, CAPACITY));
+    }
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Memory without a name that processes share by a descriptor: memfd_create(2), sealed.
+//!
+//! What a hostile peer can do with memory that it sent: change its bytes at any time, and punch holes, after which the
+//! pages come anew as zeros. It cannot shorten it, which would be a signal here: only memory with F_SEAL_SHRINK is
+//! attached, and no huge pages, of which there may be none left for a hole. With memory that it was sent: the same, and
+//! it can keep it alive; memory that is made `for_readers` it can only read, where the kernel knows that seal.
+//!
+//! Mappings are memmap2's, but for the one that shows the same pages twice: it replaces halves of addresses that are
+//! reserved first (MAP_FIXED), which memmap2 does not do.
+//!
+//! Trusted with: that one. What lies in a mapping is reached by raw pointers within the bounds, for types that bear
+//! being written by others.
+
+use core::ffi::c_void;
+use core::num::NonZeroUsize;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use std::ffi::CStr;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use memmap2::{MmapOptions, MmapRaw};
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use nix::sys::stat::fstat;
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
+use nix::unistd::ftruncate;
+
+use super::limits::check_file_size;
+use super::memory::page_size;
+
+/// Types that may lie in memory that another process writes at any time.
+///
+/// # Safety
+/// Whatever the bytes are, they are a value; a reference to it promises nothing on them (atomics and padding only); it
+/// holds no pointer.
+pub unsafe trait Shared {}
+
+// SAFETY: atomics of numbers.
+unsafe impl Shared for AtomicU8 {}
+// SAFETY: as above.
+unsafe impl Shared for AtomicU16 {}
+// SAFETY: as above.
+unsafe impl Shared for AtomicU32 {}
+// SAFETY: as above.
+unsafe impl Shared for AtomicU64 {}
+// SAFETY: nothing but its elements.
+unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
+
+/// A mapping; unmapped on drop.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+    _held: Held,
+}
+
+/// What a mapping ends with.
+#[derive(Debug)]
+enum Held {
+    Once { _pages: MmapRaw },
+    Twice { _addresses: Addresses },
+}
+
+/// Addresses of this process, whatever is mapped there; unmapped on drop.
+#[derive(Debug)]
+struct Addresses {
+    base: NonNull<c_void>,
+    len: usize,
+}
+
+impl Addresses {
+    /// Addresses that nothing else takes.
+    fn reserve(len: NonZeroUsize) -> io::Result<Addresses> {
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        // SAFETY: a new mapping, wherever the kernel puts it.
+        let base = unsafe { mmap_anonymous(None, len, ProtFlags::PROT_NONE, flags)? };
+        Ok(Addresses {
+            base,
+            len: len.get(),
+        })
+    }
+}
+
+impl Drop for Addresses {
+    fn drop(&mut self) {
+        // SAFETY: reserved by this value; users of pointers into the mapping promised to use them while it lives. An
+        // error would mean that nothing was mapped.
+        let _ = unsafe { munmap(self.base, self.len) };
+    }
+}
+
+// SAFETY: a mapping belongs to no thread; what lies there is reached by raw pointers and atomics only.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+/// What `create_for_readers` made.
+pub struct ForReaders {
+    pub mapping: Mapping,
+    /// To be sent to the readers.
+    pub fd: OwnedFd,
+    /// Whether the kernel keeps them from writing: kernels before 5.1 do not.
+    pub protected: bool,
+}
+
+impl Mapping {
+    /// New memory, zero, of which all pages are there; `name` is only for those who look at /proc.
+    #[cfg(test)]
+    pub fn create(name: &CStr, len: usize) -> io::Result<(Mapping, OwnedFd)> {
+        let fd = memory_file(name, len)?;
+        seal(&fd, SEALS)?;
+        let mapping = Mapping::map(&fd, len, true)?;
+        Ok((mapping, fd))
+    }
+
+    /// As `create`, for others to read: only this mapping can write.
+    pub fn create_for_readers(name: &CStr, len: usize) -> io::Result<ForReaders> {
+        let fd = memory_file(name, len)?;
+        // The seal refuses mappings that come after it.
+        let mapping = Mapping::map(&fd, len, true)?;
+        let protected = seal(&fd, SEALS | SealFlag::F_SEAL_FUTURE_WRITE).is_ok();
+        if !protected {
+            seal(&fd, SEALS)?;
+        }
+        Ok(ForReaders {
+            mapping,
+            fd,
+            protected,
+        })
+    }
+
+    /// As `create`, not mapped, and none of it is there before `allocate`.
+    pub fn create_sparse(name: &CStr, len: usize) -> io::Result<OwnedFd> {
+        let fd = sparse_file(name, len)?;
+        seal(&fd, SEALS)?;
+        Ok(fd)
+    }
+
+    /// The first `len` bytes of memory that a peer sent. It may have holes: `allocate` fills them.
+    pub fn attach(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
+        check(&fd, len)?;
+        Mapping::map(&fd, len, true)
+    }
+
+    /// As `attach`, for reading alone, and without holes.
+    pub fn attach_read_only(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
+        if has_holes(&fd, check(&fd, len)?)? {
+            return refuse("memory with holes");
+        }
+        Mapping::map(&fd, len, false)
+    }
+
+    /// `len` bytes of memory, ours or a peer's, from `offset` on, twice in a row. Both are multiples of the page size.
+    /// It may have holes.
+    pub fn map_twice(fd: impl AsFd, offset: usize, len: usize) -> io::Result<Mapping> {
+        let end = offset.checked_add(len).ok_or(ErrorKind::InvalidInput)?;
+        let both = len.checked_mul(2).ok_or(ErrorKind::InvalidInput)?;
+        let page = page_size();
+        if len == 0 || !len.is_multiple_of(page) || !offset.is_multiple_of(page) {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        check(&fd, end)?;
+        let offset = offset.try_into().map_err(|_| ErrorKind::InvalidInput)?;
+        let addresses =
+            Addresses::reserve(NonZeroUsize::new(both).ok_or(ErrorKind::InvalidInput)?)?;
+        let half = NonZeroUsize::new(len).ok_or(ErrorKind::InvalidInput)?;
+        for skip in [0, len] {
+            let place = addresses.base.addr().saturating_add(skip);
+            let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+            let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
+            // SAFETY: replaces one half of the addresses that were just reserved, of which nobody else knows yet.
+            unsafe { mmap(Some(place), half, protection, flags, &fd, offset)? };
+        }
+        Ok(Mapping {
+            base: addresses.base.cast(),
+            len: both,
+            _held: Held::Twice {
+                _addresses: addresses,
+            },
+        })
+    }
+
+    fn map(fd: &impl AsFd, len: usize, writable: bool) -> io::Result<Mapping> {
+        let mut how = MmapOptions::new();
+        let fd = fd.as_fd().as_raw_fd();
+        let pages = match writable {
+            true => how.len(len).map_raw(fd)?,
+            false => how.len(len).map_raw_read_only(fd)?,
+        };
+        Ok(Mapping {
+            base: NonNull::new(pages.as_mut_ptr()).ok_or(ErrorKind::Other)?,
+            len,
+            _held: Held::Once { _pages: pages },
+        })
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where a `T` lies at `offset`, if it lies within the mapping and aligned. It may be used while the mapping lives,
+    /// and only read if it was attached for that.
+    #[inline]
+    pub fn at<T: Shared>(&self, offset: usize) -> Option<NonNull<T>> {
+        let place = self.bytes(offset, size_of::<T>())?.cast::<T>();
+        place.is_aligned().then_some(place)
+    }
+
+    /// Where these bytes lie, if within the mapping: for raw copies.
+    #[inline]
+    pub fn bytes(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
+        if offset > self.len || len > self.len - offset {
+            return None;
+        }
+        // SAFETY: within the mapping.
+        Some(unsafe { self.base.add(offset) })
+    }
+}
+
+const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK
+    .union(SealFlag::F_SEAL_GROW)
+    .union(SealFlag::F_SEAL_SEAL);
+
+/// Memory with all its pages, not yet sealed.
+fn memory_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
+    let fd = sparse_file(name, len)?;
+    allocate(&fd, 0, len)?;
+    Ok(fd)
+}
+
+/// Memory without a page, not yet sealed.
+fn sparse_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
+    let size = libc::off_t::try_from(len).map_err(|_| ErrorKind::InvalidInput)?;
+    check_file_size(len as u64)?;
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    // A system may refuse memory that could be executed; kernels before 6.3 do not know the flag that says it cannot.
+    let no_exec = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
+    let fd = match memfd_create(name, flags | no_exec) {
+        Err(Errno::EINVAL) => memfd_create(name, flags)?,
+        other => other?,
+    };
+    ftruncate(&fd, size)?;
+    Ok(fd)
+}
+
+/// Gives a part of a memory file its pages, so that touching them is no signal where there is no memory.
+pub fn allocate(fd: &OwnedFd, from: usize, len: usize) -> io::Result<()> {
+    let size = |bytes| libc::off_t::try_from(bytes).map_err(|_| ErrorKind::InvalidInput);
+    let (mut done, end) = (size(from)?, size(from.saturating_add(len))?);
+    if done == end {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    // In steps, since a signal undoes the step that it interrupts.
+    while done < end {
+        let step = (end - done).min(FILL_STEP);
+        match fallocate(fd, FallocateFlags::empty(), done, step) {
+            Ok(()) => done += step,
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Maps the pages of memory that is there, all at once: each by itself, when it is written to first, costs ten times as
+/// much. A kernel before 5.14 does not know how, and nothing else is wrong then.
+///
+/// # Safety
+/// All of it is mapped.
+pub unsafe fn map_pages(at: NonNull<u8>, len: usize) {
+    // SAFETY: the caller's promise; nothing is changed that can be read.
+    let _ = unsafe { madvise(at.cast(), len, MmapAdvise::MADV_POPULATE_WRITE) };
+}
+
+const FILL_STEP: libc::off_t = 1 << 20;
+
+fn seal(fd: &OwnedFd, seals: SealFlag) -> io::Result<()> {
+    fcntl(fd, FcntlArg::F_ADD_SEALS(seals))?;
+    Ok(())
+}
+
+fn refuse<T>(why: &str) -> io::Result<T> {
+    Err(io::Error::new(ErrorKind::InvalidData, why))
+}
+
+/// Whether this is `len` bytes of memory at least that nobody takes away; gives how many.
+fn check(fd: &impl AsFd, len: usize) -> io::Result<usize> {
+    // Files that cannot be sealed answer with an error; those in a tmpfs have only the seal that forbids others.
+    let seals = fcntl(fd, FcntlArg::F_GET_SEALS).unwrap_or(0);
+    if !SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_SHRINK) {
+        return refuse("memory that could be shortened");
+    }
+    if fstatfs(fd)?.filesystem_type() != TMPFS_MAGIC {
+        return refuse("memory of huge pages");
+    }
+    let stat = fstat(fd)?;
+    let size = usize::try_from(stat.st_size).unwrap_or(0);
+    if len == 0 || size < len {
+        return refuse("memory that is too short");
+    }
+    Ok(size)
+}
+
+/// Whether a part of these bytes would come only when it is touched.
+fn has_holes(fd: &impl AsFd, size: usize) -> io::Result<bool> {
+    let stat = fstat(fd)?;
+    // In units of 512 bytes, whatever the page size.
+    Ok((stat.st_blocks as u64).saturating_mul(512) < size as u64)
+}
+
+#[cfg(test)]
+mod tests;

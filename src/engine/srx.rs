@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::abi::*;
 use crate::base::grow::{append, heap_cost};
 use crate::base::{Error, IoVec, Result};
-use crate::engine::domain_state::MessageInfo;
 use crate::engine::matching::{ANY, Matcher, MsgId};
 use crate::ffi::ops::transfer::{OneRx, Rx, What};
 
@@ -99,6 +98,31 @@ pub struct Envelope {
     pub data: Option<u64>,
     /// The transport's own: how it answers the sender.
     pub note: u64,
+}
+
+/// What a completion says of a message.
+pub struct MessageInfo {
+    pub what: What,
+    pub len: u64,
+    pub tag: u64,
+    pub data: Option<u64>,
+}
+
+impl MessageInfo {
+    /// What matching is told of it. `token` is the transport's name for the connection.
+    #[inline]
+    pub fn envelope(&self, source: u64, ep: usize, token: u64) -> Envelope {
+        Envelope {
+            what: self.what,
+            source,
+            token,
+            ep,
+            tag: self.tag,
+            len: self.len,
+            data: self.data,
+            note: 0,
+        }
+    }
 }
 
 /// A message without a receive.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod coll;
+mod count;
 mod cq;
 mod post;
 mod receive;

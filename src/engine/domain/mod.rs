@@ -7,6 +7,7 @@ pub mod av_set;
 pub mod cntr;
 pub mod cq;
 pub mod drain;
+mod due;
 pub mod ep;
 mod mr;
 mod poll;

@@ -7,6 +7,7 @@ mod count;
 mod cq;
 mod post;
 mod receive;
+mod tables;
 mod transmit;
 
 use std::collections::VecDeque;

@@ -93,12 +93,12 @@ impl<T: Transport> Ep<T> {
         let mut srx = Srx::new();
         srx.eps = 1;
         srx.many_tagged = EpState::caps_of(&info) & FI_TAGGED_MULTI_RECV != 0;
-        let srx = state.domain.srxs.insert(srx);
+        let srx = state.domain.add_rx_queue(srx);
         let ep = Self::state(engine, &info, srx, context);
-        let id = state.domain.eps.insert(ep);
+        let id = state.domain.add_ep(ep);
         if let Err(error) = state.transport.open_ep(&mut state.domain, id, &info) {
-            state.domain.eps.remove(id);
-            state.domain.srxs.remove(srx);
+            state.domain.remove_ep(id);
+            state.domain.remove_rx_queue(srx);
             return Err(error);
         }
         drop(guard);
@@ -109,8 +109,8 @@ impl<T: Transport> Ep<T> {
     pub fn open_context(member: Member<T>, info: Info, context: *mut c_void) -> *mut fid_ep {
         let (engine, id) = (member.port.engine().clone(), member.id());
         if let Ok(mut state) = engine.lock() {
-            state.domain.eps[id].context = context as usize;
-            state.domain.eps[id].tx_size = info.tx.size;
+            state.domain.ep_mut(id).context = context as usize;
+            state.domain.ep_mut(id).tx_size = info.tx.size;
         }
         Self::first_handle(&engine, id, info, Some(member), context)
     }
@@ -180,7 +180,7 @@ impl<T: Transport> Ep<T> {
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
         let handle = Self::handle(shared, tx_flags, rx_flags, None, context);
         if let Ok(mut state) = engine.lock() {
-            state.domain.eps[id].fid = handle as usize;
+            state.domain.ep_mut(id).fid = handle as usize;
         }
         handle
     }
@@ -266,12 +266,12 @@ impl<T: Transport> Ep<T> {
         }
         let id = cq.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         let mut state = self.shared.engine.lock()?;
-        let ep = &state.domain.eps[self.shared.id];
+        let ep = state.domain.ep(self.shared.id);
         if (tx && ep.tx_cq.is_some()) || (rx && ep.rx_cq.is_some()) {
             return Err(Error::INVAL);
         }
         // An enabled endpoint without it does nothing that would complete there, but for what peers write with data.
-        let ep = &mut state.domain.eps[self.shared.id];
+        let ep = state.domain.ep_mut(self.shared.id);
         let implied = match flags & FI_SELECTIVE_COMPLETION {
             0 => FI_COMPLETION,
             _ => 0,
@@ -304,7 +304,7 @@ impl<T: Transport> Ep<T> {
         let counter = cntr.counter_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         let mut guard = self.shared.engine.lock()?;
         let state = &mut *guard;
-        let ep = &mut state.domain.eps[self.shared.id];
+        let ep = state.domain.ep_mut(self.shared.id);
         let wanted = || Event::ALL.iter().filter(|event| flags & event.flag() != 0);
         if wanted().any(|&event| ep.bound(event).is_some()) {
             return Err(Error::INVAL);
@@ -332,8 +332,8 @@ impl<T: Transport> Ep<T> {
         }
         let id = av.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         let mut state = self.unlocked_state()?;
-        let user_ids = state.domain.avs[id].has_user_ids();
-        let ep = &mut state.domain.eps[self.shared.id];
+        let user_ids = state.domain.av(id).has_user_ids();
+        let ep = state.domain.ep_mut(self.shared.id);
         if ep.av.is_some() || ep.ep_type == FI_EP_MSG.0 {
             return Err(Error::INVAL);
         }
@@ -349,7 +349,7 @@ impl<T: Transport> Ep<T> {
             return Err(Error::BADFLAGS);
         }
         let mut state = self.unlocked_state()?;
-        let ep = &mut state.domain.eps[self.shared.id];
+        let ep = state.domain.ep_mut(self.shared.id);
         if self.shared.has_own_eq.swap(true, Ordering::Relaxed) {
             return Err(Error::INVAL);
         }
@@ -377,15 +377,15 @@ impl<T: Transport> Ep<T> {
         }
         let mut state = self.unlocked_state()?;
         let domain = &mut state.domain;
-        let ep = &mut domain.eps[self.shared.id];
+        let ep = domain.ep_mut(self.shared.id);
         if std::mem::replace(&mut ep.shares_receives, true) {
             return Err(Error::INVAL);
         }
         ep.checks_receives = true;
         ep.rx_implied = self.shared.rx_implied.load(Ordering::Relaxed);
         let own = std::mem::replace(&mut ep.srx, id);
-        domain.srxs.remove(own);
-        domain.srxs[id].eps += 1;
+        domain.remove_rx_queue(own);
+        domain.rx_queue_mut(id).eps += 1;
         drop(state);
         self.keep(srx.uses.take());
         Ok(())
@@ -414,7 +414,7 @@ impl<T: Transport> Ep<T> {
         if wants_stx && !self.shared.shares_transmits.load(Ordering::Relaxed) {
             return Err(Error::OPBADSTATE);
         }
-        let ep = &domain.eps[self.shared.id];
+        let ep = domain.ep(self.shared.id);
         // Connected ones have always been enabled without, and receive by themselves then.
         let wants_srx = self.shared.info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT;
         if wants_srx && !ep.shares_receives && ep.ep_type != FI_EP_MSG.0 {
@@ -423,7 +423,7 @@ impl<T: Transport> Ep<T> {
         let differs = |(_, other): (usize, &EpState)| {
             other.srx == ep.srx && other.enabled && other.av != ep.av
         };
-        match ep.shares_receives && ep.ep_type != FI_EP_MSG.0 && domain.eps.iter().any(differs) {
+        match ep.shares_receives && ep.ep_type != FI_EP_MSG.0 && domain.eps().any(differs) {
             true => Err(Error::INVAL),
             false => Ok(()),
         }
@@ -456,7 +456,7 @@ impl<T: Transport> Ep<T> {
     /// The state, while the endpoint is not yet enabled.
     fn unlocked_state(&self) -> Result<Guard<'_, State<T>>> {
         let state = self.shared.engine.lock()?;
-        match state.domain.eps[self.shared.id].enabled {
+        match state.domain.ep(self.shared.id).enabled {
             true => Err(Error::OPBADSTATE),
             false => Ok(state),
         }
@@ -548,7 +548,7 @@ impl<T: Transport> Ep<T> {
         match &self.shared.member {
             Some(member) => member.enable(state)?,
             None => {
-                check_bound(&state.domain.eps[self.shared.id])?;
+                check_bound(state.domain.ep(self.shared.id))?;
                 self.check_shared(&state.domain)?;
                 self.shared.engine.give_keys(state, self.shared.id)?;
                 state
@@ -556,7 +556,7 @@ impl<T: Transport> Ep<T> {
                     .enable_ep(&mut state.domain, self.shared.id)?;
             }
         }
-        let ep = &mut state.domain.eps[self.shared.id];
+        let ep = state.domain.ep_mut(self.shared.id);
         if ep.caps & FI_TRIGGER != 0 {
             ep.tell_work()?;
         }
@@ -618,14 +618,14 @@ impl<T: Transport> Drop for Shared<T> {
         let state = &mut *guard;
         state.transport.close_ep(&mut state.domain, self.id);
         state.domain.triggers.forget_ep(self.id);
-        let ep = state.domain.eps.remove(self.id);
+        let ep = state.domain.remove_ep(self.id);
         if let Some(av) = ep.av {
-            state.domain.avs[av].keys.release(self.id);
+            state.domain.av_mut(av).keys.release(self.id);
         }
-        let srx = &mut state.domain.srxs[ep.srx];
+        let srx = state.domain.rx_queue_mut(ep.srx);
         srx.eps -= 1;
         match srx.eps {
-            0 => drop(state.domain.srxs.remove(ep.srx)),
+            0 => drop(state.domain.remove_rx_queue(ep.srx)),
             _ => srx.forget_ep(self.id),
         }
         drop(guard);
@@ -691,7 +691,7 @@ impl<T: Transport> Kind for Ep<T> {
             true => (current(&self.tx_flags), flags),
             false => (flags, current(&self.rx_flags)),
         };
-        let context = self.shared.engine.lock()?.domain.eps[self.shared.id].context;
+        let context = self.shared.engine.lock()?.domain.ep(self.shared.id).context;
         let handle = Self::handle(
             self.shared.clone(),
             tx_flags,
@@ -724,7 +724,10 @@ impl<T: Transport> EpCalls for Ep<T> {
         let size = match name {
             FI_OPT_MIN_MULTI_RECV if self.receives() => {
                 let state = self.shared.engine.lock()?;
-                state.domain.srxs[state.domain.eps[self.shared.id].srx].min_multi_recv
+                state
+                    .domain
+                    .rx_queue(state.domain.ep(self.shared.id).srx)
+                    .min_multi_recv
             }
             FI_OPT_CM_DATA_SIZE if info.ep.ep_type == FI_EP_MSG.0 => CM_DATA_SIZE,
             FI_OPT_TX_SIZE => info.tx.size,
@@ -742,8 +745,8 @@ impl<T: Transport> EpCalls for Ep<T> {
             FI_OPT_MIN_MULTI_RECV if self.receives() => {
                 if let OptValue::Size(size) = value(OptKind::Size)? {
                     let mut state = self.shared.engine.lock()?;
-                    let srx = state.domain.eps[self.shared.id].srx;
-                    state.domain.srxs[srx].min_multi_recv = size;
+                    let srx = state.domain.ep(self.shared.id).srx;
+                    state.domain.rx_queue_mut(srx).min_multi_recv = size;
                 }
                 Ok(())
             }
@@ -812,7 +815,7 @@ impl<T: Transport> EpCalls for Ep<T> {
 
     fn rx_size_left(&self) -> Result<usize> {
         let state = self.shared.engine.lock()?;
-        match state.domain.eps[self.shared.id].enabled {
+        match state.domain.ep(self.shared.id).enabled {
             true => Ok(self.shared.info.rx.size),
             false => Err(Error::OPBADSTATE),
         }
@@ -821,7 +824,7 @@ impl<T: Transport> EpCalls for Ep<T> {
     fn tx_size_left(&self) -> Result<usize> {
         let mut guard = self.shared.engine.lock()?;
         let State { domain, transport } = &mut *guard;
-        let ep = &domain.eps[self.shared.id];
+        let ep = domain.ep(self.shared.id);
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }

@@ -180,9 +180,9 @@ impl<T: Transport> Engine<T> {
 
     /// With FI_AV_AUTH_KEY: an endpoint that is being enabled gets the keys that its vector has now.
     fn give_keys(&self, state: &mut State<T>, ep: usize) -> Result {
-        match state.domain.eps[ep].av {
+        match state.domain.ep(ep).av {
             Some(av) if self.has_keys_in_av() => {
-                let keys = state.domain.avs[av].keys.hold(ep);
+                let keys = state.domain.av_mut(av).keys.hold(ep);
                 state.transport.set_keys(ep, keys)
             }
             _ => Ok(()),

@@ -83,17 +83,17 @@ impl<T: Transport> ScalableEp<T> {
         let receiver = |domain: &mut DomainState<T::Addr>| {
             let mut srx = Srx::new();
             srx.eps = 1;
-            let srx = domain.srxs.insert(srx);
-            domain.eps.insert(Ep::state(engine, &info, srx, context))
+            let srx = domain.add_rx_queue(srx);
+            domain.add_ep(Ep::state(engine, &info, srx, context))
         };
         let rx: Vec<usize> = (0..rx).map(|_| receiver(domain)).collect();
         let id = rx[0];
-        domain.eps[id].contexts = rx[1..].to_vec();
+        domain.ep_mut(id).contexts = rx[1..].to_vec();
         // A transmit context receives nothing; the number of a receive context is of no use to it.
-        let srx = domain.eps[id].srx;
-        let tx = (0..tx).map(|_| domain.eps.insert(Ep::state(engine, &info, srx, context)));
+        let srx = domain.ep(id).srx;
+        let tx = (0..tx).map(|_| domain.add_ep(Ep::state(engine, &info, srx, context)));
         let tx: Vec<usize> = tx.collect();
-        let successor = domain.eps.insert(Ep::state(engine, &info, srx, context));
+        let successor = domain.add_ep(Ep::state(engine, &info, srx, context));
         if let Err(error) = state.transport.open_ep(&mut state.domain, id, &info) {
             remove(state, &tx, &rx, successor);
             return Err(error);
@@ -164,13 +164,13 @@ fn count(wanted: usize, most: usize) -> Result<usize> {
 
 /// Takes the contexts of an endpoint out of the domain.
 fn remove<T: Transport>(state: &mut State<T>, tx: &[usize], rx: &[usize], successor: usize) {
-    state.domain.eps.remove(successor);
+    state.domain.remove_ep(successor);
     for &id in tx {
-        state.domain.eps.remove(id);
+        state.domain.remove_ep(id);
     }
     for &id in rx {
-        let ep = state.domain.eps.remove(id);
-        state.domain.srxs.remove(ep.srx);
+        let ep = state.domain.remove_ep(id);
+        state.domain.remove_rx_queue(ep.srx);
     }
 }
 
@@ -206,13 +206,13 @@ impl<T: Transport> Port<T> {
             return Err(Error::OPBADSTATE);
         }
         let domain = &mut state.domain;
-        if domain.eps[self.id].av.is_some() {
+        if domain.ep(self.id).av.is_some() {
             return Err(Error::INVAL);
         }
-        let user_ids = domain.avs[id].has_user_ids();
+        let user_ids = domain.av(id).has_user_ids();
         for &ep in self.tx.iter().chain(&self.rx) {
-            domain.eps[ep].av = Some(id);
-            domain.eps[ep].user_ids = user_ids;
+            domain.ep_mut(ep).av = Some(id);
+            domain.ep_mut(ep).user_ids = user_ids;
         }
         drop(state);
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
@@ -229,8 +229,8 @@ impl<T: Transport> Drop for Port<T> {
         };
         let state = &mut *guard;
         state.transport.close_ep(&mut state.domain, self.id);
-        if let Some(av) = state.domain.eps[self.id].av {
-            state.domain.avs[av].keys.release(self.id);
+        if let Some(av) = state.domain.ep(self.id).av {
+            state.domain.av_mut(av).keys.release(self.id);
         }
         remove(state, &self.tx, &self.rx, self.successor);
     }
@@ -259,7 +259,7 @@ impl<T: Transport> Member<T> {
     }
 
     pub fn enable(&self, state: &mut State<T>) -> Result {
-        let ep = &state.domain.eps[self.id];
+        let ep = state.domain.ep(self.id);
         let (queue, needed) = match self.side {
             Side::Transmit => (ep.tx_cq, FI_SEND | FI_READ | FI_WRITE),
             Side::Receive => (ep.rx_cq, FI_RECV),
@@ -289,12 +289,12 @@ impl<T: Transport> Drop for Member<T> {
             }
             Side::Receive => {
                 transport.close_rx_context(domain, port, self.id);
-                let srx = domain.eps[self.id].srx;
-                drop(domain.srxs[srx].drain_posted());
-                domain.srxs[srx].min_multi_recv = MIN_MULTI_RECV;
+                let srx = domain.ep(self.id).srx;
+                drop(domain.rx_queue_mut(srx).drain_posted());
+                domain.rx_queue_mut(srx).min_multi_recv = MIN_MULTI_RECV;
             }
         }
-        let ep: &mut EpState = &mut domain.eps[self.id];
+        let ep: &mut EpState = domain.ep_mut(self.id);
         ep.tx_cq = None;
         ep.rx_cq = None;
         ep.cntrs = Default::default();
@@ -331,7 +331,7 @@ impl<T: Transport> Kind for ScalableEp<T> {
         if self.port.enabled.load(Ordering::Relaxed) {
             return Err(Error::OPBADSTATE);
         }
-        if state.domain.eps[self.port.id].av.is_none() {
+        if state.domain.ep(self.port.id).av.is_none() {
             return Err(Error::NOAV);
         }
         self.port.listen(&mut state)?;
@@ -361,7 +361,7 @@ impl<T: Transport> EpCalls for ScalableEp<T> {
             FI_OPT_SHARED_MEMORY_PERMITTED if T::SHARES_MEMORY => match value(OptKind::Bool)? {
                 OptValue::Bool(on) => {
                     let mut state = self.port.engine.lock()?;
-                    if state.domain.eps[self.port.id].enabled {
+                    if state.domain.ep(self.port.id).enabled {
                         return Err(Error::OPBADSTATE);
                     }
                     state.transport.permit_sharing(self.port.id, on)

@@ -9,7 +9,7 @@ use crate::base::{Error, Result};
 use crate::engine::srx::{Claimed, Envelope, Outcome, RecvOp, Srx};
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
-use crate::ffi::ops::transfer::{Rx, What};
+use crate::ffi::ops::transfer::{OneRx, Rx, What};
 
 impl<A: Address> DomainState<A> {
     /// All places where the messages of an endpoint's peers are: its receive context, and those that it has beyond it.
@@ -19,6 +19,13 @@ impl<A: Address> DomainState<A> {
         for &context in &ep.contexts {
             f(&mut self.srxs[self.eps[context].srx]);
         }
+    }
+
+    /// Posts a plain receive of one buffer, the usual case. False leaves it to `post_receive` and the checks before it.
+    #[inline(always)]
+    pub fn post_one(&mut self, ep: usize, rx: &OneRx) -> bool {
+        let ep = &self.eps[ep];
+        ep.enabled && !ep.checks_receives && self.srxs[ep.srx].post_one(rx, ep.directed(rx.what))
     }
 
     /// Posts a receive of an endpoint. What the transport has to bring comes back.

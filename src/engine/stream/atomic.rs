@@ -59,7 +59,7 @@ impl<N: Net> Stream<N> {
         ep: usize,
         atomic: &Atomic<'_>,
     ) -> Result {
-        let state = domain.eps.get(ep).ok_or(Error::INVAL)?;
+        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
             return Err(Error::OPBADSTATE);
         }
@@ -208,7 +208,7 @@ impl<N: Net> Stream<N> {
         self.conns[id].rx.was_written = true;
         let mut request = read_operation(header)?;
         let access = access_of(request.family, request.op);
-        if domain.eps[ep].caps & access != access {
+        if domain.ep(ep).caps & access != access {
             return Err(Fault::Rule(
                 "an atomic operation that the endpoint does not serve",
             ));

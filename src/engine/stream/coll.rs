@@ -129,8 +129,8 @@ impl<N: Net> Stream<N> {
         ep: usize,
         membership: &Membership<'_>,
     ) -> Result<u64> {
-        let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
-        let addr = |&index: &u64| domain.avs[av].get(index).cloned().ok_or(Error::INVAL);
+        let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
+        let addr = |&index: &u64| domain.av(av).get(index).cloned().ok_or(Error::INVAL);
         let members: Vec<N::Addr> = membership.members.iter().map(addr).collect::<Result<_>>()?;
         if members.len() > MAX_MEMBERS {
             return Err(Error::MSGSIZE);
@@ -189,8 +189,8 @@ impl<N: Net> Stream<N> {
         let (members, rank) = self.groups.lane(ep)?.membership(number)?;
         let root = match what {
             FI_BROADCAST | FI_REDUCE | FI_SCATTER | FI_GATHER => {
-                let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
-                let root = domain.avs[av].get(root).ok_or(Error::INVAL)?;
+                let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
+                let root = domain.av(av).get(root).ok_or(Error::INVAL)?;
                 let root = members.iter().position(|member| member == root);
                 root.ok_or(Error::INVAL)?
             }
@@ -225,7 +225,7 @@ impl<N: Net> Stream<N> {
             output: call.output,
         };
         let input = |bytes: &mut Vec<u8>| call.input.copy_out(bytes);
-        domain.eps[ep].tx_pending += 1;
+        domain.ep_mut(ep).tx_pending += 1;
         let started = self.lane_of(ep).start(
             number,
             call.what,
@@ -235,7 +235,7 @@ impl<N: Net> Stream<N> {
             token,
         );
         if started.is_err() {
-            domain.eps[ep].tx_pending -= 1;
+            domain.ep_mut(ep).tx_pending -= 1;
         }
         self.collectives_moved(domain, ep);
         // A frame for it may stand in a stream.
@@ -377,7 +377,7 @@ impl<N: Net> Stream<N> {
     ) -> core::result::Result<(), Fault> {
         let conn = &self.conns[id];
         let (ep, peer) = (conn.ep, conn.peer.clone());
-        if !conn.extended || conn.swap || domain.eps[ep].caps & FI_COLLECTIVE == 0 {
+        if !conn.extended || conn.swap || domain.ep(ep).caps & FI_COLLECTIVE == 0 {
             return Err(Fault::Rule("a frame of a collective, which is not served"));
         }
         let frame = frame_of(header).map_err(Fault::Rule)?;

@@ -25,7 +25,7 @@ impl<N: Net> Stream<N> {
     /// Whether peers may use registered memory through this endpoint without its knowing: it grants such accesses, and nothing
     /// counts them. (Only data for the queue makes an entry there, and goes by message.)
     pub fn may_be_reached(domain: &DomainOf<N>, ep: usize) -> bool {
-        let ep = &domain.eps[ep];
+        let ep = domain.ep(ep);
         let grants = FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
         let counts = [Event::RemoteRead, Event::RemoteWrite];
         ep.caps & grants == grants && counts.iter().all(|&event| ep.bound(event).is_none())
@@ -53,7 +53,7 @@ impl<N: Net> Stream<N> {
         let write = op.what == What::Write;
         let small = write && op.len <= SMALL_WRITE && tx.flags & WANTS_ACK == 0;
         let waits = !conn.tx.queue.is_empty() || !conn.tx.waiting.is_empty();
-        if small || waits || tx.flags & TARGETS != 0 || domain.eps[op.ep()].orders_access {
+        if small || waits || tx.flags & TARGETS != 0 || domain.ep(op.ep()).orders_access {
             return false;
         }
         let mut local = tx.iov;

@@ -177,9 +177,9 @@ impl<N: Net> Stream<N> {
             return;
         }
         self.conns[id].state = State::Down;
-        let srx = domain.eps[ep].srx;
-        if domain.srxs[srx].eps == 1 {
-            for (recv, what) in domain.srxs[srx].drain_posted() {
+        let srx = domain.ep(ep).srx;
+        if domain.rx_queue(srx).eps == 1 {
+            for (recv, what) in domain.rx_queue_mut(srx).drain_posted() {
                 domain.receive_failed(ep, &recv, what, error);
             }
         }
@@ -194,10 +194,10 @@ impl<N: Net> Stream<N> {
         if conn.fi_addr == FI_ADDR_NOTAVAIL {
             return;
         }
-        let mut eps = domain.eps[conn.ep].contexts.clone();
+        let mut eps = domain.ep(conn.ep).contexts.clone();
         eps.push(conn.ep);
         for ep in eps {
-            let srx = &mut domain.srxs[domain.eps[ep].srx];
+            let srx = domain.rx_queue_mut(domain.ep(ep).srx);
             // What endpoints share may come by another one.
             if srx.eps > 1 {
                 continue;
@@ -253,7 +253,7 @@ impl<N: Net> Stream<N> {
         failed.extend(tx.rendezvous.into_values().map(|out| out.op));
         failed.extend(tx.waiting.iter().map(|waiting| waiting.op));
         for op in failed {
-            domain.eps[op.ep()].tx_pending -= 1;
+            domain.ep_mut(op.ep()).tx_pending -= 1;
             domain.send_failed(op.ep(), &op, error);
         }
     }
@@ -270,12 +270,12 @@ impl<N: Net> Stream<N> {
                     domain.receive_failed(envelope.ep, &recv, envelope.what, error);
                 }
                 Sink::Slot(srx, slot) => {
-                    if let Some((recv, envelope)) = domain.srxs[srx].lost(slot) {
+                    if let Some((recv, envelope)) = domain.rx_queue_mut(srx).lost(slot) {
                         domain.receive_failed(envelope.ep, &recv, envelope.what, error);
                     }
                 }
                 Sink::Read(read) => {
-                    domain.eps[read.op.ep()].tx_pending -= 1;
+                    domain.ep_mut(read.op.ep()).tx_pending -= 1;
                     domain.send_failed(read.op.ep(), &read.op, error);
                 }
                 Sink::Coll(part) => self.part_lost(ep, &part),
@@ -310,7 +310,7 @@ impl<N: Net> Stream<N> {
         let mut conns = self.conns.iter_mut();
         let found = conns.find_map(|(_, conn)| conn.tx.take_unsent(is_meant));
         if let Some(op) = found {
-            domain.eps[ep].tx_pending -= 1;
+            domain.ep_mut(ep).tx_pending -= 1;
             domain.send_failed(ep, &op, Error::CANCELED);
         }
     }
@@ -338,7 +338,7 @@ impl<N: Net> Stream<N> {
         if let At::Payload(incoming) = &conn.rx.at
             && let Sink::Slot(srx, slot) = incoming.sink
         {
-            domain.srxs[srx].lost(slot);
+            domain.rx_queue_mut(srx).lost(slot);
         }
         domain.each_srx(ep, |srx| srx.forget(id as u64));
         self.dirty.retain(|&dirty| dirty != id);

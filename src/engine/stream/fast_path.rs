@@ -100,7 +100,7 @@ impl<N: Net> Stream<N> {
             return false;
         };
         iov.fill(payload);
-        domain.eps[op.ep()].tx_pending -= 1;
+        domain.ep_mut(op.ep()).tx_pending -= 1;
         domain.sent(op.ep(), &op);
         true
     }
@@ -123,7 +123,7 @@ impl<N: Net> Stream<N> {
             && payload.len() as u64 == payload_of(family, op, seg.len)
             && payload.len() <= FEW;
         let access = access_of(family, op);
-        let served = domain.eps[ep].caps & (access | FI_ATOMIC) == access | FI_ATOMIC;
+        let served = domain.ep(ep).caps & (access | FI_ATOMIC) == access | FI_ATOMIC;
         if !fits || !served || !conn.extended || conn.answers() > ANSWERS {
             return false;
         }

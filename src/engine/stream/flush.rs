@@ -183,7 +183,7 @@ impl<N: Net> Stream<N> {
                     match frame.after {
                         After::Nothing | After::Acknowledged(_) => {}
                         After::Complete(op) => {
-                            domain.eps[op.ep()].tx_pending -= 1;
+                            domain.ep_mut(op.ep()).tx_pending -= 1;
                             domain.sent(op.ep(), &op);
                         }
                         After::Answered(_, len) => {

@@ -48,7 +48,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn cleared(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) -> Result {
         let conn = &mut self.conns[id];
         let waiting = conn.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        domain.eps[waiting.op.ep()].tx_pending -= 1;
+        domain.ep_mut(waiting.op.ep()).tx_pending -= 1;
         let mut header = waiting.header;
         header.op = Op::Data;
         header.context = 0;
@@ -91,12 +91,12 @@ impl<N: Net> Stream<N> {
         if to.context != 0 {
             envelope.ep = self.named_context(domain, id, to)?;
         }
-        let state = &domain.eps[envelope.ep];
+        let state = domain.ep(envelope.ep);
         if envelope.what == What::Tagged && state.caps & FI_TAGGED == 0 {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
         let srx = state.srx;
-        match domain.srxs[srx].accept(&envelope) {
+        match domain.rx_queue_mut(srx).accept(&envelope) {
             Some(recv) => self.get(domain, id, Some(recv), envelope),
             None => {
                 let bytes = match self.fetch_to_keep(domain, id, srx, &envelope)? {
@@ -123,7 +123,10 @@ impl<N: Net> Stream<N> {
         srx: usize,
         envelope: &Envelope,
     ) -> core::result::Result<Option<Vec<u8>>, Fault> {
-        let room = domain.srxs[srx].has_room(envelope.token, envelope.len, self.limits.saved_bytes);
+        let room =
+            domain
+                .rx_queue(srx)
+                .has_room(envelope.token, envelope.len, self.limits.saved_bytes);
         let (index, _) = rendezvous_of(envelope.note);
         let conn = &mut self.conns[id];
         let (Some(offers), Some(shm)) = (&mut conn.rx.offers, &conn.shm) else {
@@ -227,7 +230,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn taken(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) -> Result {
         let conn = &mut self.conns[id];
         let done = conn.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        domain.eps[done.op.ep()].tx_pending -= 1;
+        domain.ep_mut(done.op.ep()).tx_pending -= 1;
         domain.sent(done.op.ep(), &done.op);
         Ok(())
     }

@@ -239,7 +239,7 @@ pub(super) fn named<N: Net>(
     access: u64,
 ) -> core::result::Result<(IoVec, Regions), Fault> {
     // fi_getinfo(3): a primary capability that was not asked for is not there.
-    if domain.eps[conn.ep].caps & capability == 0 {
+    if domain.ep(conn.ep).caps & capability == 0 {
         return Err(Fault::Rule(
             "an access to memory through an endpoint without the capability",
         ));

@@ -202,7 +202,10 @@ impl<N: Net> Stream<N> {
                     let (part, rest) = bytes.split_at(n);
                     match &mut incoming.sink {
                         Sink::Slot(srx, slot) => {
-                            domain.srxs[*srx].coming(*slot, part).map_err(no_memory)?;
+                            domain
+                                .rx_queue_mut(*srx)
+                                .coming(*slot, part)
+                                .map_err(no_memory)?;
                         }
                         Sink::Coll(coming) => coming.take(part).map_err(no_memory)?,
                         Sink::Atomic(request) => request.take(part).map_err(no_memory)?,
@@ -238,7 +241,7 @@ impl<N: Net> Stream<N> {
             return false;
         }
         let info = message_info(&message.head);
-        let srx = &mut domain.srxs[srx];
+        let srx = domain.rx_queue_mut(srx);
         if let Ok(filled) = srx.fill(&info, conn.source(), |iov| iov.fill(message.payload)) {
             domain.filled(conn.ep, &filled, &info, 0, conn.fi_addr);
             if message.head.ack {
@@ -356,12 +359,12 @@ impl<N: Net> Stream<N> {
         if header.context != 0 {
             envelope.ep = self.named_context(domain, id, header)?;
         }
-        let state = &domain.eps[envelope.ep];
+        let state = domain.ep(envelope.ep);
         let (srx, tagged) = (state.srx, state.caps & FI_TAGGED != 0);
         if what == What::Tagged && !tagged {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
-        match domain.srxs[srx].accept(&envelope) {
+        match domain.rx_queue_mut(srx).accept(&envelope) {
             Some(recv) => {
                 if header.payload == 0 {
                     self.received(domain, id, &recv, &envelope);
@@ -398,7 +401,10 @@ impl<N: Net> Stream<N> {
         ack: bool,
     ) {
         let len = envelope.len;
-        if !domain.srxs[srx].has_room(envelope.token, len, self.limits.saved_bytes) {
+        if !domain
+            .rx_queue(srx)
+            .has_room(envelope.token, len, self.limits.saved_bytes)
+        {
             let slot = self.keep(domain, id, srx, envelope, Bytes::There);
             self.conns[id].rx.at = At::Stalled(Stalled {
                 srx,
@@ -429,10 +435,12 @@ impl<N: Net> Stream<N> {
         envelope: Envelope,
         bytes: Bytes,
     ) -> Slot {
-        let slot = domain.srxs[srx].keep(envelope, bytes);
+        let slot = domain.rx_queue_mut(srx).keep(envelope, bytes);
         let conn = &self.conns[id];
         if domain.reports_origin(conn.ep, conn.fi_addr) {
-            domain.srxs[srx].note_origin(slot, conn.peer.to_bytes());
+            domain
+                .rx_queue_mut(srx)
+                .note_origin(slot, conn.peer.to_bytes());
         }
         slot
     }
@@ -531,8 +539,8 @@ impl<N: Net> Stream<N> {
             let (srx, slot, len, ack) =
                 (stalled.srx, stalled.slot, stalled.envelope.len, stalled.ack);
             // Its place is paid for.
-            if domain.srxs[srx].has_room(id as u64, len, limit) {
-                domain.srxs[srx].begin_coming(slot);
+            if domain.rx_queue(srx).has_room(id as u64, len, limit) {
+                domain.rx_queue_mut(srx).begin_coming(slot);
                 self.resume(domain, id, Sink::Slot(srx, slot), len, ack);
             }
         }
@@ -569,7 +577,7 @@ impl<N: Net> Stream<N> {
         match incoming.sink {
             Sink::Recv(recv, envelope) => domain.received(envelope.ep, &recv, &envelope, &sender),
             Sink::Slot(srx, slot) => {
-                if let Some((recv, envelope)) = domain.srxs[srx].arrived(slot) {
+                if let Some((recv, envelope)) = domain.rx_queue_mut(srx).arrived(slot) {
                     domain.received(envelope.ep, &recv, &envelope, &sender);
                 }
             }
@@ -590,7 +598,7 @@ impl<N: Net> Stream<N> {
                 domain.written(ep, FI_RMA, len, data, &sender);
             }
             Sink::Read(read) => {
-                domain.eps[read.op.ep()].tx_pending -= 1;
+                domain.ep_mut(read.op.ep()).tx_pending -= 1;
                 domain.sent(read.op.ep(), &read.op);
             }
             Sink::Coll(part) => return self.part_arrived(domain, id, *part),
@@ -622,7 +630,7 @@ pub(super) fn message_info(head: &MessageHead) -> MessageInfo {
 /// The receive context that a message can go to at once; none if it is for the general way.
 #[inline(always)]
 fn taker<N: Net>(domain: &DomainOf<N>, conn: &Conn<N>, tagged: bool) -> Option<usize> {
-    let ep = domain.eps.get(conn.ep)?;
+    let ep = domain.find_ep(conn.ep)?;
     let refused = tagged && ep.caps & FI_TAGGED == 0;
     (!refused && !domain.reports_origin(conn.ep, conn.fi_addr)).then_some(ep.srx)
 }

@@ -160,7 +160,7 @@ impl<N: Net> Stream<N> {
     /// An operation begins to wait for its peer.
     #[inline]
     pub(super) fn begin_waiting(&mut self, domain: &mut DomainOf<N>, op: &mut TxOp) {
-        domain.eps[op.ep()].tx_pending += 1;
+        domain.ep_mut(op.ep()).tx_pending += 1;
         op.since = self.waits.now;
         self.watch_waits();
     }

@@ -67,7 +67,7 @@ impl<N: Net> Stream<N> {
     /// Posts an operation of an endpoint.
     #[inline]
     pub(super) fn post(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &Tx<'_>) -> Result {
-        let state = domain.eps.get(ep).ok_or(Error::INVAL)?;
+        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
             return Err(Error::OPBADSTATE);
         }
@@ -104,7 +104,7 @@ impl<N: Net> Stream<N> {
         if !self.has_shm() || len > most || tx.flags & !PLAIN != 0 {
             return false;
         }
-        let enabled = domain.eps.get(ep).is_some_and(|state| state.enabled);
+        let enabled = domain.find_ep(ep).is_some_and(|state| state.enabled);
         let (Some(endpoint), true) = (self.eps.get(ep), enabled && domain.may_post(ep).is_ok())
         else {
             return false;
@@ -589,7 +589,7 @@ impl<N: Net> Stream<N> {
                 break;
             };
             let ep = waiting.op.ep();
-            domain.eps[ep].tx_pending -= 1;
+            domain.ep_mut(ep).tx_pending -= 1;
             match way {
                 Ok(way) => self.ask(domain, id, way, waiting.header, waiting.payload, waiting.op),
                 Err(error) => domain.send_failed(ep, &waiting.op, error),
@@ -933,7 +933,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn acknowledged(&mut self, domain: &mut DomainOf<N>, id: usize) -> Result {
         let conn = &mut self.conns[id];
         let op = conn.tx.await_ack.pop_front().ok_or(Error::IO)?;
-        domain.eps[op.ep()].tx_pending -= 1;
+        domain.ep_mut(op.ep()).tx_pending -= 1;
         domain.sent(op.ep(), &op);
         Ok(())
     }

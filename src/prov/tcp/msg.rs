@@ -122,7 +122,7 @@ impl Stream<Tcp> {
 
     /// An event about the endpoint's connection.
     pub(super) fn cm_event(&mut self, domain: &DomainOf<Tcp>, id: usize, number: u32, data: &[u8]) {
-        let state = &domain.eps[self.conns[id].ep];
+        let state = domain.ep(self.conns[id].ep);
         if let Some(eq) = &state.eq {
             eq.cm_event(number, state.fid, 0, data, None);
         }
@@ -147,7 +147,7 @@ impl Stream<Tcp> {
         self.close_socket(id);
         self.fail_operations(domain, id, error);
         self.conns[id].state = State::Down;
-        let state = &domain.eps[ep];
+        let state = domain.ep(ep);
         if let Some(eq) = &state.eq {
             eq.error(EqErr {
                 fid: state.fid,

@@ -35,10 +35,10 @@ pub use crate::engine::srx::MessageInfo;
 pub type Regions = MrTable<Arc<Counter>>;
 
 pub struct DomainState<A> {
-    pub cqs: Slab<CqState>,
-    pub avs: Slab<AvTable<A>>,
-    pub eps: Slab<EpState>,
-    pub srxs: Slab<Srx>,
+    cqs: Slab<CqState>,
+    avs: Slab<AvTable<A>>,
+    eps: Slab<EpState>,
+    srxs: Slab<Srx>,
     pub mrs: Regions,
     /// Who may sleep on the transport's descriptor without a word: wait objects, event queues, the progress thread. While
     /// there is none, what is ready need not show on it.

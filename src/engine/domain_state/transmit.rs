@@ -55,6 +55,20 @@ impl<A: Address> DomainState<A> {
         self.auto || op.flags & FI_COMPLETION != 0 || self.eps[op.ep()].bound(event).is_some()
     }
 
+    /// An operation that was under way has succeeded.
+    #[inline(always)]
+    pub fn complete_tx(&mut self, op: &TxOp) {
+        self.eps[op.ep()].tx_pending -= 1;
+        self.sent(op.ep(), op);
+    }
+
+    /// An operation that was under way has failed.
+    #[cold]
+    pub fn fail_tx(&mut self, op: &TxOp, error: Error) {
+        self.eps[op.ep()].tx_pending -= 1;
+        self.send_failed(op.ep(), op, error);
+    }
+
     /// An operation of the initiator has succeeded.
     #[inline(always)]
     pub fn sent(&mut self, id: usize, op: &TxOp) {

@@ -253,8 +253,7 @@ impl<N: Net> Stream<N> {
         failed.extend(tx.rendezvous.into_values().map(|out| out.op));
         failed.extend(tx.waiting.iter().map(|waiting| waiting.op));
         for op in failed {
-            domain.ep_mut(op.ep()).tx_pending -= 1;
-            domain.send_failed(op.ep(), &op, error);
+            domain.fail_tx(&op, error);
         }
     }
 
@@ -275,8 +274,7 @@ impl<N: Net> Stream<N> {
                     }
                 }
                 Sink::Read(read) => {
-                    domain.ep_mut(read.op.ep()).tx_pending -= 1;
-                    domain.send_failed(read.op.ep(), &read.op, error);
+                    domain.fail_tx(&read.op, error);
                 }
                 Sink::Coll(part) => self.part_lost(ep, &part),
                 Sink::Write { .. } | Sink::Atomic(_) | Sink::Drop => {}
@@ -310,8 +308,7 @@ impl<N: Net> Stream<N> {
         let mut conns = self.conns.iter_mut();
         let found = conns.find_map(|(_, conn)| conn.tx.take_unsent(is_meant));
         if let Some(op) = found {
-            domain.ep_mut(ep).tx_pending -= 1;
-            domain.send_failed(ep, &op, Error::CANCELED);
+            domain.fail_tx(&op, Error::CANCELED);
         }
     }
 

@@ -100,8 +100,7 @@ impl<N: Net> Stream<N> {
             return false;
         };
         iov.fill(payload);
-        domain.ep_mut(op.ep()).tx_pending -= 1;
-        domain.sent(op.ep(), &op);
+        domain.complete_tx(&op);
         true
     }
 

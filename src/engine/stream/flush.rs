@@ -183,8 +183,7 @@ impl<N: Net> Stream<N> {
                     match frame.after {
                         After::Nothing | After::Acknowledged(_) => {}
                         After::Complete(op) => {
-                            domain.ep_mut(op.ep()).tx_pending -= 1;
-                            domain.sent(op.ep(), &op);
+                            domain.complete_tx(&op);
                         }
                         After::Answered(_, len) => {
                             tx.answers -= 1;

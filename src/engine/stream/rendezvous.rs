@@ -230,8 +230,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn taken(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) -> Result {
         let conn = &mut self.conns[id];
         let done = conn.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        domain.ep_mut(done.op.ep()).tx_pending -= 1;
-        domain.sent(done.op.ep(), &done.op);
+        domain.complete_tx(&done.op);
         Ok(())
     }
 

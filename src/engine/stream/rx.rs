@@ -598,8 +598,7 @@ impl<N: Net> Stream<N> {
                 domain.written(ep, FI_RMA, len, data, &sender);
             }
             Sink::Read(read) => {
-                domain.ep_mut(read.op.ep()).tx_pending -= 1;
-                domain.sent(read.op.ep(), &read.op);
+                domain.complete_tx(&read.op);
             }
             Sink::Coll(part) => return self.part_arrived(domain, id, *part),
             Sink::Atomic(request) => self.arrived(domain, id, *request),

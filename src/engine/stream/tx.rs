@@ -933,8 +933,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn acknowledged(&mut self, domain: &mut DomainOf<N>, id: usize) -> Result {
         let conn = &mut self.conns[id];
         let op = conn.tx.await_ack.pop_front().ok_or(Error::IO)?;
-        domain.ep_mut(op.ep()).tx_pending -= 1;
-        domain.sent(op.ep(), &op);
+        domain.complete_tx(&op);
         Ok(())
     }
 

@@ -10,6 +10,7 @@
 mod escape;
 mod filter;
 mod import;
+mod settings;
 mod sink;
 
 use core::ffi::{CStr, c_int};
@@ -18,10 +19,8 @@ use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::ffi::CString;
 use std::sync::OnceLock;
 
-use self::filter::Filter;
-use self::sink::Sink;
+use self::settings::settings;
 use crate::abi::{fi_context, fi_provider};
-use crate::base::params::{self, Kind, Value};
 
 pub use self::import::{Callbacks, install};
 
@@ -289,86 +288,6 @@ macro_rules! log_debug {
 #[allow(unused_imports)]
 pub(crate) use {log_at, log_debug, log_info, log_misuse, log_trace, log_warn};
 
-/// The variables of the log, read once.
-struct Settings {
-    filter: Filter,
-    sink: Sink,
-    /// Milliseconds between lines of a rate-limited message.
-    interval: u64,
-}
-
-/// Reads the settings at the first question. Nothing in here may log.
-fn settings() -> &'static Settings {
-    SETTINGS.get_or_init(|| {
-        let settings = Settings::read();
-        if import::callbacks().is_none() {
-            LIMIT.store(settings.filter.level(), Ordering::Relaxed);
-        }
-        settings
-    })
-}
-
-impl Settings {
-    fn read() -> Settings {
-        for (name, kind, help) in VARIABLES {
-            let _ = params::define_silently(None, name, kind, help);
-        }
-        let mut complaints = Vec::new();
-        let text = |name| match params::get_silently(name) {
-            Ok(Some(Value::String(text))) => Some(String::from_utf8_lossy(&text).into_owned()),
-            _ => None,
-        };
-        let mut number = |name, default| match params::get_silently(name) {
-            Ok(Some(Value::Int(number))) => number,
-            Err(senseless) => {
-                complaints.push(senseless.to_string());
-                default
-            }
-            _ => default,
-        };
-        let (level, subsystems) = (text("log_level"), text("log_subsys"));
-        let location = text("log_location").unwrap_or_default();
-        let mode = number("log_location_mode", DEFAULT_MODE) as u32;
-        let interval = number("log_interval", DEFAULT_INTERVAL).max(0) as u64;
-        complaints.extend(filter::unknown_words(
-            level.as_deref(),
-            subsystems.as_deref(),
-        ));
-        let sink = Sink::open(&location, mode).unwrap_or_else(|error| {
-            complaints.push(format!(
-                "log lines go to stderr, not to FI_LOG_LOCATION={location}: {error}"
-            ));
-            Sink::Stderr
-        });
-        let providers = text("log_prov");
-        let filter = Filter::new(
-            level.as_deref(),
-            providers.as_deref(),
-            subsystems.as_deref(),
-        );
-        // A log that is on says what was wrong with its own settings, whatever these leave out.
-        if filter.level() >= Level::Warn as c_int {
-            for complaint in complaints {
-                let (name, line) = (CORE.name(), line!() as c_int);
-                let (level, subsys) = (Level::Warn as c_int, Subsys::Core as c_int);
-                sink.write(
-                    name,
-                    level,
-                    subsys,
-                    c"read",
-                    line,
-                    &text_to_c(escape::line(&complaint)),
-                );
-            }
-        }
-        Settings {
-            filter,
-            sink,
-            interval,
-        }
-    }
-}
-
 /// For `import`: with callbacks installed every line has to be asked for.
 fn set_asking(asked: bool) {
     let limit = settings().filter.level();
@@ -397,8 +316,6 @@ fn text_to_c(text: String) -> CString {
     CString::new(bytes).unwrap_or_default()
 }
 
-static SETTINGS: OnceLock<Settings> = OnceLock::new();
-
 /// The highest level that might be wanted; until the settings are read, and for callbacks, everything might.
 static LIMIT: AtomicI32 = AtomicI32::new(EVERYTHING);
 const EVERYTHING: i32 = i32::MAX;
@@ -407,48 +324,6 @@ const LEVELS: [&str; 4] = ["warn", "trace", "info", "debug"];
 const SUBSYSTEMS: [&str; 10] = [
     "core", "fabric", "domain", "ep_ctrl", "ep_data", "av", "cq", "eq", "mr", "cntr",
 ];
-
-/// All variables that are read before the first line can be logged, in the order in which `fi_getparams` shows them.
-const VARIABLES: [(&str, Kind, &str); 7] = [
-    (
-        "prefer_sysconfig",
-        Kind::Bool,
-        "the system's libfabric.conf wins over the environment (default: no)",
-    ),
-    (
-        "log_interval",
-        Kind::Int,
-        "milliseconds between two lines of a rate-limited message (default: 2000)",
-    ),
-    (
-        "log_level",
-        Kind::String,
-        "what is logged: warn, trace, info or debug, each with those before it; error is warn (default: nothing)",
-    ),
-    (
-        "log_prov",
-        Kind::String,
-        "providers that log, separated by commas; a leading ^ means all but these (default: all)",
-    ),
-    (
-        "log_subsys",
-        Kind::String,
-        "subsystems that are logged: core, fabric, domain, ep_ctrl, ep_data, av, cq, eq, mr, cntr, separated by \
-         commas; a leading ^ means all but these (default: all)",
-    ),
-    (
-        "log_location",
-        Kind::Path,
-        "where the log goes: stderr, stdout, a file that does not exist yet, or a directory (default: stderr)",
-    ),
-    (
-        "log_location_mode",
-        Kind::Int,
-        "permissions of the log file (default: 0600)",
-    ),
-];
-const DEFAULT_INTERVAL: c_int = 2000;
-const DEFAULT_MODE: c_int = 0o600;
 
 /// 2.6, as FI_VERSION counts.
 const API_VERSION: u32 = 2 << 16 | 6;

@@ -7,6 +7,7 @@
 //!
 //! Trusted with: sharing a `Source` among threads.
 
+mod deferred;
 mod escape;
 mod filter;
 mod import;
@@ -19,9 +20,11 @@ use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::ffi::CString;
 use std::sync::OnceLock;
 
+use self::deferred::Line;
 use self::settings::settings;
 use crate::abi::{fi_context, fi_provider};
 
+pub use self::deferred::{Deferral, at_exit, defer};
 pub use self::import::{Callbacks, install};
 
 /// Somebody who logs: the core or a provider. Its address is a valid `const struct fi_provider *`.
@@ -104,7 +107,7 @@ pub fn enabled(source: &Source, level: Level, subsys: Subsys) -> bool {
 pub fn enabled_for(origin: &Origin, level: Level, subsys: Subsys) -> bool {
     // Relaxed: the value guards no other memory; what `is_wanted` reads has its own synchronisation.
     level as i32 <= LIMIT.load(Ordering::Relaxed)
-        && is_wanted(origin, level as c_int, subsys as c_int)
+        && (asks_later() || is_wanted(origin, level as c_int, subsys as c_int))
 }
 
 /// Writes a line, wanted or not; the macros ask `enabled` first.
@@ -130,10 +133,42 @@ pub fn write_for(
     line: u32,
     text: fmt::Arguments,
 ) {
+    write_limited(origin, level, subsys, function, line, text, None);
+}
+
+/// `write_for` where `is_due_from` was asked with `next`.
+#[cold]
+pub fn write_limited(
+    origin: &Origin,
+    level: Level,
+    subsys: Subsys,
+    function: &str,
+    line: u32,
+    text: fmt::Arguments,
+    next: Option<&'static AtomicU64>,
+) {
     let message = text_to_c(escape::line(&text.to_string()));
     let function = text_to_c(function.to_owned());
-    let (level, subsys) = (level as c_int, subsys as c_int);
-    emit(origin, level, subsys, &function, line as c_int, &message);
+    let (level, subsys, line) = (level as c_int, subsys as c_int, line as c_int);
+    match deferred::is_on() {
+        false => emit(origin, level, subsys, &function, line, &message),
+        true => Line {
+            provider: origin.provider,
+            name: origin.name.to_owned(),
+            level,
+            subsys,
+            function,
+            line,
+            message,
+            next: next.filter(|_| asks_later()),
+        }
+        .push(),
+    }
+}
+
+/// The callbacks decide, and cannot be asked under a lock: the line is taken for wanted until it is handed out.
+fn asks_later() -> bool {
+    deferred::is_on() && import::callbacks().is_some()
 }
 
 /// Who logs, as C names it: a provider that is not ours has no `Source`.
@@ -181,7 +216,8 @@ pub fn ready(origin: &Origin, level: c_int, subsys: c_int, next: &AtomicU64) -> 
 #[cold]
 pub fn is_due_from(source: &Source, level: Level, subsys: Subsys, next: &AtomicU64) -> bool {
     let origin = Origin::from(source);
-    enabled(source, level, subsys) && ready(&origin, level as c_int, subsys as c_int, next)
+    let is_ready = || ready(&origin, level as c_int, subsys as c_int, next);
+    enabled(source, level, subsys) && (asks_later() || is_ready())
 }
 
 /// Of several threads that find the time come, one writes the line.
@@ -274,7 +310,16 @@ macro_rules! log_misuse {
         static NEXT: ::core::sync::atomic::AtomicU64 = ::core::sync::atomic::AtomicU64::new(0);
         let (source, subsys): (&$crate::base::log::Source, _) = ($source, $subsys);
         if $crate::base::log::is_due_from(source, $crate::base::log::Level::Info, subsys, &NEXT) {
-            $crate::base::log::log_info!(source, subsys, $($text)+);
+            fn here() {}
+            $crate::base::log::write_limited(
+                &source.into(),
+                $crate::base::log::Level::Info,
+                subsys,
+                $crate::base::log::function_of(::core::any::type_name_of_val(&here)),
+                ::core::line!(),
+                ::core::format_args!($($text)+),
+                Some(&NEXT),
+            );
         }
     }};
 }

@@ -11,7 +11,7 @@ use crate::base::{Error, Result, Secret};
 use crate::engine::auth::Key;
 use crate::engine::av::AvTable;
 use crate::engine::domain::av_set::AvSet;
-use crate::engine::domain::{Engine, State};
+use crate::engine::domain::{Engine, Locked, State};
 use crate::engine::domain_state::DomainState;
 use crate::engine::eq::{Eq, EventQueue};
 use crate::engine::named_av::{self, Change, NamedAv};
@@ -22,7 +22,7 @@ use crate::ffi::ops::av::{AvCalls, Inserted, Insertion};
 use crate::ffi::ops::av_set::SetRequest;
 use crate::ffi::ops::domain::{AvRequest, OpenedAv};
 use crate::ffi::{Kind, Other};
-use crate::sync::{Guard, Use, Uses};
+use crate::sync::{Use, Uses};
 
 pub struct Av<T: Transport> {
     engine: Arc<Engine<T>>,
@@ -189,7 +189,7 @@ impl<T: Transport> Av<T> {
     }
 
     /// The state, with all that other processes have done to the vector.
-    fn current(&self) -> Result<Guard<'_, State<T>>> {
+    fn current(&self) -> Result<Locked<'_, T>> {
         let mut guard = self.engine.lock()?;
         let State { domain, transport } = &mut *guard;
         named_av::renew(transport, domain, self.id)?;

@@ -20,7 +20,7 @@ use crate::ffi::ops::cq::{CqCalls, CqErr};
 use crate::ffi::ops::domain::CqRequest;
 use crate::ffi::user::Words;
 use crate::ffi::{Kind, WaitHandle};
-use crate::sync::{Guard, Patience, Use, Uses};
+use crate::sync::{Patience, Use, Uses};
 
 /// Shared by the handle and the wait set that it may be in.
 struct Shared<T: Transport> {
@@ -123,7 +123,7 @@ impl<T: Transport> Shared<T> {
     #[inline(always)]
     fn read_locked(
         &self,
-        state: &mut Guard<'_, State<T>>,
+        state: &mut State<T>,
         max: usize,
         out: &mut Words<'_>,
         mut src: Option<&mut Words<'_>>,

@@ -23,7 +23,7 @@ use crate::engine::domain::profile::Profile;
 use crate::engine::domain::sep::{Member, Side};
 use crate::engine::domain::srx::SharedRx;
 use crate::engine::domain::stx::SharedTx;
-use crate::engine::domain::{Engine, State, driver};
+use crate::engine::domain::{Engine, Locked, State, driver};
 use crate::engine::domain_state::DomainState;
 use crate::engine::ep_state::{EpState, Event};
 use crate::engine::eq::Eq;
@@ -35,7 +35,7 @@ use crate::ffi::ops::cm::{CmCalls, Join};
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::ops::transfer::Tx;
 use crate::ffi::{Kind, Other, WaitHandle};
-use crate::sync::{Guard, Use, Uses};
+use crate::sync::{Use, Uses};
 
 /// Shared by an endpoint's handle and its aliases.
 struct Shared<T: Transport> {
@@ -454,7 +454,7 @@ impl<T: Transport> Ep<T> {
     }
 
     /// The state, while the endpoint is not yet enabled.
-    fn unlocked_state(&self) -> Result<Guard<'_, State<T>>> {
+    fn unlocked_state(&self) -> Result<Locked<'_, T>> {
         let state = self.shared.engine.lock()?;
         match state.domain.ep(self.shared.id).enabled {
             true => Err(Error::OPBADSTATE),

@@ -7,6 +7,7 @@
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -16,16 +17,48 @@ use super::settings::settings;
 use super::{Origin, emit, is_wanted, ready};
 use crate::abi::fi_provider;
 
-/// While it lives, lines of its thread wait. It stands behind the lock's guard in a struct, so that it ends after it.
-pub struct Deferral {
+/// The guard of a lock, while which lives lines of its thread wait.
+pub struct Deferring<G> {
+    guard: G,
+    /// Behind the guard: it ends when the lock was given back.
+    _deferral: Deferral,
+}
+
+impl<G> Deferring<G> {
+    #[inline(always)]
+    pub fn new(guard: G) -> Deferring<G> {
+        Deferring {
+            guard,
+            _deferral: defer(),
+        }
+    }
+}
+
+impl<G: Deref> Deref for Deferring<G> {
+    type Target = G::Target;
+
+    #[inline(always)]
+    fn deref(&self) -> &G::Target {
+        &self.guard
+    }
+}
+
+impl<G: DerefMut> DerefMut for Deferring<G> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut G::Target {
+        &mut self.guard
+    }
+}
+
+/// While it lives, lines of its thread wait.
+pub(super) struct Deferral {
     counted: bool,
     /// It belongs to its thread.
     _thread: PhantomData<*const ()>,
 }
 
-/// To be called with, or before, the lock.
 #[inline(always)]
-pub fn defer() -> Deferral {
+pub(super) fn defer() -> Deferral {
     Deferral {
         // Relaxed: a thread that is inside a lock already may miss the first import; its lines are not deferred then.
         counted: IMPORTED.load(Ordering::Relaxed) && enter(),

@@ -7,6 +7,7 @@ use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::deferred::defer;
 use super::*;
 use crate::abi::{fi_log_level, fi_log_subsys, fi_ops_log, fi_provider};
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::Instant;
 
 use super::{Engine, Locked};
-use crate::base::log::{Subsys, log_info};
+use crate::base::log::{Deferring, Subsys, log_info};
 use crate::engine::transport::Transport;
 use crate::sys::event::sleep_on;
 
@@ -69,7 +69,7 @@ impl<T: Transport> Drain for Engine<T> {
         }
         let mut left_memory = false;
         self.drain_with(None, || {
-            let mut state = self.state.lock_aside_within(INSIDE).map(Locked::new);
+            let mut state = self.state.lock_aside_within(INSIDE).map(Deferring::new);
             if let Some(state) = state.as_deref_mut()
                 && !std::mem::replace(&mut left_memory, true)
                 && state.transport.owes(None, true)

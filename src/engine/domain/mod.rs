@@ -9,7 +9,6 @@ pub mod cq;
 pub mod drain;
 mod due;
 pub mod ep;
-mod locked;
 mod mr;
 mod poll;
 mod profile;
@@ -23,10 +22,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-pub use self::locked::Locked;
 use crate::abi::*;
 use crate::base::info::{DomainAttr, Info, RxAttr, TxAttr};
-use crate::base::log::{Source, Subsys, log_info};
+use crate::base::log::{Deferring, Source, Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::engine::atomic::element_size;
 use crate::engine::auth::Key;
@@ -43,7 +41,7 @@ use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::domain::*;
 use crate::ffi::ops::transfer::Rx;
 use crate::ffi::ops::work::WorkRequest;
-use crate::sync::{Callers, Children, Forked, Lock, Use, Uses};
+use crate::sync::{Callers, Children, Forked, Guard, Lock, Use, Uses};
 use crate::sys::fork::Birth;
 
 /// What the lock of a domain guards.
@@ -51,6 +49,9 @@ pub struct State<T: Transport> {
     pub domain: DomainState<T::Addr>,
     pub transport: T,
 }
+
+/// The state while its lock is held. What is logged meanwhile reaches callbacks of the application only afterwards.
+pub type Locked<'a, T> = Deferring<Guard<'a, State<T>>>;
 
 impl<T: Transport> State<T> {
     /// After an operation was posted: what no thread flushes is not left to the next call.
@@ -124,18 +125,18 @@ impl<T: Transport> Engine<T> {
     /// `Forked` is `OPBADSTATE` to C. It takes no room: an `Error` would share its place with half of the guard.
     #[inline]
     pub fn lock(&self) -> core::result::Result<Locked<'_, T>, Forked> {
-        self.state.lock().map(Locked::new)
+        self.state.lock().map(Deferring::new)
     }
 
     /// As `lock`, when something is closed. On an error it is left as it is.
     pub fn lock_to_close(&self) -> core::result::Result<Locked<'_, T>, Forked> {
-        self.state.lock_to_close().map(Locked::new)
+        self.state.lock_to_close().map(Deferring::new)
     }
 
     /// As `lock`, from a call of the data path: with FI_THREAD_DOMAIN the application serializes those.
     #[inline(always)]
     pub fn lock_data(&self) -> core::result::Result<Locked<'_, T>, Forked> {
-        self.state.lock_data().map(Locked::new)
+        self.state.lock_data().map(Deferring::new)
     }
 
     /// A call of the application drives the whole transport: the progress thread may leave that to it for a while.
@@ -208,7 +209,7 @@ impl<T: Transport> Engine<T> {
 
     /// As `lock`, from the thread that flushes what is held back.
     fn flush_aside(&self) -> bool {
-        let Ok(mut state) = self.state.lock_aside().map(Locked::new) else {
+        let Ok(mut state) = self.state.lock_aside().map(Deferring::new) else {
             return false;
         };
         state.flush();

@@ -7,9 +7,11 @@
 //!
 //! Trusted with: sharing a `Source` among threads.
 
+mod deferred;
 mod escape;
 mod filter;
 mod import;
+mod settings;
 mod sink;
 
 use core::ffi::{CStr, c_int};
@@ -18,11 +20,11 @@ use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::ffi::CString;
 use std::sync::OnceLock;
 
-use self::filter::Filter;
-use self::sink::Sink;
+use self::deferred::Line;
+use self::settings::settings;
 use crate::abi::{fi_context, fi_provider};
-use crate::base::params::{self, Kind, Value};
 
+pub use self::deferred::{Deferring, at_exit};
 pub use self::import::{Callbacks, install};
 
 /// Somebody who logs: the core or a provider. Its address is a valid `const struct fi_provider *`.
@@ -105,7 +107,7 @@ pub fn enabled(source: &Source, level: Level, subsys: Subsys) -> bool {
 pub fn enabled_for(origin: &Origin, level: Level, subsys: Subsys) -> bool {
     // Relaxed: the value guards no other memory; what `is_wanted` reads has its own synchronisation.
     level as i32 <= LIMIT.load(Ordering::Relaxed)
-        && is_wanted(origin, level as c_int, subsys as c_int)
+        && (asks_later() || is_wanted(origin, level as c_int, subsys as c_int))
 }
 
 /// Writes a line, wanted or not; the macros ask `enabled` first.
@@ -131,10 +133,42 @@ pub fn write_for(
     line: u32,
     text: fmt::Arguments,
 ) {
+    write_limited(origin, level, subsys, function, line, text, None);
+}
+
+/// `write_for` where `is_due_from` was asked with `next`.
+#[cold]
+pub fn write_limited(
+    origin: &Origin,
+    level: Level,
+    subsys: Subsys,
+    function: &str,
+    line: u32,
+    text: fmt::Arguments,
+    next: Option<&'static AtomicU64>,
+) {
     let message = text_to_c(escape::line(&text.to_string()));
     let function = text_to_c(function.to_owned());
-    let (level, subsys) = (level as c_int, subsys as c_int);
-    emit(origin, level, subsys, &function, line as c_int, &message);
+    let (level, subsys, line) = (level as c_int, subsys as c_int, line as c_int);
+    match deferred::is_on() {
+        false => emit(origin, level, subsys, &function, line, &message),
+        true => Line {
+            provider: origin.provider,
+            name: origin.name.to_owned(),
+            level,
+            subsys,
+            function,
+            line,
+            message,
+            next: next.filter(|_| asks_later()),
+        }
+        .push(),
+    }
+}
+
+/// The callbacks decide, and cannot be asked under a lock: the line is taken for wanted until it is handed out.
+fn asks_later() -> bool {
+    deferred::is_on() && import::callbacks().is_some()
 }
 
 /// Who logs, as C names it: a provider that is not ours has no `Source`.
@@ -182,7 +216,8 @@ pub fn ready(origin: &Origin, level: c_int, subsys: c_int, next: &AtomicU64) -> 
 #[cold]
 pub fn is_due_from(source: &Source, level: Level, subsys: Subsys, next: &AtomicU64) -> bool {
     let origin = Origin::from(source);
-    enabled(source, level, subsys) && ready(&origin, level as c_int, subsys as c_int, next)
+    let is_ready = || ready(&origin, level as c_int, subsys as c_int, next);
+    enabled(source, level, subsys) && (asks_later() || is_ready())
 }
 
 /// Of several threads that find the time come, one writes the line.
@@ -275,7 +310,16 @@ macro_rules! log_misuse {
         static NEXT: ::core::sync::atomic::AtomicU64 = ::core::sync::atomic::AtomicU64::new(0);
         let (source, subsys): (&$crate::base::log::Source, _) = ($source, $subsys);
         if $crate::base::log::is_due_from(source, $crate::base::log::Level::Info, subsys, &NEXT) {
-            $crate::base::log::log_info!(source, subsys, $($text)+);
+            fn here() {}
+            $crate::base::log::write_limited(
+                &source.into(),
+                $crate::base::log::Level::Info,
+                subsys,
+                $crate::base::log::function_of(::core::any::type_name_of_val(&here)),
+                ::core::line!(),
+                ::core::format_args!($($text)+),
+                Some(&NEXT),
+            );
         }
     }};
 }
@@ -288,86 +332,6 @@ macro_rules! log_debug {
 
 #[allow(unused_imports)]
 pub(crate) use {log_at, log_debug, log_info, log_misuse, log_trace, log_warn};
-
-/// The variables of the log, read once.
-struct Settings {
-    filter: Filter,
-    sink: Sink,
-    /// Milliseconds between lines of a rate-limited message.
-    interval: u64,
-}
-
-/// Reads the settings at the first question. Nothing in here may log.
-fn settings() -> &'static Settings {
-    SETTINGS.get_or_init(|| {
-        let settings = Settings::read();
-        if import::callbacks().is_none() {
-            LIMIT.store(settings.filter.level(), Ordering::Relaxed);
-        }
-        settings
-    })
-}
-
-impl Settings {
-    fn read() -> Settings {
-        for (name, kind, help) in VARIABLES {
-            let _ = params::define_silently(None, name, kind, help);
-        }
-        let mut complaints = Vec::new();
-        let text = |name| match params::get_silently(name) {
-            Ok(Some(Value::String(text))) => Some(String::from_utf8_lossy(&text).into_owned()),
-            _ => None,
-        };
-        let mut number = |name, default| match params::get_silently(name) {
-            Ok(Some(Value::Int(number))) => number,
-            Err(senseless) => {
-                complaints.push(senseless.to_string());
-                default
-            }
-            _ => default,
-        };
-        let (level, subsystems) = (text("log_level"), text("log_subsys"));
-        let location = text("log_location").unwrap_or_default();
-        let mode = number("log_location_mode", DEFAULT_MODE) as u32;
-        let interval = number("log_interval", DEFAULT_INTERVAL).max(0) as u64;
-        complaints.extend(filter::unknown_words(
-            level.as_deref(),
-            subsystems.as_deref(),
-        ));
-        let sink = Sink::open(&location, mode).unwrap_or_else(|error| {
-            complaints.push(format!(
-                "log lines go to stderr, not to FI_LOG_LOCATION={location}: {error}"
-            ));
-            Sink::Stderr
-        });
-        let providers = text("log_prov");
-        let filter = Filter::new(
-            level.as_deref(),
-            providers.as_deref(),
-            subsystems.as_deref(),
-        );
-        // A log that is on says what was wrong with its own settings, whatever these leave out.
-        if filter.level() >= Level::Warn as c_int {
-            for complaint in complaints {
-                let (name, line) = (CORE.name(), line!() as c_int);
-                let (level, subsys) = (Level::Warn as c_int, Subsys::Core as c_int);
-                sink.write(
-                    name,
-                    level,
-                    subsys,
-                    c"read",
-                    line,
-                    &text_to_c(escape::line(&complaint)),
-                );
-            }
-        }
-        Settings {
-            filter,
-            sink,
-            interval,
-        }
-    }
-}
 
 /// For `import`: with callbacks installed every line has to be asked for.
 fn set_asking(asked: bool) {
@@ -397,8 +361,6 @@ fn text_to_c(text: String) -> CString {
     CString::new(bytes).unwrap_or_default()
 }
 
-static SETTINGS: OnceLock<Settings> = OnceLock::new();
-
 /// The highest level that might be wanted; until the settings are read, and for callbacks, everything might.
 static LIMIT: AtomicI32 = AtomicI32::new(EVERYTHING);
 const EVERYTHING: i32 = i32::MAX;
@@ -407,48 +369,6 @@ const LEVELS: [&str; 4] = ["warn", "trace", "info", "debug"];
 const SUBSYSTEMS: [&str; 10] = [
     "core", "fabric", "domain", "ep_ctrl", "ep_data", "av", "cq", "eq", "mr", "cntr",
 ];
-
-/// All variables that are read before the first line can be logged, in the order in which `fi_getparams` shows them.
-const VARIABLES: [(&str, Kind, &str); 7] = [
-    (
-        "prefer_sysconfig",
-        Kind::Bool,
-        "the system's libfabric.conf wins over the environment (default: no)",
-    ),
-    (
-        "log_interval",
-        Kind::Int,
-        "milliseconds between two lines of a rate-limited message (default: 2000)",
-    ),
-    (
-        "log_level",
-        Kind::String,
-        "what is logged: warn, trace, info or debug, each with those before it; error is warn (default: nothing)",
-    ),
-    (
-        "log_prov",
-        Kind::String,
-        "providers that log, separated by commas; a leading ^ means all but these (default: all)",
-    ),
-    (
-        "log_subsys",
-        Kind::String,
-        "subsystems that are logged: core, fabric, domain, ep_ctrl, ep_data, av, cq, eq, mr, cntr, separated by \
-         commas; a leading ^ means all but these (default: all)",
-    ),
-    (
-        "log_location",
-        Kind::Path,
-        "where the log goes: stderr, stdout, a file that does not exist yet, or a directory (default: stderr)",
-    ),
-    (
-        "log_location_mode",
-        Kind::Int,
-        "permissions of the log file (default: 0600)",
-    ),
-];
-const DEFAULT_INTERVAL: c_int = 2000;
-const DEFAULT_MODE: c_int = 0o600;
 
 /// 2.6, as FI_VERSION counts.
 const API_VERSION: u32 = 2 << 16 | 6;

@@ -251,7 +251,7 @@ pub fn renew<T: Transport>(
     domain: &mut DomainState<T::Addr>,
     av: usize,
 ) -> Result {
-    let news = domain.avs[av].read_news()?;
+    let news = domain.av_mut(av).read_news()?;
     for at in news.inserted {
         transport.av_inserted(domain, av, at);
     }
@@ -272,7 +272,7 @@ pub fn change<T: Transport>(
     changes: impl Iterator<Item = Result<Change<T::Addr>>>,
 ) -> Result<Vec<Result<u64>>> {
     let named = |domain: &DomainState<T::Addr>, act: fn(&NamedAv) -> Result| {
-        domain.avs[av].named.as_ref().map_or(Err(Error::INVAL), act)
+        domain.av(av).named.as_ref().map_or(Err(Error::INVAL), act)
     };
     named(domain, |named| match named.read_only {
         true => Err(Error::ACCES),
@@ -281,14 +281,14 @@ pub fn change<T: Transport>(
     let results = renew(transport, domain, av).map(|()| {
         let mut apply = |change| match change {
             Change::Insert(addr) => {
-                let (at, new) = domain.avs[av].insert_named(addr)?;
+                let (at, new) = domain.av_mut(av).insert_named(addr)?;
                 if new {
                     transport.av_inserted(domain, av, at);
                 }
                 Ok(at)
             }
             Change::Remove(at) => {
-                if let Some(addr) = domain.avs[av].remove_named(at)? {
+                if let Some(addr) = domain.av_mut(av).remove_named(at)? {
                     transport.av_removed(domain, av, at, &addr);
                 }
                 Ok(at)
@@ -310,6 +310,12 @@ mod tests {
     /// An address that is its own bytes.
     #[derive(Clone, PartialEq, Eq, Hash, Debug)]
     struct Name(Vec<u8>);
+
+    impl std::fmt::Display for Name {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "{:?}", self.0)
+        }
+    }
 
     impl Address for Name {
         fn len_at(_addr: *const core::ffi::c_void) -> usize {

@@ -12,11 +12,6 @@ use slab::Slab;
 
 use crate::base::{Error, Result};
 use crate::engine::cntr::{Counter, Edit};
-use crate::engine::domain::State;
-use crate::engine::domain_state::{DomainState, TxOp};
-use crate::engine::ep_state::Event;
-use crate::engine::srx::RecvOp;
-use crate::engine::transport::{Address, Transport};
 use crate::ffi::ops::transfer::Rx;
 use crate::ffi::ops::work::{Outgoing, OutgoingAtomic};
 use crate::sync::{Use, Uses};
@@ -80,6 +75,10 @@ impl Held {
             _use: uses.take(),
         }
     }
+
+    pub fn counter(&self) -> &Arc<Counter> {
+        &self.counter
+    }
 }
 
 /// Where an operation is posted: the endpoint, and the same or a transmit context of it.
@@ -105,9 +104,10 @@ pub struct Work {
     pub completion: Option<Held>,
 }
 
-struct Pending {
-    action: Action,
-    work: Option<Work>,
+/// An operation that waits, or may start now.
+pub struct Pending {
+    pub action: Action,
+    pub work: Option<Work>,
     /// What it waits for.
     counter: Held,
 }
@@ -175,7 +175,7 @@ impl Queue {
 }
 
 impl Action {
-    fn ep(&self) -> Option<usize> {
+    pub fn ep(&self) -> Option<usize> {
         match self {
             Action::Transmit(place, _) | Action::Atomic(place, _) => Some(place.ep),
             Action::Receive(ep, _) => Some(*ep),
@@ -240,7 +240,7 @@ impl Triggers {
     }
 
     /// What may start now, in order.
-    fn take_due(&mut self) -> VecDeque<Pending> {
+    pub fn take_due(&mut self) -> VecDeque<Pending> {
         for key in std::mem::take(&mut self.reached) {
             if let Some(queue) = self.queues.get_mut(&key) {
                 queue.reached = false;
@@ -254,6 +254,31 @@ impl Triggers {
         }
         self.due = false;
         std::mem::take(&mut self.ready)
+    }
+
+    /// Something that was due has begun.
+    pub fn started(&mut self) {
+        self.pending -= 1;
+    }
+
+    /// What is ready is of several endpoints, or of none.
+    pub fn is_mixed(&self) -> bool {
+        self.is_mixed
+    }
+
+    /// What was due and could not start yet waits in its order.
+    pub fn put_back(&mut self, kept: VecDeque<Pending>) {
+        self.is_mixed &= !kept.is_empty();
+        self.ready = kept;
+    }
+
+    /// Whether what was `started` has set off more; else what is ready waits for the next call.
+    pub fn goes_on(&mut self, started: bool) -> bool {
+        if started && !self.reached.is_empty() {
+            return true;
+        }
+        self.due |= !self.ready.is_empty();
+        false
     }
 
     fn forget_empty(&mut self, key: usize) {
@@ -326,7 +351,7 @@ impl Triggers {
     }
 
     /// An operation with FI_TRIGGER that waits.
-    fn cancel(&mut self, ep: usize, context: usize) -> Option<Action> {
+    pub fn cancel(&mut self, ep: usize, context: usize) -> Option<Action> {
         if self.pending == 0 {
             return None;
         }
@@ -353,7 +378,7 @@ impl Triggers {
     }
 
     /// The flags that work carries while it is under way.
-    fn begin(&mut self, ep: usize, work: &Option<Work>) -> Result<u64> {
+    pub fn begin(&mut self, ep: usize, work: &Option<Work>) -> Result<u64> {
         let Some(work) = work else {
             return Ok(0);
         };
@@ -368,208 +393,8 @@ impl Triggers {
     }
 
     /// Deferred work has come to its end: who counts it, if anybody.
-    fn end(&mut self, flags: u64) -> Option<Option<Held>> {
+    pub fn end(&mut self, flags: u64) -> Option<Option<Held>> {
         let running = self.running.try_remove(number_of(flags)?);
         Some(running.and_then(|running| running.completion))
-    }
-}
-
-impl<A: Address> DomainState<A> {
-    /// An event of an endpoint.
-    #[inline]
-    pub fn count(&mut self, ep: usize, event: Event, flags: u64, len: usize) {
-        if let Some(cntr) = self.eps[ep].cntr(event)
-            && !cntr.count(len)
-        {
-            self.count_watched(ep, event, flags, len);
-        }
-    }
-
-    /// As `count`, when the counter said that something waits for it.
-    #[cold]
-    pub fn count_watched(&mut self, ep: usize, event: Event, flags: u64, len: usize) {
-        match self.triggers.end(flags) {
-            Some(Some(completion)) => {
-                completion.counter.add(1);
-                self.triggers.changed(&completion.counter);
-            }
-            Some(None) => {}
-            None => {
-                if let Some(counter) = self.eps[ep].bound(event) {
-                    counter.succeeded(len);
-                    self.triggers.changed(counter);
-                }
-            }
-        }
-    }
-
-    /// An operation of an endpoint has failed.
-    #[cold]
-    pub fn count_failed(&mut self, ep: usize, event: Event, flags: u64) {
-        let work = self.triggers.end(flags);
-        let counter = match &work {
-            Some(completion) => completion.as_ref().map(|completion| &completion.counter),
-            None => self.eps[ep].bound(event),
-        };
-        if let Some(counter) = counter {
-            counter.failed();
-            self.triggers.changed(counter);
-        }
-    }
-
-    /// A peer has written to the region that the counter is bound to.
-    pub fn count_region(&mut self, counter: &Arc<Counter>, len: usize) {
-        if !counter.count(len) {
-            counter.succeeded(len);
-            self.triggers.changed(counter);
-        }
-    }
-
-    /// The application changes a counter, at once or by deferred work.
-    pub fn change(&mut self, counter: &Arc<Counter>, edit: Edit) {
-        counter.edit(edit);
-        if counter.is_watched() {
-            self.triggers.changed(counter);
-        }
-    }
-
-    /// fi_cancel(3): an operation that waits for a counter is reported as cancelled. False if there is none.
-    pub fn cancel_triggered(&mut self, ep: usize, context: usize) -> bool {
-        match self.triggers.cancel(ep, context) {
-            Some(action) => {
-                self.refuse(&action, 0, Error::CANCELED);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Reports an operation that did not start. `number`: of deferred work.
-    fn refuse(&mut self, action: &Action, number: u64, error: Error) {
-        let operation = |place: &Place, what, flags: u64, context, len| TxOp {
-            since: 0,
-            ep: place.ep as u32,
-            what,
-            flags: flags | number,
-            context,
-            len,
-        };
-        match action {
-            Action::Transmit(place, out) => {
-                let op = operation(place, out.what(), out.flags, out.context, out.len());
-                self.send_failed(place.ep, &op, error);
-            }
-            Action::Atomic(place, out) => {
-                let op = operation(place, out.what(), out.flags, out.context, out.len());
-                self.send_failed(place.ep, &op, error);
-            }
-            Action::Receive(ep, rx) => {
-                let recv = RecvOp {
-                    iov: rx.iov,
-                    base: rx.iov.base(),
-                    len: rx.iov.remaining(),
-                    context: rx.context,
-                    flags: rx.flags | number,
-                    multi: None,
-                };
-                self.receive_failed(*ep, &recv, rx.what, error);
-            }
-            Action::Change(..) => {}
-        }
-    }
-}
-
-impl<T: Transport> State<T> {
-    /// To be called when a call may have changed counters and is done with the transport.
-    #[inline]
-    pub fn run_triggers(&mut self) {
-        if self.domain.triggers.is_due() {
-            self.start_due();
-        }
-    }
-
-    #[cold]
-    fn start_due(&mut self) {
-        loop {
-            let mut started = false;
-            // An endpoint that takes no more keeps its order; others go on.
-            let mut full = Vec::new();
-            let mut due = self.domain.triggers.take_due();
-            let mut kept = VecDeque::new();
-            while let Some(pending) = due.pop_front() {
-                let ep = pending.action.ep();
-                if ep.is_some_and(|ep| full.contains(&ep)) || !self.start(&pending) {
-                    // All are of this one: nothing behind it can start either, and nothing is moved.
-                    if ep.is_some() && !self.domain.triggers.is_mixed {
-                        due.push_front(pending);
-                        kept = due;
-                        break;
-                    }
-                    full.extend(ep);
-                    kept.push_back(pending);
-                    continue;
-                }
-                started = true;
-                self.domain.triggers.pending -= 1;
-            }
-            self.domain.triggers.is_mixed &= !kept.is_empty();
-            self.domain.triggers.ready = kept;
-            if started {
-                self.transport.flush(&mut self.domain);
-            }
-            let triggers = &mut self.domain.triggers;
-            if !started || triggers.reached.is_empty() {
-                triggers.due |= !triggers.ready.is_empty();
-                return;
-            }
-        }
-    }
-
-    /// False if it has to be tried again. What goes wrong otherwise is reported as the operation's end.
-    fn start(&mut self, pending: &Pending) -> bool {
-        let ep = match &pending.action {
-            Action::Change(held, edit) => {
-                self.domain.change(&held.counter, *edit);
-                return true;
-            }
-            Action::Transmit(place, _) | Action::Atomic(place, _) => place.ep,
-            Action::Receive(ep, _) => *ep,
-        };
-        let Ok(number) = self.domain.triggers.begin(ep, &pending.work) else {
-            return false;
-        };
-        let result = match &pending.action {
-            Action::Transmit(place, out) => {
-                let State { domain, transport } = self;
-                out.post(number, |tx| {
-                    transport.transmit_from(domain, place.port, ep, tx)
-                })
-            }
-            Action::Atomic(place, out) => {
-                let State { domain, transport } = self;
-                out.post(number, |atomic| {
-                    transport.atomic(domain, place.port, ep, atomic)
-                })
-            }
-            Action::Receive(_, rx) => {
-                let rx = Rx {
-                    flags: rx.flags | number,
-                    ..*rx
-                };
-                self.receive(ep, &rx)
-            }
-            Action::Change(..) => Ok(()),
-        };
-        match result {
-            Ok(()) => true,
-            Err(Error::AGAIN) => {
-                self.domain.triggers.end(number);
-                false
-            }
-            Err(error) => {
-                self.domain.refuse(&pending.action, number, error);
-                true
-            }
-        }
     }
 }

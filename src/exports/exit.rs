@@ -4,6 +4,7 @@
 //!
 //! Trusted with: an entry of that section.
 
+use crate::base::log;
 use crate::engine::domain::drain;
 
 #[used]
@@ -13,4 +14,5 @@ static AT_EXIT: extern "C" fn() = at_exit;
 
 extern "C" fn at_exit() {
     drain::at_exit();
+    log::at_exit();
 }

@@ -7,6 +7,7 @@ use core::ffi::{CStr, c_int};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
+use super::deferred;
 use crate::abi::{FI_LOG_PROV_FILTERED, fi_log_level, fi_log_subsys, fi_ops_log, fi_provider};
 
 /// The application's functions, copied out of its table. What it left out is answered with "not wanted".
@@ -84,6 +85,9 @@ impl Callbacks {
 /// From now on the callbacks decide what is logged and where; `None` gives the log back to the variables.
 pub fn install(callbacks: Option<Callbacks>) {
     let asked = callbacks.is_some();
+    if asked {
+        deferred::start();
+    }
     *INSTALLED.write().unwrap_or_else(PoisonError::into_inner) = callbacks;
     super::set_asking(asked);
 }

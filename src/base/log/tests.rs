@@ -7,6 +7,7 @@ use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::deferred::defer;
 use super::*;
 use crate::abi::{fi_log_level, fi_log_subsys, fi_ops_log, fi_provider};
 
@@ -156,4 +157,68 @@ fn the_name_of_the_function_is_the_last_in_its_path() {
         "send"
     );
     assert_eq!(function_of("here"), "here");
+}
+
+/// Lines of one thread: who holds a lock, and who comes back while its lines are handed out.
+#[test]
+fn lines_under_a_lock_come_when_it_is_given_back() {
+    let _turn = turn();
+    install_callbacks();
+    let outer = defer();
+    say(1);
+    let inner = defer();
+    say(2);
+    drop(inner);
+    assert!(lines().is_empty());
+    drop(outer);
+    say(3);
+    install(None);
+    let texts: Vec<String> = lines().into_iter().filter(|l| l.contains("warn")).collect();
+    let expected = [1, 2, 3].map(|n| format!("log-tester 0 3 say warn {n} text"));
+    assert_eq!(texts, expected);
+}
+
+#[test]
+fn lines_that_nobody_wants_any_more_are_for_the_variables() {
+    let _turn = turn();
+    install_callbacks();
+    let deferral = defer();
+    say(1);
+    install(None);
+    drop(deferral);
+    assert!(lines().is_empty());
+}
+
+#[test]
+fn the_end_of_the_process_leaves_no_line_behind() {
+    let _turn = turn();
+    install_callbacks();
+    let (inside, ended) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _deferral = defer();
+            say(5);
+            inside.wait();
+            ended.wait();
+        });
+        inside.wait();
+        assert!(lines().is_empty());
+        at_exit();
+        assert_eq!(lines().len(), 3);
+        ended.wait();
+    });
+    install(None);
+    assert!(lines().is_empty());
+}
+
+#[test]
+fn a_repeated_line_under_a_lock_waits_for_its_time() {
+    let _turn = turn();
+    install_callbacks();
+    // There is no `ready` among them: no such line is ever due.
+    let deferral = defer();
+    log_misuse!(&TESTER, Subsys::Cq, "again");
+    drop(deferral);
+    install(None);
+    assert!(lines().is_empty());
 }

@@ -11,7 +11,7 @@ use crate::base::{Error, Result, Secret};
 use crate::engine::auth::Key;
 use crate::engine::av::AvTable;
 use crate::engine::domain::av_set::AvSet;
-use crate::engine::domain::{Engine, State};
+use crate::engine::domain::{Engine, Locked, State};
 use crate::engine::domain_state::DomainState;
 use crate::engine::eq::{Eq, EventQueue};
 use crate::engine::named_av::{self, Change, NamedAv};
@@ -22,7 +22,7 @@ use crate::ffi::ops::av::{AvCalls, Inserted, Insertion};
 use crate::ffi::ops::av_set::SetRequest;
 use crate::ffi::ops::domain::{AvRequest, OpenedAv};
 use crate::ffi::{Kind, Other};
-use crate::sync::{Guard, Use, Uses};
+use crate::sync::{Use, Uses};
 
 pub struct Av<T: Transport> {
     engine: Arc<Engine<T>>,
@@ -81,9 +81,9 @@ impl<T: Transport> Av<T> {
         let id = {
             let mut guard = engine.lock()?;
             let State { domain, transport } = &mut *guard;
-            let id = domain.avs.insert(table);
+            let id = domain.add_av(table);
             if let Err(error) = named_av::renew(transport, domain, id) {
-                domain.avs.remove(id);
+                domain.remove_av(id);
                 return Err(error);
             }
             id
@@ -117,7 +117,7 @@ impl<T: Transport> Av<T> {
     /// All keys that it has now, or the one of this handle.
     pub fn keys(&self, handle: Option<u64>) -> Result<Vec<Key>> {
         let state = self.engine.lock()?;
-        let keys = &state.domain.avs[self.id].keys;
+        let keys = &state.domain.av(self.id).keys;
         match handle {
             None => Ok(keys.all().cloned().collect()),
             Some(handle) => Ok(vec![keys.get(handle).cloned().ok_or(Error::INVAL)?]),
@@ -144,7 +144,7 @@ impl<T: Transport> Av<T> {
         let eq = self.event_queue()?;
         let mut guard = self.engine.lock()?;
         let state = &mut *guard;
-        let results = match state.domain.avs[self.id].named {
+        let results = match state.domain.av(self.id).named {
             None => self.insert_own(state, addrs, &insertion.keys),
             Some(_) => {
                 let State { domain, transport } = &mut *state;
@@ -173,7 +173,7 @@ impl<T: Transport> Av<T> {
     ) -> Vec<Result<u64>> {
         let mut results = Vec::with_capacity(addrs.size_hint().0);
         for (i, addr) in addrs.enumerate() {
-            let table = &mut state.domain.avs[self.id];
+            let table = state.domain.av_mut(self.id);
             let result = match keys.get(i) {
                 None => addr.map(|addr| table.insert(addr)),
                 Some(&key) => addr.and_then(|addr| insert_keyed(table, addr, key)),
@@ -189,7 +189,7 @@ impl<T: Transport> Av<T> {
     }
 
     /// The state, with all that other processes have done to the vector.
-    fn current(&self) -> Result<Guard<'_, State<T>>> {
+    fn current(&self) -> Result<Locked<'_, T>> {
         let mut guard = self.engine.lock()?;
         let State { domain, transport } = &mut *guard;
         named_av::renew(transport, domain, self.id)?;
@@ -205,11 +205,11 @@ impl<T: Transport> Av<T> {
     ) -> Result {
         for (result, &id) in results.iter().zip(ids) {
             if let Ok(index) = *result {
-                domain.avs[self.id].set_user_id(index, id)?;
+                domain.av_mut(self.id).set_user_id(index, id)?;
             }
         }
-        if domain.avs[self.id].has_user_ids() {
-            for (_, ep) in &mut domain.eps {
+        if domain.av(self.id).has_user_ids() {
+            for ep in domain.eps_mut() {
                 ep.user_ids |= ep.av == Some(self.id);
             }
         }
@@ -301,7 +301,7 @@ impl<T: Transport> Drop for Av<T> {
     fn drop(&mut self) {
         // fi_av(3): events that refer to the vector are left untouched.
         if let Ok(mut state) = self.engine.lock_to_close() {
-            state.domain.avs.remove(self.id);
+            state.domain.remove_av(self.id);
         }
     }
 }
@@ -364,7 +364,7 @@ impl<T: Transport> AvCalls for Av<T> {
     fn remove(&self, addrs: &[u64], flags: u64) -> Result {
         if flags == FI_AUTH_KEY && self.engine.has_keys_in_av() {
             let mut state = self.engine.lock()?;
-            let keys = &mut state.domain.avs[self.id].keys;
+            let keys = &mut state.domain.av_mut(self.id).keys;
             return addrs.iter().try_for_each(|&handle| keys.remove(handle));
         }
         if flags != 0 {
@@ -372,7 +372,7 @@ impl<T: Transport> AvCalls for Av<T> {
         }
         let mut guard = self.current()?;
         let state = &mut *guard;
-        let table = &state.domain.avs[self.id];
+        let table = state.domain.av(self.id);
         if addrs.iter().any(|&index| table.get(index).is_none()) {
             return Err(Error::INVAL);
         }
@@ -385,7 +385,7 @@ impl<T: Transport> AvCalls for Av<T> {
                 .try_for_each(|result| result.map(|_| ()));
         }
         for &index in addrs {
-            let table = &mut state.domain.avs[self.id];
+            let table = state.domain.av_mut(self.id);
             // An address that was inserted several times stays until it is removed as often.
             if let Some(addr) = table.remove(index)? {
                 table.retire(index);
@@ -399,7 +399,7 @@ impl<T: Transport> AvCalls for Av<T> {
 
     fn lookup(&self, addr: u64) -> Result<Vec<u8>> {
         let state = self.current()?;
-        let addr = state.domain.avs[self.id].get(addr).ok_or(Error::INVAL)?;
+        let addr = state.domain.av(self.id).get(addr).ok_or(Error::INVAL)?;
         Ok(state.transport.looked_up(addr))
     }
 
@@ -412,7 +412,7 @@ impl<T: Transport> AvCalls for Av<T> {
         }
         let key = Key::given(key.len(), Some(key), None, T::AUTH_KEY_SIZE)?;
         let mut state = self.engine.lock()?;
-        let keys = &mut state.domain.avs[self.id].keys;
+        let keys = &mut state.domain.av_mut(self.id).keys;
         keys.insert(key.ok_or(Error::INVAL)?, T::AUTH_KEYS)
     }
 
@@ -421,7 +421,7 @@ impl<T: Transport> AvCalls for Av<T> {
             return Err(Error::NOSYS);
         }
         let state = self.engine.lock()?;
-        let keys = &state.domain.avs[self.id].keys;
+        let keys = &state.domain.av(self.id).keys;
         let key = keys.get(addr).or_else(|| keys.of(addr));
         Ok(key.ok_or(Error::INVAL)?.secret().clone())
     }
@@ -444,10 +444,10 @@ impl<T: Transport> AvCalls for Av<T> {
             return Err(Error::NOSYS);
         }
         match flags {
-            0 => self.current()?.domain.avs[self.id].set_user_id(addr, id),
+            0 => self.current()?.domain.av_mut(self.id).set_user_id(addr, id),
             FI_AUTH_KEY if self.engine.has_keys_in_av() => {
                 let mut state = self.engine.lock()?;
-                state.domain.avs[self.id].keys.set_user_id(addr, id)
+                state.domain.av_mut(self.id).keys.set_user_id(addr, id)
             }
             _ => Err(Error::BADFLAGS),
         }

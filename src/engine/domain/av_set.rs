@@ -100,7 +100,7 @@ fn first_members<T: Transport>(
     request: &SetRequest,
 ) -> Result<Vec<u64>> {
     let state = engine.lock()?;
-    let table = &state.domain.avs[av];
+    let table = state.domain.av(av);
     let used = |index: &u64| table.get(*index).is_some();
     if request.flags & FI_UNIVERSE != 0 {
         return Ok((0..table.end()).filter(used).collect());
@@ -147,7 +147,7 @@ impl<T: Transport> SetCalls for AvSet<T> {
             let mut guard = self.engine.lock()?;
             let State { domain, transport } = &mut *guard;
             named_av::renew(transport, domain, self.av)?;
-            domain.avs[self.av].get(addr).is_some()
+            domain.av(self.av).get(addr).is_some()
         };
         let mut members = self.members();
         match known && !members.contains(&addr) {

@@ -20,7 +20,7 @@ use crate::ffi::ops::cq::{CqCalls, CqErr};
 use crate::ffi::ops::domain::CqRequest;
 use crate::ffi::user::Words;
 use crate::ffi::{Kind, WaitHandle};
-use crate::sync::{Backoff, Guard, Use, Uses};
+use crate::sync::{Backoff, Use, Uses};
 
 /// Shared by the handle and the wait set that it may be in.
 struct Shared<T: Transport> {
@@ -78,7 +78,7 @@ impl<T: Transport> Cq<T> {
         }
         let with_source = engine.info.caps & FI_SOURCE != 0;
         let mut state = engine.lock()?;
-        let id = state.domain.cqs.insert(CqState {
+        let id = state.domain.add_cq(CqState {
             ring: Ring::new(words, size, with_source),
             wait: wait.clone(),
             signal: Signal::default(),
@@ -123,17 +123,17 @@ impl<T: Transport> Shared<T> {
     #[inline(always)]
     fn read_locked(
         &self,
-        state: &mut Guard<'_, State<T>>,
+        state: &mut State<T>,
         max: usize,
         out: &mut Words<'_>,
         mut src: Option<&mut Words<'_>>,
     ) -> Result<usize> {
         // fi_cq(3): a read of no entries drives progress, whatever is unread.
-        if state.domain.cqs[self.id].ring.is_empty() || max == 0 {
+        if state.domain.cq(self.id).ring.is_empty() || max == 0 {
             state.progress();
             self.engine.note_poll();
         }
-        let cq = &mut state.domain.cqs[self.id];
+        let cq = state.domain.cq_mut(self.id);
         let there = match cq.ring.ready() {
             Head::Empty => {
                 self.backoff.count_empty();
@@ -168,17 +168,17 @@ impl<T: Transport> Shared<T> {
     }
 
     fn entries(&self, state: &State<T>) -> usize {
-        state.domain.cqs[self.id].ring.len()
+        state.domain.cq(self.id).ring.len()
     }
 
     fn stop_waiting(&self, state: &mut State<T>, waiting: Option<Waiting>) {
         if let Some(waiting) = waiting {
-            state.domain.cqs[self.id].signal.leave(waiting);
+            state.domain.cq_mut(self.id).signal.leave(waiting);
         }
     }
 
     fn has_error(&self, state: &State<T>) -> bool {
-        state.domain.cqs[self.id].ring.has_error()
+        state.domain.cq(self.id).ring.has_error()
     }
 }
 
@@ -190,7 +190,7 @@ impl<T: Transport> Member for Shared<T> {
             self.engine.note_poll();
         }
         state.flush();
-        let cq = &mut state.domain.cqs[self.id];
+        let cq = state.domain.cq_mut(self.id);
         if cq.signal.take() || !cq.ring.is_empty() {
             return Err(Error::AGAIN);
         }
@@ -204,7 +204,7 @@ impl<T: Transport> Drop for Shared<T> {
         let Ok(mut state) = self.engine.lock_to_close() else {
             return;
         };
-        state.domain.cqs.remove(self.id);
+        state.domain.remove_cq(self.id);
         state.domain.remove_wait(self.wait.can_sleep());
     }
 }
@@ -310,7 +310,7 @@ impl<T: Transport> CqCalls for Cq<T> {
                 }
             }
             state.flush();
-            let signal = &mut state.domain.cqs[shared.id].signal;
+            let signal = &mut state.domain.cq_mut(shared.id).signal;
             let entered = *waiting.get_or_insert_with(|| signal.enter());
             if signal.came(entered) || signal.take() {
                 shared.stop_waiting(&mut state, waiting);
@@ -329,7 +329,7 @@ impl<T: Transport> CqCalls for Cq<T> {
 
     fn read_err(&self, _flags: u64, take: &mut dyn FnMut(&CqErr)) -> Result {
         let mut state = self.shared.engine.lock_data()?;
-        let cq = &mut state.domain.cqs[self.shared.id];
+        let cq = state.domain.cq_mut(self.shared.id);
         let error = cq.ring.pop_err().ok_or(Error::AGAIN)?;
         take(cq.last_error.insert(error));
         Ok(())
@@ -337,7 +337,7 @@ impl<T: Transport> CqCalls for Cq<T> {
 
     fn why(&self, prov_errno: c_int) -> Option<Arc<CStr>> {
         let state = self.shared.engine.lock_data().ok()?;
-        let error = state.domain.cqs[self.shared.id].last_error.as_ref()?;
+        let error = state.domain.cq(self.shared.id).last_error.as_ref()?;
         let why = error
             .why
             .as_ref()
@@ -350,7 +350,7 @@ impl<T: Transport> CqCalls for Cq<T> {
             return Err(Error::NOSYS);
         }
         let mut state = self.shared.engine.lock()?;
-        state.domain.cqs[self.shared.id].signal.give();
+        state.domain.cq_mut(self.shared.id).signal.give();
         self.shared.wait.notify();
         Ok(())
     }

@@ -7,10 +7,9 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::Instant;
 
-use super::{Engine, State};
-use crate::base::log::{Subsys, log_info};
+use super::{Engine, Locked};
+use crate::base::log::{Deferring, Subsys, log_info};
 use crate::engine::transport::Transport;
-use crate::sync::Guard;
 use crate::sys::event::sleep_on;
 
 /// How long what the kernel has not sent is waited for: it goes on by itself as long as the peer sends nothing.
@@ -29,7 +28,7 @@ impl<T: Transport> Engine<T> {
     fn drain_with<'a>(
         &'a self,
         ep: Option<usize>,
-        mut lock: impl FnMut() -> Option<Guard<'a, State<T>>>,
+        mut lock: impl FnMut() -> Option<Locked<'a, T>>,
     ) {
         let start = Instant::now();
         loop {
@@ -70,7 +69,7 @@ impl<T: Transport> Drain for Engine<T> {
         }
         let mut left_memory = false;
         self.drain_with(None, || {
-            let mut state = self.state.lock_aside_within(INSIDE);
+            let mut state = self.state.lock_aside_within(INSIDE).map(Deferring::new);
             if let Some(state) = state.as_deref_mut()
                 && !std::mem::replace(&mut left_memory, true)
                 && state.transport.owes(None, true)

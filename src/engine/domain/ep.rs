@@ -2,40 +2,35 @@
 //! The handle of an endpoint: fi_endpoint(3). What is bound to it is in `domain_state`; how bytes move is the transport's.
 #![forbid(unsafe_code)]
 
+mod bind;
+mod cm;
 mod coll;
 mod data;
+mod enable;
 mod limits;
+mod options;
 mod triggered;
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+pub use self::cm::{CM_DATA_SIZE, cut};
 use self::limits::Limits;
 use crate::abi::*;
 use crate::base::info::Info;
-use crate::base::log::{Subsys, log_misuse};
 use crate::base::{Error, Result};
-use crate::engine::domain::av::Av;
-use crate::engine::domain::cntr::Cntr;
-use crate::engine::domain::cq::Cq;
 use crate::engine::domain::profile::Profile;
 use crate::engine::domain::sep::{Member, Side};
-use crate::engine::domain::srx::SharedRx;
-use crate::engine::domain::stx::SharedTx;
-use crate::engine::domain::{Engine, State, driver};
-use crate::engine::domain_state::DomainState;
-use crate::engine::ep_state::{EpState, Event};
-use crate::engine::eq::Eq;
+use crate::engine::domain::{Engine, Locked};
+use crate::engine::ep_state::EpState;
 use crate::engine::srx::Srx;
-use crate::engine::transport::{Address, Transport};
+use crate::engine::transport::Transport;
 use crate::ffi::object;
 use crate::ffi::ops;
-use crate::ffi::ops::cm::{CmCalls, Join};
-use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::ops::transfer::Tx;
 use crate::ffi::{Kind, Other, WaitHandle};
-use crate::sync::{Guard, Use, Uses};
+use crate::sync::{Use, Uses};
 
 /// Shared by an endpoint's handle and its aliases.
 struct Shared<T: Transport> {
@@ -93,12 +88,12 @@ impl<T: Transport> Ep<T> {
         let mut srx = Srx::new();
         srx.eps = 1;
         srx.many_tagged = EpState::caps_of(&info) & FI_TAGGED_MULTI_RECV != 0;
-        let srx = state.domain.srxs.insert(srx);
+        let srx = state.domain.add_rx_queue(srx);
         let ep = Self::state(engine, &info, srx, context);
-        let id = state.domain.eps.insert(ep);
+        let id = state.domain.add_ep(ep);
         if let Err(error) = state.transport.open_ep(&mut state.domain, id, &info) {
-            state.domain.eps.remove(id);
-            state.domain.srxs.remove(srx);
+            state.domain.remove_ep(id);
+            state.domain.remove_rx_queue(srx);
             return Err(error);
         }
         drop(guard);
@@ -109,8 +104,8 @@ impl<T: Transport> Ep<T> {
     pub fn open_context(member: Member<T>, info: Info, context: *mut c_void) -> *mut fid_ep {
         let (engine, id) = (member.port.engine().clone(), member.id());
         if let Ok(mut state) = engine.lock() {
-            state.domain.eps[id].context = context as usize;
-            state.domain.eps[id].tx_size = info.tx.size;
+            state.domain.ep_mut(id).context = context as usize;
+            state.domain.ep_mut(id).tx_size = info.tx.size;
         }
         Self::first_handle(&engine, id, info, Some(member), context)
     }
@@ -180,7 +175,7 @@ impl<T: Transport> Ep<T> {
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
         let handle = Self::handle(shared, tx_flags, rx_flags, None, context);
         if let Ok(mut state) = engine.lock() {
-            state.domain.eps[id].fid = handle as usize;
+            state.domain.ep_mut(id).fid = handle as usize;
         }
         handle
     }
@@ -238,195 +233,10 @@ impl<T: Transport> Ep<T> {
         Arc::ptr_eq(engine, &self.shared.engine)
     }
 
-    fn may_share(&self) -> bool {
-        T::SHARES_MEMORY && self.shared.info.ep.ep_type == FI_EP_RDM.0
-    }
-
     /// It has a receiving side: it is no transmit context.
     fn receives(&self) -> bool {
         let member = self.shared.member.as_ref();
         member.is_none_or(|member| member.side == Side::Receive)
-    }
-
-    fn keep(&self, r#use: Use) {
-        let mut bound = self.shared.bound.lock();
-        bound
-            .as_mut()
-            .unwrap_or_else(|_| unreachable!("no panic while it is held"))
-            .push(r#use);
-    }
-
-    fn bind_cq(&self, cq: &Cq<T>, flags: u64) -> Result {
-        let (tx, rx) = (flags & FI_TRANSMIT != 0, flags & FI_RECV != 0);
-        if flags & !(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) != 0 {
-            return Err(Error::BADFLAGS);
-        }
-        if !tx && !rx {
-            return Err(Error::INVAL);
-        }
-        let id = cq.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
-        let mut state = self.shared.engine.lock()?;
-        let ep = &state.domain.eps[self.shared.id];
-        if (tx && ep.tx_cq.is_some()) || (rx && ep.rx_cq.is_some()) {
-            return Err(Error::INVAL);
-        }
-        // An enabled endpoint without it does nothing that would complete there, but for what peers write with data.
-        let ep = &mut state.domain.eps[self.shared.id];
-        let implied = match flags & FI_SELECTIVE_COMPLETION {
-            0 => FI_COMPLETION,
-            _ => 0,
-        };
-        if tx {
-            ep.tx_cq = Some(id);
-            self.shared.tx_implied.store(implied, Ordering::Relaxed);
-        }
-        if rx {
-            ep.rx_cq = Some(id);
-            ep.rx_implied = if ep.shares_receives { implied } else { 0 };
-            self.shared.rx_implied.store(implied, Ordering::Relaxed);
-        }
-        drop(state);
-        self.keep(cq.uses.take());
-        Ok(())
-    }
-
-    fn bind_cntr(&self, cntr: &Cntr<T>, flags: u64) -> Result {
-        let known = Event::ALL.iter().fold(0, |all, event| all | event.flag());
-        if flags & !known != 0 {
-            return Err(Error::BADFLAGS);
-        }
-        // fi_endpoint(3): what peers do is counted for endpoints with FI_RMA_EVENT.
-        let by_peers = flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0;
-        let info = &self.shared.info;
-        if flags == 0 || by_peers && (info.caps | info.rx.caps) & FI_RMA_EVENT == 0 {
-            return Err(Error::INVAL);
-        }
-        let counter = cntr.counter_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
-        let mut guard = self.shared.engine.lock()?;
-        let state = &mut *guard;
-        let ep = &mut state.domain.eps[self.shared.id];
-        let wanted = || Event::ALL.iter().filter(|event| flags & event.flag() != 0);
-        if wanted().any(|&event| ep.bound(event).is_some()) {
-            return Err(Error::INVAL);
-        }
-        for &event in wanted() {
-            ep.bind_counter(event, counter);
-        }
-        // Peers reach a context through the endpoint it belongs to, which may listen already.
-        let is_known = ep.enabled || self.shared.member.is_some();
-        if is_known && flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0 {
-            state.transport.counts_accesses(&mut state.domain);
-        }
-        if self.shared.engine.info.caps & FI_TRIGGER != 0 {
-            self.shared.watch();
-        }
-        self.shared.counted.fetch_or(flags, Ordering::Relaxed);
-        drop(guard);
-        self.keep(cntr.uses.take());
-        Ok(())
-    }
-
-    fn bind_av(&self, av: &Av<T>, flags: u64) -> Result {
-        if flags != 0 {
-            return Err(Error::BADFLAGS);
-        }
-        let id = av.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
-        let mut state = self.unlocked_state()?;
-        let user_ids = state.domain.avs[id].has_user_ids();
-        let ep = &mut state.domain.eps[self.shared.id];
-        if ep.av.is_some() || ep.ep_type == FI_EP_MSG.0 {
-            return Err(Error::INVAL);
-        }
-        ep.av = Some(id);
-        ep.user_ids = user_ids;
-        drop(state);
-        self.keep(av.uses.take());
-        Ok(())
-    }
-
-    fn bind_eq(&self, eq: &Eq, flags: u64) -> Result {
-        if flags != 0 {
-            return Err(Error::BADFLAGS);
-        }
-        let mut state = self.unlocked_state()?;
-        let ep = &mut state.domain.eps[self.shared.id];
-        if self.shared.has_own_eq.swap(true, Ordering::Relaxed) {
-            return Err(Error::INVAL);
-        }
-        ep.eq = Some(eq.queue.clone());
-        let joins = ep.caps & FI_COLLECTIVE != 0 && self.shared.engine.state.is_shared();
-        let connects = ep.ep_type == FI_EP_MSG.0 || joins;
-        // For good: the queue drives the domain from now on.
-        state.domain.watchers += usize::from(connects);
-        drop(state);
-        if connects {
-            eq.queue.add_driver(driver(&self.shared.engine))?;
-        }
-        self.keep(eq.queue.uses.take());
-        Ok(())
-    }
-
-    fn bind_srx(&self, srx: &SharedRx<T>, flags: u64) -> Result {
-        if flags != 0 {
-            return Err(Error::BADFLAGS);
-        }
-        let id = srx.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
-        srx.check(&self.shared.info.rx)?;
-        if self.shared.info.ep.rx_ctx_cnt != FI_SHARED_CONTEXT {
-            return Err(Error::INVAL);
-        }
-        let mut state = self.unlocked_state()?;
-        let domain = &mut state.domain;
-        let ep = &mut domain.eps[self.shared.id];
-        if std::mem::replace(&mut ep.shares_receives, true) {
-            return Err(Error::INVAL);
-        }
-        ep.checks_receives = true;
-        ep.rx_implied = self.shared.rx_implied.load(Ordering::Relaxed);
-        let own = std::mem::replace(&mut ep.srx, id);
-        domain.srxs.remove(own);
-        domain.srxs[id].eps += 1;
-        drop(state);
-        self.keep(srx.uses.take());
-        Ok(())
-    }
-
-    fn bind_stx(&self, stx: &SharedTx<T>, flags: u64) -> Result {
-        if flags != 0 {
-            return Err(Error::BADFLAGS);
-        }
-        stx.check(&self.shared.engine, &self.shared.info.tx)?;
-        if self.shared.info.ep.tx_ctx_cnt != FI_SHARED_CONTEXT {
-            return Err(Error::INVAL);
-        }
-        let _disabled = self.unlocked_state()?;
-        if self.shared.shares_transmits.swap(true, Ordering::Relaxed) {
-            return Err(Error::INVAL);
-        }
-        self.keep(stx.uses.take());
-        Ok(())
-    }
-
-    /// fi_endpoint(3), fi_ep_bind: a shared context that was announced must be there; and unconnected endpoints that
-    /// share a receive context share the address vector, too.
-    fn check_shared(&self, domain: &DomainState<T::Addr>) -> Result {
-        let wants_stx = self.shared.info.ep.tx_ctx_cnt == FI_SHARED_CONTEXT;
-        if wants_stx && !self.shared.shares_transmits.load(Ordering::Relaxed) {
-            return Err(Error::OPBADSTATE);
-        }
-        let ep = &domain.eps[self.shared.id];
-        // Connected ones have always been enabled without, and receive by themselves then.
-        let wants_srx = self.shared.info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT;
-        if wants_srx && !ep.shares_receives && ep.ep_type != FI_EP_MSG.0 {
-            return Err(Error::OPBADSTATE);
-        }
-        let differs = |(_, other): (usize, &EpState)| {
-            other.srx == ep.srx && other.enabled && other.av != ep.av
-        };
-        match ep.shares_receives && ep.ep_type != FI_EP_MSG.0 && domain.eps.iter().any(differs) {
-            true => Err(Error::INVAL),
-            false => Ok(()),
-        }
     }
 
     /// The endpoint whose connections serve: of a context, that of the scalable endpoint.
@@ -454,114 +264,12 @@ impl<T: Transport> Ep<T> {
     }
 
     /// The state, while the endpoint is not yet enabled.
-    fn unlocked_state(&self) -> Result<Guard<'_, State<T>>> {
+    fn unlocked_state(&self) -> Result<Locked<'_, T>> {
         let state = self.shared.engine.lock()?;
-        match state.domain.eps[self.shared.id].enabled {
+        match state.domain.ep(self.shared.id).enabled {
             true => Err(Error::OPBADSTATE),
             false => Ok(state),
         }
-    }
-}
-
-impl<T: Transport> Ep<T> {
-    /// Why nothing is bound.
-    #[cold]
-    fn not_bound(&self, flags: u64, error: Error) {
-        let (source, ctrl) = (self.shared.engine.provider, Subsys::EpCtrl);
-        match error {
-            Error::OPBADSTATE => {
-                log_misuse!(source, ctrl, "not bound: the endpoint is enabled already");
-            }
-            Error::DOMAIN => log_misuse!(source, ctrl, "not bound: it is of another domain"),
-            Error::BADFLAGS => {
-                log_misuse!(
-                    source,
-                    ctrl,
-                    "not bound: the flags {flags:#x} are not for it"
-                );
-            }
-            Error::INVAL => log_misuse!(
-                source,
-                ctrl,
-                "not bound (flags {flags:#x}): the endpoint has one for that, or does not take such an object or flags"
-            ),
-            other => log_misuse!(source, ctrl, "not bound (flags {flags:#x}): {other:?}"),
-        }
-    }
-
-    /// Why the endpoint is not enabled.
-    #[cold]
-    fn not_enabled(&self, error: Error) {
-        let (source, ctrl) = (self.shared.engine.provider, Subsys::EpCtrl);
-        match error {
-            Error::NOCQ => log_misuse!(
-                source,
-                ctrl,
-                "not enabled: it needs a completion queue bound with FI_TRANSMIT if it sends, reads or writes, and one \
-                 bound with FI_RECV if it receives"
-            ),
-            Error::NOAV => log_misuse!(source, ctrl, "not enabled: no address vector is bound"),
-            Error::NOEQ => log_misuse!(source, ctrl, "not enabled: no event queue is bound"),
-            Error::OPBADSTATE => log_misuse!(
-                source,
-                ctrl,
-                "not enabled: it is already, or the shared context that it was opened for is not bound"
-            ),
-            Error::INVAL => log_misuse!(
-                source,
-                ctrl,
-                "not enabled: endpoints on its shared receive context have another address vector"
-            ),
-            other => log_misuse!(source, ctrl, "not enabled: {other:?}"),
-        }
-    }
-
-    fn try_bind(&self, other: Other<'_>, flags: u64) -> Result {
-        if let Some(member) = &self.shared.member {
-            member.check_bind(flags)?;
-            let known =
-                other.downcast::<Cq<T>>().is_some() || other.downcast::<Cntr<T>>().is_some();
-            if !known {
-                return Err(Error::INVAL);
-            }
-        }
-        if let Some(cq) = other.downcast::<Cq<T>>() {
-            self.bind_cq(cq, flags)
-        } else if let Some(cntr) = other.downcast::<Cntr<T>>() {
-            self.bind_cntr(cntr, flags)
-        } else if let Some(av) = other.downcast::<Av<T>>() {
-            self.bind_av(av, flags)
-        } else if let Some(eq) = other.downcast::<Eq>() {
-            self.bind_eq(eq, flags)
-        } else if let Some(srx) = other.downcast::<SharedRx<T>>() {
-            self.bind_srx(srx, flags)
-        } else if let Some(stx) = other.downcast::<SharedTx<T>>() {
-            self.bind_stx(stx, flags)
-        } else {
-            Err(Error::INVAL)
-        }
-    }
-
-    fn try_enable(&self) -> Result {
-        let mut guard = self.unlocked_state()?;
-        let state = &mut *guard;
-        match &self.shared.member {
-            Some(member) => member.enable(state)?,
-            None => {
-                check_bound(&state.domain.eps[self.shared.id])?;
-                self.check_shared(&state.domain)?;
-                self.shared.engine.give_keys(state, self.shared.id)?;
-                state
-                    .transport
-                    .enable_ep(&mut state.domain, self.shared.id)?;
-            }
-        }
-        let ep = &mut state.domain.eps[self.shared.id];
-        if ep.caps & FI_TRIGGER != 0 {
-            ep.tell_work()?;
-        }
-        ep.enabled = true;
-        Ok(())
     }
 }
 
@@ -590,21 +298,6 @@ fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mu
     core::ptr::from_ref(table).cast_mut()
 }
 
-/// What must be bound before an endpoint is enabled: fi_endpoint(3), fi_ep_bind. Errors of what it initiates have to be
-/// reported, which counters cannot do.
-fn check_bound(ep: &EpState) -> Result {
-    if (ep.caps & (FI_SEND | FI_READ | FI_WRITE) != 0 && ep.tx_cq.is_none())
-        || (ep.caps & FI_RECV != 0 && ep.rx_cq.is_none())
-    {
-        return Err(Error::NOCQ);
-    }
-    match ep.ep_type == FI_EP_MSG.0 {
-        true if ep.eq.is_none() => Err(Error::NOEQ),
-        false if ep.av.is_none() => Err(Error::NOAV),
-        _ => Ok(()),
-    }
-}
-
 impl<T: Transport> Drop for Shared<T> {
     fn drop(&mut self) {
         // A context ends with its membership; the scalable endpoint goes on.
@@ -618,14 +311,14 @@ impl<T: Transport> Drop for Shared<T> {
         let state = &mut *guard;
         state.transport.close_ep(&mut state.domain, self.id);
         state.domain.triggers.forget_ep(self.id);
-        let ep = state.domain.eps.remove(self.id);
+        let ep = state.domain.remove_ep(self.id);
         if let Some(av) = ep.av {
-            state.domain.avs[av].keys.release(self.id);
+            state.domain.av_mut(av).keys.release(self.id);
         }
-        let srx = &mut state.domain.srxs[ep.srx];
+        let srx = state.domain.rx_queue_mut(ep.srx);
         srx.eps -= 1;
         match srx.eps {
-            0 => drop(state.domain.srxs.remove(ep.srx)),
+            0 => drop(state.domain.remove_rx_queue(ep.srx)),
             _ => srx.forget_ep(self.id),
         }
         drop(guard);
@@ -691,7 +384,7 @@ impl<T: Transport> Kind for Ep<T> {
             true => (current(&self.tx_flags), flags),
             false => (flags, current(&self.rx_flags)),
         };
-        let context = self.shared.engine.lock()?.domain.eps[self.shared.id].context;
+        let context = self.shared.engine.lock()?.domain.ep(self.shared.id).context;
         let handle = Self::handle(
             self.shared.clone(),
             tx_flags,
@@ -715,199 +408,6 @@ impl<T: Transport> Kind for Ep<T> {
         }
         let state = self.shared.engine.lock()?;
         state.transport.socket(self.shared.id).map(WaitHandle::Fd)
-    }
-}
-
-impl<T: Transport> EpCalls for Ep<T> {
-    fn get_opt(&self, name: c_int) -> Result<OptValue> {
-        let info = &self.shared.info;
-        let size = match name {
-            FI_OPT_MIN_MULTI_RECV if self.receives() => {
-                let state = self.shared.engine.lock()?;
-                state.domain.srxs[state.domain.eps[self.shared.id].srx].min_multi_recv
-            }
-            FI_OPT_CM_DATA_SIZE if info.ep.ep_type == FI_EP_MSG.0 => CM_DATA_SIZE,
-            FI_OPT_TX_SIZE => info.tx.size,
-            FI_OPT_RX_SIZE => info.rx.size,
-            _ => {
-                let limit = self.shared.limits.named(name, EpState::caps_of(info));
-                limit.ok_or(Error::NOPROTOOPT)?.load(Ordering::Relaxed)
-            }
-        };
-        Ok(OptValue::Size(size))
-    }
-
-    fn set_opt(&self, name: c_int, value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
-        match name {
-            FI_OPT_MIN_MULTI_RECV if self.receives() => {
-                if let OptValue::Size(size) = value(OptKind::Size)? {
-                    let mut state = self.shared.engine.lock()?;
-                    let srx = state.domain.eps[self.shared.id].srx;
-                    state.domain.srxs[srx].min_multi_recv = size;
-                }
-                Ok(())
-            }
-            // Where shared memory is not used, whatever is permitted. Nothing else is where there is nothing else.
-            FI_OPT_SHARED_MEMORY_PERMITTED if !self.may_share() => value(OptKind::Bool).map(drop),
-            FI_OPT_SHARED_MEMORY_PERMITTED if self.shared.member.is_none() => {
-                match value(OptKind::Bool)? {
-                    OptValue::Bool(on) => {
-                        let id = self.shared.id;
-                        self.unlocked_state()?.transport.permit_sharing(id, on)
-                    }
-                    _ => Err(Error::INVAL),
-                }
-            }
-            // fi_endpoint(3): there is no CUDA here.
-            FI_OPT_CUDA_API_PERMITTED if T::HMEM => Err(Error::INVAL),
-            FI_OPT_FIREWALL_ADDR if self.shared.member.is_none() => match value(OptKind::Bool)? {
-                OptValue::Bool(on) => self
-                    .shared
-                    .engine
-                    .lock()?
-                    .transport
-                    .set_firewalled(self.shared.id, on),
-                _ => Err(Error::INVAL),
-            },
-            _ => {
-                let info = &self.shared.info;
-                let limit = self.shared.limits.named(name, EpState::caps_of(info));
-                let limit = limit.ok_or(Error::NOPROTOOPT)?;
-                if let OptValue::Size(size) = value(OptKind::Size)? {
-                    let _disabled = self.unlocked_state()?;
-                    if size > Limits::most(name, info, T::ATOMIC_SIZE) {
-                        return Err(Error::INVAL);
-                    }
-                    limit.store(size, Ordering::Relaxed);
-                    self.shared.limits.set_any();
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn cancel(&self, context: usize) -> Result {
-        // fi_endpoint(3): operations without a context cannot be cancelled.
-        if context == 0 {
-            return Ok(());
-        }
-        let mut guard = self.shared.engine.lock()?;
-        let State { domain, transport } = &mut *guard;
-        if domain.cancel_triggered(self.shared.id, context) {
-            guard.run_triggers();
-            return Ok(());
-        }
-        // A receive that is not there any more has met its message.
-        let cancelled = match self.receives() {
-            true => domain.cancel(self.shared.id, context),
-            false => Err(Error::NOENT),
-        };
-        match cancelled {
-            Err(Error::NOENT) => transport.cancel(domain, self.shared.id, context),
-            result => result?,
-        }
-        guard.run_triggers();
-        Ok(())
-    }
-
-    fn rx_size_left(&self) -> Result<usize> {
-        let state = self.shared.engine.lock()?;
-        match state.domain.eps[self.shared.id].enabled {
-            true => Ok(self.shared.info.rx.size),
-            false => Err(Error::OPBADSTATE),
-        }
-    }
-
-    fn tx_size_left(&self) -> Result<usize> {
-        let mut guard = self.shared.engine.lock()?;
-        let State { domain, transport } = &mut *guard;
-        let ep = &domain.eps[self.shared.id];
-        if !ep.enabled {
-            return Err(Error::OPBADSTATE);
-        }
-        if domain.may_post(self.shared.id).is_err() {
-            return Ok(0);
-        }
-        let queue = match self.shared.limits.strict {
-            true => usize::from(ep.tx_pending == 0),
-            false => ep.tx_size - ep.tx_pending,
-        };
-        let info = &self.shared.info;
-        let room = transport.tx_room(self.port(), info.tx.inject_size, EpState::caps_of(info));
-        Ok(queue.min(room))
-    }
-}
-
-/// Bytes of private data that fi_connect and its sisters take (FI_OPT_CM_DATA_SIZE).
-pub const CM_DATA_SIZE: usize = 256;
-
-/// fi_cm(3): application data that does not fit is cut without a word.
-pub fn cut(param: &[u8]) -> &[u8] {
-    &param[..param.len().min(CM_DATA_SIZE)]
-}
-
-impl<T: Transport> CmCalls for Ep<T> {
-    fn name(&self) -> Result<Vec<u8>> {
-        self.shared.engine.lock()?.transport.name(self.shared.id)
-    }
-
-    fn set_name(&self, addr: &[u8]) -> Result {
-        let mut state = self.unlocked_state()?;
-        state.transport.set_name(self.shared.id, addr)
-    }
-
-    fn peer(&self) -> Result<Vec<u8>> {
-        self.shared.engine.lock()?.transport.peer(self.shared.id)
-    }
-
-    fn addr_len(&self, addr: *const c_void) -> usize {
-        T::Addr::len_at(addr)
-    }
-
-    fn connect(&self, addr: Option<&[u8]>, param: &[u8]) -> Result {
-        let param = cut(param);
-        self.cm(|state, id| state.transport.connect(&mut state.domain, id, addr, param))
-    }
-
-    fn accept(&self, param: &[u8]) -> Result {
-        let param = cut(param);
-        self.cm(|state, id| state.transport.accept(&mut state.domain, id, param))
-    }
-
-    fn join(&self, join: &Join<'_>, context: *mut c_void) -> Result<*mut fid_mc> {
-        self.join_group(join, context)
-    }
-
-    fn shutdown(&self, flags: u64) -> Result {
-        if flags != 0 {
-            return Err(Error::BADFLAGS);
-        }
-        if self.shared.info.ep.ep_type != FI_EP_MSG.0 {
-            return Err(Error::NOSYS);
-        }
-        self.shared.engine.drain(self.shared.id);
-        let mut guard = self.shared.engine.lock()?;
-        let State { domain, transport } = &mut *guard;
-        transport.shutdown(domain, self.shared.id)
-    }
-}
-
-impl<T: Transport> Ep<T> {
-    /// A call of fi_cm(3), which enables the endpoint if that has not been done.
-    fn cm(&self, call: impl FnOnce(&mut State<T>, usize) -> Result) -> Result {
-        if self.shared.info.ep.ep_type != FI_EP_MSG.0 {
-            return Err(Error::NOSYS);
-        }
-        match self.try_enable() {
-            Ok(()) => {}
-            // It had been done.
-            Err(Error::OPBADSTATE) if self.unlocked_state().is_err() => {}
-            Err(error) => {
-                self.not_enabled(error);
-                return Err(error);
-            }
-        }
-        call(&mut *self.shared.engine.lock()?, self.shared.id)
     }
 }
 

@@ -7,6 +7,7 @@ pub mod av_set;
 pub mod cntr;
 pub mod cq;
 pub mod drain;
+mod due;
 pub mod ep;
 mod mr;
 mod poll;
@@ -23,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::abi::*;
 use crate::base::info::{DomainAttr, Info, RxAttr, TxAttr};
-use crate::base::log::{Source, Subsys, log_info};
+use crate::base::log::{Deferring, Source, Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::engine::atomic::element_size;
 use crate::engine::auth::Key;
@@ -48,6 +49,9 @@ pub struct State<T: Transport> {
     pub domain: DomainState<T::Addr>,
     pub transport: T,
 }
+
+/// The state while its lock is held. What is logged meanwhile reaches callbacks of the application only afterwards.
+pub type Locked<'a, T> = Deferring<Guard<'a, State<T>>>;
 
 impl<T: Transport> State<T> {
     /// After an operation was posted: what no thread flushes is not left to the next call.
@@ -120,19 +124,19 @@ pub struct Engine<T: Transport> {
 impl<T: Transport> Engine<T> {
     /// `Refused` is `OPBADSTATE` to C. It takes no room: an `Error` would share its place with half of the guard.
     #[inline]
-    pub fn lock(&self) -> core::result::Result<Guard<'_, State<T>>, Refused> {
-        self.state.lock()
+    pub fn lock(&self) -> core::result::Result<Locked<'_, T>, Refused> {
+        self.state.lock().map(Deferring::new)
     }
 
     /// As `lock`, when something is closed. On an error it is left as it is.
-    pub fn lock_to_close(&self) -> core::result::Result<Guard<'_, State<T>>, Refused> {
-        self.state.lock_to_close()
+    pub fn lock_to_close(&self) -> core::result::Result<Locked<'_, T>, Refused> {
+        self.state.lock_to_close().map(Deferring::new)
     }
 
     /// As `lock`, from a call of the data path: with FI_THREAD_DOMAIN the application serializes those.
     #[inline(always)]
-    pub fn lock_data(&self) -> core::result::Result<Guard<'_, State<T>>, Refused> {
-        self.state.lock_data()
+    pub fn lock_data(&self) -> core::result::Result<Locked<'_, T>, Refused> {
+        self.state.lock_data().map(Deferring::new)
     }
 
     /// A call of the application drives the whole transport: the progress thread may leave that to it for a while.
@@ -179,9 +183,9 @@ impl<T: Transport> Engine<T> {
 
     /// With FI_AV_AUTH_KEY: an endpoint that is being enabled gets the keys that its vector has now.
     fn give_keys(&self, state: &mut State<T>, ep: usize) -> Result {
-        match state.domain.eps[ep].av {
+        match state.domain.ep(ep).av {
             Some(av) if self.has_keys_in_av() => {
-                let keys = state.domain.avs[av].keys.hold(ep);
+                let keys = state.domain.av_mut(av).keys.hold(ep);
                 state.transport.set_keys(ep, keys)
             }
             _ => Ok(()),
@@ -205,7 +209,7 @@ impl<T: Transport> Engine<T> {
 
     /// As `lock`, from the thread that flushes what is held back.
     fn flush_aside(&self) -> bool {
-        let Ok(mut state) = self.state.lock_aside() else {
+        let Ok(mut state) = self.state.lock_aside().map(Deferring::new) else {
             return false;
         };
         state.flush();

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::engine::domain::Engine;
+use crate::engine::srx::Srx;
 use crate::engine::transport::Transport;
 use crate::ffi::Kind;
 use crate::ffi::object;
@@ -48,12 +49,8 @@ impl<T: Transport> Profile<T> {
         let state = self.engine.lock()?;
         let domain = &state.domain;
         let count: usize = match self.ep {
-            Some(ep) => domain.srxs[domain.eps[ep].srx].unexpected_len(),
-            None => domain
-                .srxs
-                .iter()
-                .map(|(_, srx)| srx.unexpected_len())
-                .sum(),
+            Some(ep) => domain.rx_queue(domain.ep(ep).srx).unexpected_len(),
+            None => domain.rx_queues().map(Srx::unexpected_len).sum(),
         };
         Ok(count as u64)
     }

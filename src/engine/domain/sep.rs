@@ -5,10 +5,15 @@
 //! ordinary endpoint.
 #![forbid(unsafe_code)]
 
+mod attributes;
+mod member;
+
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use self::attributes::{narrow_rx, narrow_tx, own_caps};
+pub use self::member::{Member, Side};
 use crate::abi::*;
 use crate::base::info::{Info, RxAttr, TxAttr};
 use crate::base::{Error, Result};
@@ -16,8 +21,7 @@ use crate::engine::domain::av::Av;
 use crate::engine::domain::ep::Ep;
 use crate::engine::domain::{Engine, State};
 use crate::engine::domain_state::DomainState;
-use crate::engine::ep_state::EpState;
-use crate::engine::srx::{MIN_MULTI_RECV, Srx};
+use crate::engine::srx::Srx;
 use crate::engine::transport::{Address, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
@@ -26,13 +30,6 @@ use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::ops::scalable::ScalableCalls;
 use crate::ffi::{Kind, Other};
 use crate::sync::{Use, Uses};
-
-/// What a context does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
-    Transmit,
-    Receive,
-}
 
 /// What the contexts of a scalable endpoint share.
 pub struct Port<T: Transport> {
@@ -56,14 +53,6 @@ pub struct Port<T: Transport> {
     _domain: Use,
 }
 
-/// The place of a context in its endpoint.
-pub struct Member<T: Transport> {
-    pub port: Arc<Port<T>>,
-    pub side: Side,
-    /// The number in `domain.eps`.
-    id: usize,
-}
-
 pub struct ScalableEp<T: Transport> {
     port: Arc<Port<T>>,
 }
@@ -83,17 +72,17 @@ impl<T: Transport> ScalableEp<T> {
         let receiver = |domain: &mut DomainState<T::Addr>| {
             let mut srx = Srx::new();
             srx.eps = 1;
-            let srx = domain.srxs.insert(srx);
-            domain.eps.insert(Ep::state(engine, &info, srx, context))
+            let srx = domain.add_rx_queue(srx);
+            domain.add_ep(Ep::state(engine, &info, srx, context))
         };
         let rx: Vec<usize> = (0..rx).map(|_| receiver(domain)).collect();
         let id = rx[0];
-        domain.eps[id].contexts = rx[1..].to_vec();
+        domain.ep_mut(id).contexts = rx[1..].to_vec();
         // A transmit context receives nothing; the number of a receive context is of no use to it.
-        let srx = domain.eps[id].srx;
-        let tx = (0..tx).map(|_| domain.eps.insert(Ep::state(engine, &info, srx, context)));
+        let srx = domain.ep(id).srx;
+        let tx = (0..tx).map(|_| domain.add_ep(Ep::state(engine, &info, srx, context)));
         let tx: Vec<usize> = tx.collect();
-        let successor = domain.eps.insert(Ep::state(engine, &info, srx, context));
+        let successor = domain.add_ep(Ep::state(engine, &info, srx, context));
         if let Err(error) = state.transport.open_ep(&mut state.domain, id, &info) {
             remove(state, &tx, &rx, successor);
             return Err(error);
@@ -164,13 +153,13 @@ fn count(wanted: usize, most: usize) -> Result<usize> {
 
 /// Takes the contexts of an endpoint out of the domain.
 fn remove<T: Transport>(state: &mut State<T>, tx: &[usize], rx: &[usize], successor: usize) {
-    state.domain.eps.remove(successor);
+    state.domain.remove_ep(successor);
     for &id in tx {
-        state.domain.eps.remove(id);
+        state.domain.remove_ep(id);
     }
     for &id in rx {
-        let ep = state.domain.eps.remove(id);
-        state.domain.srxs.remove(ep.srx);
+        let ep = state.domain.remove_ep(id);
+        state.domain.remove_rx_queue(ep.srx);
     }
 }
 
@@ -206,13 +195,13 @@ impl<T: Transport> Port<T> {
             return Err(Error::OPBADSTATE);
         }
         let domain = &mut state.domain;
-        if domain.eps[self.id].av.is_some() {
+        if domain.ep(self.id).av.is_some() {
             return Err(Error::INVAL);
         }
-        let user_ids = domain.avs[id].has_user_ids();
+        let user_ids = domain.av(id).has_user_ids();
         for &ep in self.tx.iter().chain(&self.rx) {
-            domain.eps[ep].av = Some(id);
-            domain.eps[ep].user_ids = user_ids;
+            domain.ep_mut(ep).av = Some(id);
+            domain.ep_mut(ep).user_ids = user_ids;
         }
         drop(state);
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
@@ -229,83 +218,10 @@ impl<T: Transport> Drop for Port<T> {
         };
         let state = &mut *guard;
         state.transport.close_ep(&mut state.domain, self.id);
-        if let Some(av) = state.domain.eps[self.id].av {
-            state.domain.avs[av].keys.release(self.id);
+        if let Some(av) = state.domain.ep(self.id).av {
+            state.domain.av_mut(av).keys.release(self.id);
         }
         remove(state, &self.tx, &self.rx, self.successor);
-    }
-}
-
-impl<T: Transport> Member<T> {
-    pub fn id(&self) -> usize {
-        self.id
-    }
-
-    /// What keeps the endpoint open.
-    pub fn hold(&self) -> Use {
-        self.port.contexts.take()
-    }
-
-    /// fi_ep_bind: queues and counters of what the context does. The address vector comes from the endpoint.
-    pub fn check_bind(&self, flags: u64) -> Result {
-        let foreign = match self.side {
-            Side::Transmit => FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE,
-            Side::Receive => FI_TRANSMIT | FI_SEND | FI_READ | FI_WRITE,
-        };
-        match flags & foreign {
-            0 => Ok(()),
-            _ => Err(Error::INVAL),
-        }
-    }
-
-    pub fn enable(&self, state: &mut State<T>) -> Result {
-        let ep = &state.domain.eps[self.id];
-        let (queue, needed) = match self.side {
-            Side::Transmit => (ep.tx_cq, FI_SEND | FI_READ | FI_WRITE),
-            Side::Receive => (ep.rx_cq, FI_RECV),
-        };
-        if queue.is_none() && ep.caps & needed != 0 {
-            return Err(Error::NOCQ);
-        }
-        if ep.av.is_none() {
-            return Err(Error::NOAV);
-        }
-        self.port.listen(state)
-    }
-}
-
-/// fi_endpoint(3), fi_close: what was posted is discarded without a word. Messages that come meanwhile wait for the context
-/// to be opened again.
-impl<T: Transport> Drop for Member<T> {
-    fn drop(&mut self) {
-        let Ok(mut guard) = self.port.engine.lock_to_close() else {
-            return;
-        };
-        let State { domain, transport } = &mut *guard;
-        let port = self.port.id;
-        match self.side {
-            Side::Transmit => {
-                transport.close_tx_context(domain, port, self.id, self.port.successor)
-            }
-            Side::Receive => {
-                transport.close_rx_context(domain, port, self.id);
-                let srx = domain.eps[self.id].srx;
-                drop(domain.srxs[srx].drain_posted());
-                domain.srxs[srx].min_multi_recv = MIN_MULTI_RECV;
-            }
-        }
-        let ep: &mut EpState = &mut domain.eps[self.id];
-        ep.tx_cq = None;
-        ep.rx_cq = None;
-        ep.cntrs = Default::default();
-        ep.enabled = false;
-        drop(guard);
-        let mut open = self
-            .port
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        open.retain(|&(side, id)| (side, id) != (self.side, self.id));
     }
 }
 
@@ -331,7 +247,7 @@ impl<T: Transport> Kind for ScalableEp<T> {
         if self.port.enabled.load(Ordering::Relaxed) {
             return Err(Error::OPBADSTATE);
         }
-        if state.domain.eps[self.port.id].av.is_none() {
+        if state.domain.ep(self.port.id).av.is_none() {
             return Err(Error::NOAV);
         }
         self.port.listen(&mut state)?;
@@ -361,7 +277,7 @@ impl<T: Transport> EpCalls for ScalableEp<T> {
             FI_OPT_SHARED_MEMORY_PERMITTED if T::SHARES_MEMORY => match value(OptKind::Bool)? {
                 OptValue::Bool(on) => {
                     let mut state = self.port.engine.lock()?;
-                    if state.domain.eps[self.port.id].enabled {
+                    if state.domain.ep(self.port.id).enabled {
                         return Err(Error::OPBADSTATE);
                     }
                     state.transport.permit_sharing(self.port.id, on)
@@ -411,55 +327,6 @@ impl<T: Transport> ScalableCalls for ScalableEp<T> {
         let member = self.claim(Side::Receive, index)?;
         let attr = info.rx.clone();
         Ok((Ep::open_context(member, info, context), attr))
-    }
-}
-
-/// What a context can do: all that the endpoint can, unless its attributes name less.
-fn own_caps(all: u64, own: u64) -> u64 {
-    let kinds = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_COLLECTIVE;
-    match own & kinds {
-        0 => all,
-        own => all & !kinds | all & own,
-    }
-}
-
-/// fi_endpoint(3): a context may have less than its endpoint; what is zero is as the endpoint has it.
-fn narrow_tx(tx: &mut TxAttr, wanted: &TxAttr, caps: u64) -> Result {
-    let beyond = wanted.caps & !(caps | tx.caps) | wanted.msg_order & !tx.msg_order;
-    if beyond != 0 {
-        return Err(Error::INVAL);
-    }
-    if wanted.caps != 0 {
-        tx.caps = wanted.caps;
-    }
-    tx.op_flags = wanted.op_flags;
-    narrow(&mut tx.inject_size, wanted.inject_size)?;
-    narrow(&mut tx.size, wanted.size)?;
-    narrow(&mut tx.iov_limit, wanted.iov_limit)?;
-    narrow(&mut tx.rma_iov_limit, wanted.rma_iov_limit)
-}
-
-fn narrow_rx(rx: &mut RxAttr, wanted: &RxAttr, caps: u64) -> Result {
-    let beyond = wanted.caps & !(caps | rx.caps) | wanted.msg_order & !rx.msg_order;
-    if beyond != 0 {
-        return Err(Error::INVAL);
-    }
-    if wanted.caps != 0 {
-        rx.caps = wanted.caps;
-    }
-    rx.op_flags = wanted.op_flags;
-    narrow(&mut rx.size, wanted.size)?;
-    narrow(&mut rx.iov_limit, wanted.iov_limit)
-}
-
-fn narrow(limit: &mut usize, wanted: usize) -> Result {
-    match wanted {
-        0 => Ok(()),
-        wanted if wanted <= *limit => {
-            *limit = wanted;
-            Ok(())
-        }
-        _ => Err(Error::INVAL),
     }
 }
 

@@ -55,7 +55,7 @@ impl<T: Transport> SharedRx<T> {
         srx.many_tagged = many_tagged;
         // The handle itself counts.
         srx.eps = 1;
-        let id = engine.lock()?.domain.srxs.insert(srx);
+        let id = engine.lock()?.domain.add_rx_queue(srx);
         let srx = SharedRx {
             engine: engine.clone(),
             id,
@@ -105,10 +105,10 @@ impl<T: Transport> Drop for SharedRx<T> {
         let Ok(mut state) = self.engine.lock_to_close() else {
             return;
         };
-        let srx = &mut state.domain.srxs[self.id];
+        let srx = state.domain.rx_queue_mut(self.id);
         srx.eps -= 1;
         if srx.eps == 0 {
-            state.domain.srxs.remove(self.id);
+            state.domain.remove_rx_queue(self.id);
         }
     }
 }
@@ -132,7 +132,7 @@ impl<T: Transport> EpCalls for SharedRx<T> {
     fn get_opt(&self, name: c_int) -> Result<OptValue> {
         match name {
             FI_OPT_MIN_MULTI_RECV => Ok(OptValue::Size(
-                self.engine.lock()?.domain.srxs[self.id].min_multi_recv,
+                self.engine.lock()?.domain.rx_queue(self.id).min_multi_recv,
             )),
             _ => Err(Error::NOPROTOOPT),
         }
@@ -141,7 +141,11 @@ impl<T: Transport> EpCalls for SharedRx<T> {
     fn set_opt(&self, name: c_int, value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
         match (name, value(OptKind::Size)) {
             (FI_OPT_MIN_MULTI_RECV, Ok(OptValue::Size(size))) => {
-                self.engine.lock()?.domain.srxs[self.id].min_multi_recv = size;
+                self.engine
+                    .lock()?
+                    .domain
+                    .rx_queue_mut(self.id)
+                    .min_multi_recv = size;
                 Ok(())
             }
             (FI_OPT_MIN_MULTI_RECV, _) => Err(Error::INVAL),
@@ -156,11 +160,11 @@ impl<T: Transport> EpCalls for SharedRx<T> {
         }
         let mut guard = self.engine.lock()?;
         let domain = &mut guard.domain;
-        let Some((recv, what)) = domain.srxs[self.id].cancel(context) else {
+        let Some((recv, what)) = domain.rx_queue_mut(self.id).cancel(context) else {
             return Ok(());
         };
         // The report goes to the queue of an endpoint that receives here; all of them share it.
-        let ep = domain.eps.iter().find(|(_, ep)| ep.srx == self.id);
+        let ep = domain.eps().find(|(_, ep)| ep.srx == self.id);
         if let Some(ep) = ep.map(|(ep, _)| ep) {
             domain.receive_failed(ep, &recv, what, Error::CANCELED);
         }
@@ -184,7 +188,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
             return Err(Error::BADFLAGS);
         }
         let State { domain, transport } = &mut *guard;
-        let saved = domain.srxs[self.id].saved();
+        let saved = domain.rx_queue(self.id).saved();
         domain.post_to(
             self.id,
             self.directed,
@@ -193,7 +197,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
             T::source,
             &mut |domain: &mut DomainState<T::Addr>, claimed| transport.claim(domain, claimed),
         )?;
-        if domain.srxs[self.id].saved() < saved {
+        if domain.rx_queue(self.id).saved() < saved {
             transport.room_again(domain);
         }
         guard.run_triggers();

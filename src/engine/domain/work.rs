@@ -41,7 +41,7 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
         WorkOp::Receive(ep, rx) => Action::Receive(endpoint_of(engine, ep)?.1.ep, rx),
         WorkOp::Atomic(ep, work) => {
             let (ep, place) = endpoint_of(engine, ep)?;
-            check(&engine.lock()?.domain.eps[place.ep], What::Atomic)?;
+            check(&engine.lock()?.domain.ep(place.ep), What::Atomic)?;
             Action::Atomic(place, work.read(ep)?)
         }
     };
@@ -52,8 +52,8 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
     let mut guard = engine.lock()?;
     let state = &mut *guard;
     match &action {
-        Action::Transmit(place, out) => check(&state.domain.eps[place.ep], out.what())?,
-        Action::Receive(ep, rx) => check(&state.domain.eps[*ep], rx.what)?,
+        Action::Transmit(place, out) => check(state.domain.ep(place.ep), out.what())?,
+        Action::Receive(ep, rx) => check(state.domain.ep(*ep), rx.what)?,
         Action::Atomic(..) | Action::Change(..) => {}
     }
     state.domain.triggers.add(when, action, Some(work))?;

@@ -27,7 +27,7 @@ impl<N: Net> Stream<N> {
         ep: usize,
         tx: &Tx<'_>,
     ) -> Result {
-        let state = domain.eps.get(ep).ok_or(Error::INVAL)?;
+        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
             return Err(Error::OPBADSTATE);
         }
@@ -68,20 +68,20 @@ impl<N: Net> Stream<N> {
                 shm.revoke();
             }
             let (over, left) = conn.session.bequeath(ep, successor);
-            domain.eps[ep].tx_pending -= over + left;
-            domain.eps[successor].tx_pending += left;
+            domain.ep_mut(ep).tx_pending -= over + left;
+            domain.ep_mut(successor).tx_pending += left;
         }
     }
 
     /// A receive context is closed: nothing is written to its buffers any more.
     pub(super) fn leave_receives(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
-        let own = domain.eps[ep].srx;
+        let own = domain.ep(ep).srx;
         for id in self.conns_of(port) {
             let rx = &mut self.conns[id].session.rx;
             if let At::Payload(incoming) = &mut rx.at {
                 match incoming.sink {
                     Sink::Recv(_, envelope) if envelope.ep == ep => incoming.sink = Sink::Drop,
-                    Sink::Slot(srx, slot) if srx == own => domain.srxs[srx].abandon(slot),
+                    Sink::Slot(srx, slot) if srx == own => domain.rx_queue_mut(srx).abandon(slot),
                     _ => {}
                 }
             }
@@ -110,10 +110,10 @@ pub(super) fn split<A: Address>(
     dest: u64,
 ) -> Result<(u64, u8)> {
     // Who is connected has no addresses.
-    let Some(av) = domain.eps[port].av else {
+    let Some(av) = domain.ep(port).av else {
         return Ok((dest, 0));
     };
-    match domain.avs[av].context_bits {
+    match domain.av(av).context_bits {
         0 => Ok((dest, 0)),
         bits => {
             let context = dest >> (u64::BITS - bits);

@@ -145,9 +145,9 @@ impl<N: Net> Stream<N> {
             return;
         }
         self.conns[id].session.state = State::Down;
-        let srx = domain.eps[ep].srx;
-        if domain.srxs[srx].eps == 1 {
-            for (recv, what) in domain.srxs[srx].drain_posted() {
+        let srx = domain.ep(ep).srx;
+        if domain.rx_queue(srx).eps == 1 {
+            for (recv, what) in domain.rx_queue_mut(srx).drain_posted() {
                 domain.receive_failed(ep, &recv, what, error);
             }
         }
@@ -162,10 +162,10 @@ impl<N: Net> Stream<N> {
         if conn.session.fi_addr == FI_ADDR_NOTAVAIL {
             return;
         }
-        let mut eps = domain.eps[conn.session.ep].contexts.clone();
+        let mut eps = domain.ep(conn.session.ep).contexts.clone();
         eps.push(conn.session.ep);
         for ep in eps {
-            let srx = &mut domain.srxs[domain.eps[ep].srx];
+            let srx = domain.rx_queue_mut(domain.ep(ep).srx);
             // What endpoints share may come by another one.
             if srx.eps > 1 {
                 continue;
@@ -217,8 +217,7 @@ impl<N: Net> Stream<N> {
         let mut conns = self.conns.iter_mut();
         let found = conns.find_map(|(_, conn)| conn.session.tx.take_unsent(is_meant));
         if let Some(op) = found {
-            domain.eps[ep].tx_pending -= 1;
-            domain.send_failed(ep, &op, Error::CANCELED);
+            domain.fail_tx(&op, Error::CANCELED);
         }
     }
 
@@ -245,7 +244,7 @@ impl<N: Net> Stream<N> {
         if let At::Payload(incoming) = &conn.session.rx.at
             && let Sink::Slot(srx, slot) = incoming.sink
         {
-            domain.srxs[srx].lost(slot);
+            domain.rx_queue_mut(srx).lost(slot);
         }
         domain.each_srx(ep, |srx| srx.forget(id as u64));
         self.common.dirty.retain(|&dirty| dirty != id);

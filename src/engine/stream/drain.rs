@@ -49,7 +49,7 @@ impl<N: Net> Stream<N> {
     /// nowhere, and peers find no regions.
     #[cold]
     pub(super) fn leave_memory(&mut self, domain: &mut DomainOf<N>) {
-        for (_, srx) in &mut domain.srxs {
+        for srx in domain.rx_queues_mut() {
             drop(srx.drain_posted());
         }
         let regions: Vec<_> = domain.mrs.iter().cloned().collect();

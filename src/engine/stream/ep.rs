@@ -127,11 +127,11 @@ impl<N: Net> Stream<N> {
         ep: usize,
         dest: u64,
     ) -> Result<usize> {
-        let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
-        if domain.avs[av].get(dest).is_none() {
+        let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
+        if domain.av(av).get(dest).is_none() {
             named_av::renew(self, domain, av)?;
         }
-        let peer = domain.avs[av].get(dest).ok_or(Error::INVAL)?.clone();
+        let peer = domain.av(av).get(dest).ok_or(Error::INVAL)?.clone();
         let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
         let id = match endpoint.by_addr.get(&peer) {
             Some(&id) => id,
@@ -161,24 +161,24 @@ impl<N: Net> Stream<N> {
 
     /// In the endpoint's vector.
     pub fn number_of(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: &N::Addr) -> u64 {
-        let Some(av) = domain.eps[ep].av else {
+        let Some(av) = domain.ep(ep).av else {
             return FI_ADDR_NOTAVAIL;
         };
         // If that fails, the address is not known.
-        if domain.avs[av].find(peer).is_none() && named_av::renew(self, domain, av).is_err() {
+        if domain.av(av).find(peer).is_none() && named_av::renew(self, domain, av).is_err() {
             return FI_ADDR_NOTAVAIL;
         }
-        domain.avs[av].find(peer).unwrap_or(FI_ADDR_NOTAVAIL)
+        domain.av(av).find(peer).unwrap_or(FI_ADDR_NOTAVAIL)
     }
 
     /// An address came into a vector: connections from it get its number.
     pub(super) fn learn_address(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64) {
-        let Some(peer) = domain.avs[av].get(index).cloned() else {
+        let Some(peer) = domain.av(av).get(index).cloned() else {
             return;
         };
         let mut others = Vec::new();
         for (ep, endpoint) in self.eps.iter() {
-            if domain.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
+            if domain.find_ep(ep).is_none_or(|state| state.av != Some(av)) {
                 continue;
             }
             let Some(&id) = endpoint.by_addr.get(&peer) else {
@@ -186,7 +186,7 @@ impl<N: Net> Stream<N> {
             };
             // It is here with another authorization key than the one the address is for.
             let key = N::key(&self.conns[id]);
-            if N::keys_of_av(endpoint) && key.is_some() && key != domain.avs[av].keys.of(index) {
+            if N::keys_of_av(endpoint) && key.is_some() && key != domain.av(av).keys.of(index) {
                 others.push(id);
                 continue;
             }
@@ -213,7 +213,7 @@ impl<N: Net> Stream<N> {
     ) {
         let mut cut = Vec::new();
         for (ep, endpoint) in self.eps.iter_mut() {
-            if domain.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
+            if domain.find_ep(ep).is_none_or(|state| state.av != Some(av)) {
                 continue;
             }
             if let Some(slot) = endpoint.peers.get_mut(index as usize) {

@@ -23,7 +23,7 @@ impl<N: Net> Stream<N> {
     /// Posts an operation of an endpoint.
     #[inline]
     pub(super) fn post(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &Tx<'_>) -> Result {
-        let state = domain.eps.get(ep).ok_or(Error::INVAL)?;
+        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
             return Err(Error::OPBADSTATE);
         }
@@ -82,7 +82,7 @@ impl<N: Net> Stream<N> {
         if !self.has_shm() || len > most || tx.flags & !PLAIN != 0 {
             return false;
         }
-        let enabled = domain.eps.get(ep).is_some_and(|state| state.enabled);
+        let enabled = domain.find_ep(ep).is_some_and(|state| state.enabled);
         let (Some(endpoint), true) = (self.eps.get(ep), enabled && domain.may_post(ep).is_ok())
         else {
             return false;
@@ -199,7 +199,7 @@ impl<N: Net> Stream<N> {
         ep: usize,
         atomic: &Atomic<'_>,
     ) -> Result {
-        let state = domain.eps.get(ep).ok_or(Error::INVAL)?;
+        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
             return Err(Error::OPBADSTATE);
         }

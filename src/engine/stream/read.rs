@@ -166,8 +166,8 @@ impl<N: Net> Stream<N> {
             let (srx, slot, len, ack) =
                 (stalled.srx, stalled.slot, stalled.envelope.len, stalled.ack);
             // Its place is paid for.
-            if domain.srxs[srx].has_room(id as u64, len, limit) {
-                domain.srxs[srx].begin_coming(slot);
+            if domain.rx_queue(srx).has_room(id as u64, len, limit) {
+                domain.rx_queue_mut(srx).begin_coming(slot);
                 self.with(domain, id, |session, cx| {
                     session.resume(cx, Sink::Slot(srx, slot), len, ack);
                 });

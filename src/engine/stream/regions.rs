@@ -38,7 +38,7 @@ impl<N: Net> Stream<N> {
     /// Whether peers may use registered memory through this endpoint without its knowing: it grants such accesses, and nothing
     /// counts them. (Only data for the queue makes an entry there, and goes by message.)
     pub fn may_be_reached(domain: &DomainOf<N>, ep: usize) -> bool {
-        let ep = &domain.eps[ep];
+        let ep = domain.ep(ep);
         let grants = FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
         let counts = [Event::RemoteRead, Event::RemoteWrite];
         ep.caps & grants == grants && counts.iter().all(|&event| ep.bound(event).is_none())

@@ -277,10 +277,10 @@ impl Stream<Tcp> {
         if !proved && !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
             return self.connect_failed(domain, id, Error::IO);
         }
-        if let (Some(key), Some(av)) = (&from.key, domain.eps[ep].av)
+        if let (Some(key), Some(av)) = (&from.key, domain.ep(ep).av)
             && self.conns[id].session.fi_addr == FI_ADDR_NOTAVAIL
         {
-            domain.avs[av].keys.note_stranger(peer, key);
+            domain.av_mut(av).keys.note_stranger(peer, key);
         }
         let fd = from.socket.as_raw_fd();
         let conn = &mut self.conns[id];

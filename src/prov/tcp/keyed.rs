@@ -95,9 +95,9 @@ pub fn exchange(kind: CmKind, private: &[u8], extended: bool, keyed: bool) -> Ve
 /// The keys that a peer may prove. If each address has its own, a peer that has one proves that.
 fn keys_for(domain: &DomainOf<Tcp>, ep: usize, endpoint: &Ep<Tcp>, peer: &Addr) -> Vec<Key> {
     let keys = endpoint.own.keys.as_deref().unwrap_or_default();
-    let known = match domain.eps[ep].av {
+    let known = match domain.ep(ep).av {
         Some(av) if endpoint.own.keys_of_av => {
-            let av = &domain.avs[av];
+            let av = domain.av(av);
             av.find(peer).map(|index| av.keys.of(index))
         }
         _ => None,

@@ -129,7 +129,7 @@ impl Stream<Tcp> {
 
     /// An event about the endpoint's connection.
     pub(super) fn cm_event(&mut self, domain: &DomainOf<Tcp>, id: usize, number: u32, data: &[u8]) {
-        let state = &domain.eps[self.conns[id].session.ep];
+        let state = domain.ep(self.conns[id].session.ep);
         if let Some(eq) = &state.eq {
             eq.cm_event(number, state.fid, 0, data, None);
         }
@@ -154,7 +154,7 @@ impl Stream<Tcp> {
         self.close_link(id);
         self.with(domain, id, |session, cx| session.fail_operations(cx, error));
         self.conns[id].session.state = State::Down;
-        let state = &domain.eps[ep];
+        let state = domain.ep(ep);
         if let Some(eq) = &state.eq {
             eq.error(EqErr {
                 fid: state.fid,

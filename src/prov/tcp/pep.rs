@@ -13,7 +13,7 @@ use slab::Slab;
 
 use crate::abi::*;
 use crate::base::info::Info;
-use crate::base::log::{Subsys, log_warn};
+use crate::base::log::{Deferring, Subsys, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
 use crate::engine::domain::ep::{CM_DATA_SIZE, cut};
@@ -206,8 +206,9 @@ pub fn take_bound(handle: usize) -> Option<Result<Socket>> {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Lines that are logged while it is locked wait: their callbacks may read the event queue, which comes here.
+    fn state(&self) -> Deferring<MutexGuard<'_, State>> {
+        Deferring::new(self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn accept_waiting(&self, state: &mut State) {

@@ -29,7 +29,6 @@ use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::local::{self, LocalName};
 use crate::sys::random::unpredictable;
 use crate::sys::socket::{Moved, Socket};
-use crate::sys::user::effective_uid;
 
 /// Where neighbours meet an endpoint; it goes with the endpoint.
 pub struct ShmListener {

@@ -41,7 +41,7 @@ impl<T: Transport> Ep<T> {
         }
         let set = join.set.downcast::<AvSet<T>>().ok_or(Error::INVAL)?;
         let guard = shared.engine.lock()?;
-        let ep = &guard.domain.eps[shared.id];
+        let ep = guard.domain.ep(shared.id);
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
@@ -95,7 +95,7 @@ impl<T: Transport> Drop for Mc<T> {
         };
         let State { domain, transport } = &mut *guard;
         transport.leave_group(domain, self.ep.id, self.address);
-        let eq = domain.eps[self.ep.id].eq.clone();
+        let eq = domain.ep(self.ep.id).eq.clone();
         drop(guard);
         if let Some(eq) = eq {
             eq.forget(object::handle_of(self) as usize);
@@ -111,7 +111,7 @@ impl<T: Transport> CollectiveCalls for Ep<T> {
     fn extent(&self, what: fi_collective_op, group: u64, root: u64) -> Result<(usize, usize)> {
         let guard = self.shared.engine.lock()?;
         let State { domain, transport } = &*guard;
-        if !domain.eps[self.shared.id].enabled {
+        if !domain.ep(self.shared.id).enabled {
             return Err(Error::OPBADSTATE);
         }
         let shape = transport.shape(domain, self.shared.id, what, group, root)?;

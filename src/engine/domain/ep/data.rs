@@ -31,7 +31,16 @@ impl<T: Transport> Ep<T> {
     #[cold]
     fn order(&self, what: What) -> Result<u64> {
         let limits = &self.shared.limits;
-        if limits.strict && self.shared.engine.lock()?.domain.eps[self.shared.id].tx_pending > 0 {
+        if limits.strict
+            && self
+                .shared
+                .engine
+                .lock()?
+                .domain
+                .ep(self.shared.id)
+                .tx_pending
+                > 0
+        {
             return Err(Error::AGAIN);
         }
         Ok(limits.order(what))
@@ -157,12 +166,7 @@ impl<T: Transport> DataPath for Ep<T> {
     fn receive_one(&self, rx: &OneRx) -> Result {
         if rx.flags & (FI_PEEK | FI_TRIGGER) == 0 {
             let mut guard = self.shared.engine.lock_data()?;
-            let domain = &mut guard.domain;
-            let ep = &domain.eps[self.shared.id];
-            if ep.enabled
-                && !ep.checks_receives
-                && domain.srxs[ep.srx].post_one(rx, ep.directed(rx.what))
-            {
+            if guard.domain.post_one(self.shared.id, rx) {
                 return Ok(());
             }
         }

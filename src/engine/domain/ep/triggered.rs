@@ -65,7 +65,7 @@ impl<T: Transport> Ep<T> {
 
     /// Keeps an operation until the counter that its context names has the value.
     pub(super) fn post_when(&self, state: &mut State<T>, context: usize, action: Action) -> Result {
-        let ep = &state.domain.eps[self.shared.id];
+        let ep = state.domain.ep(self.shared.id);
         if ep.caps & FI_TRIGGER == 0 {
             return Err(Error::BADFLAGS);
         }
@@ -89,7 +89,7 @@ impl<T: Transport> State<T> {
     #[inline]
     pub fn receive(&mut self, id: usize, rx: &Rx) -> Result {
         let State { domain, transport } = self;
-        let ep = &domain.eps[id];
+        let ep = domain.ep(id);
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
@@ -97,14 +97,14 @@ impl<T: Transport> State<T> {
             ep.check_receive(rx)?;
         }
         let srx = ep.srx;
-        let saved = domain.srxs[srx].saved();
+        let saved = domain.rx_queue(srx).saved();
         domain.post_receive(
             id,
             rx,
             T::source,
             |domain: &mut DomainState<T::Addr>, claimed| transport.claim(domain, claimed),
         )?;
-        if domain.srxs[srx].saved() < saved {
+        if domain.rx_queue(srx).saved() < saved {
             transport.room_again(domain);
         }
         Ok(())

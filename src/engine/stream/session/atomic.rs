@@ -168,7 +168,7 @@ impl<A: Address> Session<A> {
         self.rx.was_written = true;
         let mut request = read_operation(header)?;
         let access = access_of(request.family, request.op);
-        if cx.domain.eps[ep].caps & access != access {
+        if cx.domain.ep(ep).caps & access != access {
             return Err(Fault::Rule(
                 "an atomic operation that the endpoint does not serve",
             ));

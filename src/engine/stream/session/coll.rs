@@ -40,7 +40,7 @@ impl<A: Address> Session<A> {
         header: &Header,
     ) -> core::result::Result<(), Fault> {
         let (ep, peer) = (self.ep, self.peer.clone());
-        if !self.extended || self.swap || cx.domain.eps[ep].caps & FI_COLLECTIVE == 0 {
+        if !self.extended || self.swap || cx.domain.ep(ep).caps & FI_COLLECTIVE == 0 {
             return Err(Fault::Rule("a frame of a collective, which is not served"));
         }
         let frame = frame_of(header).map_err(Fault::Rule)?;

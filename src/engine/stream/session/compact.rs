@@ -88,8 +88,7 @@ impl<A: Address> Session<A> {
             return false;
         };
         iov.fill(payload);
-        cx.domain.eps[op.ep()].tx_pending -= 1;
-        cx.domain.sent(op.ep(), &op);
+        cx.domain.complete_tx(&op);
         true
     }
 
@@ -110,7 +109,7 @@ impl<A: Address> Session<A> {
             && payload.len() as u64 == payload_of(family, op, seg.len)
             && payload.len() <= FEW;
         let access = access_of(family, op);
-        let served = cx.domain.eps[ep].caps & (access | FI_ATOMIC) == access | FI_ATOMIC;
+        let served = cx.domain.ep(ep).caps & (access | FI_ATOMIC) == access | FI_ATOMIC;
         if !fits || !served || !self.extended || self.answers() > ANSWERS {
             return false;
         }

@@ -30,7 +30,7 @@ impl<A: Address> Session<A> {
         let write = op.what == What::Write;
         let small = write && op.len <= SMALL_WRITE && tx.flags & WANTS_ACK == 0;
         let waits = !self.tx.queue.is_empty() || !self.tx.waiting.is_empty();
-        if small || waits || tx.flags & TARGETS != 0 || cx.domain.eps[op.ep()].orders_access {
+        if small || waits || tx.flags & TARGETS != 0 || cx.domain.ep(op.ep()).orders_access {
             return false;
         }
         let mut local = tx.iov;

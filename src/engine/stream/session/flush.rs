@@ -123,8 +123,7 @@ impl<A: Address> Session<A> {
                     match frame.after {
                         After::Nothing | After::Acknowledged(_) => {}
                         After::Complete(op) => {
-                            cx.domain.eps[op.ep()].tx_pending -= 1;
-                            cx.domain.sent(op.ep(), &op);
+                            cx.domain.complete_tx(&op);
                         }
                         After::Answered(_, len) => {
                             tx.answers -= 1;

@@ -61,8 +61,7 @@ impl<A: Address> Session<A> {
         failed.extend(tx.rendezvous.into_values().map(|out| out.op));
         failed.extend(tx.waiting.iter().map(|waiting| waiting.op));
         for op in failed {
-            domain.eps[op.ep()].tx_pending -= 1;
-            domain.send_failed(op.ep(), &op, error);
+            domain.fail_tx(&op, error);
         }
     }
 
@@ -78,13 +77,12 @@ impl<A: Address> Session<A> {
                     domain.receive_failed(envelope.ep, &recv, envelope.what, error);
                 }
                 Sink::Slot(srx, slot) => {
-                    if let Some((recv, envelope)) = domain.srxs[srx].lost(slot) {
+                    if let Some((recv, envelope)) = domain.rx_queue_mut(srx).lost(slot) {
                         domain.receive_failed(envelope.ep, &recv, envelope.what, error);
                     }
                 }
                 Sink::Read(read) => {
-                    domain.eps[read.op.ep()].tx_pending -= 1;
-                    domain.send_failed(read.op.ep(), &read.op, error);
+                    domain.fail_tx(&read.op, error);
                 }
                 Sink::Coll(part) => common.groups.part_lost(ep, &part),
                 Sink::Write { .. } | Sink::Atomic(_) | Sink::Drop => {}

@@ -88,7 +88,8 @@ impl<A: Address> Session<A> {
                     let (part, rest) = bytes.split_at(n);
                     match &mut incoming.sink {
                         Sink::Slot(srx, slot) => {
-                            cx.domain.srxs[*srx]
+                            cx.domain
+                                .rx_queue_mut(*srx)
                                 .coming(*slot, part)
                                 .map_err(no_memory)?;
                         }
@@ -125,7 +126,7 @@ impl<A: Address> Session<A> {
             return false;
         }
         let info = message_info(&message.head);
-        let srx = &mut cx.domain.srxs[srx];
+        let srx = cx.domain.rx_queue_mut(srx);
         if let Ok(filled) = srx.fill(&info, self.source(), |iov| iov.fill(message.payload)) {
             cx.domain.filled(self.ep, &filled, &info, 0, self.fi_addr);
             if message.head.ack {
@@ -235,12 +236,12 @@ impl<A: Address> Session<A> {
         if header.context != 0 {
             envelope.ep = self.named_context(cx, header)?;
         }
-        let state = &cx.domain.eps[envelope.ep];
+        let state = cx.domain.ep(envelope.ep);
         let (srx, tagged) = (state.srx, state.caps & FI_TAGGED != 0);
         if what == What::Tagged && !tagged {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
-        match cx.domain.srxs[srx].accept(&envelope) {
+        match cx.domain.rx_queue_mut(srx).accept(&envelope) {
             Some(recv) => {
                 if header.payload == 0 {
                     self.received(cx, &recv, &envelope);
@@ -270,7 +271,11 @@ impl<A: Address> Session<A> {
     /// No receive takes the message: it is kept, as long as the limits allow.
     fn unexpected(&mut self, cx: &mut Cx<'_, A>, srx: usize, envelope: Envelope, ack: bool) {
         let len = envelope.len;
-        if !cx.domain.srxs[srx].has_room(envelope.token, len, cx.common.limits.saved_bytes) {
+        if !cx
+            .domain
+            .rx_queue(srx)
+            .has_room(envelope.token, len, cx.common.limits.saved_bytes)
+        {
             let slot = self.keep(cx, srx, envelope, Bytes::There);
             self.rx.at = At::Stalled(Stalled {
                 srx,
@@ -294,9 +299,11 @@ impl<A: Address> Session<A> {
 
     /// Keeps a message for a later receive, with its sender's address where that is to be reported.
     pub fn keep(&self, cx: &mut Cx<'_, A>, srx: usize, envelope: Envelope, bytes: Bytes) -> Slot {
-        let slot = cx.domain.srxs[srx].keep(envelope, bytes);
+        let slot = cx.domain.rx_queue_mut(srx).keep(envelope, bytes);
         if cx.domain.reports_origin(self.ep, self.fi_addr) {
-            cx.domain.srxs[srx].note_origin(slot, self.peer.to_bytes());
+            cx.domain
+                .rx_queue_mut(srx)
+                .note_origin(slot, self.peer.to_bytes());
         }
         slot
     }
@@ -364,7 +371,7 @@ impl<A: Address> Session<A> {
                 cx.domain.received(envelope.ep, &recv, &envelope, &sender)
             }
             Sink::Slot(srx, slot) => {
-                if let Some((recv, envelope)) = cx.domain.srxs[srx].arrived(slot) {
+                if let Some((recv, envelope)) = cx.domain.rx_queue_mut(srx).arrived(slot) {
                     cx.domain.received(envelope.ep, &recv, &envelope, &sender);
                 }
             }
@@ -385,8 +392,7 @@ impl<A: Address> Session<A> {
                 cx.domain.written(ep, FI_RMA, len, data, &sender);
             }
             Sink::Read(read) => {
-                cx.domain.eps[read.op.ep()].tx_pending -= 1;
-                cx.domain.sent(read.op.ep(), &read.op);
+                cx.domain.complete_tx(&read.op);
             }
             Sink::Coll(part) => return self.part_arrived(cx, *part),
             Sink::Atomic(request) => self.arrived(cx, *request),
@@ -428,7 +434,7 @@ impl<A: Address> Session<A> {
             ));
         }
         let beyond_first = usize::from(header.context) - 1;
-        let context = cx.domain.eps[self.ep].contexts.get(beyond_first);
+        let context = cx.domain.ep(self.ep).contexts.get(beyond_first);
         let missing =
             Fault::Rule("a message for a receive context that the endpoint does not have");
         context.copied().ok_or(missing)
@@ -437,7 +443,7 @@ impl<A: Address> Session<A> {
     /// The receive context that a message can go to at once; none if it is for the general way.
     #[inline(always)]
     fn taker(&self, domain: &DomainState<A>, tagged: bool) -> Option<usize> {
-        let ep = domain.eps.get(self.ep)?;
+        let ep = domain.find_ep(self.ep)?;
         let refused = tagged && ep.caps & FI_TAGGED == 0;
         (!refused && !domain.reports_origin(self.ep, self.fi_addr)).then_some(ep.srx)
     }

@@ -47,7 +47,7 @@ impl<A: Address> Session<A> {
     /// The peer has a place for a message that it was told of.
     pub fn cleared(&mut self, cx: &mut Cx<'_, A>, index: u8) -> Result {
         let waiting = self.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        cx.domain.eps[waiting.op.ep()].tx_pending -= 1;
+        cx.domain.ep_mut(waiting.op.ep()).tx_pending -= 1;
         let mut header = waiting.header;
         header.op = Op::Data;
         header.context = 0;
@@ -88,12 +88,12 @@ impl<A: Address> Session<A> {
         if to.context != 0 {
             envelope.ep = self.named_context(cx, to)?;
         }
-        let state = &cx.domain.eps[envelope.ep];
+        let state = cx.domain.ep(envelope.ep);
         if envelope.what == What::Tagged && state.caps & FI_TAGGED == 0 {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
         let srx = state.srx;
-        match cx.domain.srxs[srx].accept(&envelope) {
+        match cx.domain.rx_queue_mut(srx).accept(&envelope) {
             Some(recv) => self.get(cx, Some(recv), envelope),
             None => {
                 let bytes = match self.fetch_to_keep(cx, srx, &envelope)? {
@@ -119,7 +119,7 @@ impl<A: Address> Session<A> {
         srx: usize,
         envelope: &Envelope,
     ) -> core::result::Result<Option<Vec<u8>>, Fault> {
-        let room = cx.domain.srxs[srx].has_room(
+        let room = cx.domain.rx_queue(srx).has_room(
             envelope.token,
             envelope.len,
             cx.common.limits.saved_bytes,
@@ -210,8 +210,7 @@ impl<A: Address> Session<A> {
     /// The peer has fetched a message.
     pub fn taken(&mut self, cx: &mut Cx<'_, A>, index: u8) -> Result {
         let done = self.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        cx.domain.eps[done.op.ep()].tx_pending -= 1;
-        cx.domain.sent(done.op.ep(), &done.op);
+        cx.domain.complete_tx(&done.op);
         Ok(())
     }
 

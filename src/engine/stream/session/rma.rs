@@ -175,7 +175,7 @@ impl<A: Address> Session<A> {
         access: u64,
     ) -> core::result::Result<(IoVec, Regions), Fault> {
         // fi_getinfo(3): a primary capability that was not asked for is not there.
-        if domain.eps[self.ep].caps & capability == 0 {
+        if domain.ep(self.ep).caps & capability == 0 {
             return Err(Fault::Rule(
                 "an access to memory through an endpoint without the capability",
             ));

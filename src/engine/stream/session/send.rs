@@ -386,7 +386,7 @@ impl<A: Address> Session<A> {
                 break;
             };
             let ep = waiting.op.ep();
-            cx.domain.eps[ep].tx_pending -= 1;
+            cx.domain.ep_mut(ep).tx_pending -= 1;
             match way {
                 Ok(way) => self.ask(cx, way, waiting.header, waiting.payload, waiting.op),
                 Err(error) => cx.domain.send_failed(ep, &waiting.op, error),
@@ -672,8 +672,7 @@ impl<A: Address> Session<A> {
     /// The peer has all of the operation that waits for its answer the longest.
     pub fn acknowledged(&mut self, cx: &mut Cx<'_, A>) -> Result {
         let op = self.tx.await_ack.pop_front().ok_or(Error::IO)?;
-        cx.domain.eps[op.ep()].tx_pending -= 1;
-        cx.domain.sent(op.ep(), &op);
+        cx.domain.complete_tx(&op);
         Ok(())
     }
 
@@ -724,7 +723,7 @@ impl<A: Address> Session<A> {
     /// An operation begins to wait for its peer.
     #[inline]
     pub fn begin_waiting(&mut self, cx: &mut Cx<'_, A>, op: &mut TxOp) {
-        cx.domain.eps[op.ep()].tx_pending += 1;
+        cx.domain.ep_mut(op.ep()).tx_pending += 1;
         op.since = cx.common.waits.now;
         cx.watch_waits();
     }

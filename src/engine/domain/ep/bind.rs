@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What an endpoint is bound to: fi_endpoint(3), fi_ep_bind.
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::Ordering;
+
+use super::Ep;
+use crate::abi::*;
+use crate::base::log::{Subsys, log_misuse};
+use crate::base::{Error, Result};
+use crate::engine::domain::av::Av;
+use crate::engine::domain::cntr::Cntr;
+use crate::engine::domain::cq::Cq;
+use crate::engine::domain::driver;
+use crate::engine::domain::srx::SharedRx;
+use crate::engine::domain::stx::SharedTx;
+use crate::engine::ep_state::Event;
+use crate::engine::eq::Eq;
+use crate::engine::transport::Transport;
+use crate::ffi::Other;
+use crate::sync::Use;
+
+impl<T: Transport> Ep<T> {
+    pub(super) fn try_bind(&self, other: Other<'_>, flags: u64) -> Result {
+        if let Some(member) = &self.shared.member {
+            member.check_bind(flags)?;
+            let known =
+                other.downcast::<Cq<T>>().is_some() || other.downcast::<Cntr<T>>().is_some();
+            if !known {
+                return Err(Error::INVAL);
+            }
+        }
+        if let Some(cq) = other.downcast::<Cq<T>>() {
+            self.bind_cq(cq, flags)
+        } else if let Some(cntr) = other.downcast::<Cntr<T>>() {
+            self.bind_cntr(cntr, flags)
+        } else if let Some(av) = other.downcast::<Av<T>>() {
+            self.bind_av(av, flags)
+        } else if let Some(eq) = other.downcast::<Eq>() {
+            self.bind_eq(eq, flags)
+        } else if let Some(srx) = other.downcast::<SharedRx<T>>() {
+            self.bind_srx(srx, flags)
+        } else if let Some(stx) = other.downcast::<SharedTx<T>>() {
+            self.bind_stx(stx, flags)
+        } else {
+            Err(Error::INVAL)
+        }
+    }
+
+    fn keep(&self, r#use: Use) {
+        let mut bound = self.shared.bound.lock();
+        bound
+            .as_mut()
+            .unwrap_or_else(|_| unreachable!("no panic while it is held"))
+            .push(r#use);
+    }
+
+    fn bind_cq(&self, cq: &Cq<T>, flags: u64) -> Result {
+        let (tx, rx) = (flags & FI_TRANSMIT != 0, flags & FI_RECV != 0);
+        if flags & !(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        if !tx && !rx {
+            return Err(Error::INVAL);
+        }
+        let id = cq.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
+        let mut state = self.shared.engine.lock()?;
+        let ep = state.domain.ep(self.shared.id);
+        if (tx && ep.tx_cq.is_some()) || (rx && ep.rx_cq.is_some()) {
+            return Err(Error::INVAL);
+        }
+        // An enabled endpoint without it does nothing that would complete there, but for what peers write with data.
+        let ep = state.domain.ep_mut(self.shared.id);
+        let implied = match flags & FI_SELECTIVE_COMPLETION {
+            0 => FI_COMPLETION,
+            _ => 0,
+        };
+        if tx {
+            ep.tx_cq = Some(id);
+            self.shared.tx_implied.store(implied, Ordering::Relaxed);
+        }
+        if rx {
+            ep.rx_cq = Some(id);
+            ep.rx_implied = if ep.shares_receives { implied } else { 0 };
+            self.shared.rx_implied.store(implied, Ordering::Relaxed);
+        }
+        drop(state);
+        self.keep(cq.uses.take());
+        Ok(())
+    }
+
+    fn bind_cntr(&self, cntr: &Cntr<T>, flags: u64) -> Result {
+        let known = Event::ALL.iter().fold(0, |all, event| all | event.flag());
+        if flags & !known != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        // fi_endpoint(3): what peers do is counted for endpoints with FI_RMA_EVENT.
+        let by_peers = flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0;
+        let info = &self.shared.info;
+        if flags == 0 || by_peers && (info.caps | info.rx.caps) & FI_RMA_EVENT == 0 {
+            return Err(Error::INVAL);
+        }
+        let counter = cntr.counter_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
+        let mut guard = self.shared.engine.lock()?;
+        let state = &mut *guard;
+        let ep = state.domain.ep_mut(self.shared.id);
+        let wanted = || Event::ALL.iter().filter(|event| flags & event.flag() != 0);
+        if wanted().any(|&event| ep.bound(event).is_some()) {
+            return Err(Error::INVAL);
+        }
+        for &event in wanted() {
+            ep.bind_counter(event, counter);
+        }
+        // Peers reach a context through the endpoint it belongs to, which may listen already.
+        let is_known = ep.enabled || self.shared.member.is_some();
+        if is_known && flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0 {
+            state.transport.counts_accesses(&mut state.domain);
+        }
+        if self.shared.engine.info.caps & FI_TRIGGER != 0 {
+            self.shared.watch();
+        }
+        self.shared.counted.fetch_or(flags, Ordering::Relaxed);
+        drop(guard);
+        self.keep(cntr.uses.take());
+        Ok(())
+    }
+
+    fn bind_av(&self, av: &Av<T>, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let id = av.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
+        let mut state = self.unlocked_state()?;
+        let user_ids = state.domain.av(id).has_user_ids();
+        let ep = state.domain.ep_mut(self.shared.id);
+        if ep.av.is_some() || ep.ep_type == FI_EP_MSG.0 {
+            return Err(Error::INVAL);
+        }
+        ep.av = Some(id);
+        ep.user_ids = user_ids;
+        drop(state);
+        self.keep(av.uses.take());
+        Ok(())
+    }
+
+    fn bind_eq(&self, eq: &Eq, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let mut state = self.unlocked_state()?;
+        let ep = state.domain.ep_mut(self.shared.id);
+        if self.shared.has_own_eq.swap(true, Ordering::Relaxed) {
+            return Err(Error::INVAL);
+        }
+        ep.eq = Some(eq.queue.clone());
+        let joins = ep.caps & FI_COLLECTIVE != 0 && self.shared.engine.state.is_shared();
+        let connects = ep.ep_type == FI_EP_MSG.0 || joins;
+        // For good: the queue drives the domain from now on.
+        state.domain.watchers += usize::from(connects);
+        drop(state);
+        if connects {
+            eq.queue.add_driver(driver(&self.shared.engine))?;
+        }
+        self.keep(eq.queue.uses.take());
+        Ok(())
+    }
+
+    fn bind_srx(&self, srx: &SharedRx<T>, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        let id = srx.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
+        srx.check(&self.shared.info.rx)?;
+        if self.shared.info.ep.rx_ctx_cnt != FI_SHARED_CONTEXT {
+            return Err(Error::INVAL);
+        }
+        let mut state = self.unlocked_state()?;
+        let domain = &mut state.domain;
+        let ep = domain.ep_mut(self.shared.id);
+        if std::mem::replace(&mut ep.shares_receives, true) {
+            return Err(Error::INVAL);
+        }
+        ep.checks_receives = true;
+        ep.rx_implied = self.shared.rx_implied.load(Ordering::Relaxed);
+        let own = std::mem::replace(&mut ep.srx, id);
+        domain.remove_rx_queue(own);
+        domain.rx_queue_mut(id).eps += 1;
+        drop(state);
+        self.keep(srx.uses.take());
+        Ok(())
+    }
+
+    fn bind_stx(&self, stx: &SharedTx<T>, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        stx.check(&self.shared.engine, &self.shared.info.tx)?;
+        if self.shared.info.ep.tx_ctx_cnt != FI_SHARED_CONTEXT {
+            return Err(Error::INVAL);
+        }
+        let _disabled = self.unlocked_state()?;
+        if self.shared.shares_transmits.swap(true, Ordering::Relaxed) {
+            return Err(Error::INVAL);
+        }
+        self.keep(stx.uses.take());
+        Ok(())
+    }
+
+    /// Why nothing is bound.
+    #[cold]
+    pub(super) fn not_bound(&self, flags: u64, error: Error) {
+        let (source, ctrl) = (self.shared.engine.provider, Subsys::EpCtrl);
+        match error {
+            Error::OPBADSTATE => {
+                log_misuse!(source, ctrl, "not bound: the endpoint is enabled already");
+            }
+            Error::DOMAIN => log_misuse!(source, ctrl, "not bound: it is of another domain"),
+            Error::BADFLAGS => {
+                log_misuse!(
+                    source,
+                    ctrl,
+                    "not bound: the flags {flags:#x} are not for it"
+                );
+            }
+            Error::INVAL => log_misuse!(
+                source,
+                ctrl,
+                "not bound (flags {flags:#x}): the endpoint has one for that, or does not take such an object or flags"
+            ),
+            other => log_misuse!(source, ctrl, "not bound (flags {flags:#x}): {other:?}"),
+        }
+    }
+}

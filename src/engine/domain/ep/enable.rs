@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! An endpoint is enabled when all that it needs is bound: fi_endpoint(3), fi_enable.
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::Ordering;
+
+use super::Ep;
+use crate::abi::*;
+use crate::base::log::{Subsys, log_misuse};
+use crate::base::{Error, Result};
+use crate::engine::domain_state::DomainState;
+use crate::engine::ep_state::EpState;
+use crate::engine::transport::Transport;
+
+impl<T: Transport> Ep<T> {
+    pub(super) fn try_enable(&self) -> Result {
+        let mut guard = self.unlocked_state()?;
+        let state = &mut *guard;
+        match &self.shared.member {
+            Some(member) => member.enable(state)?,
+            None => {
+                check_bound(state.domain.ep(self.shared.id))?;
+                self.check_shared(&state.domain)?;
+                self.shared.engine.give_keys(state, self.shared.id)?;
+                state
+                    .transport
+                    .enable_ep(&mut state.domain, self.shared.id)?;
+            }
+        }
+        let ep = state.domain.ep_mut(self.shared.id);
+        if ep.caps & FI_TRIGGER != 0 {
+            ep.tell_work()?;
+        }
+        ep.enabled = true;
+        Ok(())
+    }
+
+    /// fi_endpoint(3), fi_ep_bind: a shared context that was announced must be there; and unconnected endpoints that
+    /// share a receive context share the address vector, too.
+    fn check_shared(&self, domain: &DomainState<T::Addr>) -> Result {
+        let wants_stx = self.shared.info.ep.tx_ctx_cnt == FI_SHARED_CONTEXT;
+        if wants_stx && !self.shared.shares_transmits.load(Ordering::Relaxed) {
+            return Err(Error::OPBADSTATE);
+        }
+        let ep = domain.ep(self.shared.id);
+        // Connected ones have always been enabled without, and receive by themselves then.
+        let wants_srx = self.shared.info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT;
+        if wants_srx && !ep.shares_receives && ep.ep_type != FI_EP_MSG.0 {
+            return Err(Error::OPBADSTATE);
+        }
+        let differs = |(_, other): (usize, &EpState)| {
+            other.srx == ep.srx && other.enabled && other.av != ep.av
+        };
+        match ep.shares_receives && ep.ep_type != FI_EP_MSG.0 && domain.eps().any(differs) {
+            true => Err(Error::INVAL),
+            false => Ok(()),
+        }
+    }
+
+    /// Why the endpoint is not enabled.
+    #[cold]
+    pub(super) fn not_enabled(&self, error: Error) {
+        let (source, ctrl) = (self.shared.engine.provider, Subsys::EpCtrl);
+        match error {
+            Error::NOCQ => log_misuse!(
+                source,
+                ctrl,
+                "not enabled: it needs a completion queue bound with FI_TRANSMIT if it sends, reads or writes, and one \
+                 bound with FI_RECV if it receives"
+            ),
+            Error::NOAV => log_misuse!(source, ctrl, "not enabled: no address vector is bound"),
+            Error::NOEQ => log_misuse!(source, ctrl, "not enabled: no event queue is bound"),
+            Error::OPBADSTATE => log_misuse!(
+                source,
+                ctrl,
+                "not enabled: it is already, or the shared context that it was opened for is not bound"
+            ),
+            Error::INVAL => log_misuse!(
+                source,
+                ctrl,
+                "not enabled: endpoints on its shared receive context have another address vector"
+            ),
+            other => log_misuse!(source, ctrl, "not enabled: {other:?}"),
+        }
+    }
+}
+
+/// What must be bound before an endpoint is enabled: fi_endpoint(3), fi_ep_bind. Errors of what it initiates have to be
+/// reported, which counters cannot do.
+fn check_bound(ep: &EpState) -> Result {
+    if (ep.caps & (FI_SEND | FI_READ | FI_WRITE) != 0 && ep.tx_cq.is_none())
+        || (ep.caps & FI_RECV != 0 && ep.rx_cq.is_none())
+    {
+        return Err(Error::NOCQ);
+    }
+    match ep.ep_type == FI_EP_MSG.0 {
+        true if ep.eq.is_none() => Err(Error::NOEQ),
+        false if ep.av.is_none() => Err(Error::NOAV),
+        _ => Ok(()),
+    }
+}

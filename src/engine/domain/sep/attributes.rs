@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What a context of a scalable endpoint may do and hold: fi_endpoint(3), fi_tx_context, fi_rx_context.
+#![forbid(unsafe_code)]
+
+use crate::abi::*;
+use crate::base::info::{RxAttr, TxAttr};
+use crate::base::{Error, Result};
+
+/// What a context can do: all that the endpoint can, unless its attributes name less.
+pub fn own_caps(all: u64, own: u64) -> u64 {
+    let kinds = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_COLLECTIVE;
+    match own & kinds {
+        0 => all,
+        own => all & !kinds | all & own,
+    }
+}
+
+/// fi_endpoint(3): a context may have less than its endpoint; what is zero is as the endpoint has it.
+pub fn narrow_tx(tx: &mut TxAttr, wanted: &TxAttr, caps: u64) -> Result {
+    let beyond = wanted.caps & !(caps | tx.caps) | wanted.msg_order & !tx.msg_order;
+    if beyond != 0 {
+        return Err(Error::INVAL);
+    }
+    if wanted.caps != 0 {
+        tx.caps = wanted.caps;
+    }
+    tx.op_flags = wanted.op_flags;
+    narrow(&mut tx.inject_size, wanted.inject_size)?;
+    narrow(&mut tx.size, wanted.size)?;
+    narrow(&mut tx.iov_limit, wanted.iov_limit)?;
+    narrow(&mut tx.rma_iov_limit, wanted.rma_iov_limit)
+}
+
+pub fn narrow_rx(rx: &mut RxAttr, wanted: &RxAttr, caps: u64) -> Result {
+    let beyond = wanted.caps & !(caps | rx.caps) | wanted.msg_order & !rx.msg_order;
+    if beyond != 0 {
+        return Err(Error::INVAL);
+    }
+    if wanted.caps != 0 {
+        rx.caps = wanted.caps;
+    }
+    rx.op_flags = wanted.op_flags;
+    narrow(&mut rx.size, wanted.size)?;
+    narrow(&mut rx.iov_limit, wanted.iov_limit)
+}
+
+fn narrow(limit: &mut usize, wanted: usize) -> Result {
+    match wanted {
+        0 => Ok(()),
+        wanted if wanted <= *limit => {
+            *limit = wanted;
+            Ok(())
+        }
+        _ => Err(Error::INVAL),
+    }
+}

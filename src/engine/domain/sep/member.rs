@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The place of a context in its scalable endpoint.
+#![forbid(unsafe_code)]
+
+use std::sync::{Arc, PoisonError};
+
+use super::Port;
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::domain::State;
+use crate::engine::ep_state::EpState;
+use crate::engine::srx::MIN_MULTI_RECV;
+use crate::engine::transport::Transport;
+use crate::sync::Use;
+
+/// What a context does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    Transmit,
+    Receive,
+}
+
+/// The place of a context in its endpoint.
+pub struct Member<T: Transport> {
+    pub port: Arc<Port<T>>,
+    pub side: Side,
+    /// The number in `domain.eps`.
+    pub(super) id: usize,
+}
+
+impl<T: Transport> Member<T> {
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// What keeps the endpoint open.
+    pub fn hold(&self) -> Use {
+        self.port.contexts.take()
+    }
+
+    /// fi_ep_bind: queues and counters of what the context does. The address vector comes from the endpoint.
+    pub fn check_bind(&self, flags: u64) -> Result {
+        let foreign = match self.side {
+            Side::Transmit => FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE,
+            Side::Receive => FI_TRANSMIT | FI_SEND | FI_READ | FI_WRITE,
+        };
+        match flags & foreign {
+            0 => Ok(()),
+            _ => Err(Error::INVAL),
+        }
+    }
+
+    pub fn enable(&self, state: &mut State<T>) -> Result {
+        let ep = state.domain.ep(self.id);
+        let (queue, needed) = match self.side {
+            Side::Transmit => (ep.tx_cq, FI_SEND | FI_READ | FI_WRITE),
+            Side::Receive => (ep.rx_cq, FI_RECV),
+        };
+        if queue.is_none() && ep.caps & needed != 0 {
+            return Err(Error::NOCQ);
+        }
+        if ep.av.is_none() {
+            return Err(Error::NOAV);
+        }
+        self.port.listen(state)
+    }
+}
+
+/// fi_endpoint(3), fi_close: what was posted is discarded without a word. Messages that come meanwhile wait for the context
+/// to be opened again.
+impl<T: Transport> Drop for Member<T> {
+    fn drop(&mut self) {
+        let Ok(mut guard) = self.port.engine.lock_to_close() else {
+            return;
+        };
+        let State { domain, transport } = &mut *guard;
+        let port = self.port.id;
+        match self.side {
+            Side::Transmit => {
+                transport.close_tx_context(domain, port, self.id, self.port.successor)
+            }
+            Side::Receive => {
+                transport.close_rx_context(domain, port, self.id);
+                let srx = domain.ep(self.id).srx;
+                drop(domain.rx_queue_mut(srx).drain_posted());
+                domain.rx_queue_mut(srx).min_multi_recv = MIN_MULTI_RECV;
+            }
+        }
+        let ep: &mut EpState = domain.ep_mut(self.id);
+        ep.tx_cq = None;
+        ep.rx_cq = None;
+        ep.cntrs = Default::default();
+        ep.enabled = false;
+        drop(guard);
+        let mut open = self
+            .port
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        open.retain(|&(side, id)| (side, id) != (self.side, self.id));
+    }
+}

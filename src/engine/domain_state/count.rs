@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! How operations are counted, and what a counter sets off: fi_cntr(3), fi_trigger(3).
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::{DomainState, TxOp};
+use crate::base::Error;
+use crate::engine::cntr::{Counter, Edit};
+use crate::engine::ep_state::Event;
+use crate::engine::srx::RecvOp;
+use crate::engine::transport::Address;
+use crate::engine::trigger::{Action, Held, Place};
+
+impl<A: Address> DomainState<A> {
+    /// An event of an endpoint.
+    #[inline]
+    pub fn count(&mut self, ep: usize, event: Event, flags: u64, len: usize) {
+        if let Some(cntr) = self.eps[ep].cntr(event)
+            && !cntr.count(len)
+        {
+            self.count_watched(ep, event, flags, len);
+        }
+    }
+
+    /// As `count`, when the counter said that something waits for it.
+    #[cold]
+    pub fn count_watched(&mut self, ep: usize, event: Event, flags: u64, len: usize) {
+        match self.triggers.end(flags) {
+            Some(Some(completion)) => {
+                completion.counter().add(1);
+                self.triggers.changed(completion.counter());
+            }
+            Some(None) => {}
+            None => {
+                if let Some(counter) = self.eps[ep].bound(event) {
+                    counter.succeeded(len);
+                    self.triggers.changed(counter);
+                }
+            }
+        }
+    }
+
+    /// An operation of an endpoint has failed.
+    #[cold]
+    pub fn count_failed(&mut self, ep: usize, event: Event, flags: u64) {
+        let work = self.triggers.end(flags);
+        let counter = match &work {
+            Some(completion) => completion.as_ref().map(Held::counter),
+            None => self.eps[ep].bound(event),
+        };
+        if let Some(counter) = counter {
+            counter.failed();
+            self.triggers.changed(counter);
+        }
+    }
+
+    /// A peer has written to the region that the counter is bound to.
+    pub fn count_region(&mut self, counter: &Arc<Counter>, len: usize) {
+        if !counter.count(len) {
+            counter.succeeded(len);
+            self.triggers.changed(counter);
+        }
+    }
+
+    /// The application changes a counter, at once or by deferred work.
+    pub fn change(&mut self, counter: &Arc<Counter>, edit: Edit) {
+        counter.edit(edit);
+        if counter.is_watched() {
+            self.triggers.changed(counter);
+        }
+    }
+
+    /// fi_cancel(3): an operation that waits for a counter is reported as cancelled. False if there is none.
+    pub fn cancel_triggered(&mut self, ep: usize, context: usize) -> bool {
+        match self.triggers.cancel(ep, context) {
+            Some(action) => {
+                self.refuse(&action, 0, Error::CANCELED);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Reports an operation that did not start. `number`: of deferred work.
+    pub fn refuse(&mut self, action: &Action, number: u64, error: Error) {
+        let operation = |place: &Place, what, flags: u64, context, len| TxOp {
+            since: 0,
+            ep: place.ep as u32,
+            what,
+            flags: flags | number,
+            context,
+            len,
+        };
+        match action {
+            Action::Transmit(place, out) => {
+                let op = operation(place, out.what(), out.flags, out.context, out.len());
+                self.send_failed(place.ep, &op, error);
+            }
+            Action::Atomic(place, out) => {
+                let op = operation(place, out.what(), out.flags, out.context, out.len());
+                self.send_failed(place.ep, &op, error);
+            }
+            Action::Receive(ep, rx) => {
+                let recv = RecvOp {
+                    iov: rx.iov,
+                    base: rx.iov.base(),
+                    len: rx.iov.remaining(),
+                    context: rx.context,
+                    flags: rx.flags | number,
+                    multi: None,
+                };
+                self.receive_failed(*ep, &recv, rx.what, error);
+            }
+            Action::Change(..) => {}
+        }
+    }
+}

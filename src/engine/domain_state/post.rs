@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Receives on their way to the queue where they meet their messages: fi_msg(3), fi_tagged(3).
+#![forbid(unsafe_code)]
+
+use super::DomainState;
+use super::receive::{Sender, entry_of};
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::srx::{Claimed, Envelope, Outcome, RecvOp, Srx};
+use crate::engine::transport::Address;
+use crate::ffi::ops::cq::CqErr;
+use crate::ffi::ops::transfer::{OneRx, Rx, What};
+
+impl<A: Address> DomainState<A> {
+    /// All places where the messages of an endpoint's peers are: its receive context, and those that it has beyond it.
+    pub fn each_srx(&mut self, ep: usize, mut f: impl FnMut(&mut Srx)) {
+        let ep = &self.eps[ep];
+        f(&mut self.srxs[ep.srx]);
+        for &context in &ep.contexts {
+            f(&mut self.srxs[self.eps[context].srx]);
+        }
+    }
+
+    /// Posts a plain receive of one buffer, the usual case. False leaves it to `post_receive` and the checks before it.
+    #[inline(always)]
+    pub fn post_one(&mut self, ep: usize, rx: &OneRx) -> bool {
+        let ep = &self.eps[ep];
+        ep.enabled && !ep.checks_receives && self.srxs[ep.srx].post_one(rx, ep.directed(rx.what))
+    }
+
+    /// Posts a receive of an endpoint. What the transport has to bring comes back.
+    #[inline]
+    pub fn post_receive(
+        &mut self,
+        ep: usize,
+        rx: &Rx,
+        source_of: impl Fn(&Envelope) -> u64,
+        mut claim: impl FnMut(&mut Self, Claimed),
+    ) -> Result {
+        let directed = self.eps[ep].directed(rx.what);
+        let srx = self.eps[ep].srx;
+        self.post_to(srx, directed, Some(ep), rx, source_of, &mut claim)
+    }
+
+    /// Posts a receive to a receive context; `ep` is the endpoint that the call named, if it named one.
+    pub fn post_to(
+        &mut self,
+        srx: usize,
+        directed: bool,
+        ep: Option<usize>,
+        rx: &Rx,
+        source_of: impl Fn(&Envelope) -> u64,
+        claim: &mut impl FnMut(&mut Self, Claimed),
+    ) -> Result {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        let result = self.srxs[srx].post(rx, directed, &mut outcomes);
+        while let Some(outcome) = outcomes.pop_front() {
+            match outcome {
+                Outcome::Done(recv, envelope, origin) => {
+                    let addr = origin.and_then(|bytes| A::from_bytes(&bytes));
+                    let sender = Sender {
+                        fi_addr: source_of(&envelope),
+                        addr: addr.as_ref(),
+                    };
+                    self.received(envelope.ep, &recv, &envelope, &sender);
+                }
+                Outcome::Claimed(claimed) => claim(self, claimed),
+                Outcome::Lost(recv, envelope) => {
+                    self.claim_lost(ep.unwrap_or(envelope.ep), &recv, envelope.what);
+                }
+                Outcome::Peeked(envelope, origin) => {
+                    let addr = origin.and_then(|bytes| A::from_bytes(&bytes));
+                    let sender = Sender {
+                        fi_addr: source_of(&envelope),
+                        addr: addr.as_ref(),
+                    };
+                    self.peeked(ep.unwrap_or(envelope.ep), rx, &envelope, &sender);
+                }
+            }
+        }
+        self.outcomes = outcomes;
+        match (result, ep) {
+            // fi_tagged(3): no such message is reported by the queue.
+            (Err(Error::NOMSG), Some(ep)) => {
+                self.not_found(ep, rx);
+                Ok(())
+            }
+            (result, _) => result,
+        }
+    }
+
+    #[cold]
+    fn peeked(&mut self, ep: usize, rx: &Rx, envelope: &Envelope, sender: &Sender<'_, A>) {
+        let Some((cq, implied)) = self
+            .eps
+            .get(ep)
+            .and_then(|ep| Some((ep.rx_cq?, ep.rx_implied)))
+        else {
+            return;
+        };
+        // A claimed message that is discarded: a receive like others.
+        if rx.flags & FI_PEEK == 0 && (rx.flags | implied) & FI_COMPLETION == 0 {
+            return;
+        }
+        let entry = entry_of(envelope, rx.context, rx.what.received(), 0);
+        if self.reports_origin(ep, sender.fi_addr) {
+            return self.stranger(ep, entry, sender);
+        }
+        let words = [
+            entry.context as u64,
+            entry.flags,
+            envelope.len,
+            0,
+            entry.data,
+            entry.tag,
+        ];
+        let source = self.named(&self.eps[ep], sender.fi_addr);
+        self.cqs[cq].push(&words, source);
+    }
+
+    /// A claimed message whose sender has gone is to be received.
+    #[cold]
+    fn claim_lost(&mut self, ep: usize, recv: &RecvOp, what: What) {
+        if self.eps.contains(ep) {
+            self.receive_failed(ep, recv, what, Error::CONNRESET);
+        }
+    }
+
+    #[cold]
+    fn not_found(&mut self, ep: usize, rx: &Rx) {
+        if let Some(cq) = self.eps[ep].rx_cq {
+            self.cqs[cq].push_error(CqErr {
+                context: rx.context,
+                flags: rx.what.received(),
+                tag: rx.tag,
+                err: Error::NOMSG.code(),
+                prov_errno: Error::NOMSG.code(),
+                src_addr: FI_ADDR_NOTAVAIL,
+                ..CqErr::default()
+            });
+        }
+    }
+
+    /// fi_cancel(3): the operation, if it had not started, is reported with FI_ECANCELED.
+    pub fn cancel(&mut self, ep: usize, context: usize) -> Result {
+        let srx = self.eps[ep].srx;
+        let (recv, what) = self.srxs[srx].cancel(context).ok_or(Error::NOENT)?;
+        self.receive_failed(ep, &recv, what, Error::CANCELED);
+        Ok(())
+    }
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! How messages, and what peers do to memory of ours, complete at the target: fi_cq(3), fi_cntr(3).
+#![forbid(unsafe_code)]
+
+use crate::abi::*;
+use crate::base::{Error, IoVec};
+use crate::engine::cntr::Counter;
+use crate::engine::ep_state::{EpState, Event};
+use crate::engine::srx::{Envelope, Filled, MessageInfo, RecvOp, Srx, Unfilled};
+use crate::engine::transport::Address;
+use crate::ffi::ops::cq::CqErr;
+use crate::ffi::ops::transfer::What;
+
+use super::{CqState, DomainState};
+
+/// Who sent what has arrived.
+pub struct Sender<'a, A> {
+    /// In the endpoint's address vector, or FI_ADDR_NOTAVAIL.
+    pub fi_addr: u64,
+    /// What an address vector would take, where it is known.
+    pub addr: Option<&'a A>,
+}
+
+/// Where the messages of a peer go, looked up once for many of them.
+pub struct RxPath<'a> {
+    srx: &'a mut Srx,
+    cq: Option<&'a mut CqState>,
+    cntr: Option<&'a Counter>,
+    takes_tagged: bool,
+    /// `EpState::rx_implied`.
+    implied: u64,
+    /// What completions call the peer.
+    name: u64,
+}
+
+impl RxPath<'_> {
+    /// A message of the peer that matching calls `source`: `fill` puts it into the plain receive that has room for it, if there
+    /// is one; else nothing has happened.
+    #[inline(always)]
+    pub fn take(
+        &mut self,
+        message: &MessageInfo,
+        source: u64,
+        fill: impl FnOnce(&IoVec),
+    ) -> core::result::Result<(), Unfilled> {
+        if message.what == What::Tagged && !self.takes_tagged {
+            return Err(Unfilled::Special);
+        }
+        let filled = self.srx.fill(message, source, fill)?;
+        if (filled.flags | self.implied) & FI_COMPLETION != 0
+            && let Some(cq) = &mut self.cq
+        {
+            cq.push(&words_of(&filled, message, 0), self.name);
+        }
+        if let Some(cntr) = self.cntr {
+            cntr.succeeded(message.len as usize);
+        }
+        Ok(())
+    }
+
+    /// Keeps a message that is unexpected; `copy` appends its bytes. False if so many bytes are kept already.
+    #[inline(never)]
+    pub fn keep(
+        &mut self,
+        envelope: Envelope,
+        most: usize,
+        copy: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        if !self.srx.has_room(envelope.token, envelope.len, most) {
+            return false;
+        }
+        self.srx.keep_whole(envelope, copy);
+        true
+    }
+}
+
+impl What {
+    pub(super) const fn received(self) -> u64 {
+        match self {
+            What::Tagged => FI_TAGGED | FI_RECV,
+            _ => FI_MSG | FI_RECV,
+        }
+    }
+}
+
+impl<A: Address> DomainState<A> {
+    /// What completions of an endpoint call a source: what the application calls it, if it does.
+    #[inline]
+    pub(super) fn named(&self, ep: &EpState, source: u64) -> u64 {
+        match (ep.user_ids, ep.av) {
+            (true, Some(av)) => self.avs[av].user_id(source),
+            _ => source,
+        }
+    }
+
+    /// A message is in its receive.
+    pub fn received(
+        &mut self,
+        ep: usize,
+        recv: &RecvOp,
+        envelope: &Envelope,
+        sender: &Sender<'_, A>,
+    ) {
+        if envelope.len > recv.len as u64 {
+            return self.truncated(ep, recv, envelope, sender.fi_addr);
+        }
+        let release = match recv.multi {
+            None => 0,
+            Some(_) => recv.release(),
+        };
+        let filled = Filled {
+            base: recv.base,
+            context: recv.context,
+            flags: recv.flags,
+        };
+        if !self.reports_origin(ep, sender.fi_addr) {
+            let info = MessageInfo {
+                what: envelope.what,
+                len: envelope.len,
+                tag: envelope.tag,
+                data: envelope.data,
+            };
+            return self.filled(ep, &filled, &info, release, sender.fi_addr);
+        }
+        // fi_endpoint(3), FI_SELECTIVE_COMPLETION: only what succeeds can be suppressed.
+        let flags = envelope.what.received() | release;
+        let entry = entry_of(envelope, recv.context, flags, recv.base);
+        self.stranger(ep, entry, sender);
+        self.count(ep, Event::Recv, recv.flags, envelope.len as usize);
+    }
+
+    /// FI_SOURCE_ERR: whether what arrives from this sender is an entry with the sender's address.
+    #[inline]
+    pub fn reports_origin(&self, ep: usize, fi_addr: u64) -> bool {
+        fi_addr == FI_ADDR_NOTAVAIL && self.eps[ep].caps & FI_SOURCE_ERR != 0
+    }
+
+    /// fi_cq(3), FI_EADDRNOTAVAIL: all went well, but the sender is not in the address vector. `entry` is what would have
+    /// been reported.
+    #[cold]
+    pub(super) fn stranger(&mut self, ep: usize, entry: CqErr, sender: &Sender<'_, A>) {
+        // With FI_AV_AUTH_KEY: the handle of the key that it has proved.
+        let av = self.eps[ep].av.map(|av| &self.avs[av]);
+        let key = av
+            .zip(sender.addr)
+            .and_then(|(av, addr)| av.key_of_stranger(addr));
+        if let Some(cq) = self.eps[ep].rx_cq {
+            self.cqs[cq].push_error(CqErr {
+                err: Error::ADDRNOTAVAIL.code(),
+                prov_errno: Error::ADDRNOTAVAIL.code(),
+                err_data: sender.addr.map(|addr| addr.to_bytes().into_boxed_slice()),
+                src_addr: key.unwrap_or(FI_ADDR_NOTAVAIL),
+                ..entry
+            });
+        }
+    }
+
+    /// Where the messages of a peer go that are here as a whole; nothing if each of them has to be looked at for itself, or
+    /// none may come.
+    #[inline(always)]
+    pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_>> {
+        if self.reports_origin(id, fi_addr) || !self.may_receive(id) {
+            return None;
+        }
+        let ep = &self.eps[id];
+        let cntr = ep.cntr(Event::Recv);
+        if cntr.is_some_and(|cntr| cntr.is_watched()) {
+            return None;
+        }
+        Some(RxPath {
+            takes_tagged: ep.caps & FI_TAGGED != 0,
+            implied: ep.rx_implied,
+            name: self.named(ep, fi_addr),
+            srx: &mut self.srxs[ep.srx],
+            cq: ep.rx_cq.map(|cq| &mut self.cqs[cq]),
+            cntr: cntr.map(|cntr| &**cntr),
+        })
+    }
+
+    /// As `received`, for a message that had room. `release` is FI_MULTI_RECV if a buffer is given back.
+    #[inline(always)]
+    pub fn filled(
+        &mut self,
+        id: usize,
+        recv: &Filled,
+        message: &MessageInfo,
+        release: u64,
+        source: u64,
+    ) {
+        let ep = &self.eps[id];
+        let source = self.named(ep, source);
+        if ((recv.flags | ep.rx_implied) & FI_COMPLETION != 0 || release != 0)
+            && let Some(cq) = ep.rx_cq
+        {
+            self.cqs[cq].push(&words_of(recv, message, release), source);
+        }
+        if let Some(cntr) = ep.cntr(Event::Recv)
+            && !cntr.count(message.len as usize)
+        {
+            self.count_watched(id, Event::Recv, recv.flags, message.len as usize);
+        }
+    }
+
+    /// The message was longer than the receive: fi_cq(3), FI_ETRUNC.
+    #[cold]
+    fn truncated(&mut self, ep: usize, recv: &RecvOp, envelope: &Envelope, source: u64) {
+        let len = recv.len;
+        let source = self.named(&self.eps[ep], source);
+        let error = CqErr {
+            len,
+            olen: (envelope.len - len as u64) as usize,
+            buf: recv.base,
+            flags: envelope.data.map_or(0, |_| FI_REMOTE_CQ_DATA),
+            data: envelope.data.unwrap_or(0),
+            tag: envelope.tag,
+            src_addr: source,
+            err: Error::TRUNC.code(),
+            ..CqErr::default()
+        };
+        self.receive_error(ep, recv, envelope.what, error);
+    }
+
+    /// A receive will not be filled.
+    #[cold]
+    pub fn receive_failed(&mut self, ep: usize, recv: &RecvOp, what: What, error: Error) {
+        let error = CqErr {
+            err: error.code(),
+            src_addr: FI_ADDR_NOTAVAIL,
+            why: self.blame(),
+            ..CqErr::default()
+        };
+        self.receive_error(ep, recv, what, error);
+    }
+
+    fn receive_error(&mut self, id: usize, recv: &RecvOp, what: What, error: CqErr) {
+        let ep = &self.eps[id];
+        let release = recv.release();
+        if let Some(cq) = ep.rx_cq {
+            self.cqs[cq].push_error(CqErr {
+                context: recv.context,
+                flags: error.flags | what.received() | release,
+                prov_errno: error.err,
+                ..error
+            });
+        }
+        self.count_failed(id, Event::Recv, recv.flags);
+    }
+
+    /// A peer has written to a region of ours, with or without data for the queue. `kind` is FI_RMA or FI_ATOMIC.
+    pub fn written(
+        &mut self,
+        ep: usize,
+        kind: u64,
+        len: u64,
+        data: Option<u64>,
+        sender: &Sender<'_, A>,
+    ) {
+        if let (Some(data), Some(cq)) = (data, self.eps[ep].rx_cq) {
+            let flags = kind | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+            if self.reports_origin(ep, sender.fi_addr) {
+                let entry = CqErr {
+                    flags,
+                    len: len as usize,
+                    data,
+                    ..CqErr::default()
+                };
+                self.stranger(ep, entry, sender);
+            } else {
+                let source = self.named(&self.eps[ep], sender.fi_addr);
+                self.cqs[cq].push(&[0, flags, len, 0, data, 0], source);
+            }
+        }
+        self.count(ep, Event::RemoteWrite, 0, len as usize);
+    }
+
+    /// A peer has read from a region of ours.
+    pub fn read_by_peer(&mut self, ep: usize, len: u64) {
+        self.count(ep, Event::RemoteRead, 0, len as usize);
+    }
+
+    /// Whether the endpoint may take messages from the wire: its queue has not run over.
+    #[inline]
+    pub fn may_receive(&self, ep: usize) -> bool {
+        let ep = &self.eps[ep];
+        let has_room = match ep.rx_cq {
+            Some(cq) => !self.cqs[cq].is_over(),
+            None => true,
+        };
+        has_room && (ep.contexts.is_empty() || self.contexts_may_receive(ep))
+    }
+
+    #[cold]
+    fn contexts_may_receive(&self, ep: &EpState) -> bool {
+        let queues = ep.contexts.iter().filter_map(|&ep| self.eps[ep].rx_cq);
+        queues.into_iter().all(|cq| !self.cqs[cq].is_over())
+    }
+}
+
+/// What a queue is told of a message that is in its receive: the words of an entry.
+#[inline(always)]
+fn words_of(recv: &Filled, message: &MessageInfo, release: u64) -> [u64; 6] {
+    let (with_data, data) = match message.data {
+        Some(data) => (FI_REMOTE_CQ_DATA, data),
+        None => (0, 0),
+    };
+    [
+        recv.context as u64,
+        message.what.received() | with_data | release,
+        message.len,
+        recv.base as u64,
+        data,
+        message.tag,
+    ]
+}
+
+/// What a queue is told of a message.
+pub(super) fn entry_of(envelope: &Envelope, context: usize, flags: u64, buf: usize) -> CqErr {
+    CqErr {
+        context,
+        flags: flags | envelope.data.map_or(0, |_| FI_REMOTE_CQ_DATA),
+        len: envelope.len as usize,
+        buf,
+        data: envelope.data.unwrap_or(0),
+        tag: envelope.tag,
+        ..CqErr::default()
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The objects of a domain by their numbers. A number belongs to the handle that added the object, and to those that its
+//! handle was bound to; nobody else indexes the tables.
+#![forbid(unsafe_code)]
+
+use super::{CqState, DomainState};
+use crate::engine::av::AvTable;
+use crate::engine::ep_state::EpState;
+use crate::engine::srx::Srx;
+
+impl<A> DomainState<A> {
+    /// An endpoint, or a context of one.
+    #[inline(always)]
+    pub fn ep(&self, id: usize) -> &EpState {
+        &self.eps[id]
+    }
+
+    #[inline(always)]
+    pub fn ep_mut(&mut self, id: usize) -> &mut EpState {
+        &mut self.eps[id]
+    }
+
+    pub fn add_ep(&mut self, ep: EpState) -> usize {
+        self.eps.insert(ep)
+    }
+
+    pub fn remove_ep(&mut self, id: usize) -> EpState {
+        self.eps.remove(id)
+    }
+
+    /// As `ep`, where the endpoint may be closed.
+    #[inline(always)]
+    pub fn find_ep(&self, id: usize) -> Option<&EpState> {
+        self.eps.get(id)
+    }
+
+    pub fn eps(&self) -> impl Iterator<Item = (usize, &EpState)> {
+        self.eps.iter()
+    }
+
+    pub fn eps_mut(&mut self) -> impl Iterator<Item = &mut EpState> {
+        self.eps.iter_mut().map(|(_, ep)| ep)
+    }
+
+    /// Where receives meet messages: an endpoint's own, or one that endpoints share.
+    #[inline(always)]
+    pub fn rx_queue(&self, id: usize) -> &Srx {
+        &self.srxs[id]
+    }
+
+    #[inline(always)]
+    pub fn rx_queue_mut(&mut self, id: usize) -> &mut Srx {
+        &mut self.srxs[id]
+    }
+
+    pub fn add_rx_queue(&mut self, rx_queue: Srx) -> usize {
+        self.srxs.insert(rx_queue)
+    }
+
+    pub fn remove_rx_queue(&mut self, id: usize) -> Srx {
+        self.srxs.remove(id)
+    }
+
+    pub fn rx_queues(&self) -> impl Iterator<Item = &Srx> {
+        self.srxs.iter().map(|(_, srx)| srx)
+    }
+
+    pub fn rx_queues_mut(&mut self) -> impl Iterator<Item = &mut Srx> {
+        self.srxs.iter_mut().map(|(_, srx)| srx)
+    }
+
+    /// A completion queue.
+    #[inline(always)]
+    pub fn cq(&self, id: usize) -> &CqState {
+        &self.cqs[id]
+    }
+
+    #[inline(always)]
+    pub fn cq_mut(&mut self, id: usize) -> &mut CqState {
+        &mut self.cqs[id]
+    }
+
+    pub fn add_cq(&mut self, cq: CqState) -> usize {
+        self.cqs.insert(cq)
+    }
+
+    pub fn remove_cq(&mut self, id: usize) -> CqState {
+        self.cqs.remove(id)
+    }
+
+    /// An address vector.
+    #[inline(always)]
+    pub fn av(&self, id: usize) -> &AvTable<A> {
+        &self.avs[id]
+    }
+
+    #[inline(always)]
+    pub fn av_mut(&mut self, id: usize) -> &mut AvTable<A> {
+        &mut self.avs[id]
+    }
+
+    pub fn add_av(&mut self, av: AvTable<A>) -> usize {
+        self.avs.insert(av)
+    }
+
+    pub fn remove_av(&mut self, id: usize) -> AvTable<A> {
+        self.avs.remove(id)
+    }
+}

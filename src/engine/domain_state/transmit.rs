@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! How operations of the initiator complete: fi_cq(3), fi_cntr(3).
+#![forbid(unsafe_code)]
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use super::DomainState;
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::ep_state::Event;
+use crate::engine::transport::Address;
+use crate::ffi::ops::cq::CqErr;
+use crate::ffi::ops::transfer::What;
+
+/// An operation of the initiator, to be completed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TxOp {
+    pub what: What,
+    /// When it began to wait, as the transport counts.
+    pub since: u16,
+    /// The endpoint it was posted to, or the transmit context of one: by number in `DomainState::eps`.
+    pub ep: u32,
+    /// FI_COMPLETION says whether success is reported.
+    pub flags: u64,
+    pub context: usize,
+    pub len: usize,
+}
+
+impl TxOp {
+    #[inline]
+    pub const fn ep(&self) -> usize {
+        self.ep as usize
+    }
+}
+
+impl What {
+    /// Completion flags at the initiator, and the counter.
+    const fn sent(self) -> (u64, Event) {
+        match self {
+            What::Msg => (FI_MSG | FI_SEND, Event::Send),
+            What::Tagged => (FI_TAGGED | FI_SEND, Event::Send),
+            What::Write => (FI_RMA | FI_WRITE, Event::Write),
+            What::Read => (FI_RMA | FI_READ, Event::Read),
+            What::Atomic => (FI_ATOMIC | FI_WRITE, Event::Write),
+            What::AtomicFetch => (FI_ATOMIC | FI_READ, Event::Read),
+        }
+    }
+}
+
+impl<A: Address> DomainState<A> {
+    /// Whether the application learns what becomes of an operation, or a thread of ours sees to it.
+    pub fn hears_of(&self, op: &TxOp) -> bool {
+        let (_, event) = op.what.sent();
+        self.auto || op.flags & FI_COMPLETION != 0 || self.eps[op.ep()].bound(event).is_some()
+    }
+
+    /// An operation that was under way has succeeded.
+    #[inline(always)]
+    pub fn complete_tx(&mut self, op: &TxOp) {
+        self.eps[op.ep()].tx_pending -= 1;
+        self.sent(op.ep(), op);
+    }
+
+    /// An operation that was under way has failed.
+    #[cold]
+    pub fn fail_tx(&mut self, op: &TxOp, error: Error) {
+        self.eps[op.ep()].tx_pending -= 1;
+        self.send_failed(op.ep(), op, error);
+    }
+
+    /// An operation of the initiator has succeeded.
+    #[inline(always)]
+    pub fn sent(&mut self, id: usize, op: &TxOp) {
+        let (flags, event) = op.what.sent();
+        // First, so that less is kept for afterwards; nobody sees the queue before the lock is given back.
+        if let Some(cntr) = self.eps[id].cntr(event)
+            && !cntr.count(op.len)
+        {
+            self.count_watched(id, event, op.flags, op.len);
+        }
+        if op.flags & FI_COMPLETION != 0
+            && let Some(cq) = self.eps[id].tx_cq
+        {
+            self.cqs[cq].push(&[op.context as u64, flags, 0, 0, 0, 0], FI_ADDR_NOTAVAIL);
+        }
+    }
+
+    /// An operation of the initiator has failed.
+    #[cold]
+    pub fn send_failed(&mut self, id: usize, op: &TxOp, error: Error) {
+        let why = self.blame();
+        let ep = &self.eps[id];
+        let (flags, event) = op.what.sent();
+        if let Some(cq) = ep.tx_cq {
+            self.cqs[cq].push_error(CqErr {
+                context: op.context,
+                flags,
+                err: error.code(),
+                prov_errno: error.code(),
+                src_addr: FI_ADDR_NOTAVAIL,
+                why,
+                ..CqErr::default()
+            });
+        }
+        self.count_failed(id, event, op.flags);
+    }
+
+    /// An operation fails: what its error says.
+    pub(super) fn blame(&mut self) -> Option<Arc<CStr>> {
+        let loss = self.loss.as_mut()?;
+        loss.failed += 1;
+        Some(loss.why.clone())
+    }
+
+    /// Whether an operation with a completion may be posted: there is room in the queue and among the operations
+    /// under way.
+    #[inline(always)]
+    pub fn may_post(&self, ep: usize) -> Result {
+        let ep = &self.eps[ep];
+        if ep.tx_pending >= ep.tx_size {
+            return Err(Error::AGAIN);
+        }
+        match ep.tx_cq {
+            Some(cq) if self.cqs[cq].is_over() => Err(Error::AGAIN),
+            _ => Ok(()),
+        }
+    }
+}

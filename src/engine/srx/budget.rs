@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The memory that unexpected messages may take, and how it is shared among peers.
+#![forbid(unsafe_code)]
+
+use super::Unexpected;
+
+/// The memory that unexpected messages take: all of it, with what the tables and the heap add.
+#[derive(Default)]
+pub(super) struct Budget {
+    pub used: usize,
+    /// Of each peer, by the transport's name for the connection.
+    pub shares: Vec<usize>,
+}
+
+impl Budget {
+    /// Whether `cost` bytes more may be used for a peer. A peer gets a multiple of what it leaves to the others: alone it may
+    /// have nearly all, and whoever comes later finds some left.
+    #[inline]
+    pub fn has_room(&self, token: u64, cost: usize, limit: usize) -> bool {
+        let Some(left) = limit.checked_sub(self.used.saturating_add(cost)) else {
+            return false;
+        };
+        let own = self.shares.get(token as usize).copied().unwrap_or(0);
+        (own + cost) / SHARE <= left
+    }
+
+    #[inline]
+    pub fn charge(&mut self, token: u64, cost: usize) {
+        let at = token as usize;
+        if at >= self.shares.len() {
+            self.shares.resize(at + 1, 0);
+        }
+        self.used += cost;
+        self.shares[at] += cost;
+    }
+
+    #[inline]
+    pub fn release(&mut self, message: &Unexpected) {
+        self.used -= message.charge;
+        self.shares[message.envelope.token as usize] -= message.charge;
+    }
+}
+
+/// See `Budget::has_room`.
+const SHARE: usize = 8;

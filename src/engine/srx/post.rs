@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Receives on their way into the queue, and out of it: what meets a message at once, looks for one (FI_PEEK), or is cancelled.
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::receive::{Posted, RecvOp};
+use super::{Bytes, Envelope, Srx};
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::matching::{ANY, MsgId};
+use crate::ffi::ops::transfer::{OneRx, Rx, What};
+
+/// A receive and a message whose bytes the transport has to bring. Without receive the bytes are dropped.
+pub struct Claimed {
+    pub envelope: Envelope,
+    pub recv: Option<RecvOp>,
+}
+
+/// What came of posting a receive; several outcomes for a buffer that takes several messages.
+pub enum Outcome {
+    /// The message is in the buffer. Its sender's address, if it was noted.
+    Done(RecvOp, Envelope, Option<Box<[u8]>>),
+    /// The transport brings it.
+    Claimed(Claimed),
+    /// The message was claimed, but its sender is gone.
+    Lost(RecvOp, Envelope),
+    /// FI_PEEK: there is such a message.
+    Peeked(Envelope, Option<Box<[u8]>>),
+}
+
+impl Srx {
+    /// Posts a plain receive of one buffer where no message waits: the usual case. False leaves it to `post`.
+    #[inline(always)]
+    pub fn post_one(&mut self, rx: &OneRx, directed: bool) -> bool {
+        let lane = self.lane(rx.what);
+        let plain = rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) == 0;
+        if !plain || lane.matcher.unexpected_len() > 0 {
+            return false;
+        }
+        let source = if directed { rx.src } else { ANY };
+        let (tag, ignore) = accepted(rx.what, rx.tag, rx.ignore);
+        let matcher = &mut lane.matcher;
+        matcher.post_by(source, tag, ignore, |posted| posted.put(rx));
+        true
+    }
+
+    /// A receive is posted. `directed`: it may name its source.
+    pub fn post(&mut self, rx: &Rx, directed: bool, out: &mut VecDeque<Outcome>) -> Result {
+        let source = if directed { rx.src } else { ANY };
+        if rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD) != 0 {
+            return self.peek(rx, source, out);
+        }
+        let (tag, ignore) = accepted(rx.what, rx.tag, rx.ignore);
+        let mut posted = Posted {
+            iov: rx.iov,
+            len: rx.iov.remaining(),
+            context: rx.context,
+            flags: rx.flags,
+            multi: self.takes_many(rx).then(Arc::default),
+        };
+        let min = self.min_multi_recv;
+        loop {
+            let lane = self.lane(rx.what);
+            if lane.matcher.unexpected_len() == 0 {
+                break;
+            }
+            let Some(id) = lane.matcher.find_unexpected(source, tag, ignore) else {
+                break;
+            };
+            if posted.multi.is_none() {
+                let recv = posted.whole();
+                self.meet(rx.what, id, recv, out);
+                return Ok(());
+            }
+            let len = lane.matcher.unexpected(id).envelope.len;
+            let (recv, full) = posted.piece(len, min);
+            self.meet(rx.what, id, recv, out);
+            if full {
+                return Ok(());
+            }
+        }
+        let matcher = &mut self.lane(rx.what).matcher;
+        matcher.post_by(source, tag, ignore, |place| *place = posted);
+        Ok(())
+    }
+
+    /// fi_tagged(3): for tagged receives FI_MULTI_RECV is a capability of its own.
+    #[inline]
+    fn takes_many(&self, rx: &Rx) -> bool {
+        rx.flags & FI_MULTI_RECV != 0 && (rx.what == What::Msg || self.many_tagged)
+    }
+
+    /// A receive takes an unexpected message.
+    fn meet(&mut self, what: What, id: MsgId, mut recv: RecvOp, out: &mut VecDeque<Outcome>) {
+        let matcher = &mut self.lane(what).matcher;
+        let message = matcher.unexpected(id);
+        if let Bytes::Coming(_) = message.bytes {
+            message.taker = Some(Box::new(recv));
+            matcher.hide(id);
+            return;
+        }
+        let message = matcher.take_unexpected(id);
+        self.budget.release(&message);
+        let envelope = message.envelope;
+        match message.bytes {
+            Bytes::Here(bytes) => {
+                recv.iov.copy_in(&bytes);
+                self.let_go(bytes);
+                out.push_back(Outcome::Done(recv, envelope, message.origin));
+            }
+            // Not `Lost`: that is a claimed message, of which `peek` knows.
+            _ => out.push_back(Outcome::Claimed(Claimed {
+                envelope,
+                recv: Some(recv),
+            })),
+        }
+    }
+
+    /// FI_PEEK, FI_CLAIM and FI_DISCARD of fi_tagged(3) and fi_msg(3).
+    #[cold]
+    fn peek(&mut self, rx: &Rx, source: u64, out: &mut VecDeque<Outcome>) -> Result {
+        let (peek, claim, discard) = (
+            rx.flags & FI_PEEK != 0,
+            rx.flags & FI_CLAIM != 0,
+            rx.flags & FI_DISCARD != 0,
+        );
+        let (tag, ignore) = accepted(rx.what, rx.tag, rx.ignore);
+        let lane = self.lane(rx.what);
+        if !peek {
+            if !claim {
+                return Err(Error::INVAL);
+            }
+            // The message was claimed before, with the same context.
+            let id = lane.claims.remove(&rx.context).ok_or(Error::INVAL)?;
+            if discard {
+                let message = lane.matcher.unexpected(id);
+                let Envelope { source, ep, .. } = message.envelope;
+                let origin = message.origin.take();
+                self.discard(rx.what, id, out);
+                let nothing = Envelope::nothing(rx, source, ep);
+                out.push_back(Outcome::Peeked(nothing, origin));
+                return Ok(());
+            }
+            let recv = Posted {
+                iov: rx.iov,
+                len: rx.iov.remaining(),
+                context: rx.context,
+                flags: rx.flags,
+                multi: None,
+            }
+            .whole();
+            let matcher = &mut self.lane(rx.what).matcher;
+            if matches!(matcher.unexpected(id).bytes, Bytes::Lost) {
+                let message = matcher.take_unexpected(id);
+                self.budget.release(&message);
+                out.push_back(Outcome::Lost(recv, message.envelope));
+                return Ok(());
+            }
+            self.meet(rx.what, id, recv, out);
+            return Ok(());
+        }
+        if claim && discard {
+            return Err(Error::INVAL);
+        }
+        let found = lane.matcher.find_unexpected(source, tag, ignore);
+        let id = found.ok_or(Error::NOMSG)?;
+        let message = lane.matcher.unexpected(id);
+        let (envelope, origin) = (message.envelope, message.origin.clone());
+        if claim {
+            lane.matcher.hide(id);
+            lane.claims.insert(rx.context, id);
+        } else if discard {
+            self.discard(rx.what, id, out);
+        }
+        out.push_back(Outcome::Peeked(envelope, origin));
+        Ok(())
+    }
+
+    fn discard(&mut self, what: What, id: MsgId, out: &mut VecDeque<Outcome>) {
+        let matcher = &mut self.lane(what).matcher;
+        if let Bytes::Coming(_) = matcher.unexpected(id).bytes {
+            matcher.unexpected(id).discarded = true;
+            matcher.hide(id);
+            return;
+        }
+        let message = matcher.take_unexpected(id);
+        self.budget.release(&message);
+        match message.bytes {
+            Bytes::Here(bytes) => self.let_go(bytes),
+            Bytes::Lost => {}
+            _ => out.push_back(Outcome::Claimed(Claimed {
+                envelope: message.envelope,
+                recv: None,
+            })),
+        }
+    }
+
+    /// fi_cancel(3): the receive with this context, if it is still posted.
+    pub fn cancel(&mut self, context: usize) -> Option<(RecvOp, What)> {
+        for what in [What::Msg, What::Tagged] {
+            let matcher = &mut self.lane(what).matcher;
+            let key = |posted: &Posted| posted.context as u64;
+            if let Some(id) = matcher.find_posted_by_key(key, context as u64) {
+                let posted = matcher.take_posted(id);
+                if let Some(multi) = &posted.multi {
+                    multi.open.fetch_add(1, Ordering::Relaxed);
+                    multi.full.store(true, Ordering::Relaxed);
+                }
+                return Some((posted.whole(), what));
+            }
+        }
+        None
+    }
+
+    /// All posted receives, oldest first: the endpoint can receive no more.
+    pub fn drain_posted(&mut self) -> Vec<(RecvOp, What)> {
+        let mut all = Vec::new();
+        for what in [What::Msg, What::Tagged] {
+            let posted = self.lane(what).matcher.drain_posted();
+            all.extend(posted.into_iter().map(|posted| (posted.whole(), what)));
+        }
+        all
+    }
+
+    /// The posted receives that name this source, which is gone.
+    pub fn drain_posted_from(&mut self, source: u64) -> Vec<(RecvOp, What)> {
+        let mut all = Vec::new();
+        for what in [What::Msg, What::Tagged] {
+            let posted = self.lane(what).matcher.drain_posted_from(source);
+            all.extend(posted.into_iter().map(|posted| (posted.whole(), what)));
+        }
+        all
+    }
+}
+
+/// Tag and ignored bits that a receive matches by: without tags it takes any.
+#[inline]
+fn accepted(what: What, tag: u64, ignore: u64) -> (u64, u64) {
+    match what {
+        What::Tagged => (tag, ignore),
+        _ => (0, u64::MAX),
+    }
+}

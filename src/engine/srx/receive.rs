@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Receives: posted, with room for several messages, and met by a message.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::abi::*;
+use crate::base::IoVec;
+use crate::ffi::ops::transfer::OneRx;
+
+/// A posted receive.
+#[derive(Clone, Default)]
+pub(super) struct Posted {
+    pub iov: IoVec,
+    pub len: usize,
+    pub context: usize,
+    pub flags: u64,
+    pub multi: Option<Arc<Multi>>,
+}
+
+/// A buffer that takes several messages: it is given back with the last of them.
+#[derive(Default)]
+pub struct Multi {
+    /// Messages that are being written to it.
+    pub(super) open: AtomicUsize,
+    /// It takes no more messages.
+    pub(super) full: AtomicBool,
+}
+
+/// A receive that has met its message.
+pub struct RecvOp {
+    /// Where the message goes; a cursor.
+    pub iov: IoVec,
+    /// The address of the first byte, for the completion.
+    pub base: usize,
+    /// Bytes that the receive has room for.
+    pub len: usize,
+    pub context: usize,
+    pub flags: u64,
+    pub multi: Option<Arc<Multi>>,
+}
+
+/// What the completion of a filled receive says of the receive.
+pub struct Filled {
+    pub base: usize,
+    pub context: usize,
+    pub flags: u64,
+}
+
+impl RecvOp {
+    /// FI_MULTI_RECV if this completion gives the buffer back. To be asked once, when the operation completes.
+    pub fn release(&self) -> u64 {
+        match &self.multi {
+            Some(multi)
+                if multi.open.fetch_sub(1, Ordering::Relaxed) == 1
+                    && multi.full.load(Ordering::Relaxed) =>
+            {
+                FI_MULTI_RECV
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl Posted {
+    /// From now on it is this receive.
+    #[inline]
+    pub fn put(&mut self, rx: &OneRx) {
+        self.iov.set(rx.piece);
+        self.len = rx.piece.len();
+        self.context = rx.context;
+        self.flags = rx.flags;
+        self.multi = None;
+    }
+
+    #[inline]
+    pub fn whole(&self) -> RecvOp {
+        RecvOp {
+            iov: self.iov,
+            base: self.iov.base(),
+            len: self.len,
+            context: self.context,
+            flags: self.flags,
+            multi: self.multi.clone(),
+        }
+    }
+
+    /// The next `len` bytes of a multi-receive buffer, or what is left of it; whether it takes no more messages.
+    pub fn piece(&mut self, len: u64, min: usize) -> (RecvOp, bool) {
+        let left = self.iov.remaining();
+        let used = usize::try_from(len).unwrap_or(usize::MAX).min(left);
+        let mut iov = self.iov;
+        iov.truncate(used);
+        let recv = RecvOp {
+            iov,
+            base: self.iov.address(),
+            len: used,
+            context: self.context,
+            flags: self.flags,
+            multi: self.multi.clone(),
+        };
+        self.iov.advance(used);
+        let full = left - used < min.max(1);
+        if let Some(multi) = &self.multi {
+            multi.open.fetch_add(1, Ordering::Relaxed);
+            multi.full.store(full, Ordering::Relaxed);
+        }
+        (recv, full)
+    }
+}

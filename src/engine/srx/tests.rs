@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What messages that are kept cost, until they are gone.
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+
+use super::*;
+use crate::abi::*;
+use crate::engine::matching::ANY;
+use crate::ffi::ops::transfer::Rx;
+
+fn envelope(token: u64, len: u64) -> Envelope {
+    Envelope {
+        what: What::Tagged,
+        source: token,
+        token,
+        ep: 0,
+        tag: 7,
+        len,
+        data: None,
+        note: 0,
+    }
+}
+
+fn receive(srx: &mut Srx, flags: u64, out: &mut VecDeque<Outcome>) -> Result {
+    let rx = Rx {
+        what: What::Tagged,
+        iov: IoVec::empty(),
+        src: ANY,
+        tag: 7,
+        ignore: 0,
+        context: 1,
+        flags,
+    };
+    srx.post(&rx, false, out)
+}
+
+#[test]
+fn every_message_counts_until_it_is_gone() {
+    let mut srx = Srx::new();
+    let mut out = VecDeque::new();
+    srx.keep_whole(envelope(1, 0), |_| ());
+    assert_eq!(srx.saved(), ENTRY);
+    srx.keep_whole(envelope(1, 100), |bytes| bytes.resize(100, 0));
+    assert!(srx.saved() >= 2 * ENTRY + 100);
+    let before = srx.saved();
+    let slot = srx.keep(envelope(2, 1000), Bytes::There);
+    assert_eq!(srx.saved(), before + ENTRY);
+    srx.begin_coming(slot);
+    assert_eq!(srx.saved(), before + cost_of(1000));
+    srx.note_origin(slot, vec![0; 16]);
+    assert!(srx.saved() > before + cost_of(1000));
+    srx.coming(slot, &[1; 1000]).unwrap();
+    assert!(srx.arrived(slot).is_none());
+    for _ in 0..3 {
+        receive(&mut srx, 0, &mut out).unwrap();
+    }
+    assert_eq!((srx.saved(), out.len()), (0, 3));
+}
+
+#[test]
+fn what_is_lost_forgotten_or_discarded_counts_no_more() {
+    let mut srx = Srx::new();
+    let mut out = VecDeque::new();
+    let coming = srx.keep(envelope(1, 50), Bytes::Coming(Vec::new()));
+    srx.lost(coming);
+    assert_eq!(srx.saved(), 0);
+    srx.keep(envelope(1, 50), Bytes::There);
+    srx.keep_whole(envelope(1, 3), |bytes| bytes.resize(3, 0));
+    srx.forget(1);
+    assert_eq!(srx.saved(), 0);
+    srx.keep_whole(envelope(4, 3), |bytes| bytes.resize(3, 0));
+    receive(&mut srx, FI_PEEK | FI_DISCARD, &mut out).unwrap();
+    assert_eq!(srx.saved(), 0);
+    // Claimed, and its sender is gone: it counts until its receive comes.
+    srx.keep(envelope(5, 50), Bytes::There);
+    receive(&mut srx, FI_PEEK | FI_CLAIM, &mut out).unwrap();
+    srx.forget(5);
+    assert_eq!(srx.saved(), ENTRY);
+    receive(&mut srx, FI_CLAIM, &mut out).unwrap();
+    assert_eq!(srx.saved(), 0);
+    srx.keep_whole(envelope(6, 0), |_| ());
+    srx.forget_ep(0);
+    assert_eq!(srx.saved(), 0);
+    assert!(srx.budget.shares.iter().all(|&share| share == 0));
+}
+
+#[test]
+fn no_peer_takes_the_share_of_another() {
+    const LIMIT: usize = 1 << 20;
+    let mut srx = Srx::new();
+    for peer in 0..4 {
+        let mut kept = 0;
+        while srx.has_room(peer, 100, LIMIT) {
+            srx.keep_whole(envelope(peer, 100), |bytes| bytes.resize(100, 0));
+            kept += 1;
+        }
+        assert!(kept > 0, "{peer}");
+    }
+    assert!(srx.saved() <= LIMIT);
+    assert!(srx.budget.shares[0] > LIMIT / 2);
+}
+
+#[test]
+fn lengths_that_no_memory_has_are_no_overflow() {
+    let srx = Srx::new();
+    assert!(!srx.has_room(0, u64::MAX, usize::MAX / 2));
+    assert!(!srx.has_room(0, 1 << 40, 1 << 30));
+}

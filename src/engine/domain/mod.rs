@@ -235,7 +235,7 @@ pub struct Domain<T: Transport> {
     engine: Arc<Engine<T>>,
     /// End their threads when the handle goes.
     _auto: Option<auto::Thread>,
-    _flusher: Flusher,
+    _flusher: Option<Flusher>,
     /// The event queue that is bound stays open.
     eq: Mutex<Option<Use>>,
     _fabric: Use,
@@ -269,7 +269,7 @@ impl<T: Transport> Domain<T> {
             true => Callers::Many,
         };
         let poll_fd = transport.poll_fd();
-        let held_back = transport.held_back().clone();
+        let held_back = transport.held_back().cloned();
         let mut domain = DomainState::new(Regions::new(policy));
         // The progress thread.
         domain.watchers = usize::from(auto);
@@ -301,12 +301,14 @@ impl<T: Transport> Domain<T> {
             false => None,
         };
         drain::register(&engine);
-        let flushed = Arc::downgrade(&engine);
-        held_back.serve_by(move || flushed.upgrade().is_some_and(|engine| engine.flush_aside()));
+        if let Some(held_back) = &held_back {
+            let engine = Arc::downgrade(&engine);
+            held_back.serve_by(move || engine.upgrade().is_some_and(|engine| engine.flush_aside()));
+        }
         let domain = Domain {
             _fabric: fabric.uses.take(),
             _auto: thread,
-            _flusher: Flusher(held_back),
+            _flusher: held_back.map(Flusher),
             eq: Mutex::default(),
             engine,
         };

@@ -54,12 +54,6 @@ pub trait Net: Sized + Send + 'static {
     fn limits(params: &Self::Params) -> Limits;
     /// What is the provider's of a new domain.
     fn open(params: &Self::Params) -> Result<Self::Domain>;
-    fn open_pep(
-        fabric: &Arc<FabricShared<Stream<Self>>>,
-        info: Info,
-        context: *mut c_void,
-    ) -> Result<*mut fid_pep>;
-
     fn open_ep(stream: &mut Stream<Self>, ep: usize, info: &Info) -> Result;
     fn enable_ep(stream: &mut Stream<Self>, ep: usize) -> Result;
     /// The endpoint is gone from the tables, and its connections are closed.
@@ -141,7 +135,14 @@ pub trait Net: Sized + Send + 'static {
         false
     }
 
-    /// Connected endpoints (FI_EP_MSG): the calls from here on.
+    /// Connected endpoints (FI_EP_MSG): the calls from here on, as in `Connects`.
+    fn open_pep(
+        _fabric: &Arc<FabricShared<Stream<Self>>>,
+        _info: Info,
+        _context: *mut c_void,
+    ) -> Result<*mut fid_pep> {
+        Err(Error::NOSYS)
+    }
     fn connect(
         _stream: &mut Stream<Self>,
         _core: &mut DomainOf<Self>,

@@ -2,15 +2,11 @@
 //! shm's part of endpoints that talk over streams: see `engine::stream::net`.
 #![forbid(unsafe_code)]
 
-use core::ffi::c_void;
 use core::time::Duration;
-use std::sync::Arc;
 
-use crate::abi::fid_pep;
 use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
-use crate::engine::fabric::FabricShared;
 use crate::engine::stream::conn::State;
 use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::session::common::Limits;
@@ -105,15 +101,6 @@ impl Net for Shm {
 
     fn open(_site: &Site) -> Result {
         Ok(())
-    }
-
-    fn open_pep(
-        _fabric: &Arc<FabricShared<Stream<Shm>>>,
-        _info: Info,
-        _context: *mut c_void,
-    ) -> Result<*mut fid_pep> {
-        // There are no connected endpoints.
-        Err(Error::NOSYS)
     }
 
     fn open_ep(stream: &mut Stream<Shm>, ep: usize, info: &Info) -> Result {

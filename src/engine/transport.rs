@@ -65,7 +65,7 @@ pub trait Addressing: Sized + Send + 'static {
 /// Moves bytes for the endpoints of one domain. All calls come under the domain's lock. Endpoints are named by their
 /// number in `domain.eps`.
 pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
-    /// What the provider keeps per fabric.
+    /// What the provider keeps per fabric: its settings; a layered provider also the fabric below.
     type Fabric: Send + Sync + 'static;
 
     const SOURCE: &'static Source;
@@ -90,7 +90,9 @@ pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
     fn offers_auto_progress(_fabric: &Self::Fabric) -> bool {
         true
     }
-    fn open(fabric: &Self::Fabric) -> Result<Self>;
+    /// `info` is what the domain is opened with. What it wants of threading and progress may be more than it gets:
+    /// that is in `DomainState::contended` and `auto`.
+    fn open(fabric: &Self::Fabric, info: &Info) -> Result<Self>;
     /// What processes may do that were forked from the one that opened the domain.
     fn children_may(&self) -> Children {
         Children::Go

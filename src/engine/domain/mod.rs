@@ -250,7 +250,7 @@ impl<T: Transport> Domain<T> {
         check(&info.domain, T::CQ_DATA_SIZE)?;
         domain_key::<T>(&info.domain)?;
         let auto = fabric.wants_auto_progress(&info);
-        let transport = T::open(&fabric.provider)?;
+        let transport = T::open(&fabric.provider, &info)?;
         let policy = KeyPolicy::from_mr_mode(info.domain.mr_mode);
         // Event queues belong to the fabric: a thread that reads connection events may come beside the one that the
         // application keeps for the domain.

@@ -160,7 +160,7 @@ impl<N: Net> Transport for Stream<N> {
         }
     }
 
-    fn open(params: &N::Params) -> Result<Stream<N>> {
+    fn open(params: &N::Params, _info: &Info) -> Result<Stream<N>> {
         let epoll = Epoll::new()?;
         let timer = Timer::new()?;
         epoll.add(timer.as_raw_fd(), super::progress::TIMER, true, false)?;

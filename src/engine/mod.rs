@@ -5,6 +5,7 @@
 //! Tables and rings are plain data (`matching`, `av`, `mr`, `cq_ring`); `domain_state` holds those of one domain, under its
 //! lock; `domain` and `fabric` are the handles that C holds. A provider brings a `Transport`.
 
+pub mod address;
 pub mod atomic;
 pub mod auth;
 pub mod auth_av;

@@ -7,7 +7,6 @@
 
 mod parts;
 
-use core::hash::Hash;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -22,6 +21,8 @@ use crate::engine::srx::{Claimed, Envelope};
 use crate::ffi::ops::transfer::{OneTx, Tx};
 use crate::sync::Children;
 
+pub use crate::engine::address::{Address, AddressFormat};
+
 pub use self::parts::{Atomics, Batches, Connects, Contexts, Drains, Groups, Membership};
 
 /// What the engine keeps for a domain over this transport.
@@ -30,36 +31,11 @@ pub type DomainStateOf<T> = DomainState<<T as Addressing>::Addr>;
 /// Registered memory; its counter counts what peers write.
 pub type MrRegion = Region<Arc<Counter>>;
 
-/// An address as an address vector holds it.
-pub trait Address: Clone + Eq + Hash + Send + 'static {
-    /// How many bytes the address at this place in C's memory has; 0 if it is none.
-    fn len_at(addr: *const core::ffi::c_void) -> usize;
-    /// The same for an array; nothing if that is more than there can be.
-    fn array_len_at(addr: *const core::ffi::c_void, count: usize) -> Option<usize> {
-        match count {
-            0 => Some(0),
-            _ => Self::len_at(addr).checked_mul(count),
-        }
-    }
-    /// The addresses of such an array, `count` of them.
-    fn split(bytes: &[u8], count: usize) -> impl Iterator<Item = &[u8]> {
-        let len = bytes.len() / count.max(1);
-        (0..count).map(move |i| &bytes[i * len..][..len])
-    }
-    /// Nothing for an address that cannot be a peer's.
-    fn from_bytes(bytes: &[u8]) -> Option<Self>;
-    fn to_bytes(&self) -> Vec<u8>;
-    /// As fi_av_straddr shows it.
-    fn text(bytes: &[u8]) -> String;
-    /// The address that is shown so; fi_getinfo(3), FI_ADDR_STR.
-    fn from_text(text: &str) -> Option<Self>;
-    /// A name and a service.
-    fn resolve(node: &str, service: &str) -> Result<Self>;
-}
-
 /// How the endpoints of a transport are named: all parts of a transport speak of that.
 pub trait Addressing: Sized + Send + 'static {
     type Addr: Address;
+    /// Of no size where the format is always the same.
+    type Format: AddressFormat<Addr = Self::Addr>;
 }
 
 /// Moves bytes for the endpoints of one domain. All calls come under the domain's lock. Endpoints are named by their
@@ -93,6 +69,8 @@ pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
     /// `info` is what the domain is opened with. What it wants of threading and progress may be more than it gets:
     /// that is in `DomainState::contended` and `auto`.
     fn open(fabric: &Self::Fabric, info: &Info) -> Result<Self>;
+    /// How addresses are written in this domain.
+    fn format(&self) -> Self::Format;
     /// What processes may do that were forked from the one that opened the domain.
     fn children_may(&self) -> Children {
         Children::Go

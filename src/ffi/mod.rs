@@ -3,9 +3,11 @@
 //!
 //! Trusted with: reading the arguments of C calls as the man pages describe them, and the handles that C holds.
 
+pub mod addr;
 pub mod live;
 pub mod object;
 pub mod ops;
 pub mod user;
 
+pub use addr::AddrForm;
 pub use object::{Kind, Other, WaitHandle};

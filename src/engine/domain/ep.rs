@@ -28,13 +28,13 @@ use crate::engine::domain_state::DomainState;
 use crate::engine::ep_state::{EpState, Event};
 use crate::engine::eq::Eq;
 use crate::engine::srx::Srx;
-use crate::engine::transport::{Address, Transport};
+use crate::engine::transport::{AddressFormat, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::cm::{CmCalls, Join};
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::ops::transfer::Tx;
-use crate::ffi::{Kind, Other, WaitHandle};
+use crate::ffi::{AddrForm, Kind, Other, WaitHandle};
 use crate::sync::{Guard, Use, Uses};
 
 /// Shared by an endpoint's handle and its aliases.
@@ -860,8 +860,8 @@ impl<T: Transport> CmCalls for Ep<T> {
         self.shared.engine.lock()?.transport.peer(self.shared.id)
     }
 
-    fn addr_len(&self, addr: *const c_void) -> usize {
-        T::Addr::len_at(addr)
+    fn addr_form(&self) -> AddrForm {
+        self.shared.engine.format.form()
     }
 
     fn connect(&self, addr: Option<&[u8]>, param: &[u8]) -> Result {

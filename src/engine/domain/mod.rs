@@ -102,6 +102,7 @@ impl<T: Transport> State<T> {
 pub struct Engine<T: Transport> {
     state: Lock<State<T>>,
     poll_fd: RawFd,
+    pub format: T::Format,
     birth: Birth,
     provider: &'static Source,
     pub info: Info,
@@ -269,6 +270,7 @@ impl<T: Transport> Domain<T> {
             true => Callers::Many,
         };
         let poll_fd = transport.poll_fd();
+        let format = transport.format();
         let held_back = transport.held_back().cloned();
         let mut domain = DomainState::new(Regions::new(policy));
         // The progress thread.
@@ -278,6 +280,7 @@ impl<T: Transport> Domain<T> {
         let engine = Arc::new(Engine {
             state: Lock::new(callers, State::children_may, State { domain, transport })?,
             poll_fd,
+            format,
             birth: Birth::here(),
             provider: T::provider(&fabric.provider),
             api_version: fabric.api_version,

@@ -21,12 +21,13 @@ use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::session::common::Limits;
 use crate::engine::stream::shm_connect::PendingPeer;
 use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::engine::transport::Address;
+use crate::engine::transport::{Address, AddressFormat};
 use crate::sys::event::Ready;
 use crate::sys::socket::Socket;
 
 pub trait Net: Sized + Send + 'static {
     type Addr: Address + Display;
+    type Format: AddressFormat<Addr = Self::Addr> + Default;
     /// The settings of the provider.
     type Params: Clone + Send + Sync + 'static;
     /// What it keeps of a domain, of an endpoint, and of a connection until it is up and for its end.

@@ -131,6 +131,7 @@ impl<N: Net> Stream<N> {
 
 impl<N: Net> Addressing for Stream<N> {
     type Addr = N::Addr;
+    type Format = N::Format;
 }
 
 impl<N: Net> Transport for Stream<N> {
@@ -150,6 +151,10 @@ impl<N: Net> Transport for Stream<N> {
 
     fn offers_auto_progress(params: &N::Params) -> bool {
         !N::limits(params).no_progress_thread
+    }
+
+    fn format(&self) -> N::Format {
+        N::Format::default()
     }
 
     /// Of a domain that has only sockets a child may make what it can.

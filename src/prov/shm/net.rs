@@ -14,7 +14,7 @@ use crate::engine::stream::shm_connect::{HelloExchange, PendingPeer};
 use crate::engine::stream::transport::DomainOf;
 use crate::engine::stream::{Net, Stream};
 use crate::prov::shm::Shm;
-use crate::prov::shm::addr::Name;
+use crate::prov::shm::addr::{Format, Name};
 use crate::prov::shm::kind::{Kind, SHM as SOURCE};
 use crate::prov::shm::params::Params;
 use crate::sys::fork::Birth;
@@ -69,6 +69,7 @@ impl Drop for ShmListener {
 
 impl Net for Shm {
     type Addr = Name;
+    type Format = Format;
     type Params = Site;
     type Domain = ();
     type Ep = ShmListener;

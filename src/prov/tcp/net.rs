@@ -25,7 +25,7 @@ use crate::engine::stream::shm_connect::PendingPeer;
 use crate::engine::stream::transport::DomainOf;
 use crate::engine::stream::{Net, Stream};
 use crate::prov::tcp::accept::{Crossing, Handshake};
-use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::addr::{Addr, Format};
 use crate::prov::tcp::keyed::Auth;
 use crate::prov::tcp::params::Params;
 use crate::prov::tcp::same_host::{Sharing, ShmListener};
@@ -60,6 +60,7 @@ pub struct Opening {
 
 impl Net for Tcp {
     type Addr = Addr;
+    type Format = Format;
     type Params = Params;
     type Domain = Domain;
     type Ep = ep::Own;

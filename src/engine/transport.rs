@@ -18,6 +18,7 @@ use crate::engine::cntr::Counter;
 use crate::engine::domain_state::DomainState;
 use crate::engine::mr::Region;
 use crate::engine::srx::{Claimed, Envelope};
+use crate::ffi::ops::mr::MrRequest;
 use crate::ffi::ops::transfer::{OneTx, Tx};
 use crate::sync::Children;
 
@@ -30,6 +31,14 @@ pub type DomainStateOf<T> = DomainState<<T as Addressing>::Addr>;
 
 /// Registered memory; its counter counts what peers write.
 pub type MrRegion = Region<Arc<Counter>>;
+
+/// What registering memory gives.
+pub struct Registration {
+    /// Peers name it by its key.
+    pub region: Arc<MrRegion>,
+    /// What fi_mr_desc gives, for the application to hand it back with the memory; 0 if there is no need to.
+    pub desc: usize,
+}
 
 /// How the endpoints of a transport are named: all parts of a transport speak of that.
 pub trait Addressing: Sized + Send + 'static {
@@ -142,6 +151,21 @@ pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
     /// There is room again for messages that nobody has asked for.
     fn room_again(&mut self, _domain: &mut DomainStateOf<Self>) {}
 
+    /// fi_mr(3): registers memory. What the flags of the request say of the region, the engine sees to.
+    fn register(
+        &mut self,
+        domain: &mut DomainStateOf<Self>,
+        request: &MrRequest<'_>,
+    ) -> Result<Registration> {
+        let region = domain.mrs.register(
+            &request.segments,
+            request.access,
+            request.offset,
+            request.requested_key,
+            request.context,
+        )?;
+        Ok(Registration { region, desc: 0 })
+    }
     /// Peers may use this region from now on, or as it is not any more; its memory is not touched after that.
     fn region_opened(&mut self, _domain: &mut DomainStateOf<Self>, _region: &MrRegion) {}
     /// Peers no longer find the region by themselves. If it `is_closed`, accesses to it end.

@@ -3,7 +3,7 @@
 //! the target has to know of, or what has to keep an order with what went through the ring, goes that way.
 #![forbid(unsafe_code)]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::abi::*;
 use crate::engine::domain_state::TxOp;
@@ -82,14 +82,14 @@ impl<N: Net> Stream<N> {
     /// A region has been withdrawn from this place of the directory: who uses it is waited for, as long as that is reasonable.
     #[cold]
     pub(super) fn wait_for_users(&mut self, domain: &mut DomainOf<N>, at: usize) {
-        let until = Instant::now() + CLOSE_TIMEOUT;
+        let until = self.reactor.now() + CLOSE_TIMEOUT;
         let polled: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
         for id in polled {
             while let Some(shm) = self.conns.get(id).and_then(|conn| conn.link.shm())
                 && shm.is_using(at)
                 && shm.is_alive()
             {
-                if Instant::now() < until {
+                if self.reactor.now() < until {
                     std::thread::yield_now();
                     continue;
                 }

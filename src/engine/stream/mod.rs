@@ -5,12 +5,11 @@
 //! `transport` is the state of a domain and, with `parts`, what the engine calls; `ep` endpoints and their peers; `conn` one
 //! peer; `tx`,
 //! `flush`, `rx`, `rma`, `atomic`, `short`, `rendezvous`, `context` and `coll` move bytes; `attempt` repeats attempts to connect and `disconnect` ends connections, `drain` what is still owed then; `progress` decides
-//! where is looked, `spin` for how long; `pace` which small frames gather, `proto` the bytes themselves. Between processes of one host a stream may go over shared memory: `shm` is
+//! where is looked; `pace` which small frames gather, `proto` the bytes themselves. Between processes of one host a stream may go over shared memory: `shm` is
 //! the memory, `meeting` brings two processes to it by the messages of `hello`, `shared` what it means for a connection,
 //! `directory` what peers know of registered memory, `direct` what they do with that, `share` how both ends of a large message
 //! copy it.
 
-mod adaptive_spin;
 mod atomic;
 mod attempt;
 pub mod coll;

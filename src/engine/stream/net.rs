@@ -8,6 +8,7 @@ use core::fmt::Display;
 use core::time::Duration;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::abi::fid_pep;
 use crate::base::info::Info;
@@ -90,7 +91,7 @@ pub trait Net: Sized + Send + 'static {
         error: Error,
     );
     /// Whether an attempt is to be given up before its time.
-    fn gives_up(_conn: &Conn<Self>) -> bool {
+    fn gives_up(_conn: &Conn<Self>, _now: Instant) -> bool {
         false
     }
     /// Somebody connects to this endpoint.

@@ -132,7 +132,7 @@ impl<N: Net> Stream<N> {
     #[inline(never)]
     pub(super) fn wait_a_moment(&mut self, domain: &mut DomainOf<N>) {
         // Who is going to sleep wants the processor for others, and so does who waits for the lock.
-        if self.is_armed || domain.contended || !self.spin.take_turn() {
+        if self.is_armed || domain.contended || !self.reactor.spin.take_turn() {
             return;
         }
         for &id in &self.polled {
@@ -141,7 +141,7 @@ impl<N: Net> Stream<N> {
             }
         }
         let news = self.next_news();
-        self.spin.note(news.is_some());
+        self.reactor.spin.note(news.is_some());
         if let Some(id) = news {
             self.read_shm(domain, id);
         }
@@ -161,7 +161,7 @@ impl<N: Net> Stream<N> {
                 }
                 spin_loop();
             }
-            let now = Instant::now();
+            let now = self.reactor.now();
             if now >= *end.get_or_insert(now + MOMENT) {
                 return None;
             }
@@ -204,7 +204,7 @@ impl<N: Net> Stream<N> {
             i += 1;
             if any {
                 self.conns[id].misses = 0;
-                self.spin.found();
+                self.reactor.spin.found();
             } else if self.polled.len() > ALWAYS {
                 self.missed(id);
             }
@@ -333,8 +333,7 @@ impl<N: Net> Stream<N> {
 
     /// Whoever sleeps, or is about to, looks again at once.
     fn end_sleep(&mut self) {
-        self.is_urgent = true;
-        self.timer.set(Some(Duration::ZERO));
+        self.reactor.wake();
     }
 
     /// Something was written for the peer: it is woken if it sleeps.
@@ -714,7 +713,7 @@ impl<N: Net> Stream<N> {
             if shm.ended || shm.broken {
                 return;
             }
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(self.reactor.now());
             if conn.session.tx.staged == 0 || left.is_zero() {
                 return;
             }

@@ -8,7 +8,6 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::time::Instant;
 
 use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
@@ -184,7 +183,7 @@ impl<N: Net> Stream<N> {
     #[cold]
     fn arm_waits(&mut self) {
         self.common.waits.armed = true;
-        self.schedule(Instant::now() + self.common.waits.tick, Due::Waits);
+        self.schedule(self.reactor.now() + self.common.waits.tick, Due::Waits);
     }
 
     /// A tick: what has waited too long is told of, or fails.

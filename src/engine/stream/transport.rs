@@ -3,8 +3,6 @@
 //! or the provider's.
 #![forbid(unsafe_code)]
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,9 +14,10 @@ use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
+use crate::engine::clock::Monotonic;
 use crate::engine::domain_state::DomainState;
+use crate::engine::reactor::Reactor;
 use crate::engine::srx::{Claimed, Envelope};
-use crate::engine::stream::adaptive_spin::AdaptiveSpin;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::{Ep, Eps};
 use crate::engine::stream::net::Net;
@@ -29,7 +28,6 @@ use crate::engine::stream::shm_poll::FastPoll;
 use crate::engine::transport::{Address, Addressing, MrRegion, Transport};
 use crate::ffi::ops::transfer::{OneTx, Tx};
 use crate::sync::Children;
-use crate::sys::event::{Epoll, Timer};
 use crate::sys::fork::Birth;
 
 pub type DomainOf<N> = DomainState<<N as Net>::Addr>;
@@ -43,10 +41,7 @@ pub struct Stream<N: Net> {
     pub(crate) params: N::Params,
     /// What the provider keeps.
     pub(crate) own: N::Domain,
-    pub(crate) epoll: Epoll,
-    pub(crate) timer: Timer,
-    /// Deadlines, earliest first; those that no longer hold are skipped when they come up.
-    pub(crate) deadlines: BinaryHeap<Reverse<(Instant, Due)>>,
+    pub(crate) reactor: Reactor<Due>,
     /// By the endpoint's number in `domain.eps`.
     pub(crate) eps: Eps<N>,
     pub(crate) conns: Slab<Conn<N>>,
@@ -63,8 +58,6 @@ pub struct Stream<N: Net> {
     pub(crate) directory: Option<RegionDirectory>,
     /// Whoever writes to shared memory rings the doorbell.
     pub(crate) is_armed: bool,
-    /// The timer is to go off at once, whatever the deadlines are: see `end_sleep`.
-    pub(super) is_urgent: bool,
     /// Peers that share memory know that this side may sleep.
     pub(super) expects_sleep: bool,
     /// While above zero only epoll is asked; see `progress`.
@@ -72,8 +65,6 @@ pub struct Stream<N: Net> {
     /// The connection that had news last, and how many guesses of the next one came true, in a row; see `progress`.
     pub(crate) last: usize,
     pub(crate) sure: u32,
-    /// Whether a look at shared memory that finds nothing waits a moment.
-    pub(super) spin: AdaptiveSpin,
 }
 
 /// What a deadline is about.
@@ -92,15 +83,7 @@ pub enum Due {
 impl<N: Net> Stream<N> {
     /// Makes the timer go off for the earliest deadline.
     pub fn schedule(&mut self, at: Instant, due: Due) {
-        let earlier = self
-            .deadlines
-            .peek()
-            .is_none_or(|Reverse((first, _))| at < *first);
-        self.deadlines.push(Reverse((at, due)));
-        if earlier && !self.is_urgent {
-            self.timer
-                .set(Some(at.saturating_duration_since(Instant::now())));
-        }
+        self.reactor.schedule(at, due);
     }
 
     /// Whether there are connections over shared memory.
@@ -166,18 +149,13 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn open(params: &N::Params, _info: &Info) -> Result<Stream<N>> {
-        let epoll = Epoll::new()?;
-        let timer = Timer::new()?;
-        epoll.add(timer.as_raw_fd(), super::progress::TIMER, true, false)?;
         let limits = N::limits(params);
         Ok(Stream {
             birth: Birth::here(),
             common: Common::new(N::SOURCE, limits),
             params: params.clone(),
             own: N::open(params)?,
-            epoll,
-            timer,
-            deadlines: BinaryHeap::new(),
+            reactor: Reactor::new(Monotonic)?,
             eps: Eps::default(),
             conns: Slab::new(),
             hot: Vec::new(),
@@ -187,17 +165,15 @@ impl<N: Net> Transport for Stream<N> {
             pending_peers: Slab::new(),
             directory: None,
             is_armed: true,
-            is_urgent: false,
             expects_sleep: false,
             wide: 0,
             last: usize::MAX,
             sure: 0,
-            spin: AdaptiveSpin::new(),
         })
     }
 
     fn poll_fd(&self) -> RawFd {
-        self.epoll.as_raw_fd()
+        self.reactor.as_raw_fd()
     }
 
     // Programs that wait look again and again, and mostly there is nothing: that is found out without a call.
@@ -209,13 +185,13 @@ impl<N: Net> Transport for Stream<N> {
         match self.poll_fast(domain) {
             FastPoll::Nothing => {
                 self.common.polls = self.common.polls.wrapping_add(1);
-                if self.spin.is_due() {
+                if self.reactor.spin.is_due() {
                     self.wait_a_moment(domain);
                 }
             }
             FastPoll::NewsOf(id) => {
                 self.common.polls = self.common.polls.wrapping_add(1);
-                self.spin.found();
+                self.reactor.spin.found();
                 self.read_shm(domain, id);
             }
             FastPoll::Unclear => self.poll(domain),

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use slab::Slab;
 
@@ -182,8 +183,9 @@ impl Net for Tcp {
         }
     }
 
-    fn gives_up(conn: &Conn<Tcp>) -> bool {
-        conn.own.crossing.as_deref().is_some_and(Crossing::is_over)
+    fn gives_up(conn: &Conn<Tcp>, now: Instant) -> bool {
+        let crossing = conn.own.crossing.as_deref();
+        crossing.is_some_and(|crossing| crossing.is_over(now))
     }
 
     fn accept_waiting(stream: &mut Stream<Tcp>, ep: usize) {

@@ -31,7 +31,8 @@ use std::os::unix::ffi::OsStrExt;
 use base::params::Kind;
 use engine::stream::hello::{Answer, Hello};
 use engine::stream::proto::*;
-use engine::transport::Address;
+use engine::transport::{Address, AddressFormat};
+use prov::tcp::addr::Format;
 use prov::tcp::params::Params;
 use registry::names::{Allowed, Wanted};
 
@@ -117,18 +118,18 @@ pub fn addresses(data: &[u8]) {
     if let Some(addr) = SocketAddr::from_bytes(data) {
         let bytes = addr.to_bytes();
         assert_eq!(SocketAddr::from_bytes(&bytes), Some(addr));
-        let text = SocketAddr::text(&bytes);
+        let text = Format.text(&bytes);
         // A scope is an interface of this host; text has it only where there is one.
         if !text.contains('%') {
-            assert_eq!(SocketAddr::from_text(&text), Some(addr));
+            assert_eq!(Format.parse(&text), Some(addr));
         }
     }
     if let Ok(text) = str::from_utf8(data)
-        && let Some(addr) = SocketAddr::from_text(text)
+        && let Some(addr) = Format.parse(text)
     {
         assert_eq!(SocketAddr::from_bytes(&addr.to_bytes()), Some(addr));
     }
-    let _ = SocketAddr::text(data);
+    let _ = Format.text(data);
     for format in 0..32 {
         base::text::address::straddr(format, data, 0);
     }

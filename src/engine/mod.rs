@@ -5,10 +5,12 @@
 //! Tables and rings are plain data (`matching`, `av`, `mr`, `cq_ring`); `domain_state` holds those of one domain, under its
 //! lock; `domain` and `fabric` are the handles that C holds. A provider brings a `Transport`.
 
+pub mod address;
 pub mod atomic;
 pub mod auth;
 pub mod auth_av;
 pub mod av;
+pub mod clock;
 pub mod cntr;
 pub mod coll;
 pub mod cond_watch;
@@ -23,6 +25,7 @@ pub mod half_open;
 pub mod matching;
 pub mod mr;
 pub mod named_av;
+pub mod reactor;
 pub mod signal;
 pub mod srx;
 pub mod stream;

@@ -318,23 +318,11 @@ mod tests {
     }
 
     impl Address for Name {
-        fn len_at(_addr: *const core::ffi::c_void) -> usize {
-            1
-        }
         fn from_bytes(bytes: &[u8]) -> Option<Self> {
             Some(Name(bytes.to_vec()))
         }
         fn to_bytes(&self) -> Vec<u8> {
             self.0.clone()
-        }
-        fn text(_bytes: &[u8]) -> String {
-            String::new()
-        }
-        fn from_text(_text: &str) -> Option<Self> {
-            None
-        }
-        fn resolve(_node: &str, _service: &str) -> Result<Self> {
-            Err(Error::INVAL)
         }
     }
 

@@ -1,74 +1,56 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What a provider brings: how bytes move. Everything else about a domain is the engine's.
+//!
+//! `Transport` is what every transport has to say; `parts` is what only some can do, with defaults for those that
+//! cannot.
 #![forbid(unsafe_code)]
 
-use core::ffi::c_void;
-use core::fmt::Display;
-use core::hash::Hash;
-use core::time::Duration;
+mod parts;
+
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use crate::abi::{fi_collective_op, fid_pep};
 use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
-use crate::engine::coll::Shape;
 use crate::engine::domain_state::DomainState;
-use crate::engine::fabric::FabricShared;
-use crate::engine::flusher::Held;
 use crate::engine::mr::Region;
 use crate::engine::srx::{Claimed, Envelope};
-use crate::ffi::ops::atomic::Atomic;
-use crate::ffi::ops::collective::Collective;
+use crate::ffi::ops::mr::MrRequest;
 use crate::ffi::ops::transfer::{OneTx, Tx};
 use crate::sync::Children;
+
+pub use crate::engine::address::{Address, AddressFormat};
+
+pub use self::parts::{Atomics, Batches, Connects, Contexts, Drains, Groups, Membership};
+
+/// What the engine keeps for a domain over this transport.
+pub type DomainStateOf<T> = DomainState<<T as Addressing>::Addr>;
 
 /// Registered memory; its counter counts what peers write.
 pub type MrRegion = Region<Arc<Counter>>;
 
-/// An address as an address vector holds it.
-pub trait Address: Clone + Eq + Hash + Display + Send + 'static {
-    /// How many bytes the address at this place in C's memory has; 0 if it is none.
-    fn len_at(addr: *const core::ffi::c_void) -> usize;
-    /// The same for an array; nothing if that is more than there can be.
-    fn array_len_at(addr: *const core::ffi::c_void, count: usize) -> Option<usize> {
-        match count {
-            0 => Some(0),
-            _ => Self::len_at(addr).checked_mul(count),
-        }
-    }
-    /// The addresses of such an array, `count` of them.
-    fn split(bytes: &[u8], count: usize) -> impl Iterator<Item = &[u8]> {
-        let len = bytes.len() / count.max(1);
-        (0..count).map(move |i| &bytes[i * len..][..len])
-    }
-    /// Nothing for an address that cannot be a peer's.
-    fn from_bytes(bytes: &[u8]) -> Option<Self>;
-    fn to_bytes(&self) -> Vec<u8>;
-    /// As fi_av_straddr shows it.
-    fn text(bytes: &[u8]) -> String;
-    /// The address that is shown so; fi_getinfo(3), FI_ADDR_STR.
-    fn from_text(text: &str) -> Option<Self>;
-    /// A name and a service.
-    fn resolve(node: &str, service: &str) -> Result<Self>;
+/// What registering memory gives.
+pub struct Registration {
+    /// Peers name it by its key.
+    pub region: Arc<MrRegion>,
+    /// What fi_mr_desc gives, for the application to hand it back with the memory; 0 if there is no need to.
+    pub desc: usize,
 }
 
-/// Who is to form a group.
-pub struct Membership<'a> {
-    /// Indexes into the endpoint's address vector, in order.
-    pub members: &'a [u64],
-    /// A group that all of them belong to.
-    pub parent: Option<u64>,
+/// How the endpoints of a transport are named: all parts of a transport speak of that.
+pub trait Addressing: Sized + Send + 'static {
+    type Addr: Address;
+    /// Of no size where the format is always the same.
+    type Format: AddressFormat<Addr = Self::Addr>;
 }
 
 /// Moves bytes for the endpoints of one domain. All calls come under the domain's lock. Endpoints are named by their
 /// number in `domain.eps`.
-pub trait Transport: Sized + Send + 'static {
-    type Addr: Address;
-    /// What the provider keeps per fabric.
+pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
+    /// What the provider keeps per fabric: its settings; a layered provider also the fabric below.
     type Fabric: Send + Sync + 'static;
 
     const SOURCE: &'static Source;
@@ -79,217 +61,131 @@ pub trait Transport: Sized + Send + 'static {
     /// Entries of a completion queue that names no size.
     const CQ_SIZE: usize;
     /// Bytes of remote CQ data that a message can carry.
-    const CQ_DATA_SIZE: usize;
+    const CQ_DATA_SIZE: usize = 0;
     /// Bytes of an authorization key at most; 0 if there are none.
     const AUTH_KEY_SIZE: usize = 0;
     /// Authorization keys of an address vector at most (FI_AV_AUTH_KEY).
     const AUTH_KEYS: usize = 0;
-    /// Bytes of operands of one atomic operation at most; none if there are no such operations.
-    const ATOMIC_SIZE: usize = 0;
     /// Data goes through memory that processes share.
     const SHARES_MEMORY: bool = false;
     /// Endpoints may have FI_HMEM.
     const HMEM: bool = false;
 
     /// Whether domains get a thread when progress is to be automatic.
-    fn offers_auto_progress(fabric: &Self::Fabric) -> bool;
-    fn open(fabric: &Self::Fabric) -> Result<Self>;
-    /// A passive endpoint (fi_endpoint(3)).
-    fn open_pep(
-        fabric: &Arc<FabricShared<Self>>,
-        info: Info,
-        context: *mut c_void,
-    ) -> Result<*mut fid_pep>;
-    /// Readable when `progress` may find something to do.
-    fn poll_fd(&self) -> RawFd;
-    fn progress(&mut self, domain: &mut DomainState<Self::Addr>);
-    /// Takes what has come as far as no call of the kernel is needed for that.
-    fn take_at_hand(&mut self, _core: &mut DomainState<Self::Addr>) {}
-    /// As `progress`, and leaves nothing that is ready to a later look.
-    fn progress_all(&mut self, domain: &mut DomainState<Self::Addr>);
-    /// Sends what was held back to be sent together.
-    fn flush(&mut self, domain: &mut DomainState<Self::Addr>);
-    /// Whether something is held back.
-    fn holds_back(&self) -> bool;
-    /// What is held back, for the thread that flushes it.
-    fn held_back(&self) -> &Arc<Held>;
-    /// The thread has flushed: tells it whether anything is left.
-    fn end_holding(&self);
-    /// Whether something is held back that no thread flushes.
-    fn must_flush(&self) -> bool;
-
-    fn open_ep(&mut self, domain: &mut DomainState<Self::Addr>, ep: usize, info: &Info) -> Result;
-    fn enable_ep(&mut self, domain: &mut DomainState<Self::Addr>, ep: usize) -> Result;
-    /// With FI_AV_AUTH_KEY, before it is enabled: the keys that its vector has now.
-    fn set_keys(&mut self, _ep: usize, _keys: Vec<Key>) -> Result {
-        Err(Error::NOSYS)
+    fn offers_auto_progress(_fabric: &Self::Fabric) -> bool {
+        true
     }
-    /// How long what follows may be waited for.
-    fn close_limit(&self) -> Duration;
-    /// Whether something was accepted that the application cannot hear of any more, and that has not left: of this endpoint, or
-    /// of all. `patient`: also what the kernel has not sent.
-    fn owes(&self, ep: Option<usize>, patient: bool) -> bool;
-    /// Nothing is written to the application's memory any more.
-    fn leave_memory(&mut self, domain: &mut DomainState<Self::Addr>);
-    /// Says in the log what of it is lost, and for whom.
-    fn tell_lost(&self, ep: Option<usize>);
-    fn close_ep(&mut self, domain: &mut DomainState<Self::Addr>, ep: usize);
-    /// A message of one buffer, if it can leave at once by the shortest way, behind no read. False: nothing has happened, `transmit`
-    /// decides.
-    #[inline]
-    fn transmit_one(
-        &mut self,
-        _core: &mut DomainState<Self::Addr>,
-        _ep: usize,
-        _tx: &OneTx,
-    ) -> bool {
-        false
-    }
-    fn transmit(&mut self, domain: &mut DomainState<Self::Addr>, ep: usize, tx: &Tx<'_>) -> Result;
-    /// How many operations of an endpoint are taken now at least, of whatever kind and for whatever peer, as far as its
-    /// queues go: fi_tx_size_left(3). Of each `inject` bytes are copied if it is injected; `caps` says which there may be.
-    fn tx_room(&mut self, _ep: usize, _inject: usize, _caps: u64) -> usize {
-        usize::MAX
-    }
-    /// `port` is the endpoint, `ep` the same or a transmit context of it.
-    fn atomic(
-        &mut self,
-        _core: &mut DomainState<Self::Addr>,
-        _port: usize,
-        _ep: usize,
-        _atomic: &Atomic<'_>,
-    ) -> Result {
-        Err(Error::OPNOTSUPP)
-    }
-    /// As `transmit`, where the destination may name a receive context of the peer. `port` is the endpoint, `ep` the same or a
-    /// transmit context of it.
-    fn transmit_from(
-        &mut self,
-        domain: &mut DomainState<Self::Addr>,
-        port: usize,
-        ep: usize,
-        tx: &Tx<'_>,
-    ) -> Result;
-    /// What was posted through this transmit context uses no memory of the application any more. What is left of it
-    /// completes at `successor`.
-    fn close_tx_context(
-        &mut self,
-        domain: &mut DomainState<Self::Addr>,
-        port: usize,
-        ep: usize,
-        successor: usize,
-    );
-    /// Nothing is written to receives of this context any more.
-    fn close_rx_context(&mut self, domain: &mut DomainState<Self::Addr>, port: usize, ep: usize);
-    /// From now on accesses of peers to memory are counted at an endpoint that they may know already.
-    fn counts_accesses(&mut self, _core: &mut DomainState<Self::Addr>) {}
-    /// A receive has met a message whose bytes the transport still has to bring.
-    fn claim(&mut self, domain: &mut DomainState<Self::Addr>, claimed: Claimed);
-    /// Peers may use this region from now on, or as it is not any more; its memory is not touched after that.
-    fn region_opened(&mut self, _core: &mut DomainState<Self::Addr>, _region: &MrRegion) {}
-    /// Peers no longer find the region by themselves. If it `is_closed`, accesses to it end.
-    fn region_closed(&mut self, _core: &mut DomainState<Self::Addr>, _region: &Arc<MrRegion>) {}
-    /// The bytes that fi_av_lookup gives.
-    fn looked_up(&self, addr: &Self::Addr) -> Vec<u8> {
-        addr.to_bytes()
-    }
-    /// The fi_addr that a completion names for the sender of a message, or FI_ADDR_NOTAVAIL.
-    fn source(envelope: &Envelope) -> u64;
-    /// There is room again for messages that nobody has asked for.
-    fn room_again(&mut self, domain: &mut DomainState<Self::Addr>);
-
-    fn name(&self, ep: usize) -> Result<Vec<u8>>;
-    fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result;
-    fn peer(&self, ep: usize) -> Result<Vec<u8>>;
-    fn connect(
-        &mut self,
-        domain: &mut DomainState<Self::Addr>,
-        ep: usize,
-        addr: Option<&[u8]>,
-        param: &[u8],
-    ) -> Result;
-    fn accept(&mut self, domain: &mut DomainState<Self::Addr>, ep: usize, param: &[u8]) -> Result;
-    fn shutdown(&mut self, domain: &mut DomainState<Self::Addr>, ep: usize) -> Result;
-
-    /// `index` of this address vector has a (new) address.
-    fn av_inserted(&mut self, domain: &mut DomainState<Self::Addr>, av: usize, index: u64);
-    /// `index` of this address vector has lost its address.
-    fn av_removed(
-        &mut self,
-        domain: &mut DomainState<Self::Addr>,
-        av: usize,
-        index: u64,
-        addr: &Self::Addr,
-    );
-
-    /// fi_cancel(3): completes an operation of the initiator that has not begun, and has this context, as cancelled.
-    fn cancel(&mut self, _core: &mut DomainState<Self::Addr>, _ep: usize, _context: usize) {}
-
-    /// FI_GET_FD: the socket of a connected endpoint.
-    fn socket(&self, _ep: usize) -> Result<RawFd> {
-        Err(Error::NOSYS)
-    }
-
-    /// Endpoints may have collectives: the calls from here on.
-    const COLLECTIVES: bool = false;
-
-    /// A group that an endpoint is going to join; its address.
-    fn open_group(
-        &mut self,
-        _core: &mut DomainState<Self::Addr>,
-        _ep: usize,
-        _membership: &Membership<'_>,
-    ) -> Result<u64> {
-        Err(Error::NOSYS)
-    }
-
-    /// Joins the group, asynchronously; `alone`: without asking the others. `token`: the group's handle and the context.
-    fn join_group(
-        &mut self,
-        _core: &mut DomainState<Self::Addr>,
-        _ep: usize,
-        _group: u64,
-        _token: (usize, usize),
-        _alone: bool,
-    ) {
-    }
-
-    /// The group's handle is closed.
-    fn leave_group(&mut self, _core: &mut DomainState<Self::Addr>, _ep: usize, _group: u64) {}
-
-    /// How this endpoint would take part in a collective, without the sizes.
-    fn shape(
-        &self,
-        _core: &DomainState<Self::Addr>,
-        _ep: usize,
-        _what: fi_collective_op,
-        _group: u64,
-        _root: u64,
-    ) -> Result<Shape> {
-        Err(Error::NOSYS)
-    }
-
-    fn collect(
-        &mut self,
-        _core: &mut DomainState<Self::Addr>,
-        _ep: usize,
-        _call: &Collective,
-    ) -> Result {
-        Err(Error::NOSYS)
-    }
-
+    /// `info` is what the domain is opened with. What it wants of threading and progress may be more than it gets:
+    /// that is in `DomainState::contended` and `auto`.
+    fn open(fabric: &Self::Fabric, info: &Info) -> Result<Self>;
+    /// How addresses are written in this domain.
+    fn format(&self) -> Self::Format;
     /// What processes may do that were forked from the one that opened the domain.
     fn children_may(&self) -> Children {
         Children::Go
     }
 
+    /// Readable when `progress` may find something to do.
+    fn poll_fd(&self) -> RawFd;
+    fn progress(&mut self, domain: &mut DomainStateOf<Self>);
+    /// As `progress`, and leaves nothing that is ready to a later poll.
+    fn progress_all(&mut self, domain: &mut DomainStateOf<Self>) {
+        self.progress(domain);
+    }
+    /// Takes what has come as far as no call of the kernel is needed for that.
+    fn take_at_hand(&mut self, _domain: &mut DomainStateOf<Self>) {}
+
+    fn open_ep(&mut self, domain: &mut DomainStateOf<Self>, ep: usize, info: &Info) -> Result;
+    fn enable_ep(&mut self, domain: &mut DomainStateOf<Self>, ep: usize) -> Result;
+    /// With FI_AV_AUTH_KEY, before it is enabled: the keys that its vector has now.
+    fn set_keys(&mut self, _ep: usize, _keys: Vec<Key>) -> Result {
+        Err(Error::NOSYS)
+    }
+    fn close_ep(&mut self, domain: &mut DomainStateOf<Self>, ep: usize);
+    fn name(&self, ep: usize) -> Result<Vec<u8>>;
+    fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result;
     /// FI_OPT_SHARED_MEMORY_PERMITTED, of an endpoint that is not enabled.
     fn permit_sharing(&mut self, _ep: usize, _on: bool) -> Result {
         Err(Error::NOPROTOOPT)
     }
-
     /// FI_OPT_FIREWALL_ADDR.
     fn set_firewalled(&mut self, _ep: usize, _on: bool) -> Result {
         Err(Error::NOPROTOOPT)
+    }
+
+    /// A message of one buffer, if it can leave at once by the shortest way, behind no read. False: nothing has
+    /// happened, `transmit` decides.
+    #[inline]
+    fn transmit_one(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _tx: &OneTx) -> bool {
+        false
+    }
+    fn transmit(&mut self, domain: &mut DomainStateOf<Self>, ep: usize, tx: &Tx<'_>) -> Result;
+    /// As `transmit`, where the destination may name a receive context of the peer (FI_NAMED_RX_CTX). `port` is the
+    /// endpoint, `ep` the same or a transmit context of it.
+    fn transmit_from(
+        &mut self,
+        domain: &mut DomainStateOf<Self>,
+        _port: usize,
+        ep: usize,
+        tx: &Tx<'_>,
+    ) -> Result {
+        self.transmit(domain, ep, tx)
+    }
+    /// How many operations of an endpoint are taken now at least, of whatever kind and for whatever peer, as far as
+    /// its queues go: fi_tx_size_left(3). Of each `inject` bytes are copied if it is injected; `caps` says which there
+    /// may be.
+    fn tx_room(&mut self, _ep: usize, _inject: usize, _caps: u64) -> usize {
+        usize::MAX
+    }
+    /// fi_cancel(3): completes an operation of the initiator that has not begun, and has this context, as cancelled.
+    fn cancel(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _context: usize) {}
+
+    /// The fi_addr that a completion names for the sender of a message, or FI_ADDR_NOTAVAIL.
+    #[inline]
+    fn source(envelope: &Envelope) -> u64 {
+        envelope.source
+    }
+    /// A receive has met a message whose bytes the transport still has to bring. Not for transports whose messages are
+    /// always there as a whole.
+    fn claim(&mut self, _domain: &mut DomainStateOf<Self>, _claimed: Claimed) {}
+    /// There is room again for messages that nobody has asked for.
+    fn room_again(&mut self, _domain: &mut DomainStateOf<Self>) {}
+
+    /// fi_mr(3): registers memory. What the flags of the request say of the region, the engine sees to.
+    fn register(
+        &mut self,
+        domain: &mut DomainStateOf<Self>,
+        request: &MrRequest<'_>,
+    ) -> Result<Registration> {
+        let region = domain.mrs.register(
+            &request.segments,
+            request.access,
+            request.offset,
+            request.requested_key,
+            request.context,
+        )?;
+        Ok(Registration { region, desc: 0 })
+    }
+    /// Peers may use this region from now on, or as it is not any more; its memory is not touched after that.
+    fn region_opened(&mut self, _domain: &mut DomainStateOf<Self>, _region: &MrRegion) {}
+    /// Peers no longer find the region by themselves. If it `is_closed`, accesses to it end.
+    fn region_closed(&mut self, _domain: &mut DomainStateOf<Self>, _region: &Arc<MrRegion>) {}
+    /// From now on accesses of peers to memory are counted at an endpoint that they may know already.
+    fn counts_accesses(&mut self, _domain: &mut DomainStateOf<Self>) {}
+
+    /// `index` of this address vector has a (new) address.
+    fn av_inserted(&mut self, _domain: &mut DomainStateOf<Self>, _av: usize, _index: u64) {}
+    /// `index` of this address vector has lost its address.
+    fn av_removed(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _av: usize,
+        _index: u64,
+        _addr: &Self::Addr,
+    ) {
+    }
+    /// The bytes that fi_av_lookup gives.
+    fn looked_up(&self, addr: &Self::Addr) -> Vec<u8> {
+        addr.to_bytes()
     }
 }

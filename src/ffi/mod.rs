@@ -4,6 +4,7 @@
 //!
 //! Trusted with: reading the arguments of C calls as the man pages describe them, and the handles that C holds.
 
+pub mod addr;
 pub mod client;
 pub mod live;
 pub mod object;
@@ -14,6 +15,7 @@ pub mod user;
 use crate::base::Error;
 use crate::base::log::{CORE, Subsys, log_warn};
 
+pub use addr::AddrForm;
 pub use object::{Kind, Other, WaitHandle};
 
 /// An object of another library could not be closed when its last handle went away.

@@ -5,4 +5,4 @@ mod provider;
 pub mod shm;
 pub mod tcp;
 
-pub use provider::Provider;
+pub use provider::{Below, Provider};

@@ -9,7 +9,13 @@ use crate::base::Result;
 use crate::base::info::{Answer, FabricAttr, Query};
 use crate::base::log::Source;
 
-pub trait Provider: Sync {
+/// The other providers, as one of them sees them that builds upon others.
+pub trait Below {
+    /// The entries of those that satisfy the query, in the order of the registry, and why others do not.
+    fn offers(&self, query: &Query) -> Answer;
+}
+
+pub trait Provider: Send + Sync {
     /// Who logs. Its name is that in `fi_fabric_attr.prov_name` and in `FI_PROVIDER`.
     fn source(&self) -> &'static Source;
 
@@ -20,8 +26,8 @@ pub trait Provider: Sync {
     fn define_params(&self);
 
     /// The entries that satisfy the query, best first, and why others do not. Names of providers are the registry's
-    /// business.
-    fn offers(&self, query: &Query) -> Answer;
+    /// business. A layered provider finds in `below` what it can build upon.
+    fn offers(&self, query: &Query, below: &dyn Below) -> Answer;
 
     /// fi_fabric(3).
     fn open_fabric(

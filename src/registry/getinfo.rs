@@ -4,6 +4,7 @@
 
 use std::ffi::CString;
 
+use super::below::View;
 use super::names::{Allowed, Wanted};
 use super::{open, order, providers};
 use crate::abi::{FI_MAJOR_VERSION, FI_MINOR_VERSION, FI_PROV_ATTR_ONLY};
@@ -11,7 +12,7 @@ use crate::base::info::{Answer, Info, Query, Reason, Refusal, Value};
 use crate::base::log::{CORE, Source, Subsys, log_info};
 use crate::base::settings::Settings;
 use crate::base::{Error, Result};
-use crate::prov::Provider;
+use crate::prov::{Below, Provider};
 
 /// The entries for a query, at least one. Why others are missing is logged.
 pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
@@ -26,21 +27,21 @@ pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
     }
     let providers = providers();
     if query.flags == FI_PROV_ATTR_ONLY {
-        return Ok(providers.iter().map(|provider| bare(*provider)).collect());
+        return Ok(providers.iter().map(|provider| bare(&**provider)).collect());
     }
-    let filter = Filter::of(query, Settings::get().provider.as_deref());
-    let mut entries = Vec::new();
-    for provider in providers {
-        let answer = filter.ask(*provider, query);
-        for reason in &answer.reasons {
-            log_reason(provider.source(), reason);
-        }
-        entries.extend(answer.entries);
+    let variable = Settings::get().provider.as_deref();
+    let answer = View::of_application(providers, variable).offers(query);
+    for reason in &answer.reasons {
+        let mut sources = providers.iter().map(|provider| provider.source());
+        let source = sources.find(|source| source.name().to_bytes() == reason.provider.as_bytes());
+        log_reason(source.unwrap_or(&CORE), reason);
     }
+    let mut entries = answer.entries;
     if let Some(hints) = query.hints {
         open::restrict(&mut entries, hints);
     }
-    let mut entries = order::prefer_native(entries, filter.layering());
+    let layering = Filter::of(query, variable).layering();
+    let mut entries = order::prefer_native(entries, layering);
     if entries.is_empty() {
         return Err(Error::NODATA);
     }
@@ -57,7 +58,7 @@ fn bare(provider: &dyn Provider) -> Info {
 }
 
 /// Who may answer.
-struct Filter {
+pub struct Filter {
     allowed: Allowed,
     variable: String,
     wanted: Wanted,
@@ -65,7 +66,7 @@ struct Filter {
 }
 
 impl Filter {
-    fn of(query: &Query, variable: Option<&str>) -> Filter {
+    pub fn of(query: &Query, variable: Option<&str>) -> Filter {
         let fabric = query.hints.and_then(|hints| hints.fabric.as_ref());
         let prov_name: Option<String> = fabric
             .and_then(|fabric| fabric.prov_name.clone())
@@ -79,10 +80,10 @@ impl Filter {
     }
 
     /// The answer of a core provider, if it may give one.
-    fn ask(&self, provider: &dyn Provider, query: &Query) -> Answer {
+    pub fn ask(&self, provider: &dyn Provider, query: &Query, below: &dyn Below) -> Answer {
         let name = provider.source().name().to_string_lossy();
         match self.refuse(&name) {
-            None => provider.offers(query),
+            None => provider.offers(query, below),
             Some(refusal) => Answer {
                 entries: Vec::new(),
                 reasons: vec![refusal.by(&name)],

@@ -56,7 +56,7 @@ fn find(name: &CStr) -> Option<&'static dyn Provider> {
     if found.is_none() {
         log_warn!(&CORE, Subsys::Fabric, "no provider is called {name:?}");
     }
-    found.copied()
+    found.map(AsRef::as_ref)
 }
 
 /// fi_fabric(3), fi_domain(3): hints that hold an open object restrict the entries to those of its name. A handle that is

@@ -15,13 +15,13 @@ use crate::engine::domain::{Engine, Locked, State};
 use crate::engine::domain_state::DomainState;
 use crate::engine::eq::{Eq, EventQueue};
 use crate::engine::named_av::{self, Change, NamedAv};
-use crate::engine::transport::{Address, Transport};
+use crate::engine::transport::{Address, AddressFormat, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::av::{AvCalls, Inserted, Insertion};
 use crate::ffi::ops::av_set::SetRequest;
 use crate::ffi::ops::domain::{AvRequest, OpenedAv};
-use crate::ffi::{Kind, Other};
+use crate::ffi::{AddrForm, Kind, Other};
 use crate::sync::{Use, Uses};
 
 pub struct Av<T: Transport> {
@@ -331,17 +331,14 @@ impl<T: Transport> Kind for Av<T> {
 }
 
 impl<T: Transport> AvCalls for Av<T> {
-    fn addr_len(&self, addr: *const c_void) -> usize {
-        T::Addr::len_at(addr)
+    fn addr_form(&self) -> AddrForm {
+        self.engine.format.form()
     }
 
-    fn array_len(&self, addr: *const c_void, count: usize) -> Option<usize> {
-        T::Addr::array_len_at(addr, count)
-    }
-
-    fn insert(&self, addrs: &[u8], count: usize, insertion: Insertion) -> Result<Inserted> {
-        let addrs = T::Addr::split(addrs, count);
-        let addrs = addrs.map(|bytes| T::Addr::from_bytes(bytes).ok_or(Error::INVAL));
+    fn insert(&self, addrs: &[&[u8]], insertion: Insertion) -> Result<Inserted> {
+        let addrs = addrs
+            .iter()
+            .map(|bytes| T::Addr::from_bytes(bytes).ok_or(Error::INVAL));
         self.insert_all(addrs, insertion)
     }
 
@@ -350,12 +347,13 @@ impl<T: Transport> AvCalls for Av<T> {
         names: &[(String, Option<String>)],
         insertion: Insertion,
     ) -> Result<Inserted> {
+        let format = &self.engine.format;
         // Names are resolved before the lock is taken.
         let addrs: Vec<_> = names
             .iter()
             .map(|(node, service)| match service {
-                Some(service) => T::Addr::resolve(node, service),
-                None => T::Addr::from_text(node).ok_or(Error::INVAL),
+                Some(service) => format.resolve(node, service),
+                None => format.parse(node).ok_or(Error::INVAL),
             })
             .collect();
         self.insert_all(addrs.into_iter(), insertion)
@@ -427,7 +425,7 @@ impl<T: Transport> AvCalls for Av<T> {
     }
 
     fn straddr(&self, addr: &[u8]) -> String {
-        T::Addr::text(addr)
+        self.engine.format.text(addr)
     }
 
     fn open_set(&self, request: SetRequest, context: *mut c_void) -> Result<*mut fid_av_set> {

@@ -106,6 +106,7 @@ impl<T: Transport> State<T> {
 pub struct Engine<T: Transport> {
     state: Lock<State<T>>,
     poll_fd: RawFd,
+    pub format: T::Format,
     birth: Birth,
     provider: &'static Source,
     pub info: Info,
@@ -239,7 +240,7 @@ pub struct Domain<T: Transport> {
     engine: Arc<Engine<T>>,
     /// End their threads when the handle goes.
     _auto: Option<auto::Thread>,
-    _flusher: Flusher,
+    _flusher: Option<Flusher>,
     /// The event queue that is bound stays open.
     eq: Mutex<Option<Use>>,
     _fabric: Use,
@@ -255,7 +256,7 @@ impl<T: Transport> Domain<T> {
         check(&info.domain, T::CQ_DATA_SIZE)?;
         domain_key::<T>(&info.domain)?;
         let auto = fabric.wants_auto_progress(&info);
-        let transport = T::open(&fabric.provider)?;
+        let transport = T::open(&fabric.provider, &info)?;
         let policy = KeyPolicy::from_mr_mode(info.domain.mr_mode);
         // Event queues belong to the fabric: a thread that reads connection events may come beside the one that the
         // application keeps for the domain.
@@ -274,7 +275,8 @@ impl<T: Transport> Domain<T> {
             true => Callers::Many,
         };
         let poll_fd = transport.poll_fd();
-        let held_back = transport.held_back().clone();
+        let format = transport.format();
+        let held_back = transport.held_back().cloned();
         let mut domain = DomainState::new(Regions::new(policy));
         // The progress thread.
         domain.watchers = usize::from(auto);
@@ -288,6 +290,7 @@ impl<T: Transport> Domain<T> {
                 State { domain, transport },
             )?,
             poll_fd,
+            format,
             birth: Birth::here(),
             provider: T::provider(&fabric.provider),
             api_version: fabric.api_version,
@@ -311,12 +314,14 @@ impl<T: Transport> Domain<T> {
             false => None,
         };
         drain::register(&engine);
-        let flushed = Arc::downgrade(&engine);
-        held_back.serve_by(move || flushed.upgrade().is_some_and(|engine| engine.flush_aside()));
+        if let Some(held_back) = &held_back {
+            let engine = Arc::downgrade(&engine);
+            held_back.serve_by(move || engine.upgrade().is_some_and(|engine| engine.flush_aside()));
+        }
         let domain = Domain {
             _fabric: fabric.uses.take(),
             _auto: thread,
-            _flusher: Flusher(held_back),
+            _flusher: held_back.map(Flusher),
             eq: Mutex::default(),
             engine,
         };

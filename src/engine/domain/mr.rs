@@ -14,7 +14,7 @@ use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::ep::Ep;
 use crate::engine::domain::{Domain, Engine, State};
 use crate::engine::mr::Region;
-use crate::engine::transport::Transport;
+use crate::engine::transport::{Registration, Transport};
 use crate::ffi::object;
 use crate::ffi::ops::mr::{MrCalls, MrRequest};
 use crate::ffi::{Kind, Other};
@@ -54,13 +54,8 @@ impl<T: Transport> Domain<T> {
             Some(base) => Some(part_of(base, engine, &request.segments)?),
         };
         let mut state = engine.lock()?;
-        let region = state.domain.mrs.register(
-            &request.segments,
-            request.access,
-            request.offset,
-            request.requested_key,
-            request.context,
-        )?;
+        let State { domain, transport } = &mut *state;
+        let Registration { region, desc } = transport.register(domain, &request)?;
         if request.flags & FI_MR_SINGLE_USE != 0 {
             region.allow_one_use();
         }
@@ -70,7 +65,6 @@ impl<T: Transport> Domain<T> {
         if request.flags & FI_RMA_PMEM != 0 {
             region.set_persistent();
         }
-        let State { domain, transport } = &mut *state;
         transport.region_opened(domain, &region);
         drop(state);
         let key = region.key;
@@ -85,7 +79,7 @@ impl<T: Transport> Domain<T> {
         let context = request.context as *mut c_void;
         Ok(object::open(mr, FI_CLASS_MR, context, |fid| fid_mr {
             fid,
-            mem_desc: core::ptr::null_mut(),
+            mem_desc: desc as *mut c_void,
             key,
         }))
     }

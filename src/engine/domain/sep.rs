@@ -22,13 +22,13 @@ use crate::engine::domain::ep::Ep;
 use crate::engine::domain::{Engine, State};
 use crate::engine::domain_state::DomainState;
 use crate::engine::srx::Srx;
-use crate::engine::transport::{Address, Transport};
+use crate::engine::transport::{AddressFormat, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::ops::scalable::ScalableCalls;
-use crate::ffi::{Kind, Other};
+use crate::ffi::{AddrForm, Kind, Other};
 use crate::sync::{Use, Uses};
 
 /// What the contexts of a scalable endpoint share.
@@ -343,7 +343,7 @@ impl<T: Transport> CmCalls for ScalableEp<T> {
         }
     }
 
-    fn addr_len(&self, addr: *const c_void) -> usize {
-        T::Addr::len_at(addr)
+    fn addr_form(&self) -> AddrForm {
+        self.port.engine.format.form()
     }
 }

@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
-use std::time::Instant;
 
 use crate::base::Error;
 use crate::base::log::{Subsys, log_debug, log_warn};
@@ -21,7 +20,7 @@ impl<N: Net> Stream<N> {
     /// better.
     pub fn try_later(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error, passing: bool) {
         let conn = &mut self.conns[id];
-        let now = Instant::now();
+        let now = self.reactor.now();
         let deadline = conn.deadline.unwrap_or(now);
         if now >= deadline || !passing {
             let local = self.eps.get(conn.session.ep).map(|ep| ep.local.to_string());
@@ -98,7 +97,8 @@ impl<N: Net> Stream<N> {
             conn.attempts = 0;
             return;
         }
-        let over = conn.deadline.is_some_and(|end| Instant::now() >= end) || N::gives_up(conn);
+        let now = self.reactor.now();
+        let over = conn.deadline.is_some_and(|end| now >= end) || N::gives_up(conn, now);
         match conn.session.state {
             State::Idle if over => {
                 let error = conn.last_error.unwrap_or(Error::TIMEDOUT);

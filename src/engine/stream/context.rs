@@ -3,8 +3,6 @@
 //! through them names them for its completion; a frame names the receive context that it is for, unless that is the first.
 #![forbid(unsafe_code)]
 
-use std::time::Instant;
-
 use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::engine::domain_state::{DomainState, TxOp};
@@ -60,7 +58,7 @@ impl<N: Net> Stream<N> {
     ) {
         for id in self.conns_of(port) {
             // What does not leave now goes out from copies.
-            self.last_flush(domain, id, Instant::now());
+            self.last_flush(domain, id, self.reactor.now());
             let Some(conn) = self.conns.get_mut(id) else {
                 continue;
             };

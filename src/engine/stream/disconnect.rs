@@ -22,7 +22,7 @@ impl<N: Net> Stream<N> {
     pub fn close_link(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         if let Some(fd) = conn.link.fd() {
-            self.epoll.remove(fd);
+            self.reactor.remove(fd);
             if N::ALL_SHM || conn.link.is_shm() {
                 // A forked child may hold it, too; the peer is to know all the same.
                 conn.link.shutdown();
@@ -48,7 +48,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn epoll_forget(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         if let (true, Some(fd)) = (conn.watch.added, conn.link.fd()) {
-            self.epoll.remove(fd);
+            self.reactor.remove(fd);
         }
         conn.watch = Watch::default();
     }

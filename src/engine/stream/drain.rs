@@ -4,8 +4,6 @@
 //! is not connected yet, none are taken that nobody else would bring there.
 #![forbid(unsafe_code)]
 
-use std::time::Instant;
-
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoVec};
 use crate::engine::stream::net::Net;
@@ -100,7 +98,7 @@ impl<N: Net> Stream<N> {
             .get_mut(ep)
             .and_then(|ep| ep.unreachable.remove(&peer));
         match failed {
-            Some((error, at)) if Instant::now() < at + limit => error,
+            Some((error, at)) if self.reactor.now() < at + limit => error,
             _ => Error::AGAIN,
         }
     }
@@ -113,7 +111,9 @@ impl<N: Net> Stream<N> {
         }
         let peer = conn.session.peer.clone();
         if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
-            endpoint.unreachable.insert(peer, (error, Instant::now()));
+            endpoint
+                .unreachable
+                .insert(peer, (error, self.reactor.now()));
         }
     }
 }

@@ -88,7 +88,7 @@ impl<N: Net> Stream<N> {
         };
         self.common.groups.forget(ep);
         if let Some(listener) = &endpoint.listener {
-            self.epoll.remove(listener.as_raw_fd());
+            self.reactor.remove(listener.as_raw_fd());
             if N::ALL_SHM {
                 // As for connections: nobody is to wait at a shm_listener that a forked child holds.
                 listener.shutdown();
@@ -103,7 +103,7 @@ impl<N: Net> Stream<N> {
             .collect();
         for id in ours {
             // Whoever closes has waited for what was reported as sent; this is what is left.
-            self.last_flush(domain, id, Instant::now());
+            self.last_flush(domain, id, self.reactor.now());
             self.discard_conn(domain, id);
         }
         self.drop_all_pending(ep);

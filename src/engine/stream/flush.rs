@@ -79,7 +79,7 @@ impl<N: Net> Stream<N> {
             && conn.session.tx.staged > 0
             && conn
                 .link
-                .wait_writable(until.saturating_duration_since(Instant::now()))
+                .wait_writable(until.saturating_duration_since(self.reactor.now()))
         {
             let before = conn.session.tx.staged;
             self.with(domain, id, |session, cx| session.flush_conn(cx));

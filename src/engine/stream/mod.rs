@@ -2,14 +2,14 @@
 //! Endpoints that talk over streams, one for each pair: what goes over a stream and what becomes of it at both ends. How a
 //! stream comes about is the provider's (`net`).
 //!
-//! `transport` is the state of a domain and what the engine calls; `ep` endpoints and their peers; `conn` one peer; `tx`,
+//! `transport` is the state of a domain and, with `parts`, what the engine calls; `ep` endpoints and their peers; `conn` one
+//! peer; `tx`,
 //! `flush`, `rx`, `rma`, `atomic`, `short`, `rendezvous`, `context` and `coll` move bytes; `attempt` repeats attempts to connect and `disconnect` ends connections, `drain` what is still owed then; `progress` decides
-//! where is looked, `spin` for how long; `pace` which small frames gather, `proto` the bytes themselves. Between processes of one host a stream may go over shared memory: `shm` is
+//! where is looked; `pace` which small frames gather, `proto` the bytes themselves. Between processes of one host a stream may go over shared memory: `shm` is
 //! the memory, `meeting` brings two processes to it by the messages of `hello`, `shared` what it means for a connection,
 //! `directory` what peers know of registered memory, `direct` what they do with that, `share` how both ends of a large message
 //! copy it.
 
-mod adaptive_spin;
 mod attempt;
 pub mod coll;
 pub mod conn;
@@ -23,6 +23,7 @@ pub mod hello;
 pub mod link;
 pub mod net;
 mod pace;
+mod parts;
 mod post;
 pub mod progress;
 pub mod proto;

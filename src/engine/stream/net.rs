@@ -7,6 +7,7 @@ use core::ffi::c_void;
 use core::time::Duration;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::abi::fid_pep;
 use crate::base::info::Info;
@@ -20,12 +21,13 @@ use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::session::common::Limits;
 use crate::engine::stream::shm_connect::PendingPeer;
 use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::engine::transport::Address;
+use crate::engine::transport::{Address, AddressFormat};
 use crate::sys::event::Ready;
 use crate::sys::socket::Socket;
 
 pub trait Net: Sized + Send + 'static {
     type Addr: Address;
+    type Format: AddressFormat<Addr = Self::Addr> + Default;
     /// The settings of the provider.
     type Params: Clone + Send + Sync + 'static;
     /// What it keeps of a domain, of an endpoint, and of a connection until it is up and for its end.
@@ -53,12 +55,6 @@ pub trait Net: Sized + Send + 'static {
     fn limits(params: &Self::Params) -> Limits;
     /// What is the provider's of a new domain.
     fn open(params: &Self::Params) -> Result<Self::Domain>;
-    fn open_pep(
-        fabric: &Arc<FabricShared<Stream<Self>>>,
-        info: Info,
-        context: *mut c_void,
-    ) -> Result<*mut fid_pep>;
-
     fn open_ep(stream: &mut Stream<Self>, ep: usize, info: &Info) -> Result;
     fn enable_ep(stream: &mut Stream<Self>, ep: usize) -> Result;
     /// The endpoint is gone from the tables, and its connections are closed.
@@ -94,7 +90,7 @@ pub trait Net: Sized + Send + 'static {
         error: Error,
     );
     /// Whether an attempt is to be given up before its time.
-    fn gives_up(_conn: &Conn<Self>) -> bool {
+    fn gives_up(_conn: &Conn<Self>, _now: Instant) -> bool {
         false
     }
     /// Somebody connects to this endpoint.
@@ -140,7 +136,14 @@ pub trait Net: Sized + Send + 'static {
         false
     }
 
-    /// Connected endpoints (FI_EP_MSG): the calls from here on.
+    /// Connected endpoints (FI_EP_MSG): the calls from here on, as in `Connects`.
+    fn open_pep(
+        _fabric: &Arc<FabricShared<Stream<Self>>>,
+        _info: Info,
+        _context: *mut c_void,
+    ) -> Result<*mut fid_pep> {
+        Err(Error::NOSYS)
+    }
     fn connect(
         _stream: &mut Stream<Self>,
         _core: &mut DomainOf<Self>,

@@ -3,11 +3,10 @@
 //! others, new connections and deadlines, and whoever sleeps.
 #![forbid(unsafe_code)]
 
-use std::cmp::Reverse;
 use std::os::fd::AsRawFd;
-use std::time::Instant;
 
 use crate::base::Error;
+use crate::engine::reactor::Token;
 use crate::engine::stream::conn::{Conn, Watch};
 use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
@@ -15,13 +14,11 @@ use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::sys::event::{BATCH, Ready};
 
-/// Tokens in the epoll set: the upper half says what kind, the lower half which one.
-pub const TIMER: u64 = 1 << 32;
-const CONN: u64 = 2 << 32;
-const LISTENER: u64 = 3 << 32;
-const HANDSHAKE: u64 = 4 << 32;
-const GUEST: u64 = 5 << 32;
-const KIND: u64 = 0xffff_ffff << 32;
+/// Kinds of tokens.
+const CONN: u32 = 1;
+const LISTENER: u32 = 2;
+const HANDSHAKE: u32 = 3;
+const PENDING: u32 = 4;
 
 /// Connections that are read directly, at most: a look that finds nothing costs a system call for each of them, where epoll
 /// costs one for all.
@@ -42,20 +39,20 @@ const SURE: u32 = 8;
 /// While guesses are trusted, one look in so many asks epoll all the same.
 const GUESS_EVERY: u64 = 8;
 
-pub fn conn_token(id: usize) -> u64 {
-    CONN | id as u64
+pub fn conn_token(id: usize) -> Token {
+    Token::new(CONN, id)
 }
 
-pub fn listener_token(ep: usize) -> u64 {
-    LISTENER | ep as u64
+pub fn listener_token(ep: usize) -> Token {
+    Token::new(LISTENER, ep)
 }
 
-pub fn handshake_token(id: usize) -> u64 {
-    HANDSHAKE | id as u64
+pub fn handshake_token(id: usize) -> Token {
+    Token::new(HANDSHAKE, id)
 }
 
-pub fn pending_token(id: usize) -> u64 {
-    GUEST | id as u64
+pub fn pending_token(id: usize) -> Token {
+    Token::new(PENDING, id)
 }
 
 impl<N: Net> Stream<N> {
@@ -124,8 +121,8 @@ impl<N: Net> Stream<N> {
 
     /// One look that leaves out nothing: epoll watches the connections that are read directly, too.
     pub(super) fn poll_all(&mut self, domain: &mut DomainOf<N>) {
-        if std::mem::take(&mut self.is_urgent) {
-            self.set_timer();
+        if self.reactor.end_wake() {
+            self.reactor.set_timer();
         }
         self.clear_up(domain);
         self.attach();
@@ -159,14 +156,14 @@ impl<N: Net> Stream<N> {
     /// Takes off the deadlines of what has come about, as far as they are the next: a domain at peace has no timer.
     fn drop_deadlines(&mut self) {
         let mut any = false;
-        while let Some(&Reverse((_, due))) = self.deadlines.peek()
+        while let Some(due) = self.reactor.earliest()
             && !self.is_awaited(due)
         {
-            self.deadlines.pop();
+            self.reactor.drop_earliest();
             any = true;
         }
         if any {
-            self.set_timer();
+            self.reactor.set_timer();
         }
     }
 
@@ -186,15 +183,6 @@ impl<N: Net> Stream<N> {
             Due::Listener(ep) => self.eps.get(ep).is_some(),
             Due::Peers | Due::Waits => true,
         }
-    }
-
-    fn set_timer(&self) {
-        if self.is_urgent {
-            return;
-        }
-        let next = self.deadlines.peek().map(|Reverse((at, _))| *at);
-        self.timer
-            .set(next.map(|at| at.saturating_duration_since(Instant::now())));
     }
 
     #[inline]
@@ -228,7 +216,7 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         // Epoll has to say when the kernel takes bytes again.
         if let (false, Some(socket)) = (conn.watch.write, conn.link.socket()) {
-            self.epoll.remove(socket.as_raw_fd());
+            self.reactor.remove(socket.as_raw_fd());
             conn.watch.added = false;
         }
     }
@@ -257,11 +245,12 @@ impl<N: Net> Stream<N> {
             broken: false,
             ended: false,
         }; BATCH];
-        let n = self.epoll.poll(&mut ready);
+        let n = self.reactor.poll(&mut ready);
         for event in &ready[..n] {
-            let id = (event.token & !KIND) as usize;
-            match event.token & KIND {
-                TIMER => self.timer_due(domain),
+            let token = Token::of(event);
+            let id = token.id();
+            match token.kind() {
+                Token::TIMER => self.timer_due(domain),
                 CONN => {
                     self.wide = match self.conns.get(id) {
                         Some(conn) if conn.hot => self.wide.saturating_sub(1),
@@ -274,11 +263,11 @@ impl<N: Net> Stream<N> {
                 HANDSHAKE if N::shakes_hands(self, id) => {
                     N::handshake_ready(self, domain, id, event)
                 }
-                GUEST if self.pending_peers.contains(id) => self.pending_ready(domain, id),
+                PENDING if self.pending_peers.contains(id) => self.pending_ready(domain, id),
                 _ => {}
             }
         }
-        if !self.deadlines.is_empty() {
+        if self.reactor.has_deadlines() {
             self.drop_deadlines();
         }
     }
@@ -366,8 +355,8 @@ impl<N: Net> Stream<N> {
         }
         let fd = socket.as_raw_fd();
         let result = match conn.watch.added {
-            true => self.epoll.modify(fd, conn_token(id), read, write),
-            false => self.epoll.add(fd, conn_token(id), read, write),
+            true => self.reactor.modify(fd, conn_token(id), read, write),
+            false => self.reactor.add(fd, conn_token(id), read, write),
         };
         if result.is_ok() {
             conn.watch = wanted;
@@ -378,13 +367,9 @@ impl<N: Net> Stream<N> {
     /// Deadlines that have come.
     #[cold]
     fn timer_due(&mut self, domain: &mut DomainOf<N>) {
-        self.is_urgent = false;
-        let now = Instant::now();
-        while let Some(&Reverse((at, due))) = self.deadlines.peek() {
-            if at > now {
-                break;
-            }
-            self.deadlines.pop();
+        self.reactor.end_wake();
+        let now = self.reactor.now();
+        while let Some(due) = self.reactor.next_due(now) {
             match due {
                 Due::Conn(id) => self.conn_due(domain, id),
                 Due::Handshake(id) => N::handshake_due(self, id),
@@ -396,11 +381,11 @@ impl<N: Net> Stream<N> {
                     // The one that is there already stays.
                     for shm_listener in listener.into_iter().chain(N::shm_listener(self, ep)) {
                         let fd = shm_listener.as_raw_fd();
-                        let _ = self.epoll.add(fd, listener_token(ep), true, false);
+                        let _ = self.reactor.add(fd, listener_token(ep), true, false);
                     }
                 }
             }
         }
-        self.set_timer();
+        self.reactor.set_timer();
     }
 }

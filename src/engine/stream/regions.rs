@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::abi::*;
 use crate::engine::ep_state::Event;
@@ -61,14 +61,14 @@ impl<N: Net> Stream<N> {
     /// A region has been withdrawn from this place of the directory: who uses it is waited for, as long as that is reasonable.
     #[cold]
     pub(super) fn wait_for_users(&mut self, domain: &mut DomainOf<N>, at: usize) {
-        let until = Instant::now() + CLOSE_TIMEOUT;
+        let until = self.reactor.now() + CLOSE_TIMEOUT;
         let polled: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
         for id in polled {
             while let Some(shm) = self.conns.get(id).and_then(|conn| conn.link.shm())
                 && shm.is_using(at)
                 && shm.is_alive()
             {
-                if Instant::now() < until {
+                if self.reactor.now() < until {
                     std::thread::yield_now();
                     continue;
                 }

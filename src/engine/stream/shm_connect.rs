@@ -132,9 +132,9 @@ impl<N: Net> Stream<N> {
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
                     log_warn!(N::SOURCE, Subsys::EpCtrl, "cannot accept: {error}");
-                    self.epoll.remove(at);
+                    self.reactor.remove(at);
                     let pause = Duration::from_millis(100);
-                    self.schedule(Instant::now() + pause, Due::Listener(ep));
+                    self.schedule(self.reactor.now() + pause, Due::Listener(ep));
                     return;
                 }
             }
@@ -143,7 +143,7 @@ impl<N: Net> Stream<N> {
 
     fn receive_pending(&mut self, ep: usize, socket: Socket) {
         let fd = socket.as_raw_fd();
-        let deadline = Instant::now() + self.common.limits.hello;
+        let deadline = self.reactor.now() + self.common.limits.hello;
         let id = self.pending_peers.insert(PendingPeer {
             ep,
             deadline,
@@ -151,7 +151,7 @@ impl<N: Net> Stream<N> {
             bytes: Vec::new(),
             fds: Vec::new(),
         });
-        match self.epoll.add(fd, pending_token(id), true, false) {
+        match self.reactor.add(fd, pending_token(id), true, false) {
             Ok(()) => self.schedule(deadline, Due::PendingPeer(id)),
             Err(_) => drop(self.pending_peers.remove(id)),
         }
@@ -173,13 +173,14 @@ impl<N: Net> Stream<N> {
     pub(super) fn drop_pending(&mut self, id: usize) {
         if self.pending_peers.contains(id) {
             let pending = self.pending_peers.remove(id);
-            self.epoll.remove(pending.socket.as_raw_fd());
+            self.reactor.remove(pending.socket.as_raw_fd());
         }
     }
 
     /// A pending has had the time that it was given; unless its number is another one's by now.
     pub(super) fn pending_due(&mut self, id: usize) {
-        let late = |pending: &PendingPeer| Instant::now() >= pending.deadline;
+        let now = self.reactor.now();
+        let late = |pending: &PendingPeer| now >= pending.deadline;
         if self.pending_peers.get(id).is_some_and(late) {
             self.drop_pending(id);
         }
@@ -229,7 +230,7 @@ impl<N: Net> Stream<N> {
         hello: core::result::Result<Hello, Verdict>,
     ) {
         let pending = self.pending_peers.remove(id);
-        self.epoll.remove(pending.socket.as_raw_fd());
+        self.reactor.remove(pending.socket.as_raw_fd());
         N::hello_received(self, domain, pending, hello);
     }
 
@@ -311,7 +312,7 @@ impl<N: Net> Stream<N> {
     /// The socket beside the memory is the connection's from now on.
     pub fn take_socket(&mut self, id: usize, socket: Socket) -> Result {
         let conn = &mut self.conns[id];
-        self.epoll
+        self.reactor
             .add(socket.as_raw_fd(), conn_token(id), true, false)?;
         conn.link = Link::Socket(socket);
         conn.watch = Watch {

@@ -119,7 +119,7 @@ impl<N: Net> Stream<N> {
     #[inline(never)]
     pub(super) fn wait_a_moment(&mut self, domain: &mut DomainOf<N>) {
         // Who is going to sleep wants the processor for others, and so does who waits for the lock.
-        if self.is_armed || domain.contended || !self.spin.take_turn() {
+        if self.is_armed || domain.contended || !self.reactor.spin.take_turn() {
             return;
         }
         for &id in &self.polled {
@@ -128,7 +128,7 @@ impl<N: Net> Stream<N> {
             }
         }
         let news = self.next_news();
-        self.spin.note(news.is_some());
+        self.reactor.spin.note(news.is_some());
         if let Some(id) = news {
             self.read_shm(domain, id);
         }
@@ -148,7 +148,7 @@ impl<N: Net> Stream<N> {
                 }
                 spin_loop();
             }
-            let now = Instant::now();
+            let now = self.reactor.now();
             if now >= *end.get_or_insert(now + MOMENT) {
                 return None;
             }
@@ -191,7 +191,7 @@ impl<N: Net> Stream<N> {
             i += 1;
             if any {
                 self.conns[id].misses = 0;
-                self.spin.found();
+                self.reactor.spin.found();
             } else if self.polled.len() > ALWAYS {
                 self.missed(id);
             }
@@ -320,8 +320,7 @@ impl<N: Net> Stream<N> {
 
     /// Whoever sleeps, or is about to, looks again at once.
     fn end_sleep(&mut self) {
-        self.is_urgent = true;
-        self.timer.set(Some(Duration::ZERO));
+        self.reactor.wake();
     }
 
     /// Whether what comes next has to stay where it is, see `Session::waits_for_sender`.
@@ -557,7 +556,7 @@ impl<N: Net> Stream<N> {
             if shm.ended || shm.broken {
                 return;
             }
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(self.reactor.now());
             if conn.session.tx.staged == 0 || left.is_zero() {
                 return;
             }

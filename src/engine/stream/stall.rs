@@ -2,8 +2,6 @@
 //! Peers that let operations wait: after a while the log tells of them, or the operations fail (FI_*_STALL_REPORT, FI_*_OP_TIMEOUT).
 #![forbid(unsafe_code)]
 
-use std::time::Instant;
-
 use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
 use crate::engine::stream::net::Net;
@@ -13,7 +11,7 @@ use crate::engine::stream::transport::{DomainOf, Due, Stream};
 impl<N: Net> Stream<N> {
     #[cold]
     pub(super) fn arm_waits(&mut self) {
-        self.schedule(Instant::now() + self.common.waits.tick, Due::Waits);
+        self.schedule(self.reactor.now() + self.common.waits.tick, Due::Waits);
     }
 
     /// A tick: what has waited too long is told of, or fails.

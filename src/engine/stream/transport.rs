@@ -3,41 +3,31 @@
 //! or the provider's.
 #![forbid(unsafe_code)]
 
-use core::ffi::c_void;
-use core::time::Duration;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
 
 use slab::Slab;
 
-use crate::abi::{FI_ADDR_NOTAVAIL, fi_collective_op, fid_pep};
+use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
-use crate::engine::coll::Shape;
+use crate::engine::clock::Monotonic;
 use crate::engine::domain_state::DomainState;
-use crate::engine::fabric::FabricShared;
-use crate::engine::flusher::Held;
+use crate::engine::reactor::Reactor;
 use crate::engine::srx::{Claimed, Envelope};
-use crate::engine::stream::adaptive_spin::AdaptiveSpin;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::{Ep, Eps};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::MAX_ATOMIC;
 use crate::engine::stream::region_directory::RegionDirectory;
 use crate::engine::stream::session::common::Common;
 use crate::engine::stream::shm_connect::PendingPeer;
 use crate::engine::stream::shm_poll::FastPoll;
-use crate::engine::transport::{Address, Membership, MrRegion, Transport};
-use crate::ffi::ops::atomic::Atomic;
-use crate::ffi::ops::collective::Collective;
+use crate::engine::transport::{Address, Addressing, MrRegion, Transport};
 use crate::ffi::ops::transfer::{OneTx, Tx};
 use crate::sync::Children;
-use crate::sys::event::{Epoll, Timer};
 use crate::sys::fork::Birth;
 
 pub type DomainOf<N> = DomainState<<N as Net>::Addr>;
@@ -51,10 +41,7 @@ pub struct Stream<N: Net> {
     pub(crate) params: N::Params,
     /// What the provider keeps.
     pub(crate) own: N::Domain,
-    pub(crate) epoll: Epoll,
-    pub(crate) timer: Timer,
-    /// Deadlines, earliest first; those that no longer hold are skipped when they come up.
-    pub(crate) deadlines: BinaryHeap<Reverse<(Instant, Due)>>,
+    pub(crate) reactor: Reactor<Due>,
     /// By the endpoint's number in `domain.eps`.
     pub(crate) eps: Eps<N>,
     pub(crate) conns: Slab<Conn<N>>,
@@ -71,8 +58,6 @@ pub struct Stream<N: Net> {
     pub(crate) directory: Option<RegionDirectory>,
     /// Whoever writes to shared memory rings the doorbell.
     pub(crate) is_armed: bool,
-    /// The timer is to go off at once, whatever the deadlines are: see `end_sleep`.
-    pub(super) is_urgent: bool,
     /// Peers that share memory know that this side may sleep.
     pub(super) expects_sleep: bool,
     /// While above zero only epoll is asked; see `progress`.
@@ -80,8 +65,6 @@ pub struct Stream<N: Net> {
     /// The connection that had news last, and how many guesses of the next one came true, in a row; see `progress`.
     pub(crate) last: usize,
     pub(crate) sure: u32,
-    /// Whether a look at shared memory that finds nothing waits a moment.
-    pub(super) spin: AdaptiveSpin,
 }
 
 /// What a deadline is about.
@@ -100,15 +83,7 @@ pub enum Due {
 impl<N: Net> Stream<N> {
     /// Makes the timer go off for the earliest deadline.
     pub fn schedule(&mut self, at: Instant, due: Due) {
-        let earlier = self
-            .deadlines
-            .peek()
-            .is_none_or(|Reverse((first, _))| at < *first);
-        self.deadlines.push(Reverse((at, due)));
-        if earlier && !self.is_urgent {
-            self.timer
-                .set(Some(at.saturating_duration_since(Instant::now())));
-        }
+        self.reactor.schedule(at, due);
     }
 
     /// Whether there are connections over shared memory.
@@ -137,8 +112,12 @@ impl<N: Net> Stream<N> {
     }
 }
 
-impl<N: Net> Transport for Stream<N> {
+impl<N: Net> Addressing for Stream<N> {
     type Addr = N::Addr;
+    type Format = N::Format;
+}
+
+impl<N: Net> Transport for Stream<N> {
     type Fabric = N::Params;
 
     const SOURCE: &'static Source = N::SOURCE;
@@ -146,7 +125,6 @@ impl<N: Net> Transport for Stream<N> {
     const CQ_DATA_SIZE: usize = 8;
     const AUTH_KEY_SIZE: usize = N::AUTH_KEY_SIZE;
     const AUTH_KEYS: usize = N::AUTH_KEYS;
-    const ATOMIC_SIZE: usize = MAX_ATOMIC;
     const SHARES_MEMORY: bool = N::MAY_SHARE;
     const HMEM: bool = N::HMEM;
 
@@ -158,6 +136,10 @@ impl<N: Net> Transport for Stream<N> {
         !N::limits(params).no_progress_thread
     }
 
+    fn format(&self) -> N::Format {
+        N::Format::default()
+    }
+
     /// Of a domain that has only sockets a child may make what it can.
     fn children_may(&self) -> Children {
         match self.has_shm() {
@@ -166,19 +148,14 @@ impl<N: Net> Transport for Stream<N> {
         }
     }
 
-    fn open(params: &N::Params) -> Result<Stream<N>> {
-        let epoll = Epoll::new()?;
-        let timer = Timer::new()?;
-        epoll.add(timer.as_raw_fd(), super::progress::TIMER, true, false)?;
+    fn open(params: &N::Params, _info: &Info) -> Result<Stream<N>> {
         let limits = N::limits(params);
         Ok(Stream {
             birth: Birth::here(),
             common: Common::new(N::SOURCE, limits),
             params: params.clone(),
             own: N::open(params)?,
-            epoll,
-            timer,
-            deadlines: BinaryHeap::new(),
+            reactor: Reactor::new(Monotonic)?,
             eps: Eps::default(),
             conns: Slab::new(),
             hot: Vec::new(),
@@ -188,25 +165,15 @@ impl<N: Net> Transport for Stream<N> {
             pending_peers: Slab::new(),
             directory: None,
             is_armed: true,
-            is_urgent: false,
             expects_sleep: false,
             wide: 0,
             last: usize::MAX,
             sure: 0,
-            spin: AdaptiveSpin::new(),
         })
     }
 
-    fn open_pep(
-        fabric: &Arc<FabricShared<Stream<N>>>,
-        info: Info,
-        context: *mut c_void,
-    ) -> Result<*mut fid_pep> {
-        N::open_pep(fabric, info, context)
-    }
-
     fn poll_fd(&self) -> RawFd {
-        self.epoll.as_raw_fd()
+        self.reactor.as_raw_fd()
     }
 
     // Programs that wait look again and again, and mostly there is nothing: that is found out without a call.
@@ -218,13 +185,13 @@ impl<N: Net> Transport for Stream<N> {
         match self.poll_fast(domain) {
             FastPoll::Nothing => {
                 self.common.polls = self.common.polls.wrapping_add(1);
-                if self.spin.is_due() {
+                if self.reactor.spin.is_due() {
                     self.wait_a_moment(domain);
                 }
             }
             FastPoll::NewsOf(id) => {
                 self.common.polls = self.common.polls.wrapping_add(1);
-                self.spin.found();
+                self.reactor.spin.found();
                 self.read_shm(domain, id);
             }
             FastPoll::Unclear => self.poll(domain),
@@ -241,44 +208,6 @@ impl<N: Net> Transport for Stream<N> {
         self.poll_all(domain);
     }
 
-    fn held_back(&self) -> &Arc<Held> {
-        &self.common.held_back
-    }
-
-    fn end_holding(&self) {
-        if !self.holds_back_frames() {
-            self.common.held_back.end();
-        }
-    }
-
-    #[inline]
-    fn must_flush(&self) -> bool {
-        self.common.is_unserved && !self.common.dirty.is_empty()
-    }
-
-    #[inline]
-    fn flush(&mut self, domain: &mut DomainOf<N>) {
-        if !self.common.dirty.is_empty() {
-            self.flush_dirty(domain);
-            // A peer may have waited for that, and nothing may come that tells to look again.
-            while !self.common.stalled.is_empty() {
-                self.retry_stalled(domain);
-                if self.common.dirty.is_empty() {
-                    break;
-                }
-                self.flush_dirty(domain);
-            }
-            if !self.common.held.is_empty() {
-                self.retry_held(domain);
-            }
-        }
-    }
-
-    #[inline]
-    fn holds_back(&self) -> bool {
-        !self.common.dirty.is_empty()
-    }
-
     fn open_ep(&mut self, _core: &mut DomainOf<N>, ep: usize, info: &Info) -> Result {
         N::open_ep(self, ep, info)
     }
@@ -289,22 +218,6 @@ impl<N: Net> Transport for Stream<N> {
 
     fn set_keys(&mut self, ep: usize, keys: Vec<Key>) -> Result {
         N::set_keys(self, ep, keys)
-    }
-
-    fn close_limit(&self) -> Duration {
-        self.common.limits.close
-    }
-
-    fn owes(&self, ep: Option<usize>, patient: bool) -> bool {
-        self.is_at_home() && self.owes_peers(ep, patient)
-    }
-
-    fn leave_memory(&mut self, domain: &mut DomainOf<N>) {
-        Stream::leave_memory(self, domain);
-    }
-
-    fn tell_lost(&self, ep: Option<usize>) {
-        Stream::tell_lost(self, ep);
     }
 
     fn close_ep(&mut self, domain: &mut DomainOf<N>, ep: usize) {
@@ -324,16 +237,6 @@ impl<N: Net> Transport for Stream<N> {
         self.post(domain, ep, tx)
     }
 
-    fn atomic(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        port: usize,
-        ep: usize,
-        atomic: &Atomic<'_>,
-    ) -> Result {
-        self.post_atomic(domain, port, ep, atomic)
-    }
-
     fn transmit_from(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -342,26 +245,6 @@ impl<N: Net> Transport for Stream<N> {
         tx: &Tx<'_>,
     ) -> Result {
         self.post_from(domain, port, ep, tx)
-    }
-
-    fn close_tx_context(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        port: usize,
-        ep: usize,
-        successor: usize,
-    ) {
-        if self.is_inherited() {
-            return;
-        }
-        self.leave_transmits(domain, port, ep, successor);
-    }
-
-    fn close_rx_context(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
-        if self.is_inherited() {
-            return;
-        }
-        self.leave_receives(domain, port, ep);
     }
 
     fn counts_accesses(&mut self, domain: &mut DomainOf<N>) {
@@ -420,82 +303,12 @@ impl<N: Net> Transport for Stream<N> {
         N::set_name(self, ep, addr)
     }
 
-    fn peer(&self, ep: usize) -> Result<Vec<u8>> {
-        N::peer(self, ep)
-    }
-
     fn tx_room(&mut self, ep: usize, inject: usize, caps: u64) -> usize {
         self.room_of(ep, inject, caps)
     }
 
     fn cancel(&mut self, domain: &mut DomainOf<N>, ep: usize, context: usize) {
         self.cancel_waiting(domain, ep, context);
-    }
-
-    fn socket(&self, ep: usize) -> Result<RawFd> {
-        N::socket(self, ep)
-    }
-
-    fn connect(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        ep: usize,
-        addr: Option<&[u8]>,
-        param: &[u8],
-    ) -> Result {
-        N::connect(self, domain, ep, addr, param)
-    }
-
-    fn accept(&mut self, domain: &mut DomainOf<N>, ep: usize, param: &[u8]) -> Result {
-        N::accept(self, domain, ep, param)
-    }
-
-    fn shutdown(&mut self, domain: &mut DomainOf<N>, ep: usize) -> Result {
-        N::shutdown(self, domain, ep)
-    }
-
-    const COLLECTIVES: bool = true;
-
-    fn open_group(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        ep: usize,
-        membership: &Membership<'_>,
-    ) -> Result<u64> {
-        self.open_collective(domain, ep, membership)
-    }
-
-    fn join_group(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        ep: usize,
-        group: u64,
-        token: (usize, usize),
-        alone: bool,
-    ) {
-        self.join_collective(domain, ep, group, token, alone);
-    }
-
-    fn leave_group(&mut self, domain: &mut DomainOf<N>, ep: usize, group: u64) {
-        if self.is_inherited() {
-            return;
-        }
-        self.leave_collective(domain, ep, group);
-    }
-
-    fn shape(
-        &self,
-        domain: &DomainOf<N>,
-        ep: usize,
-        what: fi_collective_op,
-        group: u64,
-        root: u64,
-    ) -> Result<Shape> {
-        self.shape_of(domain, ep, what, group, root)
-    }
-
-    fn collect(&mut self, domain: &mut DomainOf<N>, ep: usize, call: &Collective) -> Result {
-        self.start_collective(domain, ep, call)
     }
 
     fn av_inserted(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64) {

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use crate::abi::*;
 use crate::base::{Error, Result, Secret};
+use crate::ffi::AddrForm;
 use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::av_set::SetRequest;
 use crate::ffi::ops::{FromCode, answer, object, status};
@@ -30,12 +31,8 @@ pub struct Insertion {
 }
 
 pub trait AvCalls: Kind<Head = fid_av> {
-    /// Bytes of one address at `addr`.
-    fn addr_len(&self, addr: *const c_void) -> usize;
-    /// Bytes of `count` addresses from `addr` on; nothing if that is more than there can be.
-    fn array_len(&self, addr: *const c_void, count: usize) -> Option<usize>;
-    /// `addrs` are `count` addresses.
-    fn insert(&self, addrs: &[u8], count: usize, insertion: Insertion) -> Result<Inserted>;
+    fn addr_form(&self) -> AddrForm;
+    fn insert(&self, addrs: &[&[u8]], insertion: Insertion) -> Result<Inserted>;
     /// Names to be resolved, one address each; a node without a service is an address in the format FI_ADDR_STR.
     fn insert_names(
         &self,
@@ -149,13 +146,10 @@ unsafe extern "C" fn insert<T: AvCalls>(
     let result = unsafe { av::<T>(a) }.and_then(|av| {
         // SAFETY: fi_av(3): `fi_addr` is an array of `count` addresses.
         let insertion = unsafe { insertion(flags, context, fi_addr, count) }?;
-        if addr.is_null() && count > 0 {
-            return Err(Error::INVAL);
-        }
-        let len = av.array_len(addr, count).ok_or(Error::INVAL)?;
-        // SAFETY: fi_av(3): `addr` is an array of `count` addresses.
-        let bytes = unsafe { user::bytes(addr, len) }?;
-        let inserted = av.insert(bytes, count, insertion)?;
+        // SAFETY: fi_av(3): `addr` is an array of `count` addresses in the format of the domain, which the caller leaves
+        // alone during the call.
+        let addrs = unsafe { av.addr_form().read_array(addr, count) }?;
+        let inserted = av.insert(&addrs, insertion)?;
         // SAFETY: `fi_addr` and `context` as fi_av(3) says.
         unsafe { hand_out(inserted, fi_addr, flags, context) }
     });
@@ -338,8 +332,9 @@ unsafe extern "C" fn straddr<T: AvCalls>(
     if addr.is_null() || len.is_null() {
         return core::ptr::null();
     }
-    // SAFETY: `addr` is one address of the vector's format.
-    let Ok(bytes) = (unsafe { user::bytes(addr, av.addr_len(addr)) }) else {
+    // SAFETY: fi_av(3): `addr` is one address in the format of the domain, which the caller leaves alone during the
+    // call.
+    let Ok(bytes) = (unsafe { av.addr_form().read(addr) }) else {
         return core::ptr::null();
     };
     let mut text = av.straddr(bytes).into_bytes();

@@ -5,6 +5,7 @@ use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
 use crate::base::{Error, Result};
+use crate::ffi::AddrForm;
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::av::{fill_sized, fitted};
 use crate::ffi::ops::missing::Missing;
@@ -28,8 +29,7 @@ pub trait CmCalls: Kind {
     fn peer(&self) -> Result<Vec<u8>> {
         Err(Error::NOSYS)
     }
-    /// How many bytes the address at the pointer has, by its family.
-    fn addr_len(&self, addr: *const c_void) -> usize;
+    fn addr_form(&self) -> AddrForm;
     fn connect(&self, _addr: Option<&[u8]>, _param: &[u8]) -> Result {
         Err(Error::NOSYS)
     }
@@ -120,12 +120,13 @@ unsafe extern "C" fn connect<T: CmCalls>(
     param: *const c_void,
     paramlen: usize,
 ) -> c_int {
-    // SAFETY: an open endpoint; `addr` is NULL or an address, `param` has `paramlen` bytes.
+    // SAFETY: fi_cm(3): an open endpoint; `addr` is NULL or an address in the endpoint's format, `param` has `paramlen`
+    // bytes; the caller leaves both alone during the call.
     status(unsafe {
         ep::<T, _>(e).and_then(|ep| {
             let addr = match addr.is_null() {
                 true => None,
-                false => Some(user::bytes(addr, ep.addr_len(addr))?),
+                false => Some(ep.addr_form().read(addr)?),
             };
             ep.connect(addr, user::bytes(param, paramlen)?)
         })

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Names of endpoints: strings in the format FI_ADDR_STR, fi_shm(7), and the socket at which the endpoint of a name is met.
-//!
-//! Trusted with: finding the end of a string that C handed over.
+#![forbid(unsafe_code)]
 
-use core::ffi::{CStr, c_char, c_void};
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -14,7 +12,8 @@ use sha2::{Digest, Sha256};
 use super::kind::Kind;
 use crate::base::info::local::{MAX_NAME, SCHEME_END, bare, text_of};
 use crate::base::{Error, Result};
-use crate::engine::transport::Address;
+use crate::engine::transport::{Address, AddressFormat};
+use crate::ffi::AddrForm;
 
 /// A name of less than 256 bytes. What stands before `://` says how it came about and does not tell it from others.
 #[derive(Clone, Debug)]
@@ -192,29 +191,6 @@ impl fmt::Display for Name {
 }
 
 impl Address for Name {
-    fn len_at(addr: *const c_void) -> usize {
-        if addr.is_null() {
-            return 0;
-        }
-        // SAFETY: fi_getinfo(3), FI_ADDR_STR: an address of this format is a string with a zero at its end.
-        let text = unsafe { CStr::from_ptr(addr.cast::<c_char>()) };
-        text.count_bytes() + 1
-    }
-
-    /// Each string begins where the one before ends. fi_av(3) speaks of pointers to strings; programs and libfabric do it so.
-    fn array_len_at(addr: *const c_void, count: usize) -> Option<usize> {
-        let mut len = 0;
-        for _ in 0..count {
-            // SAFETY: fi_av(3): there are `count` addresses.
-            len += Name::len_at(unsafe { addr.byte_add(len) });
-        }
-        Some(len)
-    }
-
-    fn split(bytes: &[u8], _count: usize) -> impl Iterator<Item = &[u8]> {
-        bytes.split_inclusive(|&byte| byte == 0)
-    }
-
     fn from_bytes(bytes: &[u8]) -> Option<Name> {
         Name::new(text_of(bytes)?)
     }
@@ -222,19 +198,31 @@ impl Address for Name {
     fn to_bytes(&self) -> Vec<u8> {
         terminated(self.as_str())
     }
+}
 
-    fn text(bytes: &[u8]) -> String {
+/// FI_ADDR_STR.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Format;
+
+impl AddressFormat for Format {
+    type Addr = Name;
+
+    fn form(&self) -> AddrForm {
+        AddrForm::Text
+    }
+
+    fn text(&self, bytes: &[u8]) -> String {
         text_of(bytes).unwrap_or_default().to_owned()
     }
 
     /// A node without a service has to be a whole address.
-    fn from_text(text: &str) -> Option<Name> {
+    fn parse(&self, text: &str) -> Option<Name> {
         let whole = text.contains(SCHEME_END);
         whole.then(|| Name::new(text)).flatten()
     }
 
     /// As fi_getinfo names the two.
-    fn resolve(node: &str, service: &str) -> Result<Name> {
+    fn resolve(&self, node: &str, service: &str) -> Result<Name> {
         let text = match node.contains(SCHEME_END) {
             true => node.to_owned(),
             false => format!("fi_ns{SCHEME_END}{node}:{service}"),
@@ -278,9 +266,7 @@ mod tests {
         let read = Name::from_bytes(bytes).unwrap();
         assert_eq!(read.as_str(), "fi_shm://1:0:0");
         assert_eq!(read.to_bytes(), b"fi_shm://1:0:0\0");
-        assert_eq!(Name::text(bytes), "fi_shm://1:0:0");
-        assert_eq!(Name::len_at(bytes.as_ptr().cast()), 15);
-        assert_eq!(Name::len_at(core::ptr::null()), 0);
+        assert_eq!(Format.text(bytes), "fi_shm://1:0:0");
         assert_eq!(read.looked_up(Kind::Shm), b"1:0:0\0");
         assert_eq!(read.looked_up(Kind::Sm2), b"fi_shm://1:0:0\0");
         for wrong in [&b""[..], b"abc", b"\xff\0"] {
@@ -289,17 +275,6 @@ mod tests {
         assert!(Name::from_bytes(&[&[b'x'; 255][..], b"\0"].concat()).is_some());
         assert!(Name::from_bytes(&[&[b'x'; 256][..], b"\0"].concat()).is_none());
         assert!(Name::new("a\0b").is_none());
-    }
-
-    #[test]
-    fn an_array_is_one_string_after_the_other() {
-        let array = b"fi_shm://a\0fi_shm://bbbb\0\0c\0further";
-        let len = Name::array_len_at(array.as_ptr().cast(), 4).unwrap();
-        assert_eq!(len, 11 + 14 + 1 + 2);
-        let found: Vec<_> = Name::split(&array[..len], 4).collect();
-        let expected: [&[u8]; 4] = [b"fi_shm://a\0", b"fi_shm://bbbb\0", b"\0", b"c\0"];
-        assert_eq!(found, expected);
-        assert_eq!(Name::array_len_at(array.as_ptr().cast(), 0), Some(0));
     }
 
     #[test]
@@ -376,11 +351,11 @@ mod tests {
 
     #[test]
     fn node_and_service_are_a_name() {
-        let of = |node, service| Name::resolve(node, service).map(|name| name.to_string());
+        let of = |node, service| Format.resolve(node, service).map(|name| name.to_string());
         assert_eq!(of("node", "1").unwrap(), "fi_ns://node:1");
         assert_eq!(of("fi_shm://x", "1").unwrap(), "fi_shm://x");
         assert_eq!(of(&"n".repeat(300), "1"), Err(Error::INVAL));
-        assert_eq!(Name::from_text("fi_shm://x"), Some(name("x")));
-        assert_eq!(Name::from_text("x"), None);
+        assert_eq!(Format.parse("fi_shm://x"), Some(name("x")));
+        assert_eq!(Format.parse("x"), None);
     }
 }

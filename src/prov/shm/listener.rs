@@ -7,7 +7,6 @@
 
 use core::time::Duration;
 use std::os::fd::AsRawFd;
-use std::time::Instant;
 
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
@@ -32,7 +31,9 @@ impl Stream<Shm> {
             return Ok(());
         }
         let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
-        let deadline = *conn.deadline.get_or_insert_with(|| Instant::now() + limit);
+        let deadline = *conn
+            .deadline
+            .get_or_insert_with(|| self.reactor.now() + limit);
         match self.call_on(domain, id) {
             Ok(()) => self.schedule(deadline, Due::Conn(id)),
             Err(error) => {
@@ -203,7 +204,7 @@ impl Stream<Shm> {
     pub(super) fn enable_endpoint(&mut self, ep: usize) -> Result {
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if let Some(listener) = &endpoint.listener {
-            self.epoll
+            self.reactor
                 .add(listener.as_raw_fd(), listener_token(ep), true, false)?;
         }
         Ok(())

@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 use self::kind::{Kind, SHM, SM2};
 use self::net::Site;
 use self::params::Params;
-use super::Provider;
+use super::{Below, Provider};
 use crate::abi;
 use crate::base::info::{Answer, FabricAttr, Query};
 use crate::base::log::Source;
@@ -68,7 +68,7 @@ impl Provider for Shm {
         Params::define();
     }
 
-    fn offers(&self, query: &Query) -> Answer {
+    fn offers(&self, query: &Query, _below: &dyn Below) -> Answer {
         info::offers(query, params(), Kind::Shm)
     }
 
@@ -95,7 +95,7 @@ impl Provider for Sm2 {
     // It has none of its own.
     fn define_params(&self) {}
 
-    fn offers(&self, query: &Query) -> Answer {
+    fn offers(&self, query: &Query, _below: &dyn Below) -> Answer {
         info::offers(query, params(), Kind::Sm2)
     }
 

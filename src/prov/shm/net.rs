@@ -2,15 +2,11 @@
 //! shm's part of endpoints that talk over streams: see `engine::stream::net`.
 #![forbid(unsafe_code)]
 
-use core::ffi::c_void;
 use core::time::Duration;
-use std::sync::Arc;
 
-use crate::abi::fid_pep;
 use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
-use crate::engine::fabric::FabricShared;
 use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::session::State;
 use crate::engine::stream::session::common::Limits;
@@ -18,7 +14,7 @@ use crate::engine::stream::shm_connect::{HelloExchange, PendingPeer};
 use crate::engine::stream::transport::DomainOf;
 use crate::engine::stream::{Net, Stream};
 use crate::prov::shm::Shm;
-use crate::prov::shm::addr::Name;
+use crate::prov::shm::addr::{Format, Name};
 use crate::prov::shm::kind::{Kind, SHM as SOURCE};
 use crate::prov::shm::params::Params;
 use crate::sys::fork::Birth;
@@ -74,6 +70,7 @@ impl Drop for ShmListener {
 
 impl Net for Shm {
     type Addr = Name;
+    type Format = Format;
     type Params = Site;
     type Domain = ();
     type Ep = ShmListener;
@@ -107,15 +104,6 @@ impl Net for Shm {
 
     fn open(_site: &Site) -> Result {
         Ok(())
-    }
-
-    fn open_pep(
-        _fabric: &Arc<FabricShared<Stream<Shm>>>,
-        _info: Info,
-        _context: *mut c_void,
-    ) -> Result<*mut fid_pep> {
-        // There are no connected endpoints.
-        Err(Error::NOSYS)
     }
 
     fn open_ep(stream: &mut Stream<Shm>, ep: usize, info: &Info) -> Result {

@@ -55,8 +55,8 @@ impl Crossing {
         write_exchange(&self.from.socket, CmKind::Reject, echo, false);
     }
 
-    pub fn is_over(&self) -> bool {
-        Instant::now() >= self.until
+    pub fn is_over(&self, now: Instant) -> bool {
+        now >= self.until
     }
 }
 
@@ -82,7 +82,7 @@ impl Stream<Tcp> {
                     let _ = socket.set_nodelay(endpoint.own.nodelay);
                     let fd = socket.as_raw_fd();
                     let limit = Duration::from_millis(self.params.conn_timeout_ms);
-                    let deadline = Instant::now() + limit;
+                    let deadline = self.reactor.now() + limit;
                     let id = self.own.handshakes.insert(Handshake {
                         ep,
                         socket,
@@ -93,7 +93,7 @@ impl Stream<Tcp> {
                         key: None,
                     });
                     if self
-                        .epoll
+                        .reactor
                         .add(fd, handshake_token(id), true, false)
                         .is_err()
                     {
@@ -111,9 +111,9 @@ impl Stream<Tcp> {
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
                     log_warn!(&SOURCE, Subsys::EpCtrl, "cannot accept: {error}");
-                    self.epoll.remove(at);
+                    self.reactor.remove(at);
                     let pause = Duration::from_millis(100);
-                    self.schedule(Instant::now() + pause, Due::Listener(ep));
+                    self.schedule(self.reactor.now() + pause, Due::Listener(ep));
                     return;
                 }
             }
@@ -142,7 +142,8 @@ impl Stream<Tcp> {
 
     /// A request that has not come in time.
     pub(super) fn handshake_due(&mut self, id: usize) {
-        let late = |handshake: &Handshake| Instant::now() >= handshake.deadline;
+        let now = self.reactor.now();
+        let late = |handshake: &Handshake| now >= handshake.deadline;
         if self.own.handshakes.get(id).is_some_and(late) {
             self.uninvite(id, "no proof of an authorization key in time");
         }
@@ -151,7 +152,7 @@ impl Stream<Tcp> {
     pub(super) fn drop_handshake(&mut self, id: usize) {
         if self.own.handshakes.contains(id) {
             let handshake = self.own.handshakes.remove(id);
-            self.epoll.remove(handshake.socket.as_raw_fd());
+            self.reactor.remove(handshake.socket.as_raw_fd());
         }
     }
 
@@ -184,7 +185,7 @@ impl Stream<Tcp> {
             return self.drop_handshake(id);
         };
         let handshake = self.own.handshakes.remove(id);
-        self.epoll.remove(handshake.socket.as_raw_fd());
+        self.reactor.remove(handshake.socket.as_raw_fd());
         self.admit(domain, handshake, header, private);
     }
 
@@ -297,7 +298,7 @@ impl Stream<Tcp> {
             read: true,
             write: false,
         };
-        if let Err(error) = self.epoll.add(fd, conn_token(id), true, false) {
+        if let Err(error) = self.reactor.add(fd, conn_token(id), true, false) {
             return self.disconnect(domain, id, error.into());
         }
         self.settled(domain, id, answer.features);
@@ -354,7 +355,7 @@ impl Stream<Tcp> {
             "{}: both sides connect, and its request counts once ours is answered",
             self.conns[id].session.peer
         );
-        let until = Instant::now() + CROSSING;
+        let until = self.reactor.now() + CROSSING;
         let crossing = Crossing {
             from,
             header,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Addresses of peers: IPv4 and IPv6 socket addresses.
+#![forbid(unsafe_code)]
 
-use core::ffi::c_void;
 use std::ffi::CString;
 use std::net::SocketAddr;
 
 use crate::base::{Error, Result};
-use crate::engine::transport::Address;
+use crate::engine::transport::{Address, AddressFormat};
+use crate::ffi::AddrForm;
 use crate::sys::addr;
 use crate::sys::resolve::{Family, Question, resolve};
 
@@ -14,11 +15,6 @@ use crate::sys::resolve::{Family, Question, resolve};
 pub type Addr = SocketAddr;
 
 impl Address for Addr {
-    fn len_at(addr: *const c_void) -> usize {
-        // SAFETY: fi_av(3) and fi_cm(3): an address of the provider's format, which starts with its family.
-        unsafe { addr::len_at(addr.cast()) }
-    }
-
     fn from_bytes(bytes: &[u8]) -> Option<Addr> {
         let addr = addr::canonical(addr::from_bytes(bytes)?);
         (!addr.ip().is_unspecified()).then_some(addr)
@@ -27,8 +23,20 @@ impl Address for Addr {
     fn to_bytes(&self) -> Vec<u8> {
         addr::to_bytes(self)
     }
+}
 
-    fn text(bytes: &[u8]) -> String {
+/// By the family that they begin with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Format;
+
+impl AddressFormat for Format {
+    type Addr = Addr;
+
+    fn form(&self) -> AddrForm {
+        AddrForm::Socket
+    }
+
+    fn text(&self, bytes: &[u8]) -> String {
         match addr::from_bytes(bytes) {
             Some(addr @ SocketAddr::V4(_)) => format!("fi_sockaddr_in://{addr}"),
             Some(addr @ SocketAddr::V6(_)) => format!("fi_sockaddr_in6://{addr}"),
@@ -36,7 +44,7 @@ impl Address for Addr {
         }
     }
 
-    fn from_text(text: &str) -> Option<Addr> {
+    fn parse(&self, text: &str) -> Option<Addr> {
         let (format, addr) = text.split_once("://")?;
         let addr: SocketAddr = addr.parse().ok()?;
         let named = match addr {
@@ -47,7 +55,7 @@ impl Address for Addr {
         fits.then(|| addr::canonical(addr))
     }
 
-    fn resolve(node: &str, service: &str) -> Result<Addr> {
+    fn resolve(&self, node: &str, service: &str) -> Result<Addr> {
         let (node_c, service_c) = (c_text(node)?, c_text(service)?);
         // getaddrinfo(3) takes numbers that are no port.
         let digits = service.bytes().all(|byte| byte.is_ascii_digit());
@@ -77,7 +85,7 @@ mod tests {
     fn text_is_read_back() {
         for addr in ["127.0.0.1:80", "[fe80::1]:9"] {
             let addr: Addr = addr.parse().unwrap();
-            assert_eq!(Addr::from_text(&Addr::text(&addr.to_bytes())), Some(addr));
+            assert_eq!(Format.parse(&Format.text(&addr.to_bytes())), Some(addr));
         }
         for wrong in [
             "127.0.0.1:80",
@@ -87,7 +95,7 @@ mod tests {
             "fi_sockaddr_in://0.0.0.0:80",
             "fi_sockaddr_in://127.0.0.1:80 ",
         ] {
-            assert_eq!(Addr::from_text(wrong), None);
+            assert_eq!(Format.parse(wrong), None);
         }
     }
 }

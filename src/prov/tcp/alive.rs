@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
@@ -36,14 +36,14 @@ impl Stream<Tcp> {
         // Where there is no limit nothing is ever due.
         self.common.watches_peers = true;
         if !timeout.is_zero() {
-            self.schedule(Instant::now() + timeout / LOOKS, Due::Peers);
+            self.schedule(self.reactor.now() + timeout / LOOKS, Due::Peers);
         }
     }
 
     /// Gives up peers that have not acknowledged anything for too long.
     #[cold]
     pub(super) fn check_peers(&mut self, domain: &mut DomainOf<Tcp>) {
-        let (now, timeout) = (Instant::now(), self.params.peer_timeout);
+        let (now, timeout) = (self.reactor.now(), self.params.peer_timeout);
         let (mut silent, mut any) = (Vec::new(), false);
         for (id, conn) in &mut self.conns {
             let Some(socket) = conn

@@ -5,7 +5,7 @@
 use core::time::Duration;
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use crate::abi::*;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
@@ -89,7 +89,7 @@ impl Stream<Tcp> {
         if conn.session.state != State::Idle {
             return Ok(());
         }
-        let now = Instant::now();
+        let now = self.reactor.now();
         let limit = Duration::from_millis(self.params.conn_timeout_ms);
         let deadline = *conn.deadline.get_or_insert(now + limit);
         let (peer, ep) = (conn.session.peer, conn.session.ep);
@@ -119,7 +119,7 @@ impl Stream<Tcp> {
                     read: false,
                     write: true,
                 };
-                if let Err(error) = self.epoll.add(fd, conn_token(id), false, true) {
+                if let Err(error) = self.reactor.add(fd, conn_token(id), false, true) {
                     self.connect_failed(domain, id, error.into());
                     return Ok(());
                 }

@@ -167,7 +167,7 @@ impl Stream<Tcp> {
     pub(super) fn enable_endpoint(&mut self, ep: usize) -> Result {
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if let Some(listener) = &endpoint.listener {
-            self.epoll
+            self.reactor
                 .add(listener.as_raw_fd(), listener_token(ep), true, false)?;
         }
         Ok(())

@@ -8,7 +8,6 @@
 use core::cmp::Ordering;
 use core::time::Duration;
 use std::os::fd::AsRawFd;
-use std::time::Instant;
 
 use crate::abi::FI_CONNECTED;
 use crate::base::log::{Subsys, log_info, log_warn};
@@ -337,10 +336,10 @@ impl Stream<Tcp> {
             }
         }
         let limit = Duration::from_millis(self.params.conn_timeout_ms);
-        from.deadline = Instant::now() + limit;
+        from.deadline = self.reactor.now() + limit;
         let (fd, deadline) = (from.socket.as_raw_fd(), from.deadline);
         let id = self.own.handshakes.insert(from);
-        match self.epoll.add(fd, handshake_token(id), true, false) {
+        match self.reactor.add(fd, handshake_token(id), true, false) {
             Ok(()) => self.schedule(deadline, Due::Handshake(id)),
             Err(_) => drop(self.own.handshakes.remove(id)),
         }
@@ -376,7 +375,7 @@ impl Stream<Tcp> {
             Poll::Proved(key) => {
                 let (header, private) = (pending.header, pending.private);
                 let mut handshake = self.own.handshakes.remove(id);
-                self.epoll.remove(handshake.socket.as_raw_fd());
+                self.reactor.remove(handshake.socket.as_raw_fd());
                 handshake.pending = None;
                 handshake.key = Some(key);
                 self.admit(domain, handshake, header, private);
@@ -401,7 +400,7 @@ impl Stream<Tcp> {
         if let Some(&conn) = endpoint.and_then(|ep| ep.by_addr.get(&peer))
             && self.conns[conn].session.state == State::Idle
         {
-            self.schedule(Instant::now(), Due::Conn(conn));
+            self.schedule(self.reactor.now(), Due::Conn(conn));
         }
     }
 }

@@ -24,7 +24,7 @@ use core::ffi::c_void;
 use std::sync::OnceLock;
 
 use self::params::Params;
-use super::Provider;
+use super::{Below, Provider};
 use crate::abi;
 use crate::base::info::{Answer, FabricAttr, Query};
 use crate::base::log::Source;
@@ -57,7 +57,7 @@ impl Provider for Tcp {
         Params::define();
     }
 
-    fn offers(&self, query: &Query) -> Answer {
+    fn offers(&self, query: &Query, _below: &dyn Below) -> Answer {
         info::offers(query, self.params())
     }
 

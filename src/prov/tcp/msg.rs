@@ -4,7 +4,6 @@
 
 use core::time::Duration;
 use std::os::fd::AsRawFd;
-use std::time::Instant;
 
 use crate::abi::*;
 use crate::base::log::{Subsys, log_info};
@@ -84,14 +83,14 @@ impl Stream<Tcp> {
         };
         let proves = conn.own.auth.is_some();
         let limit = Duration::from_millis(self.params.conn_timeout_ms);
-        let deadline = Instant::now() + limit;
+        let deadline = self.reactor.now() + limit;
         if proves {
             conn.session.state = State::Proving;
             conn.deadline = Some(deadline);
         }
         let id = self.conns.insert(conn);
         self.ep_mut(ep)?.conn = Some(id);
-        self.epoll.add(fd, conn_token(id), true, false)?;
+        self.reactor.add(fd, conn_token(id), true, false)?;
         if proves {
             // What has become of it, an event tells.
             self.schedule(deadline, Due::Conn(id));
@@ -111,7 +110,7 @@ impl Stream<Tcp> {
         match self.conns[id].session.state {
             State::Up => {
                 // The caller has waited for what was reported as sent; this is what is left.
-                self.last_flush(domain, id, Instant::now());
+                self.last_flush(domain, id, self.reactor.now());
                 if let Some(socket) = self.conns[id].link.socket() {
                     socket.shutdown();
                 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use slab::Slab;
 
@@ -26,7 +27,7 @@ use crate::engine::stream::shm_connect::PendingPeer;
 use crate::engine::stream::transport::DomainOf;
 use crate::engine::stream::{Net, Stream};
 use crate::prov::tcp::accept::{Crossing, Handshake};
-use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::addr::{Addr, Format};
 use crate::prov::tcp::keyed::Auth;
 use crate::prov::tcp::params::Params;
 use crate::prov::tcp::same_host::{Sharing, ShmListener};
@@ -61,6 +62,7 @@ pub struct Opening {
 
 impl Net for Tcp {
     type Addr = Addr;
+    type Format = Format;
     type Params = Params;
     type Domain = Domain;
     type Ep = ep::Own;
@@ -183,8 +185,9 @@ impl Net for Tcp {
         }
     }
 
-    fn gives_up(conn: &Conn<Tcp>) -> bool {
-        conn.own.crossing.as_deref().is_some_and(Crossing::is_over)
+    fn gives_up(conn: &Conn<Tcp>, now: Instant) -> bool {
+        let crossing = conn.own.crossing.as_deref();
+        crossing.is_some_and(|crossing| crossing.is_over(now))
     }
 
     fn accept_waiting(stream: &mut Stream<Tcp>, ep: usize) {

@@ -22,13 +22,13 @@ use crate::engine::fabric::FabricShared;
 use crate::engine::half_open::{is_crowded, oldest_silent};
 use crate::engine::stream::Stream;
 use crate::engine::stream::proto::{CM_HEADER, CmKind};
-use crate::engine::transport::Address;
+use crate::engine::transport::AddressFormat;
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
-use crate::ffi::{Kind, Other};
-use crate::prov::tcp::addr::Addr;
+use crate::ffi::{AddrForm, Kind, Other};
+use crate::prov::tcp::addr::{Addr, Format};
 use crate::prov::tcp::auth::{Context, Prover};
 use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange, write_whole};
 use crate::prov::tcp::ep::{any_address, bind, new_name, rebind};
@@ -441,8 +441,8 @@ impl CmCalls for Pep {
         rebind(&mut state.listener, &mut state.local, wanted, bind)
     }
 
-    fn addr_len(&self, addr: *const c_void) -> usize {
-        Addr::len_at(addr)
+    fn addr_form(&self) -> AddrForm {
+        Format.form()
     }
 
     fn listen(&self) -> Result {

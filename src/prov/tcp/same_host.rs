@@ -172,7 +172,7 @@ impl Stream<Tcp> {
         if !self.own.shm_listeners.contains_key(&ep) {
             let name = token()?;
             let socket = local::listen(&shm_listener_of(&name))?;
-            self.epoll
+            self.reactor
                 .add(socket.as_raw_fd(), listener_token(ep), true, false)?;
             self.own
                 .shm_listeners
@@ -196,7 +196,7 @@ impl Stream<Tcp> {
     /// The endpoint is closed.
     pub(super) fn close_shm_listener(&mut self, ep: usize) {
         if let Some(shm_listener) = self.own.shm_listeners.remove(&ep) {
-            self.epoll.remove(shm_listener.socket.as_raw_fd());
+            self.reactor.remove(shm_listener.socket.as_raw_fd());
             // Nobody is to wait at a shm_listener that a forked child holds.
             shm_listener.socket.shutdown();
         }
@@ -270,7 +270,7 @@ impl Stream<Tcp> {
         let Link::Socket(socket) = conn.link.take() else {
             return None;
         };
-        self.epoll.remove(socket.as_raw_fd());
+        self.reactor.remove(socket.as_raw_fd());
         conn.watch = Watch::default();
         Some(socket)
     }

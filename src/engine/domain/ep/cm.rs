@@ -8,7 +8,8 @@ use super::Ep;
 use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::engine::domain::State;
-use crate::engine::transport::{Address, Transport};
+use crate::engine::transport::{AddressFormat, Transport};
+use crate::ffi::AddrForm;
 use crate::ffi::ops::cm::{CmCalls, Join};
 
 /// Bytes of private data that fi_connect and its sisters take (FI_OPT_CM_DATA_SIZE).
@@ -33,8 +34,8 @@ impl<T: Transport> CmCalls for Ep<T> {
         self.shared.engine.lock()?.transport.peer(self.shared.id)
     }
 
-    fn addr_len(&self, addr: *const c_void) -> usize {
-        T::Addr::len_at(addr)
+    fn addr_form(&self) -> AddrForm {
+        self.shared.engine.format.form()
     }
 
     fn connect(&self, addr: Option<&[u8]>, param: &[u8]) -> Result {

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The parts of a transport, as streams have them: `engine::transport::parts`. What each does is in the file of its name,
+//! or the provider's.
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use core::time::Duration;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use crate::abi::{fi_collective_op, fid_pep};
+use crate::base::Result;
+use crate::base::info::Info;
+use crate::engine::coll::Shape;
+use crate::engine::fabric::FabricShared;
+use crate::engine::flusher::Held;
+use crate::engine::stream::net::Net;
+use crate::engine::stream::proto::MAX_ATOMIC;
+use crate::engine::stream::transport::{DomainOf, Stream};
+use crate::engine::transport::{Atomics, Batches, Connects, Contexts, Drains, Groups, Membership};
+use crate::ffi::ops::atomic::Atomic;
+use crate::ffi::ops::collective::Collective;
+
+impl<N: Net> Connects for Stream<N> {
+    fn open_pep(
+        fabric: &Arc<FabricShared<Stream<N>>>,
+        info: Info,
+        context: *mut c_void,
+    ) -> Result<*mut fid_pep> {
+        N::open_pep(fabric, info, context)
+    }
+
+    fn peer(&self, ep: usize) -> Result<Vec<u8>> {
+        N::peer(self, ep)
+    }
+
+    fn connect(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        addr: Option<&[u8]>,
+        param: &[u8],
+    ) -> Result {
+        N::connect(self, domain, ep, addr, param)
+    }
+
+    fn accept(&mut self, domain: &mut DomainOf<N>, ep: usize, param: &[u8]) -> Result {
+        N::accept(self, domain, ep, param)
+    }
+
+    fn shutdown(&mut self, domain: &mut DomainOf<N>, ep: usize) -> Result {
+        N::shutdown(self, domain, ep)
+    }
+
+    fn socket(&self, ep: usize) -> Result<RawFd> {
+        N::socket(self, ep)
+    }
+}
+
+impl<N: Net> Contexts for Stream<N> {
+    fn close_tx_context(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        port: usize,
+        ep: usize,
+        successor: usize,
+    ) {
+        if self.is_inherited() {
+            return;
+        }
+        self.leave_transmits(domain, port, ep, successor);
+    }
+
+    fn close_rx_context(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
+        if self.is_inherited() {
+            return;
+        }
+        self.leave_receives(domain, port, ep);
+    }
+}
+
+impl<N: Net> Groups for Stream<N> {
+    const COLLECTIVES: bool = true;
+
+    fn open_group(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        membership: &Membership<'_>,
+    ) -> Result<u64> {
+        self.open_collective(domain, ep, membership)
+    }
+
+    fn join_group(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        group: u64,
+        token: (usize, usize),
+        alone: bool,
+    ) {
+        self.join_collective(domain, ep, group, token, alone);
+    }
+
+    fn leave_group(&mut self, domain: &mut DomainOf<N>, ep: usize, group: u64) {
+        if self.is_inherited() {
+            return;
+        }
+        self.leave_collective(domain, ep, group);
+    }
+
+    fn shape(
+        &self,
+        domain: &DomainOf<N>,
+        ep: usize,
+        what: fi_collective_op,
+        group: u64,
+        root: u64,
+    ) -> Result<Shape> {
+        self.shape_of(domain, ep, what, group, root)
+    }
+
+    fn collect(&mut self, domain: &mut DomainOf<N>, ep: usize, call: &Collective) -> Result {
+        self.start_collective(domain, ep, call)
+    }
+}
+
+impl<N: Net> Atomics for Stream<N> {
+    const ATOMIC_SIZE: usize = MAX_ATOMIC;
+
+    fn atomic(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        port: usize,
+        ep: usize,
+        atomic: &Atomic<'_>,
+    ) -> Result {
+        self.post_atomic(domain, port, ep, atomic)
+    }
+}
+
+impl<N: Net> Batches for Stream<N> {
+    fn held_back(&self) -> Option<&Arc<Held>> {
+        Some(&self.common.held_back)
+    }
+
+    fn end_holding(&self) {
+        if !self.holds_back_frames() {
+            self.common.held_back.end();
+        }
+    }
+
+    #[inline]
+    fn must_flush(&self) -> bool {
+        self.common.is_unserved && !self.common.dirty.is_empty()
+    }
+
+    #[inline]
+    fn flush(&mut self, domain: &mut DomainOf<N>) {
+        if !self.common.dirty.is_empty() {
+            self.flush_dirty(domain);
+            // A peer may have waited for that, and nothing may come that tells to look again.
+            while !self.common.stalled.is_empty() {
+                self.retry_stalled(domain);
+                if self.common.dirty.is_empty() {
+                    break;
+                }
+                self.flush_dirty(domain);
+            }
+            if !self.common.held.is_empty() {
+                self.retry_held(domain);
+            }
+        }
+    }
+
+    #[inline]
+    fn holds_back(&self) -> bool {
+        !self.common.dirty.is_empty()
+    }
+}
+
+impl<N: Net> Drains for Stream<N> {
+    fn close_limit(&self) -> Duration {
+        self.common.limits.close
+    }
+
+    fn owes(&self, ep: Option<usize>, patient: bool) -> bool {
+        self.is_at_home() && self.owes_peers(ep, patient)
+    }
+
+    fn leave_memory(&mut self, domain: &mut DomainOf<N>) {
+        Stream::leave_memory(self, domain);
+    }
+
+    fn tell_lost(&self, ep: Option<usize>) {
+        Stream::tell_lost(self, ep);
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What only some transports can do. Each part has defaults for all of its calls, which answer as the man pages say of
+//! a provider that does not offer it: `impl Groups for Udp {}` is a transport without collectives.
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use core::time::Duration;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use super::{Addressing, DomainStateOf, Transport};
+use crate::abi::{fi_collective_op, fid_pep};
+use crate::base::info::Info;
+use crate::base::{Error, Result};
+use crate::engine::coll::Shape;
+use crate::engine::fabric::FabricShared;
+use crate::engine::flusher::Held;
+use crate::ffi::ops::atomic::Atomic;
+use crate::ffi::ops::collective::Collective;
+
+/// Connected endpoints (FI_EP_MSG) and passive ones: fi_cm(3).
+pub trait Connects: Addressing {
+    /// A passive endpoint (fi_endpoint(3)).
+    fn open_pep(
+        _fabric: &Arc<FabricShared<Self>>,
+        _info: Info,
+        _context: *mut c_void,
+    ) -> Result<*mut fid_pep>
+    where
+        Self: Transport,
+    {
+        Err(Error::NOSYS)
+    }
+    fn peer(&self, _ep: usize) -> Result<Vec<u8>> {
+        Err(Error::NOSYS)
+    }
+    fn connect(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _ep: usize,
+        _addr: Option<&[u8]>,
+        _param: &[u8],
+    ) -> Result {
+        Err(Error::NOSYS)
+    }
+    fn accept(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _param: &[u8]) -> Result {
+        Err(Error::NOSYS)
+    }
+    fn shutdown(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize) -> Result {
+        Err(Error::NOSYS)
+    }
+    /// FI_GET_FD: the socket of a connected endpoint.
+    fn socket(&self, _ep: usize) -> Result<RawFd> {
+        Err(Error::NOSYS)
+    }
+}
+
+/// The contexts of scalable endpoints: fi_endpoint(3). `port` is the endpoint, `ep` the context. What is posted through
+/// them comes by `Transport::transmit_from`.
+pub trait Contexts: Addressing {
+    /// What was posted through this transmit context uses no memory of the application any more. What is left of it
+    /// completes at `successor`.
+    fn close_tx_context(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _port: usize,
+        _ep: usize,
+        _successor: usize,
+    ) {
+    }
+    /// Nothing is written to receives of this context any more.
+    fn close_rx_context(&mut self, _domain: &mut DomainStateOf<Self>, _port: usize, _ep: usize) {}
+}
+
+/// Who is to form a group.
+pub struct Membership<'a> {
+    /// Indexes into the endpoint's address vector, in order.
+    pub members: &'a [u64],
+    /// A group that all of them belong to.
+    pub parent: Option<u64>,
+}
+
+/// Collectives: fi_collective(3).
+pub trait Groups: Addressing {
+    /// Endpoints may have them.
+    const COLLECTIVES: bool = false;
+
+    /// A group that an endpoint is going to join; its address.
+    fn open_group(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _ep: usize,
+        _membership: &Membership<'_>,
+    ) -> Result<u64> {
+        Err(Error::NOSYS)
+    }
+    /// Joins the group, asynchronously; `alone`: without asking the others. `token`: the group's handle and the
+    /// context.
+    fn join_group(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _ep: usize,
+        _group: u64,
+        _token: (usize, usize),
+        _alone: bool,
+    ) {
+    }
+    /// The group's handle is closed.
+    fn leave_group(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _group: u64) {}
+    /// How this endpoint would take part in a collective, without the sizes.
+    fn shape(
+        &self,
+        _domain: &DomainStateOf<Self>,
+        _ep: usize,
+        _what: fi_collective_op,
+        _group: u64,
+        _root: u64,
+    ) -> Result<Shape> {
+        Err(Error::NOSYS)
+    }
+    fn collect(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _ep: usize,
+        _call: &Collective,
+    ) -> Result {
+        Err(Error::NOSYS)
+    }
+}
+
+/// Atomic operations: fi_atomic(3).
+pub trait Atomics: Addressing {
+    /// Bytes of operands of one operation at most; none if there are no such operations.
+    const ATOMIC_SIZE: usize = 0;
+
+    /// `port` is the endpoint, `ep` the same or a transmit context of it.
+    fn atomic(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _port: usize,
+        _ep: usize,
+        _atomic: &Atomic<'_>,
+    ) -> Result {
+        Err(Error::OPNOTSUPP)
+    }
+}
+
+/// Small messages are held back for a moment, to be sent together.
+pub trait Batches: Addressing {
+    /// Whether something is held back.
+    #[inline]
+    fn holds_back(&self) -> bool {
+        false
+    }
+    /// Whether something is held back that no thread flushes.
+    #[inline]
+    fn must_flush(&self) -> bool {
+        false
+    }
+    /// Sends what was held back.
+    #[inline]
+    fn flush(&mut self, _domain: &mut DomainStateOf<Self>) {}
+    /// What is held back, for the thread that flushes it; if there may be anything.
+    fn held_back(&self) -> Option<&Arc<Held>> {
+        None
+    }
+    /// The thread has flushed: tells it whether anything is left.
+    fn end_holding(&self) {}
+}
+
+/// What was accepted is kept here until the peer takes it, so closing has to wait for that.
+pub trait Drains: Addressing {
+    /// How long that may be waited for.
+    fn close_limit(&self) -> Duration {
+        Duration::ZERO
+    }
+    /// Whether something was accepted that the application cannot hear of any more, and that has not left: of this
+    /// endpoint, or of all. `patient`: also what the kernel has not sent.
+    fn owes(&self, _ep: Option<usize>, _patient: bool) -> bool {
+        false
+    }
+    /// Nothing is written to the application's memory any more. Only where something is owed.
+    fn leave_memory(&mut self, _domain: &mut DomainStateOf<Self>) {}
+    /// Says in the log what of it is lost, and for whom.
+    fn tell_lost(&self, _ep: Option<usize>) {}
+}

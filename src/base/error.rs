@@ -8,7 +8,6 @@ use core::num::NonZeroI32;
 use std::io::ErrorKind;
 
 use crate::abi;
-use crate::sync::Refused;
 
 /// A non-zero FI_ error number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -108,13 +107,6 @@ impl From<std::io::Error> for Error {
             _ => abi::FI_EIO,
         };
         Error::new(error.raw_os_error().unwrap_or_else(ours))
-    }
-}
-
-/// A child has no part in what its parent has opened, and a callback none in what its caller is about to change.
-impl From<Refused> for Error {
-    fn from(_: Refused) -> Error {
-        Error::OPBADSTATE
     }
 }
 

@@ -17,3 +17,10 @@ pub mod text;
 pub use error::{Error, Result};
 pub use iovec::{IoVec, Piece};
 pub use secret::Secret;
+
+/// A child has no part in what its parent has opened, and a callback none in what its caller is about to change.
+impl From<crate::sync::Refused> for Error {
+    fn from(_: crate::sync::Refused) -> Error {
+        Error::OPBADSTATE
+    }
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Many peers of one endpoint: how long it takes until all are connected, what memory each costs the process, and what a
-//! look at the queue costs that finds nothing. And what it takes to learn many addresses, in time and in memory.
+//! Many peers of one endpoint: how long it takes until all are connected, what memory each costs the process, and what an
+//! empty poll of the queue costs. And what it takes to learn many addresses, in time and in memory.
 #include "bench.h"
 
 #include <arpa/inet.h>

@@ -93,7 +93,7 @@ TABLES = [
     Table("peers-connect", "All peers connected", "peers", "all", "peers", "s", PEERS, PEERS, line="connect"),
     Table("peers-memory", "Memory of the process for one idle peer", "peers", "all", "peers", "bytes", PEERS[1:], PEERS[1:],
           line="memory"),
-    Table("peers-miss", "A look at the queue that finds nothing", "peers", "all", "peers", "ns", PEERS, PEERS, line="miss"),
+    Table("peers-miss", "An empty poll of the queue", "peers", "all", "peers", "ns", PEERS, PEERS, line="miss"),
     Table("compute-tagged", "Post, then compute: the last of so many 8-byte fi_tsend is there", "compute", "tagged",
           "messages", "us", IN_A_ROW, IN_A_ROW),
     Table("compute-inject", "Post, then compute: the last of so many 8-byte fi_tinject is there", "compute", "inject",
@@ -128,7 +128,7 @@ TABLES = [
         "us", [1, 16, 64], [1, 2, 4, 8, 16, 32, 64]),
     shm("peers-memory", "Memory of one peer: half of what two share, and what the process has for it", "peers", "all", "peers",
         "bytes", [64, 256], [64, 256], line="memory", ours_only=True),
-    shm("peers-miss", "A look at the queue that finds nothing", "peers", "all", "peers", "ns", [1, 64, 256], [1, 64, 256],
+    shm("peers-miss", "An empty poll of the queue", "peers", "all", "peers", "ns", [1, 64, 256], [1, 64, 256],
         line="miss", ours_only=True),
     # libfabric's shm knows 256 addresses.
     shm("av-memory", "Memory of an address that nobody talks to", "av", "memory", "addresses", "bytes", [100000],

@@ -6,6 +6,7 @@
     libc      `libc::` outside sys, and outside abi, whose structs have its types
     unsafe    `unsafe` outside the layers and files that are trusted with it
     extern-c  `extern "C"` outside ffi, exports and abi
+    negative  a negative error number outside ffi and exports
     provider  a provider's folder named in engine, or in another provider
     layer     a layer that stands to the left of the file's own: CONTRIBUTING.md, "Where a line goes"
     name      a file called util, misc or common
@@ -31,6 +32,7 @@ SIGNS = {
     "libc": (re.compile(r"\blibc::"), lambda path: not path.startswith(("sys/", "abi/"))),
     "unsafe": (re.compile(r"\bunsafe\b"), lambda path: not path.startswith(UNSAFE)),
     "extern-c": (re.compile(r'\bextern "C"'), lambda path: not path.startswith(("ffi/", "exports/", "abi/"))),
+    "negative": (re.compile(r"\.negative\(\)|-\s*(?:abi::|libc::)?(?:FI_)?E[A-Z]{2,}\b"), lambda path: not path.startswith(("ffi/", "exports/"))),
 }
 
 

@@ -173,7 +173,7 @@ TEST(wire_tcp, share_stay, EP_RDM | OURS_ONLY, FI_MSG, "A peer of this host is t
 	still_open(t, &wire, &t->b);
 }
 
-TEST(wire_tcp, share_own_secrets, EP_RDM | OURS_ONLY, FI_MSG, "Each connection has a secret of its own; the door is the endpoint's")
+TEST(wire_tcp, share_own_secrets, EP_RDM | OURS_ONLY, FI_MSG, "Each connection has a secret of its own; the listener is the endpoint's")
 {
 	struct door first, second;
 	uint8_t got[DOOR_LEN];
@@ -237,7 +237,7 @@ TEST(wire_tcp, share_bad_memory, EP_RDM | OURS_ONLY, FI_MSG, "Memory that can be
 	goes_on(t, &wire);
 }
 
-TEST(wire_tcp, share_garbage_at_door, EP_RDM | OURS_ONLY, FI_MSG, "Guests that say nothing, break off or say anything harm nobody")
+TEST(wire_tcp, share_garbage_at_door, EP_RDM | OURS_ONLY, FI_MSG, "Processes that connect to the listener and send nothing, part of a hello or anything harm nobody")
 {
 	struct door door;
 	struct wire wire = open_sharing(t, &door);
@@ -261,7 +261,7 @@ TEST(wire_tcp, share_garbage_at_door, EP_RDM | OURS_ONLY, FI_MSG, "Guests that s
 	close(quiet);
 }
 
-TEST(wire_tcp, share_silent_guests, EP_RDM | OURS_ONLY, FI_MSG, "Of guests that say nothing the oldest go when there are too many")
+TEST(wire_tcp, share_silent_guests, EP_RDM | OURS_ONLY, FI_MSG, "Of silent connections at the listener the oldest are closed when there are too many")
 {
 	enum { GUESTS = 400, AT_MOST = 256 };
 	struct rlimit limit;
@@ -285,7 +285,7 @@ TEST(wire_tcp, share_silent_guests, EP_RDM | OURS_ONLY, FI_MSG, "Of guests that 
 	goes_on(t, &wire);
 }
 
-TEST(wire_tcp, share_other_frame, EP_RDM | OURS_ONLY, FI_MSG, "A peer that is expected at the door and sends another frame is disconnected")
+TEST(wire_tcp, share_other_frame, EP_RDM | OURS_ONLY, FI_MSG, "A peer that is expected at the listener and sends another frame is disconnected")
 {
 	struct door door;
 	struct wire wire = open_sharing(t, &door);
@@ -406,7 +406,7 @@ static void leave_out(struct shared *at)
 	at->tail += at->ring - at->tail % at->ring;
 }
 
-TEST(wire_tcp, share_memory, EP_RDM | OURS_ONLY, FI_MSG, "Behind the greeting frames go over the rings, both ways, and TCP ends; the end of the socket is that of the connection")
+TEST(wire_tcp, share_memory, EP_RDM | OURS_ONLY, FI_MSG, "Behind the hello frames go over the rings, both ways, and TCP ends; the end of the socket is that of the connection")
 {
 	struct sockaddr_in peer = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct buf in = new_buf(t, 8, 0);
@@ -609,7 +609,7 @@ TEST(wire_tcp, share_no_door, EP_RDM | OURS_ONLY, FI_MSG, "Where the peer is not
 	hears_stay(t, &dial);
 }
 
-TEST(wire_tcp, share_squatter, EP_RDM | OURS_ONLY, FI_MSG, "If who is at the door leaves, refuses or answers anything, the connection stays, and says so")
+TEST(wire_tcp, share_squatter, EP_RDM | OURS_ONLY, FI_MSG, "If the process behind the listener leaves, refuses or answers anything, the connection stays on TCP, and says so")
 {
 	may_share(t);
 	PAIR(t);

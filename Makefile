@@ -86,7 +86,8 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format documents layers clippy unit drift symbols layout headers inline install examples matrix c valgrind budget conformance tools debian demo mpi hosts mixed shm asan threads memory
+CHECKS := format documents layers layout headers clippy unit drift symbols inline install examples demo c \
+    budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)

@@ -36,11 +36,13 @@ debug:
 # The inner loop. K: words, each a part of page:rule; P: providers (tcp, shm, core); E: rdm or msg. Only what changed is built:
 # the library incrementally, the C suite not at all when it and the headers are as they were.
 TRY = $(TARGET)/try
-try: debug
-	$(if $(K),,$(error say which tests: make try K=fi_tagged or K=fi_cq:read, and P=tcp E=rdm to narrow them))
+try: try-named debug
 	@$(MAKE) -C ctests/conformance --no-print-directory BUILD=$(TRY) FABRIC_CFLAGS=-I$(CURDIR)/include \
 	    FABRIC_LIBS='-L$(DEBUG) -lfabric'
 	LD_LIBRARY_PATH=$(DEBUG) $(TRY)/conformance -j 2 $(K:%=-k %) $(P:%=-p %) $(E:%=-e %)
+
+try-named:
+	$(if $(K),@:,$(error say which tests: make try K=fi_tagged or K=fi_cq:read, and P=tcp E=rdm to narrow them))
 
 # Root often has no cargo: `make && sudo make install` installs what is built.
 install: $(if $(shell command -v $(CARGO)),all)
@@ -84,7 +86,8 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format documents layers clippy unit drift symbols layout headers inline install examples matrix c valgrind budget conformance tools debian demo mpi hosts mixed shm asan threads memory
+CHECKS := format documents layers layout headers clippy unit drift symbols inline install examples demo c \
+    budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -235,4 +238,4 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all debug try install demo bench bench-distances bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: all debug try try-named install demo bench bench-distances bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

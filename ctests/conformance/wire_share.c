@@ -16,13 +16,13 @@
 #include <unistd.h>
 
 enum { PORT = 7, BOTH = EXTENDED | SHARES, FEATURES_AT = 33 };
-enum { DOOR = 37, STAY = 38, DOOR_LEN = 48, STAY_LEN = 16, TOKEN = 16 };
+enum { LISTENER = 37, STAY = 38, LISTENER_LEN = 48, STAY_LEN = 16, TOKEN = 16 };
 enum { VERSION = 4, HELLO = 320, ANSWER = 40, PAGE = 4096, RING = 65536, LINE = 64, ALL = PAGE + 2 * RING }; // docs/wire/shm.md
 enum { LEAST = 32768, HEAD = 64, THEIR_HEAD = 384, SKIP = 1 << 24 };
 #define LAP (1u << 31)
 enum { WELCOME, WRONG_USER, WRONG_VERSION, WRONG_MEMORY };
 
-struct door {
+struct shm_listener {
 	uint8_t name[TOKEN], secret[TOKEN];
 };
 
@@ -42,19 +42,19 @@ static void may_share(struct env *t)
 // ---- The raw peer has connected
 
 // The endpoint has said where it is met.
-static struct wire open_sharing(struct env *t, struct door *door)
+static struct wire open_sharing(struct env *t, struct shm_listener *listener)
 {
 	struct wire wire;
-	uint8_t got[DOOR_LEN], want[16], zero[TOKEN] = { 0 };
+	uint8_t got[LISTENER_LEN], want[16], zero[TOKEN] = { 0 };
 
 	may_share(t);
 	PAIR(t);
 	wire = rdm_open_as(t, &t->b, PORT, false, BOTH);
-	wire_read(t, wire.fd, got, DOOR_LEN);
-	head(want, DOOR, DOOR_LEN);
+	wire_read(t, wire.fd, got, LISTENER_LEN);
+	head(want, LISTENER, LISTENER_LEN);
 	CHECK(!memcmp(got, want, 16));
-	memcpy(door, got + 16, sizeof(*door));
-	CHECK(memcmp(door->name, zero, TOKEN) && memcmp(door->secret, zero, TOKEN));
+	memcpy(listener, got + 16, sizeof(*listener));
+	CHECK(memcmp(listener->name, zero, TOKEN) && memcmp(listener->secret, zero, TOKEN));
 	wire.counter = 1;
 	return wire;
 }
@@ -67,24 +67,24 @@ static void stay(struct env *t, struct wire *wire)
 	wire_write(t, wire->fd, bytes, STAY_LEN);
 }
 
-static socklen_t place(struct sockaddr_un *at, const struct door *door)
+static socklen_t place(struct sockaddr_un *at, const struct shm_listener *listener)
 {
 	int len = sprintf(at->sun_path + 1, "ironfabric/tcp/%u/", geteuid());
 
 	at->sun_family = AF_UNIX;
 	at->sun_path[0] = 0;
 	for (unsigned i = 0; i < TOKEN; i++)
-		len += sprintf(at->sun_path + 1 + len, "%02x", door->name[i]);
+		len += sprintf(at->sun_path + 1 + len, "%02x", listener->name[i]);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
 
-static int knock(const struct door *door)
+static int connect_listener(const struct shm_listener *listener)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_un at;
 
 	CHECK(fd >= 0);
-	CHECK(!connect(fd, (struct sockaddr *)&at, place(&at, door)));
+	CHECK(!connect(fd, (struct sockaddr *)&at, place(&at, listener)));
 	return fd;
 }
 
@@ -145,7 +145,7 @@ static unsigned verdict(struct env *t, int socket)
 	return answer[6];
 }
 
-// What is said at the door has been refused, or is not understood: TCP goes on, once the peer says so.
+// What was sent to the listener has been refused, or is not understood: TCP goes on, once the peer says so.
 static void goes_on(struct env *t, struct wire *wire)
 {
 	wire_silent(t, wire->fd);
@@ -159,8 +159,8 @@ TEST(wire_tcp, share_stay, EP_RDM | OURS_ONLY, FI_MSG, "A peer of this host is t
 	struct sockaddr_in peer = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct op op = op_of(SEND, false, new_buf(t, 8, 77), 0);
 	uint8_t payload[8];
-	struct door door;
-	struct wire wire = open_sharing(t, &door);
+	struct shm_listener listener;
+	struct wire wire = open_sharing(t, &listener);
 
 	CHECK_EQ(fi_av_insert(t->b.av, &peer, 1, &op.addr, 0, NULL), 1);
 	op_post(t, t->b.ep, &op);
@@ -173,15 +173,15 @@ TEST(wire_tcp, share_stay, EP_RDM | OURS_ONLY, FI_MSG, "A peer of this host is t
 	still_open(t, &wire, &t->b);
 }
 
-TEST(wire_tcp, share_own_secrets, EP_RDM | OURS_ONLY, FI_MSG, "Each connection has a secret of its own; the door is the endpoint's")
+TEST(wire_tcp, share_own_secrets, EP_RDM | OURS_ONLY, FI_MSG, "Each connection has a secret of its own; the listener is the endpoint's")
 {
-	struct door first, second;
-	uint8_t got[DOOR_LEN];
+	struct shm_listener first, second;
+	uint8_t got[LISTENER_LEN];
 	struct wire other;
 
 	(void)open_sharing(t, &first);
 	other = rdm_open_as(t, &t->b, PORT + 1, false, BOTH);
-	wire_read(t, other.fd, got, DOOR_LEN);
+	wire_read(t, other.fd, got, LISTENER_LEN);
 	memcpy(&second, got + 16, sizeof(second));
 	CHECK(!memcmp(first.name, second.name, TOKEN));
 	CHECK(memcmp(first.secret, second.secret, TOKEN));
@@ -189,15 +189,15 @@ TEST(wire_tcp, share_own_secrets, EP_RDM | OURS_ONLY, FI_MSG, "Each connection h
 
 TEST(wire_tcp, share_wrong_secret, EP_RDM | OURS_ONLY, FI_MSG, "Who comes with another secret is refused; the connection goes on over TCP")
 {
-	struct door door;
-	struct wire wire = open_sharing(t, &door);
+	struct shm_listener listener;
+	struct wire wire = open_sharing(t, &listener);
 	uint8_t bytes[HELLO];
 	int memory = memory_of(ALL, true);
 
 	for (unsigned i = 0; i < 3; i++) {
-		int fd = knock(&door);
+		int fd = connect_listener(&listener);
 
-		hello(bytes, door.secret, RING);
+		hello(bytes, listener.secret, RING);
 		if (i < 2)
 			bytes[40 + 15 * i] ^= 1;
 		else
@@ -213,8 +213,8 @@ TEST(wire_tcp, share_wrong_secret, EP_RDM | OURS_ONLY, FI_MSG, "Who comes with a
 
 TEST(wire_tcp, share_bad_memory, EP_RDM | OURS_ONLY, FI_MSG, "Memory that can be shortened, is too short or is none is refused; the connection goes on over TCP")
 {
-	struct door door;
-	struct wire wire = open_sharing(t, &door);
+	struct shm_listener listener;
+	struct wire wire = open_sharing(t, &listener);
 	uint8_t bytes[HELLO];
 	const struct {
 		int fd;
@@ -222,9 +222,9 @@ TEST(wire_tcp, share_bad_memory, EP_RDM | OURS_ONLY, FI_MSG, "Memory that can be
 	} bad[] = { { memory_of(ALL, false), RING }, { memory_of(ALL - 1, true), RING }, { memory_of(ALL, true), 2 * RING },
 		    { memory_of(ALL, true), RING - 64 }, { open("/dev/zero", O_RDWR), RING }, { -1, RING } };
 
-	hello(bytes, door.secret, RING);
+	hello(bytes, listener.secret, RING);
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		int fd = knock(&door);
+		int fd = connect_listener(&listener);
 
 		memcpy(bytes + 8, &bad[i].ring, 8);
 		give(fd, bytes, HELLO, bad[i].fd);
@@ -237,17 +237,17 @@ TEST(wire_tcp, share_bad_memory, EP_RDM | OURS_ONLY, FI_MSG, "Memory that can be
 	goes_on(t, &wire);
 }
 
-TEST(wire_tcp, share_garbage_at_door, EP_RDM | OURS_ONLY, FI_MSG, "Guests that say nothing, break off or say anything harm nobody")
+TEST(wire_tcp, share_garbage_at_door, EP_RDM | OURS_ONLY, FI_MSG, "Processes that connect to the listener and send nothing, part of a hello or anything harm nobody")
 {
-	struct door door;
-	struct wire wire = open_sharing(t, &door);
+	struct shm_listener listener;
+	struct wire wire = open_sharing(t, &listener);
 	uint8_t bytes[HELLO];
-	int memory = memory_of(ALL, true), quiet = knock(&door);
+	int memory = memory_of(ALL, true), quiet = connect_listener(&listener);
 
 	for (unsigned i = 0; i < 60; i++) {
-		int fd = knock(&door);
+		int fd = connect_listener(&listener);
 
-		hello(bytes, door.secret, RING);
+		hello(bytes, listener.secret, RING);
 		bytes[40] ^= 1;
 		for (unsigned k = 0; k < i % 8; k++)
 			bytes[rand() % (i % 2 ? 40 : HELLO)] = (uint8_t)rand();
@@ -261,41 +261,41 @@ TEST(wire_tcp, share_garbage_at_door, EP_RDM | OURS_ONLY, FI_MSG, "Guests that s
 	close(quiet);
 }
 
-TEST(wire_tcp, share_silent_guests, EP_RDM | OURS_ONLY, FI_MSG, "Of guests that say nothing the oldest go when there are too many")
+TEST(wire_tcp, share_silent_guests, EP_RDM | OURS_ONLY, FI_MSG, "Of silent connections at the listener the oldest are closed when there are too many")
 {
-	enum { GUESTS = 400, AT_MOST = 256 };
+	enum { CONNECTIONS = 400, AT_MOST = 256 };
 	struct rlimit limit;
-	struct door door;
-	struct wire wire = open_sharing(t, &door);
-	int fds[GUESTS];
+	struct shm_listener listener;
+	struct wire wire = open_sharing(t, &listener);
+	int fds[CONNECTIONS];
 
 	CHECK(!getrlimit(RLIMIT_NOFILE, &limit));
 	limit.rlim_cur = 4 * AT_MOST;
 	CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
-	for (unsigned i = 0; i < GUESTS; i++) {
-		fds[i] = knock(&door);
+	for (unsigned i = 0; i < CONNECTIONS; i++) {
+		fds[i] = connect_listener(&listener);
 		CHECK(!fcntl(fds[i], F_SETFL, O_NONBLOCK));
 	}
-	for (unsigned i = 0; i < GUESTS - AT_MOST; i++)
+	for (unsigned i = 0; i < CONNECTIONS - AT_MOST; i++)
 		wire_ends(t, fds[i]);
-	CHECK_EQ(recv(fds[GUESTS - 1], &(char){ 0 }, 1, MSG_DONTWAIT), -1);
+	CHECK_EQ(recv(fds[CONNECTIONS - 1], &(char){ 0 }, 1, MSG_DONTWAIT), -1);
 	CHECK_EQ(errno, EAGAIN);
-	for (unsigned i = 0; i < GUESTS; i++)
+	for (unsigned i = 0; i < CONNECTIONS; i++)
 		close(fds[i]);
 	goes_on(t, &wire);
 }
 
-TEST(wire_tcp, share_other_frame, EP_RDM | OURS_ONLY, FI_MSG, "A peer that is expected at the door and sends another frame is disconnected")
+TEST(wire_tcp, share_other_frame, EP_RDM | OURS_ONLY, FI_MSG, "A peer that is expected at the listener and sends another frame is disconnected")
 {
-	struct door door;
-	struct wire wire = open_sharing(t, &door);
+	struct shm_listener listener;
+	struct wire wire = open_sharing(t, &listener);
 	uint8_t bytes[64];
-	static const uint8_t bad[][2] = { { 1, MSG }, { 1, DOOR }, { 0, 4 }, { 2, 1 }, { 4, 1 }, { 6, 24 }, { 8, 17 } };
+	static const uint8_t bad[][2] = { { 1, MSG }, { 1, LISTENER }, { 0, 4 }, { 2, 1 }, { 4, 1 }, { 6, 24 }, { 8, 17 } };
 
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		if (i) {
 			wire = rdm_open_as(t, &t->b, (uint16_t)(PORT + i), false, BOTH);
-			wire_read(t, wire.fd, bytes, DOOR_LEN);
+			wire_read(t, wire.fd, bytes, LISTENER_LEN);
 		}
 		head(bytes, STAY, STAY_LEN);
 		bytes[bad[i][0]] = bad[i][1];
@@ -308,8 +308,8 @@ TEST(wire_tcp, share_other_frame, EP_RDM | OURS_ONLY, FI_MSG, "A peer that is ex
 
 TEST(wire_tcp, share_slowly, EP_RDM | OURS_ONLY, FI_MSG, "The frame that says that a connection stays may come in pieces, with others right behind it")
 {
-	struct door door;
-	struct wire wire = open_sharing(t, &door);
+	struct shm_listener listener;
+	struct wire wire = open_sharing(t, &listener);
 	struct buf in = new_buf(t, 8, 0);
 	struct op recv = op_of(RECV, false, in, FI_ADDR_UNSPEC);
 	uint8_t bytes[STAY_LEN + 64];
@@ -328,8 +328,8 @@ TEST(wire_tcp, share_peer_ends, EP_RDM | OURS_ONLY, FI_MSG, "What waits for a pe
 {
 	struct sockaddr_in peer = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct op op = op_of(SEND, false, new_buf(t, 8, 77), 0);
-	struct door door;
-	struct wire wire = open_sharing(t, &door);
+	struct shm_listener listener;
+	struct wire wire = open_sharing(t, &listener);
 	struct fi_cq_err_entry err = { 0 };
 
 	CHECK_EQ(fi_av_insert(t->b.av, &peer, 1, &op.addr, 0, NULL), 1);
@@ -349,16 +349,16 @@ struct shared {
 	size_t ring, tail;
 };
 
-static struct shared share_rings(struct env *t, struct wire *wire, const struct door *door, size_t ring)
+static struct shared share_rings(struct env *t, struct wire *wire, const struct shm_listener *listener, size_t ring)
 {
-	struct shared at = { .fd = knock(door), .ring = ring };
+	struct shared at = { .fd = connect_listener(listener), .ring = ring };
 	struct stat stat;
 	uint8_t bytes[HELLO];
 	int memory = sparse_of(PAGE + 2 * ring, true);
 
 	at.mem = mmap(NULL, PAGE + 2 * ring, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	CHECK(at.mem != MAP_FAILED);
-	hello(bytes, door->secret, ring);
+	hello(bytes, listener->secret, ring);
 	give(at.fd, bytes, HELLO, memory);
 	CHECK_EQ(verdict(t, at.fd), WELCOME);
 	// What is used at first is there.
@@ -369,9 +369,9 @@ static struct shared share_rings(struct env *t, struct wire *wire, const struct 
 	return at;
 }
 
-static struct shared share(struct env *t, struct wire *wire, const struct door *door)
+static struct shared share(struct env *t, struct wire *wire, const struct shm_listener *listener)
 {
-	return share_rings(t, wire, door, RING);
+	return share_rings(t, wire, listener, RING);
 }
 
 static _Atomic uint32_t *word(struct shared *at, size_t offset)
@@ -384,7 +384,7 @@ static void put_word(struct shared *at, uint32_t bits)
 	atomic_store(word(at, at->tail), bits | (at->tail & at->ring ? LAP : 0));
 }
 
-static void ring_bell(struct shared *at)
+static void wake(struct shared *at)
 {
 	(void)!send(at->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -397,7 +397,7 @@ static void put_record(struct shared *at, const void *bytes, size_t len)
 	atomic_store(word(at, at->tail + size), 0);
 	put_word(at, (uint32_t)len + 1);
 	at->tail += size;
-	ring_bell(at);
+	wake(at);
 }
 
 static void leave_out(struct shared *at)
@@ -406,14 +406,14 @@ static void leave_out(struct shared *at)
 	at->tail += at->ring - at->tail % at->ring;
 }
 
-TEST(wire_tcp, share_memory, EP_RDM | OURS_ONLY, FI_MSG, "Behind the greeting frames go over the rings, both ways, and TCP ends; the end of the socket is that of the connection")
+TEST(wire_tcp, share_memory, EP_RDM | OURS_ONLY, FI_MSG, "Behind the hello frames go over the rings, both ways, and TCP ends; the end of the socket is that of the connection")
 {
 	struct sockaddr_in peer = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct buf in = new_buf(t, 8, 0);
 	struct op op = op_of(SEND, false, new_buf(t, 8, 77), 0), recv = op_of(RECV, false, in, FI_ADDR_UNSPEC);
-	struct door door;
-	struct wire wire = open_sharing(t, &door);
-	struct shared at = share(t, &wire, &door);
+	struct shm_listener listener;
+	struct wire wire = open_sharing(t, &listener);
+	struct shared at = share(t, &wire, &listener);
 	_Atomic uint32_t *theirs = (_Atomic uint32_t *)(at.mem + PAGE + RING);
 	struct fi_cq_err_entry err = { 0 };
 	uint8_t bytes[64], want[64];
@@ -427,7 +427,7 @@ TEST(wire_tcp, share_memory, EP_RDM | OURS_ONLY, FI_MSG, "Behind the greeting fr
 	op_post(t, t->b.ep, &op);
 	done(t, t->b.txcq, op.ctx, SENT(false));
 	CHECK_EQ(atomic_load(theirs), 24 + 1);
-	// The door's frame was the first.
+	// The listener's frame was the first.
 	frame_bytes(want, (struct wire_header){ .op = MSG, .payload = 8, .counter = 1 }, false, NULL);
 	CHECK(!memcmp(at.mem + PAGE + RING + 8, want, 16));
 	CHECK(filled(at.mem + PAGE + RING + 8 + 16, 8, 77));
@@ -455,9 +455,9 @@ static int claim(struct env *t, uint32_t pid, unsigned answer)
 
 TEST(wire_tcp, share_claimed, EP_RDM | OURS_ONLY, FI_MSG, "While a process shares memory with the endpoint no other one gets its connection; when it has ended one does")
 {
-	struct door door;
-	struct wire wire = open_sharing(t, &door);
-	struct shared at = share(t, &wire, &door);
+	struct shm_listener listener;
+	struct wire wire = open_sharing(t, &listener);
+	struct shared at = share(t, &wire, &listener);
 
 	for (uint32_t pid = 4000; pid < 4003; pid++)
 		wire_ends(t, claim(t, pid, REJECT));
@@ -475,9 +475,9 @@ TEST(wire_tcp, share_short_laps, EP_RDM | OURS_ONLY, FI_MSG, "A peer may leave o
 	struct sockaddr_in peer = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct buf in = new_buf(t, 8, 0);
 	struct op op = op_of(SEND, false, new_buf(t, BIG, 77), 0), recv = op_of(RECV, false, in, FI_ADDR_UNSPEC);
-	struct door door;
-	struct wire wire = open_sharing(t, &door);
-	struct shared at = share_rings(t, &wire, &door, WIDE);
+	struct shm_listener listener;
+	struct wire wire = open_sharing(t, &listener);
+	struct shared at = share_rings(t, &wire, &listener, WIDE);
 	_Atomic uint64_t *taken = (_Atomic uint64_t *)(at.mem + THEIR_HEAD);
 	const uint8_t *theirs = at.mem + PAGE + WIDE;
 	size_t head = 0, end = 0;
@@ -494,7 +494,7 @@ TEST(wire_tcp, share_short_laps, EP_RDM | OURS_ONLY, FI_MSG, "A peer may leave o
 		CHECK(!memcmp(in.mem, "liveness", 8));
 		if (i % 3)
 			leave_out(&at);
-		ring_bell(&at);
+		wake(&at);
 	}
 	CHECK_EQ(fi_av_insert(t->b.av, &peer, 1, &op.addr, 0, NULL), 1);
 	for (unsigned k = 0; k < sizeof(limits) / sizeof(*limits); k++) {
@@ -528,9 +528,9 @@ TEST(wire_tcp, share_short_laps, EP_RDM | OURS_ONLY, FI_MSG, "A peer may leave o
 
 TEST(wire_tcp, share_garbage_in_ring, EP_RDM | OURS_ONLY, FI_MSG, "A record that cannot be, and frames that break the rules, end that connection alone")
 {
-	static const uint8_t ops[] = { 8, 30, DOOR, STAY, 99 };
-	struct door door;
-	struct wire wire = open_sharing(t, &door);
+	static const uint8_t ops[] = { 8, 30, LISTENER, STAY, 99 };
+	struct shm_listener listener;
+	struct wire wire = open_sharing(t, &listener);
 	uint8_t bytes[64];
 
 	static const uint32_t words[] = { 2 * RING, SKIP, 2 * SKIP };
@@ -540,16 +540,16 @@ TEST(wire_tcp, share_garbage_in_ring, EP_RDM | OURS_ONLY, FI_MSG, "A record that
 
 		if (i) {
 			wire = rdm_open_as(t, &t->b, (uint16_t)(PORT + i), false, BOTH);
-			wire_read(t, wire.fd, bytes, DOOR_LEN);
-			memcpy(&door, bytes + 16, sizeof(door));
+			wire_read(t, wire.fd, bytes, LISTENER_LEN);
+			memcpy(&listener, bytes + 16, sizeof(listener));
 		}
-		at = share(t, &wire, &door);
+		at = share(t, &wire, &listener);
 		if (i < sizeof(ops)) {
 			head(bytes, ops[i], 16);
 			put_record(&at, bytes, 16);
 		} else {
 			put_word(&at, words[i - sizeof(ops)]);
-			ring_bell(&at);
+			wake(&at);
 		}
 		ONCE(t, recv(at.fd, bytes, sizeof(bytes), MSG_DONTWAIT) == 0 || errno == ECONNRESET);
 		close(at.fd);
@@ -561,17 +561,17 @@ TEST(wire_tcp, share_garbage_in_ring, EP_RDM | OURS_ONLY, FI_MSG, "A record that
 
 // ---- The raw peer was connected to
 
-static struct dial dial_sharing(struct env *t, const struct door *door)
+static struct dial dial_sharing(struct env *t, const struct shm_listener *listener)
 {
 	struct dial dial = dial_from(t, &t->b, wire_listen());
-	uint8_t bytes[40 + DOOR_LEN];
+	uint8_t bytes[40 + LISTENER_LEN];
 	uint16_t port = ntohs(((const struct sockaddr_in *)t->b.name)->sin_port);
 
 	CHECK(dial.queued);
 	rdm_bytes(bytes, RESPONSE, false, 0x81, port, 99);
 	bytes[FEATURES_AT] = BOTH;
-	head(bytes + 40, DOOR, DOOR_LEN);
-	memcpy(bytes + 56, door, sizeof(*door));
+	head(bytes + 40, LISTENER, LISTENER_LEN);
+	memcpy(bytes + 56, listener, sizeof(*listener));
 	wire_write(t, dial.wire.fd, bytes, sizeof(bytes));
 	return dial;
 }
@@ -589,7 +589,7 @@ static void hears_stay(struct env *t, struct dial *dial)
 
 TEST(wire_tcp, share_nowhere, EP_RDM | OURS_ONLY, FI_MSG, "A peer that is met nowhere is sent to over TCP at once")
 {
-	struct door none = { { 0 }, { 0 } };
+	struct shm_listener none = { { 0 }, { 0 } };
 	struct dial dial;
 
 	may_share(t);
@@ -600,33 +600,33 @@ TEST(wire_tcp, share_nowhere, EP_RDM | OURS_ONLY, FI_MSG, "A peer that is met no
 
 TEST(wire_tcp, share_no_door, EP_RDM | OURS_ONLY, FI_MSG, "Where the peer is not met where it says, the connection stays, and says so")
 {
-	struct door door = { "nobody is there", "whoever comes" };
+	struct shm_listener listener = { "nobody is there", "whoever comes" };
 	struct dial dial;
 
 	may_share(t);
 	PAIR(t);
-	dial = dial_sharing(t, &door);
+	dial = dial_sharing(t, &listener);
 	hears_stay(t, &dial);
 }
 
-TEST(wire_tcp, share_squatter, EP_RDM | OURS_ONLY, FI_MSG, "If who is at the door leaves, refuses or answers anything, the connection stays, and says so")
+TEST(wire_tcp, share_squatter, EP_RDM | OURS_ONLY, FI_MSG, "If the process behind the listener leaves, refuses or answers anything, the connection stays on TCP, and says so")
 {
 	may_share(t);
 	PAIR(t);
 	for (unsigned kind = 0; kind < 6; kind++) {
-		struct door door = { "squatter", "whoever comes" };
+		struct shm_listener listener = { "squatter", "whoever comes" };
 		uint8_t bytes[HELLO], answer[ANSWER] = { 'I', 'F', 's', 'm', VERSION };
 		int at = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), fd = -1;
 		struct sockaddr_un name;
 		struct dial dial;
 
-		memcpy(door.name + 10, &(pid_t){ getpid() }, sizeof(pid_t));
-		CHECK(at >= 0 && !bind(at, (struct sockaddr *)&name, place(&name, &door)) && !listen(at, 8));
-		dial = dial_sharing(t, &door);
+		memcpy(listener.name + 10, &(pid_t){ getpid() }, sizeof(pid_t));
+		CHECK(at >= 0 && !bind(at, (struct sockaddr *)&name, place(&name, &listener)) && !listen(at, 8));
+		dial = dial_sharing(t, &listener);
 		ONCE(t, (fd = accept4(at, NULL, NULL, SOCK_CLOEXEC)) >= 0);
 		if (kind)
 			wire_read(t, fd, bytes, HELLO);
-		CHECK(!kind || !memcmp(bytes + 40, door.secret, TOKEN));
+		CHECK(!kind || !memcmp(bytes + 40, listener.secret, TOKEN));
 		wire_silent(t, dial.wire.fd);
 		switch (kind) {
 		case 2:
@@ -663,12 +663,12 @@ TEST(wire_tcp, share_answer_breaks_off, EP_RDM | OURS_ONLY, FI_MSG, "After anyth
 	PAIR(t);
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		struct dial dial = dial_from(t, &t->b, wire_listen());
-		uint8_t bytes[40 + DOOR_LEN];
+		uint8_t bytes[40 + LISTENER_LEN];
 		int again = -1;
 
 		rdm_bytes(bytes, RESPONSE, false, 0x81, ntohs(((const struct sockaddr_in *)t->b.name)->sin_port), 99);
 		bytes[FEATURES_AT] = BOTH;
-		head(bytes + 40, DOOR, DOOR_LEN);
+		head(bytes + 40, LISTENER, LISTENER_LEN);
 		memset(bytes + 56, 7, 2 * TOKEN);
 		bytes[40 + bad[i][0]] = bad[i][1];
 		wire_write(t, dial.wire.fd, bytes, sizeof(bytes));

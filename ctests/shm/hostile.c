@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A peer of the same user that does what it likes: with the greeting, with the memory that it hands over, with the rings,
+//! A peer of the same user that does what it likes: with the hello, with the memory that it hands over, with the rings,
 //! with frames, with answers. The endpoint that it does that to exchanges checked messages with an honest one meanwhile:
 //! these go on, whole; it never crashes nor hangs.
 #define _GNU_SOURCE
@@ -128,17 +128,17 @@ struct attack {
 	int fd;
 };
 
-static unsigned guests;
+static unsigned connections;
 
-// Up to and with the greeting.
-static struct attack greet(size_t ring, bool counts)
+// Up to and with the hello.
+static struct attack say_hello(size_t ring, bool counts)
 {
 	struct attack a = { .ring = ring, .len = PAGE + 2 * ring };
 	uint8_t bytes[HELLO];
 	char name[64];
 
-	snprintf(name, sizeof(name), "hostile:%u", guests++);
-	a.socket = knock(geteuid(), target);
+	snprintf(name, sizeof(name), "hostile:%u", connections++);
+	a.socket = connect_listener(geteuid(), target);
 	CHECK(a.socket >= 0);
 	a.fd = memory_of(a.len, true);
 	a.mem = mmap(NULL, a.len, PROT_READ | PROT_WRITE, MAP_SHARED, a.fd, 0);
@@ -203,9 +203,9 @@ static void must_end(struct attack *a, const char *what)
 	leave(a);
 }
 
-// -- The greeting
+// -- The hello
 
-static void greeting(void)
+static void hellos(void)
 {
 	uint8_t bytes[2 * HELLO];
 	int pipes[2], fds[20], socket;
@@ -238,7 +238,7 @@ static void greeting(void)
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		int verdict;
 
-		CHECK(bad[i].fd >= 0 && (socket = knock(geteuid(), target)) >= 0);
+		CHECK(bad[i].fd >= 0 && (socket = connect_listener(geteuid(), target)) >= 0);
 		hello(bytes, "hostile", bad[i].ring);
 		CHECK(give(socket, bytes, HELLO, &bad[i].fd, 1) == HELLO);
 		verdict = answer_of(socket, 5000);
@@ -255,7 +255,7 @@ static void greeting(void)
 
 		for (unsigned i = 0; i < 20; i++)
 			fds[i] = bad[0].fd;
-		CHECK((socket = knock(geteuid(), target)) >= 0);
+		CHECK((socket = connect_listener(geteuid(), target)) >= 0);
 		hello(bytes, "hostile", RING);
 		CHECK(give(socket, bytes, HELLO, fds, count) == HELLO);
 		verdict = answer_of(socket, 5000);
@@ -268,7 +268,7 @@ static void greeting(void)
 	{
 		int good = memory_of(PAGE + 2 * RING, true);
 
-		CHECK((socket = knock(geteuid(), target)) >= 0);
+		CHECK((socket = connect_listener(geteuid(), target)) >= 0);
 		hello(bytes, "hostile in pieces", RING);
 		for (unsigned i = 0; i < HELLO; i++)
 			if (give(socket, bytes + i, 1, &good, 1) != 1)
@@ -276,7 +276,7 @@ static void greeting(void)
 		(void) answer_of(socket, 5000);
 		close(socket);
 		go_on("a descriptor with every byte");
-		CHECK((socket = knock(geteuid(), target)) >= 0);
+		CHECK((socket = connect_listener(geteuid(), target)) >= 0);
 		for (unsigned i = 0; i < HELLO; i++) {
 			CHECK(give(socket, bytes + i, 1, &good, i == 0) == 1);
 			if (i % 64 == 0)
@@ -285,16 +285,16 @@ static void greeting(void)
 		CHECK(answer_of(socket, 5000) == WELCOME);
 		close(socket);
 		go_on("byte by byte");
-		// Two greetings in a row: the second is bells.
-		CHECK((socket = knock(geteuid(), target)) >= 0);
+		// Two hellos in a row: the second is wake-ups.
+		CHECK((socket = connect_listener(geteuid(), target)) >= 0);
 		memcpy(bytes + HELLO, bytes, HELLO);
 		CHECK(give(socket, bytes, 2 * HELLO, &good, 1) == 2 * HELLO);
 		CHECK(answer_of(socket, 5000) == WELCOME);
-		go_on("two greetings");
+		go_on("two hellos");
 		close(socket);
 		// The same memory for two connections.
 		for (unsigned i = 0; i < 2; i++) {
-			CHECK((fds[i] = knock(geteuid(), target)) >= 0);
+			CHECK((fds[i] = connect_listener(geteuid(), target)) >= 0);
 			CHECK(give(fds[i], bytes, HELLO, &good, 1) == HELLO);
 			CHECK(answer_of(fds[i], 5000) == WELCOME);
 		}
@@ -304,14 +304,14 @@ static void greeting(void)
 		close(good);
 	}
 	for (unsigned at = 0; at < HELLO; at += 7) {
-		CHECK((socket = knock(geteuid(), target)) >= 0);
+		CHECK((socket = connect_listener(geteuid(), target)) >= 0);
 		hello(bytes, "hostile", RING);
 		CHECK(give(socket, bytes, at, &bad[0].fd, at > 0) == (ssize_t) at);
 		close(socket);
 	}
-	go_on("ends within the greeting");
+	go_on("ends within the hello");
 	for (unsigned i = 0; i < 60; i++) {
-		CHECK((socket = knock(geteuid(), target)) >= 0);
+		CHECK((socket = connect_listener(geteuid(), target)) >= 0);
 		hello(bytes, "hostile", RING);
 		for (unsigned k = 0; k < 1 + i % 8; k++)
 			bytes[i % 2 ? chance(48) : chance(HELLO)] = (uint8_t) chance(256);
@@ -319,7 +319,7 @@ static void greeting(void)
 		(void) answer_of(socket, 5000);
 		close(socket);
 	}
-	go_on("greetings with changed bytes");
+	go_on("hellos with changed bytes");
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		close(bad[i].fd);
 	close(pipes[1]);
@@ -335,7 +335,7 @@ static void names(void)
 
 	memset(longest, 'x', sizeof(longest));
 	for (unsigned i = 0; i < 8; i++) {
-		int socket = knock(geteuid(), target);
+		int socket = connect_listener(geteuid(), target);
 		size_t len = 250 + i;
 
 		CHECK(socket >= 0);
@@ -354,7 +354,7 @@ static void names(void)
 // Random words and lines, bytes that change while they are read, holes.
 static void garbage(void)
 {
-	struct attack a = greet(chance(2) ? RING : PAGE, true);
+	struct attack a = say_hello(chance(2) ? RING : PAGE, true);
 	uint64_t end = now_us() + 20000 + chance(100000);
 	unsigned kind = (unsigned) chance(6);
 
@@ -394,7 +394,7 @@ static void garbage(void)
 			(void) !ftruncate(a.fd, (off_t) chance(a.len));
 			at64[chance(a.len / 8)] = chance(1 << 16);
 			break;
-		default: // bells without end
+		default: // wake-ups without end
 			for (unsigned i = 0; i < 50; i++)
 				(void) !send(a.socket, a.mem, PAGE, MSG_NOSIGNAL | MSG_DONTWAIT);
 		}
@@ -412,7 +412,7 @@ static void heads(void)
 	uint8_t bytes[64];
 
 	for (unsigned i = 0; i < sizeof(moves) / sizeof(*moves); i++) {
-		struct attack a = greet(PAGE, true);
+		struct attack a = say_hello(PAGE, true);
 		_Atomic uint64_t *head = (_Atomic uint64_t *) (a.mem + HEAD_AT);
 		size_t len = frame(bytes, 2, 0, 0, 1, segs, 3, 0);
 
@@ -426,7 +426,7 @@ static void heads(void)
 	}
 	{
 		// Empty records without end, from one that is gone then.
-		struct attack a = greet(PAGE, true);
+		struct attack a = say_hello(PAGE, true);
 
 		for (size_t at = 0; at < a.ring; at += LINE)
 			atomic_store(word(&a, at), 1);
@@ -437,7 +437,7 @@ static void heads(void)
 	}
 	{
 		// A message too long to be kept, from one that is gone then: nobody waits for its rest.
-		struct attack a = greet(PAGE, true);
+		struct attack a = say_hello(PAGE, true);
 
 		put_record(&a, bytes, frame(bytes, 0, 0, 0, 0, segs, 0, 1ull << 40));
 		usleep(20000);
@@ -446,7 +446,7 @@ static void heads(void)
 	}
 	{
 		// Takes nothing of what it asked for, for a while: the victim keeps the answers.
-		struct attack a = greet(PAGE, true);
+		struct attack a = say_hello(PAGE, true);
 		size_t len = frame(bytes, 2, 0, 0, 1, segs, 3, 0);
 
 		for (unsigned k = 0; k < 20; k++)
@@ -464,7 +464,7 @@ static void takes_nothing(void)
 	static uint8_t bytes[EACH * READ_LEN];
 	uint64_t segs[3] = { board->base, 4096, board->key }, since = now_us();
 	size_t record = (sizeof(bytes) + 8 + LINE - 1) / LINE * LINE;
-	struct attack a = greet(RING, true);
+	struct attack a = say_hello(RING, true);
 	_Atomic uint64_t *taken = (_Atomic uint64_t *) (a.mem + OTHER + HEAD_AT);
 	unsigned asked = 0;
 
@@ -539,7 +539,7 @@ static void frames(void)
 	uint8_t bytes[4096];
 
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		struct attack a = greet(RING, true);
+		struct attack a = say_hello(RING, true);
 		size_t len = frame(bytes, bad[i].op, bad[i].flags, bad[i].data, bad[i].segs, bad[i].more, bad[i].words % 12,
 				   bad[i].payload);
 		size_t more = bad[i].payload < 2000 ? bad[i].payload : 2000;
@@ -555,7 +555,7 @@ static void frames(void)
 	}
 	{
 		// A good read: the bytes come.
-		struct attack a = greet(RING, true);
+		struct attack a = say_hello(RING, true);
 		uint64_t end = now_us() + 5000000;
 		size_t len = frame(bytes, 2, 0, 0, 1, good, 3, 0);
 
@@ -568,7 +568,7 @@ static void frames(void)
 	}
 	// Good messages whose end never comes, kept by the victim; and good frames with changes.
 	for (unsigned i = 0; i < 30; i++) {
-		struct attack a = greet(RING, true);
+		struct attack a = say_hello(RING, true);
 		uint64_t tag[2] = { 1ull << 50, 100000 };
 		size_t len = i % 3 ? frame(bytes, 1, i % 2 ? 4 : 0, 0, 0, tag, 1, 1000 + chance(50000)) :
 				     frame(bytes, (unsigned) chance(32), (unsigned) chance(16), (unsigned) chance(4),
@@ -594,27 +594,27 @@ static void listens(void)
 	for (unsigned kind = 0; kind < 10; kind++) {
 		struct sockaddr_un at;
 		char name[64];
-		int door_fd = socket(AF_UNIX, SOCK_STREAM, 0), socket = -1;
+		int listener = socket(AF_UNIX, SOCK_STREAM, 0), socket = -1;
 		uint8_t bytes[HELLO] = { 0 }, answer[ANSWER] = { 'I', 'F', 's', 'm', 2 };
 		unsigned dials = atomic_load(&board->dials);
-		struct pollfd in = { .fd = door_fd, .events = POLLIN };
+		struct pollfd in = { .fd = listener, .events = POLLIN };
 
-		snprintf(name, sizeof(name), "fi_shm://door:%d:%u:%lu", getpid(), kind, seed);
-		CHECK(!bind(door_fd, (struct sockaddr *) &at, door(&at, geteuid(), name)));
-		CHECK(!listen(door_fd, kind == 9 ? 0 : 8));
+		snprintf(name, sizeof(name), "fi_shm://listener:%d:%u:%lu", getpid(), kind, seed);
+		CHECK(!bind(listener, (struct sockaddr *) &at, listener_address(&at, geteuid(), name)));
+		CHECK(!listen(listener, kind == 9 ? 0 : 8));
 		strcpy(board->dial, name);
 		atomic_store(&board->large, kind == 8);
 		atomic_store(&board->dials, dials + 1);
 		if (kind != 9) {
 			CHECK(poll(&in, 1, 5000) == 1);
-			CHECK((socket = accept(door_fd, NULL, NULL)) >= 0);
+			CHECK((socket = accept(listener, NULL, NULL)) >= 0);
 			for (size_t n, have = 0; kind && have < HELLO; have += n)
 				if ((ssize_t) (n = (size_t) recv(socket, bytes, HELLO - have, 0)) <= 0)
-					FAIL("the greeting breaks off");
+					FAIL("the hello breaks off");
 		}
 		switch (kind) {
 		case 0: // ends before anything
-		case 1: // ends after the greeting
+		case 1: // ends after the hello
 			break;
 		case 2: // says nothing
 		case 9: // and does not even take the connection
@@ -632,7 +632,7 @@ static void listens(void)
 		case 6: // a part
 			(void) !send(socket, answer, kind == 6 ? 11 : ANSWER, MSG_NOSIGNAL);
 			break;
-		default: // welcome, with a witness that leads nowhere; then garbage, or silence
+		default: // accepted, with a process probe that leads nowhere; then garbage, or silence
 			memset(answer + 16, 0x77, 24);
 			(void) !send(socket, answer, ANSWER, MSG_NOSIGNAL);
 			for (unsigned i = 0; kind == 7 && i < 100; i++)
@@ -640,7 +640,7 @@ static void listens(void)
 			go_on("a welcome of no use");
 		}
 		close(socket);
-		close(door_fd);
+		close(listener);
 		wait_for(&board->dialled, dials + 1, DIAL_MS, "the victim hears the end");
 		if (kind != 7 && !atomic_load(&board->error))
 			FAIL("an operation with a peer that does not answer, kind %u, ends well", kind);
@@ -658,7 +658,7 @@ static void hostile(void *unused)
 	wait_for(&board->turns[0], 5, 10000, "the honest two talk");
 	target = board->at.of[0].name;
 	for (; !rounds || now_us() < end; rounds++) {
-		greeting();
+		hellos();
 		names();
 		frames();
 		heads();

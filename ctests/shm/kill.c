@@ -426,7 +426,7 @@ static unsigned left_behind(const char *folder, bool say)
 	return count;
 }
 
-static unsigned doors_of(pid_t pid)
+static unsigned listeners_of(pid_t pid)
 {
 	FILE *file = fopen("/proc/net/unix", "r");
 	char row[512], name[64];
@@ -495,7 +495,7 @@ void case_kill(void)
 		total[3] += slot->atomics, total[4] += slot->errors;
 	}
 	for (unsigned i = 0; i < kills && i < 4096; i++)
-		if (doors_of(all[i]))
+		if (listeners_of(all[i]))
 			FAIL("process %d is gone, its sockets are not", all[i]);
 	if (left_behind("/dev/shm", false) + left_behind("/tmp", false) > before &&
 	    left_behind("/dev/shm", true) + left_behind("/tmp", true) > before)

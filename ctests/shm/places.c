@@ -348,7 +348,7 @@ static void as_user(void *with)
 }
 
 // The sockets of one user by those of another, without the library on this side.
-static void raw_guest(void *unused)
+static void raw_peer(void *unused)
 {
 	uint8_t bytes[HELLO];
 	int fd, memory, verdict;
@@ -358,13 +358,13 @@ static void raw_guest(void *unused)
 		CHECK(!setgid(second_uid) && !setuid(second_uid));
 	wait_for(&board->at.of[0].there, 1, 10000, "the victim has a name");
 	// What else is wrong is not said to another user.
-	CHECK((fd = knock(first_uid, board->at.of[0].name)) >= 0);
+	CHECK((fd = connect_listener(first_uid, board->at.of[0].name)) >= 0);
 	memset(bytes, 0, sizeof(bytes));
 	CHECK(give(fd, bytes, HELLO, NULL, 0) == HELLO);
 	if ((verdict = answer_of(fd, 5000)) != WRONG_USER)
 		FAIL("the answer to user %u, who says nothing, is %d", second_uid, verdict);
 	close(fd);
-	CHECK((fd = knock(first_uid, board->at.of[0].name)) >= 0);
+	CHECK((fd = connect_listener(first_uid, board->at.of[0].name)) >= 0);
 	memory = memory_of(PAGE + 2 * RING, true);
 	hello(bytes, "another user", RING);
 	CHECK(give(fd, bytes, HELLO, &memory, 1) == HELLO);
@@ -388,12 +388,12 @@ static void raw_host(void *unused)
 	if (second_uid)
 		CHECK(!setgid(second_uid) && !setuid(second_uid));
 	snprintf(name, sizeof(name), "fi_shm://%d:squatter", getpid());
-	len = door(&at, first_uid, name);
+	len = listener_address(&at, first_uid, name);
 	CHECK(fd >= 0 && !bind(fd, (struct sockaddr *) &at, len) && !listen(fd, 8));
 	strcpy(board->at.of[1].name, name);
 	atomic_store(&board->at.of[1].there, 1);
 	CHECK((from = accept(fd, NULL, NULL)) >= 0);
-	// Neither a greeting nor memory comes.
+	// Neither a hello nor memory comes.
 	n = recv(from, got, sizeof(got), 0);
 	if (n > 0)
 		FAIL("user %u gets %zd bytes", second_uid, n);
@@ -434,7 +434,7 @@ void case_user(void)
 		// One who goes to the socket all the same.
 		log = log_to_file();
 		board = shared_page(sizeof(*board));
-		pids[0] = start("victim", endures, NULL), pids[1] = start("guest", raw_guest, NULL);
+		pids[0] = start("victim", endures, NULL), pids[1] = start("peer", raw_peer, NULL);
 		ended_well(pids[1], 20000), ended_well(pids[0], 20000);
 		CHECK(log_has(log, "different users"));
 		// One who takes the name of a socket of this user.

@@ -410,7 +410,7 @@ void part(struct side *side, struct meeting *at, unsigned which)
 
 // ---- A peer without the library
 
-socklen_t door(struct sockaddr_un *at, unsigned uid, const char *name)
+socklen_t listener_address(struct sockaddr_un *at, unsigned uid, const char *name)
 {
 	const char *bare = strstr(name, "://");
 	int len;
@@ -422,10 +422,10 @@ socklen_t door(struct sockaddr_un *at, unsigned uid, const char *name)
 	return (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) len);
 }
 
-int knock(unsigned uid, const char *name)
+int connect_listener(unsigned uid, const char *name)
 {
 	struct sockaddr_un at;
-	socklen_t len = door(&at, uid, name);
+	socklen_t len = listener_address(&at, uid, name);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	CHECK(fd >= 0);
@@ -508,7 +508,7 @@ int answer_of(int from, unsigned limit_ms)
 	}
 	CHECK(!memcmp(got, "IFsm", 4));
 	// Who is refused learns nothing of the process: no address, no bytes of it.
-	for (unsigned i = WITNESS_AT; got[6] != WELCOME && i < ANSWER; i++)
+	for (unsigned i = PROBE_AT; got[6] != WELCOME && i < ANSWER; i++)
 		CHECK(!got[i]);
 	return got[6];
 }

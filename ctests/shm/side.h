@@ -103,13 +103,13 @@ void part(struct side *side, struct meeting *at, unsigned which); // both are do
 
 // ---- A peer without the library
 enum { HELLO = 320, ANSWER = 40, PAGE = 4096, RING = 65536, LINE = 64 };
-enum { RING_AT = 8, WITNESS_AT = 16, NAME_AT = 40 };
+enum { RING_AT = 8, PROBE_AT = 16, NAME_AT = 40 };
 enum { WELCOME, WRONG_USER, WRONG_VERSION, WRONG_MEMORY };
 // In the first page: the lines of the side that made the memory; those of the other are `OTHER` behind.
-enum { WAITING_AT = 0, HEAD_AT = 64, DOZES_AT = 128, OTHER = 320 };
+enum { WAITING_AT = 0, HEAD_AT = 64, DOORBELL_AT = 128, OTHER = 320 };
 
-socklen_t door(struct sockaddr_un *at, unsigned uid, const char *name);
-int knock(unsigned uid, const char *name); // a socket, or -1 and errno
+socklen_t listener_address(struct sockaddr_un *at, unsigned uid, const char *name);
+int connect_listener(unsigned uid, const char *name); // a socket, or -1 and errno
 void hello(uint8_t out[HELLO], const char *name, uint64_t ring);
 int memory_of(size_t len, bool sealed);
 ssize_t give(int socket, const void *bytes, size_t len, const int *fds, unsigned count);

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod parts;
+#[cfg(test)]
+mod tests;
 
 use std::os::fd::RawFd;
 use std::sync::Arc;

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The least that a transport is, and what all else answers then.
+#![forbid(unsafe_code)]
+
+use std::os::fd::AsRawFd;
+
+use super::*;
+use crate::abi::{FI_ADDR_NOTAVAIL, FI_BARRIER, FI_REMOTE_WRITE};
+use crate::base::IoVec;
+use crate::base::rights::KeyPolicy;
+use crate::engine::domain_state::Regions;
+use crate::engine::fabric::FabricShared;
+use crate::engine::reactor::Reactor;
+use crate::ffi::AddrForm;
+use crate::ffi::ops::transfer::What;
+use crate::sync::Uses;
+
+/// Takes every operation for an endpoint, and says which it was.
+struct Bare {
+    reactor: Reactor<()>,
+    posted: Vec<usize>,
+}
+
+static SOURCE: Source = Source::new(c"bare");
+
+struct Texts;
+
+impl Address for String {
+    fn from_bytes(bytes: &[u8]) -> Option<String> {
+        String::from_utf8(bytes.to_vec()).ok()
+    }
+    fn to_bytes(&self) -> Vec<u8> {
+        self.as_bytes().to_vec()
+    }
+}
+
+impl AddressFormat for Texts {
+    type Addr = String;
+
+    fn form(&self) -> AddrForm {
+        AddrForm::Text
+    }
+    fn text(&self, bytes: &[u8]) -> String {
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+    fn parse(&self, text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+    fn resolve(&self, node: &str, service: &str) -> Result<String> {
+        Ok(format!("{node}:{service}"))
+    }
+}
+
+impl Addressing for Bare {
+    type Addr = String;
+    type Format = Texts;
+}
+
+impl Connects for Bare {}
+impl Contexts for Bare {}
+impl Groups for Bare {}
+impl Atomics for Bare {}
+impl Batches for Bare {}
+impl Drains for Bare {}
+
+impl Transport for Bare {
+    type Fabric = ();
+
+    const SOURCE: &'static Source = &SOURCE;
+    const CQ_SIZE: usize = 8;
+
+    fn open(_fabric: &(), _info: &Info) -> Result<Bare> {
+        Ok(Bare {
+            reactor: Reactor::new(crate::engine::clock::Monotonic)?,
+            posted: Vec::new(),
+        })
+    }
+    fn format(&self) -> Texts {
+        Texts
+    }
+    fn poll_fd(&self) -> RawFd {
+        self.reactor.as_raw_fd()
+    }
+    fn progress(&mut self, _domain: &mut DomainState<String>) {}
+    fn open_ep(&mut self, _domain: &mut DomainState<String>, _ep: usize, _info: &Info) -> Result {
+        Ok(())
+    }
+    fn enable_ep(&mut self, _domain: &mut DomainState<String>, _ep: usize) -> Result {
+        Ok(())
+    }
+    fn close_ep(&mut self, _domain: &mut DomainState<String>, _ep: usize) {}
+    fn name(&self, ep: usize) -> Result<Vec<u8>> {
+        Ok(vec![ep as u8])
+    }
+    fn set_name(&mut self, _ep: usize, _addr: &[u8]) -> Result {
+        Ok(())
+    }
+    fn transmit(&mut self, _domain: &mut DomainState<String>, ep: usize, _tx: &Tx<'_>) -> Result {
+        self.posted.push(ep);
+        Ok(())
+    }
+}
+
+fn open() -> (Bare, DomainState<String>) {
+    let domain = DomainState::new(Regions::new(KeyPolicy::from_mr_mode(0)));
+    (Bare::open(&(), &Info::default()).unwrap(), domain)
+}
+
+#[test]
+fn calls_of_parts_that_are_not_there_answer_so() {
+    let (mut bare, mut domain) = open();
+    let domain = &mut domain;
+    let fabric = Arc::new(FabricShared::<Bare> {
+        provider: (),
+        api_version: 2 << 16,
+        name: None,
+        uses: Uses::default(),
+    });
+    let none = core::ptr::null_mut();
+    assert_eq!(
+        Bare::open_pep(&fabric, Info::default(), none),
+        Err(Error::NOSYS)
+    );
+    assert_eq!(bare.connect(domain, 0, None, &[]), Err(Error::NOSYS));
+    assert_eq!(bare.accept(domain, 0, &[]), Err(Error::NOSYS));
+    assert_eq!(bare.shutdown(domain, 0), Err(Error::NOSYS));
+    assert_eq!(bare.peer(0), Err(Error::NOSYS));
+    assert_eq!(bare.socket(0), Err(Error::NOSYS));
+    let membership = Membership {
+        members: &[],
+        parent: None,
+    };
+    assert_eq!(bare.open_group(domain, 0, &membership), Err(Error::NOSYS));
+    let shape = bare.shape(domain, 0, FI_BARRIER, 0, 0);
+    assert_eq!(shape.err(), Some(Error::NOSYS));
+    assert_eq!(bare.set_keys(0, Vec::new()), Err(Error::NOSYS));
+    assert_eq!(bare.permit_sharing(0, true), Err(Error::NOPROTOOPT));
+    assert_eq!(bare.set_firewalled(0, true), Err(Error::NOPROTOOPT));
+}
+
+#[test]
+fn nothing_is_held_back_or_owed() {
+    let (mut bare, mut domain) = open();
+    bare.flush(&mut domain);
+    assert!(!bare.holds_back() && !bare.must_flush() && bare.held_back().is_none());
+    assert!(!bare.owes(None, true) && bare.close_limit().is_zero());
+}
+
+#[test]
+fn operations_of_contexts_are_those_of_endpoints() {
+    let (mut bare, mut domain) = open();
+    let tx = Tx {
+        what: What::Msg,
+        iov: IoVec::empty(),
+        flags: 0,
+        dest: FI_ADDR_NOTAVAIL,
+        context: 0,
+        data: 0,
+        tag: 0,
+        target: &[],
+    };
+    assert_eq!(bare.transmit_from(&mut domain, 3, 3, &tx), Ok(()));
+    assert_eq!(bare.posted, [3]);
+}
+
+#[test]
+fn memory_is_registered_in_the_table_of_the_domain() {
+    let (mut bare, mut domain) = open();
+    let memory = [0u8; 16];
+    let mut request = MrRequest {
+        segments: vec![(memory.as_ptr() as usize, memory.len())],
+        access: FI_REMOTE_WRITE,
+        offset: 0,
+        requested_key: 7,
+        flags: 0,
+        context: 0,
+        auth_key_size: 0,
+        auth_key: None,
+        keys_of: None,
+        base: None,
+    };
+    let first = bare.register(&mut domain, &request).unwrap();
+    assert_eq!((first.region.key, first.desc), (7, 0));
+    assert_eq!(
+        bare.register(&mut domain, &request).err(),
+        Some(Error::NOKEY)
+    );
+    request.requested_key = 8;
+    assert!(bare.register(&mut domain, &request).is_ok());
+}

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::abi::*;
 use crate::base::log::{self, Callbacks};
 use crate::base::{Error, Result};
-use crate::ffi::object::{self, Kind, Other};
+use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::missing::Missing;
 
 /// Opens a service of the library. Names are compared without regard to case.
@@ -33,11 +33,11 @@ pub unsafe extern "C" fn fi_open(
     if name.is_null() || fid.is_null() {
         return Error::INVAL.negative();
     }
-    // SAFETY: not NULL, so the caller promises that it ends with a zero.
+    // SAFETY: not NULL, so the application promises a string with a zero at its end (above).
     let name = unsafe { CStr::from_ptr(name) };
     match open(version, name.to_bytes(), attr_len, flags, context) {
         Ok(service) => {
-            // SAFETY: not NULL, so the caller promises that it is writable.
+            // SAFETY: not NULL, so the application promises a place that is writable (above).
             unsafe { fid.write(service) };
             0
         }
@@ -82,17 +82,18 @@ impl Kind for Logging {
     type Head = fid;
 
     /// Imports a `struct fid_logging`; the last import counts.
-    fn bind(&self, other: Other<'_>, flags: u64) -> Result {
+    unsafe fn import(&self, log: *mut fid, flags: u64) -> Result {
         if flags != 0 {
             return Err(Error::INVAL);
         }
-        // SAFETY: fi_import_fid(3): `other` is a fid of its class, writable and alive during the call.
-        let callbacks = unsafe { read_logging(other.as_ptr()) }?;
+        // SAFETY: `import`'s caller promises that `log` is of the class that stands in it.
+        let callbacks = unsafe { read_logging(log) }?;
         let mut imported = imported();
-        imported.log = Some(other.as_ptr().addr());
+        imported.log = Some(log.addr());
         log::install(Some(callbacks));
-        // SAFETY: as above; closing the imported fid is how the application takes its callbacks back.
-        unsafe { (*other.as_ptr()).ops = ptr::from_ref(&LOG_OPS).cast_mut() };
+        // SAFETY: `import`'s caller lets us write it. Closing the imported fid is how the application takes its callbacks
+        // back.
+        unsafe { (*log).ops = ptr::from_ref(&LOG_OPS).cast_mut() };
         Ok(())
     }
 }
@@ -100,14 +101,15 @@ impl Kind for Logging {
 /// # Safety
 /// `fid` is not NULL and of the class that stands in it.
 unsafe fn read_logging(fid: *mut fid) -> Result<Callbacks> {
-    // SAFETY: this function's caller promises it; the class is read before anything behind it.
+    // SAFETY: the caller of this function promises it. The class is read before anything behind it.
     let ops = unsafe {
         if (*fid).fclass != FI_CLASS_LOG as usize {
             return Err(Error::INVAL);
         }
         (*fid.cast::<fid_logging>()).ops
     };
-    // SAFETY: every table begins with its size; only one that is complete is read as a whole.
+    // SAFETY: fi_provider(3): the application's table begins with its size, and stays until the fid is closed; only one that
+    // is complete is read as a whole.
     unsafe {
         if ops.is_null() || (*ops).size < size_of::<fi_ops_log>() {
             return Err(Error::INVAL);
@@ -124,12 +126,12 @@ impl Kind for MrCache {
     type Head = fid;
 
     /// Imports a `struct fid_mem_monitor`, one at a time.
-    fn bind(&self, other: Other<'_>, flags: u64) -> Result {
-        let monitor = other.as_ptr().cast::<fid_mem_monitor>();
-        // SAFETY: fi_import_fid(3): `other` is a fid of its class, writable and alive during the call; every table
-        // begins with its size.
+    unsafe fn import(&self, other: *mut fid, flags: u64) -> Result {
+        let monitor = other.cast::<fid_mem_monitor>();
+        // SAFETY: `import`'s caller promises that `other` is of the class that stands in it; the application's table begins
+        // with its size, says the header.
         unsafe {
-            if flags != 0 || (*other.as_ptr()).fclass != FI_CLASS_MEM_MONITOR as usize {
+            if flags != 0 || (*other).fclass != FI_CLASS_MEM_MONITOR as usize {
                 return Err(Error::INVAL);
             }
             let ops = (*monitor).export_ops;
@@ -142,7 +144,7 @@ impl Kind for MrCache {
             return Err(Error::BUSY);
         }
         imported.monitor = Some(monitor.addr());
-        // SAFETY: as above.
+        // SAFETY: of this class, as was just seen; `import`'s caller lets us write it.
         unsafe {
             (*monitor).import_ops = ptr::from_ref(&NOTIFY_OPS).cast_mut();
             (*monitor).fid.ops = ptr::from_ref(&MONITOR_OPS).cast_mut();

@@ -33,7 +33,11 @@ impl<T: Kind> Live for T {
 
 struct Entry {
     kind: TypeId,
+    /// FI_CLASS_*, as the head says it. C may write other members of the head at any time, so nobody looks there.
+    class: u32,
     object: *const dyn Live,
+    /// A call that will take the object, if it can be closed, is asking it.
+    closing: bool,
 }
 
 // SAFETY: the object is Sync (`Kind` demands it) and outlives its entry.
@@ -57,13 +61,15 @@ fn handles() -> MutexGuard<'static, Handles> {
 }
 
 /// # Safety
-/// `object` must stay valid until `remove(head)`.
-pub(super) unsafe fn insert<T: Kind>(head: *const fid, object: *const T) {
+/// `object` must stay valid until a claim of `head` is taken.
+pub(super) unsafe fn insert<T: Kind>(head: *const fid, class: u32, object: *const T) {
     let entry = Entry {
         kind: TypeId::of::<T>(),
+        class,
         object: object as *const dyn Live,
+        closing: false,
     };
-    // SAFETY: valid until `remove`, says the caller.
+    // SAFETY: valid until then, says the caller.
     let has_name = unsafe { &*object }.named().is_some();
     let mut handles = handles();
     handles.entries.insert(head as usize, entry);
@@ -72,10 +78,37 @@ pub(super) unsafe fn insert<T: Kind>(head: *const fid, object: *const T) {
     }
 }
 
-pub(super) fn remove(head: *const fid) {
+/// The right to take an object out of its handle. There is one at a time for a handle.
+pub(super) struct Claim(usize);
+
+/// FI_BADF: no live handle of this kind. FI_EBUSY: another call has the claim.
+pub(super) fn claim<T: Kind>(head: *const fid) -> Result<Claim> {
     let mut handles = handles();
-    handles.entries.remove(&(head as usize));
-    handles.named.retain(|named| *named != head as usize);
+    let entry = handles.entries.get_mut(&(head as usize));
+    let entry = entry.filter(|entry| entry.kind == TypeId::of::<T>());
+    match entry.ok_or(Error::BADF)? {
+        entry if entry.closing => Err(Error::BUSY),
+        entry => {
+            entry.closing = true;
+            Ok(Claim(head as usize))
+        }
+    }
+}
+
+impl Claim {
+    /// From now on nobody finds the handle.
+    pub(super) fn take(self) {
+        let mut handles = handles();
+        handles.entries.remove(&self.0);
+        handles.named.retain(|named| *named != self.0);
+    }
+
+    /// The object stays where it is.
+    pub(super) fn give_up(self) {
+        if let Some(entry) = handles().entries.get_mut(&self.0) {
+            entry.closing = false;
+        }
+    }
 }
 
 pub(super) fn is<T: Kind>(head: *const fid) -> bool {
@@ -102,10 +135,9 @@ fn find(head: *const fid) -> Result<*const dyn Live> {
 pub fn find_named(class: u32, provider: &CStr, name: &CStr) -> usize {
     let handles = handles();
     let found = handles.named.iter().find(|head| {
-        // SAFETY: the handle is live while the map is locked; `fclass` is written once, before it got here.
-        let is_class = unsafe { (**head as *const fid).read() }.fclass == class as usize;
-        let entry = handles.entries.get(*head).filter(|_| is_class);
-        // SAFETY: the object outlives its entry.
+        let entry = handles.entries.get(*head);
+        let entry = entry.filter(|entry| entry.class == class);
+        // SAFETY: the object outlives its entry, which stays while the map is locked.
         entry.is_some_and(|entry| unsafe { &*entry.object }.named() == Some((provider, name)))
     });
     found.copied().unwrap_or(0)
@@ -114,11 +146,10 @@ pub fn find_named(class: u32, provider: &CStr, name: &CStr) -> usize {
 /// Provider and name of a live handle of this class that came as a number; `None` if there is no such handle.
 pub fn names_of(class: u32, head: usize) -> Option<(CString, CString)> {
     let handles = handles();
-    let entry = handles.entries.get(&head)?;
+    let entry = handles.entries.get(&head);
+    let entry = entry.filter(|entry| entry.class == class)?;
     // SAFETY: as in `find_named`.
-    let is_class = unsafe { (head as *const fid).read() }.fclass == class as usize;
-    // SAFETY: the object outlives its entry.
-    let names = unsafe { &*entry.object }.named().filter(|_| is_class);
+    let names = unsafe { &*entry.object }.named();
     names.map(|(provider, name)| (provider.to_owned(), name.to_owned()))
 }
 

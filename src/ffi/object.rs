@@ -5,7 +5,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 
-use crate::abi::{fi_ops, fi_wait_obj, fid, fid_profile, pthread_cond_t, pthread_mutex_t};
+use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::ffi::live;
 use crate::ffi::ops::fid as fid_ops;
@@ -14,7 +14,7 @@ use crate::ffi::ops::work::WorkRequest;
 /// What stands behind a handle. The methods are the calls of fi_fabric(3) and fi_control(3) that any handle may get;
 /// what an object does not serve answers FI_ENOSYS.
 pub trait Kind: Send + Sync + Sized + 'static {
-    type Head;
+    type Head: Head;
 
     /// FI_EBUSY while other objects depend on this one.
     fn check_close(&self) -> Result {
@@ -22,6 +22,15 @@ pub trait Kind: Send + Sync + Sized + 'static {
     }
     fn bind(&self, _other: Other<'_>, _flags: u64) -> Result {
         Err(Error::NOSYS)
+    }
+    /// fi_import_fid(3), which comes by the same slot as `bind`, of an object that the application has made.
+    ///
+    /// # Safety
+    /// `other` is a handle for `bind`, or an object of the application's that begins with a `fid`, of the class that
+    /// stands in it. The library may read and write that until it is closed.
+    unsafe fn import(&self, other: *mut fid, flags: u64) -> Result {
+        // SAFETY: handles stay open during the call, and objects of the application's do.
+        self.bind(unsafe { Other::new(other) }, flags)
     }
     fn enable(&self) -> Result {
         Err(Error::NOSYS)
@@ -97,6 +106,28 @@ pub trait Kind: Send + Sync + Sized + 'static {
     }
 }
 
+/// What C sees of an object.
+///
+/// # Safety
+/// The struct is `repr(C)` and begins with a `fid`.
+pub unsafe trait Head: 'static {}
+
+// SAFETY: it is one.
+unsafe impl Head for fid {}
+
+macro_rules! heads {
+    ($($name:ident)*) => { $(
+        // SAFETY: `repr(C)`, as the layout tests compare with C; that it begins with its `fid` is checked here.
+        unsafe impl Head for $name {}
+        const _: () = assert!(core::mem::offset_of!($name, fid) == 0);
+    )* };
+}
+
+heads! {
+    fid_fabric fid_domain fid_eq fid_wait fid_poll fid_cq fid_cntr fid_av fid_av_set fid_mr fid_ep fid_pep fid_stx
+    fid_mc fid_profile
+}
+
 /// Answer to FI_GETWAIT.
 pub enum WaitHandle {
     Fd(c_int),
@@ -132,7 +163,7 @@ pub fn open<T: Kind>(
         inner,
     }));
     // SAFETY: just made; `live` forgets it in `close` before it is freed.
-    unsafe { live::insert::<T>(object.cast(), &raw const (*object).inner) };
+    unsafe { live::insert::<T>(object.cast(), class, &raw const (*object).inner) };
     object.cast()
 }
 
@@ -162,43 +193,41 @@ pub fn handle_of<T: Kind>(inner: &T) -> *mut fid {
 /// # Safety
 /// As `get`; on success the handle must not be used again.
 pub unsafe fn close<T: Kind>(head: *mut fid) -> Result {
-    if !live::is::<T>(head) {
-        return Err(Error::BADF);
-    }
-    // SAFETY: `live` says that the handle was made by `open::<T>` and is not closed.
+    let claim = live::claim::<T>(head)?;
+    // SAFETY: `live` says that the handle was made by `open::<T>`; only who has the claim frees it.
     let object = unsafe { &*head.cast::<Object<T>>() };
-    object.inner.check_close()?;
-    live::remove(head);
-    // SAFETY: made by Box::into_raw in `open`; this is the only place that takes it back.
+    if let Err(error) = object.inner.check_close() {
+        claim.give_up();
+        return Err(error);
+    }
+    claim.take();
+    // SAFETY: made by Box::into_raw in `open`; the claim was ours alone, and now nobody finds the handle.
     drop(unsafe { Box::from_raw(head.cast::<Object<T>>()) });
     Ok(())
 }
 
 /// Calls `f` with the object behind a handle that came as a number in attributes; nothing if it is no live handle of this
-/// kind.
+/// kind, or one that is being closed. Meanwhile it cannot be closed.
 pub fn with<T: Kind, R>(handle: usize, f: impl FnOnce(&T) -> R) -> Option<R> {
     let head = handle as *mut fid;
-    if !live::is::<T>(head) {
-        return None;
-    }
-    // SAFETY: `live` says that the handle was made by `open::<T>`; the caller of the C function that the attributes came
-    // with keeps it open during that call.
-    unsafe { get::<T, fid>(head) }.map(f)
+    let claim = live::claim::<T>(head).ok()?;
+    // SAFETY: `live` says that the handle was made by `open::<T>`; only who has the claim frees it.
+    let result = unsafe { get::<T, fid>(head) }.map(f);
+    claim.give_up();
+    result
 }
 
 /// Takes the object out of a handle, which is gone then: for handles that a call consumes. FI_EINVAL if the number is no
 /// live handle of this kind.
 pub fn take<T: Kind>(handle: usize) -> Result<T> {
     let head = handle as *mut fid;
-    if !live::is::<T>(head) {
-        return Err(Error::INVAL);
-    }
-    live::remove(head);
-    // SAFETY: `live` said that the handle was made by `open::<T>` and not closed; nobody finds it any more.
+    live::claim::<T>(head).map_err(|_| Error::INVAL)?.take();
+    // SAFETY: made by Box::into_raw in `open::<T>`, says `live`; the claim was ours alone, and now nobody finds the handle.
     Ok(unsafe { Box::from_raw(head.cast::<Object<T>>()) }.inner)
 }
 
-/// A handle that came as an argument (fi_ep_bind and the like): ours or somebody else's, alive or not.
+/// A handle that came as an argument (fi_ep_bind and the like): ours or somebody else's, alive or not. It is never followed
+/// before `live` knows it.
 #[derive(Clone, Copy)]
 pub struct Other<'a> {
     fid: *mut fid,
@@ -207,7 +236,7 @@ pub struct Other<'a> {
 
 impl<'a> Other<'a> {
     /// # Safety
-    /// The handle must not be closed during the call that `'a` stands for.
+    /// If it is a live handle, it must not be closed during the call that `'a` stands for.
     pub unsafe fn new(fid: *mut fid) -> Other<'a> {
         Other {
             fid,
@@ -224,7 +253,107 @@ impl<'a> Other<'a> {
         unsafe { get::<T, fid>(self.fid) }
     }
 
-    pub fn as_ptr(self) -> *mut fid {
-        self.fid
+    pub fn number(self) -> usize {
+        self.fid as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, PoisonError};
+    use std::thread;
+
+    use super::*;
+
+    /// Calls back when it is asked whether it can be closed, and answers what it gets.
+    #[derive(Default)]
+    struct Thing {
+        asked: Mutex<Option<Box<dyn FnOnce() -> Result + Send>>>,
+        dropped: Arc<AtomicUsize>,
+    }
+
+    impl Kind for Thing {
+        type Head = fid;
+
+        fn check_close(&self) -> Result {
+            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            let ask = asked.take();
+            drop(asked);
+            ask.map_or(Ok(()), |ask| ask())
+        }
+    }
+
+    impl Drop for Thing {
+        fn drop(&mut self) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn thing() -> (*mut fid, Arc<AtomicUsize>) {
+        let thing = Thing::default();
+        let dropped = thing.dropped.clone();
+        (
+            open(thing, FI_CLASS_UNSPEC, ptr::null_mut(), |head| head),
+            dropped,
+        )
+    }
+
+    fn when_asked(handle: *mut fid, ask: impl FnOnce() -> Result + Send + 'static) {
+        with(handle as usize, |thing: &Thing| {
+            *thing.asked.lock().unwrap() = Some(Box::new(ask));
+        })
+        .unwrap();
+    }
+
+    fn close_number(handle: usize) -> Result {
+        // SAFETY: the tests do not use a handle after its close has succeeded but as a number.
+        unsafe { close::<Thing>(handle as *mut fid) }
+    }
+
+    #[test]
+    fn of_two_threads_that_close_a_handle_one_succeeds() {
+        let (handle, dropped) = thing();
+        let number = handle as usize;
+        when_asked(handle, move || {
+            let other = thread::spawn(move || close_number(number));
+            assert_eq!(other.join().unwrap(), Err(Error::BUSY));
+            Ok(())
+        });
+        assert_eq!(close_number(number), Ok(()));
+        assert_eq!(close_number(number), Err(Error::BADF));
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_closed_can_be_tried_again() {
+        let (handle, dropped) = thing();
+        when_asked(handle, || Err(Error::BUSY));
+        assert_eq!(close_number(handle as usize), Err(Error::BUSY));
+        assert_eq!(dropped.load(Ordering::Relaxed), 0);
+        assert_eq!(close_number(handle as usize), Ok(()));
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn nothing_is_closed_while_it_is_used_by_its_number() {
+        let (handle, _) = thing();
+        let number = handle as usize;
+        let closed = with(number, |_: &Thing| close_number(number));
+        assert_eq!(closed, Some(Err(Error::BUSY)));
+        assert!(take::<Thing>(number).is_ok());
+    }
+
+    #[test]
+    fn a_stale_handle_is_nobody() {
+        let (handle, dropped) = thing();
+        drop(take::<Thing>(handle as usize).unwrap());
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+        // SAFETY: nobody closes it: it is closed.
+        let stale = unsafe { Other::new(handle) };
+        assert!(stale.downcast::<Thing>().is_none());
+        assert!(with(handle as usize, |_: &Thing| ()).is_none());
+        assert_eq!(take::<Thing>(handle as usize).err(), Some(Error::INVAL));
     }
 }

@@ -6,7 +6,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::abi::*;
 use crate::base::{Error, Result};
-use crate::ffi::object::{self, Kind, Other, WaitHandle};
+use crate::ffi::object::{self, Kind, WaitHandle};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::{object, profile, status, work};
 use crate::ffi::user;
@@ -31,9 +31,9 @@ unsafe extern "C" fn bind<T: Kind>(fid: *mut fid, other: *mut fid, flags: u64) -
     if other.is_null() {
         return Error::INVAL.negative();
     }
-    // SAFETY: both handles stay open during the call (fi_endpoint(3) and the other pages with a bind call).
-    let (this, other) = unsafe { (object::get::<T, fid>(fid), Other::new(other)) };
-    status(object(this).and_then(|this| this.bind(other, flags)))
+    // SAFETY: fi_endpoint(3) and the other pages with a bind call: both handles stay open during it. fi_provider(3): what is
+    // imported by fi_import_fid is an object of its class, and the library's until it is closed.
+    status(unsafe { object(object::get::<T, fid>(fid)).and_then(|this| this.import(other, flags)) })
 }
 
 unsafe extern "C" fn control<T: Kind>(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {

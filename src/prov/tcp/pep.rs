@@ -464,7 +464,7 @@ impl CmCalls for Pep {
     }
 
     fn reject(&self, handle: Other<'_>, param: &[u8]) -> Result {
-        let request = Accepted::take(handle.as_ptr() as usize)?;
+        let request = Accepted::take(handle.number())?;
         let sent = write_exchange(&request.socket, CmKind::Reject, cut(param), false);
         request.socket.shutdown();
         match sent {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::ffi::slots;
 use foreign::{Read, calls, closing_fails, domain, fabric, info, next_read, posting_answers};
 
 fn queue(domain: &Arc<Domain>, format: fi_cq_format) -> Arc<Cq> {
@@ -280,17 +281,39 @@ fn names_and_options_have_any_length() {
     assert_eq!(calls(), ["connect 125 true 0", "connect 0 false 4"]);
 }
 
-/// A message over our own tcp, between two endpoints of one domain.
-#[test]
-fn a_message_goes_from_one_endpoint_to_another() {
-    const API: u32 = FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION;
-    let list = getinfo(API, Some(c"127.0.0.1"), None, FI_SOURCE, None).unwrap();
+/// A domain of our own tcp on loopback, and the entry for its endpoints.
+fn ours(list: &InfoList) -> (Arc<Domain>, Info<'_>) {
     let is_meant =
         |info: &Info<'_>| info.provider().as_deref() == Some("tcp") && info.ep_type() == FI_EP_RDM;
     let info = list.iter().find(is_meant).unwrap();
     let fabric = Fabric::open(info).unwrap();
-    // SAFETY: all calls come from this thread.
-    let domain = unsafe { Domain::open(&fabric, info) }.unwrap();
+    // SAFETY: all calls of a test come from its thread.
+    (unsafe { Domain::open(&fabric, info) }.unwrap(), info)
+}
+
+fn loopback() -> InfoList {
+    const API: u32 = FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION;
+    getinfo(API, Some(c"127.0.0.1"), None, FI_SOURCE, None).unwrap()
+}
+
+#[test]
+fn a_handle_that_was_closed_is_bound_to_nothing() {
+    let list = loopback();
+    let (domain, info) = ours(&list);
+    let ep = Ep::open(&domain, info).unwrap();
+    let cq = queue(&domain, FI_CQ_FORMAT_MSG);
+    let stale = cq.as_ptr().cast();
+    assert!(cq.close().is_ok());
+    // SAFETY: the endpoint is open. The queue is not, which is what the endpoint is to find out.
+    let bound = unsafe { slots::base::bind(ep.as_ptr().cast(), stale, FI_RECV) };
+    assert_eq!(bound, -FI_EINVAL);
+}
+
+/// A message over our own tcp, between two endpoints of one domain.
+#[test]
+fn a_message_goes_from_one_endpoint_to_another() {
+    let list = loopback();
+    let (domain, info) = ours(&list);
     let av = Av::open(&domain, &AvAttr::default()).unwrap();
     let open = || {
         let ep = Ep::open(&domain, info).unwrap();

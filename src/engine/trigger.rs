@@ -185,9 +185,9 @@ impl Action {
 
     fn context(&self) -> Option<usize> {
         match self {
-            Action::Transmit(_, out) => Some(out.context),
-            Action::Receive(_, rx) => Some(rx.context),
-            Action::Atomic(_, out) => Some(out.context),
+            Action::Transmit(_, out) => Some(out.context.number()),
+            Action::Receive(_, rx) => Some(rx.context.number()),
+            Action::Atomic(_, out) => Some(out.context.number()),
             Action::Change(..) => None,
         }
     }

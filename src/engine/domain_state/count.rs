@@ -94,11 +94,23 @@ impl<A: Address> DomainState<A> {
         };
         match action {
             Action::Transmit(place, out) => {
-                let op = operation(place, out.what(), out.flags, out.context, out.len());
+                let op = operation(
+                    place,
+                    out.what(),
+                    out.flags,
+                    out.context.number(),
+                    out.len(),
+                );
                 self.send_failed(place.ep, &op, error);
             }
             Action::Atomic(place, out) => {
-                let op = operation(place, out.what(), out.flags, out.context, out.len());
+                let op = operation(
+                    place,
+                    out.what(),
+                    out.flags,
+                    out.context.number(),
+                    out.len(),
+                );
                 self.send_failed(place.ep, &op, error);
             }
             Action::Receive(ep, rx) => {
@@ -106,7 +118,7 @@ impl<A: Address> DomainState<A> {
                     iov: rx.iov,
                     base: rx.iov.base(),
                     len: rx.iov.remaining(),
-                    context: rx.context,
+                    context: rx.context.number(),
                     flags: rx.flags | number,
                     multi: None,
                 };

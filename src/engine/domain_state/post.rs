@@ -102,7 +102,7 @@ impl<A: Address> DomainState<A> {
         if rx.flags & FI_PEEK == 0 && (rx.flags | implied) & FI_COMPLETION == 0 {
             return;
         }
-        let entry = entry_of(envelope, rx.context, rx.what.received(), 0);
+        let entry = entry_of(envelope, rx.context.number(), rx.what.received(), 0);
         if self.reports_origin(ep, sender.fi_addr) {
             return self.stranger(ep, entry, sender);
         }
@@ -130,7 +130,7 @@ impl<A: Address> DomainState<A> {
     fn not_found(&mut self, ep: usize, rx: &Rx) {
         if let Some(cq) = self.eps[ep].rx_cq {
             self.cqs[cq].push_error(CqErr {
-                context: rx.context,
+                context: rx.context.number(),
                 flags: rx.what.received(),
                 tag: rx.tag,
                 err: Error::NOMSG.code(),

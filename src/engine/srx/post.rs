@@ -57,7 +57,7 @@ impl Srx {
         let mut posted = Posted {
             iov: rx.iov,
             len: rx.iov.remaining(),
-            context: rx.context,
+            context: rx.context.number(),
             flags: rx.flags,
             multi: self.takes_many(rx).then(Arc::default),
         };
@@ -134,7 +134,10 @@ impl Srx {
                 return Err(Error::INVAL);
             }
             // The message was claimed before, with the same context.
-            let id = lane.claims.remove(&rx.context).ok_or(Error::INVAL)?;
+            let id = lane
+                .claims
+                .remove(&rx.context.number())
+                .ok_or(Error::INVAL)?;
             if discard {
                 let message = lane.matcher.unexpected(id);
                 let Envelope { source, ep, .. } = message.envelope;
@@ -147,7 +150,7 @@ impl Srx {
             let recv = Posted {
                 iov: rx.iov,
                 len: rx.iov.remaining(),
-                context: rx.context,
+                context: rx.context.number(),
                 flags: rx.flags,
                 multi: None,
             }
@@ -171,7 +174,7 @@ impl Srx {
         let (envelope, origin) = (message.envelope, message.origin.clone());
         if claim {
             lane.matcher.hide(id);
-            lane.claims.insert(rx.context, id);
+            lane.claims.insert(rx.context.number(), id);
         } else if discard {
             self.discard(rx.what, id, out);
         }

@@ -69,7 +69,7 @@ impl Posted {
     pub fn put(&mut self, rx: &OneRx) {
         self.iov.set(rx.piece);
         self.len = rx.piece.len();
-        self.context = rx.context;
+        self.context = rx.context.number();
         self.flags = rx.flags;
         self.multi = None;
     }

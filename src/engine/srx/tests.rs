@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use super::*;
 use crate::abi::*;
 use crate::engine::matching::ANY;
-use crate::ffi::ops::transfer::Rx;
+use crate::ffi::ops::transfer::{Context, Rx};
 
 fn envelope(token: u64, len: u64) -> Envelope {
     Envelope {
@@ -29,7 +29,7 @@ fn receive(srx: &mut Srx, flags: u64, out: &mut VecDeque<Outcome>) -> Result {
         src: ANY,
         tag: 7,
         ignore: 0,
-        context: 1,
+        context: Context::default(),
         flags,
     };
     srx.post(&rx, false, out)

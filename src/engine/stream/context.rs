@@ -40,7 +40,7 @@ impl<N: Net> Stream<N> {
             what: tx.what,
             ep: ep as u32,
             flags: tx.flags,
-            context: tx.context,
+            context: tx.context.number(),
             len: tx.iov.remaining(),
         };
         self.post_to(domain, id, tx, op, context)

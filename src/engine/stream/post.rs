@@ -38,7 +38,7 @@ impl<N: Net> Stream<N> {
             what: tx.what,
             ep: ep as u32,
             flags: tx.flags,
-            context: tx.context,
+            context: tx.context.number(),
             len,
         };
         self.post_to(domain, id, tx, op, 0)
@@ -102,7 +102,7 @@ impl<N: Net> Stream<N> {
             what: tx.what,
             ep: ep as u32,
             flags: tx.flags,
-            context: tx.context,
+            context: tx.context.number(),
             len,
         };
         domain.sent(ep, &op);
@@ -220,7 +220,7 @@ impl<N: Net> Stream<N> {
             what,
             ep: ep as u32,
             flags: atomic.flags,
-            context: atomic.context,
+            context: atomic.context.number(),
             len,
         };
         self.check_heard(domain, id, &op)?;

@@ -154,7 +154,7 @@ fn operations_of_contexts_are_those_of_endpoints() {
         iov: IoVec::empty(),
         flags: 0,
         dest: FI_ADDR_NOTAVAIL,
-        context: 0,
+        context: crate::ffi::ops::transfer::Context::default(),
         data: 0,
         tag: 0,
         target: &[],

@@ -46,7 +46,7 @@ pub struct Atomic<'a> {
     /// Operation flags; FI_COMPLETION says whether success is reported.
     pub flags: u64,
     pub dest: u64,
-    pub context: usize,
+    pub context: Context,
     pub data: u64,
     pub target: &'a [RemoteSeg],
 }
@@ -145,13 +145,14 @@ unsafe fn read<T: AtomicPath, R>(
     // fi_atomic(3): what would be the operand of FI_ATOMIC_READ is ignored.
     let reads = call.op == FI_ATOMIC_READ;
     // SAFETY: promised by the caller.
-    let (operands, result, compare) = unsafe {
+    let (operands, result, compare, context) = unsafe {
         let operands = match reads {
             true => IoVec::empty(),
             false => memory(call.operands, call.count, size)?,
         };
         let result = memory(call.result, call.count, size)?;
-        (operands, result, memory(call.compare, call.count, size)?)
+        let compare = memory(call.compare, call.count, size)?;
+        (operands, result, compare, Context::new(call.context))
     };
     let len = if reads { &result } else { &operands }.remaining();
     let agree = |role: Memory, iov: &IoVec| matches!(role, Memory::None) || iov.remaining() == len;
@@ -173,7 +174,7 @@ unsafe fn read<T: AtomicPath, R>(
         compare,
         result,
         dest: call.dest,
-        context: call.context as usize,
+        context,
         data: call.data,
         target,
     })

@@ -68,13 +68,15 @@ macro_rules! message_ops {
         ) -> isize {
             // SAFETY: the manual page: an open endpoint; the caller leaves the buffer to the library until the completion.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, room(buf, len))) };
+            // SAFETY: the manual page: the caller's context is what the flags ask for.
+            let context = unsafe { Context::new(context) };
             status(call().and_then(|(ep, piece): (&T, _)| {
                 ep.receive_one(&OneRx {
                     what: What::$what,
                     piece,
                     flags: ep.rx_flags(),
                     src: src_addr,
-                    context: context as usize,
+                    context,
                     tag: or_zero!($($tag)?),
                     ignore: or_zero!($($ignore)?),
                 })
@@ -93,13 +95,15 @@ macro_rules! message_ops {
         ) -> isize {
             // SAFETY: as in `recv`, for `count` buffers.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, rooms(iov, count)?)) };
+            // SAFETY: the manual page: the caller's context is what the flags ask for.
+            let context = unsafe { Context::new(context) };
             status(call().and_then(|(ep, iov): (&T, _)| {
                 ep.receive(&Rx {
                     what: What::$what,
                     iov,
                     flags: ep.rx_flags(),
                     src: src_addr,
-                    context: context as usize,
+                    context,
                     tag: or_zero!($($tag)?),
                     ignore: or_zero!($($ignore)?),
                 })
@@ -123,7 +127,7 @@ macro_rules! message_ops {
                     iov: rooms((*msg).msg_iov, (*msg).iov_count)?,
                     flags: flags | ep.rx_implied(),
                     src: (*msg).addr,
-                    context: (*msg).context as usize,
+                    context: Context::new((*msg).context),
                     tag: or_zero!($((*msg).$tag)?),
                     ignore: or_zero!($((*msg).$ignore)?),
                 };
@@ -151,6 +155,8 @@ macro_rules! message_ops {
             // SAFETY: the manual page: an open endpoint; the caller keeps the buffer unchanged until the completion (or, for inject,
             // the return) of the call.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, piece(buf, len)?)) };
+            // SAFETY: the manual page: the caller's context is what the flags ask for.
+            let context = unsafe { Context::new(context) };
             status(call().and_then(|(ep, piece): (&T, _)| {
                 let flags = flags(ep, len)?;
                 ep.transmit_one(&OneTx {
@@ -158,7 +164,7 @@ macro_rules! message_ops {
                     piece,
                     flags,
                     dest,
-                    context: context as usize,
+                    context,
                     data,
                     tag,
                 })
@@ -231,13 +237,15 @@ macro_rules! message_ops {
         ) -> isize {
             // SAFETY: as in `send_one`, for `count` buffers.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, several(iov, count)?)) };
+            // SAFETY: the manual page: the caller's context is what the flags ask for.
+            let context = unsafe { Context::new(context) };
             status(call().and_then(|(ep, iov): (&T, _)| {
                 ep.transmit(&Tx {
                     what: What::$what,
                     iov,
                     flags: ep.tx_flags(),
                     dest: dest_addr,
-                    context: context as usize,
+                    context,
                     data: 0,
                     tag: or_zero!($($tag)?),
                     target: &[],
@@ -264,7 +272,7 @@ macro_rules! message_ops {
                     iov,
                     flags: flags | ep.tx_implied(),
                     dest: (*msg).addr,
-                    context: (*msg).context as usize,
+                    context: Context::new((*msg).context),
                     data: (*msg).data,
                     tag: or_zero!($((*msg).$tag)?),
                     target: &[],

@@ -37,7 +37,7 @@ struct Call {
 }
 
 /// # Safety
-/// As fi_rma(3) says of the endpoint and the buffers in `iov`.
+/// As fi_rma(3) says of the endpoint, the buffers in `iov`, and the context.
 #[inline]
 unsafe fn post<T: DataPath>(
     ep: *mut fid_ep,
@@ -46,14 +46,14 @@ unsafe fn post<T: DataPath>(
     flags: impl FnOnce(&T, usize) -> Result<u64>,
 ) -> isize {
     // SAFETY: promised by the caller.
-    let ep = unsafe { endpoint::<T>(ep) };
+    let (ep, context) = unsafe { (endpoint::<T>(ep), Context::new(call.context)) };
     status(ep.and_then(|ep| {
         let iov = iov?;
         ep.transmit(&Tx {
             what: call.what,
             flags: flags(ep, iov.remaining())?,
             dest: call.dest,
-            context: call.context as usize,
+            context,
             data: call.data,
             tag: 0,
             target: &[RemoteSeg {
@@ -275,7 +275,7 @@ unsafe fn post_msg<T: DataPath>(
                 iov,
                 flags: flags | ep.tx_implied(),
                 dest: (*msg).addr,
-                context: (*msg).context as usize,
+                context: Context::new((*msg).context),
                 data: (*msg).data,
                 tag: 0,
                 target: core::slice::from_raw_parts(segs.cast::<RemoteSeg>(), count),

@@ -32,6 +32,28 @@ const _: () = assert!(size_of::<RemoteSeg>() == size_of::<fi_rma_iov>());
 const _: () =
     assert!(core::mem::offset_of!(RemoteSeg, key) == core::mem::offset_of!(fi_rma_iov, key));
 
+/// The context of an operation, as its call gave it. Only calls make one, so that nobody takes another number for what
+/// FI_TRIGGER asks of it.
+/// The default is NULL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(transparent)]
+pub struct Context(usize);
+
+impl Context {
+    /// # Safety
+    /// fi_trigger(3): if the call or its endpoint has FI_TRIGGER among its flags, `context` must be NULL or a `struct
+    /// fi_triggered_context`, which stays valid until the operation completes. Else it may be anything.
+    #[inline]
+    pub(super) unsafe fn new(context: *mut core::ffi::c_void) -> Context {
+        Context(context as usize)
+    }
+
+    #[inline]
+    pub fn number(self) -> usize {
+        self.0
+    }
+}
+
 /// An operation that the initiator posts.
 #[derive(Clone, Copy)]
 pub struct Tx<'a> {
@@ -40,7 +62,7 @@ pub struct Tx<'a> {
     /// Operation flags; FI_COMPLETION says whether success is reported.
     pub flags: u64,
     pub dest: u64,
-    pub context: usize,
+    pub context: Context,
     pub data: u64,
     pub tag: u64,
     /// RMA only.
@@ -54,7 +76,7 @@ pub struct Rx {
     pub iov: IoVec,
     pub flags: u64,
     pub src: u64,
-    pub context: usize,
+    pub context: Context,
     pub tag: u64,
     pub ignore: u64,
 }
@@ -67,7 +89,7 @@ pub struct OneTx {
     pub piece: Piece,
     pub flags: u64,
     pub dest: u64,
-    pub context: usize,
+    pub context: Context,
     pub data: u64,
     pub tag: u64,
 }
@@ -79,7 +101,7 @@ pub struct OneRx {
     pub piece: Piece,
     pub flags: u64,
     pub src: u64,
-    pub context: usize,
+    pub context: Context,
     pub tag: u64,
     pub ignore: u64,
 }

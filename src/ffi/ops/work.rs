@@ -17,7 +17,7 @@ pub struct Outgoing {
     iov: IoVec,
     pub flags: u64,
     dest: u64,
-    pub context: usize,
+    pub context: Context,
     data: u64,
     tag: u64,
     target: Box<[RemoteSeg]>,
@@ -86,7 +86,7 @@ pub struct OutgoingAtomic {
     result: IoVec,
     pub flags: u64,
     dest: u64,
-    pub context: usize,
+    pub context: Context,
     data: u64,
     target: Box<[RemoteSeg]>,
     /// Operands and values to compare that were injected.
@@ -157,13 +157,13 @@ impl OutgoingAtomic {
 
 /// What an operation with FI_TRIGGER waits for: a counter, and the value. The context is that of an operation that was
 /// posted with this flag.
-pub fn condition<'a>(context: usize) -> Result<(Other<'a>, u64)> {
-    if context == 0 {
+pub fn condition<'a>(context: Context) -> Result<(Other<'a>, u64)> {
+    if context.number() == 0 {
         return Err(Error::INVAL);
     }
-    // SAFETY: fi_trigger(3): the context of an operation with FI_TRIGGER is a fi_triggered_context (or
+    // SAFETY: who made the context promises that it is, for an operation with FI_TRIGGER, a fi_triggered_context (or
     // fi_triggered_context2, which begins like it), which stays valid until the operation completes.
-    let context = unsafe { &*(context as *const fi_triggered_context) };
+    let context = unsafe { &*(context.number() as *const fi_triggered_context) };
     match context.event_type {
         FI_TRIGGER_THRESHOLD => {
             // SAFETY: the event says which member is meant; any bits are one.
@@ -262,13 +262,14 @@ unsafe fn cntr<'a>(op: &fi_op_cntr) -> Other<'a> {
 unsafe fn send<'a>(op: &fi_op_msg) -> Result<WorkOp<'a>> {
     let msg = &op.msg;
     // SAFETY: promised by the caller.
-    let (iov, ep) = unsafe {
+    let (iov, ep, context) = unsafe {
         (
             several(msg.msg_iov, msg.iov_count)?,
             Other::new(op.ep.cast()),
+            Context::new(msg.context),
         )
     };
-    let to = (msg.addr, msg.context, msg.data, 0);
+    let to = (msg.addr, context, msg.data, 0);
     Ok(WorkOp::Transmit(
         ep,
         out(What::Msg, iov, op.flags, to, &[])?,
@@ -280,13 +281,14 @@ unsafe fn send<'a>(op: &fi_op_msg) -> Result<WorkOp<'a>> {
 unsafe fn send_tagged<'a>(op: &fi_op_tagged) -> Result<WorkOp<'a>> {
     let msg = &op.msg;
     // SAFETY: promised by the caller.
-    let (iov, ep) = unsafe {
+    let (iov, ep, context) = unsafe {
         (
             several(msg.msg_iov, msg.iov_count)?,
             Other::new(op.ep.cast()),
+            Context::new(msg.context),
         )
     };
-    let to = (msg.addr, msg.context, msg.data, msg.tag);
+    let to = (msg.addr, context, msg.data, msg.tag);
     Ok(WorkOp::Transmit(
         ep,
         out(What::Tagged, iov, op.flags, to, &[])?,
@@ -301,15 +303,16 @@ unsafe fn access<'a>(what: What, op: &fi_op_rma) -> Result<WorkOp<'a>> {
         return Err(Error::INVAL);
     }
     // SAFETY: promised by the caller.
-    let (iov, ep, segs) = unsafe {
+    let (iov, ep, context, segs) = unsafe {
         let segs = core::slice::from_raw_parts(msg.rma_iov.cast::<RemoteSeg>(), msg.rma_iov_count);
         (
             several(msg.msg_iov, msg.iov_count)?,
             Other::new(op.ep.cast()),
+            Context::new(msg.context),
             segs,
         )
     };
-    let to = (msg.addr, msg.context, msg.data, 0);
+    let to = (msg.addr, context, msg.data, 0);
     Ok(WorkOp::Transmit(ep, out(what, iov, op.flags, to, segs)?))
 }
 
@@ -318,8 +321,14 @@ unsafe fn access<'a>(what: What, op: &fi_op_rma) -> Result<WorkOp<'a>> {
 unsafe fn receive<'a>(op: &fi_op_msg) -> Result<WorkOp<'a>> {
     let msg = &op.msg;
     // SAFETY: promised by the caller.
-    let (iov, ep) = unsafe { (rooms(msg.msg_iov, msg.iov_count)?, Other::new(op.ep.cast())) };
-    let from = (msg.addr, msg.context);
+    let (iov, ep, context) = unsafe {
+        (
+            rooms(msg.msg_iov, msg.iov_count)?,
+            Other::new(op.ep.cast()),
+            Context::new(msg.context),
+        )
+    };
+    let from = (msg.addr, context);
     Ok(WorkOp::Receive(
         ep,
         into(What::Msg, iov, op.flags, from, (0, 0))?,
@@ -331,8 +340,14 @@ unsafe fn receive<'a>(op: &fi_op_msg) -> Result<WorkOp<'a>> {
 unsafe fn receive_tagged<'a>(op: &fi_op_tagged) -> Result<WorkOp<'a>> {
     let msg = &op.msg;
     // SAFETY: promised by the caller.
-    let (iov, ep) = unsafe { (rooms(msg.msg_iov, msg.iov_count)?, Other::new(op.ep.cast())) };
-    let (from, tags) = ((msg.addr, msg.context), (msg.tag, msg.ignore));
+    let (iov, ep, context) = unsafe {
+        (
+            rooms(msg.msg_iov, msg.iov_count)?,
+            Other::new(op.ep.cast()),
+            Context::new(msg.context),
+        )
+    };
+    let (from, tags) = ((msg.addr, context), (msg.tag, msg.ignore));
     Ok(WorkOp::Receive(
         ep,
         into(What::Tagged, iov, op.flags, from, tags)?,
@@ -361,7 +376,7 @@ fn out(
     what: What,
     iov: IoVec,
     flags: u64,
-    to: (fi_addr_t, *mut c_void, u64, u64),
+    to: (fi_addr_t, Context, u64, u64),
     segs: &[RemoteSeg],
 ) -> Result<Outgoing> {
     let known = match what {
@@ -374,7 +389,7 @@ fn out(
         iov,
         flags,
         dest: to.0,
-        context: to.1 as usize,
+        context: to.1,
         data: to.2,
         tag: to.3,
         target: segs.into(),
@@ -388,7 +403,7 @@ fn into(
     what: What,
     iov: IoVec,
     flags: u64,
-    from: (fi_addr_t, *mut c_void),
+    from: (fi_addr_t, Context),
     tags: (u64, u64),
 ) -> Result<Rx> {
     // One operation, one completion: not those that look for messages or take several.
@@ -401,7 +416,7 @@ fn into(
         iov,
         flags,
         src: from.0,
-        context: from.1 as usize,
+        context: from.1,
         tag: tags.0,
         ignore: tags.1,
     })

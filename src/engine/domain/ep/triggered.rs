@@ -13,7 +13,7 @@ use crate::engine::domain::{Engine, State};
 use crate::engine::domain_state::DomainState;
 use crate::engine::transport::Transport;
 use crate::engine::trigger::{Action, Condition, Held, Measure, Place};
-use crate::ffi::ops::transfer::{Rx, Tx};
+use crate::ffi::ops::transfer::{Context, Rx, Tx};
 use crate::ffi::ops::work::{Outgoing, condition};
 
 impl<T: Transport> Shared<T> {
@@ -64,7 +64,12 @@ impl<T: Transport> Ep<T> {
     }
 
     /// Keeps an operation until the counter that its context names has the value.
-    pub(super) fn post_when(&self, state: &mut State<T>, context: usize, action: Action) -> Result {
+    pub(super) fn post_when(
+        &self,
+        state: &mut State<T>,
+        context: Context,
+        action: Action,
+    ) -> Result {
         let ep = state.domain.ep(self.shared.id);
         if ep.caps & FI_TRIGGER == 0 {
             return Err(Error::BADFLAGS);

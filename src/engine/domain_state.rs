@@ -5,6 +5,7 @@
 mod coll;
 mod count;
 mod cq;
+pub mod peers;
 mod post;
 mod receive;
 mod tables;
@@ -27,6 +28,7 @@ use crate::engine::trigger::Triggers;
 use crate::engine::wait::Wait;
 
 pub use self::cq::CqState;
+use self::peers::Peers;
 pub use self::receive::Sender;
 pub use self::transmit::TxOp;
 pub use crate::engine::srx::MessageInfo;
@@ -53,6 +55,8 @@ pub struct DomainState<A> {
     pub auto: bool,
     /// Operations that wait for counters.
     pub triggers: Triggers,
+    /// Queues that other providers own.
+    pub peers: Peers,
     outcomes: VecDeque<Outcome>,
     /// While a peer is lost: what that does to operations.
     pub loss: Option<Loss>,
@@ -78,6 +82,7 @@ impl<A: Address> DomainState<A> {
             waits: 0,
             armed: Arc::default(),
             triggers: Triggers::default(),
+            peers: Peers::default(),
             outcomes: VecDeque::new(),
             loss: None,
         }

@@ -6,6 +6,7 @@
 pub mod live;
 pub mod object;
 pub mod ops;
+pub mod peer;
 pub mod user;
 
 pub use object::{Kind, Other, WaitHandle};

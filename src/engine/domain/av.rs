@@ -153,7 +153,9 @@ impl<T: Transport> Av<T> {
             }
         };
         self.name(&mut state.domain, &results, &insertion.user_ids)?;
+        let owners = state.domain.owners_of_receives();
         drop(guard);
+        owners.iter().for_each(|owner| owner.addresses_changed());
         if let Some(eq) = &eq {
             let taken = results.iter().filter(|r| r.is_ok()).count();
             report(eq, self.handle(), insertion.context, taken, &results);

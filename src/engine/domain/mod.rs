@@ -10,6 +10,7 @@ pub mod drain;
 mod due;
 pub mod ep;
 mod mr;
+mod peers;
 mod poll;
 mod profile;
 pub mod sep;
@@ -41,6 +42,7 @@ use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::domain::*;
 use crate::ffi::ops::transfer::Rx;
 use crate::ffi::ops::work::WorkRequest;
+use crate::ffi::peer::PeerSrx;
 use crate::sync::{Callers, Children, Forked, Guard, Lock, Use, Uses};
 use crate::sys::fork::Birth;
 
@@ -424,8 +426,13 @@ impl<T: Transport> DomainCalls for Domain<T> {
         ep::Ep::open(&self.engine, info, context)
     }
 
-    fn open_srx(&self, attr: Option<RxAttr>, context: *mut c_void) -> Result<*mut fid_ep> {
-        srx::SharedRx::open(&self.engine, attr, context)
+    fn open_srx(
+        &self,
+        attr: Option<RxAttr>,
+        owner: Option<PeerSrx>,
+        context: *mut c_void,
+    ) -> Result<*mut fid_ep> {
+        srx::SharedRx::open(&self.engine, attr, owner, context)
     }
 
     fn open_stx(&self, attr: Option<TxAttr>, context: *mut c_void) -> Result<*mut fid_stx> {

@@ -152,14 +152,7 @@ impl Srx {
                 multi: None,
             }
             .whole();
-            let matcher = &mut self.lane(rx.what).matcher;
-            if matches!(matcher.unexpected(id).bytes, Bytes::Lost) {
-                let message = matcher.take_unexpected(id);
-                self.budget.release(&message);
-                out.push_back(Outcome::Lost(recv, message.envelope));
-                return Ok(());
-            }
-            self.meet(rx.what, id, recv, out);
+            self.meet_claimed(rx.what, id, recv, out);
             return Ok(());
         }
         if claim && discard {
@@ -179,7 +172,24 @@ impl Srx {
         Ok(())
     }
 
-    fn discard(&mut self, what: What, id: MsgId, out: &mut VecDeque<Outcome>) {
+    /// A receive takes a message that was claimed for it.
+    pub(super) fn meet_claimed(
+        &mut self,
+        what: What,
+        id: MsgId,
+        recv: RecvOp,
+        out: &mut VecDeque<Outcome>,
+    ) {
+        let matcher = &mut self.lane(what).matcher;
+        if matches!(matcher.unexpected(id).bytes, Bytes::Lost) {
+            let message = matcher.take_unexpected(id);
+            self.budget.release(&message);
+            return out.push_back(Outcome::Lost(recv, message.envelope));
+        }
+        self.meet(what, id, recv, out);
+    }
+
+    pub(super) fn discard(&mut self, what: What, id: MsgId, out: &mut VecDeque<Outcome>) {
         let matcher = &mut self.lane(what).matcher;
         if let Bytes::Coming(_) = matcher.unexpected(id).bytes {
             matcher.unexpected(id).discarded = true;

@@ -23,6 +23,7 @@ pub mod half_open;
 pub mod matching;
 pub mod mr;
 pub mod named_av;
+pub mod shared_av;
 pub mod signal;
 pub mod srx;
 pub mod stream;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The table of an address vector: fi_av(3). Addresses by index, indexes by address, and the user's own name for each.
 //!
-//! Most addresses of a large vector are never talked to. One costs its own bytes and an index of 4 bytes for the way back;
-//! what few addresses have is kept apart.
+//! Most addresses of a large vector are never talked to. One costs its own bytes and an index of 4 bytes for the way
+//! back; what few addresses have is kept apart.
 #![forbid(unsafe_code)]
 
 use core::hash::BuildHasher;
@@ -26,8 +26,8 @@ pub struct AvTable<A> {
     free: BinaryHeap<Reverse<u32>>,
     /// How often an address was inserted beyond the first time, by index: so often it must be removed. Few are.
     repeats: HashMap<u32, u32, FxBuildHasher>,
-    /// What completions call an address, by index; nothing until some address has a name that is not its index, and none
-    /// then beyond the last that has one.
+    /// What completions call an address, by index; nothing until some address has a name that is not its index, and
+    /// none then beyond the last that has one.
     user_ids: Vec<u64>,
     /// The index itself, or none until the application sets one.
     named_by_user: bool,

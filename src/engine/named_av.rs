@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Address vectors that processes share by name: fi_av(3), `name`, `map_addr`, FI_READ.
 //!
-//! A file has the addresses in the order of their insertion: the place of an address is its fi_addr_t, in every process,
-//! and no place is used twice. Each process has a table of its own, as for any vector, and reads what is new where the
-//! table does not know a place or an address, and before it changes something.
+//! A file has the addresses in the order of their insertion: the place of an address is its fi_addr_t, in every
+//! process, and no place is used twice. Each process has a table of its own, as for any vector, and reads what is new
+//! where the table does not know a place or an address, and before it changes something.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write;
@@ -52,8 +52,8 @@ impl NamedAv {
         self.file.unlock();
     }
 
-    /// Vectors of the same name and scope are the same, for all processes of this user on this host. `count`: for so many
-    /// addresses, at least, `map_addr` has room.
+    /// Vectors of the same name and scope are the same, for all processes of this user on this host. `count`: for so
+    /// many addresses, at least, `map_addr` has room.
     ///
     /// `NOENT`: to be read only, and nobody has it open.
     pub fn open(scope: &[&[u8]], name: &str, read_only: bool, count: usize) -> Result<NamedAv> {

@@ -23,8 +23,8 @@ pub fn renew<T: Transport>(
     Ok(())
 }
 
-/// Changes what all processes see. The results are by change: the place and whether the address is new there, or the address
-/// that is gone.
+/// Changes what all processes see. The results are by change: the place and whether the address is new there, or the
+/// address that is gone.
 ///
 /// `ACCES`: the vector was opened to be read.
 pub fn change<T: Transport>(

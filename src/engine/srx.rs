@@ -120,8 +120,8 @@ impl Srx {
         Some(recv)
     }
 
-    /// As `accept` for a message that is here as a whole: `fill` puts it into the plain receive that has room for it. Nothing
-    /// happens for another kind of receive, or none.
+    /// As `accept` for a message that is here as a whole: `fill` puts it into the plain receive that has room for it.
+    /// Nothing happens for another kind of receive, or none.
     #[inline(always)]
     pub fn fill(
         &mut self,
@@ -272,8 +272,8 @@ impl Srx {
         }
     }
 
-    /// Forgets messages of a connection that is gone and whose bytes are not here, and what was sent behind such a one: in its
-    /// place it would be taken for it.
+    /// Forgets messages of a connection that is gone and whose bytes are not here, and what was sent behind such a one:
+    /// in its place it would be taken for it.
     pub fn forget(&mut self, token: u64) {
         for lane in [&mut self.msg, &mut self.tagged] {
             let is_gone = |message: &Unexpected| {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Queues that another provider owns and this one serves: fi_peer(3), as the peer. What the owner is told, and what it asks.
+//! Queues that another provider owns and this one serves: fi_peer(3), as the peer. What the owner is told, and what it
+//! asks.
 //!
-//! Trusted with: calling the owner's functions. The owner promises that what it has exported stays valid until the peer's
-//! own object is closed, and holds its locks around every call of the peer that leads here.
+//! Trusted with: calling the owner's functions. The owner promises that what it has exported stays valid until the
+//! peer's own object is closed, and holds its locks around every call of the peer that leads here.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
@@ -42,7 +43,8 @@ unsafe impl Sync for PeerCq {}
 
 impl PeerCq {
     /// # Safety
-    /// fi_peer(3), fi_cq_open with FI_PEER: `context` is NULL or a `fi_peer_cq_context` whose queue outlives what is opened.
+    /// fi_peer(3), fi_cq_open with FI_PEER: `context` is NULL or a `fi_peer_cq_context` whose queue outlives what is
+    /// opened.
     pub unsafe fn import(context: *mut c_void) -> Result<PeerCq> {
         let context = context.cast::<fi_peer_cq_context>();
         // SAFETY: the caller's promise; each struct begins with its size, and is read only if it is complete.
@@ -238,7 +240,8 @@ impl Entry {
 
     /// None if it has more pieces than an operation can have.
     pub fn receive(&self) -> Option<Receive> {
-        // SAFETY: fi_peer(3): a matched or started entry is filled, and its buffers are the message's until it completes.
+        // SAFETY: fi_peer(3): a matched or started entry is filled, and its buffers are the message's until it
+        // completes.
         unsafe {
             let entry = &*self.0;
             Some(Receive {

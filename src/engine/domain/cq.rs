@@ -132,7 +132,7 @@ impl<T: Transport> Cq<T> {
 const MAX_SIZE: usize = 1 << 30;
 
 impl<T: Transport> Shared<T> {
-    /// Takes entries that are there, or looks at the transport and takes what came.
+    /// Takes entries that are there, or polls the transport and takes what came.
     #[inline(always)]
     fn read_locked(
         &self,
@@ -373,7 +373,7 @@ impl<T: Transport> CqCalls for Cq<T> {
             let sleeper = sleeper.get_or_insert_with(|| shared.wait.enter());
             sleeper.arm();
             drop(state);
-            // What is left of the time is looked at once more, at the top of the loop.
+            // What is left of the time is computed again, at the top of the loop.
             if let Err(error) = sleeper.sleep(deadline) {
                 shared.stop_waiting(&mut *shared.engine.lock()?, waiting);
                 return Err(error);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The handle of an endpoint: fi_endpoint(3). What is bound to it is in `domain_state`; how bytes move is the transport's.
+//! The handle of an endpoint: fi_endpoint(3). What is bound to it is in `domain_state`; how bytes move is the
+//! transport's.
 #![forbid(unsafe_code)]
 
 mod bind;

@@ -92,10 +92,11 @@ impl<T: Transport> State<T> {
         self.run_triggers();
     }
 
-    /// After a receive was posted. A peek is answered at once, from what is here, and reading the answer makes no progress: a
-    /// program that does nothing but peek sees new messages only if the peek looks for them. It does so afterwards: what is
-    /// on its way is found by the next one. (MPICH asks here and among a process's messages to itself, in this order when
-    /// it probes and in the other when it receives; a message that a probe finds the moment it comes would be mistaken.)
+    /// After a receive was posted. A peek is answered at once, from what is here, and reading the answer makes no
+    /// progress: a program that does nothing but peek sees new messages only if the peek looks for them. It does so
+    /// afterwards: what is on its way is found by the next one. (MPICH asks here and among a process's messages to
+    /// itself, in this order when it probes and in the other when it receives; a message that a probe finds the moment
+    /// it comes would be mistaken.)
     #[inline]
     pub fn after_receive(&mut self, rx: &Rx) {
         if rx.flags & FI_PEEK != 0 {

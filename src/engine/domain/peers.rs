@@ -29,8 +29,8 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// Calls owners until there is nothing to tell them. If another call does so already, perhaps the one that the owner was
-    /// called from, it is left to that.
+    /// Calls owners until there is nothing to tell them. If another call does so already, perhaps the one that the
+    /// owner was called from, it is left to that.
     #[cold]
     pub(super) fn deliver(&self, caller: Caller) {
         loop {

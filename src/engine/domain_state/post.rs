@@ -28,7 +28,7 @@ impl<A: Address> DomainState<A> {
         ep.enabled && !ep.checks_receives && self.srxs[ep.srx].post_one(rx, ep.directed(rx.what))
     }
 
-    /// Posts a receive of an endpoint. What the transport has to bring comes back.
+    /// Posts a receive of an endpoint. `claim` gets what the transport has to deliver.
     #[inline]
     pub fn post_receive(
         &mut self,

@@ -156,13 +156,11 @@ impl<T: Transport> Served for ServedSrx<T> {
     fn discard(&self, token: usize) -> Result {
         let engine = self.engine.upgrade().ok_or(Error::INVAL)?;
         // The owner frees the entry.
-        drop(
-            engine
-                .lock_data()?
-                .domain
-                .rx_queue_mut(self.id)
-                .take_queued(token),
-        );
+        let _ = engine
+            .lock_data()?
+            .domain
+            .rx_queue_mut(self.id)
+            .take_queued(token);
         engine.settle(self.id, token, None, Caller::Data)
     }
 

@@ -38,8 +38,9 @@ static ssize_t cq_write(struct fid_peer_cq *peer, void *context, uint64_t flags,
 	struct owned_cq *own = (struct owned_cq *)peer;
 
 	CHECK(own->goods < MOST);
-	// Callbacks find no lock taken: this call ends, and reads nothing.
-	CHECK_EQ(fi_cq_read(own->cq, NULL, 0), 0);
+	// Beyond the page: callbacks find no lock taken. This call ends, and reads nothing.
+	if (is_ours())
+		CHECK_EQ(fi_cq_read(own->cq, NULL, 0), 0);
 	own->src[own->goods] = src;
 	own->good[own->goods++] = (struct fi_cq_tagged_entry){ context, flags, len, buf, data, tag };
 	return 0;
@@ -458,8 +459,11 @@ TEST(fi_peer, srx_discards, EP_RDM, FI_MSG | FI_TAGGED, "A message that the owne
 		DRIVE(t, srx.queued == i + 1);
 		srx.all[i].state = TAKEN;
 		OK(srx.peer.peer_ops->discard_tag(&srx.all[i].entry));
-		CHECK(srx.peer.peer_ops->discard_tag(&srx.all[i].entry) < 0);
-		CHECK(srx.peer.peer_ops->start_tag(&srx.all[i].entry) < 0);
+		// Beyond the page: an entry that is over names nothing.
+		if (is_ours()) {
+			CHECK(srx.peer.peer_ops->discard_tag(&srx.all[i].entry) < 0);
+			CHECK(srx.peer.peer_ops->start_tag(&srx.all[i].entry) < 0);
+		}
 		DRIVE(t, fi_cq_read(t->a.txcq, &entry, 1) == 1);
 	}
 	turn(t);
@@ -499,7 +503,8 @@ TEST(fi_peer, srx_close_gives_back, EP_RDM, FI_MSG | FI_TAGGED, "When the peer's
 	shut(t, &ep->fid);
 	CHECK_EQ(srx.freed, 3);
 	CHECK_EQ(cq.goods + cq.bads, 0);
-	CHECK(srx.peer.peer_ops->start_tag(&srx.all[0].entry) < 0);
+	if (is_ours())
+		CHECK(srx.peer.peer_ops->start_tag(&srx.all[0].entry) < 0);
 }
 
 TEST(fi_peer, srx_with_own_queue, EP_RDM, FI_MSG | FI_TAGGED, "Receives of an owner complete in the queue of the peer's own to which its endpoint is bound")

@@ -194,27 +194,6 @@ TEST(fi_endpoint, srx_takes_the_receives, EP_RELIABLE, FI_MSG, "Receives are pos
 	CHECK(fi_recv(t->b.ep, in[0], LEN, NULL, FI_ADDR_UNSPEC, &rx[0]) < 0);
 }
 
-TEST(fi_peer, objects_of_others, EP_RELIABLE, FI_MSG, "Queues, counters, vectors and contexts whose owner is another provider are imported, or refused with -FI_ENOSYS")
-{
-	struct fi_cq_attr cq_attr = { .flags = FI_PEER };
-	struct fi_cntr_attr cntr_attr = { .flags = FI_PEER };
-	struct fi_av_attr av_attr = { .flags = FI_PEER, .type = FI_AV_TABLE };
-	struct fid_cntr *cntr;
-	struct fid_ep *srx;
-	struct fid_av *av;
-	struct fid_cq *cq;
-
-	if (t->info->caps & FI_PEER)
-		SKIP("it can be a peer");
-	open_srx(t);
-	t->info->rx_attr->op_flags |= FI_PEER;
-	CHECK_RC(fi_srx_context(t->domain, t->info->rx_attr, &srx, NULL), -FI_ENOSYS);
-	CHECK_RC(fi_cq_open(t->domain, &cq_attr, &cq, NULL), -FI_ENOSYS);
-	CHECK_RC(fi_cntr_open(t->domain, &cntr_attr, &cntr, NULL), -FI_ENOSYS);
-	if (t->type == FI_EP_RDM)
-		CHECK_RC(fi_av_open(t->domain, &av_attr, &av, NULL), -FI_ENOSYS);
-}
-
 TEST(fi_endpoint, srx_tagged, EP_RELIABLE, FI_MSG, "Tagged receives of a shared context match by tag, for each endpoint")
 {
 	struct fi_cq_tagged_entry entry;

@@ -47,7 +47,7 @@ impl Counter {
         }
     }
 
-    /// Counts nothing: stands where completions have to be looked at one by one.
+    /// Counts nothing. It stands where each completion has to be examined by itself.
     pub fn watcher() -> Result<Counter> {
         let counter = Counter::new(Wait::new(FI_WAIT_NONE, None, &[])?, false);
         counter.watch(true);
@@ -87,7 +87,7 @@ impl Counter {
         true
     }
 
-    /// As `count`, from who looks afterwards whether a value was reached.
+    /// As `count`, from a caller that checks afterwards whether a value was reached.
     pub fn succeeded(&self, len: usize) {
         let bytes = self.mode.load(Ordering::Relaxed) & BYTES != 0;
         self.add(if bytes { len as u64 } else { 1 });

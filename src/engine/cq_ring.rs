@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The entries of a completion queue, packed in the queue's format as fi_cq(3) lays it out, so that a read is one copy or
-//! two. Errors stand in a list of their own but keep their place in the order: what came before an error is read before
-//! it, what came after it only once the error was taken.
+//! The entries of a completion queue, packed in the queue's format as fi_cq(3) lays it out, so that a read is one copy
+//! or two. Errors stand in a list of their own but keep their place in the order: what came before an error is read
+//! before it, what came after it only once the error was taken.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -91,8 +91,8 @@ impl Ring {
         }
     }
 
-    /// Hands up to `max` entries to `out`, in one or two slices of whole entries, and their sources to `source_out`; how
-    /// many. Entries without a source have the source FI_ADDR_NOTAVAIL. Stops before an error.
+    /// Hands up to `max` entries to `out`, in one or two slices of whole entries, and their sources to `source_out`;
+    /// how many. Entries without a source have the source FI_ADDR_NOTAVAIL. Stops before an error.
     #[inline]
     pub fn read_into(
         &mut self,
@@ -189,8 +189,8 @@ impl Ring {
         }
     }
 
-    /// Twice the room. What is full is all of the old room: two slices, neither of which the new room splits, for it ends
-    /// where the old one ended.
+    /// Twice the room. What is full is all of the old room: two slices, neither of which the new room splits, for it
+    /// ends where the old one ended.
     #[cold]
     fn grow(&mut self) {
         let room = self.mask + 1;

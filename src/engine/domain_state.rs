@@ -5,6 +5,7 @@
 mod coll;
 mod count;
 mod cq;
+pub mod peers;
 mod post;
 mod receive;
 mod tables;
@@ -27,6 +28,7 @@ use crate::engine::trigger::Triggers;
 use crate::engine::wait::Wait;
 
 pub use self::cq::CqState;
+use self::peers::Peers;
 pub use self::receive::Sender;
 pub use self::transmit::TxOp;
 pub use crate::engine::srx::MessageInfo;
@@ -40,12 +42,12 @@ pub struct DomainState<A> {
     eps: Slab<EpState>,
     srxs: Slab<Srx>,
     pub mrs: Regions,
-    /// Who may sleep on the transport's descriptor without a word: wait objects, event queues, the progress thread. While
-    /// there is none, what is ready need not show on it.
+    /// What may be parked on the transport's descriptor without saying so each time: wait objects, event queues, the
+    /// progress thread. While there is none, what is ready need not show on it.
     pub watchers: usize,
     /// Wait objects among them.
     waits: usize,
-    /// Wait objects that somebody sleeps on, or may without saying so.
+    /// Wait objects that a thread is parked on, or may be without saying so.
     armed: Arc<AtomicUsize>,
     /// Other threads may wait for the lock.
     pub contended: bool,
@@ -53,6 +55,8 @@ pub struct DomainState<A> {
     pub auto: bool,
     /// Operations that wait for counters.
     pub triggers: Triggers,
+    /// Queues that other providers own.
+    pub peers: Peers,
     outcomes: VecDeque<Outcome>,
     /// While a peer is lost: what that does to operations.
     pub loss: Option<Loss>,
@@ -78,6 +82,7 @@ impl<A: Address> DomainState<A> {
             waits: 0,
             armed: Arc::default(),
             triggers: Triggers::default(),
+            peers: Peers::default(),
             outcomes: VecDeque::new(),
             loss: None,
         }
@@ -96,9 +101,9 @@ impl<A: Address> DomainState<A> {
         self.waits -= usize::from(can_sleep);
     }
 
-    /// Whether somebody may be asleep who counts on the transport's descriptor.
+    /// Whether a thread may be parked that relies on the transport's descriptor.
     pub fn may_sleep(&self) -> bool {
-        // Relaxed: whoever arms does so under the lock, and has looked before.
+        // Relaxed: whoever arms does so under the lock, and has polled before.
         self.watchers > self.waits || self.armed.load(Ordering::Relaxed) > 0
     }
 }

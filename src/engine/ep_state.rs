@@ -82,7 +82,7 @@ pub struct EpState {
     pub srx: usize,
     /// It is one that it shares: receives are posted there.
     pub shares_receives: bool,
-    /// Receives are looked at before they are posted: it shares its context, or they have to name their source.
+    /// Receives are checked before they are posted: it shares its context, or they have to name their source.
     pub checks_receives: bool,
     /// The receive contexts of a scalable endpoint beyond its first, which is the endpoint's own: their numbers.
     pub contexts: Vec<usize>,
@@ -100,8 +100,8 @@ impl EpState {
         self.cntrs[event as usize].as_ref()
     }
 
-    /// With FI_TRIGGER: completions of deferred work are to be told from others, which the counters of this endpoint's own
-    /// operations do.
+    /// With FI_TRIGGER: completions of deferred work are to be told from others, which the counters of this endpoint's
+    /// own operations do.
     pub fn tell_work(&mut self) -> Result {
         let watcher = Arc::new(Counter::watcher()?);
         self.behind = Some(Box::new(self.cntrs.clone()));

@@ -17,7 +17,7 @@ use crate::sync::{Use, Uses};
 /// Something that brings events to the queue when it is driven: a domain's transport, a passive endpoint.
 pub trait Driver: Send + Sync {
     fn drive(&self);
-    /// Readable when driving may bring something.
+    /// Readable when driving may find something.
     fn fd(&self) -> RawFd;
 }
 

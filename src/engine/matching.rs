@@ -2,10 +2,10 @@
 //! Which receive gets which message: fi_msg(3), fi_tagged(3). Posted receives and unexpected messages, both indexed, so
 //! that neither the number of them nor the order in which they are used up changes what a match costs.
 //!
-//! A receive (source, tag, ignore) accepts a message (s, t) if the source is `ANY` or s, and t equals tag in all bits that
-//! ignore leaves. A message goes to the oldest posted receive that accepts it, a receive gets the oldest message it
-//! accepts. What a receive or a message is, only the caller knows. Nothing is allocated per operation once the tables
-//! have had their largest load.
+//! A receive (source, tag, ignore) accepts a message (s, t) if the source is `ANY` or s, and t equals tag in all bits
+//! that ignore leaves. A message goes to the oldest posted receive that accepts it, a receive gets the oldest message
+//! it accepts. What a receive or a message is, only the caller knows. Nothing is allocated per operation once the
+//! tables have had their largest load.
 #![forbid(unsafe_code)]
 
 mod line;
@@ -96,15 +96,15 @@ impl<R: Clone + Default, U> Matcher<R, U> {
         self.posted.release(id.0);
     }
 
-    /// The oldest posted receive of which `accepts` is true; looks at one after the other.
+    /// The oldest posted receive of which `accepts` is true; compares one after the other.
     #[cfg(test)]
     pub fn find_posted_by(&self, accepts: impl FnMut(&R) -> bool) -> Option<RecvId> {
         self.posted.find_by(accepts).map(RecvId)
     }
 
-    /// The oldest posted receive whose `key` has this value, found at once: for fi_cancel(3), which names a context. The
-    /// first search indexes all receives by this key, so `key` must be the same function in every search, and what it
-    /// reads must not change while the receive is posted.
+    /// The oldest posted receive whose `key` has this value, found at once: for fi_cancel(3), which names a context.
+    /// The first search indexes all receives by this key, so `key` must be the same function in every search, and what
+    /// it reads must not change while the receive is posted.
     pub fn find_posted_by_key(&mut self, key: fn(&R) -> u64, value: u64) -> Option<RecvId> {
         self.posted.find_by_key(key, value).map(RecvId)
     }

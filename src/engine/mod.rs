@@ -26,6 +26,7 @@ pub mod matching;
 pub mod mr;
 pub mod named_av;
 pub mod reactor;
+pub mod shared_av;
 pub mod signal;
 pub mod srx;
 pub mod stream;

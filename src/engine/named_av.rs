@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Address vectors that processes share by name: fi_av(3), `name`, `map_addr`, FI_READ.
 //!
-//! A file has the addresses in the order of their insertion: the place of an address is its fi_addr_t, in every process,
-//! and no place is used twice. Each process has a table of its own, as for any vector, and reads what is new where the
-//! table does not know a place or an address, and before it changes something.
+//! A file has the addresses in the order of their insertion: the place of an address is its fi_addr_t, in every
+//! process, and no place is used twice. Each process has a table of its own, as for any vector, and reads what is new
+//! where the table does not know a place or an address, and before it changes something.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write;
@@ -12,8 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::base::{Error, Result};
 use crate::engine::av::AvTable;
-use crate::engine::domain_state::DomainState;
-use crate::engine::transport::{Address, Transport};
+use crate::engine::transport::Address;
 use crate::sys::shared_file::SharedFile;
 
 pub struct NamedAv {
@@ -41,8 +40,20 @@ struct Entry {
 }
 
 impl NamedAv {
-    /// Vectors of the same name and scope are the same, for all processes of this user on this host. `count`: for so many
-    /// addresses, at least, `map_addr` has room.
+    /// No other process changes the vector until `unlock`. `ACCES`: it was opened to be read.
+    pub fn lock(&self) -> Result {
+        match self.read_only {
+            true => Err(Error::ACCES),
+            false => Ok(self.file.lock()?),
+        }
+    }
+
+    pub fn unlock(&self) {
+        self.file.unlock();
+    }
+
+    /// Vectors of the same name and scope are the same, for all processes of this user on this host. `count`: for so
+    /// many addresses, at least, `map_addr` has room.
     ///
     /// `NOENT`: to be read only, and nobody has it open.
     pub fn open(scope: &[&[u8]], name: &str, read_only: bool, count: usize) -> Result<NamedAv> {
@@ -157,9 +168,9 @@ impl Entry {
 }
 
 /// What other processes have done.
-struct News<A> {
-    inserted: Vec<u64>,
-    removed: Vec<(u64, A)>,
+pub struct News<A> {
+    pub inserted: Vec<u64>,
+    pub removed: Vec<(u64, A)>,
 }
 
 /// What is to be done in one go, and the file is locked for.
@@ -170,7 +181,7 @@ pub enum Change<A> {
 
 impl<A: Address> AvTable<A> {
     /// Brings the table to what the file says.
-    fn read_news(&mut self) -> Result<News<A>> {
+    pub fn read_news(&mut self) -> Result<News<A>> {
         let mut news = News {
             inserted: Vec::new(),
             removed: Vec::new(),
@@ -208,7 +219,7 @@ impl<A: Address> AvTable<A> {
     }
 
     /// With the file locked, and the table at what it says.
-    fn insert_named(&mut self, addr: A) -> Result<(u64, bool)> {
+    pub fn insert_named(&mut self, addr: A) -> Result<(u64, bool)> {
         let known = self.find(&addr);
         let named = self.named.as_mut().ok_or(Error::INVAL)?;
         if let Some(at) = known {
@@ -228,7 +239,7 @@ impl<A: Address> AvTable<A> {
     }
 
     /// With the file locked, and the table at what it says. The address, if that was the last of its insertions.
-    fn remove_named(&mut self, at: u64) -> Result<Option<A>> {
+    pub fn remove_named(&mut self, at: u64) -> Result<Option<A>> {
         self.get(at).ok_or(Error::INVAL)?;
         let named = self.named.as_mut().ok_or(Error::INVAL)?;
         let mut entry = named.entry(at)?;
@@ -245,161 +256,5 @@ impl<A: Address> AvTable<A> {
     }
 }
 
-/// Learns what other processes have inserted and removed. Without effect on a vector that is not shared.
-pub fn renew<T: Transport>(
-    transport: &mut T,
-    domain: &mut DomainState<T::Addr>,
-    av: usize,
-) -> Result {
-    let news = domain.av_mut(av).read_news()?;
-    for at in news.inserted {
-        transport.av_inserted(domain, av, at);
-    }
-    for (at, addr) in news.removed {
-        transport.av_removed(domain, av, at, &addr);
-    }
-    Ok(())
-}
-
-/// Changes what all processes see. The results are by change: the place and whether the address is new there, or the address
-/// that is gone.
-///
-/// `ACCES`: the vector was opened to be read.
-pub fn change<T: Transport>(
-    transport: &mut T,
-    domain: &mut DomainState<T::Addr>,
-    av: usize,
-    changes: impl Iterator<Item = Result<Change<T::Addr>>>,
-) -> Result<Vec<Result<u64>>> {
-    let named = |domain: &DomainState<T::Addr>, act: fn(&NamedAv) -> Result| {
-        domain.av(av).named.as_ref().map_or(Err(Error::INVAL), act)
-    };
-    named(domain, |named| match named.read_only {
-        true => Err(Error::ACCES),
-        false => Ok(named.file.lock()?),
-    })?;
-    let results = renew(transport, domain, av).map(|()| {
-        let mut apply = |change| match change {
-            Change::Insert(addr) => {
-                let (at, new) = domain.av_mut(av).insert_named(addr)?;
-                if new {
-                    transport.av_inserted(domain, av, at);
-                }
-                Ok(at)
-            }
-            Change::Remove(at) => {
-                if let Some(addr) = domain.av_mut(av).remove_named(at)? {
-                    transport.av_removed(domain, av, at, &addr);
-                }
-                Ok(at)
-            }
-        };
-        changes.map(|change| change.and_then(&mut apply)).collect()
-    });
-    named(domain, |named| {
-        named.file.unlock();
-        Ok(())
-    })?;
-    results
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An address that is its own bytes.
-    #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-    struct Name(Vec<u8>);
-
-    impl std::fmt::Display for Name {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            write!(f, "{:?}", self.0)
-        }
-    }
-
-    impl Address for Name {
-        fn from_bytes(bytes: &[u8]) -> Option<Self> {
-            Some(Name(bytes.to_vec()))
-        }
-        fn to_bytes(&self) -> Vec<u8> {
-            self.0.clone()
-        }
-    }
-
-    /// The file is shorter than its beginning says, then mended.
-    #[test]
-    fn an_entry_that_cannot_be_read_keeps_its_place() {
-        let scope = [b"test".as_slice(), &std::process::id().to_ne_bytes()];
-        let open = || {
-            let mut table = AvTable::new();
-            table.named = Some(NamedAv::open(&scope, "broken", false, 0).unwrap());
-            table
-        };
-        let (mut writer, mut reader) = (open(), open());
-        let name = |n: u8| Name(vec![n]);
-        for n in 0..2 {
-            assert_eq!(writer.insert_named(name(n)), Ok((n.into(), true)));
-        }
-        assert_eq!(writer.remove_named(1), Ok(Some(name(1))));
-        let file = writer.named.as_ref().unwrap();
-        let head = Head {
-            count: 3,
-            removed: 1,
-        };
-        file.set_head(head).unwrap();
-        assert!(reader.read_news().is_err());
-        assert!(reader.read_news().is_err());
-        let entry = Entry {
-            bytes: vec![2],
-            inserted: 1,
-        };
-        file.set_entry(2, &entry).unwrap();
-        reader.read_news().unwrap();
-        let found = [0, 1, 2].map(|at| reader.get(at).cloned());
-        assert_eq!(found, [Some(name(0)), None, Some(name(2))]);
-        assert_eq!(reader.end(), 3);
-    }
-
-    #[test]
-    fn what_is_written_is_read() {
-        let head = Head {
-            count: 7,
-            removed: 3,
-        };
-        assert!(Head::from_bytes(&head.to_bytes()) == Some(head));
-        let entry = Entry {
-            bytes: vec![1; 120],
-            inserted: 9,
-        };
-        let read = Entry::from_bytes(&entry.to_bytes().unwrap()).unwrap();
-        assert_eq!((read.bytes, read.inserted), (entry.bytes, 9));
-        let long = Entry {
-            bytes: vec![1; 121],
-            inserted: 1,
-        };
-        assert_eq!(long.to_bytes().err(), Some(Error::INVAL));
-    }
-
-    #[test]
-    fn what_cannot_be_is_refused() {
-        let head = Head {
-            count: 7,
-            removed: 3,
-        }
-        .to_bytes();
-        let with = |at: usize, value: u64| {
-            let mut bytes = head;
-            bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
-            Head::from_bytes(&bytes).is_none()
-        };
-        assert!(with(0, 0));
-        assert!(with(8, u64::MAX));
-        assert!(with(8, 2));
-        assert!(with(16, 8));
-        let mut entry = [0; ENTRY as usize];
-        entry[4..8].copy_from_slice(&121u32.to_ne_bytes());
-        assert!(Entry::from_bytes(&entry).is_none());
-        entry[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
-        assert!(Entry::from_bytes(&entry).is_none());
-    }
-}
+mod tests;

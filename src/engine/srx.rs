@@ -3,6 +3,7 @@
 //! fi_tagged(3)). Here is what messages do; what receives do is in `post`.
 #![forbid(unsafe_code)]
 
+mod arrivals;
 mod budget;
 mod message;
 mod post;
@@ -12,11 +13,12 @@ mod tests;
 
 use std::collections::HashMap;
 
+pub use self::arrivals::Arrivals;
 use self::budget::Budget;
 pub use self::message::{Bytes, Envelope, MessageInfo, Unexpected};
 pub use self::post::{Claimed, Outcome};
-use self::receive::Posted;
 pub use self::receive::{Filled, RecvOp};
+use self::receive::{Multi, Posted};
 use crate::base::grow::{append, heap_cost};
 use crate::base::{IoVec, Result};
 use crate::engine::matching::{Matcher, MsgId};
@@ -55,6 +57,8 @@ pub struct Srx {
     pub many_tagged: bool,
     /// Endpoints that receive here.
     pub eps: usize,
+    /// The receives are those of another provider: fi_peer(3).
+    pub arrivals: Option<Box<Arrivals>>,
 }
 
 /// Names an unexpected message while its bytes come in.
@@ -116,8 +120,8 @@ impl Srx {
         Some(recv)
     }
 
-    /// As `accept` for a message that is here as a whole: `fill` puts it into the plain receive that has room for it. Nothing
-    /// happens for another kind of receive, or none.
+    /// As `accept` for a message that is here as a whole: `fill` puts it into the plain receive that has room for it.
+    /// Nothing happens for another kind of receive, or none.
     #[inline(always)]
     pub fn fill(
         &mut self,
@@ -164,6 +168,12 @@ impl Srx {
                 discarded: false,
             },
         );
+        if let Some(arrivals) = &mut self.arrivals {
+            let token = arrivals.add();
+            let lane = self.lane(envelope.what);
+            lane.matcher.hide(id);
+            lane.claims.insert(token, id);
+        }
         Slot {
             tagged: envelope.what == What::Tagged,
             id,
@@ -262,8 +272,8 @@ impl Srx {
         }
     }
 
-    /// Forgets messages of a connection that is gone and whose bytes are not here, and what was sent behind such a one: in its
-    /// place it would be taken for it.
+    /// Forgets messages of a connection that is gone and whose bytes are not here, and what was sent behind such a one:
+    /// in its place it would be taken for it.
     pub fn forget(&mut self, token: u64) {
         for lane in [&mut self.msg, &mut self.tagged] {
             let is_gone = |message: &Unexpected| {
@@ -292,7 +302,13 @@ impl Srx {
     pub fn forget_ep(&mut self, ep: usize) {
         for lane in [&mut self.msg, &mut self.tagged] {
             let Lane { matcher, claims } = lane;
-            claims.retain(|_, id| matcher.unexpected(*id).envelope.ep != ep);
+            claims.retain(|token, id| {
+                let stays = matcher.unexpected(*id).envelope.ep != ep;
+                if !stays && let Some(arrivals) = &mut self.arrivals {
+                    arrivals.forget(*token);
+                }
+                stays
+            });
             for message in &matcher.take_unexpected_if(|message| message.envelope.ep == ep) {
                 self.budget.release(message);
             }
@@ -305,6 +321,15 @@ impl Srx {
             // The completion of a later receive says who it was.
             let renamed = |message: &mut Unexpected| message.envelope.source = to;
             lane.matcher.rename_source(from, to, renamed);
+            // An owner asks for the address of what it keeps.
+            if self.arrivals.is_some() {
+                for &id in lane.claims.values() {
+                    let envelope = &mut lane.matcher.unexpected(id).envelope;
+                    if envelope.source == from {
+                        envelope.source = to;
+                    }
+                }
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Operations that wait until a counter reaches a value: fi_trigger(3). They stand here in the order in which they start;
-//! a counter that something waits for is *watched*, and who changes it says so. What is due starts when the call that
-//! changed the counter is done with everything else, in a loop: an operation that completes at once may set off the next.
+//! Operations that wait until a counter reaches a value: fi_trigger(3). They stand here in the order in which they
+//! start; a counter that something waits for is *watched*, and who changes it says so. What is due starts when the call
+//! that changed the counter is done with everything else, in a loop: an operation that completes at once may set off
+//! the next.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -2,11 +2,11 @@
 //! Wait objects of queues and counters: fi_cq(3), fi_eq(3), fi_cntr(3), fi_poll(3).
 //!
 //! A waiter says that it is about to sleep (`arm`); only then does whoever brings news pay for a wake-up (`notify`).
-//! The pair: `arm` is called under the lock of the state that is waited for, or followed by one more look at it;
+//! The pair: `arm` is called under the lock of the state that is waited for, or followed by one more check of it;
 //! `notify` comes after the state has changed.
 //!
 //! One descriptor wakes all threads that sleep. Who arms again must not put it out for those that have not noticed yet:
-//! a thread counts as a `Sleeper` from its first look to its last, and each wake-up is owed to all there are.
+//! a thread counts as a `Sleeper` from its first check to its last, and each wake-up is owed to all there are.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -63,7 +63,7 @@ const OWN: u64 = 0;
 const SOURCE: u64 = 1;
 
 impl Wait {
-    /// `sources`: descriptors that become readable when a look at the transport may bring news.
+    /// `sources`: descriptors that become readable when a poll of the transport may find something.
     pub fn new(obj: fi_wait_obj, set: Option<Arc<WaitSet>>, sources: &[RawFd]) -> Result<Wait> {
         let (obj, sleeps) = match obj {
             FI_WAIT_NONE => (obj, false),
@@ -148,7 +148,7 @@ impl Wait {
 
     /// `notify` for a change made without the lock under which waiters arm.
     pub fn notify_unlocked(&self) {
-        // Pairs with the fence in `arm`: either we see the waiter, or it sees the change in its last look.
+        // Pairs with the fence in `arm`: either we see the waiter, or it sees the change in its last check.
         fence(Ordering::SeqCst);
         self.notify();
     }
@@ -174,7 +174,7 @@ impl Wait {
         }
     }
 
-    /// Announces a sleep on the descriptor (fi_trywait). The caller looks at its state once more afterwards.
+    /// Announces a sleep on the descriptor (fi_trywait). The caller checks its state once more afterwards.
     pub fn arm(&self) {
         self.arm_with(self.sleepers());
         let of_set = self.set.as_ref().and_then(|set| set.cond.as_ref());
@@ -216,8 +216,8 @@ impl Wait {
 }
 
 impl Sleeper<'_> {
-    /// Announces a sleep, and that wake-ups up to now were noticed. The caller looks at its state once more afterwards, or
-    /// holds the lock under which it has looked.
+    /// Announces a sleep, and that wake-ups up to now were noticed. The caller checks its state once more afterwards,
+    /// or holds the lock under which it has checked.
     pub fn arm(&mut self) {
         let mut sleepers = self.wait.sleepers();
         self.notice(&mut sleepers);

@@ -9,6 +9,7 @@ pub mod client;
 pub mod live;
 pub mod object;
 pub mod ops;
+pub mod peer;
 pub mod slots;
 pub mod user;
 

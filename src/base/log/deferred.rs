@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Lines that a thread logs under a lock. Callbacks of the application may call back into the library, so once some were
-//! imported (fi_provider(3), `fi_import_log`) these lines wait until the thread has given the lock back, in their order.
+//! Lines that a thread logs under a lock. Callbacks of the application may call back into the library, so once some
+//! were imported (fi_provider(3), `fi_import_log`) these lines wait until the thread has given the lock back, in their
+//! order.
 //!
 //! Trusted with: handing `Line`s from thread to thread.
 
@@ -119,8 +120,8 @@ pub(super) struct Line {
     pub next: Option<&'static AtomicU64>,
 }
 
-// SAFETY: nobody here reads what `provider` points to. Callbacks may: whoever logs promises that it outlives the call that
-// logged, or it belongs to a `Source`, which is static.
+// SAFETY: nobody here reads what `provider` points to. Callbacks may: whoever logs promises that it outlives the call
+// that logged, or it belongs to a `Source`, which is static.
 unsafe impl Send for Line {}
 
 impl Line {

@@ -28,8 +28,8 @@ struct Stop {
 }
 
 /// While the application looks by itself, the thread sees after this long whether it still does; after twice that the
-/// next time, up to the second value: a switch to the thread costs who shares its processor some ten microseconds. Nothing
-/// waits for longer than two of these times, 10 ms at most, whatever the application does.
+/// next time, up to the second value: a switch to the thread costs who shares its processor some ten microseconds.
+/// Nothing waits for longer than two of these times, 10 ms at most, whatever the application does.
 const STAND_BACK: Duration = Duration::from_millis(1);
 const STAND_BACK_LONGEST: Duration = Duration::from_millis(4);
 /// So many looks of the application leave out nothing (`EPOLL_EVERY` of the streams). Of fewer the thread takes one

@@ -14,7 +14,8 @@ use crate::engine::domain::av_set::AvSet;
 use crate::engine::domain::{Engine, Locked, State};
 use crate::engine::domain_state::DomainState;
 use crate::engine::eq::{Eq, EventQueue};
-use crate::engine::named_av::{self, Change, NamedAv};
+use crate::engine::named_av::{Change, NamedAv};
+use crate::engine::shared_av;
 use crate::engine::transport::{Address, AddressFormat, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
@@ -82,7 +83,7 @@ impl<T: Transport> Av<T> {
             let mut guard = engine.lock()?;
             let State { domain, transport } = &mut *guard;
             let id = domain.add_av(table);
-            if let Err(error) = named_av::renew(transport, domain, id) {
+            if let Err(error) = shared_av::renew(transport, domain, id) {
                 domain.remove_av(id);
                 return Err(error);
             }
@@ -149,11 +150,13 @@ impl<T: Transport> Av<T> {
             Some(_) => {
                 let State { domain, transport } = &mut *state;
                 let changes = addrs.map(|addr| addr.map(Change::Insert));
-                named_av::change(transport, domain, self.id, changes)?
+                shared_av::change(transport, domain, self.id, changes)?
             }
         };
         self.name(&mut state.domain, &results, &insertion.user_ids)?;
+        let owners = state.domain.owners_of_receives();
         drop(guard);
+        owners.iter().for_each(|owner| owner.addresses_changed());
         if let Some(eq) = &eq {
             let taken = results.iter().filter(|r| r.is_ok()).count();
             report(eq, self.handle(), insertion.context, taken, &results);
@@ -192,7 +195,7 @@ impl<T: Transport> Av<T> {
     fn current(&self) -> Result<Locked<'_, T>> {
         let mut guard = self.engine.lock()?;
         let State { domain, transport } = &mut *guard;
-        named_av::renew(transport, domain, self.id)?;
+        shared_av::renew(transport, domain, self.id)?;
         Ok(guard)
     }
 
@@ -377,7 +380,7 @@ impl<T: Transport> AvCalls for Av<T> {
         if table.named.is_some() {
             let State { domain, transport } = state;
             let changes = addrs.iter().map(|&index| Ok(Change::Remove(index)));
-            let results = named_av::change(transport, domain, self.id, changes)?;
+            let results = shared_av::change(transport, domain, self.id, changes)?;
             return results
                 .into_iter()
                 .try_for_each(|result| result.map(|_| ()));

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::engine::domain::{Engine, State};
-use crate::engine::named_av;
+use crate::engine::shared_av;
 use crate::engine::transport::Transport;
 use crate::ffi::object;
 use crate::ffi::ops;
@@ -146,7 +146,7 @@ impl<T: Transport> SetCalls for AvSet<T> {
         let known = {
             let mut guard = self.engine.lock()?;
             let State { domain, transport } = &mut *guard;
-            named_av::renew(transport, domain, self.av)?;
+            shared_av::renew(transport, domain, self.av)?;
             domain.av(self.av).get(addr).is_some()
         };
         let mut members = self.members();

@@ -215,7 +215,7 @@ impl<T: Transport> CntrCalls for Cntr<T> {
         let errors = counter.errors();
         drop(self.shared.engine.lock()?);
         let mut sleeper = counter.wait.enter();
-        let mut napper = Napper::new(&self.shared.engine);
+        let mut poll_wait = PollWait::new(&self.shared.engine);
         loop {
             let over = deadline.is_over();
             sleeper.arm();
@@ -235,7 +235,7 @@ impl<T: Transport> CntrCalls for Cntr<T> {
             // Without wait object there is nothing that wakes, but the application asked to wait.
             match counter.wait.can_sleep() {
                 true => drop(sleeper.sleep(deadline)?),
-                false => napper.nap(deadline)?,
+                false => poll_wait.sleep(deadline)?,
             }
         }
     }
@@ -243,38 +243,38 @@ impl<T: Transport> CntrCalls for Cntr<T> {
 
 /// Waits for a counter without wait object: spins at first, then sleeps until the transport has news, and comes to see
 /// after a while what other threads have done.
-struct Napper<'a, T: Transport> {
+struct PollWait<'a, T: Transport> {
     engine: &'a Engine<T>,
     spins: u32,
 }
 
-/// Looks before the first nap.
+/// Empty polls before the first sleep.
 const SPINS: u32 = 256;
-const NAP: Duration = Duration::from_millis(1);
+const SLEEP: Duration = Duration::from_millis(1);
 
-impl<'a, T: Transport> Napper<'a, T> {
-    fn new(engine: &'a Engine<T>) -> Napper<'a, T> {
-        Napper { engine, spins: 0 }
+impl<'a, T: Transport> PollWait<'a, T> {
+    fn new(engine: &'a Engine<T>) -> PollWait<'a, T> {
+        PollWait { engine, spins: 0 }
     }
 
-    /// A signal handler that ran ends a nap: `INTR`.
-    fn nap(&mut self, deadline: Deadline) -> Result {
+    /// A signal handler that ran ends a sleep: `INTR`.
+    fn sleep(&mut self, deadline: Deadline) -> Result {
         if self.spins < SPINS {
             std::thread::yield_now();
             self.spins += 1;
             if self.spins == SPINS {
-                // From the next look on, what is ready shows on the descriptor.
+                // From the next poll on, what is ready shows on the descriptor.
                 self.engine.lock()?.domain.watchers += 1;
             }
             return Ok(());
         }
-        let time = deadline.left().map_or(NAP, |left| left.min(NAP));
+        let time = deadline.left().map_or(SLEEP, |left| left.min(SLEEP));
         sleep_on(&[self.engine.poll_fd()], Some(time))?;
         Ok(())
     }
 }
 
-impl<T: Transport> Drop for Napper<'_, T> {
+impl<T: Transport> Drop for PollWait<'_, T> {
     fn drop(&mut self) {
         if self.spins == SPINS
             && let Ok(mut state) = self.engine.lock()

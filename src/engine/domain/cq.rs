@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::engine::cq_ring::{Head, Ring};
+use crate::engine::domain::peers::Caller;
 use crate::engine::domain::{Engine, State};
 use crate::engine::domain_state::CqState;
 use crate::engine::fabric::wait_set;
@@ -49,10 +50,13 @@ impl<T: Transport> Cq<T> {
         if request.flags & !(FI_AFFINITY | FI_PEER) != 0 {
             return Err(Error::BADFLAGS);
         }
-        if request.flags & FI_PEER != 0 {
+        let owner = request.owner.map(Arc::new);
+        // fi_peer(3): nobody sleeps on it, and all that an entry may say is handed on.
+        if owner.is_some() && request.wait_obj != FI_WAIT_NONE {
             return Err(Error::NOSYS);
         }
         let words = match request.format {
+            _ if owner.is_some() => 6,
             FI_CQ_FORMAT_UNSPEC | FI_CQ_FORMAT_CONTEXT => 1,
             FI_CQ_FORMAT_MSG => 3,
             FI_CQ_FORMAT_DATA => 5,
@@ -76,14 +80,23 @@ impl<T: Transport> Cq<T> {
         if size > MAX_SIZE {
             return Err(Error::INVAL);
         }
-        let with_source = engine.info.caps & FI_SOURCE != 0;
+        let with_source = engine.info.caps & FI_SOURCE != 0 || owner.is_some();
+        let (table, context) = match owner {
+            None => (ops::cq::table::<Cq<T>>(), context),
+            // What came as context is gone after this call.
+            Some(_) => (ops::cq::driven_table::<Cq<T>>(), core::ptr::null_mut()),
+        };
         let mut state = engine.lock()?;
         let id = state.domain.add_cq(CqState {
             ring: Ring::new(words, size, with_source),
             wait: wait.clone(),
             signal: Signal::default(),
             last_error: None,
+            owner: owner.clone(),
         });
+        if owner.is_some() {
+            state.domain.peers.add_cq(id);
+        }
         drop(state);
         let shared = Arc::new(Shared {
             engine: engine.clone(),
@@ -105,7 +118,7 @@ impl<T: Transport> Cq<T> {
         };
         Ok(object::open(cq, FI_CLASS_CQ, context, |fid| fid_cq {
             fid,
-            ops: core::ptr::from_ref(ops::cq::table::<Cq<T>>()).cast_mut(),
+            ops: core::ptr::from_ref(table).cast_mut(),
         }))
     }
 
@@ -119,7 +132,7 @@ impl<T: Transport> Cq<T> {
 const MAX_SIZE: usize = 1 << 30;
 
 impl<T: Transport> Shared<T> {
-    /// Takes entries that are there, or looks at the transport and takes what came.
+    /// Takes entries that are there, or polls the transport and takes what came.
     #[inline(always)]
     fn read_locked(
         &self,
@@ -167,6 +180,19 @@ impl<T: Transport> Shared<T> {
         Ok(n)
     }
 
+    /// The receives of this queue's endpoints may be those of another provider, which is asked first.
+    #[cold]
+    fn read_behind_owners(
+        &self,
+        max: usize,
+        out: &mut Words<'_>,
+        src: Option<&mut Words<'_>>,
+    ) -> Result<usize> {
+        self.engine.deliver(Caller::Data);
+        let mut state = self.engine.lock_data()?;
+        self.read_locked(&mut state, max, out, src)
+    }
+
     fn entries(&self, state: &State<T>) -> usize {
         state.domain.cq(self.id).ring.len()
     }
@@ -190,6 +216,11 @@ impl<T: Transport> Member for Shared<T> {
             self.engine.note_poll();
         }
         state.flush();
+        if state.domain.owes_owners() {
+            drop(state);
+            self.engine.deliver(Caller::Data);
+            return Err(Error::AGAIN);
+        }
         let cq = state.domain.cq_mut(self.id);
         if cq.signal.take() || !cq.ring.is_empty() {
             return Err(Error::AGAIN);
@@ -205,6 +236,7 @@ impl<T: Transport> Drop for Shared<T> {
             return;
         };
         state.domain.remove_cq(self.id);
+        state.domain.peers.forget_cq(self.id);
         state.domain.remove_wait(self.wait.can_sleep());
     }
 }
@@ -264,7 +296,24 @@ impl<T: Transport> CqCalls for Cq<T> {
         }
         let mut state = shared.engine.lock_data()?;
         let mut src = src;
-        shared.read_locked(&mut state, max, &mut out, src.as_mut())
+        match shared.read_locked(&mut state, max, &mut out, src.as_mut()) {
+            Err(Error::AGAIN) if state.domain.owes_owners() => {}
+            result => return result,
+        }
+        drop(state);
+        shared.read_behind_owners(max, &mut out, src.as_mut())
+    }
+
+    /// fi_peer(3): progress, after which the owner has what came.
+    fn drive(&self) -> Result {
+        let engine = &*self.shared.engine;
+        let mut state = engine.lock_data()?;
+        state.progress();
+        state.flush();
+        engine.note_poll();
+        drop(state);
+        engine.deliver(Caller::Data);
+        Ok(())
     }
 
     fn sread(
@@ -310,6 +359,11 @@ impl<T: Transport> CqCalls for Cq<T> {
                 }
             }
             state.flush();
+            if state.domain.owes_owners() {
+                drop(state);
+                shared.engine.deliver(Caller::Data);
+                continue;
+            }
             let signal = &mut state.domain.cq_mut(shared.id).signal;
             let entered = *waiting.get_or_insert_with(|| signal.enter());
             if signal.came(entered) || signal.take() {
@@ -319,7 +373,7 @@ impl<T: Transport> CqCalls for Cq<T> {
             let sleeper = sleeper.get_or_insert_with(|| shared.wait.enter());
             sleeper.arm();
             drop(state);
-            // What is left of the time is looked at once more, at the top of the loop.
+            // What is left of the time is computed again, at the top of the loop.
             if let Err(error) = sleeper.sleep(deadline) {
                 shared.stop_waiting(&mut *shared.engine.lock()?, waiting);
                 return Err(error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What was accepted and the application cannot hear of any more is delivered before an endpoint, or the process, ends: progress
-//! goes on until it is, for a limited time.
+//! What was accepted and the application cannot hear of any more is delivered before an endpoint, or the process, ends:
+//! progress goes on until it is, for a limited time.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -94,7 +94,8 @@ static DOMAINS: Mutex<Vec<Weak<dyn Drain>>> = Mutex::new(Vec::new());
 /// A domain that may have something to deliver when the process ends.
 pub(super) fn register<T: Transport>(engine: &Arc<Engine<T>>) {
     let engine: Weak<Engine<T>> = Arc::downgrade(engine);
-    // In a child of a process that was forked in here it is taken for ever; such a domain is not looked after at the end.
+    // In a child of a process that was forked in here it is taken for ever; such a domain is not looked after at the
+    // end.
     for _ in 0..TRIES {
         let mut domains = match DOMAINS.try_lock() {
             Ok(domains) => domains,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The handle of an endpoint: fi_endpoint(3). What is bound to it is in `domain_state`; how bytes move is the transport's.
+//! The handle of an endpoint: fi_endpoint(3). What is bound to it is in `domain_state`; how bytes move is the
+//! transport's.
 #![forbid(unsafe_code)]
 
 mod bind;
@@ -20,6 +21,7 @@ use self::limits::Limits;
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::{Error, Result};
+use crate::engine::domain::peers::Caller;
 use crate::engine::domain::profile::Profile;
 use crate::engine::domain::sep::{Member, Side};
 use crate::engine::domain::{Engine, Locked};
@@ -321,7 +323,11 @@ impl<T: Transport> Drop for Shared<T> {
             0 => drop(state.domain.remove_rx_queue(ep.srx)),
             _ => srx.forget_ep(self.id),
         }
+        let owes = state.domain.owes_owners();
         drop(guard);
+        if owes {
+            self.engine.deliver(Caller::Control);
+        }
         if let Some(eq) = ep.eq {
             eq.forget(ep.fid);
         }

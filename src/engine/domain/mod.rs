@@ -10,6 +10,7 @@ pub mod drain;
 mod due;
 pub mod ep;
 mod mr;
+mod peers;
 mod poll;
 mod profile;
 pub mod sep;
@@ -41,6 +42,7 @@ use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::domain::*;
 use crate::ffi::ops::transfer::Rx;
 use crate::ffi::ops::work::WorkRequest;
+use crate::ffi::peer::PeerSrx;
 use crate::sync::{Callers, Children, Guard, Lock, Refused, Serialized, Use, Uses};
 use crate::sys::fork::Birth;
 
@@ -90,10 +92,11 @@ impl<T: Transport> State<T> {
         self.run_triggers();
     }
 
-    /// After a receive was posted. A peek is answered at once, from what is here, and reading the answer makes no progress: a
-    /// program that does nothing but peek sees new messages only if the peek looks for them. It does so afterwards: what is
-    /// on its way is found by the next one. (MPICH asks here and among a process's messages to itself, in this order when
-    /// it probes and in the other when it receives; a message that a probe finds the moment it comes would be mistaken.)
+    /// After a receive was posted. A peek is answered at once, from what is here, and reading the answer makes no
+    /// progress: a program that does nothing but peek sees new messages only if the peek looks for them. It does so
+    /// afterwards: what is on its way is found by the next one. (MPICH asks here and among a process's messages to
+    /// itself, in this order when it probes and in the other when it receives; a message that a probe finds the moment
+    /// it comes would be mistaken.)
     #[inline]
     pub fn after_receive(&mut self, rx: &Rx) {
         if rx.flags & FI_PEEK != 0 {
@@ -435,8 +438,13 @@ impl<T: Transport> DomainCalls for Domain<T> {
         ep::Ep::open(&self.engine, info, context)
     }
 
-    fn open_srx(&self, attr: Option<RxAttr>, context: *mut c_void) -> Result<*mut fid_ep> {
-        srx::SharedRx::open(&self.engine, attr, context)
+    fn open_srx(
+        &self,
+        attr: Option<RxAttr>,
+        owner: Option<PeerSrx>,
+        context: *mut c_void,
+    ) -> Result<*mut fid_ep> {
+        srx::SharedRx::open(&self.engine, attr, owner, context)
     }
 
     fn open_stx(&self, attr: Option<TxAttr>, context: *mut c_void) -> Result<*mut fid_stx> {

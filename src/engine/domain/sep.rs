@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Scalable endpoints: fi_endpoint(3). The handle, and the port behind it: one endpoint of the transport, whose address and
-//! connections all contexts share. Each context is an `Ep` of its own for the application, and an `EpState` of its own; the
-//! first receive context is the port itself, so that what peers send without naming a context arrives as it does at an
-//! ordinary endpoint.
+//! Scalable endpoints: fi_endpoint(3). The handle, and the port behind it: one endpoint of the transport, whose address
+//! and connections all contexts share. Each context is an `Ep` of its own for the application, and an `EpState` of its
+//! own; the first receive context is the port itself, so that what peers send without naming a context arrives as it
+//! does at an ordinary endpoint.
 #![forbid(unsafe_code)]
 
 mod attributes;
@@ -140,8 +140,8 @@ impl<T: Transport> ScalableEp<T> {
     }
 }
 
-/// fi_endpoint(3), tx_ctx_cnt and rx_ctx_cnt: one unless the application says so. An endpoint with several contexts of one
-/// kind and a shared one of the other is not offered.
+/// fi_endpoint(3), tx_ctx_cnt and rx_ctx_cnt: one unless the application says so. An endpoint with several contexts of
+/// one kind and a shared one of the other is not offered.
 fn count(wanted: usize, most: usize) -> Result<usize> {
     match wanted {
         0 => Ok(1),

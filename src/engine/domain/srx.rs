@@ -3,20 +3,22 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::abi::*;
 use crate::base::info::RxAttr;
 use crate::base::{Error, Result};
+use crate::engine::domain::peers::{Caller, ServedSrx};
 use crate::engine::domain::{Engine, State};
 use crate::engine::domain_state::DomainState;
-use crate::engine::srx::Srx;
+use crate::engine::srx::{Arrivals, Srx};
 use crate::engine::transport::Transport;
 use crate::ffi::Kind;
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::ops::transfer::{DataPath, Rx, Tx};
+use crate::ffi::peer::{PeerSrx, Place};
 use crate::sync::{Use, Uses};
 
 pub struct SharedRx<T: Transport> {
@@ -24,6 +26,8 @@ pub struct SharedRx<T: Transport> {
     id: usize,
     attr: RxAttr,
     many_tagged: bool,
+    /// What the owner calls, for receives of another provider.
+    served: Option<Arc<ServedSrx<T>>>,
     /// Receives may name their source: those of unconnected endpoints, which share an address vector.
     directed: bool,
     pub uses: Uses,
@@ -34,19 +38,15 @@ impl<T: Transport> SharedRx<T> {
     pub fn open(
         engine: &Arc<Engine<T>>,
         attr: Option<RxAttr>,
+        owner: Option<PeerSrx>,
         context: *mut c_void,
     ) -> Result<*mut fid_ep> {
-        if engine.info.domain.max_ep_srx_ctx == 0 {
+        // Nobody asks for a context that stands for one of another provider.
+        if engine.info.domain.max_ep_srx_ctx == 0 && owner.is_none() {
             return Err(Error::NOSYS);
         }
-        // fi_peer(3): the context would be a struct of another provider, whose receives these are.
-        if attr
-            .as_ref()
-            .is_some_and(|attr| attr.op_flags & FI_PEER != 0)
-        {
-            return Err(Error::NOSYS);
-        }
-        let attr = attr.unwrap_or_default();
+        let mut attr = attr.unwrap_or_default();
+        attr.op_flags &= !FI_PEER;
         let own = attr.caps;
         let many_tagged = own & FI_TAGGED_MULTI_RECV != 0;
         let caps = if own == 0 { engine.info.caps } else { own };
@@ -57,6 +57,7 @@ impl<T: Transport> SharedRx<T> {
         srx.eps = 1;
         let id = engine.lock()?.domain.add_rx_queue(srx);
         let srx = SharedRx {
+            served: None,
             engine: engine.clone(),
             id,
             attr,
@@ -65,6 +66,9 @@ impl<T: Transport> SharedRx<T> {
             uses: Uses::default(),
             _domain: engine.uses.take(),
         };
+        if let Some(owner) = owner {
+            return srx.import(owner);
+        }
         Ok(object::open(srx, FI_CLASS_SRX_CTX, context, |fid| fid_ep {
             fid,
             ops: core::ptr::from_ref(ops::ep::table::<SharedRx<T>>()).cast_mut(),
@@ -75,6 +79,41 @@ impl<T: Transport> SharedRx<T> {
             atomic: core::ptr::from_ref(&ops::atomic::NONE).cast_mut(),
             collective: core::ptr::from_ref(&ops::collective::NONE).cast_mut(),
         }))
+    }
+
+    /// fi_peer(3): the receives are the owner's. What C holds serves for binding endpoints and for closing.
+    fn import(mut self, owner: PeerSrx) -> Result<*mut fid_ep> {
+        let served = Arc::new(ServedSrx {
+            engine: Arc::downgrade(&self.engine),
+            id: self.id,
+        });
+        let as_served: Weak<ServedSrx<T>> = Arc::downgrade(&served);
+        let place = Place::new(as_served)?;
+        owner.serve();
+        let arrivals = Box::new(Arrivals::new(Arc::new(owner), place));
+        let mut state = self.engine.lock()?;
+        state.domain.rx_queue_mut(self.id).arrivals = Some(arrivals);
+        state.domain.peers.add_srx(self.id);
+        drop(state);
+        self.served = Some(served);
+        let context = core::ptr::null_mut();
+        Ok(object::open(self, FI_CLASS_SRX_CTX, context, |fid| {
+            fid_ep {
+                fid,
+                ops: core::ptr::from_ref(ops::ep::table::<SharedRx<T>>()).cast_mut(),
+                cm: core::ptr::from_ref(&ops::cm::NONE).cast_mut(),
+                msg: core::ptr::from_ref(&ops::msg::NONE).cast_mut(),
+                rma: core::ptr::from_ref(&ops::rma::NONE).cast_mut(),
+                tagged: core::ptr::from_ref(&ops::tagged::NONE).cast_mut(),
+                atomic: core::ptr::from_ref(&ops::atomic::NONE).cast_mut(),
+                collective: core::ptr::from_ref(&ops::collective::NONE).cast_mut(),
+            }
+        }))
+    }
+
+    /// Its receives are those of another provider.
+    pub fn is_imported(&self) -> bool {
+        self.served.is_some()
     }
 
     pub fn id_in(&self, engine: &Arc<Engine<T>>) -> Option<usize> {
@@ -102,6 +141,9 @@ impl<T: Transport> SharedRx<T> {
 
 impl<T: Transport> Drop for SharedRx<T> {
     fn drop(&mut self) {
+        if self.is_imported() {
+            self.engine.deliver(Caller::Control);
+        }
         let Ok(mut state) = self.engine.lock_to_close() else {
             return;
         };
@@ -109,6 +151,7 @@ impl<T: Transport> Drop for SharedRx<T> {
         srx.eps -= 1;
         if srx.eps == 0 {
             state.domain.remove_rx_queue(self.id);
+            state.domain.peers.forget_srx(self.id);
         }
     }
 }

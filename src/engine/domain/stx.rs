@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The handle of a shared transmit context: fi_endpoint(3), fi_stx_context. Operations are posted to the endpoints that share
-//! it, and complete at their queues. Connections have no queue that could be shared, so each endpoint keeps its own room.
+//! The handle of a shared transmit context: fi_endpoint(3), fi_stx_context. Operations are posted to the endpoints that
+//! share it, and complete at their queues. Connections have no queue that could be shared, so each endpoint keeps its
+//! own room.
 #![forbid(unsafe_code)]
 
 use core::ffi::{c_int, c_void};

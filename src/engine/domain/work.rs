@@ -41,7 +41,7 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
         WorkOp::Receive(ep, rx) => Action::Receive(endpoint_of(engine, ep)?.1.ep, rx),
         WorkOp::Atomic(ep, work) => {
             let (ep, place) = endpoint_of(engine, ep)?;
-            check(&engine.lock()?.domain.ep(place.ep), What::Atomic)?;
+            check(engine.lock()?.domain.ep(place.ep), What::Atomic)?;
             Action::Atomic(place, work.read(ep)?)
         }
     };

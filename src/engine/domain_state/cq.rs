@@ -8,6 +8,7 @@ use crate::engine::cq_ring::Ring;
 use crate::engine::signal::Signal;
 use crate::engine::wait::Wait;
 use crate::ffi::ops::cq::CqErr;
+use crate::ffi::peer::PeerCq;
 
 /// One completion queue.
 pub struct CqState {
@@ -16,6 +17,8 @@ pub struct CqState {
     pub signal: Signal,
     /// Keeps `err_data` of the last error that was read.
     pub last_error: Option<CqErr>,
+    /// It stands for the queue of another provider, which takes all entries: fi_peer(3).
+    pub owner: Option<Arc<PeerCq>>,
 }
 
 /// Endpoints of a queue stop taking messages from the wire when it holds this many times what it was made for, and at

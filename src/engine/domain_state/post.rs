@@ -28,7 +28,7 @@ impl<A: Address> DomainState<A> {
         ep.enabled && !ep.checks_receives && self.srxs[ep.srx].post_one(rx, ep.directed(rx.what))
     }
 
-    /// Posts a receive of an endpoint. What the transport has to bring comes back.
+    /// Posts a receive of an endpoint. `claim` gets what the transport has to deliver.
     #[inline]
     pub fn post_receive(
         &mut self,
@@ -57,12 +57,7 @@ impl<A: Address> DomainState<A> {
         while let Some(outcome) = outcomes.pop_front() {
             match outcome {
                 Outcome::Done(recv, envelope, origin) => {
-                    let addr = origin.and_then(|bytes| A::from_bytes(&bytes));
-                    let sender = Sender {
-                        fi_addr: source_of(&envelope),
-                        addr: addr.as_ref(),
-                    };
-                    self.received(envelope.ep, &recv, &envelope, &sender);
+                    self.done(&recv, &envelope, origin, &source_of);
                 }
                 Outcome::Claimed(claimed) => claim(self, claimed),
                 Outcome::Lost(recv, envelope) => {
@@ -87,6 +82,22 @@ impl<A: Address> DomainState<A> {
             }
             (result, _) => result,
         }
+    }
+
+    /// A receive has met a message that was here.
+    pub(super) fn done(
+        &mut self,
+        recv: &RecvOp,
+        envelope: &Envelope,
+        origin: Option<Box<[u8]>>,
+        source_of: &impl Fn(&Envelope) -> u64,
+    ) {
+        let addr = origin.and_then(|bytes| A::from_bytes(&bytes));
+        let sender = Sender {
+            fi_addr: source_of(envelope),
+            addr: addr.as_ref(),
+        };
+        self.received(envelope.ep, recv, envelope, &sender);
     }
 
     #[cold]
@@ -120,7 +131,7 @@ impl<A: Address> DomainState<A> {
 
     /// A claimed message whose sender has gone is to be received.
     #[cold]
-    fn claim_lost(&mut self, ep: usize, recv: &RecvOp, what: What) {
+    pub(super) fn claim_lost(&mut self, ep: usize, recv: &RecvOp, what: What) {
         if self.eps.contains(ep) {
             self.receive_failed(ep, recv, what, Error::CONNRESET);
         }

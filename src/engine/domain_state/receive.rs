@@ -34,8 +34,8 @@ pub struct RxPath<'a> {
 }
 
 impl RxPath<'_> {
-    /// A message of the peer that matching calls `source`: `fill` puts it into the plain receive that has room for it, if there
-    /// is one; else nothing has happened.
+    /// A message of the peer that matching calls `source`: `fill` puts it into the plain receive that has room for it,
+    /// if there is one; else nothing has happened.
     #[inline(always)]
     pub fn take(
         &mut self,
@@ -135,8 +135,8 @@ impl<A: Address> DomainState<A> {
         fi_addr == FI_ADDR_NOTAVAIL && self.eps[ep].caps & FI_SOURCE_ERR != 0
     }
 
-    /// fi_cq(3), FI_EADDRNOTAVAIL: all went well, but the sender is not in the address vector. `entry` is what would have
-    /// been reported.
+    /// fi_cq(3), FI_EADDRNOTAVAIL: all went well, but the sender is not in the address vector. `entry` is what would
+    /// have been reported.
     #[cold]
     pub(super) fn stranger(&mut self, ep: usize, entry: CqErr, sender: &Sender<'_, A>) {
         // With FI_AV_AUTH_KEY: the handle of the key that it has proved.
@@ -155,8 +155,8 @@ impl<A: Address> DomainState<A> {
         }
     }
 
-    /// Where the messages of a peer go that are here as a whole; nothing if each of them has to be looked at for itself, or
-    /// none may come.
+    /// Where the messages of a peer go that are here as a whole; nothing if each of them has to be looked at for
+    /// itself, or none may come.
     #[inline(always)]
     pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_>> {
         if self.reports_origin(id, fi_addr) || !self.may_receive(id) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The objects of a domain by their numbers. A number belongs to the handle that added the object, and to those that its
-//! handle was bound to; nobody else indexes the tables.
+//! The objects of a domain by their numbers. A number belongs to the handle that added the object, and to those that
+//! its handle was bound to; nobody else indexes the tables.
 #![forbid(unsafe_code)]
 
 use super::{CqState, DomainState};

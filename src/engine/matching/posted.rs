@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Posted receives. They fall into classes by what they leave open (ignore mask, any source or one); within a class a
-//! message names its receives exactly, so one look into a hash table per class finds them, and the oldest of the finds
-//! is the match. Where messages come in the order of their receives the oldest of all is the match: it is tried first, and
-//! only when it does not fit do those behind it get into the tables.
+//! message names its receives exactly, so one search of a hash table per class finds them, and the oldest of the finds
+//! is the match. Where messages come in the order of their receives the oldest of all is the match: it is tried first,
+//! and only when it does not fit do those behind it get into the tables.
 #![forbid(unsafe_code)]
 
 use super::queues::{CLASSES, Key, Queues};
@@ -46,7 +46,7 @@ struct Class {
     len: u32,
 }
 
-/// An index by something that the receives carry, made by the first search for it.
+/// An index by a value that each receive has, made by the first search for it.
 struct ByKey<R> {
     key: fn(&R) -> u64,
     queues: Queues,

@@ -2,8 +2,8 @@
 //! A hash table from (class, source, tag) to first-in first-out queues of small ids.
 //!
 //! Ids name entries of a slab that lives elsewhere; here is one link per id. Queues of the same key are rings, and the
-//! first id of each queue stands in a bucket's chain. So an id leaves from anywhere in its queue at once, an empty queue
-//! leaves nothing behind, and nothing is allocated once the table has seen its largest load.
+//! first id of each queue stands in a bucket's chain. So an id leaves from anywhere in its queue at once, an empty
+//! queue leaves nothing behind, and nothing is allocated once the table has seen its largest load.
 #![forbid(unsafe_code)]
 
 use std::hash::{BuildHasher, RandomState};
@@ -84,7 +84,8 @@ impl Queues {
         }
     }
 
-    /// Puts `id` where its age belongs in a queue that is ordered by age. `younger(other)`: is `other` younger than `id`?
+    /// Puts `id` where its age belongs in a queue that is ordered by age. `younger(other)`: is `other` younger than
+    /// `id`?
     pub fn insert(&mut self, id: u32, key: Key, younger: impl Fn(u32) -> bool) {
         let Some(first) = self.first(key) else {
             return self.push(id, key);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Messages that came before their receive. They stand in line; a receive that finds nothing near the front gets an index
-//! for its shape (ignore mask, any source or one), which then lives until the line is empty.
+//! Messages that came before their receive. They stand in line; a receive that finds nothing near the front gets an
+//! index for its shape (ignore mask, any source or one), which then lives until the line is empty.
 #![forbid(unsafe_code)]
 
 use super::line::Line;
@@ -189,10 +189,10 @@ impl<U> Unexpected<U> {
         sent.map(|(id, _)| id).collect()
     }
 
-    /// None when there are enough already and all of them are needed. One that was not searched in as many searches as there
-    /// are messages gives way: so the work of making indexes stays in proportion to the searches.
+    /// None when there are enough already and all of them are needed. One that was not searched in as many searches as
+    /// there are messages gives way: so the work of making indexes stays in proportion to the searches.
     fn make_index(&mut self, wanted: &Wanted) -> Option<&mut Index> {
-        let patience = self.messages.waiting_len() as u64;
+        let waiting_searches = self.messages.waiting_len() as u64;
         let at = match self.indexes.iter().position(|index| !index.used) {
             Some(unused) => unused,
             None if self.indexes.len() < INDEXES => {
@@ -202,7 +202,7 @@ impl<U> Unexpected<U> {
             None => {
                 let idle = self.indexes.iter().enumerate();
                 let (at, index) = idle.min_by_key(|(_, index)| index.last_search)?;
-                if self.searches - index.last_search < patience {
+                if self.searches - index.last_search < waiting_searches {
                     return None;
                 }
                 at
@@ -272,7 +272,7 @@ fn accepted<'a, U: 'a>(
         .map(|(id, _)| id)
 }
 
-/// So many messages are looked at one by one before an index is made: that costs less than keeping one.
+/// As many messages are compared one by one before an index is made: that costs less than keeping one.
 const NEAR: usize = 16;
 
 /// Each arrival is entered into every index in use.

@@ -13,8 +13,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Whether `cost` bytes more may be used for a peer. A peer gets a multiple of what it leaves to the others: alone it may
-    /// have nearly all, and whoever comes later finds some left.
+    /// Whether `cost` bytes more may be used for a peer. A peer gets a multiple of what it leaves to the others: alone
+    /// it may have nearly all, and whoever comes later finds some left.
     #[inline]
     pub fn has_room(&self, token: u64, cost: usize, limit: usize) -> bool {
         let Some(left) = limit.checked_sub(self.used.saturating_add(cost)) else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Receives on their way into the queue, and out of it: what meets a message at once, looks for one (FI_PEEK), or is cancelled.
+//! Receives on their way into the queue, and out of it: what meets a message at once, looks for one (FI_PEEK), or is
+//! cancelled.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -13,7 +14,7 @@ use crate::base::{Error, Result};
 use crate::engine::matching::{ANY, MsgId};
 use crate::ffi::ops::transfer::{OneRx, Rx, What};
 
-/// A receive and a message whose bytes the transport has to bring. Without receive the bytes are dropped.
+/// A receive and a message whose bytes the transport has to deliver. Without receive the bytes are dropped.
 pub struct Claimed {
     pub envelope: Envelope,
     pub recv: Option<RecvOp>,
@@ -23,7 +24,7 @@ pub struct Claimed {
 pub enum Outcome {
     /// The message is in the buffer. Its sender's address, if it was noted.
     Done(RecvOp, Envelope, Option<Box<[u8]>>),
-    /// The transport brings it.
+    /// The transport delivers it.
     Claimed(Claimed),
     /// The message was claimed, but its sender is gone.
     Lost(RecvOp, Envelope),
@@ -155,14 +156,7 @@ impl Srx {
                 multi: None,
             }
             .whole();
-            let matcher = &mut self.lane(rx.what).matcher;
-            if matches!(matcher.unexpected(id).bytes, Bytes::Lost) {
-                let message = matcher.take_unexpected(id);
-                self.budget.release(&message);
-                out.push_back(Outcome::Lost(recv, message.envelope));
-                return Ok(());
-            }
-            self.meet(rx.what, id, recv, out);
+            self.meet_claimed(rx.what, id, recv, out);
             return Ok(());
         }
         if claim && discard {
@@ -182,7 +176,24 @@ impl Srx {
         Ok(())
     }
 
-    fn discard(&mut self, what: What, id: MsgId, out: &mut VecDeque<Outcome>) {
+    /// A receive takes a message that was claimed for it.
+    pub(super) fn meet_claimed(
+        &mut self,
+        what: What,
+        id: MsgId,
+        recv: RecvOp,
+        out: &mut VecDeque<Outcome>,
+    ) {
+        let matcher = &mut self.lane(what).matcher;
+        if matches!(matcher.unexpected(id).bytes, Bytes::Lost) {
+            let message = matcher.take_unexpected(id);
+            self.budget.release(&message);
+            return out.push_back(Outcome::Lost(recv, message.envelope));
+        }
+        self.meet(what, id, recv, out);
+    }
+
+    pub(super) fn discard(&mut self, what: What, id: MsgId, out: &mut VecDeque<Outcome>) {
         let matcher = &mut self.lane(what).matcher;
         if let Bytes::Coming(_) = matcher.unexpected(id).bytes {
             matcher.unexpected(id).discarded = true;

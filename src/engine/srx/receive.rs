@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use super::arrivals::Lent;
 use crate::abi::*;
 use crate::base::IoVec;
 use crate::ffi::ops::transfer::OneRx;
@@ -19,13 +20,25 @@ pub(super) struct Posted {
     pub multi: Option<Arc<Multi>>,
 }
 
-/// A buffer that takes several messages: it is given back with the last of them.
+/// A buffer that takes several messages: it is given back with the last of them. So is one that another provider lends.
 #[derive(Default)]
 pub struct Multi {
     /// Messages that are being written to it.
     pub(super) open: AtomicUsize,
     /// It takes no more messages.
     pub(super) full: AtomicBool,
+    /// It takes one message, and the receive is of another provider.
+    _lent: Option<Lent>,
+}
+
+impl Multi {
+    pub(super) fn lent(lent: Lent) -> Multi {
+        Multi {
+            open: AtomicUsize::new(1),
+            full: AtomicBool::new(false),
+            _lent: Some(lent),
+        }
+    }
 }
 
 /// A receive that has met its message.

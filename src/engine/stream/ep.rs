@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::abi::*;
 use crate::base::{Error, Result};
-use crate::engine::named_av;
+use crate::engine::shared_av;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{DomainOf, Stream};
@@ -129,7 +129,7 @@ impl<N: Net> Stream<N> {
     ) -> Result<usize> {
         let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
         if domain.av(av).get(dest).is_none() {
-            named_av::renew(self, domain, av)?;
+            shared_av::renew(self, domain, av)?;
         }
         let peer = domain.av(av).get(dest).ok_or(Error::INVAL)?.clone();
         let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
@@ -165,7 +165,7 @@ impl<N: Net> Stream<N> {
             return FI_ADDR_NOTAVAIL;
         };
         // If that fails, the address is not known.
-        if domain.av(av).find(peer).is_none() && named_av::renew(self, domain, av).is_err() {
+        if domain.av(av).find(peer).is_none() && shared_av::renew(self, domain, av).is_err() {
             return FI_ADDR_NOTAVAIL;
         }
         domain.av(av).find(peer).unwrap_or(FI_ADDR_NOTAVAIL)

@@ -8,6 +8,7 @@ use crate::abi::*;
 use crate::base::text::strerror as strerror_text;
 use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind};
+use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::{answer, object, status};
 use crate::ffi::user::{Room, Words};
 
@@ -48,8 +49,25 @@ pub trait CqCalls: Kind<Head = fid_cq> {
     /// The error at the head, handed to `take`. What it points to stays until the next call.
     fn read_err(&self, flags: u64, take: &mut dyn FnMut(&CqErr)) -> Result;
     fn signal(&self) -> Result;
+    /// Progress of a queue whose entries go to its owner.
+    fn drive(&self) -> Result;
     /// What there is to say of the error that was read last, if this is its number. The queue keeps it until the next.
     fn why(&self, prov_errno: c_int) -> Option<Arc<CStr>>;
+}
+
+/// The calls of a queue that another provider owns: fi_peer(3) leaves only progress.
+pub fn driven_table<T: CqCalls>() -> &'static fi_ops_cq {
+    &fi_ops_cq {
+        read: Some(drive::<T>),
+        strerror: Some(strerror::<T>),
+        ..Missing::TABLE
+    }
+}
+
+unsafe extern "C" fn drive<T: CqCalls>(cq: *mut fid_cq, _: *mut c_void, _: usize) -> isize {
+    // SAFETY: fi_cq(3): an open queue.
+    let cq = object(unsafe { object::get::<T, fid_cq>(cq) });
+    answer(cq.and_then(CqCalls::drive).map(|()| 0))
 }
 
 pub fn table<T: CqCalls>() -> &'static fi_ops_cq {

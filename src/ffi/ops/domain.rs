@@ -10,6 +10,7 @@ use crate::base::{Error, Result};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::{object, status};
+use crate::ffi::peer::{PeerCq, PeerSrx};
 use crate::ffi::user::{opt, store, text};
 
 /// `struct fi_av_attr`, read.
@@ -33,7 +34,6 @@ pub struct OpenedAv {
 }
 
 /// `struct fi_cq_attr`, read.
-#[derive(Clone, Copy)]
 pub struct CqRequest<'a> {
     pub size: usize,
     pub flags: u64,
@@ -41,6 +41,8 @@ pub struct CqRequest<'a> {
     pub wait_obj: fi_wait_obj,
     pub wait_cond: fi_cq_wait_cond,
     pub wait_set: Option<Other<'a>>,
+    /// With FI_PEER: the queue that it stands for.
+    pub owner: Option<PeerCq>,
 }
 
 /// `struct fi_cntr_attr`, read.
@@ -75,7 +77,13 @@ pub trait DomainCalls: Kind<Head = fid_domain> {
     fn open_cq(&self, request: CqRequest<'_>, context: *mut c_void) -> Result<*mut fid_cq>;
     fn open_cntr(&self, request: CntrRequest<'_>, context: *mut c_void) -> Result<*mut fid_cntr>;
     fn open_ep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
-    fn open_srx(&self, attr: Option<RxAttr>, context: *mut c_void) -> Result<*mut fid_ep>;
+    /// `owner`: with FI_PEER, who has the receives.
+    fn open_srx(
+        &self,
+        attr: Option<RxAttr>,
+        owner: Option<PeerSrx>,
+        context: *mut c_void,
+    ) -> Result<*mut fid_ep>;
     fn open_stx(&self, attr: Option<TxAttr>, context: *mut c_void) -> Result<*mut fid_stx>;
     fn open_sep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
     fn open_poll(&self) -> Result<*mut fid_poll>;
@@ -171,6 +179,10 @@ unsafe extern "C" fn cq_open<T: DomainCalls>(
                 wait_obj: attr.wait_obj,
                 wait_cond: attr.wait_cond,
                 wait_set: wait_set(attr.wait_set, attr.wait_obj)?,
+                owner: match attr.flags & FI_PEER {
+                    0 => None,
+                    _ => Some(PeerCq::import(context)?),
+                },
             };
             store(cq, || domain.open_cq(request, context))
         })
@@ -237,7 +249,12 @@ unsafe extern "C" fn srx_ctx<T: DomainCalls>(
     status(unsafe {
         domain::<T>(d).and_then(|domain| {
             let attr = RxAttr::read(attr, Layout::of_api(domain.api_version()));
-            store(ep, || domain.open_srx(attr, context))
+            let imports = |attr: &RxAttr| attr.op_flags & FI_PEER != 0;
+            let owner = match attr.as_ref().is_some_and(imports) {
+                true => Some(PeerSrx::import(context)?),
+                false => None,
+            };
+            store(ep, || domain.open_srx(attr, owner, context))
         })
     })
 }

@@ -171,7 +171,7 @@ impl<T: Transport> Ep<T> {
         }
         let id = srx.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         srx.check(&self.shared.info.rx)?;
-        if self.shared.info.ep.rx_ctx_cnt != FI_SHARED_CONTEXT {
+        if self.shared.info.ep.rx_ctx_cnt != FI_SHARED_CONTEXT && !srx.is_imported() {
             return Err(Error::INVAL);
         }
         let mut state = self.unlocked_state()?;

@@ -14,8 +14,8 @@ use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
 const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
 
 /// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the
-/// options FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set under the lock of the domain, sizes before the endpoint
-/// is enabled.
+/// options FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set under the lock of the domain, sizes before the
+/// endpoint is enabled.
 pub(super) struct Limits {
     pub(super) size: [AtomicUsize; 4],
     pub(super) inject: [AtomicUsize; 4],
@@ -26,14 +26,14 @@ pub(super) struct Limits {
     pub(super) receive_iovs: usize,
     /// The orders that what follows a read has to keep: FI_ORDER_WAR and its like.
     after_reads: u64,
-    /// fi_endpoint(3), FI_ORDER_STRICT: operations complete in the order of their calls, so none begins while another is
-    /// under way.
+    /// fi_endpoint(3), FI_ORDER_STRICT: operations complete in the order of their calls, so none begins while another
+    /// is under way.
     pub(super) strict: bool,
     /// Destinations may name receive contexts.
     names_contexts: bool,
     /// Operations may wait for what it posts, or be posted to wait.
     watched: AtomicBool,
-    /// Something of this is to be looked at. Otherwise the provider knows what it takes.
+    /// Something of this is to be checked. Otherwise the provider knows what it takes.
     pub(super) any: AtomicBool,
     /// So it is for `Transport::transmit_one`, which keeps the orders behind reads.
     pub(super) of_one: AtomicBool,
@@ -68,7 +68,7 @@ impl Limits {
         }
     }
 
-    /// From now on something of it is to be looked at for every operation.
+    /// From now on something of it is checked for every operation.
     pub(super) fn set_any(&self) {
         self.any.store(true, Ordering::Relaxed);
         self.of_one.store(true, Ordering::Relaxed);

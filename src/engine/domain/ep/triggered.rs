@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Calls of an endpoint that are not the usual ones: operations with FI_TRIGGER (fi_trigger(3)), operations that may set
-//! off others, lowered limits, peeks.
+//! Calls of an endpoint that are not the usual ones: operations with FI_TRIGGER (fi_trigger(3)), operations that may
+//! set off others, lowered limits, peeks.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

@@ -66,8 +66,8 @@ impl<T: Transport> Member<T> {
     }
 }
 
-/// fi_endpoint(3), fi_close: what was posted is discarded without a word. Messages that come meanwhile wait for the context
-/// to be opened again.
+/// fi_endpoint(3), fi_close: what was posted is discarded without a word. Messages that come meanwhile wait for the
+/// context to be opened again.
 impl<T: Transport> Drop for Member<T> {
     fn drop(&mut self) {
         let Ok(mut guard) = self.port.engine.lock_to_close() else {

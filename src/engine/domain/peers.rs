@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Owners of queues that this domain serves are called, with no lock held: fi_peer(3). Whoever drives progress does it,
+//! since the owner holds its own locks then; a thread of the library never does.
+#![forbid(unsafe_code)]
+
+use std::sync::{Arc, Weak};
+
+use super::{Engine, Locked, State};
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::domain_state::DomainState;
+use crate::engine::domain_state::peers::{Arrival, Calls, Completion};
+use crate::engine::transport::Transport;
+use crate::ffi::peer::{Entry, Got, Served};
+use crate::sync::Refused;
+
+/// Which calls of the application lead here: those of the data path are serialized where it has promised that.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    Data,
+    Control,
+}
+
+impl<T: Transport> Engine<T> {
+    fn lock_for(&self, caller: Caller) -> core::result::Result<Locked<'_, T>, Refused> {
+        match caller {
+            Caller::Data => self.lock_data(),
+            Caller::Control => self.lock(),
+        }
+    }
+
+    /// Calls owners until there is nothing to tell them. If another call does so already, perhaps the one that the
+    /// owner was called from, it is left to that.
+    #[cold]
+    pub(super) fn deliver(&self, caller: Caller) {
+        loop {
+            let Ok(mut state) = self.lock_for(caller) else {
+                return;
+            };
+            if state.domain.peers.delivering {
+                return;
+            }
+            let calls = state.domain.take_calls(T::source);
+            if calls.is_empty() {
+                return;
+            }
+            state.domain.peers.delivering = true;
+            drop(state);
+            let all_told = self.call(calls, caller);
+            let Ok(mut state) = self.lock_for(caller) else {
+                return;
+            };
+            state.domain.peers.delivering = false;
+            if !all_told {
+                return;
+            }
+        }
+    }
+
+    /// False if the owner could not answer for a message.
+    fn call(&self, calls: Calls, caller: Caller) -> bool {
+        for (owner, completion) in calls.completions {
+            match completion {
+                Completion::Good(entry, source) => owner.write(&entry, source),
+                Completion::Bad(error) => owner.write_err(&error),
+            }
+        }
+        for (owner, entry) in calls.over {
+            owner.free(entry);
+        }
+        let mut arrivals = calls.arrivals.into_iter();
+        while let Some(arrival) = arrivals.next() {
+            if self.announce(&arrival, caller).is_some() {
+                continue;
+            }
+            // The order of a sender's messages stays: all behind it wait, too.
+            if let Ok(mut state) = self.lock_for(caller) {
+                let again: Vec<Arrival> = core::iter::once(arrival).chain(arrivals).collect();
+                for &srx in &state.domain.peers.srxs().to_vec() {
+                    let mine = again.iter().filter(|arrival| arrival.srx == srx);
+                    let queue = state.domain.rx_queue_mut(srx);
+                    queue.put_back_untold(mine.map(|arrival| arrival.token));
+                }
+            }
+            return false;
+        }
+        true
+    }
+
+    /// Asks the owner for the receive of a message. None: it has no memory, or the like.
+    fn announce(&self, arrival: &Arrival, caller: Caller) -> Option<()> {
+        let Arrival {
+            srx,
+            token,
+            what,
+            tag,
+            ..
+        } = *arrival;
+        match arrival.owner.get(what, arrival.addr, arrival.len, tag) {
+            Got::Matched(entry) => {
+                let _ = self.settle(srx, token, Some(entry), caller);
+            }
+            Got::Unexpected(entry) => {
+                entry.note(token, arrival.data);
+                let queued = entry.alias();
+                let mut state = self.lock_for(caller).ok()?;
+                let is_there = state.domain.rx_queue_mut(srx).queue_arrival(token, entry);
+                drop(state);
+                // The message may have gone with its endpoint; the entry goes back then.
+                if is_there && arrival.owner.queue(what, &queued).is_err() {
+                    let mut state = self.lock_for(caller).ok()?;
+                    state.domain.rx_queue_mut(srx).unqueue(token);
+                    return None;
+                }
+            }
+            Got::Failed => return None,
+        }
+        Some(())
+    }
+
+    fn settle(&self, srx: usize, token: usize, entry: Option<Entry>, caller: Caller) -> Result {
+        let mut guard = self.lock_for(caller)?;
+        let State { domain, transport } = &mut *guard;
+        let saved = domain.rx_queue(srx).saved();
+        let claim = |domain: &mut DomainState<T::Addr>, claimed| transport.claim(domain, claimed);
+        let result = domain.settle(srx, token, entry, T::source, claim);
+        if domain.rx_queue(srx).saved() < saved {
+            transport.room_again(domain);
+        }
+        guard.run_triggers();
+        guard.posted();
+        result
+    }
+}
+
+/// A receive context that an owner calls.
+pub struct ServedSrx<T: Transport> {
+    pub engine: Weak<Engine<T>>,
+    pub id: usize,
+}
+
+impl<T: Transport> Served for ServedSrx<T> {
+    fn start(&self, token: usize) -> Result {
+        let engine: Arc<Engine<T>> = self.engine.upgrade().ok_or(Error::INVAL)?;
+        let entry = engine
+            .lock_data()?
+            .domain
+            .rx_queue_mut(self.id)
+            .take_queued(token);
+        let entry = entry.ok_or(Error::INVAL)?;
+        engine.settle(self.id, token, Some(entry), Caller::Data)?;
+        engine.deliver(Caller::Data);
+        Ok(())
+    }
+
+    fn discard(&self, token: usize) -> Result {
+        let engine = self.engine.upgrade().ok_or(Error::INVAL)?;
+        // The owner frees the entry.
+        let _ = engine
+            .lock_data()?
+            .domain
+            .rx_queue_mut(self.id)
+            .take_queued(token);
+        engine.settle(self.id, token, None, Caller::Data)
+    }
+
+    fn address(&self, token: usize) -> u64 {
+        let address = |engine: Arc<Engine<T>>| {
+            let mut state = engine.lock().ok()?;
+            Some(state.domain.address_of(self.id, token, T::source))
+        };
+        self.engine
+            .upgrade()
+            .and_then(address)
+            .unwrap_or(FI_ADDR_UNSPEC)
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What owners of queues are to be told, gathered under the lock to be called outside of it: fi_peer(3).
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::{CqState, DomainState};
+use crate::abi::*;
+use crate::base::Result;
+use crate::engine::cq_ring::Head;
+use crate::engine::srx::{Claimed, Envelope, Outcome};
+use crate::engine::transport::Address;
+use crate::ffi::ops::cq::CqErr;
+use crate::ffi::ops::transfer::What;
+use crate::ffi::peer::{Entry, PeerCq, PeerSrx};
+
+/// Objects of the domain that stand for those of other providers.
+#[derive(Default)]
+pub struct Peers {
+    /// There are some.
+    any: bool,
+    /// By number in the domain's tables.
+    cqs: Vec<usize>,
+    srxs: Vec<usize>,
+    /// A thread is calling owners. It goes on until there is nothing left, so the order stays.
+    pub delivering: bool,
+}
+
+impl Peers {
+    pub fn add_cq(&mut self, cq: usize) {
+        self.cqs.push(cq);
+        self.any = true;
+    }
+
+    pub fn add_srx(&mut self, srx: usize) {
+        self.srxs.push(srx);
+        self.any = true;
+    }
+
+    pub fn forget_cq(&mut self, cq: usize) {
+        self.cqs.retain(|&other| other != cq);
+        self.any = !self.cqs.is_empty() || !self.srxs.is_empty();
+    }
+
+    pub fn forget_srx(&mut self, srx: usize) {
+        self.srxs.retain(|&other| other != srx);
+        self.any = !self.cqs.is_empty() || !self.srxs.is_empty();
+    }
+
+    pub fn srxs(&self) -> &[usize] {
+        &self.srxs
+    }
+}
+
+/// Calls to owners, in the order in which they are made.
+#[derive(Default)]
+pub struct Calls {
+    pub completions: Vec<(Arc<PeerCq>, Completion)>,
+    /// Receives that are over. They were completed before.
+    pub over: Vec<(Arc<PeerSrx>, Entry)>,
+    pub arrivals: Vec<Arrival>,
+}
+
+/// An entry of a queue.
+pub enum Completion {
+    Good([u64; 6], u64),
+    Bad(CqErr),
+}
+
+/// A message for which there may be a receive.
+pub struct Arrival {
+    pub srx: usize,
+    pub token: usize,
+    pub owner: Arc<PeerSrx>,
+    pub what: What,
+    pub addr: u64,
+    pub len: u64,
+    pub tag: u64,
+    pub data: Option<u64>,
+}
+
+impl Calls {
+    pub fn is_empty(&self) -> bool {
+        self.completions.is_empty() && self.over.is_empty() && self.arrivals.is_empty()
+    }
+}
+
+impl CqState {
+    /// Takes all entries out of the queue of an owner.
+    fn drain(&mut self, owner: &Arc<PeerCq>, out: &mut Vec<(Arc<PeerCq>, Completion)>) {
+        loop {
+            let completion = match self.ring.ready() {
+                Head::Empty => return,
+                Head::Entries(_) => {
+                    let (mut entry, mut source) = ([0; 6], FI_ADDR_NOTAVAIL);
+                    let mut copy = |words: &[u64]| entry.copy_from_slice(words);
+                    let mut from = |words: &[u64]| source = words[0];
+                    self.ring.read_into(1, &mut copy, Some(&mut from));
+                    Completion::Good(entry, source)
+                }
+                Head::Error => match self.ring.pop_err() {
+                    Some(error) => Completion::Bad(error),
+                    None => return,
+                },
+            };
+            out.push((owner.clone(), completion));
+        }
+    }
+}
+
+impl<A: Address> DomainState<A> {
+    /// Whether an owner is to be called.
+    #[inline]
+    pub fn owes_owners(&self) -> bool {
+        self.peers.any && self.has_calls()
+    }
+
+    #[cold]
+    fn has_calls(&self) -> bool {
+        let is_full = |&cq: &usize| !self.cqs[cq].ring.is_empty();
+        let owes = |&srx: &usize| self.srxs[srx].owes_owner();
+        self.peers.cqs.iter().any(is_full) || self.peers.srxs.iter().any(owes)
+    }
+
+    /// Takes what owners are to be told.
+    pub fn take_calls(&mut self, source_of: impl Fn(&Envelope) -> u64) -> Calls {
+        let mut calls = Calls::default();
+        for &cq in &self.peers.cqs {
+            let cq = &mut self.cqs[cq];
+            if let Some(owner) = cq.owner.clone() {
+                cq.drain(&owner, &mut calls.completions);
+            }
+        }
+        for srx in self.peers.srxs.clone() {
+            let untold = self.srxs[srx].take_untold();
+            let Some(arrivals) = &self.srxs[srx].arrivals else {
+                continue;
+            };
+            let owner = &arrivals.owner;
+            let over = arrivals.take_over().into_iter();
+            calls.over.extend(over.map(|entry| (owner.clone(), entry)));
+            let told = untold.into_iter().map(|(token, envelope)| Arrival {
+                srx,
+                token,
+                owner: owner.clone(),
+                what: envelope.what,
+                addr: self.name_of(&envelope, source_of(&envelope)),
+                len: envelope.len,
+                tag: envelope.tag,
+                data: envelope.data,
+            });
+            calls.arrivals.extend(told);
+        }
+        calls
+    }
+
+    fn name_of(&self, envelope: &Envelope, source: u64) -> u64 {
+        let ep = self.eps.get(envelope.ep);
+        ep.map_or(FI_ADDR_UNSPEC, |ep| self.named(ep, source))
+    }
+
+    /// Who is to be told, outside of the lock, that addresses came into a vector.
+    pub fn owners_of_receives(&self) -> Vec<Arc<PeerSrx>> {
+        let arrivals = |&srx: &usize| self.srxs[srx].arrivals.as_ref();
+        let imported = self.peers.srxs.iter().filter_map(arrivals);
+        imported.map(|arrivals| arrivals.owner.clone()).collect()
+    }
+
+    /// What the owner of a message calls its sender.
+    pub fn address_of(
+        &mut self,
+        srx: usize,
+        token: usize,
+        source_of: impl Fn(&Envelope) -> u64,
+    ) -> u64 {
+        match self.srxs[srx].arrival(token) {
+            Some(envelope) => self.name_of(&envelope, source_of(&envelope)),
+            None => FI_ADDR_UNSPEC,
+        }
+    }
+
+    /// The owner has a receive for a message; `None`: nobody wants it.
+    pub fn settle(
+        &mut self,
+        srx: usize,
+        token: usize,
+        entry: Option<Entry>,
+        source_of: impl Fn(&Envelope) -> u64,
+        mut claim: impl FnMut(&mut Self, Claimed),
+    ) -> Result {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        let result = match entry {
+            Some(entry) => self.srxs[srx].start(token, entry, &mut outcomes),
+            None => self.srxs[srx].discard_arrival(token, &mut outcomes),
+        };
+        while let Some(outcome) = outcomes.pop_front() {
+            match outcome {
+                Outcome::Done(recv, envelope, origin) => {
+                    self.done(&recv, &envelope, origin, &source_of);
+                }
+                Outcome::Claimed(claimed) => claim(self, claimed),
+                Outcome::Lost(recv, envelope) => {
+                    self.claim_lost(envelope.ep, &recv, envelope.what);
+                }
+                Outcome::Peeked(..) => {}
+            }
+        }
+        self.outcomes = outcomes;
+        result
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What processes that share a named address vector do to it, brought to the transport: fi_av(3).
+#![forbid(unsafe_code)]
+
+use crate::base::{Error, Result};
+use crate::engine::domain_state::DomainState;
+use crate::engine::named_av::{Change, NamedAv};
+use crate::engine::transport::Transport;
+
+/// Learns what other processes have inserted and removed. Without effect on a vector that is not shared.
+pub fn renew<T: Transport>(
+    transport: &mut T,
+    domain: &mut DomainState<T::Addr>,
+    av: usize,
+) -> Result {
+    let news = domain.av_mut(av).read_news()?;
+    for at in news.inserted {
+        transport.av_inserted(domain, av, at);
+    }
+    for (at, addr) in news.removed {
+        transport.av_removed(domain, av, at, &addr);
+    }
+    Ok(())
+}
+
+/// Changes what all processes see. The results are by change: the place and whether the address is new there, or the
+/// address that is gone.
+///
+/// `ACCES`: the vector was opened to be read.
+pub fn change<T: Transport>(
+    transport: &mut T,
+    domain: &mut DomainState<T::Addr>,
+    av: usize,
+    changes: impl Iterator<Item = Result<Change<T::Addr>>>,
+) -> Result<Vec<Result<u64>>> {
+    let named = |domain: &DomainState<T::Addr>, act: fn(&NamedAv) -> Result| {
+        domain.av(av).named.as_ref().map_or(Err(Error::INVAL), act)
+    };
+    named(domain, NamedAv::lock)?;
+    let results = renew(transport, domain, av).map(|()| {
+        let mut apply = |change| match change {
+            Change::Insert(addr) => {
+                let (at, new) = domain.av_mut(av).insert_named(addr)?;
+                if new {
+                    transport.av_inserted(domain, av, at);
+                }
+                Ok(at)
+            }
+            Change::Remove(at) => {
+                if let Some(addr) = domain.av_mut(av).remove_named(at)? {
+                    transport.av_removed(domain, av, at, &addr);
+                }
+                Ok(at)
+            }
+        };
+        changes.map(|change| change.and_then(&mut apply)).collect()
+    });
+    named(domain, |named| {
+        named.unlock();
+        Ok(())
+    })?;
+    results
+}

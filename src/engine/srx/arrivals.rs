@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Messages of a receive context whose receives another provider has: fi_peer(3). Each is kept as one that was claimed
+//! (FI_CLAIM), so that it waits for the receive that the owner names, whatever comes meanwhile.
+#![forbid(unsafe_code)]
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Bytes, Lane, Multi, Outcome, RecvOp, Srx};
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::engine::srx::Envelope;
+use crate::ffi::ops::transfer::What;
+use crate::ffi::peer::{Entry, PeerSrx, Place};
+
+/// What the owner knows of the messages, and what it does not know yet.
+pub struct Arrivals {
+    pub owner: Arc<PeerSrx>,
+    place: Place,
+    /// How many there ever were.
+    count: usize,
+    /// Of whom the owner was not asked.
+    untold: VecDeque<usize>,
+    /// The owner's names for messages that wait.
+    queued: HashMap<usize, Lent>,
+    over: Over,
+}
+
+/// Entries that are to be given back to the owner.
+type Over = Arc<Mutex<Vec<Entry>>>;
+
+/// An entry of the owner, which gets it back when this goes: the receive that it stands for is over.
+pub struct Lent {
+    entry: Option<Entry>,
+    over: Over,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        over.extend(self.entry.take());
+    }
+}
+
+impl Arrivals {
+    pub fn new(owner: Arc<PeerSrx>, place: Place) -> Arrivals {
+        Arrivals {
+            owner,
+            place,
+            count: 0,
+            untold: VecDeque::new(),
+            queued: HashMap::new(),
+            over: Over::default(),
+        }
+    }
+
+    /// A message has come: its token.
+    pub(super) fn add(&mut self) -> usize {
+        let token = self.place.token(self.count);
+        self.count += 1;
+        self.untold.push_back(token);
+        token
+    }
+
+    /// The message is gone.
+    pub(super) fn forget(&mut self, token: usize) {
+        self.queued.remove(&token);
+    }
+
+    pub fn lend(&self, entry: Entry) -> Lent {
+        Lent {
+            entry: Some(entry),
+            over: self.over.clone(),
+        }
+    }
+
+    pub fn take_over(&self) -> Vec<Entry> {
+        std::mem::take(&mut self.over.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Srx {
+    fn claimed(&self, token: usize) -> Option<(&Lane, What)> {
+        let lanes = [(&self.msg, What::Msg), (&self.tagged, What::Tagged)];
+        lanes
+            .into_iter()
+            .find(|(lane, _)| lane.claims.contains_key(&token))
+    }
+
+    /// A message that waits for a receive of the owner.
+    pub fn arrival(&mut self, token: usize) -> Option<Envelope> {
+        let (_, what) = self.claimed(token)?;
+        let lane = self.lane(what);
+        let id = *lane.claims.get(&token)?;
+        Some(lane.matcher.unexpected(id).envelope)
+    }
+
+    /// Messages that the owner is to be asked of, in their order. Those that are lost meanwhile nobody asks of.
+    pub fn take_untold(&mut self) -> Vec<(usize, Envelope)> {
+        let untold = match &mut self.arrivals {
+            Some(arrivals) => std::mem::take(&mut arrivals.untold),
+            None => return Vec::new(),
+        };
+        let mut all = Vec::with_capacity(untold.len());
+        for token in untold {
+            match self.arrival(token) {
+                Some(_) if self.is_lost(token) => self.drop_arrival(token),
+                Some(envelope) => all.push((token, envelope)),
+                None => {}
+            }
+        }
+        all
+    }
+
+    /// The owner could not answer: it is asked again.
+    pub fn put_back_untold(&mut self, tokens: impl DoubleEndedIterator<Item = usize>) {
+        if let Some(arrivals) = &mut self.arrivals {
+            tokens
+                .rev()
+                .for_each(|token| arrivals.untold.push_front(token));
+        }
+    }
+
+    pub fn owes_owner(&self) -> bool {
+        self.arrivals.as_ref().is_some_and(|arrivals| {
+            let over = arrivals.over.lock().unwrap_or_else(PoisonError::into_inner);
+            !arrivals.untold.is_empty() || !over.is_empty()
+        })
+    }
+
+    fn is_lost(&mut self, token: usize) -> bool {
+        let Some((_, what)) = self.claimed(token) else {
+            return false;
+        };
+        let lane = self.lane(what);
+        let id = lane.claims[&token];
+        matches!(lane.matcher.unexpected(id).bytes, Bytes::Lost)
+    }
+
+    fn drop_arrival(&mut self, token: usize) {
+        let Some((_, what)) = self.claimed(token) else {
+            return;
+        };
+        let lane = self.lane(what);
+        if let Some(id) = lane.claims.remove(&token) {
+            let message = lane.matcher.take_unexpected(id);
+            self.budget.release(&message);
+        }
+    }
+
+    /// The owner keeps the message for a later receive; false if the message is gone.
+    pub fn queue_arrival(&mut self, token: usize, entry: Entry) -> bool {
+        let is_there = self.claimed(token).is_some();
+        if let Some(arrivals) = &mut self.arrivals {
+            let lent = arrivals.lend(entry);
+            if is_there {
+                arrivals.queued.insert(token, lent);
+            }
+        }
+        is_there
+    }
+
+    /// The owner does not keep it after all.
+    pub fn unqueue(&mut self, token: usize) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.forget(token);
+        }
+    }
+
+    /// What was queued by this name.
+    pub fn take_queued(&mut self, token: usize) -> Option<Entry> {
+        let mut lent = self.arrivals.as_mut()?.queued.remove(&token)?;
+        lent.entry.take()
+    }
+
+    /// The owner has a receive for the message.
+    pub fn start(&mut self, token: usize, entry: Entry, out: &mut VecDeque<Outcome>) -> Result {
+        let arrivals = self.arrivals.as_ref().ok_or(Error::INVAL)?;
+        let receive = entry.receive();
+        // Whatever becomes of it, the entry goes back when the receive is over.
+        let multi = Arc::new(Multi::lent(arrivals.lend(entry)));
+        let receive = receive.ok_or(Error::INVAL)?;
+        let (_, what) = self.claimed(token).ok_or(Error::INVAL)?;
+        let lane = self.lane(what);
+        let id = lane.claims.remove(&token).ok_or(Error::INVAL)?;
+        let recv = RecvOp {
+            iov: receive.iov,
+            base: receive.iov.base(),
+            len: receive.iov.remaining(),
+            context: receive.context,
+            flags: receive.flags & FI_COMPLETION,
+            multi: Some(multi),
+        };
+        self.meet_claimed(what, id, recv, out);
+        Ok(())
+    }
+
+    /// Nobody wants the message. The owner has its entry.
+    pub fn discard_arrival(&mut self, token: usize, out: &mut VecDeque<Outcome>) -> Result {
+        let (_, what) = self.claimed(token).ok_or(Error::INVAL)?;
+        let id = self.lane(what).claims.remove(&token).ok_or(Error::INVAL)?;
+        self.discard(what, id, out);
+        Ok(())
+    }
+}

@@ -2,8 +2,9 @@
 //! Copies between memory of this process's own and memory that another processor writes or reads at the same time.
 //!
 //! The compiler must not know that memory: of a copy that it knows it may read a byte twice, once for a check and once
-//! for its use, and a hostile peer changes it in between. So each load from there, and each store to it, is an
-//! instruction that is written here (`words`, `lines`), or done by a memcpy(3) that the compiler knows nothing about.
+//! for its use, and a hostile peer changes it in between. So each load from there, and each store to it, is volatile,
+//! or an instruction that is written here (`words`, `lines`: volatile accesses have to be aligned), or done by a
+//! memcpy(3) that the compiler knows nothing about.
 //! What it gives are bytes of any value, each as it was at one time.
 //!
 //! For speed it counts how often a line of the cache changes hands. A line that is stored by one instruction comes over
@@ -12,8 +13,15 @@
 //!
 //! Trusted with: the two addresses that its callers give, and what was found out of the processor.
 
+#[cfg(target_arch = "x86_64")]
+use core::arch::x86_64::__m128i as Words;
+
 use crate::sys::io_list::GatherList;
 use crate::sys::memory;
+
+/// 16 bytes that the processor moves at once.
+#[cfg(not(target_arch = "x86_64"))]
+type Words = u128;
 
 /// From here on a copy is done by lines.
 const LONG: usize = 512;
@@ -34,24 +42,54 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// As `copy`, of an array from memory that is shared.
+/// Copies the start of a line, behind a word of 8 bytes, from memory that is shared.
 ///
 /// # Safety
-/// As there.
+/// `from` is 8 bytes behind a multiple of 16, and `N` bytes are readable there, which others may change at any time.
 #[inline(always)]
-pub unsafe fn copy_array_from_shared<const N: usize>(from: *const u8, to: &mut [u8; N]) {
-    // SAFETY: the caller's promise.
-    unsafe { words::copy_array(from, to.as_mut_ptr(), N) }
+pub unsafe fn copy_from_line<const N: usize>(from: *const u8, to: &mut [u8; N]) {
+    const { assert!(N.is_multiple_of(8) && N >= 8) };
+    let to = to.as_mut_ptr();
+    // SAFETY: all within `N` bytes, and aligned on the shared side: `from` is, and steps are of 16 from `from + 8` on.
+    unsafe {
+        let word = from.cast::<u64>().read_volatile();
+        to.cast::<u64>().write_unaligned(word);
+        let mut at = 8;
+        while at + 16 <= N {
+            let words = from.add(at).cast::<Words>().read_volatile();
+            to.add(at).cast::<Words>().write_unaligned(words);
+            at += 16;
+        }
+        if at < N {
+            let word = from.add(at).cast::<u64>().read_volatile();
+            to.add(at).cast::<u64>().write_unaligned(word);
+        }
+    }
 }
 
-/// As `copy`, of an array to memory that is shared.
+/// As `copy_from_line`, the other way.
 ///
 /// # Safety
-/// As there.
+/// As there, for `to`, where `N` bytes are writable.
 #[inline(always)]
-pub unsafe fn copy_array_to_shared<const N: usize>(from: &[u8; N], to: *mut u8) {
-    // SAFETY: the caller's promise.
-    unsafe { words::copy_array(from.as_ptr(), to, N) }
+pub unsafe fn copy_to_line<const N: usize>(from: &[u8; N], to: *mut u8) {
+    const { assert!(N.is_multiple_of(8) && N >= 8) };
+    let from = from.as_ptr();
+    // SAFETY: as in `copy_from_line`.
+    unsafe {
+        let word = from.cast::<u64>().read_unaligned();
+        to.cast::<u64>().write_volatile(word);
+        let mut at = 8;
+        while at + 16 <= N {
+            let words = from.add(at).cast::<Words>().read_unaligned();
+            to.add(at).cast::<Words>().write_volatile(words);
+            at += 16;
+        }
+        if at < N {
+            let word = from.add(at).cast::<u64>().read_unaligned();
+            to.add(at).cast::<u64>().write_volatile(word);
+        }
+    }
 }
 
 /// As `copy`, to memory that is shared.
@@ -218,8 +256,6 @@ impl Ways {
 mod words {
     use core::arch::asm;
 
-    use crate::sys::memory;
-
     /// The first 8 bytes and the last 8, which together are all.
     ///
     /// # Safety
@@ -259,47 +295,11 @@ mod words {
             );
         }
     }
-
-    /// The headers of records, and lines without the header of a record.
-    ///
-    /// # Safety
-    /// As `copy`.
-    #[inline(always)]
-    pub unsafe fn copy_array(from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: the caller's promise; all lies within `len` bytes.
-        unsafe {
-            match len {
-                32 => asm!(
-                    "movups {a}, xmmword ptr [{from}]",
-                    "movups {b}, xmmword ptr [{from} + 16]",
-                    "movups xmmword ptr [{to}], {a}",
-                    "movups xmmword ptr [{to} + 16], {b}",
-                    from = in(reg) from, to = in(reg) to,
-                    a = out(xmm_reg) _, b = out(xmm_reg) _,
-                    options(nostack, preserves_flags),
-                ),
-                56 => asm!(
-                    "movups {a}, xmmword ptr [{from}]",
-                    "movups {b}, xmmword ptr [{from} + 16]",
-                    "movups {c}, xmmword ptr [{from} + 32]",
-                    "mov {d}, qword ptr [{from} + 48]",
-                    "movups xmmword ptr [{to}], {a}",
-                    "movups xmmword ptr [{to} + 16], {b}",
-                    "movups xmmword ptr [{to} + 32], {c}",
-                    "mov qword ptr [{to} + 48], {d}",
-                    from = in(reg) from, to = in(reg) to,
-                    a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(reg) _,
-                    options(nostack, preserves_flags),
-                ),
-                _ => memory::copy(from, to, len),
-            }
-        }
-    }
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod words {
-    pub use crate::sys::memory::{copy as copy_array, copy as copy_ends_8, copy as copy_ends_16};
+    pub use crate::sys::memory::{copy as copy_ends_8, copy as copy_ends_16};
 }
 
 /// Copies of whole lines. Each line is loaded and stored by the fewest instructions that the processor has for it.
@@ -544,6 +544,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn starts_of_lines_are_copied_whole_and_nothing_else_is() {
+        fn check<const N: usize>() {
+            #[repr(align(64))]
+            struct Line([u8; 64]);
+            let from: [u8; N] = core::array::from_fn(|i| i as u8 + 1);
+            let (mut line, mut back) = (Line([0xff; 64]), [0; N]);
+            // SAFETY: both are 8 bytes behind the start of a line that has room for them.
+            unsafe {
+                copy_to_line(&from, line.0.as_mut_ptr().add(8));
+                copy_from_line(line.0.as_ptr().add(8), &mut back);
+            }
+            assert_eq!((&line.0[8..8 + N], back), (&from[..], from));
+            let rest = line.0[..8].iter().chain(&line.0[8 + N..]);
+            assert!(rest.into_iter().all(|&byte| byte == 0xff), "{N}");
+        }
+        (check::<8>(), check::<16>(), check::<24>(), check::<32>());
+        (check::<40>(), check::<48>(), check::<56>());
     }
 
     #[test]

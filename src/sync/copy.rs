@@ -562,8 +562,13 @@ mod tests {
             let rest = line.0[..8].iter().chain(&line.0[8 + N..]);
             assert!(rest.into_iter().all(|&byte| byte == 0xff), "{N}");
         }
-        (check::<8>(), check::<16>(), check::<24>(), check::<32>());
-        (check::<40>(), check::<48>(), check::<56>());
+        check::<8>();
+        check::<16>();
+        check::<24>();
+        check::<32>();
+        check::<40>();
+        check::<48>();
+        check::<56>();
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! Copies between memory of this process's own and memory that another processor writes or reads at the same time.
 //!
 //! The compiler must not know that memory: of a copy that it knows it may read a byte twice, once for a check and once
-//! for its use, and a hostile peer changes it in between. So each load from there, and each store to it, is an
-//! instruction that is written here (`words`, `lines`), or done by a memcpy(3) that the compiler knows nothing about.
+//! for its use, and a hostile peer changes it in between. So each load from there, and each store to it, is volatile,
+//! or an instruction that is written here (`words`, `lines`: volatile accesses have to be aligned), or done by a
+//! memcpy(3) that the compiler knows nothing about.
 //! What it gives are bytes of any value, each as it was at one time.
 //!
 //! For speed it counts how often a line of the cache changes hands. A line that is stored by one instruction comes over
@@ -12,8 +13,20 @@
 //!
 //! Trusted with: the two addresses that its callers give, and what was found out of the processor.
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod lines;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod words;
+
+#[cfg(target_arch = "x86_64")]
+use core::arch::x86_64::__m128i as Words;
+
 use crate::sys::io_list::GatherList;
 use crate::sys::memory;
+
+/// 16 bytes that the processor moves at once.
+#[cfg(not(target_arch = "x86_64"))]
+type Words = u128;
 
 /// From here on a copy is done by lines.
 const LONG: usize = 512;
@@ -34,24 +47,54 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// As `copy`, of an array from memory that is shared.
+/// Copies the start of a line, behind a word of 8 bytes, from memory that is shared.
 ///
 /// # Safety
-/// As there.
+/// `from` is 8 bytes behind a multiple of 16, and `N` bytes are readable there, which others may change at any time.
 #[inline(always)]
-pub unsafe fn copy_array_from_shared<const N: usize>(from: *const u8, to: &mut [u8; N]) {
-    // SAFETY: the caller's promise.
-    unsafe { words::copy_array(from, to.as_mut_ptr(), N) }
+pub unsafe fn copy_from_line<const N: usize>(from: *const u8, to: &mut [u8; N]) {
+    const { assert!(N.is_multiple_of(8) && N >= 8) };
+    let to = to.as_mut_ptr();
+    // SAFETY: all within `N` bytes, and aligned on the shared side: `from` is, and steps are of 16 from `from + 8` on.
+    unsafe {
+        let word = from.cast::<u64>().read_volatile();
+        to.cast::<u64>().write_unaligned(word);
+        let mut at = 8;
+        while at + 16 <= N {
+            let words = from.add(at).cast::<Words>().read_volatile();
+            to.add(at).cast::<Words>().write_unaligned(words);
+            at += 16;
+        }
+        if at < N {
+            let word = from.add(at).cast::<u64>().read_volatile();
+            to.add(at).cast::<u64>().write_unaligned(word);
+        }
+    }
 }
 
-/// As `copy`, of an array to memory that is shared.
+/// As `copy_from_line`, the other way.
 ///
 /// # Safety
-/// As there.
+/// As there, for `to`, where `N` bytes are writable.
 #[inline(always)]
-pub unsafe fn copy_array_to_shared<const N: usize>(from: &[u8; N], to: *mut u8) {
-    // SAFETY: the caller's promise.
-    unsafe { words::copy_array(from.as_ptr(), to, N) }
+pub unsafe fn copy_to_line<const N: usize>(from: &[u8; N], to: *mut u8) {
+    const { assert!(N.is_multiple_of(8) && N >= 8) };
+    let from = from.as_ptr();
+    // SAFETY: as in `copy_from_line`.
+    unsafe {
+        let word = from.cast::<u64>().read_unaligned();
+        to.cast::<u64>().write_volatile(word);
+        let mut at = 8;
+        while at + 16 <= N {
+            let words = from.add(at).cast::<Words>().read_unaligned();
+            to.add(at).cast::<Words>().write_volatile(words);
+            at += 16;
+        }
+        if at < N {
+            let word = from.add(at).cast::<u64>().read_unaligned();
+            to.add(at).cast::<u64>().write_volatile(word);
+        }
+    }
 }
 
 /// As `copy`, to memory that is shared.
@@ -213,262 +256,9 @@ impl Ways {
     }
 }
 
-/// Copies of few words. Each byte is loaded by an instruction that is written here, and stored by one.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod words {
-    use core::arch::asm;
-
-    use crate::sys::memory;
-
-    /// The first 8 bytes and the last 8, which together are all.
-    ///
-    /// # Safety
-    /// As `copy`, with `len` from 8 to 16.
-    #[inline(always)]
-    pub unsafe fn copy_ends_8(from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: the caller's promise; both ends lie within `len` bytes.
-        unsafe {
-            asm!(
-                "mov {first}, qword ptr [{from}]",
-                "mov {last}, qword ptr [{from} + {len} - 8]",
-                "mov qword ptr [{to}], {first}",
-                "mov qword ptr [{to} + {len} - 8], {last}",
-                from = in(reg) from, to = in(reg) to, len = in(reg) len,
-                first = out(reg) _, last = out(reg) _,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-
-    /// As `copy_ends_8`, of 16 bytes each.
-    ///
-    /// # Safety
-    /// As `copy`, with `len` from 16 to 32.
-    #[inline(always)]
-    pub unsafe fn copy_ends_16(from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: the caller's promise; both ends lie within `len` bytes.
-        unsafe {
-            asm!(
-                "movups {first}, xmmword ptr [{from}]",
-                "movups {last}, xmmword ptr [{from} + {len} - 16]",
-                "movups xmmword ptr [{to}], {first}",
-                "movups xmmword ptr [{to} + {len} - 16], {last}",
-                from = in(reg) from, to = in(reg) to, len = in(reg) len,
-                first = out(xmm_reg) _, last = out(xmm_reg) _,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-
-    /// The headers of records, and lines without the header of a record.
-    ///
-    /// # Safety
-    /// As `copy`.
-    #[inline(always)]
-    pub unsafe fn copy_array(from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: the caller's promise; all lies within `len` bytes.
-        unsafe {
-            match len {
-                32 => asm!(
-                    "movups {a}, xmmword ptr [{from}]",
-                    "movups {b}, xmmword ptr [{from} + 16]",
-                    "movups xmmword ptr [{to}], {a}",
-                    "movups xmmword ptr [{to} + 16], {b}",
-                    from = in(reg) from, to = in(reg) to,
-                    a = out(xmm_reg) _, b = out(xmm_reg) _,
-                    options(nostack, preserves_flags),
-                ),
-                56 => asm!(
-                    "movups {a}, xmmword ptr [{from}]",
-                    "movups {b}, xmmword ptr [{from} + 16]",
-                    "movups {c}, xmmword ptr [{from} + 32]",
-                    "mov {d}, qword ptr [{from} + 48]",
-                    "movups xmmword ptr [{to}], {a}",
-                    "movups xmmword ptr [{to} + 16], {b}",
-                    "movups xmmword ptr [{to} + 32], {c}",
-                    "mov qword ptr [{to} + 48], {d}",
-                    from = in(reg) from, to = in(reg) to,
-                    a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(reg) _,
-                    options(nostack, preserves_flags),
-                ),
-                _ => memory::copy(from, to, len),
-            }
-        }
-    }
-}
-
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod words {
-    pub use crate::sys::memory::{copy as copy_array, copy as copy_ends_8, copy as copy_ends_16};
-}
-
-/// Copies of whole lines. Each line is loaded and stored by the fewest instructions that the processor has for it.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod lines {
-    use core::arch::asm;
-    use core::arch::x86_64::_mm_sfence;
-
-    pub use crate::sys::clock::ticks;
-    use crate::sys::memory;
-
-    const LINE: usize = 64;
-    pub const CAN_PASS: bool = true;
-
-    /// As `super::copy`, for a line at least; `at` is the address of the side whose lines count.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(never)]
-    pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize, at: usize) {
-        // SAFETY: the caller's promise; the processor has what each needs.
-        unsafe {
-            if is_x86_feature_detected!("avx512f") {
-                by_lines(from, to, len, at)
-            } else if is_x86_feature_detected!("avx") {
-                by_halves(from, to, len, at)
-            } else {
-                memory::copy(from, to, len)
-            }
-        }
-    }
-
-    /// As `copy`, past the cache.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(never)]
-    pub unsafe fn copy_past(from: *const u8, to: *mut u8, len: usize) {
-        let head = (to as usize).wrapping_neg() % LINE;
-        let lines = (len - head) / LINE * LINE;
-        // SAFETY: the caller's promise: the three pieces are all of it. The processor has what each needs.
-        unsafe {
-            memory::copy(from, to, head);
-            let (body, end) = (head, head + lines);
-            if is_x86_feature_detected!("avx512f") {
-                past_by_lines(from.add(body), to.add(body), lines);
-            } else if is_x86_feature_detected!("avx") {
-                past_by_halves(from.add(body), to.add(body), lines);
-            } else {
-                memory::copy(from.add(body), to.add(body), lines);
-            }
-            memory::copy(from.add(end), to.add(end), len - end);
-            // No store comes after these by itself.
-            _mm_sfence();
-        }
-    }
-
-    /// # Safety
-    /// As `copy`, on a processor with AVX-512.
-    #[target_feature(enable = "avx512f")]
-    unsafe fn by_lines(from: *const u8, to: *mut u8, len: usize, at: usize) {
-        // SAFETY: the caller's promise; each line that is named lies within.
-        unsafe {
-            with_ends(from, to, len, at, |from, to, at| {
-                asm!(
-                    "vmovdqu64 {a}, zmmword ptr [{from} + {at}]",
-                    "vmovdqu64 zmmword ptr [{to} + {at}], {a}",
-                    from = in(reg) from, to = in(reg) to, at = in(reg) at,
-                    a = out(zmm_reg) _,
-                    options(nostack, preserves_flags),
-                );
-            });
-        }
-    }
-
-    /// # Safety
-    /// As `copy`, on a processor with AVX; two halves are a line.
-    #[target_feature(enable = "avx")]
-    unsafe fn by_halves(from: *const u8, to: *mut u8, len: usize, at: usize) {
-        // SAFETY: the caller's promise; each line that is named lies within.
-        unsafe {
-            with_ends(from, to, len, at, |from, to, at| {
-                asm!(
-                    "vmovdqu {a}, ymmword ptr [{from} + {at}]",
-                    "vmovdqu {b}, ymmword ptr [{from} + {at} + 32]",
-                    "vmovdqu ymmword ptr [{to} + {at}], {a}",
-                    "vmovdqu ymmword ptr [{to} + {at} + 32], {b}",
-                    from = in(reg) from, to = in(reg) to, at = in(reg) at,
-                    a = out(ymm_reg) _, b = out(ymm_reg) _,
-                    options(nostack, preserves_flags),
-                );
-            });
-        }
-    }
-
-    /// # Safety
-    /// As `copy`, for whole lines of `to`, on a processor with AVX-512.
-    #[target_feature(enable = "avx512f")]
-    unsafe fn past_by_lines(from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: the caller's promise; each line that is named lies within.
-        unsafe {
-            each_line(from, to, len, |from, to, at| {
-                asm!(
-                    "vmovdqu64 {a}, zmmword ptr [{from} + {at}]",
-                    "vmovntdq zmmword ptr [{to} + {at}], {a}",
-                    from = in(reg) from, to = in(reg) to, at = in(reg) at,
-                    a = out(zmm_reg) _,
-                    options(nostack, preserves_flags),
-                );
-            });
-        }
-    }
-
-    /// # Safety
-    /// As `copy`, for whole lines of `to`, on a processor with AVX.
-    #[target_feature(enable = "avx")]
-    unsafe fn past_by_halves(from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: the caller's promise; each line that is named lies within.
-        unsafe {
-            each_line(from, to, len, |from, to, at| {
-                asm!(
-                    "vmovdqu {a}, ymmword ptr [{from} + {at}]",
-                    "vmovdqu {b}, ymmword ptr [{from} + {at} + 32]",
-                    "vmovntdq ymmword ptr [{to} + {at}], {a}",
-                    "vmovntdq ymmword ptr [{to} + {at} + 32], {b}",
-                    from = in(reg) from, to = in(reg) to, at = in(reg) at,
-                    a = out(ymm_reg) _, b = out(ymm_reg) _,
-                    options(nostack, preserves_flags),
-                );
-            });
-        }
-    }
-    /// Copies each line that lies within, then the ends, which may share bytes with those.
-    ///
-    /// # Safety
-    /// As `copy`; `line` copies one.
-    #[inline(always)]
-    unsafe fn with_ends(
-        from: *const u8,
-        to: *mut u8,
-        len: usize,
-        at: usize,
-        line: impl Fn(*const u8, *mut u8, usize),
-    ) {
-        debug_assert!(len >= LINE);
-        let head = at.wrapping_neg() % LINE;
-        // SAFETY: all within `len` bytes.
-        unsafe { each_line(from.add(head), to.add(head), len - head, &line) };
-        line(from, to, 0);
-        line(from, to, len - LINE);
-    }
-
-    /// Copies whole lines from the first byte on.
-    ///
-    /// # Safety
-    /// As `with_ends`.
-    #[inline(always)]
-    unsafe fn each_line(
-        from: *const u8,
-        to: *mut u8,
-        len: usize,
-        line: impl Fn(*const u8, *mut u8, usize),
-    ) {
-        let mut done = 0;
-        while done + LINE <= len {
-            line(from, to, done);
-            done += LINE;
-        }
-    }
+    pub use crate::sys::memory::{copy as copy_ends_8, copy as copy_ends_16};
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -493,124 +283,4 @@ mod lines {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// # Safety
-    /// As `copy`.
-    unsafe fn past(from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match len < 64 {
-                true => copy(from, to, len),
-                false => lines::copy_past(from, to, len),
-            }
-        }
-    }
-
-    #[test]
-    fn each_byte_is_copied_and_no_other() {
-        const ROOM: usize = 2400;
-        let from: Vec<u8> = (0..ROOM).map(|i| (i * 7 + i / 256) as u8 | 1).collect();
-        let lens = (0..140)
-            .chain(LONG - 3..LONG + 140)
-            .chain([1000, 2047, 2100])
-            .step_by(if cfg!(miri) { 97 } else { 1 });
-        for len in lens {
-            for (skip, at) in [
-                (0, 0),
-                (1, 0),
-                (0, 1),
-                (63, 64),
-                (64, 63),
-                (17, 40),
-                (130, 5),
-            ] {
-                for way in [copy, copy_to_shared, copy_from_shared, past] {
-                    let mut to = vec![0; ROOM];
-                    // SAFETY: both have room for it behind these places.
-                    unsafe { way(from.as_ptr().add(skip), to.as_mut_ptr().add(at), len) };
-                    assert_eq!(
-                        to[at..at + len],
-                        from[skip..skip + len],
-                        "{len} {skip} {at}"
-                    );
-                    assert!(
-                        to[..at]
-                            .iter()
-                            .chain(&to[at + len..])
-                            .all(|&byte| byte == 0)
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_way_is_chosen_by_what_copies_take() {
-        let mut ways = Ways::default();
-        assert_eq!(ways.faster(), THROUGH);
-        ways.note(PAST, 4000, 4096);
-        assert_eq!(ways.faster(), THROUGH);
-        ways.note(THROUGH, 4000, 4096);
-        assert_eq!(ways.costs, [1000, 1000]);
-        assert_eq!(ways.faster(), THROUGH);
-        // The processors move apart, and together again.
-        while ways.faster() == THROUGH {
-            ways.note(THROUGH, 24000, 4096);
-            assert!(ways.costs[THROUGH] < 5900);
-        }
-        while ways.faster() == PAST {
-            ways.note(THROUGH, 8000, 4096);
-            assert!(ways.costs[THROUGH] > 2100);
-        }
-        // What is near is near, however fast the other way seems.
-        ways.costs = [150, 20];
-        assert_eq!(ways.faster(), THROUGH);
-        ways.costs = [250, 20];
-        assert_eq!(ways.faster(), PAST);
-        // One that was interrupted says little.
-        ways.costs = [400, 1000];
-        ways.note(THROUGH, u64::MAX, 4096);
-        assert!(ways.costs[THROUGH] <= 1100);
-        assert_eq!(ways.faster(), THROUGH);
-        // Nor does it when it is the first.
-        let mut ways = Ways::default();
-        for way in [THROUGH, PAST, THROUGH, PAST] {
-            ways.note(way, u64::MAX, SHORTEST);
-            assert!(ways.costs[way] <= MOST);
-        }
-    }
-
-    #[test]
-    fn what_is_asked_is_a_copy_through_the_cache() {
-        if !lines::CAN_PASS {
-            return;
-        }
-        let (from, mut to) = ([7; SHORTEST], [0; SHORTEST]);
-        for costs in [[3000, 20], [3000, 2000]] {
-            let mut ways = Ways { costs, turn: 5 };
-            assert!(ways.seems_far());
-            ways.ask();
-            // SAFETY: both have room for it.
-            unsafe { ways.copy(from.as_ptr(), to.as_mut_ptr(), SHORTEST) };
-            assert_ne!(ways.costs[THROUGH], costs[THROUGH]);
-            assert_eq!(ways.costs[PAST], costs[PAST]);
-        }
-        assert!(!Ways::default().seems_far());
-    }
-
-    #[test]
-    fn whichever_way_it_goes_the_bytes_are_there() {
-        let mut ways = Ways::default();
-        let from: Vec<u8> = (0..9000).map(|i| (i * 11 + i / 256) as u8).collect();
-        for i in 0..2 * OTHER as usize {
-            let (len, at) = (SHORTEST - 1 + 27 * i % 4000, i % 130);
-            let mut to = vec![0; 9000];
-            // SAFETY: both have room for it.
-            unsafe { ways.copy(from.as_ptr().add(i), to.as_mut_ptr().add(at), len) };
-            assert_eq!(to[at..at + len], from[i..i + len], "{len} {at}");
-        }
-        assert!(!lines::CAN_PASS || ways.costs.iter().all(|&cost| cost > 0));
-    }
-}
+mod tests;

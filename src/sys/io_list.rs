@@ -8,7 +8,8 @@
 //! Trusted with: keeping these addresses for the calls of `sys`.
 
 use core::marker::PhantomData;
-use core::ptr;
+use core::mem::MaybeUninit;
+use core::slice;
 
 use libc::iovec;
 
@@ -25,7 +26,8 @@ pub enum Scatter {}
 
 /// See `GatherList` and `ScatterList`. Our own pieces live for `'a`.
 pub struct IoList<'a, D> {
-    pieces: [iovec; CAPACITY],
+    /// The first `count` have a value.
+    pieces: [MaybeUninit<iovec>; CAPACITY],
     count: usize,
     bytes: usize,
     ours: PhantomData<(&'a mut [u8], D)>,
@@ -33,16 +35,11 @@ pub struct IoList<'a, D> {
 
 const CAPACITY: usize = 32;
 
-const EMPTY: iovec = iovec {
-    iov_base: ptr::null_mut(),
-    iov_len: 0,
-};
-
 impl<D> IoList<'_, D> {
     #[inline]
     pub fn new() -> Self {
         IoList {
-            pieces: [EMPTY; CAPACITY],
+            pieces: [MaybeUninit::uninit(); CAPACITY],
             count: 0,
             bytes: 0,
             ours: PhantomData,
@@ -59,10 +56,10 @@ impl<D> IoList<'_, D> {
         if self.count == CAPACITY {
             return false;
         }
-        self.pieces[self.count] = iovec {
+        self.pieces[self.count].write(iovec {
             iov_base: base.cast(),
             iov_len: len,
-        };
+        });
         self.count += 1;
         self.bytes += len;
         true
@@ -80,7 +77,8 @@ impl<D> IoList<'_, D> {
     /// For a system call, and for copies out of a `GatherList`.
     #[inline]
     pub fn pieces(&self) -> &[iovec] {
-        &self.pieces[..self.count]
+        // SAFETY: `push_raw` has written the first `count`, which is no more than there is room for.
+        unsafe { slice::from_raw_parts(self.pieces.as_ptr().cast(), self.count) }
     }
 }
 

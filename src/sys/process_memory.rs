@@ -7,6 +7,7 @@
 //!
 //! Trusted with: these system calls.
 
+use core::mem::MaybeUninit;
 use std::io;
 
 use libc::iovec;
@@ -26,7 +27,7 @@ pub fn read_from(pid: i32, to: &ScatterList<'_>, from: &[(usize, usize)]) -> io:
             pid,
             local.as_ptr(),
             local.len() as libc::c_ulong,
-            remote.list.as_ptr(),
+            remote.list.as_ptr().cast(),
             remote.count as libc::c_ulong,
             0,
         )
@@ -43,7 +44,7 @@ pub fn write_to(pid: i32, from: &GatherList<'_>, to: &[(usize, usize)]) -> io::R
             pid,
             local.as_ptr(),
             local.len() as libc::c_ulong,
-            remote.list.as_ptr(),
+            remote.list.as_ptr().cast(),
             remote.count as libc::c_ulong,
             0,
         )
@@ -51,20 +52,21 @@ pub fn write_to(pid: i32, from: &GatherList<'_>, to: &[(usize, usize)]) -> io::R
     moved(n)
 }
 
+/// Places in the other process.
 struct Pieces {
-    list: [iovec; MAX_PIECES],
+    /// The first `count` have a value.
+    list: [MaybeUninit<iovec>; MAX_PIECES],
     count: usize,
 }
 
 impl Pieces {
     fn new(pieces: &[(usize, usize)]) -> Pieces {
-        let mut list = [iovec {
-            iov_base: core::ptr::null_mut(),
-            iov_len: 0,
-        }; MAX_PIECES];
+        let mut list = [MaybeUninit::uninit(); MAX_PIECES];
         for (place, &(base, len)) in list.iter_mut().zip(pieces) {
-            place.iov_base = base as *mut _;
-            place.iov_len = len;
+            place.write(iovec {
+                iov_base: base as *mut _,
+                iov_len: len,
+            });
         }
         Pieces {
             list,

@@ -12,7 +12,7 @@ use super::{
     lap_at, longest_body, size_of_record,
 };
 use crate::sync::atomic::Atomic;
-use crate::sync::copy::{copy_array_from_shared, copy_from_shared};
+use crate::sync::copy::{copy_from_line, copy_from_shared};
 use crate::sync::prefetch::prefetch_read;
 
 /// The side that takes records.
@@ -80,7 +80,7 @@ impl Consumer {
     pub fn copy_line(&self, _: &Record, out: &mut [u8; LINE - HEADER]) {
         // SAFETY: the whole line is mapped (promise to `new`); else as in `copy`.
         unsafe {
-            copy_array_from_shared(self.address_of_next().add(HEADER), out);
+            copy_from_line(self.address_of_next().add(HEADER), out);
         }
     }
 
@@ -90,7 +90,7 @@ impl Consumer {
         const { assert!(N <= LINE - HEADER) };
         // SAFETY: as in `copy_line`: a part of the line.
         unsafe {
-            copy_array_from_shared(self.address_of_next().add(HEADER), out);
+            copy_from_line(self.address_of_next().add(HEADER), out);
         }
     }
 

@@ -12,7 +12,7 @@ use super::{
     lap_at, longest_body, size_of_record,
 };
 use crate::sync::atomic::Atomic;
-use crate::sync::copy::{copy_array_to_shared, copy_to_shared};
+use crate::sync::copy::{copy_to_line, copy_to_shared};
 
 /// The side that writes records.
 pub struct Producer<M = Memory> {
@@ -321,13 +321,13 @@ impl Body<'_> {
     #[inline]
     pub fn begin<const N: usize>(&mut self, bytes: &[u8; N], len: usize) {
         assert!(
-            N <= LINE - HEADER && len <= N && len <= self.left,
-            "a record is longer than its room"
+            N <= LINE - HEADER && len <= N && len <= self.left && self.left == self.len as usize,
+            "a record is longer than its room, or has begun"
         );
-        debug_assert_eq!(self.left, self.len as usize);
-        // SAFETY: the first line of a record has room for `N` bytes, whatever its length; else as in `put`.
+        // SAFETY: nothing was put, so this is 8 bytes behind the start of a line, which has room for `N` bytes whatever
+        // the record's length; else as in `put`.
         unsafe {
-            copy_array_to_shared(bytes, self.next);
+            copy_to_line(bytes, self.next);
             self.next = self.next.add(len);
         }
         self.left -= len;

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Which bytes are copied, and which way.
+
+use super::*;
+
+/// # Safety
+/// As `copy`.
+unsafe fn past(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match len < 64 {
+            true => copy(from, to, len),
+            false => lines::copy_past(from, to, len),
+        }
+    }
+}
+
+#[test]
+fn each_byte_is_copied_and_no_other() {
+    const ROOM: usize = 2400;
+    let from: Vec<u8> = (0..ROOM).map(|i| (i * 7 + i / 256) as u8 | 1).collect();
+    let lens = (0..140)
+        .chain(LONG - 3..LONG + 140)
+        .chain([1000, 2047, 2100])
+        .step_by(if cfg!(miri) { 97 } else { 1 });
+    for len in lens {
+        for (skip, at) in [
+            (0, 0),
+            (1, 0),
+            (0, 1),
+            (63, 64),
+            (64, 63),
+            (17, 40),
+            (130, 5),
+        ] {
+            for way in [copy, copy_to_shared, copy_from_shared, past] {
+                let mut to = vec![0; ROOM];
+                // SAFETY: both have room for it behind these places.
+                unsafe { way(from.as_ptr().add(skip), to.as_mut_ptr().add(at), len) };
+                assert_eq!(
+                    to[at..at + len],
+                    from[skip..skip + len],
+                    "{len} {skip} {at}"
+                );
+                assert!(
+                    to[..at]
+                        .iter()
+                        .chain(&to[at + len..])
+                        .all(|&byte| byte == 0)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn starts_of_lines_are_copied_whole_and_nothing_else_is() {
+    fn check<const N: usize>() {
+        #[repr(align(64))]
+        struct Line([u8; 64]);
+        let from: [u8; N] = core::array::from_fn(|i| i as u8 + 1);
+        let (mut line, mut back) = (Line([0xff; 64]), [0; N]);
+        // SAFETY: both are 8 bytes behind the start of a line that has room for them.
+        unsafe {
+            copy_to_line(&from, line.0.as_mut_ptr().add(8));
+            copy_from_line(line.0.as_ptr().add(8), &mut back);
+        }
+        assert_eq!((&line.0[8..8 + N], back), (&from[..], from));
+        let rest = line.0[..8].iter().chain(&line.0[8 + N..]);
+        assert!(rest.into_iter().all(|&byte| byte == 0xff), "{N}");
+    }
+    check::<8>();
+    check::<16>();
+    check::<24>();
+    check::<32>();
+    check::<40>();
+    check::<48>();
+    check::<56>();
+}
+
+#[test]
+fn the_way_is_chosen_by_what_copies_take() {
+    let mut ways = Ways::default();
+    assert_eq!(ways.faster(), THROUGH);
+    ways.note(PAST, 4000, 4096);
+    assert_eq!(ways.faster(), THROUGH);
+    ways.note(THROUGH, 4000, 4096);
+    assert_eq!(ways.costs, [1000, 1000]);
+    assert_eq!(ways.faster(), THROUGH);
+    // The processors move apart, and together again.
+    while ways.faster() == THROUGH {
+        ways.note(THROUGH, 24000, 4096);
+        assert!(ways.costs[THROUGH] < 5900);
+    }
+    while ways.faster() == PAST {
+        ways.note(THROUGH, 8000, 4096);
+        assert!(ways.costs[THROUGH] > 2100);
+    }
+    // What is near is near, however fast the other way seems.
+    ways.costs = [150, 20];
+    assert_eq!(ways.faster(), THROUGH);
+    ways.costs = [250, 20];
+    assert_eq!(ways.faster(), PAST);
+    // One that was interrupted says little.
+    ways.costs = [400, 1000];
+    ways.note(THROUGH, u64::MAX, 4096);
+    assert!(ways.costs[THROUGH] <= 1100);
+    assert_eq!(ways.faster(), THROUGH);
+    // Nor does it when it is the first.
+    let mut ways = Ways::default();
+    for way in [THROUGH, PAST, THROUGH, PAST] {
+        ways.note(way, u64::MAX, SHORTEST);
+        assert!(ways.costs[way] <= MOST);
+    }
+}
+
+#[test]
+fn what_is_asked_is_a_copy_through_the_cache() {
+    if !lines::CAN_PASS {
+        return;
+    }
+    let (from, mut to) = ([7; SHORTEST], [0; SHORTEST]);
+    for costs in [[3000, 20], [3000, 2000]] {
+        let mut ways = Ways { costs, turn: 5 };
+        assert!(ways.seems_far());
+        ways.ask();
+        // SAFETY: both have room for it.
+        unsafe { ways.copy(from.as_ptr(), to.as_mut_ptr(), SHORTEST) };
+        assert_ne!(ways.costs[THROUGH], costs[THROUGH]);
+        assert_eq!(ways.costs[PAST], costs[PAST]);
+    }
+    assert!(!Ways::default().seems_far());
+}
+
+#[test]
+fn whichever_way_it_goes_the_bytes_are_there() {
+    let mut ways = Ways::default();
+    let from: Vec<u8> = (0..9000).map(|i| (i * 11 + i / 256) as u8).collect();
+    for i in 0..2 * OTHER as usize {
+        let (len, at) = (SHORTEST - 1 + 27 * i % 4000, i % 130);
+        let mut to = vec![0; 9000];
+        // SAFETY: both have room for it.
+        unsafe { ways.copy(from.as_ptr().add(i), to.as_mut_ptr().add(at), len) };
+        assert_eq!(to[at..at + len], from[i..i + len], "{len} {at}");
+    }
+    assert!(!lines::CAN_PASS || ways.costs.iter().all(|&cost| cost > 0));
+}

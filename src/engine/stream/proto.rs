@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The bytes of the tcp wire format: data headers here, connection messages in `cm`.
+//! The bytes of the tcp wire format: data headers here, connection messages in `connect`.
 //! Pure: no sockets, no state, no allocation beyond the caller's vector. docs/wire/tcp.md is the same in prose.
 //!
 //! Everything a peer can get wrong inside one header is refused here. What needs state (a key, an index in use, an
@@ -7,16 +7,16 @@
 #![forbid(unsafe_code)]
 
 mod auth;
-mod cm;
 mod compact;
-mod share;
+mod connect;
+mod same_host;
 
 pub use auth::{AuthOp, MAX_AUTH, PROOF, decode_auth, encode_auth, is_keyed, mark_keyed};
-pub use cm::{
+pub use compact::{Compact, CompactAtomic, compact_frame};
+pub use connect::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
 };
-pub use compact::{Compact, CompactAtomic, compact_frame};
-pub use share::{Directions, LISTENER_FRAME, SHARES, STAY_FRAME, ShareOp, TOKEN, Token};
+pub use same_host::{Directions, LISTENER_FRAME, SHARES, STAY_FRAME, SameHostFrame, TOKEN, Token};
 
 /// Fixed part of a data header.
 pub const BASE_HEADER: usize = 16;

@@ -17,7 +17,7 @@ use crate::engine::stream::conn::{Conn, State, Watch};
 use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::proto::{
-    Directions, LISTENER_FRAME, SHARES, STAY_FRAME, ShareOp, TOKEN, Token,
+    Directions, LISTENER_FRAME, SHARES, STAY_FRAME, SameHostFrame, TOKEN, Token,
 };
 use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::shm_connect::{Heard, HelloExchange, PendingPeer, connect_to};
@@ -50,7 +50,7 @@ pub enum Sharing {
 /// What a look for a frame has brought.
 enum Poll {
     Wait,
-    Frame(ShareOp),
+    Frame(SameHostFrame),
     /// Another one, or none any more.
     Broken(&'static str),
 }
@@ -91,7 +91,7 @@ fn poll(socket: &Socket, frame: &mut Vec<u8>, len: usize) -> Poll {
             Ok(Moved::End) | Err(_) => return Poll::Broken("it has gone"),
         }
         if frame.len() == len {
-            return match ShareOp::decode(frame, false) {
+            return match SameHostFrame::decode(frame, false) {
                 Some(op) => Poll::Frame(op),
                 None => Poll::Broken("not a frame that belongs there"),
             };
@@ -147,7 +147,7 @@ impl Stream<Tcp> {
             NOWHERE
         });
         let conn = &mut self.conns[id];
-        let frame = ShareOp::ShmListener(directions).encode(conn.tx.next_counter(), false);
+        let frame = SameHostFrame::ShmListener(directions).encode(conn.tx.next_counter(), false);
         let Some(socket) = &conn.socket else {
             return;
         };
@@ -209,17 +209,19 @@ impl Stream<Tcp> {
         match sharing {
             Sharing::Expecting { frame, .. } => match poll(socket, frame, STAY_FRAME) {
                 Poll::Wait => {}
-                Poll::Frame(ShareOp::Stay) => self.up(domain, id),
-                Poll::Frame(ShareOp::ShmListener(_)) => {
+                Poll::Frame(SameHostFrame::Stay) => self.up(domain, id),
+                Poll::Frame(SameHostFrame::ShmListener(_)) => {
                     self.misled(domain, id, "it is expected here")
                 }
                 Poll::Broken(why) => self.misled(domain, id, why),
             },
             Sharing::Asking { frame } => match poll(socket, frame, LISTENER_FRAME) {
                 Poll::Wait => {}
-                Poll::Frame(ShareOp::ShmListener(NOWHERE)) => self.up(domain, id),
-                Poll::Frame(ShareOp::ShmListener(to)) => self.call_on(domain, id, &to),
-                Poll::Frame(ShareOp::Stay) => self.misled(domain, id, "it does not say where"),
+                Poll::Frame(SameHostFrame::ShmListener(NOWHERE)) => self.up(domain, id),
+                Poll::Frame(SameHostFrame::ShmListener(to)) => self.call_on(domain, id, &to),
+                Poll::Frame(SameHostFrame::Stay) => {
+                    self.misled(domain, id, "it does not say where")
+                }
                 Poll::Broken(why) => self.misled(domain, id, why),
             },
             Sharing::HelloExchange { .. } => self.welcomed(domain, id),
@@ -306,7 +308,7 @@ impl Stream<Tcp> {
             self.conns[id].socket = Some(stream);
         }
         let conn = &mut self.conns[id];
-        let frame = ShareOp::Stay.encode(conn.tx.next_counter(), false);
+        let frame = SameHostFrame::Stay.encode(conn.tx.next_counter(), false);
         let written = conn
             .socket
             .as_ref()

@@ -2,7 +2,7 @@
 //! Headers that a peer must not send, and junk that it may.
 
 use super::*;
-use crate::engine::stream::proto::cm::CmError;
+use crate::engine::stream::proto::connect::CmError;
 
 fn msg() -> Vec<u8> {
     encode(&Header::new(Op::Msg, 8), 0, false)

@@ -12,7 +12,7 @@ use crate::engine::coll::{self, Action, Frame, Lane, MAX_BYTES, MAX_MEMBERS, Pla
 use crate::engine::domain_state::DomainState;
 use crate::engine::stream::conn::{Conn, Out, Sink, State};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{BASE_HEADER, Header, MAX_HEADER, Op};
+use crate::engine::stream::proto::{self, BASE_HEADER, MAX_HEADER};
 use crate::engine::stream::rx::Fault;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::STAGE_LIMIT;
@@ -44,7 +44,7 @@ pub enum Token {
 
 /// What a peer is to get when its connection is up: perhaps nothing, if something is to come from it.
 #[derive(Default)]
-pub struct Frames(VecDeque<(Header, Vec<u8>)>);
+pub struct Frames(VecDeque<(proto::Frame, Vec<u8>)>);
 
 impl Frames {
     pub fn is_empty(&self) -> bool {
@@ -350,7 +350,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    fn send_frame(&mut self, id: usize, header: &Header, mut bytes: Vec<u8>) {
+    fn send_frame(&mut self, id: usize, header: &proto::Frame, mut bytes: Vec<u8>) {
         let conn = &mut self.conns[id];
         let mut head = [0; MAX_HEADER];
         let counter = conn.tx.next_counter();
@@ -368,31 +368,61 @@ impl<N: Net> Stream<N> {
         self.mark_dirty(id);
     }
 
-    /// A frame of a collective begins.
-    pub(super) fn collective_frame(
+    /// Data of a collective begins.
+    pub(super) fn collective_data(
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        data: &proto::Collective,
+    ) -> core::result::Result<(), Fault> {
+        self.serves_collectives(domain, id)?;
+        self.collective_frame(domain, id, data_of(data), data.payload)
+    }
+
+    /// A peer has no more for a collective.
+    pub(super) fn collective_end(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        end: &proto::CollectiveEnd,
+    ) -> core::result::Result<(), Fault> {
+        self.serves_collectives(domain, id)?;
+        self.collective_frame(domain, id, end_of(end)?, 0)
+    }
+
+    fn serves_collectives(
+        &self,
+        domain: &DomainOf<N>,
+        id: usize,
+    ) -> core::result::Result<(), Fault> {
+        let conn = &self.conns[id];
+        match speaks(conn) && domain.eps[conn.ep].caps & FI_COLLECTIVE != 0 {
+            true => Ok(()),
+            false => Err(Fault::Rule("a frame of a collective, which is not served")),
+        }
+    }
+
+    fn collective_frame(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        frame: Frame,
+        payload: u64,
     ) -> core::result::Result<(), Fault> {
         let conn = &self.conns[id];
         let (ep, peer) = (conn.ep, conn.peer.clone());
-        if !conn.extended || conn.swap || domain.eps[ep].caps & FI_COLLECTIVE == 0 {
-            return Err(Fault::Rule("a frame of a collective, which is not served"));
-        }
-        let frame = frame_of(header).map_err(Fault::Rule)?;
-        match self.lane_of(ep).place(&peer, &frame, header.payload) {
+        match self.lane_of(ep).place(&peer, &frame, payload) {
             Place::Refuse(why) => return Err(Fault::Rule(why)),
             Place::Wait => {
-                self.hold_frame(id, header);
+                self.hold_frame(id, &header_of(&frame, payload as usize));
             }
-            Place::Drop if header.payload > 0 => {
-                self.expect(id, Sink::Drop, header.payload, false);
+            Place::Drop if payload > 0 => {
+                self.expect(id, Sink::Drop, payload, false);
             }
             Place::Drop => {}
             Place::Take { kept } => {
                 // `place` has compared it with what is expected, or with the limit.
-                let len = header.payload as usize;
+                let len = payload as usize;
                 let part = Part {
                     frame,
                     bytes: Vec::new(),
@@ -401,7 +431,7 @@ impl<N: Net> Stream<N> {
                 };
                 match len {
                     0 => self.part_arrived(domain, id, part),
-                    _ => self.expect(id, Sink::Coll(Box::new(part)), header.payload, false),
+                    _ => self.expect(id, Sink::Coll(Box::new(part)), payload, false),
                 }
             }
         }
@@ -459,34 +489,45 @@ fn speaks<N: Net>(conn: &Conn<N>) -> bool {
     conn.extended && !conn.swap
 }
 
-fn header_of(frame: &Frame, payload: usize) -> Header {
-    let (op, kind, low) = match frame.part {
-        coll::Part::Data { what, round } => (Op::Coll, what + 1, round),
-        coll::Part::End(error) => (Op::CollEnd, 0, error.code() as u32),
-    };
-    let mut header = Header::new(op, payload as u64);
-    header.index = kind;
-    header.tag = frame.group;
-    header.msg_size = u64::from(frame.seq) << 32 | u64::from(low);
-    header
+fn header_of(frame: &Frame, payload: usize) -> proto::Frame {
+    let &Frame { group, seq, part } = frame;
+    match part {
+        coll::Part::Data { what, round } => proto::Frame::Collective(proto::Collective {
+            kind: what + 1,
+            group,
+            seq,
+            round,
+            payload: payload as u64,
+        }),
+        coll::Part::End(error) => proto::Frame::CollectiveEnd(proto::CollectiveEnd {
+            group,
+            seq,
+            error: error.code() as u32,
+        }),
+    }
 }
 
-fn frame_of(header: &Header) -> core::result::Result<Frame, &'static str> {
-    let low = header.msg_size as u32;
-    let part = match header.op {
-        Op::Coll => coll::Part::Data {
+/// What the state machine is told of data.
+fn data_of(data: &proto::Collective) -> Frame {
+    Frame {
+        group: data.group,
+        seq: data.seq,
+        part: coll::Part::Data {
             // `decode` has refused 0.
-            what: header.index.wrapping_sub(1),
-            round: low,
+            what: data.kind.wrapping_sub(1),
+            round: data.round,
         },
-        _ => match i32::try_from(low) {
-            Ok(code) if code > 0 => coll::Part::End(Error::new(code)),
-            _ => return Err("the end of a collective without an error"),
-        },
-    };
-    Ok(Frame {
-        group: header.tag,
-        seq: (header.msg_size >> 32) as u32,
-        part,
-    })
+    }
+}
+
+/// What the state machine is told of an end.
+fn end_of(end: &proto::CollectiveEnd) -> core::result::Result<Frame, Fault> {
+    match i32::try_from(end.error) {
+        Ok(code) if code > 0 => Ok(Frame {
+            group: end.group,
+            seq: end.seq,
+            part: coll::Part::End(Error::new(code)),
+        }),
+        _ => Err(Fault::Rule("the end of a collective without an error")),
+    }
 }

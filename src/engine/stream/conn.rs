@@ -21,7 +21,7 @@ use crate::engine::stream::coll::{Frames, Part};
 use crate::engine::stream::ep::unknown_source;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::pace::Pace;
-use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op};
+use crate::engine::stream::proto::{self, MAX_HEADER, MAX_SEGS, RendezvousData};
 use crate::engine::stream::shm_channel::{Places, ShmChannel};
 use crate::ffi::ops::transfer::{AFTER_READS, What};
 use crate::sync::parts::Job;
@@ -147,7 +147,7 @@ pub struct SendQueue {
 
 /// An operation that waits for the connection, or for those before it.
 pub struct Waiting {
-    pub header: Header,
+    pub frame: proto::Frame,
     pub payload: Payload,
     pub op: TxOp,
 }
@@ -213,7 +213,7 @@ pub struct Frame {
 impl Frame {
     /// It has the bytes of a message that the peer has asked for.
     pub fn is_data(&self) -> bool {
-        self.header[1] == Op::Data.code()
+        proto::is_rendezvous_data(&self.header)
     }
 
     /// Its bytes, if none has been written.
@@ -254,7 +254,8 @@ impl ReadOp {
 pub struct RendezvousOut {
     pub op: TxOp,
     pub payload: Payload,
-    pub header: Header,
+    /// What comes in front of its bytes if the peer asks for them.
+    pub data: RendezvousData,
 }
 
 /// A message that the peer lets us fetch.
@@ -379,8 +380,8 @@ pub enum At {
     Payload(Incoming),
     /// The payload of this message has no place yet; nothing is read.
     Stalled(Stalled),
-    /// So it is with this frame of a collective.
-    Held(Box<Header>),
+    /// So it is with this frame.
+    Held(Box<proto::Frame>),
 }
 
 /// A payload on its way.

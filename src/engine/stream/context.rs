@@ -11,7 +11,7 @@ use crate::engine::domain_state::{DomainState, TxOp};
 use crate::engine::stream::conn::{After, At, Conn, Out, Sink};
 use crate::engine::stream::drain::is_promised;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{Header, MAX_CONTEXTS};
+use crate::engine::stream::proto::MAX_CONTEXTS;
 use crate::engine::stream::rx::Fault;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::check_flags;
@@ -63,7 +63,7 @@ impl<N: Net> Stream<N> {
         &self,
         domain: &DomainOf<N>,
         id: usize,
-        header: &Header,
+        context: u8,
     ) -> core::result::Result<usize, Fault> {
         let conn = &self.conns[id];
         if !conn.extended {
@@ -71,7 +71,7 @@ impl<N: Net> Stream<N> {
                 "a frame of an extension that was not agreed on",
             ));
         }
-        let beyond_first = usize::from(header.context) - 1;
+        let beyond_first = usize::from(context) - 1;
         let context = domain.eps[conn.ep].contexts.get(beyond_first);
         let missing =
             Fault::Rule("a message for a receive context that the endpoint does not have");

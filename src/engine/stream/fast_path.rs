@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Atomic operations and answers in their usual form (`proto::Compact`) over shared memory: whole, small, on one segment, and
+//! Atomic operations and answers in their compact form over shared memory: whole, small, on one segment, and
 //! nothing stands in their way. All else, also what is refused, is left to the general way, in `atomic` and `rma`.
 #![forbid(unsafe_code)]
 
@@ -7,10 +7,10 @@ use crate::abi::*;
 use crate::base::IoVec;
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
-use crate::engine::stream::atomic::{FEW, access_of, code, family_of, payload_of};
+use crate::engine::stream::atomic::{FEW, access_of, operation_of, payload_of, seg_of};
 use crate::engine::stream::conn::{At, ReadOp};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{Compact, CompactAtomic, Header, Op, RmaSeg, compact_frame};
+use crate::engine::stream::proto::{AtomicOp, Frame, ReadResponse, RmaSeg};
 use crate::engine::stream::rma::{ANSWERS, ASKED};
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::SPECIAL;
@@ -41,19 +41,9 @@ impl<N: Net> Stream<N> {
         if operands < payload {
             atomic.compare.copy_to(&mut bytes[operands..payload]);
         }
-        let compact = Compact::Atomic(CompactAtomic {
-            op: code(atomic.family),
-            index: atomic.op.0 as u8,
-            datatype: atomic.datatype.0 as u8,
-            seg: RmaSeg {
-                addr: seg.addr,
-                len: seg.len as u64,
-                key: seg.key,
-            },
-            payload: &bytes[..payload],
-        });
+        let (what, seg) = (operation_of(atomic), seg_of(seg));
         if !self.write_copied(id, &bytes[..payload], |counter, _, out| {
-            compact.encode(counter, out)
+            what.encode_one(seg, payload, counter, out)
         }) {
             return false;
         }
@@ -81,9 +71,11 @@ impl<N: Net> Stream<N> {
         if !between || conn.swap {
             return false;
         }
-        match compact_frame(bytes) {
-            Some(Compact::Answer(payload)) => self.take_answer(domain, id, payload),
-            Some(Compact::Atomic(atomic)) => self.operate(domain, id, &atomic),
+        if let Some(payload) = ReadResponse::compact(bytes) {
+            return self.take_answer(domain, id, payload);
+        }
+        match AtomicOp::compact(bytes) {
+            Some((what, seg, payload)) => self.operate(domain, id, what, seg, payload),
             None => false,
         }
     }
@@ -107,14 +99,17 @@ impl<N: Net> Stream<N> {
 
     /// A peer operates on memory of ours.
     #[inline]
-    fn operate(&mut self, domain: &mut DomainOf<N>, id: usize, atomic: &CompactAtomic<'_>) -> bool {
+    fn operate(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        what: AtomicOp,
+        seg: RmaSeg,
+        payload: &[u8],
+    ) -> bool {
         let conn = &self.conns[id];
-        let (ep, family) = (conn.ep, family_of(atomic.op));
-        let (datatype, op) = (
-            fi_datatype(atomic.datatype.into()),
-            fi_op(atomic.index.into()),
-        );
-        let &CompactAtomic { seg, payload, .. } = atomic;
+        let (ep, family) = (conn.ep, what.family);
+        let (datatype, op) = (fi_datatype(what.datatype.into()), fi_op(what.op.into()));
         let Some(size) = element_size(family, datatype, op) else {
             return false;
         };
@@ -150,10 +145,14 @@ impl<N: Net> Stream<N> {
             domain.written(ep, FI_ATOMIC, len as u64, None, &self.conns[id].sender());
             return true;
         }
-        let answer = Compact::Answer(operands);
-        if !self.write_copied(id, operands, |counter, _, out| answer.encode(counter, out)) {
-            let header = Header::new(Op::ReadRsp, len as u64);
-            self.send_copied(domain, id, &header, operands, false, true);
+        let answer = ReadResponse {
+            payload: len as u64,
+        };
+        if !self.write_copied(id, operands, |counter, _, out| {
+            answer.encode(counter, false, out)
+        }) {
+            let answer = Frame::ReadResponse(answer);
+            self.send_copied(domain, id, &answer, operands, false, true);
         }
         domain.read_by_peer(ep, len as u64);
         true

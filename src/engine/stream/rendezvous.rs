@@ -4,13 +4,15 @@
 
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
-use crate::engine::domain_state::TxOp;
+use crate::engine::domain_state::{MessageInfo, TxOp};
 use crate::engine::srx::{Bytes, Envelope, RecvOp};
 use crate::engine::stream::conn::{Offered, Payload, RendezvousIn, RendezvousOut, Shared, Sink};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{Header, MAX_HEADER, Op};
+use crate::engine::stream::proto::{
+    Frame, MAX_HEADER, Message, Offer, PlaceList, ReadyToSend, RendezvousData,
+};
 use crate::engine::stream::rx::Fault;
-use crate::engine::stream::shm_channel::{Places, ShmChannel, len_of};
+use crate::engine::stream::shm_channel::{ShmChannel, len_of};
 use crate::engine::stream::split_copy::SHARE;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::ffi::ops::transfer::What;
@@ -21,7 +23,7 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        mut header: Header,
+        message: &Message,
         payload: Payload,
         mut op: TxOp,
     ) {
@@ -31,17 +33,21 @@ impl<N: Net> Stream<N> {
         let Some(index) = conn.tx.free_index() else {
             return;
         };
-        header.op = Op::Rts;
-        header.index = index;
-        header.msg_size = op.len as u64;
-        header.payload = 0;
+        let ready = ReadyToSend {
+            index,
+            tag: message.tag,
+            size: op.len as u64,
+            data: message.data,
+            ack: message.ack,
+            context: message.context,
+        };
         let waiting = RendezvousOut {
             op,
             payload,
-            header: header.clone(),
+            data: data_of(message, index, &op),
         };
         conn.tx.rendezvous.insert(index, waiting);
-        self.send_bare(domain, id, &header);
+        self.send_bare(domain, id, &Frame::ReadyToSend(ready));
     }
 
     /// The peer has a place for a message that it was told of.
@@ -49,18 +55,14 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         let waiting = conn.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
         domain.eps[waiting.op.ep()].tx_pending -= 1;
-        let mut header = waiting.header;
-        header.op = Op::Data;
-        header.context = 0;
-        header.payload = header.msg_size;
-        self.send_payload(domain, id, &header, waiting.payload, waiting.op);
+        let frame = Frame::RendezvousData(waiting.data);
+        self.send_payload(domain, id, &frame, waiting.payload, waiting.op);
         Ok(())
     }
 
     pub(super) fn send_clear(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) {
-        let mut header = Header::new(Op::Cts, 0);
-        header.index = index;
-        self.send_always(domain, id, &header, IoVec::empty(), None);
+        let clear = Frame::ClearToSend { index };
+        self.send_always(domain, id, &clear, IoVec::empty(), None);
     }
 
     /// A message that the sender holds until there is a receive.
@@ -68,28 +70,34 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        ready: &ReadyToSend,
     ) -> core::result::Result<(), Fault> {
-        if header.index == 0 || !self.conns[id].rx.told.add(header.index) {
+        if !self.conns[id].rx.told.add(ready.index) {
             return Err(Fault::Rule("ready-to-send with a bad index"));
         }
-        let mut envelope = self.envelope(id, What::Tagged, header);
-        envelope.len = header.msg_size;
-        envelope.note = rendezvous_note(header.index, header.ack);
-        self.told_of(domain, id, envelope, header)
+        let mut envelope = self.envelope(
+            id,
+            &MessageInfo {
+                what: What::Tagged,
+                len: ready.size,
+                tag: ready.tag,
+                data: ready.data,
+            },
+        );
+        envelope.note = rendezvous_note(ready.index, ready.ack);
+        self.told_of(domain, id, envelope, ready.context)
     }
 
-    /// A message that its sender holds: to the receive that takes it, or kept without its bytes. `to` may name a receive
-    /// context.
+    /// A message that its sender holds: to the receive that takes it, or kept without its bytes.
     fn told_of(
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
         mut envelope: Envelope,
-        to: &Header,
+        context: u8,
     ) -> core::result::Result<(), Fault> {
-        if to.context != 0 {
-            envelope.ep = self.named_context(domain, id, to)?;
+        if context != 0 {
+            envelope.ep = self.named_context(domain, id, context)?;
         }
         let state = &domain.eps[envelope.ep];
         if envelope.what == What::Tagged && state.caps & FI_TAGGED == 0 {
@@ -192,7 +200,7 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: Header,
+        message: &Message,
         iov: IoVec,
         mut op: TxOp,
     ) {
@@ -202,25 +210,22 @@ impl<N: Net> Stream<N> {
         let (Some(index), Some(shm)) = (conn.tx.free_index(), &conn.shm) else {
             return;
         };
-        let tagged = header.op == Op::Tagged;
-        let mut offer = Header::new(if tagged { Op::OfferTagged } else { Op::Offer }, 0);
-        offer.index = index;
-        offer.tag = header.tag;
-        offer.data = header.data;
-        name_places(&mut offer, &iov, usize::MAX);
-        // Keys have no meaning here.
-        offer.segs[0].key = u64::from(header.context) << 32 | u64::from(shm.epoch());
+        let offer = Offer {
+            index,
+            tagged: message.tagged,
+            tag: message.tag,
+            data: message.data,
+            places: places_of(&iov, usize::MAX),
+            epoch: shm.epoch(),
+            context: message.context,
+        };
         let waiting = RendezvousOut {
             op,
             payload: Payload::Buffers(iov),
-            header: Header {
-                msg_size: op.len as u64,
-                index,
-                ..header
-            },
+            data: data_of(message, index, &op),
         };
         conn.tx.rendezvous.insert(index, waiting);
-        self.send_bare(domain, id, &offer);
+        self.send_bare(domain, id, &Frame::Offer(offer));
     }
 
     /// The peer has fetched a message.
@@ -237,31 +242,32 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        offer: &Offer,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        if conn.shm.is_none() || !conn.rx.told.add(header.index) {
+        if conn.shm.is_none() || !conn.rx.told.add(offer.index) {
             return Err(Fault::Rule("an offer with a bad index, or not agreed on"));
         }
         let offers = conn.rx.offers.get_or_insert_default();
-        let what = match header.op {
-            Op::OfferTagged => What::Tagged,
-            _ => What::Msg,
-        };
-        let key = header.segs[0].key;
         let offered = Offered {
-            places: places_of(header),
-            epoch: key as u32,
+            places: offer.places.all(),
+            epoch: offer.epoch,
         };
-        offers.waiting.insert(header.index, offered);
-        let mut envelope = self.envelope(id, what, header);
-        let to = Header {
-            context: (key >> 32) as u8,
-            ..Header::new(Op::Rts, 0)
-        };
-        envelope.len = header.segs_len();
-        envelope.note = rendezvous_note(header.index, false);
-        self.told_of(domain, id, envelope, &to)
+        offers.waiting.insert(offer.index, offered);
+        let mut envelope = self.envelope(
+            id,
+            &MessageInfo {
+                what: match offer.tagged {
+                    true => What::Tagged,
+                    false => What::Msg,
+                },
+                len: offer.places.total(),
+                tag: offer.tag,
+                data: offer.data,
+            },
+        );
+        envelope.note = rendezvous_note(offer.index, false);
+        self.told_of(domain, id, envelope, offer.context)
     }
 
     /// There is a place for a message that can be fetched. If it cannot after all, its sender is asked for it.
@@ -335,8 +341,7 @@ impl<N: Net> Stream<N> {
 
     fn send_taken(&mut self, domain: &mut DomainOf<N>, id: usize, index: u8) {
         self.conns[id].rx.told.remove(index);
-        let mut taken = Header::new(Op::Taken, 0);
-        taken.index = index;
+        let taken = Frame::Taken { index };
         self.send_always(domain, id, &taken, IoVec::empty(), None);
     }
 
@@ -345,25 +350,25 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        data: &RendezvousData,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        let Some(waiting) = conn.rx.told.take_cleared(header.index) else {
+        let Some(waiting) = conn.rx.told.take_cleared(data.index) else {
             return Err(Fault::Rule("rendezvous data with an unknown index"));
         };
-        if waiting.envelope.len != header.payload {
-            conn.rx.told.clear(header.index, waiting);
+        if waiting.envelope.len != data.payload {
+            conn.rx.told.clear(data.index, waiting);
             return Err(Fault::Rule(
                 "rendezvous data of another length than announced",
             ));
         }
-        conn.rx.told.remove(header.index);
+        conn.rx.told.remove(data.index);
         let sink = match waiting.recv {
             Some(recv) => Sink::Recv(recv, waiting.envelope),
             None => Sink::Drop,
         };
-        self.expect(id, sink, header.payload, waiting.ack);
-        if header.payload == 0 {
+        self.expect(id, sink, data.payload, waiting.ack);
+        if data.payload == 0 {
             self.finish(domain, id);
         }
         Ok(())
@@ -375,24 +380,25 @@ fn rendezvous_note(index: u8, ack: bool) -> u64 {
     u64::from(index) | u64::from(ack) << 8
 }
 
-/// Where the memory is that a header names without keys.
-pub(super) fn places_of(header: &Header) -> Places {
-    let mut places = Places::default();
-    for (place, seg) in places.iter_mut().zip(header.segs()) {
-        *place = (seg.addr as usize, seg.len as usize);
+/// What comes in front of the bytes of a message if the peer asks for them.
+fn data_of(message: &Message, index: u8, op: &TxOp) -> RendezvousData {
+    RendezvousData {
+        index,
+        has_data: message.data.is_some(),
+        ack: message.ack,
+        payload: op.len as u64,
     }
-    places
 }
 
-/// Names the first `most` bytes of memory of ours in a header.
-pub(super) fn name_places(header: &mut Header, iov: &IoVec, most: usize) {
+/// Where the first `most` bytes of memory of ours are.
+pub(super) fn places_of(iov: &IoVec, most: usize) -> PlaceList {
     let mut left = most;
-    for (place, (addr, room)) in header.segs.iter_mut().zip(iov.places()) {
+    let place = |(addr, room): (usize, usize)| {
         let len = room.min(left);
-        (place.addr, place.len) = (addr as u64, len as u64);
-        header.seg_count += 1;
         left -= len;
-    }
+        (addr, len)
+    };
+    iov.places().map(place).collect()
 }
 
 fn rendezvous_of(note: u64) -> (u8, bool) {

@@ -7,9 +7,12 @@ use std::sync::Arc;
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::domain_state::{DomainState, TxOp};
+use crate::engine::stream::atomic::seg_of;
 use crate::engine::stream::conn::{After, Conn, Durable, Frame, Out, ReadOp, Regions, Sink};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
+use crate::engine::stream::proto::{
+    self, MAX_HEADER, MAX_SEGS, ReadRequest, ReadResponse, RmaSeg, Write,
+};
 use crate::engine::stream::rx::Fault;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::stream::tx::{STAGE_HIGH_WATER, TOGETHER, WANTS_ACK, remote_data};
@@ -31,19 +34,27 @@ impl<N: Net> Stream<N> {
         self.conns[id].writes_by_ring = true;
         let data = remote_data(tx);
         if op.len <= TOGETHER {
-            let encode = |counter, header: &mut [u8; MAX_HEADER]| {
-                encode_write(data, segs(tx), op.len, counter, header)
+            let write = Write {
+                segs: segs(tx),
+                data,
+                ack: false,
+                commit: false,
+                payload: op.len as u64,
             };
+            let encode =
+                |counter, header: &mut [u8; MAX_HEADER]| write.encode_iter(counter, false, header);
             if self.post_small(domain, id, &tx.iov, op, encode) {
                 return Ok(());
             }
         }
-        let mut header = Header::new(Op::Write, op.len as u64);
-        put_target(&mut header, tx);
-        header.ack = tx.flags & WANTS_ACK != 0;
-        header.commit = tx.flags & FI_COMMIT_COMPLETE != 0;
-        header.data = data;
-        self.submit(domain, id, header, tx.iov, op)
+        let write = proto::Frame::Write(Write {
+            segs: segs(tx).collect(),
+            data,
+            ack: tx.flags & WANTS_ACK != 0,
+            commit: tx.flags & FI_COMMIT_COMPLETE != 0,
+            payload: op.len as u64,
+        });
+        self.submit(domain, id, write, tx.iov, op)
     }
 
     pub(super) fn post_read(
@@ -57,9 +68,9 @@ impl<N: Net> Stream<N> {
         if self.conns[id].is_direct && self.moved_directly(domain, id, tx, &op) {
             return Ok(());
         }
-        let mut header = Header::new(Op::ReadReq, 0);
-        put_target(&mut header, tx);
-        self.submit(domain, id, header, tx.iov, op)
+        let segs = segs(tx).collect();
+        let read = proto::Frame::ReadRequest(ReadRequest { segs });
+        self.submit(domain, id, read, tx.iov, op)
     }
 
     /// Asks for the bytes of a read.
@@ -67,14 +78,14 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        frame: &proto::Frame,
         iov: IoVec,
         mut op: TxOp,
     ) {
         self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
         conn.tx.ask(ReadOp { op, iov });
-        self.send_bare(domain, id, header);
+        self.send_bare(domain, id, frame);
     }
 
     /// A peer writes to memory of ours.
@@ -82,26 +93,32 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        write: &Write,
     ) -> core::result::Result<(), Fault> {
-        if header.segs_len() != header.payload {
+        if write.segs.total() != write.payload {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
         self.conns[id].rx.was_written = true;
-        let (iov, regions) = named(domain, &self.conns[id], header, FI_RMA, FI_REMOTE_WRITE)?;
+        let (iov, regions) = named(
+            domain,
+            &self.conns[id],
+            &write.segs,
+            FI_RMA,
+            FI_REMOTE_WRITE,
+        )?;
         let sink = Sink::Write {
             iov,
-            len: header.payload,
-            data: header.data,
-            durable: match header.commit {
-                true => durable(header, &regions),
+            len: write.payload,
+            data: write.data,
+            durable: match write.commit {
+                true => durable(&write.segs, &regions),
                 false => None,
             },
             regions,
-            lens: header.segs.map(|seg| seg.len),
+            lens: write.segs.lens(),
         };
-        self.expect(id, sink, header.payload, header.ack || header.commit);
-        if header.payload == 0 {
+        self.expect(id, sink, write.payload, write.ack || write.commit);
+        if write.payload == 0 {
             self.finish(domain, id);
         }
         Ok(())
@@ -112,24 +129,21 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        read: &ReadRequest,
     ) -> core::result::Result<(), Fault> {
-        let (iov, regions) = named(domain, &self.conns[id], header, FI_RMA, FI_REMOTE_READ)?;
+        let (iov, regions) = named(domain, &self.conns[id], &read.segs, FI_RMA, FI_REMOTE_READ)?;
         if regions[0].is_none() {
             return Err(Fault::Rule("a read of nothing"));
         }
-        let total = header.segs_len();
-        let mut answer = Header::new(Op::ReadRsp, total);
-        answer.payload = total;
-        self.answer_read(domain, id, &answer, iov, regions);
+        self.answer_read(domain, id, read.segs.total(), iov, regions);
         Ok(())
     }
 
     /// Whether so many answers wait for a peer that a frame which is to be answered stays in the stream.
     #[inline]
-    pub(super) fn owes_enough(&self, id: usize, header: &Header) -> bool {
+    pub(super) fn owes_enough(&self, id: usize, frame: &proto::Frame) -> bool {
         let answers = self.conns[id].answers();
-        answers > ANSWERS && (header.asks() || answers > ACKS && header.is_answered())
+        answers > ANSWERS && (frame.asks() || answers > ACKS && frame.is_answered())
     }
 
     /// Whether a frame that stood in the stream is dealt with: the peer has taken a good part of what waits for it.
@@ -142,20 +156,20 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        len: u64,
         iov: IoVec,
         regions: Regions,
     ) {
-        let len = header.payload;
+        let answer = ReadResponse { payload: len };
         if len <= SMALL_ANSWER && self.conns[id].tx.staged <= STAGE_HIGH_WATER {
-            self.send_always(domain, id, header, iov, None);
+            self.send_always(domain, id, &proto::Frame::ReadResponse(answer), iov, None);
             domain.read_by_peer(self.conns[id].ep, len);
             return;
         }
         let conn = &mut self.conns[id];
         let mut bytes = [0; MAX_HEADER];
         let counter = conn.tx.next_counter();
-        let header_len = header.encode(counter, conn.swap, &mut bytes);
+        let header_len = answer.encode(counter, conn.swap, &mut bytes);
         conn.tx.answers += 1;
         conn.tx.queue.push_back(Out::Frame(Box::new(Frame {
             header: bytes,
@@ -198,18 +212,18 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        response: &ReadResponse,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
         let waiting = conn.tx.await_read.front();
-        if waiting.is_some_and(|read| read.op.len as u64 != header.payload) {
+        if waiting.is_some_and(|read| read.op.len as u64 != response.payload) {
             return Err(Fault::Rule("a read response of another length"));
         }
         let Some(read) = conn.tx.take_asked() else {
             return Err(Fault::Rule("a read response that nobody waits for"));
         };
-        self.expect(id, Sink::Read(read), header.payload, false);
-        if header.payload == 0 {
+        self.expect(id, Sink::Read(read), response.payload, false);
+        if response.payload == 0 {
             self.finish(domain, id);
         }
         Ok(())
@@ -234,7 +248,7 @@ const SMALL_ANSWER: u64 = 8192;
 pub(super) fn named<N: Net>(
     domain: &mut DomainOf<N>,
     conn: &Conn<N>,
-    header: &Header,
+    segs: &[RmaSeg],
     capability: u64,
     access: u64,
 ) -> core::result::Result<(IoVec, Regions), Fault> {
@@ -246,7 +260,7 @@ pub(super) fn named<N: Net>(
     }
     let mut iov = IoVec::empty();
     let mut regions = Regions::default();
-    for (seg, place) in header.segs().iter().zip(&mut regions) {
+    for (seg, place) in segs.iter().zip(&mut regions) {
         let found = domain
             .mrs
             .lookup_with(conn.key(), seg.key, seg.addr, seg.len, access);
@@ -285,8 +299,8 @@ pub(super) fn count_regions<A: Address>(
 
 /// fi_cq(3), FI_COMMIT_COMPLETE: the parts of the target that lie in persistent memory.
 #[cold]
-pub(super) fn durable(header: &Header, regions: &Regions) -> Durable {
-    let targets = header.segs().iter().zip(regions.iter().flatten());
+pub(super) fn durable(segs: &[RmaSeg], regions: &Regions) -> Durable {
+    let targets = segs.iter().zip(regions.iter().flatten());
     let persistent = targets.filter(|(seg, region)| region.is_persistent() && seg.len > 0);
     let parts = persistent.filter_map(|(seg, region)| {
         let address = region.reach_one(seg.addr, seg.len).ok()?;
@@ -306,18 +320,7 @@ fn check_target(tx: &Tx<'_>, len: usize) -> Result {
 }
 
 fn segs(tx: &Tx<'_>) -> impl ExactSizeIterator<Item = RmaSeg> {
-    tx.target.iter().map(|seg| RmaSeg {
-        addr: seg.addr,
-        len: seg.len as u64,
-        key: seg.key,
-    })
-}
-
-fn put_target(header: &mut Header, tx: &Tx<'_>) {
-    for (place, seg) in header.segs.iter_mut().zip(segs(tx)) {
-        *place = seg;
-    }
-    header.seg_count = tx.target.len() as u8;
+    tx.target.iter().map(seg_of)
 }
 
 fn refused(error: Error) -> Fault {

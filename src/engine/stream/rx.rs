@@ -12,9 +12,7 @@ use crate::engine::domain_state::MessageInfo;
 use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
 use crate::engine::stream::conn::{At, Conn, Incoming, Sink, Stalled, State, is_silence};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{
-    BASE_HEADER, Header, Message, MessageHead, Op, WireError, decode, header_len, whole_message,
-};
+use crate::engine::stream::proto::{Decoded, Frame, Message, WireError, decode};
 use crate::engine::stream::rma::{ANSWERS, count_regions};
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::transport::Address;
@@ -173,18 +171,18 @@ impl<N: Net> Stream<N> {
                 At::Header => {
                     if conn.rx.header_have == 0
                         && !conn.swap
-                        && let Some(message) = whole_message(bytes)
-                        && self.whole(domain, id, &message)
+                        && let Some((message, payload, frame)) = Message::whole(bytes)
+                        && self.whole(domain, id, &message, payload)
                     {
-                        bytes = &bytes[message.head.frame..];
+                        bytes = &bytes[frame..];
                         continue;
                     }
                     let conn = &mut self.conns[id];
-                    let Some((header, used)) = next_header(conn, bytes)? else {
+                    let Some((frame, used)) = next_frame(conn, bytes)? else {
                         return Ok(());
                     };
                     bytes = &bytes[used..];
-                    let used = self.begin(domain, id, &header, bytes)?;
+                    let used = self.begin(domain, id, &frame, bytes)?;
                     bytes = &bytes[used..];
                     // The frame may have ended the connection.
                     if !self
@@ -229,19 +227,25 @@ impl<N: Net> Stream<N> {
 
     /// A whole message: straight to its receive, or kept. False leaves it to the general way.
     #[inline(always)]
-    fn whole(&mut self, domain: &mut DomainOf<N>, id: usize, message: &Message<'_>) -> bool {
+    fn whole(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        message: &Message,
+        payload: &[u8],
+    ) -> bool {
         let conn = &self.conns[id];
-        let Some(srx) = taker(domain, conn, message.head.tagged) else {
+        let Some(srx) = taker(domain, conn, message.tagged) else {
             return false;
         };
-        if message.head.ack && conn.answers() > ANSWERS {
+        if message.ack && conn.answers() > ANSWERS {
             return false;
         }
-        let info = message_info(&message.head);
+        let info = message_info(message);
         let srx = &mut domain.srxs[srx];
-        if let Ok(filled) = srx.fill(&info, conn.source(), |iov| iov.fill(message.payload)) {
+        if let Ok(filled) = srx.fill(&info, conn.source(), |iov| iov.fill(payload)) {
             domain.filled(conn.ep, &filled, &info, 0, conn.fi_addr);
-            if message.head.ack {
+            if message.ack {
                 self.send_ack(domain, id);
             }
             return true;
@@ -249,17 +253,17 @@ impl<N: Net> Stream<N> {
         let envelope = info.envelope(conn.source(), conn.ep, id as u64);
         match srx.accept(&envelope) {
             Some(mut recv) => {
-                recv.iov.copy_in(message.payload);
+                recv.iov.copy_in(payload);
                 domain.received(envelope.ep, &recv, &envelope, &conn.sender());
             }
             None if !srx.has_room(envelope.token, envelope.len, self.limits.saved_bytes) => {
                 return false;
             }
             None => {
-                srx.keep_whole(envelope, |bytes| bytes.extend_from_slice(message.payload));
+                srx.keep_whole(envelope, |bytes| bytes.extend_from_slice(payload));
             }
         }
-        if message.head.ack {
+        if message.ack {
             self.send_ack(domain, id);
         }
         true
@@ -276,9 +280,9 @@ impl<N: Net> Stream<N> {
         let conn = &self.conns[id];
         let between = matches!(conn.rx.at, At::Header) && conn.rx.header_have == 0;
         if between
-            && let Some(message) = whole_message(bytes)
-            && message.head.frame == bytes.len()
-            && self.whole(domain, id, &message)
+            && let Some((message, payload, frame)) = Message::whole(bytes)
+            && frame == bytes.len()
+            && self.whole(domain, id, &message, payload)
         {
             return Ok(());
         }
@@ -291,51 +295,44 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        frame: &Frame,
         bytes: &[u8],
     ) -> core::result::Result<usize, Fault> {
-        if self.owes_enough(id, header) {
-            self.hold_frame(id, header);
+        if self.owes_enough(id, frame) {
+            self.hold_frame(id, frame);
             return Ok(0);
         }
-        let begun = match header.op {
-            Op::Msg | Op::Tagged => self.message(domain, id, header),
-            Op::Ack => match self.acknowledged(domain, id) {
+        let begun = match frame {
+            Frame::Message(message) => self.message(domain, id, message),
+            Frame::Ack => match self.acknowledged(domain, id) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("an acknowledgement that nobody waits for")),
             },
-            Op::Write => self.write_request(domain, id, header),
-            Op::ReadReq => self.read_request(domain, id, header),
-            Op::ReadRsp => self.read_response(domain, id, header),
-            Op::Rts => self.ready_to_send(domain, id, header),
-            Op::Cts => match self.cleared(domain, id, header.index) {
+            Frame::Write(write) => self.write_request(domain, id, write),
+            Frame::ReadRequest(read) => self.read_request(domain, id, read),
+            Frame::ReadResponse(response) => self.read_response(domain, id, response),
+            Frame::ReadyToSend(ready) => self.ready_to_send(domain, id, ready),
+            &Frame::ClearToSend { index } => match self.cleared(domain, id, index) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
             },
-            Op::Data => self.rendezvous_data(domain, id, header),
-            Op::Offer | Op::OfferTagged => self.offered(domain, id, header),
-            Op::Taken => match self.taken(domain, id, header.index) {
+            Frame::RendezvousData(data) => self.rendezvous_data(domain, id, data),
+            Frame::Offer(offer) => self.offered(domain, id, offer),
+            &Frame::Taken { index } => match self.taken(domain, id, index) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("a message was taken that was not offered")),
             },
-            Op::Share => self.asked_to_share(domain, id, header),
-            Op::Done => self.sender_done(domain, id, header.index),
-            Op::Coll | Op::CollEnd => self.collective_frame(domain, id, header),
-            Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => {
-                return self.atomic_request(domain, id, header, bytes);
-            }
+            Frame::Share(share) => self.asked_to_share(domain, id, share),
+            &Frame::Done { index } => self.sender_done(domain, id, index),
+            Frame::Collective(data) => self.collective_data(domain, id, data),
+            Frame::CollectiveEnd(end) => self.collective_end(domain, id, end),
+            Frame::Atomic(atomic) => return self.atomic_request(domain, id, atomic, bytes),
         };
         begun.map(|()| 0)
     }
 
     #[inline]
-    pub(super) fn envelope(&self, id: usize, what: What, header: &Header) -> Envelope {
-        let info = MessageInfo {
-            what,
-            len: header.payload,
-            tag: header.tag,
-            data: header.data,
-        };
+    pub(super) fn envelope(&self, id: usize, info: &MessageInfo) -> Envelope {
         let conn = &self.conns[id];
         info.envelope(conn.source(), conn.ep, id as u64)
     }
@@ -346,33 +343,29 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        message: &Message,
     ) -> core::result::Result<(), Fault> {
-        let what = match header.op {
-            Op::Tagged => What::Tagged,
-            _ => What::Msg,
-        };
-        let mut envelope = self.envelope(id, what, header);
-        if header.context != 0 {
-            envelope.ep = self.named_context(domain, id, header)?;
+        let mut envelope = self.envelope(id, &message_info(message));
+        if message.context != 0 {
+            envelope.ep = self.named_context(domain, id, message.context)?;
         }
         let state = &domain.eps[envelope.ep];
         let (srx, tagged) = (state.srx, state.caps & FI_TAGGED != 0);
-        if what == What::Tagged && !tagged {
+        if message.tagged && !tagged {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
         match domain.srxs[srx].accept(&envelope) {
             Some(recv) => {
-                if header.payload == 0 {
+                if message.payload == 0 {
                     self.received(domain, id, &recv, &envelope);
-                    if header.ack {
+                    if message.ack {
                         self.send_ack(domain, id);
                     }
                     return Ok(());
                 }
-                self.expect(id, Sink::Recv(recv, envelope), header.payload, header.ack);
+                self.expect(id, Sink::Recv(recv, envelope), message.payload, message.ack);
             }
-            None => self.unexpected(domain, id, srx, envelope, header.ack),
+            None => self.unexpected(domain, id, srx, envelope, message.ack),
         }
         Ok(())
     }
@@ -469,8 +462,8 @@ impl<N: Net> Stream<N> {
 
     /// A frame stays in the stream, and all that follows it.
     #[cold]
-    pub(super) fn hold_frame(&mut self, id: usize, header: &Header) {
-        self.conns[id].rx.at = At::Held(Box::new(header.clone()));
+    pub(super) fn hold_frame(&mut self, id: usize, frame: &Frame) {
+        self.conns[id].rx.at = At::Held(Box::new(*frame));
         self.stalled.push(id);
         self.pause_read(id);
     }
@@ -478,14 +471,14 @@ impl<N: Net> Stream<N> {
     /// The frame that stands in the stream is tried again.
     pub(super) fn retry_frame(&mut self, domain: &mut DomainOf<N>, id: usize) {
         match self.conns.get(id).map(|conn| &conn.rx.at) {
-            Some(At::Held(header)) if !header.is_answered() || self.may_answer(id) => {}
+            Some(At::Held(frame)) if !frame.is_answered() || self.may_answer(id) => {}
             _ => return,
         }
-        let At::Held(header) = std::mem::replace(&mut self.conns[id].rx.at, At::Header) else {
+        let At::Held(frame) = std::mem::replace(&mut self.conns[id].rx.at, At::Header) else {
             return;
         };
         self.stalled.retain(|&stalled| stalled != id);
-        match self.begin(domain, id, &header, &[]) {
+        match self.begin(domain, id, &frame, &[]) {
             Err(fault) => self.fault(domain, id, &fault),
             Ok(_) if self.conns.get(id).is_some_and(|conn| !conn.rx.at.waits()) => {
                 self.go_on(domain, id);
@@ -610,12 +603,15 @@ fn no_memory(_: Error) -> Fault {
 
 /// What the completion of a message says.
 #[inline(always)]
-pub(super) fn message_info(head: &MessageHead) -> MessageInfo {
+pub(super) fn message_info(message: &Message) -> MessageInfo {
     MessageInfo {
-        what: if head.tagged { What::Tagged } else { What::Msg },
-        len: head.payload() as u64,
-        tag: head.tag,
-        data: head.data,
+        what: match message.tagged {
+            true => What::Tagged,
+            false => What::Msg,
+        },
+        len: message.payload,
+        tag: message.tag,
+        data: message.data,
     }
 }
 
@@ -646,38 +642,34 @@ pub(super) fn commit<N: Net>(conn: &Conn<N>, info: &[(usize, usize)]) -> bool {
     result.is_ok()
 }
 
-/// The next header of the stream, from `bytes` and what was there before; and how many of `bytes` it took.
+/// The next frame of the stream, its header from `bytes` and what was there before; and how many of `bytes` that took.
 #[inline]
-fn next_header<N: Net>(
+fn next_frame<N: Net>(
     conn: &mut Conn<N>,
     bytes: &[u8],
-) -> core::result::Result<Option<(Header, usize)>, Fault> {
+) -> core::result::Result<Option<(Frame, usize)>, Fault> {
     let rx = &mut conn.rx;
-    if rx.header_have == 0 && bytes.len() >= BASE_HEADER {
-        let len = header_len(&bytes[..BASE_HEADER]).map_err(Fault::Wire)?;
-        if bytes.len() >= len {
-            let header = decode(&bytes[..len], conn.swap).map_err(Fault::Wire)?;
-            return Ok(Some((header, len)));
-        }
+    if rx.header_have == 0
+        && let Decoded::Frame(frame, len) = decode(bytes, conn.swap).map_err(Fault::Wire)?
+    {
+        return Ok(Some((frame, len)));
     }
     let mut used = 0;
     loop {
-        let want = match rx.header_have < BASE_HEADER {
-            true => BASE_HEADER,
-            false => header_len(&rx.header[..BASE_HEADER]).map_err(Fault::Wire)?,
+        let have = &rx.header[..rx.header_have];
+        let want = match decode(have, conn.swap).map_err(Fault::Wire)? {
+            Decoded::Frame(frame, _) => {
+                rx.header_have = 0;
+                return Ok(Some((frame, used)));
+            }
+            Decoded::Needs(want) => want,
         };
         let n = (want - rx.header_have).min(bytes.len() - used);
+        if n == 0 {
+            return Ok(None);
+        }
         rx.header[rx.header_have..][..n].copy_from_slice(&bytes[used..][..n]);
         rx.header_have += n;
         used += n;
-        if rx.header_have < want {
-            return Ok(None);
-        }
-        if want > BASE_HEADER || header_len(&rx.header[..BASE_HEADER]).map_err(Fault::Wire)? == want
-        {
-            let header = decode(&rx.header[..want], conn.swap).map_err(Fault::Wire)?;
-            rx.header_have = 0;
-            return Ok(Some((header, used)));
-        }
     }
 }

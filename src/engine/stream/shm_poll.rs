@@ -11,7 +11,7 @@ use crate::base::{Error, IoVec};
 use crate::engine::srx::Unfilled;
 use crate::engine::stream::conn::{At, State};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, message_head};
+use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, Message};
 use crate::engine::stream::rx::{Fault, message_info};
 use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::transport::{DomainOf, Stream};
@@ -544,17 +544,19 @@ impl<N: Net> Stream<N> {
         loop {
             let mut start = [0; MAX_MESSAGE_HEADER];
             shm.copy_start(&record, &mut start);
-            let head = match message_head(&start) {
-                Some(head) if head.frame == record.len() && !head.ack => head,
+            let (message, header) = match Message::compact(&start) {
+                Some((message, header, frame)) if frame == record.len() && !message.ack => {
+                    (message, header)
+                }
                 _ => break,
             };
-            let parts = message_info(&head);
-            let place = |to: &IoVec| shm.fill(&record, head.len, head.payload(), to);
+            let parts = message_info(&message);
+            let place = |to: &IoVec| shm.fill(&record, header, message.payload as usize, to);
             match inlet.take(&parts, source, place) {
                 Ok(()) => {}
                 Err(Unfilled::Unexpected) if record.len() <= SMALL => {
                     let envelope = parts.envelope(source, conn.ep, id as u64);
-                    let copy = |bytes: &mut Vec<u8>| shm.append(&record, head.len, bytes);
+                    let copy = |bytes: &mut Vec<u8>| shm.append(&record, header, bytes);
                     if !inlet.keep(envelope, self.limits.saved_bytes, copy) {
                         break;
                     }

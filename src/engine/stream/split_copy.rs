@@ -12,8 +12,8 @@ use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, IoVec};
 use crate::engine::stream::conn::{Payload, Shared};
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{Header, Op};
-use crate::engine::stream::rendezvous::{name_places, places_of};
+use crate::engine::stream::proto::{Frame, Share};
+use crate::engine::stream::rendezvous::places_of;
 use crate::engine::stream::rx::Fault;
 use crate::engine::stream::shm_channel::{Help, Helping};
 use crate::engine::stream::transport::{DomainOf, Stream};
@@ -39,11 +39,11 @@ impl<N: Net> Stream<N> {
         let Some(to) = shared.recv.as_ref().map(|recv| recv.iov) else {
             return;
         };
-        let mut share = Header::new(Op::Share, 0);
-        share.index = shared.index;
-        name_places(&mut share, &to, len);
-        // Keys have no meaning here.
-        share.segs[0].key = u64::from(shared.job.number);
+        let share = Frame::Share(Share {
+            index: shared.index,
+            places: places_of(&to, len),
+            job: shared.job.number,
+        });
         self.send_always(domain, id, &share, IoVec::empty(), None);
         let conn = &mut self.conns[id];
         let (Some(shm), Some(offers)) = (&mut conn.shm, &mut conn.rx.offers) else {
@@ -168,18 +168,18 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        share: &Share,
     ) -> core::result::Result<(), Fault> {
         let conn = &mut self.conns[id];
-        let offered = conn.tx.rendezvous.get(&header.index);
-        let len = header.segs_len();
+        let offered = conn.tx.rendezvous.get(&share.index);
+        let len = share.places.total();
         if offered.is_none_or(|out| len > out.op.len as u64) {
             return Err(Fault::Rule("it shares a message that it was not offered"));
         }
-        let Some(job) = Job::new(header.segs[0].key as u32, len as usize) else {
+        let Some(job) = Job::new(share.job, len as usize) else {
             return Err(GARBAGE);
         };
-        let (index, to) = (header.index, places_of(header));
+        let (index, to) = (share.index, share.places.all());
         if let Some(shm) = &mut conn.shm {
             shm.helping = Some(Helping { index, job, to });
         }
@@ -209,8 +209,9 @@ impl<N: Net> Stream<N> {
                 self.mark_dirty(id);
             }
             Ok(Help::Last) => {
-                let mut done = Header::new(Op::Done, 0);
-                done.index = helping.index;
+                let done = Frame::Done {
+                    index: helping.index,
+                };
                 self.send_always(domain, id, &done, IoVec::empty(), None);
             }
             Ok(Help::Over) => {}

@@ -15,9 +15,7 @@ use crate::engine::stream::conn::{
 };
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{
-    Header, MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message, encode_usual,
-};
+use crate::engine::stream::proto::{self, MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER, Message};
 use crate::engine::stream::rma::ASKED;
 use crate::engine::stream::shm_channel::RECORD;
 use crate::engine::stream::transport::{DomainOf, Stream};
@@ -124,14 +122,17 @@ impl<N: Net> Stream<N> {
         let Some(shm) = conn.shm.as_mut().filter(|_| free) else {
             return false;
         };
-        let tagged = tx.what == What::Tagged;
-        let data = (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data);
+        let message = Message {
+            tagged: tx.what == What::Tagged,
+            ack: false,
+            data: (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data),
+            tag: tx.tag,
+            context: 0,
+            payload: len as u64,
+        };
         let counter = conn.tx.counter;
         let mut header = [0; MAX_MESSAGE_HEADER];
-        let header_len = match data {
-            None => encode_usual(tagged, tx.tag, len, counter, &mut header),
-            _ => encode_message(tagged, false, data, tx.tag, len, counter, &mut header),
-        };
+        let header_len = message.encode(counter, false, &mut header);
         if !matches!(shm.send_one(&header, header_len, &tx.piece), Ok(true)) {
             return false;
         }
@@ -199,10 +200,16 @@ impl<N: Net> Stream<N> {
             Some(_) => RECORD - MAX_MESSAGE_HEADER,
         };
         if op.len <= most && !rendezvous {
-            let data = remote_data(tx);
-            let tagged = tx.what == What::Tagged;
+            let message = Message {
+                tagged: tx.what == What::Tagged,
+                ack: false,
+                data: remote_data(tx),
+                tag: tx.tag,
+                context: 0,
+                payload: op.len as u64,
+            };
             let encode = |counter, header: &mut [u8; MAX_MESSAGE_HEADER]| {
-                encode_message(tagged, false, data, tx.tag, op.len, counter, header)
+                message.encode(counter, false, header)
             };
             if self.post_small(domain, id, &tx.iov, op, encode) {
                 return Ok(());
@@ -331,21 +338,17 @@ impl<N: Net> Stream<N> {
         op: TxOp,
         context: u8,
     ) -> Result {
-        let mut header = Header::new(
-            if tx.what == What::Tagged {
-                Op::Tagged
-            } else {
-                Op::Msg
-            },
-            op.len as u64,
-        );
-        // FI_COMMIT_COMPLETE is a default that is meant for other operations; a message has no higher level than
-        // delivery.
-        header.ack = tx.flags & (WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE) != 0;
-        header.tag = tx.tag;
-        header.data = remote_data(tx);
-        header.context = context;
-        self.submit(domain, id, header, tx.iov, op)
+        let message = Message {
+            tagged: tx.what == What::Tagged,
+            // FI_COMMIT_COMPLETE is a default that is meant for other operations; a message has no higher level than
+            // delivery.
+            ack: tx.flags & (WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE) != 0,
+            data: remote_data(tx),
+            tag: tx.tag,
+            context,
+            payload: op.len as u64,
+        };
+        self.submit(domain, id, proto::Frame::Message(message), tx.iov, op)
     }
 
     /// Sends an operation, or keeps it until its turn comes: frames of one peer leave in the order of the calls.
@@ -354,20 +357,20 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: Header,
+        frame: proto::Frame,
         iov: IoVec,
         op: TxOp,
     ) -> Result {
         if self.must_wait(id, &op) {
             self.check_heard(domain, id, &op)?;
-            self.wait(domain, id, header, Payload::of(&op, iov), op);
+            self.wait(domain, id, frame, Payload::of(&op, iov), op);
             return Ok(());
         }
-        match self.way(id, &header, &op)? {
-            Way::Frame => self.send(domain, id, &header, iov, op),
+        match self.way(id, &frame, &op)? {
+            Way::Frame => self.send(domain, id, &frame, iov, op),
             way => {
                 let payload = Payload::of(&op, iov);
-                self.ask(domain, id, way, header, payload, op);
+                self.ask(domain, id, way, frame, payload, op);
                 Ok(())
             }
         }
@@ -395,7 +398,7 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: Header,
+        frame: proto::Frame,
         bytes: &[u8],
         answer: IoVec,
         op: TxOp,
@@ -403,44 +406,47 @@ impl<N: Net> Stream<N> {
         if self.must_wait(id, &op) {
             self.check_heard(domain, id, &op)?;
             let payload = Payload::Exchange(Box::new((bytes.to_vec(), answer)));
-            self.wait(domain, id, header, payload, op);
+            self.wait(domain, id, frame, payload, op);
             return Ok(());
         }
-        self.way(id, &header, &op)?;
+        self.way(id, &frame, &op)?;
         // It has to be copied.
         if self.conns[id].tx.staged > STAGE_HIGH_WATER {
             return Err(Error::AGAIN);
         }
-        self.exchange(domain, id, &header, bytes, answer, op);
+        self.exchange(domain, id, &frame, bytes, answer, op);
         Ok(())
     }
 
     /// FI_EAGAIN while the peer cannot be told of another message.
-    fn way(&mut self, id: usize, header: &Header, op: &TxOp) -> Result<Way> {
+    fn way(&mut self, id: usize, frame: &proto::Frame, op: &TxOp) -> Result<Way> {
         let stays = self.is_held(op);
         let conn = &mut self.conns[id];
-        if header.context != 0 && !conn.extended {
+        if matches!(frame, proto::Frame::Message(message) if message.context != 0) && !conn.extended
+        {
             return Err(Error::OPNOTSUPP);
         }
         let matched = op.flags & FI_MATCH_COMPLETE != 0;
-        if may_offer(conn, header, op, stays) {
+        if may_offer(conn, frame, op, stays) {
             return match conn.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                 true => Ok(Way::Offer),
                 false => Err(Error::AGAIN),
             };
         }
-        match header.op {
-            _ if header.asks() && conn.tx.asked > ASKED => Err(Error::AGAIN),
-            Op::ReadReq => Ok(Way::Read),
-            Op::Tagged if conn.rendezvous && (matched || stays) => {
+        match frame {
+            _ if frame.asks() && conn.tx.asked > ASKED => Err(Error::AGAIN),
+            proto::Frame::ReadRequest(_) => Ok(Way::Read),
+            proto::Frame::Message(message)
+                if message.tagged && conn.rendezvous && (matched || stays) =>
+            {
                 match conn.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                     true => Ok(Way::Rendezvous),
                     false => Err(Error::AGAIN),
                 }
             }
             // Values are of one byte order; peers that do not know the operation get none.
-            _ if header.op.is_atomic() && (!conn.extended || conn.swap) => Err(Error::OPNOTSUPP),
-            Op::AtomicFetch | Op::AtomicCompare => Ok(Way::Exchange),
+            proto::Frame::Atomic(_) if !conn.extended || conn.swap => Err(Error::OPNOTSUPP),
+            proto::Frame::Atomic(atomic) if atomic.asks() => Ok(Way::Exchange),
             // Only a rendezvous tells that a receive has matched.
             _ if matched => Err(Error::OPNOTSUPP),
             _ => Ok(Way::Frame),
@@ -459,18 +465,24 @@ impl<N: Net> Stream<N> {
         domain: &mut DomainOf<N>,
         id: usize,
         way: Way,
-        header: Header,
+        frame: proto::Frame,
         payload: Payload,
         op: TxOp,
     ) {
-        match (way, payload) {
-            (Way::Rendezvous, payload) => self.announce(domain, id, header, payload, op),
-            (Way::Offer, Payload::Buffers(iov)) => self.offer(domain, id, header, iov, op),
-            (Way::Read, Payload::Buffers(iov)) => self.request_read(domain, id, &header, iov, op),
-            (_, Payload::Exchange(both)) => {
-                self.exchange(domain, id, &header, &both.0, both.1, op);
+        match (way, &frame, payload) {
+            (Way::Rendezvous, proto::Frame::Message(message), payload) => {
+                self.announce(domain, id, message, payload, op);
             }
-            (_, payload) => self.send_payload(domain, id, &header, payload, op),
+            (Way::Offer, proto::Frame::Message(message), Payload::Buffers(iov)) => {
+                self.offer(domain, id, message, iov, op);
+            }
+            (Way::Read, _, Payload::Buffers(iov)) => {
+                self.request_read(domain, id, &frame, iov, op);
+            }
+            (_, _, Payload::Exchange(both)) => {
+                self.exchange(domain, id, &frame, &both.0, both.1, op);
+            }
+            (_, _, payload) => self.send_payload(domain, id, &frame, payload, op),
         }
     }
 
@@ -480,7 +492,7 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        frame: &proto::Frame,
         payload: IoVec,
         op: TxOp,
     ) -> Result {
@@ -488,34 +500,34 @@ impl<N: Net> Stream<N> {
         // A ring is small, and nobody but us fills it. What is reported as sent is in the ring, or the peer would wait for an
         // application that has no reason to come here again.
         if let Some(shm) = &mut conn.shm {
-            let frame = MAX_HEADER + payload.remaining();
-            if op.flags & FI_INJECT != 0 && !(conn.tx.queue.is_empty() && shm.takes(frame)) {
+            let most = MAX_HEADER + payload.remaining();
+            if op.flags & FI_INJECT != 0 && !(conn.tx.queue.is_empty() && shm.takes(most)) {
                 self.ring_doorbell(id);
                 return Err(Error::AGAIN);
             }
-            self.send_always(domain, id, header, payload, Some(op));
+            self.send_always(domain, id, frame, payload, Some(op));
             return Ok(());
         }
         let more = op.flags & FI_MORE != 0;
         if conn.tx.queue.is_empty() && !more && conn.tx.pace.writes(self.polls) {
-            self.write_now(domain, id, header, payload, Some(op));
+            self.write_now(domain, id, frame, payload, Some(op));
             return Ok(());
         }
         // What has to be copied waits for room; the rest is queued, as far as the transmit queue goes.
         if conn.tx.staged > STAGE_HIGH_WATER && op.flags & FI_INJECT != 0 {
             return Err(Error::AGAIN);
         }
-        self.send_always(domain, id, header, payload, Some(op));
+        self.send_always(domain, id, frame, payload, Some(op));
         Ok(())
     }
 
     /// Sends a frame that asks the peer for something.
-    pub(super) fn send_bare(&mut self, domain: &mut DomainOf<N>, id: usize, header: &Header) {
+    pub(super) fn send_bare(&mut self, domain: &mut DomainOf<N>, id: usize, frame: &proto::Frame) {
         let conn = &mut self.conns[id];
         if conn.tx.queue.is_empty() && conn.tx.pace.writes(self.polls) {
-            self.write_now(domain, id, header, IoVec::empty(), None);
+            self.write_now(domain, id, frame, IoVec::empty(), None);
         } else {
-            self.send_always(domain, id, header, IoVec::empty(), None);
+            self.send_always(domain, id, frame, IoVec::empty(), None);
         }
     }
 
@@ -558,17 +570,13 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: Header,
+        frame: proto::Frame,
         payload: Payload,
         mut op: TxOp,
     ) {
         self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
-        conn.tx.waiting.push_back(Waiting {
-            header,
-            payload,
-            op,
-        });
+        conn.tx.waiting.push_back(Waiting { frame, payload, op });
         if conn.state == State::Up && !self.held.contains(&id) {
             self.held.push(id);
         }
@@ -580,8 +588,8 @@ impl<N: Net> Stream<N> {
             if waiting.op.flags & HELD != 0 && self.conns[id].holds(waiting.op.flags) {
                 break;
             }
-            let (header, op) = (waiting.header.clone(), waiting.op);
-            let way = match self.way(id, &header, &op) {
+            let (frame, op) = (waiting.frame, waiting.op);
+            let way = match self.way(id, &frame, &op) {
                 Err(Error::AGAIN) => break,
                 way => way,
             };
@@ -591,7 +599,7 @@ impl<N: Net> Stream<N> {
             let ep = waiting.op.ep();
             domain.eps[ep].tx_pending -= 1;
             match way {
-                Ok(way) => self.ask(domain, id, way, waiting.header, waiting.payload, waiting.op),
+                Ok(way) => self.ask(domain, id, way, waiting.frame, waiting.payload, waiting.op),
                 Err(error) => domain.send_failed(ep, &waiting.op, error),
             }
         }
@@ -617,22 +625,22 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        frame: &proto::Frame,
         payload: Payload,
         op: TxOp,
     ) {
         match payload {
-            Payload::Buffers(iov) => self.send_always(domain, id, header, iov, Some(op)),
+            Payload::Buffers(iov) => self.send_always(domain, id, frame, iov, Some(op)),
             Payload::Copy(copy) => {
                 let conn = &mut self.conns[id];
                 let mut bytes = [0; MAX_HEADER];
                 let counter = conn.tx.next_counter();
-                let len = header.encode(counter, conn.swap, &mut bytes);
+                let len = frame.encode(counter, conn.swap, &mut bytes);
                 self.stage_with(id, &bytes[..len], copy.len(), |out| out.extend(&copy));
-                self.handed_over(domain, id, header, op);
+                self.handed_over(domain, id, frame, op);
             }
             Payload::Exchange(both) => {
-                self.exchange(domain, id, header, &both.0, both.1, op);
+                self.exchange(domain, id, frame, &both.0, both.1, op);
             }
         }
     }
@@ -642,18 +650,18 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        frame: &proto::Frame,
         payload: IoVec,
         op: Option<TxOp>,
     ) {
         self.watch();
         let conn = &mut self.conns[id];
         if conn.shm.is_some() && conn.tx.queue.is_empty() {
-            return self.write_now(domain, id, header, payload, op);
+            return self.write_now(domain, id, frame, payload, op);
         }
         let mut bytes = [0; MAX_HEADER];
         let counter = conn.tx.next_counter();
-        let header_len = header.encode(counter, conn.swap, &mut bytes);
+        let header_len = frame.encode(counter, conn.swap, &mut bytes);
         let len = payload.remaining();
         let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
         // What belongs to no operation is an answer or a request, and small.
@@ -661,7 +669,7 @@ impl<N: Net> Stream<N> {
         if inject || (room && header_len + len <= STAGE_LIMIT) {
             self.stage(id, &bytes[..header_len], &payload);
             match op {
-                Some(op) => self.handed_over(domain, id, header, op),
+                Some(op) => self.handed_over(domain, id, frame, op),
                 None => self.conns[id].tx.owe(header_len + len),
             }
             let conn = &self.conns[id];
@@ -671,7 +679,7 @@ impl<N: Net> Stream<N> {
             }
             return;
         }
-        let after = self.after(domain, id, header, op);
+        let after = self.after(domain, id, frame, op);
         self.conns[id]
             .tx
             .queue
@@ -693,7 +701,7 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        frame: &proto::Frame,
         op: Option<TxOp>,
     ) -> After {
         let Some(mut op) = op else {
@@ -701,7 +709,7 @@ impl<N: Net> Stream<N> {
         };
         self.begin_waiting(domain, &mut op);
         let conn = &mut self.conns[id];
-        match header.ack || header.commit {
+        match frame.is_acknowledged() {
             true => {
                 conn.tx.await_ack.push_back(op);
                 After::Acknowledged(op)
@@ -716,10 +724,10 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        frame: &proto::Frame,
         mut op: TxOp,
     ) {
-        if header.ack || header.commit {
+        if frame.is_acknowledged() {
             self.begin_waiting(domain, &mut op);
             self.conns[id].tx.await_ack.push_back(op);
         } else {
@@ -795,27 +803,27 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        frame: &proto::Frame,
         payload: IoVec,
         op: Option<TxOp>,
     ) {
         let conn = &mut self.conns[id];
         let mut bytes = [0; MAX_HEADER];
         let counter = conn.tx.next_counter();
-        let header_len = header.encode(counter, conn.swap, &mut bytes);
+        let header_len = frame.encode(counter, conn.swap, &mut bytes);
         let len = payload.remaining();
         let total = header_len + len;
         if conn.shm.is_some() {
-            return self.write_to_shm(domain, id, header, &bytes, header_len, payload, op);
+            return self.write_to_shm(domain, id, frame, &bytes, header_len, payload, op);
         }
         let Some(socket) = &conn.socket else {
             return;
         };
         let moved = if total <= TOGETHER.min(self.scratch.len()) {
-            let frame = &mut self.scratch;
-            frame[..header_len].copy_from_slice(&bytes[..header_len]);
-            payload.copy_to(&mut frame[header_len..total]);
-            socket.write(&frame[..total])
+            let together = &mut self.scratch;
+            together[..header_len].copy_from_slice(&bytes[..header_len]);
+            payload.copy_to(&mut together[header_len..total]);
+            socket.write(&together[..total])
         } else {
             let mut list = IoList::new();
             list.push_bytes(&bytes[..header_len]);
@@ -826,7 +834,7 @@ impl<N: Net> Stream<N> {
         let written = match moved {
             Ok(Moved::Bytes(n)) if n == total => {
                 if let Some(op) = op {
-                    self.handed_over(domain, id, header, op);
+                    self.handed_over(domain, id, frame, op);
                 }
                 return;
             }
@@ -838,7 +846,7 @@ impl<N: Net> Stream<N> {
                 0
             }
         };
-        self.queue_rest(domain, id, header, &bytes, header_len, payload, op, written);
+        self.queue_rest(domain, id, frame, &bytes, header_len, payload, op, written);
     }
 
     /// As `write_now`, where frames go over shared memory.
@@ -847,7 +855,7 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        frame: &proto::Frame,
         bytes: &[u8; MAX_HEADER],
         header_len: usize,
         payload: IoVec,
@@ -879,10 +887,10 @@ impl<N: Net> Stream<N> {
         };
         self.ring_doorbell(id);
         if written < total {
-            return self.queue_rest(domain, id, header, bytes, header_len, payload, op, written);
+            return self.queue_rest(domain, id, frame, bytes, header_len, payload, op, written);
         }
         if let Some(op) = op {
-            self.handed_over(domain, id, header, op);
+            self.handed_over(domain, id, frame, op);
         }
     }
 
@@ -893,7 +901,7 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        header: &Header,
+        frame: &proto::Frame,
         bytes: &[u8; MAX_HEADER],
         header_len: usize,
         mut payload: IoVec,
@@ -907,14 +915,14 @@ impl<N: Net> Stream<N> {
         if inject || (copies && payload.remaining() <= STAGE_LIMIT) {
             self.stage(id, &bytes[header_done..header_len], &payload);
             match op {
-                Some(op) => self.handed_over(domain, id, header, op),
+                Some(op) => self.handed_over(domain, id, frame, op),
                 None => {
                     let left = header_len - header_done + payload.remaining();
                     self.conns[id].tx.owe(left);
                 }
             }
         } else {
-            let after = self.after(domain, id, header, op);
+            let after = self.after(domain, id, frame, op);
             self.conns[id]
                 .tx
                 .queue
@@ -939,7 +947,7 @@ impl<N: Net> Stream<N> {
     }
 
     pub(super) fn send_ack(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        self.send_always(domain, id, &Header::new(Op::Ack, 0), IoVec::empty(), None);
+        self.send_always(domain, id, &proto::Frame::Ack, IoVec::empty(), None);
     }
 }
 
@@ -966,10 +974,10 @@ pub(super) fn check_flags(what: What, flags: u64, ep: &EpState) -> Result {
 /// Whether the peer had better fetch the message, and is likely to be able to; its buffers are the application's until the
 /// completion then. One that fetches before a receive has matched does not say when one has. Some messages are to stay here.
 #[inline]
-fn may_offer<N: Net>(conn: &mut Conn<N>, header: &Header, op: &TxOp, stays: bool) -> bool {
+fn may_offer<N: Net>(conn: &mut Conn<N>, frame: &proto::Frame, op: &TxOp, stays: bool) -> bool {
     let matched = op.flags & FI_MATCH_COMPLETE != 0;
     let shm = conn.shm.as_mut().filter(|shm| shm.fetches(op.len));
-    matches!(header.op, Op::Msg | Op::Tagged)
+    matches!(frame, proto::Frame::Message(_))
         && op.flags & FI_INJECT == 0
         && (N::ALL_SHM || !matched)
         && shm.is_some_and(|shm| matched || stays || !shm.prefers_ring(op.len))

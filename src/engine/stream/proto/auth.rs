@@ -3,7 +3,7 @@
 //! they will. What stands in them: `prov::tcp::auth`; when they are sent: docs/wire/tcp.md, "Authorization".
 #![forbid(unsafe_code)]
 
-use super::{BASE_HEADER, encode_plain, is_plain};
+use super::head::{BASE_HEADER, decode_plain, encode_plain};
 
 /// Bytes of a nonce, and of a proof.
 pub const PROOF: usize = 32;
@@ -65,9 +65,9 @@ pub fn encode_auth(op: AuthOp, parts: &[&[u8; PROOF]], counter: u8, swap: bool) 
 
 /// Which frame begins with these bytes. Its payload has the length that its op says.
 pub fn decode_auth(header: &[u8; BASE_HEADER], swap: bool) -> Result<AuthOp, NoAuth> {
-    let op = AuthOp::from_code(header[1]).ok_or(NoAuth)?;
-    let total = (BASE_HEADER + op.payload()) as u64;
-    is_plain(header, total, swap).then_some(op).ok_or(NoAuth)
+    let (code, payload) = decode_plain(header, swap).ok_or(NoAuth)?;
+    let op = AuthOp::from_code(code).ok_or(NoAuth)?;
+    (payload == op.payload() as u64).then_some(op).ok_or(NoAuth)
 }
 
 /// Where a connection message says that its sender has a key; in a reject, that it is for the sake of keys.

@@ -2,7 +2,8 @@
 //! The message that opens each direction of a connection, and the private data that RDM endpoints put into it.
 #![forbid(unsafe_code)]
 
-use super::{VERSION, field, is_keyed};
+use super::head::VERSION;
+use super::is_keyed;
 
 /// Fixed part of a connection message.
 pub const CM_HEADER: usize = 32;
@@ -80,7 +81,7 @@ pub fn decode_cm(bytes: &[u8; CM_HEADER]) -> Result<CmHeader, CmError> {
         return Err(CmError::Length(len));
     }
     // The probe reads as 1 on a host of the sender's byte order. A reject carries none.
-    let swapped = kind != CmKind::Reject && field(bytes, 24, false) != 1;
+    let swapped = kind != CmKind::Reject && bytes[24..] != 1u64.to_ne_bytes();
     Ok(CmHeader {
         kind,
         private_len: usize::from(len),

@@ -2,7 +2,7 @@
 //! The frames by which two endpoints of one host agree to go on over shared memory: docs/wire/tcp.md, "Shared memory".
 #![forbid(unsafe_code)]
 
-use super::{BASE_HEADER, encode_plain, is_plain};
+use super::head::{BASE_HEADER, decode_plain, encode_plain};
 
 /// Feature bit of both sides: the endpoint may share memory, and takes the other one for a neighbour.
 pub const SHARES: u8 = 0x04;
@@ -46,12 +46,12 @@ impl SameHostFrame {
 
     /// The frame that these bytes are, all of them; nothing for any other.
     pub fn decode(bytes: &[u8], swap: bool) -> Option<SameHostFrame> {
-        let header = bytes.first_chunk::<BASE_HEADER>()?;
-        if !is_plain(header, bytes.len() as u64, swap) {
+        let (header, payload) = bytes.split_first_chunk::<BASE_HEADER>()?;
+        let (code, len) = decode_plain(header, swap)?;
+        if len != payload.len() as u64 {
             return None;
         }
-        let payload = &bytes[BASE_HEADER..];
-        match (header[1], payload.len()) {
+        match (code, payload.len()) {
             (LISTENER, _) if payload.len() == 2 * TOKEN => {
                 Some(SameHostFrame::ShmListener(Directions {
                     shm_listener: *payload.first_chunk()?,

@@ -38,7 +38,8 @@ pub struct AtomicOp {
 }
 
 impl AtomicOp {
-    /// Writes the header of an operation without flags on one segment, with `payload` bytes behind it; returns its size.
+    /// Writes the header of an operation without flags on one segment, with `payload` bytes behind it; returns its
+    /// size.
     #[inline(always)]
     pub fn encode_one<const LEN: usize>(
         self,
@@ -52,8 +53,9 @@ impl AtomicOp {
         writer.finish(self.head(0, 1), counter, payload as u64)
     }
 
-    /// The operation on one segment, without flags, that all of `bytes` is, from a host of this byte order; and its payload.
-    /// Anything else, also what is malformed, is for `decode`. Only the lengths are left for the caller to check.
+    /// The operation on one segment, without flags, that all of `bytes` is, from a host of this byte order; and its
+    /// payload. Anything else, also what is malformed, is for `decode`. Only the lengths are left for the caller to
+    /// check.
     #[inline(always)]
     pub fn compact(bytes: &[u8]) -> Option<(AtomicOp, RmaSeg, &[u8])> {
         let shape = |head: &Head| match head.code {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! All that peers say to each other on a connection that is up: one enum, one encoder, one decoder. What a kind of frame has
-//! stands with its struct.
+//! All that peers say to each other on a connection that is up: one enum, one encoder, one decoder. What a kind of
+//! frame has stands with its struct.
 //!
 //! Everything a peer can get wrong inside one header is refused here. What needs state (a key, an index in use, an
 //! acknowledgement nobody waits for) is refused by the connection.
@@ -126,8 +126,8 @@ pub fn is_rendezvous_data(header: &[u8; MAX_HEADER]) -> bool {
 }
 
 impl Frame {
-    /// Writes the header and returns its size. `counter` numbers the headers of this direction of the connection; `swap`
-    /// says that the peer's host has the other byte order.
+    /// Writes the header and returns its size. `counter` numbers the headers of this direction of the connection;
+    /// `swap` says that the peer's host has the other byte order.
     #[inline]
     pub fn encode(&self, counter: u8, swap: bool, out: &mut [u8; MAX_HEADER]) -> usize {
         let word = |code, index, out| Word::encode(code, index, counter, swap, out);

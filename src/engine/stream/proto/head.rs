@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The part that all data headers have in common, and what follows it in fields of eight bytes. Nothing else in the library
-//! knows where a byte of a data header is: frames are written by a `Writer` and read from `Fields`.
+//! The part that all data headers have in common, and what follows it in fields of eight bytes. Nothing else in the
+//! library knows where a byte of a data header is: frames are written by a `Writer` and read from `Fields`.
 #![forbid(unsafe_code)]
 
 use super::frame::Frame;
@@ -257,8 +257,8 @@ impl Shape {
         Ok(BASE_HEADER + FIELD * self.fields + SEG * segs)
     }
 
-    /// Bytes of the whole header. All that can be checked in its fixed part without the byte order is: the segment count, and
-    /// that the size is one that this op can have.
+    /// Bytes of the whole header. All that can be checked in its fixed part without the byte order is: the segment
+    /// count, and that the size is one that this op can have.
     #[inline(always)]
     pub fn len(&self, head: &Head) -> Result<usize, WireError> {
         let (plain, len) = (self.plain_len(head)?, usize::from(head.len));
@@ -393,12 +393,15 @@ pub(super) fn answer_fits(len: u64) -> Result<(), WireError> {
     }
 }
 
-/// The fixed part of `bytes`, and what its op may have; `None` if it is not there yet.
+/// The fixed part of a header, how long all of the header is, and what its op may have.
+pub(super) type Start<'a> = (&'a [u8; BASE_HEADER], usize, &'static Shape);
+
+/// The start of `bytes`; `None` if it is not there yet.
 #[inline(always)]
 pub(super) fn split(
     bytes: &[u8],
     shape: impl FnOnce(&Head) -> Option<&'static Shape>,
-) -> Result<Option<(&[u8; BASE_HEADER], usize, &'static Shape)>, WireError> {
+) -> Result<Option<Start<'_>>, WireError> {
     let Some(base) = bytes.first_chunk::<BASE_HEADER>() else {
         return Ok(None);
     };

@@ -113,9 +113,9 @@ impl Message {
         writer.finish(head, counter, self.payload)
     }
 
-    /// The message that starts here, as it mostly is, and how long its header and all of it are: between hosts of one byte
-    /// order, for the first receive context. Anything else, also what is malformed, is for `decode`. The payload may be
-    /// elsewhere.
+    /// The message that starts here, as it mostly is, and how long its header and all of it are: between hosts of one
+    /// byte order, for the first receive context. Anything else, also what is malformed, is for `decode`. The payload
+    /// may be elsewhere.
     #[inline(always)]
     pub fn compact(bytes: &[u8]) -> Option<(Message, usize, usize)> {
         let base = bytes.first_chunk::<BASE_HEADER>()?;

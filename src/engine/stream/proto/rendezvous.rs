@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Frames of messages that stay with their sender until a receive has met them: sent on demand, or fetched by a receiver that
-//! shares memory with it. An index, 1 to 254, names such a message from the first frame to the last.
+//! Frames of messages that stay with their sender until a receive has met them: sent on demand, or fetched by a
+//! receiver that shares memory with it. An index, 1 to 254, names such a message from the first frame to the last.
 #![forbid(unsafe_code)]
 
 use super::frame::{Frame, code};

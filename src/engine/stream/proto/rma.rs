@@ -133,7 +133,8 @@ impl<S> Write<S> {
 }
 
 impl<S: ExactSizeIterator<Item = RmaSeg>> Write<S> {
-    /// Writes the header of at most [`MAX_SEGS`](super::MAX_SEGS) segments, which need not be in a list, and returns its size.
+    /// Writes the header of at most [`MAX_SEGS`](super::MAX_SEGS) segments, which need not be in a list, and returns
+    /// its size.
     #[inline]
     pub fn encode_iter<const LEN: usize>(
         self,

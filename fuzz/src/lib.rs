@@ -102,11 +102,11 @@ pub fn connect(data: &[u8]) {
     {
         assert!(cm.private_len <= MAX_PRIVATE);
         if let Some(private) = rest.get(..cm.private_len) {
-            let mut out = Vec::new();
-            encode_cm(cm.kind, private, cm.extended, &mut out);
+            let out = encode_cm(cm.kind, private, cm.extended, cm.keyed);
             let again = decode_cm(out.first_chunk().expect("a header")).expect("our own");
             assert_eq!((again.kind, again.private_len), (cm.kind, cm.private_len));
-            assert_eq!(again.extended, cm.extended);
+            assert_eq!((again.extended, again.keyed), (cm.extended, cm.keyed));
+            assert_eq!(private_of(&out), private);
         }
         if let Some(private) = RdmPrivate::decode(rest) {
             assert_eq!(RdmPrivate::decode(&private.encode()), Some(private));

@@ -15,7 +15,7 @@ use crate::engine::auth::Key;
 use crate::engine::half_open::{is_crowded, is_reserved, oldest_silent};
 use crate::engine::stream::conn::{Conn, State, Watch};
 use crate::engine::stream::progress::{conn_token, handshake_token};
-use crate::engine::stream::proto::{CM_HEADER, CmHeader, CmKind, EXTENSIONS, RdmPrivate};
+use crate::engine::stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, private_of};
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange};
@@ -49,7 +49,7 @@ pub struct Crossing {
 impl Crossing {
     /// The peer has taken our request after all.
     pub fn reject(&self) {
-        let echo = &self.from.exchange[CM_HEADER..];
+        let echo = private_of(&self.from.exchange);
         write_exchange(&self.from.socket, CmKind::Reject, echo, false);
     }
 
@@ -168,7 +168,7 @@ impl Stream<Tcp> {
             }
             Exchange::Whole(header) => header,
         };
-        let private = RdmPrivate::decode(&handshake.exchange[CM_HEADER..]);
+        let private = RdmPrivate::decode(private_of(&handshake.exchange));
         let (CmKind::Request, Some(private)) = (header.kind, private) else {
             log_warn!(
                 &SOURCE,
@@ -176,7 +176,7 @@ impl Stream<Tcp> {
                 "{from} closed: not a tcp RDM endpoint"
             );
             if header.kind == CmKind::Request {
-                let echo = &handshake.exchange[CM_HEADER..];
+                let echo = private_of(&handshake.exchange);
                 write_exchange(&handshake.socket, CmKind::Reject, echo, false);
             }
             return self.drop_handshake(id);
@@ -218,7 +218,7 @@ impl Stream<Tcp> {
             write_exchange(
                 &from.socket,
                 CmKind::Reject,
-                &from.exchange[CM_HEADER..],
+                private_of(&from.exchange),
                 false,
             );
         };

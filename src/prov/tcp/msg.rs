@@ -11,11 +11,10 @@ use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::engine::stream::conn::{Conn, State, Watch};
 use crate::engine::stream::progress::conn_token;
-use crate::engine::stream::proto::CmKind;
+use crate::engine::stream::proto::{CmKind, encode_cm};
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::ffi::ops::eq::EqErr;
 use crate::prov::tcp::connect::write_whole;
-use crate::prov::tcp::keyed::exchange;
 use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::addr;
 
@@ -62,7 +61,7 @@ impl Stream<Tcp> {
         self.check_key(ep, &request)?;
         let mut conn = Conn::<Tcp>::new(ep, request.from(), FI_ADDR_NOTAVAIL);
         conn.extended = request.is_extended();
-        let response = exchange(CmKind::Response, param, conn.extended, request.is_keyed());
+        let response = encode_cm(CmKind::Response, param, conn.extended, request.is_keyed());
         conn.own.auth = self.accept_proof(ep, &request, &response)?;
         let (socket, swapped) = request.into_socket();
         let _ = socket.set_nodelay(nodelay);

@@ -286,10 +286,12 @@ fn rdm_private_data() {
 #[test]
 fn extensions_are_agreed_on() {
     for extended in [false, true] {
-        let mut bytes = Vec::new();
-        encode_cm(CmKind::Request, b"hello", extended, &mut bytes);
-        let head = decode_cm(bytes.first_chunk().unwrap()).unwrap();
-        assert_eq!(head.extended, extended);
+        for keyed in [false, true] {
+            let bytes = encode_cm(CmKind::Request, b"hello", extended, keyed);
+            let head = decode_cm(bytes.first_chunk().unwrap()).unwrap();
+            assert_eq!((head.extended, head.keyed), (extended, keyed));
+            assert_eq!(private_of(&bytes), b"hello");
+        }
     }
     let request = RdmPrivate {
         version: 1,

@@ -288,8 +288,7 @@ fn junk_that_carries_no_meaning_is_ignored() {
 
 #[test]
 fn connection_messages() {
-    let mut bytes = Vec::new();
-    encode_cm(CmKind::Request, &[], false, &mut bytes);
+    let bytes = encode_cm(CmKind::Request, &[], false, false);
     let good: [u8; CM_HEADER] = bytes.try_into().unwrap();
     let change = |at: usize, value: u8| {
         let mut bytes = good;

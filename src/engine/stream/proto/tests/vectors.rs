@@ -338,8 +338,7 @@ fn connection_vectors_parse_and_are_produced() {
         };
         assert_eq!(head, expected, "{file}");
         assert_eq!(captured[CM_HEADER..], private, "{file}");
-        let mut bytes = Vec::new();
-        encode_cm(kind, &private, false, &mut bytes);
+        let bytes = encode_cm(kind, &private, false, false);
         assert_eq!(mask(bytes, row), mask(captured, row), "{file}");
     }
 }

@@ -207,8 +207,7 @@ pub fn peer(data: &[u8]) {
             port: 1,
             pid: 1,
         };
-        let mut first = Vec::new();
-        encode_cm(CmKind::Request, &private.encode(), false, &mut first);
+        let first = encode_cm(CmKind::Request, &private.encode(), false, false);
         socket.write_all(&first).expect("a request");
         let pieces = usize::from(how >> 6) + 1;
         for piece in bytes.chunks(bytes.len().div_ceil(pieces).max(1)) {

@@ -12,9 +12,10 @@ use crate::engine::coll::{self, Action, Frame, Lane, MAX_BYTES, MAX_MEMBERS, Sha
 use crate::engine::domain_state::DomainState;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::proto::{BASE_HEADER, Header, Op};
+use crate::engine::stream::proto::{self, BASE_HEADER};
 use crate::engine::stream::session::State;
 use crate::engine::stream::session::common::Common;
+use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::transport::{Address, Membership};
 use crate::ffi::ops::collective::Collective;
@@ -44,7 +45,7 @@ pub enum Token {
 
 /// What a peer is to get when its connection is up: perhaps nothing, if something is to come from it.
 #[derive(Default)]
-pub struct Frames(VecDeque<(Header, Vec<u8>)>);
+pub struct Frames(VecDeque<(proto::Frame, Vec<u8>)>);
 
 impl Frames {
     pub fn is_empty(&self) -> bool {
@@ -416,34 +417,45 @@ fn speaks<N: Net>(conn: &Conn<N>) -> bool {
     conn.session.extended && !conn.session.swap
 }
 
-fn header_of(frame: &Frame, payload: usize) -> Header {
-    let (op, kind, low) = match frame.part {
-        coll::Part::Data { what, round } => (Op::Coll, what + 1, round),
-        coll::Part::End(error) => (Op::CollEnd, 0, error.code() as u32),
-    };
-    let mut header = Header::new(op, payload as u64);
-    header.index = kind;
-    header.tag = frame.group;
-    header.msg_size = u64::from(frame.seq) << 32 | u64::from(low);
-    header
+pub fn header_of(frame: &Frame, payload: usize) -> proto::Frame {
+    let &Frame { group, seq, part } = frame;
+    match part {
+        coll::Part::Data { what, round } => proto::Frame::Collective(proto::Collective {
+            kind: what + 1,
+            group,
+            seq,
+            round,
+            payload: payload as u64,
+        }),
+        coll::Part::End(error) => proto::Frame::CollectiveEnd(proto::CollectiveEnd {
+            group,
+            seq,
+            error: error.code() as u32,
+        }),
+    }
 }
 
-pub fn frame_of(header: &Header) -> core::result::Result<Frame, &'static str> {
-    let low = header.msg_size as u32;
-    let part = match header.op {
-        Op::Coll => coll::Part::Data {
+/// What the state machine is told of data.
+pub fn data_of(data: &proto::Collective) -> Frame {
+    Frame {
+        group: data.group,
+        seq: data.seq,
+        part: coll::Part::Data {
             // `decode` has refused 0.
-            what: header.index.wrapping_sub(1),
-            round: low,
+            what: data.kind.wrapping_sub(1),
+            round: data.round,
         },
-        _ => match i32::try_from(low) {
-            Ok(code) if code > 0 => coll::Part::End(Error::new(code)),
-            _ => return Err("the end of a collective without an error"),
-        },
-    };
-    Ok(Frame {
-        group: header.tag,
-        seq: (header.msg_size >> 32) as u32,
-        part,
-    })
+    }
+}
+
+/// What the state machine is told of an end.
+pub fn end_of(end: &proto::CollectiveEnd) -> core::result::Result<Frame, Fault> {
+    match i32::try_from(end.error) {
+        Ok(code) if code > 0 => Ok(Frame {
+            group: end.group,
+            seq: end.seq,
+            part: coll::Part::End(Error::new(code)),
+        }),
+        _ => Err(Fault::Rule("the end of a collective without an error")),
+    }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The two messages by which processes get to share memory: docs/wire/shm.md. Pure. Both sides run on one host, so numbers
-//! are in its byte order. Who the pending says it is, the provider understands.
+//! are in its byte order. The provider knows what a peer says of who it is.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -111,33 +111,53 @@ fn probe(bytes: &[u8]) -> Option<ProcessProbe> {
     })
 }
 
-/// Where the fields of a hello are: magic, version, length of who it is, ring, probe, who it is.
+/// Where the fields are that both messages have; the magic comes first.
+const VERSION_AT: usize = 4;
+const PROBE_AT: usize = 16;
+const AFTER_PROBE: usize = PROBE_AT + 8 + ProcessProbe::LEN;
+/// Of a hello.
+const WHO_LEN_AT: usize = 6;
 const RING_AT: usize = 8;
-const WITNESS_AT: usize = 16;
-const WHO_AT: usize = WITNESS_AT + 8 + ProcessProbe::LEN;
+const WHO_AT: usize = AFTER_PROBE;
 const OPEN_AT: usize = HELLO - 1;
+/// Of an answer.
+const VERDICT_AT: usize = 6;
+const ANSWER_OPEN_AT: usize = 7;
+
+/// The magic, and the version that is spoken here.
+fn put_start(out: &mut [u8]) {
+    put(out, 0, &MAGIC);
+    put(out, VERSION_AT, &VERSION.to_ne_bytes());
+}
+
+/// The version of a message; nothing without the magic.
+fn version(bytes: &[u8]) -> Option<u16> {
+    bytes.starts_with(&MAGIC).then(|| half(bytes, VERSION_AT))
+}
+
+fn half(bytes: &[u8], at: usize) -> u16 {
+    u16::from_ne_bytes([bytes[at], bytes[at + 1]])
+}
 
 impl Hello {
     pub fn encode(&self) -> [u8; HELLO] {
         let mut out = [0; HELLO];
         debug_assert!(self.who.len() <= WHO);
         let who = &self.who[..self.who.len().min(WHO)];
-        put(&mut out, 0, &MAGIC);
-        put(&mut out, 4, &VERSION.to_ne_bytes());
-        put(&mut out, 6, &(who.len() as u16).to_ne_bytes());
+        put_start(&mut out);
+        put(&mut out, WHO_LEN_AT, &(who.len() as u16).to_ne_bytes());
         put(&mut out, RING_AT, &(self.ring as u64).to_ne_bytes());
-        put_probe(&mut out, WITNESS_AT, &self.probe);
+        put_probe(&mut out, PROBE_AT, &self.probe);
         put(&mut out, WHO_AT, who);
         out[OPEN_AT] = u8::from(self.is_open);
         out
     }
 
     pub fn decode(bytes: &[u8; HELLO]) -> Result<Hello, Verdict> {
-        let version = u16::from_ne_bytes([bytes[4], bytes[5]]);
-        if bytes[..4] != MAGIC || version != VERSION {
+        if version(bytes) != Some(VERSION) {
             return Err(Verdict::Version);
         }
-        let len = usize::from(u16::from_ne_bytes([bytes[6], bytes[7]]));
+        let len = usize::from(half(bytes, WHO_LEN_AT));
         if len > WHO {
             return Err(Verdict::Version);
         }
@@ -150,7 +170,7 @@ impl Hello {
         }
         Ok(Hello {
             ring,
-            probe: probe(&bytes[WITNESS_AT..]).ok_or(Verdict::Version)?,
+            probe: probe(&bytes[PROBE_AT..]).ok_or(Verdict::Version)?,
             is_open: bytes[OPEN_AT] != 0,
             who,
         })
@@ -158,33 +178,28 @@ impl Hello {
 }
 
 impl Answer {
-    pub const LEN: usize = WITNESS_AT + 8 + ProcessProbe::LEN;
+    pub const LEN: usize = AFTER_PROBE;
 
     pub fn encode(&self) -> [u8; Answer::LEN] {
         let mut out = [0; Answer::LEN];
-        put(&mut out, 0, &MAGIC);
-        put(&mut out, 4, &VERSION.to_ne_bytes());
+        put_start(&mut out);
         let verdict = Verdict::ALL.iter().position(|v| *v == self.verdict);
-        out[6] = verdict.unwrap_or(0) as u8;
-        out[7] = u8::from(self.is_open);
-        put_probe(&mut out, WITNESS_AT, &self.probe);
+        out[VERDICT_AT] = verdict.unwrap_or(0) as u8;
+        out[ANSWER_OPEN_AT] = u8::from(self.is_open);
+        put_probe(&mut out, PROBE_AT, &self.probe);
         out
     }
 
     /// Nothing for what is no answer.
     pub fn decode(bytes: &[u8; Answer::LEN]) -> Option<Answer> {
-        if bytes[..4] != MAGIC {
-            return None;
-        }
-        let version = u16::from_ne_bytes([bytes[4], bytes[5]]);
-        let verdict = match version == VERSION {
-            true => *Verdict::ALL.get(usize::from(bytes[6]))?,
+        let verdict = match version(bytes)? == VERSION {
+            true => *Verdict::ALL.get(usize::from(bytes[VERDICT_AT]))?,
             false => Verdict::Version,
         };
         Some(Answer {
             verdict,
-            is_open: bytes[7] != 0,
-            probe: probe(&bytes[WITNESS_AT..])?,
+            is_open: bytes[ANSWER_OPEN_AT] != 0,
+            probe: probe(&bytes[PROBE_AT..])?,
         })
     }
 }
@@ -216,6 +231,27 @@ mod tests {
             };
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         }
+    }
+
+    #[cfg(target_endian = "little")]
+    #[test]
+    fn messages_have_their_bytes() {
+        let bytes = hello().encode();
+        assert_eq!(bytes[..8], [b'I', b'F', b's', b'm', 4, 0, 14, 0]);
+        assert_eq!(bytes[8..16], 65536u64.to_ne_bytes());
+        assert_eq!(bytes[16..24], 0x1234_5678_9abc_u64.to_ne_bytes());
+        assert_eq!(&bytes[24..54], b"0123456789abcdeffi_shm://1:2:3");
+        assert_eq!((bytes[54], bytes[318], bytes[319]), (0, 0, 1));
+        let answer = Answer {
+            verdict: Verdict::Memory,
+            is_open: true,
+            probe: hello().probe,
+        };
+        let bytes = answer.encode();
+        assert_eq!(bytes[..8], [b'I', b'F', b's', b'm', 4, 0, 3, 1]);
+        assert_eq!(bytes[8..16], [0; 8]);
+        assert_eq!(bytes[16..24], 0x1234_5678_9abc_u64.to_ne_bytes());
+        assert_eq!(&bytes[24..], b"0123456789abcdef");
     }
 
     #[test]

@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Endpoints that talk over streams, one for each pair: what goes over a stream and what becomes of it at both ends. How a
-//! stream comes about is the provider's (`net`).
+//! Endpoints that talk over streams, one for each pair: what goes over a stream and what becomes of it at both ends.
+//! How a stream comes about is the provider's part (`net`).
 //!
-//! `transport` is the state of a domain and, with `parts`, what the engine calls; `ep` endpoints and their peers; `conn` one
-//! peer; `tx`,
-//! `flush`, `rx`, `rma`, `atomic`, `short`, `rendezvous`, `context` and `coll` move bytes; `attempt` repeats attempts to connect and `disconnect` ends connections, `drain` what is still owed then; `progress` decides
-//! where is looked; `pace` which small frames gather, `proto` the bytes themselves. Between processes of one host a stream may go over shared memory: `shm` is
-//! the memory, `meeting` brings two processes to it by the messages of `hello`, `shared` what it means for a connection,
-//! `directory` what peers know of registered memory, `direct` what they do with that, `share` how both ends of a large message
-//! copy it.
+//! - `transport` is the state of a domain and what the engine calls first; `parts` has the other calls.
+//! - `ep` has endpoints and their peers, `context` the contexts of scalable endpoints. `conn` is one peer: a `session`
+//!   and the `link` under it.
+//! - `session` is what two peers owe each other, without epoll and without a clock: messages, rendezvous, remote memory
+//!   access, atomic operations, frames of collectives, loss. Its folder has a file for each.
+//! - `proto` is the bytes of the frames. `pace` says which small frames gather before they are written.
+//! - `post` brings an operation to its session. `settle` calls a session, and then does what the session has left to
+//!   the stream. `coll` connects collectives with sessions.
+//! - `progress` decides which connections are polled, `read` reads their links, `flush` writes what is queued.
+//! - `attempt` repeats attempts to connect. `disconnect` ends connections, and `drain` delivers what is still owed
+//!   before an endpoint ends. `stall` reports operations that wait too long for a peer. `regions` closes registered
+//!   memory that peers may be using.
+//!
+//! Between processes of one host a stream may go over shared memory. `shm_channel` is that memory, `shm_connect` brings
+//! two processes to it by the messages of `hello`, and `shm_poll` polls it, sleeps and wakes. `copy_mode` chooses
+//! between the ring and a copy from the sender's memory. `region_directory` shows registered memory to peers, which
+//! read and write it by `session::direct`; `session::split_copy` has both ends copy a large message.
 
 mod attempt;
 pub mod coll;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The state of one domain, and the calls that the engine makes on it. What each does is in `ep`, `tx`, `rx` and `progress`,
-//! or the provider's.
+//! The state of one domain, and the calls that the engine makes on it. What each does is in `ep`, `post`, `read` and
+//! `progress`, or the provider's.
 #![forbid(unsafe_code)]
 
 use std::os::fd::{AsRawFd, RawFd};

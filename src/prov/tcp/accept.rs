@@ -16,7 +16,7 @@ use crate::engine::half_open::{is_crowded, is_reserved, oldest_silent};
 use crate::engine::stream::conn::{Conn, Watch};
 use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::{conn_token, handshake_token};
-use crate::engine::stream::proto::{CM_HEADER, CmHeader, CmKind, EXTENSIONS, RdmPrivate};
+use crate::engine::stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, private_of};
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::addr::Addr;
@@ -51,7 +51,7 @@ pub struct Crossing {
 impl Crossing {
     /// The peer has taken our request after all.
     pub fn reject(&self) {
-        let echo = &self.from.exchange[CM_HEADER..];
+        let echo = private_of(&self.from.exchange);
         write_exchange(&self.from.socket, CmKind::Reject, echo, false);
     }
 
@@ -171,7 +171,7 @@ impl Stream<Tcp> {
             }
             Exchange::Whole(header) => header,
         };
-        let private = RdmPrivate::decode(&handshake.exchange[CM_HEADER..]);
+        let private = RdmPrivate::decode(private_of(&handshake.exchange));
         let (CmKind::Request, Some(private)) = (header.kind, private) else {
             log_warn!(
                 &SOURCE,
@@ -179,7 +179,7 @@ impl Stream<Tcp> {
                 "{from} closed: not a tcp RDM endpoint"
             );
             if header.kind == CmKind::Request {
-                let echo = &handshake.exchange[CM_HEADER..];
+                let echo = private_of(&handshake.exchange);
                 write_exchange(&handshake.socket, CmKind::Reject, echo, false);
             }
             return self.drop_handshake(id);
@@ -221,7 +221,7 @@ impl Stream<Tcp> {
             write_exchange(
                 &from.socket,
                 CmKind::Reject,
-                &from.exchange[CM_HEADER..],
+                private_of(&from.exchange),
                 false,
             );
         };

@@ -15,7 +15,7 @@ use sha2::Sha256;
 
 use crate::engine::auth::Key;
 use crate::engine::stream::proto::{
-    AuthOp, BASE_HEADER, MAX_AUTH, PROOF, decode_auth, encode_auth,
+    AuthOp, BASE_HEADER, MAX_AUTH, PROOF, auth_parts, decode_auth, encode_auth,
 };
 
 /// 32 bytes that were never used before.
@@ -136,7 +136,7 @@ impl Prover {
             return Outcome::Wait;
         }
         let frame = std::mem::take(&mut self.frame);
-        let (first, rest) = frame[BASE_HEADER..].split_at(PROOF);
+        let [first, rest] = auth_parts(&frame);
         match self.expected {
             AuthOp::Hello => self.hello(first, rest),
             AuthOp::Answer => self.answer(first, rest),

@@ -15,12 +15,13 @@ use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::conn_token;
 use crate::engine::stream::proto::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
+    private_of,
 };
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::accept::FIREWALL;
 use crate::prov::tcp::alive::probe_at_rest;
-use crate::prov::tcp::keyed::{Auth, REFUSED_FOR_KEYS, exchange};
+use crate::prov::tcp::keyed::{Auth, REFUSED_FOR_KEYS};
 use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::socket::{Moved, Socket};
 
@@ -73,9 +74,7 @@ pub fn read_exchange(socket: &Socket, have: &mut Vec<u8>) -> Exchange {
 
 /// Sends a connection message in one write, as peers expect. The socket is new, so there is room.
 pub fn write_exchange(socket: &Socket, kind: CmKind, private: &[u8], extended: bool) -> bool {
-    let mut bytes = Vec::with_capacity(CM_HEADER + private.len());
-    encode_cm(kind, private, extended, &mut bytes);
-    write_whole(socket, &bytes)
+    write_whole(socket, &encode_cm(kind, private, extended, false))
 }
 
 pub fn write_whole(socket: &Socket, bytes: &[u8]) -> bool {
@@ -184,7 +183,7 @@ impl Stream<Tcp> {
         };
         let _ = socket.set_keepalive(Some(PROBES));
         let keyed = endpoint.own.keys.is_some();
-        let request = exchange(CmKind::Request, &private, !endpoint.rdm, keyed);
+        let request = encode_cm(CmKind::Request, &private, !endpoint.rdm, keyed);
         if !write_whole(socket, &request) {
             return self.connect_failed(domain, id, Error::IO);
         }
@@ -214,7 +213,7 @@ impl Stream<Tcp> {
             }
             Exchange::Whole(header) => header,
         };
-        let private = conn.own.exchange[CM_HEADER..].to_vec();
+        let private = private_of(&conn.own.exchange).to_vec();
         let _ = socket.set_keepalive(None);
         log_debug!(
             &SOURCE,
@@ -270,7 +269,7 @@ impl Stream<Tcp> {
     /// What the peer's answer to our request has agreed to.
     pub(super) fn agreed(&self, id: usize) -> u8 {
         let conn = &self.conns[id];
-        let private = conn.own.exchange.get(CM_HEADER..).unwrap_or(&[]);
+        let private = private_of(&conn.own.exchange);
         match (RdmPrivate::decode(private), conn.link.socket()) {
             (Some(answer), Some(socket)) if conn.session.extended && !conn.session.swap => {
                 answer.features & self.shares(conn.session.ep, socket)

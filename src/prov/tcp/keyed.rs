@@ -16,7 +16,7 @@ use crate::engine::auth::Key;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::progress::handshake_token;
 use crate::engine::stream::proto::{
-    CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_AUTH, RdmPrivate, encode_cm, mark_keyed,
+    CmHeader, CmKind, EXTENSIONS, MAX_AUTH, RdmPrivate, encode_cm, private_of,
 };
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
@@ -80,16 +80,6 @@ pub const REFUSED_FOR_KEYS: &str =
 const PEER_HAS_NONE: &str = "it has no authorization key";
 const NO_KEY_FOR_IT: &str = "this endpoint has no authorization key for it";
 const PEER_HAS_ONE: &str = "it has an authorization key and this endpoint has none";
-
-/// A connection message, which may say that its sender has a key.
-pub fn exchange(kind: CmKind, private: &[u8], extended: bool, keyed: bool) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    encode_cm(kind, private, extended, &mut bytes);
-    if keyed {
-        mark_keyed(&mut bytes);
-    }
-    bytes
-}
 
 /// The keys that a peer may prove. If each address has its own, a peer that has one proves that.
 fn keys_for(domain: &DomainOf<Tcp>, ep: usize, endpoint: &Ep<Tcp>, peer: &Addr) -> Vec<Key> {
@@ -215,7 +205,7 @@ impl Stream<Tcp> {
         conn.own.auth = Some(Box::new(Auth::proved(key)));
         // Frames that were sent so far.
         conn.session.tx.counter = if conn.opened_here { 2 } else { 1 };
-        let private = conn.own.exchange.get(CM_HEADER..).unwrap_or(&[]).to_vec();
+        let private = private_of(&conn.own.exchange).to_vec();
         let agreed = self.agreed(id);
         self.settled(domain, id, agreed);
         if !rdm {
@@ -287,7 +277,7 @@ impl Stream<Tcp> {
         let Some(endpoint) = self.eps.get(from.ep) else {
             return;
         };
-        let echo = &from.exchange[CM_HEADER..];
+        let echo = private_of(&from.exchange);
         let keys = match (&endpoint.own.keys, header.keyed) {
             (Some(_), true) if private.features & EXTENSIONS != 0 => {
                 keys_for(domain, from.ep, endpoint, &peer)
@@ -299,7 +289,7 @@ impl Stream<Tcp> {
                     PEER_HAS_ONE
                 };
                 log_warn!(&SOURCE, Subsys::EpCtrl, "{peer}: request refused: {why}");
-                write_whole(&from.socket, &exchange(CmKind::Reject, echo, false, true));
+                write_whole(&from.socket, &encode_cm(CmKind::Reject, echo, false, true));
                 return;
             }
         };
@@ -322,7 +312,7 @@ impl Stream<Tcp> {
             }
         }
         let answer = self.answer_to(&from, &header, &private);
-        let response = exchange(CmKind::Response, &answer.encode(), false, true);
+        let response = encode_cm(CmKind::Response, &answer.encode(), false, true);
         match self.pending(&from, keys, header, private, &response) {
             Ok(pending) if write_whole(&from.socket, &response) => from.pending = Some(pending),
             Ok(_) => return,

@@ -11,12 +11,11 @@ use crate::base::{Error, Result};
 use crate::engine::stream::conn::{Conn, Watch};
 use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::conn_token;
-use crate::engine::stream::proto::CmKind;
+use crate::engine::stream::proto::{CmKind, encode_cm};
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::ffi::ops::eq::EqErr;
 use crate::prov::tcp::connect::write_whole;
-use crate::prov::tcp::keyed::exchange;
 use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::addr;
 
@@ -63,7 +62,7 @@ impl Stream<Tcp> {
         self.check_key(ep, &request)?;
         let mut conn = Conn::<Tcp>::new(ep, request.from(), FI_ADDR_NOTAVAIL);
         conn.session.extended = request.is_extended();
-        let response = exchange(
+        let response = encode_cm(
             CmKind::Response,
             param,
             conn.session.extended,

@@ -21,7 +21,7 @@ use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
 use crate::engine::half_open::{is_crowded, oldest_silent};
 use crate::engine::stream::Stream;
-use crate::engine::stream::proto::{CM_HEADER, CmKind};
+use crate::engine::stream::proto::{CmKind, encode_cm, private_of};
 use crate::engine::transport::AddressFormat;
 use crate::ffi::object;
 use crate::ffi::ops;
@@ -32,7 +32,6 @@ use crate::prov::tcp::addr::{Addr, Format};
 use crate::prov::tcp::auth::{Context, Prover};
 use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange, write_whole};
 use crate::prov::tcp::ep::{any_address, bind, new_name, rebind};
-use crate::prov::tcp::keyed::exchange;
 use crate::prov::tcp::params::Params;
 use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sync::Use;
@@ -121,7 +120,7 @@ impl Accepted {
 
     /// For the want of an authorization key, or for having one.
     pub fn refuse_key(&self) {
-        let reject = exchange(CmKind::Reject, &[], false, true);
+        let reject = encode_cm(CmKind::Reject, &[], false, true);
         write_whole(&self.socket, &reject);
         self.socket.shutdown();
     }
@@ -285,7 +284,7 @@ impl Shared {
             return;
         };
         let local = handshake.socket.local().unwrap_or(state.local);
-        let private = handshake.exchange[CM_HEADER..].to_vec();
+        let private = private_of(&handshake.exchange).to_vec();
         let request = Accepted {
             socket: handshake.socket,
             from,

@@ -18,7 +18,7 @@ use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::proto::{
-    Directions, LISTENER_FRAME, SHARES, STAY_FRAME, ShareOp, TOKEN, Token,
+    Directions, LISTENER_FRAME, SHARES, STAY_FRAME, SameHostFrame, TOKEN, Token,
 };
 use crate::engine::stream::session::State;
 use crate::engine::stream::shm_channel::ShmChannel;
@@ -52,7 +52,7 @@ pub enum Sharing {
 /// What a look for a frame has brought.
 enum Poll {
     Wait,
-    Frame(ShareOp),
+    Frame(SameHostFrame),
     /// Another one, or none any more.
     Broken(&'static str),
 }
@@ -93,7 +93,7 @@ fn poll(socket: &Socket, frame: &mut Vec<u8>, len: usize) -> Poll {
             Ok(Moved::End) | Err(_) => return Poll::Broken("it has gone"),
         }
         if frame.len() == len {
-            return match ShareOp::decode(frame, false) {
+            return match SameHostFrame::decode(frame, false) {
                 Some(op) => Poll::Frame(op),
                 None => Poll::Broken("not a frame that belongs there"),
             };
@@ -149,7 +149,8 @@ impl Stream<Tcp> {
             NOWHERE
         });
         let conn = &mut self.conns[id];
-        let frame = ShareOp::ShmListener(directions).encode(conn.session.tx.next_counter(), false);
+        let counter = conn.session.tx.next_counter();
+        let frame = SameHostFrame::ShmListener(directions).encode(counter, false);
         let Some(socket) = conn.link.socket() else {
             return;
         };
@@ -212,17 +213,19 @@ impl Stream<Tcp> {
         match sharing {
             Sharing::Expecting { frame, .. } => match poll(socket, frame, STAY_FRAME) {
                 Poll::Wait => {}
-                Poll::Frame(ShareOp::Stay) => self.up(domain, id),
-                Poll::Frame(ShareOp::ShmListener(_)) => {
+                Poll::Frame(SameHostFrame::Stay) => self.up(domain, id),
+                Poll::Frame(SameHostFrame::ShmListener(_)) => {
                     self.misled(domain, id, "it is expected here")
                 }
                 Poll::Broken(why) => self.misled(domain, id, why),
             },
             Sharing::Asking { frame } => match poll(socket, frame, LISTENER_FRAME) {
                 Poll::Wait => {}
-                Poll::Frame(ShareOp::ShmListener(NOWHERE)) => self.up(domain, id),
-                Poll::Frame(ShareOp::ShmListener(to)) => self.call_on(domain, id, &to),
-                Poll::Frame(ShareOp::Stay) => self.misled(domain, id, "it does not say where"),
+                Poll::Frame(SameHostFrame::ShmListener(NOWHERE)) => self.up(domain, id),
+                Poll::Frame(SameHostFrame::ShmListener(to)) => self.call_on(domain, id, &to),
+                Poll::Frame(SameHostFrame::Stay) => {
+                    self.misled(domain, id, "it does not say where")
+                }
                 Poll::Broken(why) => self.misled(domain, id, why),
             },
             Sharing::HelloExchange { .. } => self.welcomed(domain, id),
@@ -312,7 +315,7 @@ impl Stream<Tcp> {
             self.conns[id].link = Link::Socket(stream);
         }
         let conn = &mut self.conns[id];
-        let frame = ShareOp::Stay.encode(conn.session.tx.next_counter(), false);
+        let frame = SameHostFrame::Stay.encode(conn.session.tx.next_counter(), false);
         let written = conn
             .link
             .socket()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The frames by which endpoints with an authorization key prove it to each other, and where a connection message says that
-//! they will. What stands in them: `prov::tcp::auth`; when they are sent: docs/wire/tcp.md, "Authorization".
+//! The frames by which endpoints with an authorization key prove it to each other. How proofs are made:
+//! `prov::tcp::auth`; when they are sent: docs/wire/tcp.md, "Authorization".
 #![forbid(unsafe_code)]
 
-use super::{BASE_HEADER, encode_plain, is_plain};
+use super::head::{BASE_HEADER, decode_plain, encode_plain};
 
 /// Bytes of a nonce, and of a proof.
 pub const PROOF: usize = 32;
@@ -63,21 +63,16 @@ pub fn encode_auth(op: AuthOp, parts: &[&[u8; PROOF]], counter: u8, swap: bool) 
     bytes
 }
 
+/// The first two parts of a whole frame, as far as it has them.
+pub fn auth_parts(frame: &[u8]) -> [&[u8]; 2] {
+    let payload = frame.get(BASE_HEADER..).unwrap_or(&[]);
+    let (first, rest) = payload.split_at(PROOF.min(payload.len()));
+    [first, rest]
+}
+
 /// Which frame begins with these bytes. Its payload has the length that its op says.
 pub fn decode_auth(header: &[u8; BASE_HEADER], swap: bool) -> Result<AuthOp, NoAuth> {
-    let op = AuthOp::from_code(header[1]).ok_or(NoAuth)?;
-    let total = (BASE_HEADER + op.payload()) as u64;
-    is_plain(header, total, swap).then_some(op).ok_or(NoAuth)
-}
-
-/// Where a connection message says that its sender has a key; in a reject, that it is for the sake of keys.
-const KEYED_AT: usize = 8;
-const KEYED: u8 = 1;
-
-pub fn mark_keyed(message: &mut [u8]) {
-    message[KEYED_AT] = KEYED;
-}
-
-pub fn is_keyed(message: &[u8]) -> bool {
-    message.get(KEYED_AT) == Some(&KEYED)
+    let (code, payload) = decode_plain(header, swap).ok_or(NoAuth)?;
+    let op = AuthOp::from_code(code).ok_or(NoAuth)?;
+    (payload == op.payload() as u64).then_some(op).ok_or(NoAuth)
 }

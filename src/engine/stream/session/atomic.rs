@@ -7,7 +7,9 @@ use crate::base::grow::append;
 use crate::base::{IoVec, Result};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
-use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg};
+use crate::engine::stream::proto::{
+    self, AtomicOp, Frame, MAX_HEADER, MAX_SEGS, ReadResponse, RmaSeg,
+};
 use crate::engine::stream::session::queue::ReadOp;
 use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::session::receive_state::{Durable, Regions, Sink};
@@ -16,6 +18,7 @@ use crate::engine::stream::session::send::{STAGE_FULL, WANTS_ACK};
 use crate::engine::stream::session::{Cx, Session};
 use crate::engine::transport::Address;
 use crate::ffi::ops::atomic::{Atomic, Family};
+use crate::ffi::ops::transfer::RemoteSeg;
 
 /// An operation of a peer whose operands are on their way.
 pub struct AtomicIn {
@@ -56,27 +59,31 @@ impl<A: Address> Session<A> {
             return Ok(());
         }
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
-        let mut header = Header::new(code(atomic.family), (operands + compare) as u64);
-        put_operation(&mut header, atomic);
+        let asked = |flag: u64| atomic.family == Family::Base && atomic.flags & flag != 0;
+        let frame = Frame::Atomic(proto::Atomic {
+            what: operation_of(atomic),
+            segs: atomic.target.iter().map(seg_of).collect(),
+            data: asked(FI_REMOTE_CQ_DATA).then_some(atomic.data),
+            ack: asked(WANTS_ACK),
+            commit: asked(FI_COMMIT_COMPLETE),
+            payload: (operands + compare) as u64,
+        });
         if atomic.family == Family::Base {
-            header.ack = atomic.flags & WANTS_ACK != 0;
-            header.commit = atomic.flags & FI_COMMIT_COMPLETE != 0;
-            header.data = (atomic.flags & FI_REMOTE_CQ_DATA != 0).then_some(atomic.data);
-            return self.submit(cx, header, atomic.operands, op);
+            return self.submit(cx, frame, atomic.operands, op);
         }
         let (mut few, mut many) = ([0; FEW], Vec::new());
         let bytes = room_for(operands + compare, &mut few, &mut many);
         let (own, compared) = bytes.split_at_mut(operands);
         atomic.operands.copy_to(own);
         atomic.compare.copy_to(compared);
-        self.submit_exchange(cx, header, bytes, atomic.result, op)
+        self.submit_exchange(cx, frame, bytes, atomic.result, op)
     }
 
     /// Sends an operation that has a result. Its payload is small, and copied.
     pub fn exchange(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        frame: &Frame,
         payload: &[u8],
         result: IoVec,
         mut op: TxOp,
@@ -84,7 +91,7 @@ impl<A: Address> Session<A> {
         self.begin_waiting(cx, &mut op);
         self.tx.ask(ReadOp { op, iov: result });
         let alone = self.tx.queue.is_empty() && self.tx.pace.writes(cx.common.polls);
-        self.send_copied(cx, header, payload, alone, false);
+        self.send_copied(cx, frame, payload, alone, false);
     }
 
     /// Sends a frame with a payload that is copied: at once, or behind what waits, and then without delay if it is `alone`.
@@ -92,16 +99,16 @@ impl<A: Address> Session<A> {
     pub fn send_copied(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        frame: &Frame,
         payload: &[u8],
         alone: bool,
         answers: bool,
     ) {
-        let encode = |counter, swap, out: &mut _| header.encode(counter, swap, out);
+        let encode = |counter, swap, out: &mut _| frame.encode(counter, swap, out);
         if self.write_copied(cx, payload, encode) {
             return;
         }
-        let len = self.stage_frame(cx, header, payload);
+        let len = self.stage_frame(cx, frame, payload);
         if answers {
             self.tx.owe(len);
         }
@@ -144,10 +151,10 @@ impl<A: Address> Session<A> {
     }
 
     /// Gives how long the frame is.
-    fn stage_frame(&mut self, cx: &mut Cx<'_, A>, header: &Header, payload: &[u8]) -> usize {
+    fn stage_frame(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: &[u8]) -> usize {
         let mut bytes = [0; MAX_HEADER];
         let counter = self.tx.next_counter();
-        let len = header.encode(counter, self.swap, &mut bytes);
+        let len = frame.encode(counter, self.swap, &mut bytes);
         self.stage_with(cx, &bytes[..len], payload.len(), |out| {
             out.extend_from_slice(payload);
         });
@@ -158,7 +165,7 @@ impl<A: Address> Session<A> {
     pub fn atomic_request(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        atomic: &proto::Atomic,
         bytes: &[u8],
     ) -> core::result::Result<usize, Fault> {
         let ep = self.ep;
@@ -166,19 +173,20 @@ impl<A: Address> Session<A> {
             return Err(Fault::Rule("an atomic operation that was not agreed upon"));
         }
         self.rx.was_written = true;
-        let mut request = read_operation(header)?;
+        let mut request = read_operation(atomic)?;
         let access = access_of(request.family, request.op);
         if cx.domain.ep(ep).caps & access != access {
             return Err(Fault::Rule(
                 "an atomic operation that the endpoint does not serve",
             ));
         }
-        (request.target, request.regions) = self.named(cx.domain, header, FI_ATOMIC, access)?;
-        if header.commit {
-            request.durable = durable(header, &request.regions);
+        (request.target, request.regions) =
+            self.named(cx.domain, &atomic.segs, FI_ATOMIC, access)?;
+        if atomic.commit {
+            request.durable = durable(&atomic.segs, &request.regions);
         }
-        let ack = header.ack || header.commit;
-        let payload = header.payload as usize;
+        let ack = atomic.ack || atomic.commit;
+        let payload = atomic.payload as usize;
         if payload <= FEW.min(bytes.len()) {
             let (mut few, mut many) = ([0; FEW], Vec::new());
             let room = room_for(payload.max(request.len), &mut few, &mut many);
@@ -189,7 +197,7 @@ impl<A: Address> Session<A> {
             }
             return Ok(payload);
         }
-        self.expect(cx, Sink::Atomic(Box::new(request)), header.payload, ack);
+        self.expect(cx, Sink::Atomic(Box::new(request)), atomic.payload, ack);
         Ok(0)
     }
 
@@ -224,8 +232,10 @@ impl<A: Address> Session<A> {
                 .written(ep, FI_ATOMIC, len as u64, request.data, &self.sender());
             return;
         }
-        let header = Header::new(Op::ReadRsp, len as u64);
-        self.send_copied(cx, &header, operands, false, true);
+        let answer = Frame::ReadResponse(ReadResponse {
+            payload: len as u64,
+        });
+        self.send_copied(cx, &answer, operands, false, true);
         cx.domain.read_by_peer(ep, len as u64);
     }
 }
@@ -259,51 +269,39 @@ pub const fn payload_of(family: Family, op: fi_op, len: u64) -> u64 {
     }
 }
 
-/// Anything but an operation that fetches or compares is taken for one that does neither.
-pub const fn family_of(op: Op) -> Family {
-    match op {
-        Op::AtomicFetch => Family::Fetch,
-        Op::AtomicCompare => Family::Compare,
-        _ => Family::Base,
+/// What a frame says of an operation. Both numbers are below 32: operations and types that nobody serves do not come
+/// here.
+pub fn operation_of(atomic: &Atomic<'_>) -> AtomicOp {
+    AtomicOp {
+        family: atomic.family,
+        op: atomic.op.0 as u8,
+        datatype: atomic.datatype.0 as u8,
     }
 }
 
-pub const fn code(family: Family) -> Op {
-    match family {
-        Family::Base => Op::Atomic,
-        Family::Fetch => Op::AtomicFetch,
-        Family::Compare => Op::AtomicCompare,
+pub fn seg_of(seg: &RemoteSeg) -> RmaSeg {
+    RmaSeg {
+        addr: seg.addr,
+        len: seg.len as u64,
+        key: seg.key,
     }
 }
 
-fn put_operation(header: &mut Header, atomic: &Atomic<'_>) {
-    // Both are below 32: operations and types that nobody serves do not come here.
-    header.index = atomic.op.0 as u8;
-    header.datatype = atomic.datatype.0 as u8;
-    for (place, seg) in header.segs.iter_mut().zip(atomic.target) {
-        *place = RmaSeg {
-            addr: seg.addr,
-            len: seg.len as u64,
-            key: seg.key,
-        };
-    }
-    header.seg_count = atomic.target.len() as u8;
-}
-
-/// The operation that a header asks for, without its memory.
-fn read_operation(header: &Header) -> core::result::Result<AtomicIn, Fault> {
-    let family = family_of(header.op);
-    let (datatype, op) = (
-        fi_datatype(header.datatype.into()),
-        fi_op(header.index.into()),
-    );
+/// The operation that a frame asks for, without its memory.
+fn read_operation(atomic: &proto::Atomic) -> core::result::Result<AtomicIn, Fault> {
+    let AtomicOp {
+        family,
+        op,
+        datatype,
+    } = atomic.what;
+    let (datatype, op) = (fi_datatype(datatype.into()), fi_op(op.into()));
     let Some(size) = element_size(family, datatype, op) else {
         return Err(Fault::Rule("an atomic operation that there is not"));
     };
-    let len = header.segs_len();
+    let len = atomic.segs.total();
     let payload = payload_of(family, op, len);
     let whole = |seg: &RmaSeg| seg.len.is_multiple_of(size as u64);
-    if len == 0 || header.payload != payload || !header.segs().iter().all(whole) {
+    if len == 0 || atomic.payload != payload || !atomic.segs.iter().all(whole) {
         return Err(Fault::Rule(
             "an atomic operation of another length than its segments",
         ));
@@ -314,9 +312,9 @@ fn read_operation(header: &Header) -> core::result::Result<AtomicIn, Fault> {
         op,
         target: IoVec::empty(),
         regions: Regions::default(),
-        lens: header.segs.map(|seg| seg.len),
+        lens: atomic.segs.lens(),
         len: len as usize,
-        data: header.data,
+        data: atomic.data,
         durable: None,
         payload: Vec::new(),
     })

@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::engine::coll::Place;
-use crate::engine::stream::coll::{Part, frame_of};
-use crate::engine::stream::proto::{Header, MAX_HEADER};
+use crate::engine::coll::{self, Place};
+use crate::engine::stream::coll::{Part, data_of, end_of, header_of};
+use crate::engine::stream::proto::{Collective, CollectiveEnd, Frame, MAX_HEADER};
 use crate::engine::stream::session::common::Todo;
 use crate::engine::stream::session::queue::Out;
 use crate::engine::stream::session::receive::Fault;
@@ -16,10 +16,10 @@ use crate::engine::transport::Address;
 
 impl<A: Address> Session<A> {
     /// Queues a frame; `bytes` has room for its header at the front.
-    pub fn send_frame(&mut self, cx: &mut Cx<'_, A>, header: &Header, mut bytes: Vec<u8>) {
+    pub fn send_frame(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, mut bytes: Vec<u8>) {
         let mut head = [0; MAX_HEADER];
         let counter = self.tx.next_counter();
-        let len = header.encode(counter, self.swap, &mut head);
+        let len = frame.encode(counter, self.swap, &mut head);
         bytes[..len].copy_from_slice(&head[..len]);
         if bytes.len() <= STAGE_LIMIT {
             return self.stage_with(cx, &bytes, 0, |_| {});
@@ -33,33 +33,57 @@ impl<A: Address> Session<A> {
         self.mark_dirty(cx);
     }
 
-    /// A frame of a collective begins.
-    pub fn collective_frame(
+    /// Data of a collective begins.
+    pub fn collective_data(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        data: &Collective,
+    ) -> core::result::Result<(), Fault> {
+        self.serves_collectives(cx)?;
+        self.collective_frame(cx, data_of(data), data.payload)
+    }
+
+    /// A peer has no more for a collective.
+    pub fn collective_end(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        end: &CollectiveEnd,
+    ) -> core::result::Result<(), Fault> {
+        self.serves_collectives(cx)?;
+        self.collective_frame(cx, end_of(end)?, 0)
+    }
+
+    fn serves_collectives(&self, cx: &Cx<'_, A>) -> core::result::Result<(), Fault> {
+        let served = cx.domain.ep(self.ep).caps & FI_COLLECTIVE != 0;
+        match self.extended && !self.swap && served {
+            true => Ok(()),
+            false => Err(Fault::Rule("a frame of a collective, which is not served")),
+        }
+    }
+
+    fn collective_frame(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        frame: coll::Frame,
+        payload: u64,
     ) -> core::result::Result<(), Fault> {
         let (ep, peer) = (self.ep, self.peer.clone());
-        if !self.extended || self.swap || cx.domain.ep(ep).caps & FI_COLLECTIVE == 0 {
-            return Err(Fault::Rule("a frame of a collective, which is not served"));
-        }
-        let frame = frame_of(header).map_err(Fault::Rule)?;
-        match cx.common.lane_of(ep).place(&peer, &frame, header.payload) {
+        match cx.common.lane_of(ep).place(&peer, &frame, payload) {
             Place::Refuse(why) => return Err(Fault::Rule(why)),
             Place::Wait => {
-                self.hold_frame(cx, header);
+                self.hold_frame(cx, &header_of(&frame, payload as usize));
             }
-            Place::Drop if header.payload > 0 => {
-                self.expect(cx, Sink::Drop, header.payload, false);
+            Place::Drop if payload > 0 => {
+                self.expect(cx, Sink::Drop, payload, false);
             }
             Place::Drop => {}
             Place::Take { kept } => {
                 // `place` has compared it with what is expected, or with the limit.
-                let len = header.payload as usize;
+                let len = payload as usize;
                 let part = Part::new(frame, len, kept);
                 match len {
                     0 => self.part_arrived(cx, part),
-                    _ => self.expect(cx, Sink::Coll(Box::new(part)), header.payload, false),
+                    _ => self.expect(cx, Sink::Coll(Box::new(part)), payload, false),
                 }
             }
         }

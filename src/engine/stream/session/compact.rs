@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Atomic operations and answers in their usual form (`proto::Compact`) over shared memory: whole, small, on one segment, and
-//! nothing stands in their way. All else, also what is refused, is left to the general way, in `atomic` and `rma`.
+//! Atomic operations and answers in their compact form over shared memory: whole, small, on one segment, and nothing
+//! stands in their way. All else, also what is refused, is left to the general way, in `atomic` and `rma`.
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
 use crate::base::IoVec;
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
-use crate::engine::stream::proto::{Compact, CompactAtomic, Header, Op, RmaSeg, compact_frame};
-use crate::engine::stream::session::atomic::{FEW, access_of, code, family_of, payload_of};
+use crate::engine::stream::proto::{AtomicOp, Frame, ReadResponse, RmaSeg};
+use crate::engine::stream::session::atomic::{FEW, access_of, operation_of, payload_of, seg_of};
 use crate::engine::stream::session::queue::ReadOp;
 use crate::engine::stream::session::receive_state::At;
 use crate::engine::stream::session::rma::{ANSWERS, ASKED};
@@ -35,19 +35,9 @@ impl<A: Address> Session<A> {
         if operands < payload {
             atomic.compare.copy_to(&mut bytes[operands..payload]);
         }
-        let compact = Compact::Atomic(CompactAtomic {
-            op: code(atomic.family),
-            index: atomic.op.0 as u8,
-            datatype: atomic.datatype.0 as u8,
-            seg: RmaSeg {
-                addr: seg.addr,
-                len: seg.len as u64,
-                key: seg.key,
-            },
-            payload: &bytes[..payload],
-        });
+        let (what, seg) = (operation_of(atomic), seg_of(seg));
         if !self.write_copied(cx, &bytes[..payload], |counter, _, out| {
-            compact.encode(counter, out)
+            what.encode_one(seg, payload, counter, out)
         }) {
             return false;
         }
@@ -69,9 +59,11 @@ impl<A: Address> Session<A> {
         if !between || self.swap {
             return false;
         }
-        match compact_frame(bytes) {
-            Some(Compact::Answer(payload)) => self.take_answer(cx, payload),
-            Some(Compact::Atomic(atomic)) => self.operate(cx, &atomic),
+        if let Some(payload) = ReadResponse::compact(bytes) {
+            return self.take_answer(cx, payload);
+        }
+        match AtomicOp::compact(bytes) {
+            Some((what, seg, payload)) => self.operate(cx, what, seg, payload),
             None => false,
         }
     }
@@ -94,13 +86,9 @@ impl<A: Address> Session<A> {
 
     /// A peer operates on memory of ours.
     #[inline]
-    fn operate(&mut self, cx: &mut Cx<'_, A>, atomic: &CompactAtomic<'_>) -> bool {
-        let (ep, family) = (self.ep, family_of(atomic.op));
-        let (datatype, op) = (
-            fi_datatype(atomic.datatype.into()),
-            fi_op(atomic.index.into()),
-        );
-        let &CompactAtomic { seg, payload, .. } = atomic;
+    fn operate(&mut self, cx: &mut Cx<'_, A>, what: AtomicOp, seg: RmaSeg, payload: &[u8]) -> bool {
+        let (ep, family) = (self.ep, what.family);
+        let (datatype, op) = (fi_datatype(what.datatype.into()), fi_op(what.op.into()));
         let Some(size) = element_size(family, datatype, op) else {
             return false;
         };
@@ -138,10 +126,14 @@ impl<A: Address> Session<A> {
                 .written(ep, FI_ATOMIC, len as u64, None, &self.sender());
             return true;
         }
-        let answer = Compact::Answer(operands);
-        if !self.write_copied(cx, operands, |counter, _, out| answer.encode(counter, out)) {
-            let header = Header::new(Op::ReadRsp, len as u64);
-            self.send_copied(cx, &header, operands, false, true);
+        let answer = ReadResponse {
+            payload: len as u64,
+        };
+        if !self.write_copied(cx, operands, |counter, _, out| {
+            answer.encode(counter, false, out)
+        }) {
+            let answer = Frame::ReadResponse(answer);
+            self.send_copied(cx, &answer, operands, false, true);
         }
         cx.domain.read_by_peer(ep, len as u64);
         true

@@ -9,7 +9,7 @@ use crate::abi::FI_INJECT;
 use crate::base::IoVec;
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::pace::Pace;
-use crate::engine::stream::proto::{Header, MAX_HEADER, Op};
+use crate::engine::stream::proto::{self, Frame, MAX_HEADER, RendezvousData};
 use crate::engine::stream::session::receive_state::Regions;
 use crate::ffi::ops::transfer::What;
 
@@ -47,7 +47,7 @@ pub struct SendQueue {
 
 /// An operation that waits for the connection, or for those before it.
 pub struct Waiting {
-    pub header: Header,
+    pub frame: Frame,
     pub payload: Payload,
     pub op: TxOp,
 }
@@ -113,7 +113,7 @@ pub struct OutFrame {
 impl OutFrame {
     /// It has the bytes of a message that the peer has asked for.
     pub fn is_data(&self) -> bool {
-        self.header[1] == Op::Data.code()
+        proto::is_rendezvous_data(&self.header)
     }
 
     /// Its bytes, if none has been written.
@@ -154,7 +154,8 @@ impl ReadOp {
 pub struct RendezvousOut {
     pub op: TxOp,
     pub payload: Payload,
-    pub header: Header,
+    /// What comes in front of its bytes if the peer asks for them.
+    pub data: RendezvousData,
 }
 
 /// Messages that the peer can be told of at a time; their indexes are 1 to this.

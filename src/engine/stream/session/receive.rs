@@ -10,9 +10,7 @@ use crate::base::log::{Subsys, log_warn};
 use crate::engine::domain_state::DomainState;
 use crate::engine::domain_state::MessageInfo;
 use crate::engine::srx::{Bytes, Envelope, RecvOp, Slot};
-use crate::engine::stream::proto::{
-    BASE_HEADER, Header, Message, MessageHead, Op, WireError, decode, header_len, whole_message,
-};
+use crate::engine::stream::proto::{Decoded, Frame, Message, WireError, decode};
 use crate::engine::stream::session::Ending;
 use crate::engine::stream::session::common::Todo;
 use crate::engine::stream::session::receive_state::{At, Incoming, Sink, Stalled};
@@ -64,17 +62,17 @@ impl<A: Address> Session<A> {
                 At::Header => {
                     if self.rx.header_have == 0
                         && !self.swap
-                        && let Some(message) = whole_message(bytes)
-                        && self.whole(cx, &message)
+                        && let Some((message, payload, frame)) = Message::whole(bytes)
+                        && self.whole(cx, &message, payload)
                     {
-                        bytes = &bytes[message.head.frame..];
+                        bytes = &bytes[frame..];
                         continue;
                     }
-                    let Some((header, used)) = self.next_header(bytes)? else {
+                    let Some((frame, used)) = self.next_frame(bytes)? else {
                         return Ok(());
                     };
                     bytes = &bytes[used..];
-                    let used = self.begin(cx, &header, bytes)?;
+                    let used = self.begin(cx, &frame, bytes)?;
                     bytes = &bytes[used..];
                     // The frame may have ended the session.
                     if self.is_over() {
@@ -118,18 +116,18 @@ impl<A: Address> Session<A> {
 
     /// A whole message: straight to its receive, or kept. False leaves it to the general way.
     #[inline(always)]
-    fn whole(&mut self, cx: &mut Cx<'_, A>, message: &Message<'_>) -> bool {
-        let Some(srx) = self.taker(cx.domain, message.head.tagged) else {
+    fn whole(&mut self, cx: &mut Cx<'_, A>, message: &Message, payload: &[u8]) -> bool {
+        let Some(srx) = self.taker(cx.domain, message.tagged) else {
             return false;
         };
-        if message.head.ack && self.answers() > ANSWERS {
+        if message.ack && self.answers() > ANSWERS {
             return false;
         }
-        let info = message_info(&message.head);
+        let info = message_info(message);
         let srx = cx.domain.rx_queue_mut(srx);
-        if let Ok(filled) = srx.fill(&info, self.source(), |iov| iov.fill(message.payload)) {
+        if let Ok(filled) = srx.fill(&info, self.source(), |iov| iov.fill(payload)) {
             cx.domain.filled(self.ep, &filled, &info, 0, self.fi_addr);
-            if message.head.ack {
+            if message.ack {
                 self.send_ack(cx);
             }
             return true;
@@ -137,7 +135,7 @@ impl<A: Address> Session<A> {
         let envelope = info.envelope(self.source(), self.ep, cx.id as u64);
         match srx.accept(&envelope) {
             Some(mut recv) => {
-                recv.iov.copy_in(message.payload);
+                recv.iov.copy_in(payload);
                 cx.domain
                     .received(envelope.ep, &recv, &envelope, &self.sender());
             }
@@ -145,10 +143,10 @@ impl<A: Address> Session<A> {
                 return false;
             }
             None => {
-                srx.keep_whole(envelope, |bytes| bytes.extend_from_slice(message.payload));
+                srx.keep_whole(envelope, |bytes| bytes.extend_from_slice(payload));
             }
         }
-        if message.head.ack {
+        if message.ack {
             self.send_ack(cx);
         }
         true
@@ -163,9 +161,9 @@ impl<A: Address> Session<A> {
     ) -> core::result::Result<(), Fault> {
         let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
         if between
-            && let Some(message) = whole_message(bytes)
-            && message.head.frame == bytes.len()
-            && self.whole(cx, &message)
+            && let Some((message, payload, frame)) = Message::whole(bytes)
+            && frame == bytes.len()
+            && self.whole(cx, &message, payload)
         {
             return Ok(());
         }
@@ -177,82 +175,75 @@ impl<A: Address> Session<A> {
     fn begin(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        frame: &Frame,
         bytes: &[u8],
     ) -> core::result::Result<usize, Fault> {
-        if self.owes_enough(header) {
-            self.hold_frame(cx, header);
+        if self.owes_enough(frame) {
+            self.hold_frame(cx, frame);
             return Ok(0);
         }
-        let begun = match header.op {
-            Op::Msg | Op::Tagged => self.message(cx, header),
-            Op::Ack => match self.acknowledged(cx) {
+        let begun = match frame {
+            Frame::Message(message) => self.message(cx, message),
+            Frame::Ack => match self.acknowledged(cx) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("an acknowledgement that nobody waits for")),
             },
-            Op::Write => self.write_request(cx, header),
-            Op::ReadReq => self.read_request(cx, header),
-            Op::ReadRsp => self.read_response(cx, header),
-            Op::Rts => self.ready_to_send(cx, header),
-            Op::Cts => match self.cleared(cx, header.index) {
+            Frame::Write(write) => self.write_request(cx, write),
+            Frame::ReadRequest(read) => self.read_request(cx, read),
+            Frame::ReadResponse(response) => self.read_response(cx, response),
+            Frame::ReadyToSend(ready) => self.ready_to_send(cx, ready),
+            &Frame::ClearToSend { index } => match self.cleared(cx, index) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
             },
-            Op::Data => self.rendezvous_data(cx, header),
-            Op::Offer | Op::OfferTagged => self.offered(cx, header),
-            Op::Taken => match self.taken(cx, header.index) {
+            Frame::RendezvousData(data) => self.rendezvous_data(cx, data),
+            Frame::Offer(offer) => self.offered(cx, offer),
+            &Frame::Taken { index } => match self.taken(cx, index) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("a message was taken that was not offered")),
             },
-            Op::Share => self.asked_to_share(cx, header),
-            Op::Done => self.sender_done(cx, header.index),
-            Op::Coll | Op::CollEnd => self.collective_frame(cx, header),
-            Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => {
-                return self.atomic_request(cx, header, bytes);
-            }
+            Frame::Share(share) => self.asked_to_share(cx, share),
+            &Frame::Done { index } => self.sender_done(cx, index),
+            Frame::Collective(data) => self.collective_data(cx, data),
+            Frame::CollectiveEnd(end) => self.collective_end(cx, end),
+            Frame::Atomic(atomic) => return self.atomic_request(cx, atomic, bytes),
         };
         begun.map(|()| 0)
     }
 
     #[inline]
-    pub fn envelope(&self, cx: &Cx<'_, A>, what: What, header: &Header) -> Envelope {
-        let info = MessageInfo {
-            what,
-            len: header.payload,
-            tag: header.tag,
-            data: header.data,
-        };
+    pub fn envelope(&self, cx: &Cx<'_, A>, info: &MessageInfo) -> Envelope {
         info.envelope(self.source(), self.ep, cx.id as u64)
     }
 
     /// A message: to the receive that takes it, or to a buffer of ours, or it stays where it is.
     #[inline]
-    fn message(&mut self, cx: &mut Cx<'_, A>, header: &Header) -> core::result::Result<(), Fault> {
-        let what = match header.op {
-            Op::Tagged => What::Tagged,
-            _ => What::Msg,
-        };
-        let mut envelope = self.envelope(cx, what, header);
-        if header.context != 0 {
-            envelope.ep = self.named_context(cx, header)?;
+    fn message(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        message: &Message,
+    ) -> core::result::Result<(), Fault> {
+        let mut envelope = self.envelope(cx, &message_info(message));
+        if message.context != 0 {
+            envelope.ep = self.named_context(cx, message.context)?;
         }
         let state = cx.domain.ep(envelope.ep);
         let (srx, tagged) = (state.srx, state.caps & FI_TAGGED != 0);
-        if what == What::Tagged && !tagged {
+        if message.tagged && !tagged {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
         match cx.domain.rx_queue_mut(srx).accept(&envelope) {
             Some(recv) => {
-                if header.payload == 0 {
+                if message.payload == 0 {
                     self.received(cx, &recv, &envelope);
-                    if header.ack {
+                    if message.ack {
                         self.send_ack(cx);
                     }
                     return Ok(());
                 }
-                self.expect(cx, Sink::Recv(recv, envelope), header.payload, header.ack);
+                self.expect(cx, Sink::Recv(recv, envelope), message.payload, message.ack);
             }
-            None => self.unexpected(cx, srx, envelope, header.ack),
+            None => self.unexpected(cx, srx, envelope, message.ack),
         }
         Ok(())
     }
@@ -320,8 +311,8 @@ impl<A: Address> Session<A> {
 
     /// A frame stays in the stream, and all that follows it.
     #[cold]
-    pub fn hold_frame(&mut self, cx: &mut Cx<'_, A>, header: &Header) {
-        self.rx.at = At::Held(Box::new(header.clone()));
+    pub fn hold_frame(&mut self, cx: &mut Cx<'_, A>, frame: &Frame) {
+        self.rx.at = At::Held(Box::new(*frame));
         cx.common.stalled.push(cx.id);
         cx.todo(Todo::PauseRead);
     }
@@ -329,14 +320,14 @@ impl<A: Address> Session<A> {
     /// The frame that stands in the stream is tried again.
     pub fn retry_frame(&mut self, cx: &mut Cx<'_, A>) {
         match &self.rx.at {
-            At::Held(header) if !header.is_answered() || self.may_answer() => {}
+            At::Held(frame) if !frame.is_answered() || self.may_answer() => {}
             _ => return,
         }
-        let At::Held(header) = std::mem::replace(&mut self.rx.at, At::Header) else {
+        let At::Held(frame) = std::mem::replace(&mut self.rx.at, At::Header) else {
             return;
         };
         cx.common.stalled.retain(|&stalled| stalled != cx.id);
-        match self.begin(cx, &header, &[]) {
+        match self.begin(cx, &frame, &[]) {
             Err(fault) => self.end(cx, Ending::Fault(fault)),
             Ok(_) if !self.is_over() && !self.rx.at.waits() => self.go_on(cx),
             Ok(_) => {}
@@ -411,12 +402,15 @@ fn no_memory(_: Error) -> Fault {
 
 /// What the completion of a message says.
 #[inline(always)]
-pub fn message_info(head: &MessageHead) -> MessageInfo {
+pub fn message_info(message: &Message) -> MessageInfo {
     MessageInfo {
-        what: if head.tagged { What::Tagged } else { What::Msg },
-        len: head.payload() as u64,
-        tag: head.tag,
-        data: head.data,
+        what: match message.tagged {
+            true => What::Tagged,
+            false => What::Msg,
+        },
+        len: message.payload,
+        tag: message.tag,
+        data: message.data,
     }
 }
 
@@ -426,14 +420,14 @@ impl<A: Address> Session<A> {
     pub fn named_context(
         &self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        context: u8,
     ) -> core::result::Result<usize, Fault> {
         if !self.extended {
             return Err(Fault::Rule(
                 "a frame of an extension that was not agreed on",
             ));
         }
-        let beyond_first = usize::from(header.context) - 1;
+        let beyond_first = usize::from(context) - 1;
         let context = cx.domain.ep(self.ep).contexts.get(beyond_first);
         let missing =
             Fault::Rule("a message for a receive context that the endpoint does not have");
@@ -465,40 +459,33 @@ impl<A: Address> Session<A> {
         result.is_ok()
     }
 
-    /// The next header of the stream, from `bytes` and what was there before; and how many of `bytes` it took.
+    /// The next frame of the stream, its header from `bytes` and what was there before; and how many of `bytes` that
+    /// took.
     #[inline]
-    fn next_header(
-        &mut self,
-        bytes: &[u8],
-    ) -> core::result::Result<Option<(Header, usize)>, Fault> {
+    fn next_frame(&mut self, bytes: &[u8]) -> core::result::Result<Option<(Frame, usize)>, Fault> {
         let (rx, swap) = (&mut self.rx, self.swap);
-        if rx.header_have == 0 && bytes.len() >= BASE_HEADER {
-            let len = header_len(&bytes[..BASE_HEADER]).map_err(Fault::Wire)?;
-            if bytes.len() >= len {
-                let header = decode(&bytes[..len], swap).map_err(Fault::Wire)?;
-                return Ok(Some((header, len)));
-            }
+        if rx.header_have == 0
+            && let Decoded::Frame(frame, len) = decode(bytes, swap).map_err(Fault::Wire)?
+        {
+            return Ok(Some((frame, len)));
         }
         let mut used = 0;
         loop {
-            let want = match rx.header_have < BASE_HEADER {
-                true => BASE_HEADER,
-                false => header_len(&rx.header[..BASE_HEADER]).map_err(Fault::Wire)?,
+            let have = &rx.header[..rx.header_have];
+            let want = match decode(have, swap).map_err(Fault::Wire)? {
+                Decoded::Frame(frame, _) => {
+                    rx.header_have = 0;
+                    return Ok(Some((frame, used)));
+                }
+                Decoded::Needs(want) => want,
             };
             let n = (want - rx.header_have).min(bytes.len() - used);
+            if n == 0 {
+                return Ok(None);
+            }
             rx.header[rx.header_have..][..n].copy_from_slice(&bytes[used..][..n]);
             rx.header_have += n;
             used += n;
-            if rx.header_have < want {
-                return Ok(None);
-            }
-            if want > BASE_HEADER
-                || header_len(&rx.header[..BASE_HEADER]).map_err(Fault::Wire)? == want
-            {
-                let header = decode(&rx.header[..want], swap).map_err(Fault::Wire)?;
-                rx.header_have = 0;
-                return Ok(Some((header, used)));
-            }
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::engine::cntr::Counter;
 use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
 use crate::engine::stream::coll::Part;
-use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS};
+use crate::engine::stream::proto::{Frame, MAX_HEADER, MAX_SEGS};
 use crate::engine::stream::session::atomic::AtomicIn;
 use crate::engine::stream::session::offers::{Offers, Shared, Told};
 use crate::engine::stream::session::queue::ReadOp;
@@ -36,8 +36,8 @@ pub enum At {
     Payload(Incoming),
     /// The payload of this message has no place yet; nothing is read.
     Stalled(Stalled),
-    /// So it is with this frame of a collective.
-    Held(Box<Header>),
+    /// So it is with this frame.
+    Held(Box<Frame>),
 }
 
 /// A payload on its way.

@@ -6,7 +6,7 @@
 use crate::base::IoVec;
 use crate::engine::srx::Unfilled;
 use crate::engine::stream::link::{Link, ShmLink};
-use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, message_head};
+use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, Message};
 use crate::engine::stream::session::receive::{Fault, message_info};
 use crate::engine::stream::session::receive_state::At;
 use crate::engine::stream::session::{Cx, Session, State};
@@ -55,17 +55,19 @@ impl<A: Address> Session<A> {
         loop {
             let mut start = [0; MAX_MESSAGE_HEADER];
             shm.copy_start(&record, &mut start);
-            let head = match message_head(&start) {
-                Some(head) if head.frame == record.len() && !head.ack => head,
+            let (message, header) = match Message::compact(&start) {
+                Some((message, header, frame)) if frame == record.len() && !message.ack => {
+                    (message, header)
+                }
                 _ => break,
             };
-            let parts = message_info(&head);
-            let place = |to: &IoVec| shm.fill(&record, head.len, head.payload(), to);
+            let parts = message_info(&message);
+            let place = |to: &IoVec| shm.fill(&record, header, message.payload as usize, to);
             match inlet.take(&parts, source, place) {
                 Ok(()) => {}
                 Err(Unfilled::Unexpected) if record.len() <= SMALL => {
                     let envelope = parts.envelope(source, self.ep, cx.id as u64);
-                    let copy = |bytes: &mut Vec<u8>| shm.append(&record, head.len, bytes);
+                    let copy = |bytes: &mut Vec<u8>| shm.append(&record, header, bytes);
                     if !inlet.keep(envelope, cx.common.limits.saved_bytes, copy) {
                         break;
                     }

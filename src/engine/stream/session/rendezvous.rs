@@ -4,16 +4,18 @@
 
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
-use crate::engine::domain_state::TxOp;
+use crate::engine::domain_state::{MessageInfo, TxOp};
 use crate::engine::srx::{Bytes, Envelope, RecvOp};
-use crate::engine::stream::proto::{Header, MAX_HEADER, Op};
+use crate::engine::stream::proto::{
+    Frame, MAX_HEADER, Message, Offer, PlaceList, ReadyToSend, RendezvousData,
+};
 use crate::engine::stream::session::offers::{Offered, RendezvousIn, Shared};
 use crate::engine::stream::session::queue::{Payload, RendezvousOut};
 use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::session::receive_state::Sink;
 use crate::engine::stream::session::split_copy::SHARE;
 use crate::engine::stream::session::{Cx, Ending, Session};
-use crate::engine::stream::shm_channel::{Places, ShmChannel, len_of};
+use crate::engine::stream::shm_channel::{ShmChannel, len_of};
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
 
@@ -22,7 +24,7 @@ impl<A: Address> Session<A> {
     pub fn announce(
         &mut self,
         cx: &mut Cx<'_, A>,
-        mut header: Header,
+        message: &Message,
         payload: Payload,
         mut op: TxOp,
     ) {
@@ -31,62 +33,66 @@ impl<A: Address> Session<A> {
         let Some(index) = self.tx.free_index() else {
             return;
         };
-        header.op = Op::Rts;
-        header.index = index;
-        header.msg_size = op.len as u64;
-        header.payload = 0;
+        let ready = ReadyToSend {
+            index,
+            tag: message.tag,
+            size: op.len as u64,
+            data: message.data,
+            ack: message.ack,
+            context: message.context,
+        };
         let waiting = RendezvousOut {
             op,
             payload,
-            header: header.clone(),
+            data: data_of(message, index, &op),
         };
         self.tx.rendezvous.insert(index, waiting);
-        self.send_bare(cx, &header);
+        self.send_bare(cx, &Frame::ReadyToSend(ready));
     }
 
     /// The peer has a place for a message that it was told of.
     pub fn cleared(&mut self, cx: &mut Cx<'_, A>, index: u8) -> Result {
         let waiting = self.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
         cx.domain.ep_mut(waiting.op.ep()).tx_pending -= 1;
-        let mut header = waiting.header;
-        header.op = Op::Data;
-        header.context = 0;
-        header.payload = header.msg_size;
-        self.send_payload(cx, &header, waiting.payload, waiting.op);
+        let frame = Frame::RendezvousData(waiting.data);
+        self.send_payload(cx, &frame, waiting.payload, waiting.op);
         Ok(())
     }
 
     pub fn send_clear(&mut self, cx: &mut Cx<'_, A>, index: u8) {
-        let mut header = Header::new(Op::Cts, 0);
-        header.index = index;
-        self.send_always(cx, &header, IoVec::empty(), None);
+        let clear = Frame::ClearToSend { index };
+        self.send_always(cx, &clear, IoVec::empty(), None);
     }
 
     /// A message that the sender holds until there is a receive.
     pub fn ready_to_send(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        ready: &ReadyToSend,
     ) -> core::result::Result<(), Fault> {
-        if header.index == 0 || !self.rx.told.add(header.index) {
+        if !self.rx.told.add(ready.index) {
             return Err(Fault::Rule("ready-to-send with a bad index"));
         }
-        let mut envelope = self.envelope(cx, What::Tagged, header);
-        envelope.len = header.msg_size;
-        envelope.note = rendezvous_note(header.index, header.ack);
-        self.told_of(cx, envelope, header)
+        let info = MessageInfo {
+            what: What::Tagged,
+            len: ready.size,
+            tag: ready.tag,
+            data: ready.data,
+        };
+        let mut envelope = self.envelope(cx, &info);
+        envelope.note = rendezvous_note(ready.index, ready.ack);
+        self.told_of(cx, envelope, ready.context)
     }
 
-    /// A message that its sender holds: to the receive that takes it, or kept without its bytes. `to` may name a receive
-    /// context.
+    /// A message that its sender holds: to the receive that takes it, or kept without its bytes.
     fn told_of(
         &mut self,
         cx: &mut Cx<'_, A>,
         mut envelope: Envelope,
-        to: &Header,
+        context: u8,
     ) -> core::result::Result<(), Fault> {
-        if to.context != 0 {
-            envelope.ep = self.named_context(cx, to)?;
+        if context != 0 {
+            envelope.ep = self.named_context(cx, context)?;
         }
         let state = cx.domain.ep(envelope.ep);
         if envelope.what == What::Tagged && state.caps & FI_TAGGED == 0 {
@@ -180,31 +186,28 @@ impl<A: Address> Session<A> {
     }
 
     /// Tells the peer where a message is, and leaves it there until the peer has fetched it.
-    pub fn offer(&mut self, cx: &mut Cx<'_, A>, header: Header, iov: IoVec, mut op: TxOp) {
+    pub fn offer(&mut self, cx: &mut Cx<'_, A>, message: &Message, iov: IoVec, mut op: TxOp) {
         self.begin_waiting(cx, &mut op);
         // There is one: `way` has seen it.
         let (Some(index), Some(shm)) = (self.tx.free_index(), cx.link.shm()) else {
             return;
         };
-        let tagged = header.op == Op::Tagged;
-        let mut offer = Header::new(if tagged { Op::OfferTagged } else { Op::Offer }, 0);
-        offer.index = index;
-        offer.tag = header.tag;
-        offer.data = header.data;
-        name_places(&mut offer, &iov, usize::MAX);
-        // Keys have no meaning here.
-        offer.segs[0].key = u64::from(header.context) << 32 | u64::from(shm.epoch());
+        let offer = Offer {
+            index,
+            tagged: message.tagged,
+            tag: message.tag,
+            data: message.data,
+            places: places_of(&iov, usize::MAX),
+            epoch: shm.epoch(),
+            context: message.context,
+        };
         let waiting = RendezvousOut {
             op,
             payload: Payload::Buffers(iov),
-            header: Header {
-                msg_size: op.len as u64,
-                index,
-                ..header
-            },
+            data: data_of(message, index, &op),
         };
         self.tx.rendezvous.insert(index, waiting);
-        self.send_bare(cx, &offer);
+        self.send_bare(cx, &Frame::Offer(offer));
     }
 
     /// The peer has fetched a message.
@@ -218,30 +221,29 @@ impl<A: Address> Session<A> {
     pub fn offered(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        offer: &Offer,
     ) -> core::result::Result<(), Fault> {
-        if !cx.link.is_shm() || !self.rx.told.add(header.index) {
+        if !cx.link.is_shm() || !self.rx.told.add(offer.index) {
             return Err(Fault::Rule("an offer with a bad index, or not agreed on"));
         }
         let offers = self.rx.offers.get_or_insert_default();
-        let what = match header.op {
-            Op::OfferTagged => What::Tagged,
-            _ => What::Msg,
-        };
-        let key = header.segs[0].key;
         let offered = Offered {
-            places: places_of(header),
-            epoch: key as u32,
+            places: offer.places.all(),
+            epoch: offer.epoch,
         };
-        offers.waiting.insert(header.index, offered);
-        let mut envelope = self.envelope(cx, what, header);
-        let to = Header {
-            context: (key >> 32) as u8,
-            ..Header::new(Op::Rts, 0)
+        offers.waiting.insert(offer.index, offered);
+        let info = MessageInfo {
+            what: match offer.tagged {
+                true => What::Tagged,
+                false => What::Msg,
+            },
+            len: offer.places.total(),
+            tag: offer.tag,
+            data: offer.data,
         };
-        envelope.len = header.segs_len();
-        envelope.note = rendezvous_note(header.index, false);
-        self.told_of(cx, envelope, &to)
+        let mut envelope = self.envelope(cx, &info);
+        envelope.note = rendezvous_note(offer.index, false);
+        self.told_of(cx, envelope, offer.context)
     }
 
     /// There is a place for a message that can be fetched. If it cannot after all, its sender is asked for it.
@@ -304,8 +306,7 @@ impl<A: Address> Session<A> {
 
     fn send_taken(&mut self, cx: &mut Cx<'_, A>, index: u8) {
         self.rx.told.remove(index);
-        let mut taken = Header::new(Op::Taken, 0);
-        taken.index = index;
+        let taken = Frame::Taken { index };
         self.send_always(cx, &taken, IoVec::empty(), None);
     }
 
@@ -313,24 +314,24 @@ impl<A: Address> Session<A> {
     pub fn rendezvous_data(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        data: &RendezvousData,
     ) -> core::result::Result<(), Fault> {
-        let Some(waiting) = self.rx.told.take_cleared(header.index) else {
+        let Some(waiting) = self.rx.told.take_cleared(data.index) else {
             return Err(Fault::Rule("rendezvous data with an unknown index"));
         };
-        if waiting.envelope.len != header.payload {
-            self.rx.told.clear(header.index, waiting);
+        if waiting.envelope.len != data.payload {
+            self.rx.told.clear(data.index, waiting);
             return Err(Fault::Rule(
                 "rendezvous data of another length than announced",
             ));
         }
-        self.rx.told.remove(header.index);
+        self.rx.told.remove(data.index);
         let sink = match waiting.recv {
             Some(recv) => Sink::Recv(recv, waiting.envelope),
             None => Sink::Drop,
         };
-        self.expect(cx, sink, header.payload, waiting.ack);
-        if header.payload == 0 {
+        self.expect(cx, sink, data.payload, waiting.ack);
+        if data.payload == 0 {
             self.finish(cx);
         }
         Ok(())
@@ -342,24 +343,25 @@ fn rendezvous_note(index: u8, ack: bool) -> u64 {
     u64::from(index) | u64::from(ack) << 8
 }
 
-/// Where the memory is that a header names without keys.
-pub fn places_of(header: &Header) -> Places {
-    let mut places = Places::default();
-    for (place, seg) in places.iter_mut().zip(header.segs()) {
-        *place = (seg.addr as usize, seg.len as usize);
+/// What comes in front of the bytes of a message if the peer asks for them.
+fn data_of(message: &Message, index: u8, op: &TxOp) -> RendezvousData {
+    RendezvousData {
+        index,
+        has_data: message.data.is_some(),
+        ack: message.ack,
+        payload: op.len as u64,
     }
-    places
 }
 
-/// Names the first `most` bytes of memory of ours in a header.
-pub fn name_places(header: &mut Header, iov: &IoVec, most: usize) {
+/// Where the first `most` bytes of memory of ours are.
+pub fn places_of(iov: &IoVec, most: usize) -> PlaceList {
     let mut left = most;
-    for (place, (addr, room)) in header.segs.iter_mut().zip(iov.places()) {
+    let place = |(addr, room): (usize, usize)| {
         let len = room.min(left);
-        (place.addr, place.len) = (addr as u64, len as u64);
-        header.seg_count += 1;
         left -= len;
-    }
+        (addr, len)
+    };
+    iov.places().map(place).collect()
 }
 
 fn rendezvous_of(note: u64) -> (u8, bool) {

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use crate::abi::*;
 use crate::base::{Error, IoVec, Result};
 use crate::engine::domain_state::{DomainState, TxOp};
-use crate::engine::stream::proto::{Header, MAX_HEADER, MAX_SEGS, Op, RmaSeg, encode_write};
+use crate::engine::stream::proto::{
+    Frame, MAX_HEADER, MAX_SEGS, ReadRequest, ReadResponse, RmaSeg, Write,
+};
+use crate::engine::stream::session::atomic::seg_of;
 use crate::engine::stream::session::queue::{After, Out, OutFrame, ReadOp};
 use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::session::receive_state::{Durable, Regions, Sink};
@@ -24,61 +27,68 @@ impl<A: Address> Session<A> {
         self.writes_by_ring = true;
         let data = remote_data(tx);
         if op.len <= TOGETHER {
-            let encode = |counter, header: &mut [u8; MAX_HEADER]| {
-                encode_write(data, segs(tx), op.len, counter, header)
+            let write = Write {
+                segs: segs(tx),
+                data,
+                ack: false,
+                commit: false,
+                payload: op.len as u64,
             };
+            let encode =
+                |counter, header: &mut [u8; MAX_HEADER]| write.encode_iter(counter, false, header);
             if self.post_small(cx, &tx.iov, op, encode) {
                 return Ok(());
             }
         }
-        let mut header = Header::new(Op::Write, op.len as u64);
-        put_target(&mut header, tx);
-        header.ack = tx.flags & WANTS_ACK != 0;
-        header.commit = tx.flags & FI_COMMIT_COMPLETE != 0;
-        header.data = data;
-        self.submit(cx, header, tx.iov, op)
+        let write = Frame::Write(Write {
+            segs: segs(tx).collect(),
+            data,
+            ack: tx.flags & WANTS_ACK != 0,
+            commit: tx.flags & FI_COMMIT_COMPLETE != 0,
+            payload: op.len as u64,
+        });
+        self.submit(cx, write, tx.iov, op)
     }
 
     pub fn post_read(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: TxOp) -> Result {
         if self.is_direct && self.moved_directly(cx, tx, &op) {
             return Ok(());
         }
-        let mut header = Header::new(Op::ReadReq, 0);
-        put_target(&mut header, tx);
-        self.submit(cx, header, tx.iov, op)
+        let segs = segs(tx).collect();
+        self.submit(cx, Frame::ReadRequest(ReadRequest { segs }), tx.iov, op)
     }
 
     /// Asks for the bytes of a read.
-    pub fn request_read(&mut self, cx: &mut Cx<'_, A>, header: &Header, iov: IoVec, mut op: TxOp) {
+    pub fn request_read(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, iov: IoVec, mut op: TxOp) {
         self.begin_waiting(cx, &mut op);
         self.tx.ask(ReadOp { op, iov });
-        self.send_bare(cx, header);
+        self.send_bare(cx, frame);
     }
 
     /// A peer writes to memory of ours.
     pub fn write_request(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        write: &Write,
     ) -> core::result::Result<(), Fault> {
-        if header.segs_len() != header.payload {
+        if write.segs.total() != write.payload {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
         self.rx.was_written = true;
-        let (iov, regions) = self.named(cx.domain, header, FI_RMA, FI_REMOTE_WRITE)?;
+        let (iov, regions) = self.named(cx.domain, &write.segs, FI_RMA, FI_REMOTE_WRITE)?;
         let sink = Sink::Write {
             iov,
-            len: header.payload,
-            data: header.data,
-            durable: match header.commit {
-                true => durable(header, &regions),
+            len: write.payload,
+            data: write.data,
+            durable: match write.commit {
+                true => durable(&write.segs, &regions),
                 false => None,
             },
             regions,
-            lens: header.segs.map(|seg| seg.len),
+            lens: write.segs.lens(),
         };
-        self.expect(cx, sink, header.payload, header.ack || header.commit);
-        if header.payload == 0 {
+        self.expect(cx, sink, write.payload, write.ack || write.commit);
+        if write.payload == 0 {
             self.finish(cx);
         }
         Ok(())
@@ -88,24 +98,21 @@ impl<A: Address> Session<A> {
     pub fn read_request(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        read: &ReadRequest,
     ) -> core::result::Result<(), Fault> {
-        let (iov, regions) = self.named(cx.domain, header, FI_RMA, FI_REMOTE_READ)?;
+        let (iov, regions) = self.named(cx.domain, &read.segs, FI_RMA, FI_REMOTE_READ)?;
         if regions[0].is_none() {
             return Err(Fault::Rule("a read of nothing"));
         }
-        let total = header.segs_len();
-        let mut answer = Header::new(Op::ReadRsp, total);
-        answer.payload = total;
-        self.answer_read(cx, &answer, iov, regions);
+        self.answer_read(cx, read.segs.total(), iov, regions);
         Ok(())
     }
 
     /// Whether so many answers wait for a peer that a frame which is to be answered stays in the stream.
     #[inline]
-    pub fn owes_enough(&self, header: &Header) -> bool {
+    pub fn owes_enough(&self, frame: &Frame) -> bool {
         let answers = self.answers();
-        answers > ANSWERS && (header.asks() || answers > ACKS && header.is_answered())
+        answers > ANSWERS && (frame.asks() || answers > ACKS && frame.is_answered())
     }
 
     /// Whether a frame that stood in the stream is dealt with: the peer has taken a good part of what waits for it.
@@ -114,22 +121,16 @@ impl<A: Address> Session<A> {
     }
 
     /// Queues the answer to a read; small ones are copied with others.
-    pub fn answer_read(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        header: &Header,
-        iov: IoVec,
-        regions: Regions,
-    ) {
-        let len = header.payload;
+    pub fn answer_read(&mut self, cx: &mut Cx<'_, A>, len: u64, iov: IoVec, regions: Regions) {
+        let answer = ReadResponse { payload: len };
         if len <= SMALL_ANSWER && self.tx.staged <= STAGE_HIGH_WATER {
-            self.send_always(cx, header, iov, None);
+            self.send_always(cx, &Frame::ReadResponse(answer), iov, None);
             cx.domain.read_by_peer(self.ep, len);
             return;
         }
         let mut bytes = [0; MAX_HEADER];
         let counter = self.tx.next_counter();
-        let header_len = header.encode(counter, self.swap, &mut bytes);
+        let header_len = answer.encode(counter, self.swap, &mut bytes);
         self.tx.answers += 1;
         self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
             header: bytes,
@@ -149,17 +150,17 @@ impl<A: Address> Session<A> {
     pub fn read_response(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        response: &ReadResponse,
     ) -> core::result::Result<(), Fault> {
         let waiting = self.tx.await_read.front();
-        if waiting.is_some_and(|read| read.op.len as u64 != header.payload) {
+        if waiting.is_some_and(|read| read.op.len as u64 != response.payload) {
             return Err(Fault::Rule("a read response of another length"));
         }
         let Some(read) = self.tx.take_asked() else {
             return Err(Fault::Rule("a read response that nobody waits for"));
         };
-        self.expect(cx, Sink::Read(read), header.payload, false);
-        if header.payload == 0 {
+        self.expect(cx, Sink::Read(read), response.payload, false);
+        if response.payload == 0 {
             self.finish(cx);
         }
         Ok(())
@@ -170,7 +171,7 @@ impl<A: Address> Session<A> {
     pub(super) fn named(
         &self,
         domain: &mut DomainState<A>,
-        header: &Header,
+        segs: &[RmaSeg],
         capability: u64,
         access: u64,
     ) -> core::result::Result<(IoVec, Regions), Fault> {
@@ -182,7 +183,7 @@ impl<A: Address> Session<A> {
         }
         let mut iov = IoVec::empty();
         let mut regions = Regions::default();
-        for (seg, place) in header.segs().iter().zip(&mut regions) {
+        for (seg, place) in segs.iter().zip(&mut regions) {
             let found =
                 domain
                     .mrs
@@ -236,8 +237,8 @@ pub fn count_regions<A: Address>(
 
 /// fi_cq(3), FI_COMMIT_COMPLETE: the parts of the target that lie in persistent memory.
 #[cold]
-pub fn durable(header: &Header, regions: &Regions) -> Durable {
-    let targets = header.segs().iter().zip(regions.iter().flatten());
+pub fn durable(segs: &[RmaSeg], regions: &Regions) -> Durable {
+    let targets = segs.iter().zip(regions.iter().flatten());
     let persistent = targets.filter(|(seg, region)| region.is_persistent() && seg.len > 0);
     let parts = persistent.filter_map(|(seg, region)| {
         let address = region.reach_one(seg.addr, seg.len).ok()?;
@@ -257,18 +258,7 @@ pub fn check_target(tx: &Tx<'_>, len: usize) -> Result {
 }
 
 fn segs(tx: &Tx<'_>) -> impl ExactSizeIterator<Item = RmaSeg> {
-    tx.target.iter().map(|seg| RmaSeg {
-        addr: seg.addr,
-        len: seg.len as u64,
-        key: seg.key,
-    })
-}
-
-fn put_target(header: &mut Header, tx: &Tx<'_>) {
-    for (place, seg) in header.segs.iter_mut().zip(segs(tx)) {
-        *place = seg;
-    }
-    header.seg_count = tx.target.len() as u8;
+    tx.target.iter().map(seg_of)
 }
 
 fn refused(error: Error) -> Fault {

@@ -11,9 +11,7 @@ use crate::base::{Error, IoVec, Result};
 use crate::engine::domain_state::TxOp;
 use crate::engine::ep_state::EpState;
 use crate::engine::stream::link::Link;
-use crate::engine::stream::proto::{
-    Header, MAX_HEADER, MAX_MESSAGE_HEADER, Op, encode_message, encode_usual,
-};
+use crate::engine::stream::proto::{Frame, MAX_HEADER, MAX_MESSAGE_HEADER, Message};
 use crate::engine::stream::session::State;
 use crate::engine::stream::session::queue::{
     After, Out, OutFrame, Payload, RENDEZVOUS_LIMIT, Waiting,
@@ -78,15 +76,17 @@ impl<A: Address> Session<A> {
         let Some(shm) = link.shm_mut().filter(|_| free) else {
             return false;
         };
-        let len = tx.piece.len();
-        let tagged = tx.what == What::Tagged;
-        let data = (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data);
+        let message = Message {
+            tagged: tx.what == What::Tagged,
+            ack: false,
+            data: (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data),
+            tag: tx.tag,
+            context: 0,
+            payload: tx.piece.len() as u64,
+        };
         let counter = self.tx.counter;
         let mut header = [0; MAX_MESSAGE_HEADER];
-        let header_len = match data {
-            None => encode_usual(tagged, tx.tag, len, counter, &mut header),
-            _ => encode_message(tagged, false, data, tx.tag, len, counter, &mut header),
-        };
+        let header_len = message.encode(counter, false, &mut header);
         if !matches!(shm.send_one(&header, header_len, &tx.piece), Ok(true)) {
             return false;
         }
@@ -104,10 +104,16 @@ impl<A: Address> Session<A> {
             Some(_) => RECORD - MAX_MESSAGE_HEADER,
         };
         if op.len <= most && !rendezvous {
-            let data = remote_data(tx);
-            let tagged = tx.what == What::Tagged;
+            let message = Message {
+                tagged: tx.what == What::Tagged,
+                ack: false,
+                data: remote_data(tx),
+                tag: tx.tag,
+                context: 0,
+                payload: op.len as u64,
+            };
             let encode = |counter, header: &mut [u8; MAX_MESSAGE_HEADER]| {
-                encode_message(tagged, false, data, tx.tag, op.len, counter, header)
+                message.encode(counter, false, header)
             };
             if self.post_small(cx, &tx.iov, op, encode) {
                 return Ok(());
@@ -213,35 +219,31 @@ impl<A: Address> Session<A> {
         op: TxOp,
         context: u8,
     ) -> Result {
-        let mut header = Header::new(
-            if tx.what == What::Tagged {
-                Op::Tagged
-            } else {
-                Op::Msg
-            },
-            op.len as u64,
-        );
-        // FI_COMMIT_COMPLETE is a default that is meant for other operations; a message has no higher level than
-        // delivery.
-        header.ack = tx.flags & (WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE) != 0;
-        header.tag = tx.tag;
-        header.data = remote_data(tx);
-        header.context = context;
-        self.submit(cx, header, tx.iov, op)
+        let message = Message {
+            tagged: tx.what == What::Tagged,
+            // FI_COMMIT_COMPLETE is a default that is meant for other operations; a message has no higher level than
+            // delivery.
+            ack: tx.flags & (WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE) != 0,
+            data: remote_data(tx),
+            tag: tx.tag,
+            context,
+            payload: op.len as u64,
+        };
+        self.submit(cx, Frame::Message(message), tx.iov, op)
     }
 
     /// Sends an operation, or keeps it until its turn comes: frames of one peer leave in the order of the calls.
     #[inline]
-    pub fn submit(&mut self, cx: &mut Cx<'_, A>, header: Header, iov: IoVec, op: TxOp) -> Result {
+    pub fn submit(&mut self, cx: &mut Cx<'_, A>, frame: Frame, iov: IoVec, op: TxOp) -> Result {
         if self.must_wait(&op) {
-            self.wait(cx, header, Payload::of(&op, iov), op);
+            self.wait(cx, frame, Payload::of(&op, iov), op);
             return Ok(());
         }
-        match self.way(cx, &header, &op)? {
-            Way::Frame => self.send(cx, &header, iov, op),
+        match self.way(cx, &frame, &op)? {
+            Way::Frame => self.send(cx, &frame, iov, op),
             way => {
                 let payload = Payload::of(&op, iov);
-                self.ask(cx, way, header, payload, op);
+                self.ask(cx, way, frame, payload, op);
                 Ok(())
             }
         }
@@ -258,50 +260,50 @@ impl<A: Address> Session<A> {
     pub fn submit_exchange(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: Header,
+        frame: Frame,
         bytes: &[u8],
         answer: IoVec,
         op: TxOp,
     ) -> Result {
         if self.must_wait(&op) {
             let payload = Payload::Exchange(Box::new((bytes.to_vec(), answer)));
-            self.wait(cx, header, payload, op);
+            self.wait(cx, frame, payload, op);
             return Ok(());
         }
-        self.way(cx, &header, &op)?;
+        self.way(cx, &frame, &op)?;
         // It has to be copied.
         if self.tx.staged > STAGE_HIGH_WATER {
             return Err(Error::AGAIN);
         }
-        self.exchange(cx, &header, bytes, answer, op);
+        self.exchange(cx, &frame, bytes, answer, op);
         Ok(())
     }
 
     /// FI_EAGAIN while the peer cannot be told of another message.
-    fn way(&mut self, cx: &mut Cx<'_, A>, header: &Header, op: &TxOp) -> Result<Way> {
+    fn way(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp) -> Result<Way> {
         let stays = is_held(cx, op);
-        if header.context != 0 && !self.extended {
+        if matches!(frame, Frame::Message(message) if message.context != 0) && !self.extended {
             return Err(Error::OPNOTSUPP);
         }
         let matched = op.flags & FI_MATCH_COMPLETE != 0;
-        if may_offer(cx, header, op, stays) {
+        if may_offer(cx, frame, op, stays) {
             return match self.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                 true => Ok(Way::Offer),
                 false => Err(Error::AGAIN),
             };
         }
-        match header.op {
-            _ if header.asks() && self.tx.asked > ASKED => Err(Error::AGAIN),
-            Op::ReadReq => Ok(Way::Read),
-            Op::Tagged if self.rendezvous && (matched || stays) => {
+        match frame {
+            _ if frame.asks() && self.tx.asked > ASKED => Err(Error::AGAIN),
+            Frame::ReadRequest(_) => Ok(Way::Read),
+            Frame::Message(message) if message.tagged && self.rendezvous && (matched || stays) => {
                 match self.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                     true => Ok(Way::Rendezvous),
                     false => Err(Error::AGAIN),
                 }
             }
             // Values are of one byte order; peers that do not know the operation get none.
-            _ if header.op.is_atomic() && (!self.extended || self.swap) => Err(Error::OPNOTSUPP),
-            Op::AtomicFetch | Op::AtomicCompare => Ok(Way::Exchange),
+            Frame::Atomic(_) if !self.extended || self.swap => Err(Error::OPNOTSUPP),
+            Frame::Atomic(atomic) if atomic.asks() => Ok(Way::Exchange),
             // Only a rendezvous tells that a receive has matched.
             _ if matched => Err(Error::OPNOTSUPP),
             _ => Ok(Way::Frame),
@@ -309,63 +311,63 @@ impl<A: Address> Session<A> {
     }
 
     /// Sends the frame that begins an exchange.
-    fn ask(&mut self, cx: &mut Cx<'_, A>, way: Way, header: Header, payload: Payload, op: TxOp) {
-        match (way, payload) {
-            (Way::Rendezvous, payload) => self.announce(cx, header, payload, op),
-            (Way::Offer, Payload::Buffers(iov)) => self.offer(cx, header, iov, op),
-            (Way::Read, Payload::Buffers(iov)) => self.request_read(cx, &header, iov, op),
-            (_, Payload::Exchange(both)) => {
-                self.exchange(cx, &header, &both.0, both.1, op);
+    fn ask(&mut self, cx: &mut Cx<'_, A>, way: Way, frame: Frame, payload: Payload, op: TxOp) {
+        match (way, &frame, payload) {
+            (Way::Rendezvous, Frame::Message(message), payload) => {
+                self.announce(cx, message, payload, op);
             }
-            (_, payload) => self.send_payload(cx, &header, payload, op),
+            (Way::Offer, Frame::Message(message), Payload::Buffers(iov)) => {
+                self.offer(cx, message, iov, op);
+            }
+            (Way::Read, _, Payload::Buffers(iov)) => self.request_read(cx, &frame, iov, op),
+            (_, _, Payload::Exchange(both)) => {
+                self.exchange(cx, &frame, &both.0, both.1, op);
+            }
+            (_, _, payload) => self.send_payload(cx, &frame, payload, op),
         }
     }
 
     /// Sends a frame of the application's, or says that it has to wait.
     #[inline]
-    fn send(&mut self, cx: &mut Cx<'_, A>, header: &Header, payload: IoVec, op: TxOp) -> Result {
+    fn send(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: IoVec, op: TxOp) -> Result {
         // A ring is small, and nobody but us fills it. What is reported as sent is in the ring, or the peer would wait for an
         // application that has no reason to come here again.
         if let Some(shm) = cx.link.shm_mut() {
-            let frame = MAX_HEADER + payload.remaining();
-            if op.flags & FI_INJECT != 0 && !(self.tx.queue.is_empty() && shm.takes(frame)) {
+            let most = MAX_HEADER + payload.remaining();
+            if op.flags & FI_INJECT != 0 && !(self.tx.queue.is_empty() && shm.takes(most)) {
                 cx.link.ring_if_parked();
                 return Err(Error::AGAIN);
             }
-            self.send_always(cx, header, payload, Some(op));
+            self.send_always(cx, frame, payload, Some(op));
             return Ok(());
         }
         let more = op.flags & FI_MORE != 0;
         if self.tx.queue.is_empty() && !more && self.tx.pace.writes(cx.common.polls) {
-            self.write_now(cx, header, payload, Some(op));
+            self.write_now(cx, frame, payload, Some(op));
             return Ok(());
         }
         // What has to be copied waits for room; the rest is queued, as far as the transmit queue goes.
         if self.tx.staged > STAGE_HIGH_WATER && op.flags & FI_INJECT != 0 {
             return Err(Error::AGAIN);
         }
-        self.send_always(cx, header, payload, Some(op));
+        self.send_always(cx, frame, payload, Some(op));
         Ok(())
     }
 
     /// Sends a frame that asks the peer for something.
-    pub fn send_bare(&mut self, cx: &mut Cx<'_, A>, header: &Header) {
+    pub fn send_bare(&mut self, cx: &mut Cx<'_, A>, frame: &Frame) {
         if self.tx.queue.is_empty() && self.tx.pace.writes(cx.common.polls) {
-            self.write_now(cx, header, IoVec::empty(), None);
+            self.write_now(cx, frame, IoVec::empty(), None);
         } else {
-            self.send_always(cx, header, IoVec::empty(), None);
+            self.send_always(cx, frame, IoVec::empty(), None);
         }
     }
 
     /// Keeps an operation until the connection is up, or those before it are out of the way.
     #[cold]
-    fn wait(&mut self, cx: &mut Cx<'_, A>, header: Header, payload: Payload, mut op: TxOp) {
+    fn wait(&mut self, cx: &mut Cx<'_, A>, frame: Frame, payload: Payload, mut op: TxOp) {
         self.begin_waiting(cx, &mut op);
-        self.tx.waiting.push_back(Waiting {
-            header,
-            payload,
-            op,
-        });
+        self.tx.waiting.push_back(Waiting { frame, payload, op });
         if self.state == State::Up && !cx.common.held.contains(&cx.id) {
             cx.common.held.push(cx.id);
         }
@@ -377,8 +379,8 @@ impl<A: Address> Session<A> {
             if waiting.op.flags & HELD != 0 && self.holds(waiting.op.flags) {
                 break;
             }
-            let (header, op) = (waiting.header.clone(), waiting.op);
-            let way = match self.way(cx, &header, &op) {
+            let (frame, op) = (waiting.frame, waiting.op);
+            let way = match self.way(cx, &frame, &op) {
                 Err(Error::AGAIN) => break,
                 way => way,
             };
@@ -388,7 +390,7 @@ impl<A: Address> Session<A> {
             let ep = waiting.op.ep();
             cx.domain.ep_mut(ep).tx_pending -= 1;
             match way {
-                Ok(way) => self.ask(cx, way, waiting.header, waiting.payload, waiting.op),
+                Ok(way) => self.ask(cx, way, waiting.frame, waiting.payload, waiting.op),
                 Err(error) => cx.domain.send_failed(ep, &waiting.op, error),
             }
         }
@@ -399,24 +401,18 @@ impl<A: Address> Session<A> {
     }
 
     /// Stages or queues a frame of an operation that had to wait.
-    pub fn send_payload(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        header: &Header,
-        payload: Payload,
-        op: TxOp,
-    ) {
+    pub fn send_payload(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: Payload, op: TxOp) {
         match payload {
-            Payload::Buffers(iov) => self.send_always(cx, header, iov, Some(op)),
+            Payload::Buffers(iov) => self.send_always(cx, frame, iov, Some(op)),
             Payload::Copy(copy) => {
                 let mut bytes = [0; MAX_HEADER];
                 let counter = self.tx.next_counter();
-                let len = header.encode(counter, self.swap, &mut bytes);
+                let len = frame.encode(counter, self.swap, &mut bytes);
                 self.stage_with(cx, &bytes[..len], copy.len(), |out| out.extend(&copy));
-                self.handed_over(cx, header, op);
+                self.handed_over(cx, frame, op);
             }
             Payload::Exchange(both) => {
-                self.exchange(cx, header, &both.0, both.1, op);
+                self.exchange(cx, frame, &both.0, both.1, op);
             }
         }
     }
@@ -425,17 +421,17 @@ impl<A: Address> Session<A> {
     pub fn send_always(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        frame: &Frame,
         payload: IoVec,
         op: Option<TxOp>,
     ) {
         cx.watch();
         if cx.link.is_shm() && self.tx.queue.is_empty() {
-            return self.write_now(cx, header, payload, op);
+            return self.write_now(cx, frame, payload, op);
         }
         let mut bytes = [0; MAX_HEADER];
         let counter = self.tx.next_counter();
-        let header_len = header.encode(counter, self.swap, &mut bytes);
+        let header_len = frame.encode(counter, self.swap, &mut bytes);
         let len = payload.remaining();
         let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
         // What belongs to no operation is an answer or a request, and small.
@@ -443,7 +439,7 @@ impl<A: Address> Session<A> {
         if inject || (room && header_len + len <= STAGE_LIMIT) {
             self.stage(cx, &bytes[..header_len], &payload);
             match op {
-                Some(op) => self.handed_over(cx, header, op),
+                Some(op) => self.handed_over(cx, frame, op),
                 None => self.tx.owe(header_len + len),
             }
             let is_full = self.tx.staged >= STAGE_FULL || self.tx.pace.is_full();
@@ -452,7 +448,7 @@ impl<A: Address> Session<A> {
             }
             return;
         }
-        let after = self.after(cx, header, op);
+        let after = self.after(cx, frame, op);
         self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
             header: bytes,
             header_len: header_len as u8,
@@ -467,12 +463,12 @@ impl<A: Address> Session<A> {
 
     /// What remains to be done for an operation when its frame is with the kernel. Operations that wait for an answer
     /// are put on the list of those now: frames leave in the order in which they are queued.
-    pub fn after(&mut self, cx: &mut Cx<'_, A>, header: &Header, op: Option<TxOp>) -> After {
+    pub fn after(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, op: Option<TxOp>) -> After {
         let Some(mut op) = op else {
             return After::Nothing;
         };
         self.begin_waiting(cx, &mut op);
-        match header.ack || header.commit {
+        match frame.is_acknowledged() {
             true => {
                 self.tx.await_ack.push_back(op);
                 After::Acknowledged(op)
@@ -483,8 +479,8 @@ impl<A: Address> Session<A> {
 
     /// The frame of an operation is copied or written: it is complete, unless the peer has to answer.
     #[inline]
-    pub fn handed_over(&mut self, cx: &mut Cx<'_, A>, header: &Header, mut op: TxOp) {
-        if header.ack || header.commit {
+    pub fn handed_over(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, mut op: TxOp) {
+        if frame.is_acknowledged() {
             self.begin_waiting(cx, &mut op);
             self.tx.await_ack.push_back(op);
         } else {
@@ -547,20 +543,20 @@ impl<A: Address> Session<A> {
 
     /// Writes a frame to an idle connection; what the kernel does not take waits.
     #[inline]
-    fn write_now(&mut self, cx: &mut Cx<'_, A>, header: &Header, payload: IoVec, op: Option<TxOp>) {
+    fn write_now(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: IoVec, op: Option<TxOp>) {
         let mut bytes = [0; MAX_HEADER];
         let counter = self.tx.next_counter();
-        let header_len = header.encode(counter, self.swap, &mut bytes);
+        let header_len = frame.encode(counter, self.swap, &mut bytes);
         let len = payload.remaining();
         let total = header_len + len;
         if cx.link.is_shm() {
-            return self.write_to_shm(cx, header, &bytes, header_len, payload, op);
+            return self.write_to_shm(cx, frame, &bytes, header_len, payload, op);
         }
         let moved = if total <= TOGETHER.min(cx.common.scratch.len()) {
-            let frame = &mut cx.common.scratch;
-            frame[..header_len].copy_from_slice(&bytes[..header_len]);
-            payload.copy_to(&mut frame[header_len..total]);
-            cx.link.write(&frame[..total])
+            let together = &mut cx.common.scratch;
+            together[..header_len].copy_from_slice(&bytes[..header_len]);
+            payload.copy_to(&mut together[header_len..total]);
+            cx.link.write(&together[..total])
         } else {
             let mut list = GatherList::new();
             list.push(&bytes[..header_len]);
@@ -571,7 +567,7 @@ impl<A: Address> Session<A> {
         let written = match moved {
             Ok(Moved::Bytes(n)) if n == total => {
                 if let Some(op) = op {
-                    self.handed_over(cx, header, op);
+                    self.handed_over(cx, frame, op);
                 }
                 return;
             }
@@ -583,7 +579,7 @@ impl<A: Address> Session<A> {
                 0
             }
         };
-        self.queue_rest(cx, header, &bytes, header_len, payload, op, written);
+        self.queue_rest(cx, frame, &bytes, header_len, payload, op, written);
     }
 
     /// As `write_now`, where frames go over shared memory.
@@ -591,7 +587,7 @@ impl<A: Address> Session<A> {
     fn write_to_shm(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        frame: &Frame,
         bytes: &[u8; MAX_HEADER],
         header_len: usize,
         payload: IoVec,
@@ -623,10 +619,10 @@ impl<A: Address> Session<A> {
         };
         cx.link.ring_if_parked();
         if written < total {
-            return self.queue_rest(cx, header, bytes, header_len, payload, op, written);
+            return self.queue_rest(cx, frame, bytes, header_len, payload, op, written);
         }
         if let Some(op) = op {
-            self.handed_over(cx, header, op);
+            self.handed_over(cx, frame, op);
         }
     }
 
@@ -636,7 +632,7 @@ impl<A: Address> Session<A> {
     fn queue_rest(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        frame: &Frame,
         bytes: &[u8; MAX_HEADER],
         header_len: usize,
         mut payload: IoVec,
@@ -650,14 +646,14 @@ impl<A: Address> Session<A> {
         if inject || (copies && payload.remaining() <= STAGE_LIMIT) {
             self.stage(cx, &bytes[header_done..header_len], &payload);
             match op {
-                Some(op) => self.handed_over(cx, header, op),
+                Some(op) => self.handed_over(cx, frame, op),
                 None => {
                     let left = header_len - header_done + payload.remaining();
                     self.tx.owe(left);
                 }
             }
         } else {
-            let after = self.after(cx, header, op);
+            let after = self.after(cx, frame, op);
             self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
                 header: *bytes,
                 header_len: header_len as u8,
@@ -677,7 +673,7 @@ impl<A: Address> Session<A> {
     }
 
     pub fn send_ack(&mut self, cx: &mut Cx<'_, A>) {
-        self.send_always(cx, &Header::new(Op::Ack, 0), IoVec::empty(), None);
+        self.send_always(cx, &Frame::Ack, IoVec::empty(), None);
     }
 }
 
@@ -710,10 +706,10 @@ pub fn check_flags(what: What, flags: u64, ep: &EpState) -> Result {
 /// Whether the peer had better fetch the message, and is likely to be able to; its buffers are the application's until the
 /// completion then. One that fetches before a receive has matched does not say when one has. Some messages are to stay here.
 #[inline]
-fn may_offer<A>(cx: &mut Cx<'_, A>, header: &Header, op: &TxOp, stays: bool) -> bool {
+fn may_offer<A>(cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp, stays: bool) -> bool {
     let matched = op.flags & FI_MATCH_COMPLETE != 0;
     let shm = cx.link.shm_mut().filter(|shm| shm.fetches(op.len));
-    matches!(header.op, Op::Msg | Op::Tagged)
+    matches!(frame, Frame::Message(_))
         && op.flags & FI_INJECT == 0
         && (!cx.common.limits.keeps_offers || !matched)
         && shm.is_some_and(|shm| matched || stays || !shm.prefers_ring(op.len))

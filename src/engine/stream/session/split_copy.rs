@@ -11,12 +11,12 @@ use std::time::Duration;
 use crate::base::log::{Source, Subsys, log_warn};
 use crate::base::{Error, IoVec};
 use crate::engine::stream::link::Link;
-use crate::engine::stream::proto::{Header, Op};
+use crate::engine::stream::proto::{Frame, Share};
 use crate::engine::stream::session::common::Todo;
 use crate::engine::stream::session::offers::Shared;
 use crate::engine::stream::session::queue::Payload;
 use crate::engine::stream::session::receive::Fault;
-use crate::engine::stream::session::rendezvous::{name_places, places_of};
+use crate::engine::stream::session::rendezvous::places_of;
 use crate::engine::stream::session::{Cx, Ending, Session};
 use crate::engine::stream::shm_channel::{Help, Helping};
 use crate::engine::transport::Address;
@@ -36,11 +36,11 @@ impl<A: Address> Session<A> {
         let Some(to) = shared.recv.as_ref().map(|recv| recv.iov) else {
             return;
         };
-        let mut share = Header::new(Op::Share, 0);
-        share.index = shared.index;
-        name_places(&mut share, &to, len);
-        // Keys have no meaning here.
-        share.segs[0].key = u64::from(shared.job.number);
+        let share = Frame::Share(Share {
+            index: shared.index,
+            places: places_of(&to, len),
+            job: shared.job.number,
+        });
         self.send_always(cx, &share, IoVec::empty(), None);
         let (Some(shm), Some(offers)) = (cx.link.shm_mut(), &mut self.rx.offers) else {
             return;
@@ -152,17 +152,17 @@ impl<A: Address> Session<A> {
     pub fn asked_to_share(
         &mut self,
         cx: &mut Cx<'_, A>,
-        header: &Header,
+        share: &Share,
     ) -> core::result::Result<(), Fault> {
-        let offered = self.tx.rendezvous.get(&header.index);
-        let len = header.segs_len();
+        let offered = self.tx.rendezvous.get(&share.index);
+        let len = share.places.total();
         if offered.is_none_or(|out| len > out.op.len as u64) {
             return Err(Fault::Rule("it shares a message that it was not offered"));
         }
-        let Some(job) = SplitCopy::new(header.segs[0].key as u32, len as usize) else {
+        let Some(job) = SplitCopy::new(share.job, len as usize) else {
             return Err(GARBAGE);
         };
-        let (index, to) = (header.index, places_of(header));
+        let (index, to) = (share.index, share.places.all());
         if let Some(shm) = cx.link.shm_mut() {
             shm.helping = Some(Helping { index, job, to });
         }
@@ -187,8 +187,9 @@ impl<A: Address> Session<A> {
                 self.mark_dirty(cx);
             }
             Ok(Help::Last) => {
-                let mut done = Header::new(Op::Done, 0);
-                done.index = helping.index;
+                let done = Frame::Done {
+                    index: helping.index,
+                };
                 self.send_always(cx, &done, IoVec::empty(), None);
             }
             Ok(Help::Over) => {}

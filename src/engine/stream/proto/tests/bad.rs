@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Headers that a peer must not send, and junk that it may.
 
+use super::super::connect::CmError;
+use super::super::head::VERSION;
 use super::*;
-use crate::engine::stream::proto::cm::CmError;
 
 fn msg() -> Vec<u8> {
-    encode(&Header::new(Op::Msg, 8), 0, false)
+    encode(&plain(8), 0, false)
 }
 
 fn with(mut bytes: Vec<u8>, changes: &[(usize, u8)]) -> Vec<u8> {
@@ -24,11 +25,14 @@ fn set_total(bytes: &mut [u8], total: u64) {
     bytes[8..16].copy_from_slice(&total.to_ne_bytes());
 }
 
-fn write(segs: &[RmaSeg], payload: u64) -> Vec<u8> {
-    let mut h = Header::new(Op::Write, payload);
-    h.segs[..segs.len()].copy_from_slice(segs);
-    h.seg_count = segs.len() as u8;
-    encode(&h, 0, false)
+fn write_of(segs: &[RmaSeg], payload: u64) -> Vec<u8> {
+    let segs = segs.iter().copied().collect();
+    let write = Write {
+        segs,
+        payload,
+        ..write(&[])
+    };
+    encode(&Frame::Write(write), 0, false)
 }
 
 const SEG16: RmaSeg = RmaSeg {
@@ -39,17 +43,17 @@ const SEG16: RmaSeg = RmaSeg {
 
 #[test]
 fn every_header_size_but_the_right_one_is_refused() {
-    for header in samples() {
-        let good = encode(&header, 0, false);
+    for frame in samples() {
+        let good = encode(&frame, 0, false);
         let mut room = good.clone();
         room.resize(256, 0);
         for size in 0..=255u8 {
             let bytes = with(room.clone(), &[(6, size)]);
             let result = decode(&bytes, false);
             if usize::from(size) == good.len() {
-                assert_eq!(result, Ok(header.clone()));
+                assert_eq!(result, Ok(Decoded::Frame(frame, good.len())));
             } else {
-                assert!(result.is_err(), "{header:?} as {size}");
+                assert!(result.is_err(), "{frame:?} as {size}");
             }
         }
     }
@@ -65,15 +69,21 @@ fn header_len_refuses_sizes_that_no_byte_order_explains() {
     let mut bytes = with(msg(), &[(6, 24)]);
     assert_eq!(header_len(&bytes), Ok(24));
     bytes.resize(24, 0);
-    assert_eq!(decode(&bytes, false), Err(WireError::HeaderSize(24)));
+    assert_eq!(read(&bytes, false), Err(WireError::HeaderSize(24)));
 }
 
 #[test]
-fn short_input_is_short() {
-    for header in samples() {
-        let bytes = encode(&header, 0, false);
-        for len in 0..bytes.len() {
-            assert_eq!(decode(&bytes[..len], false), Err(WireError::Short));
+fn a_part_of_a_header_tells_how_much_is_needed() {
+    for frame in samples() {
+        for swap in [false, true] {
+            let bytes = encode(&frame, 0, swap);
+            for len in 0..bytes.len() {
+                let needs = match len < BASE_HEADER {
+                    true => BASE_HEADER,
+                    false => bytes.len(),
+                };
+                assert_eq!(decode(&bytes[..len], swap), Ok(Decoded::Needs(needs)));
+            }
         }
     }
 }
@@ -83,75 +93,70 @@ fn versions_and_ops() {
     for version in (0..=255).filter(|&v| v != 3) {
         let bytes = with(msg(), &[(0, version)]);
         assert_eq!(header_len(&bytes), Err(WireError::Version(version)));
-        assert_eq!(decode(&bytes, false), Err(WireError::Version(version)));
+        assert_eq!(read(&bytes, false), Err(WireError::Version(version)));
     }
     for op in (8..=15).chain([19, 22, 23]).chain(27..=31).chain(37..=255) {
         let bytes = with(msg(), &[(1, op)]);
         assert_eq!(header_len(&bytes), Err(WireError::Op(op)));
-        assert_eq!(decode(&bytes, false), Err(WireError::Op(op)));
+        assert_eq!(read(&bytes, false), Err(WireError::Op(op)));
     }
 }
 
 #[test]
 fn receive_contexts() {
-    let message = Header {
+    let message = Message {
         context: 63,
         data: Some(5),
-        ..Header::new(Op::Msg, 8)
+        ..message(8)
     };
-    for op in [Op::Msg, Op::Tagged, Op::Rts] {
-        for swap in [false, true] {
-            let mut header = Header {
-                op,
-                ..message.clone()
-            };
-            if op == Op::Rts {
-                (header.index, header.msg_size, header.payload) = (9, 70, 0);
+    let good = encode(&Frame::Message(message), 0, false);
+    for op in [24, 25, 26] {
+        let frames = samples().into_iter().map(|frame| encode(&frame, 0, false));
+        for bytes in frames.filter(|bytes| bytes[1] == op) {
+            for context in [0, 64, 255] {
+                let bytes = with(bytes.clone(), &[(5, context)]);
+                assert_eq!(read(&bytes, false), Err(WireError::Context(context)));
             }
-            let bytes = encode(&header, 0, swap);
-            assert_eq!(decode(&bytes, swap), Ok(header));
         }
     }
-    let good = encode(&message, 0, false);
-    for context in [0, 64, 255] {
-        let bytes = with(good.clone(), &[(5, context)]);
-        assert_eq!(decode(&bytes, false), Err(WireError::Context(context)));
-    }
     // It is no acknowledgement, whatever stands there.
-    assert_eq!(decode(&with(good, &[(4, 2)]), false), Ok(message));
+    assert_eq!(
+        read(&with(good, &[(4, 2)]), false),
+        Ok(Frame::Message(message))
+    );
     // An ordinary frame may have anything in that byte.
     let bytes = with(msg(), &[(5, 7)]);
-    assert_eq!(decode(&bytes, false), Ok(Header::new(Op::Msg, 8)));
+    assert_eq!(read(&bytes, false), Ok(plain(8)));
 }
 
 #[test]
 fn segment_counts() {
     for count in [0, 5, 255] {
-        let bytes = with(write(&[SEG16], 16), &[(5, count)]);
+        let bytes = with(write_of(&[SEG16], 16), &[(5, count)]);
         assert_eq!(header_len(&bytes), Err(WireError::SegCount(count)));
-        assert_eq!(decode(&bytes, false), Err(WireError::SegCount(count)));
+        assert_eq!(read(&bytes, false), Err(WireError::SegCount(count)));
     }
     for count in 2..=4 {
-        let bytes = with(write(&[SEG16], 16), &[(5, count)]);
+        let bytes = with(write_of(&[SEG16], 16), &[(5, count)]);
         assert_eq!(header_len(&bytes), Err(WireError::HeaderSize(40)));
     }
 }
 
-fn atomic(op: Op, lens: &[u64], payload: u64) -> Vec<u8> {
-    let mut h = Header::new(op, payload);
-    for (place, &len) in h.segs.iter_mut().zip(lens) {
-        *place = RmaSeg { len, ..SEG16 };
-    }
-    h.seg_count = lens.len() as u8;
-    h.datatype = 31;
-    encode(&h, 0, false)
+fn atomic_of(family: Family, lens: &[u64], payload: u64) -> Vec<u8> {
+    let segs = lens.iter().map(|&len| RmaSeg { len, ..SEG16 }).collect();
+    let atomic = Atomic {
+        segs,
+        payload,
+        ..atomic(family, &[])
+    };
+    encode(&Frame::Atomic(atomic), 0, false)
 }
 
 #[test]
 fn atomic_operations() {
     let types = 31 << 3;
-    for op in [Op::Atomic, Op::AtomicFetch, Op::AtomicCompare] {
-        let good = atomic(op, &[16], 16);
+    for family in FAMILIES {
+        let good = atomic_of(family, &[16], 16);
         assert_eq!(good[5], types | 1);
         for count in [0, 5, 6, 7] {
             let bytes = with(good.clone(), &[(5, types | count)]);
@@ -161,62 +166,72 @@ fn atomic_operations() {
         assert_eq!(header_len(&bytes), Err(WireError::HeaderSize(40)));
 
         let length = |lens: &[u64], payload| {
-            decode(&atomic(op, lens, payload), false) == Err(WireError::Length)
+            read(&atomic_of(family, lens, payload), false) == Err(WireError::Length)
         };
         let (most, operands) = (
             MAX_ATOMIC as u64,
-            if op == Op::AtomicCompare { 2 } else { 1 },
+            if family == Family::Compare { 2 } else { 1 },
         );
         assert!(!length(&[most], operands * most) && length(&[most], operands * most + 1));
         assert!(length(&[most + 1], 1) && length(&[most - 8, 16], 1));
         assert!(length(&[u64::MAX, 16], 1) && length(&[u64::MAX - 16], 1));
     }
     // Only what has no result carries CQ data.
-    for op in [Op::AtomicFetch, Op::AtomicCompare] {
-        let bytes = with(atomic(op, &[16], 16), &[(6, 48)]);
+    for family in [Family::Fetch, Family::Compare] {
+        let bytes = with(atomic_of(family, &[16], 16), &[(6, 48)]);
         assert_eq!(header_len(&bytes), Err(WireError::HeaderSize(48)));
     }
 }
 
 #[test]
 fn totals_below_the_header_and_payload_where_none_belongs() {
-    for header in samples() {
-        let mut bytes = encode(&header, 0, false);
+    for frame in samples() {
+        let mut bytes = encode(&frame, 0, false);
         for total in [0, 1, bytes.len() as u64 - 1] {
             set_total(&mut bytes, total);
-            assert_eq!(decode(&bytes, false), Err(WireError::TotalSize(total)));
+            assert_eq!(read(&bytes, false), Err(WireError::TotalSize(total)));
         }
         let total = bytes.len() as u64 + 1;
         set_total(&mut bytes, total);
         let bare = matches!(
-            header.op,
-            Op::Ack
-                | Op::ReadReq
-                | Op::Rts
-                | Op::Cts
-                | Op::CollEnd
-                | Op::Offer
-                | Op::OfferTagged
-                | Op::Taken
-                | Op::Share
-                | Op::Done
+            frame,
+            Frame::Ack
+                | Frame::ReadRequest(_)
+                | Frame::ReadyToSend(_)
+                | Frame::ClearToSend { .. }
+                | Frame::CollectiveEnd(_)
+                | Frame::Offer(_)
+                | Frame::Taken { .. }
+                | Frame::Share(_)
+                | Frame::Done { .. }
         );
-        let refused = decode(&bytes, false) == Err(WireError::TotalSize(total));
-        assert_eq!(refused, bare, "{header:?}");
+        let refused = read(&bytes, false) == Err(WireError::TotalSize(total));
+        assert_eq!(refused, bare, "{frame:?}");
     }
 }
 
 #[test]
 fn rendezvous_indexes() {
-    for op in [Op::Rts, Op::Cts, Op::Data, Op::Coll] {
-        let mut header = Header::new(op, 0);
-        header.index = 1;
-        let good = encode(&header, 0, false);
+    let has_index = |frame: &Frame| {
+        matches!(
+            frame,
+            Frame::ReadyToSend(_)
+                | Frame::ClearToSend { .. }
+                | Frame::RendezvousData(_)
+                | Frame::Collective(_)
+                | Frame::Offer(_)
+                | Frame::Taken { .. }
+                | Frame::Share(_)
+                | Frame::Done { .. }
+        )
+    };
+    for frame in samples().into_iter().filter(has_index) {
+        let good = encode(&frame, 0, false);
         for index in [0, 255] {
             let bytes = with(good.clone(), &[(4, index)]);
-            assert_eq!(decode(&bytes, false), Err(WireError::Index(index)));
+            assert_eq!(read(&bytes, false), Err(WireError::Index(index)));
         }
-        assert!(decode(&with(good, &[(4, 254)]), false).is_ok());
+        assert!(read(&with(good, &[(4, 254)]), false).is_ok());
     }
 }
 
@@ -226,18 +241,28 @@ fn lengths_that_overflow() {
         len: u64::MAX,
         ..SEG16
     };
-    let length = |bytes: &[u8]| decode(bytes, false) == Err(WireError::Length);
-    assert!(length(&write(&[huge, SEG16], 16)));
-    assert!(length(&write(&[huge], 16)));
-    assert!(length(&write(&[SEG16], 17)));
-    assert!(decode(&write(&[SEG16], 15), false).is_ok());
+    let length = |bytes: &[u8]| read(bytes, false) == Err(WireError::Length);
+    assert!(length(&write_of(&[huge, SEG16], 16)));
+    assert!(length(&write_of(&[huge], 16)));
+    assert!(length(&write_of(&[SEG16], 17)));
+    assert!(read(&write_of(&[SEG16], 15), false).is_ok());
 
-    let mut rts = Header::new(Op::Rts, 0);
-    rts.index = 1;
-    rts.msg_size = u64::MAX - 15;
-    assert!(length(&encode(&rts, 0, false)));
-    rts.msg_size -= 1;
-    assert!(decode(&encode(&rts, 0, false), false).is_ok());
+    let ready = |size| {
+        encode(
+            &Frame::ReadyToSend(ReadyToSend {
+                index: 1,
+                tag: 0,
+                size,
+                data: None,
+                ack: false,
+                context: 0,
+            }),
+            0,
+            false,
+        )
+    };
+    assert!(length(&ready(u64::MAX - 15)));
+    assert!(read(&ready(u64::MAX - 16), false).is_ok());
 }
 
 #[test]
@@ -245,23 +270,25 @@ fn junk_that_carries_no_meaning_is_ignored() {
     // Op data that is not an acknowledgement's, a segment count, any counter, unknown flag bits.
     let bytes = with(msg(), &[(4, 1), (5, 77), (7, 99)]);
     let bytes = with_flags(bytes, !0x0005);
-    assert_eq!(decode(&bytes, false), Ok(Header::new(Op::Msg, 8)));
+    assert_eq!(read(&bytes, false), Ok(plain(8)));
     // A flag that its op cannot use.
-    let ack = encode(&Header::new(Op::Ack, 0), 0, false);
-    let bytes = with_flags(ack, 0x000c);
-    assert_eq!(decode(&bytes, false), Ok(Header::new(Op::Ack, 0)));
+    let bytes = with_flags(encode(&Frame::Ack, 0, false), 0x000c);
+    assert_eq!(read(&bytes, false), Ok(Frame::Ack));
+    for family in [Family::Fetch, Family::Compare] {
+        let frame = Frame::Atomic(atomic(family, &[SEG16]));
+        let bytes = with_flags(encode(&frame, 0, false), 0x000d);
+        assert_eq!(read(&bytes, false), Ok(frame));
+    }
     // The CQ-data bit repeated without its field.
-    let mut response = Header::new(Op::ReadRsp, 4);
-    response.data = Some(DATA);
-    let bytes = encode(&response, 0, false);
+    let response = Frame::ReadResponse(ReadResponse { payload: 4 });
+    let bytes = with_flags(encode(&response, 0, false), 0x0001);
     assert_eq!(bytes.len(), BASE_HEADER);
-    assert_eq!(decode(&bytes, false), Ok(Header::new(Op::ReadRsp, 4)));
+    assert_eq!(read(&bytes, false), Ok(response));
 }
 
 #[test]
 fn connection_messages() {
-    let mut bytes = Vec::new();
-    encode_cm(CmKind::Request, &[], false, &mut bytes);
+    let bytes = encode_cm(CmKind::Request, &[], false, false);
     let good: [u8; CM_HEADER] = bytes.try_into().unwrap();
     let change = |at: usize, value: u8| {
         let mut bytes = good;
@@ -303,8 +330,9 @@ fn no_byte_in_the_fixed_part_panics() {
                         bytes[6] = size;
                         bytes[at] = value;
                         for swap in [false, true] {
-                            if let Ok(header) = decode(&bytes, swap) {
-                                assert!(header.segs_len() <= u64::MAX - BASE_HEADER as u64);
+                            if let Ok(Decoded::Frame(Frame::Write(write), _)) = decode(&bytes, swap)
+                            {
+                                assert!(write.segs.total() <= u64::MAX - BASE_HEADER as u64);
                             }
                         }
                     }

@@ -25,20 +25,21 @@ fn example(name: &str) -> Vec<u8> {
 #[test]
 fn the_atomic_operation_of_the_page() {
     let bytes = example("wire-example-atomic");
-    let mut expected = Header::new(Op::AtomicCompare, 16);
-    (expected.index, expected.datatype) = (12, 7);
-    expected.seg_count = 1;
-    expected.segs[0] = RmaSeg {
+    let seg = RmaSeg {
         addr: 0x40,
         len: 8,
         key: KEY,
     };
+    let mut expected = atomic(Family::Compare, &[seg]);
+    (expected.what.op, expected.what.datatype) = (12, 7);
+    let expected = Frame::Atomic(expected);
     let header = encode(&expected, bytes[7], false);
-    assert_eq!(decode(&bytes, false), Ok(expected));
+    assert_eq!(read(&bytes, false), Ok(expected));
     assert_eq!(bytes[..header.len()], header);
     let (request, answer) = bytes[header.len()..].split_at(16);
     assert_eq!(request, [2u64.to_le_bytes(), 1u64.to_le_bytes()].concat());
-    assert_eq!(decode(answer, false), Ok(Header::new(Op::ReadRsp, 8)));
+    let response = ReadResponse { payload: 8 };
+    assert_eq!(read(answer, false), Ok(Frame::ReadResponse(response)));
     assert_eq!(answer[16..], 1u64.to_le_bytes());
 }
 
@@ -58,11 +59,14 @@ fn the_example_of_the_page() {
     };
     assert_eq!(RdmPrivate::decode(private), Some(expected));
 
-    let mut expected = Header::new(Op::Tagged, 8);
-    expected.tag = TAG;
-    expected.data = Some(DATA);
-    expected.ack = true;
-    assert_eq!(decode(frame, head.swapped), Ok(expected.clone()));
+    let expected = Frame::Message(Message {
+        tagged: true,
+        tag: TAG,
+        data: Some(DATA),
+        ack: true,
+        ..message(8)
+    });
+    assert_eq!(read(frame, head.swapped), Ok(expected));
     let header = encode(&expected, frame[7], head.swapped);
     assert_eq!(frame[..header.len()], header);
     assert_eq!(&frame[header.len()..], b"ironfabr");

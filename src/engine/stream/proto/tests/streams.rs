@@ -8,7 +8,7 @@ use super::*;
 struct Reader {
     pending: Vec<u8>,
     cm: Option<(CmHeader, Vec<u8>)>,
-    frames: Vec<(Header, Vec<u8>)>,
+    frames: Vec<(Frame, Vec<u8>)>,
 }
 
 impl Reader {
@@ -29,35 +29,33 @@ impl Reader {
             self.cm = Some((head, private));
             return Some(end);
         }
-        if bytes.len() < BASE_HEADER {
+        let Decoded::Frame(frame, len) = decode(bytes, false).expect("a header") else {
             return None;
-        }
-        let len = header_len(&bytes[..BASE_HEADER]).expect("a base header");
-        let header = decode(bytes.get(..len)?, false).expect("a header");
-        let end = len + header.payload as usize;
+        };
+        let end = len + payload_of(&frame) as usize;
         let payload = bytes.get(len..end)?.to_vec();
-        self.frames.push((header, payload));
+        self.frames.push((frame, payload));
         Some(end)
     }
 
     fn ops(&self) -> String {
-        let letters = self.frames.iter().map(|(header, _)| match header.op {
-            Op::Msg if header.ack => 'M',
-            Op::Msg => 'm',
-            Op::Ack => 'a',
-            Op::Tagged if header.ack => 'T',
-            Op::Tagged => 't',
-            Op::ReadReq => 'r',
-            Op::ReadRsp => 'd',
-            Op::Write if header.ack || header.commit => 'W',
-            Op::Write => 'w',
-            Op::Rts => 'R',
-            Op::Cts => 'C',
-            Op::Data => 'D',
-            // Not in captures of another library.
-            Op::Coll | Op::CollEnd => 'x',
-            Op::Offer | Op::OfferTagged | Op::Taken | Op::Share | Op::Done => 'x',
-            Op::Atomic | Op::AtomicFetch | Op::AtomicCompare => 'A',
+        let letters = self.frames.iter().map(|(frame, _)| match frame {
+            Frame::Message(message) if message.tagged => 't',
+            Frame::Message(_) => 'm',
+            Frame::Ack => 'a',
+            Frame::ReadRequest(_) => 'r',
+            Frame::ReadResponse(_) => 'd',
+            Frame::Write(_) => 'w',
+            Frame::ReadyToSend(_) => 'R',
+            Frame::ClearToSend { .. } => 'C',
+            Frame::RendezvousData(_) => 'D',
+            _ => '?',
+        });
+        let letters = letters.zip(&self.frames).map(|(letter, (frame, _))| {
+            match "mtw".contains(letter) && frame.is_acknowledged() {
+                true => letter.to_ascii_uppercase(),
+                false => letter,
+            }
         });
         letters.collect()
     }
@@ -122,21 +120,13 @@ fn streams_say_what_they_should_and_can_be_produced() {
 fn produce(reader: &Reader, captured: &[u8]) -> Vec<u8> {
     let (_, private) = reader.cm.as_ref().unwrap();
     let mut out = captured[..CM_HEADER + private.len()].to_vec();
-    let mut announced = [None; 256];
-    for (header, payload) in &reader.frames {
-        let mut header = header.clone();
-        let index = usize::from(header.index);
-        match header.op {
-            Op::Rts => announced[index] = header.data,
-            Op::Data => header.data = announced[index],
-            _ => {}
-        }
+    for (frame, payload) in &reader.frames {
         let old = &captured[out.len()..];
-        let mut frame = encode(&header, old[7], false);
-        if !matches!(header.op, Op::ReadReq | Op::Write) {
-            frame[5] = old[5];
+        let mut bytes = encode(frame, old[7], false);
+        if !matches!(frame, Frame::ReadRequest(_) | Frame::Write(_)) {
+            bytes[5] = old[5];
         }
-        out.extend(frame);
+        out.extend(bytes);
         out.extend(payload);
     }
     out

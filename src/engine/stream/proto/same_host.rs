@@ -2,7 +2,7 @@
 //! The frames by which two endpoints of one host agree to go on over shared memory: docs/wire/tcp.md, "Shared memory".
 #![forbid(unsafe_code)]
 
-use super::{BASE_HEADER, encode_plain, is_plain};
+use super::head::{BASE_HEADER, decode_plain, encode_plain};
 
 /// Feature bit of both sides: the endpoint may share memory, and takes the other one for a neighbour.
 pub const SHARES: u8 = 0x04;
@@ -12,7 +12,7 @@ pub const TOKEN: usize = 16;
 pub type Token = [u8; TOKEN];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShareOp {
+pub enum SameHostFrame {
     /// From the side that accepted: where it is met, and whom it expects there.
     ShmListener(Directions),
     /// From the side that connected: the connection goes on as it is.
@@ -34,29 +34,31 @@ pub const STAY_FRAME: usize = BASE_HEADER;
 const LISTENER: u8 = 37;
 const STAY: u8 = 38;
 
-impl ShareOp {
+impl SameHostFrame {
     pub fn encode(&self, counter: u8, swap: bool) -> Vec<u8> {
         match self {
-            ShareOp::ShmListener(to) => {
+            SameHostFrame::ShmListener(to) => {
                 encode_plain(LISTENER, &[&to.shm_listener, &to.secret], counter, swap)
             }
-            ShareOp::Stay => encode_plain(STAY, &[], counter, swap),
+            SameHostFrame::Stay => encode_plain(STAY, &[], counter, swap),
         }
     }
 
     /// The frame that these bytes are, all of them; nothing for any other.
-    pub fn decode(bytes: &[u8], swap: bool) -> Option<ShareOp> {
-        let header = bytes.first_chunk::<BASE_HEADER>()?;
-        if !is_plain(header, bytes.len() as u64, swap) {
+    pub fn decode(bytes: &[u8], swap: bool) -> Option<SameHostFrame> {
+        let (header, payload) = bytes.split_first_chunk::<BASE_HEADER>()?;
+        let (code, len) = decode_plain(header, swap)?;
+        if len != payload.len() as u64 {
             return None;
         }
-        let payload = &bytes[BASE_HEADER..];
-        match (header[1], payload.len()) {
-            (LISTENER, _) if payload.len() == 2 * TOKEN => Some(ShareOp::ShmListener(Directions {
-                shm_listener: *payload.first_chunk()?,
-                secret: *payload.last_chunk()?,
-            })),
-            (STAY, 0) => Some(ShareOp::Stay),
+        match (code, payload.len()) {
+            (LISTENER, _) if payload.len() == 2 * TOKEN => {
+                Some(SameHostFrame::ShmListener(Directions {
+                    shm_listener: *payload.first_chunk()?,
+                    secret: *payload.last_chunk()?,
+                }))
+            }
+            (STAY, 0) => Some(SameHostFrame::Stay),
             _ => None,
         }
     }
@@ -66,7 +68,7 @@ impl ShareOp {
 mod tests {
     use super::*;
 
-    const DIRECTIONS: ShareOp = ShareOp::ShmListener(Directions {
+    const DIRECTIONS: SameHostFrame = SameHostFrame::ShmListener(Directions {
         shm_listener: *b"0123456789abcdef",
         secret: *b"ghijklmnopqrstuv",
     });
@@ -74,27 +76,30 @@ mod tests {
     #[test]
     fn frames_are_read_back() {
         for swap in [false, true] {
-            for (op, len) in [(DIRECTIONS, LISTENER_FRAME), (ShareOp::Stay, STAY_FRAME)] {
+            for (op, len) in [
+                (DIRECTIONS, LISTENER_FRAME),
+                (SameHostFrame::Stay, STAY_FRAME),
+            ] {
                 let bytes = op.encode(7, swap);
                 assert_eq!((bytes.len(), bytes[7]), (len, 7));
-                assert_eq!(ShareOp::decode(&bytes, swap), Some(op));
-                assert_eq!(ShareOp::decode(&bytes, !swap), None);
+                assert_eq!(SameHostFrame::decode(&bytes, swap), Some(op));
+                assert_eq!(SameHostFrame::decode(&bytes, !swap), None);
             }
         }
     }
 
     #[test]
     fn no_other_frame_is_taken_for_one() {
-        for op in [DIRECTIONS, ShareOp::Stay] {
+        for op in [DIRECTIONS, SameHostFrame::Stay] {
             let good = op.encode(0, false);
             for len in 0..good.len() {
-                assert_eq!(ShareOp::decode(&good[..len], false), None, "{len}");
+                assert_eq!(SameHostFrame::decode(&good[..len], false), None, "{len}");
             }
             // All of the header counts but its number.
             for at in (0..BASE_HEADER).filter(|&at| at != 7) {
                 let mut bytes = good.clone();
                 bytes[at] ^= 0x40;
-                assert_eq!(ShareOp::decode(&bytes, false), None, "{at}");
+                assert_eq!(SameHostFrame::decode(&bytes, false), None, "{at}");
             }
         }
     }

@@ -2,7 +2,7 @@
 //! The message that opens each direction of a connection, and the private data that RDM endpoints put into it.
 #![forbid(unsafe_code)]
 
-use super::{VERSION, field, is_keyed};
+use super::head::VERSION;
 
 /// Fixed part of a connection message.
 pub const CM_HEADER: usize = 32;
@@ -13,9 +13,18 @@ const RDM_VERSION: u8 = 1;
 
 /// Feature bit of both sides: frames beyond those of libfabric's own tcp may be sent (docs/wire/tcp.md, "Extensions").
 pub const EXTENSIONS: u8 = 0x02;
-/// Where a connection message says the same for connected endpoints, whose private data is the application's.
+/// Where the parts of a connection message are: the version is its first byte, private data follows the fixed part.
+const KIND_AT: usize = 1;
+const LEN_AT: usize = 2;
+/// Says the same as [`EXTENSIONS`] for connected endpoints, whose private data is the application's.
 const MARK_AT: usize = 4;
 const MARK: [u8; 4] = *b"irf\x01";
+/// Says that the sender has a key; in a reject, that it is for the sake of keys.
+const KEYED_AT: usize = 8;
+const KEYED: u8 = 1;
+/// A number that tells the byte order of the sender's host.
+const PROBE_AT: usize = 24;
+const PROBE: u64 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CmKind {
@@ -43,51 +52,69 @@ pub struct CmHeader {
     pub keyed: bool,
 }
 
+impl CmKind {
+    const fn code(self) -> u8 {
+        match self {
+            CmKind::Request => 0,
+            CmKind::Response => 1,
+            CmKind::Reject => 6,
+        }
+    }
+
+    const fn from_code(code: u8) -> Option<CmKind> {
+        match code {
+            0 => Some(CmKind::Request),
+            1 => Some(CmKind::Response),
+            6 => Some(CmKind::Reject),
+            _ => None,
+        }
+    }
+}
+
 /// Header and private data in one piece: a peer may fail on a message that arrives in two.
 /// The caller has checked the length against [`MAX_PRIVATE`].
-pub fn encode_cm(kind: CmKind, private: &[u8], extended: bool, out: &mut Vec<u8>) {
+pub fn encode_cm(kind: CmKind, private: &[u8], extended: bool, keyed: bool) -> Vec<u8> {
     debug_assert!(private.len() <= MAX_PRIVATE);
     let private = &private[..private.len().min(MAX_PRIVATE)];
     let mut head = [0u8; CM_HEADER];
     head[0] = VERSION;
-    head[1] = match kind {
-        CmKind::Request => 0,
-        CmKind::Response => 1,
-        CmKind::Reject => 6,
-    };
-    head[2..4].copy_from_slice(&(private.len() as u16).to_be_bytes());
+    head[KIND_AT] = kind.code();
+    head[LEN_AT..][..2].copy_from_slice(&(private.len() as u16).to_be_bytes());
     if extended {
         head[MARK_AT..][..MARK.len()].copy_from_slice(&MARK);
     }
-    let probe = u64::from(kind != CmKind::Reject);
-    head[24..32].copy_from_slice(&probe.to_ne_bytes());
-    out.extend_from_slice(&head);
-    out.extend_from_slice(private);
+    if keyed {
+        head[KEYED_AT] = KEYED;
+    }
+    if kind != CmKind::Reject {
+        head[PROBE_AT..].copy_from_slice(&PROBE.to_ne_bytes());
+    }
+    [&head, private].concat()
 }
 
 pub fn decode_cm(bytes: &[u8; CM_HEADER]) -> Result<CmHeader, CmError> {
     if bytes[0] != VERSION {
         return Err(CmError::Version(bytes[0]));
     }
-    let kind = match bytes[1] {
-        0 => CmKind::Request,
-        1 => CmKind::Response,
-        6 => CmKind::Reject,
-        other => return Err(CmError::Kind(other)),
-    };
-    let len = u16::from_be_bytes([bytes[2], bytes[3]]);
+    let kind = CmKind::from_code(bytes[KIND_AT]).ok_or(CmError::Kind(bytes[KIND_AT]))?;
+    let len = u16::from_be_bytes([bytes[LEN_AT], bytes[LEN_AT + 1]]);
     if usize::from(len) > MAX_PRIVATE {
         return Err(CmError::Length(len));
     }
-    // The probe reads as 1 on a host of the sender's byte order. A reject carries none.
-    let swapped = kind != CmKind::Reject && field(bytes, 24, false) != 1;
+    // A reject carries no probe.
+    let swapped = kind != CmKind::Reject && bytes[PROBE_AT..] != PROBE.to_ne_bytes();
     Ok(CmHeader {
         kind,
         private_len: usize::from(len),
         swapped,
         extended: bytes[MARK_AT..].starts_with(&MARK),
-        keyed: is_keyed(bytes),
+        keyed: bytes[KEYED_AT] == KEYED,
     })
+}
+
+/// The private data of a whole connection message.
+pub fn private_of(message: &[u8]) -> &[u8] {
+    message.get(CM_HEADER..).unwrap_or(&[])
 }
 
 /// Private data of an RDM endpoint's connection messages. A reject echoes the request's eight bytes as they are.

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! All that peers say to each other on a connection that is up: one enum, one encoder, one decoder. What a kind of
+//! frame has stands with its struct.
+//!
+//! Everything a peer can get wrong inside one header is refused here. What needs state (a key, an index in use, an
+//! acknowledgement nobody waits for) is refused by the connection.
+#![forbid(unsafe_code)]
+
+use super::atomic::Atomic;
+use super::collective::{Collective, CollectiveEnd};
+use super::head::{Fields, Head, MAX_HEADER, Shape, WireError, split};
+use super::message::{Ack, Message};
+use super::rendezvous::{Offer, ReadyToSend, RendezvousData, Share, Word};
+use super::rma::{ReadRequest, ReadResponse, Write};
+
+/// A frame without its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame {
+    Message(Message),
+    /// The peer has all of the operation that waits for an acknowledgement the longest.
+    Ack,
+    ReadRequest(ReadRequest),
+    ReadResponse(ReadResponse),
+    Write(Write),
+    ReadyToSend(ReadyToSend),
+    /// The message with this index has a place.
+    ClearToSend {
+        index: u8,
+    },
+    RendezvousData(RendezvousData),
+    Collective(Collective),
+    CollectiveEnd(CollectiveEnd),
+    Atomic(Atomic),
+    Offer(Offer),
+    /// The message with this index, which was offered, has been fetched.
+    Taken {
+        index: u8,
+    },
+    Share(Share),
+    /// The sender has done the last part of the message with this index.
+    Done {
+        index: u8,
+    },
+}
+
+/// The op byte of each frame. From 16 on they are extensions; 28 to 31 and 37, 38 come before the connection is up: see
+/// `auth` and `same_host`.
+pub(super) mod code {
+    pub const MSG: u8 = 0;
+    pub const TAGGED: u8 = 1;
+    pub const READ_REQUEST: u8 = 2;
+    pub const READ_RESPONSE: u8 = 3;
+    pub const WRITE: u8 = 4;
+    pub const READY_TO_SEND: u8 = 5;
+    pub const CLEAR_TO_SEND: u8 = 6;
+    pub const RENDEZVOUS_DATA: u8 = 7;
+    pub const ATOMIC: u8 = 16;
+    pub const ATOMIC_FETCH: u8 = 17;
+    pub const ATOMIC_COMPARE: u8 = 18;
+    pub const COLLECTIVE: u8 = 20;
+    pub const COLLECTIVE_END: u8 = 21;
+    /// The next three name a receive context.
+    pub const MSG_TO: u8 = 24;
+    pub const TAGGED_TO: u8 = 25;
+    pub const READY_TO_SEND_TO: u8 = 26;
+    /// The others are for processes that share memory.
+    pub const OFFER: u8 = 32;
+    pub const OFFER_TAGGED: u8 = 33;
+    pub const TAKEN: u8 = 34;
+    pub const SHARE: u8 = 35;
+    pub const DONE: u8 = 36;
+}
+
+fn shape(head: &Head) -> Option<&'static Shape> {
+    Some(match head.code {
+        code::MSG if head.number == Ack::NUMBER => &Ack::SHAPE,
+        code::MSG => &Message::UNTAGGED,
+        code::TAGGED => &Message::TAGGED,
+        code::READ_REQUEST => &ReadRequest::SHAPE,
+        code::READ_RESPONSE => &ReadResponse::SHAPE,
+        code::WRITE => &Write::SHAPE,
+        code::READY_TO_SEND => &ReadyToSend::SHAPE,
+        code::CLEAR_TO_SEND => &Word::CLEAR,
+        code::RENDEZVOUS_DATA => &RendezvousData::SHAPE,
+        code::ATOMIC => &Atomic::BASE,
+        code::ATOMIC_FETCH => &Atomic::FETCH,
+        code::ATOMIC_COMPARE => &Atomic::COMPARE,
+        code::COLLECTIVE => &Collective::SHAPE,
+        code::COLLECTIVE_END => &CollectiveEnd::SHAPE,
+        code::MSG_TO => &Message::UNTAGGED_TO,
+        code::TAGGED_TO => &Message::TAGGED_TO,
+        code::READY_TO_SEND_TO => &ReadyToSend::SHAPE_TO,
+        code::OFFER => &Offer::UNTAGGED,
+        code::OFFER_TAGGED => &Offer::TAGGED,
+        code::TAKEN => &Word::TAKEN,
+        code::SHARE => &Share::SHAPE,
+        code::DONE => &Word::DONE,
+        _ => return None,
+    })
+}
+
+/// What bytes of a stream begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decoded {
+    /// A frame, and the size of its header.
+    Frame(Frame, usize),
+    /// A part of a header, of which at least so many bytes must be there.
+    Needs(usize),
+}
+
+/// Reads a header; bytes behind it are not looked at. `swap` says that the peer's host has the other byte order.
+pub fn decode(bytes: &[u8], swap: bool) -> Result<Decoded, WireError> {
+    let Some((base, len, shape)) = split(bytes, shape)? else {
+        return Ok(Decoded::Needs(super::BASE_HEADER));
+    };
+    let Some(bytes) = bytes.get(..len) else {
+        return Ok(Decoded::Needs(len));
+    };
+    let mut fields = Fields::of(bytes, base, shape, swap)?;
+    Ok(Decoded::Frame((shape.read)(&mut fields)?, len))
+}
+
+/// Whether a header is that of the bytes of a message that the peer has asked for.
+pub fn is_rendezvous_data(header: &[u8; MAX_HEADER]) -> bool {
+    Head::at(header).code == code::RENDEZVOUS_DATA
+}
+
+impl Frame {
+    /// Writes the header and returns its size. `counter` numbers the headers of this direction of the connection;
+    /// `swap` says that the peer's host has the other byte order.
+    #[inline]
+    pub fn encode(&self, counter: u8, swap: bool, out: &mut [u8; MAX_HEADER]) -> usize {
+        let word = |code, index, out| Word::encode(code, index, counter, swap, out);
+        match *self {
+            Frame::Message(ref message) => message.encode(counter, swap, out),
+            Frame::Ack => Ack::encode(counter, swap, out),
+            Frame::ReadRequest(ref read) => read.encode(counter, swap, out),
+            Frame::ReadResponse(ref response) => response.encode(counter, swap, out),
+            Frame::Write(ref write) => write.encode(counter, swap, out),
+            Frame::ReadyToSend(ref ready) => ready.encode(counter, swap, out),
+            Frame::ClearToSend { index } => word(code::CLEAR_TO_SEND, index, out),
+            Frame::RendezvousData(ref data) => data.encode(counter, swap, out),
+            Frame::Collective(ref part) => part.encode(counter, swap, out),
+            Frame::CollectiveEnd(ref end) => end.encode(counter, swap, out),
+            Frame::Atomic(ref atomic) => atomic.encode(counter, swap, out),
+            Frame::Offer(ref offer) => offer.encode(counter, swap, out),
+            Frame::Taken { index } => word(code::TAKEN, index, out),
+            Frame::Share(ref share) => share.encode(counter, swap, out),
+            Frame::Done { index } => word(code::DONE, index, out),
+        }
+    }
+
+    /// Whether the receiver is to acknowledge it.
+    #[inline]
+    pub fn is_acknowledged(&self) -> bool {
+        match self {
+            Frame::Message(message) => message.ack,
+            Frame::Write(write) => write.ack || write.commit,
+            Frame::ReadyToSend(ready) => ready.ack,
+            Frame::RendezvousData(data) => data.ack,
+            Frame::Atomic(atomic) => atomic.ack || atomic.commit,
+            _ => false,
+        }
+    }
+
+    /// Whether the receiver is to answer it by more than an acknowledgement.
+    #[inline]
+    pub fn asks(&self) -> bool {
+        match self {
+            Frame::ReadRequest(_) => true,
+            Frame::Atomic(atomic) => atomic.asks(),
+            _ => false,
+        }
+    }
+
+    /// Whether the receiver is to answer it.
+    #[inline]
+    pub fn is_answered(&self) -> bool {
+        self.is_acknowledged() || self.asks()
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Frames of remote memory access.
+#![forbid(unsafe_code)]
+
+use super::frame::{Frame, code};
+use super::head::{
+    BASE_HEADER, FLAG_ACK, FLAG_COMMIT, FLAG_DATA, Fields, Head, SegCount, Shape, WireError,
+    Writer, starts_with, total,
+};
+use super::segments::{RmaSeg, Segs};
+
+/// Asks for the bytes of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadRequest {
+    pub segs: Segs,
+}
+
+impl ReadRequest {
+    pub(super) const SHAPE: Shape = Shape {
+        segs: SegCount::Count,
+        ..Shape::bare(|fields| {
+            let segs = fields.segs(SegCount::Count, 1)?;
+            Ok(Frame::ReadRequest(ReadRequest { segs }))
+        })
+    };
+
+    pub(super) fn encode<const LEN: usize>(
+        &self,
+        counter: u8,
+        swap: bool,
+        out: &mut [u8; LEN],
+    ) -> usize {
+        let mut writer = Writer::new(out, swap);
+        self.segs.iter().for_each(|&seg| writer.put_seg(seg));
+        let head = Head {
+            count: self.segs.len() as u8,
+            ..Head::new(code::READ_REQUEST)
+        };
+        writer.finish(head, counter, 0)
+    }
+}
+
+/// The answer to the read, or the atomic operation with a result, that waits for one the longest. The bytes follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadResponse {
+    pub payload: u64,
+}
+
+impl ReadResponse {
+    pub(super) const SHAPE: Shape = Shape {
+        has_payload: true,
+        ..Shape::bare(|fields| {
+            let payload = fields.payload;
+            Ok(Frame::ReadResponse(ReadResponse { payload }))
+        })
+    };
+
+    /// Writes the header and returns its size.
+    #[inline(always)]
+    pub fn encode<const LEN: usize>(&self, counter: u8, swap: bool, out: &mut [u8; LEN]) -> usize {
+        let head = Head::new(code::READ_RESPONSE);
+        Writer::new(out, swap).finish(head, counter, self.payload)
+    }
+
+    /// The payload, if all of `bytes` is a response from a host of this byte order, without flags. Anything else is for
+    /// `decode`.
+    #[inline(always)]
+    pub fn compact(bytes: &[u8]) -> Option<&[u8]> {
+        const START: u64 = Head {
+            len: BASE_HEADER as u8,
+            ..Head::new(code::READ_RESPONSE)
+        }
+        .word();
+        let (base, payload) = bytes.split_first_chunk()?;
+        let whole = starts_with(base, START) && total(base, false) == bytes.len() as u64;
+        whole.then_some(payload)
+    }
+}
+
+/// Writes to memory. The bytes follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write<S = Segs> {
+    pub segs: S,
+    /// Remote CQ data.
+    pub data: Option<u64>,
+    /// The receiver acknowledges when it has the whole payload.
+    pub ack: bool,
+    /// The receiver makes what is written durable, then acknowledges.
+    pub commit: bool,
+    pub payload: u64,
+}
+
+impl Write {
+    pub(super) const SHAPE: Shape = Shape {
+        segs: SegCount::Count,
+        has_data: true,
+        has_payload: true,
+        ..Shape::bare(|fields| Ok(Frame::Write(Write::read(fields)?)))
+    };
+
+    fn read(fields: &mut Fields<'_>) -> Result<Write, WireError> {
+        Ok(Write {
+            data: fields.data(),
+            ack: fields.has(FLAG_ACK),
+            commit: fields.has(FLAG_COMMIT),
+            segs: fields.segs(SegCount::Count, 1)?,
+            payload: fields.payload,
+        })
+    }
+
+    pub(super) fn encode<const LEN: usize>(
+        &self,
+        counter: u8,
+        swap: bool,
+        out: &mut [u8; LEN],
+    ) -> usize {
+        self.over(self.segs.iter().copied())
+            .encode_iter(counter, swap, out)
+    }
+}
+
+impl<S> Write<S> {
+    /// The same write of other segments.
+    fn over<T>(&self, segs: T) -> Write<T> {
+        Write {
+            segs,
+            data: self.data,
+            ack: self.ack,
+            commit: self.commit,
+            payload: self.payload,
+        }
+    }
+}
+
+impl<S: ExactSizeIterator<Item = RmaSeg>> Write<S> {
+    /// Writes the header of at most [`MAX_SEGS`](super::MAX_SEGS) segments, which need not be in a list, and returns
+    /// its size.
+    #[inline]
+    pub fn encode_iter<const LEN: usize>(
+        self,
+        counter: u8,
+        swap: bool,
+        out: &mut [u8; LEN],
+    ) -> usize {
+        let mut writer = Writer::new(out, swap);
+        let mut flags = 0;
+        if let Some(data) = self.data {
+            flags |= FLAG_DATA;
+            writer.put(data);
+        }
+        if self.ack {
+            flags |= FLAG_ACK;
+        }
+        if self.commit {
+            flags |= FLAG_COMMIT;
+        }
+        let count = self.segs.len() as u8;
+        self.segs.for_each(|seg| writer.put_seg(seg));
+        let head = Head {
+            flags,
+            count,
+            ..Head::new(code::WRITE)
+        };
+        writer.finish(head, counter, self.payload)
+    }
+}

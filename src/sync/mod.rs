@@ -9,6 +9,7 @@ pub mod doorbell;
 pub mod lock;
 mod prefetch;
 pub mod ring;
+pub mod shared_bytes;
 pub mod sleep_flag;
 pub mod split_copy;
 pub mod uses;

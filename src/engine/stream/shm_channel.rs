@@ -22,12 +22,13 @@ use crate::engine::stream::copy_mode::CopyMode;
 use crate::engine::stream::proto::MAX_SEGS;
 use crate::engine::stream::region_directory::{Using, View};
 use crate::ffi::ops::transfer::RemoteSeg;
-use crate::sync::copy::{Ways, copy_from_shared};
+use crate::sync::copy::Ways;
 use crate::sync::doorbell::{Doorbell, Rung};
 use crate::sync::ring::{
     Consumer, ConsumerLine, Garbage, HEADER, LINE, Memory, Producer, ProducerLine, Record,
     first_lap,
 };
+use crate::sync::shared_bytes::SharedRoom;
 use crate::sync::split_copy::{Part, Progress, SplitCopy, SplitWord};
 use crate::sys::io_list::{GatherList, ScatterList};
 use crate::sys::mapping::{Mapping, Shared};
@@ -442,21 +443,20 @@ impl ShmChannel {
         if payload.len() > SHORT {
             return self.send(&header[..header_len], &IoVec::from(*payload), payload.len());
         }
-        // SAFETY: `write_short` gives room for `len` bytes, and the payload has them.
-        let copy = |to| unsafe { payload.copy_to_raw(to) };
-        self.write_short(header, header_len, payload.len(), copy)
+        self.write_short(header, header_len, payload.len(), |room| {
+            payload.put_into(room)
+        })
     }
 
-    /// One record; `copy` writes `len` bytes behind the header, where there is room for them.
+    /// One record; `copy` writes what follows the header, for which there is room for `len` bytes.
     #[inline(always)]
     fn write_short<const N: usize>(
         &mut self,
         header: &[u8; N],
         header_len: usize,
         len: usize,
-        copy: impl FnOnce(*mut u8),
+        copy: impl FnOnce(SharedRoom<'_>),
     ) -> Result<bool, Garbage> {
-        debug_assert!(len <= SHORT);
         let Some(mut body) = self.tx.reserve(header_len + len, self.rx.position())? else {
             return Ok(false);
         };
@@ -464,7 +464,7 @@ impl ShmChannel {
             true => body.begin(header, header_len),
             false => body.put(&header[..header_len]),
         }
-        copy(body.as_mut_ptr());
+        copy(body.room());
         body.publish(0);
         Ok(true)
     }
@@ -481,10 +481,7 @@ impl ShmChannel {
         if len > SHORT {
             return self.send(&header[..header_len], payload, len);
         }
-        debug_assert_eq!(payload.remaining(), len);
-        // SAFETY: as in `send_one`; all callers pass the length of the payload.
-        let copy = |to| unsafe { payload.copy_to_raw(to) };
-        self.write_short(header, header_len, len, copy)
+        self.write_short(header, header_len, len, |room| payload.put_into(room))
     }
 
     /// Writes a frame in one piece; false if there is no room for it now. What is in the first line is written last: the other
@@ -494,19 +491,13 @@ impl ShmChannel {
         let Some(mut body) = self.tx.reserve(header.len() + len, self.rx.position())? else {
             return Ok(false);
         };
-        debug_assert_eq!(payload.remaining(), len);
         let first = (LINE - HEADER).saturating_sub(header.len()).min(len);
         let (mut head, mut rest) = (*payload, *payload);
         head.truncate(first);
         rest.advance(first);
-        // SAFETY: room for header and payload, which has `len` bytes: all callers pass its length. `rest` are those behind
-        // `first`, and `head` those before.
-        unsafe {
-            let to = body.as_mut_ptr().add(header.len() + first);
-            rest.copy_long_to_raw(to, &mut self.ways);
-            body.put(header);
-            head.copy_to_raw(body.as_mut_ptr());
-        }
+        rest.put_long_into(body.room().behind(header.len() + first), &mut self.ways);
+        body.put(header);
+        head.put_into(body.room());
         body.publish(0);
         Ok(true)
     }
@@ -675,9 +666,7 @@ impl ShmChannel {
             let Some(mut body) = self.tx.reserve(len, self.rx.position())? else {
                 break;
             };
-            // SAFETY: `len` bytes of room, and the list has so many behind `done`.
-            unsafe { self.ways.gather(list, done, body.as_mut_ptr(), len) };
-            body.skip(len);
+            body.room().gather(list, done, &mut self.ways);
             body.publish(0);
             done += len;
         }
@@ -809,24 +798,12 @@ impl ShmChannel {
     /// Copies `len` bytes of a record to the application's memory from its start on, whatever was moved.
     #[inline(always)]
     pub fn fill(&self, record: &Record, from: usize, len: usize, to: &IoVec) {
-        let len = len.min(record.len().saturating_sub(from));
-        let body = self.rx.body(record).wrapping_add(from);
-        // SAFETY: `body` has `record.len()` bytes, of which `len` lie behind `from`.
-        unsafe { to.fill_raw(body, len) };
+        to.fill_from(self.rx.body(record).behind(from).first(len));
     }
 
     /// Appends what is behind the first `from` bytes of a record.
     pub fn append(&self, record: &Record, from: usize, bytes: &mut Vec<u8>) {
-        let len = record.len().saturating_sub(from);
-        bytes.reserve(len);
-        let body = self.rx.body(record).wrapping_add(from);
-        let at = bytes.len();
-        // SAFETY: `body` has `record.len()` bytes, of which `len` lie behind `from`; room for them was reserved, and they are
-        // there before the length says so.
-        unsafe {
-            copy_from_shared(body, bytes.as_mut_ptr().add(at), len);
-            bytes.set_len(at + len);
-        }
+        self.rx.body(record).behind(from).append_to(bytes);
     }
 
     #[inline]
@@ -837,10 +814,7 @@ impl ShmChannel {
     /// Copies up to `len` bytes of a record to the application's memory.
     #[inline]
     pub fn place(&self, record: &Record, from: usize, len: usize, to: &mut IoVec) {
-        let len = len.min(record.len().saturating_sub(from));
-        let body = self.rx.body(record).wrapping_add(from);
-        // SAFETY: `body` has `record.len()` bytes, of which `len` lie behind `from`.
-        unsafe { to.copy_in_raw(body, len) };
+        to.copy_in_from(self.rx.body(record).behind(from).first(len));
     }
 
     /// The record has been taken. True: the other side waits for room, and is to be woken.

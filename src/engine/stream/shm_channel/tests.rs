@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 use super::*;
+use crate::sync::ring::FIRST_LAP;
 
 const RING: usize = 64 * 1024;
+const SMALLEST: usize = 4096;
 
 fn pair() -> (ShmChannel, ShmChannel) {
     let (writer, fd) = ShmChannel::make(RING).unwrap();
@@ -69,4 +71,29 @@ fn a_ring_that_was_rung_for_rings_again() {
     reader.arm_again();
     write(&mut writer);
     assert!(!writer.must_ring());
+}
+
+/// A record is one channel's; of another one it brings other bytes, and no more than that has.
+#[test]
+fn a_record_of_another_channel_leads_nowhere() {
+    let (mut writer, fd) = ShmChannel::make(16 * RING).unwrap();
+    let mut reader = ShmChannel::take(&fd, 16 * RING, 16 * RING).unwrap();
+    let long = vec![1; FIRST_LAP / 2];
+    assert_eq!(writer.send(&long, &IoVec::empty(), 0), Ok(true));
+    let (mut other_writer, fd) = ShmChannel::make(SMALLEST).unwrap();
+    let other_reader = ShmChannel::take(&fd, SMALLEST, SMALLEST).unwrap();
+    write(&mut other_writer);
+    let record = reader.peek().unwrap().unwrap();
+    let mut bytes = Vec::new();
+    other_reader.append(&record, 0, &mut bytes);
+    assert!(
+        bytes.starts_with(b"frame") && bytes.len() < SMALLEST,
+        "{}",
+        bytes.len()
+    );
+    let mut out = vec![0; SMALLEST];
+    assert_eq!(other_reader.copy(&record, 0, &mut out), Err(Garbage));
+    bytes.clear();
+    reader.append(&record, 1, &mut bytes);
+    assert_eq!(bytes, long[1..]);
 }

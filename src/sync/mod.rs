@@ -8,6 +8,7 @@ pub mod copy;
 pub mod doorbell;
 pub mod lock;
 mod prefetch;
+pub mod region_table;
 pub mod ring;
 pub mod shared_bytes;
 pub mod sleep_flag;

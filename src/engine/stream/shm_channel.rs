@@ -20,10 +20,10 @@ use crate::base::grow::reserve;
 use crate::base::{IoVec, Piece};
 use crate::engine::stream::copy_mode::CopyMode;
 use crate::engine::stream::proto::MAX_SEGS;
-use crate::engine::stream::region_directory::{Using, View};
 use crate::ffi::ops::transfer::RemoteSeg;
 use crate::sync::copy::Ways;
 use crate::sync::doorbell::{Doorbell, Rung};
+use crate::sync::region_table::{InUse, TableView};
 use crate::sync::ring::{
     Consumer, ConsumerLine, Garbage, HEADER, LINE, Memory, Producer, ProducerLine, Record,
     first_lap,
@@ -63,7 +63,7 @@ struct Lines {
 
 /// Which entry of the other side's directory this side uses.
 #[repr(C, align(64))]
-struct UsingLine(Using);
+struct UsingLine(InUse);
 
 #[repr(C, align(64))]
 struct DoorbellLine(Doorbell);
@@ -96,7 +96,7 @@ pub struct ShmChannel {
     process: Option<i32>,
     probe: ProcessProbe,
     /// What it shows of its registered memory.
-    directory: Option<View>,
+    directory: Option<TableView>,
     /// Bytes that there has to be room for before writing goes on.
     pub wants: usize,
     /// The sleep of the other side that it was woken from last.
@@ -309,7 +309,7 @@ impl ShmChannel {
 
     /// The other side shows its registered memory there.
     pub fn read_directory(&mut self, fd: &OwnedFd) -> io::Result<()> {
-        self.directory = Some(View::new(fd)?);
+        self.directory = Some(TableView::new(fd)?);
         Ok(())
     }
 

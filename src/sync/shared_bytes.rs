@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory that another process may read or write at any time, with its length: room for this side to write, bytes for it to read.
-//! No reference ever stands for it. Copies stay within, whatever lengths their callers name.
+//! Memory that another process may read or write at any time, with its length: room for this side to write, bytes for
+//! it to read. No reference ever stands for it. Copies stay within, whatever lengths their callers name.
 //!
-//! Trusted with: that the place and the length which the maker gave are right, and stay so for the lifetime that it gave.
+//! Trusted with: that the place and the length which the maker gave are right, and stay so for the lifetime that it
+//! gave.
 
 use core::marker::PhantomData;
 
@@ -54,8 +55,8 @@ impl SharedRoom<'_> {
     /// Copies bytes of a list here, behind its first `skip`: as many as there are and as there is room for.
     pub fn gather(mut self, list: &GatherList<'_>, skip: usize, ways: &mut Ways) {
         let len = self.len.min(list.bytes().saturating_sub(skip));
-        // SAFETY: whoever made the room promises that it is writable, and no memory that a reference could stand for; the list
-        // has `len` bytes behind `skip`.
+        // SAFETY: whoever made the room promises that it is writable, and no memory that a reference could stand for;
+        // the list has `len` bytes behind `skip`.
         unsafe { ways.gather(list, skip, self.as_mut_ptr(), len) }
     }
 }
@@ -117,8 +118,8 @@ impl SharedBytes<'_> {
         if out.len() > self.len {
             return false;
         }
-        // SAFETY: whoever made these bytes promises that `len` of them are readable; `out` is a reference's, so it is none of
-        // them. Bytes of any value are what the other side may give anyway.
+        // SAFETY: whoever made these bytes promises that `len` of them are readable; `out` is a reference's, so it is
+        // none of them. Bytes of any value are what the other side may give anyway.
         unsafe { copy_from_shared(self.at, out.as_mut_ptr(), out.len()) };
         true
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Copies between memory of the application and memory that two processes share: both know their lengths, so these are safe.
+//! Copies between memory of the application and memory that two processes share: both know their lengths, so these are
+//! safe.
 //!
 //! Trusted with: that the two are never the same memory. The addresses of shared memory are given to nobody.
 

@@ -10,6 +10,7 @@ pub mod lock;
 mod prefetch;
 pub mod region_table;
 pub mod ring;
+pub mod segment;
 pub mod shared_bytes;
 pub mod sleep_flag;
 pub mod split_copy;

@@ -5,11 +5,9 @@
 //! A peer that writes garbage there, stops, or dies at any instruction does harm to this connection only: see `sync::ring` and
 //! `sys::mapping`.
 //!
-//! Trusted with: where in the memory the rings lie, and that it stays mapped as long as they are used.
+//! Where words and rings lie is the work of `sync::segment`.
+#![forbid(unsafe_code)]
 
-use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering, fence};
-use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
@@ -22,69 +20,14 @@ use crate::engine::stream::copy_mode::CopyMode;
 use crate::engine::stream::proto::MAX_SEGS;
 use crate::ffi::ops::transfer::RemoteSeg;
 use crate::sync::copy::Ways;
-use crate::sync::doorbell::{Doorbell, Rung};
-use crate::sync::region_table::{InUse, TableView};
-use crate::sync::ring::{
-    Consumer, ConsumerLine, Garbage, HEADER, LINE, Memory, Producer, ProducerLine, Record,
-    first_lap,
-};
+use crate::sync::doorbell::Rung;
+use crate::sync::region_table::TableView;
+use crate::sync::ring::{Consumer, Garbage, HEADER, LINE, Producer, Record};
+use crate::sync::segment::{SPLITS, Segment, Words, place_of};
 use crate::sync::shared_bytes::SharedRoom;
-use crate::sync::split_copy::{Part, Progress, SplitCopy, SplitWord};
+use crate::sync::split_copy::{Part, Progress, SplitCopy};
 use crate::sys::io_list::{GatherList, ScatterList};
-use crate::sys::mapping::{Mapping, Shared};
-use crate::sys::{mapping, process_memory, random};
-
-/// The first page of the memory: what the side that made it writes, then what the other does.
-#[repr(C)]
-struct Head {
-    lines: [Lines; 2],
-    shares: [Shares; 2],
-}
-
-/// The messages that this side fetches together with their sender; both write there.
-#[repr(C)]
-struct Shares {
-    parts: [PartsLine; SHARES],
-}
-
-#[repr(C, align(64))]
-struct PartsLine(SplitWord);
-
-/// The lines that one side uses: of the ring to it and of the ring from it.
-#[repr(C, align(64))]
-struct Lines {
-    producer: ProducerLine,
-    consumer: ConsumerLine,
-    /// Whether this side sleeps, or does not poll here: who writes to it rings the doorbell then.
-    doorbell: DoorbellLine,
-    epoch: Epoch,
-    using: UsingLine,
-}
-
-/// Which entry of the other side's directory this side uses.
-#[repr(C, align(64))]
-struct UsingLine(InUse);
-
-#[repr(C, align(64))]
-struct DoorbellLine(Doorbell);
-
-/// How often this side has taken back memory that it had offered.
-#[repr(C, align(64))]
-struct Epoch(AtomicU32);
-
-// SAFETY: atomic numbers, all of whose values are allowed.
-unsafe impl Shared for Head {}
-
-// SAFETY: the lines belong to no thread; they are used through atomics alone.
-unsafe impl Send for ShmChannel {}
-
-/// Which side of the memory this is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Side {
-    /// Made it.
-    Connector,
-    Acceptor,
-}
+use crate::sys::{process_memory, random};
 
 /// One side of it.
 pub struct ShmChannel {
@@ -107,13 +50,9 @@ pub struct ShmChannel {
     last: u64,
     /// The other side wrote what cannot be.
     pub broken: bool,
-    /// The lines of this side and of the other, in `_head`.
-    own: NonNull<Lines>,
-    other: NonNull<Lines>,
-    own_shares: NonNull<Shares>,
-    other_shares: NonNull<Shares>,
+    words: Words,
     /// Which of our shares are in use, and how many there were.
-    sharing: [bool; SHARES],
+    sharing: [bool; SPLITS],
     shared: u32,
     /// A message of ours that the other side fetches, and that may be helped with.
     pub helping: Option<Helping>,
@@ -121,9 +60,6 @@ pub struct ShmChannel {
     absent: u32,
     /// The other side cannot write to our memory.
     pub copies_alone: bool,
-    _head: Mapping,
-    /// What the rings lie in.
-    _rings: [Mapping; 2],
 }
 
 /// Bytes that a process shows to others so that they can see whether they read its memory, and where they are.
@@ -153,89 +89,26 @@ impl ProcessProbe {
     }
 }
 
-const NAME: &CStr = c"ironfabric";
-/// The first page. (Of every kernel on the processors that we run on.)
-const HEAD: usize = 4096;
-const _: () = assert!(size_of::<Head>() <= HEAD);
 /// Bytes of one record at most: a message up to here goes in one.
 pub const RECORD: usize = 16 * 1024;
-/// Messages that one side fetches together with their sender. The sender is at work on one of them at most: a second one is
-/// fetched while its last part of the first is under way.
-const SHARES: usize = 2;
 
 impl ShmChannel {
     /// Memory with two rings of up to `ring` bytes each.
     pub fn make(ring: usize) -> io::Result<(ShmChannel, OwnedFd)> {
-        let fd = Mapping::create_sparse(NAME, HEAD + 2 * ring)?;
-        let shm = ShmChannel::over(&fd, ring, ring, Side::Connector)?;
-        Ok((shm, fd))
+        let (segment, fd) = Segment::create(ring)?;
+        Ok((ShmChannel::over(segment), fd))
     }
 
     /// The memory that a peer has made, of whose rings `most` bytes each are to be used.
     pub fn take(fd: &OwnedFd, ring: usize, most: usize) -> io::Result<ShmChannel> {
-        ShmChannel::over(fd, ring, most, Side::Acceptor)
+        Ok(ShmChannel::over(Segment::accept(fd, ring, most)?))
     }
 
-    fn over(fd: &OwnedFd, ring: usize, most: usize, side: Side) -> io::Result<ShmChannel> {
-        // Checks the whole before anything is done to it.
-        drop(Mapping::attach(fd, HEAD + 2 * ring)?);
-        let head = Mapping::attach(fd, HEAD)?;
-        // What is used at first, whatever the other side has done about it.
-        mapping::allocate(fd, 0, HEAD + first_lap(ring))?;
-        mapping::allocate(fd, HEAD + ring, first_lap(ring))?;
-        let rings = [
-            Mapping::map_twice(fd, HEAD, ring)?,
-            Mapping::map_twice(fd, HEAD + ring, ring)?,
-        ];
-        let page = head.at::<Head>(0).ok_or(io::ErrorKind::InvalidInput)?;
-        let [own, other] = match side {
-            Side::Connector => [0, 1],
-            Side::Acceptor => [1, 0],
-        };
-        // SAFETY: `at` checked that the page has a `Head`, and `head` keeps it mapped; only addresses are made here.
-        let lines = |which: usize| unsafe { &raw mut (*page.as_ptr()).lines[which] };
-        let data = [&rings[0], &rings[1]].map(|twice| twice.bytes(0, 2 * ring));
-        let [Some(first), Some(second)] = data else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        let data = [first, second];
-        // SAFETY: as above. A ring belongs to the side that writes it: its producer line is that side's, its consumer line the
-        // other's.
-        let memory = |from: usize, to: usize, file: Option<OwnedFd>| unsafe {
-            Memory {
-                data: data[from],
-                producer: NonNull::from(&(*lines(from)).producer),
-                consumer: NonNull::from(&(*lines(to)).consumer),
-                file: file.map(|file| (file, HEAD + from * ring)),
-            }
-        };
-        // No descriptor is kept for a ring that never uses more.
-        let file = match most.min(ring) > first_lap(ring) {
-            true => Some(fd.try_clone()?),
-            false => None,
-        };
-        // SAFETY: the rings are mapped twice in a row and stay so with `_rings`, the lines with `head`; this process is the
-        // only producer of the one and the only consumer of the other, as each side has its own.
-        let (tx, rx) = unsafe {
-            (
-                Producer::new(memory(own, other, file), ring, most),
-                Consumer::new(memory(other, own, None), ring, most),
-            )
-        };
-        // SAFETY: as `lines`.
-        let shares = |which: usize| unsafe { &raw mut (*page.as_ptr()).shares[which] };
-        let (own_lines, other_lines) = (NonNull::new(lines(own)), NonNull::new(lines(other)));
-        let (Some(own_lines), Some(other_lines)) = (own_lines, other_lines) else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        let own_shares = NonNull::new(shares(own)).ok_or(io::ErrorKind::InvalidInput)?;
-        let other_shares = NonNull::new(shares(other)).ok_or(io::ErrorKind::InvalidInput)?;
-        let (Some(tx), Some(rx)) = (tx, rx) else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        // SAFETY: as in `own`. Armed before the other side can write: until this side polls, it is to be woken.
-        unsafe { own_lines.as_ref() }.doorbell.0.arm();
-        Ok(ShmChannel {
+    fn over(segment: Segment) -> ShmChannel {
+        let Segment { tx, rx, words } = segment;
+        // Before the other side can write: until this side polls, it is to be woken.
+        words.own().doorbell().arm();
+        ShmChannel {
             tx,
             rx,
             ways: Ways::default(),
@@ -248,18 +121,13 @@ impl ShmChannel {
             ended: false,
             last: u64::MAX,
             broken: false,
-            own: own_lines,
-            other: other_lines,
-            own_shares,
-            other_shares,
-            sharing: [false; SHARES],
+            words,
+            sharing: [false; SPLITS],
             shared: 0,
             helping: None,
             absent: 0,
             copies_alone: false,
-            _head: head,
-            _rings: rings,
-        })
+        }
     }
 
     /// The process at the other end is this one, as far as is known here: tries to reach its memory.
@@ -321,8 +189,7 @@ impl ShmChannel {
 
     /// Whether the other side uses this entry of our directory.
     pub fn is_using(&self, at: usize) -> bool {
-        // SAFETY: as in `own`.
-        unsafe { self.other.as_ref() }.using.0.is(at)
+        self.words.other().in_use().is(at)
     }
 
     /// Copies the next `len` bytes of `local` to registered memory of the other side, or from there; false if not all of it
@@ -340,7 +207,7 @@ impl ShmChannel {
         let Some(part) = part else {
             return false;
         };
-        let Some(_word) = directory.begin(&part, &self.own().using.0) else {
+        let Some(_word) = directory.begin(&part, self.words.own().in_use()) else {
             return false;
         };
         let mut done = 0;
@@ -362,33 +229,25 @@ impl ShmChannel {
         true
     }
 
-    #[inline]
-    fn own(&self) -> &Lines {
-        // SAFETY: within the page, which `_head` keeps mapped; atomic numbers, which the peer may write at any time.
-        unsafe { self.own.as_ref() }
-    }
-
     /// Whether the other side is to be woken for what was written. True once for each of its sleeps.
     #[inline(always)]
     pub fn must_ring(&mut self) -> bool {
-        // SAFETY: as in `own`.
-        let other = unsafe { self.other.as_ref() };
-        other.doorbell.0.must_ring(&mut self.rung)
+        self.words.other().doorbell().must_ring(&mut self.rung)
     }
 
     /// This side may `arm` some time: to be followed by a barrier on all processes.
     pub fn expect_sleep(&self) {
-        self.own().doorbell.0.expect();
+        self.words.own().doorbell().expect();
     }
 
     /// From now on the other side rings the doorbell: what came before is to be looked for once more.
     pub fn arm(&self) {
-        self.own().doorbell.0.arm();
+        self.words.own().doorbell().arm();
     }
 
     /// The doorbell was rung for the sleep that this side is in, if it is in one: the next record is to ring again.
     pub fn arm_again(&self) {
-        if self.own().doorbell.0.is_armed() {
+        if self.words.own().doorbell().is_armed() {
             self.arm();
         }
     }
@@ -406,30 +265,23 @@ impl ShmChannel {
 
     /// This side polls. `expected`: `expect_sleep` was said.
     pub fn disarm(&self, expected: bool) {
-        self.own().doorbell.0.disarm(expected);
+        self.words.own().doorbell().disarm(expected);
     }
 
     /// The number of the offers that are made from now on.
     pub fn epoch(&self) -> u32 {
-        self.own().epoch.0.load(Ordering::Relaxed)
+        self.words.own().epoch().number()
     }
 
     /// The memory that was offered so far is not to be used any more: a peer that copied from it sees that it must not use the
     /// copy.
     pub fn revoke(&self) {
-        // Before the memory is used for anything else: pairs with the fence in `is_revoked`.
-        self.own().epoch.0.fetch_add(1, Ordering::SeqCst);
+        self.words.own().epoch().revoke();
     }
 
     /// Whether the other side has taken back what it had offered then. To be asked after a copy was made.
     pub fn is_revoked(&self, epoch: u32) -> bool {
-        fence(Ordering::SeqCst);
-        // SAFETY: as in `own`.
-        unsafe { self.other.as_ref() }
-            .epoch
-            .0
-            .load(Ordering::Relaxed)
-            != epoch
+        self.words.other().epoch().is_over(epoch)
     }
 
     /// As `send_small`, for one buffer.
@@ -536,8 +388,7 @@ impl ShmChannel {
 
     /// Begins to fetch a message of so many bytes together with the other side, if that can help now.
     pub fn begin_share(&mut self, len: usize) -> Option<SplitCopy> {
-        // SAFETY: as in `own`.
-        let sleeps = unsafe { self.other.as_ref() }.doorbell.0.is_armed();
+        let sleeps = self.words.other().doorbell().is_armed();
         if sleeps || self.copies_alone || self.process.is_none() {
             return None;
         }
@@ -552,7 +403,7 @@ impl ShmChannel {
         self.shared = self.shared.wrapping_add(1);
         let job = SplitCopy::new(self.shared << 1 | place as u32, len)?;
         self.sharing[place] = true;
-        self.own_parts(&job).open(&job);
+        self.words.own_split(&job).open(&job);
         Some(job)
     }
 
@@ -563,7 +414,7 @@ impl ShmChannel {
         from: &Places,
         to: &IoVec,
     ) -> Result<bool, Garbage> {
-        let parts = self.own_parts(job);
+        let parts = self.words.own_split(job);
         while let Some(part) = parts.take(job)? {
             if !self.copy_part(part, *to, *from, false) {
                 parts.close(job);
@@ -575,7 +426,7 @@ impl ShmChannel {
 
     /// How far a message has come that is fetched together.
     pub fn progress_of(&self, job: &SplitCopy) -> Result<Progress, Garbage> {
-        self.own_parts(job).progress(job)
+        self.words.own_split(job).progress(job)
     }
 
     /// The message is here, or the other side does no more for it.
@@ -590,7 +441,7 @@ impl ShmChannel {
     /// Takes back a message that is being fetched together: false if the other side does not let go of what it copies.
     #[cold]
     pub fn take_back(&self, job: &SplitCopy, patience: Duration) -> bool {
-        let parts = self.own_parts(job);
+        let parts = self.words.own_split(job);
         let until = Instant::now() + patience;
         parts.close(job);
         while parts.progress(job) == Ok(Progress::Held) && self.is_alive() {
@@ -604,8 +455,7 @@ impl ShmChannel {
 
     /// Copies one part of a message of ours that the other side fetches.
     pub fn help(&self, job: &mut SplitCopy, from: &IoVec, to: &Places) -> Result<Help, Garbage> {
-        // SAFETY: as in `own`.
-        let parts = &unsafe { self.other_shares.as_ref() }.parts[place_of(job)].0;
+        let parts = self.words.other_split(job);
         if self.process.is_none() {
             return Ok(Help::Over);
         }
@@ -617,11 +467,6 @@ impl ShmChannel {
             true => Help::Last,
             false => Help::More,
         })
-    }
-
-    fn own_parts(&self, job: &SplitCopy) -> &SplitWord {
-        // SAFETY: as in `own`.
-        &unsafe { self.own_shares.as_ref() }.parts[place_of(job)].0
     }
 
     /// As `fetch`, all `len` bytes, to memory of ours.
@@ -869,11 +714,6 @@ pub fn len_of(places: &Places) -> usize {
     places
         .iter()
         .fold(0, |sum, &(_, len)| sum.saturating_add(len))
-}
-
-/// Which share a job is in.
-fn place_of(job: &SplitCopy) -> usize {
-    job.number as usize % SHARES
 }
 
 /// Leaves out what is behind the first `n` bytes of these places.

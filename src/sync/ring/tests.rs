@@ -44,6 +44,7 @@ impl Ring {
                 producer: NonNull::new((&raw mut (*heap).producer).cast()).unwrap(),
                 consumer: NonNull::new((&raw mut (*heap).consumer).cast()).unwrap(),
                 file: None,
+                _mapped: Vec::new(),
             }
         }
     }
@@ -657,6 +658,7 @@ fn a_stream_crosses_pages_that_are_mapped_twice() {
         producer: lines.at(0).unwrap(),
         consumer: lines.at(LINE).unwrap(),
         file: None,
+        _mapped: Vec::new(),
     };
     // SAFETY: fresh pages, mapped until the end of the test; one of each side.
     let (producer, consumer) = unsafe {

@@ -7,7 +7,7 @@ use core::fmt;
 use std::io;
 
 use crate::base::Error;
-use crate::engine::stream::shm_channel::ProcessProbe;
+use crate::engine::stream::process_probe::ProcessProbe;
 use crate::sync::ring::is_capacity;
 use crate::sys::local;
 

@@ -25,6 +25,7 @@ pub mod net;
 mod pace;
 mod parts;
 mod post;
+mod process_probe;
 pub mod progress;
 pub mod proto;
 mod read;

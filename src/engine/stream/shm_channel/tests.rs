@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::*;
-use crate::sync::ring::FIRST_LAP;
+use crate::base::IoVec;
+use crate::sync::ring::{FIRST_LAP, Garbage};
 
 const RING: usize = 64 * 1024;
 const SMALLEST: usize = 4096;
@@ -33,8 +34,8 @@ fn a_reader_is_woken_until_it_has_polled() {
     assert!(!writer.must_ring());
 }
 
-/// A reader with many peers leaves the ring of a quiet one to its doorbell. News that come at that very moment keep the ring
-/// among those that are polled, and then its writer does not ring.
+/// A reader with many peers leaves the ring of a quiet one to its doorbell. News that come at that very moment keep the
+/// ring among those that are polled, and then its writer does not ring.
 #[test]
 fn a_ring_with_news_is_not_left_to_its_bell() {
     let (mut writer, mut reader) = pair();

@@ -19,8 +19,8 @@ pub struct SharedRoom<'a> {
 
 impl SharedRoom<'_> {
     /// # Safety
-    /// `at[..len]` is writable for the lifetime of the room, no reference of this process stands for any of it, and nothing else
-    /// of this process writes there meanwhile.
+    /// `at[..len]` is writable for the lifetime of the room, no reference of this process stands for any of it, and
+    /// nothing else of this process writes there meanwhile.
     #[inline(always)]
     pub unsafe fn new(at: *mut u8, len: usize) -> Self {
         SharedRoom {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The two messages by which processes get to share memory: docs/wire/shm.md. Pure. Both sides run on one host, so numbers
-//! are in its byte order. Who the pending says it is, the provider understands.
+//! The two messages by which processes get to share memory: docs/wire/shm.md. Pure. Both sides run on one host, so
+//! numbers are in its byte order. The provider understands who the connecting side says it is.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -13,7 +13,7 @@ use crate::sys::local;
 
 /// Bytes of a hello.
 pub const HELLO: usize = 320;
-/// Bytes that say who says hello, at most.
+/// Bytes that name the connecting side, at most.
 const WHO: usize = 255;
 const MAGIC: [u8; 4] = *b"IFsm";
 /// Of these messages, and of all that is in the memory.
@@ -31,7 +31,7 @@ pub struct Hello {
     pub who: Vec<u8>,
 }
 
-/// What the other side says to it.
+/// The answer to a hello.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answer {
     pub verdict: Verdict,
@@ -62,7 +62,7 @@ impl Verdict {
         Verdict::Descriptors,
     ];
 
-    /// What to say where the memory of a pending cannot be used.
+    /// The verdict where the memory of a pending peer cannot be used.
     pub fn of(error: &io::Error) -> Verdict {
         match local::is_out_of_descriptors(error) {
             true => Verdict::Descriptors,
@@ -113,8 +113,8 @@ fn probe(bytes: &[u8]) -> Option<ProcessProbe> {
 
 /// Where the fields of a hello are: magic, version, length of who it is, ring, probe, who it is.
 const RING_AT: usize = 8;
-const WITNESS_AT: usize = 16;
-const WHO_AT: usize = WITNESS_AT + 8 + ProcessProbe::LEN;
+const PROBE_AT: usize = 16;
+const WHO_AT: usize = PROBE_AT + 8 + ProcessProbe::LEN;
 const OPEN_AT: usize = HELLO - 1;
 
 impl Hello {
@@ -126,7 +126,7 @@ impl Hello {
         put(&mut out, 4, &VERSION.to_ne_bytes());
         put(&mut out, 6, &(who.len() as u16).to_ne_bytes());
         put(&mut out, RING_AT, &(self.ring as u64).to_ne_bytes());
-        put_probe(&mut out, WITNESS_AT, &self.probe);
+        put_probe(&mut out, PROBE_AT, &self.probe);
         put(&mut out, WHO_AT, who);
         out[OPEN_AT] = u8::from(self.is_open);
         out
@@ -150,7 +150,7 @@ impl Hello {
         }
         Ok(Hello {
             ring,
-            probe: probe(&bytes[WITNESS_AT..]).ok_or(Verdict::Version)?,
+            probe: probe(&bytes[PROBE_AT..]).ok_or(Verdict::Version)?,
             is_open: bytes[OPEN_AT] != 0,
             who,
         })
@@ -158,7 +158,7 @@ impl Hello {
 }
 
 impl Answer {
-    pub const LEN: usize = WITNESS_AT + 8 + ProcessProbe::LEN;
+    pub const LEN: usize = PROBE_AT + 8 + ProcessProbe::LEN;
 
     pub fn encode(&self) -> [u8; Answer::LEN] {
         let mut out = [0; Answer::LEN];
@@ -167,7 +167,7 @@ impl Answer {
         let verdict = Verdict::ALL.iter().position(|v| *v == self.verdict);
         out[6] = verdict.unwrap_or(0) as u8;
         out[7] = u8::from(self.is_open);
-        put_probe(&mut out, WITNESS_AT, &self.probe);
+        put_probe(&mut out, PROBE_AT, &self.probe);
         out
     }
 
@@ -184,7 +184,7 @@ impl Answer {
         Some(Answer {
             verdict,
             is_open: bytes[7] != 0,
-            probe: probe(&bytes[WITNESS_AT..])?,
+            probe: probe(&bytes[PROBE_AT..])?,
         })
     }
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Endpoints that talk over streams, one for each pair: what goes over a stream and what becomes of it at both ends. How a
-//! stream comes about is the provider's (`net`).
+//! Endpoints that talk over streams, one for each pair: what goes over a stream and what becomes of it at both ends.
+//! How a stream comes about is the provider's (`net`).
 //!
-//! `transport` is the state of a domain and, with `parts`, what the engine calls; `ep` endpoints and their peers; `conn` one
-//! peer; `tx`,
-//! `flush`, `rx`, `rma`, `atomic`, `short`, `rendezvous`, `context` and `coll` move bytes; `attempt` repeats attempts to connect and `disconnect` ends connections, `drain` what is still owed then; `progress` decides
-//! where is looked; `pace` which small frames gather, `proto` the bytes themselves. Between processes of one host a stream may go over shared memory: `shm` is
-//! the memory, `meeting` brings two processes to it by the messages of `hello`, `shared` what it means for a connection,
-//! `directory` what peers know of registered memory, `direct` what they do with that, `share` how both ends of a large message
-//! copy it.
+//! `transport` is the state of a domain and, with `parts`, what the engine calls; `ep` endpoints and their peers; `conn`
+//! one peer, `link` what carries its bytes, `session` what both sides owe each other; `post`, `read` and `flush` move
+//! bytes; `attempt` repeats attempts to connect and `disconnect` ends connections, `drain` what is still owed then;
+//! `progress` decides what is polled; `pace` which small frames gather, `proto` the bytes themselves. Between processes
+//! of one host a stream may go over shared memory: `shm_channel` is the memory, `shm_connect` sets it up by the
+//! messages of `hello`, `shm_poll` polls it, `copy_mode` chooses between ring and process copy, `process_probe` tells
+//! whether a peer's memory can be reached, `region_directory` is what peers know of registered memory.
 
 mod attempt;
 pub mod coll;

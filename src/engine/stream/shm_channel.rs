@@ -3,19 +3,16 @@
 //! says that it sleeps. docs/wire/shm.md.
 //!
 //! A peer that writes garbage there, stops, or dies at any instruction does harm to this connection only: see
-//! `sync::ring` and
-//! `sys::mapping`.
+//! `sync::ring` and `sys::mapping`. `sync::segment` knows where words and rings lie.
 //!
-//! Where words and rings lie is the work of `sync::segment`.
+//! Here: the channel, and how its sides sleep and wake each other. `send` and `receive` use the rings, `peer_memory`
+//! copies from and to the other process, `split` shares the copy of a large message with it.
 #![forbid(unsafe_code)]
 
 mod peer_memory;
 mod receive;
 mod send;
 mod split;
-#[cfg(test)]
-mod tests;
-
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -30,7 +27,7 @@ use crate::sync::segment::{SPLITS, Segment, Words};
 pub use peer_memory::{Places, len_of};
 pub use split::{Help, Helping};
 
-/// One side of it.
+/// One side of a channel.
 pub struct ShmChannel {
     tx: Producer,
     rx: Consumer,
@@ -41,25 +38,25 @@ pub struct ShmChannel {
     probe: ProcessProbe,
     /// What it shows of its registered memory.
     directory: Option<TableView>,
-    /// Bytes that there has to be room for before writing goes on.
+    /// Bytes that there has to be room for before this side goes on to write.
     pub wants: usize,
-    /// The sleep of the other side that it was woken from last.
+    /// The last sleep of the other side for which this side has rung its doorbell.
     rung: Rung,
     /// The other side is gone; what it has written can still be read.
     pub ended: bool,
-    /// Up to here, then: one ring. More are old bytes that somebody has left there on purpose.
+    /// How far can be read then: one ring. What lies behind are old bytes, which a hostile peer presents as records.
     last: u64,
-    /// The other side wrote what cannot be.
+    /// The other side wrote what no correct peer writes.
     pub broken: bool,
     words: Words,
-    /// Which of our shares are in use, and how many there were.
+    /// Which of our split words are in use, and how many copies were split so far.
     sharing: [bool; SPLITS],
     shared: u32,
-    /// A message of ours that the other side fetches, and that may be helped with.
+    /// A message of ours that the other side fetches, of which this side may copy parts.
     pub helping: Option<Helping>,
-    /// Messages in a row that it could have helped with, and did not.
+    /// Messages in a row of which the other side could have copied parts, and did not.
     absent: u32,
-    /// The other side cannot write to our memory.
+    /// The other side cannot write to our memory: it copies no parts.
     pub copies_alone: bool,
 }
 
@@ -104,7 +101,7 @@ impl ShmChannel {
         }
     }
 
-    /// For the log: what a connection goes over.
+    /// For the log: what the connection uses.
     pub fn words(&self) -> &'static str {
         match self.reaches() {
             true => "shared memory, large messages in one copy",
@@ -112,31 +109,31 @@ impl ShmChannel {
         }
     }
 
-    /// Whether the other side is to be woken for what was written. True once for each of its sleeps.
+    /// Whether this side has to ring the doorbell for what it has written. True once for each sleep of the other side.
     #[inline(always)]
     pub fn must_ring(&mut self) -> bool {
         self.words.other().doorbell().must_ring(&mut self.rung)
     }
 
-    /// This side may `arm` some time: to be followed by a barrier on all processes.
+    /// This side may `arm` at some time. The caller runs a barrier on all processes afterwards.
     pub fn expect_sleep(&self) {
         self.words.own().doorbell().expect();
     }
 
-    /// From now on the other side rings the doorbell: what came before is to be looked for once more.
+    /// From now on the other side rings the doorbell. The caller polls once more for what came before.
     pub fn arm(&self) {
         self.words.own().doorbell().arm();
     }
 
-    /// The doorbell was rung for the sleep that this side is in, if it is in one: the next record is to ring again.
+    /// The doorbell was rung. If this side still sleeps, the next record rings again.
     pub fn arm_again(&self) {
         if self.words.own().doorbell().is_armed() {
             self.arm();
         }
     }
 
-    /// Leaves this side's ring to its doorbell, unless something has come: then it is to be polled on. `expect_sleep`
-    /// was said.
+    /// Leaves this side's ring to its doorbell. False: something has come, and the ring is polled on. `expect_sleep`
+    /// was called before.
     #[must_use]
     pub fn leave_to_doorbell(&self) -> bool {
         self.arm();
@@ -147,7 +144,7 @@ impl ShmChannel {
         is_quiet
     }
 
-    /// This side polls. `expected`: `expect_sleep` was said.
+    /// This side polls. `expected`: `expect_sleep` was called before.
     pub fn disarm(&self, expected: bool) {
         self.words.own().doorbell().disarm(expected);
     }
@@ -166,3 +163,6 @@ impl ShmChannel {
 
 /// Less room than this is no room for the parts of what goes in several records.
 const MIN_SPLIT: usize = 2048;
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What shm and sm2 offer: capabilities, limits and defaults of their endpoints, as data; fi_shm(7).
 //!
-//! Each has a second kind of entry, for programs that name device memory (FI_HMEM). Memory of the host, FI_HMEM_SYSTEM, is
-//! all that it knows here.
+//! Each has a second kind of entry, for programs that name device memory (FI_HMEM). Memory of the host, FI_HMEM_SYSTEM,
+//! is all that it knows here.
 #![forbid(unsafe_code)]
 
 use super::kind::Kind;

@@ -18,10 +18,11 @@ pub struct Params {
     pub rx_size: usize,
     /// Nothing is copied between processes by the kernel.
     pub disable_cma: bool,
-    /// Bytes of the ring of a pair of endpoints that talk, for each direction; a power of two. Without it that depends on how
-    /// many there are: `Stream::usual_ring`.
+    /// Bytes of the ring of a pair of endpoints that talk, for each direction; a power of two. Without it that depends
+    /// on how many there are: `Stream::usual_ring`.
     pub ring_size: Option<usize>,
-    /// Where sockets are, for processes that do not share a network namespace; without it they have no place in a folder.
+    /// Where sockets are, for processes that do not share a network namespace; without it they have no place in a
+    /// folder.
     pub folder: Option<PathBuf>,
     /// The largest unexpected tagged message that is kept.
     pub max_saved_size: usize,

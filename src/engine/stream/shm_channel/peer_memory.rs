@@ -87,7 +87,7 @@ impl ShmChannel {
         };
         let mut done = 0;
         while done < seg.len {
-            // Who withdraws the region waits for this.
+            // The owner waits for this when it withdraws the region.
             if done > 0 && !directory.shows(&part) {
                 return false;
             }
@@ -153,7 +153,7 @@ impl ShmChannel {
         };
         here.advance(part.from);
         skip(&mut there, part.from);
-        // The kernel holds on to all pages that it is told of, and that costs as much as to copy them.
+        // The kernel pins all pages that the list names, which costs as much as to copy them.
         keep(&mut there, part.len);
         let mut left = part.len;
         while left > 0 {

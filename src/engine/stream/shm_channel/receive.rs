@@ -77,20 +77,20 @@ impl ShmChannel {
         to.copy_in_from(self.rx.body(record).behind(from).first(len));
     }
 
-    /// The record has been taken. True: the other side waits for room, and is to be woken.
+    /// The record has been taken. True: the other side waits for room, and the caller wakes it.
     #[inline]
     #[must_use]
     pub fn advance(&mut self, record: Record) -> bool {
         self.rx.advance(record)
     }
 
-    /// Whether the other side is to be told what was taken although nothing more is there.
+    /// Whether `release` is due although nothing more is there.
     #[inline(always)]
     pub fn is_due(&self) -> bool {
         self.rx.is_due()
     }
 
-    /// Says to the other side that all was taken. True: it waits for room, and is to be woken.
+    /// Publishes that all was taken. True: the other side waits for room, and the caller wakes it.
     #[must_use]
     pub fn release(&mut self) -> bool {
         self.rx.release()

@@ -12,7 +12,7 @@ impl ShmChannel {
     /// Whether a message had better go through the ring than be fetched.
     #[inline]
     pub fn prefers_ring(&mut self, len: usize) -> bool {
-        self.copy_mode.takes(len, self.tx.most(), &mut self.ways)
+        self.copy_mode.is_ring(len, self.tx.most(), &mut self.ways)
     }
 
     /// As `send_small`, for one buffer.
@@ -144,12 +144,12 @@ impl ShmChannel {
         Ok(room.is_some_and(|room| room >= self.wants))
     }
 
-    /// Whether the other side has said that it has taken everything.
+    /// Whether the other side has published that it has taken everything.
     pub fn is_drained(&mut self) -> bool {
         self.tx.is_empty().unwrap_or(false)
     }
 
-    /// Asks the other side to ring the doorbell when there is room; to be followed by one more look.
+    /// Asks the other side to ring the doorbell when there is room. The caller asks for room once more afterwards.
     pub fn set_waiting(&self, waiting: bool) {
         self.tx.set_waiting(waiting);
     }

@@ -18,7 +18,7 @@ impl ShmChannel {
         if sleeps || self.copies_alone || self.process.is_none() {
             return None;
         }
-        // For a side that does something else only the calls would be more.
+        // A side that does something else copies no part, and smaller parts are more calls.
         if self.absent > 0 && len < LONG_WAY {
             self.absent += 1;
             if !self.absent.is_multiple_of(ASK_AGAIN) {
@@ -108,12 +108,13 @@ pub struct Helping {
 pub enum Help {
     /// There may be more to do.
     More,
-    /// A part was done, and the other side may wait for word of it.
+    /// The last part was done, and the other side may wait for the frame that says so.
     Last,
     /// There was nothing to do.
     Over,
 }
 
-/// From this size on the other side is always asked to share a message; below, one time in so many after it did not.
+/// From this size on the other side is always asked to copy parts. Below, if it copied none the last time, it is asked
+/// for one message in `ASK_AGAIN`.
 const LONG_WAY: usize = 512 * 1024;
 const ASK_AGAIN: u32 = 8;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Two sides of one memory in one process: who is woken, and when.
+//! Two sides of one channel in one process: when the doorbell rings.
 #![forbid(unsafe_code)]
 
 use super::*;
@@ -34,10 +34,10 @@ fn a_reader_is_woken_until_it_has_polled() {
     assert!(!writer.must_ring());
 }
 
-/// A reader with many peers leaves the ring of a quiet one to its doorbell. News that come at that very moment keep the
-/// ring among those that are polled, and then its writer does not ring.
+/// A reader with many peers leaves the ring of a quiet one to its doorbell. A record that comes at that very moment
+/// keeps the ring among those that are polled, and then its writer does not ring.
 #[test]
-fn a_ring_with_news_is_not_left_to_its_bell() {
+fn a_ring_with_a_record_is_not_left_to_its_doorbell() {
     let (mut writer, mut reader) = pair();
     reader.expect_sleep();
     reader.disarm(true);
@@ -55,9 +55,9 @@ fn a_ring_with_news_is_not_left_to_its_bell() {
     assert!(writer.must_ring());
 }
 
-/// Whoever took the ring's byte goes on sleeping: the next record rings again.
+/// A reader that took the doorbell's byte and goes on sleeping arms again: the next record rings again.
 #[test]
-fn a_ring_that_was_rung_for_rings_again() {
+fn a_reader_that_sleeps_on_is_woken_again() {
     let (mut writer, mut reader) = pair();
     for _ in 0..3 {
         write(&mut writer);

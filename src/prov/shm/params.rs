@@ -5,7 +5,6 @@
 use core::time::Duration;
 use std::path::PathBuf;
 
-use super::info::QUEUE;
 use super::kind::SHM;
 use crate::base::params::{self, Given, Kind};
 use crate::sys::memory;
@@ -106,6 +105,8 @@ fn ring_size(wanted: usize) -> usize {
 }
 
 const MAX_RING: usize = 16 << 20;
+/// Queue entries where no variable says otherwise.
+pub const QUEUE: usize = 1024;
 const MAX_QUEUE: usize = 1 << 20;
 
 const VARIABLES: [(&str, Kind, &str); 17] = [

@@ -15,81 +15,23 @@ use crate::base::{Error, Result};
 use crate::engine::auth::Key;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::progress::handshake_token;
-use crate::engine::stream::proto::{
-    CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_AUTH, RdmPrivate, encode_cm, mark_keyed,
-};
+use crate::engine::stream::proto::{CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_AUTH, RdmPrivate};
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
-use crate::prov::tcp::accept::{Handshake, compare};
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::auth::{Context, Outcome, Prover};
-use crate::prov::tcp::connect::{write_exchange, write_whole};
+use crate::prov::tcp::exchange::{exchange, write_exchange, write_whole};
+use crate::prov::tcp::handshake::{Auth, Handshake, Pending, compare};
 use crate::prov::tcp::pep::Accepted;
 use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::random::unpredictable;
 use crate::sys::socket::{Moved, Socket};
-
-/// What a connection of a keyed endpoint knows of its peer's key.
-#[derive(Default)]
-pub struct Auth {
-    /// Our request; empty at the side that accepted.
-    request: Vec<u8>,
-    /// From the response on, until the peer has proved its key.
-    prover: Option<Prover>,
-    /// The key that it has proved.
-    key: Option<Key>,
-}
-
-impl Auth {
-    /// Our request is out.
-    pub fn of(request: Vec<u8>) -> Auth {
-        Auth {
-            request,
-            ..Auth::default()
-        }
-    }
-
-    pub fn by(prover: Prover) -> Auth {
-        Auth {
-            prover: Some(prover),
-            ..Auth::default()
-        }
-    }
-
-    pub fn proved(key: Key) -> Auth {
-        Auth {
-            key: Some(key),
-            ..Auth::default()
-        }
-    }
-
-    pub fn key(&self) -> Option<&Key> {
-        self.key.as_ref()
-    }
-}
-
-/// A socket that an RDM endpoint has accepted, while its peer proves its key.
-pub struct Pending {
-    header: CmHeader,
-    private: RdmPrivate,
-    prover: Prover,
-}
 
 pub const REFUSED_FOR_KEYS: &str =
     "it refuses this endpoint's authorization key, or the want of one";
 const PEER_HAS_NONE: &str = "it has no authorization key";
 const NO_KEY_FOR_IT: &str = "this endpoint has no authorization key for it";
 const PEER_HAS_ONE: &str = "it has an authorization key and this endpoint has none";
-
-/// A connection message, which may say that its sender has a key.
-pub fn exchange(kind: CmKind, private: &[u8], extended: bool, keyed: bool) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    encode_cm(kind, private, extended, &mut bytes);
-    if keyed {
-        mark_keyed(&mut bytes);
-    }
-    bytes
-}
 
 /// The keys that a peer may prove. If each address has its own, a peer that has one proves that.
 fn keys_for(domain: &DomainOf<Tcp>, ep: usize, endpoint: &Ep<Tcp>, peer: &Addr) -> Vec<Key> {

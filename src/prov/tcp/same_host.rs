@@ -24,7 +24,7 @@ use crate::engine::stream::session::State;
 use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::shm_connect::{Heard, HelloExchange, PendingPeer, connect_to};
 use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::prov::tcp::connect::write_whole;
+use crate::prov::tcp::exchange::write_whole;
 use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::local::{self, LocalName};
 use crate::sys::random::unpredictable;

@@ -24,6 +24,7 @@ pub mod link;
 pub mod net;
 mod pace;
 mod parts;
+pub mod pending_peer;
 mod post;
 mod process_probe;
 pub mod progress;

@@ -25,7 +25,7 @@ use crate::sync::ring::{Consumer, Producer};
 use crate::sync::segment::{SPLITS, Segment, Words};
 
 pub use peer_memory::{Places, len_of};
-pub use split::{Help, Helping};
+pub use split::{Help, Helping, MIN_SHARED};
 
 /// One side of a channel.
 pub struct ShmChannel {

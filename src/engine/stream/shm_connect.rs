@@ -9,7 +9,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
 
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
@@ -18,6 +17,7 @@ use crate::engine::stream::conn::Watch;
 use crate::engine::stream::hello::{Answer, HELLO, Hello, Verdict};
 use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
+use crate::engine::stream::pending_peer::PendingPeer;
 use crate::engine::stream::process_probe::ProcessProbe;
 use crate::engine::stream::progress::{conn_token, pending_token};
 use crate::engine::stream::region_directory::RegionDirectory;
@@ -54,15 +54,6 @@ pub enum Heard {
     Ended,
     /// Its answer cannot be taken here.
     Failed(Error),
-}
-
-/// A peer that has connected to an endpoint's listener, while its hello comes in.
-pub struct PendingPeer {
-    pub ep: usize,
-    deadline: Instant,
-    pub socket: Socket,
-    bytes: Vec<u8>,
-    fds: Vec<OwnedFd>,
 }
 
 /// `ACCES`: it belongs to another user.

@@ -16,13 +16,14 @@ use crate::base::{Error, Result};
 use crate::engine::stream::conn::{Conn, Watch};
 use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::link::Link;
+use crate::engine::stream::pending_peer::PendingPeer;
 use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::proto::{
     Directions, LISTENER_FRAME, SHARES, STAY_FRAME, ShareOp, TOKEN, Token,
 };
 use crate::engine::stream::session::State;
 use crate::engine::stream::shm_channel::ShmChannel;
-use crate::engine::stream::shm_connect::{Heard, HelloExchange, PendingPeer, connect_to};
+use crate::engine::stream::shm_connect::{Heard, HelloExchange, connect_to};
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::prov::tcp::exchange::write_whole;
 use crate::prov::tcp::{SOURCE, Tcp};

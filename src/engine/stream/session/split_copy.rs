@@ -23,9 +23,6 @@ use crate::engine::stream::shm_channel::{Help, Helping};
 use crate::engine::transport::Address;
 use crate::sync::split_copy::{Progress, SplitCopy};
 
-/// Messages from this size on are copied by both.
-pub const SHARE: usize = 64 * 1024;
-
 /// How long a peer may take to end a copy to memory that is not to be written any more.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -114,6 +114,9 @@ pub enum Help {
     Over,
 }
 
+/// Messages from this size on are copied by both.
+pub const MIN_SHARED: usize = 64 * 1024;
+
 /// From this size on the other side is always asked to copy parts. Below, if it copied none the last time, it is asked
 /// for one message in `ASK_AGAIN`.
 const LONG_WAY: usize = 512 * 1024;

@@ -24,7 +24,7 @@ impl IoVec {
     ///
     /// # Panics
     /// As `Piece::put_into`.
-    #[inline]
+    #[inline(always)]
     pub fn put_into(&self, mut room: SharedRoom<'_>) {
         assert!(
             self.remaining() <= room.len(),

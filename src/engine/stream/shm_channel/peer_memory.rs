@@ -187,6 +187,7 @@ impl ShmChannel {
 }
 
 /// Copies up to `max` bytes from `here` to memory of another process, or the other way; how many one call has moved.
+#[inline(always)]
 fn copy_step(
     process: i32,
     here: &IoVec,

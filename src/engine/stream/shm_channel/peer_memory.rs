@@ -93,7 +93,7 @@ impl ShmChannel {
             }
             let step = (seg.len - done).min(STEP);
             let there = [(part.address.wrapping_add(done), step)];
-            match copy_step(process, &local, step, &there, write) {
+            match copy_step(process, local, step, &there, write) {
                 Ok(n) if n > 0 => {
                     local.advance(n);
                     done += n;

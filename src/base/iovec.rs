@@ -6,6 +6,7 @@
 //! and the peer or the application may write them at any time.
 
 mod element;
+mod record;
 
 use core::ptr;
 

@@ -1,35 +1,38 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Whether a message goes through the ring although the other side could fetch it from the sender's memory.
+//! The copy mode of a message that the receiver could fetch from the sender's memory: through the ring, or by a process
+//! copy.
 //!
-//! Between processors that share a cache two copies take less than the kernel's calls for one; between others the lines of the
-//! ring take longer. Which it is shows in what copies to the ring take, and may change at any time.
+//! Between processors that share a cache two copies take less than the kernel's calls for one; between others the lines
+//! of the ring take longer. Which it is shows in what copies to the ring take, and may change at any time.
 #![forbid(unsafe_code)]
 
 use crate::sync::copy::Ways;
 
-/// The largest messages that are carried; a quarter of the ring, if that is less.
+/// The largest messages that go through the ring; a quarter of the ring, if that is less.
 const LARGEST: usize = 256 * 1024;
-/// After so many messages that were not, one is carried, to see whether it is the faster way by now. Each time in vain doubles it.
-const AT_FIRST: u32 = 4;
-const AT_LAST: u32 = 256;
+/// After so many messages that were fetched one goes through the ring, to measure whether that is faster by now. The
+/// number doubles each time that it is not.
+const FIRST_INTERVAL: u32 = 4;
+const LAST_INTERVAL: u32 = 256;
 
 pub struct CopyMode {
-    /// Messages in a row that were not carried.
+    /// Messages in a row that did not go through the ring.
     declined: u32,
-    patience: u32,
+    interval: u32,
 }
 
 impl CopyMode {
     pub fn new() -> CopyMode {
         CopyMode {
             declined: 0,
-            patience: AT_FIRST,
+            interval: FIRST_INTERVAL,
         }
     }
 
-    /// `ways` are those of the copies to a ring of `ring` bytes.
+    /// Whether a message of `len` bytes goes through the ring. `ways` are those of the copies to a ring of `ring`
+    /// bytes.
     #[inline]
-    pub fn takes(&mut self, len: usize, ring: usize, ways: &mut Ways) -> bool {
+    pub fn is_ring(&mut self, len: usize, ring: usize, ways: &mut Ways) -> bool {
         if len > LARGEST.min(ring / 4) {
             return false;
         }
@@ -38,11 +41,11 @@ impl CopyMode {
             return true;
         }
         self.declined += 1;
-        if self.declined < self.patience {
+        if self.declined < self.interval {
             return false;
         }
         self.declined = 0;
-        self.patience = AT_LAST.min(2 * self.patience);
+        self.interval = LAST_INTERVAL.min(2 * self.interval);
         ways.ask();
         true
     }
@@ -55,12 +58,12 @@ mod tests {
     const RING: usize = 1 << 20;
 
     #[test]
-    fn what_the_ring_has_no_room_for_is_not_carried() {
+    fn what_the_ring_has_no_room_for_is_fetched() {
         let (mut copy_mode, mut ways) = (CopyMode::new(), Ways::default());
-        assert!(copy_mode.takes(LARGEST, RING, &mut ways));
-        assert!(!copy_mode.takes(LARGEST + 1, 2 * RING, &mut ways));
-        assert!(!copy_mode.takes(RING / 8 + 1, RING / 2, &mut ways));
-        assert!(copy_mode.takes(RING / 8, RING / 2, &mut ways));
+        assert!(copy_mode.is_ring(LARGEST, RING, &mut ways));
+        assert!(!copy_mode.is_ring(LARGEST + 1, 2 * RING, &mut ways));
+        assert!(!copy_mode.is_ring(RING / 8 + 1, RING / 2, &mut ways));
+        assert!(copy_mode.is_ring(RING / 8, RING / 2, &mut ways));
     }
 
     #[test]
@@ -70,16 +73,16 @@ mod tests {
         let mut gap = 0;
         for _ in 0..2000 {
             gap += 1;
-            if copy_mode.takes(20_000, RING, &mut ways) {
+            if copy_mode.is_ring(20_000, RING, &mut ways) {
                 gaps.push(gap);
                 gap = 0;
             }
         }
         assert_eq!(gaps, [4, 8, 16, 32, 64, 128, 256, 256, 256, 256, 256, 256]);
-        // It has come nearer: all are carried, and the patience begins anew.
+        // It has come nearer: all go through the ring, and the interval begins anew.
         let mut near = Ways::of_cost(100);
-        assert!((0..100).all(|_| copy_mode.takes(20_000, RING, &mut near)));
-        assert!((0..3).all(|_| !copy_mode.takes(20_000, RING, &mut ways)));
-        assert!(copy_mode.takes(20_000, RING, &mut ways));
+        assert!((0..100).all(|_| copy_mode.is_ring(20_000, RING, &mut near)));
+        assert!((0..3).all(|_| !copy_mode.is_ring(20_000, RING, &mut ways)));
+        assert!(copy_mode.is_ring(20_000, RING, &mut ways));
     }
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The two messages by which processes get to share memory: docs/wire/shm.md. Pure. Both sides run on one host, so numbers
-//! are in its byte order. The provider knows what a peer says of who it is.
+//! The two messages by which processes get to share memory: docs/wire/shm.md. Pure. Both sides run on one host, so
+//! numbers are in its byte order. The provider understands who the connecting side says it is.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 use std::io;
 
 use crate::base::Error;
-use crate::engine::stream::shm_channel::ProcessProbe;
+use crate::engine::stream::process_probe::ProcessProbe;
 use crate::sync::ring::is_capacity;
 use crate::sys::local;
 
 /// Bytes of a hello.
 pub const HELLO: usize = 320;
-/// Bytes that say who says hello, at most.
+/// Bytes that name the connecting side, at most.
 const WHO: usize = 255;
 const MAGIC: [u8; 4] = *b"IFsm";
 /// Of these messages, and of all that is in the memory.
@@ -31,7 +31,7 @@ pub struct Hello {
     pub who: Vec<u8>,
 }
 
-/// What the other side says to it.
+/// The answer to a hello.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answer {
     pub verdict: Verdict,
@@ -62,7 +62,7 @@ impl Verdict {
         Verdict::Descriptors,
     ];
 
-    /// What to say where the memory of a pending cannot be used.
+    /// The verdict where the memory of a pending peer cannot be used.
     pub fn of(error: &io::Error) -> Verdict {
         match local::is_out_of_descriptors(error) {
             true => Verdict::Descriptors,

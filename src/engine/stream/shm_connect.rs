@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How two processes get to share memory: the pending connects to a unix socket of the host, hands over the memory that it has
-//! made for both, and says who it is; the host answers. That socket stays: it wakes sleepers, and its end says that the peer is
-//! gone. docs/wire/shm.md. Where the host's shm_listener is, whom it expects and what becomes of the connection, the provider says.
+//! How two processes get to share memory: one connects to a unix socket at which the other listens, hands over the
+//! memory that it has made for both, and says who it is; the other answers. That socket stays: it wakes sleepers, and
+//! its end means that the peer is gone. docs/wire/shm.md. The provider knows where the listener is, which peers it
+//! expects, and what becomes of the connection.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
 
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
@@ -17,55 +17,48 @@ use crate::engine::stream::conn::Watch;
 use crate::engine::stream::hello::{Answer, HELLO, Hello, Verdict};
 use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
+use crate::engine::stream::pending_peer::PendingPeer;
+use crate::engine::stream::process_probe::ProcessProbe;
 use crate::engine::stream::progress::{conn_token, pending_token};
 use crate::engine::stream::region_directory::RegionDirectory;
-use crate::engine::stream::shm_channel::{ProcessProbe, ShmChannel};
+use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::sync::ring::FIRST_LAP;
 use crate::sys::local::{self, LocalName};
 use crate::sys::socket::{Moved, Socket};
 use crate::sys::user::is_ours;
 
-/// What a pending has until it is answered.
+/// What the connecting side keeps until the answer is here.
 #[derive(Default)]
 pub struct HelloExchange {
-    /// The memory that the host is to share.
+    /// The memory that both are to share.
     shm: Option<Box<ShmChannel>>,
     /// The answer, as far as it has come in.
     answer: Vec<u8>,
     fds: Vec<OwnedFd>,
 }
 
-/// What one look at the pending's socket has brought.
+/// What one read of the connecting side's socket has brought.
 pub enum Heard {
     Wait,
     /// The memory is both sides'.
     Welcome {
         shm: Box<ShmChannel>,
-        /// Registered memory of the host can be used from here.
+        /// Registered memory of the peer can be used from here.
         is_direct: bool,
     },
     Refused(Verdict),
-    /// Something that is no answer.
+    /// Bytes that are no answer.
     Nonsense,
-    /// The host has gone.
+    /// The peer has gone.
     Ended,
     /// Its answer cannot be taken here.
     Failed(Error),
 }
 
-/// Somebody at an endpoint's shm_listener, while its hello comes in.
-pub struct PendingPeer {
-    pub ep: usize,
-    deadline: Instant,
-    pub socket: Socket,
-    bytes: Vec<u8>,
-    fds: Vec<OwnedFd>,
-}
-
 /// `ACCES`: it belongs to another user.
-pub fn connect_to(shm_listener: &LocalName) -> Result<Socket> {
-    let socket = local::connect(shm_listener)?;
+pub fn connect_to(listener: &LocalName) -> Result<Socket> {
+    let socket = local::connect(listener)?;
     match is_ours(local::credentials(&socket)?.uid) {
         true => Ok(socket),
         false => Err(Error::ACCES),
@@ -77,9 +70,9 @@ const LARGEST_RING: usize = 2 << 20;
 const SMALLEST_RING: usize = FIRST_LAP;
 
 impl<N: Net> Stream<N> {
-    /// Bytes that each ring with the next peer may use. Lines that the other processor still holds are slow to write to again,
-    /// so streams of larger messages want more than it can hold; with many peers that would be much memory, and few of them
-    /// stream at a time.
+    /// Bytes that each ring with the next peer may use. Lines that the other processor still holds are slow to write to
+    /// again, so streams of larger messages want more than it can hold; with many peers that would be much memory, and
+    /// few of them stream at a time.
     fn ring_size(&self) -> usize {
         let share = LARGEST_RING / (self.shared + 1).next_power_of_two();
         self.common
@@ -88,7 +81,7 @@ impl<N: Net> Stream<N> {
             .unwrap_or(share.max(SMALLEST_RING))
     }
 
-    /// Says at the host's shm_listener who we are, and hands over memory for both.
+    /// Tells the peer at `socket` who we are, and hands over memory for both.
     pub fn send_hello(
         &mut self,
         domain: &DomainOf<N>,
@@ -120,14 +113,14 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Those who wait at the shm_listener of an endpoint.
+    /// Accepts the peers that wait at the listener of an endpoint.
     pub fn let_in(&mut self, ep: usize) {
         while let Some(shm_listener) = N::shm_listener(self, ep) {
             let at = shm_listener.as_raw_fd();
             match local::accept(shm_listener) {
                 Ok(Some(socket)) => self.receive_pending(ep, socket),
                 Ok(None) => return,
-                // Out of descriptors: who says nothing makes room.
+                // Out of descriptors: a peer that has sent nothing makes room.
                 Err(_) if self.drop_silent_peer(None) => {}
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
@@ -160,7 +153,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Of those who have not said who they are the one goes that was silent the longest. False if there is none.
+    /// Drops the pending peer that was silent the longest. False if there is none.
     fn drop_silent_peer(&mut self, newest: Option<usize>) -> bool {
         let pending_peers = self.pending_peers.iter();
         let silent = oldest_silent(
@@ -177,7 +170,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// A pending has had the time that it was given; unless its number is another one's by now.
+    /// The time of a pending peer is over; unless its number is another one's by now.
     pub(super) fn pending_due(&mut self, id: usize) {
         let now = self.reactor.now();
         let late = |pending: &PendingPeer| now >= pending.deadline;
@@ -186,7 +179,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The endpoint is closed: who waits at its shm_listener goes.
+    /// The endpoint is closed, and with it its pending peers.
     pub(super) fn drop_all_pending(&mut self, ep: usize) {
         let of_ep = |(_, pending): &(usize, &PendingPeer)| pending.ep == ep;
         let waiting: Vec<usize> = self
@@ -200,7 +193,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The hello of a pending, or a part of it.
+    /// The hello of a pending peer, or a part of it.
     pub(super) fn pending_ready(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let PendingPeer {
             socket, bytes, fds, ..
@@ -210,7 +203,7 @@ impl<N: Net> Stream<N> {
         match local::receive_with(socket, &mut room[..wanted], fds) {
             Ok(Moved::Bytes(n)) => bytes.extend_from_slice(&room[..n]),
             Ok(Moved::Later) => return,
-            // Without room for what comes with the hello: the pending is to know why.
+            // No descriptor is free for what comes with the hello: the peer learns why.
             Err(error) if Verdict::of(&error) == Verdict::Descriptors => {
                 return self.hello_received(domain, id, Err(Verdict::Descriptors));
             }
@@ -234,8 +227,8 @@ impl<N: Net> Stream<N> {
         N::hello_received(self, domain, pending, hello);
     }
 
-    /// Takes the memory of a pending and answers; nothing if it is refused, or has gone. The flag: its registered memory can be
-    /// used from here.
+    /// Takes the memory of a pending peer and answers; nothing if it is refused, or has gone. The flag: its registered
+    /// memory can be used from here.
     pub fn welcome(
         &mut self,
         domain: &DomainOf<N>,
@@ -243,7 +236,7 @@ impl<N: Net> Stream<N> {
         hello: core::result::Result<&Hello, Verdict>,
     ) -> Option<(Box<ShmChannel>, bool)> {
         let most = self.ring_size();
-        // Before anything that it says: what else is wrong is not for another user to hear.
+        // The user comes first: another user does not learn what else is wrong.
         let hello = is_of_our_user(&pending.socket).and(hello);
         let taken = hello.and_then(|hello| Ok((take_memory::<N>(pending, hello, most)?, hello)));
         let verdict = match &taken {
@@ -254,7 +247,7 @@ impl<N: Net> Stream<N> {
         let answer = Answer {
             verdict,
             is_open,
-            // Where something is in this process, and what, is for those who share memory with it.
+            // Addresses and bytes of this process are only for peers that share memory with it.
             probe: match taken.is_ok() {
                 true => ProcessProbe::own(),
                 false => ProcessProbe::default(),
@@ -272,7 +265,7 @@ impl<N: Net> Stream<N> {
             _ => false,
         };
         let Ok((mut shm, hello)) = taken else {
-            log_warn!(N::SOURCE, Subsys::EpCtrl, "somebody refused: {verdict}");
+            log_warn!(N::SOURCE, Subsys::EpCtrl, "a peer is refused: {verdict}");
             return None;
         };
         let directory = pending.fds.get(1).filter(|_| hello.is_open);
@@ -280,7 +273,7 @@ impl<N: Net> Stream<N> {
         sent.then_some((shm, is_direct))
     }
 
-    /// One look at the host's answer.
+    /// Reads the peer's answer, as far as it has come.
     pub fn hear(&self, socket: &Socket, exchange: &mut HelloExchange) -> Heard {
         let HelloExchange { shm, answer, fds } = exchange;
         let mut room = [0; Answer::LEN];
@@ -368,7 +361,7 @@ impl<N: Net> Stream<N> {
     }
 }
 
-/// Once in a process: what one connection cannot have the next ones will not have.
+/// Once in a process: what one connection cannot have the next ones cannot have either.
 fn warn_of_memory<N: Net>(error: &io::Error) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     // Relaxed: nothing hangs on it but one more line.
@@ -381,7 +374,7 @@ fn warn_of_memory<N: Net>(error: &io::Error) {
     }
 }
 
-/// The memory that a pending has made, if it may be used. Of its rings `most` bytes each are used.
+/// The memory that a pending peer has made, if it can be used. Of its rings `most` bytes each are used.
 fn take_memory<N: Net>(
     pending: &PendingPeer,
     hello: &Hello,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Names of endpoints: strings in the format FI_ADDR_STR, fi_shm(7), and the socket at which the endpoint of a name is met.
+//! Names of endpoints: strings in the format FI_ADDR_STR, fi_shm(7), and the socket at which the endpoint of a name
+//! listens.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -74,12 +75,12 @@ impl Name {
         }
     }
 
-    /// The name of an endpoint that was to have this one: `fi_shm://PID` gets more, `fi_shm://PID:UID:INDEX`, with a number
-    /// of its own in this process; one that was given so is taken as it is, and so is any other. `INVAL`: there is no room
-    /// for more.
+    /// The name of an endpoint that was to have this one: `fi_shm://PID` gets more, `fi_shm://PID:UID:INDEX`, with a
+    /// number of its own in this process; one that was given so is taken as it is, and so is any other. `INVAL`: there
+    /// is no room for more.
     ///
-    /// Zeros before the number make names of all processes of a user equally long: MPICH gathers them with the length of
-    /// its own, and its ranks would end or hang where one is process 9999 and the next 10000.
+    /// Zeros before the number make names of all processes of a user equally long: MPICH gathers them with the length
+    /// of its own, and its ranks would end or hang where one is process 9999 and the next 10000.
     pub fn of_endpoint(&self, kind: Kind, uid: u32, index: usize) -> Result<Name> {
         match self.as_str().split_once(SCHEME_END) {
             Some((scheme, rest)) if scheme == kind.scheme() && !is_of_endpoint(rest, uid) => {

@@ -77,7 +77,7 @@ impl Stream<Shm> {
     }
 }
 
-/// The shm_listener of an endpoint: under this name, or one that is like it if it is taken.
+/// The listener of an endpoint: under this name, or one that is like it if it is taken.
 fn listen(site: &Site, wanted: Name) -> Result<(Socket, Name)> {
     let mut name = wanted.clone();
     for _ in 0..TRIES {

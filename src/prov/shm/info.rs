@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What shm and sm2 offer: capabilities, limits and defaults of their endpoints, as data; fi_shm(7).
 //!
-//! Each has a second kind of entry, for programs that name device memory (FI_HMEM). Memory of the host, FI_HMEM_SYSTEM, is
-//! all that it knows here.
+//! Each has a second kind of entry, for programs that name device memory (FI_HMEM). Memory of the host, FI_HMEM_SYSTEM,
+//! is all that it knows here.
 #![forbid(unsafe_code)]
 
 use super::kind::Kind;
-use super::params::Params;
+use super::params::{Params, QUEUE};
 use crate::abi::*;
 use crate::base::info::{
     ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
@@ -271,7 +271,5 @@ pub const SHM_INJECT: usize = 4096;
 pub const SM2_INJECT: usize = 3864;
 
 const IOV_LIMIT: usize = 4;
-/// Queue entries where no variable says otherwise.
-pub const QUEUE: usize = 1024;
 /// Providers that belong to the library number their releases 206.0 at 2.6.0.
 pub const VERSION: u32 = 206 << 16;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How two processes get to share memory: one connects to the unix socket of the other's endpoint and says its name. What they
-//! exchange there is the engine's (`meeting`). docs/wire/shm.md.
+//! How two processes get to share memory: one connects to the unix socket of the other's endpoint and says its name.
+//! What they exchange there is the engine's (`shm_connect`). docs/wire/shm.md.
 //!
-//! Two that begin at once get two connections, each of which serves whom opened it: nobody has to give way.
+//! Two that begin at once get two connections, each for what its opener sends: neither gives way.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -14,10 +14,11 @@ use crate::engine::stream::Stream;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::link::Link;
+use crate::engine::stream::pending_peer::PendingPeer;
 use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::session::State;
 use crate::engine::stream::shm_channel::ShmChannel;
-use crate::engine::stream::shm_connect::{Heard, HelloExchange, PendingPeer, connect_to};
+use crate::engine::stream::shm_connect::{Heard, HelloExchange, connect_to};
 use crate::engine::stream::transport::{DomainOf, Due};
 use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
@@ -34,7 +35,7 @@ impl Stream<Shm> {
         let deadline = *conn
             .deadline
             .get_or_insert_with(|| self.reactor.now() + limit);
-        match self.call_on(domain, id) {
+        match self.open_channel(domain, id) {
             Ok(()) => self.schedule(deadline, Due::Conn(id)),
             Err(error) => {
                 self.shm_connect_failed(domain, id, error);
@@ -46,8 +47,8 @@ impl Stream<Shm> {
         Ok(())
     }
 
-    /// We say who we are, and hand over memory for both.
-    fn call_on(&mut self, domain: &DomainOf<Shm>, id: usize) -> Result {
+    /// Sends our hello, with memory for both.
+    fn open_channel(&mut self, domain: &DomainOf<Shm>, id: usize) -> Result {
         let conn = &self.conns[id];
         let ep = conn.session.ep;
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
@@ -155,7 +156,7 @@ impl Stream<Shm> {
         self.try_later(domain, id, error, is_passing(error));
     }
 
-    /// Takes a peer in, or says why not.
+    /// Accepts a peer, or answers why not.
     pub(super) fn admit(
         &mut self,
         domain: &mut DomainOf<Shm>,
@@ -200,7 +201,7 @@ impl Stream<Shm> {
         }
     }
 
-    /// Lets peers in.
+    /// From now on peers are accepted.
     pub(super) fn enable_endpoint(&mut self, ep: usize) -> Result {
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if let Some(listener) = &endpoint.listener {
@@ -211,7 +212,7 @@ impl Stream<Shm> {
     }
 }
 
-/// The endpoint that says hello.
+/// The name of the endpoint that has sent the hello.
 fn name_of(hello: &Hello) -> core::result::Result<Name, Verdict> {
     let name = core::str::from_utf8(&hello.who).ok();
     name.and_then(Name::new).ok_or(Verdict::Version)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The providers `shm` and `sm2`: RDM endpoints of processes of one host and one user, over memory that each pair shares;
-//! see fi_shm(7).
+//! The providers `shm` and `sm2`: RDM endpoints of processes of one host and one user, over memory that each pair
+//! shares; see fi_shm(7).
 //!
-//! What goes through the memory is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints; `shm_listener` brings
-//! two processes together. `kind` tells the two providers apart; `info` is what they offer,
-//! `params` the FI_SHM_ variables, `addr` the names of endpoints.
+//! What goes through the memory is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints; `listener`
+//! connects two processes. `kind` tells the two providers apart; `info` is what they offer, `params` the FI_SHM_
+//! variables, `addr` the names of endpoints.
 
 pub mod addr;
 mod ep;

@@ -8,9 +8,10 @@ use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::engine::stream::hello::{Hello, Verdict};
+use crate::engine::stream::pending_peer::PendingPeer;
 use crate::engine::stream::session::State;
 use crate::engine::stream::session::common::Limits;
-use crate::engine::stream::shm_connect::{HelloExchange, PendingPeer};
+use crate::engine::stream::shm_connect::HelloExchange;
 use crate::engine::stream::transport::DomainOf;
 use crate::engine::stream::{Net, Stream};
 use crate::prov::shm::Shm;
@@ -37,7 +38,7 @@ impl Site {
         Site { kind, set, uid }
     }
 
-    /// Where the endpoint of this name is met.
+    /// Where the endpoint of this name listens.
     pub fn shm_listener(&self, name: &Name) -> LocalName {
         match &self.set.folder {
             Some(folder) => LocalName::Path(name.socket_in(folder, self.kind, self.uid)),
@@ -47,7 +48,7 @@ impl Site {
     }
 }
 
-/// Where an endpoint is met, which goes with the endpoint. A child that was forked leaves it to its parent.
+/// Where an endpoint listens: removed with the endpoint. A child that was forked leaves it to its parent.
 pub struct ShmListener {
     place: LocalName,
     birth: Birth,
@@ -171,7 +172,7 @@ impl Net for Shm {
     }
 
     fn watch_peers(stream: &mut Stream<Shm>) {
-        // The kernel says at once when a process is gone.
+        // The kernel closes the socket of a process that is gone.
         stream.common.watches_peers = true;
     }
 

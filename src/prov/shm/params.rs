@@ -5,7 +5,6 @@
 use core::time::Duration;
 use std::path::PathBuf;
 
-use super::info::QUEUE;
 use super::kind::SHM;
 use crate::base::params::{self, Given, Kind};
 use crate::sys::memory;
@@ -18,10 +17,11 @@ pub struct Params {
     pub rx_size: usize,
     /// Nothing is copied between processes by the kernel.
     pub disable_cma: bool,
-    /// Bytes of the ring of a pair of endpoints that talk, for each direction; a power of two. Without it that depends on how
-    /// many there are: `Stream::usual_ring`.
+    /// Bytes of the ring of a pair of endpoints that talk, for each direction; a power of two. Without it that depends
+    /// on how many there are: `Stream::usual_ring`.
     pub ring_size: Option<usize>,
-    /// Where sockets are, for processes that do not share a network namespace; without it they have no place in a folder.
+    /// Where sockets are, for processes that do not share a network namespace; without it they have no place in a
+    /// folder.
     pub folder: Option<PathBuf>,
     /// The largest unexpected tagged message that is kept.
     pub max_saved_size: usize,
@@ -105,6 +105,8 @@ fn ring_size(wanted: usize) -> usize {
 }
 
 const MAX_RING: usize = 16 << 20;
+/// Queue entries where no variable says otherwise.
+pub const QUEUE: usize = 1024;
 const MAX_QUEUE: usize = 1 << 20;
 
 const VARIABLES: [(&str, Kind, &str); 17] = [

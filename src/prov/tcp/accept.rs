@@ -4,14 +4,13 @@
 
 use core::time::Duration;
 use std::cmp::Ordering;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
 use crate::abi::*;
 use crate::base::Error;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
-use crate::engine::auth::Key;
 use crate::engine::half_open::{is_crowded, is_reserved, oldest_silent};
 use crate::engine::stream::conn::{Conn, Watch};
 use crate::engine::stream::link::Link;
@@ -20,24 +19,10 @@ use crate::engine::stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, pri
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::addr::Addr;
-use crate::prov::tcp::connect::{Exchange, read_exchange, write_exchange};
-use crate::prov::tcp::keyed::{Auth, Pending};
+use crate::prov::tcp::exchange::{Exchange, FIREWALL, read_exchange, write_exchange};
+use crate::prov::tcp::handshake::{Auth, Handshake, compare};
 use crate::prov::tcp::{SOURCE, Tcp};
-use crate::sys::socket::Socket;
 use crate::sys::{addr, netif};
-
-/// An accepted socket, while the peer's request comes in.
-pub struct Handshake {
-    pub ep: usize,
-    pub(super) socket: Socket,
-    pub(super) from: SocketAddr,
-    pub(super) exchange: Vec<u8>,
-    pub(super) deadline: Instant,
-    /// The request has come in, and the peer proves its authorization key.
-    pub(super) pending: Option<Box<Pending>>,
-    /// The authorization key that it has proved.
-    pub(super) key: Option<Key>,
-}
 
 /// A request that waits for the answer to our own to the same peer: it counts, but the peer may not know yet.
 pub struct Crossing {
@@ -62,9 +47,6 @@ impl Crossing {
 
 /// How long a request waits for the answer to ours, which should be under way: the peer is there.
 const CROSSING: Duration = Duration::from_secs(3);
-
-/// The feature bit of a peer that must be the one who connects.
-pub const FIREWALL: u8 = 1;
 
 impl Stream<Tcp> {
     /// Connections that wait at a listener.
@@ -401,25 +383,6 @@ impl Stream<Tcp> {
         });
         rank.flatten().ok_or(Error::INVAL)
     }
-}
-
-/// The order of addresses that decides simultaneous connects: IP as bytes, then port.
-pub(super) fn compare(a: &Addr, b: &Addr) -> Ordering {
-    fn key(addr: &Addr) -> ([u8; 16], usize, u16) {
-        let mut bytes = [0; 16];
-        let len = match addr.ip() {
-            IpAddr::V4(ip) => {
-                bytes[..4].copy_from_slice(&ip.octets());
-                4
-            }
-            IpAddr::V6(ip) => {
-                bytes = ip.octets();
-                16
-            }
-        };
-        (bytes, len, addr.port())
-    }
-    key(a).cmp(&key(b))
 }
 
 /// Link-local addresses are told apart by the interface they came in on.

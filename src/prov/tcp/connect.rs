@@ -4,8 +4,6 @@
 
 use core::time::Duration;
 use std::os::fd::AsRawFd;
-use std::sync::OnceLock;
-use std::time::SystemTime;
 
 use crate::abi::*;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
@@ -14,72 +12,19 @@ use crate::engine::stream::conn::Watch;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::conn_token;
 use crate::engine::stream::proto::{
-    CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
-    private_of,
+    CmHeader, CmKind, EXTENSIONS, RdmPrivate, encode_cm, private_of,
 };
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
-use crate::prov::tcp::accept::FIREWALL;
 use crate::prov::tcp::alive::probe_at_rest;
-use crate::prov::tcp::keyed::{Auth, REFUSED_FOR_KEYS};
+use crate::prov::tcp::exchange::{Exchange, FIREWALL, read_exchange, write_whole};
+use crate::prov::tcp::handshake::Auth;
+use crate::prov::tcp::keyed::REFUSED_FOR_KEYS;
 use crate::prov::tcp::{SOURCE, Tcp};
-use crate::sys::socket::{Moved, Socket};
-
-/// A connection exchange as it comes in.
-pub enum Exchange {
-    /// More is to come.
-    Partial,
-    Whole(CmHeader),
-    /// Not what the protocol says, or the end.
-    Broken(&'static str),
-}
+use crate::sys::socket::Socket;
 
 /// A peer that took the connection but does not answer the request: when, how often and how many times it is probed.
 const PROBES: (Duration, Duration, u32) = (Duration::from_secs(5), Duration::from_secs(2), 2);
-
-/// A number for this process that is unlikely to be that of a former one, also where process ids start at 1 in each
-/// container: peers tell a restart from a duplicate by it.
-pub fn process_id() -> u32 {
-    static ID: OnceLock<u32> = OnceLock::new();
-    *ID.get_or_init(|| {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = now.map_or(0, |t| t.as_nanos() as u64);
-        let mixed = (now ^ u64::from(std::process::id()) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        ((mixed >> 32) as u32).max(1)
-    })
-}
-
-/// Reads more of an exchange from a socket, without blocking.
-pub fn read_exchange(socket: &Socket, have: &mut Vec<u8>) -> Exchange {
-    loop {
-        let want = match have.len() < CM_HEADER {
-            true => CM_HEADER,
-            false => match decode_cm(&have[..CM_HEADER].try_into().unwrap_or([0; CM_HEADER])) {
-                Ok(header) if have.len() == CM_HEADER + header.private_len => {
-                    return Exchange::Whole(header);
-                }
-                Ok(header) => CM_HEADER + header.private_len,
-                Err(_) => return Exchange::Broken("not a connection message of this protocol"),
-            },
-        };
-        let mut room = [0; CM_HEADER + MAX_PRIVATE];
-        match socket.read(&mut room[..want - have.len()]) {
-            Ok(Moved::Bytes(n)) => have.extend_from_slice(&room[..n]),
-            Ok(Moved::Later) => return Exchange::Partial,
-            Ok(Moved::End) => return Exchange::Broken("the stream has ended"),
-            Err(_) => return Exchange::Broken("the connection was reset"),
-        }
-    }
-}
-
-/// Sends a connection message in one write, as peers expect. The socket is new, so there is room.
-pub fn write_exchange(socket: &Socket, kind: CmKind, private: &[u8], extended: bool) -> bool {
-    write_whole(socket, &encode_cm(kind, private, extended, false))
-}
-
-pub fn write_whole(socket: &Socket, bytes: &[u8]) -> bool {
-    matches!(socket.write(bytes), Ok(Moved::Bytes(n)) if n == bytes.len())
-}
 
 impl Stream<Tcp> {
     /// Begins to connect to the peer of `id`, unless that is under way.

@@ -3,19 +3,19 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::iovec::IOV_LIMIT;
-use crate::base::log::{Subsys, log_info, log_warn};
+use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::{Net, Stream};
 use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::bound::{any_address, bind, new_name, rebind};
 use crate::prov::tcp::params::Params;
 use crate::prov::tcp::pep::{Accepted, take_bound};
 use crate::prov::tcp::{SOURCE, Tcp};
@@ -39,49 +39,6 @@ pub struct Own {
     pub keys: Option<Vec<Key>>,
     /// They are those of its address vector, in which each address has its own (FI_AV_AUTH_KEY).
     pub keys_of_av: bool,
-}
-
-/// A socket for a listener: bound, on a port of the range that the settings name.
-pub fn bind(params: &Params, addr: SocketAddr) -> Result<Socket> {
-    let ports = (params.port_low > 0 || params.port_high > 0)
-        .then_some((params.port_low, params.port_high));
-    let start = std::process::id() ^ (crate::prov::tcp::connect::process_id() >> 7);
-    Socket::bound(addr, ports, start).map_err(|error| {
-        log_warn!(&SOURCE, Subsys::EpCtrl, "cannot bind to {addr}: {error}");
-        error.into()
-    })
-}
-
-/// The address that fi_setname gives an endpoint of this name: of the same format, says fi_cm(3).
-pub fn new_name(bytes: &[u8], local: &Addr) -> Result<Addr> {
-    let addr = addr::from_bytes(bytes).ok_or(Error::INVAL)?;
-    match addr.is_ipv6() == local.is_ipv6() {
-        true => Ok(addr),
-        false => Err(Error::INVAL),
-    }
-}
-
-/// Gives an endpoint another address. Where that cannot be, it keeps the one it has.
-pub fn rebind(
-    socket: &mut Option<Socket>,
-    local: &mut Addr,
-    wanted: Addr,
-    bind: impl Fn(Addr) -> Result<Socket>,
-) -> Result {
-    if socket.is_some() && wanted == *local {
-        return Ok(());
-    }
-    let bound = match bind(wanted) {
-        // It may be our own socket that is in the way: the same port at another address of this host.
-        Err(Error::ADDRINUSE) if socket.is_some() && wanted.port() == local.port() => {
-            *socket = None;
-            bind(wanted).inspect_err(|_| *socket = bind(*local).ok())?
-        }
-        bound => bound?,
-    };
-    *local = bound.local()?;
-    *socket = Some(bound);
-    Ok(())
 }
 
 /// What TCP_NODELAY is to be for an endpoint.
@@ -229,14 +186,6 @@ impl Stream<Tcp> {
         for id in waiting {
             self.drop_handshake(id);
         }
-    }
-}
-
-/// The address that a wildcard listener of this kind binds to.
-pub(crate) fn any_address(v6: bool) -> SocketAddr {
-    match v6 {
-        true => SocketAddr::from(([0u16; 8], 0)),
-        false => SocketAddr::from(([0u8; 4], 0)),
     }
 }
 

@@ -20,60 +20,14 @@ use crate::engine::stream::proto::{
 };
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
-use crate::prov::tcp::accept::{Handshake, compare};
 use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::auth::{Context, Outcome, Prover};
-use crate::prov::tcp::connect::{write_exchange, write_whole};
+use crate::prov::tcp::exchange::{write_exchange, write_whole};
+use crate::prov::tcp::handshake::{Auth, Handshake, Pending, compare};
 use crate::prov::tcp::pep::Accepted;
 use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::random::unpredictable;
 use crate::sys::socket::{Moved, Socket};
-
-/// What a connection of a keyed endpoint knows of its peer's key.
-#[derive(Default)]
-pub struct Auth {
-    /// Our request; empty at the side that accepted.
-    request: Vec<u8>,
-    /// From the response on, until the peer has proved its key.
-    prover: Option<Prover>,
-    /// The key that it has proved.
-    key: Option<Key>,
-}
-
-impl Auth {
-    /// Our request is out.
-    pub fn of(request: Vec<u8>) -> Auth {
-        Auth {
-            request,
-            ..Auth::default()
-        }
-    }
-
-    pub fn by(prover: Prover) -> Auth {
-        Auth {
-            prover: Some(prover),
-            ..Auth::default()
-        }
-    }
-
-    pub fn proved(key: Key) -> Auth {
-        Auth {
-            key: Some(key),
-            ..Auth::default()
-        }
-    }
-
-    pub fn key(&self) -> Option<&Key> {
-        self.key.as_ref()
-    }
-}
-
-/// A socket that an RDM endpoint has accepted, while its peer proves its key.
-pub struct Pending {
-    header: CmHeader,
-    private: RdmPrivate,
-    prover: Prover,
-}
 
 pub const REFUSED_FOR_KEYS: &str =
     "it refuses this endpoint's authorization key, or the want of one";

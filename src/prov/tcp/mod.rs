@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The provider `tcp`: MSG and RDM endpoints over TCP sockets, see fi_tcp(7).
 //!
-//! What goes over the sockets is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints; `connect`, `accept`,
-//! `msg`, `pep` and `alive` make connections and watch them, `auth` and `keyed` those of endpoints with an authorization key, `share`
-//! those to peers of the same host.
+//! What goes over the sockets is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints, on sockets of
+//! `bound`; `connect`, `accept`, `msg`, `pep` and `alive` make connections and watch them, by the messages of `exchange`;
+//! `handshake` is what they know before a connection is up, `auth` and `keyed` serve endpoints with an authorization key,
+//! `same_host` connections to peers of the same host.
 
 mod accept;
 pub mod addr;
 mod alive;
 mod auth;
+mod bound;
 mod connect;
 mod ep;
+mod exchange;
 mod fabric;
+mod handshake;
 mod info;
 mod keyed;
 mod msg;

@@ -15,7 +15,7 @@ use crate::engine::stream::proto::{CmKind, encode_cm};
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::ffi::ops::eq::EqErr;
-use crate::prov::tcp::connect::write_whole;
+use crate::prov::tcp::exchange::write_whole;
 use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::addr;
 

@@ -21,14 +21,14 @@ use crate::engine::fabric::FabricShared;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::hello::{Hello, Verdict};
+use crate::engine::stream::pending_peer::PendingPeer;
 use crate::engine::stream::session::State;
 use crate::engine::stream::session::common::Limits;
-use crate::engine::stream::shm_connect::PendingPeer;
 use crate::engine::stream::transport::DomainOf;
 use crate::engine::stream::{Net, Stream};
-use crate::prov::tcp::accept::{Crossing, Handshake};
+use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::addr::{Addr, Format};
-use crate::prov::tcp::keyed::Auth;
+use crate::prov::tcp::handshake::{Auth, Handshake};
 use crate::prov::tcp::params::Params;
 use crate::prov::tcp::same_host::{Sharing, ShmListener};
 use crate::prov::tcp::{SOURCE, Tcp, ep, pep};
@@ -94,7 +94,7 @@ impl Net for Tcp {
         Ok(Domain {
             handshakes: Slab::new(),
             shm_listeners: HashMap::new(),
-            pid: super::connect::process_id(),
+            pid: super::exchange::process_id(),
         })
     }
 

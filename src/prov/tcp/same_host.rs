@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Peers of one host and one user: their connection begins over TCP and goes on over shared memory. docs/wire/tcp.md, "Shared
-//! memory".
+//! Peers of one host and one user: their connection begins over TCP and goes on over shared memory. docs/wire/tcp.md,
+//! "Shared memory".
 //!
-//! That is settled before the first frame of an operation: whatever was posted waits until it is. So frames never change
-//! their way, and their order needs no care. Where it comes to nothing the connection is an ordinary one. What the two exchange
-//! at the shm_listener is the engine's (`meeting`).
+//! That is settled before the first frame of an operation: whatever was posted waits until it is. So frames never
+//! change their way, and their order needs no care. Where it comes to nothing the connection is an ordinary one. What
+//! the two exchange at the listener for shared memory is the engine's (`shm_connect`).
 #![forbid(unsafe_code)]
 
 use core::fmt::Write;
@@ -16,21 +16,22 @@ use crate::base::{Error, Result};
 use crate::engine::stream::conn::{Conn, Watch};
 use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::link::Link;
+use crate::engine::stream::pending_peer::PendingPeer;
 use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::proto::{
     Directions, LISTENER_FRAME, SHARES, STAY_FRAME, SameHostFrame, TOKEN, Token,
 };
 use crate::engine::stream::session::State;
 use crate::engine::stream::shm_channel::ShmChannel;
-use crate::engine::stream::shm_connect::{Heard, HelloExchange, PendingPeer, connect_to};
+use crate::engine::stream::shm_connect::{Heard, HelloExchange, connect_to};
 use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::prov::tcp::connect::write_whole;
+use crate::prov::tcp::exchange::write_whole;
 use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::local::{self, LocalName};
 use crate::sys::random::unpredictable;
 use crate::sys::socket::{Moved, Socket};
 
-/// Where neighbours meet an endpoint; it goes with the endpoint.
+/// The listener of an endpoint for peers of this host; closed with the endpoint.
 pub struct ShmListener {
     socket: Socket,
     name: Token,
@@ -38,18 +39,19 @@ pub struct ShmListener {
 
 /// How far a connection is that is to share memory.
 pub enum Sharing {
-    /// Accepted: the peer comes to the shm_listener with this secret, or says that it does not; a frame, as far as it has come in.
+    /// Accepted: the peer connects to the listener with this secret, or sends that it stays; a frame, as far as it has
+    /// come in.
     Expecting { secret: Token, frame: Vec<u8> },
-    /// Connected: the peer says where its shm_listener is; a frame, as far as it has come in.
+    /// Connected: the peer sends where its listener is; a frame, as far as it has come in.
     Asking { frame: Vec<u8> },
-    /// At the peer's shm_listener. The TCP connection is kept for the case that nothing comes of it.
+    /// Connected to the peer's listener, too. The TCP connection is kept for the case that nothing comes of it.
     HelloExchange {
         stream: Socket,
         exchange: HelloExchange,
     },
 }
 
-/// What a look for a frame has brought.
+/// What one read of a frame has brought.
 enum Poll {
     Wait,
     Frame(SameHostFrame),
@@ -57,7 +59,7 @@ enum Poll {
     Broken(&'static str),
 }
 
-/// Where an endpoint of this user is met whose shm_listener has this name.
+/// The socket of a listener of this name and of this user.
 fn shm_listener_of(name: &Token) -> LocalName {
     let uid = nix::unistd::geteuid().as_raw();
     let mut text = format!("ironfabric/tcp/{uid}/");
@@ -83,7 +85,7 @@ fn is_within_host(socket: &Socket) -> bool {
     }
 }
 
-/// One look for a frame of `len` bytes; nothing of what follows is taken.
+/// Reads a frame of `len` bytes, as far as it has come; nothing of what follows is taken.
 fn poll(socket: &Socket, frame: &mut Vec<u8>, len: usize) -> Poll {
     let mut room = [0; LISTENER_FRAME];
     loop {
@@ -137,7 +139,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// Tells the peer where it is expected.
+    /// Tells the peer where this side listens.
     fn direct(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let ep = self.conns[id].session.ep;
         let directions = self.directions(ep).unwrap_or_else(|error| {
@@ -168,7 +170,7 @@ impl Stream<Tcp> {
         self.rewatch(id, true, false);
     }
 
-    /// Where a peer is met, with a secret for it alone.
+    /// Where this side listens, with a secret for this peer alone.
     fn directions(&mut self, ep: usize) -> Result<Directions> {
         if !self.own.shm_listeners.contains_key(&ep) {
             let name = token()?;
@@ -198,12 +200,12 @@ impl Stream<Tcp> {
     pub(super) fn close_shm_listener(&mut self, ep: usize) {
         if let Some(shm_listener) = self.own.shm_listeners.remove(&ep) {
             self.reactor.remove(shm_listener.socket.as_raw_fd());
-            // Nobody is to wait at a shm_listener that a forked child holds.
+            // A forked child may hold it, too: peers are not to wait there.
             shm_listener.socket.shutdown();
         }
     }
 
-    /// News of a connection that is to share memory.
+    /// The socket of a connection that is to share memory is readable.
     pub(super) fn sharing(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
         let (Some(socket), Some(sharing)) = (conn.link.socket(), conn.own.sharing.as_deref_mut())
@@ -222,7 +224,7 @@ impl Stream<Tcp> {
             Sharing::Asking { frame } => match poll(socket, frame, LISTENER_FRAME) {
                 Poll::Wait => {}
                 Poll::Frame(SameHostFrame::ShmListener(NOWHERE)) => self.up(domain, id),
-                Poll::Frame(SameHostFrame::ShmListener(to)) => self.call_on(domain, id, &to),
+                Poll::Frame(SameHostFrame::ShmListener(to)) => self.open_channel(domain, id, &to),
                 Poll::Frame(SameHostFrame::Stay) => {
                     self.misled(domain, id, "it does not say where")
                 }
@@ -232,7 +234,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// The peer has gone, or does not keep to the protocol.
+    /// The peer has gone, or breaks the protocol.
     fn misled(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
         let conn = &self.conns[id];
         log_warn!(
@@ -248,8 +250,8 @@ impl Stream<Tcp> {
         }
     }
 
-    /// Goes to the peer's shm_listener.
-    fn call_on(&mut self, domain: &mut DomainOf<Tcp>, id: usize, to: &Directions) {
+    /// Connects to the peer's listener.
+    fn open_channel(&mut self, domain: &mut DomainOf<Tcp>, id: usize, to: &Directions) {
         let ep = self.conns[id].session.ep;
         let exchange = connect_to(&shm_listener_of(&to.shm_listener)).and_then(|socket| {
             let exchange = self.send_hello(domain, ep, &socket, to.secret.to_vec())?;
@@ -278,7 +280,7 @@ impl Stream<Tcp> {
         Some(socket)
     }
 
-    /// The answer at the peer's shm_listener, or a part of it.
+    /// The answer of the peer's listener, or a part of it.
     fn welcomed(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let Some(mut sharing) = self.conns[id].own.sharing.take() else {
             return;
@@ -326,7 +328,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// Somebody has come to the shm_listener of an endpoint.
+    /// The hello of a pending peer has come to the listener of an endpoint.
     pub(super) fn peer_said_hello(
         &mut self,
         domain: &mut DomainOf<Tcp>,
@@ -348,7 +350,7 @@ impl Stream<Tcp> {
             Ok((_, hello)) => Ok(hello),
             Err(verdict) => Err(*verdict),
         };
-        // Who is refused says over TCP that the connection stays there.
+        // A peer that is refused sends over TCP that the connection stays there.
         let welcomed = self.welcome(domain, &pending, expected);
         let (Some((shm, is_direct)), Ok((id, _))) = (welcomed, known) else {
             return;
@@ -387,7 +389,7 @@ fn token() -> Result<Token> {
     Ok(token)
 }
 
-/// There is no shm_listener.
+/// There is no listener.
 const NOWHERE: Directions = Directions {
     shm_listener: [0; TOKEN],
     secret: [0; TOKEN],

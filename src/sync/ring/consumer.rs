@@ -12,8 +12,9 @@ use super::{
     lap_at, longest_body, size_of_record,
 };
 use crate::sync::atomic::Atomic;
-use crate::sync::copy::{copy_from_line, copy_from_shared};
+use crate::sync::copy::copy_from_line;
 use crate::sync::prefetch::prefetch_read;
+use crate::sync::shared_bytes::SharedBytes;
 
 /// The side that takes records.
 pub struct Consumer<M = Memory> {
@@ -37,6 +38,16 @@ pub struct Record {
 }
 
 impl Record {
+    /// As a ring that has room for it would give it.
+    #[cfg(test)]
+    pub(super) fn of_len(len: u32) -> Record {
+        Record {
+            len,
+            kind: 0,
+            made: PhantomData,
+        }
+    }
+
     /// Bytes of the body.
     #[inline]
     pub fn len(&self) -> usize {
@@ -62,23 +73,18 @@ impl Consumer {
     /// Copies bytes of the body of the record that `peek` gave last; a record that is too short is garbage.
     #[inline]
     pub fn copy(&self, record: &Record, from: usize, out: &mut [u8]) -> Result<(), Garbage> {
-        // A record of a larger ring would be our own mistake; no memory is touched for it.
-        let len = record.len().min(self.longest());
-        if from > len || out.len() > len - from {
-            return Err(Garbage);
+        let body = self.body(record);
+        match from <= body.len() && body.behind(from).copy_to(out) {
+            true => Ok(()),
+            false => Err(Garbage),
         }
-        // SAFETY: the header, `from` and `out` end within one capacity of a place within the first, and two are mapped
-        // (promise to `new`). The peer may write there meanwhile: bytes of any value are what it may give anyway.
-        unsafe {
-            copy_from_shared(self.body(record).add(from), out.as_mut_ptr(), out.len());
-        }
-        Ok(())
     }
 
     /// Copies the body of a record that is in one line, and what is behind it there.
     #[inline]
     pub fn copy_line(&self, _: &Record, out: &mut [u8; LINE - HEADER]) {
-        // SAFETY: the whole line is mapped (promise to `new`); else as in `copy`.
+        // SAFETY: the whole line is mapped (promise to `new`), and `out` is a reference's, so it is no part of that.
+        // The peer may write there meanwhile: bytes of any value are what it may give anyway.
         unsafe {
             copy_from_line(self.address_of_next().add(HEADER), out);
         }
@@ -104,10 +110,15 @@ impl Consumer {
         }
     }
 
-    /// Where the body lies: `record.len()` bytes, to be read by raw copy, until `advance`. The peer may change them.
-    #[inline]
-    pub fn body(&self, _: &Record) -> *const u8 {
-        self.address_of_next().wrapping_add(HEADER)
+    /// The body of the record that `peek` gave last, until `advance`. A record of another ring, or one that was taken,
+    /// would be our own mistake: then these are other bytes of this ring.
+    #[inline(always)]
+    pub fn body(&self, record: &Record) -> SharedBytes<'_> {
+        let len = record.len().min(self.longest());
+        let body = self.address_of_next().wrapping_add(HEADER);
+        // SAFETY: header and body end within one capacity of a place within the first, and two are mapped while this
+        // side lives (promise to `new`). Nobody refers to what is there.
+        unsafe { SharedBytes::new(body, len) }
     }
 
     /// The line that will hold the next record, for a prefetch.

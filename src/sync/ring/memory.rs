@@ -7,12 +7,13 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use super::LINE;
 use crate::sync::atomic::Atomic;
 use crate::sync::prefetch::prefetch_write;
 use crate::sync::sleep_flag::SleepFlag;
-use crate::sys::mapping::{self, Shared};
+use crate::sys::mapping::{self, Mapping, Shared};
 
 /// Written by the producer alone. Its size is part of the format (docs/wire/shm.md): crossbeam's `CachePadded`, of two
 /// lines, would be another one.
@@ -43,6 +44,8 @@ pub struct Memory {
     pub consumer: NonNull<ConsumerLine>,
     /// What the data lies in, if only the first lap of it is there yet, and where it begins.
     pub file: Option<(OwnedFd, usize)>,
+    /// What the addresses lie in: mapped as long as this side of the ring lives.
+    pub _mapped: Vec<Arc<Mapping>>,
 }
 
 // SAFETY: addresses of memory that belongs to no thread; the maker of a side promises that there is one of each.

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::sync::atomic::Atomic;
 use crate::sync::copy::{copy_to_line, copy_to_shared};
+use crate::sync::shared_bytes::SharedRoom;
 
 /// The side that writes records.
 pub struct Producer<M = Memory> {
@@ -333,27 +334,16 @@ impl Body<'_> {
         self.left -= len;
     }
 
-    /// Where the next byte goes: `left` bytes may be written there until the body is published or dropped.
-    #[inline]
-    pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.next
+    /// The room for what is not put yet. What is copied there is part of the body, and does not count as put.
+    #[inline(always)]
+    pub fn room(&mut self) -> SharedRoom<'_> {
+        // SAFETY: as in `put`, until the body is published or dropped, which the borrow puts off.
+        unsafe { SharedRoom::new(self.next, self.left) }
     }
 
     #[cfg(test)]
     pub fn left(&self) -> usize {
         self.left
-    }
-
-    /// Counts bytes as put that were written through `as_mut_ptr`.
-    ///
-    /// # Panics
-    /// As `put`.
-    #[inline]
-    pub fn skip(&mut self, len: usize) {
-        assert!(len <= self.left, "a record is longer than its room");
-        // SAFETY: within the room.
-        self.next = unsafe { self.next.add(len) };
-        self.left -= len;
     }
 
     /// The consumer may see it. Bytes that were not put are whatever the ring held.

@@ -44,6 +44,7 @@ impl Ring {
                 producer: NonNull::new((&raw mut (*heap).producer).cast()).unwrap(),
                 consumer: NonNull::new((&raw mut (*heap).consumer).cast()).unwrap(),
                 file: None,
+                _mapped: Vec::new(),
             }
         }
     }
@@ -151,7 +152,7 @@ fn a_short_body_lies_in_the_line_that_is_polled() {
     assert!(send(&mut producer, &[9; 56], 0));
     let line = consumer.address_of_next();
     let record = consumer.peek().unwrap().unwrap();
-    assert_eq!(consumer.body(&record) as usize, line as usize + 8);
+    assert_eq!(consumer.body(&record).as_ptr() as usize, line as usize + 8);
     let _ = consumer.advance(record);
     assert_eq!(consumer.address_of_next() as usize, line as usize + LINE);
 }
@@ -172,15 +173,33 @@ fn parts_are_copied_out_within_the_record_only() {
     }
 }
 
+/// A record says how long it is, not of which ring it is: no ring copies from beyond its memory for one of a larger ring.
+#[test]
+fn a_record_of_a_larger_ring_leads_nowhere() {
+    let longest = longest_body(CAPACITY);
+    let larger = Record::of_len(1 << 20);
+    let ring = Ring::new();
+    let (mut producer, mut consumer) = ring.sides();
+    assert!(send(&mut producer, &vec![7; longest], 0));
+    assert_eq!(consumer.body(&larger).len(), longest);
+    assert_eq!(consumer.body(&larger).behind(longest).len(), 0);
+    let mut out = vec![0; longest + 1];
+    assert_eq!(consumer.copy(&larger, 0, &mut out), Err(Garbage));
+    assert_eq!(consumer.copy(&larger, longest, &mut [0]), Err(Garbage));
+    // Nor does it go on anywhere but at a line of its own.
+    let _ = consumer.advance(larger);
+    assert!(consumer.position().is_multiple_of(LINE as u64));
+    let _ = consumer.peek();
+}
+
 #[test]
 fn a_body_is_filled_piece_by_piece_and_may_end_early() {
     let ring = Ring::new();
     let (mut producer, mut consumer) = ring.sides();
     let mut body = producer.reserve(100, 0).unwrap().unwrap();
     body.put(&[1, 2]);
-    // SAFETY: one of the bytes that are left.
-    unsafe { body.as_mut_ptr().write(3) };
-    body.skip(1);
+    assert_eq!(body.room().len(), 98);
+    body.put(&[3]);
     assert_eq!(body.left(), 97);
     body.put(&[]);
     body.publish_put(5);
@@ -639,6 +658,7 @@ fn a_stream_crosses_pages_that_are_mapped_twice() {
         producer: lines.at(0).unwrap(),
         consumer: lines.at(LINE).unwrap(),
         file: None,
+        _mapped: Vec::new(),
     };
     // SAFETY: fresh pages, mapped until the end of the test; one of each side.
     let (producer, consumer) = unsafe {

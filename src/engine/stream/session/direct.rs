@@ -10,12 +10,12 @@ use crate::engine::stream::session::{Cx, Session};
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
 
-/// Writes up to this size go through the ring, which costs less than a call of the kernel; unless they are to be complete at
-/// the target, which then need not poll.
+/// Writes up to this size go through the ring, which costs less than a call of the kernel; unless they are to be
+/// complete at the target, which then need not poll.
 const SMALL_WRITE: usize = 4096;
 
 impl<A: Address> Session<A> {
-    /// Carries out a read or write from here. False leaves it to messages: it may have been done in part, which does no harm.
+    /// Does a read or write from here. False leaves it to messages: it may have been done in part, which does no harm.
     pub fn moved_directly(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: &TxOp) -> bool {
         const TARGETS: u64 = FI_REMOTE_CQ_DATA | FI_COMMIT_COMPLETE | FI_FENCE | AFTER_READS;
         let Some(shm) = cx.link.shm_mut() else {

@@ -13,9 +13,8 @@ use crate::engine::stream::session::offers::{Offered, RendezvousIn, Shared};
 use crate::engine::stream::session::queue::{Payload, RendezvousOut};
 use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::session::receive_state::Sink;
-use crate::engine::stream::session::split_copy::SHARE;
 use crate::engine::stream::session::{Cx, Ending, Session};
-use crate::engine::stream::shm_channel::{ShmChannel, len_of};
+use crate::engine::stream::shm_channel::{MIN_SHARED, ShmChannel, len_of};
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
 
@@ -259,7 +258,7 @@ impl<A: Address> Session<A> {
         let len = recv.iov.remaining().min(len_of(&offered.places));
         let idle = self.tx.queue.is_empty() && shm.takes(MAX_HEADER);
         // A buffer of several messages is filled in their order, also by those that were there before it.
-        if len >= SHARE
+        if len >= MIN_SHARED
             && recv.multi.is_none()
             && idle
             && let Some(job) = shm.begin_share(len)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Large messages that receiver and sender copy together, each some parts: two processors copy faster than one, and a sender
-//! that waits has nothing else to do. `sync::split_copy` says who copies what. docs/wire/shm.md.
+//! Large messages that receiver and sender copy together, each some parts: two processors copy faster than one, and a
+//! sender that waits has nothing else to do. `sync::split_copy` says who copies what. docs/wire/shm.md.
 //!
-//! The receiver fetches as it always does, and says where the message goes. A sender that looks at its queue copies parts there,
-//! one for each look; one that does not, or sleeps, is not waited for, unless it is at work on a part.
+//! The receiver fetches as it always does, and tells the sender where the message goes. A sender that polls copies
+//! parts there, one at each poll. The receiver does not wait for one that does not poll, or sleeps, unless that is at
+//! work on a part.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -21,9 +22,6 @@ use crate::engine::stream::session::{Cx, Ending, Session};
 use crate::engine::stream::shm_channel::{Help, Helping};
 use crate::engine::transport::Address;
 use crate::sync::split_copy::{Progress, SplitCopy};
-
-/// Messages from this size on are copied by both.
-pub const SHARE: usize = 64 * 1024;
 
 /// How long a peer may take to end a copy to memory that is not to be written any more.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -69,7 +67,7 @@ impl<A: Address> Session<A> {
         cx.todo(Todo::Poll);
     }
 
-    /// What the sender has done by now; the word of it may stand behind many offers.
+    /// Ends the copies of which the sender has done its parts: its frame that says so may stand behind many offers.
     pub fn end_shares(&mut self, cx: &mut Cx<'_, A>) {
         let mut at = 0;
         while let (Some(shared), Some(shm)) = (self.rx.shared().get(at), cx.link.shm()) {
@@ -77,14 +75,15 @@ impl<A: Address> Session<A> {
                 Ok(progress @ (Progress::Over | Progress::Failed)) => {
                     self.end_share(cx, at, progress);
                 }
-                // What is wrong is found when the word comes.
+                // What is wrong is found when that frame comes.
                 _ => at += 1,
             }
         }
     }
 
-    /// A message of which the sender copies a part is not complete yet: what came behind it stays where it is, so that receives
-    /// complete in the order of their messages. Not if the sender is gone, or has broken what they share: its reader finds that.
+    /// A message of which the sender copies a part is not complete yet: what came behind it stays where it is, so that
+    /// receives complete in the order of their messages. Not if the sender is gone, or has broken what they share: its
+    /// reader finds that.
     #[inline]
     pub fn waits_for_sender(&mut self, cx: &mut Cx<'_, A>) -> bool {
         !self.rx.shared().is_empty() && self.waits_for_part(cx)
@@ -132,10 +131,10 @@ impl<A: Address> Session<A> {
         index: u8,
     ) -> core::result::Result<(), Fault> {
         let Some(shm) = cx.link.shm() else {
-            return Err(Fault::Rule("a word on a message that nobody shares"));
+            return Err(Fault::Rule("it has copied a message that nobody shares"));
         };
         let shared = self.rx.shared();
-        // It may have been seen before the word of it came.
+        // `end_shares` may have seen it before the frame came.
         let Some(at) = shared.iter().position(|shared| shared.index == index) else {
             return Ok(());
         };
@@ -148,7 +147,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// The peer fetches a message of ours, and says where it goes.
+    /// The peer fetches a message of ours, and asks us to copy parts of it to where it goes.
     pub fn asked_to_share(
         &mut self,
         cx: &mut Cx<'_, A>,

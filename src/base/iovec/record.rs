@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Copies between memory of the application and memory that two processes share: both know their lengths, so these are
+//! safe.
+//!
+//! Trusted with: that the two are never the same memory. The addresses of shared memory are given to nobody.
+
+use super::{IoVec, Piece};
+use crate::sync::copy::Ways;
+use crate::sync::shared_bytes::{SharedBytes, SharedRoom};
+
+impl Piece {
+    /// # Panics
+    /// If there is less room: our own mistake, never the peer's.
+    #[inline(always)]
+    pub fn put_into(&self, mut room: SharedRoom<'_>) {
+        assert!(self.len() <= room.len(), "a piece is longer than its room");
+        // SAFETY: whoever made the room promises that all of it is writable, and it was compared with the piece.
+        unsafe { self.copy_to_raw(room.as_mut_ptr()) }
+    }
+}
+
+impl IoVec {
+    /// Copies all bytes not yet moved.
+    ///
+    /// # Panics
+    /// As `Piece::put_into`.
+    #[inline(always)]
+    pub fn put_into(&self, mut room: SharedRoom<'_>) {
+        assert!(
+            self.remaining() <= room.len(),
+            "pieces are longer than their room"
+        );
+        // SAFETY: as in `Piece::put_into`.
+        unsafe { self.copy_to_raw(room.as_mut_ptr()) }
+    }
+
+    /// As `put_into`, for many bytes.
+    ///
+    /// # Panics
+    /// As there.
+    #[inline]
+    pub fn put_long_into(&self, mut room: SharedRoom<'_>, ways: &mut Ways) {
+        assert!(
+            self.remaining() <= room.len(),
+            "pieces are longer than their room"
+        );
+        // SAFETY: as in `Piece::put_into`.
+        unsafe { self.copy_long_to_raw(room.as_mut_ptr(), ways) }
+    }
+
+    /// As `fill`, from shared memory.
+    #[inline(always)]
+    pub fn fill_from(&self, bytes: SharedBytes<'_>) {
+        // SAFETY: whoever made the bytes promises that so many are readable.
+        unsafe { self.fill_raw(bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// As `copy_in`, from shared memory.
+    #[inline]
+    pub fn copy_in_from(&mut self, bytes: SharedBytes<'_>) -> usize {
+        // SAFETY: as in `fill_from`.
+        unsafe { self.copy_in_raw(bytes.as_ptr(), bytes.len()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece_of(memory: &mut [u8]) -> Piece {
+        // SAFETY: the arrays of the tests outlive what is made of them.
+        unsafe { Piece::new(memory.as_mut_ptr(), memory.len()) }
+    }
+
+    fn room_of(memory: &mut [u8]) -> SharedRoom<'_> {
+        // SAFETY: a reference of the same lifetime.
+        unsafe { SharedRoom::new(memory.as_mut_ptr(), memory.len()) }
+    }
+
+    #[test]
+    fn pieces_go_where_there_is_room_and_come_back() {
+        let (mut from, mut shared, mut back) = ([1, 2, 3], [0; 4], [0; 2]);
+        piece_of(&mut from).put_into(room_of(&mut shared));
+        IoVec::from(piece_of(&mut from))
+            .put_long_into(room_of(&mut shared).behind(1), &mut Ways::default());
+        assert_eq!(shared, [1, 1, 2, 3]);
+        let mut iov = IoVec::from(piece_of(&mut back));
+        // SAFETY: an array of this function.
+        let bytes = unsafe { SharedBytes::new(shared.as_ptr(), shared.len()) };
+        iov.fill_from(bytes.behind(1));
+        assert_eq!(back, [1, 2]);
+        assert_eq!(iov.copy_in_from(bytes.behind(3)), 1);
+        assert_eq!(iov.copy_in_from(bytes), 1);
+        assert_eq!(back, [3, 1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "longer than its room")]
+    fn a_piece_without_room_is_not_copied() {
+        let (mut from, mut shared) = ([1; 8], [0; 7]);
+        piece_of(&mut from).put_into(room_of(&mut shared));
+    }
+
+    #[test]
+    #[should_panic(expected = "longer than their room")]
+    fn pieces_without_room_are_not_copied() {
+        let (mut from, mut shared) = ([1; 8], [0; 7]);
+        IoVec::from(piece_of(&mut from)).put_into(room_of(&mut shared));
+    }
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! A peer of this host that has connected, and has not said yet who it is: see `shm_connect`.
+#![forbid(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use crate::sys::socket::Socket;
+
+/// A peer that has connected to an endpoint's listener, while its hello comes in.
+pub struct PendingPeer {
+    pub ep: usize,
+    pub(super) deadline: Instant,
+    pub socket: Socket,
+    pub(super) bytes: Vec<u8>,
+    pub(super) fds: Vec<OwnedFd>,
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! How a process sees whether another one's memory can be reached, and whether the process is still the same.
+#![forbid(unsafe_code)]
+
+use std::sync::OnceLock;
+
+use crate::sys::random;
+
+/// Bytes that a process shows to others so that they can see whether they read its memory, and where they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ProcessProbe {
+    pub address: u64,
+    pub bytes: [u8; ProcessProbe::LEN],
+}
+
+impl ProcessProbe {
+    pub const LEN: usize = 16;
+
+    pub fn own() -> ProcessProbe {
+        static BYTES: OnceLock<[u8; ProcessProbe::LEN]> = OnceLock::new();
+        let bytes = BYTES.get_or_init(|| {
+            let mut bytes = [0; ProcessProbe::LEN];
+            // Without random numbers the probe proves less, and is as good as none if a peer's is the same.
+            if let Ok(random) = random::unpredictable() {
+                bytes.copy_from_slice(&random[..ProcessProbe::LEN]);
+            }
+            bytes
+        });
+        ProcessProbe {
+            address: bytes.as_ptr() as u64,
+            bytes: *bytes,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The memory of the process at the other end, which is copied from and to without its doing: messages that it has
+//! offered, and its registered regions. process_vm_readv(2).
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use super::{RECORD, ShmChannel};
+use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
+use crate::base::IoVec;
+use crate::base::grow::reserve;
+use crate::engine::stream::process_probe::ProcessProbe;
+use crate::engine::stream::proto::MAX_SEGS;
+use crate::ffi::ops::transfer::RemoteSeg;
+use crate::sync::region_table::TableView;
+use crate::sync::split_copy::Part;
+use crate::sys::io_list::{GatherList, ScatterList};
+use crate::sys::process_memory;
+
+impl ShmChannel {
+    /// The process at the other end is this one, as far as is known here: tries to reach its memory.
+    pub fn meet(&mut self, process: Option<i32>, probe: &ProcessProbe) {
+        self.process = process;
+        self.probe = *probe;
+        if !self.is_alive() {
+            self.process = None;
+        }
+    }
+
+    /// Whether the process at the other end is there and what it was: its memory can be read, and its probe is in it.
+    pub fn is_alive(&self) -> bool {
+        let mut seen = [0; ProcessProbe::LEN];
+        let mut list = ScatterList::new();
+        list.push(&mut seen);
+        let place = [(self.probe.address as usize, ProcessProbe::LEN)];
+        let read = self
+            .process
+            .map(|process| process_memory::read_from(process, &list, &place));
+        matches!(read, Some(Ok(ProcessProbe::LEN))) && seen == self.probe.bytes
+    }
+
+    pub fn reaches(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Whether the other side can fetch a message, and that may be worth it.
+    #[inline]
+    pub fn fetches(&self, len: usize) -> bool {
+        self.reaches() && len >= RECORD
+    }
+
+    /// The other side shows its registered memory there.
+    pub fn read_directory(&mut self, fd: &OwnedFd) -> io::Result<()> {
+        self.directory = Some(TableView::new(fd)?);
+        Ok(())
+    }
+
+    /// Whether registered memory of the other side can be used from here.
+    #[inline]
+    pub fn reaches_regions(&self) -> bool {
+        self.process.is_some() && self.directory.is_some()
+    }
+
+    /// Whether the other side uses this entry of our directory.
+    pub fn is_using(&self, at: usize) -> bool {
+        self.words.other().in_use().is(at)
+    }
+
+    /// Copies the next `len` bytes of `local` to registered memory of the other side, or from there; false if not all
+    /// of it was copied.
+    pub fn copy_region(&self, local: &mut IoVec, seg: &RemoteSeg, write: bool) -> bool {
+        let (Some(process), Some(directory)) = (self.process, &self.directory) else {
+            return false;
+        };
+        let need = if write {
+            FI_REMOTE_WRITE
+        } else {
+            FI_REMOTE_READ
+        };
+        let part = directory.find(seg.key, seg.addr, seg.len as u64, need);
+        let Some(part) = part else {
+            return false;
+        };
+        let Some(_word) = directory.begin(&part, self.words.own().in_use()) else {
+            return false;
+        };
+        let mut done = 0;
+        while done < seg.len {
+            // The owner waits for this when it withdraws the region.
+            if done > 0 && !directory.shows(&part) {
+                return false;
+            }
+            let step = (seg.len - done).min(STEP);
+            let there = [(part.address.wrapping_add(done), step)];
+            match copy_step(process, local, step, &there, write) {
+                Ok(n) if n > 0 => {
+                    local.advance(n);
+                    done += n;
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Copies from the other process as much as both have; false if that cannot be done, or was not to be done any
+    /// more.
+    pub fn fetch(&self, from: &Places, to: &IoVec, epoch: u32) -> bool {
+        let all = Part {
+            from: 0,
+            len: len_of(from).min(to.remaining()),
+        };
+        self.copy_part(all, *to, *from, false) && !self.is_revoked(epoch)
+    }
+
+    /// As `fetch`, all `len` bytes, to memory of ours.
+    pub fn fetch_bytes(
+        &self,
+        from: &[(usize, usize); MAX_SEGS],
+        len: usize,
+        epoch: u32,
+    ) -> Option<Vec<u8>> {
+        let process = self.process?;
+        let mut from = *from;
+        let mut bytes = Vec::new();
+        reserve(&mut bytes, len).ok()?;
+        bytes.resize(len, 0);
+        let mut done = 0;
+        while done < len {
+            let mut list = ScatterList::new();
+            list.push(&mut bytes[done..]);
+            let n = process_memory::read_from(process, &list, &from).ok()?;
+            if n == 0 {
+                return None;
+            }
+            done += n;
+            skip(&mut from, n);
+        }
+        (!self.is_revoked(epoch)).then_some(bytes)
+    }
+
+    /// Copies a part of `there`, in the other process, to the same part of `here`, or the other way.
+    pub(super) fn copy_part(
+        &self,
+        part: Part,
+        mut here: IoVec,
+        mut there: Places,
+        write: bool,
+    ) -> bool {
+        let Some(process) = self.process else {
+            return false;
+        };
+        here.advance(part.from);
+        skip(&mut there, part.from);
+        // The kernel pins all pages that the list names, which costs as much as to copy them.
+        keep(&mut there, part.len);
+        let mut left = part.len;
+        while left > 0 {
+            match copy_step(process, &here, left, &there, write) {
+                Ok(n) if n > 0 => {
+                    left -= n.min(left);
+                    here.advance(n);
+                    skip(&mut there, n);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// The number of the offers that are made from now on.
+    pub fn epoch(&self) -> u32 {
+        self.words.own().epoch().number()
+    }
+
+    /// The memory that was offered so far is not to be used any more: a peer that copied from it sees that it must not
+    /// use the copy.
+    pub fn revoke(&self) {
+        self.words.own().epoch().revoke();
+    }
+
+    /// Whether the other side has taken back what it had offered then. To be asked after a copy was made.
+    pub fn is_revoked(&self, epoch: u32) -> bool {
+        self.words.other().epoch().is_over(epoch)
+    }
+}
+
+/// Copies up to `max` bytes from `here` to memory of another process, or the other way; how many one call has moved.
+#[inline(always)]
+fn copy_step(
+    process: i32,
+    here: &IoVec,
+    max: usize,
+    there: &[(usize, usize)],
+    write: bool,
+) -> io::Result<usize> {
+    if write {
+        let mut list = GatherList::new();
+        here.append_to(&mut list, max);
+        process_memory::write_to(process, &list, there)
+    } else {
+        let mut list = ScatterList::new();
+        here.append_to(&mut list, max);
+        process_memory::read_from(process, &list, there)
+    }
+}
+
+/// Addresses in the other process, and lengths.
+pub type Places = [(usize, usize); MAX_SEGS];
+
+pub fn len_of(places: &Places) -> usize {
+    places
+        .iter()
+        .fold(0, |sum, &(_, len)| sum.saturating_add(len))
+}
+
+/// Leaves out what is behind the first `n` bytes of these places.
+fn keep(places: &mut Places, mut n: usize) {
+    for (_, len) in places {
+        *len = n.min(*len);
+        n -= *len;
+    }
+}
+
+/// Leaves out the first `n` bytes of these places.
+fn skip(places: &mut [(usize, usize)], mut n: usize) {
+    for (address, len) in places {
+        let part = n.min(*len);
+        *address = address.wrapping_add(part);
+        *len -= part;
+        n -= part;
+    }
+}
+
+/// A copy to or from a region of the other side is cut into steps of so many bytes: the other side may want to close
+/// it.
+const STEP: usize = 16 << 20;

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Sockets with an address of their own: those of listeners, and of endpoints that connect from it. fi_setname in
+//! fi_cm(3).
+#![forbid(unsafe_code)]
+
+use std::net::SocketAddr;
+
+use crate::base::log::{Subsys, log_warn};
+use crate::base::{Error, Result};
+use crate::prov::tcp::SOURCE;
+use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::exchange::process_id;
+use crate::prov::tcp::params::Params;
+use crate::sys::addr;
+use crate::sys::socket::Socket;
+
+/// A socket for a listener: bound, on a port of the range that the settings name.
+pub fn bind(params: &Params, addr: SocketAddr) -> Result<Socket> {
+    let ports = (params.port_low > 0 || params.port_high > 0)
+        .then_some((params.port_low, params.port_high));
+    let start = std::process::id() ^ (process_id() >> 7);
+    Socket::bound(addr, ports, start).map_err(|error| {
+        log_warn!(&SOURCE, Subsys::EpCtrl, "cannot bind to {addr}: {error}");
+        error.into()
+    })
+}
+
+/// The address that fi_setname gives an endpoint of this name: of the same format, says fi_cm(3).
+pub fn new_name(bytes: &[u8], local: &Addr) -> Result<Addr> {
+    let addr = addr::from_bytes(bytes).ok_or(Error::INVAL)?;
+    match addr.is_ipv6() == local.is_ipv6() {
+        true => Ok(addr),
+        false => Err(Error::INVAL),
+    }
+}
+
+/// Gives an endpoint another address. Where that cannot be, it keeps the one it has.
+pub fn rebind(
+    socket: &mut Option<Socket>,
+    local: &mut Addr,
+    wanted: Addr,
+    bind: impl Fn(Addr) -> Result<Socket>,
+) -> Result {
+    if socket.is_some() && wanted == *local {
+        return Ok(());
+    }
+    let bound = match bind(wanted) {
+        // It may be our own socket that is in the way: the same port at another address of this host.
+        Err(Error::ADDRINUSE) if socket.is_some() && wanted.port() == local.port() => {
+            *socket = None;
+            bind(wanted).inspect_err(|_| *socket = bind(*local).ok())?
+        }
+        bound => bound?,
+    };
+    *local = bound.local()?;
+    *socket = Some(bound);
+    Ok(())
+}
+
+/// The address that a wildcard listener of this kind binds to.
+pub(crate) fn any_address(v6: bool) -> SocketAddr {
+    match v6 {
+        true => SocketAddr::from(([0u16; 8], 0)),
+        false => SocketAddr::from(([0u8; 4], 0)),
+    }
+}

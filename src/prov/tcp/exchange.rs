@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The connection messages at the start of each stream, as bytes of a socket: docs/wire/tcp.md.
+#![forbid(unsafe_code)]
+
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use crate::engine::stream::proto::{
+    CM_HEADER, CmHeader, CmKind, MAX_PRIVATE, decode_cm, encode_cm,
+};
+use crate::sys::socket::{Moved, Socket};
+
+/// A connection exchange as it comes in.
+pub enum Exchange {
+    /// More is to come.
+    Partial,
+    Whole(CmHeader),
+    /// Not what the protocol says, or the end.
+    Broken(&'static str),
+}
+
+/// The feature bit of a peer that must be the one who connects.
+pub const FIREWALL: u8 = 1;
+
+/// Reads more of an exchange from a socket, without blocking.
+pub fn read_exchange(socket: &Socket, have: &mut Vec<u8>) -> Exchange {
+    loop {
+        let want = match have.len() < CM_HEADER {
+            true => CM_HEADER,
+            false => match decode_cm(&have[..CM_HEADER].try_into().unwrap_or([0; CM_HEADER])) {
+                Ok(header) if have.len() == CM_HEADER + header.private_len => {
+                    return Exchange::Whole(header);
+                }
+                Ok(header) => CM_HEADER + header.private_len,
+                Err(_) => return Exchange::Broken("not a connection message of this protocol"),
+            },
+        };
+        let mut room = [0; CM_HEADER + MAX_PRIVATE];
+        match socket.read(&mut room[..want - have.len()]) {
+            Ok(Moved::Bytes(n)) => have.extend_from_slice(&room[..n]),
+            Ok(Moved::Later) => return Exchange::Partial,
+            Ok(Moved::End) => return Exchange::Broken("the stream has ended"),
+            Err(_) => return Exchange::Broken("the connection was reset"),
+        }
+    }
+}
+
+/// Sends a connection message in one write, as peers expect. The socket is new, so there is room.
+pub fn write_exchange(socket: &Socket, kind: CmKind, private: &[u8], extended: bool) -> bool {
+    write_whole(socket, &encode_cm(kind, private, extended, false))
+}
+
+pub fn write_whole(socket: &Socket, bytes: &[u8]) -> bool {
+    matches!(socket.write(bytes), Ok(Moved::Bytes(n)) if n == bytes.len())
+}
+
+/// A number for this process that is unlikely to be that of a former one, also where process ids start at 1 in each
+/// container: peers tell a restart from a duplicate by it.
+pub fn process_id() -> u32 {
+    static ID: OnceLock<u32> = OnceLock::new();
+    *ID.get_or_init(|| {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = now.map_or(0, |t| t.as_nanos() as u64);
+        let mixed = (now ^ u64::from(std::process::id()) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((mixed >> 32) as u32).max(1)
+    })
+}

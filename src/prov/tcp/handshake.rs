@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What is known of a connection before it is up: an accepted socket whose request comes in, and what both sides have
+//! proved of their authorization keys. docs/wire/tcp.md.
+#![forbid(unsafe_code)]
+
+use std::cmp::Ordering;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use crate::engine::auth::Key;
+use crate::engine::stream::proto::{CmHeader, RdmPrivate};
+use crate::prov::tcp::addr::Addr;
+use crate::prov::tcp::auth::Prover;
+use crate::sys::socket::Socket;
+
+/// An accepted socket, while the peer's request comes in.
+pub struct Handshake {
+    pub ep: usize,
+    pub(super) socket: Socket,
+    pub(super) from: SocketAddr,
+    pub(super) exchange: Vec<u8>,
+    pub(super) deadline: Instant,
+    /// The request has come in, and the peer proves its authorization key.
+    pub(super) pending: Option<Box<Pending>>,
+    /// The authorization key that it has proved.
+    pub(super) key: Option<Key>,
+}
+
+/// What a connection of a keyed endpoint knows of its peer's key.
+#[derive(Default)]
+pub struct Auth {
+    /// Our request; empty at the side that accepted.
+    pub(super) request: Vec<u8>,
+    /// From the response on, until the peer has proved its key.
+    pub(super) prover: Option<Prover>,
+    /// The key that it has proved.
+    pub(super) key: Option<Key>,
+}
+
+impl Auth {
+    /// Our request is out.
+    pub fn of(request: Vec<u8>) -> Auth {
+        Auth {
+            request,
+            ..Auth::default()
+        }
+    }
+
+    pub fn by(prover: Prover) -> Auth {
+        Auth {
+            prover: Some(prover),
+            ..Auth::default()
+        }
+    }
+
+    pub fn proved(key: Key) -> Auth {
+        Auth {
+            key: Some(key),
+            ..Auth::default()
+        }
+    }
+
+    pub fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
+    }
+}
+
+/// A socket that an RDM endpoint has accepted, while its peer proves its key.
+pub struct Pending {
+    pub(super) header: CmHeader,
+    pub(super) private: RdmPrivate,
+    pub(super) prover: Prover,
+}
+
+/// The order of addresses that decides simultaneous connects: IP as bytes, then port.
+pub(super) fn compare(a: &Addr, b: &Addr) -> Ordering {
+    fn key(addr: &Addr) -> ([u8; 16], usize, u16) {
+        let mut bytes = [0; 16];
+        let len = match addr.ip() {
+            IpAddr::V4(ip) => {
+                bytes[..4].copy_from_slice(&ip.octets());
+                4
+            }
+            IpAddr::V6(ip) => {
+                bytes = ip.octets();
+                16
+            }
+        };
+        (bytes, len, addr.port())
+    }
+    key(a).cmp(&key(b))
+}

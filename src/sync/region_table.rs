@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! A table of regions of memory that its owner writes and other processes only read: keys, ranges and rights.
+//! docs/wire/shm.md.
+//!
+//! A reader says in a word of its own which entry it uses, reads the entry once more, copies, and takes its word back.
+//! Who withdraws a region empties its entry first and then waits for those that use it. A hostile owner's table leads a
+//! reader to addresses of the owner's own memory, or to such as it does not have.
+//!
+//! Trusted with: where the entries lie, and that they stay mapped.
+
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::sys::mapping::{Mapping, Shared};
+
+/// One region; without rights it is none.
+#[repr(C, align(64))]
+struct Entry {
+    /// Odd while the rest is being changed.
+    turn: AtomicU64,
+    key: AtomicU64,
+    first: AtomicU64,
+    base: AtomicU64,
+    len: AtomicU64,
+    access: AtomicU64,
+}
+
+#[repr(C)]
+struct Table {
+    entries: [Entry; ENTRIES],
+}
+
+// SAFETY: atomic numbers, all of whose values are allowed, and padding.
+unsafe impl Shared for Table {}
+
+/// More regions than that, or such with unlucky keys, are not in the table.
+pub const ENTRIES: usize = 512;
+/// Places where a key is looked for.
+const PROBES: usize = 8;
+const NAME: &CStr = c"ironfabric regions";
+
+/// What an entry says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    pub key: u64,
+    /// What readers call the first byte, and where that is.
+    pub first: u64,
+    pub base: u64,
+    pub len: u64,
+    /// Without any it is no entry.
+    pub access: u64,
+}
+
+fn place(key: u64, probe: usize) -> usize {
+    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55;
+    (hash as usize + probe) % ENTRIES
+}
+
+fn entries(memory: &Mapping) -> Option<&[Entry; ENTRIES]> {
+    // SAFETY: `at` checked that the table is there, and it is mapped as long as `memory` is; atomics, which the owner
+    // may write at any time. Those that are read-only here are only loaded: no function of this file stores to what a
+    // `TableView` has.
+    Some(&unsafe { memory.at::<Table>(0)?.as_ref() }.entries)
+}
+
+/// The owner's side.
+pub struct RegionTable {
+    memory: Mapping,
+    fd: OwnedFd,
+}
+
+impl RegionTable {
+    pub fn new() -> io::Result<RegionTable> {
+        let made = Mapping::create_for_readers(NAME, size_of::<Table>())?;
+        // Else one reader could show another what the owner does not grant.
+        if !made.protected {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        Ok(RegionTable {
+            memory: made.mapping,
+            fd: made.fd,
+        })
+    }
+
+    /// For those who are to read it.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Enters a region; the place that it has from now on, if there is one for its key.
+    pub fn publish(&mut self, region: &Published) -> Option<usize> {
+        let entries = entries(&self.memory)?;
+        if region.access == 0 {
+            return None;
+        }
+        let mut places = (0..PROBES).map(|probe| place(region.key, probe));
+        let at = places.find(|&at| entries[at].access.load(Ordering::Relaxed) == 0)?;
+        entries[at].change(|entry| {
+            entry.key.store(region.key, Ordering::Relaxed);
+            entry.first.store(region.first, Ordering::Relaxed);
+            entry.base.store(region.base, Ordering::Relaxed);
+            entry.len.store(region.len, Ordering::Relaxed);
+            entry.access.store(region.access, Ordering::Relaxed);
+        });
+        Some(at)
+    }
+
+    /// Empties an entry: from now on nobody begins to use it, and who does so already is seen by `InUse::is`.
+    pub fn withdraw(&mut self, at: usize) {
+        if let Some(entry) = entries(&self.memory).and_then(|entries| entries.get(at)) {
+            entry.change(|entry| entry.access.store(0, Ordering::Relaxed));
+        }
+        // Either a reader's second look at the entry sees that, or the owner sees that it uses it: pairs with
+        // `TableView::begin`.
+        fence(Ordering::SeqCst);
+    }
+}
+
+impl Entry {
+    /// For the owner.
+    fn change(&self, store: impl FnOnce(&Entry)) {
+        let turn = self.turn.load(Ordering::Relaxed);
+        self.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
+        // Who sees what follows sees that it is being changed: pairs with the fence in `TableView::find`.
+        fence(Ordering::Release);
+        store(self);
+        self.turn.store(turn.wrapping_add(2), Ordering::Release);
+    }
+}
+
+/// A reader's side.
+pub struct TableView {
+    memory: Mapping,
+}
+
+/// A part of a region of the owner.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    at: usize,
+    turn: u64,
+    /// In the owner's memory.
+    pub address: usize,
+}
+
+impl TableView {
+    pub fn new(fd: &OwnedFd) -> io::Result<TableView> {
+        let memory = Mapping::attach_read_only(fd, size_of::<Table>())?;
+        Ok(TableView { memory })
+    }
+
+    /// The memory that this access means, if the owner shows it and grants all of `need`.
+    pub fn find(&self, key: u64, addr: u64, len: u64, need: u64) -> Option<Part> {
+        let entries = entries(&self.memory)?;
+        (0..PROBES).find_map(|probe| {
+            let at = place(key, probe);
+            let entry = &entries[at];
+            let turn = entry.turn.load(Ordering::Acquire);
+            let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+            let (its_key, first, base) = (load(&entry.key), load(&entry.first), load(&entry.base));
+            let (room, access) = (load(&entry.len), load(&entry.access));
+            fence(Ordering::Acquire);
+            let steady = turn.is_multiple_of(2) && load(&entry.turn) == turn;
+            if !steady || its_key != key || access == 0 || access & need != need {
+                return None;
+            }
+            let start = addr.checked_sub(first)?;
+            let end = start.checked_add(len)?;
+            (end <= room).then_some(Part {
+                at,
+                turn,
+                address: base.wrapping_add(start) as usize,
+            })
+        })
+    }
+
+    /// Says that the part is used, until the word is dropped; nothing if the owner has withdrawn it.
+    pub fn begin<'a>(&self, part: &Part, word: &'a InUse) -> Option<Using<'a>> {
+        word.0.store(part.at as u64 + 1, Ordering::Relaxed);
+        let using = Using(word);
+        // Pairs with the fence in `RegionTable::withdraw`.
+        fence(Ordering::SeqCst);
+        self.shows(part).then_some(using)
+    }
+
+    /// Whether the owner has not withdrawn the part since it was found.
+    pub fn shows(&self, part: &Part) -> bool {
+        let entry = entries(&self.memory).and_then(|entries| entries.get(part.at));
+        entry.is_some_and(|entry| entry.turn.load(Ordering::Relaxed) == part.turn)
+    }
+}
+
+/// Which entry of the owner's table a reader uses, plus one. The reader writes it.
+#[derive(Default)]
+#[repr(transparent)]
+pub struct InUse(AtomicU64);
+
+impl InUse {
+    /// Whether this entry is used.
+    pub fn is(&self, at: usize) -> bool {
+        // What was copied was copied before.
+        self.0.load(Ordering::Acquire) == at as u64 + 1
+    }
+}
+
+/// A reader's word that it uses an entry: taken back on drop.
+pub struct Using<'a>(&'a InUse);
+
+impl Drop for Using<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(0, Ordering::Release);
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The memory that a pair of processes shares in place of a socket: a page of words, then a ring for each direction.
+//! Where what lies, who writes it, and that it stays mapped while it is used. docs/wire/shm.md.
+//!
+//! What a hostile peer can do: see `ring`, `split_copy`, `sys::mapping`. It writes words of any value at any time.
+//!
+//! Trusted with: where in the memory words and rings lie.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering, fence};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::doorbell::Doorbell;
+use super::region_table::InUse;
+use super::ring::{Consumer, ConsumerLine, Memory, Producer, ProducerLine, first_lap};
+use super::split_copy::{SplitCopy, SplitWord};
+use crate::sys::mapping::{self, Mapping, Shared};
+
+/// One side of such memory. The rings keep what they lie in mapped, wherever they go.
+pub struct Segment {
+    /// The ring to the other side.
+    pub tx: Producer,
+    /// The ring from there.
+    pub rx: Consumer,
+    pub words: Words,
+}
+
+/// The words of both sides.
+pub struct Words {
+    own: NonNull<Side>,
+    other: NonNull<Side>,
+    own_splits: NonNull<Splits>,
+    other_splits: NonNull<Splits>,
+    /// What they lie in.
+    _head: Arc<Mapping>,
+}
+
+/// The first page of the memory: what the side that made it writes, then what the other does.
+#[repr(C)]
+struct Head {
+    sides: [Side; 2],
+    splits: [Splits; 2],
+}
+
+/// What one side writes.
+#[repr(C, align(64))]
+pub struct Side {
+    producer: ProducerLine,
+    consumer: ConsumerLine,
+    doorbell: Line<Doorbell>,
+    epoch: Line<Epoch>,
+    in_use: Line<InUse>,
+}
+
+/// The messages that one side fetches together with their sender; both write there.
+#[repr(C)]
+struct Splits([Line<SplitWord>; SPLITS]);
+
+/// A word with a line of its own.
+#[repr(C, align(64))]
+struct Line<T>(T);
+
+/// How often a side has taken back memory that it had offered.
+#[repr(transparent)]
+pub struct Epoch(AtomicU32);
+
+// SAFETY: atomic numbers, all of whose values are allowed, and padding.
+unsafe impl Shared for Head {}
+
+// SAFETY: the words belong to no thread; they are atomics, and mapped as long as `_head` is there.
+unsafe impl Send for Words {}
+
+const NAME: &CStr = c"ironfabric";
+/// The first page. (Of every kernel on the processors that we run on.)
+const HEAD: usize = 4096;
+const _: () = assert!(size_of::<Head>() <= HEAD);
+const _: () = assert!(size_of::<Side>() == 5 * 64 && size_of::<Splits>() == SPLITS * 64);
+/// Messages that one side fetches together with their sender. The sender is at work on one of them at most: a second
+/// one is fetched while its last part of the first is under way.
+pub const SPLITS: usize = 2;
+
+/// Which of the two sides this is, as a number of what is its own.
+const CREATOR: usize = 0;
+const ACCEPTOR: usize = 1;
+
+impl Segment {
+    /// New memory with two rings of up to `ring` bytes each.
+    pub fn create(ring: usize) -> io::Result<(Segment, OwnedFd)> {
+        let fd = Mapping::create_sparse(NAME, HEAD + 2 * ring)?;
+        let segment = Segment::map(&fd, ring, ring, CREATOR)?;
+        Ok((segment, fd))
+    }
+
+    /// The memory that a peer has made, of whose rings `most` bytes each are to be used.
+    pub fn accept(fd: &OwnedFd, ring: usize, most: usize) -> io::Result<Segment> {
+        Segment::map(fd, ring, most, ACCEPTOR)
+    }
+
+    fn map(fd: &OwnedFd, ring: usize, most: usize, own: usize) -> io::Result<Segment> {
+        const INVALID: io::ErrorKind = io::ErrorKind::InvalidInput;
+        let other = 1 - own;
+        // Checks the whole before anything is done to it.
+        drop(Mapping::attach(fd, HEAD + 2 * ring)?);
+        let head = Arc::new(Mapping::attach(fd, HEAD)?);
+        // What is used at first, whatever the other side has done about it.
+        mapping::allocate(fd, 0, HEAD + first_lap(ring))?;
+        mapping::allocate(fd, HEAD + ring, first_lap(ring))?;
+        // SAFETY: `at` checked that the page has a `Head`, and `head` keeps it mapped. It is atomics alone, which the
+        // other side may write at any time.
+        let page = unsafe { head.at::<Head>(0).ok_or(INVALID)?.as_ref() };
+        // A ring belongs to the side that writes it: its producer line is that side's, its consumer line the other's.
+        let memory = |from: usize, to: usize, file: Option<OwnedFd>| {
+            let data = Mapping::map_twice(fd, HEAD + from * ring, ring)?;
+            Ok::<_, io::Error>(Memory {
+                data: data.bytes(0, 2 * ring).ok_or(INVALID)?,
+                producer: NonNull::from(&page.sides[from].producer),
+                consumer: NonNull::from(&page.sides[to].consumer),
+                file: file.map(|file| (file, HEAD + from * ring)),
+                _mapped: vec![head.clone(), Arc::new(data)],
+            })
+        };
+        // No descriptor is kept for a ring that never uses more.
+        let file = match most.min(ring) > first_lap(ring) {
+            true => Some(fd.try_clone()?),
+            false => None,
+        };
+        // SAFETY: the rings are mapped twice in a row, page by page, and they and their lines stay so with
+        // `Memory::_mapped`. Each side makes the producer of the one and the consumer of the other once. Were a peer to
+        // hand over the same memory twice, the second would be to the first what a hostile process is to both.
+        let (tx, rx) = unsafe {
+            (
+                Producer::new(memory(own, other, file)?, ring, most),
+                Consumer::new(memory(other, own, None)?, ring, most),
+            )
+        };
+        let (Some(tx), Some(rx)) = (tx, rx) else {
+            return Err(INVALID.into());
+        };
+        let words = Words {
+            own: NonNull::from(&page.sides[own]),
+            other: NonNull::from(&page.sides[other]),
+            own_splits: NonNull::from(&page.splits[own]),
+            other_splits: NonNull::from(&page.splits[other]),
+            _head: head,
+        };
+        Ok(Segment { tx, rx, words })
+    }
+}
+
+impl Words {
+    /// What this side writes.
+    #[inline(always)]
+    pub fn own(&self) -> &Side {
+        // SAFETY: within the page, which `_head` keeps mapped; atomic numbers, which the peer may write at any time.
+        unsafe { self.own.as_ref() }
+    }
+
+    /// What the other side writes.
+    #[inline(always)]
+    pub fn other(&self) -> &Side {
+        // SAFETY: as in `own`.
+        unsafe { self.other.as_ref() }
+    }
+
+    /// The word of a message that this side fetches.
+    pub fn own_split(&self, copy: &SplitCopy) -> &SplitWord {
+        // SAFETY: as in `own`.
+        &unsafe { self.own_splits.as_ref() }.0[place_of(copy)].0
+    }
+
+    /// The word of a message that the other side fetches.
+    pub fn other_split(&self, copy: &SplitCopy) -> &SplitWord {
+        // SAFETY: as in `own`.
+        &unsafe { self.other_splits.as_ref() }.0[place_of(copy)].0
+    }
+}
+
+/// Which of its side's words a copy has.
+pub fn place_of(copy: &SplitCopy) -> usize {
+    copy.number as usize % SPLITS
+}
+
+impl Side {
+    /// Whether this side sleeps, or does not poll here: who writes to it rings the doorbell then.
+    #[inline(always)]
+    pub fn doorbell(&self) -> &Doorbell {
+        &self.doorbell.0
+    }
+
+    #[inline(always)]
+    pub fn epoch(&self) -> &Epoch {
+        &self.epoch.0
+    }
+
+    /// Which entry of the other side's table this side uses.
+    #[inline(always)]
+    pub fn in_use(&self) -> &InUse {
+        &self.in_use.0
+    }
+}
+
+impl Epoch {
+    /// The number of the offers that are made from now on.
+    pub fn number(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// What was offered so far is taken back, before the memory is used for anything else.
+    pub fn revoke(&self) {
+        // Pairs with the fence in `is_over`.
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether what was offered under this number was taken back. To be asked after a copy was made.
+    pub fn is_over(&self, number: u32) -> bool {
+        fence(Ordering::SeqCst);
+        self.0.load(Ordering::Relaxed) != number
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const RING: usize = 8192;
+
+    /// A ring that was taken out of its segment can be used when nothing else is left of that.
+    #[test]
+    fn a_ring_outlives_the_segment_that_it_comes_from() {
+        let (mut tx, mut rx) = {
+            let (one, fd) = Segment::create(RING).unwrap();
+            (one.tx, Segment::accept(&fd, RING, RING).unwrap().rx)
+        };
+        let mut body = tx.reserve(3, 0).unwrap().unwrap();
+        body.put(b"abc");
+        body.publish(0);
+        let (record, mut bytes) = (rx.peek().unwrap().unwrap(), Vec::new());
+        rx.body(&record).append_to(&mut bytes);
+        assert_eq!(bytes, b"abc");
+    }
+
+    #[test]
+    fn each_side_finds_what_the_other_writes() {
+        let (one, fd) = Segment::create(RING).unwrap();
+        let other = Segment::accept(&fd, RING, RING).unwrap();
+        one.words.own().doorbell().arm();
+        assert!(other.words.other().doorbell().is_armed());
+        assert!(!other.words.own().doorbell().is_armed());
+        let number = other.words.own().epoch().number();
+        assert!(!one.words.other().epoch().is_over(number));
+        other.words.own().epoch().revoke();
+        assert!(one.words.other().epoch().is_over(number));
+        assert!(!other.words.other().epoch().is_over(number));
+        let copy = SplitCopy::new(3, 10).unwrap();
+        one.words.own_split(&copy).open(&copy);
+        assert!(other.words.other_split(&copy).progress(&copy).is_ok());
+        assert!(other.words.own_split(&copy).progress(&copy).is_err());
+    }
+
+    #[test]
+    fn memory_that_is_too_short_is_refused() {
+        let (_one, fd) = Segment::create(RING).unwrap();
+        assert!(Segment::accept(&fd, 2 * RING, RING).is_err());
+        assert!(Segment::accept(&fd, RING / 2, RING).is_ok());
+        assert!(Segment::accept(&fd, 4096 + 64, RING).is_err());
+    }
+}

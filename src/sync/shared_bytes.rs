@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Memory that another process may read or write at any time, with its length: room for this side to write, bytes for
+//! it to read. No reference ever stands for it. Copies stay within, whatever lengths their callers name.
+//!
+//! Trusted with: that the place and the length which the maker gave are right, and stay so for the lifetime that it
+//! gave.
+
+use core::marker::PhantomData;
+
+use super::copy::{Ways, copy_from_shared};
+use crate::sys::io_list::GatherList;
+
+/// Room that this side alone writes for now.
+pub struct SharedRoom<'a> {
+    at: *mut u8,
+    len: usize,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+impl SharedRoom<'_> {
+    /// # Safety
+    /// `at[..len]` is writable for the lifetime of the room, no reference of this process stands for any of it, and
+    /// nothing else of this process writes there meanwhile.
+    #[inline(always)]
+    pub unsafe fn new(at: *mut u8, len: usize) -> Self {
+        SharedRoom {
+            at,
+            len,
+            memory: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where it begins: `len` bytes for a raw copy.
+    #[inline(always)]
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.at
+    }
+
+    /// What is behind the first `n` bytes: nothing if there are no more.
+    #[inline(always)]
+    pub fn behind(self, n: usize) -> Self {
+        let n = n.min(self.len);
+        SharedRoom {
+            at: self.at.wrapping_add(n),
+            len: self.len - n,
+            memory: PhantomData,
+        }
+    }
+
+    /// Copies bytes of a list here, behind its first `skip`: as many as there are and as there is room for.
+    pub fn gather(mut self, list: &GatherList<'_>, skip: usize, ways: &mut Ways) {
+        let len = self.len.min(list.bytes().saturating_sub(skip));
+        // SAFETY: whoever made the room promises that it is writable, and no memory that a reference could stand for;
+        // the list has `len` bytes behind `skip`.
+        unsafe { ways.gather(list, skip, self.as_mut_ptr(), len) }
+    }
+}
+
+/// Bytes that are read here, and may change meanwhile.
+#[derive(Clone, Copy)]
+pub struct SharedBytes<'a> {
+    at: *const u8,
+    len: usize,
+    memory: PhantomData<&'a [u8]>,
+}
+
+impl SharedBytes<'_> {
+    /// # Safety
+    /// `at[..len]` is readable for the lifetime of these bytes, and no `&mut` of this process stands for any of it.
+    #[inline(always)]
+    pub unsafe fn new(at: *const u8, len: usize) -> Self {
+        SharedBytes {
+            at,
+            len,
+            memory: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where they begin: `len` bytes for a raw copy.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.at
+    }
+
+    /// What is behind the first `n`: nothing if there are no more.
+    #[inline(always)]
+    pub fn behind(self, n: usize) -> Self {
+        let n = n.min(self.len);
+        SharedBytes {
+            at: self.at.wrapping_add(n),
+            len: self.len - n,
+            memory: PhantomData,
+        }
+    }
+
+    /// The first `n`, or all if there are fewer.
+    #[inline(always)]
+    pub fn first(self, n: usize) -> Self {
+        SharedBytes {
+            len: n.min(self.len),
+            ..self
+        }
+    }
+
+    /// Fills `out`; false, and nothing is copied, if there are not so many.
+    #[inline(always)]
+    pub fn copy_to(&self, out: &mut [u8]) -> bool {
+        if out.len() > self.len {
+            return false;
+        }
+        // SAFETY: whoever made these bytes promises that `len` of them are readable; `out` is a reference's, so it is
+        // none of them. Bytes of any value are what the other side may give anyway.
+        unsafe { copy_from_shared(self.at, out.as_mut_ptr(), out.len()) };
+        true
+    }
+
+    pub fn append_to(&self, bytes: &mut Vec<u8>) {
+        bytes.reserve(self.len);
+        let len = bytes.len();
+        // SAFETY: as in `copy_to`; room was reserved, and the bytes are there before the length says so.
+        unsafe {
+            copy_from_shared(self.at, bytes.as_mut_ptr().add(len), self.len);
+            bytes.set_len(len + self.len);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn bytes_of(memory: &[u8]) -> SharedBytes<'_> {
+        // SAFETY: a reference of the same lifetime.
+        unsafe { SharedBytes::new(memory.as_ptr(), memory.len()) }
+    }
+
+    fn room_of(memory: &mut [u8]) -> SharedRoom<'_> {
+        // SAFETY: as above.
+        unsafe { SharedRoom::new(memory.as_mut_ptr(), memory.len()) }
+    }
+
+    #[test]
+    fn no_length_leads_out_of_the_bytes() {
+        let memory = [1, 2, 3, 4];
+        let bytes = bytes_of(&memory);
+        let all = |bytes: SharedBytes<'_>| {
+            let mut out = vec![9];
+            bytes.append_to(&mut out);
+            out
+        };
+        assert_eq!(all(bytes.behind(1).first(2)), [9, 2, 3]);
+        assert_eq!(all(bytes.behind(3).first(usize::MAX)), [9, 4]);
+        assert_eq!(all(bytes.behind(5)), [9]);
+        assert_eq!(all(bytes.behind(usize::MAX).first(1)), [9]);
+        let mut out = [0; 3];
+        assert!(bytes.behind(1).copy_to(&mut out));
+        assert!(!bytes.behind(2).copy_to(&mut out));
+        assert_eq!(out, [2, 3, 4]);
+    }
+
+    #[test]
+    fn no_length_leads_out_of_the_room() {
+        let mut memory = [0; 4];
+        let mut list = GatherList::new();
+        assert!(list.push(&[1, 2, 3]) && list.push(&[4, 5, 6]));
+        room_of(&mut memory)
+            .behind(2)
+            .gather(&list, 1, &mut Ways::default());
+        assert_eq!(memory, [0, 0, 2, 3]);
+        room_of(&mut memory).gather(&list, 5, &mut Ways::default());
+        assert_eq!(memory, [6, 0, 2, 3]);
+        room_of(&mut memory).gather(&list, 7, &mut Ways::default());
+        assert_eq!(room_of(&mut memory).behind(5).len(), 0);
+        assert_eq!(memory, [6, 0, 2, 3]);
+    }
+}

@@ -12,7 +12,7 @@ use core::ptr;
 
 use libc::iovec;
 
-use crate::base::copy::{Ways, copy_from_shared, copy_to_shared};
+use crate::hmem::host::{Ways, copy_from_shared, copy_to_shared};
 
 /// Pieces that one operation may name, here and at the target.
 pub const IOV_LIMIT: usize = 4;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The words every layer speaks: errors, text, settings, logs, descriptions of what is offered.
 
-pub mod copy;
 pub mod error;
 pub mod grow;
 pub mod info;

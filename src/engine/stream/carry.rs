@@ -5,7 +5,7 @@
 //! ring take longer. Which it is shows in what copies to the ring take, and may change at any time.
 #![forbid(unsafe_code)]
 
-use crate::base::copy::Ways;
+use crate::hmem::host::Ways;
 
 /// The largest messages that are carried; a quarter of the ring, if that is less.
 const LARGEST: usize = 256 * 1024;

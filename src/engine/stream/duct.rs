@@ -16,13 +16,13 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
-use crate::base::copy::{Ways, copy_from_shared};
 use crate::base::grow::reserve;
 use crate::base::{IoList, IoVec, Piece};
 use crate::engine::stream::board::{Using, View};
 use crate::engine::stream::carry::Carrier;
 use crate::engine::stream::proto::MAX_SEGS;
 use crate::ffi::ops::transfer::RemoteSeg;
+use crate::hmem::host::{Ways, copy_from_shared};
 use crate::sync::doorbell::{Doorbell, Rung};
 use crate::sync::parts::{Job, Part, Parts, Progress};
 use crate::sync::ring::{

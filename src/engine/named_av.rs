@@ -12,8 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::base::{Error, Result};
 use crate::engine::av::AvTable;
-use crate::engine::core::Core;
-use crate::engine::transport::{Address, Transport};
+use crate::engine::transport::{Address, CoreOf, Transport};
 use crate::sys::shared_file::SharedFile;
 
 pub struct NamedAv {
@@ -246,7 +245,7 @@ impl<A: Address> AvTable<A> {
 }
 
 /// Learns what other processes have inserted and removed. Without effect on a vector that is not shared.
-pub fn renew<T: Transport>(transport: &mut T, core: &mut Core<T::Addr>, av: usize) -> Result {
+pub fn renew<T: Transport>(transport: &mut T, core: &mut CoreOf<T>, av: usize) -> Result {
     let news = core.avs[av].read_news()?;
     for at in news.inserted {
         transport.av_inserted(core, av, at);
@@ -263,11 +262,11 @@ pub fn renew<T: Transport>(transport: &mut T, core: &mut Core<T::Addr>, av: usiz
 /// `ACCES`: the vector was opened to be read.
 pub fn change<T: Transport>(
     transport: &mut T,
-    core: &mut Core<T::Addr>,
+    core: &mut CoreOf<T>,
     av: usize,
     changes: impl Iterator<Item = Result<Change<T::Addr>>>,
 ) -> Result<Vec<Result<u64>>> {
-    let named = |core: &Core<T::Addr>, act: fn(&NamedAv) -> Result| {
+    let named = |core: &CoreOf<T>, act: fn(&NamedAv) -> Result| {
         core.avs[av].named.as_ref().map_or(Err(Error::INVAL), act)
     };
     named(core, |named| match named.read_only {

@@ -25,6 +25,9 @@ use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::{OneTx, Tx};
 use crate::sync::Children;
 
+/// What the engine keeps for a domain over this transport.
+pub type CoreOf<T> = Core<<T as Transport>::Addr>;
+
 /// Registered memory; its counter counts what peers write.
 pub type MrRegion = Region<Arc<Counter>>;
 
@@ -101,13 +104,13 @@ pub trait Transport: Sized + Send + 'static {
     ) -> Result<*mut fid_pep>;
     /// Readable when `progress` may find something to do.
     fn poll_fd(&self) -> RawFd;
-    fn progress(&mut self, core: &mut Core<Self::Addr>);
+    fn progress(&mut self, core: &mut CoreOf<Self>);
     /// Takes what has come as far as no call of the kernel is needed for that.
-    fn take_at_hand(&mut self, _core: &mut Core<Self::Addr>) {}
+    fn take_at_hand(&mut self, _core: &mut CoreOf<Self>) {}
     /// As `progress`, and leaves nothing that is ready to a later look.
-    fn progress_all(&mut self, core: &mut Core<Self::Addr>);
+    fn progress_all(&mut self, core: &mut CoreOf<Self>);
     /// Sends what was held back to be sent together.
-    fn flush(&mut self, core: &mut Core<Self::Addr>);
+    fn flush(&mut self, core: &mut CoreOf<Self>);
     /// Whether something is held back.
     fn holds_back(&self) -> bool;
     /// What is held back, for the thread that flushes it.
@@ -117,8 +120,8 @@ pub trait Transport: Sized + Send + 'static {
     /// Whether something is held back that no thread flushes.
     fn must_flush(&self) -> bool;
 
-    fn open_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize, info: &Info) -> Result;
-    fn enable_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize) -> Result;
+    fn open_ep(&mut self, core: &mut CoreOf<Self>, ep: usize, info: &Info) -> Result;
+    fn enable_ep(&mut self, core: &mut CoreOf<Self>, ep: usize) -> Result;
     /// With FI_AV_AUTH_KEY, before it is enabled: the keys that its vector has now.
     fn set_keys(&mut self, _ep: usize, _keys: Vec<Key>) -> Result {
         Err(Error::NOSYS)
@@ -129,17 +132,17 @@ pub trait Transport: Sized + Send + 'static {
     /// of all. `patient`: also what the kernel has not sent.
     fn owes(&self, ep: Option<usize>, patient: bool) -> bool;
     /// Nothing is written to the application's memory any more.
-    fn leave_memory(&mut self, core: &mut Core<Self::Addr>);
+    fn leave_memory(&mut self, core: &mut CoreOf<Self>);
     /// Says in the log what of it is lost, and for whom.
     fn tell_lost(&self, ep: Option<usize>);
-    fn close_ep(&mut self, core: &mut Core<Self::Addr>, ep: usize);
+    fn close_ep(&mut self, core: &mut CoreOf<Self>, ep: usize);
     /// A message of one buffer, if it can leave at once by the shortest way, behind no read. False: nothing has happened, `transmit`
     /// decides.
     #[inline]
-    fn transmit_one(&mut self, _core: &mut Core<Self::Addr>, _ep: usize, _tx: &OneTx) -> bool {
+    fn transmit_one(&mut self, _core: &mut CoreOf<Self>, _ep: usize, _tx: &OneTx) -> bool {
         false
     }
-    fn transmit(&mut self, core: &mut Core<Self::Addr>, ep: usize, tx: &Tx<'_>) -> Result;
+    fn transmit(&mut self, core: &mut CoreOf<Self>, ep: usize, tx: &Tx<'_>) -> Result;
     /// How many operations of an endpoint are taken now at least, of whatever kind and for whatever peer, as far as its
     /// queues go: fi_tx_size_left(3). Of each `inject` bytes are copied if it is injected; `caps` says which there may be.
     fn tx_room(&mut self, _ep: usize, _inject: usize, _caps: u64) -> usize {
@@ -148,7 +151,7 @@ pub trait Transport: Sized + Send + 'static {
     /// `port` is the endpoint, `ep` the same or a transmit context of it.
     fn atomic(
         &mut self,
-        _core: &mut Core<Self::Addr>,
+        _core: &mut CoreOf<Self>,
         _port: usize,
         _ep: usize,
         _atomic: &Atomic<'_>,
@@ -159,30 +162,24 @@ pub trait Transport: Sized + Send + 'static {
     /// transmit context of it.
     fn transmit_from(
         &mut self,
-        core: &mut Core<Self::Addr>,
+        core: &mut CoreOf<Self>,
         port: usize,
         ep: usize,
         tx: &Tx<'_>,
     ) -> Result;
     /// What was posted through this transmit context uses no memory of the application any more. What is left of it
     /// completes at `heir`.
-    fn close_tx_context(
-        &mut self,
-        core: &mut Core<Self::Addr>,
-        port: usize,
-        ep: usize,
-        heir: usize,
-    );
+    fn close_tx_context(&mut self, core: &mut CoreOf<Self>, port: usize, ep: usize, heir: usize);
     /// Nothing is written to receives of this context any more.
-    fn close_rx_context(&mut self, core: &mut Core<Self::Addr>, port: usize, ep: usize);
+    fn close_rx_context(&mut self, core: &mut CoreOf<Self>, port: usize, ep: usize);
     /// From now on accesses of peers to memory are counted at an endpoint that they may know already.
-    fn counts_accesses(&mut self, _core: &mut Core<Self::Addr>) {}
+    fn counts_accesses(&mut self, _core: &mut CoreOf<Self>) {}
     /// A receive has met a message whose bytes the transport still has to bring.
-    fn claim(&mut self, core: &mut Core<Self::Addr>, claimed: Claimed);
+    fn claim(&mut self, core: &mut CoreOf<Self>, claimed: Claimed);
     /// Peers may use this region from now on, or as it is not any more; its memory is not touched after that.
-    fn region_opened(&mut self, _core: &mut Core<Self::Addr>, _region: &MrRegion) {}
+    fn region_opened(&mut self, _core: &mut CoreOf<Self>, _region: &MrRegion) {}
     /// Peers no longer find the region by themselves. If it `is_closed`, accesses to it end.
-    fn region_closed(&mut self, _core: &mut Core<Self::Addr>, _region: &Arc<MrRegion>) {}
+    fn region_closed(&mut self, _core: &mut CoreOf<Self>, _region: &Arc<MrRegion>) {}
     /// The bytes that fi_av_lookup gives.
     fn looked_up(&self, addr: &Self::Addr) -> Vec<u8> {
         addr.to_bytes()
@@ -190,28 +187,28 @@ pub trait Transport: Sized + Send + 'static {
     /// The fi_addr that a completion names for the sender of a message, or FI_ADDR_NOTAVAIL.
     fn source(envelope: &Envelope) -> u64;
     /// There is room again for messages that nobody has asked for.
-    fn room_again(&mut self, core: &mut Core<Self::Addr>);
+    fn room_again(&mut self, core: &mut CoreOf<Self>);
 
     fn name(&self, ep: usize) -> Result<Vec<u8>>;
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result;
     fn peer(&self, ep: usize) -> Result<Vec<u8>>;
     fn connect(
         &mut self,
-        core: &mut Core<Self::Addr>,
+        core: &mut CoreOf<Self>,
         ep: usize,
         addr: Option<&[u8]>,
         param: &[u8],
     ) -> Result;
-    fn accept(&mut self, core: &mut Core<Self::Addr>, ep: usize, param: &[u8]) -> Result;
-    fn shutdown(&mut self, core: &mut Core<Self::Addr>, ep: usize) -> Result;
+    fn accept(&mut self, core: &mut CoreOf<Self>, ep: usize, param: &[u8]) -> Result;
+    fn shutdown(&mut self, core: &mut CoreOf<Self>, ep: usize) -> Result;
 
     /// `index` of this address vector has a (new) address.
-    fn av_inserted(&mut self, core: &mut Core<Self::Addr>, av: usize, index: u64);
+    fn av_inserted(&mut self, core: &mut CoreOf<Self>, av: usize, index: u64);
     /// `index` of this address vector has lost its address.
-    fn av_removed(&mut self, core: &mut Core<Self::Addr>, av: usize, index: u64, addr: &Self::Addr);
+    fn av_removed(&mut self, core: &mut CoreOf<Self>, av: usize, index: u64, addr: &Self::Addr);
 
     /// fi_cancel(3): completes an operation of the initiator that has not begun, and has this context, as cancelled.
-    fn cancel(&mut self, _core: &mut Core<Self::Addr>, _ep: usize, _context: usize) {}
+    fn cancel(&mut self, _core: &mut CoreOf<Self>, _ep: usize, _context: usize) {}
 
     /// FI_GET_FD: the socket of a connected endpoint.
     fn socket(&self, _ep: usize) -> Result<RawFd> {
@@ -224,7 +221,7 @@ pub trait Transport: Sized + Send + 'static {
     /// A group that an endpoint is going to join; its address.
     fn open_group(
         &mut self,
-        _core: &mut Core<Self::Addr>,
+        _core: &mut CoreOf<Self>,
         _ep: usize,
         _membership: &Membership<'_>,
     ) -> Result<u64> {
@@ -234,7 +231,7 @@ pub trait Transport: Sized + Send + 'static {
     /// Joins the group, asynchronously; `alone`: without asking the others. `token`: the group's handle and the context.
     fn join_group(
         &mut self,
-        _core: &mut Core<Self::Addr>,
+        _core: &mut CoreOf<Self>,
         _ep: usize,
         _group: u64,
         _token: (usize, usize),
@@ -243,12 +240,12 @@ pub trait Transport: Sized + Send + 'static {
     }
 
     /// The group's handle is closed.
-    fn leave_group(&mut self, _core: &mut Core<Self::Addr>, _ep: usize, _group: u64) {}
+    fn leave_group(&mut self, _core: &mut CoreOf<Self>, _ep: usize, _group: u64) {}
 
     /// How this endpoint would take part in a collective, without the sizes.
     fn shape(
         &self,
-        _core: &Core<Self::Addr>,
+        _core: &CoreOf<Self>,
         _ep: usize,
         _what: fi_collective_op,
         _group: u64,
@@ -257,7 +254,7 @@ pub trait Transport: Sized + Send + 'static {
         Err(Error::NOSYS)
     }
 
-    fn collect(&mut self, _core: &mut Core<Self::Addr>, _ep: usize, _call: &Collective) -> Result {
+    fn collect(&mut self, _core: &mut CoreOf<Self>, _ep: usize, _call: &Collective) -> Result {
         Err(Error::NOSYS)
     }
 

@@ -10,12 +10,11 @@ use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, Result, Secret};
 use crate::engine::auth::Key;
 use crate::engine::av::AvTable;
-use crate::engine::core::Core;
 use crate::engine::domain::av_set::AvSet;
 use crate::engine::domain::{Engine, State};
 use crate::engine::eq::{Eq, EventQueue};
 use crate::engine::named_av::{self, Change, NamedAv};
-use crate::engine::transport::{Address, Transport};
+use crate::engine::transport::{Address, CoreOf, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::av::{AvCalls, Inserted, Insertion};
@@ -195,7 +194,7 @@ impl<T: Transport> Av<T> {
     }
 
     /// FI_AV_USER_ID: what completions call the addresses that were inserted.
-    fn name(&self, core: &mut Core<T::Addr>, results: &[Result<u64>], ids: &[u64]) -> Result {
+    fn name(&self, core: &mut CoreOf<T>, results: &[Result<u64>], ids: &[u64]) -> Result {
         for (result, &id) in results.iter().zip(ids) {
             if let Ok(index) = *result {
                 core.avs[self.id].set_user_id(index, id)?;

@@ -16,7 +16,6 @@ use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::log::{Subsys, log_misuse};
 use crate::base::{Error, Result};
-use crate::engine::core::Core;
 use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::cq::Cq;
@@ -28,7 +27,7 @@ use crate::engine::domain::{Engine, State, driver};
 use crate::engine::ep_state::{EpState, Event};
 use crate::engine::eq::Eq;
 use crate::engine::srx::Srx;
-use crate::engine::transport::{Address, Transport};
+use crate::engine::transport::{Address, CoreOf, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::cm::{CmCalls, Join};
@@ -409,7 +408,7 @@ impl<T: Transport> Ep<T> {
 
     /// fi_endpoint(3), fi_ep_bind: a shared context that was announced must be there; and unconnected endpoints that
     /// share a receive context share the address vector, too.
-    fn check_shared(&self, core: &Core<T::Addr>) -> Result {
+    fn check_shared(&self, core: &CoreOf<T>) -> Result {
         let wants_stx = self.shared.info.ep.tx_ctx_cnt == FI_SHARED_CONTEXT;
         if wants_stx && !self.shared.shares_transmits.load(Ordering::Relaxed) {
             return Err(Error::OPBADSTATE);

@@ -33,7 +33,7 @@ use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
 use crate::engine::flusher::Flusher;
 use crate::engine::mr::{KeyPolicy, map_raw_key};
-use crate::engine::transport::Transport;
+use crate::engine::transport::{CoreOf, Transport};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops;
 use crate::ffi::ops::atomic::{Elements, Family};
@@ -45,7 +45,7 @@ use crate::sys::fork::Birth;
 
 /// What the lock of a domain guards.
 pub struct State<T: Transport> {
-    pub core: Core<T::Addr>,
+    pub core: CoreOf<T>,
     pub transport: T,
 }
 

@@ -12,13 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::abi::*;
 use crate::base::info::{Info, RxAttr, TxAttr};
 use crate::base::{Error, Result};
-use crate::engine::core::Core;
 use crate::engine::domain::av::Av;
 use crate::engine::domain::ep::Ep;
 use crate::engine::domain::{Engine, State};
 use crate::engine::ep_state::EpState;
 use crate::engine::srx::{MIN_MULTI_RECV, Srx};
-use crate::engine::transport::{Address, Transport};
+use crate::engine::transport::{Address, CoreOf, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::cm::CmCalls;
@@ -80,7 +79,7 @@ impl<T: Transport> ScalableEp<T> {
         let mut guard = engine.lock()?;
         let state = &mut *guard;
         let core = &mut state.core;
-        let receiver = |core: &mut Core<T::Addr>| {
+        let receiver = |core: &mut CoreOf<T>| {
             let mut srx = Srx::new();
             srx.eps = 1;
             let srx = core.srxs.insert(srx);

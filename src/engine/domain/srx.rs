@@ -8,10 +8,9 @@ use std::sync::Arc;
 use crate::abi::*;
 use crate::base::info::RxAttr;
 use crate::base::{Error, Result};
-use crate::engine::core::Core;
 use crate::engine::domain::{Engine, State};
 use crate::engine::srx::Srx;
-use crate::engine::transport::Transport;
+use crate::engine::transport::{CoreOf, Transport};
 use crate::ffi::Kind;
 use crate::ffi::object;
 use crate::ffi::ops;
@@ -191,7 +190,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
             None,
             rx,
             T::source,
-            &mut |core: &mut Core<T::Addr>, claimed| transport.claim(core, claimed),
+            &mut |core: &mut CoreOf<T>, claimed| transport.claim(core, claimed),
         )?;
         if core.srxs[self.id].saved() < saved {
             transport.room_again(core);

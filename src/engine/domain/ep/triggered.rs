@@ -8,10 +8,9 @@ use std::sync::Arc;
 use super::{Ep, Shared};
 use crate::abi::*;
 use crate::base::{Error, Result};
-use crate::engine::core::Core;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::{Engine, State};
-use crate::engine::transport::Transport;
+use crate::engine::transport::{CoreOf, Transport};
 use crate::engine::trigger::{Action, Condition, Held, Measure, Place};
 use crate::ffi::ops::transfer::{Rx, Tx};
 use crate::ffi::ops::work::{Outgoing, condition};
@@ -98,7 +97,7 @@ impl<T: Transport> State<T> {
         }
         let srx = ep.srx;
         let saved = core.srxs[srx].saved();
-        core.post_receive(id, rx, T::source, |core: &mut Core<T::Addr>, claimed| {
+        core.post_receive(id, rx, T::source, |core: &mut CoreOf<T>, claimed| {
             transport.claim(core, claimed)
         })?;
         if core.srxs[srx].saved() < saved {

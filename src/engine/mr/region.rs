@@ -7,8 +7,9 @@ use std::ops::Deref;
 use std::sync::OnceLock;
 
 use crate::base::rights::NO_KEY;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Error, IoVec, Piece, Result};
 use crate::engine::auth::Key;
+use crate::hmem::Host;
 
 /// Memory that the application registered. Accesses that are under way hold it; closing it ends them.
 pub struct Region<C> {
@@ -179,7 +180,7 @@ impl<C> Region<C> {
         });
         // SAFETY: fi_mr(3): the application keeps registered memory valid until the region is closed, and that ends all
         // accesses (`Transport::region_closed`); the part was just found to lie within a segment.
-        inside && unsafe { iov.push(address, len) }
+        inside && iov.push(unsafe { Piece::new(address as *mut u8, len, Host) })
     }
 
     #[inline]

@@ -6,6 +6,7 @@ use crate::base::log::{CORE, Subsys, log_misuse};
 use crate::base::{Error, IoVec, Piece, Result};
 use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::object;
+use crate::hmem::Host;
 
 /// What an operation is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -221,7 +222,7 @@ pub(super) unsafe fn piece(buf: *const core::ffi::c_void, len: usize) -> Result<
         return Err(Error::MSGSIZE);
     }
     // SAFETY: promised by the caller.
-    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len) })
+    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len, Host) })
 }
 
 /// Several buffers.
@@ -231,7 +232,7 @@ pub(super) unsafe fn piece(buf: *const core::ffi::c_void, len: usize) -> Result<
 #[inline]
 pub(super) unsafe fn several(iov: *const libc::iovec, count: usize) -> Result<IoVec> {
     // SAFETY: promised by the caller.
-    match unsafe { IoVec::new(iov, count) } {
+    match unsafe { IoVec::new(iov, core::ptr::null(), count) } {
         Some(iov) if !iov.has_null() => Ok(iov),
         _ => Err(Error::INVAL),
     }
@@ -246,7 +247,7 @@ pub(super) unsafe fn several(iov: *const libc::iovec, count: usize) -> Result<Io
 pub(super) unsafe fn room(buf: *mut core::ffi::c_void, len: usize) -> Piece {
     let len = if buf.is_null() { 0 } else { len };
     // SAFETY: promised by the caller.
-    unsafe { Piece::new(buf.cast(), len) }
+    unsafe { Piece::new(buf.cast(), len, Host) }
 }
 
 /// Several buffers to receive in, as `room`.
@@ -255,7 +256,7 @@ pub(super) unsafe fn room(buf: *mut core::ffi::c_void, len: usize) -> Piece {
 /// As `IoVec::new`.
 pub(super) unsafe fn rooms(iov: *const libc::iovec, count: usize) -> Result<IoVec> {
     // SAFETY: promised by the caller.
-    let mut iov = unsafe { IoVec::new(iov, count) }.ok_or(Error::INVAL)?;
+    let mut iov = unsafe { IoVec::new(iov, core::ptr::null(), count) }.ok_or(Error::INVAL)?;
     iov.drop_null();
     Ok(iov)
 }

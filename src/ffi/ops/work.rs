@@ -5,11 +5,12 @@
 use core::ffi::c_void;
 
 use crate::abi::*;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Error, IoVec, Piece, Result};
 use crate::ffi::live;
 use crate::ffi::object::Other;
 use crate::ffi::ops::atomic::{Atomic, AtomicWork, Family};
 use crate::ffi::ops::transfer::*;
+use crate::hmem::Host;
 
 /// A transfer to be posted later.
 pub struct Outgoing {
@@ -61,7 +62,7 @@ impl Outgoing {
             None => self.iov,
             // SAFETY: the copy stays as it is during `post`, and an operation with FI_INJECT does not look at its buffer
             // afterwards.
-            Some(copy) => unsafe { IoVec::single(copy.as_ptr().cast_mut(), copy.len()) },
+            Some(copy) => unsafe { Piece::new(copy.as_ptr().cast_mut(), copy.len(), Host) }.into(),
         };
         post(&Tx {
             what: self.what,
@@ -134,10 +135,10 @@ impl OutgoingAtomic {
         // SAFETY: the copies stay as they are during `post`, and an operation with FI_INJECT does not look at its operands
         // afterwards.
         let single =
-            |bytes: &Vec<u8>| unsafe { IoVec::single(bytes.as_ptr().cast_mut(), bytes.len()) };
+            |bytes: &Vec<u8>| unsafe { Piece::new(bytes.as_ptr().cast_mut(), bytes.len(), Host) };
         let (operands, compare) = match &self.copy {
             None => (self.operands, self.compare),
-            Some((operands, compare)) => (single(operands), single(compare)),
+            Some((operands, compare)) => (single(operands).into(), single(compare).into()),
         };
         post(&Atomic {
             family: self.family,

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One piece of memory of the application.
+//!
+//! Trusted with: reading and writing it, by the promise given to `Piece::new`.
+
+use crate::hmem::{self, Host, Memory};
+
+/// Memory that the application leaves to the library: where it is, and what its transport has to know of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<M = Host> {
+    pub(super) base: *mut u8,
+    pub(super) len: usize,
+    pub(super) memory: M,
+}
+
+// SAFETY: the address is a plain word here; that the memory may be used from any thread is the promise given to `new`.
+unsafe impl<M: Memory> Send for Piece<M> {}
+
+impl<M: Memory> Piece<M> {
+    /// # Safety
+    /// `base[..len]` must be memory as `memory` says, and stay valid for the operation that this describes until its
+    /// completion.
+    #[inline(always)]
+    pub unsafe fn new(base: *mut u8, len: usize, memory: M) -> Piece<M> {
+        Piece { base, len, memory }
+    }
+
+    /// No memory.
+    #[inline]
+    pub const fn empty(memory: M) -> Piece<M> {
+        Piece {
+            base: core::ptr::null_mut(),
+            len: 0,
+            memory,
+        }
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub fn memory(&self) -> M {
+        self.memory
+    }
+
+    /// Copies it to memory that no reference can stand for.
+    ///
+    /// # Safety
+    /// `len()` bytes from `out` on must be writable, and no part of the piece.
+    #[inline(always)]
+    pub unsafe fn copy_to_raw(&self, out: *mut u8) {
+        // SAFETY: the piece is valid until the completion (promise of the constructor); the caller promises the room.
+        unsafe { hmem::copy_from_to_shared(self.memory.kind(), self.base, out, self.len) }
+    }
+
+    /// Its address `skip` bytes further on.
+    ///
+    /// # Safety
+    /// The piece has at least so many bytes.
+    #[inline(always)]
+    pub(super) unsafe fn at(&self, skip: usize) -> *mut u8 {
+        // SAFETY: within the piece.
+        unsafe { self.base.add(skip) }
+    }
+}

@@ -82,7 +82,8 @@ impl<M: Memory> IoVec<M> {
     /// than memory can have.
     ///
     /// # Safety
-    /// `pieces[..count]` must be readable, `descs` NULL or as many descriptors, and each piece valid as in `Piece::new`.
+    /// `pieces[..count]` must be readable, `descs` NULL, as many descriptors or anything if the memory has
+    /// none, and each piece valid as in `Piece::new`.
     pub unsafe fn new(
         pieces: *const iovec,
         descs: *const *mut c_void,
@@ -226,10 +227,10 @@ impl IoVec {
 /// What the descriptor of piece `i` says.
 ///
 /// # Safety
-/// `descs` must be NULL or have more than `i` elements.
+/// `descs` must be NULL or have more than `i` elements, unless the memory has no descriptors.
 #[inline(always)]
 unsafe fn memory<M: Memory>(descs: *const *mut c_void, i: usize) -> M {
-    match descs.is_null() {
+    match descs.is_null() || !M::HAS_DESC {
         true => M::default(),
         // SAFETY: promised by the caller.
         false => M::of(Desc::new(unsafe { *descs.add(i) })),

@@ -25,6 +25,7 @@ use crate::engine::trigger::Triggers;
 use crate::engine::wait::Wait;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::transfer::{Rx, What};
+use crate::hmem::{Host, Memory};
 
 /// The regions of a domain; a counter may be bound to each.
 pub type Regions = MrTable<Arc<Counter>>;
@@ -59,11 +60,11 @@ impl TxOp {
     }
 }
 
-pub struct Core<A> {
+pub struct Core<A, M: Memory = Host> {
     pub cqs: Slab<CqState>,
     pub avs: Slab<AvTable<A>>,
     pub eps: Slab<EpState>,
-    pub srxs: Slab<Srx>,
+    pub srxs: Slab<Srx<M>>,
     pub mrs: Regions,
     /// Who may sleep on the transport's descriptor without a word: wait objects, event queues, the progress thread. While
     /// there is none, what is ready need not show on it.
@@ -77,8 +78,8 @@ pub struct Core<A> {
     /// A thread of ours makes progress.
     pub auto: bool,
     /// Operations that wait for counters.
-    pub triggers: Triggers,
-    outcomes: VecDeque<Outcome>,
+    pub triggers: Triggers<M>,
+    outcomes: VecDeque<Outcome<M>>,
     /// While a peer is lost: what that does to operations.
     pub loss: Option<Loss>,
 }
@@ -123,8 +124,8 @@ impl Parts {
 }
 
 /// Where the messages of a peer go, looked up once for many of them.
-pub struct Inlet<'a> {
-    srx: &'a mut Srx,
+pub struct Inlet<'a, M: Memory = Host> {
+    srx: &'a mut Srx<M>,
     cq: Option<&'a mut CqState>,
     cntr: Option<&'a Counter>,
     takes_tagged: bool,
@@ -134,7 +135,7 @@ pub struct Inlet<'a> {
     name: u64,
 }
 
-impl Inlet<'_> {
+impl<M: Memory> Inlet<'_, M> {
     /// A message of the peer that matching calls `source`: `fill` puts it into the plain receive that has room for it, if there
     /// is one; else nothing has happened.
     #[inline(always)]
@@ -142,7 +143,7 @@ impl Inlet<'_> {
         &mut self,
         message: &Parts,
         source: u64,
-        fill: impl FnOnce(&IoVec),
+        fill: impl FnOnce(&IoVec<M>),
     ) -> core::result::Result<(), Unfilled> {
         if message.what == What::Tagged && !self.takes_tagged {
             return Err(Unfilled::Special);
@@ -222,8 +223,8 @@ impl CqState {
     }
 }
 
-impl<A: Address> Core<A> {
-    pub fn new(mrs: Regions) -> Core<A> {
+impl<A: Address, M: Memory> Core<A, M> {
+    pub fn new(mrs: Regions) -> Core<A, M> {
         Core {
             cqs: Slab::new(),
             avs: Slab::new(),
@@ -323,7 +324,7 @@ impl<A: Address> Core<A> {
     pub fn received(
         &mut self,
         ep: usize,
-        recv: &RecvOp,
+        recv: &RecvOp<M>,
         envelope: &Envelope,
         sender: &Sender<'_, A>,
     ) {
@@ -384,7 +385,7 @@ impl<A: Address> Core<A> {
     /// Where the messages of a peer go that are here as a whole; nothing if each of them has to be looked at for itself, or
     /// none may come.
     #[inline(always)]
-    pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<Inlet<'_>> {
+    pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<Inlet<'_, M>> {
         if self.reports_origin(id, fi_addr) || !self.may_receive(id) {
             return None;
         }
@@ -422,7 +423,7 @@ impl<A: Address> Core<A> {
 
     /// The message was longer than the receive: fi_cq(3), FI_ETRUNC.
     #[cold]
-    fn truncated(&mut self, ep: usize, recv: &RecvOp, envelope: &Envelope, source: u64) {
+    fn truncated(&mut self, ep: usize, recv: &RecvOp<M>, envelope: &Envelope, source: u64) {
         let len = recv.len;
         let source = self.named(&self.eps[ep], source);
         let error = CqErr {
@@ -441,7 +442,7 @@ impl<A: Address> Core<A> {
 
     /// A receive will not be filled.
     #[cold]
-    pub fn receive_failed(&mut self, ep: usize, recv: &RecvOp, what: What, error: Error) {
+    pub fn receive_failed(&mut self, ep: usize, recv: &RecvOp<M>, what: What, error: Error) {
         let error = CqErr {
             err: error.code(),
             src_addr: FI_ADDR_NOTAVAIL,
@@ -451,7 +452,7 @@ impl<A: Address> Core<A> {
         self.receive_error(ep, recv, what, error);
     }
 
-    fn receive_error(&mut self, id: usize, recv: &RecvOp, what: What, error: CqErr) {
+    fn receive_error(&mut self, id: usize, recv: &RecvOp<M>, what: What, error: CqErr) {
         let ep = &self.eps[id];
         let release = recv.release();
         if let Some(cq) = ep.rx_cq {
@@ -529,7 +530,7 @@ impl<A: Address> Core<A> {
     }
 
     /// All places where the messages of an endpoint's peers are: its receive context, and those that it has beyond it.
-    pub fn each_srx(&mut self, ep: usize, mut f: impl FnMut(&mut Srx)) {
+    pub fn each_srx(&mut self, ep: usize, mut f: impl FnMut(&mut Srx<M>)) {
         let ep = &self.eps[ep];
         f(&mut self.srxs[ep.srx]);
         for &context in &ep.contexts {
@@ -542,9 +543,9 @@ impl<A: Address> Core<A> {
     pub fn post_receive(
         &mut self,
         ep: usize,
-        rx: &Rx,
+        rx: &Rx<M>,
         source_of: impl Fn(&Envelope) -> u64,
-        mut claim: impl FnMut(&mut Self, Claimed),
+        mut claim: impl FnMut(&mut Self, Claimed<M>),
     ) -> Result {
         let directed = self.eps[ep].directed(rx.what);
         let srx = self.eps[ep].srx;
@@ -557,9 +558,9 @@ impl<A: Address> Core<A> {
         srx: usize,
         directed: bool,
         ep: Option<usize>,
-        rx: &Rx,
+        rx: &Rx<M>,
         source_of: impl Fn(&Envelope) -> u64,
-        claim: &mut impl FnMut(&mut Self, Claimed),
+        claim: &mut impl FnMut(&mut Self, Claimed<M>),
     ) -> Result {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let result = self.srxs[srx].post(rx, directed, &mut outcomes);
@@ -599,7 +600,7 @@ impl<A: Address> Core<A> {
     }
 
     #[cold]
-    fn peeked(&mut self, ep: usize, rx: &Rx, envelope: &Envelope, sender: &Sender<'_, A>) {
+    fn peeked(&mut self, ep: usize, rx: &Rx<M>, envelope: &Envelope, sender: &Sender<'_, A>) {
         let Some((cq, implied)) = self
             .eps
             .get(ep)
@@ -629,14 +630,14 @@ impl<A: Address> Core<A> {
 
     /// A claimed message whose sender has gone is to be received.
     #[cold]
-    fn claim_lost(&mut self, ep: usize, recv: &RecvOp, what: What) {
+    fn claim_lost(&mut self, ep: usize, recv: &RecvOp<M>, what: What) {
         if self.eps.contains(ep) {
             self.receive_failed(ep, recv, what, Error::CONNRESET);
         }
     }
 
     #[cold]
-    fn not_found(&mut self, ep: usize, rx: &Rx) {
+    fn not_found(&mut self, ep: usize, rx: &Rx<M>) {
         if let Some(cq) = self.eps[ep].rx_cq {
             self.cqs[cq].push_error(CqErr {
                 context: rx.context,

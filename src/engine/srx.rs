@@ -13,6 +13,7 @@ use crate::base::{Error, IoVec, Result};
 use crate::engine::core::Parts;
 use crate::engine::matching::{ANY, Matcher, MsgId};
 use crate::ffi::ops::transfer::{OneRx, Rx, What};
+use crate::hmem::{Host, Memory};
 
 /// Room that must be left in a multi-receive buffer to keep it posted, unless FI_OPT_MIN_MULTI_RECV says otherwise.
 pub const MIN_MULTI_RECV: usize = 16384;
@@ -23,8 +24,8 @@ const SPARE_SIZE: usize = 1024;
 
 /// A posted receive.
 #[derive(Clone, Default)]
-struct Posted {
-    iov: IoVec,
+struct Posted<M: Memory> {
+    iov: IoVec<M>,
     len: usize,
     context: usize,
     flags: u64,
@@ -41,9 +42,9 @@ pub struct Multi {
 }
 
 /// A receive that has met its message.
-pub struct RecvOp {
+pub struct RecvOp<M = Host> {
     /// Where the message goes; a cursor.
-    pub iov: IoVec,
+    pub iov: IoVec<M>,
     /// The address of the first byte, for the completion.
     pub base: usize,
     /// Bytes that the receive has room for.
@@ -69,7 +70,7 @@ pub enum Unfilled {
     Special,
 }
 
-impl RecvOp {
+impl<M> RecvOp<M> {
     /// FI_MULTI_RECV if this completion gives the buffer back. To be asked once, when the operation completes.
     pub fn release(&self) -> u64 {
         match &self.multi {
@@ -102,7 +103,7 @@ pub struct Envelope {
 }
 
 /// A message without a receive.
-pub struct Unexpected {
+pub struct Unexpected<M = Host> {
     pub envelope: Envelope,
     pub bytes: Bytes,
     /// The address of a sender that is in no vector, where it is to be reported.
@@ -110,7 +111,7 @@ pub struct Unexpected {
     /// What it counts for in the budget.
     charge: usize,
     /// The receive that took it while its bytes were still coming.
-    taker: Option<Box<RecvOp>>,
+    taker: Option<Box<RecvOp<M>>>,
     discarded: bool,
 }
 
@@ -125,31 +126,31 @@ pub enum Bytes {
 }
 
 /// A receive and a message whose bytes the transport has to bring. Without receive the bytes are dropped.
-pub struct Claimed {
+pub struct Claimed<M = Host> {
     pub envelope: Envelope,
-    pub recv: Option<RecvOp>,
+    pub recv: Option<RecvOp<M>>,
 }
 
 /// What came of posting a receive; several outcomes for a buffer that takes several messages.
-pub enum Outcome {
+pub enum Outcome<M = Host> {
     /// The message is in the buffer. Its sender's address, if it was noted.
-    Done(RecvOp, Envelope, Option<Box<[u8]>>),
+    Done(RecvOp<M>, Envelope, Option<Box<[u8]>>),
     /// The transport brings it.
-    Claimed(Claimed),
+    Claimed(Claimed<M>),
     /// The message was claimed, but its sender is gone.
-    Lost(RecvOp, Envelope),
+    Lost(RecvOp<M>, Envelope),
     /// FI_PEEK: there is such a message.
     Peeked(Envelope, Option<Box<[u8]>>),
 }
 
 #[derive(Default)]
-struct Lane {
-    matcher: Matcher<Posted, Unexpected>,
+struct Lane<M: Memory> {
+    matcher: Matcher<Posted<M>, Unexpected<M>>,
     /// Messages taken by FI_CLAIM, by the context of the peek.
     claims: HashMap<usize, MsgId>,
 }
 
-impl Lane {
+impl<M: Memory> Lane<M> {
     fn is_claimed(&self, id: MsgId) -> bool {
         self.claims.values().any(|&claimed| claimed == id)
     }
@@ -186,7 +187,7 @@ impl Budget {
     }
 
     #[inline]
-    fn release(&mut self, message: &Unexpected) {
+    fn release<M>(&mut self, message: &Unexpected<M>) {
         self.used -= message.charge;
         self.shares[message.envelope.token as usize] -= message.charge;
     }
@@ -196,7 +197,7 @@ impl Budget {
 const SHARE: usize = 8;
 
 /// Bytes that a kept message takes besides its payload.
-const ENTRY: usize = Matcher::<Posted, Unexpected>::MESSAGE_COST;
+const ENTRY: usize = Matcher::<Posted<Host>, Unexpected>::MESSAGE_COST;
 
 /// Bytes that a message with a payload of this size takes.
 #[inline]
@@ -207,9 +208,9 @@ fn cost_of(len: u64) -> usize {
 
 /// Posted receives and unexpected messages of one receive context.
 #[derive(Default)]
-pub struct Srx {
-    msg: Lane,
-    tagged: Lane,
+pub struct Srx<M: Memory = Host> {
+    msg: Lane<M>,
+    tagged: Lane<M>,
     budget: Budget,
     /// Buffers of such messages, for the next ones.
     spare: Vec<Vec<u8>>,
@@ -227,8 +228,8 @@ pub struct Slot {
     id: MsgId,
 }
 
-impl Srx {
-    pub fn new() -> Srx {
+impl<M: Memory> Srx<M> {
+    pub fn new() -> Srx<M> {
         Srx {
             min_multi_recv: MIN_MULTI_RECV,
             ..Srx::default()
@@ -253,7 +254,7 @@ impl Srx {
     }
 
     #[inline]
-    fn lane(&mut self, what: What) -> &mut Lane {
+    fn lane(&mut self, what: What) -> &mut Lane<M> {
         match what {
             What::Tagged => &mut self.tagged,
             _ => &mut self.msg,
@@ -262,7 +263,7 @@ impl Srx {
 
     /// A message of `len` bytes arrives: the receive that takes it.
     #[inline]
-    pub fn accept(&mut self, envelope: &Envelope) -> Option<RecvOp> {
+    pub fn accept(&mut self, envelope: &Envelope) -> Option<RecvOp<M>> {
         let min = self.min_multi_recv;
         let matcher = &mut self.lane(envelope.what).matcher;
         let id = matcher.find_posted(envelope.source, envelope.tag)?;
@@ -286,7 +287,7 @@ impl Srx {
         &mut self,
         message: &Parts,
         source: u64,
-        fill: impl FnOnce(&IoVec),
+        fill: impl FnOnce(&IoVec<M>),
     ) -> core::result::Result<Filled, Unfilled> {
         let matcher = &mut self.lane(message.what).matcher;
         let Some(id) = matcher.find_posted(source, message.tag) else {
@@ -351,7 +352,7 @@ impl Srx {
         }
     }
 
-    fn slot_lane(&mut self, slot: Slot) -> &mut Lane {
+    fn slot_lane(&mut self, slot: Slot) -> &mut Lane<M> {
         match slot.tagged {
             true => &mut self.tagged,
             false => &mut self.msg,
@@ -387,7 +388,7 @@ impl Srx {
     }
 
     /// All bytes of a kept message are here: the receive that took it meanwhile, filled.
-    pub fn arrived(&mut self, slot: Slot) -> Option<(RecvOp, Envelope)> {
+    pub fn arrived(&mut self, slot: Slot) -> Option<(RecvOp<M>, Envelope)> {
         let lane = self.slot_lane(slot);
         let message = lane.matcher.unexpected(slot.id);
         if message.taker.is_none() && !message.discarded {
@@ -406,7 +407,7 @@ impl Srx {
     }
 
     /// The connection that was bringing the bytes is gone: the receive that waited for them.
-    pub fn lost(&mut self, slot: Slot) -> Option<(RecvOp, Envelope)> {
+    pub fn lost(&mut self, slot: Slot) -> Option<(RecvOp<M>, Envelope)> {
         let lane = self.slot_lane(slot);
         if lane.is_claimed(slot.id) {
             lane.matcher.unexpected(slot.id).bytes = Bytes::Lost;
@@ -429,7 +430,7 @@ impl Srx {
     /// place it would be taken for it.
     pub fn forget(&mut self, token: u64) {
         for lane in [&mut self.msg, &mut self.tagged] {
-            let is_gone = |message: &Unexpected| {
+            let is_gone = |message: &Unexpected<M>| {
                 message.envelope.token == token && matches!(message.bytes, Bytes::There)
             };
             for &id in lane.claims.values() {
@@ -439,7 +440,7 @@ impl Srx {
                 }
             }
             let mut hole = false;
-            let behind = |message: &Unexpected| {
+            let behind = |message: &Unexpected<M>| {
                 hole |= is_gone(message);
                 hole && message.envelope.token == token
             };
@@ -466,14 +467,14 @@ impl Srx {
     pub fn rename_source(&mut self, from: u64, to: u64) {
         for lane in [&mut self.msg, &mut self.tagged] {
             // The completion of a later receive says who it was.
-            let renamed = |message: &mut Unexpected| message.envelope.source = to;
+            let renamed = |message: &mut Unexpected<M>| message.envelope.source = to;
             lane.matcher.rename_source(from, to, renamed);
         }
     }
 
     /// Posts a plain receive of one buffer where no message waits: the usual case. False leaves it to `post`.
     #[inline(always)]
-    pub fn post_one(&mut self, rx: &OneRx, directed: bool) -> bool {
+    pub fn post_one(&mut self, rx: &OneRx<M>, directed: bool) -> bool {
         let lane = self.lane(rx.what);
         let plain = rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) == 0;
         if !plain || lane.matcher.unexpected_len() > 0 {
@@ -487,7 +488,7 @@ impl Srx {
     }
 
     /// A receive is posted. `directed`: it may name its source.
-    pub fn post(&mut self, rx: &Rx, directed: bool, out: &mut VecDeque<Outcome>) -> Result {
+    pub fn post(&mut self, rx: &Rx<M>, directed: bool, out: &mut VecDeque<Outcome<M>>) -> Result {
         let source = if directed { rx.src } else { ANY };
         if rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD) != 0 {
             return self.peek(rx, source, out);
@@ -528,12 +529,12 @@ impl Srx {
 
     /// fi_tagged(3): for tagged receives FI_MULTI_RECV is a capability of its own.
     #[inline]
-    fn takes_many(&self, rx: &Rx) -> bool {
+    fn takes_many(&self, rx: &Rx<M>) -> bool {
         rx.flags & FI_MULTI_RECV != 0 && (rx.what == What::Msg || self.many_tagged)
     }
 
     /// A receive takes an unexpected message.
-    fn meet(&mut self, what: What, id: MsgId, mut recv: RecvOp, out: &mut VecDeque<Outcome>) {
+    fn meet(&mut self, what: What, id: MsgId, mut recv: RecvOp<M>, out: &mut VecDeque<Outcome<M>>) {
         let matcher = &mut self.lane(what).matcher;
         let message = matcher.unexpected(id);
         if let Bytes::Coming(_) = message.bytes {
@@ -560,7 +561,7 @@ impl Srx {
 
     /// FI_PEEK, FI_CLAIM and FI_DISCARD of fi_tagged(3) and fi_msg(3).
     #[cold]
-    fn peek(&mut self, rx: &Rx, source: u64, out: &mut VecDeque<Outcome>) -> Result {
+    fn peek(&mut self, rx: &Rx<M>, source: u64, out: &mut VecDeque<Outcome<M>>) -> Result {
         let (peek, claim, discard) = (
             rx.flags & FI_PEEK != 0,
             rx.flags & FI_CLAIM != 0,
@@ -618,7 +619,7 @@ impl Srx {
         Ok(())
     }
 
-    fn discard(&mut self, what: What, id: MsgId, out: &mut VecDeque<Outcome>) {
+    fn discard(&mut self, what: What, id: MsgId, out: &mut VecDeque<Outcome<M>>) {
         let matcher = &mut self.lane(what).matcher;
         if let Bytes::Coming(_) = matcher.unexpected(id).bytes {
             matcher.unexpected(id).discarded = true;
@@ -638,10 +639,10 @@ impl Srx {
     }
 
     /// fi_cancel(3): the receive with this context, if it is still posted.
-    pub fn cancel(&mut self, context: usize) -> Option<(RecvOp, What)> {
+    pub fn cancel(&mut self, context: usize) -> Option<(RecvOp<M>, What)> {
         for what in [What::Msg, What::Tagged] {
             let matcher = &mut self.lane(what).matcher;
-            let key = |posted: &Posted| posted.context as u64;
+            let key = |posted: &Posted<M>| posted.context as u64;
             if let Some(id) = matcher.find_posted_by_key(key, context as u64) {
                 let posted = matcher.take_posted(id);
                 if let Some(multi) = &posted.multi {
@@ -655,7 +656,7 @@ impl Srx {
     }
 
     /// All posted receives, oldest first: the endpoint can receive no more.
-    pub fn drain_posted(&mut self) -> Vec<(RecvOp, What)> {
+    pub fn drain_posted(&mut self) -> Vec<(RecvOp<M>, What)> {
         let mut all = Vec::new();
         for what in [What::Msg, What::Tagged] {
             let posted = self.lane(what).matcher.drain_posted();
@@ -665,7 +666,7 @@ impl Srx {
     }
 
     /// The posted receives that name this source, which is gone.
-    pub fn drain_posted_from(&mut self, source: u64) -> Vec<(RecvOp, What)> {
+    pub fn drain_posted_from(&mut self, source: u64) -> Vec<(RecvOp<M>, What)> {
         let mut all = Vec::new();
         for what in [What::Msg, What::Tagged] {
             let posted = self.lane(what).matcher.drain_posted_from(source);
@@ -686,7 +687,7 @@ fn accepted(what: What, tag: u64, ignore: u64) -> (u64, u64) {
 
 impl Envelope {
     /// What a discarded claim reports.
-    fn nothing(rx: &Rx, source: u64, ep: usize) -> Envelope {
+    fn nothing<M>(rx: &Rx<M>, source: u64, ep: usize) -> Envelope {
         Envelope {
             what: rx.what,
             source,
@@ -700,10 +701,10 @@ impl Envelope {
     }
 }
 
-impl Posted {
+impl<M: Memory> Posted<M> {
     /// From now on it is this receive.
     #[inline]
-    fn put(&mut self, rx: &OneRx) {
+    fn put(&mut self, rx: &OneRx<M>) {
         self.iov.set(rx.piece);
         self.len = rx.piece.len();
         self.context = rx.context;
@@ -712,7 +713,7 @@ impl Posted {
     }
 
     #[inline]
-    fn whole(&self) -> RecvOp {
+    fn whole(&self) -> RecvOp<M> {
         RecvOp {
             iov: self.iov,
             base: self.iov.base(),
@@ -724,7 +725,7 @@ impl Posted {
     }
 
     /// The next `len` bytes of a multi-receive buffer, or what is left of it; whether it takes no more messages.
-    fn piece(&mut self, len: u64, min: usize) -> (RecvOp, bool) {
+    fn piece(&mut self, len: u64, min: usize) -> (RecvOp<M>, bool) {
         let left = self.iov.remaining();
         let used = usize::try_from(len).unwrap_or(usize::MAX).min(left);
         let mut iov = self.iov;
@@ -779,7 +780,7 @@ mod tests {
 
     #[test]
     fn every_message_counts_until_it_is_gone() {
-        let mut srx = Srx::new();
+        let mut srx = Srx::<Host>::new();
         let mut out = VecDeque::new();
         srx.keep_whole(envelope(1, 0), |_| ());
         assert_eq!(srx.saved(), ENTRY);
@@ -802,7 +803,7 @@ mod tests {
 
     #[test]
     fn what_is_lost_forgotten_or_discarded_counts_no_more() {
-        let mut srx = Srx::new();
+        let mut srx = Srx::<Host>::new();
         let mut out = VecDeque::new();
         let coming = srx.keep(envelope(1, 50), Bytes::Coming(Vec::new()));
         srx.lost(coming);
@@ -830,7 +831,7 @@ mod tests {
     #[test]
     fn no_peer_takes_the_share_of_another() {
         const LIMIT: usize = 1 << 20;
-        let mut srx = Srx::new();
+        let mut srx = Srx::<Host>::new();
         for peer in 0..4 {
             let mut kept = 0;
             while srx.has_room(peer, 100, LIMIT) {
@@ -845,7 +846,7 @@ mod tests {
 
     #[test]
     fn lengths_that_no_memory_has_are_no_overflow() {
-        let srx = Srx::new();
+        let srx = Srx::<Host>::new();
         assert!(!srx.has_room(0, u64::MAX, usize::MAX / 2));
         assert!(!srx.has_room(0, 1 << 40, 1 << 30));
     }

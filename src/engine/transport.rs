@@ -23,10 +23,11 @@ use crate::engine::srx::{Claimed, Envelope};
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::{OneTx, Tx};
+use crate::hmem::Memory;
 use crate::sync::Children;
 
 /// What the engine keeps for a domain over this transport.
-pub type CoreOf<T> = Core<<T as Transport>::Addr>;
+pub type CoreOf<T> = Core<<T as Transport>::Addr, <T as Transport>::Memory>;
 
 /// Registered memory; its counter counts what peers write.
 pub type MrRegion = Region<Arc<Counter>>;
@@ -70,6 +71,8 @@ pub struct Membership<'a> {
 /// number in `core.eps`.
 pub trait Transport: Sized + Send + 'static {
     type Addr: Address;
+    /// What it has to know of the application's memory: nothing of the host's, or what descriptors say.
+    type Memory: Memory;
     /// What the provider keeps per fabric.
     type Fabric: Send + Sync + 'static;
 
@@ -139,10 +142,16 @@ pub trait Transport: Sized + Send + 'static {
     /// A message of one buffer, if it can leave at once by the shortest way, behind no read. False: nothing has happened, `transmit`
     /// decides.
     #[inline]
-    fn transmit_one(&mut self, _core: &mut CoreOf<Self>, _ep: usize, _tx: &OneTx) -> bool {
+    fn transmit_one(
+        &mut self,
+        _core: &mut CoreOf<Self>,
+        _ep: usize,
+        _tx: &OneTx<Self::Memory>,
+    ) -> bool {
         false
     }
-    fn transmit(&mut self, core: &mut CoreOf<Self>, ep: usize, tx: &Tx<'_>) -> Result;
+    fn transmit(&mut self, core: &mut CoreOf<Self>, ep: usize, tx: &Tx<'_, Self::Memory>)
+    -> Result;
     /// How many operations of an endpoint are taken now at least, of whatever kind and for whatever peer, as far as its
     /// queues go: fi_tx_size_left(3). Of each `inject` bytes are copied if it is injected; `caps` says which there may be.
     fn tx_room(&mut self, _ep: usize, _inject: usize, _caps: u64) -> usize {
@@ -154,7 +163,7 @@ pub trait Transport: Sized + Send + 'static {
         _core: &mut CoreOf<Self>,
         _port: usize,
         _ep: usize,
-        _atomic: &Atomic<'_>,
+        _atomic: &Atomic<'_, Self::Memory>,
     ) -> Result {
         Err(Error::OPNOTSUPP)
     }
@@ -165,7 +174,7 @@ pub trait Transport: Sized + Send + 'static {
         core: &mut CoreOf<Self>,
         port: usize,
         ep: usize,
-        tx: &Tx<'_>,
+        tx: &Tx<'_, Self::Memory>,
     ) -> Result;
     /// What was posted through this transmit context uses no memory of the application any more. What is left of it
     /// completes at `heir`.
@@ -175,7 +184,7 @@ pub trait Transport: Sized + Send + 'static {
     /// From now on accesses of peers to memory are counted at an endpoint that they may know already.
     fn counts_accesses(&mut self, _core: &mut CoreOf<Self>) {}
     /// A receive has met a message whose bytes the transport still has to bring.
-    fn claim(&mut self, core: &mut CoreOf<Self>, claimed: Claimed);
+    fn claim(&mut self, core: &mut CoreOf<Self>, claimed: Claimed<Self::Memory>);
     /// Peers may use this region from now on, or as it is not any more; its memory is not touched after that.
     fn region_opened(&mut self, _core: &mut CoreOf<Self>, _region: &MrRegion) {}
     /// Peers no longer find the region by themselves. If it `is_closed`, accesses to it end.
@@ -254,7 +263,12 @@ pub trait Transport: Sized + Send + 'static {
         Err(Error::NOSYS)
     }
 
-    fn collect(&mut self, _core: &mut CoreOf<Self>, _ep: usize, _call: &Collective) -> Result {
+    fn collect(
+        &mut self,
+        _core: &mut CoreOf<Self>,
+        _ep: usize,
+        _call: &Collective<Self::Memory>,
+    ) -> Result {
         Err(Error::NOSYS)
     }
 

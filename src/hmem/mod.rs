@@ -31,6 +31,9 @@ impl Kind {
 /// What an operation carries of a piece of memory besides its place. A transport says by its choice of a type what it needs;
 /// what it does not need takes no room and no instruction.
 pub trait Memory: Copy + Default + Send + 'static {
+    /// Whether descriptors say anything; if not, they are not read: programs leave arrays of them unset.
+    const HAS_DESC: bool;
+
     /// Of memory that the application names with this descriptor.
     fn of(desc: Desc) -> Self;
     fn kind(self) -> Kind;
@@ -41,6 +44,8 @@ pub trait Memory: Copy + Default + Send + 'static {
 pub struct Host;
 
 impl Memory for Host {
+    const HAS_DESC: bool = false;
+
     #[inline(always)]
     fn of(_desc: Desc) -> Host {
         Host
@@ -77,6 +82,8 @@ impl Default for Desc {
 }
 
 impl Memory for Desc {
+    const HAS_DESC: bool = true;
+
     fn of(desc: Desc) -> Desc {
         desc
     }

@@ -91,7 +91,7 @@ impl<T: Transport> State<T> {
     /// on its way is found by the next one. (MPICH asks here and among a process's messages to itself, in this order when
     /// it probes and in the other when it receives; a message that a probe finds the moment it comes would be mistaken.)
     #[inline]
-    pub fn after_receive(&mut self, rx: &Rx) {
+    pub fn after_receive(&mut self, rx: &Rx<T::Memory>) {
         if rx.flags & FI_PEEK != 0 {
             self.progress();
         }

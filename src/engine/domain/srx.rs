@@ -168,11 +168,13 @@ impl<T: Transport> EpCalls for SharedRx<T> {
 }
 
 impl<T: Transport> DataPath for SharedRx<T> {
-    fn transmit(&self, _tx: &Tx<'_>) -> Result {
+    type Memory = T::Memory;
+
+    fn transmit(&self, _tx: &Tx<'_, T::Memory>) -> Result {
         Err(Error::NOSYS)
     }
 
-    fn receive(&self, rx: &Rx) -> Result {
+    fn receive(&self, rx: &Rx<T::Memory>) -> Result {
         let most = self.attr.iov_limit;
         if most != 0 && rx.iov.pieces() > most {
             return Err(Error::INVAL);

@@ -37,6 +37,7 @@ use crate::engine::transport::{Address, Membership, MrRegion, Transport};
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::{OneTx, Tx};
+use crate::hmem::Host;
 use crate::sync::Children;
 use crate::sys::event::{Epoll, Timer};
 use crate::sys::fork::Birth;
@@ -185,6 +186,7 @@ const SCRATCH: usize = 64 * 1024;
 
 impl<N: Net> Transport for Stream<N> {
     type Addr = N::Addr;
+    type Memory = Host;
     type Fabric = N::Params;
 
     const SOURCE: &'static Source = N::SOURCE;

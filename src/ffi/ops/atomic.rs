@@ -13,6 +13,7 @@ use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
 use crate::ffi::ops::work::OutgoingAtomic;
 use crate::ffi::user::opt;
+use crate::hmem::{Host, Memory};
 
 /// The three kinds of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,16 +36,16 @@ pub struct Elements {
 }
 
 /// An atomic operation that the initiator posts. All pieces of memory have the same number of whole elements together.
-pub struct Atomic<'a> {
+pub struct Atomic<'a, M = Host> {
     pub family: Family,
     pub datatype: fi_datatype,
     pub op: fi_op,
     /// Empty for FI_ATOMIC_READ.
-    pub operands: IoVec,
+    pub operands: IoVec<M>,
     /// Of the family Compare only.
-    pub compare: IoVec,
+    pub compare: IoVec<M>,
     /// Not of the family Base.
-    pub result: IoVec,
+    pub result: IoVec<M>,
     /// Operation flags; FI_COMPLETION says whether success is reported.
     pub flags: u64,
     pub dest: u64,
@@ -56,7 +57,7 @@ pub struct Atomic<'a> {
 pub trait AtomicPath: DataPath {
     /// `OPNOTSUPP` if the endpoint has no such operation.
     fn elements(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements>;
-    fn atomic(&self, atomic: &Atomic<'_>) -> Result;
+    fn atomic(&self, atomic: &Atomic<'_, Self::Memory>) -> Result;
 }
 
 pub fn table<T: AtomicPath>() -> &'static fi_ops_atomic {
@@ -97,12 +98,12 @@ pub static NONE: fi_ops_atomic = fi_ops_atomic {
 
 /// Local memory of one role, as C names it.
 #[derive(Clone, Copy)]
-enum Memory {
+enum Local {
     /// The call has none of this role.
     None,
     /// One piece, of as many elements as the call says.
-    Single(*const c_void),
-    Several(*const fi_ioc, usize),
+    Single(*const c_void, *mut c_void),
+    Several(*const fi_ioc, *const *mut c_void, usize),
 }
 
 /// What all calls have in common.
@@ -110,11 +111,11 @@ struct Call {
     family: Family,
     datatype: fi_datatype,
     op: fi_op,
-    /// Elements of each `Memory::Single`.
+    /// Elements of each `Local::Single`.
     count: usize,
-    operands: Memory,
-    compare: Memory,
-    result: Memory,
+    operands: Local,
+    compare: Local,
+    result: Local,
     dest: fi_addr_t,
     data: u64,
     context: *mut c_void,
@@ -156,7 +157,7 @@ unsafe fn read<T: AtomicPath, R>(
     call: &Call,
     target: &Target,
     flags: impl FnOnce(&T, usize) -> Result<u64>,
-    use_it: impl FnOnce(&Atomic<'_>) -> Result<R>,
+    use_it: impl FnOnce(&Atomic<'_, T::Memory>) -> Result<R>,
 ) -> Result<R> {
     let Elements { size, count } = ep.elements(call.family, call.datatype, call.op)?;
     // fi_atomic(3): what would be the operand of FI_ATOMIC_READ is ignored.
@@ -171,7 +172,7 @@ unsafe fn read<T: AtomicPath, R>(
         (operands, result, memory(call.compare, call.count, size)?)
     };
     let len = if reads { &result } else { &operands }.remaining();
-    let agree = |role: Memory, iov: &IoVec| matches!(role, Memory::None) || iov.remaining() == len;
+    let agree = |role: Local, iov: &IoVec<_>| matches!(role, Local::None) || iov.remaining() == len;
     if len == 0 || !agree(call.result, &result) || !agree(call.compare, &compare) {
         return Err(Error::INVAL);
     }
@@ -200,8 +201,8 @@ unsafe fn read<T: AtomicPath, R>(
 pub struct AtomicWork<'a> {
     family: Family,
     msg: &'a fi_msg_atomic,
-    compare: Memory,
-    result: Memory,
+    compare: Local,
+    result: Local,
     flags: u64,
 }
 
@@ -216,17 +217,20 @@ impl<'a> AtomicWork<'a> {
         result: Option<&fi_msg_fetch>,
         flags: u64,
     ) -> AtomicWork<'a> {
-        let several = |iocs: *const fi_ioc, count| Memory::Several(iocs, count);
         AtomicWork {
             family,
             msg,
-            compare: compare.map_or(Memory::None, |c| several(c.msg_iov, c.iov_count)),
-            result: result.map_or(Memory::None, |r| several(r.msg_iov, r.iov_count)),
+            compare: compare.map_or(Local::None, |c| {
+                Local::Several(c.msg_iov, c.desc, c.iov_count)
+            }),
+            result: result.map_or(Local::None, |r| {
+                Local::Several(r.msg_iov, r.desc, r.iov_count)
+            }),
             flags,
         }
     }
 
-    pub fn read<T: AtomicPath>(&self, ep: &T) -> Result<OutgoingAtomic> {
+    pub fn read<T: AtomicPath>(&self, ep: &T) -> Result<OutgoingAtomic<T::Memory>> {
         let (call, target) = named(self.family, self.msg, self.compare, self.result);
         let flags = |ep: &T, bytes: usize| {
             check_msg_flags(ep, self.family, self.flags | FI_TRIGGER, bytes)?;
@@ -246,14 +250,14 @@ impl<'a> AtomicWork<'a> {
 /// # Safety
 /// As `post`.
 #[inline(always)]
-unsafe fn memory(memory: Memory, count: usize, size: usize) -> Result<IoVec> {
+unsafe fn memory<M: Memory>(memory: Local, count: usize, size: usize) -> Result<IoVec<M>> {
     let bytes = |count: usize| count.checked_mul(size).ok_or(Error::MSGSIZE);
     // SAFETY: promised by the caller.
     unsafe {
         match memory {
-            Memory::None => Ok(IoVec::empty()),
-            Memory::Single(base) => single(base, bytes(count)?),
-            Memory::Several(iocs, count) => {
+            Local::None => Ok(IoVec::empty()),
+            Local::Single(base, desc) => single(base, bytes(count)?, desc),
+            Local::Several(iocs, descs, count) => {
                 if iocs.is_null() || count > IOV_LIMIT {
                     return Err(Error::INVAL);
                 }
@@ -266,7 +270,7 @@ unsafe fn memory(memory: Memory, count: usize, size: usize) -> Result<IoVec> {
                     piece.iov_base = ioc.addr;
                     piece.iov_len = bytes(ioc.count)?;
                 }
-                several(pieces.as_ptr(), count)
+                several(pieces.as_ptr(), descs, count)
             }
         }
     }
@@ -318,8 +322,8 @@ unsafe fn post_msg<T: AtomicPath>(
     ep: *mut fid_ep,
     family: Family,
     msg: *const fi_msg_atomic,
-    compare: Memory,
-    result: Memory,
+    compare: Local,
+    result: Local,
     flags: u64,
 ) -> isize {
     // SAFETY: promised by the caller.
@@ -335,13 +339,13 @@ unsafe fn post_msg<T: AtomicPath>(
     unsafe { post::<T>(ep, call, target, flags) }
 }
 
-fn named(family: Family, msg: &fi_msg_atomic, compare: Memory, result: Memory) -> (Call, Target) {
+fn named(family: Family, msg: &fi_msg_atomic, compare: Local, result: Local) -> (Call, Target) {
     let call = Call {
         family,
         datatype: msg.datatype,
         op: msg.op,
         count: 0,
-        operands: Memory::Several(msg.msg_iov, msg.iov_count),
+        operands: Local::Several(msg.msg_iov, msg.desc, msg.iov_count),
         compare,
         result,
         dest: msg.addr,
@@ -371,7 +375,7 @@ unsafe extern "C" fn write<T: AtomicPath>(
     ep: *mut fid_ep,
     buf: *const c_void,
     count: usize,
-    _desc: *mut c_void,
+    desc: *mut c_void,
     dest_addr: fi_addr_t,
     addr: u64,
     key: u64,
@@ -384,9 +388,9 @@ unsafe extern "C" fn write<T: AtomicPath>(
         datatype,
         op,
         count,
-        operands: Memory::Single(buf),
-        compare: Memory::None,
-        result: Memory::None,
+        operands: Local::Single(buf, desc),
+        compare: Local::None,
+        result: Local::None,
         dest: dest_addr,
         data: 0,
         context,
@@ -398,7 +402,7 @@ unsafe extern "C" fn write<T: AtomicPath>(
 unsafe extern "C" fn writev<T: AtomicPath>(
     ep: *mut fid_ep,
     iov: *const fi_ioc,
-    _desc: *mut *mut c_void,
+    desc: *mut *mut c_void,
     count: usize,
     dest_addr: fi_addr_t,
     addr: u64,
@@ -412,9 +416,9 @@ unsafe extern "C" fn writev<T: AtomicPath>(
         datatype,
         op,
         count: 0,
-        operands: Memory::Several(iov, count),
-        compare: Memory::None,
-        result: Memory::None,
+        operands: Local::Several(iov, desc, count),
+        compare: Local::None,
+        result: Local::None,
         dest: dest_addr,
         data: 0,
         context,
@@ -429,7 +433,7 @@ unsafe extern "C" fn writemsg<T: AtomicPath>(
     flags: u64,
 ) -> isize {
     // SAFETY: as in `write`, for what `msg` names.
-    unsafe { post_msg::<T>(ep, Family::Base, msg, Memory::None, Memory::None, flags) }
+    unsafe { post_msg::<T>(ep, Family::Base, msg, Local::None, Local::None, flags) }
 }
 
 unsafe extern "C" fn inject<T: AtomicPath>(
@@ -447,9 +451,9 @@ unsafe extern "C" fn inject<T: AtomicPath>(
         datatype,
         op,
         count,
-        operands: Memory::Single(buf),
-        compare: Memory::None,
-        result: Memory::None,
+        operands: Local::Single(buf, core::ptr::null_mut()),
+        compare: Local::None,
+        result: Local::None,
         dest: dest_addr,
         data: 0,
         context: core::ptr::null_mut(),
@@ -463,9 +467,9 @@ unsafe extern "C" fn readwrite<T: AtomicPath>(
     ep: *mut fid_ep,
     buf: *const c_void,
     count: usize,
-    _desc: *mut c_void,
+    desc: *mut c_void,
     result: *mut c_void,
-    _result_desc: *mut c_void,
+    result_desc: *mut c_void,
     dest_addr: fi_addr_t,
     addr: u64,
     key: u64,
@@ -478,9 +482,9 @@ unsafe extern "C" fn readwrite<T: AtomicPath>(
         datatype,
         op,
         count,
-        operands: Memory::Single(buf),
-        compare: Memory::None,
-        result: Memory::Single(result),
+        operands: Local::Single(buf, desc),
+        compare: Local::None,
+        result: Local::Single(result, result_desc),
         dest: dest_addr,
         data: 0,
         context,
@@ -492,10 +496,10 @@ unsafe extern "C" fn readwrite<T: AtomicPath>(
 unsafe extern "C" fn readwritev<T: AtomicPath>(
     ep: *mut fid_ep,
     iov: *const fi_ioc,
-    _desc: *mut *mut c_void,
+    desc: *mut *mut c_void,
     count: usize,
     resultv: *mut fi_ioc,
-    _result_desc: *mut *mut c_void,
+    result_desc: *mut *mut c_void,
     result_count: usize,
     dest_addr: fi_addr_t,
     addr: u64,
@@ -509,9 +513,9 @@ unsafe extern "C" fn readwritev<T: AtomicPath>(
         datatype,
         op,
         count: 0,
-        operands: Memory::Several(iov, count),
-        compare: Memory::None,
-        result: Memory::Several(resultv, result_count),
+        operands: Local::Several(iov, desc, count),
+        compare: Local::None,
+        result: Local::Several(resultv, result_desc, result_count),
         dest: dest_addr,
         data: 0,
         context,
@@ -524,24 +528,24 @@ unsafe extern "C" fn readwritemsg<T: AtomicPath>(
     ep: *mut fid_ep,
     msg: *const fi_msg_atomic,
     resultv: *mut fi_ioc,
-    _result_desc: *mut *mut c_void,
+    result_desc: *mut *mut c_void,
     result_count: usize,
     flags: u64,
 ) -> isize {
-    let result = Memory::Several(resultv, result_count);
+    let result = Local::Several(resultv, result_desc, result_count);
     // SAFETY: as in `readwrite`, for what `msg` names.
-    unsafe { post_msg::<T>(ep, Family::Fetch, msg, Memory::None, result, flags) }
+    unsafe { post_msg::<T>(ep, Family::Fetch, msg, Local::None, result, flags) }
 }
 
 unsafe extern "C" fn compwrite<T: AtomicPath>(
     ep: *mut fid_ep,
     buf: *const c_void,
     count: usize,
-    _desc: *mut c_void,
+    desc: *mut c_void,
     compare: *const c_void,
-    _compare_desc: *mut c_void,
+    compare_desc: *mut c_void,
     result: *mut c_void,
-    _result_desc: *mut c_void,
+    result_desc: *mut c_void,
     dest_addr: fi_addr_t,
     addr: u64,
     key: u64,
@@ -554,9 +558,9 @@ unsafe extern "C" fn compwrite<T: AtomicPath>(
         datatype,
         op,
         count,
-        operands: Memory::Single(buf),
-        compare: Memory::Single(compare),
-        result: Memory::Single(result),
+        operands: Local::Single(buf, desc),
+        compare: Local::Single(compare, compare_desc),
+        result: Local::Single(result, result_desc),
         dest: dest_addr,
         data: 0,
         context,
@@ -568,13 +572,13 @@ unsafe extern "C" fn compwrite<T: AtomicPath>(
 unsafe extern "C" fn compwritev<T: AtomicPath>(
     ep: *mut fid_ep,
     iov: *const fi_ioc,
-    _desc: *mut *mut c_void,
+    desc: *mut *mut c_void,
     count: usize,
     comparev: *const fi_ioc,
-    _compare_desc: *mut *mut c_void,
+    compare_desc: *mut *mut c_void,
     compare_count: usize,
     resultv: *mut fi_ioc,
-    _result_desc: *mut *mut c_void,
+    result_desc: *mut *mut c_void,
     result_count: usize,
     dest_addr: fi_addr_t,
     addr: u64,
@@ -588,9 +592,9 @@ unsafe extern "C" fn compwritev<T: AtomicPath>(
         datatype,
         op,
         count: 0,
-        operands: Memory::Several(iov, count),
-        compare: Memory::Several(comparev, compare_count),
-        result: Memory::Several(resultv, result_count),
+        operands: Local::Several(iov, desc, count),
+        compare: Local::Several(comparev, compare_desc, compare_count),
+        result: Local::Several(resultv, result_desc, result_count),
         dest: dest_addr,
         data: 0,
         context,
@@ -603,15 +607,15 @@ unsafe extern "C" fn compwritemsg<T: AtomicPath>(
     ep: *mut fid_ep,
     msg: *const fi_msg_atomic,
     comparev: *const fi_ioc,
-    _compare_desc: *mut *mut c_void,
+    compare_desc: *mut *mut c_void,
     compare_count: usize,
     resultv: *mut fi_ioc,
-    _result_desc: *mut *mut c_void,
+    result_desc: *mut *mut c_void,
     result_count: usize,
     flags: u64,
 ) -> isize {
-    let compare = Memory::Several(comparev, compare_count);
-    let result = Memory::Several(resultv, result_count);
+    let compare = Local::Several(comparev, compare_desc, compare_count);
+    let result = Local::Several(resultv, result_desc, result_count);
     // SAFETY: as in `compwrite`, for what `msg` names.
     unsafe { post_msg::<T>(ep, Family::Compare, msg, compare, result, flags) }
 }

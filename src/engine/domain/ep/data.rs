@@ -21,7 +21,7 @@ use crate::ffi::ops::work::OutgoingAtomic;
 impl<T: Transport> Ep<T> {
     /// What becomes of an operation of an endpoint whose operations are limited in size or order.
     #[cold]
-    fn limit<'a>(&self, tx: &Tx<'a>) -> Result<Tx<'a>> {
+    fn limit<'a>(&self, tx: &Tx<'a, T::Memory>) -> Result<Tx<'a, T::Memory>> {
         self.shared.limits.check(tx)?;
         let flags = tx.flags | self.order(tx.what)?;
         Ok(Tx { flags, ..*tx })
@@ -41,7 +41,7 @@ impl<T: Transport> Ep<T> {
 impl<T: Transport> Ep<T> {
     // Calls of their own would cost each operation some instructions.
     #[inline(always)]
-    fn try_transmit(&self, tx: &Tx<'_>) -> Result {
+    fn try_transmit(&self, tx: &Tx<'_, T::Memory>) -> Result {
         let limited;
         let tx = match self.shared.limits.any.load(Ordering::Relaxed) {
             true => {
@@ -64,7 +64,7 @@ impl<T: Transport> Ep<T> {
     }
 
     #[inline(always)]
-    fn try_receive(&self, rx: &Rx) -> Result {
+    fn try_receive(&self, rx: &Rx<T::Memory>) -> Result {
         if rx.iov.pieces() > self.shared.limits.receive_iovs {
             return Err(Error::INVAL);
         }
@@ -79,7 +79,7 @@ impl<T: Transport> Ep<T> {
     }
 
     #[inline(always)]
-    fn try_transmit_one(&self, tx: &OneTx) -> Result {
+    fn try_transmit_one(&self, tx: &OneTx<T::Memory>) -> Result {
         if self.shared.limits.of_one.load(Ordering::Relaxed) {
             return self.try_transmit(&tx.into());
         }
@@ -138,23 +138,25 @@ impl<T: Transport> Ep<T> {
 }
 
 impl<T: Transport> DataPath for Ep<T> {
+    type Memory = T::Memory;
+
     #[inline]
-    fn transmit(&self, tx: &Tx<'_>) -> Result {
+    fn transmit(&self, tx: &Tx<'_, T::Memory>) -> Result {
         self.try_transmit(tx).map_err(Self::refused)
     }
 
     #[inline]
-    fn transmit_one(&self, tx: &OneTx) -> Result {
+    fn transmit_one(&self, tx: &OneTx<T::Memory>) -> Result {
         self.try_transmit_one(tx).map_err(Self::refused)
     }
 
     #[inline]
-    fn receive(&self, rx: &Rx) -> Result {
+    fn receive(&self, rx: &Rx<T::Memory>) -> Result {
         self.try_receive(rx).map_err(Self::refused)
     }
 
     #[inline]
-    fn receive_one(&self, rx: &OneRx) -> Result {
+    fn receive_one(&self, rx: &OneRx<T::Memory>) -> Result {
         if rx.flags & (FI_PEEK | FI_TRIGGER) == 0 {
             let mut guard = self.shared.engine.lock_data()?;
             let core = &mut guard.core;
@@ -229,13 +231,13 @@ impl<T: Transport> AtomicPath for Ep<T> {
         })
     }
 
-    fn atomic(&self, atomic: &Atomic<'_>) -> Result {
+    fn atomic(&self, atomic: &Atomic<'_, T::Memory>) -> Result {
         self.try_atomic(atomic).map_err(Self::refused)
     }
 }
 
 impl<T: Transport> Ep<T> {
-    fn try_atomic(&self, atomic: &Atomic<'_>) -> Result {
+    fn try_atomic(&self, atomic: &Atomic<'_, T::Memory>) -> Result {
         let limited;
         let atomic = match self.shared.limits.any.load(Ordering::Relaxed) {
             true => {

@@ -30,7 +30,7 @@ impl<T: Transport> Ep<T> {
     }
 
     /// FI_TRIGGER: keeps an operation until its counter has the value.
-    pub(super) fn transmit_when(&self, state: &mut State<T>, tx: &Tx<'_>) -> Result {
+    pub(super) fn transmit_when(&self, state: &mut State<T>, tx: &Tx<'_, T::Memory>) -> Result {
         let place = Place {
             port: self.port(),
             ep: self.shared.id,
@@ -41,7 +41,7 @@ impl<T: Transport> Ep<T> {
 
     /// As `receive`, with FI_PEEK or FI_TRIGGER.
     #[cold]
-    pub(super) fn receive_special(&self, rx: &Rx) -> Result {
+    pub(super) fn receive_special(&self, rx: &Rx<T::Memory>) -> Result {
         let engine = &*self.shared.engine;
         let id = self.shared.id;
         let mut guard = engine.lock()?;
@@ -63,7 +63,12 @@ impl<T: Transport> Ep<T> {
     }
 
     /// Keeps an operation until the counter that its context names has the value.
-    pub(super) fn post_when(&self, state: &mut State<T>, context: usize, action: Action) -> Result {
+    pub(super) fn post_when(
+        &self,
+        state: &mut State<T>,
+        context: usize,
+        action: Action<T::Memory>,
+    ) -> Result {
         let ep = &state.core.eps[self.shared.id];
         if ep.caps & FI_TRIGGER == 0 {
             return Err(Error::BADFLAGS);
@@ -86,7 +91,7 @@ impl<T: Transport> Ep<T> {
 impl<T: Transport> State<T> {
     /// Posts a receive of an endpoint.
     #[inline]
-    pub fn receive(&mut self, id: usize, rx: &Rx) -> Result {
+    pub fn receive(&mut self, id: usize, rx: &Rx<T::Memory>) -> Result {
         let State { core, transport } = self;
         let ep = &core.eps[id];
         if !ep.enabled {

@@ -134,6 +134,10 @@ impl<T: Transport> MrCalls for Domain<T> {
         self.engine().info.domain.mr_iov_limit.max(1)
     }
 
+    fn names_devices(&self) -> bool {
+        self.engine().info.caps & FI_HMEM != 0
+    }
+
     fn has_keys_in_av(&self) -> bool {
         self.engine().has_keys_in_av()
     }

@@ -10,6 +10,7 @@ use crate::base::{Error, Result, Secret};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::{object, status};
 use crate::ffi::user;
+use crate::hmem;
 
 /// One registration, whichever call it came by.
 pub struct MrRequest<'a> {
@@ -31,6 +32,8 @@ pub struct MrRequest<'a> {
 pub trait MrCalls: Kind<Head = fid_domain> {
     fn api_version(&self) -> u32;
     fn iov_limit(&self) -> usize;
+    /// FI_HMEM: registrations say what kind of memory they are of.
+    fn names_devices(&self) -> bool;
     /// FI_AV_AUTH_KEY: keys are named by `fi_mr_auth_key`.
     fn has_keys_in_av(&self) -> bool;
     fn register(&self, request: MrRequest<'_>) -> Result<*mut fid_mr>;
@@ -156,7 +159,9 @@ unsafe extern "C" fn regattr<T: MrCalls>(
 }
 
 /// Reads no further than the caller's headers go: 48 bytes before API 1.5, 64 before 1.9, and the members after those
-/// concern device memory, which is refused by flag, and sub-regions.
+/// concern device memory and sub-regions.
+///
+/// `NOSYS`: memory of a kind that is not there. Without FI_HMEM its kind is ignored; a part of a region has that of the region.
 ///
 /// # Safety
 /// `attr` must be NULL or a `fi_mr_attr` of the domain's API version.
@@ -171,11 +176,19 @@ unsafe fn read_attr<'a, T: MrCalls>(
     if flags & FI_MR_DMABUF != 0 {
         return Err(Error::NOSYS);
     }
+    // SAFETY: the member exists from API 1.9 on.
+    let iface = match domain.names_devices() && domain.api_version() >= API_1_9 {
+        true => unsafe { (*attr).iface },
+        false => FI_HMEM_SYSTEM,
+    };
     let base = match domain.api_version() >= API_2_0 {
         // SAFETY: the member exists from API 2.0 on.
         true => unsafe { (*attr).base_mr },
         false => core::ptr::null(),
     };
+    if base.is_null() && hmem::Kind::of_iface(iface.0).is_none() {
+        return Err(Error::NOSYS);
+    }
     // SAFETY: the members exist from API 1.5 on; fi_mr(3): the key has the size beside it.
     let (auth_key_size, auth_key) = unsafe {
         match domain.api_version() >= API_1_5 {
@@ -228,4 +241,5 @@ unsafe fn auth_key(key: *const u8, size: usize) -> Result<Option<Secret>> {
 
 const KEY_LIMIT: usize = 4096;
 const API_1_5: u32 = 1 << 16 | 5;
+const API_1_9: u32 = 1 << 16 | 9;
 const API_2_0: u32 = 2 << 16;

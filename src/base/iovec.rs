@@ -9,6 +9,7 @@
 mod copies;
 mod element;
 mod piece;
+mod span;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use libc::iovec;
 use crate::hmem::{Desc, Host, Memory, Ways};
 
 pub use piece::Piece;
+pub use span::Span;
 
 /// Pieces that one operation may name, here and at the target.
 pub const IOV_LIMIT: usize = 4;
@@ -214,12 +216,12 @@ impl IoVec {
         max - left
     }
 
-    /// Addresses and lengths of what is not yet moved.
-    pub fn places(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+    /// Where what is not yet moved is.
+    pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
         let pieces = &self.pieces[usize::from(self.at).min(IOV_LIMIT)..usize::from(self.count)];
         pieces.iter().enumerate().map(|(i, piece)| {
             let skip = if i == 0 { self.done } else { 0 };
-            (piece.base as usize + skip, piece.len - skip)
+            Span::new(piece.base as usize + skip, piece.len - skip)
         })
     }
 }

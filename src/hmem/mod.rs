@@ -30,7 +30,7 @@ impl Kind {
 
 /// What an operation carries of a piece of memory besides its place. A transport says by its choice of a type what it needs;
 /// what it does not need takes no room and no instruction.
-pub trait Memory: Copy + Default + Send + 'static {
+pub trait Memory: Copy + Default + Send + Sync + 'static {
     /// Whether descriptors say anything; if not, they are not read: programs leave arrays of them unset.
     const HAS_DESC: bool;
 
@@ -74,6 +74,8 @@ impl Desc {
 
 // SAFETY: a word that is compared and handed on; nothing here looks at what it points to.
 unsafe impl Send for Desc {}
+// SAFETY: as above.
+unsafe impl Sync for Desc {}
 
 impl Default for Desc {
     fn default() -> Desc {

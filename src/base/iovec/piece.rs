@@ -3,6 +3,7 @@
 //!
 //! Trusted with: reading and writing it, by the promise given to `Piece::new`.
 
+use super::Span;
 use crate::hmem::{self, Host, Memory};
 
 /// Memory that the application leaves to the library: where it is, and what its transport has to know of it.
@@ -15,6 +16,8 @@ pub struct Piece<M = Host> {
 
 // SAFETY: the address is a plain word here; that the memory may be used from any thread is the promise given to `new`.
 unsafe impl<M: Memory> Send for Piece<M> {}
+// SAFETY: as above. Operations that meet in the same bytes are a race of the application's, or of the peers that it lets in.
+unsafe impl<M: Memory> Sync for Piece<M> {}
 
 impl<M: Memory> Piece<M> {
     /// # Safety
@@ -43,6 +46,23 @@ impl<M: Memory> Piece<M> {
     #[inline]
     pub fn memory(&self) -> M {
         self.memory
+    }
+
+    /// Where it is.
+    #[inline]
+    pub fn span(&self) -> Span {
+        Span::new(self.base as usize, self.len)
+    }
+
+    /// `len` of its bytes behind the first `skip`, if it has them.
+    #[inline]
+    pub fn part(&self, skip: usize, len: usize) -> Option<Piece<M>> {
+        let fits = skip <= self.len && len <= self.len - skip;
+        fits.then(|| Piece {
+            base: self.base.wrapping_add(skip),
+            len,
+            memory: self.memory,
+        })
     }
 
     /// Copies it to memory that no reference can stand for.

@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, Piece, Result, Span};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::domain::av::Av;
@@ -116,10 +116,11 @@ const FLAGS: u64 = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE;
 fn part_of<T: Transport>(
     base: Other<'_>,
     engine: &Arc<Engine<T>>,
-    segments: &[(usize, usize)],
+    segments: &[Piece],
 ) -> Result<Use> {
     let base = base.downcast::<Mr<T>>().ok_or(Error::INVAL)?;
-    match Arc::ptr_eq(&base.engine, engine) && base.region.contains(segments) {
+    let spans: Vec<Span> = segments.iter().map(Piece::span).collect();
+    match Arc::ptr_eq(&base.engine, engine) && base.region.contains(&spans) {
         true => Ok(base.uses.take()),
         false => Err(Error::INVAL),
     }
@@ -204,7 +205,7 @@ impl<T: Transport> Kind for Mr<T> {
         Ok(())
     }
 
-    fn refresh(&self, ranges: &[(usize, usize)], flags: u64) -> Result {
+    fn refresh(&self, ranges: &[Span], flags: u64) -> Result {
         match flags {
             0 => self.region.refresh(ranges),
             _ => Err(Error::BADFLAGS),

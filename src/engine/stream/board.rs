@@ -16,6 +16,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use crate::base::Span;
 use crate::engine::cntr::Counter;
 use crate::engine::mr;
 use crate::sys::region::{Region, Shared};
@@ -93,7 +94,7 @@ impl Board {
 
     /// Shows a region, if it is one that peers may use without our knowing.
     pub fn publish(&mut self, region: &Own) {
-        let Some((base, len)) = region.alone() else {
+        let Some(Span { start: base, len }) = region.alone() else {
             return;
         };
         let free = |at: &usize| {
@@ -237,10 +238,17 @@ impl Drop for InUse<'_> {
 mod tests {
     use super::*;
     use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
+    use crate::base::Piece;
     use crate::engine::mr::{KeyPolicy, MrTable};
+    use crate::hmem::Host;
 
     fn table() -> MrTable<Arc<Counter>> {
         MrTable::new(KeyPolicy::from_mr_mode(0))
+    }
+
+    fn piece(bytes: &[u8]) -> Piece {
+        // SAFETY: never read or written.
+        unsafe { Piece::new(bytes.as_ptr().cast_mut(), bytes.len(), Host) }
     }
 
     fn both(board: &Board) -> View {
@@ -252,7 +260,11 @@ mod tests {
         let mut regions = table();
         let bytes = [0u8; 100];
         let base = bytes.as_ptr() as usize;
-        let mut add = |key, access| regions.register(&[(base, 100)], access, 0, key, 0).unwrap();
+        let mut add = |key, access| {
+            regions
+                .register(&[piece(&bytes)], access, 0, key, 0)
+                .unwrap()
+        };
         let (read, write) = (add(7, FI_REMOTE_READ), add(8, FI_REMOTE_WRITE));
         let mut board = Board::new([&read].into_iter()).unwrap();
         let view = both(&board);
@@ -278,7 +290,7 @@ mod tests {
         let mut regions = table();
         let bytes = [0u8; 8];
         let region = regions
-            .register(&[(bytes.as_ptr() as usize, 8)], FI_REMOTE_READ, 0, 3, 0)
+            .register(&[piece(&bytes)], FI_REMOTE_READ, 0, 3, 0)
             .unwrap();
         let mut board = Board::new([&region].into_iter()).unwrap();
         let (view, line) = (both(&board), Using::default());
@@ -306,11 +318,10 @@ mod tests {
     fn there_may_be_more_regions_than_entries() {
         let mut regions = table();
         let byte = 0u8;
-        let at = &raw const byte as usize;
         let all: Vec<_> = (0..2 * ENTRIES as u64)
             .map(|key| {
                 regions
-                    .register(&[(at, 1)], FI_REMOTE_READ, 0, key, 0)
+                    .register(&[piece(&[byte])], FI_REMOTE_READ, 0, key, 0)
                     .unwrap()
             })
             .collect();

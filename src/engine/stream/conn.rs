@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::abi::{FI_ADDR_NOTAVAIL, FI_FENCE, FI_INJECT};
 use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, IoList, IoVec};
+use crate::base::{Error, IoList, IoVec, Span};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::core::{Sender, TxOp};
@@ -430,7 +430,7 @@ pub const RENDEZVOUS_LIMIT: usize = 254;
 pub type Regions = [Option<Arc<Region<Arc<Counter>>>>; MAX_SEGS];
 
 /// Addresses and lengths of what a write has to make durable before it is acknowledged (FI_COMMIT_COMPLETE).
-pub type Durable = Option<Box<[(usize, usize)]>>;
+pub type Durable = Option<Box<[Span]>>;
 
 fn next_serial() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);

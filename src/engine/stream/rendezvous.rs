@@ -387,9 +387,9 @@ pub(super) fn places_of(header: &Header) -> Places {
 /// Names the first `most` bytes of memory of ours in a header.
 pub(super) fn name_places(header: &mut Header, iov: &IoVec, most: usize) {
     let mut left = most;
-    for (place, (addr, room)) in header.segs.iter_mut().zip(iov.places()) {
-        let len = room.min(left);
-        (place.addr, place.len) = (addr as u64, len as u64);
+    for (place, span) in header.segs.iter_mut().zip(iov.spans()) {
+        let len = span.len.min(left);
+        (place.addr, place.len) = (span.start as u64, len as u64);
         header.seg_count += 1;
         left -= len;
     }

@@ -250,8 +250,8 @@ pub(super) fn named<N: Net>(
         let found = core
             .mrs
             .lookup_with(conn.key(), seg.key, seg.addr, seg.len, access);
-        let (region, address) = found.map_err(refused)?;
-        if !region.window(&mut iov, address, seg.len as usize) {
+        let (region, piece) = found.map_err(refused)?;
+        if !iov.push(piece) {
             return Err(Fault::Rule("too many segments"));
         }
         *place = Some(region.clone());
@@ -288,10 +288,8 @@ pub(super) fn count_regions<A: Address>(
 pub(super) fn durable(header: &Header, regions: &Regions) -> Durable {
     let targets = header.segs().iter().zip(regions.iter().flatten());
     let persistent = targets.filter(|(seg, region)| region.is_persistent() && seg.len > 0);
-    let parts = persistent.filter_map(|(seg, region)| {
-        let address = region.reach_one(seg.addr, seg.len).ok()?;
-        Some((address, seg.len as usize))
-    });
+    let parts = persistent
+        .filter_map(|(seg, region)| Some(region.reach_one(seg.addr, seg.len).ok()?.span()));
     Some(parts.collect())
 }
 

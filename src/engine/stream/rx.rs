@@ -7,7 +7,7 @@ use core::fmt;
 
 use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, IoList};
+use crate::base::{Error, IoList, Span};
 use crate::engine::core::Parts;
 use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
 use crate::engine::stream::conn::{At, Conn, Incoming, Sink, Stalled, State, is_silence};
@@ -623,9 +623,9 @@ fn taker<N: Net>(core: &Core<N>, conn: &Conn<N>, tagged: bool) -> Option<usize> 
 
 /// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.
 #[cold]
-pub(super) fn commit<N: Net>(conn: &Conn<N>, parts: &[(usize, usize)]) -> bool {
+pub(super) fn commit<N: Net>(conn: &Conn<N>, parts: &[Span]) -> bool {
     let mut parts = parts.iter();
-    let result = parts.try_for_each(|&(address, len)| memory::make_durable(address, len));
+    let result = parts.try_for_each(|part| memory::make_durable(part.start, part.len));
     if let Err(error) = &result {
         log_warn!(
             N::SOURCE,

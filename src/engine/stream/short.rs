@@ -125,13 +125,10 @@ impl<N: Net> Stream<N> {
         let found = core
             .mrs
             .lookup_with(conn.key(), seg.key, seg.addr, seg.len, access);
-        let Some((region, start)) = found.ok().filter(|(region, _)| !region.is_single_use()) else {
+        let Some((region, piece)) = found.ok().filter(|(region, _)| !region.is_single_use()) else {
             return false;
         };
-        let (len, mut target) = (seg.len as usize, IoVec::empty());
-        if !region.window(&mut target, start, len) {
-            return false;
-        }
+        let (len, mut target) = (seg.len as usize, IoVec::from(piece));
         let counter = region.counter().filter(|_| op != FI_ATOMIC_READ).cloned();
         let mut bytes = [0; FEW];
         bytes[..payload.len()].copy_from_slice(payload);

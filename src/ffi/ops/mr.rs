@@ -6,16 +6,15 @@ use core::ffi::{c_int, c_void};
 use libc::iovec;
 
 use crate::abi::*;
-use crate::base::{Error, Result, Secret};
+use crate::base::{Error, Piece, Result, Secret};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::{object, status};
 use crate::ffi::user;
-use crate::hmem;
+use crate::hmem::{self, Host};
 
 /// One registration, whichever call it came by.
 pub struct MrRequest<'a> {
-    /// Address and length of each piece.
-    pub segments: Vec<(usize, usize)>,
+    pub segments: Vec<Piece>,
     pub access: u64,
     pub offset: u64,
     pub requested_key: u64,
@@ -51,18 +50,17 @@ pub fn table<T: MrCalls>() -> &'static fi_ops_mr {
 }
 
 /// # Safety
-/// `iov` must be NULL or have `count` elements.
-unsafe fn segments<T: MrCalls>(
-    domain: &T,
-    iov: *const iovec,
-    count: usize,
-) -> Result<Vec<(usize, usize)>> {
+/// `iov` must be NULL or have `count` elements, and what they name must stay valid until the region is closed.
+unsafe fn segments<T: MrCalls>(domain: &T, iov: *const iovec, count: usize) -> Result<Vec<Piece>> {
     if iov.is_null() || count == 0 || count > domain.iov_limit() {
         return Err(Error::INVAL);
     }
     // SAFETY: promised by the caller.
-    let pieces = (0..count).map(|i| unsafe { *iov.add(i) });
-    Ok(pieces.map(|p| (p.iov_base as usize, p.iov_len)).collect())
+    let piece = |i| unsafe {
+        let piece = *iov.add(i);
+        Piece::new(piece.iov_base.cast(), piece.iov_len, Host)
+    };
+    Ok((0..count).map(piece).collect())
 }
 
 /// Registers, stores the handle, and only then lets an event tell of it.
@@ -125,7 +123,8 @@ unsafe extern "C" fn regv<T: MrCalls>(
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_mr(3): an open domain, `count` elements, `mr` is where the handle goes.
+    // SAFETY: fi_mr(3): an open domain, `count` elements, `mr` is where the handle goes; the application keeps the memory valid
+    // until it has closed the region.
     status(unsafe {
         object(object::get::<T, _>(fid)).and_then(|domain| {
             let request = MrRequest {

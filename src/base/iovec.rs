@@ -7,8 +7,10 @@
 //! and the peer or the application may write them at any time.
 
 mod copies;
+mod cursor;
 mod element;
 mod piece;
+mod registered;
 mod span;
 #[cfg(test)]
 mod tests;
@@ -21,7 +23,9 @@ use libc::iovec;
 
 use crate::hmem::{Desc, Host, Memory, Ways};
 
+pub use cursor::Cursor;
 pub use piece::Piece;
+pub use registered::Registered;
 pub use span::Span;
 
 /// Pieces that one operation may name, here and at the target.
@@ -33,7 +37,6 @@ const EMPTY: iovec = iovec {
 };
 
 /// The pieces of one operation and how far it has come.
-#[derive(Clone, Copy)]
 pub struct IoVec<M = Host> {
     pieces: [Piece<M>; IOV_LIMIT],
     count: u8,
@@ -64,10 +67,50 @@ impl<M: Memory> IoVec<M> {
     #[inline]
     pub fn empty() -> IoVec<M> {
         IoVec {
-            pieces: [Piece::empty(M::default()); IOV_LIMIT],
+            pieces: core::array::from_fn(|_| Piece::empty(M::default())),
             count: 0,
             at: 0,
             done: 0,
+        }
+    }
+
+    /// They go to somebody else; what is left is empty.
+    #[inline(always)]
+    pub fn take(&mut self) -> IoVec<M> {
+        let taken = self.again();
+        self.count = 0;
+        self.at = 0;
+        self.done = 0;
+        taken
+    }
+
+    /// The first `len` of the bytes not yet moved go to somebody else.
+    pub fn split_off(&mut self, len: usize) -> IoVec<M> {
+        let mut first = self.again();
+        first.truncate(len);
+        self.advance(len);
+        first
+    }
+
+    /// A look at what is not yet moved, with a place of its own.
+    #[inline(always)]
+    pub fn cursor(&self) -> Cursor<'_, M> {
+        Cursor::of(self.again())
+    }
+
+    /// A second one of the same memory.
+    ///
+    /// # Safety
+    /// Once an operation has been posted with one of the two, the other is not used.
+    pub unsafe fn duplicate(&self) -> IoVec<M> {
+        self.again()
+    }
+
+    #[inline(always)]
+    fn again(&self) -> IoVec<M> {
+        IoVec {
+            pieces: [0, 1, 2, 3].map(|i: usize| self.pieces[i].again()),
+            ..*self
         }
     }
 
@@ -119,6 +162,11 @@ impl<M: Memory> IoVec<M> {
         self.pieces[usize::from(self.count)] = piece;
         self.count += 1;
         true
+    }
+
+    /// The piece, if there is one and no other.
+    pub fn into_one(mut self) -> Option<Piece<M>> {
+        (self.count == 1).then(|| self.pieces[0].take())
     }
 
     /// How many pieces were named.

@@ -15,5 +15,5 @@ pub mod settings;
 pub mod text;
 
 pub use error::{Error, Result};
-pub use iovec::{IoList, IoVec, Piece, Span};
+pub use iovec::{IoList, IoVec, Piece, Registered, Span};
 pub use secret::Secret;

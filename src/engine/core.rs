@@ -543,7 +543,7 @@ impl<A: Address, M: Memory> Core<A, M> {
     pub fn post_receive(
         &mut self,
         ep: usize,
-        rx: &Rx<M>,
+        rx: &mut Rx<M>,
         source_of: impl Fn(&Envelope) -> u64,
         mut claim: impl FnMut(&mut Self, Claimed<M>),
     ) -> Result {
@@ -558,7 +558,7 @@ impl<A: Address, M: Memory> Core<A, M> {
         srx: usize,
         directed: bool,
         ep: Option<usize>,
-        rx: &Rx<M>,
+        rx: &mut Rx<M>,
         source_of: impl Fn(&Envelope) -> u64,
         claim: &mut impl FnMut(&mut Self, Claimed<M>),
     ) -> Result {

@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
+#[cfg(test)]
+use crate::base::IoVec;
 use crate::base::rights::{ALL, NO_KEY, REMOTE};
-use crate::base::{Error, Piece, Result};
+use crate::base::{Error, Piece, Registered, Result};
 use crate::engine::auth::Key;
 
 pub use crate::base::rights::KeyPolicy;
@@ -45,7 +47,7 @@ impl<C> MrTable<C> {
     /// `NOKEY`: the application's key is in use.
     pub fn register(
         &mut self,
-        segments: &[Piece],
+        segments: Vec<Registered>,
         access: u64,
         offset: u64,
         requested_key: u64,
@@ -55,12 +57,12 @@ impl<C> MrTable<C> {
             return Err(Error::INVAL);
         }
         let segments = Segments::checked(segments, offset)?;
-        let region = |key| {
+        let region = |segments, key| {
             let virt = self.policy.virt_addr;
             Arc::new(Region::new(segments, offset, key, access, virt, context))
         };
         if access & REMOTE == 0 {
-            return Ok(region(NO_KEY));
+            return Ok(region(segments, NO_KEY));
         }
         let key = match self.policy.prov_key {
             true => self.keys.next()?,
@@ -69,7 +71,7 @@ impl<C> MrTable<C> {
         let Entry::Vacant(place) = self.regions.entry(key) else {
             return Err(Error::NOKEY);
         };
-        Ok(place.insert(region(key)).clone())
+        Ok(place.insert(region(segments, key)).clone())
     }
 
     /// FI_MR_SINGLE_USE: an access has begun, the only one. It goes on; new ones find the region no more.
@@ -149,7 +151,7 @@ impl<C> MrTable<C> {
         addr: u64,
         len: u64,
         need: u64,
-    ) -> Result<(Arc<Region<C>>, Segments)> {
+    ) -> Result<(Arc<Region<C>>, IoVec)> {
         let region = self.find(key)?;
         let pieces = region.reach(addr, len)?;
         region.check(need)?;

@@ -23,7 +23,7 @@ const SPARE: usize = 256;
 const SPARE_SIZE: usize = 1024;
 
 /// A posted receive.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Posted<M: Memory> {
     iov: IoVec<M>,
     len: usize,
@@ -474,7 +474,7 @@ impl<M: Memory> Srx<M> {
 
     /// Posts a plain receive of one buffer where no message waits: the usual case. False leaves it to `post`.
     #[inline(always)]
-    pub fn post_one(&mut self, rx: &OneRx<M>, directed: bool) -> bool {
+    pub fn post_one(&mut self, rx: &mut OneRx<M>, directed: bool) -> bool {
         let lane = self.lane(rx.what);
         let plain = rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) == 0;
         if !plain || lane.matcher.unexpected_len() > 0 {
@@ -487,16 +487,21 @@ impl<M: Memory> Srx<M> {
         true
     }
 
-    /// A receive is posted. `directed`: it may name its source.
-    pub fn post(&mut self, rx: &Rx<M>, directed: bool, out: &mut VecDeque<Outcome<M>>) -> Result {
+    /// A receive is posted: its memory is taken. `directed`: it may name its source.
+    pub fn post(
+        &mut self,
+        rx: &mut Rx<M>,
+        directed: bool,
+        out: &mut VecDeque<Outcome<M>>,
+    ) -> Result {
         let source = if directed { rx.src } else { ANY };
         if rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD) != 0 {
             return self.peek(rx, source, out);
         }
         let (tag, ignore) = accepted(rx.what, rx.tag, rx.ignore);
         let mut posted = Posted {
-            iov: rx.iov,
             len: rx.iov.remaining(),
+            iov: rx.iov.take(),
             context: rx.context,
             flags: rx.flags,
             multi: self.takes_many(rx).then(Arc::default),
@@ -561,7 +566,7 @@ impl<M: Memory> Srx<M> {
 
     /// FI_PEEK, FI_CLAIM and FI_DISCARD of fi_tagged(3) and fi_msg(3).
     #[cold]
-    fn peek(&mut self, rx: &Rx<M>, source: u64, out: &mut VecDeque<Outcome<M>>) -> Result {
+    fn peek(&mut self, rx: &mut Rx<M>, source: u64, out: &mut VecDeque<Outcome<M>>) -> Result {
         let (peek, claim, discard) = (
             rx.flags & FI_PEEK != 0,
             rx.flags & FI_CLAIM != 0,
@@ -585,8 +590,8 @@ impl<M: Memory> Srx<M> {
                 return Ok(());
             }
             let recv = Posted {
-                iov: rx.iov,
                 len: rx.iov.remaining(),
+                iov: rx.iov.take(),
                 context: rx.context,
                 flags: rx.flags,
                 multi: None,
@@ -644,7 +649,7 @@ impl<M: Memory> Srx<M> {
             let matcher = &mut self.lane(what).matcher;
             let key = |posted: &Posted<M>| posted.context as u64;
             if let Some(id) = matcher.find_posted_by_key(key, context as u64) {
-                let posted = matcher.take_posted(id);
+                let mut posted = matcher.take_posted(id);
                 if let Some(multi) = &posted.multi {
                     multi.open.fetch_add(1, Ordering::Relaxed);
                     multi.full.store(true, Ordering::Relaxed);
@@ -660,7 +665,7 @@ impl<M: Memory> Srx<M> {
         let mut all = Vec::new();
         for what in [What::Msg, What::Tagged] {
             let posted = self.lane(what).matcher.drain_posted();
-            all.extend(posted.into_iter().map(|posted| (posted.whole(), what)));
+            all.extend(posted.into_iter().map(|mut posted| (posted.whole(), what)));
         }
         all
     }
@@ -670,7 +675,7 @@ impl<M: Memory> Srx<M> {
         let mut all = Vec::new();
         for what in [What::Msg, What::Tagged] {
             let posted = self.lane(what).matcher.drain_posted_from(source);
-            all.extend(posted.into_iter().map(|posted| (posted.whole(), what)));
+            all.extend(posted.into_iter().map(|mut posted| (posted.whole(), what)));
         }
         all
     }
@@ -704,19 +709,20 @@ impl Envelope {
 impl<M: Memory> Posted<M> {
     /// From now on it is this receive.
     #[inline]
-    fn put(&mut self, rx: &OneRx<M>) {
-        self.iov.set(rx.piece);
+    fn put(&mut self, rx: &mut OneRx<M>) {
         self.len = rx.piece.len();
+        self.iov.set(rx.piece.take());
         self.context = rx.context;
         self.flags = rx.flags;
         self.multi = None;
     }
 
+    /// The buffer goes to its message.
     #[inline]
-    fn whole(&self) -> RecvOp<M> {
+    fn whole(&mut self) -> RecvOp<M> {
         RecvOp {
-            iov: self.iov,
             base: self.iov.base(),
+            iov: self.iov.take(),
             len: self.len,
             context: self.context,
             flags: self.flags,
@@ -728,17 +734,14 @@ impl<M: Memory> Posted<M> {
     fn piece(&mut self, len: u64, min: usize) -> (RecvOp<M>, bool) {
         let left = self.iov.remaining();
         let used = usize::try_from(len).unwrap_or(usize::MAX).min(left);
-        let mut iov = self.iov;
-        iov.truncate(used);
         let recv = RecvOp {
-            iov,
             base: self.iov.address(),
+            iov: self.iov.split_off(used),
             len: used,
             context: self.context,
             flags: self.flags,
             multi: self.multi.clone(),
         };
-        self.iov.advance(used);
         let full = left - used < min.max(1);
         if let Some(multi) = &self.multi {
             multi.open.fetch_add(1, Ordering::Relaxed);
@@ -766,7 +769,7 @@ mod tests {
     }
 
     fn receive(srx: &mut Srx, flags: u64, out: &mut VecDeque<Outcome>) -> Result {
-        let rx = Rx {
+        let mut rx = Rx {
             what: What::Tagged,
             iov: IoVec::empty(),
             src: ANY,
@@ -775,7 +778,7 @@ mod tests {
             context: 1,
             flags,
         };
-        srx.post(&rx, false, out)
+        srx.post(&mut rx, false, out)
     }
 
     #[test]

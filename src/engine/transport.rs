@@ -150,8 +150,7 @@ pub trait Transport: Sized + Send + 'static {
     ) -> bool {
         false
     }
-    fn transmit(&mut self, core: &mut CoreOf<Self>, ep: usize, tx: &Tx<'_, Self::Memory>)
-    -> Result;
+    fn transmit(&mut self, core: &mut CoreOf<Self>, ep: usize, tx: Tx<'_, Self::Memory>) -> Result;
     /// How many operations of an endpoint are taken now at least, of whatever kind and for whatever peer, as far as its
     /// queues go: fi_tx_size_left(3). Of each `inject` bytes are copied if it is injected; `caps` says which there may be.
     fn tx_room(&mut self, _ep: usize, _inject: usize, _caps: u64) -> usize {
@@ -163,7 +162,7 @@ pub trait Transport: Sized + Send + 'static {
         _core: &mut CoreOf<Self>,
         _port: usize,
         _ep: usize,
-        _atomic: &Atomic<'_, Self::Memory>,
+        _atomic: Atomic<'_, Self::Memory>,
     ) -> Result {
         Err(Error::OPNOTSUPP)
     }
@@ -174,7 +173,7 @@ pub trait Transport: Sized + Send + 'static {
         core: &mut CoreOf<Self>,
         port: usize,
         ep: usize,
-        tx: &Tx<'_, Self::Memory>,
+        tx: Tx<'_, Self::Memory>,
     ) -> Result;
     /// What was posted through this transmit context uses no memory of the application any more. What is left of it
     /// completes at `heir`.
@@ -267,7 +266,7 @@ pub trait Transport: Sized + Send + 'static {
         &mut self,
         _core: &mut CoreOf<Self>,
         _ep: usize,
-        _call: &Collective<Self::Memory>,
+        _call: Collective<Self::Memory>,
     ) -> Result {
         Err(Error::NOSYS)
     }

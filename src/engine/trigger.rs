@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustc_hash::FxBuildHasher;
 use slab::Slab;
 
-use crate::base::{Error, Result};
+use crate::base::{Error, IoVec, Result};
 use crate::engine::cntr::{Counter, Edit};
 use crate::engine::core::{Core, TxOp};
 use crate::engine::domain::State;
@@ -466,7 +466,7 @@ impl<A: Address, M: Memory> Core<A, M> {
             }
             Action::Receive(ep, rx) => {
                 let recv = RecvOp {
-                    iov: rx.iov,
+                    iov: IoVec::empty(),
                     base: rx.iov.base(),
                     len: rx.iov.remaining(),
                     context: rx.context,
@@ -497,9 +497,9 @@ impl<T: Transport> State<T> {
             let mut full = Vec::new();
             let mut due = self.core.triggers.take_due();
             let mut kept = VecDeque::new();
-            while let Some(pending) = due.pop_front() {
+            while let Some(mut pending) = due.pop_front() {
                 let ep = pending.action.ep();
-                if ep.is_some_and(|ep| full.contains(&ep)) || !self.start(&pending) {
+                if ep.is_some_and(|ep| full.contains(&ep)) || !self.start(&mut pending) {
                     // All are of this one: nothing behind it can start either, and nothing is moved.
                     if ep.is_some() && !self.core.triggers.is_mixed {
                         due.push_front(pending);
@@ -527,7 +527,7 @@ impl<T: Transport> State<T> {
     }
 
     /// False if it has to be tried again. What goes wrong otherwise is reported as the operation's end.
-    fn start(&mut self, pending: &Pending<T::Memory>) -> bool {
+    fn start(&mut self, pending: &mut Pending<T::Memory>) -> bool {
         let ep = match &pending.action {
             Action::Change(held, edit) => {
                 self.core.change(&held.counter, *edit);
@@ -539,7 +539,7 @@ impl<T: Transport> State<T> {
         let Ok(number) = self.core.triggers.begin(ep, &pending.work) else {
             return false;
         };
-        let result = match &pending.action {
+        let result = match &mut pending.action {
             Action::Transmit(place, out) => {
                 let State { core, transport } = self;
                 out.post(number, |tx| {
@@ -553,11 +553,11 @@ impl<T: Transport> State<T> {
                 })
             }
             Action::Receive(_, rx) => {
-                let rx = Rx {
-                    flags: rx.flags | number,
-                    ..*rx
-                };
-                self.receive(ep, &rx)
+                let flags = rx.flags;
+                rx.flags |= number;
+                let result = self.receive(ep, rx);
+                rx.flags = flags;
+                result
             }
             Action::Change(..) => Ok(()),
         };

@@ -12,7 +12,7 @@ impl<M: Memory> IoVec<M> {
     pub fn copy_in(&mut self, bytes: &[u8]) -> usize {
         let mut moved = 0;
         while moved < bytes.len() && self.at < self.count {
-            let piece = self.pieces[usize::from(self.at)];
+            let piece = &self.pieces[usize::from(self.at)];
             let len = (piece.len - self.done).min(bytes.len() - moved);
             // SAFETY: the piece is valid until the completion (promise of the constructor), which has not been given
             // while this cursor is in use; `done + len` was bounded by its length.
@@ -145,7 +145,7 @@ impl<M: Memory> IoVec<M> {
     pub unsafe fn copy_in_raw(&mut self, from: *const u8, len: usize) -> usize {
         let mut moved = 0;
         while moved < len && self.at < self.count {
-            let piece = self.pieces[usize::from(self.at)];
+            let piece = &self.pieces[usize::from(self.at)];
             let part = (piece.len - self.done).min(len - moved);
             // SAFETY: as in `copy_in`; the caller promises `from`.
             unsafe {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One piece of memory of the application.
 //!
-//! Trusted with: reading and writing it, by the promise given to `Piece::new`.
+//! Trusted with: reading and writing it, by the promise given to `Piece::new`. Pieces and what is made of them are not copied: who
+//! has one moves it to where the operation is kept, and drops it with the operation, for there the promise ends.
 
-use super::Span;
+use super::{Cursor, IoVec, Span};
 use crate::hmem::{self, Host, Memory};
 
 /// Memory that the application leaves to the library: where it is, and what its transport has to know of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Piece<M = Host> {
     pub(super) base: *mut u8,
     pub(super) len: usize,
@@ -54,15 +55,26 @@ impl<M: Memory> Piece<M> {
         Span::new(self.base as usize, self.len)
     }
 
-    /// `len` of its bytes behind the first `skip`, if it has them.
-    #[inline]
-    pub fn part(&self, skip: usize, len: usize) -> Option<Piece<M>> {
-        let fits = skip <= self.len && len <= self.len - skip;
-        fits.then(|| Piece {
-            base: self.base.wrapping_add(skip),
-            len,
+    /// It goes to somebody else; what is left has no bytes.
+    #[inline(always)]
+    pub fn take(&mut self) -> Piece<M> {
+        Piece {
+            base: self.base,
+            len: core::mem::take(&mut self.len),
             memory: self.memory,
-        })
+        }
+    }
+
+    /// A look at it that does not outlive it.
+    #[inline]
+    pub fn cursor(&self) -> Cursor<'_, M> {
+        Cursor::of(IoVec::from(self.again()))
+    }
+
+    /// The same memory once more: only for what is bounded by a lifetime, or made anew by somebody who has the promise.
+    #[inline(always)]
+    pub(super) fn again(&self) -> Piece<M> {
+        Piece { ..*self }
     }
 
     /// Copies it to memory that no reference can stand for.

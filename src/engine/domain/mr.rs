@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::*;
-use crate::base::{Error, Piece, Result, Span};
+use crate::base::{Error, Registered, Result, Span};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::domain::av::Av;
@@ -55,7 +55,7 @@ impl<T: Transport> Domain<T> {
         };
         let mut state = engine.lock()?;
         let region = state.core.mrs.register(
-            &request.segments,
+            request.segments,
             request.access,
             request.offset,
             request.requested_key,
@@ -116,10 +116,10 @@ const FLAGS: u64 = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE;
 fn part_of<T: Transport>(
     base: Other<'_>,
     engine: &Arc<Engine<T>>,
-    segments: &[Piece],
+    segments: &[Registered],
 ) -> Result<Use> {
     let base = base.downcast::<Mr<T>>().ok_or(Error::INVAL)?;
-    let spans: Vec<Span> = segments.iter().map(Piece::span).collect();
+    let spans: Vec<Span> = segments.iter().map(Registered::span).collect();
     match Arc::ptr_eq(&base.engine, engine) && base.region.contains(&spans) {
         true => Ok(base.uses.take()),
         false => Err(Error::INVAL),

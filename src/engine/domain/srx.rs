@@ -170,11 +170,11 @@ impl<T: Transport> EpCalls for SharedRx<T> {
 impl<T: Transport> DataPath for SharedRx<T> {
     type Memory = T::Memory;
 
-    fn transmit(&self, _tx: &Tx<'_, T::Memory>) -> Result {
+    fn transmit(&self, _tx: Tx<'_, T::Memory>) -> Result {
         Err(Error::NOSYS)
     }
 
-    fn receive(&self, rx: &Rx<T::Memory>) -> Result {
+    fn receive(&self, mut rx: Rx<T::Memory>) -> Result {
         let most = self.attr.iov_limit;
         if most != 0 && rx.iov.pieces() > most {
             return Err(Error::INVAL);
@@ -190,7 +190,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
             self.id,
             self.directed,
             None,
-            rx,
+            &mut rx,
             T::source,
             &mut |core: &mut CoreOf<T>, claimed| transport.claim(core, claimed),
         )?;
@@ -198,7 +198,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
             transport.room_again(core);
         }
         guard.run_triggers();
-        guard.after_receive(rx);
+        guard.after_receive(&rx);
         Ok(())
     }
 

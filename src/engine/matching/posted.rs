@@ -52,7 +52,7 @@ struct ByKey<R> {
     queues: Queues,
 }
 
-impl<R: Clone + Default> Posted<R> {
+impl<R: Default> Posted<R> {
     pub fn new() -> Self {
         Posted {
             places: Vec::new(),
@@ -206,7 +206,7 @@ impl<R: Clone + Default> Posted<R> {
 
     pub fn take(&mut self, id: u32) -> R {
         self.release(id);
-        self.places[id as usize].recv.clone()
+        std::mem::take(&mut self.places[id as usize].recv)
     }
 
     // On the path of every message, as `find`: a call of its own would cost each of them some instructions.

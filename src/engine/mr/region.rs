@@ -6,9 +6,8 @@ use std::ops::Deref;
 use std::sync::OnceLock;
 
 use crate::base::rights::NO_KEY;
-use crate::base::{Error, Piece, Result, Span};
+use crate::base::{Error, IoVec, Piece, Registered, Result, Span};
 use crate::engine::auth::Key;
-use crate::hmem::Host;
 
 /// Memory that the application registered. Accesses that are under way hold it; closing it ends them.
 pub struct Region<C> {
@@ -45,7 +44,7 @@ impl<C> Region<C> {
     ) -> Self {
         Region {
             base: segments[0].span().start,
-            len: segments.iter().map(Piece::len).sum(),
+            len: segments.iter().map(Registered::len).sum(),
             offset,
             key,
             access,
@@ -151,7 +150,7 @@ impl<C> Region<C> {
     }
 
     /// The memory that an access by a peer means, piece by piece. `INVAL` if it is not all in the region.
-    pub fn reach(&self, addr: u64, len: u64) -> Result<Segments> {
+    pub fn reach(&self, addr: u64, len: u64) -> Result<IoVec> {
         self.reached(addr, len).ok_or(Error::INVAL)
     }
 
@@ -163,10 +162,7 @@ impl<C> Region<C> {
             let start = within((first, only.len() as u64), addr, len).ok_or(Error::INVAL)?;
             return only.part(start as usize, len as usize).ok_or(Error::INVAL);
         }
-        match *self.reach(addr, len)? {
-            [piece] => Ok(piece),
-            _ => Err(Error::INVAL),
-        }
+        self.reach(addr, len)?.into_one().ok_or(Error::INVAL)
     }
 
     #[inline]
@@ -177,13 +173,13 @@ impl<C> Region<C> {
         }
     }
 
-    fn reached(&self, addr: u64, len: u64) -> Option<Segments> {
+    fn reached(&self, addr: u64, len: u64) -> Option<IoVec> {
         let start = match self.virt {
             true => self.distance(addr, len)?,
             false => addr.checked_sub(self.offset)?,
         };
         within((0, self.len as u64), start, len)?;
-        Some(self.segments.cut(start as usize, len as usize))
+        self.segments.cut(start as usize, len as usize)
     }
 
     /// Of a virtual address from the region's start. An access of no bytes may also stand at the end of a segment.
@@ -200,34 +196,36 @@ impl<C> Region<C> {
     }
 }
 
-/// The first few pieces of a list that has at least one.
-#[derive(Clone, Copy)]
+/// A few pieces, at least one.
 pub struct Segments {
-    list: [Piece; IOV_LIMIT],
+    list: [Registered; IOV_LIMIT],
     count: usize,
 }
 
 impl Segments {
     /// Takes what an application says. `offset` is what peers call the first byte.
-    pub(super) fn checked(segments: &[Piece], offset: u64) -> Result<Segments> {
+    pub(super) fn checked(segments: Vec<Registered>, offset: u64) -> Result<Segments> {
         if segments.is_empty() || segments.len() > IOV_LIMIT {
             return Err(Error::INVAL);
         }
-        let mut checked = Segments::EMPTY;
         let mut total = 0usize;
-        for piece in segments {
-            let Span { start, len } = piece.span();
+        for segment in &segments {
+            let Span { start, len } = segment.span();
             start.checked_add(len).ok_or(Error::INVAL)?;
             total = total.checked_add(len).ok_or(Error::INVAL)?;
-            checked.push(*piece);
         }
         offset.checked_add(total as u64).ok_or(Error::INVAL)?;
-        Ok(checked)
+        let mut list = [const { Registered::empty() }; IOV_LIMIT];
+        let count = segments.len();
+        for (place, segment) in list.iter_mut().zip(segments) {
+            *place = segment;
+        }
+        Ok(Segments { list, count })
     }
 
     /// What `start..start + len`, which is inside, covers.
-    fn cut(&self, start: usize, len: usize) -> Segments {
-        let mut pieces = Segments::EMPTY;
+    fn cut(&self, start: usize, len: usize) -> Option<IoVec> {
+        let mut pieces = IoVec::empty();
         let (mut skip, mut left) = (start, len);
         for segment in self.iter() {
             let room = segment.len();
@@ -236,30 +234,19 @@ impl Segments {
                 continue;
             }
             let taken = left.min(room - skip);
-            pieces.push(segment.part(skip, taken).unwrap_or(Segments::NOTHING));
+            pieces.push(segment.part(skip, taken)?);
             left -= taken;
             skip = 0;
             if left == 0 {
                 break;
             }
         }
-        pieces
+        Some(pieces)
     }
-
-    fn push(&mut self, segment: Piece) {
-        self.list[self.count] = segment;
-        self.count += 1;
-    }
-
-    const NOTHING: Piece = Piece::empty(Host);
-    const EMPTY: Segments = Segments {
-        list: [Segments::NOTHING; IOV_LIMIT],
-        count: 0,
-    };
 }
 
 impl Deref for Segments {
-    type Target = [Piece];
+    type Target = [Registered];
 
     #[inline]
     fn deref(&self) -> &Self::Target {

@@ -7,7 +7,6 @@ use super::region::*;
 use super::*;
 use crate::base::Span;
 use crate::base::rights::{COLLECTIVE, READ, RECV, REMOTE_READ, REMOTE_WRITE, SEND, WRITE};
-use crate::hmem::Host;
 
 const SCALABLE: KeyPolicy = KeyPolicy {
     prov_key: false,
@@ -42,9 +41,9 @@ impl Table {
     ) -> Result<Arc<Region<&'static str>>> {
         // SAFETY: never read or written.
         let piece =
-            |&(base, len): &(usize, usize)| unsafe { Piece::new(base as *mut u8, len, Host) };
-        let pieces: Vec<Piece> = segments.iter().map(piece).collect();
-        self.0.register(&pieces, access, offset, key, context)
+            |&(base, len): &(usize, usize)| unsafe { Registered::new(base as *mut u8, len) };
+        let pieces = segments.iter().map(piece).collect();
+        self.0.register(pieces, access, offset, key, context)
     }
 
     fn lookup(&self, key: u64, addr: u64, len: u64, need: u64) -> Found<'_, usize> {
@@ -60,7 +59,7 @@ impl Table {
         need: u64,
     ) -> Result<((), Vec<(usize, usize)>)> {
         let (_, pieces) = self.0.lookup_all(key, addr, len, need)?;
-        let spans = pieces.iter().map(Piece::span);
+        let spans = pieces.spans();
         Ok(((), spans.map(|span| (span.start, span.len)).collect()))
     }
 }

@@ -57,7 +57,7 @@ impl<N: Net> Stream<N> {
         core: &mut Core<N>,
         port: usize,
         ep: usize,
-        atomic: &Atomic<'_>,
+        mut atomic: Atomic<'_>,
     ) -> Result {
         let state = core.eps.get(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
@@ -84,12 +84,12 @@ impl<N: Net> Stream<N> {
             context: atomic.context,
             len,
         };
-        if self.post_short(core, id, atomic, op) {
+        if self.post_short(core, id, &mut atomic, op) {
             return Ok(());
         }
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
         let mut header = Header::new(code(atomic.family), (operands + compare) as u64);
-        put_operation(&mut header, atomic);
+        put_operation(&mut header, &atomic);
         if atomic.family == Family::Base {
             header.ack = atomic.flags & WANTS_ACK != 0;
             header.commit = atomic.flags & FI_COMMIT_COMPLETE != 0;
@@ -224,7 +224,7 @@ impl<N: Net> Stream<N> {
             let (mut few, mut many) = ([0; FEW], Vec::new());
             let room = room_for(payload.max(request.len), &mut few, &mut many);
             room[..payload].copy_from_slice(&bytes[..payload]);
-            self.carry_out(core, id, &request, room);
+            self.carry_out(core, id, &mut request, room);
             if ack {
                 self.send_ack(core, id);
             }
@@ -237,20 +237,22 @@ impl<N: Net> Stream<N> {
     /// All of an operation is here.
     pub(super) fn arrived(&mut self, core: &mut Core<N>, id: usize, mut request: AtomicIn) {
         let mut payload = std::mem::take(&mut request.payload);
-        self.carry_out(core, id, &request, &mut payload);
+        self.carry_out(core, id, &mut request, &mut payload);
     }
 
     /// `payload` has the operands, then values to compare; the operands become the result.
-    fn carry_out(&mut self, core: &mut Core<N>, id: usize, request: &AtomicIn, payload: &mut [u8]) {
-        let &AtomicIn {
-            datatype,
-            op,
-            mut target,
-            len,
-            ..
-        } = request;
+    fn carry_out(
+        &mut self,
+        core: &mut Core<N>,
+        id: usize,
+        request: &mut AtomicIn,
+        payload: &mut [u8],
+    ) {
+        let AtomicIn {
+            datatype, op, len, ..
+        } = *request;
         let (operands, compare) = payload.split_at_mut(len);
-        apply(datatype, op, &mut target, operands, compare);
+        apply(datatype, op, &mut request.target, operands, compare);
         if let Some(parts) = &request.durable
             && !commit(&self.conns[id], parts)
         {

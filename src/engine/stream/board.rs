@@ -238,17 +238,16 @@ impl Drop for InUse<'_> {
 mod tests {
     use super::*;
     use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
-    use crate::base::Piece;
+    use crate::base::Registered;
     use crate::engine::mr::{KeyPolicy, MrTable};
-    use crate::hmem::Host;
 
     fn table() -> MrTable<Arc<Counter>> {
         MrTable::new(KeyPolicy::from_mr_mode(0))
     }
 
-    fn piece(bytes: &[u8]) -> Piece {
+    fn piece(bytes: &[u8]) -> Vec<Registered> {
         // SAFETY: never read or written.
-        unsafe { Piece::new(bytes.as_ptr().cast_mut(), bytes.len(), Host) }
+        vec![unsafe { Registered::new(bytes.as_ptr().cast_mut(), bytes.len()) }]
     }
 
     fn both(board: &Board) -> View {
@@ -260,11 +259,7 @@ mod tests {
         let mut regions = table();
         let bytes = [0u8; 100];
         let base = bytes.as_ptr() as usize;
-        let mut add = |key, access| {
-            regions
-                .register(&[piece(&bytes)], access, 0, key, 0)
-                .unwrap()
-        };
+        let mut add = |key, access| regions.register(piece(&bytes), access, 0, key, 0).unwrap();
         let (read, write) = (add(7, FI_REMOTE_READ), add(8, FI_REMOTE_WRITE));
         let mut board = Board::new([&read].into_iter()).unwrap();
         let view = both(&board);
@@ -290,7 +285,7 @@ mod tests {
         let mut regions = table();
         let bytes = [0u8; 8];
         let region = regions
-            .register(&[piece(&bytes)], FI_REMOTE_READ, 0, 3, 0)
+            .register(piece(&bytes), FI_REMOTE_READ, 0, 3, 0)
             .unwrap();
         let mut board = Board::new([&region].into_iter()).unwrap();
         let (view, line) = (both(&board), Using::default());
@@ -321,7 +316,7 @@ mod tests {
         let all: Vec<_> = (0..2 * ENTRIES as u64)
             .map(|key| {
                 regions
-                    .register(&[piece(&[byte])], FI_REMOTE_READ, 0, key, 0)
+                    .register(piece(&[byte]), FI_REMOTE_READ, 0, key, 0)
                     .unwrap()
             })
             .collect();

@@ -27,7 +27,7 @@ impl<N: Net> Stream<N> {
         core: &mut Core<N>,
         port: usize,
         ep: usize,
-        tx: &Tx<'_>,
+        tx: Tx<'_>,
     ) -> Result {
         let state = core.eps.get(ep).ok_or(Error::INVAL)?;
         if !state.enabled {

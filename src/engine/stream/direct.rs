@@ -56,7 +56,7 @@ impl<N: Net> Stream<N> {
         if small || waits || tx.flags & TARGETS != 0 || core.eps[op.ep()].orders_access {
             return false;
         }
-        let mut local = tx.iov;
+        let mut local = tx.iov.cursor();
         let mut segs = tx.target.iter().filter(|seg| seg.len > 0);
         if op.len == 0 || !segs.all(|seg| duct.copy_region(&mut local, seg, write)) {
             return false;

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
 use crate::base::grow::reserve;
+use crate::base::iovec::Cursor;
 use crate::base::{IoList, IoVec, Piece};
 use crate::engine::stream::board::{Using, View};
 use crate::engine::stream::carry::Carrier;
@@ -325,7 +326,7 @@ impl Duct {
 
     /// Copies the next `len` bytes of `local` to registered memory of the other side, or from there; false if not all of it
     /// was copied.
-    pub fn copy_region(&self, local: &mut IoVec, seg: &RemoteSeg, write: bool) -> bool {
+    pub fn copy_region(&self, local: &mut Cursor<'_>, seg: &RemoteSeg, write: bool) -> bool {
         let (Some(process), Some(board)) = (self.process, &self.board) else {
             return false;
         };
@@ -445,7 +446,7 @@ impl Duct {
         payload: &Piece,
     ) -> Result<bool, Garbage> {
         if payload.len() > SHORT {
-            return self.send(&header[..header_len], &IoVec::from(*payload), payload.len());
+            return self.send(&header[..header_len], &payload.cursor(), payload.len());
         }
         // SAFETY: `write_short` gives room for `len` bytes, and the payload has them.
         let copy = |to| unsafe { payload.copy_to_raw(to) };
@@ -501,7 +502,7 @@ impl Duct {
         };
         debug_assert_eq!(payload.remaining(), len);
         let first = (LINE - HEADER).saturating_sub(header.len()).min(len);
-        let (mut head, mut rest) = (*payload, *payload);
+        let (mut head, mut rest) = (payload.cursor(), payload.cursor());
         head.truncate(first);
         rest.advance(first);
         // SAFETY: room for header and payload, which has `len` bytes: all callers pass its length. `rest` are those behind
@@ -522,11 +523,11 @@ impl Duct {
             from: 0,
             len: len_of(from).min(to.remaining()),
         };
-        self.copy_part(all, *to, *from, false) && !self.is_revoked(epoch)
+        self.copy_part(all, to.cursor(), *from, false) && !self.is_revoked(epoch)
     }
 
     /// Copies a part of `there`, in the other process, to the same part of `here`, or the other way.
-    fn copy_part(&self, part: Part, mut here: IoVec, mut there: Places, write: bool) -> bool {
+    fn copy_part(&self, part: Part, mut here: Cursor<'_>, mut there: Places, write: bool) -> bool {
         let Some(process) = self.process else {
             return false;
         };
@@ -580,7 +581,7 @@ impl Duct {
     pub fn fetch_parts(&self, job: &mut Job, from: &Places, to: &IoVec) -> Result<bool, Garbage> {
         let parts = self.own_parts(job);
         while let Some(part) = parts.take(job)? {
-            if !self.copy_part(part, *to, *from, false) {
+            if !self.copy_part(part, to.cursor(), *from, false) {
                 parts.close(job);
                 return Ok(false);
             }
@@ -627,7 +628,7 @@ impl Duct {
         let Some(part) = parts.hold(job)? else {
             return Ok(Help::Over);
         };
-        let copied = self.copy_part(part, *from, *to, true);
+        let copied = self.copy_part(part, from.cursor(), *to, true);
         Ok(match parts.give_back(job, copied) {
             true => Help::Last,
             false => Help::More,

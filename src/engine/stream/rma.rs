@@ -21,25 +21,25 @@ impl<N: Net> Stream<N> {
         &mut self,
         core: &mut Core<N>,
         id: usize,
-        tx: &Tx<'_>,
+        tx: Tx<'_>,
         op: TxOp,
     ) -> Result {
-        check_target(tx, op.len)?;
-        if self.conns[id].is_direct && self.moved_directly(core, id, tx, &op) {
+        check_target(&tx, op.len)?;
+        if self.conns[id].is_direct && self.moved_directly(core, id, &tx, &op) {
             return Ok(());
         }
         self.conns[id].writes_by_ring = true;
-        let data = remote_data(tx);
+        let data = remote_data(&tx);
         if op.len <= TOGETHER {
             let encode = |counter, header: &mut [u8; MAX_HEADER]| {
-                encode_write(data, segs(tx), op.len, counter, header)
+                encode_write(data, segs(&tx), op.len, counter, header)
             };
             if self.post_small(core, id, &tx.iov, op, encode) {
                 return Ok(());
             }
         }
         let mut header = Header::new(Op::Write, op.len as u64);
-        put_target(&mut header, tx);
+        put_target(&mut header, &tx);
         header.ack = tx.flags & WANTS_ACK != 0;
         header.commit = tx.flags & FI_COMMIT_COMPLETE != 0;
         header.data = data;
@@ -50,15 +50,15 @@ impl<N: Net> Stream<N> {
         &mut self,
         core: &mut Core<N>,
         id: usize,
-        tx: &Tx<'_>,
+        tx: Tx<'_>,
         op: TxOp,
     ) -> Result {
-        check_target(tx, op.len)?;
-        if self.conns[id].is_direct && self.moved_directly(core, id, tx, &op) {
+        check_target(&tx, op.len)?;
+        if self.conns[id].is_direct && self.moved_directly(core, id, &tx, &op) {
             return Ok(());
         }
         let mut header = Header::new(Op::ReadReq, 0);
-        put_target(&mut header, tx);
+        put_target(&mut header, &tx);
         self.submit(core, id, header, tx.iov, op)
     }
 

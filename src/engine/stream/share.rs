@@ -36,12 +36,12 @@ impl<N: Net> Stream<N> {
         mut shared: Shared,
         len: usize,
     ) {
-        let Some(to) = shared.recv.as_ref().map(|recv| recv.iov) else {
+        let Some(recv) = &shared.recv else {
             return;
         };
         let mut share = Header::new(Op::Share, 0);
         share.index = shared.index;
-        name_places(&mut share, &to, len);
+        name_places(&mut share, &recv.iov, len);
         // Keys have no meaning here.
         share.segs[0].key = u64::from(shared.job.number);
         self.send_always(core, id, &share, IoVec::empty(), None);
@@ -49,7 +49,7 @@ impl<N: Net> Stream<N> {
         let (Some(duct), Some(offers)) = (&mut conn.duct, &mut conn.rx.offers) else {
             return;
         };
-        let fetched = duct.fetch_parts(&mut shared.job, &shared.offered.places, &to);
+        let fetched = duct.fetch_parts(&mut shared.job, &shared.offered.places, &recv.iov);
         let progress = duct.progress_of(&shared.job);
         shared.copied = fetched == Ok(true);
         let at = offers.shared.len();

@@ -23,7 +23,7 @@ impl<N: Net> Stream<N> {
         &mut self,
         core: &mut Core<N>,
         id: usize,
-        atomic: &Atomic<'_>,
+        atomic: &mut Atomic<'_>,
         mut op: TxOp,
     ) -> bool {
         let conn = &self.conns[id];
@@ -62,7 +62,7 @@ impl<N: Net> Stream<N> {
             return true;
         }
         self.begin_waiting(core, &mut op);
-        let iov = atomic.result;
+        let iov = atomic.result.take();
         self.conns[id].tx.ask(ReadOp { op, iov });
         true
     }

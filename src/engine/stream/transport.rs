@@ -379,21 +379,15 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     #[inline]
-    fn transmit(&mut self, core: &mut Core<N>, ep: usize, tx: &Tx<'_>) -> Result {
+    fn transmit(&mut self, core: &mut Core<N>, ep: usize, tx: Tx<'_>) -> Result {
         self.post(core, ep, tx)
     }
 
-    fn atomic(
-        &mut self,
-        core: &mut Core<N>,
-        port: usize,
-        ep: usize,
-        atomic: &Atomic<'_>,
-    ) -> Result {
+    fn atomic(&mut self, core: &mut Core<N>, port: usize, ep: usize, atomic: Atomic<'_>) -> Result {
         self.post_atomic(core, port, ep, atomic)
     }
 
-    fn transmit_from(&mut self, core: &mut Core<N>, port: usize, ep: usize, tx: &Tx<'_>) -> Result {
+    fn transmit_from(&mut self, core: &mut Core<N>, port: usize, ep: usize, tx: Tx<'_>) -> Result {
         self.post_from(core, port, ep, tx)
     }
 
@@ -538,7 +532,7 @@ impl<N: Net> Transport for Stream<N> {
         self.shape_of(core, ep, what, group, root)
     }
 
-    fn collect(&mut self, core: &mut Core<N>, ep: usize, call: &Collective) -> Result {
+    fn collect(&mut self, core: &mut Core<N>, ep: usize, call: Collective) -> Result {
         self.start_collective(core, ep, call)
     }
 

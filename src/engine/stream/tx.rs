@@ -66,7 +66,7 @@ enum Way {
 impl<N: Net> Stream<N> {
     /// Posts an operation of an endpoint.
     #[inline]
-    pub(super) fn post(&mut self, core: &mut Core<N>, ep: usize, tx: &Tx<'_>) -> Result {
+    pub(super) fn post(&mut self, core: &mut Core<N>, ep: usize, tx: Tx<'_>) -> Result {
         let state = core.eps.get(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
             return Err(Error::OPBADSTATE);
@@ -185,7 +185,7 @@ impl<N: Net> Stream<N> {
         &mut self,
         core: &mut Core<N>,
         id: usize,
-        tx: &Tx<'_>,
+        tx: Tx<'_>,
         op: TxOp,
     ) -> Result {
         let rendezvous = self.is_held(&op) && self.conns[id].rendezvous;
@@ -194,7 +194,7 @@ impl<N: Net> Stream<N> {
             Some(_) => RECORD - MAX_MESSAGE_HEADER,
         };
         if op.len <= most && !rendezvous {
-            let data = remote_data(tx);
+            let data = remote_data(&tx);
             let tagged = tx.what == What::Tagged;
             let encode = |counter, header: &mut [u8; MAX_MESSAGE_HEADER]| {
                 encode_message(tagged, false, data, tx.tag, op.len, counter, header)
@@ -307,7 +307,7 @@ impl<N: Net> Stream<N> {
         true
     }
 
-    fn post_any_message(&mut self, core: &mut Core<N>, id: usize, tx: &Tx<'_>, op: TxOp) -> Result {
+    fn post_any_message(&mut self, core: &mut Core<N>, id: usize, tx: Tx<'_>, op: TxOp) -> Result {
         self.post_message_to(core, id, tx, op, 0)
     }
 
@@ -316,7 +316,7 @@ impl<N: Net> Stream<N> {
         &mut self,
         core: &mut Core<N>,
         id: usize,
-        tx: &Tx<'_>,
+        tx: Tx<'_>,
         op: TxOp,
         context: u8,
     ) -> Result {
@@ -332,7 +332,7 @@ impl<N: Net> Stream<N> {
         // delivery.
         header.ack = tx.flags & (WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE) != 0;
         header.tag = tx.tag;
-        header.data = remote_data(tx);
+        header.data = remote_data(&tx);
         header.context = context;
         self.submit(core, id, header, tx.iov, op)
     }

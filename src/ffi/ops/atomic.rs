@@ -57,7 +57,7 @@ pub struct Atomic<'a, M = Host> {
 pub trait AtomicPath: DataPath {
     /// `OPNOTSUPP` if the endpoint has no such operation.
     fn elements(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements>;
-    fn atomic(&self, atomic: &Atomic<'_, Self::Memory>) -> Result;
+    fn atomic(&self, atomic: Atomic<'_, Self::Memory>) -> Result;
 }
 
 pub fn table<T: AtomicPath>() -> &'static fi_ops_atomic {
@@ -157,7 +157,7 @@ unsafe fn read<T: AtomicPath, R>(
     call: &Call,
     target: &Target,
     flags: impl FnOnce(&T, usize) -> Result<u64>,
-    use_it: impl FnOnce(&Atomic<'_, T::Memory>) -> Result<R>,
+    use_it: impl FnOnce(Atomic<'_, T::Memory>) -> Result<R>,
 ) -> Result<R> {
     let Elements { size, count } = ep.elements(call.family, call.datatype, call.op)?;
     // fi_atomic(3): what would be the operand of FI_ATOMIC_READ is ignored.
@@ -182,7 +182,7 @@ unsafe fn read<T: AtomicPath, R>(
     if len / size > count {
         return Err(Error::MSGSIZE);
     }
-    use_it(&Atomic {
+    use_it(Atomic {
         family: call.family,
         datatype: call.datatype,
         op: call.op,

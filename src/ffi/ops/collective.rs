@@ -33,7 +33,7 @@ pub trait CollectiveCalls: DataPath {
     fn element(&self, what: fi_collective_op, datatype: fi_datatype, op: fi_op) -> Result<usize>;
     /// How many slices this member brings and gets.
     fn extent(&self, what: fi_collective_op, group: u64, root: u64) -> Result<(usize, usize)>;
-    fn collect(&self, call: &Collective<Self::Memory>) -> Result;
+    fn collect(&self, call: Collective<Self::Memory>) -> Result;
 }
 
 pub fn table<T: CollectiveCalls>() -> &'static fi_ops_collective {
@@ -125,7 +125,7 @@ unsafe fn post<T: CollectiveCalls>(ep: *mut fid_ep, call: Call) -> isize {
             // SAFETY: fi_collective(3): the buffer is left to the library until the completion.
             _ => unsafe { single(base, bytes(slices)?, desc) },
         };
-        ep.collect(&Collective {
+        ep.collect(Collective {
             what: call.what,
             datatype: call.datatype,
             op: call.op,

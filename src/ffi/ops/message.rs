@@ -89,7 +89,7 @@ macro_rules! message_ops {
             // SAFETY: the manual page: an open endpoint; the caller leaves the buffer to the library until the completion.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, room(buf, len, desc))) };
             status(call().and_then(|(ep, piece): (&T, _)| {
-                ep.receive_one(&OneRx {
+                ep.receive_one(OneRx {
                     what: What::$what,
                     piece,
                     flags: ep.rx_flags(),
@@ -114,7 +114,7 @@ macro_rules! message_ops {
             // SAFETY: as in `recv`, for `count` buffers.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, rooms(iov, desc, count)?)) };
             status(call().and_then(|(ep, iov): (&T, _)| {
-                ep.receive(&Rx {
+                ep.receive(Rx {
                     what: What::$what,
                     iov,
                     flags: ep.rx_flags(),
@@ -149,7 +149,7 @@ macro_rules! message_ops {
                 };
                 Ok((ep, rx))
             };
-            status(call().and_then(|(ep, rx): (&T, _)| ep.receive(&rx)))
+            status(call().and_then(|(ep, rx): (&T, _)| ep.receive(rx)))
         }
 
         /// The plain call: one buffer, the endpoint's flags or those of an inject call.
@@ -174,7 +174,7 @@ macro_rules! message_ops {
             let call = || unsafe { Ok((endpoint::<T>(ep)?, piece(buf, len, desc)?)) };
             status(call().and_then(|(ep, piece): (&T, _)| {
                 let flags = flags(ep, len)?;
-                ep.transmit_one(&OneTx {
+                ep.transmit_one(OneTx {
                     what: What::$what,
                     piece,
                     flags,
@@ -253,7 +253,7 @@ macro_rules! message_ops {
             // SAFETY: as in `send_one`, for `count` buffers.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, several(iov, desc, count)?)) };
             status(call().and_then(|(ep, iov): (&T, _)| {
-                ep.transmit(&Tx {
+                ep.transmit(Tx {
                     what: What::$what,
                     iov,
                     flags: ep.tx_flags(),
@@ -292,7 +292,7 @@ macro_rules! message_ops {
                 };
                 Ok((ep, tx))
             };
-            status(call().and_then(|(ep, tx): (&T, Tx<'_, _>)| ep.transmit(&tx)))
+            status(call().and_then(|(ep, tx): (&T, Tx<'_, _>)| ep.transmit(tx)))
         }
     };
 }

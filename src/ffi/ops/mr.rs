@@ -6,15 +6,15 @@ use core::ffi::{c_int, c_void};
 use libc::iovec;
 
 use crate::abi::*;
-use crate::base::{Error, Piece, Result, Secret};
+use crate::base::{Error, Registered, Result, Secret};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::{object, status};
 use crate::ffi::user;
-use crate::hmem::{self, Host};
+use crate::hmem;
 
 /// One registration, whichever call it came by.
 pub struct MrRequest<'a> {
-    pub segments: Vec<Piece>,
+    pub segments: Vec<Registered>,
     pub access: u64,
     pub offset: u64,
     pub requested_key: u64,
@@ -51,14 +51,18 @@ pub fn table<T: MrCalls>() -> &'static fi_ops_mr {
 
 /// # Safety
 /// `iov` must be NULL or have `count` elements, and what they name must stay valid until the region is closed.
-unsafe fn segments<T: MrCalls>(domain: &T, iov: *const iovec, count: usize) -> Result<Vec<Piece>> {
+unsafe fn segments<T: MrCalls>(
+    domain: &T,
+    iov: *const iovec,
+    count: usize,
+) -> Result<Vec<Registered>> {
     if iov.is_null() || count == 0 || count > domain.iov_limit() {
         return Err(Error::INVAL);
     }
     // SAFETY: promised by the caller.
     let piece = |i| unsafe {
         let piece = *iov.add(i);
-        Piece::new(piece.iov_base.cast(), piece.iov_len, Host)
+        Registered::new(piece.iov_base.cast(), piece.iov_len)
     };
     Ok((0..count).map(piece).collect())
 }

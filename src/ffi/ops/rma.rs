@@ -62,7 +62,7 @@ unsafe fn post<T: DataPath>(
     let ep = unsafe { endpoint::<T>(ep) };
     status(ep.and_then(|ep| {
         let iov = iov?;
-        ep.transmit(&Tx {
+        ep.transmit(Tx {
             what: call.what,
             flags: flags(ep, iov.remaining())?,
             dest: call.dest,
@@ -289,7 +289,7 @@ unsafe fn post_msg<T: DataPath>(
             if what == What::Write {
                 check_inject(ep, what, flags, iov.remaining())?;
             }
-            ep.transmit(&Tx {
+            ep.transmit(Tx {
                 what,
                 iov,
                 flags: flags | ep.tx_implied(),

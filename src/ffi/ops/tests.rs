@@ -10,7 +10,7 @@ use libc::iovec;
 use super::atomic::{Atomic, AtomicPath, Elements, Family};
 use super::collective::{Collective, CollectiveCalls};
 use super::transfer::{DataPath, Rx, Tx, What};
-use super::work::{self, OutgoingAtomic, WorkOp};
+use super::work::{self, WorkOp};
 use super::{atomic, collective, msg, rma, tagged};
 use crate::abi::*;
 use crate::base::{IoVec, Result};
@@ -45,11 +45,11 @@ impl Kind for Probe {
 impl DataPath for Probe {
     type Memory = Desc;
 
-    fn transmit(&self, tx: &Tx<'_, Desc>) -> Result {
+    fn transmit(&self, tx: Tx<'_, Desc>) -> Result {
         self.see(&[&tx.iov]);
         Ok(())
     }
-    fn receive(&self, rx: &Rx<Desc>) -> Result {
+    fn receive(&self, rx: Rx<Desc>) -> Result {
         self.see(&[&rx.iov]);
         Ok(())
     }
@@ -74,8 +74,8 @@ impl AtomicPath for Probe {
     fn elements(&self, _: Family, _: fi_datatype, _: fi_op) -> Result<Elements> {
         Ok(Elements { size: 8, count: 8 })
     }
-    fn atomic(&self, atomic: &Atomic<'_, Desc>) -> Result {
-        self.see_atomic(atomic);
+    fn atomic(&self, atomic: Atomic<'_, Desc>) -> Result {
+        self.see_atomic(&atomic);
         Ok(())
     }
 }
@@ -87,7 +87,7 @@ impl CollectiveCalls for Probe {
     fn extent(&self, _: fi_collective_op, _: u64, _: u64) -> Result<(usize, usize)> {
         Ok((1, 1))
     }
-    fn collect(&self, call: &Collective<Desc>) -> Result {
+    fn collect(&self, call: Collective<Desc>) -> Result {
         self.see(&[&call.input, &call.output]);
         Ok(())
     }
@@ -390,15 +390,16 @@ fn defer(b: &Bench, op_type: fi_op_type, op: fi_deferred_work_op) -> isize {
     };
     // SAFETY: the test's structs outlive the call.
     let request = unsafe { work::read(&raw const work) }.unwrap();
-    let see =
-        |outgoing: OutgoingAtomic<Desc>| outgoing.post(0, |atomic| b.probe().see_atomic(atomic));
     match request.op {
         WorkOp::Transmit(_, work) => {
-            let outgoing = work.read::<Desc>().unwrap();
+            let mut outgoing = work.read::<Desc>().unwrap();
             outgoing.post(0, |tx| b.probe().transmit(tx)).unwrap();
         }
-        WorkOp::Receive(_, work) => b.probe().receive(&work.read().unwrap()).unwrap(),
-        WorkOp::Atomic(_, work) => see(work.read(b.probe()).unwrap()),
+        WorkOp::Receive(_, work) => b.probe().receive(work.read().unwrap()).unwrap(),
+        WorkOp::Atomic(_, work) => {
+            let mut outgoing = work.read(b.probe()).unwrap();
+            outgoing.post(0, |atomic| b.probe().atomic(atomic)).unwrap();
+        }
         WorkOp::Set(..) | WorkOp::Add(..) => return 1,
     }
     0

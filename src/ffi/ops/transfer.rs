@@ -36,7 +36,6 @@ const _: () =
     assert!(core::mem::offset_of!(RemoteSeg, key) == core::mem::offset_of!(fi_rma_iov, key));
 
 /// An operation that the initiator posts.
-#[derive(Clone, Copy)]
 pub struct Tx<'a, M = Host> {
     pub what: What,
     pub iov: IoVec<M>,
@@ -51,7 +50,6 @@ pub struct Tx<'a, M = Host> {
 }
 
 /// A receive that is posted.
-#[derive(Clone, Copy)]
 pub struct Rx<M = Host> {
     pub what: What,
     pub iov: IoVec<M>,
@@ -63,7 +61,6 @@ pub struct Rx<M = Host> {
 }
 
 /// A message of one buffer: the usual call.
-#[derive(Clone, Copy)]
 pub struct OneTx<M = Host> {
     /// A message, with a tag or without.
     pub what: What,
@@ -76,7 +73,6 @@ pub struct OneTx<M = Host> {
 }
 
 /// A receive of one buffer.
-#[derive(Clone, Copy)]
 pub struct OneRx<M = Host> {
     pub what: What,
     pub piece: Piece<M>,
@@ -87,9 +83,9 @@ pub struct OneRx<M = Host> {
     pub ignore: u64,
 }
 
-impl<M: Memory> From<&OneTx<M>> for Tx<'static, M> {
+impl<M: Memory> From<OneTx<M>> for Tx<'static, M> {
     #[inline]
-    fn from(one: &OneTx<M>) -> Tx<'static, M> {
+    fn from(one: OneTx<M>) -> Tx<'static, M> {
         Tx {
             what: one.what,
             iov: one.piece.into(),
@@ -103,9 +99,9 @@ impl<M: Memory> From<&OneTx<M>> for Tx<'static, M> {
     }
 }
 
-impl<M: Memory> From<&OneRx<M>> for Rx<M> {
+impl<M: Memory> From<OneRx<M>> for Rx<M> {
     #[inline]
-    fn from(one: &OneRx<M>) -> Rx<M> {
+    fn from(one: OneRx<M>) -> Rx<M> {
         Rx {
             what: one.what,
             iov: one.piece.into(),
@@ -126,16 +122,16 @@ pub trait DataPath: Kind<Head = fid_ep> {
     /// What it has to know of the memory of its operations.
     type Memory: Memory;
 
-    fn transmit(&self, tx: &Tx<'_, Self::Memory>) -> Result;
-    fn receive(&self, rx: &Rx<Self::Memory>) -> Result;
+    fn transmit(&self, tx: Tx<'_, Self::Memory>) -> Result;
+    fn receive(&self, rx: Rx<Self::Memory>) -> Result;
     /// As `transmit` and `receive`, which they may leave it to.
     #[inline]
-    fn transmit_one(&self, tx: &OneTx<Self::Memory>) -> Result {
-        self.transmit(&tx.into())
+    fn transmit_one(&self, tx: OneTx<Self::Memory>) -> Result {
+        self.transmit(tx.into())
     }
     #[inline]
-    fn receive_one(&self, rx: &OneRx<Self::Memory>) -> Result {
-        self.receive(&rx.into())
+    fn receive_one(&self, rx: OneRx<Self::Memory>) -> Result {
+        self.receive(rx.into())
     }
     /// Flags of calls that name none: the endpoint's op_flags, with FI_COMPLETION if the queue was bound without
     /// FI_SELECTIVE_COMPLETION.

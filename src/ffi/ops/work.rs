@@ -33,7 +33,7 @@ pub struct Outgoing<M = Host> {
 
 impl<M: Memory> Outgoing<M> {
     /// Of a call with FI_TRIGGER: keeps what the caller may take back when the call returns.
-    pub fn of(tx: &Tx<'_, M>, flags: u64) -> Outgoing<M> {
+    pub fn of(tx: Tx<'_, M>, flags: u64) -> Outgoing<M> {
         let injected = flags & FI_INJECT != 0 && tx.what != What::Read;
         let copy = injected.then(|| {
             let mut copy = Vec::with_capacity(tx.iov.remaining());
@@ -61,15 +61,16 @@ impl<M: Memory> Outgoing<M> {
         self.iov.remaining()
     }
 
-    /// Posts it with more flags than its own.
-    pub fn post<R>(&self, more: u64, post: impl FnOnce(&Tx<'_, M>) -> R) -> R {
+    /// Posts it with more flags than its own. If that succeeds, the memory is the operation's.
+    pub fn post(&mut self, more: u64, post: impl FnOnce(Tx<'_, M>) -> Result) -> Result {
         let iov = match &self.copy {
-            None => self.iov,
+            // SAFETY: what is here is dropped below if the operation was posted.
+            None => unsafe { self.iov.duplicate() },
             // SAFETY: the copy stays as it is during `post`, and an operation with FI_INJECT does not look at its buffer
             // afterwards.
             Some(copy) => unsafe { own(copy) },
         };
-        post(&Tx {
+        post(Tx {
             what: self.what,
             iov,
             flags: self.flags | more,
@@ -78,7 +79,9 @@ impl<M: Memory> Outgoing<M> {
             data: self.data,
             tag: self.tag,
             target: &self.target,
-        })
+        })?;
+        self.iov = IoVec::empty();
+        Ok(())
     }
 }
 
@@ -101,13 +104,14 @@ pub struct OutgoingAtomic<M = Host> {
 
 impl<M: Memory> OutgoingAtomic<M> {
     /// `keep`: of a call with FI_TRIGGER, as `Outgoing::of`.
-    pub fn of(atomic: &Atomic<'_, M>, flags: u64, keep: bool) -> OutgoingAtomic<M> {
+    pub fn of(atomic: Atomic<'_, M>, flags: u64, keep: bool) -> OutgoingAtomic<M> {
         let copy_of = |iov: &IoVec<M>| {
             let mut copy = Vec::with_capacity(iov.remaining());
             iov.copy_out(&mut copy);
             copy
         };
         let copied = keep && flags & FI_INJECT != 0;
+        let copy = copied.then(|| (copy_of(&atomic.operands), copy_of(&atomic.compare)));
         OutgoingAtomic {
             family: atomic.family,
             datatype: atomic.datatype,
@@ -120,7 +124,7 @@ impl<M: Memory> OutgoingAtomic<M> {
             context: atomic.context,
             data: atomic.data,
             target: atomic.target.into(),
-            copy: copied.then(|| (copy_of(&atomic.operands), copy_of(&atomic.compare))),
+            copy,
         }
     }
 
@@ -135,27 +139,34 @@ impl<M: Memory> OutgoingAtomic<M> {
         self.target.iter().map(|seg| seg.len).sum()
     }
 
-    /// Posts it with more flags than its own.
-    pub fn post<R>(&self, more: u64, post: impl FnOnce(&Atomic<'_, M>) -> R) -> R {
+    /// As `Outgoing::post`.
+    pub fn post(&mut self, more: u64, post: impl FnOnce(Atomic<'_, M>) -> Result) -> Result {
         let (operands, compare) = match &self.copy {
-            None => (self.operands, self.compare),
+            // SAFETY: as in `Outgoing::post`; so it is with the result.
+            None => unsafe { (self.operands.duplicate(), self.compare.duplicate()) },
             // SAFETY: the copies stay as they are during `post`, and an operation with FI_INJECT does not look at its operands
             // afterwards.
             Some((operands, compare)) => unsafe { (own(operands), own(compare)) },
         };
-        post(&Atomic {
+        // SAFETY: see above.
+        let result = unsafe { self.result.duplicate() };
+        post(Atomic {
             family: self.family,
             datatype: self.datatype,
             op: self.op,
             operands,
             compare,
-            result: self.result,
+            result,
             flags: self.flags | more,
             dest: self.dest,
             context: self.context,
             data: self.data,
             target: &self.target,
-        })
+        })?;
+        for iov in [&mut self.operands, &mut self.compare, &mut self.result] {
+            *iov = IoVec::empty();
+        }
+        Ok(())
     }
 }
 

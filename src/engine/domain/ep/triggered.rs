@@ -30,31 +30,32 @@ impl<T: Transport> Ep<T> {
     }
 
     /// FI_TRIGGER: keeps an operation until its counter has the value.
-    pub(super) fn transmit_when(&self, state: &mut State<T>, tx: &Tx<'_, T::Memory>) -> Result {
+    pub(super) fn transmit_when(&self, state: &mut State<T>, tx: Tx<'_, T::Memory>) -> Result {
         let place = Place {
             port: self.port(),
             ep: self.shared.id,
         };
-        let outgoing = Outgoing::of(tx, tx.flags & !FI_TRIGGER);
-        self.post_when(state, tx.context, Action::Transmit(place, outgoing))
+        let (context, flags) = (tx.context, tx.flags & !FI_TRIGGER);
+        let outgoing = Outgoing::of(tx, flags);
+        self.post_when(state, context, Action::Transmit(place, outgoing))
     }
 
     /// As `receive`, with FI_PEEK or FI_TRIGGER.
     #[cold]
-    pub(super) fn receive_special(&self, rx: &Rx<T::Memory>) -> Result {
+    pub(super) fn receive_special(&self, mut rx: Rx<T::Memory>) -> Result {
         let engine = &*self.shared.engine;
         let id = self.shared.id;
         let mut guard = engine.lock()?;
         let state = &mut *guard;
         let result = match rx.flags & FI_TRIGGER {
             0 => {
-                let result = state.receive(id, rx);
-                state.after_receive(rx);
+                let result = state.receive(id, &mut rx);
+                state.after_receive(&rx);
                 result
             }
             _ => {
-                let flags = rx.flags & !FI_TRIGGER;
-                self.post_when(state, rx.context, Action::Receive(id, Rx { flags, ..*rx }))
+                rx.flags &= !FI_TRIGGER;
+                self.post_when(state, rx.context, Action::Receive(id, rx))
             }
         };
         state.run_triggers();
@@ -91,7 +92,7 @@ impl<T: Transport> Ep<T> {
 impl<T: Transport> State<T> {
     /// Posts a receive of an endpoint.
     #[inline]
-    pub fn receive(&mut self, id: usize, rx: &Rx<T::Memory>) -> Result {
+    pub fn receive(&mut self, id: usize, rx: &mut Rx<T::Memory>) -> Result {
         let State { core, transport } = self;
         let ep = &core.eps[id];
         if !ep.enabled {

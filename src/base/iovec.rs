@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory of the application, named by an operation: up to `IOV_LIMIT` pieces, and a cursor over them. What is copied to them
-//! and from them: `copies`.
+//! Memory of the application, named by an operation: up to `IOV_LIMIT` pieces, and a cursor over them. What is copied
+//! to them and from them: `copies`.
 //!
 //! Trusted with: reading and writing these pieces. `IoVec::new` carries the promise (the man page says the buffers
 //! stay valid until the completion), its users need no unsafe. The pieces are never `&[u8]`: they outlive the call,
@@ -123,8 +123,8 @@ impl<M: Memory> IoVec<M> {
         self.done = 0;
     }
 
-    /// `count` pieces, each with the memory that its descriptor says; nothing if there are more than `IOV_LIMIT`, or more bytes
-    /// than memory can have.
+    /// `count` pieces, each with the memory that its descriptor says; nothing if there are more than `IOV_LIMIT`, or
+    /// more bytes than memory can have.
     ///
     /// # Safety
     /// `pieces[..count]` must be readable, `descs` NULL, as many descriptors or anything if the memory has

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory by its kind: what is known of it, and how bytes come to it and from it. One file per kind; `host` is the only one
-//! that exists. fi_mr(3), iface and fi_mr_desc.
+//! Memory by its kind: what is known of it, and how bytes come to it and from it. One file per kind; `host` is the only
+//! one that exists. fi_mr(3), iface and fi_mr_desc.
 //!
-//! Trusted with: the addresses that its callers give. Each copy matches on the kind, so a kind that is added here is a kind
-//! that every copy has an answer for.
+//! Trusted with: the addresses that its callers give. Each copy matches on the kind, so a kind that is added here is a
+//! kind that every copy has an answer for.
 
 use core::ffi::c_void;
 
@@ -28,8 +28,8 @@ impl Kind {
     }
 }
 
-/// What an operation carries of a piece of memory besides its place. A transport says by its choice of a type what it needs;
-/// what it does not need takes no room and no instruction.
+/// What an operation carries of a piece of memory besides its place. A transport says by its choice of a type what it
+/// needs; what it does not need takes no room and no instruction.
 pub trait Memory: Copy + Default + Send + Sync + 'static {
     /// Whether descriptors say anything; if not, they are not read: programs leave arrays of them unset.
     const HAS_DESC: bool;
@@ -39,7 +39,8 @@ pub trait Memory: Copy + Default + Send + Sync + 'static {
     fn kind(self) -> Kind;
 }
 
-/// Memory of the host, wherever it is registered: descriptors say nothing that a transport without hardware has to know.
+/// Memory of the host, wherever it is registered: descriptors say nothing that a transport without hardware has to
+/// know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Host;
 
@@ -57,8 +58,8 @@ impl Memory for Host {
     }
 }
 
-/// A descriptor as the application gave it: what fi_mr_desc(3) answered, or NULL. It is the memory of a transport that hands
-/// operations down to another provider, which alone knows what the descriptor means.
+/// A descriptor as the application gave it: what fi_mr_desc(3) answered, or NULL. It is the memory of a transport that
+/// hands operations down to another provider, which alone knows what the descriptor means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct Desc(*mut c_void);
@@ -98,8 +99,8 @@ impl Memory for Desc {
 /// Copies from the library's own memory to memory of this kind.
 ///
 /// # Safety
-/// `len` bytes at `to` must be memory of this kind that may be written, `len` bytes at `from` readable, and no part of each
-/// other. So it is below.
+/// `len` bytes at `to` must be memory of this kind that may be written, `len` bytes at `from` readable, and no part of
+/// each other. The copies below demand the same.
 #[inline(always)]
 pub unsafe fn copy_to(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
     match kind {

@@ -14,8 +14,8 @@ impl<M: Memory> IoVec<M> {
         while moved < bytes.len() && self.at < self.count {
             let piece = &self.pieces[usize::from(self.at)];
             let len = (piece.len - self.done).min(bytes.len() - moved);
-            // SAFETY: the piece is valid until the completion (promise of the constructor), which has not been given
-            // while this cursor is in use; `done + len` was bounded by its length.
+            // SAFETY: who made the piece (`Piece::new`) promised its memory for as long as the piece is kept; `done +
+            // len` was bounded by its length.
             unsafe {
                 let (from, to) = (bytes.as_ptr().add(moved), piece.at(self.done));
                 hmem::copy_to(piece.memory.kind(), from, to, len);
@@ -33,7 +33,7 @@ impl<M: Memory> IoVec<M> {
     /// Copies bytes into the pieces from their start on, whatever was moved, as far as there is room.
     #[inline]
     pub fn fill(&self, bytes: &[u8]) {
-        // SAFETY: a slice, which is no part of the application's memory.
+        // SAFETY: the library's own bytes: no slice is ever made of the application's memory.
         unsafe { self.fill_raw(bytes.as_ptr(), bytes.len()) };
     }
 
@@ -80,7 +80,7 @@ impl<M: Memory> IoVec<M> {
         for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
             let len = piece.len - skip;
             let room = &mut out[at..at + len];
-            // SAFETY: the piece is valid until the completion (promise of the constructor); `room` has its length.
+            // SAFETY: the piece is valid while it is kept, as in `copy_in`; `room` has its length.
             unsafe {
                 hmem::copy_from(piece.memory.kind(), piece.at(skip), room.as_mut_ptr(), len);
             }
@@ -128,7 +128,7 @@ impl<M: Memory> IoVec<M> {
         let mut skip = self.done;
         for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
             let len = piece.len - skip;
-            // SAFETY: the piece is valid until the completion (promise of the constructor); the caller promises the room.
+            // SAFETY: the piece is valid while it is kept, as in `copy_in`; the caller promises the room.
             unsafe {
                 copy(piece.memory.kind(), piece.at(skip), out, len);
                 out = out.add(len);
@@ -170,7 +170,7 @@ impl<M: Memory> IoVec<M> {
             let len = piece.len - skip;
             if len > 0 {
                 out.reserve(len);
-                // SAFETY: the piece is valid until the completion (promise of the constructor); room was reserved.
+                // SAFETY: the piece is valid while it is kept, as in `copy_in`; room was reserved.
                 unsafe {
                     let room = out.as_mut_ptr().add(out.len());
                     hmem::copy_from(piece.memory.kind(), piece.at(skip), room, len);

@@ -32,8 +32,10 @@ impl IoVec {
         if self.at >= self.count || self.pieces[usize::from(self.at)].len - self.done < N {
             return None;
         }
-        // SAFETY: the piece is valid until the completion (promise of the constructor); `N` of its bytes are left.
-        let before = unsafe { update(self.address() as *mut u8, change) };
+        let piece = &self.pieces[usize::from(self.at)];
+        // SAFETY: who made the piece (`Piece::new`) promised its memory for as long as the piece is kept; `N` of its
+        // bytes are left.
+        let before = unsafe { update(piece.at(self.done), change) };
         self.done += N;
         Some(before)
     }

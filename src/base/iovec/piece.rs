@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One piece of memory of the application.
 //!
-//! Trusted with: reading and writing it, by the promise given to `Piece::new`. Pieces and what is made of them are not copied: who
-//! has one moves it to where the operation is kept, and drops it with the operation, for there the promise ends.
+//! Trusted with: reading and writing it, by the promise given to `Piece::new`. Pieces and what is made of them are not
+//! copied: who has one moves it to where the operation is kept, and drops it with the operation, for there the promise
+//! ends.
 
 use super::{Cursor, IoVec, Span};
 use crate::hmem::{self, Host, Memory};
@@ -17,13 +18,14 @@ pub struct Piece<M = Host> {
 
 // SAFETY: the address is a plain word here; that the memory may be used from any thread is the promise given to `new`.
 unsafe impl<M: Memory> Send for Piece<M> {}
-// SAFETY: as above. Operations that meet in the same bytes are a race of the application's, or of the peers that it lets in.
+// SAFETY: as above. Operations that meet in the same bytes are a race of the application's, or of the peers that it
+// lets in.
 unsafe impl<M: Memory> Sync for Piece<M> {}
 
 impl<M: Memory> Piece<M> {
     /// # Safety
-    /// `base[..len]` must be memory as `memory` says, and stay valid for the operation that this describes until its
-    /// completion.
+    /// `base[..len]` must be memory as `memory` says, and stay valid until the operation that this describes completes.
+    /// Whoever keeps the piece drops it before that is reported.
     #[inline(always)]
     pub unsafe fn new(base: *mut u8, len: usize, memory: M) -> Piece<M> {
         Piece { base, len, memory }
@@ -83,7 +85,7 @@ impl<M: Memory> Piece<M> {
     /// `len()` bytes from `out` on must be writable, and no part of the piece.
     #[inline(always)]
     pub unsafe fn copy_to_raw(&self, out: *mut u8) {
-        // SAFETY: the piece is valid until the completion (promise of the constructor); the caller promises the room.
+        // SAFETY: who made the piece promised its memory for as long as it is kept; the caller promises the room.
         unsafe { hmem::copy_from_to_shared(self.memory.kind(), self.base, out, self.len) }
     }
 

@@ -30,8 +30,8 @@ impl Registered {
         self.0.span()
     }
 
-    /// For an access: `len` bytes behind the first `skip`, if there are so many. Whoever closes the region ends the access, and
-    /// with that the part.
+    /// For an access: `len` bytes behind the first `skip`, if there are so many. Whoever closes the region ends the
+    /// access, and with that the part.
     #[inline]
     pub fn part(&self, skip: usize, len: usize) -> Option<Piece> {
         let fits = skip <= self.0.len && len <= self.0.len - skip;

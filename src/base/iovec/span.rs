@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A range of virtual addresses, as a name. Nobody promises that there is memory: it is compared, shown to peers and given to
-//! the kernel, and never looked into.
+//! A range of virtual addresses, as a name. Nobody promises that there is memory: it is compared, shown to peers and
+//! given to the kernel, and never looked into.
 #![forbid(unsafe_code)]
 
 /// Addresses of this process.

@@ -9,7 +9,7 @@ use super::queues::{CLASSES, Key, Queues};
 use super::{ANY, Wanted};
 
 pub(super) struct Posted<R> {
-    /// By id. Those that are free keep what they held: a receive is copied in and out, never moved.
+    /// By id. Those that are free have a receive that is over: the next is written over it.
     places: Vec<Place<R>>,
     /// The first of those that are free, or `NONE`.
     free: u32,

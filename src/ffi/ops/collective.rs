@@ -107,7 +107,8 @@ const LEVELS: u64 =
     FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
 
 /// # Safety
-/// As fi_collective(3) says of the endpoint and the buffers, which have room for what this member brings and gets.
+/// As fi_collective(3) says of the endpoint and the buffers, which have room for what this member brings and gets, and
+/// are left to the library until the completion.
 unsafe fn post<T: CollectiveCalls>(ep: *mut fid_ep, call: Call) -> isize {
     // SAFETY: promised by the caller.
     let ep = unsafe { endpoint::<T>(ep) };
@@ -122,7 +123,7 @@ unsafe fn post<T: CollectiveCalls>(ep: *mut fid_ep, call: Call) -> isize {
         let bytes = |slices: usize| slice.checked_mul(slices).ok_or(Error::MSGSIZE);
         let buffer = |base: *const c_void, desc, slices| match slices {
             0 => Ok(IoVec::empty()),
-            // SAFETY: fi_collective(3): the buffer is left to the library until the completion.
+            // SAFETY: promised by the caller: a buffer with as many slices as the member brings or gets.
             _ => unsafe { single(base, bytes(slices)?, desc) },
         };
         ep.collect(Collective {

@@ -127,8 +127,8 @@ unsafe extern "C" fn regv<T: MrCalls>(
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_mr(3): an open domain, `count` elements, `mr` is where the handle goes; the application keeps the memory valid
-    // until it has closed the region.
+    // SAFETY: fi_mr(3): an open domain, `count` elements, `mr` is where the handle goes; the application keeps the
+    // memory valid until it has closed the region.
     status(unsafe {
         object(object::get::<T, _>(fid)).and_then(|domain| {
             let request = MrRequest {
@@ -164,7 +164,8 @@ unsafe extern "C" fn regattr<T: MrCalls>(
 /// Reads no further than the caller's headers go: 48 bytes before API 1.5, 64 before 1.9, and the members after those
 /// concern device memory and sub-regions.
 ///
-/// `NOSYS`: memory of a kind that is not there. Without FI_HMEM its kind is ignored; a part of a region has that of the region.
+/// `NOSYS`: memory of a kind that is not there. Without FI_HMEM its kind is ignored; a part of a region has that of the
+/// region.
 ///
 /// # Safety
 /// `attr` must be NULL or a `fi_mr_attr` of the domain's API version.

@@ -144,8 +144,8 @@ impl<M: Memory> OutgoingAtomic<M> {
         let (operands, compare) = match &self.copy {
             // SAFETY: as in `Outgoing::post`; so it is with the result.
             None => unsafe { (self.operands.duplicate(), self.compare.duplicate()) },
-            // SAFETY: the copies stay as they are during `post`, and an operation with FI_INJECT does not look at its operands
-            // afterwards.
+            // SAFETY: the copies stay as they are during `post`, and an operation with FI_INJECT does not look at its
+            // operands afterwards.
             Some((operands, compare)) => unsafe { (own(operands), own(compare)) },
         };
         // SAFETY: see above.

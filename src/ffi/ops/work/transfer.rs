@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Transfers of deferred work, as C names them: fi_trigger(3). What is to be known of their memory depends on the endpoint, so
-//! they are read when that is found.
+//! Transfers of deferred work, as C names them: fi_trigger(3). What is to be known of their memory depends on the
+//! endpoint, so they are read when that is found.
 
 use core::ffi::c_void;
 use core::marker::PhantomData;
@@ -37,7 +37,8 @@ impl TransferWork<'_> {
             What::Msg | What::Tagged => MESSAGE_FLAGS,
             _ => SEND_FLAGS,
         };
-        // SAFETY: promised to the function below that has made this: the arrays are readable during the call, for which it lives.
+        // SAFETY: promised to the function below that has made this: the arrays are readable during the call, for which
+        // it lives.
         let iov = unsafe { several(iov, descs, count)? };
         check_flags(self.flags, known & !FI_TRIGGER)?;
         Ok(Outgoing {

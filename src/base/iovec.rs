@@ -64,10 +64,9 @@ impl<M: Memory> From<Piece<M>> for IoVec<M> {
 }
 
 impl<M: Memory> IoVec<M> {
-    #[inline]
-    pub fn empty() -> IoVec<M> {
+    pub const fn empty() -> IoVec<M> {
         IoVec {
-            pieces: core::array::from_fn(|_| Piece::empty(M::default())),
+            pieces: [const { Piece::empty(M::UNNAMED) }; IOV_LIMIT],
             count: 0,
             at: 0,
             done: 0,
@@ -108,10 +107,8 @@ impl<M: Memory> IoVec<M> {
 
     #[inline(always)]
     fn again(&self) -> IoVec<M> {
-        IoVec {
-            pieces: [0, 1, 2, 3].map(|i: usize| self.pieces[i].again()),
-            ..*self
-        }
+        // SAFETY: nothing in it owns anything; that there are two is answered for by those who call this.
+        unsafe { ptr::read(self) }
     }
 
     /// From now on it is this piece, and nothing was moved.
@@ -281,7 +278,7 @@ impl IoVec {
 #[inline(always)]
 unsafe fn memory<M: Memory>(descs: *const *mut c_void, i: usize) -> M {
     match descs.is_null() || !M::HAS_DESC {
-        true => M::default(),
+        true => M::UNNAMED,
         // SAFETY: promised by the caller.
         false => M::of(Desc::new(unsafe { *descs.add(i) })),
     }

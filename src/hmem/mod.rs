@@ -33,6 +33,8 @@ impl Kind {
 pub trait Memory: Copy + Default + Send + Sync + 'static {
     /// Whether descriptors say anything; if not, they are not read: programs leave arrays of them unset.
     const HAS_DESC: bool;
+    /// Of memory that comes without a descriptor.
+    const UNNAMED: Self;
 
     /// Of memory that the application names with this descriptor.
     fn of(desc: Desc) -> Self;
@@ -46,6 +48,7 @@ pub struct Host;
 
 impl Memory for Host {
     const HAS_DESC: bool = false;
+    const UNNAMED: Host = Host;
 
     #[inline(always)]
     fn of(_desc: Desc) -> Host {
@@ -80,12 +83,13 @@ unsafe impl Sync for Desc {}
 
 impl Default for Desc {
     fn default() -> Desc {
-        Desc::NONE
+        Desc::UNNAMED
     }
 }
 
 impl Memory for Desc {
     const HAS_DESC: bool = true;
+    const UNNAMED: Desc = Desc::NONE;
 
     fn of(desc: Desc) -> Desc {
         desc
@@ -182,7 +186,7 @@ mod tests {
         assert_eq!(size_of::<Host>(), 0);
         assert_eq!(Host::of(desc), Host);
         assert_eq!(Desc::of(desc), desc);
-        assert_ne!(desc, Desc::default());
+        assert_ne!(desc, Desc::UNNAMED);
         assert_eq!((Host.kind(), desc.kind()), (Kind::Host, Kind::Host));
     }
 

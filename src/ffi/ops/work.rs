@@ -176,7 +176,7 @@ impl<M: Memory> OutgoingAtomic<M> {
 /// As `Piece::new`.
 unsafe fn own<M: Memory>(bytes: &[u8]) -> IoVec<M> {
     // SAFETY: promised by the caller.
-    unsafe { Piece::new(bytes.as_ptr().cast_mut(), bytes.len(), M::default()) }.into()
+    unsafe { Piece::new(bytes.as_ptr().cast_mut(), bytes.len(), M::UNNAMED) }.into()
 }
 
 /// What an operation with FI_TRIGGER waits for: a counter, and the value. The context is that of an operation that was

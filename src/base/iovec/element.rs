@@ -110,9 +110,8 @@ mod tests {
         let mut at = start;
         for elements in [1, 0, 2] {
             // SAFETY: the memory outlives the vector.
-            assert!(
-                iov.push(unsafe { Piece::new(memory.0.as_mut_ptr().add(at), elements * N, Host) })
-            );
+            let piece = unsafe { Piece::new(memory.0.as_mut_ptr().add(at), elements * N, Host) };
+            assert!(iov.push(piece));
             at += elements * N;
         }
         for _ in 0..3 {
@@ -145,8 +144,8 @@ mod tests {
         let mut memory = Memory([3; 64]);
         for start in [0, 1] {
             // SAFETY: the memory outlives the vector.
-            let mut iov =
-                IoVec::from(unsafe { Piece::new(memory.0.as_mut_ptr().add(start), 8, Host) });
+            let piece = unsafe { Piece::new(memory.0.as_mut_ptr().add(start), 8, Host) };
+            let mut iov = IoVec::from(piece);
             assert_eq!(iov.update::<8>(|_| None), Some([3; 8]));
         }
         assert_eq!(memory.0, [3; 64]);

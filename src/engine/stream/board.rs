@@ -201,7 +201,7 @@ impl View {
     pub fn begin<'a>(&self, part: &Part, line: &'a Using) -> Option<InUse<'a>> {
         line.0.store(part.at as u64 + 1, Ordering::Relaxed);
         let word = InUse(line);
-        // Pairs with the fence in `Board::withdraw`.
+        // Pairs with the fences in `Board::withdraw` and `Using::leave`.
         fence(Ordering::SeqCst);
         self.shows(part).then_some(word)
     }
@@ -213,7 +213,7 @@ impl View {
     }
 }
 
-/// Which entry of the other side's board this side uses, plus one.
+/// Which entry of the other side's board this side uses, plus one; or that this side has left.
 #[derive(Default)]
 #[repr(transparent)]
 pub struct Using(AtomicU64);
@@ -224,7 +224,27 @@ impl Using {
         // What was copied was copied before.
         self.0.load(Ordering::Acquire) == at as u64 + 1
     }
+
+    /// Whether some entry is used.
+    pub fn is_any(&self) -> bool {
+        // As in `is`.
+        !matches!(self.0.load(Ordering::Acquire), 0 | LEFT)
+    }
+
+    /// This side ends the connection, and uses nothing: the other one is to begin no copy any more.
+    pub fn leave(&self) {
+        self.0.store(LEFT, Ordering::Relaxed);
+        // Either the other side sees that, or it is seen to use an entry: pairs with the fence in `View::begin`.
+        fence(Ordering::SeqCst);
+    }
+
+    pub fn has_left(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == LEFT
+    }
 }
+
+/// No entry has this number.
+const LEFT: u64 = u64::MAX;
 
 pub struct InUse<'a>(&'a Using);
 

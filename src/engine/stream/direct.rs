@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::abi::*;
 use crate::engine::core::TxOp;
 use crate::engine::ep_state::Event;
+use crate::engine::stream::duct::Duct;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::rx::Fault;
 use crate::engine::stream::transport::{Core, Stream};
@@ -93,9 +94,25 @@ impl<N: Net> Stream<N> {
                     std::thread::yield_now();
                     continue;
                 }
+                duct.leave();
                 const HELD: Fault = Fault::Rule("it does not let go of a region that is closed");
                 self.fault(core, id, &HELD);
             }
         }
+    }
+}
+
+/// A connection is over. A copy that the peer makes from or to registered memory just now is waited for, as long as that is
+/// reasonable, and no other begins: nobody would wait for it when the region is closed.
+#[cold]
+pub(super) fn end_direct(duct: &Duct) {
+    // Who was waited for already is not waited for again.
+    if duct.has_left() {
+        return;
+    }
+    duct.leave();
+    let until = Instant::now() + PATIENCE;
+    while duct.is_using_any() && duct.is_alive() && Instant::now() < until {
+        std::thread::yield_now();
     }
 }

@@ -324,6 +324,22 @@ impl Duct {
         unsafe { self.other.as_ref() }.using.0.is(at)
     }
 
+    /// Whether the other side uses some entry of our board.
+    pub fn is_using_any(&self) -> bool {
+        // SAFETY: as in `own`.
+        unsafe { self.other.as_ref() }.using.0.is_any()
+    }
+
+    /// The connection ends: from now on the other side begins no copy from or to registered memory of ours.
+    pub fn leave(&self) {
+        self.own().using.0.leave();
+    }
+
+    /// Whether `leave` was called at this side.
+    pub fn has_left(&self) -> bool {
+        self.own().using.0.has_left()
+    }
+
     /// Copies the next `len` bytes of `local` to registered memory of the other side, or from there; false if not all of it
     /// was copied.
     pub fn copy_region(&self, local: &mut Cursor<'_>, seg: &RemoteSeg, write: bool) -> bool {
@@ -344,8 +360,10 @@ impl Duct {
         };
         let mut done = 0;
         while done < seg.len {
-            // Who withdraws the region waits for this.
-            if done > 0 && !board.shows(&part) {
+            // Who withdraws the region, or ends the connection, waits for this.
+            // SAFETY: as in `own`.
+            let has_left = unsafe { self.other.as_ref() }.using.0.has_left();
+            if has_left || done > 0 && !board.shows(&part) {
                 return false;
             }
             let mut list = IoList::new();

@@ -12,6 +12,7 @@ use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::settings::Settings;
 use crate::engine::core::{Loss, TxOp};
 use crate::engine::stream::conn::{After, At, Out, Rx, Sink, State, Tx, Waiting, Watch};
+use crate::engine::stream::direct::end_direct;
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{Core, Stream};
@@ -68,6 +69,7 @@ impl<N: Net> Stream<N> {
         }
         if let Some(duct) = self.conns[id].duct.take() {
             duct.revoke();
+            end_direct(&duct);
             self.shared -= 1;
             self.ducts.retain(|&other| other != id);
             self.full.retain(|&other| other != id);

@@ -180,8 +180,8 @@ unsafe fn read_attr<'a, T: MrCalls>(
     if flags & FI_MR_DMABUF != 0 {
         return Err(Error::NOSYS);
     }
-    // SAFETY: the member exists from API 1.9 on.
     let iface = match domain.names_devices() && domain.api_version() >= API_1_9 {
+        // SAFETY: the member exists from API 1.9 on.
         true => unsafe { (*attr).iface },
         false => FI_HMEM_SYSTEM,
     };

@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn every_copy_moves_its_bytes_and_no_other() {
-        let copies: [(&str, unsafe fn(Kind, *const u8, *mut u8, usize)); 4] = [
+        type Copy = unsafe fn(Kind, *const u8, *mut u8, usize);
+        let copies: [(&str, Copy); 4] = [
             ("copy_to", copy_to),
             ("copy_from", copy_from),
             ("copy_to_from_shared", copy_to_from_shared),

@@ -104,17 +104,15 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        let ep = object::open(Probe::default(), FI_CLASS_EP as u32, null_mut(), |fid| {
-            fid_ep {
-                fid,
-                ops: null_mut(),
-                cm: null_mut(),
-                msg: null_mut(),
-                rma: null_mut(),
-                tagged: null_mut(),
-                atomic: null_mut(),
-                collective: null_mut(),
-            }
+        let ep = object::open(Probe::default(), FI_CLASS_EP, null_mut(), |fid| fid_ep {
+            fid,
+            ops: null_mut(),
+            cm: null_mut(),
+            msg: null_mut(),
+            rma: null_mut(),
+            tagged: null_mut(),
+            atomic: null_mut(),
+            collective: null_mut(),
         });
         Bench {
             ep,

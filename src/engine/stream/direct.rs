@@ -102,8 +102,8 @@ impl<N: Net> Stream<N> {
     }
 }
 
-/// A connection is over. A copy that the peer makes from or to registered memory just now is waited for, as long as that is
-/// reasonable, and no other begins: nobody would wait for it when the region is closed.
+/// A connection is over. A copy that the peer makes from or to registered memory just now is waited for, as long as that
+/// is reasonable, and no other begins: nobody would wait for it when the region is closed.
 #[cold]
 pub(super) fn end_direct(duct: &Duct) {
     // Who was waited for already is not waited for again.

@@ -9,6 +9,9 @@
 //! serialized (`OneForData`), control calls of any thread come too, and the data path gets the ownership back when it
 //! has called often enough.
 //!
+//! A thread inside a lock may have to leave things to be done behind it (`inside`). It costs the owner's path too much to
+//! note who is inside, so whoever needs that first makes a lock one that all take the mutex of (`share_within`), for good.
+//!
 //! A callback of the application (a log sink, say) may call the data path again while its own thread is inside. The
 //! owner exchanges the word that says so for the new value, and the check for others compares with what was there: a
 //! second entry is found without another branch, and refused.
@@ -23,7 +26,7 @@
 use core::cell::UnsafeCell;
 use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence};
 use core::time::Duration;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -31,6 +34,7 @@ use std::time::Instant;
 
 use crossbeam_utils::Backoff;
 
+use super::inside::Inside;
 use crate::sys::barrier;
 use crate::sys::fork::{Birth, Mark};
 
@@ -85,6 +89,8 @@ pub struct Lock<T> {
     inside: AtomicU8,
     /// How often in a row it was the data path that took the mutex; under the mutex.
     streak: AtomicU32,
+    /// Nobody owns it any more; changed under the mutex.
+    shared: AtomicBool,
     state: UnsafeCell<ManuallyDrop<T>>,
 }
 
@@ -147,6 +153,7 @@ impl<T> Lock<T> {
             mutex: Mutex::new(()),
             inside: AtomicU8::new(OUTSIDE),
             streak: AtomicU32::new(0),
+            shared: AtomicBool::new(false),
             state: UnsafeCell::new(ManuallyDrop::new(state)),
         })
     }
@@ -195,7 +202,22 @@ impl<T> Lock<T> {
         if gives_back && !self.disown(Some(until)) {
             return None;
         }
-        Some(self.guard(Some(held), gives_back))
+        Some(self.guard(Some(Held::new(held)), gives_back))
+    }
+
+    /// From now on all calls take the mutex, and are counted by `inside`; whoever was inside has left. False: it is as it
+    /// was, for somebody has been inside for longer than `limit`, or the state is not to be touched.
+    pub fn share_within(&self, limit: Duration) -> bool {
+        let Some(mut guard) = self.lock_aside_within(limit) else {
+            return false;
+        };
+        guard.gives_back = false;
+        // Relaxed: read in a child, of which the thread that forks was not in here.
+        self.shared.store(true, Ordering::Relaxed);
+        if matches!(self.mark.load(Ordering::Relaxed), kind::OWNED | kind::TAKEN) {
+            self.mark.store(kind::MANY, Ordering::Release);
+        }
+        true
     }
 
     /// As `lock`, for calls that end something.
@@ -313,6 +335,7 @@ impl<T> Lock<T> {
         }
         // SAFETY: nobody is inside, and later callers wait for what is found out here.
         match (self.children)(unsafe { &*self.state.get() }) {
+            Children::Go if self.shared.load(Ordering::Relaxed) => kind::MANY,
             Children::Go => kind_of(self.callers),
             Children::Close => kind::CLOSE,
         }
@@ -338,12 +361,12 @@ impl<T> Lock<T> {
     }
 
     #[inline]
-    fn take_mutex(&self) -> MutexGuard<'_, ()> {
-        self.mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    fn take_mutex(&self) -> Held<'_> {
+        Held::new(self.mutex.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     #[inline]
-    fn guard<'a>(&'a self, held: Option<MutexGuard<'a, ()>>, gives_back: bool) -> Guard<'a, T> {
+    fn guard<'a>(&'a self, held: Option<Held<'a>>, gives_back: bool) -> Guard<'a, T> {
         Guard {
             lock: self,
             held,
@@ -375,9 +398,26 @@ const PAUSE: Duration = Duration::from_micros(100);
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
     /// The owner has no mutex.
-    held: Option<MutexGuard<'a, ()>>,
+    held: Option<Held<'a>>,
     /// The ownership that was taken away.
     gives_back: bool,
+}
+
+/// The mutex, and the note that it is held.
+struct Held<'a> {
+    _mutex: MutexGuard<'a, ()>,
+    /// Behind the mutex: it ends when that was given back.
+    _inside: Inside,
+}
+
+impl<'a> Held<'a> {
+    #[inline]
+    fn new(mutex: MutexGuard<'a, ()>) -> Held<'a> {
+        Held {
+            _mutex: mutex,
+            _inside: Inside::enter(),
+        }
+    }
 }
 
 impl<T> Drop for Guard<'_, T> {

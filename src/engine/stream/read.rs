@@ -8,9 +8,9 @@ use crate::base::log::{Subsys, log_warn};
 use crate::engine::srx::Claimed;
 use crate::engine::stream::link::is_silence;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::session::State;
 use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::session::receive_state::{At, Sink};
+use crate::engine::stream::session::{Cx, State};
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::sys::io_list::ScatterList;
 use crate::sys::socket::Moved;
@@ -77,7 +77,14 @@ impl<N: Net> Stream<N> {
                 }
             };
             any = true;
-            let (session, mut cx) = self.at(domain, id);
+            // As `at`, for the connection that is at hand.
+            let session = &mut conn.session;
+            let mut cx = Cx {
+                id,
+                domain: &mut *domain,
+                link: &mut conn.link,
+                common: &mut self.common,
+            };
             let result = match direct {
                 0 => session.take(&mut cx, &scratch[..n]),
                 placed => {

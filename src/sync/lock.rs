@@ -262,16 +262,17 @@ impl<T> Lock<T> {
             }
             // A guard that exists stays what it is.
             self.inside.store(before, Ordering::Release);
-        } else if self.mark.load(Ordering::Relaxed) == kind::MANY {
-            return Ok(self.lock_shared());
         }
-        self.lock_data_slowly()
+        self.lock_data_otherwise()
     }
 
     /// Apart, for the owner's path is part of many calls.
     #[inline(never)]
-    fn lock_shared(&self) -> Guard<'_, T> {
-        self.guard(self.take_mutex(), false)
+    fn lock_data_otherwise(&self) -> Result<Guard<'_, T>, Refused> {
+        match self.mark.load(Ordering::Relaxed) {
+            kind::MANY => Ok(self.guard(self.take_mutex(), false)),
+            _ => self.lock_data_slowly(),
+        }
     }
 
     #[cold]

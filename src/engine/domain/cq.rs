@@ -315,11 +315,20 @@ impl<T: Transport> CqCalls for Cq<T> {
         let mut state = shared.engine.lock_data()?;
         let mut src = src;
         match shared.read_locked(&mut state, max, &mut out, src.as_mut()) {
-            Found::Nothing if state.domain.owes_owners() => {}
-            found => return found.into(),
+            Found::Nothing if state.domain.owes_owners() => {
+                drop(state);
+                shared.read_behind_owners(max, &mut out, src.as_mut())
+            }
+            // One by one: else the result is stored while the lock is given back.
+            Found::Nothing => {
+                drop(state);
+                Err(Error::AGAIN)
+            }
+            found => {
+                drop(state);
+                found.into()
+            }
         }
-        drop(state);
-        shared.read_behind_owners(max, &mut out, src.as_mut())
     }
 
     /// fi_peer(3): progress, after which the owner has what came.

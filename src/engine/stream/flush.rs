@@ -24,9 +24,7 @@ impl<N: Net> Stream<N> {
 
     /// The kernel takes bytes again.
     pub(super) fn unblocked(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let conn = &mut self.conns[id];
-        conn.session.tx.blocked = false;
-        self.with(domain, id, |session, cx| session.flush_conn(cx));
+        self.with(domain, id, |session, cx| session.unblocked(cx));
         let Some(conn) = self.conns.get(id) else {
             return;
         };
@@ -34,7 +32,6 @@ impl<N: Net> Stream<N> {
             let read = conn.watch.read;
             self.rewatch(id, read, false);
         }
-        self.with(domain, id, |session, cx| session.retry_frame(cx));
     }
 
     pub(super) fn flush_dirty(&mut self, domain: &mut DomainOf<N>) {

@@ -67,12 +67,20 @@ impl<N: Net> Stream<N> {
                     }
                 }
                 Todo::Poll => self.promote_shm(id),
-                Todo::End => match self.conns[id].session.ending.take().map(|ending| *ending) {
-                    Some(Ending::Fault(fault)) => self.fault(domain, id, &fault),
-                    Some(Ending::Lost(error)) => self.disconnect(domain, id, error),
-                    None => {}
-                },
+                Todo::End => {
+                    if let Some(ending) = self.conns[id].session.ending.take() {
+                        self.end_session(domain, id, *ending);
+                    }
+                }
             }
+        }
+    }
+
+    /// Takes down a session that has come to its end.
+    pub(super) fn end_session(&mut self, domain: &mut DomainOf<N>, id: usize, ending: Ending) {
+        match ending {
+            Ending::Fault(fault) => self.fault(domain, id, &fault),
+            Ending::Lost(error) => self.disconnect(domain, id, error),
         }
     }
 }

@@ -17,6 +17,7 @@ mod flush;
 pub mod loss;
 pub mod offers;
 pub mod queue;
+pub mod read;
 pub mod receive;
 pub mod receive_state;
 pub mod records;

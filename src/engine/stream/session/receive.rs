@@ -37,7 +37,7 @@ impl fmt::Display for Fault {
 
 impl<A: Address> Session<A> {
     /// `n` bytes of the payload were read straight to their place.
-    pub fn placed(&mut self, cx: &mut Cx<'_, A>, n: usize) -> core::result::Result<(), Fault> {
+    pub(super) fn placed(&mut self, cx: &mut Cx<'_, A>, n: usize) {
         if let At::Payload(incoming) = &mut self.rx.at {
             if let Some(iov) = incoming.sink.memory() {
                 iov.advance(n);
@@ -47,7 +47,6 @@ impl<A: Address> Session<A> {
                 self.finish(cx);
             }
         }
-        Ok(())
     }
 
     /// Deals with bytes of the stream.

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Bytes from the link to the parser; the payload of a large frame straight to its place. And what makes a session that reads
+//! nothing read on.
+#![forbid(unsafe_code)]
+
+use crate::base::Error;
+use crate::engine::srx::Claimed;
+use crate::engine::stream::link::is_silence;
+use crate::engine::stream::session::common::Todo;
+use crate::engine::stream::session::receive_state::{At, Sink};
+use crate::engine::stream::session::{Cx, Ending, Session};
+use crate::engine::transport::Address;
+use crate::sys::io_list::ScatterList;
+use crate::sys::socket::Moved;
+
+/// A payload of which at least this much is missing is read to its place, not through the scratch buffer.
+const DIRECT: u64 = 4096;
+/// Bytes behind such a payload that are read along: the start of the next frame.
+const ALONG: usize = 4096;
+
+/// What one read has brought.
+pub enum Read {
+    Nothing,
+    /// There is no more for now, as far as that is known.
+    Some {
+        is_all: bool,
+    },
+    Ended(Ending),
+}
+
+impl<A: Address> Session<A> {
+    /// Reads from the link once.
+    #[inline]
+    pub fn read_once(&mut self, cx: &mut Cx<'_, A>, scratch: &mut [u8]) -> Read {
+        let (moved, asked, direct) = match &mut self.rx.at {
+            At::Payload(incoming) if incoming.remaining >= DIRECT => {
+                let mut list = ScatterList::new();
+                let wanted = usize::try_from(incoming.remaining).unwrap_or(usize::MAX);
+                let placed = match incoming.sink.memory() {
+                    Some(iov) => iov.append_to(&mut list, wanted),
+                    None => 0,
+                };
+                if placed == 0 {
+                    (cx.link.read(scratch), scratch.len(), 0)
+                } else {
+                    if placed == wanted {
+                        list.push(&mut scratch[..ALONG]);
+                    }
+                    (cx.link.read_list(&list), list.bytes(), placed)
+                }
+            }
+            _ => (cx.link.read(scratch), scratch.len(), 0),
+        };
+        let n = match moved {
+            Ok(Moved::Bytes(n)) => n,
+            Ok(Moved::Later) => return Read::Nothing,
+            Ok(Moved::End) => return Read::Ended(Ending::Lost(Error::CONNRESET)),
+            Err(error) if is_silence(&error) => {
+                return Read::Ended(Ending::Lost(Error::TIMEDOUT));
+            }
+            Err(error) => return Read::Ended(Ending::Lost(error.into())),
+        };
+        let own = n.min(direct);
+        if direct > 0 {
+            self.placed(cx, own);
+        }
+        match self.take(cx, &scratch[..n - own]) {
+            Ok(()) => Read::Some { is_all: n < asked },
+            Err(fault) => Read::Ended(Ending::Fault(fault)),
+        }
+    }
+
+    /// A receive has met a message whose bytes are not here.
+    pub fn deliver(&mut self, cx: &mut Cx<'_, A>, claimed: Claimed) {
+        if claimed.envelope.note != 0 {
+            return self.get(cx, claimed.recv, claimed.envelope);
+        }
+        let At::Stalled(stalled) = &self.rx.at else {
+            return;
+        };
+        let (ack, len) = (stalled.ack, stalled.envelope.len);
+        let sink = match claimed.recv {
+            Some(recv) => Sink::Recv(recv, claimed.envelope),
+            None => Sink::Drop,
+        };
+        self.resume(cx, sink, len, ack);
+    }
+
+    /// There may be room for what stands in the stream, or in the queue of the endpoint.
+    pub fn retry_read(&mut self, cx: &mut Cx<'_, A>) {
+        let stalled = match &self.rx.at {
+            At::Held(_) => return self.retry_frame(cx),
+            At::Stalled(stalled) => stalled,
+            At::Header | At::Payload(_) => {
+                // It was held because of a full queue.
+                if cx.domain.may_receive(self.ep) {
+                    cx.common.stalled.retain(|&stalled| stalled != cx.id);
+                    cx.todo(Todo::ResumeRead);
+                }
+                return;
+            }
+        };
+        let (srx, slot, len, ack) = (stalled.srx, stalled.slot, stalled.envelope.len, stalled.ack);
+        let limit = cx.common.limits.saved_bytes;
+        // Its place is paid for.
+        if cx.domain.rx_queue(srx).has_room(cx.id as u64, len, limit) {
+            cx.domain.rx_queue_mut(srx).begin_coming(slot);
+            self.resume(cx, Sink::Slot(srx, slot), len, ack);
+        }
+    }
+
+    /// The link takes bytes again.
+    pub fn unblocked(&mut self, cx: &mut Cx<'_, A>) {
+        self.tx.blocked = false;
+        self.flush_conn(cx);
+        self.retry_frame(cx);
+    }
+}

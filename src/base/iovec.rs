@@ -327,12 +327,15 @@ impl IoVec {
 
     /// As `copy_to`, to memory that no reference can stand for.
     ///
+    /// # Panics
+    /// If there is less room than the pieces need, which may have been copied in part then: our own mistake.
+    ///
     /// # Safety
-    /// `remaining()` bytes from `out` on must be writable, and no part of the pieces.
+    /// `room` bytes from `out` on must be writable, and no part of the pieces.
     #[inline]
-    pub unsafe fn copy_to_raw(&self, out: *mut u8) {
+    pub unsafe fn copy_to_raw(&self, out: *mut u8, room: usize) {
         // SAFETY: the caller's promise.
-        unsafe { self.each_to_raw(out, |from, to, len| copy_to_shared(from, to, len)) }
+        unsafe { self.each_to_raw(out, room, |from, to, len| copy_to_shared(from, to, len)) }
     }
 
     /// As `copy_to_raw`, for many bytes.
@@ -340,9 +343,9 @@ impl IoVec {
     /// # Safety
     /// As there.
     #[inline]
-    pub unsafe fn copy_long_to_raw(&self, out: *mut u8, ways: &mut Ways) {
+    pub unsafe fn copy_long_to_raw(&self, out: *mut u8, room: usize, ways: &mut Ways) {
         // SAFETY: the caller's promise.
-        unsafe { self.each_to_raw(out, |from, to, len| ways.copy(from, to, len)) }
+        unsafe { self.each_to_raw(out, room, |from, to, len| ways.copy(from, to, len)) }
     }
 
     /// # Safety
@@ -351,12 +354,17 @@ impl IoVec {
     unsafe fn each_to_raw(
         &self,
         mut out: *mut u8,
+        mut room: usize,
         mut copy: impl FnMut(*const u8, *mut u8, usize),
     ) {
         let mut skip = self.done;
         for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
             let len = piece.iov_len - skip;
-            // SAFETY: the piece is valid until the completion (promise of the constructor); the caller promises the room.
+            // One by one: their sum costs small messages more.
+            assert!(len <= room, "pieces are longer than their room");
+            room -= len;
+            // SAFETY: the piece is valid until the completion (promise of the constructor); the caller promises the room,
+            // with which it was compared.
             unsafe {
                 copy(piece.iov_base.cast::<u8>().add(skip), out, len);
                 out = out.add(len);

@@ -324,9 +324,13 @@ impl<T: Transport> CqCalls for Cq<T> {
                 drop(state);
                 Err(Error::AGAIN)
             }
-            found => {
+            Found::Error => {
                 drop(state);
-                found.into()
+                Err(Error::AVAIL)
+            }
+            Found::Entries(n) => {
+                drop(state);
+                Ok(n)
             }
         }
     }

@@ -33,13 +33,13 @@ impl<N: Net> Stream<N> {
                 break;
             }
             // As `at`, for the connection that is at hand.
-            let mut cx = Cx {
+            let cx = Cx {
                 id,
                 domain: &mut *domain,
                 link: &mut conn.link,
                 common: &mut self.common,
             };
-            let read = conn.session.read_once(&mut cx, &mut scratch);
+            let read = conn.session.read_once(cx, &mut scratch);
             match read {
                 Read::Nothing => break,
                 Read::Some { is_all } => {
@@ -51,7 +51,7 @@ impl<N: Net> Stream<N> {
                 }
                 Read::Ended(ending) => {
                     any = true;
-                    self.end_session(domain, id, ending);
+                    self.end_session(domain, id, *ending);
                     self.settle(domain);
                     break;
                 }

@@ -25,13 +25,28 @@ pub enum Read {
     Some {
         is_all: bool,
     },
-    Ended(Ending),
+    /// In a box: else each read stores what it has brought.
+    Ended(Box<Ending>),
+}
+
+impl Read {
+    #[cold]
+    fn ended(ending: Ending) -> Read {
+        Read::Ended(Box::new(ending))
+    }
 }
 
 impl<A: Address> Session<A> {
     /// Reads from the link once.
-    #[inline]
-    pub fn read_once(&mut self, cx: &mut Cx<'_, A>, scratch: &mut [u8]) -> Read {
+    #[inline(always)]
+    pub fn read_once(&mut self, cx: Cx<'_, A>, scratch: &mut [u8]) -> Read {
+        // It is put together again behind the read: one that finds nothing needs no memory for it.
+        let Cx {
+            id,
+            domain,
+            link,
+            common,
+        } = cx;
         let (moved, asked, direct) = match &mut self.rx.at {
             At::Payload(incoming) if incoming.remaining >= DIRECT => {
                 let mut list = ScatterList::new();
@@ -41,32 +56,38 @@ impl<A: Address> Session<A> {
                     None => 0,
                 };
                 if placed == 0 {
-                    (cx.link.read(scratch), scratch.len(), 0)
+                    (link.read(scratch), scratch.len(), 0)
                 } else {
                     if placed == wanted {
                         list.push(&mut scratch[..ALONG]);
                     }
-                    (cx.link.read_list(&list), list.bytes(), placed)
+                    (link.read_list(&list), list.bytes(), placed)
                 }
             }
-            _ => (cx.link.read(scratch), scratch.len(), 0),
+            _ => (link.read(scratch), scratch.len(), 0),
         };
         let n = match moved {
             Ok(Moved::Bytes(n)) => n,
             Ok(Moved::Later) => return Read::Nothing,
-            Ok(Moved::End) => return Read::Ended(Ending::Lost(Error::CONNRESET)),
+            Ok(Moved::End) => return Read::ended(Ending::Lost(Error::CONNRESET)),
             Err(error) if is_silence(&error) => {
-                return Read::Ended(Ending::Lost(Error::TIMEDOUT));
+                return Read::ended(Ending::Lost(Error::TIMEDOUT));
             }
-            Err(error) => return Read::Ended(Ending::Lost(error.into())),
+            Err(error) => return Read::ended(Ending::Lost(error.into())),
+        };
+        let mut cx = Cx {
+            id,
+            domain,
+            link,
+            common,
         };
         let own = n.min(direct);
         if direct > 0 {
-            self.placed(cx, own);
+            self.placed(&mut cx, own);
         }
-        match self.take(cx, &scratch[..n - own]) {
+        match self.take(&mut cx, &scratch[..n - own]) {
             Ok(()) => Read::Some { is_all: n < asked },
-            Err(fault) => Read::Ended(Ending::Fault(fault)),
+            Err(fault) => Read::ended(Ending::Fault(fault)),
         }
     }
 

@@ -42,16 +42,20 @@ impl<N: Net> Stream<N> {
             let read = conn.session.read_once(cx, &mut scratch);
             match read {
                 Read::Nothing => break,
-                Read::Some { is_all } => {
+                Read::Some => {
                     any = true;
                     self.settle(domain);
-                    if is_all {
-                        break;
-                    }
                 }
-                Read::Ended(ending) => {
+                Read::All => {
                     any = true;
-                    self.end_session(domain, id, *ending);
+                    self.settle(domain);
+                    break;
+                }
+                Read::Ended => {
+                    any = true;
+                    if let Some(ending) = self.conns[id].session.ending.take() {
+                        self.end_session(domain, id, *ending);
+                    }
                     self.settle(domain);
                     break;
                 }

@@ -21,19 +21,12 @@ const ALONG: usize = 4096;
 /// What one read has brought.
 pub enum Read {
     Nothing,
-    /// There is no more for now, as far as that is known.
-    Some {
-        is_all: bool,
-    },
-    /// In a box: else each read stores what it has brought.
-    Ended(Box<Ending>),
-}
-
-impl Read {
-    #[cold]
-    fn ended(ending: Ending) -> Read {
-        Read::Ended(Box::new(ending))
-    }
+    /// There may be more.
+    Some,
+    /// There is no more for now.
+    All,
+    /// The end of the session: `ending` says why.
+    Ended,
 }
 
 impl<A: Address> Session<A> {
@@ -69,11 +62,11 @@ impl<A: Address> Session<A> {
         let n = match moved {
             Ok(Moved::Bytes(n)) => n,
             Ok(Moved::Later) => return Read::Nothing,
-            Ok(Moved::End) => return Read::ended(Ending::Lost(Error::CONNRESET)),
+            Ok(Moved::End) => return self.read_ended(Ending::Lost(Error::CONNRESET)),
             Err(error) if is_silence(&error) => {
-                return Read::ended(Ending::Lost(Error::TIMEDOUT));
+                return self.read_ended(Ending::Lost(Error::TIMEDOUT));
             }
-            Err(error) => return Read::ended(Ending::Lost(error.into())),
+            Err(error) => return self.read_ended(Ending::Lost(error.into())),
         };
         let mut cx = Cx {
             id,
@@ -81,14 +74,26 @@ impl<A: Address> Session<A> {
             link,
             common,
         };
-        let own = n.min(direct);
-        if direct > 0 {
-            self.placed(&mut cx, own);
+        let taken = match direct {
+            0 => self.take(&mut cx, &scratch[..n]),
+            placed => {
+                let own = n.min(placed);
+                self.placed(&mut cx, own);
+                self.take(&mut cx, &scratch[..n - own])
+            }
+        };
+        match taken {
+            Ok(()) if n < asked => Read::All,
+            Ok(()) => Read::Some,
+            Err(fault) => self.read_ended(Ending::Fault(fault)),
         }
-        match self.take(&mut cx, &scratch[..n - own]) {
-            Ok(()) => Read::Some { is_all: n < asked },
-            Err(fault) => Read::ended(Ending::Fault(fault)),
-        }
+    }
+
+    /// The caller takes the session down.
+    #[cold]
+    fn read_ended(&mut self, ending: Ending) -> Read {
+        self.ending = Some(Box::new(ending));
+        Read::Ended
     }
 
     /// A receive has met a message whose bytes are not here.

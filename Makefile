@@ -229,7 +229,7 @@ check-loom:
 check-miri:
 	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || { echo "NOT RUN: no miri (rustup +nightly component add miri)"; exit 77; }
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" $(CARGO) +nightly miri test --locked --lib \
-	    --target-dir $(TARGET)/miri -- sync:: base::iovec --skip sync::lock
+	    --target-dir $(TARGET)/miri -- sync:: hmem:: base::iovec --skip sync::lock
 check-shm-long: all
 	$(SHM_SAFETY) --long
 check-long:

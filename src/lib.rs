@@ -2,13 +2,14 @@
 //! ironfabric: `libfabric.so.1` in Rust.
 //!
 //! Layers, each naming only what stands to its right:
-//! `exports -> registry -> prov -> engine -> ffi -> base -> abi`; `sys` and `sync` know nothing of fabrics.
+//! `exports -> registry -> prov -> engine -> ffi -> base -> abi`; `sys`, `sync` and `hmem` know nothing of fabrics.
 
 mod abi;
 mod base;
 mod engine;
 mod exports;
 mod ffi;
+mod hmem;
 mod prov;
 mod registry;
 mod sync;

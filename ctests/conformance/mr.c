@@ -270,6 +270,22 @@ TEST(fi_mr, regattr_unknown_interface, EP_RELIABLE, FI_RMA, "A memory interface 
 	CHECK(rc == 0 || rc == -FI_EINVAL || rc == -FI_ENOSYS || rc == -FI_EOPNOTSUPP);
 }
 
+TEST(fi_mr, regattr_device_not_served, EP_RELIABLE, FI_RMA, "With FI_HMEM, memory of a device that the library does not serve is refused with -FI_ENOSYS")
+{
+	struct iovec iov = { memory, 64 };
+	struct fi_mr_attr attr = { .mr_iov = &iov, .iov_count = 1, .access = FI_REMOTE_READ, .requested_key = 7 };
+	int iface;
+
+	t->hints->caps |= FI_HMEM;
+	t->hints->domain_attr->mr_mode |= FI_MR_HMEM;
+	env_info(t);
+	OK(try_attr(t, &attr, 0));
+	for (iface = FI_HMEM_CUDA; iface <= FI_HMEM_SYNAPSEAI; iface++) {
+		attr.iface = iface;
+		CHECK_RC(try_attr(t, &attr, 0), -FI_ENOSYS);
+	}
+}
+
 TEST(fi_mr, regattr_dmabuf_needs_hmem, EP_RELIABLE, FI_RMA, "FI_MR_DMABUF is only usable on domains with FI_HMEM")
 {
 	struct fi_mr_dmabuf dmabuf = { .fd = -1, .len = 64 };

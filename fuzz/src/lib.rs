@@ -13,6 +13,8 @@ mod base;
 mod engine;
 #[path = "../../src/ffi/mod.rs"]
 mod ffi;
+#[path = "../../src/hmem/mod.rs"]
+mod hmem;
 #[path = "../../src/prov/mod.rs"]
 mod prov;
 #[path = "../../src/registry/mod.rs"]

@@ -15,7 +15,7 @@ pub mod settings;
 pub mod text;
 
 pub use error::{Error, Result};
-pub use iovec::{IoVec, Piece};
+pub use iovec::{IoVec, Piece, Registered, Span};
 pub use secret::Secret;
 
 /// A child has no part in what its parent has opened, and a callback none in what its caller is about to change.

@@ -26,6 +26,7 @@ use crate::engine::srx::{Outcome, Srx};
 use crate::engine::transport::Address;
 use crate::engine::trigger::Triggers;
 use crate::engine::wait::Wait;
+use crate::hmem::{Host, Memory};
 
 pub use self::cq::CqState;
 use self::peers::Peers;
@@ -36,11 +37,11 @@ pub use crate::engine::srx::MessageInfo;
 /// The regions of a domain; a counter may be bound to each.
 pub type Regions = MrTable<Arc<Counter>>;
 
-pub struct DomainState<A> {
+pub struct DomainState<A, M: Memory = Host> {
     cqs: Slab<CqState>,
     avs: Slab<AvTable<A>>,
     eps: Slab<EpState>,
-    srxs: Slab<Srx>,
+    srxs: Slab<Srx<M>>,
     pub mrs: Regions,
     /// What may be parked on the transport's descriptor without saying so each time: wait objects, event queues, the
     /// progress thread. While there is none, what is ready need not show on it.
@@ -54,10 +55,10 @@ pub struct DomainState<A> {
     /// A thread of ours makes progress.
     pub auto: bool,
     /// Operations that wait for counters.
-    pub triggers: Triggers,
+    pub triggers: Triggers<M>,
     /// Queues that other providers own.
     pub peers: Peers,
-    outcomes: VecDeque<Outcome>,
+    outcomes: VecDeque<Outcome<M>>,
     /// While a peer is lost: what that does to operations.
     pub loss: Option<Loss>,
 }
@@ -68,8 +69,8 @@ pub struct Loss {
     pub failed: usize,
 }
 
-impl<A: Address> DomainState<A> {
-    pub fn new(mrs: Regions) -> DomainState<A> {
+impl<A: Address, M: Memory> DomainState<A, M> {
+    pub fn new(mrs: Regions) -> DomainState<A, M> {
         DomainState {
             cqs: Slab::new(),
             avs: Slab::new(),

@@ -10,6 +10,7 @@ use crate::base::{Error, Result};
 use crate::engine::cntr::Counter;
 use crate::engine::eq::EventQueue;
 use crate::ffi::ops::transfer::{Rx, What};
+use crate::hmem::Memory;
 
 /// The kinds of operations that a counter can be bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,7 +180,7 @@ impl EpState {
 
     /// Whether a receive may be posted here: fi_endpoint(3), fi_getinfo(3).
     #[cold]
-    pub fn check_receive(&self, rx: &Rx) -> Result {
+    pub fn check_receive<M: Memory>(&self, rx: &Rx<M>) -> Result {
         // fi_endpoint(3): receives are posted to the shared context itself.
         if self.shares_receives {
             return Err(Error::NOSYS);

@@ -34,13 +34,13 @@ pub struct Matcher<R, U> {
     unexpected: Unexpected<U>,
 }
 
-impl<R: Clone + Default, U> Default for Matcher<R, U> {
+impl<R: Default, U> Default for Matcher<R, U> {
     fn default() -> Self {
         Matcher::new()
     }
 }
 
-impl<R: Clone + Default, U> Matcher<R, U> {
+impl<R: Default, U> Matcher<R, U> {
     /// Bytes that an unexpected message takes besides what it points to.
     pub const MESSAGE_COST: usize = Unexpected::<U>::COST;
 

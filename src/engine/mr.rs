@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Registered memory of a domain: fi_mr(3). Regions are found by key, and an access by a peer is checked (key, range,
-//! rights) before a byte moves. Addresses are numbers here: who moves the bytes stands elsewhere.
+//! rights) before a byte moves. Who moves the bytes stands elsewhere.
 
 mod keys;
 mod region;
@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
+#[cfg(test)]
+use crate::base::IoVec;
 use crate::base::rights::{ALL, NO_KEY, REMOTE};
-use crate::base::{Error, Result};
+use crate::base::{Error, Piece, Registered, Result};
 use crate::engine::auth::Key;
 
 pub use crate::base::rights::KeyPolicy;
@@ -38,14 +40,14 @@ impl<C> MrTable<C> {
         }
     }
 
-    /// `segments` are addresses and lengths; a region of length zero is one. A region that no peer may access gets no key
+    /// A region of length zero is one. A region that no peer may access gets no key
     /// and stands in no table.
     ///
     /// `INVAL`: no segment or too many, one that runs over the end of memory, a right that fi_mr(3) does not know.
     /// `NOKEY`: the application's key is in use.
     pub fn register(
         &mut self,
-        segments: &[(usize, usize)],
+        segments: Vec<Registered>,
         access: u64,
         offset: u64,
         requested_key: u64,
@@ -55,12 +57,12 @@ impl<C> MrTable<C> {
             return Err(Error::INVAL);
         }
         let segments = Segments::checked(segments, offset)?;
-        let region = |key| {
+        let region = |segments, key| {
             let virt = self.policy.virt_addr;
             Arc::new(Region::new(segments, offset, key, access, virt, context))
         };
         if access & REMOTE == 0 {
-            return Ok(region(NO_KEY));
+            return Ok(region(segments, NO_KEY));
         }
         let key = match self.policy.prov_key {
             true => self.keys.next()?,
@@ -69,7 +71,7 @@ impl<C> MrTable<C> {
         let Entry::Vacant(place) = self.regions.entry(key) else {
             return Err(Error::NOKEY);
         };
-        Ok(place.insert(region(key)).clone())
+        Ok(place.insert(region(segments, key)).clone())
     }
 
     /// FI_MR_SINGLE_USE: an access has begun, the only one. It goes on; new ones find the region no more.
@@ -106,7 +108,7 @@ impl<C> MrTable<C> {
         Some(region)
     }
 
-    /// The region that a peer names and the virtual address where its access begins; all of it lies in one segment.
+    /// The region that a peer names and the memory that its access means, which lies in one segment.
     ///
     /// `NOKEY`: no such region. `INVAL`: not within the region. `ACCES`: the region does not grant `need`.
     #[cfg(test)] // Accesses come over connections, which may have an authorization key.
@@ -116,7 +118,7 @@ impl<C> MrTable<C> {
         addr: u64,
         len: u64,
         need: u64,
-    ) -> Result<(&Arc<Region<C>>, usize)> {
+    ) -> Result<(&Arc<Region<C>>, Piece)> {
         self.lookup_with(None, key, addr, len, need)
     }
 
@@ -131,12 +133,12 @@ impl<C> MrTable<C> {
         addr: u64,
         len: u64,
         need: u64,
-    ) -> Result<(&Arc<Region<C>>, usize)> {
+    ) -> Result<(&Arc<Region<C>>, Piece)> {
         let region = self.find(key)?;
-        let start = region.reach_one(addr, len)?;
+        let piece = region.reach_one(addr, len)?;
         region.check(need)?;
         match region.admits(auth) {
-            true => Ok((region, start)),
+            true => Ok((region, piece)),
             false => Err(Error::KEYREJECTED),
         }
     }
@@ -149,7 +151,7 @@ impl<C> MrTable<C> {
         addr: u64,
         len: u64,
         need: u64,
-    ) -> Result<(Arc<Region<C>>, Segments)> {
+    ) -> Result<(Arc<Region<C>>, IoVec)> {
         let region = self.find(key)?;
         let pieces = region.reach(addr, len)?;
         region.check(need)?;

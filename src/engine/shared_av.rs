@@ -3,16 +3,11 @@
 #![forbid(unsafe_code)]
 
 use crate::base::{Error, Result};
-use crate::engine::domain_state::DomainState;
 use crate::engine::named_av::{Change, NamedAv};
-use crate::engine::transport::Transport;
+use crate::engine::transport::{DomainStateOf, Transport};
 
 /// Learns what other processes have inserted and removed. Without effect on a vector that is not shared.
-pub fn renew<T: Transport>(
-    transport: &mut T,
-    domain: &mut DomainState<T::Addr>,
-    av: usize,
-) -> Result {
+pub fn renew<T: Transport>(transport: &mut T, domain: &mut DomainStateOf<T>, av: usize) -> Result {
     let news = domain.av_mut(av).read_news()?;
     for at in news.inserted {
         transport.av_inserted(domain, av, at);
@@ -29,11 +24,11 @@ pub fn renew<T: Transport>(
 /// `ACCES`: the vector was opened to be read.
 pub fn change<T: Transport>(
     transport: &mut T,
-    domain: &mut DomainState<T::Addr>,
+    domain: &mut DomainStateOf<T>,
     av: usize,
     changes: impl Iterator<Item = Result<Change<T::Addr>>>,
 ) -> Result<Vec<Result<u64>>> {
-    let named = |domain: &DomainState<T::Addr>, act: fn(&NamedAv) -> Result| {
+    let named = |domain: &DomainStateOf<T>, act: fn(&NamedAv) -> Result| {
         domain.av(av).named.as_ref().map_or(Err(Error::INVAL), act)
     };
     named(domain, NamedAv::lock)?;

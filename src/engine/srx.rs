@@ -23,6 +23,7 @@ use crate::base::grow::{append, heap_cost};
 use crate::base::{IoVec, Result};
 use crate::engine::matching::{Matcher, MsgId};
 use crate::ffi::ops::transfer::What;
+use crate::hmem::{Host, Memory};
 
 /// Room that must be left in a multi-receive buffer to keep it posted, unless FI_OPT_MIN_MULTI_RECV says otherwise.
 pub const MIN_MULTI_RECV: usize = 16384;
@@ -32,13 +33,13 @@ const SPARE: usize = 256;
 const SPARE_SIZE: usize = 1024;
 
 #[derive(Default)]
-struct Lane {
-    matcher: Matcher<Posted, Unexpected>,
+struct Lane<M: Memory> {
+    matcher: Matcher<Posted<M>, Unexpected<M>>,
     /// Messages taken by FI_CLAIM, by the context of the peek.
     claims: HashMap<usize, MsgId>,
 }
 
-impl Lane {
+impl<M: Memory> Lane<M> {
     fn is_claimed(&self, id: MsgId) -> bool {
         self.claims.values().any(|&claimed| claimed == id)
     }
@@ -46,9 +47,9 @@ impl Lane {
 
 /// Posted receives and unexpected messages of one receive context.
 #[derive(Default)]
-pub struct Srx {
-    msg: Lane,
-    tagged: Lane,
+pub struct Srx<M: Memory = Host> {
+    msg: Lane<M>,
+    tagged: Lane<M>,
     budget: Budget,
     /// Buffers of such messages, for the next ones.
     spare: Vec<Vec<u8>>,
@@ -68,8 +69,8 @@ pub struct Slot {
     id: MsgId,
 }
 
-impl Srx {
-    pub fn new() -> Srx {
+impl<M: Memory> Srx<M> {
+    pub fn new() -> Srx<M> {
         Srx {
             min_multi_recv: MIN_MULTI_RECV,
             ..Srx::default()
@@ -94,7 +95,7 @@ impl Srx {
     }
 
     #[inline]
-    fn lane(&mut self, what: What) -> &mut Lane {
+    fn lane(&mut self, what: What) -> &mut Lane<M> {
         match what {
             What::Tagged => &mut self.tagged,
             _ => &mut self.msg,
@@ -103,7 +104,7 @@ impl Srx {
 
     /// A message of `len` bytes arrives: the receive that takes it.
     #[inline]
-    pub fn accept(&mut self, envelope: &Envelope) -> Option<RecvOp> {
+    pub fn accept(&mut self, envelope: &Envelope) -> Option<RecvOp<M>> {
         let min = self.min_multi_recv;
         let matcher = &mut self.lane(envelope.what).matcher;
         let id = matcher.find_posted(envelope.source, envelope.tag)?;
@@ -127,7 +128,7 @@ impl Srx {
         &mut self,
         message: &MessageInfo,
         source: u64,
-        fill: impl FnOnce(&IoVec),
+        fill: impl FnOnce(&IoVec<M>),
     ) -> core::result::Result<Filled, Unfilled> {
         let matcher = &mut self.lane(message.what).matcher;
         let Some(id) = matcher.find_posted(source, message.tag) else {
@@ -205,7 +206,7 @@ impl Srx {
         }
     }
 
-    fn slot_lane(&mut self, slot: Slot) -> &mut Lane {
+    fn slot_lane(&mut self, slot: Slot) -> &mut Lane<M> {
         match slot.tagged {
             true => &mut self.tagged,
             false => &mut self.msg,
@@ -241,7 +242,7 @@ impl Srx {
     }
 
     /// All bytes of a kept message are here: the receive that took it meanwhile, filled.
-    pub fn arrived(&mut self, slot: Slot) -> Option<(RecvOp, Envelope)> {
+    pub fn arrived(&mut self, slot: Slot) -> Option<(RecvOp<M>, Envelope)> {
         let lane = self.slot_lane(slot);
         let message = lane.matcher.unexpected(slot.id);
         if message.taker.is_none() && !message.discarded {
@@ -260,7 +261,7 @@ impl Srx {
     }
 
     /// The connection that was bringing the bytes is gone: the receive that waited for them.
-    pub fn lost(&mut self, slot: Slot) -> Option<(RecvOp, Envelope)> {
+    pub fn lost(&mut self, slot: Slot) -> Option<(RecvOp<M>, Envelope)> {
         let lane = self.slot_lane(slot);
         if lane.is_claimed(slot.id) {
             lane.matcher.unexpected(slot.id).bytes = Bytes::Lost;
@@ -283,7 +284,7 @@ impl Srx {
     /// in its place it would be taken for it.
     pub fn forget(&mut self, token: u64) {
         for lane in [&mut self.msg, &mut self.tagged] {
-            let is_gone = |message: &Unexpected| {
+            let is_gone = |message: &Unexpected<M>| {
                 message.envelope.token == token && matches!(message.bytes, Bytes::There)
             };
             for &id in lane.claims.values() {
@@ -293,7 +294,7 @@ impl Srx {
                 }
             }
             let mut hole = false;
-            let behind = |message: &Unexpected| {
+            let behind = |message: &Unexpected<M>| {
                 hole |= is_gone(message);
                 hole && message.envelope.token == token
             };
@@ -326,7 +327,7 @@ impl Srx {
     pub fn rename_source(&mut self, from: u64, to: u64) {
         for lane in [&mut self.msg, &mut self.tagged] {
             // The completion of a later receive says who it was.
-            let renamed = |message: &mut Unexpected| message.envelope.source = to;
+            let renamed = |message: &mut Unexpected<M>| message.envelope.source = to;
             lane.matcher.rename_source(from, to, renamed);
             // An owner asks for the address of what it keeps.
             if self.arrivals.is_some() {
@@ -351,7 +352,7 @@ pub enum Unfilled {
 }
 
 /// Bytes that a kept message takes besides its payload.
-const ENTRY: usize = Matcher::<Posted, Unexpected>::MESSAGE_COST;
+const ENTRY: usize = Matcher::<Posted<Host>, Unexpected>::MESSAGE_COST;
 
 /// Bytes that a message with a payload of this size takes.
 #[inline]

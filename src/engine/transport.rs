@@ -22,6 +22,7 @@ use crate::engine::mr::Region;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::ffi::ops::mr::MrRequest;
 use crate::ffi::ops::transfer::{OneTx, Tx};
+use crate::hmem::Memory;
 use crate::sync::Children;
 
 pub use crate::engine::address::{Address, AddressFormat};
@@ -29,7 +30,7 @@ pub use crate::engine::address::{Address, AddressFormat};
 pub use self::parts::{Atomics, Batches, Connects, Contexts, Drains, Groups, Membership};
 
 /// What the engine keeps for a domain over this transport.
-pub type DomainStateOf<T> = DomainState<<T as Addressing>::Addr>;
+pub type DomainStateOf<T> = DomainState<<T as Addressing>::Addr, <T as Addressing>::Memory>;
 
 /// Registered memory; its counter counts what peers write.
 pub type MrRegion = Region<Arc<Counter>>;
@@ -42,11 +43,14 @@ pub struct Registration {
     pub desc: usize,
 }
 
-/// How the endpoints of a transport are named: all parts of a transport speak of that.
+/// How the endpoints of a transport are named, and what it has to know of the application's memory: all parts of a
+/// transport speak of that.
 pub trait Addressing: Sized + Send + 'static {
     type Addr: Address;
     /// Of no size where the format is always the same.
     type Format: AddressFormat<Addr = Self::Addr>;
+    /// Nothing of the host's, or what descriptors say.
+    type Memory: Memory;
 }
 
 /// Moves bytes for the endpoints of one domain. All calls come under the domain's lock. Endpoints are named by their
@@ -118,10 +122,20 @@ pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
     /// A message of one buffer, if it can leave at once by the shortest way, behind no read. False: nothing has
     /// happened, `transmit` decides.
     #[inline]
-    fn transmit_one(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _tx: &OneTx) -> bool {
+    fn transmit_one(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _ep: usize,
+        _tx: &OneTx<Self::Memory>,
+    ) -> bool {
         false
     }
-    fn transmit(&mut self, domain: &mut DomainStateOf<Self>, ep: usize, tx: &Tx<'_>) -> Result;
+    fn transmit(
+        &mut self,
+        domain: &mut DomainStateOf<Self>,
+        ep: usize,
+        tx: Tx<'_, Self::Memory>,
+    ) -> Result;
     /// As `transmit`, where the destination may name a receive context of the peer (FI_NAMED_RX_CTX). `port` is the
     /// endpoint, `ep` the same or a transmit context of it.
     fn transmit_from(
@@ -129,7 +143,7 @@ pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
         domain: &mut DomainStateOf<Self>,
         _port: usize,
         ep: usize,
-        tx: &Tx<'_>,
+        tx: Tx<'_, Self::Memory>,
     ) -> Result {
         self.transmit(domain, ep, tx)
     }
@@ -149,7 +163,7 @@ pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
     }
     /// A receive has met a message whose bytes the transport still has to bring. Not for transports whose messages are
     /// always there as a whole.
-    fn claim(&mut self, _domain: &mut DomainStateOf<Self>, _claimed: Claimed) {}
+    fn claim(&mut self, _domain: &mut DomainStateOf<Self>, _claimed: Claimed<Self::Memory>) {}
     /// There is room again for messages that nobody has asked for.
     fn room_again(&mut self, _domain: &mut DomainStateOf<Self>) {}
 
@@ -157,10 +171,10 @@ pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
     fn register(
         &mut self,
         domain: &mut DomainStateOf<Self>,
-        request: &MrRequest<'_>,
+        request: MrRequest<'_>,
     ) -> Result<Registration> {
         let region = domain.mrs.register(
-            &request.segments,
+            request.segments,
             request.access,
             request.offset,
             request.requested_key,

@@ -15,17 +15,18 @@ use crate::base::{Error, Result};
 use crate::engine::cntr::{Counter, Edit};
 use crate::ffi::ops::transfer::Rx;
 use crate::ffi::ops::work::{Outgoing, OutgoingAtomic};
+use crate::hmem::{Host, Memory};
 use crate::sync::{Use, Uses};
 
 /// What waits in one domain, and what deferred work is under way.
 #[derive(Default)]
-pub struct Triggers {
+pub struct Triggers<M: Memory = Host> {
     /// By the address of the counter, which the queue keeps.
-    queues: HashMap<usize, Queue, FxBuildHasher>,
+    queues: HashMap<usize, Queue<M>, FxBuildHasher>,
     /// Counters that have reached a value.
     reached: Vec<usize>,
     /// What starts next, or could not start yet.
-    ready: VecDeque<Pending>,
+    ready: VecDeque<Pending<M>>,
     /// It has operations of several endpoints, or some of none.
     is_mixed: bool,
     /// Something is in `reached` or `ready`.
@@ -39,9 +40,9 @@ pub struct Triggers {
 }
 
 /// What waits for one counter, by value and then in the order of the calls.
-struct Queue {
+struct Queue<M> {
     counter: Arc<Counter>,
-    waiting: [BTreeMap<(u64, u64), Pending>; 2],
+    waiting: [BTreeMap<(u64, u64), Pending<M>>; 2],
     /// In `Triggers::reached`.
     reached: bool,
 }
@@ -90,10 +91,10 @@ pub struct Place {
 }
 
 /// An operation, and where it is posted.
-pub enum Action {
-    Transmit(Place, Outgoing),
-    Receive(usize, Rx),
-    Atomic(Place, OutgoingAtomic),
+pub enum Action<M = Host> {
+    Transmit(Place, Outgoing<M>),
+    Receive(usize, Rx<M>),
+    Atomic(Place, OutgoingAtomic<M>),
     Change(Held, Edit),
 }
 
@@ -106,8 +107,8 @@ pub struct Work {
 }
 
 /// An operation that waits, or may start now.
-pub struct Pending {
-    pub action: Action,
+pub struct Pending<M> {
+    pub action: Action<M>,
     pub work: Option<Work>,
     /// What it waits for.
     counter: Held,
@@ -142,7 +143,7 @@ impl Measure {
     }
 }
 
-impl Queue {
+impl<M: Memory> Queue<M> {
     fn has_due(&self) -> bool {
         MEASURES.iter().any(|&measure| {
             let first = self.waiting[measure as usize].first_key_value();
@@ -151,7 +152,7 @@ impl Queue {
     }
 
     /// Takes out what is due, in its order.
-    fn take_due(&mut self, out: &mut VecDeque<Pending>) {
+    fn take_due(&mut self, out: &mut VecDeque<Pending<M>>) {
         let mut due = Vec::new();
         for measure in MEASURES {
             let now = measure.of(&self.counter);
@@ -165,7 +166,7 @@ impl Queue {
         out.extend(due.into_iter().map(|(_, pending)| pending));
     }
 
-    fn retain(&mut self, keep: &mut impl FnMut(&Pending) -> bool) {
+    fn retain(&mut self, keep: &mut impl FnMut(&Pending<M>) -> bool) {
         let waiting = self.waiting.iter_mut();
         waiting.for_each(|waiting| waiting.retain(|_, pending| keep(pending)));
     }
@@ -175,7 +176,7 @@ impl Queue {
     }
 }
 
-impl Action {
+impl<M: Memory> Action<M> {
     pub fn ep(&self) -> Option<usize> {
         match self {
             Action::Transmit(place, _) | Action::Atomic(place, _) => Some(place.ep),
@@ -194,9 +195,9 @@ impl Action {
     }
 }
 
-impl Triggers {
+impl<M: Memory> Triggers<M> {
     /// FI_EAGAIN if too much waits already.
-    pub fn add(&mut self, when: Condition, action: Action, work: Option<Work>) -> Result {
+    pub fn add(&mut self, when: Condition, action: Action<M>, work: Option<Work>) -> Result {
         if self.pending >= LIMIT {
             return Err(Error::AGAIN);
         }
@@ -241,14 +242,14 @@ impl Triggers {
     }
 
     /// What may start now, in order.
-    pub fn take_due(&mut self) -> VecDeque<Pending> {
+    pub fn take_due(&mut self) -> VecDeque<Pending<M>> {
         for key in std::mem::take(&mut self.reached) {
             if let Some(queue) = self.queues.get_mut(&key) {
                 queue.reached = false;
                 let before = self.ready.len();
                 queue.take_due(&mut self.ready);
                 let first = self.ready.front().and_then(|pending| pending.action.ep());
-                let other = |pending: &Pending| pending.action.ep() != first;
+                let other = |pending: &Pending<M>| pending.action.ep() != first;
                 self.is_mixed |= self.ready.iter().skip(before).any(other);
             }
             self.forget_empty(key);
@@ -268,7 +269,7 @@ impl Triggers {
     }
 
     /// What was due and could not start yet waits in its order.
-    pub fn put_back(&mut self, kept: VecDeque<Pending>) {
+    pub fn put_back(&mut self, kept: VecDeque<Pending<M>>) {
         self.is_mixed &= !kept.is_empty();
         self.ready = kept;
     }
@@ -291,9 +292,9 @@ impl Triggers {
     }
 
     /// Takes out all that is not to be kept.
-    fn retain(&mut self, mut keep: impl FnMut(&Pending) -> bool) {
+    fn retain(&mut self, mut keep: impl FnMut(&Pending<M>) -> bool) {
         let mut gone = 0;
-        let mut counted = |pending: &Pending| {
+        let mut counted = |pending: &Pending<M>| {
             let stays = keep(pending);
             gone += usize::from(!stays);
             stays
@@ -317,14 +318,14 @@ impl Triggers {
 
     /// FI_CANCEL_WORK: the work that was queued by this name first. FI_ENOENT if none waits.
     pub fn cancel_work(&mut self, name: usize) -> Result {
-        let is_named = |pending: &Pending| {
+        let is_named = |pending: &Pending<M>| {
             let work = pending.work.as_ref();
             work.is_some_and(|work| work.name == name)
         };
         if let Some(at) = self.ready.iter().position(is_named) {
             self.ready.remove(at);
         } else {
-            let named = |(key, queue): (&usize, &Queue)| {
+            let named = |(key, queue): (&usize, &Queue<M>)| {
                 let waiting = queue.waiting.iter().flatten();
                 let mine = waiting.filter(|(_, pending)| is_named(pending));
                 let first = mine.map(|(place, _)| *place).min_by_key(|place| place.1);
@@ -352,18 +353,18 @@ impl Triggers {
     }
 
     /// An operation with FI_TRIGGER that waits.
-    pub fn cancel(&mut self, ep: usize, context: usize) -> Option<Action> {
+    pub fn cancel(&mut self, ep: usize, context: usize) -> Option<Action<M>> {
         if self.pending == 0 {
             return None;
         }
-        let is_it = |pending: &Pending| {
+        let is_it = |pending: &Pending<M>| {
             let (action, plain) = (&pending.action, pending.work.is_none());
             plain && action.ep() == Some(ep) && action.context() == Some(context)
         };
         let mut found = self.ready.iter().position(is_it);
         let mut found = found.take().and_then(|at| self.ready.remove(at));
         if found.is_none() {
-            let named = |(key, queue): (&usize, &Queue)| {
+            let named = |(key, queue): (&usize, &Queue<M>)| {
                 let mut waiting = queue.waiting.iter().flatten();
                 let mine = waiting.find(|(_, pending)| is_it(pending));
                 mine.map(|(place, _)| (*key, *place))

@@ -96,10 +96,8 @@ mod tests {
             let found = unsafe { AddrForm::Socket.read_array(array.as_ptr().cast(), 2) }.unwrap();
             assert_eq!(found, [of(a), of(b)]);
             // SAFETY: as above.
-            assert_eq!(
-                unsafe { AddrForm::Socket.read(array.as_ptr().cast()) },
-                Ok(&*of(a))
-            );
+            let first = unsafe { AddrForm::Socket.read(array.as_ptr().cast()) };
+            assert_eq!(first, Ok(&*of(a)));
         }
     }
 

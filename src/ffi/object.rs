@@ -6,7 +6,7 @@ use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, Span};
 use crate::ffi::live;
 use crate::ffi::ops::fid as fid_ops;
 use crate::ffi::ops::work::WorkRequest;
@@ -59,8 +59,8 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn set_backlog(&self, _backlog: c_int) -> Result {
         Err(Error::NOSYS)
     }
-    /// FI_REFRESH of ranges (address, length) of a memory region.
-    fn refresh(&self, _ranges: &[(usize, usize)], _flags: u64) -> Result {
+    /// FI_REFRESH of ranges of a memory region.
+    fn refresh(&self, _ranges: &[Span], _flags: u64) -> Result {
         Err(Error::NOSYS)
     }
     /// FI_GET_RAW_MR: base address and key.

@@ -16,6 +16,7 @@ use crate::base::{Error, IoVec, Result};
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::What;
+use crate::hmem::Memory;
 
 /// The owner's completion queue.
 pub struct PeerCq {
@@ -214,8 +215,8 @@ unsafe impl Send for Entry {}
 unsafe impl Sync for Entry {}
 
 /// What a receive of the owner's says.
-pub struct Receive {
-    pub iov: IoVec,
+pub struct Receive<M> {
+    pub iov: IoVec<M>,
     pub context: usize,
     pub flags: u64,
 }
@@ -239,13 +240,13 @@ impl Entry {
     }
 
     /// None if it has more pieces than an operation can have.
-    pub fn receive(&self) -> Option<Receive> {
+    pub fn receive<M: Memory>(&self) -> Option<Receive<M>> {
         // SAFETY: fi_peer(3): a matched or started entry is filled, and its buffers are the message's until it
         // completes.
         unsafe {
             let entry = &*self.0;
             Some(Receive {
-                iov: IoVec::new(entry.iov, entry.count)?,
+                iov: IoVec::new(entry.iov, entry.desc, entry.count)?,
                 context: entry.context as usize,
                 flags: entry.flags,
             })

@@ -179,7 +179,7 @@ impl TableView {
     pub fn begin<'a>(&self, part: &Part, word: &'a InUse) -> Option<Using<'a>> {
         word.0.store(part.at as u64 + 1, Ordering::Relaxed);
         let using = Using(word);
-        // Pairs with the fence in `RegionTable::withdraw`.
+        // Pairs with the fences in `RegionTable::withdraw` and `InUse::leave`.
         fence(Ordering::SeqCst);
         self.shows(part).then_some(using)
     }
@@ -191,7 +191,7 @@ impl TableView {
     }
 }
 
-/// Which entry of the owner's table a reader uses, plus one. The reader writes it.
+/// Which entry of the owner's table a reader uses, plus one; or that the reader's side has left. The reader writes it.
 #[derive(Default)]
 #[repr(transparent)]
 pub struct InUse(AtomicU64);
@@ -202,7 +202,27 @@ impl InUse {
         // What was copied was copied before.
         self.0.load(Ordering::Acquire) == at as u64 + 1
     }
+
+    /// Whether some entry is used.
+    pub fn is_any(&self) -> bool {
+        // As in `is`.
+        !matches!(self.0.load(Ordering::Acquire), 0 | LEFT)
+    }
+
+    /// The side that writes this ends the connection, and uses nothing: the other one is to begin no copy any more.
+    pub fn leave(&self) {
+        self.0.store(LEFT, Ordering::Relaxed);
+        // Either the other side sees that, or it is seen to use an entry: pairs with the fence in `TableView::begin`.
+        fence(Ordering::SeqCst);
+    }
+
+    pub fn has_left(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == LEFT
+    }
 }
+
+/// No entry has this number.
+const LEFT: u64 = u64::MAX;
 
 /// A reader's word that it uses an entry: taken back on drop.
 pub struct Using<'a>(&'a InUse);

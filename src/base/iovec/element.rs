@@ -16,6 +16,7 @@ use super::IoVec;
 /// Guards all elements that no instruction changes.
 static ODD: Mutex<()> = Mutex::new(());
 
+/// Of the host's memory: a device has other instructions.
 impl IoVec {
     /// Changes the next element, of `N` bytes, to what `change` makes of it, or only looks at it if that is nothing;
     /// what it was before. `change` may be called again when others change the element. Nothing if the current piece
@@ -24,15 +25,17 @@ impl IoVec {
         &mut self,
         change: impl Fn([u8; N]) -> Option<[u8; N]>,
     ) -> Option<[u8; N]> {
-        while self.at < self.count && self.done == self.pieces[usize::from(self.at)].iov_len {
+        while self.at < self.count && self.done == self.pieces[usize::from(self.at)].len {
             self.at += 1;
             self.done = 0;
         }
-        if self.at >= self.count || self.pieces[usize::from(self.at)].iov_len - self.done < N {
+        if self.at >= self.count || self.pieces[usize::from(self.at)].len - self.done < N {
             return None;
         }
-        // SAFETY: the piece is valid until the completion (promise of the constructor); `N` of its bytes are left.
-        let before = unsafe { update(self.address() as *mut u8, change) };
+        let piece = &self.pieces[usize::from(self.at)];
+        // SAFETY: who made the piece (`Piece::new`) promised its memory for as long as the piece is kept; `N` of its
+        // bytes are left.
+        let before = unsafe { update(piece.at(self.done), change) };
         self.done += N;
         Some(before)
     }
@@ -94,6 +97,8 @@ unsafe fn update<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::Piece;
+    use crate::hmem::Host;
 
     #[repr(align(16))]
     struct Memory([u8; 64]);
@@ -105,7 +110,8 @@ mod tests {
         let mut at = start;
         for elements in [1, 0, 2] {
             // SAFETY: the memory outlives the vector.
-            assert!(unsafe { iov.push(memory.0.as_mut_ptr() as usize + at, elements * N) });
+            let piece = unsafe { Piece::new(memory.0.as_mut_ptr().add(at), elements * N, Host) };
+            assert!(iov.push(piece));
             at += elements * N;
         }
         for _ in 0..3 {
@@ -138,7 +144,8 @@ mod tests {
         let mut memory = Memory([3; 64]);
         for start in [0, 1] {
             // SAFETY: the memory outlives the vector.
-            let mut iov = unsafe { IoVec::single(memory.0.as_mut_ptr().add(start), 8) };
+            let piece = unsafe { Piece::new(memory.0.as_mut_ptr().add(start), 8, Host) };
+            let mut iov = IoVec::from(piece);
             assert_eq!(iov.update::<8>(|_| None), Some([3; 8]));
         }
         assert_eq!(memory.0, [3; 64]);
@@ -156,7 +163,8 @@ mod tests {
                         for _ in 0..EACH {
                             let mut iov = IoVec::empty();
                             // SAFETY: the memory outlives the threads.
-                            assert!(unsafe { iov.push(base, 24) });
+                            let piece = unsafe { Piece::new(base as *mut u8, 24, Host) };
+                            assert!(iov.push(piece));
                             let wide = |old| Some((u128::from_ne_bytes(old) + 1).to_ne_bytes());
                             let small = |old| Some((u64::from_ne_bytes(old) + 1).to_ne_bytes());
                             iov.update::<16>(wide);

@@ -5,10 +5,11 @@
 //! Trusted with: that the two are never the same memory. The addresses of shared memory are given to nobody.
 
 use super::{IoVec, Piece};
+use crate::hmem::Memory;
 use crate::sync::copy::Ways;
 use crate::sync::shared_bytes::{SharedBytes, SharedRoom};
 
-impl Piece {
+impl<M: Memory> Piece<M> {
     /// # Panics
     /// If there is less room: our own mistake, never the peer's.
     #[inline(always)]
@@ -19,7 +20,7 @@ impl Piece {
     }
 }
 
-impl IoVec {
+impl<M: Memory> IoVec<M> {
     /// Copies all bytes not yet moved.
     ///
     /// # Panics
@@ -58,10 +59,11 @@ impl IoVec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hmem::Host;
 
     fn piece_of(memory: &mut [u8]) -> Piece {
         // SAFETY: the arrays of the tests outlive what is made of them.
-        unsafe { Piece::new(memory.as_mut_ptr(), memory.len()) }
+        unsafe { Piece::new(memory.as_mut_ptr(), memory.len(), Host) }
     }
 
     fn room_of(memory: &mut [u8]) -> SharedRoom<'_> {

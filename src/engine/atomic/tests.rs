@@ -3,6 +3,8 @@
 #![allow(unsafe_code)]
 
 use super::*;
+use crate::base::Piece;
+use crate::hmem::Host;
 
 const TYPES: u32 = 20;
 const OPS: u32 = 20;
@@ -130,10 +132,10 @@ fn check(ty: &Type, op: fi_op, a: [i64; 2], b: [i64; 2], c: [i64; 2]) {
     let mut memory = [encode(a), encode(b), encode(a)].concat();
     let size = memory.len() / 3;
     let mut target = IoVec::empty();
-    let base = memory.as_mut_ptr() as usize;
-    // SAFETY: the memory outlives the vector.
-    unsafe {
-        assert!(target.push(base, size) && target.push(base + size, 2 * size));
+    let (first, rest) = memory.split_at_mut(size);
+    for part in [first, rest] {
+        // SAFETY: the memory outlives the vector.
+        assert!(target.push(unsafe { Piece::new(part.as_mut_ptr(), part.len(), Host) }));
     }
     let mut operands = [encode(b), encode(b), encode(b)].concat();
     let compare = [encode(c), encode(c), encode(c)].concat();
@@ -238,7 +240,7 @@ fn one<const N: usize>(
     let (mut memory, mut operand) = (a, b);
     let mut target = IoVec::empty();
     // SAFETY: the memory outlives the vector.
-    assert!(unsafe { target.push(memory.as_mut_ptr() as usize, N) });
+    assert!(unsafe { target.push(Piece::new(memory.as_mut_ptr(), N, Host)) });
     apply(datatype, op, &mut target, &mut operand, &c);
     assert_eq!(operand, a);
     memory

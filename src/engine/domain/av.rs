@@ -12,11 +12,10 @@ use crate::engine::auth::Key;
 use crate::engine::av::AvTable;
 use crate::engine::domain::av_set::AvSet;
 use crate::engine::domain::{Engine, Locked, State};
-use crate::engine::domain_state::DomainState;
 use crate::engine::eq::{Eq, EventQueue};
 use crate::engine::named_av::{Change, NamedAv};
 use crate::engine::shared_av;
-use crate::engine::transport::{Address, AddressFormat, Transport};
+use crate::engine::transport::{Address, AddressFormat, DomainStateOf, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::av::{AvCalls, Inserted, Insertion};
@@ -200,12 +199,7 @@ impl<T: Transport> Av<T> {
     }
 
     /// FI_AV_USER_ID: what completions call the addresses that were inserted.
-    fn name(
-        &self,
-        domain: &mut DomainState<T::Addr>,
-        results: &[Result<u64>],
-        ids: &[u64],
-    ) -> Result {
+    fn name(&self, domain: &mut DomainStateOf<T>, results: &[Result<u64>], ids: &[u64]) -> Result {
         for (result, &id) in results.iter().zip(ids) {
             if let Ok(index) = *result {
                 domain.av_mut(self.id).set_user_id(index, id)?;

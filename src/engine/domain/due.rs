@@ -8,7 +8,6 @@ use super::State;
 use crate::base::Error;
 use crate::engine::transport::Transport;
 use crate::engine::trigger::{Action, Pending};
-use crate::ffi::ops::transfer::Rx;
 
 impl<T: Transport> State<T> {
     /// To be called when a call may have changed counters and is done with the transport.
@@ -27,9 +26,9 @@ impl<T: Transport> State<T> {
             let mut full = Vec::new();
             let mut due = self.domain.triggers.take_due();
             let mut kept = VecDeque::new();
-            while let Some(pending) = due.pop_front() {
+            while let Some(mut pending) = due.pop_front() {
                 let ep = pending.action.ep();
-                if ep.is_some_and(|ep| full.contains(&ep)) || !self.start(&pending) {
+                if ep.is_some_and(|ep| full.contains(&ep)) || !self.start(&mut pending) {
                     // All are of this one: nothing behind it can start either, and nothing is moved.
                     if ep.is_some() && !self.domain.triggers.is_mixed() {
                         due.push_front(pending);
@@ -54,7 +53,7 @@ impl<T: Transport> State<T> {
     }
 
     /// False if it has to be tried again. What goes wrong otherwise is reported as the operation's end.
-    fn start(&mut self, pending: &Pending) -> bool {
+    fn start(&mut self, pending: &mut Pending<T::Memory>) -> bool {
         let ep = match &pending.action {
             Action::Change(held, edit) => {
                 self.domain.change(held.counter(), *edit);
@@ -66,7 +65,7 @@ impl<T: Transport> State<T> {
         let Ok(number) = self.domain.triggers.begin(ep, &pending.work) else {
             return false;
         };
-        let result = match &pending.action {
+        let result = match &mut pending.action {
             Action::Transmit(place, out) => {
                 let State { domain, transport } = self;
                 out.post(number, |tx| {
@@ -80,11 +79,11 @@ impl<T: Transport> State<T> {
                 })
             }
             Action::Receive(_, rx) => {
-                let rx = Rx {
-                    flags: rx.flags | number,
-                    ..*rx
-                };
-                self.receive(ep, &rx)
+                let flags = rx.flags;
+                rx.flags |= number;
+                let result = self.receive(ep, rx);
+                rx.flags = flags;
+                result
             }
             Action::Change(..) => Ok(()),
         };

@@ -36,7 +36,7 @@ use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
 use crate::engine::flusher::Flusher;
 use crate::engine::mr::{KeyPolicy, map_raw_key};
-use crate::engine::transport::Transport;
+use crate::engine::transport::{DomainStateOf, Transport};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops;
 use crate::ffi::ops::atomic::{Elements, Family};
@@ -49,7 +49,7 @@ use crate::sys::fork::Birth;
 
 /// What the lock of a domain guards.
 pub struct State<T: Transport> {
-    pub domain: DomainState<T::Addr>,
+    pub domain: DomainStateOf<T>,
     pub transport: T,
 }
 
@@ -99,7 +99,7 @@ impl<T: Transport> State<T> {
     /// itself, in this order when it probes and in the other when it receives; a message that a probe finds the moment
     /// it comes would be mistaken.)
     #[inline]
-    pub fn after_receive(&mut self, rx: &Rx) {
+    pub fn after_receive(&mut self, rx: &Rx<T::Memory>) {
         if rx.flags & FI_PEEK != 0 {
             self.progress();
         }

@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, Registered, Result, Span};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::domain::av::Av;
@@ -33,7 +33,7 @@ pub struct Mr<T: Transport> {
 }
 
 impl<T: Transport> Domain<T> {
-    fn open_mr(&self, request: MrRequest<'_>) -> Result<*mut fid_mr> {
+    fn open_mr(&self, mut request: MrRequest<'_>) -> Result<*mut fid_mr> {
         let engine = self.engine();
         let keyed = engine.has_keys_in_av();
         let known = match engine.info.caps & FI_HMEM {
@@ -49,20 +49,21 @@ impl<T: Transport> Domain<T> {
             return Err(Error::INVAL);
         }
         let auth = keys(engine, &request)?;
-        let base = match request.base {
+        let base = match request.base.take() {
             None => None,
             Some(base) => Some(part_of(base, engine, &request.segments)?),
         };
+        let (flags, context) = (request.flags, request.context);
         let mut state = engine.lock()?;
         let State { domain, transport } = &mut *state;
-        let Registration { region, desc } = transport.register(domain, &request)?;
-        if request.flags & FI_MR_SINGLE_USE != 0 {
+        let Registration { region, desc } = transport.register(domain, request)?;
+        if flags & FI_MR_SINGLE_USE != 0 {
             region.allow_one_use();
         }
         if let Some(auth) = auth {
             region.restrict_to(auth);
         }
-        if request.flags & FI_RMA_PMEM != 0 {
+        if flags & FI_RMA_PMEM != 0 {
             region.set_persistent();
         }
         transport.region_opened(domain, &region);
@@ -76,7 +77,7 @@ impl<T: Transport> Domain<T> {
             _base: base,
             _domain: engine.uses.take(),
         };
-        let context = request.context as *mut c_void;
+        let context = context as *mut c_void;
         Ok(object::open(mr, FI_CLASS_MR, context, |fid| fid_mr {
             fid,
             mem_desc: desc as *mut c_void,
@@ -110,10 +111,11 @@ const FLAGS: u64 = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE;
 fn part_of<T: Transport>(
     base: Other<'_>,
     engine: &Arc<Engine<T>>,
-    segments: &[(usize, usize)],
+    segments: &[Registered],
 ) -> Result<Use> {
     let base = base.downcast::<Mr<T>>().ok_or(Error::INVAL)?;
-    match Arc::ptr_eq(&base.engine, engine) && base.region.contains(segments) {
+    let spans: Vec<Span> = segments.iter().map(Registered::span).collect();
+    match Arc::ptr_eq(&base.engine, engine) && base.region.contains(&spans) {
         true => Ok(base.uses.take()),
         false => Err(Error::INVAL),
     }
@@ -126,6 +128,10 @@ impl<T: Transport> MrCalls for Domain<T> {
 
     fn iov_limit(&self) -> usize {
         self.engine().info.domain.mr_iov_limit.max(1)
+    }
+
+    fn names_devices(&self) -> bool {
+        self.engine().info.caps & FI_HMEM != 0
     }
 
     fn has_keys_in_av(&self) -> bool {
@@ -194,7 +200,7 @@ impl<T: Transport> Kind for Mr<T> {
         Ok(())
     }
 
-    fn refresh(&self, ranges: &[(usize, usize)], flags: u64) -> Result {
+    fn refresh(&self, ranges: &[Span], flags: u64) -> Result {
         match flags {
             0 => self.region.refresh(ranges),
             _ => Err(Error::BADFLAGS),

@@ -8,9 +8,8 @@ use std::sync::{Arc, Weak};
 use super::{Engine, Locked, State};
 use crate::abi::*;
 use crate::base::{Error, Result};
-use crate::engine::domain_state::DomainState;
 use crate::engine::domain_state::peers::{Arrival, Calls, Completion};
-use crate::engine::transport::Transport;
+use crate::engine::transport::{DomainStateOf, Transport};
 use crate::ffi::peer::{Entry, Got, Served};
 use crate::sync::Refused;
 
@@ -122,7 +121,7 @@ impl<T: Transport> Engine<T> {
         let mut guard = self.lock_for(caller)?;
         let State { domain, transport } = &mut *guard;
         let saved = domain.rx_queue(srx).saved();
-        let claim = |domain: &mut DomainState<T::Addr>, claimed| transport.claim(domain, claimed);
+        let claim = |domain: &mut DomainStateOf<T>, claimed| transport.claim(domain, claimed);
         let result = domain.settle(srx, token, entry, T::source, claim);
         if domain.rx_queue(srx).saved() < saved {
             transport.room_again(domain);

@@ -20,9 +20,8 @@ use crate::base::{Error, Result};
 use crate::engine::domain::av::Av;
 use crate::engine::domain::ep::Ep;
 use crate::engine::domain::{Engine, State};
-use crate::engine::domain_state::DomainState;
 use crate::engine::srx::Srx;
-use crate::engine::transport::{AddressFormat, Transport};
+use crate::engine::transport::{AddressFormat, DomainStateOf, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::cm::CmCalls;
@@ -69,7 +68,7 @@ impl<T: Transport> ScalableEp<T> {
         let mut guard = engine.lock()?;
         let state = &mut *guard;
         let domain = &mut state.domain;
-        let receiver = |domain: &mut DomainState<T::Addr>| {
+        let receiver = |domain: &mut DomainStateOf<T>| {
             let mut srx = Srx::new();
             srx.eps = 1;
             let srx = domain.add_rx_queue(srx);

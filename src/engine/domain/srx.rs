@@ -10,9 +10,8 @@ use crate::base::info::RxAttr;
 use crate::base::{Error, Result};
 use crate::engine::domain::peers::{Caller, ServedSrx};
 use crate::engine::domain::{Engine, State};
-use crate::engine::domain_state::DomainState;
 use crate::engine::srx::{Arrivals, Srx};
-use crate::engine::transport::Transport;
+use crate::engine::transport::{DomainStateOf, Transport};
 use crate::ffi::Kind;
 use crate::ffi::object;
 use crate::ffi::ops;
@@ -216,11 +215,13 @@ impl<T: Transport> EpCalls for SharedRx<T> {
 }
 
 impl<T: Transport> DataPath for SharedRx<T> {
-    fn transmit(&self, _tx: &Tx<'_>) -> Result {
+    type Memory = T::Memory;
+
+    fn transmit(&self, _tx: Tx<'_, T::Memory>) -> Result {
         Err(Error::NOSYS)
     }
 
-    fn receive(&self, rx: &Rx) -> Result {
+    fn receive(&self, mut rx: Rx<T::Memory>) -> Result {
         let most = self.attr.iov_limit;
         if most != 0 && rx.iov.pieces() > most {
             return Err(Error::INVAL);
@@ -236,15 +237,15 @@ impl<T: Transport> DataPath for SharedRx<T> {
             self.id,
             self.directed,
             None,
-            rx,
+            &mut rx,
             T::source,
-            &mut |domain: &mut DomainState<T::Addr>, claimed| transport.claim(domain, claimed),
+            &mut |domain: &mut DomainStateOf<T>, claimed| transport.claim(domain, claimed),
         )?;
         if domain.rx_queue(self.id).saved() < saved {
             transport.room_again(domain);
         }
         guard.run_triggers();
-        guard.after_receive(rx);
+        guard.after_receive(&rx);
         Ok(())
     }
 

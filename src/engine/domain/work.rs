@@ -37,8 +37,8 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
     let action = match request.op {
         WorkOp::Set(cntr, value) => change(cntr, Edit::Set(value))?,
         WorkOp::Add(cntr, value) => change(cntr, Edit::Add(value))?,
-        WorkOp::Transmit(ep, out) => Action::Transmit(endpoint_of(engine, ep)?.1, out),
-        WorkOp::Receive(ep, rx) => Action::Receive(endpoint_of(engine, ep)?.1.ep, rx),
+        WorkOp::Transmit(ep, work) => Action::Transmit(endpoint_of(engine, ep)?.1, work.read()?),
+        WorkOp::Receive(ep, work) => Action::Receive(endpoint_of(engine, ep)?.1.ep, work.read()?),
         WorkOp::Atomic(ep, work) => {
             let (ep, place) = endpoint_of(engine, ep)?;
             check(engine.lock()?.domain.ep(place.ep), What::Atomic)?;

@@ -9,8 +9,9 @@ use crate::engine::ep_state::Event;
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::eq::EqErr;
+use crate::hmem::Memory;
 
-impl<A: Address> DomainState<A> {
+impl<A: Address, M: Memory> DomainState<A, M> {
     /// A collective has ended at this endpoint. It counts as the atomic operations that it maps to.
     pub fn collected(&mut self, ep: usize, flags: u64, context: usize, result: Result) {
         self.eps[ep].tx_pending -= 1;

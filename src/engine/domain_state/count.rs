@@ -5,14 +5,15 @@
 use std::sync::Arc;
 
 use super::{DomainState, TxOp};
-use crate::base::Error;
+use crate::base::{Error, IoVec};
 use crate::engine::cntr::{Counter, Edit};
 use crate::engine::ep_state::Event;
 use crate::engine::srx::RecvOp;
 use crate::engine::transport::Address;
 use crate::engine::trigger::{Action, Held, Place};
+use crate::hmem::Memory;
 
-impl<A: Address> DomainState<A> {
+impl<A: Address, M: Memory> DomainState<A, M> {
     /// An event of an endpoint.
     #[inline]
     pub fn count(&mut self, ep: usize, event: Event, flags: u64, len: usize) {
@@ -83,7 +84,7 @@ impl<A: Address> DomainState<A> {
     }
 
     /// Reports an operation that did not start. `number`: of deferred work.
-    pub fn refuse(&mut self, action: &Action, number: u64, error: Error) {
+    pub fn refuse(&mut self, action: &Action<M>, number: u64, error: Error) {
         let operation = |place: &Place, what, flags: u64, context, len| TxOp {
             since: 0,
             ep: place.ep as u32,
@@ -115,7 +116,7 @@ impl<A: Address> DomainState<A> {
             }
             Action::Receive(ep, rx) => {
                 let recv = RecvOp {
-                    iov: rx.iov,
+                    iov: IoVec::empty(),
                     base: rx.iov.base(),
                     len: rx.iov.remaining(),
                     context: rx.context.number(),

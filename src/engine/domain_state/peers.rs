@@ -13,6 +13,7 @@ use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::transfer::What;
 use crate::ffi::peer::{Entry, PeerCq, PeerSrx};
+use crate::hmem::Memory;
 
 /// Objects of the domain that stand for those of other providers.
 #[derive(Default)]
@@ -108,7 +109,7 @@ impl CqState {
     }
 }
 
-impl<A: Address> DomainState<A> {
+impl<A: Address, M: Memory> DomainState<A, M> {
     /// Whether an owner is to be called.
     #[inline]
     pub fn owes_owners(&self) -> bool {
@@ -186,7 +187,7 @@ impl<A: Address> DomainState<A> {
         token: usize,
         entry: Option<Entry>,
         source_of: impl Fn(&Envelope) -> u64,
-        mut claim: impl FnMut(&mut Self, Claimed),
+        mut claim: impl FnMut(&mut Self, Claimed<M>),
     ) -> Result {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let result = match entry {

@@ -10,10 +10,11 @@ use crate::engine::srx::{Claimed, Envelope, Outcome, RecvOp, Srx};
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::transfer::{OneRx, Rx, What};
+use crate::hmem::Memory;
 
-impl<A: Address> DomainState<A> {
+impl<A: Address, M: Memory> DomainState<A, M> {
     /// All places where the messages of an endpoint's peers are: its receive context, and those that it has beyond it.
-    pub fn each_srx(&mut self, ep: usize, mut f: impl FnMut(&mut Srx)) {
+    pub fn each_srx(&mut self, ep: usize, mut f: impl FnMut(&mut Srx<M>)) {
         let ep = &self.eps[ep];
         f(&mut self.srxs[ep.srx]);
         for &context in &ep.contexts {
@@ -23,9 +24,10 @@ impl<A: Address> DomainState<A> {
 
     /// Posts a plain receive of one buffer, the usual case. False leaves it to `post_receive` and the checks before it.
     #[inline(always)]
-    pub fn post_one(&mut self, ep: usize, rx: &OneRx) -> bool {
+    pub fn post_one(&mut self, ep: usize, rx: &mut OneRx<M>) -> bool {
         let ep = &self.eps[ep];
-        ep.enabled && !ep.checks_receives && self.srxs[ep.srx].post_one(rx, ep.directed(rx.what))
+        let directed = ep.directed(rx.what);
+        ep.enabled && !ep.checks_receives && self.srxs[ep.srx].post_one(rx, directed)
     }
 
     /// Posts a receive of an endpoint. `claim` gets what the transport has to deliver.
@@ -33,9 +35,9 @@ impl<A: Address> DomainState<A> {
     pub fn post_receive(
         &mut self,
         ep: usize,
-        rx: &Rx,
+        rx: &mut Rx<M>,
         source_of: impl Fn(&Envelope) -> u64,
-        mut claim: impl FnMut(&mut Self, Claimed),
+        mut claim: impl FnMut(&mut Self, Claimed<M>),
     ) -> Result {
         let directed = self.eps[ep].directed(rx.what);
         let srx = self.eps[ep].srx;
@@ -48,9 +50,9 @@ impl<A: Address> DomainState<A> {
         srx: usize,
         directed: bool,
         ep: Option<usize>,
-        rx: &Rx,
+        rx: &mut Rx<M>,
         source_of: impl Fn(&Envelope) -> u64,
-        claim: &mut impl FnMut(&mut Self, Claimed),
+        claim: &mut impl FnMut(&mut Self, Claimed<M>),
     ) -> Result {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let result = self.srxs[srx].post(rx, directed, &mut outcomes);
@@ -87,7 +89,7 @@ impl<A: Address> DomainState<A> {
     /// A receive has met a message that was here.
     pub(super) fn done(
         &mut self,
-        recv: &RecvOp,
+        recv: &RecvOp<M>,
         envelope: &Envelope,
         origin: Option<Box<[u8]>>,
         source_of: &impl Fn(&Envelope) -> u64,
@@ -101,7 +103,7 @@ impl<A: Address> DomainState<A> {
     }
 
     #[cold]
-    fn peeked(&mut self, ep: usize, rx: &Rx, envelope: &Envelope, sender: &Sender<'_, A>) {
+    fn peeked(&mut self, ep: usize, rx: &Rx<M>, envelope: &Envelope, sender: &Sender<'_, A>) {
         let Some((cq, implied)) = self
             .eps
             .get(ep)
@@ -131,14 +133,14 @@ impl<A: Address> DomainState<A> {
 
     /// A claimed message whose sender has gone is to be received.
     #[cold]
-    pub(super) fn claim_lost(&mut self, ep: usize, recv: &RecvOp, what: What) {
+    pub(super) fn claim_lost(&mut self, ep: usize, recv: &RecvOp<M>, what: What) {
         if self.eps.contains(ep) {
             self.receive_failed(ep, recv, what, Error::CONNRESET);
         }
     }
 
     #[cold]
-    fn not_found(&mut self, ep: usize, rx: &Rx) {
+    fn not_found(&mut self, ep: usize, rx: &Rx<M>) {
         if let Some(cq) = self.eps[ep].rx_cq {
             self.cqs[cq].push_error(CqErr {
                 context: rx.context.number(),

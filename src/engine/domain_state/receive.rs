@@ -10,6 +10,7 @@ use crate::engine::srx::{Envelope, Filled, MessageInfo, RecvOp, Srx, Unfilled};
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::transfer::What;
+use crate::hmem::{Host, Memory};
 
 use super::{CqState, DomainState};
 
@@ -22,8 +23,8 @@ pub struct Sender<'a, A> {
 }
 
 /// Where the messages of a peer go, looked up once for many of them.
-pub struct RxPath<'a> {
-    srx: &'a mut Srx,
+pub struct RxPath<'a, M: Memory = Host> {
+    srx: &'a mut Srx<M>,
     cq: Option<&'a mut CqState>,
     cntr: Option<&'a Counter>,
     takes_tagged: bool,
@@ -33,7 +34,7 @@ pub struct RxPath<'a> {
     name: u64,
 }
 
-impl RxPath<'_> {
+impl<M: Memory> RxPath<'_, M> {
     /// A message of the peer that matching calls `source`: `fill` puts it into the plain receive that has room for it,
     /// if there is one; else nothing has happened.
     #[inline(always)]
@@ -41,7 +42,7 @@ impl RxPath<'_> {
         &mut self,
         message: &MessageInfo,
         source: u64,
-        fill: impl FnOnce(&IoVec),
+        fill: impl FnOnce(&IoVec<M>),
     ) -> core::result::Result<(), Unfilled> {
         if message.what == What::Tagged && !self.takes_tagged {
             return Err(Unfilled::Special);
@@ -83,7 +84,7 @@ impl What {
     }
 }
 
-impl<A: Address> DomainState<A> {
+impl<A: Address, M: Memory> DomainState<A, M> {
     /// What completions of an endpoint call a source: what the application calls it, if it does.
     #[inline]
     pub(super) fn named(&self, ep: &EpState, source: u64) -> u64 {
@@ -97,7 +98,7 @@ impl<A: Address> DomainState<A> {
     pub fn received(
         &mut self,
         ep: usize,
-        recv: &RecvOp,
+        recv: &RecvOp<M>,
         envelope: &Envelope,
         sender: &Sender<'_, A>,
     ) {
@@ -158,7 +159,7 @@ impl<A: Address> DomainState<A> {
     /// Where the messages of a peer go that are here as a whole; nothing if each of them has to be looked at for
     /// itself, or none may come.
     #[inline(always)]
-    pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_>> {
+    pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_, M>> {
         if self.reports_origin(id, fi_addr) || !self.may_receive(id) {
             return None;
         }
@@ -203,7 +204,7 @@ impl<A: Address> DomainState<A> {
 
     /// The message was longer than the receive: fi_cq(3), FI_ETRUNC.
     #[cold]
-    fn truncated(&mut self, ep: usize, recv: &RecvOp, envelope: &Envelope, source: u64) {
+    fn truncated(&mut self, ep: usize, recv: &RecvOp<M>, envelope: &Envelope, source: u64) {
         let len = recv.len;
         let source = self.named(&self.eps[ep], source);
         let error = CqErr {
@@ -222,7 +223,7 @@ impl<A: Address> DomainState<A> {
 
     /// A receive will not be filled.
     #[cold]
-    pub fn receive_failed(&mut self, ep: usize, recv: &RecvOp, what: What, error: Error) {
+    pub fn receive_failed(&mut self, ep: usize, recv: &RecvOp<M>, what: What, error: Error) {
         let error = CqErr {
             err: error.code(),
             src_addr: FI_ADDR_NOTAVAIL,
@@ -232,7 +233,7 @@ impl<A: Address> DomainState<A> {
         self.receive_error(ep, recv, what, error);
     }
 
-    fn receive_error(&mut self, id: usize, recv: &RecvOp, what: What, error: CqErr) {
+    fn receive_error(&mut self, id: usize, recv: &RecvOp<M>, what: What, error: CqErr) {
         let ep = &self.eps[id];
         let release = recv.release();
         if let Some(cq) = ep.rx_cq {

@@ -7,8 +7,9 @@ use super::{CqState, DomainState};
 use crate::engine::av::AvTable;
 use crate::engine::ep_state::EpState;
 use crate::engine::srx::Srx;
+use crate::hmem::Memory;
 
-impl<A> DomainState<A> {
+impl<A, M: Memory> DomainState<A, M> {
     /// An endpoint, or a context of one.
     #[inline(always)]
     pub fn ep(&self, id: usize) -> &EpState {
@@ -44,28 +45,28 @@ impl<A> DomainState<A> {
 
     /// Where receives meet messages: an endpoint's own, or one that endpoints share.
     #[inline(always)]
-    pub fn rx_queue(&self, id: usize) -> &Srx {
+    pub fn rx_queue(&self, id: usize) -> &Srx<M> {
         &self.srxs[id]
     }
 
     #[inline(always)]
-    pub fn rx_queue_mut(&mut self, id: usize) -> &mut Srx {
+    pub fn rx_queue_mut(&mut self, id: usize) -> &mut Srx<M> {
         &mut self.srxs[id]
     }
 
-    pub fn add_rx_queue(&mut self, rx_queue: Srx) -> usize {
+    pub fn add_rx_queue(&mut self, rx_queue: Srx<M>) -> usize {
         self.srxs.insert(rx_queue)
     }
 
-    pub fn remove_rx_queue(&mut self, id: usize) -> Srx {
+    pub fn remove_rx_queue(&mut self, id: usize) -> Srx<M> {
         self.srxs.remove(id)
     }
 
-    pub fn rx_queues(&self) -> impl Iterator<Item = &Srx> {
+    pub fn rx_queues(&self) -> impl Iterator<Item = &Srx<M>> {
         self.srxs.iter().map(|(_, srx)| srx)
     }
 
-    pub fn rx_queues_mut(&mut self) -> impl Iterator<Item = &mut Srx> {
+    pub fn rx_queues_mut(&mut self) -> impl Iterator<Item = &mut Srx<M>> {
         self.srxs.iter_mut().map(|(_, srx)| srx)
     }
 

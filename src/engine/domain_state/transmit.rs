@@ -12,6 +12,7 @@ use crate::engine::ep_state::Event;
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::transfer::What;
+use crate::hmem::Memory;
 
 /// An operation of the initiator, to be completed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +49,7 @@ impl What {
     }
 }
 
-impl<A: Address> DomainState<A> {
+impl<A: Address, M: Memory> DomainState<A, M> {
     /// Whether the application learns what becomes of an operation, or a thread of ours sees to it.
     pub fn hears_of(&self, op: &TxOp) -> bool {
         let (_, event) = op.what.sent();

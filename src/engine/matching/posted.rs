@@ -9,7 +9,7 @@ use super::queues::{CLASSES, Key, Queues};
 use super::{ANY, Wanted};
 
 pub(super) struct Posted<R> {
-    /// By id. Those that are free keep what they held: a receive is copied in and out, never moved.
+    /// By id. Those that are free have a receive that is over: the next is written over it.
     places: Vec<Place<R>>,
     /// The first of those that are free, or `NONE`.
     free: u32,
@@ -52,7 +52,7 @@ struct ByKey<R> {
     queues: Queues,
 }
 
-impl<R: Clone + Default> Posted<R> {
+impl<R: Default> Posted<R> {
     pub fn new() -> Self {
         Posted {
             places: Vec::new(),
@@ -206,7 +206,7 @@ impl<R: Clone + Default> Posted<R> {
 
     pub fn take(&mut self, id: u32) -> R {
         self.release(id);
-        self.places[id as usize].recv.clone()
+        std::mem::take(&mut self.places[id as usize].recv)
     }
 
     // On the path of every message, as `find`: a call of its own would cost each of them some instructions.

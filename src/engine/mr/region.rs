@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One registered region: where it is, what it grants, and which memory an access to it means.
-//!
-//! Trusted with: naming registered memory to operations.
+#![forbid(unsafe_code)]
 
 use std::ops::Deref;
 use std::sync::OnceLock;
 
 use crate::base::rights::NO_KEY;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Error, IoVec, Piece, Registered, Result, Span};
 use crate::engine::auth::Key;
 
 /// Memory that the application registered. Accesses that are under way hold it; closing it ends them.
@@ -44,8 +43,8 @@ impl<C> Region<C> {
         context: usize,
     ) -> Self {
         Region {
-            base: segments[0].0,
-            len: segments.iter().map(|segment| segment.1).sum(),
+            base: segments[0].span().start,
+            len: segments.iter().map(Registered::len).sum(),
             offset,
             key,
             access,
@@ -71,10 +70,10 @@ impl<C> Region<C> {
     }
 
     /// Where it is, if peers may use it without anybody here having to know or to decide.
-    pub fn alone(&self) -> Option<(usize, usize)> {
+    pub fn alone(&self) -> Option<Span> {
         let watched = self.counter().is_some() || self.is_single_use() || self.keys.get().is_some();
-        match *self.segments {
-            [only] if !watched && self.key != NO_KEY => Some(only),
+        match &*self.segments {
+            [only] if !watched && self.key != NO_KEY => Some(only.span()),
             _ => None,
         }
     }
@@ -122,7 +121,7 @@ impl<C> Region<C> {
 
     /// fi_mr_refresh(3): pages behind these virtual address ranges may have changed; none given means all of them. The
     /// kernel looks pages up at each access, so all there is to do is to refuse what is not in the region.
-    pub fn refresh(&self, ranges: &[(usize, usize)]) -> Result {
+    pub fn refresh(&self, ranges: &[Span]) -> Result {
         match !self.is_closed() && self.contains(ranges) {
             true => Ok(()),
             false => Err(Error::INVAL),
@@ -130,12 +129,10 @@ impl<C> Region<C> {
     }
 
     /// Whether each of these virtual address ranges lies within a segment.
-    pub fn contains(&self, ranges: &[(usize, usize)]) -> bool {
-        ranges.iter().all(|&(start, len)| {
+    pub fn contains(&self, ranges: &[Span]) -> bool {
+        ranges.iter().all(|&range| {
             let mut segments = self.segments.iter();
-            segments.any(|&(base, room)| {
-                within((base as u64, room as u64), start as u64, len as u64).is_some()
-            })
+            segments.any(|segment| segment.span().contains(range))
         })
     }
 
@@ -153,33 +150,19 @@ impl<C> Region<C> {
     }
 
     /// The memory that an access by a peer means, piece by piece. `INVAL` if it is not all in the region.
-    pub fn reach(&self, addr: u64, len: u64) -> Result<Segments> {
+    pub fn reach(&self, addr: u64, len: u64) -> Result<IoVec> {
         self.reached(addr, len).ok_or(Error::INVAL)
     }
 
-    /// As `reach`, where the access lies within one segment: its virtual address.
+    /// As `reach`, where the access lies within one segment.
     #[inline]
-    pub fn reach_one(&self, addr: u64, len: u64) -> Result<usize> {
-        if let [(base, room)] = *self.segments {
+    pub fn reach_one(&self, addr: u64, len: u64) -> Result<Piece> {
+        if let [only] = &*self.segments {
             let first = self.remote_base();
-            let start = within((first, room as u64), addr, len).ok_or(Error::INVAL)?;
-            return Ok(base + start as usize);
+            let start = within((first, only.len() as u64), addr, len).ok_or(Error::INVAL)?;
+            return only.part(start as usize, len as usize).ok_or(Error::INVAL);
         }
-        match *self.reach(addr, len)? {
-            [(start, _)] => Ok(start),
-            _ => Err(Error::INVAL),
-        }
-    }
-
-    /// Adds a part of the region, found by `reach_one`, to the memory of an operation; false if it is not in the region
-    /// or `iov` is full.
-    pub fn window(&self, iov: &mut IoVec, address: usize, len: usize) -> bool {
-        let inside = self.segments.iter().any(|&(base, room)| {
-            address >= base && address - base <= room && len <= room - (address - base)
-        });
-        // SAFETY: fi_mr(3): the application keeps registered memory valid until the region is closed, and that ends all
-        // accesses (`Transport::region_closed`); the part was just found to lie within a segment.
-        inside && unsafe { iov.push(address, len) }
+        self.reach(addr, len)?.into_one().ok_or(Error::INVAL)
     }
 
     #[inline]
@@ -190,20 +173,21 @@ impl<C> Region<C> {
         }
     }
 
-    fn reached(&self, addr: u64, len: u64) -> Option<Segments> {
+    fn reached(&self, addr: u64, len: u64) -> Option<IoVec> {
         let start = match self.virt {
             true => self.distance(addr, len)?,
             false => addr.checked_sub(self.offset)?,
         };
         within((0, self.len as u64), start, len)?;
-        Some(self.segments.cut(start as usize, len as usize))
+        self.segments.cut(start as usize, len as usize)
     }
 
     /// Of a virtual address from the region's start. An access of no bytes may also stand at the end of a segment.
     fn distance(&self, addr: u64, len: u64) -> Option<u64> {
         let mut before = 0;
-        for &(base, room) in self.segments.iter() {
-            if let Some(start) = within((base as u64, room as u64), addr, len.min(1)) {
+        for segment in self.segments.iter() {
+            let Span { start, len: room } = segment.span();
+            if let Some(start) = within((start as u64, room as u64), addr, len.min(1)) {
                 return Some(before + start);
             }
             before += room as u64;
@@ -212,63 +196,57 @@ impl<C> Region<C> {
     }
 }
 
-/// The first few (virtual address, length) of a list that has at least one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A few pieces, at least one.
 pub struct Segments {
-    list: [(usize, usize); IOV_LIMIT],
+    list: [Registered; IOV_LIMIT],
     count: usize,
 }
 
 impl Segments {
     /// Takes what an application says. `offset` is what peers call the first byte.
-    pub(super) fn checked(segments: &[(usize, usize)], offset: u64) -> Result<Segments> {
+    pub(super) fn checked(segments: Vec<Registered>, offset: u64) -> Result<Segments> {
         if segments.is_empty() || segments.len() > IOV_LIMIT {
             return Err(Error::INVAL);
         }
-        let mut checked = Segments::EMPTY;
         let mut total = 0usize;
-        for &(base, len) in segments {
-            base.checked_add(len).ok_or(Error::INVAL)?;
+        for segment in &segments {
+            let Span { start, len } = segment.span();
+            start.checked_add(len).ok_or(Error::INVAL)?;
             total = total.checked_add(len).ok_or(Error::INVAL)?;
-            checked.push((base, len));
         }
         offset.checked_add(total as u64).ok_or(Error::INVAL)?;
-        Ok(checked)
+        let mut list = [const { Registered::empty() }; IOV_LIMIT];
+        let count = segments.len();
+        for (place, segment) in list.iter_mut().zip(segments) {
+            *place = segment;
+        }
+        Ok(Segments { list, count })
     }
 
     /// What `start..start + len`, which is inside, covers.
-    fn cut(&self, start: usize, len: usize) -> Segments {
-        let mut pieces = Segments::EMPTY;
+    fn cut(&self, start: usize, len: usize) -> Option<IoVec> {
+        let mut pieces = IoVec::empty();
         let (mut skip, mut left) = (start, len);
-        for &(base, len) in self.iter() {
-            if skip > len || (skip == len && left > 0) {
-                skip -= len;
+        for segment in self.iter() {
+            let room = segment.len();
+            if skip > room || (skip == room && left > 0) {
+                skip -= room;
                 continue;
             }
-            let taken = left.min(len - skip);
-            pieces.push((base + skip, taken));
+            let taken = left.min(room - skip);
+            pieces.push(segment.part(skip, taken)?);
             left -= taken;
             skip = 0;
             if left == 0 {
                 break;
             }
         }
-        pieces
+        Some(pieces)
     }
-
-    fn push(&mut self, segment: (usize, usize)) {
-        self.list[self.count] = segment;
-        self.count += 1;
-    }
-
-    const EMPTY: Segments = Segments {
-        list: [(0, 0); IOV_LIMIT],
-        count: 0,
-    };
 }
 
 impl Deref for Segments {
-    type Target = [(usize, usize)];
+    type Target = [Registered];
 
     #[inline]
     fn deref(&self) -> &Self::Target {

@@ -12,6 +12,7 @@ use crate::base::{Error, Result};
 use crate::engine::srx::Envelope;
 use crate::ffi::ops::transfer::What;
 use crate::ffi::peer::{Entry, PeerSrx, Place};
+use crate::hmem::Memory;
 
 /// What the owner knows of the messages, and what it does not know yet.
 pub struct Arrivals {
@@ -79,8 +80,8 @@ impl Arrivals {
     }
 }
 
-impl Srx {
-    fn claimed(&self, token: usize) -> Option<(&Lane, What)> {
+impl<M: Memory> Srx<M> {
+    fn claimed(&self, token: usize) -> Option<(&Lane<M>, What)> {
         let lanes = [(&self.msg, What::Msg), (&self.tagged, What::Tagged)];
         lanes
             .into_iter()
@@ -174,7 +175,7 @@ impl Srx {
     }
 
     /// The owner has a receive for the message.
-    pub fn start(&mut self, token: usize, entry: Entry, out: &mut VecDeque<Outcome>) -> Result {
+    pub fn start(&mut self, token: usize, entry: Entry, out: &mut VecDeque<Outcome<M>>) -> Result {
         let arrivals = self.arrivals.as_ref().ok_or(Error::INVAL)?;
         let receive = entry.receive();
         // Whatever becomes of it, the entry goes back when the receive is over.
@@ -184,9 +185,9 @@ impl Srx {
         let lane = self.lane(what);
         let id = lane.claims.remove(&token).ok_or(Error::INVAL)?;
         let recv = RecvOp {
-            iov: receive.iov,
             base: receive.iov.base(),
             len: receive.iov.remaining(),
+            iov: receive.iov,
             context: receive.context,
             flags: receive.flags & FI_COMPLETION,
             multi: Some(multi),
@@ -196,7 +197,7 @@ impl Srx {
     }
 
     /// Nobody wants the message. The owner has its entry.
-    pub fn discard_arrival(&mut self, token: usize, out: &mut VecDeque<Outcome>) -> Result {
+    pub fn discard_arrival(&mut self, token: usize, out: &mut VecDeque<Outcome<M>>) -> Result {
         let (_, what) = self.claimed(token).ok_or(Error::INVAL)?;
         let id = self.lane(what).claims.remove(&token).ok_or(Error::INVAL)?;
         self.discard(what, id, out);

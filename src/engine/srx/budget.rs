@@ -35,7 +35,7 @@ impl Budget {
     }
 
     #[inline]
-    pub fn release(&mut self, message: &Unexpected) {
+    pub fn release<M>(&mut self, message: &Unexpected<M>) {
         self.used -= message.charge;
         self.shares[message.envelope.token as usize] -= message.charge;
     }

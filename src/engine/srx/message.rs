@@ -4,6 +4,7 @@
 
 use super::receive::RecvOp;
 use crate::ffi::ops::transfer::{Rx, What};
+use crate::hmem::Host;
 
 /// What is known of a message besides its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,7 @@ impl MessageInfo {
 }
 
 /// A message without a receive.
-pub struct Unexpected {
+pub struct Unexpected<M = Host> {
     pub envelope: Envelope,
     pub bytes: Bytes,
     /// The address of a sender that is in no vector, where it is to be reported.
@@ -56,7 +57,7 @@ pub struct Unexpected {
     /// What it counts for in the budget.
     pub(super) charge: usize,
     /// The receive that took it while its bytes were still coming.
-    pub(super) taker: Option<Box<RecvOp>>,
+    pub(super) taker: Option<Box<RecvOp<M>>>,
     pub(super) discarded: bool,
 }
 
@@ -72,7 +73,7 @@ pub enum Bytes {
 
 impl Envelope {
     /// What a discarded claim reports.
-    pub(super) fn nothing(rx: &Rx, source: u64, ep: usize) -> Envelope {
+    pub(super) fn nothing<M>(rx: &Rx<M>, source: u64, ep: usize) -> Envelope {
         Envelope {
             what: rx.what,
             source,

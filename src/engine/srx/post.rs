@@ -13,29 +13,30 @@ use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::engine::matching::{ANY, MsgId};
 use crate::ffi::ops::transfer::{OneRx, Rx, What};
+use crate::hmem::{Host, Memory};
 
 /// A receive and a message whose bytes the transport has to deliver. Without receive the bytes are dropped.
-pub struct Claimed {
+pub struct Claimed<M = Host> {
     pub envelope: Envelope,
-    pub recv: Option<RecvOp>,
+    pub recv: Option<RecvOp<M>>,
 }
 
 /// What came of posting a receive; several outcomes for a buffer that takes several messages.
-pub enum Outcome {
+pub enum Outcome<M = Host> {
     /// The message is in the buffer. Its sender's address, if it was noted.
-    Done(RecvOp, Envelope, Option<Box<[u8]>>),
+    Done(RecvOp<M>, Envelope, Option<Box<[u8]>>),
     /// The transport delivers it.
-    Claimed(Claimed),
+    Claimed(Claimed<M>),
     /// The message was claimed, but its sender is gone.
-    Lost(RecvOp, Envelope),
+    Lost(RecvOp<M>, Envelope),
     /// FI_PEEK: there is such a message.
     Peeked(Envelope, Option<Box<[u8]>>),
 }
 
-impl Srx {
+impl<M: Memory> Srx<M> {
     /// Posts a plain receive of one buffer where no message waits: the usual case. False leaves it to `post`.
     #[inline(always)]
-    pub fn post_one(&mut self, rx: &OneRx, directed: bool) -> bool {
+    pub fn post_one(&mut self, rx: &mut OneRx<M>, directed: bool) -> bool {
         let lane = self.lane(rx.what);
         let plain = rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) == 0;
         if !plain || lane.matcher.unexpected_len() > 0 {
@@ -48,16 +49,21 @@ impl Srx {
         true
     }
 
-    /// A receive is posted. `directed`: it may name its source.
-    pub fn post(&mut self, rx: &Rx, directed: bool, out: &mut VecDeque<Outcome>) -> Result {
+    /// A receive is posted: its memory is taken. `directed`: it may name its source.
+    pub fn post(
+        &mut self,
+        rx: &mut Rx<M>,
+        directed: bool,
+        out: &mut VecDeque<Outcome<M>>,
+    ) -> Result {
         let source = if directed { rx.src } else { ANY };
         if rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD) != 0 {
             return self.peek(rx, source, out);
         }
         let (tag, ignore) = accepted(rx.what, rx.tag, rx.ignore);
         let mut posted = Posted {
-            iov: rx.iov,
             len: rx.iov.remaining(),
+            iov: rx.iov.take(),
             context: rx.context.number(),
             flags: rx.flags,
             multi: self.takes_many(rx).then(Arc::default),
@@ -90,12 +96,12 @@ impl Srx {
 
     /// fi_tagged(3): for tagged receives FI_MULTI_RECV is a capability of its own.
     #[inline]
-    fn takes_many(&self, rx: &Rx) -> bool {
+    fn takes_many(&self, rx: &Rx<M>) -> bool {
         rx.flags & FI_MULTI_RECV != 0 && (rx.what == What::Msg || self.many_tagged)
     }
 
     /// A receive takes an unexpected message.
-    fn meet(&mut self, what: What, id: MsgId, mut recv: RecvOp, out: &mut VecDeque<Outcome>) {
+    fn meet(&mut self, what: What, id: MsgId, mut recv: RecvOp<M>, out: &mut VecDeque<Outcome<M>>) {
         let matcher = &mut self.lane(what).matcher;
         let message = matcher.unexpected(id);
         if let Bytes::Coming(_) = message.bytes {
@@ -122,7 +128,7 @@ impl Srx {
 
     /// FI_PEEK, FI_CLAIM and FI_DISCARD of fi_tagged(3) and fi_msg(3).
     #[cold]
-    fn peek(&mut self, rx: &Rx, source: u64, out: &mut VecDeque<Outcome>) -> Result {
+    fn peek(&mut self, rx: &mut Rx<M>, source: u64, out: &mut VecDeque<Outcome<M>>) -> Result {
         let (peek, claim, discard) = (
             rx.flags & FI_PEEK != 0,
             rx.flags & FI_CLAIM != 0,
@@ -149,8 +155,8 @@ impl Srx {
                 return Ok(());
             }
             let recv = Posted {
-                iov: rx.iov,
                 len: rx.iov.remaining(),
+                iov: rx.iov.take(),
                 context: rx.context.number(),
                 flags: rx.flags,
                 multi: None,
@@ -181,8 +187,8 @@ impl Srx {
         &mut self,
         what: What,
         id: MsgId,
-        recv: RecvOp,
-        out: &mut VecDeque<Outcome>,
+        recv: RecvOp<M>,
+        out: &mut VecDeque<Outcome<M>>,
     ) {
         let matcher = &mut self.lane(what).matcher;
         if matches!(matcher.unexpected(id).bytes, Bytes::Lost) {
@@ -193,7 +199,7 @@ impl Srx {
         self.meet(what, id, recv, out);
     }
 
-    pub(super) fn discard(&mut self, what: What, id: MsgId, out: &mut VecDeque<Outcome>) {
+    pub(super) fn discard(&mut self, what: What, id: MsgId, out: &mut VecDeque<Outcome<M>>) {
         let matcher = &mut self.lane(what).matcher;
         if let Bytes::Coming(_) = matcher.unexpected(id).bytes {
             matcher.unexpected(id).discarded = true;
@@ -213,12 +219,12 @@ impl Srx {
     }
 
     /// fi_cancel(3): the receive with this context, if it is still posted.
-    pub fn cancel(&mut self, context: usize) -> Option<(RecvOp, What)> {
+    pub fn cancel(&mut self, context: usize) -> Option<(RecvOp<M>, What)> {
         for what in [What::Msg, What::Tagged] {
             let matcher = &mut self.lane(what).matcher;
-            let key = |posted: &Posted| posted.context as u64;
+            let key = |posted: &Posted<M>| posted.context as u64;
             if let Some(id) = matcher.find_posted_by_key(key, context as u64) {
-                let posted = matcher.take_posted(id);
+                let mut posted = matcher.take_posted(id);
                 if let Some(multi) = &posted.multi {
                     multi.open.fetch_add(1, Ordering::Relaxed);
                     multi.full.store(true, Ordering::Relaxed);
@@ -230,21 +236,21 @@ impl Srx {
     }
 
     /// All posted receives, oldest first: the endpoint can receive no more.
-    pub fn drain_posted(&mut self) -> Vec<(RecvOp, What)> {
+    pub fn drain_posted(&mut self) -> Vec<(RecvOp<M>, What)> {
         let mut all = Vec::new();
         for what in [What::Msg, What::Tagged] {
             let posted = self.lane(what).matcher.drain_posted();
-            all.extend(posted.into_iter().map(|posted| (posted.whole(), what)));
+            all.extend(posted.into_iter().map(|mut posted| (posted.whole(), what)));
         }
         all
     }
 
     /// The posted receives that name this source, which is gone.
-    pub fn drain_posted_from(&mut self, source: u64) -> Vec<(RecvOp, What)> {
+    pub fn drain_posted_from(&mut self, source: u64) -> Vec<(RecvOp<M>, What)> {
         let mut all = Vec::new();
         for what in [What::Msg, What::Tagged] {
             let posted = self.lane(what).matcher.drain_posted_from(source);
-            all.extend(posted.into_iter().map(|posted| (posted.whole(), what)));
+            all.extend(posted.into_iter().map(|mut posted| (posted.whole(), what)));
         }
         all
     }

@@ -9,11 +9,12 @@ use super::arrivals::Lent;
 use crate::abi::*;
 use crate::base::IoVec;
 use crate::ffi::ops::transfer::OneRx;
+use crate::hmem::{Host, Memory};
 
 /// A posted receive.
-#[derive(Clone, Default)]
-pub(super) struct Posted {
-    pub iov: IoVec,
+#[derive(Default)]
+pub(super) struct Posted<M: Memory> {
+    pub iov: IoVec<M>,
     pub len: usize,
     pub context: usize,
     pub flags: u64,
@@ -42,9 +43,9 @@ impl Multi {
 }
 
 /// A receive that has met its message.
-pub struct RecvOp {
+pub struct RecvOp<M = Host> {
     /// Where the message goes; a cursor.
-    pub iov: IoVec,
+    pub iov: IoVec<M>,
     /// The address of the first byte, for the completion.
     pub base: usize,
     /// Bytes that the receive has room for.
@@ -61,7 +62,7 @@ pub struct Filled {
     pub flags: u64,
 }
 
-impl RecvOp {
+impl<M> RecvOp<M> {
     /// FI_MULTI_RECV if this completion gives the buffer back. To be asked once, when the operation completes.
     pub fn release(&self) -> u64 {
         match &self.multi {
@@ -76,22 +77,23 @@ impl RecvOp {
     }
 }
 
-impl Posted {
+impl<M: Memory> Posted<M> {
     /// From now on it is this receive.
     #[inline]
-    pub fn put(&mut self, rx: &OneRx) {
-        self.iov.set(rx.piece);
+    pub fn put(&mut self, rx: &mut OneRx<M>) {
         self.len = rx.piece.len();
+        self.iov.set(rx.piece.take());
         self.context = rx.context.number();
         self.flags = rx.flags;
         self.multi = None;
     }
 
+    /// The buffer goes to its message.
     #[inline]
-    pub fn whole(&self) -> RecvOp {
+    pub fn whole(&mut self) -> RecvOp<M> {
         RecvOp {
-            iov: self.iov,
             base: self.iov.base(),
+            iov: self.iov.take(),
             len: self.len,
             context: self.context,
             flags: self.flags,
@@ -100,20 +102,17 @@ impl Posted {
     }
 
     /// The next `len` bytes of a multi-receive buffer, or what is left of it; whether it takes no more messages.
-    pub fn piece(&mut self, len: u64, min: usize) -> (RecvOp, bool) {
+    pub fn piece(&mut self, len: u64, min: usize) -> (RecvOp<M>, bool) {
         let left = self.iov.remaining();
         let used = usize::try_from(len).unwrap_or(usize::MAX).min(left);
-        let mut iov = self.iov;
-        iov.truncate(used);
         let recv = RecvOp {
-            iov,
             base: self.iov.address(),
+            iov: self.iov.split_off(used),
             len: used,
             context: self.context,
             flags: self.flags,
             multi: self.multi.clone(),
         };
-        self.iov.advance(used);
         let full = left - used < min.max(1);
         if let Some(multi) = &self.multi {
             multi.open.fetch_add(1, Ordering::Relaxed);

@@ -23,7 +23,7 @@ fn envelope(token: u64, len: u64) -> Envelope {
 }
 
 fn receive(srx: &mut Srx, flags: u64, out: &mut VecDeque<Outcome>) -> Result {
-    let rx = Rx {
+    let mut rx = Rx {
         what: What::Tagged,
         iov: IoVec::empty(),
         src: ANY,
@@ -32,12 +32,12 @@ fn receive(srx: &mut Srx, flags: u64, out: &mut VecDeque<Outcome>) -> Result {
         context: Context::default(),
         flags,
     };
-    srx.post(&rx, false, out)
+    srx.post(&mut rx, false, out)
 }
 
 #[test]
 fn every_message_counts_until_it_is_gone() {
-    let mut srx = Srx::new();
+    let mut srx = Srx::<Host>::new();
     let mut out = VecDeque::new();
     srx.keep_whole(envelope(1, 0), |_| ());
     assert_eq!(srx.saved(), ENTRY);
@@ -60,7 +60,7 @@ fn every_message_counts_until_it_is_gone() {
 
 #[test]
 fn what_is_lost_forgotten_or_discarded_counts_no_more() {
-    let mut srx = Srx::new();
+    let mut srx = Srx::<Host>::new();
     let mut out = VecDeque::new();
     let coming = srx.keep(envelope(1, 50), Bytes::Coming(Vec::new()));
     srx.lost(coming);
@@ -88,7 +88,7 @@ fn what_is_lost_forgotten_or_discarded_counts_no_more() {
 #[test]
 fn no_peer_takes_the_share_of_another() {
     const LIMIT: usize = 1 << 20;
-    let mut srx = Srx::new();
+    let mut srx = Srx::<Host>::new();
     for peer in 0..4 {
         let mut kept = 0;
         while srx.has_room(peer, 100, LIMIT) {
@@ -103,7 +103,7 @@ fn no_peer_takes_the_share_of_another() {
 
 #[test]
 fn lengths_that_no_memory_has_are_no_overflow() {
-    let srx = Srx::new();
+    let srx = Srx::<Host>::new();
     assert!(!srx.has_room(0, u64::MAX, usize::MAX / 2));
     assert!(!srx.has_room(0, 1 << 40, 1 << 30));
 }

@@ -240,7 +240,7 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         ep: usize,
-        call: &Collective,
+        mut call: Collective,
     ) -> Result {
         let (element, combine) = coll::check(call.what, call.datatype, call.op)?;
         let shape = self.shape_of(domain, ep, call.what, call.group, call.root)?;
@@ -252,7 +252,7 @@ impl<N: Net> Stream<N> {
         let token = Token::Call {
             flags: call.flags,
             context: call.context,
-            output: call.output,
+            output: call.output.take(),
         };
         let input = |bytes: &mut Vec<u8>| call.input.copy_out(bytes);
         domain.ep_mut(ep).tx_pending += 1;

@@ -14,6 +14,7 @@ use crate::engine::stream::conn::Watch;
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
+use crate::engine::stream::regions::end_copies;
 use crate::engine::stream::session::State;
 use crate::engine::stream::session::receive_state::{At, Sink};
 use crate::engine::stream::transport::{DomainOf, Stream};
@@ -38,6 +39,7 @@ impl<N: Net> Stream<N> {
         }
         if let Link::Shm(link) = self.conns[id].link.take() {
             link.channel.revoke();
+            end_copies(&link.channel);
             self.shared -= 1;
             self.polled.retain(|&other| other != id);
             self.full.retain(|&other| other != id);

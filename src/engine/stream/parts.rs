@@ -120,7 +120,7 @@ impl<N: Net> Groups for Stream<N> {
         self.shape_of(domain, ep, what, group, root)
     }
 
-    fn collect(&mut self, domain: &mut DomainOf<N>, ep: usize, call: &Collective) -> Result {
+    fn collect(&mut self, domain: &mut DomainOf<N>, ep: usize, call: Collective) -> Result {
         self.start_collective(domain, ep, call)
     }
 }
@@ -133,7 +133,7 @@ impl<N: Net> Atomics for Stream<N> {
         domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
-        atomic: &Atomic<'_>,
+        atomic: Atomic<'_>,
     ) -> Result {
         self.post_atomic(domain, port, ep, atomic)
     }

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use crate::base::Span;
 use crate::engine::cntr::Counter;
 use crate::engine::mr;
 use crate::sync::region_table::{Published, RegionTable};
@@ -40,7 +41,7 @@ impl RegionDirectory {
 
     /// Shows a region, if it is one that peers may use without our knowing.
     pub fn publish(&mut self, region: &Own) {
-        let Some((base, len)) = region.alone() else {
+        let Some(Span { start: base, len }) = region.alone() else {
             return;
         };
         let published = Published {
@@ -76,6 +77,7 @@ impl RegionDirectory {
 mod tests {
     use super::*;
     use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
+    use crate::base::Registered;
     use crate::engine::mr::{KeyPolicy, MrTable};
     use crate::sync::region_table::{ENTRIES, InUse, TableView};
 
@@ -90,17 +92,18 @@ mod tests {
     #[test]
     fn what_is_shown_is_found_within_its_bounds() {
         let mut regions = table();
-        let bytes = [0u8; 100];
-        let base = bytes.as_ptr() as usize;
-        let mut add = |key, access| regions.register(&[(base, 100)], access, 0, key, 0).unwrap();
+        let mut add = |key, access| {
+            let memory = vec![Registered::leaked(vec![0; 100])];
+            regions.register(memory, access, 0, key, 0).unwrap()
+        };
         let (read, write) = (add(7, FI_REMOTE_READ), add(8, FI_REMOTE_WRITE));
         let mut directory = RegionDirectory::new([&read].into_iter()).unwrap();
         let view = both(&directory);
         directory.publish(&write);
         let find = |key, addr, len, need| view.find(key, addr, len, need).map(|p| p.address);
-        assert_eq!(find(7, 0, 100, FI_REMOTE_READ), Some(base));
-        assert_eq!(find(7, 60, 40, FI_REMOTE_READ), Some(base + 60));
-        assert_eq!(find(8, 100, 0, FI_REMOTE_WRITE), Some(base + 100));
+        assert_eq!(find(7, 0, 100, FI_REMOTE_READ), Some(read.base));
+        assert_eq!(find(7, 60, 40, FI_REMOTE_READ), Some(read.base + 60));
+        assert_eq!(find(8, 100, 0, FI_REMOTE_WRITE), Some(write.base + 100));
         for (key, addr, len, need) in [
             (7, 0, 101, FI_REMOTE_READ),
             (7, 101, 0, FI_REMOTE_READ),
@@ -116,10 +119,8 @@ mod tests {
     #[test]
     fn who_uses_a_region_is_seen_by_who_withdraws_it() {
         let mut regions = table();
-        let bytes = [0u8; 8];
-        let region = regions
-            .register(&[(bytes.as_ptr() as usize, 8)], FI_REMOTE_READ, 0, 3, 0)
-            .unwrap();
+        let memory = vec![Registered::leaked(vec![0; 8])];
+        let region = regions.register(memory, FI_REMOTE_READ, 0, 3, 0).unwrap();
         let mut directory = RegionDirectory::new([&region].into_iter()).unwrap();
         let (view, line) = (both(&directory), InUse::default());
         let part = view.find(3, 0, 8, FI_REMOTE_READ).unwrap();
@@ -145,13 +146,10 @@ mod tests {
     #[test]
     fn there_may_be_more_regions_than_entries() {
         let mut regions = table();
-        let byte = 0u8;
-        let at = &raw const byte as usize;
         let all: Vec<_> = (0..2 * ENTRIES as u64)
             .map(|key| {
-                regions
-                    .register(&[(at, 1)], FI_REMOTE_READ, 0, key, 0)
-                    .unwrap()
+                let memory = vec![Registered::leaked(vec![0])];
+                regions.register(memory, FI_REMOTE_READ, 0, key, 0).unwrap()
             })
             .collect();
         let mut directory = RegionDirectory::new(all.iter()).unwrap();

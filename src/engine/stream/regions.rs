@@ -3,12 +3,13 @@
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::abi::*;
 use crate::engine::ep_state::Event;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::session::receive::Fault;
+use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::transport::MrRegion;
 
@@ -72,10 +73,26 @@ impl<N: Net> Stream<N> {
                     std::thread::yield_now();
                     continue;
                 }
+                shm.leave();
                 const HELD: Fault = Fault::Rule("it does not let go of a region that is closed");
                 self.fault(domain, id, &HELD);
             }
         }
+    }
+}
+
+/// A connection is over. A copy that the peer makes from or to registered memory just now is waited for, as long as
+/// that is reasonable, and no other begins: nobody would wait for it when the region is closed.
+#[cold]
+pub(super) fn end_copies(shm: &ShmChannel) {
+    // Who was waited for already is not waited for again.
+    if shm.has_left() {
+        return;
+    }
+    shm.leave();
+    let until = Instant::now() + CLOSE_TIMEOUT;
+    while shm.is_using_any() && shm.is_alive() && Instant::now() < until {
+        std::thread::yield_now();
     }
 }
 

@@ -27,6 +27,7 @@ use crate::engine::stream::session::common::Common;
 use crate::engine::stream::shm_poll::FastPoll;
 use crate::engine::transport::{Address, Addressing, MrRegion, Transport};
 use crate::ffi::ops::transfer::{OneTx, Tx};
+use crate::hmem::Host;
 use crate::sync::Children;
 use crate::sys::fork::Birth;
 
@@ -115,6 +116,7 @@ impl<N: Net> Stream<N> {
 impl<N: Net> Addressing for Stream<N> {
     type Addr = N::Addr;
     type Format = N::Format;
+    type Memory = Host;
 }
 
 impl<N: Net> Transport for Stream<N> {
@@ -233,7 +235,7 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     #[inline]
-    fn transmit(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &Tx<'_>) -> Result {
+    fn transmit(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: Tx<'_>) -> Result {
         self.post(domain, ep, tx)
     }
 
@@ -242,7 +244,7 @@ impl<N: Net> Transport for Stream<N> {
         domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
-        tx: &Tx<'_>,
+        tx: Tx<'_>,
     ) -> Result {
         self.post_from(domain, port, ep, tx)
     }

@@ -122,7 +122,7 @@ pub trait Groups: Addressing {
         &mut self,
         _domain: &mut DomainStateOf<Self>,
         _ep: usize,
-        _call: &Collective,
+        _call: Collective<Self::Memory>,
     ) -> Result {
         Err(Error::NOSYS)
     }
@@ -139,7 +139,7 @@ pub trait Atomics: Addressing {
         _domain: &mut DomainStateOf<Self>,
         _port: usize,
         _ep: usize,
-        _atomic: &Atomic<'_>,
+        _atomic: Atomic<'_, Self::Memory>,
     ) -> Result {
         Err(Error::OPNOTSUPP)
     }

@@ -6,13 +6,14 @@ use std::os::fd::AsRawFd;
 
 use super::*;
 use crate::abi::{FI_ADDR_NOTAVAIL, FI_BARRIER, FI_REMOTE_WRITE};
-use crate::base::IoVec;
 use crate::base::rights::KeyPolicy;
+use crate::base::{IoVec, Registered};
 use crate::engine::domain_state::Regions;
 use crate::engine::fabric::FabricShared;
 use crate::engine::reactor::Reactor;
 use crate::ffi::AddrForm;
 use crate::ffi::ops::transfer::What;
+use crate::hmem::Host;
 use crate::sync::Uses;
 
 /// Takes every operation for an endpoint, and says which it was.
@@ -54,6 +55,7 @@ impl AddressFormat for Texts {
 impl Addressing for Bare {
     type Addr = String;
     type Format = Texts;
+    type Memory = Host;
 }
 
 impl Connects for Bare {}
@@ -95,7 +97,7 @@ impl Transport for Bare {
     fn set_name(&mut self, _ep: usize, _addr: &[u8]) -> Result {
         Ok(())
     }
-    fn transmit(&mut self, _domain: &mut DomainState<String>, ep: usize, _tx: &Tx<'_>) -> Result {
+    fn transmit(&mut self, _domain: &mut DomainState<String>, ep: usize, _tx: Tx<'_>) -> Result {
         self.posted.push(ep);
         Ok(())
     }
@@ -159,19 +161,18 @@ fn operations_of_contexts_are_those_of_endpoints() {
         tag: 0,
         target: &[],
     };
-    assert_eq!(bare.transmit_from(&mut domain, 3, 3, &tx), Ok(()));
+    assert_eq!(bare.transmit_from(&mut domain, 3, 3, tx), Ok(()));
     assert_eq!(bare.posted, [3]);
 }
 
 #[test]
 fn memory_is_registered_in_the_table_of_the_domain() {
     let (mut bare, mut domain) = open();
-    let memory = [0u8; 16];
-    let mut request = MrRequest {
-        segments: vec![(memory.as_ptr() as usize, memory.len())],
+    let request = |requested_key| MrRequest {
+        segments: vec![Registered::empty()],
         access: FI_REMOTE_WRITE,
         offset: 0,
-        requested_key: 7,
+        requested_key,
         flags: 0,
         context: 0,
         auth_key_size: 0,
@@ -179,12 +180,11 @@ fn memory_is_registered_in_the_table_of_the_domain() {
         keys_of: None,
         base: None,
     };
-    let first = bare.register(&mut domain, &request).unwrap();
+    let first = bare.register(&mut domain, request(7)).unwrap();
     assert_eq!((first.region.key, first.desc), (7, 0));
     assert_eq!(
-        bare.register(&mut domain, &request).err(),
+        bare.register(&mut domain, request(7)).err(),
         Some(Error::NOKEY)
     );
-    request.requested_key = 8;
-    assert!(bare.register(&mut domain, &request).is_ok());
+    assert!(bare.register(&mut domain, request(8)).is_ok());
 }

@@ -90,8 +90,8 @@ impl Ep {
     ) -> Result {
         let mut to = Elements::of(result)?;
         let (iov, desc) = (to.ioc.as_mut_ptr(), to.desc.as_mut_ptr());
-        // SAFETY: as in `atomic`.
         message.with(|msg| {
+            // SAFETY: as in `atomic`.
             posted(unsafe {
                 slots::atomic::readwritemsg(self.as_ptr(), msg, iov, desc, to.count, flags)
             })
@@ -109,8 +109,8 @@ impl Ep {
         let (mut with, mut to) = (Elements::of(compare)?, Elements::of(result)?);
         let (ioc, desc) = (with.ioc.as_ptr(), with.desc.as_mut_ptr());
         let (result, result_desc) = (to.ioc.as_mut_ptr(), to.desc.as_mut_ptr());
-        // SAFETY: as in `atomic`.
         message.with(|msg| {
+            // SAFETY: as in `atomic`.
             posted(unsafe {
                 let (ep, counts) = (self.as_ptr(), (with.count, to.count));
                 slots::atomic::compwritemsg(

@@ -8,9 +8,10 @@ use crate::base::{Error, IoVec, Result};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::{DataPath, check_flags, endpoint, single};
+use crate::hmem::Host;
 
 /// A collective that is posted.
-pub struct Collective {
+pub struct Collective<M = Host> {
     pub what: fi_collective_op,
     pub datatype: fi_datatype,
     pub op: fi_op,
@@ -23,8 +24,8 @@ pub struct Collective {
     pub flags: u64,
     pub context: usize,
     /// What this member brings and gets; empty where it brings or gets nothing.
-    pub input: IoVec,
-    pub output: IoVec,
+    pub input: IoVec<M>,
+    pub output: IoVec<M>,
 }
 
 pub trait CollectiveCalls: DataPath {
@@ -32,7 +33,7 @@ pub trait CollectiveCalls: DataPath {
     fn element(&self, what: fi_collective_op, datatype: fi_datatype, op: fi_op) -> Result<usize>;
     /// How many slices this member brings and gets.
     fn extent(&self, what: fi_collective_op, group: u64, root: u64) -> Result<(usize, usize)>;
-    fn collect(&self, call: &Collective) -> Result;
+    fn collect(&self, call: Collective<Self::Memory>) -> Result;
 }
 
 pub fn table<T: CollectiveCalls>() -> &'static fi_ops_collective {
@@ -56,8 +57,9 @@ pub static NONE: fi_ops_collective = Missing::TABLE;
 /// The arguments of one call.
 struct Call {
     what: fi_collective_op,
-    buf: *const c_void,
-    result: *mut c_void,
+    /// A buffer, and its descriptor.
+    buf: (*const c_void, *mut c_void),
+    result: (*mut c_void, *mut c_void),
     count: usize,
     datatype: fi_datatype,
     op: fi_op,
@@ -72,8 +74,8 @@ impl Call {
     const fn new(what: fi_collective_op, group: fi_addr_t, context: *mut c_void) -> Call {
         Call {
             what,
-            buf: core::ptr::null(),
-            result: core::ptr::null_mut(),
+            buf: (core::ptr::null(), core::ptr::null_mut()),
+            result: (core::ptr::null_mut(), core::ptr::null_mut()),
             count: 0,
             datatype: FI_VOID,
             op: FI_NOOP,
@@ -91,7 +93,8 @@ const LEVELS: u64 =
     FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
 
 /// # Safety
-/// As fi_collective(3) says of the endpoint and the buffers, which have room for what this member brings and gets.
+/// As fi_collective(3) says of the endpoint and the buffers, which have room for what this member brings and gets, and
+/// are left to the library until the completion.
 unsafe fn post<T: CollectiveCalls>(ep: *mut fid_ep, call: Call) -> isize {
     // SAFETY: promised by the caller.
     let ep = unsafe { endpoint::<T>(ep) };
@@ -104,12 +107,12 @@ unsafe fn post<T: CollectiveCalls>(ep: *mut fid_ep, call: Call) -> isize {
         let slice = call.count.checked_mul(element).ok_or(Error::MSGSIZE)?;
         let (brings, gets) = ep.extent(call.what, call.group, call.root)?;
         let bytes = |slices: usize| slice.checked_mul(slices).ok_or(Error::MSGSIZE);
-        let buffer = |base: *const c_void, slices| match slices {
+        let buffer = |base: *const c_void, desc, slices| match slices {
             0 => Ok(IoVec::empty()),
-            // SAFETY: fi_collective(3): the buffer is left to the library until the completion.
-            _ => unsafe { single(base, bytes(slices)?) },
+            // SAFETY: promised by the caller: a buffer with as many slices as the member brings or gets.
+            _ => unsafe { single(base, bytes(slices)?, desc) },
         };
-        ep.collect(&Collective {
+        ep.collect(Collective {
             what: call.what,
             datatype: call.datatype,
             op: call.op,
@@ -118,8 +121,8 @@ unsafe fn post<T: CollectiveCalls>(ep: *mut fid_ep, call: Call) -> isize {
             slice,
             flags: call.flags | ep.tx_flags(),
             context: call.context as usize,
-            input: buffer(call.buf, brings)?,
-            output: buffer(call.result, gets)?,
+            input: buffer(call.buf.0, call.buf.1, brings)?,
+            output: buffer(call.result.0, call.result.1, gets)?,
         })
     }))
 }
@@ -151,7 +154,7 @@ unsafe extern "C" fn broadcast<T: CollectiveCalls>(
     ep: *mut fid_ep,
     buf: *mut c_void,
     count: usize,
-    _desc: *mut c_void,
+    desc: *mut c_void,
     coll_addr: fi_addr_t,
     root_addr: fi_addr_t,
     datatype: fi_datatype,
@@ -159,8 +162,8 @@ unsafe extern "C" fn broadcast<T: CollectiveCalls>(
     context: *mut c_void,
 ) -> isize {
     let call = Call {
-        buf,
-        result: buf,
+        buf: (buf, desc),
+        result: (buf, desc),
         count,
         datatype,
         root: root_addr,
@@ -178,17 +181,17 @@ macro_rules! exchange {
             ep: *mut fid_ep,
             buf: *const c_void,
             count: usize,
-            _desc: *mut c_void,
+            desc: *mut c_void,
             result: *mut c_void,
-            _result_desc: *mut c_void,
+            result_desc: *mut c_void,
             coll_addr: fi_addr_t,
             datatype: fi_datatype,
             flags: u64,
             context: *mut c_void,
         ) -> isize {
             let call = Call {
-                buf,
-                result,
+                buf: (buf, desc),
+                result: (result, result_desc),
                 count,
                 datatype,
                 flags,
@@ -210,9 +213,9 @@ macro_rules! reduction {
             ep: *mut fid_ep,
             buf: *const c_void,
             count: usize,
-            _desc: *mut c_void,
+            desc: *mut c_void,
             result: *mut c_void,
-            _result_desc: *mut c_void,
+            result_desc: *mut c_void,
             coll_addr: fi_addr_t,
             datatype: fi_datatype,
             op: fi_op,
@@ -220,8 +223,8 @@ macro_rules! reduction {
             context: *mut c_void,
         ) -> isize {
             let call = Call {
-                buf,
-                result,
+                buf: (buf, desc),
+                result: (result, result_desc),
                 count,
                 datatype,
                 op,
@@ -241,9 +244,9 @@ unsafe extern "C" fn reduce<T: CollectiveCalls>(
     ep: *mut fid_ep,
     buf: *const c_void,
     count: usize,
-    _desc: *mut c_void,
+    desc: *mut c_void,
     result: *mut c_void,
-    _result_desc: *mut c_void,
+    result_desc: *mut c_void,
     coll_addr: fi_addr_t,
     root_addr: fi_addr_t,
     datatype: fi_datatype,
@@ -252,8 +255,8 @@ unsafe extern "C" fn reduce<T: CollectiveCalls>(
     context: *mut c_void,
 ) -> isize {
     let call = Call {
-        buf,
-        result,
+        buf: (buf, desc),
+        result: (result, result_desc),
         count,
         datatype,
         op,
@@ -272,9 +275,9 @@ macro_rules! rooted {
             ep: *mut fid_ep,
             buf: *const c_void,
             count: usize,
-            _desc: *mut c_void,
+            desc: *mut c_void,
             result: *mut c_void,
-            _result_desc: *mut c_void,
+            result_desc: *mut c_void,
             coll_addr: fi_addr_t,
             root_addr: fi_addr_t,
             datatype: fi_datatype,
@@ -282,8 +285,8 @@ macro_rules! rooted {
             context: *mut c_void,
         ) -> isize {
             let call = Call {
-                buf,
-                result,
+                buf: (buf, desc),
+                result: (result, result_desc),
                 count,
                 datatype,
                 root: root_addr,

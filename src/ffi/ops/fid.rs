@@ -5,7 +5,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, Span};
 use crate::ffi::object::{self, Kind, WaitHandle};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::{object, profile, status, work};
@@ -147,7 +147,9 @@ unsafe fn refresh<T: Kind>(this: &T, modify: *const fi_mr_modify) -> Result {
     }
     // SAFETY: `count` elements.
     let pieces = (0..count).map(|i| unsafe { *iov.add(i) });
-    let ranges: Vec<_> = pieces.map(|p| (p.iov_base as usize, p.iov_len)).collect();
+    let ranges: Vec<_> = pieces
+        .map(|p| Span::new(p.iov_base as usize, p.iov_len))
+        .collect();
     this.refresh(&ranges, flags)
 }
 

@@ -60,18 +60,18 @@ macro_rules! message_ops {
             ep: *mut fid_ep,
             buf: *mut c_void,
             len: usize,
-            _desc: *mut c_void,
+            desc: *mut c_void,
             src_addr: fi_addr_t,
             $($tag: u64,
             $ignore: u64,)?
             context: *mut c_void,
         ) -> isize {
             // SAFETY: the manual page: an open endpoint; the caller leaves the buffer to the library until the completion.
-            let call = || unsafe { Ok((endpoint::<T>(ep)?, room(buf, len))) };
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, room(buf, len, desc))) };
             // SAFETY: the manual page: the caller's context is what the flags ask for.
             let context = unsafe { Context::new(context) };
             status(call().and_then(|(ep, piece): (&T, _)| {
-                ep.receive_one(&OneRx {
+                ep.receive_one(OneRx {
                     what: What::$what,
                     piece,
                     flags: ep.rx_flags(),
@@ -86,7 +86,7 @@ macro_rules! message_ops {
         unsafe extern "C" fn recvv<T: DataPath>(
             ep: *mut fid_ep,
             iov: *const iovec,
-            _desc: *mut *mut c_void,
+            desc: *mut *mut c_void,
             count: usize,
             src_addr: fi_addr_t,
             $($tag: u64,
@@ -94,11 +94,11 @@ macro_rules! message_ops {
             context: *mut c_void,
         ) -> isize {
             // SAFETY: as in `recv`, for `count` buffers.
-            let call = || unsafe { Ok((endpoint::<T>(ep)?, rooms(iov, count)?)) };
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, rooms(iov, desc, count)?)) };
             // SAFETY: the manual page: the caller's context is what the flags ask for.
             let context = unsafe { Context::new(context) };
             status(call().and_then(|(ep, iov): (&T, _)| {
-                ep.receive(&Rx {
+                ep.receive(Rx {
                     what: What::$what,
                     iov,
                     flags: ep.rx_flags(),
@@ -124,7 +124,7 @@ macro_rules! message_ops {
                 check_flags(flags, RECV_FLAGS | more_recv_flags(ep))?;
                 let rx = Rx {
                     what: What::$what,
-                    iov: rooms((*msg).msg_iov, (*msg).iov_count)?,
+                    iov: rooms((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?,
                     flags: flags | ep.rx_implied(),
                     src: (*msg).addr,
                     context: Context::new((*msg).context),
@@ -133,7 +133,7 @@ macro_rules! message_ops {
                 };
                 Ok((ep, rx))
             };
-            status(call().and_then(|(ep, rx): (&T, _)| ep.receive(&rx)))
+            status(call().and_then(|(ep, rx): (&T, _)| ep.receive(rx)))
         }
 
         /// The plain call: one buffer, the endpoint's flags or those of an inject call.
@@ -146,6 +146,7 @@ macro_rules! message_ops {
             ep: *mut fid_ep,
             buf: *const c_void,
             len: usize,
+            desc: *mut c_void,
             dest: fi_addr_t,
             context: *mut c_void,
             flags: impl FnOnce(&T, usize) -> Result<u64>,
@@ -154,12 +155,12 @@ macro_rules! message_ops {
         ) -> isize {
             // SAFETY: the manual page: an open endpoint; the caller keeps the buffer unchanged until the completion (or, for inject,
             // the return) of the call.
-            let call = || unsafe { Ok((endpoint::<T>(ep)?, piece(buf, len)?)) };
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, piece(buf, len, desc)?)) };
             // SAFETY: the manual page: the caller's context is what the flags ask for.
             let context = unsafe { Context::new(context) };
             status(call().and_then(|(ep, piece): (&T, _)| {
                 let flags = flags(ep, len)?;
-                ep.transmit_one(&OneTx {
+                ep.transmit_one(OneTx {
                     what: What::$what,
                     piece,
                     flags,
@@ -175,20 +176,20 @@ macro_rules! message_ops {
             ep: *mut fid_ep,
             buf: *const c_void,
             len: usize,
-            _desc: *mut c_void,
+            desc: *mut c_void,
             dest_addr: fi_addr_t,
             $($tag: u64,)?
             context: *mut c_void,
         ) -> isize {
             // SAFETY: the caller's promise, handed on.
-            unsafe { send_one::<T>(ep, buf, len, dest_addr, context, by_default, 0, or_zero!($($tag)?)) }
+            unsafe { send_one::<T>(ep, buf, len, desc, dest_addr, context, by_default, 0, or_zero!($($tag)?)) }
         }
 
         unsafe extern "C" fn senddata<T: DataPath>(
             ep: *mut fid_ep,
             buf: *const c_void,
             len: usize,
-            _desc: *mut c_void,
+            desc: *mut c_void,
             data: u64,
             dest_addr: fi_addr_t,
             $($tag: u64,)?
@@ -196,7 +197,7 @@ macro_rules! message_ops {
         ) -> isize {
             let flags = |ep: &T, _: usize| Ok(ep.tx_flags() | FI_REMOTE_CQ_DATA);
             // SAFETY: the caller's promise, handed on.
-            unsafe { send_one::<T>(ep, buf, len, dest_addr, context, flags, data, or_zero!($($tag)?)) }
+            unsafe { send_one::<T>(ep, buf, len, desc, dest_addr, context, flags, data, or_zero!($($tag)?)) }
         }
 
         unsafe extern "C" fn inject<T: DataPath>(
@@ -209,7 +210,7 @@ macro_rules! message_ops {
             let none = core::ptr::null_mut();
             let flags = |ep: &T, len: usize| injected(ep, What::$what, len, FI_SEND);
             // SAFETY: the caller's promise, handed on.
-            unsafe { send_one::<T>(ep, buf, len, dest_addr, none, flags, 0, or_zero!($($tag)?)) }
+            unsafe { send_one::<T>(ep, buf, len, none, dest_addr, none, flags, 0, or_zero!($($tag)?)) }
         }
 
         unsafe extern "C" fn injectdata<T: DataPath>(
@@ -223,24 +224,24 @@ macro_rules! message_ops {
             let none = core::ptr::null_mut();
             let flags = |ep: &T, len: usize| Ok(injected(ep, What::$what, len, FI_SEND)? | FI_REMOTE_CQ_DATA);
             // SAFETY: the caller's promise, handed on.
-            unsafe { send_one::<T>(ep, buf, len, dest_addr, none, flags, data, or_zero!($($tag)?)) }
+            unsafe { send_one::<T>(ep, buf, len, none, dest_addr, none, flags, data, or_zero!($($tag)?)) }
         }
 
         unsafe extern "C" fn sendv<T: DataPath>(
             ep: *mut fid_ep,
             iov: *const iovec,
-            _desc: *mut *mut c_void,
+            desc: *mut *mut c_void,
             count: usize,
             dest_addr: fi_addr_t,
             $($tag: u64,)?
             context: *mut c_void,
         ) -> isize {
             // SAFETY: as in `send_one`, for `count` buffers.
-            let call = || unsafe { Ok((endpoint::<T>(ep)?, several(iov, count)?)) };
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, several(iov, desc, count)?)) };
             // SAFETY: the manual page: the caller's context is what the flags ask for.
             let context = unsafe { Context::new(context) };
             status(call().and_then(|(ep, iov): (&T, _)| {
-                ep.transmit(&Tx {
+                ep.transmit(Tx {
                     what: What::$what,
                     iov,
                     flags: ep.tx_flags(),
@@ -265,7 +266,7 @@ macro_rules! message_ops {
             let call = || unsafe {
                 let ep = endpoint::<T>(ep)?;
                 check_flags(flags, MESSAGE_FLAGS)?;
-                let iov = several((*msg).msg_iov, (*msg).iov_count)?;
+                let iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?;
                 check_inject(ep, What::$what, flags, iov.remaining())?;
                 let tx = Tx {
                     what: What::$what,
@@ -279,7 +280,7 @@ macro_rules! message_ops {
                 };
                 Ok((ep, tx))
             };
-            status(call().and_then(|(ep, tx): (&T, Tx<'_>)| ep.transmit(&tx)))
+            status(call().and_then(|(ep, tx): (&T, Tx<'_, _>)| ep.transmit(tx)))
         }
     };
 }

@@ -24,6 +24,8 @@ pub mod profile;
 pub mod rma;
 pub mod scalable;
 pub mod tagged;
+#[cfg(test)]
+mod tests;
 pub mod transfer;
 pub mod work;
 

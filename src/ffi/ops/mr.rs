@@ -4,15 +4,15 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::base::{Error, Result, Secret};
+use crate::base::{Error, Registered, Result, Secret};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::{object, status};
 use crate::ffi::user;
+use crate::hmem;
 
 /// One registration, whichever call it came by.
 pub struct MrRequest<'a> {
-    /// Address and length of each piece.
-    pub segments: Vec<(usize, usize)>,
+    pub segments: Vec<Registered>,
     pub access: u64,
     pub offset: u64,
     pub requested_key: u64,
@@ -29,6 +29,8 @@ pub struct MrRequest<'a> {
 pub trait MrCalls: Kind<Head = fid_domain> {
     fn api_version(&self) -> u32;
     fn iov_limit(&self) -> usize;
+    /// FI_HMEM: registrations say what kind of memory they are of.
+    fn names_devices(&self) -> bool;
     /// FI_AV_AUTH_KEY: keys are named by `fi_mr_auth_key`.
     fn has_keys_in_av(&self) -> bool;
     fn register(&self, request: MrRequest<'_>) -> Result<*mut fid_mr>;
@@ -46,18 +48,21 @@ pub fn table<T: MrCalls>() -> &'static fi_ops_mr {
 }
 
 /// # Safety
-/// `iov` must be NULL or have `count` elements.
+/// `iov` must be NULL or have `count` elements, and what they name must stay valid until the region is closed.
 unsafe fn segments<T: MrCalls>(
     domain: &T,
     iov: *const iovec,
     count: usize,
-) -> Result<Vec<(usize, usize)>> {
+) -> Result<Vec<Registered>> {
     if iov.is_null() || count == 0 || count > domain.iov_limit() {
         return Err(Error::INVAL);
     }
     // SAFETY: promised by the caller.
-    let pieces = (0..count).map(|i| unsafe { *iov.add(i) });
-    Ok(pieces.map(|p| (p.iov_base as usize, p.iov_len)).collect())
+    let piece = |i| unsafe {
+        let piece = *iov.add(i);
+        Registered::new(piece.iov_base.cast(), piece.iov_len)
+    };
+    Ok((0..count).map(piece).collect())
 }
 
 /// Registers, stores the handle, and only then lets an event tell of it.
@@ -120,7 +125,8 @@ unsafe extern "C" fn regv<T: MrCalls>(
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_mr(3): an open domain, `count` elements, `mr` is where the handle goes.
+    // SAFETY: fi_mr(3): an open domain, `count` elements, `mr` is where the handle goes; the application keeps the
+    // memory valid until it has closed the region.
     status(unsafe {
         object(object::get::<T, _>(fid)).and_then(|domain| {
             let request = MrRequest {
@@ -154,7 +160,10 @@ unsafe extern "C" fn regattr<T: MrCalls>(
 }
 
 /// Reads no further than the caller's headers go: 48 bytes before API 1.5, 64 before 1.9, and the members after those
-/// concern device memory, which is refused by flag, and sub-regions.
+/// concern device memory and sub-regions.
+///
+/// `NOSYS`: memory of a kind that is not there. Without FI_HMEM its kind is ignored; a part of a region has that of the
+/// region.
 ///
 /// # Safety
 /// `attr` must be NULL or a `fi_mr_attr` of the domain's API version.
@@ -169,11 +178,19 @@ unsafe fn read_attr<'a, T: MrCalls>(
     if flags & FI_MR_DMABUF != 0 {
         return Err(Error::NOSYS);
     }
+    let iface = match domain.names_devices() && domain.api_version() >= API_1_9 {
+        // SAFETY: the member exists from API 1.9 on.
+        true => unsafe { (*attr).iface },
+        false => FI_HMEM_SYSTEM,
+    };
     let base = match domain.api_version() >= API_2_0 {
         // SAFETY: the member exists from API 2.0 on.
         true => unsafe { (*attr).base_mr },
         false => core::ptr::null(),
     };
+    if base.is_null() && hmem::Kind::of_iface(iface.0).is_none() {
+        return Err(Error::NOSYS);
+    }
     // SAFETY: the members exist from API 1.5 on; fi_mr(3): the key has the size beside it.
     let (auth_key_size, auth_key) = unsafe {
         match domain.api_version() >= API_1_5 {
@@ -226,4 +243,5 @@ unsafe fn auth_key(key: *const u8, size: usize) -> Result<Option<Secret>> {
 
 const KEY_LIMIT: usize = 4096;
 const API_1_5: u32 = 1 << 16 | 5;
+const API_1_9: u32 = 1 << 16 | 9;
 const API_2_0: u32 = 2 << 16;

@@ -41,7 +41,7 @@ struct Call {
 #[inline]
 unsafe fn post<T: DataPath>(
     ep: *mut fid_ep,
-    iov: Result<IoVec>,
+    iov: Result<IoVec<T::Memory>>,
     call: Call,
     flags: impl FnOnce(&T, usize) -> Result<u64>,
 ) -> isize {
@@ -49,7 +49,7 @@ unsafe fn post<T: DataPath>(
     let (ep, context) = unsafe { (endpoint::<T>(ep), Context::new(call.context)) };
     status(ep.and_then(|ep| {
         let iov = iov?;
-        ep.transmit(&Tx {
+        ep.transmit(Tx {
             what: call.what,
             flags: flags(ep, iov.remaining())?,
             dest: call.dest,
@@ -70,7 +70,7 @@ unsafe extern "C" fn read<T: DataPath>(
     ep: *mut fid_ep,
     buf: *mut c_void,
     len: usize,
-    _desc: *mut c_void,
+    desc: *mut c_void,
     src_addr: fi_addr_t,
     addr: u64,
     key: u64,
@@ -85,13 +85,13 @@ unsafe extern "C" fn read<T: DataPath>(
         context,
     };
     // SAFETY: fi_rma(3): an open endpoint; the buffer is left to the library until the completion.
-    unsafe { post::<T>(ep, single(buf, len), call, by_default) }
+    unsafe { post::<T>(ep, single(buf, len, desc), call, by_default) }
 }
 
 unsafe extern "C" fn readv<T: DataPath>(
     ep: *mut fid_ep,
     iov: *const iovec,
-    _desc: *mut *mut c_void,
+    desc: *mut *mut c_void,
     count: usize,
     src_addr: fi_addr_t,
     addr: u64,
@@ -107,14 +107,14 @@ unsafe extern "C" fn readv<T: DataPath>(
         context,
     };
     // SAFETY: as in `read`, for `count` buffers.
-    unsafe { post::<T>(ep, several(iov, count), call, by_default) }
+    unsafe { post::<T>(ep, several(iov, desc, count), call, by_default) }
 }
 
 unsafe extern "C" fn write<T: DataPath>(
     ep: *mut fid_ep,
     buf: *const c_void,
     len: usize,
-    _desc: *mut c_void,
+    desc: *mut c_void,
     dest_addr: fi_addr_t,
     addr: u64,
     key: u64,
@@ -129,13 +129,13 @@ unsafe extern "C" fn write<T: DataPath>(
         context,
     };
     // SAFETY: fi_rma(3): an open endpoint; the buffer stays unchanged until the completion.
-    unsafe { post::<T>(ep, single(buf, len), call, by_default) }
+    unsafe { post::<T>(ep, single(buf, len, desc), call, by_default) }
 }
 
 unsafe extern "C" fn writev<T: DataPath>(
     ep: *mut fid_ep,
     iov: *const iovec,
-    _desc: *mut *mut c_void,
+    desc: *mut *mut c_void,
     count: usize,
     dest_addr: fi_addr_t,
     addr: u64,
@@ -151,14 +151,14 @@ unsafe extern "C" fn writev<T: DataPath>(
         context,
     };
     // SAFETY: as in `write`, for `count` buffers.
-    unsafe { post::<T>(ep, several(iov, count), call, by_default) }
+    unsafe { post::<T>(ep, several(iov, desc, count), call, by_default) }
 }
 
 unsafe extern "C" fn writedata<T: DataPath>(
     ep: *mut fid_ep,
     buf: *const c_void,
     len: usize,
-    _desc: *mut c_void,
+    desc: *mut c_void,
     data: u64,
     dest_addr: fi_addr_t,
     addr: u64,
@@ -175,7 +175,7 @@ unsafe extern "C" fn writedata<T: DataPath>(
     };
     let flags = |ep: &T, _: usize| Ok(ep.tx_flags() | FI_REMOTE_CQ_DATA);
     // SAFETY: as in `write`.
-    unsafe { post::<T>(ep, single(buf, len), call, flags) }
+    unsafe { post::<T>(ep, single(buf, len, desc), call, flags) }
 }
 
 unsafe extern "C" fn inject<T: DataPath>(
@@ -196,9 +196,12 @@ unsafe extern "C" fn inject<T: DataPath>(
     };
     // SAFETY: as in `write`, until the return of the call.
     unsafe {
-        post::<T>(ep, single(buf, len), call, |ep, len| {
-            injected(ep, What::Write, len, FI_WRITE)
-        })
+        post::<T>(
+            ep,
+            single(buf, len, core::ptr::null_mut()),
+            call,
+            |ep, len| injected(ep, What::Write, len, FI_WRITE),
+        )
     }
 }
 
@@ -221,9 +224,12 @@ unsafe extern "C" fn injectdata<T: DataPath>(
     };
     // SAFETY: as in `inject`.
     unsafe {
-        post::<T>(ep, single(buf, len), call, |ep, len| {
-            Ok(injected(ep, What::Write, len, FI_WRITE)? | FI_REMOTE_CQ_DATA)
-        })
+        post::<T>(
+            ep,
+            single(buf, len, core::ptr::null_mut()),
+            call,
+            |ep, len| Ok(injected(ep, What::Write, len, FI_WRITE)? | FI_REMOTE_CQ_DATA),
+        )
     }
 }
 
@@ -265,12 +271,12 @@ unsafe fn post_msg<T: DataPath>(
             if segs.is_null() || count == 0 {
                 return Err(Error::INVAL);
             }
-            let iov = several((*msg).msg_iov, (*msg).iov_count)?;
+            let iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?;
             // fi_rma(3): FI_INJECT is about writes; a read has no outbound data.
             if what == What::Write {
                 check_inject(ep, what, flags, iov.remaining())?;
             }
-            ep.transmit(&Tx {
+            ep.transmit(Tx {
                 what,
                 iov,
                 flags: flags | ep.tx_implied(),

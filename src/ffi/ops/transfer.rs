@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One description for all call forms of data transfer: fi_msg(3), fi_tagged(3), fi_rma(3).
 
+use core::ffi::c_void;
+
 use crate::abi::*;
 use crate::base::log::{CORE, Subsys, log_misuse};
 use crate::base::{Error, IoVec, Piece, Result};
 use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::object;
+use crate::hmem::{Desc, Host, Memory};
 
 /// What an operation is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,10 +58,9 @@ impl Context {
 }
 
 /// An operation that the initiator posts.
-#[derive(Clone, Copy)]
-pub struct Tx<'a> {
+pub struct Tx<'a, M = Host> {
     pub what: What,
-    pub iov: IoVec,
+    pub iov: IoVec<M>,
     /// Operation flags; FI_COMPLETION says whether success is reported.
     pub flags: u64,
     pub dest: u64,
@@ -70,10 +72,9 @@ pub struct Tx<'a> {
 }
 
 /// A receive that is posted.
-#[derive(Clone, Copy)]
-pub struct Rx {
+pub struct Rx<M = Host> {
     pub what: What,
-    pub iov: IoVec,
+    pub iov: IoVec<M>,
     pub flags: u64,
     pub src: u64,
     pub context: Context,
@@ -82,11 +83,10 @@ pub struct Rx {
 }
 
 /// A message of one buffer: the usual call.
-#[derive(Clone, Copy)]
-pub struct OneTx {
+pub struct OneTx<M = Host> {
     /// A message, with a tag or without.
     pub what: What,
-    pub piece: Piece,
+    pub piece: Piece<M>,
     pub flags: u64,
     pub dest: u64,
     pub context: Context,
@@ -95,10 +95,9 @@ pub struct OneTx {
 }
 
 /// A receive of one buffer.
-#[derive(Clone, Copy)]
-pub struct OneRx {
+pub struct OneRx<M = Host> {
     pub what: What,
-    pub piece: Piece,
+    pub piece: Piece<M>,
     pub flags: u64,
     pub src: u64,
     pub context: Context,
@@ -106,9 +105,9 @@ pub struct OneRx {
     pub ignore: u64,
 }
 
-impl From<&OneTx> for Tx<'static> {
+impl<M: Memory> From<OneTx<M>> for Tx<'static, M> {
     #[inline]
-    fn from(one: &OneTx) -> Tx<'static> {
+    fn from(one: OneTx<M>) -> Tx<'static, M> {
         Tx {
             what: one.what,
             iov: one.piece.into(),
@@ -122,9 +121,9 @@ impl From<&OneTx> for Tx<'static> {
     }
 }
 
-impl From<&OneRx> for Rx {
+impl<M: Memory> From<OneRx<M>> for Rx<M> {
     #[inline]
-    fn from(one: &OneRx) -> Rx {
+    fn from(one: OneRx<M>) -> Rx<M> {
         Rx {
             what: one.what,
             iov: one.piece.into(),
@@ -142,16 +141,19 @@ impl From<&OneRx> for Rx {
 pub const AFTER_READS: u64 = 1 << 63;
 
 pub trait DataPath: Kind<Head = fid_ep> {
-    fn transmit(&self, tx: &Tx<'_>) -> Result;
-    fn receive(&self, rx: &Rx) -> Result;
+    /// What it has to know of the memory of its operations.
+    type Memory: Memory;
+
+    fn transmit(&self, tx: Tx<'_, Self::Memory>) -> Result;
+    fn receive(&self, rx: Rx<Self::Memory>) -> Result;
     /// As `transmit` and `receive`, which they may leave it to.
     #[inline]
-    fn transmit_one(&self, tx: &OneTx) -> Result {
-        self.transmit(&tx.into())
+    fn transmit_one(&self, tx: OneTx<Self::Memory>) -> Result {
+        self.transmit(tx.into())
     }
     #[inline]
-    fn receive_one(&self, rx: &OneRx) -> Result {
-        self.receive(&rx.into())
+    fn receive_one(&self, rx: OneRx<Self::Memory>) -> Result {
+        self.receive(rx.into())
     }
     /// Flags of calls that name none: the endpoint's op_flags, with FI_COMPLETION if the queue was bound without
     /// FI_SELECTIVE_COMPLETION.
@@ -219,14 +221,18 @@ pub(super) unsafe fn endpoint<'a, T: DataPath>(ep: *mut fid_ep) -> Result<&'a T>
     object(unsafe { object::get::<T, fid_ep>(ep) })
 }
 
-/// One buffer.
+/// One buffer, and its descriptor.
 ///
 /// # Safety
 /// `buf[..len]` must stay valid until the completion of the operation.
 #[inline]
-pub(super) unsafe fn single(buf: *const core::ffi::c_void, len: usize) -> Result<IoVec> {
+pub(super) unsafe fn single<M: Memory>(
+    buf: *const c_void,
+    len: usize,
+    desc: *mut c_void,
+) -> Result<IoVec<M>> {
     // SAFETY: promised by the caller.
-    Ok(unsafe { piece(buf, len) }?.into())
+    Ok(unsafe { piece(buf, len, desc) }?.into())
 }
 
 /// As `single`.
@@ -234,7 +240,11 @@ pub(super) unsafe fn single(buf: *const core::ffi::c_void, len: usize) -> Result
 /// # Safety
 /// As there.
 #[inline]
-pub(super) unsafe fn piece(buf: *const core::ffi::c_void, len: usize) -> Result<Piece> {
+pub(super) unsafe fn piece<M: Memory>(
+    buf: *const c_void,
+    len: usize,
+    desc: *mut c_void,
+) -> Result<Piece<M>> {
     if buf.is_null() && len > 0 {
         return Err(Error::INVAL);
     }
@@ -243,17 +253,21 @@ pub(super) unsafe fn piece(buf: *const core::ffi::c_void, len: usize) -> Result<
         return Err(Error::MSGSIZE);
     }
     // SAFETY: promised by the caller.
-    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len) })
+    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len, M::of(Desc::new(desc))) })
 }
 
-/// Several buffers.
+/// Several buffers, and a descriptor for each if `descs` is not NULL.
 ///
 /// # Safety
 /// As `IoVec::new`.
 #[inline]
-pub(super) unsafe fn several(iov: *const iovec, count: usize) -> Result<IoVec> {
+pub(super) unsafe fn several<M: Memory>(
+    iov: *const iovec,
+    descs: *const *mut c_void,
+    count: usize,
+) -> Result<IoVec<M>> {
     // SAFETY: promised by the caller.
-    match unsafe { IoVec::new(iov, count) } {
+    match unsafe { IoVec::new(iov, descs, count) } {
         Some(iov) if !iov.has_null() => Ok(iov),
         _ => Err(Error::INVAL),
     }
@@ -265,19 +279,23 @@ pub(super) unsafe fn several(iov: *const iovec, count: usize) -> Result<IoVec> {
 /// # Safety
 /// As `single`.
 #[inline]
-pub(super) unsafe fn room(buf: *mut core::ffi::c_void, len: usize) -> Piece {
+pub(super) unsafe fn room<M: Memory>(buf: *mut c_void, len: usize, desc: *mut c_void) -> Piece<M> {
     let len = if buf.is_null() { 0 } else { len };
     // SAFETY: promised by the caller.
-    unsafe { Piece::new(buf.cast(), len) }
+    unsafe { Piece::new(buf.cast(), len, M::of(Desc::new(desc))) }
 }
 
 /// Several buffers to receive in, as `room`.
 ///
 /// # Safety
 /// As `IoVec::new`.
-pub(super) unsafe fn rooms(iov: *const iovec, count: usize) -> Result<IoVec> {
+pub(super) unsafe fn rooms<M: Memory>(
+    iov: *const iovec,
+    descs: *const *mut c_void,
+    count: usize,
+) -> Result<IoVec<M>> {
     // SAFETY: promised by the caller.
-    let mut iov = unsafe { IoVec::new(iov, count) }.ok_or(Error::INVAL)?;
+    let mut iov = unsafe { IoVec::new(iov, descs, count) }.ok_or(Error::INVAL)?;
     iov.drop_null();
     Ok(iov)
 }

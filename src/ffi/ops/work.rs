@@ -2,19 +2,25 @@
 //! Operations that wait for a counter: the context of those with FI_TRIGGER, and the deferred work of fi_control
 //! (fi_trigger(3)). What is read here is copied: the caller's structs are not looked at again.
 
+mod transfer;
+
 use core::ffi::c_void;
 
 use crate::abi::*;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Error, IoVec, Piece, Result};
 use crate::ffi::live;
 use crate::ffi::object::Other;
 use crate::ffi::ops::atomic::{Atomic, AtomicWork, Family};
 use crate::ffi::ops::transfer::*;
+use crate::hmem::{Host, Memory};
+
+pub use transfer::{ReceiveWork, TransferWork};
+use transfer::{access, receive, receive_tagged, send, send_tagged};
 
 /// A transfer to be posted later.
-pub struct Outgoing {
+pub struct Outgoing<M = Host> {
     what: What,
-    iov: IoVec,
+    iov: IoVec<M>,
     pub flags: u64,
     dest: u64,
     pub context: Context,
@@ -25,9 +31,9 @@ pub struct Outgoing {
     copy: Option<Vec<u8>>,
 }
 
-impl Outgoing {
+impl<M: Memory> Outgoing<M> {
     /// Of a call with FI_TRIGGER: keeps what the caller may take back when the call returns.
-    pub fn of(tx: &Tx<'_>, flags: u64) -> Outgoing {
+    pub fn of(tx: Tx<'_, M>, flags: u64) -> Outgoing<M> {
         let injected = flags & FI_INJECT != 0 && tx.what != What::Read;
         let copy = injected.then(|| {
             let mut copy = Vec::with_capacity(tx.iov.remaining());
@@ -55,15 +61,16 @@ impl Outgoing {
         self.iov.remaining()
     }
 
-    /// Posts it with more flags than its own.
-    pub fn post<R>(&self, more: u64, post: impl FnOnce(&Tx<'_>) -> R) -> R {
+    /// Posts it with more flags than its own. If that succeeds, the memory is the operation's.
+    pub fn post(&mut self, more: u64, post: impl FnOnce(Tx<'_, M>) -> Result) -> Result {
         let iov = match &self.copy {
-            None => self.iov,
+            // SAFETY: what is here is dropped below if the operation was posted.
+            None => unsafe { self.iov.duplicate() },
             // SAFETY: the copy stays as it is during `post`, and an operation with FI_INJECT does not look at its buffer
             // afterwards.
-            Some(copy) => unsafe { IoVec::single(copy.as_ptr().cast_mut(), copy.len()) },
+            Some(copy) => unsafe { own(copy) },
         };
-        post(&Tx {
+        post(Tx {
             what: self.what,
             iov,
             flags: self.flags | more,
@@ -72,18 +79,20 @@ impl Outgoing {
             data: self.data,
             tag: self.tag,
             target: &self.target,
-        })
+        })?;
+        self.iov = IoVec::empty();
+        Ok(())
     }
 }
 
 /// An atomic operation to be posted later.
-pub struct OutgoingAtomic {
+pub struct OutgoingAtomic<M = Host> {
     family: Family,
     datatype: fi_datatype,
     op: fi_op,
-    operands: IoVec,
-    compare: IoVec,
-    result: IoVec,
+    operands: IoVec<M>,
+    compare: IoVec<M>,
+    result: IoVec<M>,
     pub flags: u64,
     dest: u64,
     pub context: Context,
@@ -93,15 +102,16 @@ pub struct OutgoingAtomic {
     copy: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-impl OutgoingAtomic {
+impl<M: Memory> OutgoingAtomic<M> {
     /// `keep`: of a call with FI_TRIGGER, as `Outgoing::of`.
-    pub fn of(atomic: &Atomic<'_>, flags: u64, keep: bool) -> OutgoingAtomic {
-        let copy_of = |iov: &IoVec| {
+    pub fn of(atomic: Atomic<'_, M>, flags: u64, keep: bool) -> OutgoingAtomic<M> {
+        let copy_of = |iov: &IoVec<M>| {
             let mut copy = Vec::with_capacity(iov.remaining());
             iov.copy_out(&mut copy);
             copy
         };
         let copied = keep && flags & FI_INJECT != 0;
+        let copy = copied.then(|| (copy_of(&atomic.operands), copy_of(&atomic.compare)));
         OutgoingAtomic {
             family: atomic.family,
             datatype: atomic.datatype,
@@ -114,7 +124,7 @@ impl OutgoingAtomic {
             context: atomic.context,
             data: atomic.data,
             target: atomic.target.into(),
-            copy: copied.then(|| (copy_of(&atomic.operands), copy_of(&atomic.compare))),
+            copy,
         }
     }
 
@@ -129,30 +139,44 @@ impl OutgoingAtomic {
         self.target.iter().map(|seg| seg.len).sum()
     }
 
-    /// Posts it with more flags than its own.
-    pub fn post<R>(&self, more: u64, post: impl FnOnce(&Atomic<'_>) -> R) -> R {
-        // SAFETY: the copies stay as they are during `post`, and an operation with FI_INJECT does not look at its operands
-        // afterwards.
-        let single =
-            |bytes: &Vec<u8>| unsafe { IoVec::single(bytes.as_ptr().cast_mut(), bytes.len()) };
+    /// As `Outgoing::post`.
+    pub fn post(&mut self, more: u64, post: impl FnOnce(Atomic<'_, M>) -> Result) -> Result {
         let (operands, compare) = match &self.copy {
-            None => (self.operands, self.compare),
-            Some((operands, compare)) => (single(operands), single(compare)),
+            // SAFETY: as in `Outgoing::post`; so it is with the result.
+            None => unsafe { (self.operands.duplicate(), self.compare.duplicate()) },
+            // SAFETY: the copies stay as they are during `post`, and an operation with FI_INJECT does not look at its
+            // operands afterwards.
+            Some((operands, compare)) => unsafe { (own(operands), own(compare)) },
         };
-        post(&Atomic {
+        // SAFETY: see above.
+        let result = unsafe { self.result.duplicate() };
+        post(Atomic {
             family: self.family,
             datatype: self.datatype,
             op: self.op,
             operands,
             compare,
-            result: self.result,
+            result,
             flags: self.flags | more,
             dest: self.dest,
             context: self.context,
             data: self.data,
             target: &self.target,
-        })
+        })?;
+        for iov in [&mut self.operands, &mut self.compare, &mut self.result] {
+            *iov = IoVec::empty();
+        }
+        Ok(())
     }
+}
+
+/// Bytes of ours, which nobody has registered.
+///
+/// # Safety
+/// As `Piece::new`.
+unsafe fn own<M: Memory>(bytes: &[u8]) -> IoVec<M> {
+    // SAFETY: promised by the caller.
+    unsafe { Piece::new(bytes.as_ptr().cast_mut(), bytes.len(), M::UNNAMED) }.into()
 }
 
 /// What an operation with FI_TRIGGER waits for: a counter, and the value. The context is that of an operation that was
@@ -188,8 +212,8 @@ pub struct WorkRequest<'a> {
 }
 
 pub enum WorkOp<'a> {
-    Transmit(Other<'a>, Outgoing),
-    Receive(Other<'a>, Rx),
+    Transmit(Other<'a>, TransferWork<'a>),
+    Receive(Other<'a>, ReceiveWork<'a>),
     Atomic(Other<'a>, AtomicWork<'a>),
     Set(Other<'a>, u64),
     Add(Other<'a>, u64),
@@ -210,10 +234,10 @@ pub unsafe fn read<'a>(work: *const fi_deferred_work) -> Result<WorkRequest<'a>>
     // the call, the buffers are left to the library until the operation completes or is cancelled.
     let op = unsafe {
         match request.op_type {
-            FI_OP_SEND => send(&*request.op.msg)?,
-            FI_OP_RECV => receive(&*request.op.msg)?,
-            FI_OP_TSEND => send_tagged(&*request.op.tagged)?,
-            FI_OP_TRECV => receive_tagged(&*request.op.tagged)?,
+            FI_OP_SEND => send(&*request.op.msg),
+            FI_OP_RECV => receive(&*request.op.msg),
+            FI_OP_TSEND => send_tagged(&*request.op.tagged),
+            FI_OP_TRECV => receive_tagged(&*request.op.tagged),
             FI_OP_WRITE => access(What::Write, &*request.op.rma)?,
             FI_OP_READ => access(What::Read, &*request.op.rma)?,
             FI_OP_CNTR_SET => WorkOp::Set(cntr(&*request.op.cntr), (*request.op.cntr).value),
@@ -257,103 +281,6 @@ unsafe fn cntr<'a>(op: &fi_op_cntr) -> Other<'a> {
     unsafe { Other::new(op.cntr.cast()) }
 }
 
-/// # Safety
-/// As `read`, for one kind of operation; so are all below.
-unsafe fn send<'a>(op: &fi_op_msg) -> Result<WorkOp<'a>> {
-    let msg = &op.msg;
-    // SAFETY: promised by the caller.
-    let (iov, ep, context) = unsafe {
-        (
-            several(msg.msg_iov, msg.iov_count)?,
-            Other::new(op.ep.cast()),
-            Context::new(msg.context),
-        )
-    };
-    let to = (msg.addr, context, msg.data, 0);
-    Ok(WorkOp::Transmit(
-        ep,
-        out(What::Msg, iov, op.flags, to, &[])?,
-    ))
-}
-
-/// # Safety
-/// As `send`.
-unsafe fn send_tagged<'a>(op: &fi_op_tagged) -> Result<WorkOp<'a>> {
-    let msg = &op.msg;
-    // SAFETY: promised by the caller.
-    let (iov, ep, context) = unsafe {
-        (
-            several(msg.msg_iov, msg.iov_count)?,
-            Other::new(op.ep.cast()),
-            Context::new(msg.context),
-        )
-    };
-    let to = (msg.addr, context, msg.data, msg.tag);
-    Ok(WorkOp::Transmit(
-        ep,
-        out(What::Tagged, iov, op.flags, to, &[])?,
-    ))
-}
-
-/// # Safety
-/// As `send`.
-unsafe fn access<'a>(what: What, op: &fi_op_rma) -> Result<WorkOp<'a>> {
-    let msg = &op.msg;
-    if msg.rma_iov.is_null() || msg.rma_iov_count == 0 || msg.rma_iov_count > MAX_SEGS {
-        return Err(Error::INVAL);
-    }
-    // SAFETY: promised by the caller.
-    let (iov, ep, context, segs) = unsafe {
-        let segs = core::slice::from_raw_parts(msg.rma_iov.cast::<RemoteSeg>(), msg.rma_iov_count);
-        (
-            several(msg.msg_iov, msg.iov_count)?,
-            Other::new(op.ep.cast()),
-            Context::new(msg.context),
-            segs,
-        )
-    };
-    let to = (msg.addr, context, msg.data, 0);
-    Ok(WorkOp::Transmit(ep, out(what, iov, op.flags, to, segs)?))
-}
-
-/// # Safety
-/// As `send`.
-unsafe fn receive<'a>(op: &fi_op_msg) -> Result<WorkOp<'a>> {
-    let msg = &op.msg;
-    // SAFETY: promised by the caller.
-    let (iov, ep, context) = unsafe {
-        (
-            rooms(msg.msg_iov, msg.iov_count)?,
-            Other::new(op.ep.cast()),
-            Context::new(msg.context),
-        )
-    };
-    let from = (msg.addr, context);
-    Ok(WorkOp::Receive(
-        ep,
-        into(What::Msg, iov, op.flags, from, (0, 0))?,
-    ))
-}
-
-/// # Safety
-/// As `send`.
-unsafe fn receive_tagged<'a>(op: &fi_op_tagged) -> Result<WorkOp<'a>> {
-    let msg = &op.msg;
-    // SAFETY: promised by the caller.
-    let (iov, ep, context) = unsafe {
-        (
-            rooms(msg.msg_iov, msg.iov_count)?,
-            Other::new(op.ep.cast()),
-            Context::new(msg.context),
-        )
-    };
-    let (from, tags) = ((msg.addr, context), (msg.tag, msg.ignore));
-    Ok(WorkOp::Receive(
-        ep,
-        into(What::Tagged, iov, op.flags, from, tags)?,
-    ))
-}
-
 /// FI_FLUSH_WORK: the counter whose work is meant, which the argument is or names; none means all.
 ///
 /// # Safety
@@ -370,57 +297,3 @@ pub unsafe fn flushed<'a>(arg: *mut c_void) -> Option<Other<'a>> {
     // SAFETY: a handle of the caller's, which stays open during the call.
     (!cntr.is_null()).then(|| unsafe { Other::new(cntr.cast()) })
 }
-
-/// `to`: address, context, remote CQ data, tag.
-fn out(
-    what: What,
-    iov: IoVec,
-    flags: u64,
-    to: (fi_addr_t, Context, u64, u64),
-    segs: &[RemoteSeg],
-) -> Result<Outgoing> {
-    let known = match what {
-        What::Msg | What::Tagged => MESSAGE_FLAGS,
-        _ => SEND_FLAGS,
-    };
-    check_flags(flags, known & !FI_TRIGGER)?;
-    Ok(Outgoing {
-        what,
-        iov,
-        flags,
-        dest: to.0,
-        context: to.1,
-        data: to.2,
-        tag: to.3,
-        target: segs.into(),
-        // fi_trigger(3): buffers are not read before the operation starts, whatever its flags.
-        copy: None,
-    })
-}
-
-/// `from`: address, context. `tags`: tag, bits to ignore.
-fn into(
-    what: What,
-    iov: IoVec,
-    flags: u64,
-    from: (fi_addr_t, Context),
-    tags: (u64, u64),
-) -> Result<Rx> {
-    // One operation, one completion: not those that look for messages or take several.
-    match flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) {
-        0 => check_flags(flags, FI_COMPLETION | FI_MORE)?,
-        _ => return Err(Error::NOSYS),
-    }
-    Ok(Rx {
-        what,
-        iov,
-        flags,
-        src: from.0,
-        context: from.1,
-        tag: tags.0,
-        ignore: tags.1,
-    })
-}
-
-/// More segments at the target than this are a mistake of the caller.
-const MAX_SEGS: usize = 256;

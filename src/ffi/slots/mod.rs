@@ -99,6 +99,7 @@ macro_rules! calls {
         /// # Safety
         /// The object is NULL or open, and the arguments are what the manual page of the call asks for.
         #[inline]
+        #[allow(clippy::too_many_arguments)] // Those of the C call.
         pub unsafe fn $slot($object: $of $(, $arg: $type)*) -> $return {
             // Safe users rely on it, so the size that a table states counts for all slots.
             call_slot!(later ($object $(, $arg)*) => $holder.$table.$slot)

@@ -19,12 +19,11 @@ use crate::ffi::ops::transfer::{DataPath, OneRx, OneTx, Rx, Tx, What};
 use crate::ffi::ops::work::OutgoingAtomic;
 
 impl<T: Transport> Ep<T> {
-    /// What becomes of an operation of an endpoint whose operations are limited in size or order.
+    /// Flags that an operation gets by an endpoint whose operations are limited in size or order.
     #[cold]
-    fn limit<'a>(&self, tx: &Tx<'a>) -> Result<Tx<'a>> {
+    fn limit(&self, tx: &Tx<'_, T::Memory>) -> Result<u64> {
         self.shared.limits.check(tx)?;
-        let flags = tx.flags | self.order(tx.what)?;
-        Ok(Tx { flags, ..*tx })
+        self.order(tx.what)
     }
 
     /// The flags that the order of the endpoint's operations gives to one.
@@ -50,18 +49,13 @@ impl<T: Transport> Ep<T> {
 impl<T: Transport> Ep<T> {
     // Calls of their own would cost each operation some instructions.
     #[inline(always)]
-    fn try_transmit(&self, tx: &Tx<'_>) -> Result {
-        let limited;
-        let tx = match self.shared.limits.any.load(Ordering::Relaxed) {
-            true => {
-                limited = self.limit(tx)?;
-                if self.shared.limits.goes_around() {
-                    return self.post_from(&limited);
-                }
-                &limited
+    fn try_transmit(&self, mut tx: Tx<'_, T::Memory>) -> Result {
+        if self.shared.limits.any.load(Ordering::Relaxed) {
+            tx.flags |= self.limit(&tx)?;
+            if self.shared.limits.goes_around() {
+                return self.post_from(tx);
             }
-            false => tx,
-        };
+        }
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
         let state = &mut *guard;
@@ -73,7 +67,7 @@ impl<T: Transport> Ep<T> {
     }
 
     #[inline(always)]
-    fn try_receive(&self, rx: &Rx) -> Result {
+    fn try_receive(&self, mut rx: Rx<T::Memory>) -> Result {
         if rx.iov.pieces() > self.shared.limits.receive_iovs {
             return Err(Error::INVAL);
         }
@@ -81,27 +75,27 @@ impl<T: Transport> Ep<T> {
             return self.receive_special(rx);
         }
         let mut guard = self.shared.engine.lock_data()?;
-        guard.receive(self.shared.id, rx)?;
+        guard.receive(self.shared.id, &mut rx)?;
         guard.run_triggers();
         guard.posted();
         Ok(())
     }
 
     #[inline(always)]
-    fn try_transmit_one(&self, tx: &OneTx) -> Result {
+    fn try_transmit_one(&self, tx: OneTx<T::Memory>) -> Result {
         if self.shared.limits.of_one.load(Ordering::Relaxed) {
-            return self.try_transmit(&tx.into());
+            return self.try_transmit(tx.into());
         }
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
         let State { domain, transport } = &mut *guard;
-        let result = match transport.transmit_one(domain, self.shared.id, tx) {
+        let result = match transport.transmit_one(domain, self.shared.id, &tx) {
             true => Ok(()),
             false if self.shared.limits.any.load(Ordering::Relaxed) => {
                 drop(guard);
-                return self.try_transmit(&tx.into());
+                return self.try_transmit(tx.into());
             }
-            false => transport.transmit(domain, self.shared.id, &tx.into()),
+            false => transport.transmit(domain, self.shared.id, tx.into()),
         };
         guard.posted();
         result
@@ -147,30 +141,32 @@ impl<T: Transport> Ep<T> {
 }
 
 impl<T: Transport> DataPath for Ep<T> {
+    type Memory = T::Memory;
+
     #[inline]
-    fn transmit(&self, tx: &Tx<'_>) -> Result {
+    fn transmit(&self, tx: Tx<'_, T::Memory>) -> Result {
         self.try_transmit(tx).map_err(Self::refused)
     }
 
     #[inline]
-    fn transmit_one(&self, tx: &OneTx) -> Result {
+    fn transmit_one(&self, tx: OneTx<T::Memory>) -> Result {
         self.try_transmit_one(tx).map_err(Self::refused)
     }
 
     #[inline]
-    fn receive(&self, rx: &Rx) -> Result {
+    fn receive(&self, rx: Rx<T::Memory>) -> Result {
         self.try_receive(rx).map_err(Self::refused)
     }
 
     #[inline]
-    fn receive_one(&self, rx: &OneRx) -> Result {
+    fn receive_one(&self, mut rx: OneRx<T::Memory>) -> Result {
         if rx.flags & (FI_PEEK | FI_TRIGGER) == 0 {
             let mut guard = self.shared.engine.lock_data()?;
-            if guard.domain.post_one(self.shared.id, rx) {
+            if guard.domain.post_one(self.shared.id, &mut rx) {
                 return Ok(());
             }
         }
-        self.receive(&rx.into())
+        self.receive(rx.into())
     }
 
     fn takes_many_tagged(&self) -> bool {
@@ -233,30 +229,24 @@ impl<T: Transport> AtomicPath for Ep<T> {
         })
     }
 
-    fn atomic(&self, atomic: &Atomic<'_>) -> Result {
+    fn atomic(&self, atomic: Atomic<'_, T::Memory>) -> Result {
         self.try_atomic(atomic).map_err(Self::refused)
     }
 }
 
 impl<T: Transport> Ep<T> {
-    fn try_atomic(&self, atomic: &Atomic<'_>) -> Result {
-        let limited;
-        let atomic = match self.shared.limits.any.load(Ordering::Relaxed) {
-            true => {
-                let iovs = [atomic.operands, atomic.compare, atomic.result];
-                let own = iovs.iter().map(IoVec::pieces).max().unwrap_or(0);
-                let limits = &self.shared.limits;
-                limits.check_pieces(own, atomic.target.len())?;
-                let what = match atomic.op {
-                    FI_ATOMIC_READ => What::Read,
-                    _ => What::Atomic,
-                };
-                let flags = atomic.flags | self.order(what)?;
-                limited = Atomic { flags, ..*atomic };
-                &limited
-            }
-            false => atomic,
-        };
+    fn try_atomic(&self, mut atomic: Atomic<'_, T::Memory>) -> Result {
+        if self.shared.limits.any.load(Ordering::Relaxed) {
+            let iovs = [&atomic.operands, &atomic.compare, &atomic.result];
+            let own = iovs.map(IoVec::pieces).into_iter().max().unwrap_or(0);
+            let limits = &self.shared.limits;
+            limits.check_pieces(own, atomic.target.len())?;
+            let what = match atomic.op {
+                FI_ATOMIC_READ => What::Read,
+                _ => What::Atomic,
+            };
+            atomic.flags |= self.order(what)?;
+        }
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
         let state = &mut *guard;
@@ -264,9 +254,10 @@ impl<T: Transport> Ep<T> {
         let result = match atomic.flags & FI_TRIGGER {
             0 => state.transport.atomic(&mut state.domain, port, id, atomic),
             _ => {
-                let outgoing = OutgoingAtomic::of(atomic, atomic.flags & !FI_TRIGGER, true);
+                let (context, flags) = (atomic.context, atomic.flags & !FI_TRIGGER);
+                let outgoing = OutgoingAtomic::of(atomic, flags, true);
                 let place = Place { port, ep: id };
-                self.post_when(state, atomic.context, Action::Atomic(place, outgoing))
+                self.post_when(state, context, Action::Atomic(place, outgoing))
             }
         };
         state.run_triggers();

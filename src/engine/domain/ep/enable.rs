@@ -8,9 +8,8 @@ use super::Ep;
 use crate::abi::*;
 use crate::base::log::{Subsys, log_misuse};
 use crate::base::{Error, Result};
-use crate::engine::domain_state::DomainState;
 use crate::engine::ep_state::EpState;
-use crate::engine::transport::Transport;
+use crate::engine::transport::{DomainStateOf, Transport};
 
 impl<T: Transport> Ep<T> {
     pub(super) fn try_enable(&self) -> Result {
@@ -37,7 +36,7 @@ impl<T: Transport> Ep<T> {
 
     /// fi_endpoint(3), fi_ep_bind: a shared context that was announced must be there; and unconnected endpoints that
     /// share a receive context share the address vector, too.
-    fn check_shared(&self, domain: &DomainState<T::Addr>) -> Result {
+    fn check_shared(&self, domain: &DomainStateOf<T>) -> Result {
         let wants_stx = self.shared.info.ep.tx_ctx_cnt == FI_SHARED_CONTEXT;
         if wants_stx && !self.shared.shares_transmits.load(Ordering::Relaxed) {
             return Err(Error::OPBADSTATE);

@@ -10,6 +10,7 @@ use crate::base::info::Info;
 use crate::base::iovec::IOV_LIMIT;
 use crate::base::{Error, Result};
 use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
+use crate::hmem::Memory;
 
 const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
 
@@ -80,7 +81,7 @@ impl Limits {
         self.set_any();
     }
 
-    pub(super) fn check(&self, tx: &Tx<'_>) -> Result {
+    pub(super) fn check<M: Memory>(&self, tx: &Tx<'_, M>) -> Result {
         self.check_pieces(tx.iov.pieces(), tx.target.len())?;
         let most = self.size[Limits::of(tx.what)].load(Ordering::Relaxed);
         match tx.iov.remaining() > most {

@@ -10,8 +10,7 @@ use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::{Engine, State};
-use crate::engine::domain_state::DomainState;
-use crate::engine::transport::Transport;
+use crate::engine::transport::{DomainStateOf, Transport};
 use crate::engine::trigger::{Action, Condition, Held, Measure, Place};
 use crate::ffi::ops::transfer::{Context, Rx, Tx};
 use crate::ffi::ops::work::{Outgoing, condition};
@@ -31,31 +30,32 @@ impl<T: Transport> Ep<T> {
     }
 
     /// FI_TRIGGER: keeps an operation until its counter has the value.
-    pub(super) fn transmit_when(&self, state: &mut State<T>, tx: &Tx<'_>) -> Result {
+    pub(super) fn transmit_when(&self, state: &mut State<T>, tx: Tx<'_, T::Memory>) -> Result {
         let place = Place {
             port: self.port(),
             ep: self.shared.id,
         };
-        let outgoing = Outgoing::of(tx, tx.flags & !FI_TRIGGER);
-        self.post_when(state, tx.context, Action::Transmit(place, outgoing))
+        let (context, flags) = (tx.context, tx.flags & !FI_TRIGGER);
+        let outgoing = Outgoing::of(tx, flags);
+        self.post_when(state, context, Action::Transmit(place, outgoing))
     }
 
     /// As `receive`, with FI_PEEK or FI_TRIGGER.
     #[cold]
-    pub(super) fn receive_special(&self, rx: &Rx) -> Result {
+    pub(super) fn receive_special(&self, mut rx: Rx<T::Memory>) -> Result {
         let engine = &*self.shared.engine;
         let id = self.shared.id;
         let mut guard = engine.lock()?;
         let state = &mut *guard;
         let result = match rx.flags & FI_TRIGGER {
             0 => {
-                let result = state.receive(id, rx);
-                state.after_receive(rx);
+                let result = state.receive(id, &mut rx);
+                state.after_receive(&rx);
                 result
             }
             _ => {
-                let flags = rx.flags & !FI_TRIGGER;
-                self.post_when(state, rx.context, Action::Receive(id, Rx { flags, ..*rx }))
+                rx.flags &= !FI_TRIGGER;
+                self.post_when(state, rx.context, Action::Receive(id, rx))
             }
         };
         state.run_triggers();
@@ -68,7 +68,7 @@ impl<T: Transport> Ep<T> {
         &self,
         state: &mut State<T>,
         context: Context,
-        action: Action,
+        action: Action<T::Memory>,
     ) -> Result {
         let ep = state.domain.ep(self.shared.id);
         if ep.caps & FI_TRIGGER == 0 {
@@ -92,7 +92,7 @@ impl<T: Transport> Ep<T> {
 impl<T: Transport> State<T> {
     /// Posts a receive of an endpoint.
     #[inline]
-    pub fn receive(&mut self, id: usize, rx: &Rx) -> Result {
+    pub fn receive(&mut self, id: usize, rx: &mut Rx<T::Memory>) -> Result {
         let State { domain, transport } = self;
         let ep = domain.ep(id);
         if !ep.enabled {
@@ -107,7 +107,7 @@ impl<T: Transport> State<T> {
             id,
             rx,
             T::source,
-            |domain: &mut DomainState<T::Addr>, claimed| transport.claim(domain, claimed),
+            |domain: &mut DomainStateOf<T>, claimed| transport.claim(domain, claimed),
         )?;
         if domain.rx_queue(srx).saved() < saved {
             transport.room_again(domain);

@@ -53,15 +53,15 @@ pub const FEW: usize = 128;
 
 impl<A: Address> Session<A> {
     /// Posts an atomic operation.
-    pub fn post_atomic(&mut self, cx: &mut Cx<'_, A>, atomic: &Atomic<'_>, op: TxOp) -> Result {
+    pub fn post_atomic(&mut self, cx: &mut Cx<'_, A>, mut atomic: Atomic<'_>, op: TxOp) -> Result {
         self.writes_by_ring = true;
-        if self.post_compact(cx, atomic, op) {
+        if self.post_compact(cx, &mut atomic, op) {
             return Ok(());
         }
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
         let asked = |flag: u64| atomic.family == Family::Base && atomic.flags & flag != 0;
         let frame = Frame::Atomic(proto::Atomic {
-            what: operation_of(atomic),
+            what: operation_of(&atomic),
             segs: atomic.target.iter().map(seg_of).collect(),
             data: asked(FI_REMOTE_CQ_DATA).then_some(atomic.data),
             ack: asked(WANTS_ACK),
@@ -191,7 +191,7 @@ impl<A: Address> Session<A> {
             let (mut few, mut many) = ([0; FEW], Vec::new());
             let room = room_for(payload.max(request.len), &mut few, &mut many);
             room[..payload].copy_from_slice(&bytes[..payload]);
-            self.carry_out(cx, &request, room);
+            self.carry_out(cx, &mut request, room);
             if ack {
                 self.send_ack(cx);
             }
@@ -204,20 +204,16 @@ impl<A: Address> Session<A> {
     /// All of an operation is here.
     pub fn arrived(&mut self, cx: &mut Cx<'_, A>, mut request: AtomicIn) {
         let mut payload = std::mem::take(&mut request.payload);
-        self.carry_out(cx, &request, &mut payload);
+        self.carry_out(cx, &mut request, &mut payload);
     }
 
     /// `payload` has the operands, then values to compare; the operands become the result.
-    fn carry_out(&mut self, cx: &mut Cx<'_, A>, request: &AtomicIn, payload: &mut [u8]) {
-        let &AtomicIn {
-            datatype,
-            op,
-            mut target,
-            len,
-            ..
-        } = request;
+    fn carry_out(&mut self, cx: &mut Cx<'_, A>, request: &mut AtomicIn, payload: &mut [u8]) {
+        let AtomicIn {
+            datatype, op, len, ..
+        } = *request;
         let (operands, compare) = payload.split_at_mut(len);
-        apply(datatype, op, &mut target, operands, compare);
+        apply(datatype, op, &mut request.target, operands, compare);
         if let Some(parts) = &request.durable
             && !self.commit(cx, parts)
         {

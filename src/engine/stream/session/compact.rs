@@ -20,7 +20,12 @@ use crate::ffi::ops::atomic::{Atomic, Family};
 impl<A: Address> Session<A> {
     /// Sends an atomic operation. False: nothing has happened.
     #[inline]
-    pub fn post_compact(&mut self, cx: &mut Cx<'_, A>, atomic: &Atomic<'_>, mut op: TxOp) -> bool {
+    pub fn post_compact(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        atomic: &mut Atomic<'_>,
+        mut op: TxOp,
+    ) -> bool {
         let usual = cx.link.is_shm() && self.extended && !self.swap && !self.must_wait(&op);
         let payload = payload_of(atomic.family, atomic.op, op.len as u64) as usize;
         let operands = op.len.min(payload);
@@ -46,7 +51,7 @@ impl<A: Address> Session<A> {
             return true;
         }
         self.begin_waiting(cx, &mut op);
-        let iov = atomic.result;
+        let iov = atomic.result.take();
         self.tx.ask(ReadOp { op, iov });
         true
     }
@@ -105,13 +110,10 @@ impl<A: Address> Session<A> {
             cx.domain
                 .mrs
                 .lookup_with(self.key.as_ref(), seg.key, seg.addr, seg.len, access);
-        let Some((region, start)) = found.ok().filter(|(region, _)| !region.is_single_use()) else {
+        let Some((region, piece)) = found.ok().filter(|(region, _)| !region.is_single_use()) else {
             return false;
         };
-        let (len, mut target) = (seg.len as usize, IoVec::empty());
-        if !region.window(&mut target, start, len) {
-            return false;
-        }
+        let (len, mut target) = (seg.len as usize, IoVec::from(piece));
         let counter = region.counter().filter(|_| op != FI_ATOMIC_READ).cloned();
         let mut bytes = [0; FEW];
         bytes[..payload.len()].copy_from_slice(payload);

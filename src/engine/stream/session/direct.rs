@@ -33,7 +33,7 @@ impl<A: Address> Session<A> {
         if small || waits || tx.flags & TARGETS != 0 || cx.domain.ep(op.ep()).orders_access {
             return false;
         }
-        let mut local = tx.iov;
+        let mut local = tx.iov.cursor();
         let mut segs = tx.target.iter().filter(|seg| seg.len > 0);
         if op.len == 0 || !segs.all(|seg| shm.copy_region(&mut local, seg, write)) {
             return false;

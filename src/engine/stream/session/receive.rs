@@ -5,8 +5,8 @@
 use core::fmt;
 
 use crate::abi::*;
-use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
+use crate::base::{Error, Span};
 use crate::engine::domain_state::DomainState;
 use crate::engine::domain_state::MessageInfo;
 use crate::engine::srx::{Bytes, Envelope, RecvOp, Slot};
@@ -443,9 +443,9 @@ impl<A: Address> Session<A> {
 
     /// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.
     #[cold]
-    pub(super) fn commit(&self, cx: &Cx<'_, A>, info: &[(usize, usize)]) -> bool {
-        let mut info = info.iter();
-        let result = info.try_for_each(|&(address, len)| memory::make_durable(address, len));
+    pub(super) fn commit(&self, cx: &Cx<'_, A>, parts: &[Span]) -> bool {
+        let mut parts = parts.iter();
+        let result = parts.try_for_each(|part| memory::make_durable(part.start, part.len));
         if let Err(error) = &result {
             log_warn!(
                 cx.common.source,

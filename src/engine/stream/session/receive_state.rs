@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::base::IoVec;
+use crate::base::{IoVec, Span};
 use crate::engine::cntr::Counter;
 use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
@@ -84,7 +84,7 @@ pub enum Sink {
 pub type Regions = [Option<Arc<Region<Arc<Counter>>>>; MAX_SEGS];
 
 /// Addresses and lengths of what a write has to make durable before it is acknowledged (FI_COMMIT_COMPLETE).
-pub type Durable = Option<Box<[(usize, usize)]>>;
+pub type Durable = Option<Box<[Span]>>;
 
 impl At {
     /// Nothing is read until there is room.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Error, IoVec, Result, Span};
 use crate::engine::domain_state::{MessageInfo, TxOp};
 use crate::engine::srx::{Bytes, Envelope, RecvOp};
 use crate::engine::stream::proto::{
@@ -355,12 +355,12 @@ fn data_of(message: &Message, index: u8, op: &TxOp) -> RendezvousData {
 /// Where the first `most` bytes of memory of ours are.
 pub fn places_of(iov: &IoVec, most: usize) -> PlaceList {
     let mut left = most;
-    let place = |(addr, room): (usize, usize)| {
-        let len = room.min(left);
+    let place = |span: Span| {
+        let len = span.len.min(left);
         left -= len;
-        (addr, len)
+        (span.start, len)
     };
-    iov.places().map(place).collect()
+    iov.spans().map(place).collect()
 }
 
 fn rendezvous_of(note: u64) -> (u8, bool) {

@@ -20,15 +20,15 @@ use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
 
 impl<A: Address> Session<A> {
-    pub fn post_write(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: TxOp) -> Result {
-        if self.is_direct && self.moved_directly(cx, tx, &op) {
+    pub fn post_write(&mut self, cx: &mut Cx<'_, A>, tx: Tx<'_>, op: TxOp) -> Result {
+        if self.is_direct && self.moved_directly(cx, &tx, &op) {
             return Ok(());
         }
         self.writes_by_ring = true;
-        let data = remote_data(tx);
+        let data = remote_data(&tx);
         if op.len <= TOGETHER {
             let write = Write {
-                segs: segs(tx),
+                segs: segs(&tx),
                 data,
                 ack: false,
                 commit: false,
@@ -41,7 +41,7 @@ impl<A: Address> Session<A> {
             }
         }
         let write = Frame::Write(Write {
-            segs: segs(tx).collect(),
+            segs: segs(&tx).collect(),
             data,
             ack: tx.flags & WANTS_ACK != 0,
             commit: tx.flags & FI_COMMIT_COMPLETE != 0,
@@ -50,11 +50,11 @@ impl<A: Address> Session<A> {
         self.submit(cx, write, tx.iov, op)
     }
 
-    pub fn post_read(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: TxOp) -> Result {
-        if self.is_direct && self.moved_directly(cx, tx, &op) {
+    pub fn post_read(&mut self, cx: &mut Cx<'_, A>, tx: Tx<'_>, op: TxOp) -> Result {
+        if self.is_direct && self.moved_directly(cx, &tx, &op) {
             return Ok(());
         }
-        let segs = segs(tx).collect();
+        let segs = segs(&tx).collect();
         self.submit(cx, Frame::ReadRequest(ReadRequest { segs }), tx.iov, op)
     }
 
@@ -188,8 +188,8 @@ impl<A: Address> Session<A> {
                 domain
                     .mrs
                     .lookup_with(self.key.as_ref(), seg.key, seg.addr, seg.len, access);
-            let (region, address) = found.map_err(refused)?;
-            if !region.window(&mut iov, address, seg.len as usize) {
+            let (region, piece) = found.map_err(refused)?;
+            if !iov.push(piece) {
                 return Err(Fault::Rule("too many segments"));
             }
             *place = Some(region.clone());
@@ -240,10 +240,8 @@ pub fn count_regions<A: Address>(
 pub fn durable(segs: &[RmaSeg], regions: &Regions) -> Durable {
     let targets = segs.iter().zip(regions.iter().flatten());
     let persistent = targets.filter(|(seg, region)| region.is_persistent() && seg.len > 0);
-    let parts = persistent.filter_map(|(seg, region)| {
-        let address = region.reach_one(seg.addr, seg.len).ok()?;
-        Some((address, seg.len as usize))
-    });
+    let parts = persistent
+        .filter_map(|(seg, region)| Some(region.reach_one(seg.addr, seg.len).ok()?.span()));
     Some(parts.collect())
 }
 

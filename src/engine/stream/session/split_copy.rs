@@ -31,19 +31,19 @@ const GARBAGE: Fault = Fault::Rule("it wrote garbage to a message that both copy
 impl<A: Address> Session<A> {
     /// Fetches `len` bytes of a message, of which its sender may copy a part.
     pub fn fetch_together(&mut self, cx: &mut Cx<'_, A>, mut shared: Shared, len: usize) {
-        let Some(to) = shared.recv.as_ref().map(|recv| recv.iov) else {
+        let Some(recv) = &shared.recv else {
             return;
         };
         let share = Frame::Share(Share {
             index: shared.index,
-            places: places_of(&to, len),
+            places: places_of(&recv.iov, len),
             job: shared.job.number,
         });
         self.send_always(cx, &share, IoVec::empty(), None);
         let (Some(shm), Some(offers)) = (cx.link.shm_mut(), &mut self.rx.offers) else {
             return;
         };
-        let fetched = shm.fetch_parts(&mut shared.job, &shared.offered.places, &to);
+        let fetched = shm.fetch_parts(&mut shared.job, &shared.offered.places, &recv.iov);
         let progress = shm.progress_of(&shared.job);
         shared.copied = fetched == Ok(true);
         let at = offers.shared.len();

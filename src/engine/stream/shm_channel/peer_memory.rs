@@ -10,6 +10,7 @@ use super::{RECORD, ShmChannel};
 use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
 use crate::base::IoVec;
 use crate::base::grow::reserve;
+use crate::base::iovec::Cursor;
 use crate::engine::stream::process_probe::ProcessProbe;
 use crate::engine::stream::proto::MAX_SEGS;
 use crate::ffi::ops::transfer::RemoteSeg;
@@ -67,9 +68,24 @@ impl ShmChannel {
         self.words.other().in_use().is(at)
     }
 
+    /// Whether the other side uses some entry of our directory.
+    pub fn is_using_any(&self) -> bool {
+        self.words.other().in_use().is_any()
+    }
+
+    /// The connection ends: from now on the other side begins no copy from or to registered memory of ours.
+    pub fn leave(&self) {
+        self.words.own().in_use().leave();
+    }
+
+    /// Whether `leave` was called at this side.
+    pub fn has_left(&self) -> bool {
+        self.words.own().in_use().has_left()
+    }
+
     /// Copies the next `len` bytes of `local` to registered memory of the other side, or from there; false if not all
     /// of it was copied.
-    pub fn copy_region(&self, local: &mut IoVec, seg: &RemoteSeg, write: bool) -> bool {
+    pub fn copy_region(&self, local: &mut Cursor<'_>, seg: &RemoteSeg, write: bool) -> bool {
         let (Some(process), Some(directory)) = (self.process, &self.directory) else {
             return false;
         };
@@ -87,8 +103,9 @@ impl ShmChannel {
         };
         let mut done = 0;
         while done < seg.len {
-            // The owner waits for this when it withdraws the region.
-            if done > 0 && !directory.shows(&part) {
+            // The owner waits for this when it withdraws the region, or ends the connection.
+            let has_left = self.words.other().in_use().has_left();
+            if has_left || done > 0 && !directory.shows(&part) {
                 return false;
             }
             let step = (seg.len - done).min(STEP);
@@ -111,7 +128,7 @@ impl ShmChannel {
             from: 0,
             len: len_of(from).min(to.remaining()),
         };
-        self.copy_part(all, *to, *from, false) && !self.is_revoked(epoch)
+        self.copy_part(all, to.cursor(), *from, false) && !self.is_revoked(epoch)
     }
 
     /// As `fetch`, all `len` bytes, to memory of ours.
@@ -144,7 +161,7 @@ impl ShmChannel {
     pub(super) fn copy_part(
         &self,
         part: Part,
-        mut here: IoVec,
+        mut here: Cursor<'_>,
         mut there: Places,
         write: bool,
     ) -> bool {

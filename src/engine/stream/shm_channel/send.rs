@@ -24,7 +24,7 @@ impl ShmChannel {
         payload: &Piece,
     ) -> Result<bool, Garbage> {
         if payload.len() > SHORT {
-            return self.send(&header[..header_len], &IoVec::from(*payload), payload.len());
+            return self.send(&header[..header_len], &payload.cursor(), payload.len());
         }
         self.write_short(header, header_len, payload.len(), |room| {
             payload.put_into(room)
@@ -75,7 +75,7 @@ impl ShmChannel {
             return Ok(false);
         };
         let first = (LINE - HEADER).saturating_sub(header.len()).min(len);
-        let (mut head, mut rest) = (*payload, *payload);
+        let (mut head, mut rest) = (payload.cursor(), payload.cursor());
         head.truncate(first);
         rest.advance(first);
         rest.put_long_into(body.room().behind(header.len() + first), &mut self.ways);

@@ -42,7 +42,7 @@ impl ShmChannel {
     ) -> Result<bool, Garbage> {
         let parts = self.words.own_split(job);
         while let Some(part) = parts.take(job)? {
-            if !self.copy_part(part, *to, *from, false) {
+            if !self.copy_part(part, to.cursor(), *from, false) {
                 parts.close(job);
                 return Ok(false);
             }
@@ -88,7 +88,7 @@ impl ShmChannel {
         let Some(part) = parts.hold(job)? else {
             return Ok(Help::Over);
         };
-        let copied = self.copy_part(part, *from, *to, true);
+        let copied = self.copy_part(part, from.cursor(), *to, true);
         Ok(match parts.give_back(job, copied) {
             true => Help::Last,
             false => Help::More,

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Two sides of one channel in one process: when the doorbell rings.
+//! Two sides of one channel in one process: when the doorbell rings, and who copies no more.
 #![forbid(unsafe_code)]
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
-use crate::base::IoVec;
+use crate::abi::FI_REMOTE_READ;
+use crate::base::{IoVec, Registered};
+use crate::engine::mr::{KeyPolicy, MrTable};
+use crate::engine::stream::region_directory::RegionDirectory;
+use crate::engine::stream::regions::end_copies;
+use crate::ffi::ops::transfer::RemoteSeg;
 use crate::sync::ring::{FIRST_LAP, Garbage};
 
 const RING: usize = 64 * 1024;
@@ -97,4 +104,67 @@ fn a_record_of_another_channel_leads_nowhere() {
     bytes.clear();
     reader.append(&record, 1, &mut bytes);
     assert_eq!(bytes, long[1..]);
+}
+
+/// A directory with one region of so many bytes that are 5, with key 7.
+fn directory(len: usize) -> RegionDirectory {
+    let memory = vec![Registered::leaked(vec![5; len])];
+    let mut regions = MrTable::new(KeyPolicy::from_mr_mode(0));
+    let region = regions.register(memory, FI_REMOTE_READ, 0, 7, 0).unwrap();
+    RegionDirectory::new([&region].into_iter()).unwrap()
+}
+
+/// Reads the region with key 7 of the other side into new memory; whether all of it was copied.
+fn read_region(side: &ShmChannel, len: usize) -> bool {
+    let piece = Registered::leaked(vec![0; len]).part(0, len).unwrap();
+    let seg = RemoteSeg {
+        addr: 0,
+        len,
+        key: 7,
+    };
+    let copied = side.copy_region(&mut piece.cursor(), &seg, false);
+    let mut bytes = Vec::new();
+    piece.cursor().copy_out(&mut bytes);
+    assert_eq!(bytes, vec![if copied { 5 } else { 0 }; len]);
+    copied
+}
+
+/// Nobody would wait for the other side's copies any more when a region is closed.
+#[test]
+fn an_ended_connection_is_no_way_to_registered_memory() {
+    let directory = directory(64);
+    let (owner, mut peer) = pair();
+    peer.meet(Some(std::process::id() as i32), &ProcessProbe::own());
+    peer.read_directory(&directory.fd().try_clone_to_owned().unwrap())
+        .unwrap();
+    assert!(read_region(&peer, 64));
+    assert!(!owner.is_using_any() && !owner.has_left());
+    end_copies(&owner);
+    assert!(owner.has_left() && !read_region(&peer, 64));
+    assert!(!owner.is_using_any() && !peer.is_using_any());
+}
+
+/// A copy that is under way when a connection ends is waited for.
+#[test]
+fn an_ending_connection_waits_for_the_copy_of_its_peer() {
+    let directory = directory(1);
+    let view = TableView::new(&directory.fd().try_clone_to_owned().unwrap()).unwrap();
+    let (mut owner, peer) = pair();
+    owner.meet(Some(std::process::id() as i32), &ProcessProbe::own());
+    let part = view.find(7, 0, 1, FI_REMOTE_READ).unwrap();
+    let word = view.begin(&part, peer.words.own().in_use()).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (owner, is_over) = (&mut owner, &is_over);
+        scope.spawn(move || {
+            end_copies(owner);
+            assert!(is_over.load(Ordering::Acquire));
+        });
+        // The copy goes on until its side has seen that the other one leaves.
+        while !peer.words.other().in_use().has_left() {
+            std::thread::yield_now();
+        }
+        is_over.store(true, Ordering::Release);
+        drop(word);
+    });
 }

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Copies to and from the pieces of an operation. How bytes get there depends on the memory: `hmem`.
+//!
+//! Trusted with: reading and writing the pieces, which their constructors have been promised.
+
+use super::IoVec;
+use crate::hmem::{self, Kind, Memory};
+use crate::sync::copy::Ways;
+
+impl<M: Memory> IoVec<M> {
+    /// Copies bytes into the pieces; how many there was room for.
+    #[inline]
+    pub fn copy_in(&mut self, bytes: &[u8]) -> usize {
+        let mut moved = 0;
+        while moved < bytes.len() && self.at < self.count {
+            let piece = &self.pieces[usize::from(self.at)];
+            let len = (piece.len - self.done).min(bytes.len() - moved);
+            // SAFETY: who made the piece (`Piece::new`) promised its memory for as long as the piece is kept; `done +
+            // len` was bounded by its length.
+            unsafe {
+                let (from, to) = (bytes.as_ptr().add(moved), piece.at(self.done));
+                hmem::copy_to(piece.memory.kind(), from, to, len);
+            }
+            moved += len;
+            self.done += len;
+            if self.done == piece.len {
+                self.at += 1;
+                self.done = 0;
+            }
+        }
+        moved
+    }
+
+    /// Copies bytes into the pieces from their start on, whatever was moved, as far as there is room.
+    #[inline]
+    pub fn fill(&self, bytes: &[u8]) {
+        // SAFETY: the library's own bytes: no slice is ever made of the application's memory.
+        unsafe { self.fill_raw(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// As `fill`, from memory that no reference can stand for.
+    ///
+    /// # Safety
+    /// `len` bytes from `from` on must be readable, and no part of the pieces.
+    #[inline(always)]
+    pub unsafe fn fill_raw(&self, from: *const u8, len: usize) {
+        let first = &self.pieces[0];
+        if self.count == 1 && len <= first.len {
+            // SAFETY: as in `copy_in`; the caller promises `from`.
+            return unsafe {
+                hmem::copy_to_from_shared(first.memory.kind(), from, first.base, len)
+            };
+        }
+        // SAFETY: promised by the caller.
+        unsafe { self.fill_each(from, len) };
+    }
+
+    /// # Safety
+    /// As `fill_raw`.
+    #[inline(never)]
+    unsafe fn fill_each(&self, mut from: *const u8, mut len: usize) {
+        for piece in &self.pieces[..usize::from(self.count)] {
+            let part = len.min(piece.len);
+            // SAFETY: as in `copy_in`; `part` is not longer than the piece, and the caller promises `from`.
+            unsafe {
+                hmem::copy_to_from_shared(piece.memory.kind(), from, piece.base, part);
+                from = from.add(part);
+            }
+            len -= part;
+            if len == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Copies all bytes not yet moved to the start of `out`, which has room for them.
+    #[inline]
+    pub fn copy_to(&self, out: &mut [u8]) {
+        let mut skip = self.done;
+        let mut at = 0;
+        for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
+            let len = piece.len - skip;
+            let room = &mut out[at..at + len];
+            // SAFETY: the piece is valid while it is kept, as in `copy_in`; `room` has its length.
+            unsafe {
+                hmem::copy_from(piece.memory.kind(), piece.at(skip), room.as_mut_ptr(), len);
+            }
+            at += len;
+            skip = 0;
+        }
+    }
+
+    /// As `copy_to`, to memory that no reference can stand for.
+    ///
+    /// # Panics
+    /// If there is less room than the pieces need, which may have been copied in part then: our own mistake.
+    ///
+    /// # Safety
+    /// `room` bytes from `out` on must be writable, and no part of the pieces.
+    #[inline]
+    pub unsafe fn copy_to_raw(&self, out: *mut u8, room: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.each_to_raw(out, room, |kind, from, to, len| {
+                hmem::copy_from_to_shared(kind, from, to, len)
+            })
+        }
+    }
+
+    /// As `copy_to_raw`, for many bytes.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn copy_long_to_raw(&self, out: *mut u8, room: usize, ways: &mut Ways) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.each_to_raw(out, room, |kind, from, to, len| {
+                hmem::copy_long_to_shared(kind, from, to, len, ways);
+            });
+        }
+    }
+
+    /// # Safety
+    /// As `copy_to_raw`; `copy` is called for what the copies of `hmem` could be called for.
+    #[inline(always)]
+    unsafe fn each_to_raw(
+        &self,
+        mut out: *mut u8,
+        mut room: usize,
+        mut copy: impl FnMut(Kind, *const u8, *mut u8, usize),
+    ) {
+        let mut skip = self.done;
+        for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
+            let len = piece.len - skip;
+            // One by one: their sum costs small messages more.
+            assert!(len <= room, "pieces are longer than their room");
+            room -= len;
+            // SAFETY: the piece is valid while it is kept, as in `copy_in`; the caller promises the room, with which it was
+            // compared.
+            unsafe {
+                copy(piece.memory.kind(), piece.at(skip), out, len);
+                out = out.add(len);
+            }
+            skip = 0;
+        }
+    }
+
+    /// As `copy_in`, from memory that no reference can stand for.
+    ///
+    /// # Safety
+    /// `len` bytes from `from` on must be readable, and no part of the pieces.
+    #[inline]
+    pub unsafe fn copy_in_raw(&mut self, from: *const u8, len: usize) -> usize {
+        let mut moved = 0;
+        while moved < len && self.at < self.count {
+            let piece = &self.pieces[usize::from(self.at)];
+            let part = (piece.len - self.done).min(len - moved);
+            // SAFETY: as in `copy_in`; the caller promises `from`.
+            unsafe {
+                let (from, to) = (from.add(moved), piece.at(self.done));
+                hmem::copy_to_from_shared(piece.memory.kind(), from, to, part);
+            }
+            moved += part;
+            self.done += part;
+            if self.done == piece.len {
+                self.at += 1;
+                self.done = 0;
+            }
+        }
+        moved
+    }
+
+    /// Appends all bytes not yet moved to `out`.
+    #[inline]
+    pub fn copy_out(&self, out: &mut Vec<u8>) {
+        let mut skip = self.done;
+        for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
+            let len = piece.len - skip;
+            if len > 0 {
+                out.reserve(len);
+                // SAFETY: the piece is valid while it is kept, as in `copy_in`; room was reserved.
+                unsafe {
+                    let room = out.as_mut_ptr().add(out.len());
+                    hmem::copy_from(piece.memory.kind(), piece.at(skip), room, len);
+                    out.set_len(out.len() + len);
+                }
+            }
+            skip = 0;
+        }
+    }
+}

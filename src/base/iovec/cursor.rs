@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! A look at the pieces of an operation, with a place of its own in them: for copies of a part, which leave the
+//! operation where it was. It does not outlive the operation.
+#![forbid(unsafe_code)]
+
+use core::marker::PhantomData;
+use core::ops::Deref;
+
+use super::IoVec;
+use crate::hmem::{Host, Memory};
+
+pub struct Cursor<'a, M = Host> {
+    iov: IoVec<M>,
+    of: PhantomData<&'a IoVec<M>>,
+}
+
+impl<M: Memory> Cursor<'_, M> {
+    #[inline(always)]
+    pub(super) fn of(iov: IoVec<M>) -> Self {
+        Cursor {
+            iov,
+            of: PhantomData,
+        }
+    }
+
+    /// As `IoVec::advance`.
+    #[inline]
+    pub fn advance(&mut self, n: usize) {
+        self.iov.advance(n);
+    }
+
+    /// As `IoVec::truncate`.
+    #[inline]
+    pub fn truncate(&mut self, len: usize) {
+        self.iov.truncate(len);
+    }
+}
+
+impl<M: Memory> Deref for Cursor<'_, M> {
+    type Target = IoVec<M>;
+
+    #[inline(always)]
+    fn deref(&self) -> &IoVec<M> {
+        &self.iov
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Memory that the application has registered: fi_mr(3).
+//!
+//! Trusted with: the promise given to `Registered::new`, which is handed on with each part.
+
+use super::{Piece, Span};
+use crate::hmem::Host;
+
+/// A piece of a region. Peers access parts of it.
+pub struct Registered(Piece);
+
+impl Registered {
+    /// # Safety
+    /// `base[..len]` must stay valid until the region is closed and what was under way on it then has ended.
+    pub unsafe fn new(base: *mut u8, len: usize) -> Registered {
+        // SAFETY: the caller's promise lasts as long as each access.
+        Registered(unsafe { Piece::new(base, len, Host) })
+    }
+
+    /// Memory that is never given back.
+    #[cfg(test)]
+    pub fn leaked(bytes: Vec<u8>) -> Registered {
+        let bytes = bytes.leak();
+        // SAFETY: leaked, and named by nothing else.
+        unsafe { Registered::new(bytes.as_mut_ptr(), bytes.len()) }
+    }
+
+    pub const fn empty() -> Registered {
+        Registered(Piece::empty(Host))
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len
+    }
+
+    pub fn span(&self) -> Span {
+        self.0.span()
+    }
+
+    /// For an access: `len` bytes behind the first `skip`, if there are so many. Whoever closes the region ends the
+    /// access, and with that the part.
+    #[inline]
+    pub fn part(&self, skip: usize, len: usize) -> Option<Piece> {
+        let fits = skip <= self.0.len && len <= self.0.len - skip;
+        fits.then(|| Piece {
+            base: self.0.base.wrapping_add(skip),
+            len,
+            memory: Host,
+        })
+    }
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One atomic call, whatever its form: its arguments are read and checked here, and become an `Atomic`.
+
+use core::ffi::c_void;
+
+use super::{Atomic, AtomicPath, Elements, Family};
+use crate::abi::*;
+use crate::base::iovec::IOV_LIMIT;
+use crate::base::{Error, IoVec, Result};
+use crate::ffi::ops::status;
+use crate::ffi::ops::transfer::*;
+use crate::ffi::ops::work::OutgoingAtomic;
+use crate::ffi::user::opt;
+use crate::hmem::Memory;
+
+/// Local memory of one role, as C names it.
+#[derive(Clone, Copy)]
+pub(super) enum Local {
+    /// The call has none of this role.
+    None,
+    /// One piece, of as many elements as the call says.
+    Single(*const c_void, *mut c_void),
+    Several(*const fi_ioc, *const *mut c_void, usize),
+}
+
+/// What all calls have in common.
+pub(super) struct Call {
+    pub(super) family: Family,
+    pub(super) datatype: fi_datatype,
+    pub(super) op: fi_op,
+    /// Elements of each `Local::Single`.
+    pub(super) count: usize,
+    pub(super) operands: Local,
+    pub(super) compare: Local,
+    pub(super) result: Local,
+    pub(super) dest: fi_addr_t,
+    pub(super) data: u64,
+    pub(super) context: *mut c_void,
+}
+
+/// Where at the target.
+pub(super) enum Target {
+    /// One piece of as many elements as there are.
+    Single(u64, u64),
+    Several(*const fi_rma_ioc, usize),
+}
+
+/// `flags` makes the operation's flags, from the endpoint and the operands.
+///
+/// # Safety
+/// As fi_atomic(3) says of the endpoint, of the arrays (during the call) and of the memory that they name (until the
+/// completion, operands and compared values of injected operations only during the call).
+// Of each call only what it can be is left: 150 instructions.
+#[inline(always)]
+pub(super) unsafe fn post<T: AtomicPath>(
+    ep: *mut fid_ep,
+    call: Call,
+    target: Target,
+    flags: impl FnOnce(&T, usize) -> Result<u64>,
+) -> isize {
+    // SAFETY: promised by the caller.
+    status(unsafe {
+        endpoint::<T>(ep).and_then(|ep| read(ep, &call, &target, flags, |atomic| ep.atomic(atomic)))
+    })
+}
+
+/// Checks what the caller says, and hands it to `use_it`.
+///
+/// # Safety
+/// As `post`.
+#[inline(always)]
+unsafe fn read<T: AtomicPath, R>(
+    ep: &T,
+    call: &Call,
+    target: &Target,
+    flags: impl FnOnce(&T, usize) -> Result<u64>,
+    use_it: impl FnOnce(Atomic<'_, T::Memory>) -> Result<R>,
+) -> Result<R> {
+    let Elements { size, count } = ep.elements(call.family, call.datatype, call.op)?;
+    // fi_atomic(3): what would be the operand of FI_ATOMIC_READ is ignored.
+    let reads = call.op == FI_ATOMIC_READ;
+    // SAFETY: promised by the caller.
+    let (operands, result, compare, context) = unsafe {
+        let operands = match reads {
+            true => IoVec::empty(),
+            false => memory(call.operands, call.count, size)?,
+        };
+        let result = memory(call.result, call.count, size)?;
+        let compare = memory(call.compare, call.count, size)?;
+        (operands, result, compare, Context::new(call.context))
+    };
+    let len = if reads { &result } else { &operands }.remaining();
+    let agree = |role: Local, iov: &IoVec<_>| matches!(role, Local::None) || iov.remaining() == len;
+    if len == 0 || !agree(call.result, &result) || !agree(call.compare, &compare) {
+        return Err(Error::INVAL);
+    }
+    let mut segs = [RemoteSeg::default(); IOV_LIMIT];
+    // SAFETY: promised by the caller.
+    let target = unsafe { remote(target, len, size, &mut segs) }?;
+    if len / size > count {
+        return Err(Error::MSGSIZE);
+    }
+    use_it(Atomic {
+        family: call.family,
+        datatype: call.datatype,
+        op: call.op,
+        flags: flags(ep, operands.remaining())?,
+        operands,
+        compare,
+        result,
+        dest: call.dest,
+        context,
+        data: call.data,
+        target,
+    })
+}
+
+/// An atomic operation of deferred work (fi_trigger(3)), as C names it; what it is depends on its endpoint.
+pub struct AtomicWork<'a> {
+    family: Family,
+    msg: &'a fi_msg_atomic,
+    compare: Local,
+    result: Local,
+    flags: u64,
+}
+
+impl<'a> AtomicWork<'a> {
+    /// # Safety
+    /// What `msg`, `compare` and `result` name must be as fi_atomic(3) says, arrays for `'a` and memory until the
+    /// operation completes.
+    pub unsafe fn new(
+        family: Family,
+        msg: &'a fi_msg_atomic,
+        compare: Option<&fi_msg_compare>,
+        result: Option<&fi_msg_fetch>,
+        flags: u64,
+    ) -> AtomicWork<'a> {
+        AtomicWork {
+            family,
+            msg,
+            compare: compare.map_or(Local::None, |c| {
+                Local::Several(c.msg_iov, c.desc, c.iov_count)
+            }),
+            result: result.map_or(Local::None, |r| {
+                Local::Several(r.msg_iov, r.desc, r.iov_count)
+            }),
+            flags,
+        }
+    }
+
+    pub fn read<T: AtomicPath>(&self, ep: &T) -> Result<OutgoingAtomic<T::Memory>> {
+        let (call, target) = named(self.family, self.msg, self.compare, self.result);
+        let flags = |ep: &T, bytes: usize| {
+            check_msg_flags(ep, self.family, self.flags | FI_TRIGGER, bytes)?;
+            check_flags(self.flags, !FI_TRIGGER).map(|()| self.flags)
+        };
+        // SAFETY: promised to `new`.
+        unsafe {
+            read(ep, &call, &target, flags, |atomic| {
+                Ok(OutgoingAtomic::of(atomic, self.flags, false))
+            })
+        }
+    }
+}
+
+/// `INVAL` if there is none where there should be.
+///
+/// # Safety
+/// As `post`.
+#[inline(always)]
+unsafe fn memory<M: Memory>(memory: Local, count: usize, size: usize) -> Result<IoVec<M>> {
+    let bytes = |count: usize| count.checked_mul(size).ok_or(Error::MSGSIZE);
+    // SAFETY: promised by the caller.
+    unsafe {
+        match memory {
+            Local::None => Ok(IoVec::empty()),
+            Local::Single(base, desc) => single(base, bytes(count)?, desc),
+            Local::Several(iocs, descs, count) => {
+                if iocs.is_null() || count > IOV_LIMIT {
+                    return Err(Error::INVAL);
+                }
+                let mut pieces = [iovec {
+                    iov_base: core::ptr::null_mut(),
+                    iov_len: 0,
+                }; IOV_LIMIT];
+                for (i, piece) in pieces[..count].iter_mut().enumerate() {
+                    let ioc = *iocs.add(i);
+                    piece.iov_base = ioc.addr;
+                    piece.iov_len = bytes(ioc.count)?;
+                }
+                several(pieces.as_ptr(), descs, count)
+            }
+        }
+    }
+}
+
+/// The target's pieces, in `segs`. `INVAL` unless they have `len` bytes together.
+///
+/// # Safety
+/// The array of `Target::Several` must be readable.
+#[inline(always)]
+unsafe fn remote<'a>(
+    target: &Target,
+    len: usize,
+    size: usize,
+    segs: &'a mut [RemoteSeg; IOV_LIMIT],
+) -> Result<&'a [RemoteSeg]> {
+    let (iocs, count) = match *target {
+        Target::Single(addr, key) => {
+            segs[0] = RemoteSeg { addr, len, key };
+            return Ok(&segs[..1]);
+        }
+        Target::Several(iocs, count) => (iocs, count),
+    };
+    if iocs.is_null() || !(1..=IOV_LIMIT).contains(&count) {
+        return Err(Error::INVAL);
+    }
+    let mut left = len;
+    for (i, seg) in segs[..count].iter_mut().enumerate() {
+        // SAFETY: promised by the caller.
+        let ioc = unsafe { *iocs.add(i) };
+        *seg = RemoteSeg {
+            addr: ioc.addr,
+            len: ioc.count.checked_mul(size).ok_or(Error::INVAL)?,
+            key: ioc.key,
+        };
+        left = left.checked_sub(seg.len).ok_or(Error::INVAL)?;
+    }
+    match left {
+        0 => Ok(&segs[..count]),
+        _ => Err(Error::INVAL),
+    }
+}
+
+/// The msg forms.
+///
+/// # Safety
+/// `msg` must be as fi_atomic(3) describes it, all else as `post`.
+pub(super) unsafe fn post_msg<T: AtomicPath>(
+    ep: *mut fid_ep,
+    family: Family,
+    msg: *const fi_msg_atomic,
+    compare: Local,
+    result: Local,
+    flags: u64,
+) -> isize {
+    // SAFETY: promised by the caller.
+    let Some(msg) = (unsafe { opt(msg) }) else {
+        return Error::INVAL.negative() as isize;
+    };
+    let (call, target) = named(family, msg, compare, result);
+    let flags = |ep: &T, bytes: usize| {
+        check_msg_flags(ep, family, flags, bytes)?;
+        Ok(flags | ep.tx_implied())
+    };
+    // SAFETY: promised by the caller.
+    unsafe { post::<T>(ep, call, target, flags) }
+}
+
+fn named(family: Family, msg: &fi_msg_atomic, compare: Local, result: Local) -> (Call, Target) {
+    let call = Call {
+        family,
+        datatype: msg.datatype,
+        op: msg.op,
+        count: 0,
+        operands: Local::Several(msg.msg_iov, msg.desc, msg.iov_count),
+        compare,
+        result,
+        dest: msg.addr,
+        data: msg.data,
+        context: msg.context,
+    };
+    (call, Target::Several(msg.rma_iov, msg.rma_iov_count))
+}
+
+fn check_msg_flags<T: AtomicPath>(ep: &T, family: Family, flags: u64, bytes: usize) -> Result {
+    // Tagged receive buffers as targets.
+    if flags & FI_TAGGED != 0 {
+        return Err(Error::OPNOTSUPP);
+    }
+    // Nothing at the target tells of a fetch.
+    check_flags(
+        flags,
+        match family {
+            Family::Base => SEND_FLAGS,
+            _ => SEND_FLAGS & !FI_REMOTE_CQ_DATA,
+        },
+    )?;
+    check_inject(ep, What::Atomic, flags, bytes)
+}

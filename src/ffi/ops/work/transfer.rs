@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Transfers of deferred work, as C names them: fi_trigger(3). What is to be known of their memory depends on the
+//! endpoint, so they are read when that is found.
+
+use core::ffi::c_void;
+use core::marker::PhantomData;
+
+use super::{Outgoing, WorkOp};
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::ffi::object::Other;
+use crate::ffi::ops::transfer::*;
+use crate::hmem::Memory;
+
+/// Arrays of buffers and their descriptors, and how many there are, as C names them.
+#[derive(Clone, Copy)]
+struct Buffers(*const iovec, *const *mut c_void, usize);
+
+/// A transfer of deferred work, as C names it; what is to be known of its memory depends on its endpoint.
+pub struct TransferWork<'a> {
+    pub what: What,
+    buffers: Buffers,
+    flags: u64,
+    dest: u64,
+    context: Context,
+    data: u64,
+    tag: u64,
+    target: &'a [RemoteSeg],
+}
+
+impl TransferWork<'_> {
+    pub fn read<M: Memory>(&self) -> Result<Outgoing<M>> {
+        let Buffers(iov, descs, count) = self.buffers;
+        let known = match self.what {
+            What::Msg | What::Tagged => MESSAGE_FLAGS,
+            _ => SEND_FLAGS,
+        };
+        // SAFETY: promised to the function below that has made this: the arrays are readable during the call, for which
+        // it lives.
+        let iov = unsafe { several(iov, descs, count)? };
+        check_flags(self.flags, known & !FI_TRIGGER)?;
+        Ok(Outgoing {
+            what: self.what,
+            iov,
+            flags: self.flags,
+            dest: self.dest,
+            context: self.context,
+            data: self.data,
+            tag: self.tag,
+            target: self.target.into(),
+            // fi_trigger(3): buffers are not read before the operation starts, whatever its flags.
+            copy: None,
+        })
+    }
+}
+
+/// A receive of deferred work, as `TransferWork`.
+pub struct ReceiveWork<'a> {
+    what: What,
+    buffers: Buffers,
+    flags: u64,
+    src: u64,
+    context: Context,
+    tag: u64,
+    ignore: u64,
+    /// The arrays.
+    call: PhantomData<&'a ()>,
+}
+
+impl ReceiveWork<'_> {
+    pub fn read<M: Memory>(&self) -> Result<Rx<M>> {
+        let Buffers(iov, descs, count) = self.buffers;
+        // SAFETY: as in `TransferWork::read`.
+        let iov = unsafe { rooms(iov, descs, count)? };
+        // One operation, one completion: not those that look for messages or take several.
+        match self.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) {
+            0 => check_flags(self.flags, FI_COMPLETION | FI_MORE)?,
+            _ => return Err(Error::NOSYS),
+        }
+        Ok(Rx {
+            what: self.what,
+            iov,
+            flags: self.flags,
+            src: self.src,
+            context: self.context,
+            tag: self.tag,
+            ignore: self.ignore,
+        })
+    }
+}
+
+/// # Safety
+/// As `work::read`, for one kind of operation; so are all below.
+pub(super) unsafe fn send<'a>(op: &fi_op_msg) -> WorkOp<'a> {
+    let msg = &op.msg;
+    // SAFETY: promised by the caller.
+    let (ep, context) = unsafe { (Other::new(op.ep.cast()), Context::new(msg.context)) };
+    let work = TransferWork {
+        what: What::Msg,
+        buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
+        flags: op.flags,
+        dest: msg.addr,
+        context,
+        data: msg.data,
+        tag: 0,
+        target: &[],
+    };
+    WorkOp::Transmit(ep, work)
+}
+
+/// # Safety
+/// As `send`.
+pub(super) unsafe fn send_tagged<'a>(op: &fi_op_tagged) -> WorkOp<'a> {
+    let msg = &op.msg;
+    // SAFETY: promised by the caller.
+    let (ep, context) = unsafe { (Other::new(op.ep.cast()), Context::new(msg.context)) };
+    let work = TransferWork {
+        what: What::Tagged,
+        buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
+        flags: op.flags,
+        dest: msg.addr,
+        context,
+        data: msg.data,
+        tag: msg.tag,
+        target: &[],
+    };
+    WorkOp::Transmit(ep, work)
+}
+
+/// # Safety
+/// As `send`.
+pub(super) unsafe fn access<'a>(what: What, op: &fi_op_rma) -> Result<WorkOp<'a>> {
+    let msg = &op.msg;
+    if msg.rma_iov.is_null() || msg.rma_iov_count == 0 || msg.rma_iov_count > MAX_SEGS {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: promised by the caller.
+    let (ep, context, target) = unsafe {
+        let segs = core::slice::from_raw_parts(msg.rma_iov.cast::<RemoteSeg>(), msg.rma_iov_count);
+        let context = Context::new(msg.context);
+        (Other::new(op.ep.cast()), context, segs)
+    };
+    let work = TransferWork {
+        what,
+        buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
+        flags: op.flags,
+        dest: msg.addr,
+        context,
+        data: msg.data,
+        tag: 0,
+        target,
+    };
+    Ok(WorkOp::Transmit(ep, work))
+}
+
+/// # Safety
+/// As `send`.
+pub(super) unsafe fn receive<'a>(op: &fi_op_msg) -> WorkOp<'a> {
+    let msg = &op.msg;
+    // SAFETY: promised by the caller.
+    let (ep, context) = unsafe { (Other::new(op.ep.cast()), Context::new(msg.context)) };
+    let work = ReceiveWork {
+        what: What::Msg,
+        buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
+        flags: op.flags,
+        src: msg.addr,
+        context,
+        tag: 0,
+        ignore: 0,
+        call: PhantomData,
+    };
+    WorkOp::Receive(ep, work)
+}
+
+/// # Safety
+/// As `send`.
+pub(super) unsafe fn receive_tagged<'a>(op: &fi_op_tagged) -> WorkOp<'a> {
+    let msg = &op.msg;
+    // SAFETY: promised by the caller.
+    let (ep, context) = unsafe { (Other::new(op.ep.cast()), Context::new(msg.context)) };
+    let work = ReceiveWork {
+        what: What::Tagged,
+        buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
+        flags: op.flags,
+        src: msg.addr,
+        context,
+        tag: msg.tag,
+        ignore: msg.ignore,
+        call: PhantomData,
+    };
+    WorkOp::Receive(ep, work)
+}
+
+/// More segments at the target than this are a mistake of the caller.
+const MAX_SEGS: usize = 256;

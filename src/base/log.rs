@@ -24,7 +24,7 @@ use self::deferred::Line;
 use self::settings::settings;
 use crate::abi::{fi_context, fi_provider};
 
-pub use self::deferred::{Deferring, at_exit};
+pub use self::deferred::{Deferring, at_exit, begin as begin_to_defer};
 pub use self::import::{Callbacks, install};
 
 /// Somebody who logs: the core or a provider. Its address is a valid `const struct fi_provider *`.

@@ -180,15 +180,22 @@ impl<M: Memory> Srx<M> {
                 discarded: false,
             },
         );
+        let tagged = envelope.what == What::Tagged;
+        let slot = Slot { tagged, id };
+        if self.arrivals.is_some() {
+            self.add_arrival(slot);
+        }
+        slot
+    }
+
+    /// The owner of the context is to be asked for a receive.
+    #[cold]
+    fn add_arrival(&mut self, slot: Slot) {
         if let Some(arrivals) = &mut self.arrivals {
             let token = arrivals.add();
-            let lane = self.lane(envelope.what);
-            lane.matcher.hide(id);
-            lane.claims.insert(token, id);
-        }
-        Slot {
-            tagged: envelope.what == What::Tagged,
-            id,
+            let lane = self.slot_lane(slot);
+            lane.matcher.hide(slot.id);
+            lane.claims.insert(token, slot.id);
         }
     }
 

@@ -5,7 +5,7 @@
 //! Trusted with: an entry of that section.
 
 use crate::base::log;
-use crate::engine::domain::drain;
+use crate::engine::domain::registered;
 
 #[used]
 // SAFETY: functions without arguments are what the section holds.
@@ -13,6 +13,6 @@ use crate::engine::domain::drain;
 static AT_EXIT: extern "C" fn() = at_exit;
 
 extern "C" fn at_exit() {
-    drain::at_exit();
+    registered::drain_at_exit();
     log::at_exit();
 }

@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::abi::*;
 use crate::base::log::{self, Callbacks};
 use crate::base::{Error, Result};
+use crate::engine::domain::registered;
 use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::missing::Missing;
 
@@ -90,6 +91,9 @@ impl Kind for Logging {
         let callbacks = unsafe { read_logging(log) }?;
         let mut imported = imported();
         imported.log = Some(log.addr());
+        if log::begin_to_defer() {
+            registered::share_locks();
+        }
         log::install(Some(callbacks));
         // SAFETY: `import`'s caller lets us write it. Closing the imported fid is how the application takes its callbacks
         // back.

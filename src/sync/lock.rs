@@ -9,6 +9,9 @@
 //! serialized (`OneForData`), control calls of any thread come too, and the data path gets the ownership back when it
 //! has called often enough.
 //!
+//! A thread inside a lock may have to leave things to be done behind it (`inside`). It costs the owner's path too much to
+//! note who is inside, so whoever needs that first makes a lock one that all take the mutex of (`share_within`), for good.
+//!
 //! A callback of the application (a log sink, say) may call the data path again while its own thread is inside. The
 //! owner exchanges the word that says so for the new value, and the check for others compares with what was there: a
 //! second entry is found without another branch, and refused.
@@ -18,12 +21,13 @@
 //! a child, whose first call thus finds out whether anybody was inside. Calls in the parent pay nothing for that.
 //!
 //! Trusted with: handing out `&mut T` without a mutex to the data path, of which `Serialized` promises that it is one
-//! thread at a time.
+//! thread at a time; keeping the guard of the mutex beside the mutex, so that a `Guard` is two registers.
 
 use core::cell::UnsafeCell;
-use core::mem::ManuallyDrop;
+use core::marker::PhantomData;
+use core::mem::{ManuallyDrop, MaybeUninit, transmute};
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence};
 use core::time::Duration;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -31,6 +35,7 @@ use std::time::Instant;
 
 use crossbeam_utils::Backoff;
 
+use super::inside::Inside;
 use crate::sys::barrier;
 use crate::sys::fork::{Birth, Mark};
 
@@ -80,11 +85,15 @@ pub struct Lock<T> {
     mark: Mark,
     birth: Birth,
     mutex: Mutex<()>,
+    /// Of whoever has the mutex: set while there is a `Guard` that is not the owner's.
+    held: UnsafeCell<MaybeUninit<Held>>,
     /// `INSIDE`: the data path is inside without the mutex, or has asked `mark` whether it may be and found that it may
     /// not. Else `OUTSIDE`.
     inside: AtomicU8,
     /// How often in a row it was the data path that took the mutex; under the mutex.
     streak: AtomicU32,
+    /// Nobody owns it any more; changed under the mutex.
+    shared: AtomicBool,
     state: UnsafeCell<ManuallyDrop<T>>,
 }
 
@@ -121,6 +130,10 @@ const STREAK: u32 = 256;
 // outside (`disown`).
 unsafe impl<T: Send> Sync for Lock<T> {}
 
+// SAFETY: what is of one thread only is `held`. The thread that sets it has a `Guard` that borrows the lock, and takes it out
+// when that ends; nobody else reads it.
+unsafe impl<T: Send> Send for Lock<T> {}
+
 impl<T> Lock<T> {
     /// `Serialized` is for `callers` other than `Many`.
     pub fn new(
@@ -145,8 +158,10 @@ impl<T> Lock<T> {
             mark,
             birth: Birth::here(),
             mutex: Mutex::new(()),
+            held: UnsafeCell::new(MaybeUninit::uninit()),
             inside: AtomicU8::new(OUTSIDE),
             streak: AtomicU32::new(0),
+            shared: AtomicBool::new(false),
             state: UnsafeCell::new(ManuallyDrop::new(state)),
         })
     }
@@ -179,6 +194,12 @@ impl<T> Lock<T> {
     /// As `lock_aside`, if nobody keeps the lock for longer than `limit`: a thread that is inside may never leave, or
     /// be this very one.
     pub fn lock_aside_within(&self, limit: Duration) -> Option<Guard<'_, T>> {
+        let (held, gives_back) = self.take_within(limit)?;
+        Some(self.guard(held, gives_back))
+    }
+
+    /// The mutex, and whether the ownership was taken away for it.
+    fn take_within(&self, limit: Duration) -> Option<(MutexGuard<'_, ()>, bool)> {
         if !matches!(self.mark.load(Ordering::Relaxed), kind::OWNED..=kind::MANY) {
             self.check_child(false).ok()?;
         }
@@ -195,7 +216,21 @@ impl<T> Lock<T> {
         if gives_back && !self.disown(Some(until)) {
             return None;
         }
-        Some(self.guard(Some(held), gives_back))
+        Some((held, gives_back))
+    }
+
+    /// From now on all calls take the mutex, and are counted by `inside`; whoever was inside has left. False: it is as it
+    /// was, for somebody has been inside for longer than `limit`, or the state is not to be touched.
+    pub fn share_within(&self, limit: Duration) -> bool {
+        let Some((_held, _)) = self.take_within(limit) else {
+            return false;
+        };
+        // Relaxed: read in a child, of which the thread that forks was not in here.
+        self.shared.store(true, Ordering::Relaxed);
+        if matches!(self.mark.load(Ordering::Relaxed), kind::OWNED | kind::TAKEN) {
+            self.mark.store(kind::MANY, Ordering::Release);
+        }
+        true
     }
 
     /// As `lock`, for calls that end something.
@@ -223,18 +258,21 @@ impl<T> Lock<T> {
             compiler_fence(Ordering::SeqCst);
             // As `is_owned`, and it was outside.
             if self.mark.load(Ordering::Acquire) == before {
-                return Ok(Guard {
-                    lock: self,
-                    held: None,
-                    gives_back: false,
-                });
+                return Ok(Guard::new(self, true));
             }
             // A guard that exists stays what it is.
             self.inside.store(before, Ordering::Release);
-        } else if self.mark.load(Ordering::Relaxed) == kind::MANY {
-            return Ok(self.guard(Some(self.take_mutex()), false));
         }
-        self.lock_data_slowly()
+        self.lock_data_otherwise()
+    }
+
+    /// Apart, for the owner's path is part of many calls.
+    #[inline(never)]
+    fn lock_data_otherwise(&self) -> Result<Guard<'_, T>, Refused> {
+        match self.mark.load(Ordering::Relaxed) {
+            kind::MANY => Ok(self.guard(self.take_mutex(), false)),
+            _ => self.lock_data_slowly(),
+        }
     }
 
     #[cold]
@@ -253,7 +291,7 @@ impl<T> Lock<T> {
         if streak >= STREAK && self.mark.load(Ordering::Relaxed) == kind::TAKEN {
             self.mark.store(kind::OWNED, Ordering::Release);
         }
-        Ok(self.guard(Some(held), false))
+        Ok(self.guard(held, false))
     }
 
     #[inline(always)]
@@ -270,7 +308,7 @@ impl<T> Lock<T> {
         if owned {
             self.disown(None);
         }
-        self.guard(Some(held), owned && gives_back)
+        self.guard(held, owned && gives_back)
     }
 
     #[cold]
@@ -313,6 +351,7 @@ impl<T> Lock<T> {
         }
         // SAFETY: nobody is inside, and later callers wait for what is found out here.
         match (self.children)(unsafe { &*self.state.get() }) {
+            Children::Go if self.shared.load(Ordering::Relaxed) => kind::MANY,
             Children::Go => kind_of(self.callers),
             Children::Close => kind::CLOSE,
         }
@@ -343,11 +382,29 @@ impl<T> Lock<T> {
     }
 
     #[inline]
-    fn guard<'a>(&'a self, held: Option<MutexGuard<'a, ()>>, gives_back: bool) -> Guard<'a, T> {
-        Guard {
-            lock: self,
-            held,
+    fn guard<'a>(&'a self, mutex: MutexGuard<'a, ()>, gives_back: bool) -> Guard<'a, T> {
+        // SAFETY: the mutex lives as long as `self`, which the `Guard` below borrows. `give_back` takes this out when that
+        // ends; if it never does, nobody does.
+        let mutex = unsafe { transmute::<MutexGuard<'a, ()>, MutexGuard<'static, ()>>(mutex) };
+        let held = Held {
+            _mutex: mutex,
+            _inside: Inside::enter(),
             gives_back,
+        };
+        // SAFETY: this thread has the mutex, and `give_back` has taken out what was there before.
+        unsafe { (*self.held.get()).write(held) };
+        Guard::new(self, false)
+    }
+
+    /// # Safety
+    /// Of a `Guard` that is made by `guard`, once.
+    #[inline(never)]
+    unsafe fn give_back(&self) {
+        // SAFETY: the caller promises that this thread has written it and still has the mutex.
+        let held = unsafe { (*self.held.get()).assume_init_read() };
+        if held.gives_back {
+            // The mutex is given back behind this.
+            self.mark.store(kind::OWNED, Ordering::Release);
         }
     }
 }
@@ -372,23 +429,43 @@ fn kind_of(callers: Callers) -> u8 {
 /// Between two attempts to take a mutex that somebody has.
 const PAUSE: Duration = Duration::from_micros(100);
 
+/// In registers: calls that return one, and those that hold it, need no memory for it.
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
-    /// The owner has no mutex.
-    held: Option<MutexGuard<'a, ()>>,
+    /// By the owner, who has no mutex.
+    owned: bool,
+    /// The mutex belongs to its thread.
+    _thread: PhantomData<MutexGuard<'a, ()>>,
+}
+
+/// The mutex, and what is to be done when it is given back.
+struct Held {
+    _mutex: MutexGuard<'static, ()>,
+    /// Behind the mutex: it ends when that was given back.
+    _inside: Inside,
     /// The ownership that was taken away.
     gives_back: bool,
+}
+
+impl<'a, T> Guard<'a, T> {
+    #[inline(always)]
+    fn new(lock: &'a Lock<T>, owned: bool) -> Guard<'a, T> {
+        Guard {
+            lock,
+            owned,
+            _thread: PhantomData,
+        }
+    }
 }
 
 impl<T> Drop for Guard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.held.is_none() {
+        match self.owned {
             // A thread that sees this sees what was changed.
-            self.lock.inside.store(OUTSIDE, Ordering::Release);
-        } else if self.gives_back {
-            // The mutex is given back behind this.
-            self.lock.mark.store(kind::OWNED, Ordering::Release);
+            true => self.lock.inside.store(OUTSIDE, Ordering::Release),
+            // SAFETY: `Lock::guard` made it: nobody else makes one that is not the owner's.
+            false => unsafe { self.lock.give_back() },
         }
     }
 }

@@ -6,6 +6,7 @@ mod atomic;
 pub mod backoff;
 pub mod copy;
 pub mod doorbell;
+pub mod inside;
 pub mod lock;
 mod prefetch;
 pub mod region_table;

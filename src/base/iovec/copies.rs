@@ -92,13 +92,16 @@ impl<M: Memory> IoVec<M> {
 
     /// As `copy_to`, to memory that no reference can stand for.
     ///
+    /// # Panics
+    /// If there is less room than the pieces need, which may have been copied in part then: our own mistake.
+    ///
     /// # Safety
-    /// `remaining()` bytes from `out` on must be writable, and no part of the pieces.
+    /// `room` bytes from `out` on must be writable, and no part of the pieces.
     #[inline]
-    pub unsafe fn copy_to_raw(&self, out: *mut u8) {
+    pub unsafe fn copy_to_raw(&self, out: *mut u8, room: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            self.each_to_raw(out, |kind, from, to, len| {
+            self.each_to_raw(out, room, |kind, from, to, len| {
                 hmem::copy_from_to_shared(kind, from, to, len)
             })
         }
@@ -109,10 +112,10 @@ impl<M: Memory> IoVec<M> {
     /// # Safety
     /// As there.
     #[inline]
-    pub unsafe fn copy_long_to_raw(&self, out: *mut u8, ways: &mut Ways) {
+    pub unsafe fn copy_long_to_raw(&self, out: *mut u8, room: usize, ways: &mut Ways) {
         // SAFETY: the caller's promise.
         unsafe {
-            self.each_to_raw(out, |kind, from, to, len| {
+            self.each_to_raw(out, room, |kind, from, to, len| {
                 hmem::copy_long_to_shared(kind, from, to, len, ways);
             });
         }
@@ -124,12 +127,17 @@ impl<M: Memory> IoVec<M> {
     unsafe fn each_to_raw(
         &self,
         mut out: *mut u8,
+        mut room: usize,
         mut copy: impl FnMut(Kind, *const u8, *mut u8, usize),
     ) {
         let mut skip = self.done;
         for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
             let len = piece.len - skip;
-            // SAFETY: the piece is valid while it is kept, as in `copy_in`; the caller promises the room.
+            // One by one: their sum costs small messages more.
+            assert!(len <= room, "pieces are longer than their room");
+            room -= len;
+            // SAFETY: the piece is valid while it is kept, as in `copy_in`; the caller promises the room, with which it was
+            // compared.
             unsafe {
                 copy(piece.memory.kind(), piece.at(skip), out, len);
                 out = out.add(len);

@@ -27,12 +27,8 @@ impl<M: Memory> IoVec<M> {
     /// As `Piece::put_into`.
     #[inline(always)]
     pub fn put_into(&self, mut room: SharedRoom<'_>) {
-        assert!(
-            self.remaining() <= room.len(),
-            "pieces are longer than their room"
-        );
-        // SAFETY: as in `Piece::put_into`.
-        unsafe { self.copy_to_raw(room.as_mut_ptr()) }
+        // SAFETY: whoever made the room promises that all of it is writable.
+        unsafe { self.copy_to_raw(room.as_mut_ptr(), room.len()) }
     }
 
     /// As `put_into`, for many bytes.
@@ -41,12 +37,8 @@ impl<M: Memory> IoVec<M> {
     /// As there.
     #[inline]
     pub fn put_long_into(&self, mut room: SharedRoom<'_>, ways: &mut Ways) {
-        assert!(
-            self.remaining() <= room.len(),
-            "pieces are longer than their room"
-        );
-        // SAFETY: as in `Piece::put_into`.
-        unsafe { self.copy_long_to_raw(room.as_mut_ptr(), ways) }
+        // SAFETY: as in `put_into`.
+        unsafe { self.copy_long_to_raw(room.as_mut_ptr(), room.len(), ways) }
     }
 
     /// As `fill`, from shared memory.

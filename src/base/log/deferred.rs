@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Lines that a thread logs under a lock. Callbacks of the application may call back into the library, so once some
 //! were imported (fi_provider(3), `fi_import_log`) these lines wait until the thread has given the lock back, in their
-//! order.
+//! order. Who is inside a lock `sync::inside` knows.
 //!
 //! Trusted with: handing `Line`s from thread to thread.
 
 use core::cell::Cell;
 use core::ffi::c_int;
-use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::AtomicU64;
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError, TryLockError, Weak};
@@ -17,20 +16,20 @@ use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError, TryLockError, Weak};
 use super::settings::settings;
 use super::{Origin, emit, is_wanted, ready};
 use crate::abi::fi_provider;
+use crate::sync::inside::{self, Inside};
 
-/// The guard of a lock, while which lives lines of its thread wait.
+/// The guard of a lock that is no `sync::Lock`, while which lives lines of its thread wait.
 pub struct Deferring<G> {
     guard: G,
     /// Behind the guard: it ends when the lock was given back.
-    _deferral: Deferral,
+    _inside: Inside,
 }
 
 impl<G> Deferring<G> {
-    #[inline(always)]
     pub fn new(guard: G) -> Deferring<G> {
         Deferring {
             guard,
-            _deferral: defer(),
+            _inside: Inside::enter(),
         }
     }
 }
@@ -38,65 +37,41 @@ impl<G> Deferring<G> {
 impl<G: Deref> Deref for Deferring<G> {
     type Target = G::Target;
 
-    #[inline(always)]
     fn deref(&self) -> &G::Target {
         &self.guard
     }
 }
 
 impl<G: DerefMut> DerefMut for Deferring<G> {
-    #[inline(always)]
     fn deref_mut(&mut self) -> &mut G::Target {
         &mut self.guard
-    }
-}
-
-/// While it lives, lines of its thread wait.
-pub(super) struct Deferral {
-    counted: bool,
-    /// It belongs to its thread.
-    _thread: PhantomData<*const ()>,
-}
-
-#[inline(always)]
-pub(super) fn defer() -> Deferral {
-    Deferral {
-        // Relaxed: a thread that is inside a lock already may miss the first import; its lines are not deferred then.
-        counted: IMPORTED.load(Ordering::Relaxed) && enter(),
-        _thread: PhantomData,
-    }
-}
-
-impl Drop for Deferral {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if self.counted {
-            leave();
-        }
     }
 }
 
 /// Whether lines of this thread wait now.
 #[cold]
 pub(super) fn is_on() -> bool {
-    IMPORTED.load(Ordering::Relaxed)
-        && THREAD
-            .try_with(|thread| thread.depth.get() > 0)
-            .unwrap_or(false)
+    inside::is_inside()
 }
 
-/// Callbacks were imported: from now on lines under locks wait.
-pub(super) fn start() {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
+/// Callbacks are going to be imported: from now on lines under locks wait. True the first time: then locks of which
+/// the owner is not counted (`sync::Lock`) have to be shared.
+pub fn begin() -> bool {
+    static BEGUN: Once = Once::new();
+    let mut is_first = false;
+    BEGUN.call_once(|| {
         // The process ends by a panic. The callbacks cannot be called with a lock held, but no line is lost.
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             write_all(Line::write);
             before(info);
         }));
+        inside::watch(|| {
+            let _ = THREAD.try_with(Thread::hand_out);
+        });
+        is_first = true;
     });
-    IMPORTED.store(true, Ordering::Relaxed);
+    is_first
 }
 
 /// The process ends: what threads that are inside a lock have logged is not left behind.
@@ -177,8 +152,6 @@ type Lines = Arc<Mutex<VecDeque<Line>>>;
 
 #[derive(Default)]
 struct Thread {
-    /// Locks that the thread is inside of.
-    depth: Cell<usize>,
     /// A callback may come back here: its lines are handed out behind those that were there before.
     handing_out: Cell<bool>,
     lines: OnceLock<Lines>,
@@ -209,30 +182,13 @@ impl Thread {
         if self.handing_out.replace(true) {
             return;
         }
-        while self.depth.get() == 0
+        while !inside::is_inside()
             && let Some(line) = self.pop()
         {
             line.hand_out();
         }
         self.handing_out.set(false);
     }
-}
-
-#[cold]
-fn enter() -> bool {
-    THREAD
-        .try_with(|thread| thread.depth.update(|depth| depth + 1))
-        .is_ok()
-}
-
-#[cold]
-fn leave() {
-    let _ = THREAD.try_with(|thread| {
-        thread.depth.update(|depth| depth - 1);
-        if thread.depth.get() == 0 {
-            thread.hand_out();
-        }
-    });
 }
 
 /// Of all threads. One that is in the middle of adding a line, perhaps this very one, is left out.
@@ -257,6 +213,3 @@ thread_local! {
 }
 
 static ALL: Mutex<Vec<Weak<Mutex<VecDeque<Line>>>>> = Mutex::new(Vec::new());
-
-/// It stays so when the callbacks go: who has entered also leaves.
-static IMPORTED: AtomicBool = AtomicBool::new(false);

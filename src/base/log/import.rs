@@ -86,7 +86,7 @@ impl Callbacks {
 pub fn install(callbacks: Option<Callbacks>) {
     let asked = callbacks.is_some();
     if asked {
-        deferred::start();
+        deferred::begin();
     }
     *INSTALLED.write().unwrap_or_else(PoisonError::into_inner) = callbacks;
     super::set_asking(asked);

@@ -7,9 +7,9 @@ use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::deferred::defer;
 use super::*;
 use crate::abi::{fi_log_level, fi_log_subsys, fi_ops_log, fi_provider};
+use crate::sync::inside::Inside;
 
 static TESTER: Source = Source::new(c"log-tester");
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -164,9 +164,9 @@ fn the_name_of_the_function_is_the_last_in_its_path() {
 fn lines_under_a_lock_come_when_it_is_given_back() {
     let _turn = turn();
     install_callbacks();
-    let outer = defer();
+    let outer = Inside::enter();
     say(1);
-    let inner = defer();
+    let inner = Inside::enter();
     say(2);
     drop(inner);
     assert!(lines().is_empty());
@@ -182,10 +182,10 @@ fn lines_under_a_lock_come_when_it_is_given_back() {
 fn lines_that_nobody_wants_any_more_are_for_the_variables() {
     let _turn = turn();
     install_callbacks();
-    let deferral = defer();
+    let inside = Inside::enter();
     say(1);
     install(None);
-    drop(deferral);
+    drop(inside);
     assert!(lines().is_empty());
 }
 
@@ -196,7 +196,7 @@ fn the_end_of_the_process_leaves_no_line_behind() {
     let (inside, ended) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let _deferral = defer();
+            let _inside = Inside::enter();
             say(5);
             inside.wait();
             ended.wait();
@@ -216,9 +216,9 @@ fn a_repeated_line_under_a_lock_waits_for_its_time() {
     let _turn = turn();
     install_callbacks();
     // There is no `ready` among them: no such line is ever due.
-    let deferral = defer();
+    let inside = Inside::enter();
     log_misuse!(&TESTER, Subsys::Cq, "again");
-    drop(deferral);
+    drop(inside);
     install(None);
     assert!(lines().is_empty());
 }

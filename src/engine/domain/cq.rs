@@ -131,6 +131,24 @@ impl<T: Transport> Cq<T> {
 /// More entries than this are a mistake of the caller.
 const MAX_SIZE: usize = 1 << 30;
 
+/// What a read has met at the head of the queue.
+enum Found {
+    Entries(usize),
+    Nothing,
+    Error,
+}
+
+impl From<Found> for Result<usize> {
+    #[inline(always)]
+    fn from(found: Found) -> Result<usize> {
+        match found {
+            Found::Entries(n) => Ok(n),
+            Found::Nothing => Err(Error::AGAIN),
+            Found::Error => Err(Error::AVAIL),
+        }
+    }
+}
+
 impl<T: Transport> Shared<T> {
     /// Takes entries that are there, or polls the transport and takes what came.
     #[inline(always)]
@@ -140,7 +158,7 @@ impl<T: Transport> Shared<T> {
         max: usize,
         out: &mut Words<'_>,
         mut src: Option<&mut Words<'_>>,
-    ) -> Result<usize> {
+    ) -> Found {
         // fi_cq(3): a read of no entries drives progress, whatever is unread.
         if state.domain.cq(self.id).ring.is_empty() || max == 0 {
             state.progress();
@@ -153,9 +171,9 @@ impl<T: Transport> Shared<T> {
                 if state.transport.holds_back() {
                     state.flush();
                 }
-                return Err(Error::AGAIN);
+                return Found::Nothing;
             }
-            Head::Error => return Err(Error::AVAIL),
+            Head::Error => return Found::Error,
             Head::Entries(n) => {
                 self.backoff.reset();
                 n
@@ -177,7 +195,7 @@ impl<T: Transport> Shared<T> {
         if cq.ring.is_empty() && state.transport.holds_back() {
             state.flush();
         }
-        Ok(n)
+        Found::Entries(n)
     }
 
     /// The receives of this queue's endpoints may be those of another provider, which is asked first.
@@ -190,7 +208,7 @@ impl<T: Transport> Shared<T> {
     ) -> Result<usize> {
         self.engine.deliver(Caller::Data);
         let mut state = self.engine.lock_data()?;
-        self.read_locked(&mut state, max, out, src)
+        self.read_locked(&mut state, max, out, src).into()
     }
 
     fn entries(&self, state: &State<T>) -> usize {
@@ -297,11 +315,24 @@ impl<T: Transport> CqCalls for Cq<T> {
         let mut state = shared.engine.lock_data()?;
         let mut src = src;
         match shared.read_locked(&mut state, max, &mut out, src.as_mut()) {
-            Err(Error::AGAIN) if state.domain.owes_owners() => {}
-            result => return result,
+            Found::Nothing if state.domain.owes_owners() => {
+                drop(state);
+                shared.read_behind_owners(max, &mut out, src.as_mut())
+            }
+            // One by one: else the result is stored while the lock is given back.
+            Found::Nothing => {
+                drop(state);
+                Err(Error::AGAIN)
+            }
+            Found::Error => {
+                drop(state);
+                Err(Error::AVAIL)
+            }
+            Found::Entries(n) => {
+                drop(state);
+                Ok(n)
+            }
         }
-        drop(state);
-        shared.read_behind_owners(max, &mut out, src.as_mut())
     }
 
     /// fi_peer(3): progress, after which the owner has what came.
@@ -351,10 +382,10 @@ impl<T: Transport> CqCalls for Cq<T> {
             let enough = shared.entries(&state) >= wanted || shared.has_error(&state);
             if enough || over {
                 match shared.read_locked(&mut state, max, &mut out, src.as_mut()) {
-                    Err(Error::AGAIN) if !over => {}
-                    result => {
+                    Found::Nothing if !over => {}
+                    found => {
                         shared.stop_waiting(&mut state, waiting);
-                        return result;
+                        return found.into();
                     }
                 }
             }

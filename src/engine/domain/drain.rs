@@ -4,11 +4,10 @@
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
-use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::Instant;
 
 use super::{Engine, Locked};
-use crate::base::log::{Deferring, Subsys, log_info};
+use crate::base::log::{Subsys, log_info};
 use crate::engine::transport::Transport;
 use crate::sys::event::sleep_on;
 
@@ -54,22 +53,15 @@ impl<T: Transport> Engine<T> {
             let _ = sleep_on(&[self.poll_fd], Some(left.min(PAUSE)));
         }
     }
-}
-
-/// A domain of any transport.
-trait Drain: Send + Sync {
-    fn drain_at_exit(&self);
-}
-
-impl<T: Transport> Drain for Engine<T> {
-    fn drain_at_exit(&self) {
+    /// When the process ends.
+    pub(super) fn drain_at_exit(&self) {
         // What a child has of its parent's the parent sends.
         if !self.birth.is_here() {
             return;
         }
         let mut left_memory = false;
         self.drain_with(None, || {
-            let mut state = self.state.lock_aside_within(INSIDE).map(Deferring::new);
+            let mut state = self.state.lock_aside_within(INSIDE);
             if let Some(state) = state.as_deref_mut()
                 && !std::mem::replace(&mut left_memory, true)
                 && state.transport.owes(None, true)
@@ -86,39 +78,5 @@ impl<T: Transport> Drain for Engine<T> {
             }
             state
         });
-    }
-}
-
-static DOMAINS: Mutex<Vec<Weak<dyn Drain>>> = Mutex::new(Vec::new());
-
-/// A domain that may have something to deliver when the process ends.
-pub(super) fn register<T: Transport>(engine: &Arc<Engine<T>>) {
-    let engine: Weak<Engine<T>> = Arc::downgrade(engine);
-    // In a child of a process that was forked in here it is taken for ever; such a domain is not looked after at the
-    // end.
-    for _ in 0..TRIES {
-        let mut domains = match DOMAINS.try_lock() {
-            Ok(domains) => domains,
-            Err(TryLockError::Poisoned(domains)) => domains.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                std::thread::sleep(Duration::from_millis(1));
-                continue;
-            }
-        };
-        domains.retain(|domain| domain.strong_count() > 0);
-        return domains.push(engine);
-    }
-}
-
-const TRIES: u32 = 100;
-
-/// The process ends by exit(3) or a return from main. Whoever else runs still may call meanwhile.
-pub fn at_exit() {
-    // A thread that opens a domain may be stopped for good by now, or be the one that a signal has led here.
-    let Ok(domains) = DOMAINS.try_lock().map(|domains| domains.clone()) else {
-        return;
-    };
-    for domain in domains.iter().filter_map(Weak::upgrade) {
-        domain.drain_at_exit();
     }
 }

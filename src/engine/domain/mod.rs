@@ -6,13 +6,14 @@ pub mod av;
 pub mod av_set;
 pub mod cntr;
 pub mod cq;
-pub mod drain;
+mod drain;
 mod due;
 pub mod ep;
 mod mr;
 mod peers;
 mod poll;
 mod profile;
+pub mod registered;
 pub mod sep;
 mod srx;
 mod stx;
@@ -25,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::abi::*;
 use crate::base::info::{DomainAttr, Info, RxAttr, TxAttr};
-use crate::base::log::{Deferring, Source, Subsys, log_info};
+use crate::base::log::{Source, Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::engine::atomic::element_size;
 use crate::engine::auth::Key;
@@ -53,7 +54,7 @@ pub struct State<T: Transport> {
 }
 
 /// The state while its lock is held. What is logged meanwhile reaches callbacks of the application only afterwards.
-pub type Locked<'a, T> = Deferring<Guard<'a, State<T>>>;
+pub type Locked<'a, T> = Guard<'a, State<T>>;
 
 impl<T: Transport> State<T> {
     /// After an operation was posted: what no thread flushes is not left to the next call.
@@ -129,18 +130,18 @@ impl<T: Transport> Engine<T> {
     /// `Refused` is `OPBADSTATE` to C. It takes no room: an `Error` would share its place with half of the guard.
     #[inline]
     pub fn lock(&self) -> core::result::Result<Locked<'_, T>, Refused> {
-        self.state.lock().map(Deferring::new)
+        self.state.lock()
     }
 
     /// As `lock`, when something is closed. On an error it is left as it is.
     pub fn lock_to_close(&self) -> core::result::Result<Locked<'_, T>, Refused> {
-        self.state.lock_to_close().map(Deferring::new)
+        self.state.lock_to_close()
     }
 
     /// As `lock`, from a call of the data path: with FI_THREAD_DOMAIN the application serializes those.
     #[inline(always)]
     pub fn lock_data(&self) -> core::result::Result<Locked<'_, T>, Refused> {
-        self.state.lock_data().map(Deferring::new)
+        self.state.lock_data()
     }
 
     /// A call of the application drives the whole transport: the progress thread may leave that to it for a while.
@@ -213,7 +214,7 @@ impl<T: Transport> Engine<T> {
 
     /// As `lock`, from the thread that flushes what is held back.
     fn flush_aside(&self) -> bool {
-        let Ok(mut state) = self.state.lock_aside().map(Deferring::new) else {
+        let Ok(mut state) = self.state.lock_aside() else {
             return false;
         };
         state.flush();
@@ -316,7 +317,7 @@ impl<T: Transport> Domain<T> {
             true => Some(auto::Thread::start(&engine)?),
             false => None,
         };
-        drain::register(&engine);
+        registered::register(&engine);
         if let Some(held_back) = &held_back {
             let engine = Arc::downgrade(&engine);
             held_back.serve_by(move || engine.upgrade().is_some_and(|engine| engine.flush_aside()));

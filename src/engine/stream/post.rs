@@ -57,8 +57,11 @@ impl<N: Net> Stream<N> {
         if matches!(op.what, What::Write | What::Read) {
             check_target(&tx, op.len)?;
         }
-        self.check_heard(domain, id, &op)?;
         let (session, mut cx) = self.at(domain, id);
+        // As `check_heard`, for the session that is at hand.
+        if session.state != State::Up && !cx.domain.hears_of(&op) {
+            return Err(self.refuse_unheard(domain, id));
+        }
         let result = match op.what {
             What::Msg | What::Tagged if context == 0 => session.post_message(&mut cx, tx, op),
             What::Msg | What::Tagged => session.post_message_to(&mut cx, tx, op, context),
@@ -138,7 +141,6 @@ impl<N: Net> Stream<N> {
     }
 
     /// What nobody would hear of does not wait for a connection, as long as the application alone brings it there.
-    #[inline(always)]
     fn check_heard(&mut self, domain: &mut DomainOf<N>, id: usize, op: &TxOp) -> Result {
         match self.conns[id].session.state == State::Up || domain.hears_of(op) {
             true => Ok(()),

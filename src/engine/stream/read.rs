@@ -7,9 +7,9 @@ use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
 use crate::engine::srx::Claimed;
 use crate::engine::stream::net::Net;
-use crate::engine::stream::session::State;
 use crate::engine::stream::session::read::Read;
 use crate::engine::stream::session::receive::Fault;
+use crate::engine::stream::session::{Cx, State};
 use crate::engine::stream::transport::{DomainOf, Stream};
 
 /// Reads of one connection in a row before the others have their turn.
@@ -32,20 +32,30 @@ impl<N: Net> Stream<N> {
                 self.hold(id);
                 break;
             }
-            let (session, mut cx) = self.at(domain, id);
-            let read = session.read_once(&mut cx, &mut scratch);
+            // As `at`, for the connection that is at hand.
+            let cx = Cx {
+                id,
+                domain: &mut *domain,
+                link: &mut conn.link,
+                common: &mut self.common,
+            };
+            let read = conn.session.read_once(cx, &mut scratch);
             match read {
                 Read::Nothing => break,
-                Read::Some { is_all } => {
+                Read::Some => {
                     any = true;
                     self.settle(domain);
-                    if is_all {
-                        break;
-                    }
                 }
-                Read::Ended(ending) => {
+                Read::All => {
                     any = true;
-                    self.end_session(domain, id, ending);
+                    self.settle(domain);
+                    break;
+                }
+                Read::Ended => {
+                    any = true;
+                    if let Some(ending) = self.conns[id].session.ending.take() {
+                        self.end_session(domain, id, *ending);
+                    }
                     self.settle(domain);
                     break;
                 }

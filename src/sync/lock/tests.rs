@@ -68,7 +68,7 @@ fn the_data_path_owns_the_lock_after_a_while() {
     for _ in 0..=STREAK {
         drop(lock.lock_data().unwrap());
     }
-    let is_owned = || lock.lock_data().unwrap().held.is_none();
+    let is_owned = || lock.lock_data().unwrap().owned;
     assert_eq!(is_owned(), barrier::is_available());
     drop(lock.lock_aside().unwrap());
     assert_eq!(is_owned(), barrier::is_available());
@@ -172,7 +172,7 @@ fn who_is_inside_does_not_get_in_again() {
         let lock = Lock::new(callers, SERIALIZED, |_| Children::Go, 0u64).unwrap();
         (0..=STREAK).for_each(|_| drop(lock.lock_data().unwrap()));
         let mut inside = lock.lock_data().unwrap();
-        assert!(inside.held.is_none());
+        assert!(inside.owned);
         for _ in 0..2 {
             assert!(lock.lock_data().is_err(), "{callers:?}");
             assert!(lock.lock_aside_within(Duration::from_millis(1)).is_none());
@@ -206,4 +206,33 @@ fn who_is_waited_for_does_not_get_in_again() {
         other.join().unwrap();
     });
     assert_eq!(*lock.lock_data().unwrap(), 1);
+}
+
+/// From some time on it has to be known who is inside.
+#[test]
+fn a_lock_that_is_shared_has_no_owner_any_more() {
+    for callers in [Callers::One, Callers::OneForData, Callers::Many] {
+        let lock = Lock::new(callers, SERIALIZED, |_| Children::Go, 0u64).unwrap();
+        (0..=STREAK).for_each(|_| drop(lock.lock_data().unwrap()));
+        let inside = lock.lock_data().unwrap();
+        assert!(!lock.share_within(Duration::from_millis(1)));
+        assert_eq!(lock.is_owned(), inside.owned);
+        drop(inside);
+        assert!(lock.share_within(Duration::from_secs(20)));
+        let takes_mutex = || {
+            (0..=STREAK).for_each(|_| drop(lock.lock_aside().unwrap()));
+            (0..=STREAK).for_each(|_| drop(lock.lock_data().unwrap()));
+            let guards = [Lock::lock_data, Lock::lock, Lock::lock_to_close];
+            guards
+                .iter()
+                .all(|take| take(&lock).is_ok_and(|guard| !guard.owned))
+        };
+        assert!(takes_mutex(), "{callers:?}");
+        // SAFETY: nobody is inside.
+        assert_eq!(
+            unsafe { run_in_child(&|| i32::from(takes_mutex())) },
+            1,
+            "{callers:?}"
+        );
+    }
 }

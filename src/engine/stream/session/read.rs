@@ -21,17 +21,25 @@ const ALONG: usize = 4096;
 /// What one read has brought.
 pub enum Read {
     Nothing,
-    /// There is no more for now, as far as that is known.
-    Some {
-        is_all: bool,
-    },
-    Ended(Ending),
+    /// There may be more.
+    Some,
+    /// There is no more for now.
+    All,
+    /// The end of the session: `ending` says why.
+    Ended,
 }
 
 impl<A: Address> Session<A> {
     /// Reads from the link once.
-    #[inline]
-    pub fn read_once(&mut self, cx: &mut Cx<'_, A>, scratch: &mut [u8]) -> Read {
+    #[inline(always)]
+    pub fn read_once(&mut self, cx: Cx<'_, A>, scratch: &mut [u8]) -> Read {
+        // It is put together again behind the read: one that finds nothing needs no memory for it.
+        let Cx {
+            id,
+            domain,
+            link,
+            common,
+        } = cx;
         let (moved, asked, direct) = match &mut self.rx.at {
             At::Payload(incoming) if incoming.remaining >= DIRECT => {
                 let mut list = ScatterList::new();
@@ -41,33 +49,51 @@ impl<A: Address> Session<A> {
                     None => 0,
                 };
                 if placed == 0 {
-                    (cx.link.read(scratch), scratch.len(), 0)
+                    (link.read(scratch), scratch.len(), 0)
                 } else {
                     if placed == wanted {
                         list.push(&mut scratch[..ALONG]);
                     }
-                    (cx.link.read_list(&list), list.bytes(), placed)
+                    (link.read_list(&list), list.bytes(), placed)
                 }
             }
-            _ => (cx.link.read(scratch), scratch.len(), 0),
+            _ => (link.read(scratch), scratch.len(), 0),
         };
         let n = match moved {
             Ok(Moved::Bytes(n)) => n,
             Ok(Moved::Later) => return Read::Nothing,
-            Ok(Moved::End) => return Read::Ended(Ending::Lost(Error::CONNRESET)),
+            Ok(Moved::End) => return self.read_ended(Ending::Lost(Error::CONNRESET)),
             Err(error) if is_silence(&error) => {
-                return Read::Ended(Ending::Lost(Error::TIMEDOUT));
+                return self.read_ended(Ending::Lost(Error::TIMEDOUT));
             }
-            Err(error) => return Read::Ended(Ending::Lost(error.into())),
+            Err(error) => return self.read_ended(Ending::Lost(error.into())),
         };
-        let own = n.min(direct);
-        if direct > 0 {
-            self.placed(cx, own);
+        let mut cx = Cx {
+            id,
+            domain,
+            link,
+            common,
+        };
+        let taken = match direct {
+            0 => self.take(&mut cx, &scratch[..n]),
+            placed => {
+                let own = n.min(placed);
+                self.placed(&mut cx, own);
+                self.take(&mut cx, &scratch[..n - own])
+            }
+        };
+        match taken {
+            Ok(()) if n < asked => Read::All,
+            Ok(()) => Read::Some,
+            Err(fault) => self.read_ended(Ending::Fault(fault)),
         }
-        match self.take(cx, &scratch[..n - own]) {
-            Ok(()) => Read::Some { is_all: n < asked },
-            Err(fault) => Read::Ended(Ending::Fault(fault)),
-        }
+    }
+
+    /// The caller takes the session down.
+    #[cold]
+    fn read_ended(&mut self, ending: Ending) -> Read {
+        self.ending = Some(Box::new(ending));
+        Read::Ended
     }
 
     /// A receive has met a message whose bytes are not here.

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The domains of the process, of all transports: some things concern each of them.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
+use std::thread::sleep;
+
+use super::Engine;
+use crate::engine::transport::Transport;
+use crate::sync::inside;
+
+/// How long a thread that is inside a call, and may stay there, is waited for before lines of the log wait for it.
+const INSIDE: Duration = Duration::from_secs(1);
+
+/// A domain of any transport.
+pub(super) trait Registered: Send + Sync {
+    fn drain_at_exit(&self);
+    fn share_lock(&self);
+}
+
+impl<T: Transport> Registered for Engine<T> {
+    fn drain_at_exit(&self) {
+        Engine::drain_at_exit(self);
+    }
+
+    fn share_lock(&self) {
+        self.state.share_within(INSIDE);
+    }
+}
+
+static DOMAINS: Mutex<Vec<Weak<dyn Registered>>> = Mutex::new(Vec::new());
+
+/// A domain that was opened.
+pub(super) fn register<T: Transport>(engine: &Arc<Engine<T>>) {
+    // It is on the list before it asks: whoever begins to watch does so before reading the list.
+    let listed: Weak<Engine<T>> = Arc::downgrade(engine);
+    let is_known = push(listed);
+    if !is_known || inside::is_watched() {
+        engine.share_lock();
+    }
+}
+
+fn push(engine: Weak<dyn Registered>) -> bool {
+    let Some(mut domains) = list(TRIES) else {
+        return false;
+    };
+    domains.retain(|domain| domain.strong_count() > 0);
+    domains.push(engine);
+    true
+}
+
+/// Those that are open.
+fn all(tries: u32) -> impl Iterator<Item = Arc<dyn Registered>> {
+    let domains = list(tries).map(|domains| domains.clone());
+    let domains = domains.unwrap_or_default().into_iter();
+    domains.filter_map(|domain| domain.upgrade())
+}
+
+/// In a child of a process that was forked in here it is taken for ever.
+fn list(tries: u32) -> Option<MutexGuard<'static, Vec<Weak<dyn Registered>>>> {
+    for n in 1..=tries {
+        match DOMAINS.try_lock() {
+            Ok(domains) => return Some(domains),
+            Err(TryLockError::Poisoned(domains)) => return Some(domains.into_inner()),
+            Err(TryLockError::WouldBlock) if n < tries => sleep(Duration::from_millis(1)),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+    None
+}
+
+const TRIES: u32 = 100;
+
+/// Threads inside locks are watched from now on (`sync::inside`): the locks of all domains are of the kind that notes who
+/// is inside.
+pub fn share_locks() {
+    all(TRIES).for_each(|domain| domain.share_lock());
+}
+
+/// The process ends by exit(3) or a return from main. Whoever else runs still may call meanwhile; a thread that opens a
+/// domain may be stopped for good by now, or be the one that a signal has led here.
+pub fn drain_at_exit() {
+    all(1).for_each(|domain| domain.drain_at_exit());
+}

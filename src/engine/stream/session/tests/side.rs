@@ -313,12 +313,24 @@ impl Side {
         let mut any = false;
         let mut scratch = std::mem::take(&mut self.common.scratch);
         while self.lost.is_none() && !self.session.rx.at.waits() && !self.is_read_paused {
-            match self.with(|session, cx| session.read_once(cx, &mut scratch)) {
+            let mut read = Read::Nothing;
+            self.with(|session, cx| {
+                let cx = Cx {
+                    id: cx.id,
+                    domain: cx.domain,
+                    link: cx.link,
+                    common: cx.common,
+                };
+                read = session.read_once(cx, &mut scratch);
+            });
+            match read {
                 Read::Nothing => break,
-                Read::Some { .. } => any = true,
-                Read::Ended(ending) => {
-                    self.end(ending);
+                Read::Some | Read::All => any = true,
+                Read::Ended => {
                     any = true;
+                    if let Some(ending) = self.session.ending.take() {
+                        self.end(*ending);
+                    }
                 }
             }
         }

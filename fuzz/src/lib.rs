@@ -32,7 +32,7 @@ use base::params::Kind;
 use engine::stream::hello::{Answer, Hello};
 use engine::stream::proto::*;
 use engine::transport::{Address, AddressFormat};
-use prov::tcp::addr::Format;
+use engine::sockaddr::Format;
 use prov::tcp::params::Params;
 use registry::names::{Allowed, Wanted};
 

@@ -28,6 +28,7 @@ pub mod named_av;
 pub mod reactor;
 pub mod shared_av;
 pub mod signal;
+pub mod sockaddr;
 pub mod srx;
 pub mod stream;
 pub mod transport;

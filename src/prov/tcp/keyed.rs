@@ -13,6 +13,7 @@ use crate::abi::FI_CONNECTED;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
+use crate::engine::sockaddr::Addr;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::progress::handshake_token;
 use crate::engine::stream::proto::{
@@ -21,7 +22,6 @@ use crate::engine::stream::proto::{
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::accept::{Handshake, compare};
-use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::auth::{Context, Outcome, Prover};
 use crate::prov::tcp::connect::{write_exchange, write_whole};
 use crate::prov::tcp::pep::Accepted;

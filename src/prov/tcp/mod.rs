@@ -6,7 +6,6 @@
 //! those to peers of the same host.
 
 mod accept;
-pub mod addr;
 mod alive;
 mod auth;
 mod connect;

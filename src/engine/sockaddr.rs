@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Addresses of peers: IPv4 and IPv6 socket addresses.
+//! Addresses of peers for all providers over IP: IPv4 and IPv6 socket addresses.
 #![forbid(unsafe_code)]
 
 use std::ffi::CString;

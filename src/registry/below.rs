@@ -2,7 +2,7 @@
 //! Which providers answer a query: all of them an application's, and a layered provider's those below it.
 #![forbid(unsafe_code)]
 
-use super::getinfo::Filter;
+use super::filter::Filter;
 use crate::base::info::{Answer, Query};
 use crate::prov::{Below, Provider};
 

@@ -2,6 +2,7 @@
 //! Which providers exist, in which order they are asked, and which of them may answer: fi_getinfo(3), fi_fabric(3).
 
 mod below;
+mod filter;
 mod getinfo;
 pub mod names;
 mod open;

@@ -6,6 +6,7 @@
 
 pub mod addr;
 pub mod client;
+mod entry;
 pub mod live;
 pub mod object;
 pub mod ops;

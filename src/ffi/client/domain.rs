@@ -9,7 +9,7 @@ use super::handle::Handle;
 use super::info::Info;
 use super::status;
 use crate::abi::*;
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::ffi::slots;
 
 pub type Domain = Handle<fid_domain>;
@@ -26,6 +26,20 @@ impl Domain {
             let code = slots::fabric::domain(parent, info.as_ptr(), &raw mut domain, null_mut());
             Handle::opened(code, domain, (), vec![fabric.clone()])
         }
+    }
+
+    /// A domain that any number of threads may call. FI_EINVAL: the entry's threading level promises less.
+    pub fn open_thread_safe(fabric: &Arc<Fabric>, info: Info<'_>) -> Result<Arc<Domain>> {
+        let serialized = |attr: &fi_domain_attr| {
+            // SAFETY: both names of the place have the same type.
+            let progress = unsafe { attr.anonymous.progress };
+            attr.threading != FI_THREAD_SAFE || progress == FI_PROGRESS_CONTROL_UNIFIED
+        };
+        if info.domain().is_none_or(serialized) {
+            return Err(Error::INVAL);
+        }
+        // SAFETY: fi_domain(3): with this level, and with control progress apart, all threads may call at a time.
+        unsafe { Domain::open(fabric, info) }
     }
 
     /// Elements that one atomic operation takes, and the size of one: fi_atomic(3). `flags` tells the family.

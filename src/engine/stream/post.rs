@@ -27,21 +27,12 @@ impl<N: Net> Stream<N> {
         if !state.enabled {
             return Err(Error::OPBADSTATE);
         }
-        let len = tx.iov.remaining();
         if tx.flags & (FI_MATCH_COMPLETE | FI_FENCE | FI_TRIGGER) != 0 {
             check_flags(tx.what, tx.flags, state)?;
         }
         domain.may_post(ep)?;
         let id = self.connection(domain, ep, tx.dest)?;
-        let op = TxOp {
-            since: 0,
-            what: tx.what,
-            ep: ep as u32,
-            flags: tx.flags,
-            context: tx.context.number(),
-            len,
-        };
-        self.post_to(domain, id, tx, op, 0)
+        self.post_to(domain, id, tx, TxOp::of(ep, tx), 0)
     }
 
     /// Hands an operation to the session of a peer; a message may be for one of its receive contexts.

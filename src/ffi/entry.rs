@@ -6,17 +6,17 @@
 // For layered providers, of which a build may have none.
 #![allow(dead_code)]
 
-use crate::base::Result;
 use crate::base::info::Info;
-use crate::ffi::client::InfoList;
+use crate::base::{Error, Result};
+use crate::ffi::client::{self, InfoList};
 
-impl InfoList {
-    /// A list of one entry. It names no open objects: nobody here knows whether they still are.
-    pub fn of(info: &Info) -> Result<InfoList> {
-        let mut info = info.clone();
-        (info.handle, info.fabric.fabric, info.domain.domain) = (0, 0, 0);
-        let first = info.write()?;
-        // SAFETY: `write` has made the entry just now, and nobody else has seen it.
-        Ok(unsafe { InfoList::from_raw(first) })
-    }
+/// Opens something with an entry of ours. What opens it sees no open objects in it: nobody here knows whether they still
+/// are.
+pub fn with_entry<T>(entry: &Info, open: impl FnOnce(client::Info<'_>) -> Result<T>) -> Result<T> {
+    let mut entry = entry.clone();
+    (entry.handle, entry.fabric.fabric, entry.domain.domain) = (0, 0, 0);
+    let first = entry.write()?;
+    // SAFETY: `write` has made the entry just now, and nobody else has seen it.
+    let list = unsafe { InfoList::from_raw(first) };
+    open(list.first().ok_or(Error::NODATA)?)
 }

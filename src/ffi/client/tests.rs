@@ -222,11 +222,12 @@ fn an_entry_of_ours_goes_to_c_without_open_objects() {
     let mut ours = crate::base::info::Info::default();
     (ours.handle, ours.fabric.fabric, ours.domain.domain) = (1, 2, 3);
     ours.fabric.prov_name = Some(c"below".into());
-    let list = InfoList::of(&ours).unwrap();
-    let info = list.first().unwrap();
-    assert_eq!(info.provider().as_deref(), Some("below"));
-    let domain = info.domain().unwrap();
-    assert!(info.raw().handle.is_null() && domain.domain.is_null());
+    let seen = crate::ffi::with_entry(&ours, |info| {
+        let (raw, domain) = (info.raw(), info.domain().unwrap());
+        let objects = [raw.handle.addr(), domain.domain.addr()];
+        Ok((info.provider(), objects))
+    });
+    assert_eq!(seen, Ok((Some("below".to_owned()), [0, 0])));
 }
 
 #[test]

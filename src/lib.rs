@@ -9,6 +9,10 @@ mod base;
 mod engine;
 mod exports;
 mod ffi;
+// For tests: a provider upon another.
+#[cfg(feature = "layered")]
+#[path = "../tests/layered/mod.rs"]
+mod layered;
 mod prov;
 mod registry;
 mod sync;

@@ -21,7 +21,13 @@ pub use open::open_fabric;
 
 /// The providers of the library, in the order in which FI_PROV_ATTR_ONLY shows them.
 fn own() -> Vec<Box<dyn Provider>> {
-    vec![Box::new(shm::Shm), Box::new(tcp::Tcp), Box::new(shm::Sm2)]
+    vec![
+        Box::new(shm::Shm),
+        Box::new(tcp::Tcp),
+        Box::new(shm::Sm2),
+        #[cfg(feature = "layered")]
+        Box::new(crate::layered::Layered),
+    ]
 }
 
 /// All providers, with their variables defined after those of the library. Which there are is settled by the first call.

@@ -20,3 +20,21 @@ pub fn with_entry<T>(entry: &Info, open: impl FnOnce(client::Info<'_>) -> Result
     let list = unsafe { InfoList::from_raw(first) };
     open(list.first().ok_or(Error::NODATA)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_of_ours_goes_to_c_without_open_objects() {
+        let mut ours = Info::default();
+        (ours.handle, ours.fabric.fabric, ours.domain.domain) = (1, 2, 3);
+        ours.fabric.prov_name = Some(c"below".into());
+        let seen = with_entry(&ours, |info| {
+            let (raw, domain) = (info.raw(), info.domain().unwrap());
+            let objects = [raw.handle.addr(), domain.domain.addr()];
+            Ok((info.provider(), objects))
+        });
+        assert_eq!(seen, Ok((Some("below".to_owned()), [0, 0])));
+    }
+}

@@ -218,19 +218,6 @@ fn threads_are_promised_by_the_entry_alone_if_it_is_thread_safe() {
 }
 
 #[test]
-fn an_entry_of_ours_goes_to_c_without_open_objects() {
-    let mut ours = crate::base::info::Info::default();
-    (ours.handle, ours.fabric.fabric, ours.domain.domain) = (1, 2, 3);
-    ours.fabric.prov_name = Some(c"below".into());
-    let seen = crate::ffi::with_entry(&ours, |info| {
-        let (raw, domain) = (info.raw(), info.domain().unwrap());
-        let objects = [raw.handle.addr(), domain.domain.addr()];
-        Ok((info.provider(), objects))
-    });
-    assert_eq!(seen, Ok((Some("below".to_owned()), [0, 0])));
-}
-
-#[test]
 fn peers_get_no_rights_to_buffers() {
     let domain = domain(&fabric());
     let remote = Buffer::new(&domain, info(|_, _| ()), 8, FI_REMOTE_WRITE, 0);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Entries of ours for objects of others: what a layered provider opens the provider below with.
 //!
-//! Trusted with: what `Info::write` has just made. The programs of src/bin have no such entries, so this is not in `client`.
+//! Trusted with: what `Info::write` has just made. The programs of src/bin have no such entries, so this is not in
+//! `client`.
 
 // For layered providers, of which a build may have none.
 #![allow(dead_code)]
@@ -10,8 +11,8 @@ use crate::base::info::Info;
 use crate::base::{Error, Result};
 use crate::ffi::client::{self, InfoList};
 
-/// Opens something with an entry of ours. What opens it sees no open objects in it: nobody here knows whether they still
-/// are.
+/// Opens something with an entry of ours. Who opens it sees no open objects in it: nobody here knows whether they
+/// still are.
 pub fn with_entry<T>(entry: &Info, open: impl FnOnce(client::Info<'_>) -> Result<T>) -> Result<T> {
     let mut entry = entry.clone();
     (entry.handle, entry.fabric.fabric, entry.domain.domain) = (0, 0, 0);

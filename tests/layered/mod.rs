@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A provider for tests alone, compiled in by the feature `layered`: RDM endpoints over the MSG endpoints of tcp, to which
-//! it speaks by `ffi::client` as an application would. It shows that the seams carry a layered provider, and copies
-//! whatever can be copied.
+//! A provider for tests alone, compiled in by the feature `layered`: RDM endpoints over the MSG endpoints of tcp, to
+//! which it speaks by `ffi::client` as an application would. It shows that the seams carry a layered provider, and
+//! copies whatever can be copied.
 #![forbid(unsafe_code)]
 
 mod transport;

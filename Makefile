@@ -87,7 +87,7 @@ budget: all
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
 CHECKS := format documents layers layout headers clippy unit drift symbols inline install examples demo c \
-    budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
+    layered budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -147,6 +147,16 @@ conformance: all
 check-conformance: conformance
 	LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2
 	FI_TCP_SHARED_MEMORY=0 LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2 -p tcp -e rdm
+# A layered provider for tests, over the MSG endpoints of tcp: tests/layered. A library of its own; no other has it.
+LAYERED := $(TARGET)/layered
+LAYERED_PAGES = fi_msg: fi_tagged: fi_cq: fi_cntr: fi_av: fi_endpoint: fi_cm: fi_poll: fi_getinfo: fi_fabric: fi_domain:
+check-layered:
+	$(CARGO) build --locked --features layered --target-dir $(LAYERED)
+	ln -sf libfabric.so $(LAYERED)/debug/libfabric.so.1
+	$(MAKE) -C ctests/conformance BUILD=$(LAYERED)/conformance FABRIC_CFLAGS=-I$(CURDIR)/include \
+	    FABRIC_LIBS='-L$(LAYERED)/debug -lfabric'
+	LD_LIBRARY_PATH=$(LAYERED)/debug $(LAYERED)/conformance/conformance -j 2 -p 'tcp;layered' -e rdm \
+	    $(LAYERED_PAGES:%=-k %) -x tests/layered/expected.txt
 # In C and Rust: wrong accesses, leaks, what Rust asserts in a debug build.
 check-asan:
 	ctests/asan.sh $(TARGET)/asan

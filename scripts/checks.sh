@@ -12,7 +12,7 @@ set -uo pipefail
 limit_of() {
     case $1 in
     format | documents | layers | layout | inline) echo 120 ;;
-    clippy | unit | drift | symbols | asan | threads | memory) echo 900 ;;
+    clippy | unit | drift | layered | symbols | asan | threads | memory) echo 900 ;;
     mixed | hosts) echo 300 ;;
     programs) echo 3600 ;;
     mpi-long) echo 7200 ;;

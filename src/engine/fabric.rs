@@ -78,7 +78,7 @@ impl<T: Transport> Kind for Fabric<T> {
 
     fn named(&self) -> Option<(&CStr, &CStr)> {
         Some((
-            T::provider(&self.shared.provider).name(),
+            T::prov_name(&self.shared.provider),
             self.shared.name.as_deref()?,
         ))
     }

@@ -9,6 +9,7 @@ mod parts;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -63,6 +64,10 @@ pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
     /// The provider that a fabric belongs to, where several share the transport.
     fn provider(_fabric: &Self::Fabric) -> &'static Source {
         Self::SOURCE
+    }
+    /// What entries call the provider: a layered one together with what is below it.
+    fn prov_name(fabric: &Self::Fabric) -> &'static CStr {
+        Self::provider(fabric).name()
     }
     /// Entries of a completion queue that names no size.
     const CQ_SIZE: usize;

@@ -6,6 +6,7 @@
 
 pub mod addr;
 pub mod client;
+mod entry;
 pub mod live;
 pub mod object;
 pub mod ops;
@@ -17,6 +18,8 @@ use crate::base::Error;
 use crate::base::log::{CORE, Subsys, log_warn};
 
 pub use addr::AddrForm;
+#[allow(unused_imports)]
+pub use entry::with_entry;
 pub use object::{Kind, Other, WaitHandle};
 
 /// An object of another library could not be closed when its last handle went away.

@@ -29,12 +29,13 @@ pub trait Provider: Send + Sync {
     /// business. A layered provider finds in `below` what it can build upon.
     fn offers(&self, query: &Query, below: &dyn Below) -> Answer;
 
-    /// fi_fabric(3).
+    /// fi_fabric(3). A layered provider asks `below` for the entries that it opens the objects below with.
     fn open_fabric(
         &self,
         attr: &FabricAttr,
         api_version: u32,
         flags: u64,
         context: *mut c_void,
+        below: &dyn Below,
     ) -> Result<*mut abi::fid_fabric>;
 }

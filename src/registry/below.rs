@@ -2,7 +2,7 @@
 //! Which providers answer a query: all of them an application's, and a layered provider's those below it.
 #![forbid(unsafe_code)]
 
-use super::getinfo::Filter;
+use super::filter::Filter;
 use crate::base::info::{Answer, Query};
 use crate::prov::{Below, Provider};
 
@@ -27,7 +27,8 @@ impl<'a> View<'a> {
         }
     }
 
-    fn below(&'a self, provider: &'a dyn Provider) -> View<'a> {
+    /// What a provider sees that builds upon the others.
+    pub fn below(&'a self, provider: &'a dyn Provider) -> View<'a> {
         View {
             providers: self.providers,
             variable: None,
@@ -115,6 +116,7 @@ mod tests {
             _api_version: u32,
             _flags: u64,
             _context: *mut c_void,
+            _below: &dyn Below,
         ) -> Result<*mut abi::fid_fabric> {
             Err(Error::NOSYS)
         }

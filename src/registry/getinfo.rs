@@ -2,13 +2,11 @@
 //! fi_getinfo(3): every provider that may answer is asked, and the answers are put in order.
 #![forbid(unsafe_code)]
 
-use std::ffi::CString;
-
 use super::below::View;
-use super::names::{Allowed, Wanted};
+use super::filter::Filter;
 use super::{open, order, providers};
 use crate::abi::{FI_MAJOR_VERSION, FI_MINOR_VERSION, FI_PROV_ATTR_ONLY};
-use crate::base::info::{Answer, Info, Query, Reason, Refusal, Value};
+use crate::base::info::{Info, Query, Reason, Refusal, Value};
 use crate::base::log::{CORE, Source, Subsys, log_info};
 use crate::base::settings::Settings;
 use crate::base::{Error, Result};
@@ -55,59 +53,6 @@ fn bare(provider: &dyn Provider) -> Info {
     info.fabric.prov_name = Some(provider.source().name().to_owned());
     info.fabric.prov_version = provider.version();
     info
-}
-
-/// Who may answer.
-pub struct Filter {
-    allowed: Allowed,
-    variable: String,
-    wanted: Wanted,
-    prov_name: String,
-}
-
-impl Filter {
-    pub fn of(query: &Query, variable: Option<&str>) -> Filter {
-        let fabric = query.hints.and_then(|hints| hints.fabric.as_ref());
-        let prov_name: Option<String> = fabric
-            .and_then(|fabric| fabric.prov_name.clone())
-            .map(|name: CString| name.to_string_lossy().into_owned());
-        Filter {
-            allowed: Allowed::parse(variable),
-            variable: variable.unwrap_or_default().to_owned(),
-            wanted: Wanted::parse(prov_name.as_deref()),
-            prov_name: prov_name.unwrap_or_default(),
-        }
-    }
-
-    /// The answer of a core provider, if it may give one.
-    pub fn ask(&self, provider: &dyn Provider, query: &Query, below: &dyn Below) -> Answer {
-        let name = provider.source().name().to_string_lossy();
-        match self.refuse(&name) {
-            None => provider.offers(query, below),
-            Some(refusal) => Answer {
-                entries: Vec::new(),
-                reasons: vec![refusal.by(&name)],
-            },
-        }
-    }
-
-    fn refuse(&self, name: &str) -> Option<Refusal> {
-        if !self.allowed.result(name) {
-            let variable = Value::from(self.variable.as_str());
-            return Some(Refusal::new("FI_PROVIDER", variable, Value::from(name)));
-        }
-        if !self.wanted.core(name) {
-            let wanted = Value::from(self.prov_name.as_str());
-            let offered = Value::from(name);
-            return Some(Refusal::new("fabric_attr.prov_name", wanted, offered));
-        }
-        None
-    }
-
-    /// Do the names leave room for `ofi_rxm` over tcp?
-    fn layering(&self) -> bool {
-        self.wanted.layered("ofi_rxm", "tcp") && self.allowed.result("tcp;ofi_rxm")
-    }
 }
 
 fn log_reason(source: &'static Source, reason: &Reason) {

@@ -2,6 +2,7 @@
 //! Which providers exist, in which order they are asked, and which of them may answer: fi_getinfo(3), fi_fabric(3).
 
 mod below;
+mod filter;
 mod getinfo;
 pub mod names;
 mod open;
@@ -25,6 +26,8 @@ fn own() -> Vec<Box<dyn Provider>> {
         Box::new(udp::Udp),
         Box::new(tcp::Tcp),
         Box::new(shm::Sm2),
+        #[cfg(feature = "layered")]
+        Box::new(crate::layered::Layered),
     ]
 }
 

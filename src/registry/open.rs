@@ -5,6 +5,7 @@
 use core::ffi::c_void;
 use std::ffi::{CStr, CString};
 
+use super::below::View;
 use super::names::Wanted;
 use super::providers;
 use crate::abi;
@@ -41,7 +42,9 @@ pub fn open_fabric(
         );
         return Err(Error::NODATA);
     }
-    provider.open_fabric(attr, api_version, flags, context)
+    let application = View::of_application(providers(), None);
+    let below = application.below(provider);
+    provider.open_fabric(attr, api_version, flags, context, &below)
 }
 
 fn find(name: &CStr) -> Option<&'static dyn Provider> {

@@ -113,6 +113,8 @@ pub struct Engine<T: Transport> {
     pub format: T::Format,
     birth: Birth,
     provider: &'static Source,
+    /// In entries.
+    prov_name: &'static CStr,
     pub info: Info,
     pub api_version: u32,
     pub uses: Uses,
@@ -297,6 +299,7 @@ impl<T: Transport> Domain<T> {
             format,
             birth: Birth::here(),
             provider: T::provider(&fabric.provider),
+            prov_name: T::prov_name(&fabric.provider),
             api_version: fabric.api_version,
             info,
             uses: Uses::default(),
@@ -386,7 +389,7 @@ impl<T: Transport> Kind for Domain<T> {
 
     fn named(&self) -> Option<(&CStr, &CStr)> {
         Some((
-            self.engine.provider.name(),
+            self.engine.prov_name,
             self.engine.info.domain.name.as_deref()?,
         ))
     }

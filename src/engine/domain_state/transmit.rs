@@ -11,7 +11,7 @@ use crate::base::{Error, Result};
 use crate::engine::ep_state::Event;
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
-use crate::ffi::ops::transfer::What;
+use crate::ffi::ops::transfer::{Tx, What};
 use crate::hmem::Memory;
 
 /// An operation of the initiator, to be completed.
@@ -29,6 +29,19 @@ pub struct TxOp {
 }
 
 impl TxOp {
+    /// What is posted to an endpoint. The transport has not counted yet since when it waits.
+    #[inline]
+    pub fn of<M: Memory>(ep: usize, tx: &Tx<'_, M>) -> TxOp {
+        TxOp {
+            what: tx.what,
+            since: 0,
+            ep: ep as u32,
+            flags: tx.flags,
+            context: tx.context.number(),
+            len: tx.iov.remaining(),
+        }
+    }
+
     #[inline]
     pub const fn ep(&self) -> usize {
         self.ep as usize

@@ -35,14 +35,7 @@ impl<N: Net> Stream<N> {
         domain.may_post(ep)?;
         let (dest, context) = split(domain, port, tx.dest)?;
         let id = self.connection(domain, port, dest)?;
-        let op = TxOp {
-            since: 0,
-            what: tx.what,
-            ep: ep as u32,
-            flags: tx.flags,
-            context: tx.context.number(),
-            len: tx.iov.remaining(),
-        };
+        let op = TxOp::of(ep, &tx);
         self.post_to(domain, id, tx, op, context)
     }
 

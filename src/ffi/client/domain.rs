@@ -28,15 +28,17 @@ impl Domain {
         }
     }
 
-    /// As `open`, for an entry that lets any thread call at any time. `INVAL` for another.
-    pub fn open_for_threads(fabric: &Arc<Fabric>, info: Info<'_>) -> Result<Arc<Domain>> {
-        let attr = info.domain().ok_or(Error::INVAL)?;
-        // SAFETY: both names of the field are of the same type.
-        let progress = unsafe { attr.anonymous.progress };
-        if attr.threading != FI_THREAD_SAFE || progress == FI_PROGRESS_CONTROL_UNIFIED {
+    /// A domain that any number of threads may call. FI_EINVAL: the entry's threading level promises less.
+    pub fn open_thread_safe(fabric: &Arc<Fabric>, info: Info<'_>) -> Result<Arc<Domain>> {
+        let serialized = |attr: &fi_domain_attr| {
+            // SAFETY: both names of the place have the same type.
+            let progress = unsafe { attr.anonymous.progress };
+            attr.threading != FI_THREAD_SAFE || progress == FI_PROGRESS_CONTROL_UNIFIED
+        };
+        if info.domain().is_none_or(serialized) {
             return Err(Error::INVAL);
         }
-        // SAFETY: that level and that progress ask nothing of the threads that call.
+        // SAFETY: fi_domain(3): with this level, and with control progress apart, all threads may call at a time.
         unsafe { Domain::open(fabric, info) }
     }
 

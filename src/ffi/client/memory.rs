@@ -167,6 +167,11 @@ impl Buffer {
         unsafe { &mut (&mut *self.memory.0.as_ptr())[self.prefix..] }
     }
 
+    /// The number by which completions of its operations name it ([`Done::number`]).
+    pub fn number(&self) -> usize {
+        self.context.addr().get()
+    }
+
     /// Bytes before the message that are the provider's. They count in the lengths of operations and completions.
     pub fn prefix(&self) -> usize {
         self.prefix
@@ -234,9 +239,7 @@ impl InFlight {
 
     fn land(&self, context: usize) -> Option<Buffer> {
         self.with(|all| {
-            let at = all
-                .iter()
-                .position(|buffer| buffer.context.addr().get() == context)?;
+            let at = all.iter().position(|buffer| buffer.number() == context)?;
             Some(all.swap_remove(at))
         })
     }

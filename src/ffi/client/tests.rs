@@ -189,6 +189,35 @@ fn a_buffer_is_the_endpoints_until_its_completion_is_traded_in() {
 }
 
 #[test]
+fn several_endpoints_share_a_queue_and_know_their_buffers() {
+    let domain = domain(&fabric());
+    let info = info(|_, _| ());
+    let (cq, ep) = (queue(&domain, FI_CQ_FORMAT_MSG), endpoint());
+    let buffer = Buffer::new(&domain, info, 16, FI_SEND, 0).unwrap();
+    let number = buffer.number();
+    assert!(ep.send_buffer(buffer, 2, 7).is_ok());
+    let mut done = [Completion::default()];
+    assert_eq!(cq.read(&mut done), Ok(1));
+    let [done] = done;
+    assert_eq!(done.context.number(), number);
+    assert_eq!(ep.reclaim(done.context).unwrap().number(), number);
+}
+
+#[test]
+fn threads_are_promised_by_the_entry_alone_if_it_is_thread_safe() {
+    let fabric = fabric();
+    let open = |threading, progress| {
+        let info =
+            info(|_, attr| (attr.threading, attr.anonymous.progress) = (threading, progress));
+        Domain::open_thread_safe(&fabric, info).err()
+    };
+    assert_eq!(open(FI_THREAD_SAFE, FI_PROGRESS_MANUAL), None);
+    let refused = Some(Error::INVAL);
+    assert_eq!(open(FI_THREAD_DOMAIN, FI_PROGRESS_MANUAL), refused);
+    assert_eq!(open(FI_THREAD_SAFE, FI_PROGRESS_CONTROL_UNIFIED), refused);
+}
+
+#[test]
 fn peers_get_no_rights_to_buffers() {
     let domain = domain(&fabric());
     let remote = Buffer::new(&domain, info(|_, _| ()), 8, FI_REMOTE_WRITE, 0);

@@ -78,6 +78,7 @@ impl Provider for Shm {
         api_version: u32,
         flags: u64,
         context: *mut c_void,
+        _below: &dyn Below,
     ) -> Result<*mut abi::fid_fabric> {
         open_fabric(Kind::Shm, attr, api_version, flags, context)
     }
@@ -105,6 +106,7 @@ impl Provider for Sm2 {
         api_version: u32,
         flags: u64,
         context: *mut c_void,
+        _below: &dyn Below,
     ) -> Result<*mut abi::fid_fabric> {
         open_fabric(Kind::Sm2, attr, api_version, flags, context)
     }

@@ -70,6 +70,7 @@ impl Provider for Tcp {
         api_version: u32,
         flags: u64,
         context: *mut c_void,
+        _below: &dyn Below,
     ) -> Result<*mut abi::fid_fabric> {
         // fi_fabric2 knows flags only for providers that can be peers of others.
         if flags != 0 {

@@ -179,15 +179,7 @@ impl Transport for Domain {
         }
         domain.may_post(ep)?;
         endpoint.send(domain, &tx)?;
-        let op = TxOp {
-            what: tx.what,
-            since: 0,
-            ep: ep as u32,
-            flags: tx.flags,
-            context: tx.context.number(),
-            len: tx.iov.remaining(),
-        };
-        domain.sent(ep, &op);
+        domain.sent(ep, &TxOp::of(ep, &tx));
         Ok(())
     }
 

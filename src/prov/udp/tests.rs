@@ -39,7 +39,7 @@ impl Side {
         let list = getinfo(API, Some(c"127.0.0.1"), None, FI_SOURCE, None).unwrap();
         let info = Side::info(&list);
         let fabric = Fabric::open(info).unwrap();
-        let domain = Domain::open_for_threads(&fabric, info).unwrap();
+        let domain = Domain::open_thread_safe(&fabric, info).unwrap();
         let attr = CqAttr {
             format: FI_CQ_FORMAT_TAGGED,
             wait_obj: FI_WAIT_FD,

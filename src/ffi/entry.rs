@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Entries of ours for objects of others: what a layered provider opens the provider below with.
+//!
+//! Trusted with: what `Info::write` has just made. The programs of src/bin have no such entries, so this is not in
+//! `client`.
+
+// For layered providers, of which a build may have none.
+#![allow(dead_code)]
+
+use crate::base::info::Info;
+use crate::base::{Error, Result};
+use crate::ffi::client::{self, InfoList};
+
+/// Opens something with an entry of ours. Who opens it sees no open objects in it: nobody here knows whether they
+/// still are.
+pub fn with_entry<T>(entry: &Info, open: impl FnOnce(client::Info<'_>) -> Result<T>) -> Result<T> {
+    let mut entry = entry.clone();
+    (entry.handle, entry.fabric.fabric, entry.domain.domain) = (0, 0, 0);
+    let first = entry.write()?;
+    // SAFETY: `write` has made the entry just now, and nobody else has seen it.
+    let list = unsafe { InfoList::from_raw(first) };
+    open(list.first().ok_or(Error::NODATA)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_of_ours_goes_to_c_without_open_objects() {
+        let mut ours = Info::default();
+        (ours.handle, ours.fabric.fabric, ours.domain.domain) = (1, 2, 3);
+        ours.fabric.prov_name = Some(c"below".into());
+        let seen = with_entry(&ours, |info| {
+            let (raw, domain) = (info.raw(), info.domain().unwrap());
+            let objects = [raw.handle.addr(), domain.domain.addr()];
+            Ok((info.provider(), objects))
+        });
+        assert_eq!(seen, Ok((Some("below".to_owned()), [0, 0])));
+    }
+}

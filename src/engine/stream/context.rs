@@ -23,7 +23,7 @@ impl<N: Net> Stream<N> {
         domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
-        tx: Tx<'_>,
+        tx: &mut Tx<'_>,
     ) -> Result {
         let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
         if !state.enabled {

@@ -30,7 +30,7 @@ if [ $# -eq 0 ]; then
 fi
 
 # Only loopback, so that the result is the same on every machine.
-export LD_LIBRARY_PATH=$library FI_TCP_IFACE=lo
+export LD_LIBRARY_PATH=$library FI_TCP_IFACE=lo FI_UDP_IFACE=lo
 run() { # NAME
     local name=$1 start=$SECONDS code=0 expected=$ROOT/ctests/$1.expected
     # shellcheck disable=SC2086 # options, one a word

@@ -23,7 +23,7 @@ static int failures;
 	} \
 } while (0)
 
-/* Do all entries with this domain name, and no others, point to these? */
+/* Do all entries of tcp with this domain name, and no others, point to these? */
 static void check_entries(const char *domain_name, struct fid_fabric *fabric, struct fid_domain *domain)
 {
 	struct fi_info *list, *info;
@@ -31,7 +31,8 @@ static void check_entries(const char *domain_name, struct fid_fabric *fabric, st
 
 	CHECK(fi_getinfo(V, NULL, NULL, 0, NULL, &list) == 0);
 	for (info = list; info; info = info->next) {
-		int is_it = !strcmp(info->domain_attr->name, domain_name);
+		int is_it = !strcmp(info->fabric_attr->prov_name, "tcp") &&
+			    !strcmp(info->domain_attr->name, domain_name);
 
 		/* the domain is known by its name alone; the fabric of another family is another */
 		CHECK(info->domain_attr->domain == (is_it ? domain : NULL));

@@ -8,7 +8,7 @@ set -euo pipefail
 
 tools=$(realpath "${1:?usage: tools.sh FOLDER}")
 [ -e "$tools/libfabric.so.1" ] || fail "there is no libfabric.so.1 in $tools"
-export LD_LIBRARY_PATH=$tools FI_TCP_IFACE=lo
+export LD_LIBRARY_PATH=$tools FI_TCP_IFACE=lo FI_UDP_IFACE=lo
 unset FI_PROVIDER FI_LOG_LEVEL FI_LOG_PROV FI_LOG_SUBSYS FI_LOG_LOCATION
 scratch=$(mktemp -d)
 children=()
@@ -324,6 +324,7 @@ for type in rdm msg; do
     play "$own" "$own" 1 -p tcp -s 127.0.0.1 -f 127.0.0.1/32 -e $type -S 1000000 -c -v
 done
 play "$own" "$own" 6 -p tcp -d lo -e rdm -m tagged -c
+play "$own" "$own" 3 -p udp -d lo -e dgram -c
 play "$own" "$own" 1 -d lo -e rdm -S 64
 [ ! -e /proc/net/if_inet6 ] || address=::1 play "$own" "$own" 1 -p tcp -s ::1 -e msg -6 -S 64 -c
 for other in ${others[@]+"${others[@]}"}; do
@@ -334,7 +335,9 @@ for other in ${others[@]+"${others[@]}"}; do
     done
     play "$other/fi_pingpong" "$own" 6 -p tcp -d lo -e rdm -m tagged -c
     play "$own" "$other/fi_pingpong" 6 -p tcp -d lo -e rdm -m tagged -c
-    compared=$((compared + 6))
+    play "$other/fi_pingpong" "$own" 3 -p udp -d lo -e dgram -c
+    play "$own" "$other/fi_pingpong" 3 -p udp -d lo -e dgram -c
+    compared=$((compared + 8))
 done
 
 say "fi_pingpong: what goes wrong"

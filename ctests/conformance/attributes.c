@@ -157,7 +157,7 @@ TEST(fi_av, set_user_id_needs_the_flag, EP_AV, FI_MSG, "fi_av_set_user_id is for
 
 // ---- Capabilities for who asks
 
-TEST(fi_getinfo, only_for_who_asks, EP_RELIABLE, FI_MSG, "Capabilities and orders that cost something are not in the result unless they were asked for")
+TEST(fi_getinfo, only_for_who_asks, EP_ANY, FI_MSG, "Capabilities and orders that cost something are not in the result unless they were asked for")
 {
 	uint64_t costs = FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID;
 
@@ -171,7 +171,7 @@ TEST(fi_getinfo, only_for_who_asks, EP_RELIABLE, FI_MSG, "Capabilities and order
 	CHECK_EQ(t->info->tx_attr->comp_order | t->info->rx_attr->comp_order, 0);
 }
 
-TEST(fi_getinfo, modes_not_needed, EP_RELIABLE, FI_MSG, "An application that is ready for every mode learns which it has to use; without FI_MSG_PREFIX there is no prefix")
+TEST(fi_getinfo, modes_not_needed, EP_ANY, FI_MSG, "An application that is ready for every mode learns which it has to use; without FI_MSG_PREFIX there is no prefix")
 {
 	t->hints->mode = ~UINT64_C(0);
 	t->hints->ep_attr->msg_prefix_size = 0;
@@ -265,7 +265,7 @@ TEST(fi_profile, lists, EP_RELIABLE, FI_MSG, "Variables and events are counted a
 	CHECK_RC(fi_profile_register_callback(profile, 9999, NULL, NULL), -FI_EINVAL);
 }
 
-BOTH(profile_unexpected, EP_RDM, 0, "fi_profile(3): FI_VAR_UNEXP_MSG_CNT is the number of messages that wait for a receive, of an endpoint or the domain")
+BOTH(profile_unexpected, EP_AV, 0, "fi_profile(3): FI_VAR_UNEXP_MSG_CNT is the number of messages that wait for a receive, of an endpoint or the domain")
 {
 	PAIR(t);
 	struct fid_profile *ep = open_profile(t, &t->b.ep->fid), *other = open_profile(t, &t->a.ep->fid);
@@ -385,7 +385,7 @@ static void passes(struct env *t, bool tagged)
 	CHECK(holds(in, LEN, 1));
 }
 
-TEST(fi_getinfo, directions_alone, EP_RELIABLE, FI_MSG, "FI_SEND and FI_RECV without FI_MSG and FI_TAGGED: an endpoint for messages of both kinds, connected ones for those without tags")
+TEST(fi_getinfo, directions_alone, EP_ANY, FI_MSG, "FI_SEND and FI_RECV without FI_MSG and FI_TAGGED: an endpoint for messages of both kinds, connected ones for those without tags")
 {
 	t->hints->caps = FI_SEND | FI_RECV;
 	env_info(t);

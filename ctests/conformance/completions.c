@@ -185,7 +185,7 @@ BOTH(delivery_complete_truncated, EP_RELIABLE, 0, "The sender of a truncated mes
 	done(t, t->a.txcq, send.ctx, SENT(tagged));
 }
 
-BOTH(match_complete, EP_RELIABLE, 0, "FI_MATCH_COMPLETE is refused, or holds back the completion until a receive matched")
+BOTH(match_complete, EP_ANY, 0, "FI_MATCH_COMPLETE is refused, or holds back the completion until a receive matched")
 {
 	PAIR(t);
 	struct op send = op_of(SENDMSG, tagged, new_buf(t, LEN, 1), t->a.peer);
@@ -320,7 +320,7 @@ BOTH(delivery_complete_by_default, EP_RELIABLE, 0, "A completion level in the en
 
 // ---- Selective completion
 
-BOTH(selective_transmit, EP_RELIABLE, 0, "Bound with FI_SELECTIVE_COMPLETION, sends complete only if they carry FI_COMPLETION")
+BOTH(selective_transmit, EP_ANY, 0, "Bound with FI_SELECTIVE_COMPLETION, sends complete only if they carry FI_COMPLETION")
 {
 	PAIR(t, .tx_flags = FI_SELECTIVE_COMPLETION);
 	struct op sends[6];
@@ -339,7 +339,7 @@ BOTH(selective_transmit, EP_RELIABLE, 0, "Bound with FI_SELECTIVE_COMPLETION, se
 	nothing(t->a.txcq);
 }
 
-BOTH(selective_receive, EP_RELIABLE, 0, "Bound with FI_SELECTIVE_COMPLETION, receives complete only if they carry FI_COMPLETION")
+BOTH(selective_receive, EP_ANY, 0, "Bound with FI_SELECTIVE_COMPLETION, receives complete only if they carry FI_COMPLETION")
 {
 	PAIR(t, .rx_flags = FI_SELECTIVE_COMPLETION);
 	struct op recvs[6];
@@ -363,7 +363,7 @@ BOTH(selective_receive, EP_RELIABLE, 0, "Bound with FI_SELECTIVE_COMPLETION, rec
 	nothing(t->b.rxcq);
 }
 
-BOTH(selective_unexpected, EP_RELIABLE, 0, "The same for messages that came before their receives")
+BOTH(selective_unexpected, EP_ANY, 0, "The same for messages that came before their receives")
 {
 	PAIR(t, .rx_flags = FI_SELECTIVE_COMPLETION);
 	struct buf in[2];
@@ -386,7 +386,7 @@ BOTH(selective_unexpected, EP_RELIABLE, 0, "The same for messages that came befo
 	nothing(t->b.rxcq);
 }
 
-BOTH(selective_errors, EP_RELIABLE, 0, "Operations that fail write an entry even when completions are suppressed")
+BOTH(selective_errors, EP_ANY, 0, "Operations that fail write an entry even when completions are suppressed")
 {
 	PAIR(t, .rx_flags = FI_SELECTIVE_COMPLETION);
 	struct op cancelled = receive_at_b(t, tagged, new_buf(t, LEN, 0)), send;
@@ -408,7 +408,7 @@ static void completion_by_default(struct fi_info *info)
 	info->rx_attr->op_flags |= FI_COMPLETION;
 }
 
-BOTH(selective_with_default, EP_RELIABLE, 0, "With FI_COMPLETION among the default flags the calls without flags complete; the message form without the flag does not")
+BOTH(selective_with_default, EP_ANY, 0, "With FI_COMPLETION among the default flags the calls without flags complete; the message form without the flag does not")
 {
 	PAIR(t, .tx_flags = FI_SELECTIVE_COMPLETION, .rx_flags = FI_SELECTIVE_COMPLETION, .tune = completion_by_default);
 	struct op recv[2], send[2];
@@ -427,7 +427,7 @@ BOTH(selective_with_default, EP_RELIABLE, 0, "With FI_COMPLETION among the defau
 	nothing(t->a.txcq);
 }
 
-BOTH(completion_flag_ignored, EP_RELIABLE, 0, "Without FI_SELECTIVE_COMPLETION every operation completes, FI_COMPLETION or not")
+BOTH(completion_flag_ignored, EP_ANY, 0, "Without FI_SELECTIVE_COMPLETION every operation completes, FI_COMPLETION or not")
 {
 	PAIR(t);
 	for (unsigned i = 0; i < 2; i++) {
@@ -450,7 +450,7 @@ static void wait_cntr(struct env *t, struct fid_cntr *cntr, uint64_t value)
 	CHECK_EQ(fi_cntr_read(cntr), value);
 }
 
-BOTH(counter_send_recv, EP_RELIABLE, 0, "Counters bound with FI_SEND and FI_RECV count messages that completed, injected ones too")
+BOTH(counter_send_recv, EP_ANY, 0, "Counters bound with FI_SEND and FI_RECV count messages that completed, injected ones too")
 {
 	enum { COUNT = 20 };
 
@@ -468,7 +468,7 @@ BOTH(counter_send_recv, EP_RELIABLE, 0, "Counters bound with FI_SEND and FI_RECV
 	CHECK_EQ(fi_cntr_readerr(t->b.cntr), 0);
 }
 
-BOTH(counter_selective, EP_RELIABLE, 0, "Counters count operations whose completion entries are suppressed")
+BOTH(counter_selective, EP_ANY, 0, "Counters count operations whose completion entries are suppressed")
 {
 	PAIR(t, .cntr_flags = FI_SEND | FI_RECV, .tx_flags = FI_SELECTIVE_COMPLETION, .rx_flags = FI_SELECTIVE_COMPLETION);
 	for (unsigned i = 0; i < 5; i++) {
@@ -483,7 +483,7 @@ BOTH(counter_selective, EP_RELIABLE, 0, "Counters count operations whose complet
 	nothing(t->b.rxcq);
 }
 
-BOTH(counter_errors, EP_RELIABLE, 0, "An operation that fails counts as an error, not as a success")
+BOTH(counter_errors, EP_ANY, 0, "An operation that fails counts as an error, not as a success")
 {
 	PAIR(t, .cntr_flags = FI_SEND | FI_RECV);
 	struct op recv = receive_at_b(t, tagged, new_buf(t, LEN, 0));

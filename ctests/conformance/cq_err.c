@@ -42,7 +42,7 @@ TEST(fi_cq, error_blocks_reads, EP_ANY, FI_MSG, "Reads give -FI_EAVAIL until the
 	CHECK_RC(fi_cq_read(t->b.rxcq, &entry, 1), -FI_EAGAIN);
 }
 
-TEST(fi_cq, error_waits_its_turn, EP_RELIABLE, FI_MSG, "Completions before an error entry are read first, in the same order as they happened")
+TEST(fi_cq, error_waits_its_turn, EP_ANY, FI_MSG, "Completions before an error entry are read first, in the same order as they happened")
 {
 	struct fi_cq_tagged_entry entries[8];
 	struct fi_cq_err_entry err = { 0 };
@@ -94,7 +94,7 @@ TEST(fi_cq, error_without_completion, EP_ANY, FI_MSG, "An operation whose succes
 	CHECK_EQ(err.err, FI_ECANCELED);
 }
 
-TEST(fi_cq, truncated_receive, EP_RDM, FI_MSG, "A message larger than its buffer is an error entry FI_ETRUNC with the lost length, or is cut")
+TEST(fi_cq, truncated_receive, EP_AV, FI_MSG, "A message larger than its buffer is an error entry FI_ETRUNC with the lost length, or is cut")
 {
 	static char in[64], out[64];
 	struct fi_context2 ctx[2];

@@ -80,7 +80,7 @@ TEST(fi_cq, read_unbound, EP_ANY, FI_MSG, "A queue that no endpoint is bound to 
 	CHECK_RC(fi_cq_readerr(cq, &err, 0), -FI_EAGAIN);
 }
 
-TEST(fi_cq, read_at_most_count, EP_RELIABLE, FI_MSG, "A read returns at most count entries, in order, and says how many")
+TEST(fi_cq, read_at_most_count, EP_ANY, FI_MSG, "A read returns at most count entries, in order, and says how many")
 {
 	struct fi_cq_tagged_entry entries[8];
 	unsigned got = 0;
@@ -98,7 +98,7 @@ TEST(fi_cq, read_at_most_count, EP_RELIABLE, FI_MSG, "A read returns at most cou
 	CHECK_RC(fi_cq_read(t->b.rxcq, entries, 3), -FI_EAGAIN);
 }
 
-TEST(fi_cq, read_several_at_once, EP_RELIABLE, FI_MSG, "One read can return several entries")
+TEST(fi_cq, read_several_at_once, EP_ANY, FI_MSG, "One read can return several entries")
 {
 	struct fi_cq_tagged_entry entries[16];
 	struct fi_cq_tagged_entry last;
@@ -211,7 +211,7 @@ TEST(fi_cq, read_in_order, EP_RELIABLE, FI_MSG, "Receives of one sender complete
 	}
 }
 
-TEST(fi_cq, size_is_a_minimum, EP_RELIABLE, FI_MSG, "A queue of size n holds at least n completions")
+TEST(fi_cq, size_is_a_minimum, EP_ANY, FI_MSG, "A queue of size n holds at least n completions")
 {
 	PAIR(t, .cq.size = 100);
 	flow_run(t, 0, 100);
@@ -411,7 +411,7 @@ TEST(fi_cq, source_err_of_write, EP_RDM, FI_RMA | FI_SOURCE | FI_SOURCE_ERR, "Wi
 	CHECK(holds(target.buf, 64, 1));
 }
 
-TEST(fi_cq, source_err_selective, EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "With FI_SOURCE_ERR an unknown sender is reported also for a receive whose completion is suppressed: only success can be")
+TEST(fi_cq, source_err_selective, EP_AV, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "With FI_SOURCE_ERR an unknown sender is reported also for a receive whose completion is suppressed: only success can be")
 {
 	struct buf in = new_buf(t, 64, 0);
 	struct iovec iov = { in.mem, 64 };
@@ -435,7 +435,7 @@ TEST(fi_cq, source_err_selective, EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "W
 	}
 }
 
-TEST(fi_getinfo, source_err_needs_source, EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "FI_SOURCE_ERR must be paired with FI_SOURCE")
+TEST(fi_getinfo, source_err_needs_source, EP_AV, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "FI_SOURCE_ERR must be paired with FI_SOURCE")
 {
 	struct fi_info *hints = fi_dupinfo(t->info), *info = NULL;
 
@@ -467,7 +467,7 @@ TEST(fi_cq, readfrom_empty, EP_ANY, FI_MSG, "fi_cq_readfrom on a queue without c
 	CHECK_RC(fi_cq_readfrom(t->b.rxcq, &entry, 1, &src), -FI_EAGAIN);
 }
 
-TEST(fi_cq, readfrom_several, EP_RDM, FI_MSG | FI_SOURCE, "Each of several entries has its own source address")
+TEST(fi_cq, readfrom_several, EP_AV, FI_MSG | FI_SOURCE, "Each of several entries has its own source address")
 {
 	struct fi_cq_tagged_entry entries[8];
 	unsigned got = 0;

@@ -139,7 +139,7 @@ static void limited(struct env *t, int option, size_t limit, enum form form, boo
 	CHECK(holds(in, limit, 1));
 }
 
-TEST(fi_endpoint, option_limits_messages, EP_RDM, FI_MSG, "FI_OPT_MAX_MSG_SIZE can be made less before the endpoint is enabled: a larger message is then refused")
+TEST(fi_endpoint, option_limits_messages, EP_AV, FI_MSG, "FI_OPT_MAX_MSG_SIZE can be made less before the endpoint is enabled: a larger message is then refused")
 {
 	limited(t, FI_OPT_MAX_MSG_SIZE, 1000, SEND, false);
 }
@@ -149,7 +149,7 @@ TEST(fi_endpoint, option_limits_tagged, EP_RDM, FI_TAGGED, "The same for FI_OPT_
 	limited(t, FI_OPT_MAX_TAGGED_SIZE, 1000, SEND, true);
 }
 
-TEST(fi_endpoint, option_limits_inject, EP_RDM, FI_MSG, "The same for FI_OPT_INJECT_MSG_SIZE and injected messages")
+TEST(fi_endpoint, option_limits_inject, EP_AV, FI_MSG, "The same for FI_OPT_INJECT_MSG_SIZE and injected messages")
 {
 	limited(t, FI_OPT_INJECT_MSG_SIZE, 16, INJECT, false);
 }
@@ -189,7 +189,7 @@ TEST(fi_endpoint, option_limits_rma_inject, EP_RDM, FI_RMA, "The same for FI_OPT
 
 // ---- Operation flags
 
-TEST(fi_endpoint, opsflag_at_work, EP_RELIABLE, FI_MSG, "Flags set with FI_SETOPSFLAG hold for the operations that follow, in each direction")
+TEST(fi_endpoint, opsflag_at_work, EP_ANY, FI_MSG, "Flags set with FI_SETOPSFLAG hold for the operations that follow, in each direction")
 {
 	static const uint64_t sides[] = { FI_TRANSMIT, FI_RECV };
 
@@ -265,7 +265,7 @@ TEST(fi_endpoint, alias_inherits, EP_ANY, FI_MSG, "An alias has its parent's fla
 	CHECK_EQ(opsflag(ep, FI_RECV), FI_COMPLETION);
 }
 
-TEST(fi_endpoint, alias_receives, EP_RELIABLE, FI_MSG, "Receives posted through an alias have the flags given to it, and stand in one line with the parent's")
+TEST(fi_endpoint, alias_receives, EP_ANY, FI_MSG, "Receives posted through an alias have the flags given to it, and stand in one line with the parent's")
 {
 	struct buf in[2] = { new_buf(t, LEN, 0), new_buf(t, LEN, 0) };
 	struct fid_ep *alias = NULL;
@@ -285,7 +285,7 @@ TEST(fi_endpoint, alias_receives, EP_RELIABLE, FI_MSG, "Receives posted through 
 
 // ---- Pieces of an operation
 
-BOTH(few_pieces, EP_RELIABLE, 0, "Smaller limits of pieces that were agreed on hold: more are -FI_EINVAL")
+BOTH(few_pieces, EP_ANY, 0, "Smaller limits of pieces that were agreed on hold: more are -FI_EINVAL")
 {
 	struct buf out, in;
 	struct op send, recv;
@@ -398,7 +398,7 @@ TEST(fi_atomic, few_pieces, EP_RELIABLE, FI_ATOMIC, "Smaller limits of pieces th
 
 // ---- Queue sizes
 
-TEST(fi_endpoint, tx_size_left_is_a_lower_bound, EP_RELIABLE, FI_MSG, "As many sends as fi_tx_size_left says are taken without -FI_EAGAIN, nobody receiving and no queue looked at")
+TEST(fi_endpoint, tx_size_left_is_a_lower_bound, EP_ANY, FI_MSG, "As many sends as fi_tx_size_left says are taken without -FI_EAGAIN, nobody receiving and no queue looked at")
 {
 	enum { BYTES = 8000 };
 	static const size_t sizes[] = { 65536, 1024, 0 };
@@ -483,7 +483,7 @@ BOTH(tx_size_left_inject, EP_RELIABLE, 0, "fi_tx_size_left is a lower bound for 
 	check_room(t, INJECT, tagged, 0);
 }
 
-TEST(fi_endpoint, rx_size_left_is_a_lower_bound, EP_RELIABLE, FI_MSG, "As many receives as fi_rx_size_left says are taken without -FI_EAGAIN")
+TEST(fi_endpoint, rx_size_left_is_a_lower_bound, EP_ANY, FI_MSG, "As many receives as fi_rx_size_left says are taken without -FI_EAGAIN")
 {
 	struct buf in = new_buf(t, LEN, 0);
 	ssize_t left;

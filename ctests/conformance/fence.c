@@ -24,7 +24,7 @@ static struct op fenced(struct env *t, bool tagged, struct buf out, uint64_t fla
 	return op;
 }
 
-BOTH(fence_refused_or_ordered, EP_RELIABLE, 0, "FI_FENCE without the FI_FENCE capability is refused or harmless; with it, it is taken")
+BOTH(fence_refused_or_ordered, EP_ANY, 0, "FI_FENCE without the FI_FENCE capability is refused or harmless; with it, it is taken")
 {
 	PAIR(t);
 	struct buf in = new_buf(t, LEN, 0);

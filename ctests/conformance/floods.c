@@ -147,7 +147,7 @@ BOTH(to_self, EP_RDM, 0, "An endpoint can send to its own address, small and lar
 	}
 }
 
-BOTH(self_among_peers, EP_RDM, 0, "Messages to self do not disturb those with a peer")
+BOTH(self_among_peers, EP_AV, 0, "Messages to self do not disturb those with a peer")
 {
 	struct side sides[2] = { 0 };
 	fi_addr_t at[4];

@@ -157,7 +157,7 @@ TEST(fi_domain, thread_for_each_queue, EP_RDM, FI_MSG, "FI_THREAD_COMPLETION: th
 	loners(t, false);
 }
 
-TEST(fi_domain, unified_progress, EP_RDM, FI_MSG, "FI_PROGRESS_CONTROL_UNIFIED with FI_THREAD_DOMAIN: an application of one thread transfers as ever")
+TEST(fi_domain, unified_progress, EP_AV, FI_MSG, "FI_PROGRESS_CONTROL_UNIFIED with FI_THREAD_DOMAIN: an application of one thread transfers as ever")
 {
 	ask(t, FI_THREAD_DOMAIN, FI_PROGRESS_CONTROL_UNIFIED);
 	PAIR(t);

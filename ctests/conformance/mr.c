@@ -322,7 +322,7 @@ TEST(fi_mr, many_regions, EP_RELIABLE, FI_RMA, "A domain holds thousands of regi
 
 // ---- Descriptor, raw keys, binding
 
-TEST(fi_mr, desc_is_usable, EP_RELIABLE, FI_MSG, "A descriptor may be passed to transfers even if FI_MR_LOCAL is not required")
+TEST(fi_mr, desc_is_usable, EP_ANY, FI_MSG, "A descriptor may be passed to transfers even if FI_MR_LOCAL is not required")
 {
 	static char out[64], in[64];
 	struct fi_context2 ctx[2];

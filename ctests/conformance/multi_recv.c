@@ -41,7 +41,7 @@ static void released(struct env *t, void *ctx)
 	CHECK_EQ(kind_flags(comp.flags), FI_MULTI_RECV);
 }
 
-TEST(fi_msg, multi_recv_packs, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "One buffer takes messages until less than the minimum is left, then it is released")
+TEST(fi_msg, multi_recv_packs, EP_ANY, FI_MSG | FI_MULTI_RECV, "One buffer takes messages until less than the minimum is left, then it is released")
 {
 	enum { ROOM = 10 * LEN };
 	struct buf in = new_buf(t, ROOM, 0);
@@ -62,7 +62,7 @@ TEST(fi_msg, multi_recv_packs, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "One buffer 
 	nothing(t->b.rxcq);
 }
 
-TEST(fi_msg, multi_recv_lengths, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "Pieces of different lengths do not overlap, and what was received stays as it is")
+TEST(fi_msg, multi_recv_lengths, EP_ANY, FI_MSG | FI_MULTI_RECV, "Pieces of different lengths do not overlap, and what was received stays as it is")
 {
 	static const size_t lens[] = { 1, 100, 0, 7, 5000, 64, 0, 333, 20000, 2 };
 	enum { COUNT = sizeof(lens) / sizeof(lens[0]) };
@@ -86,7 +86,7 @@ TEST(fi_msg, multi_recv_lengths, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "Pieces of
 		CHECK(filled(at[i], lens[i], i + 1));
 }
 
-TEST(fi_msg, multi_recv_next_buffer, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "Behind a released buffer the next posted receive is used")
+TEST(fi_msg, multi_recv_next_buffer, EP_ANY, FI_MSG | FI_MULTI_RECV, "Behind a released buffer the next posted receive is used")
 {
 	struct buf in[3];
 	void *ctx[3];
@@ -113,7 +113,7 @@ TEST(fi_msg, multi_recv_next_buffer, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "Behin
 	nothing(t->b.rxcq);
 }
 
-TEST(fi_msg, multi_recv_unexpected, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "Messages that came before the buffer are packed into it in order")
+TEST(fi_msg, multi_recv_unexpected, EP_ANY, FI_MSG | FI_MULTI_RECV, "Messages that came before the buffer are packed into it in order")
 {
 	struct buf in = new_buf(t, 65536, 0);
 	void *ctx;
@@ -129,7 +129,7 @@ TEST(fi_msg, multi_recv_unexpected, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "Messag
 		CHECK(!placed(t, in, 0, LEN + i, i + 1, ctx));
 }
 
-TEST(fi_msg, multi_recv_then_plain, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "A plain receive posted behind a multi-receive buffer waits for its release")
+TEST(fi_msg, multi_recv_then_plain, EP_ANY, FI_MSG | FI_MULTI_RECV, "A plain receive posted behind a multi-receive buffer waits for its release")
 {
 	struct buf in = new_buf(t, 2 * LEN, 0), plain = new_buf(t, LEN, 0);
 	void *ctx, *plain_ctx;
@@ -147,7 +147,7 @@ TEST(fi_msg, multi_recv_then_plain, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "A plai
 	CHECK(holds(plain, LEN, 3));
 }
 
-TEST(fi_msg, multi_recv_too_large, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "A message larger than what is left of the buffer is truncated, and the buffer is released")
+TEST(fi_msg, multi_recv_too_large, EP_ANY, FI_MSG | FI_MULTI_RECV, "A message larger than what is left of the buffer is truncated, and the buffer is released")
 {
 	struct buf in = new_buf(t, 4 * LEN, 0), next = new_buf(t, LEN, 0);
 	struct fi_cq_err_entry err;
@@ -168,7 +168,7 @@ TEST(fi_msg, multi_recv_too_large, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "A messa
 	CHECK(holds(next, LEN, 3));
 }
 
-TEST(fi_msg, multi_recv_too_large_unexpected, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "The same when the messages came before the buffer; the one behind goes to the next receive")
+TEST(fi_msg, multi_recv_too_large_unexpected, EP_ANY, FI_MSG | FI_MULTI_RECV, "The same when the messages came before the buffer; the one behind goes to the next receive")
 {
 	struct buf in = new_buf(t, 4 * LEN, 0), next = new_buf(t, LEN, 0);
 	struct fi_cq_err_entry err;
@@ -191,7 +191,7 @@ TEST(fi_msg, multi_recv_too_large_unexpected, EP_RELIABLE, FI_MSG | FI_MULTI_REC
 	CHECK(holds(next, LEN, 3));
 }
 
-TEST(fi_msg, multi_recv_larger_than_buffer, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "A first message larger than the whole buffer fills it and is truncated; the buffer is released")
+TEST(fi_msg, multi_recv_larger_than_buffer, EP_ANY, FI_MSG | FI_MULTI_RECV, "A first message larger than the whole buffer fills it and is truncated; the buffer is released")
 {
 	struct buf in = new_buf(t, LEN, 0);
 	struct fi_cq_err_entry err;
@@ -208,7 +208,7 @@ TEST(fi_msg, multi_recv_larger_than_buffer, EP_RELIABLE, FI_MSG | FI_MULTI_RECV,
 	nothing(t->b.rxcq);
 }
 
-TEST(fi_msg, multi_recv_cancel, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "A multi-receive buffer that is in use can be cancelled")
+TEST(fi_msg, multi_recv_cancel, EP_ANY, FI_MSG | FI_MULTI_RECV, "A multi-receive buffer that is in use can be cancelled")
 {
 	struct buf in = new_buf(t, 65536, 0), next = new_buf(t, LEN, 0);
 	void *ctx, *next_ctx;
@@ -225,7 +225,7 @@ TEST(fi_msg, multi_recv_cancel, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "A multi-re
 	CHECK(holds(next, LEN, 2));
 }
 
-TEST(fi_msg, multi_recv_selective, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "The release of the buffer is reported even when other receive completions are suppressed")
+TEST(fi_msg, multi_recv_selective, EP_ANY, FI_MSG | FI_MULTI_RECV, "The release of the buffer is reported even when other receive completions are suppressed")
 {
 	struct buf in = new_buf(t, 4 * LEN, 0);
 	struct fi_cq_tagged_entry comp;
@@ -249,7 +249,7 @@ static void multi_by_default(struct fi_info *info)
 	info->rx_attr->op_flags |= FI_MULTI_RECV;
 }
 
-TEST(fi_msg, multi_recv_by_default, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "FI_MULTI_RECV as a default receive flag of the endpoint applies to fi_recv, not to fi_recvmsg without it")
+TEST(fi_msg, multi_recv_by_default, EP_ANY, FI_MSG | FI_MULTI_RECV, "FI_MULTI_RECV as a default receive flag of the endpoint applies to fi_recv, not to fi_recvmsg without it")
 {
 	struct buf in = new_buf(t, 65536, 0), once = new_buf(t, 65536, 0);
 	struct op op = op_of(RECVMSG, false, once, FI_ADDR_UNSPEC);
@@ -311,7 +311,7 @@ TEST(fi_tagged, multi_recv_without, EP_RELIABLE, FI_TAGGED | FI_MSG | FI_MULTI_R
 		one_message_each(t, RECVMSG, FI_MULTI_RECV);
 }
 
-TEST(fi_endpoint, min_multi_recv_option, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "FI_OPT_MIN_MULTI_RECV reads back what was set")
+TEST(fi_endpoint, min_multi_recv_option, EP_ANY, FI_MSG | FI_MULTI_RECV, "FI_OPT_MIN_MULTI_RECV reads back what was set")
 {
 	struct side side = { 0 };
 	size_t value = 0, len = sizeof(value);
@@ -325,7 +325,7 @@ TEST(fi_endpoint, min_multi_recv_option, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "F
 	CHECK_EQ(value, 12345);
 }
 
-TEST(fi_endpoint, min_multi_recv_decides, EP_RELIABLE, FI_MSG | FI_MULTI_RECV, "A larger FI_OPT_MIN_MULTI_RECV releases the buffer earlier")
+TEST(fi_endpoint, min_multi_recv_decides, EP_ANY, FI_MSG | FI_MULTI_RECV, "A larger FI_OPT_MIN_MULTI_RECV releases the buffer earlier")
 {
 	struct buf in = new_buf(t, 1000, 0);
 	void *ctx;

@@ -14,7 +14,7 @@ static bool allowed(struct env *t, size_t size)
 	return size <= t->info->ep_attr->max_msg_size;
 }
 
-BOTH(every_size, EP_RELIABLE, 0, "Messages of 0 bytes to several MiB arrive whole, in both directions")
+BOTH(every_size, EP_ANY, 0, "Messages of 0 bytes to several MiB arrive whole, in both directions")
 {
 	PAIR(t);
 	for (unsigned i = 0; i < SIZES && allowed(t, sizes[i]); i++) {
@@ -130,7 +130,7 @@ static void one_too_many(struct env *t, struct side *side, enum form form, bool 
 	CHECK_RC(op_try(side->ep, &op), -FI_EINVAL);
 }
 
-BOTH(iov_over_limit, EP_RELIABLE | OURS_ONLY, 0, "More buffers than iov_limit: -FI_EINVAL, and the endpoint goes on")
+BOTH(iov_over_limit, EP_ANY | OURS_ONLY, 0, "More buffers than iov_limit: -FI_EINVAL, and the endpoint goes on")
 {
 	PAIR(t);
 	round_trip(t);
@@ -141,7 +141,7 @@ BOTH(iov_over_limit, EP_RELIABLE | OURS_ONLY, 0, "More buffers than iov_limit: -
 	round_trip(t);
 }
 
-BOTH(inject_over_limit, EP_RELIABLE | OURS_ONLY, 0, "More than inject_size bytes injected are refused, and the endpoint goes on")
+BOTH(inject_over_limit, EP_ANY | OURS_ONLY, 0, "More than inject_size bytes injected are refused, and the endpoint goes on")
 {
 	PAIR(t);
 	round_trip(t);

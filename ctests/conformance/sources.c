@@ -71,7 +71,7 @@ BOTH(source_address, EP_AV, FI_SOURCE, "With FI_SOURCE each received message com
 	}
 }
 
-BOTH(source_of_unexpected, EP_RDM, FI_SOURCE, "The same for messages that came before their receives")
+BOTH(source_of_unexpected, EP_AV, FI_SOURCE, "The same for messages that came before their receives")
 {
 	struct group *group = open_peers(t);
 
@@ -117,7 +117,7 @@ BOTH(source_many_at_once, EP_RDM, FI_SOURCE, "Several completions read at once c
 	}
 }
 
-BOTH(source_unknown, EP_RDM, FI_SOURCE, "A sender that is not in the table is reported as FI_ADDR_NOTAVAIL")
+BOTH(source_unknown, EP_AV, FI_SOURCE, "A sender that is not in the table is reported as FI_ADDR_NOTAVAIL")
 {
 	struct side a = { 0 }, b = { 0 };
 	struct fi_cq_tagged_entry comp;
@@ -142,7 +142,7 @@ BOTH(source_unknown, EP_RDM, FI_SOURCE, "A sender that is not in the table is re
 	CHECK(holds(in, LEN, 1));
 }
 
-BOTH(source_known_later, EP_RDM | OURS_ONLY, FI_SOURCE, "A sender inserted after its first message is known from then on")
+BOTH(source_known_later, EP_AV | OURS_ONLY, FI_SOURCE, "A sender inserted after its first message is known from then on")
 {
 	struct side a = { 0 }, b = { 0 };
 	struct fi_cq_tagged_entry comp;
@@ -170,7 +170,7 @@ BOTH(source_known_later, EP_RDM | OURS_ONLY, FI_SOURCE, "A sender inserted after
 	}
 }
 
-BOTH(source_inserted_before_receive, EP_RDM, FI_SOURCE, "A sender inserted after its message came, but before the receive, is reported")
+BOTH(source_inserted_before_receive, EP_AV, FI_SOURCE, "A sender inserted after its message came, but before the receive, is reported")
 {
 	struct side a = { 0 }, b = { 0 };
 	struct fi_cq_tagged_entry comp;
@@ -252,7 +252,7 @@ BOTH(directed_skips_others, EP_RDM, FI_DIRECTED_RECV, "A receive for any sender 
 	got(t, group, tagged, named, 1);
 }
 
-BOTH(directed_ignored_without, EP_RDM, 0, "Without FI_DIRECTED_RECV the source address of a receive is ignored")
+BOTH(directed_ignored_without, EP_AV, 0, "Without FI_DIRECTED_RECV the source address of a receive is ignored")
 {
 	struct group *group;
 
@@ -276,7 +276,7 @@ BOTH(directed_cancel, EP_RDM, FI_DIRECTED_RECV, "A receive that names a sender c
 	got(t, group, tagged, second, 1);
 }
 
-BOTH(unaddressed, EP_RDM | OURS_ONLY, 0, "A send to an address that is not in the table fails at once")
+BOTH(unaddressed, EP_AV | OURS_ONLY, 0, "A send to an address that is not in the table fails at once")
 {
 	static const fi_addr_t bad[] = { FI_ADDR_UNSPEC, FI_ADDR_NOTAVAIL, 999, UINT64_C(1) << 40 };
 

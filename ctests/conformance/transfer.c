@@ -73,6 +73,11 @@ void *new_ctx(void)
 	return keep_mem(sizeof(struct fi_context2));
 }
 
+bool has_form(struct env *t, enum form form)
+{
+	return (form != SENDDATA && form != INJECTDATA) || t->info->domain_attr->cq_data_size;
+}
+
 struct op op_of(enum form form, bool tagged, struct buf buf, fi_addr_t addr)
 {
 	return (struct op){

@@ -47,6 +47,7 @@ struct op {
 	void *ctx;
 };
 struct op op_of(enum form form, bool tagged, struct buf buf, fi_addr_t addr); // DATA, TAG, a new context
+bool has_form(struct env *t, enum form form); // not those with data where cq_data_size is 0
 ssize_t op_try(struct fid_ep *ep, const struct op *op);
 void op_post(struct env *t, struct fid_ep *ep, const struct op *op);
 

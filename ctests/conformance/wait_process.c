@@ -115,17 +115,17 @@ static void check_woken(struct env *t, enum waited by)
 	join_process(t, &child);
 }
 
-TEST(fi_cq, mutex_cond_wakes_for_messages, EP_RDM, FI_MSG, "FI_WAIT_MUTEX_COND: a message of another process wakes who waits on the condition of a queue, with manual progress")
+TEST(fi_cq, mutex_cond_wakes_for_messages, EP_AV, FI_MSG, "FI_WAIT_MUTEX_COND: a message of another process wakes who waits on the condition of a queue, with manual progress")
 {
 	check_woken(t, BY_CQ);
 }
 
-TEST(fi_cntr, mutex_cond_wakes_for_messages, EP_RDM, FI_MSG, "FI_WAIT_MUTEX_COND: a message of another process wakes who waits on the condition of a counter, with manual progress")
+TEST(fi_cntr, mutex_cond_wakes_for_messages, EP_AV, FI_MSG, "FI_WAIT_MUTEX_COND: a message of another process wakes who waits on the condition of a counter, with manual progress")
 {
 	check_woken(t, BY_CNTR);
 }
 
-TEST(fi_poll, mutex_cond_wakes_for_messages, EP_RDM, FI_MSG, "FI_WAIT_MUTEX_COND: a message of another process wakes who waits on the condition of a set, with manual progress")
+TEST(fi_poll, mutex_cond_wakes_for_messages, EP_AV, FI_MSG, "FI_WAIT_MUTEX_COND: a message of another process wakes who waits on the condition of a set, with manual progress")
 {
 	check_woken(t, BY_SET);
 }

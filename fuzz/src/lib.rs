@@ -31,10 +31,10 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 
 use base::params::Kind;
+use engine::address::ip::Format;
 use engine::stream::hello::{Answer, Hello};
 use engine::stream::proto::*;
 use engine::transport::{Address, AddressFormat};
-use prov::tcp::addr::Format;
 use prov::tcp::params::Params;
 use registry::names::{Allowed, Wanted};
 

@@ -9,6 +9,8 @@
 mod copies;
 mod cursor;
 mod element;
+#[cfg(test)]
+pub mod lent;
 mod piece;
 mod record;
 mod registered;

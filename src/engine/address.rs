@@ -2,6 +2,8 @@
 //! Addresses of endpoints, and how they are written: fi_av(3), fi_getinfo(3) "Addressing Formats".
 #![forbid(unsafe_code)]
 
+pub mod ip;
+
 use core::fmt::Display;
 use core::hash::Hash;
 

@@ -19,6 +19,7 @@ pub use self::message::{Bytes, Envelope, MessageInfo, Unexpected};
 pub use self::post::{Claimed, Outcome};
 pub use self::receive::{Filled, RecvOp};
 use self::receive::{Multi, Posted};
+use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::grow::{append, heap_cost};
 use crate::base::{IoVec, Result};
 use crate::engine::matching::{Matcher, MsgId};
@@ -119,6 +120,16 @@ impl<M: Memory> Srx<M> {
             matcher.release_posted(id);
         }
         Some(recv)
+    }
+
+    /// The memory that the next message without a tag goes to from its first byte on, if a receive takes it. For
+    /// transports that learn only with its bytes how long a message is, and whose: its `accept` gives that receive,
+    /// since receives do not name their sources there.
+    #[inline]
+    pub fn next_room(&mut self) -> Option<&IoVec<M>> {
+        let matcher = &mut self.msg.matcher;
+        let id = matcher.find_posted(FI_ADDR_NOTAVAIL, 0)?;
+        Some(&matcher.posted(id).iov)
     }
 
     /// As `accept` for a message that is here as a whole: `fill` puts it into the plain receive that has room for it.

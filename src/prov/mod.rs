@@ -4,5 +4,6 @@
 mod provider;
 pub mod shm;
 pub mod tcp;
+pub mod udp;
 
 pub use provider::{Below, Provider};

@@ -157,7 +157,7 @@ mod tests {
         let names: Vec<_> = entries.iter().map(|e| e.fabric.prov_name.clone()).collect();
         assert_eq!(
             names,
-            [c"shm", c"tcp", c"sm2"].map(|name| Some(name.to_owned()))
+            [c"shm", c"udp", c"tcp", c"sm2"].map(|name| Some(name.to_owned()))
         );
         assert_eq!(entries[0].fabric.prov_version, 206 << 16);
         assert_eq!(entries[0].ep, Info::default().ep);

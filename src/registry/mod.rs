@@ -13,14 +13,19 @@ use std::sync::OnceLock;
 use crate::base::log::{CORE, Subsys, log_warn};
 use crate::base::params;
 use crate::base::settings::Settings;
-use crate::prov::{Provider, shm, tcp};
+use crate::prov::{Provider, shm, tcp, udp};
 
 pub use getinfo::getinfo;
 pub use open::open_fabric;
 
 /// The providers of the library, in the order in which FI_PROV_ATTR_ONLY shows them.
 fn own() -> Vec<Box<dyn Provider>> {
-    vec![Box::new(shm::Shm), Box::new(tcp::Tcp), Box::new(shm::Sm2)]
+    vec![
+        Box::new(shm::Shm),
+        Box::new(udp::Udp),
+        Box::new(tcp::Tcp),
+        Box::new(shm::Sm2),
+    ]
 }
 
 /// All providers, with their variables defined after those of the library. Which there are is settled by the first call.

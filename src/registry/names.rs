@@ -92,7 +92,6 @@ const ELSEWHERE: &[&str] = &[
     "rxm",
     "sockets",
     "ucx",
-    "udp",
     "usnic",
     "verbs",
     "xnet",

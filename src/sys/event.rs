@@ -18,7 +18,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 pub struct Epoll(nix::sys::epoll::Epoll);
 
 /// Readiness of one descriptor.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Ready {
     pub token: u64,
     pub readable: bool,

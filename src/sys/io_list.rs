@@ -101,6 +101,35 @@ impl<'a> ScatterList<'a> {
 }
 
 #[cfg(test)]
+impl GatherList<'_> {
+    /// The first `most` bytes, as a call would take them.
+    pub fn gather(&self, most: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for piece in self.pieces() {
+            let len = piece.iov_len.min(most - bytes.len());
+            // SAFETY: `push_raw`: readable while the list is used; a test has no other thread that writes there.
+            bytes.extend_from_slice(unsafe { slice::from_raw_parts(piece.iov_base.cast(), len) });
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+impl ScatterList<'_> {
+    /// Fills the pieces in order, as a call would.
+    pub fn scatter(&self, mut bytes: &[u8]) {
+        for piece in self.pieces() {
+            let (part, rest) = bytes.split_at(piece.iov_len.min(bytes.len()));
+            // SAFETY: `push_raw`: writable while the list is used, and `part` is no longer than the piece.
+            unsafe {
+                core::ptr::copy_nonoverlapping(part.as_ptr(), piece.iov_base.cast(), part.len());
+            }
+            bytes = rest;
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -41,6 +41,13 @@ impl Socket {
         Ok(Socket(raw))
     }
 
+    /// Two that are connected to each other.
+    #[cfg(test)]
+    pub fn pair() -> io::Result<(Socket, Socket)> {
+        let (one, other) = Raw::pair(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+        Ok((Socket(one), Socket(other)))
+    }
+
     /// A socket bound to `addr`; with port 0 to a port of `ports`, tried from `start` on, or to one that the kernel
     /// chooses.
     pub fn bound(addr: SocketAddr, ports: Option<(u16, u16)>, start: u32) -> io::Result<Socket> {

@@ -3,13 +3,15 @@
 //! each with its interface and network.
 #![forbid(unsafe_code)]
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::{CStr, CString};
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
 
 use super::reason::{Refusal, Value};
 use super::{Hints, Info, Query};
 use crate::abi::*;
+use crate::base::log::{Source, Subsys, log_warn};
 use crate::sys::addr;
 use crate::sys::netif::{self, Address};
 use crate::sys::resolve::{self, Family, Question};
@@ -108,6 +110,29 @@ pub fn places(query: &Query, site: &Site, network: &dyn Network) -> Result<Vec<P
         addresses,
     };
     finder.places()
+}
+
+/// Says that the only interface to use has no address. Once in a process for each provider: who has named a wrong one
+/// asks again and again, for each fabric and domain.
+pub fn warn_of_interface<T>(source: &'static Source, site: &Site<'_>, places: &Result<T, Refusal>) {
+    static TOLD: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let iface = site.iface_variable;
+    let Err(refusal) = places else {
+        return;
+    };
+    // The guard goes before the log's callbacks come.
+    let first = || {
+        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+        told.insert(iface)
+    };
+    if refusal.field == iface && first() {
+        let (wanted, there) = (&refusal.wanted, &refusal.offered);
+        log_warn!(
+            source,
+            Subsys::Fabric,
+            "{iface}={wanted} is no interface with an address; there are {there}"
+        );
+    }
 }
 
 /// The names of the interfaces, each once.

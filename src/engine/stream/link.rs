@@ -3,6 +3,9 @@
 //! connection; what differs between the kinds is asked here.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+pub mod sim;
+
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -21,6 +24,9 @@ pub enum Link {
     Socket(Socket),
     /// Frames are records of a ring.
     Shm(Box<ShmLink>),
+    /// Frames are bytes of a stream that a test plays.
+    #[cfg(test)]
+    Sim(Box<sim::SimLink>),
 }
 
 /// Shared memory, and the socket that brought both processes to it: it carries no frames, only doorbells and the news that the
@@ -59,6 +65,8 @@ impl Link {
             Link::Socket(socket) => Some(socket),
             Link::Shm(link) => Some(&link.doorbell),
             Link::Down => None,
+            #[cfg(test)]
+            Link::Sim(_) => None,
         }
     }
 
@@ -87,6 +95,8 @@ impl Link {
     pub fn read(&self, room: &mut [u8]) -> io::Result<Moved> {
         match self {
             Link::Socket(socket) => socket.read(room),
+            #[cfg(test)]
+            Link::Sim(sim) => sim.read(room),
             Link::Shm(_) | Link::Down => Ok(Moved::Later),
         }
     }
@@ -96,6 +106,8 @@ impl Link {
     pub fn read_list(&self, list: &ScatterList<'_>) -> io::Result<Moved> {
         match self {
             Link::Socket(socket) => socket.read_list(list),
+            #[cfg(test)]
+            Link::Sim(sim) => sim.read_list(list),
             Link::Shm(_) | Link::Down => Ok(Moved::Later),
         }
     }
@@ -105,6 +117,8 @@ impl Link {
     pub fn write(&self, bytes: &[u8]) -> io::Result<Moved> {
         match self {
             Link::Socket(socket) => socket.write(bytes),
+            #[cfg(test)]
+            Link::Sim(sim) => sim.write(bytes),
             Link::Shm(_) | Link::Down => Ok(Moved::Later),
         }
     }
@@ -114,6 +128,8 @@ impl Link {
     pub fn write_list(&mut self, list: &GatherList<'_>) -> io::Result<Moved> {
         match self {
             Link::Socket(socket) => socket.write_list(list),
+            #[cfg(test)]
+            Link::Sim(sim) => sim.write_list(list),
             Link::Shm(link) => Ok(match link.channel.write_list(list) {
                 Ok(0) => Moved::Later,
                 Ok(n) => Moved::Bytes(n),
@@ -146,6 +162,10 @@ impl Link {
 
     /// Ends both directions; the peer sees the end of the stream.
     pub fn shutdown(&self) {
+        #[cfg(test)]
+        if let Link::Sim(sim) = self {
+            sim.shutdown();
+        }
         if let Some(socket) = self.socket() {
             socket.shutdown();
         }
@@ -162,6 +182,8 @@ impl Link {
     pub fn unread(&self) -> usize {
         match self {
             Link::Socket(socket) => socket.unread(),
+            #[cfg(test)]
+            Link::Sim(sim) => sim.unread(),
             Link::Shm(_) | Link::Down => 0,
         }
     }
@@ -170,7 +192,7 @@ impl Link {
     pub fn unsent(&self) -> usize {
         match self {
             Link::Socket(socket) => socket.unsent(),
-            Link::Shm(_) | Link::Down => 0,
+            _ => 0,
         }
     }
 
@@ -178,7 +200,7 @@ impl Link {
     pub fn wait_writable(&self, timeout: Duration) -> bool {
         match self {
             Link::Socket(socket) => socket.wait_writable(timeout),
-            Link::Shm(_) | Link::Down => false,
+            _ => false,
         }
     }
 

@@ -9,7 +9,7 @@ use super::handle::Handle;
 use super::info::Info;
 use super::status;
 use crate::abi::*;
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::ffi::slots;
 
 pub type Domain = Handle<fid_domain>;
@@ -26,6 +26,18 @@ impl Domain {
             let code = slots::fabric::domain(parent, info.as_ptr(), &raw mut domain, null_mut());
             Handle::opened(code, domain, (), vec![fabric.clone()])
         }
+    }
+
+    /// As `open`, for an entry that lets any thread call at any time. `INVAL` for another.
+    pub fn open_for_threads(fabric: &Arc<Fabric>, info: Info<'_>) -> Result<Arc<Domain>> {
+        let attr = info.domain().ok_or(Error::INVAL)?;
+        // SAFETY: both names of the field are of the same type.
+        let progress = unsafe { attr.anonymous.progress };
+        if attr.threading != FI_THREAD_SAFE || progress == FI_PROGRESS_CONTROL_UNIFIED {
+            return Err(Error::INVAL);
+        }
+        // SAFETY: that level and that progress ask nothing of the threads that call.
+        unsafe { Domain::open(fabric, info) }
     }
 
     /// Elements that one atomic operation takes, and the size of one: fi_atomic(3). `flags` tells the family.

@@ -55,6 +55,12 @@ impl Context {
     pub fn number(self) -> usize {
         self.0
     }
+
+    /// A context for a test, of an operation without FI_TRIGGER.
+    #[cfg(test)]
+    pub fn of_test(number: usize) -> Context {
+        Context(number)
+    }
 }
 
 /// An operation that the initiator posts.

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, Result};
+use crate::engine::address::ip::Addr;
 use crate::prov::tcp::SOURCE;
-use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::exchange::process_id;
 use crate::prov::tcp::params::Params;
 use crate::sys::addr;

@@ -7,9 +7,9 @@ use std::cmp::Ordering;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
+use crate::engine::address::ip::Addr;
 use crate::engine::auth::Key;
 use crate::engine::stream::proto::{CmHeader, RdmPrivate};
-use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::auth::Prover;
 use crate::sys::socket::Socket;
 

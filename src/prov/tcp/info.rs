@@ -2,16 +2,13 @@
 //! What tcp offers: capabilities, limits and defaults of its endpoints, as data; fi_tcp(7).
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, Ordering};
-
 use super::params::Params;
 use super::{SOURCE, Tcp};
 use crate::abi::*;
 use crate::base::info::{
     AFTER_READS, ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info,
-    Prototype, Query, Refusal, RxAttr, TxAttr, ip, offer_contexts, select, with_all,
+    Prototype, Query, RxAttr, TxAttr, ip, offer_contexts, select, with_all,
 };
-use crate::base::log::{Subsys, log_warn};
 use crate::engine::stream::Net;
 use crate::engine::stream::proto::MAX_CONTEXTS;
 
@@ -57,26 +54,8 @@ fn answer_wishes(query: &Query, params: &Params, network: &dyn ip::Network) -> A
         datagram: false,
     };
     let places = ip::places(query, &site, network);
-    if let Err(refusal) = &places
-        && refusal.field == IFACE
-    {
-        warn_of_interface(refusal);
-    }
+    ip::warn_of_interface(&SOURCE, &site, &places);
     select("tcp", &kinds(params, query), query, places)
-}
-
-/// Once in a process: who has named a wrong interface asks again and again, for each fabric and domain.
-fn warn_of_interface(refusal: &Refusal) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    // Relaxed: nothing hangs on it but one more line.
-    if !TOLD.swap(true, Ordering::Relaxed) {
-        let (wanted, there) = (&refusal.wanted, &refusal.offered);
-        log_warn!(
-            &SOURCE,
-            Subsys::Fabric,
-            "{IFACE}={wanted} is no interface with an address; there are {there}"
-        );
-    }
 }
 
 const IFACE: &str = "FI_TCP_IFACE";

@@ -12,6 +12,7 @@ use std::os::fd::AsRawFd;
 use crate::abi::FI_CONNECTED;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
+use crate::engine::address::ip::Addr;
 use crate::engine::auth::Key;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::progress::handshake_token;
@@ -20,7 +21,6 @@ use crate::engine::stream::proto::{
 };
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
-use crate::prov::tcp::addr::Addr;
 use crate::prov::tcp::auth::{Context, Outcome, Prover};
 use crate::prov::tcp::exchange::{write_exchange, write_whole};
 use crate::prov::tcp::handshake::{Auth, Handshake, Pending, compare};

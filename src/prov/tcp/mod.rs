@@ -7,7 +7,6 @@
 //! `same_host` connections to peers of the same host.
 
 mod accept;
-pub mod addr;
 mod alive;
 mod auth;
 mod bound;

@@ -114,7 +114,7 @@ impl<T: Transport> Ep<T> {
             Error::NOSYS => log_misuse!(
                 source,
                 data,
-                "receives of this endpoint are posted to its shared context"
+                "receives of this endpoint are posted to its shared context, or it carries no data for a peer's queue"
             ),
             Error::INVAL => log_misuse!(
                 source,

@@ -21,7 +21,7 @@ pub struct Limits {
     pub saved_bytes: usize,
     /// No progress thread, although progress is automatic.
     pub no_progress_thread: bool,
-    /// A message that can be fetched is left with its sender until a receive has matched, also where that tells of the match.
+    /// A message that can be fetched stays with its sender until a receive has matched: its completion tells of the match then.
     pub keeps_offers: bool,
     /// The kernel may copy from process to process.
     pub copies: bool,

@@ -25,6 +25,8 @@ mod rendezvous;
 pub mod rma;
 pub mod send;
 mod split_copy;
+#[cfg(test)]
+mod tests;
 pub mod waits;
 
 use std::io;

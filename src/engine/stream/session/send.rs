@@ -711,7 +711,7 @@ fn may_offer<A>(cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp, stays: bool) -> bo
     let shm = cx.link.shm_mut().filter(|shm| shm.fetches(op.len));
     matches!(frame, Frame::Message(_))
         && op.flags & FI_INJECT == 0
-        && (!cx.common.limits.keeps_offers || !matched)
+        && (cx.common.limits.keeps_offers || !matched)
         && shm.is_some_and(|shm| matched || stays || !shm.prefers_ring(op.len))
 }
 

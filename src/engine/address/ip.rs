@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Addresses of peers: IPv4 and IPv6 socket addresses.
+//! Addresses of endpoints over IP: IPv4 and IPv6 socket addresses.
 #![forbid(unsafe_code)]
 
 use std::ffi::CString;
 use std::net::SocketAddr;
 
+use super::{Address, AddressFormat};
 use crate::base::{Error, Result};
-use crate::engine::transport::{Address, AddressFormat};
 use crate::ffi::AddrForm;
 use crate::sys::addr;
 use crate::sys::resolve::{Family, Question, resolve};
 
-/// The address of a listener, in canonical form.
+/// Where an endpoint takes connections or datagrams, in canonical form.
 pub type Addr = SocketAddr;
 
 impl Address for Addr {

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The provider `udp`: DGRAM endpoints over UDP sockets, see fi_udp(7). A message is a datagram of its bytes and
+//! nothing else, so peers are programs over any libfabric, or over plain sockets.
+//!
+//! `info` is what it offers, as data, `params` the FI_UDP_ variables. `domain` is the transport: the endpoints of a
+//! domain, and the loop that asks them for datagrams. `ep` is one endpoint: its socket, and what moves between that and
+//! receives.
+//!
+//! It is the smallest transport, and the first to read: the core of `engine::transport`, without any of its parts.
+
+mod domain;
+mod ep;
+mod info;
+mod params;
+#[cfg(test)]
+mod tests;
+
+use core::ffi::c_void;
+use std::sync::OnceLock;
+
+use self::domain::Domain;
+use self::params::Params;
+use super::{Below, Provider};
+use crate::abi;
+use crate::base::info::{Answer, FabricAttr, Query};
+use crate::base::log::Source;
+use crate::base::{Error, Result};
+use crate::engine::fabric::Fabric;
+
+/// Who logs and owns the FI_UDP_ variables.
+pub static SOURCE: Source = Source::new(c"udp");
+
+/// The provider as the registry knows it.
+pub struct Udp;
+
+/// The settings of this process.
+fn params() -> &'static Params {
+    static PARAMS: OnceLock<Params> = OnceLock::new();
+    PARAMS.get_or_init(Params::read)
+}
+
+impl Provider for Udp {
+    fn source(&self) -> &'static Source {
+        &SOURCE
+    }
+
+    fn version(&self) -> u32 {
+        info::VERSION
+    }
+
+    fn define_params(&self) {
+        Params::define();
+    }
+
+    fn offers(&self, query: &Query, _below: &dyn Below) -> Answer {
+        info::offers(query, params())
+    }
+
+    fn open_fabric(
+        &self,
+        attr: &FabricAttr,
+        api_version: u32,
+        flags: u64,
+        context: *mut c_void,
+    ) -> Result<*mut abi::fid_fabric> {
+        // fi_fabric2 knows flags only for providers that can be peers of others.
+        if flags != 0 {
+            return Err(Error::INVAL);
+        }
+        Fabric::<Domain>::open((), attr, api_version, context)
+    }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The FI_UDP_ variables.
+#![forbid(unsafe_code)]
+
+use super::SOURCE;
+use crate::base::params::{self, Given, Kind};
+
+/// The settings of the provider, read once.
+pub struct Params {
+    /// Only this interface's addresses are offered.
+    pub iface: Option<String>,
+}
+
+impl Params {
+    /// Makes the variables known, in the order in which `fi_getparams` shows them.
+    pub fn define() {
+        params::define_all(&SOURCE, &VARIABLES);
+    }
+
+    /// What the environment asks for; `define` comes first.
+    pub fn read() -> Params {
+        let iface = Given(&SOURCE).text("iface");
+        Params {
+            iface: iface.filter(|iface| !iface.is_empty()),
+        }
+    }
+}
+
+const VARIABLES: [(&str, Kind, &str); 1] = [(
+    "iface",
+    Kind::String,
+    "name of the only network interface to use (default: all)",
+)];

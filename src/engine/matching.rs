@@ -34,6 +34,19 @@ pub struct Matcher<R, U> {
     unexpected: Unexpected<U>,
 }
 
+/// What becomes a posted receive.
+// Not a closure: the compiler makes a call of that, which costs each receive some instructions.
+pub trait Put<R> {
+    fn put(self, place: &mut R);
+}
+
+impl<R> Put<R> for R {
+    #[inline]
+    fn put(self, place: &mut R) {
+        *place = self;
+    }
+}
+
 impl<R: Default, U> Default for Matcher<R, U> {
     fn default() -> Self {
         Matcher::new()
@@ -53,24 +66,18 @@ impl<R: Default, U> Matcher<R, U> {
 
     #[cfg(test)]
     pub fn post(&mut self, source: u64, tag: u64, ignore: u64, recv: R) -> RecvId {
-        self.post_by(source, tag, ignore, |place| *place = recv)
+        self.post_by(source, tag, ignore, recv)
     }
 
-    /// `put` writes the receive over one that is over, or over the default.
+    /// `recv` is written over one that is over, or over the default.
     #[inline(always)]
-    pub fn post_by(
-        &mut self,
-        source: u64,
-        tag: u64,
-        ignore: u64,
-        put: impl FnOnce(&mut R),
-    ) -> RecvId {
+    pub fn post_by(&mut self, source: u64, tag: u64, ignore: u64, recv: impl Put<R>) -> RecvId {
         let wanted = Wanted {
             source,
             tag,
             ignore,
         };
-        RecvId(self.posted.post(wanted, put))
+        RecvId(self.posted.post(wanted, recv))
     }
 
     /// The oldest posted receive that accepts a message. It stays posted (a multi-receive buffer takes many).

@@ -135,11 +135,12 @@ pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
     ) -> bool {
         false
     }
+    /// If it is posted its memory is taken. (It goes by reference: each function on the way would copy it.)
     fn transmit(
         &mut self,
         domain: &mut DomainStateOf<Self>,
         ep: usize,
-        tx: Tx<'_, Self::Memory>,
+        tx: &mut Tx<'_, Self::Memory>,
     ) -> Result;
     /// As `transmit`, where the destination may name a receive context of the peer (FI_NAMED_RX_CTX). `port` is the
     /// endpoint, `ep` the same or a transmit context of it.
@@ -148,7 +149,7 @@ pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
         domain: &mut DomainStateOf<Self>,
         _port: usize,
         ep: usize,
-        tx: Tx<'_, Self::Memory>,
+        tx: &mut Tx<'_, Self::Memory>,
     ) -> Result {
         self.transmit(domain, ep, tx)
     }

@@ -316,11 +316,11 @@ impl Transport for Layer {
         self.eps[&ep].set_name(addr)
     }
 
-    fn transmit(&mut self, domain: &mut State, ep: usize, tx: Tx<'_>) -> Result {
+    fn transmit(&mut self, domain: &mut State, ep: usize, tx: &mut Tx<'_>) -> Result {
         let state = domain.find_ep(ep).filter(|ep| ep.enabled);
         let av = state.ok_or(Error::OPBADSTATE)?.av.ok_or(Error::NOAV)?;
         let answered = FI_MATCH_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_FENCE;
-        let (op, refused) = (TxOp::of(ep, &tx), tx.flags & answered);
+        let (op, refused) = (TxOp::of(ep, tx), tx.flags & answered);
         (refused == 0).then_some(()).ok_or(Error::OPNOTSUPP)?;
         let fits = op.len <= MAX_MESSAGE;
         fits.then_some(()).ok_or(Error::MSGSIZE)?;
@@ -337,7 +337,7 @@ impl Transport for Layer {
         (is_up || !unheard).then_some(()).ok_or(Error::AGAIN)?;
         domain.may_post(ep)?;
         let mut buffer = self.buffer(op.len)?;
-        encode(&tx, buffer.bytes_mut());
+        encode(tx, buffer.bytes_mut());
         domain.ep_mut(ep).tx_pending += 1;
         let conn = self.conns.get_mut(&id).ok_or(Error::INVAL)?;
         conn.waiting.push_back((op, buffer));

@@ -249,7 +249,7 @@ impl<T: Transport> Ep<T> {
 
     /// As `transmit`, where the destination may name a receive context, or operations wait for others.
     #[cold]
-    fn post_from(&self, tx: Tx<'_, T::Memory>) -> Result {
+    fn post_from(&self, tx: &mut Tx<'_, T::Memory>) -> Result {
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
         let state = &mut *guard;

@@ -217,7 +217,7 @@ impl<T: Transport> EpCalls for SharedRx<T> {
 impl<T: Transport> DataPath for SharedRx<T> {
     type Memory = T::Memory;
 
-    fn transmit(&self, _tx: Tx<'_, T::Memory>) -> Result {
+    fn transmit(&self, _tx: &mut Tx<'_, T::Memory>) -> Result {
         Err(Error::NOSYS)
     }
 

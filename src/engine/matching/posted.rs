@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::queues::{CLASSES, Key, Queues};
-use super::{ANY, Wanted};
+use super::{ANY, Put, Wanted};
 
 pub(super) struct Posted<R> {
     /// By id. Those that are free have a receive that is over: the next is written over it.
@@ -69,9 +69,9 @@ impl<R: Default> Posted<R> {
         }
     }
 
-    /// `put` writes the receive over one that is over, or over the default.
+    /// `recv` is written over one that is over, or over the default.
     #[inline(always)]
-    pub fn post(&mut self, wanted: Wanted, put: impl FnOnce(&mut R)) -> u32 {
+    pub fn post(&mut self, wanted: Wanted, recv: impl Put<R>) -> u32 {
         let age = self.born;
         self.born += 1;
         let before = self.youngest;
@@ -86,7 +86,7 @@ impl<R: Default> Posted<R> {
         place.before = before;
         place.after = NONE;
         place.class = UNSORTED;
-        put(&mut place.recv);
+        recv.put(&mut place.recv);
         match self.places.get_mut(before as usize) {
             None => self.oldest = id,
             Some(before) => before.after = id,

@@ -45,7 +45,7 @@ impl<M: Memory> Srx<M> {
         let source = if directed { rx.src } else { ANY };
         let (tag, ignore) = accepted(rx.what, rx.tag, rx.ignore);
         let matcher = &mut lane.matcher;
-        matcher.post_by(source, tag, ignore, |posted| posted.put(rx));
+        matcher.post_by(source, tag, ignore, rx);
         true
     }
 
@@ -90,7 +90,7 @@ impl<M: Memory> Srx<M> {
             }
         }
         let matcher = &mut self.lane(rx.what).matcher;
-        matcher.post_by(source, tag, ignore, |place| *place = posted);
+        matcher.post_by(source, tag, ignore, posted);
         Ok(())
     }
 

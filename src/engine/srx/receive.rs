@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::arrivals::Lent;
 use crate::abi::*;
 use crate::base::IoVec;
+use crate::engine::matching::Put;
 use crate::ffi::ops::transfer::OneRx;
 use crate::hmem::{Host, Memory};
 
@@ -77,17 +78,18 @@ impl<M> RecvOp<M> {
     }
 }
 
-impl<M: Memory> Posted<M> {
-    /// From now on it is this receive.
-    #[inline]
-    pub fn put(&mut self, rx: &mut OneRx<M>) {
-        self.len = rx.piece.len();
-        self.iov.set(rx.piece.take());
-        self.context = rx.context.number();
-        self.flags = rx.flags;
-        self.multi = None;
+impl<M: Memory> Put<Posted<M>> for &mut OneRx<M> {
+    #[inline(always)]
+    fn put(self, posted: &mut Posted<M>) {
+        posted.len = self.piece.len();
+        posted.iov.set(self.piece.take());
+        posted.context = self.context.number();
+        posted.flags = self.flags;
+        posted.multi = None;
     }
+}
 
+impl<M: Memory> Posted<M> {
     /// The buffer goes to its message.
     #[inline]
     pub fn whole(&mut self) -> RecvOp<M> {

@@ -23,7 +23,7 @@ impl<N: Net> Stream<N> {
         domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
-        tx: Tx<'_>,
+        tx: &mut Tx<'_>,
     ) -> Result {
         let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
@@ -35,7 +35,7 @@ impl<N: Net> Stream<N> {
         domain.may_post(ep)?;
         let (dest, context) = split(domain, port, tx.dest)?;
         let id = self.connection(domain, port, dest)?;
-        let op = TxOp::of(ep, &tx);
+        let op = TxOp::of(ep, tx);
         self.post_to(domain, id, tx, op, context)
     }
 

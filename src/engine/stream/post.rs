@@ -22,7 +22,7 @@ use crate::ffi::ops::transfer::{OneTx, Tx, What};
 impl<N: Net> Stream<N> {
     /// Posts an operation of an endpoint.
     #[inline]
-    pub(super) fn post(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: Tx<'_>) -> Result {
+    pub(super) fn post(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &mut Tx<'_>) -> Result {
         let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
             return Err(Error::OPBADSTATE);
@@ -50,12 +50,12 @@ impl<N: Net> Stream<N> {
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
-        tx: Tx<'_>,
+        tx: &mut Tx<'_>,
         op: TxOp,
         context: u8,
     ) -> Result {
         if matches!(op.what, What::Write | What::Read) {
-            check_target(&tx, op.len)?;
+            check_target(tx, op.len)?;
         }
         let (session, mut cx) = self.at(domain, id);
         // As `check_heard`, for the session that is at hand.

@@ -235,7 +235,7 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     #[inline]
-    fn transmit(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: Tx<'_>) -> Result {
+    fn transmit(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &mut Tx<'_>) -> Result {
         self.post(domain, ep, tx)
     }
 
@@ -244,7 +244,7 @@ impl<N: Net> Transport for Stream<N> {
         domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
-        tx: Tx<'_>,
+        tx: &mut Tx<'_>,
     ) -> Result {
         self.post_from(domain, port, ep, tx)
     }

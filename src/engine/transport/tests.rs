@@ -97,7 +97,12 @@ impl Transport for Bare {
     fn set_name(&mut self, _ep: usize, _addr: &[u8]) -> Result {
         Ok(())
     }
-    fn transmit(&mut self, _domain: &mut DomainState<String>, ep: usize, _tx: Tx<'_>) -> Result {
+    fn transmit(
+        &mut self,
+        _domain: &mut DomainState<String>,
+        ep: usize,
+        _tx: &mut Tx<'_>,
+    ) -> Result {
         self.posted.push(ep);
         Ok(())
     }
@@ -151,7 +156,7 @@ fn nothing_is_held_back_or_owed() {
 #[test]
 fn operations_of_contexts_are_those_of_endpoints() {
     let (mut bare, mut domain) = open();
-    let tx = Tx {
+    let mut tx = Tx {
         what: What::Msg,
         iov: IoVec::empty(),
         flags: 0,
@@ -161,7 +166,7 @@ fn operations_of_contexts_are_those_of_endpoints() {
         tag: 0,
         target: &[],
     };
-    assert_eq!(bare.transmit_from(&mut domain, 3, 3, tx), Ok(()));
+    assert_eq!(bare.transmit_from(&mut domain, 3, 3, &mut tx), Ok(()));
     assert_eq!(bare.posted, [3]);
 }
 

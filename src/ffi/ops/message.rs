@@ -241,7 +241,7 @@ macro_rules! message_ops {
             // SAFETY: the manual page: the caller's context is what the flags ask for.
             let context = unsafe { Context::new(context) };
             status(call().and_then(|(ep, iov): (&T, _)| {
-                ep.transmit(Tx {
+                ep.transmit(&mut Tx {
                     what: What::$what,
                     iov,
                     flags: ep.tx_flags(),
@@ -280,7 +280,7 @@ macro_rules! message_ops {
                 };
                 Ok((ep, tx))
             };
-            status(call().and_then(|(ep, tx): (&T, Tx<'_, _>)| ep.transmit(tx)))
+            status(call().and_then(|(ep, mut tx): (&T, Tx<'_, _>)| ep.transmit(&mut tx)))
         }
     };
 }

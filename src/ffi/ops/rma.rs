@@ -49,7 +49,7 @@ unsafe fn post<T: DataPath>(
     let (ep, context) = unsafe { (endpoint::<T>(ep), Context::new(call.context)) };
     status(ep.and_then(|ep| {
         let iov = iov?;
-        ep.transmit(Tx {
+        ep.transmit(&mut Tx {
             what: call.what,
             flags: flags(ep, iov.remaining())?,
             dest: call.dest,
@@ -276,7 +276,7 @@ unsafe fn post_msg<T: DataPath>(
             if what == What::Write {
                 check_inject(ep, what, flags, iov.remaining())?;
             }
-            ep.transmit(Tx {
+            ep.transmit(&mut Tx {
                 what,
                 iov,
                 flags: flags | ep.tx_implied(),

@@ -44,7 +44,7 @@ impl Kind for Probe {
 impl DataPath for Probe {
     type Memory = Desc;
 
-    fn transmit(&self, tx: Tx<'_, Desc>) -> Result {
+    fn transmit(&self, tx: &mut Tx<'_, Desc>) -> Result {
         self.see(&[&tx.iov]);
         Ok(())
     }

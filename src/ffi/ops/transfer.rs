@@ -150,12 +150,13 @@ pub trait DataPath: Kind<Head = fid_ep> {
     /// What it has to know of the memory of its operations.
     type Memory: Memory;
 
-    fn transmit(&self, tx: Tx<'_, Self::Memory>) -> Result;
+    /// If it is posted its memory is taken.
+    fn transmit(&self, tx: &mut Tx<'_, Self::Memory>) -> Result;
     fn receive(&self, rx: Rx<Self::Memory>) -> Result;
     /// As `transmit` and `receive`, which they may leave it to.
     #[inline]
     fn transmit_one(&self, tx: OneTx<Self::Memory>) -> Result {
-        self.transmit(tx.into())
+        self.transmit(&mut tx.into())
     }
     #[inline]
     fn receive_one(&self, rx: OneRx<Self::Memory>) -> Result {

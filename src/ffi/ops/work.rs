@@ -33,7 +33,7 @@ pub struct Outgoing<M = Host> {
 
 impl<M: Memory> Outgoing<M> {
     /// Of a call with FI_TRIGGER: keeps what the caller may take back when the call returns.
-    pub fn of(tx: Tx<'_, M>, flags: u64) -> Outgoing<M> {
+    pub fn of(tx: &mut Tx<'_, M>, flags: u64) -> Outgoing<M> {
         let injected = flags & FI_INJECT != 0 && tx.what != What::Read;
         let copy = injected.then(|| {
             let mut copy = Vec::with_capacity(tx.iov.remaining());
@@ -42,7 +42,7 @@ impl<M: Memory> Outgoing<M> {
         });
         Outgoing {
             what: tx.what,
-            iov: tx.iov,
+            iov: tx.iov.take(),
             flags,
             dest: tx.dest,
             context: tx.context,
@@ -62,7 +62,7 @@ impl<M: Memory> Outgoing<M> {
     }
 
     /// Posts it with more flags than its own. If that succeeds, the memory is the operation's.
-    pub fn post(&mut self, more: u64, post: impl FnOnce(Tx<'_, M>) -> Result) -> Result {
+    pub fn post(&mut self, more: u64, post: impl FnOnce(&mut Tx<'_, M>) -> Result) -> Result {
         let iov = match &self.copy {
             // SAFETY: what is here is dropped below if the operation was posted.
             None => unsafe { self.iov.duplicate() },
@@ -70,7 +70,7 @@ impl<M: Memory> Outgoing<M> {
             // afterwards.
             Some(copy) => unsafe { own(copy) },
         };
-        post(Tx {
+        post(&mut Tx {
             what: self.what,
             iov,
             flags: self.flags | more,

@@ -171,15 +171,15 @@ impl Transport for Domain {
         self.eps.get_mut(&ep).ok_or(Error::INVAL)?.rename(addr)
     }
 
-    fn transmit(&mut self, domain: &mut DomainState<Addr>, ep: usize, tx: Tx<'_>) -> Result {
+    fn transmit(&mut self, domain: &mut DomainState<Addr>, ep: usize, tx: &mut Tx<'_>) -> Result {
         check_flags(tx.flags)?;
         let endpoint = self.ep(ep)?;
         if !domain.ep(ep).enabled {
             return Err(Error::OPBADSTATE);
         }
         domain.may_post(ep)?;
-        endpoint.send(domain, &tx)?;
-        domain.sent(ep, &TxOp::of(ep, &tx));
+        endpoint.send(domain, tx)?;
+        domain.sent(ep, &TxOp::of(ep, tx));
         Ok(())
     }
 

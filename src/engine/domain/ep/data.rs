@@ -49,9 +49,9 @@ impl<T: Transport> Ep<T> {
 impl<T: Transport> Ep<T> {
     // Calls of their own would cost each operation some instructions.
     #[inline(always)]
-    fn try_transmit(&self, mut tx: Tx<'_, T::Memory>) -> Result {
+    fn try_transmit(&self, tx: &mut Tx<'_, T::Memory>) -> Result {
         if self.shared.limits.any.load(Ordering::Relaxed) {
-            tx.flags |= self.limit(&tx)?;
+            tx.flags |= self.limit(tx)?;
             if self.shared.limits.goes_around() {
                 return self.post_from(tx);
             }
@@ -84,7 +84,7 @@ impl<T: Transport> Ep<T> {
     #[inline(always)]
     fn try_transmit_one(&self, tx: OneTx<T::Memory>) -> Result {
         if self.shared.limits.of_one.load(Ordering::Relaxed) {
-            return self.try_transmit(tx.into());
+            return self.try_transmit(&mut tx.into());
         }
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
@@ -93,9 +93,9 @@ impl<T: Transport> Ep<T> {
             true => Ok(()),
             false if self.shared.limits.any.load(Ordering::Relaxed) => {
                 drop(guard);
-                return self.try_transmit(tx.into());
+                return self.try_transmit(&mut tx.into());
             }
-            false => transport.transmit(domain, self.shared.id, tx.into()),
+            false => transport.transmit(domain, self.shared.id, &mut tx.into()),
         };
         guard.posted();
         result
@@ -144,7 +144,7 @@ impl<T: Transport> DataPath for Ep<T> {
     type Memory = T::Memory;
 
     #[inline]
-    fn transmit(&self, tx: Tx<'_, T::Memory>) -> Result {
+    fn transmit(&self, tx: &mut Tx<'_, T::Memory>) -> Result {
         self.try_transmit(tx).map_err(Self::refused)
     }
 

@@ -30,7 +30,7 @@ impl<T: Transport> Ep<T> {
     }
 
     /// FI_TRIGGER: keeps an operation until its counter has the value.
-    pub(super) fn transmit_when(&self, state: &mut State<T>, tx: Tx<'_, T::Memory>) -> Result {
+    pub(super) fn transmit_when(&self, state: &mut State<T>, tx: &mut Tx<'_, T::Memory>) -> Result {
         let place = Place {
             port: self.port(),
             ep: self.shared.id,

@@ -20,15 +20,15 @@ use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
 
 impl<A: Address> Session<A> {
-    pub fn post_write(&mut self, cx: &mut Cx<'_, A>, tx: Tx<'_>, op: TxOp) -> Result {
-        if self.is_direct && self.moved_directly(cx, &tx, &op) {
+    pub fn post_write(&mut self, cx: &mut Cx<'_, A>, tx: &mut Tx<'_>, op: TxOp) -> Result {
+        if self.is_direct && self.moved_directly(cx, tx, &op) {
             return Ok(());
         }
         self.writes_by_ring = true;
-        let data = remote_data(&tx);
+        let data = remote_data(tx);
         if op.len <= TOGETHER {
             let write = Write {
-                segs: segs(&tx),
+                segs: segs(tx),
                 data,
                 ack: false,
                 commit: false,
@@ -41,21 +41,26 @@ impl<A: Address> Session<A> {
             }
         }
         let write = Frame::Write(Write {
-            segs: segs(&tx).collect(),
+            segs: segs(tx).collect(),
             data,
             ack: tx.flags & WANTS_ACK != 0,
             commit: tx.flags & FI_COMMIT_COMPLETE != 0,
             payload: op.len as u64,
         });
-        self.submit(cx, write, tx.iov, op)
+        self.submit(cx, write, tx.iov.take(), op)
     }
 
-    pub fn post_read(&mut self, cx: &mut Cx<'_, A>, tx: Tx<'_>, op: TxOp) -> Result {
-        if self.is_direct && self.moved_directly(cx, &tx, &op) {
+    pub fn post_read(&mut self, cx: &mut Cx<'_, A>, tx: &mut Tx<'_>, op: TxOp) -> Result {
+        if self.is_direct && self.moved_directly(cx, tx, &op) {
             return Ok(());
         }
-        let segs = segs(&tx).collect();
-        self.submit(cx, Frame::ReadRequest(ReadRequest { segs }), tx.iov, op)
+        let segs = segs(tx).collect();
+        self.submit(
+            cx,
+            Frame::ReadRequest(ReadRequest { segs }),
+            tx.iov.take(),
+            op,
+        )
     }
 
     /// Asks for the bytes of a read.

@@ -97,7 +97,7 @@ impl<A: Address> Session<A> {
 
     /// Posts a message.
     #[inline]
-    pub fn post_message(&mut self, cx: &mut Cx<'_, A>, tx: Tx<'_>, op: TxOp) -> Result {
+    pub fn post_message(&mut self, cx: &mut Cx<'_, A>, tx: &mut Tx<'_>, op: TxOp) -> Result {
         let rendezvous = is_held(cx, &op) && self.rendezvous;
         let most = match cx.link.shm() {
             None => TOGETHER,
@@ -107,7 +107,7 @@ impl<A: Address> Session<A> {
             let message = Message {
                 tagged: tx.what == What::Tagged,
                 ack: false,
-                data: remote_data(&tx),
+                data: remote_data(tx),
                 tag: tx.tag,
                 context: 0,
                 payload: op.len as u64,
@@ -215,7 +215,7 @@ impl<A: Address> Session<A> {
     pub fn post_message_to(
         &mut self,
         cx: &mut Cx<'_, A>,
-        tx: Tx<'_>,
+        tx: &mut Tx<'_>,
         op: TxOp,
         context: u8,
     ) -> Result {
@@ -224,12 +224,12 @@ impl<A: Address> Session<A> {
             // FI_COMMIT_COMPLETE is a default that is meant for other operations; a message has no higher level than
             // delivery.
             ack: tx.flags & (WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE) != 0,
-            data: remote_data(&tx),
+            data: remote_data(tx),
             tag: tx.tag,
             context,
             payload: op.len as u64,
         };
-        self.submit(cx, Frame::Message(message), tx.iov, op)
+        self.submit(cx, Frame::Message(message), tx.iov.take(), op)
     }
 
     /// Sends an operation, or keeps it until its turn comes: frames of one peer leave in the order of the calls.

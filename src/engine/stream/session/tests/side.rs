@@ -238,12 +238,12 @@ impl Side {
         }
     }
 
-    pub fn post(&mut self, tx: Tx<'_>) -> Result {
+    pub fn post(&mut self, mut tx: Tx<'_>) -> Result {
         let op = self.op(tx.what, tx.flags, tx.context.number(), tx.iov.remaining());
         self.with(|session, cx| match tx.what {
-            What::Write => session.post_write(cx, tx, op),
-            What::Read => session.post_read(cx, tx, op),
-            _ => session.post_message(cx, tx, op),
+            What::Write => session.post_write(cx, &mut tx, op),
+            What::Read => session.post_read(cx, &mut tx, op),
+            _ => session.post_message(cx, &mut tx, op),
         })
     }
 

@@ -229,10 +229,7 @@ fn a_lock_that_is_shared_has_no_owner_any_more() {
         };
         assert!(takes_mutex(), "{callers:?}");
         // SAFETY: nobody is inside.
-        assert_eq!(
-            unsafe { run_in_child(&|| i32::from(takes_mutex())) },
-            1,
-            "{callers:?}"
-        );
+        let taken_in_child = unsafe { run_in_child(&|| i32::from(takes_mutex())) };
+        assert_eq!(taken_in_child, 1, "{callers:?}");
     }
 }

@@ -665,7 +665,7 @@ impl World {
         let agreed = &self.agreed;
         let all = agreed.extended && agreed.rendezvous && !agreed.swap;
         if let Posted::Op(op) = &mut self.posted[id]
-            && completion.error == FI_EOPNOTSUPP as i32
+            && completion.error == FI_EOPNOTSUPP
         {
             assert!(!all, "operation {id} is not served");
             op.is_cancelled = true;
@@ -707,7 +707,7 @@ impl World {
     fn verify_op(&self, id: usize, op: &Op, completion: &Completion) {
         match completion.error {
             0 => {}
-            error if error == FI_ECANCELED as i32 || error == FI_EOPNOTSUPP as i32 => {
+            error if error == FI_ECANCELED || error == FI_EOPNOTSUPP => {
                 return assert!(op.is_cancelled, "operation {id}: error {error}");
             }
             error => {
@@ -761,7 +761,7 @@ impl World {
 
     fn verify_receive(&self, id: usize, receive: &Receive, completion: &Completion) {
         let message = self.message_of(receive);
-        let truncated = completion.error == FI_ETRUNC as i32;
+        let truncated = completion.error == FI_ETRUNC;
         if completion.error != 0 && !truncated {
             return assert!(
                 self.is_cut,

@@ -25,7 +25,7 @@
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
-use core::mem::{ManuallyDrop, MaybeUninit, transmute};
+use core::mem::{ManuallyDrop, MaybeUninit, forget, transmute};
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence};
 use core::time::Duration;
@@ -263,16 +263,21 @@ impl<T> Lock<T> {
             // A guard that exists stays what it is.
             self.inside.store(before, Ordering::Release);
         }
-        self.lock_data_otherwise()
+        // The kind of the guard is a constant of each way: else the usual one compares it, too.
+        match self.enter_otherwise() {
+            true => Ok(Guard::new(self, false)),
+            false => Err(Refused),
+        }
     }
 
-    /// Apart, for the owner's path is part of many calls.
+    /// Takes the mutex for a guard that the caller makes. Apart, for the owner's path is part of many calls.
     #[inline(never)]
-    fn lock_data_otherwise(&self) -> Result<Guard<'_, T>, Refused> {
-        match self.mark.load(Ordering::Relaxed) {
+    fn enter_otherwise(&self) -> bool {
+        let guard = match self.mark.load(Ordering::Relaxed) {
             kind::MANY => Ok(self.guard(self.take_mutex(), false)),
             _ => self.lock_data_slowly(),
-        }
+        };
+        guard.map(forget).is_ok()
     }
 
     #[cold]
@@ -397,7 +402,7 @@ impl<T> Lock<T> {
     }
 
     /// # Safety
-    /// Of a `Guard` that is made by `guard`, once.
+    /// At the end of a `Guard` that is not the owner's, once.
     #[inline(never)]
     unsafe fn give_back(&self) {
         // SAFETY: the caller promises that this thread has written it and still has the mutex.
@@ -464,7 +469,7 @@ impl<T> Drop for Guard<'_, T> {
         match self.owned {
             // A thread that sees this sees what was changed.
             true => self.lock.inside.store(OUTSIDE, Ordering::Release),
-            // SAFETY: `Lock::guard` made it: nobody else makes one that is not the owner's.
+            // SAFETY: one that is not the owner's is made by `guard`, or stands for one that was, which was forgotten.
             false => unsafe { self.lock.give_back() },
         }
     }

@@ -85,7 +85,9 @@ impl<M: Memory> Put<Posted<M>> for &mut OneRx<M> {
         posted.iov.set(self.piece.take());
         posted.context = self.context.number();
         posted.flags = self.flags;
-        posted.multi = None;
+        if posted.multi.is_some() {
+            posted.multi = None;
+        }
     }
 }
 

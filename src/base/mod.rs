@@ -2,6 +2,7 @@
 //! The words every layer speaks: errors, text, settings, logs, descriptions of what is offered.
 
 pub mod error;
+pub mod flags;
 pub mod grow;
 pub mod info;
 pub mod iovec;
@@ -15,6 +16,7 @@ pub mod settings;
 pub mod text;
 
 pub use error::{Error, Result};
+pub use flags::Caps;
 pub use iovec::{IoVec, Piece, Registered, Span};
 pub use secret::Secret;
 

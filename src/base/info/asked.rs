@@ -6,11 +6,13 @@
 use super::caps::{RX, TX};
 use super::{ALL_TAG_BITS, EpAttr, Hints, Info, Query, since};
 use crate::abi::*;
+use crate::base::Caps;
+use crate::base::flags::flags;
 
 /// What the hints name.
 #[derive(Default)]
 pub struct Asked {
-    caps: u64,
+    caps: Caps,
     rx_flags: u64,
     tx_order: u64,
     rx_order: u64,
@@ -26,8 +28,8 @@ impl Asked {
             return Asked::default();
         };
         let Hints { tx, rx, domain, .. } = hints;
-        let rx_caps = rx.as_ref().map_or(0, |rx| rx.caps);
-        let domain_caps = domain.as_ref().map_or(0, |domain| domain.caps);
+        let rx_caps = rx.as_ref().map_or(Caps::empty(), |rx| rx.caps);
+        let domain_caps = domain.as_ref().map_or(Caps::empty(), |domain| domain.caps);
         // fi_endpoint(3), comp_order: there for version 1 only.
         let (tx_comp, rx_comp) = match query.version < since::V2_0 {
             true => (
@@ -38,8 +40,8 @@ impl Asked {
         };
         // Programs of the 1.x API mean FI_VARIABLE_MSG with that bit.
         let strange = match query.version < since::V2_0 {
-            true => FI_EXACT_DIRECTED_RECV,
-            false => 0,
+            true => Caps::EXACT_DIRECTED_RECV,
+            false => Caps::empty(),
         };
         let caps = hints.caps | rx_caps | domain_caps & DOMAIN_CAPS;
         Asked {
@@ -54,22 +56,22 @@ impl Asked {
     }
 
     /// `more`: the capabilities that this kind of entry has for who asks.
-    pub fn add_to(&self, info: &mut Info, more: u64) {
+    pub fn add_to(&self, info: &mut Info, more: Caps) {
         let mut caps = self.caps & more;
         // Who leaves the type open, or asks for a shared context, and takes the first entry is to go on getting the one that
         // has it by itself.
         let only_to_order = own_contexts(&info.ep) == Some(FI_EP_MSG.0);
         if only_to_order && self.ep_type != Some(FI_EP_MSG.0) {
-            caps &= !(FI_MULTI_RECV | FI_TAGGED | FI_TAGGED_MULTI_RECV);
+            caps &= !(Caps::MULTI_RECV | Caps::TAGGED | Caps::TAGGED_MULTI_RECV);
         }
         info.caps |= caps;
         info.tx.caps |= caps & TX;
         info.rx.caps |= caps & RX;
         info.domain.caps |= caps & DOMAIN_CAPS;
-        if caps & FI_TAGGED != 0 {
+        if caps.contains(Caps::TAGGED) {
             info.ep.mem_tag_format = ALL_TAG_BITS;
         }
-        if caps & FI_MULTI_RECV != 0 {
+        if caps.contains(Caps::MULTI_RECV) {
             info.rx.op_flags |= self.rx_flags & FI_MULTI_RECV;
         }
         if self.tx_comp == STRICT {
@@ -100,7 +102,7 @@ pub fn offer_contexts(info: &mut Info, query: &Query, most: usize) {
     let hints = query.hints.unwrap_or(&nothing);
     let count = |count: fn(&EpAttr) -> usize| hints.ep.as_ref().map_or(0, count);
     let (tx, rx) = (count(|ep| ep.tx_ctx_cnt), count(|ep| ep.rx_ctx_cnt));
-    let caps = hints.caps | hints.tx.as_ref().map_or(0, |tx| tx.caps);
+    let caps = hints.caps | hints.tx.as_ref().map_or(Caps::empty(), |tx| tx.caps);
     let (domain, rdm) = (&mut info.domain, info.ep.ep_type == FI_EP_RDM.0);
     if tx == FI_SHARED_CONTEXT {
         domain.max_ep_stx_ctx = domain.ep_cnt;
@@ -110,11 +112,11 @@ pub fn offer_contexts(info: &mut Info, query: &Query, most: usize) {
     }
     let shared = tx == FI_SHARED_CONTEXT || rx == FI_SHARED_CONTEXT;
     let several = tx.max(rx) > 1 && !shared;
-    if !rdm || !(several || caps & FI_NAMED_RX_CTX != 0) {
+    if !rdm || !(several || caps.contains(Caps::NAMED_RX_CTX)) {
         return;
     }
-    info.caps |= FI_NAMED_RX_CTX;
-    info.tx.caps |= FI_NAMED_RX_CTX;
+    info.caps |= Caps::NAMED_RX_CTX;
+    info.tx.caps |= Caps::NAMED_RX_CTX;
     // Several of one kind together with a shared one of the other are not to be had.
     if !shared {
         domain.max_ep_tx_ctx = most;
@@ -123,7 +125,7 @@ pub fn offer_contexts(info: &mut Info, query: &Query, most: usize) {
 }
 
 /// Of domains, not of endpoints.
-const DOMAIN_CAPS: u64 = FI_AV_USER_ID | FI_SHARED_AV;
+const DOMAIN_CAPS: Caps = flags!(Caps: AV_USER_ID | SHARED_AV);
 const STRICT: u64 = FI_ORDER_STRICT as u64;
 const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
 /// Kept by holding back what follows a read until the read is complete.

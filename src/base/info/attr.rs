@@ -7,12 +7,12 @@
 
 use std::ffi::CString;
 
-use crate::base::Secret;
+use crate::base::{Caps, Secret};
 
 /// One entry of a result, or what an application hands to fi_domain(3), fi_endpoint(3) and their like.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Info {
-    pub caps: u64,
+    pub caps: Caps,
     pub mode: u64,
     pub addr_format: u32,
     pub src_addr: Option<Vec<u8>>,
@@ -29,7 +29,7 @@ pub struct Info {
 /// What an application asks for. A part that is `None` was a null pointer and restricts nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hints {
-    pub caps: u64,
+    pub caps: Caps,
     pub mode: u64,
     pub addr_format: u32,
     pub src_addr: Option<Vec<u8>>,
@@ -45,7 +45,7 @@ pub struct Hints {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TxAttr {
-    pub caps: u64,
+    pub caps: Caps,
     pub mode: u64,
     pub op_flags: u64,
     pub msg_order: u64,
@@ -59,7 +59,7 @@ pub struct TxAttr {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RxAttr {
-    pub caps: u64,
+    pub caps: Caps,
     pub mode: u64,
     pub op_flags: u64,
     pub msg_order: u64,
@@ -111,7 +111,7 @@ pub struct DomainAttr {
     pub max_ep_srx_ctx: usize,
     pub cntr_cnt: usize,
     pub mr_iov_limit: usize,
-    pub caps: u64,
+    pub caps: Caps,
     pub mode: u64,
     pub auth_key_size: usize,
     pub auth_key: Option<Secret>,

@@ -8,7 +8,7 @@ use core::slice;
 
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
 use crate::abi;
-use crate::base::{Error, Result, Secret};
+use crate::base::{Caps, Error, Result, Secret};
 
 /// A C struct of numbers and pointers.
 ///
@@ -61,7 +61,7 @@ impl Hints {
         // have the lengths beside them.
         unsafe {
             Ok(Hints {
-                caps: info.caps,
+                caps: Caps::from_bits_retain(info.caps),
                 mode: info.mode,
                 addr_format: info.addr_format,
                 src_addr: bytes(info.src_addr.cast(), info.src_addrlen),
@@ -118,7 +118,7 @@ impl FabricAttr {
 impl From<abi::fi_tx_attr> for TxAttr {
     fn from(attr: abi::fi_tx_attr) -> TxAttr {
         TxAttr {
-            caps: attr.caps,
+            caps: Caps::from_bits_retain(attr.caps),
             mode: attr.mode,
             op_flags: attr.op_flags,
             msg_order: attr.msg_order,
@@ -135,7 +135,7 @@ impl From<abi::fi_tx_attr> for TxAttr {
 impl From<abi::fi_rx_attr> for RxAttr {
     fn from(attr: abi::fi_rx_attr) -> RxAttr {
         RxAttr {
-            caps: attr.caps,
+            caps: Caps::from_bits_retain(attr.caps),
             mode: attr.mode,
             op_flags: attr.op_flags,
             msg_order: attr.msg_order,
@@ -194,7 +194,7 @@ unsafe fn domain_attr(attr: &abi::fi_domain_attr) -> DomainAttr {
         max_ep_srx_ctx: attr.max_ep_srx_ctx,
         cntr_cnt: attr.cntr_cnt,
         mr_iov_limit: attr.mr_iov_limit,
-        caps: attr.caps,
+        caps: Caps::from_bits_retain(attr.caps),
         mode: attr.mode,
         auth_key_size: attr.auth_key_size,
         // SAFETY: passed on from the caller.

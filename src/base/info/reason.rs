@@ -6,6 +6,7 @@ use core::fmt;
 use std::ffi::CString;
 
 use super::Prototype;
+use crate::base::Caps;
 use crate::base::text::{flags, names};
 
 /// One thing that an application wanted and somebody could not offer.
@@ -35,7 +36,7 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Count(u64),
-    Caps(u64),
+    Caps(Caps),
     Mode(u64),
     OpFlags(u64),
     Order(u64),
@@ -116,7 +117,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Count(count) => write!(f, "{count}"),
-            Value::Caps(bits) => f.write_str(&flags::CAPS.sum(*bits)),
+            Value::Caps(bits) => f.write_str(&flags::CAPS.sum(bits.bits())),
             Value::Mode(bits) => f.write_str(&flags::MODE.sum(*bits)),
             Value::OpFlags(bits) => f.write_str(&flags::OP_FLAGS.sum(*bits)),
             Value::Order(bits) => f.write_str(&flags::MSG_ORDER.sum(*bits)),
@@ -146,8 +147,8 @@ mod tests {
     fn a_reason_is_one_line_with_all_there_is_to_know() {
         let refusal = Refusal::new(
             "caps",
-            Value::Caps(FI_ATOMIC | 1 << 63),
-            Value::Caps(FI_MSG | FI_RMA),
+            Value::Caps(Caps::ATOMIC | Caps::from_bits_retain(1 << 63)),
+            Value::Caps(Caps::MSG | Caps::RMA),
         );
         let interfaces = vec![c"eth0".to_owned(), c"lo".to_owned()];
         let mut reason = Reason {

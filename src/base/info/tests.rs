@@ -5,11 +5,14 @@ use core::ptr::null;
 
 use super::*;
 use crate::abi;
-use crate::base::Secret;
+use crate::base::{Caps, Secret};
+
+/// Bits without a name, besides one that has one: they come back, too.
+const UNNAMED: Caps = Caps::from_bits_retain(1 << 63 | 1 << 1 | 1);
 
 fn full() -> Info {
     Info {
-        caps: 1,
+        caps: UNNAMED,
         mode: 2,
         addr_format: 3,
         src_addr: Some(vec![1, 2, 3, 4]),
@@ -125,11 +128,11 @@ fn missing_parts_stay_missing_in_a_copy() {
 #[test]
 fn lists_keep_their_order() {
     let mut second = full();
-    second.caps = 77;
+    second.caps = Caps::from_bits_retain(77);
     let list = write_all(&[full(), second]).unwrap();
     // SAFETY: the list was just written and is freed once.
     unsafe {
-        assert_eq!((*list).caps, 1);
+        assert_eq!((*list).caps, UNNAMED.bits());
         assert_eq!((*(*list).next).caps, 77);
         assert!((*(*list).next).next.is_null());
         release(list);

@@ -9,7 +9,7 @@ use super::list::release;
 use super::read::Plain;
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
 use crate::abi;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::sys::heap;
 
 impl Info {
@@ -105,7 +105,7 @@ unsafe fn shrunk<T: Plain>(value: &T, out: *mut T, size: usize) {
 
 /// What [`Info`] and [`Hints`] have in common, borrowed.
 struct View<'a> {
-    caps: u64,
+    caps: Caps,
     mode: u64,
     addr_format: u32,
     src_addr: Option<&'a [u8]>,
@@ -122,7 +122,7 @@ impl View<'_> {
     fn write(&self) -> Result<*mut abi::fi_info> {
         let mut entry = Entry(new_zeroed()?);
         let info = entry.info();
-        info.caps = self.caps;
+        info.caps = self.caps.bits();
         info.mode = self.mode;
         info.addr_format = self.addr_format;
         info.handle = ptr::with_exposed_provenance_mut(self.handle);
@@ -205,7 +205,7 @@ fn string(value: Option<&CStr>) -> Result<*mut core::ffi::c_char> {
 // Field by field, not struct by struct: the padding stays zero.
 
 fn tx_attr(raw: &mut abi::fi_tx_attr, attr: &TxAttr) {
-    raw.caps = attr.caps;
+    raw.caps = attr.caps.bits();
     raw.mode = attr.mode;
     raw.op_flags = attr.op_flags;
     raw.msg_order = attr.msg_order;
@@ -218,7 +218,7 @@ fn tx_attr(raw: &mut abi::fi_tx_attr, attr: &TxAttr) {
 }
 
 fn rx_attr(raw: &mut abi::fi_rx_attr, attr: &RxAttr) {
-    raw.caps = attr.caps;
+    raw.caps = attr.caps.bits();
     raw.mode = attr.mode;
     raw.op_flags = attr.op_flags;
     raw.msg_order = attr.msg_order;
@@ -263,7 +263,7 @@ fn domain_attr(raw: &mut abi::fi_domain_attr, attr: &DomainAttr) {
     raw.max_ep_srx_ctx = attr.max_ep_srx_ctx;
     raw.cntr_cnt = attr.cntr_cnt;
     raw.mr_iov_limit = attr.mr_iov_limit;
-    raw.caps = attr.caps;
+    raw.caps = attr.caps.bits();
     raw.mode = attr.mode;
     raw.auth_key_size = attr.auth_key_size;
     raw.max_err_data = attr.max_err_data;

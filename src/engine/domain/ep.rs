@@ -20,7 +20,7 @@ pub use self::cm::{CM_DATA_SIZE, cut};
 use self::limits::Limits;
 use crate::abi::*;
 use crate::base::info::Info;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::domain::peers::Caller;
 use crate::engine::domain::profile::Profile;
 use crate::engine::domain::sep::{Member, Side};
@@ -89,7 +89,7 @@ impl<T: Transport> Ep<T> {
         let state = &mut *guard;
         let mut srx = Srx::new();
         srx.eps = 1;
-        srx.many_tagged = EpState::caps_of(&info) & FI_TAGGED_MULTI_RECV != 0;
+        srx.many_tagged = EpState::caps_of(&info).contains(Caps::TAGGED_MULTI_RECV);
         let srx = state.domain.add_rx_queue(srx);
         let ep = Self::state(engine, &info, srx, context);
         let id = state.domain.add_ep(ep);
@@ -135,7 +135,7 @@ impl<T: Transport> Ep<T> {
             eq: engine.event_queue(),
             srx,
             shares_receives: false,
-            checks_receives: caps & FI_EXACT_DIRECTED_RECV != 0,
+            checks_receives: caps.contains(Caps::EXACT_DIRECTED_RECV),
             contexts: Vec::new(),
             enabled: false,
             orders_access: info.tx.msg_order & ACCESS_AFTER != 0,
@@ -155,7 +155,7 @@ impl<T: Transport> Ep<T> {
             None => engine.uses.take(),
             Some(member) => member.hold(),
         };
-        let names_contexts = member.is_some() || info.caps & FI_NAMED_RX_CTX != 0;
+        let names_contexts = member.is_some() || info.caps.contains(Caps::NAMED_RX_CTX);
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             id,
@@ -171,7 +171,7 @@ impl<T: Transport> Ep<T> {
             _parent: parent,
             info,
         });
-        if EpState::caps_of(&shared.info) & FI_TRIGGER != 0 {
+        if EpState::caps_of(&shared.info).contains(Caps::TRIGGER) {
             shared.watch();
         }
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
@@ -200,8 +200,8 @@ impl<T: Transport> Ep<T> {
         let mut cm = &ops::cm::NONE;
         match side {
             None => cm = ops::cm::table::<Ep<T>>(),
-            Some(Side::Transmit) => rx = 0,
-            Some(Side::Receive) => tx &= !(FI_MSG | FI_TAGGED),
+            Some(Side::Transmit) => rx = Caps::empty(),
+            Some(Side::Receive) => tx &= !(Caps::MSG | Caps::TAGGED),
         }
         let ep = Ep {
             shared,
@@ -214,17 +214,17 @@ impl<T: Transport> Ep<T> {
             ops: core::ptr::from_ref(ops::ep::table::<Ep<T>>()).cast_mut(),
             cm: core::ptr::from_ref(cm).cast_mut(),
             msg: core::ptr::from_ref(msg_table::<T>(tx, rx)).cast_mut(),
-            rma: table(tx, FI_RMA, ops::rma::table::<Ep<T>>(), &ops::rma::NONE),
+            rma: table(tx, Caps::RMA, ops::rma::table::<Ep<T>>(), &ops::rma::NONE),
             tagged: core::ptr::from_ref(tagged_table::<T>(tx, rx)).cast_mut(),
             atomic: table(
                 tx,
-                FI_ATOMIC,
+                Caps::ATOMIC,
                 ops::atomic::table::<Ep<T>>(),
                 &ops::atomic::NONE,
             ),
             collective: table(
                 caps,
-                FI_COLLECTIVE,
+                Caps::COLLECTIVE,
                 ops::collective::table::<Ep<T>>(),
                 &ops::collective::NONE,
             ),
@@ -245,6 +245,14 @@ impl<T: Transport> Ep<T> {
     fn port(&self) -> usize {
         let member = self.shared.member.as_ref();
         member.map_or(self.shared.id, |member| member.port.id())
+    }
+
+    /// The flags that operations may have by default: FI_TRIGGER is for those with that capability.
+    fn with_trigger(&self, known: u64) -> u64 {
+        match EpState::caps_of(&self.shared.info).contains(Caps::TRIGGER) {
+            true => known | FI_TRIGGER,
+            false => known,
+        }
     }
 
     /// As `transmit`, where the destination may name a receive context, or operations wait for others.
@@ -276,8 +284,8 @@ impl<T: Transport> Ep<T> {
 }
 
 /// Calls of an endpoint, or of a context of a scalable one, that sends by `tx` and receives by `rx`.
-fn msg_table<T: Transport>(tx: u64, rx: u64) -> &'static fi_ops_msg {
-    match (tx & FI_MSG != 0, rx & FI_MSG != 0) {
+fn msg_table<T: Transport>(tx: Caps, rx: Caps) -> &'static fi_ops_msg {
+    match (tx.contains(Caps::MSG), rx.contains(Caps::MSG)) {
         (true, true) => ops::msg::table::<Ep<T>>(),
         (true, false) => ops::msg::send_table::<Ep<T>>(),
         (false, true) => ops::msg::receive_table::<Ep<T>>(),
@@ -286,8 +294,8 @@ fn msg_table<T: Transport>(tx: u64, rx: u64) -> &'static fi_ops_msg {
 }
 
 /// As `msg_table`.
-fn tagged_table<T: Transport>(tx: u64, rx: u64) -> &'static fi_ops_tagged {
-    match (tx & FI_TAGGED != 0, rx & FI_TAGGED != 0) {
+fn tagged_table<T: Transport>(tx: Caps, rx: Caps) -> &'static fi_ops_tagged {
+    match (tx.contains(Caps::TAGGED), rx.contains(Caps::TAGGED)) {
         (true, true) => ops::tagged::table::<Ep<T>>(),
         (true, false) => ops::tagged::send_table::<Ep<T>>(),
         (false, true) => ops::tagged::receive_table::<Ep<T>>(),
@@ -295,8 +303,8 @@ fn tagged_table<T: Transport>(tx: u64, rx: u64) -> &'static fi_ops_tagged {
     }
 }
 
-fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mut O {
-    let table = if caps & needed != 0 { served } else { none };
+fn table<O>(caps: Caps, needed: Caps, served: &'static O, none: &'static O) -> *mut O {
+    let table = if caps.contains(needed) { served } else { none };
     core::ptr::from_ref(table).cast_mut()
 }
 
@@ -368,7 +376,7 @@ impl<T: Transport> Kind for Ep<T> {
             (false, true) => (&self.rx_flags, FI_RECV, RX_FLAGS),
             _ => return Err(Error::INVAL),
         };
-        if flags & !(known | (EpState::caps_of(&self.shared.info) & FI_TRIGGER)) != 0 {
+        if flags & !self.with_trigger(known) != 0 {
             return Err(Error::BADFLAGS);
         }
         slot.store(flags & !side, Ordering::Relaxed);
@@ -381,7 +389,7 @@ impl<T: Transport> Kind for Ep<T> {
             return Err(Error::INVAL);
         }
         let known = if rx { RX_FLAGS } else { TX_FLAGS };
-        if flags & !(known | (EpState::caps_of(&self.shared.info) & FI_TRIGGER)) != 0 {
+        if flags & !self.with_trigger(known) != 0 {
             return Err(Error::BADFLAGS);
         }
         let current = |slot: &AtomicU64| slot.load(Ordering::Relaxed);

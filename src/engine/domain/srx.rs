@@ -6,8 +6,9 @@ use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Weak};
 
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::info::RxAttr;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::domain::peers::{Caller, ServedSrx};
 use crate::engine::domain::{Engine, State};
 use crate::engine::srx::{Arrivals, Srx};
@@ -47,9 +48,13 @@ impl<T: Transport> SharedRx<T> {
         let mut attr = attr.unwrap_or_default();
         attr.op_flags &= !FI_PEER;
         let own = attr.caps;
-        let many_tagged = own & FI_TAGGED_MULTI_RECV != 0;
-        let caps = if own == 0 { engine.info.caps } else { own };
-        let directed = caps & FI_DIRECTED_RECV != 0 && engine.info.ep.ep_type != FI_EP_MSG.0;
+        let many_tagged = own.contains(Caps::TAGGED_MULTI_RECV);
+        let caps = if own.is_empty() {
+            engine.info.caps
+        } else {
+            own
+        };
+        let directed = caps.contains(Caps::DIRECTED_RECV) && engine.info.ep.ep_type != FI_EP_MSG.0;
         let mut srx = Srx::new();
         srx.many_tagged = many_tagged;
         // The handle itself counts.
@@ -122,7 +127,8 @@ impl<T: Transport> SharedRx<T> {
     /// fi_endpoint(3): an endpoint uses a subset of the attributes of the context. Those that were not named allow all.
     pub fn check(&self, ep: &RxAttr) -> Result {
         let most = &self.attr;
-        let caps = (ep.caps & OF_RECEIVES, most.caps & OF_RECEIVES);
+        let of_receives = |caps: Caps| (caps & OF_RECEIVES).bits();
+        let caps = (of_receives(ep.caps), of_receives(most.caps));
         let bits = [caps, (ep.msg_order, most.msg_order)];
         let sizes = [
             (ep.total_buffered_recv, most.total_buffered_recv),
@@ -272,10 +278,6 @@ impl<T: Transport> DataPath for SharedRx<T> {
 }
 
 /// Capabilities that say what is received by a context; memory is the endpoint's.
-const OF_RECEIVES: u64 = FI_MSG
-    | FI_TAGGED
-    | FI_RECV
-    | FI_MULTI_RECV
-    | FI_TAGGED_MULTI_RECV
-    | FI_DIRECTED_RECV
-    | FI_TAGGED_DIRECTED_RECV;
+const OF_RECEIVES: Caps = flags!(Caps:
+    MSG | TAGGED | RECV | MULTI_RECV | TAGGED_MULTI_RECV | DIRECTED_RECV | TAGGED_DIRECTED_RECV
+);

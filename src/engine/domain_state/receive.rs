@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{Error, IoVec};
+use crate::base::{Caps, Error, IoVec};
 use crate::engine::cntr::Counter;
 use crate::engine::ep_state::{EpState, Event};
 use crate::engine::srx::{Envelope, Filled, MessageInfo, RecvOp, Srx, Unfilled};
@@ -133,7 +133,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     /// FI_SOURCE_ERR: whether what arrives from this sender is an entry with the sender's address.
     #[inline]
     pub fn reports_origin(&self, ep: usize, fi_addr: u64) -> bool {
-        fi_addr == FI_ADDR_NOTAVAIL && self.eps[ep].caps & FI_SOURCE_ERR != 0
+        fi_addr == FI_ADDR_NOTAVAIL && self.eps[ep].caps.contains(Caps::SOURCE_ERR)
     }
 
     /// fi_cq(3), FI_EADDRNOTAVAIL: all went well, but the sender is not in the address vector. `entry` is what would
@@ -169,7 +169,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             return None;
         }
         Some(RxPath {
-            takes_tagged: ep.caps & FI_TAGGED != 0,
+            takes_tagged: ep.caps.contains(Caps::TAGGED),
             implied: ep.rx_implied,
             name: self.named(ep, fi_addr),
             srx: &mut self.srxs[ep.srx],

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::context::split;
@@ -150,11 +150,11 @@ impl<N: Net> Stream<N> {
 
     /// The least that one of the endpoint's connections takes now: large messages that the peer is told of, or injected
     /// ones, which are copied to where there is room.
-    pub(super) fn room_of(&mut self, ep: usize, inject: usize, caps: u64) -> usize {
+    pub(super) fn room_of(&mut self, ep: usize, inject: usize, caps: Caps) -> usize {
         let frame = MAX_HEADER + inject;
         // What a read, or a fetching atomic operation, costs the peer.
-        let asks_most = match caps & FI_READ != 0 {
-            true if caps & FI_ATOMIC != 0 => Some(size_of::<OutFrame>() + MAX_ATOMIC),
+        let asks_most = match caps.contains(Caps::READ) {
+            true if caps.contains(Caps::ATOMIC) => Some(size_of::<OutFrame>() + MAX_ATOMIC),
             true => Some(size_of::<OutFrame>()),
             false => None,
         };

@@ -8,6 +8,8 @@
 use super::kind::Kind;
 use super::params::{Params, QUEUE};
 use crate::abi::*;
+use crate::base::Caps;
+use crate::base::flags::flags;
 use crate::base::info::{
     ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
     RxAttr, TxAttr, local, offer_contexts, select, since, with_all,
@@ -30,7 +32,7 @@ fn answer(query: &Query, params: &Params, kind: Kind, pid: u32) -> Answer {
 /// What an application may want that shows nothing of it in its hints.
 fn on_request() -> Hints {
     Hints {
-        caps: TX | RX & !FI_SOURCE_ERR | FI_NAMED_RX_CTX,
+        caps: TX | RX & !Caps::SOURCE_ERR | Caps::NAMED_RX_CTX,
         mode: u64::MAX,
         tx: Some(TxAttr {
             msg_order: ORDER,
@@ -128,7 +130,7 @@ fn host(params: &Params, kind: Kind, query: &Query) -> Prototype {
         info,
         on_request: match kind {
             Kind::Shm => ON_REQUEST,
-            Kind::Sm2 => ON_REQUEST | FI_RMA,
+            Kind::Sm2 => ON_REQUEST | Caps::RMA,
         },
         tx_size,
         rx_size,
@@ -142,9 +144,9 @@ fn host(params: &Params, kind: Kind, query: &Query) -> Prototype {
 fn device(params: &Params, kind: Kind, query: &Query) -> Prototype {
     let mut offer = host(params, kind, query);
     let info = &mut offer.info;
-    info.caps |= FI_HMEM;
-    info.tx.caps |= FI_HMEM;
-    info.rx.caps |= FI_HMEM;
+    info.caps |= Caps::HMEM;
+    info.tx.caps |= Caps::HMEM;
+    info.rx.caps |= Caps::HMEM;
     info.tx.inject_size = 0;
     // A program that says nothing of registration is not held to it.
     let mr_mode = query.hints.and_then(|hints| hints.domain.as_ref());
@@ -153,7 +155,7 @@ fn device(params: &Params, kind: Kind, query: &Query) -> Prototype {
         info.domain.mr_mode = FI_MR_HMEM;
     }
     if kind == Kind::Sm2 {
-        offer.on_request |= FI_ATOMIC;
+        offer.on_request |= Caps::ATOMIC;
     }
     offer
 }
@@ -199,47 +201,28 @@ fn domain(kind: Kind) -> DomainAttr {
     }
 }
 
-fn domain_caps(kind: Kind) -> u64 {
+fn domain_caps(kind: Kind) -> Caps {
     match kind {
-        Kind::Shm => FI_LOCAL_COMM | FI_AV_USER_ID,
-        Kind::Sm2 => FI_LOCAL_COMM,
+        Kind::Shm => Caps::LOCAL_COMM | Caps::AV_USER_ID,
+        Kind::Sm2 => Caps::LOCAL_COMM,
     }
 }
 
-const TX: u64 = FI_MSG
-    | FI_RMA
-    | FI_TAGGED
-    | FI_ATOMIC
-    | FI_COLLECTIVE
-    | FI_SEND
-    | FI_READ
-    | FI_WRITE
-    | FI_FENCE
-    | FI_TRIGGER;
-const RX: u64 = FI_MSG
-    | FI_RMA
-    | FI_TAGGED
-    | FI_ATOMIC
-    | FI_COLLECTIVE
-    | FI_RECV
-    | FI_REMOTE_READ
-    | FI_REMOTE_WRITE
-    | FI_MULTI_RECV
-    | FI_TRIGGER
-    | FI_RMA_EVENT
-    | FI_SOURCE
-    | FI_SOURCE_ERR
-    | FI_DIRECTED_RECV;
+const TX: Caps = flags!(Caps:
+    MSG | RMA | TAGGED | ATOMIC | COLLECTIVE | SEND | READ | WRITE | FENCE | TRIGGER
+);
+const RX: Caps = flags!(Caps:
+    MSG | RMA | TAGGED | ATOMIC | COLLECTIVE | RECV | REMOTE_READ | REMOTE_WRITE | MULTI_RECV |
+    TRIGGER | RMA_EVENT | SOURCE | SOURCE_ERR | DIRECTED_RECV
+);
 
 /// Of these, what is not upstream's.
-const ON_REQUEST: u64 = FI_SOURCE_ERR | FI_FENCE | FI_TRIGGER | FI_COLLECTIVE;
+const ON_REQUEST: Caps = flags!(Caps: SOURCE_ERR | FENCE | TRIGGER | COLLECTIVE);
 
 /// What there is besides, for who asks.
-const MORE: u64 = FI_TAGGED_MULTI_RECV
-    | FI_TAGGED_DIRECTED_RECV
-    | FI_EXACT_DIRECTED_RECV
-    | FI_AV_USER_ID
-    | FI_SHARED_AV;
+const MORE: Caps = flags!(Caps:
+    TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID | SHARED_AV
+);
 
 const TX_FLAGS: u64 =
     FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;

@@ -5,6 +5,8 @@
 use super::params::Params;
 use super::{SOURCE, Tcp};
 use crate::abi::*;
+use crate::base::Caps;
+use crate::base::flags::flags;
 use crate::base::info::{
     AFTER_READS, ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info,
     Prototype, Query, RxAttr, TxAttr, ip, offer_contexts, select, with_all,
@@ -34,7 +36,7 @@ fn on_request() -> Hints {
         ..TxAttr::default()
     };
     Hints {
-        caps: RDM_TX | RDM_RX & !FI_SOURCE_ERR | FI_NAMED_RX_CTX,
+        caps: RDM_TX | RDM_RX & !Caps::SOURCE_ERR | Caps::NAMED_RX_CTX,
         mode: u64::MAX,
         tx: Some(order),
         ep: Some(EpAttr {
@@ -188,43 +190,29 @@ fn domain() -> DomainAttr {
     }
 }
 
-const DOMAIN: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
-const MSG_TX: u64 = FI_MSG
-    | FI_RMA
-    | FI_ATOMIC
-    | FI_SEND
-    | FI_READ
-    | FI_WRITE
-    | FI_FENCE
-    | FI_TRIGGER
-    | FI_RMA_PMEM;
-const MSG_RX: u64 = FI_MSG
-    | FI_RMA
-    | FI_ATOMIC
-    | FI_RECV
-    | FI_REMOTE_READ
-    | FI_REMOTE_WRITE
-    | FI_TRIGGER
-    | FI_RMA_PMEM
-    | FI_RMA_EVENT;
-const RDM_TX: u64 = MSG_TX | FI_TAGGED;
+const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
+const MSG_TX: Caps = flags!(Caps:
+    MSG | RMA | ATOMIC | SEND | READ | WRITE | FENCE | TRIGGER | RMA_PMEM
+);
+const MSG_RX: Caps = flags!(Caps:
+    MSG | RMA | ATOMIC | RECV | REMOTE_READ | REMOTE_WRITE | TRIGGER | RMA_PMEM | RMA_EVENT
+);
+const RDM_TX: Caps = MSG_TX.union(Caps::TAGGED);
 /// Of unconnected endpoints, both ways.
-const RDM_BOTH: u64 = FI_COLLECTIVE;
-const SHARED_RX: u64 = MSG_RX | FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
+const RDM_BOTH: Caps = Caps::COLLECTIVE;
+const SHARED_RX: Caps = MSG_RX.union(flags!(Caps: TAGGED | MULTI_RECV | SOURCE | DIRECTED_RECV));
 /// Connected peers are in no address vector; unconnected ones may not be, and can be named by their address.
-const RDM_RX: u64 = SHARED_RX | FI_SOURCE_ERR;
+const RDM_RX: Caps = SHARED_RX.union(Caps::SOURCE_ERR);
 
 /// Of these, what is not upstream's, or costs something.
-const ON_REQUEST: u64 = FI_SOURCE_ERR | FI_FENCE | FI_TRIGGER | FI_ATOMIC | FI_COLLECTIVE;
+const ON_REQUEST: Caps = flags!(Caps: SOURCE_ERR | FENCE | TRIGGER | ATOMIC | COLLECTIVE);
 
 /// What each kind can do besides, for who asks.
-const MORE_MSG: u64 = FI_MULTI_RECV | FI_TAGGED | FI_TAGGED_MULTI_RECV;
-const MORE_SHARED: u64 = FI_TAGGED_MULTI_RECV;
-const MORE_RDM: u64 = FI_TAGGED_MULTI_RECV
-    | FI_TAGGED_DIRECTED_RECV
-    | FI_EXACT_DIRECTED_RECV
-    | FI_AV_USER_ID
-    | FI_SHARED_AV;
+const MORE_MSG: Caps = flags!(Caps: MULTI_RECV | TAGGED | TAGGED_MULTI_RECV);
+const MORE_SHARED: Caps = Caps::TAGGED_MULTI_RECV;
+const MORE_RDM: Caps = flags!(Caps:
+    TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID | SHARED_AV
+);
 
 const TX_FLAGS: u64 = FI_COMPLETION
     | FI_INJECT

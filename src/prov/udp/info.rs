@@ -5,6 +5,8 @@
 use super::SOURCE;
 use super::params::Params;
 use crate::abi::*;
+use crate::base::Caps;
+use crate::base::flags::flags;
 use crate::base::info::{
     Answer, Asked, DomainAttr, EpAttr, FabricAttr, Info, Prototype, Query, RxAttr, TxAttr, ip,
     select,
@@ -68,7 +70,7 @@ fn dgram() -> Prototype {
             },
             ..Info::default()
         },
-        on_request: 0,
+        on_request: Caps::empty(),
         tx_size: QUEUE,
         rx_size: QUEUE,
         addr_formats: ip::ADDR_FORMATS,
@@ -96,12 +98,12 @@ fn domain() -> DomainAttr {
     }
 }
 
-const DOMAIN: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
-const TX: u64 = FI_MSG | FI_SEND;
-const RX: u64 = FI_MSG | FI_RECV | FI_SOURCE;
+const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
+const TX: Caps = flags!(Caps: MSG | SEND);
+const RX: Caps = flags!(Caps: MSG | RECV | SOURCE);
 
 /// What there is besides, for who asks. It is not upstream's.
-const MORE_RX: u64 = FI_MULTI_RECV | FI_SOURCE_ERR;
+const MORE_RX: Caps = flags!(Caps: MULTI_RECV | SOURCE_ERR);
 
 /// Default flags of an endpoint, for who asks. fi_cq(3): FI_DELIVERY_COMPLETE is for reliable endpoints.
 const TX_FLAGS: u64 = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use super::Ep;
 use crate::abi::*;
 use crate::base::log::{Subsys, log_misuse};
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::cq::Cq;
@@ -97,7 +97,8 @@ impl<T: Transport> Ep<T> {
         // fi_endpoint(3): what peers do is counted for endpoints with FI_RMA_EVENT.
         let by_peers = flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0;
         let info = &self.shared.info;
-        if flags == 0 || by_peers && (info.caps | info.rx.caps) & FI_RMA_EVENT == 0 {
+        let counts_peers = (info.caps | info.rx.caps).contains(Caps::RMA_EVENT);
+        if flags == 0 || by_peers && !counts_peers {
             return Err(Error::INVAL);
         }
         let counter = cntr.counter_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
@@ -116,7 +117,7 @@ impl<T: Transport> Ep<T> {
         if is_known && flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0 {
             state.transport.counts_accesses(&mut state.domain);
         }
-        if self.shared.engine.info.caps & FI_TRIGGER != 0 {
+        if self.shared.engine.info.caps.contains(Caps::TRIGGER) {
             self.shared.watch();
         }
         self.shared.counted.fetch_or(flags, Ordering::Relaxed);
@@ -153,7 +154,7 @@ impl<T: Transport> Ep<T> {
             return Err(Error::INVAL);
         }
         ep.eq = Some(eq.queue.clone());
-        let joins = ep.caps & FI_COLLECTIVE != 0 && self.shared.engine.state.is_shared();
+        let joins = ep.caps.contains(Caps::COLLECTIVE) && self.shared.engine.state.is_shared();
         let connects = ep.ep_type == FI_EP_MSG.0 || joins;
         // For good: the queue drives the domain from now on.
         state.domain.watchers += usize::from(connects);

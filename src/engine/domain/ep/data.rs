@@ -8,7 +8,7 @@ use super::limits::{ATOMIC, Limits};
 use super::{Ep, LEVELS};
 use crate::abi::*;
 use crate::base::log::{Subsys, log_misuse};
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Caps, Error, IoVec, Result};
 use crate::engine::atomic::element_size;
 use crate::engine::domain::State;
 use crate::engine::ep_state::EpState;
@@ -170,7 +170,7 @@ impl<T: Transport> DataPath for Ep<T> {
     }
 
     fn takes_many_tagged(&self) -> bool {
-        (self.shared.info.caps | self.shared.info.rx.caps) & FI_TAGGED_MULTI_RECV != 0
+        (self.shared.info.caps | self.shared.info.rx.caps).contains(Caps::TAGGED_MULTI_RECV)
     }
 
     #[inline]
@@ -215,11 +215,11 @@ impl<T: Transport> AtomicPath for Ep<T> {
         let size = element_size(family, datatype, op).ok_or(Error::OPNOTSUPP)?;
         // fi_getinfo(3): without the modifier the endpoint does not begin such operations.
         let needed = match (family, op) {
-            (Family::Base, _) => FI_WRITE,
-            (_, FI_ATOMIC_READ) => FI_READ,
-            _ => FI_READ | FI_WRITE,
+            (Family::Base, _) => Caps::WRITE,
+            (_, FI_ATOMIC_READ) => Caps::READ,
+            _ => Caps::READ | Caps::WRITE,
         };
-        if EpState::caps_of(&self.shared.info) & needed != needed {
+        if !EpState::caps_of(&self.shared.info).contains(needed) {
             return Err(Error::OPNOTSUPP);
         }
         let most = self.shared.limits.size[ATOMIC].load(Ordering::Relaxed);

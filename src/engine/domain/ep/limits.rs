@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::iovec::IOV_LIMIT;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
 use crate::hmem::Memory;
 
@@ -122,19 +122,19 @@ impl Limits {
     }
 
     /// The limit that an option is about, if the endpoint has that kind of operation.
-    pub(super) fn named(&self, option: c_int, caps: u64) -> Option<&AtomicUsize> {
+    pub(super) fn named(&self, option: c_int, caps: Caps) -> Option<&AtomicUsize> {
         let (limit, needed) = match option {
-            FI_OPT_MAX_MSG_SIZE => (&self.size[0], FI_MSG),
-            FI_OPT_MAX_TAGGED_SIZE => (&self.size[1], FI_TAGGED),
-            FI_OPT_MAX_RMA_SIZE => (&self.size[2], FI_RMA),
-            FI_OPT_MAX_ATOMIC_SIZE => (&self.size[ATOMIC], FI_ATOMIC),
-            FI_OPT_INJECT_MSG_SIZE => (&self.inject[0], FI_MSG),
-            FI_OPT_INJECT_TAGGED_SIZE => (&self.inject[1], FI_TAGGED),
-            FI_OPT_INJECT_RMA_SIZE => (&self.inject[2], FI_RMA),
-            FI_OPT_INJECT_ATOMIC_SIZE => (&self.inject[ATOMIC], FI_ATOMIC),
+            FI_OPT_MAX_MSG_SIZE => (&self.size[0], Caps::MSG),
+            FI_OPT_MAX_TAGGED_SIZE => (&self.size[1], Caps::TAGGED),
+            FI_OPT_MAX_RMA_SIZE => (&self.size[2], Caps::RMA),
+            FI_OPT_MAX_ATOMIC_SIZE => (&self.size[ATOMIC], Caps::ATOMIC),
+            FI_OPT_INJECT_MSG_SIZE => (&self.inject[0], Caps::MSG),
+            FI_OPT_INJECT_TAGGED_SIZE => (&self.inject[1], Caps::TAGGED),
+            FI_OPT_INJECT_RMA_SIZE => (&self.inject[2], Caps::RMA),
+            FI_OPT_INJECT_ATOMIC_SIZE => (&self.inject[ATOMIC], Caps::ATOMIC),
             _ => return None,
         };
-        (caps & needed != 0).then_some(limit)
+        caps.contains(needed).then_some(limit)
     }
 
     /// What the limit may be at most.

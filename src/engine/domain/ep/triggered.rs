@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Ep, Shared};
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::{Engine, State};
 use crate::engine::transport::{DomainStateOf, Transport};
@@ -71,7 +71,7 @@ impl<T: Transport> Ep<T> {
         action: Action<T::Memory>,
     ) -> Result {
         let ep = state.domain.ep(self.shared.id);
-        if ep.caps & FI_TRIGGER == 0 {
+        if !ep.caps.contains(Caps::TRIGGER) {
             return Err(Error::BADFLAGS);
         }
         if !ep.enabled {

@@ -4,7 +4,7 @@
 
 use crate::abi::*;
 use crate::base::grow::append;
-use crate::base::{IoVec, Result};
+use crate::base::{Caps, IoVec, Result};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::proto::{
@@ -175,13 +175,18 @@ impl<A: Address> Session<A> {
         self.rx.was_written = true;
         let mut request = read_operation(atomic)?;
         let access = access_of(request.family, request.op);
-        if cx.domain.ep(ep).caps & access != access {
+        if !cx
+            .domain
+            .ep(ep)
+            .caps
+            .contains(Caps::from_bits_retain(access))
+        {
             return Err(Fault::Rule(
                 "an atomic operation that the endpoint does not serve",
             ));
         }
         (request.target, request.regions) =
-            self.named(cx.domain, &atomic.segs, FI_ATOMIC, access)?;
+            self.named(cx.domain, &atomic.segs, Caps::ATOMIC, access)?;
         if atomic.commit {
             request.durable = durable(&atomic.segs, &request.regions);
         }

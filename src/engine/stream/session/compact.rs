@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::IoVec;
+use crate::base::{Caps, IoVec};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::proto::{AtomicOp, Frame, ReadResponse, RmaSeg};
@@ -102,7 +102,8 @@ impl<A: Address> Session<A> {
             && payload.len() as u64 == payload_of(family, op, seg.len)
             && payload.len() <= FEW;
         let access = access_of(family, op);
-        let served = cx.domain.ep(ep).caps & (access | FI_ATOMIC) == access | FI_ATOMIC;
+        let needed = Caps::from_bits_retain(access) | Caps::ATOMIC;
+        let served = cx.domain.ep(ep).caps.contains(needed);
         if !fits || !served || !self.extended || self.answers() > ANSWERS {
             return false;
         }

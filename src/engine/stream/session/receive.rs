@@ -6,7 +6,7 @@ use core::fmt;
 
 use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, Span};
+use crate::base::{Caps, Error, Span};
 use crate::engine::domain_state::DomainState;
 use crate::engine::domain_state::MessageInfo;
 use crate::engine::srx::{Bytes, Envelope, RecvOp, Slot};
@@ -227,7 +227,7 @@ impl<A: Address> Session<A> {
             envelope.ep = self.named_context(cx, message.context)?;
         }
         let state = cx.domain.ep(envelope.ep);
-        let (srx, tagged) = (state.srx, state.caps & FI_TAGGED != 0);
+        let (srx, tagged) = (state.srx, state.caps.contains(Caps::TAGGED));
         if message.tagged && !tagged {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
@@ -437,7 +437,7 @@ impl<A: Address> Session<A> {
     #[inline(always)]
     fn taker(&self, domain: &DomainState<A>, tagged: bool) -> Option<usize> {
         let ep = domain.find_ep(self.ep)?;
-        let refused = tagged && ep.caps & FI_TAGGED == 0;
+        let refused = tagged && !ep.caps.contains(Caps::TAGGED);
         (!refused && !domain.reports_origin(self.ep, self.fi_addr)).then_some(ep.srx)
     }
 

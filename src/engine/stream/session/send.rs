@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Caps, Error, IoVec, Result};
 use crate::engine::domain_state::TxOp;
 use crate::engine::ep_state::EpState;
 use crate::engine::stream::link::Link;
@@ -692,7 +692,7 @@ pub fn remote_data(tx: &Tx<'_>) -> Option<u64> {
 pub fn check_flags(what: What, flags: u64, ep: &EpState) -> Result {
     let has = |flag: u64| flags & flag != 0;
     // What waits for a counter does not come here with its flag, unless the endpoint has not the capability.
-    if has(FI_TRIGGER) || has(FI_FENCE) && ep.caps & FI_FENCE == 0 {
+    if has(FI_TRIGGER) || has(FI_FENCE) && !ep.caps.contains(Caps::FENCE) {
         return Err(Error::BADFLAGS);
     }
     // Whether messages that went before have matched is known only of those that asked for it.

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::iovec::lent::TestMemory;
 use crate::base::log::Source;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::cq_ring::Ring;
 use crate::engine::domain_state::{CqState, DomainState, Regions, TxOp};
 use crate::engine::ep_state::EpState;
@@ -90,17 +91,9 @@ pub struct Side {
 pub const KEY: u64 = 7;
 /// Of the session, by which lists name it.
 const ID: usize = 0;
-const CAPS: u64 = FI_MSG
-    | FI_TAGGED
-    | FI_RMA
-    | FI_ATOMIC
-    | FI_SEND
-    | FI_RECV
-    | FI_READ
-    | FI_WRITE
-    | FI_REMOTE_READ
-    | FI_REMOTE_WRITE
-    | FI_FENCE;
+const CAPS: Caps = flags!(Caps:
+    MSG | TAGGED | RMA | ATOMIC | SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE | FENCE
+);
 
 impl Side {
     pub fn new(name: u8, agreed: Agreed, link: Link, memory: Vec<u8>) -> Side {

@@ -50,6 +50,21 @@ bitflags! {
     }
 }
 
+bitflags! {
+    /// What a provider needs of an application, which says what it is ready for: fi_getinfo(3), "Mode".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct Mode: u64 {
+        const CONTEXT = abi::FI_CONTEXT;
+        const MSG_PREFIX = abi::FI_MSG_PREFIX;
+        const ASYNC_IOV = abi::FI_ASYNC_IOV;
+        const RX_CQ_DATA = abi::FI_RX_CQ_DATA;
+        const LOCAL_MR = abi::FI_LOCAL_MR;
+        const CONTEXT2 = abi::FI_CONTEXT2;
+        const _ = !0;
+    }
+}
+
 /// `flags!(Caps: MSG | RMA)`: a set of named bits, also for constants, in which the operator cannot be called.
 macro_rules! flags {
     ($type:ident: $($name:ident)|+) => {
@@ -79,6 +94,7 @@ mod tests {
     #[test]
     fn bits_without_a_name_are_kept() {
         keeps_all_bits::<Caps>();
+        keeps_all_bits::<Mode>();
     }
 
     #[test]

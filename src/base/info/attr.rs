@@ -7,13 +7,13 @@
 
 use std::ffi::CString;
 
-use crate::base::{Caps, Secret};
+use crate::base::{Caps, Mode, Secret};
 
 /// One entry of a result, or what an application hands to fi_domain(3), fi_endpoint(3) and their like.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Info {
     pub caps: Caps,
-    pub mode: u64,
+    pub mode: Mode,
     pub addr_format: u32,
     pub src_addr: Option<Vec<u8>>,
     pub dest_addr: Option<Vec<u8>>,
@@ -30,7 +30,7 @@ pub struct Info {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hints {
     pub caps: Caps,
-    pub mode: u64,
+    pub mode: Mode,
     pub addr_format: u32,
     pub src_addr: Option<Vec<u8>>,
     pub dest_addr: Option<Vec<u8>>,
@@ -46,7 +46,7 @@ pub struct Hints {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TxAttr {
     pub caps: Caps,
-    pub mode: u64,
+    pub mode: Mode,
     pub op_flags: u64,
     pub msg_order: u64,
     pub comp_order: u64,
@@ -60,7 +60,7 @@ pub struct TxAttr {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RxAttr {
     pub caps: Caps,
-    pub mode: u64,
+    pub mode: Mode,
     pub op_flags: u64,
     pub msg_order: u64,
     pub comp_order: u64,
@@ -112,7 +112,7 @@ pub struct DomainAttr {
     pub cntr_cnt: usize,
     pub mr_iov_limit: usize,
     pub caps: Caps,
-    pub mode: u64,
+    pub mode: Mode,
     pub auth_key_size: usize,
     pub auth_key: Option<Secret>,
     pub max_err_data: usize,

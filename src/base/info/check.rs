@@ -13,7 +13,7 @@ use super::check_domain::check_domain;
 use super::check_ep::check_ep;
 use super::reason::{Refusal, Value};
 use super::{Prototype, Query};
-use crate::base::Caps;
+use crate::base::{Caps, Mode};
 
 /// All reasons why `offer` is not what the query asks for; empty if it is.
 pub fn check(offer: &Prototype, query: &Query) -> Vec<Refusal> {
@@ -91,8 +91,8 @@ impl Verdict {
     }
 
     /// Modes are wishes of the provider: what it needs, the application has to be ready for.
-    pub fn needs(&mut self, field: &'static str, needed: u64, ready_for: u64) {
-        if needed & !ready_for != 0 {
+    pub fn needs(&mut self, field: &'static str, needed: Mode, ready_for: Mode) {
+        if !ready_for.contains(needed) {
             self.refuse(field, Value::Mode(ready_for), Value::Mode(needed));
         }
     }

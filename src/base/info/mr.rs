@@ -9,7 +9,7 @@
 use super::Hints;
 use super::prototype::since;
 use crate::abi::*;
-use crate::base::Caps;
+use crate::base::{Caps, Mode};
 
 /// The `mr_mode` of the result, or `None` if the two do not agree. `wanted` is `None` without hints for the domain;
 /// `required` is a set of new bits.
@@ -59,8 +59,8 @@ fn is_target(caps: Caps) -> bool {
 }
 
 /// The mode bit that said the same before `mr_mode` had bits.
-fn old_local(mode: u64) -> i32 {
-    if mode & FI_LOCAL_MR != 0 {
+fn old_local(mode: Mode) -> i32 {
+    if mode.contains(Mode::LOCAL_MR) {
         FI_MR_LOCAL
     } else {
         0
@@ -77,7 +77,7 @@ mod tests {
     const V1_4: u32 = 1 << 16 | 4;
     const V2_6: u32 = 2 << 16 | 6;
 
-    fn asking(caps: Caps, mode: u64) -> Hints {
+    fn asking(caps: Caps, mode: Mode) -> Hints {
         Hints {
             caps,
             mode,
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn before_1_5_there_are_two_words() {
-        let hints = asking(Caps::empty(), 0);
+        let hints = asking(Caps::empty(), Mode::empty());
         let agree = |wanted| agree(V1_4, wanted, 0, &hints);
         assert_eq!(agree(None), Some(1));
         assert_eq!(agree(Some(0)), Some(1));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn whoever_requires_nothing_gets_nothing() {
-        let hints = asking(Caps::empty(), 0);
+        let hints = asking(Caps::empty(), Mode::empty());
         let agree = |wanted| agree(V2_6, wanted, 0, &hints);
         for bits in [0, 4, 0x10, 0x74, 0xffc, -4] {
             assert_eq!(agree(Some(bits)), Some(0), "{bits:#x}");
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn every_required_bit_has_to_be_there() {
         let required = FI_MR_VIRT_ADDR | FI_MR_LOCAL;
-        let rma = asking(Caps::RMA, 0);
+        let rma = asking(Caps::RMA, Mode::empty());
         assert_eq!(agree(V2_6, Some(FI_MR_VIRT_ADDR), required, &rma), None);
         assert_eq!(agree(V2_6, Some(-4), required, &rma), Some(required));
         assert_eq!(agree(V2_6, None, required, &rma), Some(required));
@@ -124,23 +124,23 @@ mod tests {
 
     #[test]
     fn requirements_of_targets_are_for_targets_only() {
-        let sender = asking(Caps::RMA | Caps::WRITE, 0);
+        let sender = asking(Caps::RMA | Caps::WRITE, Mode::empty());
         assert_eq!(agree(V2_6, Some(0), FI_MR_VIRT_ADDR, &sender), Some(0));
-        let both = asking(Caps::RMA, 0);
+        let both = asking(Caps::RMA, Mode::empty());
         assert_eq!(agree(V2_6, Some(0), FI_MR_VIRT_ADDR, &both), None);
         for caps in [Caps::empty(), Caps::MSG] {
-            let messages = asking(caps, 0);
+            let messages = asking(caps, Mode::empty());
             assert_eq!(agree(V2_6, Some(0), FI_MR_HMEM, &messages), Some(0));
             let ready = agree(V2_6, Some(-4), FI_MR_HMEM, &messages);
             assert_eq!(ready, Some(FI_MR_HMEM));
         }
-        let device = asking(Caps::MSG | Caps::HMEM, 0);
+        let device = asking(Caps::MSG | Caps::HMEM, Mode::empty());
         assert_eq!(agree(V2_6, Some(FI_MR_LOCAL), FI_MR_HMEM, &device), None);
     }
 
     #[test]
     fn the_old_words_say_nothing_of_device_memory() {
-        let hints = asking(Caps::empty(), 0);
+        let hints = asking(Caps::empty(), Mode::empty());
         for version in [V1_4, V2_6] {
             for word in [FI_MR_BASIC, FI_MR_SCALABLE] {
                 assert_eq!(agree(version, Some(word), FI_MR_HMEM, &hints), None);
@@ -152,10 +152,15 @@ mod tests {
 
     #[test]
     fn the_old_bit_for_local_registration_still_counts() {
-        let old = asking(Caps::MSG, FI_LOCAL_MR);
+        let old = asking(Caps::MSG, Mode::LOCAL_MR);
         assert_eq!(agree(V2_6, Some(0), FI_MR_LOCAL, &old), Some(FI_MR_LOCAL));
         assert_eq!(
-            agree(V2_6, Some(0), FI_MR_LOCAL, &asking(Caps::MSG, 0)),
+            agree(
+                V2_6,
+                Some(0),
+                FI_MR_LOCAL,
+                &asking(Caps::MSG, Mode::empty())
+            ),
             None
         );
     }

@@ -8,7 +8,7 @@ use core::slice;
 
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
 use crate::abi;
-use crate::base::{Caps, Error, Result, Secret};
+use crate::base::{Caps, Error, Mode, Result, Secret};
 
 /// A C struct of numbers and pointers.
 ///
@@ -62,7 +62,7 @@ impl Hints {
         unsafe {
             Ok(Hints {
                 caps: Caps::from_bits_retain(info.caps),
-                mode: info.mode,
+                mode: Mode::from_bits_retain(info.mode),
                 addr_format: info.addr_format,
                 src_addr: bytes(info.src_addr.cast(), info.src_addrlen),
                 dest_addr: bytes(info.dest_addr.cast(), info.dest_addrlen),
@@ -119,7 +119,7 @@ impl From<abi::fi_tx_attr> for TxAttr {
     fn from(attr: abi::fi_tx_attr) -> TxAttr {
         TxAttr {
             caps: Caps::from_bits_retain(attr.caps),
-            mode: attr.mode,
+            mode: Mode::from_bits_retain(attr.mode),
             op_flags: attr.op_flags,
             msg_order: attr.msg_order,
             comp_order: attr.comp_order,
@@ -136,7 +136,7 @@ impl From<abi::fi_rx_attr> for RxAttr {
     fn from(attr: abi::fi_rx_attr) -> RxAttr {
         RxAttr {
             caps: Caps::from_bits_retain(attr.caps),
-            mode: attr.mode,
+            mode: Mode::from_bits_retain(attr.mode),
             op_flags: attr.op_flags,
             msg_order: attr.msg_order,
             comp_order: attr.comp_order,
@@ -195,7 +195,7 @@ unsafe fn domain_attr(attr: &abi::fi_domain_attr) -> DomainAttr {
         cntr_cnt: attr.cntr_cnt,
         mr_iov_limit: attr.mr_iov_limit,
         caps: Caps::from_bits_retain(attr.caps),
-        mode: attr.mode,
+        mode: Mode::from_bits_retain(attr.mode),
         auth_key_size: attr.auth_key_size,
         // SAFETY: passed on from the caller.
         auth_key: unsafe { key(attr.auth_key, attr.auth_key_size) },

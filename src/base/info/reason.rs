@@ -6,8 +6,8 @@ use core::fmt;
 use std::ffi::CString;
 
 use super::Prototype;
-use crate::base::Caps;
 use crate::base::text::{flags, names};
+use crate::base::{Caps, Mode};
 
 /// One thing that an application wanted and somebody could not offer.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ pub struct Refusal {
 pub enum Value {
     Count(u64),
     Caps(Caps),
-    Mode(u64),
+    Mode(Mode),
     OpFlags(u64),
     Order(u64),
     MrMode(i32),
@@ -118,7 +118,7 @@ impl fmt::Display for Value {
         match self {
             Value::Count(count) => write!(f, "{count}"),
             Value::Caps(bits) => f.write_str(&flags::CAPS.sum(bits.bits())),
-            Value::Mode(bits) => f.write_str(&flags::MODE.sum(*bits)),
+            Value::Mode(bits) => f.write_str(&flags::MODE.sum(bits.bits())),
             Value::OpFlags(bits) => f.write_str(&flags::OP_FLAGS.sum(*bits)),
             Value::Order(bits) => f.write_str(&flags::MSG_ORDER.sum(*bits)),
             Value::MrMode(bits) => {
@@ -169,7 +169,7 @@ mod tests {
     fn values_are_written_as_programs_name_them() {
         let cases = [
             (Value::Count(129), "129"),
-            (Value::Mode(FI_CONTEXT), "FI_CONTEXT"),
+            (Value::Mode(Mode::CONTEXT), "FI_CONTEXT"),
             (Value::OpFlags(FI_FENCE), "FI_FENCE"),
             (Value::Order(FI_ORDER_WAR), "FI_ORDER_WAR"),
             (Value::MrMode(3), "FI_MR_BASIC | FI_MR_SCALABLE"),

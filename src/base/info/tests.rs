@@ -5,15 +5,16 @@ use core::ptr::null;
 
 use super::*;
 use crate::abi;
-use crate::base::{Caps, Secret};
+use crate::base::{Caps, Mode, Secret};
 
 /// Bits without a name, besides one that has one: they come back, too.
+const UNNAMED_MODE: Mode = Mode::from_bits_retain(1 << 63 | 1 << 59 | 1);
 const UNNAMED: Caps = Caps::from_bits_retain(1 << 63 | 1 << 1 | 1);
 
 fn full() -> Info {
     Info {
         caps: UNNAMED,
-        mode: 2,
+        mode: UNNAMED_MODE,
         addr_format: 3,
         src_addr: Some(vec![1, 2, 3, 4]),
         dest_addr: Some(vec![]),

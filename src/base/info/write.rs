@@ -9,7 +9,7 @@ use super::list::release;
 use super::read::Plain;
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
 use crate::abi;
-use crate::base::{Caps, Error, Result};
+use crate::base::{Caps, Error, Mode, Result};
 use crate::sys::heap;
 
 impl Info {
@@ -106,7 +106,7 @@ unsafe fn shrunk<T: Plain>(value: &T, out: *mut T, size: usize) {
 /// What [`Info`] and [`Hints`] have in common, borrowed.
 struct View<'a> {
     caps: Caps,
-    mode: u64,
+    mode: Mode,
     addr_format: u32,
     src_addr: Option<&'a [u8]>,
     dest_addr: Option<&'a [u8]>,
@@ -123,7 +123,7 @@ impl View<'_> {
         let mut entry = Entry(new_zeroed()?);
         let info = entry.info();
         info.caps = self.caps.bits();
-        info.mode = self.mode;
+        info.mode = self.mode.bits();
         info.addr_format = self.addr_format;
         info.handle = ptr::with_exposed_provenance_mut(self.handle);
         info.src_addrlen = self.src_addr.map_or(0, <[u8]>::len);
@@ -206,7 +206,7 @@ fn string(value: Option<&CStr>) -> Result<*mut core::ffi::c_char> {
 
 fn tx_attr(raw: &mut abi::fi_tx_attr, attr: &TxAttr) {
     raw.caps = attr.caps.bits();
-    raw.mode = attr.mode;
+    raw.mode = attr.mode.bits();
     raw.op_flags = attr.op_flags;
     raw.msg_order = attr.msg_order;
     raw.comp_order = attr.comp_order;
@@ -219,7 +219,7 @@ fn tx_attr(raw: &mut abi::fi_tx_attr, attr: &TxAttr) {
 
 fn rx_attr(raw: &mut abi::fi_rx_attr, attr: &RxAttr) {
     raw.caps = attr.caps.bits();
-    raw.mode = attr.mode;
+    raw.mode = attr.mode.bits();
     raw.op_flags = attr.op_flags;
     raw.msg_order = attr.msg_order;
     raw.comp_order = attr.comp_order;
@@ -264,7 +264,7 @@ fn domain_attr(raw: &mut abi::fi_domain_attr, attr: &DomainAttr) {
     raw.cntr_cnt = attr.cntr_cnt;
     raw.mr_iov_limit = attr.mr_iov_limit;
     raw.caps = attr.caps.bits();
-    raw.mode = attr.mode;
+    raw.mode = attr.mode.bits();
     raw.auth_key_size = attr.auth_key_size;
     raw.max_err_data = attr.max_err_data;
     raw.mr_cnt = attr.mr_cnt;

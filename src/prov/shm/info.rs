@@ -8,12 +8,12 @@
 use super::kind::Kind;
 use super::params::{Params, QUEUE};
 use crate::abi::*;
-use crate::base::Caps;
 use crate::base::flags::flags;
 use crate::base::info::{
     ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
     RxAttr, TxAttr, local, offer_contexts, select, since, with_all,
 };
+use crate::base::{Caps, Mode};
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ fn answer(query: &Query, params: &Params, kind: Kind, pid: u32) -> Answer {
 fn on_request() -> Hints {
     Hints {
         caps: TX | RX & !Caps::SOURCE_ERR | Caps::NAMED_RX_CTX,
-        mode: u64::MAX,
+        mode: Mode::all(),
         tx: Some(TxAttr {
             msg_order: ORDER,
             ..TxAttr::default()

@@ -5,12 +5,12 @@
 use super::params::Params;
 use super::{SOURCE, Tcp};
 use crate::abi::*;
-use crate::base::Caps;
 use crate::base::flags::flags;
 use crate::base::info::{
     AFTER_READS, ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info,
     Prototype, Query, RxAttr, TxAttr, ip, offer_contexts, select, with_all,
 };
+use crate::base::{Caps, Mode};
 use crate::engine::stream::Net;
 use crate::engine::stream::proto::MAX_CONTEXTS;
 
@@ -37,7 +37,7 @@ fn on_request() -> Hints {
     };
     Hints {
         caps: RDM_TX | RDM_RX & !Caps::SOURCE_ERR | Caps::NAMED_RX_CTX,
-        mode: u64::MAX,
+        mode: Mode::all(),
         tx: Some(order),
         ep: Some(EpAttr {
             ep_type: FI_EP_RDM.0,

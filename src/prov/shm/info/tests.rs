@@ -4,13 +4,13 @@
 use std::ffi::CStr;
 
 use super::*;
-use crate::base::Caps;
+use crate::base::{Caps, Mode};
 
 const PID: u32 = 77;
 
 fn empty() -> Hints {
     Hints {
-        mode: u64::MAX,
+        mode: Mode::all(),
         domain: Some(DomainAttr {
             mr_mode: !(FI_MR_BASIC | FI_MR_SCALABLE),
             ..DomainAttr::default()

@@ -11,6 +11,14 @@ use bitflags::bitflags;
 
 use crate::abi;
 
+/// `flags!(Caps: MSG | RMA)`: a set of named bits, also for constants, in which the operator cannot be called.
+macro_rules! flags {
+    ($type:ident: $($name:ident)|+) => {
+        $type::empty()$(.union($type::$name))+
+    };
+}
+pub(crate) use flags;
+
 bitflags! {
     /// What something can do: fi_getinfo(3), "Capabilities".
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,13 +73,74 @@ bitflags! {
     }
 }
 
-/// `flags!(Caps: MSG | RMA)`: a set of named bits, also for constants, in which the operator cannot be called.
-macro_rules! flags {
-    ($type:ident: $($name:ident)|+) => {
-        $type::empty()$(.union($type::$name))+
-    };
+bitflags! {
+    /// What an application has to do for memory registration: fi_mr(3), "mr_mode". The old words are among the bits.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct MrMode: i32 {
+        const BASIC = abi::FI_MR_BASIC;
+        const SCALABLE = abi::FI_MR_SCALABLE;
+        const LOCAL = abi::FI_MR_LOCAL;
+        const RAW = abi::FI_MR_RAW;
+        const VIRT_ADDR = abi::FI_MR_VIRT_ADDR;
+        const ALLOCATED = abi::FI_MR_ALLOCATED;
+        const PROV_KEY = abi::FI_MR_PROV_KEY;
+        const MMU_NOTIFY = abi::FI_MR_MMU_NOTIFY;
+        const RMA_EVENT = abi::FI_MR_RMA_EVENT;
+        const ENDPOINT = abi::FI_MR_ENDPOINT;
+        const HMEM = abi::FI_MR_HMEM;
+        const COLLECTIVE = abi::FI_MR_COLLECTIVE;
+        const _ = !0;
+    }
 }
-pub(crate) use flags;
+
+impl MrMode {
+    pub const UNSPEC: MrMode = MrMode::empty();
+}
+
+const _: () = assert!(abi::FI_MR_UNSPEC == MrMode::UNSPEC.bits());
+
+bitflags! {
+    /// Which operations stay in the order of their calls: fi_endpoint(3), "msg_order".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct MsgOrder: u64 {
+        const RAR = abi::FI_ORDER_RAR;
+        const RAW = abi::FI_ORDER_RAW;
+        const RAS = abi::FI_ORDER_RAS;
+        const WAR = abi::FI_ORDER_WAR;
+        const WAW = abi::FI_ORDER_WAW;
+        const WAS = abi::FI_ORDER_WAS;
+        const SAR = abi::FI_ORDER_SAR;
+        const SAW = abi::FI_ORDER_SAW;
+        const SAS = abi::FI_ORDER_SAS;
+        const RMA_RAR = abi::FI_ORDER_RMA_RAR;
+        const RMA_RAW = abi::FI_ORDER_RMA_RAW;
+        const RMA_WAR = abi::FI_ORDER_RMA_WAR;
+        const RMA_WAW = abi::FI_ORDER_RMA_WAW;
+        const ATOMIC_RAR = abi::FI_ORDER_ATOMIC_RAR;
+        const ATOMIC_RAW = abi::FI_ORDER_ATOMIC_RAW;
+        const ATOMIC_WAR = abi::FI_ORDER_ATOMIC_WAR;
+        const ATOMIC_WAW = abi::FI_ORDER_ATOMIC_WAW;
+        const _ = !0;
+    }
+}
+
+bitflags! {
+    /// In which order operations complete: fi_endpoint(3), "comp_order". There for version 1 of the API only.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct CompOrder: u64 {
+        const STRICT = abi::FI_ORDER_STRICT as u64;
+        const DATA = abi::FI_ORDER_DATA;
+        const _ = !0;
+    }
+}
+
+impl MsgOrder {
+    /// What changes memory stays behind reads.
+    pub const WRITES_AFTER_READS: MsgOrder = flags!(MsgOrder: WAR | RMA_WAR | ATOMIC_WAR);
+}
 
 #[cfg(test)]
 mod tests {
@@ -95,6 +164,11 @@ mod tests {
     fn bits_without_a_name_are_kept() {
         keeps_all_bits::<Caps>();
         keeps_all_bits::<Mode>();
+        keeps_all_bits::<MsgOrder>();
+        keeps_all_bits::<CompOrder>();
+        for bits in [i32::MIN, -1, 1 << 30 | abi::FI_MR_LOCAL] {
+            assert_eq!(MrMode::from_bits_retain(bits).bits(), bits);
+        }
     }
 
     #[test]

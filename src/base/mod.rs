@@ -16,7 +16,7 @@ pub mod settings;
 pub mod text;
 
 pub use error::{Error, Result};
-pub use flags::{Caps, Mode};
+pub use flags::{Caps, CompOrder, Mode, MrMode, MsgOrder};
 pub use iovec::{IoVec, Piece, Registered, Span};
 pub use secret::Secret;
 

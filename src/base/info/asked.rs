@@ -6,18 +6,18 @@
 use super::caps::{RX, TX};
 use super::{ALL_TAG_BITS, EpAttr, Hints, Info, Query, since};
 use crate::abi::*;
-use crate::base::Caps;
 use crate::base::flags::flags;
+use crate::base::{Caps, CompOrder, MsgOrder};
 
 /// What the hints name.
 #[derive(Default)]
 pub struct Asked {
     caps: Caps,
     rx_flags: u64,
-    tx_order: u64,
-    rx_order: u64,
-    tx_comp: u64,
-    rx_comp: u64,
+    tx_order: MsgOrder,
+    rx_order: MsgOrder,
+    tx_comp: CompOrder,
+    rx_comp: CompOrder,
     /// Of endpoints with receive contexts of their own.
     ep_type: Option<u32>,
 }
@@ -33,10 +33,10 @@ impl Asked {
         // fi_endpoint(3), comp_order: there for version 1 only.
         let (tx_comp, rx_comp) = match query.version < since::V2_0 {
             true => (
-                tx.as_ref().map_or(0, |tx| tx.comp_order),
-                rx.as_ref().map_or(0, |rx| rx.comp_order),
+                tx.as_ref().map_or(CompOrder::empty(), |tx| tx.comp_order),
+                rx.as_ref().map_or(CompOrder::empty(), |rx| rx.comp_order),
             ),
-            false => (0, 0),
+            false => Default::default(),
         };
         // Programs of the 1.x API mean FI_VARIABLE_MSG with that bit.
         let strange = match query.version < since::V2_0 {
@@ -50,8 +50,8 @@ impl Asked {
             ep_type: hints.ep.as_ref().and_then(own_contexts),
             caps: caps & !strange,
             rx_flags: rx.as_ref().map_or(0, |rx| rx.op_flags),
-            tx_order: tx.as_ref().map_or(0, |tx| tx.msg_order),
-            rx_order: rx.as_ref().map_or(0, |rx| rx.msg_order),
+            tx_order: tx.as_ref().map_or(MsgOrder::empty(), |tx| tx.msg_order),
+            rx_order: rx.as_ref().map_or(MsgOrder::empty(), |rx| rx.msg_order),
         }
     }
 
@@ -74,17 +74,17 @@ impl Asked {
         if caps.contains(Caps::MULTI_RECV) {
             info.rx.op_flags |= self.rx_flags & FI_MULTI_RECV;
         }
-        if self.tx_comp == STRICT {
-            info.tx.comp_order = STRICT;
+        if self.tx_comp == CompOrder::STRICT {
+            info.tx.comp_order = CompOrder::STRICT;
         }
     }
 
     /// `more`: the orders that are kept for who asks.
-    pub fn add_orders(&self, info: &mut Info, more: u64) {
+    pub fn add_orders(&self, info: &mut Info, more: MsgOrder) {
         info.tx.msg_order |= self.tx_order & more;
         info.rx.msg_order |= self.rx_order & more;
         // fi_endpoint(3): data is in order only where messages are.
-        if self.tx_order & more & WRITES_AFTER_READS != 0 {
+        if (self.tx_order & more).intersects(MsgOrder::WRITES_AFTER_READS) {
             info.ep.max_order_war_size = usize::MAX;
         }
     }
@@ -92,7 +92,7 @@ impl Asked {
     /// For who receives the bytes of a message in order.
     pub fn add_data_order(&self, info: &mut Info) {
         // Receives complete as their messages come.
-        info.rx.comp_order = self.rx_comp & FI_ORDER_DATA;
+        info.rx.comp_order = self.rx_comp & CompOrder::DATA;
     }
 }
 
@@ -126,10 +126,8 @@ pub fn offer_contexts(info: &mut Info, query: &Query, most: usize) {
 
 /// Of domains, not of endpoints.
 const DOMAIN_CAPS: Caps = flags!(Caps: AV_USER_ID | SHARED_AV);
-const STRICT: u64 = FI_ORDER_STRICT as u64;
-const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
 /// Kept by holding back what follows a read until the read is complete.
-pub const AFTER_READS: u64 = WRITES_AFTER_READS | FI_ORDER_SAR;
+pub const AFTER_READS: MsgOrder = MsgOrder::WRITES_AFTER_READS.union(MsgOrder::SAR);
 
 fn own_contexts(ep: &EpAttr) -> Option<u32> {
     (ep.rx_ctx_cnt != FI_SHARED_CONTEXT).then_some(ep.ep_type)

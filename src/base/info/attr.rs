@@ -7,7 +7,7 @@
 
 use std::ffi::CString;
 
-use crate::base::{Caps, Mode, Secret};
+use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, Secret};
 
 /// One entry of a result, or what an application hands to fi_domain(3), fi_endpoint(3) and their like.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,8 +48,8 @@ pub struct TxAttr {
     pub caps: Caps,
     pub mode: Mode,
     pub op_flags: u64,
-    pub msg_order: u64,
-    pub comp_order: u64,
+    pub msg_order: MsgOrder,
+    pub comp_order: CompOrder,
     pub inject_size: usize,
     pub size: usize,
     pub iov_limit: usize,
@@ -62,8 +62,8 @@ pub struct RxAttr {
     pub caps: Caps,
     pub mode: Mode,
     pub op_flags: u64,
-    pub msg_order: u64,
-    pub comp_order: u64,
+    pub msg_order: MsgOrder,
+    pub comp_order: CompOrder,
     pub total_buffered_recv: usize,
     pub size: usize,
     pub iov_limit: usize,
@@ -98,7 +98,7 @@ pub struct DomainAttr {
     pub progress: u32,
     pub resource_mgmt: u32,
     pub av_type: u32,
-    pub mr_mode: i32,
+    pub mr_mode: MrMode,
     pub mr_key_size: usize,
     pub cq_data_size: usize,
     pub cq_cnt: usize,

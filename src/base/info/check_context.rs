@@ -33,7 +33,7 @@ pub(super) fn check_tx(verdict: &mut Verdict, offered: &TxAttr, mode: Mode, want
         "tx_attr.comp_order",
         wanted.comp_order,
         offered.comp_order,
-        Value::Order,
+        Value::CompOrder,
     );
     verdict.at_most(
         "tx_attr.inject_size",
@@ -73,7 +73,7 @@ pub(super) fn check_rx(verdict: &mut Verdict, offered: &RxAttr, mode: Mode, want
         "rx_attr.comp_order",
         wanted.comp_order,
         offered.comp_order,
-        Value::Order,
+        Value::CompOrder,
     );
     verdict.at_most(
         "rx_attr.total_buffered_recv",

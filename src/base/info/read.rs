@@ -8,7 +8,7 @@ use core::slice;
 
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
 use crate::abi;
-use crate::base::{Caps, Error, Mode, Result, Secret};
+use crate::base::{Caps, CompOrder, Error, Mode, MrMode, MsgOrder, Result, Secret};
 
 /// A C struct of numbers and pointers.
 ///
@@ -121,8 +121,8 @@ impl From<abi::fi_tx_attr> for TxAttr {
             caps: Caps::from_bits_retain(attr.caps),
             mode: Mode::from_bits_retain(attr.mode),
             op_flags: attr.op_flags,
-            msg_order: attr.msg_order,
-            comp_order: attr.comp_order,
+            msg_order: MsgOrder::from_bits_retain(attr.msg_order),
+            comp_order: CompOrder::from_bits_retain(attr.comp_order),
             inject_size: attr.inject_size,
             size: attr.size,
             iov_limit: attr.iov_limit,
@@ -138,8 +138,8 @@ impl From<abi::fi_rx_attr> for RxAttr {
             caps: Caps::from_bits_retain(attr.caps),
             mode: Mode::from_bits_retain(attr.mode),
             op_flags: attr.op_flags,
-            msg_order: attr.msg_order,
-            comp_order: attr.comp_order,
+            msg_order: MsgOrder::from_bits_retain(attr.msg_order),
+            comp_order: CompOrder::from_bits_retain(attr.comp_order),
             total_buffered_recv: attr.total_buffered_recv,
             size: attr.size,
             iov_limit: attr.iov_limit,
@@ -181,7 +181,7 @@ unsafe fn domain_attr(attr: &abi::fi_domain_attr) -> DomainAttr {
         progress: unsafe { attr.anonymous.progress.0 },
         resource_mgmt: attr.resource_mgmt.0,
         av_type: attr.av_type.0,
-        mr_mode: attr.mr_mode,
+        mr_mode: MrMode::from_bits_retain(attr.mr_mode),
         mr_key_size: attr.mr_key_size,
         cq_data_size: attr.cq_data_size,
         cq_cnt: attr.cq_cnt,

@@ -7,7 +7,7 @@ use std::ffi::CString;
 
 use super::Prototype;
 use crate::base::text::{flags, names};
-use crate::base::{Caps, Mode};
+use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder};
 
 /// One thing that an application wanted and somebody could not offer.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,8 +39,9 @@ pub enum Value {
     Caps(Caps),
     Mode(Mode),
     OpFlags(u64),
-    Order(u64),
-    MrMode(i32),
+    Order(MsgOrder),
+    CompOrder(CompOrder),
+    MrMode(MrMode),
     Tag(u64),
     Version(u32),
     EpType(u32),
@@ -120,9 +121,10 @@ impl fmt::Display for Value {
             Value::Caps(bits) => f.write_str(&flags::CAPS.sum(bits.bits())),
             Value::Mode(bits) => f.write_str(&flags::MODE.sum(bits.bits())),
             Value::OpFlags(bits) => f.write_str(&flags::OP_FLAGS.sum(*bits)),
-            Value::Order(bits) => f.write_str(&flags::MSG_ORDER.sum(*bits)),
+            Value::Order(bits) => f.write_str(&flags::MSG_ORDER.sum(bits.bits())),
+            Value::CompOrder(bits) => f.write_str(&flags::MSG_ORDER.sum(bits.bits())),
             Value::MrMode(bits) => {
-                f.write_str(&flags::MR_MODE.sum(u64::from(bits.cast_unsigned())))
+                f.write_str(&flags::MR_MODE.sum(u64::from(bits.bits().cast_unsigned())))
             }
             Value::Tag(format) => write!(f, "{format:#018x}"),
             Value::Version(version) => write!(f, "{}.{}", version >> 16, version & 0xffff),
@@ -171,9 +173,12 @@ mod tests {
             (Value::Count(129), "129"),
             (Value::Mode(Mode::CONTEXT), "FI_CONTEXT"),
             (Value::OpFlags(FI_FENCE), "FI_FENCE"),
-            (Value::Order(FI_ORDER_WAR), "FI_ORDER_WAR"),
-            (Value::MrMode(3), "FI_MR_BASIC | FI_MR_SCALABLE"),
-            (Value::MrMode(0), "0x0"),
+            (Value::Order(MsgOrder::WAR), "FI_ORDER_WAR"),
+            (
+                Value::MrMode(MrMode::BASIC | MrMode::SCALABLE),
+                "FI_MR_BASIC | FI_MR_SCALABLE",
+            ),
+            (Value::MrMode(MrMode::UNSPEC), "0x0"),
             (Value::Tag(3), "0x0000000000000003"),
             (Value::Version(206 << 16 | 1), "206.1"),
             (Value::EpType(4), "4"),

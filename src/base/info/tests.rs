@@ -5,7 +5,7 @@ use core::ptr::null;
 
 use super::*;
 use crate::abi;
-use crate::base::{Caps, Mode, Secret};
+use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, Secret};
 
 /// Bits without a name, besides one that has one: they come back, too.
 const UNNAMED_MODE: Mode = Mode::from_bits_retain(1 << 63 | 1 << 59 | 1);
@@ -20,6 +20,8 @@ fn full() -> Info {
         dest_addr: Some(vec![]),
         handle: 0,
         tx: TxAttr {
+            msg_order: MsgOrder::from_bits_retain(1 << 63 | 1),
+            comp_order: CompOrder::from_bits_retain(1 << 62 | 1 << 16),
             inject_size: 5,
             tclass: 6,
             ..TxAttr::default()
@@ -39,7 +41,7 @@ fn full() -> Info {
             name: Some(c"eth0".into()),
             control_progress: 1,
             progress: 2,
-            mr_mode: -1,
+            mr_mode: MrMode::all(),
             cntr_cnt: 10,
             auth_key_size: 2,
             auth_key: Some(Secret::from(&[1, 2][..])),
@@ -94,7 +96,7 @@ fn a_copy_through_an_old_layout_has_a_zero_tail() {
         name: expected.domain.name,
         control_progress: 1,
         progress: 2,
-        mr_mode: -1,
+        mr_mode: MrMode::all(),
         ..DomainAttr::default()
     };
     assert_eq!(back, expected);

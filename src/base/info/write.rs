@@ -208,8 +208,8 @@ fn tx_attr(raw: &mut abi::fi_tx_attr, attr: &TxAttr) {
     raw.caps = attr.caps.bits();
     raw.mode = attr.mode.bits();
     raw.op_flags = attr.op_flags;
-    raw.msg_order = attr.msg_order;
-    raw.comp_order = attr.comp_order;
+    raw.msg_order = attr.msg_order.bits();
+    raw.comp_order = attr.comp_order.bits();
     raw.inject_size = attr.inject_size;
     raw.size = attr.size;
     raw.iov_limit = attr.iov_limit;
@@ -221,8 +221,8 @@ fn rx_attr(raw: &mut abi::fi_rx_attr, attr: &RxAttr) {
     raw.caps = attr.caps.bits();
     raw.mode = attr.mode.bits();
     raw.op_flags = attr.op_flags;
-    raw.msg_order = attr.msg_order;
-    raw.comp_order = attr.comp_order;
+    raw.msg_order = attr.msg_order.bits();
+    raw.comp_order = attr.comp_order.bits();
     raw.total_buffered_recv = attr.total_buffered_recv;
     raw.size = attr.size;
     raw.iov_limit = attr.iov_limit;
@@ -250,7 +250,7 @@ fn domain_attr(raw: &mut abi::fi_domain_attr, attr: &DomainAttr) {
     raw.anonymous.progress = abi::fi_progress(attr.progress);
     raw.resource_mgmt = abi::fi_resource_mgmt(attr.resource_mgmt);
     raw.av_type = abi::fi_av_type(attr.av_type);
-    raw.mr_mode = attr.mr_mode;
+    raw.mr_mode = attr.mr_mode.bits();
     raw.mr_key_size = attr.mr_key_size;
     raw.cq_data_size = attr.cq_data_size;
     raw.cq_cnt = attr.cq_cnt;

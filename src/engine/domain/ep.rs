@@ -19,8 +19,9 @@ use std::sync::{Arc, Mutex};
 pub use self::cm::{CM_DATA_SIZE, cut};
 use self::limits::Limits;
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::info::Info;
-use crate::base::{Caps, Error, Result};
+use crate::base::{Caps, Error, MsgOrder, Result};
 use crate::engine::domain::peers::Caller;
 use crate::engine::domain::profile::Profile;
 use crate::engine::domain::sep::{Member, Side};
@@ -138,7 +139,7 @@ impl<T: Transport> Ep<T> {
             checks_receives: caps.contains(Caps::EXACT_DIRECTED_RECV),
             contexts: Vec::new(),
             enabled: false,
-            orders_access: info.tx.msg_order & ACCESS_AFTER != 0,
+            orders_access: info.tx.msg_order.intersects(ACCESS_AFTER),
             tx_size: info.tx.size,
             tx_pending: 0,
         }
@@ -426,5 +427,4 @@ impl<T: Transport> Kind for Ep<T> {
 }
 
 /// Orders of an access to memory behind what was posted before it.
-const ACCESS_AFTER: u64 =
-    FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
+const ACCESS_AFTER: MsgOrder = flags!(MsgOrder: RAW | RAS | WAW | WAS | RMA_RAW | RMA_WAW);

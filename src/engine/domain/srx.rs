@@ -129,7 +129,7 @@ impl<T: Transport> SharedRx<T> {
         let most = &self.attr;
         let of_receives = |caps: Caps| (caps & OF_RECEIVES).bits();
         let caps = (of_receives(ep.caps), of_receives(most.caps));
-        let bits = [caps, (ep.msg_order, most.msg_order)];
+        let bits = [caps, (ep.msg_order.bits(), most.msg_order.bits())];
         let sizes = [
             (ep.total_buffered_recv, most.total_buffered_recv),
             (ep.size, most.size),

@@ -56,7 +56,7 @@ impl<T: Transport> SharedTx<T> {
         let most = &self.attr;
         let bits = [
             (ep.caps.bits(), most.caps.bits()),
-            (ep.msg_order, most.msg_order),
+            (ep.msg_order.bits(), most.msg_order.bits()),
         ];
         let sizes = [
             (ep.inject_size, most.inject_size),

@@ -82,7 +82,7 @@ mod tests {
     use crate::sync::region_table::{ENTRIES, InUse, TableView};
 
     fn table() -> MrTable<Arc<Counter>> {
-        MrTable::new(KeyPolicy::from_mr_mode(0))
+        MrTable::new(KeyPolicy::default())
     }
 
     fn both(directory: &RegionDirectory) -> TableView {

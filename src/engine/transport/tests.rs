@@ -104,7 +104,7 @@ impl Transport for Bare {
 }
 
 fn open() -> (Bare, DomainState<String>) {
-    let domain = DomainState::new(Regions::new(KeyPolicy::from_mr_mode(0)));
+    let domain = DomainState::new(Regions::new(KeyPolicy::default()));
     (Bare::open(&(), &Info::default()).unwrap(), domain)
 }
 

@@ -13,7 +13,7 @@ use crate::base::info::{
     ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
     RxAttr, TxAttr, local, offer_contexts, select, since, with_all,
 };
-use crate::base::{Caps, Mode};
+use crate::base::{Caps, Mode, MrMode, MsgOrder};
 
 #[cfg(test)]
 mod tests;
@@ -62,13 +62,13 @@ fn takes_virtual_addresses(query: &Query) -> bool {
     let hints = query.hints;
     let mr_mode = hints.and_then(|hints| hints.domain.as_ref().map(|domain| domain.mr_mode));
     let order = hints.and_then(|hints| hints.tx.as_ref().map(|tx| tx.msg_order));
-    mr_mode.is_none_or(|mr_mode| mr_mode & FI_MR_VIRT_ADDR != 0)
-        && order.unwrap_or_default() & !FI_ORDER_SAS == 0
+    mr_mode.is_none_or(|mr_mode| mr_mode.contains(MrMode::VIRT_ADDR))
+        && MsgOrder::SAS.contains(order.unwrap_or_default())
 }
 
 fn order_messages_only(info: &mut Info) {
-    info.domain.mr_mode |= FI_MR_VIRT_ADDR;
-    info.tx.msg_order = FI_ORDER_SAS;
+    info.domain.mr_mode |= MrMode::VIRT_ADDR;
+    info.tx.msg_order = MsgOrder::SAS;
     info.ep.max_order_raw_size = 0;
     info.ep.max_order_war_size = 0;
     info.ep.max_order_waw_size = 0;
@@ -83,7 +83,7 @@ fn host(params: &Params, kind: Kind, query: &Query) -> Prototype {
             params.tx_size,
             params.rx_size,
         ),
-        Kind::Sm2 => (FI_PROTO_SM2, SM2_INJECT, FI_ORDER_SAS, QUEUE, QUEUE),
+        Kind::Sm2 => (FI_PROTO_SM2, SM2_INJECT, MsgOrder::SAS, QUEUE, QUEUE),
     };
     let info = Info {
         caps: TX | RX | domain_caps(kind),
@@ -150,9 +150,9 @@ fn device(params: &Params, kind: Kind, query: &Query) -> Prototype {
     info.tx.inject_size = 0;
     // A program that says nothing of registration is not held to it.
     let mr_mode = query.hints.and_then(|hints| hints.domain.as_ref());
-    let silent = mr_mode.is_some_and(|domain| domain.mr_mode == FI_MR_UNSPEC);
+    let silent = mr_mode.is_some_and(|domain| domain.mr_mode == MrMode::UNSPEC);
     if !silent || query.version < since::V1_5 {
-        info.domain.mr_mode = FI_MR_HMEM;
+        info.domain.mr_mode = MrMode::HMEM;
     }
     if kind == Kind::Sm2 {
         offer.on_request |= Caps::ATOMIC;
@@ -229,23 +229,10 @@ const TX_FLAGS: u64 =
 /// As defaults of an endpoint, for who asks.
 const MORE_TX_FLAGS: u64 = FI_INJECT | FI_COMMIT_COMPLETE;
 
-const ORDER: u64 = FI_ORDER_RAR
-    | FI_ORDER_RAW
-    | FI_ORDER_RAS
-    | FI_ORDER_WAR
-    | FI_ORDER_WAW
-    | FI_ORDER_WAS
-    | FI_ORDER_SAR
-    | FI_ORDER_SAW
-    | FI_ORDER_SAS
-    | FI_ORDER_RMA_RAR
-    | FI_ORDER_RMA_RAW
-    | FI_ORDER_RMA_WAR
-    | FI_ORDER_RMA_WAW
-    | FI_ORDER_ATOMIC_RAR
-    | FI_ORDER_ATOMIC_RAW
-    | FI_ORDER_ATOMIC_WAR
-    | FI_ORDER_ATOMIC_WAW;
+const ORDER: MsgOrder = flags!(MsgOrder:
+    RAR | RAW | RAS | WAR | WAW | WAS | SAR | SAW | SAS | RMA_RAR | RMA_RAW | RMA_WAR | RMA_WAW |
+    ATOMIC_RAR | ATOMIC_RAW | ATOMIC_WAR | ATOMIC_WAW
+);
 
 /// Contexts of each kind of an endpoint at most.
 pub const MAX_CONTEXTS: usize = 64;

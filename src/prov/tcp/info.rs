@@ -10,7 +10,7 @@ use crate::base::info::{
     AFTER_READS, ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info,
     Prototype, Query, RxAttr, TxAttr, ip, offer_contexts, select, with_all,
 };
-use crate::base::{Caps, Mode};
+use crate::base::{Caps, Mode, MrMode, MsgOrder};
 use crate::engine::stream::Net;
 use crate::engine::stream::proto::MAX_CONTEXTS;
 
@@ -171,7 +171,7 @@ fn domain() -> DomainAttr {
         progress: FI_PROGRESS_AUTO.0,
         resource_mgmt: FI_RM_ENABLED.0,
         av_type: FI_AV_UNSPEC.0,
-        mr_mode: 0,
+        mr_mode: MrMode::UNSPEC,
         mr_key_size: size_of::<u64>(),
         cq_data_size: size_of::<u64>(),
         cq_cnt: 256,
@@ -223,19 +223,10 @@ const TX_FLAGS: u64 = FI_COMPLETION
 
 /// One stream keeps everything in order, except that what is sent after a request may pass its response. Who asks for that
 /// order, too, gets it: `asked`.
-const ORDER: u64 = FI_ORDER_RAR
-    | FI_ORDER_RAW
-    | FI_ORDER_RAS
-    | FI_ORDER_WAW
-    | FI_ORDER_WAS
-    | FI_ORDER_SAW
-    | FI_ORDER_SAS
-    | FI_ORDER_RMA_RAR
-    | FI_ORDER_RMA_RAW
-    | FI_ORDER_RMA_WAW
-    | FI_ORDER_ATOMIC_RAR
-    | FI_ORDER_ATOMIC_RAW
-    | FI_ORDER_ATOMIC_WAW;
+const ORDER: MsgOrder = flags!(MsgOrder:
+    RAR | RAW | RAS | WAW | WAS | SAW | SAS | RMA_RAR | RMA_RAW | RMA_WAW | ATOMIC_RAR | ATOMIC_RAW
+    | ATOMIC_WAW
+);
 
 const IOV_LIMIT: usize = 4;
 /// Queue entries of one connection at most.

@@ -218,7 +218,7 @@ fn a_flood_is_cut_and_ends() {
 /// Whoever sleeps would be woken without end by datagrams for which there is no room.
 #[test]
 fn what_waits_for_room_wakes_nobody() {
-    let mut state = DomainState::new(Regions::new(KeyPolicy::from_mr_mode(0)));
+    let mut state = DomainState::new(Regions::new(KeyPolicy::default()));
     let info = entries(None).remove(0);
     let mut transport = domain::Domain::open(&(), &info).unwrap();
     transport.open_ep(&mut state, 0, &info).unwrap();

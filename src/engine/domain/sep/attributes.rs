@@ -17,8 +17,7 @@ pub fn own_caps(all: Caps, own: Caps) -> Caps {
 
 /// fi_endpoint(3): a context may have less than its endpoint; what is zero is as the endpoint has it.
 pub fn narrow_tx(tx: &mut TxAttr, wanted: &TxAttr, caps: Caps) -> Result {
-    let beyond = wanted.caps & !(caps | tx.caps);
-    if !beyond.is_empty() || wanted.msg_order & !tx.msg_order != 0 {
+    if !(caps | tx.caps).contains(wanted.caps) || !tx.msg_order.contains(wanted.msg_order) {
         return Err(Error::INVAL);
     }
     if !wanted.caps.is_empty() {
@@ -32,8 +31,7 @@ pub fn narrow_tx(tx: &mut TxAttr, wanted: &TxAttr, caps: Caps) -> Result {
 }
 
 pub fn narrow_rx(rx: &mut RxAttr, wanted: &RxAttr, caps: Caps) -> Result {
-    let beyond = wanted.caps & !(caps | rx.caps);
-    if !beyond.is_empty() || wanted.msg_order & !rx.msg_order != 0 {
+    if !(caps | rx.caps).contains(wanted.caps) || !rx.msg_order.contains(wanted.msg_order) {
         return Err(Error::INVAL);
     }
     if !wanted.caps.is_empty() {

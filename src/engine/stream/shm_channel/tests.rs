@@ -109,7 +109,7 @@ fn a_record_of_another_channel_leads_nowhere() {
 /// A directory with one region of so many bytes that are 5, with key 7.
 fn directory(len: usize) -> RegionDirectory {
     let memory = vec![Registered::leaked(vec![5; len])];
-    let mut regions = MrTable::new(KeyPolicy::from_mr_mode(0));
+    let mut regions = MrTable::new(KeyPolicy::default());
     let region = regions.register(memory, FI_REMOTE_READ, 0, 7, 0).unwrap();
     RegionDirectory::new([&region].into_iter()).unwrap()
 }

@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 
 use super::*;
-use crate::base::{Caps, Mode};
+use crate::base::{Caps, Mode, MrMode, MsgOrder};
 
 const PID: u32 = 77;
 
@@ -12,7 +12,7 @@ fn empty() -> Hints {
     Hints {
         mode: Mode::all(),
         domain: Some(DomainAttr {
-            mr_mode: !(FI_MR_BASIC | FI_MR_SCALABLE),
+            mr_mode: !(MrMode::BASIC | MrMode::SCALABLE),
             ..DomainAttr::default()
         }),
         ..Info::default().into()
@@ -65,9 +65,9 @@ fn without_hints_it_is_what_it_always_was() {
     assert_eq!(shm.caps, all | Caps::RMA | Caps::ATOMIC | Caps::AV_USER_ID);
     assert_eq!(device.caps, shm.caps | Caps::HMEM);
     assert_eq!((shm.tx.inject_size, device.tx.inject_size), (4096, 0));
-    assert_eq!(shm.domain.mr_mode, FI_MR_VIRT_ADDR);
-    assert_eq!(device.domain.mr_mode, FI_MR_VIRT_ADDR | FI_MR_HMEM);
-    assert_eq!((shm.tx.msg_order, shm.rx.msg_order), (FI_ORDER_SAS, ORDER));
+    assert_eq!(shm.domain.mr_mode, MrMode::VIRT_ADDR);
+    assert_eq!(device.domain.mr_mode, MrMode::VIRT_ADDR | MrMode::HMEM);
+    assert_eq!((shm.tx.msg_order, shm.rx.msg_order), (MsgOrder::SAS, ORDER));
     assert_eq!(shm.ep.max_order_raw_size, 0);
     assert_eq!(shm.tx.op_flags, TX_FLAGS);
     let [sm2, device] = &of(Kind::Sm2)[..] else {
@@ -76,8 +76,11 @@ fn without_hints_it_is_what_it_always_was() {
     assert_eq!(sm2.caps, all | Caps::ATOMIC);
     assert_eq!(device.caps, all | Caps::HMEM);
     assert_eq!(sm2.tx.inject_size, 3864);
-    assert_eq!((sm2.domain.mr_mode, device.domain.mr_mode), (0, FI_MR_HMEM));
-    assert_eq!(sm2.tx.msg_order, FI_ORDER_SAS);
+    assert_eq!(
+        (sm2.domain.mr_mode, device.domain.mr_mode),
+        (MrMode::UNSPEC, MrMode::HMEM)
+    );
+    assert_eq!(sm2.tx.msg_order, MsgOrder::SAS);
     assert_eq!(sm2.ep.max_order_war_size, usize::MAX);
 }
 
@@ -163,13 +166,13 @@ fn virtual_addresses_are_for_who_wants_no_order() {
         let sizes = info.ep.max_order_raw_size;
         (info.domain.mr_mode, info.tx.msg_order, sizes)
     };
-    let virt = FI_MR_VIRT_ADDR;
-    let full = (0, ORDER, usize::MAX);
-    assert_eq!(with(virt, 0), (virt, FI_ORDER_SAS, 0));
-    assert_eq!(with(virt, FI_ORDER_SAS), (virt, FI_ORDER_SAS, 0));
-    assert_eq!(with(virt, FI_ORDER_RAR), full);
-    assert_eq!(with(0, FI_ORDER_SAS), full);
-    assert_eq!(with(FI_MR_HMEM, 0), full);
+    let virt = MrMode::VIRT_ADDR;
+    let full = (MrMode::UNSPEC, ORDER, usize::MAX);
+    assert_eq!(with(virt, MsgOrder::empty()), (virt, MsgOrder::SAS, 0));
+    assert_eq!(with(virt, MsgOrder::SAS), (virt, MsgOrder::SAS, 0));
+    assert_eq!(with(virt, MsgOrder::RAR), full);
+    assert_eq!(with(MrMode::UNSPEC, MsgOrder::SAS), full);
+    assert_eq!(with(MrMode::HMEM, MsgOrder::empty()), full);
 }
 
 #[test]
@@ -185,12 +188,12 @@ fn device_memory_has_to_be_registered() {
         answer.entries.first().map(|info| info.domain.mr_mode)
     };
     let new = 2 << 16;
-    assert_eq!(with(FI_MR_HMEM, new), Some(FI_MR_HMEM));
-    assert_eq!(with(FI_MR_UNSPEC, new), Some(0));
-    assert_eq!(with(FI_MR_LOCAL, new), None);
-    assert_eq!(with(FI_MR_BASIC, new), None);
-    assert_eq!(with(FI_MR_SCALABLE, new), None);
-    assert_eq!(with(FI_MR_UNSPEC, 1 << 16 | 4), None);
+    assert_eq!(with(MrMode::HMEM, new), Some(MrMode::HMEM));
+    assert_eq!(with(MrMode::UNSPEC, new), Some(MrMode::UNSPEC));
+    assert_eq!(with(MrMode::LOCAL, new), None);
+    assert_eq!(with(MrMode::BASIC, new), None);
+    assert_eq!(with(MrMode::SCALABLE, new), None);
+    assert_eq!(with(MrMode::UNSPEC, 1 << 16 | 4), None);
 }
 
 #[test]

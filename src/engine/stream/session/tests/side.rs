@@ -98,7 +98,7 @@ const CAPS: Caps = flags!(Caps:
 impl Side {
     pub fn new(name: u8, agreed: Agreed, link: Link, memory: Vec<u8>) -> Side {
         let memory = TestMemory::new(memory);
-        let mut domain = DomainState::new(Regions::new(KeyPolicy::from_mr_mode(0)));
+        let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
         let access = FI_REMOTE_READ | FI_REMOTE_WRITE;
         let segments = vec![memory.registered()];
         domain.mrs.register(segments, access, 0, KEY, 0).unwrap();

@@ -2,7 +2,7 @@
 //! What passes which hints, and what the result says.
 
 use super::*;
-use crate::base::Caps;
+use crate::base::{Caps, CompOrder, MrMode, MsgOrder};
 
 #[test]
 fn without_hints_all_is_shown() {
@@ -181,10 +181,16 @@ fn hints_of_contexts_filter() {
     assert_eq!(with_tx(|tx| tx.iov_limit = 5), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.size = 65536), [0, 0, A]);
     assert_eq!(with_tx(|tx| tx.size = 100_000), [0, 0, 0]);
-    assert_eq!(with_tx(|tx| tx.comp_order = 1), [0, 0, 0]);
-    assert_eq!(with_tx(|tx| tx.msg_order = FI_ORDER_WAR), [A, 0, A]);
-    assert_eq!(with_tx(|tx| tx.msg_order = 1 << 20), [0, 0, 0]);
-    assert_eq!(with_tx(|tx| tx.msg_order = FI_ORDER_SAS), [A, 0, A]);
+    assert_eq!(
+        with_tx(|tx| tx.comp_order = CompOrder::from_bits_retain(1)),
+        [0, 0, 0]
+    );
+    assert_eq!(with_tx(|tx| tx.msg_order = MsgOrder::WAR), [A, 0, A]);
+    assert_eq!(
+        with_tx(|tx| tx.msg_order = MsgOrder::from_bits_retain(1 << 20)),
+        [0, 0, 0]
+    );
+    assert_eq!(with_tx(|tx| tx.msg_order = MsgOrder::SAS), [A, 0, A]);
     assert_eq!(with_tx(|tx| tx.op_flags = FI_FENCE), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.op_flags = FI_DELIVERY_COMPLETE), [A, 0, A]);
     assert_eq!(with_tx(|tx| tx.op_flags = FI_COMMIT_COMPLETE), [A, 0, A]);
@@ -197,7 +203,10 @@ fn hints_of_contexts_filter() {
         counts(&ask(&hints))
     };
     assert_eq!(with_rx(|rx| rx.total_buffered_recv = 1), [0, 0, 0]);
-    assert_eq!(with_rx(|rx| rx.comp_order = 1), [0, 0, 0]);
+    assert_eq!(
+        with_rx(|rx| rx.comp_order = CompOrder::from_bits_retain(1)),
+        [0, 0, 0]
+    );
     assert_eq!(with_rx(|rx| rx.size = 1025), [0, 0, A]);
     let mut hints = empty();
     hints.tx.as_mut().unwrap().inject_size = 8;
@@ -369,7 +378,7 @@ fn hints_of_later_apis_do_not_count_for_earlier_ones() {
         (5, |domain| domain.max_err_data = 1),
         (5, |domain| domain.mr_cnt = 1),
         (20, |domain| domain.max_ep_auth_key = 65),
-        (5, |domain| domain.mr_mode = FI_MR_BASIC | FI_MR_LOCAL),
+        (5, |domain| domain.mr_mode = MrMode::BASIC | MrMode::LOCAL),
     ];
     for (minor, set) in &later[..7] {
         assert!(ask_at(1 << 16 | (minor - 1), *set), "{minor}");
@@ -398,15 +407,15 @@ fn what_costs_is_for_who_asks() {
             (info.caps | info.domain.caps) & (Caps::AV_USER_ID | Caps::SHARED_AV),
             Caps::empty()
         );
-        assert_eq!(info.tx.msg_order & (FI_ORDER_WAR | FI_ORDER_SAR), 0);
+        assert!(!info.tx.msg_order.intersects(MsgOrder::WAR | MsgOrder::SAR));
         assert_eq!(info.ep.max_order_war_size, 0);
     }
     let mut hints = empty();
-    hints.tx.as_mut().unwrap().msg_order = FI_ORDER_SAR | FI_ORDER_SAS;
+    hints.tx.as_mut().unwrap().msg_order = MsgOrder::SAR | MsgOrder::SAS;
     for info in ask(&hints).entries {
-        assert_eq!(info.tx.msg_order & FI_ORDER_SAR, FI_ORDER_SAR);
-        assert_eq!(info.tx.msg_order & FI_ORDER_WAR, 0);
-        assert_eq!(info.rx.msg_order & FI_ORDER_SAR, 0);
+        assert!(info.tx.msg_order.contains(MsgOrder::SAR));
+        assert!(!info.tx.msg_order.contains(MsgOrder::WAR));
+        assert!(!info.rx.msg_order.contains(MsgOrder::SAR));
         assert_eq!(info.ep.max_order_war_size, 0);
     }
 }

@@ -142,6 +142,36 @@ impl MsgOrder {
     pub const WRITES_AFTER_READS: MsgOrder = flags!(MsgOrder: WAR | RMA_WAR | ATOMIC_WAR);
 }
 
+bitflags! {
+    /// What may be done with a memory region: fi_mr(3), "access".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct Access: u64 {
+        const SEND = abi::FI_SEND;
+        const RECV = abi::FI_RECV;
+        const READ = abi::FI_READ;
+        const WRITE = abi::FI_WRITE;
+        const REMOTE_READ = abi::FI_REMOTE_READ;
+        const REMOTE_WRITE = abi::FI_REMOTE_WRITE;
+        const COLLECTIVE = abi::FI_COLLECTIVE;
+        const _ = !0;
+    }
+}
+
+impl Access {
+    /// All that peers do: only regions that grant one of these have a key.
+    pub const REMOTE: Access = flags!(Access: REMOTE_READ | REMOTE_WRITE);
+    /// All that fi_mr(3) knows.
+    pub const KNOWN: Access =
+        flags!(Access: SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE | COLLECTIVE);
+
+    /// What an endpoint has to be capable of for such an access. The manual gives both the same names, and they are the
+    /// same bits.
+    pub const fn capabilities(self) -> Caps {
+        Caps::from_bits_retain(self.bits())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use bitflags::Flags;
@@ -163,6 +193,7 @@ mod tests {
     #[test]
     fn bits_without_a_name_are_kept() {
         keeps_all_bits::<Caps>();
+        keeps_all_bits::<Access>();
         keeps_all_bits::<Mode>();
         keeps_all_bits::<MsgOrder>();
         keeps_all_bits::<CompOrder>();

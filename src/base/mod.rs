@@ -8,15 +8,13 @@ pub mod info;
 pub mod iovec;
 pub mod log;
 pub mod params;
-// Used by the domains that come next.
-#[allow(dead_code)]
 pub mod rights;
 pub mod secret;
 pub mod settings;
 pub mod text;
 
 pub use error::{Error, Result};
-pub use flags::{Caps, CompOrder, Mode, MrMode, MsgOrder};
+pub use flags::{Access, Caps, CompOrder, Mode, MrMode, MsgOrder};
 pub use iovec::{IoVec, Piece, Registered, Span};
 pub use secret::Secret;
 

@@ -1,24 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What may be done with a memory region, and how its domain names regions and places in them: fi_mr(3), access and
-//! mr_mode.
+//! How a domain names memory regions and places in them: fi_mr(3), mr_mode. What may be done with them is `Access`.
 #![forbid(unsafe_code)]
 
 use crate::abi;
 use crate::base::MrMode;
 use crate::base::flags::flags;
-
-pub const SEND: u64 = abi::FI_SEND;
-pub const RECV: u64 = abi::FI_RECV;
-pub const READ: u64 = abi::FI_READ;
-pub const WRITE: u64 = abi::FI_WRITE;
-pub const REMOTE_READ: u64 = abi::FI_REMOTE_READ;
-pub const REMOTE_WRITE: u64 = abi::FI_REMOTE_WRITE;
-pub const COLLECTIVE: u64 = abi::FI_COLLECTIVE;
-
-/// Every right that fi_mr(3) knows.
-pub const ALL: u64 = SEND | RECV | READ | WRITE | REMOTE | COLLECTIVE;
-/// Those of peers: only regions that grant one of these have a key.
-pub const REMOTE: u64 = REMOTE_READ | REMOTE_WRITE;
 
 /// The key of a region that has none.
 pub const NO_KEY: u64 = abi::FI_KEY_NOTAVAIL;

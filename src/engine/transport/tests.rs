@@ -5,9 +5,9 @@
 use std::os::fd::AsRawFd;
 
 use super::*;
-use crate::abi::{FI_ADDR_NOTAVAIL, FI_BARRIER, FI_REMOTE_WRITE};
+use crate::abi::{FI_ADDR_NOTAVAIL, FI_BARRIER};
 use crate::base::rights::KeyPolicy;
-use crate::base::{IoVec, Registered};
+use crate::base::{Access, IoVec, Registered};
 use crate::engine::domain_state::Regions;
 use crate::engine::fabric::FabricShared;
 use crate::engine::reactor::Reactor;
@@ -170,7 +170,7 @@ fn memory_is_registered_in_the_table_of_the_domain() {
     let (mut bare, mut domain) = open();
     let request = |requested_key| MrRequest {
         segments: vec![Registered::empty()],
-        access: FI_REMOTE_WRITE,
+        access: Access::REMOTE_WRITE,
         offset: 0,
         requested_key,
         flags: 0,

@@ -4,7 +4,7 @@
 
 use crate::abi::*;
 use crate::base::grow::append;
-use crate::base::{Caps, IoVec, Result};
+use crate::base::{Access, Caps, IoVec, Result};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::proto::{
@@ -175,12 +175,7 @@ impl<A: Address> Session<A> {
         self.rx.was_written = true;
         let mut request = read_operation(atomic)?;
         let access = access_of(request.family, request.op);
-        if !cx
-            .domain
-            .ep(ep)
-            .caps
-            .contains(Caps::from_bits_retain(access))
-        {
+        if !cx.domain.ep(ep).caps.contains(access.capabilities()) {
             return Err(Fault::Rule(
                 "an atomic operation that the endpoint does not serve",
             ));
@@ -253,11 +248,11 @@ fn room_for<'a>(len: usize, few: &'a mut [u8; FEW], many: &'a mut Vec<u8>) -> &'
 }
 
 /// What a peer must be allowed to do with the memory.
-pub const fn access_of(family: Family, op: fi_op) -> u64 {
+pub const fn access_of(family: Family, op: fi_op) -> Access {
     match (family, op) {
-        (Family::Base, _) => FI_REMOTE_WRITE,
-        (_, FI_ATOMIC_READ) => FI_REMOTE_READ,
-        _ => FI_REMOTE_READ | FI_REMOTE_WRITE,
+        (Family::Base, _) => Access::REMOTE_WRITE,
+        (_, FI_ATOMIC_READ) => Access::REMOTE_READ,
+        _ => Access::REMOTE,
     }
 }
 

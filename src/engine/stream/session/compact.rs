@@ -102,7 +102,7 @@ impl<A: Address> Session<A> {
             && payload.len() as u64 == payload_of(family, op, seg.len)
             && payload.len() <= FEW;
         let access = access_of(family, op);
-        let needed = Caps::from_bits_retain(access) | Caps::ATOMIC;
+        let needed = access.capabilities() | Caps::ATOMIC;
         let served = cx.domain.ep(ep).caps.contains(needed);
         if !fits || !served || !self.extended || self.answers() > ANSWERS {
             return false;

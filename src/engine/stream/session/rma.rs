@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::abi::*;
-use crate::base::{Caps, Error, IoVec, Result};
+use crate::base::{Access, Caps, Error, IoVec, Result};
 use crate::engine::domain_state::{DomainState, TxOp};
 use crate::engine::stream::proto::{
     Frame, MAX_HEADER, MAX_SEGS, ReadRequest, ReadResponse, RmaSeg, Write,
@@ -75,7 +75,7 @@ impl<A: Address> Session<A> {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
         self.rx.was_written = true;
-        let (iov, regions) = self.named(cx.domain, &write.segs, Caps::RMA, FI_REMOTE_WRITE)?;
+        let (iov, regions) = self.named(cx.domain, &write.segs, Caps::RMA, Access::REMOTE_WRITE)?;
         let sink = Sink::Write {
             iov,
             len: write.payload,
@@ -100,7 +100,7 @@ impl<A: Address> Session<A> {
         cx: &mut Cx<'_, A>,
         read: &ReadRequest,
     ) -> core::result::Result<(), Fault> {
-        let (iov, regions) = self.named(cx.domain, &read.segs, Caps::RMA, FI_REMOTE_READ)?;
+        let (iov, regions) = self.named(cx.domain, &read.segs, Caps::RMA, Access::REMOTE_READ)?;
         if regions[0].is_none() {
             return Err(Fault::Rule("a read of nothing"));
         }
@@ -173,7 +173,7 @@ impl<A: Address> Session<A> {
         domain: &mut DomainState<A>,
         segs: &[RmaSeg],
         capability: Caps,
-        access: u64,
+        access: Access,
     ) -> core::result::Result<(IoVec, Regions), Fault> {
         // fi_getinfo(3): a primary capability that was not asked for is not there.
         if !domain.ep(self.ep).caps.contains(capability) {

@@ -11,7 +11,7 @@ use crate::abi::*;
 use crate::base::flags::flags;
 use crate::base::iovec::lent::TestMemory;
 use crate::base::log::Source;
-use crate::base::{Caps, Error, Result};
+use crate::base::{Access, Caps, Error, Result};
 use crate::engine::cq_ring::Ring;
 use crate::engine::domain_state::{CqState, DomainState, Regions, TxOp};
 use crate::engine::ep_state::EpState;
@@ -99,7 +99,7 @@ impl Side {
     pub fn new(name: u8, agreed: Agreed, link: Link, memory: Vec<u8>) -> Side {
         let memory = TestMemory::new(memory);
         let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
-        let access = FI_REMOTE_READ | FI_REMOTE_WRITE;
+        let access = Access::REMOTE;
         let segments = vec![memory.registered()];
         domain.mrs.register(segments, access, 0, KEY, 0).unwrap();
         let cq = domain.add_cq(CqState {

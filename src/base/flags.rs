@@ -143,6 +143,34 @@ impl MsgOrder {
 }
 
 bitflags! {
+    /// What an operation is to do besides: fi_msg(3) and its like, "flags"; and what it does by default, fi_endpoint(3),
+    /// "op_flags".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct OpFlags: u64 {
+        const MULTICAST = abi::FI_MULTICAST;
+        const MULTI_RECV = abi::FI_MULTI_RECV;
+        const REMOTE_CQ_DATA = abi::FI_REMOTE_CQ_DATA;
+        const MORE = abi::FI_MORE;
+        const PEEK = abi::FI_PEEK;
+        const TRIGGER = abi::FI_TRIGGER;
+        const FENCE = abi::FI_FENCE;
+        const COMPLETION = abi::FI_COMPLETION;
+        const INJECT = abi::FI_INJECT;
+        const INJECT_COMPLETE = abi::FI_INJECT_COMPLETE;
+        const TRANSMIT_COMPLETE = abi::FI_TRANSMIT_COMPLETE;
+        const DELIVERY_COMPLETE = abi::FI_DELIVERY_COMPLETE;
+        const AFFINITY = abi::FI_AFFINITY;
+        const COMMIT_COMPLETE = abi::FI_COMMIT_COMPLETE;
+        const MATCH_COMPLETE = abi::FI_MATCH_COMPLETE;
+        const PEER = abi::FI_PEER;
+        const DISCARD = abi::FI_DISCARD;
+        const CLAIM = abi::FI_CLAIM;
+        const _ = !0;
+    }
+}
+
+bitflags! {
     /// What may be done with a memory region: fi_mr(3), "access".
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[repr(transparent)]
@@ -195,6 +223,7 @@ mod tests {
         keeps_all_bits::<Caps>();
         keeps_all_bits::<Access>();
         keeps_all_bits::<Mode>();
+        keeps_all_bits::<OpFlags>();
         keeps_all_bits::<MsgOrder>();
         keeps_all_bits::<CompOrder>();
         for bits in [i32::MIN, -1, 1 << 30 | abi::FI_MR_LOCAL] {

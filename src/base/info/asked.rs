@@ -7,13 +7,13 @@ use super::caps::{RX, TX};
 use super::{ALL_TAG_BITS, EpAttr, Hints, Info, Query, since};
 use crate::abi::*;
 use crate::base::flags::flags;
-use crate::base::{Caps, CompOrder, MsgOrder};
+use crate::base::{Caps, CompOrder, MsgOrder, OpFlags};
 
 /// What the hints name.
 #[derive(Default)]
 pub struct Asked {
     caps: Caps,
-    rx_flags: u64,
+    rx_flags: OpFlags,
     tx_order: MsgOrder,
     rx_order: MsgOrder,
     tx_comp: CompOrder,
@@ -49,7 +49,7 @@ impl Asked {
             rx_comp,
             ep_type: hints.ep.as_ref().and_then(own_contexts),
             caps: caps & !strange,
-            rx_flags: rx.as_ref().map_or(0, |rx| rx.op_flags),
+            rx_flags: rx.as_ref().map_or(OpFlags::empty(), |rx| rx.op_flags),
             tx_order: tx.as_ref().map_or(MsgOrder::empty(), |tx| tx.msg_order),
             rx_order: rx.as_ref().map_or(MsgOrder::empty(), |rx| rx.msg_order),
         }
@@ -72,7 +72,7 @@ impl Asked {
             info.ep.mem_tag_format = ALL_TAG_BITS;
         }
         if caps.contains(Caps::MULTI_RECV) {
-            info.rx.op_flags |= self.rx_flags & FI_MULTI_RECV;
+            info.rx.op_flags |= self.rx_flags & OpFlags::MULTI_RECV;
         }
         if self.tx_comp == CompOrder::STRICT {
             info.tx.comp_order = CompOrder::STRICT;

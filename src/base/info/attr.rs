@@ -7,7 +7,7 @@
 
 use std::ffi::CString;
 
-use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, Secret};
+use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Secret};
 
 /// One entry of a result, or what an application hands to fi_domain(3), fi_endpoint(3) and their like.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,7 +47,7 @@ pub struct Hints {
 pub struct TxAttr {
     pub caps: Caps,
     pub mode: Mode,
-    pub op_flags: u64,
+    pub op_flags: OpFlags,
     pub msg_order: MsgOrder,
     pub comp_order: CompOrder,
     pub inject_size: usize,
@@ -61,7 +61,7 @@ pub struct TxAttr {
 pub struct RxAttr {
     pub caps: Caps,
     pub mode: Mode,
-    pub op_flags: u64,
+    pub op_flags: OpFlags,
     pub msg_order: MsgOrder,
     pub comp_order: CompOrder,
     pub total_buffered_recv: usize,

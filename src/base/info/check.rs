@@ -6,7 +6,7 @@
 //! rules of one attribute struct each; names and addresses come later, with the interfaces.
 #![forbid(unsafe_code)]
 
-use core::ops::{BitAnd, Not};
+use bitflags::Flags;
 
 use super::check_context::{check_rx, check_tx};
 use super::check_domain::check_domain;
@@ -82,10 +82,10 @@ impl Verdict {
     /// Names the bits that are missing, not those that would do.
     pub fn subset<B>(&mut self, field: &'static str, wanted: B, offered: B, value: fn(B) -> Value)
     where
-        B: Copy + Default + PartialEq + BitAnd<Output = B> + Not<Output = B>,
+        B: Flags + Copy,
     {
-        let missing = wanted & !offered;
-        if missing != B::default() {
+        let missing = wanted.difference(offered);
+        if !missing.is_empty() {
             self.refuse(field, value(missing), value(offered));
         }
     }

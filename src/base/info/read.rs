@@ -8,7 +8,7 @@ use core::slice;
 
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
 use crate::abi;
-use crate::base::{Caps, CompOrder, Error, Mode, MrMode, MsgOrder, Result, Secret};
+use crate::base::{Caps, CompOrder, Error, Mode, MrMode, MsgOrder, OpFlags, Result, Secret};
 
 /// A C struct of numbers and pointers.
 ///
@@ -120,7 +120,7 @@ impl From<abi::fi_tx_attr> for TxAttr {
         TxAttr {
             caps: Caps::from_bits_retain(attr.caps),
             mode: Mode::from_bits_retain(attr.mode),
-            op_flags: attr.op_flags,
+            op_flags: OpFlags::from_bits_retain(attr.op_flags),
             msg_order: MsgOrder::from_bits_retain(attr.msg_order),
             comp_order: CompOrder::from_bits_retain(attr.comp_order),
             inject_size: attr.inject_size,
@@ -137,7 +137,7 @@ impl From<abi::fi_rx_attr> for RxAttr {
         RxAttr {
             caps: Caps::from_bits_retain(attr.caps),
             mode: Mode::from_bits_retain(attr.mode),
-            op_flags: attr.op_flags,
+            op_flags: OpFlags::from_bits_retain(attr.op_flags),
             msg_order: MsgOrder::from_bits_retain(attr.msg_order),
             comp_order: CompOrder::from_bits_retain(attr.comp_order),
             total_buffered_recv: attr.total_buffered_recv,

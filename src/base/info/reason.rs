@@ -7,7 +7,7 @@ use std::ffi::CString;
 
 use super::Prototype;
 use crate::base::text::{flags, names};
-use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder};
+use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags};
 
 /// One thing that an application wanted and somebody could not offer.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +38,7 @@ pub enum Value {
     Count(u64),
     Caps(Caps),
     Mode(Mode),
-    OpFlags(u64),
+    OpFlags(OpFlags),
     Order(MsgOrder),
     CompOrder(CompOrder),
     MrMode(MrMode),
@@ -120,7 +120,7 @@ impl fmt::Display for Value {
             Value::Count(count) => write!(f, "{count}"),
             Value::Caps(bits) => f.write_str(&flags::CAPS.sum(bits.bits())),
             Value::Mode(bits) => f.write_str(&flags::MODE.sum(bits.bits())),
-            Value::OpFlags(bits) => f.write_str(&flags::OP_FLAGS.sum(*bits)),
+            Value::OpFlags(bits) => f.write_str(&flags::OP_FLAGS.sum(bits.bits())),
             Value::Order(bits) => f.write_str(&flags::MSG_ORDER.sum(bits.bits())),
             Value::CompOrder(bits) => f.write_str(&flags::MSG_ORDER.sum(bits.bits())),
             Value::MrMode(bits) => {
@@ -172,7 +172,7 @@ mod tests {
         let cases = [
             (Value::Count(129), "129"),
             (Value::Mode(Mode::CONTEXT), "FI_CONTEXT"),
-            (Value::OpFlags(FI_FENCE), "FI_FENCE"),
+            (Value::OpFlags(OpFlags::FENCE), "FI_FENCE"),
             (Value::Order(MsgOrder::WAR), "FI_ORDER_WAR"),
             (
                 Value::MrMode(MrMode::BASIC | MrMode::SCALABLE),

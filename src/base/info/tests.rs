@@ -5,7 +5,7 @@ use core::ptr::null;
 
 use super::*;
 use crate::abi;
-use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, Secret};
+use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Secret};
 
 /// Bits without a name, besides one that has one: they come back, too.
 const UNNAMED_MODE: Mode = Mode::from_bits_retain(1 << 63 | 1 << 59 | 1);
@@ -20,6 +20,7 @@ fn full() -> Info {
         dest_addr: Some(vec![]),
         handle: 0,
         tx: TxAttr {
+            op_flags: OpFlags::from_bits_retain(1 << 63 | 1 << 24),
             msg_order: MsgOrder::from_bits_retain(1 << 63 | 1),
             comp_order: CompOrder::from_bits_retain(1 << 62 | 1 << 16),
             inject_size: 5,

@@ -207,7 +207,7 @@ fn string(value: Option<&CStr>) -> Result<*mut core::ffi::c_char> {
 fn tx_attr(raw: &mut abi::fi_tx_attr, attr: &TxAttr) {
     raw.caps = attr.caps.bits();
     raw.mode = attr.mode.bits();
-    raw.op_flags = attr.op_flags;
+    raw.op_flags = attr.op_flags.bits();
     raw.msg_order = attr.msg_order.bits();
     raw.comp_order = attr.comp_order.bits();
     raw.inject_size = attr.inject_size;
@@ -220,7 +220,7 @@ fn tx_attr(raw: &mut abi::fi_tx_attr, attr: &TxAttr) {
 fn rx_attr(raw: &mut abi::fi_rx_attr, attr: &RxAttr) {
     raw.caps = attr.caps.bits();
     raw.mode = attr.mode.bits();
-    raw.op_flags = attr.op_flags;
+    raw.op_flags = attr.op_flags.bits();
     raw.msg_order = attr.msg_order.bits();
     raw.comp_order = attr.comp_order.bits();
     raw.total_buffered_recv = attr.total_buffered_recv;

@@ -175,7 +175,10 @@ impl<T: Transport> Ep<T> {
         if EpState::caps_of(&shared.info).contains(Caps::TRIGGER) {
             shared.watch();
         }
-        let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
+        let (tx_flags, rx_flags) = (
+            shared.info.tx.op_flags.bits(),
+            shared.info.rx.op_flags.bits(),
+        );
         let handle = Self::handle(shared, tx_flags, rx_flags, None, context);
         if let Ok(mut state) = engine.lock() {
             state.domain.ep_mut(id).fid = handle as usize;

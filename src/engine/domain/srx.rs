@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use crate::abi::*;
 use crate::base::flags::flags;
 use crate::base::info::RxAttr;
-use crate::base::{Caps, Error, Result};
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::domain::peers::{Caller, ServedSrx};
 use crate::engine::domain::{Engine, State};
 use crate::engine::srx::{Arrivals, Srx};
@@ -46,7 +46,7 @@ impl<T: Transport> SharedRx<T> {
             return Err(Error::NOSYS);
         }
         let mut attr = attr.unwrap_or_default();
-        attr.op_flags &= !FI_PEER;
+        attr.op_flags &= !OpFlags::PEER;
         let own = attr.caps;
         let many_tagged = own.contains(Caps::TAGGED_MULTI_RECV);
         let caps = if own.is_empty() {
@@ -261,7 +261,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
 
     /// Whether a queue is selective is a matter of the endpoint that a message comes to.
     fn rx_flags(&self) -> u64 {
-        self.attr.op_flags
+        self.attr.op_flags.bits()
     }
 
     fn takes_many_tagged(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::base::info::{
     ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
     RxAttr, TxAttr, local, offer_contexts, select, since, with_all,
 };
-use crate::base::{Caps, Mode, MrMode, MsgOrder};
+use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 
 #[cfg(test)]
 mod tests;
@@ -99,7 +99,7 @@ fn host(params: &Params, kind: Kind, query: &Query) -> Prototype {
         },
         rx: RxAttr {
             caps: RX,
-            op_flags: FI_COMPLETION | FI_MULTI_RECV,
+            op_flags: OpFlags::COMPLETION | OpFlags::MULTI_RECV,
             msg_order: order,
             size: rx_size,
             iov_limit: IOV_LIMIT,
@@ -224,10 +224,11 @@ const MORE: Caps = flags!(Caps:
     TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID | SHARED_AV
 );
 
-const TX_FLAGS: u64 =
-    FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+const TX_FLAGS: OpFlags = flags!(OpFlags:
+    COMPLETION | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE
+);
 /// As defaults of an endpoint, for who asks.
-const MORE_TX_FLAGS: u64 = FI_INJECT | FI_COMMIT_COMPLETE;
+const MORE_TX_FLAGS: OpFlags = flags!(OpFlags: INJECT | COMMIT_COMPLETE);
 
 const ORDER: MsgOrder = flags!(MsgOrder:
     RAR | RAW | RAS | WAR | WAW | WAS | SAR | SAW | SAS | RMA_RAR | RMA_RAW | RMA_WAR | RMA_WAW |

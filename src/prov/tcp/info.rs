@@ -10,7 +10,7 @@ use crate::base::info::{
     AFTER_READS, ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info,
     Prototype, Query, RxAttr, TxAttr, ip, offer_contexts, select, with_all,
 };
-use crate::base::{Caps, Mode, MrMode, MsgOrder};
+use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 use crate::engine::stream::Net;
 use crate::engine::stream::proto::MAX_CONTEXTS;
 
@@ -82,7 +82,7 @@ fn msg(params: &Params) -> Prototype {
     info.tx.caps = MSG_TX;
     info.tx.size = MSG_QUEUE;
     info.rx.caps = MSG_RX;
-    info.rx.op_flags = FI_COMPLETION;
+    info.rx.op_flags = OpFlags::COMPLETION;
     info.rx.size = MSG_QUEUE;
     info.ep.ep_type = FI_EP_MSG.0;
     info.ep.protocol = FI_PROTO_SOCK_TCP;
@@ -106,7 +106,7 @@ fn msg_shared(params: &Params) -> Prototype {
     info.caps = RDM_TX | SHARED_RX | DOMAIN;
     info.tx.caps = RDM_TX;
     info.rx.caps = SHARED_RX;
-    info.rx.op_flags = FI_COMPLETION | FI_MULTI_RECV;
+    info.rx.op_flags = OpFlags::COMPLETION | OpFlags::MULTI_RECV;
     info.rx.size = SHARED_QUEUE;
     info.ep.mem_tag_format = ALL_TAG_BITS;
     info.ep.rx_ctx_cnt = FI_SHARED_CONTEXT;
@@ -130,7 +130,7 @@ fn rdm(params: &Params) -> Prototype {
             },
             rx: RxAttr {
                 caps: RDM_RX | RDM_BOTH,
-                op_flags: FI_COMPLETION | FI_MULTI_RECV,
+                op_flags: OpFlags::COMPLETION | OpFlags::MULTI_RECV,
                 msg_order: ORDER,
                 size: SHARED_QUEUE,
                 iov_limit: IOV_LIMIT,
@@ -214,12 +214,9 @@ const MORE_RDM: Caps = flags!(Caps:
     TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID | SHARED_AV
 );
 
-const TX_FLAGS: u64 = FI_COMPLETION
-    | FI_INJECT
-    | FI_INJECT_COMPLETE
-    | FI_TRANSMIT_COMPLETE
-    | FI_DELIVERY_COMPLETE
-    | FI_COMMIT_COMPLETE;
+const TX_FLAGS: OpFlags = flags!(OpFlags:
+    COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | COMMIT_COMPLETE
+);
 
 /// One stream keeps everything in order, except that what is sent after a request may pass its response. Who asks for that
 /// order, too, gets it: `asked`.

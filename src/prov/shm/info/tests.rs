@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 
 use super::*;
-use crate::base::{Caps, Mode, MrMode, MsgOrder};
+use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 
 const PID: u32 = 77;
 
@@ -202,7 +202,8 @@ fn what_is_asked_for_is_there() {
         let mut hints = empty();
         hints.domain.as_mut().unwrap().progress = FI_PROGRESS_AUTO.0;
         hints.domain.as_mut().unwrap().threading = FI_THREAD_COMPLETION.0;
-        hints.tx.as_mut().unwrap().op_flags = FI_INJECT | FI_COMMIT_COMPLETE | FI_COMPLETION;
+        hints.tx.as_mut().unwrap().op_flags =
+            OpFlags::INJECT | OpFlags::COMMIT_COMPLETE | OpFlags::COMPLETION;
         hints.tx.as_mut().unwrap().msg_order = ORDER;
         hints.ep.as_mut().unwrap().tx_ctx_cnt = 64;
         let answer = ask(&hints, kind);

@@ -2,7 +2,7 @@
 //! What passes which hints, and what the result says.
 
 use super::*;
-use crate::base::{Caps, CompOrder, MrMode, MsgOrder};
+use crate::base::{Caps, CompOrder, MrMode, MsgOrder, OpFlags};
 
 #[test]
 fn without_hints_all_is_shown() {
@@ -15,8 +15,8 @@ fn without_hints_all_is_shown() {
     );
     assert_eq!((msg.tx.size, shared.tx.size, rdm.tx.size), (256, 256, 256));
     assert_eq!(msg.tx.op_flags, TX_FLAGS);
-    assert_eq!(msg.rx.op_flags, FI_COMPLETION);
-    assert_eq!(rdm.rx.op_flags, FI_COMPLETION | FI_MULTI_RECV);
+    assert_eq!(msg.rx.op_flags, OpFlags::COMPLETION);
+    assert_eq!(rdm.rx.op_flags, OpFlags::COMPLETION | OpFlags::MULTI_RECV);
     assert_eq!(shared.ep.rx_ctx_cnt, FI_SHARED_CONTEXT);
     let more = Caps::TAGGED | Caps::MULTI_RECV | Caps::SOURCE | Caps::DIRECTED_RECV;
     assert_eq!(shared.caps, msg.caps | more);
@@ -191,9 +191,15 @@ fn hints_of_contexts_filter() {
         [0, 0, 0]
     );
     assert_eq!(with_tx(|tx| tx.msg_order = MsgOrder::SAS), [A, 0, A]);
-    assert_eq!(with_tx(|tx| tx.op_flags = FI_FENCE), [0, 0, 0]);
-    assert_eq!(with_tx(|tx| tx.op_flags = FI_DELIVERY_COMPLETE), [A, 0, A]);
-    assert_eq!(with_tx(|tx| tx.op_flags = FI_COMMIT_COMPLETE), [A, 0, A]);
+    assert_eq!(with_tx(|tx| tx.op_flags = OpFlags::FENCE), [0, 0, 0]);
+    assert_eq!(
+        with_tx(|tx| tx.op_flags = OpFlags::DELIVERY_COMPLETE),
+        [A, 0, A]
+    );
+    assert_eq!(
+        with_tx(|tx| tx.op_flags = OpFlags::COMMIT_COMPLETE),
+        [A, 0, A]
+    );
     assert_eq!(with_tx(|tx| tx.caps = Caps::ATOMIC), [A, 0, A]);
     assert_eq!(with_tx(|tx| tx.caps = Caps::MULTICAST), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.caps = Caps::RECV), [A, 0, A]);
@@ -428,7 +434,7 @@ fn connected_endpoints_take_many_where_their_type_is_asked_for() {
     assert_eq!(counts(&ask(&hints)), [0, 0, A]);
     hints.ep.as_mut().unwrap().ep_type = FI_EP_MSG.0;
     assert_eq!(counts(&ask(&hints)), [A, 0, 0]);
-    hints.rx.as_mut().unwrap().op_flags = FI_MULTI_RECV;
+    hints.rx.as_mut().unwrap().op_flags = OpFlags::MULTI_RECV;
     assert_eq!(counts(&ask(&hints)), [A, 0, 0]);
     hints.caps = Caps::MSG;
     assert_eq!(counts(&ask(&hints)), [0, 0, 0]);

@@ -3,8 +3,8 @@
 //! belongs, though both are numbers in C.
 //!
 //! C's numbers become these types where they are read, and numbers again where they are written. Every bit that an
-//! application sets survives that, whether it has a name here or not: it may be of a later version, and what asks for it
-//! has to be refused by its number. So each type says of all bits that they are known.
+//! application sets survives that, whether it has a name here or not: it may be of a later version, and what asks for
+//! it has to be refused by its number. So each type says of all bits that they are known.
 #![forbid(unsafe_code)]
 
 use bitflags::bitflags;
@@ -143,8 +143,8 @@ impl MsgOrder {
 }
 
 bitflags! {
-    /// What an operation is to do besides: fi_msg(3) and its like, "flags"; and what it does by default, fi_endpoint(3),
-    /// "op_flags".
+    /// What an operation is to do besides: fi_msg(3) and its like, "flags"; and what it does by default:
+    /// fi_endpoint(3), "op_flags".
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[repr(transparent)]
     pub struct OpFlags: u64 {
@@ -166,8 +166,19 @@ bitflags! {
         const PEER = abi::FI_PEER;
         const DISCARD = abi::FI_DISCARD;
         const CLAIM = abi::FI_CLAIM;
+        /// Of atomic operations on tagged receive buffers.
+        const TAGGED = abi::FI_TAGGED;
+        /// Which side's defaults FI_SETOPSFLAG and FI_ALIAS are about.
+        const TRANSMIT = abi::FI_TRANSMIT;
+        const RECV = abi::FI_RECV;
         const _ = !0;
     }
+}
+
+impl OpFlags {
+    /// One that no application sets: the operation is not to start before the reads that were posted to the same peer
+    /// before it are complete (FI_ORDER_WAR, FI_ORDER_SAR).
+    pub const AFTER_READS: OpFlags = OpFlags::from_bits_retain(1 << 63);
 }
 
 bitflags! {

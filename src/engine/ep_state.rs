@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::abi::*;
 use crate::base::flags::flags;
 use crate::base::info::Info;
-use crate::base::{Caps, Error, Result};
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::cntr::Counter;
 use crate::engine::eq::EventQueue;
 use crate::ffi::ops::transfer::{Rx, What};
@@ -72,7 +72,7 @@ pub struct EpState {
     pub rx_cq: Option<usize>,
     /// FI_COMPLETION for every receive of a shared context, unless the endpoint's queue was bound with
     /// FI_SELECTIVE_COMPLETION: such a receive meets the endpoint, and this, only with its message.
-    pub rx_implied: u64,
+    pub rx_implied: OpFlags,
     pub cntrs: Counters,
     /// With FI_TRIGGER, once enabled: the counters bound. In their place `cntrs` has watched ones that count nothing.
     pub behind: Option<Box<Counters>>,

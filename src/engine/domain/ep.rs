@@ -21,7 +21,7 @@ use self::limits::Limits;
 use crate::abi::*;
 use crate::base::flags::flags;
 use crate::base::info::Info;
-use crate::base::{Caps, Error, MsgOrder, Result};
+use crate::base::{Caps, Error, MsgOrder, OpFlags, Result};
 use crate::engine::domain::peers::Caller;
 use crate::engine::domain::profile::Profile;
 use crate::engine::domain::sep::{Member, Side};
@@ -70,18 +70,16 @@ pub struct Ep<T: Transport> {
 }
 
 /// Operation flags that say when an operation is complete.
-const LEVELS: u64 =
-    FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE;
+const LEVELS: OpFlags = flags!(OpFlags:
+    INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | COMMIT_COMPLETE
+);
 
 /// Operation flags that may be set as an endpoint's default.
-const TX_FLAGS: u64 = FI_COMPLETION
-    | FI_INJECT
-    | FI_INJECT_COMPLETE
-    | FI_TRANSMIT_COMPLETE
-    | FI_DELIVERY_COMPLETE
-    | FI_COMMIT_COMPLETE
-    | FI_TRANSMIT;
-const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_RECV;
+const TX_FLAGS: OpFlags = flags!(OpFlags:
+    COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | COMMIT_COMPLETE
+    | TRANSMIT
+);
+const RX_FLAGS: OpFlags = flags!(OpFlags: COMPLETION | MULTI_RECV | RECV);
 
 impl<T: Transport> Ep<T> {
     pub fn open(engine: &Arc<Engine<T>>, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
@@ -128,7 +126,7 @@ impl<T: Transport> Ep<T> {
             caps,
             tx_cq: None,
             rx_cq: None,
-            rx_implied: 0,
+            rx_implied: OpFlags::empty(),
             cntrs: Default::default(),
             behind: None,
             av: None,
@@ -160,8 +158,8 @@ impl<T: Transport> Ep<T> {
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             id,
-            tx_implied: AtomicU64::new(FI_COMPLETION),
-            rx_implied: AtomicU64::new(FI_COMPLETION),
+            tx_implied: AtomicU64::new(OpFlags::COMPLETION.bits()),
+            rx_implied: AtomicU64::new(OpFlags::COMPLETION.bits()),
             counted: AtomicU64::new(0),
             limits: Limits::new(&info, T::ATOMIC_SIZE, names_contexts),
             bound: Mutex::default(),
@@ -175,10 +173,7 @@ impl<T: Transport> Ep<T> {
         if EpState::caps_of(&shared.info).contains(Caps::TRIGGER) {
             shared.watch();
         }
-        let (tx_flags, rx_flags) = (
-            shared.info.tx.op_flags.bits(),
-            shared.info.rx.op_flags.bits(),
-        );
+        let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
         let handle = Self::handle(shared, tx_flags, rx_flags, None, context);
         if let Ok(mut state) = engine.lock() {
             state.domain.ep_mut(id).fid = handle as usize;
@@ -188,8 +183,8 @@ impl<T: Transport> Ep<T> {
 
     fn handle(
         shared: Arc<Shared<T>>,
-        tx_flags: u64,
-        rx_flags: u64,
+        tx_flags: OpFlags,
+        rx_flags: OpFlags,
         alias: Option<Use>,
         context: *mut c_void,
     ) -> *mut fid_ep {
@@ -209,8 +204,8 @@ impl<T: Transport> Ep<T> {
         }
         let ep = Ep {
             shared,
-            tx_flags: AtomicU64::new(tx_flags),
-            rx_flags: AtomicU64::new(rx_flags),
+            tx_flags: AtomicU64::new(tx_flags.bits()),
+            rx_flags: AtomicU64::new(rx_flags.bits()),
             alias,
         };
         object::open(ep, class, context, |fid| fid_ep {
@@ -252,9 +247,9 @@ impl<T: Transport> Ep<T> {
     }
 
     /// The flags that operations may have by default: FI_TRIGGER is for those with that capability.
-    fn with_trigger(&self, known: u64) -> u64 {
+    fn with_trigger(&self, known: OpFlags) -> OpFlags {
         match EpState::caps_of(&self.shared.info).contains(Caps::TRIGGER) {
-            true => known | FI_TRIGGER,
+            true => known | OpFlags::TRIGGER,
             false => known,
         }
     }
@@ -266,11 +261,11 @@ impl<T: Transport> Ep<T> {
         let mut guard = engine.lock_data()?;
         let state = &mut *guard;
         let (port, id) = (self.port(), self.shared.id);
-        let result = match tx.flags & FI_TRIGGER {
-            0 => state
+        let result = match tx.flags.contains(OpFlags::TRIGGER) {
+            false => state
                 .transport
                 .transmit_from(&mut state.domain, port, id, tx),
-            _ => self.transmit_when(state, tx),
+            true => self.transmit_when(state, tx),
         };
         state.run_triggers();
         state.posted();
@@ -305,6 +300,12 @@ fn tagged_table<T: Transport>(tx: Caps, rx: Caps) -> &'static fi_ops_tagged {
         (false, true) => ops::tagged::receive_table::<Ep<T>>(),
         (false, false) => &ops::tagged::NONE,
     }
+}
+
+/// The flags that stand in one of an endpoint's words.
+#[inline]
+fn current(word: &AtomicU64) -> OpFlags {
+    OpFlags::from_bits_retain(word.load(Ordering::Relaxed))
 }
 
 fn table<O>(caps: Caps, needed: Caps, served: &'static O, none: &'static O) -> *mut O {
@@ -366,38 +367,46 @@ impl<T: Transport> Kind for Ep<T> {
             .inspect_err(|&error| self.not_enabled(error))
     }
 
-    fn op_flags(&self, side: u64) -> Result<u64> {
-        match (side & FI_TRANSMIT != 0, side & FI_RECV != 0) {
-            (true, false) => Ok(self.tx_flags.load(Ordering::Relaxed)),
-            (false, true) => Ok(self.rx_flags.load(Ordering::Relaxed)),
+    fn op_flags(&self, side: OpFlags) -> Result<OpFlags> {
+        match (
+            side.contains(OpFlags::TRANSMIT),
+            side.contains(OpFlags::RECV),
+        ) {
+            (true, false) => Ok(current(&self.tx_flags)),
+            (false, true) => Ok(current(&self.rx_flags)),
             _ => Err(Error::INVAL),
         }
     }
 
-    fn set_op_flags(&self, flags: u64) -> Result {
-        let (slot, side, known) = match (flags & FI_TRANSMIT != 0, flags & FI_RECV != 0) {
-            (true, false) => (&self.tx_flags, FI_TRANSMIT, TX_FLAGS),
-            (false, true) => (&self.rx_flags, FI_RECV, RX_FLAGS),
+    fn set_op_flags(&self, flags: OpFlags) -> Result {
+        let (slot, side, known) = match (
+            flags.contains(OpFlags::TRANSMIT),
+            flags.contains(OpFlags::RECV),
+        ) {
+            (true, false) => (&self.tx_flags, OpFlags::TRANSMIT, TX_FLAGS),
+            (false, true) => (&self.rx_flags, OpFlags::RECV, RX_FLAGS),
             _ => return Err(Error::INVAL),
         };
-        if flags & !self.with_trigger(known) != 0 {
+        if !self.with_trigger(known).contains(flags) {
             return Err(Error::BADFLAGS);
         }
-        slot.store(flags & !side, Ordering::Relaxed);
+        slot.store((flags & !side).bits(), Ordering::Relaxed);
         Ok(())
     }
 
-    fn alias(&self, flags: u64) -> Result<*mut fid> {
-        let (tx, rx) = (flags & FI_TRANSMIT != 0, flags & FI_RECV != 0);
+    fn alias(&self, flags: OpFlags) -> Result<*mut fid> {
+        let (tx, rx) = (
+            flags.contains(OpFlags::TRANSMIT),
+            flags.contains(OpFlags::RECV),
+        );
         if tx == rx {
             return Err(Error::INVAL);
         }
         let known = if rx { RX_FLAGS } else { TX_FLAGS };
-        if flags & !self.with_trigger(known) != 0 {
+        if !self.with_trigger(known).contains(flags) {
             return Err(Error::BADFLAGS);
         }
-        let current = |slot: &AtomicU64| slot.load(Ordering::Relaxed);
-        let flags = flags & !(FI_TRANSMIT | FI_RECV);
+        let flags = flags & !(OpFlags::TRANSMIT | OpFlags::RECV);
         let (tx_flags, rx_flags) = match rx {
             true => (current(&self.tx_flags), flags),
             false => (flags, current(&self.rx_flags)),

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::abi::*;
 use crate::base::info::{DomainAttr, Info, RxAttr, TxAttr};
 use crate::base::log::{Source, Subsys, log_info};
-use crate::base::{Caps, Error, Result};
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::atomic::element_size;
 use crate::engine::auth::Key;
 use crate::engine::coll;
@@ -100,7 +100,7 @@ impl<T: Transport> State<T> {
     /// it comes would be mistaken.)
     #[inline]
     pub fn after_receive(&mut self, rx: &Rx<T::Memory>) {
-        if rx.flags & FI_PEEK != 0 {
+        if rx.flags.contains(OpFlags::PEEK) {
             self.progress();
         }
     }

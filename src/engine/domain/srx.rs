@@ -234,7 +234,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
         }
         let mut guard = self.engine.lock()?;
         // A receive that waits for a counter is one of an endpoint.
-        if rx.flags & FI_TRIGGER != 0 {
+        if rx.flags.contains(OpFlags::TRIGGER) {
             return Err(Error::BADFLAGS);
         }
         let State { domain, transport } = &mut *guard;
@@ -255,25 +255,25 @@ impl<T: Transport> DataPath for SharedRx<T> {
         Ok(())
     }
 
-    fn tx_flags(&self) -> u64 {
-        0
+    fn tx_flags(&self) -> OpFlags {
+        OpFlags::empty()
     }
 
     /// Whether a queue is selective is a matter of the endpoint that a message comes to.
-    fn rx_flags(&self) -> u64 {
-        self.attr.op_flags.bits()
+    fn rx_flags(&self) -> OpFlags {
+        self.attr.op_flags
     }
 
     fn takes_many_tagged(&self) -> bool {
         self.many_tagged
     }
 
-    fn tx_implied(&self) -> u64 {
-        0
+    fn tx_implied(&self) -> OpFlags {
+        OpFlags::empty()
     }
 
-    fn rx_implied(&self) -> u64 {
-        0
+    fn rx_implied(&self) -> OpFlags {
+        OpFlags::empty()
     }
 }
 

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{Caps, Error, IoVec};
+use crate::base::{Caps, Error, IoVec, OpFlags};
 use crate::engine::cntr::Counter;
 use crate::engine::ep_state::{EpState, Event};
 use crate::engine::srx::{Envelope, Filled, MessageInfo, RecvOp, Srx, Unfilled};
@@ -29,7 +29,7 @@ pub struct RxPath<'a, M: Memory = Host> {
     cntr: Option<&'a Counter>,
     takes_tagged: bool,
     /// `EpState::rx_implied`.
-    implied: u64,
+    implied: OpFlags,
     /// What completions call the peer.
     name: u64,
 }
@@ -48,7 +48,7 @@ impl<M: Memory> RxPath<'_, M> {
             return Err(Unfilled::Special);
         }
         let filled = self.srx.fill(message, source, fill)?;
-        if (filled.flags | self.implied) & FI_COMPLETION != 0
+        if (filled.flags | self.implied).contains(OpFlags::COMPLETION)
             && let Some(cq) = &mut self.cq
         {
             cq.push(&words_of(&filled, message, 0), self.name);
@@ -190,7 +190,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     ) {
         let ep = &self.eps[id];
         let source = self.named(ep, source);
-        if ((recv.flags | ep.rx_implied) & FI_COMPLETION != 0 || release != 0)
+        if ((recv.flags | ep.rx_implied).contains(OpFlags::COMPLETION) || release != 0)
             && let Some(cq) = ep.rx_cq
         {
             self.cqs[cq].push(&words_of(recv, message, release), source);
@@ -271,12 +271,12 @@ impl<A: Address, M: Memory> DomainState<A, M> {
                 self.cqs[cq].push(&[0, flags, len, 0, data, 0], source);
             }
         }
-        self.count(ep, Event::RemoteWrite, 0, len as usize);
+        self.count(ep, Event::RemoteWrite, OpFlags::empty(), len as usize);
     }
 
     /// A peer has read from a region of ours.
     pub fn read_by_peer(&mut self, ep: usize, len: u64) {
-        self.count(ep, Event::RemoteRead, 0, len as usize);
+        self.count(ep, Event::RemoteRead, OpFlags::empty(), len as usize);
     }
 
     /// Whether the endpoint may take messages from the wire: its queue has not run over.

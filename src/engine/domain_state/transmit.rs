@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::DomainState;
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, OpFlags, Result};
 use crate::engine::ep_state::Event;
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
@@ -23,7 +23,7 @@ pub struct TxOp {
     /// The endpoint it was posted to, or the transmit context of one: by number in `DomainState::eps`.
     pub ep: u32,
     /// FI_COMPLETION says whether success is reported.
-    pub flags: u64,
+    pub flags: OpFlags,
     pub context: usize,
     pub len: usize,
 }
@@ -53,7 +53,9 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     /// Whether the application learns what becomes of an operation, or a thread of ours sees to it.
     pub fn hears_of(&self, op: &TxOp) -> bool {
         let (_, event) = op.what.sent();
-        self.auto || op.flags & FI_COMPLETION != 0 || self.eps[op.ep()].bound(event).is_some()
+        self.auto
+            || op.flags.contains(OpFlags::COMPLETION)
+            || self.eps[op.ep()].bound(event).is_some()
     }
 
     /// An operation that was under way has succeeded.
@@ -80,7 +82,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         {
             self.count_watched(id, event, op.flags, op.len);
         }
-        if op.flags & FI_COMPLETION != 0
+        if op.flags.contains(OpFlags::COMPLETION)
             && let Some(cq) = self.eps[id].tx_cq
         {
             self.cqs[cq].push(&[op.context as u64, flags, 0, 0, 0, 0], FI_ADDR_NOTAVAIL);

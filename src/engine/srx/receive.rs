@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::arrivals::Lent;
 use crate::abi::*;
-use crate::base::IoVec;
+use crate::base::{IoVec, OpFlags};
 use crate::ffi::ops::transfer::OneRx;
 use crate::hmem::{Host, Memory};
 
@@ -17,7 +17,7 @@ pub(super) struct Posted<M: Memory> {
     pub iov: IoVec<M>,
     pub len: usize,
     pub context: usize,
-    pub flags: u64,
+    pub flags: OpFlags,
     pub multi: Option<Arc<Multi>>,
 }
 
@@ -51,7 +51,7 @@ pub struct RecvOp<M = Host> {
     /// Bytes that the receive has room for.
     pub len: usize,
     pub context: usize,
-    pub flags: u64,
+    pub flags: OpFlags,
     pub multi: Option<Arc<Multi>>,
 }
 
@@ -59,7 +59,7 @@ pub struct RecvOp<M = Host> {
 pub struct Filled {
     pub base: usize,
     pub context: usize,
-    pub flags: u64,
+    pub flags: OpFlags,
 }
 
 impl<M> RecvOp<M> {

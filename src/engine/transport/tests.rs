@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use super::*;
 use crate::abi::{FI_ADDR_NOTAVAIL, FI_BARRIER};
 use crate::base::rights::KeyPolicy;
-use crate::base::{Access, IoVec, Registered};
+use crate::base::{Access, IoVec, OpFlags, Registered};
 use crate::engine::domain_state::Regions;
 use crate::engine::fabric::FabricShared;
 use crate::engine::reactor::Reactor;
@@ -154,7 +154,7 @@ fn operations_of_contexts_are_those_of_endpoints() {
     let tx = Tx {
         what: What::Msg,
         iov: IoVec::empty(),
-        flags: 0,
+        flags: OpFlags::empty(),
         dest: FI_ADDR_NOTAVAIL,
         context: crate::ffi::ops::transfer::Context::default(),
         data: 0,

@@ -4,10 +4,10 @@
 
 use core::sync::atomic::Ordering;
 
-use super::Ep;
+use super::{Ep, current};
 use crate::abi::*;
 use crate::base::log::{Subsys, log_misuse};
-use crate::base::{Caps, Error, Result};
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::cq::Cq;
@@ -72,17 +72,25 @@ impl<T: Transport> Ep<T> {
         // An enabled endpoint without it does nothing that would complete there, but for what peers write with data.
         let ep = state.domain.ep_mut(self.shared.id);
         let implied = match flags & FI_SELECTIVE_COMPLETION {
-            0 => FI_COMPLETION,
-            _ => 0,
+            0 => OpFlags::COMPLETION,
+            _ => OpFlags::empty(),
         };
         if tx {
             ep.tx_cq = Some(id);
-            self.shared.tx_implied.store(implied, Ordering::Relaxed);
+            self.shared
+                .tx_implied
+                .store(implied.bits(), Ordering::Relaxed);
         }
         if rx {
             ep.rx_cq = Some(id);
-            ep.rx_implied = if ep.shares_receives { implied } else { 0 };
-            self.shared.rx_implied.store(implied, Ordering::Relaxed);
+            ep.rx_implied = if ep.shares_receives {
+                implied
+            } else {
+                OpFlags::empty()
+            };
+            self.shared
+                .rx_implied
+                .store(implied.bits(), Ordering::Relaxed);
         }
         drop(state);
         self.keep(cq.uses.take());
@@ -182,7 +190,7 @@ impl<T: Transport> Ep<T> {
             return Err(Error::INVAL);
         }
         ep.checks_receives = true;
-        ep.rx_implied = self.shared.rx_implied.load(Ordering::Relaxed);
+        ep.rx_implied = current(&self.shared.rx_implied);
         let own = std::mem::replace(&mut ep.srx, id);
         domain.remove_rx_queue(own);
         domain.rx_queue_mut(id).eps += 1;

@@ -8,8 +8,8 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::iovec::IOV_LIMIT;
-use crate::base::{Caps, CompOrder, Error, MsgOrder, Result};
-use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
+use crate::base::{Caps, CompOrder, Error, MsgOrder, OpFlags, Result};
+use crate::ffi::ops::transfer::{Tx, What};
 use crate::hmem::Memory;
 
 /// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the
@@ -96,16 +96,16 @@ impl Limits {
         }
     }
 
-    /// AFTER_READS for an operation that such an order is about.
-    pub(super) fn order(&self, what: What) -> u64 {
+    /// `AFTER_READS` for an operation that such an order is about.
+    pub(super) fn order(&self, what: What) -> OpFlags {
         let orders = match what {
-            What::Read => return 0,
+            What::Read => return OpFlags::empty(),
             What::Msg | What::Tagged => MsgOrder::SAR,
             _ => MsgOrder::WRITES_AFTER_READS,
         };
         match self.after_reads.intersects(orders) {
-            false => 0,
-            true => AFTER_READS,
+            false => OpFlags::empty(),
+            true => OpFlags::AFTER_READS,
         }
     }
 

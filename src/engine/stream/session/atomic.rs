@@ -4,7 +4,7 @@
 
 use crate::abi::*;
 use crate::base::grow::append;
-use crate::base::{Access, Caps, IoVec, Result};
+use crate::base::{Access, Caps, IoVec, OpFlags, Result};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::proto::{
@@ -59,13 +59,13 @@ impl<A: Address> Session<A> {
             return Ok(());
         }
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
-        let asked = |flag: u64| atomic.family == Family::Base && atomic.flags & flag != 0;
+        let asked = |flags| atomic.family == Family::Base && atomic.flags.intersects(flags);
         let frame = Frame::Atomic(proto::Atomic {
             what: operation_of(&atomic),
             segs: atomic.target.iter().map(seg_of).collect(),
-            data: asked(FI_REMOTE_CQ_DATA).then_some(atomic.data),
+            data: asked(OpFlags::REMOTE_CQ_DATA).then_some(atomic.data),
             ack: asked(WANTS_ACK),
-            commit: asked(FI_COMMIT_COMPLETE),
+            commit: asked(OpFlags::COMMIT_COMPLETE),
             payload: (operands + compare) as u64,
         });
         if atomic.family == Family::Base {

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{Caps, IoVec};
+use crate::base::{Caps, IoVec, OpFlags};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::proto::{AtomicOp, Frame, ReadResponse, RmaSeg};
@@ -32,7 +32,7 @@ impl<A: Address> Session<A> {
         let ([seg], true) = (atomic.target, usual && payload <= FEW) else {
             return false;
         };
-        if op.flags & (SPECIAL | FI_REMOTE_CQ_DATA) != 0 || self.tx.asked > ASKED {
+        if op.flags.intersects(SPECIAL | OpFlags::REMOTE_CQ_DATA) || self.tx.asked > ASKED {
             return false;
         }
         let mut bytes = [0; FEW];

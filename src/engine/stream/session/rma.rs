@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::abi::*;
-use crate::base::{Access, Caps, Error, IoVec, Result};
+use crate::base::{Access, Caps, Error, IoVec, OpFlags, Result};
 use crate::engine::domain_state::{DomainState, TxOp};
 use crate::engine::stream::proto::{
     Frame, MAX_HEADER, MAX_SEGS, ReadRequest, ReadResponse, RmaSeg, Write,
@@ -43,8 +42,8 @@ impl<A: Address> Session<A> {
         let write = Frame::Write(Write {
             segs: segs(&tx).collect(),
             data,
-            ack: tx.flags & WANTS_ACK != 0,
-            commit: tx.flags & FI_COMMIT_COMPLETE != 0,
+            ack: tx.flags.intersects(WANTS_ACK),
+            commit: tx.flags.contains(OpFlags::COMMIT_COMPLETE),
             payload: op.len as u64,
         });
         self.submit(cx, write, tx.iov, op)

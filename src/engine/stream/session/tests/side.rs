@@ -11,7 +11,7 @@ use crate::abi::*;
 use crate::base::flags::flags;
 use crate::base::iovec::lent::TestMemory;
 use crate::base::log::Source;
-use crate::base::{Access, Caps, Error, Result};
+use crate::base::{Access, Caps, Error, OpFlags, Result};
 use crate::engine::cq_ring::Ring;
 use crate::engine::domain_state::{CqState, DomainState, Regions, TxOp};
 use crate::engine::ep_state::EpState;
@@ -117,7 +117,7 @@ impl Side {
             caps: CAPS,
             tx_cq: Some(cq),
             rx_cq: Some(cq),
-            rx_implied: 0,
+            rx_implied: OpFlags::empty(),
             cntrs: Default::default(),
             behind: None,
             av: None,
@@ -220,7 +220,7 @@ impl Side {
         });
     }
 
-    pub fn op(&self, what: What, flags: u64, context: usize, len: usize) -> TxOp {
+    pub fn op(&self, what: What, flags: OpFlags, context: usize, len: usize) -> TxOp {
         TxOp {
             since: 0,
             what,

@@ -182,6 +182,28 @@ impl OpFlags {
 }
 
 bitflags! {
+    /// What completed, and what came with it: fi_cq(3), "flags".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct CompFlags: u64 {
+        const SEND = abi::FI_SEND;
+        const RECV = abi::FI_RECV;
+        const RMA = abi::FI_RMA;
+        const ATOMIC = abi::FI_ATOMIC;
+        const MSG = abi::FI_MSG;
+        const TAGGED = abi::FI_TAGGED;
+        const COLLECTIVE = abi::FI_COLLECTIVE;
+        const READ = abi::FI_READ;
+        const WRITE = abi::FI_WRITE;
+        const REMOTE_READ = abi::FI_REMOTE_READ;
+        const REMOTE_WRITE = abi::FI_REMOTE_WRITE;
+        const REMOTE_CQ_DATA = abi::FI_REMOTE_CQ_DATA;
+        const MULTI_RECV = abi::FI_MULTI_RECV;
+        const _ = !0;
+    }
+}
+
+bitflags! {
     /// What may be done with a memory region: fi_mr(3), "access".
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[repr(transparent)]
@@ -233,6 +255,7 @@ mod tests {
     fn bits_without_a_name_are_kept() {
         keeps_all_bits::<Caps>();
         keeps_all_bits::<Access>();
+        keeps_all_bits::<CompFlags>();
         keeps_all_bits::<Mode>();
         keeps_all_bits::<OpFlags>();
         keeps_all_bits::<MsgOrder>();

@@ -14,7 +14,7 @@ pub mod settings;
 pub mod text;
 
 pub use error::{Error, Result};
-pub use flags::{Access, Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags};
+pub use flags::{Access, Caps, CompFlags, CompOrder, Mode, MrMode, MsgOrder, OpFlags};
 pub use iovec::{IoVec, Piece, Registered, Span};
 pub use secret::Secret;
 

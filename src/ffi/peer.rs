@@ -72,7 +72,7 @@ impl PeerCq {
         let data = error.err_data.as_deref().unwrap_or(&[]);
         let entry = fi_cq_err_entry {
             op_context: error.context as *mut c_void,
-            flags: error.flags,
+            flags: error.flags.bits(),
             len: error.len,
             buf: error.buf as *mut c_void,
             data: error.data,

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{OpFlags, Result};
+use crate::base::{CompFlags, OpFlags, Result};
 use crate::engine::domain_state::DomainState;
 use crate::engine::ep_state::Event;
 use crate::engine::transport::Address;
@@ -21,7 +21,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         match result {
             Ok(()) => {
                 if let (Some(queue), true) = (queue, flags.contains(OpFlags::COMPLETION)) {
-                    let words = [context as u64, FI_COLLECTIVE, 0, 0, 0, 0];
+                    let words = [context as u64, CompFlags::COLLECTIVE.bits(), 0, 0, 0, 0];
                     queue.push(&words, FI_ADDR_NOTAVAIL);
                 }
                 if let Some(counter) = counter {
@@ -32,7 +32,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
                 if let Some(queue) = queue {
                     queue.push_error(CqErr {
                         context,
-                        flags: FI_COLLECTIVE,
+                        flags: CompFlags::COLLECTIVE,
                         err: error.code(),
                         prov_errno: error.code(),
                         src_addr: FI_ADDR_NOTAVAIL,

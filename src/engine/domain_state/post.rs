@@ -122,7 +122,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
         let words = [
             entry.context as u64,
-            entry.flags,
+            entry.flags.bits(),
             envelope.len,
             0,
             entry.data,

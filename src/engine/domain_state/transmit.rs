@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::DomainState;
 use crate::abi::*;
-use crate::base::{Error, OpFlags, Result};
+use crate::base::flags::flags;
+use crate::base::{CompFlags, Error, OpFlags, Result};
 use crate::engine::ep_state::Event;
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
@@ -37,14 +38,14 @@ impl TxOp {
 
 impl What {
     /// Completion flags at the initiator, and the counter.
-    const fn sent(self) -> (u64, Event) {
+    const fn sent(self) -> (CompFlags, Event) {
         match self {
-            What::Msg => (FI_MSG | FI_SEND, Event::Send),
-            What::Tagged => (FI_TAGGED | FI_SEND, Event::Send),
-            What::Write => (FI_RMA | FI_WRITE, Event::Write),
-            What::Read => (FI_RMA | FI_READ, Event::Read),
-            What::Atomic => (FI_ATOMIC | FI_WRITE, Event::Write),
-            What::AtomicFetch => (FI_ATOMIC | FI_READ, Event::Read),
+            What::Msg => (flags!(CompFlags: MSG | SEND), Event::Send),
+            What::Tagged => (flags!(CompFlags: TAGGED | SEND), Event::Send),
+            What::Write => (flags!(CompFlags: RMA | WRITE), Event::Write),
+            What::Read => (flags!(CompFlags: RMA | READ), Event::Read),
+            What::Atomic => (flags!(CompFlags: ATOMIC | WRITE), Event::Write),
+            What::AtomicFetch => (flags!(CompFlags: ATOMIC | READ), Event::Read),
         }
     }
 }
@@ -85,7 +86,10 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         if op.flags.contains(OpFlags::COMPLETION)
             && let Some(cq) = self.eps[id].tx_cq
         {
-            self.cqs[cq].push(&[op.context as u64, flags, 0, 0, 0, 0], FI_ADDR_NOTAVAIL);
+            self.cqs[cq].push(
+                &[op.context as u64, flags.bits(), 0, 0, 0, 0],
+                FI_ADDR_NOTAVAIL,
+            );
         }
     }
 

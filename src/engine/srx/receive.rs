@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::arrivals::Lent;
-use crate::abi::*;
-use crate::base::{IoVec, OpFlags};
+use crate::base::{CompFlags, IoVec, OpFlags};
 use crate::ffi::ops::transfer::OneRx;
 use crate::hmem::{Host, Memory};
 
@@ -64,15 +63,15 @@ pub struct Filled {
 
 impl<M> RecvOp<M> {
     /// FI_MULTI_RECV if this completion gives the buffer back. To be asked once, when the operation completes.
-    pub fn release(&self) -> u64 {
+    pub fn release(&self) -> CompFlags {
         match &self.multi {
             Some(multi)
                 if multi.open.fetch_sub(1, Ordering::Relaxed) == 1
                     && multi.full.load(Ordering::Relaxed) =>
             {
-                FI_MULTI_RECV
+                CompFlags::MULTI_RECV
             }
-            _ => 0,
+            _ => CompFlags::empty(),
         }
     }
 }

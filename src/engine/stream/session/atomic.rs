@@ -4,7 +4,7 @@
 
 use crate::abi::*;
 use crate::base::grow::append;
-use crate::base::{Access, Caps, IoVec, OpFlags, Result};
+use crate::base::{Access, Caps, CompFlags, IoVec, OpFlags, Result};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::proto::{
@@ -224,8 +224,13 @@ impl<A: Address> Session<A> {
         }
         let ep = self.ep;
         if request.family == Family::Base {
-            cx.domain
-                .written(ep, FI_ATOMIC, len as u64, request.data, &self.sender());
+            cx.domain.written(
+                ep,
+                CompFlags::ATOMIC,
+                len as u64,
+                request.data,
+                &self.sender(),
+            );
             return;
         }
         let answer = Frame::ReadResponse(ReadResponse {

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{Caps, IoVec, OpFlags};
+use crate::base::{Caps, CompFlags, IoVec, OpFlags};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::proto::{AtomicOp, Frame, ReadResponse, RmaSeg};
@@ -126,7 +126,7 @@ impl<A: Address> Session<A> {
         }
         if family == Family::Base {
             cx.domain
-                .written(ep, FI_ATOMIC, len as u64, None, &self.sender());
+                .written(ep, CompFlags::ATOMIC, len as u64, None, &self.sender());
             return true;
         }
         let answer = ReadResponse {

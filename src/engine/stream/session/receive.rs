@@ -4,9 +4,8 @@
 
 use core::fmt;
 
-use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
-use crate::base::{Caps, Error, Span};
+use crate::base::{Caps, CompFlags, Error, Span};
 use crate::engine::domain_state::DomainState;
 use crate::engine::domain_state::MessageInfo;
 use crate::engine::srx::{Bytes, Envelope, RecvOp, Slot};
@@ -125,7 +124,8 @@ impl<A: Address> Session<A> {
         let info = message_info(message);
         let srx = cx.domain.rx_queue_mut(srx);
         if let Ok(filled) = srx.fill(&info, self.source(), |iov| iov.fill(payload)) {
-            cx.domain.filled(self.ep, &filled, &info, 0, self.fi_addr);
+            cx.domain
+                .filled(self.ep, &filled, &info, CompFlags::empty(), self.fi_addr);
             if message.ack {
                 self.send_ack(cx);
             }
@@ -379,7 +379,7 @@ impl<A: Address> Session<A> {
                     return;
                 }
                 count_regions(cx.domain, &regions, &lens);
-                cx.domain.written(ep, FI_RMA, len, data, &sender);
+                cx.domain.written(ep, CompFlags::RMA, len, data, &sender);
             }
             Sink::Read(read) => {
                 cx.domain.complete_tx(&read.op);

@@ -398,7 +398,7 @@ impl Side {
             self.note(
                 error.context,
                 Completion {
-                    flags: error.flags,
+                    flags: error.flags.bits(),
                     len: error.len,
                     data: error.data,
                     tag: error.tag,

@@ -9,6 +9,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use crate::abi::*;
+use crate::base::Caps;
 use crate::base::info::{Hints, Info, Query};
 use crate::engine::stream::proto::{CmKind, EXTENSIONS, RdmPrivate, encode_cm};
 use crate::registry;
@@ -31,7 +32,7 @@ const RECEIVES: usize = 4;
 /// Nothing here is closed: it is made once for the process.
 fn open() -> Target {
     let hints = Hints {
-        caps: FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC,
+        caps: Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC,
         ..Hints::default()
     };
     let hints = Hints {

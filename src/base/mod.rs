@@ -2,19 +2,19 @@
 //! The words every layer speaks: errors, text, settings, logs, descriptions of what is offered.
 
 pub mod error;
+pub mod flags;
 pub mod grow;
 pub mod info;
 pub mod iovec;
 pub mod log;
 pub mod params;
-// Used by the domains that come next.
-#[allow(dead_code)]
 pub mod rights;
 pub mod secret;
 pub mod settings;
 pub mod text;
 
 pub use error::{Error, Result};
+pub use flags::{Access, Caps, CompFlags, CompOrder, Mode, MrMode, MsgOrder, OpFlags};
 pub use iovec::{IoVec, Piece, Registered, Span};
 pub use secret::Secret;
 

@@ -1,22 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What may be done with a memory region, and how its domain names regions and places in them: fi_mr(3), access and
-//! mr_mode.
+//! How a domain names memory regions and places in them: fi_mr(3), mr_mode. What may be done with them is `Access`.
 #![forbid(unsafe_code)]
 
 use crate::abi;
-
-pub const SEND: u64 = abi::FI_SEND;
-pub const RECV: u64 = abi::FI_RECV;
-pub const READ: u64 = abi::FI_READ;
-pub const WRITE: u64 = abi::FI_WRITE;
-pub const REMOTE_READ: u64 = abi::FI_REMOTE_READ;
-pub const REMOTE_WRITE: u64 = abi::FI_REMOTE_WRITE;
-pub const COLLECTIVE: u64 = abi::FI_COLLECTIVE;
-
-/// Every right that fi_mr(3) knows.
-pub const ALL: u64 = SEND | RECV | READ | WRITE | REMOTE | COLLECTIVE;
-/// Those of peers: only regions that grant one of these have a key.
-pub const REMOTE: u64 = REMOTE_READ | REMOTE_WRITE;
+use crate::base::MrMode;
+use crate::base::flags::flags;
 
 /// The key of a region that has none.
 pub const NO_KEY: u64 = abi::FI_KEY_NOTAVAIL;
@@ -32,10 +20,10 @@ pub struct KeyPolicy {
 
 impl KeyPolicy {
     /// From the domain attribute. FI_MR_BASIC stands for both bits, FI_MR_SCALABLE and 0 for none.
-    pub const fn from_mr_mode(mr_mode: i32) -> KeyPolicy {
+    pub const fn from_mr_mode(mr_mode: MrMode) -> KeyPolicy {
         KeyPolicy {
-            prov_key: mr_mode & (abi::FI_MR_BASIC | abi::FI_MR_PROV_KEY) != 0,
-            virt_addr: mr_mode & (abi::FI_MR_BASIC | abi::FI_MR_VIRT_ADDR) != 0,
+            prov_key: mr_mode.intersects(flags!(MrMode: BASIC | PROV_KEY)),
+            virt_addr: mr_mode.intersects(flags!(MrMode: BASIC | VIRT_ADDR)),
         }
     }
 }
@@ -53,12 +41,12 @@ mod tests {
             } = KeyPolicy::from_mr_mode(mode);
             (prov_key, virt_addr)
         };
-        assert_eq!(policy(0), (false, false));
-        assert_eq!(policy(abi::FI_MR_SCALABLE), (false, false));
-        assert_eq!(policy(abi::FI_MR_BASIC), (true, true));
-        assert_eq!(policy(abi::FI_MR_PROV_KEY), (true, false));
-        assert_eq!(policy(abi::FI_MR_VIRT_ADDR), (false, true));
-        let others = abi::FI_MR_LOCAL | abi::FI_MR_ALLOCATED | abi::FI_MR_HMEM | abi::FI_MR_RAW;
+        assert_eq!(policy(MrMode::UNSPEC), (false, false));
+        assert_eq!(policy(MrMode::SCALABLE), (false, false));
+        assert_eq!(policy(MrMode::BASIC), (true, true));
+        assert_eq!(policy(MrMode::PROV_KEY), (true, false));
+        assert_eq!(policy(MrMode::VIRT_ADDR), (false, true));
+        let others = MrMode::LOCAL | MrMode::ALLOCATED | MrMode::HMEM | MrMode::RAW;
         assert_eq!(policy(others), (false, false));
     }
 }

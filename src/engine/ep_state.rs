@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::info::Info;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::cntr::Counter;
 use crate::engine::eq::EventQueue;
 use crate::ffi::ops::transfer::{Rx, What};
@@ -50,15 +51,15 @@ impl Event {
 pub type Counters = [Option<Arc<Counter>>; 6];
 
 /// Capabilities that may be asked for in the receive attributes alone.
-const RX_EXTRAS: u64 = FI_SOURCE_ERR
-    | FI_TAGGED_MULTI_RECV
-    | FI_TAGGED_DIRECTED_RECV
-    | FI_EXACT_DIRECTED_RECV
-    | FI_TRIGGER
-    | FI_ATOMIC;
+const RX_EXTRAS: Caps = flags!(Caps:
+    SOURCE_ERR | TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | TRIGGER | ATOMIC
+);
 /// Kinds of operations.
-const KINDS: u64 = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
-const TX_EXTRAS: u64 = FI_FENCE | FI_TRIGGER | FI_ATOMIC;
+const KINDS: Caps = flags!(Caps: MSG | TAGGED | RMA | ATOMIC);
+const TX_EXTRAS: Caps = flags!(Caps: FENCE | TRIGGER | ATOMIC);
+
+/// What needs a queue for transmits.
+pub const INITIATES: Caps = flags!(Caps: SEND | READ | WRITE);
 
 /// Under the domain's lock, by number in `DomainState::eps`.
 pub struct EpState {
@@ -66,12 +67,12 @@ pub struct EpState {
     pub fid: usize,
     pub context: usize,
     pub ep_type: u32,
-    pub caps: u64,
+    pub caps: Caps,
     pub tx_cq: Option<usize>,
     pub rx_cq: Option<usize>,
     /// FI_COMPLETION for every receive of a shared context, unless the endpoint's queue was bound with
     /// FI_SELECTIVE_COMPLETION: such a receive meets the endpoint, and this, only with its message.
-    pub rx_implied: u64,
+    pub rx_implied: OpFlags,
     pub cntrs: Counters,
     /// With FI_TRIGGER, once enabled: the counters bound. In their place `cntrs` has watched ones that count nothing.
     pub behind: Option<Box<Counters>>,
@@ -133,25 +134,25 @@ impl EpState {
     }
 
     /// The capabilities in force for an endpoint that was opened with `info`.
-    pub fn caps_of(info: &Info) -> u64 {
+    pub fn caps_of(info: &Info) -> Caps {
         let mut caps = info.caps | info.tx.caps & TX_EXTRAS | info.rx.caps & RX_EXTRAS;
         // fi_getinfo(3), FI_EXACT_DIRECTED_RECV: alone it is for all receives, else it modifies the others.
-        if caps & (FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV)
-            == FI_EXACT_DIRECTED_RECV
+        if caps & flags!(Caps: DIRECTED_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV)
+            == Caps::EXACT_DIRECTED_RECV
         {
-            caps |= FI_DIRECTED_RECV;
+            caps |= Caps::DIRECTED_RECV;
         }
-        if caps & FI_DIRECTED_RECV != 0 {
-            caps |= FI_TAGGED_DIRECTED_RECV;
+        if caps.contains(Caps::DIRECTED_RECV) {
+            caps |= Caps::TAGGED_DIRECTED_RECV;
         }
         // fi_getinfo(3), FI_SEND and FI_RECV: alone they are about messages with and without tags. Connected endpoints
         // have tags for who asks.
-        if caps & (FI_MSG | FI_TAGGED) == 0 && caps & (FI_SEND | FI_RECV) != 0 {
-            caps |= FI_MSG;
+        if !caps.intersects(Caps::MSG | Caps::TAGGED) && caps.intersects(Caps::SEND | Caps::RECV) {
+            caps |= Caps::MSG;
             caps |= if info.ep.ep_type == FI_EP_MSG.0 {
-                0
+                Caps::empty()
             } else {
-                FI_TAGGED
+                Caps::TAGGED
             };
         }
         caps
@@ -159,10 +160,10 @@ impl EpState {
 
     /// What an endpoint can be called for, to send and to receive: fi_endpoint(3): all of it, unless the attributes of
     /// a side name less.
-    pub fn sides_of(info: &Info) -> (u64, u64) {
+    pub fn sides_of(info: &Info) -> (Caps, Caps) {
         let all = EpState::caps_of(info);
-        let side = |own: u64| match own & KINDS {
-            0 => all,
+        let side = |own: Caps| match own & KINDS {
+            own if own.is_empty() => all,
             own => all & !KINDS | all & own,
         };
         (side(info.tx.caps), side(info.rx.caps))
@@ -172,10 +173,10 @@ impl EpState {
     #[inline]
     pub fn directed(&self, what: What) -> bool {
         let needed = match what {
-            What::Tagged => FI_TAGGED_DIRECTED_RECV,
-            _ => FI_DIRECTED_RECV,
+            What::Tagged => Caps::TAGGED_DIRECTED_RECV,
+            _ => Caps::DIRECTED_RECV,
         };
-        self.caps & needed != 0
+        self.caps.contains(needed)
     }
 
     /// Whether a receive may be posted here: fi_endpoint(3), fi_getinfo(3).
@@ -185,7 +186,7 @@ impl EpState {
         if self.shares_receives {
             return Err(Error::NOSYS);
         }
-        let exact = self.caps & FI_EXACT_DIRECTED_RECV != 0;
+        let exact = self.caps.contains(Caps::EXACT_DIRECTED_RECV);
         match exact && self.directed(rx.what) && rx.src == FI_ADDR_UNSPEC {
             true => Err(Error::INVAL),
             false => Ok(()),

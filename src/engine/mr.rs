@@ -14,8 +14,8 @@ use rustc_hash::FxBuildHasher;
 
 #[cfg(test)]
 use crate::base::IoVec;
-use crate::base::rights::{ALL, NO_KEY, REMOTE};
-use crate::base::{Error, Piece, Registered, Result};
+use crate::base::rights::NO_KEY;
+use crate::base::{Access, Error, Piece, Registered, Result};
 use crate::engine::auth::Key;
 
 pub use crate::base::rights::KeyPolicy;
@@ -48,12 +48,12 @@ impl<C> MrTable<C> {
     pub fn register(
         &mut self,
         segments: Vec<Registered>,
-        access: u64,
+        access: Access,
         offset: u64,
         requested_key: u64,
         context: usize,
     ) -> Result<Arc<Region<C>>> {
-        if access & !ALL != 0 {
+        if !Access::KNOWN.contains(access) {
             return Err(Error::INVAL);
         }
         let segments = Segments::checked(segments, offset)?;
@@ -61,7 +61,7 @@ impl<C> MrTable<C> {
             let virt = self.policy.virt_addr;
             Arc::new(Region::new(segments, offset, key, access, virt, context))
         };
-        if access & REMOTE == 0 {
+        if !access.intersects(Access::REMOTE) {
             return Ok(region(segments, NO_KEY));
         }
         let key = match self.policy.prov_key {
@@ -117,7 +117,7 @@ impl<C> MrTable<C> {
         key: u64,
         addr: u64,
         len: u64,
-        need: u64,
+        need: Access,
     ) -> Result<(&Arc<Region<C>>, Piece)> {
         self.lookup_with(None, key, addr, len, need)
     }
@@ -132,7 +132,7 @@ impl<C> MrTable<C> {
         key: u64,
         addr: u64,
         len: u64,
-        need: u64,
+        need: Access,
     ) -> Result<(&Arc<Region<C>>, Piece)> {
         let region = self.find(key)?;
         let piece = region.reach_one(addr, len)?;
@@ -150,7 +150,7 @@ impl<C> MrTable<C> {
         key: u64,
         addr: u64,
         len: u64,
-        need: u64,
+        need: Access,
     ) -> Result<(Arc<Region<C>>, IoVec)> {
         let region = self.find(key)?;
         let pieces = region.reach(addr, len)?;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::base::info::Info;
 use crate::base::log::Source;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::domain_state::DomainState;
@@ -156,7 +156,7 @@ pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
     /// How many operations of an endpoint are taken now at least, of whatever kind and for whatever peer, as far as
     /// its queues go: fi_tx_size_left(3). Of each `inject` bytes are copied if it is injected; `caps` says which there
     /// may be.
-    fn tx_room(&mut self, _ep: usize, _inject: usize, _caps: u64) -> usize {
+    fn tx_room(&mut self, _ep: usize, _inject: usize, _caps: Caps) -> usize {
         usize::MAX
     }
     /// fi_cancel(3): completes an operation of the initiator that has not begun, and has this context, as cancelled.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustc_hash::FxBuildHasher;
 use slab::Slab;
 
-use crate::base::{Error, Result};
+use crate::base::{Error, OpFlags, Result};
 use crate::engine::cntr::{Counter, Edit};
 use crate::ffi::ops::transfer::Rx;
 use crate::ffi::ops::work::{Outgoing, OutgoingAtomic};
@@ -126,8 +126,8 @@ const LIMIT: usize = 1 << 16;
 const NUMBER: u32 = 37;
 const NUMBERS: u64 = (2 * LIMIT as u64 - 1) << NUMBER;
 
-fn number_of(flags: u64) -> Option<usize> {
-    (((flags & NUMBERS) >> NUMBER) as usize).checked_sub(1)
+fn number_of(flags: OpFlags) -> Option<usize> {
+    (((flags.bits() & NUMBERS) >> NUMBER) as usize).checked_sub(1)
 }
 
 fn key_of(counter: &Arc<Counter>) -> usize {
@@ -380,9 +380,9 @@ impl<M: Memory> Triggers<M> {
     }
 
     /// The flags that work carries while it is under way.
-    pub fn begin(&mut self, ep: usize, work: &Option<Work>) -> Result<u64> {
+    pub fn begin(&mut self, ep: usize, work: &Option<Work>) -> Result<OpFlags> {
         let Some(work) = work else {
-            return Ok(0);
+            return Ok(OpFlags::empty());
         };
         if self.running.len() >= LIMIT {
             return Err(Error::AGAIN);
@@ -391,11 +391,11 @@ impl<M: Memory> Triggers<M> {
             ep,
             completion: work.completion.clone(),
         });
-        Ok((number as u64 + 1) << NUMBER)
+        Ok(OpFlags::from_bits_retain((number as u64 + 1) << NUMBER))
     }
 
     /// Deferred work has come to its end: who counts it, if anybody.
-    pub fn end(&mut self, flags: u64) -> Option<Option<Held>> {
+    pub fn end(&mut self, flags: OpFlags) -> Option<Option<Held>> {
         let running = self.running.try_remove(number_of(flags)?);
         Some(running.and_then(|running| running.completion))
     }

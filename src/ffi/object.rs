@@ -6,7 +6,7 @@ use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
 
 use crate::abi::*;
-use crate::base::{Error, Result, Span};
+use crate::base::{Error, OpFlags, Result, Span};
 use crate::ffi::live;
 use crate::ffi::ops::fid as fid_ops;
 use crate::ffi::ops::work::WorkRequest;
@@ -44,15 +44,15 @@ pub trait Kind: Send + Sync + Sized + 'static {
         Err(Error::NOSYS)
     }
     /// FI_GETOPSFLAG: `side` is FI_TRANSMIT or FI_RECV.
-    fn op_flags(&self, _side: u64) -> Result<u64> {
+    fn op_flags(&self, _side: OpFlags) -> Result<OpFlags> {
         Err(Error::NOSYS)
     }
     /// FI_SETOPSFLAG.
-    fn set_op_flags(&self, _flags: u64) -> Result {
+    fn set_op_flags(&self, _flags: OpFlags) -> Result {
         Err(Error::NOSYS)
     }
     /// FI_ALIAS: a further handle of the same object.
-    fn alias(&self, _flags: u64) -> Result<*mut fid> {
+    fn alias(&self, _flags: OpFlags) -> Result<*mut fid> {
         Err(Error::NOSYS)
     }
     /// FI_BACKLOG.

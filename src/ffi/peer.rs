@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use slab::Slab;
 
 use crate::abi::*;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Error, IoVec, OpFlags, Result};
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::What;
@@ -72,7 +72,7 @@ impl PeerCq {
         let data = error.err_data.as_deref().unwrap_or(&[]);
         let entry = fi_cq_err_entry {
             op_context: error.context as *mut c_void,
-            flags: error.flags,
+            flags: error.flags.bits(),
             len: error.len,
             buf: error.buf as *mut c_void,
             data: error.data,
@@ -218,7 +218,7 @@ unsafe impl Sync for Entry {}
 pub struct Receive<M> {
     pub iov: IoVec<M>,
     pub context: usize,
-    pub flags: u64,
+    pub flags: OpFlags,
 }
 
 impl Entry {
@@ -248,7 +248,7 @@ impl Entry {
             Some(Receive {
                 iov: IoVec::new(entry.iov, entry.desc, entry.count)?,
                 context: entry.context as usize,
-                flags: entry.flags,
+                flags: OpFlags::from_bits_retain(entry.flags),
             })
         }
     }

@@ -6,16 +6,18 @@
 use super::caps::{RX, TX};
 use super::{ALL_TAG_BITS, EpAttr, Hints, Info, Query, since};
 use crate::abi::*;
+use crate::base::flags::flags;
+use crate::base::{Caps, CompOrder, MsgOrder, OpFlags};
 
 /// What the hints name.
 #[derive(Default)]
 pub struct Asked {
-    caps: u64,
-    rx_flags: u64,
-    tx_order: u64,
-    rx_order: u64,
-    tx_comp: u64,
-    rx_comp: u64,
+    caps: Caps,
+    rx_flags: OpFlags,
+    tx_order: MsgOrder,
+    rx_order: MsgOrder,
+    tx_comp: CompOrder,
+    rx_comp: CompOrder,
     /// Of endpoints with receive contexts of their own.
     ep_type: Option<u32>,
 }
@@ -26,20 +28,20 @@ impl Asked {
             return Asked::default();
         };
         let Hints { tx, rx, domain, .. } = hints;
-        let rx_caps = rx.as_ref().map_or(0, |rx| rx.caps);
-        let domain_caps = domain.as_ref().map_or(0, |domain| domain.caps);
+        let rx_caps = rx.as_ref().map_or(Caps::empty(), |rx| rx.caps);
+        let domain_caps = domain.as_ref().map_or(Caps::empty(), |domain| domain.caps);
         // fi_endpoint(3), comp_order: there for version 1 only.
         let (tx_comp, rx_comp) = match query.version < since::V2_0 {
             true => (
-                tx.as_ref().map_or(0, |tx| tx.comp_order),
-                rx.as_ref().map_or(0, |rx| rx.comp_order),
+                tx.as_ref().map_or(CompOrder::empty(), |tx| tx.comp_order),
+                rx.as_ref().map_or(CompOrder::empty(), |rx| rx.comp_order),
             ),
-            false => (0, 0),
+            false => Default::default(),
         };
         // Programs of the 1.x API mean FI_VARIABLE_MSG with that bit.
         let strange = match query.version < since::V2_0 {
-            true => FI_EXACT_DIRECTED_RECV,
-            false => 0,
+            true => Caps::EXACT_DIRECTED_RECV,
+            false => Caps::empty(),
         };
         let caps = hints.caps | rx_caps | domain_caps & DOMAIN_CAPS;
         Asked {
@@ -47,42 +49,42 @@ impl Asked {
             rx_comp,
             ep_type: hints.ep.as_ref().and_then(own_contexts),
             caps: caps & !strange,
-            rx_flags: rx.as_ref().map_or(0, |rx| rx.op_flags),
-            tx_order: tx.as_ref().map_or(0, |tx| tx.msg_order),
-            rx_order: rx.as_ref().map_or(0, |rx| rx.msg_order),
+            rx_flags: rx.as_ref().map_or(OpFlags::empty(), |rx| rx.op_flags),
+            tx_order: tx.as_ref().map_or(MsgOrder::empty(), |tx| tx.msg_order),
+            rx_order: rx.as_ref().map_or(MsgOrder::empty(), |rx| rx.msg_order),
         }
     }
 
     /// `more`: the capabilities that this kind of entry has for who asks.
-    pub fn add_to(&self, info: &mut Info, more: u64) {
+    pub fn add_to(&self, info: &mut Info, more: Caps) {
         let mut caps = self.caps & more;
         // Who leaves the type open, or asks for a shared context, and takes the first entry is to go on getting the one that
         // has it by itself.
         let only_to_order = own_contexts(&info.ep) == Some(FI_EP_MSG.0);
         if only_to_order && self.ep_type != Some(FI_EP_MSG.0) {
-            caps &= !(FI_MULTI_RECV | FI_TAGGED | FI_TAGGED_MULTI_RECV);
+            caps &= !(Caps::MULTI_RECV | Caps::TAGGED | Caps::TAGGED_MULTI_RECV);
         }
         info.caps |= caps;
         info.tx.caps |= caps & TX;
         info.rx.caps |= caps & RX;
         info.domain.caps |= caps & DOMAIN_CAPS;
-        if caps & FI_TAGGED != 0 {
+        if caps.contains(Caps::TAGGED) {
             info.ep.mem_tag_format = ALL_TAG_BITS;
         }
-        if caps & FI_MULTI_RECV != 0 {
-            info.rx.op_flags |= self.rx_flags & FI_MULTI_RECV;
+        if caps.contains(Caps::MULTI_RECV) {
+            info.rx.op_flags |= self.rx_flags & OpFlags::MULTI_RECV;
         }
-        if self.tx_comp == STRICT {
-            info.tx.comp_order = STRICT;
+        if self.tx_comp == CompOrder::STRICT {
+            info.tx.comp_order = CompOrder::STRICT;
         }
     }
 
     /// `more`: the orders that are kept for who asks.
-    pub fn add_orders(&self, info: &mut Info, more: u64) {
+    pub fn add_orders(&self, info: &mut Info, more: MsgOrder) {
         info.tx.msg_order |= self.tx_order & more;
         info.rx.msg_order |= self.rx_order & more;
         // fi_endpoint(3): data is in order only where messages are.
-        if self.tx_order & more & WRITES_AFTER_READS != 0 {
+        if (self.tx_order & more).intersects(MsgOrder::WRITES_AFTER_READS) {
             info.ep.max_order_war_size = usize::MAX;
         }
     }
@@ -90,7 +92,7 @@ impl Asked {
     /// For who receives the bytes of a message in order.
     pub fn add_data_order(&self, info: &mut Info) {
         // Receives complete as their messages come.
-        info.rx.comp_order = self.rx_comp & FI_ORDER_DATA;
+        info.rx.comp_order = self.rx_comp & CompOrder::DATA;
     }
 }
 
@@ -100,7 +102,7 @@ pub fn offer_contexts(info: &mut Info, query: &Query, most: usize) {
     let hints = query.hints.unwrap_or(&nothing);
     let count = |count: fn(&EpAttr) -> usize| hints.ep.as_ref().map_or(0, count);
     let (tx, rx) = (count(|ep| ep.tx_ctx_cnt), count(|ep| ep.rx_ctx_cnt));
-    let caps = hints.caps | hints.tx.as_ref().map_or(0, |tx| tx.caps);
+    let caps = hints.caps | hints.tx.as_ref().map_or(Caps::empty(), |tx| tx.caps);
     let (domain, rdm) = (&mut info.domain, info.ep.ep_type == FI_EP_RDM.0);
     if tx == FI_SHARED_CONTEXT {
         domain.max_ep_stx_ctx = domain.ep_cnt;
@@ -110,11 +112,11 @@ pub fn offer_contexts(info: &mut Info, query: &Query, most: usize) {
     }
     let shared = tx == FI_SHARED_CONTEXT || rx == FI_SHARED_CONTEXT;
     let several = tx.max(rx) > 1 && !shared;
-    if !rdm || !(several || caps & FI_NAMED_RX_CTX != 0) {
+    if !rdm || !(several || caps.contains(Caps::NAMED_RX_CTX)) {
         return;
     }
-    info.caps |= FI_NAMED_RX_CTX;
-    info.tx.caps |= FI_NAMED_RX_CTX;
+    info.caps |= Caps::NAMED_RX_CTX;
+    info.tx.caps |= Caps::NAMED_RX_CTX;
     // Several of one kind together with a shared one of the other are not to be had.
     if !shared {
         domain.max_ep_tx_ctx = most;
@@ -123,11 +125,9 @@ pub fn offer_contexts(info: &mut Info, query: &Query, most: usize) {
 }
 
 /// Of domains, not of endpoints.
-const DOMAIN_CAPS: u64 = FI_AV_USER_ID | FI_SHARED_AV;
-const STRICT: u64 = FI_ORDER_STRICT as u64;
-const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
+const DOMAIN_CAPS: Caps = flags!(Caps: AV_USER_ID | SHARED_AV);
 /// Kept by holding back what follows a read until the read is complete.
-pub const AFTER_READS: u64 = WRITES_AFTER_READS | FI_ORDER_SAR;
+pub const AFTER_READS: MsgOrder = MsgOrder::WRITES_AFTER_READS.union(MsgOrder::SAR);
 
 fn own_contexts(ep: &EpAttr) -> Option<u32> {
     (ep.rx_ctx_cnt != FI_SHARED_CONTEXT).then_some(ep.ep_type)

@@ -7,13 +7,13 @@
 
 use std::ffi::CString;
 
-use crate::base::Secret;
+use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Secret};
 
 /// One entry of a result, or what an application hands to fi_domain(3), fi_endpoint(3) and their like.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Info {
-    pub caps: u64,
-    pub mode: u64,
+    pub caps: Caps,
+    pub mode: Mode,
     pub addr_format: u32,
     pub src_addr: Option<Vec<u8>>,
     pub dest_addr: Option<Vec<u8>>,
@@ -29,8 +29,8 @@ pub struct Info {
 /// What an application asks for. A part that is `None` was a null pointer and restricts nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hints {
-    pub caps: u64,
-    pub mode: u64,
+    pub caps: Caps,
+    pub mode: Mode,
     pub addr_format: u32,
     pub src_addr: Option<Vec<u8>>,
     pub dest_addr: Option<Vec<u8>>,
@@ -45,11 +45,11 @@ pub struct Hints {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TxAttr {
-    pub caps: u64,
-    pub mode: u64,
-    pub op_flags: u64,
-    pub msg_order: u64,
-    pub comp_order: u64,
+    pub caps: Caps,
+    pub mode: Mode,
+    pub op_flags: OpFlags,
+    pub msg_order: MsgOrder,
+    pub comp_order: CompOrder,
     pub inject_size: usize,
     pub size: usize,
     pub iov_limit: usize,
@@ -59,11 +59,11 @@ pub struct TxAttr {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RxAttr {
-    pub caps: u64,
-    pub mode: u64,
-    pub op_flags: u64,
-    pub msg_order: u64,
-    pub comp_order: u64,
+    pub caps: Caps,
+    pub mode: Mode,
+    pub op_flags: OpFlags,
+    pub msg_order: MsgOrder,
+    pub comp_order: CompOrder,
     pub total_buffered_recv: usize,
     pub size: usize,
     pub iov_limit: usize,
@@ -98,7 +98,7 @@ pub struct DomainAttr {
     pub progress: u32,
     pub resource_mgmt: u32,
     pub av_type: u32,
-    pub mr_mode: i32,
+    pub mr_mode: MrMode,
     pub mr_key_size: usize,
     pub cq_data_size: usize,
     pub cq_cnt: usize,
@@ -111,8 +111,8 @@ pub struct DomainAttr {
     pub max_ep_srx_ctx: usize,
     pub cntr_cnt: usize,
     pub mr_iov_limit: usize,
-    pub caps: u64,
-    pub mode: u64,
+    pub caps: Caps,
+    pub mode: Mode,
     pub auth_key_size: usize,
     pub auth_key: Option<Secret>,
     pub max_err_data: usize,

@@ -6,12 +6,14 @@
 //! rules of one attribute struct each; names and addresses come later, with the interfaces.
 #![forbid(unsafe_code)]
 
+use bitflags::Flags;
+
 use super::check_context::{check_rx, check_tx};
 use super::check_domain::check_domain;
 use super::check_ep::check_ep;
 use super::reason::{Refusal, Value};
 use super::{Prototype, Query};
-use crate::abi::{FI_SOURCE, FI_SOURCE_ERR};
+use crate::base::{Caps, Mode};
 
 /// All reasons why `offer` is not what the query asks for; empty if it is.
 pub fn check(offer: &Prototype, query: &Query) -> Vec<Refusal> {
@@ -20,10 +22,10 @@ pub fn check(offer: &Prototype, query: &Query) -> Vec<Refusal> {
         return verdict.refusals;
     };
     verdict.subset("caps", hints.caps, offer.info.caps, Value::Caps);
-    if hints.caps & FI_SOURCE_ERR != 0 && hints.caps & FI_SOURCE == 0 {
+    if hints.caps.contains(Caps::SOURCE_ERR) && !hints.caps.contains(Caps::SOURCE) {
         // fi_getinfo(3): it must be paired.
-        let pair = FI_SOURCE | FI_SOURCE_ERR;
-        verdict.refuse("caps", Value::Caps(FI_SOURCE_ERR), Value::Caps(pair));
+        let pair = Caps::SOURCE | Caps::SOURCE_ERR;
+        verdict.refuse("caps", Value::Caps(Caps::SOURCE_ERR), Value::Caps(pair));
     }
     verdict.needs("mode", offer.info.mode, hints.mode);
     if hints.addr_format != 0 && !offer.addr_formats.contains(&hints.addr_format) {
@@ -78,22 +80,19 @@ impl Verdict {
     }
 
     /// Names the bits that are missing, not those that would do.
-    pub fn subset(
-        &mut self,
-        field: &'static str,
-        wanted: u64,
-        offered: u64,
-        value: fn(u64) -> Value,
-    ) {
-        let missing = wanted & !offered;
-        if missing != 0 {
+    pub fn subset<B>(&mut self, field: &'static str, wanted: B, offered: B, value: fn(B) -> Value)
+    where
+        B: Flags + Copy,
+    {
+        let missing = wanted.difference(offered);
+        if !missing.is_empty() {
             self.refuse(field, value(missing), value(offered));
         }
     }
 
     /// Modes are wishes of the provider: what it needs, the application has to be ready for.
-    pub fn needs(&mut self, field: &'static str, needed: u64, ready_for: u64) {
-        if needed & !ready_for != 0 {
+    pub fn needs(&mut self, field: &'static str, needed: Mode, ready_for: Mode) {
+        if !ready_for.contains(needed) {
             self.refuse(field, Value::Mode(ready_for), Value::Mode(needed));
         }
     }

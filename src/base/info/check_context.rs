@@ -7,8 +7,9 @@ use super::caps::{RX_ONLY, TX_ONLY};
 use super::check::Verdict;
 use super::reason::Value;
 use super::{RxAttr, TxAttr};
+use crate::base::Mode;
 
-pub(super) fn check_tx(verdict: &mut Verdict, offered: &TxAttr, mode: u64, wanted: &TxAttr) {
+pub(super) fn check_tx(verdict: &mut Verdict, offered: &TxAttr, mode: Mode, wanted: &TxAttr) {
     verdict.subset(
         "tx_attr.caps",
         wanted.caps & !RX_ONLY,
@@ -32,7 +33,7 @@ pub(super) fn check_tx(verdict: &mut Verdict, offered: &TxAttr, mode: u64, wante
         "tx_attr.comp_order",
         wanted.comp_order,
         offered.comp_order,
-        Value::Order,
+        Value::CompOrder,
     );
     verdict.at_most(
         "tx_attr.inject_size",
@@ -48,7 +49,7 @@ pub(super) fn check_tx(verdict: &mut Verdict, offered: &TxAttr, mode: u64, wante
     );
 }
 
-pub(super) fn check_rx(verdict: &mut Verdict, offered: &RxAttr, mode: u64, wanted: &RxAttr) {
+pub(super) fn check_rx(verdict: &mut Verdict, offered: &RxAttr, mode: Mode, wanted: &RxAttr) {
     verdict.subset(
         "rx_attr.caps",
         wanted.caps & !TX_ONLY,
@@ -72,7 +73,7 @@ pub(super) fn check_rx(verdict: &mut Verdict, offered: &RxAttr, mode: u64, wante
         "rx_attr.comp_order",
         wanted.comp_order,
         offered.comp_order,
-        Value::Order,
+        Value::CompOrder,
     );
     verdict.at_most(
         "rx_attr.total_buffered_recv",
@@ -84,6 +85,6 @@ pub(super) fn check_rx(verdict: &mut Verdict, offered: &RxAttr, mode: u64, wante
 }
 
 /// The modes of a part are those of the whole unless it has its own.
-fn own_or(own: u64, whole: u64) -> u64 {
-    if own == 0 { whole } else { own }
+pub(super) fn own_or(own: Mode, whole: Mode) -> Mode {
+    if own.is_empty() { whole } else { own }
 }

@@ -3,10 +3,12 @@
 #![forbid(unsafe_code)]
 
 use super::check::Verdict;
+use super::check_context::own_or;
 use super::prototype::since;
 use super::reason::Value;
 use super::{DomainAttr, Hints, mr};
 use crate::abi::*;
+use crate::base::Mode;
 
 pub(super) fn check_domain(
     verdict: &mut Verdict,
@@ -92,7 +94,7 @@ fn check_models(verdict: &mut Verdict, wanted: &DomainAttr, offered: &DomainAttr
 }
 
 /// What came with 1.5; before, programs had other things at these places of the struct.
-fn check_1_5(verdict: &mut Verdict, wanted: &DomainAttr, offered: &DomainAttr, mode: u64) {
+fn check_1_5(verdict: &mut Verdict, wanted: &DomainAttr, offered: &DomainAttr, mode: Mode) {
     verdict.at_most("domain_attr.cntr_cnt", wanted.cntr_cnt, offered.cntr_cnt);
     verdict.at_most(
         "domain_attr.mr_iov_limit",
@@ -100,8 +102,7 @@ fn check_1_5(verdict: &mut Verdict, wanted: &DomainAttr, offered: &DomainAttr, m
         offered.mr_iov_limit,
     );
     verdict.subset("domain_attr.caps", wanted.caps, offered.caps, Value::Caps);
-    let ready_for = if wanted.mode == 0 { mode } else { wanted.mode };
-    verdict.needs("domain_attr.mode", offered.mode, ready_for);
+    verdict.needs("domain_attr.mode", offered.mode, own_or(wanted.mode, mode));
     let in_av = wanted.auth_key_size == FI_AV_AUTH_KEY && offered.max_ep_auth_key > 0;
     if !in_av {
         verdict.at_most(

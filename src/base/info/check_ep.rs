@@ -6,13 +6,14 @@ use super::check::Verdict;
 use super::prototype::since;
 use super::reason::Value;
 use super::{EpAttr, Prototype};
-use crate::abi::{FI_ATOMIC, FI_RMA, FI_SHARED_CONTEXT, FI_TAGGED};
+use crate::abi::FI_SHARED_CONTEXT;
+use crate::base::Caps;
 
 pub(super) fn check_ep(
     verdict: &mut Verdict,
     offer: &Prototype,
     version: u32,
-    caps: u64,
+    caps: Caps,
     wanted: &EpAttr,
 ) {
     let offered = &offer.info.ep;
@@ -39,10 +40,10 @@ pub(super) fn check_ep(
         offered.max_msg_size,
     );
     check_contexts(verdict, offer, wanted);
-    if caps & (FI_RMA | FI_ATOMIC) != 0 {
+    if caps.intersects(Caps::RMA | Caps::ATOMIC) {
         check_order_sizes(verdict, wanted, offered);
     }
-    if caps & FI_TAGGED != 0 && offered.mem_tag_format != 0 {
+    if caps.contains(Caps::TAGGED) && offered.mem_tag_format != 0 {
         check_tag_format(verdict, wanted, offered);
     }
     // Without meaning to programs before.

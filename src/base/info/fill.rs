@@ -6,7 +6,8 @@
 use super::caps::{Offered, granted, granted_domain, granted_rx, granted_tx};
 use super::prototype::since;
 use super::{DomainAttr, EpAttr, Hints, Info, Prototype, Query, RxAttr, TxAttr, mr};
-use crate::abi::{FI_ATOMIC, FI_RMA, FI_SHARED_CONTEXT};
+use crate::abi::FI_SHARED_CONTEXT;
+use crate::base::Caps;
 
 pub fn fill(offer: &Prototype, query: &Query) -> Info {
     let mut info = offer.info.clone();
@@ -18,17 +19,20 @@ pub fn fill(offer: &Prototype, query: &Query) -> Info {
     };
     info.caps = granted(hints.caps, offered(offer.info.caps));
     info.tx.caps = granted_tx(
-        hints.tx.as_ref().map_or(0, |tx| tx.caps),
+        hints.tx.as_ref().map_or(Caps::empty(), |tx| tx.caps),
         hints.caps,
         offered(offer.info.tx.caps),
     );
     info.rx.caps = granted_rx(
-        hints.rx.as_ref().map_or(0, |rx| rx.caps),
+        hints.rx.as_ref().map_or(Caps::empty(), |rx| rx.caps),
         hints.caps,
         offered(offer.info.rx.caps),
     );
     info.domain.caps = granted_domain(
-        hints.domain.as_ref().map_or(0, |domain| domain.caps),
+        hints
+            .domain
+            .as_ref()
+            .map_or(Caps::empty(), |domain| domain.caps),
         hints.caps,
         offered(offer.info.domain.caps),
     );
@@ -103,8 +107,8 @@ fn fill_classes(info: &mut Info, query: &Query, hints: &Hints) {
     info.domain.tclass = hints.domain.as_ref().map_or(0, |domain| domain.tclass);
 }
 
-fn fill_ep(out: &mut EpAttr, wanted: &EpAttr, caps: u64) {
-    if caps & (FI_RMA | FI_ATOMIC) != 0 {
+fn fill_ep(out: &mut EpAttr, wanted: &EpAttr, caps: Caps) {
+    if caps.intersects(Caps::RMA | Caps::ATOMIC) {
         replace(&mut out.max_order_raw_size, wanted.max_order_raw_size);
         replace(&mut out.max_order_war_size, wanted.max_order_war_size);
         replace(&mut out.max_order_waw_size, wanted.max_order_waw_size);

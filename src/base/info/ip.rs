@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use super::reason::{Refusal, Value};
 use super::{Hints, Info, Query};
 use crate::abi::*;
+use crate::base::Caps;
 use crate::base::log::{Source, Subsys, log_warn};
 use crate::sys::addr;
 use crate::sys::netif::{self, Address};
@@ -83,7 +84,7 @@ impl super::Place for Place {
         info.domain.name = Some(self.domain.clone());
         info.fabric.name = Some(self.fabric.clone());
         if self.local {
-            info.caps &= !FI_REMOTE_COMM;
+            info.caps &= !Caps::REMOTE_COMM;
         }
     }
 }
@@ -289,7 +290,7 @@ impl Finder<'_> {
     /// Without any address in the query: each that this machine has, or a place that stands for all.
     fn everywhere(&self) -> Vec<Place> {
         // A program that hands in an entry that it was given names the interface: it gets that entry back.
-        let remote = self.hints.caps & FI_REMOTE_COMM != 0;
+        let remote = self.hints.caps.contains(Caps::REMOTE_COMM);
         let named = |address: &Address| {
             let wanted = self
                 .hints

@@ -8,66 +8,73 @@
 
 use super::Hints;
 use super::prototype::since;
-use crate::abi::*;
+use crate::base::flags::flags;
+use crate::base::{Caps, Mode, MrMode};
 
 /// The `mr_mode` of the result, or `None` if the two do not agree. `wanted` is `None` without hints for the domain;
 /// `required` is a set of new bits.
-pub fn agree(version: u32, wanted: Option<i32>, required: i32, hints: &Hints) -> Option<i32> {
+pub fn agree(
+    version: u32,
+    wanted: Option<MrMode>,
+    required: MrMode,
+    hints: &Hints,
+) -> Option<MrMode> {
     // The old words know nothing of device memory.
-    let device = required & FI_MR_HMEM != 0;
+    let device = required.contains(MrMode::HMEM);
     let needed = required & !unused(hints.caps);
-    let basic = || (!device && needed & !IMPLIED_BY_BASIC == 0).then_some(FI_MR_BASIC);
-    let scalable = || (!device).then_some(FI_MR_SCALABLE);
+    let basic = || (!device && IMPLIED_BY_BASIC.contains(needed)).then_some(MrMode::BASIC);
+    let scalable = || (!device).then_some(MrMode::SCALABLE);
     if version < since::V1_5 {
         return match wanted {
-            None => Some(FI_MR_BASIC | needed & !FI_MR_HMEM),
-            Some(FI_MR_UNSPEC | FI_MR_BASIC) => basic(),
-            Some(FI_MR_SCALABLE) => scalable(),
+            None => Some(MrMode::BASIC | needed & !MrMode::HMEM),
+            Some(MrMode::UNSPEC | MrMode::BASIC) => basic(),
+            Some(MrMode::SCALABLE) => scalable(),
             Some(_) => None,
         };
     }
     match wanted {
         None => Some(required),
-        Some(FI_MR_BASIC) => basic(),
-        Some(FI_MR_SCALABLE) => scalable(),
-        Some(wanted) if wanted & (FI_MR_BASIC | FI_MR_SCALABLE) != 0 => None,
+        Some(MrMode::BASIC) => basic(),
+        Some(MrMode::SCALABLE) => scalable(),
+        Some(wanted) if wanted.intersects(OLD_WORDS) => None,
         Some(wanted) => {
             let ready_for = wanted | old_local(hints.mode);
-            (needed & !ready_for == 0).then_some(required & ready_for)
+            ready_for.contains(needed).then_some(required & ready_for)
         }
     }
 }
 
 /// Requirements that the capabilities asked for make superfluous.
-fn unused(caps: u64) -> i32 {
-    let mut bits = 0;
-    if caps != 0 && !is_target(caps) {
+fn unused(caps: Caps) -> MrMode {
+    let mut bits = MrMode::empty();
+    if !caps.is_empty() && !is_target(caps) {
         bits |= TARGET_BITS;
     }
-    if caps & FI_HMEM == 0 {
-        bits |= FI_MR_HMEM;
+    if !caps.contains(Caps::HMEM) {
+        bits |= MrMode::HMEM;
     }
     bits
 }
 
 /// Can anybody reach this side's memory?
-fn is_target(caps: u64) -> bool {
-    let initiator_only = caps & (FI_READ | FI_WRITE) != 0;
-    caps & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0
-        || caps & (FI_RMA | FI_ATOMIC) != 0 && !initiator_only
+fn is_target(caps: Caps) -> bool {
+    let initiator_only = caps.intersects(Caps::READ | Caps::WRITE);
+    caps.intersects(Caps::REMOTE_READ | Caps::REMOTE_WRITE)
+        || caps.intersects(Caps::RMA | Caps::ATOMIC) && !initiator_only
 }
 
 /// The mode bit that said the same before `mr_mode` had bits.
-fn old_local(mode: u64) -> i32 {
-    if mode & FI_LOCAL_MR != 0 {
-        FI_MR_LOCAL
+fn old_local(mode: Mode) -> MrMode {
+    if mode.contains(Mode::LOCAL_MR) {
+        MrMode::LOCAL
     } else {
-        0
+        MrMode::empty()
     }
 }
 
-const TARGET_BITS: i32 = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_RMA_EVENT | FI_MR_RAW;
-const IMPLIED_BY_BASIC: i32 = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL;
+const OLD_WORDS: MrMode = flags!(MrMode: BASIC | SCALABLE);
+const TARGET_BITS: MrMode = flags!(MrMode: VIRT_ADDR | PROV_KEY | RMA_EVENT | RAW);
+const IMPLIED_BY_BASIC: MrMode = flags!(MrMode: VIRT_ADDR | ALLOCATED | PROV_KEY | LOCAL);
 
 #[cfg(test)]
 mod tests {
@@ -76,7 +83,7 @@ mod tests {
     const V1_4: u32 = 1 << 16 | 4;
     const V2_6: u32 = 2 << 16 | 6;
 
-    fn asking(caps: u64, mode: u64) -> Hints {
+    fn asking(caps: Caps, mode: Mode) -> Hints {
         Hints {
             caps,
             mode,
@@ -84,10 +91,19 @@ mod tests {
         }
     }
 
+    /// All but the old words.
+    const ANY: MrMode = OLD_WORDS.complement();
+
+    /// As C has them.
+    fn agreed(version: u32, wanted: Option<i32>, required: i32, hints: &Hints) -> Option<i32> {
+        let bits = |bits| MrMode::from_bits_retain(bits);
+        agree(version, wanted.map(bits), bits(required), hints).map(|mode| mode.bits())
+    }
+
     #[test]
     fn before_1_5_there_are_two_words() {
-        let hints = asking(0, 0);
-        let agree = |wanted| agree(V1_4, wanted, 0, &hints);
+        let hints = asking(Caps::empty(), Mode::empty());
+        let agree = |wanted| agreed(V1_4, wanted, 0, &hints);
         assert_eq!(agree(None), Some(1));
         assert_eq!(agree(Some(0)), Some(1));
         assert_eq!(agree(Some(1)), Some(1));
@@ -99,8 +115,8 @@ mod tests {
 
     #[test]
     fn whoever_requires_nothing_gets_nothing() {
-        let hints = asking(0, 0);
-        let agree = |wanted| agree(V2_6, wanted, 0, &hints);
+        let hints = asking(Caps::empty(), Mode::empty());
+        let agree = |wanted| agreed(V2_6, wanted, 0, &hints);
         for bits in [0, 4, 0x10, 0x74, 0xffc, -4] {
             assert_eq!(agree(Some(bits)), Some(0), "{bits:#x}");
         }
@@ -114,45 +130,71 @@ mod tests {
 
     #[test]
     fn every_required_bit_has_to_be_there() {
-        let required = FI_MR_VIRT_ADDR | FI_MR_LOCAL;
-        let rma = asking(FI_RMA, 0);
-        assert_eq!(agree(V2_6, Some(FI_MR_VIRT_ADDR), required, &rma), None);
-        assert_eq!(agree(V2_6, Some(-4), required, &rma), Some(required));
+        let required = MrMode::VIRT_ADDR | MrMode::LOCAL;
+        let rma = asking(Caps::RMA, Mode::empty());
+        assert_eq!(agree(V2_6, Some(MrMode::VIRT_ADDR), required, &rma), None);
+        assert_eq!(agree(V2_6, Some(ANY), required, &rma), Some(required));
         assert_eq!(agree(V2_6, None, required, &rma), Some(required));
     }
 
     #[test]
     fn requirements_of_targets_are_for_targets_only() {
-        let sender = asking(FI_RMA | FI_WRITE, 0);
-        assert_eq!(agree(V2_6, Some(0), FI_MR_VIRT_ADDR, &sender), Some(0));
-        let both = asking(FI_RMA, 0);
-        assert_eq!(agree(V2_6, Some(0), FI_MR_VIRT_ADDR, &both), None);
-        for caps in [0, FI_MSG] {
-            let messages = asking(caps, 0);
-            assert_eq!(agree(V2_6, Some(0), FI_MR_HMEM, &messages), Some(0));
-            let ready = agree(V2_6, Some(-4), FI_MR_HMEM, &messages);
-            assert_eq!(ready, Some(FI_MR_HMEM));
+        let sender = asking(Caps::RMA | Caps::WRITE, Mode::empty());
+        assert_eq!(
+            agree(V2_6, Some(MrMode::UNSPEC), MrMode::VIRT_ADDR, &sender),
+            Some(MrMode::UNSPEC)
+        );
+        let both = asking(Caps::RMA, Mode::empty());
+        assert_eq!(
+            agree(V2_6, Some(MrMode::UNSPEC), MrMode::VIRT_ADDR, &both),
+            None
+        );
+        for caps in [Caps::empty(), Caps::MSG] {
+            let messages = asking(caps, Mode::empty());
+            assert_eq!(
+                agree(V2_6, Some(MrMode::UNSPEC), MrMode::HMEM, &messages),
+                Some(MrMode::UNSPEC)
+            );
+            let ready = agree(V2_6, Some(ANY), MrMode::HMEM, &messages);
+            assert_eq!(ready, Some(MrMode::HMEM));
         }
-        let device = asking(FI_MSG | FI_HMEM, 0);
-        assert_eq!(agree(V2_6, Some(FI_MR_LOCAL), FI_MR_HMEM, &device), None);
+        let device = asking(Caps::MSG | Caps::HMEM, Mode::empty());
+        assert_eq!(
+            agree(V2_6, Some(MrMode::LOCAL), MrMode::HMEM, &device),
+            None
+        );
     }
 
     #[test]
     fn the_old_words_say_nothing_of_device_memory() {
-        let hints = asking(0, 0);
+        let hints = asking(Caps::empty(), Mode::empty());
         for version in [V1_4, V2_6] {
-            for word in [FI_MR_BASIC, FI_MR_SCALABLE] {
-                assert_eq!(agree(version, Some(word), FI_MR_HMEM, &hints), None);
+            for word in [MrMode::BASIC, MrMode::SCALABLE] {
+                assert_eq!(agree(version, Some(word), MrMode::HMEM, &hints), None);
             }
         }
-        assert_eq!(agree(V1_4, Some(0), FI_MR_HMEM, &hints), None);
-        assert_eq!(agree(V1_4, None, FI_MR_HMEM, &hints), Some(FI_MR_BASIC));
+        assert_eq!(
+            agree(V1_4, Some(MrMode::UNSPEC), MrMode::HMEM, &hints),
+            None
+        );
+        assert_eq!(agree(V1_4, None, MrMode::HMEM, &hints), Some(MrMode::BASIC));
     }
 
     #[test]
     fn the_old_bit_for_local_registration_still_counts() {
-        let old = asking(FI_MSG, FI_LOCAL_MR);
-        assert_eq!(agree(V2_6, Some(0), FI_MR_LOCAL, &old), Some(FI_MR_LOCAL));
-        assert_eq!(agree(V2_6, Some(0), FI_MR_LOCAL, &asking(FI_MSG, 0)), None);
+        let old = asking(Caps::MSG, Mode::LOCAL_MR);
+        assert_eq!(
+            agree(V2_6, Some(MrMode::UNSPEC), MrMode::LOCAL, &old),
+            Some(MrMode::LOCAL)
+        );
+        assert_eq!(
+            agree(
+                V2_6,
+                Some(MrMode::UNSPEC),
+                MrMode::LOCAL,
+                &asking(Caps::MSG, Mode::empty())
+            ),
+            None
+        );
     }
 }

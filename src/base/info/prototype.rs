@@ -4,13 +4,14 @@
 
 use super::{Info, Layout, Query};
 use crate::abi::FI_SHARED_CONTEXT;
+use crate::base::Caps;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prototype {
     /// The limits against which hints are checked; names and addresses are empty.
     pub info: Info,
     /// Of its capabilities those that are only for who names them.
-    pub on_request: u64,
+    pub on_request: Caps,
     /// The queue sizes in the result when hints do not ask for any.
     pub tx_size: usize,
     pub rx_size: usize,

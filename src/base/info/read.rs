@@ -8,7 +8,7 @@ use core::slice;
 
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
 use crate::abi;
-use crate::base::{Error, Result, Secret};
+use crate::base::{Caps, CompOrder, Error, Mode, MrMode, MsgOrder, OpFlags, Result, Secret};
 
 /// A C struct of numbers and pointers.
 ///
@@ -61,8 +61,8 @@ impl Hints {
         // have the lengths beside them.
         unsafe {
             Ok(Hints {
-                caps: info.caps,
-                mode: info.mode,
+                caps: Caps::from_bits_retain(info.caps),
+                mode: Mode::from_bits_retain(info.mode),
                 addr_format: info.addr_format,
                 src_addr: bytes(info.src_addr.cast(), info.src_addrlen),
                 dest_addr: bytes(info.dest_addr.cast(), info.dest_addrlen),
@@ -118,11 +118,11 @@ impl FabricAttr {
 impl From<abi::fi_tx_attr> for TxAttr {
     fn from(attr: abi::fi_tx_attr) -> TxAttr {
         TxAttr {
-            caps: attr.caps,
-            mode: attr.mode,
-            op_flags: attr.op_flags,
-            msg_order: attr.msg_order,
-            comp_order: attr.comp_order,
+            caps: Caps::from_bits_retain(attr.caps),
+            mode: Mode::from_bits_retain(attr.mode),
+            op_flags: OpFlags::from_bits_retain(attr.op_flags),
+            msg_order: MsgOrder::from_bits_retain(attr.msg_order),
+            comp_order: CompOrder::from_bits_retain(attr.comp_order),
             inject_size: attr.inject_size,
             size: attr.size,
             iov_limit: attr.iov_limit,
@@ -135,11 +135,11 @@ impl From<abi::fi_tx_attr> for TxAttr {
 impl From<abi::fi_rx_attr> for RxAttr {
     fn from(attr: abi::fi_rx_attr) -> RxAttr {
         RxAttr {
-            caps: attr.caps,
-            mode: attr.mode,
-            op_flags: attr.op_flags,
-            msg_order: attr.msg_order,
-            comp_order: attr.comp_order,
+            caps: Caps::from_bits_retain(attr.caps),
+            mode: Mode::from_bits_retain(attr.mode),
+            op_flags: OpFlags::from_bits_retain(attr.op_flags),
+            msg_order: MsgOrder::from_bits_retain(attr.msg_order),
+            comp_order: CompOrder::from_bits_retain(attr.comp_order),
             total_buffered_recv: attr.total_buffered_recv,
             size: attr.size,
             iov_limit: attr.iov_limit,
@@ -181,7 +181,7 @@ unsafe fn domain_attr(attr: &abi::fi_domain_attr) -> DomainAttr {
         progress: unsafe { attr.anonymous.progress.0 },
         resource_mgmt: attr.resource_mgmt.0,
         av_type: attr.av_type.0,
-        mr_mode: attr.mr_mode,
+        mr_mode: MrMode::from_bits_retain(attr.mr_mode),
         mr_key_size: attr.mr_key_size,
         cq_data_size: attr.cq_data_size,
         cq_cnt: attr.cq_cnt,
@@ -194,8 +194,8 @@ unsafe fn domain_attr(attr: &abi::fi_domain_attr) -> DomainAttr {
         max_ep_srx_ctx: attr.max_ep_srx_ctx,
         cntr_cnt: attr.cntr_cnt,
         mr_iov_limit: attr.mr_iov_limit,
-        caps: attr.caps,
-        mode: attr.mode,
+        caps: Caps::from_bits_retain(attr.caps),
+        mode: Mode::from_bits_retain(attr.mode),
         auth_key_size: attr.auth_key_size,
         // SAFETY: passed on from the caller.
         auth_key: unsafe { key(attr.auth_key, attr.auth_key_size) },

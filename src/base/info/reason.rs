@@ -7,6 +7,7 @@ use std::ffi::CString;
 
 use super::Prototype;
 use crate::base::text::{flags, names};
+use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags};
 
 /// One thing that an application wanted and somebody could not offer.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,11 +36,12 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Count(u64),
-    Caps(u64),
-    Mode(u64),
-    OpFlags(u64),
-    Order(u64),
-    MrMode(i32),
+    Caps(Caps),
+    Mode(Mode),
+    OpFlags(OpFlags),
+    Order(MsgOrder),
+    CompOrder(CompOrder),
+    MrMode(MrMode),
     Tag(u64),
     Version(u32),
     EpType(u32),
@@ -116,12 +118,13 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Count(count) => write!(f, "{count}"),
-            Value::Caps(bits) => f.write_str(&flags::CAPS.sum(*bits)),
-            Value::Mode(bits) => f.write_str(&flags::MODE.sum(*bits)),
-            Value::OpFlags(bits) => f.write_str(&flags::OP_FLAGS.sum(*bits)),
-            Value::Order(bits) => f.write_str(&flags::MSG_ORDER.sum(*bits)),
+            Value::Caps(bits) => f.write_str(&flags::CAPS.sum(bits.bits())),
+            Value::Mode(bits) => f.write_str(&flags::MODE.sum(bits.bits())),
+            Value::OpFlags(bits) => f.write_str(&flags::OP_FLAGS.sum(bits.bits())),
+            Value::Order(bits) => f.write_str(&flags::MSG_ORDER.sum(bits.bits())),
+            Value::CompOrder(bits) => f.write_str(&flags::MSG_ORDER.sum(bits.bits())),
             Value::MrMode(bits) => {
-                f.write_str(&flags::MR_MODE.sum(u64::from(bits.cast_unsigned())))
+                f.write_str(&flags::MR_MODE.sum(u64::from(bits.bits().cast_unsigned())))
             }
             Value::Tag(format) => write!(f, "{format:#018x}"),
             Value::Version(version) => write!(f, "{}.{}", version >> 16, version & 0xffff),
@@ -146,8 +149,8 @@ mod tests {
     fn a_reason_is_one_line_with_all_there_is_to_know() {
         let refusal = Refusal::new(
             "caps",
-            Value::Caps(FI_ATOMIC | 1 << 63),
-            Value::Caps(FI_MSG | FI_RMA),
+            Value::Caps(Caps::ATOMIC | Caps::from_bits_retain(1 << 63)),
+            Value::Caps(Caps::MSG | Caps::RMA),
         );
         let interfaces = vec![c"eth0".to_owned(), c"lo".to_owned()];
         let mut reason = Reason {
@@ -168,11 +171,14 @@ mod tests {
     fn values_are_written_as_programs_name_them() {
         let cases = [
             (Value::Count(129), "129"),
-            (Value::Mode(FI_CONTEXT), "FI_CONTEXT"),
-            (Value::OpFlags(FI_FENCE), "FI_FENCE"),
-            (Value::Order(FI_ORDER_WAR), "FI_ORDER_WAR"),
-            (Value::MrMode(3), "FI_MR_BASIC | FI_MR_SCALABLE"),
-            (Value::MrMode(0), "0x0"),
+            (Value::Mode(Mode::CONTEXT), "FI_CONTEXT"),
+            (Value::OpFlags(OpFlags::FENCE), "FI_FENCE"),
+            (Value::Order(MsgOrder::WAR), "FI_ORDER_WAR"),
+            (
+                Value::MrMode(MrMode::BASIC | MrMode::SCALABLE),
+                "FI_MR_BASIC | FI_MR_SCALABLE",
+            ),
+            (Value::MrMode(MrMode::UNSPEC), "0x0"),
             (Value::Tag(3), "0x0000000000000003"),
             (Value::Version(206 << 16 | 1), "206.1"),
             (Value::EpType(4), "4"),

@@ -5,17 +5,24 @@ use core::ptr::null;
 
 use super::*;
 use crate::abi;
-use crate::base::Secret;
+use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Secret};
+
+/// Bits without a name, besides one that has one: they come back, too.
+const UNNAMED_MODE: Mode = Mode::from_bits_retain(1 << 63 | 1 << 59 | 1);
+const UNNAMED: Caps = Caps::from_bits_retain(1 << 63 | 1 << 1 | 1);
 
 fn full() -> Info {
     Info {
-        caps: 1,
-        mode: 2,
+        caps: UNNAMED,
+        mode: UNNAMED_MODE,
         addr_format: 3,
         src_addr: Some(vec![1, 2, 3, 4]),
         dest_addr: Some(vec![]),
         handle: 0,
         tx: TxAttr {
+            op_flags: OpFlags::from_bits_retain(1 << 63 | 1 << 24),
+            msg_order: MsgOrder::from_bits_retain(1 << 63 | 1),
+            comp_order: CompOrder::from_bits_retain(1 << 62 | 1 << 16),
             inject_size: 5,
             tclass: 6,
             ..TxAttr::default()
@@ -35,7 +42,7 @@ fn full() -> Info {
             name: Some(c"eth0".into()),
             control_progress: 1,
             progress: 2,
-            mr_mode: -1,
+            mr_mode: MrMode::all(),
             cntr_cnt: 10,
             auth_key_size: 2,
             auth_key: Some(Secret::from(&[1, 2][..])),
@@ -90,7 +97,7 @@ fn a_copy_through_an_old_layout_has_a_zero_tail() {
         name: expected.domain.name,
         control_progress: 1,
         progress: 2,
-        mr_mode: -1,
+        mr_mode: MrMode::all(),
         ..DomainAttr::default()
     };
     assert_eq!(back, expected);
@@ -125,11 +132,11 @@ fn missing_parts_stay_missing_in_a_copy() {
 #[test]
 fn lists_keep_their_order() {
     let mut second = full();
-    second.caps = 77;
+    second.caps = Caps::from_bits_retain(77);
     let list = write_all(&[full(), second]).unwrap();
     // SAFETY: the list was just written and is freed once.
     unsafe {
-        assert_eq!((*list).caps, 1);
+        assert_eq!((*list).caps, UNNAMED.bits());
         assert_eq!((*(*list).next).caps, 77);
         assert!((*(*list).next).next.is_null());
         release(list);

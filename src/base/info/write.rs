@@ -9,7 +9,7 @@ use super::list::release;
 use super::read::Plain;
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
 use crate::abi;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Mode, Result};
 use crate::sys::heap;
 
 impl Info {
@@ -105,8 +105,8 @@ unsafe fn shrunk<T: Plain>(value: &T, out: *mut T, size: usize) {
 
 /// What [`Info`] and [`Hints`] have in common, borrowed.
 struct View<'a> {
-    caps: u64,
-    mode: u64,
+    caps: Caps,
+    mode: Mode,
     addr_format: u32,
     src_addr: Option<&'a [u8]>,
     dest_addr: Option<&'a [u8]>,
@@ -122,8 +122,8 @@ impl View<'_> {
     fn write(&self) -> Result<*mut abi::fi_info> {
         let mut entry = Entry(new_zeroed()?);
         let info = entry.info();
-        info.caps = self.caps;
-        info.mode = self.mode;
+        info.caps = self.caps.bits();
+        info.mode = self.mode.bits();
         info.addr_format = self.addr_format;
         info.handle = ptr::with_exposed_provenance_mut(self.handle);
         info.src_addrlen = self.src_addr.map_or(0, <[u8]>::len);
@@ -205,11 +205,11 @@ fn string(value: Option<&CStr>) -> Result<*mut core::ffi::c_char> {
 // Field by field, not struct by struct: the padding stays zero.
 
 fn tx_attr(raw: &mut abi::fi_tx_attr, attr: &TxAttr) {
-    raw.caps = attr.caps;
-    raw.mode = attr.mode;
-    raw.op_flags = attr.op_flags;
-    raw.msg_order = attr.msg_order;
-    raw.comp_order = attr.comp_order;
+    raw.caps = attr.caps.bits();
+    raw.mode = attr.mode.bits();
+    raw.op_flags = attr.op_flags.bits();
+    raw.msg_order = attr.msg_order.bits();
+    raw.comp_order = attr.comp_order.bits();
     raw.inject_size = attr.inject_size;
     raw.size = attr.size;
     raw.iov_limit = attr.iov_limit;
@@ -218,11 +218,11 @@ fn tx_attr(raw: &mut abi::fi_tx_attr, attr: &TxAttr) {
 }
 
 fn rx_attr(raw: &mut abi::fi_rx_attr, attr: &RxAttr) {
-    raw.caps = attr.caps;
-    raw.mode = attr.mode;
-    raw.op_flags = attr.op_flags;
-    raw.msg_order = attr.msg_order;
-    raw.comp_order = attr.comp_order;
+    raw.caps = attr.caps.bits();
+    raw.mode = attr.mode.bits();
+    raw.op_flags = attr.op_flags.bits();
+    raw.msg_order = attr.msg_order.bits();
+    raw.comp_order = attr.comp_order.bits();
     raw.total_buffered_recv = attr.total_buffered_recv;
     raw.size = attr.size;
     raw.iov_limit = attr.iov_limit;
@@ -250,7 +250,7 @@ fn domain_attr(raw: &mut abi::fi_domain_attr, attr: &DomainAttr) {
     raw.anonymous.progress = abi::fi_progress(attr.progress);
     raw.resource_mgmt = abi::fi_resource_mgmt(attr.resource_mgmt);
     raw.av_type = abi::fi_av_type(attr.av_type);
-    raw.mr_mode = attr.mr_mode;
+    raw.mr_mode = attr.mr_mode.bits();
     raw.mr_key_size = attr.mr_key_size;
     raw.cq_data_size = attr.cq_data_size;
     raw.cq_cnt = attr.cq_cnt;
@@ -263,8 +263,8 @@ fn domain_attr(raw: &mut abi::fi_domain_attr, attr: &DomainAttr) {
     raw.max_ep_srx_ctx = attr.max_ep_srx_ctx;
     raw.cntr_cnt = attr.cntr_cnt;
     raw.mr_iov_limit = attr.mr_iov_limit;
-    raw.caps = attr.caps;
-    raw.mode = attr.mode;
+    raw.caps = attr.caps.bits();
+    raw.mode = attr.mode.bits();
     raw.auth_key_size = attr.auth_key_size;
     raw.max_err_data = attr.max_err_data;
     raw.mr_cnt = attr.mr_cnt;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, Result, Secret};
+use crate::base::{Caps, Error, Result, Secret};
 use crate::engine::auth::Key;
 use crate::engine::av::AvTable;
 use crate::engine::domain::av_set::AvSet;
@@ -45,7 +45,9 @@ impl<T: Transport> Av<T> {
         context: *mut c_void,
     ) -> Result<OpenedAv> {
         let mut known = FI_EVENT | FI_READ | FI_SYMMETRIC | FI_PEER;
-        known |= engine.info.domain.caps & FI_AV_USER_ID;
+        if engine.info.domain.caps.contains(Caps::AV_USER_ID) {
+            known |= FI_AV_USER_ID;
+        }
         if request.flags & !known != 0 {
             return Err(Error::BADFLAGS);
         }
@@ -62,7 +64,7 @@ impl<T: Transport> Av<T> {
         let map_addr = named.as_ref().map(NamedAv::map_addr);
         let context_bits = u32::try_from(request.rx_ctx_bits).map_err(|_| Error::INVAL)?;
         let named_contexts =
-            engine.info.domain.max_ep_rx_ctx > 1 || engine.info.caps & FI_NAMED_RX_CTX != 0;
+            engine.info.domain.max_ep_rx_ctx > 1 || engine.info.caps.contains(Caps::NAMED_RX_CTX);
         if context_bits > if named_contexts { MAX_CONTEXT_BITS } else { 0 } {
             return Err(Error::INVAL);
         }
@@ -236,7 +238,7 @@ fn open_named<T: Transport>(
     request: &AvRequest<'_>,
 ) -> Result<NamedAv> {
     // Keys are of one process.
-    if engine.info.caps & FI_SHARED_AV == 0 || engine.has_keys_in_av() {
+    if !engine.info.caps.contains(Caps::SHARED_AV) || engine.has_keys_in_av() {
         return Err(Error::NOSYS);
     }
     let domain = engine.info.domain.name.as_deref().unwrap_or_default();

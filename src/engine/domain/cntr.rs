@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::sync::{Arc, Weak};
 
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, OpFlags, Result};
 use crate::engine::cntr::{Counter, Edit};
 use crate::engine::domain::Engine;
 use crate::engine::fabric::wait_set;
@@ -159,14 +159,14 @@ impl<T: Transport> Kind for Cntr<T> {
     }
 
     /// fi_cntr(3): there are default flags, and none is defined.
-    fn op_flags(&self, _side: u64) -> Result<u64> {
-        Ok(0)
+    fn op_flags(&self, _side: OpFlags) -> Result<OpFlags> {
+        Ok(OpFlags::empty())
     }
 
-    fn set_op_flags(&self, flags: u64) -> Result {
-        match flags {
-            0 => Ok(()),
-            _ => Err(Error::BADFLAGS),
+    fn set_op_flags(&self, flags: OpFlags) -> Result {
+        match flags.is_empty() {
+            true => Ok(()),
+            false => Err(Error::BADFLAGS),
         }
     }
 }

@@ -6,7 +6,7 @@ use core::ffi::{CStr, c_int, c_void};
 use std::sync::{Arc, Weak};
 
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::cq_ring::{Head, Ring};
 use crate::engine::domain::peers::Caller;
 use crate::engine::domain::{Engine, State};
@@ -80,7 +80,7 @@ impl<T: Transport> Cq<T> {
         if size > MAX_SIZE {
             return Err(Error::INVAL);
         }
-        let with_source = engine.info.caps & FI_SOURCE != 0 || owner.is_some();
+        let with_source = engine.info.caps.contains(Caps::SOURCE) || owner.is_some();
         let (table, context) = match owner {
             None => (ops::cq::table::<Cq<T>>(), context),
             // What came as context is gone after this call.

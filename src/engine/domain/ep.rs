@@ -19,8 +19,9 @@ use std::sync::{Arc, Mutex};
 pub use self::cm::{CM_DATA_SIZE, cut};
 use self::limits::Limits;
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::info::Info;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, MsgOrder, OpFlags, Result};
 use crate::engine::domain::peers::Caller;
 use crate::engine::domain::profile::Profile;
 use crate::engine::domain::sep::{Member, Side};
@@ -69,18 +70,16 @@ pub struct Ep<T: Transport> {
 }
 
 /// Operation flags that say when an operation is complete.
-const LEVELS: u64 =
-    FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE;
+const LEVELS: OpFlags = flags!(OpFlags:
+    INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | COMMIT_COMPLETE
+);
 
 /// Operation flags that may be set as an endpoint's default.
-const TX_FLAGS: u64 = FI_COMPLETION
-    | FI_INJECT
-    | FI_INJECT_COMPLETE
-    | FI_TRANSMIT_COMPLETE
-    | FI_DELIVERY_COMPLETE
-    | FI_COMMIT_COMPLETE
-    | FI_TRANSMIT;
-const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_RECV;
+const TX_FLAGS: OpFlags = flags!(OpFlags:
+    COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | COMMIT_COMPLETE
+    | TRANSMIT
+);
+const RX_FLAGS: OpFlags = flags!(OpFlags: COMPLETION | MULTI_RECV | RECV);
 
 impl<T: Transport> Ep<T> {
     pub fn open(engine: &Arc<Engine<T>>, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
@@ -89,7 +88,7 @@ impl<T: Transport> Ep<T> {
         let state = &mut *guard;
         let mut srx = Srx::new();
         srx.eps = 1;
-        srx.many_tagged = EpState::caps_of(&info) & FI_TAGGED_MULTI_RECV != 0;
+        srx.many_tagged = EpState::caps_of(&info).contains(Caps::TAGGED_MULTI_RECV);
         let srx = state.domain.add_rx_queue(srx);
         let ep = Self::state(engine, &info, srx, context);
         let id = state.domain.add_ep(ep);
@@ -127,7 +126,7 @@ impl<T: Transport> Ep<T> {
             caps,
             tx_cq: None,
             rx_cq: None,
-            rx_implied: 0,
+            rx_implied: OpFlags::empty(),
             cntrs: Default::default(),
             behind: None,
             av: None,
@@ -135,10 +134,10 @@ impl<T: Transport> Ep<T> {
             eq: engine.event_queue(),
             srx,
             shares_receives: false,
-            checks_receives: caps & FI_EXACT_DIRECTED_RECV != 0,
+            checks_receives: caps.contains(Caps::EXACT_DIRECTED_RECV),
             contexts: Vec::new(),
             enabled: false,
-            orders_access: info.tx.msg_order & ACCESS_AFTER != 0,
+            orders_access: info.tx.msg_order.intersects(ACCESS_AFTER),
             tx_size: info.tx.size,
             tx_pending: 0,
         }
@@ -155,12 +154,12 @@ impl<T: Transport> Ep<T> {
             None => engine.uses.take(),
             Some(member) => member.hold(),
         };
-        let names_contexts = member.is_some() || info.caps & FI_NAMED_RX_CTX != 0;
+        let names_contexts = member.is_some() || info.caps.contains(Caps::NAMED_RX_CTX);
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             id,
-            tx_implied: AtomicU64::new(FI_COMPLETION),
-            rx_implied: AtomicU64::new(FI_COMPLETION),
+            tx_implied: AtomicU64::new(OpFlags::COMPLETION.bits()),
+            rx_implied: AtomicU64::new(OpFlags::COMPLETION.bits()),
             counted: AtomicU64::new(0),
             limits: Limits::new(&info, T::ATOMIC_SIZE, names_contexts),
             bound: Mutex::default(),
@@ -171,7 +170,7 @@ impl<T: Transport> Ep<T> {
             _parent: parent,
             info,
         });
-        if EpState::caps_of(&shared.info) & FI_TRIGGER != 0 {
+        if EpState::caps_of(&shared.info).contains(Caps::TRIGGER) {
             shared.watch();
         }
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
@@ -184,8 +183,8 @@ impl<T: Transport> Ep<T> {
 
     fn handle(
         shared: Arc<Shared<T>>,
-        tx_flags: u64,
-        rx_flags: u64,
+        tx_flags: OpFlags,
+        rx_flags: OpFlags,
         alias: Option<Use>,
         context: *mut c_void,
     ) -> *mut fid_ep {
@@ -200,13 +199,13 @@ impl<T: Transport> Ep<T> {
         let mut cm = &ops::cm::NONE;
         match side {
             None => cm = ops::cm::table::<Ep<T>>(),
-            Some(Side::Transmit) => rx = 0,
-            Some(Side::Receive) => tx &= !(FI_MSG | FI_TAGGED),
+            Some(Side::Transmit) => rx = Caps::empty(),
+            Some(Side::Receive) => tx &= !(Caps::MSG | Caps::TAGGED),
         }
         let ep = Ep {
             shared,
-            tx_flags: AtomicU64::new(tx_flags),
-            rx_flags: AtomicU64::new(rx_flags),
+            tx_flags: AtomicU64::new(tx_flags.bits()),
+            rx_flags: AtomicU64::new(rx_flags.bits()),
             alias,
         };
         object::open(ep, class, context, |fid| fid_ep {
@@ -214,17 +213,17 @@ impl<T: Transport> Ep<T> {
             ops: core::ptr::from_ref(ops::ep::table::<Ep<T>>()).cast_mut(),
             cm: core::ptr::from_ref(cm).cast_mut(),
             msg: core::ptr::from_ref(msg_table::<T>(tx, rx)).cast_mut(),
-            rma: table(tx, FI_RMA, ops::rma::table::<Ep<T>>(), &ops::rma::NONE),
+            rma: table(tx, Caps::RMA, ops::rma::table::<Ep<T>>(), &ops::rma::NONE),
             tagged: core::ptr::from_ref(tagged_table::<T>(tx, rx)).cast_mut(),
             atomic: table(
                 tx,
-                FI_ATOMIC,
+                Caps::ATOMIC,
                 ops::atomic::table::<Ep<T>>(),
                 &ops::atomic::NONE,
             ),
             collective: table(
                 caps,
-                FI_COLLECTIVE,
+                Caps::COLLECTIVE,
                 ops::collective::table::<Ep<T>>(),
                 &ops::collective::NONE,
             ),
@@ -247,6 +246,14 @@ impl<T: Transport> Ep<T> {
         member.map_or(self.shared.id, |member| member.port.id())
     }
 
+    /// The flags that operations may have by default: FI_TRIGGER is for those with that capability.
+    fn with_trigger(&self, known: OpFlags) -> OpFlags {
+        match EpState::caps_of(&self.shared.info).contains(Caps::TRIGGER) {
+            true => known | OpFlags::TRIGGER,
+            false => known,
+        }
+    }
+
     /// As `transmit`, where the destination may name a receive context, or operations wait for others.
     #[cold]
     fn post_from(&self, tx: &mut Tx<'_, T::Memory>) -> Result {
@@ -254,11 +261,11 @@ impl<T: Transport> Ep<T> {
         let mut guard = engine.lock_data()?;
         let state = &mut *guard;
         let (port, id) = (self.port(), self.shared.id);
-        let result = match tx.flags & FI_TRIGGER {
-            0 => state
+        let result = match tx.flags.contains(OpFlags::TRIGGER) {
+            false => state
                 .transport
                 .transmit_from(&mut state.domain, port, id, tx),
-            _ => self.transmit_when(state, tx),
+            true => self.transmit_when(state, tx),
         };
         state.run_triggers();
         state.posted();
@@ -276,8 +283,8 @@ impl<T: Transport> Ep<T> {
 }
 
 /// Calls of an endpoint, or of a context of a scalable one, that sends by `tx` and receives by `rx`.
-fn msg_table<T: Transport>(tx: u64, rx: u64) -> &'static fi_ops_msg {
-    match (tx & FI_MSG != 0, rx & FI_MSG != 0) {
+fn msg_table<T: Transport>(tx: Caps, rx: Caps) -> &'static fi_ops_msg {
+    match (tx.contains(Caps::MSG), rx.contains(Caps::MSG)) {
         (true, true) => ops::msg::table::<Ep<T>>(),
         (true, false) => ops::msg::send_table::<Ep<T>>(),
         (false, true) => ops::msg::receive_table::<Ep<T>>(),
@@ -286,8 +293,8 @@ fn msg_table<T: Transport>(tx: u64, rx: u64) -> &'static fi_ops_msg {
 }
 
 /// As `msg_table`.
-fn tagged_table<T: Transport>(tx: u64, rx: u64) -> &'static fi_ops_tagged {
-    match (tx & FI_TAGGED != 0, rx & FI_TAGGED != 0) {
+fn tagged_table<T: Transport>(tx: Caps, rx: Caps) -> &'static fi_ops_tagged {
+    match (tx.contains(Caps::TAGGED), rx.contains(Caps::TAGGED)) {
         (true, true) => ops::tagged::table::<Ep<T>>(),
         (true, false) => ops::tagged::send_table::<Ep<T>>(),
         (false, true) => ops::tagged::receive_table::<Ep<T>>(),
@@ -295,8 +302,14 @@ fn tagged_table<T: Transport>(tx: u64, rx: u64) -> &'static fi_ops_tagged {
     }
 }
 
-fn table<O>(caps: u64, needed: u64, served: &'static O, none: &'static O) -> *mut O {
-    let table = if caps & needed != 0 { served } else { none };
+/// The flags that stand in one of an endpoint's words.
+#[inline]
+fn current(word: &AtomicU64) -> OpFlags {
+    OpFlags::from_bits_retain(word.load(Ordering::Relaxed))
+}
+
+fn table<O>(caps: Caps, needed: Caps, served: &'static O, none: &'static O) -> *mut O {
+    let table = if caps.contains(needed) { served } else { none };
     core::ptr::from_ref(table).cast_mut()
 }
 
@@ -354,38 +367,46 @@ impl<T: Transport> Kind for Ep<T> {
             .inspect_err(|&error| self.not_enabled(error))
     }
 
-    fn op_flags(&self, side: u64) -> Result<u64> {
-        match (side & FI_TRANSMIT != 0, side & FI_RECV != 0) {
-            (true, false) => Ok(self.tx_flags.load(Ordering::Relaxed)),
-            (false, true) => Ok(self.rx_flags.load(Ordering::Relaxed)),
+    fn op_flags(&self, side: OpFlags) -> Result<OpFlags> {
+        match (
+            side.contains(OpFlags::TRANSMIT),
+            side.contains(OpFlags::RECV),
+        ) {
+            (true, false) => Ok(current(&self.tx_flags)),
+            (false, true) => Ok(current(&self.rx_flags)),
             _ => Err(Error::INVAL),
         }
     }
 
-    fn set_op_flags(&self, flags: u64) -> Result {
-        let (slot, side, known) = match (flags & FI_TRANSMIT != 0, flags & FI_RECV != 0) {
-            (true, false) => (&self.tx_flags, FI_TRANSMIT, TX_FLAGS),
-            (false, true) => (&self.rx_flags, FI_RECV, RX_FLAGS),
+    fn set_op_flags(&self, flags: OpFlags) -> Result {
+        let (slot, side, known) = match (
+            flags.contains(OpFlags::TRANSMIT),
+            flags.contains(OpFlags::RECV),
+        ) {
+            (true, false) => (&self.tx_flags, OpFlags::TRANSMIT, TX_FLAGS),
+            (false, true) => (&self.rx_flags, OpFlags::RECV, RX_FLAGS),
             _ => return Err(Error::INVAL),
         };
-        if flags & !(known | (EpState::caps_of(&self.shared.info) & FI_TRIGGER)) != 0 {
+        if !self.with_trigger(known).contains(flags) {
             return Err(Error::BADFLAGS);
         }
-        slot.store(flags & !side, Ordering::Relaxed);
+        slot.store((flags & !side).bits(), Ordering::Relaxed);
         Ok(())
     }
 
-    fn alias(&self, flags: u64) -> Result<*mut fid> {
-        let (tx, rx) = (flags & FI_TRANSMIT != 0, flags & FI_RECV != 0);
+    fn alias(&self, flags: OpFlags) -> Result<*mut fid> {
+        let (tx, rx) = (
+            flags.contains(OpFlags::TRANSMIT),
+            flags.contains(OpFlags::RECV),
+        );
         if tx == rx {
             return Err(Error::INVAL);
         }
         let known = if rx { RX_FLAGS } else { TX_FLAGS };
-        if flags & !(known | (EpState::caps_of(&self.shared.info) & FI_TRIGGER)) != 0 {
+        if !self.with_trigger(known).contains(flags) {
             return Err(Error::BADFLAGS);
         }
-        let current = |slot: &AtomicU64| slot.load(Ordering::Relaxed);
-        let flags = flags & !(FI_TRANSMIT | FI_RECV);
+        let flags = flags & !(OpFlags::TRANSMIT | OpFlags::RECV);
         let (tx_flags, rx_flags) = match rx {
             true => (current(&self.tx_flags), flags),
             false => (flags, current(&self.rx_flags)),
@@ -418,5 +439,4 @@ impl<T: Transport> Kind for Ep<T> {
 }
 
 /// Orders of an access to memory behind what was posted before it.
-const ACCESS_AFTER: u64 =
-    FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
+const ACCESS_AFTER: MsgOrder = flags!(MsgOrder: RAW | RAS | WAW | WAS | RMA_RAW | RMA_WAW);

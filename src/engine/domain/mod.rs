@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::abi::*;
 use crate::base::info::{DomainAttr, Info, RxAttr, TxAttr};
 use crate::base::log::{Source, Subsys, log_info};
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::atomic::element_size;
 use crate::engine::auth::Key;
 use crate::engine::coll;
@@ -100,7 +100,7 @@ impl<T: Transport> State<T> {
     /// it comes would be mistaken.)
     #[inline]
     pub fn after_receive(&mut self, rx: &Rx<T::Memory>) {
-        if rx.flags & FI_PEEK != 0 {
+        if rx.flags.contains(OpFlags::PEEK) {
             self.progress();
         }
     }
@@ -273,7 +273,7 @@ impl<T: Transport> Domain<T> {
         let domain_alone = info.domain.threading == FI_THREAD_DOMAIN.0;
         let alone = unified && domain_alone;
         // So are those of joins.
-        let joins = info.caps & FI_COLLECTIVE != 0;
+        let joins = info.caps.contains(Caps::COLLECTIVE);
         let callers = match auto || connects || joins || !alone {
             false => Callers::One,
             // Event queues and control calls come by `lock`.

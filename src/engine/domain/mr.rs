@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::*;
-use crate::base::{Error, Registered, Result, Span};
+use crate::base::{Caps, Error, Registered, Result, Span};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::domain::av::Av;
@@ -36,9 +36,9 @@ impl<T: Transport> Domain<T> {
     fn open_mr(&self, mut request: MrRequest<'_>) -> Result<*mut fid_mr> {
         let engine = self.engine();
         let keyed = engine.has_keys_in_av();
-        let known = match engine.info.caps & FI_HMEM {
-            0 => FLAGS,
-            _ => FLAGS | FI_HMEM_DEVICE_ONLY | FI_HMEM_HOST_ALLOC,
+        let known = match engine.info.caps.contains(Caps::HMEM) {
+            false => FLAGS,
+            true => FLAGS | FI_HMEM_DEVICE_ONLY | FI_HMEM_HOST_ALLOC,
         };
         let known = known | if keyed { FI_AUTH_KEY } else { 0 };
         if request.flags & !known != 0 {
@@ -131,7 +131,7 @@ impl<T: Transport> MrCalls for Domain<T> {
     }
 
     fn names_devices(&self) -> bool {
-        self.engine().info.caps & FI_HMEM != 0
+        self.engine().info.caps.contains(Caps::HMEM)
     }
 
     fn has_keys_in_av(&self) -> bool {

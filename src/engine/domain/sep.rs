@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use self::attributes::{narrow_rx, narrow_tx, own_caps};
 pub use self::member::{Member, Side};
 use crate::abi::*;
+use crate::base::Caps;
+use crate::base::flags::flags;
 use crate::base::info::{Info, RxAttr, TxAttr};
 use crate::base::{Error, Result};
 use crate::engine::domain::av::Av;
@@ -322,7 +324,7 @@ impl<T: Transport> ScalableCalls for ScalableEp<T> {
             narrow_rx(&mut info.rx, &attr, info.caps)?;
         }
         // Memory is the endpoint's.
-        info.caps = own_caps(info.caps, info.rx.caps) & !(FI_RMA | FI_ATOMIC | FI_COLLECTIVE);
+        info.caps = own_caps(info.caps, info.rx.caps) & !flags!(Caps: RMA | ATOMIC | COLLECTIVE);
         let member = self.claim(Side::Receive, index)?;
         let attr = info.rx.clone();
         Ok((Ep::open_context(member, info, context), attr))

@@ -6,8 +6,9 @@ use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Weak};
 
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::info::RxAttr;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::domain::peers::{Caller, ServedSrx};
 use crate::engine::domain::{Engine, State};
 use crate::engine::srx::{Arrivals, Srx};
@@ -45,11 +46,15 @@ impl<T: Transport> SharedRx<T> {
             return Err(Error::NOSYS);
         }
         let mut attr = attr.unwrap_or_default();
-        attr.op_flags &= !FI_PEER;
+        attr.op_flags &= !OpFlags::PEER;
         let own = attr.caps;
-        let many_tagged = own & FI_TAGGED_MULTI_RECV != 0;
-        let caps = if own == 0 { engine.info.caps } else { own };
-        let directed = caps & FI_DIRECTED_RECV != 0 && engine.info.ep.ep_type != FI_EP_MSG.0;
+        let many_tagged = own.contains(Caps::TAGGED_MULTI_RECV);
+        let caps = if own.is_empty() {
+            engine.info.caps
+        } else {
+            own
+        };
+        let directed = caps.contains(Caps::DIRECTED_RECV) && engine.info.ep.ep_type != FI_EP_MSG.0;
         let mut srx = Srx::new();
         srx.many_tagged = many_tagged;
         // The handle itself counts.
@@ -122,8 +127,9 @@ impl<T: Transport> SharedRx<T> {
     /// fi_endpoint(3): an endpoint uses a subset of the attributes of the context. Those that were not named allow all.
     pub fn check(&self, ep: &RxAttr) -> Result {
         let most = &self.attr;
-        let caps = (ep.caps & OF_RECEIVES, most.caps & OF_RECEIVES);
-        let bits = [caps, (ep.msg_order, most.msg_order)];
+        let of_receives = |caps: Caps| (caps & OF_RECEIVES).bits();
+        let caps = (of_receives(ep.caps), of_receives(most.caps));
+        let bits = [caps, (ep.msg_order.bits(), most.msg_order.bits())];
         let sizes = [
             (ep.total_buffered_recv, most.total_buffered_recv),
             (ep.size, most.size),
@@ -228,7 +234,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
         }
         let mut guard = self.engine.lock()?;
         // A receive that waits for a counter is one of an endpoint.
-        if rx.flags & FI_TRIGGER != 0 {
+        if rx.flags.contains(OpFlags::TRIGGER) {
             return Err(Error::BADFLAGS);
         }
         let State { domain, transport } = &mut *guard;
@@ -249,12 +255,12 @@ impl<T: Transport> DataPath for SharedRx<T> {
         Ok(())
     }
 
-    fn tx_flags(&self) -> u64 {
-        0
+    fn tx_flags(&self) -> OpFlags {
+        OpFlags::empty()
     }
 
     /// Whether a queue is selective is a matter of the endpoint that a message comes to.
-    fn rx_flags(&self) -> u64 {
+    fn rx_flags(&self) -> OpFlags {
         self.attr.op_flags
     }
 
@@ -262,20 +268,16 @@ impl<T: Transport> DataPath for SharedRx<T> {
         self.many_tagged
     }
 
-    fn tx_implied(&self) -> u64 {
-        0
+    fn tx_implied(&self) -> OpFlags {
+        OpFlags::empty()
     }
 
-    fn rx_implied(&self) -> u64 {
-        0
+    fn rx_implied(&self) -> OpFlags {
+        OpFlags::empty()
     }
 }
 
 /// Capabilities that say what is received by a context; memory is the endpoint's.
-const OF_RECEIVES: u64 = FI_MSG
-    | FI_TAGGED
-    | FI_RECV
-    | FI_MULTI_RECV
-    | FI_TAGGED_MULTI_RECV
-    | FI_DIRECTED_RECV
-    | FI_TAGGED_DIRECTED_RECV;
+const OF_RECEIVES: Caps = flags!(Caps:
+    MSG | TAGGED | RECV | MULTI_RECV | TAGGED_MULTI_RECV | DIRECTED_RECV | TAGGED_DIRECTED_RECV
+);

@@ -54,7 +54,10 @@ impl<T: Transport> SharedTx<T> {
             return Err(Error::DOMAIN);
         }
         let most = &self.attr;
-        let bits = [(ep.caps, most.caps), (ep.msg_order, most.msg_order)];
+        let bits = [
+            (ep.caps.bits(), most.caps.bits()),
+            (ep.msg_order.bits(), most.msg_order.bits()),
+        ];
         let sizes = [
             (ep.inject_size, most.inject_size),
             (ep.size, most.size),

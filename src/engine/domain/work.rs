@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::cntr::Edit;
 use crate::engine::domain::Engine;
 use crate::engine::domain::cntr::Cntr;
@@ -65,18 +64,18 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
 /// FI_ENOSYS for operations that the endpoint has not.
 fn check(ep: &EpState, what: What) -> Result {
     let needed = match what {
-        What::Msg => FI_MSG,
-        What::Tagged => FI_TAGGED,
-        What::Read | What::Write => FI_RMA,
-        What::Atomic | What::AtomicFetch => FI_ATOMIC,
+        What::Msg => Caps::MSG,
+        What::Tagged => Caps::TAGGED,
+        What::Read | What::Write => Caps::RMA,
+        What::Atomic | What::AtomicFetch => Caps::ATOMIC,
     };
-    if ep.caps & FI_TRIGGER == 0 {
+    if !ep.caps.contains(Caps::TRIGGER) {
         return Err(Error::INVAL);
     }
-    match (ep.caps & needed, ep.enabled) {
-        (0, _) => Err(Error::NOSYS),
-        (_, false) => Err(Error::OPBADSTATE),
-        (_, true) => Ok(()),
+    match (ep.caps.contains(needed), ep.enabled) {
+        (false, _) => Err(Error::NOSYS),
+        (true, false) => Err(Error::OPBADSTATE),
+        (true, true) => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::Result;
+use crate::base::{CompFlags, OpFlags, Result};
 use crate::engine::domain_state::DomainState;
 use crate::engine::ep_state::Event;
 use crate::engine::transport::Address;
@@ -13,15 +13,15 @@ use crate::hmem::Memory;
 
 impl<A: Address, M: Memory> DomainState<A, M> {
     /// A collective has ended at this endpoint. It counts as the atomic operations that it maps to.
-    pub fn collected(&mut self, ep: usize, flags: u64, context: usize, result: Result) {
+    pub fn collected(&mut self, ep: usize, flags: OpFlags, context: usize, result: Result) {
         self.eps[ep].tx_pending -= 1;
         let ep = &self.eps[ep];
         let counter = ep.cntr(Event::Write);
         let queue = ep.tx_cq.map(|cq| &mut self.cqs[cq]);
         match result {
             Ok(()) => {
-                if let (Some(queue), true) = (queue, flags & FI_COMPLETION != 0) {
-                    let words = [context as u64, FI_COLLECTIVE, 0, 0, 0, 0];
+                if let (Some(queue), true) = (queue, flags.contains(OpFlags::COMPLETION)) {
+                    let words = [context as u64, CompFlags::COLLECTIVE.bits(), 0, 0, 0, 0];
                     queue.push(&words, FI_ADDR_NOTAVAIL);
                 }
                 if let Some(counter) = counter {
@@ -32,7 +32,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
                 if let Some(queue) = queue {
                     queue.push_error(CqErr {
                         context,
-                        flags: FI_COLLECTIVE,
+                        flags: CompFlags::COLLECTIVE,
                         err: error.code(),
                         prov_errno: error.code(),
                         src_addr: FI_ADDR_NOTAVAIL,

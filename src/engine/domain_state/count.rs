@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::{DomainState, TxOp};
-use crate::base::{Error, IoVec};
+use crate::base::{Error, IoVec, OpFlags};
 use crate::engine::cntr::{Counter, Edit};
 use crate::engine::ep_state::Event;
 use crate::engine::srx::RecvOp;
@@ -16,7 +16,7 @@ use crate::hmem::Memory;
 impl<A: Address, M: Memory> DomainState<A, M> {
     /// An event of an endpoint.
     #[inline]
-    pub fn count(&mut self, ep: usize, event: Event, flags: u64, len: usize) {
+    pub fn count(&mut self, ep: usize, event: Event, flags: OpFlags, len: usize) {
         if let Some(cntr) = self.eps[ep].cntr(event)
             && !cntr.count(len)
         {
@@ -26,7 +26,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
 
     /// As `count`, when the counter said that something waits for it.
     #[cold]
-    pub fn count_watched(&mut self, ep: usize, event: Event, flags: u64, len: usize) {
+    pub fn count_watched(&mut self, ep: usize, event: Event, flags: OpFlags, len: usize) {
         match self.triggers.end(flags) {
             Some(Some(completion)) => {
                 completion.counter().add(1);
@@ -44,7 +44,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
 
     /// An operation of an endpoint has failed.
     #[cold]
-    pub fn count_failed(&mut self, ep: usize, event: Event, flags: u64) {
+    pub fn count_failed(&mut self, ep: usize, event: Event, flags: OpFlags) {
         let work = self.triggers.end(flags);
         let counter = match &work {
             Some(completion) => completion.as_ref().map(Held::counter),
@@ -76,7 +76,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     pub fn cancel_triggered(&mut self, ep: usize, context: usize) -> bool {
         match self.triggers.cancel(ep, context) {
             Some(action) => {
-                self.refuse(&action, 0, Error::CANCELED);
+                self.refuse(&action, OpFlags::empty(), Error::CANCELED);
                 true
             }
             None => false,
@@ -84,8 +84,8 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     }
 
     /// Reports an operation that did not start. `number`: of deferred work.
-    pub fn refuse(&mut self, action: &Action<M>, number: u64, error: Error) {
-        let operation = |place: &Place, what, flags: u64, context, len| TxOp {
+    pub fn refuse(&mut self, action: &Action<M>, number: OpFlags, error: Error) {
+        let operation = |place: &Place, what, flags: OpFlags, context, len| TxOp {
             since: 0,
             ep: place.ep as u32,
             what,

@@ -5,7 +5,7 @@
 use super::DomainState;
 use super::receive::{Sender, entry_of};
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, OpFlags, Result};
 use crate::engine::srx::{Claimed, Envelope, Outcome, RecvOp, Srx};
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
@@ -112,7 +112,8 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             return;
         };
         // A claimed message that is discarded: a receive like others.
-        if rx.flags & FI_PEEK == 0 && (rx.flags | implied) & FI_COMPLETION == 0 {
+        if !rx.flags.contains(OpFlags::PEEK) && !(rx.flags | implied).contains(OpFlags::COMPLETION)
+        {
             return;
         }
         let entry = entry_of(envelope, rx.context.number(), rx.what.received(), 0);
@@ -121,7 +122,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
         let words = [
             entry.context as u64,
-            entry.flags,
+            entry.flags.bits(),
             envelope.len,
             0,
             entry.data,

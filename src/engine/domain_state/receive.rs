@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{Error, IoVec};
+use crate::base::flags::flags;
+use crate::base::{Caps, CompFlags, Error, IoVec, OpFlags};
 use crate::engine::cntr::Counter;
 use crate::engine::ep_state::{EpState, Event};
 use crate::engine::srx::{Envelope, Filled, MessageInfo, RecvOp, Srx, Unfilled};
@@ -29,7 +30,7 @@ pub struct RxPath<'a, M: Memory = Host> {
     cntr: Option<&'a Counter>,
     takes_tagged: bool,
     /// `EpState::rx_implied`.
-    implied: u64,
+    implied: OpFlags,
     /// What completions call the peer.
     name: u64,
 }
@@ -48,10 +49,10 @@ impl<M: Memory> RxPath<'_, M> {
             return Err(Unfilled::Special);
         }
         let filled = self.srx.fill(message, source, fill)?;
-        if (filled.flags | self.implied) & FI_COMPLETION != 0
+        if (filled.flags | self.implied).contains(OpFlags::COMPLETION)
             && let Some(cq) = &mut self.cq
         {
-            cq.push(&words_of(&filled, message, 0), self.name);
+            cq.push(&words_of(&filled, message, CompFlags::empty()), self.name);
         }
         if let Some(cntr) = self.cntr {
             cntr.succeeded(message.len as usize);
@@ -76,10 +77,10 @@ impl<M: Memory> RxPath<'_, M> {
 }
 
 impl What {
-    pub(super) const fn received(self) -> u64 {
+    pub(super) const fn received(self) -> CompFlags {
         match self {
-            What::Tagged => FI_TAGGED | FI_RECV,
-            _ => FI_MSG | FI_RECV,
+            What::Tagged => flags!(CompFlags: TAGGED | RECV),
+            _ => flags!(CompFlags: MSG | RECV),
         }
     }
 }
@@ -106,7 +107,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             return self.truncated(ep, recv, envelope, sender.fi_addr);
         }
         let release = match recv.multi {
-            None => 0,
+            None => CompFlags::empty(),
             Some(_) => recv.release(),
         };
         let filled = Filled {
@@ -133,7 +134,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     /// FI_SOURCE_ERR: whether what arrives from this sender is an entry with the sender's address.
     #[inline]
     pub fn reports_origin(&self, ep: usize, fi_addr: u64) -> bool {
-        fi_addr == FI_ADDR_NOTAVAIL && self.eps[ep].caps & FI_SOURCE_ERR != 0
+        fi_addr == FI_ADDR_NOTAVAIL && self.eps[ep].caps.contains(Caps::SOURCE_ERR)
     }
 
     /// fi_cq(3), FI_EADDRNOTAVAIL: all went well, but the sender is not in the address vector. `entry` is what would
@@ -169,7 +170,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             return None;
         }
         Some(RxPath {
-            takes_tagged: ep.caps & FI_TAGGED != 0,
+            takes_tagged: ep.caps.contains(Caps::TAGGED),
             implied: ep.rx_implied,
             name: self.named(ep, fi_addr),
             srx: &mut self.srxs[ep.srx],
@@ -185,12 +186,12 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         id: usize,
         recv: &Filled,
         message: &MessageInfo,
-        release: u64,
+        release: CompFlags,
         source: u64,
     ) {
         let ep = &self.eps[id];
         let source = self.named(ep, source);
-        if ((recv.flags | ep.rx_implied) & FI_COMPLETION != 0 || release != 0)
+        if ((recv.flags | ep.rx_implied).contains(OpFlags::COMPLETION) || !release.is_empty())
             && let Some(cq) = ep.rx_cq
         {
             self.cqs[cq].push(&words_of(recv, message, release), source);
@@ -211,7 +212,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             len,
             olen: (envelope.len - len as u64) as usize,
             buf: recv.base,
-            flags: envelope.data.map_or(0, |_| FI_REMOTE_CQ_DATA),
+            flags: with_data(envelope.data),
             data: envelope.data.unwrap_or(0),
             tag: envelope.tag,
             src_addr: source,
@@ -247,17 +248,17 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.count_failed(id, Event::Recv, recv.flags);
     }
 
-    /// A peer has written to a region of ours, with or without data for the queue. `kind` is FI_RMA or FI_ATOMIC.
+    /// A peer has written to a region of ours, with or without data for the queue. `kind` is `RMA` or `ATOMIC`.
     pub fn written(
         &mut self,
         ep: usize,
-        kind: u64,
+        kind: CompFlags,
         len: u64,
         data: Option<u64>,
         sender: &Sender<'_, A>,
     ) {
         if let (Some(data), Some(cq)) = (data, self.eps[ep].rx_cq) {
-            let flags = kind | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+            let flags = kind | CompFlags::REMOTE_WRITE | CompFlags::REMOTE_CQ_DATA;
             if self.reports_origin(ep, sender.fi_addr) {
                 let entry = CqErr {
                     flags,
@@ -268,15 +269,15 @@ impl<A: Address, M: Memory> DomainState<A, M> {
                 self.stranger(ep, entry, sender);
             } else {
                 let source = self.named(&self.eps[ep], sender.fi_addr);
-                self.cqs[cq].push(&[0, flags, len, 0, data, 0], source);
+                self.cqs[cq].push(&[0, flags.bits(), len, 0, data, 0], source);
             }
         }
-        self.count(ep, Event::RemoteWrite, 0, len as usize);
+        self.count(ep, Event::RemoteWrite, OpFlags::empty(), len as usize);
     }
 
     /// A peer has read from a region of ours.
     pub fn read_by_peer(&mut self, ep: usize, len: u64) {
-        self.count(ep, Event::RemoteRead, 0, len as usize);
+        self.count(ep, Event::RemoteRead, OpFlags::empty(), len as usize);
     }
 
     /// Whether the endpoint may take messages from the wire: its queue has not run over.
@@ -299,14 +300,14 @@ impl<A: Address, M: Memory> DomainState<A, M> {
 
 /// What a queue is told of a message that is in its receive: the words of an entry.
 #[inline(always)]
-fn words_of(recv: &Filled, message: &MessageInfo, release: u64) -> [u64; 6] {
+fn words_of(recv: &Filled, message: &MessageInfo, release: CompFlags) -> [u64; 6] {
     let (with_data, data) = match message.data {
-        Some(data) => (FI_REMOTE_CQ_DATA, data),
-        None => (0, 0),
+        Some(data) => (CompFlags::REMOTE_CQ_DATA, data),
+        None => (CompFlags::empty(), 0),
     };
     [
         recv.context as u64,
-        message.what.received() | with_data | release,
+        (message.what.received() | with_data | release).bits(),
         message.len,
         recv.base as u64,
         data,
@@ -314,11 +315,15 @@ fn words_of(recv: &Filled, message: &MessageInfo, release: u64) -> [u64; 6] {
     ]
 }
 
+fn with_data(data: Option<u64>) -> CompFlags {
+    data.map_or(CompFlags::empty(), |_| CompFlags::REMOTE_CQ_DATA)
+}
+
 /// What a queue is told of a message.
-pub(super) fn entry_of(envelope: &Envelope, context: usize, flags: u64, buf: usize) -> CqErr {
+pub(super) fn entry_of(envelope: &Envelope, context: usize, flags: CompFlags, buf: usize) -> CqErr {
     CqErr {
         context,
-        flags: flags | envelope.data.map_or(0, |_| FI_REMOTE_CQ_DATA),
+        flags: flags | with_data(envelope.data),
         len: envelope.len as usize,
         buf,
         data: envelope.data.unwrap_or(0),

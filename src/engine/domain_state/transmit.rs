@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::DomainState;
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::flags::flags;
+use crate::base::{CompFlags, Error, OpFlags, Result};
 use crate::engine::ep_state::Event;
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
@@ -23,7 +24,7 @@ pub struct TxOp {
     /// The endpoint it was posted to, or the transmit context of one: by number in `DomainState::eps`.
     pub ep: u32,
     /// FI_COMPLETION says whether success is reported.
-    pub flags: u64,
+    pub flags: OpFlags,
     pub context: usize,
     pub len: usize,
 }
@@ -50,14 +51,14 @@ impl TxOp {
 
 impl What {
     /// Completion flags at the initiator, and the counter.
-    const fn sent(self) -> (u64, Event) {
+    const fn sent(self) -> (CompFlags, Event) {
         match self {
-            What::Msg => (FI_MSG | FI_SEND, Event::Send),
-            What::Tagged => (FI_TAGGED | FI_SEND, Event::Send),
-            What::Write => (FI_RMA | FI_WRITE, Event::Write),
-            What::Read => (FI_RMA | FI_READ, Event::Read),
-            What::Atomic => (FI_ATOMIC | FI_WRITE, Event::Write),
-            What::AtomicFetch => (FI_ATOMIC | FI_READ, Event::Read),
+            What::Msg => (flags!(CompFlags: MSG | SEND), Event::Send),
+            What::Tagged => (flags!(CompFlags: TAGGED | SEND), Event::Send),
+            What::Write => (flags!(CompFlags: RMA | WRITE), Event::Write),
+            What::Read => (flags!(CompFlags: RMA | READ), Event::Read),
+            What::Atomic => (flags!(CompFlags: ATOMIC | WRITE), Event::Write),
+            What::AtomicFetch => (flags!(CompFlags: ATOMIC | READ), Event::Read),
         }
     }
 }
@@ -66,7 +67,9 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     /// Whether the application learns what becomes of an operation, or a thread of ours sees to it.
     pub fn hears_of(&self, op: &TxOp) -> bool {
         let (_, event) = op.what.sent();
-        self.auto || op.flags & FI_COMPLETION != 0 || self.eps[op.ep()].bound(event).is_some()
+        self.auto
+            || op.flags.contains(OpFlags::COMPLETION)
+            || self.eps[op.ep()].bound(event).is_some()
     }
 
     /// An operation that was under way has succeeded.
@@ -93,10 +96,13 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         {
             self.count_watched(id, event, op.flags, op.len);
         }
-        if op.flags & FI_COMPLETION != 0
+        if op.flags.contains(OpFlags::COMPLETION)
             && let Some(cq) = self.eps[id].tx_cq
         {
-            self.cqs[cq].push(&[op.context as u64, flags, 0, 0, 0, 0], FI_ADDR_NOTAVAIL);
+            self.cqs[cq].push(
+                &[op.context as u64, flags.bits(), 0, 0, 0, 0],
+                FI_ADDR_NOTAVAIL,
+            );
         }
     }
 

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::OnceLock;
 
 use crate::base::rights::NO_KEY;
-use crate::base::{Error, IoVec, Piece, Registered, Result, Span};
+use crate::base::{Access, Error, IoVec, Piece, Registered, Result, Span};
 use crate::engine::auth::Key;
 
 /// Memory that the application registered. Accesses that are under way hold it; closing it ends them.
@@ -19,7 +19,7 @@ pub struct Region<C> {
     pub offset: u64,
     /// `NO_KEY` for a region that no peer may access.
     pub key: u64,
-    pub access: u64,
+    pub access: Access,
     /// Peers say virtual addresses.
     pub virt: bool,
     #[allow(dead_code)] // For providers that report remote events with it.
@@ -38,7 +38,7 @@ impl<C> Region<C> {
         segments: Segments,
         offset: u64,
         key: u64,
-        access: u64,
+        access: Access,
         virt: bool,
         context: usize,
     ) -> Self {
@@ -166,8 +166,8 @@ impl<C> Region<C> {
     }
 
     #[inline]
-    pub(super) fn check(&self, need: u64) -> Result {
-        match self.access & need == need {
+    pub(super) fn check(&self, need: Access) -> Result {
+        match self.access.contains(need) {
             true => Ok(()),
             false => Err(Error::ACCES),
         }

@@ -6,7 +6,11 @@ use std::ops::{Deref, DerefMut};
 use super::region::*;
 use super::*;
 use crate::base::Span;
-use crate::base::rights::{COLLECTIVE, READ, RECV, REMOTE_READ, REMOTE_WRITE, SEND, WRITE};
+use crate::base::flags::flags;
+
+const REMOTE: Access = Access::REMOTE;
+const REMOTE_READ: Access = Access::REMOTE_READ;
+const REMOTE_WRITE: Access = Access::REMOTE_WRITE;
 
 const SCALABLE: KeyPolicy = KeyPolicy {
     prov_key: false,
@@ -34,7 +38,7 @@ impl Table {
     fn register(
         &mut self,
         segments: &[(usize, usize)],
-        access: u64,
+        access: Access,
         offset: u64,
         key: u64,
         context: usize,
@@ -46,7 +50,7 @@ impl Table {
         self.0.register(pieces, access, offset, key, context)
     }
 
-    fn lookup(&self, key: u64, addr: u64, len: u64, need: u64) -> Found<'_, usize> {
+    fn lookup(&self, key: u64, addr: u64, len: u64, need: Access) -> Found<'_, usize> {
         let found = self.0.lookup(key, addr, len, need);
         found.map(|(region, piece)| (region, piece.span().start))
     }
@@ -56,7 +60,7 @@ impl Table {
         key: u64,
         addr: u64,
         len: u64,
-        need: u64,
+        need: Access,
     ) -> Result<((), Vec<(usize, usize)>)> {
         let (_, pieces) = self.0.lookup_all(key, addr, len, need)?;
         let spans = pieces.spans();
@@ -147,7 +151,7 @@ fn every_number_can_be_requested_as_a_key() {
         let region = table.register(&[(key as usize, 0)], REMOTE, 0, key, 0);
         assert_eq!(region.unwrap().key, key);
     }
-    let local = table.register(&[(64, 64)], SEND, 0, 1, 0).unwrap();
+    let local = table.register(&[(64, 64)], Access::SEND, 0, 1, 0).unwrap();
     table.close(&local);
     assert_eq!(table.len(), 4);
 }
@@ -191,13 +195,21 @@ fn a_provider_key_never_comes_again() {
 fn a_region_without_remote_rights_has_no_key() {
     for policy in [SCALABLE, BASIC] {
         let mut table = Table::new(policy);
-        for access in [0, SEND | RECV, READ | WRITE, COLLECTIVE | SEND] {
+        for access in [
+            Access::empty(),
+            flags!(Access: SEND | RECV),
+            flags!(Access: READ | WRITE),
+            flags!(Access: COLLECTIVE | SEND),
+        ] {
             let region = table.register(&[(0x1000, 64)], access, 0, 7, 0).unwrap();
             assert_eq!(region.key, NO_KEY);
         }
         assert_eq!(table.len(), 0);
         for key in [1, 7, NO_KEY] {
-            assert_eq!(code(table.lookup(key, 0, 1, 0)), Some(Error::NOKEY));
+            assert_eq!(
+                code(table.lookup(key, 0, 1, Access::empty())),
+                Some(Error::NOKEY)
+            );
         }
         table.register(&[(0x1000, 64)], REMOTE, 0, 7, 0).unwrap();
     }
@@ -207,7 +219,7 @@ fn a_region_without_remote_rights_has_no_key() {
 fn rights_outside_the_man_page_are_refused() {
     let mut table = Table::new(SCALABLE);
     for bit in 0..64 {
-        let access = 1u64 << bit;
+        let access = Access::from_bits_retain(1 << bit);
         let known = [6, 8, 9, 10, 11, 12, 13].contains(&bit);
         let result = table.register(&[(0, 8)], access, 0, bit, 0);
         assert_eq!(result.is_ok(), known, "bit {bit}");

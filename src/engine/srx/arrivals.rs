@@ -7,8 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Bytes, Lane, Multi, Outcome, RecvOp, Srx};
-use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, OpFlags, Result};
 use crate::engine::srx::Envelope;
 use crate::ffi::ops::transfer::What;
 use crate::ffi::peer::{Entry, PeerSrx, Place};
@@ -189,7 +188,7 @@ impl<M: Memory> Srx<M> {
             len: receive.iov.remaining(),
             iov: receive.iov,
             context: receive.context,
-            flags: receive.flags & FI_COMPLETION,
+            flags: receive.flags & OpFlags::COMPLETION,
             multi: Some(multi),
         };
         self.meet_claimed(what, id, recv, out);

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use super::receive::{Posted, RecvOp};
 use super::{Bytes, Envelope, Srx};
-use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::flags::flags;
+use crate::base::{Error, OpFlags, Result};
 use crate::engine::matching::{ANY, MsgId};
 use crate::ffi::ops::transfer::{OneRx, Rx, What};
 use crate::hmem::{Host, Memory};
@@ -38,7 +38,9 @@ impl<M: Memory> Srx<M> {
     #[inline(always)]
     pub fn post_one(&mut self, rx: &mut OneRx<M>, directed: bool) -> bool {
         let lane = self.lane(rx.what);
-        let plain = rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) == 0;
+        let plain = !rx
+            .flags
+            .intersects(flags!(OpFlags: PEEK | CLAIM | DISCARD | MULTI_RECV));
         if !plain || lane.matcher.unexpected_len() > 0 {
             return false;
         }
@@ -57,7 +59,7 @@ impl<M: Memory> Srx<M> {
         out: &mut VecDeque<Outcome<M>>,
     ) -> Result {
         let source = if directed { rx.src } else { ANY };
-        if rx.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD) != 0 {
+        if rx.flags.intersects(flags!(OpFlags: PEEK | CLAIM | DISCARD)) {
             return self.peek(rx, source, out);
         }
         let (tag, ignore) = accepted(rx.what, rx.tag, rx.ignore);
@@ -97,7 +99,7 @@ impl<M: Memory> Srx<M> {
     /// fi_tagged(3): for tagged receives FI_MULTI_RECV is a capability of its own.
     #[inline]
     fn takes_many(&self, rx: &Rx<M>) -> bool {
-        rx.flags & FI_MULTI_RECV != 0 && (rx.what == What::Msg || self.many_tagged)
+        rx.flags.contains(OpFlags::MULTI_RECV) && (rx.what == What::Msg || self.many_tagged)
     }
 
     /// A receive takes an unexpected message.
@@ -130,9 +132,9 @@ impl<M: Memory> Srx<M> {
     #[cold]
     fn peek(&mut self, rx: &mut Rx<M>, source: u64, out: &mut VecDeque<Outcome<M>>) -> Result {
         let (peek, claim, discard) = (
-            rx.flags & FI_PEEK != 0,
-            rx.flags & FI_CLAIM != 0,
-            rx.flags & FI_DISCARD != 0,
+            rx.flags.contains(OpFlags::PEEK),
+            rx.flags.contains(OpFlags::CLAIM),
+            rx.flags.contains(OpFlags::DISCARD),
         );
         let (tag, ignore) = accepted(rx.what, rx.tag, rx.ignore);
         let lane = self.lane(rx.what);

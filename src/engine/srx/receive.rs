@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::arrivals::Lent;
-use crate::abi::*;
-use crate::base::IoVec;
+use crate::base::{CompFlags, IoVec, OpFlags};
 use crate::engine::matching::Put;
 use crate::ffi::ops::transfer::OneRx;
 use crate::hmem::{Host, Memory};
@@ -18,7 +17,7 @@ pub(super) struct Posted<M: Memory> {
     pub iov: IoVec<M>,
     pub len: usize,
     pub context: usize,
-    pub flags: u64,
+    pub flags: OpFlags,
     pub multi: Option<Arc<Multi>>,
 }
 
@@ -52,7 +51,7 @@ pub struct RecvOp<M = Host> {
     /// Bytes that the receive has room for.
     pub len: usize,
     pub context: usize,
-    pub flags: u64,
+    pub flags: OpFlags,
     pub multi: Option<Arc<Multi>>,
 }
 
@@ -60,20 +59,20 @@ pub struct RecvOp<M = Host> {
 pub struct Filled {
     pub base: usize,
     pub context: usize,
-    pub flags: u64,
+    pub flags: OpFlags,
 }
 
 impl<M> RecvOp<M> {
     /// FI_MULTI_RECV if this completion gives the buffer back. To be asked once, when the operation completes.
-    pub fn release(&self) -> u64 {
+    pub fn release(&self) -> CompFlags {
         match &self.multi {
             Some(multi)
                 if multi.open.fetch_sub(1, Ordering::Relaxed) == 1
                     && multi.full.load(Ordering::Relaxed) =>
             {
-                FI_MULTI_RECV
+                CompFlags::MULTI_RECV
             }
-            _ => 0,
+            _ => CompFlags::empty(),
         }
     }
 }

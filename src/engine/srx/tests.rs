@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::abi::*;
+use crate::base::OpFlags;
 use crate::engine::matching::ANY;
 use crate::ffi::ops::transfer::{Context, Rx};
 
@@ -22,7 +22,7 @@ fn envelope(token: u64, len: u64) -> Envelope {
     }
 }
 
-fn receive(srx: &mut Srx, flags: u64, out: &mut VecDeque<Outcome>) -> Result {
+fn receive(srx: &mut Srx, flags: OpFlags, out: &mut VecDeque<Outcome>) -> Result {
     let mut rx = Rx {
         what: What::Tagged,
         iov: IoVec::empty(),
@@ -53,7 +53,7 @@ fn every_message_counts_until_it_is_gone() {
     srx.coming(slot, &[1; 1000]).unwrap();
     assert!(srx.arrived(slot).is_none());
     for _ in 0..3 {
-        receive(&mut srx, 0, &mut out).unwrap();
+        receive(&mut srx, OpFlags::empty(), &mut out).unwrap();
     }
     assert_eq!((srx.saved(), out.len()), (0, 3));
 }
@@ -70,14 +70,14 @@ fn what_is_lost_forgotten_or_discarded_counts_no_more() {
     srx.forget(1);
     assert_eq!(srx.saved(), 0);
     srx.keep_whole(envelope(4, 3), |bytes| bytes.resize(3, 0));
-    receive(&mut srx, FI_PEEK | FI_DISCARD, &mut out).unwrap();
+    receive(&mut srx, OpFlags::PEEK | OpFlags::DISCARD, &mut out).unwrap();
     assert_eq!(srx.saved(), 0);
     // Claimed, and its sender is gone: it counts until its receive comes.
     srx.keep(envelope(5, 50), Bytes::There);
-    receive(&mut srx, FI_PEEK | FI_CLAIM, &mut out).unwrap();
+    receive(&mut srx, OpFlags::PEEK | OpFlags::CLAIM, &mut out).unwrap();
     srx.forget(5);
     assert_eq!(srx.saved(), ENTRY);
-    receive(&mut srx, FI_CLAIM, &mut out).unwrap();
+    receive(&mut srx, OpFlags::CLAIM, &mut out).unwrap();
     assert_eq!(srx.saved(), 0);
     srx.keep_whole(envelope(6, 0), |_| ());
     srx.forget_ep(0);

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::abi::*;
 use crate::base::grow::append;
 use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Error, IoVec, OpFlags, Result};
 use crate::engine::coll::{self, Action, Frame, Lane, MAX_BYTES, MAX_MEMBERS, Shape};
 use crate::engine::domain_state::DomainState;
 use crate::engine::stream::conn::Conn;
@@ -37,7 +37,7 @@ pub enum Token {
         context: usize,
     },
     Call {
-        flags: u64,
+        flags: OpFlags,
         context: usize,
         output: IoVec,
     },

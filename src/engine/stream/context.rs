@@ -3,8 +3,7 @@
 //! through them names them for its completion; a frame names the receive context that it is for, unless that is the first.
 #![forbid(unsafe_code)]
 
-use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, OpFlags, Result};
 use crate::engine::domain_state::{DomainState, TxOp};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::MAX_CONTEXTS;
@@ -29,7 +28,10 @@ impl<N: Net> Stream<N> {
         if !state.enabled {
             return Err(Error::OPBADSTATE);
         }
-        if tx.flags & (FI_MATCH_COMPLETE | FI_FENCE) != 0 {
+        if tx
+            .flags
+            .intersects(OpFlags::MATCH_COMPLETE | OpFlags::FENCE)
+        {
             check_flags(tx.what, tx.flags, state)?;
         }
         domain.may_post(ep)?;

@@ -2,8 +2,8 @@
 //! Operations that endpoints post: to which session they go.
 #![forbid(unsafe_code)]
 
-use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::flags::flags;
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::context::split;
@@ -28,7 +28,10 @@ impl<N: Net> Stream<N> {
             return Err(Error::OPBADSTATE);
         }
         let len = tx.iov.remaining();
-        if tx.flags & (FI_MATCH_COMPLETE | FI_FENCE | FI_TRIGGER) != 0 {
+        if tx
+            .flags
+            .intersects(flags!(OpFlags: MATCH_COMPLETE | FENCE | TRIGGER))
+        {
             check_flags(tx.what, tx.flags, state)?;
         }
         domain.may_post(ep)?;
@@ -82,7 +85,7 @@ impl<N: Net> Stream<N> {
         let len = tx.piece.len();
         // Those that a peer does not keep wait here.
         let most = (RECORD - MAX_MESSAGE_HEADER).min(self.common.limits.saved_size);
-        if !self.has_shm() || len > most || tx.flags & !PLAIN != 0 {
+        if !self.has_shm() || len > most || !PLAIN.contains(tx.flags) {
             return false;
         }
         let enabled = domain.find_ep(ep).is_some_and(|state| state.enabled);
@@ -150,11 +153,11 @@ impl<N: Net> Stream<N> {
 
     /// The least that one of the endpoint's connections takes now: large messages that the peer is told of, or injected
     /// ones, which are copied to where there is room.
-    pub(super) fn room_of(&mut self, ep: usize, inject: usize, caps: u64) -> usize {
+    pub(super) fn room_of(&mut self, ep: usize, inject: usize, caps: Caps) -> usize {
         let frame = MAX_HEADER + inject;
         // What a read, or a fetching atomic operation, costs the peer.
-        let asks_most = match caps & FI_READ != 0 {
-            true if caps & FI_ATOMIC != 0 => Some(size_of::<OutFrame>() + MAX_ATOMIC),
+        let asks_most = match caps.contains(Caps::READ) {
+            true if caps.contains(Caps::ATOMIC) => Some(size_of::<OutFrame>() + MAX_ATOMIC),
             true => Some(size_of::<OutFrame>()),
             false => None,
         };

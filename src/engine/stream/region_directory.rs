@@ -49,7 +49,7 @@ impl RegionDirectory {
             first: region.remote_base(),
             base: base as u64,
             len: len as u64,
-            access: region.access,
+            access: region.access.bits(),
         };
         if let Some(at) = self.table.publish(&published) {
             self.places.insert(region.key, at);
@@ -76,13 +76,13 @@ impl RegionDirectory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
+    use crate::base::Access;
     use crate::base::Registered;
     use crate::engine::mr::{KeyPolicy, MrTable};
     use crate::sync::region_table::{ENTRIES, InUse, TableView};
 
     fn table() -> MrTable<Arc<Counter>> {
-        MrTable::new(KeyPolicy::from_mr_mode(0))
+        MrTable::new(KeyPolicy::default())
     }
 
     fn both(directory: &RegionDirectory) -> TableView {
@@ -96,21 +96,26 @@ mod tests {
             let memory = vec![Registered::leaked(vec![0; 100])];
             regions.register(memory, access, 0, key, 0).unwrap()
         };
-        let (read, write) = (add(7, FI_REMOTE_READ), add(8, FI_REMOTE_WRITE));
+        let (read, write) = (add(7, Access::REMOTE_READ), add(8, Access::REMOTE_WRITE));
         let mut directory = RegionDirectory::new([&read].into_iter()).unwrap();
         let view = both(&directory);
         directory.publish(&write);
-        let find = |key, addr, len, need| view.find(key, addr, len, need).map(|p| p.address);
-        assert_eq!(find(7, 0, 100, FI_REMOTE_READ), Some(read.base));
-        assert_eq!(find(7, 60, 40, FI_REMOTE_READ), Some(read.base + 60));
-        assert_eq!(find(8, 100, 0, FI_REMOTE_WRITE), Some(write.base + 100));
+        let find = |key, addr, len, need: Access| {
+            view.find(key, addr, len, need.bits()).map(|p| p.address)
+        };
+        assert_eq!(find(7, 0, 100, Access::REMOTE_READ), Some(read.base));
+        assert_eq!(find(7, 60, 40, Access::REMOTE_READ), Some(read.base + 60));
+        assert_eq!(
+            find(8, 100, 0, Access::REMOTE_WRITE),
+            Some(write.base + 100)
+        );
         for (key, addr, len, need) in [
-            (7, 0, 101, FI_REMOTE_READ),
-            (7, 101, 0, FI_REMOTE_READ),
-            (7, u64::MAX, 2, FI_REMOTE_READ),
-            (7, 0, 1, FI_REMOTE_WRITE),
-            (8, 0, 1, FI_REMOTE_READ | FI_REMOTE_WRITE),
-            (9, 0, 1, FI_REMOTE_READ),
+            (7, 0, 101, Access::REMOTE_READ),
+            (7, 101, 0, Access::REMOTE_READ),
+            (7, u64::MAX, 2, Access::REMOTE_READ),
+            (7, 0, 1, Access::REMOTE_WRITE),
+            (8, 0, 1, Access::REMOTE_READ | Access::REMOTE_WRITE),
+            (9, 0, 1, Access::REMOTE_READ),
         ] {
             assert_eq!(find(key, addr, len, need), None, "{key} {addr} {len}");
         }
@@ -120,10 +125,12 @@ mod tests {
     fn who_uses_a_region_is_seen_by_who_withdraws_it() {
         let mut regions = table();
         let memory = vec![Registered::leaked(vec![0; 8])];
-        let region = regions.register(memory, FI_REMOTE_READ, 0, 3, 0).unwrap();
+        let region = regions
+            .register(memory, Access::REMOTE_READ, 0, 3, 0)
+            .unwrap();
         let mut directory = RegionDirectory::new([&region].into_iter()).unwrap();
         let (view, line) = (both(&directory), InUse::default());
-        let part = view.find(3, 0, 8, FI_REMOTE_READ).unwrap();
+        let part = view.find(3, 0, 8, Access::REMOTE_READ.bits()).unwrap();
         let word = view.begin(&part, &line).unwrap();
         assert!(view.shows(&part));
         let at = directory.withdraw(&region).unwrap();
@@ -135,12 +142,12 @@ mod tests {
         // Too late, and gone.
         assert!(view.begin(&part, &line).is_none());
         assert!(!line.is(at));
-        assert!(view.find(3, 0, 8, FI_REMOTE_READ).is_none());
+        assert!(view.find(3, 0, 8, Access::REMOTE_READ.bits()).is_none());
         assert_eq!(directory.withdraw(&region), None);
         // The same key again is another one.
         directory.publish(&region);
         assert!(view.begin(&part, &line).is_none());
-        assert!(view.find(3, 0, 8, FI_REMOTE_READ).is_some());
+        assert!(view.find(3, 0, 8, Access::REMOTE_READ.bits()).is_some());
     }
 
     #[test]
@@ -149,12 +156,14 @@ mod tests {
         let all: Vec<_> = (0..2 * ENTRIES as u64)
             .map(|key| {
                 let memory = vec![Registered::leaked(vec![0])];
-                regions.register(memory, FI_REMOTE_READ, 0, key, 0).unwrap()
+                regions
+                    .register(memory, Access::REMOTE_READ, 0, key, 0)
+                    .unwrap()
             })
             .collect();
         let mut directory = RegionDirectory::new(all.iter()).unwrap();
         let view = both(&directory);
-        let found = |key| view.find(key, 0, 1, FI_REMOTE_READ).is_some();
+        let found = |key| view.find(key, 0, 1, Access::REMOTE_READ.bits()).is_some();
         let shown = (0..2 * ENTRIES as u64).filter(|&key| found(key)).count();
         assert!(shown > ENTRIES / 2 && shown <= ENTRIES, "{shown}");
         for region in &all {

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::abi::*;
+use crate::base::Caps;
+use crate::base::flags::flags;
 use crate::engine::ep_state::Event;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::session::receive::Fault;
@@ -40,9 +41,9 @@ impl<N: Net> Stream<N> {
     /// counts them. (Only data for the queue makes an entry there, and goes by message.)
     pub fn may_be_reached(domain: &DomainOf<N>, ep: usize) -> bool {
         let ep = domain.ep(ep);
-        let grants = FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
+        let grants = flags!(Caps: RMA | REMOTE_READ | REMOTE_WRITE);
         let counts = [Event::RemoteRead, Event::RemoteWrite];
-        ep.caps & grants == grants && counts.iter().all(|&event| ep.bound(event).is_none())
+        ep.caps.contains(grants) && counts.iter().all(|&event| ep.bound(event).is_none())
     }
 
     /// Takes the domain's regions away from the peers that were shown them: from now on one of its endpoints counts

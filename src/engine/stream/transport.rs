@@ -12,7 +12,7 @@ use slab::Slab;
 use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::info::Info;
 use crate::base::log::Source;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::auth::Key;
 use crate::engine::clock::Monotonic;
 use crate::engine::domain_state::DomainState;
@@ -305,7 +305,7 @@ impl<N: Net> Transport for Stream<N> {
         N::set_name(self, ep, addr)
     }
 
-    fn tx_room(&mut self, ep: usize, inject: usize, caps: u64) -> usize {
+    fn tx_room(&mut self, ep: usize, inject: usize, caps: Caps) -> usize {
         self.room_of(ep, inject, caps)
     }
 

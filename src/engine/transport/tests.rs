@@ -5,9 +5,9 @@
 use std::os::fd::AsRawFd;
 
 use super::*;
-use crate::abi::{FI_ADDR_NOTAVAIL, FI_BARRIER, FI_REMOTE_WRITE};
+use crate::abi::{FI_ADDR_NOTAVAIL, FI_BARRIER};
 use crate::base::rights::KeyPolicy;
-use crate::base::{IoVec, Registered};
+use crate::base::{Access, IoVec, OpFlags, Registered};
 use crate::engine::domain_state::Regions;
 use crate::engine::fabric::FabricShared;
 use crate::engine::reactor::Reactor;
@@ -109,7 +109,7 @@ impl Transport for Bare {
 }
 
 fn open() -> (Bare, DomainState<String>) {
-    let domain = DomainState::new(Regions::new(KeyPolicy::from_mr_mode(0)));
+    let domain = DomainState::new(Regions::new(KeyPolicy::default()));
     (Bare::open(&(), &Info::default()).unwrap(), domain)
 }
 
@@ -159,7 +159,7 @@ fn operations_of_contexts_are_those_of_endpoints() {
     let mut tx = Tx {
         what: What::Msg,
         iov: IoVec::empty(),
-        flags: 0,
+        flags: OpFlags::empty(),
         dest: FI_ADDR_NOTAVAIL,
         context: crate::ffi::ops::transfer::Context::default(),
         data: 0,
@@ -175,7 +175,7 @@ fn memory_is_registered_in_the_table_of_the_domain() {
     let (mut bare, mut domain) = open();
     let request = |requested_key| MrRequest {
         segments: vec![Registered::empty()],
-        access: FI_REMOTE_WRITE,
+        access: Access::REMOTE_WRITE,
         offset: 0,
         requested_key,
         flags: 0,

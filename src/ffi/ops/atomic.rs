@@ -6,7 +6,7 @@ mod call;
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Error, IoVec, OpFlags, Result};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
@@ -47,7 +47,7 @@ pub struct Atomic<'a, M = Host> {
     /// Not of the family Base.
     pub result: IoVec<M>,
     /// Operation flags; FI_COMPLETION says whether success is reported.
-    pub flags: u64,
+    pub flags: OpFlags,
     pub dest: u64,
     pub context: Context,
     pub data: u64,

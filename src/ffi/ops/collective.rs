@@ -4,7 +4,8 @@
 use core::ffi::c_void;
 
 use crate::abi::*;
-use crate::base::{Error, IoVec, Result};
+use crate::base::flags::flags;
+use crate::base::{Error, IoVec, OpFlags, Result};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::{DataPath, check_flags, endpoint, single};
@@ -21,7 +22,7 @@ pub struct Collective<M = Host> {
     pub root: u64,
     /// Bytes of `count` elements.
     pub slice: usize,
-    pub flags: u64,
+    pub flags: OpFlags,
     pub context: usize,
     /// What this member brings and gets; empty where it brings or gets nothing.
     pub input: IoVec<M>,
@@ -88,9 +89,10 @@ impl Call {
 }
 
 /// Flags of a call. A result is complete when it is there: no stricter level can be asked for.
-const FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_INJECT | FI_INJECT_COMPLETE;
-const LEVELS: u64 =
-    FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
+const FLAGS: OpFlags = flags!(OpFlags: COMPLETION | MORE | INJECT | INJECT_COMPLETE);
+const LEVELS: OpFlags = flags!(OpFlags:
+    TRANSMIT_COMPLETE | DELIVERY_COMPLETE | COMMIT_COMPLETE | MATCH_COMPLETE
+);
 
 /// # Safety
 /// As fi_collective(3) says of the endpoint and the buffers, which have room for what this member brings and gets, and
@@ -99,8 +101,9 @@ unsafe fn post<T: CollectiveCalls>(ep: *mut fid_ep, call: Call) -> isize {
     // SAFETY: promised by the caller.
     let ep = unsafe { endpoint::<T>(ep) };
     status(ep.and_then(|ep| {
-        check_flags(call.flags, FLAGS | LEVELS)?;
-        if call.flags & LEVELS != 0 {
+        let flags = OpFlags::from_bits_retain(call.flags);
+        check_flags(flags, FLAGS | LEVELS)?;
+        if flags.intersects(LEVELS) {
             return Err(Error::OPNOTSUPP);
         }
         let element = ep.element(call.what, call.datatype, call.op)?;
@@ -119,7 +122,7 @@ unsafe fn post<T: CollectiveCalls>(ep: *mut fid_ep, call: Call) -> isize {
             group: call.group,
             root: call.root,
             slice,
-            flags: call.flags | ep.tx_flags(),
+            flags: flags | ep.tx_flags(),
             context: call.context as usize,
             input: buffer(call.buf.0, call.buf.1, brings)?,
             output: buffer(call.result.0, call.result.1, gets)?,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::abi::*;
 use crate::base::text::strerror as strerror_text;
-use crate::base::{Error, Result};
+use crate::base::{CompFlags, Error, Result};
 use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::{answer, object, status};
@@ -16,7 +16,7 @@ use crate::ffi::user::{Room, Words};
 #[derive(Clone, Debug, Default)]
 pub struct CqErr {
     pub context: usize,
-    pub flags: u64,
+    pub flags: CompFlags,
     pub len: usize,
     pub buf: usize,
     pub data: u64,
@@ -187,7 +187,7 @@ unsafe fn write_err(buf: *mut fi_cq_err_entry, entry: &CqErr, api: u32) {
     // SAFETY: up to `err_data` the struct is the same in all versions; the rest is written by version.
     unsafe {
         (*buf).op_context = entry.context as *mut c_void;
-        (*buf).flags = entry.flags;
+        (*buf).flags = entry.flags.bits();
         (*buf).len = entry.len;
         (*buf).buf = entry.buf as *mut c_void;
         (*buf).data = entry.data;

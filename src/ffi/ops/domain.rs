@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
 use crate::base::info::{Info, Layout, RxAttr, TxAttr};
-use crate::base::{Error, Result};
+use crate::base::{Error, OpFlags, Result};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::atomic::{Elements, Family};
 use crate::ffi::ops::{object, status};
@@ -249,7 +249,7 @@ unsafe extern "C" fn srx_ctx<T: DomainCalls>(
     status(unsafe {
         domain::<T>(d).and_then(|domain| {
             let attr = RxAttr::read(attr, Layout::of_api(domain.api_version()));
-            let imports = |attr: &RxAttr| attr.op_flags & FI_PEER != 0;
+            let imports = |attr: &RxAttr| attr.op_flags.contains(OpFlags::PEER);
             let owner = match attr.as_ref().is_some_and(imports) {
                 true => Some(PeerSrx::import(context)?),
                 false => None,

@@ -5,7 +5,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::abi::*;
-use crate::base::{Error, Result, Span};
+use crate::base::{Error, OpFlags, Result, Span};
 use crate::ffi::object::{self, Kind, WaitHandle};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::{object, profile, status, work};
@@ -80,17 +80,21 @@ unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Resul
         },
         FI_GETOPSFLAG => {
             // SAFETY: `arg` is a uint64_t * that says which side is meant.
-            let side = unsafe { arg.cast::<u64>().read() };
+            let side = OpFlags::from_bits_retain(unsafe { arg.cast::<u64>().read() });
             // SAFETY: as above, writable.
-            unsafe { user::store(arg.cast(), || this.op_flags(side)) }
+            unsafe { user::store(arg.cast(), || Ok(this.op_flags(side)?.bits())) }
         }
-        // SAFETY: `arg` is a uint64_t *.
-        FI_SETOPSFLAG => this.set_op_flags(unsafe { arg.cast::<u64>().read() }),
+        FI_SETOPSFLAG => {
+            // SAFETY: `arg` is a uint64_t *.
+            let flags = unsafe { arg.cast::<u64>().read() };
+            this.set_op_flags(OpFlags::from_bits_retain(flags))
+        }
         FI_ALIAS => {
             // SAFETY: `arg` is a struct fi_alias *.
             let alias = unsafe { &*arg.cast::<fi_alias>() };
+            let flags = OpFlags::from_bits_retain(alias.flags);
             // SAFETY: `alias.fid` is where the new handle goes.
-            unsafe { user::store(alias.fid, || this.alias(alias.flags)) }
+            unsafe { user::store(alias.fid, || this.alias(flags)) }
         }
         // SAFETY: `arg` is an int *.
         FI_BACKLOG => this.set_backlog(unsafe { arg.cast::<c_int>().read() }),

@@ -121,6 +121,7 @@ macro_rules! message_ops {
             // SAFETY: as in `recv`; `msg` is readable during the call.
             let call = || unsafe {
                 let ep: &T = endpoint::<T>(ep)?;
+                let flags = OpFlags::from_bits_retain(flags);
                 check_flags(flags, RECV_FLAGS | more_recv_flags(ep))?;
                 let rx = Rx {
                     what: What::$what,
@@ -149,7 +150,7 @@ macro_rules! message_ops {
             desc: *mut c_void,
             dest: fi_addr_t,
             context: *mut c_void,
-            flags: impl FnOnce(&T, usize) -> Result<u64>,
+            flags: impl FnOnce(&T, usize) -> Result<OpFlags>,
             data: u64,
             tag: u64,
         ) -> isize {
@@ -195,7 +196,7 @@ macro_rules! message_ops {
             $($tag: u64,)?
             context: *mut c_void,
         ) -> isize {
-            let flags = |ep: &T, _: usize| Ok(ep.tx_flags() | FI_REMOTE_CQ_DATA);
+            let flags = |ep: &T, _: usize| Ok(ep.tx_flags() | OpFlags::REMOTE_CQ_DATA);
             // SAFETY: the caller's promise, handed on.
             unsafe { send_one::<T>(ep, buf, len, desc, dest_addr, context, flags, data, or_zero!($($tag)?)) }
         }
@@ -222,7 +223,7 @@ macro_rules! message_ops {
             $($tag: u64,)?
         ) -> isize {
             let none = core::ptr::null_mut();
-            let flags = |ep: &T, len: usize| Ok(injected(ep, What::$what, len, FI_SEND)? | FI_REMOTE_CQ_DATA);
+            let flags = |ep: &T, len: usize| Ok(injected(ep, What::$what, len, FI_SEND)? | OpFlags::REMOTE_CQ_DATA);
             // SAFETY: the caller's promise, handed on.
             unsafe { send_one::<T>(ep, buf, len, none, dest_addr, none, flags, data, or_zero!($($tag)?)) }
         }
@@ -265,6 +266,7 @@ macro_rules! message_ops {
             // SAFETY: as in `send_one`; `msg` is readable during the call.
             let call = || unsafe {
                 let ep = endpoint::<T>(ep)?;
+                let flags = OpFlags::from_bits_retain(flags);
                 check_flags(flags, MESSAGE_FLAGS)?;
                 let iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?;
                 check_inject(ep, What::$what, flags, iov.remaining())?;

@@ -4,7 +4,7 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::base::{Error, Registered, Result, Secret};
+use crate::base::{Access, Error, Registered, Result, Secret};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::{object, status};
 use crate::ffi::user;
@@ -13,7 +13,7 @@ use crate::hmem;
 /// One registration, whichever call it came by.
 pub struct MrRequest<'a> {
     pub segments: Vec<Registered>,
-    pub access: u64,
+    pub access: Access,
     pub offset: u64,
     pub requested_key: u64,
     pub flags: u64,
@@ -131,7 +131,7 @@ unsafe extern "C" fn regv<T: MrCalls>(
         object(object::get::<T, _>(fid)).and_then(|domain| {
             let request = MrRequest {
                 segments: segments(domain, iov, count)?,
-                access,
+                access: Access::from_bits_retain(access),
                 offset,
                 requested_key,
                 flags,
@@ -217,7 +217,7 @@ unsafe fn read_attr<'a, T: MrCalls>(
     unsafe {
         Ok(MrRequest {
             segments: segments(domain, (*attr).anonymous.mr_iov, (*attr).iov_count)?,
-            access: (*attr).access,
+            access: Access::from_bits_retain((*attr).access),
             offset: (*attr).offset,
             requested_key: (*attr).requested_key,
             flags,

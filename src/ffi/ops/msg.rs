@@ -4,15 +4,15 @@
 use core::ffi::c_void;
 
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, OpFlags, Result};
 use crate::ffi::ops::message::{message_ops, or_zero};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
 
 /// Flags that fi_recvmsg has beyond those of all receives.
-fn more_recv_flags<T: DataPath>(_ep: &T) -> u64 {
-    FI_MULTI_RECV | FI_TRANSMIT_COMPLETE
+fn more_recv_flags<T: DataPath>(_ep: &T) -> OpFlags {
+    OpFlags::MULTI_RECV | OpFlags::TRANSMIT_COMPLETE
 }
 
 message_ops!(fi_ops_msg, fi_msg, Msg);

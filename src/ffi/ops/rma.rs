@@ -4,7 +4,7 @@
 use core::ffi::c_void;
 
 use crate::abi::*;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Error, IoVec, OpFlags, Result};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
@@ -43,7 +43,7 @@ unsafe fn post<T: DataPath>(
     ep: *mut fid_ep,
     iov: Result<IoVec<T::Memory>>,
     call: Call,
-    flags: impl FnOnce(&T, usize) -> Result<u64>,
+    flags: impl FnOnce(&T, usize) -> Result<OpFlags>,
 ) -> isize {
     // SAFETY: promised by the caller.
     let (ep, context) = unsafe { (endpoint::<T>(ep), Context::new(call.context)) };
@@ -173,7 +173,7 @@ unsafe extern "C" fn writedata<T: DataPath>(
         data,
         context,
     };
-    let flags = |ep: &T, _: usize| Ok(ep.tx_flags() | FI_REMOTE_CQ_DATA);
+    let flags = |ep: &T, _: usize| Ok(ep.tx_flags() | OpFlags::REMOTE_CQ_DATA);
     // SAFETY: as in `write`.
     unsafe { post::<T>(ep, single(buf, len, desc), call, flags) }
 }
@@ -228,7 +228,7 @@ unsafe extern "C" fn injectdata<T: DataPath>(
             ep,
             single(buf, len, core::ptr::null_mut()),
             call,
-            |ep, len| Ok(injected(ep, What::Write, len, FI_WRITE)? | FI_REMOTE_CQ_DATA),
+            |ep, len| Ok(injected(ep, What::Write, len, FI_WRITE)? | OpFlags::REMOTE_CQ_DATA),
         )
     }
 }
@@ -266,6 +266,7 @@ unsafe fn post_msg<T: DataPath>(
     // completion.
     status(unsafe {
         endpoint::<T>(ep).and_then(|ep| {
+            let flags = OpFlags::from_bits_retain(flags);
             check_flags(flags, SEND_FLAGS)?;
             let (segs, count) = ((*msg).rma_iov, (*msg).rma_iov_count);
             if segs.is_null() || count == 0 {

@@ -4,17 +4,17 @@
 use core::ffi::c_void;
 
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Error, OpFlags, Result};
 use crate::ffi::ops::message::{message_ops, or_zero};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
 
 /// fi_tagged(3): FI_MULTI_RECV needs FI_TAGGED_MULTI_RECV.
-fn more_recv_flags<T: DataPath>(ep: &T) -> u64 {
+fn more_recv_flags<T: DataPath>(ep: &T) -> OpFlags {
     match ep.takes_many_tagged() {
-        true => FI_MULTI_RECV,
-        false => 0,
+        true => OpFlags::MULTI_RECV,
+        false => OpFlags::empty(),
     }
 }
 

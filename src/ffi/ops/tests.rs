@@ -2,17 +2,19 @@
 //! Every call form through its table: an endpoint that asks for descriptors sees those that were given, piece by piece.
 
 mod deferred;
+mod flags;
 
 use core::ffi::c_void;
 use core::ptr::{null, null_mut};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::atomic::{Atomic, AtomicPath, Elements, Family};
 use super::collective::{Collective, CollectiveCalls};
 use super::transfer::{DataPath, Rx, Tx, What};
 use super::{atomic, collective, msg, rma, tagged};
 use crate::abi::*;
-use crate::base::{IoVec, Result};
+use crate::base::{IoVec, OpFlags, Result};
 use crate::ffi::{Kind, object};
 use crate::hmem::Desc;
 
@@ -20,6 +22,9 @@ use crate::hmem::Desc;
 #[derive(Default)]
 struct Probe {
     seen: Mutex<Vec<Vec<Desc>>>,
+    /// The flags of the last operation, and those of calls that name none.
+    flags: AtomicU64,
+    op_flags: AtomicU64,
 }
 
 impl Probe {
@@ -39,6 +44,14 @@ impl Probe {
 
 impl Kind for Probe {
     type Head = fid_ep;
+
+    fn op_flags(&self, _side: OpFlags) -> Result<OpFlags> {
+        Ok(self.tx_flags())
+    }
+    fn set_op_flags(&self, flags: OpFlags) -> Result {
+        self.op_flags.store(flags.bits(), Ordering::Relaxed);
+        Ok(())
+    }
 }
 
 impl DataPath for Probe {
@@ -46,23 +59,24 @@ impl DataPath for Probe {
 
     fn transmit(&self, tx: &mut Tx<'_, Desc>) -> Result {
         self.see(&[&tx.iov]);
+        self.flags.store(tx.flags.bits(), Ordering::Relaxed);
         Ok(())
     }
     fn receive(&self, rx: Rx<Desc>) -> Result {
         self.see(&[&rx.iov]);
         Ok(())
     }
-    fn tx_flags(&self) -> u64 {
-        0
+    fn tx_flags(&self) -> OpFlags {
+        OpFlags::from_bits_retain(self.op_flags.load(Ordering::Relaxed))
     }
-    fn rx_flags(&self) -> u64 {
-        0
+    fn rx_flags(&self) -> OpFlags {
+        OpFlags::empty()
     }
-    fn tx_implied(&self) -> u64 {
-        0
+    fn tx_implied(&self) -> OpFlags {
+        OpFlags::empty()
     }
-    fn rx_implied(&self) -> u64 {
-        0
+    fn rx_implied(&self) -> OpFlags {
+        OpFlags::empty()
     }
     fn inject_size(&self, _what: What) -> usize {
         64
@@ -175,6 +189,7 @@ macro_rules! call {
         unsafe { ($table.$slot.unwrap())($($argument),*) }
     };
 }
+use call;
 
 const NO: *mut c_void = null_mut();
 

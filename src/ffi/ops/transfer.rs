@@ -4,8 +4,9 @@
 use core::ffi::c_void;
 
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::log::{CORE, Subsys, log_misuse};
-use crate::base::{Error, IoVec, Piece, Result};
+use crate::base::{Error, IoVec, OpFlags, Piece, Result};
 use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::object;
 use crate::hmem::{Desc, Host, Memory};
@@ -68,7 +69,7 @@ pub struct Tx<'a, M = Host> {
     pub what: What,
     pub iov: IoVec<M>,
     /// Operation flags; FI_COMPLETION says whether success is reported.
-    pub flags: u64,
+    pub flags: OpFlags,
     pub dest: u64,
     pub context: Context,
     pub data: u64,
@@ -81,7 +82,7 @@ pub struct Tx<'a, M = Host> {
 pub struct Rx<M = Host> {
     pub what: What,
     pub iov: IoVec<M>,
-    pub flags: u64,
+    pub flags: OpFlags,
     pub src: u64,
     pub context: Context,
     pub tag: u64,
@@ -93,7 +94,7 @@ pub struct OneTx<M = Host> {
     /// A message, with a tag or without.
     pub what: What,
     pub piece: Piece<M>,
-    pub flags: u64,
+    pub flags: OpFlags,
     pub dest: u64,
     pub context: Context,
     pub data: u64,
@@ -104,7 +105,7 @@ pub struct OneTx<M = Host> {
 pub struct OneRx<M = Host> {
     pub what: What,
     pub piece: Piece<M>,
-    pub flags: u64,
+    pub flags: OpFlags,
     pub src: u64,
     pub context: Context,
     pub tag: u64,
@@ -142,10 +143,6 @@ impl<M: Memory> From<OneRx<M>> for Rx<M> {
     }
 }
 
-/// A flag among an operation's own that no application sets: it is not to start before the reads that were posted to the
-/// same peer before it are complete (FI_ORDER_WAR, FI_ORDER_SAR).
-pub const AFTER_READS: u64 = 1 << 63;
-
 pub trait DataPath: Kind<Head = fid_ep> {
     /// What it has to know of the memory of its operations.
     type Memory: Memory;
@@ -164,17 +161,17 @@ pub trait DataPath: Kind<Head = fid_ep> {
     }
     /// Flags of calls that name none: the endpoint's op_flags, with FI_COMPLETION if the queue was bound without
     /// FI_SELECTIVE_COMPLETION.
-    fn tx_flags(&self) -> u64;
-    fn rx_flags(&self) -> u64;
+    fn tx_flags(&self) -> OpFlags;
+    fn rx_flags(&self) -> OpFlags;
     /// FI_COMPLETION if the queue was bound without FI_SELECTIVE_COMPLETION, else 0: added to the flags of the msg
     /// forms.
-    fn tx_implied(&self) -> u64;
-    fn rx_implied(&self) -> u64;
+    fn tx_implied(&self) -> OpFlags;
+    fn rx_implied(&self) -> OpFlags;
     /// Flags of an inject call, of which a counter bound with `counted` (FI_SEND or FI_WRITE) sees the completion: the
     /// buffer is free on return, success is not reported on a queue.
     #[inline]
-    fn inject_flags(&self, _counted: u64) -> u64 {
-        FI_INJECT
+    fn inject_flags(&self, _counted: u64) -> OpFlags {
+        OpFlags::INJECT
     }
     /// FI_TAGGED_MULTI_RECV: tagged receives may ask for FI_MULTI_RECV.
     fn takes_many_tagged(&self) -> bool {
@@ -190,8 +187,8 @@ pub trait DataPath: Kind<Head = fid_ep> {
 /// fi_endpoint(3), inject_size: limits the calls that ask for FI_INJECT themselves. As an endpoint's default flag it
 /// gives back the buffers of every send, which are copied whatever their size.
 #[inline]
-pub(super) fn check_inject<T: DataPath>(ep: &T, what: What, flags: u64, len: usize) -> Result {
-    match flags & FI_INJECT != 0 && len > ep.inject_size(what) {
+pub(super) fn check_inject<T: DataPath>(ep: &T, what: What, flags: OpFlags, len: usize) -> Result {
+    match flags.contains(OpFlags::INJECT) && len > ep.inject_size(what) {
         true => Err(too_long(len, ep.inject_size(what))),
         false => Ok(()),
     }
@@ -209,13 +206,18 @@ fn too_long(len: usize, most: usize) -> Error {
 
 /// Flags of a call that names none.
 #[inline]
-pub(super) fn by_default<T: DataPath>(ep: &T, _len: usize) -> Result<u64> {
+pub(super) fn by_default<T: DataPath>(ep: &T, _len: usize) -> Result<OpFlags> {
     Ok(ep.tx_flags())
 }
 
 /// Flags of an inject call that a counter bound with `counted` sees.
 #[inline]
-pub(super) fn injected<T: DataPath>(ep: &T, what: What, len: usize, counted: u64) -> Result<u64> {
+pub(super) fn injected<T: DataPath>(
+    ep: &T,
+    what: What,
+    len: usize,
+    counted: u64,
+) -> Result<OpFlags> {
     let flags = ep.inject_flags(counted);
     check_inject(ep, what, flags, len).map(|()| flags)
 }
@@ -308,37 +310,30 @@ pub(super) unsafe fn rooms<M: Memory>(
 }
 
 /// Operation flags that the msg forms of sending calls take: fi_msg(3), fi_tagged(3), fi_rma(3).
-pub(super) const SEND_FLAGS: u64 = FI_REMOTE_CQ_DATA
-    | FI_COMPLETION
-    | FI_MORE
-    | FI_INJECT
-    | FI_INJECT_COMPLETE
-    | FI_TRANSMIT_COMPLETE
-    | FI_DELIVERY_COMPLETE
-    | FI_COMMIT_COMPLETE
-    | FI_MATCH_COMPLETE
-    | FI_FENCE
-    | FI_TRIGGER
-    | FI_AFFINITY;
+pub(super) const SEND_FLAGS: OpFlags = flags!(OpFlags:
+    REMOTE_CQ_DATA | COMPLETION | MORE | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE |
+    DELIVERY_COMPLETE | COMMIT_COMPLETE | MATCH_COMPLETE | FENCE | TRIGGER | AFFINITY
+);
 
 /// Those of messages: nothing makes them durable, so nobody is promised that (fi_cq(3), FI_COMMIT_COMPLETE).
-pub(super) const MESSAGE_FLAGS: u64 = SEND_FLAGS & !FI_COMMIT_COMPLETE;
+pub(super) const MESSAGE_FLAGS: OpFlags = SEND_FLAGS.difference(OpFlags::COMMIT_COMPLETE);
 
 /// Those of receiving calls. Each family may have more.
-pub(super) const RECV_FLAGS: u64 =
-    FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_TRIGGER;
+pub(super) const RECV_FLAGS: OpFlags = flags!(OpFlags:
+    COMPLETION | MORE | PEEK | CLAIM | DISCARD | TRIGGER
+);
 
 /// FI_EBADFLAGS for a flag that the call does not have, or that no provider serves (FI_MULTICAST).
 #[inline]
-pub(super) fn check_flags(flags: u64, known: u64) -> Result {
+pub(super) fn check_flags(flags: OpFlags, known: OpFlags) -> Result {
     match flags & !known {
-        0 => Ok(()),
+        unknown if unknown.is_empty() => Ok(()),
         unknown => Err(unknown_flags(unknown)),
     }
 }
 
 #[cold]
-fn unknown_flags(flags: u64) -> Error {
+fn unknown_flags(flags: OpFlags) -> Error {
     log_misuse!(
         &CORE,
         Subsys::EpData,

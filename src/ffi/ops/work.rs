@@ -7,7 +7,7 @@ mod transfer;
 use core::ffi::c_void;
 
 use crate::abi::*;
-use crate::base::{Error, IoVec, Piece, Result};
+use crate::base::{Error, IoVec, OpFlags, Piece, Result};
 use crate::ffi::live;
 use crate::ffi::object::Other;
 use crate::ffi::ops::atomic::{Atomic, AtomicWork, Family};
@@ -21,7 +21,7 @@ use transfer::{access, receive, receive_tagged, send, send_tagged};
 pub struct Outgoing<M = Host> {
     what: What,
     iov: IoVec<M>,
-    pub flags: u64,
+    pub flags: OpFlags,
     dest: u64,
     pub context: Context,
     data: u64,
@@ -33,8 +33,8 @@ pub struct Outgoing<M = Host> {
 
 impl<M: Memory> Outgoing<M> {
     /// Of a call with FI_TRIGGER: keeps what the caller may take back when the call returns.
-    pub fn of(tx: &mut Tx<'_, M>, flags: u64) -> Outgoing<M> {
-        let injected = flags & FI_INJECT != 0 && tx.what != What::Read;
+    pub fn of(tx: &mut Tx<'_, M>, flags: OpFlags) -> Outgoing<M> {
+        let injected = flags.contains(OpFlags::INJECT) && tx.what != What::Read;
         let copy = injected.then(|| {
             let mut copy = Vec::with_capacity(tx.iov.remaining());
             tx.iov.copy_out(&mut copy);
@@ -62,7 +62,7 @@ impl<M: Memory> Outgoing<M> {
     }
 
     /// Posts it with more flags than its own. If that succeeds, the memory is the operation's.
-    pub fn post(&mut self, more: u64, post: impl FnOnce(&mut Tx<'_, M>) -> Result) -> Result {
+    pub fn post(&mut self, more: OpFlags, post: impl FnOnce(&mut Tx<'_, M>) -> Result) -> Result {
         let iov = match &self.copy {
             // SAFETY: what is here is dropped below if the operation was posted.
             None => unsafe { self.iov.duplicate() },
@@ -93,7 +93,7 @@ pub struct OutgoingAtomic<M = Host> {
     operands: IoVec<M>,
     compare: IoVec<M>,
     result: IoVec<M>,
-    pub flags: u64,
+    pub flags: OpFlags,
     dest: u64,
     pub context: Context,
     data: u64,
@@ -104,13 +104,13 @@ pub struct OutgoingAtomic<M = Host> {
 
 impl<M: Memory> OutgoingAtomic<M> {
     /// `keep`: of a call with FI_TRIGGER, as `Outgoing::of`.
-    pub fn of(atomic: Atomic<'_, M>, flags: u64, keep: bool) -> OutgoingAtomic<M> {
+    pub fn of(atomic: Atomic<'_, M>, flags: OpFlags, keep: bool) -> OutgoingAtomic<M> {
         let copy_of = |iov: &IoVec<M>| {
             let mut copy = Vec::with_capacity(iov.remaining());
             iov.copy_out(&mut copy);
             copy
         };
-        let copied = keep && flags & FI_INJECT != 0;
+        let copied = keep && flags.contains(OpFlags::INJECT);
         let copy = copied.then(|| (copy_of(&atomic.operands), copy_of(&atomic.compare)));
         OutgoingAtomic {
             family: atomic.family,
@@ -140,7 +140,7 @@ impl<M: Memory> OutgoingAtomic<M> {
     }
 
     /// As `Outgoing::post`.
-    pub fn post(&mut self, more: u64, post: impl FnOnce(Atomic<'_, M>) -> Result) -> Result {
+    pub fn post(&mut self, more: OpFlags, post: impl FnOnce(Atomic<'_, M>) -> Result) -> Result {
         let (operands, compare) = match &self.copy {
             // SAFETY: as in `Outgoing::post`; so it is with the result.
             None => unsafe { (self.operands.duplicate(), self.compare.duplicate()) },

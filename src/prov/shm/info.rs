@@ -8,10 +8,12 @@
 use super::kind::Kind;
 use super::params::{Params, QUEUE};
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::info::{
     ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
     RxAttr, TxAttr, local, offer_contexts, select, since, with_all,
 };
+use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 
 #[cfg(test)]
 mod tests;
@@ -30,8 +32,8 @@ fn answer(query: &Query, params: &Params, kind: Kind, pid: u32) -> Answer {
 /// What an application may want that shows nothing of it in its hints.
 fn on_request() -> Hints {
     Hints {
-        caps: TX | RX & !FI_SOURCE_ERR | FI_NAMED_RX_CTX,
-        mode: u64::MAX,
+        caps: TX | RX & !Caps::SOURCE_ERR | Caps::NAMED_RX_CTX,
+        mode: Mode::all(),
         tx: Some(TxAttr {
             msg_order: ORDER,
             ..TxAttr::default()
@@ -60,13 +62,13 @@ fn takes_virtual_addresses(query: &Query) -> bool {
     let hints = query.hints;
     let mr_mode = hints.and_then(|hints| hints.domain.as_ref().map(|domain| domain.mr_mode));
     let order = hints.and_then(|hints| hints.tx.as_ref().map(|tx| tx.msg_order));
-    mr_mode.is_none_or(|mr_mode| mr_mode & FI_MR_VIRT_ADDR != 0)
-        && order.unwrap_or_default() & !FI_ORDER_SAS == 0
+    mr_mode.is_none_or(|mr_mode| mr_mode.contains(MrMode::VIRT_ADDR))
+        && MsgOrder::SAS.contains(order.unwrap_or_default())
 }
 
 fn order_messages_only(info: &mut Info) {
-    info.domain.mr_mode |= FI_MR_VIRT_ADDR;
-    info.tx.msg_order = FI_ORDER_SAS;
+    info.domain.mr_mode |= MrMode::VIRT_ADDR;
+    info.tx.msg_order = MsgOrder::SAS;
     info.ep.max_order_raw_size = 0;
     info.ep.max_order_war_size = 0;
     info.ep.max_order_waw_size = 0;
@@ -81,7 +83,7 @@ fn host(params: &Params, kind: Kind, query: &Query) -> Prototype {
             params.tx_size,
             params.rx_size,
         ),
-        Kind::Sm2 => (FI_PROTO_SM2, SM2_INJECT, FI_ORDER_SAS, QUEUE, QUEUE),
+        Kind::Sm2 => (FI_PROTO_SM2, SM2_INJECT, MsgOrder::SAS, QUEUE, QUEUE),
     };
     let info = Info {
         caps: TX | RX | domain_caps(kind),
@@ -97,7 +99,7 @@ fn host(params: &Params, kind: Kind, query: &Query) -> Prototype {
         },
         rx: RxAttr {
             caps: RX,
-            op_flags: FI_COMPLETION | FI_MULTI_RECV,
+            op_flags: OpFlags::COMPLETION | OpFlags::MULTI_RECV,
             msg_order: order,
             size: rx_size,
             iov_limit: IOV_LIMIT,
@@ -128,7 +130,7 @@ fn host(params: &Params, kind: Kind, query: &Query) -> Prototype {
         info,
         on_request: match kind {
             Kind::Shm => ON_REQUEST,
-            Kind::Sm2 => ON_REQUEST | FI_RMA,
+            Kind::Sm2 => ON_REQUEST | Caps::RMA,
         },
         tx_size,
         rx_size,
@@ -142,18 +144,18 @@ fn host(params: &Params, kind: Kind, query: &Query) -> Prototype {
 fn device(params: &Params, kind: Kind, query: &Query) -> Prototype {
     let mut offer = host(params, kind, query);
     let info = &mut offer.info;
-    info.caps |= FI_HMEM;
-    info.tx.caps |= FI_HMEM;
-    info.rx.caps |= FI_HMEM;
+    info.caps |= Caps::HMEM;
+    info.tx.caps |= Caps::HMEM;
+    info.rx.caps |= Caps::HMEM;
     info.tx.inject_size = 0;
     // A program that says nothing of registration is not held to it.
     let mr_mode = query.hints.and_then(|hints| hints.domain.as_ref());
-    let silent = mr_mode.is_some_and(|domain| domain.mr_mode == FI_MR_UNSPEC);
+    let silent = mr_mode.is_some_and(|domain| domain.mr_mode == MrMode::UNSPEC);
     if !silent || query.version < since::V1_5 {
-        info.domain.mr_mode = FI_MR_HMEM;
+        info.domain.mr_mode = MrMode::HMEM;
     }
     if kind == Kind::Sm2 {
-        offer.on_request |= FI_ATOMIC;
+        offer.on_request |= Caps::ATOMIC;
     }
     offer
 }
@@ -199,70 +201,39 @@ fn domain(kind: Kind) -> DomainAttr {
     }
 }
 
-fn domain_caps(kind: Kind) -> u64 {
+fn domain_caps(kind: Kind) -> Caps {
     match kind {
-        Kind::Shm => FI_LOCAL_COMM | FI_AV_USER_ID,
-        Kind::Sm2 => FI_LOCAL_COMM,
+        Kind::Shm => Caps::LOCAL_COMM | Caps::AV_USER_ID,
+        Kind::Sm2 => Caps::LOCAL_COMM,
     }
 }
 
-const TX: u64 = FI_MSG
-    | FI_RMA
-    | FI_TAGGED
-    | FI_ATOMIC
-    | FI_COLLECTIVE
-    | FI_SEND
-    | FI_READ
-    | FI_WRITE
-    | FI_FENCE
-    | FI_TRIGGER;
-const RX: u64 = FI_MSG
-    | FI_RMA
-    | FI_TAGGED
-    | FI_ATOMIC
-    | FI_COLLECTIVE
-    | FI_RECV
-    | FI_REMOTE_READ
-    | FI_REMOTE_WRITE
-    | FI_MULTI_RECV
-    | FI_TRIGGER
-    | FI_RMA_EVENT
-    | FI_SOURCE
-    | FI_SOURCE_ERR
-    | FI_DIRECTED_RECV;
+const TX: Caps = flags!(Caps:
+    MSG | RMA | TAGGED | ATOMIC | COLLECTIVE | SEND | READ | WRITE | FENCE | TRIGGER
+);
+const RX: Caps = flags!(Caps:
+    MSG | RMA | TAGGED | ATOMIC | COLLECTIVE | RECV | REMOTE_READ | REMOTE_WRITE | MULTI_RECV |
+    TRIGGER | RMA_EVENT | SOURCE | SOURCE_ERR | DIRECTED_RECV
+);
 
 /// Of these, what is not upstream's.
-const ON_REQUEST: u64 = FI_SOURCE_ERR | FI_FENCE | FI_TRIGGER | FI_COLLECTIVE;
+const ON_REQUEST: Caps = flags!(Caps: SOURCE_ERR | FENCE | TRIGGER | COLLECTIVE);
 
 /// What there is besides, for who asks.
-const MORE: u64 = FI_TAGGED_MULTI_RECV
-    | FI_TAGGED_DIRECTED_RECV
-    | FI_EXACT_DIRECTED_RECV
-    | FI_AV_USER_ID
-    | FI_SHARED_AV;
+const MORE: Caps = flags!(Caps:
+    TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID | SHARED_AV
+);
 
-const TX_FLAGS: u64 =
-    FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+const TX_FLAGS: OpFlags = flags!(OpFlags:
+    COMPLETION | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE
+);
 /// As defaults of an endpoint, for who asks.
-const MORE_TX_FLAGS: u64 = FI_INJECT | FI_COMMIT_COMPLETE;
+const MORE_TX_FLAGS: OpFlags = flags!(OpFlags: INJECT | COMMIT_COMPLETE);
 
-const ORDER: u64 = FI_ORDER_RAR
-    | FI_ORDER_RAW
-    | FI_ORDER_RAS
-    | FI_ORDER_WAR
-    | FI_ORDER_WAW
-    | FI_ORDER_WAS
-    | FI_ORDER_SAR
-    | FI_ORDER_SAW
-    | FI_ORDER_SAS
-    | FI_ORDER_RMA_RAR
-    | FI_ORDER_RMA_RAW
-    | FI_ORDER_RMA_WAR
-    | FI_ORDER_RMA_WAW
-    | FI_ORDER_ATOMIC_RAR
-    | FI_ORDER_ATOMIC_RAW
-    | FI_ORDER_ATOMIC_WAR
-    | FI_ORDER_ATOMIC_WAW;
+const ORDER: MsgOrder = flags!(MsgOrder:
+    RAR | RAW | RAS | WAR | WAW | WAS | SAR | SAW | SAS | RMA_RAR | RMA_RAW | RMA_WAR | RMA_WAW |
+    ATOMIC_RAR | ATOMIC_RAW | ATOMIC_WAR | ATOMIC_WAW
+);
 
 /// Contexts of each kind of an endpoint at most.
 pub const MAX_CONTEXTS: usize = 64;

@@ -5,10 +5,12 @@
 use super::params::Params;
 use super::{SOURCE, Tcp};
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::info::{
     AFTER_READS, ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info,
     Prototype, Query, RxAttr, TxAttr, ip, offer_contexts, select, with_all,
 };
+use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 use crate::engine::stream::Net;
 use crate::engine::stream::proto::MAX_CONTEXTS;
 
@@ -34,8 +36,8 @@ fn on_request() -> Hints {
         ..TxAttr::default()
     };
     Hints {
-        caps: RDM_TX | RDM_RX & !FI_SOURCE_ERR | FI_NAMED_RX_CTX,
-        mode: u64::MAX,
+        caps: RDM_TX | RDM_RX & !Caps::SOURCE_ERR | Caps::NAMED_RX_CTX,
+        mode: Mode::all(),
         tx: Some(order),
         ep: Some(EpAttr {
             ep_type: FI_EP_RDM.0,
@@ -80,7 +82,7 @@ fn msg(params: &Params) -> Prototype {
     info.tx.caps = MSG_TX;
     info.tx.size = MSG_QUEUE;
     info.rx.caps = MSG_RX;
-    info.rx.op_flags = FI_COMPLETION;
+    info.rx.op_flags = OpFlags::COMPLETION;
     info.rx.size = MSG_QUEUE;
     info.ep.ep_type = FI_EP_MSG.0;
     info.ep.protocol = FI_PROTO_SOCK_TCP;
@@ -104,7 +106,7 @@ fn msg_shared(params: &Params) -> Prototype {
     info.caps = RDM_TX | SHARED_RX | DOMAIN;
     info.tx.caps = RDM_TX;
     info.rx.caps = SHARED_RX;
-    info.rx.op_flags = FI_COMPLETION | FI_MULTI_RECV;
+    info.rx.op_flags = OpFlags::COMPLETION | OpFlags::MULTI_RECV;
     info.rx.size = SHARED_QUEUE;
     info.ep.mem_tag_format = ALL_TAG_BITS;
     info.ep.rx_ctx_cnt = FI_SHARED_CONTEXT;
@@ -128,7 +130,7 @@ fn rdm(params: &Params) -> Prototype {
             },
             rx: RxAttr {
                 caps: RDM_RX | RDM_BOTH,
-                op_flags: FI_COMPLETION | FI_MULTI_RECV,
+                op_flags: OpFlags::COMPLETION | OpFlags::MULTI_RECV,
                 msg_order: ORDER,
                 size: SHARED_QUEUE,
                 iov_limit: IOV_LIMIT,
@@ -169,7 +171,7 @@ fn domain() -> DomainAttr {
         progress: FI_PROGRESS_AUTO.0,
         resource_mgmt: FI_RM_ENABLED.0,
         av_type: FI_AV_UNSPEC.0,
-        mr_mode: 0,
+        mr_mode: MrMode::UNSPEC,
         mr_key_size: size_of::<u64>(),
         cq_data_size: size_of::<u64>(),
         cq_cnt: 256,
@@ -188,66 +190,40 @@ fn domain() -> DomainAttr {
     }
 }
 
-const DOMAIN: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
-const MSG_TX: u64 = FI_MSG
-    | FI_RMA
-    | FI_ATOMIC
-    | FI_SEND
-    | FI_READ
-    | FI_WRITE
-    | FI_FENCE
-    | FI_TRIGGER
-    | FI_RMA_PMEM;
-const MSG_RX: u64 = FI_MSG
-    | FI_RMA
-    | FI_ATOMIC
-    | FI_RECV
-    | FI_REMOTE_READ
-    | FI_REMOTE_WRITE
-    | FI_TRIGGER
-    | FI_RMA_PMEM
-    | FI_RMA_EVENT;
-const RDM_TX: u64 = MSG_TX | FI_TAGGED;
+const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
+const MSG_TX: Caps = flags!(Caps:
+    MSG | RMA | ATOMIC | SEND | READ | WRITE | FENCE | TRIGGER | RMA_PMEM
+);
+const MSG_RX: Caps = flags!(Caps:
+    MSG | RMA | ATOMIC | RECV | REMOTE_READ | REMOTE_WRITE | TRIGGER | RMA_PMEM | RMA_EVENT
+);
+const RDM_TX: Caps = MSG_TX.union(Caps::TAGGED);
 /// Of unconnected endpoints, both ways.
-const RDM_BOTH: u64 = FI_COLLECTIVE;
-const SHARED_RX: u64 = MSG_RX | FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
+const RDM_BOTH: Caps = Caps::COLLECTIVE;
+const SHARED_RX: Caps = MSG_RX.union(flags!(Caps: TAGGED | MULTI_RECV | SOURCE | DIRECTED_RECV));
 /// Connected peers are in no address vector; unconnected ones may not be, and can be named by their address.
-const RDM_RX: u64 = SHARED_RX | FI_SOURCE_ERR;
+const RDM_RX: Caps = SHARED_RX.union(Caps::SOURCE_ERR);
 
 /// Of these, what is not upstream's, or costs something.
-const ON_REQUEST: u64 = FI_SOURCE_ERR | FI_FENCE | FI_TRIGGER | FI_ATOMIC | FI_COLLECTIVE;
+const ON_REQUEST: Caps = flags!(Caps: SOURCE_ERR | FENCE | TRIGGER | ATOMIC | COLLECTIVE);
 
 /// What each kind can do besides, for who asks.
-const MORE_MSG: u64 = FI_MULTI_RECV | FI_TAGGED | FI_TAGGED_MULTI_RECV;
-const MORE_SHARED: u64 = FI_TAGGED_MULTI_RECV;
-const MORE_RDM: u64 = FI_TAGGED_MULTI_RECV
-    | FI_TAGGED_DIRECTED_RECV
-    | FI_EXACT_DIRECTED_RECV
-    | FI_AV_USER_ID
-    | FI_SHARED_AV;
+const MORE_MSG: Caps = flags!(Caps: MULTI_RECV | TAGGED | TAGGED_MULTI_RECV);
+const MORE_SHARED: Caps = Caps::TAGGED_MULTI_RECV;
+const MORE_RDM: Caps = flags!(Caps:
+    TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID | SHARED_AV
+);
 
-const TX_FLAGS: u64 = FI_COMPLETION
-    | FI_INJECT
-    | FI_INJECT_COMPLETE
-    | FI_TRANSMIT_COMPLETE
-    | FI_DELIVERY_COMPLETE
-    | FI_COMMIT_COMPLETE;
+const TX_FLAGS: OpFlags = flags!(OpFlags:
+    COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | COMMIT_COMPLETE
+);
 
 /// One stream keeps everything in order, except that what is sent after a request may pass its response. Who asks for that
 /// order, too, gets it: `asked`.
-const ORDER: u64 = FI_ORDER_RAR
-    | FI_ORDER_RAW
-    | FI_ORDER_RAS
-    | FI_ORDER_WAW
-    | FI_ORDER_WAS
-    | FI_ORDER_SAW
-    | FI_ORDER_SAS
-    | FI_ORDER_RMA_RAR
-    | FI_ORDER_RMA_RAW
-    | FI_ORDER_RMA_WAW
-    | FI_ORDER_ATOMIC_RAR
-    | FI_ORDER_ATOMIC_RAW
-    | FI_ORDER_ATOMIC_WAW;
+const ORDER: MsgOrder = flags!(MsgOrder:
+    RAR | RAW | RAS | WAW | WAS | SAW | SAS | RMA_RAR | RMA_RAW | RMA_WAW | ATOMIC_RAR | ATOMIC_RAW
+    | ATOMIC_WAW
+);
 
 const IOV_LIMIT: usize = 4;
 /// Queue entries of one connection at most.

@@ -10,7 +10,7 @@ use super::ep::{Ep, Received, fi_addr_of};
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::log::{Source, Subsys, log_info, log_warn};
-use crate::base::{Error, Result};
+use crate::base::{Error, OpFlags, Result};
 use crate::engine::address::ip::{Addr, Format};
 use crate::engine::clock::Monotonic;
 use crate::engine::domain_state::{DomainState, TxOp};
@@ -213,16 +213,16 @@ impl Transport for Domain {
 }
 
 /// What no datagram can do: fi_msg(3), and fi_cq(3) on unreliable endpoints.
-pub(super) fn check_flags(flags: u64) -> Result {
-    let has = |any: u64| flags & any != 0;
-    if has(FI_FENCE | FI_TRIGGER) {
+pub(super) fn check_flags(flags: OpFlags) -> Result {
+    let has = |any| flags.intersects(any);
+    if has(OpFlags::FENCE | OpFlags::TRIGGER) {
         return Err(Error::BADFLAGS);
     }
-    if has(FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_COMMIT_COMPLETE) {
+    if has(OpFlags::DELIVERY_COMPLETE | OpFlags::MATCH_COMPLETE | OpFlags::COMMIT_COMPLETE) {
         return Err(Error::OPNOTSUPP);
     }
     // There is no place for it in a datagram; cq_data_size is 0.
-    match has(FI_REMOTE_CQ_DATA) {
+    match has(OpFlags::REMOTE_CQ_DATA) {
         true => Err(Error::NOSYS),
         false => Ok(()),
     }

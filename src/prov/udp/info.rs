@@ -5,11 +5,13 @@
 use super::SOURCE;
 use super::params::Params;
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::info::{
     Answer, Asked, DomainAttr, EpAttr, FabricAttr, Info, Prototype, Query, RxAttr, TxAttr, ip,
     select,
 };
 use crate::base::iovec::IOV_LIMIT;
+use crate::base::{Caps, OpFlags};
 
 /// The entries that satisfy the query.
 pub fn offers(query: &Query, params: &Params) -> Answer {
@@ -30,8 +32,10 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
 fn add_what_is_asked(info: &mut Info, query: &Query) {
     Asked::of(query).add_to(info, MORE_RX);
     if let Some(hints) = query.hints {
-        info.tx.op_flags |= hints.tx.as_ref().map_or(0, |tx| tx.op_flags & TX_FLAGS);
-        info.rx.op_flags |= hints.rx.as_ref().map_or(0, |rx| rx.op_flags & RX_FLAGS);
+        let tx = hints.tx.as_ref().map(|tx| tx.op_flags & TX_FLAGS);
+        let rx = hints.rx.as_ref().map(|rx| rx.op_flags & RX_FLAGS);
+        info.tx.op_flags |= tx.unwrap_or_default();
+        info.rx.op_flags |= rx.unwrap_or_default();
     }
 }
 
@@ -68,7 +72,7 @@ fn dgram() -> Prototype {
             },
             ..Info::default()
         },
-        on_request: 0,
+        on_request: Caps::empty(),
         tx_size: QUEUE,
         rx_size: QUEUE,
         addr_formats: ip::ADDR_FORMATS,
@@ -96,16 +100,18 @@ fn domain() -> DomainAttr {
     }
 }
 
-const DOMAIN: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
-const TX: u64 = FI_MSG | FI_SEND;
-const RX: u64 = FI_MSG | FI_RECV | FI_SOURCE;
+const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
+const TX: Caps = flags!(Caps: MSG | SEND);
+const RX: Caps = flags!(Caps: MSG | RECV | SOURCE);
 
 /// What there is besides, for who asks. It is not upstream's.
-const MORE_RX: u64 = FI_MULTI_RECV | FI_SOURCE_ERR;
+const MORE_RX: Caps = flags!(Caps: MULTI_RECV | SOURCE_ERR);
 
 /// Default flags of an endpoint, for who asks. fi_cq(3): FI_DELIVERY_COMPLETE is for reliable endpoints.
-const TX_FLAGS: u64 = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
-const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV;
+const TX_FLAGS: OpFlags = flags!(OpFlags:
+    COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE
+);
+const RX_FLAGS: OpFlags = flags!(OpFlags: COMPLETION | MULTI_RECV);
 
 /// What a packet of 1500 bytes has room for behind the headers of IPv4 and UDP. The kernel takes more, in fragments.
 pub const MAX_MESSAGE: usize = 1500 - 20 - 8;

@@ -14,7 +14,7 @@ use super::{domain, info};
 use crate::abi::*;
 use crate::base::info::{Info as Entry, Query};
 use crate::base::rights::KeyPolicy;
-use crate::base::{Error, Result};
+use crate::base::{Error, OpFlags, Result};
 use crate::engine::domain_state::{DomainState, Regions};
 use crate::engine::transport::Transport;
 use crate::ffi::client::*;
@@ -218,7 +218,7 @@ fn a_flood_is_cut_and_ends() {
 /// Whoever sleeps would be woken without end by datagrams for which there is no room.
 #[test]
 fn what_waits_for_room_wakes_nobody() {
-    let mut state = DomainState::new(Regions::new(KeyPolicy::from_mr_mode(0)));
+    let mut state = DomainState::new(Regions::new(KeyPolicy::default()));
     let info = entries(None).remove(0);
     let mut transport = domain::Domain::open(&(), &info).unwrap();
     transport.open_ep(&mut state, 0, &info).unwrap();
@@ -249,13 +249,13 @@ fn what_a_datagram_cannot_carry_is_refused() {
     );
     let refused = side.ep.send_buffer(side.buffer(65508), 65508, dest).err();
     assert_eq!(refused.map(|(_, error)| error), Some(Error::MSGSIZE));
-    assert_eq!(domain::check_flags(FI_FENCE), Err(Error::BADFLAGS));
+    assert_eq!(domain::check_flags(OpFlags::FENCE), Err(Error::BADFLAGS));
     assert_eq!(
-        domain::check_flags(FI_DELIVERY_COMPLETE),
+        domain::check_flags(OpFlags::DELIVERY_COMPLETE),
         Err(Error::OPNOTSUPP)
     );
     assert_eq!(
-        domain::check_flags(FI_TRANSMIT_COMPLETE | FI_INJECT),
+        domain::check_flags(OpFlags::TRANSMIT_COMPLETE | OpFlags::INJECT),
         Ok(())
     );
 }

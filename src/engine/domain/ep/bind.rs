@@ -4,10 +4,10 @@
 
 use core::sync::atomic::Ordering;
 
-use super::Ep;
+use super::{Ep, current};
 use crate::abi::*;
 use crate::base::log::{Subsys, log_misuse};
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::cq::Cq;
@@ -72,17 +72,25 @@ impl<T: Transport> Ep<T> {
         // An enabled endpoint without it does nothing that would complete there, but for what peers write with data.
         let ep = state.domain.ep_mut(self.shared.id);
         let implied = match flags & FI_SELECTIVE_COMPLETION {
-            0 => FI_COMPLETION,
-            _ => 0,
+            0 => OpFlags::COMPLETION,
+            _ => OpFlags::empty(),
         };
         if tx {
             ep.tx_cq = Some(id);
-            self.shared.tx_implied.store(implied, Ordering::Relaxed);
+            self.shared
+                .tx_implied
+                .store(implied.bits(), Ordering::Relaxed);
         }
         if rx {
             ep.rx_cq = Some(id);
-            ep.rx_implied = if ep.shares_receives { implied } else { 0 };
-            self.shared.rx_implied.store(implied, Ordering::Relaxed);
+            ep.rx_implied = if ep.shares_receives {
+                implied
+            } else {
+                OpFlags::empty()
+            };
+            self.shared
+                .rx_implied
+                .store(implied.bits(), Ordering::Relaxed);
         }
         drop(state);
         self.keep(cq.uses.take());
@@ -97,7 +105,8 @@ impl<T: Transport> Ep<T> {
         // fi_endpoint(3): what peers do is counted for endpoints with FI_RMA_EVENT.
         let by_peers = flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0;
         let info = &self.shared.info;
-        if flags == 0 || by_peers && (info.caps | info.rx.caps) & FI_RMA_EVENT == 0 {
+        let counts_peers = (info.caps | info.rx.caps).contains(Caps::RMA_EVENT);
+        if flags == 0 || by_peers && !counts_peers {
             return Err(Error::INVAL);
         }
         let counter = cntr.counter_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
@@ -116,7 +125,7 @@ impl<T: Transport> Ep<T> {
         if is_known && flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0 {
             state.transport.counts_accesses(&mut state.domain);
         }
-        if self.shared.engine.info.caps & FI_TRIGGER != 0 {
+        if self.shared.engine.info.caps.contains(Caps::TRIGGER) {
             self.shared.watch();
         }
         self.shared.counted.fetch_or(flags, Ordering::Relaxed);
@@ -153,7 +162,7 @@ impl<T: Transport> Ep<T> {
             return Err(Error::INVAL);
         }
         ep.eq = Some(eq.queue.clone());
-        let joins = ep.caps & FI_COLLECTIVE != 0 && self.shared.engine.state.is_shared();
+        let joins = ep.caps.contains(Caps::COLLECTIVE) && self.shared.engine.state.is_shared();
         let connects = ep.ep_type == FI_EP_MSG.0 || joins;
         // For good: the queue drives the domain from now on.
         state.domain.watchers += usize::from(connects);
@@ -181,7 +190,7 @@ impl<T: Transport> Ep<T> {
             return Err(Error::INVAL);
         }
         ep.checks_receives = true;
-        ep.rx_implied = self.shared.rx_implied.load(Ordering::Relaxed);
+        ep.rx_implied = current(&self.shared.rx_implied);
         let own = std::mem::replace(&mut ep.srx, id);
         domain.remove_rx_queue(own);
         domain.rx_queue_mut(id).eps += 1;

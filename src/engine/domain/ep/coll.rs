@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Ep, Shared};
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::coll;
 use crate::engine::domain::State;
 use crate::engine::domain::av_set::AvSet;
@@ -29,7 +29,7 @@ struct Mc<T: Transport> {
 impl<T: Transport> Ep<T> {
     pub(super) fn join_group(&self, join: &Join<'_>, context: *mut c_void) -> Result<*mut fid_mc> {
         let shared = &self.shared;
-        if shared.info.caps & FI_COLLECTIVE == 0 {
+        if !shared.info.caps.contains(Caps::COLLECTIVE) {
             return Err(Error::NOSYS);
         }
         if join.flags & !(FI_COLLECTIVE | FI_SEND | FI_RECV) != 0 {

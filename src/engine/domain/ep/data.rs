@@ -5,10 +5,10 @@
 use core::sync::atomic::Ordering;
 
 use super::limits::{ATOMIC, Limits};
-use super::{Ep, LEVELS};
+use super::{Ep, LEVELS, current};
 use crate::abi::*;
 use crate::base::log::{Subsys, log_misuse};
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Caps, Error, IoVec, OpFlags, Result};
 use crate::engine::atomic::element_size;
 use crate::engine::domain::State;
 use crate::engine::ep_state::EpState;
@@ -21,14 +21,14 @@ use crate::ffi::ops::work::OutgoingAtomic;
 impl<T: Transport> Ep<T> {
     /// Flags that an operation gets by an endpoint whose operations are limited in size or order.
     #[cold]
-    fn limit(&self, tx: &Tx<'_, T::Memory>) -> Result<u64> {
+    fn limit(&self, tx: &Tx<'_, T::Memory>) -> Result<OpFlags> {
         self.shared.limits.check(tx)?;
         self.order(tx.what)
     }
 
     /// The flags that the order of the endpoint's operations gives to one.
     #[cold]
-    fn order(&self, what: What) -> Result<u64> {
+    fn order(&self, what: What) -> Result<OpFlags> {
         let limits = &self.shared.limits;
         if limits.strict
             && self
@@ -71,7 +71,7 @@ impl<T: Transport> Ep<T> {
         if rx.iov.pieces() > self.shared.limits.receive_iovs {
             return Err(Error::INVAL);
         }
-        if rx.flags & (FI_PEEK | FI_TRIGGER) != 0 {
+        if rx.flags.intersects(OpFlags::PEEK | OpFlags::TRIGGER) {
             return self.receive_special(rx);
         }
         let mut guard = self.shared.engine.lock_data()?;
@@ -160,7 +160,7 @@ impl<T: Transport> DataPath for Ep<T> {
 
     #[inline]
     fn receive_one(&self, mut rx: OneRx<T::Memory>) -> Result {
-        if rx.flags & (FI_PEEK | FI_TRIGGER) == 0 {
+        if !rx.flags.intersects(OpFlags::PEEK | OpFlags::TRIGGER) {
             let mut guard = self.shared.engine.lock_data()?;
             if guard.domain.post_one(self.shared.id, &mut rx) {
                 return Ok(());
@@ -170,38 +170,38 @@ impl<T: Transport> DataPath for Ep<T> {
     }
 
     fn takes_many_tagged(&self) -> bool {
-        (self.shared.info.caps | self.shared.info.rx.caps) & FI_TAGGED_MULTI_RECV != 0
+        (self.shared.info.caps | self.shared.info.rx.caps).contains(Caps::TAGGED_MULTI_RECV)
     }
 
     #[inline]
-    fn tx_flags(&self) -> u64 {
-        self.tx_flags.load(Ordering::Relaxed) | self.tx_implied()
+    fn tx_flags(&self) -> OpFlags {
+        current(&self.tx_flags) | self.tx_implied()
     }
 
     #[inline]
-    fn rx_flags(&self) -> u64 {
-        self.rx_flags.load(Ordering::Relaxed) | self.rx_implied()
+    fn rx_flags(&self) -> OpFlags {
+        current(&self.rx_flags) | self.rx_implied()
     }
 
     #[inline]
-    fn tx_implied(&self) -> u64 {
-        self.shared.tx_implied.load(Ordering::Relaxed)
+    fn tx_implied(&self) -> OpFlags {
+        current(&self.shared.tx_implied)
     }
 
     #[inline]
-    fn rx_implied(&self) -> u64 {
-        self.shared.rx_implied.load(Ordering::Relaxed)
+    fn rx_implied(&self) -> OpFlags {
+        current(&self.shared.rx_implied)
     }
 
     /// fi_endpoint(3): the default flags hold for every call without flags. Of an inject call only a counter shows when
     /// it completed, so the level that was asked for, and the peer's answer that it may cost, wait for a counter.
     #[inline]
-    fn inject_flags(&self, counted: u64) -> u64 {
+    fn inject_flags(&self, counted: u64) -> OpFlags {
         let level = match self.shared.counted.load(Ordering::Relaxed) & counted {
-            0 => 0,
-            _ => self.tx_flags.load(Ordering::Relaxed) & LEVELS,
+            0 => OpFlags::empty(),
+            _ => current(&self.tx_flags) & LEVELS,
         };
-        FI_INJECT | level
+        OpFlags::INJECT | level
     }
 
     #[inline]
@@ -215,11 +215,11 @@ impl<T: Transport> AtomicPath for Ep<T> {
         let size = element_size(family, datatype, op).ok_or(Error::OPNOTSUPP)?;
         // fi_getinfo(3): without the modifier the endpoint does not begin such operations.
         let needed = match (family, op) {
-            (Family::Base, _) => FI_WRITE,
-            (_, FI_ATOMIC_READ) => FI_READ,
-            _ => FI_READ | FI_WRITE,
+            (Family::Base, _) => Caps::WRITE,
+            (_, FI_ATOMIC_READ) => Caps::READ,
+            _ => Caps::READ | Caps::WRITE,
         };
-        if EpState::caps_of(&self.shared.info) & needed != needed {
+        if !EpState::caps_of(&self.shared.info).contains(needed) {
             return Err(Error::OPNOTSUPP);
         }
         let most = self.shared.limits.size[ATOMIC].load(Ordering::Relaxed);
@@ -251,10 +251,10 @@ impl<T: Transport> Ep<T> {
         let mut guard = engine.lock_data()?;
         let state = &mut *guard;
         let (port, id) = (self.port(), self.shared.id);
-        let result = match atomic.flags & FI_TRIGGER {
-            0 => state.transport.atomic(&mut state.domain, port, id, atomic),
-            _ => {
-                let (context, flags) = (atomic.context, atomic.flags & !FI_TRIGGER);
+        let result = match atomic.flags.contains(OpFlags::TRIGGER) {
+            false => state.transport.atomic(&mut state.domain, port, id, atomic),
+            true => {
+                let (context, flags) = (atomic.context, atomic.flags & !OpFlags::TRIGGER);
                 let outgoing = OutgoingAtomic::of(atomic, flags, true);
                 let place = Place { port, ep: id };
                 self.post_when(state, context, Action::Atomic(place, outgoing))

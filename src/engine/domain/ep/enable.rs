@@ -7,8 +7,8 @@ use core::sync::atomic::Ordering;
 use super::Ep;
 use crate::abi::*;
 use crate::base::log::{Subsys, log_misuse};
-use crate::base::{Error, Result};
-use crate::engine::ep_state::EpState;
+use crate::base::{Caps, Error, Result};
+use crate::engine::ep_state::{EpState, INITIATES};
 use crate::engine::transport::{DomainStateOf, Transport};
 
 impl<T: Transport> Ep<T> {
@@ -27,7 +27,7 @@ impl<T: Transport> Ep<T> {
             }
         }
         let ep = state.domain.ep_mut(self.shared.id);
-        if ep.caps & FI_TRIGGER != 0 {
+        if ep.caps.contains(Caps::TRIGGER) {
             ep.tell_work()?;
         }
         ep.enabled = true;
@@ -87,8 +87,8 @@ impl<T: Transport> Ep<T> {
 /// What must be bound before an endpoint is enabled: fi_endpoint(3), fi_ep_bind. Errors of what it initiates have to be
 /// reported, which counters cannot do.
 fn check_bound(ep: &EpState) -> Result {
-    if (ep.caps & (FI_SEND | FI_READ | FI_WRITE) != 0 && ep.tx_cq.is_none())
-        || (ep.caps & FI_RECV != 0 && ep.rx_cq.is_none())
+    if (ep.caps.intersects(INITIATES) && ep.tx_cq.is_none())
+        || (ep.caps.contains(Caps::RECV) && ep.rx_cq.is_none())
     {
         return Err(Error::NOCQ);
     }

@@ -8,11 +8,9 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::iovec::IOV_LIMIT;
-use crate::base::{Error, Result};
-use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
+use crate::base::{Caps, CompOrder, Error, MsgOrder, OpFlags, Result};
+use crate::ffi::ops::transfer::{Tx, What};
 use crate::hmem::Memory;
-
-const WRITES_AFTER_READS: u64 = FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR;
 
 /// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the
 /// options FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set under the lock of the domain, sizes before the
@@ -26,7 +24,7 @@ pub(super) struct Limits {
     target_iovs: usize,
     pub(super) receive_iovs: usize,
     /// The orders that what follows a read has to keep: FI_ORDER_WAR and its like.
-    after_reads: u64,
+    after_reads: MsgOrder,
     /// fi_endpoint(3), FI_ORDER_STRICT: operations complete in the order of their calls, so none begins while another
     /// is under way.
     pub(super) strict: bool,
@@ -48,8 +46,8 @@ impl Limits {
 
     pub(super) fn new(info: &Info, atomic: usize, names_contexts: bool) -> Limits {
         let all = |most: usize| [most, most, most, most.min(atomic)].map(AtomicUsize::new);
-        let after_reads = info.tx.msg_order & (WRITES_AFTER_READS | FI_ORDER_SAR);
-        let strict = info.tx.comp_order == FI_ORDER_STRICT as u64;
+        let after_reads = info.tx.msg_order & (MsgOrder::WRITES_AFTER_READS | MsgOrder::SAR);
+        let strict = info.tx.comp_order == CompOrder::STRICT;
         let of_one = strict || names_contexts;
         let limit = |agreed: usize| if agreed == 0 { IOV_LIMIT } else { agreed };
         let (iovs, target_iovs) = (limit(info.tx.iov_limit), limit(info.tx.rma_iov_limit));
@@ -64,7 +62,7 @@ impl Limits {
             strict,
             names_contexts,
             watched: AtomicBool::new(false),
-            any: AtomicBool::new(of_one || few || after_reads != 0),
+            any: AtomicBool::new(of_one || few || !after_reads.is_empty()),
             of_one: AtomicBool::new(of_one),
         }
     }
@@ -98,16 +96,16 @@ impl Limits {
         }
     }
 
-    /// AFTER_READS for an operation that such an order is about.
-    pub(super) fn order(&self, what: What) -> u64 {
+    /// `AFTER_READS` for an operation that such an order is about.
+    pub(super) fn order(&self, what: What) -> OpFlags {
         let orders = match what {
-            What::Read => 0,
-            What::Msg | What::Tagged => FI_ORDER_SAR,
-            _ => WRITES_AFTER_READS,
+            What::Read => return OpFlags::empty(),
+            What::Msg | What::Tagged => MsgOrder::SAR,
+            _ => MsgOrder::WRITES_AFTER_READS,
         };
-        match self.after_reads & orders {
-            0 => 0,
-            _ => AFTER_READS,
+        match self.after_reads.intersects(orders) {
+            false => OpFlags::empty(),
+            true => OpFlags::AFTER_READS,
         }
     }
 
@@ -122,19 +120,19 @@ impl Limits {
     }
 
     /// The limit that an option is about, if the endpoint has that kind of operation.
-    pub(super) fn named(&self, option: c_int, caps: u64) -> Option<&AtomicUsize> {
+    pub(super) fn named(&self, option: c_int, caps: Caps) -> Option<&AtomicUsize> {
         let (limit, needed) = match option {
-            FI_OPT_MAX_MSG_SIZE => (&self.size[0], FI_MSG),
-            FI_OPT_MAX_TAGGED_SIZE => (&self.size[1], FI_TAGGED),
-            FI_OPT_MAX_RMA_SIZE => (&self.size[2], FI_RMA),
-            FI_OPT_MAX_ATOMIC_SIZE => (&self.size[ATOMIC], FI_ATOMIC),
-            FI_OPT_INJECT_MSG_SIZE => (&self.inject[0], FI_MSG),
-            FI_OPT_INJECT_TAGGED_SIZE => (&self.inject[1], FI_TAGGED),
-            FI_OPT_INJECT_RMA_SIZE => (&self.inject[2], FI_RMA),
-            FI_OPT_INJECT_ATOMIC_SIZE => (&self.inject[ATOMIC], FI_ATOMIC),
+            FI_OPT_MAX_MSG_SIZE => (&self.size[0], Caps::MSG),
+            FI_OPT_MAX_TAGGED_SIZE => (&self.size[1], Caps::TAGGED),
+            FI_OPT_MAX_RMA_SIZE => (&self.size[2], Caps::RMA),
+            FI_OPT_MAX_ATOMIC_SIZE => (&self.size[ATOMIC], Caps::ATOMIC),
+            FI_OPT_INJECT_MSG_SIZE => (&self.inject[0], Caps::MSG),
+            FI_OPT_INJECT_TAGGED_SIZE => (&self.inject[1], Caps::TAGGED),
+            FI_OPT_INJECT_RMA_SIZE => (&self.inject[2], Caps::RMA),
+            FI_OPT_INJECT_ATOMIC_SIZE => (&self.inject[ATOMIC], Caps::ATOMIC),
             _ => return None,
         };
-        (caps & needed != 0).then_some(limit)
+        caps.contains(needed).then_some(limit)
     }
 
     /// What the limit may be at most.

@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use super::{Ep, Shared};
-use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::domain::cntr::Cntr;
 use crate::engine::domain::{Engine, State};
 use crate::engine::transport::{DomainStateOf, Transport};
@@ -35,7 +34,7 @@ impl<T: Transport> Ep<T> {
             port: self.port(),
             ep: self.shared.id,
         };
-        let (context, flags) = (tx.context, tx.flags & !FI_TRIGGER);
+        let (context, flags) = (tx.context, tx.flags & !OpFlags::TRIGGER);
         let outgoing = Outgoing::of(tx, flags);
         self.post_when(state, context, Action::Transmit(place, outgoing))
     }
@@ -47,14 +46,14 @@ impl<T: Transport> Ep<T> {
         let id = self.shared.id;
         let mut guard = engine.lock()?;
         let state = &mut *guard;
-        let result = match rx.flags & FI_TRIGGER {
-            0 => {
+        let result = match rx.flags.contains(OpFlags::TRIGGER) {
+            false => {
                 let result = state.receive(id, &mut rx);
                 state.after_receive(&rx);
                 result
             }
-            _ => {
-                rx.flags &= !FI_TRIGGER;
+            true => {
+                rx.flags &= !OpFlags::TRIGGER;
                 self.post_when(state, rx.context, Action::Receive(id, rx))
             }
         };
@@ -71,7 +70,7 @@ impl<T: Transport> Ep<T> {
         action: Action<T::Memory>,
     ) -> Result {
         let ep = state.domain.ep(self.shared.id);
-        if ep.caps & FI_TRIGGER == 0 {
+        if !ep.caps.contains(Caps::TRIGGER) {
             return Err(Error::BADFLAGS);
         }
         if !ep.enabled {

@@ -2,26 +2,25 @@
 //! What a context of a scalable endpoint may do and hold: fi_endpoint(3), fi_tx_context, fi_rx_context.
 #![forbid(unsafe_code)]
 
-use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::info::{RxAttr, TxAttr};
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 
 /// What a context can do: all that the endpoint can, unless its attributes name less.
-pub fn own_caps(all: u64, own: u64) -> u64 {
-    let kinds = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_COLLECTIVE;
+pub fn own_caps(all: Caps, own: Caps) -> Caps {
+    let kinds = flags!(Caps: MSG | TAGGED | RMA | ATOMIC | COLLECTIVE);
     match own & kinds {
-        0 => all,
+        own if own.is_empty() => all,
         own => all & !kinds | all & own,
     }
 }
 
 /// fi_endpoint(3): a context may have less than its endpoint; what is zero is as the endpoint has it.
-pub fn narrow_tx(tx: &mut TxAttr, wanted: &TxAttr, caps: u64) -> Result {
-    let beyond = wanted.caps & !(caps | tx.caps) | wanted.msg_order & !tx.msg_order;
-    if beyond != 0 {
+pub fn narrow_tx(tx: &mut TxAttr, wanted: &TxAttr, caps: Caps) -> Result {
+    if !(caps | tx.caps).contains(wanted.caps) || !tx.msg_order.contains(wanted.msg_order) {
         return Err(Error::INVAL);
     }
-    if wanted.caps != 0 {
+    if !wanted.caps.is_empty() {
         tx.caps = wanted.caps;
     }
     tx.op_flags = wanted.op_flags;
@@ -31,12 +30,11 @@ pub fn narrow_tx(tx: &mut TxAttr, wanted: &TxAttr, caps: u64) -> Result {
     narrow(&mut tx.rma_iov_limit, wanted.rma_iov_limit)
 }
 
-pub fn narrow_rx(rx: &mut RxAttr, wanted: &RxAttr, caps: u64) -> Result {
-    let beyond = wanted.caps & !(caps | rx.caps) | wanted.msg_order & !rx.msg_order;
-    if beyond != 0 {
+pub fn narrow_rx(rx: &mut RxAttr, wanted: &RxAttr, caps: Caps) -> Result {
+    if !(caps | rx.caps).contains(wanted.caps) || !rx.msg_order.contains(wanted.msg_order) {
         return Err(Error::INVAL);
     }
-    if wanted.caps != 0 {
+    if !wanted.caps.is_empty() {
         rx.caps = wanted.caps;
     }
     rx.op_flags = wanted.op_flags;

@@ -6,9 +6,9 @@ use std::sync::{Arc, PoisonError};
 
 use super::Port;
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::domain::State;
-use crate::engine::ep_state::EpState;
+use crate::engine::ep_state::{EpState, INITIATES};
 use crate::engine::srx::MIN_MULTI_RECV;
 use crate::engine::transport::Transport;
 use crate::sync::Use;
@@ -53,10 +53,10 @@ impl<T: Transport> Member<T> {
     pub fn enable(&self, state: &mut State<T>) -> Result {
         let ep = state.domain.ep(self.id);
         let (queue, needed) = match self.side {
-            Side::Transmit => (ep.tx_cq, FI_SEND | FI_READ | FI_WRITE),
-            Side::Receive => (ep.rx_cq, FI_RECV),
+            Side::Transmit => (ep.tx_cq, INITIATES),
+            Side::Receive => (ep.rx_cq, Caps::RECV),
         };
-        if queue.is_none() && ep.caps & needed != 0 {
+        if queue.is_none() && ep.caps.intersects(needed) {
             return Err(Error::NOCQ);
         }
         if ep.av.is_none() {

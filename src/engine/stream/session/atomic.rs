@@ -4,7 +4,7 @@
 
 use crate::abi::*;
 use crate::base::grow::append;
-use crate::base::{IoVec, Result};
+use crate::base::{Access, Caps, CompFlags, IoVec, OpFlags, Result};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::proto::{
@@ -59,13 +59,13 @@ impl<A: Address> Session<A> {
             return Ok(());
         }
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
-        let asked = |flag: u64| atomic.family == Family::Base && atomic.flags & flag != 0;
+        let asked = |flags| atomic.family == Family::Base && atomic.flags.intersects(flags);
         let frame = Frame::Atomic(proto::Atomic {
             what: operation_of(&atomic),
             segs: atomic.target.iter().map(seg_of).collect(),
-            data: asked(FI_REMOTE_CQ_DATA).then_some(atomic.data),
+            data: asked(OpFlags::REMOTE_CQ_DATA).then_some(atomic.data),
             ack: asked(WANTS_ACK),
-            commit: asked(FI_COMMIT_COMPLETE),
+            commit: asked(OpFlags::COMMIT_COMPLETE),
             payload: (operands + compare) as u64,
         });
         if atomic.family == Family::Base {
@@ -175,13 +175,13 @@ impl<A: Address> Session<A> {
         self.rx.was_written = true;
         let mut request = read_operation(atomic)?;
         let access = access_of(request.family, request.op);
-        if cx.domain.ep(ep).caps & access != access {
+        if !cx.domain.ep(ep).caps.contains(access.capabilities()) {
             return Err(Fault::Rule(
                 "an atomic operation that the endpoint does not serve",
             ));
         }
         (request.target, request.regions) =
-            self.named(cx.domain, &atomic.segs, FI_ATOMIC, access)?;
+            self.named(cx.domain, &atomic.segs, Caps::ATOMIC, access)?;
         if atomic.commit {
             request.durable = durable(&atomic.segs, &request.regions);
         }
@@ -224,8 +224,13 @@ impl<A: Address> Session<A> {
         }
         let ep = self.ep;
         if request.family == Family::Base {
-            cx.domain
-                .written(ep, FI_ATOMIC, len as u64, request.data, &self.sender());
+            cx.domain.written(
+                ep,
+                CompFlags::ATOMIC,
+                len as u64,
+                request.data,
+                &self.sender(),
+            );
             return;
         }
         let answer = Frame::ReadResponse(ReadResponse {
@@ -248,11 +253,11 @@ fn room_for<'a>(len: usize, few: &'a mut [u8; FEW], many: &'a mut Vec<u8>) -> &'
 }
 
 /// What a peer must be allowed to do with the memory.
-pub const fn access_of(family: Family, op: fi_op) -> u64 {
+pub const fn access_of(family: Family, op: fi_op) -> Access {
     match (family, op) {
-        (Family::Base, _) => FI_REMOTE_WRITE,
-        (_, FI_ATOMIC_READ) => FI_REMOTE_READ,
-        _ => FI_REMOTE_READ | FI_REMOTE_WRITE,
+        (Family::Base, _) => Access::REMOTE_WRITE,
+        (_, FI_ATOMIC_READ) => Access::REMOTE_READ,
+        _ => Access::REMOTE,
     }
 }
 

@@ -2,7 +2,7 @@
 //! Frames of collectives, from a peer and to it. What they are about is in `engine::coll`.
 #![forbid(unsafe_code)]
 
-use crate::abi::*;
+use crate::base::Caps;
 use crate::engine::coll::{self, Place};
 use crate::engine::stream::coll::{Part, data_of, end_of, header_of};
 use crate::engine::stream::proto::{Collective, CollectiveEnd, Frame, MAX_HEADER};
@@ -54,7 +54,7 @@ impl<A: Address> Session<A> {
     }
 
     fn serves_collectives(&self, cx: &Cx<'_, A>) -> core::result::Result<(), Fault> {
-        let served = cx.domain.ep(self.ep).caps & FI_COLLECTIVE != 0;
+        let served = cx.domain.ep(self.ep).caps.contains(Caps::COLLECTIVE);
         match self.extended && !self.swap && served {
             true => Ok(()),
             false => Err(Fault::Rule("a frame of a collective, which is not served")),

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::IoVec;
+use crate::base::{Caps, CompFlags, IoVec, OpFlags};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::proto::{AtomicOp, Frame, ReadResponse, RmaSeg};
@@ -32,7 +32,7 @@ impl<A: Address> Session<A> {
         let ([seg], true) = (atomic.target, usual && payload <= FEW) else {
             return false;
         };
-        if op.flags & (SPECIAL | FI_REMOTE_CQ_DATA) != 0 || self.tx.asked > ASKED {
+        if op.flags.intersects(SPECIAL | OpFlags::REMOTE_CQ_DATA) || self.tx.asked > ASKED {
             return false;
         }
         let mut bytes = [0; FEW];
@@ -102,7 +102,8 @@ impl<A: Address> Session<A> {
             && payload.len() as u64 == payload_of(family, op, seg.len)
             && payload.len() <= FEW;
         let access = access_of(family, op);
-        let served = cx.domain.ep(ep).caps & (access | FI_ATOMIC) == access | FI_ATOMIC;
+        let needed = access.capabilities() | Caps::ATOMIC;
+        let served = cx.domain.ep(ep).caps.contains(needed);
         if !fits || !served || !self.extended || self.answers() > ANSWERS {
             return false;
         }
@@ -125,7 +126,7 @@ impl<A: Address> Session<A> {
         }
         if family == Family::Base {
             cx.domain
-                .written(ep, FI_ATOMIC, len as u64, None, &self.sender());
+                .written(ep, CompFlags::ATOMIC, len as u64, None, &self.sender());
             return true;
         }
         let answer = ReadResponse {

@@ -3,12 +3,13 @@
 //! the target has to know of, or what has to keep an order with what went through the ring, goes that way.
 #![forbid(unsafe_code)]
 
-use crate::abi::*;
+use crate::base::OpFlags;
+use crate::base::flags::flags;
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::session::send::WANTS_ACK;
 use crate::engine::stream::session::{Cx, Session};
 use crate::engine::transport::Address;
-use crate::ffi::ops::transfer::{AFTER_READS, Tx, What};
+use crate::ffi::ops::transfer::{Tx, What};
 
 /// Writes up to this size go through the ring, which costs less than a call of the kernel; unless they are to be
 /// complete at the target, which then need not poll.
@@ -17,7 +18,8 @@ const SMALL_WRITE: usize = 4096;
 impl<A: Address> Session<A> {
     /// Does a read or write from here. False leaves it to messages: it may have been done in part, which does no harm.
     pub fn moved_directly(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: &TxOp) -> bool {
-        const TARGETS: u64 = FI_REMOTE_CQ_DATA | FI_COMMIT_COMPLETE | FI_FENCE | AFTER_READS;
+        const TARGETS: OpFlags =
+            flags!(OpFlags: REMOTE_CQ_DATA | COMMIT_COMPLETE | FENCE | AFTER_READS);
         let Some(shm) = cx.link.shm_mut() else {
             return false;
         };
@@ -28,9 +30,9 @@ impl<A: Address> Session<A> {
             self.writes_by_ring = false;
         }
         let write = op.what == What::Write;
-        let small = write && op.len <= SMALL_WRITE && tx.flags & WANTS_ACK == 0;
+        let small = write && op.len <= SMALL_WRITE && !tx.flags.intersects(WANTS_ACK);
         let waits = !self.tx.queue.is_empty() || !self.tx.waiting.is_empty();
-        if small || waits || tx.flags & TARGETS != 0 || cx.domain.ep(op.ep()).orders_access {
+        if small || waits || tx.flags.intersects(TARGETS) || cx.domain.ep(op.ep()).orders_access {
             return false;
         }
         let mut local = tx.iov.cursor();

@@ -3,8 +3,7 @@
 //! which of them have to leave before that.
 #![forbid(unsafe_code)]
 
-use crate::abi::{FI_COMPLETION, FI_INJECT};
-use crate::base::{Error, IoVec};
+use crate::base::{Error, IoVec, OpFlags};
 use crate::engine::domain_state::{DomainState, TxOp};
 use crate::engine::stream::session::queue::{After, Out, SendQueue, Waiting};
 use crate::engine::stream::session::receive_state::{At, ReceiveState, Sink};
@@ -196,5 +195,5 @@ impl<A: Address> Session<A> {
 
 /// Whether the application may take the operation for sent as soon as it is posted.
 pub fn is_promised(op: &TxOp) -> bool {
-    op.flags & FI_COMPLETION == 0 || op.flags & FI_INJECT != 0
+    !op.flags.contains(OpFlags::COMPLETION) || op.flags.contains(OpFlags::INJECT)
 }

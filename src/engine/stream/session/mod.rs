@@ -33,9 +33,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::abi::{FI_ADDR_NOTAVAIL, FI_FENCE};
-use crate::base::Error;
+use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::log::{Subsys, log_warn};
+use crate::base::{Error, OpFlags};
 use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::domain_state::{DomainState, Sender};
@@ -48,7 +48,6 @@ use crate::engine::stream::session::queue::{After, Out, OutFrame, SendQueue};
 use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::session::receive_state::{At, ReceiveState, Regions, Sink};
 use crate::engine::transport::Address;
-use crate::ffi::ops::transfer::AFTER_READS;
 
 /// What two peers owe each other: operations posted and not complete, frames to be sent, a frame that comes in.
 pub struct Session<A> {
@@ -271,8 +270,9 @@ impl<A: Address> Session<A> {
     }
 
     /// Whether an operation with these flags has to wait for those that were sent.
-    pub fn holds(&self, flags: u64) -> bool {
-        flags & FI_FENCE != 0 && self.is_busy() || flags & AFTER_READS != 0 && self.is_reading()
+    pub fn holds(&self, flags: OpFlags) -> bool {
+        flags.contains(OpFlags::FENCE) && self.is_busy()
+            || flags.contains(OpFlags::AFTER_READS) && self.is_reading()
     }
 
     /// Whether an access of the peer to this region is under way.

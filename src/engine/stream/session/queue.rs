@@ -5,8 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::abi::FI_INJECT;
-use crate::base::IoVec;
+use crate::base::{IoVec, OpFlags};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::pace::Pace;
 use crate::engine::stream::proto::{self, Frame, MAX_HEADER, RendezvousData};
@@ -65,7 +64,7 @@ impl Payload {
     /// What an operation keeps until its turn comes.
     pub fn of(op: &TxOp, iov: IoVec) -> Payload {
         // A read has buffers to fill, whatever its flags say.
-        if op.flags & FI_INJECT == 0 || op.what == What::Read {
+        if !op.flags.contains(OpFlags::INJECT) || op.what == What::Read {
             return Payload::Buffers(iov);
         }
         let mut payload = Payload::Buffers(iov);

@@ -4,9 +4,8 @@
 
 use core::fmt;
 
-use crate::abi::*;
 use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, Span};
+use crate::base::{Caps, CompFlags, Error, Span};
 use crate::engine::domain_state::DomainState;
 use crate::engine::domain_state::MessageInfo;
 use crate::engine::srx::{Bytes, Envelope, RecvOp, Slot};
@@ -125,7 +124,8 @@ impl<A: Address> Session<A> {
         let info = message_info(message);
         let srx = cx.domain.rx_queue_mut(srx);
         if let Ok(filled) = srx.fill(&info, self.source(), |iov| iov.fill(payload)) {
-            cx.domain.filled(self.ep, &filled, &info, 0, self.fi_addr);
+            cx.domain
+                .filled(self.ep, &filled, &info, CompFlags::empty(), self.fi_addr);
             if message.ack {
                 self.send_ack(cx);
             }
@@ -227,7 +227,7 @@ impl<A: Address> Session<A> {
             envelope.ep = self.named_context(cx, message.context)?;
         }
         let state = cx.domain.ep(envelope.ep);
-        let (srx, tagged) = (state.srx, state.caps & FI_TAGGED != 0);
+        let (srx, tagged) = (state.srx, state.caps.contains(Caps::TAGGED));
         if message.tagged && !tagged {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
@@ -379,7 +379,7 @@ impl<A: Address> Session<A> {
                     return;
                 }
                 count_regions(cx.domain, &regions, &lens);
-                cx.domain.written(ep, FI_RMA, len, data, &sender);
+                cx.domain.written(ep, CompFlags::RMA, len, data, &sender);
             }
             Sink::Read(read) => {
                 cx.domain.complete_tx(&read.op);
@@ -437,7 +437,7 @@ impl<A: Address> Session<A> {
     #[inline(always)]
     fn taker(&self, domain: &DomainState<A>, tagged: bool) -> Option<usize> {
         let ep = domain.find_ep(self.ep)?;
-        let refused = tagged && ep.caps & FI_TAGGED == 0;
+        let refused = tagged && !ep.caps.contains(Caps::TAGGED);
         (!refused && !domain.reports_origin(self.ep, self.fi_addr)).then_some(ep.srx)
     }
 

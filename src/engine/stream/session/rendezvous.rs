@@ -2,8 +2,7 @@
 //! Tagged messages that stay with their sender until a receive has met them: docs/wire/tcp.md.
 #![forbid(unsafe_code)]
 
-use crate::abi::*;
-use crate::base::{Error, IoVec, Result, Span};
+use crate::base::{Caps, Error, IoVec, Result, Span};
 use crate::engine::domain_state::{MessageInfo, TxOp};
 use crate::engine::srx::{Bytes, Envelope, RecvOp};
 use crate::engine::stream::proto::{
@@ -94,7 +93,7 @@ impl<A: Address> Session<A> {
             envelope.ep = self.named_context(cx, context)?;
         }
         let state = cx.domain.ep(envelope.ep);
-        if envelope.what == What::Tagged && state.caps & FI_TAGGED == 0 {
+        if envelope.what == What::Tagged && !state.caps.contains(Caps::TAGGED) {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
         let srx = state.srx;

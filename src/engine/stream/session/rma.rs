@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::abi::*;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Access, Caps, Error, IoVec, OpFlags, Result};
 use crate::engine::domain_state::{DomainState, TxOp};
 use crate::engine::stream::proto::{
     Frame, MAX_HEADER, MAX_SEGS, ReadRequest, ReadResponse, RmaSeg, Write,
@@ -43,8 +42,8 @@ impl<A: Address> Session<A> {
         let write = Frame::Write(Write {
             segs: segs(tx).collect(),
             data,
-            ack: tx.flags & WANTS_ACK != 0,
-            commit: tx.flags & FI_COMMIT_COMPLETE != 0,
+            ack: tx.flags.intersects(WANTS_ACK),
+            commit: tx.flags.contains(OpFlags::COMMIT_COMPLETE),
             payload: op.len as u64,
         });
         self.submit(cx, write, tx.iov.take(), op)
@@ -80,7 +79,7 @@ impl<A: Address> Session<A> {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
         self.rx.was_written = true;
-        let (iov, regions) = self.named(cx.domain, &write.segs, FI_RMA, FI_REMOTE_WRITE)?;
+        let (iov, regions) = self.named(cx.domain, &write.segs, Caps::RMA, Access::REMOTE_WRITE)?;
         let sink = Sink::Write {
             iov,
             len: write.payload,
@@ -105,7 +104,7 @@ impl<A: Address> Session<A> {
         cx: &mut Cx<'_, A>,
         read: &ReadRequest,
     ) -> core::result::Result<(), Fault> {
-        let (iov, regions) = self.named(cx.domain, &read.segs, FI_RMA, FI_REMOTE_READ)?;
+        let (iov, regions) = self.named(cx.domain, &read.segs, Caps::RMA, Access::REMOTE_READ)?;
         if regions[0].is_none() {
             return Err(Fault::Rule("a read of nothing"));
         }
@@ -171,17 +170,17 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is FI_RMA or
-    /// FI_ATOMIC. The authorization key is that of the connection.
+    /// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is `RMA` or
+    /// `ATOMIC`. The authorization key is that of the connection.
     pub(super) fn named(
         &self,
         domain: &mut DomainState<A>,
         segs: &[RmaSeg],
-        capability: u64,
-        access: u64,
+        capability: Caps,
+        access: Access,
     ) -> core::result::Result<(IoVec, Regions), Fault> {
         // fi_getinfo(3): a primary capability that was not asked for is not there.
-        if domain.ep(self.ep).caps & capability == 0 {
+        if !domain.ep(self.ep).caps.contains(capability) {
             return Err(Fault::Rule(
                 "an access to memory through an endpoint without the capability",
             ));

@@ -7,7 +7,8 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{Error, IoVec, Result};
+use crate::base::flags::flags;
+use crate::base::{Caps, Error, IoVec, OpFlags, Result};
 use crate::engine::domain_state::TxOp;
 use crate::engine::ep_state::EpState;
 use crate::engine::stream::link::Link;
@@ -20,7 +21,7 @@ use crate::engine::stream::session::rma::ASKED;
 use crate::engine::stream::session::{Cx, Session};
 use crate::engine::stream::shm_channel::RECORD;
 use crate::engine::transport::Address;
-use crate::ffi::ops::transfer::{AFTER_READS, OneTx, Tx, What};
+use crate::ffi::ops::transfer::{OneTx, Tx, What};
 use crate::sys::io_list::GatherList;
 use crate::sys::socket::Moved;
 
@@ -36,17 +37,20 @@ pub const TOGETHER: usize = 512;
 pub const SPARE_BUFFERS: usize = 16;
 
 /// Flags that ask for an answer of the peer.
-pub const WANTS_ACK: u64 = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+pub const WANTS_ACK: OpFlags = flags!(OpFlags: TRANSMIT_COMPLETE | DELIVERY_COMPLETE);
 
 /// Flags of operations that do not go the usual way of small ones.
-pub const SPECIAL: u64 = WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | HELD;
+pub const SPECIAL: OpFlags = WANTS_ACK
+    .union(HELD)
+    .union(flags!(OpFlags: COMMIT_COMPLETE | MATCH_COMPLETE));
 
 /// Flags of operations that may have to wait for those before them.
-const HELD: u64 = FI_FENCE | AFTER_READS;
+const HELD: OpFlags = flags!(OpFlags: FENCE | AFTER_READS);
 
 /// Flags of operations that go the shortest way.
-pub const PLAIN: u64 =
-    FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_REMOTE_CQ_DATA | FI_MORE | FI_TRANSMIT;
+pub const PLAIN: OpFlags = flags!(OpFlags:
+    COMPLETION | INJECT | INJECT_COMPLETE | REMOTE_CQ_DATA | MORE | TRANSMIT
+);
 
 /// How an operation goes out.
 #[derive(Clone, Copy)]
@@ -79,7 +83,10 @@ impl<A: Address> Session<A> {
         let message = Message {
             tagged: tx.what == What::Tagged,
             ack: false,
-            data: (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data),
+            data: tx
+                .flags
+                .contains(OpFlags::REMOTE_CQ_DATA)
+                .then_some(tx.data),
             tag: tx.tag,
             context: 0,
             payload: tx.piece.len() as u64,
@@ -134,7 +141,7 @@ impl<A: Address> Session<A> {
     ) -> bool {
         cx.watch();
         let waits = self.state != State::Up || !self.tx.waiting.is_empty();
-        if waits || self.swap || op.flags & SPECIAL != 0 {
+        if waits || self.swap || op.flags.intersects(SPECIAL) {
             return false;
         }
         let mut header = [0; LEN];
@@ -155,7 +162,7 @@ impl<A: Address> Session<A> {
             return true;
         }
         let total = header_len + op.len;
-        let more = op.flags & FI_MORE != 0;
+        let more = op.flags.contains(OpFlags::MORE);
         match self.tx.queue.back_mut() {
             None if !more && self.tx.pace.writes(cx.common.polls) => {
                 let frame = &mut cx.common.scratch[..total];
@@ -223,7 +230,9 @@ impl<A: Address> Session<A> {
             tagged: tx.what == What::Tagged,
             // FI_COMMIT_COMPLETE is a default that is meant for other operations; a message has no higher level than
             // delivery.
-            ack: tx.flags & (WANTS_ACK | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE) != 0,
+            ack: tx
+                .flags
+                .intersects(WANTS_ACK | OpFlags::COMMIT_COMPLETE | OpFlags::MATCH_COMPLETE),
             data: remote_data(tx),
             tag: tx.tag,
             context,
@@ -252,7 +261,7 @@ impl<A: Address> Session<A> {
     /// Whether an operation has to wait for the connection, or for those before it.
     #[inline(always)]
     pub fn must_wait(&self, op: &TxOp) -> bool {
-        let held = op.flags & HELD != 0 && self.holds(op.flags);
+        let held = op.flags.intersects(HELD) && self.holds(op.flags);
         self.state != State::Up || !self.tx.waiting.is_empty() || held
     }
 
@@ -285,7 +294,7 @@ impl<A: Address> Session<A> {
         if matches!(frame, Frame::Message(message) if message.context != 0) && !self.extended {
             return Err(Error::OPNOTSUPP);
         }
-        let matched = op.flags & FI_MATCH_COMPLETE != 0;
+        let matched = op.flags.contains(OpFlags::MATCH_COMPLETE);
         if may_offer(cx, frame, op, stays) {
             return match self.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                 true => Ok(Way::Offer),
@@ -334,20 +343,21 @@ impl<A: Address> Session<A> {
         // application that has no reason to come here again.
         if let Some(shm) = cx.link.shm_mut() {
             let most = MAX_HEADER + payload.remaining();
-            if op.flags & FI_INJECT != 0 && !(self.tx.queue.is_empty() && shm.takes(most)) {
+            if op.flags.contains(OpFlags::INJECT) && !(self.tx.queue.is_empty() && shm.takes(most))
+            {
                 cx.link.ring_if_parked();
                 return Err(Error::AGAIN);
             }
             self.send_always(cx, frame, payload, Some(op));
             return Ok(());
         }
-        let more = op.flags & FI_MORE != 0;
+        let more = op.flags.contains(OpFlags::MORE);
         if self.tx.queue.is_empty() && !more && self.tx.pace.writes(cx.common.polls) {
             self.write_now(cx, frame, payload, Some(op));
             return Ok(());
         }
         // What has to be copied waits for room; the rest is queued, as far as the transmit queue goes.
-        if self.tx.staged > STAGE_HIGH_WATER && op.flags & FI_INJECT != 0 {
+        if self.tx.staged > STAGE_HIGH_WATER && op.flags.contains(OpFlags::INJECT) {
             return Err(Error::AGAIN);
         }
         self.send_always(cx, frame, payload, Some(op));
@@ -376,7 +386,7 @@ impl<A: Address> Session<A> {
     /// The connection is up, or an operation has completed: what waited for it goes out, in order.
     pub fn send_waiting(&mut self, cx: &mut Cx<'_, A>) {
         while let Some(waiting) = self.tx.waiting.front() {
-            if waiting.op.flags & HELD != 0 && self.holds(waiting.op.flags) {
+            if waiting.op.flags.intersects(HELD) && self.holds(waiting.op.flags) {
                 break;
             }
             let (frame, op) = (waiting.frame, waiting.op);
@@ -433,7 +443,7 @@ impl<A: Address> Session<A> {
         let counter = self.tx.next_counter();
         let header_len = frame.encode(counter, self.swap, &mut bytes);
         let len = payload.remaining();
-        let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
+        let inject = op.is_some_and(|op| op.flags.contains(OpFlags::INJECT));
         // What belongs to no operation is an answer or a request, and small.
         let room = op.is_none() || (!cx.link.is_shm() && self.tx.staged <= STAGE_HIGH_WATER);
         if inject || (room && header_len + len <= STAGE_LIMIT) {
@@ -641,7 +651,7 @@ impl<A: Address> Session<A> {
     ) {
         let header_done = written.min(header_len);
         payload.advance(written - header_done);
-        let inject = op.is_some_and(|op| op.flags & FI_INJECT != 0);
+        let inject = op.is_some_and(|op| op.flags.contains(OpFlags::INJECT));
         let copies = op.is_none() || !cx.link.is_shm();
         if inject || (copies && payload.remaining() <= STAGE_LIMIT) {
             self.stage(cx, &bytes[header_done..header_len], &payload);
@@ -680,24 +690,26 @@ impl<A: Address> Session<A> {
 /// Whether the message is too large for a peer to keep. What is injected is not held here for long either.
 #[inline]
 fn is_held<A>(cx: &Cx<'_, A>, op: &TxOp) -> bool {
-    op.len > cx.common.limits.saved_size && op.flags & FI_INJECT == 0
+    op.len > cx.common.limits.saved_size && !op.flags.contains(OpFlags::INJECT)
 }
 
 /// What the operation has for the target's queue.
 pub fn remote_data(tx: &Tx<'_>) -> Option<u64> {
-    (tx.flags & FI_REMOTE_CQ_DATA != 0).then_some(tx.data)
+    tx.flags
+        .contains(OpFlags::REMOTE_CQ_DATA)
+        .then_some(tx.data)
 }
 
 /// What fences and FI_MATCH_COMPLETE demand of an operation.
-pub fn check_flags(what: What, flags: u64, ep: &EpState) -> Result {
-    let has = |flag: u64| flags & flag != 0;
+pub fn check_flags(what: What, flags: OpFlags, ep: &EpState) -> Result {
+    let has = |flag| flags.contains(flag);
     // What waits for a counter does not come here with its flag, unless the endpoint has not the capability.
-    if has(FI_TRIGGER) || has(FI_FENCE) && ep.caps & FI_FENCE == 0 {
+    if has(OpFlags::TRIGGER) || has(OpFlags::FENCE) && !ep.caps.contains(Caps::FENCE) {
         return Err(Error::BADFLAGS);
     }
     // Whether messages that went before have matched is known only of those that asked for it.
-    let knows_matches = what == What::Tagged && ep.ep_type != FI_EP_MSG.0 && !has(FI_FENCE);
-    match has(FI_MATCH_COMPLETE) && !knows_matches {
+    let knows_matches = what == What::Tagged && ep.ep_type != FI_EP_MSG.0 && !has(OpFlags::FENCE);
+    match has(OpFlags::MATCH_COMPLETE) && !knows_matches {
         true => Err(Error::OPNOTSUPP),
         false => Ok(()),
     }
@@ -707,10 +719,10 @@ pub fn check_flags(what: What, flags: u64, ep: &EpState) -> Result {
 /// completion then. One that fetches before a receive has matched does not say when one has. Some messages are to stay here.
 #[inline]
 fn may_offer<A>(cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp, stays: bool) -> bool {
-    let matched = op.flags & FI_MATCH_COMPLETE != 0;
+    let matched = op.flags.contains(OpFlags::MATCH_COMPLETE);
     let shm = cx.link.shm_mut().filter(|shm| shm.fetches(op.len));
     matches!(frame, Frame::Message(_))
-        && op.flags & FI_INJECT == 0
+        && !op.flags.contains(OpFlags::INJECT)
         && (cx.common.limits.keeps_offers || !matched)
         && shm.is_some_and(|shm| matched || stays || !shm.prefers_ring(op.len))
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use super::{RECORD, ShmChannel};
-use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
+use crate::base::Access;
 use crate::base::IoVec;
 use crate::base::grow::reserve;
 use crate::base::iovec::Cursor;
@@ -90,11 +90,11 @@ impl ShmChannel {
             return false;
         };
         let need = if write {
-            FI_REMOTE_WRITE
+            Access::REMOTE_WRITE
         } else {
-            FI_REMOTE_READ
+            Access::REMOTE_READ
         };
-        let part = directory.find(seg.key, seg.addr, seg.len as u64, need);
+        let part = directory.find(seg.key, seg.addr, seg.len as u64, need.bits());
         let Some(part) = part else {
             return false;
         };

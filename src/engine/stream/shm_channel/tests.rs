@@ -5,8 +5,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::abi::FI_REMOTE_READ;
-use crate::base::{IoVec, Registered};
+use crate::base::{Access, IoVec, Registered};
 use crate::engine::mr::{KeyPolicy, MrTable};
 use crate::engine::stream::region_directory::RegionDirectory;
 use crate::engine::stream::regions::end_copies;
@@ -109,8 +108,10 @@ fn a_record_of_another_channel_leads_nowhere() {
 /// A directory with one region of so many bytes that are 5, with key 7.
 fn directory(len: usize) -> RegionDirectory {
     let memory = vec![Registered::leaked(vec![5; len])];
-    let mut regions = MrTable::new(KeyPolicy::from_mr_mode(0));
-    let region = regions.register(memory, FI_REMOTE_READ, 0, 7, 0).unwrap();
+    let mut regions = MrTable::new(KeyPolicy::default());
+    let region = regions
+        .register(memory, Access::REMOTE_READ, 0, 7, 0)
+        .unwrap();
     RegionDirectory::new([&region].into_iter()).unwrap()
 }
 
@@ -151,7 +152,7 @@ fn an_ending_connection_waits_for_the_copy_of_its_peer() {
     let view = TableView::new(&directory.fd().try_clone_to_owned().unwrap()).unwrap();
     let (mut owner, peer) = pair();
     owner.meet(Some(std::process::id() as i32), &ProcessProbe::own());
-    let part = view.find(7, 0, 1, FI_REMOTE_READ).unwrap();
+    let part = view.find(7, 0, 1, Access::REMOTE_READ.bits()).unwrap();
     let word = view.begin(&part, peer.words.own().in_use()).unwrap();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

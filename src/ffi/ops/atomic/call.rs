@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use super::{Atomic, AtomicPath, Elements, Family};
 use crate::abi::*;
 use crate::base::iovec::IOV_LIMIT;
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Error, IoVec, OpFlags, Result};
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
 use crate::ffi::ops::work::OutgoingAtomic;
@@ -56,7 +56,7 @@ pub(super) unsafe fn post<T: AtomicPath>(
     ep: *mut fid_ep,
     call: Call,
     target: Target,
-    flags: impl FnOnce(&T, usize) -> Result<u64>,
+    flags: impl FnOnce(&T, usize) -> Result<OpFlags>,
 ) -> isize {
     // SAFETY: promised by the caller.
     status(unsafe {
@@ -73,7 +73,7 @@ unsafe fn read<T: AtomicPath, R>(
     ep: &T,
     call: &Call,
     target: &Target,
-    flags: impl FnOnce(&T, usize) -> Result<u64>,
+    flags: impl FnOnce(&T, usize) -> Result<OpFlags>,
     use_it: impl FnOnce(Atomic<'_, T::Memory>) -> Result<R>,
 ) -> Result<R> {
     let Elements { size, count } = ep.elements(call.family, call.datatype, call.op)?;
@@ -121,7 +121,7 @@ pub struct AtomicWork<'a> {
     msg: &'a fi_msg_atomic,
     compare: Local,
     result: Local,
-    flags: u64,
+    flags: OpFlags,
 }
 
 impl<'a> AtomicWork<'a> {
@@ -144,15 +144,15 @@ impl<'a> AtomicWork<'a> {
             result: result.map_or(Local::None, |r| {
                 Local::Several(r.msg_iov, r.desc, r.iov_count)
             }),
-            flags,
+            flags: OpFlags::from_bits_retain(flags),
         }
     }
 
     pub fn read<T: AtomicPath>(&self, ep: &T) -> Result<OutgoingAtomic<T::Memory>> {
         let (call, target) = named(self.family, self.msg, self.compare, self.result);
         let flags = |ep: &T, bytes: usize| {
-            check_msg_flags(ep, self.family, self.flags | FI_TRIGGER, bytes)?;
-            check_flags(self.flags, !FI_TRIGGER).map(|()| self.flags)
+            check_msg_flags(ep, self.family, self.flags | OpFlags::TRIGGER, bytes)?;
+            check_flags(self.flags, !OpFlags::TRIGGER).map(|()| self.flags)
         };
         // SAFETY: promised to `new`.
         unsafe {
@@ -249,9 +249,10 @@ pub(super) unsafe fn post_msg<T: AtomicPath>(
         return Error::INVAL.negative() as isize;
     };
     let (call, target) = named(family, msg, compare, result);
+    let asked = OpFlags::from_bits_retain(flags);
     let flags = |ep: &T, bytes: usize| {
-        check_msg_flags(ep, family, flags, bytes)?;
-        Ok(flags | ep.tx_implied())
+        check_msg_flags(ep, family, asked, bytes)?;
+        Ok(asked | ep.tx_implied())
     };
     // SAFETY: promised by the caller.
     unsafe { post::<T>(ep, call, target, flags) }
@@ -273,9 +274,9 @@ fn named(family: Family, msg: &fi_msg_atomic, compare: Local, result: Local) -> 
     (call, Target::Several(msg.rma_iov, msg.rma_iov_count))
 }
 
-fn check_msg_flags<T: AtomicPath>(ep: &T, family: Family, flags: u64, bytes: usize) -> Result {
+fn check_msg_flags<T: AtomicPath>(ep: &T, family: Family, flags: OpFlags, bytes: usize) -> Result {
     // Tagged receive buffers as targets.
-    if flags & FI_TAGGED != 0 {
+    if flags.contains(OpFlags::TAGGED) {
         return Err(Error::OPNOTSUPP);
     }
     // Nothing at the target tells of a fetch.
@@ -283,7 +284,7 @@ fn check_msg_flags<T: AtomicPath>(ep: &T, family: Family, flags: u64, bytes: usi
         flags,
         match family {
             Family::Base => SEND_FLAGS,
-            _ => SEND_FLAGS & !FI_REMOTE_CQ_DATA,
+            _ => SEND_FLAGS & !OpFlags::REMOTE_CQ_DATA,
         },
     )?;
     check_inject(ep, What::Atomic, flags, bytes)

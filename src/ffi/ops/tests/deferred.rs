@@ -2,6 +2,7 @@
 //! Deferred work: fi_trigger(3).
 
 use super::*;
+use crate::base::OpFlags;
 use crate::ffi::ops::work::{self, WorkOp};
 
 /// Queues an operation on the probe: what the engine does when the counter is there.
@@ -19,12 +20,16 @@ fn defer(b: &Bench, op_type: fi_op_type, op: fi_deferred_work_op) -> isize {
     match request.op {
         WorkOp::Transmit(_, work) => {
             let mut outgoing = work.read::<Desc>().unwrap();
-            outgoing.post(0, |tx| b.probe().transmit(tx)).unwrap();
+            outgoing
+                .post(OpFlags::empty(), |tx| b.probe().transmit(tx))
+                .unwrap();
         }
         WorkOp::Receive(_, work) => b.probe().receive(work.read().unwrap()).unwrap(),
         WorkOp::Atomic(_, work) => {
             let mut outgoing = work.read(b.probe()).unwrap();
-            outgoing.post(0, |atomic| b.probe().atomic(atomic)).unwrap();
+            outgoing
+                .post(OpFlags::empty(), |atomic| b.probe().atomic(atomic))
+                .unwrap();
         }
         WorkOp::Set(..) | WorkOp::Add(..) => return 1,
     }

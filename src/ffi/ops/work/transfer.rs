@@ -7,7 +7,8 @@ use core::marker::PhantomData;
 
 use super::{Outgoing, WorkOp};
 use crate::abi::*;
-use crate::base::{Error, Result};
+use crate::base::flags::flags;
+use crate::base::{Error, OpFlags, Result};
 use crate::ffi::object::Other;
 use crate::ffi::ops::transfer::*;
 use crate::hmem::Memory;
@@ -20,7 +21,7 @@ struct Buffers(*const iovec, *const *mut c_void, usize);
 pub struct TransferWork<'a> {
     pub what: What,
     buffers: Buffers,
-    flags: u64,
+    flags: OpFlags,
     dest: u64,
     context: Context,
     data: u64,
@@ -38,7 +39,7 @@ impl TransferWork<'_> {
         // SAFETY: promised to the function below that has made this: the arrays are readable during the call, for which
         // it lives.
         let iov = unsafe { several(iov, descs, count)? };
-        check_flags(self.flags, known & !FI_TRIGGER)?;
+        check_flags(self.flags, known & !OpFlags::TRIGGER)?;
         Ok(Outgoing {
             what: self.what,
             iov,
@@ -58,7 +59,7 @@ impl TransferWork<'_> {
 pub struct ReceiveWork<'a> {
     what: What,
     buffers: Buffers,
-    flags: u64,
+    flags: OpFlags,
     src: u64,
     context: Context,
     tag: u64,
@@ -73,10 +74,13 @@ impl ReceiveWork<'_> {
         // SAFETY: as in `TransferWork::read`.
         let iov = unsafe { rooms(iov, descs, count)? };
         // One operation, one completion: not those that look for messages or take several.
-        match self.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) {
-            0 => check_flags(self.flags, FI_COMPLETION | FI_MORE)?,
-            _ => return Err(Error::NOSYS),
+        if self
+            .flags
+            .intersects(flags!(OpFlags: PEEK | CLAIM | DISCARD | MULTI_RECV))
+        {
+            return Err(Error::NOSYS);
         }
+        check_flags(self.flags, OpFlags::COMPLETION | OpFlags::MORE)?;
         Ok(Rx {
             what: self.what,
             iov,
@@ -98,7 +102,7 @@ pub(super) unsafe fn send<'a>(op: &fi_op_msg) -> WorkOp<'a> {
     let work = TransferWork {
         what: What::Msg,
         buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
-        flags: op.flags,
+        flags: OpFlags::from_bits_retain(op.flags),
         dest: msg.addr,
         context,
         data: msg.data,
@@ -117,7 +121,7 @@ pub(super) unsafe fn send_tagged<'a>(op: &fi_op_tagged) -> WorkOp<'a> {
     let work = TransferWork {
         what: What::Tagged,
         buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
-        flags: op.flags,
+        flags: OpFlags::from_bits_retain(op.flags),
         dest: msg.addr,
         context,
         data: msg.data,
@@ -143,7 +147,7 @@ pub(super) unsafe fn access<'a>(what: What, op: &fi_op_rma) -> Result<WorkOp<'a>
     let work = TransferWork {
         what,
         buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
-        flags: op.flags,
+        flags: OpFlags::from_bits_retain(op.flags),
         dest: msg.addr,
         context,
         data: msg.data,
@@ -162,7 +166,7 @@ pub(super) unsafe fn receive<'a>(op: &fi_op_msg) -> WorkOp<'a> {
     let work = ReceiveWork {
         what: What::Msg,
         buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
-        flags: op.flags,
+        flags: OpFlags::from_bits_retain(op.flags),
         src: msg.addr,
         context,
         tag: 0,
@@ -181,7 +185,7 @@ pub(super) unsafe fn receive_tagged<'a>(op: &fi_op_tagged) -> WorkOp<'a> {
     let work = ReceiveWork {
         what: What::Tagged,
         buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
-        flags: op.flags,
+        flags: OpFlags::from_bits_retain(op.flags),
         src: msg.addr,
         context,
         tag: msg.tag,

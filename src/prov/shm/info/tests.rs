@@ -4,14 +4,15 @@
 use std::ffi::CStr;
 
 use super::*;
+use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 
 const PID: u32 = 77;
 
 fn empty() -> Hints {
     Hints {
-        mode: u64::MAX,
+        mode: Mode::all(),
         domain: Some(DomainAttr {
-            mr_mode: !(FI_MR_BASIC | FI_MR_SCALABLE),
+            mr_mode: !(MrMode::BASIC | MrMode::SCALABLE),
             ..DomainAttr::default()
         }),
         ..Info::default().into()
@@ -32,7 +33,7 @@ fn ask(hints: &Hints, kind: Kind) -> Answer {
     answer(&query(Some(hints), 0), &Params::default(), kind, PID)
 }
 
-fn asking_for(caps: u64) -> Hints {
+fn asking_for(caps: Caps) -> Hints {
     Hints { caps, ..empty() }
 }
 
@@ -53,28 +54,33 @@ const NONE: (bool, bool) = (false, false);
 #[test]
 fn without_hints_it_is_what_it_always_was() {
     let of = |kind| answer(&query(None, 0), &Params::default(), kind, PID).entries;
-    let messages = FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_SOURCE;
-    let memory = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT;
-    let all = messages | memory | FI_DIRECTED_RECV | FI_LOCAL_COMM;
+    let messages =
+        Caps::MSG | Caps::TAGGED | Caps::SEND | Caps::RECV | Caps::MULTI_RECV | Caps::SOURCE;
+    let memory =
+        Caps::READ | Caps::WRITE | Caps::REMOTE_READ | Caps::REMOTE_WRITE | Caps::RMA_EVENT;
+    let all = messages | memory | Caps::DIRECTED_RECV | Caps::LOCAL_COMM;
     let [shm, device] = &of(Kind::Shm)[..] else {
         panic!("two entries");
     };
-    assert_eq!(shm.caps, all | FI_RMA | FI_ATOMIC | FI_AV_USER_ID);
-    assert_eq!(device.caps, shm.caps | FI_HMEM);
+    assert_eq!(shm.caps, all | Caps::RMA | Caps::ATOMIC | Caps::AV_USER_ID);
+    assert_eq!(device.caps, shm.caps | Caps::HMEM);
     assert_eq!((shm.tx.inject_size, device.tx.inject_size), (4096, 0));
-    assert_eq!(shm.domain.mr_mode, FI_MR_VIRT_ADDR);
-    assert_eq!(device.domain.mr_mode, FI_MR_VIRT_ADDR | FI_MR_HMEM);
-    assert_eq!((shm.tx.msg_order, shm.rx.msg_order), (FI_ORDER_SAS, ORDER));
+    assert_eq!(shm.domain.mr_mode, MrMode::VIRT_ADDR);
+    assert_eq!(device.domain.mr_mode, MrMode::VIRT_ADDR | MrMode::HMEM);
+    assert_eq!((shm.tx.msg_order, shm.rx.msg_order), (MsgOrder::SAS, ORDER));
     assert_eq!(shm.ep.max_order_raw_size, 0);
     assert_eq!(shm.tx.op_flags, TX_FLAGS);
     let [sm2, device] = &of(Kind::Sm2)[..] else {
         panic!("two entries");
     };
-    assert_eq!(sm2.caps, all | FI_ATOMIC);
-    assert_eq!(device.caps, all | FI_HMEM);
+    assert_eq!(sm2.caps, all | Caps::ATOMIC);
+    assert_eq!(device.caps, all | Caps::HMEM);
     assert_eq!(sm2.tx.inject_size, 3864);
-    assert_eq!((sm2.domain.mr_mode, device.domain.mr_mode), (0, FI_MR_HMEM));
-    assert_eq!(sm2.tx.msg_order, FI_ORDER_SAS);
+    assert_eq!(
+        (sm2.domain.mr_mode, device.domain.mr_mode),
+        (MrMode::UNSPEC, MrMode::HMEM)
+    );
+    assert_eq!(sm2.tx.msg_order, MsgOrder::SAS);
     assert_eq!(sm2.ep.max_order_war_size, usize::MAX);
 }
 
@@ -87,7 +93,12 @@ fn without_hints_what_there_is_on_request_comes_last() {
     for kind in KINDS {
         let entries = answer(&query(None, 0), &params, kind, PID).entries;
         assert_eq!(entries.len(), 4);
-        let more = FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_FENCE | FI_COLLECTIVE | FI_NAMED_RX_CTX;
+        let more = Caps::RMA
+            | Caps::ATOMIC
+            | Caps::TRIGGER
+            | Caps::FENCE
+            | Caps::COLLECTIVE
+            | Caps::NAMED_RX_CTX;
         assert_eq!(entries[2].caps & more, more);
         assert_eq!(entries[2].tx.msg_order, ORDER);
         assert_eq!(entries[2].domain.max_ep_tx_ctx, MAX_CONTEXTS);
@@ -97,26 +108,26 @@ fn without_hints_what_there_is_on_request_comes_last() {
 #[test]
 fn capabilities_filter() {
     let cases = [
-        (FI_MSG, BOTH),
-        (FI_RMA, BOTH),
-        (FI_ATOMIC, BOTH),
-        (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, BOTH),
-        (FI_FENCE | FI_TRIGGER, BOTH),
-        (FI_COLLECTIVE, BOTH),
-        (FI_NAMED_RX_CTX, BOTH),
-        (FI_SHARED_AV | FI_AV_USER_ID, BOTH),
-        (FI_SOURCE | FI_SOURCE_ERR, BOTH),
+        (Caps::MSG, BOTH),
+        (Caps::RMA, BOTH),
+        (Caps::ATOMIC, BOTH),
+        (Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC, BOTH),
+        (Caps::FENCE | Caps::TRIGGER, BOTH),
+        (Caps::COLLECTIVE, BOTH),
+        (Caps::NAMED_RX_CTX, BOTH),
+        (Caps::SHARED_AV | Caps::AV_USER_ID, BOTH),
+        (Caps::SOURCE | Caps::SOURCE_ERR, BOTH),
         (
-            FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV,
+            Caps::TAGGED_MULTI_RECV | Caps::TAGGED_DIRECTED_RECV | Caps::EXACT_DIRECTED_RECV,
             BOTH,
         ),
-        (FI_HMEM | FI_MSG, (false, true)),
-        (FI_SOURCE_ERR, NONE),
-        (FI_REMOTE_COMM, NONE),
-        (FI_PEER, NONE),
-        (FI_RMA_PMEM, NONE),
-        (FI_MULTICAST, NONE),
-        (1 << 63, NONE),
+        (Caps::HMEM | Caps::MSG, (false, true)),
+        (Caps::SOURCE_ERR, NONE),
+        (Caps::REMOTE_COMM, NONE),
+        (Caps::PEER, NONE),
+        (Caps::RMA_PMEM, NONE),
+        (Caps::MULTICAST, NONE),
+        (Caps::from_bits_retain(1 << 63), NONE),
     ];
     for kind in KINDS {
         for (caps, expected) in cases {
@@ -130,19 +141,19 @@ fn capabilities_filter() {
 
 #[test]
 fn what_was_not_asked_for_is_not_there() {
-    let more = ON_REQUEST | MORE & !FI_AV_USER_ID | FI_NAMED_RX_CTX;
+    let more = ON_REQUEST | MORE & !Caps::AV_USER_ID | Caps::NAMED_RX_CTX;
     for kind in KINDS {
-        for caps in [0, FI_MSG, FI_MSG | FI_TAGGED] {
+        for caps in [Caps::empty(), Caps::MSG, Caps::MSG | Caps::TAGGED] {
             for info in ask(&asking_for(caps), kind).entries {
                 let all = info.caps | info.tx.caps | info.rx.caps | info.domain.caps;
-                assert_eq!(all & more, 0, "{kind:?} {caps:#x}");
+                assert_eq!(all & more, Caps::empty(), "{kind:?} {caps:#x}");
                 let limits = (info.domain.max_ep_tx_ctx, info.domain.max_ep_srx_ctx);
                 assert_eq!(limits, (1, 0));
             }
         }
     }
-    let info = &ask(&asking_for(FI_MSG), Kind::Shm).entries[0];
-    assert_eq!(info.domain.caps, FI_LOCAL_COMM);
+    let info = &ask(&asking_for(Caps::MSG), Kind::Shm).entries[0];
+    assert_eq!(info.domain.caps, Caps::LOCAL_COMM);
 }
 
 #[test]
@@ -155,19 +166,19 @@ fn virtual_addresses_are_for_who_wants_no_order() {
         let sizes = info.ep.max_order_raw_size;
         (info.domain.mr_mode, info.tx.msg_order, sizes)
     };
-    let virt = FI_MR_VIRT_ADDR;
-    let full = (0, ORDER, usize::MAX);
-    assert_eq!(with(virt, 0), (virt, FI_ORDER_SAS, 0));
-    assert_eq!(with(virt, FI_ORDER_SAS), (virt, FI_ORDER_SAS, 0));
-    assert_eq!(with(virt, FI_ORDER_RAR), full);
-    assert_eq!(with(0, FI_ORDER_SAS), full);
-    assert_eq!(with(FI_MR_HMEM, 0), full);
+    let virt = MrMode::VIRT_ADDR;
+    let full = (MrMode::UNSPEC, ORDER, usize::MAX);
+    assert_eq!(with(virt, MsgOrder::empty()), (virt, MsgOrder::SAS, 0));
+    assert_eq!(with(virt, MsgOrder::SAS), (virt, MsgOrder::SAS, 0));
+    assert_eq!(with(virt, MsgOrder::RAR), full);
+    assert_eq!(with(MrMode::UNSPEC, MsgOrder::SAS), full);
+    assert_eq!(with(MrMode::HMEM, MsgOrder::empty()), full);
 }
 
 #[test]
 fn device_memory_has_to_be_registered() {
     let with = |mr_mode, version| {
-        let mut hints = asking_for(FI_MSG | FI_HMEM);
+        let mut hints = asking_for(Caps::MSG | Caps::HMEM);
         hints.domain.as_mut().unwrap().mr_mode = mr_mode;
         let query = Query {
             version,
@@ -177,12 +188,12 @@ fn device_memory_has_to_be_registered() {
         answer.entries.first().map(|info| info.domain.mr_mode)
     };
     let new = 2 << 16;
-    assert_eq!(with(FI_MR_HMEM, new), Some(FI_MR_HMEM));
-    assert_eq!(with(FI_MR_UNSPEC, new), Some(0));
-    assert_eq!(with(FI_MR_LOCAL, new), None);
-    assert_eq!(with(FI_MR_BASIC, new), None);
-    assert_eq!(with(FI_MR_SCALABLE, new), None);
-    assert_eq!(with(FI_MR_UNSPEC, 1 << 16 | 4), None);
+    assert_eq!(with(MrMode::HMEM, new), Some(MrMode::HMEM));
+    assert_eq!(with(MrMode::UNSPEC, new), Some(MrMode::UNSPEC));
+    assert_eq!(with(MrMode::LOCAL, new), None);
+    assert_eq!(with(MrMode::BASIC, new), None);
+    assert_eq!(with(MrMode::SCALABLE, new), None);
+    assert_eq!(with(MrMode::UNSPEC, 1 << 16 | 4), None);
 }
 
 #[test]
@@ -191,7 +202,8 @@ fn what_is_asked_for_is_there() {
         let mut hints = empty();
         hints.domain.as_mut().unwrap().progress = FI_PROGRESS_AUTO.0;
         hints.domain.as_mut().unwrap().threading = FI_THREAD_COMPLETION.0;
-        hints.tx.as_mut().unwrap().op_flags = FI_INJECT | FI_COMMIT_COMPLETE | FI_COMPLETION;
+        hints.tx.as_mut().unwrap().op_flags =
+            OpFlags::INJECT | OpFlags::COMMIT_COMPLETE | OpFlags::COMPLETION;
         hints.tx.as_mut().unwrap().msg_order = ORDER;
         hints.ep.as_mut().unwrap().tx_ctx_cnt = 64;
         let answer = ask(&hints, kind);

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::iovec::lent::TestMemory;
 use crate::base::log::Source;
-use crate::base::{Error, Result};
+use crate::base::{Access, Caps, Error, OpFlags, Result};
 use crate::engine::cq_ring::Ring;
 use crate::engine::domain_state::{CqState, DomainState, Regions, TxOp};
 use crate::engine::ep_state::EpState;
@@ -90,23 +91,15 @@ pub struct Side {
 pub const KEY: u64 = 7;
 /// Of the session, by which lists name it.
 const ID: usize = 0;
-const CAPS: u64 = FI_MSG
-    | FI_TAGGED
-    | FI_RMA
-    | FI_ATOMIC
-    | FI_SEND
-    | FI_RECV
-    | FI_READ
-    | FI_WRITE
-    | FI_REMOTE_READ
-    | FI_REMOTE_WRITE
-    | FI_FENCE;
+const CAPS: Caps = flags!(Caps:
+    MSG | TAGGED | RMA | ATOMIC | SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE | FENCE
+);
 
 impl Side {
     pub fn new(name: u8, agreed: Agreed, link: Link, memory: Vec<u8>) -> Side {
         let memory = TestMemory::new(memory);
-        let mut domain = DomainState::new(Regions::new(KeyPolicy::from_mr_mode(0)));
-        let access = FI_REMOTE_READ | FI_REMOTE_WRITE;
+        let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
+        let access = Access::REMOTE;
         let segments = vec![memory.registered()];
         domain.mrs.register(segments, access, 0, KEY, 0).unwrap();
         let cq = domain.add_cq(CqState {
@@ -124,7 +117,7 @@ impl Side {
             caps: CAPS,
             tx_cq: Some(cq),
             rx_cq: Some(cq),
-            rx_implied: 0,
+            rx_implied: OpFlags::empty(),
             cntrs: Default::default(),
             behind: None,
             av: None,
@@ -227,7 +220,7 @@ impl Side {
         });
     }
 
-    pub fn op(&self, what: What, flags: u64, context: usize, len: usize) -> TxOp {
+    pub fn op(&self, what: What, flags: OpFlags, context: usize, len: usize) -> TxOp {
         TxOp {
             since: 0,
             what,
@@ -405,7 +398,7 @@ impl Side {
             self.note(
                 error.context,
                 Completion {
-                    flags: error.flags,
+                    flags: error.flags.bits(),
                     len: error.len,
                     data: error.data,
                     tag: error.tag,

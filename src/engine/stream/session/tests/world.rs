@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use super::side::{Agreed, Completion, KEY, Side};
 use crate::abi::*;
 use crate::base::iovec::lent::TestMemory;
-use crate::base::{Error, IoVec};
+use crate::base::{Error, IoVec, OpFlags};
 use crate::engine::stream::link::sim::SimLink;
 use crate::engine::stream::link::{Link, ShmLink};
 use crate::engine::stream::process_probe::ProcessProbe;
@@ -64,7 +64,7 @@ fn pattern(side: usize) -> &'static [u8] {
 struct Op {
     side: usize,
     what: What,
-    flags: u64,
+    flags: OpFlags,
     len: usize,
     memory: TestMemory,
     data: Option<u64>,
@@ -195,16 +195,16 @@ impl World {
         self.verify_done();
     }
 
-    fn flags(&mut self, len: usize) -> u64 {
-        let mut flags = FI_COMPLETION;
+    fn flags(&mut self, len: usize) -> OpFlags {
+        let mut flags = OpFlags::COMPLETION;
         if len <= 64 && self.random.one_in(3) {
-            flags |= FI_INJECT;
+            flags |= OpFlags::INJECT;
         }
         if self.random.one_in(4) {
-            flags |= FI_MORE;
+            flags |= OpFlags::MORE;
         }
         if self.random.one_in(12) {
-            flags |= FI_FENCE;
+            flags |= OpFlags::FENCE;
         }
         flags
     }
@@ -228,20 +228,20 @@ impl World {
         let (tagged, len) = (lane > 0, self.len());
         let mut flags = self.flags(len);
         flags |= self.random.of(&[
-            0,
-            0,
-            0,
-            FI_TRANSMIT_COMPLETE,
-            FI_DELIVERY_COMPLETE,
-            FI_MATCH_COMPLETE,
+            OpFlags::empty(),
+            OpFlags::empty(),
+            OpFlags::empty(),
+            OpFlags::TRANSMIT_COMPLETE,
+            OpFlags::DELIVERY_COMPLETE,
+            OpFlags::MATCH_COMPLETE,
         ]);
-        if flags & FI_MATCH_COMPLETE != 0 && (!tagged || flags & FI_FENCE != 0) {
-            flags &= !FI_MATCH_COMPLETE;
+        if flags.contains(OpFlags::MATCH_COMPLETE) && (!tagged || flags.contains(OpFlags::FENCE)) {
+            flags &= !OpFlags::MATCH_COMPLETE;
         }
         let id = self.next_context();
         let data = self.random.one_in(3).then_some(id as u64 * 3);
         if data.is_some() {
-            flags |= FI_REMOTE_CQ_DATA;
+            flags |= OpFlags::REMOTE_CQ_DATA;
         }
         let memory = TestMemory::new(content(id, len));
         let tx = Tx {
@@ -258,7 +258,7 @@ impl World {
         if !self.accepted(side, |side| side.post(tx)) {
             return;
         }
-        if flags & FI_INJECT != 0 {
+        if flags.contains(OpFlags::INJECT) {
             memory.iov(0, len).fill(&vec![0xee; len]);
         }
         let lane = if self.is_wild { lane.min(1) } else { lane };
@@ -315,7 +315,7 @@ impl World {
         let mut rx = Rx {
             what: if lane > 0 { What::Tagged } else { What::Msg },
             iov: memory.iov(0, len),
-            flags: FI_COMPLETION,
+            flags: OpFlags::COMPLETION,
             src: FI_ADDR_UNSPEC,
             context: Context::of_test(id),
             tag: lane as u64,
@@ -348,11 +348,14 @@ impl World {
         };
         let mut flags = self.flags(len);
         if what == What::Read {
-            flags &= !FI_INJECT;
+            flags &= !OpFlags::INJECT;
         } else {
-            flags |= self
-                .random
-                .of(&[0, 0, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE]);
+            flags |= self.random.of(&[
+                OpFlags::empty(),
+                OpFlags::empty(),
+                OpFlags::TRANSMIT_COMPLETE,
+                OpFlags::DELIVERY_COMPLETE,
+            ]);
         }
         let id = self.next_context();
         let memory = match what {
@@ -383,7 +386,7 @@ impl World {
         if !self.accepted(side, |side| side.post(tx)) {
             return;
         }
-        if flags & FI_INJECT != 0 {
+        if flags.contains(OpFlags::INJECT) {
             memory.iov(0, len).fill(&vec![0xee; len]);
         }
         if what == What::Write {
@@ -733,7 +736,7 @@ impl World {
             }
             _ => {}
         }
-        if op.flags & FI_MATCH_COMPLETE != 0 {
+        if op.flags.contains(OpFlags::MATCH_COMPLETE) {
             let lane = &self.lanes[1 - op.side][op.lane];
             let before = &lane.messages[..op.place];
             let place = before.iter().filter(|&&id| !self.is_cancelled(id)).count();
@@ -750,7 +753,7 @@ impl World {
                 self.sides[0].link.is_shm()
             );
         }
-        if op.flags & FI_FENCE != 0 {
+        if op.flags.contains(OpFlags::FENCE) {
             for (other, posted) in self.posted[..id].iter().enumerate() {
                 let open =
                     matches!(posted, Posted::Op(other) if other.side == op.side && !other.is_done);

@@ -2,6 +2,7 @@
 //! What passes which hints, and what the result says.
 
 use super::*;
+use crate::base::{Caps, CompOrder, MrMode, MsgOrder, OpFlags};
 
 #[test]
 fn without_hints_all_is_shown() {
@@ -14,10 +15,10 @@ fn without_hints_all_is_shown() {
     );
     assert_eq!((msg.tx.size, shared.tx.size, rdm.tx.size), (256, 256, 256));
     assert_eq!(msg.tx.op_flags, TX_FLAGS);
-    assert_eq!(msg.rx.op_flags, FI_COMPLETION);
-    assert_eq!(rdm.rx.op_flags, FI_COMPLETION | FI_MULTI_RECV);
+    assert_eq!(msg.rx.op_flags, OpFlags::COMPLETION);
+    assert_eq!(rdm.rx.op_flags, OpFlags::COMPLETION | OpFlags::MULTI_RECV);
     assert_eq!(shared.ep.rx_ctx_cnt, FI_SHARED_CONTEXT);
-    let more = FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
+    let more = Caps::TAGGED | Caps::MULTI_RECV | Caps::SOURCE | Caps::DIRECTED_RECV;
     assert_eq!(shared.caps, msg.caps | more);
 }
 
@@ -29,9 +30,9 @@ fn without_hints_what_there_is_on_request_comes_last() {
         ..Params::default()
     };
     let answer = answer(&query(None, 0), &params, &Machine);
-    let more = FI_ATOMIC | FI_TRIGGER | FI_FENCE | FI_NAMED_RX_CTX;
+    let more = Caps::ATOMIC | Caps::TRIGGER | Caps::FENCE | Caps::NAMED_RX_CTX;
     let (usual, full) = answer.entries.split_at(3 * A);
-    assert!(usual.iter().all(|info| info.caps & more == 0));
+    assert!(usual.iter().all(|info| !info.caps.intersects(more)));
     for (info, usual) in full.iter().zip(&usual[2 * A..]) {
         assert_eq!(info.caps, usual.caps | more);
         assert_eq!(info.src_addr, usual.src_addr);
@@ -46,34 +47,34 @@ fn capabilities_filter() {
     let rdm = [0, 0, A];
     let none = [0, 0, 0];
     let cases = [
-        (FI_MSG, all),
-        (FI_SEND, all),
-        (FI_LOCAL_COMM, all),
-        (FI_TAGGED, rdm),
-        (FI_MULTI_RECV, rdm),
-        (FI_DIRECTED_RECV, rdm),
-        (FI_RMA, all),
-        (FI_RMA_PMEM, all),
-        (FI_RMA_EVENT, all),
-        (FI_SOURCE, rdm),
-        (FI_REMOTE_COMM, [3, 0, 3]),
-        (FI_ATOMIC, all),
-        (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, rdm),
-        (FI_MULTICAST, none),
-        (FI_COLLECTIVE, rdm),
-        (FI_HMEM, none),
-        (FI_TRIGGER, all),
-        (FI_FENCE, all),
-        (FI_NAMED_RX_CTX, rdm),
-        (FI_SHARED_AV, rdm),
-        (FI_SOURCE | FI_SOURCE_ERR, rdm),
-        (FI_SOURCE_ERR, none),
-        (FI_PEER, none),
-        (FI_AV_USER_ID, rdm),
-        (FI_TAGGED_MULTI_RECV, rdm),
-        (FI_TAGGED_DIRECTED_RECV, rdm),
-        (FI_EXACT_DIRECTED_RECV, rdm),
-        (1 << 63, none),
+        (Caps::MSG, all),
+        (Caps::SEND, all),
+        (Caps::LOCAL_COMM, all),
+        (Caps::TAGGED, rdm),
+        (Caps::MULTI_RECV, rdm),
+        (Caps::DIRECTED_RECV, rdm),
+        (Caps::RMA, all),
+        (Caps::RMA_PMEM, all),
+        (Caps::RMA_EVENT, all),
+        (Caps::SOURCE, rdm),
+        (Caps::REMOTE_COMM, [3, 0, 3]),
+        (Caps::ATOMIC, all),
+        (Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC, rdm),
+        (Caps::MULTICAST, none),
+        (Caps::COLLECTIVE, rdm),
+        (Caps::HMEM, none),
+        (Caps::TRIGGER, all),
+        (Caps::FENCE, all),
+        (Caps::NAMED_RX_CTX, rdm),
+        (Caps::SHARED_AV, rdm),
+        (Caps::SOURCE | Caps::SOURCE_ERR, rdm),
+        (Caps::SOURCE_ERR, none),
+        (Caps::PEER, none),
+        (Caps::AV_USER_ID, rdm),
+        (Caps::TAGGED_MULTI_RECV, rdm),
+        (Caps::TAGGED_DIRECTED_RECV, rdm),
+        (Caps::EXACT_DIRECTED_RECV, rdm),
+        (Caps::from_bits_retain(1 << 63), none),
     ];
     for (caps, expected) in cases {
         let answer = ask(&Hints { caps, ..empty() });
@@ -85,38 +86,43 @@ fn capabilities_filter() {
 
 #[test]
 fn capabilities_of_a_result() {
-    let base = FI_RMA_PMEM | FI_RMA_EVENT | FI_LOCAL_COMM | FI_REMOTE_COMM;
-    let rx = FI_RMA_PMEM | FI_RMA_EVENT | FI_MULTI_RECV | FI_SOURCE;
-    let both = FI_MSG | FI_SEND | FI_RECV;
-    let memory = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+    let base = Caps::RMA_PMEM | Caps::RMA_EVENT | Caps::LOCAL_COMM | Caps::REMOTE_COMM;
+    let rx = Caps::RMA_PMEM | Caps::RMA_EVENT | Caps::MULTI_RECV | Caps::SOURCE;
+    let both = Caps::MSG | Caps::SEND | Caps::RECV;
+    let memory = Caps::RMA | Caps::READ | Caps::WRITE | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
     let cases = [
-        (FI_MSG, both, FI_MSG | FI_SEND, FI_MSG | FI_RECV),
         (
-            FI_MSG | FI_RECV,
-            FI_MSG | FI_RECV,
-            FI_MSG | FI_SEND,
-            FI_MSG | FI_RECV,
+            Caps::MSG,
+            both,
+            Caps::MSG | Caps::SEND,
+            Caps::MSG | Caps::RECV,
         ),
         (
-            FI_MSG | FI_RMA,
+            Caps::MSG | Caps::RECV,
+            Caps::MSG | Caps::RECV,
+            Caps::MSG | Caps::SEND,
+            Caps::MSG | Caps::RECV,
+        ),
+        (
+            Caps::MSG | Caps::RMA,
             both | memory,
-            FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE,
-            FI_MSG | FI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE,
+            Caps::MSG | Caps::SEND | Caps::RMA | Caps::READ | Caps::WRITE,
+            Caps::MSG | Caps::RECV | Caps::RMA | Caps::REMOTE_READ | Caps::REMOTE_WRITE,
         ),
     ];
     for (caps, info_caps, tx_caps, rx_caps) in cases {
         let answer = ask(&Hints { caps, ..empty() });
         let info = &answer.entries[A];
-        assert_eq!(info.caps, info_caps | base | FI_MULTI_RECV, "{caps:#x}");
-        assert_eq!(info.tx.caps, tx_caps | FI_RMA_PMEM, "{caps:#x}");
+        assert_eq!(info.caps, info_caps | base | Caps::MULTI_RECV, "{caps:#x}");
+        assert_eq!(info.tx.caps, tx_caps | Caps::RMA_PMEM, "{caps:#x}");
         assert_eq!(info.rx.caps, rx_caps | rx, "{caps:#x}");
     }
-    let asked = FI_TAGGED | FI_SOURCE;
+    let asked = Caps::TAGGED | Caps::SOURCE;
     let answer = ask(&Hints {
         caps: asked,
         ..empty()
     });
-    assert!(answer.entries[0].caps & FI_SOURCE != 0);
+    assert!(answer.entries[0].caps.contains(Caps::SOURCE));
 }
 
 #[test]
@@ -159,8 +165,8 @@ fn hints_of_endpoints_filter() {
         hints.ep.as_mut().unwrap().mem_tag_format = u64::MAX;
         counts(&ask(&hints))
     };
-    assert_eq!(tags(FI_TAGGED), [0, 0, A]);
-    assert_eq!(tags(FI_MSG), [A, 0, A]);
+    assert_eq!(tags(Caps::TAGGED), [0, 0, A]);
+    assert_eq!(tags(Caps::MSG), [A, 0, A]);
 }
 
 #[test]
@@ -175,23 +181,38 @@ fn hints_of_contexts_filter() {
     assert_eq!(with_tx(|tx| tx.iov_limit = 5), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.size = 65536), [0, 0, A]);
     assert_eq!(with_tx(|tx| tx.size = 100_000), [0, 0, 0]);
-    assert_eq!(with_tx(|tx| tx.comp_order = 1), [0, 0, 0]);
-    assert_eq!(with_tx(|tx| tx.msg_order = FI_ORDER_WAR), [A, 0, A]);
-    assert_eq!(with_tx(|tx| tx.msg_order = 1 << 20), [0, 0, 0]);
-    assert_eq!(with_tx(|tx| tx.msg_order = FI_ORDER_SAS), [A, 0, A]);
-    assert_eq!(with_tx(|tx| tx.op_flags = FI_FENCE), [0, 0, 0]);
-    assert_eq!(with_tx(|tx| tx.op_flags = FI_DELIVERY_COMPLETE), [A, 0, A]);
-    assert_eq!(with_tx(|tx| tx.op_flags = FI_COMMIT_COMPLETE), [A, 0, A]);
-    assert_eq!(with_tx(|tx| tx.caps = FI_ATOMIC), [A, 0, A]);
-    assert_eq!(with_tx(|tx| tx.caps = FI_MULTICAST), [0, 0, 0]);
-    assert_eq!(with_tx(|tx| tx.caps = FI_RECV), [A, 0, A]);
+    assert_eq!(
+        with_tx(|tx| tx.comp_order = CompOrder::from_bits_retain(1)),
+        [0, 0, 0]
+    );
+    assert_eq!(with_tx(|tx| tx.msg_order = MsgOrder::WAR), [A, 0, A]);
+    assert_eq!(
+        with_tx(|tx| tx.msg_order = MsgOrder::from_bits_retain(1 << 20)),
+        [0, 0, 0]
+    );
+    assert_eq!(with_tx(|tx| tx.msg_order = MsgOrder::SAS), [A, 0, A]);
+    assert_eq!(with_tx(|tx| tx.op_flags = OpFlags::FENCE), [0, 0, 0]);
+    assert_eq!(
+        with_tx(|tx| tx.op_flags = OpFlags::DELIVERY_COMPLETE),
+        [A, 0, A]
+    );
+    assert_eq!(
+        with_tx(|tx| tx.op_flags = OpFlags::COMMIT_COMPLETE),
+        [A, 0, A]
+    );
+    assert_eq!(with_tx(|tx| tx.caps = Caps::ATOMIC), [A, 0, A]);
+    assert_eq!(with_tx(|tx| tx.caps = Caps::MULTICAST), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.caps = Caps::RECV), [A, 0, A]);
     let with_rx = |set: fn(&mut RxAttr)| {
         let mut hints = empty();
         set(hints.rx.as_mut().unwrap());
         counts(&ask(&hints))
     };
     assert_eq!(with_rx(|rx| rx.total_buffered_recv = 1), [0, 0, 0]);
-    assert_eq!(with_rx(|rx| rx.comp_order = 1), [0, 0, 0]);
+    assert_eq!(
+        with_rx(|rx| rx.comp_order = CompOrder::from_bits_retain(1)),
+        [0, 0, 0]
+    );
     assert_eq!(with_rx(|rx| rx.size = 1025), [0, 0, A]);
     let mut hints = empty();
     hints.tx.as_mut().unwrap().inject_size = 8;
@@ -298,17 +319,17 @@ fn several_contexts_are_for_those_who_ask_for_them() {
         let ep = hints.ep.as_mut().unwrap();
         (ep.ep_type, ep.tx_ctx_cnt, ep.rx_ctx_cnt) = (FI_EP_RDM.0, tx, rx);
         let info = ask(&hints).entries.swap_remove(0);
-        (limits(&info), info.caps & FI_NAMED_RX_CTX != 0)
+        (limits(&info), info.caps.contains(Caps::NAMED_RX_CTX))
     };
-    assert_eq!(with(0, 0, 0), ([1, 1, 0, 0], false));
-    assert_eq!(with(1, 1, FI_MSG), ([1, 1, 0, 0], false));
-    assert_eq!(with(2, 0, 0), ([64, 64, 0, 0], true));
-    assert_eq!(with(2, 0, FI_MSG), ([64, 64, 0, 0], false));
-    let named = FI_MSG | FI_NAMED_RX_CTX;
+    assert_eq!(with(0, 0, Caps::empty()), ([1, 1, 0, 0], false));
+    assert_eq!(with(1, 1, Caps::MSG), ([1, 1, 0, 0], false));
+    assert_eq!(with(2, 0, Caps::empty()), ([64, 64, 0, 0], true));
+    assert_eq!(with(2, 0, Caps::MSG), ([64, 64, 0, 0], false));
+    let named = Caps::MSG | Caps::NAMED_RX_CTX;
     assert_eq!(with(0, 0, named), ([64, 64, 0, 0], true));
     let shared = FI_SHARED_CONTEXT;
-    assert_eq!(with(shared, 1, 0), ([1, 1, 256, 0], false));
-    assert_eq!(with(1, shared, 0), ([1, 1, 0, 256], false));
+    assert_eq!(with(shared, 1, Caps::empty()), ([1, 1, 256, 0], false));
+    assert_eq!(with(1, shared, Caps::empty()), ([1, 1, 0, 256], false));
     assert_eq!(with(shared, 0, named), ([1, 1, 256, 0], true));
 }
 
@@ -331,7 +352,7 @@ fn a_shared_context_is_for_those_who_expect_it() {
 #[test]
 fn all_reasons_are_named_at_once() {
     let mut hints = empty();
-    hints.caps = FI_MULTICAST;
+    hints.caps = Caps::MULTICAST;
     hints.ep.as_mut().unwrap().ep_type = FI_EP_RDM.0;
     hints.tx.as_mut().unwrap().inject_size = 129;
     hints.domain.as_mut().unwrap().name = Some(c"ib0".into());
@@ -358,12 +379,12 @@ fn hints_of_later_apis_do_not_count_for_earlier_ones() {
     let later: [(u32, Set); 8] = [
         (5, |domain| domain.cntr_cnt = 1),
         (5, |domain| domain.mr_iov_limit = 2),
-        (5, |domain| domain.caps = FI_SHARED_AV),
+        (5, |domain| domain.caps = Caps::SHARED_AV),
         (5, |domain| domain.auth_key_size = 257),
         (5, |domain| domain.max_err_data = 1),
         (5, |domain| domain.mr_cnt = 1),
         (20, |domain| domain.max_ep_auth_key = 65),
-        (5, |domain| domain.mr_mode = FI_MR_BASIC | FI_MR_LOCAL),
+        (5, |domain| domain.mr_mode = MrMode::BASIC | MrMode::LOCAL),
     ];
     for (minor, set) in &later[..7] {
         assert!(ask_at(1 << 16 | (minor - 1), *set), "{minor}");
@@ -385,22 +406,22 @@ fn hints_of_later_apis_do_not_count_for_earlier_ones() {
 
 #[test]
 fn what_costs_is_for_who_asks() {
-    let more = FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV;
+    let more = Caps::TAGGED_MULTI_RECV | Caps::TAGGED_DIRECTED_RECV | Caps::EXACT_DIRECTED_RECV;
     for info in ask(&empty()).entries {
-        assert_eq!((info.caps | info.rx.caps) & more, 0);
+        assert_eq!((info.caps | info.rx.caps) & more, Caps::empty());
         assert_eq!(
-            (info.caps | info.domain.caps) & (FI_AV_USER_ID | FI_SHARED_AV),
-            0
+            (info.caps | info.domain.caps) & (Caps::AV_USER_ID | Caps::SHARED_AV),
+            Caps::empty()
         );
-        assert_eq!(info.tx.msg_order & (FI_ORDER_WAR | FI_ORDER_SAR), 0);
+        assert!(!info.tx.msg_order.intersects(MsgOrder::WAR | MsgOrder::SAR));
         assert_eq!(info.ep.max_order_war_size, 0);
     }
     let mut hints = empty();
-    hints.tx.as_mut().unwrap().msg_order = FI_ORDER_SAR | FI_ORDER_SAS;
+    hints.tx.as_mut().unwrap().msg_order = MsgOrder::SAR | MsgOrder::SAS;
     for info in ask(&hints).entries {
-        assert_eq!(info.tx.msg_order & FI_ORDER_SAR, FI_ORDER_SAR);
-        assert_eq!(info.tx.msg_order & FI_ORDER_WAR, 0);
-        assert_eq!(info.rx.msg_order & FI_ORDER_SAR, 0);
+        assert!(info.tx.msg_order.contains(MsgOrder::SAR));
+        assert!(!info.tx.msg_order.contains(MsgOrder::WAR));
+        assert!(!info.rx.msg_order.contains(MsgOrder::SAR));
         assert_eq!(info.ep.max_order_war_size, 0);
     }
 }
@@ -409,20 +430,20 @@ fn what_costs_is_for_who_asks() {
 #[test]
 fn connected_endpoints_take_many_where_their_type_is_asked_for() {
     let mut hints = empty();
-    hints.caps = FI_MSG | FI_MULTI_RECV;
+    hints.caps = Caps::MSG | Caps::MULTI_RECV;
     assert_eq!(counts(&ask(&hints)), [0, 0, A]);
     hints.ep.as_mut().unwrap().ep_type = FI_EP_MSG.0;
     assert_eq!(counts(&ask(&hints)), [A, 0, 0]);
-    hints.rx.as_mut().unwrap().op_flags = FI_MULTI_RECV;
+    hints.rx.as_mut().unwrap().op_flags = OpFlags::MULTI_RECV;
     assert_eq!(counts(&ask(&hints)), [A, 0, 0]);
-    hints.caps = FI_MSG;
+    hints.caps = Caps::MSG;
     assert_eq!(counts(&ask(&hints)), [0, 0, 0]);
 }
 
 #[test]
 fn connected_endpoints_match_tags_where_their_type_is_asked_for() {
     let mut hints = empty();
-    hints.caps = FI_TAGGED;
+    hints.caps = Caps::TAGGED;
     hints.ep.as_mut().unwrap().ep_type = FI_EP_MSG.0;
     let answer = ask(&hints);
     assert_eq!(answer.entries.len(), A);
@@ -430,8 +451,8 @@ fn connected_endpoints_match_tags_where_their_type_is_asked_for() {
     assert_eq!(info.ep.rx_ctx_cnt, 1);
     assert_eq!(info.ep.mem_tag_format, ALL_TAG_BITS);
     assert_eq!(
-        info.caps & info.tx.caps & info.rx.caps & FI_TAGGED,
-        FI_TAGGED
+        info.caps & info.tx.caps & info.rx.caps & Caps::TAGGED,
+        Caps::TAGGED
     );
     hints.ep.as_mut().unwrap().rx_ctx_cnt = FI_SHARED_CONTEXT;
     let answer = ask(&hints);
@@ -443,7 +464,7 @@ fn connected_endpoints_match_tags_where_their_type_is_asked_for() {
 #[test]
 fn a_bit_means_what_it_meant_in_the_api_of_the_program() {
     let hints = Hints {
-        caps: FI_EXACT_DIRECTED_RECV,
+        caps: Caps::EXACT_DIRECTED_RECV,
         ..empty()
     };
     let of = |version| {

@@ -2,6 +2,7 @@
 //! Nodes, services, addresses and interfaces.
 
 use super::*;
+use crate::base::Caps;
 
 #[test]
 fn every_address_has_its_entry() {
@@ -21,9 +22,9 @@ fn every_address_has_its_entry() {
     assert_eq!(rdm, expected);
     for info in &answer.entries {
         let local = info.domain.name.as_deref() == Some(c"lo");
-        let remote = info.caps & FI_REMOTE_COMM != 0;
-        assert!(info.caps & FI_LOCAL_COMM != 0 && remote != local);
-        assert_eq!(info.domain.caps, FI_LOCAL_COMM | FI_REMOTE_COMM);
+        let remote = info.caps.contains(Caps::REMOTE_COMM);
+        assert!(info.caps.contains(Caps::LOCAL_COMM) && remote != local);
+        assert_eq!(info.domain.caps, Caps::LOCAL_COMM | Caps::REMOTE_COMM);
     }
 }
 
@@ -94,7 +95,7 @@ fn nodes_and_services_are_places() {
         answer
             .entries
             .iter()
-            .all(|info| info.caps & FI_REMOTE_COMM != 0)
+            .all(|info| info.caps.contains(Caps::REMOTE_COMM))
     );
 }
 
@@ -185,7 +186,7 @@ fn an_entry_that_is_handed_back_is_found_again() {
     // As a program does for a second endpoint beside one that it opened at a loopback address.
     let asked = ask_for(&empty(), Some(c"127.0.0.1"), Some(c"7471"), FI_SOURCE);
     for info in asked.entries {
-        assert_ne!(info.caps & FI_REMOTE_COMM, 0);
+        assert!(info.caps.contains(Caps::REMOTE_COMM));
         let mut hints: Hints = info.into();
         hints.src_addr = None;
         let names: Vec<_> = ask(&hints)

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The sets of bits that attributes and calls carry, each a type of its own: a mode cannot be passed where a capability
+//! belongs, though both are numbers in C.
+//!
+//! C's numbers become these types where they are read, and numbers again where they are written. Every bit that an
+//! application sets survives that, whether it has a name here or not: it may be of a later version, and what asks for
+//! it has to be refused by its number. So each type says of all bits that they are known.
+#![forbid(unsafe_code)]
+
+use bitflags::bitflags;
+
+use crate::abi;
+
+/// `flags!(Caps: MSG | RMA)`: a set of named bits, also for constants, in which the operator cannot be called.
+macro_rules! flags {
+    ($type:ident: $($name:ident)|+) => {
+        $type::empty()$(.union($type::$name))+
+    };
+}
+pub(crate) use flags;
+
+bitflags! {
+    /// What something can do: fi_getinfo(3), "Capabilities".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct Caps: u64 {
+        const MSG = abi::FI_MSG;
+        const RMA = abi::FI_RMA;
+        const TAGGED = abi::FI_TAGGED;
+        const ATOMIC = abi::FI_ATOMIC;
+        const MULTICAST = abi::FI_MULTICAST;
+        const COLLECTIVE = abi::FI_COLLECTIVE;
+        const READ = abi::FI_READ;
+        const WRITE = abi::FI_WRITE;
+        const RECV = abi::FI_RECV;
+        const SEND = abi::FI_SEND;
+        const REMOTE_READ = abi::FI_REMOTE_READ;
+        const REMOTE_WRITE = abi::FI_REMOTE_WRITE;
+        const MULTI_RECV = abi::FI_MULTI_RECV;
+        const TRIGGER = abi::FI_TRIGGER;
+        const FENCE = abi::FI_FENCE;
+        const AV_USER_ID = abi::FI_AV_USER_ID;
+        const PEER = abi::FI_PEER;
+        const TAGGED_DIRECTED_RECV = abi::FI_TAGGED_DIRECTED_RECV;
+        const TAGGED_MULTI_RECV = abi::FI_TAGGED_MULTI_RECV;
+        const HMEM = abi::FI_HMEM;
+        const EXACT_DIRECTED_RECV = abi::FI_EXACT_DIRECTED_RECV;
+        const RMA_PMEM = abi::FI_RMA_PMEM;
+        const SOURCE_ERR = abi::FI_SOURCE_ERR;
+        const LOCAL_COMM = abi::FI_LOCAL_COMM;
+        const REMOTE_COMM = abi::FI_REMOTE_COMM;
+        const SHARED_AV = abi::FI_SHARED_AV;
+        const RMA_EVENT = abi::FI_RMA_EVENT;
+        const SOURCE = abi::FI_SOURCE;
+        const NAMED_RX_CTX = abi::FI_NAMED_RX_CTX;
+        const DIRECTED_RECV = abi::FI_DIRECTED_RECV;
+        const _ = !0;
+    }
+}
+
+bitflags! {
+    /// What a provider needs of an application, which says what it is ready for: fi_getinfo(3), "Mode".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct Mode: u64 {
+        const CONTEXT = abi::FI_CONTEXT;
+        const MSG_PREFIX = abi::FI_MSG_PREFIX;
+        const ASYNC_IOV = abi::FI_ASYNC_IOV;
+        const RX_CQ_DATA = abi::FI_RX_CQ_DATA;
+        const LOCAL_MR = abi::FI_LOCAL_MR;
+        const CONTEXT2 = abi::FI_CONTEXT2;
+        const _ = !0;
+    }
+}
+
+bitflags! {
+    /// What an application has to do for memory registration: fi_mr(3), "mr_mode". The old words are among the bits.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct MrMode: i32 {
+        const BASIC = abi::FI_MR_BASIC;
+        const SCALABLE = abi::FI_MR_SCALABLE;
+        const LOCAL = abi::FI_MR_LOCAL;
+        const RAW = abi::FI_MR_RAW;
+        const VIRT_ADDR = abi::FI_MR_VIRT_ADDR;
+        const ALLOCATED = abi::FI_MR_ALLOCATED;
+        const PROV_KEY = abi::FI_MR_PROV_KEY;
+        const MMU_NOTIFY = abi::FI_MR_MMU_NOTIFY;
+        const RMA_EVENT = abi::FI_MR_RMA_EVENT;
+        const ENDPOINT = abi::FI_MR_ENDPOINT;
+        const HMEM = abi::FI_MR_HMEM;
+        const COLLECTIVE = abi::FI_MR_COLLECTIVE;
+        const _ = !0;
+    }
+}
+
+impl MrMode {
+    pub const UNSPEC: MrMode = MrMode::empty();
+}
+
+const _: () = assert!(abi::FI_MR_UNSPEC == MrMode::UNSPEC.bits());
+
+bitflags! {
+    /// Which operations stay in the order of their calls: fi_endpoint(3), "msg_order".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct MsgOrder: u64 {
+        const RAR = abi::FI_ORDER_RAR;
+        const RAW = abi::FI_ORDER_RAW;
+        const RAS = abi::FI_ORDER_RAS;
+        const WAR = abi::FI_ORDER_WAR;
+        const WAW = abi::FI_ORDER_WAW;
+        const WAS = abi::FI_ORDER_WAS;
+        const SAR = abi::FI_ORDER_SAR;
+        const SAW = abi::FI_ORDER_SAW;
+        const SAS = abi::FI_ORDER_SAS;
+        const RMA_RAR = abi::FI_ORDER_RMA_RAR;
+        const RMA_RAW = abi::FI_ORDER_RMA_RAW;
+        const RMA_WAR = abi::FI_ORDER_RMA_WAR;
+        const RMA_WAW = abi::FI_ORDER_RMA_WAW;
+        const ATOMIC_RAR = abi::FI_ORDER_ATOMIC_RAR;
+        const ATOMIC_RAW = abi::FI_ORDER_ATOMIC_RAW;
+        const ATOMIC_WAR = abi::FI_ORDER_ATOMIC_WAR;
+        const ATOMIC_WAW = abi::FI_ORDER_ATOMIC_WAW;
+        const _ = !0;
+    }
+}
+
+bitflags! {
+    /// In which order operations complete: fi_endpoint(3), "comp_order". There for version 1 of the API only.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct CompOrder: u64 {
+        const STRICT = abi::FI_ORDER_STRICT as u64;
+        const DATA = abi::FI_ORDER_DATA;
+        const _ = !0;
+    }
+}
+
+impl MsgOrder {
+    /// What changes memory stays behind reads.
+    pub const WRITES_AFTER_READS: MsgOrder = flags!(MsgOrder: WAR | RMA_WAR | ATOMIC_WAR);
+}
+
+bitflags! {
+    /// What an operation is to do besides: fi_msg(3) and its like, "flags"; and what it does by default:
+    /// fi_endpoint(3), "op_flags".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct OpFlags: u64 {
+        const MULTICAST = abi::FI_MULTICAST;
+        const MULTI_RECV = abi::FI_MULTI_RECV;
+        const REMOTE_CQ_DATA = abi::FI_REMOTE_CQ_DATA;
+        const MORE = abi::FI_MORE;
+        const PEEK = abi::FI_PEEK;
+        const TRIGGER = abi::FI_TRIGGER;
+        const FENCE = abi::FI_FENCE;
+        const COMPLETION = abi::FI_COMPLETION;
+        const INJECT = abi::FI_INJECT;
+        const INJECT_COMPLETE = abi::FI_INJECT_COMPLETE;
+        const TRANSMIT_COMPLETE = abi::FI_TRANSMIT_COMPLETE;
+        const DELIVERY_COMPLETE = abi::FI_DELIVERY_COMPLETE;
+        const AFFINITY = abi::FI_AFFINITY;
+        const COMMIT_COMPLETE = abi::FI_COMMIT_COMPLETE;
+        const MATCH_COMPLETE = abi::FI_MATCH_COMPLETE;
+        const PEER = abi::FI_PEER;
+        const DISCARD = abi::FI_DISCARD;
+        const CLAIM = abi::FI_CLAIM;
+        /// Of atomic operations on tagged receive buffers.
+        const TAGGED = abi::FI_TAGGED;
+        /// Which side's defaults FI_SETOPSFLAG and FI_ALIAS are about.
+        const TRANSMIT = abi::FI_TRANSMIT;
+        const RECV = abi::FI_RECV;
+        const _ = !0;
+    }
+}
+
+impl OpFlags {
+    /// One that no application sets: the operation is not to start before the reads that were posted to the same peer
+    /// before it are complete (FI_ORDER_WAR, FI_ORDER_SAR).
+    pub const AFTER_READS: OpFlags = OpFlags::from_bits_retain(1 << 63);
+}
+
+bitflags! {
+    /// What completed, and what came with it: fi_cq(3), "flags".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct CompFlags: u64 {
+        const SEND = abi::FI_SEND;
+        const RECV = abi::FI_RECV;
+        const RMA = abi::FI_RMA;
+        const ATOMIC = abi::FI_ATOMIC;
+        const MSG = abi::FI_MSG;
+        const TAGGED = abi::FI_TAGGED;
+        const COLLECTIVE = abi::FI_COLLECTIVE;
+        const READ = abi::FI_READ;
+        const WRITE = abi::FI_WRITE;
+        const REMOTE_READ = abi::FI_REMOTE_READ;
+        const REMOTE_WRITE = abi::FI_REMOTE_WRITE;
+        const REMOTE_CQ_DATA = abi::FI_REMOTE_CQ_DATA;
+        const MULTI_RECV = abi::FI_MULTI_RECV;
+        const _ = !0;
+    }
+}
+
+bitflags! {
+    /// What may be done with a memory region: fi_mr(3), "access".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(transparent)]
+    pub struct Access: u64 {
+        const SEND = abi::FI_SEND;
+        const RECV = abi::FI_RECV;
+        const READ = abi::FI_READ;
+        const WRITE = abi::FI_WRITE;
+        const REMOTE_READ = abi::FI_REMOTE_READ;
+        const REMOTE_WRITE = abi::FI_REMOTE_WRITE;
+        const COLLECTIVE = abi::FI_COLLECTIVE;
+        const _ = !0;
+    }
+}
+
+impl Access {
+    /// All that peers do: only regions that grant one of these have a key.
+    pub const REMOTE: Access = flags!(Access: REMOTE_READ | REMOTE_WRITE);
+    /// All that fi_mr(3) knows.
+    pub const KNOWN: Access =
+        flags!(Access: SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE | COLLECTIVE);
+
+    /// What an endpoint has to be capable of for such an access. The manual gives both the same names, and they are the
+    /// same bits.
+    pub const fn capabilities(self) -> Caps {
+        Caps::from_bits_retain(self.bits())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bitflags::Flags;
+
+    use super::*;
+
+    /// Every bit comes back, whether it has a name or not, and is one like the others in between.
+    fn keeps_all_bits<T: Flags<Bits = u64> + Copy>() {
+        for bit in 0..u64::BITS {
+            let one = T::from_bits_retain(1 << bit);
+            assert_eq!(one.bits(), 1 << bit);
+            let rest = one.complement();
+            assert_eq!(rest.bits(), !(1 << bit));
+            assert_eq!(one.union(rest).bits(), u64::MAX);
+            assert!(!rest.intersects(one));
+        }
+    }
+
+    #[test]
+    fn bits_without_a_name_are_kept() {
+        keeps_all_bits::<Caps>();
+        keeps_all_bits::<Access>();
+        keeps_all_bits::<CompFlags>();
+        keeps_all_bits::<Mode>();
+        keeps_all_bits::<OpFlags>();
+        keeps_all_bits::<MsgOrder>();
+        keeps_all_bits::<CompOrder>();
+        for bits in [i32::MIN, -1, 1 << 30 | abi::FI_MR_LOCAL] {
+            assert_eq!(MrMode::from_bits_retain(bits).bits(), bits);
+        }
+    }
+
+    #[test]
+    fn a_set_of_names_is_that_of_the_headers() {
+        const SET: Caps = flags!(Caps: MSG | RMA | NAMED_RX_CTX);
+        let bits = abi::FI_MSG | abi::FI_RMA | abi::FI_NAMED_RX_CTX;
+        assert_eq!(SET.bits(), bits);
+        assert_eq!(format!("{SET:#x}"), format!("{bits:#x}"));
+    }
+}

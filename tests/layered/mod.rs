@@ -10,10 +10,11 @@ use core::ffi::{CStr, c_void};
 
 use self::transport::Layer;
 use crate::abi::*;
+use crate::base::flags::{MrMode, MsgOrder, flags};
 use crate::base::info::{ALL_TAG_BITS, check, fill, ip};
 use crate::base::info::{Answer, EpAttr, FabricAttr, Hints, Info, Prototype, Query};
 use crate::base::log::Source;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::domain_state::MessageInfo;
 use crate::engine::fabric::Fabric;
 use crate::ffi::ops::transfer::{Tx, What};
@@ -53,11 +54,8 @@ impl Provider for Layered {
     ) -> Result<*mut fid_fabric> {
         (flags == 0).then_some(()).ok_or(Error::INVAL)?;
         let mut hints = wishes(Hints::default());
-        hints
-            .fabric
-            .get_or_insert_default()
-            .name
-            .clone_from(&attr.name);
+        let fabric = hints.fabric.get_or_insert_default();
+        fabric.name.clone_from(&attr.name);
         let (version, hints) = (FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION, Some(&hints));
         #[rustfmt::skip]
         let query = Query { version, node: None, service: None, flags, hints };
@@ -72,17 +70,17 @@ fn wishes(mut hints: Hints) -> Hints {
     hints.fabric.get_or_insert_default().prov_name = Some(c"tcp".into());
     hints.ep.insert(EpAttr::default()).ep_type = FI_EP_MSG.0;
     (hints.tx, hints.rx) = (None, None);
-    (hints.caps, hints.mode, hints.handle) = (0, 0, 0);
+    (hints.caps, hints.mode, hints.handle) = Default::default();
     hints
 }
 
 /// What an entry of ours can be, over this one.
 fn over(mut info: Info) -> Prototype {
     info.caps = TX | RX | info.domain.caps;
-    (info.tx.caps, info.rx.caps, info.domain.mr_mode) = (TX, RX, 0);
-    info.tx.op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE;
-    info.rx.op_flags = FI_COMPLETION | FI_MULTI_RECV;
-    (info.tx.msg_order, info.rx.msg_order) = (FI_ORDER_SAS, FI_ORDER_SAS);
+    (info.tx.caps, info.rx.caps, info.domain.mr_mode) = (TX, RX, MrMode::empty());
+    info.tx.op_flags = flags!(OpFlags: COMPLETION | INJECT | INJECT_COMPLETE);
+    info.rx.op_flags = flags!(OpFlags: COMPLETION | MULTI_RECV);
+    (info.tx.msg_order, info.rx.msg_order) = (MsgOrder::SAS, MsgOrder::SAS);
     (info.tx.size, info.rx.size) = (QUEUE, QUEUE);
     info.ep.ep_type = FI_EP_RDM.0;
     // fi_endpoint(3): the first bit marks the protocols of one provider.
@@ -95,14 +93,14 @@ fn over(mut info: Info) -> Prototype {
     info.fabric.prov_version = 1 << 16;
     let (tx_size, rx_size, addr_formats) = (QUEUE, QUEUE, ip::ADDR_FORMATS);
     #[rustfmt::skip]
-    let kind = Prototype { info, on_request: 0, tx_size, rx_size, addr_formats };
+    let kind = Prototype { info, on_request: Caps::empty(), tx_size, rx_size, addr_formats };
     kind
 }
 
 /// Three words in the order of the host, and the payload.
 fn encode(tx: &Tx<'_>, out: &mut [u8]) {
     let tagged = u64::from(tx.what == What::Tagged) * TAGGED;
-    let has_data = u64::from(tx.flags & FI_REMOTE_CQ_DATA != 0) * HAS_DATA;
+    let has_data = u64::from(tx.flags.contains(OpFlags::REMOTE_CQ_DATA)) * HAS_DATA;
     let words = [tagged | has_data, tx.tag, tx.data];
     out[..HEADER].copy_from_slice(words.map(u64::to_ne_bytes).as_flattened());
     tx.iov.copy_to(&mut out[HEADER..]);
@@ -122,8 +120,8 @@ fn decode(bytes: &[u8]) -> Option<(MessageInfo, &[u8])> {
 
 static SOURCE: Source = Source::new(c"layered");
 const NAME: &CStr = c"tcp;layered";
-const TX: u64 = FI_MSG | FI_TAGGED | FI_SEND;
-const RX: u64 = FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
+const TX: Caps = flags!(Caps: MSG | TAGGED | SEND);
+const RX: Caps = flags!(Caps: MSG | TAGGED | RECV | MULTI_RECV | SOURCE | DIRECTED_RECV);
 const QUEUE: usize = 256;
 /// Each receive below has room for so much, of which the system gives the pages that are used.
 const MAX_MESSAGE: usize = 1 << 25;

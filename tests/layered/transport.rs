@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use super::{HEADER, MAX_MESSAGE, NAME, SOURCE, decode, encode};
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::info::Info;
 use crate::base::log::Source;
-use crate::base::{Error, Result};
+use crate::base::{Error, OpFlags, Result};
 use crate::engine::address::ip::{Addr, Format};
 use crate::engine::domain_state::{DomainState, Sender, TxOp};
 use crate::engine::srx::Envelope;
@@ -212,8 +213,9 @@ impl Drains for Layer {
     }
 
     fn owes(&self, ep: Option<usize>, _patient: bool) -> bool {
-        let unheard =
-            |op: &TxOp| op.flags & FI_COMPLETION == 0 && ep.is_none_or(|ep| ep == op.ep());
+        let unheard = |op: &TxOp| {
+            !op.flags.contains(OpFlags::COMPLETION) && ep.is_none_or(|ep| ep == op.ep())
+        };
         let mut waiting = self.conns.values().flat_map(|conn| &conn.waiting);
         let mut below = self.flights.values().filter_map(|(_, sent)| sent.as_ref());
         waiting.any(|(op, _)| unheard(op)) || below.any(unheard)
@@ -319,9 +321,10 @@ impl Transport for Layer {
     fn transmit(&mut self, domain: &mut State, ep: usize, tx: &mut Tx<'_>) -> Result {
         let state = domain.find_ep(ep).filter(|ep| ep.enabled);
         let av = state.ok_or(Error::OPBADSTATE)?.av.ok_or(Error::NOAV)?;
-        let answered = FI_MATCH_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_FENCE;
-        let (op, refused) = (TxOp::of(ep, tx), tx.flags & answered);
-        (refused == 0).then_some(()).ok_or(Error::OPNOTSUPP)?;
+        let answered =
+            flags!(OpFlags: MATCH_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | FENCE);
+        let (op, refused) = (TxOp::of(ep, tx), tx.flags.intersects(answered));
+        (!refused).then_some(()).ok_or(Error::OPNOTSUPP)?;
         let fits = op.len <= MAX_MESSAGE;
         fits.then_some(()).ok_or(Error::MSGSIZE)?;
         let &peer = domain.av(av).get(tx.dest).ok_or(Error::INVAL)?;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Memory for bytes whose number a peer has named: it follows the bytes that came, and what is refused is an error.
+//!
+//! A peer for whose bytes there is no memory loses its connection.
 #![forbid(unsafe_code)]
 
 use crate::base::{Error, Result};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Bytes that nobody is to find in memory longer than they are needed: authorization keys.
+//!
+//! The states of HMAC and the key of a freed `fi_info` are wiped, too (`zeroize`).
 #![forbid(unsafe_code)]
 
 use core::fmt;

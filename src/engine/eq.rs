@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Event queues: fi_eq(3).
+//!
+//! The queue's lock is taken last; domains are driven through `Weak<dyn Driver>`s without holding it.
 
 use core::ffi::c_int;
 use std::collections::VecDeque;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Accepted sockets whose peers have not said who they are: how many there may be, who goes first, and which descriptors are
 //! kept for peers that the application knows.
+//!
+//! A quarter of the descriptors at most is for sockets that have not said who they are; the last sixteenth is for
+//! peers that an address vector has, and a request of another peer is refused there. Who is turned away tries again,
+//! as after any failed attempt.
 #![forbid(unsafe_code)]
 
 use std::os::fd::RawFd;

@@ -3,6 +3,8 @@
 //!
 //! `Transport` is what every transport has to say; `parts` is what only some can do, with defaults for those that
 //! cannot.
+//!
+//! `transport/tests.rs` has the least transport that there can be.
 #![forbid(unsafe_code)]
 
 mod parts;

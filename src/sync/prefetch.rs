@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Prefetches of cache lines that another processor has. They change nothing but how long something takes.
+//!
+//! Of a record of several lines the first is polled; the others are fetched while its header is looked into. Who waits
+//! for an answer takes the lines of the next record meanwhile, so a message of 256 bytes takes hardly longer than one
+//! of 8.
 
 /// Begins to load a line that is about to be read.
 #[inline(always)]

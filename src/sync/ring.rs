@@ -21,6 +21,8 @@
 //! copied; so a record is copied out once, and its length is read once. As consumer: stop, or move its head as if it
 //! had taken records that it has not, which loses its own. A length or head that cannot be is `Garbage`. No word, head
 //! or body leads outside the mapped memory.
+//!
+//! A store into a line that the other processor still holds waits for that line. Memory that is not used is not there.
 
 mod consumer;
 mod memory;

@@ -21,7 +21,6 @@ use crate::ffi::ops::transfer::{Tx, What};
 use crate::ffi::{client, with_entry};
 use crate::prov::{Below, Provider};
 
-/// The provider as the registry knows it.
 pub struct Layered;
 
 impl Provider for Layered {

@@ -4,6 +4,8 @@
 //! Trusted with: reading and writing it, by the promise given to `Piece::new`. Pieces and what is made of them are not
 //! copied: who has one moves it to where the operation is kept, and drops it with the operation, for there the promise
 //! ends.
+//!
+//! Names for the kernel and atomic instructions are methods of host pieces alone.
 
 use super::{Cursor, IoVec, Span};
 use crate::hmem::{self, Host, Memory};

@@ -4,6 +4,9 @@
 //!
 //! `plan` is what one member does, `running` one collective under way, `lane` all of one endpoint's. The arithmetic
 //! is that of atomic operations.
+//!
+//! All members compute the number of a group from its addresses, so that a join is nothing but a barrier. A member
+//! that fails tells those who wait for it, and they do the same: nobody hangs.
 #![forbid(unsafe_code)]
 
 mod lane;

@@ -3,6 +3,11 @@
 //! and connections all contexts share. Each context is an `Ep` of its own for the application, and an `EpState` of its
 //! own; the first receive context is the port itself, so that what peers send without naming a context arrives as it
 //! does at an ordinary endpoint.
+//!
+//! An `EpState` for each context is made when the endpoint is opened and kept until it is closed, so no operation
+//! under way names a context that is gone. Closing a context takes its buffers out of what is under way: receives are
+//! dropped, what is half sent goes on from a copy, and what waits for an answer goes to an `EpState` that nothing is
+//! bound to. A peer that knows nothing of contexts can talk to the port.
 #![forbid(unsafe_code)]
 
 mod attributes;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What owners of queues are to be told, gathered under the lock to be called outside of it: fi_peer(3).
+//!
+//! An entry of the owner's goes back when its receive is over, however that ends: the receive holds it (`Lent`), and
+//! where that is dropped it is noted. Entries are freed after the completions that were gathered with them.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

@@ -3,6 +3,9 @@
 //! turn look in vain a few times for each answer, and many of them give the processor away in between (MPI does), which takes
 //! as long as the answer itself. Programs that do something else between two looks lose what such a moment takes; so only a
 //! look that follows one which brought something waits, and only while that mostly pays.
+//!
+//! It is not done where the lock may be waited for (FI_THREAD_SAFE, a progress thread), nor where somebody may sleep.
+//! A moment that paid is one credit, one in vain costs four, and one poll in 64 tries where it does not pay.
 #![forbid(unsafe_code)]
 
 /// Counts whether it pays.

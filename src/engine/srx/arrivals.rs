@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Messages of a receive context whose receives another provider has: fi_peer(3). Each is kept as one that was claimed
 //! (FI_CLAIM), so that it waits for the receive that the owner names, whatever comes meanwhile.
+//!
+//! Transports see such a context without posted receives. Messages of which the bytes are here are copied once more;
+//! large ones stay with their sender until the receive is there, and are copied once.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};

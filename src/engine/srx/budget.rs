@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The memory that unexpected messages may take, and how it is shared among peers.
+//!
+//! A message that its sender holds counts, too. An unread connection is watched for its end: what the peer is sent
+//! fails then, and what it had sent waits for its receives (see `ended_unread`).
 #![forbid(unsafe_code)]
 
 use super::Unexpected;

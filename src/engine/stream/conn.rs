@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One peer of an endpoint: its session, the link under it, and how the connection comes about and is watched.
+//!
+//! What is queued belongs to the peer and not to the socket, so that it survives losing a simultaneous connect. The
+//! first operation to a peer starts the connection and is queued; it does not answer FI_EAGAIN.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The contexts of scalable endpoints (fi_endpoint(3)): all share the connections of their endpoint, the port. What is posted
 //! through them names them for its completion; a frame names the receive context that it is for, unless that is the first.
+//!
+//! An endpoint's number in the domain's table stands for where its operations complete (`TxOp::ep`, `Envelope::ep`);
+//! connections belong to an endpoint of the transport. For ordinary endpoints both are the same. A frame for another
+//! context than the first has an op of its own, which the path for whole messages leaves to the general one.
 #![forbid(unsafe_code)]
 
 use crate::base::{Error, OpFlags, Result};

@@ -4,6 +4,10 @@
 //!
 //! Between processors that share a cache two copies take less than the kernel's calls for one; between others the lines
 //! of the ring take longer. Which it is shows in what copies to the ring take, and may change at any time.
+//!
+//! The kernel's copy from another process takes 1.6 us before the first byte and looks up each page; two copies of 64
+//! KiB that stay in caches take a third of that. Where lines of the ring come from far away it is the other way round,
+//! by the same factor, and a source that is in no cache makes the first of the two copies as slow.
 #![forbid(unsafe_code)]
 
 use crate::sync::copy::Ways;

@@ -76,11 +76,6 @@ impl<N: Net> Eps<N> {
 
 pub const NONE: u32 = u32::MAX;
 
-/// How a peer without address is called when messages are matched: no fi_addr has the top bit.
-pub fn unknown_source(serial: u64) -> u64 {
-    1 << 63 | serial
-}
-
 impl<N: Net> Stream<N> {
     pub(super) fn close_endpoint(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         let Some(endpoint) = self.eps.remove(ep) else {

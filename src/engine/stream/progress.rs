@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The loop: which sockets are looked at, and how. Connections that were busy lately are read directly; epoll serves the
 //! others, new connections and deadlines, and whoever sleeps.
+//!
+//! An arrival on a socket in the epoll set costs its sender some hundred nanoseconds. A connection that was taken out
+//! goes back before anybody sleeps; it is taken out only while the domain has no wait object, no event queue that
+//! drives it, and no progress thread but one that stands back (`watchers`).
+//!
+//! Programs talk to their peers in turn: the connection that had news after this one the last time is read without
+//! asking epoll, once such guesses came true eight times in a row.
 #![forbid(unsafe_code)]
 
 use std::os::fd::AsRawFd;

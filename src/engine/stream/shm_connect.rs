@@ -3,6 +3,9 @@
 //! memory that it has made for both, and says who it is; the other answers. That socket stays: it wakes sleepers, and
 //! its end means that the peer is gone. docs/wire/shm.md. The provider knows where the listener is, which peers it
 //! expects, and what becomes of the connection.
+//!
+//! Each side says how much of a ring the other may use: 64 processes that all have one server for their first peer do
+//! not make it pay 64 times 2 MiB.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Connections that go over shared memory: looking there, sleeping, waking. Their sockets carry no frames, only wake-ups and
 //! the news that the peer is gone.
+//!
+//! While a domain has connections over memory, sockets are left to epoll, which is asked every 8th poll then; a domain
+//! without such connections pays a comparison.
+//!
+//! No process number is watched and nothing has a time limit: a peer that is stopped is waited for. What a dead peer
+//! had published is still delivered, then what waits for it fails.
 #![forbid(unsafe_code)]
 
 use core::hint::spin_loop;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Peers that let operations wait: after a while the log tells of them, or the operations fail (FI_*_STALL_REPORT, FI_*_OP_TIMEOUT).
+//!
+//! An operation that has had its time takes its connection with it: its buffer may be in the stream already. A domain
+//! with nothing under way wakes once more at most.
 #![forbid(unsafe_code)]
 
 use crate::base::Error;

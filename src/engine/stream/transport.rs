@@ -259,7 +259,7 @@ impl<N: Net> Transport for Stream<N> {
 
     #[inline]
     fn source(envelope: &Envelope) -> u64 {
-        // Sources without an address have the top bit, see `ep::unknown_source`.
+        // Sources without an address have the top bit, see `session::unknown_source`.
         match envelope.source >> 63 {
             0 => envelope.source,
             _ => FI_ADDR_NOTAVAIL,

@@ -8,6 +8,8 @@
 //!
 //! Trusted with: calling foreign functions as their manual pages ask. The promises that only the caller can give are made
 //! where these are made: [`Domain::open`] (threads), [`Span::new`] and [`Context::new`] (memory of an operation).
+//!
+//! It believes the size that a table states, unlike the inline functions, because safe code stands on it.
 
 // Each user takes its part.
 #![allow(dead_code, unused_imports)]

@@ -5,6 +5,9 @@
 //! What goes through the memory is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints; `listener`
 //! connects two processes. `kind` tells the two providers apart; `info` is what they offer, `params` the FI_SHM_
 //! variables, `addr` the names of endpoints.
+//!
+//! Nothing is left in /dev/shm or elsewhere after a kill. Only with FI_SHM_FOLDER there is a file; one that was left
+//! is taken over by the next endpoint of that name.
 
 pub mod addr;
 mod ep;

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Connections that peers open to an RDM endpoint, and who wins when both sides begin at once: docs/wire/tcp.md.
+//!
+//! Without keys nothing proves a peer's port: any process of that host can name it, and gets what is sent to that peer
+//! until the peer itself connects. A connection over TCP is replaced by a request of another process, for the host of
+//! the peer may have come back without a word. Who cannot trust all users of the hosts uses keys, or a network of the
+//! job's own.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;

@@ -6,6 +6,9 @@
 //! Each proof is an HMAC-SHA-256 under the key over: what the proof is (which also tells the roles apart), the addresses
 //! of both ends of the TCP connection, the side that connected first, both connection messages, and the nonces so far.
 //! So a proof is worth nothing on another connection, in the other direction, or a second time.
+//!
+//! HMAC and SHA-256 come from RustCrypto: in Rust alone, tested against the standards' vectors, constant in time. An
+//! endpoint without a key never gets here.
 #![forbid(unsafe_code)]
 
 use std::net::{IpAddr, SocketAddr};

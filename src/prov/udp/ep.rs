@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One endpoint: its socket, and how datagrams become messages.
+//!
+//! A read goes straight to the next posted receive, which is taken afterwards; this works because receives cannot name
+//! a source here. Datagrams that no receive waits for are taken out of the socket: left there it would be ready all
+//! the time, a sleeper would be woken for nothing, and posting a receive would have to tell the transport. Once no
+//! more is kept, the socket is not watched until a receive has taken something.
+//!
+//! Senders that no vector has get numbers while messages of them are kept, so that one who is inserted before the
+//! receive is posted is named by its completion.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;

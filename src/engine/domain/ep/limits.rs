@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What one operation of an endpoint may be, beyond what the provider takes: sizes, orders, contexts it may name.
+//!
+//! The stream keeps orders, but the answer to a large read is sent from where it lies, so a write or a message sent
+//! after the request can pass it. The sender holds such operations back as behind a fence: the target needs no copy,
+//! and cannot be made to wait for a peer that waits for it.
+//!
+//! Only on this branch is a destination taken apart into address and context (FI_NAMED_RX_CTX).
 #![forbid(unsafe_code)]
 
 use core::ffi::c_int;

@@ -4,9 +4,9 @@
 
 use crate::base::Caps;
 use crate::engine::coll::{self, Place};
-use crate::engine::stream::coll::{Part, data_of, end_of, header_of};
 use crate::engine::stream::proto::{Collective, CollectiveEnd, Frame, MAX_HEADER};
 use crate::engine::stream::session::common::Todo;
+use crate::engine::stream::session::groups::{Part, data_of, end_of, header_of};
 use crate::engine::stream::session::queue::Out;
 use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::session::receive_state::Sink;

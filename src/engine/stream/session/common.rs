@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::base::log::Source;
 use crate::engine::flusher::Held;
-use crate::engine::stream::coll::Groups;
+use crate::engine::stream::session::groups::Groups;
 use crate::engine::stream::session::waits::Waits;
 use crate::engine::transport::Address;
 

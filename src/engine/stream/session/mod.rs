@@ -14,6 +14,7 @@ pub mod common;
 mod compact;
 mod direct;
 mod flush;
+pub mod groups;
 pub mod loss;
 pub mod offers;
 pub mod queue;
@@ -40,10 +41,9 @@ use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::domain_state::{DomainState, Sender};
 use crate::engine::mr::Region;
-use crate::engine::stream::coll::Frames;
-use crate::engine::stream::ep::unknown_source;
 use crate::engine::stream::link::{Link, is_silence};
 use crate::engine::stream::session::common::{Common, Todo};
+use crate::engine::stream::session::groups::Frames;
 use crate::engine::stream::session::queue::{After, Out, OutFrame, SendQueue};
 use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::session::receive_state::{At, ReceiveState, Regions, Sink};
@@ -310,4 +310,9 @@ impl<A: Address> Session<A> {
 fn names(regions: &Regions, region: &Arc<Region<Arc<Counter>>>) -> bool {
     let mut regions = regions.iter().flatten();
     regions.any(|other| Arc::ptr_eq(other, region))
+}
+
+/// How a peer without address is called when messages are matched: no fi_addr has the top bit.
+pub fn unknown_source(serial: u64) -> u64 {
+    1 << 63 | serial
 }

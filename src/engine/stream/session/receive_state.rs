@@ -8,9 +8,9 @@ use crate::base::{IoVec, Span};
 use crate::engine::cntr::Counter;
 use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
-use crate::engine::stream::coll::Part;
 use crate::engine::stream::proto::{Frame, MAX_HEADER, MAX_SEGS};
 use crate::engine::stream::session::atomic::AtomicIn;
+use crate::engine::stream::session::groups::Part;
 use crate::engine::stream::session::offers::{Offers, Shared, Told};
 use crate::engine::stream::session::queue::ReadOp;
 

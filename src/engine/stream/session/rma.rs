@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Remote memory access, at the initiator and at the target: fi_rma(3).
+//!
+//! Further reads and fetching atomics get FI_EAGAIN. Peers on libfabric ask for as much as their transmit queue holds
+//! (256 by default, and 3000 are within the limit). Answers that are sent from where they are count for their frame.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

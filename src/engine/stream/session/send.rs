@@ -4,6 +4,9 @@
 //! A few messages in a row are a system call each. When the application posts more before it looks at its queue, small frames
 //! gather in a staging buffer and leave together: at the next look, when the buffer is full, before a sleep, at close, and by
 //! `engine::flusher` where the application does nothing of that. `pace` says which frames gather.
+//!
+//! An operation without an answer is complete when its bytes are in the kernel or in the staging buffer. Payloads
+//! above 16 KiB are never copied, and neither is any but an injected one once 256 KiB are staged for a peer.
 #![forbid(unsafe_code)]
 
 use crate::abi::*;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Operations that wait for a peer are counted in ticks: each notes the number of the last tick, not the time.
+//!
+//! From the first operation that waits on, the timer has a tick due; a tick asks for the next one only if anything
+//! waits.
 #![forbid(unsafe_code)]
 
 use core::fmt;

@@ -29,12 +29,18 @@ impl Budget {
 
     #[inline]
     pub fn charge(&mut self, token: u64, cost: usize) {
-        let at = token as usize;
-        if at >= self.shares.len() {
-            self.shares.resize(at + 1, 0);
-        }
         self.used += cost;
-        self.shares[at] += cost;
+        match self.shares.get_mut(token as usize) {
+            Some(share) => *share += cost,
+            None => self.begin_share(token, cost),
+        }
+    }
+
+    #[cold]
+    fn begin_share(&mut self, token: u64, cost: usize) {
+        let at = token as usize;
+        self.shares.resize(at + 1, 0);
+        self.shares[at] = cost;
     }
 
     #[inline]

@@ -64,11 +64,16 @@ pub fn pending_token(id: usize) -> Token {
 
 impl<N: Net> Stream<N> {
     /// One look at everything that may have news.
-    #[inline(never)]
     pub(super) fn poll(&mut self, domain: &mut DomainOf<N>) {
-        if self.has_shm() {
-            return self.poll_shm(domain);
+        match self.has_shm() {
+            true => self.poll_shm(domain),
+            false => self.poll_sockets(domain),
         }
+    }
+
+    /// As `poll`, where no memory is shared.
+    #[inline(never)]
+    pub(super) fn poll_sockets(&mut self, domain: &mut DomainOf<N>) {
         if self.wide > 0 || self.hot.is_empty() {
             return match self.sure >= SURE && !self.common.polls.is_multiple_of(GUESS_EVERY) {
                 true => self.poll_next(domain),
@@ -109,6 +114,14 @@ impl<N: Net> Stream<N> {
         }
         if !self.common.held.is_empty() {
             self.retry_held(domain);
+        }
+    }
+
+    /// The connection was busy for a while: it leaves the epoll set, unless somebody sleeps on that.
+    #[cold]
+    fn detach_unwatched(&mut self, domain: &DomainOf<N>, id: usize) {
+        if domain.watchers == 0 {
+            self.detach(id);
         }
     }
 
@@ -198,8 +211,8 @@ impl<N: Net> Stream<N> {
         if any {
             conn.misses = 0;
             conn.hits = conn.hits.wrapping_add(1);
-            if conn.hits == DETACH && domain.watchers == 0 {
-                self.detach(id);
+            if conn.hits == DETACH {
+                self.detach_unwatched(domain, id);
             }
             return;
         }

@@ -182,7 +182,7 @@ impl<N: Net> Transport for Stream<N> {
     #[inline(always)]
     fn progress(&mut self, domain: &mut DomainOf<N>) {
         if !self.has_shm() {
-            return self.poll(domain);
+            return self.poll_sockets(domain);
         }
         match self.poll_fast(domain) {
             FastPoll::Nothing => {

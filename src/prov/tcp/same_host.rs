@@ -36,6 +36,7 @@ use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::local::{self, LocalName};
 use crate::sys::random::unpredictable;
 use crate::sys::socket::{Moved, Socket};
+use crate::sys::user::effective_uid;
 
 /// The listener of an endpoint for peers of this host; closed with the endpoint.
 pub struct ShmListener {
@@ -67,7 +68,7 @@ enum Poll {
 
 /// The socket of a listener of this name and of this user.
 fn shm_listener_of(name: &Token) -> LocalName {
-    let uid = nix::unistd::geteuid().as_raw();
+    let uid = effective_uid();
     let mut text = format!("ironfabric/tcp/{uid}/");
     for byte in name {
         // Text can always be written to.

@@ -8,7 +8,7 @@ use crate::base::log::{Subsys, log_warn};
 use crate::base::{Caps, CompFlags, Error, Span};
 use crate::engine::domain_state::DomainState;
 use crate::engine::domain_state::MessageInfo;
-use crate::engine::srx::{Bytes, Envelope, RecvOp, Slot};
+use crate::engine::srx::{Bytes, Envelope, RecvOp, Slot, Unfilled};
 use crate::engine::stream::proto::{Decoded, Frame, Message, WireError, decode};
 use crate::engine::stream::session::Ending;
 use crate::engine::stream::session::common::Todo;
@@ -123,16 +123,23 @@ impl<A: Address> Session<A> {
         }
         let info = message_info(message);
         let srx = cx.domain.rx_queue_mut(srx);
-        if let Ok(filled) = srx.fill(&info, self.source(), |iov| iov.fill(payload)) {
-            cx.domain
-                .filled(self.ep, &filled, &info, CompFlags::empty(), self.fi_addr);
-            if message.ack {
-                self.send_ack(cx);
+        let unfilled = match srx.fill(&info, self.source(), |iov| iov.fill(payload)) {
+            Ok(filled) => {
+                cx.domain
+                    .filled(self.ep, &filled, &info, CompFlags::empty(), self.fi_addr);
+                if message.ack {
+                    self.send_ack(cx);
+                }
+                return true;
             }
-            return true;
-        }
+            Err(unfilled) => unfilled,
+        };
         let envelope = info.envelope(self.source(), self.ep, cx.id as u64);
-        match srx.accept(&envelope) {
+        let recv = match unfilled {
+            Unfilled::Special => srx.accept(&envelope),
+            Unfilled::Unexpected => None,
+        };
+        match recv {
             Some(mut recv) => {
                 recv.iov.copy_in(payload);
                 cx.domain

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Whether a look that finds nothing waits a moment for what is likely to come at once. Programs that talk to each other in
-//! turn look in vain a few times for each answer, and many of them give the processor away in between (MPI does), which takes
-//! as long as the answer itself. Programs that do something else between two looks lose what such a moment takes; so only a
-//! look that follows one which brought something waits, and only while that mostly pays.
+//! Whether a poll that finds nothing waits a moment for what is likely to come at once. Programs that talk to each
+//! other in turn make a few empty polls for each answer. Many of them give the processor away in between (MPI does),
+//! which takes as long as the answer itself. Programs that do something else between two polls pay for such a moment
+//! with their own time. So only a poll that follows one which brought something waits, and only while that mostly pays.
 #![forbid(unsafe_code)]
 
 /// Counts whether it pays.
 pub struct AdaptiveSpin {
-    /// Something has come since a look waited.
+    /// Something has come since a poll waited.
     due: bool,
     /// Above zero it pays.
     credit: u8,
@@ -31,13 +31,13 @@ impl AdaptiveSpin {
         }
     }
 
-    /// A look has brought something.
+    /// A poll has brought something.
     #[inline(always)]
     pub fn found(&mut self) {
         self.due = true;
     }
 
-    /// Whether the last look that did something brought something.
+    /// Whether the last poll that did something brought something.
     #[inline(always)]
     pub fn is_due(&self) -> bool {
         self.due

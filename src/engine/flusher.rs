@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What bounds the time for which frames are held back to be sent together: a thread that flushes what the application does not
-//! flush by its next call. It is started when something is held back for the first time, and sleeps without a tick while nothing
-//! is.
+//! What bounds the time for which frames are held back to be sent together: a thread that flushes what the application
+//! does not flush by its next call. It is started when something is held back for the first time, and sleeps without a
+//! tick while nothing is.
 //!
 //! It wakes up every `HOLD` while frames are held back now and then, which needs no word of the poster; after `QUIET` rounds in
 //! which there were none it parks, and the next poster that holds something back unparks it. A poster that goes on posting or
@@ -35,8 +35,8 @@ const QUIET: u32 = 40;
 
 /// What a transport holds back, and the thread that flushes it.
 pub struct Held {
-    /// When it was held back first, in nanoseconds since `epoch` and never 0; 0: nothing is held back. Apart from the rest:
-    /// the thread takes the mutex in each round, and that would take the line away from the poster.
+    /// When it was held back first, in nanoseconds since `epoch` and never 0; 0: nothing is held back. Apart from the
+    /// rest: the thread takes the mutex in each round, and that would take the line away from the poster.
     since: CachePadded<AtomicU64>,
     epoch: Instant,
     parked: AtomicBool,

@@ -2,8 +2,8 @@
 //! What providers share: queues, counters, address vectors, memory regions, matching, waiting, progress. The rules of
 //! the man pages about these live here once.
 //!
-//! Tables and rings are plain data (`matching`, `av`, `mr`, `cq_ring`); `domain_state` holds those of one domain, under its
-//! lock; `domain` and `fabric` are the handles that C holds. A provider brings a `Transport`.
+//! Tables and rings are plain data (`matching`, `av`, `mr`, `cq_ring`); `domain_state` holds those of one domain, under
+//! its lock; `domain` and `fabric` are the handles that C holds. A provider brings a `Transport`.
 
 pub mod address;
 pub mod atomic;

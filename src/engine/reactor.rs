@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a transport waits for: descriptors that get ready, deadlines, and for how long a poll that finds nothing spins. All of
-//! it shows on one descriptor that others can sleep on.
+//! What a transport waits for: descriptors that get ready, deadlines, and for how long a poll that finds nothing spins.
+//! All of it shows on one descriptor that others can sleep on.
 #![forbid(unsafe_code)]
 
 mod adaptive_spin;
@@ -141,7 +141,7 @@ impl<D: Copy + Ord, C: Clock> Reactor<D, C> {
         }
     }
 
-    /// Whoever sleeps on the descriptor, or is about to, looks again at once.
+    /// A thread that sleeps on the descriptor, or is about to, polls again at once.
     pub fn wake(&mut self) {
         self.is_urgent = true;
         self.timer.set(Some(Duration::ZERO));

@@ -95,8 +95,8 @@ impl Kind for Logging {
             registered::share_locks();
         }
         log::install(Some(callbacks));
-        // SAFETY: `import`'s caller lets us write it. Closing the imported fid is how the application takes its callbacks
-        // back.
+        // SAFETY: `import`'s caller lets us write it. Closing the imported fid is how the application takes its
+        // callbacks back.
         unsafe { (*log).ops = ptr::from_ref(&LOG_OPS).cast_mut() };
         Ok(())
     }
@@ -112,8 +112,8 @@ unsafe fn read_logging(fid: *mut fid) -> Result<Callbacks> {
         }
         (*fid.cast::<fid_logging>()).ops
     };
-    // SAFETY: fi_provider(3): the application's table begins with its size, and stays until the fid is closed; only one that
-    // is complete is read as a whole.
+    // SAFETY: fi_provider(3): the application's table begins with its size, and stays until the fid is closed; only one
+    // that is complete is read as a whole.
     unsafe {
         if ops.is_null() || (*ops).size < size_of::<fi_ops_log>() {
             return Err(Error::INVAL);
@@ -132,8 +132,8 @@ impl Kind for MrCache {
     /// Imports a `struct fid_mem_monitor`, one at a time.
     unsafe fn import(&self, other: *mut fid, flags: u64) -> Result {
         let monitor = other.cast::<fid_mem_monitor>();
-        // SAFETY: `import`'s caller promises that `other` is of the class that stands in it; the application's table begins
-        // with its size, says the header.
+        // SAFETY: `import`'s caller promises that `other` is of the class that stands in it; the application's table
+        // begins with its size, says the header.
         unsafe {
             if flags != 0 || (*other).fclass != FI_CLASS_MEM_MONITOR as usize {
                 return Err(Error::INVAL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The C object model: what C holds as `struct fid_*`, the ops tables made from Rust traits, and calls into the tables of
-//! somebody else's objects.
+//! The C object model: what C holds as `struct fid_*`, the ops tables made from Rust traits, and calls into the tables
+//! of somebody else's objects.
 //!
 //! Trusted with: reading the arguments of C calls as the man pages describe them, and the handles that C holds.
 

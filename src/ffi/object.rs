@@ -206,8 +206,8 @@ pub unsafe fn close<T: Kind>(head: *mut fid) -> Result {
     Ok(())
 }
 
-/// Calls `f` with the object behind a handle that came as a number in attributes; nothing if it is no live handle of this
-/// kind, or one that is being closed. Meanwhile it cannot be closed.
+/// Calls `f` with the object behind a handle that came as a number in attributes; nothing if it is no live handle of
+/// this kind, or one that is being closed. Meanwhile it cannot be closed.
 pub fn with<T: Kind, R>(handle: usize, f: impl FnOnce(&T) -> R) -> Option<R> {
     let head = handle as *mut fid;
     let claim = live::claim::<T>(head).ok()?;
@@ -217,17 +217,18 @@ pub fn with<T: Kind, R>(handle: usize, f: impl FnOnce(&T) -> R) -> Option<R> {
     result
 }
 
-/// Takes the object out of a handle, which is gone then: for handles that a call consumes. FI_EINVAL if the number is no
-/// live handle of this kind.
+/// Takes the object out of a handle, which is gone then: for handles that a call consumes. FI_EINVAL if the number is
+/// no live handle of this kind.
 pub fn take<T: Kind>(handle: usize) -> Result<T> {
     let head = handle as *mut fid;
     live::claim::<T>(head).map_err(|_| Error::INVAL)?.take();
-    // SAFETY: made by Box::into_raw in `open::<T>`, says `live`; the claim was ours alone, and now nobody finds the handle.
+    // SAFETY: made by Box::into_raw in `open::<T>`, says `live`; the claim was ours alone, and now nobody finds the
+    // handle.
     Ok(unsafe { Box::from_raw(head.cast::<Object<T>>()) }.inner)
 }
 
-/// A handle that came as an argument (fi_ep_bind and the like): ours or somebody else's, alive or not. It is never followed
-/// before `live` knows it.
+/// A handle that came as an argument (fi_ep_bind and the like): ours or somebody else's, alive or not. It is never
+/// followed before `live` knows it.
 #[derive(Clone, Copy)]
 pub struct Other<'a> {
     fid: *mut fid,

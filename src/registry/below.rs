@@ -6,8 +6,8 @@ use super::filter::Filter;
 use crate::base::info::{Answer, Query};
 use crate::prov::{Below, Provider};
 
-/// The providers as an application sees them, or one of them that builds upon others. It is not among them then, nor are
-/// those that asked it: layers end.
+/// The providers as an application sees them, or one of them that builds upon others. It is not among them then, nor
+/// are those that asked it: layers end.
 pub struct View<'a> {
     providers: &'a [Box<dyn Provider>],
     /// FI_PROVIDER names the results of fi_getinfo. A provider below is only part of such a name.

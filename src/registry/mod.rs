@@ -31,7 +31,8 @@ fn own() -> Vec<Box<dyn Provider>> {
     ]
 }
 
-/// All providers, with their variables defined after those of the library. Which there are is settled by the first call.
+/// All providers, with their variables defined after those of the library. Which there are is settled by the first
+/// call.
 pub fn providers() -> &'static [Box<dyn Provider>] {
     static PROVIDERS: OnceLock<Vec<Box<dyn Provider>>> = OnceLock::new();
     static CHECKED: AtomicBool = AtomicBool::new(false);
@@ -43,8 +44,8 @@ pub fn providers() -> &'static [Box<dyn Provider>] {
         }
         providers
     });
-    // Lines of the log may go to a callback that comes back here, so not within the call above. Relaxed: who comes second
-    // leaves it to the first.
+    // Lines of the log may go to a callback that comes back here, so not within the call above. Relaxed: who comes
+    // second leaves it to the first.
     if !CHECKED.swap(true, Ordering::Relaxed) {
         check_settings(providers);
     }

@@ -136,8 +136,8 @@ impl<M: Memory> IoVec<M> {
             // One by one: their sum costs small messages more.
             assert!(len <= room, "pieces are longer than their room");
             room -= len;
-            // SAFETY: the piece is valid while it is kept, as in `copy_in`; the caller promises the room, with which it was
-            // compared.
+            // SAFETY: the piece is valid while it is kept, as in `copy_in`; the caller promises the room, with which it
+            // was compared.
             unsafe {
                 copy(piece.memory.kind(), piece.at(skip), out, len);
                 out = out.add(len);

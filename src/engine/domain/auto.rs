@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Automatic progress (fi_domain(3), FI_PROGRESS_AUTO): a thread that sleeps in the kernel while there is nothing to
-//! do, and stays away while the application itself looks.
+//! do, and stays away while the application itself polls.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -27,13 +27,13 @@ struct Stop {
     event: EventFd,
 }
 
-/// While the application looks by itself, the thread sees after this long whether it still does; after twice that the
+/// While the application polls by itself, the thread sees after this long whether it still does; after twice that the
 /// next time, up to the second value: a switch to the thread costs who shares its processor some ten microseconds.
 /// Nothing waits for longer than two of these times, 10 ms at most, whatever the application does.
 const STAND_BACK: Duration = Duration::from_millis(1);
 const STAND_BACK_LONGEST: Duration = Duration::from_millis(4);
-/// So many looks of the application leave out nothing (`EPOLL_EVERY` of the streams). Of fewer the thread takes one
-/// more.
+/// So many polls of the application leave out nothing (`EPOLL_EVERY` of the streams). If there are fewer, the thread
+/// polls once more.
 const LOOKS: u64 = 64;
 
 impl Thread {
@@ -76,7 +76,7 @@ fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
     // Somebody polls: what is ready is theirs. The thread comes back after this time to see whether they still do.
     let mut back = None;
     while !stop.asked.load(Ordering::Acquire) {
-        // A signal handler that ran on this thread is the application's; the loop looks at everything anyway.
+        // A signal handler that ran on this thread is the application's; the loop polls everything anyway.
         let _ = match back {
             None => sleep_on(&[stop_fd, fd], None),
             time => sleep_on(&[stop_fd], time),

@@ -13,7 +13,7 @@ use crate::sys::event::sleep_on;
 
 /// How long what the kernel has not sent is waited for: it goes on by itself as long as the peer sends nothing.
 const KERNEL: Duration = Duration::from_secs(1);
-/// The longest sleep between two looks at what is left.
+/// The longest sleep between two polls of what is left.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long the end of the process waits for a thread that is inside a call, and may stay there.
 const INSIDE: Duration = Duration::from_millis(200);
@@ -49,7 +49,7 @@ impl<T: Transport> Engine<T> {
                 return state.transport.tell_lost(ep);
             };
             drop(state);
-            // A signal only means that what is left is looked at earlier.
+            // A signal only means that what is left is polled earlier.
             let _ = sleep_on(&[self.poll_fd], Some(left.min(PAUSE)));
         }
     }

@@ -97,7 +97,7 @@ impl<T: Transport> State<T> {
     }
 
     /// After a receive was posted. A peek is answered at once, from what is here, and reading the answer makes no
-    /// progress: a program that does nothing but peek sees new messages only if the peek looks for them. It does so
+    /// progress: a program that does nothing but peek sees new messages only if the peek polls for them. It does so
     /// afterwards: what is on its way is found by the next one. (MPICH asks here and among a process's messages to
     /// itself, in this order when it probes and in the other when it receives; a message that a probe finds the moment
     /// it comes would be mistaken.)
@@ -121,8 +121,7 @@ pub struct Engine<T: Transport> {
     pub info: Info,
     pub api_version: u32,
     pub uses: Uses,
-    /// Looks at the transport that the application itself has taken; the progress thread stays away while they are
-    /// many.
+    /// Polls of the transport by the application itself. The progress thread stays away while they are many.
     looks: AtomicU64,
     auto: bool,
     /// fi_domain_bind: serves endpoints that have no event queue of their own.

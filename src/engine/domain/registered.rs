@@ -72,8 +72,8 @@ fn list(tries: u32) -> Option<MutexGuard<'static, Vec<Weak<dyn Registered>>>> {
 
 const TRIES: u32 = 100;
 
-/// Threads inside locks are watched from now on (`sync::inside`): the locks of all domains are of the kind that notes who
-/// is inside.
+/// Threads inside locks are watched from now on (`sync::inside`): the locks of all domains are of the kind that notes
+/// who is inside.
 pub fn share_locks() {
     all(TRIES).for_each(|domain| domain.share_lock());
 }

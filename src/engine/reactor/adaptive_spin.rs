@@ -10,7 +10,7 @@
 
 /// Counts whether it pays.
 pub struct AdaptiveSpin {
-    /// Something has come since a look waited.
+    /// Something has come since a poll waited.
     due: bool,
     /// Above zero it pays.
     credit: u8,
@@ -34,13 +34,13 @@ impl AdaptiveSpin {
         }
     }
 
-    /// A look has brought something.
+    /// A poll has brought something.
     #[inline(always)]
     pub fn found(&mut self) {
         self.due = true;
     }
 
-    /// Whether the last look that did something brought something.
+    /// Whether the last poll that did something brought something.
     #[inline(always)]
     pub fn is_due(&self) -> bool {
         self.due

@@ -158,7 +158,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The peer's host is silent: receives that name it would wait for ever. (One that ended its connection may come again.)
+    /// The peer's host is silent: receives that name it would wait for ever. (One that ended its connection may come
+    /// again.)
     fn fail_receives_from(&self, domain: &mut DomainOf<N>, id: usize, error: Error) {
         let conn = &self.conns[id];
         if conn.session.fi_addr == FI_ADDR_NOTAVAIL {
@@ -178,8 +179,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The peer has ended the stream while nothing is read from it. What it is sent fails without delay. What it has sent waits
-    /// for its receive, unless that is never going to be whole.
+    /// The peer has ended the stream while nothing is read from it. What it is sent fails without delay. What it has
+    /// sent waits for its receive, unless that is never going to be whole.
     #[cold]
     pub(super) fn ended_unread(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &self.conns[id];

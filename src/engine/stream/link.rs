@@ -29,8 +29,8 @@ pub enum Link {
     Sim(Box<sim::SimLink>),
 }
 
-/// Shared memory, and the socket that brought both processes to it: it carries no frames, only doorbells and the news that the
-/// peer is gone.
+/// Shared memory, and the socket that brought both processes to it: it carries no frames, only doorbells and the news
+/// that the peer is gone.
 pub struct ShmLink {
     pub channel: ShmChannel,
     pub doorbell: Socket,
@@ -204,8 +204,8 @@ impl Link {
         }
     }
 
-    /// Whether memory is shared with a process that is there. The doorbell tells of its end; if a forked child holds that,
-    /// too, its memory does.
+    /// Whether memory is shared with a process that is there. The doorbell tells of its end; if a forked child holds
+    /// that, too, its memory does.
     pub fn shares_with_living(&self) -> bool {
         let Link::Shm(link) = self else {
             return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The parts of a transport, as streams have them: `engine::transport::parts`. What each does is in the file of its name,
-//! or the provider's.
+//! The parts of a transport, as streams have them: `engine::transport::parts`. What each does is in the file of its
+//! name, or the provider's.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -159,7 +159,7 @@ impl<N: Net> Batches for Stream<N> {
     fn flush(&mut self, domain: &mut DomainOf<N>) {
         if !self.common.dirty.is_empty() {
             self.flush_dirty(domain);
-            // A peer may have waited for that, and nothing may come that tells to look again.
+            // A peer may have waited for that, and nothing may come that makes this side poll again.
             while !self.common.stalled.is_empty() {
                 self.retry_stalled(domain);
                 if self.common.dirty.is_empty() {

@@ -78,8 +78,9 @@ impl<N: Net> Stream<N> {
         result
     }
 
-    /// A message of one buffer over memory that is shared with the peer: nothing stands in its way, no read is under way that
-    /// it would have to stay behind, and nobody is asked to answer. False leaves it to `post`, and says nothing.
+    /// A message of one buffer over memory that is shared with the peer: nothing stands in its way, no read is under
+    /// way that it would have to stay behind, and nobody is asked to answer. False leaves it to `post`, and says
+    /// nothing.
     #[inline(always)]
     pub(super) fn post_one(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &OneTx) -> bool {
         let len = tx.piece.len();
@@ -115,8 +116,8 @@ impl<N: Net> Stream<N> {
         true
     }
 
-    /// The connection that an operation goes over; it may have to be made first. On the path of every message: a call of its
-    /// own would cost each of them some instructions.
+    /// The connection that an operation goes over; it may have to be made first. On the path of every message: a call
+    /// of its own would cost each of them some instructions.
     #[inline(always)]
     pub(super) fn connection(
         &mut self,
@@ -195,8 +196,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the endpoint,
-    /// whatever context the destination names.
+    /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the
+    /// endpoint, whatever context the destination names.
     pub(super) fn post_atomic(
         &mut self,
         domain: &mut DomainOf<N>,

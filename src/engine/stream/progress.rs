@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The loop: which sockets are looked at, and how. Connections that were busy lately are read directly; epoll serves the
+//! The loop: which sockets are polled, and how. Connections that were busy lately are read directly; epoll serves the
 //! others, new connections and deadlines, and whoever sleeps.
 //!
 //! An arrival on a socket in the epoll set costs its sender some hundred nanoseconds. A connection that was taken out
@@ -27,15 +27,15 @@ const LISTENER: u32 = 2;
 const HANDSHAKE: u32 = 3;
 const PENDING: u32 = 4;
 
-/// Connections that are read directly, at most: a look that finds nothing costs a system call for each of them, where epoll
+/// Connections that are read directly, at most: an empty poll costs a system call for each of them, where epoll
 /// costs one for all.
 const HOT: usize = 1;
-/// Looks in a row that bring something before a connection that is read directly is taken out of the epoll set, where
+/// Polls in a row that bring something before a connection that is read directly is taken out of the epoll set, where
 /// every arrival costs its sender something; only while nobody sleeps on the set.
 const DETACH: u32 = 64;
-/// Looks in a row that find nothing before a connection is left to epoll.
+/// Empty polls in a row before a connection is left to epoll.
 const MISSES: u32 = 1024;
-/// One look in so many asks epoll, too, while there are connections to be read directly.
+/// One poll in so many asks epoll, too, while there are connections to be read directly.
 const EPOLL_EVERY: u64 = 32;
 /// Epoll alone is asked from the first news of a connection that is not read directly until so many in a row came from
 /// those that are: with more busy connections than `HOT`, the ones that are read directly are the wrong ones.
@@ -43,7 +43,7 @@ const WIDE: u32 = 16;
 
 /// Guesses in a row that came true before a guess is trusted: which connection has news after which.
 const SURE: u32 = 8;
-/// While guesses are trusted, one look in so many asks epoll all the same.
+/// While guesses are trusted, one poll in so many asks epoll all the same.
 const GUESS_EVERY: u64 = 8;
 
 pub fn conn_token(id: usize) -> Token {
@@ -101,8 +101,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// A look at the connection that is likely to have news next: programs talk to their peers in turn, and epoll costs as
-    /// much as the message.
+    /// A poll of the connection that is likely to have news next: programs talk to their peers in turn, and epoll costs
+    /// as much as the message.
     fn poll_next(&mut self, domain: &mut DomainOf<N>) {
         self.clear_up(domain);
         let next = self
@@ -139,7 +139,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// One look that leaves out nothing: epoll watches the connections that are read directly, too.
+    /// One poll that leaves out nothing: epoll watches the connections that are read directly, too.
     pub(super) fn poll_all(&mut self, domain: &mut DomainOf<N>) {
         if self.reactor.end_wake() {
             self.reactor.set_timer();
@@ -158,7 +158,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// What is left to do of earlier looks.
+    /// What is left to do of earlier polls.
     #[inline]
     pub(super) fn clear_up(&mut self, domain: &mut DomainOf<N>) {
         self.common.polls = self.common.polls.wrapping_add(1);

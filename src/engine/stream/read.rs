@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Reading from links: one large read feeds the parser of a session, and the payload of a large frame is read straight to its
-//! place.
+//! Reading from links: one large read feeds the parser of a session, and the payload of a large frame is read straight
+//! to its place.
 #![forbid(unsafe_code)]
 
 use crate::base::Error;

@@ -37,8 +37,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Whether peers may use registered memory through this endpoint without its knowing: it grants such accesses, and nothing
-    /// counts them. (Only data for the queue makes an entry there, and goes by message.)
+    /// Whether peers may use registered memory through this endpoint without its knowing: it grants such accesses, and
+    /// nothing counts them. (Only data for the queue makes an entry there, and goes by message.)
     pub fn may_be_reached(domain: &DomainOf<N>, ep: usize) -> bool {
         let ep = domain.ep(ep);
         let grants = flags!(Caps: RMA | REMOTE_READ | REMOTE_WRITE);
@@ -60,7 +60,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// A region has been withdrawn from this place of the directory: who uses it is waited for, as long as that is reasonable.
+    /// A region has been withdrawn from this place of the directory: who uses it is waited for, as long as that is
+    /// reasonable.
     #[cold]
     pub(super) fn wait_for_users(&mut self, domain: &mut DomainOf<N>, at: usize) {
         let until = self.reactor.now() + CLOSE_TIMEOUT;

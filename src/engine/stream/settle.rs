@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Between sessions and what is around them: a session is called with what it works with, and what it leaves to the stream is
-//! done afterwards.
+//! Between sessions and what is around them: a session is called with what it works with, and what it leaves to the
+//! stream is done afterwards.
 #![forbid(unsafe_code)]
 
 use crate::engine::stream::conn::Conn;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Connections that go over shared memory: looking there, sleeping, waking. Their sockets carry no frames, only wake-ups and
+//! Connections that go over shared memory: polling, sleeping, waking. Their sockets carry no frames, only wake-ups and
 //! the news that the peer is gone.
 //!
 //! While a domain has connections over memory, sockets are left to epoll, which is asked every 8th poll then; a domain
@@ -26,27 +26,27 @@ use crate::sys::socket::Moved;
 
 /// Records of one peer in a row before the others have their turn.
 const TURNS: usize = 64;
-/// One look in so many asks epoll, too: for new peers, and for those that are gone.
+/// One poll in so many asks epoll, too: for new peers, and for those that are gone.
 const EPOLL_EVERY: u64 = 64;
-/// The same where some peers have sockets, or are only about to share memory: what comes over those waits no longer for this
-/// than a call of the kernel takes.
+/// The same where some peers have sockets, or are only about to share memory: what comes over those waits no longer for
+/// this than a call of the kernel takes.
 const EPOLL_EVERY_BOTH: u64 = 8;
-/// Peers that are looked at directly even if nothing comes from them, and how many looks in vain it takes to leave one to
+/// Peers that are polled directly even if nothing comes from them, and how many empty polls it takes to leave one to
 /// its doorbell when there are more.
 const ALWAYS: usize = 32;
 const MISSES: u32 = 4096;
 
-/// How long a look waits for what is likely to come at once: a peer that is waiting for us, too, answers in half of it, also if
-/// it gives its processor away in between. The clock is asked after so many looks.
+/// How long a poll waits for what is likely to come at once: a peer that is waiting for us, too, answers in half of it,
+/// also if it gives its processor away in between. The clock is asked after so many polls.
 const MOMENT: Duration = Duration::from_micros(2);
 const LOOKS: usize = 16;
 
-/// What a look would find.
+/// What a poll would find.
 pub(super) enum FastPoll {
     Nothing,
     /// Something of this connection.
     NewsOf(usize),
-    /// Only the look tells.
+    /// Only the poll tells.
     Unclear,
 }
 
@@ -71,8 +71,8 @@ impl<N: Net> Stream<N> {
         self.polled.push(id);
     }
 
-    /// The first connection of the domain that goes over memory: nobody has said yet whether somebody sleeps, and what has
-    /// sockets is left to epoll, which is asked besides.
+    /// The first connection of the domain that goes over memory: nobody has said yet whether somebody sleeps, and what
+    /// has sockets is left to epoll, which is asked besides.
     #[cold]
     fn begin_sharing(&mut self) {
         self.is_armed = true;
@@ -82,7 +82,7 @@ impl<N: Net> Stream<N> {
         self.wide = 0;
     }
 
-    /// What a look would find, where that is easily told: where nothing is left to do of earlier looks.
+    /// What a poll would find, where that is easily told: where nothing is left to do of earlier polls.
     #[inline(always)]
     pub(super) fn poll_fast(&self, domain: &DomainOf<N>) -> FastPoll {
         let left = self.common.dirty.len()
@@ -119,8 +119,8 @@ impl<N: Net> Stream<N> {
         news
     }
 
-    /// A look has found nothing, and what comes next is likely to come at once: waits for it, but for no longer than a peer
-    /// takes that is waiting for us.
+    /// A poll has found nothing, and what comes next is likely to come at once: waits for it, but for no longer than a
+    /// peer takes that is waiting for us.
     #[cold]
     #[inline(never)]
     pub(super) fn wait_a_moment(&mut self, domain: &mut DomainOf<N>) {
@@ -169,7 +169,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// One look at those who share memory with us.
+    /// One poll of the peers that share memory with us.
     #[inline]
     pub(super) fn poll_shm(&mut self, domain: &mut DomainOf<N>) {
         self.clear_up(domain);
@@ -224,7 +224,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Rings may be left to their doorbells from now on: peers that were told that this side only polls have to know it first.
+    /// Rings may be left to their doorbells from now on: peers that were told that this side only polls have to know it
+    /// first.
     #[inline]
     fn expect_sleep(&mut self) {
         if !self.expects_sleep {
@@ -246,7 +247,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Whoever writes from now on rings the doorbell. What came before is to be looked for once more.
+    /// Whoever writes from now on rings the doorbell. All are polled here once more for what came before.
     pub(super) fn arm_shm(&mut self, domain: &mut DomainOf<N>) {
         self.expect_sleep();
         self.is_armed = true;
@@ -299,7 +300,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The peer is looked at directly.
+    /// The peer is polled directly.
     pub(super) fn promote_shm(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         conn.misses = 0;
@@ -312,8 +313,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// A ring is polled again, or still, while somebody else may be asleep: it is armed as the others are, and ends that sleep if
-    /// something stands in it.
+    /// A ring is polled again, or still, while another thread may be parked: it is armed as the others are, and ends
+    /// that sleep if something stands in it.
     fn arm_where_asleep(&mut self, id: usize) {
         let shm = self.conns[id].link.shm().filter(|_| self.is_armed);
         if let Some(shm) = shm {
@@ -324,7 +325,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Whoever sleeps, or is about to, looks again at once.
+    /// A thread that sleeps, or is about to, polls again at once.
     fn end_sleep(&mut self) {
         self.reactor.wake();
     }
@@ -420,8 +421,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The peer is gone. If what it had sent waits for its receive, what it is sent fails without delay; if that is never going
-    /// to be whole, everything does.
+    /// The peer is gone. If what it had sent waits for its receive, what it is sent fails without delay; if that is
+    /// never going to be whole, everything does.
     #[cold]
     fn left_waiting(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let Some(conn) = self.conns.get(id) else {
@@ -531,8 +532,8 @@ impl<N: Net> Stream<N> {
         if shm.broken {
             return self.fault(domain, id, &GARBAGE);
         }
-        // Else nothing has to be given back here: who waits for room is told of each quarter of a lap, and never needs more
-        // than another.
+        // Else nothing has to be given back here: who waits for room is told of each quarter of a lap, and never needs
+        // more than another.
         let is_due = std::mem::take(&mut conn.session.rx.was_written) | shm.is_due();
         let wake = is_due && shm.release();
         if shm.ended {
@@ -575,7 +576,7 @@ impl<N: Net> Stream<N> {
                 .wait_readable(left.min(Duration::from_millis(100)));
             take_rings(link);
             if link.channel.has_news() && !conn.session.rx.at.waits() {
-                // Somebody else may sleep on what has rung.
+                // Another thread may sleep on the doorbell that rang.
                 self.end_sleep();
             }
             let conn = &mut self.conns[id];
@@ -584,8 +585,8 @@ impl<N: Net> Stream<N> {
     }
 }
 
-/// Takes what the peer has rung with. It rings once for a sleep, so who sleeps on, or again, without having polled says that
-/// anew; the ring is to be looked at after this.
+/// Takes the peer's doorbell rings. The peer rings once for a sleep, so a side that sleeps on, or again, without having
+/// polled says that anew. The caller has to poll the ring after this.
 fn take_rings(link: &mut ShmLink) {
     let (mut rings, mut any) = ([0; 256], false);
     loop {

@@ -48,7 +48,7 @@ pub struct Stream<N: Net> {
     pub(crate) conns: Slab<Conn<N>>,
     /// Connections that are read without asking epoll.
     pub(crate) hot: Vec<usize>,
-    /// Connections over shared memory that are looked at directly, and those without room for what is queued.
+    /// Connections over shared memory that are polled directly, and those without room for what is queued.
     pub(crate) polled: Vec<usize>,
     pub(crate) full: Vec<usize>,
     /// Connections over shared memory, all of them.
@@ -93,8 +93,8 @@ impl<N: Net> Stream<N> {
         N::ALL_SHM || N::MAY_SHARE && self.shared > 0
     }
 
-    /// A child has its parent's rings, sockets and epoll set before it, and no part in any of them. It comes here only to close
-    /// what it has of them: `children_may`.
+    /// A child has its parent's rings, sockets and epoll set before it, and no part in any of them. It comes here only
+    /// to close what it has of them: `children_may`.
     pub fn is_inherited(&self) -> bool {
         self.has_shm() && !self.is_at_home()
     }
@@ -178,7 +178,7 @@ impl<N: Net> Transport for Stream<N> {
         self.reactor.as_raw_fd()
     }
 
-    // Programs that wait look again and again, and mostly there is nothing: that is found out without a call.
+    // Programs that wait poll again and again, and mostly there is nothing: that is found out without a call.
     #[inline(always)]
     fn progress(&mut self, domain: &mut DomainOf<N>) {
         if !self.has_shm() {

@@ -76,8 +76,8 @@ const MAX_OPERANDS: usize = 16;
 
 impl Ep {
     pub fn atomic(&self, message: &AtomicMessage<'_>, flags: u64) -> Result {
-        // SAFETY: the endpoint is open; who made operands and context promised what the operation needs; the struct is read
-        // during the call.
+        // SAFETY: the endpoint is open; who made operands and context promised what the operation needs; the struct is
+        // read during the call.
         message.with(|msg| posted(unsafe { slots::atomic::writemsg(self.as_ptr(), msg, flags) }))
     }
 

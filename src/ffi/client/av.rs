@@ -48,8 +48,8 @@ impl Av {
     pub fn insert(&self, address: &[u8]) -> Result<fi_addr_t> {
         let address = padded(address);
         let mut handle = FI_ADDR_NOTAVAIL;
-        // SAFETY: the vector is open; one address is there, and room for one handle. Without FI_EVENT both are used during
-        // the call only.
+        // SAFETY: the vector is open; one address is there, and room for one handle. Without FI_EVENT both are used
+        // during the call only.
         let inserted = unsafe {
             let (av, address) = (self.as_ptr(), address.as_ptr());
             slots::av::insert(av, address.cast(), 1, &raw mut handle, 0, null_mut())
@@ -94,8 +94,8 @@ pub(super) fn padded(address: &[u8]) -> Vec<u8> {
     padded
 }
 
-/// What `fill` writes: asked once for the length, if it is longer than most, then for all. It gets the room and its length,
-/// and answers 0 or -FI_ETOOSMALL with the length that is needed.
+/// What `fill` writes: asked once for the length, if it is longer than most, then for all. It gets the room and its
+/// length, and answers 0 or -FI_ETOOSMALL with the length that is needed.
 pub(super) fn sized(fill: impl Fn(*mut c_void, *mut usize) -> c_int) -> Result<Vec<u8>> {
     let mut bytes = vec![0u8; LONGEST];
     for _ in 0..2 {

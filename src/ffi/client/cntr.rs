@@ -89,7 +89,8 @@ impl Cntr {
 
     /// The calls that return the value have no way to say that they are missing.
     fn serves(&self, slot: usize) -> Result {
-        // SAFETY: the counter is open, and its table, if any, begins with its size. What lies within the size is a slot.
+        // SAFETY: the counter is open, and its table, if any, begins with its size. What lies within the size is a
+        // slot.
         let is_there = unsafe {
             let table = (*self.as_ptr()).ops;
             !table.is_null()

@@ -35,8 +35,8 @@ pub struct Kind {
     by_threshold: bool,
 }
 
-/// The context of an operation that has ended. Only a queue makes one, once for each operation, so that it can be traded
-/// for the buffer that the operation had ([`Ep::reclaim`](super::Ep)).
+/// The context of an operation that has ended. Only a queue makes one, once for each operation, so that it can be
+/// traded for the buffer that the operation had ([`Ep::reclaim`](super::Ep)).
 #[derive(Debug, Default)]
 pub struct Done(usize);
 
@@ -197,8 +197,8 @@ impl Cq {
         if !is_own_errno(entry.prov_errno) {
             return None;
         }
-        // SAFETY: number and data come from this queue; no buffer is given, so the text is the provider's and stays until
-        // the next read.
+        // SAFETY: number and data come from this queue; no buffer is given, so the text is the provider's and stays
+        // until the next read.
         unsafe {
             let (cq, code, data) = (self.as_ptr(), entry.prov_errno, entry.err_data);
             string(slots::cq::strerror(cq, code, data, null_mut(), 0))

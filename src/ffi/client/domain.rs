@@ -16,8 +16,8 @@ pub type Domain = Handle<fid_domain>;
 
 impl Domain {
     /// # Safety
-    /// Calls on the domain, and on all that is opened on it, come from as many threads at a time as the entry's threading
-    /// level and its control progress allow: fi_domain(3).
+    /// Calls on the domain, and on all that is opened on it, come from as many threads at a time as the entry's
+    /// threading level and its control progress allow: fi_domain(3).
     pub unsafe fn open(fabric: &Arc<Fabric>, info: Info<'_>) -> Result<Arc<Domain>> {
         let mut domain = null_mut();
         // SAFETY: the fabric is open and kept; the entry is read during the call; `domain` is written on success.

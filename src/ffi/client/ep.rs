@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Endpoints and shared receive contexts: fi_endpoint(3). What they post is in `msg`, `rma` and `atomic`, how they connect
-//! in `cm`.
+//! Endpoints and shared receive contexts: fi_endpoint(3). What they post is in `msg`, `rma` and `atomic`, how they
+//! connect in `cm`.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::{null_mut, without_provenance_mut};
@@ -47,7 +47,8 @@ impl Ep {
         let attr = attr.map_or(null_mut(), |attr| core::ptr::from_ref(attr).cast_mut());
         let kept: Vec<Kept> = vec![domain.clone()];
         let mut srx = null_mut();
-        // SAFETY: the domain is open and kept; the attributes are NULL or read during the call; `srx` is written on success.
+        // SAFETY: the domain is open and kept; the attributes are NULL or read during the call; `srx` is written on
+        // success.
         unsafe {
             let code = slots::domain::srx_ctx(domain.as_ptr(), attr, &raw mut srx, null_mut());
             Handle::opened(code, srx, InFlight::default(), kept)

@@ -167,8 +167,8 @@ impl Eq {
         if !is_own_errno(entry.prov_errno) {
             return None;
         }
-        // SAFETY: number and data come from this queue; no buffer is given, so the text is the provider's and stays until
-        // the next read.
+        // SAFETY: number and data come from this queue; no buffer is given, so the text is the provider's and stays
+        // until the next read.
         unsafe {
             let (eq, code, data) = (self.as_ptr(), entry.prov_errno, entry.err_data);
             string(slots::eq::strerror(eq, code, data, null_mut(), 0))

@@ -63,8 +63,8 @@ struct Rest<T: Object> {
     kept: Mutex<Vec<Kept>>,
 }
 
-// SAFETY: fi_domain(3): control calls may come from any thread. `Domain::open` has its caller promise what the threading
-// level demands of the calls on a domain and on what is opened there. What is ours is Send and Sync.
+// SAFETY: fi_domain(3): control calls may come from any thread. `Domain::open` has its caller promise what the
+// threading level demands of the calls on a domain and on what is opened there. What is ours is Send and Sync.
 unsafe impl<T: Object> Send for Handle<T> {}
 // SAFETY: the same.
 unsafe impl<T: Object> Sync for Handle<T> {}
@@ -101,8 +101,8 @@ impl<T: Object> Handle<T> {
     }
 
     fn end(&mut self) -> Result {
-        // SAFETY: the object is open, and `closed` says so: it is closed once. Who depends on it holds a handle, and this
-        // is the last one.
+        // SAFETY: the object is open, and `closed` says so: it is closed once. Who depends on it holds a handle, and
+        // this is the last one.
         status(unsafe { slots::base::close(self.fid()) })?;
         self.closed = true;
         Ok(())

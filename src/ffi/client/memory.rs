@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory that operations read and write: memory of others, by a promise ([`Span`], [`Context`]), or memory of ours that is
-//! kept alive for them ([`Buffer`]).
+//! Memory that operations read and write: memory of others, by a promise ([`Span`], [`Context`]), or memory of ours
+//! that is kept alive for them ([`Buffer`]).
 
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
@@ -23,9 +23,9 @@ pub struct Span {
 
 impl Span {
     /// # Safety
-    /// fi_msg(3), fi_rma(3), fi_atomic(3): `base[..len]` may be read by an operation that sends it, and read and written by
-    /// one that receives into it, until the completion of that operation is read or its endpoint is closed. `desc` is NULL
-    /// or the descriptor of a region over it, which stays open as long.
+    /// fi_msg(3), fi_rma(3), fi_atomic(3): `base[..len]` may be read by an operation that sends it, and read and
+    /// written by one that receives into it, until the completion of that operation is read or its endpoint is closed.
+    /// `desc` is NULL or the descriptor of a region over it, which stays open as long.
     #[inline]
     pub unsafe fn new(base: *mut c_void, len: usize, desc: *mut c_void) -> Span {
         Span { base, len, desc }
@@ -54,7 +54,8 @@ impl Context {
     }
 }
 
-/// Memory of ours that may be registered for peers to read and write. There is no reference to its bytes: they are copied.
+/// Memory of ours that may be registered for peers to read and write. There is no reference to its bytes: they are
+/// copied.
 pub struct Memory(NonNull<[u8]>);
 
 // SAFETY: the memory is ours, and all access to it is by volatile copies of bytes.
@@ -112,8 +113,8 @@ impl Drop for Memory {
     }
 }
 
-/// Room for one message, after the bytes that belong to the provider (FI_MSG_PREFIX), and a context for its operation. It
-/// is registered where the provider wants that. An operation takes the buffer, and its completion is traded for it
+/// Room for one message, after the bytes that belong to the provider (FI_MSG_PREFIX), and a context for its operation.
+/// It is registered where the provider wants that. An operation takes the buffer, and its completion is traded for it
 /// (`Ep::reclaim`): nobody touches it meanwhile.
 pub struct Buffer {
     region: Option<Arc<Mr>>,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Owned, safe handles on anybody's `fid_*`, called through the tables that they carry, as an application calls them.
 //!
-//! For layered providers, for tests, and for the programs of src/bin, which compile this module in (src/bin/calls/ffi.rs).
-//! Handles are `Arc`s. Dropping the last one closes the object; `close` does it and says how it went. An object keeps alive
-//! what it was opened on, what it is bound to and what memory it was given, and gives that up when it is closed. A slot that
-//! is NULL or beyond the size of its table is `Error::NOSYS`.
+//! For layered providers, for tests, and for the programs of src/bin, which compile this module in
+//! (src/bin/calls/ffi.rs). Handles are `Arc`s. Dropping the last one closes the object; `close` does it and says how it
+//! went. An object keeps alive what it was opened on, what it is bound to and what memory it was given, and gives that
+//! up when it is closed. A slot that is NULL or beyond the size of its table is `Error::NOSYS`.
 //!
 //! Trusted with: calling foreign functions as their manual pages ask. The promises that only the caller can give are made
 //! where these are made: [`Domain::open`] (threads), [`Span::new`] and [`Context::new`] (memory of an operation).

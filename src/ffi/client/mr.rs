@@ -37,8 +37,8 @@ impl Mr {
     /// fi_mr_regattr, of memory that is somebody else's.
     ///
     /// # Safety
-    /// The attributes are as fi_mr(3) describes them. The memory may be read and written, as the access rights say, until
-    /// the region is closed.
+    /// The attributes are as fi_mr(3) describes them. The memory may be read and written, as the access rights say,
+    /// until the region is closed.
     pub unsafe fn register_attr(
         domain: &Arc<Domain>,
         attr: &fi_mr_attr,

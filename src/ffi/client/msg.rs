@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Messages: fi_msg(3), fi_tagged(3).
 //!
-//! Spans and contexts carry the promise of who made them, so posting them is safe. FI_EAGAIN asks to come back after some
-//! progress.
+//! Spans and contexts carry the promise of who made them, so posting them is safe. FI_EAGAIN asks to come back after
+//! some progress.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -148,8 +148,8 @@ macro_rules! messages {
 
             /// With flags.
             pub fn $recv_msg(&self, message: &Message<'_>, flags: u64) -> Result {
-                // SAFETY: the endpoint is open; who made spans and context promised what the operation needs; the struct
-                // is read during the call.
+                // SAFETY: the endpoint is open; who made spans and context promised what the operation needs; the
+                // struct is read during the call.
                 message.with(|msg: &$msg| posted(unsafe {
                     slots::$table::recvmsg(self.as_ptr(), msg, flags)
                 }))

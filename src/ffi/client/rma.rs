@@ -113,8 +113,8 @@ impl Ep {
 
     /// With flags.
     pub fn read_msg(&self, message: &RmaMessage<'_>, flags: u64) -> Result {
-        // SAFETY: the endpoint is open; who made spans and context promised what the operation needs; the struct is read
-        // during the call.
+        // SAFETY: the endpoint is open; who made spans and context promised what the operation needs; the struct is
+        // read during the call.
         message.with(|msg| posted(unsafe { slots::rma::readmsg(self.as_ptr(), msg, flags) }))
     }
 

@@ -74,7 +74,8 @@ unsafe fn av<'a, T: AvCalls>(av: *mut fid_av) -> Result<&'a T> {
     object(unsafe { object::get::<T, fid_av>(av) })
 }
 
-/// FI_SYNC_ERR needs an array to write to, FI_AV_USER_ID and FI_AUTH_KEY one to read from, if there is anything to insert.
+/// FI_SYNC_ERR needs an array to write to, FI_AV_USER_ID and FI_AUTH_KEY one to read from, if there is anything to
+/// insert.
 ///
 /// # Safety
 /// With FI_AV_USER_ID or FI_AUTH_KEY `fi_addr` must be NULL or have `count` elements.
@@ -146,8 +147,8 @@ unsafe extern "C" fn insert<T: AvCalls>(
     let result = unsafe { av::<T>(a) }.and_then(|av| {
         // SAFETY: fi_av(3): `fi_addr` is an array of `count` addresses.
         let insertion = unsafe { insertion(flags, context, fi_addr, count) }?;
-        // SAFETY: fi_av(3): `addr` is an array of `count` addresses in the format of the domain, which the caller leaves
-        // alone during the call.
+        // SAFETY: fi_av(3): `addr` is an array of `count` addresses in the format of the domain, which the caller
+        // leaves alone during the call.
         let addrs = unsafe { av.addr_form().read_array(addr, count) }?;
         let inserted = av.insert(&addrs, insertion)?;
         // SAFETY: `fi_addr` and `context` as fi_av(3) says.

@@ -31,8 +31,8 @@ unsafe extern "C" fn bind<T: Kind>(fid: *mut fid, other: *mut fid, flags: u64) -
     if other.is_null() {
         return Error::INVAL.negative();
     }
-    // SAFETY: fi_endpoint(3) and the other pages with a bind call: both handles stay open during it. fi_provider(3): what is
-    // imported by fi_import_fid is an object of its class, and the library's until it is closed.
+    // SAFETY: fi_endpoint(3) and the other pages with a bind call: both handles stay open during it. fi_provider(3):
+    // what is imported by fi_import_fid is an object of its class, and the library's until it is closed.
     status(unsafe { object(object::get::<T, fid>(fid)).and_then(|this| this.import(other, flags)) })
 }
 

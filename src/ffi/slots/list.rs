@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The list of every slot of every ops table that an application's handle carries.
 //!
-//! One entry of the list is a table: a name for it, its type, and the object and the member that lead to it. One line in it
-//! is a slot: when it came, its name, its arguments, its result, and the inline functions of the headers that call it.
-//! The object is the first argument. `later` slots came after the first release of their table: the headers look for them
-//! with FI_CHECK_OP, since a table may be older than they are. `first` slots are called without a look at the size.
+//! One entry of the list is a table: a name for it, its type, and the object and the member that lead to it. One line
+//! in it is a slot: when it came, its name, its arguments, its result, and the inline functions of the headers that
+//! call it. The object is the first argument. `later` slots came after the first release of their table: the headers
+//! look for them with FI_CHECK_OP, since a table may be older than they are. `first` slots are called without a look at
+//! the size.
 //!
 //! Not here: tables between providers (`fi_peer.h`), and those that an application brings (`fi_ops_log`,
 //! `fi_ops_mem_monitor`). Most of their slots have another first argument than the object that carries them.
 
-/// Hands the list to the macro `$then`. Its text names types of `abi` and `c_char`, `c_int` and `c_void`, which have to be in
-/// scope where the macro expands it.
+/// Hands the list to the macro `$then`. Its text names types of `abi` and `c_char`, `c_int` and `c_void`, which have to
+/// be in scope where the macro expands it.
 macro_rules! each_table {
     ($then:ident) => { $then! {
         /// What every object has: fi_control(3), fi_open(3), and fi_close and fi_bind of the page of each object.

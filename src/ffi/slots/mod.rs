@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Calls through the ops tables of somebody's object: the list of all slots, and what is made from it.
 //!
-//! From the list come the calls below, which `ffi::client` makes; the exported inline functions (`exports::inline`); and
-//! the tables of slots that are not served (`ffi::ops::missing`). A new slot is added to `abi` and to the list.
+//! From the list come the calls below, which `ffi::client` makes; the exported inline functions (`exports::inline`);
+//! and the tables of slots that are not served (`ffi::ops::missing`). A new slot is added to `abi` and to the list.
 //!
 //! Trusted with: following the pointers of an open object to its tables.
 
@@ -48,9 +48,9 @@ answers! {
     *mut c_void: null_mut(), null_mut();
 }
 
-/// `call_slot!(age (object, arguments ..) => holder.table.slot)` is the body of a call, in an unsafe function: the slot's
-/// answer, or what [`Answer`] says where the object, the table or the slot is NULL. A `later` slot must also lie within the
-/// size that the table says it has.
+/// `call_slot!(age (object, arguments ..) => holder.table.slot)` is the body of a call, in an unsafe function: the
+/// slot's answer, or what [`Answer`] says where the object, the table or the slot is NULL. A `later` slot must also lie
+/// within the size that the table says it has.
 macro_rules! call_slot {
     ($age:ident ($object:ident $(, $arg:ident)*) => $holder:ident.$table:ident.$slot:ident) => {{
         use $crate::ffi::slots::Answer;

@@ -240,8 +240,8 @@ impl<M: Cells> Producer<M> {
         self.last = size;
     }
 
-    /// Takes from the consumer the lines of the next record, if it is as long as the last, but for the first line, which
-    /// the consumer polls. For idle times: a record that is written at once is not faster for it.
+    /// Takes from the consumer the lines of the next record, if it is as long as the last, but for the first line,
+    /// which the consumer polls. For idle times: a record that is written at once is not faster for it.
     pub fn prefetch_next(&mut self) {
         let size = core::mem::take(&mut self.last);
         if size <= LINE || size > self.free {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A link for tests: bytes on their way between two sessions of one process. The test says how many of them arrive, how many are
-//! taken, and where the stream ends.
+//! A link for tests: bytes on their way between two sessions of one process. The test says how many of them arrive, how
+//! many are taken, and where the stream ends.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;

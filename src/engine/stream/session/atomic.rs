@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Atomic operations, at the initiator and at the target: fi_atomic(3). Frames of our own: docs/wire/tcp.md, "Extensions".
+//! Atomic operations, at the initiator and at the target: fi_atomic(3). Frames of our own: docs/wire/tcp.md,
+//! "Extensions".
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
@@ -94,8 +95,8 @@ impl<A: Address> Session<A> {
         self.send_copied(cx, frame, payload, alone, false);
     }
 
-    /// Sends a frame with a payload that is copied: at once, or behind what waits, and then without delay if it is `alone`.
-    /// `answers`: the peer has asked for it.
+    /// Sends a frame with a payload that is copied: at once, or behind what waits, and then without delay if it is
+    /// `alone`. `answers`: the peer has asked for it.
     pub fn send_copied(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -118,8 +119,9 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Writes a frame at once, with a payload that is copied, if it is small, memory is shared with the peer and nothing is in
-    /// front of it. Nothing is gained there by writing many at once, and the peer would wait for the last one.
+    /// Writes a frame at once, with a payload that is copied, if it is small, memory is shared with the peer and
+    /// nothing is in front of it. Nothing is gained there by writing many at once, and the peer would wait for the last
+    /// one.
     #[inline]
     pub fn write_copied(
         &mut self,
@@ -161,7 +163,8 @@ impl<A: Address> Session<A> {
         len + payload.len()
     }
 
-    /// A peer operates on memory of ours. `bytes` is what has come behind the header; gives how many of them belong to it.
+    /// A peer operates on memory of ours. `bytes` is what has come behind the header; gives how many of them belong to
+    /// it.
     pub fn atomic_request(
         &mut self,
         cx: &mut Cx<'_, A>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the sessions of a domain have in common: limits, the count of ticks, buffers, and lists of those that are to be visited again.
+//! What the sessions of a domain have in common: limits, the count of ticks, buffers, and lists of those that are to be
+//! visited again.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -21,7 +22,8 @@ pub struct Limits {
     pub saved_bytes: usize,
     /// No progress thread, although progress is automatic.
     pub no_progress_thread: bool,
-    /// A message that can be fetched stays with its sender until a receive has matched: its completion tells of the match then.
+    /// A message that can be fetched stays with its sender until a receive has matched: its completion tells of the
+    /// match then.
     pub keeps_offers: bool,
     /// The kernel may copy from process to process.
     pub copies: bool,
@@ -48,7 +50,8 @@ pub struct Common<A> {
     pub is_unserved: bool,
     /// Sessions with operations that wait for others to complete.
     pub held: Vec<usize>,
-    /// Sessions that read nothing because the unexpected messages reached their limit, or the queue its high-water mark.
+    /// Sessions that read nothing because the unexpected messages reached their limit, or the queue its high-water
+    /// mark.
     pub stalled: Vec<usize>,
     /// Where sockets are read to; small messages are taken from here.
     pub scratch: Box<[u8]>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What becomes of operations when the peer is gone, the endpoint or a context of it closes, or the application cancels them; and
-//! which of them have to leave before that.
+//! What becomes of operations when the peer is gone, the endpoint or a context of it closes, or the application cancels
+//! them; and which of them have to leave before that.
 #![forbid(unsafe_code)]
 
 use crate::base::{Error, IoVec, OpFlags};
@@ -126,8 +126,8 @@ impl<A: Address> Session<A> {
         self.tx.staged > 0 || collects || self.promised().next().is_some()
     }
 
-    /// Lets go of the application's memory that operations of a transmit context use; how many of them are over by that, and
-    /// how many wait for an answer that is nothing to the context any more.
+    /// Lets go of the application's memory that operations of a transmit context use; how many of them are over by
+    /// that, and how many wait for an answer that is nothing to the context any more.
     pub fn bequeath(&mut self, ep: usize, successor: usize) -> (usize, usize) {
         let (mut over, mut left) = (0, 0);
         let mut inherit = |op: &mut TxOp| {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Sessions: what two peers owe each other. Sequence, matching hand-over, rendezvous, acknowledgements, reads, atomic operations,
-//! collectives' frames, limits on memory.
+//! Sessions: what two peers owe each other. Sequence, matching hand-over, rendezvous, acknowledgements, reads, atomic
+//! operations, collectives' frames, limits on memory.
 //!
-//! A session is a state machine. Posts, bytes, ticks and the loss of the peer go in; frames leave through the link, completions go
-//! to the state of the domain, and what concerns more than the session (epoll, other sessions, its own end) is noted in
-//! `Common::todo` for the stream. It knows no clock, no file descriptor and no provider, so that two of them can be tested
-//! against each other in one process.
+//! A session is a state machine. Posts, bytes, ticks and the loss of the peer go in; frames leave through the link,
+//! completions go to the state of the domain, and what concerns more than the session (epoll, other sessions, its own
+//! end) is noted in `Common::todo` for the stream. It knows no clock, no file descriptor and no provider, so that two
+//! of them can be tested against each other in one process.
 #![forbid(unsafe_code)]
 
 pub mod atomic;
@@ -144,7 +144,8 @@ pub enum State {
     Requested,
     /// The connection exchange is over; each side proves its authorization key.
     Proving,
-    /// Both sides are known; they try to share memory. A peer that was asked is waited for, as one that has shared it is.
+    /// Both sides are known; they try to share memory. A peer that was asked is waited for, as one that has shared it
+    /// is.
     Sharing,
     Up,
     /// MSG: over, for good.
@@ -204,8 +205,8 @@ impl<A: Address> Session<A> {
         cx.todo(Todo::Blocked);
     }
 
-    /// Bytes cannot be written to the socket. The kernel says why only once, and the reader meets the end later. What is no fault
-    /// of the stream, memory that is gone, would never end it.
+    /// Bytes cannot be written to the socket. The kernel says why only once, and the reader meets the end later. What
+    /// is no fault of the stream, memory that is gone, would never end it.
     #[cold]
     pub(super) fn write_failed(&mut self, cx: &mut Cx<'_, A>, error: &io::Error) {
         let cause = match error.kind() {
@@ -262,8 +263,8 @@ impl<A: Address> Session<A> {
         coming || !self.tx.await_read.is_empty()
     }
 
-    /// Bytes that the peer has caused, and that wait for it to take them; what is sent from where it is costs its frame. What we
-    /// have begun does not count: two that wait for each other to take that would read no more.
+    /// Bytes that the peer has caused, and that wait for it to take them; what is sent from where it is costs its
+    /// frame. What we have begun does not count: two that wait for each other to take that would read no more.
     #[inline]
     pub(super) fn answers(&self) -> usize {
         self.tx.owed + self.tx.answers * size_of::<OutFrame>()

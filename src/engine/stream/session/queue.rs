@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The sending side of a session: operations that wait for their turn, frames that wait for the link, operations that wait for
-//! the peer's answer.
+//! The sending side of a session: operations that wait for their turn, frames that wait for the link, operations that
+//! wait for the peer's answer.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Bytes from the link to the parser; the payload of a large frame straight to its place. And what makes a session that reads
-//! nothing read on.
+//! Bytes from the link to the parser; the payload of a large frame straight to its place. And what makes a session that
+//! reads nothing read on.
 #![forbid(unsafe_code)]
 
 use crate::base::Error;

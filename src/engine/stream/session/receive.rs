@@ -448,7 +448,8 @@ impl<A: Address> Session<A> {
         (!refused && !domain.reports_origin(self.ep, self.fi_addr)).then_some(ep.srx)
     }
 
-    /// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for failed.
+    /// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for
+    /// failed.
     #[cold]
     pub(super) fn commit(&self, cx: &Cx<'_, A>, parts: &[Span]) -> bool {
         let mut parts = parts.iter();

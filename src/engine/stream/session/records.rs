@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Frames that come in as records of a ring: whole messages straight to their receives, compact frames, and all others by the
-//! parser of `receive`.
+//! Frames that come in as records of a ring: whole messages straight to their receives, compact frames, and all others
+//! by the parser of `receive`.
 #![forbid(unsafe_code)]
 
 use crate::base::IoVec;
@@ -27,8 +27,8 @@ pub struct Left {
 }
 
 impl<A: Address> Session<A> {
-    /// Takes messages of a peer as long as there are some, and a plain receive waits for each: the usual case. Their payload is
-    /// copied once; small ones are kept, too. At most `most`; what comes then is for `take_record`.
+    /// Takes messages of a peer as long as there are some, and a plain receive waits for each: the usual case. Their
+    /// payload is copied once; small ones are kept, too. At most `most`; what comes then is for `take_record`.
     #[inline(always)]
     pub fn take_messages(&mut self, cx: &mut Cx<'_, A>, most: usize) -> Left {
         let mut left = Left {

@@ -113,9 +113,9 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// Who has a socket under it keeps what nobody has asked for, as far as the limits allow, so that its sender is done:
-    /// where the peers are makes no difference. Nothing: the message stays where it is. It is a fault if that is gone, for what
-    /// was sent behind it must not take its place.
+    /// Who has a socket under it keeps what nobody has asked for, as far as the limits allow, so that its sender is
+    /// done: where the peers are makes no difference. Nothing: the message stays where it is. It is a fault if that is
+    /// gone, for what was sent behind it must not take its place.
     #[cold]
     fn fetch_to_keep(
         &mut self,

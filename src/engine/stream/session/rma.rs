@@ -173,8 +173,8 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is `RMA` or
-    /// `ATOMIC`. The authorization key is that of the connection.
+    /// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is `RMA`
+    /// or `ATOMIC`. The authorization key is that of the connection.
     pub(super) fn named(
         &self,
         domain: &mut DomainState<A>,
@@ -207,14 +207,14 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// So many bytes may wait for a peer to take them; then nothing of it is read that is to be answered until half of that is
-/// gone. Frames that are only acknowledged have their own limit.
+/// So many bytes may wait for a peer to take them; then nothing of it is read that is to be answered until half of that
+/// is gone. Frames that are only acknowledged have their own limit.
 pub const ANSWERS: usize = 1 << 20;
 const ACKS: usize = 2 * ANSWERS;
 
 /// What is asked of a peer at a time costs it no more than this: together with what it has copied of its own operations
-/// (`STAGE_HIGH_WATER`) and of small answers that is less than `ANSWERS`. Two that read from each other with all they have do not wait
-/// for each other.
+/// (`STAGE_HIGH_WATER`) and of small answers that is less than `ANSWERS`. Two that read from each other with all they
+/// have do not wait for each other.
 pub const ASKED: usize = ANSWERS / 4;
 
 /// Answers to reads up to this size are copied at once, and not sent from where they are, while the peer takes them.

@@ -71,8 +71,8 @@ enum Way {
 }
 
 impl<A: Address> Session<A> {
-    /// A message of one buffer over shared memory: nothing stands in its way, and no read is under way that it would have to stay
-    /// behind. False: nothing has happened.
+    /// A message of one buffer over shared memory: nothing stands in its way, and no read is under way that it would
+    /// have to stay behind. False: nothing has happened.
     #[inline(always)]
     pub fn post_one(&mut self, link: &mut Link, tx: &OneTx) -> bool {
         let free = self.state == State::Up
@@ -342,8 +342,8 @@ impl<A: Address> Session<A> {
     /// Sends a frame of the application's, or says that it has to wait.
     #[inline]
     fn send(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: IoVec, op: TxOp) -> Result {
-        // A ring is small, and nobody but us fills it. What is reported as sent is in the ring, or the peer would wait for an
-        // application that has no reason to come here again.
+        // A ring is small, and nobody but us fills it. What is reported as sent is in the ring, or the peer would wait
+        // for an application that has no reason to come here again.
         if let Some(shm) = cx.link.shm_mut() {
             let most = MAX_HEADER + payload.remaining();
             if op.flags.contains(OpFlags::INJECT) && !(self.tx.queue.is_empty() && shm.takes(most))
@@ -539,8 +539,8 @@ impl<A: Address> Session<A> {
         self.mark_dirty(cx);
     }
 
-    /// The connection has something to be flushed. Over a socket that is not left to the application alone; over shared memory
-    /// only what there was no room for is queued, and what a sender does beside the peer.
+    /// The connection has something to be flushed. Over a socket that is not left to the application alone; over shared
+    /// memory only what there was no room for is queued, and what a sender does beside the peer.
     #[inline(always)]
     pub fn mark_dirty(&mut self, cx: &mut Cx<'_, A>) {
         if self.tx.dirty {
@@ -718,8 +718,9 @@ pub fn check_flags(what: What, flags: OpFlags, ep: &EpState) -> Result {
     }
 }
 
-/// Whether the peer had better fetch the message, and is likely to be able to; its buffers are the application's until the
-/// completion then. One that fetches before a receive has matched does not say when one has. Some messages are to stay here.
+/// Whether the peer had better fetch the message, and is likely to be able to; its buffers are the application's until
+/// the completion then. One that fetches before a receive has matched does not say when one has. Some messages are to
+/// stay here.
 #[inline]
 fn may_offer<A>(cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp, stays: bool) -> bool {
     let matched = op.flags.contains(OpFlags::MATCH_COMPLETE);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Sessions against each other, over links that delay, cut, and end at any byte. What happens follows from a seed, which is printed
-//! when something is wrong: `SESSION_SEED=N cargo test sessions` replays it, `SESSION_SEEDS=N` runs so many.
+//! Sessions against each other, over links that delay, cut, and end at any byte. What happens follows from a seed,
+//! which is printed when something is wrong: `SESSION_SEED=N cargo test sessions` replays it, `SESSION_SEEDS=N` runs so
+//! many.
 #![forbid(unsafe_code)]
 
 mod side;

@@ -80,7 +80,8 @@ impl Waits {
         self.now.wrapping_sub(since)
     }
 
-    /// Whether something that has seen so many ticks has waited for all of this time: the first tick may have come at once.
+    /// Whether something that has seen so many ticks has waited for all of this time: the first tick may have come at
+    /// once.
     pub fn is_over(age: u16, time: u16) -> bool {
         time > 0 && age > time
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A provider made by hand, for the tests of one thread: objects whose tables write down what is called, and answer as the
-//! test says.
+//! A provider made by hand, for the tests of one thread: objects whose tables write down what is called, and answer as
+//! the test says.
 
 use core::cell::{Cell, RefCell};
 use core::ffi::{c_int, c_void};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Two sessions, the link between them, and all that was posted: what each operation must come to is known here, whatever the link
-//! does.
+//! Two sessions, the link between them, and all that was posted: what each operation must come to is known here,
+//! whatever the link does.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;

@@ -7,17 +7,22 @@
 enum { RECEIVES = 4, LEN = 32 };
 
 static struct env *env;
-static unsigned asked, told, read_from, posted, inside;
+static unsigned asked, told, read_from, refused, posted, inside;
 static struct fi_context2 rx[RECEIVES], tx[RECEIVES];
 static char in[RECEIVES][LEN], out[RECEIVES][LEN];
 
 // What any function of the application may do: progress, and a receive, on the domain that the line is about.
 static void call_back(void)
 {
+	ssize_t rc;
+
 	if (!env->a.ep || !env->a.txcq)
 		return;
-	if (fi_cq_read(env->a.txcq, NULL, 0) == -FI_EAGAIN)
+	rc = fi_cq_read(env->a.txcq, NULL, 0);
+	if (rc == -FI_EAGAIN)
 		read_from++;
+	else if (rc == -FI_EOPBADSTATE)
+		refused++;
 	if (posted < RECEIVES &&
 	    fi_recv(env->a.ep, in[posted], LEN, NULL, FI_ADDR_UNSPEC, &rx[posted]) == 0)
 		posted++;
@@ -70,5 +75,33 @@ TEST(fi_provider, log_callbacks_call_back, EP_RELIABLE | OURS_ONLY, FI_MSG, "Cal
 		CHECK(entry.op_context == &rx[i]);
 		CHECK(filled(in[i], LEN, i));
 	}
+	OK(fi_close(&logging.fid));
+}
+
+// One thread calls, so the data path of the domain has had no need of a lock until then.
+TEST(fi_provider, log_callbacks_come_late, EP_RELIABLE | OURS_ONLY, FI_MSG, "Callbacks of the log may use a domain that was busy before they were imported")
+{
+	struct fi_cq_tagged_entry entry;
+
+	env = t;
+	if (t->info->domain_attr->mr_mode & FI_MR_LOCAL)
+		SKIP("buffers are to be registered");
+	t->hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	t->hints->domain_attr->progress = FI_PROGRESS_CONTROL_UNIFIED;
+	env_info(t);
+	PAIR(t);
+	for (int i = 0; i < 8; i++) {
+		flow_run(t, 0, FLOW_MAX / 2);
+		for (int left = FLOW_MAX / 2; left; left--)
+			wait_comp(t, t->b.rxcq, &entry);
+	}
+	OK(fi_import_log(FI_VERSION(2, 6), 0, &logging));
+	// The other end goes, of which progress tells.
+	shut(t, &t->b.ep->fid);
+	t->b.ep = NULL;
+	told = 0;
+	ONCE(t, fi_cq_read(t->a.rxcq, NULL, 0) != 0 && told > 0 && read_from > 0);
+	CHECK_EQ(refused, 0);
+	CHECK(posted > 0);
 	OK(fi_close(&logging.fid));
 }

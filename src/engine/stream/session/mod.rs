@@ -17,6 +17,7 @@ mod flush;
 pub mod groups;
 pub mod loss;
 pub mod offers;
+mod output;
 pub mod queue;
 pub mod read;
 pub mod receive;

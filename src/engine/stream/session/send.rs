@@ -17,15 +17,12 @@ use crate::engine::ep_state::EpState;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::proto::{Frame, MAX_HEADER, MAX_MESSAGE_HEADER, Message};
 use crate::engine::stream::session::State;
-use crate::engine::stream::session::queue::{
-    After, Out, OutFrame, Payload, RENDEZVOUS_LIMIT, Waiting,
-};
+use crate::engine::stream::session::queue::{Out, Payload, RENDEZVOUS_LIMIT, Waiting};
 use crate::engine::stream::session::rma::ASKED;
 use crate::engine::stream::session::{Cx, Session};
 use crate::engine::stream::shm_channel::RECORD;
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::{OneTx, Tx, What};
-use crate::sys::io_list::GatherList;
 use crate::sys::socket::Moved;
 
 /// Frames up to this size are staged when they cannot be written at once.
@@ -367,15 +364,6 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// Sends a frame that asks the peer for something.
-    pub fn send_bare(&mut self, cx: &mut Cx<'_, A>, frame: &Frame) {
-        if self.tx.queue.is_empty() && self.tx.pace.writes(cx.common.polls) {
-            self.write_now(cx, frame, IoVec::empty(), None);
-        } else {
-            self.send_always(cx, frame, IoVec::empty(), None);
-        }
-    }
-
     /// Keeps an operation until the connection is up, or those before it are out of the way.
     #[cold]
     fn wait(&mut self, cx: &mut Cx<'_, A>, frame: Frame, payload: Payload, mut op: TxOp) {
@@ -429,265 +417,6 @@ impl<A: Address> Session<A> {
             }
         }
     }
-
-    /// Stages or queues a frame.
-    pub fn send_always(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        frame: &Frame,
-        payload: IoVec,
-        op: Option<TxOp>,
-    ) {
-        cx.watch();
-        if cx.link.is_shm() && self.tx.queue.is_empty() {
-            return self.write_now(cx, frame, payload, op);
-        }
-        let mut bytes = [0; MAX_HEADER];
-        let counter = self.tx.next_counter();
-        let header_len = frame.encode(counter, self.swap, &mut bytes);
-        let len = payload.remaining();
-        let inject = op.is_some_and(|op| op.flags.contains(OpFlags::INJECT));
-        // What belongs to no operation is an answer or a request, and small.
-        let room = op.is_none() || (!cx.link.is_shm() && self.tx.staged <= STAGE_HIGH_WATER);
-        if inject || (room && header_len + len <= STAGE_LIMIT) {
-            self.stage(cx, &bytes[..header_len], &payload);
-            match op {
-                Some(op) => self.handed_over(cx, frame, op),
-                None => self.tx.owe(header_len + len),
-            }
-            let is_full = self.tx.staged >= STAGE_FULL || self.tx.pace.is_full();
-            if is_full && !self.tx.blocked {
-                self.flush_conn(cx);
-            }
-            return;
-        }
-        let after = self.after(cx, frame, op);
-        self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
-            header: bytes,
-            header_len: header_len as u8,
-            header_done: 0,
-            payload,
-            after,
-        })));
-        if !self.tx.blocked {
-            self.flush_conn(cx);
-        }
-    }
-
-    /// What remains to be done for an operation when its frame is with the kernel. Operations that wait for an answer
-    /// are put on the list of those now: frames leave in the order in which they are queued.
-    pub fn after(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, op: Option<TxOp>) -> After {
-        let Some(mut op) = op else {
-            return After::Nothing;
-        };
-        self.begin_waiting(cx, &mut op);
-        match frame.is_acknowledged() {
-            true => {
-                self.tx.await_ack.push_back(op);
-                After::Acknowledged(op)
-            }
-            false => After::Complete(op),
-        }
-    }
-
-    /// The frame of an operation is copied or written: it is complete, unless the peer has to answer.
-    #[inline]
-    pub fn handed_over(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, mut op: TxOp) {
-        if frame.is_acknowledged() {
-            self.begin_waiting(cx, &mut op);
-            self.tx.await_ack.push_back(op);
-        } else {
-            cx.domain.sent(op.ep(), &op);
-        }
-    }
-
-    /// Copies a frame behind those that are staged.
-    pub fn stage(&mut self, cx: &mut Cx<'_, A>, header: &[u8], payload: &IoVec) {
-        self.stage_with(cx, header, payload.remaining(), |out| payload.copy_out(out));
-    }
-
-    /// As `stage`, for a payload of `len` bytes that `copy` appends.
-    #[inline]
-    pub fn stage_with(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        header: &[u8],
-        len: usize,
-        copy: impl FnOnce(&mut Vec<u8>),
-    ) {
-        let len = header.len() + len;
-        let fits = match self.tx.queue.back() {
-            Some(Out::Staged { bytes, .. }) => bytes.len() + len <= bytes.capacity(),
-            _ => false,
-        };
-        if !fits {
-            let mut bytes = cx.common.buffers.pop().unwrap_or_default();
-            bytes.clear();
-            bytes.reserve(len.max(STAGE_FULL + STAGE_LIMIT));
-            self.tx.queue.push_back(Out::Staged {
-                bytes,
-                done: 0,
-                owed: 0,
-            });
-        }
-        if let Some(Out::Staged { bytes, .. }) = self.tx.queue.back_mut() {
-            bytes.extend_from_slice(header);
-            copy(bytes);
-        }
-        self.tx.staged += len;
-        self.tx.pace.gather();
-        self.mark_dirty(cx);
-    }
-
-    /// The connection has something to be flushed. Over a socket that is not left to the application alone; over shared
-    /// memory only what there was no room for is queued, and what a sender does beside the peer.
-    #[inline(always)]
-    pub fn mark_dirty(&mut self, cx: &mut Cx<'_, A>) {
-        if self.tx.dirty {
-            return;
-        }
-        self.tx.dirty = true;
-        let over_socket = !cx.link.is_shm();
-        cx.common.dirty.push(cx.id);
-        if over_socket && !cx.common.held_back.has_begun() {
-            cx.begin_to_hold();
-        }
-    }
-
-    /// Writes a frame to an idle connection; what the kernel does not take waits.
-    #[inline]
-    fn write_now(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: IoVec, op: Option<TxOp>) {
-        let mut bytes = [0; MAX_HEADER];
-        let counter = self.tx.next_counter();
-        let header_len = frame.encode(counter, self.swap, &mut bytes);
-        let len = payload.remaining();
-        let total = header_len + len;
-        if cx.link.is_shm() {
-            return self.write_to_shm(cx, frame, &bytes, header_len, payload, op);
-        }
-        let moved = if total <= TOGETHER.min(cx.common.scratch.len()) {
-            let together = &mut cx.common.scratch;
-            together[..header_len].copy_from_slice(&bytes[..header_len]);
-            payload.copy_to(&mut together[header_len..total]);
-            cx.link.write(&together[..total])
-        } else {
-            let mut list = GatherList::new();
-            list.push(&bytes[..header_len]);
-            payload.append_to(&mut list, usize::MAX);
-            cx.link.write_list(&list)
-        };
-        self.tx.pace.wrote();
-        let written = match moved {
-            Ok(Moved::Bytes(n)) if n == total => {
-                if let Some(op) = op {
-                    self.handed_over(cx, frame, op);
-                }
-                return;
-            }
-            Ok(Moved::Bytes(n)) => n,
-            Ok(Moved::Later | Moved::End) => 0,
-            // What is queued fails with the connection.
-            Err(error) => {
-                self.write_failed(cx, &error);
-                0
-            }
-        };
-        self.queue_rest(cx, frame, &bytes, header_len, payload, op, written);
-    }
-
-    /// As `write_now`, where frames go over shared memory.
-    #[allow(clippy::too_many_arguments)]
-    fn write_to_shm(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        frame: &Frame,
-        bytes: &[u8; MAX_HEADER],
-        header_len: usize,
-        payload: IoVec,
-        op: Option<TxOp>,
-    ) {
-        let Some(shm) = cx.link.shm_mut() else {
-            return;
-        };
-        let total = header_len + payload.remaining();
-        let whole = total <= RECORD
-            && matches!(
-                shm.send(&bytes[..header_len], &payload, total - header_len),
-                Ok(true)
-            );
-        let written = if whole {
-            total
-        } else {
-            let mut list = GatherList::new();
-            list.push(&bytes[..header_len]);
-            payload.append_to(&mut list, usize::MAX);
-            match shm.write_list(&list) {
-                Ok(n) => n,
-                // Its reader finds it; what is queued fails with the connection.
-                Err(_) => {
-                    shm.broken = true;
-                    0
-                }
-            }
-        };
-        cx.link.ring_if_parked();
-        if written < total {
-            return self.queue_rest(cx, frame, bytes, header_len, payload, op, written);
-        }
-        if let Some(op) = op {
-            self.handed_over(cx, frame, op);
-        }
-    }
-
-    /// Queues what the kernel did not take of a frame.
-    #[cold]
-    #[allow(clippy::too_many_arguments)]
-    fn queue_rest(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        frame: &Frame,
-        bytes: &[u8; MAX_HEADER],
-        header_len: usize,
-        mut payload: IoVec,
-        op: Option<TxOp>,
-        written: usize,
-    ) {
-        let header_done = written.min(header_len);
-        payload.advance(written - header_done);
-        let inject = op.is_some_and(|op| op.flags.contains(OpFlags::INJECT));
-        let copies = op.is_none() || !cx.link.is_shm();
-        if inject || (copies && payload.remaining() <= STAGE_LIMIT) {
-            self.stage(cx, &bytes[header_done..header_len], &payload);
-            match op {
-                Some(op) => self.handed_over(cx, frame, op),
-                None => {
-                    let left = header_len - header_done + payload.remaining();
-                    self.tx.owe(left);
-                }
-            }
-        } else {
-            let after = self.after(cx, frame, op);
-            self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
-                header: *bytes,
-                header_len: header_len as u8,
-                header_done: header_done as u8,
-                payload,
-                after,
-            })));
-        }
-        self.blocked(cx);
-    }
-
-    /// The peer has all of the operation that waits for its answer the longest.
-    pub fn acknowledged(&mut self, cx: &mut Cx<'_, A>) -> Result {
-        let op = self.tx.await_ack.pop_front().ok_or(Error::IO)?;
-        cx.domain.complete_tx(&op);
-        Ok(())
-    }
-
-    pub fn send_ack(&mut self, cx: &mut Cx<'_, A>) {
-        self.send_always(cx, &Frame::Ack, IoVec::empty(), None);
-    }
 }
 
 /// Whether the message is too large for a peer to keep. What is injected is not held here for long either.
@@ -729,14 +458,4 @@ fn may_offer<A>(cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp, stays: bool) -> bo
         && !op.flags.contains(OpFlags::INJECT)
         && (cx.common.limits.keeps_offers || !matched)
         && shm.is_some_and(|shm| matched || stays || !shm.prefers_ring(op.len))
-}
-
-impl<A: Address> Session<A> {
-    /// An operation begins to wait for its peer.
-    #[inline]
-    pub fn begin_waiting(&mut self, cx: &mut Cx<'_, A>, op: &mut TxOp) {
-        cx.domain.ep_mut(op.ep()).tx_pending += 1;
-        op.since = cx.common.waits.now;
-        cx.watch_waits();
-    }
 }

@@ -126,6 +126,21 @@ TEST(fi_cm, post_after_shutdown, EP_MSG, FI_MSG, "After FI_SHUTDOWN a send fails
 		failed_somehow(t, t->a.txcq, op.ctx);
 }
 
+TEST(fi_cm, receive_after_shutdown, EP_MSG, FI_MSG, "After FI_SHUTDOWN a receive ends in error, at once or in its completion")
+{
+	struct op op;
+	ssize_t rc = -FI_EAGAIN;
+
+	PAIR(t);
+	round_trip(t);
+	close_b(t);
+	wait_shutdown(t, t->a.ep);
+	op = op_of(RECV, false, new_buf(t, LEN, 0), t->a.peer);
+	ONCE(t, (rc = op_try(t->a.ep, &op)) != -FI_EAGAIN);
+	if (!rc)
+		failed_somehow(t, t->a.rxcq, op.ctx);
+}
+
 TEST(fi_cm, shutdown_ends_both, EP_MSG, FI_MSG, "fi_shutdown raises FI_SHUTDOWN at both ends and ends the receives of both")
 {
 	struct fi_eq_cm_entry entry;

@@ -330,6 +330,10 @@ bool try_send(struct link *link, const void *mem, size_t len, uint64_t tag, stru
 	ssize_t rc = options.tagged ? fi_tsend(link->ep, mem, len, NULL, link->peer, tag, op)
 				    : fi_send(link->ep, mem, len, NULL, link->peer, op);
 
+	if (rc == -FI_ESHUTDOWN) { // refused, since the connection has ended: an operation that ended in error
+		*op = (struct op){ .done = true, .err = FI_ESHUTDOWN };
+		return true;
+	}
 	if (rc && rc != -FI_EAGAIN)
 		FAIL("a send of %zu bytes: %s", len, fi_strerror((int) -rc));
 	return !rc;

@@ -84,8 +84,11 @@ pub struct EpState {
     pub srx: usize,
     /// It is one that it shares: receives are posted there.
     pub shares_receives: bool,
-    /// Receives are checked before they are posted: it shares its context, or they have to name their source.
+    /// Receives are checked before they are posted: it shares its context, they have to name their source, or nothing
+    /// comes any more.
     pub checks_receives: bool,
+    /// Why nothing comes any more: its only connection ended.
+    pub ended: Option<Error>,
     /// The receive contexts of a scalable endpoint beyond its first, which is the endpoint's own: their numbers.
     pub contexts: Vec<usize>,
     pub enabled: bool,

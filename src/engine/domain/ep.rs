@@ -135,6 +135,7 @@ impl<T: Transport> Ep<T> {
             srx,
             shares_receives: false,
             checks_receives: caps.contains(Caps::EXACT_DIRECTED_RECV),
+            ended: None,
             contexts: Vec::new(),
             enabled: false,
             orders_access: info.tx.msg_order.intersects(ACCESS_AFTER),

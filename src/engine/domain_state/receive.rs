@@ -222,6 +222,22 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.receive_error(ep, recv, envelope.what, error);
     }
 
+    /// The endpoint's only connection ended: its receives fail, those that are posted and those to come. What it shares
+    /// with others may be filled by them.
+    #[cold]
+    pub fn end_receives(&mut self, ep: usize, error: Error) {
+        let state = &mut self.eps[ep];
+        let srx = state.srx;
+        state.ended = Some(error);
+        state.checks_receives = true;
+        if self.srxs[srx].eps > 1 {
+            return;
+        }
+        for (recv, what) in self.srxs[srx].drain_posted() {
+            self.receive_failed(ep, &recv, what, error);
+        }
+    }
+
     /// A receive will not be filled.
     #[cold]
     pub fn receive_failed(&mut self, ep: usize, recv: &RecvOp<M>, what: What, error: Error) {

@@ -147,12 +147,7 @@ impl<N: Net> Stream<N> {
             return;
         }
         self.conns[id].session.state = State::Down;
-        let srx = domain.ep(ep).srx;
-        if domain.rx_queue(srx).eps == 1 {
-            for (recv, what) in domain.rx_queue_mut(srx).drain_posted() {
-                domain.receive_failed(ep, &recv, what, error);
-            }
-        }
+        domain.end_receives(ep, error);
         if was_up {
             N::ended(self, domain, id);
         }

@@ -111,6 +111,9 @@ impl<T: Transport> State<T> {
         if domain.rx_queue(srx).saved() < saved {
             transport.room_again(domain);
         }
+        if let Some(error) = domain.ep(id).ended {
+            domain.end_receives(id, error);
+        }
         Ok(())
     }
 }

@@ -126,6 +126,7 @@ impl Side {
             srx,
             shares_receives: false,
             checks_receives: false,
+            ended: None,
             contexts: Vec::new(),
             enabled: true,
             orders_access: false,

@@ -97,7 +97,8 @@ impl<T: Transport> State<T> {
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
-        if ep.checks_receives {
+        let checks = ep.checks_receives;
+        if checks {
             ep.check_receive(rx)?;
         }
         let srx = ep.srx;
@@ -111,7 +112,7 @@ impl<T: Transport> State<T> {
         if domain.rx_queue(srx).saved() < saved {
             transport.room_again(domain);
         }
-        if let Some(error) = domain.ep(id).ended {
+        if checks && let Some(error) = domain.ep(id).ended {
             domain.end_receives(id, error);
         }
         Ok(())

@@ -81,6 +81,14 @@ impl<M: Memory> Piece<M> {
         Piece { ..*self }
     }
 
+    /// Takes bytes; what there is no room for is dropped.
+    #[inline(always)]
+    pub fn fill(&self, bytes: &[u8]) {
+        let len = bytes.len().min(self.len);
+        // SAFETY: who made the piece promised its memory for as long as it is kept; `bytes` are the library's own.
+        unsafe { hmem::copy_to_from_shared(self.memory.kind(), bytes.as_ptr(), self.base, len) }
+    }
+
     /// Copies it to memory that no reference can stand for.
     ///
     /// # Safety

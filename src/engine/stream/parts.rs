@@ -133,7 +133,7 @@ impl<N: Net> Atomics for Stream<N> {
         domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
-        atomic: Atomic<'_>,
+        atomic: &mut Atomic<'_>,
     ) -> Result {
         self.post_atomic(domain, port, ep, atomic)
     }

@@ -203,7 +203,7 @@ impl<N: Net> Stream<N> {
         domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
-        atomic: Atomic<'_>,
+        atomic: &mut Atomic<'_>,
     ) -> Result {
         let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
         if !state.enabled {
@@ -230,8 +230,9 @@ impl<N: Net> Stream<N> {
             len,
         };
         self.check_heard(domain, id, &op)?;
-        self.with(domain, id, |session, cx| {
-            session.post_atomic(cx, atomic, op)
-        })
+        let (session, mut cx) = self.at(domain, id);
+        let result = session.post_atomic(&mut cx, atomic, op);
+        self.settle(domain);
+        result
     }
 }

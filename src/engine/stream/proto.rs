@@ -17,6 +17,7 @@ mod rendezvous;
 mod rma;
 mod same_host;
 mod segments;
+mod whole;
 
 pub use atomic::{Atomic, AtomicOp, MAX_ATOMIC};
 pub use auth::{AuthOp, MAX_AUTH, PROOF, auth_parts, decode_auth, encode_auth};
@@ -32,6 +33,7 @@ pub use rendezvous::{Offer, ReadyToSend, RendezvousData, Share};
 pub use rma::{ReadRequest, ReadResponse, Write};
 pub use same_host::{Directions, LISTENER_FRAME, SHARES, STAY_FRAME, SameHostFrame, TOKEN, Token};
 pub use segments::{MAX_SEGS, PlaceList, RmaSeg};
+pub use whole::Whole;
 
 #[cfg(all(test, target_endian = "little"))]
 mod tests;

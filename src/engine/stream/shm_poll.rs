@@ -457,9 +457,9 @@ impl<N: Net> Stream<N> {
         }
         let mut turns = TURNS;
         // What follows something that is no message is likely to be none either.
-        let mut is_compact = false;
+        let mut is_other = false;
         while turns > 0 && !self.waits_for_sender(domain, id) {
-            if !is_compact {
+            if !is_other {
                 let (session, mut cx) = self.at(domain, id);
                 let left = session.take_messages(&mut cx, turns);
                 any |= left.taken > 0;
@@ -497,7 +497,7 @@ impl<N: Net> Stream<N> {
             turns -= 1;
             let (session, mut cx) = self.at(domain, id);
             match session.take_record(&mut cx, &record) {
-                Ok(compact) => is_compact = compact,
+                Ok(other) => is_other = other,
                 Err(fault) => {
                     self.fault(domain, id, &fault);
                     self.settle(domain);

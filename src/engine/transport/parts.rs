@@ -139,7 +139,7 @@ pub trait Atomics: Addressing {
         _domain: &mut DomainStateOf<Self>,
         _port: usize,
         _ep: usize,
-        _atomic: Atomic<'_, Self::Memory>,
+        _atomic: &mut Atomic<'_, Self::Memory>,
     ) -> Result {
         Err(Error::OPNOTSUPP)
     }

@@ -57,7 +57,7 @@ pub struct Atomic<'a, M = Host> {
 pub trait AtomicPath: DataPath {
     /// `OPNOTSUPP` if the endpoint has no such operation.
     fn elements(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements>;
-    fn atomic(&self, atomic: Atomic<'_, Self::Memory>) -> Result;
+    fn atomic(&self, atomic: &mut Atomic<'_, Self::Memory>) -> Result;
 }
 
 pub fn table<T: AtomicPath>() -> &'static fi_ops_atomic {

@@ -87,8 +87,8 @@ impl AtomicPath for Probe {
     fn elements(&self, _: Family, _: fi_datatype, _: fi_op) -> Result<Elements> {
         Ok(Elements { size: 8, count: 8 })
     }
-    fn atomic(&self, atomic: Atomic<'_, Desc>) -> Result {
-        self.see_atomic(&atomic);
+    fn atomic(&self, atomic: &mut Atomic<'_, Desc>) -> Result {
+        self.see_atomic(atomic);
         Ok(())
     }
 }

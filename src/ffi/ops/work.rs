@@ -104,7 +104,7 @@ pub struct OutgoingAtomic<M = Host> {
 
 impl<M: Memory> OutgoingAtomic<M> {
     /// `keep`: of a call with FI_TRIGGER, as `Outgoing::of`.
-    pub fn of(atomic: Atomic<'_, M>, flags: OpFlags, keep: bool) -> OutgoingAtomic<M> {
+    pub fn of(atomic: &mut Atomic<'_, M>, flags: OpFlags, keep: bool) -> OutgoingAtomic<M> {
         let copy_of = |iov: &IoVec<M>| {
             let mut copy = Vec::with_capacity(iov.remaining());
             iov.copy_out(&mut copy);
@@ -116,9 +116,9 @@ impl<M: Memory> OutgoingAtomic<M> {
             family: atomic.family,
             datatype: atomic.datatype,
             op: atomic.op,
-            operands: atomic.operands,
-            compare: atomic.compare,
-            result: atomic.result,
+            operands: atomic.operands.take(),
+            compare: atomic.compare.take(),
+            result: atomic.result.take(),
             flags,
             dest: atomic.dest,
             context: atomic.context,
@@ -140,7 +140,11 @@ impl<M: Memory> OutgoingAtomic<M> {
     }
 
     /// As `Outgoing::post`.
-    pub fn post(&mut self, more: OpFlags, post: impl FnOnce(Atomic<'_, M>) -> Result) -> Result {
+    pub fn post(
+        &mut self,
+        more: OpFlags,
+        post: impl FnOnce(&mut Atomic<'_, M>) -> Result,
+    ) -> Result {
         let (operands, compare) = match &self.copy {
             // SAFETY: as in `Outgoing::post`; so it is with the result.
             None => unsafe { (self.operands.duplicate(), self.compare.duplicate()) },
@@ -150,7 +154,7 @@ impl<M: Memory> OutgoingAtomic<M> {
         };
         // SAFETY: see above.
         let result = unsafe { self.result.duplicate() };
-        post(Atomic {
+        post(&mut Atomic {
             family: self.family,
             datatype: self.datatype,
             op: self.op,

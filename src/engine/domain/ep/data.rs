@@ -229,13 +229,13 @@ impl<T: Transport> AtomicPath for Ep<T> {
         })
     }
 
-    fn atomic(&self, atomic: Atomic<'_, T::Memory>) -> Result {
+    fn atomic(&self, atomic: &mut Atomic<'_, T::Memory>) -> Result {
         self.try_atomic(atomic).map_err(Self::refused)
     }
 }
 
 impl<T: Transport> Ep<T> {
-    fn try_atomic(&self, mut atomic: Atomic<'_, T::Memory>) -> Result {
+    fn try_atomic(&self, atomic: &mut Atomic<'_, T::Memory>) -> Result {
         if self.shared.limits.any.load(Ordering::Relaxed) {
             let iovs = [&atomic.operands, &atomic.compare, &atomic.result];
             let own = iovs.map(IoVec::pieces).into_iter().max().unwrap_or(0);

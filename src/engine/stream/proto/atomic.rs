@@ -4,8 +4,8 @@
 
 use super::frame::{Frame, code};
 use super::head::{
-    BASE_HEADER, FLAG_ACK, FLAG_COMMIT, FLAG_DATA, Fields, Head, SEG_COUNT_BITS, SegCount, Shape,
-    WireError, Writer, split, total,
+    FLAG_ACK, FLAG_COMMIT, FLAG_DATA, Fields, Head, SEG_COUNT_BITS, SegCount, Shape, WireError,
+    Writer, split, total,
 };
 use super::segments::{RmaSeg, Segs};
 use crate::ffi::ops::atomic::Family;
@@ -53,21 +53,17 @@ impl AtomicOp {
         writer.finish(self.head(0, 1), counter, payload as u64)
     }
 
-    /// The operation on one segment, without flags, that all of `bytes` is, from a host of this byte order; and its
-    /// payload. Anything else, also what is malformed, is for `decode`. Only the lengths are left for the caller to
-    /// check.
+    /// The operation on one segment, without flags, that starts here with all of its payload, and how long both are:
+    /// between hosts of one byte order. Anything else, also what is malformed, is for `decode`. Only the lengths are
+    /// left for the caller to check.
     #[inline(always)]
-    pub fn compact(bytes: &[u8]) -> Option<(AtomicOp, RmaSeg, &[u8])> {
+    pub fn whole(bytes: &[u8]) -> Option<(AtomicOp, RmaSeg, &[u8], usize)> {
         let shape = |head: &Head| match head.code {
             code::ATOMIC if head.flags == 0 => Some(&Atomic::BASE),
             code::ATOMIC_FETCH if head.flags == 0 => Some(&Atomic::FETCH),
             code::ATOMIC_COMPARE if head.flags == 0 => Some(&Atomic::COMPARE),
             _ => None,
         };
-        let base = bytes.first_chunk::<BASE_HEADER>()?;
-        if total(base, false) != bytes.len() as u64 {
-            return None;
-        }
         let (base, len, shape) = split(bytes, shape).ok()??;
         let mut fields = Fields::of(bytes.get(..len)?, base, shape, false).ok()?;
         let family = match fields.head.code {
@@ -77,7 +73,9 @@ impl AtomicOp {
         };
         let is_one = fields.head.count & ((1 << SEG_COUNT_BITS) - 1) == 1;
         let seg = fields.seg();
-        is_one.then_some((AtomicOp::of(family, &fields), seg, &bytes[len..]))
+        let frame = usize::try_from(total(base, false)).ok()?;
+        let payload = bytes.get(len..frame)?;
+        is_one.then_some((AtomicOp::of(family, &fields), seg, payload, frame))
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@
 use super::frame::{Frame, code};
 use super::head::{
     BASE_HEADER, FLAG_ACK, FLAG_COMMIT, FLAG_DATA, Fields, Head, SegCount, Shape, WireError,
-    Writer, starts_with, total,
+    Writer, answer_fits, split, starts_with, total,
 };
 use super::segments::{RmaSeg, Segs};
 
@@ -40,6 +40,24 @@ impl ReadRequest {
     }
 }
 
+impl ReadRequest {
+    /// The request for one segment that starts here, and how long it is: between hosts of one byte order. Anything
+    /// else, also what is malformed, is for `decode`.
+    #[inline(always)]
+    pub fn whole(bytes: &[u8]) -> Option<(RmaSeg, usize)> {
+        let its = |head: &Head| {
+            let one = head.code == code::READ_REQUEST && head.count == 1;
+            one.then_some(&ReadRequest::SHAPE)
+        };
+        let (base, len, shape) = split(bytes, its).ok()??;
+        let seg = Fields::of(bytes.get(..len)?, base, shape, false)
+            .ok()?
+            .seg();
+        answer_fits(seg.len).ok()?;
+        Some((seg, len))
+    }
+}
+
 /// The answer to the read, or the atomic operation with a result, that waits for one the longest. The bytes follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadResponse {
@@ -62,18 +80,21 @@ impl ReadResponse {
         Writer::new(out, swap).finish(head, counter, self.payload)
     }
 
-    /// The payload, if all of `bytes` is a response from a host of this byte order, without flags. Anything else is for
-    /// `decode`.
+    /// The payload of the response that starts here, if all of it is there, and how long both are: from a host of this
+    /// byte order, without flags. Anything else is for `decode`.
     #[inline(always)]
-    pub fn compact(bytes: &[u8]) -> Option<&[u8]> {
+    pub fn whole(bytes: &[u8]) -> Option<(&[u8], usize)> {
         const START: u64 = Head {
             len: BASE_HEADER as u8,
             ..Head::new(code::READ_RESPONSE)
         }
         .word();
-        let (base, payload) = bytes.split_first_chunk()?;
-        let whole = starts_with(base, START) && total(base, false) == bytes.len() as u64;
-        whole.then_some(payload)
+        let base = bytes.first_chunk()?;
+        if !starts_with(base, START) {
+            return None;
+        }
+        let frame = usize::try_from(total(base, false)).ok()?;
+        Some((bytes.get(BASE_HEADER..frame)?, frame))
     }
 }
 
@@ -116,6 +137,30 @@ impl Write {
     ) -> usize {
         self.over(self.segs.iter().copied())
             .encode_iter(counter, swap, out)
+    }
+}
+
+impl Write<RmaSeg> {
+    /// The write to one segment that starts here with all of its payload, and how long both are: between hosts of one
+    /// byte order, and nothing to be made durable. Anything else, also what is malformed, is for `decode`.
+    #[inline(always)]
+    pub fn whole(bytes: &[u8]) -> Option<(Self, &[u8], usize)> {
+        let its = |head: &Head| {
+            let one = head.code == code::WRITE && head.count == 1;
+            (one && head.flags & FLAG_COMMIT == 0).then_some(&Write::<Segs>::SHAPE)
+        };
+        let (base, len, shape) = split(bytes, its).ok()??;
+        let mut fields = Fields::of(bytes.get(..len)?, base, shape, false).ok()?;
+        let write = Write {
+            data: fields.data(),
+            ack: fields.has(FLAG_ACK),
+            commit: false,
+            segs: fields.seg(),
+            payload: fields.payload,
+        };
+        let frame = usize::try_from(total(base, false)).ok()?;
+        let payload = bytes.get(len..frame)?;
+        (write.segs.len == write.payload).then_some((write, payload, frame))
     }
 }
 

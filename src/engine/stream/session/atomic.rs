@@ -14,8 +14,8 @@ use crate::engine::stream::proto::{
 use crate::engine::stream::session::queue::ReadOp;
 use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::session::receive_state::{Durable, Regions, Sink};
-use crate::engine::stream::session::rma::{count_regions, durable};
-use crate::engine::stream::session::send::{STAGE_FULL, WANTS_ACK};
+use crate::engine::stream::session::rma::{ASKED, count_regions, durable};
+use crate::engine::stream::session::send::{SPECIAL, STAGE_FULL, WANTS_ACK};
 use crate::engine::stream::session::{Cx, Session};
 use crate::engine::transport::Address;
 use crate::ffi::ops::atomic::{Atomic, Family};
@@ -54,15 +54,15 @@ pub const FEW: usize = 128;
 
 impl<A: Address> Session<A> {
     /// Posts an atomic operation.
-    pub fn post_atomic(&mut self, cx: &mut Cx<'_, A>, mut atomic: Atomic<'_>, op: TxOp) -> Result {
+    pub fn post_atomic(&mut self, cx: &mut Cx<'_, A>, atomic: &mut Atomic<'_>, op: TxOp) -> Result {
         self.writes_by_ring = true;
-        if self.post_compact(cx, &mut atomic, op) {
+        if self.post_compact(cx, atomic, op) {
             return Ok(());
         }
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
         let asked = |flags| atomic.family == Family::Base && atomic.flags.intersects(flags);
         let frame = Frame::Atomic(proto::Atomic {
-            what: operation_of(&atomic),
+            what: operation_of(atomic),
             segs: atomic.target.iter().map(seg_of).collect(),
             data: asked(OpFlags::REMOTE_CQ_DATA).then_some(atomic.data),
             ack: asked(WANTS_ACK),
@@ -70,14 +70,53 @@ impl<A: Address> Session<A> {
             payload: (operands + compare) as u64,
         });
         if atomic.family == Family::Base {
-            return self.submit(cx, frame, atomic.operands, op);
+            return self.submit(cx, frame, atomic.operands.take(), op);
         }
         let (mut few, mut many) = ([0; FEW], Vec::new());
         let bytes = room_for(operands + compare, &mut few, &mut many);
         let (own, compared) = bytes.split_at_mut(operands);
         atomic.operands.copy_to(own);
         atomic.compare.copy_to(compared);
-        self.submit_exchange(cx, frame, bytes, atomic.result, op)
+        self.submit_exchange(cx, frame, bytes, atomic.result.take(), op)
+    }
+
+    /// Sends a small operation on one segment over shared memory, where nothing stands in its way. False: nothing has
+    /// happened.
+    #[inline]
+    pub fn post_compact(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        atomic: &mut Atomic<'_>,
+        mut op: TxOp,
+    ) -> bool {
+        let usual = cx.link.is_shm() && self.extended && !self.swap && !self.must_wait(&op);
+        let payload = payload_of(atomic.family, atomic.op, op.len as u64) as usize;
+        let operands = op.len.min(payload);
+        let ([seg], true) = (atomic.target, usual && payload <= FEW) else {
+            return false;
+        };
+        if op.flags.intersects(SPECIAL | OpFlags::REMOTE_CQ_DATA) || self.tx.asked > ASKED {
+            return false;
+        }
+        let mut bytes = [0; FEW];
+        atomic.operands.copy_to(&mut bytes[..operands]);
+        if operands < payload {
+            atomic.compare.copy_to(&mut bytes[operands..payload]);
+        }
+        let (what, seg) = (operation_of(atomic), seg_of(seg));
+        if !self.write_copied(cx, &bytes[..payload], |counter, _, out| {
+            what.encode_one(seg, payload, counter, out)
+        }) {
+            return false;
+        }
+        if atomic.family == Family::Base {
+            cx.domain.sent(op.ep(), &op);
+            return true;
+        }
+        self.begin_waiting(cx, &mut op);
+        let iov = atomic.result.take();
+        self.tx.ask(ReadOp { op, iov });
+        true
     }
 
     /// Sends an operation that has a result. Its payload is small, and copied.

@@ -11,7 +11,6 @@
 pub mod atomic;
 mod coll;
 pub mod common;
-mod compact;
 mod direct;
 mod flush;
 pub mod groups;
@@ -30,6 +29,7 @@ mod split_copy;
 #[cfg(test)]
 mod tests;
 pub mod waits;
+mod whole;
 
 use std::io;
 use std::sync::Arc;

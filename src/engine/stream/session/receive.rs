@@ -66,6 +66,10 @@ impl<A: Address> Session<A> {
                         bytes = &bytes[frame..];
                         continue;
                     }
+                    if let Some(frame) = self.take_whole(cx, bytes) {
+                        bytes = &bytes[frame..];
+                        continue;
+                    }
                     let Some((frame, used)) = self.next_frame(bytes)? else {
                         return Ok(());
                     };

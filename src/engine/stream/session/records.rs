@@ -89,7 +89,7 @@ impl<A: Address> Session<A> {
         left
     }
 
-    /// Whether it was an atomic operation or an answer.
+    /// Whether it was a whole frame other than a message.
     #[inline]
     pub fn take_record(
         &mut self,
@@ -105,10 +105,11 @@ impl<A: Address> Session<A> {
             if let Some(shm) = cx.link.shm() {
                 shm.copy_line(record, &mut line);
             }
-            if self.take_compact(cx, &line[..len]) {
+            let taken = self.take_whole(cx, &line[..len]).unwrap_or(0);
+            if taken == len {
                 return Ok(true);
             }
-            return self.take_one(cx, &line[..len]).map(|()| false);
+            return self.take_one(cx, &line[taken..len]).map(|()| false);
         }
         let mut scratch = std::mem::take(&mut cx.common.scratch);
         let result = match cx.link.shm() {

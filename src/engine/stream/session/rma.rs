@@ -218,7 +218,7 @@ const ACKS: usize = 2 * ANSWERS;
 pub const ASKED: usize = ANSWERS / 4;
 
 /// Answers to reads up to this size are copied at once, and not sent from where they are, while the peer takes them.
-const SMALL_ANSWER: u64 = 8192;
+pub const SMALL_ANSWER: u64 = 8192;
 
 /// A peer's write is there: one event for each region that it modified, of the bytes that came to it.
 #[inline]

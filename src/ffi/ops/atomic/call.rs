@@ -74,7 +74,7 @@ unsafe fn read<T: AtomicPath, R>(
     call: &Call,
     target: &Target,
     flags: impl FnOnce(&T, usize) -> Result<OpFlags>,
-    use_it: impl FnOnce(Atomic<'_, T::Memory>) -> Result<R>,
+    use_it: impl FnOnce(&mut Atomic<'_, T::Memory>) -> Result<R>,
 ) -> Result<R> {
     let Elements { size, count } = ep.elements(call.family, call.datatype, call.op)?;
     // fi_atomic(3): what would be the operand of FI_ATOMIC_READ is ignored.
@@ -100,7 +100,7 @@ unsafe fn read<T: AtomicPath, R>(
     if len / size > count {
         return Err(Error::MSGSIZE);
     }
-    use_it(Atomic {
+    use_it(&mut Atomic {
         family: call.family,
         datatype: call.datatype,
         op: call.op,

@@ -212,11 +212,34 @@ fn check_compact(bytes: &[u8], frame: &Frame, len: usize) {
         assert_eq!((Frame::Message(message), header), (*frame, len));
         assert_eq!(total, header + message.payload as usize);
     }
-    if let Some(payload) = ReadResponse::compact(bytes) {
+    if let Some((seg, total)) = ReadRequest::whole(bytes) {
+        let segs = [seg].into_iter().collect();
+        assert_eq!(
+            (Frame::ReadRequest(ReadRequest { segs }), total),
+            (*frame, len)
+        );
+    }
+    if let Some((payload, total)) = ReadResponse::whole(bytes) {
+        assert_eq!(total, len + payload.len());
         let payload = payload.len() as u64;
         assert_eq!(Frame::ReadResponse(ReadResponse { payload }), *frame);
     }
-    if let Some((what, seg, payload)) = AtomicOp::compact(bytes) {
+    if let Some((write, payload, total)) = Write::whole(bytes) {
+        assert_eq!(
+            (payload.len(), total),
+            (write.payload as usize, len + payload.len())
+        );
+        let write = Write {
+            segs: [write.segs].into_iter().collect(),
+            data: write.data,
+            ack: write.ack,
+            commit: write.commit,
+            payload: write.payload,
+        };
+        assert_eq!(Frame::Write(write), *frame);
+    }
+    if let Some((what, seg, payload, total)) = AtomicOp::whole(bytes) {
+        assert_eq!(total, len + payload.len());
         let one = Atomic {
             what,
             segs: [seg].into_iter().collect(),
@@ -271,8 +294,10 @@ fn whatever_bytes_are_taken_for_a_frame_are_written_as_they_were_read() {
             Err(error) => {
                 // What is refused is no frame of the fast path either.
                 assert_eq!(Message::compact(&bytes), None);
-                assert_eq!(ReadResponse::compact(&bytes), None);
-                let atomic = AtomicOp::compact(&bytes);
+                assert_eq!(ReadResponse::whole(&bytes), None);
+                assert_eq!(Write::whole(&bytes), None);
+                assert_eq!(ReadRequest::whole(&bytes), None);
+                let atomic = AtomicOp::whole(&bytes);
                 assert!(atomic.is_none() || error == WireError::Length, "{bytes:?}");
                 continue;
             }

@@ -93,12 +93,12 @@ fn atomic_operations_and_answers_agree() {
         let header = general.what.encode_one(SEG, len, 200, &mut out);
         assert_eq!(out[..header], encode(&Frame::Atomic(general), 200, false));
         let frame = [&out[..header], &payload[..len]].concat();
-        let wanted = (general.what, SEG, &payload[..len]);
-        assert_eq!(AtomicOp::compact(&frame), Some(wanted));
-        // One byte less or more is not the whole frame.
-        assert_eq!(AtomicOp::compact(&frame[..frame.len() - 1]), None);
-        assert_eq!(AtomicOp::compact(&[&frame[..], &[0]].concat()), None);
-        assert_eq!(ReadResponse::compact(&frame), None);
+        let wanted = Some((general.what, SEG, &payload[..len], frame.len()));
+        assert_eq!(AtomicOp::whole(&frame), wanted);
+        // One byte less is not the whole frame, one more is of the next.
+        assert_eq!(AtomicOp::whole(&frame[..frame.len() - 1]), None);
+        assert_eq!(AtomicOp::whole(&[&frame[..], &[0]].concat()), wanted);
+        assert_eq!(ReadResponse::whole(&frame), None);
     }
     let header = encode(
         &Frame::ReadResponse(ReadResponse { payload: 8 }),
@@ -106,10 +106,61 @@ fn atomic_operations_and_answers_agree() {
         false,
     );
     let frame = [&header[..], &payload[..8]].concat();
-    assert_eq!(ReadResponse::compact(&frame), Some(&payload[..8]));
-    assert_eq!(ReadResponse::compact(&frame[..frame.len() - 1]), None);
-    assert_eq!(ReadResponse::compact(&[&frame[..], &[0]].concat()), None);
-    assert_eq!(AtomicOp::compact(&frame), None);
+    let wanted = Some((&payload[..8], frame.len()));
+    assert_eq!(ReadResponse::whole(&frame), wanted);
+    assert_eq!(ReadResponse::whole(&frame[..frame.len() - 1]), None);
+    assert_eq!(ReadResponse::whole(&[&frame[..], &[0]].concat()), wanted);
+    assert_eq!(AtomicOp::whole(&frame), None);
+}
+
+#[test]
+fn writes_and_reads_of_one_segment_agree() {
+    for case in 0..4u8 {
+        let general = Write {
+            data: (case & 1 != 0).then_some(DATA),
+            ack: case & 2 != 0,
+            ..write(&[SEG])
+        };
+        let frame = [&encode(&Frame::Write(general), 1, false)[..], &[3; 8]].concat();
+        let (one, payload, len) = Write::whole(&[&frame[..], &[0]].concat()[..])
+            .map(|(one, payload, len)| (one, payload.to_vec(), len))
+            .unwrap();
+        assert_eq!(
+            (one.segs, one.data, one.ack),
+            (SEG, general.data, general.ack)
+        );
+        assert_eq!((&payload[..], len), (&[3; 8][..], frame.len()));
+        for cut in 0..frame.len() {
+            assert_eq!(Write::whole(&frame[..cut]), None);
+        }
+    }
+    let bytes = |write| [&encode(&Frame::Write(write), 1, false)[..], &[3; 40]].concat();
+    let durable = Write {
+        commit: true,
+        ..write(&[SEG])
+    };
+    assert_eq!(Write::whole(&bytes(durable)), None);
+    assert_eq!(Write::whole(&bytes(write(&[SEG, SEG]))), None);
+    // Fewer bytes than the segment has: the general form refuses it.
+    assert_eq!(
+        Write::whole(&bytes(Write {
+            payload: 7,
+            ..write(&[SEG])
+        })),
+        None
+    );
+
+    let request = |segs: &[RmaSeg]| {
+        let segs = segs.iter().copied().collect();
+        encode(&Frame::ReadRequest(ReadRequest { segs }), 1, false)
+    };
+    let one = request(&[SEG]);
+    assert_eq!(
+        ReadRequest::whole(&[&one[..], &[0]].concat()),
+        Some((SEG, one.len()))
+    );
+    assert_eq!(ReadRequest::whole(&one[..one.len() - 1]), None);
+    assert_eq!(ReadRequest::whole(&request(&[SEG, SEG])), None);
 }
 
 #[test]
@@ -118,35 +169,35 @@ fn what_looks_different_is_left_to_decode() {
     let one = atomic(Family::Fetch, &[SEG]);
     let base = atomic(Family::Base, &[SEG]);
     let usual = bytes(Frame::Atomic(one));
-    assert!(AtomicOp::compact(&usual).is_some());
-    assert!(AtomicOp::compact(&bytes(Frame::Atomic(Atomic { ack: true, ..base }))).is_none());
+    assert!(AtomicOp::whole(&usual).is_some());
+    assert!(AtomicOp::whole(&bytes(Frame::Atomic(Atomic { ack: true, ..base }))).is_none());
     assert!(
-        AtomicOp::compact(&bytes(Frame::Atomic(Atomic {
+        AtomicOp::whole(&bytes(Frame::Atomic(Atomic {
             commit: true,
             ..base
         })))
         .is_none()
     );
     let data = Some(DATA);
-    assert!(AtomicOp::compact(&bytes(Frame::Atomic(Atomic { data, ..base }))).is_none());
+    assert!(AtomicOp::whole(&bytes(Frame::Atomic(Atomic { data, ..base }))).is_none());
     let two = Atomic {
         payload: 8,
         ..atomic(Family::Fetch, &[SEG, SEG])
     };
-    assert!(AtomicOp::compact(&bytes(Frame::Atomic(two))).is_none());
-    assert!(AtomicOp::compact(&bytes(Frame::Write(write(&[SEG])))).is_none());
-    assert!(AtomicOp::compact(&bytes(plain(8))).is_none());
+    assert!(AtomicOp::whole(&bytes(Frame::Atomic(two))).is_none());
+    assert!(AtomicOp::whole(&bytes(Frame::Write(write(&[SEG])))).is_none());
+    assert!(AtomicOp::whole(&bytes(plain(8))).is_none());
     for at in [0, 1, 2, 6, 8, 15] {
         let mut wrong = usual.clone();
         wrong[at] ^= 0x40;
-        assert!(AtomicOp::compact(&wrong).is_none(), "{at}");
+        assert!(AtomicOp::whole(&wrong).is_none(), "{at}");
     }
     for len in 0..40 {
         let mut cut = usual[..len].to_vec();
         if len >= BASE_HEADER {
             set_total(&mut cut, len as u64);
         }
-        assert!(AtomicOp::compact(&cut).is_none(), "{len}");
+        assert!(AtomicOp::whole(&cut).is_none(), "{len}");
     }
 }
 

@@ -241,7 +241,7 @@ impl Side {
         })
     }
 
-    pub fn post_atomic(&mut self, atomic: Atomic<'_>, what: What, len: usize) -> Result {
+    pub fn post_atomic(&mut self, atomic: &mut Atomic<'_>, what: What, len: usize) -> Result {
         let op = self.op(what, atomic.flags, atomic.context.number(), len);
         self.with(|session, cx| session.post_atomic(cx, atomic, op))
     }

@@ -424,7 +424,7 @@ impl World {
             true => (Family::Fetch, What::AtomicFetch),
             false => (Family::Base, What::Atomic),
         };
-        let atomic = Atomic {
+        let mut atomic = Atomic {
             family,
             datatype: FI_UINT64,
             op: FI_SUM,
@@ -441,7 +441,7 @@ impl World {
             data: 0,
             target: &target,
         };
-        if !self.accepted(side, |side| side.post_atomic(atomic, what, 8)) {
+        if !self.accepted(side, |side| side.post_atomic(&mut atomic, what, 8)) {
             return;
         }
         self.added[peer][counter] += 1;

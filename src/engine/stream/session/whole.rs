@@ -1,76 +1,88 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Atomic operations and answers in their compact form over shared memory: whole, small, on one segment, and nothing
-//! stands in their way. All else, also what is refused, is left to the general way, in `atomic` and `rma`.
+//! Frames other than messages that have come whole, on one segment, and about which nothing is special: dealt with at
+//! once. All else, also what is refused, is left to the general way, in `receive`, `rma` and `atomic`.
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{Caps, CompFlags, IoVec, OpFlags};
+use crate::base::{Access, Caps, CompFlags, IoVec};
 use crate::engine::atomic::{apply, element_size};
-use crate::engine::domain_state::TxOp;
-use crate::engine::stream::proto::{AtomicOp, Frame, ReadResponse, RmaSeg};
-use crate::engine::stream::session::atomic::{FEW, access_of, operation_of, payload_of, seg_of};
+use crate::engine::stream::proto::{AtomicOp, Frame, ReadResponse, RmaSeg, Whole, Write};
+use crate::engine::stream::session::atomic::{FEW, access_of, payload_of};
 use crate::engine::stream::session::queue::ReadOp;
 use crate::engine::stream::session::receive_state::At;
-use crate::engine::stream::session::rma::{ANSWERS, ASKED};
-use crate::engine::stream::session::send::SPECIAL;
+use crate::engine::stream::session::rma::{ANSWERS, SMALL_ANSWER};
+use crate::engine::stream::session::send::STAGE_HIGH_WATER;
 use crate::engine::stream::session::{Cx, Session};
 use crate::engine::transport::Address;
-use crate::ffi::ops::atomic::{Atomic, Family};
+use crate::ffi::ops::atomic::Family;
 
 impl<A: Address> Session<A> {
-    /// Sends an atomic operation. False: nothing has happened.
+    /// Deals with the frame that starts here, if it is one of these, and gives its size. Otherwise nothing has
+    /// happened.
+    // Within the loop over all frames it would cost each message some instructions.
+    #[inline(never)]
+    pub fn take_whole(&mut self, cx: &mut Cx<'_, A>, bytes: &[u8]) -> Option<usize> {
+        let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
+        if !between || self.swap {
+            return None;
+        }
+        let (whole, frame) = Whole::of(bytes)?;
+        let taken = match whole {
+            Whole::Write(write, payload) => self.written_at_once(cx, &write, payload),
+            Whole::ReadRequest(seg) => self.read_at_once(cx, seg),
+            Whole::ReadResponse(payload) => self.take_answer(cx, payload),
+            Whole::Atomic(what, seg, payload) => self.operate(cx, what, seg, payload),
+        };
+        taken.then_some(frame)
+    }
+
+    /// A peer writes to memory of ours.
     #[inline]
-    pub fn post_compact(
+    fn written_at_once(
         &mut self,
         cx: &mut Cx<'_, A>,
-        atomic: &mut Atomic<'_>,
-        mut op: TxOp,
+        write: &Write<RmaSeg>,
+        payload: &[u8],
     ) -> bool {
-        let usual = cx.link.is_shm() && self.extended && !self.swap && !self.must_wait(&op);
-        let payload = payload_of(atomic.family, atomic.op, op.len as u64) as usize;
-        let operands = op.len.min(payload);
-        let ([seg], true) = (atomic.target, usual && payload <= FEW) else {
+        if !cx.domain.ep(self.ep).caps.contains(Caps::RMA) || write.ack && self.answers() > ANSWERS
+        {
+            return false;
+        }
+        let (seg, key, mrs) = (write.segs, self.key.as_ref(), &cx.domain.mrs);
+        let found = mrs.lookup_with(key, seg.key, seg.addr, seg.len, Access::REMOTE_WRITE);
+        let Some((region, piece)) = found.ok().filter(|(region, _)| !region.is_single_use()) else {
             return false;
         };
-        if op.flags.intersects(SPECIAL | OpFlags::REMOTE_CQ_DATA) || self.tx.asked > ASKED {
-            return false;
+        piece.fill(payload);
+        self.rx.was_written = true;
+        if let Some(counter) = region.counter().cloned() {
+            cx.domain.count_region(&counter, payload.len());
         }
-        let mut bytes = [0; FEW];
-        atomic.operands.copy_to(&mut bytes[..operands]);
-        if operands < payload {
-            atomic.compare.copy_to(&mut bytes[operands..payload]);
+        let (len, data) = (write.payload, write.data);
+        cx.domain
+            .written(self.ep, CompFlags::RMA, len, data, &self.sender());
+        if write.ack {
+            self.send_ack(cx);
         }
-        let (what, seg) = (operation_of(atomic), seg_of(seg));
-        if !self.write_copied(cx, &bytes[..payload], |counter, _, out| {
-            what.encode_one(seg, payload, counter, out)
-        }) {
-            return false;
-        }
-        if atomic.family == Family::Base {
-            cx.domain.sent(op.ep(), &op);
-            return true;
-        }
-        self.begin_waiting(cx, &mut op);
-        let iov = atomic.result.take();
-        self.tx.ask(ReadOp { op, iov });
         true
     }
 
-    /// Deals with a record, if it is one of these. False: nothing has happened.
-    // Within the loop over all records it would cost each message some instructions.
-    #[inline(never)]
-    pub fn take_compact(&mut self, cx: &mut Cx<'_, A>, bytes: &[u8]) -> bool {
-        let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
-        if !between || self.swap {
+    /// A peer reads a little of our memory.
+    #[inline]
+    fn read_at_once(&mut self, cx: &mut Cx<'_, A>, seg: RmaSeg) -> bool {
+        let room = self.answers() <= ANSWERS && self.tx.staged <= STAGE_HIGH_WATER;
+        if seg.len > SMALL_ANSWER || !room || !cx.domain.ep(self.ep).caps.contains(Caps::RMA) {
             return false;
         }
-        if let Some(payload) = ReadResponse::compact(bytes) {
-            return self.take_answer(cx, payload);
-        }
-        match AtomicOp::compact(bytes) {
-            Some((what, seg, payload)) => self.operate(cx, what, seg, payload),
-            None => false,
-        }
+        let (key, mrs) = (self.key.as_ref(), &cx.domain.mrs);
+        let found = mrs.lookup_with(key, seg.key, seg.addr, seg.len, Access::REMOTE_READ);
+        let Some((_, piece)) = found.ok().filter(|(region, _)| !region.is_single_use()) else {
+            return false;
+        };
+        let answer = Frame::ReadResponse(ReadResponse { payload: seg.len });
+        self.send_always(cx, &answer, IoVec::from(piece), None);
+        cx.domain.read_by_peer(self.ep, seg.len);
+        true
     }
 
     /// The answer to the operation that waits for one longest.

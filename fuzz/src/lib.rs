@@ -64,24 +64,49 @@ pub fn frames(data: &[u8]) {
         assert_eq!(message.encode(data[7], false, &mut out), len);
         assert_eq!(decode(&out[..len], false), general);
     }
-    if let Some(payload) = ReadResponse::compact(data) {
-        let payload = payload.len() as u64;
-        let frame = Frame::ReadResponse(ReadResponse { payload });
-        assert_eq!(decode(data, false), Ok(Decoded::Frame(frame, BASE_HEADER)));
-    }
-    // The lengths are the caller's to check.
-    if let Some((what, seg, payload)) = AtomicOp::compact(data)
+    // The lengths of an atomic operation are the caller's to check.
+    if let Some((whole, end)) = Whole::of(data)
         && let Ok(frame) = decode(data, false)
     {
-        let one = Frame::Atomic(Atomic {
-            what,
-            segs: [seg].into_iter().collect(),
-            data: None,
-            ack: false,
-            commit: false,
-            payload: payload.len() as u64,
-        });
-        assert_eq!(frame, Decoded::Frame(one, data.len() - payload.len()));
+        let one = |seg| [seg].into_iter().collect();
+        let (same, payload) = match whole {
+            Whole::Write(write, payload) => {
+                assert_eq!(write.payload, payload.len() as u64);
+                let segs = one(write.segs);
+                let Write {
+                    data,
+                    ack,
+                    commit,
+                    payload: len,
+                    ..
+                } = write;
+                let write = Write {
+                    segs,
+                    data,
+                    ack,
+                    commit,
+                    payload: len,
+                };
+                (Frame::Write(write), payload.len())
+            }
+            Whole::ReadRequest(seg) => (Frame::ReadRequest(ReadRequest { segs: one(seg) }), 0),
+            Whole::ReadResponse(bytes) => {
+                let payload = bytes.len() as u64;
+                (Frame::ReadResponse(ReadResponse { payload }), bytes.len())
+            }
+            Whole::Atomic(what, seg, bytes) => {
+                let atomic = Atomic {
+                    what,
+                    segs: one(seg),
+                    data: None,
+                    ack: false,
+                    commit: false,
+                    payload: bytes.len() as u64,
+                };
+                (Frame::Atomic(atomic), bytes.len())
+            }
+        };
+        assert_eq!(frame, Decoded::Frame(same, end - payload));
     }
 }
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Links the shared object with its name and version nodes, and writes the public headers.
 //!
-//! A header is a template src/abi/<name>.h.in around the types of src/abi/<name>.rs, which cbindgen translates. The
-//! result is committed: it is rewritten when, and only when, it differs.
+//! A header is a template src/abi/<name>.h.in around the types of src/abi/<name>.rs, which cbindgen translates. Those of
+//! the ABI that is released lie in include/ and are committed; those of the next one are written beside the library, into
+//! include-2.7 of the profile's folder. Either is rewritten when, and only when, it differs.
+//!
+//! The library itself always has the next ABI. What came with it is marked in src/abi: a line `// since 2.7` stands in
+//! front of a declaration, `@since 2.7@` and `@end@` around a part of a template; `@before 2.7@` is its opposite.
 
 use std::{
     env, fs,
@@ -13,7 +17,22 @@ fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the package"));
     link(&root);
     tools();
-    headers(&root);
+    let abi = root.join("src/abi");
+    println!("cargo:rerun-if-changed={}", abi.display());
+    println!("cargo:rerun-if-changed=cbindgen.toml");
+    headers(&root, RELEASED, &root.join("include"));
+    headers(&root, NEXT, &profile_folder().join(format!("include-{NEXT}")));
+}
+
+/// The day that the next ABI is released, this names it.
+const RELEASED: &str = "2.6";
+const NEXT: &str = "2.7";
+
+/// Where cargo puts the library: target/<profile>.
+fn profile_folder() -> PathBuf {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the output folder"));
+    // target/<profile>/build/<package>/out
+    out.ancestors().nth(3).expect("target folder").to_owned()
 }
 
 /// The version script comes second, after rustc's own: only lld accepts that. rustc uses lld already where it is the
@@ -35,10 +54,7 @@ fn tools() {
     if env::var_os("CARGO_FEATURE_TOOLS").is_none() {
         return;
     }
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the output folder"));
-    // target/<profile>/build/<package>/out
-    let built = out.ancestors().nth(3).expect("target folder");
-    println!("cargo:rustc-link-arg-bins=-L{}", built.display());
+    println!("cargo:rustc-link-arg-bins=-L{}", profile_folder().display());
     println!("cargo:rustc-link-arg-bins=-lfabric");
     println!("cargo:rustc-link-arg-bins=-Wl,-rpath,$ORIGIN:$ORIGIN/../lib:$ORIGIN/../lib64");
 }
@@ -46,32 +62,84 @@ fn tools() {
 /// Modules whose headers are for providers; all others lie in include/rdma itself.
 const PROVIDER_HEADERS: [&str; 3] = ["fi_log", "fi_peer", "fi_prov"];
 
-fn headers(root: &Path) {
-    let abi = root.join("src/abi");
-    println!("cargo:rerun-if-changed={}", abi.display());
-    println!("cargo:rerun-if-changed=cbindgen.toml");
-    println!("cargo:rerun-if-changed=include");
-
-    let modules = modules(&abi);
+/// Writes the headers of one version of the ABI into `folder`.
+fn headers(root: &Path, version: &str, folder: &Path) {
+    println!("cargo:rerun-if-changed={}", folder.display());
+    let modules = modules(&root.join("src/abi"), version);
     for module in &modules {
-        let template = fs::read_to_string(abi.join(format!("{}.h.in", module.name)))
-            .unwrap_or_else(|error| panic!("{}.h.in: {error}", module.name));
-        let header = template.replace("@TYPES@\n", &types(root, module, &modules));
+        let mut header = module.template.clone();
+        if header.contains("@TYPES@") {
+            header = header.replace("@TYPES@\n", &types(root, module, &modules));
+        }
         let folder = match PROVIDER_HEADERS.contains(&module.name.as_str()) {
-            true => "include/rdma/providers",
-            false => "include/rdma",
+            true => folder.join("rdma/providers"),
+            false => folder.join("rdma"),
         };
-        let path = root.join(folder).join(format!("{}.h", module.name));
+        let path = folder.join(format!("{}.h", module.name));
         if fs::read_to_string(&path).ok().as_ref() != Some(&header) {
-            fs::create_dir_all(root.join(folder)).expect("make the include folder");
+            fs::create_dir_all(folder).expect("make the include folder");
             fs::write(&path, header).expect("write the header");
         }
     }
 }
 
+/// A source without what a later version of the ABI has, and without the marks.
+fn source_of(version: &str, text: &str) -> String {
+    let mut kept = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        match line.trim_start().strip_prefix("// since ") {
+            Some(since) if since > version => skip_declaration(&mut lines),
+            Some(_) => {}
+            None => kept += &format!("{line}\n"),
+        }
+    }
+    kept
+}
+
+/// Skips comments, attributes and the declaration that follows, to the line on which all its brackets are closed.
+fn skip_declaration<'a>(lines: &mut impl Iterator<Item = &'a str>) {
+    let mut depth = 0;
+    for line in lines {
+        let line = line.trim_start();
+        if line.starts_with("//") || line.starts_with("#[") {
+            continue;
+        }
+        for c in line.replace("->", "").replace("<<", "").chars() {
+            match c {
+                '(' | '{' | '[' | '<' => depth += 1,
+                ')' | '}' | ']' | '>' => depth -= 1,
+                _ => {}
+            }
+        }
+        if depth == 0 && line.ends_with([';', ',', '}']) {
+            return;
+        }
+    }
+}
+
+/// A template without the parts of other versions of the ABI, and without the marks.
+fn template_of(version: &str, text: &str) -> String {
+    let mut kept = String::new();
+    let mut dropped = false;
+    for line in text.lines() {
+        if let Some(since) = line.strip_prefix("@since ") {
+            dropped = since.trim_end_matches('@') > version;
+        } else if let Some(before) = line.strip_prefix("@before ") {
+            dropped = before.trim_end_matches('@') <= version;
+        } else if line == "@end@" {
+            dropped = false;
+        } else if !dropped {
+            kept += &format!("{line}\n");
+        }
+    }
+    kept
+}
+
 /// One file of src/abi that has a header.
 struct Module {
     name: String,
+    template: String,
     source: String,
     types: Vec<Type>,
 }
@@ -88,7 +156,8 @@ impl Type {
     }
 }
 
-fn modules(abi: &Path) -> Vec<Module> {
+/// Those of one version of the ABI. A header that a later one adds begins with the mark of it.
+fn modules(abi: &Path, version: &str) -> Vec<Module> {
     let mut names: Vec<String> = fs::read_dir(abi)
         .expect("read src/abi")
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -96,19 +165,25 @@ fn modules(abi: &Path) -> Vec<Module> {
         .collect();
     names.sort();
     let read = |name: String| {
-        // cbindgen does not expand macros: take the enum out of its `c_enum!` call.
-        let source = fs::read_to_string(abi.join(format!("{name}.rs")))
-            .expect("a template has its module")
+        let file = |suffix| fs::read_to_string(abi.join(format!("{name}.{suffix}")));
+        let template = template_of(version, &file("h.in").expect("read the template"));
+        if template.is_empty() {
+            return None;
+        }
+        // A header of functions alone has no module. cbindgen does not expand macros: take the enum out of its
+        // `c_enum!` call.
+        let source = source_of(version, &file("rs").unwrap_or_default())
             .replace("\nc_enum! {\n", "\n#[repr(C)]\n")
             .replace("\n    }\n}\n", "\n    }\n");
         let types = source.lines().filter_map(declaration).collect();
-        Module {
+        Some(Module {
             name,
+            template,
             source,
             types,
-        }
+        })
     };
-    names.into_iter().map(read).collect()
+    names.into_iter().filter_map(read).collect()
 }
 
 /// The type that this line declares.

@@ -1167,6 +1167,17 @@ void fi_freeinfo(struct fi_info *info);
  */
 struct fi_info *fi_dupinfo(const struct fi_info *info);
 
+/*
+ * These calls at the version whose structs are those of this header, not at the newest that the
+ * library has: what is built here runs on release 2.6, too. A source that defines the functions
+ * itself defines FABRIC_UNVERSIONED before the include.
+ */
+#if defined(__GNUC__) && defined(__ELF__) && !defined(FABRIC_UNVERSIONED)
+__asm__(".symver fi_getinfo, fi_getinfo@FABRIC_1.9");
+__asm__(".symver fi_dupinfo, fi_dupinfo@FABRIC_1.9");
+__asm__(".symver fi_freeinfo, fi_freeinfo@FABRIC_1.9");
+#endif
+
 static inline struct fi_info *fi_allocinfo(void)
 {
     return fi_dupinfo(NULL);

@@ -8,6 +8,7 @@ use core::ffi::{c_char, c_int, c_void};
 use super::fi_domain::fid_domain;
 use super::fi_endpoint::{fid_ep, fid_pep};
 use super::fi_eq::{fi_eq_attr, fi_wait_attr, fid_eq, fid_wait};
+use super::fi_xpu::fid_xpu_ctx;
 
 /// The interface of these headers; FI_VERSION() of the two goes to fi_getinfo. fi_version(3)
 pub const FI_MAJOR_VERSION: u32 = 2;
@@ -89,6 +90,9 @@ pub const FI_AV_USER_ID: u64 = 1u64 << 41;
 pub const FI_FIREWALL_ADDR: u64 = 1u64 << 42;
 /// Capability and flag: objects are shared with another provider. fi_peer(3)
 pub const FI_PEER: u64 = 1u64 << 43;
+// since 2.7
+/// Capability and flag: a device starts transfers by itself. fi_xpu(3)
+pub const FI_XPU: u64 = 1u64 << 44;
 /// Capability: FI_DIRECTED_RECV for tagged receives only.
 pub const FI_TAGGED_DIRECTED_RECV: u64 = 1u64 << 45;
 /// Capability: FI_MULTI_RECV for tagged receives.
@@ -186,6 +190,9 @@ pub const FI_MR_ENDPOINT: c_int = 512;
 pub const FI_MR_HMEM: c_int = 1024;
 /// Buffers of collective operations are registered.
 pub const FI_MR_COLLECTIVE: c_int = 2048;
+// since 2.7
+/// Transfers by a device need the descriptors of fi_mr_get_xpu_desc.
+pub const FI_MR_XPU_DESC: c_int = 4096;
 /// Deprecated. No ordering.
 pub const FI_ORDER_NONE: u64 = 0u64;
 /// Bits of msg_order, fi_endpoint(3): the later kind is not placed before the earlier one; R
@@ -328,6 +335,8 @@ pub const FI_CLASS_PEER_AV: u32 = 27;
 pub const FI_CLASS_PEER_AV_SET: u32 = 28;
 pub const FI_CLASS_PEER_CNTR: u32 = 29;
 pub const FI_CLASS_PROFILE: u32 = 30;
+// since 2.7
+pub const FI_CLASS_XPU_CTX: u32 = 31;
 /// For fi_ep_bind: operations complete only where FI_COMPLETION asks for it.
 pub const FI_SELECTIVE_COMPLETION: u64 = 1u64 << 59;
 /// Commands of fi_control(3); `arg` points to: the flags of a file descriptor, uint64_t.
@@ -373,6 +382,9 @@ pub const FI_SET_VAL: u32 = 18;
 pub const FI_EXPORT_FID: u32 = 19;
 /// int, the file descriptor of an object.
 pub const FI_GET_FD: u32 = 20;
+// since 2.7
+/// struct fi_mr_xpu_desc, the descriptor of a region for a device.
+pub const FI_GET_MR_XPU_DESC: u32 = 21;
 /// Names without effect since release 1.21.
 pub const FI_VARIABLE_MSG: u64 = 0u64;
 pub const FI_NOTIFY_FLAGS_ONLY: u64 = 0u64;
@@ -618,6 +630,9 @@ pub struct fi_ep_attr {
     /// Authorization key, owned by the info: at least 16 random bytes, since who hears a connection being made can try keys on
     /// what was said. fi_freeinfo wipes it.
     pub auth_key: *mut u8,
+    // since 2.7
+    /// With FI_XPU in the flags of fi_endpoint2: the device that uses the endpoint. fi_xpu(3)
+    pub xpu_ctx: *mut fid_xpu_ctx,
 }
 
 #[repr(C)]
@@ -695,6 +710,9 @@ pub struct fi_domain_attr {
     pub max_cntr_value: u64,
     /// Largest number of failures of a counter; from version 2.5 on.
     pub max_err_cntr_value: u64,
+    // since 2.7
+    /// How many contexts of devices can be open; 0: none. Output only. fi_xpu(3)
+    pub max_xpu_ctx_cnt: usize,
 }
 
 /// A fabric. fi_fabric(3)
@@ -960,6 +978,20 @@ pub struct fi_mr_map_raw {
     pub key_size: usize,
     /// Out: the 64-bit key to use instead.
     pub key: *mut u64,
+}
+
+// since 2.7
+/// Argument of FI_GET_MR_XPU_DESC. fi_mr(3)
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fi_mr_xpu_desc {
+    /// Room for the descriptor.
+    pub buf: *mut c_void,
+    /// In: bytes of room; out: bytes of the descriptor.
+    pub len: *mut usize,
+    /// 0, FI_XPU.
+    pub flags: u64,
+    pub ctx: *mut fid_xpu_ctx,
 }
 
 /// A setting. Strings are owned by the list. fi_fabric(3)

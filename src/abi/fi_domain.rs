@@ -12,6 +12,7 @@ use super::fi_atomic::fi_atomic_attr;
 use super::fi_collective::{fi_collective_attr, fid_av_set};
 use super::fi_endpoint::{fid_ep, fid_stx};
 use super::fi_eq::{fi_cntr_attr, fi_cq_attr, fi_poll_attr, fid_cntr, fid_cq, fid_poll};
+use super::fi_xpu::{fi_xpu_attr, fid_xpu_ctx};
 
 /// For an address vector: all machines have the same number of endpoints, numbered alike.
 pub const FI_SYMMETRIC: u64 = 1u64 << 59;
@@ -268,6 +269,17 @@ pub struct fi_ops_av {
             flags: u64,
         ) -> c_int,
     >,
+    // since 2.7
+    pub lookup2: Option<
+        unsafe extern "C" fn(
+            av: *mut fid_av,
+            fi_addr: fi_addr_t,
+            buf: *mut c_void,
+            len: *mut usize,
+            flags: u64,
+            ctx: *mut fid_xpu_ctx,
+        ) -> c_int,
+    >,
 }
 
 /// An address vector. fi_av(3)
@@ -495,6 +507,15 @@ pub struct fi_ops_domain {
             info: *mut fi_info,
             ep: *mut *mut fid_ep,
             flags: u64,
+            context: *mut c_void,
+        ) -> c_int,
+    >,
+    // since 2.7
+    pub xpu_ctx: Option<
+        unsafe extern "C" fn(
+            domain: *mut fid_domain,
+            attr: *mut fi_xpu_attr,
+            ctx: *mut *mut fid_xpu_ctx,
             context: *mut c_void,
         ) -> c_int,
     >,

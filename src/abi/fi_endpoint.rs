@@ -13,6 +13,7 @@ use super::fi_cm::fi_ops_cm;
 use super::fi_collective::fi_ops_collective;
 use super::fi_rma::fi_ops_rma;
 use super::fi_tagged::fi_ops_tagged;
+use super::fi_xpu::fid_xpu_ep;
 
 /// Level of the options below. fi_endpoint(3)
 pub const FI_OPT_ENDPOINT: c_int = 0;
@@ -129,6 +130,10 @@ pub struct fi_ops_ep {
     >,
     pub rx_size_left: Option<unsafe extern "C" fn(ep: *mut fid_ep) -> ssize_t>,
     pub tx_size_left: Option<unsafe extern "C" fn(ep: *mut fid_ep) -> ssize_t>,
+    // since 2.7
+    pub export_xpu: Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, flags: u64, xpu_ep: *mut fid_xpu_ep) -> c_int,
+    >,
 }
 
 /// Messages. fi_msg(3)

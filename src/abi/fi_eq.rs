@@ -8,6 +8,7 @@ use core::ffi::{c_char, c_int, c_void};
 use libc::{pollfd, pthread_cond_t, pthread_mutex_t, ssize_t};
 
 use super::fabric::{fi_addr_t, fi_info, fid, fid_t};
+use super::fi_xpu::{fid_xpu_cntr, fid_xpu_cq, fid_xpu_ctx};
 
 /// Kinds of events. This one: something changed, struct fi_eq_entry. fi_eq(3)
 pub const FI_NOTIFY: u32 = 0;
@@ -379,6 +380,9 @@ pub struct fi_cq_attr {
     pub wait_cond: fi_cq_wait_cond,
     /// With FI_WAIT_SET. Deprecated.
     pub wait_set: *mut fid_wait,
+    // since 2.7
+    /// With FI_XPU: the device that reads the queue. fi_xpu(3)
+    pub xpu_ctx: *mut fid_xpu_ctx,
 }
 
 /// Operations of a completion queue. fi_cq(3)
@@ -428,6 +432,10 @@ pub struct fi_ops_cq {
             len: usize,
         ) -> *const c_char,
     >,
+    // since 2.7
+    pub export_xpu: Option<
+        unsafe extern "C" fn(cq: *mut fid_cq, flags: u64, xpu_cq: *mut fid_xpu_cq) -> c_int,
+    >,
 }
 
 /// A completion queue. fi_cq(3)
@@ -448,6 +456,9 @@ pub struct fi_cntr_attr {
     pub wait_set: *mut fid_wait,
     /// 0, FI_PEER.
     pub flags: u64,
+    // since 2.7
+    /// With FI_XPU: the device that reads the counter. fi_xpu(3)
+    pub xpu_ctx: *mut fid_xpu_ctx,
 }
 
 /// Operations of a counter. fi_cntr(3)
@@ -463,6 +474,10 @@ pub struct fi_ops_cntr {
         Option<unsafe extern "C" fn(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int>,
     pub adderr: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
     pub seterr: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
+    // since 2.7
+    pub export_xpu: Option<
+        unsafe extern "C" fn(cntr: *mut fid_cntr, flags: u64, xpu_cntr: *mut fid_xpu_cntr) -> c_int,
+    >,
 }
 
 /// A counter. fi_cntr(3)

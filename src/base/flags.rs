@@ -41,6 +41,7 @@ bitflags! {
         const FENCE = abi::FI_FENCE;
         const AV_USER_ID = abi::FI_AV_USER_ID;
         const PEER = abi::FI_PEER;
+        const XPU = abi::FI_XPU;
         const TAGGED_DIRECTED_RECV = abi::FI_TAGGED_DIRECTED_RECV;
         const TAGGED_MULTI_RECV = abi::FI_TAGGED_MULTI_RECV;
         const HMEM = abi::FI_HMEM;
@@ -90,6 +91,7 @@ bitflags! {
         const ENDPOINT = abi::FI_MR_ENDPOINT;
         const HMEM = abi::FI_MR_HMEM;
         const COLLECTIVE = abi::FI_MR_COLLECTIVE;
+        const XPU_DESC = abi::FI_MR_XPU_DESC;
         const _ = !0;
     }
 }

@@ -8,12 +8,15 @@ use std::sync::OnceLock;
 
 use super::log::{CORE, Subsys, log_warn};
 use super::params::{self, Kind};
+use crate::abi;
 
 /// What the environment says to the whole library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// FI_PROVIDER: which providers may be used.
     pub provider: Option<String>,
+    /// FI_ADDR_FORMAT: the format of the addresses that fi_getinfo shows.
+    pub addr_format: Option<u32>,
     /// FI_UNIVERSE_SIZE: the number of peers to expect.
     pub universe_size: Option<usize>,
     /// FI_AV_REMOVE_CLEANUP: removing an address also closes the hidden connection to it.
@@ -42,13 +45,42 @@ fn define() {
 fn read() -> Settings {
     Settings {
         provider: params::get_str(None, "provider").ok(),
+        addr_format: params::get_str(None, "addr_format")
+            .ok()
+            .and_then(|name| addr_format(&name)),
         universe_size: params::get_size(None, "universe_size").ok(),
         av_remove_cleanup: params::get_bool(None, "av_remove_cleanup").unwrap_or(false),
     }
 }
 
+/// The format of that name. One that is not known is as if it were not there, and says so.
+fn addr_format(name: &str) -> Option<u32> {
+    let known = ADDR_FORMATS
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(name));
+    if known.is_none() && !name.is_empty() {
+        log_warn!(
+            &CORE,
+            Subsys::Core,
+            "FI_ADDR_FORMAT={name} names no address format and has no effect; there are: {}",
+            ADDR_FORMATS.map(|(known, _)| known).join(", ")
+        );
+    }
+    known.map(|&(_, format)| format)
+}
+
+macro_rules! formats {
+    ($($name:ident)*) => { [$((stringify!($name), abi::$name),)*] };
+}
+
+/// Those that FI_ADDR_FORMAT may name: fi_getinfo(3).
+const ADDR_FORMATS: [(&str, u32); 10] = formats!(
+    FI_SOCKADDR FI_SOCKADDR_IN FI_SOCKADDR_IN6 FI_SOCKADDR_IB FI_ADDR_IB_UD FI_ADDR_EFA FI_ADDR_PSMX3 FI_ADDR_OPX
+    FI_ADDR_CXI FI_ADDR_STR
+);
+
 /// In the order in which `fi_getparams` shows them.
-const VARIABLES: [(&str, Kind, &str); 16] = [
+const VARIABLES: [(&str, Kind, &str); 17] = [
     (
         "perf_cntr",
         Kind::String,
@@ -129,6 +161,11 @@ const VARIABLES: [(&str, Kind, &str); 16] = [
         Kind::Path,
         "accepted and ignored: directories with loadable providers, separated by colons",
     ),
+    (
+        "addr_format",
+        Kind::String,
+        "show addresses of this format only: FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_ADDR_STR, ... (default: all)",
+    ),
 ];
 
 #[cfg(test)]
@@ -156,15 +193,24 @@ mod tests {
     fn every_variable_has_its_field() {
         let environment = [
             ("FI_PROVIDER", "^shm,udp"),
+            ("FI_ADDR_FORMAT", "fi_sockaddr_in6"),
             ("FI_UNIVERSE_SIZE", "0x100"),
             ("FI_AV_REMOVE_CLEANUP", "TRUE"),
         ];
         let expected = Settings {
             provider: Some("^shm,udp".to_owned()),
+            addr_format: Some(abi::FI_SOCKADDR_IN6),
             universe_size: Some(256),
             av_remove_cleanup: true,
         };
         check(&environment, expected);
+    }
+
+    #[test]
+    fn unknown_address_formats_are_none() {
+        for name in ["", "FI_ADDR_PSMX", "2", "FI_SOCKADDR_IN "] {
+            check(&[("FI_ADDR_FORMAT", name)], Settings::default());
+        }
     }
 
     #[test]

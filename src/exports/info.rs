@@ -21,10 +21,12 @@ pub unsafe extern "C" fn fi_getinfo(
     hints: *const fi_info,
     info: *mut *mut fi_info,
 ) -> c_int {
-    // SAFETY: passed on from the caller, whose headers are the newest.
-    unsafe { getinfo(Layout::CURRENT, version, node, service, flags, hints, info) }
+    // What the newest headers added is no hint to anybody here, so it is not read: this is also the version that
+    // dlsym finds for programs with older headers.
+    // SAFETY: passed on from the caller.
+    unsafe { getinfo(Layout::FABRIC_1_9, version, node, service, flags, hints, info) }
 }
-symver!(fi_getinfo @@ "FABRIC_1.9");
+symver!(fi_getinfo @@ "FABRIC_1.10");
 
 /// # Safety
 /// fi_getinfo(3): `info` is null or from fi_allocinfo, fi_dupinfo or fi_getinfo.
@@ -33,7 +35,7 @@ pub unsafe extern "C" fn fi_dupinfo(info: *const fi_info) -> *mut fi_info {
     // SAFETY: passed on from the caller, whose headers are the newest.
     unsafe { dupinfo(Layout::CURRENT, info) }
 }
-symver!(fi_dupinfo @@ "FABRIC_1.9");
+symver!(fi_dupinfo @@ "FABRIC_1.10");
 
 /// # Safety
 /// fi_getinfo(3): `info` is null or a list from fi_getinfo, fi_dupinfo or fi_allocinfo that nobody uses any more.
@@ -42,7 +44,7 @@ pub unsafe extern "C" fn fi_freeinfo(info: *mut fi_info) {
     // SAFETY: passed on from the caller; the list is in the newest layout, whatever node made it.
     unsafe { release(info) }
 }
-symver!(fi_freeinfo @@ "FABRIC_1.9");
+symver!(fi_freeinfo @@ "FABRIC_1.10");
 
 /// fi_getinfo for a caller with headers of `layout`. On failure `info` is null.
 ///

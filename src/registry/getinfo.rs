@@ -14,11 +14,11 @@ use crate::prov::{Below, Provider};
 
 /// The entries for a query, at least one. Why others are missing is logged.
 pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
-    if query.version > VERSION {
+    if query.version > NEWEST {
         let refusal = Refusal::new(
             "version",
             Value::Version(query.version),
-            Value::Version(VERSION),
+            Value::Version(NEWEST),
         );
         log_reason(&CORE, &refusal.by("core"));
         return Err(Error::NOSYS);
@@ -35,6 +35,16 @@ pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
         log_reason(source.unwrap_or(&CORE), reason);
     }
     let mut entries = answer.entries;
+    if let Some(format) = Settings::get().addr_format {
+        let any = entries.len();
+        entries.retain(|entry| entry.addr_format == format);
+        log_info!(
+            &CORE,
+            Subsys::Core,
+            "FI_ADDR_FORMAT leaves {} of {any} entries",
+            entries.len()
+        );
+    }
     if let Some(hints) = query.hints {
         open::restrict(&mut entries, hints);
     }
@@ -59,7 +69,10 @@ fn log_reason(source: &'static Source, reason: &Reason) {
     log_info!(source, Subsys::Core, "{reason}");
 }
 
-const VERSION: u32 = FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION;
+/// The newest interface that is served. 2.7 comes next; of what it is known to have, nothing changes what was there
+/// before, so who asks for it is served as 2.6. `fi_version` says 2.6 until it is released.
+const NEWEST: u32 = 2 << 16 | 7;
+const _: () = assert!(NEWEST >= FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION);
 
 #[cfg(test)]
 mod tests {
@@ -88,11 +101,13 @@ mod tests {
 
     #[test]
     fn newer_versions_are_not_known() {
-        for version in [VERSION + 1, 3 << 16, 99 << 16, u32::MAX] {
+        for version in [NEWEST + 1, 3 << 16, 99 << 16, u32::MAX] {
             let answer = getinfo(&query(None, version, 0));
             assert_eq!(answer, Err(Error::NOSYS), "{version:#x}");
         }
-        assert!(getinfo(&query(None, 0, 0)).is_ok());
+        for version in [0, NEWEST] {
+            assert!(getinfo(&query(None, version, 0)).is_ok(), "{version:#x}");
+        }
     }
 
     #[test]

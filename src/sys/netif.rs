@@ -24,9 +24,11 @@ pub struct Address {
     pub prefix: u8,
     /// In Mbit/s.
     pub speed: u32,
-    /// Other hosts are not expected to reach it: a bridge of containers, a tunnel or a dummy that no default route
-    /// leads through, or an address that means something on one link only.
+    /// Other hosts are not expected to reach it: a bridge of containers, a tunnel (VPN, PPP) or a dummy that no default
+    /// route leads through, or an address that means something on one link only.
     pub inward: bool,
+    /// The interface has one other end, and no network.
+    pub point_to_point: bool,
     pub loopback: bool,
 }
 
@@ -43,7 +45,7 @@ pub fn addresses() -> Vec<Address> {
         let interface = address.interface.to_string_lossy();
         let is_virtual = |driver: CString| VIRTUAL.contains(&driver.to_bytes());
         address.inward = is_link_local(&address.addr.ip())
-            || ask_driver(&interface).is_some_and(is_virtual)
+            || (address.point_to_point || ask_driver(&interface).is_some_and(is_virtual))
                 && !routed.contains(interface.as_ref());
     }
     sort(found)
@@ -125,6 +127,7 @@ fn local(interface: &CString, ip: IpAddr, prefix: u8) -> Address {
         prefix,
         speed: 0,
         inward: false,
+        point_to_point: false,
         loopback: true,
     }
 }
@@ -147,6 +150,7 @@ fn usable(entry: &InterfaceAddress) -> Option<Address> {
             speed(&entry.interface_name)
         },
         inward: false,
+        point_to_point: entry.flags.contains(InterfaceFlags::IFF_POINTOPOINT),
         loopback,
     })
 }

@@ -85,6 +85,8 @@ pub struct EpAttr {
     /// May be `FI_AV_AUTH_KEY`, or given without a key; so it is not the length of `auth_key`.
     pub auth_key_size: usize,
     pub auth_key: Option<Secret>,
+    /// A `fid_xpu_ctx` as a number, which nothing here looks at; 0 is none.
+    pub xpu_ctx: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -122,6 +124,7 @@ pub struct DomainAttr {
     pub max_group_id: u32,
     pub max_cntr_value: u64,
     pub max_err_cntr_value: u64,
+    pub max_xpu_ctx_cnt: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

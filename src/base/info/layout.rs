@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How long the structs of `fi_info` are in the headers a caller was compiled with. They grew at the tail only.
+//! How long the structs of a caller are in the headers that it was compiled with. They grew at the tail only.
+//!
+//! A node of fi_getinfo and fi_dupinfo tells how long those of an `fi_info` are. For all other calls nothing does, but
+//! the API version of the fabric, and not even that between 2.6 and what comes next: there the shorter is taken.
 #![forbid(unsafe_code)]
+
+use core::mem::offset_of;
 
 use crate::abi;
 
@@ -52,13 +57,24 @@ impl Layout {
         domain: 208,
         ..Layout::FABRIC_1_7
     };
-    /// 2.5 and later (counter limits).
+    /// 2.5 and 2.6 (counter limits).
     pub const FABRIC_1_9: Layout = Layout {
         domain: 224,
         ..Layout::FABRIC_1_8
     };
+    /// What comes next (devices that start transfers).
+    pub const FABRIC_1_10: Layout = Layout {
+        ep: 104,
+        domain: 232,
+        ..Layout::FABRIC_1_9
+    };
     /// What this library writes, whatever the caller was compiled with.
-    pub const CURRENT: Layout = Layout::FABRIC_1_9;
+    pub const CURRENT: Layout = Layout::FABRIC_1_10;
+
+    /// Bytes of `fi_cq_attr` that every caller has.
+    pub const CQ_ATTR: usize = 40;
+    /// Bytes of `fi_cntr_attr` that every caller has.
+    pub const CNTR_ATTR: usize = 24;
 
     /// For calls without a versioned symbol: the API version named in fi_getinfo(3) tells the headers.
     pub const fn of_api(version: u32) -> Layout {
@@ -91,4 +107,6 @@ const _: () = {
     assert!(current.ep == size_of::<abi::fi_ep_attr>());
     assert!(current.domain == size_of::<abi::fi_domain_attr>());
     assert!(current.fabric == size_of::<abi::fi_fabric_attr>());
+    assert!(Layout::CQ_ATTR == offset_of!(abi::fi_cq_attr, xpu_ctx));
+    assert!(Layout::CNTR_ATTR == offset_of!(abi::fi_cntr_attr, xpu_ctx));
 };

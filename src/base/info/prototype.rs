@@ -45,4 +45,4 @@ pub mod since {
     pub const V2_5: u32 = 2 << 16 | 5;
 }
 
-const _: () = assert!(Layout::of_api(since::V2_5).domain == Layout::CURRENT.domain);
+const _: () = assert!(Layout::of_api(since::V2_5).domain == Layout::FABRIC_1_9.domain);

@@ -14,9 +14,9 @@ use crate::base::{Caps, CompOrder, Error, Mode, MrMode, MsgOrder, OpFlags, Resul
 ///
 /// # Safety
 /// All bytes zero must be a valid value.
-pub(super) unsafe trait Plain: Copy {}
+pub unsafe trait Plain: Copy {}
 
-// SAFETY: integers, integer newtypes and raw pointers only, for each of the six.
+// SAFETY: integers, integer newtypes and raw pointers only, for each of these.
 unsafe impl Plain for abi::fi_info {}
 // SAFETY: as above.
 unsafe impl Plain for abi::fi_tx_attr {}
@@ -28,12 +28,16 @@ unsafe impl Plain for abi::fi_ep_attr {}
 unsafe impl Plain for abi::fi_domain_attr {}
 // SAFETY: as above.
 unsafe impl Plain for abi::fi_fabric_attr {}
+// SAFETY: as above.
+unsafe impl Plain for abi::fi_cq_attr {}
+// SAFETY: as above.
+unsafe impl Plain for abi::fi_cntr_attr {}
 
 /// A struct of which the caller knows the first `size` bytes; the rest is zero. `None` for null.
 ///
 /// # Safety
 /// `ptr` is null or readable for `size` bytes.
-pub(super) unsafe fn grown<T: Plain>(ptr: *const T, size: usize) -> Option<T> {
+pub unsafe fn grown<T: Plain>(ptr: *const T, size: usize) -> Option<T> {
     if ptr.is_null() {
         return None;
     }
@@ -165,6 +169,7 @@ unsafe fn ep_attr(attr: &abi::fi_ep_attr) -> EpAttr {
         auth_key_size: attr.auth_key_size,
         // SAFETY: passed on from the caller.
         auth_key: unsafe { key(attr.auth_key, attr.auth_key_size) },
+        xpu_ctx: attr.xpu_ctx.expose_provenance(),
     }
 }
 
@@ -206,6 +211,7 @@ unsafe fn domain_attr(attr: &abi::fi_domain_attr) -> DomainAttr {
         max_group_id: attr.max_group_id,
         max_cntr_value: attr.max_cntr_value,
         max_err_cntr_value: attr.max_err_cntr_value,
+        max_xpu_ctx_cnt: attr.max_xpu_ctx_cnt,
     }
 }
 

@@ -241,6 +241,7 @@ fn ep_attr(raw: &mut abi::fi_ep_attr, attr: &EpAttr) {
     raw.tx_ctx_cnt = attr.tx_ctx_cnt;
     raw.rx_ctx_cnt = attr.rx_ctx_cnt;
     raw.auth_key_size = attr.auth_key_size;
+    raw.xpu_ctx = ptr::with_exposed_provenance_mut(attr.xpu_ctx);
 }
 
 fn domain_attr(raw: &mut abi::fi_domain_attr, attr: &DomainAttr) {
@@ -273,6 +274,7 @@ fn domain_attr(raw: &mut abi::fi_domain_attr, attr: &DomainAttr) {
     raw.max_group_id = attr.max_group_id;
     raw.max_cntr_value = attr.max_cntr_value;
     raw.max_err_cntr_value = attr.max_err_cntr_value;
+    raw.max_xpu_ctx_cnt = attr.max_xpu_ctx_cnt;
 }
 
 fn fabric_attr(raw: &mut abi::fi_fabric_attr, attr: &FabricAttr) {

@@ -9,6 +9,7 @@ use super::flags;
 use super::names::{AV_TYPE, EP_TYPE, PROGRESS, PROTOCOL, RESOURCE_MGMT, THREADING};
 use super::writer::{Pointer, Text};
 use crate::abi::*;
+use crate::base::info::{Layout, grown};
 
 pub fn tx_attr(text: &mut Text, depth: usize, attr: Option<&fi_tx_attr>) {
     let Some(attr) = heading(text, depth, "fi_tx_attr", attr) else {
@@ -47,8 +48,15 @@ pub fn rx_attr(text: &mut Text, depth: usize, attr: Option<&fi_rx_attr>) {
     text.field(depth, "iov_limit", attr.iov_limit);
 }
 
-pub fn ep_attr(text: &mut Text, depth: usize, attr: Option<&fi_ep_attr>) {
-    let Some(attr) = heading(text, depth, "fi_ep_attr", attr) else {
+/// `is_next`: the struct is one of 2.7.
+///
+/// # Safety
+/// `attr` is NULL or an attribute struct.
+pub unsafe fn ep_attr(text: &mut Text, depth: usize, attr: *const fi_ep_attr, is_next: bool) {
+    let layout = layout(is_next);
+    // SAFETY: this function's caller promises it.
+    let attr = unsafe { grown(attr, layout.ep) };
+    let Some(attr) = heading(text, depth, "fi_ep_attr", attr.as_ref()) else {
         return;
     };
     let depth = depth + 1;
@@ -68,12 +76,38 @@ pub fn ep_attr(text: &mut Text, depth: usize, attr: Option<&fi_ep_attr>) {
     context_count(text, depth, "tx_ctx_cnt", attr.tx_ctx_cnt);
     context_count(text, depth, "rx_ctx_cnt", attr.rx_ctx_cnt);
     text.field(depth, "auth_key_size", attr.auth_key_size);
+    if is_next {
+        text.field(depth, "xpu_ctx", Pointer::new(attr.xpu_ctx));
+    }
 }
 
+/// As much of a struct as its user has. Nothing tells those of 2.6 and before from each other.
+fn layout(is_next: bool) -> Layout {
+    match is_next {
+        true => Layout::FABRIC_1_10,
+        false => Layout::FABRIC_1_9,
+    }
+}
+
+/// `is_next`: the struct is one of 2.7; it may tell so itself.
+///
 /// # Safety
-/// The strings in `attr` are NULL or end with a zero.
-pub unsafe fn domain_attr(text: &mut Text, depth: usize, attr: Option<&fi_domain_attr>) {
-    let Some(attr) = heading(text, depth, "fi_domain_attr", attr) else {
+/// `attr` is NULL or an attribute struct, whose strings are NULL or end with a zero.
+pub unsafe fn domain_attr(
+    text: &mut Text,
+    depth: usize,
+    attr: *const fi_domain_attr,
+    is_next: bool,
+) {
+    // SAFETY: this function's caller promises it.
+    let known = unsafe { grown(attr, layout(false).domain) };
+    let knows = |attr: &fi_domain_attr| {
+        attr.caps & FI_XPU != 0 || attr.mr_mode & FI_MR_XPU_DESC != 0
+    };
+    let is_next = is_next || known.as_ref().is_some_and(knows);
+    // SAFETY: as above; what came with 2.7 belongs to who knows its bits.
+    let attr = unsafe { grown(attr, layout(is_next).domain) };
+    let Some(attr) = heading(text, depth, "fi_domain_attr", attr.as_ref()) else {
         return;
     };
     let depth = depth + 1;
@@ -115,6 +149,9 @@ pub unsafe fn domain_attr(text: &mut Text, depth: usize, attr: Option<&fi_domain
     text.field(depth, "max_group_id", attr.max_group_id);
     text.field(depth, "max_cntr_value", attr.max_cntr_value);
     text.field(depth, "max_err_cntr_value", attr.max_err_cntr_value);
+    if is_next {
+        text.field(depth, "max_xpu_ctx_cnt", attr.max_xpu_ctx_cnt);
+    }
 }
 
 /// # Safety

@@ -8,6 +8,7 @@ use super::flags;
 use super::names::{AV_TYPE, CNTR_EVENTS, CQ_FORMAT, CQ_WAIT_COND, HMEM_IFACE, WAIT_OBJ};
 use super::writer::{Pointer, Text};
 use crate::abi::*;
+use crate::base::info::{Layout, grown};
 
 /// # Safety
 /// `attr.name` is NULL or ends with a zero.
@@ -21,7 +22,13 @@ pub unsafe fn av_attr(text: &mut Text, attr: &fi_av_attr) {
     text.list_field(1, "flags", |text| flags::AV_FLAGS.write(text, attr.flags));
 }
 
-pub fn cq_attr(text: &mut Text, attr: &fi_cq_attr) {
+/// # Safety
+/// `attr` is an attribute struct.
+pub unsafe fn cq_attr(text: &mut Text, data: *const fi_cq_attr) {
+    // SAFETY: this function's caller promises it.
+    let Some(attr) = (unsafe { grown(data, Layout::CQ_ATTR) }) else {
+        return;
+    };
     text.heading(0, "fi_cq_attr");
     text.field(1, "size", attr.size);
     text.list_field(1, "flags", |text| flags::CQ_FLAGS.write(text, attr.flags));
@@ -29,13 +36,27 @@ pub fn cq_attr(text: &mut Text, attr: &fi_cq_attr) {
     text.field(1, "wait_obj", WAIT_OBJ.of(attr.wait_obj.0));
     text.field(1, "signaling_vector", attr.signaling_vector);
     text.field(1, "wait_cond", CQ_WAIT_COND.of(attr.wait_cond.0));
+    if attr.flags & FI_XPU != 0 {
+        // SAFETY: as above; who sets the flag has the member.
+        text.field(1, "xpu_ctx", Pointer::new(unsafe { (*data).xpu_ctx }));
+    }
 }
 
-pub fn cntr_attr(text: &mut Text, attr: &fi_cntr_attr) {
+/// # Safety
+/// `attr` is an attribute struct.
+pub unsafe fn cntr_attr(text: &mut Text, data: *const fi_cntr_attr) {
+    // SAFETY: this function's caller promises it.
+    let Some(attr) = (unsafe { grown(data, Layout::CNTR_ATTR) }) else {
+        return;
+    };
     text.heading(0, "fi_cntr_attr");
     text.field(1, "events", CNTR_EVENTS.of(attr.events.0));
     text.field(1, "wait_obj", WAIT_OBJ.of(attr.wait_obj.0));
     text.field(1, "flags", format_args!("{:#x}", attr.flags));
+    if attr.flags & FI_XPU != 0 {
+        // SAFETY: as above; who sets the flag has the member.
+        text.field(1, "xpu_ctx", Pointer::new(unsafe { (*data).xpu_ctx }));
+    }
 }
 
 pub fn cq_err_entry(text: &mut Text, entry: &fi_cq_err_entry) {

@@ -9,8 +9,8 @@ use core::{
 
 use super::slots::{fi_control, fi_domain};
 use crate::abi::{
-    FI_ENABLE, FI_GET_RAW_MR, FI_KEY_NOTAVAIL, FI_MAP_RAW_MR, FI_REFRESH, FI_UNMAP_KEY, fi_addr_t,
-    fi_info, fi_mr_map_raw, fi_mr_modify, fi_mr_raw_attr, fid_domain, fid_fabric, fid_mr, iovec,
+    FI_ENABLE, FI_GET_MR_XPU_DESC, FI_GET_RAW_MR, FI_KEY_NOTAVAIL, FI_MAP_RAW_MR, FI_REFRESH, FI_UNMAP_KEY, fi_addr_t,
+    fi_info, fi_mr_map_raw, fi_mr_modify, fi_mr_raw_attr, fi_mr_xpu_desc, fid_domain, fid_fabric, fid_mr, fid_xpu_ctx, iovec,
 };
 use crate::ffi::slots::call_slot;
 
@@ -121,6 +121,25 @@ pub unsafe extern "C" fn fi_mr_enable(mr: *mut fid_mr) -> c_int {
     unsafe { fi_control(mr.cast(), FI_ENABLE as c_int, null_mut()) }
 }
 symver!(fi_mr_enable @@ "FABRIC_RS_1.0");
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fi_mr_get_xpu_desc(
+    mr: *mut fid_mr,
+    buf: *mut c_void,
+    len: *mut usize,
+    flags: u64,
+    ctx: *mut fid_xpu_ctx,
+) -> c_int {
+    let mut desc = fi_mr_xpu_desc {
+        buf,
+        len,
+        flags,
+        ctx,
+    };
+    // SAFETY: as for fi_control; the struct lives until it returns.
+    unsafe { fi_control(mr.cast(), FI_GET_MR_XPU_DESC as c_int, (&raw mut desc).cast()) }
+}
+symver!(fi_mr_get_xpu_desc @@ "FABRIC_RS_1.0");
 
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_rx_addr(fi_addr: fi_addr_t, rx_index: c_int, rx_ctx_bits: c_int) -> fi_addr_t {

@@ -34,6 +34,7 @@ impl Cntr {
             wait_obj: attr.wait_obj,
             wait_set: null_mut(),
             flags: 0,
+            xpu_ctx: null_mut(),
         };
         let mut cntr = null_mut();
         // SAFETY: the domain is open and kept; the attributes are read during the call; `cntr` is written on success.

@@ -99,6 +99,7 @@ impl Cq {
             signaling_vector: 0,
             wait_cond: attr.wait_cond,
             wait_set: null_mut(),
+            xpu_ctx: null_mut(),
         };
         let kind = Kind {
             words,

@@ -64,6 +64,7 @@ pub fn table<T: AvCalls>() -> &'static fi_ops_av {
         insert_auth_key: Some(insert_auth_key::<T>),
         lookup_auth_key: Some(lookup_auth_key::<T>),
         set_user_id: Some(set_user_id::<T>),
+        lookup2: Some(lookup2::<T>),
     }
 }
 
@@ -303,6 +304,22 @@ unsafe extern "C" fn lookup<T: AvCalls>(
         unsafe { fill_sized(&bytes, addr, addrlen) }.map(drop)
     });
     status(result)
+}
+
+/// Flags ask for what a device knows of a peer.
+unsafe extern "C" fn lookup2<T: AvCalls>(
+    a: *mut fid_av,
+    fi_addr: fi_addr_t,
+    addr: *mut c_void,
+    addrlen: *mut usize,
+    flags: u64,
+    _: *mut fid_xpu_ctx,
+) -> c_int {
+    match flags {
+        // SAFETY: the caller's promise, handed on.
+        0 => unsafe { lookup::<T>(a, fi_addr, addr, addrlen) },
+        _ => Error::NOSYS.negative(),
+    }
 }
 
 /// Copies what fits and stores the length needed; whether it fitted.

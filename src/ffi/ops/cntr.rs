@@ -6,6 +6,7 @@ use core::ffi::c_int;
 use crate::abi::*;
 use crate::base::Result;
 use crate::ffi::object::{self, Kind};
+use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::{object, status};
 
 pub trait CntrCalls: Kind<Head = fid_cntr> {
@@ -29,6 +30,7 @@ pub fn table<T: CntrCalls>() -> &'static fi_ops_cntr {
         wait: Some(wait::<T>),
         adderr: Some(adderr::<T>),
         seterr: Some(seterr::<T>),
+        ..Missing::TABLE
     }
 }
 

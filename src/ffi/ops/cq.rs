@@ -80,6 +80,7 @@ pub fn table<T: CqCalls>() -> &'static fi_ops_cq {
         sreadfrom: Some(sreadfrom::<T>),
         signal: Some(signal::<T>),
         strerror: Some(strerror::<T>),
+        ..Missing::TABLE
     }
 }
 

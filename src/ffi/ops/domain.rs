@@ -5,10 +5,11 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::base::info::{Info, Layout, RxAttr, TxAttr};
+use crate::base::info::{Info, Layout, RxAttr, TxAttr, grown};
 use crate::base::{Error, OpFlags, Result};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::atomic::{Elements, Family};
+use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::{object, status};
 use crate::ffi::peer::{PeerCq, PeerSrx};
 use crate::ffi::user::{opt, store, text};
@@ -106,6 +107,7 @@ pub fn table<T: DomainCalls>() -> &'static fi_ops_domain {
         query_atomic: Some(query_atomic::<T>),
         query_collective: Some(query_collective::<T>),
         endpoint2: Some(endpoint2::<T>),
+        ..Missing::TABLE
     }
 }
 
@@ -171,7 +173,7 @@ unsafe extern "C" fn cq_open<T: DomainCalls>(
     // SAFETY: fi_cq(3): an open domain; `attr` is NULL or readable; `cq` gets the handle.
     status(unsafe {
         domain::<T>(d).and_then(|domain| {
-            let attr = opt(attr).ok_or(Error::INVAL)?;
+            let attr = grown(attr, Layout::CQ_ATTR).ok_or(Error::INVAL)?;
             let request = CqRequest {
                 size: attr.size,
                 flags: attr.flags,
@@ -198,7 +200,7 @@ unsafe extern "C" fn cntr_open<T: DomainCalls>(
     // SAFETY: fi_cntr(3): an open domain; `attr` is NULL or readable; `cntr` gets the handle.
     status(unsafe {
         domain::<T>(d).and_then(|domain| {
-            let attr = opt(attr).ok_or(Error::INVAL)?;
+            let attr = grown(attr, Layout::CNTR_ATTR).ok_or(Error::INVAL)?;
             let request = CntrRequest {
                 events: attr.events,
                 wait_obj: attr.wait_obj,
@@ -235,6 +237,7 @@ unsafe extern "C" fn endpoint2<T: DomainCalls>(
     match flags {
         // SAFETY: the caller's promise, handed on.
         0 => unsafe { endpoint::<T>(d, info, ep, context) },
+        FI_XPU => Error::NOSYS.negative(),
         _ => Error::BADFLAGS.negative(),
     }
 }

@@ -64,6 +64,12 @@ macro_rules! each_table {
                 flags: u64) -> c_int [fi_query_collective];
             later endpoint2(domain: *mut fid_domain, info: *mut fi_info, ep: *mut *mut fid_ep, flags: u64,
                 context: *mut c_void) -> c_int [];
+            later xpu_ctx(domain: *mut fid_domain, attr: *mut fi_xpu_attr, ctx: *mut *mut fid_xpu_ctx,
+                context: *mut c_void) -> c_int [fi_xpu_ctx];
+        }
+        /// fi_xpu(3).
+        xpu_ctx: fi_ops_xpu_ctx in fid_xpu_ctx.ops {
+            first query(ctx: *mut fid_xpu_ctx, attr: *mut fi_xpu_ctx_attr) -> c_int [fi_xpu_ctx_query];
         }
         /// fi_mr(3).
         mr: fi_ops_mr in fid_domain.mr {
@@ -95,6 +101,8 @@ macro_rules! each_table {
                 auth_key_size: *mut usize) -> c_int [fi_av_lookup_auth_key];
             later set_user_id(av: *mut fid_av, fi_addr: fi_addr_t, user_id: fi_addr_t,
                 flags: u64) -> c_int [fi_av_set_user_id];
+            later lookup2(av: *mut fid_av, fi_addr: fi_addr_t, buf: *mut c_void, len: *mut usize, flags: u64,
+                ctx: *mut fid_xpu_ctx) -> c_int [fi_av_lookup2];
         }
         /// fi_av_set(3).
         av_set: fi_ops_av_set in fid_av_set.ops {
@@ -130,6 +138,7 @@ macro_rules! each_table {
             first signal(cq: *mut fid_cq) -> c_int [fi_cq_signal];
             first strerror(cq: *mut fid_cq, prov_errno: c_int, err_data: *const c_void, buf: *mut c_char,
                 len: usize) -> *const c_char [fi_cq_strerror];
+            later export_xpu(cq: *mut fid_cq, flags: u64, xpu_cq: *mut fid_xpu_cq) -> c_int [fi_cq_export_xpu];
         }
         /// fi_cntr(3).
         cntr: fi_ops_cntr in fid_cntr.ops {
@@ -140,6 +149,8 @@ macro_rules! each_table {
             first wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int [fi_cntr_wait];
             later adderr(cntr: *mut fid_cntr, value: u64) -> c_int [fi_cntr_adderr];
             later seterr(cntr: *mut fid_cntr, value: u64) -> c_int [fi_cntr_seterr];
+            later export_xpu(cntr: *mut fid_cntr, flags: u64,
+                xpu_cntr: *mut fid_xpu_cntr) -> c_int [fi_cntr_export_xpu];
         }
         /// fi_poll(3).
         poll: fi_ops_poll in fid_poll.ops {
@@ -164,6 +175,7 @@ macro_rules! each_table {
                 context: *mut c_void) -> c_int [fi_rx_context];
             first rx_size_left(ep: *mut fid_ep) -> ssize_t [fi_rx_size_left];
             first tx_size_left(ep: *mut fid_ep) -> ssize_t [fi_tx_size_left];
+            later export_xpu(ep: *mut fid_ep, flags: u64, xpu_ep: *mut fid_xpu_ep) -> c_int [fi_ep_export_xpu];
         }
         /// fi_cm(3); also of passive endpoints.
         cm: fi_ops_cm in fid_ep.cm {

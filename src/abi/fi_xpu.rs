@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `<rdma/fi_xpu.h>`: Devices that start transfers by themselves: fi_xpu(3). No release has it yet; no provider here
+//! serves it.
+//!
+//! Declarations only; build.rs writes them into the public header of the next ABI.
+
+use core::ffi::{c_int, c_void};
+
+use super::fabric::fid;
+use super::fi_domain::fi_hmem_iface;
+
+/// For fi_xpu_ops.alloc: the memory is exported as a dma-buf, too.
+pub const FI_XPU_ALLOC_DMABUF: u64 = 1u64;
+/// For fi_xpu_ops.import: the address is one of a device (BAR).
+pub const FI_XPU_IMPORT_IOMEMORY: u64 = 1u64;
+/// For fi_xpu_ops.import: the result is usable by programs of the device.
+pub const FI_XPU_IMPORT_DEVICEMAP: u64 = 2u64;
+/// What the device can have of its own: fi_xpu_ctx_attr.caps.
+pub const FI_XPU_CAP_EP: u64 = 1u64;
+pub const FI_XPU_CAP_CQ: u64 = 2u64;
+pub const FI_XPU_CAP_CNTR: u64 = 4u64;
+/// Which threads of a device make a call together.
+pub const FI_XPU_WORK_ITEM: u32 = 0;
+pub const FI_XPU_SUBGROUP: u32 = 1;
+pub const FI_XPU_WORK_GROUP: u32 = 2;
+pub const FI_XPU_DEVICE: u32 = 3;
+
+c_enum! {
+    /// Whose code serves an exported object on the device.
+    pub enum fi_xpu_provider {
+        FI_XPU_PROV_EFA = 1,
+    }
+}
+
+/// Memory of a device, by functions of the application. fi_xpu(3)
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fi_xpu_ops {
+    /// Bytes of this struct.
+    pub size: usize,
+    pub alloc: Option<
+        unsafe extern "C" fn(
+            device: u64,
+            size: u64,
+            alignment: u64,
+            flags: u64,
+            addr: *mut *mut c_void,
+            fd: *mut c_int,
+            offset: *mut u64,
+        ) -> c_int,
+    >,
+    pub import: Option<
+        unsafe extern "C" fn(
+            device: u64,
+            host_addr: *mut c_void,
+            size: u64,
+            flags: u64,
+            dev_addr: *mut *mut c_void,
+        ) -> c_int,
+    >,
+    pub free: Option<unsafe extern "C" fn(device: u64, addr: *mut c_void)>,
+}
+
+/// A device. fi_xpu(3)
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fi_xpu_attr {
+    pub iface: fi_hmem_iface,
+    /// Its number.
+    pub device: u64,
+    /// NULL: the provider knows how.
+    pub ops: *mut fi_xpu_ops,
+}
+
+/// What the context of a device offers. fi_xpu(3)
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fi_xpu_ctx_attr {
+    /// FI_XPU_CAP_* bits.
+    pub caps: u64,
+    /// Bytes that fi_av_lookup2 writes.
+    pub av_addr_size: usize,
+    /// Bytes that fi_mr_get_xpu_desc writes.
+    pub mr_desc_size: usize,
+}
+
+/// Operations of a device's context. fi_xpu(3)
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fi_ops_xpu_ctx {
+    pub size: usize,
+    pub query: Option<
+        unsafe extern "C" fn(ctx: *mut fid_xpu_ctx, attr: *mut fi_xpu_ctx_attr) -> c_int,
+    >,
+}
+
+/// The context of a device. fi_xpu(3)
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fid_xpu_ctx {
+    pub fid: fid,
+    pub ops: *mut fi_ops_xpu_ctx,
+}
+
+/// What a device knows of an exported object; no `struct fid`. fi_xpu(3)
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fid_xpu {
+    /// FI_CLASS_EP, FI_CLASS_CQ or FI_CLASS_CNTR.
+    pub fclass: u32,
+    /// FI_XPU_PROV_*.
+    pub prov_id: u32,
+    /// For the provider.
+    pub prov_ctx: u64,
+}
+
+/// An endpoint on a device. fi_endpoint(3)
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fid_xpu_ep {
+    pub fid: fid_xpu,
+}
+
+/// A completion queue on a device. fi_cq(3)
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fid_xpu_cq {
+    pub fid: fid_xpu,
+}
+
+/// A counter on a device. fi_cntr(3)
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fid_xpu_cntr {
+    pub fid: fid_xpu,
+}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # make                 the library and its programs, into target/release
 # make try K=fi_tagged the conformance tests whose page:rule contains K, on a debug build: seconds after an edit
-# make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=
+# make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=; HEADERS=2.7: the headers of the next ABI
 # make check           every check; make check-NAME runs one, `make checks` lists them
 # make demo            an unmodified MPI on this library
 # make bench           side by side with another libfabric; make budget writes down instruction counts
@@ -12,6 +12,13 @@ PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 BINDIR ?= $(PREFIX)/bin
 INCLUDEDIR ?= $(PREFIX)/include
+
+# Whose headers include/ gets: those of the ABI that is released, or of the next one. That one's are installed in either
+# case, into a folder of their own that libfabric-2.7.pc names; the library has both ABIs.
+HEADERS ?= 2.6
+NEXT := 2.7
+headers = $(or $(if $(filter 2.6,$(HEADERS)),include),$(if $(filter $(NEXT),$(HEADERS)),$(BUILT)/include-$(NEXT)),\
+    $(error HEADERS is 2.6 or $(NEXT)))
 
 # What libtool made of release 2.6.0's -version-info 33:0:32; its soname is libfabric.so.1.
 SOVERSION := 1.32.0
@@ -46,16 +53,26 @@ try-named:
 
 # Root often has no cargo: `make && sudo make install` installs what is built.
 install: $(if $(shell command -v $(CARGO)),all)
-	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR) $(DESTDIR)$(INCLUDEDIR)/rdma/providers
+	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR)
 	$(INSTALL) -m 755 $(BUILT)/libfabric.so $(DESTDIR)$(LIBDIR)/libfabric.so.$(SOVERSION)
 	ln -sf libfabric.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libfabric.so.1
 	ln -sf libfabric.so.1 $(DESTDIR)$(LIBDIR)/libfabric.so
 	$(INSTALL) -m 755 $(TOOLS:%=$(BUILT)/%) $(DESTDIR)$(BINDIR)
-	$(INSTALL) -m 644 include/rdma/*.h $(DESTDIR)$(INCLUDEDIR)/rdma
-	$(INSTALL) -m 644 include/rdma/providers/*.h $(DESTDIR)$(INCLUDEDIR)/rdma/providers
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' \
-	    -e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
-	    pkgconfig/libfabric.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/libfabric.pc
+	$(call install_headers,$(headers),$(INCLUDEDIR))
+	$(call install_headers,$(BUILT)/include-$(NEXT),$(INCLUDEDIR)-$(NEXT))
+	$(call pkgconfig,libfabric,$(INCLUDEDIR))
+	$(call pkgconfig,libfabric-$(NEXT),$(INCLUDEDIR)-$(NEXT))
+
+define install_headers
+	$(INSTALL) -d $(DESTDIR)$2/rdma/providers
+	$(INSTALL) -m 644 $1/rdma/*.h $(DESTDIR)$2/rdma
+	$(INSTALL) -m 644 $1/rdma/providers/*.h $(DESTDIR)$2/rdma/providers
+endef
+define pkgconfig
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@NAME@|$1|' \
+	    -e 's|@INCLUDEDIR@|$(2:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
+	    pkgconfig/libfabric.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$1.pc
+endef
 
 demo:
 	scripts/demo.sh
@@ -87,7 +104,7 @@ budget: all
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
 CHECKS := format documents layers layout headers clippy unit drift symbols inline install examples demo c \
-    layered budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
+    next layered budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -138,6 +155,9 @@ check-matrix: all
 	scripts/matrix.py $(BUILT) --check
 check-c: all
 	ctests/c.sh $(BUILT)
+# Programs of the next ABI.
+check-next: all
+	ctests/next/run.sh $(BUILT) $(TARGET)/next/conformance
 check-valgrind: all
 	ctests/c.sh --valgrind $(BUILT)
 CONFORMANCE := $(TARGET)/conformance/conformance

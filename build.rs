@@ -21,7 +21,11 @@ fn main() {
     println!("cargo:rerun-if-changed={}", abi.display());
     println!("cargo:rerun-if-changed=cbindgen.toml");
     headers(&root, RELEASED, &root.join("include"));
-    headers(&root, NEXT, &profile_folder().join(format!("include-{NEXT}")));
+    headers(
+        &root,
+        NEXT,
+        &profile_folder().join(format!("include-{NEXT}")),
+    );
 }
 
 /// The day that the next ABI is released, this names it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-/* Programs of seven generations: each old version of fi_getinfo, fi_dupinfo, fi_freeinfo and fi_fabric reads as much of its
+/* Programs of seven generations, and with the headers of the next ABI of eight: each old version of fi_getinfo, fi_dupinfo, fi_freeinfo and fi_fabric reads as much of its
  * caller's structs as the headers of that time had, and not a byte more.
  *
  * Every struct handed in ends where a page without access begins. The structs grew at their ends, so an old one is the
@@ -17,9 +17,18 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
+#ifdef FI_XPU
+#define NEXT(apply) apply(1_10, "1.10")
+#define EP_2_6 UP_TO(fi_ep_attr, xpu_ctx)
+#define DOMAIN_2_6 UP_TO(fi_domain_attr, max_xpu_ctx_cnt)
+#else
+#define NEXT(apply)
+#define EP_2_6 WHOLE(fi_ep_attr)
+#define DOMAIN_2_6 WHOLE(fi_domain_attr)
+#endif
 #define NODES(apply) \
 	apply(1_0, "1.0") apply(1_1, "1.1") apply(1_2, "1.2") apply(1_3, "1.3") apply(1_7, "1.7") apply(1_8, "1.8") \
-	apply(1_9, "1.9")
+	apply(1_9, "1.9") NEXT(apply)
 
 #define DECLARE(node, name) \
 	int getinfo_##node(uint32_t, const char *, const char *, uint64_t, const struct fi_info *, struct fi_info **); \
@@ -53,17 +62,21 @@ static const struct generation generations[] = {
 	{ "1.0", FI_VERSION(1, 4), UP_TO(fi_info, nic), UP_TO(fi_tx_attr, tclass), WHOLE(fi_rx_attr),
 	  UP_TO(fi_ep_attr, auth_key_size), UP_TO(fi_domain_attr, cntr_cnt), FUNCTIONS(1_0) },
 	{ "1.1", FI_VERSION(1, 6), UP_TO(fi_info, nic), UP_TO(fi_tx_attr, tclass), WHOLE(fi_rx_attr),
-	  WHOLE(fi_ep_attr), UP_TO(fi_domain_attr, tclass), FUNCTIONS(1_1) },
+	  EP_2_6, UP_TO(fi_domain_attr, tclass), FUNCTIONS(1_1) },
 	{ "1.2", FI_VERSION(1, 8), WHOLE(fi_info), UP_TO(fi_tx_attr, tclass), WHOLE(fi_rx_attr),
-	  WHOLE(fi_ep_attr), UP_TO(fi_domain_attr, tclass), FUNCTIONS(1_2) },
+	  EP_2_6, UP_TO(fi_domain_attr, tclass), FUNCTIONS(1_2) },
 	{ "1.3", FI_VERSION(1, 19), WHOLE(fi_info), WHOLE(fi_tx_attr), WHOLE(fi_rx_attr),
-	  WHOLE(fi_ep_attr), UP_TO(fi_domain_attr, max_ep_auth_key), FUNCTIONS(1_3) },
+	  EP_2_6, UP_TO(fi_domain_attr, max_ep_auth_key), FUNCTIONS(1_3) },
 	{ "1.7", FI_VERSION(1, 22), WHOLE(fi_info), WHOLE(fi_tx_attr), WHOLE(fi_rx_attr),
-	  WHOLE(fi_ep_attr), UP_TO(fi_domain_attr, max_group_id), FUNCTIONS(1_7) },
+	  EP_2_6, UP_TO(fi_domain_attr, max_group_id), FUNCTIONS(1_7) },
 	{ "1.8", FI_VERSION(2, 4), WHOLE(fi_info), WHOLE(fi_tx_attr), WHOLE(fi_rx_attr),
-	  WHOLE(fi_ep_attr), UP_TO(fi_domain_attr, max_cntr_value), FUNCTIONS(1_8) },
+	  EP_2_6, UP_TO(fi_domain_attr, max_cntr_value), FUNCTIONS(1_8) },
 	{ "1.9", FI_VERSION(2, 6), WHOLE(fi_info), WHOLE(fi_tx_attr), WHOLE(fi_rx_attr),
-	  WHOLE(fi_ep_attr), WHOLE(fi_domain_attr), FUNCTIONS(1_9) },
+	  EP_2_6, DOMAIN_2_6, FUNCTIONS(1_9) },
+#ifdef FI_XPU
+	{ "1.10", FI_VERSION(2, 7), WHOLE(fi_info), WHOLE(fi_tx_attr), WHOLE(fi_rx_attr),
+	  WHOLE(fi_ep_attr), WHOLE(fi_domain_attr), FUNCTIONS(1_10) },
+#endif
 };
 
 static int failures;
@@ -233,6 +246,9 @@ static void test_garbage(const struct generation *g)
 	g->freeinfo(list);
 	list = g->dupinfo(hints);
 	CHECK(list && !list->nic && !list->domain_attr->max_cntr_value && !list->tx_attr->tclass);
+#ifdef FI_XPU
+	CHECK(list && !list->ep_attr->xpu_ctx && !list->domain_attr->max_xpu_ctx_cnt);
+#endif
 	g->freeinfo(list);
 }
 

@@ -108,6 +108,61 @@ static void no_provider_left(void)
 	EQUAL(entries_of(NULL), 0);
 }
 
+// Entries whose addresses are not of the format.
+static int others_than(uint32_t format)
+{
+	struct fi_info *list = NULL;
+	int others = 0;
+
+	EQUAL(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, NULL, &list), 0);
+	for (struct fi_info *info = list; info; info = info->next)
+		others += info->addr_format != format;
+	fi_freeinfo(list);
+	return others;
+}
+
+// fi_getinfo(3), FI_ADDR_FORMAT: the format is met exactly, in any spelling of its name.
+static void address_format(void)
+{
+	struct fi_info *list = NULL;
+
+	setenv("FI_ADDR_FORMAT", "fi_Sockaddr_In", 1);
+	EQUAL(others_than(FI_SOCKADDR_IN), 0);
+	EQUAL(entries_of("shm"), 0);
+	CHECK(entries_of("tcp") > 0);
+	EQUAL(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &list), 0);
+	CHECK(list && list->next);
+	fi_freeinfo(list);
+}
+
+static void address_format_of_strings(void)
+{
+	setenv("FI_ADDR_FORMAT", "FI_ADDR_STR", 1);
+	EQUAL(others_than(FI_ADDR_STR), 0);
+	EQUAL(entries_of("tcp"), 0);
+	CHECK(entries_of("shm") > 0);
+}
+
+static void address_format_of_nobody(void)
+{
+	setenv("FI_ADDR_FORMAT", "FI_SOCKADDR", 1);
+	EQUAL(entries_of(NULL), 0);
+}
+
+static void unknown_address_format(void)
+{
+	setenv("FI_ADDR_FORMAT", "FI_ADDR_PSMX", 1);
+	ONE_LINE(complaints(), "<warn>", "core:", "FI_ADDR_FORMAT=FI_ADDR_PSMX", "no effect", "FI_SOCKADDR_IN6");
+	CHECK(entries_of("tcp") > 0 && entries_of("shm") > 0);
+}
+
+static void empty_address_format(void)
+{
+	setenv("FI_ADDR_FORMAT", "", 1);
+	SAME(complaints(), "");
+	CHECK(entries_of("tcp") > 0 && entries_of("shm") > 0);
+}
+
 // Providers of other builds, and variables that mean something there only.
 static void nothing_wrong(void)
 {
@@ -278,7 +333,8 @@ static const struct test tests[] = {
 	TEST(empty_interface),
 	TEST(unknown_provider),
 	TEST(unknown_provider_excluded),
-	TEST(no_provider_left),
+	TEST(address_format), TEST(address_format_of_strings), TEST(address_format_of_nobody),
+	TEST(unknown_address_format), TEST(empty_address_format), TEST(no_provider_left),
 	TEST(nothing_wrong),
 	TEST(unknown_variables),
 	TEST(unknown_variables_of_each),

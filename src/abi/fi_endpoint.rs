@@ -131,9 +131,8 @@ pub struct fi_ops_ep {
     pub rx_size_left: Option<unsafe extern "C" fn(ep: *mut fid_ep) -> ssize_t>,
     pub tx_size_left: Option<unsafe extern "C" fn(ep: *mut fid_ep) -> ssize_t>,
     // since 2.7
-    pub export_xpu: Option<
-        unsafe extern "C" fn(ep: *mut fid_ep, flags: u64, xpu_ep: *mut fid_xpu_ep) -> c_int,
-    >,
+    pub export_xpu:
+        Option<unsafe extern "C" fn(ep: *mut fid_ep, flags: u64, xpu_ep: *mut fid_xpu_ep) -> c_int>,
 }
 
 /// Messages. fi_msg(3)

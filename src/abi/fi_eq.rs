@@ -433,9 +433,8 @@ pub struct fi_ops_cq {
         ) -> *const c_char,
     >,
     // since 2.7
-    pub export_xpu: Option<
-        unsafe extern "C" fn(cq: *mut fid_cq, flags: u64, xpu_cq: *mut fid_xpu_cq) -> c_int,
-    >,
+    pub export_xpu:
+        Option<unsafe extern "C" fn(cq: *mut fid_cq, flags: u64, xpu_cq: *mut fid_xpu_cq) -> c_int>,
 }
 
 /// A completion queue. fi_cq(3)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Size of every struct and offset of every member, as measured on release 2.6.0 (x86-64 Linux).
+//! Size of every struct and offset of every member, as measured on release 2.6.0 (x86-64 Linux), and what
+//! the development line after it has grown by.
 
 use core::mem::{offset_of, size_of};
 
@@ -18,10 +19,17 @@ fn structs_have_the_measured_layout() {
         fi_ioc: 16 { addr: 0, count: 8, }
         fi_tx_attr: 80 { caps: 0, mode: 8, op_flags: 16, msg_order: 24, comp_order: 32, inject_size: 40, size: 48, iov_limit: 56, rma_iov_limit: 64, tclass: 72, }
         fi_rx_attr: 64 { caps: 0, mode: 8, op_flags: 16, msg_order: 24, comp_order: 32, total_buffered_recv: 40, size: 48, iov_limit: 56, }
-        fi_ep_attr: 96 { r#type: 0, protocol: 4, protocol_version: 8, max_msg_size: 16, msg_prefix_size: 24, max_order_raw_size: 32, max_order_war_size: 40, max_order_waw_size: 48, mem_tag_format: 56, tx_ctx_cnt: 64, rx_ctx_cnt: 72, auth_key_size: 80, auth_key: 88, }
-        fi_domain_attr: 224 { domain: 0, name: 8, threading: 16, control_progress: 20, anonymous: 24, resource_mgmt: 28, av_type: 32, mr_mode: 36, mr_key_size: 40, cq_data_size: 48, cq_cnt: 56, ep_cnt: 64, tx_ctx_cnt: 72, rx_ctx_cnt: 80, max_ep_tx_ctx: 88, max_ep_rx_ctx: 96, max_ep_stx_ctx: 104, max_ep_srx_ctx: 112, cntr_cnt: 120, mr_iov_limit: 128, caps: 136, mode: 144, auth_key: 152, auth_key_size: 160, max_err_data: 168, mr_cnt: 176, tclass: 184, max_ep_auth_key: 192, max_group_id: 200, max_cntr_value: 208, max_err_cntr_value: 216, }
+        fi_ep_attr: 104 { r#type: 0, protocol: 4, protocol_version: 8, max_msg_size: 16, msg_prefix_size: 24, max_order_raw_size: 32, max_order_war_size: 40, max_order_waw_size: 48, mem_tag_format: 56, tx_ctx_cnt: 64, rx_ctx_cnt: 72, auth_key_size: 80, auth_key: 88, xpu_ctx: 96, }
+        fi_domain_attr: 232 { domain: 0, name: 8, threading: 16, control_progress: 20, anonymous: 24, resource_mgmt: 28, av_type: 32, mr_mode: 36, mr_key_size: 40, cq_data_size: 48, cq_cnt: 56, ep_cnt: 64, tx_ctx_cnt: 72, rx_ctx_cnt: 80, max_ep_tx_ctx: 88, max_ep_rx_ctx: 96, max_ep_stx_ctx: 104, max_ep_srx_ctx: 112, cntr_cnt: 120, mr_iov_limit: 128, caps: 136, mode: 144, auth_key: 152, auth_key_size: 160, max_err_data: 168, mr_cnt: 176, tclass: 184, max_ep_auth_key: 192, max_group_id: 200, max_cntr_value: 208, max_err_cntr_value: 216, max_xpu_ctx_cnt: 224, }
         fi_fabric_attr: 32 { fabric: 0, name: 8, prov_name: 16, prov_version: 24, api_version: 28, }
         fi_info: 120 { next: 0, caps: 8, mode: 16, addr_format: 24, src_addrlen: 32, dest_addrlen: 40, src_addr: 48, dest_addr: 56, handle: 64, tx_attr: 72, rx_attr: 80, ep_attr: 88, domain_attr: 96, fabric_attr: 104, nic: 112, }
+        fi_mr_xpu_desc: 32 { buf: 0, len: 8, flags: 16, ctx: 24, }
+        fi_xpu_ops: 32 { size: 0, alloc: 8, import: 16, free: 24, }
+        fi_xpu_attr: 24 { iface: 0, device: 8, ops: 16, }
+        fi_xpu_ctx_attr: 24 { caps: 0, av_addr_size: 8, mr_desc_size: 16, }
+        fi_ops_xpu_ctx: 16 { size: 0, query: 8, }
+        fid_xpu_ctx: 32 { fid: 0, ops: 24, }
+        fid_xpu: 16 { fclass: 0, prov_id: 4, prov_ctx: 8, }
         fi_device_attr: 48 { name: 0, device_id: 8, device_version: 16, vendor_id: 24, driver: 32, firmware: 40, }
         fi_pci_attr: 6 { domain_id: 0, bus_id: 2, device_id: 3, function_id: 4, }
         fi_bus_attr: 12 { bus_type: 0, attr: 4, }
@@ -58,15 +66,15 @@ fn structs_have_the_measured_layout() {
         fi_cq_data_entry: 40 { op_context: 0, flags: 8, len: 16, buf: 24, data: 32, }
         fi_cq_tagged_entry: 48 { op_context: 0, flags: 8, len: 16, buf: 24, data: 32, tag: 40, }
         fi_cq_err_entry: 88 { op_context: 0, flags: 8, len: 16, buf: 24, data: 32, tag: 40, olen: 48, err: 56, prov_errno: 60, err_data: 64, err_data_size: 72, src_addr: 80, }
-        fi_cq_attr: 40 { size: 0, flags: 8, format: 16, wait_obj: 20, signaling_vector: 24, wait_cond: 28, wait_set: 32, }
-        fi_ops_cq: 64 { size: 0, read: 8, readfrom: 16, readerr: 24, sread: 32, sreadfrom: 40, signal: 48, strerror: 56, }
+        fi_cq_attr: 48 { size: 0, flags: 8, format: 16, wait_obj: 20, signaling_vector: 24, wait_cond: 28, wait_set: 32, xpu_ctx: 40, }
+        fi_ops_cq: 72 { size: 0, read: 8, readfrom: 16, readerr: 24, sread: 32, sreadfrom: 40, signal: 48, strerror: 56, export_xpu: 64, }
         fid_cq: 32 { fid: 0, ops: 24, }
-        fi_cntr_attr: 24 { events: 0, wait_obj: 4, wait_set: 8, flags: 16, }
-        fi_ops_cntr: 64 { size: 0, read: 8, readerr: 16, add: 24, set: 32, wait: 40, adderr: 48, seterr: 56, }
+        fi_cntr_attr: 32 { events: 0, wait_obj: 4, wait_set: 8, flags: 16, xpu_ctx: 24, }
+        fi_ops_cntr: 72 { size: 0, read: 8, readerr: 16, add: 24, set: 32, wait: 40, adderr: 48, seterr: 56, export_xpu: 64, }
         fid_cntr: 32 { fid: 0, ops: 24, }
         fi_av_attr: 48 { r#type: 0, rx_ctx_bits: 4, count: 8, ep_per_node: 16, name: 24, map_addr: 32, flags: 40, }
         fi_av_set_attr: 56 { count: 0, start_addr: 8, end_addr: 16, stride: 24, comm_key_size: 32, comm_key: 40, flags: 48, }
-        fi_ops_av: 88 { size: 0, insert: 8, insertsvc: 16, insertsym: 24, remove: 32, lookup: 40, straddr: 48, av_set: 56, insert_auth_key: 64, lookup_auth_key: 72, set_user_id: 80, }
+        fi_ops_av: 96 { size: 0, insert: 8, insertsvc: 16, insertsym: 24, remove: 32, lookup: 40, straddr: 48, av_set: 56, insert_auth_key: 64, lookup_auth_key: 72, set_user_id: 80, lookup2: 88, }
         fid_av: 32 { fid: 0, ops: 24, }
         fid_mr: 40 { fid: 0, mem_desc: 24, key: 32, }
         fi_mr_dmabuf: 32 { fd: 0, offset: 8, len: 16, base_addr: 24, }
@@ -74,11 +82,11 @@ fn structs_have_the_measured_layout() {
         fi_mr_attr: 112 { anonymous: 0, iov_count: 8, access: 16, offset: 24, requested_key: 32, context: 40, auth_key_size: 48, auth_key: 56, iface: 64, device: 72, hmem_data: 80, page_size: 88, base_mr: 96, sub_mr_cnt: 104, }
         fi_mr_modify: 120 { flags: 0, attr: 8, }
         fi_hmem_override_ops: 24 { size: 0, copy_from_hmem_iov: 8, copy_to_hmem_iov: 16, }
-        fi_ops_domain: 96 { size: 0, av_open: 8, cq_open: 16, endpoint: 24, scalable_ep: 32, cntr_open: 40, poll_open: 48, stx_ctx: 56, srx_ctx: 64, query_atomic: 72, query_collective: 80, endpoint2: 88, }
+        fi_ops_domain: 104 { size: 0, av_open: 8, cq_open: 16, endpoint: 24, scalable_ep: 32, cntr_open: 40, poll_open: 48, stx_ctx: 56, srx_ctx: 64, query_atomic: 72, query_collective: 80, endpoint2: 88, xpu_ctx: 96, }
         fi_ops_mr: 32 { size: 0, reg: 8, regv: 16, regattr: 24, }
         fid_domain: 40 { fid: 0, ops: 24, mr: 32, }
         fi_msg: 48 { msg_iov: 0, desc: 8, iov_count: 16, addr: 24, context: 32, data: 40, }
-        fi_ops_ep: 64 { size: 0, cancel: 8, getopt: 16, setopt: 24, tx_ctx: 32, rx_ctx: 40, rx_size_left: 48, tx_size_left: 56, }
+        fi_ops_ep: 72 { size: 0, cancel: 8, getopt: 16, setopt: 24, tx_ctx: 32, rx_ctx: 40, rx_size_left: 48, tx_size_left: 56, export_xpu: 64, }
         fi_ops_msg: 80 { size: 0, recv: 8, recvv: 16, recvmsg: 24, send: 32, sendv: 40, sendmsg: 48, inject: 56, senddata: 64, injectdata: 72, }
         fid_ep: 80 { fid: 0, ops: 24, cm: 32, msg: 40, rma: 48, tagged: 56, atomic: 64, collective: 72, }
         fid_pep: 40 { fid: 0, ops: 24, cm: 32, }

@@ -24,7 +24,17 @@ pub unsafe extern "C" fn fi_getinfo(
     // What the newest headers added is no hint to anybody here, so it is not read: this is also the version that
     // dlsym finds for programs with older headers.
     // SAFETY: passed on from the caller.
-    unsafe { getinfo(Layout::FABRIC_1_9, version, node, service, flags, hints, info) }
+    unsafe {
+        getinfo(
+            Layout::FABRIC_1_9,
+            version,
+            node,
+            service,
+            flags,
+            hints,
+            info,
+        )
+    }
 }
 symver!(fi_getinfo @@ "FABRIC_1.10");
 

@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn provider_attributes_alone_need_nothing_else() {
         let unknown = naming(c"zork");
-        let entries = getinfo(&query(Some(&unknown), VERSION, FI_PROV_ATTR_ONLY)).unwrap();
+        let entries = getinfo(&query(Some(&unknown), NEWEST, FI_PROV_ATTR_ONLY)).unwrap();
         let names: Vec<_> = entries.iter().map(|e| e.fabric.prov_name.clone()).collect();
         assert_eq!(
             names,
@@ -127,7 +127,7 @@ mod tests {
     fn an_unknown_provider_has_no_data() {
         let hints = naming(c"zork");
         assert_eq!(
-            getinfo(&query(Some(&hints), VERSION, 0)),
+            getinfo(&query(Some(&hints), NEWEST, 0)),
             Err(Error::NODATA)
         );
     }
@@ -136,7 +136,7 @@ mod tests {
     fn a_layer_that_is_not_here_has_no_data_in_either_order() {
         for name in [c"ofi_rxm;tcp", c"tcp;ofi_rxm", c"ofi_rxd;udp"] {
             let hints = naming(name);
-            let query = query(Some(&hints), VERSION, 0);
+            let query = query(Some(&hints), NEWEST, 0);
             assert_eq!(getinfo(&query), Err(Error::NODATA), "{name:?}");
             let filter = Filter::of(&query, None);
             let reason = filter.refuse("tcp").unwrap().by("tcp").to_string();
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn native_endpoints_come_first_unless_layering_is_excluded() {
         let first = |name| {
-            getinfo(&query(Some(&naming(name)), VERSION, 0)).unwrap()[0]
+            getinfo(&query(Some(&naming(name)), NEWEST, 0)).unwrap()[0]
                 .ep
                 .ep_type
         };
@@ -161,11 +161,11 @@ mod tests {
     #[test]
     fn refusals_by_name_have_their_reason() {
         let hints = naming(c"udp");
-        let filter = Filter::of(&query(Some(&hints), VERSION, 0), None);
+        let filter = Filter::of(&query(Some(&hints), NEWEST, 0), None);
         let reason = filter.refuse("tcp").unwrap().by("tcp");
         let text = r#"refused: tcp: fabric_attr.prov_name: wanted "udp", offered "tcp""#;
         assert_eq!(reason.to_string(), text);
-        let filter = Filter::of(&query(None, VERSION, 0), Some("^tcp"));
+        let filter = Filter::of(&query(None, NEWEST, 0), Some("^tcp"));
         let reason = filter.refuse("tcp").unwrap().by("tcp");
         let text = r#"refused: tcp: FI_PROVIDER: wanted "^tcp", offered "tcp""#;
         assert_eq!(reason.to_string(), text);

@@ -305,6 +305,7 @@ mod tests {
             prefix,
             speed,
             inward: false,
+            point_to_point: false,
             loopback: addr.is_loopback(),
         }
     }

@@ -101,9 +101,7 @@ pub unsafe fn domain_attr(
 ) {
     // SAFETY: this function's caller promises it.
     let known = unsafe { grown(attr, layout(false).domain) };
-    let knows = |attr: &fi_domain_attr| {
-        attr.caps & FI_XPU != 0 || attr.mr_mode & FI_MR_XPU_DESC != 0
-    };
+    let knows = |attr: &fi_domain_attr| flags::CAPS.know_xpu(attr.caps);
     let is_next = is_next || known.as_ref().is_some_and(knows);
     // SAFETY: as above; what came with 2.7 belongs to who knows its bits.
     let attr = unsafe { grown(attr, layout(is_next).domain) };

@@ -22,6 +22,13 @@ impl Flags {
         text.trim_comma();
     }
 
+    /// Whether these bits prove that their user knows what came with FI_XPU: that is among them, and nothing without a
+    /// name. Who sets all bits has said nothing.
+    pub fn know_xpu(&self, bits: u64) -> bool {
+        let named = self.0.iter().fold(FI_XPU, |all, (flag, _)| all | flag);
+        bits & FI_XPU != 0 && bits & !named == 0
+    }
+
     /// `A | B | 0x4`: for sentences, and complete, with what has no name as a number.
     pub fn sum(&self, bits: u64) -> String {
         let mut words = Vec::new();

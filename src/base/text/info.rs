@@ -43,7 +43,7 @@ pub unsafe fn info(text: &mut Text, info: &fi_info) {
         text.field(1, "handle", Pointer::new(info.handle));
         tx_attr(text, 1, info.tx_attr.as_ref());
         rx_attr(text, 1, info.rx_attr.as_ref());
-        let is_next = info.caps & FI_XPU != 0;
+        let is_next = flags::CAPS.know_xpu(info.caps);
         ep_attr(text, 1, info.ep_attr, is_next);
         domain_attr(text, 1, info.domain_attr, is_next);
         fabric_attr(text, 1, info.fabric_attr.as_ref());

@@ -36,7 +36,7 @@ pub unsafe fn cq_attr(text: &mut Text, data: *const fi_cq_attr) {
     text.field(1, "wait_obj", WAIT_OBJ.of(attr.wait_obj.0));
     text.field(1, "signaling_vector", attr.signaling_vector);
     text.field(1, "wait_cond", CQ_WAIT_COND.of(attr.wait_cond.0));
-    if attr.flags & FI_XPU != 0 {
+    if flags::CQ_FLAGS.know_xpu(attr.flags) {
         // SAFETY: as above; who sets the flag has the member.
         text.field(1, "xpu_ctx", Pointer::new(unsafe { (*data).xpu_ctx }));
     }
@@ -53,7 +53,7 @@ pub unsafe fn cntr_attr(text: &mut Text, data: *const fi_cntr_attr) {
     text.field(1, "events", CNTR_EVENTS.of(attr.events.0));
     text.field(1, "wait_obj", WAIT_OBJ.of(attr.wait_obj.0));
     text.field(1, "flags", format_args!("{:#x}", attr.flags));
-    if attr.flags & FI_XPU != 0 {
+    if flags::CQ_FLAGS.know_xpu(attr.flags) {
         // SAFETY: as above; who sets the flag has the member.
         text.field(1, "xpu_ctx", Pointer::new(unsafe { (*data).xpu_ctx }));
     }

@@ -9,8 +9,9 @@ use core::{
 
 use super::slots::{fi_control, fi_domain};
 use crate::abi::{
-    FI_ENABLE, FI_GET_MR_XPU_DESC, FI_GET_RAW_MR, FI_KEY_NOTAVAIL, FI_MAP_RAW_MR, FI_REFRESH, FI_UNMAP_KEY, fi_addr_t,
-    fi_info, fi_mr_map_raw, fi_mr_modify, fi_mr_raw_attr, fi_mr_xpu_desc, fid_domain, fid_fabric, fid_mr, fid_xpu_ctx, iovec,
+    FI_ENABLE, FI_GET_MR_XPU_DESC, FI_GET_RAW_MR, FI_KEY_NOTAVAIL, FI_MAP_RAW_MR, FI_REFRESH,
+    FI_UNMAP_KEY, fi_addr_t, fi_info, fi_mr_map_raw, fi_mr_modify, fi_mr_raw_attr, fi_mr_xpu_desc,
+    fid_domain, fid_fabric, fid_mr, fid_xpu_ctx, iovec,
 };
 use crate::ffi::slots::call_slot;
 
@@ -137,7 +138,13 @@ pub unsafe extern "C" fn fi_mr_get_xpu_desc(
         ctx,
     };
     // SAFETY: as for fi_control; the struct lives until it returns.
-    unsafe { fi_control(mr.cast(), FI_GET_MR_XPU_DESC as c_int, (&raw mut desc).cast()) }
+    unsafe {
+        fi_control(
+            mr.cast(),
+            FI_GET_MR_XPU_DESC as c_int,
+            (&raw mut desc).cast(),
+        )
+    }
 }
 symver!(fi_mr_get_xpu_desc @@ "FABRIC_RS_1.0");
 

@@ -118,6 +118,14 @@ unsafe fn domain<'a, T: DomainCalls>(domain: *mut fid_domain) -> Result<&'a T> {
     object(unsafe { object::get::<T, fid_domain>(domain) })
 }
 
+/// fi_xpu(3): no provider has queues and counters for a device.
+fn for_the_host(flags: u64) -> Result {
+    match flags & FI_XPU {
+        0 => Ok(()),
+        _ => Err(Error::NOSYS),
+    }
+}
+
 /// A wait set named in attributes.
 ///
 /// # Safety
@@ -174,6 +182,7 @@ unsafe extern "C" fn cq_open<T: DomainCalls>(
     status(unsafe {
         domain::<T>(d).and_then(|domain| {
             let attr = grown(attr, Layout::CQ_ATTR).ok_or(Error::INVAL)?;
+            for_the_host(attr.flags)?;
             let request = CqRequest {
                 size: attr.size,
                 flags: attr.flags,
@@ -201,6 +210,7 @@ unsafe extern "C" fn cntr_open<T: DomainCalls>(
     status(unsafe {
         domain::<T>(d).and_then(|domain| {
             let attr = grown(attr, Layout::CNTR_ATTR).ok_or(Error::INVAL)?;
+            for_the_host(attr.flags)?;
             let request = CntrRequest {
                 events: attr.events,
                 wait_obj: attr.wait_obj,

@@ -31,6 +31,7 @@ impl ip::Network for Machine {
                 prefix,
                 speed: 100,
                 inward: false,
+                point_to_point: false,
                 loopback: addr.is_loopback(),
             }
         })

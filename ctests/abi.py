@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""What the public headers declare, read from include/: inline functions, tables of operations, objects, constants."""
+"""What the public headers declare, read from include/ or the folder that INCLUDE names: inline functions, tables of
+operations, objects, constants."""
 import os
 import re
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-HEADERS = [f"rdma/{name}" for name in sorted(os.listdir(f"{ROOT}/include/rdma")) if name.endswith(".h")] + [
-    f"rdma/providers/{name}" for name in sorted(os.listdir(f"{ROOT}/include/rdma/providers"))]
+INCLUDE = os.environ.get("INCLUDE", f"{ROOT}/include")
+HEADERS = [f"rdma/{name}" for name in sorted(os.listdir(f"{INCLUDE}/rdma")) if name.endswith(".h")] + [
+    f"rdma/providers/{name}" for name in sorted(os.listdir(f"{INCLUDE}/rdma/providers"))]
 NESTED = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*"
 
 
@@ -36,7 +38,7 @@ class Headers:
     struct of function pointers, by its name. `objects`: (table, member) of each struct fid_*. `text`: without comments."""
 
     def __init__(self):
-        text = "".join(open(f"{ROOT}/include/{header}").read() for header in HEADERS)
+        text = "".join(open(f"{INCLUDE}/{header}").read() for header in HEADERS)
         self.text = text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
         self.functions = [(" ".join(ret.split()), name, parameters(ps)) for ret, name, ps in re.findall(
             rf"static inline ([\w *]+?)\s*\b(fi_\w+)\(({NESTED})\)\s*\{{", text)]
@@ -48,7 +50,8 @@ class Headers:
             if slots and body.startswith("size_t size;"):
                 self.tables[struct] = [(ret.split(";")[-1].strip(), name, parameters(ps)) for ret, name, ps in slots]
         for struct, body in structs.items():
-            if struct.startswith("fid"):
+            # What a device knows of an object (fid_xpu) is none.
+            if struct.startswith("fid") and (struct == "fid" or body.startswith("struct fid fid;")):
                 self.objects[struct] = [(table, member) for table, member in re.findall(r"struct (\w+) \*(\w+);", body)
                                         if table in self.tables]
 

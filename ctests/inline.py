@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""inline.py LIBRARY [INCLUDE]: every inline function of the headers against the symbol of its name.
+"""inline.py LIBRARY: every inline function of the headers against the symbol of its name.
 
 Reads the headers, writes a C program with an object whose tables record what is called with which arguments, calls each
 inline function and its symbol in the same situations, and compares the records. The symbol is also called with a null
@@ -14,10 +14,10 @@ import subprocess
 import sys
 import tempfile
 
-from abi import HEADERS, ROOT, Headers, is_pointer
+from abi import HEADERS, INCLUDE, ROOT, Headers, is_pointer
 
 args = [a for a in sys.argv[1:] if a != "--print"]
-library, include = args[0], args[1] if len(args) > 1 else os.path.join(ROOT, "include")
+library, include = args[0], INCLUDE
 # These call named functions of the library instead of a table; ctests/inline_named.c has them.
 NAMED = {"fi_allocinfo", "fi_import", "fi_import_log", "fi_param_get_str", "fi_param_get_int", "fi_param_get_bool",
          "fi_param_get_size_t"}

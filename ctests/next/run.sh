@@ -18,6 +18,9 @@ say "layout of the headers"
 say "the headers as C and C++"
 "$ROOT/ctests/headers.sh" "$next"
 
+say "the inline functions as symbols"
+INCLUDE=$next "$ROOT/ctests/inline.py" "$library/libfabric.so"
+
 # Where there is no library of that ABI to link with: one that has its names, at its nodes.
 cat >"$folder/stub.map" <<'MAP'
 FABRIC_1.0 { global: fi_*; local: *; };

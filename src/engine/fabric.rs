@@ -2,8 +2,9 @@
 //! A fabric: fi_fabric(3). Opens domains, event queues, passive endpoints and wait sets.
 #![forbid(unsafe_code)]
 
+mod shared;
+
 use core::ffi::{CStr, c_int, c_void};
-use std::ffi::CString;
 use std::sync::{Arc, Weak};
 
 use crate::abi::*;
@@ -20,22 +21,7 @@ use crate::ffi::ops::poll::WaitCalls;
 use crate::ffi::{Kind, Other, WaitHandle};
 use crate::sync::{Serialized, Use, Uses};
 
-/// Shared by a fabric's handle and its objects.
-pub struct FabricShared<T: Transport> {
-    pub provider: T::Fabric,
-    pub api_version: u32,
-    pub name: Option<CString>,
-    pub uses: Uses,
-}
-
-impl<T: Transport> FabricShared<T> {
-    /// Whether a domain opened with `info` has a thread for progress.
-    pub fn wants_auto_progress(&self, info: &Info) -> bool {
-        let asked = fi_progress(info.domain.progress);
-        matches!(asked, FI_PROGRESS_AUTO | FI_PROGRESS_UNSPEC)
-            && T::offers_auto_progress(&self.provider)
-    }
-}
+pub use shared::FabricShared;
 
 /// The handle.
 pub struct Fabric<T: Transport> {

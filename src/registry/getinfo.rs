@@ -126,10 +126,7 @@ mod tests {
     #[test]
     fn an_unknown_provider_has_no_data() {
         let hints = naming(c"zork");
-        assert_eq!(
-            getinfo(&query(Some(&hints), NEWEST, 0)),
-            Err(Error::NODATA)
-        );
+        assert_eq!(getinfo(&query(Some(&hints), NEWEST, 0)), Err(Error::NODATA));
     }
 
     #[test]

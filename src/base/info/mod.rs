@@ -35,6 +35,6 @@ pub use layout::Layout;
 pub use list::{duplicate, release, write_all};
 pub use prototype::{ALL_TAG_BITS, Prototype, since};
 pub use query::Query;
-pub use read::grown;
+pub use read::{Plain, grown};
 pub use reason::{Reason, Refusal, Value};
 pub use select::{Answer, Place, select, with_all};

@@ -6,10 +6,10 @@
 use core::ffi::{CStr, c_char};
 
 use super::flags;
+use super::known::Known;
 use super::names::{AV_TYPE, EP_TYPE, PROGRESS, PROTOCOL, RESOURCE_MGMT, THREADING};
 use super::writer::{Pointer, Text};
 use crate::abi::*;
-use crate::base::info::{Layout, grown};
 
 pub fn tx_attr(text: &mut Text, depth: usize, attr: Option<&fi_tx_attr>) {
     let Some(attr) = heading(text, depth, "fi_tx_attr", attr) else {
@@ -48,15 +48,8 @@ pub fn rx_attr(text: &mut Text, depth: usize, attr: Option<&fi_rx_attr>) {
     text.field(depth, "iov_limit", attr.iov_limit);
 }
 
-/// `is_next`: the struct is one of 2.7.
-///
-/// # Safety
-/// `attr` is NULL or an attribute struct.
-pub unsafe fn ep_attr(text: &mut Text, depth: usize, attr: *const fi_ep_attr, is_next: bool) {
-    let layout = layout(is_next);
-    // SAFETY: this function's caller promises it.
-    let attr = unsafe { grown(attr, layout.ep) };
-    let Some(attr) = heading(text, depth, "fi_ep_attr", attr.as_ref()) else {
+pub fn ep_attr(text: &mut Text, depth: usize, known: &Known<fi_ep_attr>) {
+    let Some(attr) = heading(text, depth, "fi_ep_attr", known.attr.as_ref()) else {
         return;
     };
     let depth = depth + 1;
@@ -76,36 +69,15 @@ pub unsafe fn ep_attr(text: &mut Text, depth: usize, attr: *const fi_ep_attr, is
     context_count(text, depth, "tx_ctx_cnt", attr.tx_ctx_cnt);
     context_count(text, depth, "rx_ctx_cnt", attr.rx_ctx_cnt);
     text.field(depth, "auth_key_size", attr.auth_key_size);
-    if is_next {
+    if known.is_next {
         text.field(depth, "xpu_ctx", Pointer::new(attr.xpu_ctx));
     }
 }
 
-/// As much of a struct as its user has. Nothing tells those of 2.6 and before from each other.
-fn layout(is_next: bool) -> Layout {
-    match is_next {
-        true => Layout::FABRIC_1_10,
-        false => Layout::FABRIC_1_9,
-    }
-}
-
-/// `is_next`: the struct is one of 2.7; it may tell so itself.
-///
 /// # Safety
-/// `attr` is NULL or an attribute struct, whose strings are NULL or end with a zero.
-pub unsafe fn domain_attr(
-    text: &mut Text,
-    depth: usize,
-    attr: *const fi_domain_attr,
-    is_next: bool,
-) {
-    // SAFETY: this function's caller promises it.
-    let known = unsafe { grown(attr, layout(false).domain) };
-    let knows = |attr: &fi_domain_attr| flags::CAPS.know_xpu(attr.caps);
-    let is_next = is_next || known.as_ref().is_some_and(knows);
-    // SAFETY: as above; what came with 2.7 belongs to who knows its bits.
-    let attr = unsafe { grown(attr, layout(is_next).domain) };
-    let Some(attr) = heading(text, depth, "fi_domain_attr", attr.as_ref()) else {
+/// The strings in the struct are NULL or end with a zero.
+pub unsafe fn domain_attr(text: &mut Text, depth: usize, known: &Known<fi_domain_attr>) {
+    let Some(attr) = heading(text, depth, "fi_domain_attr", known.attr.as_ref()) else {
         return;
     };
     let depth = depth + 1;
@@ -147,7 +119,7 @@ pub unsafe fn domain_attr(
     text.field(depth, "max_group_id", attr.max_group_id);
     text.field(depth, "max_cntr_value", attr.max_cntr_value);
     text.field(depth, "max_err_cntr_value", attr.max_err_cntr_value);
-    if is_next {
+    if known.is_next {
         text.field(depth, "max_xpu_ctx_cnt", attr.max_xpu_ctx_cnt);
     }
 }

@@ -10,6 +10,7 @@ use core::slice;
 use super::address::straddr;
 use super::attr::{domain_attr, ep_attr, fabric_attr, rx_attr, tx_attr};
 use super::flags;
+use super::known;
 use super::names::ADDR_FORMAT;
 use super::writer::{Pointer, Text};
 use crate::abi::*;
@@ -44,8 +45,8 @@ pub unsafe fn info(text: &mut Text, info: &fi_info) {
         tx_attr(text, 1, info.tx_attr.as_ref());
         rx_attr(text, 1, info.rx_attr.as_ref());
         let is_next = flags::CAPS.know_xpu(info.caps);
-        ep_attr(text, 1, info.ep_attr, is_next);
-        domain_attr(text, 1, info.domain_attr, is_next);
+        ep_attr(text, 1, &known::ep(info.ep_attr, is_next));
+        domain_attr(text, 1, &known::domain(info.domain_attr, is_next));
         fabric_attr(text, 1, info.fabric_attr.as_ref());
         object(text, 1, "nic", info.nic.cast());
     }

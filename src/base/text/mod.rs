@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Flags, enumerators, structs and addresses as text: `fi_tostr` of fi_fabric(3).
 //!
-//! `ctests/tostr.expected` holds what every type looks like. What structs have since 2.7 is read, and shown, only where
-//! the rest of the struct proves that it is one of those: its user knows FI_XPU. Trusted with: reading data of the type that C names.
+//! `ctests/tostr.expected` holds what every type looks like. Trusted with: reading data of the type that C names.
 
 pub mod address;
 mod attr;
 mod errors;
 pub mod flags;
 mod info;
+mod known;
 pub mod names;
 mod nic;
 mod queue;
@@ -65,16 +65,16 @@ unsafe fn structure(text: &mut Text, kind: fi_type, data: *const c_void) -> bool
             FI_TYPE_INFO => info::info(text, &*data.cast()),
             FI_TYPE_TX_ATTR => attr::tx_attr(text, 0, data.cast::<fi_tx_attr>().as_ref()),
             FI_TYPE_RX_ATTR => attr::rx_attr(text, 0, data.cast::<fi_rx_attr>().as_ref()),
-            FI_TYPE_EP_ATTR => attr::ep_attr(text, 0, data.cast(), false),
-            FI_TYPE_DOMAIN_ATTR => attr::domain_attr(text, 0, data.cast(), false),
+            FI_TYPE_EP_ATTR => attr::ep_attr(text, 0, &known::ep(data.cast(), false)),
+            FI_TYPE_DOMAIN_ATTR => attr::domain_attr(text, 0, &known::domain(data.cast(), false)),
             FI_TYPE_FABRIC_ATTR => {
                 attr::fabric_attr(text, 0, data.cast::<fi_fabric_attr>().as_ref())
             }
             FI_TYPE_FID => info::object(text, 0, "fid", data.cast()),
             FI_TYPE_AV_ATTR => queue::av_attr(text, &*data.cast()),
-            FI_TYPE_CQ_ATTR => queue::cq_attr(text, data.cast()),
+            FI_TYPE_CQ_ATTR => queue::cq_attr(text, &known::cq(data.cast())),
             FI_TYPE_MR_ATTR => queue::mr_attr(text, &*data.cast()),
-            FI_TYPE_CNTR_ATTR => queue::cntr_attr(text, data.cast()),
+            FI_TYPE_CNTR_ATTR => queue::cntr_attr(text, &known::cntr(data.cast())),
             FI_TYPE_CQ_ERR_ENTRY => queue::cq_err_entry(text, &*data.cast()),
             _ => return false,
         }

@@ -5,10 +5,10 @@
 
 use super::attr::string;
 use super::flags;
+use super::known::Known;
 use super::names::{AV_TYPE, CNTR_EVENTS, CQ_FORMAT, CQ_WAIT_COND, HMEM_IFACE, WAIT_OBJ};
 use super::writer::{Pointer, Text};
 use crate::abi::*;
-use crate::base::info::{Layout, grown};
 
 /// # Safety
 /// `attr.name` is NULL or ends with a zero.
@@ -22,11 +22,8 @@ pub unsafe fn av_attr(text: &mut Text, attr: &fi_av_attr) {
     text.list_field(1, "flags", |text| flags::AV_FLAGS.write(text, attr.flags));
 }
 
-/// # Safety
-/// `attr` is an attribute struct.
-pub unsafe fn cq_attr(text: &mut Text, data: *const fi_cq_attr) {
-    // SAFETY: this function's caller promises it.
-    let Some(attr) = (unsafe { grown(data, Layout::CQ_ATTR) }) else {
+pub fn cq_attr(text: &mut Text, known: &Known<fi_cq_attr>) {
+    let Some(attr) = &known.attr else {
         return;
     };
     text.heading(0, "fi_cq_attr");
@@ -36,26 +33,21 @@ pub unsafe fn cq_attr(text: &mut Text, data: *const fi_cq_attr) {
     text.field(1, "wait_obj", WAIT_OBJ.of(attr.wait_obj.0));
     text.field(1, "signaling_vector", attr.signaling_vector);
     text.field(1, "wait_cond", CQ_WAIT_COND.of(attr.wait_cond.0));
-    if flags::CQ_FLAGS.know_xpu(attr.flags) {
-        // SAFETY: as above; who sets the flag has the member.
-        text.field(1, "xpu_ctx", Pointer::new(unsafe { (*data).xpu_ctx }));
+    if known.is_next {
+        text.field(1, "xpu_ctx", Pointer::new(attr.xpu_ctx));
     }
 }
 
-/// # Safety
-/// `attr` is an attribute struct.
-pub unsafe fn cntr_attr(text: &mut Text, data: *const fi_cntr_attr) {
-    // SAFETY: this function's caller promises it.
-    let Some(attr) = (unsafe { grown(data, Layout::CNTR_ATTR) }) else {
+pub fn cntr_attr(text: &mut Text, known: &Known<fi_cntr_attr>) {
+    let Some(attr) = &known.attr else {
         return;
     };
     text.heading(0, "fi_cntr_attr");
     text.field(1, "events", CNTR_EVENTS.of(attr.events.0));
     text.field(1, "wait_obj", WAIT_OBJ.of(attr.wait_obj.0));
     text.field(1, "flags", format_args!("{:#x}", attr.flags));
-    if flags::CQ_FLAGS.know_xpu(attr.flags) {
-        // SAFETY: as above; who sets the flag has the member.
-        text.field(1, "xpu_ctx", Pointer::new(unsafe { (*data).xpu_ctx }));
+    if known.is_next {
+        text.field(1, "xpu_ctx", Pointer::new(attr.xpu_ctx));
     }
 }
 

@@ -63,7 +63,7 @@ int main(void)
 	if (!log_file || unlink(name) || dup2(file, STDERR_FILENO) < 0)
 		return 2;
 
-	ask("version 2.7", FI_VERSION(2, 7), NULL, NULL, 0, NULL);
+	ask("version 2.8", FI_VERSION(2, 8), NULL, NULL, 0, NULL);
 	ask("FI_SOURCE alone", V, NULL, NULL, FI_SOURCE, NULL);
 	ask("service xx", V, "127.0.0.1", "xx", 0, NULL);
 	HINT(free(h->fabric_attr->prov_name); h->fabric_attr->prov_name = strdup("verbs"));

@@ -104,7 +104,7 @@ budget: all
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
 CHECKS := format documents layers layout headers clippy unit drift symbols inline install examples demo c \
-    next layered budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
+    next plugins layered budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -158,6 +158,9 @@ check-c: all
 # Programs of the next ABI.
 check-next: all
 	ctests/next/run.sh $(BUILT) $(TARGET)/next/conformance
+# Loadable providers. UPSTREAM_PLUGINS may name a folder with those of the original library.
+check-plugins: all
+	ctests/plugins/run.py $(BUILT)
 check-valgrind: all
 	ctests/c.sh --valgrind $(BUILT)
 CONFORMANCE := $(TARGET)/conformance/conformance

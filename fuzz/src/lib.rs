@@ -199,7 +199,7 @@ pub fn variables(data: &[u8]) {
         "FI_TCP_CONN_TIMEOUT",
         "FI_TCP_IFACE",
     ];
-    registry::providers();
+    let _ = registry::providers();
     let parts = data
         .split(|&byte| byte == b'\n')
         .chain(std::iter::repeat(&[][..]));

@@ -4,6 +4,7 @@
 //! They are defined and read at the first question; a change of the environment after that has no effect.
 #![forbid(unsafe_code)]
 
+use core::time::Duration;
 use std::sync::OnceLock;
 
 use super::log::{CORE, Subsys, log_warn};
@@ -15,6 +16,12 @@ use crate::abi;
 pub struct Settings {
     /// FI_PROVIDER: which providers may be used.
     pub provider: Option<String>,
+    /// FI_PROVIDER_PATH: where loadable providers are.
+    pub provider_path: Option<String>,
+    /// FI_PROVIDER_OPEN: files of providers that FI_PROVIDER leaves out are opened, too.
+    pub provider_open_all: bool,
+    /// FI_PROVIDER_TIMEOUT: how long a loadable provider may take to start.
+    pub provider_timeout: Duration,
     /// FI_ADDR_FORMAT: the format of the addresses that fi_getinfo shows.
     pub addr_format: Option<u32>,
     /// FI_UNIVERSE_SIZE: the number of peers to expect.
@@ -45,6 +52,13 @@ fn define() {
 fn read() -> Settings {
     Settings {
         provider: params::get_str(None, "provider").ok(),
+        provider_path: params::get_str(None, "provider_path").ok(),
+        provider_open_all: params::get_str(None, "provider_open")
+            .is_ok_and(|text| text.eq_ignore_ascii_case("all")),
+        provider_timeout: match params::get_int(None, "provider_timeout") {
+            Ok(ms @ 1..) => Duration::from_millis(ms as u64),
+            _ => PROVIDER_TIMEOUT,
+        },
         addr_format: params::get_str(None, "addr_format")
             .ok()
             .and_then(|name| addr_format(&name)),
@@ -52,6 +66,8 @@ fn read() -> Settings {
         av_remove_cleanup: params::get_bool(None, "av_remove_cleanup").unwrap_or(false),
     }
 }
+
+const PROVIDER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The format of that name. One that is not known is as if it were not there, and says so.
 fn addr_format(name: &str) -> Option<u32> {
@@ -80,7 +96,7 @@ const ADDR_FORMATS: [(&str, u32); 10] = formats!(
 );
 
 /// In the order in which `fi_getparams` shows them.
-const VARIABLES: [(&str, Kind, &str); 17] = [
+const VARIABLES: [(&str, Kind, &str); 19] = [
     (
         "perf_cntr",
         Kind::String,
@@ -159,7 +175,18 @@ const VARIABLES: [(&str, Kind, &str); 17] = [
     (
         "provider_path",
         Kind::Path,
-        "accepted and ignored: directories with loadable providers, separated by colons",
+        "folders with loadable providers, separated by colons; +FILE for one of them, a leading @ for the first found \
+         instead of the newest (default: libfabric beside this library)",
+    ),
+    (
+        "provider_open",
+        Kind::String,
+        "all: open loadable providers that FI_PROVIDER leaves out, too (default: those that it does not)",
+    ),
+    (
+        "provider_timeout",
+        Kind::Int,
+        "milliseconds that a loadable provider may take to start (default: 30000)",
     ),
     (
         "addr_format",
@@ -179,6 +206,13 @@ mod tests {
         print_report(&format!("{:?}", Settings::get()));
     }
 
+    fn unset() -> Settings {
+        Settings {
+            provider_timeout: PROVIDER_TIMEOUT,
+            ..Settings::default()
+        }
+    }
+
     fn check(environment: &[(&str, &str)], expected: Settings) {
         let found = report("base::settings::tests::child", environment);
         assert_eq!(found, format!("{expected:?}"), "{environment:?}");
@@ -186,19 +220,25 @@ mod tests {
 
     #[test]
     fn without_variables_nothing_is_asked_for() {
-        check(&[], Settings::default());
+        check(&[], unset());
     }
 
     #[test]
     fn every_variable_has_its_field() {
         let environment = [
             ("FI_PROVIDER", "^shm,udp"),
+            ("FI_PROVIDER_PATH", "/a:+/b"),
+            ("FI_PROVIDER_OPEN", "ALL"),
+            ("FI_PROVIDER_TIMEOUT", "250"),
             ("FI_ADDR_FORMAT", "fi_sockaddr_in6"),
             ("FI_UNIVERSE_SIZE", "0x100"),
             ("FI_AV_REMOVE_CLEANUP", "TRUE"),
         ];
         let expected = Settings {
             provider: Some("^shm,udp".to_owned()),
+            provider_path: Some("/a:+/b".to_owned()),
+            provider_open_all: true,
+            provider_timeout: Duration::from_millis(250),
             addr_format: Some(abi::FI_SOCKADDR_IN6),
             universe_size: Some(256),
             av_remove_cleanup: true,
@@ -209,7 +249,7 @@ mod tests {
     #[test]
     fn unknown_address_formats_are_none() {
         for name in ["", "FI_ADDR_PSMX", "2", "FI_SOCKADDR_IN "] {
-            check(&[("FI_ADDR_FORMAT", name)], Settings::default());
+            check(&[("FI_ADDR_FORMAT", name)], unset());
         }
     }
 
@@ -217,7 +257,7 @@ mod tests {
     fn an_empty_provider_list_is_a_list() {
         let expected = Settings {
             provider: Some(String::new()),
-            ..Settings::default()
+            ..unset()
         };
         check(
             &[("FI_PROVIDER", ""), ("FI_AV_REMOVE_CLEANUP", "ja")],

@@ -6,6 +6,7 @@
 
 use crate::base::log;
 use crate::engine::domain::registered;
+use crate::registry;
 
 #[used]
 // SAFETY: functions without arguments are what the section holds.
@@ -14,5 +15,6 @@ static AT_EXIT: extern "C" fn() = at_exit;
 
 extern "C" fn at_exit() {
     registered::drain_at_exit();
+    registry::clean_up();
     log::at_exit();
 }

@@ -11,6 +11,7 @@ pub mod live;
 pub mod object;
 pub mod ops;
 pub mod peer;
+pub mod plugin;
 pub mod slots;
 pub mod user;
 

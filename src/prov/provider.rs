@@ -22,6 +22,11 @@ pub trait Provider: Send + Sync {
     /// `fi_fabric_attr.prov_version`.
     fn version(&self) -> u32;
 
+    /// The interface that its structs follow. It is not asked for a newer one.
+    fn api(&self) -> u32 {
+        u32::MAX
+    }
+
     /// Makes the provider's variables known, so that fi_getparams lists them. Called once, before all else.
     fn define_params(&self);
 
@@ -38,4 +43,7 @@ pub trait Provider: Send + Sync {
         context: *mut c_void,
         below: &dyn Below,
     ) -> Result<*mut abi::fid_fabric>;
+
+    /// The process ends.
+    fn clean_up(&self) {}
 }

@@ -2,24 +2,23 @@
 //! Which providers answer a query: all of them an application's, and a layered provider's those below it.
 #![forbid(unsafe_code)]
 
-use super::filter::Filter;
+use super::filter::{CORE_ONLY, Filter, HIDDEN, OFFLOAD, PRIVATE};
+use super::kind::Kind;
+use super::registered::Registered;
 use crate::base::info::{Answer, Query};
 use crate::prov::{Below, Provider};
 
 /// The providers as an application sees them, or one of them that builds upon others. It is not among them then, nor
 /// are those that asked it: layers end.
 pub struct View<'a> {
-    providers: &'a [Box<dyn Provider>],
+    providers: &'a [Registered],
     /// FI_PROVIDER names the results of fi_getinfo. A provider below is only part of such a name.
     variable: Option<&'a str>,
     asking: Option<(&'a dyn Provider, &'a View<'a>)>,
 }
 
 impl<'a> View<'a> {
-    pub fn of_application(
-        providers: &'a [Box<dyn Provider>],
-        variable: Option<&'a str>,
-    ) -> View<'a> {
+    pub fn of_application(providers: &'a [Registered], variable: Option<&'a str>) -> View<'a> {
         View {
             providers,
             variable,
@@ -47,13 +46,30 @@ impl<'a> View<'a> {
 impl Below for View<'_> {
     fn offers(&self, query: &Query) -> Answer {
         let filter = Filter::of(query, self.variable);
+        let is_uppermost = |name: &str| {
+            let mut named = self.providers.iter().filter(|other| other.is_called(name));
+            named.any(Registered::is_uppermost)
+        };
         let mut all = Answer::default();
-        for provider in self.providers {
-            let provider = &**provider;
-            if self.is_asking(provider) {
+        for registered in self.providers {
+            let provider = &*registered.provider;
+            let left_out = registered.hidden && query.flags & HIDDEN == 0
+                || registered.kind == Kind::Hook
+                || registered.kind == Kind::Offload && query.flags & OFFLOAD == 0
+                || query.flags & CORE_ONLY != 0 && !filter.may_lie_below(registered);
+            if left_out || self.is_asking(provider) {
                 continue;
             }
-            let answer = filter.ask(provider, query, &self.below(provider));
+            // Ours know nothing of the bits that libraries use among themselves.
+            let query = match registered.is_own() {
+                true => &Query {
+                    flags: query.flags & !PRIVATE,
+                    ..*query
+                },
+                false => query,
+            };
+            let below = self.below(provider);
+            let answer = filter.ask(registered, query, &below, is_uppermost);
             all.entries.extend(answer.entries);
             all.reasons.extend(answer.reasons);
         }
@@ -127,12 +143,12 @@ mod tests {
         name.to_str().unwrap().to_owned()
     }
 
-    fn providers() -> Vec<Box<dyn Provider>> {
+    fn providers() -> Vec<Registered> {
         static CORE: Source = Source::new(c"core");
         static SECOND: Source = Source::new(c"second");
         static LAYER: Source = Source::new(c"layer");
         static UPPER: Source = Source::new(c"upper");
-        let fake = |source, layered| -> Box<dyn Provider> { Box::new(Fake { source, layered }) };
+        let fake = |source, layered| Registered::own(Box::new(Fake { source, layered }));
         vec![
             fake(&LAYER, true),
             fake(&CORE, false),
@@ -157,7 +173,7 @@ mod tests {
             flags: 0,
             hints: Some(&hints),
         };
-        let layer = &*providers[0];
+        let layer = &*providers[0].provider;
         let application = View::of_application(&providers, Some("layer"));
         let answer = layer.offers(&query, &application.below(layer));
         answer.entries.iter().map(name_of).collect()

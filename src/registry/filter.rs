@@ -4,9 +4,23 @@
 
 use std::ffi::CString;
 
+use super::kind::Kind;
 use super::names::{Allowed, Wanted};
-use crate::base::info::{Answer, Query, Refusal, Value};
-use crate::prov::{Below, Provider};
+use super::registered::Registered;
+use crate::base::info::{Answer, Info, Query, Refusal, Value};
+use crate::prov::Below;
+
+/// Bits of fi_getinfo's flags that libraries use among themselves; loadable providers get them as they are.
+pub const INTERNAL: u64 = 1 << 58;
+/// Core providers only.
+pub const CORE_ONLY: u64 = 1 << 59;
+/// Those that do not count, too.
+pub const HIDDEN: u64 = 1 << 60;
+/// Those that are asked by nobody else.
+pub const OFFLOAD: u64 = 1 << 61;
+pub const PRIVATE: u64 = INTERNAL | CORE_ONLY | HIDDEN | OFFLOAD;
+/// With one of these an answer is left as it is.
+pub const UNFILTERED: u64 = INTERNAL | CORE_ONLY | HIDDEN;
 
 /// Who may answer.
 pub struct Filter {
@@ -30,16 +44,54 @@ impl Filter {
         }
     }
 
-    /// The answer of a core provider, if it may give one.
-    pub fn ask(&self, provider: &dyn Provider, query: &Query, below: &dyn Below) -> Answer {
-        let name = provider.source().name().to_string_lossy();
-        match self.refuse(&name) {
+    /// The answer of a provider, if it may give one.
+    pub fn ask(
+        &self,
+        registered: &Registered,
+        query: &Query,
+        below: &dyn Below,
+        is_uppermost: impl Fn(&str) -> bool,
+    ) -> Answer {
+        let (name, provider) = (registered.name(), &registered.provider);
+        let refusal = match registered.is_own() || registered.kind != Kind::Utility {
+            true => self.refuse(&name),
+            false => self.refuse_utility(&name, is_uppermost),
+        };
+        let refusal = refusal.or_else(|| {
+            let (wanted, offered) = (query.version, provider.api());
+            (offered < wanted)
+                .then(|| Refusal::new("version", Value::Version(wanted), Value::Version(offered)))
+        });
+        let mut answer = match refusal {
             None => provider.offers(query, below),
             Some(refusal) => Answer {
                 entries: Vec::new(),
                 reasons: vec![refusal.by(&name)],
             },
+        };
+        if !registered.is_own() && query.flags & UNFILTERED == 0 {
+            answer.entries.retain(|entry| self.leaves(entry, query));
         }
+        answer
+    }
+
+    /// May an entry of a loadable provider stay? Ours compare names themselves.
+    fn leaves(&self, entry: &Info, query: &Query) -> bool {
+        let same = |name: &Option<CString>, wanted: Option<&CString>| {
+            wanted.is_none_or(|wanted| name.as_ref() == Some(wanted))
+        };
+        let hints = query.hints;
+        let domain = hints.and_then(|hints| hints.domain.as_ref()?.name.as_ref());
+        let fabric = hints.and_then(|hints| hints.fabric.as_ref()?.name.as_ref());
+        let name = entry.fabric.prov_name.as_deref();
+        name.is_some_and(|name| self.allowed.result(&name.to_string_lossy()))
+            && same(&entry.domain.name, domain)
+            && same(&entry.fabric.name, fabric)
+    }
+
+    /// With the flag `CORE_ONLY`.
+    pub fn may_lie_below(&self, registered: &Registered) -> bool {
+        registered.kind == Kind::Core && !(self.wanted.is_any() && registered.is_uppermost())
     }
 
     pub fn refuse(&self, name: &str) -> Option<Refusal> {
@@ -47,12 +99,17 @@ impl Filter {
             let variable = Value::from(self.variable.as_str());
             return Some(Refusal::new("FI_PROVIDER", variable, Value::from(name)));
         }
-        if !self.wanted.core(name) {
-            let wanted = Value::from(self.prov_name.as_str());
-            let offered = Value::from(name);
-            return Some(Refusal::new("fabric_attr.prov_name", wanted, offered));
-        }
-        None
+        (!self.wanted.core(name)).then(|| self.unwanted(name))
+    }
+
+    /// What the variable says of it depends on what it is layered upon.
+    fn refuse_utility(&self, name: &str, is_uppermost: impl Fn(&str) -> bool) -> Option<Refusal> {
+        (!self.wanted.utility(name, is_uppermost)).then(|| self.unwanted(name))
+    }
+
+    fn unwanted(&self, name: &str) -> Refusal {
+        let wanted = Value::from(self.prov_name.as_str());
+        Refusal::new("fabric_attr.prov_name", wanted, Value::from(name))
     }
 
     /// Do the names leave room for `ofi_rxm` over tcp?

@@ -3,14 +3,15 @@
 #![forbid(unsafe_code)]
 
 use super::below::View;
-use super::filter::Filter;
+use super::filter::{Filter, UNFILTERED};
+use super::registered::Registered;
 use super::{open, order, providers};
 use crate::abi::{FI_MAJOR_VERSION, FI_MINOR_VERSION, FI_PROV_ATTR_ONLY};
 use crate::base::info::{Info, Query, Reason, Refusal, Value};
 use crate::base::log::{CORE, Source, Subsys, log_info};
 use crate::base::settings::Settings;
 use crate::base::{Error, Result};
-use crate::prov::{Below, Provider};
+use crate::prov::Below;
 
 /// The entries for a query, at least one. Why others are missing is logged.
 pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
@@ -23,18 +24,24 @@ pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
         log_reason(&CORE, &refusal.by("core"));
         return Err(Error::NOSYS);
     }
-    let providers = providers();
+    let providers = providers()?;
     if query.flags == FI_PROV_ATTR_ONLY {
-        return Ok(providers.iter().map(|provider| bare(&**provider)).collect());
+        return Ok(providers.iter().map(bare).collect());
     }
     let variable = Settings::get().provider.as_deref();
     let answer = View::of_application(providers, variable).offers(query);
     for reason in &answer.reasons {
-        let mut sources = providers.iter().map(|provider| provider.source());
+        let mut sources = providers.iter().map(|other| other.provider.source());
         let source = sources.find(|source| source.name().to_bytes() == reason.provider.as_bytes());
         log_reason(source.unwrap_or(&CORE), reason);
     }
     let mut entries = answer.entries;
+    if query.flags & UNFILTERED != 0 {
+        return match entries.is_empty() {
+            true => Err(Error::NODATA),
+            false => Ok(entries),
+        };
+    }
     if let Some(format) = Settings::get().addr_format {
         let any = entries.len();
         entries.retain(|entry| entry.addr_format == format);
@@ -58,7 +65,8 @@ pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
 }
 
 /// What FI_PROV_ATTR_ONLY shows of a provider, usable or not.
-fn bare(provider: &dyn Provider) -> Info {
+fn bare(registered: &Registered) -> Info {
+    let provider = &registered.provider;
     let mut info = Info::default();
     info.fabric.prov_name = Some(provider.source().name().to_owned());
     info.fabric.prov_version = provider.version();

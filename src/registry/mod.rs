@@ -4,9 +4,12 @@
 mod below;
 mod filter;
 mod getinfo;
+mod kind;
 pub mod names;
 mod open;
 mod order;
+mod plugins;
+mod registered;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
@@ -14,7 +17,10 @@ use std::sync::OnceLock;
 use crate::base::log::{CORE, Subsys, log_warn};
 use crate::base::params;
 use crate::base::settings::Settings;
+use crate::base::{Error, Result};
 use crate::prov::{Provider, shm, tcp, udp};
+use plugins::{Foreign, Found, Search};
+use registered::Registered;
 
 pub use getinfo::getinfo;
 pub use open::open_fabric;
@@ -32,39 +38,76 @@ fn own() -> Vec<Box<dyn Provider>> {
 }
 
 /// All providers, with their variables defined after those of the library. Which there are is settled by the first
-/// call.
-pub fn providers() -> &'static [Box<dyn Provider>] {
-    static PROVIDERS: OnceLock<Vec<Box<dyn Provider>>> = OnceLock::new();
+/// call. `BUSY` where a loadable provider asks while it is loaded.
+pub fn providers() -> Result<&'static [Registered]> {
     static CHECKED: AtomicBool = AtomicBool::new(false);
+    if plugins::is_inside() {
+        log_warn!(
+            &CORE,
+            Subsys::Core,
+            "a loadable provider asks for providers in its fi_prov_ini, where they are not known yet"
+        );
+        return Err(Error::BUSY);
+    }
+    let mut search = None;
     let providers = PROVIDERS.get_or_init(|| {
-        Settings::get();
-        let providers = own();
-        for provider in &providers {
+        let mut found = Search::run(Settings::get());
+        let own = own();
+        for provider in &own {
             provider.define_params();
         }
-        providers
+        let plugins = found.take_found();
+        search = Some(found);
+        list(plugins, own)
     });
     // Lines of the log may go to a callback that comes back here, so not within the call above. Relaxed: who comes
     // second leaves it to the first.
+    if let Some(mut search) = search {
+        search.tell();
+    }
     if !CHECKED.swap(true, Ordering::Relaxed) {
         check_settings(providers);
     }
-    providers
+    Ok(providers)
+}
+
+/// Loadable ones register first.
+fn list(found: Found, own: Vec<Box<dyn Provider>>) -> Vec<Registered> {
+    let plugins = found.plugins.into_iter().map(|(plugin, preferred)| {
+        let foreign = Foreign::new(plugin);
+        let kind = foreign.kind();
+        Registered::plugin(Box::new(foreign), kind, preferred)
+    });
+    let own = own.into_iter().map(Registered::own);
+    registered::arrange(plugins.chain(own).collect(), found.by_discovery)
+}
+
+static PROVIDERS: OnceLock<Vec<Registered>> = OnceLock::new();
+
+/// The process ends: loadable providers end, too.
+pub fn clean_up() {
+    for registered in PROVIDERS.get().into_iter().flatten() {
+        registered.provider.clean_up();
+    }
 }
 
 /// Says what in the environment is most likely misspelt.
-fn check_settings(providers: &[Box<dyn Provider>]) {
-    let names = providers.iter().map(|provider| provider.source().name());
-    let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+fn check_settings(providers: &[Registered]) {
+    let names: Vec<String> = providers.iter().map(Registered::name).collect();
     let there: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let variable = Settings::get().provider.as_deref();
     if let Some(complaint) = variable.and_then(|text| names::complaint(text, &there)) {
         log_warn!(&CORE, Subsys::Core, "{complaint}");
     }
-    for (provider, name) in providers.iter().zip(there) {
-        for variable in params::unknown(name) {
+    for (registered, name) in providers.iter().zip(there) {
+        // What a loadable one has of its own is not known to be all.
+        let variables = match registered.is_own() {
+            true => params::unknown(name),
+            false => Vec::new(),
+        };
+        for variable in variables {
             log_warn!(
-                provider.source(),
+                registered.provider.source(),
                 Subsys::Core,
                 "{variable} is no variable of {name}; `fi_info -g {name}` lists them"
             );

@@ -34,6 +34,18 @@ impl Allowed {
         }
     }
 
+    /// May some result be given that this core provider has a part in?
+    pub fn part(&self, name: &str) -> bool {
+        let first = |listed: &String| {
+            let first = listed.split(SEPARATOR).next();
+            first.is_some_and(|first| first.eq_ignore_ascii_case(name))
+        };
+        match self.negated {
+            true => !contains(&self.names, name),
+            false => self.names.iter().any(first),
+        }
+    }
+
     /// May a result with this complete name be given? A listed name stands for everything layered upon it.
     pub fn result(&self, name: &str) -> bool {
         self.negated != self.names.iter().any(|listed| is_or_begins(name, listed))
@@ -144,6 +156,24 @@ impl Wanted {
             .last()
             .is_none_or(|last| last.eq_ignore_ascii_case(name));
         wanted && !contains(&self.excluded, name)
+    }
+
+    /// Is any name given that is to be used?
+    pub fn is_any(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// May this utility provider answer? `is_uppermost` says of a core provider's name that nothing is layered upon it
+    /// unless both are named.
+    pub fn utility(&self, layer: &str, is_uppermost: impl Fn(&str) -> bool) -> bool {
+        let own = |name: &String| name.eq_ignore_ascii_case(layer);
+        let wanted = match &self.names[..] {
+            [] => true,
+            [one] if !is_utility(one) => !is_uppermost(one),
+            [first, second] if is_utility(first) && !is_utility(second) => own(first),
+            names => names.last().is_some_and(own),
+        };
+        wanted && !contains(&self.excluded, layer)
     }
 
     /// Would this layering provider be used over `core`? Either name may stand alone, or both in any order.
@@ -290,5 +320,43 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn utility_providers_are_asked_for_what_they_may_lie_upon() {
+        let asked = |text| Wanted::parse(text).utility("ofi_uu", |name| name == "shm");
+        for text in [
+            "tcp",
+            "ofi_uu",
+            "tcp;ofi_uu",
+            "ofi_uu;tcp",
+            "OFI_UU",
+            "zork",
+            "a;b;ofi_uu",
+            "^tcp",
+        ] {
+            assert!(asked(Some(text)), "{text}");
+        }
+        for text in [
+            "shm",
+            "ofi_rxm",
+            "tcp;ofi_rxm",
+            "ofi_rxm;tcp",
+            "tcp;^ofi_uu",
+            "a;tcp",
+        ] {
+            assert!(!asked(Some(text)), "{text}");
+        }
+        assert!(asked(None));
+    }
+
+    #[test]
+    fn the_variable_leaves_parts_of_names() {
+        let part = |text, name| Allowed::parse(text).part(name);
+        assert!(
+            part(None, "efa") && part(Some("^tcp"), "efa") && part(Some("tcp,EFA;ofi_rxd"), "efa")
+        );
+        assert!(!part(Some("tcp"), "efa") && !part(Some("^efa"), "efa") && !part(Some(""), "efa"));
+        assert!(part(Some("^tcp;ofi_rxm"), "tcp"));
     }
 }

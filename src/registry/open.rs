@@ -6,8 +6,9 @@ use core::ffi::c_void;
 use std::ffi::{CStr, CString};
 
 use super::below::View;
-use super::names::Wanted;
+use super::kind::Kind;
 use super::providers;
+use super::registered::Registered;
 use crate::abi;
 use crate::base::info::{FabricAttr, Hints, Info};
 use crate::base::log::{CORE, Subsys, log_warn};
@@ -31,7 +32,7 @@ pub fn open_fabric(
         );
         return Err(Error::INVAL);
     };
-    let provider = find(name).ok_or(Error::NODEV)?;
+    let provider = find(name)?.ok_or(Error::NODEV)?;
     if attr.prov_version > provider.version() {
         log_warn!(
             provider.source(),
@@ -42,24 +43,25 @@ pub fn open_fabric(
         );
         return Err(Error::NODATA);
     }
-    let application = View::of_application(providers(), None);
+    let application = View::of_application(providers()?, None);
     let below = application.below(provider);
     provider.open_fabric(attr, api_version, flags, context, &below)
 }
 
-fn find(name: &CStr) -> Option<&'static dyn Provider> {
+/// The one that is named last, wherever FI_PROVIDER leaves it: what is named before lies below it.
+fn find(name: &CStr) -> Result<Option<&'static dyn Provider>> {
     let wanted = name.to_string_lossy();
-    if wanted.contains('^') {
-        return None;
-    }
-    let wanted = Wanted::parse(Some(&wanted));
-    let found = providers()
-        .iter()
-        .find(|provider| wanted.core(&provider.source().name().to_string_lossy()));
+    let last = wanted.rsplit(';').next().unwrap_or_default();
+    let counts =
+        |other: &&Registered| !other.hidden && other.kind != Kind::Hook && other.is_called(last);
+    let found = match wanted.contains('^') {
+        true => None,
+        false => providers()?.iter().find(counts),
+    };
     if found.is_none() {
         log_warn!(&CORE, Subsys::Fabric, "no provider is called {name:?}");
     }
-    found.map(AsRef::as_ref)
+    Ok(found.map(|registered| &*registered.provider))
 }
 
 /// fi_fabric(3), fi_domain(3): hints that hold an open object restrict the entries to those of its name. A handle that is
@@ -83,7 +85,8 @@ fn is(name: &Option<CString>, wanted: &CStr) -> bool {
 
 /// fi_fabric(3), fi_domain(3): an entry points to the first opened object of its name.
 pub fn find_open(entries: &mut [Info]) {
-    for info in entries {
+    // Those of loadable providers have been told by who made them.
+    for info in entries.iter_mut().filter(|info| info.made.is_none()) {
         let Some(provider) = info.fabric.prov_name.as_deref() else {
             continue;
         };

@@ -23,6 +23,20 @@ pub fn copy(bytes: &[u8]) -> Option<NonNull<c_void>> {
     Some(piece)
 }
 
+/// The piece at another length, zeroed behind its first `known` bytes; the old one is gone then. `None` when memory is
+/// out: nothing has happened.
+///
+/// # Safety
+/// `piece` came from the C library's heap with at least `known` bytes, and is not used any more.
+pub unsafe fn resized(piece: *mut c_void, known: usize, whole: usize) -> Option<NonNull<c_void>> {
+    // SAFETY: promised by the caller.
+    let moved = NonNull::new(unsafe { libc::realloc(piece, whole.max(1)) })?;
+    let rest = whole.saturating_sub(known);
+    // SAFETY: the piece has `whole` bytes now.
+    unsafe { moved.as_ptr().cast::<u8>().add(known).write_bytes(0, rest) };
+    Some(moved)
+}
+
 /// Gives a piece back; null is fine.
 ///
 /// # Safety

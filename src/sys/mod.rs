@@ -21,6 +21,7 @@ pub mod process_memory;
 pub mod random;
 pub mod resolve;
 pub mod shared_file;
+pub mod shared_object;
 pub mod socket;
 pub mod thread;
 pub mod user;

@@ -7,6 +7,8 @@
 
 use std::ffi::CString;
 
+use super::Made;
+
 use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Secret};
 
 /// One entry of a result, or what an application hands to fi_domain(3), fi_endpoint(3) and their like.
@@ -24,6 +26,8 @@ pub struct Info {
     pub ep: EpAttr,
     pub domain: DomainAttr,
     pub fabric: FabricAttr,
+    /// Of an entry that somebody else has made: that one, which goes to the application.
+    pub made: Option<Made>,
 }
 
 /// What an application asks for. A part that is `None` was a null pointer and restricts nothing.
@@ -151,6 +155,7 @@ impl From<Hints> for Info {
             ep: hints.ep.unwrap_or_default(),
             domain: hints.domain.unwrap_or_default(),
             fabric: hints.fabric.unwrap_or_default(),
+            made: None,
         }
     }
 }

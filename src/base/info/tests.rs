@@ -60,6 +60,7 @@ fn full() -> Info {
             api_version: 2 << 16 | 6,
             ..FabricAttr::default()
         },
+        made: None,
     }
 }
 

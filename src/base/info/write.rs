@@ -5,8 +5,8 @@
 use core::ffi::CStr;
 use core::ptr::{self, null_mut};
 
-use super::list::release;
 use super::read::Plain;
+use super::release::release;
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
 use crate::abi;
 use crate::base::{Caps, Error, Mode, Result};
@@ -15,6 +15,15 @@ use crate::sys::heap;
 impl Info {
     /// A new C entry; the caller frees it with [`release`] or hands it to the application, which will.
     pub fn write(&self) -> Result<*mut abi::fi_info> {
+        if let Some(made) = &self.made
+            && let Some(entry) = made.take(
+                self.fabric.prov_name.as_deref(),
+                self.fabric.prov_version,
+                self.fabric.api_version,
+            )?
+        {
+            return Ok(entry);
+        }
         View {
             caps: self.caps,
             mode: self.mode,

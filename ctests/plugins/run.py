@@ -1,0 +1,359 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""run.py FOLDER [NAME...]: loadable providers in the libfabric.so.1 of FOLDER. Each test is called after the rule of fi_provider(7)
+that it is about: where plug-ins are looked for, which count, what is asked of them, and what becomes of bad ones.
+
+UPSTREAM_PLUGINS may name a folder with the loadable providers of the original library; then they are loaded, too.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+OWN = ["shm", "udp", "tcp", "sm2"]
+FLAGS = {"no_postprocessing": 1 << 58, "core": 1 << 59, "hidden": 1 << 60, "offload": 1 << 61}
+PATIENCE = float(os.environ.get("PATIENCE", "1"))
+
+
+class Answer:
+    def __init__(self, done):
+        self.code, self.err = done.returncode, done.stderr
+        lines = done.stdout.splitlines()
+        self.out = done.stdout
+        self.entries = [line.split()[1] for line in lines if line.startswith("entry ")]
+        self.providers = [tuple(line.split()[1:]) for line in lines if line.startswith("provider ")]
+        self.said = [line for line in self.err.splitlines() if not line.startswith("libfabric:")]
+        self.log = [line for line in self.err.splitlines() if line.startswith("libfabric:")]
+
+    def started(self):
+        """Names in the order in which fi_prov_ini was called."""
+        return [line.split(":")[0] for line in self.said if "fi_prov_ini" in line]
+
+    def of(self, name):
+        """Entries of a provider, alone or above others."""
+        return [entry for entry in self.entries if entry.split(";")[-1] == name]
+
+    def logged(self, *parts):
+        return any(all(part in line for part in parts) for line in self.log)
+
+
+class Case:
+    """A folder of plug-ins, and a program that asks."""
+
+    def __init__(self, library, folder):
+        self.library, self.folder = library, folder
+        self.ask_program = folder / "ask"
+        compile_c(self.ask_program, HERE / "ask.c", [f"-L{library}", "-lfabric"], library)
+
+    def make(self, path, name="plug", version=1, api="FI_VERSION(2, 6)", **options):
+        """A plug-in at folder/path; options are macros, true or with a text."""
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        macros = [f'-DNAME="{name}"', f"-DVERSION={version}", f"-DAPI={api}"]
+        macros += [f"-D{key}" if value is True else f'-D{key}="{value}"' for key, value in options.items()]
+        compile_c(file, HERE / "plugin.c", ["-shared", "-fPIC", *macros, f"-L{self.library}", "-lfabric"], self.library)
+        return file
+
+    def ask(self, *arguments, path=None, cwd=None, **env):
+        """`path`: FI_PROVIDER_PATH, with D for this folder."""
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("FI_")}
+        kept |= {"LD_LIBRARY_PATH": str(self.library), "FI_LOG_LEVEL": "info", "FI_TCP_IFACE": "lo", "FI_UDP_IFACE": "lo"}
+        if path is not None:
+            kept["FI_PROVIDER_PATH"] = path.replace("D/", f"{self.folder}/")
+        kept |= env
+        done = subprocess.run([self.ask_program, *arguments], env=kept, cwd=cwd, capture_output=True, text=True,
+                              timeout=60 * PATIENCE)
+        return Answer(done)
+
+
+def compile_c(out, source, options, _library):
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-g", "-Wall", "-Wextra", "-Wno-missing-field-initializers",
+                    f"-I{ROOT / 'include'}", "-o", str(out), str(source), *options], check=True)
+
+
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def equal(found, wanted):
+    check(found == wanted, f"{found} instead of {wanted}")
+
+
+def l6_pieces_are_folders(case):
+    case.make("B/libzzz-fi.so", "zzz")
+    equal(case.ask(path="D/none:D/B:").started(), ["zzz"])
+    equal(case.ask(path="B", cwd=case.folder).started(), ["zzz"])
+    equal(case.ask(path="::B", cwd=case.folder).started(), ["zzz"])
+    equal(case.ask(path=" B", cwd=case.folder).started(), [])
+    equal(case.ask(path="D/B/libzzz-fi.so").started(), [])
+
+
+def l8_known_names_are_found_by_the_loader(case):
+    case.make("lib/libverbs-fi.so", "verbs")
+    case.make("lib/libzork-fi.so", "zork")
+    paths = f"{case.library}:{case.folder / 'lib'}"
+    equal(case.ask(LD_LIBRARY_PATH=paths).started(), ["verbs"])
+    equal(case.ask(LD_LIBRARY_PATH=paths, path="D/none").started(), [])
+
+
+def l8_the_default_folder_lies_beside_the_library(case):
+    there = case.folder / "there"
+    there.mkdir()
+    shutil.copy(case.library / "libfabric.so", there / "libfabric.so.1")
+    case.make("there/libfabric/libzzz-fi.so", "zzz")
+    for path in (None, "", "@"):
+        equal(case.ask(LD_LIBRARY_PATH=str(there), path=path).started(), ["zzz"])
+    equal(case.ask(LD_LIBRARY_PATH=str(there), path="D/none").started(), [])
+
+
+def l11_preferred_files_are_absolute(case):
+    case.make("any.so", "zzz")
+    equal(case.ask(path="+D/any.so").started(), ["zzz"])
+    for path in ("+any.so", "+D/missing.so"):
+        answer = case.ask(path=path, cwd=case.folder)
+        equal(answer.started(), [])
+        check(answer.logged("<warn>", path.split("/")[-1]), f"no warning of {path}")
+
+
+def l13_l14_names_and_their_order(case):
+    case.make("A/libaaa-fi.so", "aaa")
+    case.make("A/libbbb-fi.so", "bbb")
+    case.make("A/xfi.so", "ccc")
+    case.make("A/libno.so", "no")
+    (case.folder / "A/junk-fi.so").write_text("no library")
+    (case.folder / "A/gone-fi.so").symlink_to("/nowhere")
+    answer = case.ask(path="D/A")
+    equal(answer.started(), ["ccc", "bbb", "aaa"])
+    check(answer.logged("<warn>", "junk-fi.so") and answer.logged("<warn>", "gone-fi.so"), "no warnings")
+    equal([name for name, _ in answer.providers], ["shm", "udp", "tcp", "ccc", "bbb", "aaa", "sm2"])
+
+
+def l15_what_fi_provider_leaves_out(case):
+    case.make("A/libverbs-fi.so", "verbs")
+    case.make("A/libaaa-fi.so", "aaa")
+    answer = case.ask(path="D/A", FI_PROVIDER="tcp")
+    # aaa is no known name, so that only the file itself can tell.
+    equal(answer.started(), ["aaa"])
+    equal(set(answer.entries), {"tcp"})
+    check(answer.logged("libverbs-fi.so", "FI_PROVIDER_OPEN=all"), "no line")
+    equal(case.ask(path="D/A", FI_PROVIDER="tcp", FI_PROVIDER_OPEN="all").started(), ["verbs", "aaa"])
+    equal(case.ask(path="D/A", FI_PROVIDER="aaa").entries, ["aaa"])
+    check("verbs" in case.ask(path="D/A", FI_PROVIDER="^tcp").entries, "verbs is not asked")
+
+
+def l17_a_file_without_an_entry(case):
+    case.make("A/libx-fi.so", "x", NO_ENTRY=True)
+    check(case.ask(path="D/A").logged("<warn>", "libx-fi.so", "fi_prov_ini"), "no warning")
+
+
+def l18_a_file_that_is_reached_twice(case):
+    case.make("A/libx-fi.so", "x")
+    (case.folder / "A/liby-fi.so").symlink_to("libx-fi.so")
+    answer = case.ask(path="D/A:D/A:+D/A/libx-fi.so")
+    equal(answer.started(), ["x"])
+    equal(answer.of("x"), ["x"])
+    equal([line for line in answer.said if "cleanup" in line], ["x: cleanup"])
+    check(answer.logged("opened before"), "no line")
+
+
+def l19_to_l22_refused_providers(case):
+    for name, options, cleaned, says in (
+            ("null", {"RETURNS_NULL": True}, 0, None), ("nameless", {"NULL_NAME": True}, 1, None),
+            ("fabricless", {"NO_FABRIC": True}, 1, "cannot open a fabric"),
+            ("old", {"api": "FI_VERSION(1, 2)"}, 1, "1.2")):
+        case.make("A/libx-fi.so", name, **options)
+        answer = case.ask(path="D/A")
+        equal(answer.code, 0)
+        equal(answer.of(name), [])
+        equal(len([line for line in answer.said if "cleanup" in line]), cleaned)
+        check(not says or answer.logged("<warn>", says), f"{name}: nothing said")
+    case.make("A/libx-fi.so", "future", api="FI_VERSION(9, 9)")
+    equal(case.ask(path="D/A").of("future"), ["future"])
+
+
+def l25_to_l30_which_of_a_name_counts(case):
+    case.make("D1/libdup-fi.so", "dup", 1)
+    case.make("D2/libdup-fi.so", "dup", 2)
+    case.make("D3/libdup-fi.so", "DUP", 2)
+    plus1, plus2 = "+D/D1/libdup-fi.so", "+D/D2/libdup-fi.so"
+    for path, name, version in (
+            ("D/D1:D/D2", "dup", "2"), ("D/D3:D/D2:D/D1", "DUP", "2"), ("@D/D1:D/D2", "dup", "1"),
+            (f"D/D2:{plus1}", "dup", "1"), (f"{plus1}:D/D2", "dup", "1"), (f"{plus1}:{plus2}:D/D3", "dup", "1"),
+            ("D/D2:@D/D1", "dup", "2")):
+        answer = case.ask(path=path)
+        first = next(provider for provider in answer.providers if provider[0].lower() == "dup")
+        equal((path, *first), (path, name, version))
+        equal(answer.of(name), [name])
+    # Of equal versions ours counts: the original takes the plug-in.
+    for version, ours in ((205 << 16, True), (206 << 16, True), (206 << 16 | 10, False)):
+        case.make("T/libtcp-fi.so", "tcp", version)
+        equal("tcp: asked" in case.ask("-p", "tcp", path="D/T").err, not ours)
+        check("tcp: asked" in case.ask("-p", "tcp", path="@D/T").err, "order of discovery")
+        check("tcp: asked" in case.ask("-p", "tcp", path="+D/T/libtcp-fi.so").err, "preferred")
+    answer = case.ask("-p", "dup", "-f", str(FLAGS["hidden"]), path="D/D1:D/D2")
+    equal(answer.of("dup"), ["dup", "dup"])
+
+
+def l31_cleanup_at_the_end(case):
+    case.make("A/liba-fi.so", "aaa")
+    case.make("A/libb-fi.so", "bbb")
+    equal(case.ask(path="D/A").said[-2:], ["bbb: cleanup", "aaa: cleanup"])
+
+
+def asking_while_it_is_loaded(case):
+    case.make("A/liba-fi.so", "aaa", ASKS=True)
+    answer = case.ask(path="D/A")
+    equal(answer.of("aaa"), ["aaa"])
+    check("aaa: fi_getinfo -16" in answer.said, f"fi_getinfo: {answer.said}")
+    check("aaa: fi_open -38" in answer.said and "aaa: fi_getparams 0" in answer.said, f"others: {answer.said}")
+    check(answer.logged("<warn>", "fi_prov_ini"), "no line")
+
+
+def an_entry_that_never_returns(case):
+    case.make("A/liba-fi.so", "aaa", SLEEPS=True)
+    case.make("A/libb-fi.so", "bbb")
+    answer = case.ask(path="D/A", FI_PROVIDER_TIMEOUT="300")
+    equal(answer.code, 0)
+    equal((answer.of("aaa"), answer.of("bbb")), ([], ["bbb"]))
+    check(answer.logged("<warn>", "liba-fi.so", "has not come back"), "no line")
+
+
+def parameters_and_log(case):
+    case.make("A/liba-fi.so", "aaa")
+    answer = case.ask(path="D/A", FI_AAA_KNOB="7")
+    check("aaa: knob 7" in answer.said, answer.said)
+    check(answer.logged(":aaa:core:", "a line of aaa"), "the plug-in's line")
+    check(answer.logged("registering provider aaa", "liba-fi.so"), "no registration")
+
+
+def g6_g7_g8_who_is_asked(case):
+    case.make("A/libuu-fi.so", "ofi_uu", NAMES="tcp")
+    case.make("A/libcore-fi.so", "core1")
+    asked = lambda name: [line.split(":")[0] for line in case.ask("-p", name, path="D/A").said if "asked" in line]
+    for name in ("tcp;ofi_uu", "ofi_uu", "tcp", "ofi_uu;tcp"):
+        equal((name, asked(name)), (name, ["ofi_uu"]))
+    equal(asked("core1"), ["ofi_uu", "core1"])
+    equal(asked("core1;^ofi_uu"), ["core1"])
+    equal(asked("shm"), [])
+    equal(asked("core1;ofi_rxd"), [])
+    equal(case.ask("-p", "tcp;ofi_uu", path="D/A").entries, ["tcp;ofi_uu"])
+    equal(case.ask("-p", "ofi_uu", path="D/A", FI_PROVIDER="udp").entries, [])
+
+
+def g4_core_providers_only(case):
+    case.make("A/libuu-fi.so", "ofi_uu")
+    case.make("A/libefa-fi.so", "efa")
+    case.make("A/libc-fi.so", "ccc")
+    flag = str(FLAGS["core"])
+    answer = case.ask("-f", flag, path="D/A")
+    equal(set(answer.entries), {"udp", "tcp", "ccc", "sm2"})
+    equal(case.ask("-f", flag, "-p", "efa", path="D/A").entries, ["efa"])
+    check("flags 800000000000000" in answer.err, "the flags are not those of the caller")
+
+
+def g2_offload_providers(case):
+    case.make("A/libo-fi.so", "off_load")
+    equal(case.ask("-p", "off_load", path="D/A").entries, [])
+    equal(case.ask("-p", "off_load", "-f", str(FLAGS["offload"]), path="D/A").entries, ["off_load"])
+
+
+def g9_versions(case):
+    case.make("A/libo-fi.so", "old", api="FI_VERSION(1, 3)")
+    equal(case.ask("-v", "1.3", path="D/A").of("old"), ["old"])
+    answer = case.ask("-v", "1.4", path="D/A")
+    equal(answer.of("old"), [])
+    check(answer.logged("old", "version"), "no reason")
+
+
+def g11_g12_answers_without_entries(case):
+    case.make("A/libf-fi.so", "failing", FAILS=True)
+    case.make("A/libe-fi.so", "empty", EMPTY=True)
+    answer = case.ask(path="D/A")
+    equal((answer.of("failing"), answer.of("empty")), ([], []))
+    check(answer.logged("failing", "fi_getinfo"), "failure")
+    check(answer.logged("<warn>", "empty", "without an entry"), "empty")
+    check(case.ask("-p", "failing", path="D/A").logged("<warn>", "failing"), "a named one that fails is a warning")
+
+
+def g13_g14_entries(case):
+    case.make("A/libn-fi.so", "nulls", NULL_ATTRS=True)
+    case.make("A/libc-fi.so", "cyclic", CYCLE=True)
+    case.make("A/libm-fi.so", "mine", NAMES="mine")
+    case.make("A/libl-fi.so", "lnx_uu", NAMES="a:b")
+    answer = case.ask(path="D/A")
+    equal(answer.code, 0)
+    equal((answer.of("nulls"), answer.of("cyclic")), ([], ["cyclic", "cyclic"]))
+    check("mine;mine" in answer.entries and "a:b" in answer.entries, answer.entries)
+    check("entry mine;mine 0.1 api 2.6 handle 0x1234" in answer.out, "the entry is not as it was made")
+
+
+def f2_f3_f5_fabrics(case):
+    case.make("A/liba-fi.so", "aaa")
+    case.make("A/libhook_x-fi.so", "ofi_hook_x", NO_GETINFO=True)
+    answer = case.ask("-o", "x;y;AAA", path="D/A", FI_PROVIDER="tcp")
+    check("fi_fabric 0 api 2.6" in answer.out, answer.out)
+    check("aaa: fabric some of x;y;AAA" in answer.said and "aaa: closed" in answer.said, answer.said)
+    check(answer.logged("aaa:fabric", "liba-fi.so"), "the file is not told")
+    for name in ("x;", "zork", "ofi_hook_x"):
+        check("fi_fabric -19" in case.ask("-o", name, path="D/A").out, name)
+
+
+def many_files_and_odd_folders(case):
+    one = case.make("A/lib0-fi.so", "one")
+    for number in range(1, 1000):
+        os.link(one, case.folder / f"A/lib{number}-fi.so")
+    (case.folder / "closed").mkdir(mode=0)
+    answer = case.ask(path=f"D/closed:{'x' * 5000}:/proc/self/mem:D/A")
+    equal(answer.code, 0)
+    equal(answer.of("one"), ["one"])
+
+
+def upstream(case):
+    folder = os.environ.get("UPSTREAM_PLUGINS")
+    if not folder:
+        return "UPSTREAM_PLUGINS does not name a folder"
+    answer = case.ask(path=folder)
+    equal(answer.code, 0)
+    check(answer.of("sockets"), "sockets")
+    check("tcp;ofi_rxm" in answer.entries and "udp;ofi_rxd" in answer.entries, answer.entries)
+    check("tcp" in case.ask("-p", "tcp", "-f", str(FLAGS["core"]), path=folder).entries, "tcp below others")
+    return None
+
+
+TESTS = [value for value in list(globals().values()) if callable(value) and getattr(value, "__code__", None)
+         and value.__code__.co_varnames[:1] == ("case",)]
+
+
+def main():
+    library = pathlib.Path(sys.argv[1]).resolve()
+    if not (library / "libfabric.so.1").exists():
+        sys.exit(f"there is no libfabric.so.1 in {library}")
+    passed, failed, skipped = 0, [], []
+    for test in TESTS:
+        if sys.argv[2:] and not any(word in test.__name__ for word in sys.argv[2:]):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                why = test(Case(library, pathlib.Path(folder)))
+            except (AssertionError, subprocess.SubprocessError, StopIteration) as error:
+                failed.append(test.__name__)
+                print(f"FAILED {test.__name__}: {error}")
+                continue
+        if why:
+            skipped.append(test.__name__)
+            print(f"skip {test.__name__} ({why})")
+        else:
+            passed += 1
+            print(f"ok   {test.__name__}")
+    print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! An entry as a provider of others has made it. It reaches the application as it is, with all that nobody here knows
+//! of.
+//!
+//! Trusted with: memory that a plug-in took from the C library's heap, piece by piece, as fi_getinfo(3) wants it.
+
+use core::ffi::CStr;
+use core::fmt;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use super::layout::Layout;
+use super::release::release;
+use crate::abi;
+use crate::base::{Error, Result};
+use crate::sys::heap;
+
+/// One C entry, in no list. Given away once.
+pub struct Made(AtomicPtr<abi::fi_info>);
+
+impl Made {
+    /// Takes over an entry. If it is one of 2.6 (`short`), the parts that have grown since get their new length: the
+    /// application reads so much.
+    ///
+    /// # Safety
+    /// The entry and its parts are pieces of the C library's heap, as long as in 2.6 or, unless `short`, as now; nobody
+    /// else uses them.
+    pub unsafe fn new(entry: *mut abi::fi_info, short: bool) -> Result<Made> {
+        // SAFETY: promised by the caller.
+        unsafe { (*entry).next = null_mut() };
+        let made = Made(AtomicPtr::new(entry));
+        if short {
+            let (known, whole) = (Layout::FABRIC_1_9, Layout::CURRENT);
+            // SAFETY: promised by the caller.
+            unsafe {
+                (*entry).ep_attr = longer((*entry).ep_attr, known.ep, whole.ep)?;
+                (*entry).domain_attr = longer((*entry).domain_attr, known.domain, whole.domain)?;
+            }
+        }
+        Ok(made)
+    }
+
+    /// The entry, with the names and versions that this library gives it; it is the caller's then. None if it was given
+    /// away before.
+    pub(super) fn take(
+        &self,
+        prov_name: Option<&CStr>,
+        prov_version: u32,
+        api_version: u32,
+    ) -> Result<Option<*mut abi::fi_info>> {
+        let taken = Made(AtomicPtr::new(self.0.swap(null_mut(), Ordering::AcqRel)));
+        let entry = taken.0.load(Ordering::Relaxed);
+        if entry.is_null() {
+            return Ok(None);
+        }
+        let name = match prov_name {
+            Some(name) => heap::copy(name.to_bytes_with_nul())
+                .ok_or(Error::NOMEM)?
+                .as_ptr(),
+            None => null_mut(),
+        };
+        // SAFETY: the entry is ours, and has this part: `Info::read` has seen it.
+        unsafe {
+            let fabric = &mut *(*entry).fabric_attr;
+            heap::release(fabric.prov_name);
+            fabric.prov_name = name.cast();
+            fabric.prov_version = prov_version;
+            fabric.api_version = api_version;
+        }
+        taken.0.store(null_mut(), Ordering::Relaxed);
+        Ok(Some(entry))
+    }
+}
+
+/// # Safety
+/// `part` is NULL or a piece of the heap of at least `known` bytes, and whoever has it takes the result instead.
+unsafe fn longer<T>(part: *mut T, known: usize, whole: usize) -> Result<*mut T> {
+    if part.is_null() {
+        return Ok(part);
+    }
+    // SAFETY: promised by the caller.
+    let grown = unsafe { heap::resized(part.cast(), known, whole) };
+    grown.map(|piece| piece.as_ptr().cast()).ok_or(Error::NOMEM)
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // SAFETY: NULL, or an entry that is ours alone, of pieces of the heap (`new`).
+        unsafe { release(*self.0.get_mut()) }
+    }
+}
+
+impl Clone for Made {
+    /// There is one entry. Of a copy is left what this library knows of.
+    fn clone(&self) -> Made {
+        Made(AtomicPtr::new(null_mut()))
+    }
+}
+
+impl PartialEq for Made {
+    fn eq(&self, other: &Made) -> bool {
+        self.0.load(Ordering::Relaxed) == other.0.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Made({:?})", self.0.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! A loadable provider among ours: fi_provider(7).
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use std::ffi::{CStr, CString};
+
+use crate::abi::fid_fabric;
+use crate::base::info::{Answer, FabricAttr, Info, Query};
+use crate::base::log::{Source, Subsys, log_info, log_warn};
+use crate::base::{Error, Result};
+use crate::ffi::plugin::Plugin;
+use crate::prov::{Below, Provider};
+use crate::registry::kind::Kind;
+
+pub struct Foreign {
+    plugin: Plugin,
+    kind: Kind,
+}
+
+impl Foreign {
+    pub fn new(plugin: Plugin) -> Foreign {
+        let name = plugin.name().to_string_lossy();
+        let kind = match plugin.has_getinfo() {
+            true => Kind::of(&name),
+            false => Kind::Hook,
+        };
+        Foreign { plugin, kind }
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// A name in an answer is that of what is below; a link's is complete.
+    fn full_name(&self, given: Option<&CStr>) -> CString {
+        let own = self.plugin.name();
+        match given {
+            None => own.to_owned(),
+            Some(given) if self.kind == Kind::Link => given.to_owned(),
+            Some(given) => {
+                let name = [given.to_bytes(), b";", own.to_bytes()].concat();
+                // Two C strings and a character: there is no zero in it.
+                CString::new(name).unwrap_or_else(|_| own.to_owned())
+            }
+        }
+    }
+}
+
+impl Provider for Foreign {
+    fn source(&self) -> &'static Source {
+        self.plugin.source()
+    }
+
+    fn version(&self) -> u32 {
+        self.plugin.version()
+    }
+
+    fn api(&self) -> u32 {
+        self.plugin.api()
+    }
+
+    fn define_params(&self) {}
+
+    fn offers(&self, query: &Query, _below: &dyn Below) -> Answer {
+        let source = self.plugin.source();
+        let mut entries = match self.plugin.getinfo(query, query.flags) {
+            Ok(entries) => entries,
+            Err(error) => {
+                let named = query.hints.and_then(|hints| hints.fabric.as_ref());
+                let named = named.and_then(|fabric| fabric.prov_name.as_deref());
+                let path = self.plugin.path().display();
+                match named == Some(source.name()) {
+                    true => log_warn!(source, Subsys::Core, "{path}: fi_getinfo: {error:?}"),
+                    false => log_info!(source, Subsys::Core, "{path}: fi_getinfo: {error:?}"),
+                }
+                return Answer::default();
+            }
+        };
+        if entries.is_empty() {
+            log_warn!(
+                source,
+                Subsys::Core,
+                "{}: fi_getinfo succeeds without an entry",
+                self.plugin.path().display()
+            );
+        }
+        for Info { fabric, .. } in &mut entries {
+            fabric.prov_name = Some(self.full_name(fabric.prov_name.as_deref()));
+            fabric.prov_version = self.plugin.version();
+            fabric.api_version = query.version;
+        }
+        Answer {
+            entries,
+            reasons: Vec::new(),
+        }
+    }
+
+    fn open_fabric(
+        &self,
+        attr: &FabricAttr,
+        api_version: u32,
+        flags: u64,
+        context: *mut c_void,
+        _below: &dyn Below,
+    ) -> Result<*mut fid_fabric> {
+        if flags != 0 {
+            return Err(Error::BADFLAGS);
+        }
+        log_info!(
+            self.plugin.source(),
+            Subsys::Fabric,
+            "fabric opened by {}",
+            self.plugin.path().display()
+        );
+        self.plugin.open_fabric(attr, api_version, context)
+    }
+
+    fn clean_up(&self) {
+        self.plugin.clean_up();
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Loadable providers: fi_provider(7). `places` says where they are; here their files are opened.
+#![forbid(unsafe_code)]
+
+mod foreign;
+mod places;
+
+use core::cell::Cell;
+use core::time::Duration;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::kind::KNOWN;
+use super::names::Allowed;
+use crate::base::log::{CORE, Subsys, log_debug, log_info, log_warn};
+use crate::base::settings::Settings;
+use crate::ffi::plugin::{Plugin, Refused};
+use crate::sys::shared_object;
+
+pub use foreign::Foreign;
+use places::{Piece, Places, file_name, files_in, short_name};
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is in a plug-in's `fi_prov_ini`: who asks for providers then would wait for himself.
+pub fn is_inside() -> bool {
+    INSIDE.get()
+}
+
+/// Plug-ins in the order in which they register, each with whether FI_PROVIDER_PATH prefers it.
+#[derive(Default)]
+pub struct Found {
+    pub plugins: Vec<(Plugin, bool)>,
+    pub by_discovery: bool,
+}
+
+/// What a search brings. Lines for the log wait in it: a callback may come back to the registry, which is not done.
+#[derive(Default)]
+pub struct Search {
+    found: Found,
+    /// So long a plug-in may take to say what it is.
+    limit: Duration,
+    warnings: Vec<String>,
+    notes: Vec<String>,
+    opened: HashSet<PathBuf>,
+}
+
+impl Search {
+    /// Opens what the settings name.
+    pub fn run(settings: &Settings) -> Search {
+        let own = shared_object::file_of(Search::run as *const ());
+        let default = own
+            .as_deref()
+            .and_then(|file| Some(file.canonicalize().ok()?.parent()?.join("libfabric")));
+        let places = Places::of(settings.provider_path.as_deref(), default.as_deref());
+        let mut search = Search {
+            found: Found {
+                plugins: Vec::new(),
+                by_discovery: places.by_discovery,
+            },
+            limit: settings.provider_timeout,
+            warnings: places.complaints,
+            ..Search::default()
+        };
+        let allowed = match settings.provider_open_all {
+            true => Allowed::parse(None),
+            false => Allowed::parse(settings.provider.as_deref()),
+        };
+        if places.bare_names {
+            for name in KNOWN.iter().filter(|name| may_matter(&allowed, name)) {
+                search.try_bare(Path::new(&file_name(name)));
+            }
+        }
+        for piece in &places.pieces {
+            match piece {
+                Piece::Preferred(file) => search.open(file, true),
+                Piece::Folder(folder) => {
+                    for file in files_in(folder) {
+                        search.open_unless_excluded(&file, &allowed);
+                    }
+                }
+            }
+        }
+        search
+    }
+
+    fn open_unless_excluded(&mut self, file: &Path, allowed: &Allowed) {
+        let known = short_name(file).and_then(|short| {
+            let mut known = KNOWN.iter();
+            known.find(|name| file_name(name) == format!("lib{short}-fi.so"))
+        });
+        match known.filter(|name| !may_matter(allowed, name)) {
+            None => self.open(file, false),
+            Some(name) => self.notes.push(format!(
+                "{}: not opened, FI_PROVIDER leaves {name} out (FI_PROVIDER_OPEN=all opens it)",
+                file.display()
+            )),
+        }
+    }
+
+    fn open(&mut self, file: &Path, preferred: bool) {
+        let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        if self.opened.contains(&real) {
+            self.notes
+                .push(format!("{}: this file was opened before", file.display()));
+            return;
+        }
+        // Told before: if the plug-in ends the process, the last line names it.
+        log_debug!(&CORE, Subsys::Core, "opening {}", file.display());
+        match Plugin::load(file, self.limit, |inside| INSIDE.set(inside)) {
+            Ok(plugin) => self.add(plugin, preferred),
+            Err(Refused::Silent) => {}
+            Err(Refused::Because(why)) => self.warnings.push(format!("{}: {why}", file.display())),
+        }
+        self.opened.insert(real);
+    }
+
+    /// As the loader finds it; that it finds nothing is no news.
+    fn try_bare(&mut self, file: &Path) {
+        if let Ok(plugin) = Plugin::load(file, self.limit, |inside| INSIDE.set(inside)) {
+            self.opened.insert(plugin.path().to_owned());
+            self.add(plugin, false);
+        }
+    }
+
+    fn add(&mut self, plugin: Plugin, preferred: bool) {
+        let version = plugin.version();
+        self.notes.push(format!(
+            "registering provider {} ({}.{}) of {}{}",
+            plugin.name().to_string_lossy(),
+            version >> 16,
+            version & 0xffff,
+            plugin.path().display(),
+            if preferred { ", preferred" } else { "" }
+        ));
+        self.found.plugins.push((plugin, preferred));
+    }
+
+    /// What it has brought; the rest is news.
+    pub fn take_found(&mut self) -> Found {
+        std::mem::take(&mut self.found)
+    }
+
+    /// Says what has happened.
+    pub fn tell(&mut self) {
+        for warning in self.warnings.drain(..) {
+            log_warn!(&CORE, Subsys::Core, "{warning}");
+        }
+        for note in self.notes.drain(..) {
+            log_info!(&CORE, Subsys::Core, "{note}");
+        }
+    }
+}
+
+/// Whether FI_PROVIDER leaves something of a provider of this name: itself, or what it is layered upon.
+fn may_matter(allowed: &Allowed, name: &str) -> bool {
+    name.starts_with("ofi_") || name.starts_with("off_") || allowed.part(name)
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Shared objects that are opened while the program runs: dlopen(3), dladdr(3).
+//!
+//! Trusted with: what their constructors do. Who opens one has been told to by the program's environment.
+
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+/// An open one; it is closed when this goes.
+pub struct SharedObject(Library);
+
+impl SharedObject {
+    /// By a path, or by a bare name through the system's search. All its symbols are resolved, and seen by nobody else.
+    /// On failure the loader's own words.
+    pub fn open(file: &Path) -> Result<SharedObject, String> {
+        // SAFETY: see the module's comment.
+        let opened = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
+        opened.map(SharedObject).map_err(|error| match error {
+            libloading::Error::DlOpen { desc } => format!("{desc:?}"),
+            other => other.to_string(),
+        })
+    }
+
+    /// The function of this name.
+    ///
+    /// # Safety
+    /// The symbol is a function of type `F`, a function pointer, and is not called after the object is closed.
+    pub unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
+        // SAFETY: promised by the caller.
+        unsafe { self.0.get::<F>(name.to_bytes_with_nul()) }
+            .ok()
+            .map(|symbol| *symbol)
+    }
+
+    /// It stays open until the process ends.
+    pub fn keep(self) {
+        std::mem::forget(self.0);
+    }
+}
+
+/// The file that a piece of code or static data is in.
+pub fn file_of(address: *const ()) -> Option<PathBuf> {
+    // SAFETY: integers and pointers, for which all zeroes is a value.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address may be asked for; `found` is writable.
+    if unsafe { libc::dladdr(address.cast(), &raw mut found) } == 0 || found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: a terminated string that stays as long as the object is open.
+    let name = unsafe { CStr::from_ptr(found.dli_fname) };
+    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+}

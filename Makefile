@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # make                 the library and its programs, into target/release
+# make plugin          our providers for another libfabric, into target/plugin/libexec
 # make try K=fi_tagged the conformance tests whose page:rule contains K, on a debug build: seconds after an edit
 # make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=; HEADERS=2.7: the headers of the next ABI
 # make check           every check; make check-NAME runs one, `make checks` lists them
@@ -12,6 +13,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 BINDIR ?= $(PREFIX)/bin
 INCLUDEDIR ?= $(PREFIX)/include
+LIBEXECDIR ?= $(PREFIX)/libexec
 
 # Whose headers include/ gets: those of the ABI that is released, or of the next one. That one's are installed in either
 # case, into a folder of their own that libfabric-2.7.pc names; the library has both ABIs.
@@ -36,6 +38,18 @@ all:
 	ln -sf libfabric.so $(BUILT)/libfabric.so.1
 	$(CARGO) build --release --locked --features tools --bins
 
+# Our providers for another libfabric: FI_PROVIDER_PATH names the folder. One file, with a name for each of them.
+PLUGIN := $(TARGET)/plugin
+PLUGIN_NAMES = libironfabric-fi.so libironfabric-2-fi.so libironfabric-3-fi.so libironfabric-4-fi.so
+plugin:
+	$(CARGO) rustc --release --locked --lib --features plugin --crate-type staticlib --target-dir $(PLUGIN)
+	@mkdir -p $(PLUGIN)/libexec
+	$(CC) -shared -o $(PLUGIN)/libexec/libironfabric-fi.so -Wl,-soname,libironfabric-fi.so -Wl,--gc-sections \
+	    -Wl,-u,fi_prov_ini -Wl,--version-script=src/abi/plugin.map -Wl,-z,defs $(PLUGIN)/release/libfabric.a \
+	    -lpthread -ldl -lm -lgcc_s -lc
+	cd $(PLUGIN)/libexec && $(plugin_links)
+plugin_links = for name in $(wordlist 2,9,$(PLUGIN_NAMES)); do ln -sf libironfabric-fi.so $$name; done
+
 debug:
 	$(CARGO) build --locked
 	ln -sf libfabric.so $(DEBUG)/libfabric.so.1
@@ -52,8 +66,10 @@ try-named:
 	$(if $(K),@:,$(error say which tests: make try K=fi_tagged or K=fi_cq:read, and P=tcp E=rdm to narrow them))
 
 # Root often has no cargo: `make && sudo make install` installs what is built.
-install: $(if $(shell command -v $(CARGO)),all)
-	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR)
+install: $(if $(shell command -v $(CARGO)),all plugin)
+	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR)/ironfabric
+	$(INSTALL) -m 755 $(PLUGIN)/libexec/libironfabric-fi.so $(DESTDIR)$(LIBEXECDIR)/ironfabric
+	cd $(DESTDIR)$(LIBEXECDIR)/ironfabric && $(plugin_links)
 	$(INSTALL) -m 755 $(BUILT)/libfabric.so $(DESTDIR)$(LIBDIR)/libfabric.so.$(SOVERSION)
 	ln -sf libfabric.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libfabric.so.1
 	ln -sf libfabric.so.1 $(DESTDIR)$(LIBDIR)/libfabric.so
@@ -121,7 +137,8 @@ check-layers:
 	scripts/layers.py
 	scripts/circles.py
 check-clippy:
-	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
+	$(CARGO) clippy --locked --all-targets --features tools,layered -- -D warnings
+	$(CARGO) clippy --locked --lib --features plugin -- -D warnings
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)/fuzz-check
 check-unit: debug
 	$(CARGO) test --locked
@@ -159,8 +176,10 @@ check-c: all
 check-next: all
 	ctests/next/run.sh $(BUILT) $(TARGET)/next/conformance
 # Loadable providers. UPSTREAM_PLUGINS may name a folder with those of the original library.
-check-plugins: all
-	ctests/plugins/run.py $(BUILT)
+# Without PyPI ours are in no other library, and that is said.
+check-plugins: all plugin
+	scripts/python_env.sh $(TARGET)/python || true
+	ctests/plugins/run.py $(BUILT) --plugin $(PLUGIN)/libexec --other $(OTHER)
 check-valgrind: all
 	ctests/c.sh --valgrind $(BUILT)
 CONFORMANCE := $(TARGET)/conformance/conformance
@@ -271,4 +290,4 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all debug try try-named install demo bench bench-distances bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: all plugin debug try try-named install demo bench bench-distances bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

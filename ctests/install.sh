@@ -10,7 +10,7 @@ trap 'rm -rf "$folder"' EXIT
 prefix=$folder/prefix
 make -C "$ROOT" --no-print-directory install PREFIX="$prefix" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "make install"; }
 
-for file in lib/libfabric.so.1.32.0 lib/pkgconfig/libfabric.pc bin/fi_info bin/fi_pingpong bin/fi_strerror; do
+for file in libexec/ironfabric/libironfabric-fi.so lib/libfabric.so.1.32.0 lib/pkgconfig/libfabric.pc bin/fi_info bin/fi_pingpong bin/fi_strerror; do
     [ -f "$prefix/$file" ] || fail "there is no $file"
 done
 [ "$(readlink "$prefix/lib/libfabric.so")" = libfabric.so.1 ] || fail "lib/libfabric.so is no link to libfabric.so.1"

@@ -15,8 +15,10 @@
 #ifdef FI_XPU
 #include <rdma/fi_xpu.h>
 #include <rdma/fi_xpu_device.h>
+#endif
+#if !defined(API) && defined(FI_XPU)
 #define API FI_VERSION(2, 7)
-#else
+#elif !defined(API)
 #define API FI_VERSION(2, 6)
 #endif
 

@@ -50,12 +50,12 @@ int main(int argc, char **argv)
 		fi_freeinfo(copy);
 	}
 	fi_freeinfo(list);
-	ret = fi_getinfo(FI_VERSION(2, 6), NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &list);
+	ret = fi_getinfo(FI_VERSION(major, minor), NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &list);
 	for (info = list; info; info = info->next)
 		printf("provider %s %u\n", info->fabric_attr->prov_name, info->fabric_attr->prov_version);
 	fi_freeinfo(list);
 	if (opens) {
-		struct fi_fabric_attr attr = {.name = "some", .prov_name = strdup(opens), .api_version = FI_VERSION(2, 6)};
+		struct fi_fabric_attr attr = {.name = "some", .prov_name = strdup(opens), .api_version = FI_VERSION(major, minor)};
 		struct fid_fabric *fabric = NULL;
 
 		ret = fi_fabric(&attr, &fabric, NULL);

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""run.py FOLDER [NAME...]: loadable providers in the libfabric.so.1 of FOLDER. Each test is called after the rule of fi_provider(7)
-that it is about: where plug-ins are looked for, which count, what is asked of them, and what becomes of bad ones.
+"""run.py FOLDER [--plugin PLUGIN --other OTHER] [NAME...]: loadable providers in the libfabric.so.1 of FOLDER. Each test is
+called after the rule of fi_provider(7) that it is about: where plug-ins are looked for, which count, what is asked of them, and
+what becomes of bad ones. PLUGIN holds our providers as a plug-in, OTHER another libfabric.so.1 that loads it.
 
 UPSTREAM_PLUGINS may name a folder with the loadable providers of the original library; then they are loaded, too.
 """
+import argparse
 import os
 import pathlib
 import re
@@ -314,6 +316,30 @@ def many_files_and_odd_folders(case):
     equal(answer.of("one"), ["one"])
 
 
+def inside_another(case):
+    """Ours in the libfabric of somebody else: they count there, and carry messages."""
+    if not OPTIONS.plugin or not (pathlib.Path(OPTIONS.other or "") / "libfabric.so.1").exists():
+        return "--plugin and --other do not name folders with the plug-in and another library"
+    env = {"LD_LIBRARY_PATH": str(pathlib.Path(OPTIONS.other).resolve()), "path": str(OPTIONS.plugin)}
+    # The other library may be older than ours.
+    answer = case.ask("-v", "2.0", "-p", "tcp", "-o", "tcp", **env)
+    check(("tcp", str(1000 << 16)) in answer.providers, answer.providers)
+    check("entry tcp 1000.0" in answer.out and "fi_fabric 0" in answer.out, answer.out)
+    check(answer.logged("libironfabric-fi.so"), "another file serves")
+    check(set(answer.entries) <= {"tcp", "tcp;ofi_rxm"}, answer.entries)
+    only = case.ask("-v", "2.0", IRONFABRIC_PROVIDERS="shm", **env)
+    check([version for name, version in only.providers if name == "shm"][0] == str(1000 << 16), only.providers)
+    check(("tcp", str(1000 << 16)) not in only.providers, only.providers)
+    # Messages between two endpoints of tcp, and of shm.
+    program = case.folder / "callers"
+    compile_c(program, HERE.parent / "next/callers.c", ["-DAPI=FI_VERSION(2, 0)", f"-L{case.library}", "-lfabric"], case.library)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("FI_")}
+    kept |= {"LD_LIBRARY_PATH": env["LD_LIBRARY_PATH"], "FI_PROVIDER_PATH": env["path"], "FI_TCP_IFACE": "lo"}
+    done = subprocess.run([program, "messages_of_each"], env=kept, capture_output=True, text=True, timeout=60 * PATIENCE)
+    equal((done.returncode, done.stdout), (0, "1 tests, 0 failed\n"))
+    return None
+
+
 def upstream(case):
     folder = os.environ.get("UPSTREAM_PLUGINS")
     if not folder:
@@ -330,13 +356,23 @@ TESTS = [value for value in list(globals().values()) if callable(value) and geta
          and value.__code__.co_varnames[:1] == ("case",)]
 
 
+OPTIONS = None
+
+
 def main():
-    library = pathlib.Path(sys.argv[1]).resolve()
+    global OPTIONS
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library")
+    parser.add_argument("--plugin", type=lambda path: pathlib.Path(path).resolve())
+    parser.add_argument("--other")
+    parser.add_argument("names", nargs="*")
+    OPTIONS = parser.parse_args()
+    library = pathlib.Path(OPTIONS.library).resolve()
     if not (library / "libfabric.so.1").exists():
         sys.exit(f"there is no libfabric.so.1 in {library}")
     passed, failed, skipped = 0, [], []
     for test in TESTS:
-        if sys.argv[2:] and not any(word in test.__name__ for word in sys.argv[2:]):
+        if OPTIONS.names and not any(word in test.__name__ for word in OPTIONS.names):
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:

@@ -8,13 +8,17 @@ mod symver;
 #[macro_use]
 mod variadic;
 
+#[cfg(not(feature = "plugin"))]
 mod compat;
 mod exit;
 mod fabric;
 mod info;
+#[cfg(not(feature = "plugin"))]
 mod inline;
 mod log;
 mod open;
 mod params;
+#[cfg(feature = "plugin")]
+mod plugin;
 mod text;
 mod version;

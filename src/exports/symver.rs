@@ -8,6 +8,14 @@
 /// `symver!(fi_name @@ "NODE")` makes a `#[unsafe(no_mangle)]` function the default version of its name.
 ///
 /// `symver!(function as fi_name @ "NODE", "NODE")` gives an old version of `fi_name` to a private function.
+///
+/// The plug-in has no nodes: of its names only that of `fi_prov_ini` is seen from outside.
+#[cfg(feature = "plugin")]
+macro_rules! symver {
+    ($($anything:tt)*) => {};
+}
+
+#[cfg(not(feature = "plugin"))]
 macro_rules! symver {
     // `remove` leaves only `name@@NODE` in the object, so that GNU ld accepts the same objects too.
     ($function:ident @@ $node:literal) => {

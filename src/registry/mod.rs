@@ -5,6 +5,8 @@ mod below;
 mod filter;
 mod getinfo;
 mod kind;
+#[cfg(feature = "plugin")]
+pub mod lent;
 pub mod names;
 mod open;
 mod order;
@@ -51,7 +53,11 @@ pub fn providers() -> Result<&'static [Registered]> {
     }
     let mut search = None;
     let providers = PROVIDERS.get_or_init(|| {
-        let mut found = Search::run(Settings::get());
+        // A plug-in loads none.
+        let mut found = match cfg!(feature = "plugin") {
+            true => Search::default(),
+            false => Search::run(Settings::get()),
+        };
         let own = own();
         for provider in &own {
             provider.define_params();
@@ -65,7 +71,7 @@ pub fn providers() -> Result<&'static [Registered]> {
     if let Some(mut search) = search {
         search.tell();
     }
-    if !CHECKED.swap(true, Ordering::Relaxed) {
+    if !CHECKED.swap(true, Ordering::Relaxed) && !cfg!(feature = "plugin") {
         check_settings(providers);
     }
     Ok(providers)

@@ -41,6 +41,18 @@ impl SharedObject {
     }
 }
 
+/// A function that the process has under this name.
+///
+/// # Safety
+/// As [`SharedObject::function`].
+#[cfg(feature = "plugin")]
+pub unsafe fn global<F: Copy>(name: &CStr) -> Option<F> {
+    // SAFETY: promised by the caller.
+    unsafe { Library::this().get::<F>(name.to_bytes_with_nul()) }
+        .ok()
+        .map(|symbol| *symbol)
+}
+
 /// The file that a piece of code or static data is in.
 pub fn file_of(address: *const ()) -> Option<PathBuf> {
     // SAFETY: integers and pointers, for which all zeroes is a value.

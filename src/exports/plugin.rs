@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `fi_prov_ini`: our providers in another libfabric, fi_provider(7). The only name that the plug-in exports.
+//!
+//! A plug-in is one provider, so the file is installed under as many names as there are providers of ours: who loads it
+//! by each name opens one object, whose function answers with the next provider at each call.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::abi::*;
+use crate::base::info::{FabricAttr, Hints, Layout, Query, write_all};
+use crate::base::{Error, Result};
+use crate::registry::lent;
+use crate::sys::shared_object;
+
+/// Higher than that of any libfabric, whose providers of our names are hidden then.
+const VERSION: u32 = 1000 << 16;
+/// The interface that our structs follow.
+const API: u32 = 2 << 16 | 6;
+
+/// The next of our providers that IRONFABRIC_PROVIDERS names, or of all; NULL behind the last.
+#[unsafe(no_mangle)]
+pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let wanted = std::env::var("IRONFABRIC_PROVIDERS").ok();
+    let is_wanted = |name: &&CStr| {
+        wanted.as_deref().is_none_or(|list| {
+            let mut list = list.split(',');
+            list.any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(name.to_bytes()))
+        })
+    };
+    let all = lent::names();
+    let numbered = all.iter().copied().enumerate();
+    let mut ours = numbered.filter(|(_, name)| is_wanted(name));
+    // Relaxed: who loads plug-ins does so under a lock.
+    let Some((number, name)) = ours.nth(CALLS.fetch_add(1, Ordering::Relaxed)) else {
+        return null_mut();
+    };
+    let Some((getinfo, fabric)) = CALLBACKS.get(number) else {
+        return null_mut();
+    };
+    Box::into_raw(Box::new(fi_provider {
+        version: VERSION,
+        fi_version: API,
+        context: fi_context {
+            internal: [null_mut(); 4],
+        },
+        name: name.as_ptr(),
+        getinfo: Some(*getinfo),
+        fabric: Some(*fabric),
+        cleanup: Some(cleanup),
+    }))
+}
+
+type Getinfo = unsafe extern "C" fn(
+    u32,
+    *const c_char,
+    *const c_char,
+    u64,
+    *const fi_info,
+    *mut *mut fi_info,
+) -> c_int;
+type Fabric = unsafe extern "C" fn(*mut fi_fabric_attr, *mut *mut fid_fabric, *mut c_void) -> c_int;
+
+/// C's functions know no provider, so each has its own. As many as there can be of ours.
+const CALLBACKS: [(Getinfo, Fabric); 8] = [
+    (getinfo::<0>, fabric::<0>),
+    (getinfo::<1>, fabric::<1>),
+    (getinfo::<2>, fabric::<2>),
+    (getinfo::<3>, fabric::<3>),
+    (getinfo::<4>, fabric::<4>),
+    (getinfo::<5>, fabric::<5>),
+    (getinfo::<6>, fabric::<6>),
+    (getinfo::<7>, fabric::<7>),
+];
+
+fn name_of(number: usize) -> Result<&'static CStr> {
+    lent::names().get(number).copied().ok_or(Error::NODEV)
+}
+
+/// How long the structs of the library are that loads us: it tells by its version.
+fn layout() -> Layout {
+    type Version = unsafe extern "C" fn() -> u32;
+    // SAFETY: fi_version(3), which every libfabric has.
+    match unsafe { shared_object::global::<Version>(c"fi_version") } {
+        // SAFETY: as above.
+        Some(version) => Layout::of_api(unsafe { version() }),
+        None => Layout::of_api(API),
+    }
+}
+
+/// # Safety
+/// fi_getinfo(3), as a libfabric calls a provider.
+unsafe extern "C" fn getinfo<const N: usize>(
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const fi_info,
+    info: *mut *mut fi_info,
+) -> c_int {
+    let ask = || {
+        let hints = match hints.is_null() {
+            true => None,
+            // SAFETY: hints of the library that loads us.
+            false => Some(unsafe { Hints::read(hints, layout())? }),
+        };
+        let query = Query {
+            version,
+            // SAFETY: the caller's strings are null or terminated, and unchanged during the call.
+            node: unsafe { text(node) },
+            // SAFETY: as above.
+            service: unsafe { text(service) },
+            flags,
+            hints: hints.as_ref(),
+        };
+        write_all(&lent::getinfo(name_of(N)?, &query)?)
+    };
+    match ask() {
+        Ok(list) => {
+            // SAFETY: the caller's `info` is writable.
+            unsafe { *info = list };
+            0
+        }
+        Err(error) => error.negative(),
+    }
+}
+
+/// # Safety
+/// fi_fabric(3), as a libfabric calls a provider.
+unsafe extern "C" fn fabric<const N: usize>(
+    attr: *mut fi_fabric_attr,
+    fabric: *mut *mut fid_fabric,
+    context: *mut c_void,
+) -> c_int {
+    let open = || {
+        // SAFETY: passed on from the caller.
+        let attr = unsafe { FabricAttr::read(attr) }.ok_or(Error::INVAL)?;
+        lent::open_fabric(name_of(N)?, &attr, context)
+    };
+    match open() {
+        Ok(opened) => {
+            // SAFETY: the caller's `fabric` is writable.
+            unsafe { *fabric = opened };
+            0
+        }
+        Err(error) => error.negative(),
+    }
+}
+
+/// What there is to do was done when the process began to end: our own destructor runs before the library's that calls
+/// this.
+extern "C" fn cleanup() {}
+
+/// # Safety
+/// `ptr` is null or a terminated string that stays unchanged as long as the result is used.
+unsafe fn text<'a>(ptr: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: passed on from the caller.
+    (!ptr.is_null()).then(|| unsafe { CStr::from_ptr(ptr) })
+}

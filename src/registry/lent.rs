@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One of our providers for another libfabric, which has a registry of its own: names, FI_PROVIDER and order are its
+//! business.
+#![forbid(unsafe_code)]
+
+use core::ffi::{CStr, c_void};
+
+use super::below::View;
+use super::filter::PRIVATE;
+use super::registered::Registered;
+use super::{open, providers};
+use crate::abi::fid_fabric;
+use crate::base::info::{FabricAttr, Info, Query};
+use crate::base::log::{Subsys, log_info};
+use crate::base::{Error, Result};
+use crate::prov::Provider;
+
+/// The names of ours, in our order.
+pub fn names() -> Vec<&'static CStr> {
+    let all = providers().into_iter().flatten();
+    all.map(|one| one.provider.source().name()).collect()
+}
+
+fn find(name: &CStr) -> Result<&'static dyn Provider> {
+    let mut all = providers()?.iter();
+    let found = all.find(|one| one.provider.source().name() == name);
+    found
+        .map(|one: &Registered| &*one.provider)
+        .ok_or(Error::NODEV)
+}
+
+/// Its entries for the query, without a name: the other library gives it.
+pub fn getinfo(name: &CStr, query: &Query) -> Result<Vec<Info>> {
+    let provider = find(name)?;
+    let query = Query {
+        flags: query.flags & !PRIVATE,
+        ..*query
+    };
+    let view = View::of_application(providers()?, None);
+    let answer = provider.offers(&query, &view.below(provider));
+    for reason in &answer.reasons {
+        log_info!(provider.source(), Subsys::Core, "{reason}");
+    }
+    let mut entries = answer.entries;
+    open::find_open(&mut entries);
+    for info in &mut entries {
+        info.fabric.prov_name = None;
+    }
+    match entries.is_empty() {
+        true => Err(Error::NODATA),
+        false => Ok(entries),
+    }
+}
+
+/// fi_fabric(3).
+pub fn open_fabric(
+    name: &CStr,
+    attr: &FabricAttr,
+    context: *mut c_void,
+) -> Result<*mut fid_fabric> {
+    let provider = find(name)?;
+    // The name is not only ours where something is layered upon it; the version is the plug-in's.
+    let attr = FabricAttr {
+        prov_name: Some(name.to_owned()),
+        prov_version: provider.version(),
+        ..attr.clone()
+    };
+    let view = View::of_application(providers()?, None);
+    provider.open_fabric(&attr, attr.api_version, 0, context, &view.below(provider))
+}

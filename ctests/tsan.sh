@@ -60,7 +60,7 @@ conformance() {
 # the same engine but for connecting: of them the pages of that and of plain messages. Over shared memory, the same engine again,
 # what puts bytes through rings, sleeps, wakes and counts. sm2 is shm but for its name.
 rings=(-k fi_shm: -k fi_msg: -k fi_rma: -k fi_cq: -k fi_cntr: -k fi_poll: -k fi_trigger:)
-sockets=("${rings[@]}" -k fi_tagged: -k fi_atomic: -k fi_cm: -k fi_eq: -k fi_av: -k fi_mr: -k fi_domain: -k fi_collective: -k fi_tcp:)
+sockets=("${rings[@]}" -k fi_tagged: -k fi_atomic: -k fi_cm: -k fi_eq: -k fi_collective: -k fi_tcp:)
 connections=(-k fi_cm: -k fi_eq: -k fi_msg: -k fi_tcp:)
 [ "${2-}" != long ] || rings=() sockets=() connections=()
 conformance -p core

@@ -259,6 +259,14 @@ def g4_core_providers_only(case):
     check("flags 800000000000000" in answer.err, "the flags are not those of the caller")
 
 
+def g1_fi_provider_below_a_layer(case):
+    flag = str(FLAGS["core"])
+    equal(set(case.ask("-f", flag, FI_PROVIDER="tcp;ofi_uu").entries), {"tcp"})
+    equal(case.ask(FI_PROVIDER="tcp;ofi_uu").entries, [])
+    equal(case.ask("-f", flag, FI_PROVIDER="ofi_uu").entries, [])
+    check({"tcp", "udp", "shm"} <= set(case.ask("-f", str(FLAGS["hidden"]), FI_PROVIDER="tcp").entries), "hidden ones")
+
+
 def g2_offload_providers(case):
     case.make("A/libo-fi.so", "off_load")
     equal(case.ask("-p", "off_load", path="D/A").entries, [])
@@ -304,6 +312,14 @@ def f2_f3_f5_fabrics(case):
     check(answer.logged("aaa:fabric", "liba-fi.so"), "the file is not told")
     for name in ("x;", "zork", "ofi_hook_x"):
         check("fi_fabric -19" in case.ask("-o", name, path="D/A").out, name)
+
+
+def fi_info_shows_files(case):
+    case.make("A/liba-fi.so", "aaa", 7)
+    env = dict(os.environ, LD_LIBRARY_PATH=str(case.library), FI_PROVIDER_PATH=str(case.folder / "A"))
+    done = subprocess.run([case.library / "fi_info", "-l"], env=env, capture_output=True, text=True, timeout=60 * PATIENCE)
+    check(f"aaa:\n    version: 0.7\n    file: {case.folder}/A/liba-fi.so\n" in done.stdout, done.stdout)
+    check("tcp:\n    version: 206.0\nsm2" in done.stdout or "tcp:\n    version: 206.0\naaa" in done.stdout, done.stdout)
 
 
 def many_files_and_odd_folders(case):

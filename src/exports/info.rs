@@ -122,7 +122,7 @@ pub(super) unsafe fn dupinfo(layout: Layout, info: *const fi_info) -> *mut fi_in
 
 /// # Safety
 /// `ptr` is null or a terminated string that stays unchanged as long as the result is used.
-unsafe fn text<'a>(ptr: *const c_char) -> Option<&'a CStr> {
+pub(super) unsafe fn text<'a>(ptr: *const c_char) -> Option<&'a CStr> {
     // SAFETY: passed on from the caller.
     (!ptr.is_null()).then(|| unsafe { CStr::from_ptr(ptr) })
 }

@@ -8,6 +8,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use super::info::text;
 use crate::abi::*;
 use crate::base::info::{FabricAttr, Hints, Layout, Query, write_all};
 use crate::base::{Error, Result};
@@ -152,10 +153,3 @@ unsafe extern "C" fn fabric<const N: usize>(
 /// What there is to do was done when the process began to end: our own destructor runs before the library's that calls
 /// this.
 extern "C" fn cleanup() {}
-
-/// # Safety
-/// `ptr` is null or a terminated string that stays unchanged as long as the result is used.
-unsafe fn text<'a>(ptr: *const c_char) -> Option<&'a CStr> {
-    // SAFETY: passed on from the caller.
-    (!ptr.is_null()).then(|| unsafe { CStr::from_ptr(ptr) })
-}

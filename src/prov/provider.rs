@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
+use std::path::Path;
 
 use crate::abi;
 use crate::base::Result;
@@ -21,6 +22,11 @@ pub trait Provider: Send + Sync {
 
     /// `fi_fabric_attr.prov_version`.
     fn version(&self) -> u32;
+
+    /// Of a loadable one: its file.
+    fn file(&self) -> Option<&Path> {
+        None
+    }
 
     /// The interface that its structs follow. It is not asked for a newer one.
     fn api(&self) -> u32 {

@@ -28,6 +28,8 @@ pub struct Filter {
     variable: String,
     wanted: Wanted,
     prov_name: String,
+    /// Of the query.
+    flags: u64,
 }
 
 impl Filter {
@@ -41,6 +43,7 @@ impl Filter {
             variable: variable.unwrap_or_default().to_owned(),
             wanted: Wanted::parse(prov_name.as_deref()),
             prov_name: prov_name.unwrap_or_default(),
+            flags: query.flags,
         }
     }
 
@@ -95,7 +98,13 @@ impl Filter {
     }
 
     pub fn refuse(&self, name: &str) -> Option<Refusal> {
-        if !self.allowed.result(name) {
+        // The complete name of a result is known only when nothing is layered upon it.
+        let left = match self.flags {
+            flags if flags & HIDDEN != 0 => true,
+            flags if flags & UNFILTERED != 0 => self.allowed.part(name),
+            _ => self.allowed.result(name),
+        };
+        if !left {
             let variable = Value::from(self.variable.as_str());
             return Some(Refusal::new("FI_PROVIDER", variable, Value::from(name)));
         }

@@ -2,6 +2,9 @@
 //! fi_getinfo(3): every provider that may answer is asked, and the answers are put in order.
 #![forbid(unsafe_code)]
 
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+
 use super::below::View;
 use super::filter::{Filter, UNFILTERED};
 use super::registered::Registered;
@@ -64,12 +67,16 @@ pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
     Ok(entries)
 }
 
-/// What FI_PROV_ATTR_ONLY shows of a provider, usable or not.
+/// What FI_PROV_ATTR_ONLY shows of a provider, usable or not. Where the fabric's name would be stands the file of a
+/// loadable one.
 fn bare(registered: &Registered) -> Info {
     let provider = &registered.provider;
     let mut info = Info::default();
     info.fabric.prov_name = Some(provider.source().name().to_owned());
     info.fabric.prov_version = provider.version();
+    info.fabric.name = provider
+        .file()
+        .and_then(|file| CString::new(file.as_os_str().as_bytes()).ok());
     info
 }
 

@@ -34,11 +34,15 @@ pub fn full(out: &mut dyn Write, list: &InfoList, containing: Option<&str>) -> R
     Ok(())
 }
 
-/// Names and versions only.
+/// Names and versions only, and the files of loadable ones.
 pub fn providers(out: &mut dyn Write, list: &InfoList) -> Result<()> {
     for info in list.iter() {
         writeln!(out, "{}:", or_null(info.provider()))?;
         writeln!(out, "    version: {}", version(info.provider_version()))?;
+        // This library puts the file where the name of a fabric would be.
+        if let Some(file) = info.fabric_name() {
+            writeln!(out, "    file: {file}")?;
+        }
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 
 use core::ffi::c_void;
 use std::ffi::{CStr, CString};
+use std::path::Path;
 
 use crate::abi::fid_fabric;
 use crate::base::info::{Answer, FabricAttr, Info, Query};
@@ -54,6 +55,10 @@ impl Provider for Foreign {
 
     fn version(&self) -> u32 {
         self.plugin.version()
+    }
+
+    fn file(&self) -> Option<&Path> {
+        Some(self.plugin.path())
     }
 
     fn api(&self) -> u32 {

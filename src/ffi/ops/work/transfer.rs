@@ -93,106 +93,117 @@ impl ReceiveWork<'_> {
     }
 }
 
+/// A tagged message without its tag.
+fn untagged(msg: &fi_msg_tagged) -> fi_msg {
+    fi_msg {
+        msg_iov: msg.msg_iov,
+        desc: msg.desc,
+        iov_count: msg.iov_count,
+        addr: msg.addr,
+        context: msg.context,
+        data: msg.data,
+    }
+}
+
 /// # Safety
 /// As `work::read`, for one kind of operation; so are all below.
+unsafe fn transmit<'a>(
+    what: What,
+    ep: *mut fid_ep,
+    msg: &fi_msg,
+    flags: u64,
+    tag: u64,
+    target: &'a [RemoteSeg],
+) -> WorkOp<'a> {
+    // SAFETY: promised by the caller.
+    let (ep, context) = unsafe { (Other::new(ep.cast()), Context::new(msg.context)) };
+    let work = TransferWork {
+        what,
+        buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
+        flags: OpFlags::from_bits_retain(flags),
+        dest: msg.addr,
+        context,
+        data: msg.data,
+        tag,
+        target,
+    };
+    WorkOp::Transmit(ep, work)
+}
+
+/// # Safety
+/// As `transmit`.
+unsafe fn receive_any<'a>(
+    what: What,
+    ep: *mut fid_ep,
+    msg: &fi_msg,
+    flags: u64,
+    (tag, ignore): (u64, u64),
+) -> WorkOp<'a> {
+    // SAFETY: promised by the caller.
+    let (ep, context) = unsafe { (Other::new(ep.cast()), Context::new(msg.context)) };
+    let work = ReceiveWork {
+        what,
+        buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
+        flags: OpFlags::from_bits_retain(flags),
+        src: msg.addr,
+        context,
+        tag,
+        ignore,
+        call: PhantomData,
+    };
+    WorkOp::Receive(ep, work)
+}
+
+/// # Safety
+/// As `transmit`.
 pub(super) unsafe fn send<'a>(op: &fi_op_msg) -> WorkOp<'a> {
-    let msg = &op.msg;
     // SAFETY: promised by the caller.
-    let (ep, context) = unsafe { (Other::new(op.ep.cast()), Context::new(msg.context)) };
-    let work = TransferWork {
-        what: What::Msg,
-        buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
-        flags: OpFlags::from_bits_retain(op.flags),
-        dest: msg.addr,
-        context,
-        data: msg.data,
-        tag: 0,
-        target: &[],
-    };
-    WorkOp::Transmit(ep, work)
+    unsafe { transmit(What::Msg, op.ep, &op.msg, op.flags, 0, &[]) }
 }
 
 /// # Safety
-/// As `send`.
+/// As `transmit`.
 pub(super) unsafe fn send_tagged<'a>(op: &fi_op_tagged) -> WorkOp<'a> {
-    let msg = &op.msg;
+    let (msg, tag) = (untagged(&op.msg), op.msg.tag);
     // SAFETY: promised by the caller.
-    let (ep, context) = unsafe { (Other::new(op.ep.cast()), Context::new(msg.context)) };
-    let work = TransferWork {
-        what: What::Tagged,
-        buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
-        flags: OpFlags::from_bits_retain(op.flags),
-        dest: msg.addr,
-        context,
-        data: msg.data,
-        tag: msg.tag,
-        target: &[],
-    };
-    WorkOp::Transmit(ep, work)
+    unsafe { transmit(What::Tagged, op.ep, &msg, op.flags, tag, &[]) }
 }
 
 /// # Safety
-/// As `send`.
+/// As `transmit`.
 pub(super) unsafe fn access<'a>(what: What, op: &fi_op_rma) -> Result<WorkOp<'a>> {
     let msg = &op.msg;
     if msg.rma_iov.is_null() || msg.rma_iov_count == 0 || msg.rma_iov_count > MAX_SEGS {
         return Err(Error::INVAL);
     }
-    // SAFETY: promised by the caller.
-    let (ep, context, target) = unsafe {
-        let segs = core::slice::from_raw_parts(msg.rma_iov.cast::<RemoteSeg>(), msg.rma_iov_count);
-        let context = Context::new(msg.context);
-        (Other::new(op.ep.cast()), context, segs)
-    };
-    let work = TransferWork {
-        what,
-        buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
-        flags: OpFlags::from_bits_retain(op.flags),
-        dest: msg.addr,
-        context,
+    let own = fi_msg {
+        msg_iov: msg.msg_iov,
+        desc: msg.desc,
+        iov_count: msg.iov_count,
+        addr: msg.addr,
+        context: msg.context,
         data: msg.data,
-        tag: 0,
-        target,
     };
-    Ok(WorkOp::Transmit(ep, work))
+    // SAFETY: promised by the caller.
+    unsafe {
+        let segs = core::slice::from_raw_parts(msg.rma_iov.cast::<RemoteSeg>(), msg.rma_iov_count);
+        Ok(transmit(what, op.ep, &own, op.flags, 0, segs))
+    }
 }
 
 /// # Safety
-/// As `send`.
+/// As `transmit`.
 pub(super) unsafe fn receive<'a>(op: &fi_op_msg) -> WorkOp<'a> {
-    let msg = &op.msg;
     // SAFETY: promised by the caller.
-    let (ep, context) = unsafe { (Other::new(op.ep.cast()), Context::new(msg.context)) };
-    let work = ReceiveWork {
-        what: What::Msg,
-        buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
-        flags: OpFlags::from_bits_retain(op.flags),
-        src: msg.addr,
-        context,
-        tag: 0,
-        ignore: 0,
-        call: PhantomData,
-    };
-    WorkOp::Receive(ep, work)
+    unsafe { receive_any(What::Msg, op.ep, &op.msg, op.flags, (0, 0)) }
 }
 
 /// # Safety
-/// As `send`.
+/// As `transmit`.
 pub(super) unsafe fn receive_tagged<'a>(op: &fi_op_tagged) -> WorkOp<'a> {
-    let msg = &op.msg;
+    let (msg, tags) = (untagged(&op.msg), (op.msg.tag, op.msg.ignore));
     // SAFETY: promised by the caller.
-    let (ep, context) = unsafe { (Other::new(op.ep.cast()), Context::new(msg.context)) };
-    let work = ReceiveWork {
-        what: What::Tagged,
-        buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
-        flags: OpFlags::from_bits_retain(op.flags),
-        src: msg.addr,
-        context,
-        tag: msg.tag,
-        ignore: msg.ignore,
-        call: PhantomData,
-    };
-    WorkOp::Receive(ep, work)
+    unsafe { receive_any(What::Tagged, op.ep, &msg, op.flags, tags) }
 }
 
 /// More segments at the target than this are a mistake of the caller.

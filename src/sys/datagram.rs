@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket as Raw, Type};
 
 use super::addr;
 use super::io_list::{GatherList, ScatterList};
-use super::socket::is_later;
+use super::socket::{is_later, send_message};
 
 /// One datagram socket, non-blocking, with an address of its own and peers by call.
 pub struct DatagramSocket(Raw);
@@ -43,17 +43,8 @@ impl DatagramSocket {
         message.msg_namelen = to.len();
         message.msg_iov = pieces.as_ptr().cast_mut();
         message.msg_iovlen = pieces.len();
-        // SAFETY: whoever put a piece into the list answers for it, and `to` is ours; the kernel only reads here. Past
-        // the function of the C library: see `socket`.
-        let n = unsafe {
-            libc::syscall(
-                libc::SYS_sendmsg,
-                self.0.as_raw_fd(),
-                &raw const message,
-                libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
-            )
-        };
-        match n {
+        // SAFETY: whoever put a piece into the list answers for it, and `to` is ours.
+        match unsafe { send_message(self.0.as_raw_fd(), &message) } {
             0.. => Ok(true),
             _ => later().map(|()| false),
         }

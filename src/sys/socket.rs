@@ -291,17 +291,27 @@ impl Socket {
         let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
         message.msg_iov = pieces.as_ptr().cast_mut();
         message.msg_iovlen = pieces.len();
-        // SAFETY: whoever put a piece into the list answers for it; the kernel only reads here.
-        let n = unsafe {
-            libc::syscall(
-                libc::SYS_sendmsg,
-                self.0.as_raw_fd(),
-                &raw const message,
-                libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
-            )
-        };
-        moved(n as isize, 0)
+        // SAFETY: whoever put a piece into the list answers for it.
+        moved(unsafe { send_message(self.0.as_raw_fd(), &message) }, 0)
     }
+}
+
+/// sendmsg(2) without waiting; what it returns.
+///
+/// # Safety
+/// The memory that the message names is readable: the kernel only reads here.
+#[inline(always)]
+pub(super) unsafe fn send_message(fd: RawFd, message: &libc::msghdr) -> isize {
+    // SAFETY: promised by the caller.
+    let n = unsafe {
+        libc::syscall(
+            libc::SYS_sendmsg,
+            fd,
+            core::ptr::from_ref(message),
+            libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+        )
+    };
+    n as isize
 }
 
 /// No address. The calls that move data are made past the functions of the C library that are named for them: those are

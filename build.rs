@@ -87,13 +87,20 @@ fn headers(root: &Path, version: &str, folder: &Path) {
     }
 }
 
+/// `2.10` comes after `2.7`.
+fn number(version: &str) -> (u32, u32) {
+    let (major, minor) = version.split_once('.').expect("a version has two parts");
+    let part = |text: &str| text.parse().expect("a version has numbers");
+    (part(major), part(minor))
+}
+
 /// A source without what a later version of the ABI has, and without the marks.
 fn source_of(version: &str, text: &str) -> String {
     let mut kept = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         match line.trim_start().strip_prefix("// since ") {
-            Some(since) if since > version => skip_declaration(&mut lines),
+            Some(since) if number(since) > number(version) => skip_declaration(&mut lines),
             Some(_) => {}
             None => kept += &format!("{line}\n"),
         }
@@ -128,9 +135,9 @@ fn template_of(version: &str, text: &str) -> String {
     let mut dropped = false;
     for line in text.lines() {
         if let Some(since) = line.strip_prefix("@since ") {
-            dropped = since.trim_end_matches('@') > version;
+            dropped = number(since.trim_end_matches('@')) > number(version);
         } else if let Some(before) = line.strip_prefix("@before ") {
-            dropped = before.trim_end_matches('@') <= version;
+            dropped = number(before.trim_end_matches('@')) <= number(version);
         } else if line == "@end@" {
             dropped = false;
         } else if !dropped {

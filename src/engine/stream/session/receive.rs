@@ -68,6 +68,10 @@ impl<A: Address> Session<A> {
                     }
                     if let Some(frame) = self.take_whole(cx, bytes) {
                         bytes = &bytes[frame..];
+                        // What was sent in answer may have ended the session.
+                        if self.is_over() {
+                            return Ok(());
+                        }
                         continue;
                     }
                     let Some((frame, used)) = self.next_frame(bytes)? else {

@@ -3,6 +3,7 @@
 //   NAME, VERSION, API   what its struct says
 //   RETURNS_NULL, NULL_NAME, NO_FABRIC, NO_GETINFO, NO_ENTRY   what is missing
 //   ASKS                 fi_prov_ini calls fi_getinfo, fi_open and fi_getparams
+//   CONSTRUCTS           a constructor of the file calls fi_getinfo
 //   SLEEPS               fi_prov_ini never comes back
 //   FAILS, EMPTY, CYCLE, NULL_ATTRS, NAMES   what its fi_getinfo does
 // fi_provider(7)
@@ -95,6 +96,15 @@ static void cleanup(void)
 {
 	fprintf(stderr, "%s: cleanup\n", NAME);
 }
+
+#ifdef CONSTRUCTS
+__attribute__((constructor)) static void construct(void)
+{
+	struct fi_info *info = NULL;
+
+	fprintf(stderr, "%s: constructor, fi_getinfo %d\n", NAME, fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, NULL, &info));
+}
+#endif
 
 #ifdef NO_ENTRY
 #define fi_prov_ini some_function

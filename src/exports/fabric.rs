@@ -6,6 +6,8 @@ use core::ffi::{c_int, c_void};
 use crate::abi::{fi_fabric_attr, fi_info, fid_fabric};
 use crate::base::info::{FabricAttr, Info, Layout};
 use crate::base::{Error, Result};
+use crate::ffi::ops::status;
+use crate::ffi::user::store;
 use crate::registry;
 
 /// # Safety
@@ -50,19 +52,11 @@ pub(super) unsafe fn open(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    if fabric.is_null() {
-        return Error::INVAL.negative();
-    }
-    let opened = attr.and_then(|attr| {
+    let open = || {
+        let attr = attr?;
         let api_version = api_version.unwrap_or(attr.api_version);
         registry::open_fabric(&attr, api_version, flags, context)
-    });
-    match opened {
-        Ok(opened) => {
-            // SAFETY: the caller's `fabric` is writable.
-            unsafe { *fabric = opened };
-            0
-        }
-        Err(error) => error.negative(),
-    }
+    };
+    // SAFETY: passed on from the caller.
+    status(unsafe { store(fabric, open) })
 }

@@ -11,7 +11,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use super::info::text;
 use crate::abi::*;
 use crate::base::info::{FabricAttr, Hints, Layout, Query, write_all};
+use crate::base::log::{CORE, Subsys, log_warn};
 use crate::base::{Error, Result};
+use crate::ffi::ops::status;
+use crate::ffi::user::store;
 use crate::registry::lent;
 use crate::sys::shared_object;
 
@@ -32,10 +35,27 @@ pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
         })
     };
     let all = lent::names();
+    // Relaxed: who loads plug-ins does so under a lock.
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let known = |name: &&str| {
+        all.iter()
+            .any(|our| our.to_bytes().eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let list = wanted.as_deref().unwrap_or_default();
+    // Said once.
+    for name in list
+        .split(',')
+        .filter(|name| call == 0 && !name.is_empty() && !known(name))
+    {
+        log_warn!(
+            &CORE,
+            Subsys::Core,
+            "IRONFABRIC_PROVIDERS: no provider of ours is called {name:?}"
+        );
+    }
     let numbered = all.iter().copied().enumerate();
     let mut ours = numbered.filter(|(_, name)| is_wanted(name));
-    // Relaxed: who loads plug-ins does so under a lock.
-    let Some((number, name)) = ours.nth(CALLS.fetch_add(1, Ordering::Relaxed)) else {
+    let Some((number, name)) = ours.nth(call) else {
         return null_mut();
     };
     let Some((getinfo, fabric)) = CALLBACKS.get(number) else {
@@ -118,14 +138,8 @@ unsafe extern "C" fn getinfo<const N: usize>(
         };
         write_all(&lent::getinfo(name_of(N)?, &query)?)
     };
-    match ask() {
-        Ok(list) => {
-            // SAFETY: the caller's `info` is writable.
-            unsafe { *info = list };
-            0
-        }
-        Err(error) => error.negative(),
-    }
+    // SAFETY: the caller's `info` is writable.
+    status(unsafe { store(info, ask) })
 }
 
 /// # Safety
@@ -140,14 +154,8 @@ unsafe extern "C" fn fabric<const N: usize>(
         let attr = unsafe { FabricAttr::read(attr) }.ok_or(Error::INVAL)?;
         lent::open_fabric(name_of(N)?, &attr, context)
     };
-    match open() {
-        Ok(opened) => {
-            // SAFETY: the caller's `fabric` is writable.
-            unsafe { *fabric = opened };
-            0
-        }
-        Err(error) => error.negative(),
-    }
+    // SAFETY: the caller's `fabric` is writable.
+    status(unsafe { store(fabric, open) })
 }
 
 /// What there is to do was done when the process began to end: our own destructor runs before the library's that calls

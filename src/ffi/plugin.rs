@@ -49,42 +49,36 @@ const NEXT: u32 = 2 << 16 | 7;
 
 impl Plugin {
     /// Opens the file and asks it for its provider, in a thread of its own: one that does not come back within `limit`
-    /// is left alone. `inside` is told in that thread when the plug-in's function begins and when it has ended.
+    /// is left alone. `inside` is called in that thread first.
     pub fn load(
         file: &Path,
         limit: Duration,
-        inside: fn(bool),
+        inside: fn(),
     ) -> core::result::Result<Plugin, Refused> {
-        // Its constructors run here.
-        inside(true);
-        let object = SharedObject::open(file).map_err(Refused::Because);
-        inside(false);
-        let object = object?;
+        let object = SharedObject::open(file).map_err(Refused::Because)?;
         // SAFETY: what fi_provider(7) says of the name; the object stays open as long as the function is called.
         let Some(entry) = (unsafe { object.function::<Entry>(c"fi_prov_ini") }) else {
             return Err(Refused::Because("it has no fi_prov_ini".to_owned()));
         };
         let (sender, answer) = mpsc::channel();
         let started = thread::Builder::new().spawn(move || {
-            inside(true);
+            inside();
             // SAFETY: a plug-in's function without arguments.
             let provider = unsafe { entry() };
-            inside(false);
             // Nobody listens any more if it took too long.
             let _ = sender.send(provider.expose_provenance());
         });
-        if let Err(error) = started {
-            return Err(Refused::Because(format!(
-                "no thread for fi_prov_ini: {error}"
-            )));
-        }
+        let thread = started
+            .map_err(|error| Refused::Because(format!("no thread for fi_prov_ini: {error}")))?;
         let Ok(raw) = answer.recv_timeout(limit) else {
             object.keep();
             return Err(Refused::Because(format!(
-                "fi_prov_ini has not come back within {} s",
-                limit.as_secs()
+                "fi_prov_ini has not come back within {} ms",
+                limit.as_millis()
             )));
         };
+        // What the plug-in keeps of each thread ends with it, before the file may be closed. It cannot have panicked.
+        let _ = thread.join();
         let raw: *const fi_provider = ptr::with_exposed_provenance(raw);
         // SAFETY: NULL or the plug-in's struct.
         let Some(provider) = (unsafe { raw.as_ref() }) else {
@@ -141,7 +135,7 @@ impl Plugin {
     }
 
     /// Its entries for the query, as it made them.
-    pub fn getinfo(&self, query: &Query, flags: u64) -> Result<Vec<Info>> {
+    pub fn getinfo(&self, query: &Query) -> Result<Vec<Info>> {
         let getinfo = self.provider().getinfo.ok_or(Error::NODATA)?;
         let hints = query.hints.map(|hints| hints.write()).transpose()?;
         let text = |text: Option<&CStr>| text.map_or(ptr::null(), CStr::as_ptr);
@@ -152,7 +146,7 @@ impl Plugin {
                 query.version,
                 text(query.node),
                 text(query.service),
-                flags,
+                query.flags,
                 hints.unwrap_or(ptr::null_mut()),
                 &raw mut list,
             )

@@ -47,7 +47,7 @@ pub fn providers() -> Result<&'static [Registered]> {
         log_warn!(
             &CORE,
             Subsys::Core,
-            "a loadable provider asks for providers in its fi_prov_ini, where they are not known yet"
+            "providers are asked for while they are loaded (fi_prov_ini, a constructor, a callback of the log)"
         );
         return Err(Error::BUSY);
     }
@@ -99,13 +99,14 @@ pub fn clean_up() {
 
 /// Says what in the environment is most likely misspelt.
 fn check_settings(providers: &[Registered]) {
-    let names: Vec<String> = providers.iter().map(Registered::name).collect();
+    let counts: Vec<&Registered> = providers.iter().filter(|one| !one.hidden).collect();
+    let names: Vec<String> = counts.iter().map(|one| one.name()).collect();
     let there: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let variable = Settings::get().provider.as_deref();
     if let Some(complaint) = variable.and_then(|text| names::complaint(text, &there)) {
         log_warn!(&CORE, Subsys::Core, "{complaint}");
     }
-    for (registered, name) in providers.iter().zip(there) {
+    for (registered, name) in counts.into_iter().zip(there) {
         // What a loadable one has of its own is not known to be all.
         let variables = match registered.is_own() {
             true => params::unknown(name),

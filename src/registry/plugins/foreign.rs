@@ -69,7 +69,7 @@ impl Provider for Foreign {
 
     fn offers(&self, query: &Query, _below: &dyn Below) -> Answer {
         let source = self.plugin.source();
-        let mut entries = match self.plugin.getinfo(query, query.flags) {
+        let mut entries = match self.plugin.getinfo(query) {
             Ok(entries) => entries,
             Err(error) => {
                 let named = query.hints.and_then(|hints| hints.fabric.as_ref());

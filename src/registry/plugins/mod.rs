@@ -24,9 +24,13 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is in a plug-in's `fi_prov_ini`: who asks for providers then would wait for himself.
+/// Whether this thread is among those that load plug-ins: who asks for providers then would wait for himself.
 pub fn is_inside() -> bool {
     INSIDE.get()
+}
+
+fn enter() {
+    INSIDE.set(true);
 }
 
 /// Plug-ins in the order in which they register, each with whether FI_PROVIDER_PATH prefers it.
@@ -48,8 +52,15 @@ pub struct Search {
 }
 
 impl Search {
-    /// Opens what the settings name.
+    /// Opens what the settings name. Constructors of files and callbacks of the log run in this thread meanwhile.
     pub fn run(settings: &Settings) -> Search {
+        enter();
+        let search = Search::open_all(settings);
+        INSIDE.set(false);
+        search
+    }
+
+    fn open_all(settings: &Settings) -> Search {
         let own = shared_object::file_of(Search::run as *const ());
         let default = own
             .as_deref()
@@ -109,7 +120,7 @@ impl Search {
         }
         // Told before: if the plug-in ends the process, the last line names it.
         log_debug!(&CORE, Subsys::Core, "opening {}", file.display());
-        match Plugin::load(file, self.limit, |inside| INSIDE.set(inside)) {
+        match Plugin::load(file, self.limit, enter) {
             Ok(plugin) => self.add(plugin, preferred),
             Err(Refused::Silent) => {}
             Err(Refused::Because(why)) => self.warnings.push(format!("{}: {why}", file.display())),
@@ -119,7 +130,7 @@ impl Search {
 
     /// As the loader finds it; that it finds nothing is no news.
     fn try_bare(&mut self, file: &Path) {
-        if let Ok(plugin) = Plugin::load(file, self.limit, |inside| INSIDE.set(inside)) {
+        if let Ok(plugin) = Plugin::load(file, self.limit, enter) {
             self.opened.insert(plugin.path().to_owned());
             self.add(plugin, false);
         }

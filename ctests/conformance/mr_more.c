@@ -284,24 +284,34 @@ TEST(fi_mr, single_use, EP_RELIABLE, FI_RMA, "FI_MR_SINGLE_USE: after one access
 	CHECK(holds(target, LEN, 1));
 }
 
-TEST(fi_mr, single_use_read, EP_RELIABLE, FI_RMA, "FI_MR_SINGLE_USE: a read of many bytes is one access, and gets them all")
+static void one_read(struct env *t, size_t len)
 {
-	enum { MANY = 1 << 20 };
 	struct buf source, into;
 	struct fid_mr *mr = NULL;
 	struct fi_cq_err_entry err = { 0 };
 
-	PAIR(t);
-	source = new_buf(t, MANY, 3);
-	into = new_buf(t, MANY, 0);
-	OK_OR_SKIP(fi_mr_reg(t->domain, source.mem, MANY, FI_REMOTE_READ, 0, 7, FI_MR_SINGLE_USE, &mr, NULL));
+	source = new_buf(t, len, 3);
+	into = new_buf(t, len, 0);
+	OK_OR_SKIP(fi_mr_reg(t->domain, source.mem, len, FI_REMOTE_READ, 0, 7, FI_MR_SINGLE_USE, &mr, NULL));
 	keep(t, &mr->fid);
-	POST(t, fi_read(t->a.ep, into.mem, MANY, into.desc, t->a.peer, rma_addr(t, source.mem, 0), fi_mr_key(mr), new_ctx()));
+	POST(t, fi_read(t->a.ep, into.mem, len, into.desc, t->a.peer, rma_addr(t, source.mem, 0), fi_mr_key(mr), new_ctx()));
 	wait_comp(t, t->a.txcq, NULL);
-	CHECK(holds(into, MANY, 3));
+	CHECK(holds(into, len, 3));
 	POST(t, fi_read(t->a.ep, into.mem, LEN, into.desc, t->a.peer, rma_addr(t, source.mem, 0), fi_mr_key(mr), new_ctx()));
 	wait_err(t, t->a.txcq, &err);
 	CHECK(err.err > 0);
+}
+
+TEST(fi_mr, single_use_read, EP_RELIABLE, FI_RMA, "FI_MR_SINGLE_USE: a read of many bytes is one access, and gets them all")
+{
+	PAIR(t);
+	one_read(t, 1 << 20);
+}
+
+TEST(fi_mr, single_use_small_read, EP_RELIABLE, FI_RMA, "FI_MR_SINGLE_USE: a read of few bytes is one access")
+{
+	PAIR(t);
+	one_read(t, LEN);
 }
 
 // ---- Registration reported by events (deprecated)

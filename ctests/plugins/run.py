@@ -17,7 +17,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-OWN = ["shm", "udp", "tcp", "sm2"]
+OWN_HOOKS = "ofi_hook_"
 FLAGS = {"no_postprocessing": 1 << 58, "core": 1 << 59, "hidden": 1 << 60, "offload": 1 << 61}
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 
@@ -28,7 +28,8 @@ class Answer:
         lines = done.stdout.splitlines()
         self.out = done.stdout
         self.entries = [line.split()[1] for line in lines if line.startswith("entry ")]
-        self.providers = [tuple(line.split()[1:]) for line in lines if line.startswith("provider ")]
+        providers = [tuple(line.split()[1:]) for line in lines if line.startswith("provider ")]
+        self.providers = [provider for provider in providers if not provider[0].startswith(OWN_HOOKS)]
         self.said = [line for line in self.err.splitlines() if not line.startswith("libfabric:")]
         self.log = [line for line in self.err.splitlines() if line.startswith("libfabric:")]
 

@@ -22,6 +22,10 @@ pub struct Settings {
     pub provider_open_all: bool,
     /// FI_PROVIDER_TIMEOUT: how long a loadable provider may take to start.
     pub provider_timeout: Duration,
+    /// FI_HOOK: what is put around fabrics.
+    pub hook: Option<String>,
+    /// FI_PERF_CNTR: what the hook `perf` counts.
+    pub perf_cntr: Option<String>,
     /// FI_ADDR_FORMAT: the format of the addresses that fi_getinfo shows.
     pub addr_format: Option<u32>,
     /// FI_UNIVERSE_SIZE: the number of peers to expect.
@@ -59,6 +63,8 @@ fn read() -> Settings {
             Ok(ms @ 1..) => Duration::from_millis(ms as u64),
             _ => PROVIDER_TIMEOUT,
         },
+        hook: params::get_str(None, "hook").ok(),
+        perf_cntr: params::get_str(None, "perf_cntr").ok(),
         addr_format: params::get_str(None, "addr_format")
             .ok()
             .and_then(|name| addr_format(&name)),
@@ -100,12 +106,12 @@ const VARIABLES: [(&str, Kind, &str); 19] = [
     (
         "perf_cntr",
         Kind::String,
-        "accepted and ignored: counter for the perf hook, cpu_instr or cpu_cycles (default: cpu_instr)",
+        "what the hook perf counts: cpu_instr or cpu_cycles (default: cpu_instr)",
     ),
     (
         "hook",
         Kind::String,
-        "accepted and ignored: hooks to put around providers, separated by ; (default: none)",
+        "hooks to put around fabrics, separated by ; and the innermost first (default: none)",
     ),
     (
         "hmem",
@@ -230,6 +236,8 @@ mod tests {
             ("FI_PROVIDER_PATH", "/a:+/b"),
             ("FI_PROVIDER_OPEN", "ALL"),
             ("FI_PROVIDER_TIMEOUT", "250"),
+            ("FI_HOOK", "noop;trace"),
+            ("FI_PERF_CNTR", "cpu_cycles"),
             ("FI_ADDR_FORMAT", "fi_sockaddr_in6"),
             ("FI_UNIVERSE_SIZE", "0x100"),
             ("FI_AV_REMOVE_CLEANUP", "TRUE"),
@@ -239,6 +247,8 @@ mod tests {
             provider_path: Some("/a:+/b".to_owned()),
             provider_open_all: true,
             provider_timeout: Duration::from_millis(250),
+            hook: Some("noop;trace".to_owned()),
+            perf_cntr: Some("cpu_cycles".to_owned()),
             addr_format: Some(abi::FI_SOCKADDR_IN6),
             universe_size: Some(256),
             av_remove_cleanup: true,

@@ -8,6 +8,7 @@ use crate::base::info::{FabricAttr, Info, Layout};
 use crate::base::{Error, Result};
 use crate::ffi::ops::status;
 use crate::ffi::user::store;
+use crate::ffi::wrap::Fabric;
 use crate::registry;
 
 /// # Safety
@@ -55,7 +56,10 @@ pub(super) unsafe fn open(
     let open = || {
         let attr = attr?;
         let api_version = api_version.unwrap_or(attr.api_version);
-        registry::open_fabric(&attr, api_version, flags, context)
+        let (fabric, provider) = registry::open_fabric(&attr, api_version, flags, context)?;
+        // SAFETY: opened just now.
+        let fabric = unsafe { Fabric::new(fabric) }?;
+        Ok(registry::put_around(fabric, provider).raw())
     };
     // SAFETY: passed on from the caller.
     status(unsafe { store(fabric, open) })

@@ -17,6 +17,7 @@ trait Live: Sync {
     fn trywait(&self) -> Result;
     fn poll(&self, ask: bool) -> Option<bool>;
     fn named(&self) -> Option<(&CStr, &CStr)>;
+    fn wrapped(&self) -> Option<*mut fid>;
 }
 
 impl<T: Kind> Live for T {
@@ -28,6 +29,9 @@ impl<T: Kind> Live for T {
     }
     fn named(&self) -> Option<(&CStr, &CStr)> {
         Kind::named(self)
+    }
+    fn wrapped(&self) -> Option<*mut fid> {
+        Kind::wrapped(self)
     }
 }
 
@@ -151,6 +155,14 @@ pub fn names_of(class: u32, head: usize) -> Option<(CString, CString)> {
     // SAFETY: as in `find_named`.
     let names = unsafe { &*entry.object }.named();
     names.map(|(provider, name)| (provider.to_owned(), name.to_owned()))
+}
+
+/// What a wrapper wraps; `None` if this is no live wrapper.
+pub(super) fn wrapped(head: *const fid) -> Option<*mut fid> {
+    let handles = handles();
+    let entry = handles.entries.get(&(head as usize))?;
+    // SAFETY: as in `find_named`.
+    unsafe { &*entry.object }.wrapped()
 }
 
 /// fi_trywait(3) of one handle.

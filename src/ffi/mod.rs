@@ -14,6 +14,7 @@ pub mod peer;
 pub mod plugin;
 pub mod slots;
 pub mod user;
+pub mod wrap;
 
 use crate::base::Error;
 use crate::base::log::{CORE, Subsys, log_warn};

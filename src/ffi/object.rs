@@ -99,6 +99,10 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn named(&self) -> Option<(&CStr, &CStr)> {
         None
     }
+    /// Of a wrapper: the object inside, which is somebody else's.
+    fn wrapped(&self) -> Option<*mut fid> {
+        None
+    }
     /// fi_poll(3): drives progress; whether there is something to read, if that is asked: a change of a counter is told
     /// once. `None`: not an object of a poll set.
     fn poll(&self, _ask: bool) -> Option<bool> {

@@ -14,9 +14,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::abi::*;
-use crate::base::info::{FabricAttr, Info, Layout, Made, Query, release};
+use crate::base::info::{FabricAttr, Hints, Info, Layout, Made, Query, release};
 use crate::base::log::Source;
 use crate::base::{Error, Result};
+use crate::ffi::wrap;
 use crate::sys::shared_object::{self, SharedObject};
 
 /// A provider in a file.
@@ -137,7 +138,19 @@ impl Plugin {
     /// Its entries for the query, as it made them.
     pub fn getinfo(&self, query: &Query) -> Result<Vec<Info>> {
         let getinfo = self.provider().getinfo.ok_or(Error::NODATA)?;
-        let hints = query.hints.map(|hints| hints.write()).transpose()?;
+        let write = |hints: &Hints| {
+            let mut hints = hints.clone();
+            // Of objects that are wrapped a provider knows what is inside.
+            hints.handle = wrap::innermost(hints.handle);
+            if let Some(fabric) = &mut hints.fabric {
+                fabric.fabric = wrap::innermost(fabric.fabric);
+            }
+            if let Some(domain) = &mut hints.domain {
+                domain.domain = wrap::innermost(domain.domain);
+            }
+            hints.write()
+        };
+        let hints = query.hints.map(write).transpose()?;
         let text = |text: Option<&CStr>| text.map_or(ptr::null(), CStr::as_ptr);
         let mut list = ptr::null_mut();
         // SAFETY: fi_getinfo(3), of a provider alone: the strings and the hints stay during the call.
@@ -221,6 +234,31 @@ impl Plugin {
             unsafe { (*fabric).api_version = api_version };
         }
         Ok(fabric)
+    }
+
+    /// fi_hook(7): opens a fabric of its own around the given one. The provider of that is told as C knows it.
+    pub fn hook(&self, fabric: wrap::Fabric, hooked: *const fi_provider) -> Result<wrap::Fabric> {
+        let open = self.provider().fabric.ok_or(Error::NODEV)?;
+        let mut attr = fi_fabric_attr {
+            fabric: fabric.raw(),
+            name: ptr::null_mut(),
+            prov_name: ptr::null_mut(),
+            prov_version: 0,
+            api_version: 0,
+        };
+        let mut around: *mut fid_fabric = ptr::null_mut();
+        // SAFETY: a hook's function, with an open fabric and its provider.
+        let code = unsafe { open(&raw mut attr, &raw mut around, hooked.cast_mut().cast()) };
+        match code {
+            // SAFETY: opened just now.
+            0 => unsafe { wrap::Fabric::new(around) },
+            code => Err(Error::new(code.saturating_abs())),
+        }
+    }
+
+    /// Where the plug-in has its struct.
+    pub fn raw(&self) -> *const fi_provider {
+        self.raw
     }
 
     /// fi_provider(7): before the library goes.

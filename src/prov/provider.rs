@@ -6,9 +6,10 @@ use core::ffi::c_void;
 use std::path::Path;
 
 use crate::abi;
-use crate::base::Result;
 use crate::base::info::{Answer, FabricAttr, Query};
 use crate::base::log::Source;
+use crate::base::{Error, Result};
+use crate::ffi::wrap;
 
 /// The other providers, as one of them sees them that builds upon others.
 pub trait Below {
@@ -49,6 +50,21 @@ pub trait Provider: Send + Sync {
         context: *mut c_void,
         below: &dyn Below,
     ) -> Result<*mut abi::fid_fabric>;
+
+    /// A hook, fi_hook(7): it offers nothing, and puts objects of its own around those of others.
+    fn is_hook(&self) -> bool {
+        false
+    }
+
+    /// Of a hook: what it makes of a fabric that `hooked` has opened.
+    fn hook(&self, _fabric: wrap::Fabric, _hooked: &dyn Provider) -> Result<wrap::Fabric> {
+        Err(Error::NOSYS)
+    }
+
+    /// The provider as C's structs describe it, for hooks of others.
+    fn raw(&self) -> *const abi::fi_provider {
+        self.source().provider()
+    }
 
     /// The process ends.
     fn clean_up(&self) {}

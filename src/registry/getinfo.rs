@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use super::below::View;
 use super::filter::{Filter, UNFILTERED};
 use super::registered::Registered;
-use super::{open, order, providers};
+use super::{hooks, open, order, providers};
 use crate::abi::{FI_MAJOR_VERSION, FI_MINOR_VERSION, FI_PROV_ATTR_ONLY};
 use crate::base::info::{Info, Query, Reason, Refusal, Value};
 use crate::base::log::{CORE, Source, Subsys, log_info};
@@ -64,6 +64,7 @@ pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
         return Err(Error::NODATA);
     }
     open::find_open(&mut entries);
+    hooks::show_outermost(&mut entries);
     Ok(entries)
 }
 
@@ -130,10 +131,8 @@ mod tests {
         let unknown = naming(c"zork");
         let entries = getinfo(&query(Some(&unknown), NEWEST, FI_PROV_ATTR_ONLY)).unwrap();
         let names: Vec<_> = entries.iter().map(|e| e.fabric.prov_name.clone()).collect();
-        assert_eq!(
-            names,
-            [c"shm", c"udp", c"tcp", c"sm2"].map(|name| Some(name.to_owned()))
-        );
+        let own = [c"shm", c"udp", c"tcp", c"ofi_hook_noop", c"sm2"];
+        assert_eq!(names, own.map(|name| Some(name.to_owned())));
         assert_eq!(entries[0].fabric.prov_version, 206 << 16);
         assert_eq!(entries[0].ep, Info::default().ep);
     }

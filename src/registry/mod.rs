@@ -4,6 +4,7 @@
 mod below;
 mod filter;
 mod getinfo;
+mod hooks;
 mod kind;
 #[cfg(feature = "plugin")]
 pub mod lent;
@@ -20,23 +21,29 @@ use crate::base::log::{CORE, Subsys, log_warn};
 use crate::base::params;
 use crate::base::settings::Settings;
 use crate::base::{Error, Result};
-use crate::prov::{Provider, shm, tcp, udp};
+use crate::prov::{Provider, hook, shm, tcp, udp};
 use plugins::{Foreign, Found, Search};
 use registered::Registered;
 
 pub use getinfo::getinfo;
+pub use hooks::put_around;
 pub use open::open_fabric;
 
 /// The providers of the library, in the order in which FI_PROV_ATTR_ONLY shows them.
 fn own() -> Vec<Box<dyn Provider>> {
-    vec![
+    let mut own: Vec<Box<dyn Provider>> = vec![
         Box::new(shm::Shm),
         Box::new(udp::Udp),
         Box::new(tcp::Tcp),
         Box::new(shm::Sm2),
         #[cfg(feature = "layered")]
         Box::new(crate::layered::Layered),
-    ]
+    ];
+    // Another library has its own.
+    if !cfg!(feature = "plugin") {
+        own.extend(hook::all());
+    }
+    own
 }
 
 /// All providers, with their variables defined after those of the library. Which there are is settled by the first
@@ -79,11 +86,10 @@ pub fn providers() -> Result<&'static [Registered]> {
 
 /// Loadable ones register first.
 fn list(found: Found, own: Vec<Box<dyn Provider>>) -> Vec<Registered> {
-    let plugins = found.plugins.into_iter().map(|(plugin, preferred)| {
-        let foreign = Foreign::new(plugin);
-        let kind = foreign.kind();
-        Registered::plugin(Box::new(foreign), kind, preferred)
-    });
+    let plugins = found
+        .plugins
+        .into_iter()
+        .map(|(plugin, preferred)| Registered::plugin(Box::new(Foreign::new(plugin)), preferred));
     let own = own.into_iter().map(Registered::own);
     registered::arrange(plugins.chain(own).collect(), found.by_discovery)
 }

@@ -14,15 +14,16 @@ use crate::base::info::{FabricAttr, Hints, Info};
 use crate::base::log::{CORE, Subsys, log_warn};
 use crate::base::{Error, Result};
 use crate::ffi::live;
+use crate::ffi::wrap::innermost;
 use crate::prov::Provider;
 
-/// Opens the fabric that `attr` names, by the provider that it names.
+/// Opens the fabric that `attr` names, by the provider that it names; that, too.
 pub fn open_fabric(
     attr: &FabricAttr,
     api_version: u32,
     flags: u64,
     context: *mut c_void,
-) -> Result<*mut abi::fid_fabric> {
+) -> Result<(*mut abi::fid_fabric, &'static dyn Provider)> {
     let name = attr.prov_name.as_deref();
     let (Some(name), true) = (name, attr.name.is_some()) else {
         log_warn!(
@@ -45,7 +46,8 @@ pub fn open_fabric(
     }
     let application = View::of_application(providers()?, None);
     let below = application.below(provider);
-    provider.open_fabric(attr, api_version, flags, context, &below)
+    let fabric = provider.open_fabric(attr, api_version, flags, context, &below)?;
+    Ok((fabric, provider))
 }
 
 /// The one that is named last, wherever FI_PROVIDER leaves it: what is named before lies below it.
@@ -67,12 +69,18 @@ fn find(name: &CStr) -> Result<Option<&'static dyn Provider>> {
 /// fi_fabric(3), fi_domain(3): hints that hold an open object restrict the entries to those of its name. A handle that is
 /// not open any more, which copies of older entries may hold, restricts nothing.
 pub fn restrict(entries: &mut Vec<Info>, hints: &Hints) {
-    let fabric = hints.fabric.as_ref().map_or(0, |attr| attr.fabric);
+    let fabric = hints
+        .fabric
+        .as_ref()
+        .map_or(0, |attr| innermost(attr.fabric));
     if let Some((provider, name)) = live::names_of(abi::FI_CLASS_FABRIC, fabric) {
         entries
             .retain(|info| is(&info.fabric.prov_name, &provider) && is(&info.fabric.name, &name));
     }
-    let domain = hints.domain.as_ref().map_or(0, |attr| attr.domain);
+    let domain = hints
+        .domain
+        .as_ref()
+        .map_or(0, |attr| innermost(attr.domain));
     if let Some((provider, name)) = live::names_of(abi::FI_CLASS_DOMAIN, domain) {
         entries
             .retain(|info| is(&info.fabric.prov_name, &provider) && is(&info.domain.name, &name));

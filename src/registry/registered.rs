@@ -20,10 +20,10 @@ pub struct Registered {
 
 impl Registered {
     /// A loadable one.
-    pub fn plugin(provider: Box<dyn Provider>, kind: Kind, preferred: bool) -> Registered {
+    pub fn plugin(provider: Box<dyn Provider>, preferred: bool) -> Registered {
         Registered {
+            kind: kind_of(&*provider),
             provider,
-            kind,
             hidden: false,
             own: false,
             preferred,
@@ -31,10 +31,9 @@ impl Registered {
     }
 
     pub fn own(provider: Box<dyn Provider>) -> Registered {
-        let kind = Kind::of(&provider.source().name().to_string_lossy());
         Registered {
+            kind: kind_of(&*provider),
             provider,
-            kind,
             hidden: false,
             own: true,
             preferred: false,
@@ -71,6 +70,13 @@ impl Registered {
         }
         let (version, other) = (self.provider.version(), before.provider.version());
         self.preferred || !by_discovery && (version > other || self.own && version == other)
+    }
+}
+
+fn kind_of(provider: &dyn Provider) -> Kind {
+    match provider.is_hook() {
+        true => Kind::Hook,
+        false => Kind::of(&provider.source().name().to_string_lossy()),
     }
 }
 

@@ -4,11 +4,11 @@
 //!
 //! Trusted with: memory that a plug-in took from the C library's heap, piece by piece, as fi_getinfo(3) wants it.
 
-use core::ffi::CStr;
 use core::fmt;
-use core::ptr::null_mut;
+use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use super::Info;
 use super::layout::Layout;
 use super::release::release;
 use crate::abi;
@@ -40,20 +40,15 @@ impl Made {
         Ok(made)
     }
 
-    /// The entry, with the names and versions that this library gives it; it is the caller's then. None if it was given
-    /// away before.
-    pub(super) fn take(
-        &self,
-        prov_name: Option<&CStr>,
-        prov_version: u32,
-        api_version: u32,
-    ) -> Result<Option<*mut abi::fi_info>> {
+    /// The entry, with the names, versions and open objects that this library gives it; it is the caller's then. None if
+    /// it was given away before.
+    pub(super) fn take(&self, info: &Info) -> Result<Option<*mut abi::fi_info>> {
         let taken = Made(AtomicPtr::new(self.0.swap(null_mut(), Ordering::AcqRel)));
         let entry = taken.0.load(Ordering::Relaxed);
         if entry.is_null() {
             return Ok(None);
         }
-        let name = match prov_name {
+        let name = match info.fabric.prov_name.as_deref() {
             Some(name) => heap::copy(name.to_bytes_with_nul())
                 .ok_or(Error::NOMEM)?
                 .as_ptr(),
@@ -64,8 +59,12 @@ impl Made {
             let fabric = &mut *(*entry).fabric_attr;
             heap::release(fabric.prov_name);
             fabric.prov_name = name.cast();
-            fabric.prov_version = prov_version;
-            fabric.api_version = api_version;
+            fabric.prov_version = info.fabric.prov_version;
+            fabric.api_version = info.fabric.api_version;
+            fabric.fabric = with_exposed_provenance_mut(info.fabric.fabric);
+            if let Some(domain) = (*entry).domain_attr.as_mut() {
+                domain.domain = with_exposed_provenance_mut(info.domain.domain);
+            }
         }
         taken.0.store(null_mut(), Ordering::Relaxed);
         Ok(Some(entry))

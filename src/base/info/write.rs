@@ -16,11 +16,7 @@ impl Info {
     /// A new C entry; the caller frees it with [`release`] or hands it to the application, which will.
     pub fn write(&self) -> Result<*mut abi::fi_info> {
         if let Some(made) = &self.made
-            && let Some(entry) = made.take(
-                self.fabric.prov_name.as_deref(),
-                self.fabric.prov_version,
-                self.fabric.api_version,
-            )?
+            && let Some(entry) = made.take(self)?
         {
             return Ok(entry);
         }

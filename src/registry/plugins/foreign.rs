@@ -6,11 +6,12 @@ use core::ffi::c_void;
 use std::ffi::{CStr, CString};
 use std::path::Path;
 
-use crate::abi::fid_fabric;
+use crate::abi::{fi_provider, fid_fabric};
 use crate::base::info::{Answer, FabricAttr, Info, Query};
 use crate::base::log::{Source, Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::ffi::plugin::Plugin;
+use crate::ffi::wrap;
 use crate::prov::{Below, Provider};
 use crate::registry::kind::Kind;
 
@@ -22,15 +23,8 @@ pub struct Foreign {
 impl Foreign {
     pub fn new(plugin: Plugin) -> Foreign {
         let name = plugin.name().to_string_lossy();
-        let kind = match plugin.has_getinfo() {
-            true => Kind::of(&name),
-            false => Kind::Hook,
-        };
+        let kind = Kind::of(&name);
         Foreign { plugin, kind }
-    }
-
-    pub fn kind(&self) -> Kind {
-        self.kind
     }
 
     /// A name in an answer is that of what is below; a link's is complete.
@@ -119,6 +113,18 @@ impl Provider for Foreign {
             self.plugin.path().display()
         );
         self.plugin.open_fabric(attr, api_version, context)
+    }
+
+    fn is_hook(&self) -> bool {
+        !self.plugin.has_getinfo()
+    }
+
+    fn hook(&self, fabric: wrap::Fabric, hooked: &dyn Provider) -> Result<wrap::Fabric> {
+        self.plugin.hook(fabric, hooked.raw())
+    }
+
+    fn raw(&self) -> *const fi_provider {
+        self.plugin.raw()
     }
 
     fn clean_up(&self) {

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Objects around somebody else's objects, for hooks: fi_hook(7).
+//!
+//! The application holds a wrapper instead of the fabric, and gets wrappers of all that is opened by it. A wrapper has
+//! the head and the tables of what it wraps; each slot, made from the list of `ffi::slots`, translates the handles in
+//! its arguments, tells the hook's [`Watch`], and calls the same slot of the object inside. Contexts are the
+//! application's at every depth. Wrappers may wrap wrappers.
+//!
+//! Trusted with: calling the tables of the object inside, and the arguments of C calls as the man pages describe them.
+
+mod call;
+mod forward;
+mod read;
+mod special;
+mod translate;
+
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU8;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::ffi::live;
+use crate::ffi::object::{self, Head, Kind};
+use crate::ffi::ops::missing::Missing;
+use crate::ffi::slots;
+
+pub use call::{Call, Name, Slot, Watch};
+pub use read::Completion;
+
+/// A fabric that is open.
+#[derive(Clone, Copy)]
+pub struct Fabric(NonNull<fid_fabric>);
+
+impl Fabric {
+    /// # Safety
+    /// It is open, and nobody closes it but who gets this or what is made of it.
+    pub unsafe fn new(fabric: *mut fid_fabric) -> Result<Fabric> {
+        NonNull::new(fabric).map(Fabric).ok_or(Error::NODEV)
+    }
+
+    pub fn raw(self) -> *mut fid_fabric {
+        self.0.as_ptr()
+    }
+}
+
+/// One hook around one fabric, and around all that is opened by it.
+struct Layer {
+    watch: Option<Box<dyn Watch>>,
+    /// The interface of who made the objects inside.
+    api: u32,
+    /// The interface of the application.
+    app_api: u32,
+    credits: special::Credits,
+}
+
+/// Puts a layer around a fabric, whose structs follow the interface `api`. Without a watch all calls go straight through.
+pub fn wrap_fabric(fabric: Fabric, api: u32, watch: Option<Box<dyn Watch>>) -> Fabric {
+    // SAFETY: open, says its type.
+    let app_api = unsafe { fabric.0.as_ref() }.api_version;
+    let layer = Arc::new(Layer {
+        watch,
+        api,
+        app_api,
+        credits: special::Credits::default(),
+    });
+    // SAFETY: open, says its type.
+    let wrapper = unsafe { wrap(fabric.0, &layer, Note::default()) };
+    Fabric(wrapper)
+}
+
+/// What stands behind a wrapper's handle.
+struct Wrapper<H: Wrapped> {
+    inner: NonNull<H>,
+    layer: Arc<Layer>,
+    /// Of a completion queue: the format of its entries, as a number.
+    format: u32,
+    /// What a call has to do besides: `WATCHED` and others. Usually nothing.
+    besides: AtomicU8,
+}
+
+/// A watch is told.
+const WATCHED: u8 = 1;
+/// Contexts of operations that send are triggers by default (FI_TRIGGER), which name a counter.
+const SEND_TRIGGERS: u8 = 2;
+/// The same of receives.
+const RECV_TRIGGERS: u8 = 4;
+
+// SAFETY: the object inside is used through its tables alone, by the threads that its provider allows to.
+unsafe impl<H: Wrapped> Send for Wrapper<H> {}
+// SAFETY: as above.
+unsafe impl<H: Wrapped> Sync for Wrapper<H> {}
+
+impl<H: Wrapped> Wrapper<H> {
+    fn fid(&self) -> *mut fid {
+        self.inner.as_ptr().cast()
+    }
+}
+
+impl<H: Wrapped> Kind for Wrapper<H> {
+    type Head = H;
+
+    /// Closes the object inside; the wrapper stays if that cannot be closed.
+    fn check_close(&self) -> Result {
+        let outside = object::handle_of(self).addr();
+        // SAFETY: an open object.
+        let class = unsafe { (*self.fid()).fclass } as u32;
+        // SAFETY: an open object, which nobody else closes.
+        let code = unsafe { slots::base::close(self.fid()) };
+        if code != 0 {
+            return Err(Error::new(code.saturating_abs()));
+        }
+        // Events of these may be read after they are closed.
+        if matches!(
+            class,
+            FI_CLASS_EP | FI_CLASS_PEP | FI_CLASS_AV | FI_CLASS_MC
+        ) {
+            return Ok(());
+        }
+        let mut wrappers = wrappers();
+        // The provider may have used its place again already.
+        if wrappers.get(&self.fid().addr()) == Some(&outside) {
+            wrappers.remove(&self.fid().addr());
+        }
+        Ok(())
+    }
+
+    fn wrapped(&self) -> Option<*mut fid> {
+        Some(self.fid())
+    }
+}
+
+/// A C object that can be wrapped.
+trait Wrapped: Head + Sized {
+    /// The head of the wrapper: `fid` and the tables here, all else as inside.
+    ///
+    /// # Safety
+    /// `inner` is an open object, with what structs of the interface `api` have.
+    unsafe fn head(fid: fid, inner: *mut Self, api: u32) -> Self;
+}
+
+macro_rules! wrapped {
+    ($($name:ident { $($table:ident: $module:ident),* } { $($copied:ident),* };)*) => { $(
+        impl Wrapped for $name {
+            unsafe fn head(fid: fid, inner: *mut Self, _api: u32) -> Self {
+                let _ = inner;
+                $name {
+                    fid,
+                    $($table: forward::$module::table::<$name>(),)*
+                    // SAFETY: an open object, by the caller's promise.
+                    $($copied: unsafe { (*inner).$copied },)*
+                }
+            }
+        }
+    )* };
+}
+
+wrapped! {
+    fid_fabric { ops: fabric } { api_version };
+    fid_domain { ops: domain, mr: mr } {};
+    fid_eq { ops: eq } {};
+    fid_wait { ops: wait } {};
+    fid_poll { ops: poll } {};
+    fid_cq { ops: cq } {};
+    fid_cntr { ops: cntr } {};
+    fid_av { ops: av } {};
+    fid_av_set { ops: av_set } {};
+    fid_mr {} { mem_desc, key };
+    fid_pep { ops: ep, cm: cm } {};
+    fid_stx { ops: ep } {};
+    fid_mc {} { fi_addr };
+}
+
+impl Wrapped for fid_ep {
+    unsafe fn head(fid: fid, _inner: *mut Self, api: u32) -> Self {
+        fid_ep {
+            fid,
+            ops: forward::ep::table::<fid_ep>(),
+            cm: forward::cm::table::<fid_ep>(),
+            msg: forward::msg::table::<fid_ep>(),
+            rma: forward::rma::table::<fid_ep>(),
+            tagged: forward::tagged::table::<fid_ep>(),
+            atomic: forward::atomic::table::<fid_ep>(),
+            // Older endpoints end before this member.
+            collective: match api >= WITH_COLLECTIVE {
+                true => forward::collective::table::<fid_ep>(),
+                false => (&raw const NO_COLLECTIVE).cast_mut(),
+            },
+        }
+    }
+}
+
+static NO_COLLECTIVE: fi_ops_collective = fi_ops_collective::TABLE;
+/// 1.9.
+const WITH_COLLECTIVE: u32 = 1 << 16 | 9;
+/// Regions have a kind of memory from then on.
+const WITH_IFACE: u32 = WITH_COLLECTIVE;
+
+/// What a wrapper has to know of what it is opened with.
+#[derive(Clone, Copy, Default)]
+struct Note {
+    /// Of a completion queue.
+    format: u32,
+    /// `SEND_TRIGGERS`, `RECV_TRIGGERS`.
+    triggers: u8,
+}
+
+/// Wraps an object that has just been opened.
+///
+/// # Safety
+/// It is open, and the wrapper alone closes it.
+unsafe fn wrap<H: Wrapped>(inner: NonNull<H>, layer: &Arc<Layer>, note: Note) -> NonNull<H> {
+    // SAFETY: every head begins with its `fid`; the object is open.
+    let fid = unsafe { inner.cast::<fid>().as_ref() };
+    let (class, context) = (fid.fclass as u32, fid.context);
+    let watched = if layer.watch.is_some() { WATCHED } else { 0 };
+    let wrapper = Wrapper {
+        inner,
+        layer: layer.clone(),
+        format: note.format,
+        besides: AtomicU8::new(watched | note.triggers),
+    };
+    let outside = object::open(wrapper, class, context, |fid| {
+        let fid = crate::abi::fid {
+            ops: forward::base::table::<H>(),
+            ..fid
+        };
+        // SAFETY: open, by the caller's promise.
+        unsafe { H::head(fid, inner.as_ptr(), layer.api) }
+    });
+    wrappers().insert(inner.as_ptr().addr(), outside.addr());
+    // SAFETY: `open` makes a box.
+    unsafe { NonNull::new_unchecked(outside) }
+}
+
+/// The wrapper of an object: what its user holds. The object itself, if there is none.
+fn outside(inner: *mut fid) -> *mut fid {
+    match wrappers().get(&inner.addr()) {
+        Some(outside) => inner.with_addr(*outside),
+        None => inner,
+    }
+}
+
+/// What a wrapper wraps; the handle itself, if it is none.
+fn inside(handle: *mut fid) -> *mut fid {
+    live::wrapped(handle).unwrap_or(handle)
+}
+
+/// The handle of the application's, of an object of a provider's.
+pub fn outermost(object: usize) -> usize {
+    let wrappers = wrappers();
+    let mut handle = object;
+    while let Some(outside) = wrappers.get(&handle) {
+        handle = *outside;
+    }
+    handle
+}
+
+/// The object of the provider's that a handle of the application's stands for.
+pub fn innermost(handle: usize) -> usize {
+    let mut object = handle as *mut fid;
+    while let Some(inner) = live::wrapped(object) {
+        object = inner;
+    }
+    object.addr()
+}
+
+/// From the address of an object to that of its wrapper.
+fn wrappers() -> MutexGuard<'static, BTreeMap<usize, usize>> {
+    static WRAPPERS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+    WRAPPERS.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,617 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Slots whose handles stand in memory that the type of no argument tells of: events, arrays, commands.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::offset_of;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::call::{Raw, Slot};
+use super::{
+    Call, Name, Note, RECV_TRIGGERS, SEND_TRIGGERS, WATCHED, Wrapped, Wrapper, inside, outside,
+    wrap,
+};
+use crate::abi::*;
+use crate::base::Error;
+use crate::ffi::ops::status;
+use crate::ffi::{live, object, slots};
+
+/// The slot `close` of a wrapper.
+pub(super) unsafe extern "C" fn close<H: Wrapped>(fid: *mut fid) -> c_int {
+    let seen = |wrapper: &Wrapper<H>| {
+        // SAFETY: the object inside is open as long as the wrapper is.
+        let class = unsafe { (*wrapper.fid()).fclass } as u32;
+        (wrapper.layer.clone(), wrapper.fid().addr(), class)
+    };
+    let Some((layer, object, class)) = object::with(fid.addr(), seen) else {
+        return match fid.is_null() {
+            true => Error::INVAL.negative(),
+            false => Error::BADF.negative(),
+        };
+    };
+    let mut values = [];
+    let mut call = Call {
+        slot: const { Slot::of("base", "close") },
+        object,
+        format: 0,
+        has_iface: false,
+        names: &[],
+        values: &mut values,
+    };
+    let watch = layer.watch.as_deref();
+    let before = watch.map_or(0, |watch| watch.before(&mut call));
+    // SAFETY: fi_close: the caller does not use the handle after success.
+    let code = status(unsafe { object::close::<Wrapper<H>>(fid) });
+    if let Some(watch) = watch {
+        watch.after(&call, before, i64::from(code));
+        if code == 0 {
+            watch.closed(object, class);
+        }
+    }
+    code
+}
+
+/// # Safety
+/// fi_bind: both are open.
+pub(super) unsafe fn bind<H: Wrapped>(wrapper: &Wrapper<H>, other: *mut fid, flags: u64) -> c_int {
+    // SAFETY: passed on from the caller.
+    let code = unsafe { slots::base::bind(wrapper.fid(), other, flags) };
+    // SAFETY: as above.
+    unsafe { refresh(wrapper) };
+    code
+}
+
+/// # Safety
+/// fi_control(3): `arg` is what the command asks for.
+pub(super) unsafe fn control<H: Wrapped>(
+    wrapper: &Wrapper<H>,
+    command: c_int,
+    arg: *mut c_void,
+) -> c_int {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        match command as u32 {
+            FI_QUEUE_WORK if !arg.is_null() => enter_work(arg.cast()),
+            FI_FLUSH_WORK if !arg.is_null() => {
+                // A counter, or a struct that names one.
+                let inner = inside(arg.cast());
+                if inner == arg.cast() && !live::is_handle(inner) {
+                    let work: *mut fi_deferred_work = arg.cast();
+                    (*work).triggering_cntr = inside((*work).triggering_cntr.cast()).cast();
+                }
+                return slots::base::control(wrapper.fid(), command, inner.cast());
+            }
+            _ => (),
+        }
+        let code = slots::base::control(wrapper.fid(), command, arg);
+        if code == 0 && !arg.is_null() {
+            match command as u32 {
+                FI_ALIAS => {
+                    let alias: *const fi_alias = arg.cast();
+                    leave_alias(wrapper, (*alias).fid, (*alias).flags);
+                }
+                FI_SETOPSFLAG => {
+                    let before = wrapper.besides.load(Ordering::Relaxed);
+                    let now = before & WATCHED | triggers(before, *arg.cast::<u64>());
+                    // The application orders this with calls that it is for.
+                    wrapper.besides.store(now, Ordering::Relaxed);
+                }
+                _ => (),
+            }
+        }
+        refresh(wrapper);
+        code
+    }
+}
+
+/// A region has got its key, a group its address.
+///
+/// # Safety
+/// The object is open.
+unsafe fn refresh<H: Wrapped>(wrapper: &Wrapper<H>) {
+    let head = object::handle_of(wrapper);
+    // SAFETY: open objects of the class that stands in them. C may write to heads of ours at any time, and so may we.
+    unsafe {
+        match (*wrapper.fid()).fclass as u32 {
+            FI_CLASS_MR => {
+                let (head, inner) = (head.cast::<fid_mr>(), wrapper.fid().cast::<fid_mr>());
+                (*head).mem_desc = (*inner).mem_desc;
+                (*head).key = (*inner).key;
+            }
+            FI_CLASS_MC => {
+                (*head.cast::<fid_mc>()).fi_addr = (*wrapper.fid().cast::<fid_mc>()).fi_addr;
+            }
+            _ => (),
+        }
+    }
+}
+
+/// The objects that deferred work names. The struct is the provider's until the work is done, so they are exchanged for
+/// good; who queues it again has what is right already.
+///
+/// # Safety
+/// fi_trigger(3): a struct as the application queues it.
+unsafe fn enter_work(work: *mut fi_deferred_work) {
+    // SAFETY: promised by the caller. Every operation but a counter's begins with its endpoint, and those with the
+    // counter; only pointers of the union are read.
+    unsafe {
+        (*work).triggering_cntr = inside((*work).triggering_cntr.cast()).cast();
+        (*work).completion_cntr = inside((*work).completion_cntr.cast()).cast();
+        let operation: *mut *mut fid = (*work).op.msg.cast();
+        if !operation.is_null() {
+            *operation = inside(*operation);
+        }
+    }
+}
+
+/// FI_ALIAS has made a further object of the same class.
+///
+/// # Safety
+/// `place` is where it stands.
+unsafe fn leave_alias<H: Wrapped>(wrapper: &Wrapper<H>, place: *mut *mut fid, flags: u64) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let alias = place
+            .as_mut()
+            .and_then(|place| NonNull::new(place.cast::<H>()));
+        if let Some(alias) = alias {
+            let before = wrapper.besides.load(Ordering::Relaxed);
+            let note = Note {
+                format: wrapper.format,
+                triggers: triggers(before, flags),
+            };
+            *place = wrap(alias, &wrapper.layer, note).as_ptr().cast();
+        }
+    }
+}
+
+/// What operation flags of a side (FI_TRANSMIT, FI_RECV) make of what was before.
+fn triggers(before: u8, flags: u64) -> u8 {
+    let mut triggers = before & (SEND_TRIGGERS | RECV_TRIGGERS);
+    for (side, bit) in [(FI_TRANSMIT, SEND_TRIGGERS), (FI_RECV, RECV_TRIGGERS)] {
+        if flags & side != 0 {
+            triggers &= !bit;
+            triggers |= if flags & FI_TRIGGER != 0 { bit } else { 0 };
+        }
+    }
+    triggers
+}
+
+/// Where contexts are triggers by default, the one of a call.
+///
+/// # Safety
+/// The arguments are what the page of the call asks for.
+pub(super) unsafe fn enter_default_trigger<H: Wrapped>(wrapper: &Wrapper<H>, call: &Call<'_>) {
+    let besides = wrapper.besides.load(Ordering::Relaxed);
+    if besides & (SEND_TRIGGERS | RECV_TRIGGERS) == 0
+        || !matches!(call.slot.table(), "msg" | "tagged" | "rma" | "atomic")
+        || call.argument(Name::msg).is_some()
+    {
+        return;
+    }
+    let bit = match call.argument(Name::src_addr).is_some() && call.slot.table() != "rma" {
+        true => RECV_TRIGGERS,
+        false => SEND_TRIGGERS,
+    };
+    if let Some(context) = call.argument(Name::context).filter(|_| besides & bit != 0) {
+        // SAFETY: promised by the caller.
+        unsafe { enter_trigger(Raw::of_number(context)) };
+    }
+}
+
+/// The counter that a trigger names. The struct is the provider's until the operation is done.
+///
+/// # Safety
+/// `context` is NULL or a trigger.
+pub(super) unsafe fn enter_trigger(context: *mut c_void) {
+    let trigger: *mut fi_triggered_context = context.cast();
+    // SAFETY: promised by the caller.
+    unsafe {
+        if !trigger.is_null() && (*trigger).event_type == FI_TRIGGER_THRESHOLD {
+            let counter = &raw mut (*trigger).trigger.threshold.cntr;
+            *counter = inside((*counter).cast()).cast();
+        }
+    }
+}
+
+/// # Safety
+/// fi_mr(3), fi_mr_regattr.
+pub(super) unsafe fn regattr(
+    wrapper: &Wrapper<impl Wrapped>,
+    attr: *const fi_mr_attr,
+    flags: u64,
+    mr: *mut *mut fid_mr,
+) -> c_int {
+    let api = wrapper.layer.app_api;
+    // SAFETY: passed on from the caller; members exist from their versions on. A key of that length may name an address
+    // vector (FI_AV_AUTH_KEY); bytes that are the address of a wrapper by chance are not to be expected.
+    unsafe {
+        let whole = attr.as_ref().filter(|_| api >= WITH_AUTH_KEY);
+        let named = whole.filter(|attr| attr.auth_key_size == size_of::<fi_mr_auth_key>());
+        let av: *mut *mut fid = named.map_or(ptr::null_mut(), |attr| attr.auth_key.cast());
+        let base: *mut *mut fid = match attr.is_null() || api < WITH_BASE_MR {
+            true => ptr::null_mut(),
+            false => (&raw const (*attr).base_mr).cast_mut().cast(),
+        };
+        exchanged(av, || {
+            exchanged(base, || slots::mr::regattr(wrapper.fid(), attr, flags, mr))
+        })
+    }
+}
+
+/// Calls with the object inside in the place of a wrapper, if there is one.
+///
+/// # Safety
+/// `place` is NULL or holds a handle or number, and nobody else uses it meanwhile.
+unsafe fn exchanged<R>(place: *mut *mut fid, call: impl FnOnce() -> R) -> R {
+    if place.is_null() {
+        return call();
+    }
+    // SAFETY: promised by the caller. Where nothing has to change nothing is written.
+    unsafe {
+        let handle = place.read_unaligned();
+        let inner = inside(handle);
+        if inner == handle {
+            return call();
+        }
+        place.write_unaligned(inner);
+        let result = call();
+        place.write_unaligned(handle);
+        result
+    }
+}
+
+const _: () = assert!(offset_of!(fi_mr_auth_key, av) == 0);
+/// 1.5 and 2.0: from when on `struct fi_mr_attr` has these.
+const WITH_AUTH_KEY: u32 = 1 << 16 | 5;
+const WITH_BASE_MR: u32 = 2 << 16;
+
+/// Wraps an endpoint, if it was opened.
+///
+/// # Safety
+/// `place` is where it stands then.
+unsafe fn leave_ep(
+    wrapper: &Wrapper<impl Wrapped>,
+    code: c_int,
+    place: *mut *mut fid_ep,
+    triggers: u8,
+) -> c_int {
+    if code == 0 {
+        // SAFETY: promised by the caller.
+        let opened = unsafe { place.as_mut() };
+        if let Some(place) = opened {
+            if let Some(opened) = NonNull::new(*place) {
+                let note = Note {
+                    triggers,
+                    ..Note::default()
+                };
+                // SAFETY: opened just now.
+                *place = unsafe { wrap(opened, &wrapper.layer, note) }.as_ptr();
+            }
+        }
+    }
+    code
+}
+
+/// # Safety
+/// NULL or an entry.
+unsafe fn triggers_of(info: *const fi_info) -> u8 {
+    // SAFETY: promised by the caller; parts are NULL or structs.
+    let (tx, rx) = unsafe {
+        let Some(info) = info.as_ref() else {
+            return 0;
+        };
+        (
+            info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags),
+            info.rx_attr.as_ref().map_or(0, |attr| attr.op_flags),
+        )
+    };
+    triggers(0, tx & FI_TRIGGER | FI_TRANSMIT) | triggers(0, rx & FI_TRIGGER | FI_RECV)
+}
+
+macro_rules! endpoints {
+    ($($slot:ident($table:ident; $($arg:ident: $type:ty),*), $ep:ident, $triggers:expr;)*) => { $(
+        /// # Safety
+        /// fi_endpoint(3).
+        pub(super) unsafe fn $slot(wrapper: &Wrapper<impl Wrapped>, $($arg: $type),*) -> c_int {
+            // SAFETY: passed on from the caller.
+            unsafe {
+                let code = slots::$table::$slot(wrapper.fid().cast(), $($arg),*);
+                leave_ep(wrapper, code, $ep, $triggers)
+            }
+        }
+    )* };
+}
+
+endpoints! {
+    endpoint(domain; info: *mut fi_info, ep: *mut *mut fid_ep, context: *mut c_void), ep, triggers_of(info);
+    endpoint2(domain; info: *mut fi_info, ep: *mut *mut fid_ep, flags: u64, context: *mut c_void), ep,
+        triggers_of(info);
+    scalable_ep(domain; info: *mut fi_info, ep: *mut *mut fid_ep, context: *mut c_void), ep, 0;
+    srx_ctx(domain; attr: *mut fi_rx_attr, ep: *mut *mut fid_ep, context: *mut c_void), ep, 0;
+    tx_ctx(ep; index: c_int, attr: *mut fi_tx_attr, ep: *mut *mut fid_ep, context: *mut c_void), ep,
+        triggers(0, FI_TRANSMIT | attr.as_ref().map_or(0, |attr| attr.op_flags & FI_TRIGGER));
+    rx_ctx(ep; index: c_int, attr: *mut fi_rx_attr, ep: *mut *mut fid_ep, context: *mut c_void), ep,
+        triggers(0, FI_RECV | attr.as_ref().map_or(0, |attr| attr.op_flags & FI_TRIGGER));
+}
+
+/// # Safety
+/// fi_cq(3), fi_cq_open.
+pub(super) unsafe fn cq_open(
+    wrapper: &Wrapper<impl Wrapped>,
+    attr: *mut fi_cq_attr,
+    cq: *mut *mut fid_cq,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: passed on from the caller. Attributes are read after the call, which may settle the format.
+    unsafe {
+        let code = slots::domain::cq_open(wrapper.fid().cast(), attr, cq, context);
+        if code == 0 {
+            let format = attr.as_ref().map_or(0, |attr| attr.format.0);
+            if let Some(opened) = NonNull::new(*cq) {
+                let note = Note {
+                    format,
+                    ..Note::default()
+                };
+                *cq = wrap(opened, &wrapper.layer, note).as_ptr();
+            }
+        }
+        code
+    }
+}
+
+/// # Safety
+/// fi_eq(3), fi_eq_read.
+pub(super) unsafe fn eq_read(
+    wrapper: &Wrapper<impl Wrapped>,
+    event: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+    flags: u64,
+) -> ssize_t {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        let read = slots::eq::read(wrapper.fid().cast(), event, buf, len, flags);
+        leave_event(read, event, buf);
+        read
+    }
+}
+
+/// # Safety
+/// fi_eq(3), fi_eq_sread.
+pub(super) unsafe fn eq_sread(
+    wrapper: &Wrapper<impl Wrapped>,
+    event: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+    timeout: c_int,
+    flags: u64,
+) -> ssize_t {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        let read = slots::eq::sread(wrapper.fid().cast(), event, buf, len, timeout, flags);
+        leave_event(read, event, buf);
+        read
+    }
+}
+
+/// The object that an event is of, and those that an entry of fi_getinfo points to.
+///
+/// # Safety
+/// fi_eq(3): an event that has been read into `buf`, if `read` is its size.
+unsafe fn leave_event(read: ssize_t, event: *const u32, buf: *mut c_void) {
+    // What the application has written itself names no object of a provider's.
+    // SAFETY: promised by the caller.
+    let is_event = read >= size_of::<*mut fid>() as ssize_t && unsafe { *event } != FI_NOTIFY;
+    if !is_event {
+        return;
+    }
+    let place: *mut *mut fid = buf.cast();
+    // SAFETY: events begin with the object; the buffer of the caller need not be aligned. With FI_CONNREQ an entry
+    // comes, which is the reader's.
+    unsafe {
+        let object = place.read_unaligned();
+        let holder = outside(object);
+        if holder == object {
+            return;
+        }
+        place.write_unaligned(holder);
+        if *event == FI_JOIN_COMPLETE && live::is_handle(holder) {
+            (*holder.cast::<fid_mc>()).fi_addr = (*object.cast::<fid_mc>()).fi_addr;
+        }
+        if *event == FI_CONNREQ && read >= size_of::<fi_eq_cm_entry>() as ssize_t {
+            let entry: fi_eq_cm_entry = buf.cast::<fi_eq_cm_entry>().read_unaligned();
+            leave_info(entry.info);
+        }
+    }
+}
+
+/// # Safety
+/// NULL or an entry.
+unsafe fn leave_info(info: *mut fi_info) {
+    // SAFETY: promised by the caller; parts are NULL or structs.
+    unsafe {
+        let Some(info) = info.as_ref() else {
+            return;
+        };
+        if let Some(attr) = info.fabric_attr.as_mut() {
+            attr.fabric = outside(attr.fabric.cast()).cast();
+        }
+        if let Some(attr) = info.domain_attr.as_mut() {
+            attr.domain = outside(attr.domain.cast()).cast();
+        }
+    }
+}
+
+/// # Safety
+/// fi_eq(3), fi_eq_readerr.
+pub(super) unsafe fn eq_readerr(
+    wrapper: &Wrapper<impl Wrapped>,
+    buf: *mut fi_eq_err_entry,
+    flags: u64,
+) -> ssize_t {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        let read = slots::eq::readerr(wrapper.fid().cast(), buf, flags);
+        if read > 0 {
+            (*buf).fid = outside((*buf).fid);
+        }
+        read
+    }
+}
+
+/// # Safety
+/// fi_cm(3), fi_join; fi_collective(3), fi_join_collective.
+pub(super) unsafe fn join(
+    wrapper: &Wrapper<impl Wrapped>,
+    addr: *const c_void,
+    flags: u64,
+    mc: *mut *mut fid_mc,
+    context: *mut c_void,
+) -> c_int {
+    let fid = wrapper.fid().cast();
+    if flags & FI_COLLECTIVE == 0 || addr.is_null() {
+        // SAFETY: passed on from the caller.
+        return unsafe { slots::cm::join(fid, addr, flags, mc, context) };
+    }
+    // SAFETY: with that flag the address is a group's.
+    let mut group: fi_collective_addr = unsafe { *addr.cast() };
+    group.set = inside(group.set.cast_mut().cast()).cast();
+    let addr = (&raw const group).cast();
+    // SAFETY: passed on from the caller.
+    unsafe { slots::cm::join(fid, addr, flags, mc, context) }
+}
+
+/// # Safety
+/// fi_poll(3), fi_trywait.
+pub(super) unsafe fn trywait(
+    wrapper: &Wrapper<impl Wrapped>,
+    fids: *mut *mut fid,
+    count: c_int,
+) -> c_int {
+    if count < 0 || (fids.is_null() && count > 0) {
+        return Error::INVAL.negative();
+    }
+    // SAFETY: an array of that length.
+    let fids = (0..count as usize).map(|i| inside(unsafe { *fids.add(i) }));
+    let mut fids: Vec<*mut fid> = fids.collect();
+    // SAFETY: passed on from the caller.
+    unsafe { slots::fabric::trywait(wrapper.fid().cast(), fids.as_mut_ptr(), count) }
+}
+
+/// # Safety
+/// fi_open_ops of the page of the object.
+pub(super) unsafe fn ops_open(
+    wrapper: &Wrapper<impl Wrapped>,
+    name: *const c_char,
+    flags: u64,
+    ops: *mut *mut c_void,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        let code = slots::base::ops_open(wrapper.fid(), name, flags, ops, context);
+        if code == 0 && CStr::from_ptr(name) == FLOW_CONTROL {
+            let inner: *const FlowControl = (*ops).cast_const().cast();
+            if (*inner).size >= size_of::<FlowControl>() {
+                // There is one for each provider.
+                let _ = wrapper.layer.credits.table.set(*inner);
+                *ops = ptr::from_ref(&CREDITS).cast_mut().cast();
+            }
+        }
+        code
+    }
+}
+
+/// Calls between a provider and one that is layered upon it, which name endpoints.
+const FLOW_CONTROL: &CStr = c"ofix_flow_ctrl_v1";
+
+type SendCredits = unsafe extern "C" fn(*mut fid_ep, u64) -> ssize_t;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FlowControl {
+    size: usize,
+    available: unsafe extern "C" fn(*mut fid_ep) -> bool,
+    enable: unsafe extern "C" fn(*mut fid_ep, u64) -> c_int,
+    add_credits: unsafe extern "C" fn(*mut fid_ep, u64),
+    set_send_handler: unsafe extern "C" fn(*mut fid_domain, SendCredits),
+}
+
+static CREDITS: FlowControl = FlowControl {
+    size: size_of::<FlowControl>(),
+    available,
+    enable,
+    add_credits,
+    set_send_handler,
+};
+
+/// The calls of the provider inside, and who sends for it.
+#[derive(Default)]
+pub(super) struct Credits {
+    table: OnceLock<FlowControl>,
+    handler: Mutex<Option<SendCredits>>,
+}
+
+/// The object inside a wrapper, and the calls of its provider.
+///
+/// # Safety
+/// The handle is open.
+unsafe fn credits<H: Wrapped>(handle: *mut H) -> Option<(*mut H, FlowControl)> {
+    // SAFETY: what has the table of these calls is a wrapper.
+    let wrapper = unsafe { object::get::<Wrapper<H>, _>(handle) }?;
+    let table = wrapper.layer.credits.table.get()?;
+    Some((wrapper.inner.as_ptr(), *table))
+}
+
+unsafe extern "C" fn available(ep: *mut fid_ep) -> bool {
+    // SAFETY: an open endpoint.
+    unsafe { credits(ep).is_some_and(|(ep, table)| (table.available)(ep)) }
+}
+
+unsafe extern "C" fn enable(ep: *mut fid_ep, threshold: u64) -> c_int {
+    // SAFETY: an open endpoint.
+    unsafe {
+        match credits(ep) {
+            Some((ep, table)) => (table.enable)(ep, threshold),
+            None => Error::INVAL.negative(),
+        }
+    }
+}
+
+unsafe extern "C" fn add_credits(ep: *mut fid_ep, count: u64) {
+    // SAFETY: an open endpoint.
+    unsafe {
+        if let Some((ep, table)) = credits(ep) {
+            (table.add_credits)(ep, count);
+        }
+    }
+}
+
+unsafe extern "C" fn set_send_handler(domain: *mut fid_domain, handler: SendCredits) {
+    // SAFETY: an open domain.
+    unsafe {
+        if let Some(wrapper) = object::get::<Wrapper<fid_domain>, _>(domain) {
+            let held = &wrapper.layer.credits.handler;
+            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(handler);
+        }
+        if let Some((domain, table)) = credits(domain) {
+            (table.set_send_handler)(domain, send_credits);
+        }
+    }
+}
+
+/// The provider inside asks to send credits by an endpoint of its.
+unsafe extern "C" fn send_credits(ep: *mut fid_ep, count: u64) -> ssize_t {
+    let handle = outside(ep.cast());
+    let handler = |wrapper: &Wrapper<fid_ep>| {
+        let held = &wrapper.layer.credits.handler;
+        *held.lock().unwrap_or_else(PoisonError::into_inner)
+    };
+    match object::with(handle.addr(), handler).flatten() {
+        // SAFETY: the handler of who is layered upon us, and its endpoint.
+        Some(handler) => unsafe { handler(handle.cast(), count) },
+        None => Error::INVAL.negative() as ssize_t,
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What becomes of an argument on its way to the object inside, and after the call, by its type.
+
+use core::ffi::{c_char, c_int, c_void};
+use core::ptr::NonNull;
+use std::sync::Arc;
+
+use super::{Layer, Note, inside, wrap};
+use crate::abi::*;
+
+/// An argument of a slot.
+pub(super) trait Argument: Copy {
+    /// What `leave` has to put back.
+    type Held: Default;
+
+    /// What the object inside gets.
+    ///
+    /// # Safety
+    /// The argument is what the man page of the call asks for.
+    #[inline]
+    unsafe fn enter(self, _held: &mut Self::Held) -> Self {
+        self
+    }
+
+    /// After the call.
+    ///
+    /// # Safety
+    /// As `enter`.
+    #[inline]
+    unsafe fn leave(self, _held: Self::Held, _layer: &Arc<Layer>, _succeeded: bool) {}
+}
+
+macro_rules! plain {
+    ($($type:ty),* $(,)?) => { $(
+        impl Argument for $type {
+            type Held = ();
+        }
+    )* };
+}
+
+plain! {
+    u64, usize, u32, c_int, fi_datatype, fi_op, fi_collective_op,
+    *const c_char, *const c_void, *const fi_ioc, *const fi_mr_attr, *const fi_msg, *const fi_msg_atomic,
+    *const fi_msg_collective, *const fi_msg_rma, *const fi_msg_tagged, *const iovec, *mut *mut c_void, *mut c_char,
+    *mut c_void, *mut fi_addr_t, *mut fi_atomic_attr, *mut fi_av_attr, *mut fi_av_set_attr, *mut fi_collective_attr,
+    *mut fi_cq_err_entry, *mut fi_eq_err_entry, *mut fi_ioc, *mut fi_poll_attr, *mut fi_rx_attr, *mut fi_tx_attr,
+    *mut fi_wait_attr, *mut fi_xpu_attr, *mut fid_xpu_cntr, *mut fid_xpu_cq, *mut fid_xpu_ep, *mut u32, *mut usize,
+    // Objects that are not wrapped.
+    *mut fid_xpu_ctx, *mut *mut fid_xpu_ctx,
+    // `special` deals with the array, and wraps these.
+    *mut *mut fid, *mut *mut fid_cq, *mut *mut fid_ep,
+}
+
+impl Argument for *mut fid {
+    type Held = ();
+
+    #[inline]
+    unsafe fn enter(self, _held: &mut ()) -> *mut fid {
+        inside(self)
+    }
+}
+
+impl Argument for *const fid_av_set {
+    type Held = ();
+
+    unsafe fn enter(self, _held: &mut ()) -> *const fid_av_set {
+        inside(self.cast_mut().cast()).cast()
+    }
+}
+
+macro_rules! opened {
+    ($($type:ident)*) => { $(
+        impl Argument for *mut *mut $type {
+            type Held = ();
+
+            unsafe fn leave(self, (): (), layer: &Arc<Layer>, succeeded: bool) {
+                if !succeeded || self.is_null() {
+                    return;
+                }
+                // SAFETY: where the call has put the object that it has opened.
+                if let Some(object) = NonNull::new(unsafe { *self }) {
+                    // SAFETY: as above.
+                    unsafe { *self = wrap(object, layer, Note::default()).as_ptr() };
+                }
+            }
+        }
+    )* };
+}
+
+opened! {
+    fid_domain fid_pep fid_eq fid_wait fid_poll fid_cntr fid_av fid_av_set fid_mr fid_stx fid_mc
+}
+
+macro_rules! holders {
+    ($($type:ident.$member:ident: $held:ty;)*) => { $(
+        /// A handle in it is exchanged during the call. What else is in the struct may be longer than we know.
+        impl Argument for *mut $type {
+            type Held = Option<$held>;
+
+            unsafe fn enter(self, held: &mut Self::Held) -> Self {
+                if !self.is_null() {
+                    // SAFETY: the struct of the caller.
+                    let place = unsafe { &raw mut (*self).$member };
+                    // SAFETY: as above.
+                    let handle = unsafe { *place };
+                    let inner = inside(handle.cast());
+                    if inner != handle.cast() {
+                        *held = Some(handle);
+                        // SAFETY: as above. Nobody else may use it during the call.
+                        unsafe { *place = inner.cast() };
+                    }
+                }
+                self
+            }
+
+            unsafe fn leave(self, held: Self::Held, _layer: &Arc<Layer>, _succeeded: bool) {
+                if let Some(handle) = held {
+                    // SAFETY: as in `enter`.
+                    unsafe { (*self).$member = handle };
+                }
+            }
+        }
+    )* };
+}
+
+holders! {
+    fi_info.handle: Handle;
+    fi_cq_attr.wait_set: *mut fid_wait;
+    fi_eq_attr.wait_set: *mut fid_wait;
+    fi_cntr_attr.wait_set: *mut fid_wait;
+}
+
+type Handle = *mut fid;

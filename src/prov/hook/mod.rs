@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Hooks, fi_hook(7): what FI_HOOK puts around the fabrics of any provider.
+//!
+//! `ffi::wrap` makes the objects and carries the calls; a hook here is only what it does with a call, a [`Watch`]. All
+//! but `hmem` look and change nothing.
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+
+use crate::abi::fid_fabric;
+use crate::base::info::{Answer, FabricAttr, Query};
+use crate::base::log::{Source, Subsys, log_trace};
+use crate::base::{Error, Result, params};
+use crate::ffi::wrap::{Fabric, Watch, wrap_fabric};
+use crate::prov::{Below, Provider};
+
+/// A hook of ours.
+struct Hook {
+    source: &'static Source,
+    variables: &'static [(&'static str, params::Kind, &'static str)],
+    /// What it does with calls to the objects of a provider, who is its argument; maybe nothing.
+    watch: fn(&'static Source) -> Result<Option<Box<dyn Watch>>>,
+}
+
+/// All of ours.
+pub fn all() -> impl Iterator<Item = Box<dyn Provider>> {
+    let hooks = [Hook {
+        source: &NOOP,
+        variables: &[],
+        watch: |_| Ok(None),
+    }];
+    hooks
+        .into_iter()
+        .map(|hook| Box::new(hook) as Box<dyn Provider>)
+}
+
+static NOOP: Source = Source::new(c"ofi_hook_noop");
+
+/// Hooks of the library number their releases as its providers do.
+const VERSION: u32 = 206 << 16;
+
+impl Provider for Hook {
+    fn source(&self) -> &'static Source {
+        self.source
+    }
+
+    fn version(&self) -> u32 {
+        VERSION
+    }
+
+    fn define_params(&self) {
+        params::define_all(self.source, self.variables);
+    }
+
+    fn offers(&self, _query: &Query, _below: &dyn Below) -> Answer {
+        Answer::default()
+    }
+
+    fn open_fabric(
+        &self,
+        _attr: &FabricAttr,
+        _api_version: u32,
+        _flags: u64,
+        _context: *mut c_void,
+        _below: &dyn Below,
+    ) -> Result<*mut fid_fabric> {
+        Err(Error::NODEV)
+    }
+
+    fn is_hook(&self) -> bool {
+        true
+    }
+
+    fn hook(&self, fabric: Fabric, hooked: &dyn Provider) -> Result<Fabric> {
+        log_trace!(
+            hooked.source(),
+            Subsys::Fabric,
+            "installing {}",
+            self.source.name().to_string_lossy()
+        );
+        let watch = (self.watch)(hooked.source())?;
+        Ok(wrap_fabric(fabric, hooked.api(), watch))
+    }
+}

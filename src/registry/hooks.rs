@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! FI_HOOK: fabric(7), fi_hook(7). Hooks are put around every fabric that is opened, also around those that a layered
+//! provider opens below itself.
+#![forbid(unsafe_code)]
+
+use super::kind::Kind;
+use super::registered::Registered;
+use crate::base::Result;
+use crate::base::info::Info;
+use crate::base::log::{CORE, Subsys, log_trace, log_warn};
+use crate::base::settings::Settings;
+use crate::ffi::wrap::{Fabric, outermost};
+use crate::prov::Provider;
+
+/// The hooks that FI_HOOK names, the first next to the fabric, which is of `hooked`. One that is not known, or does not
+/// want to, is left out.
+pub fn put_around(fabric: Fabric, hooked: &dyn Provider) -> Fabric {
+    let Some(wanted) = Settings::get().hook.as_deref() else {
+        return fabric;
+    };
+    put(fabric, hooked, wanted, super::providers())
+}
+
+fn put(
+    mut fabric: Fabric,
+    hooked: &dyn Provider,
+    wanted: &str,
+    providers: Result<&[Registered]>,
+) -> Fabric {
+    for name in wanted.split(';') {
+        let Some(hook) = providers
+            .into_iter()
+            .flatten()
+            .find(|other| is_called(other, name))
+        else {
+            log_warn!(
+                &CORE,
+                Subsys::Core,
+                "FI_HOOK: no hook is called {name:?}; names are separated by ;"
+            );
+            continue;
+        };
+        match hook.provider.hook(fabric, hooked) {
+            Ok(around) => {
+                log_trace!(
+                    hooked.source(),
+                    Subsys::Fabric,
+                    "{} is put around",
+                    hook.name()
+                );
+                fabric = around;
+            }
+            Err(error) => log_trace!(
+                hooked.source(),
+                Subsys::Fabric,
+                "{} leaves the fabric alone: {error:?}",
+                hook.name()
+            ),
+        }
+    }
+    fabric
+}
+
+/// The open objects that entries point to, as the application holds them.
+pub fn show_outermost(entries: &mut [Info]) {
+    for info in entries {
+        for object in [&mut info.fabric.fabric, &mut info.domain.domain] {
+            *object = outermost(*object);
+        }
+    }
+}
+
+/// By its whole name, or without the prefix of ours.
+fn is_called(registered: &Registered, name: &str) -> bool {
+    registered.kind == Kind::Hook
+        && !registered.hidden
+        && (registered.is_called(name) || registered.is_called(&format!("ofi_hook_{name}")))
+}

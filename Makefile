@@ -25,7 +25,7 @@ headers = $(or $(if $(filter 2.6,$(HEADERS)),include),$(if $(filter $(NEXT),$(HE
 # What libtool made of release 2.6.0's -version-info 33:0:32; its soname is libfabric.so.1.
 SOVERSION := 1.32.0
 VERSION := $(shell sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' Cargo.toml)
-TOOLS := fi_info fi_pingpong fi_strerror
+TOOLS := fi_info fi_mon_sampler fi_pingpong fi_strerror
 
 metadata = $(CARGO) metadata --format-version 1 --no-deps --offline 2>/dev/null
 TARGET := $(or $(shell $(metadata) | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'),target)

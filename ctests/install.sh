@@ -10,7 +10,7 @@ trap 'rm -rf "$folder"' EXIT
 prefix=$folder/prefix
 make -C "$ROOT" --no-print-directory install PREFIX="$prefix" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "make install"; }
 
-for file in libexec/ironfabric/libironfabric-fi.so lib/libfabric.so.1.32.0 lib/pkgconfig/libfabric.pc bin/fi_info bin/fi_pingpong bin/fi_strerror; do
+for file in libexec/ironfabric/libironfabric-fi.so lib/libfabric.so.1.32.0 lib/pkgconfig/libfabric.pc bin/fi_info bin/fi_mon_sampler bin/fi_pingpong bin/fi_strerror; do
     [ -f "$prefix/$file" ] || fail "there is no $file"
 done
 [ "$(readlink "$prefix/lib/libfabric.so")" = libfabric.so.1 ] || fail "lib/libfabric.so is no link to libfabric.so.1"
@@ -52,7 +52,7 @@ read -ra flags < <(pkg-config --cflags --libs libfabric-2.7)
 LD_LIBRARY_PATH=$prefix/lib "$folder/next" || fail "a program of the next ABI does not run"
 
 # The installed programs find the library beside them without a variable.
-for tool in fi_info fi_pingpong fi_strerror; do
+for tool in fi_info fi_mon_sampler fi_pingpong fi_strerror; do
     # Not through a pipe: grep -q ends at the first match, and a writer that is still writing would count as failed.
     taken=$(env -u LD_LIBRARY_PATH ldd "$prefix/bin/$tool")
     [[ $taken == *"$prefix/bin/../lib/libfabric.so.1"* ]] || fail "$tool takes another library: $taken"

@@ -34,3 +34,15 @@ unsafe extern "C" {
     /// built for C passes it as a pointer.
     fn vasprintf(text: *mut *mut c_char, format: *const c_char, arguments: *mut c_void) -> c_int;
 }
+
+/// The same for texts of ours.
+pub fn error_words(errno: c_int) -> String {
+    let mut room = [0_u8; 256];
+    // SAFETY: room of that length.
+    let failed = unsafe { libc::strerror_r(errno, room.as_mut_ptr().cast(), room.len()) };
+    let words = CStr::from_bytes_until_nul(&room).unwrap_or_default();
+    match failed {
+        0 => words.to_string_lossy().into_owned(),
+        _ => format!("error {errno}"),
+    }
+}

@@ -6,6 +6,7 @@ pub mod barrier;
 pub mod cformat;
 pub mod clock;
 pub mod cond;
+pub mod counter;
 pub mod datagram;
 pub mod event;
 pub mod fork;

@@ -4,11 +4,11 @@
 //!
 //! Trusted with: memory that a plug-in took from the C library's heap, piece by piece, as fi_getinfo(3) wants it.
 
+use core::ffi::CStr;
 use core::fmt;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use super::Info;
 use super::layout::Layout;
 use super::release::release;
 use crate::abi;
@@ -17,6 +17,15 @@ use crate::sys::heap;
 
 /// One C entry, in no list. Given away once.
 pub struct Made(AtomicPtr<abi::fi_info>);
+
+/// What this library gives an entry: names, versions, open objects.
+pub(super) struct Given<'a> {
+    pub prov_name: Option<&'a CStr>,
+    pub prov_version: u32,
+    pub api_version: u32,
+    pub fabric: usize,
+    pub domain: usize,
+}
 
 impl Made {
     /// Takes over an entry. If it is one of 2.6 (`short`), the parts that have grown since get their new length: the
@@ -40,15 +49,14 @@ impl Made {
         Ok(made)
     }
 
-    /// The entry, with the names, versions and open objects that this library gives it; it is the caller's then. None if
-    /// it was given away before.
-    pub(super) fn take(&self, info: &Info) -> Result<Option<*mut abi::fi_info>> {
+    /// The entry, with what this library gives it; it is the caller's then. None if it was given away before.
+    pub(super) fn take(&self, given: &Given<'_>) -> Result<Option<*mut abi::fi_info>> {
         let taken = Made(AtomicPtr::new(self.0.swap(null_mut(), Ordering::AcqRel)));
         let entry = taken.0.load(Ordering::Relaxed);
         if entry.is_null() {
             return Ok(None);
         }
-        let name = match info.fabric.prov_name.as_deref() {
+        let name = match given.prov_name {
             Some(name) => heap::copy(name.to_bytes_with_nul())
                 .ok_or(Error::NOMEM)?
                 .as_ptr(),
@@ -59,11 +67,11 @@ impl Made {
             let fabric = &mut *(*entry).fabric_attr;
             heap::release(fabric.prov_name);
             fabric.prov_name = name.cast();
-            fabric.prov_version = info.fabric.prov_version;
-            fabric.api_version = info.fabric.api_version;
-            fabric.fabric = with_exposed_provenance_mut(info.fabric.fabric);
+            fabric.prov_version = given.prov_version;
+            fabric.api_version = given.api_version;
+            fabric.fabric = with_exposed_provenance_mut(given.fabric);
             if let Some(domain) = (*entry).domain_attr.as_mut() {
-                domain.domain = with_exposed_provenance_mut(info.domain.domain);
+                domain.domain = with_exposed_provenance_mut(given.domain);
             }
         }
         taken.0.store(null_mut(), Ordering::Relaxed);

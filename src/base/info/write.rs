@@ -5,6 +5,7 @@
 use core::ffi::CStr;
 use core::ptr::{self, null_mut};
 
+use super::made::Given;
 use super::read::Plain;
 use super::release::release;
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
@@ -16,7 +17,13 @@ impl Info {
     /// A new C entry; the caller frees it with [`release`] or hands it to the application, which will.
     pub fn write(&self) -> Result<*mut abi::fi_info> {
         if let Some(made) = &self.made
-            && let Some(entry) = made.take(self)?
+            && let Some(entry) = made.take(&Given {
+                prov_name: self.fabric.prov_name.as_deref(),
+                prov_version: self.fabric.prov_version,
+                api_version: self.fabric.api_version,
+                fabric: self.fabric.fabric,
+                domain: self.domain.domain,
+            })?
         {
             return Ok(entry);
         }

@@ -17,6 +17,17 @@ pub fn strerror(errnum: c_int) -> *const c_char {
     FABRIC_ERRORS.get(index).unwrap_or(&UNKNOWN_ERROR).as_ptr()
 }
 
+/// The same for texts of ours.
+pub fn error_words(errnum: c_int) -> String {
+    let code = errnum.unsigned_abs() as c_int;
+    if (0..FI_ERRNO_OFFSET).contains(&code) {
+        return cformat::error_words(code);
+    }
+    let index = code.wrapping_sub(FI_ERRNO_OFFSET) as usize;
+    let words = FABRIC_ERRORS.get(index).unwrap_or(&UNKNOWN_ERROR);
+    words.to_string_lossy().into_owned()
+}
+
 /// From FI_ERRNO_OFFSET on. The words are ours; the name is what manual pages and other libfabrics' users know.
 const FABRIC_ERRORS: [&CStr; (FI_ERRNO_MAX - FI_ERRNO_OFFSET) as usize] = [
     c"Other error (FI_EOTHER)",

@@ -20,7 +20,7 @@ use self::names::{Names, UNKNOWN};
 use crate::abi::*;
 use crate::base::log;
 
-pub use self::errors::strerror;
+pub use self::errors::{error_words, strerror};
 pub use self::writer::Text;
 
 /// Appends the text of `data`, which is of type `kind`.

@@ -55,7 +55,8 @@ struct Layer {
     credits: special::Credits,
 }
 
-/// Puts a layer around a fabric, whose structs follow the interface `api`. Without a watch all calls go straight through.
+/// Puts a layer around a fabric, whose structs follow the interface `api`. Without a watch all calls go straight
+/// through.
 pub fn wrap_fabric(fabric: Fabric, api: u32, watch: Option<Box<dyn Watch>>) -> Fabric {
     // SAFETY: open, says its type.
     let app_api = unsafe { fabric.0.as_ref() }.api_version;

@@ -277,18 +277,17 @@ unsafe fn leave_ep(
     place: *mut *mut fid_ep,
     triggers: u8,
 ) -> c_int {
-    if code == 0 {
-        // SAFETY: promised by the caller.
-        let opened = unsafe { place.as_mut() };
-        if let Some(place) = opened {
-            if let Some(opened) = NonNull::new(*place) {
-                let note = Note {
-                    triggers,
-                    ..Note::default()
-                };
-                // SAFETY: opened just now.
-                *place = unsafe { wrap(opened, &wrapper.layer, note) }.as_ptr();
-            }
+    if code != 0 {
+        return code;
+    }
+    // SAFETY: promised by the caller.
+    unsafe {
+        if let Some(opened) = place.as_ref().and_then(|ep| NonNull::new(*ep)) {
+            let note = Note {
+                triggers,
+                ..Note::default()
+            };
+            *place = wrap(opened, &wrapper.layer, note).as_ptr();
         }
     }
     code

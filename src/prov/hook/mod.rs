@@ -5,13 +5,21 @@
 //! but `hmem` look and change nothing.
 #![forbid(unsafe_code)]
 
+mod counts;
+mod debug;
+mod monitor;
+mod perf;
+mod profile;
+mod records;
+mod trace;
+
 use core::ffi::c_void;
 
 use crate::abi::fid_fabric;
 use crate::base::info::{Answer, FabricAttr, Query};
-use crate::base::log::{Source, Subsys, log_trace};
+use crate::base::log::{self, Level, Source, Subsys, log_trace};
 use crate::base::{Error, Result, params};
-use crate::ffi::wrap::{Fabric, Watch, wrap_fabric};
+use crate::ffi::wrap::{Call, Fabric, Watch, wrap_fabric};
 use crate::prov::{Below, Provider};
 
 /// A hook of ours.
@@ -19,21 +27,54 @@ struct Hook {
     source: &'static Source,
     variables: &'static [(&'static str, params::Kind, &'static str)],
     /// What it does with calls to the objects of a provider, who is its argument; maybe nothing.
-    watch: fn(&'static Source) -> Result<Option<Box<dyn Watch>>>,
+    watch: Start,
 }
+
+type Start = fn(&'static Source) -> Result<Option<Box<dyn Watch>>>;
 
 /// All of ours.
 pub fn all() -> impl Iterator<Item = Box<dyn Provider>> {
-    let hooks = [Hook {
-        source: &NOOP,
-        variables: &[],
-        watch: |_| Ok(None),
-    }];
+    let hooks = [
+        Hook {
+            source: &PERF,
+            variables: &[],
+            watch: |hooked| Ok(Some(Box::new(perf::Perf::new(hooked)))),
+        },
+        Hook {
+            source: &TRACE,
+            variables: &[],
+            watch: |hooked| Ok(Some(Box::new(trace::Trace::new(hooked)))),
+        },
+        Hook {
+            source: &PROFILE,
+            variables: &[],
+            watch: |hooked| Ok(Some(Box::new(profile::Profile::new(hooked)))),
+        },
+        Hook {
+            source: &monitor::SOURCE,
+            variables: &monitor::VARIABLES,
+            watch: |hooked| Ok(Some(Box::new(monitor::Monitor::new(hooked)?))),
+        },
+        Hook {
+            source: &DEBUG,
+            variables: &[],
+            watch: |hooked| Ok(Some(Box::new(debug::Debug::new(hooked)))),
+        },
+        Hook {
+            source: &NOOP,
+            variables: &[],
+            watch: |_| Ok(None),
+        },
+    ];
     hooks
         .into_iter()
         .map(|hook| Box::new(hook) as Box<dyn Provider>)
 }
 
+static PERF: Source = Source::new(c"ofi_hook_perf");
+static TRACE: Source = Source::new(c"ofi_hook_trace");
+static PROFILE: Source = Source::new(c"ofi_hook_profile");
+static DEBUG: Source = Source::new(c"ofi_hook_debug");
 static NOOP: Source = Source::new(c"ofi_hook_noop");
 
 /// Hooks of the library number their releases as its providers do.
@@ -80,5 +121,29 @@ impl Provider for Hook {
         );
         let watch = (self.watch)(hooked.source())?;
         Ok(wrap_fabric(fabric, hooked.api(), watch))
+    }
+}
+
+/// Lines of a table that a hook prints when its fabric is closed.
+fn print(source: &Source, lines: impl IntoIterator<Item = String>) {
+    if log::enabled(source, Level::Trace, Subsys::Core) {
+        for text in lines {
+            log_trace!(source, Subsys::Core, "{text}");
+        }
+    }
+}
+
+/// What a line about a call is about.
+fn subsys_of(call: &Call<'_>) -> Subsys {
+    match call.slot.table() {
+        "msg" | "tagged" | "rma" | "atomic" | "collective" => Subsys::EpData,
+        "cq" => Subsys::Cq,
+        "cm" | "ep" => Subsys::EpCtrl,
+        "av" | "av_set" => Subsys::Av,
+        "eq" => Subsys::Eq,
+        "cntr" => Subsys::Cntr,
+        "fabric" | "wait" => Subsys::Fabric,
+        "base" => Subsys::Core,
+        _ => Subsys::Domain,
     }
 }

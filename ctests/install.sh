@@ -52,7 +52,7 @@ read -ra flags < <(pkg-config --cflags --libs libfabric-2.7)
 LD_LIBRARY_PATH=$prefix/lib "$folder/next" || fail "a program of the next ABI does not run"
 
 # The installed programs find the library beside them without a variable.
-for tool in fi_info fi_mon_sampler fi_pingpong fi_strerror; do
+for tool in fi_info fi_pingpong fi_strerror; do
     # Not through a pipe: grep -q ends at the first match, and a writer that is still writing would count as failed.
     taken=$(env -u LD_LIBRARY_PATH ldd "$prefix/bin/$tool")
     [[ $taken == *"$prefix/bin/../lib/libfabric.so.1"* ]] || fail "$tool takes another library: $taken"

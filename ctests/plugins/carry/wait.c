@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// Progress, and what threads sleep on. All sockets of a fabric are in one epoll set; the descriptor of a queue is a second
+// set with that one and a bell in it. So a sleeper wakes for any traffic of the fabric, moves it, and sleeps again.
+// fi_cq(3), fi_eq(3), fi_cntr(3), fi_poll(3)
+
+#include "carry.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+uint64_t carry_deadline(int timeout)
+{
+	return timeout < 0 ? UINT64_MAX : now_ms() + (unsigned) timeout;
+}
+
+// Lines are logged when nothing is locked: who gets them may call back.
+void carry_unlock(struct carry_fabric *fabric)
+{
+	unsigned news = fabric->news;
+
+	fabric->news = 0;
+	pthread_mutex_unlock(&fabric->lock);
+	if (news)
+		FI_INFO(&carry_provider, FI_LOG_EP_CTRL, "connections began or ended: %u\n", news);
+}
+
+// ---- Progress
+
+void carry_want(struct carry_fabric *fabric, struct carry_source *source, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = source};
+
+	if (events == source->wants)
+		return;
+	// A hang-up is told even to who wants nothing, so such a socket leaves the set.
+	epoll_ctl(fabric->epfd, !events ? EPOLL_CTL_DEL : source->wants ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, source->fd, &event);
+	source->wants = events;
+}
+
+// What is called here frees at most its own source, so the other events of a batch stay valid.
+void carry_progress(struct carry_fabric *fabric)
+{
+	struct epoll_event events[64];
+	int count = epoll_wait(fabric->epfd, events, 64, 0);
+
+	for (int i = 0; i < count; i++) {
+		struct carry_source *source = events[i].data.ptr;
+
+		source->ready(source, events[i].events);
+	}
+}
+
+// ---- Wait objects
+
+int carry_wait_open(struct carry_wait *wait, struct carry_fabric *fabric, enum fi_wait_obj obj)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	*wait = (struct carry_wait){.fabric = fabric, .obj = obj, .epfd = -1, .bell = -1};
+	switch (obj) {
+	case FI_WAIT_NONE:
+	case FI_WAIT_YIELD:
+		return 0;
+	case FI_WAIT_UNSPEC:
+	case FI_WAIT_FD:
+		break;
+	case FI_WAIT_MUTEX_COND:
+	case FI_WAIT_POLLFD:
+		return -FI_ENOSYS;
+	default: // FI_WAIT_SET too: there are no wait sets
+		return -FI_EINVAL;
+	}
+	wait->epfd = epoll_create1(EPOLL_CLOEXEC);
+	wait->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (wait->epfd < 0 || wait->bell < 0 || epoll_ctl(wait->epfd, EPOLL_CTL_ADD, wait->bell, &event) ||
+	    epoll_ctl(wait->epfd, EPOLL_CTL_ADD, fabric->epfd, &event)) {
+		carry_wait_close(wait);
+		return -FI_EMFILE;
+	}
+	return 0;
+}
+
+void carry_wait_close(struct carry_wait *wait)
+{
+	if (wait->epfd >= 0)
+		close(wait->epfd);
+	if (wait->bell >= 0)
+		close(wait->bell);
+	wait->epfd = wait->bell = -1;
+}
+
+// Something is there.
+void carry_ring(struct carry_wait *wait)
+{
+	if (wait->bell >= 0 && !wait->rung)
+		wait->rung = !eventfd_write(wait->bell, 1);
+}
+
+// Nothing is there any more. A signal that has still to reach sleepers keeps the bell.
+void carry_quiet(struct carry_wait *wait)
+{
+	eventfd_t value;
+
+	if (wait->rung && !wait->leaving) {
+		eventfd_read(wait->bell, &value);
+		wait->rung = false;
+	}
+}
+
+void carry_signal(struct carry_wait *wait)
+{
+	wait->signals++;
+	wait->leaving = wait->waiters;
+	carry_ring(wait);
+}
+
+// A thread begins to wait, and ends. What it began with tells whether a signal came since.
+uint64_t carry_enter(struct carry_wait *wait)
+{
+	wait->waiters++;
+	return wait->signals;
+}
+
+void carry_leave(struct carry_wait *wait, uint64_t signals)
+{
+	wait->waiters--;
+	if (signals != wait->signals && wait->leaving)
+		wait->leaving--;
+}
+
+// Sleeps, without the lock, until something may have happened.
+int carry_sleep(struct carry_wait *wait, uint64_t deadline)
+{
+	uint64_t now = now_ms();
+	struct pollfd pollfd = {.fd = wait->epfd, .events = POLLIN};
+	struct timespec pause = {.tv_nsec = 20000};
+	int rc = 0;
+
+	if (now >= deadline)
+		return -FI_ETIMEDOUT;
+	carry_unlock(wait->fabric);
+	// Without a descriptor it looks again and again; the short sleep notices signals.
+	if (wait->epfd < 0)
+		rc = nanosleep(&pause, NULL) ? -FI_EINTR : 0;
+	else if (poll(&pollfd, 1, deadline == UINT64_MAX ? -1 : (int) (deadline - now)) < 0 && errno == EINTR)
+		rc = -FI_EINTR;
+	carry_lock(wait->fabric);
+	return rc;
+}
+
+int carry_wait_control(struct carry_wait *wait, int command, void *arg)
+{
+	switch (command) {
+	case FI_GETWAIT:
+		if (!arg)
+			return -FI_EINVAL;
+		if (wait->obj == FI_WAIT_NONE || wait->obj == FI_WAIT_YIELD)
+			return -FI_ENODATA;
+		*(int *) arg = wait->epfd;
+		return 0;
+	case FI_GETWAITOBJ:
+		if (!arg)
+			return -FI_EINVAL;
+		*(enum fi_wait_obj *) arg = wait->obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : wait->obj;
+		return 0;
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
+static int may_sleep(struct carry_fabric *fabric, struct fid *fid)
+{
+	struct carry_wait *wait;
+	bool full;
+
+	switch (fid->fclass) {
+	case FI_CLASS_CQ:
+		wait = &((struct carry_cq *) fid)->wait;
+		full = ((struct carry_cq *) fid)->count;
+		break;
+	case FI_CLASS_EQ:
+		wait = &((struct carry_eq *) fid)->wait;
+		full = !list_empty(&((struct carry_eq *) fid)->events);
+		break;
+	case FI_CLASS_CNTR:
+		wait = &((struct carry_cntr *) fid)->wait;
+		full = ((struct carry_cntr *) fid)->seen != ((struct carry_cntr *) fid)->value + ((struct carry_cntr *) fid)->errors;
+		((struct carry_cntr *) fid)->seen = ((struct carry_cntr *) fid)->value + ((struct carry_cntr *) fid)->errors;
+		break;
+	default:
+		return -FI_EINVAL;
+	}
+	if (wait->fabric != fabric || wait->obj == FI_WAIT_NONE)
+		return -FI_EINVAL;
+	if (full)
+		return -FI_EAGAIN;
+	carry_quiet(wait);
+	return 0;
+}
+
+int carry_trywait(struct fid_fabric *fid, struct fid **fids, int count)
+{
+	struct carry_fabric *fabric = (struct carry_fabric *) fid;
+	int rc = 0;
+
+	if (count < 0 || (count && !fids))
+		return -FI_EINVAL;
+	carry_lock(fabric);
+	carry_progress(fabric);
+	for (int i = 0; i < count && (!rc || rc == -FI_EAGAIN); i++) {
+		int one = fids[i] ? may_sleep(fabric, fids[i]) : -FI_EINVAL;
+
+		rc = one ? one : rc;
+	}
+	carry_unlock(fabric);
+	return rc;
+}

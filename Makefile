@@ -120,7 +120,7 @@ budget: all
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
 CHECKS := format documents layers layout headers clippy unit drift symbols inline install examples demo c \
-    next plugins layered budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
+    next plugins hooks layered budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -180,6 +180,10 @@ check-next: all
 check-plugins: all plugin
 	scripts/python_env.sh $(TARGET)/python || true
 	ctests/plugins/run.py $(BUILT) --plugin $(PLUGIN)/libexec --other $(OTHER)
+# Hooks. UPSTREAM_PLUGINS as above, MON_SAMPLER another fi_mon_sampler. The long one takes ten minutes.
+check-hooks check-hooks-long: conformance
+	ctests/hooks/run.py $(BUILT)
+	ctests/hooks/run.sh $(if $(findstring long,$@),--long) $(BUILT) $(TARGET)/hooks $(CONFORMANCE)
 check-valgrind: all
 	ctests/c.sh --valgrind $(BUILT)
 CONFORMANCE := $(TARGET)/conformance/conformance
@@ -262,7 +266,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := loom miri programs fuzz shm-long mpi-long memory-long threads-long
+LONG_CHECKS := loom miri programs fuzz hooks-long shm-long mpi-long memory-long threads-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all

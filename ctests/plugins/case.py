@@ -105,4 +105,5 @@ def run_tests(tests, library, words=()):
 
 def tests_of(names):
     """The functions of a module whose first argument is a case, in their order."""
-    return [value for value in names.values() if getattr(value, "__code__", None) and value.__code__.co_varnames[:1] == ("case",)]
+    codes = [(value, getattr(value, "__code__", None)) for value in names.values()]
+    return [value for value, code in codes if code and code.co_argcount == 1 and code.co_varnames[0] == "case"]

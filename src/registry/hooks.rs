@@ -45,7 +45,7 @@ fn put(
                 log_trace!(
                     hooked.source(),
                     Subsys::Fabric,
-                    "{} is put around",
+                    "hook {} installed",
                     hook.name()
                 );
                 fabric = around;
@@ -53,7 +53,7 @@ fn put(
             Err(error) => log_trace!(
                 hooked.source(),
                 Subsys::Fabric,
-                "{} leaves the fabric alone: {error:?}",
+                "hook {} leaves the fabric alone: {error:?}",
                 hook.name()
             ),
         }

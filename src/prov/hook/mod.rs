@@ -113,12 +113,6 @@ impl Provider for Hook {
     }
 
     fn hook(&self, fabric: Fabric, hooked: &dyn Provider) -> Result<Fabric> {
-        log_trace!(
-            hooked.source(),
-            Subsys::Fabric,
-            "installing {}",
-            self.source.name().to_string_lossy()
-        );
         let watch = (self.watch)(hooked.source())?;
         Ok(wrap_fabric(fabric, hooked.api(), watch))
     }

@@ -84,7 +84,7 @@ impl Monitor {
             log_warn!(
                 hooked,
                 Subsys::Core,
-                "monitor: {} is not in memory (tmpfs), which makes each reading slow",
+                "monitor: {} is not on tmpfs, which makes each reading slow",
                 path.display()
             );
         }

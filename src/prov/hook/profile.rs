@@ -175,11 +175,12 @@ fn scaled(number: u64, step: u64, decimals: usize) -> String {
         }
         (value, unit) = (value / step as f64, next);
     }
-    let digits = match decimals > 0 && !unit.is_empty() && value.fract() >= 0.05 {
-        true => format!("{value:.decimals$}"),
-        false => format!("{value:.0}"),
+    let digits = match unit.is_empty() {
+        true => number.to_string(),
+        false => format!("{value:.decimals$}"),
     };
-    digits + unit
+    let digits = digits.strip_suffix(".0").unwrap_or(&digits);
+    digits.to_owned() + unit
 }
 
 #[cfg(test)]

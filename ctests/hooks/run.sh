@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# run.sh [--long] FOLDER BUILD CONFORMANCE: the suite CONFORMANCE on the libfabric.so.1 of FOLDER over the plug-in "carry", which is
+# built in BUILD, and with all hooks at once around carry and around our providers; with --long with each alone, too.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+long=
+[ "$1" = --long ] && long=yes && shift
+library=$(realpath "$1")
+build=$2
+conformance=$(realpath "$3")
+mkdir -p "$build"
+
+"${CC:-cc}" -std=gnu17 -Wall -Wextra -Werror -O1 -g -fPIC -shared -pthread -fvisibility=hidden -I"$here/../../include" \
+    -o "$build/libcarry-fi.so" "$here"/../plugins/carry/*.c -L"$library" -lfabric
+
+# Lines are formatted, and go to the log of each test.
+export LD_LIBRARY_PATH=$library FI_LOG_LEVEL=trace
+files=$(mktemp -d)
+trap 'rm -rf "$files"' EXIT
+export FI_OFI_HOOK_MONITOR_BASEPATH=$files
+
+# Without /dev/shm the files of the hook monitor are as slow as a disk.
+[ ! -w /dev/shm ] || { rm -rf "$files" && files=$(mktemp -d -p /dev/shm) && export FI_OFI_HOOK_MONITOR_BASEPATH=$files; }
+
+total_passed=0
+total_failed=0
+# HOOKS ARGUMENT...: the suite under these hooks.
+under() {
+    local hooks=$1 last
+    shift
+    if [ -n "$hooks" ]; then export FI_HOOK=$hooks; else unset FI_HOOK; fi
+    "$conformance" -j 2 "$@" >"$build/log" 2>&1 || true
+    last=$(tail -n 1 "$build/log")
+    grep '^FAIL' "$build/log" || true
+    echo "${hooks:-no hook}, $*: $last"
+    [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]] || { cat "$build/log"; exit 1; }
+    # A suite that finds nothing to run has not passed.
+    [ "${BASH_REMATCH[1]}" -gt 100 ] || { echo "too few tests ran"; total_failed=$((total_failed + 1)); }
+    total_passed=$((total_passed + BASH_REMATCH[1]))
+    total_failed=$((total_failed + BASH_REMATCH[2]))
+}
+
+hooks=(noop perf trace profile monitor debug)
+all="perf;trace;profile;monitor;debug;noop;noop"
+carry=(-p carry -x "$here/../plugins/carry/expected.txt")
+FI_PROVIDER_PATH=$build under "" "${carry[@]}"
+FI_PROVIDER_PATH=$build under "$all" "${carry[@]}"
+under "$all" -p tcp -x "$here/expected.txt"
+under "$all" -p shm -x "$here/expected.txt"
+if [ -n "$long" ]; then
+    for hook in "${hooks[@]}"; do
+        FI_PROVIDER_PATH=$build under "$hook" "${carry[@]}"
+        under "$hook" -x "$here/expected.txt"
+    done
+    under "$all" -x "$here/expected.txt"
+fi
+echo "$total_passed passed, $total_failed failed"
+[ "$total_failed" = 0 ]

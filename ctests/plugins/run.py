@@ -269,6 +269,21 @@ def many_files_and_odd_folders(case):
     equal(answer.of("one"), ["one"])
 
 
+def arrays_with_objects_of_others(case):
+    """fi_trywait and fi_poll of ours ask them by their own tables."""
+    carry = case.folder / "libcarry-fi.so"
+    compile_c(carry, HERE / "carry/provider.c", ["-shared", "-fPIC", "-pthread", "-fvisibility=hidden",
+              *[str(file) for file in (HERE / "carry").glob("*.c") if file.name != "provider.c"], f"-L{case.library}", "-lfabric"],
+              case.library)
+    program = case.folder / "arrays"
+    compile_c(program, HERE / "arrays.c", ["-Wno-deprecated-declarations", f"-L{case.library}", "-lfabric"], case.library)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("FI_")}
+    kept |= {"LD_LIBRARY_PATH": str(case.library), "FI_PROVIDER_PATH": str(case.folder)}
+    for hooks in ({}, {"FI_HOOK": "noop"}):
+        done = subprocess.run([program], env=kept | hooks, capture_output=True, text=True, timeout=60 * PATIENCE)
+        equal((done.returncode, done.stdout), (0, "done\n"))
+
+
 def inside_another(case):
     """Ours in the libfabric of somebody else: they count there, and carry messages."""
     if not OPTIONS.plugin or not (pathlib.Path(OPTIONS.other or "") / "libfabric.so.1").exists():

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::abi::fid;
 use crate::base::{Error, Result};
+use crate::ffi::foreign;
 use crate::ffi::object::Kind;
 
 /// What can be asked of a handle without knowing its type.
@@ -165,22 +166,36 @@ pub(super) fn wrapped(head: *const fid) -> Option<*mut fid> {
     unsafe { &*entry.object }.wrapped()
 }
 
-/// fi_trywait(3) of one handle.
+/// fi_trywait(3) of one handle, ours or somebody else's.
 ///
 /// # Safety
 /// The handle must not be closed during the call.
 pub unsafe fn trywait(head: *const fid) -> Result {
-    let object = find(head)?;
+    let Ok(object) = find(head) else {
+        // SAFETY: not ours; the caller's promise.
+        return match unsafe { foreign::has_news(head.cast_mut()) } {
+            Some(true) => Err(Error::AGAIN),
+            Some(false) => Ok(()),
+            None => Err(Error::INVAL),
+        };
+    };
     // SAFETY: the object is alive (`find`) and not closed during the call.
     unsafe { &*object }.trywait()
 }
 
-/// fi_poll(3) of one handle.
+/// fi_poll(3) of one handle, ours or somebody else's.
 ///
 /// # Safety
 /// As `trywait`.
 pub unsafe fn poll(head: *const fid, ask: bool) -> Option<bool> {
-    let object = find(head).ok()?;
+    let Ok(object) = find(head) else {
+        // SAFETY: not ours; the caller's promise. Asking a counter would take its news.
+        return match ask {
+            true => unsafe { foreign::has_news(head.cast_mut()) },
+            // SAFETY: as above.
+            false => unsafe { foreign::is_read(head.cast_mut()) }.then_some(false),
+        };
+    };
     // SAFETY: as in `trywait`.
     unsafe { &*object }.poll(ask)
 }

@@ -7,6 +7,7 @@
 pub mod addr;
 pub mod client;
 mod entry;
+mod foreign;
 pub mod live;
 pub mod object;
 pub mod ops;

@@ -17,7 +17,7 @@ use crate::abi::*;
 use crate::base::info::{FabricAttr, Hints, Info, Layout, Made, Query, release};
 use crate::base::log::Source;
 use crate::base::{Error, Result};
-use crate::ffi::wrap;
+use crate::ffi::{foreign, wrap};
 use crate::sys::shared_object::{self, SharedObject};
 
 /// A provider in a file.
@@ -229,6 +229,7 @@ impl Plugin {
         if fabric.is_null() {
             return Err(Error::NODEV);
         }
+        foreign::expect();
         if self.api() >= WITH_API_VERSION {
             // SAFETY: the provider has just opened it, with structs that have the member.
             unsafe { (*fabric).api_version = api_version };
@@ -251,7 +252,10 @@ impl Plugin {
         let code = unsafe { open(&raw mut attr, &raw mut around, hooked.cast_mut().cast()) };
         match code {
             // SAFETY: opened just now.
-            0 => unsafe { wrap::Fabric::new(around) },
+            0 => unsafe {
+                foreign::expect();
+                wrap::Fabric::new(around)
+            },
             code => Err(Error::new(code.saturating_abs())),
         }
     }

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Objects of loadable providers in arrays that are given to objects of ours: fi_trywait, fi_poll(3). They are asked by
+//! their own tables.
+//!
+//! Trusted with: a handle that is not ours and not NULL is somebody else's open one. That is believed only in a process
+//! that has opened a fabric of somebody else's; elsewhere such a handle is stale, and an error.
+
+use core::ffi::c_int;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::sync::{Mutex, PoisonError};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::abi::*;
+use crate::ffi::slots;
+
+/// Somebody else's fabric has been opened.
+static EXPECTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on handles that are not ours are somebody else's.
+pub fn expect() {
+    // Relaxed: who has such a handle has been told by who opened the fabric.
+    EXPECTED.store(true, Ordering::Relaxed);
+}
+
+/// Whether there is something to read; `None` for an object that nobody else can have, or of no class that is read.
+///
+/// # Safety
+/// The handle is not one of ours. If it is somebody else's, it stays open during the call.
+pub unsafe fn has_news(fid: *mut fid) -> Option<bool> {
+    if fid.is_null() || !EXPECTED.load(Ordering::Relaxed) {
+        return None;
+    }
+    // SAFETY: an open object of the class that stands in it, says the caller.
+    unsafe {
+        match (*fid).fclass as u32 {
+            FI_CLASS_CQ => Some(cq_has_news(fid.cast()) || fd_is_readable(fid)),
+            FI_CLASS_EQ => Some(eq_has_news(fid.cast())),
+            FI_CLASS_CNTR => Some(cntr_has_news(fid.cast())),
+            _ => None,
+        }
+    }
+}
+
+/// Whether it is an object that can be asked so.
+///
+/// # Safety
+/// As `has_news`.
+pub unsafe fn is_read(fid: *mut fid) -> bool {
+    let expected = !fid.is_null() && EXPECTED.load(Ordering::Relaxed);
+    // SAFETY: an open object of the class that stands in it, says the caller.
+    expected
+        && matches!(
+            unsafe { (*fid).fclass } as u32,
+            FI_CLASS_CQ | FI_CLASS_EQ | FI_CLASS_CNTR
+        )
+}
+
+/// Reading no entry drives progress, and tells whether there is one.
+///
+/// # Safety
+/// As `has_news`.
+unsafe fn cq_has_news(cq: *mut fid_cq) -> bool {
+    // SAFETY: promised by the caller.
+    let read = unsafe { slots::cq::read(cq, null_mut(), 0) };
+    read >= 0 || read == -FI_EAVAIL as ssize_t
+}
+
+/// # Safety
+/// As `has_news`.
+unsafe fn eq_has_news(eq: *mut fid_eq) -> bool {
+    let (mut event, mut room) = (0, [0_u64; 64]);
+    let len = size_of_val(&room);
+    // SAFETY: promised by the caller; the event stays in the queue.
+    let read =
+        unsafe { slots::eq::read(eq, &raw mut event, room.as_mut_ptr().cast(), len, FI_PEEK) };
+    read >= 0 || [-FI_EAVAIL, -FI_ETOOSMALL].contains(&(read as c_int))
+}
+
+/// Whether it has changed since it was asked last.
+///
+/// # Safety
+/// As `has_news`.
+unsafe fn cntr_has_news(cntr: *mut fid_cntr) -> bool {
+    static SEEN: Mutex<BTreeMap<usize, (u64, u64)>> = Mutex::new(BTreeMap::new());
+    // SAFETY: promised by the caller.
+    let now = unsafe { (slots::cntr::read(cntr), slots::cntr::readerr(cntr)) };
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.insert(cntr.addr(), now).unwrap_or_default() != now
+}
+
+/// Of an object with a descriptor: some tell only by that.
+///
+/// # Safety
+/// As `has_news`.
+unsafe fn fd_is_readable(fid: *mut fid) -> bool {
+    let (mut wait_obj, mut fd): (fi_wait_obj, c_int) = (FI_WAIT_UNSPEC, -1);
+    // SAFETY: promised by the caller; places of the types that fi_control(3) gives for the commands.
+    let fd = unsafe {
+        let asked = slots::base::control(fid, FI_GETWAITOBJ as c_int, (&raw mut wait_obj).cast());
+        if asked != 0 || wait_obj != FI_WAIT_FD {
+            return false;
+        }
+        if slots::base::control(fid, FI_GETWAIT as c_int, (&raw mut fd).cast()) != 0 || fd < 0 {
+            return false;
+        }
+        BorrowedFd::borrow_raw(fd)
+    };
+    let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+}

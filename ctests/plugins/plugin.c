@@ -5,6 +5,7 @@
 //   ASKS                 fi_prov_ini calls fi_getinfo, fi_open and fi_getparams
 //   CONSTRUCTS           a constructor of the file calls fi_getinfo
 //   SLEEPS               fi_prov_ini never comes back
+//   REMOVES              fi_prov_ini removes the file that REMOVES names
 //   FAILS, EMPTY, CYCLE, NULL_ATTRS, NAMES   what its fi_getinfo does
 // fi_provider(7)
 
@@ -116,6 +117,9 @@ FI_EXT_INI
 	char *value = NULL;
 
 	fprintf(stderr, "%s: fi_prov_ini, call %d\n", NAME, ++calls);
+#ifdef REMOVES
+	unlink(REMOVES);
+#endif
 #ifdef SLEEPS
 	for (;;)
 		pause();

@@ -269,6 +269,33 @@ def many_files_and_odd_folders(case):
     equal(answer.of("one"), ["one"])
 
 
+def a_file_that_goes_while_others_are_opened(case):
+    gone = case.make("A/liba-fi.so", "aaa")
+    case.make("A/libz-fi.so", "zzz", REMOVES=str(gone))
+    answer = case.ask(path="D/A")
+    equal((answer.code, answer.started()), (0, ["zzz"]))
+    check(answer.logged("<warn>", "A/liba-fi.so"), "no line")
+
+
+def programs_with_more_rights(case):
+    """Who starts a program that runs as somebody else does not say what code it loads."""
+    if os.getuid() != 0:
+        return "only root can make a program that runs as somebody else"
+    case.make("A/libzzz-fi.so", "zzz")
+    compile_c(case.ask_program, HERE / "ask.c", [f"-L{case.library}", "-lfabric", f"-Wl,-rpath,{case.library}"], case.library)
+    os.chown(case.ask_program, 65534, 65534)
+    case.ask_program.chmod(0o4755)
+    # Who it runs as has to find it, and the library.
+    case.folder.chmod(0o755)
+    answer = case.ask(path="D/A")
+    if answer.code == 127:
+        return "the library is in a folder that others may not search"
+    equal((answer.code, answer.started()), (0, []))
+    check(answer.logged("<warn>", "FI_PROVIDER_PATH is ignored"), f"no line: {answer.err}")
+    check("tcp" in answer.entries, answer.entries)
+    return None
+
+
 def arrays_with_objects_of_others(case):
     """fi_trywait and fi_poll of ours ask them by their own tables."""
     carry = case.folder / "libcarry-fi.so"

@@ -51,7 +51,7 @@ pub const VARIABLES: [(&str, Kind, &str); 5] = [
     ),
     (
         "basepath",
-        Kind::String,
+        Kind::Path,
         "where the folders of users are (default: /dev/shm/ofi)",
     ),
 ];

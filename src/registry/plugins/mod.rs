@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use super::kind::KNOWN;
 use super::names::Allowed;
 use crate::base::log::{CORE, Subsys, log_debug, log_info, log_warn};
+use crate::base::params;
 use crate::base::settings::Settings;
 use crate::ffi::plugin::{Plugin, Refused};
-use crate::sys::shared_object;
+use crate::sys::{shared_object, user};
 
 pub use foreign::Foreign;
 use places::{Piece, Places, file_name, files_in, short_name};
@@ -75,6 +76,12 @@ impl Search {
             warnings: places.complaints,
             ..Search::default()
         };
+        if user::is_elevated() && params::environment("FI_PROVIDER_PATH").is_some() {
+            search.warnings.push(
+                "FI_PROVIDER_PATH is ignored: the program has rights that who started it may not have"
+                    .to_owned(),
+            );
+        }
         let allowed = match settings.provider_open_all {
             true => Allowed::parse(None),
             false => Allowed::parse(settings.provider.as_deref()),

@@ -22,7 +22,7 @@ def run(case, hooks, *arguments, program="traffic", path=None, level="trace", **
     """What the program logs, without time and process; it must succeed."""
     binary = case.folder / program
     if not binary.exists():
-        compile_c(binary, HERE / f"{program}.c", [f"-L{case.library}", "-lfabric"], case.library)
+        compile_c(binary, HERE / f"{program}.c", ["-Wno-deprecated-declarations", f"-L{case.library}", "-lfabric"], case.library)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FI_")}
     kept |= {"LD_LIBRARY_PATH": str(case.library), "FI_LOG_LEVEL": level, "FI_TCP_IFACE": "lo", "FI_HOOK": hooks,
              "FI_OFI_HOOK_MONITOR_BASEPATH": str(case.folder / "monitor")}
@@ -85,6 +85,11 @@ def h7_fabrics_below_are_wrapped(case):
     check(lines_with(lines, "ofi_rxm:", "hook ofi_hook_trace installed"), "the layer's fabric is not wrapped")
     check(lines_with(lines, "tcp:ep_data:trace_send"), "no call of the layer's")
     return None
+
+
+def attributes_stay_the_callers(case):
+    for hooks in ("noop", "noop;noop"):
+        run(case, hooks, "tcp", "wait_set")
 
 
 def h9_they_print_as_who_is_hooked(case):

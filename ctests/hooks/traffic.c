@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// traffic PROVIDER: an endpoint sends to itself: 10 tagged messages of 8 bytes and 5 of 1,000, an injected one, one that is
-// too long for its receive; writes 100 bytes to a region; opens and closes two fabrics. What fails is printed.
+// traffic PROVIDER [wait_set]: an endpoint sends to itself: 10 tagged messages of 8 bytes and 5 of 1,000, an injected one, one that is
+// too long for its receive; writes 100 bytes to a region; opens and closes two fabrics, and a
+// wait set. What fails is printed.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,6 +73,23 @@ static void message(size_t len, size_t room)
 	}
 }
 
+// A queue of a wait set: the attributes stay as they are.
+static void wait_set(void)
+{
+	struct fi_wait_attr set_attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_SET};
+	struct fid_wait *set;
+	struct fid_cq *queue;
+
+	OK(fi_wait_open(fabric, &set_attr, &set));
+	attr.wait_set = set;
+	OK(fi_cq_open(domain, &attr, &queue, NULL));
+	OK(attr.wait_set != set);
+	OK(fi_wait(set, 0) != -FI_ETIMEDOUT);
+	OK(fi_close(&queue->fid));
+	OK(fi_close(&set->fid));
+}
+
 int main(int argc, char **argv)
 {
 	struct fi_info *hints = fi_allocinfo(), *info;
@@ -122,6 +140,8 @@ int main(int argc, char **argv)
 	OK(memcmp(target, out, sizeof(target)));
 	OK(fi_eq_write(eq, FI_NOTIFY, &event, sizeof(event), 0) != sizeof(event));
 	OK(fi_eq_read(eq, &kind, &event, sizeof(event), 0) != sizeof(event));
+	if (argc > 2)
+		wait_set();
 	OK(fi_close(&mr->fid));
 	OK(fi_close(&ep->fid));
 	OK(fi_close(&cntr->fid));

@@ -33,8 +33,9 @@ BUILT := $(TARGET)/release
 DEBUG := $(TARGET)/debug
 
 # The programs link to the shared library as any program does, so it comes first.
+# One set of features for both, or the second call would build the library again.
 all:
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked --features tools --lib
 	ln -sf libfabric.so $(BUILT)/libfabric.so.1
 	$(CARGO) build --release --locked --features tools --bins
 

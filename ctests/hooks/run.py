@@ -103,6 +103,8 @@ def trace_says_what_is_called(case):
     sends = lines_with(lines, "tcp:ep_data:trace_tsend():")
     equal(len(sends), 16)
     check(re.search(r"buf 0x[0-9a-f]+ len 1000 addr 0 data 0 flags 0x0 tag 0x7 ignore 0x0 ctx 0x[0-9a-f]+$", sends[10]), sends[10])
+    # One is refused.
+    equal(len(lines_with(lines, "tcp:ep_data:trace_tinject():")), 1)
     writes = lines_with(lines, "tcp:ep_data:trace_write():")
     check(len(writes) == 1 and re.search(r" len 100 addr 0 raddr 0x0 data 0 flags 0x0 key 0x5 ctx ", writes[0]), writes)
     # Each message: one of a send, which has only its flags, and one of a receive; a failure; an injected one; the write.
@@ -125,7 +127,7 @@ def perf_counts_or_measures(case):
         check(refused or lines_with(lines, f"PERF: {unit}"), "no table")
         rows = {line.split()[1]: line.split()[2:] for line in lines_with(lines, "perf_") if len(line.split()) == 4}
         equal(rows["perf_tsend"][1], "16")
-        equal(rows["perf_tinject"][1], "1")
+        equal(rows["perf_tinject"][1], "2")
         check(float(rows["perf_tsend"][0]) > 0, rows)
         check("perf_cq_read" in rows and "perf_mr_reg" not in rows, rows)
     check(lines_with(run(case, "perf", FI_PERF_CNTR="zork"), "<warn>", "FI_PERF_CNTR=zork"), "no warning")
@@ -175,6 +177,8 @@ def monitor_writes_a_file(case):
         equal(list(folder.iterdir()), [])
     run(case, "monitor")
     equal(list(folder.iterdir()), [])
+    run(case, "monitor", FI_OFI_HOOK_MONITOR_LINGER="1", FI_OFI_HOOK_MONITOR_FILE_MODE="0666")
+    equal([file.stat().st_mode & 0o777 for file in folder.iterdir()], [0o666] * 2)
     return None
 
 
@@ -193,8 +197,10 @@ def monitor_answers_while_it_runs(case):
     compile_c(case.folder / "watched", HERE / "watched.c", [f"-L{case.library}", "-lfabric"], case.library)
     env = dict(os.environ, LD_LIBRARY_PATH=str(case.library), FI_HOOK="monitor", FI_TCP_IFACE="lo",
                FI_OFI_HOOK_MONITOR_BASEPATH=str(case.folder / "other"), FI_OFI_HOOK_MONITOR_TICK_MAX="10")
-    done = subprocess.run([case.folder / "watched"], env=env, capture_output=True, text=True, timeout=60 * PATIENCE)
-    equal((done.returncode, done.stdout), (0, "done\n"))
+    for linger in ("0", "1"):
+        env["FI_OFI_HOOK_MONITOR_LINGER"] = linger
+        done = subprocess.run([case.folder / "watched"], env=env, capture_output=True, text=True, timeout=60 * PATIENCE)
+        equal((done.returncode, done.stdout), (0, "done\n"))
     return None
 
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// traffic PROVIDER [wait_set]: an endpoint sends to itself: 10 tagged messages of 8 bytes and 5 of 1,000, an injected one, one that is
+// traffic PROVIDER [wait_set]: an endpoint sends to itself: 10 tagged messages of 8 bytes and 5 of 1,000, an injected one, one that
+// is too long for that, one that is
 // too long for its receive; writes 100 bytes to a region; opens and closes two fabrics, and a
 // wait set. What fails is printed.
 
@@ -130,6 +131,8 @@ int main(int argc, char **argv)
 	message(SMALL, SMALL / 2);
 	OK(fi_trecv(ep, in, LARGE, NULL, FI_ADDR_UNSPEC, 7, 0, in));
 	OK(fi_tinject(ep, out, SMALL, self, 7));
+	// Not accepted, and so not counted but by who counts calls.
+	OK(info->tx_attr->inject_size < LARGE && fi_tinject(ep, out, LARGE, self, 7) == 0);
 	OK(wait_for(1));
 	OK(fi_mr_reg(domain, target, sizeof(target), FI_REMOTE_WRITE, 0, 5, 0, &mr, NULL));
 	OK(fi_write(ep, out, sizeof(target), NULL, self, info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t) target : 0,

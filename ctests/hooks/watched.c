@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// With FI_HOOK=monitor: asks in its own file for the counts, as a reader would, and sees them come, twice.
+// With FI_HOOK=monitor: asks in its own file for the counts, as a reader would, and sees them come, twice; the last with
+// FI_OFI_HOOK_MONITOR_LINGER.
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,10 +70,19 @@ int main(void)
 	OK(registered != 3);
 	OK(ask(file, &registered) != 10);
 	OK(registered != 10);
-	OK(close(file));
+	for (int i = 0; i < 4; i++)
+		register_once();
 	OK(fi_close(&domain->fid));
 	OK(fi_close(&fabric->fid));
-	OK(access(path, F_OK) != -1);
+	// The last counts are added to those that nobody has read, or the file is gone.
+	bool stays = atoi(getenv("FI_OFI_HOOK_MONITOR_LINGER"));
+	unsigned char flag;
+	uint64_t count;
+
+	OK((access(path, F_OK) == 0) != stays);
+	OK(stays && (pread(file, &count, sizeof(count), REGIONS) != sizeof(count) || count != 14));
+	OK(stays && (pread(file, &flag, 1, FLAG) != 1 || flag != 2));
+	OK(close(file));
 	fi_freeinfo(info);
 	fi_freeinfo(hints);
 	printf("done\n");

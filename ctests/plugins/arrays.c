@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Objects of the loadable provider "carry" in the arrays and poll sets of tcp: they are asked by their own tables.
+// arrays [fd]: objects of the loadable provider "carry" in the arrays and poll sets of tcp, with descriptors or without: they are
+// asked by their own tables.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static struct fi_info *find(const char *provider, enum fi_ep_type type)
 	return info;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct fi_info *ours = find("tcp", FI_EP_RDM), *theirs = find("carry", FI_EP_DGRAM);
 	struct fid_fabric *fabric, *other;
@@ -51,11 +52,14 @@ int main(void)
 	uint32_t kind;
 	fi_addr_t self;
 
+	(void) argv;
+
 	OK(fi_fabric(ours->fabric_attr, &fabric, NULL));
 	OK(fi_domain(fabric, ours, &domain, NULL));
 	OK(fi_cq_open(domain, &cq_attr, &cq, "ours"));
 	OK(fi_fabric(theirs->fabric_attr, &other, NULL));
 	OK(fi_domain(other, theirs, &other_domain, NULL));
+	cq_attr.wait_obj = argc > 1 ? FI_WAIT_FD : FI_WAIT_NONE;
 	OK(fi_cq_open(other_domain, &cq_attr, &other_cq, "queue"));
 	OK(fi_eq_open(other, &eq_attr, &other_eq, "events"));
 	OK(fi_cntr_open(other_domain, &cntr_attr, &other_cntr, "counter"));

@@ -306,8 +306,8 @@ def arrays_with_objects_of_others(case):
     compile_c(program, HERE / "arrays.c", ["-Wno-deprecated-declarations", f"-L{case.library}", "-lfabric"], case.library)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FI_")}
     kept |= {"LD_LIBRARY_PATH": str(case.library), "FI_PROVIDER_PATH": str(case.folder)}
-    for hooks in ({}, {"FI_HOOK": "noop"}):
-        done = subprocess.run([program], env=kept | hooks, capture_output=True, text=True, timeout=60 * PATIENCE)
+    for hooks, *how in (({},), ({}, "fd"), ({"FI_HOOK": "noop"}, "fd")):
+        done = subprocess.run([program, *how], env=kept | hooks, capture_output=True, text=True, timeout=60 * PATIENCE)
         equal((done.returncode, done.stdout), (0, "done\n"))
 
 

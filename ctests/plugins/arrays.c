@@ -88,7 +88,10 @@ int main(int argc, char **argv)
 	// A message.
 	OK(fi_recv(ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, NULL));
 	OK(fi_send(ep, out, sizeof(out), NULL, self, NULL));
-	for (int got = 0, end = (int) time(NULL) + LIMIT; got < 2 && time(NULL) < end;) {
+	time_t end = time(NULL) + LIMIT;
+	int got = 0;
+
+	while (got < 2 && time(NULL) < end) {
 		int found = fi_poll(set, contexts, 4);
 
 		OK(found < 0 || found > 1);
@@ -99,6 +102,7 @@ int main(int argc, char **argv)
 		OK(fi_cq_read(other_cq, &entry, 1) != 1);
 		got++;
 	}
+	OK(got != 2);
 	OK(memcmp(in, out, sizeof(in)));
 	OK(fi_poll(set, contexts, 4));
 	OK(fi_trywait(fabric, all, 3));

@@ -12,6 +12,8 @@ mod call;
 mod forward;
 mod read;
 mod special;
+#[cfg(test)]
+mod tests;
 mod translate;
 
 use core::ptr::NonNull;

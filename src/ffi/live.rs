@@ -189,11 +189,13 @@ pub unsafe fn trywait(head: *const fid) -> Result {
 /// As `trywait`.
 pub unsafe fn poll(head: *const fid, ask: bool) -> Option<bool> {
     let Ok(object) = find(head) else {
+        let other = head.cast_mut();
         // SAFETY: not ours; the caller's promise. Asking a counter would take its news.
-        return match ask {
-            true => unsafe { foreign::has_news(head.cast_mut()) },
-            // SAFETY: as above.
-            false => unsafe { foreign::is_read(head.cast_mut()) }.then_some(false),
+        return unsafe {
+            match ask {
+                true => foreign::has_news(other),
+                false => foreign::is_read(other).then_some(false),
+            }
         };
     };
     // SAFETY: as in `trywait`.

@@ -71,9 +71,11 @@ pub(super) unsafe fn control<H: Wrapped>(
 ) -> c_int {
     // SAFETY: passed on from the caller.
     unsafe {
+        // Only a domain knows these commands; on others the argument may be anything.
+        let is_domain = (*wrapper.fid()).fclass == FI_CLASS_DOMAIN as usize;
         match command as u32 {
-            FI_QUEUE_WORK if !arg.is_null() => enter_work(arg.cast()),
-            FI_FLUSH_WORK if !arg.is_null() => {
+            FI_QUEUE_WORK if is_domain && !arg.is_null() => enter_work(arg.cast()),
+            FI_FLUSH_WORK if is_domain && !arg.is_null() => {
                 // A counter, or a struct that names one.
                 let inner = inside(arg.cast());
                 if inner == arg.cast() && !live::is_handle(inner) {

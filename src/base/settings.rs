@@ -26,6 +26,8 @@ pub struct Settings {
     pub hook: Option<String>,
     /// FI_PERF_CNTR: what the hook `perf` counts.
     pub perf_cntr: Option<String>,
+    /// FI_HMEM: kinds of device memory that may be looked for.
+    pub hmem: Option<String>,
     /// FI_ADDR_FORMAT: the format of the addresses that fi_getinfo shows.
     pub addr_format: Option<u32>,
     /// FI_UNIVERSE_SIZE: the number of peers to expect.
@@ -42,6 +44,15 @@ impl Settings {
             define();
             read()
         })
+    }
+
+    /// Whether memory of this kind may be looked for.
+    pub fn wants_hmem(&self, kind: &str) -> bool {
+        let names = |list: &str| {
+            let mut named = list.split([';', ',']).map(str::trim);
+            named.any(|name| name.eq_ignore_ascii_case(kind))
+        };
+        self.hmem.as_deref().is_none_or(names)
     }
 }
 
@@ -65,6 +76,7 @@ fn read() -> Settings {
         },
         hook: params::get_str(None, "hook").ok(),
         perf_cntr: params::get_str(None, "perf_cntr").ok(),
+        hmem: params::get_str(None, "hmem").ok(),
         addr_format: params::get_str(None, "addr_format")
             .ok()
             .and_then(|name| addr_format(&name)),
@@ -116,7 +128,7 @@ const VARIABLES: [(&str, Kind, &str); 19] = [
     (
         "hmem",
         Kind::String,
-        "accepted and ignored: kinds of device memory to initialise (default: all)",
+        "kinds of device memory that the hook hmem looks for, separated by ; or , (default: all, which is cuda)",
     ),
     (
         "hmem_disable_p2p",
@@ -238,6 +250,7 @@ mod tests {
             ("FI_PROVIDER_TIMEOUT", "250"),
             ("FI_HOOK", "noop;trace"),
             ("FI_PERF_CNTR", "cpu_cycles"),
+            ("FI_HMEM", "rocr;ze"),
             ("FI_ADDR_FORMAT", "fi_sockaddr_in6"),
             ("FI_UNIVERSE_SIZE", "0x100"),
             ("FI_AV_REMOVE_CLEANUP", "TRUE"),
@@ -249,11 +262,27 @@ mod tests {
             provider_timeout: Duration::from_millis(250),
             hook: Some("noop;trace".to_owned()),
             perf_cntr: Some("cpu_cycles".to_owned()),
+            hmem: Some("rocr;ze".to_owned()),
             addr_format: Some(abi::FI_SOCKADDR_IN6),
             universe_size: Some(256),
             av_remove_cleanup: true,
         };
         check(&environment, expected);
+    }
+
+    #[test]
+    fn kinds_of_device_memory_are_all_or_those_named() {
+        let wants = |list: Option<&str>| {
+            let hmem = list.map(str::to_owned);
+            Settings { hmem, ..unset() }.wants_hmem("cuda")
+        };
+        assert!(
+            wants(None)
+                && wants(Some("cuda"))
+                && wants(Some("rocr; CUDA"))
+                && wants(Some("ze,cuda"))
+        );
+        assert!(!wants(Some("")) && !wants(Some("system")) && !wants(Some("cuda2;rocr")));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Memory by its kind: what is known of it, and how bytes come to it and from it. A kind that needs more than loads and
-//! stores has a file of its own; so far there is none. fi_mr(3), iface and fi_mr_desc.
+//! stores has a file of its own; so far none is copied to or from. What can be told of an address is: `cuda`. fi_mr(3),
+//! iface and fi_mr_desc.
 //!
 //! Trusted with: the addresses that its callers give. Each copy matches on the kind, so a kind that is added here is a
 //! kind that every copy has an answer for.
+
+pub mod cuda;
 
 use core::ffi::c_void;
 

@@ -131,7 +131,19 @@ mod tests {
         let unknown = naming(c"zork");
         let entries = getinfo(&query(Some(&unknown), NEWEST, FI_PROV_ATTR_ONLY)).unwrap();
         let names: Vec<_> = entries.iter().map(|e| e.fabric.prov_name.clone()).collect();
-        let own = [c"shm", c"udp", c"tcp", c"ofi_hook_noop", c"sm2"];
+        let own = [
+            c"shm",
+            c"udp",
+            c"tcp",
+            c"ofi_hook_perf",
+            c"ofi_hook_trace",
+            c"ofi_hook_profile",
+            c"ofi_hook_monitor",
+            c"ofi_hook_debug",
+            c"ofi_hook_noop",
+            c"ofi_hook_hmem",
+            c"sm2",
+        ];
         assert_eq!(names, own.map(|name| Some(name.to_owned())));
         assert_eq!(entries[0].fabric.prov_version, 206 << 16);
         assert_eq!(entries[0].ep, Info::default().ep);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One call as a hook sees it: which slot, with which arguments.
 
+use core::any::Any;
 use core::ffi::{c_char, c_int};
 use core::ptr;
 
@@ -60,6 +61,25 @@ impl Slot {
 
     pub fn number(self) -> usize {
         usize::from(self.0)
+    }
+
+    /// Whether it is of a table of data transfers.
+    #[inline]
+    pub fn transfers(self) -> bool {
+        const TRANSFERS: [bool; Slot::COUNT] = {
+            let mut transfers = [false; Slot::COUNT];
+            let mut number = 0;
+            while number < Slot::COUNT {
+                let table = SLOTS[number].0;
+                transfers[number] = is_same(table, "msg")
+                    || is_same(table, "tagged")
+                    || is_same(table, "rma")
+                    || is_same(table, "atomic");
+                number += 1;
+            }
+            transfers
+        };
+        TRANSFERS[self.number()]
     }
 
     pub fn table(self) -> &'static str {
@@ -122,10 +142,14 @@ pub struct Call<'a> {
     pub object: usize,
     /// Of a completion queue: the format of its entries.
     pub(super) format: u32,
+    /// Of a call on an endpoint: the domain inside that it belongs to.
+    pub(super) domain: usize,
     /// Regions are registered with a kind of memory.
     pub(super) has_iface: bool,
     pub(super) names: &'static [Name],
     pub(super) values: &'a mut [u64],
+    /// What arguments point to that the caller's did not; it goes when the call inside has returned.
+    pub(super) kept: Vec<Box<dyn Any>>,
 }
 
 impl Call<'_> {
@@ -242,5 +266,8 @@ mod tests {
         assert_eq!(name("domain", "cq_open"), "cq_open");
         assert_eq!(Slot::of("msg", "send").table(), "msg");
         assert_eq!(Slot::all().count(), Slot::COUNT);
+        let transfers = Slot::all().filter(|slot| slot.transfers()).count();
+        assert_eq!(transfers, 9 + 9 + 9 + 13);
+        assert!(Slot::of("tagged", "sendmsg").transfers() && !Slot::of("cq", "read").transfers());
     }
 }

@@ -66,9 +66,11 @@ macro_rules! forwards {
                 slot: SLOT,
                 object: wrapper.fid().addr(),
                 format: wrapper.format,
+                domain: wrapper.domain,
                 has_iface: wrapper.layer.app_api >= WITH_IFACE,
                 names: NAMES,
                 values: &mut values,
+                kept: Vec::new(),
             };
             let watch = wrapper.layer.watch.as_deref();
             let before = watch.map_or(0, |watch| watch.before(&mut call));

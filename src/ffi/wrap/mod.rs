@@ -10,7 +10,9 @@
 
 mod call;
 mod forward;
+mod local;
 mod read;
+mod region;
 mod special;
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,7 @@ use crate::ffi::slots;
 
 pub use call::{Call, Name, Slot, Watch};
 pub use read::Completion;
+pub use region::{Descriptor, Domain, Region};
 
 /// A fabric that is open.
 #[derive(Clone, Copy)]
@@ -79,6 +82,8 @@ struct Wrapper<H: Wrapped> {
     layer: Arc<Layer>,
     /// Of a completion queue: the format of its entries, as a number.
     format: u32,
+    /// Of an endpoint: the domain inside that it belongs to. Of a domain: the one inside. Otherwise 0.
+    domain: usize,
     /// What a call has to do besides: `WATCHED` and others. Usually nothing.
     besides: AtomicU8,
 }
@@ -205,6 +210,8 @@ const WITH_IFACE: u32 = WITH_COLLECTIVE;
 struct Note {
     /// Of a completion queue.
     format: u32,
+    /// Of an endpoint.
+    domain: usize,
     /// `SEND_TRIGGERS`, `RECV_TRIGGERS`.
     triggers: u8,
 }
@@ -222,6 +229,10 @@ unsafe fn wrap<H: Wrapped>(inner: NonNull<H>, layer: &Arc<Layer>, note: Note) ->
         inner,
         layer: layer.clone(),
         format: note.format,
+        domain: match class {
+            FI_CLASS_DOMAIN => inner.as_ptr().expose_provenance(),
+            _ => note.domain,
+        },
         besides: AtomicU8::new(watched | note.triggers),
     };
     let outside = object::open(wrapper, class, context, |fid| {

@@ -35,9 +35,11 @@ pub(super) unsafe extern "C" fn close<H: Wrapped>(fid: *mut fid) -> c_int {
         slot: const { Slot::of("base", "close") },
         object,
         format: 0,
+        domain: 0,
         has_iface: false,
         names: &[],
         values: &mut values,
+        kept: Vec::new(),
     };
     let watch = layer.watch.as_deref();
     let before = watch.map_or(0, |watch| watch.before(&mut call));
@@ -161,6 +163,7 @@ unsafe fn leave_alias<H: Wrapped>(wrapper: &Wrapper<H>, place: *mut *mut fid, fl
             let before = wrapper.besides.load(Ordering::Relaxed);
             let note = Note {
                 format: wrapper.format,
+                domain: wrapper.domain,
                 triggers: triggers(before, flags),
             };
             *place = wrap(alias, &wrapper.layer, note).as_ptr().cast();
@@ -286,6 +289,7 @@ unsafe fn leave_ep(
     unsafe {
         if let Some(opened) = place.as_ref().and_then(|ep| NonNull::new(*ep)) {
             let note = Note {
+                domain: wrapper.domain,
                 triggers,
                 ..Note::default()
             };

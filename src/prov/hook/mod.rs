@@ -7,6 +7,7 @@
 
 mod counts;
 mod debug;
+mod hmem;
 mod monitor;
 mod perf;
 mod profile;
@@ -65,6 +66,11 @@ pub fn all() -> impl Iterator<Item = Box<dyn Provider>> {
             variables: &[],
             watch: |_| Ok(None),
         },
+        Hook {
+            source: &HMEM,
+            variables: &[],
+            watch: |hooked| Ok(hmem::start(hooked)),
+        },
     ];
     hooks
         .into_iter()
@@ -76,6 +82,7 @@ static TRACE: Source = Source::new(c"ofi_hook_trace");
 static PROFILE: Source = Source::new(c"ofi_hook_profile");
 static DEBUG: Source = Source::new(c"ofi_hook_debug");
 static NOOP: Source = Source::new(c"ofi_hook_noop");
+static HMEM: Source = Source::new(c"ofi_hook_hmem");
 
 /// Hooks of the library number their releases as its providers do.
 const VERSION: u32 = 206 << 16;

@@ -184,6 +184,7 @@ check-plugins: all plugin
 # Hooks. UPSTREAM_PLUGINS as above, MON_SAMPLER another fi_mon_sampler. The long one takes ten minutes.
 check-hooks check-hooks-long: conformance
 	ctests/hooks/run.py $(BUILT)
+	ctests/hooks/test_hmem.py $(BUILT)
 	ctests/hooks/run.sh $(if $(findstring long,$@),--long) $(BUILT) $(TARGET)/hooks $(CONFORMANCE)
 check-valgrind: all
 	ctests/c.sh --valgrind $(BUILT)

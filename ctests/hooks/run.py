@@ -251,7 +251,7 @@ def fi_info_shows_hooks(case):
         return "there is no fi_info beside the library"
     env = dict(os.environ, LD_LIBRARY_PATH=str(case.library))
     done = subprocess.run([case.library / "fi_info", "-l"], env=env, capture_output=True, text=True, timeout=60 * PATIENCE)
-    for name in ("perf", "trace", "profile", "monitor", "debug", "noop"):
+    for name in ("perf", "trace", "profile", "monitor", "debug", "noop", "hmem"):
         check(f"ofi_hook_{name}:\n    version: 206.0\n" in done.stdout, done.stdout)
     return None
 

@@ -50,7 +50,7 @@ same_offer() {
     [ "$with" = "$without" ] || total_failed=$((total_failed + 1))
 }
 
-hooks=(noop perf trace profile monitor debug)
+hooks=(noop perf trace profile monitor debug hmem)
 all="perf;trace;profile;monitor;debug;noop;noop"
 carry=(-p carry -x "$here/../plugins/carry/expected.txt")
 FI_PROVIDER_PATH=$build under "" "${carry[@]}"

@@ -22,6 +22,7 @@ use crate::base::params;
 use crate::base::settings::Settings;
 use crate::base::{Error, Result};
 use crate::prov::{Provider, hook, shm, tcp, udp};
+use kind::Kind;
 use plugins::{Foreign, Found, Search};
 use registered::Registered;
 
@@ -105,7 +106,8 @@ pub fn clean_up() {
 
 /// Says what in the environment is most likely misspelt.
 fn check_settings(providers: &[Registered]) {
-    let counts: Vec<&Registered> = providers.iter().filter(|one| !one.hidden).collect();
+    let counts = |one: &&Registered| !one.hidden && one.kind != Kind::Hook;
+    let counts: Vec<&Registered> = providers.iter().filter(counts).collect();
     let names: Vec<String> = counts.iter().map(|one| one.name()).collect();
     let there: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let variable = Settings::get().provider.as_deref();

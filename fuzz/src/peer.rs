@@ -55,7 +55,7 @@ fn open() -> Target {
         hints: Some(&hints),
     };
     let info: Info = registry::getinfo(&query).expect("tcp").remove(0);
-    let fabric =
+    let (fabric, _) =
         registry::open_fabric(&info.fabric, 2 << 16, 0, ptr::null_mut()).expect("a fabric");
     // SAFETY: objects are used as fi_domain(3) and fi_endpoint(3) say, through the tables that they come with.
     unsafe {

@@ -124,83 +124,55 @@ impl Call<'_> {
     /// # Safety
     /// The argument `msg` is what the page of the call asks for.
     unsafe fn message(&self) -> Transfer {
-        // SAFETY (all blocks below): promised by the caller.
-        match self.slot.table() {
-            "msg" => {
-                // SAFETY: as above.
-                let Some(msg) = (unsafe { self.pointer::<fi_msg>(Name::msg).as_ref() }) else {
+        // What all of them have. A vector of elements has the shape of one of bytes.
+        macro_rules! common {
+            ($type:ident) => {{
+                // SAFETY: promised by the caller.
+                let Some(msg) = (unsafe { self.pointer::<$type>(Name::msg).as_ref() }) else {
                     return Transfer::default();
                 };
                 // SAFETY: as above.
-                let (buf, len) = unsafe { sum(msg.msg_iov, msg.iov_count) };
-                Transfer {
+                let (buf, len) = unsafe { sum(msg.msg_iov.cast(), msg.iov_count) };
+                let transfer = Transfer {
                     buf,
                     len,
                     addr: msg.addr,
                     data: msg.data,
                     context: msg.context.addr(),
                     ..Transfer::default()
-                }
-            }
-            "tagged" => {
-                // SAFETY: as above.
-                let Some(msg) = (unsafe { self.pointer::<fi_msg_tagged>(Name::msg).as_ref() })
-                else {
-                    return Transfer::default();
                 };
-                // SAFETY: as above.
-                let (buf, len) = unsafe { sum(msg.msg_iov, msg.iov_count) };
+                (msg, transfer)
+            }};
+        }
+        let remote = |transfer, at: Option<(u64, u64)>| {
+            let (remote, key) = at.unwrap_or_default();
+            Transfer {
+                remote,
+                key,
+                ..transfer
+            }
+        };
+        match self.slot.table() {
+            "msg" => common!(fi_msg).1,
+            "tagged" => {
+                let (msg, transfer) = common!(fi_msg_tagged);
                 Transfer {
-                    buf,
-                    len,
-                    addr: msg.addr,
-                    data: msg.data,
                     tag: msg.tag,
                     ignore: msg.ignore,
-                    context: msg.context.addr(),
-                    ..Transfer::default()
+                    ..transfer
                 }
             }
             "rma" => {
+                let (msg, transfer) = common!(fi_msg_rma);
                 // SAFETY: as above.
-                let Some(msg) = (unsafe { self.pointer::<fi_msg_rma>(Name::msg).as_ref() }) else {
-                    return Transfer::default();
-                };
-                // SAFETY: as above.
-                let (buf, len) = unsafe { sum(msg.msg_iov, msg.iov_count) };
-                // SAFETY: as above.
-                let remote = unsafe { first(msg.rma_iov, msg.rma_iov_count) };
-                Transfer {
-                    buf,
-                    len,
-                    addr: msg.addr,
-                    data: msg.data,
-                    remote: remote.map_or(0, |piece| piece.addr),
-                    key: remote.map_or(0, |piece| piece.key),
-                    context: msg.context.addr(),
-                    ..Transfer::default()
-                }
+                let piece = unsafe { first(msg.rma_iov, msg.rma_iov_count) };
+                remote(transfer, piece.map(|piece| (piece.addr, piece.key)))
             }
             "atomic" => {
+                let (msg, transfer) = common!(fi_msg_atomic);
                 // SAFETY: as above.
-                let Some(msg) = (unsafe { self.pointer::<fi_msg_atomic>(Name::msg).as_ref() })
-                else {
-                    return Transfer::default();
-                };
-                // SAFETY: as above; of the same shape as a vector of bytes.
-                let (buf, len) = unsafe { sum(msg.msg_iov.cast(), msg.iov_count) };
-                // SAFETY: as above.
-                let remote = unsafe { first(msg.rma_iov, msg.rma_iov_count) };
-                Transfer {
-                    buf,
-                    len,
-                    addr: msg.addr,
-                    data: msg.data,
-                    remote: remote.map_or(0, |piece| piece.addr),
-                    key: remote.map_or(0, |piece| piece.key),
-                    context: msg.context.addr(),
-                    ..Transfer::default()
-                }
+                let piece = unsafe { first(msg.rma_iov, msg.rma_iov_count) };
+                remote(transfer, piece.map(|piece| (piece.addr, piece.key)))
             }
             _ => Transfer::default(),
         }

@@ -6,7 +6,7 @@
 //   CONSTRUCTS           a constructor of the file calls fi_getinfo
 //   SLEEPS               fi_prov_ini never comes back
 //   REMOVES              fi_prov_ini removes the file that REMOVES names
-//   FAILS, EMPTY, CYCLE, NULL_ATTRS, NAMES   what its fi_getinfo does
+//   FAILS, EMPTY, CYCLE, NULL_ATTRS, NAMES, COLLECTIVE   what its fi_getinfo does
 // fi_provider(7)
 
 #include <stdio.h>
@@ -82,6 +82,11 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 #ifdef NULL_ATTRS
 	free(entry->domain_attr->name);
 	entry->domain_attr->name = NULL;
+#endif
+#ifdef COLLECTIVE
+	// Collectives are offered by a second entry.
+	entry->next = fi_dupinfo(entry);
+	entry->next->caps |= FI_COLLECTIVE;
 #endif
 #ifdef CYCLE
 	entry->next = fi_dupinfo(entry);

@@ -237,6 +237,19 @@ def g13_g14_entries(case):
     check("entry mine;mine 0.1 api 2.6 handle 0x1234" in answer.out, "the entry is not as it was made")
 
 
+def pitfall_4_collectives_of_another(case):
+    """Those of ofi_rxm are off_coll's, whose records it uses: without a loadable one they would end the process."""
+    case.make("A/librxm-fi.so", "ofi_rxm", COLLECTIVE=True)
+    answer = case.ask("-p", "ofi_rxm", path="D/A")
+    equal(len(answer.of("ofi_rxm")), 1)
+    check(answer.logged("refused: ofi_rxm: caps", "FI_COLLECTIVE", "off_coll"), "no reason")
+    case.make("A/liboff-fi.so", "off_coll")
+    equal(len(case.ask("-p", "ofi_rxm", path="D/A").of("ofi_rxm")), 2)
+    equal(len(case.ask("-p", "ofi_rxm", path="D/A", FI_PROVIDER="^off_coll").of("ofi_rxm")), 1)
+    case.make("A/libother-fi.so", "ofi_other", COLLECTIVE=True)
+    equal(len(case.ask("-p", "ofi_other", path="D/A").of("ofi_other")), 2)
+
+
 def f2_f3_f5_fabrics(case):
     case.make("A/liba-fi.so", "aaa")
     case.make("A/libhook_x-fi.so", "ofi_hook_x", NO_GETINFO=True)

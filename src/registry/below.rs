@@ -50,6 +50,10 @@ impl Below for View<'_> {
             let mut named = self.providers.iter().filter(|other| other.is_called(name));
             named.any(Registered::is_uppermost)
         };
+        let loads = |name: &str| {
+            let mut named = self.providers.iter().filter(|other| other.is_called(name));
+            named.any(|other| !other.is_own() && !other.hidden)
+        };
         let mut all = Answer::default();
         for registered in self.providers {
             let provider = &*registered.provider;
@@ -69,7 +73,7 @@ impl Below for View<'_> {
                 false => query,
             };
             let below = self.below(provider);
-            let answer = filter.ask(registered, query, &below, is_uppermost);
+            let answer = filter.ask(registered, query, &below, is_uppermost, loads);
             all.entries.extend(answer.entries);
             all.reasons.extend(answer.reasons);
         }

@@ -7,6 +7,7 @@ use std::ffi::CString;
 use super::kind::Kind;
 use super::names::{Allowed, Wanted};
 use super::registered::Registered;
+use crate::base::Caps;
 use crate::base::info::{Answer, Info, Query, Refusal, Value};
 use crate::prov::Below;
 
@@ -21,6 +22,10 @@ pub const OFFLOAD: u64 = 1 << 61;
 pub const PRIVATE: u64 = INTERNAL | CORE_ONLY | HIDDEN | OFFLOAD;
 /// With one of these an answer is left as it is.
 pub const UNFILTERED: u64 = INTERNAL | CORE_ONLY | HIDDEN;
+
+/// Loadable providers whose collectives are those of another one of the same library, whose records they use as their
+/// own. Without it they offer collectives all the same, and fi_domain succeeds without a domain.
+const NEEDS: [(&str, &str); 1] = [("ofi_rxm", "off_coll")];
 
 /// Who may answer.
 pub struct Filter {
@@ -54,6 +59,7 @@ impl Filter {
         query: &Query,
         below: &dyn Below,
         is_uppermost: impl Fn(&str) -> bool,
+        loads: impl Fn(&str) -> bool,
     ) -> Answer {
         let (name, provider) = (registered.name(), &registered.provider);
         let refusal = match registered.is_own() || registered.kind != Kind::Utility {
@@ -72,6 +78,12 @@ impl Filter {
                 reasons: vec![refusal.by(&name)],
             },
         };
+        let needs = NEEDS.iter().find(|(name, _)| registered.is_called(name));
+        if let Some((_, needed)) = needs.filter(|_| !registered.is_own())
+            && !(self.allowed.part(needed) && loads(needed))
+        {
+            drop_collectives(&mut answer, &name, needed);
+        }
         if !registered.is_own() && query.flags & UNFILTERED == 0 {
             answer.entries.retain(|entry| self.leaves(entry, query));
         }
@@ -124,5 +136,16 @@ impl Filter {
     /// Do the names leave room for `ofi_rxm` over tcp?
     pub fn layering(&self) -> bool {
         self.wanted.layered("ofi_rxm", "tcp") && self.allowed.result("tcp;ofi_rxm")
+    }
+}
+
+fn drop_collectives(answer: &mut Answer, name: &str, needed: &str) {
+    let offered = answer.entries.len();
+    let is_left = |entry: &Info| !entry.caps.contains(Caps::COLLECTIVE);
+    answer.entries.retain(is_left);
+    if answer.entries.len() < offered {
+        let without = format!("no collectives without a loadable {needed} of its library");
+        let refusal = Refusal::new("caps", Value::Caps(Caps::COLLECTIVE), Value::Text(without));
+        answer.reasons.push(refusal.by(name));
     }
 }

@@ -92,6 +92,11 @@ def l18_a_file_that_is_reached_twice(case):
     equal(answer.of("x"), ["x"])
     equal([line for line in answer.said if "cleanup" in line], ["x: cleanup"])
     check(answer.logged("opened before"), "no line")
+    # It is preferred all the same.
+    case.make("B/libold-fi.so", "dup", 1)
+    case.make("B/libnew-fi.so", "dup", 9)
+    versions = [version for name, version in case.ask(path="D/B:+D/B/libold-fi.so").providers if name == "dup"]
+    equal(versions, ["1", "9"])
 
 
 def l19_to_l22_refused_providers(case):

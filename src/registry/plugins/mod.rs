@@ -123,6 +123,11 @@ impl Search {
         if self.opened.contains(&real) {
             self.notes
                 .push(format!("{}: this file was opened before", file.display()));
+            let mut plugins = self.found.plugins.iter_mut();
+            let known = plugins.find(|(plugin, _)| plugin.path() == real);
+            if let Some((_, is_preferred)) = known {
+                *is_preferred |= preferred;
+            }
             return;
         }
         // Told before: if the plug-in ends the process, the last line names it.

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 
 use super::call::{Call, Name, Outcome, Raw, Slot};
 use super::translate::Argument;
-use super::{WITH_IFACE, Wrapped, Wrapper, special};
+use super::{WITH_IFACE, Wrapped, Wrapper, special, trigger};
 use crate::abi::*;
 use crate::ffi::object;
 use crate::ffi::slots::{self, Answer, each_table};
@@ -75,7 +75,7 @@ macro_rules! forwards {
             let watch = wrapper.layer.watch.as_deref();
             let before = watch.map_or(0, |watch| watch.before(&mut call));
             // SAFETY: as the caller promises for this call.
-            unsafe { special::enter_default_trigger(wrapper, &call) };
+            unsafe { trigger::enter_default_trigger(wrapper, &call) };
             let mut numbers = call.values.iter().copied();
             // As many values as arguments.
             $(let $arg = numbers.next().map_or($arg, <$type as Raw>::of_number);)*
@@ -123,20 +123,20 @@ macro_rules! forwards {
     (@inside $module:ident writemsg $args:tt) => { forwards!(@message $module writemsg $args) };
     (@inside atomic readwritemsg ($wrapper:ident, $of:ty, $msg:expr, $a:expr, $b:expr, $c:expr, $flags:expr)) => {{
         if $flags & FI_TRIGGER != 0 && !$msg.is_null() {
-            special::enter_trigger((*$msg).context);
+            trigger::enter_trigger((*$msg).context);
         }
         forwards!(@plain atomic readwritemsg ($wrapper, $of, $msg, $a, $b, $c, $flags))
     }};
     (@inside atomic compwritemsg ($wrapper:ident, $of:ty, $msg:expr, $a:expr, $b:expr, $c:expr, $d:expr, $e:expr,
         $f:expr, $flags:expr)) => {{
         if $flags & FI_TRIGGER != 0 && !$msg.is_null() {
-            special::enter_trigger((*$msg).context);
+            trigger::enter_trigger((*$msg).context);
         }
         forwards!(@plain atomic compwritemsg ($wrapper, $of, $msg, $a, $b, $c, $d, $e, $f, $flags))
     }};
     (@message $module:ident $slot:ident ($wrapper:ident, $of:ty, $msg:expr, $flags:expr)) => {{
         if $flags & FI_TRIGGER != 0 && !$msg.is_null() {
-            special::enter_trigger((*$msg).context);
+            trigger::enter_trigger((*$msg).context);
         }
         forwards!(@plain $module $slot ($wrapper, $of, $msg, $flags))
     }};

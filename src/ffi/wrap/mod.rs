@@ -9,6 +9,7 @@
 //! Trusted with: calling the tables of the object inside, and the arguments of C calls as the man pages describe them.
 
 mod call;
+mod credits;
 mod forward;
 mod local;
 mod read;
@@ -17,6 +18,7 @@ mod special;
 #[cfg(test)]
 mod tests;
 mod translate;
+mod trigger;
 
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU8;
@@ -57,7 +59,7 @@ struct Layer {
     api: u32,
     /// The interface of the application.
     app_api: u32,
-    credits: special::Credits,
+    credits: credits::Credits,
 }
 
 /// Puts a layer around a fabric, whose structs follow the interface `api`. Without a watch all calls go straight
@@ -69,7 +71,7 @@ pub fn wrap_fabric(fabric: Fabric, api: u32, watch: Option<Box<dyn Watch>>) -> F
         watch,
         api,
         app_api,
-        credits: special::Credits::default(),
+        credits: credits::Credits::default(),
     });
     // SAFETY: open, says its type.
     let wrapper = unsafe { wrap(fabric.0, &layer, Note::default()) };

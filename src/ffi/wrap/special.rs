@@ -5,13 +5,11 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::offset_of;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering;
-use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::call::{Raw, Slot};
-use super::{
-    Call, Name, Note, RECV_TRIGGERS, SEND_TRIGGERS, WATCHED, Wrapped, Wrapper, inside, outside,
-    wrap,
-};
+use super::call::Slot;
+use super::credits;
+use super::trigger::{enter_work, triggers, triggers_of};
+use super::{Call, Note, WATCHED, Wrapped, Wrapper, inside, outside, wrap};
 use crate::abi::*;
 use crate::base::Error;
 use crate::ffi::ops::status;
@@ -131,24 +129,6 @@ unsafe fn refresh<H: Wrapped>(wrapper: &Wrapper<H>) {
     }
 }
 
-/// The objects that deferred work names. The struct is the provider's until the work is done, so they are exchanged for
-/// good; who queues it again has what is right already.
-///
-/// # Safety
-/// fi_trigger(3): a struct as the application queues it.
-unsafe fn enter_work(work: *mut fi_deferred_work) {
-    // SAFETY: promised by the caller. Every operation but a counter's begins with its endpoint, and those with the
-    // counter; only pointers of the union are read.
-    unsafe {
-        (*work).triggering_cntr = inside((*work).triggering_cntr.cast()).cast();
-        (*work).completion_cntr = inside((*work).completion_cntr.cast()).cast();
-        let operation: *mut *mut fid = (*work).op.msg.cast();
-        if !operation.is_null() {
-            *operation = inside(*operation);
-        }
-    }
-}
-
 /// FI_ALIAS has made a further object of the same class.
 ///
 /// # Safety
@@ -167,55 +147,6 @@ unsafe fn leave_alias<H: Wrapped>(wrapper: &Wrapper<H>, place: *mut *mut fid, fl
                 triggers: triggers(before, flags),
             };
             *place = wrap(alias, &wrapper.layer, note).as_ptr().cast();
-        }
-    }
-}
-
-/// What operation flags of a side (FI_TRANSMIT, FI_RECV) make of what was before.
-fn triggers(before: u8, flags: u64) -> u8 {
-    let mut triggers = before & (SEND_TRIGGERS | RECV_TRIGGERS);
-    for (side, bit) in [(FI_TRANSMIT, SEND_TRIGGERS), (FI_RECV, RECV_TRIGGERS)] {
-        if flags & side != 0 {
-            triggers &= !bit;
-            triggers |= if flags & FI_TRIGGER != 0 { bit } else { 0 };
-        }
-    }
-    triggers
-}
-
-/// Where contexts are triggers by default, the one of a call.
-///
-/// # Safety
-/// The arguments are what the page of the call asks for.
-pub(super) unsafe fn enter_default_trigger<H: Wrapped>(wrapper: &Wrapper<H>, call: &Call<'_>) {
-    let besides = wrapper.besides.load(Ordering::Relaxed);
-    if besides & (SEND_TRIGGERS | RECV_TRIGGERS) == 0
-        || !matches!(call.slot.table(), "msg" | "tagged" | "rma" | "atomic")
-        || call.argument(Name::msg).is_some()
-    {
-        return;
-    }
-    let bit = match call.argument(Name::src_addr).is_some() && call.slot.table() != "rma" {
-        true => RECV_TRIGGERS,
-        false => SEND_TRIGGERS,
-    };
-    if let Some(context) = call.argument(Name::context).filter(|_| besides & bit != 0) {
-        // SAFETY: promised by the caller.
-        unsafe { enter_trigger(Raw::of_number(context)) };
-    }
-}
-
-/// The counter that a trigger names. The struct is the provider's until the operation is done.
-///
-/// # Safety
-/// `context` is NULL or a trigger.
-pub(super) unsafe fn enter_trigger(context: *mut c_void) {
-    let trigger: *mut fi_triggered_context = context.cast();
-    // SAFETY: promised by the caller.
-    unsafe {
-        if !trigger.is_null() && (*trigger).event_type == FI_TRIGGER_THRESHOLD {
-            let counter = &raw mut (*trigger).trigger.threshold.cntr;
-            *counter = inside((*counter).cast()).cast();
         }
     }
 }
@@ -297,22 +228,6 @@ unsafe fn leave_ep(
         }
     }
     code
-}
-
-/// # Safety
-/// NULL or an entry.
-unsafe fn triggers_of(info: *const fi_info) -> u8 {
-    // SAFETY: promised by the caller; parts are NULL or structs.
-    let (tx, rx) = unsafe {
-        let Some(info) = info.as_ref() else {
-            return 0;
-        };
-        (
-            info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags),
-            info.rx_attr.as_ref().map_or(0, |attr| attr.op_flags),
-        )
-    };
-    triggers(0, tx & FI_TRIGGER | FI_TRANSMIT) | triggers(0, rx & FI_TRIGGER | FI_RECV)
 }
 
 macro_rules! endpoints {
@@ -517,106 +432,9 @@ pub(super) unsafe fn ops_open(
     // SAFETY: passed on from the caller.
     unsafe {
         let code = slots::base::ops_open(wrapper.fid(), name, flags, ops, context);
-        if code == 0 && CStr::from_ptr(name) == FLOW_CONTROL {
-            let inner: *const FlowControl = (*ops).cast_const().cast();
-            if (*inner).size >= size_of::<FlowControl>() {
-                // There is one for each provider.
-                let _ = wrapper.layer.credits.table.set(*inner);
-                *ops = ptr::from_ref(&CREDITS).cast_mut().cast();
-            }
+        if code == 0 && CStr::from_ptr(name) == credits::FLOW_CONTROL {
+            credits::leave_table(wrapper, ops);
         }
         code
-    }
-}
-
-/// Calls between a provider and one that is layered upon it, which name endpoints.
-const FLOW_CONTROL: &CStr = c"ofix_flow_ctrl_v1";
-
-type SendCredits = unsafe extern "C" fn(*mut fid_ep, u64) -> ssize_t;
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct FlowControl {
-    size: usize,
-    available: unsafe extern "C" fn(*mut fid_ep) -> bool,
-    enable: unsafe extern "C" fn(*mut fid_ep, u64) -> c_int,
-    add_credits: unsafe extern "C" fn(*mut fid_ep, u64),
-    set_send_handler: unsafe extern "C" fn(*mut fid_domain, SendCredits),
-}
-
-static CREDITS: FlowControl = FlowControl {
-    size: size_of::<FlowControl>(),
-    available,
-    enable,
-    add_credits,
-    set_send_handler,
-};
-
-/// The calls of the provider inside, and who sends for it.
-#[derive(Default)]
-pub(super) struct Credits {
-    table: OnceLock<FlowControl>,
-    handler: Mutex<Option<SendCredits>>,
-}
-
-/// The object inside a wrapper, and the calls of its provider.
-///
-/// # Safety
-/// The handle is open.
-unsafe fn credits<H: Wrapped>(handle: *mut H) -> Option<(*mut H, FlowControl)> {
-    // SAFETY: what has the table of these calls is a wrapper.
-    let wrapper = unsafe { object::get::<Wrapper<H>, _>(handle) }?;
-    let table = wrapper.layer.credits.table.get()?;
-    Some((wrapper.inner.as_ptr(), *table))
-}
-
-unsafe extern "C" fn available(ep: *mut fid_ep) -> bool {
-    // SAFETY: an open endpoint.
-    unsafe { credits(ep).is_some_and(|(ep, table)| (table.available)(ep)) }
-}
-
-unsafe extern "C" fn enable(ep: *mut fid_ep, threshold: u64) -> c_int {
-    // SAFETY: an open endpoint.
-    unsafe {
-        match credits(ep) {
-            Some((ep, table)) => (table.enable)(ep, threshold),
-            None => Error::INVAL.negative(),
-        }
-    }
-}
-
-unsafe extern "C" fn add_credits(ep: *mut fid_ep, count: u64) {
-    // SAFETY: an open endpoint.
-    unsafe {
-        if let Some((ep, table)) = credits(ep) {
-            (table.add_credits)(ep, count);
-        }
-    }
-}
-
-unsafe extern "C" fn set_send_handler(domain: *mut fid_domain, handler: SendCredits) {
-    // SAFETY: an open domain.
-    unsafe {
-        if let Some(wrapper) = object::get::<Wrapper<fid_domain>, _>(domain) {
-            let held = &wrapper.layer.credits.handler;
-            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(handler);
-        }
-        if let Some((domain, table)) = credits(domain) {
-            (table.set_send_handler)(domain, send_credits);
-        }
-    }
-}
-
-/// The provider inside asks to send credits by an endpoint of its.
-unsafe extern "C" fn send_credits(ep: *mut fid_ep, count: u64) -> ssize_t {
-    let handle = outside(ep.cast());
-    let handler = |wrapper: &Wrapper<fid_ep>| {
-        let held = &wrapper.layer.credits.handler;
-        *held.lock().unwrap_or_else(PoisonError::into_inner)
-    };
-    match object::with(handle.addr(), handler).flatten() {
-        // SAFETY: the handler of who is layered upon us, and its endpoint.
-        Some(handler) => unsafe { handler(handle.cast(), count) },
-        None => Error::INVAL.negative() as ssize_t,
     }
 }

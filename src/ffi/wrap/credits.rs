@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Flow control between a provider and one that is layered upon it: calls outside the tables that name endpoints.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::{Wrapped, Wrapper, outside};
+use crate::abi::*;
+use crate::base::Error;
+use crate::ffi::object;
+
+/// The name of its table in fi_open_ops.
+pub(super) const FLOW_CONTROL: &CStr = c"ofix_flow_ctrl_v1";
+
+type SendCredits = unsafe extern "C" fn(*mut fid_ep, u64) -> ssize_t;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FlowControl {
+    size: usize,
+    available: unsafe extern "C" fn(*mut fid_ep) -> bool,
+    enable: unsafe extern "C" fn(*mut fid_ep, u64) -> c_int,
+    add_credits: unsafe extern "C" fn(*mut fid_ep, u64),
+    set_send_handler: unsafe extern "C" fn(*mut fid_domain, SendCredits),
+}
+
+static CREDITS: FlowControl = FlowControl {
+    size: size_of::<FlowControl>(),
+    available,
+    enable,
+    add_credits,
+    set_send_handler,
+};
+
+/// The calls of the provider inside, and who sends for it.
+#[derive(Default)]
+pub(super) struct Credits {
+    table: OnceLock<FlowControl>,
+    handler: Mutex<Option<SendCredits>>,
+}
+
+/// A provider's table has been opened: the layer's own takes its place.
+///
+/// # Safety
+/// `ops` holds a table of that name.
+pub(super) unsafe fn leave_table(wrapper: &Wrapper<impl Wrapped>, ops: *mut *mut c_void) {
+    // SAFETY: promised by the caller; it begins with its size.
+    unsafe {
+        let inner: *const FlowControl = (*ops).cast_const().cast();
+        if (*inner).size >= size_of::<FlowControl>() {
+            // There is one for each provider.
+            let _ = wrapper.layer.credits.table.set(*inner);
+            *ops = ptr::from_ref(&CREDITS).cast_mut().cast();
+        }
+    }
+}
+
+/// The object inside a wrapper, and the calls of its provider.
+///
+/// # Safety
+/// The handle is open.
+unsafe fn credits<H: Wrapped>(handle: *mut H) -> Option<(*mut H, FlowControl)> {
+    // SAFETY: what has the table of these calls is a wrapper.
+    let wrapper = unsafe { object::get::<Wrapper<H>, _>(handle) }?;
+    let table = wrapper.layer.credits.table.get()?;
+    Some((wrapper.inner.as_ptr(), *table))
+}
+
+unsafe extern "C" fn available(ep: *mut fid_ep) -> bool {
+    // SAFETY: an open endpoint.
+    unsafe { credits(ep).is_some_and(|(ep, table)| (table.available)(ep)) }
+}
+
+unsafe extern "C" fn enable(ep: *mut fid_ep, threshold: u64) -> c_int {
+    // SAFETY: an open endpoint.
+    unsafe {
+        match credits(ep) {
+            Some((ep, table)) => (table.enable)(ep, threshold),
+            None => Error::INVAL.negative(),
+        }
+    }
+}
+
+unsafe extern "C" fn add_credits(ep: *mut fid_ep, count: u64) {
+    // SAFETY: an open endpoint.
+    unsafe {
+        if let Some((ep, table)) = credits(ep) {
+            (table.add_credits)(ep, count);
+        }
+    }
+}
+
+unsafe extern "C" fn set_send_handler(domain: *mut fid_domain, handler: SendCredits) {
+    // SAFETY: an open domain.
+    unsafe {
+        if let Some(wrapper) = object::get::<Wrapper<fid_domain>, _>(domain) {
+            let held = &wrapper.layer.credits.handler;
+            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(handler);
+        }
+        if let Some((domain, table)) = credits(domain) {
+            (table.set_send_handler)(domain, send_credits);
+        }
+    }
+}
+
+/// The provider inside asks to send credits by an endpoint of its.
+unsafe extern "C" fn send_credits(ep: *mut fid_ep, count: u64) -> ssize_t {
+    let handle = outside(ep.cast());
+    let handler = |wrapper: &Wrapper<fid_ep>| {
+        let held = &wrapper.layer.credits.handler;
+        *held.lock().unwrap_or_else(PoisonError::into_inner)
+    };
+    match object::with(handle.addr(), handler).flatten() {
+        // SAFETY: the handler of who is layered upon us, and its endpoint.
+        Some(handler) => unsafe { handler(handle.cast(), count) },
+        None => Error::INVAL.negative() as ssize_t,
+    }
+}

@@ -114,6 +114,14 @@ bench-mpi: all
 	scripts/python_env.sh $(TARGET)/python
 	benches/mpi_latency.py $(BUILT) --python $(TARGET)/python/bin --build $(TARGET)/bench
 
+# What hooks cost a call, in nanoseconds.
+bench-hooks: all
+	@mkdir -p $(TARGET)/bench
+	$(CC) -O2 -Iinclude -o $(TARGET)/bench/hook_cost benches/hook_cost.c -L$(BUILT) -lfabric
+	@printf '%-12s' none && LD_LIBRARY_PATH=$(BUILT) $(TARGET)/bench/hook_cost
+	@for hook in noop 'noop;noop' hmem perf profile monitor; do printf '%-12s' "$$hook" && \
+	    FI_HOOK="$$hook" LD_LIBRARY_PATH=$(BUILT) $(TARGET)/bench/hook_cost 2>/dev/null; done
+
 # Writes down how many instructions the calls of the data path take now.
 budget: all
 	scripts/python_env.sh $(TARGET)/python
@@ -296,4 +304,4 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all plugin debug try try-named install demo bench bench-distances bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: all plugin debug try try-named install demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

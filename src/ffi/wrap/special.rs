@@ -337,7 +337,10 @@ unsafe fn leave_event(read: ssize_t, event: *const u32, buf: *mut c_void) {
             return;
         }
         place.write_unaligned(holder);
-        if *event == FI_JOIN_COMPLETE && live::is_handle(holder) {
+        // A group may be closed before its event is read; then something else may lie where it was.
+        let is_group =
+            live::wrapped(holder) == Some(object) && (*holder).fclass == FI_CLASS_MC as usize;
+        if *event == FI_JOIN_COMPLETE && is_group {
             (*holder.cast::<fid_mc>()).fi_addr = (*object.cast::<fid_mc>()).fi_addr;
         }
         if *event == FI_CONNREQ && read >= size_of::<fi_eq_cm_entry>() as ssize_t {

@@ -306,6 +306,31 @@ fn a_group_has_its_address_when_its_event_has_come() {
 }
 
 #[test]
+fn the_event_of_a_group_that_is_closed_changes_nothing() {
+    let fabric = open(1, NOW);
+    let domain = domain_of(fabric);
+    let (mut ep, mut mc): (*mut fid_ep, *mut fid_mc) = (null_mut(), null_mut());
+    // SAFETY: open objects.
+    unsafe {
+        assert_eq!(
+            slots::domain::endpoint(domain, null_mut(), &raw mut ep, null_mut()),
+            0
+        );
+        assert_eq!(slots::cm::join(ep, null(), 0, &raw mut mc, null_mut()), 0);
+        (*inside_of_test().mc).fi_addr = 7;
+        assert_eq!(slots::base::close(mc.cast()), 0);
+    }
+    // The queue that is opened for it is as large as the group was, and may lie where that was.
+    let request = [inside_of_test().mc.addr() as u64, 1, 2];
+    for _ in 0..8 {
+        assert_eq!(event(fabric, FI_JOIN_COMPLETE, request)[1..], [1, 2]);
+        let eq = outside(inside_of_test().eq.cast());
+        // SAFETY: the queue is open.
+        assert_ne!(unsafe { (*eq.cast::<fid_eq>()).ops }.addr(), 7);
+    }
+}
+
+#[test]
 fn the_entry_of_a_request_points_to_the_applications_objects() {
     let fabric = open(2, NOW);
     let domain = domain_of(fabric);

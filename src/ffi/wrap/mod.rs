@@ -245,7 +245,11 @@ unsafe fn wrap<H: Wrapped>(inner: NonNull<H>, layer: &Arc<Layer>, note: Note) ->
         // SAFETY: open, by the caller's promise.
         unsafe { H::head(fid, inner.as_ptr(), layer.api) }
     });
-    wrappers().insert(inner.as_ptr().addr(), outside.addr());
+    let mut wrappers = wrappers();
+    // What is known of a closed object that lay there would lead in a circle.
+    wrappers.remove(&outside.addr());
+    wrappers.insert(inner.as_ptr().addr(), outside.addr());
+    drop(wrappers);
     // SAFETY: `open` makes a box.
     unsafe { NonNull::new_unchecked(outside) }
 }

@@ -386,6 +386,21 @@ fn what_is_inside_and_outside_is_known_at_any_depth() {
 }
 
 #[test]
+fn what_lay_where_a_wrapper_lies_now_is_forgotten() {
+    let mut fabric = open(1, NOW);
+    for _ in 0..8 {
+        let before = fabric.addr();
+        // SAFETY: open, and not used again.
+        assert_eq!(unsafe { slots::base::close(fabric.cast()) }, 0);
+        wrappers().insert(before, 77);
+        fabric = open(1, NOW);
+        let shown = outermost(inside_of_test().fabric.addr());
+        wrappers().remove(&before);
+        assert_eq!(shown, fabric.addr());
+    }
+}
+
+#[test]
 fn what_is_not_there_inside_is_not_there_outside() {
     // The second is of a provider whose endpoints end before their last table.
     for api in [NOW, 1 << 16 | 8] {

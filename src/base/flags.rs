@@ -142,6 +142,20 @@ bitflags! {
 impl MsgOrder {
     /// What changes memory stays behind reads.
     pub const WRITES_AFTER_READS: MsgOrder = flags!(MsgOrder: WAR | RMA_WAR | ATOMIC_WAR);
+
+    /// Whether who keeps these orders keeps the others. One of accesses of both kinds, as FI_ORDER_RAR, is one of those
+    /// of each kind.
+    pub fn covers(self, others: MsgOrder) -> bool {
+        let kinds = [
+            (MsgOrder::RAR, flags!(MsgOrder: RMA_RAR | ATOMIC_RAR)),
+            (MsgOrder::RAW, flags!(MsgOrder: RMA_RAW | ATOMIC_RAW)),
+            (MsgOrder::WAR, flags!(MsgOrder: RMA_WAR | ATOMIC_WAR)),
+            (MsgOrder::WAW, flags!(MsgOrder: RMA_WAW | ATOMIC_WAW)),
+        ];
+        let parts = kinds.into_iter().filter(|&(both, _)| self.contains(both));
+        let all = parts.fold(self, |all, (_, each)| all | each);
+        all.contains(others)
+    }
 }
 
 bitflags! {
@@ -251,6 +265,16 @@ mod tests {
             assert_eq!(one.union(rest).bits(), u64::MAX);
             assert!(!rest.intersects(one));
         }
+    }
+
+    #[test]
+    fn an_order_of_all_accesses_is_one_of_each_kind() {
+        let rar = MsgOrder::RAR;
+        assert!(rar.covers(MsgOrder::RMA_RAR | MsgOrder::ATOMIC_RAR));
+        assert!(!rar.covers(MsgOrder::RMA_RAW) && !rar.covers(MsgOrder::RAW));
+        assert!(!MsgOrder::RMA_RAR.covers(rar));
+        assert!((rar | MsgOrder::WAW).covers(MsgOrder::ATOMIC_WAW | MsgOrder::RAR));
+        assert!(MsgOrder::empty().covers(MsgOrder::empty()));
     }
 
     #[test]

@@ -239,6 +239,20 @@ impl<M: Memory> IoVec<M> {
     }
 }
 
+/// As `IoVec::append_to`.
+impl Piece {
+    #[inline]
+    pub fn append_to<D>(&self, out: &mut IoList<'_, D>, max: usize) -> usize {
+        let len = self.len.min(max);
+        // SAFETY: the piece is valid until the completion (`Piece::new`), and that has not been given while this is in
+        // use. What it is valid for is what the operation does.
+        match len == 0 || unsafe { out.push_raw(self.base, len) } {
+            true => len,
+            false => 0,
+        }
+    }
+}
+
 /// What only the host's memory can be: named to the kernel, or to another process.
 impl IoVec {
     /// The pieces not yet moved, at most `max` bytes of them, appended to `out`; how many bytes that is.

@@ -69,6 +69,11 @@ impl Counter {
         self.polled.take(self)
     }
 
+    /// FI_CNTR_EVENTS_BYTES.
+    pub fn counts_bytes(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) & BYTES != 0
+    }
+
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Acquire)
     }
@@ -89,8 +94,7 @@ impl Counter {
 
     /// As `count`, from a caller that checks afterwards whether a value was reached.
     pub fn succeeded(&self, len: usize) {
-        let bytes = self.mode.load(Ordering::Relaxed) & BYTES != 0;
-        self.add(if bytes { len as u64 } else { 1 });
+        self.add(if self.counts_bytes() { len as u64 } else { 1 });
     }
 
     /// Whether something waits for a value. To be asked, and changed, under the domain's lock.

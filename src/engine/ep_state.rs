@@ -74,7 +74,7 @@ pub struct EpState {
     /// FI_SELECTIVE_COMPLETION: such a receive meets the endpoint, and this, only with its message.
     pub rx_implied: OpFlags,
     pub cntrs: Counters,
-    /// With FI_TRIGGER, once enabled: the counters bound. In their place `cntrs` has watched ones that count nothing.
+    /// Once deferred work was queued: the counters bound. In their place `cntrs` has watched ones that count nothing.
     pub behind: Option<Box<Counters>>,
     pub av: Option<usize>,
     /// Completions call some of its addresses by names of the application (FI_AV_USER_ID).
@@ -105,9 +105,12 @@ impl EpState {
         self.cntrs[event as usize].as_ref()
     }
 
-    /// With FI_TRIGGER: completions of deferred work are to be told from others, which the counters of this endpoint's
-    /// own operations do.
+    /// Deferred work is queued: its completions are to be told from those of other operations, which the endpoint's
+    /// own counters count. Who only could queue some pays nothing.
     pub fn tell_work(&mut self) -> Result {
+        if self.behind.is_some() {
+            return Ok(());
+        }
         let watcher = Arc::new(Counter::watcher()?);
         self.behind = Some(Box::new(self.cntrs.clone()));
         for event in [Event::Send, Event::Recv, Event::Read, Event::Write] {

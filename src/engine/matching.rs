@@ -103,6 +103,12 @@ impl<R: Default, U> Matcher<R, U> {
         self.posted.release(id.0);
     }
 
+    /// All posted receives, oldest first.
+    #[inline]
+    pub fn each_posted(&self) -> impl Iterator<Item = &R> {
+        self.posted.each()
+    }
+
     /// The oldest posted receive of which `accepts` is true; compares one after the other.
     #[cfg(test)]
     pub fn find_posted_by(&self, accepts: impl FnMut(&R) -> bool) -> Option<RecvId> {

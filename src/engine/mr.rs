@@ -53,6 +53,22 @@ impl<C> MrTable<C> {
         requested_key: u64,
         context: usize,
     ) -> Result<Arc<Region<C>>> {
+        let key = match self.policy.prov_key && access.intersects(Access::REMOTE) {
+            true => self.keys.next()?,
+            false => requested_key,
+        };
+        self.register_as(segments, access, offset, key, context)
+    }
+
+    /// As `register`, with a key that somebody else has chosen.
+    pub fn register_as(
+        &mut self,
+        segments: Vec<Registered>,
+        access: Access,
+        offset: u64,
+        key: u64,
+        context: usize,
+    ) -> Result<Arc<Region<C>>> {
         if !Access::KNOWN.contains(access) {
             return Err(Error::INVAL);
         }
@@ -64,10 +80,6 @@ impl<C> MrTable<C> {
         if !access.intersects(Access::REMOTE) {
             return Ok(region(segments, NO_KEY));
         }
-        let key = match self.policy.prov_key {
-            true => self.keys.next()?,
-            false => requested_key,
-        };
         let Entry::Vacant(place) = self.regions.entry(key) else {
             return Err(Error::NOKEY);
         };

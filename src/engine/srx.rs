@@ -19,7 +19,6 @@ pub use self::message::{Bytes, Envelope, MessageInfo, Unexpected};
 pub use self::post::{Claimed, Outcome};
 pub use self::receive::{Filled, RecvOp};
 use self::receive::{Multi, Posted};
-use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::grow::{append, heap_cost};
 use crate::base::{IoVec, Result};
 use crate::engine::matching::{Matcher, MsgId};
@@ -122,14 +121,16 @@ impl<M: Memory> Srx<M> {
         Some(recv)
     }
 
-    /// The memory that the next message without a tag goes to from its first byte on, if a receive takes it. For
-    /// transports that learn only with its bytes how long a message is, and whose: its `accept` gives that receive,
-    /// since receives do not name their sources there.
+    /// The memory that each of the next messages without a tag goes to from its first byte on. For transports that
+    /// learn only with its bytes how long a message is, and whose: its `accept` gives that receive, since receives do
+    /// not name their sources there. Where the messages behind one for a buffer of several go depends on its length.
     #[inline]
-    pub fn next_room(&mut self) -> Option<&IoVec<M>> {
-        let matcher = &mut self.msg.matcher;
-        let id = matcher.find_posted(FI_ADDR_NOTAVAIL, 0)?;
-        Some(&matcher.posted(id).iov)
+    pub fn rooms(&self) -> impl Iterator<Item = &IoVec<M>> {
+        let mut is_known = true;
+        let posted = self.msg.matcher.each_posted();
+        let known = posted
+            .take_while(move |posted| core::mem::replace(&mut is_known, posted.multi.is_none()));
+        known.map(|posted| &posted.iov)
     }
 
     /// As `accept` for a message that is here as a whole: `fill` puts it into the plain receive that has room for it.

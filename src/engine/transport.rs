@@ -30,7 +30,9 @@ use crate::sync::Children;
 
 pub use crate::engine::address::{Address, AddressFormat};
 
-pub use self::parts::{Atomics, Batches, Connects, Contexts, Drains, Groups, Membership};
+pub use self::parts::{
+    Atomics, Batches, Connects, Contexts, Drains, Groups, Membership, Multicast,
+};
 
 /// What the engine keeps for a domain over this transport.
 pub type DomainStateOf<T> = DomainState<<T as Addressing>::Addr, <T as Addressing>::Memory>;
@@ -58,7 +60,7 @@ pub trait Addressing: Sized + Send + 'static {
 
 /// Moves bytes for the endpoints of one domain. All calls come under the domain's lock. Endpoints are named by their
 /// number in `domain.eps`.
-pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
+pub trait Transport: Connects + Contexts + Groups + Multicast + Atomics + Batches + Drains {
     /// What the provider keeps per fabric: its settings; a layered provider also the fabric below.
     type Fabric: Send + Sync + 'static;
 
@@ -194,6 +196,15 @@ pub trait Transport: Connects + Contexts + Groups + Atomics + Batches + Drains {
     fn region_opened(&mut self, _domain: &mut DomainStateOf<Self>, _region: &MrRegion) {}
     /// Peers no longer find the region by themselves. If it `is_closed`, accesses to it end.
     fn region_closed(&mut self, _domain: &mut DomainStateOf<Self>, _region: &Arc<MrRegion>) {}
+    /// The application binds a counter to a region, which has none: for transports that do not see accesses to it.
+    fn count_region(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _region: &MrRegion,
+        _counter: &Arc<Counter>,
+    ) -> Result {
+        Ok(())
+    }
     /// From now on accesses of peers to memory are counted at an endpoint that they may know already.
     fn counts_accesses(&mut self, _domain: &mut DomainStateOf<Self>) {}
 

@@ -57,6 +57,14 @@ pub struct Sleeper<'a> {
 struct Sleep {
     event: EventFd,
     epoll: Epoll,
+    sources: Mutex<Sources>,
+}
+
+#[derive(Default)]
+struct Sources {
+    fds: Vec<RawFd>,
+    /// How often there was another one, or one less.
+    changes: u64,
 }
 
 const OWN: u64 = 0;
@@ -105,13 +113,22 @@ impl Wait {
         };
         match sleep.epoll.add(fd, SOURCE, true, false) {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
-            result => Ok(result?),
+            result => {
+                result?;
+                let mut sources = sleep.sources();
+                sources.fds.push(fd);
+                sources.changes += 1;
+                Ok(())
+            }
         }
     }
 
     pub fn remove_source(&self, fd: RawFd) {
         if let Some(sleep) = &self.sleep {
             sleep.epoll.remove(fd);
+            let mut sources = sleep.sources();
+            sources.fds.retain(|&source| source != fd);
+            sources.changes += 1;
         }
     }
 
@@ -123,7 +140,11 @@ impl Wait {
     pub fn handle(&self) -> Result<WaitHandle> {
         match (self.obj, &self.sleep, &self.cond) {
             (FI_WAIT_FD, Some(sleep), _) => Ok(WaitHandle::Fd(sleep.epoll.as_raw_fd())),
-            (FI_WAIT_POLLFD, Some(sleep), _) => Ok(WaitHandle::PollFd(sleep.epoll.as_raw_fd())),
+            // Not their set: the kernel has a limit for sets within sets, which layers below an application's use up.
+            (FI_WAIT_POLLFD, Some(sleep), _) => {
+                let (fds, index) = sleep.all();
+                Ok(WaitHandle::PollFds(fds, index))
+            }
             (FI_WAIT_MUTEX_COND, Some(sleep), Some(cond)) => {
                 Ok(handle_of(cond.start(sleep.epoll.as_raw_fd())?))
             }
@@ -272,9 +293,23 @@ impl Sleep {
         let sleep = Sleep {
             event: EventFd::new()?,
             epoll: Epoll::new()?,
+            sources: Mutex::default(),
         };
         sleep.epoll.add(sleep.event.as_raw_fd(), OWN, true, false)?;
         Ok(sleep)
+    }
+
+    fn sources(&self) -> MutexGuard<'_, Sources> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All descriptors, and by what number they are told from those that there were before.
+    fn all(&self) -> (Vec<RawFd>, u64) {
+        let sources = self.sources();
+        let all = [self.event.as_raw_fd()]
+            .into_iter()
+            .chain(sources.fds.iter().copied());
+        (all.collect(), sources.changes + 1)
     }
 }
 
@@ -351,7 +386,7 @@ impl WaitSet {
     pub fn handle(&self) -> Result<WaitHandle> {
         match (self.obj, &self.cond) {
             (FI_WAIT_FD, _) => Ok(WaitHandle::Fd(self.epoll.as_raw_fd())),
-            (FI_WAIT_POLLFD, _) => Ok(WaitHandle::PollFd(self.epoll.as_raw_fd())),
+            (FI_WAIT_POLLFD, _) => Ok(WaitHandle::PollFds(vec![self.epoll.as_raw_fd()], 1)),
             (_, Some(cond)) => Ok(handle_of(cond.start(self.epoll.as_raw_fd())?)),
             _ => Err(Error::NODATA),
         }

@@ -135,8 +135,8 @@ heads! {
 /// Answer to FI_GETWAIT.
 pub enum WaitHandle {
     Fd(c_int),
-    /// For poll(2): one descriptor over all.
-    PollFd(c_int),
+    /// For poll(2), and a number that changes with them.
+    PollFds(Vec<c_int>, u64),
     MutexCond {
         mutex: *mut pthread_mutex_t,
         cond: *mut pthread_cond_t,

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One folder per provider. Providers never name each other; what two of them need lives in `engine`.
+//! One folder per provider. Providers never name each other; what two of them need lives in `engine`. One that has the
+//! transport of another, under a name of its own, gets it from the registry: `alias`.
 
+mod alias;
 pub mod hook;
 mod provider;
 pub mod shm;
 pub mod tcp;
 pub mod udp;
 
+pub use alias::{Alias, Backing};
 pub use provider::{Below, Provider};

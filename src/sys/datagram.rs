@@ -1,23 +1,39 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Datagram sockets, never blocking: UDP's.
+//! Datagram sockets, never blocking: UDP's. Setting them up is here; `send` and `receive` move datagrams, several of
+//! them by one system call, and `errors` is what routers and hosts had to say about those that were sent.
 //!
 //! Trusted with: the system calls that take I/O vectors of the application's memory.
 
+mod errors;
+mod receive;
+mod send;
+
+use core::ffi::{c_int, c_void};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 
-use socket2::{Domain, Protocol, SockAddr, Socket as Raw, Type};
+use socket2::{Domain, Protocol, Socket as Raw, Type};
 
-use super::addr;
-use super::io_list::{GatherList, ScatterList};
-use super::socket::{is_later, send_message};
+use super::socket::is_later;
+
+pub use self::receive::{Arrival, ROW};
+pub use self::send::Run;
 
 /// One datagram socket, non-blocking, with an address of its own and peers by call.
-pub struct DatagramSocket(Raw);
+pub struct DatagramSocket {
+    raw: Raw,
+    /// The kernel cuts what is to be sent into datagrams (UDP_SEGMENT, Linux 4.18).
+    cuts: bool,
+    /// What is received may be joined (UDP_GRO, Linux 5.0).
+    joins: bool,
+}
 
 /// The most bytes that a datagram has, over IPv6: its length counts a header of 8 bytes. Over IPv4 it is 20 bytes less.
 pub const MAX_DATAGRAM: usize = 65527;
+
+/// What is asked for; the system's limit (net.core.rmem_max) may be less.
+const RECEIVE_BUFFER: usize = 4 << 20;
 
 impl DatagramSocket {
     /// With port 0 the kernel chooses one.
@@ -25,57 +41,79 @@ impl DatagramSocket {
         let kind = Type::DGRAM.nonblocking().cloexec();
         let raw = Raw::new(Domain::for_address(addr), kind, Some(Protocol::UDP))?;
         raw.bind(&addr.into())?;
-        Ok(DatagramSocket(raw))
+        DatagramSocket::prepared(raw, addr)
     }
 
-    pub fn local(&self) -> io::Result<SocketAddr> {
-        let addr = self.0.local_addr()?;
-        Ok(addr.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?)
+    /// A socket for what is sent to a multicast group, as others of this host may have, too. The group is joined on the
+    /// interface that has the address `local`, or on one that the kernel chooses if there is none.
+    pub fn of_group(
+        group: SocketAddr,
+        local: IpAddr,
+        beside: &DatagramSocket,
+    ) -> io::Result<DatagramSocket> {
+        let kind = Type::DGRAM.nonblocking().cloexec();
+        let raw = Raw::new(Domain::for_address(group), kind, Some(Protocol::UDP))?;
+        raw.set_reuse_address(true)?;
+        // A socket with all addresses and this port lets none have a group's, but for those of its user from now on.
+        raw.set_reuse_port(true)?;
+        if local.is_unspecified() {
+            beside.raw.set_reuse_port(true)?;
+        }
+        raw.bind(&group.into())?;
+        let socket = DatagramSocket::prepared(raw, group)?;
+        match (group, local) {
+            (SocketAddr::V4(group), IpAddr::V4(local)) => {
+                socket.raw.join_multicast_v4(group.ip(), &local)?;
+            }
+            (SocketAddr::V6(group), _) => {
+                socket.raw.join_multicast_v6(group.ip(), group.scope_id())?;
+            }
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        }
+        Ok(socket)
     }
 
-    /// Sends the pieces of `list` as one datagram; false if there is no room for it now.
-    pub fn send(&self, list: &GatherList<'_>, to: &SocketAddr) -> io::Result<bool> {
-        let to = SockAddr::from(*to);
-        let pieces = list.pieces();
-        // SAFETY: all zero is a valid msghdr.
-        let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
-        message.msg_name = to.as_ptr().cast_mut().cast();
-        message.msg_namelen = to.len();
-        message.msg_iov = pieces.as_ptr().cast_mut();
-        message.msg_iovlen = pieces.len();
-        // SAFETY: whoever put a piece into the list answers for it, and `to` is ours.
-        match unsafe { send_message(self.0.as_raw_fd(), &message) } {
-            0.. => Ok(true),
-            _ => later().map(|()| false),
+    /// What is sent to groups of this family leaves by the interface that has the address `local`; over IPv6 by the one
+    /// that the scope of the group names. If neither names one, the kernel chooses.
+    pub fn send_to_groups_from(&self, local: IpAddr, group: SocketAddr) -> io::Result<()> {
+        match (local, group) {
+            (IpAddr::V4(local), _) => self.raw.set_multicast_if_v4(&local),
+            (_, SocketAddr::V6(group)) => self.raw.set_multicast_if_v6(group.scope_id()),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
         }
     }
 
-    /// Fills the pieces of `list` in order with one datagram, if there is one: how many bytes it has, which may be more
-    /// than there was room for, and who sent it.
-    pub fn receive(&self, list: &ScatterList<'_>) -> io::Result<Option<(usize, SocketAddr)>> {
-        let pieces = list.pieces();
-        let mut name = [0u8; size_of::<libc::sockaddr_in6>()];
-        // SAFETY: all zero is a valid msghdr.
-        let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
-        message.msg_name = name.as_mut_ptr().cast();
-        message.msg_namelen = name.len() as libc::socklen_t;
-        message.msg_iov = pieces.as_ptr().cast_mut();
-        message.msg_iovlen = pieces.len();
-        // SAFETY: whoever put a piece into the list answers for it, and lent it for writing; `name` is ours and as long
-        // as the message says.
-        let n = unsafe {
-            libc::syscall(
-                libc::SYS_recvmsg,
-                self.0.as_raw_fd(),
-                &raw mut message,
-                libc::MSG_DONTWAIT | libc::MSG_TRUNC,
-            )
+    fn prepared(raw: Raw, addr: SocketAddr) -> io::Result<DatagramSocket> {
+        // Else a socket for all addresses gets what is sent to groups that others of this host have joined.
+        match addr {
+            SocketAddr::V4(_) => raw.set_multicast_all_v4(false)?,
+            SocketAddr::V6(_) => raw.set_multicast_all_v6(false)?,
+        }
+        let (cuts, joins) = (false, false);
+        let mut socket = DatagramSocket { raw, cuts, joins };
+        // Each of these is a help that some kernels do not have, or give in part.
+        let _ = socket.raw.set_recv_buffer_size(RECEIVE_BUFFER);
+        let _ = match addr {
+            SocketAddr::V4(_) => socket.set(libc::IPPROTO_IP, libc::IP_RECVERR, 1),
+            SocketAddr::V6(_) => socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1),
         };
-        let Ok(n) = usize::try_from(n) else {
-            return later().map(|()| None);
-        };
-        let from = addr::from_bytes(&name).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Some((n, from)))
+        socket.cuts = socket.set(libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
+        Ok(socket)
+    }
+
+    fn set(&self, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
+        let (at, len) = (&raw const value, size_of_val(&value) as libc::socklen_t);
+        // SAFETY: an int, as these options take, that lives during the call.
+        match unsafe { libc::setsockopt(self.as_raw_fd(), level, option, at.cast::<c_void>(), len) }
+        {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        let addr = self.raw.local_addr()?;
+        Ok(addr.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?)
     }
 }
 
@@ -90,60 +128,162 @@ fn later() -> io::Result<()> {
 
 impl AsRawFd for DatagramSocket {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.raw.as_raw_fd()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use core::time::Duration;
+    use std::net::UdpSocket;
 
     use super::*;
     use crate::sys::event::sleep_on;
+    use crate::sys::io_list::{GatherList, ScatterList};
 
     fn pair(addr: &str) -> [DatagramSocket; 2] {
         [(); 2].map(|()| DatagramSocket::bound(addr.parse().unwrap()).unwrap())
     }
 
+    fn wait(socket: &DatagramSocket) {
+        assert!(sleep_on(&[socket.as_raw_fd()], Some(Duration::from_secs(60))).unwrap());
+    }
+
+    fn receive(socket: &DatagramSocket, lists: &[ScatterList<'_>]) -> Vec<Arrival> {
+        let from = "0.0.0.0:0".parse().unwrap();
+        let (len, size) = (0, 0);
+        let mut out = [Arrival { from, len, size }; 8];
+        let n = socket.receive(lists, &mut out).unwrap();
+        out[..n].to_vec()
+    }
+
     /// What arrives of a datagram of two pieces where there is room for `room` bytes.
-    fn pass([x, y]: &[DatagramSocket; 2], room: usize) -> (Vec<u8>, usize, SocketAddr) {
+    fn pass([x, y]: &[DatagramSocket; 2], room: usize) -> (Vec<u8>, Vec<Arrival>) {
         let mut out = GatherList::new();
         assert!(out.push(b"two") && out.push(b"pieces"));
         assert!(x.send(&out, &y.local().unwrap()).unwrap());
-        sleep_on(&[y.as_raw_fd()], Some(Duration::from_secs(60))).unwrap();
+        wait(y);
         let mut bytes = vec![0; room];
         let (first, second) = bytes.split_at_mut(room / 2);
         let mut list = ScatterList::new();
         assert!(list.push(first) && list.push(second));
-        let (len, from) = y.receive(&list).unwrap().unwrap();
-        (bytes, len, from)
+        let arrivals = receive(y, &[list]);
+        (bytes, arrivals)
     }
 
     #[test]
     fn pieces_are_one_datagram() {
         for addr in ["127.0.0.1:0", "[::1]:0"] {
             let pair = pair(addr);
-            let (bytes, len, from) = pass(&pair, 9);
-            assert_eq!((&bytes[..], len), (&b"twopieces"[..], 9));
-            assert_eq!(from, pair[0].local().unwrap());
+            let (bytes, arrivals) = pass(&pair, 9);
+            let (from, len) = (pair[0].local().unwrap(), 9);
+            assert_eq!(&bytes[..], b"twopieces");
+            assert_eq!(
+                arrivals,
+                [Arrival {
+                    from,
+                    len,
+                    size: len
+                }]
+            );
         }
     }
 
     #[test]
     fn a_datagram_that_is_cut_tells_its_length_and_is_over() {
         let pair = pair("127.0.0.1:0");
-        let (bytes, len, _) = pass(&pair, 4);
-        assert_eq!((&bytes[..], len), (&b"twop"[..], 9));
-        assert!(pair[1].receive(&ScatterList::new()).unwrap().is_none());
+        let (bytes, arrivals) = pass(&pair, 4);
+        assert_eq!((&bytes[..], arrivals[0].len), (&b"twop"[..], 9));
+        assert_eq!(receive(&pair[1], &[ScatterList::new()]), []);
     }
 
     #[test]
     fn an_empty_datagram_is_one() {
         let [x, y] = pair("127.0.0.1:0");
         assert!(x.send(&GatherList::new(), &y.local().unwrap()).unwrap());
-        sleep_on(&[y.as_raw_fd()], Some(Duration::from_secs(60))).unwrap();
-        let none = ScatterList::new();
-        let (len, from) = y.receive(&none).unwrap().unwrap();
-        assert_eq!((len, from), (0, x.local().unwrap()));
+        wait(&y);
+        let arrivals = receive(&y, &[ScatterList::new()]);
+        let (from, len) = (x.local().unwrap(), 0);
+        assert_eq!(arrivals, [Arrival { from, len, size: 0 }]);
+    }
+
+    /// Runs go out together, and a bare socket sees single datagrams.
+    #[test]
+    fn runs_are_single_datagrams() {
+        for addr in ["127.0.0.1:0", "[::1]:0"] {
+            let [x, _] = pair(addr);
+            let peer = UdpSocket::bind(addr).unwrap();
+            peer.set_read_timeout(Some(Duration::from_secs(60)))
+                .unwrap();
+            let to = peer.local_addr().unwrap();
+            let run = |bytes, size| Run { to, bytes, size };
+            let mut runs = vec![run(&b"one"[..], 3), run(b"", 0)];
+            let mut expected = vec![&b"one"[..], b""];
+            if x.cuts() {
+                runs.push(run(b"aaaabbbbcc", 4));
+                expected.extend([&b"aaaa"[..], b"bbbb", b"cc"]);
+            }
+            let expected_runs = runs.len();
+            assert_eq!(x.send_runs(runs.into_iter()).unwrap(), expected_runs);
+            let mut room = [0; 16];
+            for bytes in expected {
+                let (len, from) = peer.recv_from(&mut room).unwrap();
+                assert_eq!((&room[..len], from), (bytes, x.local().unwrap()));
+            }
+        }
+    }
+
+    /// Whether the kernel joins them or not.
+    #[test]
+    fn datagrams_in_a_row_come_by_one_call() {
+        for joined in [false, true] {
+            let [x, mut y] = pair("127.0.0.1:0");
+            if joined {
+                y.join();
+            }
+            pass_a_row(&x, &y);
+        }
+    }
+
+    fn pass_a_row(x: &DatagramSocket, y: &DatagramSocket) {
+        let to = y.local().unwrap();
+        let bytes = [7; 50];
+        let runs = [3, 4, 50].map(|len| Run {
+            to,
+            bytes: &bytes[..len],
+            size: if x.cuts() { len.min(20) } else { len },
+        });
+        assert_eq!(x.send_runs(runs.into_iter()).unwrap(), 3);
+        let mut room = [[0; 64]; 8];
+        let lists = room.each_mut().map(|room| {
+            let mut list = ScatterList::new();
+            assert!(list.push(room));
+            list
+        });
+        wait(y);
+        let arrivals = receive(y, &lists);
+        let lens: Vec<_> = arrivals.iter().map(|arrival| arrival.len).collect();
+        assert_eq!(lens.iter().sum::<usize>(), 57);
+        assert_eq!(lens[..2], [3, 4]);
+        match y.joins() && x.cuts() {
+            true => assert_eq!((arrivals.len(), arrivals[2].size), (3, 20)),
+            false => assert!(arrivals.iter().all(|arrival| arrival.size == arrival.len)),
+        }
+    }
+
+    #[test]
+    fn a_datagram_for_nobody_is_complained_of() {
+        for addr in ["127.0.0.1:0", "[::1]:0"] {
+            let [x, y] = pair(addr);
+            let to = y.local().unwrap();
+            drop(y);
+            assert!(x.complaint().is_none());
+            assert!(x.send(&GatherList::new(), &to).unwrap());
+            wait(&x);
+            let complaint = x.complaint().unwrap();
+            assert_eq!(complaint.to, to);
+            assert_eq!(complaint.error.kind(), io::ErrorKind::ConnectionRefused);
+            assert!(x.complaint().is_none());
+        }
     }
 }

@@ -39,7 +39,8 @@ impl<D> IoList<'_, D> {
     #[inline]
     pub fn new() -> Self {
         IoList {
-            pieces: [MaybeUninit::uninit(); CAPACITY],
+            // As a plain repetition it would be zeroed.
+            pieces: [const { MaybeUninit::uninit() }; CAPACITY],
             count: 0,
             bytes: 0,
             ours: PhantomData,

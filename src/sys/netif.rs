@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 use std::os::fd::AsRawFd;
 
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
-use nix::net::if_::InterfaceFlags;
+use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use nix::sys::socket::SockaddrStorage;
 
 /// One address of an interface that is up and running.
@@ -49,6 +49,14 @@ pub fn addresses() -> Vec<Address> {
                 && !routed.contains(interface.as_ref());
     }
     sort(found)
+}
+
+/// The number of the interface that has this address.
+pub fn index_of(ip: IpAddr) -> Option<u32> {
+    let addr_of = |entry: &InterfaceAddress| entry.address.as_ref().and_then(socket_addr);
+    let mut entries = getifaddrs().ok()?;
+    let entry = entries.find(|entry| addr_of(entry).is_some_and(|addr| addr.ip() == ip))?;
+    if_nametoindex(entry.interface_name.as_str()).ok()
 }
 
 /// Drivers of interfaces that stand for no way out of this host, unless a default route leads through them.

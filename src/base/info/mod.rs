@@ -17,6 +17,8 @@ pub mod ip;
 mod layout;
 mod list;
 pub mod local;
+#[cfg(test)]
+pub mod machine;
 mod made;
 mod mr;
 mod prototype;

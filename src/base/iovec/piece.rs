@@ -99,6 +99,12 @@ impl<M: Memory> Piece<M> {
         unsafe { hmem::copy_from_to_shared(self.memory.kind(), self.base, out, self.len) }
     }
 
+    /// Appends all bytes to `out`.
+    #[inline]
+    pub fn copy_out(&self, out: &mut Vec<u8>) {
+        self.cursor().copy_out(out);
+    }
+
     /// Its address `skip` bytes further on.
     ///
     /// # Safety

@@ -243,14 +243,14 @@ fn open_named<T: Transport>(
     }
     let domain = engine.info.domain.name.as_deref().unwrap_or_default();
     let scope = [
-        T::SOURCE.name().to_bytes(),
+        engine.provider.name().to_bytes(),
         domain.to_bytes(),
         &engine.info.addr_format.to_ne_bytes(),
     ];
     let read_only = request.flags & FI_READ != 0;
     NamedAv::open(&scope, name, read_only, request.count).inspect_err(|error| {
         log_warn!(
-            T::SOURCE,
+            engine.provider,
             Subsys::Av,
             "shared address vector {name:?}: {}",
             std::io::Error::from_raw_os_error(error.code())

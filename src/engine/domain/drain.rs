@@ -71,7 +71,7 @@ impl<T: Transport> Engine<T> {
             }
             if state.is_none() {
                 log_info!(
-                    T::SOURCE,
+                    self.provider,
                     Subsys::Domain,
                     "the process ends while a thread is inside a call: nothing is sent any more"
                 );

@@ -9,6 +9,7 @@ mod coll;
 mod data;
 mod enable;
 mod limits;
+mod multicast;
 mod options;
 mod triggered;
 
@@ -155,7 +156,8 @@ impl<T: Transport> Ep<T> {
             None => engine.uses.take(),
             Some(member) => member.hold(),
         };
-        let names_contexts = member.is_some() || info.caps.contains(Caps::NAMED_RX_CTX);
+        // An endpoint's own destinations do once a vector with room for that is bound.
+        let names_contexts = member.is_some();
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             id,
@@ -171,9 +173,7 @@ impl<T: Transport> Ep<T> {
             _parent: parent,
             info,
         });
-        if EpState::caps_of(&shared.info).contains(Caps::TRIGGER) {
-            shared.watch();
-        }
+        shared.imply(OpFlags::COMPLETION);
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
         let handle = Self::handle(shared, tx_flags, rx_flags, None, context);
         if let Ok(mut state) = engine.lock() {
@@ -190,6 +190,7 @@ impl<T: Transport> Ep<T> {
         context: *mut c_void,
     ) -> *mut fid_ep {
         let caps = EpState::caps_of(&shared.info);
+        shared.expect(tx_flags);
         let side = shared.member.as_ref().map(|member| member.side);
         let class = match side {
             None => FI_CLASS_EP,
@@ -247,12 +248,16 @@ impl<T: Transport> Ep<T> {
         member.map_or(self.shared.id, |member| member.port.id())
     }
 
-    /// The flags that operations may have by default: FI_TRIGGER is for those with that capability.
-    fn with_trigger(&self, known: OpFlags) -> OpFlags {
-        match EpState::caps_of(&self.shared.info).contains(Caps::TRIGGER) {
-            true => known | OpFlags::TRIGGER,
-            false => known,
-        }
+    /// The flags that operations may have by default: FI_TRIGGER and FI_MULTICAST are for those with that capability.
+    fn known_flags(&self, receives: bool) -> OpFlags {
+        let caps = EpState::caps_of(&self.shared.info);
+        let mut known = if receives { RX_FLAGS } else { TX_FLAGS };
+        known.set(OpFlags::TRIGGER, caps.contains(Caps::TRIGGER));
+        known.set(
+            OpFlags::MULTICAST,
+            !receives && caps.contains(Caps::MULTICAST),
+        );
+        known
     }
 
     /// As `transmit`, where the destination may name a receive context, or operations wait for others.
@@ -380,16 +385,19 @@ impl<T: Transport> Kind for Ep<T> {
     }
 
     fn set_op_flags(&self, flags: OpFlags) -> Result {
-        let (slot, side, known) = match (
+        let (slot, side) = match (
             flags.contains(OpFlags::TRANSMIT),
             flags.contains(OpFlags::RECV),
         ) {
-            (true, false) => (&self.tx_flags, OpFlags::TRANSMIT, TX_FLAGS),
-            (false, true) => (&self.rx_flags, OpFlags::RECV, RX_FLAGS),
+            (true, false) => (&self.tx_flags, OpFlags::TRANSMIT),
+            (false, true) => (&self.rx_flags, OpFlags::RECV),
             _ => return Err(Error::INVAL),
         };
-        if !self.with_trigger(known).contains(flags) {
+        if !self.known_flags(side == OpFlags::RECV).contains(flags) {
             return Err(Error::BADFLAGS);
+        }
+        if side == OpFlags::TRANSMIT {
+            self.shared.expect(flags);
         }
         slot.store((flags & !side).bits(), Ordering::Relaxed);
         Ok(())
@@ -403,8 +411,7 @@ impl<T: Transport> Kind for Ep<T> {
         if tx == rx {
             return Err(Error::INVAL);
         }
-        let known = if rx { RX_FLAGS } else { TX_FLAGS };
-        if !self.with_trigger(known).contains(flags) {
+        if !self.known_flags(rx).contains(flags) {
             return Err(Error::BADFLAGS);
         }
         let flags = flags & !(OpFlags::TRANSMIT | OpFlags::RECV);

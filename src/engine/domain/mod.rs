@@ -311,7 +311,7 @@ impl<T: Transport> Domain<T> {
             mr_eq: Mutex::default(),
         });
         log_info!(
-            T::SOURCE,
+            engine.provider,
             Subsys::Domain,
             "domain {:?} opened: threading {}, progress {}, lock for {callers:?}",
             engine.info.domain.name,
@@ -479,10 +479,11 @@ impl<T: Transport> DomainCalls for Domain<T> {
 
     fn query_atomic(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements> {
         let size = element_size(family, datatype, op);
-        match size.filter(|&size| size <= T::ATOMIC_SIZE) {
+        let most = T::most_of(family, datatype, op);
+        match size.filter(|&size| size <= most) {
             Some(size) => Ok(Elements {
                 size,
-                count: T::ATOMIC_SIZE / size,
+                count: most / size,
             }),
             None => Err(Error::OPNOTSUPP),
         }

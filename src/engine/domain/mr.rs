@@ -177,10 +177,14 @@ impl<T: Transport> Kind for Mr<T> {
                 return Err(Error::BADFLAGS);
             }
             let counter = cntr.counter_in(&self.engine).ok_or(Error::INVAL)?;
-            self.region.bind_counter(counter.clone())?;
-            // From now on each access has to be told of.
             let mut state = self.engine.lock()?;
             let State { domain, transport } = &mut *state;
+            if self.region.counter().is_some() {
+                return Err(Error::BUSY);
+            }
+            transport.count_region(domain, &self.region, counter)?;
+            self.region.bind_counter(counter.clone())?;
+            // From now on each access has to be told of.
             transport.region_closed(domain, &self.region);
             drop(state);
             *self.cntr.lock().unwrap_or_else(PoisonError::into_inner) = Some(cntr.uses.take());

@@ -81,5 +81,7 @@ pub fn share_locks() {
 /// The process ends by exit(3) or a return from main. Whoever else runs still may call meanwhile; a thread that opens a
 /// domain may be stopped for good by now, or be the one that a signal has led here.
 pub fn drain_at_exit() {
-    all(1).for_each(|domain| domain.drain_at_exit());
+    // What lies below another one was opened first, and gets the last of it.
+    let open: Vec<_> = all(1).collect();
+    open.iter().rev().for_each(|domain| domain.drain_at_exit());
 }

@@ -65,8 +65,10 @@ pub struct ScalableEp<T: Transport> {
 
 impl<T: Transport> ScalableEp<T> {
     pub fn open(engine: &Arc<Engine<T>>, info: Info, context: *mut c_void) -> Result<*mut fid_ep> {
-        if info.ep.ep_type != FI_EP_RDM.0 {
-            return Err(Error::NOSYS);
+        match fi_ep_type(info.ep.ep_type) {
+            FI_EP_RDM => {}
+            FI_EP_DGRAM if T::OF_DATAGRAMS => {}
+            _ => return Err(Error::NOSYS),
         }
         let info = engine.with_defaults(info)?;
         let limits = &engine.info.domain;

@@ -54,17 +54,14 @@ impl<T: Transport> SharedTx<T> {
             return Err(Error::DOMAIN);
         }
         let most = &self.attr;
-        let bits = [
-            (ep.caps.bits(), most.caps.bits()),
-            (ep.msg_order.bits(), most.msg_order.bits()),
-        ];
         let sizes = [
             (ep.inject_size, most.inject_size),
             (ep.size, most.size),
             (ep.iov_limit, most.iov_limit),
             (ep.rma_iov_limit, most.rma_iov_limit),
         ];
-        let beyond = bits.iter().any(|&(own, all)| all != 0 && own & !all != 0)
+        let beyond = !most.caps.is_empty() && !most.caps.contains(ep.caps)
+            || !most.msg_order.is_empty() && !most.msg_order.covers(ep.msg_order)
             || sizes.iter().any(|&(own, most)| most != 0 && own > most);
         match beyond {
             true => Err(Error::INVAL),

@@ -33,13 +33,19 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
         }
         Ok(Action::Change(counter_of(engine, cntr)?, edit))
     };
+    let mut worker = None;
+    let mut endpoint = |ep| -> Result<(&Ep<T>, Place)> {
+        let (ep, place) = endpoint_of(engine, ep)?;
+        worker = Some(ep);
+        Ok((ep, place))
+    };
     let action = match request.op {
         WorkOp::Set(cntr, value) => change(cntr, Edit::Set(value))?,
         WorkOp::Add(cntr, value) => change(cntr, Edit::Add(value))?,
-        WorkOp::Transmit(ep, work) => Action::Transmit(endpoint_of(engine, ep)?.1, work.read()?),
-        WorkOp::Receive(ep, work) => Action::Receive(endpoint_of(engine, ep)?.1.ep, work.read()?),
+        WorkOp::Transmit(ep, work) => Action::Transmit(endpoint(ep)?.1, work.read()?),
+        WorkOp::Receive(ep, work) => Action::Receive(endpoint(ep)?.1.ep, work.read()?),
         WorkOp::Atomic(ep, work) => {
-            let (ep, place) = endpoint_of(engine, ep)?;
+            let (ep, place) = endpoint(ep)?;
             check(engine.lock()?.domain.ep(place.ep), What::Atomic)?;
             Action::Atomic(place, work.read(ep)?)
         }
@@ -54,6 +60,9 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
         Action::Transmit(place, out) => check(state.domain.ep(place.ep), out.what())?,
         Action::Receive(ep, rx) => check(state.domain.ep(*ep), rx.what)?,
         Action::Atomic(..) | Action::Change(..) => {}
+    }
+    if let Some(ep) = worker {
+        ep.expect_work(state)?;
     }
     state.domain.triggers.add(when, action, Some(work))?;
     state.run_triggers();

@@ -56,6 +56,14 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
+    /// A provider below has counted so much for this counter.
+    pub fn count_more(&mut self, counter: &Arc<Counter>, value: u64) {
+        counter.add(value);
+        if counter.is_watched() {
+            self.triggers.changed(counter);
+        }
+    }
+
     /// A peer has written to the region that the counter is bound to.
     pub fn count_region(&mut self, counter: &Arc<Counter>, len: usize) {
         if !counter.count(len) {

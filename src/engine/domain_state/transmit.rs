@@ -133,6 +133,26 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         Some(loss.why.clone())
     }
 
+    /// The address in the vector, and the receive context of it that fi_rx_addr(3) has put into the upper bits: one of
+    /// the first `most`.
+    pub fn destination(&self, port: usize, dest: u64, most: usize) -> Result<(u64, u8)> {
+        // Who is connected has no addresses.
+        let Some(av) = self.eps[port].av else {
+            return Ok((dest, 0));
+        };
+        match self.avs[av].context_bits {
+            0 => Ok((dest, 0)),
+            bits => {
+                let context = dest >> (u64::BITS - bits);
+                let address = dest & (u64::MAX >> bits);
+                match context < most as u64 {
+                    true => Ok((address, context as u8)),
+                    false => Err(Error::INVAL),
+                }
+            }
+        }
+    }
+
     /// Whether an operation with a completion may be posted: there is room in the queue and among the operations
     /// under way.
     #[inline(always)]

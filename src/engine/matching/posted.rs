@@ -268,6 +268,14 @@ impl<R: Default> Posted<R> {
     }
 
     /// All that are posted, oldest first.
+    #[inline]
+    pub fn each(&self) -> impl Iterator<Item = &R> {
+        let place = |id: u32| self.places.get(id as usize);
+        let next = move |at: &&Place<R>| place(at.after);
+        std::iter::successors(place(self.oldest), next).map(|place| &place.recv)
+    }
+
+    /// Their ids.
     fn by_age(&self) -> Vec<u32> {
         let place = |id: u32| self.places.get(id as usize).map(|_| id);
         std::iter::successors(place(self.oldest), |&id| {

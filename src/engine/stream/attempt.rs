@@ -25,7 +25,7 @@ impl<N: Net> Stream<N> {
         if now >= deadline || !passing {
             let local = self.eps.get(conn.session.ep).map(|ep| ep.local.to_string());
             log_warn!(
-                N::SOURCE,
+                self.common.source,
                 Subsys::EpCtrl,
                 "no connection from {} to {} after {} attempts: {:?}",
                 local.unwrap_or_default(),
@@ -40,7 +40,7 @@ impl<N: Net> Stream<N> {
         let pause = N::FIRST_PAUSE * (1 << conn.attempts.min(DOUBLINGS));
         let next = (now + pause.min(LONGEST)).min(deadline);
         log_debug!(
-            N::SOURCE,
+            self.common.source,
             Subsys::EpCtrl,
             "{}: attempt {} has come to nothing: error {}; next attempt in {} ms",
             conn.session.peer,
@@ -55,7 +55,7 @@ impl<N: Net> Stream<N> {
     pub fn log_protocol(&self, id: usize) {
         let conn = &self.conns[id];
         log_debug!(
-            N::SOURCE,
+            self.common.source,
             Subsys::EpCtrl,
             "{}: {} extensions, over {}, tagged messages above {} bytes {}",
             conn.session.peer,
@@ -77,7 +77,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn log_end(&self, id: usize, error: Error) {
         let conn = &self.conns[id];
         log_debug!(
-            N::SOURCE,
+            self.common.source,
             Subsys::EpCtrl,
             "connection to {} ends as {:?}: error {}",
             conn.session.peer,

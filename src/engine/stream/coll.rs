@@ -224,7 +224,7 @@ impl<N: Net> Stream<N> {
         let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
         conn.session.coll = None;
         log_warn!(
-            N::SOURCE,
+            self.common.source,
             Subsys::EpData,
             "{peer}: no collectives: not this library, or the other byte order"
         );

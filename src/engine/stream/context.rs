@@ -8,13 +8,12 @@
 #![forbid(unsafe_code)]
 
 use crate::base::{Error, OpFlags, Result};
-use crate::engine::domain_state::{DomainState, TxOp};
+use crate::engine::domain_state::TxOp;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::MAX_CONTEXTS;
 use crate::engine::stream::session::receive_state::{At, Sink};
 use crate::engine::stream::session::send::check_flags;
 use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::Tx;
 
 impl<N: Net> Stream<N> {
@@ -39,7 +38,7 @@ impl<N: Net> Stream<N> {
             check_flags(tx.what, tx.flags, state)?;
         }
         domain.may_post(ep)?;
-        let (dest, context) = split(domain, port, tx.dest)?;
+        let (dest, context) = domain.destination(port, tx.dest, MAX_CONTEXTS)?;
         let id = self.connection(domain, port, dest)?;
         let op = TxOp::of(ep, tx);
         self.post_to(domain, id, tx, op, context)
@@ -97,28 +96,5 @@ impl<N: Net> Stream<N> {
             .iter()
             .filter(|(_, conn)| conn.session.ep == port);
         ours.map(|(id, _)| id).collect()
-    }
-}
-
-/// The address in the vector, and the receive context of it that fi_rx_addr(3) has put into the upper bits.
-pub(super) fn split<A: Address>(
-    domain: &DomainState<A>,
-    port: usize,
-    dest: u64,
-) -> Result<(u64, u8)> {
-    // Who is connected has no addresses.
-    let Some(av) = domain.ep(port).av else {
-        return Ok((dest, 0));
-    };
-    match domain.av(av).context_bits {
-        0 => Ok((dest, 0)),
-        bits => {
-            let context = dest >> (u64::BITS - bits);
-            let address = dest & (u64::MAX >> bits);
-            match context < MAX_CONTEXTS as u64 {
-                true => Ok((address, context as u8)),
-                false => Err(Error::INVAL),
-            }
-        }
     }
 }

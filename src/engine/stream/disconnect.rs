@@ -85,7 +85,7 @@ impl<N: Net> Stream<N> {
             stream.disconnect_quietly(domain, id, error);
         });
         if tells && failed == 0 {
-            log_info!(N::SOURCE, Subsys::EpData, "{peer} {what}");
+            log_info!(self.common.source, Subsys::EpData, "{peer} {what}");
         }
     }
 
@@ -112,7 +112,7 @@ impl<N: Net> Stream<N> {
         let failed = loss.map_or(0, |loss| loss.failed);
         if tells && failed > 0 {
             log_warn!(
-                N::SOURCE,
+                self.common.source,
                 Subsys::EpData,
                 "{sentence}: operations with it fail: {failed}"
             );

@@ -32,7 +32,7 @@ impl<N: Net> Stream<N> {
             let bytes =
                 conn.session.promised().map(|op| op.len).sum::<usize>() + conn.session.tx.staged;
             log_warn!(
-                N::SOURCE,
+                self.common.source,
                 Subsys::EpData,
                 "closed with {} operations and {bytes} bytes that {} has not taken within {} ms ({:?}): they are lost",
                 conn.session.promised().count(),

@@ -7,7 +7,7 @@
 //!   and the `link` under it.
 //! - `session` is what two peers owe each other, without epoll and without a clock: messages, rendezvous, remote memory
 //!   access, atomic operations, frames of collectives, loss. Its folder has a file for each.
-//! - `proto` is the bytes of the frames. `pace` says which small frames gather before they are written.
+//! - `proto` is the bytes of the frames.
 //! - `post` brings an operation to its session. `settle` calls a session, and then does what the session has left to
 //!   the stream. `coll` connects collectives with sessions.
 //! - `progress` decides which connections are polled, `read` reads their links, `flush` writes what is queued.
@@ -32,7 +32,6 @@ mod flush;
 pub mod hello;
 pub mod link;
 pub mod net;
-mod pace;
 mod parts;
 pub mod pending_peer;
 mod post;

@@ -17,7 +17,9 @@ use crate::engine::flusher::Held;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::MAX_ATOMIC;
 use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::engine::transport::{Atomics, Batches, Connects, Contexts, Drains, Groups, Membership};
+use crate::engine::transport::{
+    Atomics, Batches, Connects, Contexts, Drains, Groups, Membership, Multicast,
+};
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
 
@@ -58,6 +60,8 @@ impl<N: Net> Connects for Stream<N> {
 }
 
 impl<N: Net> Contexts for Stream<N> {
+    const OF_DATAGRAMS: bool = true;
+
     fn close_tx_context(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -78,6 +82,8 @@ impl<N: Net> Contexts for Stream<N> {
         self.leave_receives(domain, port, ep);
     }
 }
+
+impl<N: Net> Multicast for Stream<N> {}
 
 impl<N: Net> Groups for Stream<N> {
     const COLLECTIVES: bool = true;

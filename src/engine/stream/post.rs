@@ -2,13 +2,14 @@
 //! Operations that endpoints post: to which session they go.
 #![forbid(unsafe_code)]
 
+use crate::abi::FI_ATOMIC_READ;
 use crate::base::flags::flags;
 use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::conn::Conn;
-use crate::engine::stream::context::split;
 use crate::engine::stream::ep::NONE;
 use crate::engine::stream::net::Net;
+use crate::engine::stream::proto::MAX_CONTEXTS;
 use crate::engine::stream::proto::{MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER};
 use crate::engine::stream::session::State;
 use crate::engine::stream::session::queue::{OutFrame, RENDEZVOUS_LIMIT};
@@ -215,13 +216,13 @@ impl<N: Net> Stream<N> {
         };
         check_flags(what, atomic.flags, state)?;
         domain.may_post(ep)?;
-        let (dest, _) = split(domain, port, atomic.dest)?;
+        let (dest, _) = domain.destination(port, atomic.dest, MAX_CONTEXTS)?;
         let id = self.connection(domain, port, dest)?;
         let len = match atomic.family {
             Family::Base => atomic.operands.remaining(),
             _ => atomic.result.remaining(),
         };
-        let op = TxOp {
+        let mut op = TxOp {
             since: 0,
             what,
             ep: ep as u32,
@@ -231,6 +232,11 @@ impl<N: Net> Stream<N> {
         };
         self.check_heard(domain, id, &op)?;
         let (session, mut cx) = self.at(domain, id);
+        // It changes nothing, so it may come before what was to be read.
+        if atomic.op == FI_ATOMIC_READ {
+            op.flags &= !OpFlags::AFTER_READS;
+            atomic.flags = op.flags;
+        }
         let result = session.post_atomic(&mut cx, atomic, op);
         self.settle(domain);
         result

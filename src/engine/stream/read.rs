@@ -71,7 +71,7 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         let peer = &conn.session.peer;
         log_warn!(
-            N::SOURCE,
+            self.common.source,
             Subsys::EpData,
             "{peer}: connection ended: {fault}"
         );

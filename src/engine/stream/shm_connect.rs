@@ -13,7 +13,7 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::base::log::{Subsys, log_debug, log_info, log_warn};
+use crate::base::log::{Source, Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::half_open::{is_crowded, oldest_silent};
 use crate::engine::stream::conn::Watch;
@@ -94,7 +94,8 @@ impl<N: Net> Stream<N> {
     ) -> Result<HelloExchange> {
         let is_open = self.shows_regions(domain, ep);
         let ring = self.ring_size();
-        let (shm, fd) = ShmChannel::make(ring).inspect_err(warn_of_memory::<N>)?;
+        let (shm, fd) = ShmChannel::make(ring)
+            .inspect_err(|error| warn_of_memory(self.common.source, error))?;
         let hello = Hello {
             ring,
             probe: ProcessProbe::own(),
@@ -127,7 +128,7 @@ impl<N: Net> Stream<N> {
                 Err(_) if self.drop_silent_peer(None) => {}
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
-                    log_warn!(N::SOURCE, Subsys::EpCtrl, "cannot accept: {error}");
+                    log_warn!(self.common.source, Subsys::EpCtrl, "cannot accept: {error}");
                     self.reactor.remove(at);
                     let pause = Duration::from_millis(100);
                     self.schedule(self.reactor.now() + pause, Due::Listener(ep));
@@ -241,7 +242,12 @@ impl<N: Net> Stream<N> {
         let most = self.ring_size();
         // The user comes first: another user does not learn what else is wrong.
         let hello = is_of_our_user(&pending.socket).and(hello);
-        let taken = hello.and_then(|hello| Ok((take_memory::<N>(pending, hello, most)?, hello)));
+        let taken = hello.and_then(|hello| {
+            Ok((
+                take_memory(self.common.source, pending, hello, most)?,
+                hello,
+            ))
+        });
         let verdict = match &taken {
             Ok(_) => Verdict::Welcome,
             Err(verdict) => *verdict,
@@ -268,7 +274,11 @@ impl<N: Net> Stream<N> {
             _ => false,
         };
         let Ok((mut shm, hello)) = taken else {
-            log_warn!(N::SOURCE, Subsys::EpCtrl, "a peer is refused: {verdict}");
+            log_warn!(
+                self.common.source,
+                Subsys::EpCtrl,
+                "a peer is refused: {verdict}"
+            );
             return None;
         };
         let directory = pending.fds.get(1).filter(|_| hello.is_open);
@@ -327,7 +337,9 @@ impl<N: Net> Stream<N> {
         if self.directory.is_none() {
             // Without it all goes by messages.
             self.directory = RegionDirectory::new(domain.mrs.iter())
-                .inspect_err(|error| log_info!(N::SOURCE, Subsys::Mr, "no directory: {error}"))
+                .inspect_err(|error| {
+                    log_info!(self.common.source, Subsys::Mr, "no directory: {error}")
+                })
                 .ok();
         }
         self.directory.is_some()
@@ -348,7 +360,7 @@ impl<N: Net> Stream<N> {
         let is_direct = directory.is_some_and(|directory| shm.read_directory(directory).is_ok())
             && shm.reaches_regions();
         log_debug!(
-            N::SOURCE,
+            self.common.source,
             Subsys::EpCtrl,
             "memory shared with process {}: {} bytes a ring, {}, its registered memory is {}",
             process_of(socket).unwrap_or_default(),
@@ -365,12 +377,12 @@ impl<N: Net> Stream<N> {
 }
 
 /// Once in a process: what one connection cannot have the next ones cannot have either.
-fn warn_of_memory<N: Net>(error: &io::Error) {
+fn warn_of_memory(source: &'static Source, error: &io::Error) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     // Relaxed: nothing hangs on it but one more line.
     if !TOLD.swap(true, Ordering::Relaxed) {
         log_warn!(
-            N::SOURCE,
+            source,
             Subsys::EpCtrl,
             "no memory to share with a peer: {error}"
         );
@@ -378,7 +390,8 @@ fn warn_of_memory<N: Net>(error: &io::Error) {
 }
 
 /// The memory that a pending peer has made, if it can be used. Of its rings `most` bytes each are used.
-fn take_memory<N: Net>(
+fn take_memory(
+    source: &'static Source,
     pending: &PendingPeer,
     hello: &Hello,
     most: usize,
@@ -388,7 +401,7 @@ fn take_memory<N: Net>(
         Ok(shm) => Ok(Box::new(shm)),
         Err(error) => {
             log_warn!(
-                N::SOURCE,
+                source,
                 Subsys::EpCtrl,
                 "the memory of a peer cannot be used: {error}"
             );

@@ -37,7 +37,7 @@ impl<N: Net> Stream<N> {
             let stalls = Waits::is_over(oldest.age, self.common.waits.reports) && !is_moving;
             if stalls && !std::mem::replace(&mut conn.is_stalled, true) {
                 log_warn!(
-                    N::SOURCE,
+                    self.common.source,
                     Subsys::EpData,
                     "{}: operations that wait for it: {}; the oldest, a {} of {} bytes, for more than {} s",
                     conn.session.peer,

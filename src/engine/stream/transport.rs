@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use slab::Slab;
 
-use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::info::Info;
 use crate::base::log::Source;
 use crate::base::{Caps, Error, Result};
@@ -18,6 +17,7 @@ use crate::engine::clock::Monotonic;
 use crate::engine::domain_state::DomainState;
 use crate::engine::reactor::Reactor;
 use crate::engine::srx::{Claimed, Envelope};
+use crate::engine::strangers::fi_addr_of;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::{Ep, Eps};
 use crate::engine::stream::net::Net;
@@ -154,7 +154,7 @@ impl<N: Net> Transport for Stream<N> {
         let limits = N::limits(params);
         Ok(Stream {
             birth: Birth::here(),
-            common: Common::new(N::SOURCE, limits),
+            common: Common::new(N::provider(params), limits),
             params: params.clone(),
             own: N::open(params)?,
             reactor: Reactor::new(Monotonic)?,
@@ -259,11 +259,7 @@ impl<N: Net> Transport for Stream<N> {
 
     #[inline]
     fn source(envelope: &Envelope) -> u64 {
-        // Sources without an address have the top bit, see `session::unknown_source`.
-        match envelope.source >> 63 {
-            0 => envelope.source,
-            _ => FI_ADDR_NOTAVAIL,
-        }
+        fi_addr_of(envelope.source)
     }
 
     fn region_opened(&mut self, _core: &mut DomainOf<N>, region: &MrRegion) {

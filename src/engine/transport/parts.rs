@@ -9,13 +9,13 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use super::{Addressing, DomainStateOf, Transport};
-use crate::abi::{fi_collective_op, fid_pep};
+use crate::abi::{fi_collective_op, fi_datatype, fi_op, fid_pep};
 use crate::base::info::Info;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::coll::Shape;
 use crate::engine::fabric::FabricShared;
 use crate::engine::flusher::Held;
-use crate::ffi::ops::atomic::Atomic;
+use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::collective::Collective;
 
 /// Connected endpoints (FI_EP_MSG) and passive ones: fi_cm(3).
@@ -58,6 +58,9 @@ pub trait Connects: Addressing {
 /// The contexts of scalable endpoints: fi_endpoint(3). `port` is the endpoint, `ep` the context. What is posted through
 /// them comes by `Transport::transmit_from`.
 pub trait Contexts: Addressing {
+    /// FI_EP_DGRAM endpoints may have them, too, not only FI_EP_RDM ones.
+    const OF_DATAGRAMS: bool = false;
+
     /// What was posted through this transmit context uses no memory of the application any more. What is left of it
     /// completes at `successor`.
     fn close_tx_context(
@@ -128,10 +131,31 @@ pub trait Groups: Addressing {
     }
 }
 
+/// Multicast groups: fi_cm(3), fi_join. For endpoints with FI_MULTICAST.
+pub trait Multicast: Addressing {
+    /// The endpoint joins a group, to send to it, to receive from it, or both: the fi_addr by which operations with
+    /// FI_MULTICAST name it. No two groups have the same, nor a group and an index of an address vector.
+    fn join_multicast(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _ep: usize,
+        _group: &Self::Addr,
+        _sides: Caps,
+    ) -> Result<u64> {
+        Err(Error::NOSYS)
+    }
+    fn leave_multicast(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _group: u64) {}
+}
+
 /// Atomic operations: fi_atomic(3).
 pub trait Atomics: Addressing {
     /// Bytes of operands of one operation at most; none if there are no such operations.
     const ATOMIC_SIZE: usize = 0;
+
+    /// The same of one operation; 0 if it is not there. For transports whose peers do not have all of them.
+    fn most_of(_family: Family, _datatype: fi_datatype, _op: fi_op) -> usize {
+        Self::ATOMIC_SIZE
+    }
 
     /// `port` is the endpoint, `ep` the same or a transmit context of it.
     fn atomic(

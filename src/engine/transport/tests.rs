@@ -61,6 +61,7 @@ impl Addressing for Bare {
 impl Connects for Bare {}
 impl Contexts for Bare {}
 impl Groups for Bare {}
+impl Multicast for Bare {}
 impl Atomics for Bare {}
 impl Batches for Bare {}
 impl Drains for Bare {}
@@ -138,6 +139,9 @@ fn calls_of_parts_that_are_not_there_answer_so() {
         parent: None,
     };
     assert_eq!(bare.open_group(domain, 0, &membership), Err(Error::NOSYS));
+    let group = "group".to_owned();
+    let joined = bare.join_multicast(domain, 0, &group, Caps::SEND);
+    assert_eq!(joined, Err(Error::NOSYS));
     let shape = bare.shape(domain, 0, FI_BARRIER, 0, 0);
     assert_eq!(shape.err(), Some(Error::NOSYS));
     assert_eq!(bare.set_keys(0, Vec::new()), Err(Error::NOSYS));

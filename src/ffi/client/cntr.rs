@@ -88,6 +88,11 @@ impl Cntr {
         self.wait_fd(*self.more())
     }
 
+    /// The same with FI_WAIT_POLLFD: all of them.
+    pub fn fds(&self) -> Result<Vec<c_int>> {
+        self.wait_fds(*self.more())
+    }
+
     /// The calls that return the value have no way to say that they are missing.
     fn serves(&self, slot: usize) -> Result {
         // SAFETY: the counter is open, and its table, if any, begins with its size. What lies within the size is a

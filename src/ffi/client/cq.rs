@@ -160,6 +160,11 @@ impl Cq {
         self.wait_fd(self.more().wait_obj)
     }
 
+    /// The same with FI_WAIT_POLLFD: all of them.
+    pub fn fds(&self) -> Result<Vec<c_int>> {
+        self.wait_fds(self.more().wait_obj)
+    }
+
     /// The error at the head. FI_EAGAIN: there is none.
     #[cold]
     pub fn readerr(&self) -> Result<CqError> {

@@ -109,6 +109,11 @@ impl Eq {
         self.wait_fd(*self.more())
     }
 
+    /// The same with FI_WAIT_POLLFD: all of them.
+    pub fn fds(&self) -> Result<Vec<c_int>> {
+        self.wait_fds(*self.more())
+    }
+
     /// `read`: queue, the event's kind, place for its entry and how long that is.
     fn event(
         &self,

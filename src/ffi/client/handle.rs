@@ -142,6 +142,37 @@ impl<T: Object> Handle<T> {
         Ok(fd)
     }
 
+    /// FI_GETWAIT of an object that was opened with FI_WAIT_FD or FI_WAIT_POLLFD: what to poll. With the latter there
+    /// may be others after objects were bound to it.
+    pub(super) fn wait_fds(&self, wait_obj: fi_wait_obj) -> Result<Vec<c_int>> {
+        if wait_obj != FI_WAIT_POLLFD {
+            return self.wait_fd(wait_obj).map(|fd| vec![fd]);
+        }
+        let none = pollfd {
+            fd: -1,
+            events: 0,
+            revents: 0,
+        };
+        let mut fds = vec![none; 8];
+        loop {
+            let mut wait = fi_wait_pollfd {
+                change_index: 0,
+                nfds: fds.len(),
+                fd: fds.as_mut_ptr(),
+            };
+            // SAFETY: fi_poll(3): with FI_WAIT_POLLFD the argument is such a struct, with room for `nfds`.
+            let got = unsafe { self.control(FI_GETWAIT, (&raw mut wait).cast()) };
+            let count = wait.nfds;
+            match got {
+                Err(Error::TOOSMALL) if count > fds.len() && count < MAX_FDS => {
+                    fds.resize(count, none)
+                }
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(fds.iter().take(count).map(|at| at.fd).collect()),
+            }
+        }
+    }
+
     /// The object, for calls that are not made here. It is open as long as the handle.
     pub fn as_ptr(&self) -> *mut T {
         self.raw.as_ptr()
@@ -196,3 +227,6 @@ impl<T: Object> AnyHandle for Handle<T> {
         self.fid()
     }
 }
+
+/// Nobody waits for more descriptors.
+const MAX_FDS: usize = 4096;

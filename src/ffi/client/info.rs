@@ -129,6 +129,16 @@ impl<'a> Info<'a> {
         unsafe { self.0.rx_attr.as_ref() }
     }
 
+    /// Of the peer that wants to connect, in an entry that came with its request.
+    pub fn dest_addr(&self) -> Option<Vec<u8>> {
+        let (addr, len) = (self.0.dest_addr.cast::<u8>(), self.0.dest_addrlen);
+        if addr.is_null() || len > MAX_ADDR {
+            return None;
+        }
+        // SAFETY: fi_getinfo(3): so many bytes are there, as long as the entry.
+        Some(unsafe { core::slice::from_raw_parts(addr, len) }.to_vec())
+    }
+
     pub fn provider(&self) -> Option<String> {
         // SAFETY: the strings of an entry are NULL or live as long as it.
         self.fabric().and_then(|a| unsafe { string(a.prov_name) })
@@ -169,3 +179,6 @@ impl<'a> Info<'a> {
         ep.map_or(0, |attr| attr.msg_prefix_size)
     }
 }
+
+/// No provider's addresses are longer.
+const MAX_ADDR: usize = 4096;

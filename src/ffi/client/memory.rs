@@ -16,9 +16,9 @@ use crate::base::{Error, Result};
 /// Memory of one operation, and the descriptor of its region.
 #[derive(Clone, Copy)]
 pub struct Span {
-    pub(super) base: *mut c_void,
-    pub(super) len: usize,
-    pub(super) desc: *mut c_void,
+    pub(in crate::ffi) base: *mut c_void,
+    pub(in crate::ffi) len: usize,
+    pub(in crate::ffi) desc: *mut c_void,
 }
 
 impl Span {
@@ -42,7 +42,7 @@ impl Span {
 
 /// The context of one operation.
 #[derive(Clone, Copy)]
-pub struct Context(pub(super) *mut c_void);
+pub struct Context(pub(in crate::ffi) *mut c_void);
 
 impl Context {
     /// # Safety
@@ -75,7 +75,7 @@ impl Memory {
         self.0.len()
     }
 
-    pub(super) fn base(&self) -> *mut c_void {
+    pub(in crate::ffi) fn base(&self) -> *mut c_void {
         self.0.as_ptr().cast()
     }
 

@@ -31,7 +31,7 @@ mod msg;
 mod named;
 mod rma;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
 use core::ffi::{CStr, c_char, c_int};
 use core::time::Duration;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Handles over a provider made by hand, and over our own.
 
-mod foreign;
+pub mod foreign;
 
 use core::mem::offset_of;
 use core::ptr::{null_mut, without_provenance_mut};

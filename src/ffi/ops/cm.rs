@@ -48,6 +48,15 @@ pub trait CmCalls: Kind {
     fn join(&self, _join: &Join<'_>, _context: *mut c_void) -> Result<*mut fid_mc> {
         Err(Error::NOSYS)
     }
+    /// fi_join of a multicast address; none if there is no address in the endpoint's format.
+    fn join_multicast(
+        &self,
+        _addr: Option<&[u8]>,
+        _flags: u64,
+        _context: *mut c_void,
+    ) -> Result<*mut fid_mc> {
+        Err(Error::NOSYS)
+    }
 }
 
 pub fn table<T: CmCalls>() -> &'static fi_ops_cm {
@@ -173,11 +182,12 @@ unsafe extern "C" fn join<T: CmCalls>(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: fi_cm(3): an open endpoint; with FI_COLLECTIVE `addr` is a `struct fi_collective_addr`, whose set stays open
-    // during the call; `mc` gets the handle.
+    // during the call, else an address in the endpoint's format; `mc` gets the handle.
     status(unsafe {
         ep::<T, _>(e).and_then(|ep| {
             if flags & FI_COLLECTIVE == 0 {
-                return Err(Error::NOSYS);
+                let addr = ep.addr_form().read(addr).ok();
+                return user::store(mc, || ep.join_multicast(addr, flags, context));
             }
             let addr = user::opt(addr.cast::<fi_collective_addr>()).ok_or(Error::INVAL)?;
             let join = Join {

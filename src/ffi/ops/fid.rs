@@ -62,7 +62,9 @@ unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Resul
                     Ok(())
                 },
                 // SAFETY: for FI_WAIT_POLLFD `arg` is a struct fi_wait_pollfd *.
-                WaitHandle::PollFd(fd) => unsafe { get_pollfd(fd, &mut *arg.cast()) },
+                WaitHandle::PollFds(fds, index) => unsafe {
+                    get_pollfd(&fds, index, &mut *arg.cast())
+                },
                 // SAFETY: for FI_WAIT_MUTEX_COND `arg` is a struct fi_mutex_cond *.
                 WaitHandle::MutexCond { mutex, cond } => unsafe {
                     arg.cast::<fi_mutex_cond>()
@@ -113,26 +115,28 @@ unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Resul
     }
 }
 
-/// FI_GETWAIT of FI_WAIT_POLLFD: one descriptor, which stays the same, and so does the index of changes.
+/// FI_GETWAIT of FI_WAIT_POLLFD.
 ///
 /// # Safety
 /// `wait.fd` must be NULL or have room for `wait.nfds` elements.
-unsafe fn get_pollfd(fd: c_int, wait: &mut fi_wait_pollfd) -> Result {
-    let room = core::mem::replace(&mut wait.nfds, 1);
-    wait.change_index = 1;
-    if room == 0 {
+unsafe fn get_pollfd(fds: &[c_int], index: u64, wait: &mut fi_wait_pollfd) -> Result {
+    let room = core::mem::replace(&mut wait.nfds, fds.len());
+    wait.change_index = index;
+    if room < fds.len() {
         return Err(Error::TOOSMALL);
     }
     if wait.fd.is_null() {
         return Err(Error::INVAL);
     }
-    let pollfd = pollfd {
-        fd,
-        events: POLLIN,
-        revents: 0,
-    };
-    // SAFETY: promised by the caller.
-    unsafe { wait.fd.write(pollfd) };
+    for (i, &fd) in fds.iter().enumerate() {
+        let pollfd = pollfd {
+            fd,
+            events: POLLIN,
+            revents: 0,
+        };
+        // SAFETY: promised by the caller, for as many as there is room for.
+        unsafe { wait.fd.add(i).write(pollfd) };
+    }
     Ok(())
 }
 

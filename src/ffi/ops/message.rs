@@ -267,7 +267,7 @@ macro_rules! message_ops {
             let call = || unsafe {
                 let ep = endpoint::<T>(ep)?;
                 let flags = OpFlags::from_bits_retain(flags);
-                check_flags(flags, MESSAGE_FLAGS)?;
+                check_message_flags(ep, flags)?;
                 let iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?;
                 check_inject(ep, What::$what, flags, iov.remaining())?;
                 let tx = Tx {

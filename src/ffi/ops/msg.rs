@@ -15,4 +15,10 @@ fn more_recv_flags<T: DataPath>(_ep: &T) -> OpFlags {
     OpFlags::MULTI_RECV | OpFlags::TRANSMIT_COMPLETE
 }
 
+/// Of fi_sendmsg.
+#[inline]
+fn check_message_flags<T: DataPath>(ep: &T, flags: OpFlags) -> Result {
+    check_send_flags(ep, flags)
+}
+
 message_ops!(fi_ops_msg, fi_msg, Msg);

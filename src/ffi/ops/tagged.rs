@@ -18,4 +18,10 @@ fn more_recv_flags<T: DataPath>(ep: &T) -> OpFlags {
     }
 }
 
+/// Of fi_tsendmsg.
+#[inline]
+fn check_message_flags<T: DataPath>(_ep: &T, flags: OpFlags) -> Result {
+    check_flags(flags, MESSAGE_FLAGS)
+}
+
 message_ops!(fi_ops_tagged, fi_msg_tagged, Tagged, tag, ignore);

@@ -177,6 +177,10 @@ pub trait DataPath: Kind<Head = fid_ep> {
     fn takes_many_tagged(&self) -> bool {
         false
     }
+    /// FI_MULTICAST: messages may go to groups.
+    fn takes_multicast(&self) -> bool {
+        false
+    }
     /// The most that a call with FI_INJECT takes.
     #[inline]
     fn inject_size(&self, _what: What) -> usize {
@@ -323,7 +327,17 @@ pub(super) const RECV_FLAGS: OpFlags = flags!(OpFlags:
     COMPLETION | MORE | PEEK | CLAIM | DISCARD | TRIGGER
 );
 
-/// FI_EBADFLAGS for a flag that the call does not have, or that no provider serves (FI_MULTICAST).
+/// As `check_flags`, of a call that sends a message without a tag.
+#[inline]
+pub(super) fn check_send_flags<T: DataPath>(ep: &T, flags: OpFlags) -> Result {
+    match flags & !MESSAGE_FLAGS {
+        unknown if unknown.is_empty() => Ok(()),
+        OpFlags::MULTICAST if ep.takes_multicast() => Ok(()),
+        unknown => Err(unknown_flags(unknown)),
+    }
+}
+
+/// FI_EBADFLAGS for a flag that the call does not have.
 #[inline]
 pub(super) fn check_flags(flags: OpFlags, known: OpFlags) -> Result {
     match flags & !known {

@@ -24,9 +24,9 @@ use crate::engine::stream::progress::{conn_token, handshake_token};
 use crate::engine::stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, private_of};
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
+use crate::prov::tcp::Tcp;
 use crate::prov::tcp::exchange::{Exchange, FIREWALL, read_exchange, write_exchange};
 use crate::prov::tcp::handshake::{Auth, Handshake, compare};
-use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::{addr, netif};
 
 /// A request that waits for the answer to our own to the same peer: it counts, but the peer may not know yet.
@@ -68,7 +68,7 @@ impl Stream<Tcp> {
                 Ok(Some((socket, from))) => {
                     let _ = socket.set_nodelay(endpoint.own.nodelay);
                     let fd = socket.as_raw_fd();
-                    let limit = Duration::from_millis(self.params.conn_timeout_ms);
+                    let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
                     let deadline = self.reactor.now() + limit;
                     let id = self.own.handshakes.insert(Handshake {
                         ep,
@@ -97,7 +97,7 @@ impl Stream<Tcp> {
                 Err(_) if self.drop_silent(None) => {}
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
-                    log_warn!(&SOURCE, Subsys::EpCtrl, "cannot accept: {error}");
+                    log_warn!(self.common.source, Subsys::EpCtrl, "cannot accept: {error}");
                     self.reactor.remove(at);
                     let pause = Duration::from_millis(100);
                     self.schedule(self.reactor.now() + pause, Due::Listener(ep));
@@ -119,7 +119,7 @@ impl Stream<Tcp> {
         };
         let from = self.own.handshakes[id].from;
         log_info!(
-            &SOURCE,
+            self.common.source,
             Subsys::EpCtrl,
             "{from} closed: it says nothing, and others come"
         );
@@ -153,7 +153,7 @@ impl Stream<Tcp> {
         let header = match read_exchange(&handshake.socket, &mut handshake.exchange) {
             Exchange::Partial => return,
             Exchange::Broken(why) => {
-                log_warn!(&SOURCE, Subsys::EpCtrl, "{from} closed: {why}");
+                log_warn!(self.common.source, Subsys::EpCtrl, "{from} closed: {why}");
                 return self.drop_handshake(id);
             }
             Exchange::Whole(header) => header,
@@ -161,7 +161,7 @@ impl Stream<Tcp> {
         let private = RdmPrivate::decode(private_of(&handshake.exchange));
         let (CmKind::Request, Some(private)) = (header.kind, private) else {
             log_warn!(
-                &SOURCE,
+                self.common.source,
                 Subsys::EpCtrl,
                 "{from} closed: not a tcp RDM endpoint"
             );
@@ -198,13 +198,17 @@ impl Stream<Tcp> {
             .and_then(|ep| ep.by_addr.get(&peer).copied());
         let known = existing.map(|id| self.conns[id].session.state);
         log_debug!(
-            &SOURCE,
+            self.common.source,
             Subsys::EpCtrl,
             "{peer} asks for a connection, which was {} so far",
             known.map_or_else(|| "unknown".to_owned(), |state| format!("{state:?}"))
         );
         let reject = |why: &str| {
-            log_info!(&SOURCE, Subsys::EpCtrl, "{peer}: request rejected: {why}");
+            log_info!(
+                self.common.source,
+                Subsys::EpCtrl,
+                "{peer}: request rejected: {why}"
+            );
             write_exchange(
                 &from.socket,
                 CmKind::Reject,
@@ -216,7 +220,7 @@ impl Stream<Tcp> {
         let id = match existing {
             None if is_last && self.number_of(domain, ep, &peer) == FI_ADDR_NOTAVAIL => {
                 log_warn!(
-                    &SOURCE,
+                    self.common.source,
                     Subsys::EpCtrl,
                     "{peer}: request refused: the last descriptors are for peers of the address vector"
                 );
@@ -245,7 +249,7 @@ impl Stream<Tcp> {
                 // Anybody of this host can name a port.
                 State::Up if !proved && self.conns[id].link.shares_with_living() => {
                     log_warn!(
-                        &SOURCE,
+                        self.common.source,
                         Subsys::EpCtrl,
                         "{peer}: request of a second process refused: the first shares memory with us and is alive"
                     );
@@ -337,7 +341,7 @@ impl Stream<Tcp> {
         private: RdmPrivate,
     ) {
         log_debug!(
-            &SOURCE,
+            self.common.source,
             Subsys::EpCtrl,
             "{}: both sides connect, and its request counts once ours is answered",
             self.conns[id].session.peer

@@ -14,7 +14,7 @@ use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
-use crate::prov::tcp::{SOURCE, Tcp};
+use crate::prov::tcp::Tcp;
 use crate::sys::socket::Socket;
 
 /// So often within the time that a peer has.
@@ -32,7 +32,7 @@ pub fn probe_at_rest(socket: &Socket, timeout: Duration) -> io::Result<()> {
 impl Stream<Tcp> {
     #[cold]
     pub(super) fn watch_peers(&mut self) {
-        let timeout = self.params.peer_timeout;
+        let timeout = self.params.set.peer_timeout;
         // Where there is no limit nothing is ever due.
         self.common.watches_peers = true;
         if !timeout.is_zero() {
@@ -43,7 +43,7 @@ impl Stream<Tcp> {
     /// Gives up peers that have not acknowledged anything for too long.
     #[cold]
     pub(super) fn check_peers(&mut self, domain: &mut DomainOf<Tcp>) {
-        let (now, timeout) = (self.reactor.now(), self.params.peer_timeout);
+        let (now, timeout) = (self.reactor.now(), self.params.set.peer_timeout);
         let (mut silent, mut any) = (Vec::new(), false);
         for (id, conn) in &mut self.conns {
             let Some(socket) = conn
@@ -68,7 +68,7 @@ impl Stream<Tcp> {
         }
         for id in silent {
             log_warn!(
-                &SOURCE,
+                self.common.source,
                 Subsys::EpData,
                 "{}: nothing was acknowledged for {} s: the connection is given up",
                 self.conns[id].session.peer,

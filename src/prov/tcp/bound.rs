@@ -8,19 +8,23 @@ use std::net::SocketAddr;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::address::ip::Addr;
-use crate::prov::tcp::SOURCE;
 use crate::prov::tcp::exchange::process_id;
-use crate::prov::tcp::params::Params;
+use crate::prov::tcp::site::Site;
 use crate::sys::addr;
 use crate::sys::socket::Socket;
 
 /// A socket for a listener: bound, on a port of the range that the settings name.
-pub fn bind(params: &Params, addr: SocketAddr) -> Result<Socket> {
+pub fn bind(site: &Site, addr: SocketAddr) -> Result<Socket> {
+    let params = &site.set;
     let ports = (params.port_low > 0 || params.port_high > 0)
         .then_some((params.port_low, params.port_high));
     let start = std::process::id() ^ (process_id() >> 7);
     Socket::bound(addr, ports, start).map_err(|error| {
-        log_warn!(&SOURCE, Subsys::EpCtrl, "cannot bind to {addr}: {error}");
+        log_warn!(
+            site.source,
+            Subsys::EpCtrl,
+            "cannot bind to {addr}: {error}"
+        );
         error.into()
     })
 }

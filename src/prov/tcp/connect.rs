@@ -16,11 +16,11 @@ use crate::engine::stream::proto::{
 };
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
+use crate::prov::tcp::Tcp;
 use crate::prov::tcp::alive::probe_at_rest;
 use crate::prov::tcp::exchange::{Exchange, FIREWALL, read_exchange, write_whole};
 use crate::prov::tcp::handshake::Auth;
 use crate::prov::tcp::keyed::REFUSED_FOR_KEYS;
-use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::socket::Socket;
 
 /// A peer that took the connection but does not answer the request: when, how often and how many times it is probed.
@@ -34,12 +34,12 @@ impl Stream<Tcp> {
             return Ok(());
         }
         let now = self.reactor.now();
-        let limit = Duration::from_millis(self.params.conn_timeout_ms);
+        let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
         let deadline = *conn.deadline.get_or_insert(now + limit);
         let (peer, ep) = (conn.session.peer, conn.session.ep);
         let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
         log_debug!(
-            &SOURCE,
+            self.common.source,
             Subsys::EpCtrl,
             "connecting to {peer} from {}, attempt {}",
             endpoint.local,
@@ -149,7 +149,7 @@ impl Stream<Tcp> {
             Exchange::Partial => return,
             Exchange::Broken(why) => {
                 log_info!(
-                    &SOURCE,
+                    self.common.source,
                     Subsys::EpCtrl,
                     "{}: no answer: {why}",
                     conn.session.peer
@@ -161,7 +161,7 @@ impl Stream<Tcp> {
         let private = private_of(&conn.own.exchange).to_vec();
         let _ = socket.set_keepalive(None);
         log_debug!(
-            &SOURCE,
+            self.common.source,
             Subsys::EpCtrl,
             "{} has answered our request: {:?}",
             conn.session.peer,
@@ -188,7 +188,7 @@ impl Stream<Tcp> {
         if rdm {
             let Some(answer) = RdmPrivate::decode(private) else {
                 log_warn!(
-                    &SOURCE,
+                    self.common.source,
                     Subsys::EpCtrl,
                     "{}: answers as something else than a tcp RDM endpoint",
                     conn.session.peer
@@ -239,7 +239,7 @@ impl Stream<Tcp> {
         let conn = &mut self.conns[id];
         if let Some(socket) = conn.link.socket() {
             // Without it the peer is watched only where bytes are under way.
-            let _ = probe_at_rest(socket, self.params.peer_timeout);
+            let _ = probe_at_rest(socket, self.params.set.peer_timeout);
         }
         conn.session.state = State::Up;
         conn.session.key = <Tcp as crate::engine::stream::Net>::key(conn).cloned();
@@ -251,7 +251,7 @@ impl Stream<Tcp> {
             crossing.reject();
         }
         log_info!(
-            &SOURCE,
+            self.common.source,
             Subsys::EpCtrl,
             "connected to {}, opened by {}, {} extensions, over {}",
             conn.session.peer,

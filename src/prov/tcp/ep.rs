@@ -9,16 +9,16 @@ use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::iovec::IOV_LIMIT;
 use crate::base::log::{Subsys, log_info};
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, Result};
 use crate::engine::address::ip::Addr;
 use crate::engine::auth::Key;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::{Net, Stream};
+use crate::prov::tcp::Tcp;
 use crate::prov::tcp::bound::{any_address, bind, new_name, rebind};
-use crate::prov::tcp::params::Params;
 use crate::prov::tcp::pep::{Accepted, take_bound};
-use crate::prov::tcp::{SOURCE, Tcp};
+use crate::prov::tcp::site::Site;
 use crate::sys::addr;
 use crate::sys::socket::{BACKLOG, Socket};
 
@@ -41,9 +41,11 @@ pub struct Own {
     pub keys_of_av: bool,
 }
 
-/// What TCP_NODELAY is to be for an endpoint.
-pub fn nodelay(params: &Params, info: &Info) -> bool {
-    params.nodelay.unwrap_or(info.tx.tclass != FI_TC_BULK_DATA)
+/// What TCP_NODELAY is to be for an endpoint. Small messages in a row gather here (`pace`): Nagle's algorithm would
+/// only have the rest of a row wait until the peer's kernel acknowledges its beginning, which takes it 40 ms. So a
+/// traffic class for bulk data does not ask for it.
+pub fn nodelay(site: &Site) -> bool {
+    site.set.nodelay.unwrap_or(true)
 }
 
 impl Stream<Tcp> {
@@ -51,13 +53,19 @@ impl Stream<Tcp> {
         let rdm = match fi_ep_type(info.ep.ep_type) {
             FI_EP_RDM => true,
             FI_EP_MSG => false,
+            FI_EP_DGRAM if self.params.datagrams => {
+                if info.caps.intersects(Caps::RMA | Caps::ATOMIC) {
+                    return Err(Error::INVAL);
+                }
+                true
+            }
             FI_EP_DGRAM => return Err(Error::NOSYS),
             _ => return Err(Error::INVAL),
         };
         let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
         if info.tx.size > MAX_QUEUE
             || info.rx.size > MAX_QUEUE
-            || info.tx.inject_size > self.params.max_inject
+            || info.tx.inject_size > self.params.set.max_inject
             || iovs.iter().any(|&limit| limit > IOV_LIMIT)
         {
             return Err(Error::INVAL);
@@ -90,9 +98,9 @@ impl Stream<Tcp> {
             conn: None,
             own: Own {
                 dest,
-                nodelay: nodelay(&self.params, info),
-                firewalled: self.params.firewall_addr,
-                shares: self.params.shared_memory,
+                nodelay: nodelay(&self.params),
+                firewalled: self.params.set.firewall_addr,
+                shares: self.params.set.shared_memory,
                 request,
                 bound,
                 keys: key.map(|key| vec![key]),
@@ -111,7 +119,7 @@ impl Stream<Tcp> {
             endpoint.local = bound.local()?;
         }
         log_info!(
-            &SOURCE,
+            self.common.source,
             Subsys::EpCtrl,
             "{} endpoint {ep} on {}",
             if rdm { "RDM" } else { "MSG" },
@@ -131,12 +139,12 @@ impl Stream<Tcp> {
     }
 
     pub(super) fn rename_endpoint(&mut self, ep: usize, bytes: &[u8]) -> Result {
-        let params = self.params.clone();
+        let site = self.params.clone();
         let endpoint = self.ep_mut(ep)?;
         let addr = new_name(bytes, &endpoint.local)?;
         if endpoint.rdm {
             let listen = |addr| {
-                let listener = bind(&params, addr)?;
+                let listener = bind(&site, addr)?;
                 listener.listen(BACKLOG)?;
                 Ok(listener)
             };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The fabric object of tcp: fi_fabric(3).
+//! The fabric object of tcp, and of providers that have its transport: fi_fabric(3).
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -8,14 +8,32 @@ use crate::abi;
 use crate::base::Result;
 use crate::base::info::FabricAttr;
 use crate::engine::fabric::Fabric;
-use crate::engine::stream::Stream;
+use crate::engine::stream::{Net, Stream};
 use crate::prov::tcp::Tcp;
-use crate::prov::tcp::params::Params;
+use crate::prov::tcp::site::Site;
+use crate::prov::{Alias, Backing};
 
 pub fn open(
+    site: Site,
     attr: &FabricAttr,
     api_version: u32,
     context: *mut c_void,
 ) -> Result<*mut abi::fid_fabric> {
-    Fabric::<Stream<Tcp>>::open(Params::read(), attr, api_version, context)
+    Fabric::<Stream<Tcp>>::open(site, attr, api_version, context)
+}
+
+/// For providers that have this transport under a name of their own.
+pub const BACKING: Backing = Backing {
+    open: open_as,
+    auth_key_size: Tcp::AUTH_KEY_SIZE,
+    auth_keys: Tcp::AUTH_KEYS,
+};
+
+fn open_as(
+    alias: Alias,
+    attr: &FabricAttr,
+    api_version: u32,
+    context: *mut c_void,
+) -> Result<*mut abi::fid_fabric> {
+    open(Site::of(&alias), attr, api_version, context)
 }

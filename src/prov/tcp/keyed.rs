@@ -21,11 +21,11 @@ use crate::engine::stream::proto::{
 };
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
+use crate::prov::tcp::Tcp;
 use crate::prov::tcp::auth::{Context, Outcome, Prover};
 use crate::prov::tcp::exchange::{write_exchange, write_whole};
 use crate::prov::tcp::handshake::{Auth, Handshake, Pending, compare};
 use crate::prov::tcp::pep::Accepted;
-use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::random::unpredictable;
 use crate::sys::socket::{Moved, Socket};
 
@@ -141,7 +141,7 @@ impl Stream<Tcp> {
             Poll::Wait => {}
             Poll::Ended => {
                 log_info!(
-                    &SOURCE,
+                    self.common.source,
                     Subsys::EpCtrl,
                     "{} has gone without a proof of its authorization key",
                     conn.session.peer
@@ -172,7 +172,11 @@ impl Stream<Tcp> {
     pub(super) fn key_refused(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
         let conn = &mut self.conns[id];
         let peer = conn.session.peer;
-        log_warn!(&SOURCE, Subsys::EpCtrl, "{peer}: no connection: {why}");
+        log_warn!(
+            self.common.source,
+            Subsys::EpCtrl,
+            "{peer}: no connection: {why}"
+        );
         conn.own.auth = None;
         if self.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm) {
             return self.disconnect(domain, id, Error::KEYREJECTED);
@@ -188,7 +192,11 @@ impl Stream<Tcp> {
             _ => return Ok(()),
         };
         let peer = request.from();
-        log_warn!(&SOURCE, Subsys::EpCtrl, "{peer}: request refused: {why}");
+        log_warn!(
+            self.common.source,
+            Subsys::EpCtrl,
+            "{peer}: request refused: {why}"
+        );
         request.refuse_key();
         Err(Error::KEYREJECTED)
     }
@@ -242,7 +250,11 @@ impl Stream<Tcp> {
                 } else {
                     PEER_HAS_ONE
                 };
-                log_warn!(&SOURCE, Subsys::EpCtrl, "{peer}: request refused: {why}");
+                log_warn!(
+                    self.common.source,
+                    Subsys::EpCtrl,
+                    "{peer}: request refused: {why}"
+                );
                 write_whole(&from.socket, &encode_cm(CmKind::Reject, echo, false, true));
                 return;
             }
@@ -272,14 +284,14 @@ impl Stream<Tcp> {
             Ok(_) => return,
             Err(error) => {
                 log_warn!(
-                    &SOURCE,
+                    self.common.source,
                     Subsys::EpCtrl,
                     "{peer}: request dropped: {error:?}"
                 );
                 return;
             }
         }
-        let limit = Duration::from_millis(self.params.conn_timeout_ms);
+        let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
         from.deadline = self.reactor.now() + limit;
         let (fd, deadline) = (from.socket.as_raw_fd(), from.deadline);
         let id = self.own.handshakes.insert(from);
@@ -337,7 +349,11 @@ impl Stream<Tcp> {
         };
         let names = self.names(handshake, &pending.private);
         let peer = names.map_or(handshake.from, |(peer, _)| peer);
-        log_warn!(&SOURCE, Subsys::EpCtrl, "{peer}: no connection: {why}");
+        log_warn!(
+            self.common.source,
+            Subsys::EpCtrl,
+            "{peer}: no connection: {why}"
+        );
         let ep = handshake.ep;
         self.drop_handshake(id);
         let endpoint = self.eps.get(ep);

@@ -4,7 +4,8 @@
 //! What goes over the sockets is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints, on sockets of
 //! `bound`; `connect`, `accept`, `msg`, `pep` and `alive` make connections and watch them, by the messages of `exchange`;
 //! `handshake` is what they know before a connection is up, `auth` and `keyed` serve endpoints with an authorization key,
-//! `same_host` connections to peers of the same host.
+//! `same_host` connections to peers of the same host; `site` knows whether a fabric is of this provider, or of one that
+//! has this transport under another name.
 
 mod accept;
 mod alive;
@@ -22,16 +23,20 @@ mod net;
 pub mod params;
 mod pep;
 mod same_host;
+mod site;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;
 
 use self::params::Params;
+use self::site::Site;
 use super::{Below, Provider};
 use crate::abi;
 use crate::base::info::{Answer, FabricAttr, Query};
 use crate::base::log::Source;
 use crate::base::{Error, Result};
+
+pub use self::fabric::BACKING;
 
 /// Who logs and owns the FI_TCP_ variables.
 pub static SOURCE: Source = Source::new(c"tcp");
@@ -76,6 +81,6 @@ impl Provider for Tcp {
         if flags != 0 {
             return Err(Error::INVAL);
         }
-        fabric::open(attr, api_version, context)
+        fabric::open(Site::own(), attr, api_version, context)
     }
 }

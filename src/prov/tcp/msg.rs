@@ -15,8 +15,8 @@ use crate::engine::stream::proto::{CmKind, encode_cm};
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::ffi::ops::eq::EqErr;
+use crate::prov::tcp::Tcp;
 use crate::prov::tcp::exchange::write_whole;
-use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::addr;
 
 impl Stream<Tcp> {
@@ -81,7 +81,7 @@ impl Stream<Tcp> {
             write: false,
         };
         let proves = conn.own.auth.is_some();
-        let limit = Duration::from_millis(self.params.conn_timeout_ms);
+        let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
         let deadline = self.reactor.now() + limit;
         if proves {
             conn.session.state = State::Proving;
@@ -143,7 +143,7 @@ impl Stream<Tcp> {
     ) {
         let ep = self.conns[id].session.ep;
         log_info!(
-            &SOURCE,
+            self.common.source,
             Subsys::EpCtrl,
             "no connection to {}: error {}",
             self.conns[id].session.peer,

@@ -29,8 +29,9 @@ use crate::engine::stream::transport::DomainOf;
 use crate::engine::stream::{Net, Stream};
 use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::handshake::{Auth, Handshake};
-use crate::prov::tcp::params::Params;
+
 use crate::prov::tcp::same_host::{Sharing, ShmListener};
+use crate::prov::tcp::site::Site;
 use crate::prov::tcp::{SOURCE, Tcp, ep, pep};
 use crate::sys::event::Ready;
 use crate::sys::socket::Socket;
@@ -63,19 +64,25 @@ pub struct Opening {
 impl Net for Tcp {
     type Addr = Addr;
     type Format = Format;
-    type Params = Params;
+    type Params = Site;
     type Domain = Domain;
     type Ep = ep::Own;
     type Conn = Opening;
 
     const SOURCE: &'static Source = &SOURCE;
+
+    fn provider(site: &Site) -> &'static Source {
+        site.source
+    }
+
     const CQ_SIZE: usize = 1024;
     const MAY_SHARE: bool = true;
     const FIRST_PAUSE: Duration = Duration::from_millis(5);
     const AUTH_KEY_SIZE: usize = 256;
     const AUTH_KEYS: usize = 64;
 
-    fn limits(params: &Params) -> Limits {
+    fn limits(site: &Site) -> Limits {
+        let params = &site.set;
         Limits {
             saved_size: params.max_saved_size,
             saved_bytes: params.max_saved_bytes,
@@ -90,7 +97,7 @@ impl Net for Tcp {
         }
     }
 
-    fn open(_params: &Params) -> Result<Domain> {
+    fn open(_site: &Site) -> Result<Domain> {
         Ok(Domain {
             handshakes: Slab::new(),
             shm_listeners: HashMap::new(),
@@ -136,7 +143,7 @@ impl Net for Tcp {
     }
 
     fn permit_sharing(stream: &mut Stream<Tcp>, ep: usize, on: bool) -> Result {
-        let shared_memory = stream.params.shared_memory;
+        let shared_memory = stream.params.set.shared_memory;
         stream.ep_mut(ep)?.own.shares = on && shared_memory;
         Ok(())
     }

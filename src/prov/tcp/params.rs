@@ -218,7 +218,7 @@ const VARIABLES: [(&str, Kind, &str); 26] = [
     (
         "nodelay",
         Kind::Bool,
-        "forces TCP_NODELAY on or off (default: on, except for the bulk data traffic class)",
+        "forces TCP_NODELAY on or off (default: on)",
     ),
     (
         "staging_sbuf_size",

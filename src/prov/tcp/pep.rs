@@ -29,11 +29,11 @@ use crate::ffi::ops;
 use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::{AddrForm, Kind, Other};
+use crate::prov::tcp::Tcp;
 use crate::prov::tcp::auth::{Context, Prover};
 use crate::prov::tcp::bound::{any_address, bind, new_name, rebind};
 use crate::prov::tcp::exchange::{Exchange, read_exchange, write_exchange, write_whole};
-use crate::prov::tcp::params::Params;
-use crate::prov::tcp::{SOURCE, Tcp};
+use crate::prov::tcp::site::Site;
 use crate::sync::Use;
 use crate::sys::addr;
 use crate::sys::event::{BATCH, Epoll, Ready, Timer};
@@ -52,7 +52,7 @@ struct Shared {
     epoll: Epoll,
     /// Goes off when a paused listener is to be looked at again.
     pause: Timer,
-    params: Params,
+    site: Site,
     info: Info,
 }
 
@@ -157,8 +157,8 @@ impl Pep {
             Some(bytes) => addr::from_bytes(bytes).ok_or(Error::INVAL)?,
             None => any_address(v6),
         };
-        let params = fabric.provider.clone();
-        let listener = bind(&params, local)?;
+        let site = fabric.provider.clone();
+        let listener = bind(&site, local)?;
         let state = State {
             local: listener.local()?,
             listener: Some(listener),
@@ -172,7 +172,7 @@ impl Pep {
             state: Mutex::new(state),
             epoll: Epoll::new()?,
             pause: Timer::new()?,
-            params,
+            site,
             info,
         });
         shared
@@ -219,7 +219,7 @@ impl Shared {
             match listener.accept() {
                 Ok(Some((socket, from))) => {
                     let fd = socket.as_raw_fd();
-                    let limit = Duration::from_millis(self.params.conn_timeout_ms);
+                    let limit = Duration::from_millis(self.site.set.conn_timeout_ms);
                     let id = state.handshakes.insert(Handshake {
                         socket,
                         from,
@@ -238,7 +238,7 @@ impl Shared {
                 Err(_) if self.drop_silent(state, None) => {}
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
-                    log_warn!(&SOURCE, Subsys::EpCtrl, "cannot accept: {error}");
+                    log_warn!(self.site.source, Subsys::EpCtrl, "cannot accept: {error}");
                     self.epoll.remove(at);
                     self.pause.set(Some(PAUSE));
                     return;
@@ -310,7 +310,7 @@ impl Shared {
             }
             Err(error) => {
                 log_warn!(
-                    &SOURCE,
+                    self.site.source,
                     Subsys::EpCtrl,
                     "{from}: request dropped: {error:?}"
                 );
@@ -321,7 +321,12 @@ impl Shared {
 
     fn drop_handshake(&self, state: &mut State, id: usize, why: &str) {
         let handshake = state.handshakes.remove(id);
-        log_warn!(&SOURCE, Subsys::EpCtrl, "{} closed: {why}", handshake.from);
+        log_warn!(
+            self.site.source,
+            Subsys::EpCtrl,
+            "{} closed: {why}",
+            handshake.from
+        );
         self.epoll.remove(handshake.socket.as_raw_fd());
     }
 }
@@ -436,7 +441,7 @@ impl CmCalls for Pep {
         if state.listening {
             return Err(Error::OPBADSTATE);
         }
-        let bind = |addr| bind(&self.shared.params, addr);
+        let bind = |addr| bind(&self.shared.site, addr);
         rebind(&mut state.listener, &mut state.local, wanted, bind)
     }
 

@@ -31,8 +31,8 @@ use crate::engine::stream::session::State;
 use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::shm_connect::{Heard, HelloExchange, connect_to};
 use crate::engine::stream::transport::{DomainOf, Stream};
+use crate::prov::tcp::Tcp;
 use crate::prov::tcp::exchange::write_whole;
-use crate::prov::tcp::{SOURCE, Tcp};
 use crate::sys::local::{self, LocalName};
 use crate::sys::random::unpredictable;
 use crate::sys::socket::{Moved, Socket};
@@ -132,7 +132,11 @@ impl Stream<Tcp> {
             false => "expects the peer",
         };
         let peer = conn.session.peer;
-        log_debug!(&SOURCE, Subsys::EpCtrl, "{peer}: shared memory: {step}");
+        log_debug!(
+            self.common.source,
+            Subsys::EpCtrl,
+            "{peer}: shared memory: {step}"
+        );
         if let Some(crossing) = conn.own.crossing.take() {
             crossing.reject();
         }
@@ -151,7 +155,7 @@ impl Stream<Tcp> {
         let ep = self.conns[id].session.ep;
         let directions = self.directions(ep).unwrap_or_else(|error| {
             log_info!(
-                &SOURCE,
+                self.common.source,
                 Subsys::EpCtrl,
                 "no listener for peers of this host: {error:?}"
             );
@@ -245,7 +249,7 @@ impl Stream<Tcp> {
     fn misled(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
         let conn = &self.conns[id];
         log_warn!(
-            &SOURCE,
+            self.common.source,
             Subsys::EpCtrl,
             "{}: no shared memory, and no connection: {why}",
             conn.session.peer
@@ -317,7 +321,11 @@ impl Stream<Tcp> {
     /// The connection goes on as it is.
     fn stay(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
         let peer = self.conns[id].session.peer;
-        log_info!(&SOURCE, Subsys::EpCtrl, "{peer}: no shared memory: {why}");
+        log_info!(
+            self.common.source,
+            Subsys::EpCtrl,
+            "{peer}: no shared memory: {why}"
+        );
         let sharing = self.conns[id].own.sharing.take();
         if let Some(Sharing::HelloExchange { stream, .. }) = sharing.map(|sharing| *sharing) {
             drop(self.set_aside(id));

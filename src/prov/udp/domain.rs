@@ -2,60 +2,129 @@
 //! The transport: the endpoints of one domain, and the loop that asks their sockets for datagrams.
 #![forbid(unsafe_code)]
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 
 use super::SOURCE;
-use super::ep::{Ep, Received, fi_addr_of};
+use super::ep::{Ep, Sent};
+use super::group::{self, Group};
+use super::outbox::Outbox;
+use super::payload::Payload;
+use super::rx::{Received, Spare};
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::info::Info;
 use crate::base::log::{Source, Subsys, log_info, log_warn};
-use crate::base::{Error, OpFlags, Result};
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::address::ip::{Addr, Format};
 use crate::engine::clock::Monotonic;
 use crate::engine::domain_state::{DomainState, TxOp};
+use crate::engine::flusher::Held;
 use crate::engine::reactor::{Reactor, Token};
 use crate::engine::srx::Envelope;
+use crate::engine::strangers::fi_addr_of;
 use crate::engine::transport::{
-    Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Transport,
+    Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Transport,
 };
-use crate::ffi::ops::transfer::Tx;
+use crate::ffi::ops::transfer::{OneTx, Tx};
 use crate::hmem::Host;
-use crate::sys::datagram::MAX_DATAGRAM;
 use crate::sys::event::{BATCH, Ready};
+use crate::sys::fork::Birth;
 
 pub struct Domain {
     reactor: Reactor<()>,
     /// By the endpoint's number in `domain.eps`.
     eps: BTreeMap<usize, Ep>,
+    /// The only one, if there is one and no other.
+    only: Option<usize>,
     /// Endpoints whose datagrams wait in the socket until there is room; nobody is woken for them.
     pub(super) paused: Vec<usize>,
-    /// Bytes of a datagram that no receive has room for.
-    rest: Box<[u8]>,
+    /// Groups that were ever joined.
+    joined: u64,
+    spare: Spare,
+    /// Polls of the application: between two of them messages are sent in a row.
+    polls: u64,
+    /// Endpoints that hold messages back.
+    holding: Vec<usize>,
+    held: Arc<Held>,
+    /// No thread flushes what is held back.
+    is_unserved: bool,
+    birth: Birth,
 }
+
+/// How long a kernel that takes no datagrams is waited for when an endpoint is closed.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 /// The kind of the tokens of sockets.
 const SOCKET: u32 = 1;
-
-/// Datagrams that one look takes from a socket at most: others are to have their turn.
-const BURST: usize = 16;
 
 impl Domain {
     fn ep(&self, ep: usize) -> Result<&Ep> {
         self.eps.get(&ep).ok_or(Error::INVAL)
     }
 
+    #[inline]
     fn receive(&mut self, domain: &mut DomainState<Addr>, id: usize) {
-        let Some(ep) = self.eps.get_mut(&id) else {
-            return;
-        };
-        for _ in 0..BURST {
-            match ep.receive(domain, &mut self.rest) {
-                Received::Datagram => {}
-                Received::Nothing => return,
-                Received::Full => return self.pause(id),
+        if let Some(ep) = self.eps.get_mut(&id)
+            && ep.receive(domain, &mut self.spare) == Received::Full
+        {
+            self.pause(id);
+        }
+    }
+
+    /// Sends a message, which is complete then.
+    #[inline]
+    fn post(
+        &mut self,
+        domain: &mut DomainState<Addr>,
+        op: &TxOp,
+        dest: u64,
+        payload: &impl Payload,
+    ) -> Result {
+        let ep = op.ep();
+        if !domain.ep(ep).enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        domain.may_post(ep)?;
+        if !self.holding.is_empty() && !self.birth.is_here() {
+            self.forget_inherited();
+        }
+        let endpoint = self.eps.get_mut(&ep).ok_or(Error::INVAL)?;
+        match endpoint.send(domain, payload, dest, op.flags, self.polls)? {
+            Sent::Now => {}
+            Sent::Later => self.hold(ep),
+        }
+        domain.sent(ep, op);
+        Ok(())
+    }
+
+    fn note_only(&mut self) {
+        let only = self.eps.keys().next().copied();
+        self.only = only.filter(|_| self.eps.len() == 1);
+    }
+
+    /// Messages of this endpoint wait for others.
+    #[inline]
+    fn hold(&mut self, id: usize) {
+        if !self.holding.contains(&id) {
+            self.holding.push(id);
+        }
+        if !self.held.has_begun() {
+            self.is_unserved = !self.held.begin();
+        }
+    }
+
+    /// In a forked child: what its parent held back the parent sends.
+    #[cold]
+    fn forget_inherited(&mut self) {
+        for id in self.holding.drain(..) {
+            if let Some(ep) = self.eps.get_mut(&id) {
+                ep.outbox = Outbox::default();
             }
         }
+        self.birth = Birth::here();
     }
 
     #[cold]
@@ -70,8 +139,11 @@ impl Domain {
     #[cold]
     fn resume(&mut self, domain: &mut DomainState<Addr>) {
         for id in std::mem::take(&mut self.paused) {
-            self.watch(id, true);
-            self.receive(domain, id);
+            let ep = self.eps.get_mut(&id);
+            match ep.map(|ep| ep.receive(domain, &mut self.spare)) {
+                Some(Received::Full) => self.paused.push(id),
+                _ => self.watch(id, true),
+            }
         }
     }
 
@@ -80,8 +152,10 @@ impl Domain {
             return;
         };
         let token = Token::new(SOCKET, id);
-        if let Err(error) = self.reactor.modify(ep.socket.as_raw_fd(), token, on, false) {
-            log_warn!(&SOURCE, Subsys::EpData, "endpoint {id}: epoll: {error}");
+        for socket in ep.sockets() {
+            if let Err(error) = self.reactor.modify(socket.as_raw_fd(), token, on, false) {
+                log_warn!(&SOURCE, Subsys::EpData, "endpoint {id}: epoll: {error}");
+            }
         }
     }
 }
@@ -96,8 +170,95 @@ impl Connects for Domain {}
 impl Contexts for Domain {}
 impl Groups for Domain {}
 impl Atomics for Domain {}
-impl Batches for Domain {}
-impl Drains for Domain {}
+
+impl Batches for Domain {
+    #[inline]
+    fn holds_back(&self) -> bool {
+        !self.holding.is_empty()
+    }
+
+    #[inline]
+    fn must_flush(&self) -> bool {
+        self.is_unserved && self.holds_back()
+    }
+
+    #[inline]
+    fn flush(&mut self, _domain: &mut DomainState<Addr>) {
+        if !self.holding.is_empty() && !self.birth.is_here() {
+            self.forget_inherited();
+        }
+        let eps = &mut self.eps;
+        self.holding.retain(|id| {
+            let ep = eps.get_mut(id);
+            ep.is_some_and(|ep| !ep.flush())
+        });
+        self.end_holding();
+    }
+
+    fn held_back(&self) -> Option<&Arc<Held>> {
+        Some(&self.held)
+    }
+
+    fn end_holding(&self) {
+        if !self.holds_back() {
+            self.held.end();
+        }
+    }
+}
+
+impl Drains for Domain {
+    fn close_limit(&self) -> Duration {
+        CLOSE_LIMIT
+    }
+
+    fn owes(&self, ep: Option<usize>, _patient: bool) -> bool {
+        let is_meant = |id: &usize| ep.is_none_or(|ep| ep == *id);
+        self.birth.is_here() && self.holding.iter().any(is_meant)
+    }
+
+    fn tell_lost(&self, ep: Option<usize>) {
+        for (id, endpoint) in &self.eps {
+            let count = endpoint.outbox.len();
+            if count > 0 && ep.is_none_or(|ep| ep == *id) {
+                log_warn!(
+                    &SOURCE,
+                    Subsys::EpData,
+                    "endpoint {id}: {count} datagrams are lost, the kernel took none of them"
+                );
+            }
+        }
+    }
+}
+
+impl Multicast for Domain {
+    fn join_multicast(
+        &mut self,
+        _domain: &mut DomainState<Addr>,
+        ep: usize,
+        group: &Addr,
+        sides: Caps,
+    ) -> Result<u64> {
+        let endpoint = self.eps.get_mut(&ep).ok_or(Error::INVAL)?;
+        let address = group::address(self.joined);
+        self.joined += 1;
+        if let Some(socket) = endpoint.join(address, group, sides)? {
+            // An endpoint that is paused watches none of its sockets.
+            let is_watched = !self.paused.contains(&ep);
+            let token = Token::new(SOCKET, ep);
+            self.reactor
+                .add(socket.as_raw_fd(), token, is_watched, false)?;
+        }
+        Ok(address)
+    }
+
+    fn leave_multicast(&mut self, _domain: &mut DomainState<Addr>, ep: usize, group: u64) {
+        let endpoint = self.eps.get_mut(&ep);
+        let left = endpoint.and_then(|endpoint| endpoint.groups.remove(&group));
+        if let Some(socket) = left.as_ref().and_then(Group::socket) {
+            self.reactor.remove(socket.as_raw_fd());
+        }
+    }
+}
 
 impl Transport for Domain {
     type Fabric = ();
@@ -109,8 +270,15 @@ impl Transport for Domain {
         Ok(Domain {
             reactor: Reactor::new(Monotonic)?,
             eps: BTreeMap::new(),
+            only: None,
             paused: Vec::new(),
-            rest: vec![0; MAX_DATAGRAM].into(),
+            joined: 0,
+            spare: Spare::new(),
+            polls: 0,
+            holding: Vec::new(),
+            held: Held::new(),
+            is_unserved: false,
+            birth: Birth::here(),
         })
     }
 
@@ -122,18 +290,41 @@ impl Transport for Domain {
         self.reactor.as_raw_fd()
     }
 
+    #[inline]
     fn progress(&mut self, domain: &mut DomainState<Addr>) {
+        self.polls += 1;
         if !self.paused.is_empty() {
             self.resume(domain);
         }
         // Of one socket epoll would only say what reading it says.
-        if let (1, Some(&only)) = (self.eps.len(), self.eps.keys().next()) {
+        if let Some(only) = self.only {
             return self.receive(domain, only);
         }
         let mut ready = [Ready::default(); BATCH];
         let n = self.reactor.poll(&mut ready);
         for event in &ready[..n] {
             self.receive(domain, Token::of(event).id());
+        }
+    }
+
+    fn progress_all(&mut self, domain: &mut DomainState<Addr>) {
+        self.polls += 1;
+        if !self.paused.is_empty() {
+            self.resume(domain);
+        }
+        let mut ready = [Ready::default(); BATCH];
+        let n = self.reactor.poll(&mut ready);
+        for event in &ready[..n] {
+            let id = Token::of(event).id();
+            let Some(ep) = self.eps.get_mut(&id) else {
+                continue;
+            };
+            if event.broken {
+                ep.hear();
+            }
+            if ep.receive_all(domain, &mut self.spare) == Received::Full {
+                self.pause(id);
+            }
         }
     }
 
@@ -148,6 +339,7 @@ impl Transport for Domain {
             endpoint.local
         );
         self.eps.insert(ep, endpoint);
+        self.note_only();
         Ok(())
     }
 
@@ -158,9 +350,12 @@ impl Transport for Domain {
 
     fn close_ep(&mut self, _domain: &mut DomainState<Addr>, ep: usize) {
         if let Some(endpoint) = self.eps.remove(&ep) {
-            self.reactor.remove(endpoint.socket.as_raw_fd());
+            let sockets = endpoint.sockets();
+            sockets.for_each(|socket| self.reactor.remove(socket.as_raw_fd()));
         }
+        self.note_only();
         self.paused.retain(|&paused| paused != ep);
+        self.holding.retain(|&holding| holding != ep);
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {
@@ -171,16 +366,25 @@ impl Transport for Domain {
         self.eps.get_mut(&ep).ok_or(Error::INVAL)?.rename(addr)
     }
 
+    #[inline]
+    fn transmit_one(&mut self, domain: &mut DomainState<Addr>, ep: usize, tx: &OneTx) -> bool {
+        if tx.flags.intersects(!USUAL) {
+            return false;
+        }
+        let op = TxOp {
+            what: tx.what,
+            since: 0,
+            ep: ep as u32,
+            flags: tx.flags,
+            context: tx.context.number(),
+            len: tx.piece.len(),
+        };
+        self.post(domain, &op, tx.dest, &tx.piece).is_ok()
+    }
+
     fn transmit(&mut self, domain: &mut DomainState<Addr>, ep: usize, tx: &mut Tx<'_>) -> Result {
         check_flags(tx.flags)?;
-        let endpoint = self.ep(ep)?;
-        if !domain.ep(ep).enabled {
-            return Err(Error::OPBADSTATE);
-        }
-        domain.may_post(ep)?;
-        endpoint.send(domain, tx)?;
-        domain.sent(ep, &TxOp::of(ep, tx));
-        Ok(())
+        self.post(domain, &TxOp::of(ep, tx), tx.dest, &tx.iov)
     }
 
     fn room_again(&mut self, domain: &mut DomainState<Addr>) {
@@ -204,13 +408,19 @@ impl Transport for Domain {
 
     /// The index may be given to another peer: what is kept of this one has a sender that no vector knows.
     fn av_removed(&mut self, domain: &mut DomainState<Addr>, av: usize, index: u64, _addr: &Addr) {
-        for &ep in self.eps.keys() {
+        for (&ep, endpoint) in &mut self.eps {
             if domain.ep(ep).av == Some(av) {
+                endpoint.removed();
                 domain.each_srx(ep, |srx| srx.rename_source(index, FI_ADDR_NOTAVAIL));
             }
         }
     }
 }
+
+/// Flags of messages about which there is nothing to say.
+const USUAL: OpFlags = flags!(OpFlags:
+    COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | MULTICAST | MORE
+);
 
 /// What no datagram can do: fi_msg(3), and fi_cq(3) on unreliable endpoints.
 pub(super) fn check_flags(flags: OpFlags) -> Result {

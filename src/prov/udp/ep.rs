@@ -1,30 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One endpoint: its socket, and how datagrams become messages.
-//!
-//! A read goes straight to the next posted receive, which is taken afterwards; this works because receives cannot name
-//! a source here. Datagrams that no receive waits for are taken out of the socket: left there it would be ready all
-//! the time, a sleeper would be woken for nothing, and posting a receive would have to tell the transport. Once no
-//! more is kept, the socket is not watched until a receive has taken something.
-//!
-//! Senders that no vector has get numbers while messages of them are kept, so that one who is inserted before the
-//! receive is posted is named by its completion.
+//! One endpoint: its socket, the groups that it has joined, and how messages become datagrams.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::group::{self, Group};
 use super::info::{MAX_MESSAGE, QUEUE};
+use super::outbox::Outbox;
+use super::payload::Payload;
+use super::rx::{Received, Receiver, Spare, hear_complaints};
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::iovec::IOV_LIMIT;
-use crate::base::{Error, Result};
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::address::ip::Addr;
-use crate::engine::domain_state::{DomainState, MessageInfo, Sender};
-use crate::engine::srx::Envelope;
-use crate::ffi::ops::transfer::{Tx, What};
+use crate::engine::domain_state::DomainState;
+use crate::engine::pace::Pace;
 use crate::sys::addr;
-use crate::sys::datagram::{DatagramSocket, MAX_DATAGRAM};
-use crate::sys::io_list::{GatherList, ScatterList};
+use crate::sys::datagram::DatagramSocket;
+use crate::sys::io_list::GatherList;
 use crate::sys::resolve::source_for;
 
 pub struct Ep {
@@ -32,23 +28,19 @@ pub struct Ep {
     id: usize,
     pub socket: DatagramSocket,
     pub local: SocketAddr,
-    strangers: Strangers,
+    receiver: Receiver,
+    pub outbox: Outbox,
+    pace: Pace,
+    /// By what operations name them by.
+    pub groups: BTreeMap<u64, Group>,
 }
 
-/// Who sent datagrams that are kept, and is in no address vector so far: matching knows them by numbers until they are.
-#[derive(Default)]
-struct Strangers {
-    numbers: HashMap<Addr, u64>,
-    last: u64,
-}
-
-/// What became of a look at the socket.
+/// What became of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Received {
-    Datagram,
-    Nothing,
-    /// Datagrams have to wait in the socket: there is no room for one, or for what tells of it.
-    Full,
+pub enum Sent {
+    Now,
+    /// It is held back.
+    Later,
 }
 
 impl Ep {
@@ -70,7 +62,10 @@ impl Ep {
             id,
             socket,
             local,
-            strangers: Strangers::default(),
+            receiver: Receiver::new(id),
+            outbox: Outbox::default(),
+            pace: Pace::default(),
+            groups: BTreeMap::new(),
         })
     }
 
@@ -85,123 +80,154 @@ impl Ep {
         Ok(())
     }
 
-    /// Sends a message at once. The kernel has a copy then, which is all that an unreliable endpoint promises
-    /// (fi_cq(3), FI_TRANSMIT_COMPLETE). `AGAIN`: the socket's buffer is full.
-    pub fn send(&self, domain: &DomainState<Addr>, tx: &Tx<'_>) -> Result {
-        let av = domain.ep(self.id).av.ok_or(Error::INVAL)?;
-        let to = domain.av(av).get(tx.dest).ok_or(Error::INVAL)?;
-        let mut bytes = GatherList::new();
-        tx.iov.append_to(&mut bytes, usize::MAX);
-        match self.socket.send(&bytes, to)? {
-            true => Ok(()),
-            false => Err(Error::AGAIN),
-        }
-    }
-
-    /// Takes one datagram from the socket. Its bytes go to the receive that is next, those that it has no room for to
-    /// `rest`. All go there where no receive is posted, and are kept.
-    pub fn receive(&mut self, domain: &mut DomainState<Addr>, rest: &mut [u8]) -> Received {
-        let ep = domain.ep(self.id);
-        if !ep.enabled {
-            return Received::Nothing;
-        }
-        let rx_queue = domain.rx_queue_mut(ep.srx);
-        let mut list = ScatterList::new();
-        let room = rx_queue.next_room();
-        let (is_posted, placed) = match room {
-            Some(room) => (true, room.append_to(&mut list, usize::MAX)),
-            None => (false, 0),
+    /// Sends a message, or holds it back to be sent with others: `poll` is the number of the application's last poll.
+    /// The library or the kernel has a copy then, which is all that an unreliable endpoint promises (fi_cq(3),
+    /// FI_TRANSMIT_COMPLETE). `AGAIN`: there is no room for one.
+    #[inline]
+    pub fn send(
+        &mut self,
+        domain: &DomainState<Addr>,
+        payload: &impl Payload,
+        dest: u64,
+        flags: OpFlags,
+        poll: u64,
+    ) -> Result<Sent> {
+        let to = match group::is_meant(dest, flags) {
+            false => {
+                let av = domain.ep(self.id).av.ok_or(Error::INVAL)?;
+                domain.av(av).get(dest).ok_or(Error::INVAL)?
+            }
+            true => self.groups.get(&dest).ok_or(Error::INVAL)?.destination()?,
         };
-        let has_room =
-            is_posted || rx_queue.has_room(self.id as u64, MAX_DATAGRAM as u64, MAX_KEPT);
-        if !has_room || !domain.may_receive(self.id) {
-            return Received::Full;
+        let len = payload.len();
+        let is_alone = self.outbox.is_empty();
+        let waits = len <= SMALL && flags.contains(OpFlags::MORE);
+        if is_alone && !waits && (self.pace.writes(poll) || len > SMALL) {
+            send_now(&self.socket, payload, to)?;
+            self.pace.wrote();
+            return Ok(Sent::Now);
         }
-        list.push(&mut rest[..MAX_DATAGRAM.saturating_sub(placed)]);
-        // An error of a socket without a connection is one of the kernel, and gone with this call.
-        let Ok(Some((len, from))) = self.socket.receive(&list) else {
-            return Received::Nothing;
-        };
-        let from = addr::canonical(from);
-        match is_posted {
-            true => self.fill(domain, len, &from),
-            false => self.keep(domain, &rest[..len.min(MAX_DATAGRAM)], &from),
+        if len > SMALL || !self.outbox.has_room(len) {
+            // Those before it go first.
+            self.outbox.flush(&self.socket);
+            if !self.outbox.is_empty() {
+                return Err(Error::AGAIN);
+            }
+            send_now(&self.socket, payload, to)?;
+            return Ok(Sent::Now);
         }
-        Received::Datagram
+        self.outbox.push(to, payload, self.socket.cuts());
+        self.pace.gather();
+        if self.pace.is_full() {
+            self.flush();
+        }
+        Ok(Sent::Later)
     }
 
-    /// The next receive has the bytes of a datagram.
-    fn fill(&self, domain: &mut DomainState<Addr>, len: usize, from: &Addr) {
-        let sender = Sender {
-            fi_addr: self.index_of(domain, from).unwrap_or(FI_ADDR_NOTAVAIL),
-            addr: Some(from),
-        };
-        let envelope = self.envelope(len, sender.fi_addr);
-        let rx_queue = domain.rx_queue_mut(domain.ep(self.id).srx);
-        if let Some(recv) = rx_queue.accept(&envelope) {
-            domain.received(self.id, &recv, &envelope, &sender);
+    /// Sends what was held back; whether all of it has left.
+    pub fn flush(&mut self) -> bool {
+        self.outbox.flush(&self.socket);
+        self.pace.wrote();
+        self.outbox.is_empty()
+    }
+
+    /// Joins a group, which operations name by `address` then; the socket by which its messages come.
+    pub fn join(
+        &mut self,
+        address: u64,
+        group: &Addr,
+        sides: Caps,
+    ) -> Result<Option<&DatagramSocket>> {
+        let group = Group::join(group, sides, &self.socket, &self.local)?;
+        // Each message would come twice.
+        if self.groups.values().any(|other| group.repeats(other)) {
+            return Err(Error::ADDRINUSE);
+        }
+        let group = self.groups.entry(address).or_insert(group);
+        Ok(group.socket())
+    }
+
+    /// Takes datagrams from its sockets, of each so many that others have their turn.
+    #[inline]
+    pub fn receive(&mut self, domain: &mut DomainState<Addr>, spare: &mut Spare) -> Received {
+        let mut received = self.receiver.receive(domain, &mut self.socket, spare);
+        if self.groups.is_empty() {
+            return received;
+        }
+        for socket in self.groups.values_mut().filter_map(Group::socket_mut) {
+            match (received, self.receiver.receive(domain, socket, spare)) {
+                (Received::Full, _) => return Received::Full,
+                (Received::Nothing, other) => received = other,
+                _ => {}
+            }
+        }
+        received
+    }
+
+    /// As `receive`, until nothing is left, or so much has come that others have to have their turn.
+    pub fn receive_all(&mut self, domain: &mut DomainState<Addr>, spare: &mut Spare) -> Received {
+        for _ in 0..BURST {
+            match self.receive(domain, spare) {
+                Received::Datagrams => {}
+                other => return other,
+            }
+        }
+        Received::Datagrams
+    }
+
+    /// Takes what is said about datagrams that were sent; until then the sockets are ready.
+    pub fn hear(&self) {
+        for socket in self.sockets() {
+            hear_complaints(socket);
         }
     }
 
-    /// A datagram that no receive waits for.
-    #[cold]
-    fn keep(&mut self, domain: &mut DomainState<Addr>, bytes: &[u8], from: &Addr) {
-        let index = self.index_of(domain, from);
-        let source = index.unwrap_or_else(|| self.stranger(domain, from));
-        let reports_origin = domain.reports_origin(self.id, fi_addr_of(source));
-        let envelope = self.envelope(bytes.len(), source);
-        let rx_queue = domain.rx_queue_mut(domain.ep(self.id).srx);
-        let slot = rx_queue.keep_whole(envelope, |kept| kept.extend_from_slice(bytes));
-        if reports_origin {
-            rx_queue.note_origin(slot, addr::to_bytes(from));
-        }
-    }
-
-    fn index_of(&self, domain: &DomainState<Addr>, addr: &Addr) -> Option<u64> {
-        domain.av(domain.ep(self.id).av?).find(addr)
-    }
-
-    fn envelope(&self, len: usize, source: u64) -> Envelope {
-        let message = MessageInfo {
-            what: What::Msg,
-            len: len as u64,
-            tag: 0,
-            data: None,
-        };
-        // All peers share what may be kept: anybody can send as many.
-        message.envelope(source, self.id, self.id as u64)
-    }
-
-    /// The number of a sender that no vector has.
-    fn stranger(&mut self, domain: &DomainState<Addr>, from: &Addr) -> u64 {
-        let Strangers { numbers, last } = &mut self.strangers;
-        if domain.rx_queue(domain.ep(self.id).srx).unexpected_len() == 0 {
-            numbers.clear();
-        }
-        if numbers.len() == MAX_STRANGERS {
-            return FI_ADDR_NOTAVAIL;
-        }
-        *numbers.entry(*from).or_insert_with(|| {
-            *last += 1;
-            STRANGER | *last
-        })
-    }
-
-    /// This address is in the vector from now on: so is whoever sent what is kept from there.
+    /// An address is in the endpoint's vector from now on.
     pub fn inserted(&mut self, domain: &mut DomainState<Addr>, addr: &Addr, index: u64) {
-        if let Some(number) = self.strangers.numbers.remove(addr) {
-            domain.each_srx(self.id, |srx| srx.rename_source(number, index));
-        }
+        self.receiver.inserted(domain, addr, index);
+    }
+
+    /// One is in it no more.
+    pub fn removed(&mut self) {
+        self.receiver.removed();
+    }
+
+    /// All that datagrams for this endpoint come in by.
+    pub fn sockets(&self) -> impl Iterator<Item = &DatagramSocket> {
+        let groups = self.groups.values().filter_map(Group::socket);
+        core::iter::once(&self.socket).chain(groups)
     }
 }
 
-/// What a completion calls the source that matching knows.
+/// Sends one datagram from where it lies.
 #[inline]
-pub fn fi_addr_of(source: u64) -> u64 {
-    match source & STRANGER {
-        0 => source,
-        _ => FI_ADDR_NOTAVAIL,
+fn send_now(socket: &DatagramSocket, payload: &impl Payload, to: &SocketAddr) -> Result {
+    match socket.send(&payload.list(), to) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::AGAIN),
+        Err(error) => send_again(socket, &payload.list(), to, error),
     }
+}
+
+/// An error may be about a datagram that was sent before.
+#[cold]
+fn send_again(
+    socket: &DatagramSocket,
+    list: &GatherList<'_>,
+    to: &SocketAddr,
+    mut error: io::Error,
+) -> Result {
+    for _ in 0..TRIES {
+        if !hear_complaints(socket) {
+            break;
+        }
+        match socket.send(list, to) {
+            Ok(true) => return Ok(()),
+            Ok(false) => return Err(Error::AGAIN),
+            Err(again) => error = again,
+        }
+    }
+    Err(error.into())
 }
 
 fn check(info: &Info) -> Result {
@@ -217,11 +243,9 @@ fn check(info: &Info) -> Result {
     fits.then_some(()).ok_or(Error::INVAL)
 }
 
-/// The bit of the numbers that are no index of a vector. FI_ADDR_NOTAVAIL has it, too.
-const STRANGER: u64 = 1 << 63;
-/// Whoever comes after so many stays unknown: anybody can send from many addresses.
-const MAX_STRANGERS: usize = 1024;
-
-/// Bytes that datagrams without a receive take at most in a receive context. The socket's buffer holds more of them,
-/// and then they are lost.
-const MAX_KEPT: usize = 1 << 20;
+/// Longer messages are not held back: copying them costs more than is saved.
+const SMALL: usize = 4096;
+/// Errors in a row that may be about what was sent before.
+const TRIES: usize = 4;
+/// Reads of a socket in a row.
+const BURST: usize = 64;

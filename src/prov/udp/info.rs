@@ -101,7 +101,7 @@ fn domain() -> DomainAttr {
 }
 
 const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
-const TX: Caps = flags!(Caps: MSG | SEND);
+const TX: Caps = flags!(Caps: MSG | MULTICAST | SEND);
 const RX: Caps = flags!(Caps: MSG | RECV | SOURCE);
 
 /// What there is besides, for who asks. It is not upstream's.
@@ -109,7 +109,7 @@ const MORE_RX: Caps = flags!(Caps: MULTI_RECV | SOURCE_ERR);
 
 /// Default flags of an endpoint, for who asks. fi_cq(3): FI_DELIVERY_COMPLETE is for reliable endpoints.
 const TX_FLAGS: OpFlags = flags!(OpFlags:
-    COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE
+    COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | MULTICAST
 );
 const RX_FLAGS: OpFlags = flags!(OpFlags: COMPLETION | MULTI_RECV);
 

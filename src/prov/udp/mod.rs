@@ -3,15 +3,19 @@
 //! nothing else, so peers are programs over any libfabric, or over plain sockets.
 //!
 //! `info` is what it offers, as data, `params` the FI_UDP_ variables. `domain` is the transport: the endpoints of a
-//! domain, and the loop that asks them for datagrams. `ep` is one endpoint: its socket, and what moves between that and
-//! receives.
+//! domain, and the loop that asks them for datagrams. `ep` is one endpoint: its socket, and how it sends;
+//! `outbox` is what it holds back for a moment, `rx` what comes in, and `group` a multicast group that it has joined.
 //!
-//! It is the smallest transport, and the first to read: the core of `engine::transport`, without any of its parts.
+//! It is the smallest transport, and the first to read: the core of `engine::transport`, and few of its parts.
 
 mod domain;
 mod ep;
+mod group;
 mod info;
+mod outbox;
 mod params;
+mod payload;
+mod rx;
 #[cfg(test)]
 mod tests;
 

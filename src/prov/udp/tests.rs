@@ -5,21 +5,25 @@
 
 use core::time::Duration;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::info::MAX_MESSAGE;
 use super::params::Params;
-use super::{domain, info};
+use super::{domain, ep, info};
 use crate::abi::*;
 use crate::base::info::{Info as Entry, Query};
 use crate::base::rights::KeyPolicy;
-use crate::base::{Error, OpFlags, Result};
+use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::domain_state::{DomainState, Regions};
-use crate::engine::transport::Transport;
+use crate::engine::transport::{Multicast, Transport};
 use crate::ffi::client::*;
 use crate::sys::addr;
+use crate::sys::datagram::DatagramSocket;
 use crate::sys::event::sleep_on;
+use crate::sys::io_list::GatherList;
+use crate::sys::netif::{Address, addresses, index_of};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -238,6 +242,20 @@ fn what_waits_for_room_wakes_nobody() {
     assert!(sleep_on(&fd, Some(LIMIT)).unwrap());
 }
 
+/// What is said about datagrams for nobody makes a socket ready, until it is heard.
+#[test]
+fn a_complaint_wakes_once() {
+    let endpoint = ep::Ep::open(0, &entries(Some("lo")).remove(0)).unwrap();
+    let fd = [endpoint.socket.as_raw_fd()];
+    let nobody = socket().local_addr().unwrap();
+    for _ in 0..3 {
+        assert!(endpoint.socket.send_bytes(b"x", &nobody).unwrap());
+        assert!(sleep_on(&fd, Some(LIMIT)).unwrap());
+        endpoint.hear();
+        assert!(!sleep_on(&fd, Some(Duration::ZERO)).unwrap());
+    }
+}
+
 #[test]
 fn what_a_datagram_cannot_carry_is_refused() {
     let side = Side::open();
@@ -258,6 +276,47 @@ fn what_a_datagram_cannot_carry_is_refused() {
         domain::check_flags(OpFlags::TRANSMIT_COMPLETE | OpFlags::INJECT),
         Ok(())
     );
+}
+
+/// A group over IPv6 whose messages do not leave this host: on an interface that has a route for groups.
+#[test]
+fn groups_over_ipv6() {
+    let is_usable = |address: &Address| address.addr.is_ipv6() && !address.loopback;
+    let Some(place) = addresses().into_iter().find(is_usable) else {
+        return;
+    };
+    let mut state = DomainState::new(Regions::new(KeyPolicy::default()));
+    let info = Entry {
+        src_addr: Some(addr::to_bytes(&place.addr)),
+        ..entries(None).remove(0)
+    };
+    let mut transport = domain::Domain::open(&(), &info).unwrap();
+    transport.open_ep(&mut state, 0, &info).unwrap();
+    let local = addr::from_bytes(&transport.name(0).unwrap()).unwrap();
+    let mut group = "[ff01::4653]:0".parse().unwrap();
+    let name = transport
+        .join_multicast(&mut state, 0, &group, Caps::RECV)
+        .unwrap();
+    let twice = transport.join_multicast(&mut state, 0, &group, Caps::RECV);
+    assert_eq!(twice, Err(Error::ADDRINUSE));
+    let fd = [transport.poll_fd()];
+    group.set_port(local.port());
+    let send = || {
+        let sender = DatagramSocket::bound((local.ip(), 0).into()).unwrap();
+        let SocketAddr::V6(mut group) = group else {
+            panic!()
+        };
+        group.set_scope_id(index_of(local.ip()).unwrap());
+        sender
+            .send_to_groups_from(local.ip(), group.into())
+            .unwrap();
+        assert!(sender.send(&GatherList::new(), &group.into()).unwrap());
+    };
+    send();
+    assert!(sleep_on(&fd, Some(LIMIT)).unwrap());
+    transport.leave_multicast(&mut state, 0, name);
+    send();
+    assert!(!sleep_on(&fd, Some(Duration::ZERO)).unwrap());
 }
 
 fn entries(iface: Option<&str>) -> Vec<Entry> {

@@ -77,9 +77,7 @@ impl<T: Transport> Ep<T> {
         };
         if tx {
             ep.tx_cq = Some(id);
-            self.shared
-                .tx_implied
-                .store(implied.bits(), Ordering::Relaxed);
+            self.shared.imply(implied);
         }
         if rx {
             ep.rx_cq = Some(id);
@@ -140,13 +138,19 @@ impl<T: Transport> Ep<T> {
         }
         let id = av.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         let mut state = self.unlocked_state()?;
-        let user_ids = state.domain.av(id).has_user_ids();
+        let (user_ids, bits) = {
+            let av = state.domain.av(id);
+            (av.has_user_ids(), av.context_bits)
+        };
         let ep = state.domain.ep_mut(self.shared.id);
         if ep.av.is_some() || ep.ep_type == FI_EP_MSG.0 {
             return Err(Error::INVAL);
         }
         ep.av = Some(id);
         ep.user_ids = user_ids;
+        if bits > 0 && ep.caps.contains(Caps::NAMED_RX_CTX) {
+            self.shared.limits.name_contexts();
+        }
         drop(state);
         self.keep(av.uses.take());
         Ok(())

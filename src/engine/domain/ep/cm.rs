@@ -52,6 +52,15 @@ impl<T: Transport> CmCalls for Ep<T> {
         self.join_group(join, context)
     }
 
+    fn join_multicast(
+        &self,
+        addr: Option<&[u8]>,
+        flags: u64,
+        context: *mut c_void,
+    ) -> Result<*mut fid_mc> {
+        self.join_address(addr, flags, context)
+    }
+
     fn shutdown(&self, flags: u64) -> Result {
         if flags != 0 {
             return Err(Error::BADFLAGS);

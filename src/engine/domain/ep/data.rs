@@ -52,7 +52,7 @@ impl<T: Transport> Ep<T> {
     fn try_transmit(&self, tx: &mut Tx<'_, T::Memory>) -> Result {
         if self.shared.limits.any.load(Ordering::Relaxed) {
             tx.flags |= self.limit(tx)?;
-            if self.shared.limits.goes_around() {
+            if self.shared.limits.goes_around() || tx.flags.contains(OpFlags::TRIGGER) {
                 return self.post_from(tx);
             }
         }
@@ -145,7 +145,9 @@ impl<T: Transport> DataPath for Ep<T> {
 
     #[inline]
     fn transmit(&self, tx: &mut Tx<'_, T::Memory>) -> Result {
-        self.try_transmit(tx).map_err(Self::refused)
+        self.try_transmit(tx)
+            .or_else(|error| self.post_refused(tx, error))
+            .map_err(Self::refused)
     }
 
     #[inline]
@@ -171,6 +173,10 @@ impl<T: Transport> DataPath for Ep<T> {
 
     fn takes_many_tagged(&self) -> bool {
         (self.shared.info.caps | self.shared.info.rx.caps).contains(Caps::TAGGED_MULTI_RECV)
+    }
+
+    fn takes_multicast(&self) -> bool {
+        EpState::caps_of(&self.shared.info).contains(Caps::MULTICAST)
     }
 
     #[inline]
@@ -201,7 +207,7 @@ impl<T: Transport> DataPath for Ep<T> {
             0 => OpFlags::empty(),
             _ => current(&self.tx_flags) & LEVELS,
         };
-        OpFlags::INJECT | level
+        OpFlags::INJECT | level | self.tx_implied() & OpFlags::AFTER_READS
     }
 
     #[inline]
@@ -222,7 +228,10 @@ impl<T: Transport> AtomicPath for Ep<T> {
         if !EpState::caps_of(&self.shared.info).contains(needed) {
             return Err(Error::OPNOTSUPP);
         }
-        let most = self.shared.limits.size[ATOMIC].load(Ordering::Relaxed);
+        let most = match T::most_of(family, datatype, op) {
+            0 => return Err(Error::OPNOTSUPP),
+            most => most.min(self.shared.limits.size[ATOMIC].load(Ordering::Relaxed)),
+        };
         Ok(Elements {
             size,
             count: most / size,

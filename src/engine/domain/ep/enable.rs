@@ -26,11 +26,7 @@ impl<T: Transport> Ep<T> {
                     .enable_ep(&mut state.domain, self.shared.id)?;
             }
         }
-        let ep = state.domain.ep_mut(self.shared.id);
-        if ep.caps.contains(Caps::TRIGGER) {
-            ep.tell_work()?;
-        }
-        ep.enabled = true;
+        state.domain.ep_mut(self.shared.id).enabled = true;
         Ok(())
     }
 

@@ -29,14 +29,16 @@ pub(super) struct Limits {
     iovs: usize,
     target_iovs: usize,
     pub(super) receive_iovs: usize,
-    /// The orders that what follows a read has to keep: FI_ORDER_WAR and its like.
-    after_reads: MsgOrder,
+    /// `AFTER_READS` for messages and for what changes memory, if that has to stay behind reads: FI_ORDER_SAR,
+    /// FI_ORDER_WAR and its like.
+    messages: OpFlags,
+    changes: OpFlags,
     /// fi_endpoint(3), FI_ORDER_STRICT: operations complete in the order of their calls, so none begins while another
     /// is under way.
     pub(super) strict: bool,
     /// Destinations may name receive contexts.
-    names_contexts: bool,
-    /// Operations may wait for what it posts, or be posted to wait.
+    names_contexts: AtomicBool,
+    /// Operations may wait for what it posts.
     watched: AtomicBool,
     /// Something of this is to be checked. Otherwise the provider knows what it takes.
     pub(super) any: AtomicBool,
@@ -47,12 +49,16 @@ pub(super) struct Limits {
 impl Limits {
     /// Not the usual way of an operation.
     pub(super) fn goes_around(&self) -> bool {
-        self.names_contexts || self.watched.load(Ordering::Relaxed)
+        self.names_contexts.load(Ordering::Relaxed) || self.watched.load(Ordering::Relaxed)
     }
 
     pub(super) fn new(info: &Info, atomic: usize, names_contexts: bool) -> Limits {
         let all = |most: usize| [most, most, most, most.min(atomic)].map(AtomicUsize::new);
-        let after_reads = info.tx.msg_order & (MsgOrder::WRITES_AFTER_READS | MsgOrder::SAR);
+        let kept = |any| match info.tx.msg_order.intersects(any) {
+            true => OpFlags::AFTER_READS,
+            false => OpFlags::empty(),
+        };
+        let (messages, changes) = (kept(MsgOrder::SAR), kept(MsgOrder::WRITES_AFTER_READS));
         let strict = info.tx.comp_order == CompOrder::STRICT;
         let of_one = strict || names_contexts;
         let limit = |agreed: usize| if agreed == 0 { IOV_LIMIT } else { agreed };
@@ -64,13 +70,20 @@ impl Limits {
             iovs,
             target_iovs,
             receive_iovs: limit(info.rx.iov_limit),
-            after_reads,
+            messages,
+            changes,
             strict,
-            names_contexts,
+            names_contexts: AtomicBool::new(names_contexts),
             watched: AtomicBool::new(false),
-            any: AtomicBool::new(of_one || few || !after_reads.is_empty()),
+            any: AtomicBool::new(of_one || few || messages != changes),
             of_one: AtomicBool::new(of_one),
         }
+    }
+
+    /// The flags that every operation has: an order that holds for all kinds, which costs less than to look at each.
+    /// Reads the transport leaves out.
+    pub(super) fn implied(&self) -> OpFlags {
+        self.messages & self.changes
     }
 
     /// From now on something of it is checked for every operation.
@@ -79,12 +92,19 @@ impl Limits {
         self.of_one.store(true, Ordering::Relaxed);
     }
 
-    /// From now on operations may wait for others, or set them off.
+    /// From now on destinations may name receive contexts.
+    pub(super) fn name_contexts(&self) {
+        self.names_contexts.store(true, Ordering::Relaxed);
+        self.set_any();
+    }
+
+    /// From now on operations may set off others.
     pub(super) fn watch(&self) {
         self.watched.store(true, Ordering::Relaxed);
         self.set_any();
     }
 
+    #[inline]
     pub(super) fn check<M: Memory>(&self, tx: &Tx<'_, M>) -> Result {
         self.check_pieces(tx.iov.pieces(), tx.target.len())?;
         let most = self.size[Limits::of(tx.what)].load(Ordering::Relaxed);
@@ -95,6 +115,7 @@ impl Limits {
     }
 
     /// The pieces of an operation here, and at the target.
+    #[inline]
     pub(super) fn check_pieces(&self, own: usize, target: usize) -> Result {
         match own > self.iovs || target > self.target_iovs {
             true => Err(Error::INVAL),
@@ -103,15 +124,12 @@ impl Limits {
     }
 
     /// `AFTER_READS` for an operation that such an order is about.
+    #[inline]
     pub(super) fn order(&self, what: What) -> OpFlags {
-        let orders = match what {
-            What::Read => return OpFlags::empty(),
-            What::Msg | What::Tagged => MsgOrder::SAR,
-            _ => MsgOrder::WRITES_AFTER_READS,
-        };
-        match self.after_reads.intersects(orders) {
-            false => OpFlags::empty(),
-            true => OpFlags::AFTER_READS,
+        match what {
+            What::Read => OpFlags::empty(),
+            What::Msg | What::Tagged => self.messages,
+            What::Write | What::Atomic | What::AtomicFetch => self.changes,
         }
     }
 

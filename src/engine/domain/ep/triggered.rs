@@ -3,6 +3,7 @@
 //! set off others, lowered limits, peeks.
 #![forbid(unsafe_code)]
 
+use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::{Ep, Shared};
@@ -19,6 +20,19 @@ impl<T: Transport> Shared<T> {
     pub(super) fn watch(&self) {
         self.limits.watch();
     }
+
+    /// Calls without flags have these: those with FI_TRIGGER do not go the usual way.
+    pub(super) fn expect(&self, flags: OpFlags) {
+        if flags.contains(OpFlags::TRIGGER) {
+            self.limits.set_any();
+        }
+    }
+
+    /// The flags that all operations of the initiator have, beside those that the endpoint's order gives them.
+    pub(super) fn imply(&self, flags: OpFlags) {
+        let all = flags | self.limits.implied();
+        self.tx_implied.store(all.bits(), Ordering::Relaxed);
+    }
 }
 
 impl<T: Transport> Ep<T> {
@@ -26,6 +40,21 @@ impl<T: Transport> Ep<T> {
     pub fn place_in(&self, engine: &Arc<Engine<T>>) -> Option<Place> {
         let (port, ep) = (self.port(), self.shared.id);
         self.is_of(engine).then_some(Place { port, ep })
+    }
+
+    /// Deferred work is going to be queued at this endpoint.
+    pub fn expect_work(&self, state: &mut State<T>) -> Result {
+        self.shared.watch();
+        state.domain.ep_mut(self.shared.id).tell_work()
+    }
+
+    /// What the transport refused for its flags, and has left as it was: with FI_TRIGGER it is the engine's.
+    #[cold]
+    pub(super) fn post_refused(&self, tx: &mut Tx<'_, T::Memory>, error: Error) -> Result {
+        match error == Error::BADFLAGS && tx.flags.contains(OpFlags::TRIGGER) {
+            true => self.post_from(tx),
+            false => Err(error),
+        }
     }
 
     /// FI_TRIGGER: keeps an operation until its counter has the value.

@@ -17,7 +17,7 @@ pub fn own_caps(all: Caps, own: Caps) -> Caps {
 
 /// fi_endpoint(3): a context may have less than its endpoint; what is zero is as the endpoint has it.
 pub fn narrow_tx(tx: &mut TxAttr, wanted: &TxAttr, caps: Caps) -> Result {
-    if !(caps | tx.caps).contains(wanted.caps) || !tx.msg_order.contains(wanted.msg_order) {
+    if !(caps | tx.caps).contains(wanted.caps) || !tx.msg_order.covers(wanted.msg_order) {
         return Err(Error::INVAL);
     }
     if !wanted.caps.is_empty() {
@@ -31,7 +31,7 @@ pub fn narrow_tx(tx: &mut TxAttr, wanted: &TxAttr, caps: Caps) -> Result {
 }
 
 pub fn narrow_rx(rx: &mut RxAttr, wanted: &RxAttr, caps: Caps) -> Result {
-    if !(caps | rx.caps).contains(wanted.caps) || !rx.msg_order.contains(wanted.msg_order) {
+    if !(caps | rx.caps).contains(wanted.caps) || !rx.msg_order.covers(wanted.msg_order) {
         return Err(Error::INVAL);
     }
     if !wanted.caps.is_empty() {

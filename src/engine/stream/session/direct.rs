@@ -18,8 +18,7 @@ const SMALL_WRITE: usize = 4096;
 impl<A: Address> Session<A> {
     /// Does a read or write from here. False leaves it to messages: it may have been done in part, which does no harm.
     pub fn moved_directly(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: &TxOp) -> bool {
-        const TARGETS: OpFlags =
-            flags!(OpFlags: REMOTE_CQ_DATA | COMMIT_COMPLETE | FENCE | AFTER_READS);
+        const TARGETS: OpFlags = flags!(OpFlags: REMOTE_CQ_DATA | COMMIT_COMPLETE | FENCE);
         let Some(shm) = cx.link.shm_mut() else {
             return false;
         };
@@ -31,7 +30,9 @@ impl<A: Address> Session<A> {
         }
         let write = op.what == What::Write;
         let small = write && op.len <= SMALL_WRITE && !tx.flags.intersects(WANTS_ACK);
-        let waits = !self.tx.queue.is_empty() || !self.tx.waiting.is_empty();
+        let waits = !self.tx.queue.is_empty()
+            || !self.tx.waiting.is_empty()
+            || tx.flags.contains(OpFlags::AFTER_READS) && self.holds(tx.what, tx.flags);
         if small || waits || tx.flags.intersects(TARGETS) || cx.domain.ep(op.ep()).orders_access {
             return false;
         }

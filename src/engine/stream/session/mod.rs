@@ -42,6 +42,7 @@ use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::domain_state::{DomainState, Sender};
 use crate::engine::mr::Region;
+use crate::engine::strangers::source_of;
 use crate::engine::stream::link::{Link, is_silence};
 use crate::engine::stream::session::common::{Common, Todo};
 use crate::engine::stream::session::groups::Frames;
@@ -49,6 +50,7 @@ use crate::engine::stream::session::queue::{After, Out, OutFrame, SendQueue};
 use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::session::receive_state::{At, ReceiveState, Regions, Sink};
 use crate::engine::transport::Address;
+use crate::ffi::ops::transfer::What;
 
 /// What two peers owe each other: operations posted and not complete, frames to be sent, a frame that comes in.
 pub struct Session<A> {
@@ -232,7 +234,7 @@ impl<A: Address> Session<A> {
     #[inline]
     pub fn source(&self) -> u64 {
         match self.fi_addr {
-            FI_ADDR_NOTAVAIL => unknown_source(self.serial),
+            FI_ADDR_NOTAVAIL => source_of(self.serial),
             known => known,
         }
     }
@@ -271,10 +273,10 @@ impl<A: Address> Session<A> {
         self.tx.owed + self.tx.answers * size_of::<OutFrame>()
     }
 
-    /// Whether an operation with these flags has to wait for those that were sent.
-    pub fn holds(&self, flags: OpFlags) -> bool {
-        flags.contains(OpFlags::FENCE) && self.is_busy()
-            || flags.contains(OpFlags::AFTER_READS) && self.is_reading()
+    /// Whether an operation with `HELD` among its flags has to wait for those that were sent.
+    pub fn holds(&self, what: What, flags: OpFlags) -> bool {
+        let after_reads = flags.contains(OpFlags::AFTER_READS) && what != What::Read;
+        after_reads && self.is_reading() || flags.contains(OpFlags::FENCE) && self.is_busy()
     }
 
     /// Whether an access of the peer to this region is under way.
@@ -312,9 +314,4 @@ impl<A: Address> Session<A> {
 fn names(regions: &Regions, region: &Arc<Region<Arc<Counter>>>) -> bool {
     let mut regions = regions.iter().flatten();
     regions.any(|other| Arc::ptr_eq(other, region))
-}
-
-/// How a peer without address is called when messages are matched: no fi_addr has the top bit.
-pub fn unknown_source(serial: u64) -> u64 {
-    1 << 63 | serial
 }

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::base::{IoVec, OpFlags};
 use crate::engine::domain_state::TxOp;
-use crate::engine::stream::pace::Pace;
+use crate::engine::pace::Pace;
 use crate::engine::stream::proto::{self, Frame, MAX_HEADER, RendezvousData};
 use crate::engine::stream::session::receive_state::Regions;
 use crate::ffi::ops::transfer::What;

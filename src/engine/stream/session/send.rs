@@ -40,16 +40,15 @@ pub const SPARE_BUFFERS: usize = 16;
 pub const WANTS_ACK: OpFlags = flags!(OpFlags: TRANSMIT_COMPLETE | DELIVERY_COMPLETE);
 
 /// Flags of operations that do not go the usual way of small ones.
-pub const SPECIAL: OpFlags = WANTS_ACK
-    .union(HELD)
-    .union(flags!(OpFlags: COMMIT_COMPLETE | MATCH_COMPLETE));
+pub const SPECIAL: OpFlags =
+    WANTS_ACK.union(flags!(OpFlags: FENCE | COMMIT_COMPLETE | MATCH_COMPLETE));
 
 /// Flags of operations that may have to wait for those before them.
 const HELD: OpFlags = flags!(OpFlags: FENCE | AFTER_READS);
 
-/// Flags of operations that go the shortest way.
+/// Flags of operations that go the shortest way, which is behind no read.
 pub const PLAIN: OpFlags = flags!(OpFlags:
-    COMPLETION | INJECT | INJECT_COMPLETE | REMOTE_CQ_DATA | MORE | TRANSMIT
+    COMPLETION | INJECT | INJECT_COMPLETE | REMOTE_CQ_DATA | MORE | TRANSMIT | AFTER_READS
 );
 
 /// How an operation goes out.
@@ -141,7 +140,10 @@ impl<A: Address> Session<A> {
     ) -> bool {
         cx.watch();
         let waits = self.state != State::Up || !self.tx.waiting.is_empty();
-        if waits || self.swap || op.flags.intersects(SPECIAL) {
+        // One test of the flags for who asks for nothing of all that.
+        let special = op.flags.intersects(SPECIAL.union(OpFlags::AFTER_READS))
+            && (op.flags.intersects(SPECIAL) || self.is_reading());
+        if waits || self.swap || special {
             return false;
         }
         let mut header = [0; LEN];
@@ -261,7 +263,7 @@ impl<A: Address> Session<A> {
     /// Whether an operation has to wait for the connection, or for those before it.
     #[inline(always)]
     pub fn must_wait(&self, op: &TxOp) -> bool {
-        let held = op.flags.intersects(HELD) && self.holds(op.flags);
+        let held = op.flags.intersects(HELD) && self.holds(op.what, op.flags);
         self.state != State::Up || !self.tx.waiting.is_empty() || held
     }
 
@@ -377,7 +379,7 @@ impl<A: Address> Session<A> {
     /// The connection is up, or an operation has completed: what waited for it goes out, in order.
     pub fn send_waiting(&mut self, cx: &mut Cx<'_, A>) {
         while let Some(waiting) = self.tx.waiting.front() {
-            if waiting.op.flags.intersects(HELD) && self.holds(waiting.op.flags) {
+            if waiting.op.flags.intersects(HELD) && self.holds(waiting.op.what, waiting.op.flags) {
                 break;
             }
             let (frame, op) = (waiting.frame, waiting.op);

@@ -130,7 +130,7 @@ static MR_OPS: fi_ops_mr = fi_ops_mr {
     size: size_of::<fi_ops_mr>(),
     reg: Some(reg),
     regv: None,
-    regattr: None,
+    regattr: Some(regattr),
 };
 
 static EQ_OPS: fi_ops_eq = fi_ops_eq {
@@ -322,6 +322,24 @@ unsafe extern "C" fn reg(
     0
 }
 
+unsafe extern "C" fn regattr(
+    fid: *mut fid,
+    attr: *const fi_mr_attr,
+    _: u64,
+    mr: *mut *mut fid_mr,
+) -> c_int {
+    // SAFETY: the client's attributes, of one piece, and its place for the result.
+    unsafe {
+        let (piece, access, key) = (
+            &*(*attr).anonymous.mr_iov,
+            (*attr).access,
+            (*attr).requested_key,
+        );
+        let (base, len) = (piece.iov_base, piece.iov_len);
+        reg(fid, base, len, access, 0, key, 0, mr, null_mut())
+    }
+}
+
 /// Writes what the test has queued into `room` bytes.
 ///
 /// # Safety
@@ -458,12 +476,15 @@ unsafe extern "C" fn sendv(
     desc: *mut *mut c_void,
     count: usize,
     _: fi_addr_t,
-    _: *mut c_void,
+    context: *mut c_void,
 ) -> ssize_t {
     for i in 0..count {
         // SAFETY: so many are there.
         let (len, desc) = unsafe { ((*iov.add(i)).iov_len, *desc.add(i)) };
         note(format!("piece {len} {:x}", desc.addr()));
     }
-    0
+    if POSTING.get() == 0 {
+        next_read(Read::Words(vec![context.addr() as u64, FI_SEND, 0], 1));
+    }
+    POSTING.get() as ssize_t
 }

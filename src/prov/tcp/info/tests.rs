@@ -3,14 +3,13 @@
 //! loopback only.
 
 mod hints;
-mod machine;
 mod places;
 
 use std::ffi::CStr;
 
-use self::machine::{A, Machine};
 use super::*;
 use crate::base::info::Hints;
+use crate::base::info::machine::{A, Machine};
 use crate::sys::addr;
 
 fn empty() -> Hints {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A machine that is the same everywhere.
+//! For tests of providers over IP: a machine that is the same everywhere.
 
 use std::ffi::CString;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::base::info::ip;
+use super::ip;
 use crate::sys::netif::Address;
 use crate::sys::resolve::{Family, Question};
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Which small frames of a connection are written at once, and which gather to leave together.
 //!
-//! A system call costs as much as fifty frames that are only copied, so a program that posts many in a row has them gathered.
-//! But nobody knows whether another one follows. So the first few of a row are written at once, and so is whatever comes
-//! after a pause as long as a system call. A row that was long lets the next one be taken for long, too: only its first frame is
-//! written at once then. `engine::flusher` bounds how long a frame is held back.
+//! A system call costs as much as fifty frames that are only copied, so a program that posts many in a row has them
+//! gathered. But nobody knows whether another one follows. So the first few of a row are written at once, and so is
+//! whatever comes after a pause as long as a system call. A row that was long lets the next one be taken for long, too:
+//! only its first frame is written at once then. `engine::flusher` bounds how long a frame is held back.
 #![forbid(unsafe_code)]
 
 use crate::sys::clock::ticks;
 
-/// Each connection has one, so its numbers are short: they wrap around, and then a frame may be written too soon or gather
-/// without need.
+/// Each connection has one, so its numbers are short: they wrap around, and then a frame may be written too soon or
+/// gather without need.
 #[derive(Default)]
 pub struct Pace {
     /// The poll of the application in which the row began.
@@ -33,8 +33,8 @@ const UNIT: u32 = 10;
 const PAUSE: u32 = 10;
 
 impl Pace {
-    /// Whether the next frame is written at once, if nothing waits in front of it. `poll` is the number of the last poll of the
-    /// application.
+    /// Whether the next frame is written at once, if nothing waits in front of it. `poll` is the number of the last
+    /// poll of the application.
     #[inline(always)]
     pub fn writes(&mut self, poll: u64) -> bool {
         let poll = poll as u32;

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Numbers for senders that no address vector has: matching knows each of them by a number that is no fi_addr, so that
+//! one who is inserted before the receive is posted is named by its completion.
+#![forbid(unsafe_code)]
+
+use core::hash::Hash;
+use std::collections::HashMap;
+
+use crate::abi::FI_ADDR_NOTAVAIL;
+
+/// Who sent messages that are kept, and is in no address vector so far.
+pub struct Strangers<A> {
+    numbers: HashMap<A, u64>,
+    last: u64,
+}
+
+impl<A: Clone + Eq + Hash> Strangers<A> {
+    pub fn new() -> Strangers<A> {
+        Strangers {
+            numbers: HashMap::new(),
+            last: 0,
+        }
+    }
+
+    /// What matching calls a sender. Nobody needs the earlier numbers where no messages are kept (`unexpected` is
+    /// their count). Whoever comes after `MAX` others stays unknown.
+    pub fn number(&mut self, sender: &A, unexpected: usize) -> u64 {
+        if unexpected == 0 {
+            self.numbers.clear();
+        }
+        if let Some(&number) = self.numbers.get(sender) {
+            return number;
+        }
+        if self.numbers.len() >= MAX {
+            return FI_ADDR_NOTAVAIL;
+        }
+        self.last += 1;
+        let number = source_of(self.last);
+        self.numbers.insert(sender.clone(), number);
+        number
+    }
+
+    /// The sender is in a vector from now on: the number that messages of it were kept by.
+    pub fn inserted(&mut self, sender: &A) -> Option<u64> {
+        self.numbers.remove(sender)
+    }
+}
+
+/// What matching calls a sender without an address in the vector, by a number of the transport's.
+#[inline]
+pub const fn source_of(serial: u64) -> u64 {
+    STRANGER | serial
+}
+
+/// What a completion calls the source that matching knows.
+#[inline]
+pub fn fi_addr_of(source: u64) -> u64 {
+    match source & STRANGER {
+        0 => source,
+        _ => FI_ADDR_NOTAVAIL,
+    }
+}
+
+/// The bit of the numbers that are no index of a vector. FI_ADDR_NOTAVAIL has it, too.
+const STRANGER: u64 = 1 << 63;
+/// Anybody can send from many addresses.
+const MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_keeps_its_number_while_messages_are_kept() {
+        let mut strangers = Strangers::new();
+        let (x, y) = (strangers.number(&'x', 0), strangers.number(&'y', 1));
+        assert_ne!(x, y);
+        assert_eq!(
+            [strangers.number(&'x', 2), strangers.number(&'y', 3)],
+            [x, y]
+        );
+        // No message is left that has the old numbers, but the next ones are others all the same.
+        assert!(![x, y].contains(&strangers.number(&'y', 0)));
+        assert_eq!(strangers.inserted(&'x'), None);
+    }
+
+    #[test]
+    fn who_is_inserted_is_no_stranger() {
+        let mut strangers = Strangers::new();
+        let number = strangers.number(&'x', 0);
+        assert_eq!(strangers.inserted(&'x'), Some(number));
+        assert_eq!(strangers.inserted(&'x'), None);
+    }
+
+    #[test]
+    fn completions_know_no_numbers_but_those_of_vectors() {
+        let number = Strangers::new().number(&'x', 0);
+        assert_eq!(fi_addr_of(number), FI_ADDR_NOTAVAIL);
+        assert_eq!(fi_addr_of(FI_ADDR_NOTAVAIL), FI_ADDR_NOTAVAIL);
+        assert_eq!([0, 7].map(fi_addr_of), [0, 7]);
+    }
+
+    #[test]
+    fn many_senders_cost_no_memory() {
+        let mut strangers = Strangers::new();
+        let known = (0..MAX).map(|who| strangers.number(&who, 1)).max();
+        assert_ne!(known, Some(FI_ADDR_NOTAVAIL));
+        assert_eq!(strangers.number(&MAX, 1), FI_ADDR_NOTAVAIL);
+        // Those who have a number still have it.
+        assert_ne!(strangers.number(&0, 1), FI_ADDR_NOTAVAIL);
+    }
+}

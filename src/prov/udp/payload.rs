@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The bytes of a message that is posted: of one piece, as most have them, or of several.
+#![forbid(unsafe_code)]
+
+use crate::base::{IoVec, Piece};
+use crate::sys::io_list::GatherList;
+
+pub trait Payload {
+    fn len(&self) -> usize;
+    /// For a system call, from where they lie.
+    fn list(&self) -> GatherList<'_>;
+    fn copy_out(&self, out: &mut Vec<u8>);
+}
+
+impl Payload for Piece {
+    #[inline]
+    fn len(&self) -> usize {
+        Piece::len(self)
+    }
+
+    #[inline]
+    fn list(&self) -> GatherList<'_> {
+        let mut list = GatherList::new();
+        self.append_to(&mut list, usize::MAX);
+        list
+    }
+
+    #[inline]
+    fn copy_out(&self, out: &mut Vec<u8>) {
+        Piece::copy_out(self, out);
+    }
+}
+
+impl Payload for IoVec {
+    fn len(&self) -> usize {
+        self.remaining()
+    }
+
+    fn list(&self) -> GatherList<'_> {
+        let mut list = GatherList::new();
+        self.append_to(&mut list, usize::MAX);
+        list
+    }
+
+    fn copy_out(&self, out: &mut Vec<u8>) {
+        IoVec::copy_out(self, out);
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What routers and hosts had to say about datagrams that were sent: ICMP, by the error queue of a socket (IP_RECVERR
+//! of ip(7)). An error that a call reports is about such a datagram, not about what the call was to do.
+
+use core::mem;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+
+use super::DatagramSocket;
+use crate::sys::addr;
+
+/// A datagram that did not get there.
+#[derive(Debug)]
+pub struct Complaint {
+    pub to: SocketAddr,
+    pub error: io::Error,
+}
+
+impl DatagramSocket {
+    /// The next complaint, if there is one.
+    pub fn complaint(&self) -> Option<Complaint> {
+        // The kernel puts two things there: this, and the address of whoever complains.
+        #[repr(C, align(8))]
+        struct Control {
+            head: libc::cmsghdr,
+            error: libc::sock_extended_err,
+            from: [u8; 64],
+        }
+        let mut name = [0u8; size_of::<libc::sockaddr_in6>()];
+        // SAFETY: numbers, of which all zero is one.
+        let (mut control, mut message): (Control, libc::msghdr) = unsafe { mem::zeroed() };
+        message.msg_name = name.as_mut_ptr().cast();
+        message.msg_namelen = name.len() as libc::socklen_t;
+        message.msg_control = (&raw mut control).cast();
+        message.msg_controllen = size_of::<Control>();
+        // SAFETY: `name` and `control` are ours, and as long as the message says. The datagram's bytes are not asked
+        // for.
+        let n = unsafe {
+            libc::syscall(
+                libc::SYS_recvmsg,
+                self.raw.as_raw_fd(),
+                &raw mut message,
+                libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE,
+            )
+        };
+        let kind = (control.head.cmsg_level, control.head.cmsg_type);
+        let is_one = kind == (libc::IPPROTO_IP, libc::IP_RECVERR)
+            || kind == (libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
+        let error = match is_one {
+            true => control.error.ee_errno as i32,
+            false => libc::EIO,
+        };
+        // Without an address it is nobody's: that of the kernel itself, of a datagram that never left.
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        (n >= 0).then(|| Complaint {
+            to: addr::from_bytes(&name).map_or(unknown, addr::canonical),
+            error: io::Error::from_raw_os_error(error),
+        })
+    }
+}

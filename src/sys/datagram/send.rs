@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Sending datagrams: one whose bytes are the application's, or a row of those that were kept.
+
+use core::mem;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+
+use socket2::SockAddr;
+
+use super::{DatagramSocket, later};
+use crate::sys::io_list::GatherList;
+use crate::sys::socket::send_message;
+
+/// Datagrams for one peer, one behind the other: all of `size` bytes, but for the last, which may be shorter. More than
+/// one only where `DatagramSocket::cuts` says so.
+pub struct Run<'a> {
+    pub to: SocketAddr,
+    pub bytes: &'a [u8],
+    pub size: usize,
+}
+
+/// Runs that one system call takes.
+const RUNS: usize = 16;
+
+const FLAGS: libc::c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+
+/// What a message says besides its bytes: how long the datagrams are.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Control {
+    head: libc::cmsghdr,
+    size: u16,
+}
+
+impl DatagramSocket {
+    /// Whether a run may have several datagrams.
+    #[inline]
+    pub fn cuts(&self) -> bool {
+        self.cuts
+    }
+
+    /// Sends the pieces of `list` as one datagram; false if there is no room for it now.
+    #[inline]
+    pub fn send(&self, list: &GatherList<'_>, to: &SocketAddr) -> io::Result<bool> {
+        match list.pieces() {
+            // It costs the kernel less than a message of several pieces.
+            [piece] => self.send_plain(piece, to),
+            pieces => self.send_message(pieces, to),
+        }
+    }
+
+    /// As `send`, of bytes of ours.
+    pub fn send_bytes(&self, bytes: &[u8], to: &SocketAddr) -> io::Result<bool> {
+        let mut list = GatherList::new();
+        list.push(bytes);
+        self.send(&list, to)
+    }
+
+    /// `piece` is one of a list for sending, which the caller has.
+    #[inline]
+    fn send_plain(&self, piece: &libc::iovec, to: &SocketAddr) -> io::Result<bool> {
+        let to = SockAddr::from(*to);
+        // SAFETY: whoever put the piece into the list answers for it, and `to` is ours.
+        let sent = unsafe {
+            libc::syscall(
+                libc::SYS_sendto,
+                self.raw.as_raw_fd(),
+                piece.iov_base,
+                piece.iov_len,
+                FLAGS,
+                to.as_ptr(),
+                to.len(),
+            )
+        };
+        match sent {
+            0.. => Ok(true),
+            _ => later().map(|()| false),
+        }
+    }
+
+    /// As `send_plain`, of several.
+    fn send_message(&self, pieces: &[libc::iovec], to: &SocketAddr) -> io::Result<bool> {
+        let to = SockAddr::from(*to);
+        // SAFETY: all zero is a valid msghdr.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_name = to.as_ptr().cast_mut().cast();
+        message.msg_namelen = to.len();
+        message.msg_iov = pieces.as_ptr().cast_mut();
+        message.msg_iovlen = pieces.len();
+        // SAFETY: whoever put a piece into the list answers for it, and `to` is ours.
+        match unsafe { send_message(self.raw.as_raw_fd(), &message) } {
+            0.. => Ok(true),
+            _ => later().map(|()| false),
+        }
+    }
+
+    /// Sends the first of these runs, as many as one system call takes: how many there was room for. An error is that
+    /// of the first, of which nothing is sent.
+    pub fn send_runs<'a>(&self, runs: impl Iterator<Item = Run<'a>>) -> io::Result<usize> {
+        // SAFETY: all zero is a valid mmsghdr, iovec and cmsghdr.
+        let (mut messages, mut pieces, mut controls): (
+            [libc::mmsghdr; RUNS],
+            [libc::iovec; RUNS],
+            [Control; RUNS],
+        ) = unsafe { mem::zeroed() };
+        let mut names: [Option<SockAddr>; RUNS] = [const { None }; RUNS];
+        let mut count = 0;
+        for (i, run) in runs.take(RUNS).enumerate() {
+            count += 1;
+            let message = &mut messages[i].msg_hdr;
+            let name = names[i].insert(SockAddr::from(run.to));
+            message.msg_name = name.as_ptr().cast_mut().cast();
+            message.msg_namelen = name.len();
+            pieces[i] = libc::iovec {
+                iov_base: run.bytes.as_ptr().cast_mut().cast(),
+                iov_len: run.bytes.len(),
+            };
+            message.msg_iov = &raw mut pieces[i];
+            message.msg_iovlen = 1;
+            if run.bytes.len() > run.size {
+                controls[i] = Control::cut(run.size);
+                message.msg_control = (&raw mut controls[i]).cast();
+                message.msg_controllen = size_of::<Control>();
+            }
+        }
+        // SAFETY: each message names one of `pieces`, whose bytes are borrowed, one of `names` and of `controls`; all
+        // of them stay in their places during the call.
+        let sent = unsafe {
+            libc::syscall(
+                libc::SYS_sendmmsg,
+                self.raw.as_raw_fd(),
+                messages.as_mut_ptr(),
+                count,
+                FLAGS,
+            )
+        };
+        match usize::try_from(sent) {
+            Ok(sent) => Ok(sent),
+            Err(_) => later().map(|()| 0),
+        }
+    }
+}
+
+impl Control {
+    fn cut(size: usize) -> Control {
+        Control {
+            head: libc::cmsghdr {
+                cmsg_len: mem::offset_of!(Control, size) + size_of::<u16>(),
+                cmsg_level: libc::SOL_UDP,
+                cmsg_type: libc::UDP_SEGMENT,
+            },
+            size: size as u16,
+        }
+    }
+}
+
+// As CMSG_DATA and CMSG_SPACE of cmsg(3) have it.
+const _: () = assert!(mem::offset_of!(Control, size) == 16 && size_of::<Control>() == 24);

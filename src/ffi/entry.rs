@@ -4,9 +4,6 @@
 //! Trusted with: what `Info::write` has just made. The programs of src/bin have no such entries, so this is not in
 //! `client`.
 
-// For layered providers, of which a build may have none.
-#![allow(dead_code)]
-
 use crate::base::info::Info;
 use crate::base::{Error, Result};
 use crate::ffi::client::{self, InfoList};

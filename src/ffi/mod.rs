@@ -8,6 +8,7 @@ pub mod addr;
 pub mod client;
 mod entry;
 mod foreign;
+pub mod layer;
 pub mod live;
 pub mod object;
 pub mod ops;
@@ -21,7 +22,6 @@ use crate::base::Error;
 use crate::base::log::{CORE, Subsys, log_warn};
 
 pub use addr::AddrForm;
-#[allow(unused_imports)]
 pub use entry::with_entry;
 pub use object::{Kind, Other, WaitHandle};
 

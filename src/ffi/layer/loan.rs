@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The memory of one operation below.
+
+use core::ops::Range;
+use std::sync::Arc;
+
+use super::lent::Lent;
+use super::pool::Slot;
+use crate::base::iovec::IOV_LIMIT;
+use crate::base::{Error, Result};
+use crate::ffi::client::Span;
+
+pub enum Loan {
+    Nothing,
+    /// The first bytes of a slot, so many.
+    Slot(Slot, usize),
+    /// A part of the application's memory.
+    Lent(Arc<Lent>, Range<usize>),
+    /// The first bytes of a slot, and a part of the application's memory after them.
+    Both(Slot, usize, Arc<Lent>, Range<usize>),
+}
+
+/// As what the provider below gets it.
+pub(super) struct Spans {
+    spans: [Span; IOV_LIMIT + 1],
+    count: usize,
+}
+
+impl Loan {
+    /// Whether it has memory of the application.
+    pub fn is_lent(&self) -> bool {
+        matches!(self, Loan::Lent(..) | Loan::Both(..))
+    }
+
+    /// How many pieces the provider below gets.
+    pub fn pieces(&self) -> Result<usize> {
+        Ok(self.spans()?.as_slice().len())
+    }
+
+    pub(super) fn spans(&self) -> Result<Spans> {
+        let mut all = Spans {
+            spans: [Span::empty(); IOV_LIMIT + 1],
+            count: 0,
+        };
+        if let Loan::Slot(slot, len) | Loan::Both(slot, len, ..) = self {
+            all.spans[0] = slot.span(*len)?;
+            all.count = 1;
+        }
+        if let Loan::Lent(lent, part) | Loan::Both(_, _, lent, part) = self {
+            let out = &mut all.spans[all.count..];
+            let len = part.end.checked_sub(part.start).ok_or(Error::INVAL)?;
+            all.count += lent.spans(part.start, len, out).ok_or(Error::INVAL)?;
+        }
+        Ok(all)
+    }
+}
+
+impl Spans {
+    pub fn as_slice(&self) -> &[Span] {
+        &self.spans[..self.count]
+    }
+}

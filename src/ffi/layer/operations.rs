@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Operations that are under way below.
+
+use core::mem;
+use std::sync::Arc;
+
+use slab::Slab;
+
+use super::contexts::Contexts;
+use super::loan::Loan;
+use super::pool::Slot;
+use crate::abi::*;
+use crate::base::{Error, Result};
+use crate::ffi::client::{Context, Done, Ep, Info, Message, RmaMessage, Span};
+use crate::ffi::unclosed;
+
+/// Each holds its memory, and what its owner knows of it. All of them complete at queues of one domain below.
+pub struct Operations<T> {
+    table: Slab<Operation<T>>,
+    contexts: Contexts,
+}
+
+struct Operation<T> {
+    /// The endpoint's number (`Handle::number`).
+    ep: usize,
+    loan: Loan,
+    what: T,
+}
+
+/// An operation that was not posted. FI_EAGAIN: it can be after some progress.
+pub struct Failed<T> {
+    pub error: Error,
+    pub loan: Loan,
+    pub what: T,
+}
+
+/// An endpoint is closed: nobody uses the memory of its operations any more.
+pub struct Closed(usize);
+
+#[cfg(test)]
+impl Closed {
+    /// As if the endpoint were closed.
+    pub fn of(ep: &Ep) -> Closed {
+        Closed(ep.number())
+    }
+}
+
+/// Closes an endpoint. FI_EBUSY while somebody else holds the handle.
+pub fn close(ep: Arc<Ep>) -> core::result::Result<Closed, (Arc<Ep>, Error)> {
+    let number = ep.number();
+    ep.close().map(|()| Closed(number))
+}
+
+impl<T> Operations<T> {
+    /// For operations of endpoints that are opened with this entry, or one with the same mode.
+    pub fn new(info: Info<'_>) -> Operations<T> {
+        Operations {
+            table: Slab::new(),
+            contexts: Contexts::new(info),
+        }
+    }
+
+    /// How many are under way.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.table.iter().map(|(_, operation)| &operation.what)
+    }
+
+    /// Each with whether it uses memory of the application.
+    pub fn each(&mut self) -> impl Iterator<Item = (&mut T, bool)> {
+        let each = self.table.iter_mut().map(|(_, operation)| operation);
+        each.map(|operation| (&mut operation.what, operation.loan.is_lent()))
+    }
+
+    /// Sends a message. `flags` are those of fi_sendmsg(3).
+    #[inline]
+    pub fn send(
+        &mut self,
+        ep: &Ep,
+        loan: Loan,
+        dest: fi_addr_t,
+        data: Option<u64>,
+        flags: u64,
+        what: T,
+    ) -> core::result::Result<(), Failed<T>> {
+        self.post(ep, loan, what, |spans, context| {
+            match (spans, data, flags) {
+                (spans, None, 0) => ep.send(spans, dest, context),
+                (&[span], Some(data), 0) => ep.send_data(span, data, dest, context),
+                (spans, data, flags) => {
+                    let message = Message {
+                        spans,
+                        addr: dest,
+                        context,
+                        data: data.unwrap_or(0),
+                        tag: 0,
+                        ignore: 0,
+                    };
+                    ep.send_msg(&message, flags | has_data(data))
+                }
+            }
+        })
+    }
+
+    /// Receives a message, at an endpoint or a shared context.
+    #[inline]
+    pub fn recv(
+        &mut self,
+        ep: &Ep,
+        slot: Slot,
+        src: fi_addr_t,
+        what: T,
+    ) -> core::result::Result<(), Failed<T>> {
+        let room = slot.room();
+        self.post(ep, Loan::Slot(slot, room), what, |spans, context| {
+            ep.recv(spans, src, context)
+        })
+    }
+
+    /// Reads memory of the peer: fi_readmsg of fi_rma(3).
+    pub fn read(
+        &mut self,
+        ep: &Ep,
+        loan: Loan,
+        addr: fi_addr_t,
+        remote: &[fi_rma_iov],
+        flags: u64,
+        what: T,
+    ) -> core::result::Result<(), Failed<T>> {
+        self.post(ep, loan, what, |spans, context| {
+            let data = None;
+            let message = rma(spans, addr, remote, data, context);
+            match (remote, flags) {
+                (&[at], 0) => ep.read_from(spans, addr, at.addr, at.key, context),
+                _ => ep.read_msg(&message, flags),
+            }
+        })
+    }
+
+    /// Writes memory of the peer: fi_writemsg of fi_rma(3).
+    #[allow(clippy::too_many_arguments)]
+    pub fn write(
+        &mut self,
+        ep: &Ep,
+        loan: Loan,
+        addr: fi_addr_t,
+        remote: &[fi_rma_iov],
+        data: Option<u64>,
+        flags: u64,
+        what: T,
+    ) -> core::result::Result<(), Failed<T>> {
+        self.post(ep, loan, what, |spans, context| {
+            let message = rma(spans, addr, remote, data, context);
+            match (remote, data, flags) {
+                (&[at], None, 0) => ep.write_to(spans, addr, at.addr, at.key, context),
+                _ => ep.write_msg(&message, flags | has_data(data)),
+            }
+        })
+    }
+
+    /// What has completed, well or not. None: it is no operation of these.
+    #[inline]
+    pub fn end(&mut self, done: Done) -> Option<(T, Loan)> {
+        let number = self.contexts.number(&done)?;
+        let Operation { loan, what, .. } = self.table.try_remove(number)?;
+        Some((what, loan))
+    }
+
+    /// The operation that has completed, which stays.
+    pub fn get(&self, done: &Done) -> Option<&T> {
+        let operation = self.table.get(self.contexts.number(done)?)?;
+        Some(&operation.what)
+    }
+
+    /// What was under way at an endpoint that is closed.
+    pub fn closed(&mut self, Closed(ep): Closed) -> Vec<(T, Loan)> {
+        let of_it = |operation: &Operation<T>| operation.ep == ep;
+        let numbers: Vec<usize> = self
+            .table
+            .iter()
+            .filter(|(_, o)| of_it(o))
+            .map(|(i, _)| i)
+            .collect();
+        let ended = numbers.into_iter().map(|number| {
+            let Operation { loan, what, .. } = self.table.remove(number);
+            (what, loan)
+        });
+        ended.collect()
+    }
+
+    #[inline]
+    fn post(
+        &mut self,
+        ep: &Ep,
+        loan: Loan,
+        what: T,
+        post: impl FnOnce(&[Span], Context) -> Result,
+    ) -> core::result::Result<(), Failed<T>> {
+        let spans = match loan.spans() {
+            Ok(spans) => spans,
+            Err(error) => return Err(Failed { error, loan, what }),
+        };
+        let entry = self.table.vacant_entry();
+        let number = entry.key();
+        let context = self.contexts.of(number);
+        // Before it is posted: the provider has the memory as soon as the call begins.
+        entry.insert(Operation {
+            ep: ep.number(),
+            loan,
+            what,
+        });
+        match post(spans.as_slice(), context) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let Operation { loan, what, .. } = self.table.remove(number);
+                Err(Failed { error, loan, what })
+            }
+        }
+    }
+}
+
+impl<T> Drop for Operations<T> {
+    fn drop(&mut self) {
+        if !self.table.is_empty() {
+            // The provider may use their memory as long as it likes.
+            unclosed("endpoint with operations under way", Error::BUSY);
+            mem::forget(mem::take(&mut self.table));
+            mem::forget(mem::replace(&mut self.contexts, Contexts::Numbers(0)));
+        }
+    }
+}
+
+fn rma<'a>(
+    spans: &'a [Span],
+    addr: fi_addr_t,
+    remote: &'a [fi_rma_iov],
+    data: Option<u64>,
+    context: Context,
+) -> RmaMessage<'a> {
+    RmaMessage {
+        spans,
+        addr,
+        remote,
+        context,
+        data: data.unwrap_or(0),
+    }
+}
+
+fn has_data(data: Option<u64>) -> u64 {
+    match data {
+        Some(_) => FI_REMOTE_CQ_DATA,
+        None => 0,
+    }
+}

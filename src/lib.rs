@@ -10,10 +10,6 @@ mod engine;
 mod exports;
 mod ffi;
 mod hmem;
-// For tests: a provider upon another.
-#[cfg(feature = "layered")]
-#[path = "../tests/layered/mod.rs"]
-mod layered;
 mod prov;
 mod registry;
 mod sync;

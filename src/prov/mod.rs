@@ -4,7 +4,10 @@
 
 mod alias;
 pub mod hook;
+mod layered;
 mod provider;
+pub mod rxd;
+pub mod rxm;
 pub mod shm;
 pub mod tcp;
 pub mod udp;

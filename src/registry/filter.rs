@@ -62,9 +62,9 @@ impl Filter {
         loads: impl Fn(&str) -> bool,
     ) -> Answer {
         let (name, provider) = (registered.name(), &registered.provider);
-        let refusal = match registered.is_own() || registered.kind != Kind::Utility {
-            true => self.refuse(&name),
-            false => self.refuse_utility(&name, is_uppermost),
+        let refusal = match registered.kind {
+            Kind::Utility => self.refuse_utility(&name, is_uppermost),
+            _ => self.refuse(&name),
         };
         let refusal = refusal.or_else(|| {
             let (wanted, offered) = (query.version, provider.api());
@@ -84,8 +84,12 @@ impl Filter {
         {
             drop_collectives(&mut answer, &name, needed);
         }
-        if !registered.is_own() && query.flags & UNFILTERED == 0 {
-            answer.entries.retain(|entry| self.leaves(entry, query));
+        if query.flags & UNFILTERED == 0 {
+            match (registered.is_own(), registered.kind) {
+                (false, _) => answer.entries.retain(|entry| self.leaves(entry, query)),
+                (true, Kind::Utility) => answer.entries.retain(|entry| self.may_result(entry)),
+                (true, _) => {}
+            }
         }
         answer
     }
@@ -98,10 +102,15 @@ impl Filter {
         let hints = query.hints;
         let domain = hints.and_then(|hints| hints.domain.as_ref()?.name.as_ref());
         let fabric = hints.and_then(|hints| hints.fabric.as_ref()?.name.as_ref());
-        let name = entry.fabric.prov_name.as_deref();
-        name.is_some_and(|name| self.allowed.result(&name.to_string_lossy()))
+        self.may_result(entry)
             && same(&entry.domain.name, domain)
             && same(&entry.fabric.name, fabric)
+    }
+
+    /// May FI_PROVIDER leave an entry with this complete name?
+    fn may_result(&self, entry: &Info) -> bool {
+        let name = entry.fabric.prov_name.as_deref();
+        name.is_some_and(|name| self.allowed.result(&name.to_string_lossy()))
     }
 
     /// With the flag `CORE_ONLY`.

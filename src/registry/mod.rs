@@ -21,7 +21,7 @@ use crate::base::log::{CORE, Subsys, log_warn};
 use crate::base::params;
 use crate::base::settings::Settings;
 use crate::base::{Error, Result};
-use crate::prov::{Provider, hook, shm, tcp, udp};
+use crate::prov::{Provider, hook, rxd, rxm, shm, tcp, udp};
 use kind::Kind;
 use plugins::{Foreign, Found, Search};
 use registered::Registered;
@@ -32,16 +32,20 @@ pub use open::open_fabric;
 
 /// The providers of the library, in the order in which FI_PROV_ATTR_ONLY shows them.
 fn own() -> Vec<Box<dyn Provider>> {
-    let mut own: Vec<Box<dyn Provider>> = vec![
+    // Another library layers its own upon ours, and has hooks of its own.
+    let is_plugin = cfg!(feature = "plugin");
+    let mut own: Vec<Box<dyn Provider>> = match is_plugin {
+        true => Vec::new(),
+        false => vec![Box::new(rxm::Rxm), Box::new(rxd::Rxd)],
+    };
+    let cores: [Box<dyn Provider>; 4] = [
         Box::new(shm::Shm),
         Box::new(udp::Udp),
         Box::new(tcp::Tcp),
         Box::new(shm::Sm2),
-        #[cfg(feature = "layered")]
-        Box::new(crate::layered::Layered),
     ];
-    // Another library has its own.
-    if !cfg!(feature = "plugin") {
+    own.extend(cores);
+    if !is_plugin {
         own.extend(hook::all());
     }
     own

@@ -74,7 +74,12 @@ pub fn complaint(text: &str, there: &[&str]) -> Option<String> {
             "FI_PROVIDER={text:?}: no provider is called {unknown}; there are {there_are}"
         ));
     }
-    let leaves_none = !there.iter().any(|name| allowed.result(name));
+    let (layers, cores): (Vec<&str>, Vec<&str>) = there.iter().partition(|name| is_utility(name));
+    let layered = |layer: &&str| {
+        let mut names = cores.iter().map(|core| format!("{core}{SEPARATOR}{layer}"));
+        names.any(|name| allowed.result(&name))
+    };
+    let leaves_none = !cores.iter().any(|name| allowed.result(name)) && !layers.iter().any(layered);
     leaves_none.then(|| format!("FI_PROVIDER={text:?} leaves none of {there_are}"))
 }
 
@@ -233,6 +238,11 @@ mod tests {
     #[test]
     fn a_list_that_cannot_be_meant_is_told() {
         let said = |text| complaint(text, &["shm", "tcp", "sm2"]);
+        let layered = |text| complaint(text, &["ofi_rxm", "tcp"]);
+        assert_eq!(layered("tcp;ofi_rxm"), None);
+        for none in ["ofi_rxm", "ofi_rxm;tcp", "verbs;ofi_rxm"] {
+            assert!(layered(none).unwrap().contains("leaves none"), "{none}");
+        }
         for fine in [
             "tcp",
             "TCP",

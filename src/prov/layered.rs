@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What layered providers make of the entries below them: fi_getinfo(3).
+#![forbid(unsafe_code)]
+
+use std::ffi::CString;
+
+use crate::abi::FI_SOURCE;
+use crate::base::info::{Answer, Info, Prototype, Query, Reason, Refusal, Value, check};
+use crate::base::log::Source;
+
+/// An entry for each of those below that makes one which fits. `over`: what it can be; `entry`: what it becomes then.
+/// `below` is why there are not more of them; that is told where there are none.
+pub fn offers(
+    source: &'static Source,
+    query: &Query,
+    (cores, below): (&[Info], Vec<Reason>),
+    wanted: u32,
+    over: impl Fn(&Info) -> Prototype,
+    entry: impl Fn(&Prototype, &Info) -> Info,
+) -> Answer {
+    let name = source.name().to_string_lossy();
+    let mut reasons = match cores.is_empty() {
+        true => why_none(&name, wanted, below),
+        false => Vec::new(),
+    };
+    let mut entries = Vec::new();
+    for core in cores {
+        let kind = over(core);
+        let refusals = check(&kind, query);
+        if refusals.is_empty() {
+            entries.push(entry(&kind, core));
+        }
+        let domain: Vec<CString> = core.domain.name.iter().cloned().collect();
+        let told = refusals
+            .into_iter()
+            .map(|refusal| refusal.of(&name, &kind, domain.clone()));
+        for reason in told {
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+    }
+    Answer { entries, reasons }
+}
+
+/// What providers below say of endpoints of the type that is wanted; or that there are no such endpoints.
+fn why_none(name: &str, wanted: u32, reasons: Vec<Reason>) -> Vec<Reason> {
+    let is_near = |reason: &Reason| reason.ep_type == wanted;
+    let near: Vec<Reason> = reasons.into_iter().filter(is_near).collect();
+    match near.is_empty() {
+        false => near,
+        true => {
+            let none = Value::Text("none".to_owned());
+            vec![Refusal::new("endpoints below", Value::EpType(wanted), none).by(name)]
+        }
+    }
+}
+
+/// One port at all addresses: an entry for each of them, with that port. Peers are told where an endpoint is.
+pub fn without_wildcard<'a>(query: &Query<'a>) -> (Query<'a>, Option<u16>) {
+    let any = query.node.is_none() && query.flags & FI_SOURCE != 0;
+    let service = query.service.filter(|_| any);
+    let port = service.and_then(|service| service.to_str().ok()?.parse().ok());
+    let inner = match port {
+        Some(_) => Query {
+            service: None,
+            flags: query.flags & !FI_SOURCE,
+            ..*query
+        },
+        None => *query,
+    };
+    (inner, port)
+}
+
+/// Whether two entries are of the same domain, with the same addresses.
+pub fn same_place(a: &Info, b: &Info) -> bool {
+    let place = |info: &Info| {
+        let (fabric, domain) = (&info.fabric, &info.domain);
+        let names = (
+            fabric.prov_name.clone(),
+            fabric.name.clone(),
+            domain.name.clone(),
+        );
+        (names, info.src_addr.clone(), info.dest_addr.clone())
+    };
+    place(a) == place(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::{FI_EP_DGRAM, FI_EP_MSG, FI_EP_RDM};
+
+    fn reason(ep_type: u32) -> Reason {
+        let text = || Value::Text(String::new());
+        let by = Refusal::new("caps", text(), text()).by("other");
+        Reason { ep_type, ..by }
+    }
+
+    #[test]
+    fn only_what_is_said_of_endpoints_that_would_do_is_told() {
+        let wanted = FI_EP_MSG.0;
+        let said = [FI_EP_RDM.0, wanted, 0, FI_EP_DGRAM.0].map(reason);
+        assert_eq!(
+            why_none("layer", wanted, said.into()),
+            [reason(FI_EP_MSG.0)]
+        );
+        let said = [FI_EP_RDM.0, 0].map(reason);
+        let told = why_none("layer", wanted, said.into());
+        assert_eq!(
+            told[0].to_string(),
+            "refused: layer: endpoints below: wanted FI_EP_MSG, offered \"none\""
+        );
+        assert_eq!(told.len(), 1);
+    }
+}

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The transport: the endpoints of a domain, each over one below, and the loop that takes packets from there.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Instant;
+
+use super::SOURCE;
+use super::endpoint::{Endpoint, check};
+use super::fabric::LowerFabric;
+use super::info::ATOMIC_SIZE;
+use super::lower::{Line, LowerDomain};
+use super::params::Params;
+use super::port::Port;
+use super::session::{Cx, Session};
+use crate::abi::*;
+use crate::base::flags::flags;
+use crate::base::info::Info;
+use crate::base::log::{Source, Subsys, log_info};
+use crate::base::{Error, OpFlags, Result};
+use crate::engine::address::ip::{Addr, Format};
+use crate::engine::clock::Monotonic;
+use crate::engine::domain_state::{DomainState, TxOp};
+use crate::engine::reactor::{Reactor, Token};
+use crate::engine::srx::{Claimed, Envelope};
+use crate::engine::strangers::fi_addr_of;
+use crate::engine::transport::*;
+use crate::ffi::client::Completion;
+use crate::ffi::ops::atomic::{Atomic, Family};
+use crate::ffi::ops::transfer::{Tx, What};
+use crate::hmem::Host;
+use crate::sys::random::unpredictable;
+
+type State = DomainState<Addr>;
+
+pub struct Rxd {
+    params: &'static Params,
+    /// Before what it is opened on.
+    eps: BTreeMap<usize, Endpoint>,
+    lower: LowerDomain,
+    /// Deadlines are about nothing but themselves.
+    reactor: Reactor<Instant>,
+    /// Where completions are read to.
+    batch: Vec<Completion>,
+}
+
+impl Rxd {
+    /// One look at everything; whether anything came.
+    fn poll(&mut self, domain: &mut State) -> bool {
+        let now = self.reactor.now();
+        let any = self.take(domain, now);
+        for endpoint in self.eps.values_mut().filter(|endpoint| endpoint.is_enabled) {
+            let is_due = endpoint.port.deadline().is_some_and(|at| at <= now);
+            if is_due || endpoint.port.waits() {
+                endpoint.settle(&mut self.lower, domain, now);
+            }
+        }
+        any
+    }
+
+    /// Takes what has come; whether there was anything.
+    fn take(&mut self, domain: &mut State, now: Instant) -> bool {
+        let mut taken = 0;
+        loop {
+            let count = match self.lower.cq.read_from(&mut self.batch) {
+                Ok(count) => count,
+                Err(Error::AVAIL) => {
+                    self.failed();
+                    taken += 1;
+                    continue;
+                }
+                Err(_) => break,
+            };
+            for done in &mut self.batch[..count] {
+                let Some(arrived) = self.lower.ended(done) else {
+                    continue;
+                };
+                let endpoint = self.eps.get_mut(&arrived.ep);
+                if let Some(endpoint) = endpoint {
+                    let (port, from) = (&mut endpoint.port, arrived.from);
+                    let mut line = Line {
+                        lower: &mut self.lower,
+                        ep: &endpoint.below,
+                    };
+                    port.take(domain, &mut line, now, from, arrived.bytes());
+                    self.lower.give_back(arrived, Some(&mut endpoint.below));
+                } else {
+                    self.lower.give_back(arrived, None);
+                }
+            }
+            taken += count;
+            if count < self.batch.len() || taken >= MOST {
+                break;
+            }
+        }
+        taken > 0
+    }
+
+    #[cold]
+    fn failed(&mut self) {
+        let ep = self.lower.failed();
+        if let Some(endpoint) = ep.and_then(|ep| self.eps.get_mut(&ep)) {
+            endpoint.below.lost_receive();
+            self.lower.replenish(&mut endpoint.below);
+        }
+    }
+
+    /// Calls a session of an endpoint.
+    fn with<R>(
+        &mut self,
+        domain: &mut State,
+        ep: usize,
+        id: usize,
+        call: impl FnOnce(&mut Session<Addr>, &mut Cx<'_, Addr, Line<'_>>) -> R,
+    ) -> Option<R> {
+        let now = self.reactor.now();
+        let endpoint = self.eps.get_mut(&ep)?;
+        let mut line = Line {
+            lower: &mut self.lower,
+            ep: &endpoint.below,
+        };
+        endpoint.port.with(domain, &mut line, now, id, call)
+    }
+
+    /// A sleeper is woken for the next deadline.
+    fn arm(&mut self) {
+        let now = self.reactor.now();
+        let deadline = |endpoint: &Endpoint| match endpoint.port.is_blocked() {
+            // Nothing tells that there is room below.
+            true => Some(now + RETRY),
+            false => endpoint.port.deadline(),
+        };
+        let next = self.eps.values().filter_map(deadline).min();
+        if let Some(next) = next
+            && self
+                .reactor
+                .earliest()
+                .is_none_or(|earliest| next < earliest)
+        {
+            self.reactor.schedule(next, next);
+        }
+    }
+
+    /// After something was posted or taken.
+    fn posted(&mut self, domain: &State) {
+        if domain.may_sleep() {
+            self.arm();
+        }
+    }
+
+    fn settle(&mut self, domain: &mut State, ep: usize) {
+        let now = self.reactor.now();
+        if let Some(endpoint) = self.eps.get_mut(&ep).filter(|endpoint| endpoint.is_enabled) {
+            endpoint.settle(&mut self.lower, domain, now);
+        }
+    }
+
+    /// The session with the destination of an operation, if one more may be posted.
+    fn admit(&mut self, domain: &mut State, ep: usize, dest: u64, op: &TxOp) -> Result<usize> {
+        let flags = op.flags;
+        if flags.intersects(OpFlags::FENCE | OpFlags::TRIGGER) {
+            return Err(Error::BADFLAGS);
+        }
+        if flags.intersects(flags!(OpFlags: MATCH_COMPLETE | COMMIT_COMPLETE)) {
+            return Err(Error::OPNOTSUPP);
+        }
+        let state = domain.find_ep(ep).filter(|ep| ep.enabled);
+        let av = state.ok_or(Error::OPBADSTATE)?.av.ok_or(Error::NOAV)?;
+        let peer = *domain.av(av).get(dest).ok_or(Error::INVAL)?;
+        if let Err(error) = domain.may_post(ep) {
+            // Who only calls again for it drives progress.
+            self.poll(domain);
+            domain.may_post(ep).map_err(|_| error)?;
+        }
+        let endpoint = self.eps.get_mut(&ep).ok_or(Error::INVAL)?;
+        let mut line = Line {
+            lower: &mut self.lower,
+            ep: &endpoint.below,
+        };
+        let id = endpoint.port.session(domain, &mut line, &peer)?;
+        // What nobody would hear of does not wait for a peer that may not be there.
+        if !endpoint.port.is_up(id) && !domain.hears_of(op) {
+            let asked = self.with(domain, ep, id, |session, cx| session.ask(cx));
+            asked.unwrap_or(Ok(()))?;
+            self.poll(domain);
+            return Err(Error::AGAIN);
+        }
+        Ok(id)
+    }
+}
+
+impl Addressing for Rxd {
+    type Addr = Addr;
+    type Format = Format;
+    type Memory = Host;
+}
+
+impl Connects for Rxd {}
+impl Contexts for Rxd {}
+impl Groups for Rxd {}
+impl Batches for Rxd {}
+impl Multicast for Rxd {}
+
+impl Atomics for Rxd {
+    const ATOMIC_SIZE: usize = ATOMIC_SIZE;
+
+    /// Peers of other libfabrics have nothing for elements of more than eight bytes, for small floating-point numbers
+    /// and for FI_DIFF, and do not survive to be asked for that.
+    fn most_of(_family: Family, datatype: fi_datatype, op: fi_op) -> usize {
+        match datatype.0 > FI_FLOAT_COMPLEX.0 || op.0 > FI_MSWAP.0 {
+            true => 0,
+            false => ATOMIC_SIZE,
+        }
+    }
+
+    fn atomic(
+        &mut self,
+        domain: &mut State,
+        _port: usize,
+        ep: usize,
+        atomic: &mut Atomic<'_>,
+    ) -> Result {
+        let (what, len) = match atomic.family {
+            Family::Base => (What::Atomic, atomic.operands.remaining()),
+            _ => (What::AtomicFetch, atomic.result.remaining()),
+        };
+        let op = TxOp {
+            what,
+            since: 0,
+            ep: ep as u32,
+            flags: atomic.flags,
+            context: atomic.context.number(),
+            len,
+        };
+        let id = self.admit(domain, ep, atomic.dest, &op)?;
+        let posted = self.with(domain, ep, id, |session, cx| {
+            session.post_atomic(cx, atomic, op)
+        });
+        self.posted(domain);
+        posted.unwrap_or(Err(Error::INVAL))
+    }
+}
+
+impl Drains for Rxd {
+    fn close_limit(&self) -> Duration {
+        self.params.close_timeout
+    }
+
+    fn owes(&self, ep: Option<usize>, _patient: bool) -> bool {
+        let mut eps = self
+            .eps
+            .iter()
+            .filter(|(id, _)| ep.is_none_or(|ep| ep == **id));
+        eps.any(|(_, endpoint)| endpoint.owes())
+    }
+
+    fn leave_memory(&mut self, domain: &mut State) {
+        for srx in domain.rx_queues_mut() {
+            drop(srx.drain_posted());
+        }
+        let regions: Vec<_> = domain.mrs.iter().cloned().collect();
+        for region in regions {
+            domain.mrs.close(&region);
+        }
+        let eps = self.eps.values_mut();
+        eps.for_each(|endpoint| endpoint.port.leave_memory());
+    }
+
+    fn tell_lost(&self, ep: Option<usize>) {
+        let eps = self
+            .eps
+            .iter()
+            .filter(|(id, _)| ep.is_none_or(|ep| ep == **id));
+        eps.for_each(|(_, endpoint)| endpoint.tell_lost(self.params.close_timeout));
+    }
+}
+
+impl Transport for Rxd {
+    type Fabric = LowerFabric;
+
+    const SOURCE: &'static Source = &SOURCE;
+    const CQ_SIZE: usize = 1024;
+    const CQ_DATA_SIZE: usize = size_of::<u64>();
+
+    fn prov_name(fabric: &LowerFabric) -> &'static CStr {
+        fabric.prov_name
+    }
+
+    fn open(fabric: &LowerFabric, info: &Info) -> Result<Rxd> {
+        let (lower, reactor) = (LowerDomain::open(fabric, info)?, Reactor::new(Monotonic)?);
+        reactor.add(lower.cq.fd()?, Token::new(QUEUE, 0), true, false)?;
+        Ok(Rxd {
+            params: fabric.params,
+            eps: BTreeMap::new(),
+            lower,
+            reactor,
+            batch: (0..BATCH).map(|_| Completion::default()).collect(),
+        })
+    }
+
+    fn format(&self) -> Format {
+        Format
+    }
+
+    fn poll_fd(&self) -> RawFd {
+        self.reactor.as_raw_fd()
+    }
+
+    fn progress(&mut self, domain: &mut State) {
+        self.poll(domain);
+        self.posted(domain);
+    }
+
+    fn progress_all(&mut self, domain: &mut State) {
+        loop {
+            while self.poll(domain) {}
+            // Without FI_EAGAIN what comes below shows on our descriptor.
+            if self.lower.fabric.trywait(&[&*self.lower.cq]) != Err(Error::AGAIN) {
+                break;
+            }
+        }
+        let now = self.reactor.now();
+        while self.reactor.next_due(now).is_some() {}
+        self.arm();
+        self.reactor.set_timer();
+    }
+
+    fn open_ep(&mut self, _domain: &mut State, ep: usize, info: &Info) -> Result {
+        check(info, self.lower.mtu)?;
+        let below = self.lower.endpoint(ep, info).inspect_err(|error| {
+            log_info!(&SOURCE, Subsys::EpCtrl, "endpoint not opened: {error:?}");
+        })?;
+        let random = unpredictable()?;
+        let seed = random
+            .first_chunk()
+            .map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+        let port = Port::new(ep, below.name()?, self.params.settings(), seed);
+        let is_enabled = false;
+        #[rustfmt::skip]
+        self.eps.insert(ep, Endpoint { port, below, is_enabled });
+        Ok(())
+    }
+
+    fn enable_ep(&mut self, _domain: &mut State, ep: usize) -> Result {
+        let endpoint = self.eps.get_mut(&ep).ok_or(Error::INVAL)?;
+        self.lower.enable(&mut endpoint.below)?;
+        endpoint.is_enabled = true;
+        endpoint.port.common.name = endpoint.below.name()?;
+        Ok(())
+    }
+
+    fn close_ep(&mut self, domain: &mut State, ep: usize) {
+        let Some(Endpoint {
+            mut port,
+            below,
+            is_enabled,
+        }) = self.eps.remove(&ep)
+        else {
+            return;
+        };
+        if is_enabled {
+            let now = self.reactor.now();
+            let mut line = Line {
+                lower: &mut self.lower,
+                ep: &below,
+            };
+            port.part(domain, &mut line, now);
+        }
+        self.lower.close(below);
+    }
+
+    fn name(&self, ep: usize) -> Result<Vec<u8>> {
+        self.eps.get(&ep).ok_or(Error::INVAL)?.below.name()
+    }
+
+    fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
+        let endpoint = self.eps.get_mut(&ep).ok_or(Error::INVAL)?;
+        endpoint.below.set_name(addr)?;
+        endpoint.port.common.name = endpoint.below.name()?;
+        Ok(())
+    }
+
+    fn transmit(&mut self, domain: &mut State, ep: usize, tx: &mut Tx<'_>) -> Result {
+        let op = TxOp::of(ep, tx);
+        let id = self.admit(domain, ep, tx.dest, &op)?;
+        let posted = self.with(domain, ep, id, |session, cx| session.post(cx, tx, op));
+        self.posted(domain);
+        posted.unwrap_or(Err(Error::INVAL))
+    }
+
+    fn cancel(&mut self, domain: &mut State, ep: usize, context: usize) {
+        let now = self.reactor.now();
+        if let Some(Endpoint { port, below, .. }) = self.eps.get_mut(&ep) {
+            let lower = &mut self.lower;
+            port.cancel(domain, &mut Line { lower, ep: below }, now, ep, context);
+        }
+    }
+
+    fn source(envelope: &Envelope) -> u64 {
+        fi_addr_of(envelope.source)
+    }
+
+    fn claim(&mut self, domain: &mut State, claimed: Claimed) {
+        let (ep, id) = (claimed.envelope.ep, claimed.envelope.token as usize);
+        self.with(domain, ep, id, |session, cx| session.deliver(cx, claimed));
+        self.settle(domain, ep);
+    }
+
+    fn room_again(&mut self, domain: &mut State) {
+        let eps: Vec<usize> = self.eps.keys().copied().collect();
+        eps.into_iter().for_each(|ep| self.settle(domain, ep));
+    }
+
+    fn av_inserted(&mut self, domain: &mut State, av: usize, index: u64) {
+        let Some(addr) = domain.av(av).get(index).copied() else {
+            return;
+        };
+        for (&id, endpoint) in &mut self.eps {
+            if domain.ep(id).av == Some(av) {
+                endpoint.port.rename(domain, &addr, Some(index));
+            }
+        }
+    }
+
+    fn av_removed(&mut self, domain: &mut State, av: usize, _index: u64, addr: &Addr) {
+        for (&id, endpoint) in &mut self.eps {
+            if domain.ep(id).av == Some(av) {
+                endpoint.port.rename(domain, addr, None);
+            }
+        }
+    }
+}
+
+/// The kind of the token of the queue below.
+const QUEUE: u32 = 1;
+/// Completions that are read at a time.
+const BATCH: usize = 16;
+/// And by one look: others are to have their turn.
+const MOST: usize = 256;
+/// Until it is seen again whether there is room below.
+const RETRY: Duration = Duration::from_millis(1);

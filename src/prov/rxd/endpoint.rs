@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One endpoint: its sessions, over an endpoint below.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::time::Instant;
+
+use super::lower::{Line, LowerDomain, LowerEp};
+use super::port::Port;
+use super::{SOURCE, info};
+use crate::abi::*;
+use crate::base::info::Info;
+use crate::base::log::{Subsys, log_warn};
+use crate::base::{Error, Result};
+use crate::engine::address::ip::Addr;
+use crate::engine::domain_state::DomainState;
+
+type State = DomainState<Addr>;
+
+pub struct Endpoint {
+    pub port: Port<Addr>,
+    pub below: LowerEp,
+    pub is_enabled: bool,
+}
+
+impl Endpoint {
+    pub fn settle(&mut self, lower: &mut LowerDomain, domain: &mut State, now: Instant) {
+        lower.replenish(&mut self.below);
+        let ep = &self.below;
+        self.port.settle(domain, &mut Line { lower, ep }, now);
+    }
+
+    /// Whether something was accepted that the application cannot hear of, and that has not left.
+    pub fn owes(&self) -> bool {
+        self.port.sessions().any(|session| session.owes())
+    }
+
+    /// Says what of it is lost.
+    pub fn tell_lost(&self, limit: Duration) {
+        for session in self.port.sessions().filter(|session| session.owes()) {
+            log_warn!(
+                &SOURCE,
+                Subsys::EpData,
+                "closed with {} operations that {} has not taken within {} ms: they are lost",
+                session.promised(),
+                session.addr,
+                limit.as_millis()
+            );
+        }
+    }
+}
+
+/// What an endpoint can be opened with.
+pub fn check(info: &Info, mtu: usize) -> Result {
+    match fi_ep_type(info.ep.ep_type) {
+        FI_EP_RDM => {}
+        FI_EP_MSG | FI_EP_DGRAM => return Err(Error::NOSYS),
+        _ => return Err(Error::INVAL),
+    }
+    let fits = info.handle == 0
+        && info.tx.size.max(info.rx.size) <= info::QUEUE
+        && info.tx.inject_size <= mtu
+        && info
+            .tx
+            .iov_limit
+            .max(info.rx.iov_limit)
+            .max(info.tx.rma_iov_limit)
+            <= info::IOV_LIMIT;
+    fits.then_some(()).ok_or(Error::INVAL)
+}

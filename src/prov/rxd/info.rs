@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What rxd offers over the DGRAM endpoints of others: an entry for each of theirs; fi_rxd(7), fi_getinfo(3).
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::{CStr, CString};
+
+use super::SOURCE;
+use super::proto::MAX_OP_HEADER;
+use crate::abi::*;
+use crate::base::flags::flags;
+use crate::base::info::{
+    ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
+    Reason, RxAttr, TxAttr, fill, ip, since,
+};
+use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
+use crate::prov::Below;
+use crate::prov::layered::{self, same_place, without_wildcard};
+use crate::sys::addr;
+
+/// The entries that satisfy the query, in the order of those below.
+pub fn offers(query: &Query, below: &dyn Below) -> Answer {
+    let (inner, port) = without_wildcard(query);
+    let (cores, reasons) = cores(&inner, below);
+    let over = |core: &Info| over(core, query);
+    let entry = |kind: &Prototype, core: &Info| entry(kind, core, query, port);
+    layered::offers(
+        &SOURCE,
+        query,
+        (&cores, reasons),
+        FI_EP_DGRAM.0,
+        over,
+        entry,
+    )
+}
+
+/// What an entry of ours becomes once its kind is known to fit.
+fn entry(kind: &Prototype, core: &Info, query: &Query, port: Option<u16>) -> Info {
+    let mut info = fill(kind, query);
+    let comm = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
+    info.caps = info.caps & !comm | core.caps & comm;
+    let domain = query.hints.and_then(|hints| hints.domain.as_ref());
+    if domain.is_none_or(|domain| domain.progress == 0) {
+        let manual = FI_PROGRESS_MANUAL.0;
+        (info.domain.progress, info.domain.control_progress) = (manual, manual);
+    }
+    if let (Some(port), Some(addr)) = (port, info.src_addr.as_deref().and_then(addr::from_bytes)) {
+        info.src_addr = Some(addr::to_bytes(&(addr.ip(), port).into()));
+    }
+    info
+}
+
+/// The entries below that can be built upon.
+pub fn cores(query: &Query, below: &dyn Below) -> (Vec<Info>, Vec<Reason>) {
+    let plain = ask(query, below, Caps::empty());
+    // Who says where datagrams come from is believed more than they are.
+    let telling = ask(query, below, Caps::SOURCE).entries;
+    let mut cores: Vec<Info> = Vec::new();
+    for info in plain.entries {
+        let info = telling
+            .iter()
+            .find(|other| same_place(other, &info))
+            .unwrap_or(&info);
+        let fits = info.ep.ep_type == FI_EP_DGRAM.0 && mtu(info) >= MAX_OP_HEADER + LEAST;
+        if fits && !cores.iter().any(|other| same_place(other, info)) {
+            cores.push(info.clone());
+        }
+    }
+    (cores, plain.reasons)
+}
+
+/// Bytes of a packet.
+pub fn mtu(core: &Info) -> usize {
+    let has_prefix = (core.mode | core.tx.mode | core.rx.mode).contains(Mode::MSG_PREFIX);
+    let prefix = if has_prefix {
+        core.ep.msg_prefix_size
+    } else {
+        0
+    };
+    core.ep.max_msg_size.min(LONGEST).saturating_sub(prefix)
+}
+
+fn ask(query: &Query, below: &dyn Below, more: Caps) -> Answer {
+    let hints = wishes(query, more);
+    below.offers(&Query {
+        hints: Some(&hints),
+        flags: query.flags | CORE_ONLY,
+        ..*query
+    })
+}
+
+/// What is asked of the providers below where this is asked of us.
+fn wishes(query: &Query, more: Caps) -> Hints {
+    let nothing = Hints::default();
+    let ours = query.hints.unwrap_or(&nothing);
+    let fabric = ours.fabric.as_ref();
+    let domain = ours.domain.as_ref();
+    Hints {
+        caps: Caps::MSG | more,
+        mode: flags!(Mode: CONTEXT | CONTEXT2 | MSG_PREFIX | LOCAL_MR),
+        addr_format: ours.addr_format,
+        src_addr: ours.src_addr.clone(),
+        dest_addr: ours.dest_addr.clone(),
+        ep: Some(EpAttr {
+            ep_type: FI_EP_DGRAM.0,
+            ..EpAttr::default()
+        }),
+        domain: Some(DomainAttr {
+            name: domain.and_then(|domain| domain.name.clone()),
+            mr_mode: match query.version < since::V1_5 {
+                true => MrMode::UNSPEC,
+                false => flags!(MrMode: LOCAL | VIRT_ADDR | ALLOCATED | PROV_KEY),
+            },
+            ..DomainAttr::default()
+        }),
+        fabric: Some(FabricAttr {
+            name: fabric.and_then(|fabric| fabric.name.clone()),
+            prov_name: core_name(fabric.and_then(|fabric| fabric.prov_name.as_deref())),
+            ..FabricAttr::default()
+        }),
+        ..Hints::default()
+    }
+}
+
+/// The name of what is wanted below; never ourselves, and nothing that lies upon us.
+fn core_name(name: Option<&CStr>) -> Option<CString> {
+    let (own, name) = (SOURCE.name().to_bytes(), name?.to_bytes());
+    let parts = name.split(|&byte| byte == b';');
+    let mut others: Vec<&[u8]> = parts
+        .filter(|part| !part.eq_ignore_ascii_case(own))
+        .collect();
+    others.push(b"^ofi_rxd");
+    CString::new(others.join(&b';')).ok()
+}
+
+/// What an entry of ours can be, over this one.
+fn over(core: &Info, query: &Query) -> Prototype {
+    let mut info = Info {
+        caps: TX | RX | DOMAIN,
+        addr_format: core.addr_format,
+        src_addr: core.src_addr.clone(),
+        dest_addr: core.dest_addr.clone(),
+        tx: TxAttr {
+            caps: TX,
+            op_flags: TX_FLAGS,
+            msg_order: ORDER,
+            inject_size: mtu(core).saturating_sub(HEADERS),
+            size: QUEUE.min(core.tx.size.max(1)),
+            iov_limit: IOV_LIMIT,
+            rma_iov_limit: IOV_LIMIT,
+            ..TxAttr::default()
+        },
+        rx: RxAttr {
+            caps: RX,
+            op_flags: flags!(OpFlags: COMPLETION | MULTI_RECV),
+            msg_order: ORDER,
+            size: QUEUE.min(core.rx.size.max(1)),
+            iov_limit: IOV_LIMIT,
+            ..RxAttr::default()
+        },
+        ep: EpAttr {
+            ep_type: FI_EP_RDM.0,
+            protocol: FI_PROTO_RXD,
+            protocol_version: 1,
+            max_msg_size: usize::MAX,
+            max_order_raw_size: usize::MAX,
+            max_order_waw_size: usize::MAX,
+            mem_tag_format: ALL_TAG_BITS,
+            tx_ctx_cnt: 1,
+            rx_ctx_cnt: 1,
+            ..EpAttr::default()
+        },
+        domain: domain(core),
+        fabric: FabricAttr {
+            name: core.fabric.name.clone(),
+            prov_name: full_name(core),
+            prov_version: VERSION,
+            ..FabricAttr::default()
+        },
+        ..Info::default()
+    };
+    Asked::of(query).add_to(&mut info, ON_DEMAND);
+    let (tx_size, rx_size) = (info.tx.size, info.rx.size);
+    Prototype {
+        info,
+        on_request: ON_REQUEST,
+        tx_size,
+        rx_size,
+        addr_formats: ip::ADDR_FORMATS,
+    }
+}
+
+/// Of the provider below and ours.
+pub fn full_name(core: &Info) -> Option<CString> {
+    let name = core.fabric.prov_name.as_deref().unwrap_or_default();
+    CString::new([name.to_bytes(), b";", SOURCE.name().to_bytes()].concat()).ok()
+}
+
+fn domain(core: &Info) -> DomainAttr {
+    DomainAttr {
+        name: core.domain.name.clone(),
+        threading: FI_THREAD_SAFE.0,
+        control_progress: FI_PROGRESS_AUTO.0,
+        progress: FI_PROGRESS_AUTO.0,
+        resource_mgmt: FI_RM_ENABLED.0,
+        av_type: FI_AV_UNSPEC.0,
+        mr_mode: MrMode::UNSPEC,
+        mr_key_size: size_of::<u64>(),
+        cq_data_size: size_of::<u64>(),
+        cq_cnt: 128,
+        ep_cnt: 128,
+        tx_ctx_cnt: 1,
+        rx_ctx_cnt: 1,
+        max_ep_tx_ctx: 1,
+        max_ep_rx_ctx: 1,
+        mr_iov_limit: 1,
+        caps: DOMAIN,
+        max_cntr_value: u64::MAX,
+        max_err_cntr_value: u64::MAX,
+        ..DomainAttr::default()
+    }
+}
+
+/// Bit of fi_getinfo's flags: core providers only.
+const CORE_ONLY: u64 = 1 << 59;
+
+const TX: Caps = flags!(Caps: MSG | TAGGED | RMA | ATOMIC | SEND | READ | WRITE | TRIGGER);
+const RX: Caps = flags!(Caps:
+    MSG | TAGGED | RMA | ATOMIC | RECV | REMOTE_READ | REMOTE_WRITE | MULTI_RECV | RMA_EVENT | SOURCE
+    | DIRECTED_RECV | SOURCE_ERR | TRIGGER
+);
+const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
+/// Of these, what is only for who names it. It is not upstream's.
+const ON_REQUEST: Caps = flags!(Caps: SOURCE_ERR | TRIGGER);
+/// What there is besides, for who asks.
+const ON_DEMAND: Caps = flags!(Caps:
+    TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID
+);
+
+const TX_FLAGS: OpFlags = flags!(OpFlags:
+    COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE
+);
+/// A stream of packets in both directions. Answers to reads are read when they leave, so writes may pass them.
+const ORDER: MsgOrder = flags!(MsgOrder:
+    RAR | RAW | RAS | WAW | WAS | SAW | SAS | RMA_RAR | RMA_RAW | RMA_WAW | ATOMIC_RAR | ATOMIC_RAW
+    | ATOMIC_WAW | ATOMIC_WAR
+);
+
+/// Entries of a transmit or receive queue at most.
+pub const QUEUE: usize = 1024;
+pub const IOV_LIMIT: usize = 4;
+/// No packet is longer, whatever is below.
+const LONGEST: usize = 4096;
+/// Bytes of an operation that its first packet has room for, at least.
+const LEAST: usize = 64;
+/// What is set aside for headers where programs are told how much can be injected.
+const HEADERS: usize = 216;
+/// Bytes of operands of one atomic operation at most. Peers of other libraries take what is in one packet.
+pub const ATOMIC_SIZE: usize = 8192;
+/// Providers that belong to the library number their releases 206.0 at 2.6.0.
+pub const VERSION: u32 = 206 << 16;

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What lies below: the provider's objects, and an endpoint there as the wire of one of ours.
+//!
+//! All endpoints below complete to one queue: the kernel follows no more than a few paths through descriptors that wait
+//! for descriptors (epoll_ctl(2), EINVAL).
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::fabric::LowerFabric;
+use super::info;
+use super::port::Routes;
+use super::session::{From, Wire};
+use crate::abi::*;
+use crate::base::info::Info;
+use crate::base::{Caps, Error, Result};
+use crate::engine::address::ip::Addr;
+use crate::engine::transport::Address;
+use crate::ffi::client::{Av, AvAttr, Completion, Cq, CqAttr, Domain, Ep, Fabric};
+use crate::ffi::layer::{self, Failed, Loan, Operations, Pool, Registrar, Slot};
+use crate::ffi::with_entry;
+
+pub struct LowerDomain {
+    pub fabric: Arc<Fabric>,
+    pub cq: Arc<Cq>,
+    av: Arc<Av>,
+    ops: Operations<Op>,
+    sends: Pool,
+    receives: Pool,
+    domain: Arc<Domain>,
+    /// Without addresses.
+    entry: Info,
+    pub mtu: usize,
+    prefix: usize,
+    /// Whether it says where datagrams come from.
+    tells_source: bool,
+    /// How many sessions use an address below.
+    routes: HashMap<u64, usize>,
+    /// Where an endpoint is that names no place.
+    source: Option<Vec<u8>>,
+}
+
+/// An operation below, and the endpoint of ours that it is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Op {
+    Send,
+    Receive(usize),
+}
+
+/// An endpoint below.
+pub struct LowerEp {
+    id: usize,
+    ep: Arc<Ep>,
+    posted: usize,
+    wanted: usize,
+}
+
+/// A packet that has come.
+pub struct Arrived {
+    pub ep: usize,
+    pub from: From,
+    slot: Slot,
+    len: usize,
+}
+
+impl Arrived {
+    pub fn bytes(&self) -> &[u8] {
+        &self.slot.bytes()[..self.len]
+    }
+}
+
+/// An endpoint below with what it shares.
+pub struct Line<'a> {
+    pub lower: &'a mut LowerDomain,
+    pub ep: &'a LowerEp,
+}
+
+impl LowerDomain {
+    pub fn open(lower: &LowerFabric, info: &Info) -> Result<LowerDomain> {
+        let fits = |entry: &&Info| entry.domain.name == info.domain.name;
+        let mut found = lower.entries.iter().filter(fits);
+        let same = found
+            .clone()
+            .find(|entry| entry.addr_format == info.addr_format);
+        let mut entry = same.or_else(|| found.next()).ok_or(Error::NODATA)?.clone();
+        let source = entry.src_addr.take();
+        entry.dest_addr = None;
+        // One thread at a time, but not always the same, calls from within the domain above.
+        (entry.domain.threading, entry.domain.progress) = (FI_THREAD_SAFE.0, FI_PROGRESS_MANUAL.0);
+        entry.domain.control_progress = FI_PROGRESS_MANUAL.0;
+        entry.made = None;
+        let open = |below: crate::ffi::client::Info<'_>| {
+            let domain = Domain::open_thread_safe(&lower.fabric, below)?;
+            Ok((
+                Registrar::new(&domain, below),
+                Operations::new(below),
+                domain,
+            ))
+        };
+        let (registrar, ops, domain) = with_entry(&entry, open)?;
+        let cq = CqAttr {
+            size: COMPLETIONS,
+            format: FI_CQ_FORMAT_MSG,
+            wait_obj: FI_WAIT_FD,
+            ..CqAttr::default()
+        };
+        let mtu = info::mtu(&entry);
+        let pool = |access, limit| Pool::new(registrar.clone(), mtu, access, limit);
+        Ok(LowerDomain {
+            fabric: lower.fabric.clone(),
+            cq: Cq::open(&domain, &cq)?,
+            av: Av::open(&domain, &AvAttr::default())?,
+            ops,
+            sends: pool(FI_SEND, entry.tx.size.clamp(1, SENDS)),
+            receives: pool(FI_RECV, usize::MAX),
+            domain,
+            mtu,
+            prefix: registrar.prefix(),
+            tells_source: (entry.caps | entry.rx.caps).contains(Caps::SOURCE),
+            routes: HashMap::new(),
+            entry,
+            source,
+        })
+    }
+
+    /// An endpoint for one of ours with this entry.
+    pub fn endpoint(&self, id: usize, info: &Info) -> Result<LowerEp> {
+        let mut entry = self.entry.clone();
+        // Peers are told where an endpoint is, so it is at one place.
+        entry.src_addr = info.src_addr.clone().or_else(|| self.source.clone());
+        let ep = with_entry(&entry, |info| Ep::open(&self.domain, info))?;
+        ep.bind(&self.cq, FI_TRANSMIT | FI_RECV)?;
+        ep.bind(&self.av, 0)?;
+        let wanted = entry.rx.size.clamp(1, RECEIVES);
+        #[rustfmt::skip]
+        let endpoint = LowerEp { id, ep, posted: 0, wanted };
+        Ok(endpoint)
+    }
+
+    pub fn enable(&mut self, endpoint: &mut LowerEp) -> Result {
+        endpoint.ep.enable()?;
+        self.replenish(endpoint);
+        (endpoint.posted > 0).then_some(()).ok_or(Error::NOMEM)
+    }
+
+    /// Posts receives that are missing, as far as they are taken.
+    #[inline]
+    pub fn replenish(&mut self, endpoint: &mut LowerEp) {
+        while endpoint.posted < endpoint.wanted
+            && let Ok(slot) = self.receives.take()
+            && self.post(endpoint, slot)
+        {}
+    }
+
+    fn post(&mut self, endpoint: &mut LowerEp, slot: Slot) -> bool {
+        let (op, any) = (Op::Receive(endpoint.id), FI_ADDR_UNSPEC);
+        match self.ops.recv(&endpoint.ep, slot, any, op) {
+            Ok(()) => {
+                endpoint.posted += 1;
+                true
+            }
+            Err(Failed { loan, .. }) => {
+                if let Loan::Slot(slot, _) = loan {
+                    self.receives.put(slot);
+                }
+                false
+            }
+        }
+    }
+
+    /// What an operation below has ended with.
+    #[inline]
+    pub fn ended(&mut self, done: &mut Completion) -> Option<Arrived> {
+        let (op, Loan::Slot(slot, _)) = self.ops.end(core::mem::take(&mut done.context))? else {
+            return None;
+        };
+        let Op::Receive(ep) = op else {
+            self.sends.put(slot);
+            return None;
+        };
+        let from = match (self.tells_source, done.src) {
+            (false, _) => From::Untold,
+            (true, FI_ADDR_NOTAVAIL) => From::Stranger,
+            (true, route) => From::Route(route),
+        };
+        let len = done.len.saturating_sub(self.prefix).min(slot.room());
+        #[rustfmt::skip]
+        let arrived = Arrived { ep, from, slot, len };
+        Some(arrived)
+    }
+
+    /// A packet is read; the next one may come there.
+    #[inline]
+    pub fn give_back(&mut self, arrived: Arrived, endpoint: Option<&mut LowerEp>) {
+        match endpoint {
+            Some(endpoint) => {
+                endpoint.posted -= 1;
+                self.post(endpoint, arrived.slot);
+            }
+            None => self.receives.put(arrived.slot),
+        }
+    }
+
+    /// Something below has failed: what was sent is lost, and what was received is nothing. The endpoint whose receive
+    /// it was.
+    #[cold]
+    pub fn failed(&mut self) -> Option<usize> {
+        let failed = self.cq.readerr().ok()?;
+        match self.ops.end(failed.context)? {
+            (Op::Send, Loan::Slot(slot, _)) => {
+                self.sends.put(slot);
+                None
+            }
+            (Op::Receive(ep), Loan::Slot(slot, _)) => {
+                self.receives.put(slot);
+                Some(ep)
+            }
+            _ => None,
+        }
+    }
+
+    pub fn close(&mut self, endpoint: LowerEp) {
+        let Ok(closed) = layer::close(endpoint.ep) else {
+            return;
+        };
+        for (op, loan) in self.ops.closed(closed) {
+            match (op, loan) {
+                (Op::Send, Loan::Slot(slot, _)) => self.sends.put(slot),
+                (Op::Receive(_), Loan::Slot(slot, _)) => self.receives.put(slot),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl LowerEp {
+    pub fn name(&self) -> Result<Vec<u8>> {
+        self.ep.name()
+    }
+
+    pub fn set_name(&self, addr: &[u8]) -> Result {
+        self.ep.set_name(addr)
+    }
+
+    /// A receive has failed.
+    pub fn lost_receive(&mut self) {
+        self.posted -= 1;
+    }
+}
+
+impl Wire for Line<'_> {
+    #[inline]
+    fn send(&mut self, to: u64, more: bool, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
+        let Ok(mut slot) = self.lower.sends.take() else {
+            return false;
+        };
+        let len = write(slot.bytes_mut());
+        let flags = if more { FI_MORE | FI_COMPLETION } else { 0 };
+        let loan = Loan::Slot(slot, len);
+        let sent = self
+            .lower
+            .ops
+            .send(&self.ep.ep, loan, to, None, flags, Op::Send);
+        let Err(Failed { error, loan, .. }) = sent else {
+            return true;
+        };
+        if let Loan::Slot(slot, _) = loan {
+            self.lower.sends.put(slot);
+        }
+        // What cannot be sent is lost, as on a network.
+        error != Error::AGAIN
+    }
+
+    fn mtu(&self) -> usize {
+        self.lower.mtu
+    }
+}
+
+impl Routes<Addr> for Line<'_> {
+    fn route(&mut self, addr: &Addr) -> Result<u64> {
+        let route = self.lower.av.insert(&addr.to_bytes())?;
+        *self.lower.routes.entry(route).or_default() += 1;
+        Ok(route)
+    }
+
+    fn drop_route(&mut self, route: u64) {
+        let Some(users) = self.lower.routes.get_mut(&route) else {
+            return;
+        };
+        *users -= 1;
+        if *users == 0 {
+            self.lower.routes.remove(&route);
+            // A vector that does not take it back only grows.
+            let _ = self.lower.av.remove(&mut [route]);
+        }
+    }
+}
+
+/// Receives that an endpoint has posted below. The system keeps what comes while nobody polls.
+const RECEIVES: usize = 256;
+/// Packets of a domain that are under way below.
+const SENDS: usize = 512;
+/// Entries of the queue below.
+const COMPLETIONS: usize = 8192;

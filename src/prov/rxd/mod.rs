@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The provider `ofi_rxd`: reliable endpoints (FI_EP_RDM) over the DGRAM endpoints of another provider, see fi_rxd(7).
+//! Its peers are those of any libfabric: docs/wire/rxd.md.
+//!
+//! `info` is what it offers over what is below, as data, `params` the FI_OFI_RXD_ variables. `proto` is what packets
+//! say, `session` what two endpoints owe each other, and `port` all sessions of one: state machines without I/O.
+//! `domain` is the transport, `endpoint` one endpoint of it, over what `fabric` and `lower` have of the provider below.
+#![forbid(unsafe_code)]
+
+mod domain;
+mod endpoint;
+mod fabric;
+mod info;
+mod lower;
+mod params;
+mod port;
+pub mod proto;
+mod session;
+
+use core::ffi::c_void;
+use std::sync::OnceLock;
+
+use self::params::Params;
+use super::{Below, Provider};
+use crate::abi;
+use crate::base::info::{Answer, FabricAttr, Query};
+use crate::base::log::Source;
+use crate::base::{Error, Result};
+use crate::engine::fabric::Fabric;
+
+/// Who logs and owns the FI_OFI_RXD_ variables.
+pub static SOURCE: Source = Source::new(c"ofi_rxd");
+
+/// The provider as the registry knows it.
+pub struct Rxd;
+
+/// The settings of this process.
+fn params() -> &'static Params {
+    static PARAMS: OnceLock<Params> = OnceLock::new();
+    PARAMS.get_or_init(Params::read)
+}
+
+impl Provider for Rxd {
+    fn source(&self) -> &'static Source {
+        &SOURCE
+    }
+
+    fn version(&self) -> u32 {
+        info::VERSION
+    }
+
+    fn define_params(&self) {
+        Params::define();
+    }
+
+    fn offers(&self, query: &Query, below: &dyn Below) -> Answer {
+        info::offers(query, below)
+    }
+
+    fn open_fabric(
+        &self,
+        attr: &FabricAttr,
+        api_version: u32,
+        flags: u64,
+        context: *mut c_void,
+        below: &dyn Below,
+    ) -> Result<*mut abi::fid_fabric> {
+        // fi_fabric2 knows flags only for providers that can be peers of others.
+        if flags != 0 {
+            return Err(Error::INVAL);
+        }
+        let lower = fabric::open(attr, below, params())?;
+        Fabric::<domain::Rxd>::open(lower, attr, api_version, context)
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! How two endpoints learn each other's numbers.
+//!
+//! A peer of this library says that it is one where others say nothing: in the sequence number, which these packets
+//! have no use for.
+#![forbid(unsafe_code)]
+
+use super::{CTS, Decoded, Head, Malformed, RTS, Reader};
+
+/// Ready to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rts<'a> {
+    /// By which the sender wants to be called: what the receiver puts into its packets.
+    pub id: u32,
+    /// The address of the sender, with zeros behind it.
+    pub name: &'a [u8; MAX_NAME],
+    pub is_ours: bool,
+}
+
+/// Clear to send: answers an `Rts`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cts {
+    /// What the other side has called itself.
+    pub echo: u32,
+    pub id: u32,
+    pub is_ours: bool,
+}
+
+impl<'a> Rts<'a> {
+    /// `name` is not longer than `MAX_NAME`.
+    pub fn encode(id: u32, name: &[u8], is_ours: bool, out: &mut [u8]) -> usize {
+        let mut padded = [0; MAX_NAME];
+        padded[..name.len()].copy_from_slice(name);
+        let mut out = head(is_ours).encode(RTS, 0, out);
+        out.u64(id.into());
+        out.bytes(&padded);
+        out.len()
+    }
+
+    pub(super) fn decode(head: Head, mut bytes: Reader<'a>) -> Decoded<Rts<'a>> {
+        let id = number(bytes.u64()?)?;
+        let name = bytes.rest().try_into();
+        Ok(Rts {
+            id,
+            name: name.map_err(|_| Malformed("a name of another length"))?,
+            is_ours: head.seq == MARK,
+        })
+    }
+}
+
+impl Cts {
+    pub fn encode(echo: u32, id: u32, is_ours: bool, out: &mut [u8]) -> usize {
+        let mut out = head(is_ours).encode(CTS, 0, out);
+        out.u64(echo.into());
+        out.u64(id.into());
+        out.len()
+    }
+
+    pub(super) fn decode(head: Head, mut bytes: Reader<'_>) -> Decoded<Cts> {
+        let cts = Cts {
+            echo: number(bytes.u64()?)?,
+            id: number(bytes.u64()?)?,
+            is_ours: head.seq == MARK,
+        };
+        bytes.end(cts)
+    }
+}
+
+fn head(is_ours: bool) -> Head {
+    Head {
+        peer: 0,
+        seq: if is_ours { MARK } else { 0 },
+    }
+}
+
+fn number(id: u64) -> Decoded<u32> {
+    match u32::try_from(id) {
+        Ok(id) if id > 0 => Ok(id),
+        _ => Err(Malformed("a number that is none")),
+    }
+}
+
+/// Bytes of a name.
+pub const MAX_NAME: usize = 64;
+/// Bytes of the longest packet of the exchange.
+#[cfg(test)]
+pub const GREETING: usize = super::BASE + 8 + MAX_NAME;
+const MARK: u64 = u64::from_be_bytes(*b"ironrxd1");

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What becomes of a packet whose turn has come, and where the bytes of an operation go that came in several.
+#![forbid(unsafe_code)]
+
+use super::sink::{Incoming, Sink, Stall, Step};
+use super::{Cx, Session, Wire};
+use crate::base::{CompFlags, Error};
+use crate::engine::srx::{Bytes, MessageInfo, Slot};
+use crate::engine::strangers::fi_addr_of;
+use crate::engine::stream::session::rma::count_regions;
+use crate::engine::transport::Address;
+use crate::ffi::ops::transfer::What;
+use crate::prov::rxd::proto::{Data, Kind, Op, Packet, Void, error_of};
+
+impl<A: Address> Session<A> {
+    pub(super) fn step<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, packet: &Packet<'_>) -> Step {
+        if !cx.domain.may_receive(self.ep) {
+            return Step::Stalled(Stall::Queue);
+        }
+        match packet {
+            Packet::Op(_, op, payload) => {
+                if self.rx.incoming.is_some() {
+                    return Step::Dropped;
+                }
+                match op.kind {
+                    Kind::Message | Kind::Tagged => self.take_message(cx, op, payload),
+                    _ => self.take_access(cx, op, payload),
+                }
+            }
+            Packet::Data(_, data) => self.take_data(cx, data),
+            Packet::Answer(_, data) => self.take_answer(cx, data),
+            Packet::Void(_, void) => self.take_void(cx, void),
+            Packet::Rts(_) | Packet::Cts(_) | Packet::Ack(_) => Step::Dropped,
+        }
+    }
+
+    fn take_message<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, op: &Op, payload: &[u8]) -> Step {
+        let total = op
+            .segments
+            .map_or(payload.len() as u64, |segments| segments.total);
+        let message = MessageInfo {
+            what: match op.kind {
+                Kind::Tagged => What::Tagged,
+                _ => What::Msg,
+            },
+            len: total,
+            tag: op.tag,
+            data: op.data,
+        };
+        let envelope = message.envelope(self.source, self.ep, self.id as u64);
+        let is_whole = payload.len() as u64 == total;
+        let sink = match self.rx.decided.take() {
+            Some(sink) => sink,
+            None => {
+                let srx = cx.domain.ep(self.ep).srx;
+                let queue = cx.domain.rx_queue_mut(srx);
+                match queue.accept(&envelope) {
+                    Some(mut recv) if is_whole => {
+                        recv.iov.copy_in(payload);
+                        let sender = self.sender();
+                        cx.domain.received(self.ep, &recv, &envelope, &sender);
+                        return Step::Taken;
+                    }
+                    Some(recv) => Sink::Receive(Box::new((recv, envelope))),
+                    None => {
+                        let has_room =
+                            queue.has_room(envelope.token, total, cx.common.settings.saved);
+                        let slot = match (has_room, is_whole) {
+                            (true, true) => {
+                                queue.keep_whole(envelope, |kept| kept.extend_from_slice(payload))
+                            }
+                            (true, false) => queue.keep(envelope, Bytes::Coming(Vec::new())),
+                            (false, _) => queue.keep(envelope, Bytes::There),
+                        };
+                        self.note_origin(cx, srx, slot);
+                        match (has_room, is_whole) {
+                            (true, true) => return Step::Taken,
+                            (true, false) => Sink::Slot(srx, slot),
+                            (false, _) => return Step::Stalled(Stall::Memory(slot)),
+                        }
+                    }
+                }
+            }
+        };
+        self.begin(cx, sink, op, payload, total);
+        Step::Taken
+    }
+
+    /// Who is not in the vector is reported with its address (FI_SOURCE_ERR).
+    fn note_origin<W>(&mut self, cx: &mut Cx<'_, A, W>, srx: usize, slot: Slot) {
+        if cx.domain.reports_origin(self.ep, fi_addr_of(self.source)) {
+            cx.domain
+                .rx_queue_mut(srx)
+                .note_origin(slot, self.addr.to_bytes());
+        }
+    }
+
+    /// The first bytes of an operation, and maybe all.
+    pub(super) fn begin<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, A, W>,
+        sink: Sink,
+        op: &Op,
+        payload: &[u8],
+        total: u64,
+    ) {
+        let mut incoming = Incoming {
+            sink,
+            total,
+            got: 0,
+            left: op.segments.map_or(0, |segments| segments.count - 1),
+            segment: 0,
+        };
+        self.put(cx, &mut incoming, payload);
+        match incoming.left {
+            0 => self.finish(cx, incoming.sink),
+            _ => self.rx.incoming = Some(incoming),
+        }
+    }
+
+    fn put<W>(&mut self, cx: &mut Cx<'_, A, W>, incoming: &mut Incoming, bytes: &[u8]) {
+        incoming.got += bytes.len() as u64;
+        match &mut incoming.sink {
+            // What a receive has no room for is dropped, and its completion says so.
+            Sink::Receive(receive) => {
+                receive.0.iov.copy_in(bytes);
+            }
+            Sink::Write(write) => {
+                write.iov.copy_in(bytes);
+            }
+            Sink::Atomic(atomic) => atomic.bytes.extend_from_slice(bytes),
+            Sink::Slot(srx, slot) => {
+                if cx.domain.rx_queue_mut(*srx).coming(*slot, bytes).is_err() {
+                    let sink = std::mem::replace(&mut incoming.sink, Sink::Nothing);
+                    self.drop_sink(cx, sink, Error::NOMEM);
+                }
+            }
+            Sink::Nothing => {}
+        }
+    }
+
+    fn finish<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, sink: Sink) {
+        match sink {
+            Sink::Receive(receive) => {
+                let (recv, envelope) = *receive;
+                cx.domain
+                    .received(envelope.ep, &recv, &envelope, &self.sender());
+            }
+            Sink::Slot(srx, slot) => {
+                if let Some((recv, envelope)) = cx.domain.rx_queue_mut(srx).arrived(slot) {
+                    cx.domain
+                        .received(envelope.ep, &recv, &envelope, &self.sender());
+                }
+            }
+            Sink::Write(write) => {
+                count_regions(cx.domain, &write.regions, &write.lens);
+                let (len, data) = (write.len, write.data);
+                cx.domain
+                    .written(self.ep, CompFlags::RMA, len, data, &self.sender());
+            }
+            Sink::Atomic(atomic) => self.carry_out(cx, *atomic),
+            Sink::Nothing => {}
+        }
+    }
+
+    fn take_data<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, data: &Data<'_>) -> Step {
+        // Of an operation that was refused.
+        let Some(mut incoming) = self.rx.incoming.take() else {
+            return Step::Taken;
+        };
+        let got = incoming.got + data.bytes.len() as u64;
+        let is_last = incoming.left == 1;
+        let fits = data.segment == incoming.segment
+            && !data.bytes.is_empty()
+            && if is_last {
+                got == incoming.total
+            } else {
+                got < incoming.total
+            };
+        if !fits {
+            self.rx.incoming = Some(incoming);
+            return Step::Dropped;
+        }
+        let regions = match &incoming.sink {
+            Sink::Write(write) => Some(&write.regions),
+            Sink::Atomic(atomic) => Some(&atomic.regions),
+            _ => None,
+        };
+        if regions
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|region| region.is_closed())
+        {
+            self.rx.incoming = Some(incoming);
+            return Step::Refused(Error::CANCELED);
+        }
+        self.put(cx, &mut incoming, data.bytes);
+        (incoming.left, incoming.segment) = (incoming.left - 1, incoming.segment + 1);
+        match incoming.left {
+            0 => self.finish(cx, incoming.sink),
+            _ => self.rx.incoming = Some(incoming),
+        }
+        Step::Taken
+    }
+
+    fn take_answer<W>(&mut self, cx: &mut Cx<'_, A, W>, data: &Data<'_>) -> Step {
+        let Some(place) = self.tx.expected(data.transaction) else {
+            return Step::Taken;
+        };
+        let read = &mut self.tx.reads[place];
+        let got = read.got + data.bytes.len() as u64;
+        let is_empty = data.bytes.is_empty() && read.total > 0;
+        if data.segment != read.segments || is_empty || got > read.total {
+            return Step::Dropped;
+        }
+        read.iov.copy_in(data.bytes);
+        (read.got, read.segments) = (got, read.segments + 1);
+        if got == read.total {
+            let read = self.tx.reads.remove(place);
+            cx.domain.complete_tx(&read.op);
+        }
+        Step::Taken
+    }
+
+    /// What was to come in this place will not.
+    #[cold]
+    fn take_void<W>(&mut self, cx: &mut Cx<'_, A, W>, void: &Void) -> Step {
+        if let Some(incoming) = self.rx.incoming.take() {
+            self.drop_sink(cx, incoming.sink, Error::IO);
+        }
+        if void.error != 0
+            && let Some(place) = self.tx.expected(void.transaction)
+        {
+            let read = self.tx.reads.remove(place);
+            cx.domain.fail_tx(&read.op, error_of(void.error));
+        }
+        Step::Taken
+    }
+
+    /// No more bytes come.
+    pub(super) fn drop_sink<W>(&mut self, cx: &mut Cx<'_, A, W>, sink: Sink, error: Error) {
+        let failed = match sink {
+            Sink::Receive(receive) => Some(*receive),
+            Sink::Slot(srx, slot) => cx.domain.rx_queue_mut(srx).lost(slot),
+            Sink::Write(_) | Sink::Atomic(_) | Sink::Nothing => None,
+        };
+        if let Some((recv, envelope)) = failed {
+            cx.domain
+                .receive_failed(envelope.ep, &recv, envelope.what, error);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What becomes of operations when the peer is gone, or the application cancels them.
+#![forbid(unsafe_code)]
+
+use core::ffi::CStr;
+
+use super::out::{Begin, End, Out};
+use super::receive::GONE;
+use super::send::SendState;
+use super::sink::Sink;
+use super::{Cx, Session, Wire};
+use crate::base::log::{Subsys, log_info, log_warn};
+use crate::base::{Error, IoVec, OpFlags};
+use crate::engine::domain_state::{Loss, TxOp};
+use crate::engine::transport::Address;
+use crate::prov::rxd::SOURCE;
+
+impl<A: Address> Session<A> {
+    /// The peer is gone: everything that was under way fails. What is posted from now on greets it anew.
+    #[cold]
+    pub fn lose<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error, why: &CStr) {
+        cx.domain.loss = Some(Loss {
+            why: why.into(),
+            failed: 0,
+        });
+        let tx = std::mem::replace(&mut self.tx, SendState::new(cx.common.settings.window));
+        for out in tx.outs {
+            if let End::Complete(op) = out.end {
+                cx.domain.fail_tx(&op, error);
+            }
+        }
+        for (_, read) in tx.reads {
+            cx.domain.fail_tx(&read.op, error);
+        }
+        let rx = self.end_receiving(cx);
+        for sink in rx
+            .incoming
+            .map(|incoming| incoming.sink)
+            .into_iter()
+            .chain(rx.decided)
+        {
+            self.drop_sink(cx, sink, error);
+        }
+        let (ep, id) = (self.ep, self.id);
+        cx.domain.each_srx(ep, |srx| srx.forget(id as u64));
+        self.leave_lists(cx);
+        self.forget(cx);
+        let failed = cx.domain.loss.take().map_or(0, |loss| loss.failed);
+        let why = why.to_string_lossy();
+        match failed {
+            0 => log_info!(&SOURCE, Subsys::EpData, "{}: {why}", self.addr),
+            _ => log_warn!(
+                &SOURCE,
+                Subsys::EpData,
+                "{}: {why}; {failed} operations fail",
+                self.addr
+            ),
+        }
+    }
+
+    fn leave_lists<W>(&self, cx: &mut Cx<'_, A, W>) {
+        let common = &mut *cx.common;
+        for list in [&mut common.acks, &mut common.blocked, &mut common.stalled] {
+            list.retain(|&id| id != self.id);
+        }
+    }
+
+    /// The session goes with its endpoint. A peer of this library is told so.
+    pub fn part<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+        if !self.greeting.is_up() {
+            return;
+        }
+        self.rx.refused = GONE;
+        for _ in 0..LAST_WORDS {
+            self.send_ack(cx);
+        }
+    }
+
+    /// Nothing is written to memory of the application any more.
+    pub fn leave_memory(&mut self) {
+        if let Some(incoming) = &mut self.rx.incoming {
+            incoming.sink = Sink::Nothing;
+        }
+        if self.rx.decided.is_some() {
+            self.rx.decided = Some(Sink::Nothing);
+        }
+        for (_, read) in &mut self.tx.reads {
+            read.iov = IoVec::empty();
+        }
+    }
+
+    /// Takes out an operation of which nothing has left.
+    pub fn cancel<W>(&mut self, cx: &mut Cx<'_, A, W>, ep: usize, context: usize) -> bool {
+        let is_meant = |out: &Out| match &out.end {
+            End::Complete(op) => op.ep() == ep && op.context == context,
+            End::Nothing => false,
+        };
+        let Some(Out {
+            end: End::Complete(op),
+            ..
+        }) = self.tx.take_unsent(is_meant)
+        else {
+            return false;
+        };
+        cx.domain.fail_tx(&op, Error::CANCELED);
+        true
+    }
+
+    /// Peers of other libraries carry out what is in one packet.
+    pub fn drop_long_atomics<W>(&mut self, cx: &mut Cx<'_, A, W>) {
+        if !self.is_foreign() {
+            return;
+        }
+        while let Some(out) = self.tx.take_unsent(Out::is_long_atomic) {
+            let request = match &out.begin {
+                Begin::Op(op) => op.segments.map(|segments| segments.transaction),
+                Begin::Answer(_) => None,
+            };
+            if let End::Complete(op) = out.end {
+                cx.domain.fail_tx(&op, Error::MSGSIZE);
+            } else if let Some(place) = request.and_then(|request| self.tx.expected(request)) {
+                let read = self.tx.reads.remove(place);
+                cx.domain.fail_tx(&read.op, Error::MSGSIZE);
+            }
+        }
+    }
+
+    /// What has not left, and the application may take for sent.
+    pub fn promised(&self) -> usize {
+        let mut ops = self.tx.outs.iter().filter_map(|out| match &out.end {
+            End::Complete(op) => Some(op),
+            End::Nothing => None,
+        });
+        let is_promised = |op: &&TxOp| {
+            !op.flags.contains(OpFlags::COMPLETION) || op.flags.contains(OpFlags::INJECT)
+        };
+        ops.by_ref().filter(is_promised).count()
+    }
+
+    pub fn owes(&self) -> bool {
+        self.promised() > 0
+    }
+}
+
+/// How often a peer is told what has come when nobody will tell it again.
+const LAST_WORDS: usize = 3;

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What the application posts becomes packets.
+#![forbid(unsafe_code)]
+
+use super::out::{Body, End, Out};
+use super::{Cx, Session, Wire};
+use crate::base::{Error, OpFlags, Result};
+use crate::engine::domain_state::TxOp;
+use crate::engine::transport::Address;
+use crate::ffi::ops::atomic::{Atomic, Family};
+use crate::ffi::ops::transfer::{RemoteSeg, Tx, What};
+use crate::prov::rxd::proto::{Iovs, Kind, Op, RmaIov};
+
+impl<A: Address> Session<A> {
+    /// A message, a write or a read. If it is posted its memory is taken.
+    pub fn post<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, tx: &mut Tx<'_>, op: TxOp) -> Result {
+        let kind = match tx.what {
+            What::Msg => Kind::Message,
+            What::Tagged => Kind::Tagged,
+            What::Write => Kind::Write,
+            What::Read => Kind::Read,
+            What::Atomic | What::AtomicFetch => return Err(Error::INVAL),
+        };
+        let mut begin = beginning(kind, tx.target, op.len)?;
+        begin.tag = tx.tag;
+        let has_data = tx.flags.contains(OpFlags::REMOTE_CQ_DATA) && kind != Kind::Read;
+        begin.data = has_data.then_some(tx.data);
+        let (transaction, body, end) = match kind {
+            Kind::Read => {
+                self.may_expect()?;
+                let (iov, total) = (tx.iov.take(), op.len as u64);
+                let transaction = self.tx.expect(op, iov, total);
+                (transaction, Body::nothing(), End::Nothing)
+            }
+            _ => {
+                let body = match tx.flags.contains(OpFlags::INJECT) {
+                    true => Body::copied(&[&tx.iov]),
+                    false => Body::Memory(tx.iov.take()),
+                };
+                (0, body, End::Complete(op))
+            }
+        };
+        let out = Out::op(begin, transaction, body, end, cx.wire.mtu());
+        self.submit(cx, out, &op);
+        Ok(())
+    }
+
+    pub fn post_atomic<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, A, W>,
+        atomic: &mut Atomic<'_>,
+        op: TxOp,
+    ) -> Result {
+        let kind = match atomic.family {
+            Family::Base => Kind::Atomic,
+            Family::Fetch => Kind::Fetch,
+            Family::Compare => Kind::Compare,
+        };
+        let mut begin = beginning(kind, atomic.target, op.len)?;
+        begin.atomic = [atomic.datatype.0, atomic.op.0];
+        let has_data = atomic.flags.contains(OpFlags::REMOTE_CQ_DATA) && kind == Kind::Atomic;
+        begin.data = has_data.then_some(atomic.data);
+        let body = Body::copied(&[&atomic.operands, &atomic.compare]);
+        let (transaction, end) = match kind {
+            Kind::Atomic => (0, End::Complete(op)),
+            _ => {
+                self.may_expect()?;
+                let (iov, total) = (atomic.result.take(), op.len as u64);
+                (self.tx.expect(op, iov, total), End::Nothing)
+            }
+        };
+        let out = Out::op(begin, transaction, body, end, cx.wire.mtu());
+        if self.is_foreign() && out.is_long_atomic() {
+            if kind.is_answered()
+                && let Some(place) = self.tx.expected(transaction)
+            {
+                self.tx.reads.remove(place);
+            }
+            return Err(Error::MSGSIZE);
+        }
+        self.submit(cx, out, &op);
+        Ok(())
+    }
+
+    fn may_expect(&self) -> Result {
+        self.tx.may_expect().then_some(()).ok_or(Error::AGAIN)
+    }
+
+    fn submit<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, out: Out, op: &TxOp) {
+        cx.domain.ep_mut(op.ep()).tx_pending += 1;
+        self.tx.push(out);
+        if !self.tx.is_blocked {
+            self.pump(cx);
+        }
+        self.arm(cx);
+    }
+}
+
+/// The target has as many bytes as the operation.
+fn beginning(kind: Kind, target: &[RemoteSeg], len: usize) -> Result<Op> {
+    let mut iovs = Iovs::default();
+    for seg in target {
+        let iov = RmaIov {
+            addr: seg.addr,
+            len: seg.len as u64,
+            key: seg.key,
+        };
+        iovs.push(iov).then_some(()).ok_or(Error::INVAL)?;
+    }
+    if !kind.is_message() && (target.is_empty() || iovs.total() != Some(len as u64)) {
+        return Err(Error::INVAL);
+    }
+    Ok(Op {
+        kind,
+        tag: 0,
+        data: None,
+        segments: None,
+        iovs,
+        atomic: [0; 2],
+    })
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Packets of the peer in their order: what comes early is kept, what came before is acknowledged again. What has no
+//! room stops the peer until there is some.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::rtt::LONGEST;
+use super::sink::{Incoming, Sink, Stall, Step};
+use super::window::MAX_TIMEOUTS;
+use super::{Cx, Session, Wire};
+use crate::base::Error;
+use crate::engine::srx::Claimed;
+use crate::engine::transport::Address;
+use crate::prov::rxd::proto::{Ack, Head, Packet};
+
+#[derive(Default)]
+pub struct ReceiveState {
+    /// The number of the packet that is to come.
+    pub next: u64,
+    /// Those behind it, and the one that has no room.
+    early: BTreeMap<u64, Box<[u8]>>,
+    /// What the packets belong to that come next.
+    pub incoming: Option<Incoming>,
+    /// Why the next packet has to wait, and where its bytes go once that is known.
+    pub stall: Option<Stall>,
+    pub decided: Option<Sink>,
+    owes_ack: bool,
+    /// Taken since the last acknowledgement.
+    unacked: u32,
+    /// Why the next packet is refused.
+    pub refused: u32,
+    /// When the peer was heard last, and how often it was asked since.
+    pub heard: Option<Instant>,
+    pub probes: u32,
+}
+
+impl ReceiveState {
+    pub fn is_empty(&self) -> bool {
+        self.early.is_empty() && self.incoming.is_none() && self.stall.is_none()
+    }
+
+    fn beyond(&self) -> u64 {
+        let behind = self.early.range(self.next + 1..=self.next + 64);
+        behind.fold(0, |bits, (seq, _)| bits | 1 << (seq - self.next - 1))
+    }
+}
+
+impl<A: Address> Session<A> {
+    pub(super) fn take_numbered<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, A, W>,
+        head: Head,
+        packet: &Packet<'_>,
+        bytes: &[u8],
+    ) {
+        self.rx.probes = 0;
+        let Some(ahead) = head.seq.checked_sub(self.rx.next) else {
+            return self.owe_ack(cx);
+        };
+        // In tests, as others do: in the middle of a message nothing is said.
+        let is_silent = !cx.common.settings.extended && self.rx.unacked < cx.common.settings.window;
+        if !is_silent || ahead > 0 || !matches!(packet, Packet::Data(..)) {
+            self.owe_ack(cx);
+        }
+        if ahead > 0 || self.rx.stall.is_some() {
+            let keeps = cx.common.settings.extended || ahead == 0;
+            if keeps && ahead < u64::from(cx.common.settings.window) {
+                self.keep(cx, head.seq, bytes);
+            }
+            // As others do.
+            if !keeps {
+                self.send_ack(cx);
+            }
+            return;
+        }
+        if self.advance(cx, packet, bytes) {
+            self.take_early(cx);
+        }
+    }
+
+    fn keep<W>(&mut self, cx: &mut Cx<'_, A, W>, seq: u64, bytes: &[u8]) {
+        // The one that all others wait for always has a place.
+        if cx.common.early < MAX_EARLY || seq == self.rx.next {
+            let before = self.rx.early.insert(seq, bytes.into());
+            cx.common.early += usize::from(before.is_none());
+        }
+    }
+
+    /// Packets that came early, as far as their turn has come.
+    fn take_early<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+        while self.rx.stall.is_none()
+            && let Some(bytes) = self.rx.early.remove(&self.rx.next)
+        {
+            cx.common.early -= 1;
+            let Ok(packet) = Packet::decode(&bytes) else {
+                return;
+            };
+            if !self.advance(cx, &packet, &bytes) {
+                return;
+            }
+        }
+    }
+
+    /// The packet that was to come is here. Whether it was taken.
+    fn advance<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, A, W>,
+        packet: &Packet<'_>,
+        bytes: &[u8],
+    ) -> bool {
+        match self.step(cx, packet) {
+            Step::Taken => {
+                self.rx.next += 1;
+                self.rx.refused = 0;
+                self.rx.unacked += 1;
+                let every = match cx.common.settings.extended {
+                    true => ACK_EVERY,
+                    false => cx.common.settings.window,
+                };
+                if cx.common.settings.extended || self.rx.incoming.is_none() {
+                    self.owe_ack(cx);
+                }
+                if self.rx.unacked >= every {
+                    self.send_ack(cx);
+                }
+                true
+            }
+            Step::Stalled(stall) => {
+                self.rx.stall = Some(stall);
+                cx.common.stalled.push(self.id);
+                self.keep(cx, self.rx.next, bytes);
+                false
+            }
+            Step::Refused(error) => {
+                self.rx.refused = error.code() as u32;
+                false
+            }
+            Step::Dropped => false,
+        }
+    }
+
+    /// What had no room may have some now.
+    pub fn go_on<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+        match self.rx.stall {
+            Some(Stall::Queue) if cx.domain.may_receive(self.ep) => {}
+            Some(Stall::Memory(slot)) => {
+                let srx = cx.domain.ep(self.ep).srx;
+                let queue = cx.domain.rx_queue_mut(srx);
+                let len = self.stalled_len();
+                if !queue.has_room(self.id as u64, len, cx.common.settings.saved) {
+                    return;
+                }
+                queue.begin_coming(slot);
+                self.rx.decided = Some(Sink::Slot(srx, slot));
+            }
+            _ => return,
+        }
+        self.resume(cx);
+    }
+
+    fn stalled_len(&self) -> u64 {
+        let bytes = self.rx.early.get(&self.rx.next);
+        match bytes.map(|bytes| Packet::decode(bytes)) {
+            Some(Ok(Packet::Op(_, op, payload))) => op
+                .segments
+                .map_or(payload.len() as u64, |segments| segments.total),
+            _ => 0,
+        }
+    }
+
+    /// A receive has met the message that waits here; without one it is dropped.
+    pub fn deliver<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, claimed: Claimed) {
+        let Claimed { envelope, recv } = claimed;
+        self.rx.decided = Some(match recv {
+            Some(recv) => Sink::Receive(Box::new((recv, envelope))),
+            None => Sink::Nothing,
+        });
+        self.resume(cx);
+    }
+
+    fn resume<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+        self.rx.stall = None;
+        cx.common.stalled.retain(|&id| id != self.id);
+        self.take_early(cx);
+        self.owe_ack(cx);
+        self.arm(cx);
+    }
+
+    pub(super) fn owe_ack<W>(&mut self, cx: &mut Cx<'_, A, W>) {
+        if !self.rx.owes_ack {
+            self.rx.owes_ack = true;
+            cx.common.acks.push(self.id);
+        }
+    }
+
+    /// Sends what is owed. False: there is no room now.
+    pub fn acknowledge<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) -> bool {
+        !self.rx.owes_ack || self.send_ack(cx)
+    }
+
+    pub fn send_ack<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) -> bool {
+        // It has our greeting, and its answer is lost: it will be asked again.
+        if !self.greeting.is_up() {
+            self.rx.owes_ack = false;
+            return true;
+        }
+        let stops = self.rx.stall.is_some() || self.rx.refused != 0;
+        let is_ours = self.greeting.is_ours && cx.common.settings.extended;
+        let ack = Ack {
+            peer: self.greeting.peer_id(),
+            next: self.rx.next,
+            window: if stops { 0 } else { cx.common.settings.window },
+            refused: if is_ours { self.rx.refused } else { 0 },
+            beyond: if is_ours { self.rx.beyond() } else { 0 },
+        };
+        let sent = cx.wire.send(self.route, false, |out| ack.encode(out));
+        if sent {
+            (self.rx.owes_ack, self.rx.unacked) = (false, 0);
+        }
+        sent
+    }
+
+    /// The peer owes something, and nothing of ours tells whether it is still there.
+    pub(super) fn probe_deadline(&self) -> Option<Instant> {
+        let waits = self.rx.incoming.is_some() || !self.tx.reads.is_empty();
+        if !waits || self.rx.stall.is_some() || self.send_deadline().is_some() {
+            return None;
+        }
+        let patience = PROBE
+            .saturating_mul(1 << self.rx.probes.min(8))
+            .min(LONGEST);
+        Some(self.rx.heard? + patience * (self.rx.probes + 1))
+    }
+
+    #[cold]
+    pub(super) fn probe<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+        self.rx.probes += 1;
+        if self.rx.probes > MAX_TIMEOUTS {
+            return self.lose(cx, Error::CONNRESET, c"the peer does not answer");
+        }
+        self.send_rts(cx);
+    }
+
+    /// Nothing comes any more.
+    pub(super) fn end_receiving<W>(&mut self, cx: &mut Cx<'_, A, W>) -> ReceiveState {
+        let rx = std::mem::take(&mut self.rx);
+        cx.common.early -= rx.early.len();
+        rx
+    }
+}
+
+/// What a peer is told where it would be told why it is refused: the endpoint is closed.
+pub const GONE: u32 = Error::SHUTDOWN.code() as u32;
+/// Packets in a row that are acknowledged at once, and not with others.
+const ACK_EVERY: u32 = 16;
+/// Packets out of order that an endpoint keeps at most.
+const MAX_EARLY: usize = 4096;
+/// Until a silent peer is asked whether it lives.
+const PROBE: Duration = Duration::from_secs(1);

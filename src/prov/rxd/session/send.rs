@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What leaves: packets as the window lets them, again what is lost, and what acknowledgements complete.
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use slab::Slab;
+
+use super::out::{Begin, Body, End, Out};
+use super::receive::GONE;
+use super::window::{News, Window};
+use super::{Cx, Session, Wire};
+use crate::base::{Error, IoVec};
+use crate::engine::domain_state::TxOp;
+use crate::engine::transport::Address;
+use crate::prov::rxd::proto::{Ack, Void, error_of};
+
+/// An operation that waits for the peer's answer.
+pub struct ReadOp {
+    pub op: TxOp,
+    pub iov: IoVec,
+    pub total: u64,
+    pub got: u64,
+    /// Packets of the answer that have come.
+    pub segments: u64,
+    /// How often the place was used before: of an earlier one nothing is taken.
+    pub turn: u16,
+}
+
+pub struct SendState {
+    /// Oldest first. All numbers follow each other.
+    pub outs: VecDeque<Out>,
+    /// The first number that is not given yet.
+    end: u64,
+    /// Which of `outs` has the next packet that was never sent.
+    at: usize,
+    pub window: Window,
+    pub reads: Slab<ReadOp>,
+    turn: u16,
+    /// Answers among `outs`.
+    pub answers: usize,
+    pub is_blocked: bool,
+}
+
+impl SendState {
+    pub fn new(window: u32) -> SendState {
+        SendState {
+            outs: VecDeque::new(),
+            end: 0,
+            at: 0,
+            window: Window::new(window),
+            reads: Slab::new(),
+            turn: 0,
+            answers: 0,
+            is_blocked: false,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.outs.is_empty() && self.reads.is_empty()
+    }
+
+    /// Room for the answer to an operation; its number.
+    pub fn expect(&mut self, op: TxOp, iov: IoVec, total: u64) -> u32 {
+        self.turn = self.turn.wrapping_add(1);
+        let (got, segments, turn) = (0, 0, self.turn);
+        #[rustfmt::skip]
+        let place = self.reads.insert(ReadOp { op, iov, total, got, segments, turn });
+        u32::from(turn % TURNS) << PLACE_BITS | place as u32
+    }
+
+    /// The place of the operation that an answer names.
+    pub fn expected(&self, transaction: u32) -> Option<usize> {
+        let place = transaction as usize & (MAX_READS - 1);
+        let read = self.reads.get(place)?;
+        (u32::from(read.turn % TURNS) == transaction >> PLACE_BITS).then_some(place)
+    }
+
+    /// Whether there is a number for one more.
+    pub fn may_expect(&self) -> bool {
+        self.reads.len() < MAX_READS
+    }
+
+    pub fn push(&mut self, mut out: Out) {
+        out.first = self.end;
+        self.end += out.count;
+        self.answers += usize::from(matches!(out.begin, Begin::Answer(_)));
+        self.outs.push_back(out);
+    }
+
+    /// Whether nothing was ever sent of it.
+    pub fn is_unsent(&self, out: &Out) -> bool {
+        out.first >= self.window.next()
+    }
+
+    /// Takes out something that was never sent; the others close up.
+    pub fn take_unsent(&mut self, is_meant: impl Fn(&Out) -> bool) -> Option<Out> {
+        let meant = |out: &Out| self.is_unsent(out) && is_meant(out);
+        let at = self.outs.iter().position(meant)?;
+        let out = self.outs.remove(at)?;
+        for later in self.outs.range_mut(at..) {
+            later.first -= out.count;
+        }
+        self.end -= out.count;
+        Some(out)
+    }
+
+    fn place_of(&self, seq: u64) -> Option<usize> {
+        let at = self.outs.partition_point(|out| out.past() <= seq);
+        (at < self.outs.len()).then_some(at)
+    }
+}
+
+impl<A: Address> Session<A> {
+    /// Sends what may be sent now.
+    pub fn pump<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+        if !self.greeting.is_up() {
+            if !self.tx.outs.is_empty() {
+                self.greet(cx);
+            }
+            return;
+        }
+        while let Some(seq) = self.tx.window.next_lost() {
+            let Some(at) = self.tx.place_of(seq) else {
+                return;
+            };
+            if !self.send_packet(cx, at, seq, false) {
+                return self.block(cx);
+            }
+        }
+        while self.tx.window.next() < self.tx.end && self.tx.window.has_room() {
+            let seq = self.tx.window.next();
+            let more = seq + 1 < self.tx.end && self.tx.window.will_have_room();
+            if !self.send_packet(cx, self.tx.at, seq, more) {
+                return self.block(cx);
+            }
+            if self.tx.outs[self.tx.at].past() == seq + 1 {
+                self.tx.at += 1;
+            }
+        }
+    }
+
+    fn block<W>(&mut self, cx: &mut Cx<'_, A, W>) {
+        if !self.tx.is_blocked {
+            self.tx.is_blocked = true;
+            cx.common.blocked.push(self.id);
+        }
+    }
+
+    /// There may be room again.
+    pub fn unblock<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+        self.tx.is_blocked = false;
+        self.pump(cx);
+        self.arm(cx);
+    }
+
+    fn send_packet<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, A, W>,
+        at: usize,
+        seq: u64,
+        more: bool,
+    ) -> bool {
+        let head = self.head(seq);
+        let out = &mut self.tx.outs[at];
+        // Who reads of it is told that there is nothing any more.
+        if out.void.is_none() && out.body.is_gone() {
+            let transaction = match out.begin {
+                Begin::Answer(transaction) => transaction,
+                Begin::Op(_) => 0,
+            };
+            let error = Error::CANCELED.code() as u32;
+            out.void = Some(Void { transaction, error });
+        }
+        let mtu = cx.wire.mtu();
+        let sent = cx.wire.send(self.route, more, |room| {
+            out.encode(seq - out.first, head, mtu, room)
+        });
+        if sent {
+            self.tx.window.sent(seq, cx.now);
+        }
+        sent
+    }
+
+    pub(super) fn take_ack<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, ack: &Ack) {
+        let keeps = self.greeting.is_ours;
+        if keeps && ack.refused == GONE {
+            self.heed_last_ack(cx, ack);
+            return self.lose(cx, Error::CONNRESET, c"the peer has ended");
+        }
+        let beyond = if keeps { ack.beyond } else { 0 };
+        let news = self
+            .tx
+            .window
+            .acknowledged(ack.next, ack.window, beyond, cx.now);
+        if matches!(news, News::Forged | News::Old) {
+            return;
+        }
+        // It has no room, and says so.
+        if keeps && ack.window == 0 && ack.refused == 0 {
+            self.tx.window.lives();
+        }
+        if news == News::Progress {
+            self.complete(cx);
+        }
+        if keeps && ack.refused != 0 {
+            self.take_refusal(cx, ack.next, error_of(ack.refused));
+        }
+        self.pump(cx);
+    }
+
+    /// What the peer has taken before it went.
+    #[cold]
+    fn heed_last_ack<W>(&mut self, cx: &mut Cx<'_, A, W>, ack: &Ack) {
+        if self.tx.window.acknowledged(ack.next, 0, 0, cx.now) == News::Progress {
+            self.complete(cx);
+        }
+    }
+
+    /// All packets of the oldest operations are acknowledged.
+    fn complete<W>(&mut self, cx: &mut Cx<'_, A, W>) {
+        let acked = self.tx.window.acked();
+        while let Some(first) = self.tx.outs.front()
+            && first.past() <= acked
+            && let Some(out) = self.tx.outs.pop_front()
+        {
+            self.tx.at = self.tx.at.saturating_sub(1);
+            self.tx.answers -= usize::from(matches!(out.begin, Begin::Answer(_)));
+            match out.end {
+                End::Complete(op) => cx.domain.complete_tx(&op),
+                End::Nothing => {}
+            }
+        }
+    }
+
+    /// The peer does not let an operation touch its memory. It is over, and its packets make way for the others.
+    #[cold]
+    fn take_refusal<W>(&mut self, cx: &mut Cx<'_, A, W>, seq: u64, error: Error) {
+        let Some(at) = self.tx.place_of(seq) else {
+            return;
+        };
+        if seq >= self.tx.window.next() {
+            return;
+        }
+        let out = &mut self.tx.outs[at];
+        if out.void.is_some() {
+            return;
+        }
+        let request = match &out.begin {
+            Begin::Op(op) if op.kind.is_answered() => {
+                op.segments.map(|segments| segments.transaction)
+            }
+            // Only memory is refused.
+            Begin::Op(op) if !op.kind.is_message() => None,
+            _ => return,
+        };
+        out.void = Some(Void {
+            transaction: 0,
+            error: 0,
+        });
+        out.body = Body::nothing();
+        if let End::Complete(op) = std::mem::replace(&mut out.end, End::Nothing) {
+            cx.domain.fail_tx(&op, error);
+        }
+        if let Some(place) = request.and_then(|transaction| self.tx.expected(transaction)) {
+            let read = self.tx.reads.remove(place);
+            cx.domain.fail_tx(&read.op, error);
+        }
+        self.tx.window.resend(seq);
+    }
+
+    pub(super) fn send_deadline(&self) -> Option<Instant> {
+        self.tx.window.deadline()
+    }
+
+    /// Nothing was heard for too long.
+    #[cold]
+    pub(super) fn silence<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+        if !self.tx.window.silence(cx.now) {
+            return self.lose(cx, Error::CONNREFUSED, c"the peer does not answer");
+        }
+        if !cx.common.settings.retry {
+            return;
+        }
+        // It may have begun anew.
+        if self.tx.window.timeouts() >= SUSPICIOUS {
+            self.send_rts(cx);
+        }
+        self.pump(cx);
+    }
+}
+
+/// After so many silences in a row a peer is asked whether it is the one that it was.
+const SUSPICIOUS: u32 = 3;
+/// Peers of other libraries give back 16 bits of a transaction. Most of them name a place.
+const PLACE_BITS: u32 = 11;
+const MAX_READS: usize = 1 << PLACE_BITS;
+const TURNS: u16 = 1 << (15 - PLACE_BITS);

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What a peer does with memory of ours: fi_rma(3), fi_atomic(3). An access that is not granted is refused, and changes
+//! nothing.
+#![forbid(unsafe_code)]
+
+use super::out::{Body, Out};
+use super::sink::{Atomic, Sink, Step, Write};
+use super::{Cx, Session, Wire};
+use crate::abi::*;
+use crate::base::{Access, Caps, CompFlags, Error, IoVec, Result};
+use crate::engine::atomic::{apply, element_size};
+use crate::engine::stream::session::atomic::{access_of, payload_of};
+use crate::engine::stream::session::receive_state::Regions;
+use crate::engine::stream::session::rma::count_regions;
+use crate::engine::transport::Address;
+use crate::ffi::ops::atomic::Family;
+use crate::prov::rxd::info::ATOMIC_SIZE;
+use crate::prov::rxd::proto::{Kind, MAX_IOVS, Op};
+
+/// The memory that a request names.
+struct Named {
+    iov: IoVec,
+    regions: Regions,
+    lens: [u64; MAX_IOVS],
+}
+
+impl<A: Address> Session<A> {
+    pub(super) fn take_access<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, A, W>,
+        op: &Op,
+        payload: &[u8],
+    ) -> Step {
+        if op.kind.is_answered() && self.tx.answers >= MAX_ANSWERS {
+            // Nobody has so many under way.
+            return Step::Dropped;
+        }
+        let done = match op.kind {
+            Kind::Write => self.take_write(cx, op, payload),
+            Kind::Read => self.take_read(cx, op),
+            _ => self.take_atomic(cx, op, payload),
+        };
+        match done {
+            Ok(()) => Step::Taken,
+            Err(error) => Step::Refused(error),
+        }
+    }
+
+    fn take_write<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, op: &Op, payload: &[u8]) -> Result {
+        let Named { iov, regions, lens } = self.named(cx, op, Caps::RMA, Access::REMOTE_WRITE)?;
+        let len = lens.iter().sum();
+        let data = op.data;
+        #[rustfmt::skip]
+        let write = Write { iov, regions, lens, len, data };
+        self.begin(cx, Sink::Write(Box::new(write)), op, payload, len);
+        Ok(())
+    }
+
+    fn take_read<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, op: &Op) -> Result {
+        let Named { iov, regions, lens } = self.named(cx, op, Caps::RMA, Access::REMOTE_READ)?;
+        let transaction = op.segments.ok_or(Error::INVAL)?.transaction;
+        // What comes behind the read does not change a small answer: the order that programs are used to.
+        let body = match iov.remaining() {
+            ..=SMALL_ANSWER => Body::copied(&[&iov]),
+            _ => Body::Region(iov, Box::new(regions)),
+        };
+        self.tx.push(Out::answer(transaction, body, cx.wire.mtu()));
+        cx.domain.read_by_peer(self.ep, lens.iter().sum());
+        self.pump(cx);
+        Ok(())
+    }
+
+    fn take_atomic<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, op: &Op, payload: &[u8]) -> Result {
+        let family = match op.kind {
+            Kind::Fetch => Family::Fetch,
+            Kind::Compare => Family::Compare,
+            _ => Family::Base,
+        };
+        let number = |word: u32| i32::try_from(word).map_err(|_| Error::OPNOTSUPP);
+        let (datatype, operation) = (
+            fi_datatype(number(op.atomic[0])? as _),
+            fi_op(number(op.atomic[1])? as _),
+        );
+        let size = element_size(family, datatype, operation).ok_or(Error::OPNOTSUPP)?;
+        let access = access_of(family, operation);
+        if !cx.domain.ep(self.ep).caps.contains(access.capabilities()) {
+            return Err(Error::OPNOTSUPP);
+        }
+        let len = op.iovs.total().ok_or(Error::INVAL)?;
+        let whole = op
+            .iovs
+            .as_slice()
+            .iter()
+            .all(|iov| iov.len.is_multiple_of(size as u64));
+        if len == 0 || len > ATOMIC_SIZE as u64 || !whole {
+            return Err(Error::INVAL);
+        }
+        let needed = payload_of(family, operation, len);
+        let missing = needed.saturating_sub(payload.len() as u64);
+        let segments = op.segments.filter(|_| missing > 0);
+        let fits = segments.is_some_and(|segments| {
+            segments.total == needed && (2..=missing + 1).contains(&segments.count)
+        });
+        if missing > 0 && !fits {
+            return Err(Error::INVAL);
+        }
+        let named = self.named(cx, op, Caps::ATOMIC, access)?;
+        let atomic = Atomic {
+            family,
+            datatype,
+            op: operation,
+            iov: named.iov,
+            regions: named.regions,
+            lens: named.lens,
+            len: len as usize,
+            data: op.data,
+            transaction: op.segments.map_or(0, |segments| segments.transaction),
+            bytes: Vec::with_capacity(2 * len as usize),
+        };
+        // What else an operation that reads brings means nothing.
+        let payload = &payload[..payload.len().min(needed as usize)];
+        let mut begun = *op;
+        if missing == 0 {
+            begun.segments = None;
+        }
+        self.begin(cx, Sink::Atomic(Box::new(atomic)), &begun, payload, needed);
+        Ok(())
+    }
+
+    /// All operands are here.
+    pub(super) fn carry_out<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, mut atomic: Atomic) {
+        let len = atomic.len;
+        let mut bytes = core::mem::take(&mut atomic.bytes);
+        bytes.resize(2 * len, 0);
+        let (operands, compare) = bytes.split_at_mut(len);
+        let Atomic { datatype, op, .. } = atomic;
+        apply(datatype, op, &mut atomic.iov, operands, compare);
+        if op != FI_ATOMIC_READ {
+            count_regions(cx.domain, &atomic.regions, &atomic.lens);
+        }
+        if atomic.family == Family::Base {
+            let (len, sender) = (len as u64, self.sender());
+            return cx
+                .domain
+                .written(self.ep, CompFlags::ATOMIC, len, atomic.data, &sender);
+        }
+        bytes.truncate(len);
+        let body = Body::Bytes(bytes.into_boxed_slice());
+        let answer = Out::answer(atomic.transaction, body, cx.wire.mtu());
+        self.tx.push(answer);
+        cx.domain.read_by_peer(self.ep, len as u64);
+        self.pump(cx);
+    }
+
+    /// The memory that a request names, if the peer may use it so.
+    fn named<W>(
+        &self,
+        cx: &mut Cx<'_, A, W>,
+        op: &Op,
+        capability: Caps,
+        access: Access,
+    ) -> Result<Named> {
+        // fi_getinfo(3): a primary capability that was not asked for is not there.
+        if !cx.domain.ep(self.ep).caps.contains(capability) {
+            return Err(Error::OPNOTSUPP);
+        }
+        let mut named = Named {
+            iov: IoVec::empty(),
+            regions: Regions::default(),
+            lens: [0; MAX_IOVS],
+        };
+        for (i, seg) in op.iovs.as_slice().iter().enumerate() {
+            let found = cx
+                .domain
+                .mrs
+                .lookup_with(None, seg.key, seg.addr, seg.len, access);
+            let (region, piece) = found?;
+            named.iov.push(piece);
+            named.regions[i] = Some(region.clone());
+            named.lens[i] = seg.len;
+        }
+        let all = named.regions.iter().flatten();
+        all.for_each(|region| cx.domain.mrs.used(region));
+        Ok(named)
+    }
+}
+
+/// Answers to reads up to this size are copied at once, and not sent from where they are.
+const SMALL_ANSWER: usize = 8192;
+/// Answers that wait for a peer to take them; endpoints have 1024 operations under way at most.
+const MAX_ANSWERS: usize = 4096;

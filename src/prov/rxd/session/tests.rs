@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Endpoints against each other, over networks that lose, repeat and overtake packets, on counted time. What happens
+//! follows from a seed, which is printed when something is wrong: `RXD_SEED=N cargo test rxd` replays it, `RXD_SEEDS=N`
+//! runs so many, `RXD_MESSAGES=N` sends so many in the long run.
+#![forbid(unsafe_code)]
+
+mod mixed;
+mod name;
+mod net;
+mod node;
+mod peers;
+mod share;
+mod stream;
+mod world;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Runs seeds on all processors.
+fn seeds(count: u64, run: impl Fn(u64) + Sync) {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let (first, count) = match number("RXD_SEED") {
+        Some(seed) => (seed, 1),
+        None => (0, number("RXD_SEEDS").unwrap_or(count)),
+    };
+    let next = AtomicU64::new(first);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + count {
+                break;
+            }
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(seed))) {
+                next.store(u64::MAX / 2, Ordering::Relaxed);
+                eprintln!("RXD_SEED={seed} replays this");
+                resume_unwind(panic);
+            }
+        }
+    };
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| {
+        for _ in 0..processors {
+            scope.spawn(work);
+        }
+    });
+}

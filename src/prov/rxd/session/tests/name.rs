@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! How the endpoints of a test are called.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use crate::engine::transport::Address;
+
+/// The endpoint at a place of the world.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Name(u16);
+
+impl Name {
+    pub fn at(place: usize) -> Name {
+        Name(place as u16 + 1)
+    }
+
+    pub fn place(self) -> usize {
+        usize::from(self.0) - 1
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "endpoint {}", self.0)
+    }
+}
+
+impl Address for Name {
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let number = u16::from_ne_bytes(*bytes.first_chunk()?);
+        (number > 0).then_some(Name(number))
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        self.0.to_ne_bytes().to_vec()
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! A network that loses, repeats, delays and overtakes packets, on counted time. It may have one slow link that all
+//! share, with a queue that drops what has no room.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::base::Result;
+use crate::prov::rxd::port::Routes;
+use crate::prov::rxd::session::Wire;
+use crate::prov::rxd::session::tests::name::Name;
+
+/// Numbers that look random and are the same for the same seed (splitmix64).
+#[derive(Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// Below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    /// In one of so many cases.
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+
+    /// In so many of a thousand cases.
+    pub fn per_mille(&mut self, n: u32) -> bool {
+        self.below(1000) < n as usize
+    }
+}
+
+/// What the links do to packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Links {
+    /// Of a thousand packets.
+    pub lost: u32,
+    pub repeated: u32,
+    pub late: u32,
+    /// Bits are turned, and what they carry comes all the same.
+    pub corrupted: u32,
+    pub delay: Duration,
+    /// Longer packets do not get through.
+    pub mtu: usize,
+    /// How long a byte takes through the slow link, and the packets that may wait for it.
+    pub per_byte: Duration,
+    pub queue: usize,
+}
+
+impl Links {
+    pub fn good() -> Links {
+        Links {
+            delay: Duration::from_micros(50),
+            mtu: usize::MAX,
+            queue: usize::MAX,
+            ..Links::default()
+        }
+    }
+}
+
+/// A packet on its way.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub struct Packet {
+    pub at: Duration,
+    order: u64,
+    pub from: usize,
+    pub to: usize,
+    pub bytes: Vec<u8>,
+}
+
+pub struct Net {
+    pub links: Links,
+    random: Random,
+    order: u64,
+    flying: BinaryHeap<Reverse<Packet>>,
+    /// When the slow link is free, and when what waits for it has passed.
+    free_at: Duration,
+    waiting: std::collections::VecDeque<Duration>,
+    pub sent: u64,
+    pub dropped: u64,
+}
+
+impl Net {
+    pub fn new(links: Links, seed: u64) -> Net {
+        Net {
+            links,
+            random: Random(seed),
+            order: 0,
+            flying: BinaryHeap::new(),
+            free_at: Duration::ZERO,
+            waiting: Default::default(),
+            sent: 0,
+            dropped: 0,
+        }
+    }
+
+    pub fn send(&mut self, now: Duration, from: usize, to: usize, mut bytes: Vec<u8>) {
+        let links = self.links;
+        self.sent += 1;
+        if self.random.per_mille(links.lost) || bytes.len() > links.mtu {
+            self.dropped += 1;
+            return;
+        }
+        while self.waiting.front().is_some_and(|&passed| passed <= now) {
+            self.waiting.pop_front();
+        }
+        if self.waiting.len() >= links.queue {
+            self.dropped += 1;
+            return;
+        }
+        let mut at = now;
+        if !links.per_byte.is_zero() {
+            self.free_at = self.free_at.max(now) + links.per_byte * bytes.len() as u32;
+            self.waiting.push_back(self.free_at);
+            at = self.free_at;
+        }
+        at += links.delay;
+        if self.random.per_mille(links.late) {
+            at += links.delay * self.random.below(40) as u32 / 10;
+        }
+        if self.random.per_mille(links.corrupted) && !bytes.is_empty() {
+            let place = self.random.below(bytes.len());
+            bytes[place] ^= 1 << self.random.below(8);
+        }
+        if self.random.per_mille(links.repeated) {
+            let later = at + links.delay * self.random.below(100) as u32 / 10;
+            self.fly(later, from, to, bytes.clone());
+        }
+        self.fly(at, from, to, bytes);
+    }
+
+    pub fn fly(&mut self, at: Duration, from: usize, to: usize, bytes: Vec<u8>) {
+        self.order += 1;
+        let order = self.order;
+        #[rustfmt::skip]
+        self.flying.push(Reverse(Packet { at, order, from, to, bytes }));
+    }
+
+    pub fn next_at(&self) -> Option<Duration> {
+        self.flying.peek().map(|Reverse(packet)| packet.at)
+    }
+
+    pub fn arrived(&mut self, now: Duration) -> Option<Packet> {
+        let is_here = self.next_at().is_some_and(|at| at <= now);
+        is_here
+            .then(|| self.flying.pop())
+            .flatten()
+            .map(|Reverse(packet)| packet)
+    }
+}
+
+/// The end of an endpoint: what it sends is gathered for the network. Routes are the places of the peers.
+pub struct Socket {
+    pub sent: Vec<(usize, Vec<u8>)>,
+    pub mtu: usize,
+    /// Packets that are taken until the next turn.
+    pub room: usize,
+    pub routes: usize,
+}
+
+impl Wire for Socket {
+    fn send(&mut self, to: u64, _more: bool, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
+        if self.room == 0 {
+            return false;
+        }
+        self.room -= 1;
+        let mut bytes = vec![0xaa; self.mtu];
+        let len = write(&mut bytes);
+        bytes.truncate(len);
+        self.sent.push((to as usize, bytes));
+        true
+    }
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+}
+
+impl Routes<Name> for Socket {
+    fn route(&mut self, addr: &Name) -> Result<u64> {
+        self.routes += 1;
+        Ok(addr.place() as u64)
+    }
+
+    fn drop_route(&mut self, _route: u64) {
+        self.routes -= 1;
+    }
+}

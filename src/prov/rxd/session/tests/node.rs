@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! An endpoint with its queue and memory, and an application that remembers what it has posted.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use slab::Slab;
+
+use super::name::Name;
+use super::net::Socket;
+use crate::abi::*;
+use crate::base::flags::flags;
+use crate::base::iovec::lent::TestMemory;
+use crate::base::{Access, Caps, IoVec, OpFlags, Result};
+use crate::engine::cq_ring::Ring;
+use crate::engine::domain_state::{CqState, DomainState, Regions, TxOp};
+use crate::engine::ep_state::EpState;
+use crate::engine::mr::KeyPolicy;
+use crate::engine::srx::{Claimed, Srx};
+use crate::engine::transport::Address;
+use crate::engine::wait::Wait;
+use crate::ffi::ops::atomic::Atomic;
+use crate::ffi::ops::transfer::{Context, Rx, Tx, What};
+use crate::prov::rxd::port::Port;
+use crate::prov::rxd::session::{Cx, From, Session, Settings};
+
+/// What the queue says of an operation.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    pub len: usize,
+    pub data: u64,
+    pub tag: u64,
+    /// 0 if it has succeeded.
+    pub error: i32,
+}
+
+pub struct Posted<T> {
+    pub memory: Option<TestMemory>,
+    pub what: T,
+}
+
+/// `T`: what the test knows of an operation.
+pub struct Node<T> {
+    pub domain: DomainState<Name>,
+    pub port: Port<Name>,
+    pub socket: Socket,
+    pub ep: usize,
+    pub cq: usize,
+    /// By context.
+    pub posted: Slab<Posted<T>>,
+    /// Memory that peers read, write and operate on.
+    pub memory: TestMemory,
+}
+
+pub const KEY: u64 = 7;
+const CAPS: Caps = flags!(Caps:
+    MSG | TAGGED | RMA | ATOMIC | SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE
+);
+
+impl<T> Node<T> {
+    pub fn new(
+        place: usize,
+        settings: Settings,
+        mtu: usize,
+        memory: Vec<u8>,
+        seed: u64,
+    ) -> Node<T> {
+        let memory = TestMemory::new(memory);
+        let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
+        let segments = vec![memory.registered()];
+        domain
+            .mrs
+            .register(segments, Access::REMOTE, 0, KEY, 0)
+            .unwrap();
+        let cq = domain.add_cq(CqState {
+            ring: Ring::new(6, 64, false),
+            wait: Arc::new(Wait::new(FI_WAIT_NONE, None, &[]).unwrap()),
+            signal: Default::default(),
+            last_error: None,
+            owner: None,
+        });
+        let srx = domain.add_rx_queue(Srx::new());
+        let ep = domain.add_ep(EpState {
+            fid: 0,
+            context: 0,
+            ep_type: FI_EP_RDM.0,
+            caps: CAPS,
+            tx_cq: Some(cq),
+            rx_cq: Some(cq),
+            rx_implied: OpFlags::empty(),
+            cntrs: Default::default(),
+            behind: None,
+            av: None,
+            user_ids: false,
+            eq: None,
+            srx,
+            shares_receives: false,
+            checks_receives: false,
+            ended: None,
+            contexts: Vec::new(),
+            enabled: true,
+            orders_access: false,
+            tx_size: 1024,
+            tx_pending: 0,
+        });
+        Node {
+            domain,
+            port: Port::new(ep, Name::at(place).to_bytes(), settings, seed),
+            socket: Socket {
+                sent: Vec::new(),
+                mtu,
+                room: usize::MAX,
+                routes: 0,
+            },
+            ep,
+            cq,
+            posted: Slab::new(),
+            memory,
+        }
+    }
+
+    pub fn with<R>(
+        &mut self,
+        now: Instant,
+        peer: usize,
+        call: impl FnOnce(&mut Session<Name>, &mut Cx<'_, Name, Socket>) -> R,
+    ) -> R {
+        let (domain, wire) = (&mut self.domain, &mut self.socket);
+        let id = self.port.session(domain, wire, &Name::at(peer)).unwrap();
+        self.port.with(domain, wire, now, id, call).unwrap()
+    }
+
+    pub fn op(&self, what: What, flags: OpFlags, context: usize, len: usize) -> TxOp {
+        TxOp {
+            since: 0,
+            what,
+            ep: self.ep as u32,
+            flags,
+            context,
+            len,
+        }
+    }
+
+    /// Posts an operation on `memory`. `fill` completes what is posted.
+    pub fn post(
+        &mut self,
+        now: Instant,
+        peer: usize,
+        memory: TestMemory,
+        what: T,
+        fill: impl FnOnce(&mut Tx<'_>),
+    ) -> Result<usize> {
+        let iov = memory.iov(0, memory.len());
+        let len = memory.len();
+        let context = self.posted.insert(Posted {
+            memory: Some(memory),
+            what,
+        });
+        let mut tx = Tx {
+            what: What::Msg,
+            iov,
+            flags: OpFlags::COMPLETION,
+            dest: 0,
+            context: Context::of_test(context),
+            data: 0,
+            tag: 0,
+            target: &[],
+        };
+        fill(&mut tx);
+        let op = self.op(tx.what, tx.flags, context, len);
+        self.domain.may_post(self.ep)?;
+        self.with(now, peer, |session, cx| session.post(cx, &mut tx, op))?;
+        Ok(context)
+    }
+
+    pub fn post_atomic(
+        &mut self,
+        now: Instant,
+        peer: usize,
+        what: T,
+        result: TestMemory,
+        fill: impl FnOnce(IoVec, usize) -> Atomic<'static>,
+    ) -> Result<usize> {
+        let (iov, len) = (result.iov(0, result.len()), result.len());
+        let context = self.posted.insert(Posted {
+            memory: Some(result),
+            what,
+        });
+        let mut atomic = fill(iov, context);
+        let op = self.op(What::AtomicFetch, OpFlags::COMPLETION, context, len);
+        self.with(now, peer, |session, cx| {
+            session.post_atomic(cx, &mut atomic, op)
+        })?;
+        Ok(context)
+    }
+
+    pub fn receive(&mut self, now: Instant, memory: TestMemory, what: T, tagged: bool) {
+        let iov = memory.iov(0, memory.len());
+        self.receive_by(now, iov, memory, what, tagged);
+    }
+
+    /// Into a part of some memory.
+    pub fn receive_into(&mut self, now: Instant, iov: IoVec, memory: TestMemory, what: T) {
+        self.receive_by(now, iov, memory, what, false);
+    }
+
+    fn receive_by(&mut self, now: Instant, iov: IoVec, memory: TestMemory, what: T, tagged: bool) {
+        let context = self.posted.insert(Posted {
+            memory: Some(memory),
+            what,
+        });
+        let mut rx = Rx {
+            what: if tagged { What::Tagged } else { What::Msg },
+            iov,
+            flags: OpFlags::COMPLETION,
+            src: FI_ADDR_UNSPEC,
+            context: Context::of_test(context),
+            tag: 0,
+            ignore: u64::MAX,
+        };
+        let mut claims: Vec<Claimed> = Vec::new();
+        let source = |_: &_| FI_ADDR_NOTAVAIL;
+        self.domain
+            .post_receive(self.ep, &mut rx, source, |_, claimed| claims.push(claimed))
+            .unwrap();
+        for claimed in claims {
+            let (domain, wire) = (&mut self.domain, &mut self.socket);
+            let id = claimed.envelope.token as usize;
+            self.port.with(domain, wire, now, id, |session, cx| {
+                session.deliver(cx, claimed)
+            });
+        }
+    }
+
+    pub fn take(&mut self, now: Instant, from: From, bytes: &[u8]) {
+        self.port
+            .take(&mut self.domain, &mut self.socket, now, from, bytes);
+    }
+
+    pub fn settle(&mut self, now: Instant) {
+        self.port.settle(&mut self.domain, &mut self.socket, now);
+    }
+
+    /// Takes what is in the completion queue.
+    pub fn completions(&mut self) -> Vec<(usize, Completion)> {
+        let ring = &mut self.domain.cq_mut(self.cq).ring;
+        let mut entries: Vec<[u64; 6]> = Vec::new();
+        let mut all = Vec::new();
+        loop {
+            entries.clear();
+            let mut take = |words: &[u64]| entries.extend(words.as_chunks::<6>().0);
+            let n = ring.read_into(64, &mut take, None);
+            for &[context, _, len, _, data, tag] in &entries {
+                let (len, error) = (len as usize, 0);
+                #[rustfmt::skip]
+                all.push((context as usize, Completion { len, data, tag, error }));
+            }
+            if n > 0 {
+                continue;
+            }
+            let Some(failed) = ring.pop_err() else {
+                return all;
+            };
+            let completion = Completion {
+                len: failed.len,
+                data: failed.data,
+                tag: failed.tag,
+                error: failed.err,
+            };
+            all.push((failed.context, completion));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Endpoints on a network, and the time that passes for all of them.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::time::Instant;
+
+use super::net::{Links, Net};
+use super::node::Node;
+use crate::prov::rxd::session::{From, Settings};
+
+pub struct World<T> {
+    pub nodes: Vec<Node<T>>,
+    pub net: Net,
+    start: Instant,
+    pub passed: Duration,
+    /// Nothing comes from there, nor goes there.
+    pub dead: Vec<bool>,
+}
+
+pub const SETTINGS: Settings = Settings {
+    window: 128,
+    retry: true,
+    saved: 1 << 24,
+    extended: true,
+};
+pub const MTU: usize = 1472;
+/// Of memory that peers reach.
+pub const MEMORY: usize = 1 << 16;
+
+impl<T> World<T> {
+    pub fn new(count: usize, links: Links, seed: u64) -> World<T> {
+        World::with(count, links, seed, SETTINGS, &[MTU])
+    }
+
+    /// The endpoints take turns among the MTUs.
+    pub fn with(
+        count: usize,
+        links: Links,
+        seed: u64,
+        settings: Settings,
+        mtus: &[usize],
+    ) -> World<T> {
+        let node = |place: usize| {
+            let mtu = mtus[place % mtus.len()];
+            Node::new(place, settings, mtu, vec![0; MEMORY], seed ^ place as u64)
+        };
+        World {
+            nodes: (0..count).map(node).collect(),
+            net: Net::new(links, seed),
+            start: Instant::now(),
+            passed: Duration::ZERO,
+            dead: vec![false; count],
+        }
+    }
+
+    pub fn now(&self) -> Instant {
+        self.start + self.passed
+    }
+
+    /// Hands what the endpoints have sent to the network.
+    pub fn flush(&mut self) {
+        for place in 0..self.nodes.len() {
+            let sent = std::mem::take(&mut self.nodes[place].socket.sent);
+            for (to, bytes) in sent {
+                if !self.dead[place] && self.dead.get(to) == Some(&false) {
+                    self.net.send(self.passed, place, to, bytes);
+                }
+            }
+        }
+    }
+
+    /// Goes on to what happens next. False: nothing does.
+    pub fn step(&mut self) -> bool {
+        self.flush();
+        let deadlines = self.nodes.iter().zip(&self.dead);
+        let deadlines = deadlines.filter(|(_, dead)| !**dead);
+        let deadline = deadlines.filter_map(|(node, _)| node.port.deadline()).min();
+        let deadline = deadline.map(|at| at.saturating_duration_since(self.start));
+        let Some(next) = self.net.next_at().into_iter().chain(deadline).min() else {
+            return false;
+        };
+        self.passed = self.passed.max(next);
+        let now = self.now();
+        let mut touched = vec![false; self.nodes.len()];
+        while let Some(packet) = self.net.arrived(self.passed) {
+            if self.dead[packet.to] || self.dead[packet.from] {
+                continue;
+            }
+            let from = match self.nodes[packet.to].port.knows(packet.from as u64) {
+                true => From::Route(packet.from as u64),
+                false => From::Stranger,
+            };
+            self.nodes[packet.to].take(now, from, &packet.bytes);
+            touched[packet.to] = true;
+        }
+        for (node, touched) in self.nodes.iter_mut().zip(touched) {
+            if touched || node.port.deadline().is_some_and(|at| at <= now) || node.port.is_blocked()
+            {
+                node.settle(now);
+            }
+        }
+        self.flush();
+        true
+    }
+
+    /// Goes on for so long, whatever happens.
+    pub fn pass(&mut self, time: Duration) {
+        let until = self.passed + time;
+        while self.passed < until && self.step() {}
+    }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Atomic operations, at the initiator and at the target: messages with an answer each; fi_atomic(3). At the target all
+//! of them are carried out under the domain's lock, in the order in which they come.
+#![forbid(unsafe_code)]
+
+use super::flight::Asked;
+use super::proto::{
+    ATOMIC_HEADER, AtomicHead, AtomicRequest, AtomicResponse, Fault, HEADER, MAX_CONTEXTS,
+};
+use super::send::check_flags;
+use super::state::{Rxm, StateOf};
+use crate::abi::*;
+use crate::base::{Access, Caps, CompFlags, Error, IoVec, OpFlags, Result};
+use crate::engine::atomic::apply;
+use crate::engine::domain_state::{Sender, TxOp};
+use crate::ffi::ops::atomic::{Atomic, Family};
+use crate::ffi::ops::transfer::What;
+
+/// Operands of one operation at most: with what is compared they fit one packet of the usual size.
+pub const MOST: usize = 16384 - ATOMIC_HEADER;
+
+/// The same of one operation. Peers of other libfabrics have nothing for elements of more than eight bytes, for small
+/// floating-point numbers and for FI_DIFF, and do not survive to be asked for that.
+pub fn most_of(family: Family, datatype: fi_datatype, op: fi_op) -> usize {
+    match family {
+        _ if datatype.0 > FI_FLOAT_COMPLEX.0 || op.0 > FI_MSWAP.0 => 0,
+        Family::Compare => MOST / 2,
+        _ => MOST,
+    }
+}
+
+impl Rxm {
+    pub fn post_atomic(
+        &mut self,
+        domain: &mut StateOf,
+        port: usize,
+        ep: usize,
+        atomic: &mut Atomic<'_>,
+    ) -> Result {
+        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
+        if !state.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        check_flags(atomic.flags, state)?;
+        let (what, len) = match atomic.family {
+            Family::Base => (What::Atomic, atomic.operands.remaining()),
+            _ => (What::AtomicFetch, atomic.result.remaining()),
+        };
+        // No field of the packet is for it.
+        if atomic.family == Family::Base && atomic.flags.contains(OpFlags::REMOTE_CQ_DATA) {
+            return Err(Error::OPNOTSUPP);
+        }
+        let head = AtomicHead {
+            family: atomic.family,
+            datatype: atomic.datatype,
+            op: atomic.op,
+        };
+        let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
+        if ATOMIC_HEADER + operands + compare > self.lower.params.eager {
+            return Err(Error::MSGSIZE);
+        }
+        self.may_post(domain, ep)?;
+        // Memory belongs to the endpoint, whatever context the destination names.
+        let (dest, _) = domain.destination(port, atomic.dest, MAX_CONTEXTS)?;
+        let id = match self.usable(port, dest) {
+            Some(id) => id,
+            None => self.approach(domain, port, dest)?,
+        };
+        let op = TxOp {
+            since: 0,
+            what,
+            ep: ep as u32,
+            flags: atomic.flags,
+            context: atomic.context.number(),
+            len,
+        };
+        let place = self.asked.vacant_key();
+        let msg = u64::from(self.next_message() as u32) << 32 | place as u64;
+        let name = self.conns[id].remote.index;
+        let head = head.request(name, msg, atomic.target).ok_or(Error::INVAL)?;
+        let mut slot = self.copies.take()?;
+        let bytes = slot.bytes_mut();
+        let (start, rest) = bytes.split_at_mut(HEADER + ATOMIC_HEADER);
+        start.copy_from_slice(&head);
+        atomic.operands.copy_to(&mut rest[..operands]);
+        atomic
+            .compare
+            .copy_to(&mut rest[operands..operands + compare]);
+        let len = HEADER + ATOMIC_HEADER + operands + compare;
+        domain.ep_mut(ep).tx_pending += 1;
+        self.asked.insert(Asked {
+            conn: id,
+            op,
+            msg,
+            result: Some(atomic.result.take()),
+        });
+        self.send_slot(domain, id, slot, len);
+        Ok(())
+    }
+
+    /// The target has answered. False: nobody has asked.
+    pub fn answered(
+        &mut self,
+        domain: &mut StateOf,
+        id: usize,
+        msg: u64,
+        response: &AtomicResponse<'_>,
+    ) -> bool {
+        let place = msg as u32 as usize;
+        let is_meant = |asked: &Asked| asked.conn == id && asked.msg == msg;
+        if !self.asked.get(place).is_some_and(is_meant) {
+            return false;
+        }
+        let mut asked = self.asked.remove(place);
+        if response.status == 0 {
+            if let Some(mut result) = asked.result.take() {
+                if result.remaining() != response.result.len() {
+                    domain.fail_tx(&asked.op, Error::IO);
+                    return false;
+                }
+                result.copy_in(response.result);
+            }
+            domain.complete_tx(&asked.op);
+        } else {
+            let code = i32::try_from(response.status.unsigned_abs()).unwrap_or(FI_EOTHER);
+            domain.fail_tx(&asked.op, Error::new(code));
+        }
+        true
+    }
+
+    /// A peer operates on memory of ours.
+    pub fn operate(
+        &mut self,
+        domain: &mut StateOf,
+        id: usize,
+        msg: u64,
+        request: &AtomicRequest<'_>,
+    ) -> core::result::Result<(), Fault> {
+        let conn = &self.conns[id];
+        let (ep, name) = (conn.ep, conn.remote.index);
+        let head = request.head;
+        let access = access_of(head.family, head.op);
+        let caps = domain.ep(ep).caps;
+        if !caps.contains(Caps::ATOMIC) || !caps.contains(access.capabilities()) {
+            return Err(Fault(
+                "an atomic operation that the endpoint does not serve",
+            ));
+        }
+        let Some(mut target) = memory_of(domain, request, access) else {
+            let answer = head.response(name, msg, -Error::ACCES.code(), 0);
+            self.send_packet(domain, id, &answer, &[]);
+            return Ok(());
+        };
+        let (mut few, mut many) = ([0; FEW], Vec::new());
+        let room = match few.get_mut(..request.len) {
+            Some(room) => room,
+            None => {
+                many.resize(request.len, 0);
+                &mut many[..]
+            }
+        };
+        let own = request.operands.len().min(request.len);
+        room[..own].copy_from_slice(&request.operands[..own]);
+        let compare = &request.operands[own..];
+        apply(head.datatype, head.op, &mut target, room, compare);
+        let fi_addr = self.conns[id].fi_addr;
+        let result: &[u8] = match head.family {
+            Family::Base => {
+                let peer = self.conns[id].peer;
+                let sender = Sender {
+                    fi_addr,
+                    addr: Some(&peer),
+                };
+                domain.written(ep, CompFlags::ATOMIC, request.len as u64, None, &sender);
+                &[]
+            }
+            _ => {
+                domain.read_by_peer(ep, request.len as u64);
+                room
+            }
+        };
+        let answer = head.response(name, msg, 0, result.len());
+        self.send_packet(domain, id, &answer, result);
+        Ok(())
+    }
+}
+
+/// Results up to this size need no memory of their own.
+const FEW: usize = 256;
+
+/// What a peer must be allowed to do with the memory.
+const fn access_of(family: Family, op: fi_op) -> Access {
+    match (family, op) {
+        (Family::Base, _) => Access::REMOTE_WRITE,
+        (_, FI_ATOMIC_READ) => Access::REMOTE_READ,
+        _ => Access::REMOTE,
+    }
+}
+
+/// The memory that an operation is about, if it is all there and may be touched.
+fn memory_of(domain: &mut StateOf, request: &AtomicRequest<'_>, access: Access) -> Option<IoVec> {
+    let mut target = IoVec::empty();
+    let mut regions = Vec::new();
+    for place in request.target.list() {
+        let found = domain
+            .mrs
+            .lookup_with(None, place.key, place.addr, place.len as u64, access);
+        let (region, piece) = found.ok()?;
+        regions.push((region.clone(), place.len));
+        target.push(piece).then_some(())?;
+    }
+    for (region, len) in regions {
+        domain.mrs.used(&region);
+        if request.head.op != FI_ATOMIC_READ
+            && let Some(counter) = region.counter()
+        {
+            domain.count_region(counter, len);
+        }
+    }
+    Some(target)
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One peer of an endpoint: the connection below, and what waits for it.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::flight::Post;
+use super::proto::{ConnId, Message};
+use crate::abi::FI_ADDR_NOTAVAIL;
+use crate::base::Error;
+use crate::engine::address::ip::Addr;
+use crate::engine::srx::{Envelope, RecvOp, Slot as Kept};
+use crate::engine::strangers::source_of;
+use crate::ffi::client::Ep;
+use crate::ffi::layer::{Registrar, Slot};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing is under way; the next operation connects.
+    Idle,
+    /// We have asked.
+    Connecting,
+    /// The peer has asked, and was accepted.
+    Accepted,
+    Up,
+    /// Only what is under way below is waited for.
+    Over,
+}
+
+pub struct Conn {
+    pub ep: usize,
+    /// Where the peer listens.
+    pub peer: Addr,
+    /// In the endpoint's vector.
+    pub fi_addr: u64,
+    /// What matching calls the peer while it is in none: no other connection has had the number.
+    serial: u64,
+    pub state: State,
+    pub link: Option<Arc<Ep>>,
+    /// For memory that this connection uses.
+    pub registrar: Option<Registrar>,
+    /// What the peer writes into its packets: not only the place in our table, which others have had.
+    pub name: u32,
+    /// What the peer calls the connection, and its process.
+    pub remote: ConnId,
+    /// Receives only: the second half of a connection to oneself.
+    pub receive_only: bool,
+    /// While connecting: when to give up, and what was tried.
+    pub deadline: Option<Instant>,
+    pub retry_at: Option<Instant>,
+    pub attempts: u32,
+    pub last_error: Error,
+    /// The application was told to come again.
+    pub is_wanted: bool,
+    /// What the provider below had no room for.
+    pub held: VecDeque<Post>,
+    /// Packets that the receive queue has no room for, or that came before the connection was up.
+    pub inbox: VecDeque<(Slot, usize)>,
+    /// Messages that come in segments, by their senders' names.
+    pub coming: HashMap<u64, Coming>,
+    /// Receives of this connection alone that are posted below.
+    pub posted: usize,
+}
+
+/// A message that comes in segments.
+pub struct Coming {
+    pub sink: Sink,
+    pub message: Message,
+    /// The next segment, and the bytes that have come.
+    pub number: u32,
+    pub have: u64,
+}
+
+pub enum Sink {
+    Recv(Box<RecvOp>, Envelope),
+    /// In the receive queue of this number.
+    Kept(usize, Kept),
+    /// Its receive is gone.
+    Dropped,
+}
+
+impl Conn {
+    pub fn new(ep: usize, peer: Addr, fi_addr: u64, serial: u64) -> Conn {
+        Conn {
+            ep,
+            peer,
+            fi_addr,
+            serial,
+            state: State::Idle,
+            link: None,
+            registrar: None,
+            name: 0,
+            remote: ConnId::default(),
+            receive_only: false,
+            deadline: None,
+            retry_at: None,
+            attempts: 0,
+            last_error: Error::TIMEDOUT,
+            is_wanted: false,
+            held: VecDeque::new(),
+            inbox: VecDeque::new(),
+            coming: HashMap::new(),
+            posted: 0,
+        }
+    }
+
+    /// What matching calls the peer.
+    #[inline]
+    pub fn source(&self) -> u64 {
+        match self.fi_addr {
+            FI_ADDR_NOTAVAIL => source_of(self.serial),
+            known => known,
+        }
+    }
+
+    /// How long to wait before the next attempt.
+    pub fn pause(&self) -> Duration {
+        let pause = FIRST_PAUSE * (1 << self.attempts.min(DOUBLINGS));
+        pause.min(LONGEST_PAUSE)
+    }
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const DOUBLINGS: u32 = 9;
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Making connections below: our attempts, the requests of peers, and what comes of both; fi_cm(3).
+#![forbid(unsafe_code)]
+
+mod verdict;
+
+use std::time::Instant;
+
+use self::verdict::{Known, Verdict, decide};
+use super::SOURCE;
+use super::conn::State;
+use super::proto::{ConnId, FlowControl, Reason, Request, Response, reason_of, reject};
+use super::state::{Due, Rxm, StateOf};
+use crate::base::log::{Subsys, log_debug, log_info, log_warn};
+use crate::base::{Error, Result};
+use crate::engine::address::ip::Addr;
+use crate::engine::transport::Address;
+use crate::ffi::client::{EqError, Event, Info, InfoList};
+
+/// Bits of a connection's name that are its place in the table.
+const PLACE: u32 = 20;
+
+impl Rxm {
+    /// Begins to connect, unless it is too early for another attempt.
+    pub fn connect(&mut self, domain: &mut StateOf, id: usize) {
+        let now = self.reactor.now();
+        let limit = self.lower.params.conn_timeout;
+        let conn = &mut self.conns[id];
+        if conn.retry_at.is_some_and(|at| now < at) {
+            return;
+        }
+        let deadline = *conn.deadline.get_or_insert(now + limit);
+        conn.is_wanted = false;
+        conn.retry_at = None;
+        conn.state = State::Connecting;
+        self.connecting += 1;
+        log_debug!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "connecting to {}, attempt {}",
+            conn.peer,
+            conn.attempts + 1
+        );
+        self.reactor.schedule(deadline, Due::Conn(id));
+        if let Err(error) = self.begin_connect(id) {
+            self.attempt_failed(domain, id, error);
+        }
+    }
+
+    fn begin_connect(&mut self, id: usize) -> Result {
+        let (ep, peer) = (self.conns[id].ep, self.conns[id].peer);
+        let endpoint = self.endpoint(ep).ok_or(Error::INVAL)?;
+        let own = endpoint.own.ok_or(Error::OPBADSTATE)?;
+        let mut from = own;
+        from.set_port(0);
+        let link = self
+            .lower
+            .connecting(crate::sys::addr::to_bytes(&from), peer.to_bytes())?;
+        self.set_up(id, link.clone())?;
+        let request = Request {
+            port: own.port(),
+            flow: FlowControl::Off,
+            eager: self.lower.params.eager as u32,
+            depth: self.lower.receives as u32,
+            id: self.conn_id(id)?,
+        };
+        link.connect(&peer.to_bytes(), &request.encode())
+    }
+
+    /// Binds an endpoint below, and makes it the connection's.
+    fn set_up(&mut self, id: usize, link: std::sync::Arc<crate::ffi::client::Ep>) -> Result {
+        let ep = self.conns[id].ep;
+        let endpoint = self.endpoint(ep).ok_or(Error::INVAL)?;
+        link.bind(&self.lower.eq, 0)?;
+        if let Some(shared) = &endpoint.shared_rx {
+            link.bind(shared, 0)?;
+        }
+        link.bind(&endpoint.cq, crate::abi::FI_TRANSMIT | crate::abi::FI_RECV)?;
+        endpoint.accesses.bind_to(&link)?;
+        link.enable()?;
+        let registrar = self.lower.registrar.of_endpoint(&link);
+        let registrar = endpoint.accesses.telling(registrar);
+        self.by_link.insert(link.number(), id);
+        let conn = &mut self.conns[id];
+        conn.registrar = Some(registrar);
+        conn.link = Some(link);
+        self.post_own(id)
+    }
+
+    /// By what the peer names the connection from now on. Packets for one that had the place before are told apart.
+    fn conn_id(&mut self, id: usize) -> Result<ConnId> {
+        let place = u32::try_from(id).ok().filter(|&id| id < 1 << PLACE);
+        let place = place.ok_or(Error::NOSPC)?;
+        self.names = self.names.wrapping_add(1);
+        // Some peers take it for a signed number.
+        let index = (self.names << PLACE | place) & i32::MAX as u32;
+        self.conns[id].name = index;
+        Ok(ConnId {
+            index,
+            pid: self.pid,
+        })
+    }
+
+    /// The connection that a packet names.
+    #[inline]
+    pub fn named(&self, ep: usize, name: u32) -> Option<usize> {
+        let id = (name & ((1 << PLACE) - 1)) as usize;
+        let conn = self.conns.get(id)?;
+        (conn.name == name && conn.ep == ep && conn.state != State::Over).then_some(id)
+    }
+
+    /// Takes an event from below. None: there is none.
+    pub fn take_event(&mut self, domain: &mut StateOf) -> Option<()> {
+        match self.lower.eq.read() {
+            Ok(Event::Request { pep, info, data }) => self.requested(domain, pep, &info, &data),
+            Ok(Event::Connected { ep, data }) => self.connected(domain, ep, &data),
+            Ok(Event::Shutdown { ep }) => {
+                if let Some(&id) = self.by_link.get(&ep) {
+                    self.ended(domain, id, Error::CONNRESET);
+                }
+            }
+            Ok(_) => {}
+            Err(Error::AVAIL) => {
+                let failed = self.lower.eq.readerr().ok()?;
+                self.refused(domain, &failed);
+            }
+            Err(_) => return None,
+        }
+        Some(())
+    }
+
+    /// The connection is gone, or did not come about.
+    fn ended(&mut self, domain: &mut StateOf, id: usize, error: Error) {
+        match self.conns[id].state {
+            State::Connecting => self.attempt_failed(domain, id, error),
+            _ => self.end_later(id, error),
+        }
+    }
+
+    fn refused(&mut self, domain: &mut StateOf, failed: &EqError) {
+        let Some(&id) = self.by_link.get(&failed.object) else {
+            return;
+        };
+        let conn = &self.conns[id];
+        let is_refusal = failed.error == Error::CONNREFUSED && !failed.err_data.is_empty();
+        if conn.state == State::Connecting && is_refusal {
+            let reason = reason_of(&failed.err_data);
+            match reason {
+                // It has begun to connect to us, or has not seen that our last connection is gone: its request or our
+                // next attempt settles it.
+                Reason::Connected => {}
+                _ if conn.attempts == 0 => log_warn!(
+                    &SOURCE,
+                    Subsys::EpCtrl,
+                    "{} refuses to connect: it has another FI_OFI_RXM_BUFFER_SIZE than {}, or speaks otherwise",
+                    conn.peer,
+                    self.lower.params.eager
+                ),
+                _ => {}
+            }
+            log_debug!(&SOURCE, Subsys::EpCtrl, "{}: {reason:?}", conn.peer);
+        }
+        self.ended(domain, id, failed.error);
+    }
+
+    fn connected(&mut self, domain: &mut StateOf, link: usize, data: &[u8]) {
+        let Some(&id) = self.by_link.get(&link) else {
+            return;
+        };
+        let conn = &mut self.conns[id];
+        match conn.state {
+            State::Connecting => match Response::decode(data) {
+                Some(response) => conn.remote = response.id,
+                None => {
+                    log_warn!(
+                        &SOURCE,
+                        Subsys::EpCtrl,
+                        "{}: answers as something else than ofi_rxm",
+                        conn.peer
+                    );
+                    return self.attempt_failed(domain, id, Error::CONNREFUSED);
+                }
+            },
+            State::Accepted => {}
+            _ => return,
+        }
+        self.connecting -= 1;
+        let conn = &mut self.conns[id];
+        let opened_here = conn.state == State::Connecting;
+        conn.state = State::Up;
+        (conn.deadline, conn.retry_at, conn.attempts) = (None, None, 0);
+        log_info!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "connected to {}, opened by {}",
+            conn.peer,
+            if opened_here { "us" } else { "the peer" }
+        );
+        if !conn.inbox.is_empty() {
+            self.stall(id);
+        }
+    }
+
+    /// A peer wants to connect.
+    fn requested(&mut self, domain: &mut StateOf, pep: usize, list: &InfoList, data: &[u8]) {
+        let Some(info) = list.first() else { return };
+        let is_meant = |ep: &Option<Box<super::endpoint::Endpoint>>| {
+            ep.as_ref().is_some_and(|ep| ep.listener.number() == pep)
+        };
+        let Some(ep) = self.eps.iter().position(is_meant) else {
+            return;
+        };
+        let from = info.dest_addr().and_then(|bytes| Addr::from_bytes(&bytes));
+        let Some(mut peer) = from else {
+            return self.refuse(ep, info, Reason::Refused, &"it has no address");
+        };
+        let request = match Request::decode(data) {
+            Ok(request) => request,
+            Err(why) => {
+                return self.refuse(ep, info, Reason::Refused, &format_args!("{peer}: {why}"));
+            }
+        };
+        peer.set_port(request.port);
+        let own = self.lower.params.eager as u32;
+        if request.eager != own {
+            let why = format_args!(
+                "{peer}: its FI_OFI_RXM_BUFFER_SIZE is {}, and ours {own}",
+                request.eager
+            );
+            return self.refuse(ep, info, Reason::Refused, &why);
+        }
+        let Some(own) = self.endpoint(ep).and_then(|endpoint| endpoint.own) else {
+            return;
+        };
+        let id = self
+            .endpoint(ep)
+            .and_then(|ep| ep.by_addr.get(&peer).copied());
+        let known = id.map(|id| match self.conns[id].state {
+            State::Idle | State::Over => Known::Idle,
+            State::Connecting => Known::Asked,
+            State::Accepted | State::Up => Known::Up(self.conns[id].remote.pid),
+        });
+        let verdict = decide(known.unwrap_or(Known::Idle), &own, &peer, request.id.pid);
+        log_debug!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "{peer} wants to connect to {own}: {verdict:?}"
+        );
+        match (verdict, id) {
+            (Verdict::Reject, _) => {
+                let listener = self.endpoint(ep).map(|endpoint| endpoint.listener.clone());
+                if let Some(listener) = listener {
+                    let _ = listener.reject(info, &reject(Reason::Connected));
+                }
+            }
+            (Verdict::AcceptBeside, _) => {
+                let id = self.new_peer(domain, ep, peer, true);
+                self.accept(domain, id, info, &request);
+            }
+            (Verdict::Accept, None) => {
+                let id = self.new_peer(domain, ep, peer, false);
+                self.accept(domain, id, info, &request);
+            }
+            (Verdict::Accept, Some(id)) => {
+                match self.conns[id].state {
+                    State::Connecting => self.drop_attempt(domain, id),
+                    State::Idle => {}
+                    _ => {
+                        // What it has sent before is not lost with it.
+                        self.take_all(domain, ep);
+                        self.lost(domain, id, Error::CONNRESET, &"has begun anew");
+                        let id = self.new_peer(domain, ep, peer, false);
+                        return self.accept(domain, id, info, &request);
+                    }
+                }
+                self.accept(domain, id, info, &request);
+            }
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, ep: usize, info: Info<'_>, reason: Reason, why: &dyn core::fmt::Display) {
+        log_warn!(&SOURCE, Subsys::EpCtrl, "a connection is refused: {why}");
+        if let Some(endpoint) = self.endpoint(ep) {
+            let _ = endpoint.listener.reject(info, &reject(reason));
+        }
+    }
+
+    fn accept(&mut self, domain: &mut StateOf, id: usize, info: Info<'_>, request: &Request) {
+        let conn = &mut self.conns[id];
+        conn.remote = request.id;
+        conn.state = State::Accepted;
+        self.connecting += 1;
+        let limit = self.reactor.now() + self.lower.params.conn_timeout;
+        conn.deadline = Some(limit);
+        self.reactor.schedule(limit, Due::Conn(id));
+        if let Err(error) = self.begin_accept(id, info) {
+            self.lost(domain, id, error, &"could not be accepted");
+        }
+    }
+
+    fn begin_accept(&mut self, id: usize, info: Info<'_>) -> Result {
+        let link = crate::ffi::client::Ep::open(&self.lower.domain, info)?;
+        self.set_up(id, link.clone())?;
+        let response = Response {
+            id: self.conn_id(id)?,
+            depth: self.lower.receives as u32,
+            flow: FlowControl::Off,
+        };
+        link.accept(&response.encode())
+    }
+
+    /// An attempt of ours comes to nothing, and the connection stays for another one.
+    fn drop_attempt(&mut self, domain: &mut StateOf, id: usize) {
+        self.connecting -= 1;
+        self.conns[id].state = State::Idle;
+        self.conns[id].name = 0;
+        self.unlink(domain, id);
+    }
+
+    /// Another attempt later, or the end.
+    fn attempt_failed(&mut self, domain: &mut StateOf, id: usize, error: Error) {
+        self.drop_attempt(domain, id);
+        let now = self.reactor.now();
+        let conn = &mut self.conns[id];
+        conn.last_error = error;
+        conn.attempts += 1;
+        let is_final = matches!(error, Error::INVAL | Error::ACCES | Error::MFILE);
+        if is_final || conn.deadline.is_none_or(|deadline| now >= deadline) {
+            return self.give_up(domain, id, now);
+        }
+        let at = now + conn.pause();
+        conn.retry_at = Some(at);
+        log_debug!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "{}: attempt {} has come to nothing: {error:?}",
+            conn.peer,
+            conn.attempts
+        );
+        self.reactor.schedule(at, Due::Conn(id));
+    }
+
+    /// The peer is not there: who comes again is told once, and then it is tried afresh.
+    #[cold]
+    fn give_up(&mut self, _domain: &mut StateOf, id: usize, now: Instant) {
+        let conn = &self.conns[id];
+        let (ep, peer, error) = (conn.ep, conn.peer, conn.last_error);
+        log_warn!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "no connection to {peer} after {} attempts: {:?}",
+            conn.attempts,
+            std::io::Error::from_raw_os_error(error.code()).to_string()
+        );
+        if let Some(endpoint) = self.endpoint_mut(ep) {
+            endpoint.unreachable.insert(peer, (error, now));
+        }
+        self.unlink_peer(id);
+        self.retire(id);
+    }
+
+    /// A deadline has come.
+    pub fn conn_due(&mut self, domain: &mut StateOf, id: usize) {
+        let now = self.reactor.now();
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let is_over = conn.deadline.is_some_and(|deadline| now >= deadline);
+        match conn.state {
+            State::Idle if is_over => {
+                // Nobody may have wanted it for long.
+                if conn.is_wanted {
+                    return self.give_up(domain, id, now);
+                }
+                (conn.deadline, conn.retry_at, conn.attempts) = (None, None, 0);
+            }
+            State::Idle if conn.is_wanted => self.connect(domain, id),
+            State::Connecting if is_over => self.attempt_failed(domain, id, Error::TIMEDOUT),
+            State::Accepted if is_over => {
+                self.lost(domain, id, Error::TIMEDOUT, &"does not answer");
+            }
+            _ => {}
+        }
+    }
+}

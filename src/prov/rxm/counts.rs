@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Accesses of peers to memory end at the provider below, so they are counted there: by counters that are bound to
+//! regions and endpoints of its (fi_mr(3), FI_RMA_EVENT of fi_endpoint(3)). Their values are carried to the
+//! application's counters with progress. Atomic operations are messages, and counted where they are carried out.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::SOURCE;
+use super::state::{CNTR, Rxm, StateOf, watch};
+use super::tally::{RegionTally, Tally};
+use crate::abi::*;
+use crate::base::log::{Subsys, log_warn};
+use crate::base::{Error, Result};
+use crate::engine::cntr::Counter;
+use crate::engine::ep_state::Event;
+use crate::engine::reactor::Token;
+use crate::engine::transport::MrRegion;
+use crate::ffi::client::{AnyHandle, Cntr, CntrAttr};
+
+impl Rxm {
+    fn open_tally(&self, bytes: bool) -> Result<Tally> {
+        let attr = CntrAttr {
+            events: match bytes {
+                true => FI_CNTR_EVENTS_BYTES,
+                false => FI_CNTR_EVENTS_COMP,
+            },
+            wait_obj: self.lower.wait_obj,
+        };
+        let below = Cntr::open(&self.lower.domain, &attr)?;
+        for fd in below.fds()? {
+            watch(&self.reactor, fd, Token::new(CNTR, 0))?;
+        }
+        Ok(Tally::new(below, bytes))
+    }
+
+    /// The application binds a counter to a region that peers reach below.
+    pub fn count_below(
+        &mut self,
+        domain: &mut StateOf,
+        region: &MrRegion,
+        counter: &Arc<Counter>,
+    ) -> Result {
+        let Some(below) = self.regions.get(&region.key).cloned() else {
+            return Ok(());
+        };
+        let is_known = |known: &&RegionTally| Arc::ptr_eq(&known.counter, counter);
+        if let Some(known) = self.tallies.iter().find(is_known) {
+            return below.bind(&known.tally.below, FI_REMOTE_WRITE);
+        }
+        let tally = self.open_tally(counter.counts_bytes())?;
+        below.bind(&tally.below, FI_REMOTE_WRITE)?;
+        let counter = counter.clone();
+        self.tallies.push(RegionTally { counter, tally });
+        self.is_counting = true;
+        self.carry_counts(domain);
+        Ok(())
+    }
+
+    /// A region is gone: so are counters below that were bound to it alone.
+    pub fn forget_region(&mut self, domain: &mut StateOf, key: u64) {
+        if self.is_counting {
+            self.carry_counts(domain);
+        }
+        self.regions.remove(&key);
+        // Regions hold what is bound to them.
+        self.tallies
+            .retain(|known| Arc::strong_count(&known.tally.below) > 1);
+    }
+
+    /// The counters that the application has bound to an endpoint are counted for from now on, with peers that are
+    /// connected, too.
+    pub fn count_accesses(&mut self, domain: &mut StateOf, ep: usize) -> Result {
+        let bytes_of = |event| domain.ep(ep).bound(event).map(|cntr| cntr.counts_bytes());
+        let (read, written) = (bytes_of(Event::RemoteRead), bytes_of(Event::RemoteWrite));
+        let endpoint = self.endpoint(ep).ok_or(Error::INVAL)?;
+        let (has_read, has_written) = endpoint.accesses.has();
+        if let (Some(bytes), false) = (read, has_read) {
+            let tally = self.open_tally(bytes)?;
+            self.bind_to_links(ep, &tally.below, FI_REMOTE_READ)?;
+            self.endpoint_mut(ep).ok_or(Error::INVAL)?.accesses.read = Some(tally);
+            self.is_counting = true;
+        }
+        if let (Some(bytes), false) = (written, has_written) {
+            let (tally, messages) = (self.open_tally(bytes)?, self.open_tally(bytes)?);
+            self.bind_to_links(ep, &tally.below, FI_REMOTE_WRITE)?;
+            for conn in self.conns.iter_mut().map(|(_, conn)| conn) {
+                if let Some(registrar) = conn.registrar.take_if(|_| conn.ep == ep) {
+                    conn.registrar = Some(registrar.counting(&messages.below));
+                }
+            }
+            let accesses = &mut self.endpoint_mut(ep).ok_or(Error::INVAL)?.accesses;
+            (accesses.written, accesses.messages) = (Some(tally), Some(messages.below));
+            self.is_counting = true;
+        }
+        Ok(())
+    }
+
+    fn bind_to_links(&self, ep: usize, cntr: &Arc<Cntr>, flags: u64) -> Result {
+        let of_it = self.conns.iter().filter(|(_, conn)| conn.ep == ep);
+        let mut links = of_it.filter_map(|(_, conn)| conn.link.as_ref());
+        links.try_for_each(|link| link.bind(cntr, flags))
+    }
+
+    /// As `count_accesses`, for all endpoints.
+    pub fn count_all(&mut self, domain: &mut StateOf) {
+        for ep in 0..self.eps.len() {
+            if domain.find_ep(ep).is_none() || self.endpoint(ep).is_none() {
+                continue;
+            }
+            if let Err(error) = self.count_accesses(domain, ep) {
+                log_warn!(
+                    &SOURCE,
+                    Subsys::EpCtrl,
+                    "accesses of peers are not counted: {error:?}"
+                );
+            }
+        }
+    }
+
+    /// Whether accesses of peers to memory have to be told from messages that they read.
+    pub fn counts_reads(&self, ep: usize) -> bool {
+        let endpoint = self.endpoint(ep);
+        endpoint.is_some_and(|endpoint| endpoint.accesses.read.is_some())
+    }
+
+    /// A write that came with data was counted when the data came.
+    pub fn note_counted(&mut self, ep: usize, len: usize) {
+        if let Some(endpoint) = self.endpoint_mut(ep)
+            && let Some(tally) = &endpoint.accesses.written
+        {
+            endpoint.accesses.counted += if tally.bytes { len as u64 } else { 1 };
+        }
+    }
+
+    /// Brings the application's counters up to date.
+    pub fn carry_counts(&mut self, domain: &mut StateOf) {
+        for RegionTally { counter, tally } in &mut self.tallies {
+            let news = tally.news(|| 0);
+            if news > 0 {
+                domain.count_more(counter, news);
+            }
+        }
+        for ep in 0..self.eps.len() {
+            let Some(endpoint) = self.endpoint_mut(ep) else {
+                continue;
+            };
+            let [read, written] = endpoint.accesses.news();
+            for (event, news) in [(Event::RemoteRead, read), (Event::RemoteWrite, written)] {
+                let bound = domain.find_ep(ep).and_then(|ep| ep.bound(event));
+                if let (1.., Some(counter)) = (news, bound.cloned()) {
+                    domain.count_more(&counter, news);
+                }
+            }
+        }
+    }
+
+    /// As `carry_counts`; from then on what is counted shows on our descriptor.
+    pub fn settle_counts(&mut self, domain: &mut StateOf) {
+        loop {
+            self.carry_counts(domain);
+            let of_regions = self.tallies.iter().map(|known| &known.tally.below);
+            let endpoints = self.eps.iter().flatten();
+            let of_endpoints = endpoints.flat_map(|endpoint| endpoint.accesses.all());
+            let all = of_regions.chain(of_endpoints);
+            let all: Vec<&dyn AnyHandle> = all.map(|cntr| &**cntr as &dyn AnyHandle).collect();
+            if self.lower.fabric.trywait(&all) != Err(Error::AGAIN) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The transport of a domain: what the engine calls.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+
+use slab::Slab;
+
+use super::atomic::{MOST, most_of};
+use super::endpoint::Endpoint;
+use super::info::{MAX_RX, MAX_TX};
+use super::lower::{LowerDomain, LowerFabric};
+use super::proto::{HEADER, MAX_CONTEXTS, MAX_PLACES, RENDEZVOUS_SIZE};
+use super::state::{CQ, EQ, Rxm, StateOf, watch};
+use super::tally::Accesses;
+use super::{HEAD_SIZE, SOURCE};
+use crate::abi::*;
+use crate::base::info::Info;
+use crate::base::log::Source;
+use crate::base::{Caps, Error, Result};
+use crate::engine::address::ip::{Addr, Format};
+use crate::engine::clock::Monotonic;
+use crate::engine::cntr::Counter;
+use crate::engine::reactor::{Reactor, Token};
+use crate::engine::srx::{Claimed, Envelope};
+use crate::engine::strangers::fi_addr_of;
+use crate::engine::transport::*;
+use crate::ffi::client::Completion;
+use crate::ffi::layer::{Operations, Pool};
+use crate::ffi::ops::atomic::{Atomic, Family};
+use crate::ffi::ops::mr::MrRequest;
+use crate::ffi::ops::transfer::{OneTx, Tx};
+use crate::hmem::Host;
+use crate::sys::addr;
+use crate::sys::random::unpredictable;
+
+impl Addressing for Rxm {
+    type Addr = Addr;
+    type Format = Format;
+    type Memory = Host;
+}
+
+impl Connects for Rxm {}
+
+impl Contexts for Rxm {
+    fn close_tx_context(&mut self, domain: &mut StateOf, port: usize, ep: usize, successor: usize) {
+        self.leave_transmits(domain, port, ep, successor);
+    }
+
+    fn close_rx_context(&mut self, domain: &mut StateOf, port: usize, ep: usize) {
+        self.leave_receives(domain, port, ep);
+    }
+}
+
+impl Groups for Rxm {}
+impl Multicast for Rxm {}
+
+impl Atomics for Rxm {
+    const ATOMIC_SIZE: usize = MOST;
+
+    fn most_of(family: Family, datatype: fi_datatype, op: fi_op) -> usize {
+        most_of(family, datatype, op)
+    }
+
+    fn atomic(
+        &mut self,
+        domain: &mut StateOf,
+        port: usize,
+        ep: usize,
+        atomic: &mut Atomic<'_>,
+    ) -> Result {
+        self.post_atomic(domain, port, ep, atomic)
+    }
+}
+
+impl Batches for Rxm {}
+
+impl Drains for Rxm {
+    fn close_limit(&self) -> Duration {
+        self.lower.params.close_timeout
+    }
+
+    fn owes(&self, ep: Option<usize>, _patient: bool) -> bool {
+        self.owes_peers(ep)
+    }
+}
+
+impl Transport for Rxm {
+    type Fabric = LowerFabric;
+
+    const SOURCE: &'static Source = &SOURCE;
+    const CQ_SIZE: usize = 1024;
+    const CQ_DATA_SIZE: usize = size_of::<u64>();
+
+    fn prov_name(fabric: &LowerFabric) -> &'static CStr {
+        fabric.prov_name
+    }
+
+    fn open(fabric: &LowerFabric, info: &Info) -> Result<Rxm> {
+        let lower = LowerDomain::open(fabric, info)?;
+        let [pid, names] = random()?;
+        let reactor = Reactor::new(Monotonic)?;
+        let eager = HEADER + lower.params.eager;
+        let pool = |size, access, limit| Pool::new(lower.registrar.clone(), size, access, limit);
+        let (packets, heads, copies) = (
+            pool(eager, FI_RECV, PACKETS),
+            pool(HEADER + RENDEZVOUS_SIZE, FI_SEND, HEADS),
+            pool(
+                eager,
+                FI_SEND | FI_WRITE | FI_READ,
+                COPIES.max(COPIED / eager),
+            ),
+        );
+        Ok(Rxm {
+            ops: lower.with(|info| Ok(Operations::new(info)))?,
+            packets,
+            heads,
+            copies,
+            reactor,
+            eps: Vec::new(),
+            conns: Slab::new(),
+            by_link: HashMap::new(),
+            names,
+            pid: pid.max(1),
+            serials: 0,
+            groups: Slab::new(),
+            sends: Slab::new(),
+            fetches: Slab::new(),
+            parked: Slab::new(),
+            asked: Slab::new(),
+            messages: 0,
+            held: Vec::new(),
+            stalled: Vec::new(),
+            ending: Vec::new(),
+            closing: Vec::new(),
+            regions: HashMap::new(),
+            batch: (0..BATCH).map(|_| Completion::default()).collect(),
+            polls: 0,
+            is_forced: false,
+            connecting: 0,
+            tallies: Vec::new(),
+            is_counting: false,
+            lower,
+        })
+    }
+
+    fn format(&self) -> Format {
+        Format
+    }
+
+    fn poll_fd(&self) -> RawFd {
+        self.reactor.as_raw_fd()
+    }
+
+    fn progress(&mut self, domain: &mut StateOf) {
+        self.poll(domain);
+    }
+
+    fn progress_all(&mut self, domain: &mut StateOf) {
+        self.drive_all(domain);
+    }
+
+    fn open_ep(&mut self, _domain: &mut StateOf, ep: usize, info: &Info) -> Result {
+        match fi_ep_type(info.ep.ep_type) {
+            FI_EP_RDM => {}
+            FI_EP_MSG | FI_EP_DGRAM => return Err(Error::NOSYS),
+            _ => return Err(Error::INVAL),
+        }
+        let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
+        if info.tx.size > MAX_TX
+            || info.rx.size > MAX_RX
+            || info.tx.inject_size > self.lower.params.eager
+            || iovs.iter().any(|&limit| limit > MAX_PLACES)
+        {
+            return Err(Error::INVAL);
+        }
+        let endpoint = Endpoint {
+            listener: self.lower.listener(info)?,
+            cq: self.lower.queue()?,
+            shared_rx: self.lower.shared_rx()?,
+            own: None,
+            peers: Vec::new(),
+            by_addr: HashMap::new(),
+            to_self: None,
+            unreachable: HashMap::new(),
+            posted: 0,
+            wanted: super::posted::FIRST_RECEIVES,
+            accesses: Accesses::default(),
+        };
+        for fd in endpoint.cq.fds()? {
+            watch(&self.reactor, fd, Token::new(CQ, ep))?;
+        }
+        self.add_endpoint(ep, endpoint);
+        self.watch_events()
+    }
+
+    fn enable_ep(&mut self, domain: &mut StateOf, ep: usize) -> Result {
+        self.count_accesses(domain, ep)?;
+        self.post_shared(ep)?;
+        let endpoint = self.endpoint_mut(ep).ok_or(Error::INVAL)?;
+        endpoint.listener.listen()?;
+        endpoint.own = addr::from_bytes(&endpoint.listener.name()?).map(addr::canonical);
+        Ok(())
+    }
+
+    fn close_ep(&mut self, domain: &mut StateOf, ep: usize) {
+        self.close_endpoint(domain, ep);
+    }
+
+    fn name(&self, ep: usize) -> Result<Vec<u8>> {
+        self.endpoint(ep).ok_or(Error::INVAL)?.listener.name()
+    }
+
+    fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
+        self.endpoint(ep)
+            .ok_or(Error::INVAL)?
+            .listener
+            .set_name(addr)
+    }
+
+    #[inline]
+    fn transmit_one(&mut self, domain: &mut StateOf, ep: usize, tx: &OneTx) -> bool {
+        self.post_short(domain, ep, tx)
+    }
+
+    fn transmit(&mut self, domain: &mut StateOf, ep: usize, tx: &mut Tx<'_>) -> Result {
+        self.post(domain, ep, tx)
+    }
+
+    fn transmit_from(
+        &mut self,
+        domain: &mut StateOf,
+        port: usize,
+        ep: usize,
+        tx: &mut Tx<'_>,
+    ) -> Result {
+        let to = domain.destination(port, tx.dest, MAX_CONTEXTS)?;
+        self.post_to(domain, port, ep, tx, to)
+    }
+
+    fn source(envelope: &Envelope) -> u64 {
+        fi_addr_of(envelope.source)
+    }
+
+    fn tx_room(&mut self, _ep: usize, inject: usize, _caps: Caps) -> usize {
+        match HEADER + inject <= HEAD_SIZE {
+            true => self.heads.left(),
+            false => self.copies.left(),
+        }
+    }
+
+    fn cancel(&mut self, domain: &mut StateOf, ep: usize, context: usize) {
+        self.cancel_held(domain, ep, context);
+    }
+
+    fn claim(&mut self, domain: &mut StateOf, claimed: Claimed) {
+        self.claimed(domain, claimed);
+    }
+
+    fn register(&mut self, domain: &mut StateOf, request: MrRequest<'_>) -> Result<Registration> {
+        self.register_both(domain, request)
+    }
+
+    fn count_region(
+        &mut self,
+        domain: &mut StateOf,
+        region: &MrRegion,
+        counter: &Arc<Counter>,
+    ) -> Result {
+        self.count_below(domain, region, counter)
+    }
+
+    fn region_closed(&mut self, domain: &mut StateOf, region: &Arc<MrRegion>) {
+        // A counter may be bound to one that goes on.
+        if region.is_closed() {
+            self.forget_region(domain, region.key);
+        }
+    }
+
+    fn counts_accesses(&mut self, domain: &mut StateOf) {
+        self.count_all(domain);
+    }
+
+    fn av_inserted(&mut self, domain: &mut StateOf, av: usize, index: u64) {
+        self.learn_address(domain, av, index);
+    }
+
+    fn av_removed(&mut self, domain: &mut StateOf, av: usize, index: u64, addr: &Addr) {
+        self.forget_address(domain, av, index, addr);
+    }
+}
+
+/// Slots at most: those that are posted below and those that wait for the receive queue; headers; copies.
+const PACKETS: usize = 2048;
+const HEADS: usize = 1 << 20;
+const COPIES: usize = 2048;
+/// Bytes of copies, where slots are small.
+const COPIED: usize = 32 << 20;
+/// Completions that are read at a time.
+const BATCH: usize = 16;
+
+impl Rxm {
+    /// The queue of events may be ready by other descriptors than before.
+    pub(super) fn watch_events(&self) -> Result {
+        let mut fds = self.lower.eq.fds()?.into_iter();
+        fds.try_for_each(|fd| watch(&self.reactor, fd, Token::new(EQ, 0)))
+    }
+}
+
+/// Two numbers: peers tell a process from the one before it by the first, and nobody guesses what follows from the
+/// second.
+fn random() -> Result<[u32; 2]> {
+    let bytes = unpredictable().map_err(Error::from)?;
+    let (words, _) = bytes.as_chunks();
+    Ok([u32::from_ne_bytes(words[0]), u32::from_ne_bytes(words[1])])
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Endpoints: where each listens and receives, and which of its connections an address stands for.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::tally::Accesses;
+use crate::base::Error;
+use crate::engine::address::ip::Addr;
+use crate::ffi::client::{Cq, Ep, PassiveEp};
+
+pub struct Endpoint {
+    pub listener: Arc<PassiveEp>,
+    pub cq: Arc<Cq>,
+    pub shared_rx: Option<Arc<Ep>>,
+    /// Where it listens, once it does.
+    pub own: Option<Addr>,
+    /// The connection to each address of the vector; `NONE` where there is none.
+    pub peers: Vec<u32>,
+    /// Connections by the peer's listener.
+    pub by_addr: HashMap<Addr, usize>,
+    /// The half that receives what the endpoint sends to itself.
+    pub to_self: Option<usize>,
+    /// Why and when peers could not be reached.
+    pub unreachable: HashMap<Addr, (Error, Instant)>,
+    /// Receives of the shared context that are posted below, and how many there should be.
+    pub posted: usize,
+    pub wanted: usize,
+    /// What peers do to memory here.
+    pub accesses: Accesses,
+}
+
+pub const NONE: u32 = u32::MAX;

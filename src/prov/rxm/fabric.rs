@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The fabric below, and what its entries say: fi_fabric(3).
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use std::ffi::{CStr, CString};
+use std::sync::{Mutex, PoisonError};
+
+use super::lower::LowerFabric;
+use super::params::Params;
+use super::state::Rxm;
+use super::{SOURCE, info};
+use crate::abi;
+use crate::base::flags::flags;
+use crate::base::info::{FabricAttr, Hints, Query, TxAttr};
+use crate::base::{Error, OpFlags, Result};
+use crate::engine::fabric::Fabric;
+use crate::ffi::{client, with_entry};
+use crate::prov::Below;
+
+pub fn open(
+    attr: &FabricAttr,
+    api_version: u32,
+    context: *mut c_void,
+    below: &dyn Below,
+    params: &'static Params,
+) -> Result<*mut abi::fid_fabric> {
+    let hints = Hints {
+        fabric: Some(FabricAttr {
+            name: attr.name.clone(),
+            prov_name: attr.prov_name.clone(),
+            ..FabricAttr::default()
+        }),
+        ..Hints::default()
+    };
+    let query = Query {
+        version: abi::FI_MAJOR_VERSION << 16 | abi::FI_MINOR_VERSION,
+        node: None,
+        service: None,
+        flags: 0,
+        hints: Some(&hints),
+    };
+    let (entries, _) = info::cores(&query, below, params);
+    let offers = |level| {
+        let hints = Hints {
+            tx: Some(TxAttr {
+                op_flags: level,
+                ..TxAttr::default()
+            }),
+            ..hints.clone()
+        };
+        let hints = info::levels_wishes(&hints);
+        let query = Query {
+            hints: Some(&hints),
+            ..query
+        };
+        !below.offers(&query).entries.is_empty()
+    };
+    let mut levels = flags!(OpFlags: TRANSMIT_COMPLETE | DELIVERY_COMPLETE | COMMIT_COMPLETE);
+    for level in levels.iter().filter(|&level| !offers(level)) {
+        levels &= !level;
+    }
+    let first = entries.first().ok_or(Error::NODATA)?;
+    let core = first.fabric.prov_name.as_deref().unwrap_or_default();
+    let name = [core.to_bytes(), b";", SOURCE.name().to_bytes()].concat();
+    let lower = LowerFabric {
+        fabric: with_entry(first, client::Fabric::open)?,
+        prov_name: kept(CString::new(name).map_err(|_| Error::INVAL)?),
+        entries,
+        levels,
+        params,
+    };
+    Fabric::<Rxm>::open(lower, attr, api_version, context)
+}
+
+/// A name for as long as the process lives. There are as many as providers below.
+fn kept(name: CString) -> &'static CStr {
+    static NAMES: Mutex<Vec<&CStr>> = Mutex::new(Vec::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.iter().find(|known| **known == name.as_c_str()) {
+        return known;
+    }
+    let name: &'static CStr = Box::leak(name.into_boxed_c_str());
+    names.push(name);
+    name
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What is under way below: for what, and what its memory is. Operations of ours that take several below.
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::proto::{MAX_PLACES, Message, Places};
+use crate::abi::fi_rma_iov;
+use crate::base::{Error, IoVec};
+use crate::engine::domain_state::TxOp;
+use crate::engine::srx::{Envelope, RecvOp};
+use crate::ffi::layer::{Lent, Loan};
+use crate::ffi::ops::transfer::RemoteSeg;
+
+/// An operation below.
+pub struct Flight {
+    /// Of ours.
+    pub ep: usize,
+    pub conn: usize,
+    pub kind: Kind,
+}
+
+pub enum Kind {
+    /// A receive, of a context or of a connection.
+    Packet,
+    SharedPacket,
+    /// A packet that nothing waits for.
+    Control,
+    /// The operation completes with it.
+    Op(TxOp),
+    /// Announces a message, in `Table::sends`.
+    Announce(usize),
+    /// One of several, in `Table::groups`.
+    Part(usize),
+    /// A part of a message that is read, in `Table::fetches`, or written, in `Table::sends`.
+    Fetched(usize),
+    Written(usize),
+}
+
+/// What is to be posted below.
+pub struct Post {
+    pub call: Call,
+    pub loan: Loan,
+    pub flight: Flight,
+}
+
+pub enum Call {
+    Send {
+        flags: u64,
+    },
+    Read {
+        remote: Remotes,
+        flags: u64,
+    },
+    Write {
+        remote: Remotes,
+        data: Option<u64>,
+        flags: u64,
+    },
+}
+
+/// Places at the peer, for one operation below.
+#[derive(Clone, Copy)]
+pub struct Remotes {
+    list: [fi_rma_iov; MAX_PLACES],
+    count: usize,
+}
+
+impl From<fi_rma_iov> for Remotes {
+    fn from(only: fi_rma_iov) -> Remotes {
+        Remotes {
+            list: [only; MAX_PLACES],
+            count: 1,
+        }
+    }
+}
+
+impl Remotes {
+    /// As an operation of the application names them; at most `MAX_PLACES`.
+    pub fn of(target: &[RemoteSeg]) -> Remotes {
+        let mut all = Remotes::from(iov_of(&RemoteSeg::default()));
+        for (place, seg) in all.list.iter_mut().zip(target) {
+            *place = iov_of(seg);
+        }
+        all.count = target.len().min(MAX_PLACES);
+        all
+    }
+
+    pub fn list(&self) -> &[fi_rma_iov] {
+        &self.list[..self.count]
+    }
+}
+
+pub fn iov_of(seg: &RemoteSeg) -> fi_rma_iov {
+    let RemoteSeg { addr, len, key } = *seg;
+    fi_rma_iov { addr, len, key }
+}
+
+/// An operation that takes several below.
+pub struct Group {
+    pub op: TxOp,
+    pub left: usize,
+    pub failed: Option<Error>,
+}
+
+/// A message that its receiver fetches, or tells us where to write.
+pub struct Send {
+    pub conn: usize,
+    pub op: TxOp,
+    /// Its memory; gone once it has failed.
+    pub lent: Arc<Lent>,
+    /// By what the receiver names it.
+    pub msg: u64,
+    /// Writes under way, and those to be begun.
+    pub left: usize,
+    pub is_writing: bool,
+}
+
+/// A message that is fetched from its sender, or that the sender writes.
+pub struct Fetch {
+    pub conn: usize,
+    pub recv: Box<RecvOp>,
+    pub envelope: Envelope,
+    pub msg: u64,
+    pub lent: Arc<Lent>,
+    pub left: usize,
+    /// The sender writes.
+    pub is_written: bool,
+}
+
+/// An atomic operation that waits for its answer.
+pub struct Asked {
+    pub conn: usize,
+    pub op: TxOp,
+    pub msg: u64,
+    /// None: nobody wants it any more.
+    pub result: Option<IoVec>,
+}
+
+/// A message whose receive has not come.
+pub struct Parked {
+    pub conn: usize,
+    pub msg: u64,
+    pub message: Message,
+    pub places: Places,
+}
+
+/// Reads or writes of a lent memory, cut so that the provider below takes each.
+pub struct Cuts {
+    pub list: VecDeque<(core::ops::Range<usize>, fi_rma_iov)>,
+}
+
+impl Cuts {
+    /// The first `len` bytes of the memory against these places, of which together they may have less. `pieces`: how
+    /// many of the memory one operation takes, `longest`: how many bytes.
+    pub fn of(
+        lent: &Lent,
+        len: usize,
+        places: impl IntoIterator<Item = fi_rma_iov>,
+        pieces: usize,
+        longest: usize,
+    ) -> Cuts {
+        let mut ends = Vec::new();
+        let mut end = 0;
+        for span in lent.iov().spans() {
+            end += span.len;
+            ends.push(end);
+        }
+        // Within the limit the memory need not be cut where its pieces meet.
+        if ends.len() <= pieces {
+            ends = vec![end];
+        }
+        let mut list = VecDeque::new();
+        let mut at = 0;
+        for place in places {
+            let mut done = 0;
+            while done < place.len && at < len {
+                let end = ends.iter().copied().find(|&end| end > at).unwrap_or(len);
+                let here = (place.len - done).min(len.min(end) - at).min(longest);
+                let remote = fi_rma_iov {
+                    addr: place.addr.wrapping_add(done as u64),
+                    len: here,
+                    key: place.key,
+                };
+                list.push_back((at..at + here, remote));
+                at += here;
+                done += here;
+            }
+        }
+        Cuts { list }
+    }
+}

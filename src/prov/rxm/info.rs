@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What rxm offers over the MSG endpoints of others: an entry for each of theirs; fi_rxm(7), fi_getinfo(3).
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::{CStr, CString};
+
+use super::SOURCE;
+use super::params::Params;
+use super::proto::{HEADER, MAX_CONTEXTS, MAX_PLACES};
+use crate::abi::*;
+use crate::base::flags::flags;
+use crate::base::info::{
+    ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
+    Reason, RxAttr, TxAttr, fill, ip, offer_contexts,
+};
+use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
+use crate::prov::Below;
+use crate::prov::layered::{self, same_place, without_wildcard};
+use crate::sys::addr;
+
+/// The entries that satisfy the query, in the order of those below.
+pub fn offers(query: &Query, below: &dyn Below, params: &Params) -> Answer {
+    let (inner, port) = without_wildcard(query);
+    let (cores, reasons) = cores(&inner, below, params);
+    let over = |core: &Info| over(core, query, params);
+    let entry = |kind: &Prototype, core: &Info| entry(kind, core, query, port, params);
+    layered::offers(&SOURCE, query, (&cores, reasons), FI_EP_MSG.0, over, entry)
+}
+
+/// What an entry of ours becomes once its kind is known to fit.
+fn entry(kind: &Prototype, core: &Info, query: &Query, port: Option<u16>, params: &Params) -> Info {
+    let mut info = fill(kind, query);
+    let comm = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
+    info.caps = info.caps & !comm | core.caps & comm;
+    match query.hints {
+        // Who has no wishes is not shown what costs something.
+        None => {
+            info.caps &= !Caps::SOURCE;
+            info.rx.caps &= !Caps::SOURCE;
+            (info.tx.op_flags, info.rx.op_flags) = Default::default();
+        }
+        Some(hints) => {
+            let wanted = hints.domain.as_ref().map_or(0, |domain| domain.progress);
+            if wanted == 0 && !params.auto_progress {
+                let manual = FI_PROGRESS_MANUAL.0;
+                (info.domain.progress, info.domain.control_progress) = (manual, manual);
+            }
+        }
+    }
+    if query.hints.is_none() && !params.auto_progress {
+        let manual = FI_PROGRESS_MANUAL.0;
+        (info.domain.progress, info.domain.control_progress) = (manual, manual);
+    }
+    // What was asked for may be longer than what is offered without being asked.
+    let inject = query.hints.and_then(|hints| hints.tx.as_ref());
+    if inject.is_none_or(|tx| tx.inject_size == 0) {
+        info.tx.inject_size = inject_size(core, params);
+    }
+    if let (Some(port), Some(addr)) = (port, info.src_addr.as_deref().and_then(addr::from_bytes)) {
+        info.src_addr = Some(addr::to_bytes(&(addr.ip(), port).into()));
+    }
+    info
+}
+
+/// The entries below that can be built upon, one for each place.
+pub fn cores(query: &Query, below: &dyn Below, params: &Params) -> (Vec<Info>, Vec<Reason>) {
+    let plain = ask(query, below, params, false);
+    let shared = match params.shared_rx {
+        Some(false) => Answer::default(),
+        _ => ask(query, below, params, true),
+    };
+    let mut cores: Vec<Info> = Vec::new();
+    let sharing = shared.entries.into_iter().filter(|info| {
+        let name = info.fabric.prov_name.as_deref().unwrap_or_default();
+        let wanted = params.shared_rx == Some(true) || is_tcp(name);
+        wanted && info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT
+    });
+    let sharing: Vec<Info> = sharing.collect();
+    for info in plain.entries {
+        let of_it = |other: &&Info| same_place(other, &info);
+        let info = sharing.iter().find(of_it).unwrap_or(&info);
+        let fits = info.ep.max_msg_size >= HEADER + params.eager;
+        if info.ep.ep_type == FI_EP_MSG.0
+            && fits
+            && !cores.iter().any(|other| same_place(other, info))
+        {
+            cores.push(info.clone());
+        }
+    }
+    (cores, plain.reasons)
+}
+
+fn is_tcp(name: &CStr) -> bool {
+    let name = name.to_bytes();
+    name.windows(3)
+        .any(|part| part.eq_ignore_ascii_case(b"tcp"))
+}
+
+fn ask(query: &Query, below: &dyn Below, params: &Params, shared: bool) -> Answer {
+    let hints = wishes(query, params, shared);
+    below.offers(&Query {
+        hints: Some(&hints),
+        flags: query.flags | CORE_ONLY,
+        ..*query
+    })
+}
+
+/// What is asked of the providers below where this is asked of us.
+pub fn wishes(query: &Query, params: &Params, shared: bool) -> Hints {
+    let nothing = Hints::default();
+    let ours = query.hints.unwrap_or(&nothing);
+    let fabric = ours.fabric.as_ref();
+    let (tx, rx) = (ours.tx.as_ref(), ours.rx.as_ref());
+    Hints {
+        caps: CORE_CAPS | ours.caps & Caps::HMEM | counted(ours),
+        mode: flags!(Mode: CONTEXT | CONTEXT2 | RX_CQ_DATA),
+        addr_format: ours.addr_format,
+        src_addr: ours.src_addr.clone(),
+        dest_addr: ours.dest_addr.clone(),
+        handle: 0,
+        tx: Some(TxAttr {
+            size: params.msg_tx_size.unwrap_or(0),
+            op_flags: tx.map_or(OpFlags::empty(), |tx| tx.op_flags) & OpFlags::TRANSMIT_COMPLETE,
+            msg_order: MsgOrder::SAS | tx.map_or(MsgOrder::empty(), |tx| tx.msg_order),
+            ..TxAttr::default()
+        }),
+        rx: Some(RxAttr {
+            size: params.msg_rx_size.unwrap_or(0),
+            msg_order: MsgOrder::SAS | rx.map_or(MsgOrder::empty(), |rx| rx.msg_order),
+            ..RxAttr::default()
+        }),
+        ep: Some(EpAttr {
+            ep_type: FI_EP_MSG.0,
+            rx_ctx_cnt: if shared { FI_SHARED_CONTEXT } else { 0 },
+            ..EpAttr::default()
+        }),
+        domain: Some(domain_wishes(query.version, ours)),
+        fabric: Some(FabricAttr {
+            name: fabric.and_then(|fabric| fabric.name.clone()),
+            prov_name: core_name(fabric.and_then(|fabric| fabric.prov_name.as_deref())),
+            ..FabricAttr::default()
+        }),
+    }
+}
+
+/// Accesses of peers are counted below.
+fn counted(ours: &Hints) -> Caps {
+    let rx = ours.rx.as_ref().map_or(Caps::empty(), |rx| rx.caps);
+    (ours.caps | rx) & Caps::RMA_EVENT
+}
+
+/// The same for endpoints of which only the name and the levels of completion are given.
+pub fn levels_wishes(hints: &Hints) -> Hints {
+    let fabric = hints.fabric.as_ref();
+    Hints {
+        caps: flags!(Caps: MSG | RMA),
+        mode: Mode::all(),
+        tx: hints.tx.clone(),
+        ep: Some(EpAttr {
+            ep_type: FI_EP_MSG.0,
+            ..EpAttr::default()
+        }),
+        domain: Some(DomainAttr {
+            mr_mode: OWN_MR_MODE,
+            ..DomainAttr::default()
+        }),
+        fabric: Some(FabricAttr {
+            name: fabric.and_then(|fabric| fabric.name.clone()),
+            prov_name: core_name(fabric.and_then(|fabric| fabric.prov_name.as_deref())),
+            ..FabricAttr::default()
+        }),
+        ..Hints::default()
+    }
+}
+
+fn domain_wishes(version: u32, ours: &Hints) -> DomainAttr {
+    let domain = ours.domain.as_ref();
+    let wanted = domain.map_or(MrMode::empty(), |domain| domain.mr_mode);
+    let old = wanted.intersects(flags!(MrMode: BASIC | SCALABLE)) || version < (1 << 16 | 5);
+    let target = flags!(Caps: REMOTE_READ | REMOTE_WRITE);
+    let either = flags!(Caps: RMA | ATOMIC);
+    let initiates = flags!(Caps: READ | WRITE);
+    let is_target = ours.caps.is_empty()
+        || ours.caps.intersects(target)
+        || ours.caps.intersects(either) && !ours.caps.intersects(initiates);
+    let mr_mode = match domain {
+        Some(_) if old => wanted,
+        Some(_) if is_target => wanted | MrMode::LOCAL | MrMode::ENDPOINT,
+        _ => OWN_MR_MODE,
+    };
+    DomainAttr {
+        name: domain.and_then(|domain| domain.name.clone()),
+        threading: domain.map_or(0, |domain| domain.threading),
+        cq_data_size: domain.map_or(0, |domain| domain.cq_data_size),
+        mr_mode,
+        ..DomainAttr::default()
+    }
+}
+
+/// The name of what is wanted below; never ourselves, and nothing that lies upon us.
+pub fn core_name(name: Option<&CStr>) -> Option<CString> {
+    let (own, name) = (SOURCE.name().to_bytes(), name?.to_bytes());
+    let parts = name.split(|&byte| byte == b';');
+    let mut others: Vec<&[u8]> = parts
+        .filter(|part| !part.eq_ignore_ascii_case(own))
+        .collect();
+    others.push(b"^ofi_rxm");
+    CString::new(others.join(&b';')).ok()
+}
+
+/// What an entry of ours can be, over this one.
+fn over(core: &Info, query: &Query, params: &Params) -> Prototype {
+    let mut info = Info {
+        caps: TX | RX | DOMAIN,
+        mode: core.mode & !Mode::RX_CQ_DATA,
+        addr_format: core.addr_format,
+        src_addr: core.src_addr.clone(),
+        dest_addr: core.dest_addr.clone(),
+        ..Info::default()
+    };
+    info.mode &= !flags!(Mode: CONTEXT | CONTEXT2);
+    info.tx = TxAttr {
+        caps: TX,
+        op_flags: TX_FLAGS,
+        msg_order: core.tx.msg_order,
+        inject_size: params.eager,
+        size: MAX_TX,
+        // What a provider below does not take at once goes there in parts.
+        iov_limit: MAX_PLACES,
+        // The peer hears of each access that has data for its queue, and how long it is.
+        rma_iov_limit: core.tx.rma_iov_limit.min(MAX_PLACES),
+        ..TxAttr::default()
+    };
+    info.rx = RxAttr {
+        caps: RX,
+        op_flags: flags!(OpFlags: COMPLETION | MULTI_RECV),
+        msg_order: core.rx.msg_order,
+        size: MAX_RX,
+        iov_limit: MAX_PLACES,
+        ..RxAttr::default()
+    };
+    info.ep = EpAttr {
+        ep_type: FI_EP_RDM.0,
+        protocol: FI_PROTO_RXM,
+        protocol_version: 1,
+        max_msg_size: usize::MAX,
+        max_order_raw_size: core.ep.max_order_raw_size,
+        max_order_war_size: core.ep.max_order_war_size,
+        max_order_waw_size: core.ep.max_order_waw_size,
+        mem_tag_format: ALL_TAG_BITS,
+        tx_ctx_cnt: 1,
+        rx_ctx_cnt: 1,
+        ..EpAttr::default()
+    };
+    info.domain = domain(core);
+    let name = core
+        .fabric
+        .prov_name
+        .as_deref()
+        .unwrap_or_default()
+        .to_bytes();
+    let name = CString::new([name, b";", SOURCE.name().to_bytes()].concat());
+    info.fabric = FabricAttr {
+        name: core.fabric.name.clone(),
+        prov_name: name.ok(),
+        prov_version: VERSION,
+        ..FabricAttr::default()
+    };
+    // Where regions belong to endpoints, one of the application's would be for one of its peers.
+    if core.domain.mr_mode.contains(MrMode::ENDPOINT) {
+        info.caps &= !Caps::RMA;
+        info.tx.caps &= !Caps::RMA;
+        info.rx.caps &= !Caps::RMA;
+    }
+    offer_contexts(&mut info, query, MAX_CONTEXTS);
+    let asked = Asked::of(query);
+    asked.add_to(&mut info, ON_DEMAND);
+    if core.caps.contains(Caps::RMA_EVENT) {
+        asked.add_to(&mut info, Caps::RMA_EVENT);
+    }
+    with_atomics(&mut info, query);
+    Prototype {
+        info,
+        on_request: ON_REQUEST,
+        tx_size: params.tx_size.clamp(1, MAX_TX),
+        rx_size: params.rx_size.clamp(1, MAX_RX),
+        addr_formats: ip::ADDR_FORMATS,
+    }
+}
+
+/// Atomic operations are messages, which accesses to memory may pass.
+fn with_atomics(info: &mut Info, query: &Query) {
+    let Some(hints) = query.hints else { return };
+    let side = |caps: Option<Caps>| caps.unwrap_or_default();
+    let tx = side(hints.tx.as_ref().map(|tx| tx.caps));
+    let rx = side(hints.rx.as_ref().map(|rx| rx.caps));
+    if !(hints.caps | tx | rx).contains(Caps::ATOMIC) {
+        return;
+    }
+    info.tx.msg_order &= ATOMIC_ORDER;
+    info.rx.msg_order &= ATOMIC_ORDER;
+    info.ep.max_order_raw_size = 0;
+    info.ep.max_order_war_size = 0;
+    info.ep.max_order_waw_size = 0;
+}
+
+fn domain(core: &Info) -> DomainAttr {
+    DomainAttr {
+        name: core.domain.name.clone(),
+        threading: FI_THREAD_SAFE.0,
+        control_progress: FI_PROGRESS_AUTO.0,
+        progress: FI_PROGRESS_AUTO.0,
+        resource_mgmt: FI_RM_ENABLED.0,
+        av_type: FI_AV_UNSPEC.0,
+        // What operations of ours use is registered by us.
+        mr_mode: core.domain.mr_mode & !flags!(MrMode: LOCAL | ENDPOINT | BASIC | SCALABLE),
+        mr_key_size: core.domain.mr_key_size,
+        cq_data_size: size_of::<u64>(),
+        cq_cnt: 65536,
+        ep_cnt: 32768,
+        tx_ctx_cnt: 1,
+        rx_ctx_cnt: 1,
+        max_ep_tx_ctx: 1,
+        max_ep_rx_ctx: 1,
+        mr_iov_limit: 1,
+        caps: DOMAIN,
+        max_cntr_value: u64::MAX,
+        max_err_cntr_value: u64::MAX,
+        ..DomainAttr::default()
+    }
+}
+
+/// What is said of injecting to who does not ask: what goes below at once, or one packet that is copied.
+fn inject_size(core: &Info, params: &Params) -> usize {
+    let local = core.domain.mr_mode.contains(MrMode::LOCAL);
+    match core.tx.inject_size.checked_sub(HEADER) {
+        Some(left) if left > 0 && !local => left.min(params.eager),
+        _ => params.eager,
+    }
+}
+
+/// Bit of fi_getinfo's flags: core providers only.
+const CORE_ONLY: u64 = 1 << 59;
+
+/// What is used of a provider below, whatever is asked of us.
+const CORE_CAPS: Caps = flags!(Caps:
+    MSG | RMA | SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE
+);
+const OWN_MR_MODE: MrMode = flags!(MrMode: LOCAL | VIRT_ADDR | ALLOCATED | PROV_KEY | ENDPOINT);
+
+const TX: Caps = flags!(Caps: MSG | TAGGED | RMA | ATOMIC | SEND | READ | WRITE | TRIGGER);
+const RX: Caps = flags!(Caps:
+    MSG | TAGGED | RMA | ATOMIC | RECV | REMOTE_READ | REMOTE_WRITE | MULTI_RECV | SOURCE
+    | DIRECTED_RECV | SOURCE_ERR | TRIGGER
+);
+const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM | PEER);
+/// Of these, what is only for who names it.
+const ON_REQUEST: Caps = flags!(Caps: ATOMIC | DIRECTED_RECV | SOURCE_ERR | TRIGGER);
+/// What there is besides, for who asks.
+const ON_DEMAND: Caps = flags!(Caps:
+    TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID | SHARED_AV
+);
+
+const TX_FLAGS: OpFlags = flags!(OpFlags:
+    COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE
+);
+const ATOMIC_ORDER: MsgOrder = flags!(MsgOrder:
+    RAS | WAS | SAS | RMA_RAR | RMA_RAW | RMA_WAW | ATOMIC_RAR | ATOMIC_RAW | ATOMIC_WAW
+);
+
+pub const MAX_TX: usize = 16384;
+pub const MAX_RX: usize = 65536;
+/// Providers that belong to the library number their releases 206.0 at 2.6.0.
+pub const VERSION: u32 = 206 << 16;

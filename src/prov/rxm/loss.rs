@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What happens to operations when a connection ends, or its endpoint is closed.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use std::ffi::CString;
+
+use super::SOURCE;
+use super::conn::{Conn, Sink, State};
+use super::flight::{Asked, Flight, Group, Kind, Post, Send};
+use super::state::{Rxm, StateOf};
+use crate::base::log::{Subsys, log_info, log_warn};
+use crate::base::{Error, OpFlags};
+use crate::engine::domain_state::{Loss, TxOp};
+use crate::engine::srx::RecvOp;
+use crate::ffi::layer::close;
+use crate::ffi::ops::transfer::What;
+
+impl Rxm {
+    /// The connection below has ended. What has come before is taken first.
+    #[cold]
+    pub fn end_later(&mut self, id: usize, error: Error) {
+        let is_there = |conn: &Conn| conn.link.is_some() && conn.state != State::Over;
+        if self.conns.get(id).is_some_and(is_there) && !self.ending.iter().any(|&(of, _)| of == id)
+        {
+            self.ending.push((id, error));
+        }
+    }
+
+    /// Ends connections of which nothing more can come.
+    pub fn end_now(&mut self, domain: &mut StateOf) {
+        for (id, error) in std::mem::take(&mut self.ending) {
+            let Some(ep) = self.conns.get(id).map(|conn| conn.ep) else {
+                continue;
+            };
+            match self.take_all(domain, ep) {
+                true => self.lost(domain, id, error, &"ended"),
+                false => self.ending.push((id, error)),
+            }
+        }
+    }
+
+    /// The connection is over: everything that depended on it fails, with what became of the peer as the reason.
+    #[cold]
+    pub fn lost(&mut self, domain: &mut StateOf, id: usize, error: Error, what: &dyn fmt::Display) {
+        let conn = &mut self.conns[id];
+        if conn.state == State::Over {
+            return;
+        }
+        if matches!(conn.state, State::Connecting | State::Accepted) {
+            self.connecting -= 1;
+        }
+        let was_up = conn.state == State::Up;
+        conn.state = State::Over;
+        let sentence = format!("{} {what}", conn.peer);
+        let loss = Loss {
+            why: CString::new(sentence.as_str()).unwrap_or_default().into(),
+            failed: 0,
+        };
+        let outer = domain.loss.replace(loss);
+        self.fail_all(domain, id, Some(error));
+        let loss = std::mem::replace(&mut domain.loss, outer);
+        match loss.map_or(0, |loss| loss.failed) {
+            0 if was_up => log_info!(&SOURCE, Subsys::EpData, "{sentence}"),
+            0 => {}
+            failed => log_warn!(
+                &SOURCE,
+                Subsys::EpData,
+                "{sentence}: operations with it fail: {failed}"
+            ),
+        }
+        self.ending.retain(|&(of, _)| of != id);
+        self.unlink_peer(id);
+        self.unlink(domain, id);
+        self.retire(id);
+    }
+
+    /// Ends what depends on a connection. Without an error nobody is told.
+    fn fail_all(&mut self, domain: &mut StateOf, id: usize, error: Option<Error>) {
+        let token = id as u64;
+        // What the peer has sent before is delivered all the same.
+        self.deliver_rest(domain, id);
+        let conn = &mut self.conns[id];
+        let (held, coming) = (
+            std::mem::take(&mut conn.held),
+            std::mem::take(&mut conn.coming),
+        );
+        self.held.retain(|&other| other != id);
+        self.stalled.retain(|&other| other != id);
+        for post in held {
+            drop(self.put_slots(post.loan));
+            self.end(domain, post.flight.kind, error);
+        }
+        for (_, coming) in coming {
+            let ended = match coming.sink {
+                Sink::Recv(recv, envelope) => Some((*recv, envelope)),
+                Sink::Dropped => None,
+                Sink::Kept(srx, slot) => domain.rx_queue_mut(srx).lost(slot),
+            };
+            if let Some((recv, envelope)) = ended {
+                end_receive(domain, envelope.ep, &recv, envelope.what, error);
+            }
+        }
+        let of_it: Vec<usize> = self
+            .sends
+            .iter()
+            .filter(|(_, s)| s.conn == id)
+            .map(|(i, _)| i)
+            .collect();
+        for at in of_it {
+            let send = self.sends.remove(at);
+            drop(send.lent);
+            end_transmit(domain, &send.op, error);
+        }
+        let of_it: Vec<usize> = self
+            .asked
+            .iter()
+            .filter(|(_, a)| a.conn == id)
+            .map(|(i, _)| i)
+            .collect();
+        for at in of_it {
+            let asked = self.asked.remove(at);
+            end_transmit(domain, &asked.op, error);
+        }
+        let fetches = self.fetches.iter().filter(|(_, fetch)| fetch.conn == id);
+        let of_it: Vec<usize> = fetches.map(|(i, _)| i).collect();
+        for at in of_it {
+            let fetch = self.fetches.remove(at);
+            drop(fetch.lent);
+            let envelope = fetch.envelope;
+            end_receive(domain, envelope.ep, &fetch.recv, envelope.what, error);
+        }
+        self.parked.retain(|_, parked| parked.conn != id);
+        let ep = self.conns[id].ep;
+        if domain.find_ep(ep).is_some() {
+            domain.each_srx(ep, |srx| srx.forget(token));
+        }
+        // What is under way below ends with its endpoint there; where that takes a while nobody waits for it.
+    }
+
+    /// Packets that wait because the receive queue was full are kept now whatever that costs: no more come.
+    fn deliver_rest(&mut self, domain: &mut StateOf, id: usize) {
+        let conn = &mut self.conns[id];
+        let inbox = std::mem::take(&mut conn.inbox);
+        let ep = conn.ep;
+        for (slot, len) in inbox {
+            if domain.find_ep(ep).is_some() {
+                self.take_last(domain, id, &slot.bytes()[..len]);
+            }
+            self.packets.put(slot);
+        }
+    }
+
+    fn end(&mut self, domain: &mut StateOf, kind: Kind, error: Option<Error>) {
+        match kind {
+            Kind::Op(op) => end_transmit(domain, &op, error),
+            Kind::Part(group) => {
+                let parts = &mut self.groups[group];
+                parts.left -= 1;
+                if parts.left == 0 {
+                    let parts = self.groups.remove(group);
+                    end_transmit(domain, &parts.op, error);
+                } else {
+                    parts.failed = parts.failed.or(error);
+                }
+            }
+            // These go with the tables.
+            Kind::Packet
+            | Kind::SharedPacket
+            | Kind::Control
+            | Kind::Announce(_)
+            | Kind::Fetched(_)
+            | Kind::Written(_) => {}
+        }
+    }
+
+    /// The endpoint below goes as soon as nobody uses it.
+    pub fn unlink(&mut self, domain: &mut StateOf, id: usize) {
+        let conn = &mut self.conns[id];
+        conn.registrar = None;
+        conn.posted = 0;
+        if let Some(link) = conn.link.take() {
+            self.by_link.remove(&link.number());
+            let _ = link.shutdown();
+            self.closing.push((link, id));
+            self.close_ended(domain);
+        }
+    }
+
+    /// Closes endpoints below that are over, and ends what was under way there.
+    pub fn close_ended(&mut self, domain: &mut StateOf) {
+        for (link, id) in std::mem::take(&mut self.closing) {
+            match close(link) {
+                Ok(closed) => {
+                    for (flight, loan) in self.ops.closed(closed) {
+                        self.received_one_of(&flight.kind, flight.ep);
+                        match (&flight.kind, loan) {
+                            (
+                                Kind::Packet | Kind::SharedPacket,
+                                crate::ffi::layer::Loan::Slot(slot, _),
+                            ) => {
+                                self.packets.put(slot);
+                            }
+                            (_, loan) => drop(self.put_slots(loan)),
+                        }
+                        let is_there = domain.find_ep(flight.ep).is_some();
+                        self.end(domain, flight.kind, is_there.then_some(Error::CONNRESET));
+                    }
+                    self.retire(id);
+                }
+                Err((link, _)) => self.closing.push((link, id)),
+            }
+        }
+    }
+
+    fn received_one_of(&mut self, kind: &Kind, ep: usize) {
+        if let (Kind::SharedPacket, Some(endpoint)) = (kind, self.endpoint_mut(ep)) {
+            endpoint.posted -= 1;
+        }
+    }
+
+    /// A connection that is over, and of which nothing is left below, leaves the table.
+    pub fn retire(&mut self, id: usize) {
+        let is_closing = self.closing.iter().any(|&(_, of)| of == id);
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let is_found = self
+            .eps
+            .get(conn.ep)
+            .and_then(|ep| ep.as_deref())
+            .is_some_and(|ep| ep.by_addr.get(&conn.peer) == Some(&id) || ep.to_self == Some(id));
+        if !is_closing && !is_found && matches!(conn.state, State::Over | State::Idle) {
+            self.conns.remove(id);
+        }
+    }
+
+    /// The endpoint is closed: what was posted is dropped without a word, as fi_endpoint(3) says of fi_close.
+    pub fn close_endpoint(&mut self, domain: &mut StateOf, ep: usize) {
+        let of_it = |(id, conn): (usize, &super::conn::Conn)| (conn.ep == ep).then_some(id);
+        let ours: Vec<usize> = self.conns.iter().filter_map(of_it).collect();
+        for id in ours {
+            let conn = &mut self.conns[id];
+            if matches!(conn.state, State::Connecting | State::Accepted) {
+                self.connecting -= 1;
+            }
+            conn.state = State::Over;
+            self.fail_all(domain, id, None);
+            self.unlink_peer(id);
+            self.unlink(domain, id);
+            self.retire(id);
+        }
+        let Some(endpoint) = self.eps.get_mut(ep).and_then(Option::take) else {
+            return;
+        };
+        if let Some(context) = endpoint.shared_rx {
+            self.closing.push((context, usize::MAX));
+        }
+        self.close_ended(domain);
+    }
+
+    /// fi_cancel(3): an operation of which nothing has gone below ends.
+    pub fn cancel_held(&mut self, domain: &mut StateOf, ep: usize, context: usize) {
+        if context == 0 {
+            return;
+        }
+        let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
+        for id in self.held.clone() {
+            let held = &self.conns[id].held;
+            let of_it = |post: &Post| match post.flight.kind {
+                Kind::Op(ref op) => is_meant(op),
+                Kind::Announce(at) => is_meant(&self.sends[at].op),
+                Kind::Part(group) => is_meant(&self.groups[group].op),
+                _ => false,
+            };
+            let Some(kind) = held.iter().find(|post| of_it(post)).map(|p| &p.flight.kind) else {
+                continue;
+            };
+            let op = match kind {
+                Kind::Op(op) => *op,
+                Kind::Announce(at) => self.sends[*at].op,
+                Kind::Part(group) => {
+                    let Group { op, left, .. } = &self.groups[*group];
+                    if held.iter().filter(|post| of_it(post)).count() < *left {
+                        return;
+                    }
+                    *op
+                }
+                _ => return,
+            };
+            let is_of_it: Vec<bool> = held.iter().map(of_it).collect();
+            let mut is_of_it = is_of_it.into_iter();
+            let all = std::mem::take(&mut self.conns[id].held);
+            for post in all {
+                if is_of_it.next() != Some(true) {
+                    self.conns[id].held.push_back(post);
+                    continue;
+                }
+                drop(self.put_slots(post.loan));
+                match post.flight.kind {
+                    Kind::Announce(at) => drop(self.sends.remove(at)),
+                    Kind::Part(group) => drop(self.groups.try_remove(group)),
+                    _ => {}
+                }
+            }
+            return domain.fail_tx(&op, Error::CANCELED);
+        }
+    }
+
+    /// Whether something was accepted that the application cannot hear of any more, and that has not left.
+    pub fn owes_peers(&self, ep: Option<usize>) -> bool {
+        // Operations may be of a context of the endpoint.
+        let of_it = |conn: usize| {
+            let of = self.conns.get(conn).map(|conn| conn.ep);
+            ep.is_none_or(|ep| of == Some(ep))
+        };
+        let unheard = |op: &TxOp| !op.flags.contains(OpFlags::COMPLETION);
+        let below = |flight: &Flight| {
+            let unheard = match &flight.kind {
+                Kind::Op(op) => unheard(op),
+                Kind::Part(group) => unheard(&self.groups[*group].op),
+                Kind::Control => true,
+                _ => false,
+            };
+            unheard && of_it(flight.conn)
+        };
+        let held = |id: &usize| self.conns[*id].held.iter().any(|post| below(&post.flight));
+        let sent = |send: &Send| unheard(&send.op) && of_it(send.conn);
+        let asked = |asked: &Asked| unheard(&asked.op) && of_it(asked.conn);
+        self.sends.iter().any(|(_, send)| sent(send))
+            || self.asked.iter().any(|(_, waiting)| asked(waiting))
+            || self.ops.iter().any(below)
+            || self.held.iter().any(held)
+    }
+}
+
+fn end_transmit(domain: &mut StateOf, op: &TxOp, error: Option<Error>) {
+    if let Some(error) = error
+        && domain.find_ep(op.ep()).is_some()
+    {
+        domain.fail_tx(op, error);
+    }
+}
+
+fn end_receive(domain: &mut StateOf, ep: usize, recv: &RecvOp, what: What, error: Option<Error>) {
+    if let Some(error) = error
+        && domain.find_ep(ep).is_some()
+    {
+        domain.receive_failed(ep, recv, what, error);
+    }
+}

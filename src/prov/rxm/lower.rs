@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What lies below: the provider's objects, and what it can do and demands.
+#![forbid(unsafe_code)]
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use super::params::Params;
+use crate::abi::*;
+use crate::base::flags::flags;
+use crate::base::info::Info;
+use crate::base::{Caps, Error, MrMode, OpFlags, Result};
+use crate::ffi::client::{self, Cq, CqAttr, Domain, Ep, Eq, EqAttr, Fabric, PassiveEp};
+use crate::ffi::layer::{Loan, Registrar};
+use crate::ffi::with_entry;
+
+/// What domains are opened on.
+pub struct LowerFabric {
+    pub fabric: Arc<client::Fabric>,
+    /// What can be opened there.
+    pub entries: Vec<Info>,
+    pub params: &'static Params,
+    /// Levels of completion that operations there may ask for.
+    pub levels: OpFlags,
+    /// What entries of ours say.
+    pub prov_name: &'static CStr,
+}
+
+pub struct LowerDomain {
+    pub fabric: Arc<Fabric>,
+    pub domain: Arc<Domain>,
+    /// All news of connections.
+    pub eq: Arc<Eq>,
+    pub registrar: Registrar,
+    pub params: &'static Params,
+    pub wait_obj: fi_wait_obj,
+    /// Without addresses.
+    entry: Info,
+    /// Connections receive into a context that they share.
+    pub shares_rx: bool,
+    /// Bytes that are sent without a completion, at most.
+    pub inject: usize,
+    /// Pieces of one operation here and at the peer, and its bytes.
+    iovs: usize,
+    pub remotes: usize,
+    pub longest: usize,
+    /// Levels of completion that operations may ask for.
+    levels: OpFlags,
+    /// Receives that one queue takes.
+    pub receives: usize,
+}
+
+impl LowerDomain {
+    pub fn open(lower: &LowerFabric, info: &Info) -> Result<LowerDomain> {
+        let fits = |entry: &&Info| entry.domain.name == info.domain.name;
+        let found = lower.entries.iter().find(fits);
+        let mut entry = found.ok_or(Error::NODATA)?.clone();
+        (entry.addr_format, entry.src_addr, entry.dest_addr) = (FI_SOCKADDR, None, None);
+        // One thread at a time, but not always the same, calls from within the domain above.
+        (entry.domain.threading, entry.domain.progress) = (FI_THREAD_SAFE.0, FI_PROGRESS_MANUAL.0);
+        entry.domain.control_progress = FI_PROGRESS_MANUAL.0;
+        // These are kept there, for what goes there.
+        entry.tx.msg_order |= info.tx.msg_order;
+        entry.rx.msg_order |= info.rx.msg_order;
+        // Peers are counted there.
+        let counts = (info.caps | info.rx.caps) & Caps::RMA_EVENT;
+        entry.caps |= counts;
+        entry.rx.caps |= counts;
+        // Programs that speak of the old modes mean the same below.
+        if info
+            .domain
+            .mr_mode
+            .intersects(flags!(MrMode: BASIC | SCALABLE))
+        {
+            entry.domain.mr_mode = info.domain.mr_mode;
+        }
+        let open = |below: crate::ffi::client::Info<'_>| {
+            let domain = Domain::open_thread_safe(&lower.fabric, below)?;
+            Ok((Registrar::new(&domain, below), domain))
+        };
+        let (registrar, domain) = with_entry(&entry, open)?;
+        // Ours have few descriptors, and all of them by what they are: a set of sets has a limit.
+        let wait_obj = match entry.made {
+            None => FI_WAIT_POLLFD,
+            Some(_) => FI_WAIT_FD,
+        };
+        entry.made = None;
+        let eq = EqAttr {
+            wait_obj,
+            ..EqAttr::default()
+        };
+        Ok(LowerDomain {
+            eq: Eq::open(&lower.fabric, &eq)?,
+            fabric: lower.fabric.clone(),
+            wait_obj,
+            domain,
+            registrar,
+            params: lower.params,
+            shares_rx: entry.ep.rx_ctx_cnt == FI_SHARED_CONTEXT,
+            inject: entry.tx.inject_size.min(SHORT),
+            iovs: entry.tx.iov_limit.max(1),
+            remotes: entry.tx.rma_iov_limit.max(1),
+            longest: entry.ep.max_msg_size,
+            levels: lower.levels,
+            receives: entry.rx.size.max(1),
+            entry,
+        })
+    }
+
+    /// With the entry of what is opened on the domain.
+    pub fn with<T>(
+        &self,
+        open: impl FnOnce(crate::ffi::client::Info<'_>) -> Result<T>,
+    ) -> Result<T> {
+        with_entry(&self.entry, open)
+    }
+
+    pub fn listener(&self, info: &Info) -> Result<Arc<PassiveEp>> {
+        let mut entry = self.entry.clone();
+        (entry.addr_format, entry.src_addr) = (info.addr_format, info.src_addr.clone());
+        let listener = with_entry(&entry, |info| PassiveEp::open(&self.fabric, info))?;
+        listener.bind(&self.eq, 0)?;
+        Ok(listener)
+    }
+
+    pub fn shared_rx(&self) -> Result<Option<Arc<Ep>>> {
+        match self.shares_rx {
+            false => Ok(None),
+            true => with_entry(&self.entry, |info| Ep::open_srx(&self.domain, info.rx())).map(Some),
+        }
+    }
+
+    pub fn queue(&self) -> Result<Arc<Cq>> {
+        let attr = CqAttr {
+            size: QUEUE,
+            format: FI_CQ_FORMAT_DATA,
+            wait_obj: self.wait_obj,
+            ..CqAttr::default()
+        };
+        Cq::open(&self.domain, &attr)
+    }
+
+    /// An endpoint to connect with.
+    pub fn connecting(&self, from: Vec<u8>, to: Vec<u8>) -> Result<Arc<Ep>> {
+        let mut entry = self.entry.clone();
+        (entry.src_addr, entry.dest_addr) = (Some(from), Some(to));
+        with_entry(&entry, |info| Ep::open(&self.domain, info))
+    }
+
+    /// Whether the provider takes that many pieces at once.
+    pub fn takes(&self, loan: &Loan) -> bool {
+        loan.pieces().is_ok_and(|pieces| pieces <= self.iovs)
+    }
+
+    pub fn pieces(&self) -> usize {
+        self.iovs
+    }
+
+    /// Flags of an operation below for one that has these.
+    pub fn flags_of(&self, flags: OpFlags) -> u64 {
+        (flags & (self.levels | OpFlags::MORE)).bits()
+    }
+}
+
+/// What is gathered on the stack.
+pub const SHORT: usize = 256;
+/// Entries of a queue below.
+const QUEUE: usize = 8192;

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Which connection an operation goes over, and what peers are called.
+#![forbid(unsafe_code)]
+
+use super::conn::{Conn, State};
+use super::endpoint::{Endpoint, NONE};
+use super::state::{Rxm, StateOf};
+use crate::abi::FI_ADDR_NOTAVAIL;
+use crate::base::{Error, Result};
+use crate::engine::address::ip::Addr;
+use crate::engine::shared_av;
+
+impl Rxm {
+    #[inline]
+    pub fn endpoint(&self, ep: usize) -> Option<&Endpoint> {
+        self.eps.get(ep)?.as_deref()
+    }
+
+    pub fn endpoint_mut(&mut self, ep: usize) -> Option<&mut Endpoint> {
+        self.eps.get_mut(ep)?.as_deref_mut()
+    }
+
+    pub fn add_endpoint(&mut self, ep: usize, endpoint: Endpoint) {
+        if self.eps.len() <= ep {
+            self.eps.resize_with(ep + 1, || None);
+        }
+        self.eps[ep] = Some(Box::new(endpoint));
+    }
+
+    /// The connection that an operation goes over, if it is up.
+    #[inline]
+    pub fn usable(&self, ep: usize, dest: u64) -> Option<usize> {
+        let peers = &self.endpoint(ep)?.peers;
+        let id = *peers.get(usize::try_from(dest).ok()?)? as usize;
+        let conn = self.conns.get(id)?;
+        (conn.state == State::Up).then_some(id)
+    }
+
+    /// As `usable`; drives progress if there is none yet, and says why not.
+    #[cold]
+    pub fn approach(&mut self, domain: &mut StateOf, ep: usize, dest: u64) -> Result<usize> {
+        let id = self.find_peer(domain, ep, dest)?;
+        let conn = &mut self.conns[id];
+        let peer = conn.peer;
+        conn.is_wanted = true;
+        if conn.state == State::Idle {
+            self.connect(domain, id);
+        }
+        // A program may do nothing else than to try again.
+        self.drive(domain);
+        if let Some(id) = self.usable(ep, dest) {
+            return Ok(id);
+        }
+        let limit = self.lower.params.conn_timeout;
+        let now = self.reactor.now();
+        let endpoint = self.endpoint_mut(ep).ok_or(Error::INVAL)?;
+        match endpoint.unreachable.remove(&peer) {
+            Some((error, at)) if now < at + limit => Err(error),
+            _ => Err(Error::AGAIN),
+        }
+    }
+
+    /// The connection for an address of the endpoint's vector, made if there is none.
+    fn find_peer(&mut self, domain: &mut StateOf, ep: usize, dest: u64) -> Result<usize> {
+        let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
+        if domain.av(av).get(dest).is_none() {
+            shared_av::renew(self, domain, av)?;
+        }
+        let &peer = domain.av(av).get(dest).ok_or(Error::INVAL)?;
+        let known = self.endpoint(ep).ok_or(Error::INVAL)?.by_addr.get(&peer);
+        let id = match known {
+            Some(&id) => id,
+            None => {
+                let id = self.add_conn(ep, peer, dest);
+                self.link_peer(ep, peer, id);
+                id
+            }
+        };
+        let endpoint = self.endpoint_mut(ep).ok_or(Error::INVAL)?;
+        let at = dest as usize;
+        if endpoint.peers.len() <= at {
+            endpoint.peers.resize(at + 1, NONE);
+        }
+        endpoint.peers[at] = id as u32;
+        Ok(id)
+    }
+
+    fn add_conn(&mut self, ep: usize, peer: Addr, fi_addr: u64) -> usize {
+        self.serials += 1;
+        self.conns
+            .insert(Conn::new(ep, peer, fi_addr, self.serials))
+    }
+
+    fn link_peer(&mut self, ep: usize, peer: Addr, id: usize) {
+        if let Some(endpoint) = self.endpoint_mut(ep) {
+            endpoint.by_addr.insert(peer, id);
+        }
+    }
+
+    /// A peer that has come by itself; its address may be in the vector. `beside`: there is another connection with it.
+    pub fn new_peer(&mut self, domain: &mut StateOf, ep: usize, peer: Addr, beside: bool) -> usize {
+        let fi_addr = self.number_of(domain, ep, &peer);
+        let id = self.add_conn(ep, peer, fi_addr);
+        self.conns[id].receive_only = beside;
+        match (beside, self.endpoint_mut(ep)) {
+            (true, Some(endpoint)) => endpoint.to_self = Some(id),
+            _ => self.link_peer(ep, peer, id),
+        }
+        id
+    }
+
+    fn number_of(&mut self, domain: &mut StateOf, ep: usize, peer: &Addr) -> u64 {
+        let Some(av) = domain.ep(ep).av else {
+            return FI_ADDR_NOTAVAIL;
+        };
+        // If that fails, the address is not known.
+        if domain.av(av).find(peer).is_none() && shared_av::renew(self, domain, av).is_err() {
+            return FI_ADDR_NOTAVAIL;
+        }
+        domain.av(av).find(peer).unwrap_or(FI_ADDR_NOTAVAIL)
+    }
+
+    /// Connections with this peer, of all endpoints that have the vector.
+    fn conns_of(&self, domain: &StateOf, av: usize, peer: &Addr) -> Vec<usize> {
+        let mut found = Vec::new();
+        for (ep, endpoint) in self.eps.iter().enumerate() {
+            let Some(endpoint) = endpoint else { continue };
+            if domain.find_ep(ep).is_none_or(|state| state.av != Some(av)) {
+                continue;
+            }
+            found.extend(endpoint.by_addr.get(peer));
+            let other = endpoint.to_self.filter(|&id| self.conns[id].peer == *peer);
+            found.extend(other);
+        }
+        found
+    }
+
+    /// An address came into a vector: connections from it get its number.
+    pub fn learn_address(&mut self, domain: &mut StateOf, av: usize, index: u64) {
+        let Some(&peer) = domain.av(av).get(index) else {
+            return;
+        };
+        for id in self.conns_of(domain, av, &peer) {
+            let conn = &mut self.conns[id];
+            if conn.fi_addr == FI_ADDR_NOTAVAIL {
+                let unknown = conn.source();
+                conn.fi_addr = index;
+                domain.each_srx(conn.ep, |srx| srx.rename_source(unknown, index));
+            }
+        }
+    }
+
+    /// An address leaves a vector. The connection stays for the peer's sake; its messages have no source from now on.
+    pub fn forget_address(&mut self, domain: &mut StateOf, av: usize, index: u64, peer: &Addr) {
+        for id in self.conns_of(domain, av, peer) {
+            let conn = &mut self.conns[id];
+            if conn.fi_addr == index {
+                conn.fi_addr = FI_ADDR_NOTAVAIL;
+                let unknown = conn.source();
+                domain.each_srx(conn.ep, |srx| srx.rename_source(index, unknown));
+            }
+            let ep = conn.ep;
+            if let Some(slot) = self
+                .endpoint_mut(ep)
+                .and_then(|e| e.peers.get_mut(index as usize))
+            {
+                *slot = NONE;
+            }
+        }
+    }
+
+    /// A connection is not to be found any more.
+    pub fn unlink_peer(&mut self, id: usize) {
+        let (ep, peer) = (self.conns[id].ep, self.conns[id].peer);
+        let Some(endpoint) = self.endpoint_mut(ep) else {
+            return;
+        };
+        if endpoint.by_addr.get(&peer) == Some(&id) {
+            endpoint.by_addr.remove(&peer);
+        }
+        if endpoint.to_self == Some(id) {
+            endpoint.to_self = None;
+        }
+        for slot in &mut endpoint.peers {
+            if *slot == id as u32 {
+                *slot = NONE;
+            }
+        }
+    }
+}

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The loop: completions from below, what waits for them, events of connections, deadlines.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::flight::{Call, Flight, Kind, Post};
+use super::state::{Due, Rxm, StateOf};
+use crate::abi::{FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE};
+use crate::base::{CompFlags, Error};
+use crate::engine::domain_state::Sender;
+use crate::ffi::client::{Completion, Cq};
+use crate::ffi::layer::{Failed, Lent, Loan};
+
+/// Completions that one poll takes of an endpoint.
+const MOST: usize = 64;
+/// One poll in so many looks for events of connections while none is expected.
+const EVENTS_EVERY: u32 = 64;
+
+impl Rxm {
+    /// One look at everything that may have news.
+    pub fn poll(&mut self, domain: &mut StateOf) {
+        self.polls = self.polls.wrapping_add(1);
+        for ep in 0..self.eps.len() {
+            self.poll_endpoint(domain, ep);
+        }
+        if !self.stalled.is_empty() {
+            self.take_waiting(domain);
+        }
+        if !self.held.is_empty() {
+            self.send_held(domain);
+        }
+        if self.connecting > 0 || !self.ending.is_empty() || self.polls.is_multiple_of(EVENTS_EVERY)
+        {
+            self.poll_events(domain);
+        }
+        if self.is_counting {
+            self.carry_counts(domain);
+        }
+    }
+
+    #[cold]
+    fn poll_events(&mut self, domain: &mut StateOf) {
+        while self.take_event(domain).is_some() {}
+        if self.reactor.has_deadlines() {
+            let now = self.reactor.now();
+            let mut any = false;
+            while let Some(Due::Conn(id)) = self.reactor.next_due(now) {
+                any = true;
+                self.conn_due(domain, id);
+            }
+            if any {
+                self.reactor.set_timer();
+            }
+        }
+        self.end_now(domain);
+        self.close_ended(domain);
+    }
+
+    /// For who waits for a connection, or for room.
+    pub fn drive(&mut self, domain: &mut StateOf) {
+        self.poll(domain);
+        self.poll_events(domain);
+    }
+
+    /// Leaves nothing that is ready.
+    pub fn drive_all(&mut self, domain: &mut StateOf) {
+        self.drive(domain);
+        for ep in 0..self.eps.len() {
+            while let Some(endpoint) = self.endpoint(ep) {
+                let (cq, eq) = (endpoint.cq.clone(), self.lower.eq.clone());
+                // Without FI_EAGAIN what comes below shows on our descriptor.
+                if self.lower.fabric.trywait(&[&*cq, &*eq]) != Err(Error::AGAIN) {
+                    break;
+                }
+                self.drive(domain);
+            }
+        }
+        if self.is_counting {
+            self.settle_counts(domain);
+        }
+    }
+
+    #[inline]
+    fn poll_endpoint(&mut self, domain: &mut StateOf, ep: usize) {
+        let Some(endpoint) = self.eps[ep].as_deref() else {
+            return;
+        };
+        let mut batch = core::mem::take(&mut self.batch);
+        let mut read = endpoint.cq.read(&mut batch);
+        if read == Err(Error::AGAIN) {
+            self.batch = batch;
+            return;
+        }
+        let cq = endpoint.cq.clone();
+        let mut taken = 0;
+        loop {
+            match read {
+                Ok(count) => {
+                    for done in &mut batch[..count] {
+                        self.completed(domain, ep, done);
+                    }
+                    taken += count;
+                    if count < batch.len() || taken >= MOST {
+                        break;
+                    }
+                }
+                Err(Error::AVAIL) => self.failed(domain, ep, &cq),
+                Err(_) => break,
+            }
+            read = cq.read(&mut batch);
+        }
+        self.batch = batch;
+        self.grow_shared(ep);
+        // What cannot be posted now is tried again after the next completion.
+        let _ = self.post_shared(ep);
+    }
+
+    /// Takes all packets that have come, also those for which the provider below had no receive. False: some may be
+    /// there for which there is no slot.
+    pub fn take_all(&mut self, domain: &mut StateOf, ep: usize) -> bool {
+        loop {
+            let Some(endpoint) = self.endpoint(ep) else {
+                return true;
+            };
+            let (cq, wanted) = (
+                endpoint.cq.clone(),
+                endpoint.wanted.min(self.lower.receives),
+            );
+            let is_ready = endpoint.shared_rx.is_none() || endpoint.posted >= wanted;
+            let mut batch = core::mem::take(&mut self.batch);
+            let read = cq.read(&mut batch);
+            match read {
+                Ok(count) => {
+                    for done in &mut batch[..count] {
+                        self.completed(domain, ep, done);
+                    }
+                }
+                Err(Error::AVAIL) => self.failed(domain, ep, &cq),
+                Err(_) => {}
+            }
+            self.batch = batch;
+            let is_empty = !matches!(read, Ok(_) | Err(Error::AVAIL));
+            if is_empty && is_ready {
+                return true;
+            }
+            let before = self.endpoint(ep).map_or(0, |endpoint| endpoint.posted);
+            let _ = self.post_shared(ep);
+            let after = self.endpoint(ep).map_or(0, |endpoint| endpoint.posted);
+            if is_empty && before == after {
+                return after > 0;
+            }
+        }
+    }
+
+    fn completed(&mut self, domain: &mut StateOf, ep: usize, done: &mut Completion) {
+        let context = core::mem::take(&mut done.context);
+        let (flags, len) = (done.flags, done.len);
+        let ended = self.ops.end(context);
+        if flags & FI_REMOTE_WRITE != 0 {
+            self.written_by_peer(
+                domain,
+                ep,
+                len,
+                (flags & FI_REMOTE_CQ_DATA != 0).then_some(done.data),
+            );
+        }
+        let Some((flight, loan)) = ended else { return };
+        match flight.kind {
+            Kind::SharedPacket | Kind::Packet => {
+                self.received_one(&flight);
+                let Loan::Slot(slot, _) = loan else { return };
+                match flags & FI_REMOTE_WRITE {
+                    0 => self.arrived(domain, ep, slot, len),
+                    // It used up a receive.
+                    _ => self.packets.put(slot),
+                }
+                if let Kind::Packet = flight.kind
+                    && self.conns.contains(flight.conn)
+                {
+                    let _ = self.post_own(flight.conn);
+                }
+            }
+            _ => {
+                let lent = self.put_slots(loan);
+                drop(lent);
+                self.landed(domain, flight, None);
+            }
+        }
+    }
+
+    /// A receive below has ended.
+    pub fn received_one(&mut self, flight: &Flight) {
+        match flight.kind {
+            Kind::SharedPacket => {
+                if let Some(endpoint) = self.endpoint_mut(flight.ep) {
+                    endpoint.posted -= 1;
+                }
+            }
+            _ => {
+                if let Some(conn) = self.conns.get_mut(flight.conn) {
+                    conn.posted = conn.posted.saturating_sub(1);
+                }
+            }
+        }
+    }
+
+    /// Slots go back to their pools; what the application has lent is the caller's.
+    pub fn put_slots(&mut self, loan: Loan) -> Option<Arc<Lent>> {
+        match loan {
+            Loan::Nothing => None,
+            Loan::Slot(slot, _) => {
+                self.put(slot);
+                None
+            }
+            Loan::Lent(lent, _) => Some(lent),
+            Loan::Both(slot, _, lent, _) => {
+                self.put(slot);
+                Some(lent)
+            }
+        }
+    }
+
+    fn put(&mut self, slot: crate::ffi::layer::Slot) {
+        match slot.room() {
+            super::HEAD_SIZE => self.heads.put(slot),
+            _ => self.copies.put(slot),
+        }
+    }
+
+    /// A peer has written to memory of ours, with data for the queue.
+    fn written_by_peer(&mut self, domain: &mut StateOf, ep: usize, len: usize, data: Option<u64>) {
+        let sender = Sender {
+            fi_addr: crate::abi::FI_ADDR_NOTAVAIL,
+            addr: None,
+        };
+        if domain.find_ep(ep).is_some() {
+            domain.written(ep, CompFlags::RMA, len as u64, data, &sender);
+            self.note_counted(ep, len);
+        }
+    }
+
+    /// What an operation below was for has come one step further, or has failed.
+    pub fn landed(&mut self, domain: &mut StateOf, flight: Flight, error: Option<Error>) {
+        match flight.kind {
+            Kind::Packet | Kind::SharedPacket | Kind::Control | Kind::Announce(_) => {}
+            Kind::Op(op) => match error {
+                None => domain.complete_tx(&op),
+                Some(error) => domain.fail_tx(&op, error),
+            },
+            Kind::Part(group) => {
+                let parts = &mut self.groups[group];
+                parts.left -= 1;
+                parts.failed = parts.failed.or(error);
+                if parts.left == 0 {
+                    let parts = self.groups.remove(group);
+                    match parts.failed {
+                        None => domain.complete_tx(&parts.op),
+                        Some(error) => domain.fail_tx(&parts.op, error),
+                    }
+                }
+            }
+            Kind::Fetched(at) => {
+                if error.is_none()
+                    && let Some(fetch) = self.fetches.get_mut(at).filter(|f| f.conn == flight.conn)
+                {
+                    fetch.left -= 1;
+                    if fetch.left == 0 {
+                        self.fetched(domain, at);
+                    }
+                }
+            }
+            Kind::Written(at) => {
+                if error.is_none()
+                    && let Some(send) = self.sends.get_mut(at).filter(|s| s.conn == flight.conn)
+                {
+                    send.left -= 1;
+                    if send.left == 0 {
+                        self.wrote(domain, at);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Something below has failed: its connection is over.
+    #[cold]
+    fn failed(&mut self, domain: &mut StateOf, _ep: usize, cq: &Cq) {
+        let Ok(failed) = cq.readerr() else { return };
+        // We cancel nothing there: the connection has ended under it.
+        let error = match failed.error {
+            Error::CANCELED => Error::CONNRESET,
+            error => error,
+        };
+        let Some((flight, loan)) = self.ops.end(failed.context) else {
+            return;
+        };
+        let id = flight.conn;
+        match flight.kind {
+            Kind::SharedPacket | Kind::Packet => {
+                self.received_one(&flight);
+                if let Loan::Slot(slot, _) = loan {
+                    self.packets.put(slot);
+                }
+                if let Kind::SharedPacket = flight.kind {
+                    return;
+                }
+            }
+            _ => {
+                drop(self.put_slots(loan));
+                self.landed(domain, flight, Some(error));
+            }
+        }
+        self.end_later(id, error);
+    }
+
+    /// Posts below, or keeps it until there is room there.
+    pub fn hand_down(&mut self, domain: &mut StateOf, post: Post) {
+        let id = post.flight.conn;
+        if self.conns[id].held.is_empty() {
+            match self.try_post(post) {
+                Ok(()) => return,
+                Err((post, Error::AGAIN)) => return self.hold(id, post),
+                Err((post, error)) => return self.not_posted(domain, post, error),
+            }
+        }
+        self.hold(id, post);
+    }
+
+    fn hold(&mut self, id: usize, post: Post) {
+        self.conns[id].held.push_back(post);
+        if !self.held.contains(&id) {
+            self.held.push(id);
+        }
+    }
+
+    /// What was not posted fails.
+    pub fn not_posted(&mut self, domain: &mut StateOf, post: Post, error: Error) {
+        let id = post.flight.conn;
+        drop(self.put_slots(post.loan));
+        self.landed(domain, post.flight, Some(error));
+        self.end_later(id, error);
+    }
+
+    // It is big either way, and usually posted.
+    #[allow(clippy::result_large_err)]
+    fn try_post(&mut self, post: Post) -> Result<(), (Post, Error)> {
+        let Post { call, loan, flight } = post;
+        let Some(link) = self.conns[flight.conn].link.as_deref() else {
+            return Err((Post { call, loan, flight }, Error::NOTCONN));
+        };
+        let posted = match &call {
+            Call::Send { flags } => self.ops.send(link, loan, 0, None, *flags, flight),
+            Call::Read { remote, flags } => {
+                self.ops.read(link, loan, 0, remote.list(), *flags, flight)
+            }
+            Call::Write {
+                remote,
+                data,
+                flags,
+            } => {
+                let remote = remote.list();
+                self.ops.write(link, loan, 0, remote, *data, *flags, flight)
+            }
+        };
+        posted.map_err(|Failed { error, loan, what }| {
+            let flight = what;
+            (Post { call, loan, flight }, error)
+        })
+    }
+
+    /// What waited for room below, as far as there is some.
+    fn send_held(&mut self, domain: &mut StateOf) {
+        for id in core::mem::take(&mut self.held) {
+            while let Some(conn) = self.conns.get_mut(id)
+                && let Some(post) = conn.held.pop_front()
+            {
+                match self.try_post(post) {
+                    Ok(()) => {}
+                    Err((post, Error::AGAIN)) => {
+                        self.conns[id].held.push_front(post);
+                        self.held.push(id);
+                        break;
+                    }
+                    Err((post, error)) => self.not_posted(domain, post, error),
+                }
+            }
+        }
+    }
+}

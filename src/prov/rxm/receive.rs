@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Packets that come in.
+#![forbid(unsafe_code)]
+
+use super::SOURCE;
+use super::conn::{Coming, Sink, State};
+use super::flight::Parked;
+use super::proto::{Body, Fault, Message, Packet, Part, Segment, decode};
+use super::state::{Rxm, StateOf};
+use crate::base::log::{Subsys, log_warn};
+use crate::base::{Caps, CompFlags, Error};
+use crate::engine::domain_state::{MessageInfo, Sender};
+use crate::engine::srx::{Bytes, Envelope, Slot as Kept, Unfilled};
+use crate::engine::transport::Address;
+use crate::ffi::layer::Slot;
+
+/// Whether a packet could be dealt with.
+pub enum Taken {
+    Yes,
+    /// The receive queue has no room for it.
+    Later,
+}
+
+impl Rxm {
+    /// A packet has come. It is dealt with, or waits.
+    pub fn arrived(&mut self, domain: &mut StateOf, ep: usize, slot: Slot, len: usize) {
+        let bytes = &slot.bytes()[..len.min(slot.room())];
+        let packet = match decode(bytes) {
+            Ok(packet) => packet,
+            Err(fault) => {
+                // Whose it is cannot be told: it came by a receive that connections share.
+                self.packets.put(slot);
+                return complain(fault);
+            }
+        };
+        let Some(id) = self.named(ep, packet.conn) else {
+            // Of a connection that is gone.
+            return self.packets.put(slot);
+        };
+        let conn = &self.conns[id];
+        let in_order = matches!(
+            packet.body,
+            Body::Eager(..) | Body::Segment(..) | Body::Request { .. }
+        );
+        if conn.state != State::Up || in_order && !conn.inbox.is_empty() {
+            self.conns[id].inbox.push_back((slot, len));
+            return self.stall(id);
+        }
+        match self.take(domain, id, &packet) {
+            Ok(Taken::Yes) => self.packets.put(slot),
+            Ok(Taken::Later) => {
+                self.conns[id].inbox.push_back((slot, len));
+                self.stall(id);
+            }
+            Err(fault) => {
+                self.packets.put(slot);
+                self.faulty(domain, id, fault);
+            }
+        }
+    }
+
+    pub fn stall(&mut self, id: usize) {
+        if !self.stalled.contains(&id) {
+            self.stalled.push(id);
+        }
+    }
+
+    /// Packets that wait, in their order, as far as there is room now.
+    pub fn take_waiting(&mut self, domain: &mut StateOf) {
+        for id in core::mem::take(&mut self.stalled) {
+            while let Some(conn) = self.conns.get_mut(id)
+                && conn.state == State::Up
+                && let Some((slot, len)) = conn.inbox.pop_front()
+            {
+                let taken = match decode(&slot.bytes()[..len]) {
+                    Ok(packet) => self.take(domain, id, &packet),
+                    Err(fault) => Err(fault),
+                };
+                match taken {
+                    Ok(Taken::Yes) => self.packets.put(slot),
+                    Ok(Taken::Later) => {
+                        self.conns[id].inbox.push_front((slot, len));
+                        break;
+                    }
+                    Err(fault) => {
+                        self.packets.put(slot);
+                        self.faulty(domain, id, fault);
+                    }
+                }
+            }
+            let Some(conn) = self.conns.get(id) else {
+                continue;
+            };
+            let (ep, waits) = (conn.ep, !conn.inbox.is_empty());
+            if waits {
+                self.stall(id);
+            }
+            // There may have been no slots for them.
+            let _ = self.post_shared(ep).and_then(|()| self.post_own(id));
+        }
+    }
+
+    /// A packet of a connection that is gone: a message is kept, whatever is kept already.
+    pub fn take_last(&mut self, domain: &mut StateOf, id: usize, bytes: &[u8]) {
+        if let Ok(packet) = decode(bytes)
+            && let Body::Eager(..) | Body::Segment(..) = packet.body
+        {
+            self.is_forced = true;
+            // The connection has ended already.
+            let _ = self.take(domain, id, &packet);
+            self.is_forced = false;
+        }
+    }
+
+    /// Bytes of unexpected messages that are kept for an endpoint.
+    pub fn saved_limit(&self) -> usize {
+        match self.is_forced {
+            true => usize::MAX,
+            false => self.lower.params.max_saved_bytes,
+        }
+    }
+
+    pub fn may_receive(&self, domain: &StateOf, ep: usize) -> bool {
+        self.is_forced || domain.may_receive(ep)
+    }
+
+    /// The peer has broken a rule.
+    #[cold]
+    fn faulty(&mut self, domain: &mut StateOf, id: usize, Fault(why): Fault) {
+        let peer = self.conns[id].peer;
+        log_warn!(&SOURCE, Subsys::EpData, "{peer} breaks the protocol: {why}");
+        self.lost(
+            domain,
+            id,
+            Error::IO,
+            &format_args!("has broken the protocol: {why}"),
+        );
+    }
+
+    fn take(
+        &mut self,
+        domain: &mut StateOf,
+        id: usize,
+        packet: &Packet<'_>,
+    ) -> core::result::Result<Taken, Fault> {
+        let known = match packet.body {
+            Body::Eager(ref message, bytes) => return self.eager(domain, id, message, bytes),
+            Body::Segment(ref segment, ref message, bytes) => {
+                return self.segment(domain, id, segment, message, bytes);
+            }
+            Body::Request {
+                msg,
+                message,
+                places,
+            } => {
+                let parked = Parked {
+                    conn: id,
+                    msg,
+                    message,
+                    places,
+                };
+                return self.announced(domain, id, parked);
+            }
+            Body::ReadDone { msg } => self.was_fetched(domain, id, msg),
+            Body::Addresses { msg, ref places } => self.write_to(domain, id, msg, places),
+            Body::WriteDone { msg } => self.was_written(domain, id, msg),
+            Body::Atomic { msg, ref request } => {
+                self.operate(domain, id, msg, request)?;
+                true
+            }
+            Body::AtomicResponse { msg, ref response } => self.answered(domain, id, msg, response),
+            // Only of those who count receives.
+            Body::Credit => true,
+        };
+        match known {
+            true => Ok(Taken::Yes),
+            false => Err(Fault("an answer about a message that there is not")),
+        }
+    }
+
+    /// `ep` is where it is for: the endpoint, or a receive context of it.
+    pub fn envelope(&self, id: usize, ep: usize, message: &Message) -> Envelope {
+        info_of(message).envelope(self.conns[id].source(), ep, id as u64)
+    }
+
+    /// Where a message is for.
+    #[inline]
+    pub fn target_of(
+        &self,
+        domain: &StateOf,
+        id: usize,
+        message: &Message,
+    ) -> core::result::Result<usize, Fault> {
+        let ep = self.conns[id].ep;
+        match usize::from(message.context).checked_sub(1) {
+            None => Ok(ep),
+            Some(beyond_first) => {
+                let context = domain.ep(ep).contexts.get(beyond_first).copied();
+                context.ok_or(Fault("a message for a receive context that there is not"))
+            }
+        }
+    }
+
+    fn check_tags(
+        domain: &StateOf,
+        ep: usize,
+        message: &Message,
+    ) -> core::result::Result<(), Fault> {
+        match message.tagged && !domain.ep(ep).caps.contains(Caps::TAGGED) {
+            true => Err(Fault("a tagged message for an endpoint without tags")),
+            false => Ok(()),
+        }
+    }
+
+    /// All of a message.
+    fn eager(
+        &mut self,
+        domain: &mut StateOf,
+        id: usize,
+        message: &Message,
+        payload: &[u8],
+    ) -> core::result::Result<Taken, Fault> {
+        let conn = &self.conns[id];
+        let (ep, fi_addr, source) = (conn.ep, conn.fi_addr, conn.source());
+        if !self.may_receive(domain, ep) {
+            return Ok(Taken::Later);
+        }
+        Self::check_tags(domain, ep, message)?;
+        let ep = self.target_of(domain, id, message)?;
+        let info = info_of(message);
+        let srx_id = domain.ep(ep).srx;
+        // FI_SOURCE_ERR has each message looked at.
+        let unfilled = match domain.reports_origin(ep, fi_addr) {
+            true => Unfilled::Special,
+            false => {
+                let srx = domain.rx_queue_mut(srx_id);
+                match srx.fill(&info, source, |iov| iov.fill(payload)) {
+                    Ok(filled) => {
+                        domain.filled(ep, &filled, &info, CompFlags::empty(), fi_addr);
+                        return Ok(Taken::Yes);
+                    }
+                    Err(unfilled) => unfilled,
+                }
+            }
+        };
+        let envelope = info.envelope(source, ep, id as u64);
+        let srx = domain.rx_queue_mut(srx_id);
+        let recv = match unfilled {
+            Unfilled::Special => srx.accept(&envelope),
+            Unfilled::Unexpected => None,
+        };
+        if let Some(mut recv) = recv {
+            recv.iov.copy_in(payload);
+            let peer = self.conns[id].peer;
+            let sender = Sender {
+                fi_addr,
+                addr: Some(&peer),
+            };
+            domain.received(ep, &recv, &envelope, &sender);
+            return Ok(Taken::Yes);
+        }
+        if !srx.has_room(
+            envelope.token,
+            envelope.len,
+            self.lower.params.max_saved_bytes,
+        ) {
+            return Ok(Taken::Later);
+        }
+        let slot = srx.keep_whole(envelope, |bytes| bytes.extend_from_slice(payload));
+        self.note_origin(domain, id, srx_id, slot);
+        Ok(Taken::Yes)
+    }
+
+    /// Keeps the address of a sender that has to be reported.
+    pub fn note_origin(&self, domain: &mut StateOf, id: usize, srx: usize, slot: Kept) {
+        let conn = &self.conns[id];
+        if domain.reports_origin(conn.ep, conn.fi_addr) {
+            let bytes = conn.peer.to_bytes();
+            domain.rx_queue_mut(srx).note_origin(slot, bytes);
+        }
+    }
+
+    /// A part of a message.
+    fn segment(
+        &mut self,
+        domain: &mut StateOf,
+        id: usize,
+        segment: &Segment,
+        message: &Message,
+        payload: &[u8],
+    ) -> core::result::Result<Taken, Fault> {
+        if segment.part == Part::First {
+            let ep = self.conns[id].ep;
+            if !self.may_receive(domain, ep) {
+                return Ok(Taken::Later);
+            }
+            Self::check_tags(domain, ep, message)?;
+            if self.conns[id].coming.contains_key(&segment.msg) {
+                return Err(Fault("two messages of one name"));
+            }
+            let ep = self.target_of(domain, id, message)?;
+            let Some(sink) = self.sink_of(domain, id, ep, message) else {
+                return Ok(Taken::Later);
+            };
+            let coming = Coming {
+                sink,
+                message: *message,
+                number: 0,
+                have: 0,
+            };
+            self.conns[id].coming.insert(segment.msg, coming);
+        }
+        let Some(coming) = self.conns[id].coming.get_mut(&segment.msg) else {
+            return Err(Fault("a segment of no message"));
+        };
+        let have = coming.have + payload.len() as u64;
+        let is_last = segment.part == Part::Last;
+        if coming.number != segment.number || coming.message != *message {
+            return Err(Fault("a segment that is not the next"));
+        }
+        if have > message.size || is_last != (have == message.size) {
+            return Err(Fault("segments of another length than their message"));
+        }
+        (coming.number, coming.have) = (coming.number + 1, have);
+        match &mut coming.sink {
+            // What there is no room for is dropped.
+            Sink::Recv(recv, _) => drop(recv.iov.copy_in(payload)),
+            Sink::Dropped => {}
+            &mut Sink::Kept(srx, slot) => {
+                let kept = domain.rx_queue_mut(srx).coming(slot, payload);
+                kept.map_err(|_| Fault("no memory for an unexpected message"))?;
+            }
+        }
+        if is_last && let Some(coming) = self.conns[id].coming.remove(&segment.msg) {
+            self.whole(domain, id, coming.sink);
+        }
+        Ok(Taken::Yes)
+    }
+
+    /// Where the segments of a message go; none if there is no room.
+    fn sink_of(
+        &mut self,
+        domain: &mut StateOf,
+        id: usize,
+        ep: usize,
+        message: &Message,
+    ) -> Option<Sink> {
+        let envelope = self.envelope(id, ep, message);
+        let srx_id = domain.ep(envelope.ep).srx;
+        let srx = domain.rx_queue_mut(srx_id);
+        if let Some(recv) = srx.accept(&envelope) {
+            return Some(Sink::Recv(Box::new(recv), envelope));
+        }
+        if !srx.has_room(
+            envelope.token,
+            envelope.len,
+            self.lower.params.max_saved_bytes,
+        ) {
+            return None;
+        }
+        let slot = srx.keep(envelope, Bytes::Coming(Vec::new()));
+        self.note_origin(domain, id, srx_id, slot);
+        Some(Sink::Kept(srx_id, slot))
+    }
+
+    /// All segments have come.
+    fn whole(&mut self, domain: &mut StateOf, id: usize, sink: Sink) {
+        let (recv, envelope) = match sink {
+            Sink::Recv(recv, envelope) => (*recv, envelope),
+            Sink::Dropped => return,
+            Sink::Kept(srx, slot) => match domain.rx_queue_mut(srx).arrived(slot) {
+                Some(taken) => taken,
+                None => return,
+            },
+        };
+        self.complete_receive(domain, id, &recv, &envelope);
+    }
+
+    pub fn complete_receive(
+        &self,
+        domain: &mut StateOf,
+        id: usize,
+        recv: &crate::engine::srx::RecvOp,
+        envelope: &Envelope,
+    ) {
+        let (fi_addr, peer) = (self.conns[id].fi_addr, self.conns[id].peer);
+        let sender = Sender {
+            fi_addr,
+            addr: Some(&peer),
+        };
+        domain.received(envelope.ep, recv, envelope, &sender);
+    }
+}
+
+fn info_of(message: &Message) -> MessageInfo {
+    MessageInfo {
+        what: message.what(),
+        len: message.size,
+        tag: message.tag,
+        data: message.data,
+    }
+}
+
+#[cold]
+fn complain(Fault(why): Fault) {
+    log_warn!(&SOURCE, Subsys::EpData, "a peer breaks the protocol: {why}");
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Messages that stay with their sender until a receive matches: they are read from there, or the sender is told where
+//! to write them; docs/wire/rxm.md.
+#![forbid(unsafe_code)]
+
+use super::flight::{Call, Cuts, Fetch, Flight, Kind, Parked, Post, iov_of};
+use super::proto::{Fault, Places};
+use super::receive::Taken;
+use super::state::{Rxm, StateOf};
+use crate::abi::*;
+use crate::base::Error;
+use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp};
+use crate::ffi::layer::{Lent, Loan};
+use crate::ffi::ops::transfer::RemoteSeg;
+
+impl Rxm {
+    /// The peer has a message for us.
+    pub fn announced(
+        &mut self,
+        domain: &mut StateOf,
+        id: usize,
+        parked: Parked,
+    ) -> core::result::Result<Taken, Fault> {
+        let ep = self.conns[id].ep;
+        if !self.may_receive(domain, ep) {
+            return Ok(Taken::Later);
+        }
+        let ep = self.target_of(domain, id, &parked.message)?;
+        let mut envelope = self.envelope(id, ep, &parked.message);
+        let srx_id = domain.ep(ep).srx;
+        let srx = domain.rx_queue_mut(srx_id);
+        if let Some(recv) = srx.accept(&envelope) {
+            self.fetch(domain, parked, recv, envelope);
+            return Ok(Taken::Yes);
+        }
+        // Only what is known of it is kept.
+        if !srx.has_room(envelope.token, 0, self.saved_limit()) {
+            return Ok(Taken::Later);
+        }
+        envelope.note = self.parked.insert(parked) as u64;
+        let slot = srx.keep(envelope, Bytes::There);
+        self.note_origin(domain, id, srx_id, slot);
+        Ok(Taken::Yes)
+    }
+
+    /// A receive has met a message that its sender has, or the message is to be dropped.
+    pub fn claimed(&mut self, domain: &mut StateOf, claimed: Claimed) {
+        let note = claimed.envelope.note as usize;
+        let Some(parked) = self.parked.try_remove(note) else {
+            return;
+        };
+        match claimed.recv {
+            Some(recv) => self.fetch(domain, parked, recv, claimed.envelope),
+            None => self.tell(domain, parked.conn, parked.msg, true),
+        }
+    }
+
+    fn fetch(
+        &mut self,
+        domain: &mut StateOf,
+        parked: Parked,
+        mut recv: RecvOp,
+        envelope: Envelope,
+    ) {
+        let Parked {
+            conn: id,
+            msg,
+            message,
+            places,
+        } = parked;
+        let len = recv
+            .len
+            .min(usize::try_from(message.size).unwrap_or(usize::MAX));
+        if len == 0 {
+            self.tell(domain, id, msg, true);
+            return self.complete_receive(domain, id, &recv, &envelope);
+        }
+        let is_written = places.without_keys();
+        let access = FI_READ | if is_written { FI_REMOTE_WRITE } else { 0 };
+        let room = recv.iov.split_off(len);
+        let Some(registrar) = &self.conns[id].registrar else {
+            return domain.receive_failed(envelope.ep, &recv, envelope.what, Error::NOTCONN);
+        };
+        let lent = match Lent::new(registrar, room, access) {
+            Ok(lent) => lent,
+            Err((_, error)) => {
+                self.tell(domain, id, msg, true);
+                return domain.receive_failed(envelope.ep, &recv, envelope.what, error);
+            }
+        };
+        let at = self.fetches.insert(Fetch {
+            conn: id,
+            recv: Box::new(recv),
+            envelope,
+            msg,
+            lent: lent.clone(),
+            left: 0,
+            is_written,
+        });
+        match is_written {
+            true => self.tell_places(domain, id, msg, &lent),
+            false => self.read_all(domain, at, &lent, len, &places),
+        }
+    }
+
+    fn tell_places(&mut self, domain: &mut StateOf, id: usize, msg: u64, lent: &Lent) {
+        let places = Places::of(lent.remote().map(|at| RemoteSeg {
+            addr: at.addr,
+            len: at.len,
+            key: at.key,
+        }));
+        let name = self.conns[id].remote.index;
+        let packet = places.unwrap_or_default().addresses(name, msg);
+        self.send_packet(domain, id, &packet, &[]);
+    }
+
+    fn read_all(
+        &mut self,
+        domain: &mut StateOf,
+        at: usize,
+        lent: &std::sync::Arc<Lent>,
+        len: usize,
+        places: &Places,
+    ) {
+        let fetch = &mut self.fetches[at];
+        let (id, ep) = (fetch.conn, fetch.envelope.ep);
+        let remote = places.list().iter().map(iov_of);
+        let cuts = Cuts::of(lent, len, remote, self.lower.pieces(), self.lower.longest);
+        fetch.left = cuts.list.len();
+        for (part, remote) in cuts.list {
+            let post = Post {
+                call: Call::Read {
+                    remote: remote.into(),
+                    flags: 0,
+                },
+                loan: Loan::Lent(lent.clone(), part),
+                flight: Flight {
+                    ep,
+                    conn: id,
+                    kind: Kind::Fetched(at),
+                },
+            };
+            self.hand_down(domain, post);
+        }
+    }
+
+    /// All of a message is here, by reads of ours.
+    pub fn fetched(&mut self, domain: &mut StateOf, at: usize) {
+        let fetch = self.fetches.remove(at);
+        // Not before: until then the sender keeps the memory for us.
+        drop(fetch.lent);
+        self.tell(domain, fetch.conn, fetch.msg, true);
+        self.complete_receive(domain, fetch.conn, &fetch.recv, &fetch.envelope);
+    }
+
+    /// The sender has written a message. False: there is none of this name.
+    pub fn was_written(&mut self, domain: &mut StateOf, id: usize, msg: u64) -> bool {
+        let is_meant = |fetch: &Fetch| fetch.conn == id && fetch.msg == msg && fetch.is_written;
+        let found = self.fetches.iter().find(|(_, fetch)| is_meant(fetch));
+        let Some((at, _)) = found else { return false };
+        let fetch = self.fetches.remove(at);
+        drop(fetch.lent);
+        self.complete_receive(domain, id, &fetch.recv, &fetch.envelope);
+        true
+    }
+}

@@ -9,6 +9,7 @@ mod provider;
 pub mod rxd;
 pub mod rxm;
 pub mod shm;
+pub mod sockets;
 pub mod tcp;
 pub mod udp;
 

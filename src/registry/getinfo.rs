@@ -141,6 +141,7 @@ mod tests {
             c"shm",
             c"udp",
             c"tcp",
+            c"sockets",
             c"ofi_hook_perf",
             c"ofi_hook_trace",
             c"ofi_hook_profile",

@@ -21,7 +21,7 @@ use crate::base::log::{CORE, Subsys, log_warn};
 use crate::base::params;
 use crate::base::settings::Settings;
 use crate::base::{Error, Result};
-use crate::prov::{Provider, hook, rxd, rxm, shm, tcp, udp};
+use crate::prov::{Provider, hook, rxd, rxm, shm, sockets, tcp, udp};
 use kind::Kind;
 use plugins::{Foreign, Found, Search};
 use registered::Registered;
@@ -38,10 +38,11 @@ fn own() -> Vec<Box<dyn Provider>> {
         true => Vec::new(),
         false => vec![Box::new(rxm::Rxm), Box::new(rxd::Rxd)],
     };
-    let cores: [Box<dyn Provider>; 4] = [
+    let cores: [Box<dyn Provider>; 5] = [
         Box::new(shm::Shm),
         Box::new(udp::Udp),
         Box::new(tcp::Tcp),
+        Box::new(sockets::Sockets::over(tcp::BACKING)),
         Box::new(shm::Sm2),
     ];
     own.extend(cores);

@@ -9,7 +9,7 @@ use crate::base::info::Info;
 
 /// Puts tcp's own unconnected endpoints before those that `ofi_rxm` layers upon its connected ones. Where `ofi_rxm` is
 /// not wanted (`layered` is false), they go to the end, as they always did: whoever excludes it may count on finding
-/// something else first.
+/// something else first. Only `sockets`, which is tcp with other attributes, never comes before tcp: it goes behind.
 pub fn prefer_native(entries: Vec<Info>, layered: bool) -> Vec<Info> {
     let (native, mut others): (Vec<Info>, Vec<Info>) =
         entries.into_iter().partition(|info| is_rdm(info, NATIVE));
@@ -19,16 +19,27 @@ pub fn prefer_native(entries: Vec<Info>, layered: bool) -> Vec<Info> {
         (None, true) => 0,
         (None, false) => others.len(),
     };
+    let mut alias = Vec::new();
+    if at == others.len() && !native.is_empty() {
+        (alias, others) = others.into_iter().partition(|info| is_of(info, ALIAS));
+    }
+    let at = at.min(others.len());
     others.splice(at..at, native);
+    others.extend(alias);
     others
 }
 
+fn is_of(info: &Info, provider: &CStr) -> bool {
+    info.fabric.prov_name.as_deref() == Some(provider)
+}
+
 fn is_rdm(info: &Info, provider: &CStr) -> bool {
-    info.ep.ep_type == FI_EP_RDM.0 && info.fabric.prov_name.as_deref() == Some(provider)
+    info.ep.ep_type == FI_EP_RDM.0 && is_of(info, provider)
 }
 
 pub const NATIVE: &CStr = c"tcp";
 const LAYERED: &CStr = c"tcp;ofi_rxm";
+const ALIAS: &CStr = c"sockets";
 
 #[cfg(test)]
 mod tests {
@@ -49,6 +60,8 @@ mod tests {
             .map(|info| match name(info).to_str().unwrap() {
                 "tcp" => ("tcp", info.ep.ep_type),
                 "udp" => ("udp", info.ep.ep_type),
+                "sockets" => ("sockets", info.ep.ep_type),
+                "sm2" => ("sm2", info.ep.ep_type),
                 _ => ("rxm", info.ep.ep_type),
             })
             .collect()
@@ -79,5 +92,43 @@ mod tests {
         assert_eq!(order(&prefer_native(list(), false)), last);
         let first = [("tcp", 3), ("tcp", 1), ("udp", 2)];
         assert_eq!(order(&prefer_native(list(), true)), first);
+    }
+
+    #[test]
+    fn sockets_never_comes_before_tcp() {
+        let list = || {
+            vec![
+                entry(c"udp", FI_EP_DGRAM),
+                entry(NATIVE, FI_EP_MSG),
+                entry(NATIVE, FI_EP_RDM),
+                entry(ALIAS, FI_EP_RDM),
+                entry(ALIAS, FI_EP_MSG),
+                entry(c"sm2", FI_EP_RDM),
+            ]
+        };
+        let (sockets, sm2) = ([("sockets", 3), ("sockets", 1)], ("sm2", 3));
+        let excluded = [
+            ("udp", 2),
+            ("tcp", 1),
+            sm2,
+            ("tcp", 3),
+            sockets[0],
+            sockets[1],
+        ];
+        assert_eq!(order(&prefer_native(list(), false)), excluded);
+        let first = [
+            ("tcp", 3),
+            ("udp", 2),
+            ("tcp", 1),
+            sockets[0],
+            sockets[1],
+            sm2,
+        ];
+        assert_eq!(order(&prefer_native(list(), true)), first);
+        // Alone it stays where it is.
+        let mut alone = list();
+        alone.remove(2);
+        let rest = [("udp", 2), ("tcp", 1), sockets[0], sockets[1], sm2];
+        assert_eq!(order(&prefer_native(alone, false)), rest);
     }
 }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The FI_SOCKETS_ variables: fi_sockets(7). Those that tune what there is not here are known and change nothing. The
+//! transport goes by its own, FI_TCP_.
+#![forbid(unsafe_code)]
+
+use super::SOURCE;
+use crate::base::params::{self, Given, Kind};
+
+/// The settings of the provider, read once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Params {
+    /// Only this interface's addresses are offered.
+    pub iface: Option<String>,
+    /// After that many milliseconds without a connection, operations waiting for it fail.
+    pub conn_timeout_ms: Option<u64>,
+}
+
+impl Params {
+    /// Makes the variables known, in the order in which `fi_getparams` shows them.
+    pub fn define() {
+        params::define_all(&SOURCE, &VARIABLES);
+    }
+
+    /// What the environment asks for; `define` comes first.
+    pub fn read() -> Params {
+        let given = Given(&SOURCE);
+        Params {
+            iface: given.text("iface").filter(|iface| !iface.is_empty()),
+            conn_timeout_ms: given.count("conn_timeout").map(|number| number as u64),
+        }
+    }
+}
+
+const VARIABLES: [(&str, Kind, &str); 14] = [
+    (
+        "pe_waittime",
+        Kind::Int,
+        "accepted and ignored: milliseconds for which a progress thread spins",
+    ),
+    (
+        "conn_timeout",
+        Kind::Int,
+        "milliseconds after which operations that wait for a connection fail (default: 15000)",
+    ),
+    (
+        "max_conn_retry",
+        Kind::Int,
+        "accepted and ignored: attempts to connect; they go on until the time is over",
+    ),
+    (
+        "def_conn_map_sz",
+        Kind::Int,
+        "accepted and ignored: connections expected; the table grows",
+    ),
+    (
+        "def_av_sz",
+        Kind::Int,
+        "accepted and ignored: addresses expected; vectors grow",
+    ),
+    (
+        "def_cq_sz",
+        Kind::Int,
+        "accepted and ignored: entries of a completion queue that names no size",
+    ),
+    (
+        "def_eq_sz",
+        Kind::Int,
+        "accepted and ignored: entries of an event queue that names no size",
+    ),
+    (
+        "pe_affinity",
+        Kind::String,
+        "accepted and ignored: processors of the progress thread",
+    ),
+    (
+        "keepalive_enable",
+        Kind::Bool,
+        "accepted and ignored: silent peers are always probed, see FI_TCP_PEER_TIMEOUT",
+    ),
+    (
+        "keepalive_time",
+        Kind::Int,
+        "accepted and ignored: seconds of silence before the first probe",
+    ),
+    (
+        "keepalive_intvl",
+        Kind::Int,
+        "accepted and ignored: seconds between probes",
+    ),
+    (
+        "keepalive_probes",
+        Kind::Int,
+        "accepted and ignored: probes before a peer is given up",
+    ),
+    (
+        "iface",
+        Kind::String,
+        "name of the only network interface to use (default: all)",
+    ),
+    (
+        "max_buf_sz",
+        Kind::Int,
+        "accepted and ignored: bytes of the kernel's buffers of a connection",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::params::tests::{print_report, report};
+
+    #[test]
+    #[ignore = "run by the other tests, in an environment of its own"]
+    fn child() {
+        Params::define();
+        print_report(&format!("{:?}", Params::read()));
+    }
+
+    fn check(environment: &[(&str, &str)], expected: &Params) {
+        let found = report("prov::sockets::params::tests::child", environment);
+        assert_eq!(found, format!("{expected:?}"), "{environment:?}");
+    }
+
+    #[test]
+    fn what_is_not_given_is_the_transport_s_business() {
+        let others = [("FI_TCP_IFACE", "lo"), ("FI_TCP_CONN_TIMEOUT", "1")];
+        check(&[], &Params::default());
+        check(&others, &Params::default());
+        check(&[("FI_SOCKETS_IFACE", "")], &Params::default());
+    }
+
+    #[test]
+    fn interface_and_timeout_are_read() {
+        let environment = [
+            ("FI_SOCKETS_IFACE", "lo"),
+            ("FI_SOCKETS_CONN_TIMEOUT", "77"),
+        ];
+        let expected = Params {
+            iface: Some("lo".to_owned()),
+            conn_timeout_ms: Some(77),
+        };
+        check(&environment, &expected);
+        let negative = Params {
+            conn_timeout_ms: Some(0),
+            ..Params::default()
+        };
+        check(&[("FI_SOCKETS_CONN_TIMEOUT", "-1")], &negative);
+    }
+}

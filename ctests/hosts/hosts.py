@@ -90,12 +90,12 @@ class Hosts:
         return ["ip", "netns", "exec", self.names[n]]
 
     def lose(self, percent):
-        """Each host drops so many of the TCP segments that it receives."""
+        """Each host drops so many of the packets that it receives."""
         if not shutil.which("nft"):
             raise NotPermitted("nft is not here (Debian: nftables)")
         for n in range(len(self.names)):
             rules = (f"table inet loss {{ chain input {{ type filter hook input priority 0; iif != \"lo\" "
-                     f"meta l4proto tcp numgen random mod 100 < {percent} drop; }}; }}")
+                     f"meta l4proto {{ tcp, udp }} numgen random mod 100 < {percent} drop; }}; }}")
             tool(*self.inside(n), "nft", rules)
 
     def cut_off(self, n):

@@ -3,7 +3,7 @@
 """run.py --python-env FOLDER --library FOLDER [CASE ...]: MPI over several hosts, which are network namespaces of one machine.
 
 Cases: plain, loss (1 % of the segments), delay (5 ms each way), clutter (twenty more interfaces on each host, and no
-FI_TCP_IFACE), cut (a host loses its cable in the middle). Without --library: the MPICH wheel's own libfabric.
+FI_TCP_IFACE), cut (a host loses its cable in the middle). --provider: over another one than tcp. Without --library: the MPICH wheel's own libfabric.
 Exit code 77 where namespaces are not permitted.
 """
 import argparse
@@ -19,7 +19,7 @@ from hosts import Hosts, NotPermitted, enter_own_world, prepare
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "scripts" / "demo"))
-from launch import Failed, Library, PATIENCE, main_with_message, mpiexec, run  # noqa: E402  (found by the line above)
+from launch import SETTINGS, Failed, Library, PATIENCE, main_with_message, mpiexec, run  # noqa: E402  (found by the line above)
 
 COUNT = 4
 SKIPPED = 77
@@ -132,6 +132,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python-env", required=True)
     parser.add_argument("--library")
+    parser.add_argument("--provider", default="tcp")
     parser.add_argument("--suite", help="the folder of mpi4py's source distribution")
     parser.add_argument("cases", nargs="*", choices=[*CASES, []], metavar="CASE")
     args = parser.parse_args()
@@ -142,18 +143,20 @@ def main():
         for case in args.cases or CASES:
             code = subprocess.run([sys.executable, __file__, "--python-env", args.python_env,
                                    *(["--library", args.library] if args.library else []),
-                                   *(["--suite", args.suite] if args.suite else []), case]).returncode
+                                   *(["--suite", args.suite] if args.suite else []),
+                                   "--provider", args.provider, case]).returncode
             failed += code not in (0, SKIPPED)
             skipped += code == SKIPPED
         print(f"{len(args.cases or CASES) - failed - skipped} cases passed, {failed} failed, {skipped} skipped")
         sys.exit(1 if failed else SKIPPED if skipped else 0)
     case, SUITE.folder = args.cases[0], args.suite
+    SETTINGS["FI_PROVIDER"] = args.provider
     try:
         enter_own_world()
         prepare()
         start = time.monotonic()
         result = CASES[case](library)
-        print(f"ok {case}: {result}, {time.monotonic() - start:.0f} s", flush=True)
+        print(f"ok {case}, {args.provider}: {result}, {time.monotonic() - start:.0f} s", flush=True)
     except NotPermitted as why:
         print(f"SKIPPED: {case}: {why}", flush=True)
         sys.exit(SKIPPED)

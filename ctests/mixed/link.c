@@ -5,21 +5,42 @@
 #include <sched.h>
 
 // Both libraries know it.
+#if FI_MAJOR_VERSION < 2
+#define API FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)
+#else
 #define API FI_VERSION(2, 0)
+#endif
+
+static uint64_t caps(void)
+{
+	if (options.dgram)
+		return FI_MSG;
+	if (options.msg)
+		return FI_MSG | FI_RMA;
+	return FI_MSG | FI_TAGGED | FI_MULTI_RECV | FI_RMA | (options.atomics ? FI_ATOMIC : 0);
+}
+
+// Upstream's rxm has no orders of writes besides atomics.
+static uint64_t orders(void)
+{
+	if (options.dgram)
+		return 0;
+	return FI_ORDER_SAS | (options.atomics ? 0 : FI_ORDER_SAW | FI_ORDER_WAW);
+}
 
 static struct fi_info *info_for(const char *port, const uint8_t *dest, size_t dest_len)
 {
 	struct fi_info *hints = fi_allocinfo(), *info = NULL;
 
 	CHECK(hints);
-	hints->caps = FI_MSG | FI_RMA | (options.msg ? 0 : FI_TAGGED | FI_MULTI_RECV);
+	hints->caps = caps();
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->addr_format = FI_SOCKADDR_IN;
-	hints->ep_attr->type = options.msg ? FI_EP_MSG : FI_EP_RDM;
+	hints->ep_attr->type = options.msg ? FI_EP_MSG : options.dgram ? FI_EP_DGRAM : FI_EP_RDM;
 	hints->domain_attr->mr_mode = options.basic ? FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY : 0;
-	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW;
+	hints->tx_attr->msg_order = hints->rx_attr->msg_order = orders();
 	hints->tx_attr->op_flags = options.delivery ? FI_DELIVERY_COMPLETE : 0;
-	hints->fabric_attr->prov_name = strdup("tcp");
+	hints->fabric_attr->prov_name = strdup(options.provider);
 	if (dest) {
 		hints->dest_addr = malloc(dest_len);
 		CHECK(hints->dest_addr);

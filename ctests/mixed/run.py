@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""run.py OURS OTHER [CASE ...]: two processes, each on its own libfabric, talk over tcp; every byte is checked.
+"""run.py OURS OTHER [CASE ...]: two processes, each on its own libfabric, talk over tcp, udp or what is layered over
+them; every byte is checked.
 
 OURS and OTHER are folders with a libfabric.so.1. The program is compiled once and runs on either by LD_LIBRARY_PATH. Each
 case runs with ours as server and the other as client, the other way round, and with ours on both sides. A CASE is a part
 of a case's name. --long runs everything: 1 GiB messages, 1000 crossings, more restarts, the other library with itself.
-If there is no libfabric.so.1 in OTHER, ours talks to itself and the exit code is 77.
+If there is no libfabric.so.1 in OTHER, ours talks to itself and the exit code is 77. Cases with loss run in a network of
+their own, whose loopback drops packets: that needs root, iproute2 and nftables; else they are left out, with the same code.
 """
 import argparse
 import os
 import pathlib
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,9 +42,11 @@ MEMORY = {"FI_TCP_SHARED_MEMORY": "1"}
 class Case:
     """One run of the program: its name, its arguments, and what either side finds in its environment."""
 
-    def __init__(self, name, program, *options, sizes=(), sides=SIDES, server=None, client=None, limit=20, long=False):
-        self.name, self.sides, self.limit, self.long = name, sides, limit, long
-        self.command = [program, *options] + ([f"sizes={','.join(map(str, sizes))}"] if sizes else [])
+    def __init__(self, name, program, *options, provider="tcp", sizes=(), sides=SIDES, server=None, client=None, limit=20,
+                 long=False, loss=0):
+        self.name, self.sides, self.limit, self.long, self.loss = name, sides, limit, long, loss
+        self.command = [program, f"provider={provider}", *options]
+        self.command += [f"sizes={','.join(map(str, sizes))}"] if sizes else []
         self.environment = {"server": server or {}, "client": client or {}}
 
 
@@ -84,6 +89,71 @@ def rendezvous(where, **low):
     ]
 
 
+def layered(name, provider, sizes, atomics=("atomics",), **more):
+    """RDM endpoints over another provider's, in all they have."""
+    def case(what, program, *options, **further):
+        return Case(f"{name} {what}", program, *options, provider=provider, **(more | further))
+
+    largest = max(sizes)
+    # Upstream's rxd does not finish large ones that are received in another order than they came in.
+    kept = sizes if name == "rxm" else [size for size in sizes if size < 16384]
+    for kind, options in (("tagged", ["tagged"]), ("untagged", [])):
+        yield case(f"{kind} ping-pong", "pingpong", "rounds=3", *options, sizes=sizes)
+        yield case(f"{kind} ping-pong, sleeping", "pingpong", "rounds=3", "waits", *options, sizes=sizes)
+        yield case(f"{kind} ping-pong, delivery complete", "pingpong", "rounds=3", "delivery", *options, sizes=sizes)
+        yield case(f"{kind} late", "late", *options, sizes=kept)
+        yield case(f"{kind} window", "window", "rounds=3", *options, sizes=sizes, limit=60)
+        yield case(f"{kind} data", "data", *options, sizes=sizes)
+        yield case(f"{kind} inject", "inject", "rounds=20", *options, sizes=[0, 1, 63, 64])
+    # Upstream's rxd does not finish an access to nothing.
+    some = sizes if name == "rxm" else [size for size in sizes if size]
+    yield case("rma", "rma", sizes=some)
+    yield case("rma, delivery complete", "rma", "delivery", sizes=some)
+    yield case("atomic", "atomic", *atomics, "rounds=10")
+    if largest >= 1 << 20:
+        yield case("multi-receive", "multi", "rounds=8", sizes=sizes)
+
+
+def rxm():
+    yield from layered("rxm", "tcp;ofi_rxm", SIZES)
+    # Both ends have to agree on each of these.
+    for name, settings in (("rendezvous by write", {"FI_OFI_RXM_USE_RNDV_WRITE": "1"}),
+                           ("small buffers", {"FI_OFI_RXM_BUFFER_SIZE": "256", "FI_OFI_RXM_SAR_LIMIT": "2048"}),
+                           ("no segments", {"FI_OFI_RXM_SAR_LIMIT": "1"})):
+        for program in ("pingpong", "late", "window"):
+            yield Case(f"rxm {name}: {program}", program, "tagged", "rounds=2", provider="tcp;ofi_rxm", sizes=SIZES,
+                       server=settings, client=settings, limit=60)
+    yield Case("rxm crossing", "crossing", "tagged", "rounds=300", provider="tcp;ofi_rxm", limit=60)
+    yield Case("rxm crossing, often", "crossing", "tagged", "rounds=1000", provider="tcp;ofi_rxm", limit=300, long=True)
+
+
+PLAIN = ("atomics", "plain")
+RXD_SIZES = [0, 1, 1256, 1257, 1424, 1440, 1441, 1456, 1457, 16384, 131072]
+
+
+def rxd():
+    yield from layered("rxd", "udp;ofi_rxd", RXD_SIZES, PLAIN)
+    for loss, count in ((1, 20), (10, 3)):
+        for program in ("pingpong", "window"):
+            yield Case(f"rxd {program}, {loss} % lost", program, "tagged", f"rounds={count}", provider="udp;ofi_rxd", loss=loss,
+                       sizes=[8, 1024, 16384], limit=60)
+        yield Case(f"rxd rma, {loss} % lost", "rma", "delivery", provider="udp;ofi_rxd", loss=loss, sizes=[8, 16384], limit=60)
+        yield Case(f"rxd atomic, {loss} % lost", "atomic", *PLAIN, f"rounds={count}", provider="udp;ofi_rxd", loss=loss,
+                   limit=60)
+
+
+# The kernel's buffer for a socket has room for a hundred small ones.
+DATAGRAMS = [0, 1, 8, 1000, 1472]
+
+
+def udp():
+    for waits in ([], ["waits"]):
+        name = ", sleeping" if waits else ""
+        yield Case(f"udp ping-pong{name}", "pingpong", "dgram", "rounds=50", *waits, provider="udp", sizes=DATAGRAMS)
+        yield Case(f"udp window{name}", "window", "dgram", "rounds=20", *waits, provider="udp", sizes=DATAGRAMS)
+    yield Case("udp inject", "inject", "dgram", "rounds=50", provider="udp", sizes=DATAGRAMS)
+
+
 # Left out on purpose, since upstream cannot do it: more than 64 unexpected tagged messages of a peer (it stops reading for
 # good); an untagged message that only ends after another that has no receive yet (its receiver keeps none and stops reading,
 # acknowledgements and read responses included); wrong keys (the writer is told success, then loses the connection); wildcard
@@ -117,6 +187,9 @@ CASES = [
     *(Case(f"restart, {kind}, idle, the other survives", "restart", *options, "delivery", "rounds=3",
            sides=("other-ours", CONTROL), long=True)
       for kind, options in (("tagged", ["tagged"]), ("untagged", []), ("msg", ["msg"]))),
+    *rxm(),
+    *rxd(),
+    *udp(),
 ]
 
 
@@ -124,16 +197,48 @@ class Failed(Exception):
     """Why a case failed."""
 
 
+class Network:
+    """A network of its own for two processes of one host, whose loopback drops `loss` of a hundred packets."""
+
+    def __init__(self, loss):
+        self.name = f"mixed{os.getpid()}"
+        self.command = ["ip", "netns", "exec", self.name]
+        drop = (f"table inet loss {{ chain input {{ type filter hook input priority 0; meta l4proto udp "
+                f"numgen random mod 100 < {loss} drop; }}; }}")
+        subprocess.run(["ip", "netns", "add", self.name], check=True, capture_output=True)
+        try:
+            subprocess.run(["ip", "-n", self.name, "link", "set", "lo", "up"], check=True, capture_output=True)
+            subprocess.run([*self.command, "nft", drop], check=True, capture_output=True)
+        except subprocess.CalledProcessError:
+            self.end()
+            raise
+
+    def end(self):
+        subprocess.run(["ip", "netns", "del", self.name], check=True)
+
+
+def why_no_loss():
+    """Why no case can run with loss; None if it can."""
+    missing = [tool for tool in ("ip", "nft") if not shutil.which(tool)]
+    if missing:
+        return f"{' and '.join(missing)} not here (Debian: iproute2, nftables)"
+    try:
+        Network(1).end()
+    except subprocess.CalledProcessError as error:
+        return f"no network of its own: {error.stderr.decode().strip()}"
+    return None
+
+
 class Side:
     """One process and the lines it wrote."""
 
-    def __init__(self, role, library, program, case, arguments):
+    def __init__(self, role, library, program, case, arguments, within):
         self.role, self.library = role, library
         self.passed = self.seen = False
         self.rest, self.log = b"", []
         env = {name: value for name, value in os.environ.items() if not name.startswith("FI_")}
-        env.update(LD_LIBRARY_PATH=str(library), FI_TCP_IFACE="lo", **(WIRE | case.environment[role]))
-        command = [str(program), *case.command, *arguments] + (["server"] if role == "server" else [])
+        env.update(LD_LIBRARY_PATH=str(library), FI_TCP_IFACE="lo", FI_UDP_IFACE="lo", **(WIRE | case.environment[role]))
+        command = [*within, str(program), *case.command, *arguments] + (["server"] if role == "server" else [])
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, bufsize=0)
 
@@ -182,12 +287,14 @@ class Run:
 
     def __init__(self, program, case, libraries, seed):
         self.program, self.case, self.libraries, self.seed = program, case, libraries, seed
+        self.network = Network(case.loss) if case.loss else None
         self.selector = selectors.DefaultSelector()
         self.sides, self.all, self.lives = {}, [], 0
         self.end_of_time = time.monotonic() + case.limit * PATIENCE
 
     def start(self, role, *arguments):
-        side = Side(role, self.libraries[role], self.program, self.case, [f"seed={self.seed}", *arguments])
+        side = Side(role, self.libraries[role], self.program, self.case, [f"seed={self.seed}", *arguments],
+                    self.network.command if self.network else [])
         self.sides[role] = side
         self.all.append(side)
         self.selector.register(side.process.stdout, selectors.EVENT_READ, side)
@@ -208,6 +315,8 @@ class Run:
             for side in self.sides.values():
                 if not side.process.stdout.closed:
                     side.end()
+            if self.network:
+                self.network.end()
 
     def serve(self, side):
         lines = side.lines()
@@ -247,12 +356,12 @@ class Run:
             yield from (f"        {line[:200]}" for line in side.log[-25:])
 
 
-def build(folder, ours):
+def build(folder, library, headers):
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "mixed"
     subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O2", "-g", "-Wall", "-Wextra",
-                    "-Wno-missing-field-initializers", f"-I{HERE.parent.parent / 'include'}", "-o", str(program),
-                    *map(str, sorted(HERE.glob("*.c"))), f"-L{ours}", "-lfabric"], check=True)
+                    "-Wno-missing-field-initializers", f"-I{headers}", "-o", str(program),
+                    *map(str, sorted(HERE.glob("*.c"))), f"-L{library}", "-lfabric"], check=True)
     return program
 
 
@@ -261,6 +370,8 @@ def arguments():
     parser.add_argument("ours", type=pathlib.Path)
     parser.add_argument("other", type=pathlib.Path)
     parser.add_argument("cases", nargs="*", metavar="CASE")
+    parser.add_argument("--old-headers", type=pathlib.Path, help="where the other library is older than the ABI of include: "
+                        "a folder with its headers, for which the program is built; its libfabric.so is in OTHER")
     parser.add_argument("--build", type=pathlib.Path, required=True, help="folder for the compiled program")
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--sides", nargs="+", choices=[*SIDES, CONTROL], help="default: ours with the other and with itself")
@@ -273,7 +384,8 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     args = arguments()
     libraries = {"ours": args.ours.resolve(), "other": args.other.resolve()}
-    program = build(args.build, libraries["ours"])
+    old = args.old_headers
+    program = build(args.build, libraries["other" if old else "ours"], old or HERE.parent.parent / "include")
     wanted = args.sides or [*SIDES, *([CONTROL] if args.long else [])]
     there = (args.other / "libfabric.so.1").is_file()
     if there and os.path.samefile(args.ours / "libfabric.so.1", args.other / "libfabric.so.1"):
@@ -282,7 +394,10 @@ def main():
         wanted = [sides for sides in wanted if "other" not in sides]
     print(f"seed {args.seed}", flush=True)
     passed, failures, begin = 0, [], time.monotonic()
+    no_loss = why_no_loss()
     for case in CASES:
+        if case.loss and no_loss:
+            continue
         if case.long and not args.long or args.cases and not any(part in case.name for part in args.cases):
             continue
         times = []
@@ -310,6 +425,9 @@ def main():
         sys.exit(f"FAILED: {'; '.join(failures)}")
     if not there:
         print(f"SKIPPED: there is no {args.other / 'libfabric.so.1'}: no mixed case ran", file=sys.stderr)
+    if no_loss:
+        print(f"SKIPPED: no case ran with loss: {no_loss}", file=sys.stderr)
+    if not there or no_loss:
         sys.exit(SKIPPED)
 
 

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct options options = { .rounds = 1, .limit_ms = 9500 };
+struct options options = { .rounds = 1, .limit_ms = 9500, .provider = "tcp" };
 
 static char place[256] = "starting";
 
@@ -256,6 +256,8 @@ static bool option(const char *text)
 		{ "tagged", &options.tagged, NULL },	 { "delivery", &options.delivery, NULL },
 		{ "late", &options.late, NULL },	 { "waits", &options.waits, NULL },
 		{ "basic", &options.basic, NULL },	 { "client_first", &options.client_first, NULL },
+		{ "dgram", &options.dgram, NULL },	 { "atomics", &options.atomics, NULL },
+		{ "plain", &options.plain, NULL },
 		{ "rounds", NULL, &options.rounds },	 { "seed", NULL, &options.seed },
 		{ "life", NULL, &options.life },	 { "limit_ms", NULL, &options.limit_ms },
 	};
@@ -274,6 +276,10 @@ static bool option(const char *text)
 		options.port = value + 1;
 		return true;
 	}
+	if (value && !strncmp(text, "provider", len)) {
+		options.provider = value + 1;
+		return true;
+	}
 	if (!value || strncmp(text, "sizes", len))
 		return false;
 	while (*value && options.size_count < MAX_SIZES)
@@ -288,7 +294,7 @@ static const struct {
 	{ "pingpong", case_pingpong }, { "late", case_late },	      { "window", case_window },
 	{ "data", case_data },	       { "inject", case_inject },     { "multi", case_multi },
 	{ "rma", case_rma },	       { "connect", case_connect },   { "crossing", case_crossing },
-	{ "restart", case_restart },
+	{ "restart", case_restart },   { "atomic", case_atomic },
 };
 
 int main(int argc, char **argv)

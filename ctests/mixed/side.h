@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -52,12 +53,16 @@ enum { MAX_SIZES = 64, MAX_LINE = 4096 };
 // What the runner asks for, from the command line.
 struct options {
 	bool server;        // the other side is the client; it speaks first
+	const char *provider;
 	bool msg;           // connected endpoints
+	bool dgram;         // datagrams: nothing is lost on loopback as long as few are under way
 	bool tagged;
 	bool delivery;      // FI_DELIVERY_COMPLETE in the endpoint's default flags
 	bool late;          // receives are posted when the messages are there
 	bool waits;         // sleeps in fi_cq_sread instead of polling
 	bool basic;         // regions by virtual address and the provider's keys
+	bool atomics;       // the endpoint has FI_ATOMIC
+	bool plain;         // without what upstream's rxd does not finish
 	bool client_first;  // the client sends first, so it is the one who connects
 	unsigned rounds;
 	unsigned seed;
@@ -182,6 +187,7 @@ void case_data(void);
 void case_inject(void);
 void case_multi(void);
 void case_rma(void);
+void case_atomic(void);
 void case_connect(void);
 void case_crossing(void);
 void case_restart(void);

@@ -46,8 +46,17 @@ PATHS = {
         "no_cma": {"FI_SHM_DISABLE_CMA": "1"},
     },
 }
+PATHS["sockets"] = {"wire": {"FI_TCP_SHARED_MEMORY": "0"}}
+PATHS["tcp;ofi_rxm"] = {
+    "rendezvous": {"FI_OFI_RXM_BUFFER_SIZE": "512", "FI_OFI_RXM_SAR_LIMIT": "1"},
+    "rendezvous_write": {"FI_OFI_RXM_USE_RNDV_WRITE": "1", "FI_OFI_RXM_SAR_LIMIT": "1"},
+    "segments": {"FI_OFI_RXM_BUFFER_SIZE": "512", "FI_OFI_RXM_SAR_LIMIT": "1000000"},
+}
+PATHS["udp;ofi_rxd"] = {}
 # It has no RMA: MPICH makes one-sided operations of messages, and with 4 ranks crashes there, over tcp without RMA too.
 PATHS["sm2"] = PATHS["shm"]
+# tcp's transport; all that it has is there for who asks for nothing.
+PATHS["sockets"] = PATHS["tcp"]
 
 
 def variants_of(provider):

@@ -143,9 +143,9 @@ OPEN_MPI_4 = ["AlltoallwBottom", "testCancel", "testJoin", "SSendAndRecv", "test
               "testISSendCancel", "testSSendAndMProbe", "test_spawn"]
 
 
-def mpi4py_suite(world, launcher, ranks, known, left_out=(), limit=900, **settings):
+def mpi4py_suite(world, launcher, ranks, known, left_out=(), limit=900, modules=(), **settings):
     folder = world.suite()
-    skip = [word for name in left_out for word in ("-x", name)]
+    skip = [*(word for name in left_out for word in ("-x", name)), *(word for name in modules for word in ("-i", name))]
     command = [*launcher[:1], "-n", str(ranks), *launcher[1:], "test/main.py", "-q", *skip]
     code, said = world.run(command, limit, world.environment(**settings), folder)
     ran = re.findall(r"^Ran (\d+) tests", said, re.MULTILINE)
@@ -160,10 +160,14 @@ def mpi4py_suite(world, launcher, ranks, known, left_out=(), limit=900, **settin
     return text + (f"; left out: {', '.join(left_out)}" if left_out else "")
 
 
-def mpich_suite(world, ranks, provider="tcp"):
+def mpich_suite(world, ranks, provider="tcp", **settings):
     bin_folder = world.mpich / "bin"
     return mpi4py_suite(world, [bin_folder / "mpiexec", "-launcher", "fork", bin_folder / "python"], ranks, [FORTRAN],
-                        MPIR_CVAR_CH4_NETMOD="ofi", MPIR_CVAR_NOLOCAL="1", FI_PROVIDER=provider)
+                        MPIR_CVAR_CH4_NETMOD="ofi", MPIR_CVAR_NOLOCAL="1", FI_PROVIDER=provider, **settings)
+
+
+def mpich_over(provider, **settings):
+    return lambda world, ranks: mpich_suite(world, ranks, provider, **settings)
 
 
 ROOT_ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -178,9 +182,18 @@ def open_mpi_suite(world, ranks, provider="tcp"):
                         FI_PROVIDER=provider, **ROOT_ALLOWED)
 
 
-def debian_suite(world, ranks):
+# What it chooses by itself: mtl ofi leaves out `tcp` by its name.
+AS_IT_CHOOSES = ["--oversubscribe", "--mca", "pml", "cm", "--mca", "mtl", "ofi"]
+
+
+def open_mpi_default(world, ranks):
+    bin_folder = world.open_mpi() / "bin"
+    return mpi4py_suite(world, [bin_folder / "mpiexec", *AS_IT_CHOOSES, bin_folder / "python"], ranks, [REVOKE], **ROOT_ALLOWED)
+
+
+def debian_suite(world, ranks, chosen=OPEN_MPI):
     mpiexec, python = world.package("mpiexec.openmpi", "openmpi-bin"), world.open_mpi() / "bin/python"
-    return mpi4py_suite(world, [mpiexec, *OPEN_MPI, python], ranks, [], OPEN_MPI_4, MPI4PY_MPIABI="openmpi",
+    return mpi4py_suite(world, [mpiexec, *chosen, python], ranks, [], OPEN_MPI_4, MPI4PY_MPIABI="openmpi",
                         MPI4PY_LIBMPI="/usr/lib/x86_64-linux-gnu/libmpi.so.40", **ROOT_ALLOWED)
 
 
@@ -364,8 +377,15 @@ PROGRAMS = [
               command="--mca pml cm --mca mtl ofi --mca btl ofi,self test/main.py") for n in (2, 4)),
     Program(f"mpi4py {MPI4PY[8:]}'s test suite on Debian's Open MPI, mtl ofi, 2 ranks",
             lambda world: world.version_of("openmpi-bin"), debian_suite, command="--mca pml cm --mca mtl ofi test/main.py"),
-    *(Program(f"mpi4py {MPI4PY[8:]}'s test suite on MPICH over shm, {n} ranks", MPICH,
-              lambda world, ranks: mpich_suite(world, ranks, "shm"), n, command="test/main.py") for n in (2, 4)),
+    Program(f"mpi4py {MPI4PY[8:]}'s test suite on Debian's Open MPI, mtl ofi as it chooses, 2 ranks",
+            lambda world: world.version_of("openmpi-bin"), lambda world, ranks: debian_suite(world, ranks, AS_IT_CHOOSES),
+            command="--mca pml cm --mca mtl ofi test/main.py"),
+    Program(f"mpi4py {MPI4PY[8:]}'s test suite on Open MPI 5, mtl ofi as it chooses, 2 ranks", OPENMPI, open_mpi_default,
+            command="--mca pml cm --mca mtl ofi test/main.py"),
+    *(Program(f"mpi4py {MPI4PY[8:]}'s test suite on MPICH over {provider}, {n} ranks", MPICH, mpich_over(provider), n,
+              command="test/main.py") for provider in ("shm", "tcp;ofi_rxm", "sockets") for n in (2, 4)),
+    Program(f"mpi4py {MPI4PY[8:]}'s point-to-point tests on MPICH over udp;ofi_rxd, 2 ranks", MPICH,
+            mpich_over("udp;ofi_rxd", modules=["test_p2p"]), command="test/main.py -i test_p2p"),
     Program(f"mpi4py {MPI4PY[8:]}'s test suite on Open MPI 5 over shm, btl ofi, 2 ranks", OPENMPI,
             lambda world, ranks: open_mpi_suite(world, ranks, "shm"), command="--mca pml ob1 --mca btl ofi,self test/main.py"),
     Program("MPICH with atomics, scalable endpoints, shared contexts, 4 VCIs, a progress thread", MPICH, mpich_switches, 2, True,

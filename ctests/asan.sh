@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# asan.sh FOLDER: builds the library and the C programs with AddressSanitizer in FOLDER, then runs the programs of c.sh and
-# the conformance suite. A wrong access, a leak or a double free fails it, in C and in Rust, in whichever process; so
-# does undefined behaviour in the C programs and the headers' inline functions.
+# asan.sh [--build] FOLDER: builds the library and the C programs with AddressSanitizer in FOLDER, then runs the programs
+# of c.sh and the conformance suite. A wrong access, a leak or a double free fails it, in C and in Rust, in whichever
+# process; so does undefined behaviour in the C programs and the headers' inline functions. --build: only builds.
 #
 # The library is a debug build, so Rust's assertions and overflow checks are in it too. It leaves the sanitizer's runtime
 # to the program, which has it from the C compiler.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
+only_build=
+[ "${1-}" != --build ] || { only_build=1 && shift; }
 mkdir -p "${1:?usage: asan.sh FOLDER}"
 folder=$(realpath "$1")
 # Not for alignment: programs end a buffer where a page begins that must not be touched.
@@ -32,6 +34,7 @@ make -C "$ROOT/ctests/conformance" --no-print-directory BUILD="$folder/conforman
     FABRIC_CFLAGS="-I$ROOT/include" FABRIC_LIBS="-L$library -lfabric"
 "${CC:-cc}" -std=gnu17 -g "${flags[@]}" -I "$ROOT/include" -o "$folder/planted" "$ROOT/ctests/sanitizers/planted.c" \
     -L "$library" -lfabric -lpthread
+[ -z "$only_build" ] || exit 0
 export LD_LIBRARY_PATH=$library
 
 # The address sanitizer reports to files, so that a process whose end nobody looks at, or whose exit code has another

@@ -89,7 +89,7 @@ static void empty_interface(void)
 static void unknown_provider(void)
 {
 	setenv("FI_PROVIDER", "tpc,shm", 1);
-	ONE_LINE(complaints(), "<warn>", "core:", "FI_PROVIDER", "no provider is called \"tpc\"", "shm, udp, tcp, sm2");
+	ONE_LINE(complaints(), "<warn>", "core:", "FI_PROVIDER", "no provider is called \"tpc\"", "shm, udp, tcp, sockets, sm2");
 	EQUAL(entries_of("tcp"), 0);
 	CHECK(entries_of("shm") > 0);
 }
@@ -97,14 +97,14 @@ static void unknown_provider(void)
 static void unknown_provider_excluded(void)
 {
 	setenv("FI_PROVIDER", "^tpc", 1);
-	ONE_LINE(complaints(), "<warn>", "FI_PROVIDER", "\"tpc\"", "shm, udp, tcp, sm2");
+	ONE_LINE(complaints(), "<warn>", "FI_PROVIDER", "\"tpc\"", "shm, udp, tcp, sockets, sm2");
 	CHECK(entries_of("tcp") > 0);
 }
 
 static void no_provider_left(void)
 {
 	setenv("FI_PROVIDER", "verbs", 1);
-	ONE_LINE(complaints(), "<warn>", "FI_PROVIDER=\"verbs\"", "shm, udp, tcp, sm2");
+	ONE_LINE(complaints(), "<warn>", "FI_PROVIDER=\"verbs\"", "shm, udp, tcp, sockets, sm2");
 	EQUAL(entries_of(NULL), 0);
 }
 
@@ -182,7 +182,7 @@ static void nothing_wrong(void)
 		{"FI_SHM_MAX_GDRCOPY_SIZE", "0"},
 		{"FI_SHM_BUFFER_THRESHOLD", "010"},
 		{"FI_SHM_RING_SIZE", "65536"},
-		{"FI_OFI_RXM_BUFFER_SIZE", "1s"},
+		{"FI_EFA_TX_SIZE", "1s"},
 		{"FI_HOOK", "perf"},
 		{"FI_UNIVERSE_SIZE", "7"},
 	};

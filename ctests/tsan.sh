@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# tsan.sh FOLDER: builds the library and the conformance suite with ThreadSanitizer in FOLDER and runs the suite. Two
-# accesses to the same memory that nothing orders fail it, in C and in Rust, in whichever process.
+# tsan.sh [--build] FOLDER: builds the library and the conformance suite with ThreadSanitizer in FOLDER and runs the suite.
+# Two accesses to the same memory that nothing orders fail it, in C and in Rust, in whichever process. --build: only builds.
 #
 # Rust's std is built too: the sanitizer must see what locks and threads do in it. The runtime in the program is Rust's, for
 # the C compiler's may be older than what the library calls.
@@ -12,6 +12,8 @@
 # a ring, is seen.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
+only_build=
+[ "${1-}" != --build ] || { only_build=1 && shift; }
 mkdir -p "${1:?usage: tsan.sh FOLDER}"
 folder=$(realpath "$1")
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -33,6 +35,7 @@ make -C "$ROOT/ctests/conformance" --no-print-directory BUILD="$folder/conforman
 "${CC:-cc}" -std=gnu17 -g -fsanitize=thread -I "$ROOT/include" -c -o "$folder/planted.o" "$ROOT/ctests/sanitizers/planted.c"
 # shellcheck disable=SC2086 # options, one a word
 "${CC:-cc}" -o "$folder/planted" "$folder/planted.o" $link
+[ -z "$only_build" ] || exit 0
 export LD_LIBRARY_PATH=$library
 
 # Reports go to files: a process whose end nobody looks at, or whose exit code has another meaning, counts too.

@@ -210,6 +210,8 @@ TEST(fi_tagged, match_complete_any_size, EP_RDM | OURS_ONLY, FI_TAGGED, "FI_MATC
 	enum { COUNT = sizeof(len) / sizeof(len[0]) };
 	struct op send[COUNT];
 
+	if (is_layered(t))
+		SKIP("not offered");
 	PAIR(t);
 	for (unsigned i = 0; i < COUNT; i++) {
 		send[i] = op_of(SENDMSG, true, new_buf(t, len[i], 1 + i), t->a.peer);
@@ -233,6 +235,8 @@ TEST(fi_tagged, match_complete_injected, EP_RDM | OURS_ONLY, FI_TAGGED, "FI_MATC
 	struct buf in = new_buf(t, LEN, 0), out = new_buf(t, LEN, 1);
 	struct op send = op_of(SENDMSG, true, out, FI_ADDR_UNSPEC);
 
+	if (is_layered(t))
+		SKIP("not offered");
 	PAIR(t);
 	send.addr = t->a.peer;
 	send.flags = FI_MATCH_COMPLETE | FI_INJECT | FI_COMPLETION;
@@ -259,6 +263,8 @@ TEST(fi_tagged, match_complete_discarded, EP_RDM | OURS_ONLY, FI_TAGGED, "FI_MAT
 	struct fi_cq_err_entry err = { 0 };
 	ssize_t rc = -FI_EAVAIL;
 
+	if (is_layered(t))
+		SKIP("not offered");
 	PAIR(t);
 	send.addr = t->a.peer;
 	send.flags = FI_MATCH_COMPLETE;
@@ -281,6 +287,8 @@ TEST(fi_tagged, match_complete_many, EP_RDM | OURS_ONLY, FI_TAGGED, "FI_MATCH_CO
 	struct op send[MANY];
 	unsigned posted = 0;
 
+	if (is_layered(t))
+		SKIP("not offered");
 	PAIR(t);
 	for (; posted < MANY; posted++) {
 		ssize_t rc;

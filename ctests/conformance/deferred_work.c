@@ -573,6 +573,8 @@ TEST(fi_trigger, work_without_capability, EP_RELIABLE | OURS_ONLY, FI_MSG, "An e
 {
 	struct fid_cntr *trigger;
 
+	if (t->info->caps & FI_TRIGGER)
+		SKIP("given without being asked for");
 	PAIR(t);
 	trigger = open_cntr(t, FI_WAIT_NONE);
 	CHECK_RC(try_queue(t, transfer(FI_OP_SEND, &t->a, new_buf(t, LEN, 1), NULL, trigger, 1, NULL)), -FI_EINVAL);

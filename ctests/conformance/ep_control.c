@@ -116,7 +116,7 @@ enum { SENT_MAX = 20000 };
 static void check_cancels_unsent(struct env *t, bool tagged, uint64_t flags)
 {
 	const char *shared = getenv("FI_TCP_SHARED_MEMORY");
-	bool sockets = !strcmp(t->prov, "tcp") && (t->type == FI_EP_MSG || (shared && !strcmp(shared, "0")));
+	bool sockets = is_tcp(t) && (t->type == FI_EP_MSG || (shared && !strcmp(shared, "0")));
 	size_t len = sockets ? 200000 : 8000;
 	static struct op sends[SENT_MAX];
 	struct fi_cq_tagged_entry entry;

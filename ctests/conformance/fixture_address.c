@@ -7,6 +7,11 @@
 
 enum { PORTS = 60000, FIRST_PORT = 1000, FIRST_NODE = 0x7f000001 };
 
+bool is_tcp(struct env *t)
+{
+	return !strcmp(t->prov, "tcp") || !strcmp(t->prov, "sockets");
+}
+
 bool has_strings(struct env *t)
 {
 	return t->info->addr_format == FI_ADDR_STR;

@@ -137,6 +137,11 @@ bool is_ours(void)
 	return dlvsym(RTLD_DEFAULT, "fi_cq_open", "FABRIC_RS_1.0") != NULL;
 }
 
+bool is_layered(const struct env *t)
+{
+	return t->prov && strchr(t->prov, ';');
+}
+
 const char *ep_type_name(enum fi_ep_type type)
 {
 	switch (type) {

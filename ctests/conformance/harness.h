@@ -123,6 +123,7 @@ _Noreturn void test_skip(const char *format, ...) __attribute__((format(printf, 
 const char *rc_name(long long rc); // "-FI_EAGAIN", "3", ...; eight buffers in turn
 uint64_t now_ms(void);             // monotonic
 bool is_ours(void);                // the library under test is this project's
+bool is_layered(const struct env *t); // the provider builds upon another one: "tcp;ofi_rxm"
 bool is_checked(void);             // valgrind or a sanitizer runs it: it is slow, and its memory is not what it is else
 
 // One of two connected ends.
@@ -183,6 +184,7 @@ int which_address(struct env *t, const void *addr);          // the number that 
 size_t put_unused(struct env *t, void *at);                  // one that an endpoint of this process can have
 size_t put_foreign(struct env *t, void *at);                 // of another format: no provider takes it
 bool same_address(struct env *t, const void *x, const void *y);
+bool is_tcp(struct env *t);       // bytes go as tcp's do: tcp, and sockets, which is its transport under another name
 bool has_strings(struct env *t); // the format is FI_ADDR_STR
 void need_ipv4(struct env *t);   // skips where it is another than sockaddr_in
 void set_source(struct fi_info *info, const void *addr, size_t len);

@@ -61,6 +61,7 @@ static void check_log(struct env *t, const char *provider, const char *nobody)
 	char unused[ADDR_ROOM];
 
 	log_to_file();
+	setenv("FI_LOG_PROV", provider, 1);
 	start_as(t, provider, FI_EP_RDM, FI_MSG | FI_TAGGED);
 	PAIR(t);
 	round_trip(t);
@@ -86,6 +87,14 @@ TEST(fi_tcp, log_debug_connections, CORE | OURS_ONLY, 0, "The log at level debug
 	setenv("FI_TCP_SHARED_MEMORY", "0", 1);
 	setenv("FI_TCP_CONN_TIMEOUT", "300", 1);
 	check_log(t, "tcp", NULL);
+}
+
+TEST(fi_sockets, log_debug_connections, CORE | OURS_ONLY, 0, "The lines of sockets are its own, not those of the provider whose transport it has; FI_SOCKETS_CONN_TIMEOUT says how long a peer is waited for")
+{
+	setenv("FI_TCP_SHARED_MEMORY", "0", 1);
+	setenv("FI_TCP_CONN_TIMEOUT", "600000", 1);
+	setenv("FI_SOCKETS_CONN_TIMEOUT", "300", 1);
+	check_log(t, "sockets", NULL);
 }
 
 TEST(fi_shm, log_debug_connections, CORE | OURS_ONLY, 0, "The log at level debug shows attempts to connect, what a connection uses, and its end, and no message")

@@ -47,7 +47,7 @@ static void check_writes(struct env *t, size_t len)
 TEST(fi_endpoint, write_after_read, EP_RELIABLE, FI_RMA, "FI_ORDER_WAR: a read does not see what a later write puts there")
 {
 	ask_order(t, FI_ORDER_WAR);
-	CHECK_EQ(t->info->ep_attr->max_order_war_size, SIZE_MAX);
+	CHECK(t->info->ep_attr->max_order_war_size >= t->info->ep_attr->max_msg_size);
 	check_writes(t, BIG);
 }
 

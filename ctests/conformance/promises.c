@@ -163,7 +163,7 @@ TEST(fi_tagged, unheard_waits_for_the_connection, EP_RDM, FI_TAGGED, "An operati
 	uint8_t byte = 1;
 	struct fi_cq_tagged_entry entry;
 
-	if (!is_ours())
+	if (!is_ours() || is_layered(t))
 		SKIP("what a provider accepts before is its own");
 	by_hand(t);
 	open_domain(t);
@@ -247,6 +247,14 @@ static void watcher(struct env *t, struct process *parent)
 enum row { SENT_ROW, INJECTED_ROW, ROW_WITH_MORE };
 
 // `count` messages in a row, then nothing that the library could notice until all have arrived.
+// What is beyond the first window of a reliable endpoint over datagrams leaves when the peer has acknowledged what came
+// before, and that is heard of by progress.
+static void one_window(struct env *t)
+{
+	if (is_layered(t) && strstr(t->prov, "ofi_rxd"))
+		SKIP("more than a window of packets");
+}
+
 static void post_and_compute(struct env *t, unsigned count, enum row row)
 {
 	struct process child;
@@ -290,11 +298,13 @@ TEST(fi_msg, arrive_while_computing, EP_RDM, FI_TAGGED, "Messages that were post
 
 TEST(fi_msg, long_row_arrives_while_computing, EP_RDM, FI_TAGGED, "A long row of messages arrives though the program makes no further call")
 {
+	one_window(t);
 	post_and_compute(t, 50, SENT_ROW);
 }
 
 TEST(fi_msg, injected_arrive_while_computing, EP_RDM, FI_TAGGED, "Messages that were injected in a row arrive though the program makes no further call")
 {
+	one_window(t);
 	post_and_compute(t, 100, INJECTED_ROW);
 }
 
@@ -365,6 +375,7 @@ TEST(fi_rma, row_of_writes_arrives_while_computing, EP_RDM, FI_TAGGED | FI_RMA, 
 	struct buf out;
 	void *ctx = new_ctx();
 
+	one_window(t);
 	by_hand(t);
 	start_clock();
 	held_up = 50;
@@ -434,7 +445,7 @@ TEST(fi_cq, who_polls_is_not_woken, EP_RDM, FI_TAGGED, "Over shared memory a mes
 
 	if (!is_ours())
 		SKIP("what a message costs is a provider's own");
-	if (!strcmp(t->prov, "tcp") && getenv("FI_TCP_SHARED_MEMORY") && !strcmp(getenv("FI_TCP_SHARED_MEMORY"), "0"))
+	if (is_tcp(t) && getenv("FI_TCP_SHARED_MEMORY") && !strcmp(getenv("FI_TCP_SHARED_MEMORY"), "0"))
 		SKIP("over sockets");
 	wanted = 300;
 	child = start_process(t, bell_taker);

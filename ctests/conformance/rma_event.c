@@ -3,7 +3,7 @@
 //! and of everything at once.
 #include "transfer.h"
 
-enum { LEN = 64 };
+enum { LEN = 64, LARGE = 300000 };
 
 #define RW (FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define EVENT_CAPS (FI_MSG | FI_RMA | FI_RMA_EVENT)
@@ -112,4 +112,27 @@ TEST(fi_endpoint, one_counter_for_all, EP_RELIABLE, EVENT_CAPS, "A counter bound
 	round_trip(t);
 	comes_to(t, t->a.cntr, 4);
 	comes_to(t, t->b.cntr, 4);
+}
+
+TEST(fi_endpoint, messages_are_no_accesses, EP_RELIABLE, EVENT_CAPS, "FI_REMOTE_READ and FI_REMOTE_WRITE count accesses to memory, and no messages, however large")
+{
+	struct buf out = new_buf(t, LARGE, 1), in = new_buf(t, LARGE, 0);
+	struct side *from[] = { &t->a, &t->b }, *to[] = { &t->b, &t->a };
+	struct region region;
+	void *ctx;
+
+	PAIR(t, .cntr_flags = FI_REMOTE_READ | FI_REMOTE_WRITE);
+	for (unsigned i = 0; i < 2; i++) {
+		void *sent, *received = post_recv(t, to[i], in);
+
+		sent = post_send(t, from[i], out);
+		done(t, to[i]->rxcq, received, FI_MSG | FI_RECV);
+		done(t, from[i]->txcq, sent, FI_MSG | FI_SEND);
+	}
+	region = new_region(t, &t->b, new_buf(t, LEN, 0), RW);
+	ctx = new_ctx();
+	POST(t, fi_write(t->a.ep, out.mem, LEN, out.desc, t->a.peer, region.at, region.key, ctx));
+	done(t, t->a.txcq, ctx, FI_RMA | FI_WRITE);
+	comes_to(t, t->b.cntr, 1);
+	comes_to(t, t->a.cntr, 0);
 }

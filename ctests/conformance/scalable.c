@@ -170,7 +170,7 @@ BOTH(scalable_sizes, EP_RDM, 0, "Messages of any size, with or without data, rea
 		}
 }
 
-TEST(fi_endpoint, scalable_rendezvous, EP_RDM, FI_TAGGED, "A tagged message that stays with its sender until a receive matches reaches the context that it names; it can ask for delivery")
+TEST(fi_endpoint, scalable_rendezvous, EP_AV, FI_TAGGED, "A tagged message that stays with its sender until a receive matches reaches the context that it names; it can ask for delivery")
 {
 	struct buf in = { 0 }, out = { 0 };
 
@@ -188,7 +188,7 @@ TEST(fi_endpoint, scalable_rendezvous, EP_RDM, FI_TAGGED, "A tagged message that
 	CHECK(holds(in, LARGE * 10, 5));
 }
 
-TEST(fi_endpoint, scalable_all, EP_RDM, FI_MSG, "As many contexts as the domain has for one endpoint can be opened, each of them works")
+TEST(fi_endpoint, scalable_all, EP_AV, FI_MSG, "As many contexts as the domain has for one endpoint can be opened, each of them works")
 {
 	struct op recv, send;
 	unsigned count;
@@ -214,7 +214,7 @@ TEST(fi_endpoint, scalable_all, EP_RDM, FI_MSG, "As many contexts as the domain 
 	}
 }
 
-TEST(fi_endpoint, scalable_counts, EP_RDM, FI_MSG, "More contexts than the domain has for one endpoint are refused, by fi_getinfo and by fi_scalable_ep; so is a context beyond those of the endpoint")
+TEST(fi_endpoint, scalable_counts, EP_AV, FI_MSG, "More contexts than the domain has for one endpoint are refused, by fi_getinfo and by fi_scalable_ep; so is a context beyond those of the endpoint")
 {
 	struct fid_ep *sep = NULL, *ctx = NULL;
 	size_t most;
@@ -233,7 +233,7 @@ TEST(fi_endpoint, scalable_counts, EP_RDM, FI_MSG, "More contexts than the domai
 	CHECK_RC(env_try_info(t), -FI_ENODATA);
 }
 
-TEST(fi_endpoint, scalable_classes, EP_RDM, FI_MSG, "A scalable endpoint and its contexts have classes and contexts of their own")
+TEST(fi_endpoint, scalable_classes, EP_AV, FI_MSG, "A scalable endpoint and its contexts have classes and contexts of their own")
 {
 	struct fid_ep *sep, *tx = NULL, *rx = NULL;
 	int tag_tx, tag_rx;
@@ -264,7 +264,7 @@ TEST(fi_endpoint, scalable_not_for_data, EP_RDM, FI_MSG | FI_RMA, "A scalable en
 	CHECK_RC(fi_write(x.rx[1], buf.mem, LEN, buf.desc, x.peer, 0, 0, new_ctx()), -FI_ENOSYS);
 }
 
-TEST(fi_endpoint, scalable_close_order, EP_RDM, FI_MSG, "A scalable endpoint with open contexts cannot be closed: -FI_EBUSY; nor can its address vector or their queues")
+TEST(fi_endpoint, scalable_close_order, EP_AV, FI_MSG, "A scalable endpoint with open contexts cannot be closed: -FI_EBUSY; nor can its address vector or their queues")
 {
 	open_both(t, 2);
 	CHECK_RC(fi_close(&x.ep->fid), -FI_EBUSY);
@@ -281,7 +281,7 @@ TEST(fi_endpoint, scalable_close_order, EP_RDM, FI_MSG, "A scalable endpoint wit
 	shut(t, &x.txcq[0]->fid);
 }
 
-TEST(fi_endpoint, scalable_enable, EP_RDM, FI_MSG, "A context needs a queue and the endpoint an address vector before it is enabled: -FI_ENOCQ, -FI_ENOAV; before that it transfers nothing: -FI_EOPBADSTATE")
+TEST(fi_endpoint, scalable_enable, EP_AV, FI_MSG, "A context needs a queue and the endpoint an address vector before it is enabled: -FI_ENOCQ, -FI_ENOAV; before that it transfers nothing: -FI_EOPBADSTATE")
 {
 	struct fid_cq *cq;
 	struct fid_ep *sep, *tx, *rx;
@@ -315,7 +315,7 @@ TEST(fi_endpoint, scalable_enable, EP_RDM, FI_MSG, "A context needs a queue and 
 	OK(fi_enable(sep));
 }
 
-TEST(fi_endpoint, scalable_bind, EP_RDM, FI_MSG, "A context is bound to queues and counters of what it does; the address vector comes from the endpoint")
+TEST(fi_endpoint, scalable_bind, EP_AV, FI_MSG, "A context is bound to queues and counters of what it does; the address vector comes from the endpoint")
 {
 	struct fid_ep *sep, *tx, *rx;
 	struct fid_cntr *cntr;
@@ -346,7 +346,7 @@ TEST(fi_endpoint, scalable_bind, EP_RDM, FI_MSG, "A context is bound to queues a
 	OK(fi_enable(rx));
 }
 
-TEST(fi_endpoint, scalable_counters, EP_RDM, FI_MSG, "Each context counts what goes through it, and nothing else")
+TEST(fi_endpoint, scalable_counters, EP_AV, FI_MSG, "Each context counts what goes through it, and nothing else")
 {
 	struct fid_cntr *sent[2], *received[2];
 
@@ -377,7 +377,7 @@ TEST(fi_endpoint, scalable_counters, EP_RDM, FI_MSG, "Each context counts what g
 	CHECK_EQ(fi_cntr_read(sent[1]), 2);
 }
 
-TEST(fi_endpoint, scalable_attributes, EP_RDM, FI_MSG | FI_TAGGED, "A context may have less than its endpoint, not more, and tells the attributes that it has")
+TEST(fi_endpoint, scalable_attributes, EP_AV, FI_MSG | FI_TAGGED, "A context may have less than its endpoint, not more, and tells the attributes that it has")
 {
 	struct fi_tx_attr tx_attr = { 0 };
 	struct fi_rx_attr rx_attr = { 0 };
@@ -406,7 +406,7 @@ TEST(fi_endpoint, scalable_attributes, EP_RDM, FI_MSG | FI_TAGGED, "A context ma
 	CHECK_RC(fi_recv(rx, buf.mem, LEN, buf.desc, FI_ADDR_UNSPEC, new_ctx()), -FI_ENOSYS);
 }
 
-TEST(fi_endpoint, scalable_default_flags, EP_RDM, FI_MSG, "Each context has default operation flags of its own, which an alias of it overrides")
+TEST(fi_endpoint, scalable_default_flags, EP_AV, FI_MSG, "Each context has default operation flags of its own, which an alias of it overrides")
 {
 	struct fid_ep *alias = NULL;
 	struct op send;
@@ -426,7 +426,7 @@ TEST(fi_endpoint, scalable_default_flags, EP_RDM, FI_MSG, "Each context has defa
 	shut(t, &x.tx[1]->fid);
 }
 
-TEST(fi_endpoint, scalable_cancel, EP_RDM, FI_MSG, "A receive is cancelled at its own context only")
+TEST(fi_endpoint, scalable_cancel, EP_AV, FI_MSG, "A receive is cancelled at its own context only")
 {
 	struct op recv;
 
@@ -450,7 +450,7 @@ static void completes(struct env *t, struct fid_cq *cq, void *ctx)
 		wait_comp(t, cq, &entry);
 }
 
-TEST(fi_endpoint, scalable_reopen, EP_RDM, FI_MSG, "A context has one handle at a time; after it is closed, with operations outstanding, it can be opened again and works")
+TEST(fi_endpoint, scalable_reopen, EP_AV, FI_MSG, "A context has one handle at a time; after it is closed, with operations outstanding, it can be opened again and works")
 {
 	struct fid_ep *again = NULL;
 	struct buf big, lost;
@@ -482,7 +482,30 @@ TEST(fi_endpoint, scalable_reopen, EP_RDM, FI_MSG, "A context has one handle at 
 	CHECK(untouched(lost, 0));
 }
 
-TEST(fi_endpoint, scalable_sources, EP_RDM, FI_MSG | FI_SOURCE, "The messages of all transmit contexts come from the one address of their endpoint, at every receive context")
+TEST(fi_endpoint, scalable_close_receiving, EP_RDM, FI_MSG, "Nothing is written to a receive of a context that is closed, whatever of its message has come")
+{
+	size_t size = LARGE * 10;
+	struct buf out = new_buf(t, size, 1);
+
+	open_both(t, 2);
+	for (unsigned round = 0; round < 12; round++) {
+		struct buf in = new_buf(t, size, 0);
+		struct op recv = op_of(RECV, false, in, FI_ADDR_UNSPEC), send = to(SEND, false, out, x.peer, 1);
+		uint8_t *before = keep_mem(size);
+
+		op_post(t, y.rx[1], &recv);
+		op_post(t, x.tx[0], &send);
+		for (unsigned i = 0; i < round / 2; i++) // the second meets the first message, which waits
+			progress(t);
+		shut(t, &y.rx[1]->fid);
+		memcpy(before, in.mem, size);
+		turn(t);
+		CHECK(!memcmp(before, in.mem, size));
+		ready_rx(t, &y, 1);
+	}
+}
+
+TEST(fi_endpoint, scalable_sources, EP_AV, FI_MSG | FI_SOURCE, "The messages of all transmit contexts come from the one address of their endpoint, at every receive context")
 {
 	open_both(t, 2);
 	for (unsigned i = 0; i < 4; i++) {
@@ -498,7 +521,7 @@ TEST(fi_endpoint, scalable_sources, EP_RDM, FI_MSG | FI_SOURCE, "The messages of
 	}
 }
 
-TEST(fi_endpoint, scalable_late_address, EP_RDM, FI_MSG | FI_SOURCE | FI_DIRECTED_RECV, "A message that waits at a context gets its source when the sender's address is inserted")
+TEST(fi_endpoint, scalable_late_address, EP_AV, FI_MSG | FI_SOURCE | FI_DIRECTED_RECV, "A message that waits at a context gets its source when the sender's address is inserted")
 {
 	struct op recv, send;
 	struct fi_cq_tagged_entry entry;
@@ -555,7 +578,7 @@ TEST(fi_endpoint, scalable_rma, EP_RDM, FI_MSG | FI_RMA, "Every transmit context
 	CHECK_EQ(kind_flags(entry.flags), FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
 }
 
-TEST(fi_endpoint, scalable_plain_peer, EP_RDM, FI_MSG, "An ordinary endpoint and the first contexts of a scalable one talk to each other; with fi_rx_addr it reaches the others")
+TEST(fi_endpoint, scalable_plain_peer, EP_AV, FI_MSG, "An ordinary endpoint and the first contexts of a scalable one talk to each other; with fi_rx_addr it reaches the others")
 {
 	struct op recv, send;
 	struct side plain = { 0 };
@@ -588,7 +611,7 @@ TEST(fi_endpoint, scalable_plain_peer, EP_RDM, FI_MSG, "An ordinary endpoint and
 	}
 }
 
-TEST(fi_endpoint, scalable_address_bits, EP_RDM, FI_MSG, "A destination names a context that there can be, of an address that is there: -FI_EINVAL; an address vector takes a sensible number of bits")
+TEST(fi_endpoint, scalable_address_bits, EP_AV, FI_MSG, "A destination names a context that there can be, of an address that is there: -FI_EINVAL; an address vector takes a sensible number of bits")
 {
 	struct fi_av_attr attr = { .type = FI_AV_TABLE };
 	struct fid_av *av = NULL;
@@ -604,7 +627,7 @@ TEST(fi_endpoint, scalable_address_bits, EP_RDM, FI_MSG, "A destination names a 
 	CHECK_RC(fi_av_open(t->domain, &attr, &av, NULL), -FI_EINVAL);
 }
 
-TEST(fi_endpoint, scalable_missing_context, EP_RDM | OURS_ONLY, FI_MSG, "A message for a context that the peer's endpoint does not have ends the connection; both ends go on")
+TEST(fi_endpoint, scalable_missing_context, EP_AV | OURS_ONLY, FI_MSG, "A message for a context that the peer's endpoint does not have ends the connection; both ends go on")
 {
 	struct op recv, send;
 
@@ -678,7 +701,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-TEST(fi_endpoint, scalable_threads, EP_RDM, FI_MSG, "Threads use contexts of one endpoint at the same time, and close and open them")
+TEST(fi_endpoint, scalable_threads, EP_AV, FI_MSG, "Threads use contexts of one endpoint at the same time, and close and open them")
 {
 	static struct worker workers[WORKERS];
 
@@ -700,7 +723,7 @@ TEST(fi_endpoint, scalable_threads, EP_RDM, FI_MSG, "Threads use contexts of one
 	}
 }
 
-TEST(fi_endpoint, scalable_multi_recv, EP_RDM, FI_MSG | FI_MULTI_RECV, "A context has multi-receive buffers, and options of its own, which end with it")
+TEST(fi_endpoint, scalable_multi_recv, EP_AV, FI_MSG | FI_MULTI_RECV, "A context has multi-receive buffers, and options of its own, which end with it")
 {
 	enum { EACH = 4 };
 	struct buf in, out;
@@ -736,7 +759,7 @@ TEST(fi_endpoint, scalable_multi_recv, EP_RDM, FI_MSG | FI_MULTI_RECV, "A contex
 	CHECK(min > LEN);
 }
 
-TEST(fi_cm, scalable_name, EP_RDM, FI_MSG, "A scalable endpoint has a name, which can be set until peers may know it; its contexts have none of their own")
+TEST(fi_cm, scalable_name, EP_AV, FI_MSG, "A scalable endpoint has a name, which can be set until peers may know it; its contexts have none of their own")
 {
 	char name[256], other[256];
 	size_t len = sizeof(name), otherlen = sizeof(other);
@@ -757,7 +780,7 @@ TEST(fi_cm, scalable_name, EP_RDM, FI_MSG, "A scalable endpoint has a name, whic
 	CHECK_RC(fi_setname(&sep->fid, name, len), -FI_EOPBADSTATE);
 }
 
-TEST(fi_getinfo, contexts_asked_for, EP_RDM, FI_MSG, "FI_NAMED_RX_CTX and more contexts than one are there for who asks for them, and only then")
+TEST(fi_getinfo, contexts_asked_for, EP_AV, FI_MSG, "FI_NAMED_RX_CTX and more contexts than one are there for who asks for them, and only then")
 {
 	CHECK(!(t->info->caps & FI_NAMED_RX_CTX));
 	ask(t, 2);
@@ -842,4 +865,23 @@ TEST(fi_endpoint, stx_subset, EP_RELIABLE, FI_MSG, "An endpoint uses a subset of
 	t->info->tx_attr->inject_size = 1;
 	ep = open_ep(t, t->info);
 	OK(fi_ep_bind(ep, &small->fid, 0));
+}
+
+TEST(fi_endpoint, stx_subset_of_orders, EP_RELIABLE, FI_MSG | FI_RMA, "An order of all accesses to memory includes that of each kind")
+{
+	struct fid_stx *stx = NULL;
+	struct fi_tx_attr attr;
+	struct fid_ep *ep;
+
+	open_stx(t);
+	attr = *t->info->tx_attr;
+	attr.msg_order = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAW;
+	OK(fi_stx_context(t->domain, &attr, &stx, NULL));
+	keep(t, &stx->fid);
+	t->info->tx_attr->msg_order = FI_ORDER_RMA_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_WAW;
+	ep = open_ep(t, t->info);
+	OK(fi_ep_bind(ep, &stx->fid, 0));
+	t->info->tx_attr->msg_order = FI_ORDER_SAS | FI_ORDER_RMA_RAR;
+	ep = open_ep(t, t->info);
+	CHECK_RC(fi_ep_bind(ep, &stx->fid, 0), -FI_EINVAL);
 }

@@ -11,7 +11,7 @@ TEST(fi_tcp, get_fd, EP_MSG, FI_MSG, "FI_GET_FD gives the socket of an active en
 	int fd = -1, type = 0, value = 1 << 17;
 	socklen_t len = sizeof(type);
 
-	if (strcmp(t->prov, "tcp"))
+	if (!is_tcp(t))
 		SKIP("tcp's own");
 	PAIR(t);
 	OK(fi_control(&t->a.ep->fid, FI_GET_FD, &fd));
@@ -26,7 +26,7 @@ TEST(fi_tcp, get_fd_of_connectionless, EP_RDM, FI_MSG, "An RDM endpoint has no s
 {
 	int fd = -1;
 
-	if (strcmp(t->prov, "tcp"))
+	if (!is_tcp(t))
 		SKIP("tcp's own");
 	PAIR(t);
 	CHECK(fi_control(&t->a.ep->fid, FI_GET_FD, &fd) < 0);

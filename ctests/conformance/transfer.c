@@ -208,6 +208,26 @@ struct fi_cq_tagged_entry done(struct env *t, struct fid_cq *cq, void *ctx, uint
 	return comp;
 }
 
+void all_done(struct env *t, struct fid_cq *cq, struct expected_recv *recvs, unsigned count)
+{
+	struct fi_cq_tagged_entry comp;
+
+	for (unsigned i = 0, at; i < count; i++) {
+		wait_comp(t, cq, &comp);
+		at = i;
+		while (is_layered(t) && at < count && recvs[at].ctx != comp.op_context)
+			at++;
+		CHECK(at < count && recvs[at].ctx == comp.op_context);
+		CHECK_EQ(kind_flags(comp.flags), recvs[at].flags);
+		CHECK_EQ(comp.len, recvs[at].len);
+		// It is the only one.
+		struct expected_recv done = recvs[at];
+
+		memmove(&recvs[i + 1], &recvs[i], (at - i) * sizeof(done));
+		recvs[i] = done;
+	}
+}
+
 struct fi_cq_err_entry failed(struct env *t, struct fid_cq *cq, void *ctx, int err)
 {
 	struct fi_cq_err_entry entry = { 0 };
@@ -285,6 +305,8 @@ void start_as(struct env *t, const char *prov, enum fi_ep_type type, uint64_t ca
 	t->prov = prov;
 	t->type = type;
 	t->caps = caps;
+	// Of the side before.
+	fi_freeinfo(t->hints);
 	t->hints = fi_allocinfo();
 	CHECK(t->hints);
 	t->hints->caps = caps;

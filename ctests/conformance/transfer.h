@@ -59,6 +59,14 @@ void *post_trecv(struct env *t, struct side *at, struct buf buf, uint64_t tag, u
 
 // The next completion of a TAGGED queue: its context, and its flags among those that fi_cq(3) defines.
 struct fi_cq_tagged_entry done(struct env *t, struct fid_cq *cq, void *ctx, uint64_t flags);
+// A receive that is to complete.
+struct expected_recv {
+	void *ctx;
+	uint64_t flags;
+	size_t len;
+};
+// All of them complete: in their order, unless the provider is layered, which fetches large messages while it takes the next.
+void all_done(struct env *t, struct fid_cq *cq, struct expected_recv *recvs, unsigned count);
 uint64_t kind_flags(uint64_t flags);
 // The next entry is this error for this context.
 struct fi_cq_err_entry failed(struct env *t, struct fid_cq *cq, void *ctx, int err);

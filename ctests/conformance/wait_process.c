@@ -2,6 +2,7 @@
 //! fi_cq(3), fi_cntr(3), fi_poll(3): a condition variable in the hands of the application, where the news comes from
 //! another process and progress is manual.
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -128,4 +129,63 @@ TEST(fi_cntr, mutex_cond_wakes_for_messages, EP_AV, FI_MSG, "FI_WAIT_MUTEX_COND:
 TEST(fi_poll, mutex_cond_wakes_for_messages, EP_AV, FI_MSG, "FI_WAIT_MUTEX_COND: a message of another process wakes who waits on the condition of a set, with manual progress")
 {
 	check_woken(t, BY_SET);
+}
+
+// ---- Writes to memory
+
+struct place {
+	uint64_t at, key;
+};
+
+// Writes each time it is told to.
+static void write_when_told(struct env *t, struct process *parent)
+{
+	struct side side = { 0 };
+	struct place place;
+	char word;
+
+	open_end(t, &side, FI_WAIT_NONE);
+	meet(t, &side, parent);
+	hear(t, parent, &place, sizeof(place));
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		struct buf out = new_buf(t, LEN, i + 1);
+		void *ctx = new_ctx();
+
+		hear(t, parent, &word, 1);
+		POST(t, fi_write(side.ep, out.mem, LEN, out.desc, side.peer, place.at, place.key, ctx));
+		done(t, side.txcq, ctx, FI_RMA | FI_WRITE);
+	}
+	hear(t, parent, &word, 1);
+}
+
+TEST(fi_mr, counter_wakes_for_writes, EP_RDM, FI_MSG | FI_RMA | FI_RMA_EVENT, "FI_WAIT_FD: a write of another process wakes who waits on the descriptor of a region's counter, with manual progress")
+{
+	struct process child;
+	struct region region;
+	struct fid_cntr *cntr;
+	struct place place;
+	struct pollfd wait = { .events = POLLIN };
+
+	t->hints->domain_attr->progress = FI_PROGRESS_MANUAL;
+	env_info(t);
+	child = start_process(t, write_when_told);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	cntr = open_cntr(t, FI_WAIT_FD);
+	OK(fi_control(&cntr->fid, FI_GETWAIT, &wait.fd));
+	region = new_region(t, &t->a, new_buf(t, LEN, 0), FI_REMOTE_WRITE);
+	OK_OR_SKIP(fi_mr_bind(region.mr, &cntr->fid, FI_REMOTE_WRITE));
+	meet(t, &t->a, &child);
+	place = (struct place){ region.at, region.key };
+	tell(&child, &place, sizeof(place));
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		struct fid *fid = &cntr->fid;
+
+		tell(&child, "", 1);
+		while (fi_cntr_read(cntr) < i + 1)
+			if (fi_trywait(t->fabric, &fid, 1) == FI_SUCCESS)
+				CHECK_EQ(poll(&wait, 1, t->limit_ms), 1);
+		CHECK(holds(region.buf, LEN, i + 1));
+	}
+	tell(&child, "", 1);
+	join_process(t, &child);
 }

@@ -13,7 +13,7 @@ void only_tcp(struct env *t)
 {
 	if (over_ipv6)
 		SKIP("the peer played here speaks IPv4");
-	if (strcmp(t->prov, "tcp"))
+	if (!is_tcp(t))
 		SKIP("the wire format of tcp");
 }
 

@@ -430,5 +430,6 @@ TEST(fi_rma, both_read_large, EP_RELIABLE, FI_MSG | FI_RMA, "The same with longe
 
 TEST(fi_atomic, both_fetch_all_they_can, EP_RELIABLE, FI_MSG | FI_ATOMIC, "Two that fetch from each other with all that they may post do not wait for each other")
 {
-	ask_each_other(t, true, 8192, 4000);
+	// A layered provider has a packet for it, with a header of its own.
+	ask_each_other(t, true, is_layered(t) ? 8000 : 8192, 4000);
 }

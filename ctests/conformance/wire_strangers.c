@@ -216,7 +216,7 @@ TEST(wire_tcp, silent_crowd_at_listener, EP_MSG | OURS_ONLY, FI_MSG, "Peers that
 	struct crowd strangers;
 	union cm_entry in;
 
-	if (strcmp(t->prov, "tcp"))
+	if (!is_tcp(t))
 		SKIP("the wire format of tcp");
 	many_descriptors(t);
 	listener = cm_listen(t);

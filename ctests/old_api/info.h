@@ -32,7 +32,8 @@ static void getinfo_reads_no_more_than_the_hints_of_its_time(void)
 	hints->domain_attr->cq_data_size = 8;
 	EQUAL(old_getinfo(API, NULL, NULL, 0, hints, &list), 0);
 	for (struct fi_info *entry = list; entry; entry = entry->next) {
-		SAME(entry->fabric_attr->prov_name, "tcp");
+		// Or tcp;ofi_rxm.
+		CHECK(!strncmp(entry->fabric_attr->prov_name, "tcp", 3));
 		EQUAL(entry->ep_attr->type, FI_EP_RDM);
 		CHECK(entry->tx_attr->iov_limit >= 2 && entry->rx_attr->iov_limit >= 2);
 		EQUAL(entry->domain_attr->cq_data_size, 8);

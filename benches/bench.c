@@ -14,7 +14,7 @@
 
 static const struct work *const WORKS[] = {
 	&latency_work, &socket_work, &stream_work, &window_work, &posted_work, &unexpected_work, &endpoints_work, &peers_work,
-	&av_work, &atomic_work, &wakeup_work, &compute_work,
+	&av_work, &atomic_work, &wakeup_work, &compute_work, &datagram_work, &datagram_socket_work,
 };
 #define WORK_COUNT (sizeof(WORKS) / sizeof(*WORKS))
 
@@ -70,7 +70,7 @@ static void usage(void)
 
 int main(int argc, char **argv)
 {
-	struct side side = { .provider = "tcp", .node = "127.0.0.1", .budget = 0.05 };
+	struct side side = { .provider = "tcp", .budget = 0.05 };
 	struct rlimit files;
 	uint64_t xs[64];
 	size_t count = 0;
@@ -87,8 +87,7 @@ int main(int argc, char **argv)
 		default: usage();
 		}
 	}
-	if (strcmp(side.provider, "tcp"))
-		side.node = NULL;
+	side.node = node_of(side.provider);
 	// Many peers are many descriptors.
 	if (!getrlimit(RLIMIT_NOFILE, &files)) {
 		files.rlim_cur = files.rlim_max;

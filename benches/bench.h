@@ -27,6 +27,8 @@ struct side {
 	bool shared;
 	// Wants atomic operations.
 	bool atomics;
+	// Wants endpoints for datagrams, and no memory registered.
+	bool datagrams;
 	// Wants a queue that can be slept on.
 	bool waits;
 	// How long one measurement takes, about, in seconds.
@@ -94,6 +96,8 @@ void print(const char *work, const char *form, uint64_t x, double value, const c
 
 // ---- fabric.c
 
+// The address that a provider over IP is asked for; NULL where addresses are names.
+const char *node_of(const char *provider);
 // `eps` endpoints, enabled, on one queue, with buffers of `size` bytes. Exits when something fails.
 struct fabric *fabric_open(struct side *side, size_t eps, size_t size);
 // Exchanges addresses and the memory key with the other side: says ours, hears theirs.
@@ -132,7 +136,7 @@ struct work {
 };
 
 extern const struct work latency_work, socket_work, stream_work, window_work, posted_work, unexpected_work, endpoints_work,
-	peers_work, av_work, atomic_work, wakeup_work, compute_work;
+	peers_work, av_work, atomic_work, wakeup_work, compute_work, datagram_work, datagram_socket_work;
 
 // How often to repeat what took `seconds` for `count`, to fill the side's budget.
 uint64_t fill_budget(const struct side *side, double seconds, uint64_t count);

@@ -25,7 +25,7 @@ TOLERANCE = 0.05
 SKIPPED = 77
 # As in benches/calls.c.
 COUNT = 200
-PROVIDERS = ["tcp", "shm"]
+PROVIDERS = ["tcp", "sockets", "shm"]
 
 # What a row counts, the function of benches/calls.c, and for how many operations it stands in each round.
 CALLS = [

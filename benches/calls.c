@@ -284,13 +284,16 @@ static void meet(void)
 
 int main(int argc, char **argv)
 {
-	struct side sides[2] = { { .provider = "tcp", .node = "127.0.0.1" }, { .provider = "tcp", .node = "127.0.0.1" } };
+	struct side sides[2];
 	int pair[2];
 
 	if (argc < 2 || argc > 3 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
 		stop("usage: calls instructions|allocations [provider]");
-	for (unsigned i = 0; argc == 3 && i < 2; i++)
-		sides[i] = (struct side){ .provider = argv[2] };
+	for (unsigned i = 0; i < 2; i++) {
+		const char *provider = argc == 3 ? argv[2] : "tcp";
+
+		sides[i] = (struct side){ .provider = provider, .node = node_of(provider) };
+	}
 	sides[0].control = pair[0];
 	sides[1].control = pair[1];
 	a = open_side(&sides[0]);

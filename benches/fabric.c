@@ -25,6 +25,19 @@ void fabric_fail(const char *what, ssize_t rc)
 // Bytes of an address on the control connection.
 #define NAME 64
 
+const char *node_of(const char *provider)
+{
+	// With what is layered over it.
+	const char *const over_ip[] = { "tcp", "sockets", "udp" };
+	size_t len = strcspn(provider, ";");
+
+	for (size_t i = 0; i < sizeof(over_ip) / sizeof(*over_ip); i++) {
+		if (strlen(over_ip[i]) == len && !strncmp(provider, over_ip[i], len))
+			return "127.0.0.1";
+	}
+	return NULL;
+}
+
 static struct fi_info *choose(struct side *side)
 {
 	struct fi_info *hints = fi_allocinfo(), *info = NULL;
@@ -43,6 +56,11 @@ static struct fi_info *choose(struct side *side)
 	hints->domain_attr->control_progress = hints->domain_attr->data_progress;
 	hints->tx_attr->msg_order = FI_ORDER_SAS;
 	hints->rx_attr->msg_order = FI_ORDER_SAS;
+	if (side->datagrams) {
+		hints->caps = FI_MSG;
+		hints->ep_attr->type = FI_EP_DGRAM;
+		hints->tx_attr->msg_order = hints->rx_attr->msg_order = 0;
+	}
 	// A version that every library of the last years serves.
 	if (side->atomics)
 		hints->caps |= FI_ATOMIC;
@@ -84,9 +102,12 @@ struct fabric *fabric_open(struct side *side, size_t eps, size_t size)
 	OK(fi_domain(f->fabric, f->info, &f->domain, NULL));
 	OK(fi_cq_open(f->domain, &cq_attr, &f->cq, NULL));
 	OK(fi_av_open(f->domain, &av_attr, &f->av, NULL));
-	OK(fi_mr_reg(f->domain, f->in, f->size, FI_REMOTE_WRITE | FI_REMOTE_READ | FI_SEND | FI_RECV | FI_READ | FI_WRITE,
-		     0, 1, 0, &f->mr, NULL));
-	f->desc = fi_mr_desc(f->mr);
+	if (!side->datagrams) {
+		OK(fi_mr_reg(f->domain, f->in, f->size,
+			     FI_REMOTE_WRITE | FI_REMOTE_READ | FI_SEND | FI_RECV | FI_READ | FI_WRITE, 0, 1, 0, &f->mr,
+			     NULL));
+		f->desc = fi_mr_desc(f->mr);
+	}
 	f->eps = calloc(eps, sizeof(*f->eps));
 	for (f->ep_count = 0; f->ep_count < eps; f->ep_count++) {
 		struct fid_ep **ep = &f->eps[f->ep_count];
@@ -102,7 +123,7 @@ struct fabric *fabric_open(struct side *side, size_t eps, size_t size)
 
 void fabric_present(struct fabric *f)
 {
-	uint64_t mine[3] = { f->ep_count, (uintptr_t) f->in, fi_mr_key(f->mr) };
+	uint64_t mine[3] = { f->ep_count, (uintptr_t) f->in, f->mr ? fi_mr_key(f->mr) : 0 };
 
 	if (!(f->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR))
 		mine[1] = 0;
@@ -171,7 +192,8 @@ void fabric_close(struct fabric *f)
 	f->side->fabric = NULL;
 	for (size_t i = 0; i < f->ep_count; i++)
 		fi_close(&f->eps[i]->fid);
-	fi_close(&f->mr->fid);
+	if (f->mr)
+		fi_close(&f->mr->fid);
 	fi_close(&f->av->fid);
 	fi_close(&f->cq->fid);
 	fi_close(&f->domain->fid);

@@ -20,9 +20,10 @@ import report
 from tables import PROVIDERS, TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+OWN_NETWORK = "IRONFABRIC_BENCH_NETWORK"
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SOURCES = ["bench.c", "control.c", "fabric.c", "latency.c", "socket.c", "stream.c", "matching.c", "endpoints.c", "peers.c",
-           "atomic.c", "wakeup.c", "compute.c"]
+           "atomic.c", "wakeup.c", "compute.c", "datagram.c"]
 
 
 def build(folder, ours, name, sources, extra=()):
@@ -42,21 +43,22 @@ class Pair:
 
     def __init__(self, program, budget_ms, shared, provider):
         self.program, self.budget = str(program), str(budget_ms)
-        self.options = ["-P", provider, *(["-S"] if shared else [])]
+        self.provider, self.options = provider, ["-S"] if shared else []
         # The second core for the client, where there is one.
         self.cores = ("0", "1") if (os.cpu_count() or 1) > 1 else ("0", "0")
 
-    def run(self, library, work, form, xs, limit):
+    def run(self, library, work, form, xs, limit, provider=None):
         """Lines of output as (form, x, value), or the text of a failure."""
+        options = ["-P", PROVIDERS[provider or self.provider], *self.options]
         # Many unexpected messages are what some works are about; by default some libraries keep few.
         env = dict(os.environ, LD_LIBRARY_PATH=str(library), FI_TCP_MAX_SAVED="1000000")
         # tcp stands for sockets here; with 1 its peers go over shared memory.
         env.setdefault("FI_TCP_SHARED_MEMORY", "0")
-        server = subprocess.Popen([self.program, "-s", "-c", self.cores[0], *self.options], env=env, stdout=subprocess.PIPE,
+        server = subprocess.Popen([self.program, "-s", "-c", self.cores[0], *options], env=env, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True)
         try:
             port = server.stdout.readline().strip()
-            client = subprocess.run([self.program, "-p", port or "0", "-c", self.cores[1], "-t", self.budget, *self.options,
+            client = subprocess.run([self.program, "-p", port or "0", "-c", self.cores[1], "-t", self.budget, *options,
                                      work, form, *map(str, xs)], env=env, text=True, capture_output=True, timeout=limit)
             if client.returncode:
                 server.kill()
@@ -119,10 +121,10 @@ def measure(runner, libraries, tables, full, rounds):
     if tables[0].limit:
         runs.append(("limit", libraries["ours"], *tables[0].limit))
     for round_number in range(rounds):
-        for series, library, work_name, form_name in runs if round_number % 2 == 0 else runs[::-1]:
+        for series, library, work_name, form_name, *provider in runs if round_number % 2 == 0 else runs[::-1]:
             if series in failures:
                 continue
-            result = runner.run(library, work_name, form_name, xs, 150 * PATIENCE)
+            result = runner.run(library, work_name, form_name, xs, 150 * PATIENCE, *provider)
             if isinstance(result, str):
                 failures[series] = result
                 continue
@@ -164,6 +166,14 @@ def facts(libraries):
     }
 
 
+def lose(percent):
+    """Loopback of this network is up, and drops packets."""
+    drop = ("table inet loss { chain input { type filter hook input priority 0; meta l4proto udp "
+            f"numgen random mod 100 < {percent} drop; }}; }}")
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["nft", drop], check=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ours", type=pathlib.Path)
@@ -174,16 +184,23 @@ def main():
     parser.add_argument("--provider", choices=PROVIDERS, help="whose tables; that of --tables, or tcp")
     parser.add_argument("--tables", nargs="+", default=[], choices=[table.name for table in TABLES], metavar="TABLE")
     parser.add_argument("--shared", action="store_true", help="FI_THREAD_SAFE and automatic progress")
+    parser.add_argument("--loss", type=int, help="in a network whose loopback drops so many of a hundred UDP packets")
     parser.add_argument("--python", type=pathlib.Path, default=ROOT / "target/python/bin",
                         help="the folder of python and mpiexec with mpi4py and MPICH (scripts/python_env.sh)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "target/bench", help="where the program is built")
     parser.add_argument("--results", type=pathlib.Path, help="a folder for CSV, Markdown and SVG")
     parser.add_argument("--page", type=pathlib.Path, help="a page of documentation with a place for the tables")
     args = parser.parse_args()
-    asked = {table.provider for table in TABLES if table.name in args.tables} or {PROVIDERS[0]}
+    asked = {table.provider for table in TABLES if table.name in args.tables} or {"tcp"}
     provider = args.provider or min(asked)
     if args.tables and asked != {provider}:
         parser.error("tables of one provider at a time")
+
+    if args.loss and not os.environ.get(OWN_NETWORK):
+        os.environ[OWN_NETWORK] = "1"
+        os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv])
+    if args.loss:
+        lose(args.loss)
 
     libraries = {"ours": args.ours.resolve(), "other": args.other.resolve()}
     for name, folder in libraries.items():

@@ -19,7 +19,8 @@ class Table:
     unit: str
     quick: list
     full: list
-    # The same on a bare socket, or what else it is to be compared with on our library, as arguments of benches/bench.
+    # The same on a bare socket, or what else it is to be compared with on our library, as arguments of benches/bench; then
+    # the provider, if it is another one.
     limit: tuple = ()
     # Lines of another form that the same run prints are another table's: that table's name.
     line: str = ""
@@ -51,13 +52,36 @@ PEERS = [1, 100, 1000]
 RANKS = [2, 4, 8]
 # Messages that a program posts in a row before it computes.
 IN_A_ROW = [1, 2, 5, 50]
+DATAGRAMS = [0, 8, 64, 512, 1400]
 SOCKET = ("socket", "latency")
 SOCKET_STREAM = ("socket", "stream")
-PROVIDERS = ["tcp", "shm"]
+# By the names that tables, files and command lines have, what fi_getinfo calls them.
+PROVIDERS = {"tcp": "tcp", "shm": "shm", "sockets": "sockets", "udp": "udp", "rxm": "tcp;ofi_rxm", "rxd": "udp;ofi_rxd"}
 
 
 def shm(name, *arguments, **options):
     return Table(f"shm-{name}", *arguments, **options, provider="shm")
+
+
+def udp(name, *arguments, **options):
+    return Table(f"udp-{name}", *arguments, **options, provider="udp")
+
+
+def beside_tcp(provider):
+    """What a provider that does what tcp does is to be compared with: the other library, and our tcp over sockets."""
+    def table(name, title, work, form, *arguments, **options):
+        return Table(f"{provider}-{name}", title, work, form, *arguments, provider=provider, limit=(work, form, "tcp"),
+                     limit_name="our tcp", **options)
+
+    return [
+        table("latency-tagged", "Half round trip, fi_tsend", "latency", "tagged", "bytes", "us", QUICK_SIZES, ALL_SIZES),
+        table("latency-inject", "Half round trip, fi_tinject", "latency", "inject", "bytes", "us", [0, 8, 64], SMALL_SIZES),
+        table("stream-tagged", "Stream of fi_tsend, 256 under way", "stream", "tagged", "bytes", RATE, QUICK_SIZES, ALL_SIZES),
+        table("stream-write", "Stream of fi_write, 256 under way", "stream", "write", "bytes", RATE, QUICK_SIZES, ALL_SIZES),
+        table("stream-read", "Stream of fi_read, 256 under way", "stream", "read", "bytes", RATE, QUICK_SIZES, ALL_SIZES),
+        table("atomic-add", "Stream of fi_atomic, FI_SUM of FI_UINT64, 256 under way", "atomic", "add", "bytes", RATE,
+              [8, 64, 1024], [8, 16, 64, 256, 1024]),
+    ]
 
 
 TABLES = [
@@ -133,6 +157,13 @@ TABLES = [
     # libfabric's shm knows 256 addresses.
     shm("av-memory", "Memory of an address that nobody talks to", "av", "memory", "addresses", "bytes", [100000],
         [1000, 10000, 100000], ours_only=True),
+    *beside_tcp("sockets"),
+    *beside_tcp("rxm"),
+    *beside_tcp("rxd"),
+    udp("latency", "Half round trip, fi_send", "datagram", "latency", "bytes", "us", DATAGRAMS, DATAGRAMS,
+        ("datagram-socket", "latency")),
+    udp("stream", "Stream of fi_send, 64 under way, of what arrives", "datagram", "stream", "bytes", RATE, DATAGRAMS, DATAGRAMS,
+        ("datagram-socket", "stream")),
 ]
 
 
@@ -195,4 +226,17 @@ GOALS = [
     Goal("shm-senders", 64, "own", "<=", 2, 1),
     Goal("shm-peers-memory", 64, "plain", "<=", 65536),
     Goal("shm-av-memory", 100000, "plain", "<=", 64),
+    Goal("sockets-latency-tagged", 8, "limit", "<=", 1.05),
+    Goal("sockets-stream-tagged", 8, "limit", ">=", 0.95),
+    Goal("rxm-latency-tagged", 8, "limit", "<=", 1.1),
+    Goal("rxm-latency-tagged", 65536, "ratio", "<=", 0.6),
+    Goal("rxm-stream-tagged", 8, "limit", ">=", 0.5),
+    Goal("rxm-stream-tagged", 65536, "ratio", ">=", 1.5),
+    Goal("rxd-latency-tagged", 65536, "ratio", "<=", 0.4),
+    Goal("rxd-stream-tagged", 8, "ratio", ">=", 3),
+    Goal("rxd-stream-tagged", 65536, "ratio", ">=", 3),
+    Goal("udp-latency", 8, "limit", "<=", 1.05),
+    Goal("udp-latency", 1400, "limit", "<=", 1.05),
+    Goal("udp-stream", 8, "ratio", ">=", 3),
+    Goal("udp-stream", 1400, "ratio", ">=", 2),
 ]

@@ -25,6 +25,7 @@ mod sync;
 mod sys;
 
 mod peer;
+mod rxm;
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -39,6 +40,7 @@ use prov::tcp::params::Params;
 use registry::names::{Allowed, Wanted};
 
 pub use peer::peer;
+pub use rxm::rxm;
 
 /// Data frames of tcp, in both byte orders. What is taken for a frame is written as it was read.
 pub fn frames(data: &[u8]) {
@@ -149,6 +151,20 @@ pub fn connect(data: &[u8]) {
             assert!(BASE_HEADER + op.payload() <= MAX_AUTH);
         }
     }
+}
+
+/// Packets of rxd. What is taken for an operation is written as it was read.
+pub fn rxd(data: &[u8]) {
+    use prov::rxd::proto::{MAX_OP_HEADER, Packet};
+    let Ok(Packet::Op(head, op, payload)) = Packet::decode(data) else {
+        return;
+    };
+    let mut again = vec![0; MAX_OP_HEADER];
+    let len = op.encode(head, &mut again);
+    assert_eq!(len, op.len());
+    again.truncate(len);
+    again.extend_from_slice(payload);
+    assert_eq!(Packet::decode(&again), Ok(Packet::Op(head, op, payload)));
 }
 
 /// Addresses as bytes and as text: fi_av_insert, fi_av_insertsvc, fi_av_straddr, fi_getinfo(3) FI_ADDR_STR.

@@ -41,7 +41,8 @@ all:
 
 # Our providers for another libfabric: FI_PROVIDER_PATH names the folder. One file, with a name for each of them.
 PLUGIN := $(TARGET)/plugin
-PLUGIN_NAMES = libironfabric-fi.so libironfabric-2-fi.so libironfabric-3-fi.so libironfabric-4-fi.so
+PLUGIN_NAMES = libironfabric-fi.so libironfabric-2-fi.so libironfabric-3-fi.so libironfabric-4-fi.so \
+    libironfabric-5-fi.so
 plugin:
 	$(CARGO) rustc --release --locked --lib --features plugin --crate-type staticlib
 	@mkdir -p $(PLUGIN)/libexec
@@ -102,7 +103,7 @@ published = --provider $1 --results benches/results$(patsubst %,/%,$(filter-out 
 bench: all
 	scripts/python_env.sh $(TARGET)/python
 	$(if $(ARGS),$(BENCH) $(PROVIDER:%=--provider %) $(ARGS),\
-	    $(foreach provider,$(or $(PROVIDER),tcp shm),$(BENCH) $(call published,$(provider)) &&) true)
+	    $(foreach provider,$(or $(PROVIDER),tcp shm sockets udp),$(BENCH) $(call published,$(provider)) &&) true)
 
 # shm alone, sorted by how far apart the two processors are, which a virtual machine changes. Six minutes; prints a table.
 # ARGS: see benches/distances.py --help.
@@ -129,7 +130,7 @@ budget: all
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
 CHECKS := format documents layers layout headers clippy unit drift symbols inline install examples demo c \
-    next plugins hooks layered budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
+    next plugins hooks budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -146,7 +147,7 @@ check-layers:
 	scripts/layers.py
 	scripts/circles.py
 check-clippy:
-	$(CARGO) clippy --locked --all-targets --features tools,layered -- -D warnings
+	$(CARGO) clippy --locked --all-targets --features tools -- -D warnings
 	$(CARGO) clippy --locked --lib --features plugin -- -D warnings
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)/fuzz-check
 check-unit: debug
@@ -203,22 +204,18 @@ conformance: all
 check-conformance: conformance
 	LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2
 	FI_TCP_SHARED_MEMORY=0 LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2 -p tcp -e rdm
-# A layered provider for tests, over the MSG endpoints of tcp: tests/layered. A library of its own; no other has it.
-LAYERED := $(TARGET)/layered
-LAYERED_PAGES = fi_msg: fi_tagged: fi_cq: fi_cntr: fi_av: fi_endpoint: fi_cm: fi_poll: fi_getinfo: fi_fabric: fi_domain:
-check-layered:
-	$(CARGO) build --locked --features layered --target-dir $(LAYERED)
-	ln -sf libfabric.so $(LAYERED)/debug/libfabric.so.1
-	$(MAKE) -C ctests/conformance BUILD=$(LAYERED)/conformance FABRIC_CFLAGS=-I$(CURDIR)/include \
-	    FABRIC_LIBS='-L$(LAYERED)/debug -lfabric'
-	LD_LIBRARY_PATH=$(LAYERED)/debug $(LAYERED)/conformance/conformance -j 2 -p 'tcp;layered' -e rdm \
-	    $(LAYERED_PAGES:%=-k %) -x tests/layered/expected.txt
 # In C and Rust: wrong accesses, leaks, what Rust asserts in a debug build.
 check-asan:
 	ctests/asan.sh $(TARGET)/asan
+build-asan:
+	ctests/asan.sh --build $(TARGET)/asan
 # Accesses of several threads that nothing orders.
 check-threads check-threads-long:
 	ctests/tsan.sh $(TARGET)/tsan $(if $(findstring long,$@),long)
+build-threads:
+	ctests/tsan.sh --build $(TARGET)/tsan
+# What the long checks are built from; scripts/checks.sh has it made beside the short ones.
+build-ahead: all plugin build-threads build-asan
 # Under valgrind: wrong accesses and leaks. It is slow, so a test may take longer, and those that watch the clock are left
 # out: they belong to no provider. Of tcp the pages that move bytes, and those of bad input; check-memory-long has all. Of its
 # way over shared memory, and of shm, which is the same engine, those that put all kinds of bytes through rings, wake, and lose
@@ -253,6 +250,8 @@ check-mpi: all
 	    --variants rendezvous unbuffered small_inject four_vcis atomics scalable_endpoints shared_contexts
 	$(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT) --ranks 2 \
 	    --provider shm --variants plain small_ring no_cma
+	$(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT) --ranks 2 \
+	    --provider sockets --variants plain atomics
 	$(SHORT_LIVES) --ranks 5 8 --variants plain sockets -- short_lives
 	$(SHORT_LIVES) --ranks 5 8 --provider shm -- short_lives
 # Jobs that end as soon as they have begun, with each number of ranks to 10, 20 times each; half an hour.
@@ -304,4 +303,4 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all plugin debug try try-named install demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: all plugin build-ahead build-asan build-threads debug try try-named install demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

@@ -28,7 +28,6 @@ pub use self::greet::Caller;
 use self::greet::Greeting;
 use self::receive::ReceiveState;
 use self::send::SendState;
-use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::engine::domain_state::{DomainState, Sender};
 use crate::engine::strangers::fi_addr_of;
 use crate::engine::transport::Address;

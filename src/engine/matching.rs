@@ -138,6 +138,11 @@ impl<R: Default, U> Matcher<R, U> {
         self.posted.drain_from(source)
     }
 
+    /// Whether a posted receive names this source.
+    pub fn names(&self, source: u64) -> bool {
+        self.posted.names(source)
+    }
+
     /// Stores a message that no posted receive accepts.
     #[inline]
     pub fn arrive(&mut self, source: u64, tag: u64, msg: U) -> MsgId {

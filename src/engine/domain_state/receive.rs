@@ -250,6 +250,35 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.receive_error(ep, recv, what, error);
     }
 
+    /// Receives that name this peer, whose host is silent, would wait for ever. (One that ended its connection may come
+    /// again.)
+    #[cold]
+    pub fn fail_receives_from(&mut self, ep: usize, fi_addr: u64, error: Error) {
+        for (ep, srx) in self.own_queues(ep) {
+            for (recv, what) in self.rx_queue_mut(srx).drain_posted_from(fi_addr) {
+                self.receive_failed(ep, &recv, what, error);
+            }
+        }
+    }
+
+    /// Whether a receive of the endpoint names this peer and no other endpoint could be meant.
+    #[cold]
+    pub fn awaits(&mut self, ep: usize, fi_addr: u64) -> bool {
+        let queues = self.own_queues(ep);
+        let mut named = queues.into_iter();
+        named.any(|(_, srx)| self.rx_queue_mut(srx).names(fi_addr))
+    }
+
+    /// The endpoint and its contexts, with their receive queues. What endpoints share may come by another one.
+    fn own_queues(&mut self, ep: usize) -> Vec<(usize, usize)> {
+        let mut all = self.ep(ep).contexts.clone();
+        all.push(ep);
+        let queues = all.into_iter().map(|ep| (ep, self.ep(ep).srx));
+        let queues: Vec<_> = queues.collect();
+        let is_own = |&(_, srx): &(usize, usize)| self.rx_queue_mut(srx).eps <= 1;
+        queues.into_iter().filter(is_own).collect()
+    }
+
     fn receive_error(&mut self, id: usize, recv: &RecvOp<M>, what: What, error: CqErr) {
         let ep = &self.eps[id];
         let release = recv.release();

@@ -262,6 +262,12 @@ impl<R: Default> Posted<R> {
         named.into_iter().map(|id| self.take(id)).collect()
     }
 
+    /// Whether one of them names this source.
+    pub fn names(&self, source: u64) -> bool {
+        let is_named = |&id: &u32| self.places[id as usize].wanted.source == source;
+        self.by_age().iter().any(is_named)
+    }
+
     #[inline]
     fn age(&self, id: u32) -> u64 {
         self.places[id as usize].age

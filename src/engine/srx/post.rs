@@ -247,6 +247,12 @@ impl<M: Memory> Srx<M> {
         all
     }
 
+    /// Whether a posted receive names this source.
+    pub fn names(&mut self, source: u64) -> bool {
+        let mut lanes = [What::Msg, What::Tagged].into_iter();
+        lanes.any(|what| self.lane(what).matcher.names(source))
+    }
+
     /// The posted receives that name this source, which is gone.
     pub fn drain_posted_from(&mut self, source: u64) -> Vec<(RecvOp<M>, What)> {
         let mut all = Vec::new();

@@ -5,7 +5,6 @@
 use core::fmt;
 use std::ffi::CString;
 
-use crate::abi::*;
 use crate::base::Error;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::settings::Settings;
@@ -136,7 +135,8 @@ impl<N: Net> Stream<N> {
                 self.note_unreachable(id, error);
             }
             if was_up && error == Error::TIMEDOUT {
-                self.fail_receives_from(domain, id, error);
+                let fi_addr = self.conns[id].session.fi_addr;
+                domain.fail_receives_from(ep, fi_addr, error);
             }
             let conn = &self.conns[id];
             let peer = (!conn.receive_only).then(|| conn.session.peer.clone());
@@ -150,27 +150,6 @@ impl<N: Net> Stream<N> {
         domain.end_receives(ep, error);
         if was_up {
             N::ended(self, domain, id);
-        }
-    }
-
-    /// The peer's host is silent: receives that name it would wait for ever. (One that ended its connection may come
-    /// again.)
-    fn fail_receives_from(&self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let conn = &self.conns[id];
-        if conn.session.fi_addr == FI_ADDR_NOTAVAIL {
-            return;
-        }
-        let mut eps = domain.ep(conn.session.ep).contexts.clone();
-        eps.push(conn.session.ep);
-        for ep in eps {
-            let srx = domain.rx_queue_mut(domain.ep(ep).srx);
-            // What endpoints share may come by another one.
-            if srx.eps > 1 {
-                continue;
-            }
-            for (recv, what) in srx.drain_posted_from(conn.session.fi_addr) {
-                domain.receive_failed(ep, &recv, what, error);
-            }
         }
     }
 

@@ -55,6 +55,8 @@ pub struct Conn {
     pub last_error: Error,
     /// The application was told to come again.
     pub is_wanted: bool,
+    /// It is only to be seen whether the peer's host is there.
+    pub is_look: bool,
     /// What the provider below had no room for.
     pub held: VecDeque<Post>,
     /// Packets that the receive queue has no room for, or that came before the connection was up.
@@ -100,6 +102,7 @@ impl Conn {
             attempts: 0,
             last_error: Error::TIMEDOUT,
             is_wanted: false,
+            is_look: false,
             held: VecDeque::new(),
             inbox: VecDeque::new(),
             coming: HashMap::new(),

@@ -4,18 +4,24 @@
 
 mod verdict;
 
+use core::time::Duration;
 use std::time::Instant;
 
 use self::verdict::{Known, Verdict, decide};
 use super::SOURCE;
 use super::conn::State;
+use super::loss::{is_silence, loss_of};
 use super::proto::{ConnId, FlowControl, Reason, Request, Response, reason_of, reject};
 use super::state::{Due, Rxm, StateOf};
+use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::address::ip::Addr;
 use crate::engine::transport::Address;
 use crate::ffi::client::{EqError, Event, Info, InfoList};
+
+/// How long a peer whose connection has ended is looked for. The kernel asks three times in it.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Bits of a connection's name that are its place in the table.
 const PLACE: u32 = 20;
@@ -24,8 +30,11 @@ impl Rxm {
     /// Begins to connect, unless it is too early for another attempt.
     pub fn connect(&mut self, domain: &mut StateOf, id: usize) {
         let now = self.reactor.now();
-        let limit = self.lower.params.conn_timeout;
+        let mut limit = self.lower.params.conn_timeout;
         let conn = &mut self.conns[id];
+        if conn.is_look {
+            limit = limit.min(LOOK);
+        }
         if conn.retry_at.is_some_and(|at| now < at) {
             return;
         }
@@ -189,6 +198,7 @@ impl Rxm {
         let opened_here = conn.state == State::Connecting;
         conn.state = State::Up;
         (conn.deadline, conn.retry_at, conn.attempts) = (None, None, 0);
+        conn.is_look = false;
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
@@ -326,7 +336,8 @@ impl Rxm {
         conn.last_error = error;
         conn.attempts += 1;
         let is_final = matches!(error, Error::INVAL | Error::ACCES | Error::MFILE);
-        if is_final || conn.deadline.is_none_or(|deadline| now >= deadline) {
+        let is_seen = conn.is_look && !conn.is_wanted;
+        if is_final || is_seen || conn.deadline.is_none_or(|deadline| now >= deadline) {
             return self.give_up(domain, id, now);
         }
         let at = now + conn.pause();
@@ -343,14 +354,27 @@ impl Rxm {
 
     /// The peer is not there: who comes again is told once, and then it is tried afresh.
     #[cold]
-    fn give_up(&mut self, _domain: &mut StateOf, id: usize, now: Instant) {
+    fn give_up(&mut self, domain: &mut StateOf, id: usize, now: Instant) {
         let conn = &self.conns[id];
-        let (ep, peer, error) = (conn.ep, conn.peer, conn.last_error);
+        let (ep, peer, error, attempts) = (conn.ep, conn.peer, conn.last_error, conn.attempts);
+        let (is_look, is_wanted) = (conn.is_look, conn.is_wanted);
+        if is_look && is_silence(error) {
+            let outer = domain
+                .loss
+                .replace(loss_of(&format!("{peer} does not answer")));
+            self.fail_receives(domain, id, error);
+            domain.loss = outer;
+        }
+        if is_look && !is_wanted {
+            // Who posts something tries by itself.
+            self.unlink_peer(id);
+            return self.retire(id);
+        }
         log_warn!(
             &SOURCE,
             Subsys::EpCtrl,
             "no connection to {peer} after {} attempts: {:?}",
-            conn.attempts,
+            attempts,
             std::io::Error::from_raw_os_error(error.code()).to_string()
         );
         if let Some(endpoint) = self.endpoint_mut(ep) {
@@ -358,6 +382,27 @@ impl Rxm {
         }
         self.unlink_peer(id);
         self.retire(id);
+    }
+
+    /// A connection has ended below, which does not say why. Receives that name the peer stay posted if it may come
+    /// again. If its host is silent, they would wait for ever: an attempt to connect tells.
+    #[cold]
+    pub fn look_for(&mut self, domain: &mut StateOf, ep: usize, fi_addr: u64) {
+        if fi_addr == FI_ADDR_NOTAVAIL
+            || domain.find_ep(ep).is_none()
+            || !domain.awaits(ep, fi_addr)
+        {
+            return;
+        }
+        // An address that has left the vector names nobody.
+        let Ok(id) = self.find_peer(domain, ep, fi_addr) else {
+            return;
+        };
+        let conn = &mut self.conns[id];
+        if conn.state == State::Idle && !conn.is_wanted {
+            conn.is_look = true;
+            self.connect(domain, id);
+        }
     }
 
     /// A deadline has come.
@@ -374,6 +419,7 @@ impl Rxm {
                     return self.give_up(domain, id, now);
                 }
                 (conn.deadline, conn.retry_at, conn.attempts) = (None, None, 0);
+                conn.is_look = false;
             }
             State::Idle if conn.is_wanted => self.connect(domain, id),
             State::Connecting if is_over => self.attempt_failed(domain, id, Error::TIMEDOUT),

@@ -9,6 +9,7 @@ use super::SOURCE;
 use super::conn::{Conn, Sink, State};
 use super::flight::{Asked, Flight, Group, Kind, Post, Send};
 use super::state::{Rxm, StateOf};
+use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, OpFlags};
 use crate::engine::domain_state::{Loss, TxOp};
@@ -30,11 +31,17 @@ impl Rxm {
     /// Ends connections of which nothing more can come.
     pub fn end_now(&mut self, domain: &mut StateOf) {
         for (id, error) in std::mem::take(&mut self.ending) {
-            let Some(ep) = self.conns.get(id).map(|conn| conn.ep) else {
+            let Some(conn) = self.conns.get(id) else {
                 continue;
             };
+            let (ep, fi_addr, was_up) = (conn.ep, conn.fi_addr, conn.state == State::Up);
             match self.take_all(domain, ep) {
-                true => self.lost(domain, id, error, &"ended"),
+                true => {
+                    self.lost(domain, id, error, &"ended");
+                    if was_up && !is_silence(error) {
+                        self.look_for(domain, ep, fi_addr);
+                    }
+                }
                 false => self.ending.push((id, error)),
             }
         }
@@ -53,12 +60,11 @@ impl Rxm {
         let was_up = conn.state == State::Up;
         conn.state = State::Over;
         let sentence = format!("{} {what}", conn.peer);
-        let loss = Loss {
-            why: CString::new(sentence.as_str()).unwrap_or_default().into(),
-            failed: 0,
-        };
-        let outer = domain.loss.replace(loss);
+        let outer = domain.loss.replace(loss_of(&sentence));
         self.fail_all(domain, id, Some(error));
+        if was_up && is_silence(error) {
+            self.fail_receives(domain, id, error);
+        }
         let loss = std::mem::replace(&mut domain.loss, outer);
         match loss.map_or(0, |loss| loss.failed) {
             0 if was_up => log_info!(&SOURCE, Subsys::EpData, "{sentence}"),
@@ -73,6 +79,14 @@ impl Rxm {
         self.unlink_peer(id);
         self.unlink(domain, id);
         self.retire(id);
+    }
+
+    /// The peer's host is silent.
+    pub fn fail_receives(&mut self, domain: &mut StateOf, id: usize, error: Error) {
+        let conn = &self.conns[id];
+        if conn.fi_addr != FI_ADDR_NOTAVAIL && domain.find_ep(conn.ep).is_some() {
+            domain.fail_receives_from(conn.ep, conn.fi_addr, error);
+        }
     }
 
     /// Ends what depends on a connection. Without an error nobody is told.
@@ -332,6 +346,18 @@ impl Rxm {
             || self.ops.iter().any(below)
             || self.held.iter().any(held)
     }
+}
+
+pub fn loss_of(sentence: &str) -> Loss {
+    Loss {
+        why: CString::new(sentence).unwrap_or_default().into(),
+        failed: 0,
+    }
+}
+
+/// Whether nobody answers there, not even to refuse.
+pub fn is_silence(error: Error) -> bool {
+    matches!(error, Error::TIMEDOUT | Error::HOSTUNREACH)
 }
 
 fn end_transmit(domain: &mut StateOf, op: &TxOp, error: Option<Error>) {

@@ -61,7 +61,7 @@ impl Rxm {
     }
 
     /// The connection for an address of the endpoint's vector, made if there is none.
-    fn find_peer(&mut self, domain: &mut StateOf, ep: usize, dest: u64) -> Result<usize> {
+    pub fn find_peer(&mut self, domain: &mut StateOf, ep: usize, dest: u64) -> Result<usize> {
         let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
         if domain.av(av).get(dest).is_none() {
             shared_av::renew(self, domain, av)?;

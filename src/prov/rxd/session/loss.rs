@@ -19,10 +19,7 @@ impl<A: Address> Session<A> {
     /// The peer is gone: everything that was under way fails. What is posted from now on greets it anew.
     #[cold]
     pub fn lose<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error, why: &CStr) {
-        cx.domain.loss = Some(Loss {
-            why: why.into(),
-            failed: 0,
-        });
+        cx.domain.loss.get_or_insert_with(|| loss_of(why));
         let tx = std::mem::replace(&mut self.tx, SendState::new(cx.common.settings.window));
         for out in tx.outs {
             if let End::Complete(op) = out.end {
@@ -56,6 +53,15 @@ impl<A: Address> Session<A> {
                 self.addr
             ),
         }
+    }
+
+    /// The same of a peer that does not answer any more: receives that name it would wait for ever.
+    #[cold]
+    pub fn lose_silent<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error) {
+        let why = c"the peer does not answer";
+        cx.domain.loss = Some(loss_of(why));
+        cx.domain.fail_receives_from(self.ep, self.source, error);
+        self.lose(cx, error, why);
     }
 
     fn leave_lists<W>(&self, cx: &mut Cx<'_, A, W>) {
@@ -144,3 +150,10 @@ impl<A: Address> Session<A> {
 
 /// How often a peer is told what has come when nobody will tell it again.
 const LAST_WORDS: usize = 3;
+
+fn loss_of(why: &CStr) -> Loss {
+    Loss {
+        why: why.into(),
+        failed: 0,
+    }
+}

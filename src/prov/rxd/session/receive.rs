@@ -239,7 +239,7 @@ impl<A: Address> Session<A> {
     pub(super) fn probe<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         self.rx.probes += 1;
         if self.rx.probes > MAX_TIMEOUTS {
-            return self.lose(cx, Error::CONNRESET, c"the peer does not answer");
+            return self.lose_silent(cx, Error::CONNRESET);
         }
         self.send_rts(cx);
     }

@@ -278,7 +278,7 @@ impl<A: Address> Session<A> {
     #[cold]
     pub(super) fn silence<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         if !self.tx.window.silence(cx.now) {
-            return self.lose(cx, Error::CONNREFUSED, c"the peer does not answer");
+            return self.lose_silent(cx, Error::CONNREFUSED);
         }
         if !cx.common.settings.retry {
             return;

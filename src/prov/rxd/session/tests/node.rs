@@ -55,7 +55,7 @@ pub struct Node<T> {
 
 pub const KEY: u64 = 7;
 const CAPS: Caps = flags!(Caps:
-    MSG | TAGGED | RMA | ATOMIC | SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE
+    MSG | TAGGED | DIRECTED_RECV | RMA | ATOMIC | SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE
 );
 
 impl<T> Node<T> {
@@ -197,15 +197,29 @@ impl<T> Node<T> {
 
     pub fn receive(&mut self, now: Instant, memory: TestMemory, what: T, tagged: bool) {
         let iov = memory.iov(0, memory.len());
-        self.receive_by(now, iov, memory, what, tagged);
+        self.receive_by(now, iov, memory, what, tagged, FI_ADDR_UNSPEC);
+    }
+
+    /// From this peer alone.
+    pub fn receive_from(&mut self, now: Instant, memory: TestMemory, what: T, source: u64) {
+        let iov = memory.iov(0, memory.len());
+        self.receive_by(now, iov, memory, what, false, source);
     }
 
     /// Into a part of some memory.
     pub fn receive_into(&mut self, now: Instant, iov: IoVec, memory: TestMemory, what: T) {
-        self.receive_by(now, iov, memory, what, false);
+        self.receive_by(now, iov, memory, what, false, FI_ADDR_UNSPEC);
     }
 
-    fn receive_by(&mut self, now: Instant, iov: IoVec, memory: TestMemory, what: T, tagged: bool) {
+    fn receive_by(
+        &mut self,
+        now: Instant,
+        iov: IoVec,
+        memory: TestMemory,
+        what: T,
+        tagged: bool,
+        src: u64,
+    ) {
         let context = self.posted.insert(Posted {
             memory: Some(memory),
             what,
@@ -214,7 +228,7 @@ impl<T> Node<T> {
             what: if tagged { What::Tagged } else { What::Msg },
             iov,
             flags: OpFlags::COMPLETION,
-            src: FI_ADDR_UNSPEC,
+            src,
             context: Context::of_test(context),
             tag: 0,
             ignore: u64::MAX,

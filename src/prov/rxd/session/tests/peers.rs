@@ -10,6 +10,7 @@ use super::node::{Completion, KEY, Node};
 use super::world::{MEMORY, MTU, SETTINGS, World};
 use crate::base::Error;
 use crate::base::iovec::lent::TestMemory;
+use crate::engine::strangers::source_of;
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx, What};
 use crate::prov::rxd::proto::{Cts, GREETING, Packet, Rts};
@@ -86,6 +87,23 @@ fn a_peer_that_never_answers_is_given_up() {
     // It is there now.
     world.dead[1] = false;
     acquaint(&mut world);
+}
+
+#[test]
+fn receives_that_name_a_peer_that_dies_end() {
+    let mut world = pair();
+    acquaint(&mut world);
+    let now = world.now();
+    // There is no address vector, so the peer is the first stranger.
+    world.nodes[0].receive_from(now, bytes(8), (), source_of(0));
+    receive(&mut world, 0, 8);
+    world.dead[1] = true;
+    send(&mut world, 0, 8);
+    let mut failed = errors(&ended(&mut world, 0, 2));
+    failed.sort();
+    // The other receive stays.
+    assert_eq!(failed, [Error::CONNREFUSED.code(); 2]);
+    assert_eq!(world.nodes[0].posted.len(), 1);
 }
 
 #[test]

@@ -30,7 +30,7 @@ under() {
     local hooks=$1 last
     shift
     if [ -n "$hooks" ]; then export FI_HOOK=$hooks; else unset FI_HOOK; fi
-    "$conformance" -j 2 "$@" >"$build/log" 2>&1 || true
+    CONFORMANCE_SLOWER=3 "$conformance" -j 2 "$@" >"$build/log" 2>&1 || true
     last=$(tail -n 1 "$build/log")
     grep '^FAIL' "$build/log" || true
     echo "${hooks:-no hook}, $*: $last"

@@ -182,19 +182,21 @@ def open_mpi_suite(world, ranks, provider="tcp"):
                         FI_PROVIDER=provider, **ROOT_ALLOWED)
 
 
-# What it chooses by itself: mtl ofi leaves out `tcp` by its name.
-AS_IT_CHOOSES = ["--oversubscribe", "--mca", "pml", "cm", "--mca", "mtl", "ofi"]
+# By itself mtl ofi leaves out everything whose name begins with `tcp`, so it has to be named.
+RXM = "tcp;ofi_rxm"
+OPEN_MPI_RXM = [*OPEN_MPI[:-1], RXM]
 
 
-def open_mpi_default(world, ranks):
+def open_mpi_rxm(world, ranks):
     bin_folder = world.open_mpi() / "bin"
-    return mpi4py_suite(world, [bin_folder / "mpiexec", *AS_IT_CHOOSES, bin_folder / "python"], ranks, [REVOKE], **ROOT_ALLOWED)
+    return mpi4py_suite(world, [bin_folder / "mpiexec", *OPEN_MPI_RXM, bin_folder / "python"], ranks, [REVOKE],
+                        FI_PROVIDER=RXM, **ROOT_ALLOWED)
 
 
-def debian_suite(world, ranks, chosen=OPEN_MPI):
+def debian_suite(world, ranks, chosen=OPEN_MPI, **settings):
     mpiexec, python = world.package("mpiexec.openmpi", "openmpi-bin"), world.open_mpi() / "bin/python"
     return mpi4py_suite(world, [mpiexec, *chosen, python], ranks, [], OPEN_MPI_4, MPI4PY_MPIABI="openmpi",
-                        MPI4PY_LIBMPI="/usr/lib/x86_64-linux-gnu/libmpi.so.40", **ROOT_ALLOWED)
+                        MPI4PY_LIBMPI="/usr/lib/x86_64-linux-gnu/libmpi.so.40", **settings, **ROOT_ALLOWED)
 
 
 def mpich_switches(world, ranks):
@@ -377,13 +379,14 @@ PROGRAMS = [
               command="--mca pml cm --mca mtl ofi --mca btl ofi,self test/main.py") for n in (2, 4)),
     Program(f"mpi4py {MPI4PY[8:]}'s test suite on Debian's Open MPI, mtl ofi, 2 ranks",
             lambda world: world.version_of("openmpi-bin"), debian_suite, command="--mca pml cm --mca mtl ofi test/main.py"),
-    Program(f"mpi4py {MPI4PY[8:]}'s test suite on Debian's Open MPI, mtl ofi as it chooses, 2 ranks",
-            lambda world: world.version_of("openmpi-bin"), lambda world, ranks: debian_suite(world, ranks, AS_IT_CHOOSES),
-            command="--mca pml cm --mca mtl ofi test/main.py"),
-    Program(f"mpi4py {MPI4PY[8:]}'s test suite on Open MPI 5, mtl ofi as it chooses, 2 ranks", OPENMPI, open_mpi_default,
-            command="--mca pml cm --mca mtl ofi test/main.py"),
+    Program(f"mpi4py {MPI4PY[8:]}'s test suite on Debian's Open MPI, mtl ofi over {RXM}, 2 ranks",
+            lambda world: world.version_of("openmpi-bin"),
+            lambda world, ranks: debian_suite(world, ranks, OPEN_MPI_RXM, FI_PROVIDER=RXM),
+            command=f"--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include '{RXM}' test/main.py"),
+    Program(f"mpi4py {MPI4PY[8:]}'s test suite on Open MPI 5, mtl ofi over {RXM}, 2 ranks", OPENMPI, open_mpi_rxm,
+            command=f"--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include '{RXM}' test/main.py"),
     *(Program(f"mpi4py {MPI4PY[8:]}'s test suite on MPICH over {provider}, {n} ranks", MPICH, mpich_over(provider), n,
-              command="test/main.py") for provider in ("shm", "tcp;ofi_rxm", "sockets") for n in (2, 4)),
+              command="test/main.py") for provider in ("shm", RXM, "sockets") for n in (2, 4)),
     Program(f"mpi4py {MPI4PY[8:]}'s point-to-point tests on MPICH over udp;ofi_rxd, 2 ranks", MPICH,
             mpich_over("udp;ofi_rxd", modules=["test_p2p"]), command="test/main.py -i test_p2p"),
     Program(f"mpi4py {MPI4PY[8:]}'s test suite on Open MPI 5 over shm, btl ofi, 2 ranks", OPENMPI,

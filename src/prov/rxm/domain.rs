@@ -141,6 +141,8 @@ impl Transport for Rxm {
             batch: (0..BATCH).map(|_| Completion::default()).collect(),
             polls: 0,
             is_forced: false,
+            has_matched: false,
+            is_thorough: false,
             connecting: 0,
             tallies: Vec::new(),
             is_counting: false,

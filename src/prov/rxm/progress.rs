@@ -21,11 +21,12 @@ impl Rxm {
     /// One look at everything that may have news.
     pub fn poll(&mut self, domain: &mut StateOf) {
         self.polls = self.polls.wrapping_add(1);
-        for ep in 0..self.eps.len() {
-            self.poll_endpoint(domain, ep);
-        }
+        self.has_matched = false;
         if !self.stalled.is_empty() {
             self.take_waiting(domain);
+        }
+        for ep in 0..self.eps.len() {
+            self.poll_endpoint(domain, ep);
         }
         if !self.held.is_empty() {
             self.send_held(domain);
@@ -65,6 +66,7 @@ impl Rxm {
 
     /// Leaves nothing that is ready.
     pub fn drive_all(&mut self, domain: &mut StateOf) {
+        self.is_thorough = true;
         self.drive(domain);
         for ep in 0..self.eps.len() {
             while let Some(endpoint) = self.endpoint(ep) {
@@ -76,9 +78,11 @@ impl Rxm {
                 self.drive(domain);
             }
         }
+        self.take_waiting(domain);
         if self.is_counting {
             self.settle_counts(domain);
         }
+        self.is_thorough = false;
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use super::state::{Rxm, StateOf};
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Caps, CompFlags, Error};
 use crate::engine::domain_state::{MessageInfo, Sender};
-use crate::engine::srx::{Bytes, Envelope, Slot as Kept, Unfilled};
+use crate::engine::srx::{Bytes, Envelope, Slot as Kept, Srx, Unfilled};
 use crate::engine::transport::Address;
 use crate::ffi::layer::Slot;
 
@@ -112,12 +112,16 @@ impl Rxm {
         }
     }
 
-    /// Bytes of unexpected messages that are kept for an endpoint.
-    pub fn saved_limit(&self) -> usize {
-        match self.is_forced {
-            true => usize::MAX,
-            false => self.lower.params.max_saved_bytes,
+    /// Whether a message that meets no receive is kept, `len` bytes of it, or waits outside. What comes behind a message
+    /// that has met one waits for the next look: a program sees that one first. (MPICH probes here and among a process's
+    /// messages to itself, in this order, and receives in the other. A message that is there before it looks for the
+    /// first time would be mistaken.)
+    pub fn may_keep(&self, srx: &Srx, envelope: &Envelope, len: u64) -> bool {
+        if self.is_forced {
+            return true;
         }
+        let waits = self.has_matched && !self.is_thorough;
+        !waits && srx.has_room(envelope.token, len, self.lower.params.max_saved_bytes)
     }
 
     pub fn may_receive(&self, domain: &StateOf, ep: usize) -> bool {
@@ -236,6 +240,7 @@ impl Rxm {
                 let srx = domain.rx_queue_mut(srx_id);
                 match srx.fill(&info, source, |iov| iov.fill(payload)) {
                     Ok(filled) => {
+                        self.has_matched = true;
                         domain.filled(ep, &filled, &info, CompFlags::empty(), fi_addr);
                         return Ok(Taken::Yes);
                     }
@@ -257,13 +262,10 @@ impl Rxm {
                 addr: Some(&peer),
             };
             domain.received(ep, &recv, &envelope, &sender);
+            self.has_matched = true;
             return Ok(Taken::Yes);
         }
-        if !srx.has_room(
-            envelope.token,
-            envelope.len,
-            self.lower.params.max_saved_bytes,
-        ) {
+        if !self.may_keep(srx, &envelope, envelope.len) {
             return Ok(Taken::Later);
         }
         let slot = srx.keep_whole(envelope, |bytes| bytes.extend_from_slice(payload));
@@ -351,11 +353,7 @@ impl Rxm {
         if let Some(recv) = srx.accept(&envelope) {
             return Some(Sink::Recv(Box::new(recv), envelope));
         }
-        if !srx.has_room(
-            envelope.token,
-            envelope.len,
-            self.lower.params.max_saved_bytes,
-        ) {
+        if !self.may_keep(srx, &envelope, envelope.len) {
             return None;
         }
         let slot = srx.keep(envelope, Bytes::Coming(Vec::new()));
@@ -377,7 +375,7 @@ impl Rxm {
     }
 
     pub fn complete_receive(
-        &self,
+        &mut self,
         domain: &mut StateOf,
         id: usize,
         recv: &crate::engine::srx::RecvOp,
@@ -389,6 +387,7 @@ impl Rxm {
             addr: Some(&peer),
         };
         domain.received(envelope.ep, recv, envelope, &sender);
+        self.has_matched = true;
     }
 }
 

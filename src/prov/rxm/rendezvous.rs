@@ -34,7 +34,7 @@ impl Rxm {
             return Ok(Taken::Yes);
         }
         // Only what is known of it is kept.
-        if !srx.has_room(envelope.token, 0, self.saved_limit()) {
+        if !self.may_keep(srx, &envelope, 0) {
             return Ok(Taken::Later);
         }
         envelope.note = self.parked.insert(parked) as u64;

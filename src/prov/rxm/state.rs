@@ -63,6 +63,9 @@ pub struct Rxm {
     pub(super) polls: u32,
     /// What comes is kept, whatever is kept already.
     pub(super) is_forced: bool,
+    /// A receive has completed in this look; and whether nothing is left for the next one all the same.
+    pub(super) has_matched: bool,
+    pub(super) is_thorough: bool,
     /// How many connections are being made.
     pub(super) connecting: usize,
     /// Counters of regions, and whether accesses of peers are counted at all.

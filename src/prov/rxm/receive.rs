@@ -112,10 +112,10 @@ impl Rxm {
         }
     }
 
-    /// Whether a message that meets no receive is kept, `len` bytes of it, or waits outside. What comes behind a message
-    /// that has met one waits for the next look: a program sees that one first. (MPICH probes here and among a process's
-    /// messages to itself, in this order, and receives in the other. A message that is there before it looks for the
-    /// first time would be mistaken.)
+    /// Whether a message that meets no receive is kept, `len` bytes of it, or waits outside. What comes behind a
+    /// message that has met one waits for the next look: a program sees that one first. MPICH probes here before it
+    /// looks among a process's messages to itself, and receives in the other order: a message that is there before it
+    /// looks for the first time would be mistaken.
     pub fn may_keep(&self, srx: &Srx, envelope: &Envelope, len: u64) -> bool {
         if self.is_forced {
             return true;

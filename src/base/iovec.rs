@@ -88,6 +88,23 @@ impl<M: Memory> IoVec<M> {
         first
     }
 
+    /// As `split_off`, if they lie in one piece; else nothing happens.
+    #[inline]
+    pub fn split_piece(&mut self, len: usize) -> Option<IoVec<M>> {
+        let piece = self.pieces[..usize::from(self.count)].get(usize::from(self.at))?;
+        if piece.len - self.done < len {
+            return None;
+        }
+        let mut first = IoVec::empty();
+        first.set(Piece {
+            base: piece.base.wrapping_byte_add(self.done),
+            len,
+            ..*piece
+        });
+        self.advance(len);
+        Some(first)
+    }
+
     /// A look at what is not yet moved, with a place of its own.
     #[inline(always)]
     pub fn cursor(&self) -> Cursor<'_, M> {

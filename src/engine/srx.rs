@@ -20,7 +20,7 @@ pub use self::post::{Claimed, Outcome};
 pub use self::receive::{Filled, RecvOp};
 use self::receive::{Multi, Posted};
 use crate::base::grow::{append, heap_cost};
-use crate::base::{IoVec, Result};
+use crate::base::{CompFlags, IoVec, Result};
 use crate::engine::matching::{Matcher, MsgId};
 use crate::ffi::ops::transfer::What;
 use crate::hmem::{Host, Memory};
@@ -158,6 +158,36 @@ impl<M: Memory> Srx<M> {
         };
         matcher.release_posted(id);
         Ok(filled)
+    }
+
+    /// The same for a receive that takes several messages and has room in one piece. FI_MULTI_RECV: it takes no more.
+    #[inline]
+    pub fn fill_next(
+        &mut self,
+        message: &MessageInfo,
+        source: u64,
+        fill: impl FnOnce(&IoVec<M>),
+    ) -> Option<(Filled, CompFlags)> {
+        let min = self.min_multi_recv;
+        let matcher = &mut self.lane(message.what).matcher;
+        let id = matcher.find_posted(source, message.tag)?;
+        let posted = matcher.posted(id);
+        if posted.multi.is_none() {
+            return None;
+        }
+        let piece = posted.iov.split_piece(usize::try_from(message.len).ok()?)?;
+        fill(&piece);
+        let is_full = posted.iov.remaining() < min.max(1);
+        let filled = Filled {
+            base: piece.base(),
+            context: posted.context,
+            flags: posted.flags,
+        };
+        let release = posted.filled(is_full);
+        if is_full {
+            matcher.release_posted(id);
+        }
+        Some((filled, release))
     }
 
     /// A message that no receive took. `bytes` says where they are.

@@ -104,6 +104,20 @@ impl<M: Memory> Posted<M> {
         }
     }
 
+    /// A message is in a multi-receive buffer. FI_MULTI_RECV if its completion gives the buffer back.
+    pub fn filled(&self, is_full: bool) -> CompFlags {
+        match &self.multi {
+            Some(multi) if is_full => {
+                multi.full.store(true, Ordering::Relaxed);
+                match multi.open.load(Ordering::Relaxed) {
+                    0 => CompFlags::MULTI_RECV,
+                    _ => CompFlags::empty(),
+                }
+            }
+            _ => CompFlags::empty(),
+        }
+    }
+
     /// The next `len` bytes of a multi-receive buffer, or what is left of it; whether it takes no more messages.
     pub fn piece(&mut self, len: u64, min: usize) -> (RecvOp<M>, bool) {
         let left = self.iov.remaining();

@@ -144,7 +144,18 @@ impl<A: Address> Session<A> {
         };
         let envelope = info.envelope(self.source(), self.ep, cx.id as u64);
         let recv = match unfilled {
-            Unfilled::Special => srx.accept(&envelope),
+            Unfilled::Special => {
+                let filled = srx.fill_next(&info, envelope.source, |iov| iov.fill(payload));
+                if let Some((filled, release)) = filled {
+                    cx.domain
+                        .filled(self.ep, &filled, &info, release, self.fi_addr);
+                    if message.ack {
+                        self.send_ack(cx);
+                    }
+                    return true;
+                }
+                srx.accept(&envelope)
+            }
             Unfilled::Unexpected => None,
         };
         match recv {

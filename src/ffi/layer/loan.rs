@@ -4,6 +4,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
+use super::block::Block;
 use super::lent::Lent;
 use super::pool::Slot;
 use crate::base::iovec::IOV_LIMIT;
@@ -14,6 +15,8 @@ pub enum Loan {
     Nothing,
     /// The first bytes of a slot, so many.
     Slot(Slot, usize),
+    /// All of a block.
+    Block(Arc<Block>),
     /// A part of the application's memory.
     Lent(Arc<Lent>, Range<usize>),
     /// The first bytes of a slot, and a part of the application's memory after them.
@@ -44,6 +47,10 @@ impl Loan {
         };
         if let Loan::Slot(slot, len) | Loan::Both(slot, len, ..) = self {
             all.spans[0] = slot.span(*len)?;
+            all.count = 1;
+        }
+        if let Loan::Block(block) = self {
+            all.spans[0] = block.span();
             all.count = 1;
         }
         if let Loan::Lent(lent, part) | Loan::Both(_, _, lent, part) = self {

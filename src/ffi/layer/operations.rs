@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use slab::Slab;
 
+use super::block::Block;
 use super::contexts::Contexts;
 use super::loan::Loan;
 use super::pool::Slot;
@@ -118,6 +119,37 @@ impl<T> Operations<T> {
         self.post(ep, Loan::Slot(slot, room), what, |spans, context| {
             ep.recv(spans, src, context)
         })
+    }
+
+    /// Receives messages until the block is full, which the last of their completions says: FI_MULTI_RECV.
+    pub fn recv_many(
+        &mut self,
+        ep: &Ep,
+        block: Block,
+        src: fi_addr_t,
+        what: T,
+    ) -> core::result::Result<(), Failed<T>> {
+        let loan = Loan::Block(Arc::new(block));
+        self.post(ep, loan, what, |spans, context| {
+            let message = Message {
+                spans,
+                addr: src,
+                context,
+                data: 0,
+                tag: 0,
+                ignore: 0,
+            };
+            ep.recv_msg(&message, FI_MULTI_RECV)
+        })
+    }
+
+    /// The block of the receive that a completion is about. Who keeps it lets go of it before the receive ends.
+    #[inline]
+    pub fn block_of(&self, done: &Done) -> Option<&Arc<Block>> {
+        match &self.table.get(self.contexts.number(done)?)?.loan {
+            Loan::Block(block) => Some(block),
+            _ => None,
+        }
     }
 
     /// Reads memory of the peer: fi_readmsg of fi_rma(3).

@@ -84,6 +84,44 @@ fn memory_comes_back_with_its_completion() {
 }
 
 #[test]
+fn a_block_shows_the_messages_that_lie_in_it() {
+    let below = below(wants_local);
+    let block = Block::new(&below.registrar(), 4096).unwrap();
+    assert_eq!(calls(), [format!("reg 4096 {FI_RECV:x}")]);
+    let mut all = Operations::new(below.info);
+    let posted = all.recv_many(&below.ep, block, FI_ADDR_UNSPEC, "what");
+    assert!(posted.is_ok());
+    assert_eq!(calls(), [format!("recvmsg 4096 de5c {FI_MULTI_RECV:x}")]);
+    let done = below.done();
+    let block = all.block_of(&done).unwrap().clone();
+    let message = |buf: usize, len| {
+        let of_it = Completion {
+            buf,
+            len,
+            ..Completion::default()
+        };
+        block.message(&of_it).map(<[u8]>::len)
+    };
+    let base = block.span().base.addr();
+    assert_eq!(message(base, 4096), Some(4096));
+    assert_eq!(message(base + 4090, 6), Some(6));
+    for (buf, len) in [
+        (base - 1, 1),
+        (base, 4097),
+        (base + 4090, 7),
+        (base + 4097, 0),
+        (base + 1, usize::MAX),
+        (0, 0),
+    ] {
+        assert_eq!(message(buf, len), None, "{len} bytes");
+    }
+    let Some(("what", Loan::Block(same))) = all.end(done) else {
+        panic!("no block");
+    };
+    assert!(Arc::ptr_eq(&block, &same));
+}
+
+#[test]
 fn what_is_not_posted_comes_back_at_once() {
     let below = below(|_, _| ());
     let mut all = Operations::new(below.info);

@@ -175,6 +175,7 @@ static CM_OPS: fi_ops_cm = fi_ops_cm {
 
 static MSG_OPS: fi_ops_msg = fi_ops_msg {
     size: size_of::<fi_ops_msg>(),
+    recvmsg: Some(recvmsg),
     send: Some(send),
     sendv: Some(sendv),
     // SAFETY: a table of NULLs.
@@ -468,6 +469,17 @@ unsafe extern "C" fn send(
         next_read(Read::Words(entry, 1));
     }
     POSTING.get() as ssize_t
+}
+
+unsafe extern "C" fn recvmsg(_: *mut fid_ep, msg: *const fi_msg, flags: u64) -> ssize_t {
+    // SAFETY: a message of one piece.
+    let (len, desc, context) = unsafe {
+        let msg = &*msg;
+        ((*msg.msg_iov).iov_len, *msg.desc, msg.context)
+    };
+    note(format!("recvmsg {len} {:x} {flags:x}", desc.addr()));
+    next_read(Read::Words(vec![context.addr() as u64, FI_RECV, 0], 1));
+    0
 }
 
 unsafe extern "C" fn sendv(

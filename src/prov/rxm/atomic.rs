@@ -7,6 +7,7 @@ use super::flight::Asked;
 use super::proto::{
     ATOMIC_HEADER, AtomicHead, AtomicRequest, AtomicResponse, Fault, HEADER, MAX_CONTEXTS,
 };
+use super::receive::Taken;
 use super::send::check_flags;
 use super::state::{Rxm, StateOf};
 use crate::abi::*;
@@ -78,7 +79,7 @@ impl Rxm {
         let msg = u64::from(self.next_message() as u32) << 32 | place as u64;
         let name = self.conns[id].remote.index;
         let head = head.request(name, msg, atomic.target).ok_or(Error::INVAL)?;
-        let mut slot = self.copies.take()?;
+        let mut slot = self.slot_for(HEADER + ATOMIC_HEADER + operands + compare)?;
         let bytes = slot.bytes_mut();
         let (start, rest) = bytes.split_at_mut(HEADER + ATOMIC_HEADER);
         start.copy_from_slice(&head);
@@ -128,14 +129,14 @@ impl Rxm {
         true
     }
 
-    /// A peer operates on memory of ours.
+    /// A peer operates on memory of ours. Where there is no slot for the answer, that waits.
     pub fn operate(
         &mut self,
         domain: &mut StateOf,
         id: usize,
         msg: u64,
         request: &AtomicRequest<'_>,
-    ) -> core::result::Result<(), Fault> {
+    ) -> core::result::Result<Taken, Fault> {
         let conn = &self.conns[id];
         let (ep, name) = (conn.ep, conn.remote.index);
         let head = request.head;
@@ -146,10 +147,13 @@ impl Rxm {
                 "an atomic operation that the endpoint does not serve",
             ));
         }
+        if head.family != Family::Base && !self.can_answer(HEADER + ATOMIC_HEADER + request.len) {
+            return Ok(Taken::Later);
+        }
         let Some(mut target) = memory_of(domain, request, access) else {
             let answer = head.response(name, msg, -Error::ACCES.code(), 0);
             self.send_packet(domain, id, &answer, &[]);
-            return Ok(());
+            return Ok(Taken::Yes);
         };
         let (mut few, mut many) = ([0; FEW], Vec::new());
         let room = match few.get_mut(..request.len) {
@@ -181,7 +185,7 @@ impl Rxm {
         };
         let answer = head.response(name, msg, 0, result.len());
         self.send_packet(domain, id, &answer, result);
-        Ok(())
+        Ok(Taken::Yes)
     }
 }
 

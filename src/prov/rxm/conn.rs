@@ -15,7 +15,7 @@ use crate::engine::address::ip::Addr;
 use crate::engine::srx::{Envelope, RecvOp, Slot as Kept};
 use crate::engine::strangers::source_of;
 use crate::ffi::client::Ep;
-use crate::ffi::layer::{Registrar, Slot};
+use crate::ffi::layer::Registrar;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -59,12 +59,27 @@ pub struct Conn {
     pub is_look: bool,
     /// What the provider below had no room for.
     pub held: VecDeque<Post>,
-    /// Packets that the receive queue has no room for, or that came before the connection was up.
-    pub inbox: VecDeque<(Slot, usize)>,
+    /// Packets that wait, of each `Lane`.
+    pub inbox: [VecDeque<Box<[u8]>>; LANES],
     /// Messages that come in segments, by their senders' names.
     pub coming: HashMap<u64, Coming>,
     /// Receives of this connection alone that are posted below.
     pub posted: usize,
+}
+
+/// Packets that wait keep their order among those of their kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Messages that the receive queue has no room for, and all that came before the connection was up.
+    Messages,
+    /// Atomic operations whose answers there are no slots for.
+    Atomics,
+}
+
+pub const LANES: usize = 2;
+
+impl Lane {
+    pub const ALL: [Lane; LANES] = [Lane::Messages, Lane::Atomics];
 }
 
 /// A message that comes in segments.
@@ -104,7 +119,7 @@ impl Conn {
             is_wanted: false,
             is_look: false,
             held: VecDeque::new(),
-            inbox: VecDeque::new(),
+            inbox: Default::default(),
             coming: HashMap::new(),
             posted: 0,
         }
@@ -117,6 +132,11 @@ impl Conn {
             FI_ADDR_NOTAVAIL => source_of(self.serial),
             known => known,
         }
+    }
+
+    /// Whether packets wait.
+    pub fn has_waiting(&self) -> bool {
+        self.inbox.iter().any(|lane| !lane.is_empty())
     }
 
     /// How long to wait before the next attempt.

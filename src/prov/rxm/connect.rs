@@ -206,7 +206,7 @@ impl Rxm {
             conn.peer,
             if opened_here { "us" } else { "the peer" }
         );
-        if !conn.inbox.is_empty() {
+        if conn.has_waiting() {
             self.stall(id);
         }
     }

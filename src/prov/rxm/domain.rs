@@ -11,10 +11,12 @@ use std::sync::Arc;
 use slab::Slab;
 
 use super::atomic::{MOST, most_of};
+use super::conn::LANES;
 use super::endpoint::Endpoint;
 use super::info::{MAX_RX, MAX_TX};
 use super::lower::{LowerDomain, LowerFabric};
 use super::proto::{HEADER, MAX_CONTEXTS, MAX_PLACES, RENDEZVOUS_SIZE};
+use super::send::FOR_ANSWERS;
 use super::state::{CQ, EQ, Rxm, StateOf, watch};
 use super::tally::Accesses;
 use super::{HEAD_SIZE, SOURCE};
@@ -112,7 +114,7 @@ impl Transport for Rxm {
             pool(
                 eager,
                 FI_SEND | FI_WRITE | FI_READ,
-                COPIES.max(COPIED / eager),
+                COPIES.max(COPIED / eager) + FOR_ANSWERS,
             ),
         );
         Ok(Rxm {
@@ -190,7 +192,9 @@ impl Transport for Rxm {
             to_self: None,
             unreachable: HashMap::new(),
             posted: 0,
-            wanted: super::posted::FIRST_RECEIVES,
+            wanted: self.lower.first_receives(),
+            blocks: Vec::new(),
+            waiting: [0; LANES],
             accesses: Accesses::default(),
         };
         for fd in endpoint.cq.fds()? {
@@ -251,7 +255,7 @@ impl Transport for Rxm {
     fn tx_room(&mut self, _ep: usize, inject: usize, _caps: Caps) -> usize {
         match HEADER + inject <= HEAD_SIZE {
             true => self.heads.left(),
-            false => self.copies.left(),
+            false => self.copies_left(),
         }
     }
 
@@ -296,7 +300,7 @@ impl Transport for Rxm {
     }
 }
 
-/// Slots at most: those that are posted below and those that wait for the receive queue; headers; copies.
+/// Slots at most: for packets that come in; headers; copies.
 const PACKETS: usize = 2048;
 const HEADS: usize = 1 << 20;
 const COPIES: usize = 2048;

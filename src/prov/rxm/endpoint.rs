@@ -6,10 +6,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::conn::LANES;
 use super::tally::Accesses;
 use crate::base::Error;
 use crate::engine::address::ip::Addr;
 use crate::ffi::client::{Cq, Ep, PassiveEp};
+use crate::ffi::layer::Block;
 
 pub struct Endpoint {
     pub listener: Arc<PassiveEp>,
@@ -28,6 +30,10 @@ pub struct Endpoint {
     /// Receives of the shared context that are posted below, and how many there should be.
     pub posted: usize,
     pub wanted: usize,
+    /// Those of them that are not, where they take many packets each.
+    pub blocks: Vec<Block>,
+    /// What packets that wait take, in bytes, of each `Lane`.
+    pub waiting: [usize; LANES],
     /// What peers do to memory here.
     pub accesses: Accesses,
 }

@@ -25,6 +25,8 @@ pub enum Kind {
     /// A receive, of a context or of a connection.
     Packet,
     SharedPacket,
+    /// A receive of a context that takes many of them.
+    SharedBlock,
     /// A packet that nothing waits for.
     Control,
     /// The operation completes with it.

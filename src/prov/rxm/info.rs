@@ -70,7 +70,7 @@ pub fn cores(query: &Query, below: &dyn Below, params: &Params) -> (Vec<Info>, V
     let plain = ask(query, below, params, false);
     let shared = match params.shared_rx {
         Some(false) => Answer::default(),
-        _ => ask(query, below, params, true),
+        _ => ask_shared(query, below, params),
     };
     let mut cores: Vec<Info> = Vec::new();
     let sharing = shared.entries.into_iter().filter(|info| {
@@ -100,9 +100,23 @@ fn is_tcp(name: &CStr) -> bool {
 }
 
 fn ask(query: &Query, below: &dyn Below, params: &Params, shared: bool) -> Answer {
-    let hints = wishes(query, params, shared);
+    answer(query, below, &wishes(query, params, shared))
+}
+
+/// Shared contexts that take many packets with one receive, where there are such.
+fn ask_shared(query: &Query, below: &dyn Below, params: &Params) -> Answer {
+    let mut hints = wishes(query, params, true);
+    hints.caps |= Caps::MULTI_RECV;
+    let many = answer(query, below, &hints);
+    match many.entries.is_empty() {
+        true => ask(query, below, params, true),
+        false => many,
+    }
+}
+
+fn answer(query: &Query, below: &dyn Below, hints: &Hints) -> Answer {
     below.offers(&Query {
-        hints: Some(&hints),
+        hints: Some(hints),
         flags: query.flags | CORE_ONLY,
         ..*query
     })

@@ -6,7 +6,7 @@ use core::fmt;
 use std::ffi::CString;
 
 use super::SOURCE;
-use super::conn::{Conn, Sink, State};
+use super::conn::{Conn, Lane, Sink, State};
 use super::flight::{Asked, Flight, Group, Kind, Post, Send};
 use super::state::{Rxm, StateOf};
 use crate::abi::FI_ADDR_NOTAVAIL;
@@ -154,14 +154,14 @@ impl Rxm {
 
     /// Packets that wait because the receive queue was full are kept now whatever that costs: no more come.
     fn deliver_rest(&mut self, domain: &mut StateOf, id: usize) {
-        let conn = &mut self.conns[id];
-        let inbox = std::mem::take(&mut conn.inbox);
-        let ep = conn.ep;
-        for (slot, len) in inbox {
-            if domain.find_ep(ep).is_some() {
-                self.take_last(domain, id, &slot.bytes()[..len]);
+        let ep = self.conns[id].ep;
+        for lane in Lane::ALL {
+            for bytes in std::mem::take(&mut self.conns[id].inbox[lane as usize]) {
+                self.let_go(ep, lane, &bytes);
+                if domain.find_ep(ep).is_some() {
+                    self.take_last(domain, id, &bytes);
+                }
             }
-            self.packets.put(slot);
         }
     }
 
@@ -181,6 +181,7 @@ impl Rxm {
             // These go with the tables.
             Kind::Packet
             | Kind::SharedPacket
+            | Kind::SharedBlock
             | Kind::Control
             | Kind::Announce(_)
             | Kind::Fetched(_)
@@ -228,7 +229,9 @@ impl Rxm {
     }
 
     fn received_one_of(&mut self, kind: &Kind, ep: usize) {
-        if let (Kind::SharedPacket, Some(endpoint)) = (kind, self.endpoint_mut(ep)) {
+        if let Kind::SharedPacket | Kind::SharedBlock = kind
+            && let Some(endpoint) = self.endpoint_mut(ep)
+        {
             endpoint.posted -= 1;
         }
     }

@@ -6,10 +6,11 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use super::params::Params;
+use super::proto::HEADER;
 use crate::abi::*;
 use crate::base::flags::flags;
 use crate::base::info::Info;
-use crate::base::{Caps, Error, MrMode, OpFlags, Result};
+use crate::base::{Caps, Error, Mode, MrMode, OpFlags, Result};
 use crate::ffi::client::{self, Cq, CqAttr, Domain, Ep, Eq, EqAttr, Fabric, PassiveEp};
 use crate::ffi::layer::{Loan, Registrar};
 use crate::ffi::with_entry;
@@ -48,6 +49,8 @@ pub struct LowerDomain {
     levels: OpFlags,
     /// Receives that one queue takes.
     pub receives: usize,
+    /// Bytes of one that takes many packets, where such are used.
+    pub block: Option<usize>,
 }
 
 impl LowerDomain {
@@ -89,14 +92,22 @@ impl LowerDomain {
             wait_obj,
             ..EqAttr::default()
         };
+        let shares_rx = entry.ep.rx_ctx_cnt == FI_SHARED_CONTEXT;
+        let packet = HEADER + lower.params.eager;
+        // With FI_RX_CQ_DATA a receive may end with what is no message.
+        let blocks = shares_rx
+            && entry.rx.caps.contains(Caps::MULTI_RECV)
+            && !entry.mode.contains(Mode::RX_CQ_DATA)
+            && registrar.prefix() == 0;
         Ok(LowerDomain {
+            block: blocks.then_some(BLOCK.max(packet.saturating_mul(PACKETS_OF_BLOCK))),
             eq: Eq::open(&lower.fabric, &eq)?,
             fabric: lower.fabric.clone(),
             wait_obj,
             domain,
             registrar,
             params: lower.params,
-            shares_rx: entry.ep.rx_ctx_cnt == FI_SHARED_CONTEXT,
+            shares_rx,
             inject: entry.tx.inject_size.min(SHORT),
             iovs: entry.tx.iov_limit.max(1),
             remotes: entry.tx.rma_iov_limit.max(1),
@@ -124,10 +135,32 @@ impl LowerDomain {
     }
 
     pub fn shared_rx(&self) -> Result<Option<Arc<Ep>>> {
-        match self.shares_rx {
-            false => Ok(None),
-            true => with_entry(&self.entry, |info| Ep::open_srx(&self.domain, info.rx())).map(Some),
+        if !self.shares_rx {
+            return Ok(None);
         }
+        let context = with_entry(&self.entry, |info| Ep::open_srx(&self.domain, info.rx()))?;
+        if self.block.is_some() {
+            // The longest packet has room in any block that is posted.
+            context.setopt(FI_OPT_MIN_MULTI_RECV, HEADER + self.params.eager)?;
+        }
+        Ok(Some(context))
+    }
+
+    /// Receives that are posted for an endpoint at first.
+    pub fn first_receives(&self) -> usize {
+        match self.block {
+            Some(_) => FIRST_BLOCKS,
+            None => FIRST_RECEIVES,
+        }
+    }
+
+    /// As many as there are at most.
+    pub fn most_receives(&self) -> usize {
+        let most = match self.block {
+            Some(_) => MOST_BLOCKS,
+            None => MOST_RECEIVES,
+        };
+        most.min(self.receives)
     }
 
     pub fn queue(&self) -> Result<Arc<Cq>> {
@@ -162,6 +195,15 @@ impl LowerDomain {
     }
 }
 
+/// Receives that are posted below for an endpoint at first, and at most.
+const FIRST_RECEIVES: usize = 32;
+const MOST_RECEIVES: usize = 1024;
+/// Those that take many packets, and their bytes.
+const FIRST_BLOCKS: usize = 2;
+const MOST_BLOCKS: usize = 8;
+const BLOCK: usize = 1 << 18;
+/// The longest packets that one takes.
+const PACKETS_OF_BLOCK: usize = 8;
 /// What is gathered on the stack.
 pub const SHORT: usize = 256;
 /// Entries of a queue below.

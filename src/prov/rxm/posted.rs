@@ -2,16 +2,30 @@
 //! Receives below, by which packets come: as many as are used, of a context that connections share or of each of them.
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
+use super::conn::LANES;
+use super::endpoint::Endpoint;
 use super::flight::{Flight, Kind};
 use super::state::Rxm;
+use crate::abi::FI_ADDR_UNSPEC;
 use crate::base::{Error, Result};
 use crate::ffi::client::Ep;
+use crate::ffi::layer::{Block, Loan};
 
-/// Receives that are posted below for an endpoint at first, and at most.
-pub const FIRST_RECEIVES: usize = 32;
-const MOST_RECEIVES: usize = 1024;
-/// Those of a connection that shares none.
+/// Receives of a connection that shares none.
 const OWN_RECEIVES: usize = 8;
+/// What packets that wait may take, in bytes, of each `Lane`, before no more receives are posted. As many atomic
+/// operations as a peer may have under way cannot stop the answers to ours.
+const MOST_WAITING: [usize; LANES] = [8 << 20, 64 << 20];
+
+impl Endpoint {
+    /// So much waits that no more is received.
+    fn is_full(&self) -> bool {
+        let mut both = self.waiting.iter().zip(MOST_WAITING);
+        both.any(|(&waiting, most)| waiting > most)
+    }
+}
 
 impl Rxm {
     /// Posts what is missing of the receives that an endpoint's connections share.
@@ -22,10 +36,17 @@ impl Rxm {
         let Some(context) = endpoint.shared_rx.clone() else {
             return Ok(());
         };
-        let most = endpoint.wanted.min(self.lower.receives);
+        let most = endpoint.wanted.min(self.lower.most_receives());
         let missing = most.saturating_sub(endpoint.posted);
+        if endpoint.is_full() {
+            return Ok(());
+        }
         for _ in 0..missing {
-            match self.post_packet(&context, ep, usize::MAX, Kind::SharedPacket) {
+            let posted = match self.lower.block {
+                Some(size) => self.post_block(&context, ep, size),
+                None => self.post_packet(&context, ep, usize::MAX, Kind::SharedPacket),
+            };
+            match posted {
                 Ok(()) => {}
                 Err(Error::AGAIN) => break,
                 Err(error) => return Err(error),
@@ -47,9 +68,12 @@ impl Rxm {
             return Ok(());
         };
         let ep = conn.ep;
+        if self.endpoint(ep).is_some_and(Endpoint::is_full) {
+            return Ok(());
+        }
         let missing = OWN_RECEIVES
             .min(self.lower.receives)
-            .saturating_sub(conn.posted);
+            .saturating_sub(self.conns[id].posted);
         for _ in 0..missing {
             match self.post_packet(&link, ep, id, Kind::Packet) {
                 Ok(()) => self.conns[id].posted += 1,
@@ -63,7 +87,7 @@ impl Rxm {
     fn post_packet(&mut self, to: &Ep, ep: usize, conn: usize, kind: Kind) -> Result {
         let slot = self.packets.take()?;
         let flight = Flight { ep, conn, kind };
-        let posted = self.ops.recv(to, slot, crate::abi::FI_ADDR_UNSPEC, flight);
+        let posted = self.ops.recv(to, slot, FI_ADDR_UNSPEC, flight);
         posted.map_err(|failed| {
             let error = failed.error;
             self.put_slots(failed.loan);
@@ -71,12 +95,41 @@ impl Rxm {
         })
     }
 
+    fn post_block(&mut self, to: &Ep, ep: usize, size: usize) -> Result {
+        let endpoint = self.endpoint_mut(ep).ok_or(Error::INVAL)?;
+        let block = match endpoint.blocks.pop() {
+            Some(block) => block,
+            None => Block::new(&self.lower.registrar, size)?,
+        };
+        let flight = Flight {
+            ep,
+            conn: usize::MAX,
+            kind: Kind::SharedBlock,
+        };
+        let posted = self.ops.recv_many(to, block, FI_ADDR_UNSPEC, flight);
+        posted.map_err(|failed| {
+            self.keep_block(ep, failed.loan);
+            failed.error
+        })
+    }
+
+    /// The block of a receive that is over is posted again.
+    pub fn keep_block(&mut self, ep: usize, loan: Loan) {
+        if let Loan::Block(block) = loan
+            && let Ok(block) = Arc::try_unwrap(block)
+            && let Some(endpoint) = self.endpoint_mut(ep)
+        {
+            endpoint.blocks.push(block);
+        }
+    }
+
     /// More receives where many were used up at once.
     pub fn grow_shared(&mut self, ep: usize) {
+        let most = self.lower.most_receives();
         if let Some(endpoint) = self.endpoint_mut(ep)
             && endpoint.posted * 2 < endpoint.wanted
         {
-            endpoint.wanted = (endpoint.wanted * 2).min(MOST_RECEIVES);
+            endpoint.wanted = (endpoint.wanted * 2).min(most);
         }
     }
 }

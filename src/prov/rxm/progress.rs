@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::flight::{Call, Flight, Kind, Post};
 use super::state::{Due, Rxm, StateOf};
-use crate::abi::{FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE};
+use crate::abi::{FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE};
 use crate::base::{CompFlags, Error};
 use crate::engine::domain_state::Sender;
-use crate::ffi::client::{Completion, Cq};
-use crate::ffi::layer::{Failed, Lent, Loan};
+use crate::ffi::client::{Completion, Cq, Done};
+use crate::ffi::layer::{Block, Failed, Lent, Loan};
 
 /// Completions that one poll takes of an endpoint.
 const MOST: usize = 64;
@@ -97,12 +97,12 @@ impl Rxm {
             return;
         }
         let cq = endpoint.cq.clone();
-        let mut taken = 0;
+        let (mut taken, mut block) = (0, None);
         loop {
             match read {
                 Ok(count) => {
                     for done in &mut batch[..count] {
-                        self.completed(domain, ep, done);
+                        self.completed(domain, ep, done, &mut block);
                     }
                     taken += count;
                     if count < batch.len() || taken >= MOST {
@@ -129,15 +129,16 @@ impl Rxm {
             };
             let (cq, wanted) = (
                 endpoint.cq.clone(),
-                endpoint.wanted.min(self.lower.receives),
+                endpoint.wanted.min(self.lower.most_receives()),
             );
             let is_ready = endpoint.shared_rx.is_none() || endpoint.posted >= wanted;
             let mut batch = core::mem::take(&mut self.batch);
             let read = cq.read(&mut batch);
+            let mut block = None;
             match read {
                 Ok(count) => {
                     for done in &mut batch[..count] {
-                        self.completed(domain, ep, done);
+                        self.completed(domain, ep, done, &mut block);
                     }
                 }
                 Err(Error::AVAIL) => self.failed(domain, ep, &cq),
@@ -157,7 +158,21 @@ impl Rxm {
         }
     }
 
-    fn completed(&mut self, domain: &mut StateOf, ep: usize, done: &mut Completion) {
+    /// `block`: that of the completion before.
+    fn completed(
+        &mut self,
+        domain: &mut StateOf,
+        ep: usize,
+        done: &mut Completion,
+        block: &mut Option<Arc<Block>>,
+    ) {
+        if let Some(its) = self.ops.block_of(&done.context) {
+            match block {
+                Some(block) if Arc::ptr_eq(block, its) => {}
+                _ => *block = Some(its.clone()),
+            }
+            return self.received_some(domain, ep, done, block);
+        }
         let context = core::mem::take(&mut done.context);
         let (flags, len) = (done.flags, done.len);
         let ended = self.ops.end(context);
@@ -174,11 +189,11 @@ impl Rxm {
             Kind::SharedPacket | Kind::Packet => {
                 self.received_one(&flight);
                 let Loan::Slot(slot, _) = loan else { return };
-                match flags & FI_REMOTE_WRITE {
-                    0 => self.arrived(domain, ep, slot, len),
-                    // It used up a receive.
-                    _ => self.packets.put(slot),
+                // A write with data uses up a receive.
+                if flags & FI_REMOTE_WRITE == 0 {
+                    self.arrived(domain, ep, &slot.bytes()[..len.min(slot.room())]);
                 }
+                self.packets.put(slot);
                 if let Kind::Packet = flight.kind
                     && self.conns.contains(flight.conn)
                 {
@@ -193,10 +208,37 @@ impl Rxm {
         }
     }
 
+    /// A receive that takes many packets has one more, or is over.
+    #[inline]
+    fn received_some(
+        &mut self,
+        domain: &mut StateOf,
+        ep: usize,
+        done: &mut Completion,
+        block: &mut Option<Arc<Block>>,
+    ) {
+        if done.flags & FI_RECV != 0
+            && let Some(packet) = block.as_ref().and_then(|block| block.message(done))
+        {
+            self.arrived(domain, ep, packet);
+        }
+        if done.flags & FI_MULTI_RECV != 0 {
+            *block = None;
+            self.block_ended(core::mem::take(&mut done.context));
+        }
+    }
+
+    fn block_ended(&mut self, context: Done) {
+        if let Some((flight, loan)) = self.ops.end(context) {
+            self.received_one(&flight);
+            self.keep_block(flight.ep, loan);
+        }
+    }
+
     /// A receive below has ended.
     pub fn received_one(&mut self, flight: &Flight) {
         match flight.kind {
-            Kind::SharedPacket => {
+            Kind::SharedPacket | Kind::SharedBlock => {
                 if let Some(endpoint) = self.endpoint_mut(flight.ep) {
                     endpoint.posted -= 1;
                 }
@@ -212,7 +254,7 @@ impl Rxm {
     /// Slots go back to their pools; what the application has lent is the caller's.
     pub fn put_slots(&mut self, loan: Loan) -> Option<Arc<Lent>> {
         match loan {
-            Loan::Nothing => None,
+            Loan::Nothing | Loan::Block(_) => None,
             Loan::Slot(slot, _) => {
                 self.put(slot);
                 None
@@ -247,7 +289,11 @@ impl Rxm {
     /// What an operation below was for has come one step further, or has failed.
     pub fn landed(&mut self, domain: &mut StateOf, flight: Flight, error: Option<Error>) {
         match flight.kind {
-            Kind::Packet | Kind::SharedPacket | Kind::Control | Kind::Announce(_) => {}
+            Kind::Packet
+            | Kind::SharedPacket
+            | Kind::SharedBlock
+            | Kind::Control
+            | Kind::Announce(_) => {}
             Kind::Op(op) => match error {
                 None => domain.complete_tx(&op),
                 Some(error) => domain.fail_tx(&op, error),
@@ -296,6 +342,13 @@ impl Rxm {
             Error::CANCELED => Error::CONNRESET,
             error => error,
         };
+        if self.ops.block_of(&failed.context).is_some() {
+            // What is too long for any receive has come: whose it is cannot be told.
+            if failed.flags & FI_MULTI_RECV != 0 || failed.error == Error::CANCELED {
+                self.block_ended(failed.context);
+            }
+            return;
+        }
         let Some((flight, loan)) = self.ops.end(failed.context) else {
             return;
         };

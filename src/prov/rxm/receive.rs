@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::SOURCE;
-use super::conn::{Coming, Sink, State};
+use super::conn::{Coming, Lane, Sink, State};
 use super::flight::Parked;
 use super::proto::{Body, Fault, Message, Packet, Part, Segment, decode};
 use super::state::{Rxm, StateOf};
@@ -12,7 +12,6 @@ use crate::base::{Caps, CompFlags, Error};
 use crate::engine::domain_state::{MessageInfo, Sender};
 use crate::engine::srx::{Bytes, Envelope, Slot as Kept, Srx, Unfilled};
 use crate::engine::transport::Address;
-use crate::ffi::layer::Slot;
 
 /// Whether a packet could be dealt with.
 pub enum Taken {
@@ -22,40 +21,51 @@ pub enum Taken {
 }
 
 impl Rxm {
-    /// A packet has come. It is dealt with, or waits.
-    pub fn arrived(&mut self, domain: &mut StateOf, ep: usize, slot: Slot, len: usize) {
-        let bytes = &slot.bytes()[..len.min(slot.room())];
+    /// A packet has come. It is dealt with, or a copy of it waits.
+    pub fn arrived(&mut self, domain: &mut StateOf, ep: usize, bytes: &[u8]) {
         let packet = match decode(bytes) {
             Ok(packet) => packet,
-            Err(fault) => {
-                // Whose it is cannot be told: it came by a receive that connections share.
-                self.packets.put(slot);
-                return complain(fault);
-            }
+            // Whose it is cannot be told: it came by a receive that connections share.
+            Err(fault) => return complain(fault),
         };
         let Some(id) = self.named(ep, packet.conn) else {
             // Of a connection that is gone.
-            return self.packets.put(slot);
+            return;
         };
-        let conn = &self.conns[id];
-        let in_order = matches!(
-            packet.body,
-            Body::Eager(..) | Body::Segment(..) | Body::Request { .. }
-        );
-        if conn.state != State::Up || in_order && !conn.inbox.is_empty() {
-            self.conns[id].inbox.push_back((slot, len));
-            return self.stall(id);
+        let lane = lane_of(&packet.body);
+        if self.has_to_wait(id, lane) {
+            return self.postpone(id, lane, bytes);
         }
         match self.take(domain, id, &packet) {
-            Ok(Taken::Yes) => self.packets.put(slot),
-            Ok(Taken::Later) => {
-                self.conns[id].inbox.push_back((slot, len));
-                self.stall(id);
-            }
-            Err(fault) => {
-                self.packets.put(slot);
-                self.faulty(domain, id, fault);
-            }
+            Ok(Taken::Yes) => {}
+            Ok(Taken::Later) => self.postpone(id, lane, bytes),
+            Err(fault) => self.faulty(domain, id, fault),
+        }
+    }
+
+    /// Whether a packet may not overtake others.
+    #[inline]
+    fn has_to_wait(&self, id: usize, lane: Option<Lane>) -> bool {
+        let conn = &self.conns[id];
+        conn.state != State::Up || lane.is_some_and(|lane| !conn.inbox[lane as usize].is_empty())
+    }
+
+    /// A packet waits: no receives are posted below while too much does.
+    #[cold]
+    fn postpone(&mut self, id: usize, lane: Option<Lane>, bytes: &[u8]) {
+        let lane = lane.unwrap_or(Lane::Messages);
+        self.conns[id].inbox[lane as usize].push_back(bytes.into());
+        let ep = self.conns[id].ep;
+        if let Some(endpoint) = self.endpoint_mut(ep) {
+            endpoint.waiting[lane as usize] += cost_of(bytes);
+        }
+        self.stall(id);
+    }
+
+    /// One of the packets that waited does not any more.
+    pub fn let_go(&mut self, ep: usize, lane: Lane, bytes: &[u8]) {
+        if let Some(endpoint) = self.endpoint_mut(ep) {
+            endpoint.waiting[lane as usize] -= cost_of(bytes);
         }
     }
 
@@ -68,35 +78,39 @@ impl Rxm {
     /// Packets that wait, in their order, as far as there is room now.
     pub fn take_waiting(&mut self, domain: &mut StateOf) {
         for id in core::mem::take(&mut self.stalled) {
-            while let Some(conn) = self.conns.get_mut(id)
-                && conn.state == State::Up
-                && let Some((slot, len)) = conn.inbox.pop_front()
-            {
-                let taken = match decode(&slot.bytes()[..len]) {
-                    Ok(packet) => self.take(domain, id, &packet),
-                    Err(fault) => Err(fault),
-                };
-                match taken {
-                    Ok(Taken::Yes) => self.packets.put(slot),
-                    Ok(Taken::Later) => {
-                        self.conns[id].inbox.push_front((slot, len));
-                        break;
-                    }
-                    Err(fault) => {
-                        self.packets.put(slot);
-                        self.faulty(domain, id, fault);
-                    }
-                }
+            for lane in Lane::ALL {
+                self.take_lane(domain, id, lane);
             }
             let Some(conn) = self.conns.get(id) else {
                 continue;
             };
-            let (ep, waits) = (conn.ep, !conn.inbox.is_empty());
+            let (ep, waits) = (conn.ep, conn.has_waiting());
             if waits {
                 self.stall(id);
             }
-            // There may have been no slots for them.
+            // Too much may have waited for them.
             let _ = self.post_shared(ep).and_then(|()| self.post_own(id));
+        }
+    }
+
+    fn take_lane(&mut self, domain: &mut StateOf, id: usize, lane: Lane) {
+        while let Some(conn) = self.conns.get_mut(id)
+            && conn.state == State::Up
+            && let Some(bytes) = conn.inbox[lane as usize].pop_front()
+        {
+            let ep = conn.ep;
+            let taken = match decode(&bytes) {
+                Ok(packet) => self.take(domain, id, &packet),
+                Err(fault) => Err(fault),
+            };
+            if let Ok(Taken::Later) = taken {
+                self.conns[id].inbox[lane as usize].push_front(bytes);
+                return;
+            }
+            self.let_go(ep, lane, &bytes);
+            if let Err(fault) = taken {
+                self.faulty(domain, id, fault);
+            }
         }
     }
 
@@ -169,8 +183,7 @@ impl Rxm {
             Body::Addresses { msg, ref places } => self.write_to(domain, id, msg, places),
             Body::WriteDone { msg } => self.was_written(domain, id, msg),
             Body::Atomic { msg, ref request } => {
-                self.operate(domain, id, msg, request)?;
-                true
+                return self.operate(domain, id, msg, request);
             }
             Body::AtomicResponse { msg, ref response } => self.answered(domain, id, msg, response),
             // Only of those who count receives.
@@ -399,6 +412,23 @@ fn info_of(message: &Message) -> MessageInfo {
         data: message.data,
     }
 }
+
+/// Those with an order, and which.
+#[inline]
+fn lane_of(body: &Body<'_>) -> Option<Lane> {
+    match body {
+        Body::Eager(..) | Body::Segment(..) | Body::Request { .. } => Some(Lane::Messages),
+        Body::Atomic { .. } => Some(Lane::Atomics),
+        _ => None,
+    }
+}
+
+/// What a packet that waits takes, about.
+fn cost_of(bytes: &[u8]) -> usize {
+    bytes.len() + ENTRY
+}
+
+const ENTRY: usize = 64;
 
 #[cold]
 fn complain(Fault(why): Fault) {

@@ -205,12 +205,23 @@ impl Rxm {
             || tx.iov.spans().count() >= self.lower.pieces()
     }
 
-    /// A slot for so many bytes that are copied.
+    /// A slot for so many bytes of an operation that are copied.
     pub fn slot_for(&mut self, len: usize) -> Result<Slot> {
         match len <= HEAD_SIZE {
             true => self.heads.take(),
+            false if self.copies_left() == 0 => Err(Error::AGAIN),
             false => self.copies.take(),
         }
+    }
+
+    /// Slots for what operations copy; the others are for answers.
+    pub fn copies_left(&self) -> usize {
+        self.copies.left().saturating_sub(FOR_ANSWERS)
+    }
+
+    /// Whether there is a slot for an answer of so many bytes.
+    pub fn can_answer(&self, len: usize) -> bool {
+        len <= HEAD_SIZE || self.copies.left() > 0
     }
 
     /// The memory of an operation, for operations below.
@@ -240,8 +251,11 @@ impl Rxm {
         let count = op.len.div_ceil(size);
         let copied = self.copies_of(tx);
         // All that is needed is taken first, since what was begun goes on.
-        let pool = if copied { &self.copies } else { &self.heads };
-        if pool.left() < count {
+        let left = match copied {
+            true => self.copies_left(),
+            false => self.heads.left(),
+        };
+        if left < count {
             return Err(Error::AGAIN);
         }
         let lent = match copied {
@@ -342,7 +356,11 @@ impl Rxm {
                 return;
             }
         }
-        let Ok(mut slot) = self.slot_for(len) else {
+        let slot = match len <= HEAD_SIZE {
+            true => self.heads.take(),
+            false => self.copies.take(),
+        };
+        let Ok(mut slot) = slot else {
             // The peer would wait for ever.
             return self.lost(domain, id, Error::NOMEM, &"cannot be answered: no memory");
         };
@@ -366,6 +384,9 @@ impl Rxm {
         self.hand_down(domain, post);
     }
 }
+
+/// Slots for copies that operations leave to answers.
+pub const FOR_ANSWERS: usize = 512;
 
 /// The memory goes back to the operation, which is not posted.
 pub fn take_back(lent: Arc<Lent>, tx: &mut Tx<'_>, error: Error) -> Error {

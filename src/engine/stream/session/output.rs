@@ -54,6 +54,7 @@ impl<A: Address> Session<A> {
             }
             return;
         }
+        let more = op.is_some_and(|op| op.flags.contains(OpFlags::MORE));
         let after = self.after(cx, frame, op);
         self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
             header: bytes,
@@ -62,8 +63,13 @@ impl<A: Address> Session<A> {
             payload,
             after,
         })));
-        if !self.tx.blocked {
-            self.flush_conn(cx);
+        if self.tx.blocked {
+            return;
+        }
+        // FI_MORE: what follows goes by the same system call.
+        match more && !cx.link.is_shm() && self.tx.queue.len() < GATHERED {
+            true => self.mark_dirty(cx),
+            false => self.flush_conn(cx),
         }
     }
 
@@ -296,3 +302,6 @@ impl<A: Address> Session<A> {
         cx.watch_waits();
     }
 }
+
+/// Long frames that wait for the next one.
+const GATHERED: usize = 8;

@@ -48,13 +48,17 @@ impl<A: Address> Session<A> {
                 Some(op) => self.handed_over(cx, frame, op),
                 None => self.tx.owe(header_len + len),
             }
+            // What was to be followed is.
+            let is_followed = matches!(self.tx.queue.front(), Some(Out::Frame(_)));
             let is_full = self.tx.staged >= STAGE_FULL || self.tx.pace.is_full();
-            if is_full && !self.tx.blocked {
+            if (is_full || is_followed) && !self.tx.blocked {
                 self.flush_conn(cx);
             }
             return;
         }
-        let more = op.is_some_and(|op| op.flags.contains(OpFlags::MORE));
+        let follows =
+            |op: TxOp| op.flags.contains(OpFlags::MORE) && cx.domain.ep(self.ep).more_follows;
+        let waits = op.is_some_and(follows);
         let after = self.after(cx, frame, op);
         self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
             header: bytes,
@@ -66,10 +70,13 @@ impl<A: Address> Session<A> {
         if self.tx.blocked {
             return;
         }
-        // FI_MORE: what follows goes by the same system call.
-        match more && !cx.link.is_shm() && self.tx.queue.len() < GATHERED {
-            true => self.mark_dirty(cx),
-            false => self.flush_conn(cx),
+        // What follows goes by the same system call, and nobody has to see to it.
+        if !waits || cx.link.is_shm() || self.tx.queue.len() >= GATHERED {
+            return self.flush_conn(cx);
+        }
+        if !self.tx.dirty {
+            self.tx.dirty = true;
+            cx.common.dirty.push(cx.id);
         }
     }
 

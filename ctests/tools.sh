@@ -212,6 +212,30 @@ expect 0 "fi_info -e"
 for line in 'FI_TCP_TX_SIZE=77' 'FI_LOG_PROV="a b"' '# FI_TCP_IFACE: String' '# FI_TCP_TX_SIZE: size_t'; do
     grep -q -x -F "$line" "$scratch/ours.out" || fail "fi_info -e has no line $line"
 done
+# As JSON: the same entries, providers and variables, by their members.
+run text "$tools/fi_info" -v -p tcp
+run ours "$tools/fi_info" --json -p tcp
+expect 0 "fi_info --json"
+python3 - "$scratch/text.out" "$scratch/ours.out" <<'EOF' || fail "fi_info --json"
+import json, sys
+text, entries = open(sys.argv[1]).read(), json.load(open(sys.argv[2]))["entries"]
+assert len(entries) == text.count("fi_info:"), len(entries)
+for entry in entries:
+    assert "FI_MSG" in entry["caps"] and entry["fabric_attr"]["prov_name"].split(";")[0] == "tcp", entry
+    for part in "tx_attr", "rx_attr", "ep_attr", "domain_attr":
+        assert isinstance(entry[part], dict) and len(entry[part]) > 5, entry
+    assert isinstance(entry["domain_attr"]["mr_key_size"], int) and entry["dest_addr"] is None, entry
+EOF
+run ours "$tools/fi_info" --json -l
+expect 0 "fi_info --json -l"
+python3 -c 'import json, sys; assert "tcp" in [p["name"] for p in json.load(open(sys.argv[1]))["providers"]]' \
+    "$scratch/ours.out" || fail "fi_info --json -l"
+FI_TCP_TX_SIZE=77 run ours "$tools/fi_info" --json -g TCP_TX
+expect 0 "fi_info --json -g"
+python3 -c 'import json, sys; [v] = json.load(open(sys.argv[1]))["variables"]; assert v["value"] == "77", v' \
+    "$scratch/ours.out" || fail "fi_info --json -g"
+run ours "$tools/fi_info" --json --why
+expect 1 "fi_info --json --why"
 run ours "$tools/fi_info" --version
 expect 0 "fi_info --version"
 version=$(sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' "$ROOT/Cargo.toml")
@@ -230,13 +254,13 @@ FI_LOG_LEVEL=info FI_LOG_SUBSYS=core run log "$tools/fi_info" -p tcp
 head -n 1 "$scratch/log.err" | grep -qF "$identity, $file" ||
     fail "the first line of the log does not say: $identity, $file"
 
-# Help and what leads to it: the options are the same, their descriptions and --why are ours.
-names() { grep -o -E -- '(-[a-zA-Z], )?--[a-z_]+' "$1" | grep -v -x -e --why; }
+# Help and what leads to it: the options are the same, their descriptions, --why and --json are ours.
+names() { grep -o -E -- '(-[a-zA-Z], )?--[a-z_]+' "$1" | grep -v -x -e --why -e --json; }
 for options in -h --help --ver --foo --provider= -x -p --verbose=1; do
     [ "$options" != --provider= ] || options=--provider
     run ours "$tools/fi_info" $options
     expect 1 "fi_info $options"
-    [ "$(grep -c -e '^  -' "$scratch/ours.out")" -eq 18 ] || fail "fi_info $options prints no help"
+    [ "$(grep -c -e '^  -' "$scratch/ours.out")" -eq 19 ] || fail "fi_info $options prints no help"
     for other in ${others[@]+"${others[@]}"}; do
         run theirs "$other/fi_info" $options
         diff -u <(names "$scratch/theirs.out") <(names "$scratch/ours.out") || fail "fi_info $options: other options (above)"

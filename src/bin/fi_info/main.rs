@@ -10,6 +10,7 @@ mod calls;
 #[path = "../calls/ffi.rs"]
 mod ffi;
 
+mod json;
 mod neighbours;
 mod options;
 mod show;
@@ -59,15 +60,22 @@ fn query(options: &Options) -> Result<(), Failure> {
 }
 
 fn show(options: &Options, list: &InfoList) -> Result<(), Failure> {
+    let containing = options.containing.as_deref();
     match options.view {
         View::Variables => {
             let params = params::all()?;
             let filter = options.variable.as_deref();
+            if options.json {
+                output::print(|out| json::variables(out, &params, filter));
+                return Ok(());
+            }
             output::print(|out| show::variables(out, &params, filter));
         }
+        View::Providers if options.json => output::print(|out| json::providers(out, list)),
+        _ if options.json => output::print(|out| json::entries(out, list, containing)),
         View::Full => output::print(|out| {
-            show::full(out, list, options.containing.as_deref())?;
-            match options.containing {
+            show::full(out, list, containing)?;
+            match containing {
                 None => neighbours::report(out, list),
                 Some(_) => Ok(()),
             }

@@ -17,6 +17,7 @@ pub struct Options {
     /// Show only entries whose text contains this.
     pub containing: Option<String>,
     pub why: bool,
+    pub json: bool,
     pub verbose: bool,
 }
 
@@ -46,6 +47,7 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Outcome {
         variable: None,
         containing: None,
         why: false,
+        json: false,
         verbose: false,
     };
     let accepted = Accepted {
@@ -65,6 +67,9 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Outcome {
             // Words that belong to no option have never had a meaning, and were never refused.
             Ok(Argument::Operand(_)) => {}
         }
+    }
+    if options.why && options.json {
+        return Outcome::Usage(Some("--why has no --json".into()));
     }
     Outcome::Run(options)
 }
@@ -108,6 +113,7 @@ impl Options {
                 self.raise(View::Full);
             }
             WHY => self.why = true,
+            JSON => self.json = true,
             _ => unreachable!("every accepted option is handled"),
         }
     }
@@ -152,6 +158,7 @@ fn fresh_hints() -> Result<Hints, String> {
 /// Marks for the options that have no letter.
 const VERSION: char = '\u{1}';
 const WHY: char = '\u{2}';
+const JSON: char = '\u{3}';
 
 const LONG: &[Long] = &[
     long("help", 'h'),
@@ -172,6 +179,7 @@ const LONG: &[Long] = &[
     long("verbose", 'v'),
     long("version", VERSION),
     long("why", WHY),
+    long("json", JSON),
 ];
 
 const fn long(name: &'static str, letter: char) -> Long {
@@ -207,5 +215,6 @@ pub const HELP: &str = "  -h, --help\t\t\tshow this text
   -l, --list\t\t\tshow the providers
   -v, --verbose\t\t\tshow all about every entry, and try what peers on this host are reached over
   --why\t\t\t\tshow what was ruled out, and by which attribute
+  --json\t\t\tshow entries (all about each), providers or variables as JSON
   --version\t\t\tshow the versions of this program and of the library
 ";

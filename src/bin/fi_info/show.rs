@@ -70,11 +70,11 @@ pub fn or_null(text: Option<String>) -> String {
     text.unwrap_or_else(|| "(null)".to_owned())
 }
 
-fn version(number: u32) -> String {
+pub fn version(number: u32) -> String {
     format!("{}.{}", number >> 16, number & 0xffff)
 }
 
-fn kind(kind: fi_param_type) -> &'static str {
+pub fn kind(kind: fi_param_type) -> &'static str {
     match kind {
         FI_PARAM_STRING => "String",
         FI_PARAM_INT => "Integer",
@@ -85,7 +85,7 @@ fn kind(kind: fi_param_type) -> &'static str {
 }
 
 /// Does `part` stand in `text`, in any case of letters?
-fn contains(text: &str, part: &str) -> bool {
+pub fn contains(text: &str, part: &str) -> bool {
     text.to_ascii_lowercase()
         .contains(&part.to_ascii_lowercase())
 }

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""man.py BUILT PAGES [PAGE...]: the manual of docs/man agrees with the headers, with the library in BUILT, and with itself.
+"""man.py BUILT PAGES [--write | PAGE...]: the manual of docs/man agrees with the headers, with the library in BUILT, and with itself.
 
 PAGES is where scripts/man.sh put what it rendered. Of each page: mandoc warns of nothing; links lead to pages that are
 there; prototypes of a SYNOPSIS are those of the headers; the program of an EXAMPLE compiles without a warning, runs, and
 prints what the page says it prints. Of all together: every function that the library exports and a header declares is in
 NAME and SYNOPSIS of exactly one page of section 3; every option of a program is in its page; every variable is one that
-`fi_info -e` knows. Names of pages narrow it to those. Exit code 77: a tool is missing.
+`fi_info -e` knows, and tables of settings are what that prints; --write puts them into the pages. Names of pages narrow
+it to those. Exit code 77: a tool is missing.
 """
 import os
 import re
@@ -14,16 +15,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = os.path.join(ROOT, "docs", "man")
 INCLUDE = os.path.join(ROOT, "include")
+KINDS = {"Boolean": "yes or no", "Integer": "number", "String": "text", "size_t": "size"}
+OWNED = ("FI_TCP_", "FI_SHM_", "FI_UDP_", "FI_SOCKETS_", "FI_OFI_", "FI_HOOK", "FI_PERF_", "FI_HMEM")
 SECONDS = 60 * int(os.environ.get("PATIENCE", "1"))
 CC = os.environ.get("CC", "cc")
 HEADINGS = {"1": ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLE", "SEE ALSO"],
             "3": ["NAME", "SYNOPSIS", "DESCRIPTION", "RETURN VALUE", "ERRORS", "NOTES", "EXAMPLE", "SEE ALSO"],
             "7": ["NAME", "DESCRIPTION", "SEE ALSO"]}
+with open(os.path.join(INCLUDE, "rdma", "providers", "fi_log.h"), encoding="utf-8") as log_header:
+    LOG_CONSTANTS = set(re.findall(r"\bFI_LOG_\w+", log_header.read()))
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.M | re.S)
 PROTOTYPE = re.compile(r"\b(fi_\w+)\(")
 
@@ -160,15 +166,42 @@ def check_options(page, built):
 
 
 def check_settings(page, settings):
-    """What is written like a setting is one."""
+    """What is written like a setting is one, or a constant of the log."""
     for name in sorted(set(re.findall(r"\bFI_(?:TCP|SHM|UDP|SOCKETS|OFI_RXM|OFI_RXD|LOG|PROVIDER)_[A-Z0-9_]+\b", page.text))):
-        if name not in settings and not name.endswith("_"):
+        if name not in settings and not name.endswith("_") and name not in LOG_CONSTANTS:
             yield f"{name} is no variable that fi_info -e shows"
+    if with_tables(page.text, settings) != page.text:
+        yield "a table of settings is out of date: make man-settings"
 
 
 def settings_of(built):
-    done = run([os.path.join(built, "fi_info"), "-e"], env=dict(os.environ, LD_LIBRARY_PATH=built))
-    return set(re.findall(r"^# (FI_\w+):", done.stdout, flags=re.M))
+    """Name of each variable: its kind and what it is."""
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("FI_")}
+    done = run([os.path.join(built, "fi_info"), "-e"], env=dict(bare, LD_LIBRARY_PATH=built))
+    lines = re.findall(r"^# (FI_\w+): (\w+).*\n# (.*)$", done.stdout, flags=re.M)
+    return {name: (KINDS[kind], re.sub(r"^\w+: ", "", text)) for name, kind, text in lines}
+
+
+def table(prefixes, settings):
+    """The settings whose names begin with one of these; "-": those of no provider and no hook."""
+    rows, ignored = [], []
+    for name, (kind, text) in settings.items():
+        wanted = name.startswith(tuple(prefixes)) if prefixes != ["-"] else not name.startswith(OWNED)
+        if wanted and text.startswith("accepted and ignored"):
+            ignored.append(f"`{name}`")
+        elif wanted:
+            what, default = re.fullmatch(r"(.*?)(?: \(default: (.*)\))?", text).groups()
+            rows.append(f"| `{name}` | {kind} | {default or '-'} | {what.replace('|', '/')} |")
+    text = "\n".join(["", "| Variable | Kind | Default | What it is |", "|---|---|---|---|", *rows, ""])
+    if ignored:
+        wrapped = textwrap.wrap("Accepted, without effect: " + ", ".join(ignored) + ".", 118, break_on_hyphens=False)
+        text += "\n" + "\n".join(wrapped) + "\n"
+    return text + "\n"
+
+
+def with_tables(text, settings):
+    return re.sub(r"(<!-- settings: (.*?) -->\n).*?(<!-- end -->)",
+                  lambda found: found[1] + table(found[2].split(), settings) + found[3], text, flags=re.S)
 
 
 def main():
@@ -182,9 +215,11 @@ def main():
     chosen = [page for page in manual if not sys.argv[3:] or page.name in sys.argv[3:] or page.tool in sys.argv[3:]]
     public = exported(built)
     settings = settings_of(built)
-    # Constants of the headers that look like settings.
-    with open(os.path.join(INCLUDE, "rdma", "providers", "fi_log.h"), encoding="utf-8") as header:
-        settings |= set(re.findall(r"\bFI_LOG_\w+", header.read()))
+    if "--write" in sys.argv:
+        for page in manual:
+            with open(os.path.join(SOURCES, page.name + ".md"), "w", encoding="utf-8") as file:
+                file.write(with_tables(page.text, settings))
+        return 0
     problems = []
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         def check(page):

@@ -53,7 +53,7 @@ class Page:
         return [text for kind, text in FENCE.findall(self.parts.get(part, "")) if kind == language]
 
     def names(self):
-        return [name.strip() for name in self.parts.get("NAME", "").split(" - ")[0].replace("\n", " ").split(",")]
+        return [name.strip() for name in re.split(r"\s-\s", self.parts.get("NAME", ""))[0].split(",")]
 
 
 def run(command, **more):

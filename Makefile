@@ -82,11 +82,15 @@ install: $(if $(shell command -v $(CARGO)),all plugin)
 	$(call install_headers,$(BUILT)/include-$(NEXT),$(INCLUDEDIR)-$(NEXT))
 	$(call pkgconfig,libfabric,$(INCLUDEDIR))
 	$(call pkgconfig,libfabric-$(NEXT),$(INCLUDEDIR)-$(NEXT))
-	@scripts/man.sh $(MAN) || [ -d $(MAN)/man3 ] || echo "NOT INSTALLED: the manual pages"
-	for page in $(wildcard docs/man/*.[137].md); do page=$$(basename $$page .md); section=man$${page##*.}; \
-	    [ ! -f $(MAN)/$$section/$$page ] || $(INSTALL) -D -m 644 $(MAN)/$$section/$$page \
-	        $(DESTDIR)$(MANDIR)/$$section/$$page || exit; done
+	$(install_manual)
 
+# Rendered beside target/man, which root should not write to. Without pandoc what is there is installed.
+define install_manual
+	@pages=$$(mktemp -d) && trap 'rm -rf "$$pages"' EXIT && { [ ! -d $(MAN) ] || cp -Rp $(MAN)/. $$pages; } && \
+	    { scripts/man.sh $$pages || [ -d $$pages/man3 ] || echo "NOT INSTALLED: the manual pages"; } && \
+	    for page in $$pages/man*/*; do [ ! -f $$page ] || \
+	        $(INSTALL) -D -m 644 $$page $(DESTDIR)$(MANDIR)/$${page#$$pages/} || exit; done
+endef
 define install_headers
 	$(INSTALL) -d $(DESTDIR)$2/rdma/providers
 	$(INSTALL) -m 644 $1/rdma/*.h $(DESTDIR)$2/rdma

@@ -191,8 +191,9 @@ def table(prefixes, settings):
             ignored.append(f"`{name}`")
         elif wanted:
             what, default = re.fullmatch(r"(.*?)(?: \(default: (.*)\))?", text).groups()
-            rows.append(f"| `{name}` | {kind} | {default or '-'} | {what.replace('|', '/')} |")
-    text = "\n".join(["", "| Variable | Kind | Default | What it is |", "|---|---|---|---|", *rows, ""])
+            default = f", default: {default}" if default else ""
+            rows.append(f"| `{name}` | {what.replace('|', '/')} ({kind}{default}) |")
+    text = "\n".join(["", "| Variable | What it is |", "|---|---|", *rows, ""])
     if ignored:
         wrapped = textwrap.wrap("Accepted, without effect: " + ", ".join(ignored) + ".", 118, break_on_hyphens=False)
         text += "\n" + "\n".join(wrapped) + "\n"

@@ -11,6 +11,7 @@ it to those. Exit code 77: a tool is missing.
 """
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,9 @@ class Page:
 
 
 def run(command, **more):
+    """With nothing of the caller's that changes what the library does."""
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("FI_")}
+    more["env"] = {**bare, **more.get("env", {})}
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, **more)
     except subprocess.TimeoutExpired:
@@ -143,7 +147,7 @@ def check_example(page, built, folder):
         if done.returncode:
             yield f"EXAMPLE does not compile:\n{done.stderr}"
             continue
-        done = run([base], env=dict(os.environ, LD_LIBRARY_PATH=built), cwd=folder)
+        done = run([base], env={"LD_LIBRARY_PATH": built}, cwd=folder)
         if done.returncode:
             yield f"EXAMPLE ends with {done.returncode}:\n{done.stdout}{done.stderr}"
         outputs = page.fences("EXAMPLE", "text")
@@ -153,10 +157,24 @@ def check_example(page, built, folder):
             yield f"EXAMPLE prints\n{done.stdout}and not\n{outputs[index]}"
 
 
+def check_commands(page, built):
+    """Of a page's examples in the shell, those that say what they print."""
+    if page.section != "1":
+        return
+    for text in page.fences("EXAMPLE", "text"):
+        for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, flags=re.M):
+            if not output:
+                continue
+            name, *arguments = shlex.split(command)
+            done = run([os.path.join(built, name), *arguments], env={"LD_LIBRARY_PATH": built})
+            if done.stdout + done.stderr != output:
+                yield f"`{command}` prints\n{done.stdout}{done.stderr}and not\n{output}"
+
+
 def check_options(page, built):
     if page.section != "1":
         return
-    done = run([os.path.join(built, page.tool), "-h"], env=dict(os.environ, LD_LIBRARY_PATH=built))
+    done = run([os.path.join(built, page.tool), "-h"], env={"LD_LIBRARY_PATH": built})
     options = set(re.findall(r"(?:^|[\s,\[])(--?[A-Za-z0-9][\w-]*)", done.stdout + done.stderr))
     if not options and page.tool != "fi_strerror":
         yield f"{page.tool} -h names no option"
@@ -176,8 +194,7 @@ def check_settings(page, settings):
 
 def settings_of(built):
     """Name of each variable: its kind and what it is."""
-    bare = {name: value for name, value in os.environ.items() if not name.startswith("FI_")}
-    done = run([os.path.join(built, "fi_info"), "-e"], env=dict(bare, LD_LIBRARY_PATH=built))
+    done = run([os.path.join(built, "fi_info"), "-e"], env={"LD_LIBRARY_PATH": built})
     lines = re.findall(r"^# (FI_\w+): (\w+).*\n# (.*)$", done.stdout, flags=re.M)
     return {name: (KINDS[kind], re.sub(r"^\w+: ", "", text)) for name, kind, text in lines}
 
@@ -226,7 +243,8 @@ def main():
         def check(page):
             for problem in [*check_form(page), *check_links(page), *check_lint(page, pages),
                             *check_synopsis(page, public, folder), *check_example(page, built, folder),
-                            *check_options(page, built), *check_settings(page, settings)]:
+                            *check_options(page, built), *check_commands(page, built),
+                            *check_settings(page, settings)]:
                 problems.append(f"{page.name}: {problem}")
         list(pool.map(check, chosen))
     if len(chosen) == len(manual):

@@ -49,7 +49,7 @@ function Table(element)
     look(element.head.rows)
     for _, body in ipairs(element.bodies) do look(body.body) end
 
-    local left, open, total = 72 - 3 * (count - 1), count, 0
+    local left, open, total = 68 - 3 * (count - 1), count, 0
     for index = 1, count do total = total + (needs[index] or 1) end
     if total <= left then return nil end
     local widths, settled = {}, true

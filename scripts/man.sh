@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# man.sh FOLDER: the manual pages of docs/man as pages for man(1), in FOLDER/man1, man3 and man7. Only what changed is
-# rendered. Exit code 77 where there is no pandoc.
+# man.sh FOLDER: the manual pages of docs/man as pages for man(1), in FOLDER/man1, man3 and man7, and a
+# line for each call that leads to its page. Only what changed is rendered. Exit code 77 where there is no pandoc.
 set -euo pipefail
 . "$(dirname "$0")/steps.sh"
 out=${1:?man.sh FOLDER}
@@ -26,9 +26,15 @@ for page in "$ROOT"/docs/man/*.[137].md; do
     fi
     mkdir -p "$out/man$section"
     pandoc --standalone --from gfm --to man --shift-heading-level-by=-1 --lua-filter "$ROOT/scripts/man.lua" \
-        -M "date=$day" -V "footer=ironfabric $version" -V "header=ironfabric" -V hyphenate= "$page" |
+        -M "date=$day" -V "footer=ironfabric $version" -V "header=ironfabric" -V hyphenate= -V adjusting=l "$page" |
         awk '!($0 == ".PP" && heading) { print } { heading = /^\.S[HS] / }' >"$target.new"
     mv "$target.new" "$target"
     made=$((made + 1))
+    # `man fi_cq_read` shows the page that has it.
+    [ "$section" = 3 ] || continue
+    sed -n '/^## NAME/,/^## SYNOPSIS/{/^##/d;p}' "$page" | tr '\n' ' ' | sed 's/ - .*//' | grep -o 'fi_[a-z0-9_]*' |
+        while read -r call; do
+            [ "$call.3" = "$name" ] || echo ".so man3/$name" >"$out/man3/$call.3"
+        done
 done
 echo "$made pages rendered into $out"

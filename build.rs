@@ -11,10 +11,12 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the package"));
+    identity(&root);
     link(&root);
     tools();
     let abi = root.join("src/abi");
@@ -37,6 +39,53 @@ fn profile_folder() -> PathBuf {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the output folder"));
     // target/<profile>/build/<package>/out
     out.ancestors().nth(3).expect("target folder").to_owned()
+}
+
+/// What `base::identity` says: our version, and the commit, of which a source without a repository has a file.
+fn identity(root: &Path) {
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).expect("read Cargo.toml");
+    println!("cargo:rerun-if-changed=Cargo.toml");
+    let (_, own) = manifest
+        .split_once("[package.metadata.ironfabric]")
+        .expect("our section of Cargo.toml");
+    let version = own.split('"').nth(1).expect("our version");
+    println!("cargo:rustc-env=IRONFABRIC_VERSION={version}");
+    let commit = given_commit(root).or_else(|| commit_of(root));
+    let commit = commit.unwrap_or_else(|| "commit unknown".into());
+    println!("cargo:rustc-env=IRONFABRIC_COMMIT={commit}");
+}
+
+fn given_commit(root: &Path) -> Option<String> {
+    println!("cargo:rerun-if-env-changed=IRONFABRIC_COMMIT");
+    println!("cargo:rerun-if-changed=.commit");
+    // `git archive` fills in the file.
+    let file = || fs::read_to_string(root.join(".commit")).ok();
+    let given = env::var("IRONFABRIC_COMMIT").ok().or_else(file)?;
+    let given = given.trim();
+    (!given.is_empty() && !given.starts_with('$')).then(|| given.to_owned())
+}
+
+fn commit_of(root: &Path) -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let done = Command::new("git")
+            .arg("-C")
+            .arg(root)
+            .args(arguments)
+            .output()
+            .ok()?;
+        let text = String::from_utf8(done.stdout).ok()?;
+        done.status.success().then(|| text.trim().to_owned())
+    };
+    // Of a repository around a source that has none of its own nothing can be said.
+    let top = PathBuf::from(git(&["rev-parse", "--show-toplevel"])?);
+    if fs::canonicalize(top).ok()? != fs::canonicalize(root).ok()? {
+        return None;
+    }
+    for path in ["HEAD", "logs/HEAD"] {
+        let path = git(&["rev-parse", "--path-format=absolute", "--git-path", path])?;
+        println!("cargo:rerun-if-changed={path}");
+    }
+    git(&["rev-parse", "--short=12", "HEAD"])
 }
 
 /// The version script comes second, after rustc's own: only lld accepts that. rustc uses lld already where it is the

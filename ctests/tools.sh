@@ -216,7 +216,19 @@ run ours "$tools/fi_info" --version
 expect 0 "fi_info --version"
 version=$(sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' "$ROOT/Cargo.toml")
 printf '%s: %s\nlibfabric: %s\nlibfabric api: %s\n' "$tools/fi_info" "$version" "$version" "${version%.*}" |
-    diff -u - "$scratch/ours.out" || fail "fi_info --version"
+    diff -u - <(head -n 3 "$scratch/ours.out") || fail "fi_info --version"
+# The same words in the file, in its note and in the first line of the log.
+identity=$(sed -n 's/^library: //p' "$scratch/ours.out")
+grep -Eqx 'ironfabric 0\.[0-9]+\.[0-9]+ \(([0-9a-f]{7,40}|commit unknown|[^)]+)\), libfabric 2\.6 API' <<<"$identity" ||
+    fail "fi_info --version: library: $identity"
+file=$(sed -n 's/^file: //p' "$scratch/ours.out")
+[ "$file" -ef "$tools/libfabric.so.1" ] || fail "fi_info --version: file: $file"
+strings "$file" >"$scratch/strings" && grep -qxF "$identity" "$scratch/strings" ||
+    fail "the library's strings lack: $identity"
+readelf -nW "$file" >"$scratch/notes" && grep -q '^  ironfabric  *0x' "$scratch/notes" || fail "the library has no note"
+FI_LOG_LEVEL=info FI_LOG_SUBSYS=core run log "$tools/fi_info" -p tcp
+head -n 1 "$scratch/log.err" | grep -qF "$identity, $file" ||
+    fail "the first line of the log does not say: $identity, $file"
 
 # Help and what leads to it: the options are the same, their descriptions and --why are ours.
 names() { grep -o -E -- '(-[a-zA-Z], )?--[a-z_]+' "$1" | grep -v -x -e --why; }

@@ -6,7 +6,8 @@ set -euo pipefail
 . "$(dirname "$0")/steps.sh"
 out=${1:?man.sh FOLDER}
 command -v pandoc >/dev/null || skip "there is no pandoc, so no manual pages"
-version=$(sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' "$ROOT/Cargo.toml")
+# Our own version; the package has that of the interface.
+version=$(sed -n '/^\[package.metadata.ironfabric\]/,/^$/s/^version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml")
 
 # The day of what is released: that of the environment, of the last commit, or today.
 if [ -n "${SOURCE_DATE_EPOCH:-}" ]; then

@@ -4,6 +4,7 @@
 pub mod error;
 pub mod flags;
 pub mod grow;
+pub mod identity;
 pub mod info;
 pub mod iovec;
 pub mod log;

@@ -92,6 +92,8 @@ pub struct EpState {
     /// The receive contexts of a scalable endpoint beyond its first, which is the endpoint's own: their numbers.
     pub contexts: Vec<usize>,
     pub enabled: bool,
+    /// FI_MORE is a promise (`OPT_MORE_FOLLOWS`).
+    pub more_follows: bool,
     /// Accesses to memory keep their order among each other, or with messages: FI_ORDER_RAW and its like.
     pub orders_access: bool,
     pub tx_size: usize,

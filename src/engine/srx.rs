@@ -172,9 +172,7 @@ impl<M: Memory> Srx<M> {
         let matcher = &mut self.lane(message.what).matcher;
         let id = matcher.find_posted(source, message.tag)?;
         let posted = matcher.posted(id);
-        if posted.multi.is_none() {
-            return None;
-        }
+        posted.multi.as_ref()?;
         let piece = posted.iov.split_piece(usize::try_from(message.len).ok()?)?;
         fill(&piece);
         let is_full = posted.iov.remaining() < min.max(1);

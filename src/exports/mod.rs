@@ -12,6 +12,7 @@ mod variadic;
 mod compat;
 mod exit;
 mod fabric;
+mod identity;
 mod info;
 #[cfg(not(feature = "plugin"))]
 mod inline;

@@ -17,11 +17,12 @@ mod registered;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
-use crate::base::log::{CORE, Subsys, log_warn};
-use crate::base::params;
+use crate::base::log::{CORE, Subsys, log_info, log_warn};
 use crate::base::settings::Settings;
 use crate::base::{Error, Result};
+use crate::base::{identity, params};
 use crate::prov::{Provider, hook, rxd, rxm, shm, sockets, tcp, udp};
+use crate::sys::shared_object;
 use kind::Kind;
 use plugins::{Foreign, Found, Search};
 use registered::Registered;
@@ -64,6 +65,7 @@ pub fn providers() -> Result<&'static [Registered]> {
         );
         return Err(Error::BUSY);
     }
+    introduce();
     let mut search = None;
     let providers = PROVIDERS.get_or_init(|| {
         // A plug-in loads none.
@@ -88,6 +90,16 @@ pub fn providers() -> Result<&'static [Registered]> {
         check_settings(providers);
     }
     Ok(providers)
+}
+
+/// The first line of the log: which library this is.
+fn introduce() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    // Relaxed: a callback of the log may come back here.
+    if !DONE.swap(true, Ordering::Relaxed) {
+        let own = shared_object::file_of(introduce as *const ()).unwrap_or_default();
+        log_info!(&CORE, Subsys::Core, "{}, {}", identity::TEXT, own.display());
+    }
 }
 
 /// Loadable ones register first.

@@ -75,5 +75,25 @@ pub fn library_version() -> String {
     unsafe { describe(c"".as_ptr().cast(), FI_TYPE_VERSION) }
 }
 
+/// What the library calls itself beside that, if it is an ironfabric, and the file that it was loaded from.
+pub fn library_identity() -> (Option<String>, Option<String>) {
+    // SAFETY: the names are C strings; a symbol of this name is an array of characters with a zero at the end.
+    let own = unsafe {
+        let at = libc::dlsym(libc::RTLD_DEFAULT, c"ironfabric_version".as_ptr());
+        string(at.cast_const().cast())
+    };
+    // SAFETY: numbers and pointers, for which zeros are values.
+    let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
+    // SAFETY: an address of the library; the names that are found live as long as it is loaded.
+    let file = unsafe {
+        let address = exported::fi_strerror as *const c_void;
+        match libc::dladdr(address, &raw mut found) {
+            0 => None,
+            _ => string(found.dli_fname),
+        }
+    };
+    (own, file)
+}
+
 /// Room for the longest text that the library makes, a `fi_info` with all its parts.
 const LONGEST: usize = 64 * 1024;

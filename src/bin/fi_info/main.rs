@@ -93,7 +93,11 @@ fn version() -> ExitCode {
         writeln!(out, "{}: {}", output::program(), env!("CARGO_PKG_VERSION"))?;
         writeln!(out, "libfabric: {}", text::library_version())?;
         let (major, minor) = (abi::FI_MAJOR_VERSION, abi::FI_MINOR_VERSION);
-        writeln!(out, "libfabric api: {major}.{minor}")
+        writeln!(out, "libfabric api: {major}.{minor}")?;
+        let (identity, file) = text::library_identity();
+        let identity = identity.unwrap_or_else(|| "another libfabric".into());
+        writeln!(out, "library: {identity}")?;
+        writeln!(out, "file: {}", file.unwrap_or_default())
     });
     ExitCode::SUCCESS
 }

@@ -10,7 +10,7 @@ mod data;
 mod enable;
 mod limits;
 mod multicast;
-mod options;
+pub mod options;
 mod triggered;
 
 use core::ffi::c_void;
@@ -139,6 +139,7 @@ impl<T: Transport> Ep<T> {
             ended: None,
             contexts: Vec::new(),
             enabled: false,
+            more_follows: false,
             orders_access: info.tx.msg_order.intersects(ACCESS_AFTER),
             tx_size: info.tx.size,
             tx_pending: 0,

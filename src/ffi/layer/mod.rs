@@ -3,7 +3,8 @@
 //! with the memory that they use, until their completions are traded for it. fi_msg(3), fi_rma(3), fi_mr(3).
 //!
 //! `Registrar` registers memory the way the provider below demands. A `Slot` of a `Pool` is memory of ours for one
-//! message, a `Block` is for many that come in, `Lent` is memory of the application; a `Loan` is what one operation has of both. `Operations` keeps loans.
+//! message, a `Block` is for many that come in, `Lent` is memory of the application; a `Loan` is what one operation has
+//! of these. `Operations` keeps loans.
 //!
 //! Trusted with: handing the application's memory down. The promise that it stays valid comes with the `IoVec` that a
 //! `Lent` owns; an operation below keeps it until its completion was read or its endpoint is closed. What is under way

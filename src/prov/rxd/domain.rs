@@ -55,7 +55,9 @@ impl Rxd {
         for endpoint in self.eps.values_mut().filter(|endpoint| endpoint.is_enabled) {
             let is_due = endpoint.port.deadline().is_some_and(|at| at <= now);
             if is_due || endpoint.port.waits() {
+                endpoint.port.common.is_busy = any;
                 endpoint.settle(&mut self.lower, domain, now);
+                endpoint.port.common.is_busy = false;
             }
         }
         any

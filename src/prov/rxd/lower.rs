@@ -16,6 +16,7 @@ use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::{Caps, Error, Result};
 use crate::engine::address::ip::Addr;
+use crate::engine::domain::ep::options::OPT_MORE_FOLLOWS;
 use crate::engine::transport::Address;
 use crate::ffi::client::{Av, AvAttr, Completion, Cq, CqAttr, Domain, Ep, Fabric};
 use crate::ffi::layer::{self, Failed, Loan, Operations, Pool, Registrar, Slot};
@@ -29,6 +30,8 @@ pub struct LowerDomain {
     sends: Pool,
     receives: Pool,
     domain: Arc<Domain>,
+    /// It is no plug-in.
+    is_ours: bool,
     /// Without addresses.
     entry: Info,
     pub mtu: usize,
@@ -89,7 +92,7 @@ impl LowerDomain {
         // One thread at a time, but not always the same, calls from within the domain above.
         (entry.domain.threading, entry.domain.progress) = (FI_THREAD_SAFE.0, FI_PROGRESS_MANUAL.0);
         entry.domain.control_progress = FI_PROGRESS_MANUAL.0;
-        entry.made = None;
+        let is_ours = entry.made.take().is_none();
         let open = |below: crate::ffi::client::Info<'_>| {
             let domain = Domain::open_thread_safe(&lower.fabric, below)?;
             Ok((
@@ -119,6 +122,7 @@ impl LowerDomain {
             prefix: registrar.prefix(),
             tells_source: (entry.caps | entry.rx.caps).contains(Caps::SOURCE),
             routes: HashMap::new(),
+            is_ours,
             entry,
             source,
         })
@@ -140,6 +144,10 @@ impl LowerDomain {
 
     pub fn enable(&mut self, endpoint: &mut LowerEp) -> Result {
         endpoint.ep.enable()?;
+        if self.is_ours {
+            // The packets of a message are posted in one go.
+            let _ = endpoint.ep.setopt(OPT_MORE_FOLLOWS, 1u8);
+        }
         self.replenish(endpoint);
         (endpoint.posted > 0).then_some(()).ok_or(Error::NOMEM)
     }

@@ -49,6 +49,7 @@ impl<A: Address> Port<A> {
                 settings,
                 name,
                 acks: Vec::new(),
+                is_busy: false,
                 blocked: Vec::new(),
                 stalled: Vec::new(),
                 timers: BinaryHeap::new(),

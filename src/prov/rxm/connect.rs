@@ -17,6 +17,7 @@ use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::address::ip::Addr;
+use crate::engine::domain::ep::options::OPT_MORE_FOLLOWS;
 use crate::engine::transport::Address;
 use crate::ffi::client::{EqError, Event, Info, InfoList};
 
@@ -87,6 +88,10 @@ impl Rxm {
         link.bind(&endpoint.cq, crate::abi::FI_TRANSMIT | crate::abi::FI_RECV)?;
         endpoint.accesses.bind_to(&link)?;
         link.enable()?;
+        if self.lower.is_ours {
+            // The segments of a message are posted in one go.
+            let _ = link.setopt(OPT_MORE_FOLLOWS, 1u8);
+        }
         let registrar = self.lower.registrar.of_endpoint(&link);
         let registrar = endpoint.accesses.telling(registrar);
         self.by_link.insert(link.number(), id);

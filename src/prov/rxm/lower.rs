@@ -37,6 +37,8 @@ pub struct LowerDomain {
     pub wait_obj: fi_wait_obj,
     /// Without addresses.
     entry: Info,
+    /// It is no plug-in.
+    pub is_ours: bool,
     /// Connections receive into a context that they share.
     pub shares_rx: bool,
     /// Bytes that are sent without a completion, at most.
@@ -83,9 +85,10 @@ impl LowerDomain {
         };
         let (registrar, domain) = with_entry(&entry, open)?;
         // Ours have few descriptors, and all of them by what they are: a set of sets has a limit.
-        let wait_obj = match entry.made {
-            None => FI_WAIT_POLLFD,
-            Some(_) => FI_WAIT_FD,
+        let is_ours = entry.made.is_none();
+        let wait_obj = match is_ours {
+            true => FI_WAIT_POLLFD,
+            false => FI_WAIT_FD,
         };
         entry.made = None;
         let eq = EqAttr {
@@ -107,6 +110,7 @@ impl LowerDomain {
             domain,
             registrar,
             params: lower.params,
+            is_ours,
             shares_rx,
             inject: entry.tx.inject_size.min(SHORT),
             iovs: entry.tx.iov_limit.max(1),

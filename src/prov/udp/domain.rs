@@ -95,6 +95,7 @@ impl Domain {
         match endpoint.send(domain, payload, dest, op.flags, self.polls)? {
             Sent::Now => {}
             Sent::Later => self.hold(ep),
+            Sent::BeforeNext => self.list(ep),
         }
         domain.sent(ep, op);
         Ok(())
@@ -105,12 +106,18 @@ impl Domain {
         self.only = only.filter(|_| self.eps.len() == 1);
     }
 
-    /// Messages of this endpoint wait for others.
+    /// The next poll flushes this endpoint.
     #[inline]
-    fn hold(&mut self, id: usize) {
+    fn list(&mut self, id: usize) {
         if !self.holding.contains(&id) {
             self.holding.push(id);
         }
+    }
+
+    /// Messages of this endpoint wait for others.
+    #[inline]
+    fn hold(&mut self, id: usize) {
+        self.list(id);
         if !self.held.has_begun() {
             self.is_unserved = !self.held.begin();
         }

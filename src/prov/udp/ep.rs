@@ -31,6 +31,8 @@ pub struct Ep {
     receiver: Receiver,
     pub outbox: Outbox,
     pace: Pace,
+    /// The last one that is held back goes with the next.
+    is_before_next: bool,
     /// By what operations name them by.
     pub groups: BTreeMap<u64, Group>,
 }
@@ -41,6 +43,8 @@ pub enum Sent {
     Now,
     /// It is held back.
     Later,
+    /// The same, and the next one is about to be posted (`OPT_MORE_FOLLOWS`).
+    BeforeNext,
 }
 
 impl Ep {
@@ -65,6 +69,7 @@ impl Ep {
             receiver: Receiver::new(id),
             outbox: Outbox::default(),
             pace: Pace::default(),
+            is_before_next: false,
             groups: BTreeMap::new(),
         })
     }
@@ -118,8 +123,14 @@ impl Ep {
         }
         self.outbox.push(to, payload, self.socket.cuts());
         self.pace.gather();
+        let is_last = core::mem::replace(&mut self.is_before_next, false);
         if self.pace.is_full() {
             self.flush();
+        } else if waits && domain.ep(self.id).more_follows {
+            self.is_before_next = true;
+            return Ok(Sent::BeforeNext);
+        } else if is_last && self.flush() {
+            return Ok(Sent::Now);
         }
         Ok(Sent::Later)
     }

@@ -15,6 +15,10 @@ use crate::engine::ep_state::EpState;
 use crate::engine::transport::Transport;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 
+/// An option of our own, for providers of ours that lie above: bool. What follows an operation with FI_MORE is posted
+/// within the same call of the application, so it may wait for that whatever its length.
+pub const OPT_MORE_FOLLOWS: c_int = 0x4946_0001;
+
 impl<T: Transport> Ep<T> {
     fn may_share(&self) -> bool {
         T::SHARES_MEMORY && self.shared.info.ep.ep_type == FI_EP_RDM.0
@@ -66,6 +70,14 @@ impl<T: Transport> EpCalls for Ep<T> {
             }
             // fi_endpoint(3): there is no CUDA here.
             FI_OPT_CUDA_API_PERMITTED if T::HMEM => Err(Error::INVAL),
+            OPT_MORE_FOLLOWS => match value(OptKind::Bool)? {
+                OptValue::Bool(on) => {
+                    let mut state = self.shared.engine.lock()?;
+                    state.domain.ep_mut(self.shared.id).more_follows = on;
+                    Ok(())
+                }
+                _ => Err(Error::INVAL),
+            },
             FI_OPT_FIREWALL_ADDR if self.shared.member.is_none() => match value(OptKind::Bool)? {
                 OptValue::Bool(on) => self
                     .shared

@@ -48,12 +48,17 @@ impl<A: Address> Session<A> {
                 Some(op) => self.handed_over(cx, frame, op),
                 None => self.tx.owe(header_len + len),
             }
+            // What was to be followed is.
+            let is_followed = matches!(self.tx.queue.front(), Some(Out::Frame(_)));
             let is_full = self.tx.staged >= STAGE_FULL || self.tx.pace.is_full();
-            if is_full && !self.tx.blocked {
+            if (is_full || is_followed) && !self.tx.blocked {
                 self.flush_conn(cx);
             }
             return;
         }
+        let follows =
+            |op: TxOp| op.flags.contains(OpFlags::MORE) && cx.domain.ep(self.ep).more_follows;
+        let waits = op.is_some_and(follows);
         let after = self.after(cx, frame, op);
         self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
             header: bytes,
@@ -62,8 +67,16 @@ impl<A: Address> Session<A> {
             payload,
             after,
         })));
-        if !self.tx.blocked {
-            self.flush_conn(cx);
+        if self.tx.blocked {
+            return;
+        }
+        // What follows goes by the same system call, and nobody has to see to it.
+        if !waits || cx.link.is_shm() || self.tx.queue.len() >= GATHERED {
+            return self.flush_conn(cx);
+        }
+        if !self.tx.dirty {
+            self.tx.dirty = true;
+            cx.common.dirty.push(cx.id);
         }
     }
 
@@ -296,3 +309,6 @@ impl<A: Address> Session<A> {
         cx.watch_waits();
     }
 }
+
+/// Long frames that wait for the next one.
+const GATHERED: usize = 8;

@@ -60,6 +60,8 @@ pub struct Common {
     /// Sessions that have to acknowledge something; that have something to send and found no room; that have to wait
     /// until there is room for what has come.
     pub acks: Vec<usize>,
+    /// Packets have come just now.
+    pub is_busy: bool,
     pub blocked: Vec<usize>,
     pub stalled: Vec<usize>,
     /// Those that are no longer right are skipped when they come up.

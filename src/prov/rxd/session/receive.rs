@@ -28,6 +28,8 @@ pub struct ReceiveState {
     pub stall: Option<Stall>,
     pub decided: Option<Sink>,
     owes_ack: bool,
+    /// The peer has to know at once.
+    is_urgent: bool,
     /// Taken since the last acknowledgement.
     unacked: u32,
     /// Why the next packet is refused.
@@ -62,8 +64,10 @@ impl<A: Address> Session<A> {
         };
         // In tests, as others do: in the middle of a message nothing is said.
         let is_silent = !cx.common.settings.extended && self.rx.unacked < cx.common.settings.window;
-        if !is_silent || ahead > 0 || !matches!(packet, Packet::Data(..)) {
+        if ahead > 0 || !matches!(packet, Packet::Data(..)) && !cx.common.settings.extended {
             self.owe_ack(cx);
+        } else if !is_silent {
+            self.owe_ack_later(cx);
         }
         if ahead > 0 || self.rx.stall.is_some() {
             let keeps = cx.common.settings.extended || ahead == 0;
@@ -121,7 +125,7 @@ impl<A: Address> Session<A> {
                     false => cx.common.settings.window,
                 };
                 if cx.common.settings.extended || self.rx.incoming.is_none() {
-                    self.owe_ack(cx);
+                    self.owe_ack_later(cx);
                 }
                 if self.rx.unacked >= every {
                     self.send_ack(cx);
@@ -190,14 +194,24 @@ impl<A: Address> Session<A> {
     }
 
     pub(super) fn owe_ack<W>(&mut self, cx: &mut Cx<'_, A, W>) {
+        self.rx.is_urgent = true;
+        self.owe_ack_later(cx);
+    }
+
+    /// What has come is acknowledged at the end of its message, or when nothing more comes.
+    fn owe_ack_later<W>(&mut self, cx: &mut Cx<'_, A, W>) {
         if !self.rx.owes_ack {
             self.rx.owes_ack = true;
             cx.common.acks.push(self.id);
         }
     }
 
-    /// Sends what is owed. False: there is no room now.
+    /// Sends what is owed. False: there is no room now, or more is about to come.
     pub fn acknowledge<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) -> bool {
+        let more_comes = cx.common.is_busy && self.rx.incoming.is_some();
+        if more_comes && !self.rx.is_urgent && self.rx.owes_ack {
+            return false;
+        }
         !self.rx.owes_ack || self.send_ack(cx)
     }
 
@@ -218,7 +232,8 @@ impl<A: Address> Session<A> {
         };
         let sent = cx.wire.send(self.route, false, |out| ack.encode(out));
         if sent {
-            (self.rx.owes_ack, self.rx.unacked) = (false, 0);
+            (self.rx.owes_ack, self.rx.is_urgent) = (false, false);
+            self.rx.unacked = 0;
         }
         sent
     }

@@ -128,6 +128,7 @@ impl Side {
             checks_receives: false,
             ended: None,
             contexts: Vec::new(),
+            more_follows: false,
             enabled: true,
             orders_access: false,
             tx_size: 1024,

@@ -99,6 +99,7 @@ impl<T> Node<T> {
             checks_receives: false,
             ended: None,
             contexts: Vec::new(),
+            more_follows: false,
             enabled: true,
             orders_access: false,
             tx_size: 1024,
@@ -254,6 +255,13 @@ impl<T> Node<T> {
 
     pub fn settle(&mut self, now: Instant) {
         self.port.settle(&mut self.domain, &mut self.socket, now);
+    }
+
+    /// The same right after a packet: others may follow.
+    pub fn settle_busy(&mut self, now: Instant) {
+        self.port.common.is_busy = true;
+        self.settle(now);
+        self.port.common.is_busy = false;
     }
 
     /// Takes what is in the completion queue.

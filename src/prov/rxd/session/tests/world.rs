@@ -92,6 +92,7 @@ impl<T> World<T> {
                 false => From::Stranger,
             };
             self.nodes[packet.to].take(now, from, &packet.bytes);
+            self.nodes[packet.to].settle_busy(now);
             touched[packet.to] = true;
         }
         for (node, touched) in self.nodes.iter_mut().zip(touched) {

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! `ironfabric_version` and the ELF note: tools tell this library from others by them, without loading it or with it.
+//!
+//! In C: `extern const char ironfabric_version[];`. Owner of the note: `ironfabric`, type 1; `readelf -n` shows it.
+
+use crate::base::identity::TEXT;
+
+/// `identity::TEXT`, with a zero at the end.
+#[repr(C)]
+pub struct Text([u8; TEXT.len() + 1]);
+
+const fn text() -> Text {
+    let mut bytes = [0; TEXT.len() + 1];
+    let mut i = 0;
+    while i < TEXT.len() {
+        bytes[i] = TEXT.as_bytes()[i];
+        i += 1;
+    }
+    Text(bytes)
+}
+
+/// Which library this is, as a C string.
+#[unsafe(no_mangle)]
+#[used]
+pub static ironfabric_version: Text = text();
+symver!(ironfabric_version @@ "FABRIC_RS_1.0");
+
+/// An entry of a note section: elf(5), Elf64_Nhdr, followed by owner and text.
+#[repr(C, align(4))]
+struct Note {
+    owner_size: u32,
+    text_size: u32,
+    kind: u32,
+    owner: [u8; OWNER.len().next_multiple_of(4)],
+    text: Text,
+}
+
+const OWNER: &[u8; 11] = b"ironfabric\0";
+
+#[used]
+// SAFETY: a section that is loaded and never written, and nothing else is there.
+#[unsafe(link_section = ".note.ironfabric")]
+static NOTE: Note = Note {
+    owner_size: OWNER.len() as u32,
+    text_size: (TEXT.len() + 1) as u32,
+    kind: 1,
+    owner: *b"ironfabric\0\0",
+    text: text(),
+};

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""man.py BUILT PAGES [--write | PAGE...]: the manual of docs/man agrees with the headers, with the library in BUILT, and with itself.
+"""man.py BUILT PAGES [--write | PAGE...]: the manual of docs/man agrees with the headers, the library in BUILT and itself.
 
 PAGES is where scripts/man.sh put what it rendered. Of each page: mandoc warns of nothing; links lead to pages that are
-there; prototypes of a SYNOPSIS are those of the headers; the program of an EXAMPLE compiles without a warning, runs, and
-prints what the page says it prints. Of all together: every function that the library exports and a header declares is in
-NAME and SYNOPSIS of exactly one page of section 3; every option of a program is in its page; every variable is one that
+there; prototypes of a SYNOPSIS are those of the headers; the program of an EXAMPLE compiles without a warning, runs,
+and prints what the page says. Of all together: every function that the library exports and a header declares is in NAME
+and SYNOPSIS of exactly one page of section 3; every option of a program is in its page; every variable is one that
 `fi_info -e` knows, and tables of settings are what that prints; --write puts them into the pages. Names of pages narrow
 it to those. Exit code 77: a tool is missing.
 """
@@ -31,6 +31,7 @@ HEADINGS = {"1": ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLE", "SEE 
             "7": ["NAME", "DESCRIPTION", "SEE ALSO"]}
 with open(os.path.join(INCLUDE, "rdma", "providers", "fi_log.h"), encoding="utf-8") as log_header:
     LOG_CONSTANTS = set(re.findall(r"\bFI_LOG_\w+", log_header.read()))
+SETTING = re.compile(r"\bFI_(?:TCP|SHM|UDP|SOCKETS|OFI_RXM|OFI_RXD|LOG|PROVIDER)_[A-Z0-9_]+\b")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.M | re.S)
 PROTOTYPE = re.compile(r"\b(fi_\w+)\(")
 
@@ -185,7 +186,7 @@ def check_options(page, built):
 
 def check_settings(page, settings):
     """What is written like a setting is one, or a constant of the log."""
-    for name in sorted(set(re.findall(r"\bFI_(?:TCP|SHM|UDP|SOCKETS|OFI_RXM|OFI_RXD|LOG|PROVIDER)_[A-Z0-9_]+\b", page.text))):
+    for name in sorted(set(SETTING.findall(page.text))):
         if name not in settings and not name.endswith("_") and name not in LOG_CONSTANTS:
             yield f"{name} is no variable that fi_info -e shows"
     if with_tables(page.text, settings) != page.text:

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
--- A filter of pandoc: what its man writer does in a way that mandoc warns of is written otherwise. Code becomes bold, as
--- names of calls and constants are in manual pages; programs become .EX blocks.
+-- A filter of pandoc: what its man writer does in a way that mandoc warns of is written otherwise. Code becomes bold,
+-- as names of calls and constants are in manual pages; programs become .EX blocks.
 
 function Code(element)
     return pandoc.Strong({ pandoc.Str(element.text) })
@@ -33,8 +33,8 @@ function RawBlock(element)
     if element.format == "html" then return {} end
 end
 
--- pandoc gives columns widths only where lines of the source are long, and without them tbl makes tables narrow. A column
--- that needs less than its share of 70 characters gets what it needs, the others what is left.
+-- pandoc gives columns widths only where lines of the source are long, and without them tbl makes tables narrow. A
+-- column that needs less than its share of the line gets what it needs, the others what is left.
 function Table(element)
     local needs, words, count = {}, {}, #element.colspecs
     local function look(rows)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""man.py BUILT PAGES [--write | PAGE...]: the manual of docs/man agrees with the headers, the library in BUILT and itself.
+"""man.py BUILT PAGES [--write | PAGE...]: docs/man agrees with the headers, the library in BUILT and itself.
 
 PAGES is where scripts/man.sh put what it rendered. Of each page: mandoc warns of nothing; links lead to pages that are
 there; prototypes of a SYNOPSIS are those of the headers; the program of an EXAMPLE compiles without a warning, runs,

@@ -7,12 +7,14 @@
 # make demo            an unmodified MPI on this library
 # make bench           side by side with another libfabric; make budget writes down instruction counts
 # make matrix          MATRIX.md
+# make man             the manual pages, into target/man; MANDIR=$(PREFIX)/share/man: where `make install` puts them
 CARGO ?= cargo
 INSTALL ?= install
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 BINDIR ?= $(PREFIX)/bin
 INCLUDEDIR ?= $(PREFIX)/include
+MANDIR ?= $(PREFIX)/share/man
 LIBEXECDIR ?= $(PREFIX)/libexec
 
 # Whose headers include/ gets: those of the ABI that is released, or of the next one. That one's are installed in either
@@ -80,7 +82,15 @@ install: $(if $(shell command -v $(CARGO)),all plugin)
 	$(call install_headers,$(BUILT)/include-$(NEXT),$(INCLUDEDIR)-$(NEXT))
 	$(call pkgconfig,libfabric,$(INCLUDEDIR))
 	$(call pkgconfig,libfabric-$(NEXT),$(INCLUDEDIR)-$(NEXT))
+	$(install_manual)
 
+# Rendered beside target/man, which root should not write to. Without pandoc what is there is installed.
+define install_manual
+	@pages=$$(mktemp -d) && trap 'rm -rf "$$pages"' EXIT && { [ ! -d $(MAN) ] || cp -Rp $(MAN)/. $$pages; } && \
+	    { scripts/man.sh $$pages || [ -d $$pages/man3 ] || echo "NOT INSTALLED: the manual pages"; } && \
+	    for page in $$pages/man*/*; do [ ! -f $$page ] || \
+	        $(INSTALL) -D -m 644 $$page $(DESTDIR)$(MANDIR)/$${page#$$pages/} || exit; done
+endef
 define install_headers
 	$(INSTALL) -d $(DESTDIR)$2/rdma/providers
 	$(INSTALL) -m 644 $1/rdma/*.h $(DESTDIR)$2/rdma
@@ -91,6 +101,14 @@ define pkgconfig
 	    -e 's|@INCLUDEDIR@|$(2:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
 	    pkgconfig/libfabric.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$1.pc
 endef
+
+# The manual: docs/man, as pages for man(1).
+MAN := $(TARGET)/man
+man:
+	scripts/man.sh $(MAN)
+# Tables of settings in it, asked of the library.
+man-settings: all
+	ctests/man.py $(BUILT) $(MAN) --write
 
 demo:
 	scripts/demo.sh
@@ -129,7 +147,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format documents layers layout headers clippy unit drift symbols inline install examples demo c \
+CHECKS := format documents layers layout headers clippy unit drift symbols inline install examples man demo c \
     next plugins hooks budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
 
 check:
@@ -175,6 +193,10 @@ check-examples: all
 	rustfmt --check --edition 2024 examples/rust/roundtrip.rs
 	rustc --edition 2024 -D warnings -L $(BUILT) -o $(TARGET)/examples/roundtrip examples/rust/roundtrip.rs
 	LD_LIBRARY_PATH=$(BUILT) $(TARGET)/examples/roundtrip
+# The manual pages: rendered, linted, against headers and library; their examples run.
+check-man: all
+	scripts/man.sh $(MAN)
+	ctests/man.py $(BUILT) $(MAN)
 # What works, asked of the library.
 matrix: all
 	scripts/matrix.py $(BUILT) --write
@@ -303,4 +325,4 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all plugin build-ahead build-asan build-threads debug try try-named install demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: all man man-settings plugin build-ahead build-asan build-threads debug try try-named install demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

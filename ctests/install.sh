@@ -16,6 +16,14 @@ done
 [ "$(readlink "$prefix/lib/libfabric.so")" = libfabric.so.1 ] || fail "lib/libfabric.so is no link to libfabric.so.1"
 [ "$(readlink "$prefix/lib/libfabric.so.1")" = libfabric.so.1.32.0 ] || fail "lib/libfabric.so.1 is no link to its file"
 diff -r "$ROOT/include" "$prefix/include" || fail "the installed headers differ"
+if command -v pandoc >/dev/null; then
+    for page in "$ROOT"/docs/man/*.[137].md; do
+        name=$(basename "$page" .md)
+        [ -f "$prefix/share/man/man${name##*.}/$name" ] || fail "the manual page $name is not installed"
+    done
+else
+    echo "NOT CHECKED: manual pages, since there is no pandoc"
+fi
 [ -f "$prefix/include-2.7/rdma/fi_xpu.h" ] || fail "the headers of the next ABI are not there"
 
 cat >"$folder/program.c" <<'C'

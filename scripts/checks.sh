@@ -22,7 +22,7 @@ limit_of() {
 
 # The tool that tells whether it is there, and the Debian package that brings it.
 needs=(cc:gcc c++:g++ git:git python3:python3 clang:clang clang++:clang pkg-config:pkg-config valgrind:valgrind
-    fi_info:libfabric-bin fi_pingpong:libfabric-bin ip:iproute2 nft:nftables)
+    fi_info:libfabric-bin fi_pingpong:libfabric-bin ip:iproute2 nft:nftables pandoc:pandoc mandoc:mandoc)
 
 prepare() {
     local packages=() need

@@ -3,6 +3,7 @@
 
 The command is `ironfabric`, or `python -m ironfabric`. Python 3.8 or newer, nothing but its standard library.
 """
+
 import os
 from pathlib import Path
 
@@ -12,7 +13,9 @@ PACKAGE = Path(__file__).resolve().parent
 
 def version():
     """The version of this package."""
-    from importlib.metadata import PackageNotFoundError, version as version_of
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as version_of
+
     try:
         return version_of("ironfabric")
     except PackageNotFoundError:

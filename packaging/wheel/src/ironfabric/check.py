@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """What stands between a program and this library on this host."""
+
 import ctypes
 import os
 import resource
@@ -33,7 +34,7 @@ def library_version(path):
     library = ctypes.CDLL(str(path))
     library.fi_version.restype = ctypes.c_uint32
     number = library.fi_version()
-    return f"{number >> 16}.{number & 0xffff}"
+    return f"{number >> 16}.{number & 0xFFFF}"
 
 
 def library(report, settings, version):
@@ -48,8 +49,11 @@ def mpi(report, found, settings):
     if not found.family:
         report.trouble("MPI", found.note)
     else:
-        report.say("MPI", f"{found}, launcher {found.launcher or 'none'}, library {found.library or 'not found'}"
-                   + (f"; {found.note}" if found.note else ""))
+        report.say(
+            "MPI",
+            f"{found}, launcher {found.launcher or 'none'}, library {found.library or 'not found'}"
+            + (f"; {found.note}" if found.note else ""),
+        )
     for name, value in settings.changed.items():
         report.say("set", f"{name}={value}")
     if settings.preload_because:
@@ -64,13 +68,19 @@ def would_load(report, found, settings):
         report.trouble("loads", f"no object of {found} that needs {SONAME} was found: is it built without libfabric?")
     for user in found.users:
         before, after = (loaded(user, env) for env in (settings.base, settings.env))
-        report.say("loads", f"by itself {user} takes {before or 'none'}"
-                   + (f" ({reason(user, before, settings.base)})" if before else ""))
+        report.say(
+            "loads",
+            f"by itself {user} takes {before or 'none'}"
+            + (f" ({reason(user, before, settings.base)})" if before else ""),
+        )
         if same(after, settings.library):
             report.say("loads", f"with these variables {after} ({reason(user, after, settings.env)})")
         else:
-            report.trouble("loads", f"with these variables {user} takes {after or 'none'}"
-                           + (f" ({reason(user, after, settings.env)})" if after else ""))
+            report.trouble(
+                "loads",
+                f"with these variables {user} takes {after or 'none'}"
+                + (f" ({reason(user, after, settings.env)})" if after else ""),
+            )
 
 
 def provider(report, settings):
@@ -83,8 +93,15 @@ def provider(report, settings):
     env = {name: value for name, value in settings.env.items() if name != "FI_PROVIDER"}
     command = [str(tool), "-p", settings.provider, "-t", "FI_EP_RDM"]
     try:
-        done = subprocess.run([*command, "--why"], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              universal_newlines=True, timeout=60, check=False)
+        done = subprocess.run(
+            [*command, "--why"],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         report.trouble("provider", str(error))
         return
@@ -92,7 +109,7 @@ def provider(report, settings):
     refused = next((i for i, line in enumerate(lines) if line.startswith("refused:")), len(lines))
     offered = [line.strip() for line in lines[1:refused] if line.startswith("    ")]
     if done.returncode == 0 and offered:
-        report.say("provider", f"{settings.provider}: {'; '.join(offered)} (fi_info -p {settings.provider} -t FI_EP_RDM)")
+        report.say("provider", f"{settings.provider}: {'; '.join(offered)} ({' '.join(['fi_info', *command[1:]])})")
         return
     report.trouble("provider", f"{settings.provider} is not offered; fi_info --why says:")
     for line in lines:
@@ -111,8 +128,11 @@ def host(report, settings):
     report.say("limits", f"locked memory at most {_limit(memlock)} bytes; tcp, shm, sockets and udp lock none")
     why = no_process_memory()
     if why:
-        report.trouble("memory", f"processes may not read each other's memory ({why}): large messages on this host are "
-                       "copied twice, which is slower and works")
+        report.trouble(
+            "memory",
+            f"processes may not read each other's memory ({why}): large messages on this host are "
+            "copied twice, which is slower and works",
+        )
     else:
         report.say("memory", "processes of this user may read each other's memory (process_vm_readv)")
     try:
@@ -120,8 +140,10 @@ def host(report, settings):
         free = stat.f_bavail * stat.f_frsize
         text = f"{SHM} has {free >> 20} MiB free"
         if not os.access(SHM, os.W_OK) or free < SHM_WANTED:
-            report.trouble("memory", f"{text}{'' if os.access(SHM, os.W_OK) else ' and may not be written'}: an MPI that "
-                           "shares memory by itself may fail (containers: --shm-size)")
+            readable = "" if os.access(SHM, os.W_OK) else " and may not be written"
+            report.trouble(
+                "memory", f"{text}{readable}: an MPI that shares memory by itself may fail (containers: --shm-size)"
+            )
         else:
             report.say("memory", text)
     except OSError as error:
@@ -133,8 +155,10 @@ def host(report, settings):
 
 def no_process_memory():
     """None, or why a process may not read the memory of one that is not its child, tried on two processes."""
+
     class IoVec(ctypes.Structure):
         _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "process_vm_readv"):
         return "this libc has no process_vm_readv"
@@ -144,8 +168,14 @@ def no_process_memory():
     child = os.fork()
     if child == 0:
         # The parent is not below this process, as two ranks are not below each other.
-        count = libc.process_vm_readv(ctypes.c_int(parent), ctypes.byref(here), ctypes.c_ulong(1), ctypes.byref(there),
-                                      ctypes.c_ulong(1), ctypes.c_ulong(0))
+        count = libc.process_vm_readv(
+            ctypes.c_int(parent),
+            ctypes.byref(here),
+            ctypes.c_ulong(1),
+            ctypes.byref(there),
+            ctypes.c_ulong(1),
+            ctypes.c_ulong(0),
+        )
         os._exit(0 if count == 10 and target.raw == b"ironfabric" else ctypes.get_errno() or 255)
     _, status = os.waitpid(child, 0)
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 255

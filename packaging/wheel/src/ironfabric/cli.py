@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The command `ironfabric`."""
+
 import argparse
 import os
 import shlex
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 from . import SONAME, check, include_folder, library_folder, mpi, version
@@ -45,10 +45,16 @@ def run(args):
 
     def report(process):
         where = process.ours or f"{settings.library} (the process ended before its map could be read)"
-        said = (f"provider {process.provider}, domain {process.domains[-1][1]}" if process.domains
-                else f"provider as FI_PROVIDER={settings.provider} says; FI_LOG_ is yours, so no process was asked")
-        say(f"used: {where}, {said}, version {version()} ({api(settings.library)}), "
-            f"in process {process.pid} ({process.name}), {found}")
+        said = (
+            f"provider {process.provider}, domain {process.domains[-1][1]}"
+            if process.domains
+            else f"provider as FI_PROVIDER={settings.provider} says; FI_LOG_ is yours, so no process was asked"
+        )
+        say(
+            f"used: {where}, {said}, version {version()} ({api(settings.library)}), "
+            f"in process {process.pid} ({process.name}), {found}"
+        )
+
     watch = Watch(settings.library, settings.env, report)
     code = execute(args.command, settings.env, watch)
     if not watch.reported and code not in (NO_COMMAND, NO_START):
@@ -126,8 +132,14 @@ def environment(args):
 def path(args):
     """Where something is; an error where this package does not have it."""
     folder = library_folder()
-    places = {"lib": folder, "library": folder / SONAME, "include": include_folder(), "include-2.7": include_folder(True),
-              "pkgconfig": folder / "pkgconfig", "bin": include_folder().parent / "bin"}
+    places = {
+        "lib": folder,
+        "library": folder / SONAME,
+        "include": include_folder(),
+        "include-2.7": include_folder(True),
+        "pkgconfig": folder / "pkgconfig",
+        "bin": include_folder().parent / "bin",
+    }
     if args.what is None:
         print(f"lib={folder}\ninclude={include_folder()}")
         return 0
@@ -144,7 +156,10 @@ def path(args):
 
 
 def plugin_folder():
-    """For FI_PROVIDER_PATH of another libfabric. It takes one provider from each name of the file, and a wheel has no links."""
+    """For FI_PROVIDER_PATH of another libfabric, which takes one provider from each name of the file.
+
+    A wheel has no links, so they are made here; in the user's cache where the package may not be written.
+    """
     ours = library_folder().parent / "plugin"
     file = ours / PLUGIN
     if not file.exists():
@@ -179,29 +194,58 @@ def parser():
 
     def settings(one):
         one.add_argument("--provider", help="what FI_PROVIDER and the MPI are told (default: FI_PROVIDER, else tcp)")
-        one.add_argument("--preload", choices=("auto", "always", "never"), default="auto",
-                         help="LD_PRELOAD beside LD_LIBRARY_PATH; auto: where an RPATH makes it necessary")
-    one = add("run", run, "run a command on this library, and say on stderr whether it was used",
-              usage="ironfabric run [--provider P] [--require] [--no-local] [--preload HOW] [--] COMMAND ...")
+        one.add_argument(
+            "--preload",
+            choices=("auto", "always", "never"),
+            default="auto",
+            help="LD_PRELOAD beside LD_LIBRARY_PATH; auto: where an RPATH makes it necessary",
+        )
+
+    one = add(
+        "run",
+        run,
+        "run a command on this library, and say on stderr whether it was used",
+        usage="ironfabric run [--provider P] [--require] [--no-local] [--preload HOW] [--] COMMAND ...",
+    )
     settings(one)
-    one.add_argument("--require", action="store_true",
-                     help=f"exit code {NOT_USED} if the command succeeded and no process on this host used the library")
-    one.add_argument("--no-local", action="store_true",
-                     help="MPICH: also ranks of one host talk over this library, not over MPICH's own shared memory")
+    one.add_argument(
+        "--require",
+        action="store_true",
+        help=f"exit code {NOT_USED} if the command succeeded and no process on this host used the library",
+    )
+    one.add_argument(
+        "--no-local",
+        action="store_true",
+        help="MPICH: also ranks of one host talk over this library, not over MPICH's own shared memory",
+    )
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND ...")
-    one = add("check", check_host, "say which MPI a command uses, what run would set, what would be loaded and chosen, and why",
-              usage="ironfabric check [--provider P] [--preload HOW] [-- COMMAND ...]")
+    one = add(
+        "check",
+        check_host,
+        "say which MPI a command uses, what run would set, what would be loaded and chosen, and why",
+        usage="ironfabric check [--provider P] [--preload HOW] [-- COMMAND ...]",
+    )
     settings(one)
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND ...")
-    one = add("env", environment, "print the variables for a shell: eval \"$(ironfabric env)\"",
-              usage="ironfabric env [--provider P] [--preload HOW] [--mpi NAME] [-- COMMAND ...]")
+    one = add(
+        "env",
+        environment,
+        'print the variables for a shell: eval "$(ironfabric env)"',
+        usage="ironfabric env [--provider P] [--preload HOW] [--mpi NAME] [-- COMMAND ...]",
+    )
     settings(one)
-    one.add_argument("--mpi", choices=sorted(mpi.FAMILIES), help="for this one, not that of the command (default: mpiexec)")
+    one.add_argument(
+        "--mpi", choices=sorted(mpi.FAMILIES), help="for this one, not that of the command (default: mpiexec)"
+    )
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND ...")
     one = add("path", path, "print where the library and the headers are")
-    one.add_argument("what", nargs="?", metavar="WHAT",
-                     choices=("lib", "library", "include", "include-2.7", "pkgconfig", "plugin", "bin"),
-                     help="lib, library, include, include-2.7, pkgconfig, plugin or bin: that place alone")
+    one.add_argument(
+        "what",
+        nargs="?",
+        metavar="WHAT",
+        choices=("lib", "library", "include", "include-2.7", "pkgconfig", "plugin", "bin"),
+        help="lib, library, include, include-2.7, pkgconfig, plugin or bin: that place alone",
+    )
     return said
 
 

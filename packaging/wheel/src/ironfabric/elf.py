@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """What the loader reads of a program or a shared object: interpreter, NEEDED, RPATH, RUNPATH. 64 bits, elf(5)."""
+
 import mmap
 import struct
 from pathlib import Path
@@ -26,7 +27,7 @@ class Elf:
     def _read(self, data):
         if data[:4] != b"\x7fELF" or data[4] != 2 or data[5] != 1:
             raise NotElf(f"{self.path} is no ELF file of 64 bits")
-        start, = struct.unpack_from("<Q", data, 32)
+        (start,) = struct.unpack_from("<Q", data, 32)
         size, count = struct.unpack_from("<HH", data, 54)
         loads, dynamic = [], None
         for i in range(count):
@@ -36,7 +37,7 @@ class Elf:
             elif kind == PT_DYNAMIC:
                 dynamic = offset, length
             elif kind == PT_INTERP:
-                self.interpreter = data[offset:offset + length].rstrip(b"\0").decode()
+                self.interpreter = data[offset : offset + length].rstrip(b"\0").decode()
         if dynamic is None:
             return
         self.dynamic = True
@@ -47,13 +48,15 @@ class Elf:
                 break
             entries.append((tag, value))
         address = dict(entries).get(DT_STRTAB, 0)
-        strings = next((offset + address - begin for begin, offset, length in loads
-                        if begin <= address < begin + length), None)
+        strings = next(
+            (offset + address - begin for begin, offset, length in loads if begin <= address < begin + length), None
+        )
         if strings is None:
             return
 
         def text(value):
-            return data[strings + value:data.find(b"\0", strings + value)].decode(errors="replace")
+            return data[strings + value : data.find(b"\0", strings + value)].decode(errors="replace")
+
         for tag, value in entries:
             if tag == DT_NEEDED:
                 self.needed.append(text(value))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Which libfabric.so.1 the loader would give an object, asked of the loader itself, and why that one: ld.so(8)."""
+
 import os
 import re
 import shutil
@@ -25,8 +26,15 @@ def loaded(path, env):
     if not loader or not Path(loader).exists():
         return None
     try:
-        done = subprocess.run([loader, "--list", str(path)], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              universal_newlines=True, timeout=30, check=False)
+        done = subprocess.run(
+            [loader, "--list", str(path)],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=30,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(rf"^\s*(?:{re.escape(SONAME)} => )?(/\S*{re.escape(SONAME)}) \(0x", done.stdout, re.MULTILINE)
@@ -47,6 +55,7 @@ def reason(path, file, env):
 
     def has(folders):
         return any(os.path.realpath(one) == folder for one in folders)
+
     if any(same(word, file) for word in re.split("[: ]", env.get("LD_PRELOAD", "")) if word):
         return "LD_PRELOAD comes before everything else"
     try:
@@ -56,15 +65,18 @@ def reason(path, file, env):
     if not elf.runpath and has(elf.rpath):
         return "its RPATH comes before LD_LIBRARY_PATH"
     if has(env.get("LD_LIBRARY_PATH", "").split(":")):
-        return "LD_LIBRARY_PATH comes before its RUNPATH and the system's folders" if elf.runpath else \
-            "LD_LIBRARY_PATH comes before the system's folders"
+        return (
+            "LD_LIBRARY_PATH comes before its RUNPATH and the system's folders"
+            if elf.runpath
+            else "LD_LIBRARY_PATH comes before the system's folders"
+        )
     if has(elf.runpath):
         return "its RUNPATH names the folder"
     return "the system's folders (ld.so.cache), or what another object had loaded before"
 
 
 def rpath_hides(path):
-    """The folder of an RPATH of this program or library that has a libfabric.so.1 and is searched before LD_LIBRARY_PATH."""
+    """The folder of this object's RPATH that has a libfabric.so.1; it is searched before LD_LIBRARY_PATH."""
     try:
         elf = Elf(os.path.realpath(path))
     except NotElf:

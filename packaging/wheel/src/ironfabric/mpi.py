@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Which MPI a command uses, where its libraries are, and what makes it use libfabric."""
+
 import os
 import re
 import subprocess
@@ -12,11 +13,21 @@ MPICH, OPEN_MPI, INTEL = "MPICH", "Open MPI", "Intel MPI"
 FAMILIES = {"mpich": MPICH, "openmpi": OPEN_MPI, "intel": INTEL}
 LAUNCHERS = re.compile(r"^(mpiexec|mpirun|orterun|prterun|prun|oshrun)([.-].*)?$")
 # Beside <prefix>/bin; `*` is the folder of a multiarch system.
-LIBRARY_FOLDERS = ("lib", "lib64", "lib/*-linux-gnu", "lib/*-linux-gnu/openmpi/lib", "lib/mpich/lib", "lib/openmpi/lib",
-                   "lib/release")
+LIBRARY_FOLDERS = (
+    "lib",
+    "lib64",
+    "lib/*-linux-gnu",
+    "lib/*-linux-gnu/openmpi/lib",
+    "lib/mpich/lib",
+    "lib/openmpi/lib",
+    "lib/release",
+)
 # By file name: these are what the three have called their library since MPI 3.
-LIBRARIES = {MPICH: ("libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.0", "libmpi_abi.so.1"), OPEN_MPI: ("libmpi.so.40",),
-             INTEL: ("libmpi.so.12",)}
+LIBRARIES = {
+    MPICH: ("libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.0", "libmpi_abi.so.1"),
+    OPEN_MPI: ("libmpi.so.40",),
+    INTEL: ("libmpi.so.12",),
+}
 
 
 class Mpi:
@@ -54,8 +65,15 @@ def find(command):
 def of_launcher(path):
     """Asks the launcher itself. Its name tells nothing: both call theirs mpiexec."""
     try:
-        done = subprocess.run([str(path), "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, universal_newlines=True, timeout=20, check=False)
+        done = subprocess.run(
+            [str(path), "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=20,
+            check=False,
+        )
         said = done.stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         return Mpi(None, "", path, f"{path} --version: {error}")
@@ -111,8 +129,12 @@ def _find_libraries(mpi):
     candidates = [mpi.library] if mpi.library else []
     if mpi.family == OPEN_MPI:
         # Built as components of their own, up to 4 as a rule; since 5 they are in the library.
-        plugins = [found for folder in folders for pattern in ("mca_mtl_ofi.so", "openmpi*/mca_mtl_ofi.so")
-                   for found in sorted(folder.glob(pattern))]
+        plugins = [
+            found
+            for folder in folders
+            for pattern in ("mca_mtl_ofi.so", "openmpi*/mca_mtl_ofi.so")
+            for found in sorted(folder.glob(pattern))
+        ]
         candidates += plugins[:1]
     for path in candidates:
         try:
@@ -127,8 +149,14 @@ def _told_by_open_mpi(mpi):
     if not tool.exists():
         return []
     try:
-        done = subprocess.run([str(tool), "--parsable", "--path", "libdir", "--path", "pkglibdir"], timeout=30, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True)
+        done = subprocess.run(
+            [str(tool), "--parsable", "--path", "libdir", "--path", "pkglibdir"],
+            timeout=30,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return []
     # A wheel says where it was built, not where it is.

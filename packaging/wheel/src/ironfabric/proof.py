@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Which processes of a job use the library, seen from outside.
 
-A library that is mapped need not be used: Open MPI links to libfabric and may still send over something else. Two things
-count together: /proc/PID/maps names our file, and the library itself has said that the process opened a domain. It says so
-into a folder of ours (FI_LOG_LOCATION), where each process has a file; without FI_LOG_LEVEL the library logs nothing, so no
-line is taken from anybody. If the user has set one of the FI_LOG_ variables, they are left alone, and what counts is that a
-process has mapped both our file and an MPI.
+A library that is mapped need not be used: Open MPI links to libfabric and may still send over something else. Two
+things count together: /proc/PID/maps names our file, and the library itself has said that the process opened a domain.
+It says so into a folder of ours (FI_LOG_LOCATION), where each process has a file; without FI_LOG_LEVEL the library logs
+nothing, so no line is taken from anybody. If the user has set one of the FI_LOG_ variables, they are left alone, and
+what counts is that a process has mapped both our file and an MPI.
 """
+
 import os
 import re
 import shutil
@@ -21,7 +22,9 @@ from .loader import same
 QUICK, FULL, CALM = 0.01, 0.05, 1.0
 # A layered provider opens the domain below it first.
 SETTLE = 0.2
-OPENED = re.compile(r"^libfabric:\d+:\d+::([^:]+):domain:open\(\):\d+<info> domain Some\(\"(.*?)\"\) opened: threading ", re.M)
+OPENED = re.compile(
+    r"^libfabric:[\d:]+:([^:]+):domain:open\(\):\d+<info> domain Some\(\"(.*?)\"\) opened:", re.MULTILINE
+)
 
 
 class Process:
@@ -157,13 +160,17 @@ class Watch:
         libraries = sorted({process.mpi for process in processes if process.mpi})
         mapped = [process for process in processes if process.ours]
         if mapped and libraries:
-            return (f"{len(mapped)} processes loaded it and opened no domain of it; {', '.join(libraries)} "
-                    "sent its messages over something else")
+            return (
+                f"{len(mapped)} processes loaded it and opened no domain of it; {', '.join(libraries)} "
+                "sent its messages over something else"
+            )
         if libraries:
             return f"{', '.join(libraries)} was loaded, but no libfabric"
         if mapped:
             return "it was loaded, but no process opened a domain of it or loaded an MPI library"
-        return "no process of the job loaded a libfabric or an MPI library: it is no MPI program, or is linked statically"
+        return (
+            "no process of the job loaded a libfabric or an MPI library: it is no MPI program, or is linked statically"
+        )
 
 
 def descendants(root):
@@ -175,7 +182,7 @@ def descendants(root):
         try:
             # The name in parentheses may hold anything, also a parenthesis.
             stat = Path("/proc", entry, "stat").read_bytes()
-            parents[int(entry)] = int(stat[stat.rindex(b")") + 2:].split()[1])
+            parents[int(entry)] = int(stat[stat.rindex(b")") + 2 :].split()[1])
         except (OSError, ValueError):
             continue
     found = [root] if root in parents else []

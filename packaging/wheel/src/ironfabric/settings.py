@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The environment that gives a program this library, and its MPI a reason to use it."""
+
 import os
 import re
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The programs of the library as commands of the Python environment."""
+
 import os
 import sys
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Opens a domain of tcp, as an MPI does, and says so. */
+/* Opens a domain of tcp, as an MPI does, and says so; with an argument it lives as many seconds longer. */
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
     struct fid_fabric *fabric = NULL;
@@ -22,6 +24,7 @@ int main(void)
     if (!ret)
         ret = fi_domain(fabric, info, &domain, NULL);
     printf("a domain: %d\n", ret);
+    sleep(argc > 1 ? atoi(argv[1]) : 0);
     if (domain)
         fi_close(&domain->fid);
     if (fabric)

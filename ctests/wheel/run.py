@@ -78,6 +78,8 @@ class World:
         if name in self.environments:
             return self.environments[name]
         folder = self.build / name
+        # One of an earlier run may have another wheel of the same version.
+        shutil.rmtree(folder, ignore_errors=True)
         code, out, err = self.run([sys.executable, "-m", "venv", folder], 120)
         if code:
             raise Missing(f"python3 -m venv does not work here: {out}{err}")
@@ -305,6 +307,13 @@ def test_rpath(world):
     want(code == 0 and f"ironfabric: used: {ours(world)}" in err, "ours is not used", out, err)
     done = world.run([bin_folder / "ironfabric", "run", "--require", "--preload", "never", "--", file])
     not_used(done, NOT_USED, f"another libfabric, {theirs}/libfabric.so.1")
+    # A copy of ours is another library too: its words are the same, its file is not.
+    copy = world.build / "copy"
+    copy.mkdir(exist_ok=True)
+    shutil.copy(ours(world), copy)
+    file = program(world, "-Wl,--disable-new-dtags", f"-Wl,-rpath,{copy}")
+    done = world.run([bin_folder / "ironfabric", "run", "--require", "--preload", "never", "--", file, "1"])
+    not_used(done, NOT_USED, f"another libfabric, {copy}/libfabric.so.1")
     # A RUNPATH comes after it.
     file = program(world, "-Wl,--enable-new-dtags", f"-Wl,-rpath,{theirs}", "-Wl,-z,now")
     code, out, err = world.run([bin_folder / "ironfabric", "run", "--require", "--preload", "never", "--", file])
@@ -439,7 +448,7 @@ def main():
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--build", type=Path, help="keep the environments there (default: a folder that is removed)")
     parser.add_argument("names", nargs="*", metavar="NAME")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     # Away from the tree: nothing of it may be found by chance.
     temporary = None if args.build else tempfile.TemporaryDirectory(prefix="wheel-")
     build = args.build.absolute() if args.build else Path(temporary.name)

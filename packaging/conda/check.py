@@ -5,6 +5,7 @@
 --install puts together and tests the package of what `make install PREFIX=FOLDER` has left, without conda's channels:
 the recipe's requirements and its build are left out, all else is as it is.
 """
+
 import argparse
 import re
 import shutil
@@ -52,9 +53,11 @@ def assemble(rattler_build, install):
         text = re.sub(r"path: \.\./\.\./\.\.", f"path: {sources}", text)
         (copy / "recipe.yaml").write_text(text, encoding="utf-8")
         (copy / "build.sh").write_text(
-            f'set -e\nmkdir -p "$PREFIX/opt"\ncp -a {install} "$PREFIX/opt/ironfabric"\n', encoding="utf-8")
+            f'set -e\nmkdir -p "$PREFIX/opt"\ncp -a {install} "$PREFIX/opt/ironfabric"\n', encoding="utf-8"
+        )
         results = rattler_build.Stage0Recipe.from_file(copy / "recipe.yaml").run_build(
-            output_dir=Path(folder, "output"), channels=[])
+            output_dir=Path(folder, "output"), channels=[]
+        )
         for result in results:
             print(f"built {result.name} {result.version}: {[Path(path).name for path in result.packages]}")
 

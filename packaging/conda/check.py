@@ -46,8 +46,11 @@ def assemble(rattler_build, install):
     with tempfile.TemporaryDirectory(prefix="conda-") as folder:
         copy, sources = Path(folder, "recipe"), Path(folder, "sources")
         shutil.copytree(RECIPE, copy)
-        sources.mkdir()
-        (sources / "LICENSE").write_text("a stand-in: licences are the tree's\n", encoding="utf-8")
+        (sources / "LICENSES").mkdir(parents=True)
+        for name in ("LICENSE", "NOTICES", "LICENSES/BSD-2-Clause.txt"):
+            ours = HERE.parent.parent / name
+            text = ours.read_text(encoding="utf-8") if ours.exists() else "a stand-in: the tree has none\n"
+            (sources / name).write_text(text, encoding="utf-8")
         text = (copy / "recipe.yaml").read_text(encoding="utf-8")
         text = re.sub(r"(?s)\nrequirements:.*?\n(?=tests:)", "\n", text)
         text = re.sub(r"path: \.\./\.\./\.\.", f"path: {sources}", text)

@@ -93,13 +93,12 @@ rm -rf "$folder/dist" "$folder/source"
 mkdir -p "$folder/source/packaging"
 cp -r "$here" "$folder/source/packaging/wheel"
 cp "$ROOT/Cargo.toml" "$folder/source"
-licences=0
-for file in "$ROOT"/LICENSE* "$ROOT"/COPYING* "$ROOT"/NOTICE*; do
-    if [ -f "$file" ]; then
-        cp "$file" "$folder/source/packaging/wheel" && licences=$((licences + 1))
-    fi
-done
-[ $licences -gt 0 ] || echo "NOT INCLUDED: licences, the tree has no LICENSE file" >&2
+licences=$(cd "$ROOT" && find . -maxdepth 2 -type f \( -path './LICENSE*' -o -path './COPYING*' -o -path './NOTICE*' \))
+if [ -n "$licences" ]; then
+    (cd "$ROOT" && cp --parents $licences "$folder/source/packaging/wheel")
+else
+    echo "NOT INCLUDED: licences, the tree has no LICENSE file" >&2
+fi
 (cd "$folder/source/packaging/wheel" && IRONFABRIC_STAGE=$stage IRONFABRIC_PLATFORM=$platform "$tools/bin/python" \
     -m hatchling build -t wheel -d "$folder/dist")
 wheel=$(echo "$folder"/dist/ironfabric-*.whl)

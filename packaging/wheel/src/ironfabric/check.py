@@ -7,7 +7,8 @@ import resource
 import subprocess
 
 from . import SONAME, program
-from .loader import loaded, reason, same
+from .loader import loaded, opened, reason, same
+from .mpi import INTEL
 
 SHM = "/dev/shm"
 # Each shared-memory connection wants some of it; a container's default of 64 MiB is used up by a few dozen ranks.
@@ -64,6 +65,15 @@ def mpi(report, found, settings):
 
 def would_load(report, found, settings):
     """Each object of the MPI that asks for libfabric, before and after."""
+    if found.family == INTEL:
+        # Its library needs none: it opens one by name, its own unless it is told otherwise.
+        after = opened(settings.env)
+        text = f"{found} opens {SONAME} while it runs, which with these variables is {after or 'none'}"
+        if same(after, settings.library):
+            report.say("loads", text)
+        else:
+            report.trouble("loads", text)
+        return
     if found.family and not found.users:
         report.trouble("loads", f"no object of {found} that needs {SONAME} was found: is it built without libfabric?")
     for user in found.users:

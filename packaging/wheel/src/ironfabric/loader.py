@@ -41,6 +41,27 @@ def loaded(path, env):
     return found.group(1) if found else None
 
 
+def opened(env):
+    """The file that dlopen(3) finds under the name alone, tried in a process of its own."""
+    script = (
+        f"import ctypes; ctypes.CDLL({SONAME!r}); "
+        f"print(next(line.split()[-1] for line in open('/proc/self/maps') if '/libfabric' in line))"
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
+
+
 def same(one, other):
     """Do both names lead to one file?"""
     try:

@@ -184,6 +184,6 @@ def variables(family, version, provider):
             # One-sided operations.
             settings.update(OMPI_MCA_btl_ofi_provider_include=provider, OMPI_MCA_btl_ofi_mode="2")
     if family in (INTEL, None):
-        # As Intel's reference says; this was never run here.
+        # Without the first one it opens the libfabric that it brings along.
         settings.update(I_MPI_OFI_LIBRARY_INTERNAL="0", I_MPI_FABRICS="ofi", I_MPI_OFI_PROVIDER=provider)
     return settings

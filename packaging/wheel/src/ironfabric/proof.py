@@ -51,7 +51,12 @@ class Watch:
         self.own_log = not any(name.startswith("FI_LOG_") for name in env)
         self.folder = None
         if self.own_log:
-            self.folder = Path(tempfile.mkdtemp(prefix="ironfabric-"))
+            try:
+                self.folder = Path(tempfile.mkdtemp(prefix="ironfabric-"))
+            except OSError:
+                # Nothing can be written; what is left is the map.
+                self.own_log = False
+        if self.own_log:
             # With a slash: where the folder is not, on another host, it must not become a file.
             env.update(FI_LOG_LEVEL="info", FI_LOG_SUBSYS="domain", FI_LOG_LOCATION=f"{self.folder}/")
         self.reported, self.first_seen = None, None
@@ -93,7 +98,11 @@ class Watch:
         """Processes that have called the library; what each has opened."""
         if not self.folder:
             return
-        for entry in os.scandir(self.folder):
+        try:
+            entries = list(os.scandir(self.folder))
+        except OSError:
+            return
+        for entry in entries:
             number = re.match(r"ofi_(\d+)\.log$", entry.name)
             if not number:
                 continue
@@ -166,6 +175,8 @@ class Watch:
             )
         if libraries:
             return f"{', '.join(libraries)} was loaded, but no libfabric"
+        if any(process.said_something for process in processes):
+            return "a libfabric was called, and no domain of this one was opened"
         if mapped:
             return "it was loaded, but no process opened a domain of it or loaded an MPI library"
         return (

@@ -3,7 +3,7 @@
 """run.py WHEEL [--build FOLDER] [NAME ...]: the wheel as a new user has it: pip installs it beside an MPI of PyPI into
 a fresh environment, and the commands run as the manual gives them.
 
-A NAME is a part of a test's name. Without PyPI, or with INSTALL=0, the exit code is 77, as it is where an MPI is not here.
+A NAME is a part of a test's name. The exit code is 77 without PyPI, with INSTALL=0, and where an MPI is not here.
 """
 
 import argparse

@@ -64,6 +64,7 @@ headers() { # FROM TO
     install -m 644 "$1"/rdma/providers/*.h "$stage/$2/rdma/providers"
 }
 pkg_config() { # NAME HEADERS
+    # shellcheck disable=SC2016 # These are for pkg-config.
     sed -e 's|@PREFIX@|${pcfiledir}/../..|' -e 's|@LIBDIR@|${prefix}/lib|' -e "s|@INCLUDEDIR@|\${prefix}/$2|" \
         -e "s|@NAME@|$1|" -e "s|@VERSION@|$version|" -e 's|-lfabric|-l:libfabric.so.1|' \
         "$ROOT/pkgconfig/libfabric.pc.in" >"$stage/lib/pkgconfig/$1.pc"
@@ -94,10 +95,9 @@ rm -rf "$folder/dist" "$folder/source"
 mkdir -p "$folder/source/packaging"
 cp -r "$here" "$folder/source/packaging/wheel"
 cp "$ROOT/Cargo.toml" "$folder/source"
-licences=$(cd "$ROOT" && find . -maxdepth 2 -type f \( -path './LICENSE*' -o -path './COPYING*' -o -path './NOTICE*' \))
-if [ -n "$licences" ]; then
-    (cd "$ROOT" && cp --parents $licences "$folder/source/packaging/wheel")
-else
+(cd "$ROOT" && find . -maxdepth 2 -type f \( -path './LICENSE*' -o -path './COPYING*' -o -path './NOTICE*' \) \
+    -exec cp --parents -t "$folder/source/packaging/wheel" {} +)
+if ! ls "$folder"/source/packaging/wheel/LICENSE* >/dev/null 2>&1; then
     echo "NOT INCLUDED: licences, the tree has no LICENSE file" >&2
 fi
 (cd "$folder/source/packaging/wheel" && IRONFABRIC_STAGE=$stage IRONFABRIC_PLATFORM=$platform "$tools/bin/python" \

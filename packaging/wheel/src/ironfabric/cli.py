@@ -50,10 +50,7 @@ def run(args):
             if process.domains
             else f"provider as FI_PROVIDER={settings.provider} says; FI_LOG_ is yours, so no process was asked"
         )
-        say(
-            f"used: {where}, {said}, version {version()} ({api(settings.library)}), "
-            f"in process {process.pid} ({process.name}), {found}"
-        )
+        say(f"used: {where}, {said}, {identity(settings.library)}, in process {process.pid} ({process.name}), {found}")
 
     watch = Watch(settings.library, settings.env, report)
     code = execute(args.command, settings.env, watch)
@@ -81,11 +78,11 @@ def execute(command, env, watch):
     return 128 - code if code < 0 else code
 
 
-def api(path):
+def identity(path):
     try:
-        return f"libfabric API {check.library_version(path)}"
+        return check.identity(path, version())
     except (OSError, AttributeError):
-        return "its API is not known"
+        return "which does not say what it is"
 
 
 def static(command):

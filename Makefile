@@ -3,6 +3,7 @@
 # make plugin          our providers for another libfabric, into target/plugin/libexec
 # make try K=fi_tagged the conformance tests whose page:rule contains K, on a debug build: seconds after an edit
 # make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=; HEADERS=2.7: the headers of the next ABI
+# make wheel           a Python wheel of the library for glibc 2.28, into target/wheel/dist
 # make check           every check; make check-NAME runs one, `make checks` lists them
 # make demo            an unmodified MPI on this library
 # make bench           side by side with another libfabric; make budget writes down instruction counts
@@ -53,6 +54,10 @@ plugin:
 	    -lpthread -ldl -lm -lgcc_s -lc
 	cd $(PLUGIN)/libexec && $(plugin_links)
 plugin_links = for name in $(wordlist 2,9,$(PLUGIN_NAMES)); do ln -sf libironfabric-fi.so $$name; done
+
+# A wheel of manylinux_2_28 with the command `ironfabric`: packaging/wheel. The linker comes from PyPI.
+wheel:
+	packaging/wheel/build.sh $(TARGET)/wheel
 
 debug:
 	$(CARGO) build --locked
@@ -297,13 +302,18 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := loom miri programs fuzz hooks-long shm-long mpi-long memory-long threads-long
+LONG_CHECKS := loom miri programs wheel fuzz hooks-long shm-long mpi-long memory-long threads-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all
 	scripts/python_env.sh $(TARGET)/python
 	ctests/programs/run.py --library $(BUILT) --python-env $(TARGET)/python --build $(TARGET)/programs \
 	    --record ctests/programs/results.tsv $(ARGS); code=$$?; scripts/matrix.py $(BUILT) --write && exit $$code
+# The wheel in fresh Python environments, beside MPIs of PyPI and Debian's.
+check-wheel:
+	packaging/wheel/build.sh $(TARGET)/wheel
+	ctests/symbols.sh $(TARGET)/wheel/stage/lib/libfabric.so.1
+	ctests/wheel/run.py $(TARGET)/wheel/dist/ironfabric-*.whl $(ARGS)
 # Any bytes for everything that decodes bytes: fuzz/src/lib.rs. FUZZ_SECONDS for each target.
 FUZZ_SECONDS ?= 60
 check-fuzz:
@@ -325,4 +335,4 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all man man-settings plugin build-ahead build-asan build-threads debug try try-named install demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: all man man-settings wheel plugin build-ahead build-asan build-threads debug try try-named install demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

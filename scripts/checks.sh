@@ -14,6 +14,7 @@ limit_of() {
     format | documents | layers | layout | inline) echo 120 ;;
     clippy | unit | drift | symbols | asan | threads | memory) echo 900 ;;
     mixed | hosts) echo 300 ;;
+    wheel) echo 1800 ;;
     programs) echo 3600 ;;
     mpi-long) echo 7200 ;;
     *) echo 600 ;;

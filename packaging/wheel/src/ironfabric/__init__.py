@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Where the files of ironfabric are, a libfabric.so.1, and how to run an MPI program on it.
+
+The command is `ironfabric`, or `python -m ironfabric`. Python 3.8 or newer, nothing but its standard library.
+"""
+
+import os
+from pathlib import Path
+
+SONAME = "libfabric.so.1"
+PACKAGE = Path(__file__).resolve().parent
+
+
+def version():
+    """The version of this package."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as version_of
+
+    try:
+        return version_of("ironfabric")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def library_folder():
+    """The folder of libfabric.so.1: that of this package, or the one that IRONFABRIC_LIBRARY names."""
+    return Path(os.environ.get("IRONFABRIC_LIBRARY") or PACKAGE / "lib").absolute()
+
+
+def program(name):
+    """The path of one of the programs, fi_info and so on."""
+    for folder in (PACKAGE / "bin", library_folder(), library_folder().parent / "bin"):
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def include_folder(following=False):
+    """The folder of the headers; those of the ABI after the released one with `following`."""
+    return PACKAGE / ("include-2.7" if following else "include")

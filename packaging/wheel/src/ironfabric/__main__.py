@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+import sys
+
+from .cli import main
+
+sys.exit(main())

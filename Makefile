@@ -168,8 +168,9 @@ check-inline: all
 check-install: all
 	ctests/install.sh
 
-# Other languages over the C ABI.
+# In C, and in other languages over the C ABI.
 check-examples: all
+	examples/c/run.sh $(BUILT) $(TARGET)/examples/c
 	examples/python/roundtrip.py $(BUILT)/libfabric.so
 	@mkdir -p $(TARGET)/examples
 	rustfmt --check --edition 2024 examples/rust/roundtrip.rs

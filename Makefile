@@ -7,6 +7,7 @@
 # make demo            an unmodified MPI on this library
 # make bench           side by side with another libfabric; make budget writes down instruction counts
 # make matrix          MATRIX.md
+# make book            the manual as a searchable book, target/book/index.html
 CARGO ?= cargo
 INSTALL ?= install
 PREFIX ?= /usr/local
@@ -129,7 +130,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format documents layers layout headers clippy unit drift symbols inline install examples demo c \
+CHECKS := format documents layers layout headers clippy unit drift symbols inline install examples book demo c \
     next plugins hooks budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
 
 check:
@@ -176,6 +177,11 @@ check-examples: all
 	rustfmt --check --edition 2024 examples/rust/roundtrip.rs
 	rustc --edition 2024 -D warnings -L $(BUILT) -o $(TARGET)/examples/roundtrip examples/rust/roundtrip.rs
 	LD_LIBRARY_PATH=$(BUILT) $(TARGET)/examples/roundtrip
+# The manual, from docs/guide and docs/man; scripts/book.sh tells what it takes.
+book:
+	scripts/book.sh build $(TARGET)
+check-book: all
+	scripts/book.sh check $(TARGET) $(BUILT)
 # What works, asked of the library.
 matrix: all
 	scripts/matrix.py $(BUILT) --write
@@ -304,4 +310,4 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all plugin build-ahead build-asan build-threads debug try try-named install demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: all plugin build-ahead build-asan build-threads debug try try-named install book demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

@@ -22,9 +22,9 @@ GUIDE, MAN = ROOT / "docs/guide", ROOT / "docs/man"
 SECTIONS = {"1": "Manual pages: programs", "3": "Manual pages: calls", "7": "Manual pages: providers and concepts"}
 WHOLE = re.compile(r"^\{\{#include (\S+\.md)\}\}\s*$", re.MULTILINE)
 NUMBERS = re.compile(r"^\{\{#performance (\w+): (.*?)\}\}\s*$", re.MULTILINE)
-# Not of images, not to elsewhere.
-LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\((?!\w+://|mailto:)([^)\s]+)\)")
-FENCE = re.compile(r"(^```.*?^```[^\n]*$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+# A link that is not an image's and leads nowhere else; or code, which stays as it is.
+LINK = re.compile(r"(?<!!)\[((?:[^\[\]\n`]|\n(?!\n)|`[^`\n]+`)+)\]\((?!\w+://|mailto:)([^)\s]+)\)"
+                  r"|^```.*?^```[^\n]*$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
 
 class Wrong(Exception):
@@ -49,6 +49,8 @@ def relink(text, home, at, places):
 
     def link(match):
         words, target = match.groups()
+        if target is None:
+            return match[0]
         file, hash_, anchor = target.partition("#")
         if not file:
             return match[0]
@@ -59,9 +61,7 @@ def relink(text, home, at, places):
             raise Wrong(f"{at}: a link to {target}, which is nowhere")
         return words
 
-    # What is code stays as it is.
-    parts = FENCE.split(text)
-    return "".join(part if index % 2 else LINK.sub(link, part) for index, part in enumerate(parts))
+    return LINK.sub(link, text)
 
 
 def performance(kind, title):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # book.sh build TARGET            the book, into TARGET/book; installs mdBook there first if it is nowhere
-# book.sh check TARGET LIBRARY    what it says is so: commands, texts, settings, links, spelling, and a walk in a browser
+# book.sh check TARGET LIBRARY    what it says is so: commands, texts, settings, links, spelling; and a browser reads it
 #
 # What is missing for a check is named and makes exit code 77. INSTALL=0 takes nothing from crates.io, PyPI and Debian.
 # MDBOOK, CHROMIUM: programs to use; OPEN_MPI: a Python environment with Open MPI's wheel.
@@ -45,8 +45,8 @@ words_of() {
 import re, sys
 for page in sys.argv[1:]:
     text = open(page, encoding="utf-8").read()
-    for code in (r"```.*?```", r"`[^`\n]*`", r"\]\([^)]*\)", r"\{\{.*?\}\}", r"<!--.*?-->", r"\bhttps?://\S+", r"\b\w+\(\d\)",
-                 r"\b\w*_\w+", r"\S*/\S*"):
+    for code in (r"```.*?```", r"`[^`\n]*`", r"\]\([^)]*\)", r"\{\{.*?\}\}", r"<!--.*?-->", r"\bhttps?://\S+",
+                 r"\b\w+\(\d\)", r"\b\w*_\w+", r"\S*/\S*"):
         text = re.sub(code, " ", text, flags=re.DOTALL)
     print(text)
 END
@@ -55,13 +55,17 @@ END
 spelling() {
     local pages=("$ROOT"/docs/guide/*.md) unknown
     [ ! -x "$target/book-tools/bin/codespell" ] || "$target/book-tools/bin/codespell" "${pages[@]}" \
-        "$ROOT/docs/differences.md" "$ROOT/docs/wire" "$ROOT/docs/programs.md" "$ROOT/ARCHITECTURE.md" "$ROOT/examples" ||
-        fail "spelling"
+        "$ROOT/docs/differences.md" "$ROOT/docs/wire" "$ROOT/docs/programs.md" "$ROOT/ARCHITECTURE.md" \
+        "$ROOT/examples" || fail "spelling"
     if ! echo word | hunspell -d en_US -l >/dev/null 2>&1; then
         ! may || install_packages hunspell hunspell-en-us >/dev/null 2>&1 || true
-        echo word | hunspell -d en_US -l >/dev/null 2>&1 || { lacks "no hunspell with en_US (Debian: hunspell hunspell-en-us)" && return; }
+        if ! echo word | hunspell -d en_US -l >/dev/null 2>&1; then
+            lacks "no hunspell with en_US (Debian: hunspell hunspell-en-us)"
+            return
+        fi
     fi
-    unknown=$(words_of "${pages[@]}" | hunspell -d en_US -l | sort -u | LC_ALL=C.UTF-8 grep -vxF -f "$ROOT/docs/book/words.txt" || true)
+    unknown=$(words_of "${pages[@]}" | hunspell -d en_US -l | sort -u |
+        LC_ALL=C.UTF-8 grep -vxF -f "$ROOT/docs/book/words.txt" || true)
     [ -z "$unknown" ] || fail "these words are neither English nor in docs/book/words.txt: $(echo $unknown)"
     echo "spelling: no unknown word"
 }
@@ -71,8 +75,8 @@ build)
     if ! find_mdbook; then
         may || skip "no mdbook, and INSTALL=0"
         say "mdBook $MDBOOK_VERSION from crates.io, into $target/mdbook (once; some minutes)"
-        limited 1800 "cargo install mdbook" cargo install mdbook --version $MDBOOK_VERSION --locked --root "$target/mdbook" ||
-            fail "cargo could not install mdbook"
+        limited 1800 "cargo install mdbook" cargo install mdbook --version $MDBOOK_VERSION --locked \
+            --root "$target/mdbook" || fail "cargo could not install mdbook"
         find_mdbook || fail "mdbook does not run"
     fi
     build

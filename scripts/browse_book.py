@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Reads the book as a person does, in Chromium without a screen: clicks every entry of the table of contents, every link
-of every page that leads to another page of the book, and searches.
+"""Reads the book as a person does, in Chromium without a screen: clicks every entry of the table of contents, follows
+every link of every page that leads to another page of the book, and searches.
 
     browse_book.py BOOK-FOLDER SCREENSHOT-FOLDER [CHROMIUM]
 
@@ -49,7 +49,7 @@ def main():
         page.screenshot(path=shots / "start.png")
 
         # The table of contents, by clicking.
-        entries = page.locator(".sidebar ol.chapter a[href]:not(.chapter-fold-toggle):not(.header-in-summary)").evaluate_all(
+        entries = page.locator(".sidebar ol.chapter a[href]:not(.header-in-summary)").evaluate_all(
             "links => links.map(link => link.href.split('#')[0])")
         entries = list(dict.fromkeys(entries))
         if len(entries) < 20:
@@ -68,13 +68,15 @@ def main():
         links = set()
         for href in entries:
             page.goto(href)
-            links |= set(page.locator("main a[href]:not(.header)").evaluate_all("links => links.map(link => link.href)"))
+            found = page.locator("main a[href]:not(.header)")
+            links |= set(found.evaluate_all("links => links.map(link => link.href)"))
         inside = sorted(link for link in links if link.startswith(root))
         for link in inside:
             answer = page.goto(link)
             if answer and not answer.ok:
                 wrong.append(f"{link}: {answer.status}")
-            elif "#" in link and not page.evaluate("!!document.getElementById(decodeURIComponent(location.hash.slice(1)))"):
+            elif "#" in link and not page.evaluate(
+                    "!!document.getElementById(decodeURIComponent(location.hash.slice(1)))"):
                 wrong.append(f"{link}: no such place")
 
         for word, target in SEARCHES:
@@ -98,7 +100,8 @@ def main():
         browser.close()
     for line in sorted(set(wrong)):
         print(f"WRONG: {line}")
-    print(f"in a browser: {len(seen)} chapters, {len(inside)} links, {len(SEARCHES)} searches, {len(set(wrong))} things wrong")
+    print(f"in a browser: {len(seen)} chapters, {len(inside)} links, {len(SEARCHES)} searches, "
+          f"{len(set(wrong))} things wrong")
     return 1 if wrong else 0
 
 

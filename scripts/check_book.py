@@ -9,7 +9,8 @@ field that fi_getinfo may refuse on that of refusals, and nothing else.
 
 Commands: a block ```sh,run is run by bash; the lines of the block ```text,output behind it have to be among those that
 it prints, in that order, where `...` stands for any text. Such a block may name what it needs (needs-root, needs-cc,
-needs-mpich, needs-openmpi5, needs-openmpi4); `fails` means that it has to end with an error. A block ```sh,norun is
+needs-mpich, needs-openmpi5, needs-openmpi4); `fails` means that it has to end with an error, `alone` that it uses a
+port that others may have: it gets a network namespace where that is possible. A block ```sh,norun is
 not run. Every block of commands is one or the other. The folders of the MPIs are Python environments; they stand in the
 working folder under the names that the pages use. Exit code 77: some block could not be run here.
 """
@@ -28,12 +29,14 @@ ROOT = Path(__file__).resolve().parent.parent
 GUIDE = ROOT / "docs/guide"
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SKIPPED = 77
-BLOCK = re.compile(r"^```(sh|bash|console)(\S*)\n(.*?)^```\n(?:\n?```text,output\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(sh|bash|console)(\S*)\n(.*?)^```\n(?:\n?```text,output\n(.*?)^```\n)?",
+                   re.MULTILINE | re.DOTALL)
 # A macro call's text: the first literal of its arguments; a `\` at a line's end joins.
 WARNING = re.compile(r"log_warn!\(\s*(?:[^;\"]*?)\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
 HOLE = re.compile(r"\{[^{}]*\}")
-FIELDS = re.compile(r"\"((?:tx_attr|rx_attr|ep_attr|domain_attr|fabric_attr)\.\w+|caps|mode|addr_format|(?:src|dest)_addr(?:len)?"
-                    r"|node|service|node and service|handle|endpoints below|version|flags|FI_PROVIDER)\"")
+FIELDS = re.compile(r"\"((?:tx_attr|rx_attr|ep_attr|domain_attr|fabric_attr)\.\w+|caps|mode|addr_format"
+                    r"|(?:src|dest)_addr(?:len)?|node|service|node and service|handle|endpoints below|version|flags"
+                    r"|FI_PROVIDER)\"")
 
 
 def errors():
@@ -66,8 +69,8 @@ def flat(text):
 
 
 # Texts that consist of what differs; where they are made stands in src/registry/names.rs.
-MADE_ELSEWHERE = {"…": ["FI_PROVIDER=…: no provider is called …; there are …", "FI_PROVIDER=… leaves none of …"],
-                  "… …": []}
+MADE_ELSEWHERE = {"…": ["FI_PROVIDER=…: no provider is called …; there are …",
+                        "FI_PROVIDER=… leaves none of …"]}
 
 
 def warnings():
@@ -82,12 +85,14 @@ def warnings():
     if made < 50:
         return [f"only {made} calls of log_warn! were found in src"]
     names = flat((ROOT / "src/registry/names.rs").read_text())
-    wrong = [f"src/registry/names.rs has no text {words!r} any more" for words in MADE_ELSEWHERE["…"] if words not in names]
+    wrong = [f"src/registry/names.rs has no text {words!r} any more"
+             for words in MADE_ELSEWHERE["…"] if words not in names]
     page = (GUIDE / "messages.md").read_text()
     told = {flat(cell) for _, cell in re.findall(r"^\| (`+)(.*?)\1 \| ", page, re.MULTILINE)}
     return (wrong + [f"messages.md does not tell about {words!r} of {where}" for words, where in there.items()
                      if words not in told]
-            + [f"messages.md tells about {words!r}, which no log_warn! of src has" for words in sorted(told - set(there))])
+            + [f"messages.md tells about {words!r}, which no log_warn! of src has"
+               for words in sorted(told - set(there))])
 
 
 def refusals():
@@ -96,7 +101,8 @@ def refusals():
              for field in FIELDS.findall(text)}
     page = (GUIDE / "refusals.md").read_text()
     table = page[page.index("| Field |"):]
-    told = {name for cell in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`([^`]+)`", cell)}
+    cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    told = {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
     told -= {name for name in told if name.endswith("_IFACE")}
     if len(there) < 40:
         return [f"only {len(there)} fields of refusals were found in src"]
@@ -104,10 +110,14 @@ def refusals():
             + [f"refusals.md tells about {name}, which src does not know" for name in sorted(told - there)])
 
 
+def may_unshare():
+    return (os.geteuid() == 0 and shutil.which("ip") and shutil.which("unshare")
+            and not subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True).returncode)
+
+
 def lacks(needs, work):
     """Why a block cannot be run here, or nothing."""
-    if "root" in needs and (os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("unshare")
-                            or subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True).returncode):
+    if "root" in needs and not may_unshare():
         return "it needs root, ip and unshare"
     if "cc" in needs and not shutil.which("cc"):
         return "no C compiler"
@@ -120,9 +130,12 @@ def lacks(needs, work):
     return None
 
 
-def run(commands, env, work):
+def run(commands, env, work, alone):
     """The exit code and what was said; all that it started is gone afterwards."""
-    process = subprocess.Popen(["bash", "-e", "-c", commands], env=env, cwd=work, stdin=subprocess.DEVNULL,
+    shell = ["bash", "-e", "-c", commands]
+    if alone:
+        shell = ["unshare", "--net", "bash", "-e", "-c", f"ip link set lo up\n{commands}"]
+    process = subprocess.Popen(shell, env=env, cwd=work, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                start_new_session=True)
     try:
@@ -156,8 +169,8 @@ def commands(args, work):
     wrong, skipped, done = [], [], 0
     env = {name: value for name, value in os.environ.items()
            if not name.startswith(("FI_", "PMI", "OMPI_", "MPIR_", "LD_"))}
-    env |= {"SOURCE": str(ROOT), "IRONFABRIC": str(args.library), "PATH": f"{args.library}:{env['PATH']}", "LC_ALL": "C.UTF-8",
-            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    env |= {"SOURCE": str(ROOT), "IRONFABRIC": str(args.library), "PATH": f"{args.library}:{env['PATH']}",
+            "LC_ALL": "C.UTF-8", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     for page in sorted(GUIDE.glob("*.md")):
         text = page.read_text()
         if text.count("\n```sh") + text.count("\n```bash") + text.count("\n```console") != len(BLOCK.findall(text)):
@@ -176,7 +189,7 @@ def commands(args, work):
             if why:
                 skipped.append(f"{where}: {why}")
                 continue
-            code, said = run(block[3], env, work)
+            code, said = run(block[3], env, work, "alone" in words and may_unshare())
             done += 1
             line = missing(block[4] or "", said)
             if (code != 0) != ("fails" in words) or line is not None or code == 124:

@@ -25,8 +25,8 @@ INTRODUCTION = """\
 <!-- Written by scripts/settings_page.py from what `fi_info -e` says; `make check-book` compares. -->
 
 Settings are environment variables, read once, when a process first calls the library. `fi_info -e` lists them, with the
-values that are set; `fi_info -g WORD` those whose name has that word. A variable that nobody knows, or whose value makes
-no sense, is a line of the log at level warn. They can also stand in a file of the system, `libfabric.conf`;
+values that are set; `fi_info -g WORD` those whose name has that word. A variable that nobody knows, or whose value
+makes no sense, is a line of the log at level warn. They can also stand in a file of the system, `libfabric.conf`;
 `FI_PREFER_SYSCONFIG` says which wins.
 
 A switch is `1`, `on`, `true`, `yes`, or `0`, `off`, `false`, `no`.
@@ -40,9 +40,9 @@ def unit_of(kind, text):
     if kind == "String":
         return "text"
     words = text.lower()
-    units = (("millisecond", "ms"), ("microsecond", "us"), ("second", "s"), ("byte", "bytes"), ("largest message", "bytes"),
-             ("longest message", "bytes"), ("largest unexpected tagged message", "bytes"), ("permission", "mode"),
-             ("port", "port"))
+    units = (("millisecond", "ms"), ("microsecond", "us"), ("second", "s"), ("byte", "bytes"),
+             ("largest message", "bytes"), ("longest message", "bytes"),
+             ("largest unexpected tagged message", "bytes"), ("permission", "mode"), ("port", "port"))
     for word, unit in units:
         if re.search(rf"\b{word}s?\b", words):
             return unit
@@ -81,7 +81,8 @@ def main():
         return
     before = PAGE.read_text() if PAGE.exists() else ""
     if before != text:
-        sys.stdout.writelines(difflib.unified_diff(before.splitlines(True), text.splitlines(True), str(PAGE), "fi_info -e"))
+        lines = difflib.unified_diff(before.splitlines(True), text.splitlines(True), str(PAGE), "fi_info -e")
+        sys.stdout.writelines(lines)
         sys.exit("the page of settings is not what fi_info -e says: scripts/settings_page.py FOLDER --write")
     print(f"settings: {text.count('| `FI_')} variables")
 

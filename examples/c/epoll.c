@@ -7,7 +7,7 @@
 
 int main(int argc, char **argv)
 {
-    struct options opts = options(argc, argv, "A completion queue in an epoll loop: FI_WAIT_FD, fi_trywait.", "tcp", 20);
+    struct options opts = options(argc, argv, "A queue in an epoll loop: FI_WAIT_FD, fi_trywait.", "tcp", 20);
     struct pair pair = two_processes();
     struct rdm r = rdm_open(opts.provider, FI_MSG, FI_WAIT_FD);
     fi_addr_t peer = rdm_meet(&r, &pair);

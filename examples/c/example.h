@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What every example needs beside libfabric: an end with a reason when a call fails, options, and two processes on this
- * host that can tell each other their addresses. A real program has a launcher, or a TCP socket, in place of the pair. */
+ * host that can tell each other their addresses. A real program has a launcher, or a TCP socket, in place of it. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 

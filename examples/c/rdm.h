@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* An endpoint for datagrams that arrive (FI_EP_RDM): one endpoint talks to any number of peers, without connections that
- * the program would see. */
+/* A reliable endpoint without connections that the program would see (FI_EP_RDM): it talks to any number of peers. */
 #ifndef RDM_H
 #define RDM_H
 
@@ -89,7 +88,7 @@ static inline fi_addr_t rdm_meet(struct rdm *r, struct pair *pair)
 /* ANCHOR_END: meet */
 
 /* ANCHOR: wait */
-/* True if `result` says that there is no room now. Reading the queue makes room, so the caller does that and tries again. */
+/* True if `result` says that there is no room now. Reading the queue makes room: do that, and try again. */
 static inline bool again(ssize_t result)
 {
     return result == -FI_EAGAIN || must(result) < 0;

@@ -55,7 +55,7 @@ static void receive_all(struct rdm *r, fi_addr_t peer, long count)
 
 int main(int argc, char **argv)
 {
-    struct options opts = options(argc, argv, "Messages with tags, taken in another order: fi_tsend, fi_trecv.", "tcp", 50);
+    struct options opts = options(argc, argv, "Messages by tag, in another order: fi_tsend, fi_trecv.", "tcp", 50);
     struct pair pair = two_processes();
     struct rdm r = rdm_open(opts.provider, FI_TAGGED | FI_DIRECTED_RECV, FI_WAIT_NONE);
     fi_addr_t peer = rdm_meet(&r, &pair);

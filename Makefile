@@ -181,6 +181,7 @@ check-examples: all
 book:
 	scripts/book.sh build $(TARGET)
 check-book: all
+	scripts/python_env.sh $(TARGET)/python || true
 	scripts/book.sh check $(TARGET) $(BUILT)
 # What works, asked of the library.
 matrix: all

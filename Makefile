@@ -9,6 +9,7 @@
 # make bench           side by side with another libfabric; make budget writes down instruction counts
 # make matrix          MATRIX.md
 # make man             the manual pages, into target/man; MANDIR=$(PREFIX)/share/man: where `make install` puts them
+# make book            the manual as a searchable book, target/book/index.html
 CARGO ?= cargo
 INSTALL ?= install
 PREFIX ?= /usr/local
@@ -191,8 +192,9 @@ check-inline: all
 check-install: all
 	ctests/install.sh
 
-# Other languages over the C ABI.
+# In C, and in other languages over the C ABI.
 check-examples: all
+	examples/c/run.sh $(BUILT) $(TARGET)/examples/c
 	examples/python/roundtrip.py $(BUILT)/libfabric.so
 	@mkdir -p $(TARGET)/examples
 	rustfmt --check --edition 2024 examples/rust/roundtrip.rs
@@ -202,6 +204,12 @@ check-examples: all
 check-man: all
 	scripts/man.sh $(MAN)
 	ctests/man.py $(BUILT) $(MAN)
+# The manual, from docs/guide and docs/man; scripts/book.sh tells what it takes.
+book:
+	scripts/book.sh build $(TARGET)
+check-book: all
+	scripts/python_env.sh $(TARGET)/python || true
+	scripts/book.sh check $(TARGET) $(BUILT)
 # What works, asked of the library.
 matrix: all
 	scripts/matrix.py $(BUILT) --write
@@ -302,7 +310,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := loom miri programs wheel fuzz hooks-long shm-long mpi-long memory-long threads-long
+LONG_CHECKS := loom miri programs wheel book fuzz hooks-long shm-long mpi-long memory-long threads-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all
@@ -335,4 +343,4 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all man man-settings wheel plugin build-ahead build-asan build-threads debug try try-named install demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: all man man-settings wheel plugin build-ahead build-asan build-threads debug try try-named install book demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

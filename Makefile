@@ -7,6 +7,8 @@
 # make install-strip   the same without symbols and line tables
 # make install-static  libfabric.a alone, into LIBDIR
 # make install-built   what is built, without cargo; BUILT= and PLUGIN= say where it is
+# make notices         NOTICES, the licences of what is linked; make sbom: what that is, as CycloneDX, into target/sbom
+# make deb             packages for Debian, into target/deb
 # make uninstall       takes away what these put there, if it gets the same variables
 # make check           every check; make check-NAME runs one, `make checks` lists them; INSTALL=0 fetches nothing
 # make demo            an unmodified MPI on this library
@@ -34,6 +36,7 @@ BINDIR ?= $(PREFIX)/bin
 INCLUDEDIR ?= $(PREFIX)/include
 LIBEXECDIR ?= $(PREFIX)/libexec
 DOCDIR ?= $(PREFIX)/share/doc/ironfabric
+NEXT_INCLUDEDIR ?= $(INCLUDEDIR)-$(NEXT)
 
 # Whose headers include/ gets: those of the ABI that is released, or of the next one. That one's are installed in either
 # case, into a folder of their own that libfabric-2.7.pc names; the library has both ABIs.
@@ -58,6 +61,8 @@ all:
 	$(CARGO) build --release --locked --features tools --lib
 	ln -sf libfabric.so $(BUILT)/libfabric.so.1
 	$(CARGO) build --release --locked --features tools --bins
+	@cp -f "$$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html" $(BUILT)/NOTICES-std.html 2>/dev/null || \
+	    echo "this compiler brings no notices of Rust's std along; none will be installed"
 
 # Our providers for another libfabric: FI_PROVIDER_PATH names the folder. One file, with a name for each of them.
 PLUGIN := $(TARGET)/plugin
@@ -87,6 +92,11 @@ try: try-named debug
 try-named:
 	$(if $(K),@:,$(error say which tests: make try K=fi_tagged or K=fi_cq:read, and P=tcp E=rdm to narrow them))
 
+# What a user or a lawyer may ask for. The notices of Rust's std come from the compiler that built the library.
+DOCUMENTS := LICENSE $(wildcard LICENSES/*) NOTICES README.md ARCHITECTURE.md CHANGELOG.md MATRIX.md SECURITY.md \
+    $(wildcard docs/*.md docs/wire/*.md)
+STD_NOTICES = $(BUILT)/NOTICES-std.html
+
 # For `pkg-config --static`. A folder of its own: with -lfabric a linker prefers a shared library that lies beside it.
 STATIC := $(TARGET)/static
 static:
@@ -105,9 +115,11 @@ install install-built:
 	ln -sf libfabric.so.1 $(DESTDIR)$(LIBDIR)/libfabric.so
 	$(INSTALL_PROGRAM) -m 755 $(TOOLS:%=$(BUILT)/%) $(DESTDIR)$(BINDIR)
 	$(call install_headers,$(headers),$(INCLUDEDIR))
-	$(call install_headers,$(BUILT)/include-$(NEXT),$(INCLUDEDIR)-$(NEXT))
+	$(call install_headers,$(BUILT)/include-$(NEXT),$(NEXT_INCLUDEDIR))
 	$(call pkgconfig,libfabric,$(INCLUDEDIR))
-	$(call pkgconfig,libfabric-$(NEXT),$(INCLUDEDIR)-$(NEXT))
+	$(call pkgconfig,libfabric-$(NEXT),$(NEXT_INCLUDEDIR))
+	for file in $(DOCUMENTS); do $(INSTALL) -D -m 644 $$file $(DESTDIR)$(DOCDIR)/$$file || exit 1; done
+	$(if $(wildcard $(STD_NOTICES)),$(INSTALL) -m 644 $(STD_NOTICES) $(DESTDIR)$(DOCDIR))
 
 install-strip:
 	$(MAKE) --no-print-directory install INSTALL_PROGRAM='$(INSTALL_PROGRAM) -s'
@@ -123,14 +135,31 @@ uninstall:
 	    $(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,libfabric.pc libfabric-$(NEXT).pc) $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) \
 	    $(PLUGIN_NAMES:%=$(DESTDIR)$(LIBEXECDIR)/ironfabric/%)
 	$(call uninstall_headers,$(DESTDIR)$(INCLUDEDIR))
-	$(call uninstall_headers,$(DESTDIR)$(INCLUDEDIR)-$(NEXT))
-	$(call remove_empty,$(DESTDIR)$(INCLUDEDIR)-$(NEXT) $(DESTDIR)$(LIBEXECDIR)/ironfabric)
+	$(call uninstall_headers,$(DESTDIR)$(NEXT_INCLUDEDIR))
+	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,$(DOCUMENTS) $(notdir $(STD_NOTICES)))
+	$(call remove_empty,$(DESTDIR)$(NEXT_INCLUDEDIR) $(DESTDIR)$(LIBEXECDIR)/ironfabric \
+	    $(addprefix $(DESTDIR)$(DOCDIR)/,LICENSES docs/wire docs .))
 
 remove_empty = for folder in $1; do [ ! -d $$folder ] || rmdir --ignore-fail-on-non-empty $$folder; done
 define uninstall_headers
 	rm -f $(addprefix $1/rdma/,$(header_names)) $(addprefix $1/rdma/providers/,$(header_names))
 	$(call remove_empty,$1/rdma/providers $1/rdma)
 endef
+# The licences of what is linked; see scripts/notices.py. cargo install cargo-about@0.9.3
+notices:
+	$(CARGO) about generate --locked --offline --fail -c about.toml -o NOTICES packaging/notices.hbs
+# What a build consists of, for programs that look for holes: CycloneDX, into target/sbom.
+sbom:
+	packaging/sbom.sh $(TARGET)/sbom
+
+# Packages, into target/deb and target/rpm. With BUILT= (and PLUGIN=, STATIC=) of what is built there.
+NEEDS_BUILD = $(if $(findstring command,$(origin BUILT)),,all plugin static)
+deb: $(NEEDS_BUILD)
+	rm -rf $(TARGET)/deb && mkdir -p $(TARGET)/deb/ironfabric
+	cp -r packaging/debian $(TARGET)/deb/ironfabric/debian
+	cd $(TARGET)/deb/ironfabric && env -u MAKEFLAGS -u MAKELEVEL SOURCE=$(CURDIR) BUILT=$(abspath $(BUILT)) \
+	    PLUGIN=$(abspath $(PLUGIN)) STATIC=$(abspath $(STATIC)) dpkg-buildpackage -b -us -uc
+
 define install_headers
 	$(INSTALL) -d $(DESTDIR)$2/rdma/providers
 	$(INSTALL) -m 644 $1/rdma/*.h $(DESTDIR)$2/rdma
@@ -179,7 +208,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format documents layers layout headers clippy unit drift symbols inline install examples demo c \
+CHECKS := format documents layers notices layout headers deny clippy unit drift symbols inline install examples demo c \
     next plugins hooks budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
 
 check:
@@ -194,6 +223,13 @@ check-format:
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 check-documents:
 	scripts/rows.py docs/differences.md
+# The licences that go along with the library, and all crates of Cargo.lock: their licences, known holes, doubles.
+check-notices:
+	scripts/notices.py
+check-deny:
+	scripts/deny.sh $(TARGET)/tools
+check-sbom:
+	packaging/sbom.sh --check $(TARGET)/sbom
 # Lines in the wrong layer, and files that import each other; scripts/allow has those that are still there.
 check-layers:
 	scripts/layers.py
@@ -327,7 +363,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := loom miri programs fuzz hooks-long shm-long mpi-long memory-long threads-long
+LONG_CHECKS := sbom deb rpm loom miri programs fuzz hooks-long shm-long mpi-long memory-long threads-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all
@@ -347,6 +383,8 @@ check-miri:
 	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || { echo "NOT RUN: no miri (rustup +nightly component add miri)"; exit 77; }
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" $(CARGO) +nightly miri test --locked --lib \
 	    --target-dir $(TARGET)/miri -- sync:: hmem:: base::iovec --skip sync::lock
+check-deb: deb
+	ctests/deb/run.sh $(TARGET)/deb
 check-shm-long: all
 	$(SHM_SAFETY) --long
 check-long:
@@ -355,5 +393,5 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all plugin static help install install-built install-strip install-static uninstall
+.PHONY: all plugin static help install install-built install-strip install-static uninstall notices sbom deb
 .PHONY: build-ahead build-asan build-threads debug try try-named demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

@@ -8,7 +8,7 @@
 # make install-static  libfabric.a alone, into LIBDIR
 # make install-built   what is built, without cargo; BUILT= and PLUGIN= say where it is
 # make notices         NOTICES, the licences of what is linked; make sbom: what that is, as CycloneDX, into target/sbom
-# make deb             packages for Debian, into target/deb
+# make deb             packages for Debian, into target/deb; make rpm: RPM packages, into target/rpm
 # make uninstall       takes away what these put there, if it gets the same variables
 # make check           every check; make check-NAME runs one, `make checks` lists them; INSTALL=0 fetches nothing
 # make demo            an unmodified MPI on this library
@@ -159,6 +159,14 @@ deb: $(NEEDS_BUILD)
 	cp -r packaging/debian $(TARGET)/deb/ironfabric/debian
 	cd $(TARGET)/deb/ironfabric && env -u MAKEFLAGS -u MAKELEVEL SOURCE=$(CURDIR) BUILT=$(abspath $(BUILT)) \
 	    PLUGIN=$(abspath $(PLUGIN)) STATIC=$(abspath $(STATIC)) dpkg-buildpackage -b -us -uc
+
+rpm: $(NEEDS_BUILD)
+	rm -rf $(TARGET)/rpm && mkdir -p $(TARGET)/rpm
+	env -u MAKEFLAGS -u MAKELEVEL SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) rpmbuild -bb packaging/ironfabric.spec \
+	    -D '_topdir $(abspath $(TARGET))/rpm' -D '_libdir $(RPM_LIBDIR)' -D 'source $(CURDIR)' -D 'abi $(VERSION)' \
+	    -D 'built $(abspath $(BUILT))' -D 'plugin $(abspath $(PLUGIN))' -D 'static $(abspath $(STATIC))'
+# Where distributions that have RPM keep libraries; Debian's rpmbuild does not know.
+RPM_LIBDIR ?= /usr/lib64
 
 define install_headers
 	$(INSTALL) -d $(DESTDIR)$2/rdma/providers
@@ -385,6 +393,8 @@ check-miri:
 	    --target-dir $(TARGET)/miri -- sync:: hmem:: base::iovec --skip sync::lock
 check-deb: deb
 	ctests/deb/run.sh $(TARGET)/deb
+check-rpm: rpm
+	ctests/rpm.sh $(TARGET)/rpm
 check-shm-long: all
 	$(SHM_SAFETY) --long
 check-long:
@@ -393,5 +403,5 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all plugin static help install install-built install-strip install-static uninstall notices sbom deb
+.PHONY: all plugin static help install install-built install-strip install-static uninstall notices sbom deb rpm
 .PHONY: build-ahead build-asan build-threads debug try try-named demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

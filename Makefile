@@ -68,7 +68,11 @@ all:
 PLUGIN := $(TARGET)/plugin
 PLUGIN_NAMES = libironfabric-fi.so libironfabric-2-fi.so libironfabric-3-fi.so libironfabric-4-fi.so \
     libironfabric-5-fi.so
+# Cargo calls this archive and that of `static` by one name, so that only one at a time may be made and used.
+archive = @mkdir -p $(TARGET) && flock $(TARGET)/archive.lock $(MAKE) --no-print-directory
 plugin:
+	$(archive) plugin-alone
+plugin-alone:
 	$(CARGO) rustc --release --locked --lib --features plugin --crate-type staticlib
 	@mkdir -p $(PLUGIN)/libexec
 	$(CC) -shared -o $(PLUGIN)/libexec/libironfabric-fi.so -Wl,-soname,libironfabric-fi.so -Wl,--gc-sections \
@@ -100,6 +104,8 @@ STD_NOTICES = $(BUILT)/NOTICES-std.html
 # For `pkg-config --static`. A folder of its own: with -lfabric a linker prefers a shared library that lies beside it.
 STATIC := $(TARGET)/static
 static:
+	$(archive) static-alone
+static-alone:
 	$(CARGO) rustc --release --locked --lib --crate-type staticlib
 	@mkdir -p $(STATIC)
 	cp $(BUILT)/libfabric.a $(STATIC)/libfabric.a
@@ -138,7 +144,7 @@ uninstall:
 	$(call uninstall_headers,$(DESTDIR)$(NEXT_INCLUDEDIR))
 	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,$(DOCUMENTS) $(notdir $(STD_NOTICES)))
 	$(call remove_empty,$(DESTDIR)$(NEXT_INCLUDEDIR) $(DESTDIR)$(LIBEXECDIR)/ironfabric \
-	    $(addprefix $(DESTDIR)$(DOCDIR)/,LICENSES docs/wire docs .))
+	    $(addprefix $(DESTDIR)$(DOCDIR),/LICENSES /docs/wire /docs) $(DESTDIR)$(DOCDIR))
 
 remove_empty = for folder in $1; do [ ! -d $$folder ] || rmdir --ignore-fail-on-non-empty $$folder; done
 define uninstall_headers
@@ -216,8 +222,8 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format documents layers notices layout headers deny clippy unit drift symbols inline install examples demo c \
-    next plugins hooks budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
+CHECKS := format documents layers notices layout headers deny clippy unit drift symbols inline install static examples \
+    demo c next plugins hooks budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -261,8 +267,10 @@ check-headers:
 	ctests/headers.sh
 check-inline: all
 	ctests/inline.py $(BUILT)/libfabric.so
-check-install: all
+check-install: all plugin
 	ctests/install.sh
+check-static: all plugin static
+	ctests/static.sh CARGO=
 
 # Other languages over the C ABI.
 check-examples: all
@@ -311,7 +319,7 @@ check-threads check-threads-long:
 build-threads:
 	ctests/tsan.sh --build $(TARGET)/tsan
 # What the long checks are built from; scripts/checks.sh has it made beside the short ones.
-build-ahead: all plugin build-threads build-asan
+build-ahead: all plugin static build-threads build-asan
 # Under valgrind: wrong accesses and leaks. It is slow, so a test may take longer, and those that watch the clock are left
 # out: they belong to no provider. Of tcp the pages that move bytes, and those of bad input; check-memory-long has all. Of its
 # way over shared memory, and of shm, which is the same engine, those that put all kinds of bytes through rings, wake, and lose
@@ -403,5 +411,5 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all plugin static help install install-built install-strip install-static uninstall notices sbom deb rpm
+.PHONY: all plugin plugin-alone static static-alone help install install-built install-strip install-static uninstall notices sbom deb rpm
 .PHONY: build-ahead build-asan build-threads debug try try-named demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

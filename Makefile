@@ -222,8 +222,8 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format documents layers notices layout headers deny clippy unit drift symbols inline install static examples \
-    demo c next plugins hooks budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
+CHECKS := format documents layers notices packaging layout headers deny clippy unit drift symbols inline install static \
+    examples demo c next plugins hooks budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -242,6 +242,11 @@ check-notices:
 	scripts/notices.py
 check-deny:
 	scripts/deny.sh $(TARGET)/tools
+# The versions that are written down in more than one place.
+check-packaging:
+	head -n 1 packaging/debian/changelog | grep '^ironfabric ($(VERSION)[-)]'
+	sed -n '/^%changelog/{n;p}' packaging/ironfabric.spec | grep ' - $(VERSION)-'
+	grep 'sover $(SOVERSION)$$' packaging/ironfabric.spec
 check-sbom:
 	packaging/sbom.sh --check $(TARGET)/sbom
 # Lines in the wrong layer, and files that import each other; scripts/allow has those that are still there.
@@ -399,9 +404,14 @@ check-miri:
 	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || { echo "NOT RUN: no miri (rustup +nightly component add miri)"; exit 77; }
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" $(CARGO) +nightly miri test --locked --lib \
 	    --target-dir $(TARGET)/miri -- sync:: hmem:: base::iovec --skip sync::lock
-check-deb: deb
+# The packages on a fresh root of Debian; five minutes beside the build, two once the root is there.
+check-deb:
+	@bash -c '. scripts/steps.sh; need dh:debhelper chrpath dpkg-buildpackage:dpkg-dev pkg-config fakeroot'
+	$(MAKE) --no-print-directory deb
 	ctests/deb/run.sh $(TARGET)/deb
-check-rpm: rpm
+check-rpm:
+	@bash -c '. scripts/steps.sh; need rpmbuild:rpm chrpath'
+	$(MAKE) --no-print-directory rpm
 	ctests/rpm.sh $(TARGET)/rpm
 check-shm-long: all
 	$(SHM_SAFETY) --long

@@ -74,3 +74,12 @@ install_packages() {
     limited 120 "apt-get update" "${apt[@]}" update >/dev/null 2>&1 || return 1
     limited 300 "apt-get install $*" "${apt[@]}" install --no-install-recommends "$@"
 }
+
+# need PROGRAM[:PACKAGE]...: installs the Debian packages of those programs that are not here; skips where that fails.
+need() {
+    local one packages=()
+    for one; do
+        command -v "${one%%:*}" >/dev/null || packages+=("${one#*:}")
+    done
+    [ ${#packages[@]} -eq 0 ] || install_packages "${packages[@]}" || skip "not here and not to be installed: ${packages[*]}"
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# rpm.sh FOLDER: the RPM packages below FOLDER have what they should, provide what others ask for, go into an empty root,
-# run there and leave it empty. Whether a distribution's own packages take them is not tried: there is none here.
+# rpm.sh FOLDER: the RPM packages below FOLDER have what they should, provide what others ask for, go into an empty
+# root, run there and leave it empty. Whether a distribution's own packages take them is not tried: there is none here.
 set -euo pipefail
 unset LD_LIBRARY_PATH LD_PRELOAD
 . "$(dirname "$0")/../scripts/steps.sh"

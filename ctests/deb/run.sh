@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# run.sh FOLDER: the packages in FOLDER take the place of Debian's, on a machine that has Debian's, and give it back. The
-# machine is a fresh root, which debootstrap makes once; Debian's mirror has to be within reach. Four minutes; two of them
-# for the first root, which stays beside FOLDER.
+# run.sh FOLDER: the packages in FOLDER take the place of Debian's, on a machine that has Debian's, and give it back.
+# The machine is a fresh root, which debootstrap makes once; Debian's mirror has to be within reach. Four minutes; two
+# of them for the first root, which stays beside FOLDER.
 #
 # Who runs on which library: /proc/self/maps of an MPI program that was built against Debian's MPI, and of fi_pingpong.
 set -euo pipefail
@@ -94,6 +94,11 @@ pingpong() { # PART OF THE LIBRARY'S PATH
     echo "   fi_pingpong of $(inside dpkg -S /usr/bin/fi_pingpong | cut -d: -f1): on $1"
 }
 
+installed() {
+    inside dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n' '*fabric*' 'libopenmpi*' 2>/dev/null |
+        grep ' ii' | sort
+}
+
 theirs=$(basename "$(inside realpath /usr/lib/"$(uname -m)"-linux-gnu/libfabric.so.1)")
 ours=libfabric.so.1.32.0
 cp "$packages"/*.deb "$root/tmp/"
@@ -102,7 +107,7 @@ say "As Debian has it"
 [ "$theirs" != "$ours" ] || fail "the fresh root has $ours"
 ring "$theirs"
 pingpong "$theirs"
-inside dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n' '*fabric*' 'libopenmpi*' 2>/dev/null | grep ' ii' | sort >"$root/opt/before"
+installed >"$root/opt/before"
 
 say "The library alone"
 apt "the library" install "$(cd "$root" && ls -1 tmp/ironfabric-libfabric1_*.deb | sed 's|^|/|')"
@@ -124,7 +129,7 @@ apt "back" install libfabric1 libfabric-bin
 ring "$theirs"
 pingpong "$theirs"
 apt "purge" purge 'ironfabric-*'
-inside dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n' '*fabric*' 'libopenmpi*' 2>/dev/null | grep ' ii' | sort |
+installed |
     diff "$root/opt/before" - || fail "the packages are not those from before"
 left=$(cd "$root" && find usr etc -xdev -name '*ironfabric*' -o -name 'libfabric.so.1.32*')
 [ -z "$left" ] || fail "left behind: $left"

@@ -1,23 +1,46 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # make                 the library and its programs, into target/release
 # make plugin          our providers for another libfabric, into target/plugin/libexec
+# make static          libfabric.a for `pkg-config --static`, into target/static
 # make try K=fi_tagged the conformance tests whose page:rule contains K, on a debug build: seconds after an edit
 # make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=; HEADERS=2.7: the headers of the next ABI
+# make install-strip   the same without symbols and line tables
+# make install-static  libfabric.a alone, into LIBDIR
+# make install-built   what is built, without cargo; BUILT= and PLUGIN= say where it is
+# make notices         NOTICES, the licences of what is linked; make sbom: what that is, as CycloneDX, into target/sbom
+# make deb             packages for Debian, into target/deb; make rpm: RPM packages, into target/rpm
 # make wheel           a Python wheel of the library for glibc 2.28, into target/wheel/dist
-# make check           every check; make check-NAME runs one, `make checks` lists them
+# make uninstall       takes away what these put there, if it gets the same variables
+# make check           every check; make check-NAME runs one, `make checks` lists them; INSTALL=0 fetches nothing
 # make demo            an unmodified MPI on this library
 # make bench           side by side with another libfabric; make budget writes down instruction counts
 # make matrix          MATRIX.md
 # make man             the manual pages, into target/man; MANDIR=$(PREFIX)/share/man: where `make install` puts them
 # make book            the manual as a searchable book, target/book/index.html
+# make help            these lines
+#
+# SYSCONFDIR=/etc: where the library looks for libfabric.conf. It is compiled in: give it to every call of make, or none
 CARGO ?= cargo
 INSTALL ?= install
+# INSTALL=0 is for the checks, which then fetch nothing; scripts read FETCH.
+ifeq ($(INSTALL),0)
+override INSTALL := install
+FETCH := 0
+endif
+ifeq ($(FETCH),0)
+export FETCH
+export CARGO_NET_OFFLINE := true
+export PIP_NO_INDEX := 1
+endif
+INSTALL_PROGRAM ?= $(INSTALL)
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 BINDIR ?= $(PREFIX)/bin
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 LIBEXECDIR ?= $(PREFIX)/libexec
+DOCDIR ?= $(PREFIX)/share/doc/ironfabric
+NEXT_INCLUDEDIR ?= $(INCLUDEDIR)-$(NEXT)
 
 # Whose headers include/ gets: those of the ABI that is released, or of the next one. That one's are installed in either
 # case, into a folder of their own that libfabric-2.7.pc names; the library has both ABIs.
@@ -42,12 +65,18 @@ all:
 	$(CARGO) build --release --locked --features tools --lib
 	ln -sf libfabric.so $(BUILT)/libfabric.so.1
 	$(CARGO) build --release --locked --features tools --bins
+	@cp -f "$$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html" $(BUILT)/NOTICES-std.html 2>/dev/null || \
+	    echo "this compiler brings no notices of Rust's std along; none will be installed"
 
 # Our providers for another libfabric: FI_PROVIDER_PATH names the folder. One file, with a name for each of them.
 PLUGIN := $(TARGET)/plugin
 PLUGIN_NAMES = libironfabric-fi.so libironfabric-2-fi.so libironfabric-3-fi.so libironfabric-4-fi.so \
     libironfabric-5-fi.so
+# Cargo calls this archive and that of `static` by one name, so that only one at a time may be made and used.
+archive = @mkdir -p $(TARGET) && flock $(TARGET)/archive.lock $(MAKE) --no-print-directory
 plugin:
+	$(archive) plugin-alone
+plugin-alone:
 	$(CARGO) rustc --release --locked --lib --features plugin --crate-type staticlib
 	@mkdir -p $(PLUGIN)/libexec
 	$(CC) -shared -o $(PLUGIN)/libexec/libironfabric-fi.so -Wl,-soname,libironfabric-fi.so -Wl,--gc-sections \
@@ -75,28 +104,95 @@ try: try-named debug
 try-named:
 	$(if $(K),@:,$(error say which tests: make try K=fi_tagged or K=fi_cq:read, and P=tcp E=rdm to narrow them))
 
+# What a user or a lawyer may ask for. The notices of Rust's std come from the compiler that built the library.
+DOCUMENTS := LICENSE $(wildcard LICENSES/*) NOTICES README.md ARCHITECTURE.md CHANGELOG.md MATRIX.md SECURITY.md \
+    $(wildcard docs/*.md docs/wire/*.md)
+STD_NOTICES = $(BUILT)/NOTICES-std.html
+
+# For `pkg-config --static`. A folder of its own: with -lfabric a linker prefers a shared library that lies beside it.
+STATIC := $(TARGET)/static
+static:
+	$(archive) static-alone
+static-alone:
+	$(CARGO) rustc --release --locked --lib --crate-type staticlib
+	@mkdir -p $(STATIC)
+	cp $(BUILT)/libfabric.a $(STATIC)/libfabric.a
+
 # Root often has no cargo: `make && sudo make install` installs what is built.
 install: $(if $(shell command -v $(CARGO)),all plugin)
+install install-built:
 	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR)/ironfabric
-	$(INSTALL) -m 755 $(PLUGIN)/libexec/libironfabric-fi.so $(DESTDIR)$(LIBEXECDIR)/ironfabric
+	$(INSTALL_PROGRAM) -m 755 $(PLUGIN)/libexec/libironfabric-fi.so $(DESTDIR)$(LIBEXECDIR)/ironfabric
 	cd $(DESTDIR)$(LIBEXECDIR)/ironfabric && $(plugin_links)
-	$(INSTALL) -m 755 $(BUILT)/libfabric.so $(DESTDIR)$(LIBDIR)/libfabric.so.$(SOVERSION)
+	$(INSTALL_PROGRAM) -m 755 $(BUILT)/libfabric.so $(DESTDIR)$(LIBDIR)/libfabric.so.$(SOVERSION)
 	ln -sf libfabric.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libfabric.so.1
 	ln -sf libfabric.so.1 $(DESTDIR)$(LIBDIR)/libfabric.so
-	$(INSTALL) -m 755 $(TOOLS:%=$(BUILT)/%) $(DESTDIR)$(BINDIR)
+	$(INSTALL_PROGRAM) -m 755 $(TOOLS:%=$(BUILT)/%) $(DESTDIR)$(BINDIR)
 	$(call install_headers,$(headers),$(INCLUDEDIR))
-	$(call install_headers,$(BUILT)/include-$(NEXT),$(INCLUDEDIR)-$(NEXT))
+	$(call install_headers,$(BUILT)/include-$(NEXT),$(NEXT_INCLUDEDIR))
 	$(call pkgconfig,libfabric,$(INCLUDEDIR))
-	$(call pkgconfig,libfabric-$(NEXT),$(INCLUDEDIR)-$(NEXT))
+	$(call pkgconfig,libfabric-$(NEXT),$(NEXT_INCLUDEDIR))
 	$(install_manual)
+	for file in $(DOCUMENTS); do $(INSTALL) -D -m 644 $$file $(DESTDIR)$(DOCDIR)/$$file || exit 1; done
+	$(if $(wildcard $(STD_NOTICES)),$(INSTALL) -m 644 $(STD_NOTICES) $(DESTDIR)$(DOCDIR))
 
-# Rendered beside target/man, which root should not write to. Without pandoc what is there is installed.
-define install_manual
-	@pages=$$(mktemp -d) && trap 'rm -rf "$$pages"' EXIT && { [ ! -d $(MAN) ] || cp -Rp $(MAN)/. $$pages; } && \
-	    { scripts/man.sh $$pages || [ -d $$pages/man3 ] || echo "NOT INSTALLED: the manual pages"; } && \
-	    for page in $$pages/man*/*; do [ ! -f $$page ] || \
-	        $(INSTALL) -D -m 644 $$page $(DESTDIR)$(MANDIR)/$${page#$$pages/} || exit; done
+install-strip:
+	$(MAKE) --no-print-directory install INSTALL_PROGRAM='$(INSTALL_PROGRAM) -s'
+
+install-static: $(if $(shell command -v $(CARGO)),static)
+	$(INSTALL) -d $(DESTDIR)$(LIBDIR)
+	$(INSTALL) -m 644 $(STATIC)/libfabric.a $(DESTDIR)$(LIBDIR)
+
+# The folders that others use, too, stay. Either HEADERS may have been installed.
+header_names = $(notdir $(patsubst %.h.in,%.h,$(wildcard src/abi/*.h.in)))
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libfabric.so.$(SOVERSION) libfabric.so.1 libfabric.so libfabric.a) \
+	    $(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,libfabric.pc libfabric-$(NEXT).pc) $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) \
+	    $(PLUGIN_NAMES:%=$(DESTDIR)$(LIBEXECDIR)/ironfabric/%)
+	$(uninstall_manual)
+	$(call uninstall_headers,$(DESTDIR)$(INCLUDEDIR))
+	$(call uninstall_headers,$(DESTDIR)$(NEXT_INCLUDEDIR))
+	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,$(DOCUMENTS) $(notdir $(STD_NOTICES)))
+	$(call remove_empty,$(DESTDIR)$(NEXT_INCLUDEDIR) $(DESTDIR)$(LIBEXECDIR)/ironfabric \
+	    $(addprefix $(DESTDIR)$(DOCDIR),/LICENSES /docs/wire /docs) $(DESTDIR)$(DOCDIR))
+
+remove_empty = for folder in $1; do [ ! -d $$folder ] || rmdir --ignore-fail-on-non-empty $$folder; done
+define uninstall_headers
+	rm -f $(addprefix $1/rdma/,$(header_names)) $(addprefix $1/rdma/providers/,$(header_names))
+	$(call remove_empty,$1/rdma/providers $1/rdma)
 endef
+# The licences of what is linked; see scripts/notices.py. cargo install cargo-about@0.9.3
+notices:
+	$(CARGO) about generate --locked --offline --fail -c about.toml -o NOTICES packaging/notices.hbs
+# What a build consists of, for programs that look for holes: CycloneDX, into target/sbom.
+sbom:
+	packaging/sbom.sh $(TARGET)/sbom
+
+# Packages, into target/deb and target/rpm. With BUILT= (and PLUGIN=, STATIC=) of what is built there.
+NEEDS_BUILD = $(if $(findstring command,$(origin BUILT)),,all plugin static)
+deb: $(NEEDS_BUILD)
+	rm -rf $(TARGET)/deb && mkdir -p $(TARGET)/deb/ironfabric
+	cp -r packaging/debian $(TARGET)/deb/ironfabric/debian
+	cd $(TARGET)/deb/ironfabric && env -u MAKEFLAGS -u MAKELEVEL SOURCE=$(CURDIR) BUILT=$(abspath $(BUILT)) \
+	    PLUGIN=$(abspath $(PLUGIN)) STATIC=$(abspath $(STATIC)) dpkg-buildpackage -b -us -uc
+
+rpm: $(NEEDS_BUILD)
+	rm -rf $(TARGET)/rpm && mkdir -p $(TARGET)/rpm
+	env -u MAKEFLAGS -u MAKELEVEL SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) rpmbuild -bb packaging/ironfabric.spec \
+	    -D '_topdir $(abspath $(TARGET))/rpm' -D '_libdir $(RPM_LIBDIR)' -D 'source $(CURDIR)' -D 'abi $(VERSION)' \
+	    -D 'built $(abspath $(BUILT))' -D 'plugin $(abspath $(PLUGIN))' -D 'static $(abspath $(STATIC))'
+# Where distributions that have RPM keep libraries; Debian's rpmbuild does not know.
+RPM_LIBDIR ?= /usr/lib64
+
+# Rendered beside target/man, which root should not write to. Without pandoc what is there is taken. $1: for each page.
+define each_page
+	@pages=$$(mktemp -d) && trap 'rm -rf "$$pages"' EXIT && { [ ! -d $(MAN) ] || cp -Rp $(MAN)/. $$pages; } && \
+	    { scripts/man.sh $$pages || [ -d $$pages/man3 ] || echo "NOT RENDERED: the manual pages"; } && \
+	    for page in $$pages/man*/*; do [ ! -f $$page ] || $1 || exit; done
+endef
+page_there = $(DESTDIR)$(MANDIR)/$${page\#$$pages/}
+install_manual = $(call each_page,$(INSTALL) -D -m 644 $$page $(page_there))
+uninstall_manual = $(call each_page,rm -f $(page_there))
 define install_headers
 	$(INSTALL) -d $(DESTDIR)$2/rdma/providers
 	$(INSTALL) -m 644 $1/rdma/*.h $(DESTDIR)$2/rdma
@@ -153,11 +249,14 @@ budget: all
 	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format documents layers layout headers clippy unit drift symbols inline install examples man demo c \
-    next plugins hooks budget matrix debian hosts tools mixed valgrind conformance mpi shm asan threads memory
+CHECKS := format documents layers notices packaging layout headers deny clippy unit drift symbols inline install \
+    examples man demo c next plugins hooks budget matrix debian hosts tools mixed valgrind conformance mpi shm asan \
+    threads memory
 
 check:
 	scripts/checks.sh $(CHECKS)
+help:
+	@sed -n 's/^# \(make .*\)/\1/p; s/^# \(SYSCONFDIR=.*\)/\n\1/p' $(firstword $(MAKEFILE_LIST))
 checks:
 	@printf 'check-%s\n' $(CHECKS)
 
@@ -166,6 +265,18 @@ check-format:
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 check-documents:
 	scripts/rows.py docs/differences.md
+# The licences that go along with the library, and all crates of Cargo.lock: their licences, known holes, doubles.
+check-notices:
+	scripts/notices.py
+check-deny:
+	scripts/deny.sh $(TARGET)/tools
+# The versions that are written down in more than one place.
+check-packaging:
+	head -n 1 packaging/debian/changelog | grep '^ironfabric ($(VERSION)[-)]'
+	sed -n '/^%changelog/{n;p}' packaging/ironfabric.spec | grep ' - $(VERSION)-'
+	grep 'sover $(SOVERSION)$$' packaging/ironfabric.spec
+check-sbom:
+	packaging/sbom.sh --check $(TARGET)/sbom
 # Lines in the wrong layer, and files that import each other; scripts/allow has those that are still there.
 check-layers:
 	scripts/layers.py
@@ -189,8 +300,10 @@ check-headers:
 	ctests/headers.sh
 check-inline: all
 	ctests/inline.py $(BUILT)/libfabric.so
-check-install: all
+check-install: all plugin
 	ctests/install.sh
+check-static: all plugin static
+	ctests/static.sh CARGO=
 
 # In C, and in other languages over the C ABI.
 check-examples: all
@@ -310,7 +423,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := loom miri programs wheel book fuzz hooks-long shm-long mpi-long memory-long threads-long
+LONG_CHECKS := static sbom deb rpm wheel book loom miri programs fuzz hooks-long shm-long mpi-long memory-long threads-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all
@@ -335,6 +448,15 @@ check-miri:
 	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || { echo "NOT RUN: no miri (rustup +nightly component add miri)"; exit 77; }
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" $(CARGO) +nightly miri test --locked --lib \
 	    --target-dir $(TARGET)/miri -- sync:: hmem:: base::iovec --skip sync::lock
+# The packages on a fresh root of Debian; five minutes beside the build, two once the root is there.
+check-deb:
+	@bash -c '. scripts/steps.sh; need dh:debhelper chrpath dpkg-buildpackage:dpkg-dev pkg-config fakeroot'
+	$(MAKE) --no-print-directory deb
+	ctests/deb/run.sh $(TARGET)/deb
+check-rpm:
+	@bash -c '. scripts/steps.sh; need rpmbuild:rpm chrpath'
+	$(MAKE) --no-print-directory rpm
+	ctests/rpm.sh $(TARGET)/rpm
 check-shm-long: all
 	$(SHM_SAFETY) --long
 check-long:
@@ -343,4 +465,5 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all man man-settings wheel plugin build-ahead build-asan build-threads debug try try-named install book demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: all man man-settings book wheel plugin plugin-alone static static-alone help install install-built install-strip install-static uninstall notices sbom deb rpm
+.PHONY: build-ahead build-asan build-threads debug try try-named demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

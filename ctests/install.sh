@@ -8,7 +8,10 @@ unset LD_LIBRARY_PATH LD_PRELOAD
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 prefix=$folder/prefix
-make -C "$ROOT" --no-print-directory install PREFIX="$prefix" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "make install"; }
+quietly() { # MAKE'S ARGUMENTS
+    make -C "$ROOT" --no-print-directory "$@" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "make $*"; }
+}
+quietly install PREFIX="$prefix"
 
 for file in libexec/ironfabric/libironfabric-fi.so lib/libfabric.so.1.32.0 lib/pkgconfig/libfabric.pc bin/fi_info bin/fi_mon_sampler bin/fi_pingpong bin/fi_strerror; do
     [ -f "$prefix/$file" ] || fail "there is no $file"
@@ -68,14 +71,53 @@ done
 "$prefix/bin/fi_info" --version || fail "fi_info does not run"
 
 # The switch for the day of the release.
-make -C "$ROOT" --no-print-directory install PREFIX="$folder/next-prefix" HEADERS=2.7 >"$folder/log" 2>&1 || { cat "$folder/log"; fail "make install HEADERS=2.7"; }
+quietly install PREFIX="$folder/next-prefix" HEADERS=2.7
 diff -r "$folder/next-prefix/include" "$prefix/include-2.7" || fail "HEADERS=2.7 installs other headers"
 make -C "$ROOT" --no-print-directory install PREFIX="$folder/no-prefix" HEADERS=2.5 >"$folder/log" 2>&1 && fail "make install HEADERS=2.5 is taken"
 
 # DESTDIR is where a package is put together; it appears in no file.
-make -C "$ROOT" --no-print-directory install DESTDIR="$folder/stage" PREFIX=/usr LIBDIR=/usr/lib/x86_64-linux-gnu >"$folder/log" 2>&1 ||
-    { cat "$folder/log"; fail "make install DESTDIR="; }
-grep -rq "$folder" "$folder/stage/usr/lib/x86_64-linux-gnu/pkgconfig" && fail "libfabric.pc names the staging folder"
-grep -qx 'libdir=${prefix}/lib/x86_64-linux-gnu' "$folder/stage/usr/lib/x86_64-linux-gnu/pkgconfig/libfabric.pc" ||
+libdir=/usr/lib/x86_64-linux-gnu
+staged=(DESTDIR="$folder/stage" PREFIX=/usr LIBDIR=$libdir)
+quietly install "${staged[@]}"
+grep -rq "$folder" "$folder/stage$libdir/pkgconfig" && fail "libfabric.pc names the staging folder"
+grep -qx 'libdir=${prefix}/lib/x86_64-linux-gnu' "$folder/stage$libdir/pkgconfig/libfabric.pc" ||
     fail "libfabric.pc has another libdir"
-echo "installed, built against, run"
+
+# Taking away what was installed leaves what others put there, and no folder that is ours alone.
+touch "$folder/stage/usr/include/rdma/others.h"
+quietly uninstall "${staged[@]}"
+left=$(cd "$folder/stage" && find . ! -type d)
+[ "$left" = ./usr/include/rdma/others.h ] || fail "after make uninstall there is: $left"
+touch "$folder/next-prefix/lib/others.so"
+quietly uninstall PREFIX="$folder/next-prefix" HEADERS=2.7
+left=$(cd "$folder/next-prefix" && find . ! -type d; find . -name '*rdma*' -o -name '*ironfabric*' -o -name include-2.7)
+[ "$left" = ./lib/others.so ] || fail "after make uninstall there is: $left"
+
+quietly install-strip PREFIX="$folder/stripped"
+sections=$(readelf -SW "$folder/stripped/lib/libfabric.so.1.32.0")
+[[ $sections != *.debug_line* && $sections != *.symtab* ]] || fail "install-strip leaves symbols"
+LD_LIBRARY_PATH=$folder/stripped/lib "$folder/program" || fail "the program does not run on the stripped library"
+
+# INSTALL=0 belongs to the checks: copying works, and nothing may be fetched.
+quietly install-built INSTALL=0 PREFIX="$folder/zero"
+[ -f "$folder/zero/lib/libfabric.so.1.32.0" ] || fail "make install INSTALL=0 installs nothing"
+seen=$(make -C "$ROOT" --no-print-directory INSTALL=0 --eval='seen: ; @echo $$FETCH $$CARGO_NET_OFFLINE $$PIP_NO_INDEX' seen)
+[ "$seen" = "0 true 1" ] || fail "INSTALL=0 does not keep scripts, cargo and pip from the network: $seen"
+(FETCH=0 && may_install) && fail "INSTALL=0 does not keep scripts from apt"
+code=0
+INSTALL=0 "$ROOT/scripts/python_env.sh" "$folder/python" >"$folder/log" 2>&1 || code=$?
+[ "$code" = "$SKIPPED" ] || { cat "$folder/log"; fail "INSTALL=0 does not keep python_env.sh from PyPI: exit code $code"; }
+
+# Each line of the help names a target that there is.
+for target in $(make -C "$ROOT" --no-print-directory help | sed -n 's/^make \([a-z][a-z-]*\).*/\1/p'); do
+    make -C "$ROOT" -n "$target" K=x >"$folder/log" 2>&1 || { cat "$folder/log"; fail "make help names $target"; }
+done
+
+# The folder of libfabric.conf is compiled in.
+mkdir "$folder/etc" && echo FI_PROVIDER=udp >"$folder/etc/libfabric.conf"
+quietly debug SYSCONFDIR="$folder/etc"
+LD_LIBRARY_PATH=$(target_dir)/debug "$folder/program" >"$folder/log" 2>&1 && fail "SYSCONFDIR/libfabric.conf has no effect"
+grep -q 'provider -' "$folder/log" || { cat "$folder/log"; fail "the program does not end as it should"; }
+quietly debug
+LD_LIBRARY_PATH=$(target_dir)/debug "$folder/program" >/dev/null || fail "the folder of libfabric.conf stays"
+echo "installed, built against, run, uninstalled"

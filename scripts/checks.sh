@@ -4,7 +4,7 @@
 # stops at the first that fails, and sums up. The last line counts; what could not run is named before it.
 #
 # A check that could not run here, or not all of it, exits with 77 and says why. Each has a log in target/checks.
-# KEEP_GOING=1 goes on after a failure, PATIENCE=3 triples the time limits, INSTALL=0 installs nothing.
+# KEEP_GOING=1 goes on after a failure, PATIENCE=3 triples the time limits, INSTALL=0 installs and fetches nothing.
 set -uo pipefail
 . "$(dirname "$0")/steps.sh"
 
@@ -16,6 +16,7 @@ limit_of() {
     mixed | hosts) echo 300 ;;
     wheel) echo 1800 ;;
     programs) echo 3600 ;;
+    sbom | deb | rpm) echo 1800 ;;
     mpi-long) echo 7200 ;;
     *) echo 600 ;;
     esac
@@ -32,7 +33,13 @@ prepare() {
     done
     # Debian splits venv off Python; elsewhere it is always there.
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
-    if command -v rustup >/dev/null; then
+    if [ "$FETCH" = 0 ]; then
+        say "INSTALL=0: nothing is installed, and nothing comes over the network"
+    else
+        say "What is missing is fetched: crates, packages from PyPI, and if this user may install them, Debian packages and" \
+            "parts of Rust. INSTALL=0 keeps the checks from it"
+    fi
+    if [ "$FETCH" != 0 ] && command -v rustup >/dev/null; then
         cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
         cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
         # For check-threads, which is skipped without.
@@ -49,11 +56,10 @@ prepare() {
     fi
     [ ${#packages[@]} -gt 0 ] || return 0
     mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
-    if [ "${INSTALL:-1}" = 0 ] || ! may_install; then
-        echo "NOT INSTALLED and not installable by this user: ${packages[*]}; what needs them is skipped below" >&2
+    if ! may_install; then
+        echo "NOT INSTALLED, by this user or by INSTALL=0: ${packages[*]}; what needs them is skipped below" >&2
         return 0
     fi
-    say "Installing ${packages[*]}"
     # One by one where together fails: one unknown name must not cost the others.
     install_packages "${packages[@]}" && return 0
     for need in "${packages[@]}"; do

@@ -17,6 +17,7 @@ if [ -f "$stamp" ] && recipe | cmp -s - "$stamp"; then
     exit 0
 fi
 
+[ "$FETCH" != 0 ] || skip "INSTALL=0, and $folder has no Python environment with the packages of $wanted"
 say "Python environment in $folder (once; some 30 MB from PyPI)"
 rm -rf "$folder"
 mkdir -p "$(dirname "$folder")"

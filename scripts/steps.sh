@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # What every script of this folder says and does in the same way: announce a step, give it a time limit, explain a
-# failure, skip loudly. Sourced, not run. PATIENCE=3 triples every limit, for slow or busy machines.
+# failure, skip loudly. Sourced, not run. PATIENCE=3 triples every limit, for slow or busy machines. FETCH=0 or INSTALL=0
+# keeps everything from apt and the network.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 : "${PATIENCE:=1}"
+
+[ "${INSTALL:-}" != 0 ] || FETCH=0
+export FETCH=${FETCH:-1}
+# Cargo and pip then say themselves what is not there.
+[ "$FETCH" != 0 ] || export CARGO_NET_OFFLINE=true PIP_NO_INDEX=1
 
 # Exit code by which a check says that it could not run here (the convention of automake's tests).
 SKIPPED=77
@@ -53,15 +59,27 @@ listening() {
 }
 
 # May this user install packages, and is there an apt to do it with?
-may_install() { command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }; }
+may_install() {
+    [ "$FETCH" != 0 ] && command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }
+}
 
-# install_packages NAME...: quietly, for root or by a sudo that asks nothing. False where that is not possible.
+# install_packages NAME...: announced, for root or by a sudo that asks nothing. False where that is not possible.
 install_packages() {
     may_install || return 1
+    say "apt-get install $*"
     local root=()
     [ "$(id -u)" -eq 0 ] || root=(sudo -n)
     local apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=60)
     limited 300 "apt-get install $*" "${apt[@]}" install --no-install-recommends "$@" >/dev/null 2>&1 && return 0
     limited 120 "apt-get update" "${apt[@]}" update >/dev/null 2>&1 || return 1
     limited 300 "apt-get install $*" "${apt[@]}" install --no-install-recommends "$@"
+}
+
+# need PROGRAM[:PACKAGE]...: installs the Debian packages of those programs that are not here; skips where that fails.
+need() {
+    local one packages=()
+    for one; do
+        command -v "${one%%:*}" >/dev/null || packages+=("${one#*:}")
+    done
+    [ ${#packages[@]} -eq 0 ] || install_packages "${packages[@]}" || skip "not here and not to be installed: ${packages[*]}"
 }

@@ -31,8 +31,8 @@ pub struct Ep {
     receiver: Receiver,
     pub outbox: Outbox,
     pace: Pace,
-    /// The last one that is held back goes with the next.
-    is_before_next: bool,
+    /// Those that are held back last go with the next one; whether nothing was before them.
+    burst: Option<bool>,
     /// By what operations name them by.
     pub groups: BTreeMap<u64, Group>,
 }
@@ -69,7 +69,7 @@ impl Ep {
             receiver: Receiver::new(id),
             outbox: Outbox::default(),
             pace: Pace::default(),
-            is_before_next: false,
+            burst: None,
             groups: BTreeMap::new(),
         })
     }
@@ -122,14 +122,15 @@ impl Ep {
             return Ok(Sent::Now);
         }
         self.outbox.push(to, payload, self.socket.cuts());
+        if waits && domain.ep(self.id).more_follows {
+            self.burst.get_or_insert(is_alone);
+            return Ok(Sent::BeforeNext);
+        }
         self.pace.gather();
-        let is_last = core::mem::replace(&mut self.is_before_next, false);
+        let is_burst = self.burst.take() == Some(true);
         if self.pace.is_full() {
             self.flush();
-        } else if waits && domain.ep(self.id).more_follows {
-            self.is_before_next = true;
-            return Ok(Sent::BeforeNext);
-        } else if is_last && self.flush() {
+        } else if is_burst && self.pace.writes(poll) && self.flush() {
             return Ok(Sent::Now);
         }
         Ok(Sent::Later)

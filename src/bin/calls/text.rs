@@ -77,22 +77,27 @@ pub fn library_version() -> String {
 
 /// What the library calls itself beside that, if it is an ironfabric, and the file that it was loaded from.
 pub fn library_identity() -> (Option<String>, Option<String>) {
-    // SAFETY: the names are C strings; a symbol of this name is an array of characters with a zero at the end.
+    let process = libloading::os::unix::Library::this();
+    // SAFETY: a symbol of this name is an array of characters with a zero at the end, which stays.
     let own = unsafe {
-        let at = libc::dlsym(libc::RTLD_DEFAULT, c"ironfabric_version".as_ptr());
-        string(at.cast_const().cast())
+        let symbol = process.get::<*const c_char>(b"ironfabric_version\0");
+        symbol.ok().and_then(|symbol| string(*symbol))
     };
-    // SAFETY: numbers and pointers, for which zeros are values.
-    let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
-    // SAFETY: an address of the library; the names that are found live as long as it is loaded.
-    let file = unsafe {
-        let address = exported::fi_strerror as *const c_void;
-        match libc::dladdr(address, &raw mut found) {
-            0 => None,
-            _ => string(found.dli_fname),
-        }
-    };
-    (own, file)
+    (own, file_with(exported::fi_strerror as *const () as usize))
+}
+
+/// The file that is mapped at an address of this process: proc_pid_maps(5).
+fn file_with(address: usize) -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let path = rest.find('/').map(|at| rest[at..].to_owned())?;
+        (number(start)?..number(end)?)
+            .contains(&address)
+            .then_some(path)
+    })
 }
 
 /// Room for the longest text that the library makes, a `fi_info` with all its parts.

@@ -113,9 +113,10 @@ mod tests {
 
     #[test]
     fn an_entry_has_its_members_and_structs() {
-        let text = "fi_info:\n    caps: [ FI_MSG, FI_RMA ]\n    mode: [  ]\n    src_addr: fi_sockaddr_in://127.0.0.1:0\n    \
-                    dest_addr: (null)\n    fi_tx_attr:\n        size: 256\n        tclass: 0x10\n    fi_fabric_attr:\n        \
-                    name: net: one\n        api_version: 2.6\n    nic: (nil)\n";
+        let text = "fi_info:\n    caps: [ FI_MSG, FI_RMA ]\n    mode: [  ]\n    \
+                    src_addr: fi_sockaddr_in://127.0.0.1:0\n    dest_addr: (null)\n    \
+                    fi_tx_attr:\n        size: 256\n        tclass: 0x10\n    \
+                    fi_fabric_attr:\n        name: net: one\n        api_version: 2.6\n    nic: (nil)\n";
         let wanted = json!({
             "caps": ["FI_MSG", "FI_RMA"],
             "mode": [],

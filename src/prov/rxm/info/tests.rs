@@ -235,8 +235,14 @@ fn what_is_asked_below() {
     assert_eq!(asked.len(), 2, "with a shared context, and without");
     for (flags, hints) in asked.iter() {
         assert_eq!(*flags, CORE_ONLY);
-        assert_eq!(hints.caps, CORE_CAPS);
-        assert_eq!(hints.ep.as_ref().unwrap().ep_type, FI_EP_MSG.0);
+        let ep = hints.ep.as_ref().unwrap();
+        assert_eq!(ep.ep_type, FI_EP_MSG.0);
+        // Only there buffers that take many packets are of use.
+        let many = match ep.rx_ctx_cnt == FI_SHARED_CONTEXT {
+            true => Caps::MULTI_RECV,
+            false => Caps::empty(),
+        };
+        assert_eq!(hints.caps, CORE_CAPS | many);
         let (domain, fabric) = (
             hints.domain.as_ref().unwrap(),
             hints.fabric.as_ref().unwrap(),

@@ -9,7 +9,7 @@ use super::lent::Lent;
 use super::pool::Slot;
 use crate::base::iovec::IOV_LIMIT;
 use crate::base::{Error, Result};
-use crate::ffi::client::Span;
+use crate::ffi::client::{Ep, Span};
 
 pub enum Loan {
     Nothing,
@@ -37,32 +37,46 @@ impl Loan {
 
     /// How many pieces the provider below gets.
     pub fn pieces(&self) -> Result<usize> {
-        Ok(self.spans()?.as_slice().len())
+        let mut spans = Spans::new();
+        self.add_lent(&mut spans)?;
+        let own = !matches!(self, Loan::Nothing | Loan::Lent(..));
+        Ok(spans.count + usize::from(own))
     }
 
-    pub(super) fn spans(&self) -> Result<Spans> {
-        let mut all = Spans {
-            spans: [Span::empty(); IOV_LIMIT + 1],
-            count: 0,
-        };
+    /// For an operation of `ep`.
+    #[inline]
+    pub(super) fn spans(&self, ep: &Arc<Ep>) -> Result<Spans> {
+        let mut all = Spans::new();
         if let Loan::Slot(slot, len) | Loan::Both(slot, len, ..) = self {
-            all.spans[0] = slot.span(*len)?;
+            all.spans[0] = slot.span(*len, ep)?;
             all.count = 1;
         }
         if let Loan::Block(block) = self {
             all.spans[0] = block.span();
             all.count = 1;
         }
+        self.add_lent(&mut all)?;
+        Ok(all)
+    }
+
+    fn add_lent(&self, all: &mut Spans) -> Result {
         if let Loan::Lent(lent, part) | Loan::Both(_, _, lent, part) = self {
             let out = &mut all.spans[all.count..];
             let len = part.end.checked_sub(part.start).ok_or(Error::INVAL)?;
             all.count += lent.spans(part.start, len, out).ok_or(Error::INVAL)?;
         }
-        Ok(all)
+        Ok(())
     }
 }
 
 impl Spans {
+    fn new() -> Spans {
+        Spans {
+            spans: [Span::empty(); IOV_LIMIT + 1],
+            count: 0,
+        }
+    }
+
     pub fn as_slice(&self) -> &[Span] {
         &self.spans[..self.count]
     }

@@ -19,6 +19,7 @@ mod lent;
 mod loan;
 mod operations;
 mod pool;
+mod regions;
 mod registrar;
 #[cfg(test)]
 mod tests;

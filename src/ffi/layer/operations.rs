@@ -80,7 +80,7 @@ impl<T> Operations<T> {
     #[inline]
     pub fn send(
         &mut self,
-        ep: &Ep,
+        ep: &Arc<Ep>,
         loan: Loan,
         dest: fi_addr_t,
         data: Option<u64>,
@@ -110,7 +110,7 @@ impl<T> Operations<T> {
     #[inline]
     pub fn recv(
         &mut self,
-        ep: &Ep,
+        ep: &Arc<Ep>,
         slot: Slot,
         src: fi_addr_t,
         what: T,
@@ -124,7 +124,7 @@ impl<T> Operations<T> {
     /// Receives messages until the block is full, which the last of their completions says: FI_MULTI_RECV.
     pub fn recv_many(
         &mut self,
-        ep: &Ep,
+        ep: &Arc<Ep>,
         block: Block,
         src: fi_addr_t,
         what: T,
@@ -155,7 +155,7 @@ impl<T> Operations<T> {
     /// Reads memory of the peer: fi_readmsg of fi_rma(3).
     pub fn read(
         &mut self,
-        ep: &Ep,
+        ep: &Arc<Ep>,
         loan: Loan,
         addr: fi_addr_t,
         remote: &[fi_rma_iov],
@@ -176,7 +176,7 @@ impl<T> Operations<T> {
     #[allow(clippy::too_many_arguments)]
     pub fn write(
         &mut self,
-        ep: &Ep,
+        ep: &Arc<Ep>,
         loan: Loan,
         addr: fi_addr_t,
         remote: &[fi_rma_iov],
@@ -226,12 +226,12 @@ impl<T> Operations<T> {
     #[inline]
     fn post(
         &mut self,
-        ep: &Ep,
+        ep: &Arc<Ep>,
         loan: Loan,
         what: T,
         post: impl FnOnce(&[Span], Context) -> Result,
     ) -> core::result::Result<(), Failed<T>> {
-        let spans = match loan.spans() {
+        let spans = match loan.spans(ep) {
             Ok(spans) => spans,
             Err(error) => return Err(Failed { error, loan, what }),
         };

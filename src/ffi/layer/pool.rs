@@ -2,12 +2,13 @@
 //! Memory of ours for messages below, in slots of one size. It is registered in chunks, grows on demand up to a limit,
 //! and is used again.
 
-use core::ptr::{null_mut, slice_from_raw_parts_mut};
+use core::ptr::slice_from_raw_parts_mut;
 use std::sync::Arc;
 
+use super::regions::Regions;
 use super::registrar::Registrar;
 use crate::base::{Error, Result};
-use crate::ffi::client::{Memory, Mr, Span};
+use crate::ffi::client::{Ep, Memory, Span};
 
 pub struct Pool {
     registrar: Registrar,
@@ -15,6 +16,8 @@ pub struct Pool {
     size: usize,
     access: u64,
     free: Vec<Slot>,
+    /// Those of which endpoints have regions of their own.
+    chunks: Vec<Arc<Chunk>>,
     made: usize,
     limit: usize,
 }
@@ -22,7 +25,7 @@ pub struct Pool {
 /// Memory that was registered at once.
 struct Chunk {
     memory: Arc<Memory>,
-    region: Option<Arc<Mr>>,
+    regions: Regions,
 }
 
 /// Room for one message, after the bytes that belong to the provider below. Who has the slot has its memory alone.
@@ -41,6 +44,7 @@ impl Pool {
             size,
             access,
             free: Vec::new(),
+            chunks: Vec::new(),
             made: 0,
             limit,
         }
@@ -60,9 +64,21 @@ impl Pool {
         self.free.push(slot);
     }
 
+    /// Closes the regions of an endpoint that is about to be closed; nothing is sent or received there any more.
+    pub fn forget(&mut self, ep: &Ep) {
+        for chunk in &self.chunks {
+            chunk.regions.forget(ep);
+        }
+    }
+
+    /// How many are taken.
+    pub fn used(&self) -> usize {
+        self.made - self.free.len()
+    }
+
     /// How many more can be taken.
     pub fn left(&self) -> usize {
-        self.free.len() + self.limit - self.made
+        self.limit - self.used()
     }
 
     #[cold]
@@ -74,11 +90,11 @@ impl Pool {
             return Err(Error::AGAIN);
         }
         let memory = Memory::new(stride * count);
-        let region = match self.registrar.wants_local() {
-            true => Some(self.registrar.register(&memory, self.access)?),
-            false => None,
-        };
-        let chunk = Arc::new(Chunk { memory, region });
+        let regions = Regions::new(&self.registrar, &memory, self.access)?;
+        let chunk = Arc::new(Chunk { memory, regions });
+        if chunk.regions.of_endpoints() {
+            self.chunks.push(chunk.clone());
+        }
         self.made += count;
         let size = self.size;
         let slots = (0..count).rev().map(|i| Slot {
@@ -120,18 +136,18 @@ impl Slot {
         slice_from_raw_parts_mut(first, self.size)
     }
 
-    /// The first `len` bytes of the message, with what is before it.
-    pub(super) fn span(&self, len: usize) -> Result<Span> {
+    /// The first `len` bytes of the message, with what is before it, for an operation of `ep`.
+    #[inline]
+    pub(super) fn span(&self, len: usize, ep: &Arc<Ep>) -> Result<Span> {
         if len > self.size {
             return Err(Error::INVAL);
         }
         let base: *mut u8 = self.chunk.memory.base().cast();
-        let desc = self.chunk.region.as_ref();
         Ok(Span {
             // SAFETY: within the chunk.
             base: unsafe { base.add(self.at) }.cast(),
             len: self.prefix + len,
-            desc: desc.map_or(null_mut(), |region| region.desc()),
+            desc: self.chunk.regions.desc(ep, &self.chunk.memory)?,
         })
     }
 }

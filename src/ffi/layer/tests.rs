@@ -296,10 +296,36 @@ fn peers_find_memory_where_the_provider_counts_from() {
 #[test]
 fn where_regions_belong_to_endpoints_they_are_bound_and_enabled() {
     let below = below(|_, attr| attr.mr_mode = FI_MR_LOCAL | FI_MR_ENDPOINT);
-    let registrar = below.registrar().of_endpoint(&below.ep);
-    let mut pool = Pool::new(registrar, 64, FI_RECV, 1);
-    assert!(pool.take().is_ok());
-    let enable = format!("control {FI_ENABLE}");
-    let reg = format!("reg 64 {FI_RECV:x}");
-    assert_eq!(calls(), [&reg[..], "bind 0", &enable, "close mr"]);
+    let mut pool = Pool::new(below.registrar(), 64, FI_SEND, 1);
+    let mut all = Operations::new(below.info);
+    let other = Ep::open(&below.domain, below.info).unwrap();
+    let slot = pool.take().unwrap();
+    assert_eq!(calls(), [""; 0], "nobody uses it yet");
+    let mut send = |ep: &Arc<Ep>, slot| {
+        assert!(all.send(ep, Loan::Slot(slot, 64), 0, None, 0, ()).is_ok());
+        let Some(((), Loan::Slot(slot, _))) = all.end(below.done()) else {
+            panic!("no slot");
+        };
+        slot
+    };
+    let (enable, reg) = (
+        format!("control {FI_ENABLE}"),
+        format!("reg 64 {FI_SEND:x}"),
+    );
+    let first = [&reg[..], "bind 0", &enable, "send 64 de5c 0"];
+    let slot = send(&below.ep, slot);
+    assert_eq!(calls(), first);
+    let slot = send(&below.ep, slot);
+    assert_eq!(calls(), ["send 64 de5c 0"], "it has a region there");
+    let slot = send(&other, slot);
+    assert_eq!(calls(), first);
+    pool.put(slot);
+    pool.forget(&below.ep);
+    assert_eq!(calls(), ["close mr"]);
+    assert!(close(below.ep.clone()).is_err(), "two handles");
+    let Below { ep, .. } = below;
+    calls();
+    assert!(close(ep).is_ok(), "no region keeps it open");
+    drop(pool);
+    assert_eq!(calls(), ["close ep", "close mr"]);
 }

@@ -229,6 +229,8 @@ impl LowerDomain {
     }
 
     pub fn close(&mut self, endpoint: LowerEp) {
+        self.sends.forget(&endpoint.ep);
+        self.receives.forget(&endpoint.ep);
         let Ok(closed) = layer::close(endpoint.ep) else {
             return;
         };

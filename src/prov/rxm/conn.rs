@@ -65,6 +65,8 @@ pub struct Conn {
     pub coming: HashMap<u64, Coming>,
     /// Receives of this connection alone that are posted below.
     pub posted: usize,
+    /// There are none, and more are posted as soon as there is room.
+    pub is_dry: bool,
 }
 
 /// Packets that wait keep their order among those of their kind.
@@ -122,6 +124,7 @@ impl Conn {
             inbox: Default::default(),
             coming: HashMap::new(),
             posted: 0,
+            is_dry: false,
         }
     }
 

@@ -109,7 +109,7 @@ impl Transport for Rxm {
         let eager = HEADER + lower.params.eager;
         let pool = |size, access, limit| Pool::new(lower.registrar.clone(), size, access, limit);
         let (packets, heads, copies) = (
-            pool(eager, FI_RECV, PACKETS),
+            pool(eager, FI_RECV, usize::MAX),
             pool(HEADER + RENDEZVOUS_SIZE, FI_SEND, HEADS),
             pool(
                 eager,
@@ -138,6 +138,7 @@ impl Transport for Rxm {
             held: Vec::new(),
             stalled: Vec::new(),
             ending: Vec::new(),
+            dry: Vec::new(),
             closing: Vec::new(),
             regions: HashMap::new(),
             batch: (0..BATCH).map(|_| Completion::default()).collect(),
@@ -300,8 +301,7 @@ impl Transport for Rxm {
     }
 }
 
-/// Slots at most: for packets that come in; headers; copies.
-const PACKETS: usize = 2048;
+/// Slots at most: for headers; copies.
 const HEADS: usize = 1 << 20;
 const COPIES: usize = 2048;
 /// Bytes of copies, where slots are small.

@@ -76,7 +76,9 @@ pub fn cores(query: &Query, below: &dyn Below, params: &Params) -> (Vec<Info>, V
     let sharing = shared.entries.into_iter().filter(|info| {
         let name = info.fabric.prov_name.as_deref().unwrap_or_default();
         let wanted = params.shared_rx == Some(true) || is_tcp(name);
-        wanted && info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT
+        // Memory that has to be a connection's region cannot wait where all of them receive.
+        let local = flags!(MrMode: LOCAL | ENDPOINT);
+        wanted && info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT && !info.domain.mr_mode.contains(local)
     });
     let sharing: Vec<Info> = sharing.collect();
     for info in plain.entries {

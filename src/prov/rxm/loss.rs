@@ -205,6 +205,9 @@ impl Rxm {
     /// Closes endpoints below that are over, and ends what was under way there.
     pub fn close_ended(&mut self, domain: &mut StateOf) {
         for (link, id) in std::mem::take(&mut self.closing) {
+            for pool in [&mut self.packets, &mut self.heads, &mut self.copies] {
+                pool.forget(&link);
+            }
             match close(link) {
                 Ok(closed) => {
                     for (flight, loan) in self.ops.closed(closed) {

@@ -13,8 +13,11 @@ use crate::base::{Error, Result};
 use crate::ffi::client::Ep;
 use crate::ffi::layer::{Block, Loan};
 
-/// Receives of a connection that shares none.
-const OWN_RECEIVES: usize = 8;
+/// Receives of a connection that shares none: those that it has whatever others have, and as many as there are at most.
+const LEAST_OWN: usize = 2;
+const MOST_OWN: usize = 8;
+/// Slots for packets in use, beyond which only those are posted without which an endpoint or a connection gets nothing.
+const MANY_PACKETS: usize = 2048;
 /// What packets that wait may take, in bytes, of each `Lane`, before no more receives are posted. As many atomic
 /// operations as a peer may have under way cannot stop the answers to ours.
 const MOST_WAITING: [usize; LANES] = [8 << 20, 64 << 20];
@@ -41,9 +44,11 @@ impl Rxm {
         if endpoint.is_full() {
             return Ok(());
         }
-        for _ in 0..missing {
+        let (has, least) = (endpoint.posted, self.lower.first_receives());
+        for nth in has..has + missing {
             let posted = match self.lower.block {
                 Some(size) => self.post_block(&context, ep, size),
+                None if nth >= least && self.packets.used() >= MANY_PACKETS => break,
                 None => self.post_packet(&context, ep, usize::MAX, Kind::SharedPacket),
             };
             match posted {
@@ -68,23 +73,49 @@ impl Rxm {
             return Ok(());
         };
         let ep = conn.ep;
-        if self.endpoint(ep).is_some_and(Endpoint::is_full) {
-            return Ok(());
-        }
-        let missing = OWN_RECEIVES
-            .min(self.lower.receives)
-            .saturating_sub(self.conns[id].posted);
-        for _ in 0..missing {
+        let is_full = self.endpoint(ep).is_some_and(Endpoint::is_full);
+        let most = MOST_OWN.min(self.lower.receives);
+        let mut ended = Ok(());
+        while !is_full && self.conns[id].posted < most {
+            if self.conns[id].posted >= LEAST_OWN && self.packets.used() >= MANY_PACKETS {
+                break;
+            }
             match self.post_packet(&link, ep, id, Kind::Packet) {
                 Ok(()) => self.conns[id].posted += 1,
-                Err(Error::AGAIN) => break,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
             }
         }
-        Ok(())
+        // None of its own completions is the occasion to post more.
+        let conn = &mut self.conns[id];
+        if conn.posted == 0 && !conn.is_dry {
+            conn.is_dry = true;
+            self.dry.push(id);
+        }
+        match ended {
+            Err(Error::AGAIN) => Ok(()),
+            ended => ended,
+        }
     }
 
-    fn post_packet(&mut self, to: &Ep, ep: usize, conn: usize, kind: Kind) -> Result {
+    /// Connections that have no receive get some, as far as there is room by now.
+    #[cold]
+    pub fn post_dry(&mut self) {
+        for id in core::mem::take(&mut self.dry) {
+            let Some(conn) = self.conns.get_mut(id) else {
+                continue;
+            };
+            // Its place may be another one's by now, which has come here by itself then.
+            if core::mem::take(&mut conn.is_dry) {
+                // Without one it comes here again.
+                let _ = self.post_own(id);
+            }
+        }
+    }
+
+    fn post_packet(&mut self, to: &Arc<Ep>, ep: usize, conn: usize, kind: Kind) -> Result {
         let slot = self.packets.take()?;
         let flight = Flight { ep, conn, kind };
         let posted = self.ops.recv(to, slot, FI_ADDR_UNSPEC, flight);
@@ -95,7 +126,7 @@ impl Rxm {
         })
     }
 
-    fn post_block(&mut self, to: &Ep, ep: usize, size: usize) -> Result {
+    fn post_block(&mut self, to: &Arc<Ep>, ep: usize, size: usize) -> Result {
         let endpoint = self.endpoint_mut(ep).ok_or(Error::INVAL)?;
         let block = match endpoint.blocks.pop() {
             Some(block) => block,

@@ -28,6 +28,9 @@ impl Rxm {
         for ep in 0..self.eps.len() {
             self.poll_endpoint(domain, ep);
         }
+        if !self.dry.is_empty() {
+            self.post_dry();
+        }
         if !self.held.is_empty() {
             self.send_held(domain);
         }
@@ -403,7 +406,7 @@ impl Rxm {
     #[allow(clippy::result_large_err)]
     fn try_post(&mut self, post: Post) -> Result<(), (Post, Error)> {
         let Post { call, loan, flight } = post;
-        let Some(link) = self.conns[flight.conn].link.as_deref() else {
+        let Some(link) = self.conns[flight.conn].link.as_ref() else {
             return Err((Post { call, loan, flight }, Error::NOTCONN));
         };
         let posted = match &call {

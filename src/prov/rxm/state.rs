@@ -52,6 +52,8 @@ pub struct Rxm {
     /// Connections where something waits for room below, or for the receive queue.
     pub(super) held: Vec<usize>,
     pub(super) stalled: Vec<usize>,
+    /// Connections without a receive below.
+    pub(super) dry: Vec<usize>,
     /// Connections that have ended below, and why.
     pub(super) ending: Vec<(usize, Error)>,
     /// Endpoints below that are to be closed, with the connections that they were of.

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The regions of memory of ours: none, one of the domain, or one of each endpoint that uses it (FI_MR_ENDPOINT).
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::registrar::Registrar;
+use crate::base::Result;
+use crate::ffi::client::{Ep, Memory, Mr};
+
+pub(super) enum Regions {
+    /// Local operations need none.
+    None,
+    OfDomain(Arc<Mr>),
+    OfEndpoints(OfEndpoints),
+}
+
+pub(super) struct OfEndpoints {
+    registrar: Registrar,
+    access: u64,
+    /// With the number of the endpoint (`Handle::number`).
+    open: Mutex<Vec<(usize, Arc<Mr>)>>,
+}
+
+impl Regions {
+    /// Where regions belong to endpoints, each is made with the first operation of its endpoint.
+    pub fn new(registrar: &Registrar, memory: &Arc<Memory>, access: u64) -> Result<Regions> {
+        Ok(match (registrar.wants_local(), registrar.of_endpoints()) {
+            (false, _) => Regions::None,
+            (true, false) => Regions::OfDomain(registrar.register(memory, access)?),
+            (true, true) => Regions::OfEndpoints(OfEndpoints {
+                registrar: registrar.clone(),
+                access,
+                open: Mutex::default(),
+            }),
+        })
+    }
+
+    pub fn of_endpoints(&self) -> bool {
+        matches!(self, Regions::OfEndpoints(_))
+    }
+
+    /// The descriptor for operations of `ep` on the memory that the regions are made for.
+    #[inline]
+    pub fn desc(&self, ep: &Arc<Ep>, memory: &Arc<Memory>) -> Result<*mut c_void> {
+        match self {
+            Regions::None => Ok(null_mut()),
+            Regions::OfDomain(region) => Ok(region.desc()),
+            Regions::OfEndpoints(regions) => regions.desc(ep, memory),
+        }
+    }
+
+    /// An endpoint is about to be closed: fi_mr(3) wants its regions closed before.
+    pub fn forget(&self, ep: &Ep) {
+        if let Regions::OfEndpoints(regions) = self {
+            let mut open = regions.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.retain(|&(of, _)| of != ep.number());
+        }
+    }
+}
+
+impl OfEndpoints {
+    #[cold]
+    fn desc(&self, ep: &Arc<Ep>, memory: &Arc<Memory>) -> Result<*mut c_void> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, region)) = open.iter().find(|&&(of, _)| of == ep.number()) {
+            return Ok(region.desc());
+        }
+        let region = self
+            .registrar
+            .of_endpoint(ep)
+            .register(memory, self.access)?;
+        let desc = region.desc();
+        open.push((ep.number(), region));
+        Ok(desc)
+    }
+}

@@ -150,6 +150,20 @@ pub fn write_limited(
     let message = text_to_c(escape::line(&text.to_string()));
     let function = text_to_c(function.to_owned());
     let (level, subsys, line) = (level as c_int, subsys as c_int, line as c_int);
+    hand_on(origin, level, subsys, function, line, message, next);
+}
+
+/// A line with its texts, now or when its thread has given back its locks. The numbers may come from C.
+#[cold]
+pub fn hand_on(
+    origin: &Origin,
+    level: c_int,
+    subsys: c_int,
+    function: CString,
+    line: c_int,
+    message: CString,
+    next: Option<&'static AtomicU64>,
+) {
     match deferred::is_on() {
         false => emit(origin, level, subsys, &function, line, &message),
         true => Line {
@@ -187,12 +201,14 @@ impl<'a> From<&'a Source> for Origin<'a> {
     }
 }
 
-/// `enabled` for numbers that come from C, where any is possible.
+/// `enabled` for numbers that come from C, where any is possible. A loaded provider may ask from within a call that we
+/// make under a lock: its line is taken for wanted until it is handed out.
 #[cold]
 pub fn is_wanted(origin: &Origin, level: c_int, subsys: c_int) -> bool {
     let settings = settings();
     let filtered = settings.filter.excludes_provider(origin.name);
     match import::callbacks() {
+        Some(_) if deferred::is_on() => true,
         Some(callbacks) => callbacks.enabled(origin.provider, level, subsys, filtered),
         None => !filtered && settings.filter.includes(level, subsys),
     }
@@ -203,10 +219,12 @@ pub fn is_wanted(origin: &Origin, level: c_int, subsys: c_int) -> bool {
 pub fn ready(origin: &Origin, level: c_int, subsys: c_int, next: &AtomicU64) -> bool {
     let settings = settings();
     let filtered = settings.filter.excludes_provider(origin.name);
-    if let Some(callbacks) = import::callbacks() {
+    if let Some(callbacks) = import::callbacks()
+        && !deferred::is_on()
+    {
         return callbacks.ready(origin.provider, level, subsys, filtered, next);
     }
-    if filtered || !settings.filter.includes(level, subsys) {
+    if !asks_later() && (filtered || !settings.filter.includes(level, subsys)) {
         return false;
     }
     is_due(next, milliseconds(), settings.interval)

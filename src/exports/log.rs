@@ -96,13 +96,14 @@ unsafe extern "C" fn log_va(
         provider: prov,
         name: NOBODY,
     });
-    log::emit(
+    log::hand_on(
         &origin,
         level.0 as c_int,
         subsys.0 as c_int,
-        func.unwrap_or(NOBODY),
+        func.unwrap_or(NOBODY).to_owned(),
         line,
-        &message,
+        message,
+        None,
     );
 }
 

@@ -178,6 +178,29 @@ fn lines_under_a_lock_come_when_it_is_given_back() {
     assert_eq!(texts, expected);
 }
 
+/// A loaded provider logs from within a call that was made under a lock: nothing of the callbacks runs there.
+#[test]
+fn callbacks_are_asked_for_lines_of_others_behind_the_lock() {
+    let _turn = turn();
+    install_callbacks();
+    let origin = Origin::from(&TESTER);
+    let (info, debug, subsys) = (Level::Info as c_int, Level::Debug as c_int, 4);
+    let text = |text: &CStr| text.to_owned();
+    let next = AtomicU64::new(0);
+    let inside = Inside::enter();
+    assert!(is_wanted(&origin, debug, subsys), "to be asked later");
+    assert!(ready(&origin, debug, subsys, &next) && !ready(&origin, debug, subsys, &next));
+    for level in [debug, info] {
+        let (function, message) = (text(c"call"), text(c"line"));
+        hand_on(&origin, level, subsys, function, 1, message, None);
+    }
+    assert!(lines().is_empty());
+    drop(inside);
+    assert!(!is_wanted(&origin, debug, subsys), "asked now");
+    install(None);
+    assert_eq!(lines(), [format!("log-tester {info} 4 call line")]);
+}
+
 #[test]
 fn lines_that_nobody_wants_any_more_are_for_the_variables() {
     let _turn = turn();

@@ -199,7 +199,7 @@ struct job {
 	void *ctx;
 };
 
-// Two pieces of local and two of remote memory for the shapes that take several.
+// Two pieces of local memory for the shapes that take several, and of remote memory where that many are taken.
 static ssize_t call(struct env *t, struct region *target, size_t at, enum shape shape, struct job *job)
 {
 	size_t size = job->type->size, first = (job->count + 1) / 2, rest = job->count - first, pieces = rest ? 2 : 1;
@@ -210,15 +210,18 @@ static ssize_t call(struct env *t, struct region *target, size_t at, enum shape 
 		{ target->at + at, rest ? rest : first, target->key },
 		{ target->at + at + rest * size, first, target->key },
 	};
+	size_t places = pieces <= t->info->tx_attr->rma_iov_limit ? pieces : 1;
 	void *desc[2] = { job->operand.desc, job->operand.desc }, *cdesc[2] = { job->compare.desc, job->compare.desc };
 	void *rdesc[2] = { job->result.desc, job->result.desc };
 	struct fi_msg_atomic msg = {
-		.msg_iov = out, .desc = desc, .iov_count = pieces, .addr = t->a.peer, .rma_iov = remote, .rma_iov_count = pieces,
+		.msg_iov = out, .desc = desc, .iov_count = pieces, .addr = t->a.peer, .rma_iov = remote, .rma_iov_count = places,
 		.datatype = job->type->datatype, .op = job->op, .context = job->ctx, .data = DATA,
 	};
 
 	if (!rest)
 		cmp[0].count = first;
+	if (places < pieces)
+		remote[0].count = job->count;
 	if (shape == INJECTED)
 		return fi_inject_atomic(t->a.ep, job->operand.mem, job->count, t->a.peer, target->at + at, target->key, msg.datatype, msg.op);
 	if (job->family == FI_COMPARE_ATOMIC) {
@@ -583,7 +586,8 @@ TEST(fi_atomic, size_options, EP_RELIABLE | OURS_ONLY, FI_ATOMIC, "FI_OPT_MAX_AT
 	size = 16;
 	OK(fi_setopt(&a->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MAX_ATOMIC_SIZE, &size, len));
 	OK(fi_getopt(&a->ep->fid, FI_OPT_ENDPOINT, FI_OPT_INJECT_ATOMIC_SIZE, &size, &len));
-	CHECK_EQ(size, t->info->tx_attr->inject_size);
+	// A provider may need room for more than the operands.
+	CHECK(size >= 8 && size <= t->info->tx_attr->inject_size);
 	size = 8;
 	OK(fi_setopt(&a->ep->fid, FI_OPT_ENDPOINT, FI_OPT_INJECT_ATOMIC_SIZE, &size, len));
 	if (t->type == FI_EP_RDM)

@@ -199,6 +199,92 @@ BOTH(source_inserted_before_receive, EP_AV, FI_SOURCE, "A sender inserted after 
 	CHECK(holds(in, LEN, 1));
 }
 
+// A sender that b inserts after it has sent two messages and was closed, or `before`.
+static fi_addr_t send_and_leave(struct env *t, struct side *b, bool tagged, bool before)
+{
+	struct side a = { 0 };
+	fi_addr_t known = 12345;
+
+	open_bound_ep(t, &a);
+	OK(fi_enable(a.ep));
+	a.namelen = sizeof(a.name);
+	OK(fi_getname(&a.ep->fid, a.name, &a.namelen));
+	if (before)
+		CHECK_EQ(fi_av_insert(b->av, a.name, 1, &known, 0, NULL), 1);
+	CHECK_EQ(fi_av_insert(a.av, b->name, 1, &a.peer, 0, NULL), 1);
+	for (unsigned i = 1; i <= 2; i++) {
+		struct op send = op_of(SEND, tagged, new_buf(t, LEN, i), a.peer);
+
+		op_post(t, a.ep, &send);
+		wait_comp(t, a.txcq, NULL);
+	}
+	shut(t, &a.ep->fid);
+	// More than enough to read the messages, and what comes behind them.
+	for (unsigned i = 0; i < 200; i++)
+		CHECK_RC(fi_cq_read(b->rxcq, &(struct fi_cq_tagged_entry){ 0 }, 1), -FI_EAGAIN);
+	if (!before)
+		CHECK_EQ(fi_av_insert(b->av, a.name, 1, &known, 0, NULL), 1);
+	return known;
+}
+
+BOTH(source_of_closed, EP_RDM | OURS_ONLY, FI_SOURCE | FI_DIRECTED_RECV, "A sender that was closed before it is inserted is known by what it has sent")
+{
+	struct side b = { 0 };
+
+	open_bound_ep(t, &b);
+	OK(fi_enable(b.ep));
+	b.namelen = sizeof(b.name);
+	OK(fi_getname(&b.ep->fid, b.name, &b.namelen));
+	for (unsigned peer = 0; peer < 2; peer++) {
+		fi_addr_t known = send_and_leave(t, &b, tagged, false), from;
+
+		for (unsigned i = 1; i <= 2; i++) {
+			struct fi_cq_tagged_entry comp;
+			struct buf in = new_buf(t, LEN, 0);
+			struct op recv = op_of(RECV, tagged, in, i == 1 ? known : FI_ADDR_UNSPEC);
+			ssize_t rc;
+
+			from = 54321;
+			op_post(t, b.ep, &recv);
+			ONCE(t, (rc = fi_cq_readfrom(b.rxcq, &comp, 1, &from)) != -FI_EAGAIN);
+			CHECK_RC(rc, 1);
+			CHECK_EQ(from, known);
+			CHECK(holds(in, LEN, i));
+		}
+	}
+}
+
+BOTH(source_of_removed, EP_RDM | OURS_ONLY, FI_SOURCE | FI_DIRECTED_RECV, "What a sender has left that was closed and removed is not another's that gets its fi_addr_t")
+{
+	struct side b = { 0 }, other = { 0 };
+	struct fi_cq_tagged_entry comp;
+	fi_addr_t first, second = 54321, from = 12345;
+	ssize_t rc;
+
+	open_bound_ep(t, &b);
+	open_bound_ep(t, &other);
+	OK(fi_enable(b.ep));
+	OK(fi_enable(other.ep));
+	b.namelen = other.namelen = sizeof(b.name);
+	OK(fi_getname(&b.ep->fid, b.name, &b.namelen));
+	OK(fi_getname(&other.ep->fid, other.name, &other.namelen));
+	CHECK_EQ(fi_av_insert(other.av, b.name, 1, &other.peer, 0, NULL), 1);
+
+	first = send_and_leave(t, &b, tagged, true);
+	OK(fi_av_remove(b.av, &first, 1, 0));
+	CHECK_EQ(fi_av_insert(b.av, other.name, 1, &second, 0, NULL), 1);
+
+	struct buf in = new_buf(t, LEN, 0);
+	struct op recv = op_of(RECV, tagged, in, second), send = op_of(SEND, tagged, new_buf(t, LEN, 7), other.peer);
+
+	op_post(t, b.ep, &recv);
+	op_post(t, other.ep, &send);
+	ONCE(t, (rc = fi_cq_readfrom(b.rxcq, &comp, 1, &from)) != -FI_EAGAIN);
+	CHECK_RC(rc, 1);
+	CHECK_EQ(from, second);
+	CHECK(holds(in, LEN, 7));
+}
+
 // ---- Directed receive
 
 BOTH(directed, EP_RDM, FI_DIRECTED_RECV, "A receive that names a sender takes messages of that sender only")

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -29,6 +30,13 @@ impl From<&[u8]> for Secret {
         let secret = Arc::new(Zeroizing::new(Box::from(bytes)));
         known.push(Arc::downgrade(&secret));
         Secret(secret)
+    }
+}
+
+/// By its place, which is the same for the same bytes.
+impl Hash for Secret {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
     }
 }
 

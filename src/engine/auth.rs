@@ -8,7 +8,7 @@ use std::fmt;
 use crate::base::{Error, Result, Secret};
 
 /// A key that is not empty. Never shown, neither in logs nor by `{:?}`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Key(Secret);
 
 impl Key {

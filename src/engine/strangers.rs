@@ -4,21 +4,22 @@
 #![forbid(unsafe_code)]
 
 use core::hash::Hash;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashMap;
 
 use crate::abi::FI_ADDR_NOTAVAIL;
 
 /// Who sent messages that are kept, and is in no address vector so far.
+///
+/// With connections each has a number of its own while it is up; this is for those that have ended.
 pub struct Strangers<A> {
     numbers: HashMap<A, u64>,
-    last: u64,
 }
 
 impl<A: Clone + Eq + Hash> Strangers<A> {
     pub fn new() -> Strangers<A> {
         Strangers {
             numbers: HashMap::new(),
-            last: 0,
         }
     }
 
@@ -34,16 +35,35 @@ impl<A: Clone + Eq + Hash> Strangers<A> {
         if self.numbers.len() >= MAX {
             return FI_ADDR_NOTAVAIL;
         }
-        self.last += 1;
-        let number = source_of(self.last);
+        let number = new_source();
         self.numbers.insert(sender.clone(), number);
         number
+    }
+
+    /// The connection of a sender has ended that matching called `number`. What matching is to call it from now on:
+    /// another number where messages of an earlier connection are kept.
+    pub fn disconnected(&mut self, sender: A, number: u64, unexpected: usize) -> u64 {
+        if unexpected == 0 {
+            self.numbers.clear();
+            return number;
+        }
+        if self.numbers.len() >= MAX && !self.numbers.contains_key(&sender) {
+            return FI_ADDR_NOTAVAIL;
+        }
+        *self.numbers.entry(sender).or_insert(number)
     }
 
     /// The sender is in a vector from now on: the number that messages of it were kept by.
     pub fn inserted(&mut self, sender: &A) -> Option<u64> {
         self.numbers.remove(sender)
     }
+}
+
+/// What matching calls one more sender without an address in the vector.
+pub fn new_source() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: only its being different counts.
+    source_of(LAST.fetch_add(1, Ordering::Relaxed))
 }
 
 /// What matching calls a sender without an address in the vector, by a number of the transport's.
@@ -90,6 +110,20 @@ mod tests {
         let number = strangers.number(&'x', 0);
         assert_eq!(strangers.inserted(&'x'), Some(number));
         assert_eq!(strangers.inserted(&'x'), None);
+    }
+
+    #[test]
+    fn messages_of_connections_that_have_ended_have_one_sender() {
+        let mut strangers = Strangers::new();
+        let [first, second, other] = [(); 3].map(|()| new_source());
+        // Nothing of it is kept.
+        assert_eq!(strangers.disconnected('x', first, 0), first);
+        assert_eq!(strangers.inserted(&'x'), None);
+        assert_eq!(strangers.disconnected('x', first, 1), first);
+        assert_eq!(strangers.disconnected('x', second, 2), first);
+        assert_eq!(strangers.disconnected('y', other, 3), other);
+        assert_eq!(strangers.inserted(&'x'), Some(first));
+        assert_eq!(strangers.inserted(&'y'), Some(other));
     }
 
     #[test]

@@ -22,6 +22,18 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
+    /// Messages of this source that wait for their receive are of that one from now on.
+    pub fn rename_source(&mut self, ep: usize, from: u64, to: u64) {
+        self.each_srx(ep, |srx| srx.rename_source(from, to));
+    }
+
+    /// Messages that wait for their receive where those of the endpoint's peers do.
+    pub fn unexpected_len(&mut self, ep: usize) -> usize {
+        let mut sum = 0;
+        self.each_srx(ep, |srx| sum += srx.unexpected_len());
+        sum
+    }
+
     /// Posts a plain receive of one buffer, the usual case. False leaves it to `post_receive` and the checks before it.
     #[inline(always)]
     pub fn post_one(&mut self, ep: usize, rx: &mut OneRx<M>) -> bool {

@@ -140,6 +140,7 @@ impl<N: Net> Stream<N> {
             }
             let conn = &self.conns[id];
             let peer = (!conn.receive_only).then(|| conn.session.peer.clone());
+            self.keep_source(domain, id);
             self.remove_conn(id);
             if let Some(peer) = peer {
                 self.member_lost(domain, ep, &peer, error);

@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use crate::abi::*;
 use crate::base::{Error, Result};
+use crate::engine::auth::Key;
 use crate::engine::shared_av;
+use crate::engine::strangers::Strangers;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{DomainOf, Stream};
@@ -29,6 +31,9 @@ pub struct Ep<N: Net> {
     pub by_addr: HashMap<N::Addr, usize>,
     /// RDM: why and when attempts to connect have failed that no operation waited for.
     pub unreachable: HashMap<N::Addr, (Error, Instant)>,
+    /// RDM: senders of messages that are kept, without a connection and without an address in the vector. With
+    /// FI_AV_AUTH_KEY an address is another with another key.
+    pub strangers: Strangers<(N::Addr, Option<Key>)>,
     /// MSG: the connection, once one was begun.
     pub conn: Option<usize>,
 }
@@ -61,11 +66,6 @@ impl<N: Net> Eps<N> {
 
     pub fn remove(&mut self, ep: usize) -> Option<Box<Ep<N>>> {
         self.0.get_mut(ep)?.take()
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &Ep<N>)> {
-        let all = self.0.iter().enumerate();
-        all.filter_map(|(ep, endpoint)| Some((ep, endpoint.as_deref()?)))
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Ep<N>)> {
@@ -166,34 +166,57 @@ impl<N: Net> Stream<N> {
         domain.av(av).find(peer).unwrap_or(FI_ADDR_NOTAVAIL)
     }
 
-    /// An address came into a vector: connections from it get its number.
+    /// An address came into a vector: connections from it get its number, and so do messages that are kept of earlier
+    /// ones.
     pub(super) fn learn_address(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64) {
         let Some(peer) = domain.av(av).get(index).cloned() else {
             return;
         };
         let mut others = Vec::new();
-        for (ep, endpoint) in self.eps.iter() {
+        for (ep, endpoint) in self.eps.iter_mut() {
             if domain.find_ep(ep).is_none_or(|state| state.av != Some(av)) {
                 continue;
+            }
+            let wanted = domain.av(av).keys.of(index).cloned();
+            for key in [None, wanted.clone()] {
+                if let Some(unnamed) = endpoint.strangers.inserted(&(peer.clone(), key)) {
+                    domain.rename_source(ep, unnamed, index);
+                }
             }
             let Some(&id) = endpoint.by_addr.get(&peer) else {
                 continue;
             };
             // It is here with another authorization key than the one the address is for.
             let key = N::key(&self.conns[id]);
-            if N::keys_of_av(endpoint) && key.is_some() && key != domain.av(av).keys.of(index) {
+            if N::keys_of_av(endpoint) && key.is_some() && key != wanted.as_ref() {
                 others.push(id);
                 continue;
             }
-            let conn = &mut self.conns[id];
-            if conn.session.fi_addr == FI_ADDR_NOTAVAIL {
-                let unknown = conn.session.source();
-                domain.each_srx(ep, |srx| srx.rename_source(unknown, index));
-                conn.session.fi_addr = index;
+            let session = &mut self.conns[id].session;
+            if session.fi_addr == FI_ADDR_NOTAVAIL {
+                domain.rename_source(ep, session.source(), index);
+                session.fi_addr = index;
             }
         }
         for id in others {
             self.disconnect(domain, id, Error::KEYREJECTED);
+        }
+    }
+
+    /// A connection is over. Messages of a peer that no vector has wait for its address all the same.
+    pub(super) fn keep_source(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let conn = &self.conns[id];
+        let (ep, session) = (conn.session.ep, &conn.session);
+        let Some(endpoint) = self.eps.get_mut(ep) else {
+            return;
+        };
+        if session.fi_addr == FI_ADDR_NOTAVAIL && domain.find_ep(ep).is_some() {
+            let key = N::key(conn).filter(|_| N::keys_of_av(endpoint));
+            let sender = (session.peer.clone(), key.cloned());
+            let unexpected = domain.unexpected_len(ep);
+            let strangers = &mut endpoint.strangers;
+            let source = strangers.disconnected(sender, session.source(), unexpected);
+            domain.rename_source(ep, session.source(), source);
         }
     }
 
@@ -214,15 +237,23 @@ impl<N: Net> Stream<N> {
             if let Some(slot) = endpoint.peers.get_mut(index as usize) {
                 *slot = NONE;
             }
-            if let Some(&id) = endpoint.by_addr.get(peer) {
-                let conn = &mut self.conns[id];
-                if conn.session.fi_addr == index {
-                    conn.session.fi_addr = FI_ADDR_NOTAVAIL;
-                    let unknown = conn.session.source();
-                    domain.each_srx(ep, |srx| srx.rename_source(index, unknown));
+            let id = endpoint.by_addr.get(peer).copied();
+            cut.extend(id);
+            let session = id.map(|id| &mut self.conns[id].session);
+            let unnamed = match session.filter(|session| session.fi_addr == index) {
+                Some(session) => {
+                    session.fi_addr = FI_ADDR_NOTAVAIL;
+                    session.source()
                 }
-                cut.push(id);
-            }
+                // What it has sent before its connection ended: the index may be another peer's next.
+                None => {
+                    let key = domain.av(av).keys.of(index).cloned();
+                    let unexpected = domain.unexpected_len(ep);
+                    let strangers = &mut endpoint.strangers;
+                    strangers.number(&(peer.clone(), key), unexpected)
+                }
+            };
+            domain.rename_source(ep, index, unnamed);
         }
         if self.cleans_up_removed() {
             for id in cut {

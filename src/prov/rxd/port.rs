@@ -329,7 +329,7 @@ impl<A: Address> Port<A> {
         let session = &mut self.sessions[id];
         let to = index.unwrap_or(source_of(id as u64));
         let before = std::mem::replace(&mut session.source, to);
-        domain.each_srx(self.ep, |srx| srx.rename_source(before, to));
+        domain.rename_source(self.ep, before, to);
     }
 
     /// fi_cancel(3).

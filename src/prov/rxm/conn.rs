@@ -13,7 +13,7 @@ use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::Error;
 use crate::engine::address::ip::Addr;
 use crate::engine::srx::{Envelope, RecvOp, Slot as Kept};
-use crate::engine::strangers::source_of;
+use crate::engine::strangers::new_source;
 use crate::ffi::client::Ep;
 use crate::ffi::layer::Registrar;
 
@@ -36,8 +36,8 @@ pub struct Conn {
     pub peer: Addr,
     /// In the endpoint's vector.
     pub fi_addr: u64,
-    /// What matching calls the peer while it is in none: no other connection has had the number.
-    serial: u64,
+    /// What matching calls the peer while it is in none.
+    unnamed: u64,
     pub state: State,
     pub link: Option<Arc<Ep>>,
     /// For memory that this connection uses.
@@ -102,12 +102,12 @@ pub enum Sink {
 }
 
 impl Conn {
-    pub fn new(ep: usize, peer: Addr, fi_addr: u64, serial: u64) -> Conn {
+    pub fn new(ep: usize, peer: Addr, fi_addr: u64) -> Conn {
         Conn {
             ep,
             peer,
             fi_addr,
-            serial,
+            unnamed: new_source(),
             state: State::Idle,
             link: None,
             registrar: None,
@@ -132,7 +132,7 @@ impl Conn {
     #[inline]
     pub fn source(&self) -> u64 {
         match self.fi_addr {
-            FI_ADDR_NOTAVAIL => source_of(self.serial),
+            FI_ADDR_NOTAVAIL => self.unnamed,
             known => known,
         }
     }

@@ -29,7 +29,7 @@ use crate::engine::clock::Monotonic;
 use crate::engine::cntr::Counter;
 use crate::engine::reactor::{Reactor, Token};
 use crate::engine::srx::{Claimed, Envelope};
-use crate::engine::strangers::fi_addr_of;
+use crate::engine::strangers::{Strangers, fi_addr_of};
 use crate::engine::transport::*;
 use crate::ffi::client::Completion;
 use crate::ffi::layer::{Operations, Pool};
@@ -128,7 +128,6 @@ impl Transport for Rxm {
             by_link: HashMap::new(),
             names,
             pid: pid.max(1),
-            serials: 0,
             groups: Slab::new(),
             sends: Slab::new(),
             fetches: Slab::new(),
@@ -192,6 +191,7 @@ impl Transport for Rxm {
             by_addr: HashMap::new(),
             to_self: None,
             unreachable: HashMap::new(),
+            strangers: Strangers::new(),
             posted: 0,
             wanted: self.lower.first_receives(),
             blocks: Vec::new(),

@@ -10,6 +10,7 @@ use super::conn::LANES;
 use super::tally::Accesses;
 use crate::base::Error;
 use crate::engine::address::ip::Addr;
+use crate::engine::strangers::Strangers;
 use crate::ffi::client::{Cq, Ep, PassiveEp};
 use crate::ffi::layer::Block;
 
@@ -27,6 +28,8 @@ pub struct Endpoint {
     pub to_self: Option<usize>,
     /// Why and when peers could not be reached.
     pub unreachable: HashMap<Addr, (Error, Instant)>,
+    /// Senders of messages that are kept, without a connection and without an address in the vector.
+    pub strangers: Strangers<Addr>,
     /// Receives of the shared context that are posted below, and how many there should be.
     pub posted: usize,
     pub wanted: usize,

@@ -76,6 +76,7 @@ impl Rxm {
             ),
         }
         self.ending.retain(|&(of, _)| of != id);
+        self.keep_source(domain, id);
         self.unlink_peer(id);
         self.unlink(domain, id);
         self.retire(id);

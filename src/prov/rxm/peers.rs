@@ -86,9 +86,7 @@ impl Rxm {
     }
 
     fn add_conn(&mut self, ep: usize, peer: Addr, fi_addr: u64) -> usize {
-        self.serials += 1;
-        self.conns
-            .insert(Conn::new(ep, peer, fi_addr, self.serials))
+        self.conns.insert(Conn::new(ep, peer, fi_addr))
     }
 
     fn link_peer(&mut self, ep: usize, peer: Addr, id: usize) {
@@ -143,9 +141,13 @@ impl Rxm {
         for id in self.conns_of(domain, av, &peer) {
             let conn = &mut self.conns[id];
             if conn.fi_addr == FI_ADDR_NOTAVAIL {
-                let unknown = conn.source();
+                domain.rename_source(conn.ep, conn.source(), index);
                 conn.fi_addr = index;
-                domain.each_srx(conn.ep, |srx| srx.rename_source(unknown, index));
+            }
+        }
+        for (ep, endpoint) in of_av(&mut self.eps, domain, av) {
+            if let Some(unnamed) = endpoint.strangers.inserted(&peer) {
+                domain.rename_source(ep, unnamed, index);
             }
         }
     }
@@ -156,16 +158,31 @@ impl Rxm {
             let conn = &mut self.conns[id];
             if conn.fi_addr == index {
                 conn.fi_addr = FI_ADDR_NOTAVAIL;
-                let unknown = conn.source();
-                domain.each_srx(conn.ep, |srx| srx.rename_source(index, unknown));
+                domain.rename_source(conn.ep, index, conn.source());
             }
-            let ep = conn.ep;
-            if let Some(slot) = self
-                .endpoint_mut(ep)
-                .and_then(|e| e.peers.get_mut(index as usize))
-            {
+        }
+        for (ep, endpoint) in of_av(&mut self.eps, domain, av) {
+            if let Some(slot) = endpoint.peers.get_mut(index as usize) {
                 *slot = NONE;
             }
+            // What it has sent before its connection ended: the index may be another peer's next.
+            let unexpected = domain.unexpected_len(ep);
+            let unnamed = endpoint.strangers.number(peer, unexpected);
+            domain.rename_source(ep, index, unnamed);
+        }
+    }
+
+    /// A connection is over. Messages of a peer that no vector has wait for its address all the same.
+    pub fn keep_source(&mut self, domain: &mut StateOf, id: usize) {
+        let conn = &self.conns[id];
+        if conn.fi_addr == FI_ADDR_NOTAVAIL
+            && domain.find_ep(conn.ep).is_some()
+            && let Some(endpoint) = self.eps.get_mut(conn.ep).and_then(Option::as_mut)
+        {
+            let unexpected = domain.unexpected_len(conn.ep);
+            let strangers = &mut endpoint.strangers;
+            let source = strangers.disconnected(conn.peer, conn.source(), unexpected);
+            domain.rename_source(conn.ep, conn.source(), source);
         }
     }
 
@@ -187,4 +204,17 @@ impl Rxm {
             }
         }
     }
+}
+
+/// The endpoints that have this vector.
+fn of_av<'a>(
+    eps: &'a mut [Option<Box<Endpoint>>],
+    domain: &StateOf,
+    av: usize,
+) -> Vec<(usize, &'a mut Endpoint)> {
+    let has_it = |ep: usize| domain.find_ep(ep).is_some_and(|ep| ep.av == Some(av));
+    let eps = eps.iter_mut().enumerate();
+    eps.filter_map(|(ep, endpoint)| Some((ep, endpoint.as_deref_mut()?)))
+        .filter(|&(ep, _)| has_it(ep))
+        .collect()
 }

@@ -34,8 +34,6 @@ pub struct Rxm {
     /// What goes with the next name of a connection.
     pub(super) names: u32,
     pub(super) pid: u32,
-    /// How many connections there ever were.
-    pub(super) serials: u64,
     pub(super) ops: Operations<Flight>,
     /// For packets that come in; for headers; for messages that are copied.
     pub(super) packets: Pool,

@@ -10,6 +10,7 @@ use crate::base::info::Info;
 use crate::base::iovec::IOV_LIMIT;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, Result};
+use crate::engine::strangers::Strangers;
 use crate::engine::stream::Stream;
 use crate::engine::stream::ep::Ep;
 use crate::engine::transport::Address;
@@ -57,6 +58,7 @@ impl Stream<Shm> {
             peers: Vec::new(),
             by_addr: HashMap::new(),
             unreachable: HashMap::new(),
+            strangers: Strangers::new(),
             conn: None,
         };
         self.eps.insert(ep, endpoint);

@@ -12,6 +12,7 @@ use crate::base::log::{Subsys, log_info};
 use crate::base::{Caps, Error, Result};
 use crate::engine::address::ip::Addr;
 use crate::engine::auth::Key;
+use crate::engine::strangers::Strangers;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::{Net, Stream};
@@ -95,6 +96,7 @@ impl Stream<Tcp> {
             peers: Vec::new(),
             by_addr: HashMap::new(),
             unreachable: HashMap::new(),
+            strangers: Strangers::new(),
             conn: None,
             own: Own {
                 dest,

@@ -418,7 +418,7 @@ impl Transport for Domain {
         for (&ep, endpoint) in &mut self.eps {
             if domain.ep(ep).av == Some(av) {
                 endpoint.removed();
-                domain.each_srx(ep, |srx| srx.rename_source(index, FI_ADDR_NOTAVAIL));
+                domain.rename_source(ep, index, FI_ADDR_NOTAVAIL);
             }
         }
     }

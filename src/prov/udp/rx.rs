@@ -311,7 +311,7 @@ impl Receiver {
     /// This address is in the vector from now on: so is whoever sent what is kept from there.
     pub fn inserted(&mut self, domain: &mut DomainState<Addr>, addr: &Addr, index: u64) {
         if let Some(number) = self.strangers.inserted(addr) {
-            domain.each_srx(self.id, |srx| srx.rename_source(number, index));
+            domain.rename_source(self.id, number, index);
         }
     }
 

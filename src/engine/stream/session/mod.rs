@@ -33,7 +33,6 @@ mod whole;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::log::{Subsys, log_warn};
@@ -42,7 +41,7 @@ use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::domain_state::{DomainState, Sender};
 use crate::engine::mr::Region;
-use crate::engine::strangers::source_of;
+use crate::engine::strangers::new_source;
 use crate::engine::stream::link::{Link, is_silence};
 use crate::engine::stream::session::common::{Common, Todo};
 use crate::engine::stream::session::groups::Frames;
@@ -61,8 +60,8 @@ pub struct Session<A> {
     pub peer: A,
     /// The peer's place in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
     pub fi_addr: u64,
-    /// Never the same for two connections of a process: names the peer in matching while it has no address.
-    pub serial: u64,
+    /// What matching calls the peer while it has no address.
+    unnamed: u64,
     /// The peer has the other byte order.
     pub swap: bool,
     /// Rendezvous frames may be sent.
@@ -155,12 +154,6 @@ pub enum State {
     Down,
 }
 
-fn next_serial() -> u64 {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    // Relaxed: only its being different counts.
-    LAST.fetch_add(1, Ordering::Relaxed)
-}
-
 impl<A: Address> Session<A> {
     pub fn new(ep: usize, peer: A, fi_addr: u64) -> Session<A> {
         Session {
@@ -168,7 +161,7 @@ impl<A: Address> Session<A> {
             state: State::Idle,
             peer,
             fi_addr,
-            serial: next_serial(),
+            unnamed: new_source(),
             swap: false,
             rendezvous: false,
             extended: false,
@@ -234,7 +227,7 @@ impl<A: Address> Session<A> {
     #[inline]
     pub fn source(&self) -> u64 {
         match self.fi_addr {
-            FI_ADDR_NOTAVAIL => source_of(self.serial),
+            FI_ADDR_NOTAVAIL => self.unnamed,
             known => known,
         }
     }

@@ -111,7 +111,7 @@ fn wishes(query: &Query, more: Caps) -> Hints {
             name: domain.and_then(|domain| domain.name.clone()),
             mr_mode: match query.version < since::V1_5 {
                 true => MrMode::UNSPEC,
-                false => flags!(MrMode: LOCAL | VIRT_ADDR | ALLOCATED | PROV_KEY),
+                false => flags!(MrMode: LOCAL | VIRT_ADDR | ALLOCATED | PROV_KEY | ENDPOINT),
             },
             ..DomainAttr::default()
         }),

@@ -193,7 +193,7 @@ pub fn sleep_on(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<bool> {
         poll.fd = fd;
     }
     let timeout = timeout.map(|t| libc::timespec {
-        tv_sec: t.as_secs() as libc::time_t,
+        tv_sec: t.as_secs() as _,
         tv_nsec: i64::from(t.subsec_nanos()),
     });
     let timeout = timeout

@@ -1,15 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# reproducible.sh FOLDER [--wheel]: clones this commit into two folders of FOLDER, builds each as a user of its own would, and
+# reproducible.sh FOLDER [--quick] [--wheel]: clones this commit into two folders of FOLDER, builds each as a user of its own would, and
 # compares what was made byte for byte: library, programs, plug-in, static library, packages. No path of either may be in it.
-# --wheel: also the wheel for an old glibc, whose compiler is of PyPI.
+# --wheel: also the wheel for an old glibc, whose compiler is of PyPI. --quick: without optimization, in a fifth of the time,
+# which sees paths and times, but not what an optimizer does.
 #
 # Both builds have the same compiler, and the crates of this user's CARGO_HOME, unpacked by each into one of its own.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
-mkdir -p "${1:?usage: reproducible.sh FOLDER [--wheel]}"
+mkdir -p "${1:?usage: reproducible.sh FOLDER [--quick] [--wheel]}"
 folder=$(cd "$1" && pwd)
-wheel=${2-}
+wheel='' profile=()
+for option in "${@:2}"; do
+    case $option in
+    --wheel) wheel=1 ;;
+    --quick) profile=(CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16) ;;
+    *) fail "there is no option $option" ;;
+    esac
+done
 git -C "$ROOT" rev-parse -q --verify HEAD >/dev/null || skip "this source has no repository that could be cloned"
 [ -z "$(git -C "$ROOT" status --porcelain -uno)" ] || echo "NOT CHECKED: what is not committed"
 crates=${CARGO_HOME:-$HOME/.cargo}/registry
@@ -29,7 +37,8 @@ build() { # PLACE USER UMASK VARIABLE=VALUE...
     say "As $user in $place"
     local rustup=${RUSTUP_HOME:-$HOME/.rustup}
     local clean=(env -i "PATH=$PATH" "HOME=$home" "USER=$user" "LOGNAME=$user" "CARGO_HOME=$home/.cargo" "RUSTUP_HOME=$rustup"
-        CARGO_NET_OFFLINE=true ${RUSTUP_TOOLCHAIN:+"RUSTUP_TOOLCHAIN=$RUSTUP_TOOLCHAIN"} "$@")
+        CARGO_NET_OFFLINE=true ${RUSTUP_TOOLCHAIN:+"RUSTUP_TOOLCHAIN=$RUSTUP_TOOLCHAIN"}
+        ${profile[@]+"${profile[@]}"} "$@")
     local targets=(all plugin static)
     ! command -v dh >/dev/null || targets+=(deb)
     ! command -v rpmbuild >/dev/null || targets+=(rpm)

@@ -426,7 +426,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := static sbom deb rpm wheel reproducible book loom miri programs fuzz hooks-long shm-long mpi-long memory-long threads-long
+LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri programs fuzz hooks-long shm-long mpi-long memory-long threads-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all
@@ -464,6 +464,14 @@ check-rpm:
 # ARGS=--wheel: the wheel as well.
 check-reproducible:
 	ctests/reproducible.sh $(TARGET)/reproducible $(ARGS)
+# On a kernel that lacks system calls: the oldest that README.md names, and one after the other refused. ARGS=--long: all tests.
+check-kernel: conformance
+	ctests/kernel/run.sh $(BUILT) $(CONFORMANCE) $(ARGS)
+# Built for other machines and C libraries: aarch64 under qemu-user, musl.
+check-aarch64:
+	ctests/cross/aarch64.sh $(TARGET)/aarch64
+check-musl:
+	ctests/cross/musl.sh $(TARGET)/musl
 check-shm-long: all
 	$(SHM_SAFETY) --long
 check-long:

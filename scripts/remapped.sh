@@ -13,7 +13,8 @@ hash=$("$rustc" -vV | sed -n 's/^commit-hash: //p')
 crates=${CARGO_HOME:-$HOME/.cargo}
 
 # Cargo splits this at a byte that no path has, where it would split RUSTFLAGS at spaces.
-flags=${CARGO_ENCODED_RUSTFLAGS-$(printf '%s' "${RUSTFLAGS-}" | tr -s ' ' '\037')}
+read -r -a words <<<"${RUSTFLAGS-}"
+flags=${CARGO_ENCODED_RUSTFLAGS-$(IFS=$'\037' && echo "${words[*]-}")}
 # The last one that fits counts.
 for folder in "$crates=/cargo" "$std=/rustc/$hash" "$ROOT=/ironfabric" "$(target_dir)=/target"; do
     flags+=${flags:+$'\037'}--remap-path-prefix=$folder

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! aarch64's: 128 bits as IEEE 754 has them, computed by the functions of the compiler's own library. They take such values
-//! in vector registers.
+//! aarch64's: 128 bits as IEEE 754 has them, computed by the functions of the compiler's own library. They take such
+//! values in vector registers.
 //!
 //! Trusted with: the calls of these functions.
 

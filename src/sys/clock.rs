@@ -12,8 +12,8 @@ pub fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// The same of aarch64's virtual counter, which ticks 24 to 1000 times a microsecond and says so: scaled by the power of
-/// two that makes it one to two thousand.
+/// The same of aarch64's virtual counter, which ticks 24 to 1000 times a microsecond and says so: scaled by the power
+/// of two that makes it one to two thousand.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub fn ticks() -> u64 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One look at the interfaces for all who ask during one call: several providers answer it, some of them more than once,
-//! and a look costs a hundred microseconds.
+//! One look at the interfaces for all who ask during one call: several providers answer it, some more than once, and a
+//! look costs a hundred microseconds.
 #![forbid(unsafe_code)]
 
 use core::cell::RefCell;

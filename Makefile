@@ -59,12 +59,15 @@ TARGET := $(or $(shell $(metadata) | sed -n 's/.*"target_directory":"\([^"]*\)".
 BUILT := $(TARGET)/release
 DEBUG := $(TARGET)/debug
 
+# The same bytes wherever the source and the crates lie.
+release = scripts/remapped.sh $(CARGO)
+
 # The programs link to the shared library as any program does, so it comes first.
 # One set of features for both, or the second call would build the library again.
 all:
-	$(CARGO) build --release --locked --features tools --lib
+	$(release) build --release --locked --features tools --lib
 	ln -sf libfabric.so $(BUILT)/libfabric.so.1
-	$(CARGO) build --release --locked --features tools --bins
+	$(release) build --release --locked --features tools --bins
 	@cp -f "$$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html" $(BUILT)/NOTICES-std.html 2>/dev/null || \
 	    echo "this compiler brings no notices of Rust's std along; none will be installed"
 
@@ -77,7 +80,7 @@ archive = @mkdir -p $(TARGET) && flock $(TARGET)/archive.lock $(MAKE) --no-print
 plugin:
 	$(archive) plugin-alone
 plugin-alone:
-	$(CARGO) rustc --release --locked --lib --features plugin --crate-type staticlib
+	$(release) rustc --release --locked --lib --features plugin --crate-type staticlib
 	@mkdir -p $(PLUGIN)/libexec
 	$(CC) -shared -o $(PLUGIN)/libexec/libironfabric-fi.so -Wl,-soname,libironfabric-fi.so -Wl,--gc-sections \
 	    -Wl,-u,fi_prov_ini -Wl,--version-script=src/abi/plugin.map -Wl,-z,defs $(BUILT)/libfabric.a \
@@ -114,7 +117,7 @@ STATIC := $(TARGET)/static
 static:
 	$(archive) static-alone
 static-alone:
-	$(CARGO) rustc --release --locked --lib --crate-type staticlib
+	$(release) rustc --release --locked --lib --crate-type staticlib
 	@mkdir -p $(STATIC)
 	cp $(BUILT)/libfabric.a $(STATIC)/libfabric.a
 
@@ -179,7 +182,7 @@ deb: $(NEEDS_BUILD)
 rpm: $(NEEDS_BUILD)
 	rm -rf $(TARGET)/rpm && mkdir -p $(TARGET)/rpm
 	env -u MAKEFLAGS -u MAKELEVEL SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) rpmbuild -bb packaging/ironfabric.spec \
-	    -D '_topdir $(abspath $(TARGET))/rpm' -D '_libdir $(RPM_LIBDIR)' -D 'source $(CURDIR)' -D 'abi $(VERSION)' \
+	    -D '_topdir $(abspath $(TARGET))/rpm' -D '_libdir $(RPM_LIBDIR)' -D 'source $(CURDIR)' -D 'abi $(VERSION)' -D '_buildhost reproducible' \
 	    -D 'built $(abspath $(BUILT))' -D 'plugin $(abspath $(PLUGIN))' -D 'static $(abspath $(STATIC))'
 # Where distributions that have RPM keep libraries; Debian's rpmbuild does not know.
 RPM_LIBDIR ?= /usr/lib64
@@ -423,7 +426,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := static sbom deb rpm wheel book loom miri programs fuzz hooks-long shm-long mpi-long memory-long threads-long
+LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri programs fuzz hooks-long shm-long mpi-long memory-long threads-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all
@@ -457,6 +460,18 @@ check-rpm:
 	@bash -c '. scripts/steps.sh; need rpmbuild:rpm chrpath'
 	$(MAKE) --no-print-directory rpm
 	ctests/rpm.sh $(TARGET)/rpm
+# Two clones of this commit in different folders; two full builds each, a quarter of an hour on two idle cores.
+# ARGS=--wheel: the wheel as well.
+check-reproducible:
+	ctests/reproducible.sh $(TARGET)/reproducible $(ARGS)
+# On a kernel that lacks system calls: the oldest that README.md names, and one after the other refused. ARGS=--long: all tests.
+check-kernel: conformance
+	ctests/kernel/run.sh $(BUILT) $(CONFORMANCE) $(ARGS)
+# Built for other machines and C libraries: aarch64 under qemu-user, musl.
+check-aarch64:
+	ctests/cross/aarch64.sh $(TARGET)/aarch64
+check-musl:
+	ctests/cross/musl.sh $(TARGET)/musl
 check-shm-long: all
 	$(SHM_SAFETY) --long
 check-long:

@@ -15,8 +15,8 @@ limit_of() {
     clippy | unit | drift | symbols | asan | threads | memory) echo 900 ;;
     mixed | hosts) echo 300 ;;
     wheel) echo 1800 ;;
-    programs) echo 3600 ;;
-    sbom | deb | rpm) echo 1800 ;;
+    programs | reproducible | aarch64) echo 3600 ;;
+    sbom | deb | rpm | musl) echo 1800 ;;
     mpi-long) echo 7200 ;;
     *) echo 600 ;;
     esac

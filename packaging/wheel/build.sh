@@ -34,14 +34,16 @@ if [ -n "${IRONFABRIC_BUILT:-}" ]; then
 else
     command -v cargo >/dev/null || fail "the library is built by cargo, which is not here"
     cargo_folder=$folder/cargo built=$folder/cargo/$TRIPLE/release plugin=$folder/libironfabric-fi.so
-    zigbuild=(cargo zigbuild --release --locked --target "$TRIPLE.$GLIBC" --target-dir "$cargo_folder")
+    export CARGO_TARGET_DIR=$cargo_folder
+    remapped=$ROOT/scripts/remapped.sh
+    zigbuild=("$remapped" cargo zigbuild --release --locked --target "$TRIPLE.$GLIBC")
     say "Library and programs for glibc $GLIBC"
     (cd "$ROOT" && "${zigbuild[@]}" --features tools --lib)
     ln -sf libfabric.so "$built/libfabric.so.1"
     (cd "$ROOT" && "${zigbuild[@]}" --features tools --bins)
     say "Plug-in for glibc $GLIBC"
-    (cd "$ROOT" && cargo-zigbuild rustc --release --locked --target "$TRIPLE.$GLIBC" --target-dir "$cargo_folder" \
-        --lib --features plugin --crate-type staticlib)
+    (cd "$ROOT" && "$remapped" cargo-zigbuild rustc --release --locked --target "$TRIPLE.$GLIBC" --lib --features plugin \
+        --crate-type staticlib)
     python3 -m ziglang cc -target "$MACHINE-linux-gnu.$GLIBC" -shared -o "$plugin" -Wl,-soname,libironfabric-fi.so \
         -Wl,--gc-sections -Wl,-u,fi_prov_ini -Wl,--version-script="$ROOT/src/abi/plugin.map" -Wl,-z,defs \
         "$built/libfabric.a" -lpthread -ldl -lm -lunwind -lc
@@ -100,6 +102,8 @@ cp "$ROOT/Cargo.toml" "$folder/source"
 if ! ls "$folder"/source/packaging/wheel/LICENSE* >/dev/null 2>&1; then
     echo "NOT INCLUDED: licences, the tree has no LICENSE file" >&2
 fi
+# Times in an archive are those of the commit.
+! epoch=$(git -C "$ROOT" log -1 --format=%ct 2>/dev/null) || export SOURCE_DATE_EPOCH=$epoch
 (cd "$folder/source/packaging/wheel" && IRONFABRIC_STAGE=$stage IRONFABRIC_PLATFORM=$platform "$tools/bin/python" \
     -m hatchling build -t wheel -d "$folder/dist")
 wheel=$(echo "$folder"/dist/ironfabric-*.whl)

@@ -11,7 +11,6 @@ use self::float::{BFloat16, Complex, E4m3, E5m2, Float16};
 use crate::abi::*;
 use crate::base::IoVec;
 use crate::ffi::ops::atomic::Family;
-#[cfg(target_arch = "x86_64")]
 use crate::sys::long_double::LongDouble;
 
 /// The size of an element, if calls of this family have the operation for the type.
@@ -157,9 +156,7 @@ impl Change {
             FI_DOUBLE => Change::B8(real::<f64, 8>(op)?),
             FI_FLOAT_COMPLEX => Change::B8(number::<Complex<f32>, 8>(op)?),
             FI_DOUBLE_COMPLEX => Change::B16(number::<Complex<f64>, 16>(op)?),
-            #[cfg(target_arch = "x86_64")]
             FI_LONG_DOUBLE => Change::B16(real::<LongDouble, 16>(op)?),
-            #[cfg(target_arch = "x86_64")]
             FI_LONG_DOUBLE_COMPLEX => Change::B32(number::<Complex<LongDouble>, 32>(op)?),
             FI_FLOAT16 => Change::B2(real::<Float16, 2>(op)?),
             FI_BFLOAT16 => Change::B2(real::<BFloat16, 2>(op)?),

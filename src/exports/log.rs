@@ -69,8 +69,7 @@ pub unsafe extern "C" fn fi_log(
     _line: c_int,
     _fmt: *const c_char,
 ) {
-    // The seventh argument is the first that goes on the stack.
-    va_start_stub!(log_va, fixed = 6, "mov [rsp], rax")
+    va_start_stub!(log_va, fixed = 6)
 }
 symver!(fi_log @@ "FABRIC_1.0");
 

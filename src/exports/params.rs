@@ -30,7 +30,7 @@ pub unsafe extern "C" fn fi_param_define(
     _type: fi_param_type,
     _help_string_fmt: *const c_char,
 ) -> c_int {
-    va_start_stub!(param_define_va, fixed = 4, "mov r8, rax")
+    va_start_stub!(param_define_va, fixed = 4)
 }
 symver!(fi_param_define @@ "FABRIC_1.0");
 

@@ -2,15 +2,26 @@
 //! `va_start_stub!`: the body of a C function with a variable number of arguments.
 //!
 //! Rust cannot define one yet. The stub saves the argument registers, makes a `va_list` of them on its stack, as the
-//! System V ABI lays it out, and passes the fixed arguments and a pointer to that list on to a Rust function.
+//! machine's C ABI lays it out, and passes the fixed arguments and a pointer to that list on to a Rust function.
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!("the stubs for variadic functions are written for x86-64 only");
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("the stubs for variadic functions are written for x86-64 and aarch64 only");
 
-/// `va_start_stub!(handler, fixed = N, "mov ...")`: N integer arguments come before the variable ones; the last operand
-/// puts the address of the list, which is in rax, where the handler's argument N + 1 belongs.
+/// `va_start_stub!(handler, fixed = N)`: N arguments, all integers or pointers, come before the variable ones. The list
+/// is the handler's argument N + 1. N is 4 or 6.
+///
+/// As the System V ABI has it.
+#[cfg(target_arch = "x86_64")]
 macro_rules! va_start_stub {
-    ($handler:ident, fixed = $fixed:literal, $pass:literal) => {
+    ($handler:ident, fixed = 4) => {
+        va_start_stub!($handler, 4, "mov r8, rax")
+    };
+    // The seventh argument is the first that goes on the stack.
+    ($handler:ident, fixed = 6) => {
+        va_start_stub!($handler, 6, "mov [rsp], rax")
+    };
+    // The last operand puts the address of the list, which is in rax, where the handler expects it.
+    ($handler:ident, $fixed:literal, $pass:literal) => {
         ::core::arch::naked_asm!(
             ".cfi_startproc",
             "sub rsp, 232",
@@ -49,6 +60,53 @@ macro_rules! va_start_stub {
             "ret",
             ".cfi_endproc",
             fixed = const $fixed,
+            handler = sym $handler,
+        )
+    };
+}
+
+/// The same, as the procedure call standard of aarch64 has it.
+#[cfg(target_arch = "aarch64")]
+macro_rules! va_start_stub {
+    ($handler:ident, fixed = $fixed:literal) => {
+        ::core::arch::naked_asm!(
+            ".cfi_startproc",
+            "stp x29, x30, [sp, -240]!",
+            ".cfi_adjust_cfa_offset 240",
+            ".cfi_rel_offset x29, 0",
+            ".cfi_rel_offset x30, 8",
+            "mov x29, sp",
+            // The save areas: eight integer registers, then eight of floating point. The handler's own arguments stay
+            // where they are.
+            "stp x0, x1, [sp, 48]",
+            "stp x2, x3, [sp, 64]",
+            "stp x4, x5, [sp, 80]",
+            "stp x6, x7, [sp, 96]",
+            "stp q0, q1, [sp, 112]",
+            "stp q2, q3, [sp, 144]",
+            "stp q4, q5, [sp, 176]",
+            "stp q6, q7, [sp, 208]",
+            // The list: the caller's stack arguments, the ends of both save areas, and how far before these the next
+            // argument of either kind lies.
+            "add x9, sp, 240",
+            "str x9, [sp, 16]",
+            "add x10, sp, 112",
+            "str x10, [sp, 24]",
+            "str x9, [sp, 32]",
+            "mov w9, {integers}",
+            "str w9, [sp, 40]",
+            "mov w9, -128",
+            "str w9, [sp, 44]",
+            "add x{fixed}, sp, 16",
+            "bl {handler}",
+            "ldp x29, x30, [sp], 240",
+            ".cfi_adjust_cfa_offset -240",
+            ".cfi_restore x29",
+            ".cfi_restore x30",
+            "ret",
+            ".cfi_endproc",
+            fixed = const $fixed,
+            integers = const -8 * (8 - $fixed),
             handler = sym $handler,
         )
     };

@@ -15,6 +15,7 @@ use crate::base::log::{CORE, Source, Subsys, log_info};
 use crate::base::settings::Settings;
 use crate::base::{Error, Result};
 use crate::prov::Below;
+use crate::sys::netif::OneLook;
 
 /// The entries for a query, at least one. Why others are missing is logged.
 pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
@@ -32,6 +33,7 @@ pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
         return Ok(providers.iter().map(bare).collect());
     }
     let variable = Settings::get().provider.as_deref();
+    let _one = OneLook::begin();
     let answer = View::of_application(providers, variable).offers(query);
     for (i, reason) in answer.reasons.iter().enumerate() {
         // A provider may be asked for itself, and for what is layered upon it.

@@ -8,23 +8,24 @@
 //!
 //! Trusted with: where the entries lie, and that they stay mapped.
 
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use super::atomic::Atomic;
 use crate::sys::mapping::{Mapping, Shared};
 
 /// One region; without rights it is none.
 #[repr(C, align(64))]
-struct Entry {
+struct Entry<A = AtomicU64> {
     /// Odd while the rest is being changed.
-    turn: AtomicU64,
-    key: AtomicU64,
-    first: AtomicU64,
-    base: AtomicU64,
-    len: AtomicU64,
-    access: AtomicU64,
+    turn: A,
+    key: A,
+    first: A,
+    base: A,
+    len: A,
+    access: A,
 }
 
 #[repr(C)]
@@ -97,36 +98,61 @@ impl RegionTable {
         }
         let mut places = (0..PROBES).map(|probe| place(region.key, probe));
         let at = places.find(|&at| entries[at].access.load(Ordering::Relaxed) == 0)?;
-        entries[at].change(|entry| {
-            entry.key.store(region.key, Ordering::Relaxed);
-            entry.first.store(region.first, Ordering::Relaxed);
-            entry.base.store(region.base, Ordering::Relaxed);
-            entry.len.store(region.len, Ordering::Relaxed);
-            entry.access.store(region.access, Ordering::Relaxed);
-        });
+        entries[at].publish(region);
         Some(at)
     }
 
     /// Empties an entry: from now on nobody begins to use it, and who does so already is seen by `InUse::is`.
     pub fn withdraw(&mut self, at: usize) {
         if let Some(entry) = entries(&self.memory).and_then(|entries| entries.get(at)) {
-            entry.change(|entry| entry.access.store(0, Ordering::Relaxed));
+            entry.withdraw();
         }
-        // Either a reader's second look at the entry sees that, or the owner sees that it uses it: pairs with
-        // `TableView::begin`.
-        fence(Ordering::SeqCst);
     }
 }
 
-impl Entry {
+impl<A: Atomic<u64>> Entry<A> {
     /// For the owner.
-    fn change(&self, store: impl FnOnce(&Entry)) {
+    fn publish(&self, region: &Published) {
+        self.change(|entry| {
+            entry.key.store(region.key, Ordering::Relaxed);
+            entry.first.store(region.first, Ordering::Relaxed);
+            entry.base.store(region.base, Ordering::Relaxed);
+            entry.len.store(region.len, Ordering::Relaxed);
+            entry.access.store(region.access, Ordering::Relaxed);
+        });
+    }
+
+    /// For the owner.
+    fn withdraw(&self) {
+        self.change(|entry| entry.access.store(0, Ordering::Relaxed));
+        // Either a reader's second look at the entry sees that, or the owner sees that it uses it: pairs with
+        // `InUse::begin`.
+        A::fence(Ordering::SeqCst);
+    }
+
+    fn change(&self, store: impl FnOnce(&Self)) {
         let turn = self.turn.load(Ordering::Relaxed);
         self.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
-        // Who sees what follows sees that it is being changed: pairs with the fence in `TableView::find`.
-        fence(Ordering::Release);
+        // Who sees what follows sees that it is being changed: pairs with the fence in `read`.
+        A::fence(Ordering::Release);
         store(self);
         self.turn.store(turn.wrapping_add(2), Ordering::Release);
+    }
+
+    /// What it says, and in which turn; nothing while it is being changed.
+    #[inline]
+    fn read(&self) -> Option<(u64, Published)> {
+        let load = |number: &A| number.load(Ordering::Relaxed);
+        let turn = self.turn.load(Ordering::Acquire);
+        let region = Published {
+            key: load(&self.key),
+            first: load(&self.first),
+            base: load(&self.base),
+            len: load(&self.len),
+            access: load(&self.access),
+        };
+        A::fence(Ordering::Acquire);
+        (turn.is_multiple_of(2) && load(&self.turn) == turn).then_some((turn, region))
     }
 }
 
@@ -155,32 +181,24 @@ impl TableView {
         let entries = entries(&self.memory)?;
         (0..PROBES).find_map(|probe| {
             let at = place(key, probe);
-            let entry = &entries[at];
-            let turn = entry.turn.load(Ordering::Acquire);
-            let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
-            let (its_key, first, base) = (load(&entry.key), load(&entry.first), load(&entry.base));
-            let (room, access) = (load(&entry.len), load(&entry.access));
-            fence(Ordering::Acquire);
-            let steady = turn.is_multiple_of(2) && load(&entry.turn) == turn;
-            if !steady || its_key != key || access == 0 || access & need != need {
+            let (turn, region) = entries[at].read()?;
+            let access = region.access;
+            if region.key != key || access == 0 || access & need != need {
                 return None;
             }
-            let start = addr.checked_sub(first)?;
+            let start = addr.checked_sub(region.first)?;
             let end = start.checked_add(len)?;
-            (end <= room).then_some(Part {
+            (end <= region.len).then_some(Part {
                 at,
                 turn,
-                address: base.wrapping_add(start) as usize,
+                address: region.base.wrapping_add(start) as usize,
             })
         })
     }
 
     /// Says that the part is used, until the word is dropped; nothing if the owner has withdrawn it.
     pub fn begin<'a>(&self, part: &Part, word: &'a InUse) -> Option<Using<'a>> {
-        word.0.store(part.at as u64 + 1, Ordering::Relaxed);
-        let using = Using(word);
-        // Pairs with the fences in `RegionTable::withdraw` and `InUse::leave`.
-        fence(Ordering::SeqCst);
+        let using = word.begin(part.at);
         self.shows(part).then_some(using)
     }
 
@@ -194,9 +212,18 @@ impl TableView {
 /// Which entry of the owner's table a reader uses, plus one; or that the reader's side has left. The reader writes it.
 #[derive(Default)]
 #[repr(transparent)]
-pub struct InUse(AtomicU64);
+pub struct InUse<A: Atomic<u64> = AtomicU64>(A);
 
-impl InUse {
+impl<A: Atomic<u64>> InUse<A> {
+    /// Says that this entry is used. To be followed by a look at whether the entry is still there.
+    #[inline]
+    fn begin(&self, at: usize) -> Using<'_, A> {
+        self.0.store(at as u64 + 1, Ordering::Relaxed);
+        // Pairs with the fences in `Entry::withdraw` and `InUse::leave`.
+        A::fence(Ordering::SeqCst);
+        Using(self)
+    }
+
     /// Whether this entry is used.
     pub fn is(&self, at: usize) -> bool {
         // What was copied was copied before.
@@ -212,8 +239,8 @@ impl InUse {
     /// The side that writes this ends the connection, and uses nothing: the other one is to begin no copy any more.
     pub fn leave(&self) {
         self.0.store(LEFT, Ordering::Relaxed);
-        // Either the other side sees that, or it is seen to use an entry: pairs with the fence in `TableView::begin`.
-        fence(Ordering::SeqCst);
+        // Either the other side sees that, or it is seen to use an entry: pairs with the fence in `begin`.
+        A::fence(Ordering::SeqCst);
     }
 
     pub fn has_left(&self) -> bool {
@@ -225,10 +252,89 @@ impl InUse {
 const LEFT: u64 = u64::MAX;
 
 /// A reader's word that it uses an entry: taken back on drop.
-pub struct Using<'a>(&'a InUse);
+pub struct Using<'a, A: Atomic<u64> = AtomicU64>(&'a InUse<A>);
 
-impl Drop for Using<'_> {
+impl<A: Atomic<u64>> Drop for Using<'_, A> {
     fn drop(&mut self) {
         self.0.0.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    fn region(number: u64) -> Published {
+        Published {
+            key: 7,
+            first: number,
+            base: number,
+            len: number,
+            access: number,
+        }
+    }
+
+    fn entry() -> Entry<AtomicU64> {
+        let zero = || AtomicU64::new(0);
+        let (turn, key, first) = (zero(), zero(), zero());
+        let (base, len, access) = (zero(), zero(), zero());
+        Entry {
+            turn,
+            key,
+            first,
+            base,
+            len,
+            access,
+        }
+    }
+
+    #[test]
+    fn loom_what_is_read_was_published_at_one_time() {
+        loom::model(|| {
+            let entry = Arc::new(entry());
+            entry.publish(&region(1));
+            let owner = {
+                let entry = entry.clone();
+                loom::thread::spawn(move || entry.publish(&region(2)))
+            };
+            if let Some((turn, found)) = entry.read() {
+                assert!(turn == 2 && found == region(1) || turn == 4 && found == region(2));
+            }
+            owner.join().unwrap();
+        });
+    }
+
+    /// loom fails where the memory of a region is read while its owner writes to it, or nothing orders the two.
+    #[test]
+    fn loom_memory_is_the_owners_again_when_nobody_uses_it() {
+        loom::model(|| {
+            let shared = Arc::new((entry(), InUse(AtomicU64::new(0)), UnsafeCell::new(0)));
+            shared.0.publish(&region(1));
+            let owner = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || {
+                    let (entry, word, memory) = &*shared;
+                    entry.withdraw();
+                    if !word.is(3) {
+                        // SAFETY: of two threads, and loom looks at whether they meet.
+                        memory.with_mut(|memory| unsafe { *memory = 1 });
+                    }
+                })
+            };
+            let (entry, word, memory) = &*shared;
+            let (turn, _) = entry.read().unwrap_or((0, region(0)));
+            if turn == 2 {
+                let _using = word.begin(3);
+                if entry.turn.load(Ordering::Relaxed) == turn {
+                    // SAFETY: as above.
+                    memory.with(|memory| assert_eq!(unsafe { *memory }, 0));
+                }
+            }
+            owner.join().unwrap();
+        });
     }
 }

@@ -73,14 +73,29 @@ impl Epoll {
     pub fn poll(&self, out: &mut [Ready; BATCH]) -> usize {
         // SAFETY: all zero is a valid event.
         let mut events: [libc::epoll_event; BATCH] = unsafe { core::mem::zeroed() };
-        // SAFETY: room for BATCH events.
         // Past the C library's function, which is a point at which threads can be cancelled: see `sys::socket`.
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: room for BATCH events.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_epoll_wait,
                 self.as_raw_fd(),
                 events.as_mut_ptr(),
                 BATCH as i32,
+                0,
+            )
+        };
+        // Younger machines have this one alone.
+        #[cfg(not(target_arch = "x86_64"))]
+        // SAFETY: room for BATCH events, and no mask.
+        let n = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait,
+                self.as_raw_fd(),
+                events.as_mut_ptr(),
+                BATCH as i32,
+                0,
+                core::ptr::null::<libc::sigset_t>(),
                 0,
             )
         };
@@ -178,7 +193,7 @@ pub fn sleep_on(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<bool> {
         poll.fd = fd;
     }
     let timeout = timeout.map(|t| libc::timespec {
-        tv_sec: t.as_secs() as libc::time_t,
+        tv_sec: t.as_secs() as _,
         tv_nsec: i64::from(t.subsec_nanos()),
     });
     let timeout = timeout

@@ -4,7 +4,7 @@
 //! Trusted with: the ioctl that asks for the speed of a link and its driver.
 
 use core::cell::LazyCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
@@ -13,6 +13,10 @@ use std::os::fd::AsRawFd;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use nix::sys::socket::SockaddrStorage;
+
+mod one_look;
+
+pub use one_look::OneLook;
 
 /// One address of an interface that is up and running.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,22 +37,52 @@ pub struct Address {
 }
 
 /// Addresses other than loopback: those that other hosts may reach first, then by speed, then IPv4 before IPv6, then
-/// the last configured first; after them, whatever else the loopback interface has, 127.0.0.1 and ::1.
+/// the last configured first; after them, whatever else the loopback interface has, 127.0.0.1 and ::1. During a
+/// `OneLook` of this thread the answer stays the same.
 pub fn addresses() -> Vec<Address> {
-    let found = match getifaddrs() {
-        Ok(list) => list.filter_map(|entry| usable(&entry)).collect(),
-        Err(_) => Vec::new(),
+    one_look::known_or(look)
+}
+
+fn look() -> Vec<Address> {
+    let Ok(list) = getifaddrs() else {
+        return sort(Vec::new());
     };
-    let mut found: Vec<Address> = found;
+    let asker = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok();
     let routed = LazyCell::new(default_routes);
-    for address in found.iter_mut().filter(|address| !address.loopback) {
-        let interface = address.interface.to_string_lossy();
-        let is_virtual = |driver: CString| VIRTUAL.contains(&driver.to_bytes());
-        address.inward = is_link_local(&address.addr.ip())
-            || (address.point_to_point || ask_driver(&interface).is_some_and(is_virtual))
-                && !routed.contains(interface.as_ref());
+    let mut links = HashMap::new();
+    let mut found = Vec::new();
+    for entry in list {
+        let Some(mut address) = usable(&entry) else {
+            continue;
+        };
+        if !address.loopback {
+            let name = &entry.interface_name;
+            let link = links
+                .entry(name.clone())
+                .or_insert_with(|| Link::of(name, asker.as_ref()));
+            address.speed = link.speed;
+            address.inward = is_link_local(&address.addr.ip())
+                || (address.point_to_point || link.is_virtual) && !routed.contains(name);
+        }
+        found.push(address);
     }
     sort(found)
+}
+
+/// What the driver says of an interface.
+struct Link {
+    speed: u32,
+    is_virtual: bool,
+}
+
+impl Link {
+    fn of(name: &str, asker: Option<&UdpSocket>) -> Link {
+        let is_virtual = |driver: CString| VIRTUAL.contains(&driver.to_bytes());
+        Link {
+            speed: speed(name, asker),
+            is_virtual: ask_driver(name, asker).is_some_and(is_virtual),
+        }
+    }
 }
 
 /// The number of the interface that has this address.
@@ -152,11 +186,7 @@ fn usable(entry: &InterfaceAddress) -> Option<Address> {
         interface: CString::new(entry.interface_name.as_str()).ok()?,
         addr,
         prefix: mask.map_or_else(|| host_prefix(&addr), |mask| prefix_of(&mask)),
-        speed: if loopback {
-            0
-        } else {
-            speed(&entry.interface_name)
-        },
+        speed: 0,
         inward: false,
         point_to_point: entry.flags.contains(InterfaceFlags::IFF_POINTOPOINT),
         loopback,
@@ -204,8 +234,8 @@ pub fn network(address: &Address) -> String {
 
 /// Of a link whose driver does not say: 0. Of one that does not know, such as a bridge or a virtual machine's: slow,
 /// but better than nothing.
-fn speed(interface: &str) -> u32 {
-    match ask_speed(interface) {
+fn speed(interface: &str, asker: Option<&UdpSocket>) -> u32 {
+    match ask_speed(interface, asker) {
         None => 0,
         Some(SPEED_UNKNOWN) => UNKNOWN_LINK,
         Some(speed) => speed,
@@ -213,31 +243,30 @@ fn speed(interface: &str) -> u32 {
 }
 
 /// In Mbit/s as the driver says; by ioctl, because /sys shows the network namespace that mounted it.
-fn ask_speed(interface: &str) -> Option<u32> {
+fn ask_speed(interface: &str, asker: Option<&UdpSocket>) -> Option<u32> {
     let mut link = EthtoolCmd {
         cmd: ETHTOOL_GSET,
         ..EthtoolCmd::default()
     };
-    ask(interface, &mut link)?;
+    ask(interface, asker, &mut link)?;
     Some(u32::from(link.speed_high) << 16 | u32::from(link.speed))
 }
 
 /// The name of the driver.
-fn ask_driver(interface: &str) -> Option<CString> {
+fn ask_driver(interface: &str, asker: Option<&UdpSocket>) -> Option<CString> {
     let mut driver = EthtoolDriver {
         cmd: ETHTOOL_GDRVINFO,
         driver: [0; 32],
         rest: [0; 160],
     };
-    ask(interface, &mut driver)?;
+    ask(interface, asker, &mut driver)?;
     CStr::from_bytes_until_nul(&driver.driver)
         .ok()
         .map(CStr::to_owned)
 }
 
-/// SIOCETHTOOL, ethtool's commands. `C` is the struct of the command that it begins with.
-fn ask<C: Command>(interface: &str, command: &mut C) -> Option<()> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+/// SIOCETHTOOL, ethtool's commands, through any socket. `C` is the struct of the command that it begins with.
+fn ask<C: Command>(interface: &str, asker: Option<&UdpSocket>, command: &mut C) -> Option<()> {
     let mut request = IfReq {
         name: [0; libc::IFNAMSIZ],
         data: core::ptr::from_mut(command).cast(),
@@ -250,7 +279,7 @@ fn ask<C: Command>(interface: &str, command: &mut C) -> Option<()> {
     }
     // SAFETY: netdevice(7): the request names an interface, and its data points to a command of the size that belongs
     // to its number, alive until the call returns; the kernel fills that and nothing more.
-    let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
+    let status = unsafe { libc::ioctl(asker?.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
     (status == 0).then_some(())
 }
 
@@ -408,7 +437,12 @@ mod tests {
 
     #[test]
     fn the_speed_of_no_interface_is_unknown() {
-        assert_eq!(ask_speed("no-such-if"), None);
-        assert_eq!(ask_speed("a name that is too long for an interface"), None);
+        let asker = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok();
+        let asker = asker.as_ref();
+        assert_eq!(ask_speed("no-such-if", asker), None);
+        assert_eq!(
+            ask_speed("a name that is too long for an interface", asker),
+            None
+        );
     }
 }

@@ -290,7 +290,7 @@ impl Socket {
         // SAFETY: all zero is a valid msghdr.
         let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
         message.msg_iov = pieces.as_ptr().cast_mut();
-        message.msg_iovlen = pieces.len();
+        message.msg_iovlen = pieces.len() as _;
         // SAFETY: whoever put a piece into the list answers for it.
         moved(unsafe { send_message(self.0.as_raw_fd(), &message) }, 0)
     }

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use super::{Element, Number, Real};
-#[cfg(target_arch = "x86_64")]
 use crate::sys::long_double::LongDouble;
 
 macro_rules! floats {
@@ -57,7 +56,6 @@ macro_rules! floats {
 }
 floats!(f32 f64);
 
-#[cfg(target_arch = "x86_64")]
 impl Element<16> for LongDouble {
     fn of(bytes: [u8; 16]) -> Self {
         LongDouble(bytes)
@@ -68,7 +66,6 @@ impl Element<16> for LongDouble {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 impl Number for LongDouble {
     fn sum(self, other: Self) -> Self {
         LongDouble::sum(self, other)
@@ -95,7 +92,6 @@ impl Number for LongDouble {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 impl Real for LongDouble {
     fn is_less(self, other: Self) -> bool {
         LongDouble::is_less(self, other)
@@ -130,7 +126,6 @@ macro_rules! complexes {
     )*};
 }
 complexes!(f32: 4 f64: 8);
-#[cfg(target_arch = "x86_64")]
 complexes!(LongDouble: 16);
 
 impl<T: Number> Number for Complex<T> {

@@ -33,7 +33,7 @@ impl DatagramSocket {
         message.msg_name = name.as_mut_ptr().cast();
         message.msg_namelen = name.len() as libc::socklen_t;
         message.msg_control = (&raw mut control).cast();
-        message.msg_controllen = size_of::<Control>();
+        message.msg_controllen = size_of::<Control>() as _;
         // SAFETY: `name` and `control` are ours, and as long as the message says. The datagram's bytes are not asked
         // for.
         let n = unsafe {

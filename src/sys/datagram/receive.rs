@@ -101,7 +101,7 @@ impl DatagramSocket {
             )
         };
         match usize::try_from(n) {
-            Ok(len) => beside.arrival(len, message.msg_controllen).map(Some),
+            Ok(len) => beside.arrival(len, message.msg_controllen as _).map(Some),
             Err(_) => later().map(|()| None),
         }
     }
@@ -137,12 +137,26 @@ impl DatagramSocket {
             )
         };
         let Ok(n) = usize::try_from(n) else {
-            return later().map(|()| 0);
+            return match io::Error::last_os_error().raw_os_error() {
+                Some(libc::ENOSYS) => self.receive_first(lists, out),
+                _ => later().map(|()| 0),
+            };
         };
         for ((header, beside), out) in messages[..n].iter().zip(&beside).zip(out) {
-            *out = beside.arrival(header.msg_len as usize, header.msg_hdr.msg_controllen)?;
+            *out = beside.arrival(header.msg_len as usize, header.msg_hdr.msg_controllen as _)?;
         }
         Ok(n)
+    }
+
+    /// As `receive_row` where the system has no call for a row.
+    #[cold]
+    fn receive_first(&self, lists: &[ScatterList<'_>], out: &mut [Arrival]) -> io::Result<usize> {
+        let (Some(list), Some(out)) = (lists.first(), out.first_mut()) else {
+            return Ok(0);
+        };
+        let arrival = self.receive_one(list)?;
+        *out = arrival.unwrap_or(*out);
+        Ok(arrival.iter().count())
     }
 }
 
@@ -156,9 +170,10 @@ fn message(list: &ScatterList<'_>, beside: &mut Beside) -> libc::msghdr {
     message.msg_name = beside.name.as_mut_ptr().cast();
     message.msg_namelen = beside.name.len() as libc::socklen_t;
     message.msg_iov = pieces.as_ptr().cast_mut();
-    message.msg_iovlen = pieces.len();
+    // The C library's types of both differ.
+    message.msg_iovlen = pieces.len() as _;
     message.msg_control = (&raw mut beside.control).cast();
-    message.msg_controllen = size_of::<Control>();
+    message.msg_controllen = size_of::<Control>() as _;
     message
 }
 
@@ -166,11 +181,8 @@ impl Beside {
     const EMPTY: Beside = Beside {
         name: [0; size_of::<libc::sockaddr_in6>()],
         control: Control {
-            head: libc::cmsghdr {
-                cmsg_len: 0,
-                cmsg_level: 0,
-                cmsg_type: 0,
-            },
+            // SAFETY: numbers.
+            head: unsafe { mem::zeroed() },
             size: 0,
         },
     };

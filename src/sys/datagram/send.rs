@@ -87,7 +87,7 @@ impl DatagramSocket {
         message.msg_name = to.as_ptr().cast_mut().cast();
         message.msg_namelen = to.len();
         message.msg_iov = pieces.as_ptr().cast_mut();
-        message.msg_iovlen = pieces.len();
+        message.msg_iovlen = pieces.len() as _;
         // SAFETY: whoever put a piece into the list answers for it, and `to` is ours.
         match unsafe { send_message(self.raw.as_raw_fd(), &message) } {
             0.. => Ok(true),
@@ -121,7 +121,7 @@ impl DatagramSocket {
             if run.bytes.len() > run.size {
                 controls[i] = Control::cut(run.size);
                 message.msg_control = (&raw mut controls[i]).cast();
-                message.msg_controllen = size_of::<Control>();
+                message.msg_controllen = size_of::<Control>() as _;
             }
         }
         // SAFETY: each message names one of `pieces`, whose bytes are borrowed, one of `names` and of `controls`; all
@@ -137,21 +137,33 @@ impl DatagramSocket {
         };
         match usize::try_from(sent) {
             Ok(sent) => Ok(sent),
-            Err(_) => later().map(|()| 0),
+            Err(_) => match io::Error::last_os_error().raw_os_error() {
+                Some(libc::ENOSYS) if count > 0 => self.send_first(&messages[0].msg_hdr),
+                _ => later().map(|()| 0),
+            },
+        }
+    }
+
+    /// As `send_runs` where the system has no call for several.
+    #[cold]
+    fn send_first(&self, message: &libc::msghdr) -> io::Result<usize> {
+        // SAFETY: what it points to is in its place, in the caller.
+        match unsafe { send_message(self.raw.as_raw_fd(), message) } {
+            0.. => Ok(1),
+            _ => later().map(|()| 0),
         }
     }
 }
 
 impl Control {
     fn cut(size: usize) -> Control {
-        Control {
-            head: libc::cmsghdr {
-                cmsg_len: mem::offset_of!(Control, size) + size_of::<u16>(),
-                cmsg_level: libc::SOL_UDP,
-                cmsg_type: libc::UDP_SEGMENT,
-            },
-            size: size as u16,
-        }
+        // SAFETY: numbers, of which all zero is one.
+        let mut control: Control = unsafe { mem::zeroed() };
+        control.head.cmsg_len = (mem::offset_of!(Control, size) + size_of::<u16>()) as _;
+        control.head.cmsg_level = libc::SOL_UDP;
+        control.head.cmsg_type = libc::UDP_SEGMENT;
+        control.size = size as u16;
+        control
     }
 }
 

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# aarch64.sh FOLDER: builds the library for aarch64 in FOLDER with Debian's cross compiler, and runs under qemu-user: unit tests,
+# exported symbols, the layout of the headers, variable arguments, the C programs, and conformance on tcp and shm.
+#
+# What qemu-user cannot do:
+# - process_vm_readv(2): a region is then not read while its owner rests, and messages are copied through the ring.
+# - Orders of memory that only a weak machine shows: it runs on this processor, which is a strong one. See check-loom.
+# - Tests that count microseconds, and simulations of hours, which take minutes here; the latter know no machine.
+#
+# Not passing yet, and not explained: 29 unit tests, most of udp and sys::datagram, two of sync::lock. conformance passes.
+set -euo pipefail
+. "$(dirname "$0")/../../scripts/steps.sh"
+mkdir -p "${1:?usage: aarch64.sh FOLDER}"
+folder=$(realpath "$1")
+triple=aarch64-unknown-linux-gnu
+need qemu-aarch64:qemu-user aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu aarch64-linux-gnu-g++:g++-aarch64-linux-gnu
+sysroot=$(rustc --print sysroot)
+if ! [ -d "$sysroot/lib/rustlib/$triple" ]; then
+    { [ "$FETCH" != 0 ] && command -v rustup >/dev/null && rustup target add "$triple"; } ||
+        skip "this Rust has no std for $triple (rustup target add $triple)"
+fi
+unshare -Ur -m sh -c 'mount -t binfmt_misc none /proc/sys/fs/binfmt_misc' 2>/dev/null ||
+    skip "a user namespace here has no binfmt_misc (Linux 6.7): programs of aarch64 could not start others"
+
+# The linker is Rust's own; rustc tells the C compiler where it is for this machine alone.
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+export CARGO_TARGET_DIR=$folder CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++
+host=$(rustc -vV | sed -n 's/^host: //p')
+export RUSTFLAGS="${RUSTFLAGS-} -Clink-arg=-B$sysroot/lib/rustlib/$host/bin/gcc-ld"
+say "Library and unit tests for $triple"
+cd "$ROOT"
+CC= CXX= scripts/remapped.sh cargo build --release --locked --target "$triple" --features tools --lib
+CC= CXX= cargo test --no-run --locked --target "$triple" --lib --message-format=json >"$folder/tests.json"
+unit=$(sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' "$folder/tests.json" | tail -n 1)
+library=$folder/$triple/release
+ln -sf libfabric.so "$library/libfabric.so.1"
+make -C ctests/conformance --no-print-directory CC="$CC" BUILD="$folder/conformance" FABRIC_CFLAGS="-I$ROOT/include" \
+    FABRIC_LIBS="-L$library -lfabric"
+ctests/symbols.sh "$library/libfabric.so"
+file=$(readelf -h "$library/libfabric.so")
+[[ $file == *AArch64* ]] || fail "the library is not for aarch64"
+
+say "Under qemu-aarch64"
+export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu LD_LIBRARY_PATH=$library CONFORMANCE_SLOWER=5
+exec unshare -Ur -m -n "$ROOT/ctests/cross/inside.sh" "$folder" "$unit"

@@ -69,6 +69,11 @@ impl Hints {
         unsafe { &mut *self.info().ep_attr }
     }
 
+    pub fn tx(&mut self) -> &mut fi_tx_attr {
+        // SAFETY: as in `ep`.
+        unsafe { &mut *self.info().tx_attr }
+    }
+
     pub fn domain(&mut self) -> &mut fi_domain_attr {
         // SAFETY: as in `ep`.
         unsafe { &mut *self.info().domain_attr }

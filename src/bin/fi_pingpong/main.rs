@@ -15,14 +15,19 @@ mod ffi;
 
 mod control;
 mod game;
+mod hello;
 mod journal;
+mod json;
+mod operation;
 mod options;
 mod pattern;
 mod report;
 mod session;
 mod sockaddr;
+mod spread;
 
 use std::env;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use calls::failure::Result;
@@ -58,14 +63,46 @@ fn play(options: &Options) -> Result {
         Some(server) => Control::join(server, options)?,
         None => Control::serve(options)?,
     };
+    hello::exchange(options, &mut control)?;
     let session = Session::open(options, &mut control)?;
+    let about = session.about.clone();
     let mut game = Game::new(options, control, session)?;
+    let mut rows = Vec::new();
     for size in game.sizes() {
+        progress(options, size);
         let row = game.round(size)?;
-        report::print(&row);
+        progress_done(options);
+        match options.json {
+            true => rows.push(row),
+            false => report::print(&row, options.percentiles),
+        }
     }
-    game.finish()
+    game.finish()?;
+    if options.json {
+        output::print(|out| json::print(out, options, &about, &rows));
+    }
+    Ok(())
 }
+
+/// Says on a terminal what takes its time, where no table grows or a size takes long.
+fn progress(options: &Options, size: usize) {
+    if may_progress(options) {
+        eprint!("\rsize {size}, {} iterations ... ", options.iterations);
+    }
+}
+
+fn progress_done(options: &Options) {
+    if may_progress(options) {
+        eprint!("\r\x1b[K");
+    }
+}
+
+fn may_progress(options: &Options) -> bool {
+    let long = options.json || options.iterations >= LONG_RUN;
+    long && !options.verbose && std::io::stderr().is_terminal()
+}
+
+const LONG_RUN: u32 = 100_000;
 
 fn usage(problem: Option<String>) -> ExitCode {
     let program = output::program();

@@ -13,6 +13,7 @@ mod calls;
 #[path = "../calls/ffi.rs"]
 mod ffi;
 
+mod beside;
 mod control;
 mod game;
 mod hello;
@@ -21,6 +22,7 @@ mod json;
 mod operation;
 mod options;
 mod pattern;
+mod plot;
 mod report;
 mod session;
 mod sockaddr;
@@ -30,11 +32,12 @@ use std::env;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use calls::failure::Result;
+use calls::failure::{Failure, Result};
 use calls::output;
 use control::Control;
 use game::Game;
 use options::{Options, Outcome};
+use plot::Series;
 use session::Session;
 
 fn main() -> ExitCode {
@@ -59,6 +62,10 @@ fn main() -> ExitCode {
 }
 
 fn play(options: &Options) -> Result {
+    if let Some(folder) = &options.beside {
+        let series = beside::run(options, folder)?;
+        return draw(options, &series);
+    }
     let mut control = match &options.server {
         Some(server) => Control::join(server, options)?,
         None => Control::serve(options)?,
@@ -72,16 +79,35 @@ fn play(options: &Options) -> Result {
         progress(options, size);
         let row = game.round(size)?;
         progress_done(options);
-        match options.json {
-            true => rows.push(row),
-            false => report::print(&row, options.percentiles),
+        if !options.json {
+            report::print(&row, options.percentiles);
         }
+        rows.push(row);
     }
     game.finish()?;
     if options.json {
         output::print(|out| json::print(out, options, &about, &rows));
     }
-    Ok(())
+    let point = |row: &report::Row| {
+        let (size, time) = (row.size as f64, row.microseconds());
+        (size, time, size / time)
+    };
+    let series = Series {
+        label: format!("{}, {}", about.provider.unwrap_or_default(), about.endpoint),
+        points: rows.iter().map(point).collect(),
+    };
+    draw(options, &[series])
+}
+
+/// Writes the plot, if one is wanted.
+fn draw(options: &Options, series: &[Series]) -> Result {
+    let Some(file) = &options.svg else {
+        return Ok(());
+    };
+    let (name, window) = (options.operation.name(), options.window);
+    let title = format!("fi_pingpong: {name}, {window} under way at a time");
+    std::fs::write(file, plot::draw(&title, series))
+        .map_err(|error| Failure::system(format!("--svg {}", file.display()), &error))
 }
 
 /// Says on a terminal what takes its time, where no table grows or a size takes long.

@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::{CString, OsString};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::abi::{FI_EP_DGRAM, FI_EP_MSG, FI_EP_RDM, fi_ep_type};
+use crate::beside;
 use crate::calls::arguments::{Accepted, Argument, Arguments, Long, Value};
 use crate::operation::Operation;
 
@@ -36,6 +38,12 @@ pub struct Options {
     pub window: u32,
     pub percentiles: bool,
     pub json: bool,
+    /// Where to write a plot.
+    pub svg: Option<PathBuf>,
+    /// A folder with another library to compare with.
+    pub beside: Option<PathBuf>,
+    /// The options that both processes of such a comparison get.
+    pub shared: Vec<OsString>,
     pub verbose: bool,
 }
 
@@ -70,6 +78,9 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Outcome {
         window: 1,
         percentiles: false,
         json: false,
+        svg: None,
+        beside: None,
+        shared: Vec::new(),
         verbose: false,
     };
     let accepted = Accepted {
@@ -77,6 +88,7 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Outcome {
         long: LONG,
     };
     for argument in Arguments::new(accepted, arguments) {
+        options.share(&argument);
         let taken = match argument {
             Err(message) => return Outcome::Usage(Some(message)),
             Ok(Argument::Option('h', _)) => return Outcome::Usage(None),
@@ -95,10 +107,26 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Outcome {
             return Outcome::Refused(message);
         }
     }
+    if options.beside.is_some() && (options.server.is_some() || options.own_port.is_some()) {
+        let message = "--beside plays both sides on this host: no server and no -B go with it";
+        return Outcome::Refused(message.into());
+    }
     Outcome::Run(options)
 }
 
 impl Options {
+    fn share(&mut self, argument: &Result<Argument, String>) {
+        let Ok(Argument::Option(letter, value)) = argument else {
+            return;
+        };
+        if beside::is_shared(*letter) {
+            let long = LONG.iter().find(|long| long.letter == *letter);
+            let name = long.map_or_else(|| format!("-{letter}"), |long| format!("--{}", long.name));
+            let value = value.as_ref().map(|value| value.text().into());
+            self.shared.extend(beside::written(&name, value));
+        }
+    }
+
     fn switch(&mut self, letter: char) {
         match letter {
             'c' => self.check = true,
@@ -129,6 +157,8 @@ impl Options {
                 self.operation = Operation::named(&text)?;
                 self.operation_named = true;
             }
+            'g' => self.svg = Some(text.into()),
+            'b' => self.beside = Some(text.into()),
             'w' => self.warmup = number(&text, 0, MOST_ITERATIONS)?,
             'n' => self.window = number(&text, 1, MOST_WINDOW)?,
             _ => unreachable!("every accepted option is handled"),
@@ -175,6 +205,8 @@ const LONG: &[Long] = &[
     valued("op", 'o'),
     valued("warmup", 'w'),
     valued("window", 'n'),
+    valued("svg", 'g'),
+    valued("beside", 'b'),
     plain("percentiles", 'q'),
     plain("json", 'j'),
 ];
@@ -227,6 +259,8 @@ Options that other releases lack; the first three must be the same on both sides
  --window <number>    operations under way at a time, in one direction (1)
  --percentiles        five more columns: p50, p90, p99, p99.9 and the longest
  --json               one document at the end in place of the table
+ --svg <file>         a plot of times and bandwidths
+ --beside <folder>    both sides on this host, in turns with the libfabric.so.1 of the folder
 ";
 
 #[cfg(test)]

@@ -155,8 +155,11 @@ impl Control {
         match self.receive_by(&mut mark, deadline, || Ok(())) {
             Ok(()) if mark == hello::MARK => {}
             Ok(()) => return Ok(None),
-            Err(failure) if failure.code() == FI_ETIMEDOUT => return Ok(None),
-            Err(failure) => return Err(failure),
+            // It waits for something else, or did not understand and left.
+            Err(failure) => {
+                note!("no hello: {failure}");
+                return Ok(None);
+            }
         }
         let wrong = |what: String| Failure::new("options of the peer", FI_EPROTO).detail(what);
         let mut length = [0; 4];
@@ -421,6 +424,35 @@ mod tests {
                 .to_string()
                 .contains("12 here, \"13\" at the client")
         );
+    }
+
+    #[test]
+    fn hellos_are_bounded_and_texts() {
+        let (mut server, mut client) = pair();
+        client.send_hello("op=read\n").unwrap();
+        assert_eq!(
+            server.receive_hello().unwrap().as_deref(),
+            Some("op=read\n")
+        );
+        client.send(b"\0IFP\0\x01\0\0").unwrap();
+        assert_eq!(server.receive_hello().unwrap_err().code(), FI_EPROTO);
+        client.send(b"\0IFP\0\0\0\x02\xff\xfe").unwrap();
+        assert_eq!(server.receive_hello().unwrap_err().code(), FI_EPROTO);
+        // What another release says first.
+        client.send(b"\0\0\0\x10").unwrap();
+        assert_eq!(server.receive_hello().unwrap(), None);
+    }
+
+    #[test]
+    fn a_hello_where_none_is_wanted_is_named() {
+        let (mut server, mut client) = pair();
+        client.send_hello("op=read\n").unwrap();
+        let failure = server.receive_address().unwrap_err();
+        assert!(failure.to_string().contains("--op"), "{failure}");
+        let (mut server, mut client) = pair();
+        client.send_hello("op=read\n").unwrap();
+        let failure = server.meet(|| Ok(())).unwrap_err();
+        assert!(failure.to_string().contains("--op"), "{failure}");
     }
 
     #[test]

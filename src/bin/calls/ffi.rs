@@ -4,6 +4,8 @@
 
 #[path = "../../ffi/client/mod.rs"]
 pub mod client;
+#[path = "named.rs"]
+pub mod named;
 #[path = "../../ffi/slots/mod.rs"]
 pub mod slots;
 

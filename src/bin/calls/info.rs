@@ -5,10 +5,10 @@ use core::ffi::c_char;
 use core::ptr::{self, NonNull};
 use std::ffi::{CStr, CString};
 
-use super::exported;
 use super::failure::{Failure, Result};
 use crate::abi::*;
 use crate::ffi::client::{Info, InfoList, getinfo};
+use crate::ffi::named;
 
 /// The API version that the programs are written for.
 pub const API: u32 = FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION;
@@ -36,7 +36,7 @@ pub struct Hints(NonNull<fi_info>);
 impl Hints {
     pub fn new() -> Result<Hints> {
         // SAFETY: fi_getinfo(3): duplicating nothing allocates an empty one.
-        let info = unsafe { exported::fi_dupinfo(ptr::null()) };
+        let info = unsafe { named::fi_dupinfo(ptr::null()) };
         NonNull::new(info)
             .map(Hints)
             .ok_or_else(|| Failure::new("fi_allocinfo", FI_ENOMEM))
@@ -112,7 +112,7 @@ impl Hints {
 impl Drop for Hints {
     fn drop(&mut self) {
         // SAFETY: allocated by the library in `new`; its strings and addresses come from the C heap.
-        unsafe { exported::fi_freeinfo(self.0.as_ptr()) }
+        unsafe { named::fi_freeinfo(self.0.as_ptr()) }
     }
 }
 

@@ -402,14 +402,13 @@ for row in client["rows"]:
     assert row["transfers"] == both * options["iterations"] == both * row["iterations"], row
     spread = [row["usec"][name] for name in ("p50", "p90", "p99", "p99.9", "max")]
     assert 0 < spread[0] and spread == sorted(spread), row
-    # The mean of what is timed turn by turn cannot exceed the longest by more than the histogram's three digits.
     assert 0 < row["usec_per_transfer"] < 1e6 * row["seconds"] + 1, row
 for row in server["rows"]:
     assert (row["usec"] is None) == one_sided, row
 EOF
     echo "fi_pingpong $*: measured"
 }
-# As Python sees it: which operations the providers offer.
+# What the providers offer.
 for op in msg tagged inject write writedata read atomic fetch; do
     for provider in tcp shm; do
         measured -p $provider --op $op -I 20 --warmup 3
@@ -420,8 +419,8 @@ for op in msg inject; do
     measured -p udp -d lo -e dgram --op $op -I 5
 done
 measured -p udp -d lo -e dgram --window 4
-for op in msg inject write read atomic; do
-    [ $op = atomic ] || measured -p tcp -d lo -e msg --op $op -I 20 --window 4
+for op in msg inject write writedata read atomic fetch; do
+    measured -p tcp -d lo -e msg --op $op -I 20 --window 4
 done
 # Without -e: rdm where there is no dgram, also with the others' programs, which are told rdm.
 play "$own" "$own" 6 -p tcp -d lo
@@ -506,7 +505,7 @@ differ 'was started with --op' "${common[@]}" --op read -- "${common[@]}"
 differ 'tx_attr.inject_size is' "${common[@]}" --op inject -S 100000 -- "${common[@]}" --op inject -S 100000
 differ 'no numbers of 8 bytes' "${common[@]}" --op atomic -S 12 -- "${common[@]}" --op atomic -S 12
 differ 'has FI_RMA, which --op write needs' -p udp -d lo -e dgram --op write -- -p udp -d lo -e dgram --op write
-differ 'has FI_ATOMIC, which --op fetch needs' -p tcp -d lo -e msg --op fetch -- -p tcp -d lo -e msg --op fetch
+differ 'has FI_ATOMIC, which --op fetch needs' -p udp -d lo -e dgram --op fetch -- -p udp -d lo -e dgram --op fetch
 for other in ${others[@]+"${others[@]}"}; do
     serve "$other/fi_pingpong" -p tcp -d lo -e rdm
     run ours "$own" -P "$port" -p tcp -d lo -e rdm --op read 127.0.0.1

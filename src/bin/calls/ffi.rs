@@ -4,7 +4,7 @@
 
 #[path = "../../ffi/client/mod.rs"]
 pub mod client;
-#[path = "named.rs"]
+#[path = "../../ffi/linked.rs"]
 pub mod named;
 #[path = "../../ffi/slots/mod.rs"]
 pub mod slots;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `--beside`: the same game on this host with two libraries, in turns, each pair beginning with the other. What else the
-//! machine does meanwhile meets both; the median of each size is compared.
+//! `--beside`: the same game on this host with two libraries, in turns, each pair beginning with the other. What else
+//! the machine does meanwhile meets both; the median of each size is compared.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -119,7 +119,10 @@ fn write_table(out: &mut dyn Write, here: &Side, beside: &Side) -> std::io::Resu
 }
 
 fn write_json(out: &mut dyn Write, here: &Side, beside: &Side) -> std::io::Result<()> {
-    let row = |(size, mine, theirs): (u64, f64, f64)| json!({ "size": size, "here": mine, "beside": theirs, "ratio": mine / theirs });
+    let row = |(size, mine, theirs): (u64, f64, f64)| {
+        let ratio = mine / theirs;
+        json!({ "size": size, "here": mine, "beside": theirs, "ratio": ratio })
+    };
     let rows: Vec<Value> = rows(here, beside).map(row).collect();
     let document =
         json!({ "here": here.library, "beside": beside.library, "pairs": PAIRS, "rows": rows });

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The named functions that handles begin with, of whatever libfabric.so.1 the program runs on: fi_getinfo(3),
-//! fi_fabric(3).
+//! In place of named.rs, for the programs of src/bin: the functions that handles begin with, of whatever
+//! libfabric.so.1 the program runs on. fi_getinfo(3), fi_fabric(3).
 //!
-//! Those that have several versions are bound to that of libfabric 2.6, not to our
-//! newest, so that the programs run there. Structs that come back have the library's layout; what came later stands at
-//! the end of each, and the programs do not read it.
+//! Those that have several versions are bound to the newest of libfabric 2.6, not to our newest, so that the programs
+//! run there. Structs that come back have the library's layout; what came later stands at the end of each, and the
+//! programs do not read it.
 
 use core::ffi::{c_char, c_int, c_void};
 

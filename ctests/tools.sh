@@ -376,6 +376,101 @@ for other in ${others[@]+"${others[@]}"}; do
     compared=$((compared + 8))
 done
 
+say "fi_pingpong: operations, windows, percentiles"
+# measured OPTIONS...: both sides succeed, and the client's document, whose fields are checked, is in ours.out
+measured() {
+    serve "$own" "$@" --json
+    run ours "$own" -P "$port" "$@" --json 127.0.0.1
+    expect 0 "fi_pingpong $*"
+    end 0
+    python3 - "$scratch/ours.out" "$scratch/server.out" "$tools/libfabric.so.1" "$*" <<'EOF' || fail "fi_pingpong $*: its document"
+import json, os, sys
+client, server = (json.load(open(name)) for name in sys.argv[1:3])
+words = sys.argv[4].split()
+def given(name, otherwise):
+    return words[words.index(name) + 1] if name in words else otherwise
+assert os.path.samefile(client["library"]["path"], sys.argv[3]) and client["library"]["version"], client["library"]
+assert (client["side"], server["side"]) == ("client", "server")
+assert client["provider"].split(";")[0] == given("-p", None) and client["endpoint"] == given("-e", client["endpoint"])
+options = client["options"]
+assert options["op"] == given("--op", "msg") and options["window"] == int(given("--window", 1)), options
+assert options["warmup"] == int(given("--warmup", 0)) and options == server["options"], options
+assert client["rows"] and [r["size"] for r in client["rows"]] == [r["size"] for r in server["rows"]]
+one_sided = options["op"] in ("write", "writedata", "read", "atomic", "fetch")
+both = 1 if one_sided or options["window"] > 1 else 2
+for row in client["rows"]:
+    assert row["transfers"] == both * options["iterations"] == both * row["iterations"], row
+    spread = [row["usec"][name] for name in ("p50", "p90", "p99", "p99.9", "max")]
+    assert 0 < spread[0] and spread == sorted(spread), row
+    assert 0 < row["usec_per_transfer"] < 1e6 * row["seconds"] + 1, row
+for row in server["rows"]:
+    assert (row["usec"] is None) == one_sided, row
+EOF
+    echo "fi_pingpong $*: measured"
+}
+# What the providers offer.
+for op in msg tagged inject write writedata read atomic fetch; do
+    for provider in tcp shm; do
+        measured -p $provider --op $op -I 20 --warmup 3
+        measured -p $provider --op $op -I 21 --window 8
+    done
+done
+for op in msg inject; do
+    measured -p udp -d lo -e dgram --op $op -I 5
+done
+measured -p udp -d lo -e dgram --window 4
+for op in msg inject write writedata read atomic fetch; do
+    measured -p tcp -d lo -e msg --op $op -I 20 --window 4
+done
+# Without -e: rdm where there is no dgram, also with the others' programs, which are told rdm.
+play "$own" "$own" 6 -p tcp -d lo
+for other in ${others[@]+"${others[@]}"}; do
+    serve "$other/fi_pingpong" -p tcp -d lo -e rdm -S 64
+    run ours "$own" -P "$port" -p tcp -d lo -S 64 127.0.0.1
+    expect 0 "fi_pingpong without -e, with $other"
+    end 0
+done
+
+serve "$own" -p tcp -d lo -e rdm -S 64 --percentiles
+run ours "$own" -P "$port" -p tcp -d lo -e rdm -S 64 --percentiles 127.0.0.1
+expect 0 "fi_pingpong --percentiles"
+end 0
+[ "$(head -n 1 "$scratch/ours.out")" = "$title        p50        p90        p99      p99.9        max" ] ||
+    fail "fi_pingpong --percentiles: $(cat "$scratch/ours.out")"
+
+say "fi_pingpong: a plot, and two libraries in turns"
+serve "$own" -p tcp -d lo -e rdm
+run ours "$own" -P "$port" -p tcp -d lo -e rdm --svg "$scratch/plot.svg" 127.0.0.1
+expect 0 "fi_pingpong --svg"
+end 0
+python3 - "$scratch/plot.svg" <<'EOF' || fail "fi_pingpong --svg"
+import sys, xml.etree.ElementTree as tree
+root = tree.parse(sys.argv[1]).getroot()
+name = "{http://www.w3.org/2000/svg}"
+assert len(root.findall(name + "polyline")) == 2 and len(root.findall(name + "circle")) == 12
+for circle in root.findall(name + "circle"):
+    assert 0 < float(circle.get("cx")) < 900 and 0 < float(circle.get("cy")) < 480, circle.attrib
+EOF
+run ours "$own" -p tcp -d lo -e rdm -S 64 --json --beside "$tools"
+expect 0 "fi_pingpong --beside the same library"
+python3 - "$scratch/ours.out" "$tools/libfabric.so.1" <<'EOF' || fail "fi_pingpong --beside: its document"
+import json, os, sys
+document = json.load(open(sys.argv[1]))
+for side in "here", "beside":
+    assert os.path.samefile(document[side]["path"], sys.argv[2]) and document[side]["version"], document
+[row] = document["rows"]
+assert row["size"] == 64 and abs(row["ratio"] - row["here"] / row["beside"]) < 1e-9, row
+EOF
+mkdir "$scratch/empty"
+run ours "$own" -p tcp -d lo -e rdm -S 64 --beside "$scratch/empty"
+expect 2 "fi_pingpong --beside a folder without a library"
+grep -q 'in place of libfabric.so.1 from there' "$scratch/ours.err" || fail "fi_pingpong --beside: $(cat "$scratch/ours.err")"
+for options in "--op rma" "--window 0" "--warmup x" "-m msg --op" "--beside . host" "--beside . -B 0" "--op read -m msg"; do
+    # shellcheck disable=SC2086
+    run ours "$own" $options
+    expect 1 "fi_pingpong $options"
+done
+
 say "fi_pingpong: what goes wrong"
 # differ WORDS SERVER_OPTIONS -- CLIENT_OPTIONS: both fail, one of them with these words
 differ() {
@@ -401,6 +496,44 @@ differ 'is -S the same' "${common[@]}" -S 128 -- "${common[@]}" -S 64
 differ 'is -c given' "${common[@]}" -S 64 -- "${common[@]}" -S 64 -c
 differ 'No data available' -p no-such-provider -- -p no-such-provider
 differ 'No data available' "${common[@]}" -- -p tcp -e rdm -d no-such-domain
+
+# What only this program knows.
+differ '"window=2" here' "${common[@]}" --op msg --window 2 -- "${common[@]}" --op msg --window 3
+differ '"op=read" here' "${common[@]}" --op read -- "${common[@]}" --op write
+differ 'was started with --op' "${common[@]}" -- "${common[@]}" --op read
+differ 'was started with --op' "${common[@]}" --op read -- "${common[@]}"
+differ 'tx_attr.inject_size is' "${common[@]}" --op inject -S 100000 -- "${common[@]}" --op inject -S 100000
+differ 'no numbers of 8 bytes' "${common[@]}" --op atomic -S 12 -- "${common[@]}" --op atomic -S 12
+differ 'has FI_RMA, which --op write needs' -p udp -d lo -e dgram --op write -- -p udp -d lo -e dgram --op write
+differ 'has FI_ATOMIC, which --op fetch needs' -p udp -d lo -e dgram --op fetch -- -p udp -d lo -e dgram --op fetch
+for other in ${others[@]+"${others[@]}"}; do
+    serve "$other/fi_pingpong" -p tcp -d lo -e rdm
+    run ours "$own" -P "$port" -p tcp -d lo -e rdm --op read 127.0.0.1
+    expect 95 "fi_pingpong --op read with $other"
+    grep -q "is upstream's fi_pingpong, .*: --op needs ours" "$scratch/ours.err" || fail "no word of $other: $(cat "$scratch/ours.err")"
+    kill "$server" 2>/dev/null || true
+    wait "$server" || true
+done
+# Strange bytes on the control connection end the server in time, with an error.
+for options in "" "--op read"; do
+    for bytes in '' '\0\0\0\0' '\377\377\377\377' '\0IFP\377\377\377\377' '\0IFP\0\0\0\002\377\376' 'GET / HTTP/1.0\r\n\r\n'; do
+        # shellcheck disable=SC2086
+        serve "$own" "${common[@]}" $options
+        # shellcheck disable=SC2059
+        python3 -c 'import socket, sys, time
+peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+peer.sendall(sys.stdin.buffer.read())
+peer.shutdown(socket.SHUT_WR)
+peer.settimeout(60)
+try:
+    while peer.recv(4096): pass
+except ConnectionError: pass' "$port" < <(printf "$bytes") || fail "fi_pingpong $options keeps hold of a peer that says $bytes"
+        code=0
+        wait "$server" || code=$?
+        case $code in 0 | 124 | 134 | 137 | 139) fail "fi_pingpong $options: exit code $code after $bytes" ;; esac
+        grep -q '^\[error\]' "$scratch/server.err" || fail "fi_pingpong $options says nothing of $bytes"
+    done
+done
 
 # A peer that dies in the middle of the game.
 for type in rdm msg; do

@@ -10,6 +10,7 @@ mod entry;
 mod foreign;
 pub mod layer;
 pub mod live;
+mod named;
 pub mod object;
 pub mod ops;
 pub mod peer;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! An endpoint with one message in each direction under way at most: fi_endpoint(3), fi_msg(3), fi_tagged(3), fi_cm(3).
+//! An endpoint with as many messages in each direction under way as its plan says: fi_endpoint(3), fi_msg(3),
+//! fi_tagged(3), fi_cm(3). Accesses to the peer's memory are in `remote`.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -16,21 +17,33 @@ pub struct Plan {
     pub longest: usize,
     /// Send and receive tagged messages, all with this tag.
     pub tag: Option<u64>,
+    /// Operations under way at a time, at least 1.
+    pub window: usize,
+    /// Access rights of the buffers that operations send from.
+    pub access: u64,
+    /// Messages that inject may take are sent so.
+    pub inject: bool,
 }
 
 pub struct Endpoint {
-    raw: Arc<Ep>,
+    pub(super) raw: Arc<Ep>,
     transmit: Arc<Cq>,
     receive: Arc<Cq>,
     peers: Option<Arc<Av>>,
-    /// Not here while the library has it.
-    outgoing: Option<Buffer>,
+    /// Those that the library does not have.
+    pub(super) outgoing: Vec<Buffer>,
+    window: usize,
+    /// What came last; not here while the library has it.
     incoming: Option<Buffer>,
-    peer: fi_addr_t,
+    /// To be posted beside `incoming`.
+    spare: Vec<Buffer>,
+    pub(super) peer: fi_addr_t,
     tag: Option<u64>,
     inject_size: usize,
     /// The length of a message that came and was not taken yet.
     received: Option<usize>,
+    /// Completions of the peer's writes with data.
+    pub(super) announced: u64,
 }
 
 impl Endpoint {
@@ -53,22 +66,33 @@ impl Endpoint {
                 Some(Av::open(domain, &attr).map_err(Failure::by("fi_av_open"))?)
             }
         };
-        // The access rights serve as key, since every buffer of a program has others.
-        let buffer = |access| {
-            Buffer::new(domain, info, plan.longest, access, access)
-                .map_err(Failure::by("fi_mr_reg"))
+        // Keys for providers that have applications choose them: even ones to send from, odd ones to receive into.
+        let buffer = |access: u64, number: usize| {
+            let key = FIRST_KEY + 2 * number as u64 + u64::from(access == FI_RECV);
+            Buffer::new(domain, info, plan.longest, access, key).map_err(Failure::by("fi_mr_reg"))
         };
+        let buffers = |access| {
+            let all = (0..plan.window).map(|number| buffer(access, number));
+            all.collect::<Result<Vec<Buffer>>>()
+        };
+        let mut spare = buffers(FI_RECV)?;
         let endpoint = Endpoint {
             raw,
             transmit: queue(domain)?,
             receive: queue(domain)?,
             peers,
-            outgoing: Some(buffer(FI_SEND)?),
-            incoming: Some(buffer(FI_RECV)?),
+            outgoing: buffers(plan.access)?,
+            window: plan.window,
+            incoming: spare.pop(),
+            spare,
             peer: FI_ADDR_UNSPEC,
             tag: plan.tag,
-            inject_size: info.tx().map_or(0, |attr| attr.inject_size),
+            inject_size: match plan.inject {
+                true => info.tx().map_or(0, |attr| attr.inject_size),
+                false => 0,
+            },
             received: None,
+            announced: 0,
         };
         endpoint.bind(events)?;
         Ok(endpoint)
@@ -117,7 +141,7 @@ impl Endpoint {
 
     /// The message that the next `send` sends, to be filled.
     pub fn outgoing(&mut self) -> &mut [u8] {
-        let buffer = self.outgoing.as_mut();
+        let buffer = self.outgoing.last_mut();
         buffer.expect("the library still reads it").bytes_mut()
     }
 
@@ -130,32 +154,49 @@ impl Endpoint {
     /// Posts the send of `length` bytes, unless the provider wants to be asked again.
     pub fn send(&mut self, length: usize) -> Result<bool> {
         const DOING: &str = "posting a send";
-        let buffer = self.outgoing.take().expect("no send is under way");
+        let buffer = self.outgoing.pop().expect("a buffer is free");
         if length + buffer.prefix() <= self.inject_size {
             let sent = match self.tag {
                 Some(tag) => self.raw.tinject_buffer(&buffer, length, self.peer, tag),
                 None => self.raw.inject_buffer(&buffer, length, self.peer),
             };
-            self.outgoing = Some(buffer);
+            self.outgoing.push(buffer);
             return posted(DOING, sent);
         }
         let sent = match self.tag {
             Some(tag) => self.raw.tsend_buffer(buffer, length, self.peer, tag),
             None => self.raw.send_buffer(buffer, length, self.peer),
         };
-        posted(DOING, back(&mut self.outgoing, sent))
+        posted(DOING, back(sent, |buffer| self.outgoing.push(buffer)))
     }
 
     /// Posts a receive, unless the provider wants to be asked again.
     pub fn receive(&mut self) -> Result<bool> {
         assert!(self.received.is_none());
-        let buffer = self.incoming.take().expect("no receive is under way");
+        if let Some(spare) = self.spare.pop() {
+            let first = self.incoming.replace(spare);
+            if !self.receive_one()? {
+                self.spare.extend(self.incoming.take());
+                self.incoming = first;
+                return Ok(false);
+            }
+            self.incoming = first;
+            return self.receive();
+        }
+        self.receive_one()
+    }
+
+    fn receive_one(&mut self) -> Result<bool> {
+        let buffer = self.incoming.take().expect("a buffer is free");
         let from = FI_ADDR_UNSPEC;
         let receiving = match self.tag {
             Some(tag) => self.raw.trecv_buffer(buffer, from, tag, 0),
             None => self.raw.recv_buffer(buffer, from),
         };
-        posted("posting a receive", back(&mut self.incoming, receiving))
+        posted(
+            "posting a receive",
+            back(receiving, |buffer| self.incoming = Some(buffer)),
+        )
     }
 
     /// Calls `post` until the provider takes the operation.
@@ -180,19 +221,33 @@ impl Endpoint {
 
     /// Reads what has completed.
     pub fn progress(&mut self) -> Result {
-        if let Some(done) = read(&self.receive)? {
+        // What came and was not taken yet keeps its place.
+        let come = match self.received {
+            None => read(&self.receive)?,
+            Some(_) => None,
+        };
+        if let Some(done) = come {
+            if done.flags & FI_REMOTE_CQ_DATA != 0 && done.flags & FI_RMA != 0 {
+                self.announced += 1;
+                return Ok(());
+            }
             self.incoming = self.raw.reclaim(done.context);
             let prefix = self.incoming.as_ref().map_or(0, Buffer::prefix);
             self.received = Some(done.len.saturating_sub(prefix));
         } else if let Some(done) = read(&self.transmit)? {
-            self.outgoing = self.raw.reclaim(done.context);
+            self.outgoing.extend(self.raw.reclaim(done.context));
         }
         Ok(())
     }
 
     /// Is no send under way?
     pub fn sent(&self) -> bool {
-        self.outgoing.is_some()
+        self.outgoing.len() == self.window
+    }
+
+    /// Is there a buffer for one more operation?
+    pub fn has_room(&self) -> bool {
+        !self.outgoing.is_empty()
     }
 
     /// The length of the message that came, once.
@@ -205,6 +260,9 @@ impl Endpoint {
         self.received.is_some()
     }
 }
+
+/// Those below are for other regions.
+const FIRST_KEY: u64 = 16;
 
 fn queue(domain: &Arc<Domain>) -> Result<Arc<Cq>> {
     let attr = CqAttr {
@@ -236,18 +294,18 @@ fn read(cq: &Cq) -> Result<Option<Completion>> {
 }
 
 /// An operation that was not taken gives its buffer back.
-fn back(
-    place: &mut Option<Buffer>,
+pub(super) fn back(
     posted: core::result::Result<(), (Buffer, Error)>,
+    keep: impl FnOnce(Buffer),
 ) -> core::result::Result<(), Error> {
     posted.map_err(|(buffer, error)| {
-        *place = Some(buffer);
+        keep(buffer);
         error
     })
 }
 
 /// Did the provider take the operation? Being asked again is no failure.
-fn posted(doing: &str, posted: core::result::Result<(), Error>) -> Result<bool> {
+pub(super) fn posted(doing: &str, posted: core::result::Result<(), Error>) -> Result<bool> {
     match posted {
         Ok(()) => Ok(true),
         Err(Error::AGAIN) => Ok(false),

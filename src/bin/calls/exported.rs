@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The exported functions that only the programs call: fi_getinfo(3), fi_provider(3), fi_errno(3).
+//! The exported functions that only the programs call: fi_provider(3), fi_errno(3).
 
 use core::ffi::{c_char, c_int, c_void};
 
-use crate::abi::{fi_info, fi_param, fi_type, fid};
+use crate::abi::{fi_param, fi_type, fid};
 
 unsafe extern "C" {
-    pub fn fi_freeinfo(info: *mut fi_info);
-    pub fn fi_dupinfo(info: *const fi_info) -> *mut fi_info;
     pub fn fi_open(
         version: u32,
         name: *const c_char,

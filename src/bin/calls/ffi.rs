@@ -4,6 +4,8 @@
 
 #[path = "../../ffi/client/mod.rs"]
 pub mod client;
+#[path = "../../ffi/linked.rs"]
+pub mod named;
 #[path = "../../ffi/slots/mod.rs"]
 pub mod slots;
 

@@ -5,10 +5,10 @@ use core::ffi::c_char;
 use core::ptr::{self, NonNull};
 use std::ffi::{CStr, CString};
 
-use super::exported;
 use super::failure::{Failure, Result};
 use crate::abi::*;
 use crate::ffi::client::{Info, InfoList, getinfo};
+use crate::ffi::named;
 
 /// The API version that the programs are written for.
 pub const API: u32 = FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION;
@@ -36,7 +36,7 @@ pub struct Hints(NonNull<fi_info>);
 impl Hints {
     pub fn new() -> Result<Hints> {
         // SAFETY: fi_getinfo(3): duplicating nothing allocates an empty one.
-        let info = unsafe { exported::fi_dupinfo(ptr::null()) };
+        let info = unsafe { named::fi_dupinfo(ptr::null()) };
         NonNull::new(info)
             .map(Hints)
             .ok_or_else(|| Failure::new("fi_allocinfo", FI_ENOMEM))
@@ -67,6 +67,11 @@ impl Hints {
     pub fn ep(&mut self) -> &mut fi_ep_attr {
         // SAFETY: an allocated `fi_info` has all its parts, and only `drop` frees them.
         unsafe { &mut *self.info().ep_attr }
+    }
+
+    pub fn tx(&mut self) -> &mut fi_tx_attr {
+        // SAFETY: as in `ep`.
+        unsafe { &mut *self.info().tx_attr }
     }
 
     pub fn domain(&mut self) -> &mut fi_domain_attr {
@@ -107,7 +112,7 @@ impl Hints {
 impl Drop for Hints {
     fn drop(&mut self) {
         // SAFETY: allocated by the library in `new`; its strings and addresses come from the C heap.
-        unsafe { exported::fi_freeinfo(self.0.as_ptr()) }
+        unsafe { named::fi_freeinfo(self.0.as_ptr()) }
     }
 }
 

@@ -19,4 +19,5 @@ pub mod info;
 pub mod log;
 pub mod output;
 pub mod params;
+pub mod remote;
 pub mod text;

@@ -186,6 +186,9 @@ fn open(provider: &str, list: &InfoList) -> Result<(Endpoint, Instant)> {
     let plan = Plan {
         longest: LONGEST,
         tag: (info.raw().caps & FI_MSG == 0).then_some(0),
+        window: 1,
+        access: FI_SEND,
+        inject: true,
     };
     let mut endpoint = Endpoint::open(&domain, info, None, &plan)?;
     let deadline = Instant::now() + LIMIT;

@@ -9,6 +9,8 @@
 //! | server | `a` 0                                                        | it has a receive posted       |
 //! | client | count of messages in digits, filled up to 10 bytes with zeros | after each size               |
 //! | server | `cnt ok` 0                                                   | its own count is the same     |
+//!
+//! With options that other releases lack, `hello` comes first, from both.
 #![forbid(unsafe_code)]
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -25,6 +27,8 @@ use nix::sys::time::{TimeVal, TimeValLike};
 
 use crate::abi::*;
 use crate::calls::failure::{Failure, Result};
+use crate::calls::remote::Place;
+use crate::hello;
 use crate::journal::note;
 use crate::options::{DEFAULT_PORT, Options};
 
@@ -123,6 +127,9 @@ impl Control {
     pub fn receive_address(&mut self) -> Result<Address> {
         let mut length = [0; 4];
         self.receive(&mut length, || Ok(()))?;
+        if length == hello::MARK {
+            return Err(Failure::new("control connection", FI_EPROTO).detail(OTHER_OPTIONS));
+        }
         let length = u32::from_be_bytes(length) as usize;
         if length == 0 || length > LONGEST_ADDRESS {
             return Err(Failure::new("address of the peer", FI_EPROTO)
@@ -134,6 +141,48 @@ impl Control {
         self.receive(&mut bytes, || Ok(()))?;
         let format = u32::from_ne_bytes(format);
         Ok(Address { format, bytes })
+    }
+
+    pub fn send_hello(&mut self, words: &str) -> Result {
+        let length = (words.len() as u32).to_be_bytes();
+        self.send(&[&hello::MARK[..], &length, words.as_bytes()].concat())
+    }
+
+    /// What the other side wants, unless it does not know how to say that.
+    pub fn receive_hello(&mut self) -> Result<Option<String>> {
+        let deadline = Instant::now() + HELLO_LIMIT;
+        let mut mark = [0; 4];
+        match self.receive_by(&mut mark, deadline, || Ok(())) {
+            Ok(()) if mark == hello::MARK => {}
+            Ok(()) => return Ok(None),
+            // It waits for something else, or did not understand and left.
+            Err(failure) => {
+                note!("no hello: {failure}");
+                return Ok(None);
+            }
+        }
+        let wrong = |what: String| Failure::new("options of the peer", FI_EPROTO).detail(what);
+        let mut length = [0; 4];
+        self.receive_by(&mut length, deadline, || Ok(()))?;
+        let length = u32::from_be_bytes(length) as usize;
+        if length > hello::LONGEST {
+            return Err(wrong(format!("{length} bytes long")));
+        }
+        let mut words = vec![0; length];
+        self.receive_by(&mut words, deadline, || Ok(()))?;
+        let words = String::from_utf8(words);
+        words.map(Some).map_err(|_| wrong("no text".into()))
+    }
+
+    /// Where the client's accesses go.
+    pub fn exchange_place(&mut self, own: Place) -> Result<Place> {
+        let bytes = [own.addr.to_be_bytes(), own.key.to_be_bytes()].concat();
+        self.send(&bytes)?;
+        let (mut addr, mut key) = ([0; 8], [0; 8]);
+        self.receive(&mut addr, || Ok(()))?;
+        self.receive(&mut key, || Ok(()))?;
+        let (addr, key) = (u64::from_be_bytes(addr), u64::from_be_bytes(key));
+        Ok(Place { addr, key })
     }
 
     /// Returns on both sides once both are here. `idle` is called again and again meanwhile.
@@ -202,6 +251,9 @@ impl Control {
         self.receive(&mut found, idle)?;
         match found == wanted {
             true => Ok(()),
+            false if hello::MARK.starts_with(&found[..found.len().min(4)]) => {
+                Err(Failure::new("control connection", FI_EPROTO).detail(OTHER_OPTIONS))
+            }
             false => Err(
                 Failure::new("control connection", FI_EPROTO).detail(format!(
                     "{:?} where {:?} belongs",
@@ -213,8 +265,16 @@ impl Control {
     }
 
     /// Fills `bytes`. While nothing comes, `idle` is called.
-    fn receive(&mut self, bytes: &mut [u8], mut idle: impl FnMut() -> Result) -> Result {
-        let deadline = Instant::now() + LIMIT;
+    fn receive(&mut self, bytes: &mut [u8], idle: impl FnMut() -> Result) -> Result {
+        self.receive_by(bytes, Instant::now() + LIMIT, idle)
+    }
+
+    fn receive_by(
+        &mut self,
+        bytes: &mut [u8],
+        deadline: Instant,
+        mut idle: impl FnMut() -> Result,
+    ) -> Result {
         let mut filled = 0;
         while filled < bytes.len() {
             match self.stream.read(&mut bytes[filled..]) {
@@ -277,6 +337,12 @@ const QUESTION: &[u8] = b"q\0";
 const ANSWER: &[u8] = b"a\0";
 const COUNT_IS_RIGHT: &[u8] = b"cnt ok\0";
 const COUNT_LENGTH: usize = 10;
+
+const OTHER_OPTIONS: &str =
+    "the other side was started with --op, --window or --warmup: give the same here";
+
+/// How long a peer of this program may take to say that it is one.
+const HELLO_LIMIT: Duration = Duration::from_secs(3);
 
 /// No address of any provider comes near it.
 const LONGEST_ADDRESS: usize = 4096;
@@ -358,6 +424,35 @@ mod tests {
                 .to_string()
                 .contains("12 here, \"13\" at the client")
         );
+    }
+
+    #[test]
+    fn hellos_are_bounded_and_texts() {
+        let (mut server, mut client) = pair();
+        client.send_hello("op=read\n").unwrap();
+        assert_eq!(
+            server.receive_hello().unwrap().as_deref(),
+            Some("op=read\n")
+        );
+        client.send(b"\0IFP\0\x01\0\0").unwrap();
+        assert_eq!(server.receive_hello().unwrap_err().code(), FI_EPROTO);
+        client.send(b"\0IFP\0\0\0\x02\xff\xfe").unwrap();
+        assert_eq!(server.receive_hello().unwrap_err().code(), FI_EPROTO);
+        // What another release says first.
+        client.send(b"\0\0\0\x10").unwrap();
+        assert_eq!(server.receive_hello().unwrap(), None);
+    }
+
+    #[test]
+    fn a_hello_where_none_is_wanted_is_named() {
+        let (mut server, mut client) = pair();
+        client.send_hello("op=read\n").unwrap();
+        let failure = server.receive_address().unwrap_err();
+        assert!(failure.to_string().contains("--op"), "{failure}");
+        let (mut server, mut client) = pair();
+        client.send_hello("op=read\n").unwrap();
+        let failure = server.meet(|| Ok(())).unwrap_err();
+        assert!(failure.to_string().contains("--op"), "{failure}");
     }
 
     #[test]

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use crate::abi::*;
 use crate::calls::endpoint::Endpoint;
 use crate::calls::failure::{Failure, Result};
+use crate::calls::remote::{Access, Place};
 use crate::control::{Control, Peer, Role};
 use crate::journal::note;
 use crate::options::Options;
 use crate::pattern::Pattern;
 use crate::report::Row;
-use crate::session::Session;
+use crate::session::{Rest, Session};
+use crate::spread::Spread;
 
 /// What is played if no size is given, as far as the endpoint takes it.
 pub const SIZES: [usize; 6] = [64, 256, 1024, 4096, 65536, 1048576];
@@ -26,30 +28,51 @@ pub struct Game {
     control: Control,
     sizes: Vec<usize>,
     iterations: u32,
+    warmup: u32,
+    window: u32,
+    access: Option<Access>,
+    place: Place,
+    /// Times are recorded.
+    spreads: bool,
     /// The data of both directions, if it is checked.
     patterns: Option<(Pattern, Pattern)>,
     /// Messages may be lost.
     unreliable: bool,
+    /// Open as long as the endpoint.
+    _session: Rest,
 }
 
 impl Game {
     pub fn new(options: &Options, control: Control, session: Session) -> Result<Game> {
-        let all = SIZES.into_iter().filter(|size| *size <= session.longest);
+        let fits = |size: &usize| *size <= session.longest;
+        let all = match options.operation {
+            // A single number, and what fits of the others.
+            operation if operation.is_atomic() => {
+                [8].into_iter().chain(SIZES).filter(fits).collect()
+            }
+            _ => SIZES.into_iter().filter(fits).collect::<Vec<usize>>(),
+        };
         let sizes = match options.size {
             Some(size) => vec![size],
-            None => all.collect(),
+            None => all,
         };
         if sizes.is_empty() {
             return Err(Failure::new("message sizes", FI_EMSGSIZE)
                 .detail(format!("this endpoint takes at most {}", session.longest)));
         }
         Ok(Game {
+            unreliable: session.about.endpoint == "dgram",
+            _session: session.rest,
             endpoint: session.endpoint,
             control,
             sizes,
             iterations: options.iterations,
+            warmup: options.warmup,
+            window: options.window,
+            access: options.operation.access(),
+            place: session.place,
+            spreads: options.percentiles || options.json,
             patterns: options.check.then(Default::default),
-            unreliable: options.ep_type == FI_EP_DGRAM,
         })
     }
 
@@ -62,24 +85,117 @@ impl Game {
         note!("size {size}");
         let role = self.control.role;
         self.control.meet(|| idle(&mut self.endpoint, role))?;
-        let start = Instant::now();
-        for turn in 0..self.iterations {
-            let played = match role {
-                Role::Client => self.send(size).and_then(|()| self.receive(size)),
-                Role::Server => self.receive(size).and_then(|()| self.send(size)),
-            };
-            if let Err(failure) = played {
-                return Err(self.explain(failure.at(format!("message {turn} of size {size}"))));
-            }
-        }
-        self.wait(size, |endpoint| endpoint.sent().then_some(()))?;
-        let time = start.elapsed();
+        let warmup = self.warmup;
+        self.turns(size, warmup, None)?;
+        let mut spread = self.spreads.then(Spread::new);
         let count = self.iterations;
+        let start = Instant::now();
+        self.turns(size, count, spread.as_mut())?;
+        self.wait(size, |endpoint| endpoint.sent().then_some(()))?;
+        let mut time = start.elapsed();
+        if role == Role::Server && self.access.is_some() {
+            self.serve_accesses(size)?;
+            time = start.elapsed();
+            // Nothing was measured here.
+            spread = None;
+        }
         let compared = self
             .control
             .compare(count, || idle(&mut self.endpoint, role));
         compared.map_err(|failure| failure.at(format!("end of size {size}")))?;
-        Ok(Row { size, count, time })
+        let directions = if self.window > 1 || self.access.is_some() {
+            1
+        } else {
+            2
+        };
+        Ok(Row {
+            size,
+            count,
+            transfers: directions * u64::from(count),
+            time,
+            spread,
+        })
+    }
+
+    /// `count` turns of one size, in windows.
+    fn turns(&mut self, size: usize, count: u32, mut spread: Option<&mut Spread>) -> Result {
+        let mut turn = 0;
+        while turn < count {
+            let batch = self.window.min(count - turn);
+            let start = spread.is_some().then(Instant::now);
+            let played = match (self.control.role, self.access, self.window) {
+                (Role::Server, Some(_), _) => return Ok(()),
+                (Role::Client, Some(access), _) => self.access(access, size, batch),
+                (Role::Client, None, 1) => self.send(size).and_then(|()| self.receive(size)),
+                (Role::Server, None, 1) => self.receive(size).and_then(|()| self.send(size)),
+                (Role::Client, None, _) => self.stream(size, batch),
+                (Role::Server, None, _) => self.drain(size, batch),
+            };
+            if let Err(failure) = played {
+                return Err(self.explain(failure.at(format!("message {turn} of size {size}"))));
+            }
+            if let (Some(spread), Some(start)) = (spread.as_deref_mut(), start) {
+                let transfers = match (self.access, self.window) {
+                    (None, 1) => 2,
+                    _ => batch,
+                };
+                spread.add(start.elapsed() / transfers);
+            }
+            turn += batch;
+        }
+        Ok(())
+    }
+
+    /// A window of messages, and the peer's word that it has them.
+    fn stream(&mut self, size: usize, batch: u32) -> Result {
+        for _ in 0..batch {
+            self.send(size)?;
+        }
+        self.receive_plain(WINDOW_DONE)
+    }
+
+    fn drain(&mut self, size: usize, batch: u32) -> Result {
+        for _ in 0..batch {
+            self.receive(size)?;
+        }
+        self.wait(size, |endpoint| endpoint.has_room().then_some(()))?;
+        self.post(WINDOW_DONE)
+    }
+
+    /// A window of accesses to the peer's memory, until all are complete.
+    fn access(&mut self, access: Access, size: usize, batch: u32) -> Result {
+        for _ in 0..batch {
+            self.wait(size, |endpoint| endpoint.has_room().then_some(()))?;
+            let mut watch = Watch::new(self.patience(size));
+            while !self.endpoint.access(access, size, self.place)? {
+                self.endpoint.progress()?;
+                watch.tick(&self.control)?;
+            }
+        }
+        self.wait(size, |endpoint| endpoint.sent().then_some(()))
+    }
+
+    /// Keeps the provider going while the client accesses memory here, until it says something.
+    fn serve_accesses(&mut self, size: usize) -> Result {
+        let deadline = Instant::now() + self.patience(size) + ACCESSES;
+        while self.control.peer() == Peer::Silent {
+            for _ in 0..POLLS {
+                self.endpoint.progress()?;
+            }
+            if Instant::now() > deadline {
+                return Err(Failure::new("waiting for the peer", FI_ETIMEDOUT));
+            }
+            thread::yield_now();
+        }
+        if self.access == Some(Access::WriteData) {
+            let wanted = u64::from(self.warmup) + u64::from(self.iterations);
+            self.wait(size, |endpoint| {
+                (endpoint.announced() >= wanted).then_some(())
+            })
+            .map_err(|failure| failure.at("data of writes"))?;
+            self.endpoint.forget_announced();
+        }
+        Ok(())
     }
 
     /// A provider knows that a connection broke, not why: the control connection may tell.
@@ -95,7 +211,7 @@ impl Game {
     }
 
     fn send(&mut self, size: usize) -> Result {
-        self.wait(size, |endpoint| endpoint.sent().then_some(()))?;
+        self.wait(size, |endpoint| endpoint.has_room().then_some(()))?;
         if let Some((mine, _)) = &mut self.patterns {
             mine.fill(&mut self.endpoint.outgoing()[..size]);
         }
@@ -133,6 +249,21 @@ impl Game {
                 "byte {at} is {found:#04x} where {wanted:#04x} belongs: is -c given on both sides?"
             )));
         }
+        self.again(size)
+    }
+
+    /// Takes a message whose data nobody checks.
+    fn receive_plain(&mut self, size: usize) -> Result {
+        let length = self.wait(size, Endpoint::take_received)?;
+        if length != size {
+            let found = format!("{length} bytes came where {size} belong");
+            return Err(Failure::new("receiving", FI_EPROTO).detail(found));
+        }
+        self.again(size)
+    }
+
+    /// Posts the receive again.
+    fn again(&mut self, size: usize) -> Result {
         let mut watch = Watch::new(self.patience(size));
         while !self.endpoint.receive()? {
             self.endpoint.progress()?;
@@ -279,6 +410,11 @@ const PEER_ENDED: &str = "the peer has ended; its own output may say why";
 const OTHER_SIZE: &str = "is -S the same on both sides?";
 const OTHER_COUNT: &str =
     "the peer counts another number of messages: is -I the same on both sides?";
+
+/// The length of the message that follows a window.
+const WINDOW_DONE: usize = 4;
+/// How long all accesses of one size may take beyond the patience for one.
+const ACCESSES: Duration = Duration::from_secs(600);
 
 /// Polls between two looks at the clock.
 const POLLS: u32 = 256;

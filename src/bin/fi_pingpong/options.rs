@@ -3,10 +3,13 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::{CString, OsString};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::abi::{FI_EP_DGRAM, FI_EP_MSG, FI_EP_RDM, fi_ep_type};
-use crate::calls::arguments::{Accepted, Argument, Arguments, Value};
+use crate::beside;
+use crate::calls::arguments::{Accepted, Argument, Arguments, Long, Value};
+use crate::operation::Operation;
 
 pub struct Options {
     /// Whom to connect to; the server has none.
@@ -20,12 +23,27 @@ pub struct Options {
     pub fabric: Option<CString>,
     pub source: Option<String>,
     pub provider: Option<CString>,
-    pub ep_type: fi_ep_type,
+    /// None: dgram, or rdm where there is no dgram for what is wanted.
+    pub ep_type: Option<fi_ep_type>,
     pub iterations: u32,
     /// One size; all if there is none.
     pub size: Option<usize>,
     pub check: bool,
-    pub tagged: bool,
+    pub operation: Operation,
+    /// Was it chosen by `--op`?
+    pub operation_named: bool,
+    /// Untimed turns before each size.
+    pub warmup: u32,
+    /// Operations under way at a time.
+    pub window: u32,
+    pub percentiles: bool,
+    pub json: bool,
+    /// Where to write a plot.
+    pub svg: Option<PathBuf>,
+    /// A folder with another library to compare with.
+    pub beside: Option<PathBuf>,
+    /// The options that both processes of such a comparison get.
+    pub shared: Vec<OsString>,
     pub verbose: bool,
 }
 
@@ -50,18 +68,27 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Outcome {
         fabric: None,
         source: None,
         provider: None,
-        ep_type: FI_EP_DGRAM,
+        ep_type: None,
         iterations: 10,
         size: None,
         check: false,
-        tagged: false,
+        operation: Operation::Message,
+        operation_named: false,
+        warmup: 0,
+        window: 1,
+        percentiles: false,
+        json: false,
+        svg: None,
+        beside: None,
+        shared: Vec::new(),
         verbose: false,
     };
     let accepted = Accepted {
         short: "B:P:d:f:s:p:e:I:S:m:chv6",
-        long: &[],
+        long: LONG,
     };
     for argument in Arguments::new(accepted, arguments) {
+        options.share(&argument);
         let taken = match argument {
             Err(message) => return Outcome::Usage(Some(message)),
             Ok(Argument::Option('h', _)) => return Outcome::Usage(None),
@@ -80,15 +107,33 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Outcome {
             return Outcome::Refused(message);
         }
     }
+    if options.beside.is_some() && (options.server.is_some() || options.own_port.is_some()) {
+        let message = "--beside plays both sides on this host: no server and no -B go with it";
+        return Outcome::Refused(message.into());
+    }
     Outcome::Run(options)
 }
 
 impl Options {
+    fn share(&mut self, argument: &Result<Argument, String>) {
+        let Ok(Argument::Option(letter, value)) = argument else {
+            return;
+        };
+        if beside::is_shared(*letter) {
+            let long = LONG.iter().find(|long| long.letter == *letter);
+            let name = long.map_or_else(|| format!("-{letter}"), |long| format!("--{}", long.name));
+            let value = value.as_ref().map(|value| value.text().into());
+            self.shared.extend(beside::written(&name, value));
+        }
+    }
+
     fn switch(&mut self, letter: char) {
         match letter {
             'c' => self.check = true,
             'v' => self.verbose = true,
             '6' => self.ipv6 = true,
+            'j' => self.json = true,
+            'q' => self.percentiles = true,
             _ => unreachable!("every accepted option is handled"),
         }
     }
@@ -102,11 +147,20 @@ impl Options {
             'f' => self.fabric = Some(value.c_string()),
             's' => self.source = Some(text),
             'p' => self.provider = Some(value.c_string()),
-            'e' => self.ep_type = endpoint(&text)?,
+            'e' => self.ep_type = Some(endpoint(&text)?),
             'I' => self.iterations = number(&text, 1, MOST_ITERATIONS)?,
             'S' if text == "all" => self.size = None,
             'S' => self.size = Some(number(&text, 0, LARGEST)?),
-            'm' => self.tagged = mode(&text)?,
+            'm' if self.operation_named => return Err("-m and --op exclude each other".into()),
+            'm' => self.operation = mode(&text)?,
+            'o' => {
+                self.operation = Operation::named(&text)?;
+                self.operation_named = true;
+            }
+            'g' => self.svg = Some(text.into()),
+            'b' => self.beside = Some(text.into()),
+            'w' => self.warmup = number(&text, 0, MOST_ITERATIONS)?,
+            'n' => self.window = number(&text, 1, MOST_WINDOW)?,
             _ => unreachable!("every accepted option is handled"),
         }
         Ok(())
@@ -127,10 +181,10 @@ fn endpoint(text: &str) -> Result<fi_ep_type, String> {
         .ok_or_else(|| format!("unknown endpoint type \"{text}\": msg, rdm or dgram"))
 }
 
-fn mode(text: &str) -> Result<bool, String> {
+fn mode(text: &str) -> Result<Operation, String> {
     match text.to_ascii_lowercase().as_str() {
-        "msg" => Ok(false),
-        "tagged" => Ok(true),
+        "msg" => Ok(Operation::Message),
+        "tagged" => Ok(Operation::Tagged),
         _ => Err(format!("unknown transmit mode \"{text}\": msg or tagged")),
     }
 }
@@ -146,6 +200,35 @@ fn number<T: FromStr + PartialOrd + std::fmt::Display>(
     }
 }
 
+/// Options of this program alone. Their letters are no short options.
+const LONG: &[Long] = &[
+    valued("op", 'o'),
+    valued("warmup", 'w'),
+    valued("window", 'n'),
+    valued("svg", 'g'),
+    valued("beside", 'b'),
+    plain("percentiles", 'q'),
+    plain("json", 'j'),
+];
+
+const fn valued(name: &'static str, letter: char) -> Long {
+    Long {
+        name,
+        takes_value: true,
+        letter,
+    }
+}
+
+const fn plain(name: &'static str, letter: char) -> Long {
+    Long {
+        name,
+        takes_value: false,
+        letter,
+    }
+}
+
+/// Each takes a buffer of the longest message, twice.
+const MOST_WINDOW: u32 = 4096;
 /// The count of messages is told to the peer in nine digits.
 const MOST_ITERATIONS: u32 = 999_999_999;
 /// Memory that a process may hope to get twice.
@@ -161,7 +244,7 @@ Options:
  -f <fabric>          fabric name
  -s <source address>  own address in the fabric
  -p <provider>        provider, such as tcp
- -e <ep_type>         type of the endpoint: msg|rdm|dgram (dgram)
+ -e <ep_type>         type of the endpoint: msg|rdm|dgram (dgram, or rdm if there is none)
  -I <number>          number of iterations (10)
  -S <size>            one message size, or 'all' (all)
  -c                   compare the data that arrives with what was sent
@@ -169,6 +252,15 @@ Options:
  -h                   show this text
  -v                   tell every step
  -6                   use IPv6 for control
+
+Options that other releases lack; the first three must be the same on both sides:
+ --op <kind>          msg|tagged|inject|write|writedata|read|atomic|fetch (msg)
+ --warmup <number>    iterations before each size that are not timed (0)
+ --window <number>    operations under way at a time, in one direction (1)
+ --percentiles        five more columns: p50, p90, p99, p99.9 and the longest
+ --json               one document at the end in place of the table
+ --svg <file>         a plot of times and bandwidths
+ --beside <folder>    both sides on this host, in turns with the libfabric.so.1 of the folder
 ";
 
 #[cfg(test)]
@@ -192,7 +284,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_the_manual() {
         let options = run(&[]);
-        assert_eq!(options.ep_type, FI_EP_DGRAM);
+        assert_eq!(options.ep_type, None);
         assert_eq!((options.own_port, options.server_port), (None, 47592));
         assert_eq!((options.iterations, options.size), (10, None));
     }
@@ -207,9 +299,10 @@ mod tests {
         assert_eq!(options.fabric.as_deref(), Some(c"net"));
         assert_eq!(options.source.as_deref(), Some("::1"));
         assert_eq!(options.provider.as_deref(), Some(c"tcp"));
-        assert_eq!(options.ep_type, FI_EP_RDM);
+        assert_eq!(options.ep_type, Some(FI_EP_RDM));
         assert_eq!((options.iterations, options.size), (5, Some(64)));
-        assert!(options.check && options.verbose && options.ipv6 && options.tagged);
+        assert!(options.check && options.verbose && options.ipv6);
+        assert_eq!(options.operation, Operation::Tagged);
         assert_eq!(options.server.as_deref(), Some("host"));
         assert_eq!(run(&["-S", "all"]).size, None);
     }
@@ -228,6 +321,9 @@ mod tests {
             &["-e", "stream"],
             &["-m", "rma"],
             &["a", "b"],
+            &["--op", "rma"],
+            &["--window", "0"],
+            &["--warmup", "-1"],
         ] {
             let last = line[line.len() - 1];
             assert!(refused(line).contains(last), "{line:?}");

@@ -6,27 +6,47 @@ use std::sync::Once;
 use std::time::Duration;
 
 use crate::calls::output;
+use crate::spread::{self, Spread};
 
 /// What one size gave.
 pub struct Row {
     pub size: usize,
     /// Messages in each direction.
     pub count: u32,
+    /// In both directions, or in the one that is measured.
+    pub transfers: u64,
     pub time: Duration,
+    /// Of single transfers, or the mean of each window.
+    pub spread: Option<Spread>,
+}
+
+impl Row {
+    /// For one transfer.
+    pub fn microseconds(&self) -> f64 {
+        self.time.as_secs_f64() * 1e6 / self.transfers as f64
+    }
 }
 
 /// Prints the row, and the heading before the first.
-pub fn print(row: &Row) {
+pub fn print(row: &Row, percentiles: bool) {
     static HEADING: Once = Once::new();
-    HEADING.call_once(|| output::print(|out| writeln!(out, "{TITLES}")));
-    output::print(|out| writeln!(out, "{}", line(row)));
+    let more = |texts: [String; 5]| match percentiles {
+        true => texts.map(|text| format!("{text:>11}")).concat(),
+        false => String::new(),
+    };
+    let titles = || more(spread::NAMES.map(str::to_owned));
+    HEADING.call_once(|| output::print(|out| writeln!(out, "{TITLES}{}", titles())));
+    let values = match &row.spread {
+        Some(spread) => spread.values().map(|value| format!("{value:.2}")),
+        None => [const { String::new() }; 5].map(|_| "-".to_owned()),
+    };
+    output::print(|out| writeln!(out, "{}{}", line(row), more(values)));
 }
 
 fn line(row: &Row) -> String {
-    let messages = 2 * u64::from(row.count);
-    let total = messages.saturating_mul(row.size as u64);
+    let total = row.transfers.saturating_mul(row.size as u64);
     let seconds = row.time.as_secs_f64();
-    let microseconds = seconds * 1e6 / messages as f64;
+    let microseconds = row.microseconds();
     let sent = decimal(row.count.into());
     format!(
         "{:<8}{sent:<8}={sent:<8}{:<8}{seconds:8.2}s{:10.2}{microseconds:11.2}{:11.2}",
@@ -81,6 +101,8 @@ mod tests {
             line(&Row {
                 size,
                 count,
+                transfers: 2 * u64::from(count),
+                spread: None,
                 time: Duration::from_micros(microseconds),
             })
         };

@@ -9,11 +9,13 @@ use crate::abi::*;
 use crate::calls::endpoint::{Endpoint, Plan};
 use crate::calls::failure::{Failure, Result};
 use crate::calls::info::{Hints, Query};
+use crate::calls::remote::{Access, Place, Target, longest_atomic};
 use crate::calls::{fabric, text};
 use crate::control::{Address, Control, Role};
-use crate::ffi::client::{Eq, Event, Fabric, Info, InfoList, PassiveEp};
+use crate::ffi::client::{Domain, Eq, Event, Fabric, Info, InfoList, PassiveEp};
 use crate::game::{END, SIZES};
 use crate::journal::note;
+use crate::operation::Operation;
 use crate::options::Options;
 use crate::sockaddr;
 
@@ -21,18 +23,46 @@ pub struct Session {
     pub endpoint: Endpoint,
     /// The longest message that the endpoint takes.
     pub longest: usize,
-    /// Kept open while the endpoint that came of it is.
-    _listener: Option<Arc<PassiveEp>>,
+    pub about: About,
+    /// Where accesses to the peer's memory go.
+    pub place: Place,
+    pub rest: Rest,
+}
+
+/// What stays open as long as the endpoint.
+#[derive(Default)]
+pub struct Rest {
+    /// What the peer may access here.
+    target: Option<Target>,
+    /// What the endpoint came of.
+    listener: Option<Arc<PassiveEp>>,
+}
+
+/// What was opened, for reports.
+#[derive(Clone)]
+pub struct About {
+    pub provider: Option<String>,
+    pub domain: Option<String>,
+    pub endpoint: &'static str,
 }
 
 impl Session {
     pub fn open(options: &Options, control: &mut Control) -> Result<Session> {
-        let hints = hints(options)?;
-        match (options.ep_type, control.role) {
+        let mut session = Session::reach(options, control)?;
+        if let Some(target) = &session.rest.target {
+            session.place = control.exchange_place(target.place)?;
+        }
+        Ok(session)
+    }
+
+    fn reach(options: &Options, control: &mut Control) -> Result<Session> {
+        let ep_type = options.ep_type.unwrap_or(FI_EP_DGRAM);
+        let hints = hints(options, ep_type)?;
+        match (ep_type, control.role) {
             (FI_EP_MSG, Role::Server) => accept(options, hints, control),
             (FI_EP_MSG, Role::Client) => connect(options, hints, control),
             (_, Role::Server) => {
-                let (mut session, own) = unconnected(options, hints)?;
+                let (mut session, own) = unconnected(options, None)?;
                 control.send_address(&own)?;
                 let peer = control.receive_address()?;
                 session.endpoint.set_peer(&peer.bytes)?;
@@ -40,7 +70,7 @@ impl Session {
             }
             (_, Role::Client) => {
                 let peer = control.receive_address()?;
-                let (mut session, own) = unconnected(options, toward(hints, &peer))?;
+                let (mut session, own) = unconnected(options, Some(&peer))?;
                 session.endpoint.set_peer(&peer.bytes)?;
                 control.send_address(&own)?;
                 Ok(session)
@@ -50,8 +80,19 @@ impl Session {
 }
 
 /// An endpoint without connections, and its address.
-fn unconnected(options: &Options, hints: Hints) -> Result<(Session, Address)> {
-    let list = ask(hints)?;
+fn unconnected(options: &Options, peer: Option<&Address>) -> Result<(Session, Address)> {
+    let of = |ep_type| -> Result<InfoList> {
+        let hints = hints(options, ep_type)?;
+        ask(options, peer.into_iter().fold(hints, toward))
+    };
+    let list = match options.ep_type {
+        Some(ep_type) => of(ep_type)?,
+        // Datagrams as in all releases, if there are any. A peer of another release stays with them.
+        None => match of(FI_EP_DGRAM) {
+            Err(failure) if failure.code() == FI_ENODATA => of(FI_EP_RDM)?,
+            list => list?,
+        },
+    };
     let info = first(&list)?;
     let fabric = fabric::open(info)?;
     let session = endpoint(options, &fabric, info, None)?;
@@ -63,7 +104,7 @@ fn unconnected(options: &Options, hints: Hints) -> Result<(Session, Address)> {
 }
 
 fn accept(options: &Options, hints: Hints, control: &mut Control) -> Result<Session> {
-    let list = ask(hints)?;
+    let list = ask(options, hints)?;
     let info = first(&list)?;
     let fabric = fabric::open(info)?;
     let events = fabric::events(&fabric)?;
@@ -84,7 +125,7 @@ fn accept(options: &Options, hints: Hints, control: &mut Control) -> Result<Sess
     )?;
     let info = first(&request)?;
     let mut session = endpoint(options, &fabric, info, Some(&events))?;
-    session._listener = Some(listener);
+    session.rest.listener = Some(listener);
     session.endpoint.accept()?;
     wait(&events, control, "connection", connected)?;
     Ok(session)
@@ -92,7 +133,7 @@ fn accept(options: &Options, hints: Hints, control: &mut Control) -> Result<Sess
 
 fn connect(options: &Options, hints: Hints, control: &mut Control) -> Result<Session> {
     let peer = control.receive_address()?;
-    let list = ask(toward(hints, &peer))?;
+    let list = ask(options, toward(hints, &peer))?;
     let info = first(&list)?;
     let fabric = fabric::open(info)?;
     let events = fabric::events(&fabric)?;
@@ -110,12 +151,28 @@ fn endpoint(
 ) -> Result<Session> {
     note!("opening this endpoint:\n{}", text::info(info));
     let domain = fabric::domain(fabric, info)?;
-    let longest = longest(info);
+    let longest = limit(options, &domain, info)?;
     let fits = |size: &&usize| **size <= longest;
     let largest = SIZES.iter().filter(fits).max().copied().unwrap_or(0);
+    let room = options.size.unwrap_or(largest).max(END.len());
     let plan = Plan {
-        longest: options.size.unwrap_or(largest).max(END.len()),
-        tag: options.tagged.then_some(TAG),
+        // What comes back has the second half.
+        longest: if options.operation.is_atomic() {
+            2 * room
+        } else {
+            room
+        },
+        tag: (options.operation == Operation::Tagged).then_some(TAG),
+        window: options.window as usize,
+        access: match options.operation.access() {
+            None => FI_SEND,
+            Some(_) => FI_SEND | FI_WRITE | FI_READ,
+        },
+        inject: options.window == 1 || options.operation == Operation::Inject,
+    };
+    let target = match options.operation.access() {
+        Some(_) => Some(Target::open(&domain, info, room)?),
+        None => None,
     };
     let mut endpoint = Endpoint::open(&domain, info, events, &plan)?;
     endpoint.post_by(Instant::now() + LIMIT, Endpoint::receive)?;
@@ -123,8 +180,53 @@ fn endpoint(
     Ok(Session {
         endpoint,
         longest,
-        _listener: None,
+        about: About {
+            provider: info.provider(),
+            domain: info.domain_name(),
+            endpoint: match info.ep_type() {
+                FI_EP_MSG => "msg",
+                FI_EP_RDM => "rdm",
+                _ => "dgram",
+            },
+        },
+        place: Place::default(),
+        rest: Rest {
+            target,
+            listener: None,
+        },
     })
+}
+
+/// The longest message or access; a failure if the size that was asked for is longer.
+fn limit(options: &Options, domain: &Arc<Domain>, info: Info<'_>) -> Result<usize> {
+    let operation = options.operation;
+    let (limit, what) = match operation {
+        Operation::Inject => {
+            let inject = info.tx().map_or(0, |attr| attr.inject_size);
+            (
+                inject.saturating_sub(info.msg_prefix()),
+                "tx_attr.inject_size",
+            )
+        }
+        Operation::Access(access @ (Access::Atomic | Access::Fetch)) => {
+            let limit = longest_atomic(domain, access == Access::Fetch).ok_or_else(|| {
+                let message = "this endpoint has no FI_SUM of FI_UINT64";
+                Failure::new(format!("--op {}", operation.name()), FI_EOPNOTSUPP).detail(message)
+            })?;
+            (limit, "the count of fi_query_atomic")
+        }
+        _ => return Ok(longest(info)),
+    };
+    let refused = |why: String| {
+        Err(Failure::new(format!("--op {}", operation.name()), FI_EMSGSIZE).detail(why))
+    };
+    match options.size {
+        Some(size) if size > limit => refused(format!("{size} bytes, but {what} is {limit}")),
+        Some(size) if operation.is_atomic() && (size == 0 || size % 8 != 0) => {
+            refused(format!("{size} bytes are no numbers of 8 bytes"))
+        }
+        _ => Ok(limit),
+    }
 }
 
 fn longest(info: Info<'_>) -> usize {
@@ -137,16 +239,25 @@ fn longest(info: Info<'_>) -> usize {
     }
 }
 
-fn hints(options: &Options) -> Result<Hints> {
+fn hints(options: &Options, ep_type: fi_ep_type) -> Result<Hints> {
     let mut hints = Hints::new()?;
-    *hints.caps() = match options.tagged {
-        true => FI_TAGGED,
-        false => FI_MSG,
-    };
-    *hints.mode() = FI_CONTEXT | FI_CONTEXT2 | FI_MSG_PREFIX;
+    let operation = options.operation;
+    *hints.caps() = operation.caps();
+    *hints.mode() = FI_CONTEXT | FI_CONTEXT2;
+    match operation.access() {
+        None => *hints.mode() |= FI_MSG_PREFIX,
+        // A write is over when the peer's memory has changed.
+        Some(Access::Write | Access::WriteData) => hints.tx().op_flags = FI_DELIVERY_COMPLETE,
+        Some(_) => {}
+    }
+    if operation == Operation::Access(Access::WriteData) {
+        hints.domain().cq_data_size = 1;
+    }
     hints.domain().mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    hints.ep().r#type = options.ep_type;
-    hints.ep().max_msg_size = options.size.unwrap_or(0);
+    hints.ep().r#type = ep_type;
+    if !operation.is_atomic() {
+        hints.ep().max_msg_size = options.size.unwrap_or(0);
+    }
     if let Some(name) = &options.provider {
         hints.set_provider(name);
     }
@@ -171,12 +282,17 @@ fn toward(mut hints: Hints, peer: &Address) -> Hints {
     hints
 }
 
-fn ask(hints: Hints) -> Result<InfoList> {
+fn ask(options: &Options, hints: Hints) -> Result<InfoList> {
     let query = Query {
         hints: Some(hints),
         ..Query::default()
     };
     query.ask().map_err(|failure| match failure.code() {
+        FI_ENODATA if options.operation_named => failure.detail(format!(
+            "no endpoint that fits these options has {}, which --op {} needs; `fi_info --why` says more",
+            options.operation.needs(),
+            options.operation.name()
+        )),
         FI_ENODATA => failure.detail("nothing fits these options; `fi_info --why` says more"),
         _ => failure,
     })

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 
 use super::ep::Ep;
-use super::memory::{Context, Span};
+use super::memory::{Buffer, Context, Span};
 use super::{posted, status};
 use crate::abi::*;
 use crate::base::{Error, Result};
@@ -75,6 +75,47 @@ impl Elements {
 const MAX_OPERANDS: usize = 16;
 
 impl Ep {
+    /// Adds the first `count` numbers of a buffer to the peer's at `remote`; the endpoint holds the buffer until
+    /// `reclaim`. If `fetches`, the buffer gets in its second half what was there before.
+    pub fn add_buffer(
+        &self,
+        buffer: Buffer,
+        count: usize,
+        fetches: bool,
+        dest: fi_addr_t,
+        (addr, key): (u64, u64),
+        flags: u64,
+    ) -> core::result::Result<(), (Buffer, Error)> {
+        let length = buffer.bytes().len();
+        let half = length / 2;
+        let needed = count.checked_mul(size_of::<u64>());
+        let span = match (buffer.span(length), needed) {
+            (Ok(span), Some(needed)) if needed <= half => span,
+            _ => return Err((buffer, Error::INVAL)),
+        };
+        let part = |at: usize| Span {
+            base: span.base.wrapping_byte_add(buffer.prefix() + at),
+            len: half,
+            desc: span.desc,
+        };
+        let [from, to] = [part(0), part(half)].map(|span| Operand { span, count });
+        self.more().launch(buffer, |context| {
+            let message = AtomicMessage {
+                operands: &[from],
+                addr: dest,
+                remote: &[fi_rma_ioc { addr, count, key }],
+                datatype: FI_UINT64,
+                op: FI_SUM,
+                context,
+                data: 0,
+            };
+            match fetches {
+                true => self.fetch_atomic(&message, &[to], flags),
+                false => self.atomic(&message, flags),
+            }
+        })
+    }
+
     pub fn atomic(&self, message: &AtomicMessage<'_>, flags: u64) -> Result {
         // SAFETY: the endpoint is open; who made operands and context promised what the operation needs; the struct is
         // read during the call.

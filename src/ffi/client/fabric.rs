@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use super::handle::{AnyHandle, Handle};
 use super::info::Info;
-use super::{named, status};
+use super::status;
 use crate::abi::*;
 use crate::base::{Error, Result};
+use crate::ffi::named;
 use crate::ffi::slots;
 
 pub type Fabric = Handle<fid_fabric>;

@@ -5,9 +5,10 @@ use core::ffi::CStr;
 use core::marker::PhantomData;
 use core::ptr;
 
-use super::{named, status, string};
+use super::{status, string};
 use crate::abi::*;
 use crate::base::Result;
+use crate::ffi::named;
 
 /// The entries for these arguments.
 pub fn getinfo(

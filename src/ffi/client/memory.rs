@@ -71,6 +71,11 @@ impl Memory {
         Arc::new(Memory(NonNull::new(bytes).expect("a box")))
     }
 
+    /// Where it lies, for peers that name it by its address.
+    pub fn address(&self) -> u64 {
+        self.0.addr().get() as u64
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -28,7 +28,6 @@ mod info;
 mod memory;
 mod mr;
 mod msg;
-mod named;
 mod rma;
 #[cfg(test)]
 pub mod tests;

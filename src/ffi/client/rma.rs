@@ -2,11 +2,11 @@
 //! Access to memory of peers: fi_rma(3).
 
 use super::ep::Ep;
-use super::memory::{Context, Span};
+use super::memory::{Buffer, Context, Span};
 use super::msg::Pieces;
 use super::posted;
 use crate::abi::*;
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::ffi::slots;
 
 /// `struct fi_msg_rma`.
@@ -89,6 +89,40 @@ impl Ep {
             let ep = self.as_ptr();
             slots::rma::writedata(ep, base, len, desc, data, dest, addr, key, context.0)
         })
+    }
+
+    /// From the peer's memory into the first `len` bytes of a buffer, which the endpoint holds until `reclaim`.
+    pub fn read_buffer(
+        &self,
+        buffer: Buffer,
+        len: usize,
+        src: fi_addr_t,
+        (addr, key): (u64, u64),
+    ) -> core::result::Result<(), (Buffer, Error)> {
+        match buffer.span(len) {
+            Ok(span) => self.more().launch(buffer, |context| {
+                self.read_from(&[span], src, addr, key, context)
+            }),
+            Err(error) => Err((buffer, error)),
+        }
+    }
+
+    /// From the first `len` bytes of a buffer, which the endpoint holds until `reclaim`, with data if there is some.
+    pub fn write_buffer(
+        &self,
+        buffer: Buffer,
+        len: usize,
+        data: Option<u64>,
+        dest: fi_addr_t,
+        (addr, key): (u64, u64),
+    ) -> core::result::Result<(), (Buffer, Error)> {
+        match buffer.span(len) {
+            Ok(span) => self.more().launch(buffer, |context| match data {
+                Some(data) => self.write_data(span, data, dest, addr, key, context),
+                None => self.write_to(&[span], dest, addr, key, context),
+            }),
+            Err(error) => Err((buffer, error)),
+        }
     }
 
     /// Without a completion. The bytes are read during the call.

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! In place of named.rs, for the programs of src/bin: the functions that handles begin with, of whatever
+//! libfabric.so.1 the program runs on. fi_getinfo(3), fi_fabric(3).
+//!
+//! Those that have several versions are bound to the newest of libfabric 2.6, not to our newest, so that the programs
+//! run there. Structs that come back have the library's layout; what came later stands at the end of each, and the
+//! programs do not read it.
+
+use core::ffi::{c_char, c_int, c_void};
+
+use crate::abi::{fi_fabric_attr, fi_info, fid_fabric};
+
+unsafe extern "C" {
+    #[link_name = "fi_getinfo@FABRIC_1.9"]
+    pub fn fi_getinfo(
+        version: u32,
+        node: *const c_char,
+        service: *const c_char,
+        flags: u64,
+        hints: *const fi_info,
+        info: *mut *mut fi_info,
+    ) -> c_int;
+    #[link_name = "fi_freeinfo@FABRIC_1.9"]
+    pub fn fi_freeinfo(info: *mut fi_info);
+    #[link_name = "fi_dupinfo@FABRIC_1.9"]
+    pub fn fi_dupinfo(info: *const fi_info) -> *mut fi_info;
+    pub fn fi_fabric(
+        attr: *mut fi_fabric_attr,
+        fabric: *mut *mut fid_fabric,
+        context: *mut c_void,
+    ) -> c_int;
+}

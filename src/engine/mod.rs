@@ -30,6 +30,7 @@ pub mod reactor;
 pub mod shared_av;
 pub mod signal;
 pub mod srx;
+pub mod stats;
 pub mod strangers;
 pub mod stream;
 pub mod transport;

@@ -24,6 +24,7 @@ use crate::base::{CompFlags, IoVec, Result};
 use crate::engine::matching::{Matcher, MsgId};
 use crate::ffi::ops::transfer::What;
 use crate::hmem::{Host, Memory};
+use crate::sync::stats::{Count, EpStats};
 
 /// Room that must be left in a multi-receive buffer to keep it posted, unless FI_OPT_MIN_MULTI_RECV says otherwise.
 pub const MIN_MULTI_RECV: usize = 16384;
@@ -60,6 +61,8 @@ pub struct Srx<M: Memory = Host> {
     pub eps: usize,
     /// The receives are those of another provider: fi_peer(3).
     pub arrivals: Option<Box<Arrivals>>,
+    /// Those of its endpoint; of a context that several share, hidden ones.
+    pub stats: EpStats,
 }
 
 /// Names an unexpected message while its bytes come in.
@@ -196,6 +199,7 @@ impl<M: Memory> Srx<M> {
             Bytes::There | Bytes::Lost => ENTRY,
         };
         self.budget.charge(envelope.token, charge);
+        self.stats.count(Count::Unexpected);
         let lane = self.lane(envelope.what);
         let id = lane.matcher.arrive(
             envelope.source,

@@ -39,6 +39,7 @@ use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
 use crate::engine::flusher::Flusher;
 use crate::engine::mr::{KeyPolicy, map_raw_key};
+use crate::engine::stats::Stats;
 use crate::engine::transport::{DomainStateOf, Transport};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops;
@@ -68,7 +69,9 @@ impl<T: Transport> State<T> {
         }
     }
 
+    /// In a child, before it touches anything.
     fn children_may(&self) -> Children {
+        self.domain.stats.leave_to_parent();
         self.transport.children_may()
     }
 
@@ -290,6 +293,7 @@ impl<T: Transport> Domain<T> {
         domain.watchers = usize::from(auto);
         domain.contended = callers == Callers::Many;
         domain.auto = auto;
+        domain.stats = Stats::open();
         let engine = Arc::new(Engine {
             state: Lock::new(
                 callers,

@@ -133,6 +133,7 @@ impl Side {
             orders_access: false,
             tx_size: 1024,
             tx_pending: 0,
+            stats: EpStats::hidden(),
         });
         let limits = Limits {
             saved_size: agreed.saved_size,

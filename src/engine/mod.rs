@@ -27,6 +27,7 @@ pub mod mr;
 pub mod named_av;
 pub mod pace;
 pub mod reactor;
+pub mod report;
 pub mod shared_av;
 pub mod signal;
 pub mod srx;

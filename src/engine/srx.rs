@@ -3,6 +3,7 @@
 //! fi_tagged(3)). Here is what messages do; what receives do is in `post`.
 #![forbid(unsafe_code)]
 
+mod ages;
 mod arrivals;
 mod budget;
 mod message;
@@ -10,15 +11,18 @@ mod post;
 mod receive;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::collections::HashMap;
 
+use self::ages::Ages;
 pub use self::arrivals::Arrivals;
 use self::budget::Budget;
 pub use self::message::{Bytes, Envelope, MessageInfo, Unexpected};
 pub use self::post::{Claimed, Outcome};
 pub use self::receive::{Filled, RecvOp};
 use self::receive::{Multi, Posted};
+pub use self::watch::WaitingReceive;
 use crate::base::grow::{append, heap_cost};
 use crate::base::{CompFlags, IoVec, Result};
 use crate::engine::matching::{Matcher, MsgId};
@@ -38,6 +42,7 @@ struct Lane<M: Memory> {
     matcher: Matcher<Posted<M>, Unexpected<M>>,
     /// Messages taken by FI_CLAIM, by the context of the peek.
     claims: HashMap<usize, MsgId>,
+    ages: Ages,
 }
 
 impl<M: Memory> Lane<M> {
@@ -353,7 +358,9 @@ impl<M: Memory> Srx<M> {
     /// Forgets the messages of an endpoint that is closed; others may go on receiving here.
     pub fn forget_ep(&mut self, ep: usize) {
         for lane in [&mut self.msg, &mut self.tagged] {
-            let Lane { matcher, claims } = lane;
+            let Lane {
+                matcher, claims, ..
+            } = lane;
             claims.retain(|token, id| {
                 let stays = matcher.unexpected(*id).envelope.ep != ep;
                 if !stays && let Some(arrivals) = &mut self.arrivals {

@@ -181,7 +181,7 @@ impl Block {
         let state = self.last.fetch_add(2, Ordering::Relaxed) + 2;
         let counters = EpStats {
             words: self.place(HEAD + at * RECORD),
-            held: Arc::new(Held::Block(self.clone(), at)),
+            _held: Arc::new(Held::Block(self.clone(), at)),
         };
         counters.word(record::STATE).store(1, Ordering::Relaxed);
         // Who reads what follows does not find the old state behind it.
@@ -216,7 +216,7 @@ impl Block {
 #[derive(Clone, Debug)]
 pub struct EpStats {
     words: NonNull<AtomicU64>,
-    held: Arc<Held>,
+    _held: Arc<Held>,
 }
 
 #[derive(Debug)]
@@ -240,8 +240,11 @@ impl Default for EpStats {
 const WORDS: usize = RECORD / 8;
 /// One operation, where operations and bytes are added at once.
 const ONE: u64 = 1 << SHIFT;
-/// So many bytes do not fill their part of the word before operations have filled theirs.
-const FITS: usize = 1 << 16;
+/// In that word, so many bytes are moved away: a shorter message behind them still fits. Of messages without a byte
+/// there would have to be 2^34 in a row until there is no room for another.
+const MANY: u64 = ONE / 2;
+/// Longer messages do not go there.
+pub const SHORT: usize = 1 << 16;
 
 impl EpStats {
     /// Of memory that no other process sees.
@@ -249,7 +252,7 @@ impl EpStats {
         let words = Box::new([const { AtomicU64::new(0) }; WORDS]);
         EpStats {
             words: NonNull::from(&*words).cast(),
-            held: Arc::new(Held::Own { _words: words }),
+            _held: Arc::new(Held::Own { _words: words }),
         }
     }
 
@@ -268,23 +271,31 @@ impl EpStats {
     /// One operation of `len` bytes. Under the lock of the endpoint's domain.
     #[inline(always)]
     pub fn add(&self, tally: Tally, len: usize) {
-        let at = record::TALLIES + 4 * tally.0;
-        if len >= FITS {
-            return self.add_large(at, len);
+        match len < SHORT {
+            true => self.add_short(tally, len),
+            false => self.add_large(tally, len),
         }
+    }
+
+    /// As `add`, where `len` is known to be less than `SHORT`.
+    // Nobody else writes, so no exchange is needed: a load, one addition of three numbers, a store, a test.
+    #[inline(always)]
+    pub fn add_short(&self, tally: Tally, len: usize) {
+        debug_assert!(len < SHORT);
+        let at = record::TALLIES + 4 * tally.0;
         let word = self.word(at);
-        // Nobody else writes: no exchange is needed, and the compiler makes one addition of this.
         let sum = word.load(Ordering::Relaxed);
-        let sum = sum.wrapping_add(ONE + len as u64);
+        let sum = sum.wrapping_add(len as u64).wrapping_add(ONE);
         word.store(sum, Ordering::Relaxed);
-        if (sum as i64) < 0 {
+        if sum & MANY != 0 {
             self.settle(at);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn add_large(&self, at: usize, len: usize) {
+    fn add_large(&self, tally: Tally, len: usize) {
+        let at = record::TALLIES + 4 * tally.0;
         add(self.word(at + 1), 1);
         add(self.word(at + 2), len as u64);
     }
@@ -310,8 +321,13 @@ impl EpStats {
         add(self.word(record::COUNTS + count as usize), 1);
     }
 
-    /// What a dump says of a tally: operations and bytes. Under the lock.
-    pub fn tally(&self, tally: Tally) -> (u64, u64) {
+    /// All operations so far, and their bytes. Under the lock of the endpoint's domain.
+    pub fn tallies(&self) -> impl Iterator<Item = (&'static str, (u64, u64))> {
+        let names = layout::TALLIES.iter().enumerate();
+        names.map(|(at, &name)| (name, self.tally(Tally(at))))
+    }
+
+    fn tally(&self, tally: Tally) -> (u64, u64) {
         let at = record::TALLIES + 4 * tally.0;
         let [sum, operations, bytes] =
             [0, 1, 2].map(|next| self.word(at + next).load(Ordering::Relaxed));
@@ -321,9 +337,10 @@ impl EpStats {
         )
     }
 
-    pub fn counted(&self, count: Count) -> u64 {
-        let word = self.word(record::COUNTS + count as usize);
-        word.load(Ordering::Relaxed)
+    /// What was counted besides.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let names = layout::COUNTS.iter().enumerate();
+        names.map(|(at, &name)| (name, self.word(record::COUNTS + at).load(Ordering::Relaxed)))
     }
 
     /// Answers a question for gauges.

@@ -2,6 +2,7 @@
 //! The operating system. Knows nothing of fabrics.
 
 pub mod addr;
+pub mod ask_signal;
 pub mod barrier;
 pub mod cformat;
 pub mod clock;

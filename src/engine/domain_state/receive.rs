@@ -51,7 +51,8 @@ impl<M: Memory> RxPath<'_, M> {
             return Err(Unfilled::Special);
         }
         let filled = self.srx.fill(message, source, fill)?;
-        self.stats.add(Tally::RECV, message.len as usize);
+        // It was in one record.
+        self.stats.add_short(Tally::RECV, message.len as usize);
         if (filled.flags | self.implied).contains(OpFlags::COMPLETION)
             && let Some(cq) = &mut self.cq
         {
@@ -125,7 +126,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
                 tag: envelope.tag,
                 data: envelope.data,
             };
-            return self.filled(ep, &filled, &info, release, sender.fi_addr);
+            return self.filled::<false>(ep, &filled, &info, release, sender.fi_addr);
         }
         // fi_endpoint(3), FI_SELECTIVE_COMPLETION: only what succeeds can be suppressed.
         let flags = envelope.what.received() | release;
@@ -185,9 +186,10 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         })
     }
 
-    /// As `received`, for a message that had room. `release` is FI_MULTI_RECV if a buffer is given back.
+    /// As `received`, for a message that had room. `release` is FI_MULTI_RECV if a buffer is given back. `SHORT`: it
+    /// came in one piece, which has less than `stats::SHORT` bytes.
     #[inline(always)]
-    pub fn filled(
+    pub fn filled<const SHORT: bool>(
         &mut self,
         id: usize,
         recv: &Filled,
@@ -196,7 +198,10 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         source: u64,
     ) {
         let ep = &self.eps[id];
-        ep.stats.add(Tally::RECV, message.len as usize);
+        match SHORT {
+            true => ep.stats.add_short(Tally::RECV, message.len as usize),
+            false => ep.stats.add(Tally::RECV, message.len as usize),
+        }
         let source = self.named(ep, source);
         if ((recv.flags | ep.rx_implied).contains(OpFlags::COMPLETION) || !release.is_empty())
             && let Some(cq) = ep.rx_cq

@@ -68,7 +68,7 @@ pub const TALLIES: [&str; 9] = [
     "remote_write",
     "remote_read",
 ];
-pub const SHIFT: u32 = 40;
+pub const SHIFT: u32 = 30;
 
 /// What is counted besides.
 pub const COUNTS: [&str; 12] = [

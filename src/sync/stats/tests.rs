@@ -57,12 +57,12 @@ fn operations_and_bytes_are_never_lost() {
     let counters = block.record(&OWNER);
     let (mut operations, mut bytes) = (0, 0);
     // More than there is room for in the word to which they are added.
-    for _ in 0..(1 << 23) + 5 {
-        counters.add(SEND, FITS - 1);
+    for _ in 0..(1 << 15) + 5 {
+        counters.add(SEND, SHORT - 1);
         operations += 1;
-        bytes += FITS as u64 - 1;
+        bytes += SHORT as u64 - 1;
     }
-    for len in [0, 1, FITS, 1 << 39, (1 << 40) - 1] {
+    for len in [0, 1, SHORT - 1, SHORT, 1 << 39, 1 << 50] {
         counters.add(SEND, len);
         operations += 1;
         bytes += len as u64;

@@ -64,8 +64,8 @@ pub fn watch(signal: Signal) -> io::Result<&'static EventFd> {
         SaFlags::SA_RESTART | SaFlags::SA_ONSTACK,
         SigSet::empty(),
     );
-    // SAFETY: `told` does only what a handler may, at any time and on any thread. It stays where it is: the caller keeps
-    // the library from being unloaded.
+    // SAFETY: `told` does only what a handler may, at any time and on any thread. It stays where it is: the caller
+    // keeps the library from being unloaded.
     let before = unsafe { sigaction(signal, &action)? };
     match before.handler() {
         SigHandler::SigDfl | SigHandler::SigIgn => Ok(event),

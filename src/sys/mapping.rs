@@ -210,8 +210,9 @@ impl Mapping {
         };
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_FIXED;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: replaces this mapping and nothing else, so pointers into it point to memory as before, and what `Held`
-        // unmaps is what is there. Only raw pointers and atomics are used on it, to which other bytes are nothing new.
+        // SAFETY: replaces this mapping and nothing else, so pointers into it point to memory as before, and what
+        // `Held` unmaps is what is there. Only raw pointers and atomics are used on it, to which other bytes are
+        // nothing new.
         let _ = unsafe { mmap_anonymous(Some(self.base.addr()), len, protection, flags) };
     }
 

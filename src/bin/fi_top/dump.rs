@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -85,7 +86,7 @@ fn read(pid: u32, name: &str) -> io::Result<Vec<u8>> {
     let path = root.join(Path::new(name).strip_prefix("/").unwrap_or(Path::new(name)));
     let file = OpenOptions::new()
         .read(true)
-        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
+        .custom_flags(OFlag::O_NOFOLLOW.bits() | OFlag::O_NONBLOCK.bits())
         .open(&path)?;
     let meta = file.metadata()?;
     let owner = fs::metadata(format!("/proc/{pid}"))?.uid();

@@ -8,6 +8,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
+
 use crate::block::{self, Process, Words};
 use crate::layout::{NAME, SIZE, head};
 use crate::options::{Mode, Options};
@@ -198,7 +200,7 @@ fn open(path: &Path) -> io::Result<Memory> {
         let mut how = OpenOptions::new();
         how.read(true)
             .write(writes)
-            .custom_flags(nix::libc::O_NONBLOCK);
+            .custom_flags(OFlag::O_NONBLOCK.bits());
         how.open(path)
     };
     let (file, writable) = match how(true) {

@@ -8,7 +8,8 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use super::Engine;
-use crate::engine::report::{DomainReport, gather};
+use crate::engine::report::DomainReport;
+use crate::engine::report::gather::gather;
 use crate::engine::transport::Transport;
 use crate::sync::inside;
 

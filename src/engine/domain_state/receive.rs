@@ -51,7 +51,7 @@ impl<M: Memory> RxPath<'_, M> {
             return Err(Unfilled::Special);
         }
         let filled = self.srx.fill(message, source, fill)?;
-        // It was in one record.
+        // It came in one piece.
         self.stats.add_short(Tally::RECV, message.len as usize);
         if (filled.flags | self.implied).contains(OpFlags::COMPLETION)
             && let Some(cq) = &mut self.cq
@@ -167,10 +167,20 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     /// itself, or none may come.
     #[inline(always)]
     pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_, M>> {
-        if self.reports_origin(id, fi_addr) || !self.may_receive(id) {
+        if !self.may_receive(id) {
             return None;
         }
-        let ep = &self.eps[id];
+        self.inlet_of_one(id, fi_addr)
+    }
+
+    /// As `inlet`, for a message that was read since one may come.
+    #[inline(always)]
+    pub fn inlet_of_one(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_, M>> {
+        let ep = self.eps.get(id)?;
+        // As `reports_origin`.
+        if fi_addr == FI_ADDR_NOTAVAIL && ep.caps.contains(Caps::SOURCE_ERR) {
+            return None;
+        }
         let cntr = ep.cntr(Event::Recv);
         if cntr.is_some_and(|cntr| cntr.is_watched()) {
             return None;

@@ -2,8 +2,8 @@
 //! Dumps: when they are written, and where to (FI_DUMP_ON_SIGNAL, FI_DUMP_FILE; `fi_top --dump`).
 //!
 //! A thread of the library writes them, since a job that hangs may sleep, spin in a completion queue, or not call the
-//! library at all. With FI_DUMP_ON_SIGNAL it is there from the first domain on. Else it is started when `fi_top` asks and
-//! somebody polls, and ends behind the dump: programs that nobody asks have no thread for this.
+//! library at all. With FI_DUMP_ON_SIGNAL it is there from the first domain on. Else it is started when `fi_top` asks
+//! and somebody polls, and ends behind the dump: programs that nobody asks have no thread for this.
 //!
 //! It takes each domain's lock as other threads of the library do, and waits for that so long and no longer: what is
 //! busy is called so.

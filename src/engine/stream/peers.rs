@@ -4,7 +4,8 @@
 
 use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::Error;
-use crate::engine::report::{self, Peer};
+use crate::engine::report::gather::attend;
+use crate::engine::report::{self, Peer, dump};
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
@@ -70,9 +71,11 @@ impl<N: Net> Stream<N> {
         peer
     }
 
-    /// See `report::attend`.
+    /// See `gather::attend`.
     pub(super) fn attend(&self, domain: &mut DomainOf<N>) {
-        report::attend(self, domain, self.reactor.now());
+        if attend(self, domain, self.reactor.now()) {
+            dump::ask_from_inside();
+        }
     }
 }
 

@@ -41,8 +41,8 @@ const EPOLL_EVERY: u64 = 32;
 /// those that are: with more busy connections than `HOT`, the ones that are read directly are the wrong ones.
 const WIDE: u32 = 16;
 
-/// One poll in so many looks whether somebody asks what is going on; it asks epoll, too, so that costs little beside it.
-const ATTEND_EVERY: u64 = 32;
+/// One poll in so many looks whether somebody asks what is going on; it asks epoll, too, beside which that is little.
+const ATTEND_EVERY: u64 = 256;
 
 /// Guesses in a row that came true before a guess is trusted: which connection has news after which.
 const SURE: u32 = 8;

@@ -9,7 +9,7 @@ use crate::abi::*;
 use crate::base::log::{Subsys, log_misuse};
 use crate::base::{Caps, Error, Result};
 use crate::engine::ep_state::{EpState, INITIATES};
-use crate::engine::report::address_of;
+use crate::engine::report::gather::address_of;
 use crate::engine::transport::{DomainStateOf, Transport};
 
 impl<T: Transport> Ep<T> {

@@ -123,18 +123,15 @@ impl<A: Address> Session<A> {
     /// A whole message: straight to its receive, or kept. False leaves it to the general way.
     #[inline(always)]
     fn whole(&mut self, cx: &mut Cx<'_, A>, message: &Message, payload: &[u8]) -> bool {
-        let Some(srx) = self.taker(cx.domain, message.tagged) else {
-            return false;
-        };
         if message.ack && self.answers() > ANSWERS {
             return false;
         }
         let info = message_info(message);
-        let srx = cx.domain.rx_queue_mut(srx);
-        let unfilled = match srx.fill(&info, self.source(), |iov| iov.fill(payload)) {
-            Ok(filled) => {
-                cx.domain
-                    .filled::<true>(self.ep, &filled, &info, CompFlags::empty(), self.fi_addr);
+        let Some(mut inlet) = cx.domain.inlet_of_one(self.ep, self.fi_addr) else {
+            return false;
+        };
+        let unfilled = match inlet.take(&info, self.source(), |iov| iov.fill(payload)) {
+            Ok(()) => {
                 if message.ack {
                     self.send_ack(cx);
                 }
@@ -142,6 +139,10 @@ impl<A: Address> Session<A> {
             }
             Err(unfilled) => unfilled,
         };
+        let Some(srx) = self.taker(cx.domain, message.tagged) else {
+            return false;
+        };
+        let srx = cx.domain.rx_queue_mut(srx);
         let envelope = info.envelope(self.source(), self.ep, cx.id as u64);
         let recv = match unfilled {
             Unfilled::Special => {

@@ -4,9 +4,12 @@
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 use std::fs;
 use std::io;
-use std::sync::{Arc, Mutex, TryLockError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
+use std::thread::yield_now;
+use std::time::Instant;
 
 use crate::base::identity;
 use crate::base::log::{CORE, Subsys, log_info};
@@ -31,7 +34,7 @@ impl Stats {
     pub fn open() -> Stats {
         static DOMAINS: AtomicU64 = AtomicU64::new(0);
         let block = match Settings::get().stats {
-            true => block(),
+            true => block_of_process(),
             false => None,
         };
         Stats {
@@ -87,18 +90,36 @@ impl Stats {
 
 static BLOCK: Mutex<Option<(Birth, Weak<Block>)>> = Mutex::new(None);
 
-/// That of this process, made if it is not there.
+/// That of this process, while a domain is open.
 pub fn block() -> Option<Arc<Block>> {
-    // In a child of a process that was forked in here it is taken for ever.
-    let mut known = match BLOCK.try_lock() {
-        Ok(known) => known,
-        Err(TryLockError::Poisoned(known)) => known.into_inner(),
-        Err(TryLockError::WouldBlock) => return None,
-    };
-    if let Some((birth, block)) = &*known
-        && birth.is_here()
-        && let Some(block) = block.upgrade()
-    {
+    current(&*list()?)
+}
+
+/// In a child of a process that was forked in here it is taken for ever.
+fn list() -> Option<MutexGuard<'static, Option<(Birth, Weak<Block>)>>> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match BLOCK.try_lock() {
+            Ok(known) => return Some(known),
+            Err(TryLockError::Poisoned(known)) => return Some(known.into_inner()),
+            Err(TryLockError::WouldBlock) if Instant::now() >= end => return None,
+            Err(TryLockError::WouldBlock) => yield_now(),
+        }
+    }
+}
+
+/// How long the thread that makes it may take.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+fn current(known: &Option<(Birth, Weak<Block>)>) -> Option<Arc<Block>> {
+    let (birth, block) = known.as_ref()?;
+    block.upgrade().filter(|_| birth.is_here())
+}
+
+/// That of this process, made if it is not there.
+fn block_of_process() -> Option<Arc<Block>> {
+    let mut known = list()?;
+    if let Some(block) = current(&known) {
         return Some(block);
     }
     let made =

@@ -77,6 +77,28 @@ pub struct Gauges {
     pub oldest_ms: u64,
 }
 
+/// Operations and their bytes, all of which come from one buffer of less than `SHORT` bytes; or a few such buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batch(u64);
+
+impl Batch {
+    /// One more operation.
+    #[inline(always)]
+    pub fn add(&mut self, len: usize) {
+        self.0 = self.0.wrapping_add(ONE + len as u64);
+    }
+
+    /// All of it; nothing is left.
+    #[inline(always)]
+    pub fn take(&mut self) -> Batch {
+        std::mem::take(self)
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// Who has a record.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
@@ -240,8 +262,8 @@ impl Default for EpStats {
 const WORDS: usize = RECORD / 8;
 /// One operation, where operations and bytes are added at once.
 const ONE: u64 = 1 << SHIFT;
-/// In that word, so many bytes are moved away: a shorter message behind them still fits. Of messages without a byte
-/// there would have to be 2^34 in a row until there is no room for another.
+/// In that word, so many bytes are moved away: what a batch has behind them still fits. Of messages without a byte there
+/// would have to be 2^34 in a row until there is no room for another.
 const MANY: u64 = ONE / 2;
 /// Longer messages do not go there.
 pub const SHORT: usize = 1 << 16;
@@ -271,21 +293,20 @@ impl EpStats {
     /// One operation of `len` bytes. Under the lock of the endpoint's domain.
     #[inline(always)]
     pub fn add(&self, tally: Tally, len: usize) {
-        match len < SHORT {
-            true => self.add_short(tally, len),
-            false => self.add_large(tally, len),
+        if len >= SHORT {
+            return self.add_large(tally, len);
         }
+        let mut batch = Batch::default();
+        batch.add(len);
+        self.add_batch(tally, batch);
     }
 
-    /// As `add`, where `len` is known to be less than `SHORT`.
-    // Nobody else writes, so no exchange is needed: a load, one addition of three numbers, a store, a test.
+    /// Operations that were summed up. Nobody else writes, so no exchange is needed.
     #[inline(always)]
-    pub fn add_short(&self, tally: Tally, len: usize) {
-        debug_assert!(len < SHORT);
+    pub fn add_batch(&self, tally: Tally, batch: Batch) {
         let at = record::TALLIES + 4 * tally.0;
         let word = self.word(at);
-        let sum = word.load(Ordering::Relaxed);
-        let sum = sum.wrapping_add(len as u64).wrapping_add(ONE);
+        let sum = word.load(Ordering::Relaxed).wrapping_add(batch.0);
         word.store(sum, Ordering::Relaxed);
         if sum & MANY != 0 {
             self.settle(at);

@@ -12,7 +12,7 @@ use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::transfer::What;
 use crate::hmem::{Host, Memory};
-use crate::sync::stats::{Count, EpStats, Tally};
+use crate::sync::stats::{Batch, Count, EpStats, Tally};
 
 use super::{CqState, DomainState};
 
@@ -51,8 +51,6 @@ impl<M: Memory> RxPath<'_, M> {
             return Err(Unfilled::Special);
         }
         let filled = self.srx.fill(message, source, fill)?;
-        // It came in one piece.
-        self.stats.add_short(Tally::RECV, message.len as usize);
         if (filled.flags | self.implied).contains(OpFlags::COMPLETION)
             && let Some(cq) = &mut self.cq
         {
@@ -62,6 +60,12 @@ impl<M: Memory> RxPath<'_, M> {
             cntr.succeeded(message.len as usize);
         }
         Ok(())
+    }
+
+    /// Messages that were taken.
+    #[inline(always)]
+    pub fn count(&self, batch: Batch) {
+        self.stats.add_batch(Tally::RECV, batch);
     }
 
     /// Keeps a message that is unexpected; `copy` appends its bytes. False if so many bytes are kept already.
@@ -126,7 +130,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
                 tag: envelope.tag,
                 data: envelope.data,
             };
-            return self.filled::<false>(ep, &filled, &info, release, sender.fi_addr);
+            return self.filled(ep, &filled, &info, release, sender.fi_addr);
         }
         // fi_endpoint(3), FI_SELECTIVE_COMPLETION: only what succeeds can be suppressed.
         let flags = envelope.what.received() | release;
@@ -167,20 +171,10 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     /// itself, or none may come.
     #[inline(always)]
     pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_, M>> {
-        if !self.may_receive(id) {
+        if self.reports_origin(id, fi_addr) || !self.may_receive(id) {
             return None;
         }
-        self.inlet_of_one(id, fi_addr)
-    }
-
-    /// As `inlet`, for a message that was read since one may come.
-    #[inline(always)]
-    pub fn inlet_of_one(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_, M>> {
-        let ep = self.eps.get(id)?;
-        // As `reports_origin`.
-        if fi_addr == FI_ADDR_NOTAVAIL && ep.caps.contains(Caps::SOURCE_ERR) {
-            return None;
-        }
+        let ep = &self.eps[id];
         let cntr = ep.cntr(Event::Recv);
         if cntr.is_some_and(|cntr| cntr.is_watched()) {
             return None;
@@ -196,10 +190,24 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         })
     }
 
-    /// As `received`, for a message that had room. `release` is FI_MULTI_RECV if a buffer is given back. `SHORT`: it
-    /// came in one piece, which has less than `stats::SHORT` bytes.
+    /// As `received`, for a message that had room. `release` is FI_MULTI_RECV if a buffer is given back.
     #[inline(always)]
-    pub fn filled<const SHORT: bool>(
+    pub fn filled(
+        &mut self,
+        id: usize,
+        recv: &Filled,
+        message: &MessageInfo,
+        release: CompFlags,
+        source: u64,
+    ) {
+        let stats = &self.eps[id].stats;
+        stats.add(Tally::RECV, message.len as usize);
+        self.filled_and_counted(id, recv, message, release, source);
+    }
+
+    /// As `filled`, for a message that is counted with others.
+    #[inline(always)]
+    pub fn filled_and_counted(
         &mut self,
         id: usize,
         recv: &Filled,
@@ -208,10 +216,6 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         source: u64,
     ) {
         let ep = &self.eps[id];
-        match SHORT {
-            true => ep.stats.add_short(Tally::RECV, message.len as usize),
-            false => ep.stats.add(Tally::RECV, message.len as usize),
-        }
         let source = self.named(ep, source);
         if ((recv.flags | ep.rx_implied).contains(OpFlags::COMPLETION) || !release.is_empty())
             && let Some(cq) = ep.rx_cq

@@ -254,7 +254,7 @@ impl Rxm {
                 match srx.fill(&info, source, |iov| iov.fill(payload)) {
                     Ok(filled) => {
                         self.has_matched = true;
-                        domain.filled::<false>(ep, &filled, &info, CompFlags::empty(), fi_addr);
+                        domain.filled(ep, &filled, &info, CompFlags::empty(), fi_addr);
                         return Ok(Taken::Yes);
                     }
                     Err(unfilled) => unfilled,

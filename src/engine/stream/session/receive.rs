@@ -17,6 +17,7 @@ use crate::engine::stream::session::rma::{ANSWERS, count_regions};
 use crate::engine::stream::session::{Cx, Session};
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
+use crate::sync::stats::Tally;
 use crate::sys::memory;
 
 /// Why a connection is ended by its reader.
@@ -49,8 +50,24 @@ impl<A: Address> Session<A> {
     }
 
     /// Deals with bytes of the stream.
+    #[inline]
+    pub fn take(&mut self, cx: &mut Cx<'_, A>, bytes: &[u8]) -> core::result::Result<(), Fault> {
+        let result = self.take_frames(cx, bytes);
+        self.count_came(cx);
+        result
+    }
+
+    /// What came straight to its receives is counted together: most of the cost is to find where.
+    #[inline(always)]
+    fn count_came(&mut self, cx: &mut Cx<'_, A>) {
+        let came = cx.common.came.take();
+        if !came.is_empty() {
+            cx.domain.ep(self.ep).stats.add_batch(Tally::RECV, came);
+        }
+    }
+
     #[inline(never)]
-    pub fn take(
+    fn take_frames(
         &mut self,
         cx: &mut Cx<'_, A>,
         mut bytes: &[u8],
@@ -123,15 +140,24 @@ impl<A: Address> Session<A> {
     /// A whole message: straight to its receive, or kept. False leaves it to the general way.
     #[inline(always)]
     fn whole(&mut self, cx: &mut Cx<'_, A>, message: &Message, payload: &[u8]) -> bool {
+        let Some(srx) = self.taker(cx.domain, message.tagged) else {
+            return false;
+        };
         if message.ack && self.answers() > ANSWERS {
             return false;
         }
         let info = message_info(message);
-        let Some(mut inlet) = cx.domain.inlet_of_one(self.ep, self.fi_addr) else {
-            return false;
-        };
-        let unfilled = match inlet.take(&info, self.source(), |iov| iov.fill(payload)) {
-            Ok(()) => {
+        let srx = cx.domain.rx_queue_mut(srx);
+        let unfilled = match srx.fill(&info, self.source(), |iov| iov.fill(payload)) {
+            Ok(filled) => {
+                cx.common.came.add(payload.len());
+                cx.domain.filled_and_counted(
+                    self.ep,
+                    &filled,
+                    &info,
+                    CompFlags::empty(),
+                    self.fi_addr,
+                );
                 if message.ack {
                     self.send_ack(cx);
                 }
@@ -139,17 +165,14 @@ impl<A: Address> Session<A> {
             }
             Err(unfilled) => unfilled,
         };
-        let Some(srx) = self.taker(cx.domain, message.tagged) else {
-            return false;
-        };
-        let srx = cx.domain.rx_queue_mut(srx);
         let envelope = info.envelope(self.source(), self.ep, cx.id as u64);
         let recv = match unfilled {
             Unfilled::Special => {
                 let filled = srx.fill_next(&info, envelope.source, |iov| iov.fill(payload));
                 if let Some((filled, release)) = filled {
+                    cx.common.came.add(payload.len());
                     cx.domain
-                        .filled::<true>(self.ep, &filled, &info, release, self.fi_addr);
+                        .filled_and_counted(self.ep, &filled, &info, release, self.fi_addr);
                     if message.ack {
                         self.send_ack(cx);
                     }
@@ -191,6 +214,7 @@ impl<A: Address> Session<A> {
             && frame == bytes.len()
             && self.whole(cx, &message, payload)
         {
+            self.count_came(cx);
             return Ok(());
         }
         self.take(cx, bytes)

@@ -25,6 +25,7 @@ use crate::engine::transport::Address;
 use crate::engine::wait::Wait;
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::transfer::{Rx, Tx, What};
+use crate::sync::stats::EpStats;
 
 static SOURCE: Source = Source::new(c"test");
 

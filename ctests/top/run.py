@@ -237,7 +237,7 @@ def test_hostile(case):
         with own_counters(content):
             check(own not in case.processes(), what)
     numbers = random.Random(1)
-    for _ in range(20):
+    for _ in range(5):
         words = {at: numbers.choice([0, 2, numbers.getrandbits(64), 2**64 - 1]) for at in range(4, SIZE // 8)}
         # Readers may see it in use, and unmoved.
         for record in range(first, SIZE // 8 - RECORD // 8, RECORD // 8):

@@ -296,6 +296,13 @@ impl EpStats {
         if len >= SHORT {
             return self.add_large(tally, len);
         }
+        self.add_short(tally, len);
+    }
+
+    /// As `add`, where `len` is known to be less than `SHORT`.
+    #[inline(always)]
+    pub fn add_short(&self, tally: Tally, len: usize) {
+        debug_assert!(len < SHORT);
         let mut batch = Batch::default();
         batch.add(len);
         self.add_batch(tally, batch);

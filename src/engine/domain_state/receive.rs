@@ -12,7 +12,7 @@ use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::transfer::What;
 use crate::hmem::{Host, Memory};
-use crate::sync::stats::{Batch, Count, EpStats, Tally};
+use crate::sync::stats::{Count, EpStats, Tally};
 
 use super::{CqState, DomainState};
 
@@ -51,6 +51,8 @@ impl<M: Memory> RxPath<'_, M> {
             return Err(Unfilled::Special);
         }
         let filled = self.srx.fill(message, source, fill)?;
+        // It came in one record.
+        self.stats.add_short(Tally::RECV, message.len as usize);
         if (filled.flags | self.implied).contains(OpFlags::COMPLETION)
             && let Some(cq) = &mut self.cq
         {
@@ -60,12 +62,6 @@ impl<M: Memory> RxPath<'_, M> {
             cntr.succeeded(message.len as usize);
         }
         Ok(())
-    }
-
-    /// Messages that were taken.
-    #[inline(always)]
-    pub fn count(&self, batch: Batch) {
-        self.stats.add_batch(Tally::RECV, batch);
     }
 
     /// Keeps a message that is unexpected; `copy` appends its bytes. False if so many bytes are kept already.

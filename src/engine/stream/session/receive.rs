@@ -50,24 +50,8 @@ impl<A: Address> Session<A> {
     }
 
     /// Deals with bytes of the stream.
-    #[inline]
-    pub fn take(&mut self, cx: &mut Cx<'_, A>, bytes: &[u8]) -> core::result::Result<(), Fault> {
-        let result = self.take_frames(cx, bytes);
-        self.count_came(cx);
-        result
-    }
-
-    /// What came straight to its receives is counted together: most of the cost is to find where.
-    #[inline(always)]
-    fn count_came(&mut self, cx: &mut Cx<'_, A>) {
-        let came = cx.common.came.take();
-        if !came.is_empty() {
-            cx.domain.ep(self.ep).stats.add_batch(Tally::RECV, came);
-        }
-    }
-
     #[inline(never)]
-    fn take_frames(
+    pub fn take(
         &mut self,
         cx: &mut Cx<'_, A>,
         mut bytes: &[u8],
@@ -87,19 +71,19 @@ impl<A: Address> Session<A> {
                         bytes = &bytes[frame..];
                         // What was sent in answer may have ended the session.
                         if self.is_over() {
-                            return Ok(());
+                            break;
                         }
                         continue;
                     }
                     let Some((frame, used)) = self.next_frame(bytes)? else {
-                        return Ok(());
+                        break;
                     };
                     bytes = &bytes[used..];
                     let used = self.begin(cx, &frame, bytes)?;
                     bytes = &bytes[used..];
                     // The frame may have ended the session.
                     if self.is_over() {
-                        return Ok(());
+                        break;
                     }
                 }
                 At::Payload(incoming) => {
@@ -130,11 +114,21 @@ impl<A: Address> Session<A> {
                 }
                 At::Stalled(_) | At::Held(_) => {
                     self.rx.leftover.extend_from_slice(bytes);
-                    return Ok(());
+                    break;
                 }
             }
         }
+        self.count_came(cx);
         Ok(())
+    }
+
+    /// What came straight to its receives is counted together: most of the cost is to find where.
+    #[inline(always)]
+    fn count_came(&mut self, cx: &mut Cx<'_, A>) {
+        let came = cx.common.came.take();
+        if !came.is_empty() {
+            cx.domain.ep(self.ep).stats.add_batch(Tally::RECV, came);
+        }
     }
 
     /// A whole message: straight to its receive, or kept. False leaves it to the general way.

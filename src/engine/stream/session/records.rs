@@ -13,7 +13,6 @@ use crate::engine::stream::session::{Cx, Session, State};
 use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::transport::Address;
 use crate::sync::ring::{HEADER, LINE, Record};
-use crate::sync::stats::Batch;
 
 /// Records up to this size are copied before they are looked into.
 const SMALL: usize = 1024;
@@ -53,7 +52,6 @@ impl<A: Address> Session<A> {
         let Some(mut inlet) = cx.domain.inlet(self.ep, self.fi_addr) else {
             return left;
         };
-        let mut came = Batch::default();
         loop {
             let mut start = [0; MAX_MESSAGE_HEADER];
             shm.copy_start(&record, &mut start);
@@ -66,7 +64,7 @@ impl<A: Address> Session<A> {
             let parts = message_info(&message);
             let place = |to: &IoVec| shm.fill(&record, header, message.payload as usize, to);
             match inlet.take(&parts, source, place) {
-                Ok(()) => came.add(message.payload as usize),
+                Ok(()) => {}
                 Err(Unfilled::Unexpected) if record.len() <= SMALL => {
                     let envelope = parts.envelope(source, self.ep, cx.id as u64);
                     let copy = |bytes: &mut Vec<u8>| shm.append(&record, header, bytes);
@@ -87,10 +85,6 @@ impl<A: Address> Session<A> {
                     break;
                 }
             };
-        }
-        // They came in some records, each of less than a batch's bytes.
-        if !came.is_empty() {
-            inlet.count(came);
         }
         left
     }

@@ -29,6 +29,7 @@ use crate::engine::matching::{Matcher, MsgId};
 use crate::ffi::ops::transfer::What;
 use crate::hmem::{Host, Memory};
 use crate::sync::stats::{Count, EpStats};
+use crate::sys::probe;
 
 /// Room that must be left in a multi-receive buffer to keep it posted, unless FI_OPT_MIN_MULTI_RECV says otherwise.
 pub const MIN_MULTI_RECV: usize = 16384;
@@ -116,6 +117,7 @@ impl<M: Memory> Srx<M> {
         let min = self.min_multi_recv;
         let matcher = &mut self.lane(envelope.what).matcher;
         let id = matcher.find_posted(envelope.source, envelope.tag)?;
+        probe::matched(envelope.source, envelope.tag, envelope.len);
         let posted = matcher.posted(id);
         if posted.multi.is_none() {
             let recv = posted.whole();
@@ -158,6 +160,7 @@ impl<M: Memory> Srx<M> {
         if posted.multi.is_some() || message.len > posted.len as u64 {
             return Err(Unfilled::Special);
         }
+        probe::matched(source, message.tag, message.len);
         fill(&posted.iov);
         let filled = Filled {
             base: posted.iov.base(),
@@ -182,6 +185,7 @@ impl<M: Memory> Srx<M> {
         let posted = matcher.posted(id);
         posted.multi.as_ref()?;
         let piece = posted.iov.split_piece(usize::try_from(message.len).ok()?)?;
+        probe::matched(source, message.tag, message.len);
         fill(&piece);
         let is_full = posted.iov.remaining() < min.max(1);
         let filled = Filled {

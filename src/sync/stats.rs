@@ -77,28 +77,6 @@ pub struct Gauges {
     pub oldest_ms: u64,
 }
 
-/// Operations and their bytes, all of which come from one buffer of less than `SHORT` bytes; or a few such buffers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Batch(u64);
-
-impl Batch {
-    /// One more operation.
-    #[inline(always)]
-    pub fn add(&mut self, len: usize) {
-        self.0 = self.0.wrapping_add(ONE + len as u64);
-    }
-
-    /// All of it; nothing is left.
-    #[inline(always)]
-    pub fn take(&mut self) -> Batch {
-        std::mem::take(self)
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-}
-
 /// Who has a record.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
@@ -262,7 +240,7 @@ impl Default for EpStats {
 const WORDS: usize = RECORD / 8;
 /// One operation, where operations and bytes are added at once.
 const ONE: u64 = 1 << SHIFT;
-/// In that word, so many bytes are moved away: what a batch has behind them still fits. Of messages without a byte there
+/// In that word, so many bytes are moved away: what comes behind them still fits. Of messages without a byte there
 /// would have to be 2^34 in a row until there is no room for another.
 const MANY: u64 = ONE / 2;
 /// Longer messages do not go there.
@@ -302,20 +280,22 @@ impl EpStats {
     /// As `add`, where `len` is known to be less than `SHORT`.
     #[inline(always)]
     pub fn add_short(&self, tally: Tally, len: usize) {
-        debug_assert!(len < SHORT);
-        let mut batch = Batch::default();
-        batch.add(len);
-        self.add_batch(tally, batch);
+        self.add_unsettled(tally, len);
+        self.settle_if_many(tally);
     }
 
-    /// Operations that were summed up. Nobody else writes, so no exchange is needed.
+    /// As `add_short`, where `settle_if_many` is called before 2^29 bytes have come together; else numbers are wrong.
+    // Nobody else writes, so no exchange is needed: the compiler makes one addition to memory of this.
     #[inline(always)]
-    pub fn add_batch(&self, tally: Tally, batch: Batch) {
+    pub fn add_unsettled(&self, tally: Tally, len: usize) {
+        debug_assert!(len < SHORT);
+        add(self.word(record::TALLIES + 4 * tally.0), ONE + len as u64);
+    }
+
+    #[inline(always)]
+    pub fn settle_if_many(&self, tally: Tally) {
         let at = record::TALLIES + 4 * tally.0;
-        let word = self.word(at);
-        let sum = word.load(Ordering::Relaxed).wrapping_add(batch.0);
-        word.store(sum, Ordering::Relaxed);
-        if sum & MANY != 0 {
+        if self.word(at).load(Ordering::Relaxed) & MANY != 0 {
             self.settle(at);
         }
     }

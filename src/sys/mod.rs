@@ -19,6 +19,7 @@ pub mod long_double;
 pub mod mapping;
 pub mod memory;
 pub mod netif;
+pub mod probe;
 pub mod process_memory;
 pub mod random;
 pub mod resolve;

@@ -196,14 +196,24 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         release: CompFlags,
         source: u64,
     ) {
-        let stats = &self.eps[id].stats;
-        stats.add(Tally::RECV, message.len as usize);
-        self.filled_and_counted(id, recv, message, release, source);
+        self.filled_by::<false>(id, recv, message, release, source);
     }
 
-    /// As `filled`, for a message that is counted with others.
+    /// As `filled`, for a message that came in one piece.
     #[inline(always)]
-    pub fn filled_and_counted(
+    pub fn filled_whole(
+        &mut self,
+        id: usize,
+        recv: &Filled,
+        message: &MessageInfo,
+        release: CompFlags,
+        source: u64,
+    ) {
+        self.filled_by::<true>(id, recv, message, release, source);
+    }
+
+    #[inline(always)]
+    fn filled_by<const WHOLE: bool>(
         &mut self,
         id: usize,
         recv: &Filled,
@@ -212,6 +222,11 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         source: u64,
     ) {
         let ep = &self.eps[id];
+        let len = message.len as usize;
+        match WHOLE {
+            true => ep.stats.add_unsettled(Tally::RECV, len),
+            false => ep.stats.add(Tally::RECV, len),
+        }
         let source = self.named(ep, source);
         if ((recv.flags | ep.rx_implied).contains(OpFlags::COMPLETION) || !release.is_empty())
             && let Some(cq) = ep.rx_cq

@@ -12,7 +12,7 @@ use crate::engine::srx::WaitingReceive;
 use crate::engine::transport::{Address, DomainStateOf, Transport};
 use crate::ffi::ops::transfer::What;
 use crate::hmem::Memory;
-use crate::sync::stats::Gauges;
+use crate::sync::stats::{Gauges, Tally};
 
 /// What a domain's endpoints wait for. Contexts of scalable endpoints are endpoints here.
 pub fn gather<T: Transport>(
@@ -92,6 +92,9 @@ pub fn attend<T: Transport>(transport: &T, domain: &mut DomainStateOf<T>, now: I
     domain
         .rx_queues_mut()
         .for_each(|queue| queue.note_time(now));
+    domain
+        .eps()
+        .for_each(|(_, ep)| ep.stats.settle_if_many(Tally::RECV));
     if let Some(question) = domain.stats.take_question() {
         for (id, ep) in domain.eps() {
             let queue = domain.rx_queue(ep.srx);

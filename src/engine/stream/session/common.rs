@@ -12,7 +12,6 @@ use crate::engine::flusher::Held;
 use crate::engine::stream::session::groups::Groups;
 use crate::engine::stream::session::waits::Waits;
 use crate::engine::transport::Address;
-use crate::sync::stats::Batch;
 
 /// What the provider's settings say of connections.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +67,6 @@ pub struct Common<A> {
     pub watches_peers: bool,
     /// What sessions have left to the stream, in order.
     pub todo: VecDeque<(usize, Todo)>,
-    /// Messages of the bytes at hand that went straight to their receives, and are not counted yet.
-    pub came: Batch,
 }
 
 /// What a session cannot do by itself.
@@ -111,7 +108,6 @@ impl<A: Address> Common<A> {
             polls: 1,
             watches_peers: false,
             todo: VecDeque::new(),
-            came: Batch::default(),
         }
     }
 }

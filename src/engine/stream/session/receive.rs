@@ -17,7 +17,6 @@ use crate::engine::stream::session::rma::{ANSWERS, count_regions};
 use crate::engine::stream::session::{Cx, Session};
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
-use crate::sync::stats::Tally;
 use crate::sys::memory;
 
 /// Why a connection is ended by its reader.
@@ -71,19 +70,19 @@ impl<A: Address> Session<A> {
                         bytes = &bytes[frame..];
                         // What was sent in answer may have ended the session.
                         if self.is_over() {
-                            break;
+                            return Ok(());
                         }
                         continue;
                     }
                     let Some((frame, used)) = self.next_frame(bytes)? else {
-                        break;
+                        return Ok(());
                     };
                     bytes = &bytes[used..];
                     let used = self.begin(cx, &frame, bytes)?;
                     bytes = &bytes[used..];
                     // The frame may have ended the session.
                     if self.is_over() {
-                        break;
+                        return Ok(());
                     }
                 }
                 At::Payload(incoming) => {
@@ -114,21 +113,11 @@ impl<A: Address> Session<A> {
                 }
                 At::Stalled(_) | At::Held(_) => {
                     self.rx.leftover.extend_from_slice(bytes);
-                    break;
+                    return Ok(());
                 }
             }
         }
-        self.count_came(cx);
         Ok(())
-    }
-
-    /// What came straight to its receives is counted together: most of the cost is to find where.
-    #[inline(always)]
-    fn count_came(&mut self, cx: &mut Cx<'_, A>) {
-        let came = cx.common.came.take();
-        if !came.is_empty() {
-            cx.domain.ep(self.ep).stats.add_batch(Tally::RECV, came);
-        }
     }
 
     /// A whole message: straight to its receive, or kept. False leaves it to the general way.
@@ -144,14 +133,8 @@ impl<A: Address> Session<A> {
         let srx = cx.domain.rx_queue_mut(srx);
         let unfilled = match srx.fill(&info, self.source(), |iov| iov.fill(payload)) {
             Ok(filled) => {
-                cx.common.came.add(payload.len());
-                cx.domain.filled_and_counted(
-                    self.ep,
-                    &filled,
-                    &info,
-                    CompFlags::empty(),
-                    self.fi_addr,
-                );
+                cx.domain
+                    .filled_whole(self.ep, &filled, &info, CompFlags::empty(), self.fi_addr);
                 if message.ack {
                     self.send_ack(cx);
                 }
@@ -164,9 +147,8 @@ impl<A: Address> Session<A> {
             Unfilled::Special => {
                 let filled = srx.fill_next(&info, envelope.source, |iov| iov.fill(payload));
                 if let Some((filled, release)) = filled {
-                    cx.common.came.add(payload.len());
                     cx.domain
-                        .filled_and_counted(self.ep, &filled, &info, release, self.fi_addr);
+                        .filled_whole(self.ep, &filled, &info, release, self.fi_addr);
                     if message.ack {
                         self.send_ack(cx);
                     }
@@ -208,7 +190,6 @@ impl<A: Address> Session<A> {
             && frame == bytes.len()
             && self.whole(cx, &message, payload)
         {
-            self.count_came(cx);
             return Ok(());
         }
         self.take(cx, bytes)

@@ -13,6 +13,7 @@ import pty
 import random
 import re
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -405,6 +406,40 @@ def test_hang(case):
                 _, other = dumped(case, ranks[1], endpoint(case.processes()[ranks[0]])["address"])
                 check(not [receive for receive in other["receives"] if receive["tagged"]], other["receives"])
             case.end()
+    return None
+
+
+PROBES = {"post": 4, "match": 3, "complete": 3, "connect": 3, "lose": 4}
+
+
+def test_probes(case):
+    """Probes are in the file, with their arguments; where perf may set them, they tell of what happens."""
+    library = case.library / "libfabric.so.1"
+    notes = subprocess.run(["readelf", "-n", library], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"Provider: ironfabric\n +Name: (\w+)\n +Location: 0x0*([1-9a-f]\w*),.*\n +Arguments: (.*)\n", notes)
+    counts = {name: {len(arguments.split()) for other, _, arguments in found if other == name} for name, _, _ in found}
+    check(counts == {name: {arguments} for name, arguments in PROBES.items()}, counts, notes[:2000])
+    check(len({place for _, place, _ in found}) == len(found), "probes at one place")
+    if os.geteuid() != 0 or not shutil.which("perf"):
+        return "perf, or the right to set probes, is not here: what probes tell was not tested"
+    file = library.resolve()
+    run = lambda *command, **more: subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, **more)  # noqa: E731
+    run("perf", "buildid-cache", "--add", file)
+    try:
+        if run("perf", "probe", "-q", "-x", file, "sdt_ironfabric:connect", "sdt_ironfabric:lose").returncode:
+            return "perf cannot set probes here: what they tell was not tested"
+        options = ["-p", "tcp", "-d", "lo", "-e", "rdm", "-S", "64", "-I", "5"]
+        server = case.start([case.library / "fi_pingpong", "-B", 0, *options])
+        said = until("the server's port", lambda: re.search(r"^control port (\d+)$", server.said(), re.M))
+        data = case.scratch / "perf.data"
+        done = run("perf", "record", "-q", "-o", data, "-e", "sdt_ironfabric:connect", "--", case.library / "fi_pingpong", "-P",
+                   said[1], *options, "127.0.0.1", env=case.env())
+        check(done.returncode == 0, done)
+        told = run("perf", "script", "-i", data).stdout
+        check(len(re.findall(r"sdt_ironfabric:connect: \(\w+\) arg1=\d+ arg2=\d+ arg3=\d+", told)) == 1, told)
+    finally:
+        run("perf", "probe", "-q", "-d", "sdt_ironfabric:*")
+        run("perf", "buildid-cache", "--remove", file)
     return None
 
 

@@ -53,19 +53,11 @@ macro_rules! note {
     }};
 }
 
-/// An operation is posted: `kind` 0 to 5 is that of `sync::stats::Tally::begun`, 6 and 7 are receives, without a tag and
-/// with one.
+/// An operation or a receive is posted by the application: the endpoint's handle, the context, who it is for or from,
+/// and the tag, if it has one. All of that is at hand where a call begins.
 #[inline(always)]
-pub fn post(ep: usize, kind: u64, bytes: usize, peer: u64, tag: u64) {
-    note!(
-        "post",
-        "8@{} 8@{} 8@{} 8@{} 8@{}",
-        ep,
-        kind,
-        bytes,
-        peer,
-        tag
-    );
+pub fn post(ep: usize, context: usize, peer: u64, tag: u64) {
+    note!("post", "8@{} 8@{} 8@{} 8@{}", ep, context, peer, tag);
 }
 
 /// A message has met a plain receive: who sent it, by the number that its receives would name it by.

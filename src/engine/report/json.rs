@@ -218,4 +218,20 @@ mod tests {
         let expected = r#"{"a":"\"\\\u000a\u0001é","b":[{"n":1},{"n":2}],"c":[],"d":false}"#;
         assert_eq!(json.0, expected);
     }
+
+    #[test]
+    fn the_json_has_what_the_text_has() {
+        let text = write("title", 7, &super::super::text::tests::sample());
+        for part in [
+            r#"{"title":"title","pid":7,"domains":[{"number":0,"provider":"tcp","name":"lo","busy":false"#,
+            r#""recv":1,"recv_bytes":5"#,
+            r#"{"tagged":true,"tag":"0x4d","ignore":"0x0","bytes":80,"peer":1,"address":"1.2.3.4:5","age_ms":2500}"#,
+            r#""state":"connecting","connected":false"#,
+            r#""waits_count":65"#,
+            r#""number":1,"provider":"tcp","name":"lo","busy":true}]}"#,
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        assert_eq!(text.matches("\"what\"").count(), 64);
+    }
 }

@@ -182,3 +182,81 @@ fn one_peer(out: &mut String, peer: &Peer) -> fmt::Result {
     }
     more(out, "        ", peer.waits_count - peer.waits.len())
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::abi::FI_EP_RDM;
+    use crate::sync::stats::{EpStats, Tally};
+
+    /// One domain that tells of an endpoint, and one that is busy.
+    pub fn sample() -> Vec<DomainReport> {
+        let stats = EpStats::hidden();
+        stats.add(Tally::RECV, 5);
+        let mut peer = Peer {
+            address: "1.2.3.4:5".to_owned(),
+            fi_addr: Some(1),
+            state: "connecting",
+            attempts: 2,
+            last_error: Some(111),
+            ..Peer::default()
+        };
+        for tag in 0..65 {
+            peer.add(Wait {
+                what: "tagged send".to_owned(),
+                len: 7,
+                tag: Some(tag),
+                stage: "waits",
+                age: Some(Duration::from_secs(tag)),
+            });
+        }
+        let receive = Receive {
+            tagged: true,
+            tag: 0x4d,
+            ignore: 0,
+            len: 80,
+            from: Some(Source {
+                fi_addr: 1,
+                address: Some("1.2.3.4:5".to_owned()),
+            }),
+            age: Some(Duration::from_millis(2500)),
+        };
+        let ep = EpReport {
+            address: "1.2.3.4:4".to_owned(),
+            ep_type: FI_EP_RDM.0,
+            enabled: true,
+            transmits: 65,
+            most_transmits: 256,
+            stats,
+            receives: Listed::of([receive].into_iter()),
+            kept: Listed::of(core::iter::empty()),
+            kept_bytes: 0,
+            peers: vec![peer],
+        };
+        let domain = |number, endpoints| DomainReport {
+            number,
+            provider: "tcp".to_owned(),
+            name: "lo".to_owned(),
+            endpoints,
+        };
+        vec![domain(0, Some(vec![ep])), domain(1, None)]
+    }
+
+    #[test]
+    fn what_waits_is_told_with_its_peer_its_tag_and_its_age() {
+        let text = write("title", &sample());
+        for line in [
+            "  endpoint 1.2.3.4:4 (rdm)",
+            "    so far: recv 1 (5 bytes)",
+            "      tagged receive, tag 0x4d, 80 bytes, from peer 1 (1.2.3.4:5), for more than 2.5 s",
+            "      peer 1 1.2.3.4:5: connecting, attempts that failed: 2, the last with error 111, operations that wait: 65",
+            "        tagged send, 7 bytes, tag 0x1: waits, for more than 1.0 s",
+            "        and 1 more",
+            "domain 1 of tcp: lo",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+        }
+        assert!(text.contains("  busy: a thread is inside a call"), "{text}");
+        assert_eq!(write("title", &[]), "title\nno domain is open\n");
+    }
+}

@@ -17,7 +17,6 @@ use crate::engine::trigger::{Action, Place};
 use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
 use crate::ffi::ops::transfer::{DataPath, OneRx, OneTx, Rx, Tx, What};
 use crate::ffi::ops::work::OutgoingAtomic;
-use crate::sys::probe;
 
 impl<T: Transport> Ep<T> {
     /// Flags that an operation gets by an endpoint whose operations are limited in size or order.
@@ -146,8 +145,6 @@ impl<T: Transport> DataPath for Ep<T> {
 
     #[inline]
     fn transmit(&self, tx: &mut Tx<'_, T::Memory>) -> Result {
-        let len = tx.iov.remaining();
-        probe::post(self.shared.id, tx.what as u64, len, tx.dest, tx.tag);
         self.try_transmit(tx)
             .or_else(|error| self.post_refused(tx, error))
             .map_err(Self::refused)
@@ -155,15 +152,11 @@ impl<T: Transport> DataPath for Ep<T> {
 
     #[inline]
     fn transmit_one(&self, tx: OneTx<T::Memory>) -> Result {
-        let len = tx.piece.len();
-        probe::post(self.shared.id, tx.what as u64, len, tx.dest, tx.tag);
         self.try_transmit_one(tx).map_err(Self::refused)
     }
 
     #[inline]
     fn receive(&self, rx: Rx<T::Memory>) -> Result {
-        let (kind, len) = (6 + rx.what as u64, rx.iov.remaining());
-        probe::post(self.shared.id, kind, len, rx.src, rx.tag);
         self.try_receive(rx).map_err(Self::refused)
     }
 
@@ -171,9 +164,7 @@ impl<T: Transport> DataPath for Ep<T> {
     fn receive_one(&self, mut rx: OneRx<T::Memory>) -> Result {
         if !rx.flags.intersects(OpFlags::PEEK | OpFlags::TRIGGER) {
             let mut guard = self.shared.engine.lock_data()?;
-            let (kind, len) = (6 + rx.what as u64, rx.piece.len());
             if guard.domain.post_one(self.shared.id, &mut rx) {
-                probe::post(self.shared.id, kind, len, rx.src, rx.tag);
                 return Ok(());
             }
         }
@@ -248,11 +239,6 @@ impl<T: Transport> AtomicPath for Ep<T> {
     }
 
     fn atomic(&self, atomic: &mut Atomic<'_, T::Memory>) -> Result {
-        let (kind, len) = match atomic.family {
-            Family::Base => (What::Atomic, atomic.operands.remaining()),
-            _ => (What::AtomicFetch, atomic.result.remaining()),
-        };
-        probe::post(self.shared.id, kind as u64, len, atomic.dest, 0);
         self.try_atomic(atomic).map_err(Self::refused)
     }
 }

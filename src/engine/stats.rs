@@ -88,7 +88,10 @@ impl Stats {
     }
 }
 
-static BLOCK: Mutex<Option<(Birth, Weak<Block>)>> = Mutex::new(None);
+/// The block, and who made it.
+type Known = Option<(Birth, Weak<Block>)>;
+
+static BLOCK: Mutex<Known> = Mutex::new(None);
 
 /// That of this process, while a domain is open.
 pub fn block() -> Option<Arc<Block>> {
@@ -96,7 +99,7 @@ pub fn block() -> Option<Arc<Block>> {
 }
 
 /// In a child of a process that was forked in here it is taken for ever.
-fn list() -> Option<MutexGuard<'static, Option<(Birth, Weak<Block>)>>> {
+fn list() -> Option<MutexGuard<'static, Known>> {
     let end = Instant::now() + PATIENCE;
     loop {
         match BLOCK.try_lock() {
@@ -111,7 +114,7 @@ fn list() -> Option<MutexGuard<'static, Option<(Birth, Weak<Block>)>>> {
 /// How long the thread that makes it may take.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-fn current(known: &Option<(Birth, Weak<Block>)>) -> Option<Arc<Block>> {
+fn current(known: &Known) -> Option<Arc<Block>> {
     let (birth, block) = known.as_ref()?;
     block.upgrade().filter(|_| birth.is_here())
 }

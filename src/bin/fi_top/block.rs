@@ -162,7 +162,7 @@ fn endpoint(before: &[u64], words: &[u64], after: &[u64]) -> Option<Endpoint> {
     for (at, tally) in tallies.iter_mut().enumerate() {
         let [sum, operations, bytes, moved] =
             [0, 1, 2, 3].map(|next| record::TALLIES + 4 * at + next);
-        if before[moved] != after[moved] || before[moved] % 2 != 0 {
+        if before[moved] != after[moved] || !before[moved].is_multiple_of(2) {
             return None;
         }
         *tally = Tally {

@@ -188,6 +188,40 @@ def test_off(case):
     check(len(told) == 1, *lines)
 
 
+def test_forked(case):
+    """A child counts for itself, and nobody sees it until it opens a domain of its own."""
+    program = [sys.executable, HERE / "forked.py", HERE.parent.parent / "examples/python/roundtrip.py", case.library / "libfabric.so.1"]
+    process = subprocess.Popen(program, env=case.env(FI_TCP_SHARED_MEMORY="0"), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               text=True, start_new_session=True)
+    case.children.append(process)
+
+    def step(wanted):
+        word, pid = process.stdout.readline().split()
+        check(word == wanted, word)
+        return int(pid)
+
+    def counts(pid):
+        found = case.processes().get(pid)
+        return found and [tuple(one["kinds"][kind]["operations"] for kind in ("send", "recv")) for one in found["endpoints"]]
+
+    def go_on():
+        process.stdin.write("x")
+        process.stdin.flush()
+
+    parent = step("parent")
+    check(counts(parent) == [(5, 5), (5, 5)], counts(parent))
+    go_on()
+    child = step("child")
+    check(counts(parent) == [(5, 5), (5, 5)], "the child counts for its parent", counts(parent))
+    check(counts(child) is None, counts(child))
+    go_on()
+    step("own")
+    check(sorted(counts(child)) == [(0, 3), (3, 0)], counts(child))
+    check(counts(parent) == [(5, 5), (5, 5)], counts(parent))
+    go_on()
+    check(process.wait(LIMIT) == 0)
+
+
 def test_gone(case):
     """Nothing is left of a process that was killed."""
     server, client = case.game()
@@ -463,7 +497,7 @@ def main():
                     skipped.append(f"{name}: {why}")
                     continue
                 print(f"ok      {time.monotonic() - start:5.1f} s  {name}", flush=True)
-            except (Failed, subprocess.TimeoutExpired, OSError, KeyError) as failure:
+            except (Failed, subprocess.TimeoutExpired, OSError, KeyError, ValueError) as failure:
                 failed.append(name)
                 print(f"FAILED  {name}: {type(failure).__name__}: {failure}", flush=True)
                 for child in case.children:

@@ -28,8 +28,8 @@ macro_rules! note {
                 concat!(".asciz \"", $places, "\""),
                 "994: .balign 4",
                 ".popsection",
-                // By it readers see how far from its place in the file an address is: so it lies where the code does, and
-                // stays although nothing that is loaded names it.
+                // By it readers see how far from its place in the file an address is: so it lies where the code does,
+                // and stays although nothing that is loaded names it.
                 ".ifndef _.stapsdt.base",
                 ".pushsection .stapsdt.base, \"axGR\", \"progbits\", .stapsdt.base, comdat",
                 ".weak _.stapsdt.base",

@@ -249,7 +249,8 @@ pub mod tests {
             "  endpoint 1.2.3.4:4 (rdm)",
             "    so far: recv 1 (5 bytes)",
             "      tagged receive, tag 0x4d, 80 bytes, from peer 1 (1.2.3.4:5), for more than 2.5 s",
-            "      peer 1 1.2.3.4:5: connecting, attempts that failed: 2, the last with error 111, operations that wait: 65",
+            "      peer 1 1.2.3.4:5: connecting, attempts that failed: 2, the last with error 111, \
+             operations that wait: 65",
             "        tagged send, 7 bytes, tag 0x1: waits, for more than 1.0 s",
             "        and 1 more",
             "domain 1 of tcp: lo",

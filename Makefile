@@ -52,7 +52,7 @@ headers = $(or $(if $(filter 2.6,$(HEADERS)),include),$(if $(filter $(NEXT),$(HE
 # What libtool made of release 2.6.0's -version-info 33:0:32; its soname is libfabric.so.1.
 SOVERSION := 1.32.0
 VERSION := $(shell sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' Cargo.toml)
-TOOLS := fi_info fi_mon_sampler fi_pingpong fi_strerror
+TOOLS := fi_info fi_mon_sampler fi_pingpong fi_strerror fi_top
 
 metadata = $(CARGO) metadata --format-version 1 --no-deps --offline 2>/dev/null
 TARGET := $(or $(shell $(metadata) | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'),target)
@@ -253,7 +253,7 @@ budget: all
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
 CHECKS := format documents layers notices packaging layout headers deny clippy unit drift symbols inline install \
-    examples man demo c next plugins hooks budget matrix debian hosts tools mixed valgrind conformance mpi shm asan \
+    examples man demo c next plugins hooks budget matrix debian hosts tools top mixed valgrind conformance mpi shm asan \
     threads memory
 
 check:
@@ -386,6 +386,10 @@ check-memory-long: conformance
 # UPSTREAM_TOOLS may name a folder with another build of the programs; it must print the same on this library.
 check-tools: all
 	ctests/tools.sh $(BUILT)
+# Counters of running processes, and what they say they wait for. Without PyPI the MPI job that hangs is left out.
+check-top: all
+	scripts/python_env.sh $(TARGET)/python || true
+	ctests/top/run.py $(BUILT) --python-env $(TARGET)/python
 check-budget: all
 	benches/budget.py $(BUILT) --build $(TARGET)/bench
 # Without PyPI the comparison with upstream is left out, and says so.

@@ -13,7 +13,7 @@ quietly() { # MAKE'S ARGUMENTS
 }
 quietly install PREFIX="$prefix"
 
-for file in libexec/ironfabric/libironfabric-fi.so lib/libfabric.so.1.32.0 lib/pkgconfig/libfabric.pc bin/fi_info bin/fi_mon_sampler bin/fi_pingpong bin/fi_strerror; do
+for file in libexec/ironfabric/libironfabric-fi.so lib/libfabric.so.1.32.0 lib/pkgconfig/libfabric.pc bin/fi_info bin/fi_mon_sampler bin/fi_pingpong bin/fi_strerror bin/fi_top; do
     [ -f "$prefix/$file" ] || fail "there is no $file"
 done
 [ "$(readlink "$prefix/lib/libfabric.so")" = libfabric.so.1 ] || fail "lib/libfabric.so is no link to libfabric.so.1"

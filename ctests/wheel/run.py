@@ -162,6 +162,7 @@ def test_files(world):
         "bin/fi_pingpong",
         "bin/fi_strerror",
         "bin/fi_mon_sampler",
+        "bin/fi_top",
     ):
         want((installed / name).is_file(), f"there is no {name}")
     for tool in ("fi_info", "fi_pingpong", "fi_strerror"):

@@ -54,7 +54,7 @@ stage=$folder/stage
 rm -rf "$stage"
 install -d "$stage/lib/pkgconfig" "$stage/bin" "$stage/plugin"
 install -m 755 "$built/libfabric.so" "$stage/lib/libfabric.so.1"
-for tool in fi_info fi_mon_sampler fi_pingpong fi_strerror; do
+for tool in fi_info fi_mon_sampler fi_pingpong fi_strerror fi_top; do
     install -m 755 "$built/$tool" "$stage/bin"
 done
 [ -z "$plugin" ] || install -m 755 "$plugin" "$stage/plugin/libironfabric-fi.so"

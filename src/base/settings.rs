@@ -34,6 +34,12 @@ pub struct Settings {
     pub universe_size: Option<usize>,
     /// FI_AV_REMOVE_CLEANUP: removing an address also closes the hidden connection to it.
     pub av_remove_cleanup: bool,
+    /// FI_STATS: other processes of this user may read what endpoints count.
+    pub stats: bool,
+    /// FI_DUMP_ON_SIGNAL: the signal that asks for a dump.
+    pub dump_on_signal: Option<String>,
+    /// FI_DUMP_FILE: where dumps go.
+    pub dump_file: Option<String>,
 }
 
 impl Settings {
@@ -82,6 +88,9 @@ fn read() -> Settings {
             .and_then(|name| addr_format(&name)),
         universe_size: params::get_size(None, "universe_size").ok(),
         av_remove_cleanup: params::get_bool(None, "av_remove_cleanup").unwrap_or(false),
+        stats: params::get_bool(None, "stats").unwrap_or(true),
+        dump_on_signal: params::get_str(None, "dump_on_signal").ok(),
+        dump_file: params::get_str(None, "dump_file").ok(),
     }
 }
 
@@ -114,7 +123,7 @@ const ADDR_FORMATS: [(&str, u32); 10] = formats!(
 );
 
 /// In the order in which `fi_getparams` shows them.
-const VARIABLES: [(&str, Kind, &str); 19] = [
+const VARIABLES: [(&str, Kind, &str); 22] = [
     (
         "perf_cntr",
         Kind::String,
@@ -211,6 +220,22 @@ const VARIABLES: [(&str, Kind, &str); 19] = [
         Kind::String,
         "show addresses of this format only: FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_ADDR_STR, ... (default: all)",
     ),
+    (
+        "stats",
+        Kind::Bool,
+        "count what endpoints do where fi_top of the same user can read it (default: yes)",
+    ),
+    (
+        "dump_on_signal",
+        Kind::String,
+        "signal, by name or number, at which the process writes what its endpoints wait for, as USR2 (default: none)",
+    ),
+    (
+        "dump_file",
+        Kind::Path,
+        "where that goes: the process, a number and .txt or .json are appended; log for the log alone (default: \
+         ironfabric-dump in the folder for temporary files)",
+    ),
 ];
 
 #[cfg(test)]
@@ -227,6 +252,7 @@ mod tests {
     fn unset() -> Settings {
         Settings {
             provider_timeout: PROVIDER_TIMEOUT,
+            stats: true,
             ..Settings::default()
         }
     }
@@ -254,6 +280,9 @@ mod tests {
             ("FI_ADDR_FORMAT", "fi_sockaddr_in6"),
             ("FI_UNIVERSE_SIZE", "0x100"),
             ("FI_AV_REMOVE_CLEANUP", "TRUE"),
+            ("FI_STATS", "0"),
+            ("FI_DUMP_ON_SIGNAL", "USR2"),
+            ("FI_DUMP_FILE", "/a/dump"),
         ];
         let expected = Settings {
             provider: Some("^shm,udp".to_owned()),
@@ -266,6 +295,9 @@ mod tests {
             addr_format: Some(abi::FI_SOCKADDR_IN6),
             universe_size: Some(256),
             av_remove_cleanup: true,
+            stats: false,
+            dump_on_signal: Some("USR2".to_owned()),
+            dump_file: Some("/a/dump".to_owned()),
         };
         check(&environment, expected);
     }

@@ -23,6 +23,7 @@ use crate::engine::cntr::Counter;
 use crate::engine::ep_state::EpState;
 use crate::engine::mr::MrTable;
 use crate::engine::srx::{Outcome, Srx};
+use crate::engine::stats::Stats;
 use crate::engine::transport::Address;
 use crate::engine::trigger::Triggers;
 use crate::engine::wait::Wait;
@@ -61,6 +62,8 @@ pub struct DomainState<A, M: Memory = Host> {
     outcomes: VecDeque<Outcome<M>>,
     /// While a peer is lost: what that does to operations.
     pub loss: Option<Loss>,
+    /// What endpoints count for others to read.
+    pub stats: Stats,
 }
 
 /// What the errors of operations say that fail with a peer, and how many there are.
@@ -86,6 +89,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             peers: Peers::default(),
             outcomes: VecDeque::new(),
             loss: None,
+            stats: Stats::default(),
         }
     }
 

@@ -12,6 +12,7 @@ use crate::engine::cntr::Counter;
 use crate::engine::eq::EventQueue;
 use crate::ffi::ops::transfer::{Rx, What};
 use crate::hmem::Memory;
+use crate::sync::stats::{Count, EpStats, Tally};
 
 /// The kinds of operations that a counter can be bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +45,14 @@ impl Event {
             Event::RemoteRead => FI_REMOTE_READ,
             Event::RemoteWrite => FI_REMOTE_WRITE,
         }
+    }
+}
+
+impl What {
+    /// As what an operation is counted that has succeeded.
+    #[inline(always)]
+    pub const fn tally(self) -> Tally {
+        Tally::begun(self as u8)
     }
 }
 
@@ -99,9 +108,19 @@ pub struct EpState {
     pub tx_size: usize,
     /// Operations posted that have not completed.
     pub tx_pending: usize,
+    /// What it does, for others to read.
+    pub stats: EpStats,
 }
 
 impl EpState {
+    /// An operation is to be posted again later.
+    #[cold]
+    #[inline(never)]
+    pub fn again(&self) -> Error {
+        self.stats.count(Count::Again);
+        Error::AGAIN
+    }
+
     #[inline]
     pub fn cntr(&self, event: Event) -> Option<&Arc<Counter>> {
         self.cntrs[event as usize].as_ref()

@@ -109,6 +109,16 @@ impl<R: Default, U> Matcher<R, U> {
         self.posted.each()
     }
 
+    /// As `each_posted`, with what each asks for.
+    pub fn each_asked(&self) -> impl Iterator<Item = Asked<'_, R>> {
+        self.posted.each_asked()
+    }
+
+    /// How many receives were posted so far: the next one's `Asked::before`.
+    pub fn posted_so_far(&self) -> u64 {
+        self.posted.born()
+    }
+
     /// The oldest posted receive of which `accepts` is true; compares one after the other.
     #[cfg(test)]
     pub fn find_posted_by(&self, accepts: impl FnMut(&R) -> bool) -> Option<RecvId> {
@@ -187,6 +197,11 @@ impl<R: Default, U> Matcher<R, U> {
         self.unexpected.len()
     }
 
+    /// All messages but hidden ones, oldest first.
+    pub fn each_unexpected(&self) -> impl Iterator<Item = &U> {
+        self.unexpected.each()
+    }
+
     /// Takes all messages that are `unwanted`, hidden ones too, oldest first.
     pub fn take_unexpected_if(&mut self, unwanted: impl FnMut(&U) -> bool) -> Vec<U> {
         self.unexpected.take_if(unwanted)
@@ -202,6 +217,17 @@ impl<R: Default, U> Matcher<R, U> {
     pub fn drain_unexpected(&mut self) -> Vec<U> {
         self.unexpected.drain()
     }
+}
+
+/// A posted receive, for who looks on.
+pub struct Asked<'a, R> {
+    /// Or `ANY`.
+    pub source: u64,
+    pub tag: u64,
+    pub ignore: u64,
+    /// How many receives were posted before it.
+    pub before: u64,
+    pub recv: &'a R,
 }
 
 /// What a receive asks for.

@@ -3,6 +3,7 @@
 //! fi_tagged(3)). Here is what messages do; what receives do is in `post`.
 #![forbid(unsafe_code)]
 
+mod ages;
 mod arrivals;
 mod budget;
 mod message;
@@ -10,20 +11,25 @@ mod post;
 mod receive;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::collections::HashMap;
 
+use self::ages::Ages;
 pub use self::arrivals::Arrivals;
 use self::budget::Budget;
 pub use self::message::{Bytes, Envelope, MessageInfo, Unexpected};
 pub use self::post::{Claimed, Outcome};
 pub use self::receive::{Filled, RecvOp};
 use self::receive::{Multi, Posted};
+pub use self::watch::WaitingReceive;
 use crate::base::grow::{append, heap_cost};
 use crate::base::{CompFlags, IoVec, Result};
 use crate::engine::matching::{Matcher, MsgId};
 use crate::ffi::ops::transfer::What;
 use crate::hmem::{Host, Memory};
+use crate::sync::stats::{Count, EpStats};
+use crate::sys::probe;
 
 /// Room that must be left in a multi-receive buffer to keep it posted, unless FI_OPT_MIN_MULTI_RECV says otherwise.
 pub const MIN_MULTI_RECV: usize = 16384;
@@ -37,6 +43,7 @@ struct Lane<M: Memory> {
     matcher: Matcher<Posted<M>, Unexpected<M>>,
     /// Messages taken by FI_CLAIM, by the context of the peek.
     claims: HashMap<usize, MsgId>,
+    ages: Ages,
 }
 
 impl<M: Memory> Lane<M> {
@@ -60,6 +67,8 @@ pub struct Srx<M: Memory = Host> {
     pub eps: usize,
     /// The receives are those of another provider: fi_peer(3).
     pub arrivals: Option<Box<Arrivals>>,
+    /// Those of its endpoint; of a context that several share, hidden ones.
+    pub stats: EpStats,
 }
 
 /// Names an unexpected message while its bytes come in.
@@ -108,6 +117,7 @@ impl<M: Memory> Srx<M> {
         let min = self.min_multi_recv;
         let matcher = &mut self.lane(envelope.what).matcher;
         let id = matcher.find_posted(envelope.source, envelope.tag)?;
+        probe::matched(envelope.source, envelope.tag, envelope.len);
         let posted = matcher.posted(id);
         if posted.multi.is_none() {
             let recv = posted.whole();
@@ -150,6 +160,7 @@ impl<M: Memory> Srx<M> {
         if posted.multi.is_some() || message.len > posted.len as u64 {
             return Err(Unfilled::Special);
         }
+        probe::matched(source, message.tag, message.len);
         fill(&posted.iov);
         let filled = Filled {
             base: posted.iov.base(),
@@ -174,6 +185,7 @@ impl<M: Memory> Srx<M> {
         let posted = matcher.posted(id);
         posted.multi.as_ref()?;
         let piece = posted.iov.split_piece(usize::try_from(message.len).ok()?)?;
+        probe::matched(source, message.tag, message.len);
         fill(&piece);
         let is_full = posted.iov.remaining() < min.max(1);
         let filled = Filled {
@@ -196,6 +208,7 @@ impl<M: Memory> Srx<M> {
             Bytes::There | Bytes::Lost => ENTRY,
         };
         self.budget.charge(envelope.token, charge);
+        self.stats.count(Count::Unexpected);
         let lane = self.lane(envelope.what);
         let id = lane.matcher.arrive(
             envelope.source,
@@ -349,7 +362,9 @@ impl<M: Memory> Srx<M> {
     /// Forgets the messages of an endpoint that is closed; others may go on receiving here.
     pub fn forget_ep(&mut self, ep: usize) {
         for lane in [&mut self.msg, &mut self.tagged] {
-            let Lane { matcher, claims } = lane;
+            let Lane {
+                matcher, claims, ..
+            } = lane;
             claims.retain(|token, id| {
                 let stays = matcher.unexpected(*id).envelope.ep != ep;
                 if !stays && let Some(arrivals) = &mut self.arrivals {

@@ -22,6 +22,7 @@ use crate::engine::auth::Key;
 use crate::engine::cntr::Counter;
 use crate::engine::domain_state::DomainState;
 use crate::engine::mr::Region;
+use crate::engine::report::Peer;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::ffi::ops::mr::MrRequest;
 use crate::ffi::ops::transfer::{OneTx, Tx};
@@ -98,6 +99,11 @@ pub trait Transport: Connects + Contexts + Groups + Multicast + Atomics + Batche
     /// What processes may do that were forked from the one that opened the domain.
     fn children_may(&self) -> Children {
         Children::Go
+    }
+
+    /// What is known of the peers of an endpoint, for who looks on (`engine::report`).
+    fn peers(&self, _ep: usize) -> Vec<Peer> {
+        Vec::new()
     }
 
     /// Readable when `progress` may find something to do.

@@ -15,6 +15,7 @@ pub mod segment;
 pub mod shared_bytes;
 pub mod sleep_flag;
 pub mod split_copy;
+pub mod stats;
 pub mod uses;
 
 pub use backoff::Backoff;

@@ -109,7 +109,6 @@ pub struct ForReaders {
 
 impl Mapping {
     /// New memory, zero, of which all pages are there; `name` is only for those who look at /proc.
-    #[cfg(test)]
     pub fn create(name: &CStr, len: usize) -> io::Result<(Mapping, OwnedFd)> {
         let fd = memory_file(name, len)?;
         seal(&fd, SEALS)?;
@@ -201,6 +200,20 @@ impl Mapping {
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// In a child that was forked: the addresses show zeros of its own from now on, and what the parent shares is left
+    /// to the parent. Where that fails all stays as it is.
+    pub fn replace_by_own(&self) {
+        let Some(len) = NonZeroUsize::new(self.len.next_multiple_of(page_size())) else {
+            return;
+        };
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_FIXED;
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: replaces this mapping and nothing else, so pointers into it point to memory as before, and what
+        // `Held` unmaps is what is there. Only raw pointers and atomics are used on it, to which other bytes are
+        // nothing new.
+        let _ = unsafe { mmap_anonymous(Some(self.base.addr()), len, protection, flags) };
     }
 
     /// Where a `T` lies at `offset`, if it lies within the mapping and aligned. It may be used while the mapping lives,

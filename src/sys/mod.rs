@@ -2,6 +2,7 @@
 //! The operating system. Knows nothing of fabrics.
 
 pub mod addr;
+pub mod ask_signal;
 pub mod barrier;
 pub mod cformat;
 pub mod clock;
@@ -18,6 +19,7 @@ pub mod long_double;
 pub mod mapping;
 pub mod memory;
 pub mod netif;
+pub mod probe;
 pub mod process_memory;
 pub mod random;
 pub mod resolve;

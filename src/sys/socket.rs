@@ -176,6 +176,25 @@ impl Socket {
         waits.then(|| Duration::from_millis(info.tcpi_last_ack_recv.into()))
     }
 
+    /// Bytes that the peer has acknowledged, and those that came, as TCP counts them.
+    pub fn moved(&self) -> Option<(u64, u64)> {
+        // The C library's struct ends before them.
+        let mut info = [0u64; 24];
+        let mut len = size_of_val(&info) as libc::socklen_t;
+        // SAFETY: `info` is ours and has `len` bytes.
+        let result = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                (&raw mut info).cast(),
+                &mut len,
+            )
+        };
+        // tcpi_bytes_acked and tcpi_bytes_received of linux/tcp.h, since 4.1.
+        (result == 0 && len as usize >= 17 * 8).then_some((info[15], info[16]))
+    }
+
     /// Bytes that can be read now.
     pub fn unread(&self) -> usize {
         let mut bytes: libc::c_int = 0;

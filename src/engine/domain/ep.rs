@@ -34,6 +34,7 @@ use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::transfer::Tx;
 use crate::ffi::{Kind, Other, WaitHandle};
+use crate::sync::stats::EpStats;
 use crate::sync::{Use, Uses};
 
 /// Shared by an endpoint's handle and its aliases.
@@ -90,8 +91,11 @@ impl<T: Transport> Ep<T> {
         let mut srx = Srx::new();
         srx.eps = 1;
         srx.many_tagged = EpState::caps_of(&info).contains(Caps::TAGGED_MULTI_RECV);
+        let name = engine.prov_name.to_string_lossy();
+        let stats = state.domain.stats.record(&name, info.ep.ep_type);
+        srx.stats = stats.clone();
         let srx = state.domain.add_rx_queue(srx);
-        let ep = Self::state(engine, &info, srx, context);
+        let ep = Self::state(engine, &info, srx, context, &stats);
         let id = state.domain.add_ep(ep);
         if let Err(error) = state.transport.open_ep(&mut state.domain, id, &info) {
             state.domain.remove_ep(id);
@@ -118,6 +122,7 @@ impl<T: Transport> Ep<T> {
         info: &Info,
         srx: usize,
         context: *mut c_void,
+        stats: &EpStats,
     ) -> EpState {
         let caps = EpState::caps_of(info);
         EpState {
@@ -143,6 +148,7 @@ impl<T: Transport> Ep<T> {
             orders_access: info.tx.msg_order.intersects(ACCESS_AFTER),
             tx_size: info.tx.size,
             tx_pending: 0,
+            stats: stats.clone(),
         }
     }
 

@@ -39,6 +39,8 @@ use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
 use crate::engine::flusher::Flusher;
 use crate::engine::mr::{KeyPolicy, map_raw_key};
+use crate::engine::report::dump;
+use crate::engine::stats::Stats;
 use crate::engine::transport::{DomainStateOf, Transport};
 use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops;
@@ -68,7 +70,9 @@ impl<T: Transport> State<T> {
         }
     }
 
+    /// In a child, before it touches anything.
     fn children_may(&self) -> Children {
+        self.domain.stats.leave_to_parent();
         self.transport.children_may()
     }
 
@@ -124,6 +128,8 @@ pub struct Engine<T: Transport> {
     /// Polls of the transport by the application itself. The progress thread stays away while they are many.
     looks: AtomicU64,
     auto: bool,
+    /// Of the domain, in this process.
+    number: u64,
     /// fi_domain_bind: serves endpoints that have no event queue of their own.
     eq: Mutex<Option<Arc<EventQueue>>>,
     /// fi_domain_bind with FI_REG_MR: is told of registrations.
@@ -290,6 +296,8 @@ impl<T: Transport> Domain<T> {
         domain.watchers = usize::from(auto);
         domain.contended = callers == Callers::Many;
         domain.auto = auto;
+        domain.stats = Stats::open();
+        let number = domain.stats.domain();
         let engine = Arc::new(Engine {
             state: Lock::new(
                 callers,
@@ -307,6 +315,7 @@ impl<T: Transport> Domain<T> {
             uses: Uses::default(),
             looks: AtomicU64::new(0),
             auto,
+            number,
             eq: Mutex::default(),
             mr_eq: Mutex::default(),
         });
@@ -323,6 +332,7 @@ impl<T: Transport> Domain<T> {
             false => None,
         };
         registered::register(&engine);
+        dump::start();
         if let Some(held_back) = &held_back {
             let engine = Arc::downgrade(&engine);
             held_back.serve_by(move || engine.upgrade().is_some_and(|engine| engine.flush_aside()));

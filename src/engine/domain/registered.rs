@@ -5,8 +5,11 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::thread::sleep;
+use std::time::Instant;
 
 use super::Engine;
+use crate::engine::report::DomainReport;
+use crate::engine::report::gather::gather;
 use crate::engine::transport::Transport;
 use crate::sync::inside;
 
@@ -17,6 +20,7 @@ const INSIDE: Duration = Duration::from_secs(1);
 pub(super) trait Registered: Send + Sync {
     fn drain_at_exit(&self);
     fn share_lock(&self);
+    fn report(&self, limit: Duration) -> DomainReport;
 }
 
 impl<T: Transport> Registered for Engine<T> {
@@ -26,6 +30,21 @@ impl<T: Transport> Registered for Engine<T> {
 
     fn share_lock(&self) {
         self.state.share_within(INSIDE);
+    }
+
+    fn report(&self, limit: Duration) -> DomainReport {
+        let state = self.state.lock_aside_within(limit);
+        DomainReport {
+            number: self.number,
+            provider: self.prov_name.to_string_lossy().into_owned(),
+            name: self
+                .info
+                .domain
+                .name
+                .as_ref()
+                .map_or(String::new(), |name| name.to_string_lossy().into_owned()),
+            endpoints: state.map(|state| gather(&state.transport, &state.domain, Instant::now())),
+        }
     }
 }
 
@@ -68,6 +87,11 @@ fn list(tries: u32) -> Option<MutexGuard<'static, Vec<Weak<dyn Registered>>>> {
         }
     }
     None
+}
+
+/// What the endpoints of all domains wait for. A lock is waited for so long.
+pub fn report(limit: Duration) -> Vec<DomainReport> {
+    all(TRIES).map(|domain| domain.report(limit)).collect()
 }
 
 const TRIES: u32 = 100;

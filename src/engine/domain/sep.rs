@@ -77,20 +77,24 @@ impl<T: Transport> ScalableEp<T> {
         let mut guard = engine.lock()?;
         let state = &mut *guard;
         let domain = &mut state.domain;
+        // All contexts count together: one lock guards them.
+        let name = engine.prov_name.to_string_lossy();
+        let stats = domain.stats.record(&name, info.ep.ep_type);
         let receiver = |domain: &mut DomainStateOf<T>| {
             let mut srx = Srx::new();
             srx.eps = 1;
+            srx.stats = stats.clone();
             let srx = domain.add_rx_queue(srx);
-            domain.add_ep(Ep::state(engine, &info, srx, context))
+            domain.add_ep(Ep::state(engine, &info, srx, context, &stats))
         };
         let rx: Vec<usize> = (0..rx).map(|_| receiver(domain)).collect();
         let id = rx[0];
         domain.ep_mut(id).contexts = rx[1..].to_vec();
         // A transmit context receives nothing; the number of a receive context is of no use to it.
         let srx = domain.ep(id).srx;
-        let tx = (0..tx).map(|_| domain.add_ep(Ep::state(engine, &info, srx, context)));
+        let tx = (0..tx).map(|_| domain.add_ep(Ep::state(engine, &info, srx, context, &stats)));
         let tx: Vec<usize> = tx.collect();
-        let successor = domain.add_ep(Ep::state(engine, &info, srx, context));
+        let successor = domain.add_ep(Ep::state(engine, &info, srx, context, &stats));
         if let Err(error) = state.transport.open_ep(&mut state.domain, id, &info) {
             remove(state, &tx, &rx, successor);
             return Err(error);

@@ -9,6 +9,7 @@ use crate::engine::signal::Signal;
 use crate::engine::wait::Wait;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::peer::PeerCq;
+use crate::sys::probe;
 
 /// One completion queue.
 pub struct CqState {
@@ -36,12 +37,15 @@ impl CqState {
     // On the path of every message: a call of its own would cost each of them some instructions.
     #[inline(always)]
     pub(super) fn push(&mut self, words: &[u64; 6], source: u64) {
+        probe::complete(words[0], 0, words[2]);
         self.ring.push(words, source);
         self.wait.notify();
     }
 
     #[cold]
     pub(super) fn push_error(&mut self, error: CqErr) {
+        let (context, len) = (error.context as u64, error.len as u64);
+        probe::complete(context, error.err.unsigned_abs().into(), len);
         self.ring.push_err(error);
         self.wait.notify();
     }

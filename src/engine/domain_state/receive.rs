@@ -12,6 +12,7 @@ use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::transfer::What;
 use crate::hmem::{Host, Memory};
+use crate::sync::stats::{Count, EpStats, Tally};
 
 use super::{CqState, DomainState};
 
@@ -28,6 +29,7 @@ pub struct RxPath<'a, M: Memory = Host> {
     srx: &'a mut Srx<M>,
     cq: Option<&'a mut CqState>,
     cntr: Option<&'a Counter>,
+    stats: &'a EpStats,
     takes_tagged: bool,
     /// `EpState::rx_implied`.
     implied: OpFlags,
@@ -49,6 +51,8 @@ impl<M: Memory> RxPath<'_, M> {
             return Err(Unfilled::Special);
         }
         let filled = self.srx.fill(message, source, fill)?;
+        // It came in one record.
+        self.stats.add_short(Tally::RECV, message.len as usize);
         if (filled.flags | self.implied).contains(OpFlags::COMPLETION)
             && let Some(cq) = &mut self.cq
         {
@@ -128,7 +132,9 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         let flags = envelope.what.received() | release;
         let entry = entry_of(envelope, recv.context, flags, recv.base);
         self.stranger(ep, entry, sender);
-        self.count(ep, Event::Recv, recv.flags, envelope.len as usize);
+        let len = envelope.len as usize;
+        self.eps[ep].stats.add(Tally::RECV, len);
+        self.count(ep, Event::Recv, recv.flags, len);
     }
 
     /// FI_SOURCE_ERR: whether what arrives from this sender is an entry with the sender's address.
@@ -176,6 +182,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             srx: &mut self.srxs[ep.srx],
             cq: ep.rx_cq.map(|cq| &mut self.cqs[cq]),
             cntr: cntr.map(|cntr| &**cntr),
+            stats: &ep.stats,
         })
     }
 
@@ -189,7 +196,37 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         release: CompFlags,
         source: u64,
     ) {
+        self.filled_by::<false>(id, recv, message, release, source);
+    }
+
+    /// As `filled`, for a message that came in one piece.
+    #[inline(always)]
+    pub fn filled_whole(
+        &mut self,
+        id: usize,
+        recv: &Filled,
+        message: &MessageInfo,
+        release: CompFlags,
+        source: u64,
+    ) {
+        self.filled_by::<true>(id, recv, message, release, source);
+    }
+
+    #[inline(always)]
+    fn filled_by<const WHOLE: bool>(
+        &mut self,
+        id: usize,
+        recv: &Filled,
+        message: &MessageInfo,
+        release: CompFlags,
+        source: u64,
+    ) {
         let ep = &self.eps[id];
+        let len = message.len as usize;
+        match WHOLE {
+            true => ep.stats.add_unsettled(Tally::RECV, len),
+            false => ep.stats.add(Tally::RECV, len),
+        }
         let source = self.named(ep, source);
         if ((recv.flags | ep.rx_implied).contains(OpFlags::COMPLETION) || !release.is_empty())
             && let Some(cq) = ep.rx_cq
@@ -281,6 +318,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
 
     fn receive_error(&mut self, id: usize, recv: &RecvOp<M>, what: What, error: CqErr) {
         let ep = &self.eps[id];
+        ep.stats.count(Count::ReceivesFailed);
         let release = recv.release();
         if let Some(cq) = ep.rx_cq {
             self.cqs[cq].push_error(CqErr {
@@ -302,6 +340,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         data: Option<u64>,
         sender: &Sender<'_, A>,
     ) {
+        self.eps[ep].stats.add(Tally::REMOTE_WRITE, len as usize);
         if let (Some(data), Some(cq)) = (data, self.eps[ep].rx_cq) {
             let flags = kind | CompFlags::REMOTE_WRITE | CompFlags::REMOTE_CQ_DATA;
             if self.reports_origin(ep, sender.fi_addr) {
@@ -322,6 +361,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
 
     /// A peer has read from a region of ours.
     pub fn read_by_peer(&mut self, ep: usize, len: u64) {
+        self.eps[ep].stats.add(Tally::REMOTE_READ, len as usize);
         self.count(ep, Event::RemoteRead, OpFlags::empty(), len as usize);
     }
 

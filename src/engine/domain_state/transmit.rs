@@ -14,6 +14,7 @@ use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
 use crate::ffi::ops::transfer::{Tx, What};
 use crate::hmem::Memory;
+use crate::sync::stats::Count;
 
 /// An operation of the initiator, to be completed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,14 +91,17 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     #[inline(always)]
     pub fn sent(&mut self, id: usize, op: &TxOp) {
         let (flags, event) = op.what.sent();
+        let ep = &self.eps[id];
+        let cq = ep.tx_cq;
+        ep.stats.add(op.what.tally(), op.len);
         // First, so that less is kept for afterwards; nobody sees the queue before the lock is given back.
-        if let Some(cntr) = self.eps[id].cntr(event)
+        if let Some(cntr) = ep.cntr(event)
             && !cntr.count(op.len)
         {
             self.count_watched(id, event, op.flags, op.len);
         }
         if op.flags.contains(OpFlags::COMPLETION)
-            && let Some(cq) = self.eps[id].tx_cq
+            && let Some(cq) = cq
         {
             self.cqs[cq].push(
                 &[op.context as u64, flags.bits(), 0, 0, 0, 0],
@@ -111,6 +115,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     pub fn send_failed(&mut self, id: usize, op: &TxOp, error: Error) {
         let why = self.blame();
         let ep = &self.eps[id];
+        ep.stats.count(Count::Failed);
         let (flags, event) = op.what.sent();
         if let Some(cq) = ep.tx_cq {
             self.cqs[cq].push_error(CqErr {
@@ -159,10 +164,10 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     pub fn may_post(&self, ep: usize) -> Result {
         let ep = &self.eps[ep];
         if ep.tx_pending >= ep.tx_size {
-            return Err(Error::AGAIN);
+            return Err(ep.again());
         }
         match ep.tx_cq {
-            Some(cq) if self.cqs[cq].is_over() => Err(Error::AGAIN),
+            Some(cq) if self.cqs[cq].is_over() => Err(ep.again()),
             _ => Ok(()),
         }
     }

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::queues::{CLASSES, Key, Queues};
-use super::{ANY, Put, Wanted};
+use super::{ANY, Asked, Put, Wanted};
 
 pub(super) struct Posted<R> {
     /// By id. Those that are free have a receive that is over: the next is written over it.
@@ -279,6 +279,24 @@ impl<R: Default> Posted<R> {
         let place = |id: u32| self.places.get(id as usize);
         let next = move |at: &&Place<R>| place(at.after);
         std::iter::successors(place(self.oldest), next).map(|place| &place.recv)
+    }
+
+    /// The same with what they ask for.
+    pub fn each_asked(&self) -> impl Iterator<Item = Asked<'_, R>> {
+        let place = |id: u32| self.places.get(id as usize);
+        let all = std::iter::successors(place(self.oldest), move |at| place(at.after));
+        all.map(|place| Asked {
+            source: place.wanted.source,
+            tag: place.wanted.tag,
+            ignore: place.wanted.ignore,
+            before: place.age,
+            recv: &place.recv,
+        })
+    }
+
+    /// How many were posted so far.
+    pub fn born(&self) -> u64 {
+        self.born
     }
 
     /// Their ids.

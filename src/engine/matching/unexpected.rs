@@ -120,6 +120,12 @@ impl<U> Unexpected<U> {
         self.messages.len()
     }
 
+    /// All that are not set aside, oldest first.
+    pub fn each(&self) -> impl Iterator<Item = &U> {
+        let waiting = self.messages.waiting();
+        waiting.map(|(_, message)| &message.msg)
+    }
+
     pub fn take_if(&mut self, mut unwanted: impl FnMut(&U) -> bool) -> Vec<U> {
         let ids = self.messages.select(|message| unwanted(&message.msg));
         ids.into_iter().map(|id| self.take(id)).collect()

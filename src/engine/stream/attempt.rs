@@ -10,6 +10,7 @@ use crate::base::log::{Subsys, log_debug, log_warn};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
+use crate::sync::stats::Count;
 
 /// A pause is twice the one before so many times, and never longer than `LONGEST`.
 const DOUBLINGS: u32 = 8;
@@ -36,6 +37,10 @@ impl<N: Net> Stream<N> {
             return self.disconnect(domain, id, error);
         }
         conn.attempts += 1;
+        domain
+            .ep(conn.session.ep)
+            .stats
+            .count(Count::ConnectRetries);
         conn.last_error = Some(error);
         let pause = N::FIRST_PAUSE * (1 << conn.attempts.min(DOUBLINGS));
         let next = (now + pause.min(LONGEST)).min(deadline);

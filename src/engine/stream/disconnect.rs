@@ -17,6 +17,8 @@ use crate::engine::stream::regions::end_copies;
 use crate::engine::stream::session::State;
 use crate::engine::stream::session::receive_state::{At, Sink};
 use crate::engine::stream::transport::{DomainOf, Stream};
+use crate::sync::stats::Count;
+use crate::sys::probe;
 
 impl<N: Net> Stream<N> {
     pub fn close_link(&mut self, id: usize) {
@@ -124,6 +126,11 @@ impl<N: Net> Stream<N> {
         let rdm = self.eps.get(ep).is_some_and(|ep| ep.rdm);
         let was_up = self.conns[id].session.state == State::Up;
         self.log_end(id, error);
+        if was_up {
+            domain.ep(ep).stats.count(Count::Disconnected);
+            let peer = self.conns[id].session.fi_addr;
+            probe::lose(ep, id, peer, error.code().unsigned_abs().into());
+        }
         if error == Error::TIMEDOUT {
             // A peer that takes nothing would not hear of the end behind what the kernel still has for it.
             self.conns[id].link.close_at_once();

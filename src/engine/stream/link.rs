@@ -196,6 +196,19 @@ impl Link {
         }
     }
 
+    /// Bytes of the stream that were sent and received so far, where that is known: over TCP those that the peer's
+    /// kernel has.
+    pub fn moved(&self) -> (Option<u64>, Option<u64>) {
+        match self {
+            Link::Socket(socket) => socket.moved().unzip(),
+            Link::Shm(link) => {
+                let (sent, received) = link.channel.moved();
+                (Some(sent), Some(received))
+            }
+            _ => (None, None),
+        }
+    }
+
     /// Sleeps until the stream takes bytes; false when the time is up.
     pub fn wait_writable(&self, timeout: Duration) -> bool {
         match self {

@@ -33,6 +33,7 @@ pub mod hello;
 pub mod link;
 pub mod net;
 mod parts;
+mod peers;
 pub mod pending_peer;
 mod post;
 mod process_probe;

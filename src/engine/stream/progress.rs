@@ -41,6 +41,9 @@ const EPOLL_EVERY: u64 = 32;
 /// those that are: with more busy connections than `HOT`, the ones that are read directly are the wrong ones.
 const WIDE: u32 = 16;
 
+/// One poll in so many looks whether somebody asks what is going on; it asks epoll, too, beside which that is little.
+const ATTEND_EVERY: u64 = 256;
+
 /// Guesses in a row that came true before a guess is trusted: which connection has news after which.
 const SURE: u32 = 8;
 /// While guesses are trusted, one poll in so many asks epoll all the same.
@@ -289,6 +292,9 @@ impl<N: Net> Stream<N> {
         }
         if self.reactor.has_deadlines() {
             self.drop_deadlines();
+        }
+        if self.common.polls.is_multiple_of(ATTEND_EVERY) {
+            self.attend(domain);
         }
     }
 

@@ -149,6 +149,11 @@ impl ShmChannel {
         self.words.own().doorbell().disarm(expected);
     }
 
+    /// Bytes of records written and taken, which are whole lines.
+    pub fn moved(&self) -> (u64, u64) {
+        (self.tx.published(), self.rx.taken())
+    }
+
     /// The other side is gone.
     pub fn end(&mut self) {
         if !self.ended {

@@ -10,6 +10,7 @@ use crate::base::log::{Subsys, log_warn};
 use crate::engine::stream::net::Net;
 use crate::engine::stream::session::waits::Waits;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
+use crate::sync::stats::Count;
 
 impl<N: Net> Stream<N> {
     #[cold]
@@ -36,6 +37,7 @@ impl<N: Net> Stream<N> {
             }
             let stalls = Waits::is_over(oldest.age, self.common.waits.reports) && !is_moving;
             if stalls && !std::mem::replace(&mut conn.is_stalled, true) {
+                domain.ep(conn.session.ep).stats.count(Count::Stalls);
                 log_warn!(
                     self.common.source,
                     Subsys::EpData,

@@ -16,6 +16,7 @@ use crate::engine::auth::Key;
 use crate::engine::clock::Monotonic;
 use crate::engine::domain_state::DomainState;
 use crate::engine::reactor::Reactor;
+use crate::engine::report::Peer;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::engine::strangers::fi_addr_of;
 use crate::engine::stream::conn::Conn;
@@ -174,6 +175,10 @@ impl<N: Net> Transport for Stream<N> {
         })
     }
 
+    fn peers(&self, ep: usize) -> Vec<Peer> {
+        self.tell_peers(ep)
+    }
+
     fn poll_fd(&self) -> RawFd {
         self.reactor.as_raw_fd()
     }
@@ -208,6 +213,7 @@ impl<N: Net> Transport for Stream<N> {
 
     fn progress_all(&mut self, domain: &mut DomainOf<N>) {
         self.poll_all(domain);
+        self.attend(domain);
     }
 
     fn open_ep(&mut self, _core: &mut DomainOf<N>, ep: usize, info: &Info) -> Result {

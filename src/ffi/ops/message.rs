@@ -70,6 +70,7 @@ macro_rules! message_ops {
             let call = || unsafe { Ok((endpoint::<T>(ep)?, room(buf, len, desc))) };
             // SAFETY: the manual page: the caller's context is what the flags ask for.
             let context = unsafe { Context::new(context) };
+            probe::post(ep.addr(), context.number(), src_addr, or_zero!($($tag)?));
             status(call().and_then(|(ep, piece): (&T, _)| {
                 ep.receive_one(OneRx {
                     what: What::$what,
@@ -97,6 +98,7 @@ macro_rules! message_ops {
             let call = || unsafe { Ok((endpoint::<T>(ep)?, rooms(iov, desc, count)?)) };
             // SAFETY: the manual page: the caller's context is what the flags ask for.
             let context = unsafe { Context::new(context) };
+            probe::post(ep.addr(), context.number(), src_addr, or_zero!($($tag)?));
             status(call().and_then(|(ep, iov): (&T, _)| {
                 ep.receive(Rx {
                     what: What::$what,
@@ -134,7 +136,11 @@ macro_rules! message_ops {
                 };
                 Ok((ep, rx))
             };
-            status(call().and_then(|(ep, rx): (&T, _)| ep.receive(rx)))
+            let place = ep.addr();
+            status(call().and_then(|(ep, rx): (&T, Rx<_>)| {
+                probe::post(place, rx.context.number(), rx.src, rx.tag);
+                ep.receive(rx)
+            }))
         }
 
         /// The plain call: one buffer, the endpoint's flags or those of an inject call.
@@ -159,6 +165,7 @@ macro_rules! message_ops {
             let call = || unsafe { Ok((endpoint::<T>(ep)?, piece(buf, len, desc)?)) };
             // SAFETY: the manual page: the caller's context is what the flags ask for.
             let context = unsafe { Context::new(context) };
+            probe::post(ep.addr(), context.number(), dest, tag);
             status(call().and_then(|(ep, piece): (&T, _)| {
                 let flags = flags(ep, len)?;
                 ep.transmit_one(OneTx {
@@ -241,6 +248,7 @@ macro_rules! message_ops {
             let call = || unsafe { Ok((endpoint::<T>(ep)?, several(iov, desc, count)?)) };
             // SAFETY: the manual page: the caller's context is what the flags ask for.
             let context = unsafe { Context::new(context) };
+            probe::post(ep.addr(), context.number(), dest_addr, or_zero!($($tag)?));
             status(call().and_then(|(ep, iov): (&T, _)| {
                 ep.transmit(&mut Tx {
                     what: What::$what,
@@ -282,7 +290,11 @@ macro_rules! message_ops {
                 };
                 Ok((ep, tx))
             };
-            status(call().and_then(|(ep, mut tx): (&T, Tx<'_, _>)| ep.transmit(&mut tx)))
+            let place = ep.addr();
+            status(call().and_then(|(ep, mut tx): (&T, Tx<'_, _>)| {
+                probe::post(place, tx.context.number(), tx.dest, tx.tag);
+                ep.transmit(&mut tx)
+            }))
         }
     };
 }

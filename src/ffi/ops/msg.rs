@@ -9,6 +9,7 @@ use crate::ffi::ops::message::{message_ops, or_zero};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
+use crate::sys::probe;
 
 /// Flags that fi_recvmsg has beyond those of all receives.
 fn more_recv_flags<T: DataPath>(_ep: &T) -> OpFlags {

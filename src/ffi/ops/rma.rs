@@ -8,6 +8,7 @@ use crate::base::{Error, IoVec, OpFlags, Result};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
+use crate::sys::probe;
 
 pub fn table<T: DataPath>() -> &'static fi_ops_rma {
     &fi_ops_rma {
@@ -46,7 +47,10 @@ unsafe fn post<T: DataPath>(
     flags: impl FnOnce(&T, usize) -> Result<OpFlags>,
 ) -> isize {
     // SAFETY: promised by the caller.
-    let (ep, context) = unsafe { (endpoint::<T>(ep), Context::new(call.context)) };
+    let context = unsafe { Context::new(call.context) };
+    probe::post(ep.addr(), context.number(), call.dest, 0);
+    // SAFETY: as above.
+    let ep = unsafe { endpoint::<T>(ep) };
     status(ep.and_then(|ep| {
         let iov = iov?;
         ep.transmit(&mut Tx {
@@ -262,6 +266,7 @@ unsafe fn post_msg<T: DataPath>(
     if msg.is_null() {
         return Error::INVAL.negative() as isize;
     }
+    let place = ep.addr();
     // SAFETY: an open endpoint; `msg` and what it points to are readable during the call, the buffers until the
     // completion.
     status(unsafe {
@@ -277,6 +282,7 @@ unsafe fn post_msg<T: DataPath>(
             if what == What::Write {
                 check_inject(ep, what, flags, iov.remaining())?;
             }
+            probe::post(place, (*msg).context.addr(), (*msg).addr, 0);
             ep.transmit(&mut Tx {
                 what,
                 iov,

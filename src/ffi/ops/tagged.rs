@@ -9,6 +9,7 @@ use crate::ffi::ops::message::{message_ops, or_zero};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
+use crate::sys::probe;
 
 /// fi_tagged(3): FI_MULTI_RECV needs FI_TAGGED_MULTI_RECV.
 fn more_recv_flags<T: DataPath>(ep: &T) -> OpFlags {

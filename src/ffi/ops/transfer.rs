@@ -11,7 +11,7 @@ use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::object;
 use crate::hmem::{Desc, Host, Memory};
 
-/// What an operation is.
+/// What an operation is; the order is that of `sync::stats::Tally::begun`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     Msg,

@@ -23,6 +23,8 @@ use crate::engine::stream::transport::{DomainOf, Due};
 use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
 use crate::prov::shm::kind::SHM as SOURCE;
+use crate::sync::stats::Count;
+use crate::sys::probe;
 
 impl Stream<Shm> {
     /// Begins to connect to the peer of `id`, unless that is under way.
@@ -123,6 +125,8 @@ impl Stream<Shm> {
     fn established(&mut self, domain: &mut DomainOf<Shm>, id: usize, shm: Box<ShmChannel>) {
         let conn = &mut self.conns[id];
         conn.session.state = State::Up;
+        domain.ep(conn.session.ep).stats.count(Count::Connected);
+        probe::connect(conn.session.ep, id, conn.session.fi_addr);
         conn.deadline = None;
         conn.attempts = 0;
         conn.session.extended = true;

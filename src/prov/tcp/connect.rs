@@ -21,6 +21,8 @@ use crate::prov::tcp::alive::probe_at_rest;
 use crate::prov::tcp::exchange::{Exchange, FIREWALL, read_exchange, write_whole};
 use crate::prov::tcp::handshake::Auth;
 use crate::prov::tcp::keyed::REFUSED_FOR_KEYS;
+use crate::sync::stats::Count;
+use crate::sys::probe;
 use crate::sys::socket::Socket;
 
 /// A peer that took the connection but does not answer the request: when, how often and how many times it is probed.
@@ -242,6 +244,8 @@ impl Stream<Tcp> {
             let _ = probe_at_rest(socket, self.params.set.peer_timeout);
         }
         conn.session.state = State::Up;
+        domain.ep(conn.session.ep).stats.count(Count::Connected);
+        probe::connect(conn.session.ep, id, conn.session.fi_addr);
         conn.session.key = <Tcp as crate::engine::stream::Net>::key(conn).cloned();
         conn.deadline = None;
         conn.attempts = 0;

@@ -22,6 +22,8 @@ pub struct Consumer<M = Memory> {
     mask: usize,
     /// Bytes taken, ever growing.
     pub(super) head: u64,
+    /// Bytes of `head` that the producer has left out.
+    left_out: u64,
     /// What the producer knows of it.
     pub(super) released: u64,
     /// How much more it may be before the producer is told: a quarter of a lap.
@@ -140,6 +142,7 @@ impl<M: Cells> Consumer<M> {
             memory,
             mask: capacity - 1,
             head: 0,
+            left_out: 0,
             released: 0,
             step: lap as u64 / 4,
         })
@@ -181,7 +184,9 @@ impl<M: Cells> Consumer<M> {
         if word & !LAP != SKIP || at == 0 {
             return Err(Garbage);
         }
-        self.head = self.head.wrapping_add((self.mask + 1 - at) as u64);
+        let rest = (self.mask + 1 - at) as u64;
+        self.head = self.head.wrapping_add(rest);
+        self.left_out = self.left_out.wrapping_add(rest);
         self.step = at as u64 / 4;
         self.peek()
     }
@@ -209,6 +214,11 @@ impl<M: Cells> Consumer<M> {
     pub fn release(&mut self) -> bool {
         // Otherwise the producer was told everything, and asked, already; if the ring is empty, it has all the room.
         self.head != self.released && self.publish_head()
+    }
+
+    /// Bytes of records that were taken: whole lines.
+    pub fn taken(&self) -> u64 {
+        self.head.wrapping_sub(self.left_out)
     }
 
     /// Bytes of records that were taken, and of what was left out.

@@ -21,6 +21,8 @@ pub struct Producer<M = Memory> {
     mask: usize,
     /// Bytes published or left out, ever growing.
     tail: u64,
+    /// Those of them that were left out.
+    left_out: u64,
     /// The consumer's head when it was last looked at.
     seen: u64,
     /// Bytes that records may take before it must be looked at again.
@@ -74,6 +76,7 @@ impl<M: Cells> Producer<M> {
             memory,
             mask: capacity - 1,
             tail: 0,
+            left_out: 0,
             seen: 0,
             free: lap - LINE,
             lap,
@@ -116,7 +119,12 @@ impl<M: Cells> Producer<M> {
         Ok(self.seen == self.tail)
     }
 
-    /// Bytes of records that were published, and of what was left out.
+    /// Bytes of records that were published: whole lines.
+    pub fn published(&self) -> u64 {
+        self.tail.wrapping_sub(self.left_out)
+    }
+
+    /// The same, and of what was left out.
     #[cfg(test)]
     pub fn position(&self) -> u64 {
         self.tail
@@ -210,6 +218,7 @@ impl<M: Cells> Producer<M> {
         self.bodies[at / LINE + 1..].fill(true);
         self.put_word(at, 0, word);
         self.tail = self.tail.wrapping_add(rest as u64);
+        self.left_out = self.left_out.wrapping_add(rest as u64);
     }
 
     fn look_at_head(&mut self) -> Result<(), Garbage> {

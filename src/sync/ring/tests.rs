@@ -142,7 +142,11 @@ fn a_record_arrives_as_it_was_sent() {
         assert!(!consumer.release());
         assert_eq!(producer.is_empty(), Ok(true));
         assert_eq!(producer.position(), consumer.position());
+        assert_eq!(producer.published(), consumer.taken());
     }
+    // What was left out does not count: a line for each of the two that fit one, two for 57 bytes, and the longest.
+    let longest = (producer.longest() + HEADER).next_multiple_of(LINE);
+    assert_eq!(consumer.taken(), (5 * LINE + longest) as u64);
 }
 
 #[test]

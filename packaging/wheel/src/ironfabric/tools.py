@@ -29,3 +29,7 @@ def fi_pingpong():
 
 def fi_strerror():
     start("fi_strerror")
+
+
+def fi_top():
+    start("fi_top")

@@ -9,6 +9,7 @@ use crate::abi::*;
 use crate::base::log::{Subsys, log_misuse};
 use crate::base::{Caps, Error, Result};
 use crate::engine::ep_state::{EpState, INITIATES};
+use crate::engine::report::gather::address_of;
 use crate::engine::transport::{DomainStateOf, Transport};
 
 impl<T: Transport> Ep<T> {
@@ -26,7 +27,12 @@ impl<T: Transport> Ep<T> {
                     .enable_ep(&mut state.domain, self.shared.id)?;
             }
         }
-        state.domain.ep_mut(self.shared.id).enabled = true;
+        let address = address_of(&state.transport, self.shared.id);
+        let ep = state.domain.ep_mut(self.shared.id);
+        ep.enabled = true;
+        if self.shared.member.is_none() {
+            ep.stats.set_address(&address);
+        }
         Ok(())
     }
 

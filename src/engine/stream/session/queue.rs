@@ -151,6 +151,7 @@ impl ReadOp {
 }
 
 pub struct RendezvousOut {
+    pub tag: u64,
     pub op: TxOp,
     pub payload: Payload,
     /// What comes in front of its bytes if the peer asks for them.

@@ -134,7 +134,7 @@ impl<A: Address> Session<A> {
         let unfilled = match srx.fill(&info, self.source(), |iov| iov.fill(payload)) {
             Ok(filled) => {
                 cx.domain
-                    .filled(self.ep, &filled, &info, CompFlags::empty(), self.fi_addr);
+                    .filled_whole(self.ep, &filled, &info, CompFlags::empty(), self.fi_addr);
                 if message.ack {
                     self.send_ack(cx);
                 }
@@ -148,7 +148,7 @@ impl<A: Address> Session<A> {
                 let filled = srx.fill_next(&info, envelope.source, |iov| iov.fill(payload));
                 if let Some((filled, release)) = filled {
                     cx.domain
-                        .filled(self.ep, &filled, &info, release, self.fi_addr);
+                        .filled_whole(self.ep, &filled, &info, release, self.fi_addr);
                     if message.ack {
                         self.send_ack(cx);
                     }

@@ -16,6 +16,7 @@ use crate::engine::stream::session::{Cx, Ending, Session};
 use crate::engine::stream::shm_channel::{MIN_SHARED, ShmChannel, len_of};
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
+use crate::sync::stats::Count;
 
 impl<A: Address> Session<A> {
     /// Tells the peer of a message and keeps it until the peer has a place for it.
@@ -27,6 +28,7 @@ impl<A: Address> Session<A> {
         mut op: TxOp,
     ) {
         self.begin_waiting(cx, &mut op);
+        cx.domain.ep(op.ep()).stats.count(Count::Rendezvous);
         // There is one: `way` has seen it.
         let Some(index) = self.tx.free_index() else {
             return;
@@ -40,6 +42,7 @@ impl<A: Address> Session<A> {
             context: message.context,
         };
         let waiting = RendezvousOut {
+            tag: message.tag,
             op,
             payload,
             data: data_of(message, index, &op),
@@ -186,6 +189,7 @@ impl<A: Address> Session<A> {
     /// Tells the peer where a message is, and leaves it there until the peer has fetched it.
     pub fn offer(&mut self, cx: &mut Cx<'_, A>, message: &Message, iov: IoVec, mut op: TxOp) {
         self.begin_waiting(cx, &mut op);
+        cx.domain.ep(op.ep()).stats.count(Count::Offered);
         // There is one: `way` has seen it.
         let (Some(index), Some(shm)) = (self.tx.free_index(), cx.link.shm()) else {
             return;
@@ -200,6 +204,7 @@ impl<A: Address> Session<A> {
             context: message.context,
         };
         let waiting = RendezvousOut {
+            tag: message.tag,
             op,
             payload: Payload::Buffers(iov),
             data: data_of(message, index, &op),
@@ -296,6 +301,7 @@ impl<A: Address> Session<A> {
             return;
         }
         if let Some(recv) = recv {
+            cx.domain.ep(envelope.ep).stats.count(Count::Fetched);
             cx.domain
                 .received(envelope.ep, &recv, &envelope, &self.sender());
         }

@@ -284,7 +284,7 @@ impl<A: Address> Session<A> {
         self.way(cx, &frame, &op)?;
         // It has to be copied.
         if self.tx.staged > STAGE_HIGH_WATER {
-            return Err(Error::AGAIN);
+            return Err(again(cx, &op));
         }
         self.exchange(cx, &frame, bytes, answer, op);
         Ok(())
@@ -300,16 +300,16 @@ impl<A: Address> Session<A> {
         if may_offer(cx, frame, op, stays) {
             return match self.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                 true => Ok(Way::Offer),
-                false => Err(Error::AGAIN),
+                false => Err(again(cx, op)),
             };
         }
         match frame {
-            _ if frame.asks() && self.tx.asked > ASKED => Err(Error::AGAIN),
+            _ if frame.asks() && self.tx.asked > ASKED => Err(again(cx, op)),
             Frame::ReadRequest(_) => Ok(Way::Read),
             Frame::Message(message) if message.tagged && self.rendezvous && (matched || stays) => {
                 match self.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                     true => Ok(Way::Rendezvous),
-                    false => Err(Error::AGAIN),
+                    false => Err(again(cx, op)),
                 }
             }
             // Values are of one byte order; peers that do not know the operation get none.
@@ -348,7 +348,7 @@ impl<A: Address> Session<A> {
             if op.flags.contains(OpFlags::INJECT) && !(self.tx.queue.is_empty() && shm.takes(most))
             {
                 cx.link.ring_if_parked();
-                return Err(Error::AGAIN);
+                return Err(again(cx, &op));
             }
             self.send_always(cx, frame, payload, Some(op));
             return Ok(());
@@ -360,7 +360,7 @@ impl<A: Address> Session<A> {
         }
         // What has to be copied waits for room; the rest is queued, as far as the transmit queue goes.
         if self.tx.staged > STAGE_HIGH_WATER && op.flags.contains(OpFlags::INJECT) {
-            return Err(Error::AGAIN);
+            return Err(again(cx, &op));
         }
         self.send_always(cx, frame, payload, Some(op));
         Ok(())
@@ -419,6 +419,12 @@ impl<A: Address> Session<A> {
             }
         }
     }
+}
+
+/// The operation is to be posted again later.
+#[cold]
+fn again<A: Address>(cx: &Cx<'_, A>, op: &TxOp) -> Error {
+    cx.domain.ep(op.ep()).again()
 }
 
 /// Whether the message is too large for a peer to keep. What is injected is not held here for long either.

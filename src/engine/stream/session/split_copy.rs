@@ -22,6 +22,7 @@ use crate::engine::stream::session::{Cx, Ending, Session};
 use crate::engine::stream::shm_channel::{Help, Helping};
 use crate::engine::transport::Address;
 use crate::sync::split_copy::{Progress, SplitCopy};
+use crate::sync::stats::Count;
 
 /// How long a peer may take to end a copy to memory that is not to be written any more.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -34,6 +35,7 @@ impl<A: Address> Session<A> {
         let Some(recv) = &shared.recv else {
             return;
         };
+        cx.domain.ep(shared.envelope.ep).stats.count(Count::Split);
         let share = Frame::Share(Share {
             index: shared.index,
             places: places_of(&recv.iov, len),

@@ -9,6 +9,8 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::engine::domain_state::TxOp;
+use crate::engine::srx::Envelope;
+use crate::engine::stream::proto::Frame;
 use crate::engine::stream::session::Session;
 use crate::engine::stream::session::queue::{After, Out};
 use crate::engine::stream::session::receive_state::{At, Sink};
@@ -80,6 +82,14 @@ impl Waits {
         self.now.wrapping_sub(since)
     }
 
+    /// How long something has waited at least; nothing where nobody counts.
+    pub fn time(&self, since: u16) -> Option<Duration> {
+        let counts = self.fails > 0 || self.reports > 0;
+        // The first tick may have come at once.
+        let ticks = u32::from(self.age(since).saturating_sub(1));
+        counts.then(|| self.tick * ticks)
+    }
+
     /// Whether something that has seen so many ticks has waited for all of this time: the first tick may have come at
     /// once.
     pub fn is_over(age: u16, time: u16) -> bool {
@@ -87,54 +97,122 @@ impl Waits {
     }
 }
 
+/// An operation that waits for a peer.
+pub struct Wait {
+    /// The tick at which it began to.
+    pub since: u16,
+    pub what: Waiter,
+    pub len: u64,
+    /// Where that is still known.
+    pub tag: Option<u64>,
+    pub stage: Stage,
+}
+
+/// What an operation waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// For the connection, or for operations before it.
+    Turn,
+    /// For the peer, or the network, to take its bytes.
+    Room,
+    /// For a receive of the peer.
+    Match,
+    /// For the peer's answer.
+    Answer,
+    /// For bytes that the peer sends.
+    Bytes,
+}
+
+impl Stage {
+    pub fn words(self) -> &'static str {
+        match self {
+            Stage::Turn => "waits for the connection, or behind others",
+            Stage::Room => "the peer does not take its bytes",
+            Stage::Match => "the peer has no receive for it",
+            Stage::Answer => "the peer does not answer",
+            Stage::Bytes => "the peer does not send its bytes",
+        }
+    }
+}
+
 impl<A> Session<A> {
+    /// All operations that wait for the peer.
+    pub fn each_wait(&self, mut note: impl FnMut(Wait)) {
+        let mut sends = |op: &TxOp, tag: Option<u64>, stage: Stage| {
+            note(Wait {
+                since: op.since,
+                what: Waiter::Transmit(op.what),
+                len: op.len as u64,
+                tag: tag.filter(|_| op.what == What::Tagged),
+                stage,
+            });
+        };
+        for out in &self.tx.queue {
+            if let Out::Frame(frame) = out
+                && let After::Complete(op) = &frame.after
+            {
+                sends(op, None, Stage::Room);
+            }
+        }
+        for op in &self.tx.await_ack {
+            sends(op, None, Stage::Answer);
+        }
+        for read in &self.tx.await_read {
+            sends(&read.op, None, Stage::Answer);
+        }
+        for waiting in self.tx.rendezvous.values() {
+            sends(&waiting.op, Some(waiting.tag), Stage::Match);
+        }
+        for waiting in &self.tx.waiting {
+            let tag = match &waiting.frame {
+                Frame::Message(message) => Some(message.tag),
+                _ => None,
+            };
+            sends(&waiting.op, tag, Stage::Turn);
+        }
+        if let At::Payload(incoming) = &self.rx.at
+            && let Sink::Read(read) = &incoming.sink
+        {
+            sends(&read.op, None, Stage::Bytes);
+        }
+        let mut receives = |since: u16, envelope: &Envelope| {
+            note(Wait {
+                since,
+                what: Waiter::Receive,
+                len: envelope.len,
+                tag: (envelope.what == What::Tagged).then_some(envelope.tag),
+                stage: Stage::Bytes,
+            });
+        };
+        if let At::Payload(incoming) = &self.rx.at
+            && let Sink::Recv(_, envelope) = &incoming.sink
+        {
+            receives(self.rx.since, envelope);
+        }
+        for cleared in self.rx.told.cleared() {
+            if cleared.recv.is_some() {
+                receives(cleared.since, &cleared.envelope);
+            }
+        }
+    }
+
     pub fn oldest(&self, waits: &Waits) -> Option<Oldest> {
         let mut oldest: Option<Oldest> = None;
-        let mut note = |since: u16, what: Waiter, len: u64| {
-            let age = waits.age(since);
+        self.each_wait(|wait| {
+            let age = waits.age(wait.since);
             let count = oldest.as_ref().map_or(0, |oldest| oldest.count) + 1;
             match &mut oldest {
                 Some(oldest) if oldest.age >= age => oldest.count = count,
                 _ => {
                     oldest = Some(Oldest {
                         age,
-                        what,
-                        len,
+                        what: wait.what,
+                        len: wait.len,
                         count,
                     });
                 }
             }
-        };
-        let mut sends = |op: &TxOp| note(op.since, Waiter::Transmit(op.what), op.len as u64);
-        for out in &self.tx.queue {
-            if let Out::Frame(frame) = out
-                && let After::Complete(op) = &frame.after
-            {
-                sends(op);
-            }
-        }
-        self.tx.await_ack.iter().for_each(&mut sends);
-        self.tx.await_read.iter().for_each(|read| sends(&read.op));
-        self.tx
-            .rendezvous
-            .values()
-            .for_each(|waiting| sends(&waiting.op));
-        self.tx
-            .waiting
-            .iter()
-            .for_each(|waiting| sends(&waiting.op));
-        if let At::Payload(incoming) = &self.rx.at {
-            match &incoming.sink {
-                Sink::Read(read) => sends(&read.op),
-                Sink::Recv(_, envelope) => note(self.rx.since, Waiter::Receive, envelope.len),
-                _ => {}
-            }
-        }
-        for cleared in self.rx.told.cleared() {
-            if cleared.recv.is_some() {
-                note(cleared.since, Waiter::Receive, cleared.envelope.len);
-            }
-        }
+        });
         oldest
     }
 

@@ -12,6 +12,7 @@ use crate::ffi::ops::transfer::*;
 use crate::ffi::ops::work::OutgoingAtomic;
 use crate::ffi::user::opt;
 use crate::hmem::Memory;
+use crate::sys::probe;
 
 /// Local memory of one role, as C names it.
 #[derive(Clone, Copy)]
@@ -60,7 +61,13 @@ pub(super) unsafe fn post<T: AtomicPath>(
 ) -> isize {
     // SAFETY: promised by the caller.
     status(unsafe {
-        endpoint::<T>(ep).and_then(|ep| read(ep, &call, &target, flags, |atomic| ep.atomic(atomic)))
+        let place = ep.addr();
+        endpoint::<T>(ep).and_then(|ep| {
+            read(ep, &call, &target, flags, |atomic| {
+                probe::post(place, atomic.context.number(), atomic.dest, 0);
+                ep.atomic(atomic)
+            })
+        })
     })
 }
 

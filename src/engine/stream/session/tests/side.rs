@@ -25,6 +25,7 @@ use crate::engine::transport::Address;
 use crate::engine::wait::Wait;
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::transfer::{Rx, Tx, What};
+use crate::sync::stats::EpStats;
 
 static SOURCE: Source = Source::new(c"test");
 
@@ -133,6 +134,7 @@ impl Side {
             orders_access: false,
             tx_size: 1024,
             tx_pending: 0,
+            stats: EpStats::hidden(),
         });
         let limits = Limits {
             saved_size: agreed.saved_size,

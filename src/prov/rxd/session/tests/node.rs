@@ -104,6 +104,7 @@ impl<T> Node<T> {
             orders_access: false,
             tx_size: 1024,
             tx_pending: 0,
+            stats: Default::default(),
         });
         Node {
             domain,

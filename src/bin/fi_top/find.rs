@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Where the counters of processes are: among their open files, in /proc.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+
+use crate::block::{self, Process, Words};
+use crate::layout::{NAME, SIZE, head};
+use crate::options::{Mode, Options};
+
+/// A process that has counters.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// As this program sees it.
+    pub pid: u32,
+    pub command: String,
+    pub process: Process,
+}
+
+/// Keeps what it has opened, so that a process is searched once.
+pub struct Watcher {
+    pid: Option<u32>,
+    all: bool,
+    /// By number and start: none where the process has no counters. One that gets some later is looked at again.
+    known: HashMap<(u32, u64), Known>,
+    looks: u32,
+}
+
+struct Known {
+    memory: Option<Memory>,
+    /// A process without counters is searched again after so many looks.
+    again: u32,
+}
+
+struct Memory {
+    file: File,
+    writable: bool,
+}
+
+/// So many looks are at most between two searches of a process that has no counters.
+const RARELY: u32 = 10;
+
+impl Watcher {
+    pub fn new(options: &Options) -> Watcher {
+        let pid = match options.mode {
+            Mode::Dump(pid) => Some(pid),
+            _ => options.pid,
+        };
+        Watcher {
+            pid,
+            all: options.all || pid.is_some(),
+            known: HashMap::new(),
+            looks: 0,
+        }
+    }
+
+    /// All that can be read now.
+    pub fn look(&mut self) -> Vec<Found> {
+        self.looks = self.looks.wrapping_add(1);
+        let mut alive = HashMap::new();
+        let mut found = Vec::new();
+        for pid in self.pids() {
+            let Some(stat) = Stat::of(pid) else {
+                continue;
+            };
+            let key = (pid, stat.started);
+            let known = self.known.remove(&key).unwrap_or(Known {
+                memory: None,
+                again: self.looks,
+            });
+            let mut known = match known {
+                Known {
+                    memory: None,
+                    again,
+                } if again == self.looks => Known {
+                    memory: search(pid, stat.started),
+                    again: self.looks.wrapping_add(RARELY),
+                },
+                known => known,
+            };
+            match known.memory.as_ref().map(read) {
+                Some(Ok(process)) => found.push(Found {
+                    pid,
+                    command: stat.command,
+                    process,
+                }),
+                Some(Err(_)) => known.memory = None,
+                None => {}
+            }
+            alive.insert(key, known);
+        }
+        self.known = alive;
+        found
+    }
+
+    /// Asks all for what holds now: those that poll answer.
+    pub fn ask(&self) {
+        self.write(head::ASKED_GAUGES);
+    }
+
+    /// Asks for a dump.
+    pub fn ask_dump(&self) {
+        self.write(head::ASKED_DUMP);
+    }
+
+    fn write(&self, word: usize) {
+        let memories = self
+            .known
+            .values()
+            .filter_map(|known| known.memory.as_ref());
+        for memory in memories.filter(|memory| memory.writable) {
+            let (mut bytes, at) = ([0; 8], 8 * word as u64);
+            if memory.file.read_exact_at(&mut bytes, at).is_ok() {
+                let next = u64::from_ne_bytes(bytes).wrapping_add(1).max(1);
+                // Its process may just have ended.
+                let _ = memory.file.write_all_at(&next.to_ne_bytes(), at);
+            }
+        }
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        if let Some(pid) = self.pid {
+            return vec![pid];
+        }
+        let own = nix::unistd::geteuid().as_raw();
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let uid = entry.metadata().ok()?.uid();
+            (self.all || uid == own).then_some(pid)
+        });
+        let mut pids: Vec<u32> = pids.collect();
+        pids.sort_unstable();
+        pids
+    }
+}
+
+/// What proc_pid_stat(5) says of a process.
+struct Stat {
+    command: String,
+    started: u64,
+}
+
+impl Stat {
+    fn of(pid: u32) -> Option<Stat> {
+        Stat::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn parse(stat: &[u8]) -> Option<Stat> {
+        let stat = String::from_utf8_lossy(stat);
+        // The name may have anything in it.
+        let (before, fields) = stat.rsplit_once(')')?;
+        let (_, command) = before.split_once('(')?;
+        let printed = |c: char| {
+            if c.is_ascii_graphic() || c == ' ' {
+                c
+            } else {
+                '?'
+            }
+        };
+        Some(Stat {
+            command: command.chars().map(printed).collect(),
+            started: fields.split_whitespace().nth(19)?.parse().ok()?,
+        })
+    }
+}
+
+/// The memory that this process has made for itself. What it has of a parent is not its own.
+fn search(pid: u32, started: u64) -> Option<Memory> {
+    let wanted = PathBuf::from(format!("/memfd:{NAME} (deleted)"));
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let named =
+        files.filter(|file| fs::read_link(file.path()).is_ok_and(|target| target == wanted));
+    let mut opened = named.filter_map(|file| open(&file.path()).ok());
+    opened.find(|memory| {
+        let process = read(memory);
+        process.is_ok_and(|process| process.started == started && is_called(pid, process.pid))
+    })
+}
+
+/// Whether the process calls itself so: in a namespace it has another number than here.
+fn is_called(pid: u32, own: u64) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    match numbers.and_then(|numbers| numbers.split_whitespace().last()) {
+        Some(last) => last.parse() == Ok(own),
+        None => u64::from(pid) == own,
+    }
+}
+
+/// By the time it is opened the descriptor may be something else, which is not waited for.
+fn open(path: &Path) -> io::Result<Memory> {
+    let how = |writes: bool| {
+        let mut how = OpenOptions::new();
+        how.read(true)
+            .write(writes)
+            .custom_flags(OFlag::O_NONBLOCK.bits());
+        how.open(path)
+    };
+    let (file, writable) = match how(true) {
+        Ok(file) => (file, true),
+        Err(_) => (how(false)?, false),
+    };
+    let meta = file.metadata()?;
+    match meta.is_file() && meta.len() == SIZE as u64 {
+        true => Ok(Memory { file, writable }),
+        false => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+fn read(memory: &Memory) -> io::Result<Process> {
+    let copy = || -> io::Result<Words> {
+        let mut bytes = vec![0; SIZE];
+        memory.file.read_exact_at(&mut bytes, 0)?;
+        block::words(&bytes).map_err(|fault| io::Error::other(fault.to_string()))
+    };
+    Ok(block::read(&[copy()?, copy()?, copy()?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_program_may_have_anything_in_it() {
+        let fields = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20";
+        let stat = Stat::parse(format!("12 (a) b (\x1b[2J) {fields}\n").as_bytes()).unwrap();
+        assert_eq!((stat.command.as_str(), stat.started), ("a) b (?[2J", 777));
+        assert!(Stat::parse(b"12 (a").is_none() && Stat::parse(b"").is_none());
+    }
+
+    #[test]
+    fn this_process_is_called_as_it_calls_itself() {
+        let own = std::process::id();
+        assert!(is_called(own, u64::from(own)));
+        assert!(!is_called(own, u64::from(own) + 1));
+    }
+
+    #[test]
+    fn files_that_are_no_counters_are_not_opened() {
+        assert!(open(Path::new("/dev/null")).is_err());
+        assert!(open(Path::new("/proc/self/stat")).is_err());
+        assert!(open(Path::new("/nowhere")).is_err());
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What endpoints wait for, from whom, and since when: for a dump, and in numbers for `fi_top`. It is gathered under
+//! the domain's lock, changes nothing, and costs nothing while nobody asks.
+//!
+//! Here: what is told. `gather` asks for it, `text` and `json` write it, `dump` says when, and where to.
+#![forbid(unsafe_code)]
+
+pub mod dump;
+pub mod gather;
+mod json;
+mod text;
+
+use core::time::Duration;
+
+use crate::abi::{FI_EP_DGRAM, FI_EP_MSG, FI_EP_RDM, fi_ep_type};
+use crate::sync::stats::EpStats;
+
+/// A domain.
+pub struct DomainReport {
+    pub number: u64,
+    pub provider: String,
+    pub name: String,
+    /// None: a thread is inside a call, and has not left it in time.
+    pub endpoints: Option<Vec<EpReport>>,
+}
+
+pub struct EpReport {
+    pub address: String,
+    pub ep_type: u32,
+    pub enabled: bool,
+    /// Operations under way, and how many there may be.
+    pub transmits: usize,
+    pub most_transmits: usize,
+    pub stats: EpStats,
+    pub receives: Listed<Receive>,
+    pub kept: Listed<Kept>,
+    pub kept_bytes: usize,
+    pub peers: Vec<Peer>,
+}
+
+/// The first ones, and how many there are.
+pub struct Listed<T> {
+    pub first: Vec<T>,
+    pub count: usize,
+}
+
+/// So many are written of each kind and endpoint.
+const MOST: usize = 64;
+
+impl<T> Listed<T> {
+    pub fn of(all: impl Iterator<Item = T>) -> Listed<T> {
+        let mut listed = Listed {
+            first: Vec::new(),
+            count: 0,
+        };
+        all.for_each(|one| listed.add(one));
+        listed
+    }
+
+    pub fn add(&mut self, one: T) {
+        self.count += 1;
+        if self.first.len() < MOST {
+            self.first.push(one);
+        }
+    }
+}
+
+/// A posted receive.
+pub struct Receive {
+    pub tagged: bool,
+    pub tag: u64,
+    pub ignore: u64,
+    pub len: usize,
+    pub from: Option<Source>,
+    /// At least.
+    pub age: Option<Duration>,
+}
+
+/// A message that no receive has taken.
+pub struct Kept {
+    pub tagged: bool,
+    pub tag: u64,
+    pub len: u64,
+    pub from: Option<Source>,
+}
+
+/// Who is meant: the index in the address vector, and the address there.
+pub struct Source {
+    pub fi_addr: u64,
+    pub address: Option<String>,
+}
+
+/// A connection.
+#[derive(Default)]
+pub struct Peer {
+    pub address: String,
+    pub fi_addr: Option<u64>,
+    pub state: &'static str,
+    pub is_up: bool,
+    pub is_opening: bool,
+    pub link: &'static str,
+    pub is_memory: bool,
+    /// Bytes of its stream, where that is known.
+    pub sent: Option<u64>,
+    pub received: Option<u64>,
+    /// Attempts to connect that have failed, and the last one's error.
+    pub attempts: u32,
+    pub last_error: Option<i32>,
+    pub notes: Vec<&'static str>,
+    pub waits: Vec<Wait>,
+    pub waits_count: usize,
+    pub oldest: Option<Duration>,
+}
+
+/// An operation that waits for a peer.
+pub struct Wait {
+    pub what: String,
+    pub len: u64,
+    pub tag: Option<u64>,
+    pub stage: &'static str,
+    /// At least.
+    pub age: Option<Duration>,
+}
+
+impl Peer {
+    pub fn add(&mut self, wait: Wait) {
+        self.waits_count += 1;
+        self.oldest = self.oldest.max(wait.age);
+        if self.waits.len() < MOST {
+            self.waits.push(wait);
+        }
+    }
+}
+
+/// As fi_info shows it.
+pub fn type_name(ep_type: u32) -> &'static str {
+    match fi_ep_type(ep_type) {
+        FI_EP_MSG => "msg",
+        FI_EP_DGRAM => "dgram",
+        FI_EP_RDM => "rdm",
+        _ => "of an unknown type",
+    }
+}

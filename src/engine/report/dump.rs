@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Dumps: when they are written, and where to (FI_DUMP_ON_SIGNAL, FI_DUMP_FILE; `fi_top --dump`).
+//!
+//! A thread of the library writes them, since a job that hangs may sleep, spin in a completion queue, or not call the
+//! library at all. With FI_DUMP_ON_SIGNAL it is there from the first domain on. Else it is started when `fi_top` asks
+//! and somebody polls, and ends behind the dump: programs that nobody asks have no thread for this.
+//!
+//! It takes each domain's lock as other threads of the library do, and waits for that so long and no longer: what is
+//! busy is called so.
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::Once;
+use std::time::SystemTime;
+
+use super::{json, text};
+use crate::base::identity;
+use crate::base::log::{CORE, Subsys, log_info, log_warn};
+use crate::base::settings::Settings;
+use crate::engine::domain::registered;
+use crate::engine::stats;
+use crate::sys::event::{EventFd, sleep_on};
+use crate::sys::user::is_elevated;
+use crate::sys::{ask_signal, thread};
+
+/// How long the lock of a domain is waited for.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// With FI_DUMP_ON_SIGNAL: from now on the signal asks for a dump. For each domain that is opened.
+pub fn start() {
+    static ONCE: Once = Once::new();
+    if let Some(wanted) = &Settings::get().dump_on_signal {
+        ONCE.call_once(|| match watch(wanted) {
+            Ok(()) => log_info!(&CORE, Subsys::Core, "signal {wanted} asks for a dump"),
+            Err(error) => log_warn!(
+                &CORE,
+                Subsys::Core,
+                "FI_DUMP_ON_SIGNAL={wanted} has no effect: {error}"
+            ),
+        });
+    }
+    // The counters may have been made anew since.
+    let signal = Settings::get()
+        .dump_on_signal
+        .as_deref()
+        .and_then(ask_signal::named);
+    if let (Some(signal), Some(block)) = (
+        signal.filter(|_| SERVED.load(Ordering::Relaxed)),
+        stats::block(),
+    ) {
+        block.set_signal(signal as i32);
+    }
+}
+
+/// There is a thread that waits for the signal.
+static SERVED: AtomicBool = AtomicBool::new(false);
+
+fn watch(wanted: &str) -> io::Result<()> {
+    let Some(signal) = ask_signal::named(wanted) else {
+        return Err(io::Error::other(
+            "there is no such signal, or it cannot be taken",
+        ));
+    };
+    // The handler is to stay where it is.
+    if !ask_signal::keep_loaded() {
+        return Err(io::Error::other("the library could be unloaded"));
+    }
+    let event = ask_signal::watch(signal).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => io::Error::other("the program takes this signal itself"),
+        _ => error,
+    })?;
+    thread::spawn("fi-dump", move || serve(event))?;
+    SERVED.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+fn serve(event: &EventFd) {
+    loop {
+        // Signals are blocked here; an error would come again and again.
+        if sleep_on(&[event.as_raw_fd()], None).is_err() {
+            return;
+        }
+        event.clear();
+        write();
+    }
+}
+
+/// As `start` is asked by a signal, by a thread that has a domain locked: another one does it.
+#[cold]
+pub fn ask_from_inside() {
+    static WRITING: AtomicBool = AtomicBool::new(false);
+    // Each domain of the process is asked.
+    if !WRITING.swap(true, Ordering::Acquire) {
+        let started = thread::spawn("fi-dump", || {
+            write();
+            WRITING.store(false, Ordering::Release);
+        });
+        if started.is_err() {
+            WRITING.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// A dump of all domains of the process.
+fn write() {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
+    let pid = std::process::id();
+    let domains = registered::report(BUSY);
+    let seconds = SystemTime::UNIX_EPOCH
+        .elapsed()
+        .map_or(0, |time| time.as_secs());
+    let program = std::env::args_os().next().unwrap_or_default();
+    let title = format!(
+        "what process {pid} ({}) waits for, dump {number}, {seconds} s after 1970, {}",
+        program.display(),
+        identity::TEXT
+    );
+    let text = text::write(&title, &domains);
+    let name = match place() {
+        None => {
+            text.lines()
+                .for_each(|line| log_warn!(&CORE, Subsys::Core, "dump: {line}"));
+            String::new()
+        }
+        Some(place) => {
+            let name = format!("{}.{pid}.{number}", place.display());
+            let json = json::write(&title, pid, &domains);
+            let written = create(&name, "json", &json).and_then(|()| create(&name, "txt", &text));
+            if let Err(error) = written {
+                log_warn!(&CORE, Subsys::Core, "no dump in {name}: {error}");
+                return;
+            }
+            log_warn!(
+                &CORE,
+                Subsys::Core,
+                "a dump is in {name}.txt and {name}.json"
+            );
+            name
+        }
+    };
+    if let Some(block) = stats::block() {
+        block.dumped(&name);
+    }
+}
+
+/// Nothing: the log.
+fn place() -> Option<PathBuf> {
+    match Settings::get().dump_file.as_deref() {
+        Some("log") => None,
+        Some(place) if !place.is_empty() && !is_elevated() => {
+            Some(std::path::absolute(place).unwrap_or(place.into()))
+        }
+        // The environment is not for programs with more rights than their user.
+        _ if is_elevated() => Some("/tmp/ironfabric-dump".into()),
+        _ => Some(std::env::temp_dir().join("ironfabric-dump")),
+    }
+}
+
+/// A file that was not there before: whatever has this name in a folder that others write to is left alone.
+fn create(name: &str, suffix: &str, content: &str) -> io::Result<()> {
+    let mut how = OpenOptions::new();
+    how.write(true).create_new(true).mode(0o600);
+    how.open(format!("{name}.{suffix}"))?
+        .write_all(content.as_bytes())
+}

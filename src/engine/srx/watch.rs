@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What waits in a receive context, for who looks on: nothing is changed.
+#![forbid(unsafe_code)]
+
+use std::time::Instant;
+
+use super::{Envelope, Srx};
+use crate::engine::matching::ANY;
+use crate::ffi::ops::transfer::What;
+use crate::hmem::Memory;
+
+/// A posted receive.
+pub struct WaitingReceive {
+    pub what: What,
+    pub tag: u64,
+    pub ignore: u64,
+    /// Who it is for, if it names somebody.
+    pub source: Option<u64>,
+    pub len: usize,
+    /// It has waited at least since then; nothing is known of those that were just posted.
+    pub since: Option<Instant>,
+}
+
+impl<M: Memory> Srx<M> {
+    /// It is this time now, for the ages of the receives that are posted.
+    pub fn note_time(&mut self, now: Instant) {
+        for lane in [&mut self.msg, &mut self.tagged] {
+            lane.ages.note(lane.matcher.posted_so_far(), now);
+        }
+    }
+
+    /// How many receives are posted.
+    pub fn posted_len(&self) -> usize {
+        let lanes = [&self.msg, &self.tagged];
+        lanes
+            .map(|lane| lane.matcher.each_posted().count())
+            .iter()
+            .sum()
+    }
+
+    /// All of them, those without a tag first, each kind by age.
+    pub fn waiting(&self) -> impl Iterator<Item = WaitingReceive> {
+        let lanes = [(What::Msg, &self.msg), (What::Tagged, &self.tagged)];
+        lanes.into_iter().flat_map(|(what, lane)| {
+            lane.matcher.each_asked().map(move |asked| WaitingReceive {
+                what,
+                tag: asked.tag,
+                ignore: asked.ignore,
+                source: (asked.source != ANY).then_some(asked.source),
+                len: asked.recv.iov.remaining(),
+                since: lane.ages.since(asked.before),
+            })
+        })
+    }
+
+    /// The messages that no receive has taken.
+    pub fn kept(&self) -> impl Iterator<Item = &Envelope> {
+        let lanes = [&self.msg, &self.tagged].into_iter();
+        lanes.flat_map(|lane| {
+            lane.matcher
+                .each_unexpected()
+                .map(|message| &message.envelope)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{IoVec, OpFlags};
+    use crate::engine::srx::{Bytes, MessageInfo};
+    use crate::ffi::ops::transfer::{Context, Rx};
+    use crate::hmem::Host;
+
+    fn rx(what: What, src: u64, tag: u64, ignore: u64) -> Rx<Host> {
+        Rx {
+            what,
+            iov: IoVec::empty(),
+            flags: OpFlags::empty(),
+            src,
+            context: Context::default(),
+            tag,
+            ignore,
+        }
+    }
+
+    #[test]
+    fn what_waits_is_told_with_its_age() {
+        let mut srx = Srx::<Host>::new();
+        let start = Instant::now();
+        let mut out = Default::default();
+        srx.post(&mut rx(What::Tagged, 3, 0x77, 0xf), true, &mut out)
+            .unwrap();
+        srx.note_time(start);
+        srx.post(&mut rx(What::Tagged, 3, 0x78, 0), false, &mut out)
+            .unwrap();
+        let waiting: Vec<WaitingReceive> = srx.waiting().collect();
+        let said = |one: &WaitingReceive| (one.what, one.source, one.tag | one.ignore, one.since);
+        assert_eq!(
+            said(&waiting[0]),
+            (What::Tagged, Some(3), 0x7f, Some(start))
+        );
+        assert_eq!(said(&waiting[1]), (What::Tagged, None, 0x78, None));
+        assert_eq!((waiting.len(), srx.posted_len()), (2, 2));
+        let message = MessageInfo {
+            what: What::Msg,
+            len: 5,
+            tag: 0,
+            data: None,
+        };
+        srx.keep(message.envelope(4, 0, 0), Bytes::There);
+        let kept: Vec<u64> = srx.kept().map(|envelope| envelope.source).collect();
+        assert_eq!(kept, [4]);
+    }
+}

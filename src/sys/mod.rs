@@ -9,6 +9,7 @@ pub mod clock;
 pub mod cond;
 pub mod counter;
 pub mod datagram;
+pub mod ethtool;
 pub mod event;
 pub mod fork;
 pub mod heap;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The addresses of this machine's network interfaces, best first (getifaddrs(3), netdevice(7)).
-//!
-//! Trusted with: the ioctl that asks for the speed of a link and its driver.
+#![forbid(unsafe_code)]
 
 use core::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
-use std::os::fd::AsRawFd;
 
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use nix::sys::socket::SockaddrStorage;
+
+use super::ethtool;
 
 mod one_look;
 
@@ -80,7 +80,7 @@ impl Link {
         let is_virtual = |driver: CString| VIRTUAL.contains(&driver.to_bytes());
         Link {
             speed: speed(name, asker),
-            is_virtual: ask_driver(name, asker).is_some_and(is_virtual),
+            is_virtual: ethtool::driver(name, asker).is_some_and(is_virtual),
         }
     }
 }
@@ -235,98 +235,13 @@ pub fn network(address: &Address) -> String {
 /// Of a link whose driver does not say: 0. Of one that does not know, such as a bridge or a virtual machine's: slow,
 /// but better than nothing.
 fn speed(interface: &str, asker: Option<&UdpSocket>) -> u32 {
-    match ask_speed(interface, asker) {
+    match ethtool::speed(interface, asker) {
         None => 0,
-        Some(SPEED_UNKNOWN) => UNKNOWN_LINK,
+        Some(ethtool::SPEED_UNKNOWN) => UNKNOWN_LINK,
         Some(speed) => speed,
     }
 }
 
-/// In Mbit/s as the driver says; by ioctl, because /sys shows the network namespace that mounted it.
-fn ask_speed(interface: &str, asker: Option<&UdpSocket>) -> Option<u32> {
-    let mut link = EthtoolCmd {
-        cmd: ETHTOOL_GSET,
-        ..EthtoolCmd::default()
-    };
-    ask(interface, asker, &mut link)?;
-    Some(u32::from(link.speed_high) << 16 | u32::from(link.speed))
-}
-
-/// The name of the driver.
-fn ask_driver(interface: &str, asker: Option<&UdpSocket>) -> Option<CString> {
-    let mut driver = EthtoolDriver {
-        cmd: ETHTOOL_GDRVINFO,
-        driver: [0; 32],
-        rest: [0; 160],
-    };
-    ask(interface, asker, &mut driver)?;
-    CStr::from_bytes_until_nul(&driver.driver)
-        .ok()
-        .map(CStr::to_owned)
-}
-
-/// SIOCETHTOOL, ethtool's commands, through any socket. `C` is the struct of the command that it begins with.
-fn ask<C: Command>(interface: &str, asker: Option<&UdpSocket>, command: &mut C) -> Option<()> {
-    let mut request = IfReq {
-        name: [0; libc::IFNAMSIZ],
-        data: core::ptr::from_mut(command).cast(),
-        rest: [0; 16],
-    };
-    let name = interface.as_bytes();
-    request.name.get_mut(..name.len())?.copy_from_slice(name);
-    if name.len() == request.name.len() {
-        return None;
-    }
-    // SAFETY: netdevice(7): the request names an interface, and its data points to a command of the size that belongs
-    // to its number, alive until the call returns; the kernel fills that and nothing more.
-    let status = unsafe { libc::ioctl(asker?.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
-    (status == 0).then_some(())
-}
-
-/// A struct of linux/ethtool.h that begins with the number of its command.
-trait Command {}
-impl Command for EthtoolCmd {}
-impl Command for EthtoolDriver {}
-
-/// `struct ifreq` with its `ifr_data`.
-#[repr(C)]
-struct IfReq {
-    name: [u8; libc::IFNAMSIZ],
-    data: *mut libc::c_void,
-    rest: [u8; 16],
-}
-
-/// `struct ethtool_cmd` of linux/ethtool.h.
-#[repr(C)]
-#[derive(Default)]
-struct EthtoolCmd {
-    cmd: u32,
-    supported: u32,
-    advertising: u32,
-    speed: u16,
-    modes: [u8; 6],
-    max_packets: [u32; 2],
-    speed_high: u16,
-    more_modes: [u8; 2],
-    lp_advertising: u32,
-    reserved: [u32; 2],
-}
-
-/// `struct ethtool_drvinfo`.
-#[repr(C)]
-struct EthtoolDriver {
-    cmd: u32,
-    driver: [u8; 32],
-    rest: [u8; 160],
-}
-
-const _: () = assert!(size_of::<EthtoolCmd>() == 44 && size_of::<IfReq>() == 40);
-const _: () = assert!(size_of::<EthtoolDriver>() == 196);
-
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
-const ETHTOOL_GSET: u32 = 1;
-const ETHTOOL_GDRVINFO: u32 = 3;
-const SPEED_UNKNOWN: u32 = u32::MAX;
 /// Mbit/s.
 const UNKNOWN_LINK: u32 = 100;
 
@@ -433,16 +348,5 @@ mod tests {
         assert!(list.iter().any(|a| a.addr.ip() == Ipv4Addr::LOCALHOST));
         let first = list.iter().position(|a| a.loopback).unwrap();
         assert!(list[first..].iter().all(|a| a.loopback));
-    }
-
-    #[test]
-    fn the_speed_of_no_interface_is_unknown() {
-        let asker = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok();
-        let asker = asker.as_ref();
-        assert_eq!(ask_speed("no-such-if", asker), None);
-        assert_eq!(
-            ask_speed("a name that is too long for an interface", asker),
-            None
-        );
     }
 }

@@ -390,6 +390,9 @@ check-tools: all
 check-top: all
 	scripts/python_env.sh $(TARGET)/python || true
 	ctests/top/run.py $(BUILT) --python-env $(TARGET)/python
+# Findings of fi_info --doctor, also between network namespaces with firewalls.
+check-doctor: all
+	ctests/doctor.sh $(BUILT)
 check-budget: all
 	benches/budget.py $(BUILT) --build $(TARGET)/bench
 # Without PyPI the comparison with upstream is left out, and says so.

@@ -18,6 +18,8 @@ pub struct Long {
     pub name: &'static str,
     pub takes_value: bool,
     pub letter: char,
+    /// A part of this name means another option whose name begins so, if there is one.
+    pub yields: bool,
 }
 
 /// One piece of a command line.
@@ -113,9 +115,12 @@ impl Arguments {
         if let Some(option) = options().find(|option| option.name.as_bytes() == name) {
             return Ok(option);
         }
-        let candidates: Vec<&Long> = options()
+        let mut candidates: Vec<&Long> = options()
             .filter(|option| option.name.as_bytes().starts_with(name))
             .collect();
+        if candidates.iter().any(|option| !option.yields) {
+            candidates.retain(|option| !option.yields);
+        }
         let shown = String::from_utf8_lossy(text);
         match candidates[..] {
             [] => Err(format!("unrecognized option '--{shown}'")),
@@ -172,16 +177,25 @@ mod tests {
             name: "port",
             takes_value: true,
             letter: 'P',
+            yields: false,
         },
         Long {
             name: "provider",
             takes_value: true,
             letter: 'p',
+            yields: false,
         },
         Long {
             name: "verbose",
             takes_value: false,
             letter: 'v',
+            yields: false,
+        },
+        Long {
+            name: "verify",
+            takes_value: false,
+            letter: 'y',
+            yields: true,
         },
     ];
 
@@ -244,6 +258,12 @@ mod tests {
             operand("--"),
         ];
         assert_eq!(read(&line), pieces);
+    }
+
+    #[test]
+    fn a_part_of_a_name_means_the_older_option() {
+        assert_eq!(read(&["--ver"]), [option('v')]);
+        assert_eq!(read(&["--veri"]), [option('y')]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod endpoint;
 pub mod fabric;
 pub mod failure;
 pub mod info;
+pub mod link;
 pub mod log;
 pub mod output;
 pub mod params;

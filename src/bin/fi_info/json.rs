@@ -49,7 +49,7 @@ fn write(out: &mut dyn Write, value: &Value) -> Result<()> {
 }
 
 /// The text of an entry: a line for each member, those of a struct further in than its name.
-fn entry(text: &str) -> Value {
+pub fn entry(text: &str) -> Value {
     let lines = text
         .trim_matches('\0')
         .lines()

@@ -10,10 +10,12 @@ mod calls;
 #[path = "../calls/ffi.rs"]
 mod ffi;
 
+mod doctor;
 mod json;
 mod neighbours;
 mod options;
 mod show;
+mod table;
 mod why;
 mod words;
 
@@ -39,6 +41,18 @@ fn main() -> ExitCode {
     if let Some(whom) = neighbours::is_one() {
         neighbours::be(&whom, options.query);
         return ExitCode::SUCCESS;
+    }
+    if let Some(part) = doctor::is_read() {
+        doctor::be_read(&part);
+        return ExitCode::SUCCESS;
+    }
+    if why::is_overheard() {
+        // Whoever started this wants the log alone.
+        let _ = options.query.ask();
+        return ExitCode::SUCCESS;
+    }
+    if let Some(visit) = &options.doctor {
+        return doctor::run(&options, visit);
     }
     let done = match options.why {
         true => why::explain(&options),
@@ -71,6 +85,8 @@ fn show(options: &Options, list: &InfoList) -> Result<(), Failure> {
             }
             output::print(|out| show::variables(out, &params, filter));
         }
+        View::Table if options.json => output::print(|out| table::write_json(out, list)),
+        View::Table => output::print(|out| table::write(out, list)),
         View::Providers if options.json => output::print(|out| json::providers(out, list)),
         _ if options.json => output::print(|out| json::entries(out, list, containing)),
         View::Full => output::print(|out| {

@@ -22,15 +22,26 @@ use crate::calls::log::{self, Line};
 use crate::calls::output;
 use crate::ffi::client::{Info, InfoList};
 
-/// A line for each provider of `list` whose library says what its connections go over.
-pub fn report(out: &mut dyn Write, list: &InfoList) -> io::Result<()> {
-    let mut tried = Vec::new();
+/// What came of an attempt: what peers are reached over, if the library says it, or why they are not reached.
+pub type Outcome = core::result::Result<Option<String>, String>;
+
+/// An attempt for each provider of `list` that has endpoints for it.
+pub fn attempts(list: &InfoList) -> Vec<(String, Outcome)> {
+    let mut tried: Vec<(String, Outcome)> = Vec::new();
     for info in list.iter().filter(talks) {
         let provider = show::or_null(info.provider());
-        if tried.contains(&provider) {
-            continue;
+        if tried.iter().all(|(known, _)| *known != provider) {
+            let outcome = attempt(&provider);
+            tried.push((provider, outcome));
         }
-        match attempt(&provider) {
+    }
+    tried
+}
+
+/// A line for each provider of `list` whose library says what its connections go over.
+pub fn report(out: &mut dyn Write, list: &InfoList) -> io::Result<()> {
+    for (provider, outcome) in attempts(list) {
+        match outcome {
             Ok(Some(way)) => writeln!(
                 out,
                 "# {provider} FI_EP_RDM: a peer on this host is reached over {way}"
@@ -41,13 +52,12 @@ pub fn report(out: &mut dyn Write, list: &InfoList) -> io::Result<()> {
                 "# {provider} FI_EP_RDM: a peer on this host was not reached: {why}"
             )?,
         }
-        tried.push(provider);
     }
     Ok(())
 }
 
 /// What the two have found, if the library says it.
-fn attempt(provider: &str) -> core::result::Result<Option<String>, String> {
+fn attempt(provider: &str) -> Outcome {
     let mut waiting = start(provider).map_err(|error| error.to_string())?;
     let outcome = answer(&mut waiting).and_then(|address| {
         let mut calling =

@@ -19,6 +19,18 @@ pub struct Options {
     pub why: bool,
     pub json: bool,
     pub verbose: bool,
+    pub doctor: Option<Doctor>,
+}
+
+/// `--doctor`: what is looked at beside this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doctor {
+    /// Nothing.
+    Alone,
+    /// The way to this host, `NAME` or `NAME:PORT`.
+    To(String),
+    /// The way to whom comes to this port; of none, to the one that is known.
+    From(Option<u16>),
 }
 
 /// What is shown. Of several that are asked for, the greatest is.
@@ -28,6 +40,7 @@ pub enum View {
     Providers,
     Full,
     Variables,
+    Table,
 }
 
 /// What a command line asks for.
@@ -49,7 +62,9 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Outcome {
         why: false,
         json: false,
         verbose: false,
+        doctor: None,
     };
+    let (mut doctor, mut listen, mut operands) = (false, false, Vec::new());
     let accepted = Accepted {
         short: "hs:n:P:c:m:t:d:f:a:p:eg:i:lv",
         long: LONG,
@@ -59,19 +74,41 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Outcome {
             Err(message) => return Outcome::Usage(Some(message)),
             Ok(Argument::Option('h', _)) => return Outcome::Usage(None),
             Ok(Argument::Option(VERSION, _)) => return Outcome::Version,
+            Ok(Argument::Option(DOCTOR, _)) => doctor = true,
+            Ok(Argument::Option(LISTEN, _)) => listen = true,
             Ok(Argument::Option(letter, value)) => {
                 if let Err(message) = options.take(letter, value) {
                     return Outcome::Unknown(message);
                 }
             }
-            // Words that belong to no option have never had a meaning, and were never refused.
-            Ok(Argument::Operand(_)) => {}
+            // Without --doctor words that belong to no option have no meaning, and were never refused.
+            Ok(Argument::Operand(value)) => operands.push(value.text()),
         }
     }
     if options.why && options.json {
         return Outcome::Usage(Some("--why has no --json".into()));
     }
+    if doctor || listen {
+        match what_to_look_at(doctor, listen, &operands) {
+            Ok(doctor) => options.doctor = Some(doctor),
+            Err(message) => return Outcome::Usage(Some(message)),
+        }
+    }
     Outcome::Run(options)
+}
+
+fn what_to_look_at(doctor: bool, listen: bool, operands: &[String]) -> Result<Doctor, String> {
+    match operands {
+        _ if !doctor => Err("--listen belongs to --doctor".into()),
+        [] if listen => Ok(Doctor::From(None)),
+        [] => Ok(Doctor::Alone),
+        [port] if listen => match port.parse() {
+            Ok(port) => Ok(Doctor::From(Some(port))),
+            Err(_) => Err(format!("--listen takes a port, not {port:?}")),
+        },
+        [host] => Ok(Doctor::To(host.clone())),
+        [_, other, ..] => Err(format!("--doctor takes one host, what is {other:?}?")),
+    }
 }
 
 impl Options {
@@ -112,6 +149,7 @@ impl Options {
                 self.verbose = true;
                 self.raise(View::Full);
             }
+            TABLE => self.raise(View::Table),
             WHY => self.why = true,
             JSON => self.json = true,
             _ => unreachable!("every accepted option is handled"),
@@ -159,6 +197,9 @@ fn fresh_hints() -> Result<Hints, String> {
 const VERSION: char = '\u{1}';
 const WHY: char = '\u{2}';
 const JSON: char = '\u{3}';
+const TABLE: char = '\u{4}';
+const DOCTOR: char = '\u{5}';
+const LISTEN: char = '\u{6}';
 
 const LONG: &[Long] = &[
     long("help", 'h'),
@@ -178,15 +219,27 @@ const LONG: &[Long] = &[
     long("list", 'l'),
     long("verbose", 'v'),
     long("version", VERSION),
-    long("why", WHY),
-    long("json", JSON),
+    own("why", WHY),
+    own("json", JSON),
+    own("table", TABLE),
+    own("doctor", DOCTOR),
+    own("listen", LISTEN),
 ];
+
+/// One that upstream's program does not have: where its name begins as that of another, the other is meant.
+const fn own(name: &'static str, letter: char) -> Long {
+    Long {
+        yields: true,
+        ..long(name, letter)
+    }
+}
 
 const fn long(name: &'static str, letter: char) -> Long {
     Long {
         name,
         takes_value: false,
         letter,
+        yields: false,
     }
 }
 
@@ -195,6 +248,7 @@ const fn long_with_value(name: &'static str, letter: char) -> Long {
         name,
         takes_value: true,
         letter,
+        yields: false,
     }
 }
 
@@ -215,6 +269,9 @@ pub const HELP: &str = "  -h, --help\t\t\tshow this text
   -l, --list\t\t\tshow the providers
   -v, --verbose\t\t\tshow all about every entry, and try what peers on this host are reached over
   --why\t\t\t\tshow what was ruled out, and by which attribute
-  --json\t\t\tshow entries (all about each), providers or variables as JSON
+  --json\t\t\tshow entries (all about each), providers, variables, a table or findings as JSON
+  --table\t\t\tshow each provider once, with its interfaces
+  --doctor [HOST[:PORT]]\tsay what keeps jobs from running on this host, and on the way to HOST, and what to do
+  --listen [PORT]\t\twith --doctor: be the HOST of a --doctor on another host
   --version\t\t\tshow the versions of this program and of the library
 ";

@@ -20,15 +20,11 @@ use crate::ffi::client::InfoList;
 
 /// Asks the query and prints what came of it. No entry at all is a failure, as without `--why`.
 pub fn explain(options: &Options) -> Result<(), Failure> {
-    if env::var_os(ECHO).is_some() {
-        // In the child that `overhear` starts: the log is all that is wanted.
-        return options.query.ask().map(drop);
-    }
     let imported = log::import();
     let answer = options.query.ask();
     let lines = match imported {
         Ok(()) => log::take(),
-        Err(_) => overhear(),
+        Err(_) => overhear(Hear::All),
     };
     let report = Report::new(&lines);
     output::print(|out| {
@@ -43,6 +39,11 @@ pub fn explain(options: &Options) -> Result<(), Failure> {
         Ok(())
     });
     answer.map(drop)
+}
+
+/// Whether this is the child that `overhear` starts: the log of one query is all that is wanted of it.
+pub fn is_overheard() -> bool {
+    env::var_os(ECHO).is_some()
 }
 
 /// One line for each kind of entry, and how many there are.
@@ -118,7 +119,11 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Takes a line of the log apart, if it gives a reason.
+/// Takes a line of the log apart, if it gives a reason: what was refused, the field, what was wanted and offered.
+pub fn refused(line: &str) -> Option<(&str, &str, &str)> {
+    refusal(line).map(|(subject, reason)| (subject, reason.field, reason.values))
+}
+
 fn refusal(line: &str) -> Option<(&str, Reason<'_>)> {
     let (subject, reason) = line.strip_prefix(REFUSED)?.split_once(": ")?;
     let (field, values) = reason.split_once(": ")?;
@@ -146,18 +151,38 @@ fn rest(out: &mut dyn Write, lines: &[Line]) -> io::Result<()> {
     Ok(())
 }
 
-/// The log of a library that takes no log object: what a child of ours, with the same options, prints.
-fn overhear() -> Vec<Line> {
+/// What a child is to print.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Hear {
+    /// All up to level info.
+    All,
+    /// What the user's own settings of the log let through, warnings if they say nothing of a level.
+    AsSet,
+}
+
+/// The log as a child of ours, with the same options, prints it: of a library that takes no log object, and of what a
+/// library says before it can be given one.
+pub fn overhear(what: Hear) -> Vec<Line> {
     let child = env::current_exe().and_then(|program| {
-        Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(env::args_os().skip(1))
             .env(ECHO, "1")
-            .env("FI_LOG_LEVEL", "info")
-            .env_remove("FI_LOG_PROV")
-            .env_remove("FI_LOG_SUBSYS")
             .env_remove("FI_LOG_LOCATION")
-            .stdin(Stdio::null())
-            .output()
+            .stdin(Stdio::null());
+        match what {
+            Hear::All => {
+                command.env("FI_LOG_LEVEL", "info");
+                command
+                    .env_remove("FI_LOG_PROV")
+                    .env_remove("FI_LOG_SUBSYS");
+            }
+            Hear::AsSet if env::var_os("FI_LOG_LEVEL").is_none() => {
+                command.env("FI_LOG_LEVEL", "warn");
+            }
+            Hear::AsSet => {}
+        }
+        command.output()
     });
     match child {
         Ok(output) => {
@@ -174,7 +199,10 @@ fn printed(line: &str) -> Option<Line> {
     let provider = head.split_once("::")?.1.split(':').next()?;
     Some(Line {
         provider: provider.to_owned(),
-        level: FI_LOG_INFO,
+        level: match head.ends_with("<warn") {
+            true => FI_LOG_WARN,
+            false => FI_LOG_INFO,
+        },
         text: text.to_owned(),
     })
 }
@@ -228,6 +256,9 @@ mod tests {
         let line = printed(text).unwrap();
         assert_eq!(line.provider, "tcp");
         assert_eq!(line.text, "refused: tcp: caps: wanted 1, offered 0");
+        assert_eq!(line.level, FI_LOG_INFO);
+        let line = printed(&text.replace("<info>", "<warn>")).unwrap();
+        assert_eq!(line.level, FI_LOG_WARN);
         assert!(printed("fi_getinfo: -61 (No data available)").is_none());
     }
 }

@@ -216,6 +216,7 @@ const fn valued(name: &'static str, letter: char) -> Long {
         name,
         takes_value: true,
         letter,
+        yields: false,
     }
 }
 
@@ -224,6 +225,7 @@ const fn plain(name: &'static str, letter: char) -> Long {
         name,
         takes_value: false,
         letter,
+        yields: false,
     }
 }
 

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The side that is tried: TCP and UDP sockets on ports such as endpoints get, which prove that they are the right ones.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::calls::params::Param;
+
+/// Ports that are tried, spread over the range that endpoints get theirs from.
+const TCP_PORTS: u16 = 16;
+const UDP_PORTS: u16 = 4;
+
+pub struct Doors {
+    tcp: Vec<TcpListener>,
+    udp: Vec<UdpSocket>,
+    /// What a connection and a datagram are answered with: nobody else knows it.
+    token: String,
+}
+
+impl Doors {
+    /// On all addresses of this host, and all but known only to whom `ports` is told.
+    pub fn open((low, high): (u16, u16)) -> io::Result<Doors> {
+        let mut random = [0; 16];
+        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        let doors = Doors {
+            tcp: spread(low, high, TCP_PORTS, tcp),
+            udp: spread(low, high, UDP_PORTS, udp),
+            token: random.iter().map(|byte| format!("{byte:02x}")).collect(),
+        };
+        match doors.tcp.is_empty() {
+            true => Err(io::Error::other(format!(
+                "none of the ports {low}-{high} is free"
+            ))),
+            false => Ok(doors),
+        }
+    }
+
+    /// `TOKEN tcp PORT... udp PORT...`
+    pub fn line(&self) -> String {
+        let list = |ports: Vec<u16>| {
+            ports
+                .iter()
+                .map(|port| format!(" {port}"))
+                .collect::<String>()
+        };
+        format!(
+            "{} tcp{} udp{}",
+            self.token,
+            list(self.tcp_ports()),
+            list(self.udp_ports())
+        )
+    }
+
+    pub fn tcp_ports(&self) -> Vec<u16> {
+        let addresses = self
+            .tcp
+            .iter()
+            .filter_map(|socket| socket.local_addr().ok());
+        addresses.map(|address| address.port()).collect()
+    }
+
+    pub fn udp_ports(&self) -> Vec<u16> {
+        self.udp.iter().filter_map(port_of).collect()
+    }
+
+    /// Answers until `done`. The UDP ports at which the token arrived.
+    pub fn serve(&self, done: &AtomicBool) -> BTreeSet<u16> {
+        let mut heard = BTreeSet::new();
+        let busy = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            while !done.load(Ordering::Acquire) {
+                let tcp = self.tcp.iter().map(AsFd::as_fd);
+                let all = tcp.chain(self.udp.iter().map(AsFd::as_fd));
+                let mut fds: Vec<PollFd> =
+                    all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+                // What cannot be waited for is looked at again.
+                let _ = poll(&mut fds, PollTimeout::from(LOOK));
+                for listener in &self.tcp {
+                    let Ok((stream, _)) = listener.accept() else {
+                        continue;
+                    };
+                    // Strangers may come, too.
+                    if busy.fetch_add(1, Ordering::Relaxed) >= MOST {
+                        busy.fetch_sub(1, Ordering::Relaxed);
+                        continue;
+                    }
+                    scope.spawn(|| {
+                        // Whoever tries sees what is wrong.
+                        let _ = self.prove(stream);
+                        busy.fetch_sub(1, Ordering::Relaxed);
+                    });
+                }
+                heard.extend(
+                    self.udp
+                        .iter()
+                        .filter(|socket| self.echo(socket))
+                        .filter_map(port_of),
+                );
+            }
+        });
+        heard
+    }
+
+    /// A byte says whether many more are wanted.
+    fn prove(&self, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut wish = [0];
+        stream.read_exact(&mut wish)?;
+        stream.write_all(self.token.as_bytes())?;
+        if wish[0] == MANY {
+            stream.write_all(&vec![0; BULK])?;
+        }
+        // Until the other side has read all.
+        stream.shutdown(std::net::Shutdown::Write)?;
+        stream.read(&mut wish).map(drop)
+    }
+
+    /// Whether the token came.
+    fn echo(&self, socket: &UdpSocket) -> bool {
+        let mut bytes = [0; 64];
+        match socket.recv_from(&mut bytes) {
+            Ok((count, from)) if bytes[..count] == *self.token.as_bytes() => {
+                // It comes again if this one is lost.
+                let _ = socket.send_to(&bytes[..count], from);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+fn port_of(socket: &UdpSocket) -> Option<u16> {
+    socket.local_addr().ok().map(|address| address.port())
+}
+
+/// As many sockets as can be had, the first at the low end of the range, the last at the high one.
+fn spread<T>(low: u16, high: u16, count: u16, open: impl Fn(u16) -> io::Result<T>) -> Vec<T> {
+    let (low, high) = (u32::from(low), u32::from(high));
+    let steps = u32::from(count - 1);
+    let open_near = |at: u32| {
+        let begin = low + (high - low) * at / steps;
+        let mut near = (begin..=high.min(begin + NEAR))
+            .chain((low.max(begin.saturating_sub(NEAR))..begin).rev());
+        near.find_map(|port| open(u16::try_from(port).ok()?).ok())
+    };
+    (0..=steps).filter_map(open_near).collect()
+}
+
+fn tcp(port: u16) -> io::Result<TcpListener> {
+    let socket = everywhere(port, Type::STREAM, Protocol::TCP)?;
+    socket.listen(128)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn udp(port: u16) -> io::Result<UdpSocket> {
+    let socket = everywhere(port, Type::DGRAM, Protocol::UDP)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// On all IPv4 and IPv6 addresses, or on the IPv4 ones where there is no IPv6.
+fn everywhere(port: u16, kind: Type, protocol: Protocol) -> io::Result<Socket> {
+    let both = Socket::new(Domain::IPV6, kind, Some(protocol)).and_then(|socket| {
+        socket.set_only_v6(false)?;
+        Ok(socket)
+    });
+    let (socket, address): (Socket, SocketAddr) = match both {
+        Ok(socket) => (socket, (Ipv6Addr::UNSPECIFIED, port).into()),
+        Err(_) => (
+            Socket::new(Domain::IPV4, kind, Some(protocol))?,
+            (Ipv4Addr::UNSPECIFIED, port).into(),
+        ),
+    };
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+/// A listener for the control connection, of which the same is wanted.
+pub fn listener(port: u16) -> io::Result<TcpListener> {
+    let socket = everywhere(port, Type::STREAM, Protocol::TCP)?;
+    socket.listen(16)?;
+    Ok(socket.into())
+}
+
+/// From which endpoints get their ports: what the variables say, or the kernel.
+pub fn range(params: &[Param]) -> (u16, u16) {
+    let set = |name: &str| {
+        let param = params.iter().find(|param| param.name == name);
+        param.and_then(|param| param.value.as_ref()?.parse::<u16>().ok())
+    };
+    let asked = set("FI_TCP_PORT_LOW_RANGE").zip(set("FI_TCP_PORT_HIGH_RANGE"));
+    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut numbers = text
+        .split_whitespace()
+        .filter_map(|text| text.parse::<u16>().ok());
+    let kernel = numbers.next().zip(numbers.next());
+    let is_range = |(low, high): &(u16, u16)| low <= high && *low >= LOWEST;
+    let ranges = [asked, kernel].into_iter().flatten();
+    ranges.into_iter().find(is_range).unwrap_or((32768, 60999))
+}
+
+/// Ports below are not for users' programs: no side tries them.
+pub const LOWEST: u16 = 1024;
+
+/// With which a connection asks for the token, and for the token and many bytes.
+pub const FEW: u8 = b'1';
+pub const MANY: u8 = b'2';
+
+/// Packets of full size, and more than fit into the kernel's buffers at once.
+pub const BULK: usize = 1 << 20;
+
+/// Connections that are answered at a time.
+const MOST: usize = 64;
+/// How far from where it should be a port may be.
+const NEAR: u32 = 20;
+const LOOK: u8 = 50; // milliseconds
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_spread_over_their_range() {
+        let ports = spread(1000, 2000, 5, |port| match port {
+            // In use.
+            1500 | 2000 => Err(io::Error::other("in use")),
+            port => Ok(port),
+        });
+        assert_eq!(ports, [1000, 1250, 1501, 1750, 1999]);
+        assert_eq!(spread(7, 7, 3, Ok), [7, 7, 7]);
+    }
+
+    #[test]
+    fn the_range_is_the_variables_or_the_kernel_s() {
+        let param = |name: &str, value: &str| Param {
+            name: name.into(),
+            kind: crate::abi::FI_PARAM_INT,
+            help: String::new(),
+            value: Some(value.into()),
+        };
+        let both = |low, high| {
+            [
+                param("FI_TCP_PORT_LOW_RANGE", low),
+                param("FI_TCP_PORT_HIGH_RANGE", high),
+            ]
+        };
+        assert_eq!(range(&both("40000", "40010")), (40000, 40010));
+        for nonsense in [both("40010", "40000"), both("x", "40000"), both("22", "80")] {
+            assert_eq!(range(&nonsense), range(&[]));
+        }
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What came of trying ports and addresses, and how a line says it to the other side.
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::net::IpAddr;
+
+use super::control::is_timeout;
+
+/// What one attempt met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The one that was meant.
+    Open,
+    /// "Nobody is there", though somebody is.
+    Refused,
+    /// Nothing at all.
+    Silent,
+    /// Somebody else.
+    Stranger,
+    /// "There is no way", from a router or this host.
+    NoWay,
+    /// Something else that the system says.
+    Failed,
+}
+
+const WORDS: [(Outcome, &str); 6] = [
+    (Outcome::Open, "open"),
+    (Outcome::Refused, "refused"),
+    (Outcome::Silent, "silent"),
+    (Outcome::Stranger, "stranger"),
+    (Outcome::NoWay, "no-way"),
+    (Outcome::Failed, "failed"),
+];
+
+impl Outcome {
+    /// Of a connection that did not come to be.
+    pub fn of(error: &io::Error) -> Outcome {
+        use io::ErrorKind::*;
+        match error.kind() {
+            ConnectionRefused | ConnectionReset => Outcome::Refused,
+            HostUnreachable | NetworkUnreachable | PermissionDenied => Outcome::NoWay,
+            _ if is_timeout(error) => Outcome::Silent,
+            _ => Outcome::Failed,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        let mut words = WORDS.iter();
+        words
+            .find(|(one, _)| *one == self)
+            .map_or("", |(_, word)| word)
+    }
+}
+
+/// All that one side tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Results {
+    pub tcp: Vec<(u16, Outcome)>,
+    pub udp: Vec<(u16, Outcome)>,
+    pub addresses: Vec<(IpAddr, Outcome)>,
+    /// Whether many bytes came after the first.
+    pub bulk: Option<Outcome>,
+}
+
+impl Results {
+    /// `tcp/40000=open udp/40000=silent address/192.0.2.1=open bulk/=open`
+    pub fn line(&self) -> String {
+        let tcp = self
+            .tcp
+            .iter()
+            .map(|(port, one)| format!(" tcp/{port}={}", one.word()));
+        let udp = self
+            .udp
+            .iter()
+            .map(|(port, one)| format!(" udp/{port}={}", one.word()));
+        let addresses = self.addresses.iter();
+        let addresses = addresses.map(|(ip, one)| format!(" address/{ip}={}", one.word()));
+        let bulk = self.bulk.iter().map(|one| format!(" bulk/={}", one.word()));
+        tcp.chain(udp).chain(addresses).chain(bulk).collect()
+    }
+
+    /// As the other side says it, of these ports and addresses.
+    pub fn read(
+        words: &[String],
+        tcp: &[u16],
+        udp: &[u16],
+        addresses: &[IpAddr],
+    ) -> Option<Results> {
+        let mut results = Results::default();
+        for word in words {
+            let (what, outcome) = word.split_once('=')?;
+            let (kind, what) = what.split_once('/')?;
+            let outcome = WORDS.iter().find(|(_, word)| *word == outcome)?.0;
+            match kind {
+                "tcp" => results.tcp.push((one_of(what, tcp)?, outcome)),
+                "udp" => results.udp.push((one_of(what, udp)?, outcome)),
+                "address" => results.addresses.push((one_of(what, addresses)?, outcome)),
+                "bulk" => results.bulk = Some(outcome),
+                _ => return None,
+            }
+        }
+        Some(results)
+    }
+}
+
+fn one_of<T: std::str::FromStr + PartialEq>(text: &str, known: &[T]) -> Option<T> {
+    text.parse().ok().filter(|value| known.contains(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Option<Results> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let addresses = ["192.0.2.1", "2001:db8::1"].map(|text| text.parse().unwrap());
+        Results::read(&words, &[40000, 40001], &[40000], &addresses)
+    }
+
+    #[test]
+    fn a_line_is_read_as_it_was_written() {
+        let results = Results {
+            tcp: vec![(40000, Outcome::Open), (40001, Outcome::Silent)],
+            udp: vec![(40000, Outcome::Refused)],
+            addresses: vec![("2001:db8::1".parse().unwrap(), Outcome::NoWay)],
+            bulk: Some(Outcome::Open),
+        };
+        assert_eq!(read(&results.line()), Some(results));
+        assert_eq!(read(""), Some(Results::default()));
+    }
+
+    #[test]
+    fn what_was_not_asked_is_not_read() {
+        for line in [
+            "tcp/40002=open",
+            "udp/40001=open",
+            "address/192.0.2.9=open",
+            "tcp/40000=well",
+            "tcp/40000",
+            "tcp=open",
+            "icmp/0=open",
+            "tcp/99999999=open",
+        ] {
+            assert_eq!(read(line), None, "{line}");
+        }
+    }
+}

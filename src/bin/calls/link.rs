@@ -106,6 +106,7 @@ mod tests {
             loopback.is_some_and(|link| link.mtu.is_some_and(|mtu| mtu > 1000)),
             "{links:?}"
         );
-        assert_eq!(mtu("no-such-interface-at-all"), None);
+        let asker = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        assert_eq!(mtu("no-such-interface-at-all", &asker), None);
     }
 }

@@ -253,7 +253,7 @@ budget: all
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
 CHECKS := format documents layers notices packaging layout headers deny clippy unit drift symbols inline install \
-    examples man demo c next plugins hooks budget matrix debian hosts tools top mixed valgrind conformance mpi shm asan \
+    examples man demo c next plugins hooks budget matrix debian hosts tools top doctor mixed valgrind conformance mpi shm asan \
     threads memory
 
 check:

@@ -51,17 +51,22 @@ done
 between() {
     local rule=$3
     ip netns exec a nft "add table inet f; add chain inet f i { type filter hook input priority 0; }; ${rule:+add rule inet f i $rule}"
-    ip netns exec a $doctor --listen 5000 >"$scratch/a.out" 2>"$scratch/a.err" &
-    until grep -q waiting "$scratch/a.err"; do sleep 0.1; done
+    : >"$scratch/a.err"
+    ip netns exec a $doctor --listen 5000 >"$scratch/a.out" 2>>"$scratch/a.err" &
+    local left=300
+    until grep -q waiting "$scratch/a.err"; do
+        ((left--)) || fail "fi_info --listen: $(cat "$scratch/a.out" "$scratch/a.err")"
+        sleep 0.1
+    done
     found "$1" "$2" ip netns exec b $doctor 10.99.0.1:5000
     kill $! 2>/dev/null || true
     wait || true
     ip netns exec a nft delete table inet f
 }
 between 0 'connections to ports .* of 10.99.0.1 come to be' ''
-between 1 '^wrong  firewall: connections to ports .* of 10.99.0.1 time out: a firewall drops them' 'tcp dport 32768-60999 ct state new drop'
-between 1 'are refused, though somebody listens' 'tcp dport 32768-60999 ct state new reject with tcp reset'
-between 0 '^note   firewall: datagrams to UDP ports .* do not arrive' 'udp dport 32768-60999 ct state new drop'
+between 1 '^wrong  firewall: connections to ports .* of 10.99.0.1 time out: a firewall drops them' 'iifname v1 tcp dport 32768-60999 ct state new drop'
+between 1 'are refused, though somebody listens' 'iifname v1 tcp dport 32768-60999 ct state new reject with tcp reset'
+between 0 '^note   firewall: datagrams to UDP ports .* do not arrive' 'iifname v1 udp dport 32768-60999 ct state new drop'
 found 1 'is refused: nobody listens there' ip netns exec b $doctor 10.99.0.1:5000
 found 1 '^wrong  route: no route to 10.98.0.1' ip netns exec b $doctor 10.98.0.1
 echo

@@ -118,7 +118,9 @@ def test_counters(case):
         def playing():
             found = case.processes()
             busy = pids <= found.keys() and all(endpoint(found[pid])["kinds"]["recv"]["operations"] > 1000 for pid in pids)
-            return found if busy and all(endpoint(found[pid])["now"]["peers"] for pid in pids) else None
+            # What is true now is gathered less often than operations are counted. Each is a line of the ring, at least.
+            moved = (endpoint(found[pid])["now"]["memory_bytes_out"] for pid in pids) if busy else ()
+            return found if busy and all(bytes_out >= 1000 * BYTES for bytes_out in moved) else None
         for pid, process in until("a thousand messages", playing).items():
             if pid not in pids:
                 continue
@@ -132,8 +134,7 @@ def test_counters(case):
             check(all(kind == {"operations": 0, "bytes": 0} for kind in kinds.values()), kinds)
             check(now["receives"] <= 2 and now["peers_opening"] == 0, now)
             check(one["counts"]["connected"] >= 1 and not one["counts"]["failed"], one["counts"])
-            # Each message is a line of the ring, at least.
-            check(now["memory_bytes_out"] >= sent["bytes"] and now["memory_bytes_in"] > 0, now, sent)
+            check(now["memory_bytes_in"] > 0, now, sent)
             check(now["memory_bytes_out"] < 10 * max(sent["bytes"], 10_000), now, sent)
         table = case.top("--once").splitlines()
         columns = table[0].split()

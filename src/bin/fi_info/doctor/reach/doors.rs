@@ -184,6 +184,8 @@ fn everywhere(port: u16, kind: Type, protocol: Protocol) -> io::Result<Socket> {
             (Ipv4Addr::UNSPECIFIED, port).into(),
         ),
     };
+    // Not in the way: what is left of earlier connections. With UDP two could have the port then.
+    socket.set_reuse_address(kind == Type::STREAM)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }

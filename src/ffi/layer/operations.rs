@@ -12,13 +12,22 @@ use super::loan::Loan;
 use super::pool::Slot;
 use crate::abi::*;
 use crate::base::{Error, Result};
-use crate::ffi::client::{Context, Done, Ep, Info, Message, RmaMessage, Span};
+use crate::ffi::client::{Context, Cq, Done, Ep, Info, Message, RmaMessage, Span};
 use crate::ffi::unclosed;
 
 /// Each holds its memory, and what its owner knows of it. All of them complete at queues of one domain below.
 pub struct Operations<T> {
-    table: Slab<Operation<T>>,
+    /// `None`: one of an endpoint that is closed.
+    table: Slab<Option<Operation<T>>>,
+    /// Those, with the queue where their completions may lie unread. No other operation gets such a place: it would be
+    /// taken for what has completed.
+    gone: Vec<Gone>,
     contexts: Contexts,
+}
+
+struct Gone {
+    cq: usize,
+    place: usize,
 }
 
 struct Operation<T> {
@@ -57,22 +66,31 @@ impl<T> Operations<T> {
     pub fn new(info: Info<'_>) -> Operations<T> {
         Operations {
             table: Slab::new(),
+            gone: Vec::new(),
             contexts: Contexts::new(info),
         }
     }
 
     /// How many are under way.
     pub fn len(&self) -> usize {
+        self.table.len() - self.gone.len()
+    }
+
+    /// As `len`, with those that wait until their completions are read.
+    #[cfg(test)]
+    pub fn places(&self) -> usize {
         self.table.len()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.table.iter().map(|(_, operation)| &operation.what)
+        let places = self.table.iter();
+        places.filter_map(|(_, place)| Some(&place.as_ref()?.what))
     }
 
     /// Each with whether it uses memory of the application.
     pub fn each(&mut self) -> impl Iterator<Item = (&mut T, bool)> {
-        let each = self.table.iter_mut().map(|(_, operation)| operation);
+        let places = self.table.iter_mut();
+        let each = places.filter_map(|(_, place)| place.as_mut());
         each.map(|operation| (&mut operation.what, operation.loan.is_lent()))
     }
 
@@ -146,7 +164,7 @@ impl<T> Operations<T> {
     /// The block of the receive that a completion is about. Who keeps it lets go of it before the receive ends.
     #[inline]
     pub fn block_of(&self, done: &Done) -> Option<&Arc<Block>> {
-        match &self.table.get(self.contexts.number(done)?)?.loan {
+        match &self.under_way(done)?.loan {
             Loan::Block(block) => Some(block),
             _ => None,
         }
@@ -197,30 +215,53 @@ impl<T> Operations<T> {
     #[inline]
     pub fn end(&mut self, done: Done) -> Option<(T, Loan)> {
         let number = self.contexts.number(&done)?;
-        let Operation { loan, what, .. } = self.table.try_remove(number)?;
+        let Operation { loan, what, .. } = self.table.get_mut(number)?.take()?;
+        self.table.remove(number);
         Some((what, loan))
     }
 
     /// The operation that has completed, which stays.
     pub fn get(&self, done: &Done) -> Option<&T> {
-        let operation = self.table.get(self.contexts.number(done)?)?;
-        Some(&operation.what)
+        Some(&self.under_way(done)?.what)
     }
 
-    /// What was under way at an endpoint that is closed.
-    pub fn closed(&mut self, Closed(ep): Closed) -> Vec<(T, Loan)> {
-        let of_it = |operation: &Operation<T>| operation.ep == ep;
-        let numbers: Vec<usize> = self
-            .table
-            .iter()
-            .filter(|(_, o)| of_it(o))
-            .map(|(i, _)| i)
-            .collect();
-        let ended = numbers.into_iter().map(|number| {
-            let Operation { loan, what, .. } = self.table.remove(number);
-            (what, loan)
+    #[inline]
+    fn under_way(&self, done: &Done) -> Option<&Operation<T>> {
+        self.table.get(self.contexts.number(done)?)?.as_ref()
+    }
+
+    /// What was under way at an endpoint that is closed. `cq`: where it completed, if that is still read.
+    pub fn closed(&mut self, Closed(ep): Closed, cq: Option<&Cq>) -> Vec<(T, Loan)> {
+        let mut ended = Vec::new();
+        for (place, operation) in &mut self.table {
+            if let Some(Operation { loan, what, .. }) = operation.take_if(|o| o.ep == ep) {
+                ended.push((what, loan));
+                let cq = cq.map_or(NOWHERE, |cq| cq.number());
+                self.gone.push(Gone { cq, place });
+            }
+        }
+        self.forget_gone(NOWHERE);
+        ended
+    }
+
+    /// The queue was empty when it was read, and all was told that was read before: nothing is left there of endpoints
+    /// that are closed. A queue that nobody reads any more is, too.
+    #[inline]
+    pub fn read_empty(&mut self, cq: &Cq) {
+        if !self.gone.is_empty() {
+            self.forget_gone(cq.number());
+        }
+    }
+
+    #[cold]
+    fn forget_gone(&mut self, queue: usize) {
+        let table = &mut self.table;
+        self.gone.retain(|gone| {
+            if gone.cq == queue {
+                table.remove(gone.place);
+            }
+            gone.cq != queue
         });
-        ended.collect()
     }
 
     #[inline]
@@ -239,15 +280,17 @@ impl<T> Operations<T> {
         let number = entry.key();
         let context = self.contexts.of(number);
         // Before it is posted: the provider has the memory as soon as the call begins.
-        entry.insert(Operation {
+        entry.insert(Some(Operation {
             ep: ep.number(),
             loan,
             what,
-        });
+        }));
         match post(spans.as_slice(), context) {
             Ok(()) => Ok(()),
             Err(error) => {
-                let Operation { loan, what, .. } = self.table.remove(number);
+                let Some(Operation { loan, what, .. }) = self.table.remove(number) else {
+                    unreachable!("it was put there a moment ago");
+                };
                 Err(Failed { error, loan, what })
             }
         }
@@ -256,7 +299,7 @@ impl<T> Operations<T> {
 
 impl<T> Drop for Operations<T> {
     fn drop(&mut self) {
-        if !self.table.is_empty() {
+        if self.len() > 0 {
             // The provider may use their memory as long as it likes.
             unclosed("endpoint with operations under way", Error::BUSY);
             mem::forget(mem::take(&mut self.table));
@@ -264,6 +307,9 @@ impl<T> Drop for Operations<T> {
         }
     }
 }
+
+/// The number of no queue.
+const NOWHERE: usize = 0;
 
 fn rma<'a>(
     spans: &'a [Span],

@@ -157,7 +157,7 @@ fn completions_of_others_are_not_these() {
         assert!(others.end(first).is_none() && all.end(second).is_none());
         assert_eq!((all.len(), others.len()), (1, 1));
         for table in [&mut all, &mut others] {
-            assert_eq!(table.closed(Closed::of(&below.ep)).len(), 1);
+            assert_eq!(table.closed(Closed::of(&below.ep), None).len(), 1);
         }
     }
 }
@@ -188,7 +188,7 @@ fn what_was_under_way_at_a_closed_endpoint_comes_back() {
     }
     let closed = close(other).ok().unwrap();
     let ended: Vec<_> = all
-        .closed(closed)
+        .closed(closed, Some(&below.cq))
         .into_iter()
         .map(|(what, _)| what)
         .collect();
@@ -197,6 +197,34 @@ fn what_was_under_way_at_a_closed_endpoint_comes_back() {
         all.end(below.done())
             .is_some_and(|(what, _)| what == "stays")
     );
+}
+
+#[test]
+fn completions_of_a_closed_endpoint_are_nobodys() {
+    for mode in [0, FI_CONTEXT] {
+        let below = below(|info, _| info.mode = mode);
+        let other = Ep::open(&below.domain, below.info).unwrap();
+        let mut pool = below.pool(4);
+        let mut all = Operations::new(below.info);
+        let mut send = |all: &mut Operations<_>, ep: &Arc<Ep>, what| {
+            let loan = Loan::Slot(pool.take().unwrap(), 1);
+            assert!(all.send(ep, loan, 0, None, 0, what).is_ok());
+        };
+        send(&mut all, &other, "before");
+        let closed = close(other).ok().unwrap();
+        assert_eq!(all.closed(closed, Some(&below.cq)).len(), 1);
+        send(&mut all, &below.ep, "after");
+        assert_eq!((all.len(), all.iter().count()), (1, 1));
+        // What the closed one has left is read first.
+        let (first, second) = (below.done(), below.done());
+        assert!(all.get(&first).is_none() && all.end(first).is_none());
+        assert_eq!(all.get(&second), Some(&"after"));
+        assert!(all.end(second).is_some());
+        // Then its place is free again.
+        assert_eq!(all.places(), 1);
+        all.read_empty(&below.cq);
+        assert_eq!((all.places(), all.len()), (0, 0));
+    }
 }
 
 #[test]

@@ -206,12 +206,14 @@ impl Rxm {
     /// Closes endpoints below that are over, and ends what was under way there.
     pub fn close_ended(&mut self, domain: &mut StateOf) {
         for (link, id) in std::mem::take(&mut self.closing) {
+            let endpoint = self.conns.get(id).and_then(|conn| self.endpoint(conn.ep));
+            let cq = endpoint.map(|endpoint| endpoint.cq.clone());
             for pool in [&mut self.packets, &mut self.heads, &mut self.copies] {
                 pool.forget(&link);
             }
             match close(link) {
                 Ok(closed) => {
-                    for (flight, loan) in self.ops.closed(closed) {
+                    for (flight, loan) in self.ops.closed(closed, cq.as_deref()) {
                         self.received_one_of(&flight.kind, flight.ep);
                         match (&flight.kind, loan) {
                             (
@@ -277,6 +279,8 @@ impl Rxm {
         if let Some(context) = endpoint.shared_rx {
             self.closing.push((context, usize::MAX));
         }
+        // Nobody reads it any more.
+        self.ops.read_empty(&endpoint.cq);
         self.close_ended(domain);
     }
 

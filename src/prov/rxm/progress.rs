@@ -96,6 +96,7 @@ impl Rxm {
         let mut batch = core::mem::take(&mut self.batch);
         let mut read = endpoint.cq.read(&mut batch);
         if read == Err(Error::AGAIN) {
+            self.ops.read_empty(&endpoint.cq);
             self.batch = batch;
             return;
         }

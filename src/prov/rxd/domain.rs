@@ -12,9 +12,9 @@ use super::SOURCE;
 use super::endpoint::{Endpoint, check};
 use super::fabric::LowerFabric;
 use super::info::ATOMIC_SIZE;
-use super::lower::{Line, LowerDomain};
+use super::lower::{Line, LowerDomain, LowerEp};
 use super::params::Params;
-use super::port::Port;
+use super::port::{Port, Routes};
 use super::session::{Cx, Session};
 use crate::abi::*;
 use crate::base::flags::flags;
@@ -74,7 +74,10 @@ impl Rxd {
                     taken += 1;
                     continue;
                 }
-                Err(_) => break,
+                Err(_) => {
+                    self.lower.read_empty();
+                    break;
+                }
             };
             for done in &mut self.batch[..count] {
                 let Some(arrived) = self.lower.ended(done) else {
@@ -99,6 +102,30 @@ impl Rxd {
             }
         }
         taken > 0
+    }
+
+    /// Peers are told that an endpoint ends, more than once: nobody will answer when the last word is lost. Room for
+    /// packets comes back below as they leave.
+    #[cold]
+    fn part(&mut self, domain: &mut State, port: &mut Port<Addr>, below: &LowerEp) {
+        let now = self.reactor.now();
+        let mut patience = PATIENCE;
+        for id in port.ids() {
+            for _ in 0..LAST_WORDS {
+                loop {
+                    let mut line = Line {
+                        lower: &mut self.lower,
+                        ep: below,
+                    };
+                    if port.part(domain, &mut line, now, id) || patience == 0 {
+                        break;
+                    }
+                    if !self.take(domain, now) {
+                        patience -= 1;
+                    }
+                }
+            }
+        }
     }
 
     #[cold]
@@ -364,13 +391,14 @@ impl Transport for Rxd {
             return;
         };
         if is_enabled {
-            let now = self.reactor.now();
-            let mut line = Line {
-                lower: &mut self.lower,
-                ep: &below,
-            };
-            port.part(domain, &mut line, now);
+            self.part(domain, &mut port, &below);
         }
+        let mut line = Line {
+            lower: &mut self.lower,
+            ep: &below,
+        };
+        port.sessions()
+            .for_each(|session| line.drop_route(session.route));
         self.lower.close(below);
     }
 
@@ -442,5 +470,9 @@ const QUEUE: u32 = 1;
 const BATCH: usize = 16;
 /// And by one look: others are to have their turn.
 const MOST: usize = 256;
+/// How often a peer is told what has come when nobody will tell it again.
+const LAST_WORDS: usize = 3;
+/// Looks in vain, for all peers of an endpoint, until they are not told.
+const PATIENCE: u32 = 1000;
 /// Until it is seen again whether there is room below.
 const RETRY: Duration = Duration::from_millis(1);

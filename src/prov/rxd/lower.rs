@@ -228,13 +228,19 @@ impl LowerDomain {
         }
     }
 
+    /// Nothing is left in the queue below.
+    #[inline]
+    pub fn read_empty(&mut self) {
+        self.ops.read_empty(&self.cq);
+    }
+
     pub fn close(&mut self, endpoint: LowerEp) {
         self.sends.forget(&endpoint.ep);
         self.receives.forget(&endpoint.ep);
         let Ok(closed) = layer::close(endpoint.ep) else {
             return;
         };
-        for (op, loan) in self.ops.closed(closed) {
+        for (op, loan) in self.ops.closed(closed, Some(&self.cq)) {
             match (op, loan) {
                 (Op::Send, Loan::Slot(slot, _)) => self.sends.put(slot),
                 (Op::Receive(_), Loan::Slot(slot, _)) => self.receives.put(slot),

@@ -294,13 +294,21 @@ impl<A: Address> Port<A> {
         self.is_blocked() || !self.common.stalled.is_empty()
     }
 
-    /// The endpoint is closed. What peers have sent is acknowledged to them more than once: nobody will answer when the
-    /// last word is lost.
-    pub fn part<W: Wire>(&mut self, domain: &mut DomainState<A>, wire: &mut W, now: Instant) {
-        let ids: Vec<usize> = self.sessions.iter().map(|(id, _)| id).collect();
-        for id in ids {
-            self.with(domain, wire, now, id, |session, cx| session.part(cx));
-        }
+    pub fn ids(&self) -> Vec<usize> {
+        self.sessions.iter().map(|(id, _)| id).collect()
+    }
+
+    /// The endpoint is closed: the peer of a session is told so, once, with what has come of it. False if the wire has
+    /// no room.
+    pub fn part<W: Wire>(
+        &mut self,
+        domain: &mut DomainState<A>,
+        wire: &mut W,
+        now: Instant,
+        id: usize,
+    ) -> bool {
+        let told = self.with(domain, wire, now, id, |session, cx| session.part(cx));
+        told.unwrap_or(true)
     }
 
     /// The memory of the application may be gone.
@@ -341,8 +349,7 @@ impl<A: Address> Port<A> {
         ep: usize,
         context: usize,
     ) {
-        let ids: Vec<usize> = self.sessions.iter().map(|(id, _)| id).collect();
-        for id in ids {
+        for id in self.ids() {
             let found = self.with(domain, wire, now, id, |session, cx| {
                 session.cancel(cx, ep, context)
             });

@@ -71,15 +71,10 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// The session goes with its endpoint. A peer of this library is told so.
-    pub fn part<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
-        if !self.greeting.is_up() {
-            return;
-        }
+    /// The session goes with its endpoint. A peer of this library is told so, once; false if the wire has no room.
+    pub fn part<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) -> bool {
         self.rx.refused = GONE;
-        for _ in 0..LAST_WORDS {
-            self.send_ack(cx);
-        }
+        self.send_ack(cx)
     }
 
     /// Nothing is written to memory of the application any more.
@@ -147,9 +142,6 @@ impl<A: Address> Session<A> {
         self.promised() > 0
     }
 }
-
-/// How often a peer is told what has come when nobody will tell it again.
-const LAST_WORDS: usize = 3;
 
 fn loss_of(why: &CStr) -> Loss {
     Loss {

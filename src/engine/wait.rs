@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::abi::*;
+use crate::base::log::{CORE, Subsys, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::cond_watch::CondWatch;
 use crate::ffi::WaitHandle;
@@ -113,8 +114,16 @@ impl Wait {
         };
         match sleep.epoll.add(fd, SOURCE, true, false) {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
-            result => {
-                result?;
+            Err(error) => {
+                log_warn!(
+                    &CORE,
+                    Subsys::Core,
+                    "no wait object: {error}; epoll(7) limits in how many sets a descriptor is through others: \
+                     more domains, fewer waitable queues in each, or FI_WAIT_NONE"
+                );
+                Err(error.into())
+            }
+            Ok(()) => {
                 let mut sources = sleep.sources();
                 sources.fds.push(fd);
                 sources.changes += 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 // Progress, and what threads sleep on. All sockets of a fabric are in one epoll set; the descriptor of a queue is a second
-// set with that one and a bell in it. So a sleeper wakes for any traffic of the fabric, moves it, and sleeps again.
+// set with that one and a bell in it (FI_WAIT_POLLFD: there are just those two). So a sleeper wakes for any traffic of the
+// fabric, moves it, and sleeps again.
 // fi_cq(3), fi_eq(3), fi_cntr(3), fi_poll(3)
 
 #include "carry.h"
@@ -75,15 +76,17 @@ int carry_wait_open(struct carry_wait *wait, struct carry_fabric *fabric, enum f
 		return 0;
 	case FI_WAIT_UNSPEC:
 	case FI_WAIT_FD:
+	case FI_WAIT_POLLFD:
 		break;
 	case FI_WAIT_MUTEX_COND:
-	case FI_WAIT_POLLFD:
 		return -FI_ENOSYS;
 	default: // FI_WAIT_SET too: there are no wait sets
 		return -FI_EINVAL;
 	}
-	wait->epfd = epoll_create1(EPOLL_CLOEXEC);
 	wait->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (obj == FI_WAIT_POLLFD)
+		return wait->bell < 0 ? -FI_EMFILE : 0;
+	wait->epfd = epoll_create1(EPOLL_CLOEXEC);
 	if (wait->epfd < 0 || wait->bell < 0 || epoll_ctl(wait->epfd, EPOLL_CTL_ADD, wait->bell, &event) ||
 	    epoll_ctl(wait->epfd, EPOLL_CTL_ADD, fabric->epfd, &event)) {
 		carry_wait_close(wait);
@@ -144,7 +147,7 @@ void carry_leave(struct carry_wait *wait, uint64_t signals)
 int carry_sleep(struct carry_wait *wait, uint64_t deadline)
 {
 	uint64_t now = now_ms();
-	struct pollfd pollfd = {.fd = wait->epfd, .events = POLLIN};
+	struct pollfd pollfds[] = {{.fd = wait->bell, .events = POLLIN}, {.fd = wait->fabric->epfd, .events = POLLIN}};
 	struct timespec pause = {.tv_nsec = 20000};
 	int rc = 0;
 
@@ -152,12 +155,25 @@ int carry_sleep(struct carry_wait *wait, uint64_t deadline)
 		return -FI_ETIMEDOUT;
 	carry_unlock(wait->fabric);
 	// Without a descriptor it looks again and again; the short sleep notices signals.
-	if (wait->epfd < 0)
+	if (wait->bell < 0)
 		rc = nanosleep(&pause, NULL) ? -FI_EINTR : 0;
-	else if (poll(&pollfd, 1, deadline == UINT64_MAX ? -1 : (int) (deadline - now)) < 0 && errno == EINTR)
+	else if (poll(pollfds, 2, deadline == UINT64_MAX ? -1 : (int) (deadline - now)) < 0 && errno == EINTR)
 		rc = -FI_EINTR;
 	carry_lock(wait->fabric);
 	return rc;
+}
+
+static int get_pollfds(const struct carry_wait *wait, struct fi_wait_pollfd *out)
+{
+	size_t room = out->nfds;
+
+	out->nfds = 2;
+	out->change_index = 1; // they stay what they are
+	if (room < 2)
+		return -FI_ETOOSMALL;
+	out->fd[0] = (struct pollfd){.fd = wait->bell, .events = POLLIN};
+	out->fd[1] = (struct pollfd){.fd = wait->fabric->epfd, .events = POLLIN};
+	return 0;
 }
 
 int carry_wait_control(struct carry_wait *wait, int command, void *arg)
@@ -168,6 +184,8 @@ int carry_wait_control(struct carry_wait *wait, int command, void *arg)
 			return -FI_EINVAL;
 		if (wait->obj == FI_WAIT_NONE || wait->obj == FI_WAIT_YIELD)
 			return -FI_ENODATA;
+		if (wait->obj == FI_WAIT_POLLFD)
+			return get_pollfds(wait, arg);
 		*(int *) arg = wait->epfd;
 		return 0;
 	case FI_GETWAITOBJ:

@@ -24,9 +24,18 @@ mod registrar;
 #[cfg(test)]
 mod tests;
 
+use crate::abi::{FI_WAIT_FD, FI_WAIT_POLLFD, fi_wait_obj};
+use crate::base::Result;
+
 pub use block::Block;
 pub use lent::Lent;
 pub use loan::Loan;
 pub use operations::{Closed, Failed, Operations, close};
 pub use pool::{Pool, Slot};
 pub use registrar::Registrar;
+
+/// Opens an object whose wait object is its descriptors, each by what it is, if the provider has that; else one that
+/// stands for all. Sets of descriptors of which one is in the other have a limit: epoll_ctl(2) gives `EINVAL`.
+pub fn with_descriptors<T>(open: impl Fn(fi_wait_obj) -> Result<T>) -> Result<T> {
+    open(FI_WAIT_POLLFD).or_else(|_| open(FI_WAIT_FD))
+}

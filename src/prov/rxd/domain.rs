@@ -320,7 +320,9 @@ impl Transport for Rxd {
 
     fn open(fabric: &LowerFabric, info: &Info) -> Result<Rxd> {
         let (lower, reactor) = (LowerDomain::open(fabric, info)?, Reactor::new(Monotonic)?);
-        reactor.add(lower.cq.fd()?, Token::new(QUEUE, 0), true, false)?;
+        for fd in lower.cq.fds()? {
+            reactor.add(fd, Token::new(QUEUE, 0), true, false)?;
+        }
         Ok(Rxd {
             params: fabric.params,
             eps: BTreeMap::new(),

@@ -19,7 +19,7 @@ use crate::engine::address::ip::Addr;
 use crate::engine::domain::ep::options::OPT_MORE_FOLLOWS;
 use crate::engine::transport::Address;
 use crate::ffi::client::{Av, AvAttr, Completion, Cq, CqAttr, Domain, Ep, Fabric};
-use crate::ffi::layer::{self, Failed, Loan, Operations, Pool, Registrar, Slot};
+use crate::ffi::layer::{self, Failed, Loan, Operations, Pool, Registrar, Slot, with_descriptors};
 use crate::ffi::with_entry;
 
 pub struct LowerDomain {
@@ -102,17 +102,20 @@ impl LowerDomain {
             ))
         };
         let (registrar, ops, domain) = with_entry(&entry, open)?;
-        let cq = CqAttr {
-            size: COMPLETIONS,
-            format: FI_CQ_FORMAT_MSG,
-            wait_obj: FI_WAIT_FD,
-            ..CqAttr::default()
-        };
+        let cq = with_descriptors(|wait_obj| {
+            let attr = CqAttr {
+                size: COMPLETIONS,
+                format: FI_CQ_FORMAT_MSG,
+                wait_obj,
+                ..CqAttr::default()
+            };
+            Cq::open(&domain, &attr)
+        })?;
         let mtu = info::mtu(&entry);
         let pool = |access, limit| Pool::new(registrar.clone(), mtu, access, limit);
         Ok(LowerDomain {
             fabric: lower.fabric.clone(),
-            cq: Cq::open(&domain, &cq)?,
+            cq,
             av: Av::open(&domain, &AvAttr::default())?,
             ops,
             sends: pool(FI_SEND, entry.tx.size.clamp(1, SENDS)),

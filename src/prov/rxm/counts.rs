@@ -17,17 +17,17 @@ use crate::engine::ep_state::Event;
 use crate::engine::reactor::Token;
 use crate::engine::transport::MrRegion;
 use crate::ffi::client::{AnyHandle, Cntr, CntrAttr};
+use crate::ffi::layer::with_descriptors;
 
 impl Rxm {
     fn open_tally(&self, bytes: bool) -> Result<Tally> {
-        let attr = CntrAttr {
-            events: match bytes {
-                true => FI_CNTR_EVENTS_BYTES,
-                false => FI_CNTR_EVENTS_COMP,
-            },
-            wait_obj: self.lower.wait_obj,
+        let events = match bytes {
+            true => FI_CNTR_EVENTS_BYTES,
+            false => FI_CNTR_EVENTS_COMP,
         };
-        let below = Cntr::open(&self.lower.domain, &attr)?;
+        let below = with_descriptors(|wait_obj| {
+            Cntr::open(&self.lower.domain, &CntrAttr { events, wait_obj })
+        })?;
         for fd in below.fds()? {
             watch(&self.reactor, fd, Token::new(CNTR, 0))?;
         }

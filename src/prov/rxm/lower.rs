@@ -12,7 +12,7 @@ use crate::base::flags::flags;
 use crate::base::info::Info;
 use crate::base::{Caps, Error, Mode, MrMode, OpFlags, Result};
 use crate::ffi::client::{self, Cq, CqAttr, Domain, Ep, Eq, EqAttr, Fabric, PassiveEp};
-use crate::ffi::layer::{Loan, Registrar};
+use crate::ffi::layer::{Loan, Registrar, with_descriptors};
 use crate::ffi::with_entry;
 
 /// What domains are opened on.
@@ -34,7 +34,6 @@ pub struct LowerDomain {
     pub eq: Arc<Eq>,
     pub registrar: Registrar,
     pub params: &'static Params,
-    pub wait_obj: fi_wait_obj,
     /// Without addresses.
     entry: Info,
     /// It is no plug-in.
@@ -84,17 +83,14 @@ impl LowerDomain {
             Ok((Registrar::new(&domain, below), domain))
         };
         let (registrar, domain) = with_entry(&entry, open)?;
-        // Ours have few descriptors, and all of them by what they are: a set of sets has a limit.
-        let is_ours = entry.made.is_none();
-        let wait_obj = match is_ours {
-            true => FI_WAIT_POLLFD,
-            false => FI_WAIT_FD,
-        };
-        entry.made = None;
-        let eq = EqAttr {
-            wait_obj,
-            ..EqAttr::default()
-        };
+        let is_ours = entry.made.take().is_none();
+        let events = with_descriptors(|wait_obj| {
+            let attr = EqAttr {
+                wait_obj,
+                ..EqAttr::default()
+            };
+            Eq::open(&lower.fabric, &attr)
+        })?;
         let shares_rx = entry.ep.rx_ctx_cnt == FI_SHARED_CONTEXT;
         let packet = HEADER + lower.params.eager;
         // With FI_RX_CQ_DATA a receive may end with what is no message.
@@ -104,9 +100,8 @@ impl LowerDomain {
             && registrar.prefix() == 0;
         Ok(LowerDomain {
             block: blocks.then_some(BLOCK.max(packet.saturating_mul(PACKETS_OF_BLOCK))),
-            eq: Eq::open(&lower.fabric, &eq)?,
+            eq: events,
             fabric: lower.fabric.clone(),
-            wait_obj,
             domain,
             registrar,
             params: lower.params,
@@ -168,13 +163,15 @@ impl LowerDomain {
     }
 
     pub fn queue(&self) -> Result<Arc<Cq>> {
-        let attr = CqAttr {
-            size: QUEUE,
-            format: FI_CQ_FORMAT_DATA,
-            wait_obj: self.wait_obj,
-            ..CqAttr::default()
-        };
-        Cq::open(&self.domain, &attr)
+        with_descriptors(|wait_obj| {
+            let attr = CqAttr {
+                size: QUEUE,
+                format: FI_CQ_FORMAT_DATA,
+                wait_obj,
+                ..CqAttr::default()
+            };
+            Cq::open(&self.domain, &attr)
+        })
     }
 
     /// An endpoint to connect with.

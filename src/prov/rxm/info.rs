@@ -132,7 +132,7 @@ pub fn wishes(query: &Query, params: &Params, shared: bool) -> Hints {
     let (tx, rx) = (ours.tx.as_ref(), ours.rx.as_ref());
     Hints {
         caps: CORE_CAPS | ours.caps & Caps::HMEM | counted(ours),
-        mode: flags!(Mode: CONTEXT | CONTEXT2 | RX_CQ_DATA),
+        mode: flags!(Mode: CONTEXT | CONTEXT2 | RX_CQ_DATA | LOCAL_MR),
         addr_format: ours.addr_format,
         src_addr: ours.src_addr.clone(),
         dest_addr: ours.dest_addr.clone(),

@@ -6,6 +6,7 @@
 //! its lock; `domain` and `fabric` are the handles that C holds. A provider brings a `Transport`.
 
 pub mod address;
+pub mod ages;
 pub mod atomic;
 pub mod auth;
 pub mod auth_av;

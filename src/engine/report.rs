@@ -10,9 +10,11 @@ pub mod gather;
 mod json;
 mod text;
 
+use core::fmt;
 use core::time::Duration;
 
 use crate::abi::{FI_EP_DGRAM, FI_EP_MSG, FI_EP_RDM, fi_ep_type};
+use crate::ffi::ops::transfer::What;
 use crate::sync::stats::EpStats;
 
 /// A domain.
@@ -120,6 +122,54 @@ pub struct Wait {
     pub stage: &'static str,
     /// At least.
     pub age: Option<Duration>,
+}
+
+/// What kind of operation waits.
+#[derive(Clone, Copy)]
+pub enum Waiter {
+    Transmit(What),
+    Receive,
+}
+
+impl fmt::Display for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Waiter::Transmit(What::Msg) => "send",
+            Waiter::Transmit(What::Tagged) => "tagged send",
+            Waiter::Transmit(What::Write) => "write",
+            Waiter::Transmit(What::Read) => "read",
+            Waiter::Transmit(What::Atomic) => "atomic operation",
+            Waiter::Transmit(What::AtomicFetch) => "fetching atomic operation",
+            Waiter::Receive => "receive",
+        })
+    }
+}
+
+/// What an operation waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// For the connection, or for operations before it.
+    Turn,
+    /// For the peer, or the network, to take its bytes.
+    Room,
+    /// For a receive of the peer.
+    Match,
+    /// For the peer's answer.
+    Answer,
+    /// For bytes that the peer sends.
+    Bytes,
+}
+
+impl Stage {
+    pub fn words(self) -> &'static str {
+        match self {
+            Stage::Turn => "waits for the connection, or behind others",
+            Stage::Room => "the peer does not take its bytes",
+            Stage::Match => "the peer has no receive for it",
+            Stage::Answer => "the peer does not answer",
+            Stage::Bytes => "the peer does not send its bytes",
+        }
+    }
 }
 
 impl Peer {

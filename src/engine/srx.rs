@@ -3,7 +3,6 @@
 //! fi_tagged(3)). Here is what messages do; what receives do is in `post`.
 #![forbid(unsafe_code)]
 
-mod ages;
 mod arrivals;
 mod budget;
 mod message;
@@ -15,7 +14,6 @@ mod watch;
 
 use std::collections::HashMap;
 
-use self::ages::Ages;
 pub use self::arrivals::Arrivals;
 use self::budget::Budget;
 pub use self::message::{Bytes, Envelope, MessageInfo, Unexpected};
@@ -25,6 +23,7 @@ use self::receive::{Multi, Posted};
 pub use self::watch::WaitingReceive;
 use crate::base::grow::{append, heap_cost};
 use crate::base::{CompFlags, IoVec, Result};
+use crate::engine::ages::Ages;
 use crate::engine::matching::{Matcher, MsgId};
 use crate::ffi::ops::transfer::What;
 use crate::hmem::{Host, Memory};

@@ -5,10 +5,10 @@
 //! waits.
 #![forbid(unsafe_code)]
 
-use core::fmt;
 use core::time::Duration;
 
 use crate::engine::domain_state::TxOp;
+use crate::engine::report::{Stage, Waiter};
 use crate::engine::srx::Envelope;
 use crate::engine::stream::proto::Frame;
 use crate::engine::stream::session::Session;
@@ -38,26 +38,6 @@ pub struct Oldest {
     pub what: Waiter,
     pub len: u64,
     pub count: usize,
-}
-
-#[derive(Clone, Copy)]
-pub enum Waiter {
-    Transmit(What),
-    Receive,
-}
-
-impl fmt::Display for Waiter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Waiter::Transmit(What::Msg) => "send",
-            Waiter::Transmit(What::Tagged) => "tagged send",
-            Waiter::Transmit(What::Write) => "write",
-            Waiter::Transmit(What::Read) => "read",
-            Waiter::Transmit(What::Atomic) => "atomic operation",
-            Waiter::Transmit(What::AtomicFetch) => "fetching atomic operation",
-            Waiter::Receive => "receive",
-        })
-    }
 }
 
 impl Waits {
@@ -106,33 +86,6 @@ pub struct Wait {
     /// Where that is still known.
     pub tag: Option<u64>,
     pub stage: Stage,
-}
-
-/// What an operation waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
-    /// For the connection, or for operations before it.
-    Turn,
-    /// For the peer, or the network, to take its bytes.
-    Room,
-    /// For a receive of the peer.
-    Match,
-    /// For the peer's answer.
-    Answer,
-    /// For bytes that the peer sends.
-    Bytes,
-}
-
-impl Stage {
-    pub fn words(self) -> &'static str {
-        match self {
-            Stage::Turn => "waits for the connection, or behind others",
-            Stage::Room => "the peer does not take its bytes",
-            Stage::Match => "the peer has no receive for it",
-            Stage::Answer => "the peer does not answer",
-            Stage::Bytes => "the peer does not send its bytes",
-        }
-    }
 }
 
 impl<A> Session<A> {

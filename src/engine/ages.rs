@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Since when receives wait, without a clock where they are posted: now and then it is noted how many were posted by
-//! then. So a receive has waited at least since the first note that counts it.
+//! Since when receives wait, or anything else that has a number, without a clock where they are posted: now and then it
+//! is noted how many were posted by then. So a receive has waited at least since the first note that counts it.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;

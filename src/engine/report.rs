@@ -2,18 +2,22 @@
 //! What endpoints wait for, from whom, and since when: for a dump, and in numbers for `fi_top`. It is gathered under
 //! the domain's lock, changes nothing, and costs nothing while nobody asks.
 //!
-//! Here: what is told. `gather` asks for it, `text` and `json` write it, `dump` says when, and where to.
+//! Here: what is told. `gather` asks for it, `text` and `json` write it, `dump` says when, and where to, and
+//! `patience` tells without being asked.
 #![forbid(unsafe_code)]
 
 pub mod dump;
 pub mod gather;
 mod json;
+pub mod patience;
 mod text;
 
 use core::fmt;
 use core::time::Duration;
 
 use crate::abi::{FI_EP_DGRAM, FI_EP_MSG, FI_EP_RDM, fi_ep_type};
+use crate::engine::domain_state::TxOp;
+use crate::engine::srx::Envelope;
 use crate::ffi::ops::transfer::What;
 use crate::sync::stats::EpStats;
 
@@ -105,6 +109,8 @@ pub struct Peer {
     /// Bytes of its stream, where that is known.
     pub sent: Option<u64>,
     pub received: Option<u64>,
+    /// Changes while bytes of something long go either way.
+    pub moved: u64,
     /// Attempts to connect that have failed, and the last one's error.
     pub attempts: u32,
     pub last_error: Option<i32>,
@@ -168,6 +174,30 @@ impl Stage {
             Stage::Match => "the peer has no receive for it",
             Stage::Answer => "the peer does not answer",
             Stage::Bytes => "the peer does not send its bytes",
+        }
+    }
+}
+
+impl Wait {
+    /// Of an operation of the initiator.
+    pub fn of(op: &TxOp, tag: Option<u64>, stage: Stage, age: Option<Duration>) -> Wait {
+        Wait {
+            what: Waiter::Transmit(op.what).to_string(),
+            len: op.len as u64,
+            tag: tag.filter(|_| op.what == What::Tagged),
+            stage: stage.words(),
+            age,
+        }
+    }
+
+    /// Of a message whose bytes are to come.
+    pub fn receive(envelope: &Envelope, age: Option<Duration>) -> Wait {
+        Wait {
+            what: Waiter::Receive.to_string(),
+            len: envelope.len,
+            tag: (envelope.what == What::Tagged).then_some(envelope.tag),
+            stage: Stage::Bytes.words(),
+            age,
         }
     }
 }

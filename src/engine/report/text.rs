@@ -75,12 +75,27 @@ fn one_endpoint(out: &mut String, ep: &EpReport) -> fmt::Result {
     ep.peers.iter().try_for_each(|peer| one_peer(out, peer))
 }
 
+/// Equal lines in a row are one: a layer posts many receives that are alike.
 fn list<T>(
     out: &mut String,
     listed: &Listed<T>,
     one: impl Fn(&mut String, &T) -> fmt::Result,
 ) -> fmt::Result {
-    listed.first.iter().try_for_each(|item| one(out, item))?;
+    let mut lines: Vec<(String, usize)> = Vec::new();
+    for item in &listed.first {
+        let mut line = String::new();
+        one(&mut line, item)?;
+        match lines.last_mut() {
+            Some((last, count)) if *last == line => *count += 1,
+            _ => lines.push((line, 1)),
+        }
+    }
+    for (line, count) in lines {
+        match count {
+            1 => out.write_str(&line)?,
+            count => writeln!(out, "{}: {count} of these", line.trim_end())?,
+        }
+    }
     more(out, "      ", listed.count - listed.first.len())
 }
 
@@ -259,5 +274,13 @@ pub mod tests {
         }
         assert!(text.contains("  busy: a thread is inside a call"), "{text}");
         assert_eq!(write("title", &[]), "title\nno domain is open\n");
+    }
+
+    #[test]
+    fn equal_lines_in_a_row_are_one() {
+        let mut out = String::new();
+        let all = Listed::of([1, 1, 1, 2, 1].into_iter());
+        list(&mut out, &all, |out, number| writeln!(out, "a {number}")).unwrap();
+        assert_eq!(out, "a 1: 3 of these\na 2\na 1\n");
     }
 }

@@ -25,6 +25,8 @@ use crate::engine::address::ip::{Addr, Format};
 use crate::engine::clock::Monotonic;
 use crate::engine::domain_state::{DomainState, TxOp};
 use crate::engine::reactor::{Reactor, Token};
+use crate::engine::report::Peer;
+use crate::engine::report::patience::{Patience, attend_with};
 use crate::engine::srx::{Claimed, Envelope};
 use crate::engine::strangers::fi_addr_of;
 use crate::engine::transport::*;
@@ -43,6 +45,8 @@ pub struct Rxd {
     lower: LowerDomain,
     /// Deadlines are about nothing but themselves.
     reactor: Reactor<Instant>,
+    patience: Patience,
+    polls: u32,
     /// Where completions are read to.
     batch: Vec<Completion>,
 }
@@ -51,6 +55,10 @@ impl Rxd {
     /// One look at everything; whether anything came.
     fn poll(&mut self, domain: &mut State) -> bool {
         let now = self.reactor.now();
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls.is_multiple_of(ATTEND_EVERY) {
+            attend_with(self, domain, now, |rxd| &mut rxd.patience);
+        }
         let any = self.take(domain, now);
         for endpoint in self.eps.values_mut().filter(|endpoint| endpoint.is_enabled) {
             let is_due = endpoint.port.deadline().is_some_and(|at| at <= now);
@@ -155,14 +163,15 @@ impl Rxd {
     }
 
     /// A sleeper is woken for the next deadline.
-    fn arm(&mut self) {
+    fn arm(&mut self, domain: &State) {
         let now = self.reactor.now();
         let deadline = |endpoint: &Endpoint| match endpoint.port.is_blocked() {
             // Nothing tells that there is room below.
             true => Some(now + RETRY),
             false => endpoint.port.deadline(),
         };
-        let next = self.eps.values().filter_map(deadline).min();
+        let next = self.eps.values().filter_map(deadline);
+        let next = next.chain(self.patience.wakes(domain)).min();
         if let Some(next) = next
             && self
                 .reactor
@@ -176,7 +185,7 @@ impl Rxd {
     /// After something was posted or taken.
     fn posted(&mut self, domain: &State) {
         if domain.may_sleep() {
-            self.arm();
+            self.arm(domain);
         }
     }
 
@@ -258,7 +267,7 @@ impl Atomics for Rxd {
         };
         let op = TxOp {
             what,
-            since: 0,
+            since: self.patience.stamp(),
             ep: ep as u32,
             flags: atomic.flags,
             context: atomic.context.number(),
@@ -328,6 +337,8 @@ impl Transport for Rxd {
             eps: BTreeMap::new(),
             lower,
             reactor,
+            patience: Patience::new(fabric.params.stall_report),
+            polls: 0,
             batch: (0..BATCH).map(|_| Completion::default()).collect(),
         })
     }
@@ -354,9 +365,18 @@ impl Transport for Rxd {
             }
         }
         let now = self.reactor.now();
+        attend_with(self, domain, now, |rxd| &mut rxd.patience);
         while self.reactor.next_due(now).is_some() {}
-        self.arm();
+        self.arm(domain);
         self.reactor.set_timer();
+    }
+
+    fn peers(&self, ep: usize) -> Vec<Peer> {
+        let now = self.reactor.now();
+        let sessions = self.eps.get(&ep).map(|endpoint| endpoint.port.sessions());
+        let all = sessions.into_iter().flatten();
+        all.map(|session| session.tell(now, |stamp| self.patience.age(stamp, now)))
+            .collect()
     }
 
     fn open_ep(&mut self, _domain: &mut State, ep: usize, info: &Info) -> Result {
@@ -416,7 +436,8 @@ impl Transport for Rxd {
     }
 
     fn transmit(&mut self, domain: &mut State, ep: usize, tx: &mut Tx<'_>) -> Result {
-        let op = TxOp::of(ep, tx);
+        let mut op = TxOp::of(ep, tx);
+        op.since = self.patience.stamp();
         let id = self.admit(domain, ep, tx.dest, &op)?;
         let posted = self.with(domain, ep, id, |session, cx| session.post(cx, tx, op));
         self.posted(domain);
@@ -466,6 +487,8 @@ impl Transport for Rxd {
     }
 }
 
+/// One poll in so many has who looks on answered: `report::patience`.
+const ATTEND_EVERY: u32 = 256;
 /// The kind of the token of the queue below.
 const QUEUE: u32 = 1;
 /// Completions that are read at a time.

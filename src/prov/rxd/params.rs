@@ -17,6 +17,8 @@ pub struct Params {
     pub window: u32,
     /// How long closing waits for what was accepted.
     pub close_timeout: Duration,
+    /// After that the log tells of operations that wait for a peer; zero: never.
+    pub stall_report: Duration,
     /// Cap of the memory for unexpected messages kept per endpoint, in bytes.
     pub max_saved_bytes: usize,
 }
@@ -27,6 +29,7 @@ impl Default for Params {
             retry: true,
             window: 128,
             close_timeout: Duration::from_secs(5),
+            stall_report: Duration::from_secs(60),
             max_saved_bytes: 64 << 20,
         }
     }
@@ -51,6 +54,7 @@ impl Params {
                 .unwrap_or(default.window)
                 .min(MOST),
             close_timeout: given.milliseconds("close_timeout", default.close_timeout),
+            stall_report: given.milliseconds("stall_report", default.stall_report),
             max_saved_bytes: given
                 .size("max_saved_bytes")
                 .unwrap_or(default.max_saved_bytes),
@@ -70,7 +74,7 @@ impl Params {
 /// No peer is asked to keep more.
 const MOST: u32 = 4096;
 
-const VARIABLES: [(&str, Kind, &str); 7] = [
+const VARIABLES: [(&str, Kind, &str); 8] = [
     (
         "spin_count",
         Kind::Int,
@@ -100,6 +104,11 @@ const VARIABLES: [(&str, Kind, &str); 7] = [
         "close_timeout",
         Kind::Int,
         "milliseconds for which fi_close and exit(3) wait for peers to take what was injected (default: 5000)",
+    ),
+    (
+        "stall_report",
+        Kind::Int,
+        "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)",
     ),
     (
         "max_saved_bytes",
@@ -135,6 +144,7 @@ mod tests {
             ("FI_OFI_RXD_RETRY", "no"),
             ("FI_OFI_RXD_MAX_UNACKED", "5"),
             ("FI_OFI_RXD_CLOSE_TIMEOUT", "8"),
+            ("FI_OFI_RXD_STALL_REPORT", "17"),
             ("FI_OFI_RXD_MAX_SAVED_BYTES", "9"),
         ];
         check(&environment, |params| {
@@ -142,6 +152,7 @@ mod tests {
                 retry: false,
                 window: 5,
                 close_timeout: Duration::from_millis(8),
+                stall_report: Duration::from_millis(17),
                 max_saved_bytes: 9,
             }
         });

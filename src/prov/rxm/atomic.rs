@@ -68,7 +68,7 @@ impl Rxm {
             None => self.approach(domain, port, dest)?,
         };
         let op = TxOp {
-            since: 0,
+            since: self.patience.stamp(),
             what,
             ep: ep as u32,
             flags: atomic.flags,

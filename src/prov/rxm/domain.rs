@@ -28,6 +28,8 @@ use crate::engine::address::ip::{Addr, Format};
 use crate::engine::clock::Monotonic;
 use crate::engine::cntr::Counter;
 use crate::engine::reactor::{Reactor, Token};
+use crate::engine::report::Peer;
+use crate::engine::report::patience::Patience;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::engine::strangers::{Strangers, fi_addr_of};
 use crate::engine::transport::*;
@@ -123,6 +125,8 @@ impl Transport for Rxm {
             heads,
             copies,
             reactor,
+            patience: Patience::new(lower.params.stall_report),
+            next_look: None,
             eps: Vec::new(),
             conns: Slab::new(),
             by_link: HashMap::new(),
@@ -166,6 +170,12 @@ impl Transport for Rxm {
 
     fn progress_all(&mut self, domain: &mut StateOf) {
         self.drive_all(domain);
+        self.attend(domain);
+        self.arm_look(domain);
+    }
+
+    fn peers(&self, ep: usize) -> Vec<Peer> {
+        self.tell_peers(ep)
     }
 
     fn open_ep(&mut self, _domain: &mut StateOf, ep: usize, info: &Info) -> Result {

@@ -129,6 +129,8 @@ pub struct Fetch {
     pub left: usize,
     /// The sender writes.
     pub is_written: bool,
+    /// As `TxOp::since`.
+    pub since: u16,
 }
 
 /// An atomic operation that waits for its answer.

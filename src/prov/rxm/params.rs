@@ -30,6 +30,8 @@ pub struct Params {
     pub conn_timeout: Duration,
     /// How long closing waits for what was accepted.
     pub close_timeout: Duration,
+    /// After that the log tells of operations that wait for a peer; zero: never.
+    pub stall_report: Duration,
     /// Cap of the memory for unexpected messages kept per endpoint, in bytes.
     pub max_saved_bytes: usize,
 }
@@ -48,6 +50,7 @@ impl Default for Params {
             auto_progress: false,
             conn_timeout: Duration::from_secs(15),
             close_timeout: Duration::from_secs(5),
+            stall_report: Duration::from_secs(60),
             max_saved_bytes: 64 << 20,
         }
     }
@@ -85,6 +88,7 @@ impl Params {
                 .unwrap_or(default.auto_progress),
             conn_timeout: given.milliseconds("conn_timeout", default.conn_timeout),
             close_timeout: given.milliseconds("close_timeout", default.close_timeout),
+            stall_report: given.milliseconds("stall_report", default.stall_report),
             max_saved_bytes: size("max_saved_bytes").unwrap_or(default.max_saved_bytes),
         }
     }
@@ -95,7 +99,7 @@ const MIN_EAGER: usize = 128;
 const MAX_EAGER: usize = 1 << 30;
 pub const MAX_SEGMENT: usize = 65535;
 
-const VARIABLES: [(&str, Kind, &str); 21] = [
+const VARIABLES: [(&str, Kind, &str); 22] = [
     (
         "buffer_size",
         Kind::Size,
@@ -150,6 +154,11 @@ const VARIABLES: [(&str, Kind, &str); 21] = [
         "close_timeout",
         Kind::Int,
         "milliseconds for which fi_close waits for what was accepted to leave (default: 5000)",
+    ),
+    (
+        "stall_report",
+        Kind::Int,
+        "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)",
     ),
     (
         "max_saved_bytes",
@@ -238,6 +247,7 @@ mod tests {
             ("FI_OFI_RXM_DATA_AUTO_PROGRESS", "yes"),
             ("FI_OFI_RXM_CONN_TIMEOUT", "7"),
             ("FI_OFI_RXM_CLOSE_TIMEOUT", "8"),
+            ("FI_OFI_RXM_STALL_REPORT", "17"),
             ("FI_OFI_RXM_MAX_SAVED_BYTES", "9"),
         ];
         check(&environment, |params| {
@@ -253,6 +263,7 @@ mod tests {
                 auto_progress: true,
                 conn_timeout: Duration::from_millis(7),
                 close_timeout: Duration::from_millis(8),
+                stall_report: Duration::from_millis(17),
                 max_saved_bytes: 9,
             }
         });

@@ -16,6 +16,8 @@ use crate::ffi::layer::{Block, Failed, Lent, Loan};
 const MOST: usize = 64;
 /// One poll in so many looks for events of connections while none is expected.
 const EVENTS_EVERY: u32 = 64;
+/// One poll in so many has who looks on answered: `report::patience`.
+const ATTEND_EVERY: u32 = 256;
 
 impl Rxm {
     /// One look at everything that may have news.
@@ -41,6 +43,9 @@ impl Rxm {
         if self.is_counting {
             self.carry_counts(domain);
         }
+        if self.polls.is_multiple_of(ATTEND_EVERY) {
+            self.attend(domain);
+        }
     }
 
     #[cold]
@@ -49,9 +54,12 @@ impl Rxm {
         if self.reactor.has_deadlines() {
             let now = self.reactor.now();
             let mut any = false;
-            while let Some(Due::Conn(id)) = self.reactor.next_due(now) {
+            while let Some(due) = self.reactor.next_due(now) {
                 any = true;
-                self.conn_due(domain, id);
+                match due {
+                    Due::Conn(id) => self.conn_due(domain, id),
+                    Due::Look => self.look_due(),
+                }
             }
             if any {
                 self.reactor.set_timer();

@@ -96,6 +96,7 @@ impl Rxm {
             lent: lent.clone(),
             left: 0,
             is_written,
+            since: self.patience.stamp(),
         });
         match is_written {
             true => self.tell_places(domain, id, msg, &lent),

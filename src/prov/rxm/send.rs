@@ -97,7 +97,8 @@ impl Rxm {
         if tx.flags.intersects(SPECIAL) {
             check_flags(tx.flags, state)?;
         }
-        let op = TxOp::of(ep, tx);
+        let mut op = TxOp::of(ep, tx);
+        op.since = self.patience.stamp();
         if matches!(tx.what, What::Write | What::Read) {
             check_target(tx.target, op.len)?;
         }

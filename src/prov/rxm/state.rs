@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use slab::Slab;
 
@@ -18,6 +19,7 @@ use crate::base::{Error, Result};
 use crate::engine::address::ip::Addr;
 use crate::engine::domain_state::DomainState;
 use crate::engine::reactor::{Reactor, Token};
+use crate::engine::report::patience::Patience;
 use crate::ffi::client::{Completion, Ep, Mr};
 use crate::ffi::layer::{Operations, Pool};
 
@@ -27,6 +29,9 @@ pub type StateOf = DomainState<Addr>;
 pub struct Rxm {
     pub(super) lower: LowerDomain,
     pub(super) reactor: Reactor<Due>,
+    pub(super) patience: Patience,
+    /// A deadline of `Due::Look` that is to come.
+    pub(super) next_look: Option<Instant>,
     pub(super) eps: Vec<Option<Box<Endpoint>>>,
     pub(super) conns: Slab<Conn>,
     /// By the numbers of their endpoints below.
@@ -77,6 +82,8 @@ pub struct Rxm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
     Conn(usize),
+    /// Who lets operations wait.
+    Look,
 }
 
 /// What descriptors are of.

@@ -23,6 +23,8 @@ use crate::engine::clock::Monotonic;
 use crate::engine::domain_state::{DomainState, TxOp};
 use crate::engine::flusher::Held;
 use crate::engine::reactor::{Reactor, Token};
+use crate::engine::report::dump;
+use crate::engine::report::gather::attend;
 use crate::engine::srx::Envelope;
 use crate::engine::strangers::fi_addr_of;
 use crate::engine::transport::{
@@ -56,6 +58,9 @@ pub struct Domain {
 
 /// How long a kernel that takes no datagrams is waited for when an endpoint is closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+
+/// One poll in so many has who looks on answered.
+const ATTEND_EVERY: u64 = 256;
 
 /// The kind of the tokens of sockets.
 const SOCKET: u32 = 1;
@@ -99,6 +104,14 @@ impl Domain {
         }
         domain.sent(ep, op);
         Ok(())
+    }
+
+    /// See `report::gather`.
+    #[cold]
+    fn attend(&self, domain: &mut DomainState<Addr>) {
+        if attend(self, domain, self.reactor.now()) {
+            dump::ask_from_inside();
+        }
     }
 
     fn note_only(&mut self) {
@@ -300,6 +313,9 @@ impl Transport for Domain {
     #[inline]
     fn progress(&mut self, domain: &mut DomainState<Addr>) {
         self.polls += 1;
+        if self.polls.is_multiple_of(ATTEND_EVERY) {
+            self.attend(domain);
+        }
         if !self.paused.is_empty() {
             self.resume(domain);
         }
@@ -316,6 +332,7 @@ impl Transport for Domain {
 
     fn progress_all(&mut self, domain: &mut DomainState<Addr>) {
         self.polls += 1;
+        self.attend(domain);
         if !self.paused.is_empty() {
             self.resume(domain);
         }

@@ -3,7 +3,8 @@
 //! by the wire that it is given, completions go to the domain.
 //!
 //! `greet` is how the two get to know each other, `send` what leaves, with `out` and `window`, `receive` what comes, in
-//! its order, `incoming` and `target` what becomes of it, and `loss` how it ends.
+//! its order, `incoming` and `target` what becomes of it, `loss` how it ends, and `tell` what who looks on is
+//! told.
 #![forbid(unsafe_code)]
 
 mod greet;
@@ -16,6 +17,7 @@ mod rtt;
 mod send;
 mod sink;
 mod target;
+mod tell;
 #[cfg(test)]
 pub mod tests;
 pub mod window;

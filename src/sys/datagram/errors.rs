@@ -34,8 +34,15 @@ impl DatagramSocket {
         message.msg_namelen = name.len() as libc::socklen_t;
         message.msg_control = (&raw mut control).cast();
         message.msg_controllen = size_of::<Control>() as _;
-        // SAFETY: `name` and `control` are ours, and as long as the message says. The datagram's bytes are not asked
-        // for.
+        // Room for one byte of the datagram: with none, qemu-user gives 0 and does not ask the kernel.
+        let mut start = 0u8;
+        let mut piece = libc::iovec {
+            iov_base: (&raw mut start).cast(),
+            iov_len: 1,
+        };
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        // SAFETY: `name`, `control` and `start` are ours, and as long as the message says.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_recvmsg,

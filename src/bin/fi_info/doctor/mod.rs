@@ -83,6 +83,10 @@ impl Heard {
 
 /// Looks, prints, and ends with 1 where something is wrong.
 pub fn run(options: &Options, visit: &Doctor) -> ExitCode {
+    let door = match visit {
+        Doctor::From(port) => Some(reach::door(*port)),
+        Doctor::Alone | Doctor::To(_) => None,
+    };
     let heard = Heard::of(options);
     let mut findings = library::findings(&heard);
     findings.extend(variables::findings(&heard));
@@ -97,10 +101,10 @@ pub fn run(options: &Options, visit: &Doctor) -> ExitCode {
         }
     };
     write(&findings);
-    let met = match visit {
-        Doctor::Alone => Vec::new(),
-        Doctor::To(host) => reach::visit(host, &heard),
-        Doctor::From(port) => reach::listen(*port, &heard),
+    let met = match (visit, door) {
+        (Doctor::To(host), _) => reach::visit(host, &heard),
+        (_, Some(door)) => reach::listen(door, &heard),
+        (_, None) => Vec::new(),
     };
     write(&met);
     findings.extend(met);

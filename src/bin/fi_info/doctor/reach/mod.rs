@@ -71,17 +71,23 @@ pub fn visit(host: &str, heard: &Heard) -> Vec<Finding> {
     findings
 }
 
+/// Where visitors come. It is there before anything else is looked at, so that both sides may start at once.
+pub fn door(port: Option<u16>) -> Result<TcpListener, Finding> {
+    let port = port.unwrap_or(PORT);
+    doors::listener(port).map_err(|error| {
+        Finding::wrong(
+            ABOUT,
+            format!("no listening at port {port}: {error}"),
+            "--listen 0 takes any port that is free, and tells which",
+        )
+    })
+}
+
 /// Waits for a visitor, and is its host.
-pub fn listen(port: Option<u16>, heard: &Heard) -> Vec<Finding> {
-    let listener = match doors::listener(port.unwrap_or(PORT)) {
+pub fn listen(door: Result<TcpListener, Finding>, heard: &Heard) -> Vec<Finding> {
+    let listener = match door {
         Ok(listener) => listener,
-        Err(error) => {
-            return vec![Finding::wrong(
-                ABOUT,
-                format!("no listening at port {}: {error}", port.unwrap_or(PORT)),
-                "--listen 0 takes any port that is free, and tells which",
-            )];
-        }
+        Err(finding) => return vec![finding],
     };
     let port = listener.local_addr().map_or(0, |address| address.port());
     eprintln!("waiting for `fi_info --doctor THIS_HOST:{port}` on the other host");

@@ -25,7 +25,7 @@ use crate::engine::mr::Region;
 use crate::engine::report::Peer;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::ffi::ops::mr::MrRequest;
-use crate::ffi::ops::transfer::{OneTx, Tx};
+use crate::ffi::ops::transfer::{OneTx, OneWrite, Tx};
 use crate::hmem::Memory;
 use crate::sync::Children;
 
@@ -142,6 +142,16 @@ pub trait Transport: Connects + Contexts + Groups + Multicast + Atomics + Batche
         _domain: &mut DomainStateOf<Self>,
         _ep: usize,
         _tx: &OneTx<Self::Memory>,
+    ) -> bool {
+        false
+    }
+    /// A write of one buffer to one place, as `transmit_one`.
+    #[inline]
+    fn write_one(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _ep: usize,
+        _write: &OneWrite<Self::Memory>,
     ) -> bool {
         false
     }

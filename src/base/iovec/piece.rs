@@ -84,9 +84,20 @@ impl<M: Memory> Piece<M> {
     /// Takes bytes; what there is no room for is dropped.
     #[inline(always)]
     pub fn fill(&self, bytes: &[u8]) {
-        let len = bytes.len().min(self.len);
-        // SAFETY: who made the piece promised its memory for as long as it is kept; `bytes` are the library's own.
-        unsafe { hmem::copy_to_from_shared(self.memory.kind(), bytes.as_ptr(), self.base, len) }
+        // SAFETY: `bytes` are the library's own.
+        unsafe { self.fill_raw(bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// As `fill`.
+    ///
+    /// # Safety
+    /// `len` bytes from `bytes` on must be readable.
+    #[inline(always)]
+    pub(super) unsafe fn fill_raw(&self, bytes: *const u8, len: usize) {
+        // SAFETY: who made the piece promised its memory for as long as it is kept; the caller promises the bytes.
+        unsafe {
+            hmem::copy_to_from_shared(self.memory.kind(), bytes, self.base, len.min(self.len))
+        }
     }
 
     /// Copies it to memory that no reference can stand for.

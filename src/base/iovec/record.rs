@@ -56,6 +56,15 @@ impl<M: Memory> IoVec<M> {
     }
 }
 
+impl Piece {
+    /// As `fill`, from shared memory.
+    #[inline(always)]
+    pub fn fill_from(&self, bytes: SharedBytes<'_>) {
+        // SAFETY: whoever made the bytes promises that so many are readable.
+        unsafe { self.fill_raw(bytes.as_ptr(), bytes.len()) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

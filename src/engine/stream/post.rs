@@ -12,13 +12,14 @@ use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::MAX_CONTEXTS;
 use crate::engine::stream::proto::{MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER};
 use crate::engine::stream::session::State;
+use crate::engine::stream::session::direct::SMALL_WRITE;
 use crate::engine::stream::session::queue::{OutFrame, RENDEZVOUS_LIMIT};
 use crate::engine::stream::session::rma::{ASKED, check_target};
 use crate::engine::stream::session::send::{PLAIN, STAGE_HIGH_WATER, check_flags};
 use crate::engine::stream::shm_channel::RECORD;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::ffi::ops::atomic::{Atomic, Family};
-use crate::ffi::ops::transfer::{OneTx, Tx, What};
+use crate::ffi::ops::transfer::{OneTx, OneWrite, Tx, What};
 
 impl<N: Net> Stream<N> {
     /// Posts an operation of an endpoint.
@@ -90,19 +91,8 @@ impl<N: Net> Stream<N> {
         if !self.has_shm() || len > most || !PLAIN.contains(tx.flags) {
             return false;
         }
-        let enabled = domain.find_ep(ep).is_some_and(|state| state.enabled);
-        let (Some(endpoint), true) = (self.eps.get(ep), enabled && domain.may_post(ep).is_ok())
-        else {
-            return false;
-        };
-        let Some(&id) = endpoint.peers.get(tx.dest as usize) else {
-            return false;
-        };
-        let id = id as usize;
-        let Some(conn) = self.conns.get_mut(id) else {
-            return false;
-        };
-        if !conn.session.post_one(&mut conn.link, tx) {
+        let conn = self.conn_of_one(domain, ep, tx.dest);
+        if !conn.is_some_and(|conn| conn.session.post_one(&mut conn.link, tx)) {
             return false;
         }
         let op = TxOp {
@@ -115,6 +105,45 @@ impl<N: Net> Stream<N> {
         };
         domain.sent(ep, &op);
         true
+    }
+
+    /// The same for a write of one buffer to one place.
+    #[inline(always)]
+    pub(super) fn post_one_write(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        write: &OneWrite,
+    ) -> bool {
+        let len = write.piece.len();
+        if !self.has_shm() || len > SMALL_WRITE || !PLAIN.contains(write.flags) {
+            return false;
+        }
+        let conn = self.conn_of_one(domain, ep, write.dest);
+        if !conn.is_some_and(|conn| conn.session.write_one(&mut conn.link, write)) {
+            return false;
+        }
+        let op = TxOp {
+            since: 0,
+            what: What::Write,
+            ep: ep as u32,
+            flags: write.flags,
+            context: write.context.number(),
+            len,
+        };
+        domain.sent(ep, &op);
+        true
+    }
+
+    /// The connection to a peer, if it is known already and the endpoint may post.
+    #[inline(always)]
+    fn conn_of_one(&mut self, domain: &DomainOf<N>, ep: usize, dest: u64) -> Option<&mut Conn<N>> {
+        let enabled = domain.find_ep(ep).is_some_and(|state| state.enabled);
+        if !enabled || domain.may_post(ep).is_err() {
+            return None;
+        }
+        let &id = self.eps.get(ep)?.peers.get(dest as usize)?;
+        self.conns.get_mut(id as usize)
     }
 
     /// The connection that an operation goes over; it may have to be made first. On the path of every message: a call

@@ -30,7 +30,7 @@ pub use frame::{Decoded, Frame, decode, is_rendezvous_data};
 pub use head::{BASE_HEADER, MAX_CONTEXTS, MAX_HEADER, WireError};
 pub use message::{MAX_MESSAGE_HEADER, Message};
 pub use rendezvous::{Offer, ReadyToSend, RendezvousData, Share};
-pub use rma::{ReadRequest, ReadResponse, Write};
+pub use rma::{MAX_ONE_WRITE, ReadRequest, ReadResponse, Write};
 pub use same_host::{Directions, LISTENER_FRAME, SHARES, STAY_FRAME, SameHostFrame, TOKEN, Token};
 pub use segments::{MAX_SEGS, PlaceList, RmaSeg};
 pub use whole::Whole;

@@ -469,6 +469,14 @@ impl<N: Net> Stream<N> {
                     break;
                 }
             }
+            let (session, mut cx) = self.at(domain, id);
+            let writes = session.take_writes(&mut cx, turns);
+            if writes > 0 {
+                any = true;
+                turns -= writes;
+                is_other = false;
+                continue;
+            }
             let Some(conn) = self.conns.get_mut(id) else {
                 break;
             };

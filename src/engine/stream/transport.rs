@@ -27,7 +27,7 @@ use crate::engine::stream::region_directory::RegionDirectory;
 use crate::engine::stream::session::common::Common;
 use crate::engine::stream::shm_poll::FastPoll;
 use crate::engine::transport::{Address, Addressing, MrRegion, Transport};
-use crate::ffi::ops::transfer::{OneTx, Tx};
+use crate::ffi::ops::transfer::{OneTx, OneWrite, Tx};
 use crate::hmem::Host;
 use crate::sync::Children;
 use crate::sys::fork::Birth;
@@ -238,6 +238,11 @@ impl<N: Net> Transport for Stream<N> {
     #[inline]
     fn transmit_one(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &OneTx) -> bool {
         self.post_one(domain, ep, tx)
+    }
+
+    #[inline]
+    fn write_one(&mut self, domain: &mut DomainOf<N>, ep: usize, write: &OneWrite) -> bool {
+        self.post_one_write(domain, ep, write)
     }
 
     #[inline]

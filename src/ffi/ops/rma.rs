@@ -70,6 +70,36 @@ unsafe fn post<T: DataPath>(
     }))
 }
 
+/// # Safety
+/// As fi_rma(3) says of the endpoint, the buffer, and the context.
+#[inline]
+unsafe fn write_one<T: DataPath>(
+    ep: *mut fid_ep,
+    (buf, len, desc): (*const c_void, usize, *mut c_void),
+    call: Call,
+    flags: impl FnOnce(&T, usize) -> Result<OpFlags>,
+) -> isize {
+    // SAFETY: promised by the caller.
+    let context = unsafe { Context::new(call.context) };
+    probe::post(ep.addr(), context.number(), call.dest, 0);
+    // SAFETY: as above.
+    let given = || unsafe { Ok((endpoint::<T>(ep)?, piece(buf, len, desc)?)) };
+    status(given().and_then(|(ep, piece): (&T, _)| {
+        ep.write_one(OneWrite {
+            piece,
+            flags: flags(ep, len)?,
+            dest: call.dest,
+            context,
+            data: call.data,
+            target: RemoteSeg {
+                addr: call.addr,
+                len,
+                key: call.key,
+            },
+        })
+    }))
+}
+
 unsafe extern "C" fn read<T: DataPath>(
     ep: *mut fid_ep,
     buf: *mut c_void,
@@ -133,7 +163,7 @@ unsafe extern "C" fn write<T: DataPath>(
         context,
     };
     // SAFETY: fi_rma(3): an open endpoint; the buffer stays unchanged until the completion.
-    unsafe { post::<T>(ep, single(buf, len, desc), call, by_default) }
+    unsafe { write_one::<T>(ep, (buf, len, desc), call, by_default) }
 }
 
 unsafe extern "C" fn writev<T: DataPath>(
@@ -179,7 +209,7 @@ unsafe extern "C" fn writedata<T: DataPath>(
     };
     let flags = |ep: &T, _: usize| Ok(ep.tx_flags() | OpFlags::REMOTE_CQ_DATA);
     // SAFETY: as in `write`.
-    unsafe { post::<T>(ep, single(buf, len, desc), call, flags) }
+    unsafe { write_one::<T>(ep, (buf, len, desc), call, flags) }
 }
 
 unsafe extern "C" fn inject<T: DataPath>(
@@ -200,12 +230,9 @@ unsafe extern "C" fn inject<T: DataPath>(
     };
     // SAFETY: as in `write`, until the return of the call.
     unsafe {
-        post::<T>(
-            ep,
-            single(buf, len, core::ptr::null_mut()),
-            call,
-            |ep, len| injected(ep, What::Write, len, FI_WRITE),
-        )
+        write_one::<T>(ep, (buf, len, core::ptr::null_mut()), call, |ep, len| {
+            injected(ep, What::Write, len, FI_WRITE)
+        })
     }
 }
 
@@ -228,12 +255,9 @@ unsafe extern "C" fn injectdata<T: DataPath>(
     };
     // SAFETY: as in `inject`.
     unsafe {
-        post::<T>(
-            ep,
-            single(buf, len, core::ptr::null_mut()),
-            call,
-            |ep, len| Ok(injected(ep, What::Write, len, FI_WRITE)? | OpFlags::REMOTE_CQ_DATA),
-        )
+        write_one::<T>(ep, (buf, len, core::ptr::null_mut()), call, |ep, len| {
+            Ok(injected(ep, What::Write, len, FI_WRITE)? | OpFlags::REMOTE_CQ_DATA)
+        })
     }
 }
 

@@ -101,6 +101,16 @@ pub struct OneTx<M = Host> {
     pub tag: u64,
 }
 
+/// A write of one buffer to one place: the usual call.
+pub struct OneWrite<M = Host> {
+    pub piece: Piece<M>,
+    pub flags: OpFlags,
+    pub dest: u64,
+    pub context: Context,
+    pub data: u64,
+    pub target: RemoteSeg,
+}
+
 /// A receive of one buffer.
 pub struct OneRx<M = Host> {
     pub what: What,
@@ -125,6 +135,23 @@ impl<M: Memory> From<OneTx<M>> for Tx<'static, M> {
             tag: one.tag,
             target: &[],
         }
+    }
+}
+
+impl<M: Memory> OneWrite<M> {
+    /// Calls with the same write among those of any shape.
+    #[inline]
+    pub fn with_any<R>(self, call: impl FnOnce(&mut Tx<'_, M>) -> R) -> R {
+        call(&mut Tx {
+            what: What::Write,
+            iov: self.piece.into(),
+            flags: self.flags,
+            dest: self.dest,
+            context: self.context,
+            data: self.data,
+            tag: 0,
+            target: &[self.target],
+        })
     }
 }
 
@@ -158,6 +185,10 @@ pub trait DataPath: Kind<Head = fid_ep> {
     #[inline]
     fn receive_one(&self, rx: OneRx<Self::Memory>) -> Result {
         self.receive(rx.into())
+    }
+    #[inline]
+    fn write_one(&self, write: OneWrite<Self::Memory>) -> Result {
+        write.with_any(|tx| self.transmit(tx))
     }
     /// Flags of calls that name none: the endpoint's op_flags, with FI_COMPLETION if the queue was bound without
     /// FI_SELECTIVE_COMPLETION.

@@ -15,7 +15,7 @@ use crate::engine::ep_state::EpState;
 use crate::engine::transport::Transport;
 use crate::engine::trigger::{Action, Place};
 use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
-use crate::ffi::ops::transfer::{DataPath, OneRx, OneTx, Rx, Tx, What};
+use crate::ffi::ops::transfer::{DataPath, OneRx, OneTx, OneWrite, Rx, Tx, What};
 use crate::ffi::ops::work::OutgoingAtomic;
 
 impl<T: Transport> Ep<T> {
@@ -101,6 +101,24 @@ impl<T: Transport> Ep<T> {
         result
     }
 
+    #[inline(always)]
+    fn try_write_one(&self, write: OneWrite<T::Memory>) -> Result {
+        if self.shared.limits.any.load(Ordering::Relaxed) {
+            return write.with_any(|tx| {
+                self.try_transmit(tx)
+                    .or_else(|error| self.post_refused(tx, error))
+            });
+        }
+        let mut guard = self.shared.engine.lock_data()?;
+        let State { domain, transport } = &mut *guard;
+        let result = match transport.write_one(domain, self.shared.id, &write) {
+            true => Ok(()),
+            false => write.with_any(|tx| transport.transmit(domain, self.shared.id, tx)),
+        };
+        guard.posted();
+        result
+    }
+
     /// Why an operation is not taken. No more than the error is known here: what else a call has on its way would have
     /// to be kept for this, which costs each operation some instructions.
     #[cold]
@@ -153,6 +171,11 @@ impl<T: Transport> DataPath for Ep<T> {
     #[inline]
     fn transmit_one(&self, tx: OneTx<T::Memory>) -> Result {
         self.try_transmit_one(tx).map_err(Self::refused)
+    }
+
+    #[inline]
+    fn write_one(&self, write: OneWrite<T::Memory>) -> Result {
+        self.try_write_one(write).map_err(Self::refused)
     }
 
     #[inline]

@@ -21,7 +21,7 @@ pub(super) const FLAG_DATA: u16 = 0x0001;
 pub(super) const FLAG_ACK: u16 = 0x0004;
 pub(super) const FLAG_COMMIT: u16 = 0x0008;
 
-const SEG: usize = 3 * FIELD;
+pub(super) const SEG: usize = 3 * FIELD;
 const TOTAL_AT: usize = 8;
 const MAX_INDEX: u8 = 254;
 /// Atomic operations have the number of segments in the low bits of its field, and the type in the others.

@@ -4,8 +4,8 @@
 
 use super::frame::{Frame, code};
 use super::head::{
-    BASE_HEADER, FLAG_ACK, FLAG_COMMIT, FLAG_DATA, Fields, Head, SegCount, Shape, WireError,
-    Writer, answer_fits, split, starts_with, total,
+    BASE_HEADER, FIELD, FLAG_ACK, FLAG_COMMIT, FLAG_DATA, Fields, Head, SEG, SegCount, Shape,
+    WireError, Writer, answer_fits, split, starts_with, total,
 };
 use super::segments::{RmaSeg, Segs};
 
@@ -98,6 +98,9 @@ impl ReadResponse {
     }
 }
 
+/// The longest header of a write to one segment.
+pub const MAX_ONE_WRITE: usize = BASE_HEADER + SEG + FIELD;
+
 /// Writes to memory. The bytes follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write<S = Segs> {
@@ -145,6 +148,13 @@ impl Write<RmaSeg> {
     /// byte order, and nothing to be made durable. Anything else, also what is malformed, is for `decode`.
     #[inline(always)]
     pub fn whole(bytes: &[u8]) -> Option<(Self, &[u8], usize)> {
+        let (write, len, frame) = Self::compact(bytes)?;
+        Some((write, bytes.get(len..frame)?, frame))
+    }
+
+    /// As `whole`, where the payload may be elsewhere: the write, and how long its header and all of it are.
+    #[inline(always)]
+    pub fn compact(bytes: &[u8]) -> Option<(Self, usize, usize)> {
         let its = |head: &Head| {
             let one = head.code == code::WRITE && head.count == 1;
             (one && head.flags & FLAG_COMMIT == 0).then_some(&Write::<Segs>::SHAPE)
@@ -159,8 +169,7 @@ impl Write<RmaSeg> {
             payload: fields.payload,
         };
         let frame = usize::try_from(total(base, false)).ok()?;
-        let payload = bytes.get(len..frame)?;
-        (write.segs.len == write.payload).then_some((write, payload, frame))
+        (write.segs.len == write.payload).then_some((write, len, frame))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::ffi::ops::transfer::{Tx, What};
 
 /// Writes up to this size go through the ring, which costs less than a call of the kernel; unless they are to be
 /// complete at the target, which then need not poll.
-const SMALL_WRITE: usize = 4096;
+pub const SMALL_WRITE: usize = 4096;
 
 impl<A: Address> Session<A> {
     /// Does a read or write from here. False leaves it to messages: it may have been done in part, which does no harm.

@@ -11,7 +11,7 @@
 pub mod atomic;
 mod coll;
 pub mod common;
-mod direct;
+pub mod direct;
 mod flush;
 pub mod groups;
 pub mod loss;

@@ -3,10 +3,10 @@
 //! by the parser of `receive`.
 #![forbid(unsafe_code)]
 
-use crate::base::IoVec;
+use crate::base::{Caps, IoVec, Piece};
 use crate::engine::srx::Unfilled;
 use crate::engine::stream::link::{Link, ShmLink};
-use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, Message};
+use crate::engine::stream::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, MAX_ONE_WRITE, Message, Write};
 use crate::engine::stream::session::receive::{Fault, message_info};
 use crate::engine::stream::session::receive_state::At;
 use crate::engine::stream::session::{Cx, Session, State};
@@ -87,6 +87,50 @@ impl<A: Address> Session<A> {
             };
         }
         left
+    }
+
+    /// Takes writes of a peer as long as there are some, each to memory of one region that is there, and nobody is
+    /// answered: the usual case. Their payload is copied once. At most `most`; what comes then is for `take_record`.
+    #[inline(always)]
+    pub fn take_writes(&mut self, cx: &mut Cx<'_, A>, most: usize) -> usize {
+        let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
+        let usual = between && self.state == State::Up && !self.swap;
+        let (true, Link::Shm(link)) = (usual, &mut *cx.link) else {
+            return 0;
+        };
+        let ShmLink {
+            channel: shm,
+            doorbell,
+        } = &mut **link;
+        let mut taken = 0;
+        while taken < most
+            && let Ok(Some(record)) = shm.peek()
+        {
+            let mut start = [0; MAX_ONE_WRITE];
+            shm.copy_start(&record, &mut start);
+            let (write, header) = match Write::compact(&start) {
+                Some((write, header, frame)) if frame == record.len() && !write.ack => {
+                    (write, header)
+                }
+                _ => break,
+            };
+            if taken == 0 && !cx.domain.ep(self.ep).caps.contains(Caps::RMA)
+                || !cx.domain.may_receive(self.ep)
+            {
+                break;
+            }
+            let place = |to: &Piece| {
+                shm.fill_piece(&record, header, write.payload as usize, to);
+            };
+            if !self.take_write(cx.domain, &write, place) {
+                break;
+            }
+            if shm.advance(record) {
+                doorbell.ring();
+            }
+            taken += 1;
+        }
+        taken
     }
 
     /// Whether it was a whole frame other than a message.

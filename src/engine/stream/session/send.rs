@@ -15,14 +15,17 @@ use crate::base::{Caps, Error, IoVec, OpFlags, Result};
 use crate::engine::domain_state::TxOp;
 use crate::engine::ep_state::EpState;
 use crate::engine::stream::link::Link;
-use crate::engine::stream::proto::{Frame, MAX_HEADER, MAX_MESSAGE_HEADER, Message};
+use crate::engine::stream::proto::{
+    Frame, MAX_HEADER, MAX_MESSAGE_HEADER, MAX_ONE_WRITE, Message, Write,
+};
 use crate::engine::stream::session::State;
+use crate::engine::stream::session::atomic::seg_of;
 use crate::engine::stream::session::queue::{Out, Payload, RENDEZVOUS_LIMIT, Waiting};
 use crate::engine::stream::session::rma::ASKED;
 use crate::engine::stream::session::{Cx, Session};
 use crate::engine::stream::shm_channel::RECORD;
 use crate::engine::transport::Address;
-use crate::ffi::ops::transfer::{OneTx, Tx, What};
+use crate::ffi::ops::transfer::{OneTx, OneWrite, Tx, What};
 use crate::sys::socket::Moved;
 
 /// Frames up to this size are staged when they cannot be written at once.
@@ -71,12 +74,7 @@ impl<A: Address> Session<A> {
     /// have to stay behind. False: nothing has happened.
     #[inline(always)]
     pub fn post_one(&mut self, link: &mut Link, tx: &OneTx) -> bool {
-        let free = self.state == State::Up
-            && self.tx.queue.is_empty()
-            && self.tx.waiting.is_empty()
-            && !self.is_reading()
-            && !self.swap;
-        let Some(shm) = link.shm_mut().filter(|_| free) else {
+        let Some(shm) = link.shm_mut().filter(|_| self.is_free()) else {
             return false;
         };
         let message = Message {
@@ -99,6 +97,42 @@ impl<A: Address> Session<A> {
         self.tx.counter = counter.wrapping_add(1);
         link.ring_if_parked();
         true
+    }
+
+    /// The same for a write of one buffer to one place.
+    #[inline(always)]
+    pub fn write_one(&mut self, link: &mut Link, one: &OneWrite) -> bool {
+        let Some(shm) = link.shm_mut().filter(|_| self.is_free()) else {
+            return false;
+        };
+        let has_data = one.flags.contains(OpFlags::REMOTE_CQ_DATA);
+        let write = Write {
+            segs: [seg_of(&one.target)].into_iter(),
+            data: has_data.then_some(one.data),
+            ack: false,
+            commit: false,
+            payload: one.piece.len() as u64,
+        };
+        let counter = self.tx.counter;
+        let mut header = [0; MAX_ONE_WRITE];
+        let header_len = write.encode_iter(counter, false, &mut header);
+        if !matches!(shm.send_one(&header, header_len, &one.piece), Ok(true)) {
+            return false;
+        }
+        self.writes_by_ring = true;
+        self.tx.counter = counter.wrapping_add(1);
+        link.ring_if_parked();
+        true
+    }
+
+    /// What is posted goes out at once, behind nothing that waits and no read.
+    #[inline(always)]
+    fn is_free(&self) -> bool {
+        self.state == State::Up
+            && self.tx.queue.is_empty()
+            && self.tx.waiting.is_empty()
+            && !self.is_reading()
+            && !self.swap
     }
 
     /// Posts a message.

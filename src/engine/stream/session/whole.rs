@@ -4,8 +4,9 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
-use crate::base::{Access, Caps, CompFlags, IoVec};
+use crate::base::{Access, Caps, CompFlags, IoVec, Piece};
 use crate::engine::atomic::{apply, element_size};
+use crate::engine::domain_state::DomainState;
 use crate::engine::stream::proto::{AtomicOp, Frame, ReadResponse, RmaSeg, Whole, Write};
 use crate::engine::stream::session::atomic::{FEW, access_of, payload_of};
 use crate::engine::stream::session::queue::ReadOp;
@@ -48,22 +49,36 @@ impl<A: Address> Session<A> {
         {
             return false;
         }
-        let (seg, key, mrs) = (write.segs, self.key.as_ref(), &cx.domain.mrs);
-        let found = mrs.lookup_with(key, seg.key, seg.addr, seg.len, Access::REMOTE_WRITE);
+        let taken = self.take_write(cx.domain, write, |to| to.fill(payload));
+        if taken && write.ack {
+            self.send_ack(cx);
+        }
+        taken
+    }
+
+    /// The payload of a write goes to memory of one region, by `fill`; false: it may not.
+    #[inline(always)]
+    pub fn take_write(
+        &mut self,
+        domain: &mut DomainState<A>,
+        write: &Write<RmaSeg>,
+        fill: impl FnOnce(&Piece),
+    ) -> bool {
+        let (seg, key) = (write.segs, self.key.as_ref());
+        let access = Access::REMOTE_WRITE;
+        let found = domain
+            .mrs
+            .lookup_with(key, seg.key, seg.addr, seg.len, access);
         let Some((region, piece)) = found.ok().filter(|(region, _)| !region.is_single_use()) else {
             return false;
         };
-        piece.fill(payload);
+        fill(&piece);
         self.rx.was_written = true;
-        if let Some(counter) = region.counter().cloned() {
-            cx.domain.count_region(&counter, payload.len());
-        }
         let (len, data) = (write.payload, write.data);
-        cx.domain
-            .written(self.ep, CompFlags::RMA, len, data, &self.sender());
-        if write.ack {
-            self.send_ack(cx);
+        if let Some(counter) = region.counter().cloned() {
+            domain.count_region(&counter, len as usize);
         }
+        domain.written(self.ep, CompFlags::RMA, len, data, &self.sender());
         true
     }
 

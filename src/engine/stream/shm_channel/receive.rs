@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::ShmChannel;
-use crate::base::IoVec;
+use crate::base::{IoVec, Piece};
 use crate::sync::ring::{Garbage, HEADER, LINE, Record};
 
 impl ShmChannel {
@@ -58,6 +58,12 @@ impl ShmChannel {
     /// Copies `len` bytes of a record to the application's memory from its start on, whatever was moved.
     #[inline(always)]
     pub fn fill(&self, record: &Record, from: usize, len: usize, to: &IoVec) {
+        to.fill_from(self.rx.body(record).behind(from).first(len));
+    }
+
+    /// The same to one piece of memory.
+    #[inline(always)]
+    pub fn fill_piece(&self, record: &Record, from: usize, len: usize, to: &Piece) {
         to.fill_from(self.rx.body(record).behind(from).first(len));
     }
 

@@ -6,7 +6,9 @@
 # What qemu-user cannot do:
 # - process_vm_readv(2): a region is then not read while its owner rests, and messages are copied through the ring.
 # - Orders of memory that only a weak machine shows: it runs on this processor, which is a strong one. See check-loom.
-# - MADV_WIPEONFORK of madvise(2): it says that it did, and did not. Locks do not notice that they are in a child.
+# - MADV_WIPEONFORK of madvise(2): it says that it did, and did not. Nor has it a clone(2) that shares descriptors alone, by
+#   which unit tests make children.
+# - sendmsg(2) and its like without a buffer: an empty datagram is not sent. A datagram that is cut has no sender.
 # - Tests that count microseconds, and simulations of hours, which take minutes here; the latter know no machine.
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/steps.sh"

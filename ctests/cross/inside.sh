@@ -42,7 +42,9 @@ FI_TCP_SHARED_MEMORY=0 attempt "conformance, tcp" 1800 "$folder/conformance/conf
 left_out=(an_ended_connection_is_no_way_to_registered_memory an_ending_connection_waits_for_the_copy_of_its_peer
     a_long_row_gathers_and_the_next_one_sooner sessions_keep_their_promises mixed::everything_ends
     messages_without_a_receive_take_limited_memory a_child_waits_for_no_thread_of_its_parent
-    a_lock_that_is_shared_has_no_owner_any_more after_a_pause_a_frame_is_written_at_once)
+    a_lock_that_is_shared_has_no_owner_any_more a_mark_is_wiped_in_a_child_alone both_ways_tell_a_child
+    a_child_that_leaves_the_block_writes_to_its_own_memory an_empty_datagram_is_one a_datagram_is_the_bytes_of_a_message
+    a_datagram_for_nobody_is_complained_of a_datagram_that_is_cut_tells_its_length_and_is_over after_a_pause_a_frame_is_written_at_once)
 cd "$ROOT"
 attempt "unit tests" 1800 "$unit" --test-threads=2 "${left_out[@]/#/--skip=}"
 echo "left out, see ctests/cross/aarch64.sh: ${left_out[*]} fi_shm:target_at_rest"

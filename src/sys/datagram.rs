@@ -84,14 +84,14 @@ impl DatagramSocket {
     }
 
     fn prepared(raw: Raw, addr: SocketAddr) -> io::Result<DatagramSocket> {
-        // Else a socket for all addresses gets what is sent to groups that others of this host have joined.
-        match addr {
-            SocketAddr::V4(_) => raw.set_multicast_all_v4(false)?,
-            SocketAddr::V6(_) => raw.set_multicast_all_v6(false)?,
-        }
         let (cuts, joins) = (false, false);
         let mut socket = DatagramSocket { raw, cuts, joins };
-        // Each of these is a help that some kernels do not have, or give in part.
+        // Each of these is a help that some kernels do not have, or give in part. Without the first a socket for all
+        // addresses gets what is sent to groups that others of this host have joined.
+        let _ = match addr {
+            SocketAddr::V4(_) => socket.raw.set_multicast_all_v4(false),
+            SocketAddr::V6(_) => socket.raw.set_multicast_all_v6(false),
+        };
         let _ = socket.raw.set_recv_buffer_size(RECEIVE_BUFFER);
         let _ = match addr {
             SocketAddr::V4(_) => socket.set(libc::IPPROTO_IP, libc::IP_RECVERR, 1),

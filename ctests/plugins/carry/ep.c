@@ -45,7 +45,9 @@ static int bind_cntr(struct carry_ep *ep, struct carry_cntr *cntr, uint64_t flag
 {
 	if (!flags || flags & ~COUNTED || cntr->domain != ep->domain)
 		return -FI_EINVAL;
-	if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) && !(ep->caps & FI_RMA_EVENT))
+	if (!(ep->caps & FI_RMA_EVENT))
+		flags &= ~(FI_REMOTE_READ | FI_REMOTE_WRITE);
+	if (!flags)
 		return -FI_EINVAL;
 	for (unsigned i = 0; i < CARRY_CNTRS; i++)
 		if (flags & counted[i] && ep->cntr[i])

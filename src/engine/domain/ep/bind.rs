@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 
 use super::{Ep, current};
 use crate::abi::*;
-use crate::base::log::{Subsys, log_misuse};
+use crate::base::log::{Subsys, log_info, log_misuse};
 use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::domain::av::Av;
 use crate::engine::domain::cntr::Cntr;
@@ -95,16 +95,24 @@ impl<T: Transport> Ep<T> {
         Ok(())
     }
 
-    fn bind_cntr(&self, cntr: &Cntr<T>, flags: u64) -> Result {
+    fn bind_cntr(&self, cntr: &Cntr<T>, mut flags: u64) -> Result {
+        const BY_PEERS: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE;
         let known = Event::ALL.iter().fold(0, |all, event| all | event.flag());
         if flags & !known != 0 {
             return Err(Error::BADFLAGS);
         }
-        // fi_endpoint(3): what peers do is counted for endpoints with FI_RMA_EVENT.
-        let by_peers = flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0;
+        // fi_endpoint(3): what peers do is counted for endpoints with FI_RMA_EVENT. Programs name it with the rest; a
+        // counter for nothing else would be waited on for ever.
         let info = &self.shared.info;
-        let counts_peers = (info.caps | info.rx.caps).contains(Caps::RMA_EVENT);
-        if flags == 0 || by_peers && !counts_peers {
+        if !(info.caps | info.rx.caps).contains(Caps::RMA_EVENT) && flags & BY_PEERS != 0 {
+            flags &= !BY_PEERS;
+            log_info!(
+                self.shared.engine.provider,
+                Subsys::EpCtrl,
+                "a counter does not count what peers read and write: the endpoint has no FI_RMA_EVENT"
+            );
+        }
+        if flags == 0 {
             return Err(Error::INVAL);
         }
         let counter = cntr.counter_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
@@ -120,7 +128,7 @@ impl<T: Transport> Ep<T> {
         }
         // Peers reach a context through the endpoint it belongs to, which may listen already.
         let is_known = ep.enabled || self.shared.member.is_some();
-        if is_known && flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0 {
+        if is_known && flags & BY_PEERS != 0 {
             state.transport.counts_accesses(&mut state.domain);
         }
         if self.shared.engine.info.caps.contains(Caps::TRIGGER) {

@@ -716,6 +716,88 @@ static void no_room_for_more_auto(void)
 	run(FI_WAIT_FD, FI_PROGRESS_AUTO, watch_a_full_one, sleep_while_full);
 }
 
+// How often the thread that flushes has run in this process.
+static long long runs_of_the_flusher(void)
+{
+	char path[64], comm[32] = "";
+	struct dirent *task;
+	DIR *tasks = opendir("/proc/self/task");
+	long long runs = 0;
+
+	while (tasks && (task = readdir(tasks))) {
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%.20s/comm", task->d_name);
+		file = fopen(path, "r");
+		if (file && fgets(comm, sizeof(comm), file) && !strcmp(comm, "fi-flush\n"))
+			runs += field_of(getpid(), task->d_name, "voluntary_ctxt_switches");
+		if (file)
+			fclose(file);
+	}
+	if (tasks)
+		closedir(tasks);
+	return runs;
+}
+
+// Messages in turn that ask for an answer each; receives are posted ahead: one that finds its message waiting answers by itself.
+// What was read too much belongs to the next round, of the next call, too.
+static void answered_rounds(struct side *s, int rounds, int *left)
+{
+	struct fi_cq_entry entries[8];
+	double end = now() + PATIENCE_S;
+
+	for (int i = 0; i < rounds; i++) {
+		struct iovec iov = {s->out, LEN};
+		struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = s->peer};
+
+		POST(s, fi_recv(s->ep, s->in, LEN, NULL, FI_ADDR_UNSPEC, s->in));
+		POST(s, fi_sendmsg(s->ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE));
+		for (*left += 2; *left > 0 && now() < end;) {
+			ssize_t n = fi_cq_read(s->cq, entries, 8);
+
+			if (n != -FI_EAGAIN)
+				NEED(n);
+			*left -= n > 0 ? (int) n : 0;
+		}
+	}
+	CHECK(*left <= 0);
+}
+
+// Answers leave with the poll that brings the question: the thread is not woken for them.
+static void answered_traffic(struct side *s)
+{
+	long long before;
+	int left = 0;
+
+	POST(s, fi_recv(s->ep, s->in, LEN, NULL, FI_ADDR_UNSPEC, s->in));
+	POST(s, fi_recv(s->ep, s->in, LEN, NULL, FI_ADDR_UNSPEC, s->in));
+	// What waits for the connection is held back.
+	answered_rounds(s, 1, &left);
+	before = runs_of_the_flusher();
+	answered_rounds(s, 10 * ROUNDS, &left);
+	CHECK(runs_of_the_flusher() - before < ROUNDS / 2);
+}
+
+static void peer_answers(struct side *s, pid_t pid)
+{
+	(void) pid;
+	answered_traffic(s);
+	tell(s, "", 1);
+}
+
+static void sleeper_answers(struct side *s)
+{
+	char over;
+
+	answered_traffic(s);
+	hear(s, &over, 1);
+}
+
+static void answers_wake_no_thread(void)
+{
+	over_sockets(FI_PROGRESS_MANUAL, FI_WAIT_NONE, peer_answers, sleeper_answers);
+}
+
 // What was to happen if the connection had not come about does not happen later.
 static void time_limits_end_with_what_they_limit(void)
 {
@@ -731,7 +813,7 @@ static const struct test tests[] = {
 	TEST(the_peer_does_not_read_auto), TEST(no_room_for_more), TEST(no_room_for_more_auto),
 	TEST(sread_of_an_event_queue), TEST(sread_over_sockets), TEST(poll_of_a_descriptor_over_sockets),
 	TEST(wait_for_a_counter_over_sockets), TEST(wait_set_over_sockets), TEST(nobody_looks_over_sockets),
-	TEST(the_program_does_something_else),
+	TEST(the_program_does_something_else), TEST(answers_wake_no_thread),
 };
 
 int main(int argc, char **argv)

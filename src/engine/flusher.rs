@@ -31,7 +31,7 @@ use crate::sys::thread;
 /// So long something may be held back. With what it takes to wake up and to write, it stays below 50 us.
 const HOLD: Duration = Duration::from_micros(25);
 /// Rounds without anything held back before the thread parks.
-const QUIET: u32 = 40;
+const QUIET: u32 = 4;
 
 /// What a transport holds back, and the thread that flushes it.
 pub struct Held {

@@ -173,7 +173,10 @@ impl<T: Transport> Shared<T> {
                 }
                 return Found::Nothing;
             }
-            Head::Error => return Found::Error,
+            Head::Error => {
+                state.transport.hold();
+                return Found::Error;
+            }
             Head::Entries(n) => {
                 self.backoff.reset();
                 n
@@ -192,8 +195,11 @@ impl<T: Transport> Shared<T> {
             ),
         };
         // The application has taken the last entry and may go its way: nothing stays behind.
-        if cq.ring.is_empty() && state.transport.holds_back() {
-            state.flush();
+        if state.transport.holds_back() {
+            match cq.ring.is_empty() {
+                true => state.flush(),
+                false => state.transport.hold(),
+            }
         }
         Found::Entries(n)
     }

@@ -109,6 +109,7 @@ impl<T: Transport> State<T> {
     pub fn after_receive(&mut self, rx: &Rx<T::Memory>) {
         if rx.flags.contains(OpFlags::PEEK) {
             self.progress();
+            self.transport.hold();
         }
     }
 }

@@ -157,6 +157,13 @@ impl<N: Net> Batches for Stream<N> {
     }
 
     #[inline]
+    fn hold(&mut self) {
+        if self.holds_back_frames() {
+            self.common.hold();
+        }
+    }
+
+    #[inline]
     fn must_flush(&self) -> bool {
         self.common.is_unserved && !self.common.dirty.is_empty()
     }

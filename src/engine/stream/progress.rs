@@ -19,6 +19,7 @@ use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
+use crate::sys::clock::ticks;
 use crate::sys::event::{BATCH, Ready};
 
 /// Kinds of tokens.
@@ -37,6 +38,9 @@ const DETACH: u32 = 64;
 const MISSES: u32 = 1024;
 /// One poll in so many asks epoll, too, while there are connections to be read directly.
 const EPOLL_EVERY: u64 = 32;
+/// And one that brings nothing after so many ticks (20 to 60 us) without: where processes share a processor, each
+/// poll may take that long, and a program that computes between two polls is not to wait for 32 of them.
+const LATE: u64 = 1 << 16;
 /// Epoll alone is asked from the first news of a connection that is not read directly until so many in a row came from
 /// those that are: with more busy connections than `HOT`, the ones that are read directly are the wrong ones.
 const WIDE: u32 = 16;
@@ -85,8 +89,10 @@ impl<N: Net> Stream<N> {
         }
         self.clear_up(domain);
         let mut i = 0;
+        let mut came = false;
         while let Some(&id) = self.hot.get(i) {
             let any = self.read_conn(domain, id);
+            came |= any;
             // The list changes when the connection ends or is left to epoll.
             if self.hot.get(i) == Some(&id) {
                 i += 1;
@@ -96,7 +102,7 @@ impl<N: Net> Stream<N> {
                 }
             }
         }
-        if self.common.polls.is_multiple_of(EPOLL_EVERY) {
+        if self.common.polls.is_multiple_of(EPOLL_EVERY) || (!came && self.is_late()) {
             self.ask_epoll(domain);
         }
         if !self.common.held.is_empty() {
@@ -114,10 +120,18 @@ impl<N: Net> Stream<N> {
             .map_or(self.last, |conn| conn.next);
         if self.conns.contains(next) && self.read_conn(domain, next) {
             self.news(next);
+        } else if self.is_late() {
+            self.ask_epoll(domain);
         }
         if !self.common.held.is_empty() {
             self.retry_held(domain);
         }
+    }
+
+    /// Whether epoll was not asked for long.
+    #[inline]
+    fn is_late(&self) -> bool {
+        ticks().wrapping_sub(self.asked) > LATE
     }
 
     /// The connection was busy for a while: it leaves the epoll set, unless somebody sleeps on that.
@@ -269,6 +283,7 @@ impl<N: Net> Stream<N> {
             ended: false,
         }; BATCH];
         let n = self.reactor.poll(&mut ready);
+        self.asked = ticks();
         for event in &ready[..n] {
             let token = Token::of(event);
             let id = token.id();

@@ -20,6 +20,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn read_conn(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         debug_assert!(!self.conns[id].link.is_shm());
         let mut scratch = std::mem::take(&mut self.common.scratch);
+        self.common.is_reading = true;
         let mut any = false;
         for _ in 0..TURNS {
             let Some(conn) = self.conns.get_mut(id) else {
@@ -62,6 +63,7 @@ impl<N: Net> Stream<N> {
             }
         }
         self.common.scratch = scratch;
+        self.common.is_reading = false;
         any
     }
 

@@ -64,6 +64,8 @@ pub struct Stream<N: Net> {
     pub(super) expects_sleep: bool,
     /// While above zero only epoll is asked; see `progress`.
     pub(crate) wide: u32,
+    /// When epoll was asked last, in ticks; see `progress`.
+    pub(crate) asked: u64,
     /// The connection that had news last, and how many guesses of the next one came true, in a row; see `progress`.
     pub(crate) last: usize,
     pub(crate) sure: u32,
@@ -170,6 +172,7 @@ impl<N: Net> Transport for Stream<N> {
             is_armed: true,
             expects_sleep: false,
             wide: 0,
+            asked: 0,
             last: usize::MAX,
             sure: 0,
         })

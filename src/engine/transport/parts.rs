@@ -184,6 +184,9 @@ pub trait Batches: Addressing {
     /// Sends what was held back.
     #[inline]
     fn flush(&mut self, _domain: &mut DomainStateOf<Self>) {}
+    /// A poll is not followed by `flush`: what it left held back is the thread's.
+    #[inline]
+    fn hold(&mut self) {}
     /// What is held back, for the thread that flushes it; if there may be anything.
     fn held_back(&self) -> Option<&Arc<Held>> {
         None

@@ -48,6 +48,8 @@ pub struct Common<A> {
     /// Since when there are any, for the thread that flushes them; and whether there is no such thread.
     pub held_back: Arc<Held>,
     pub is_unserved: bool,
+    /// A socket is being read: whoever polls flushes the answers, or leaves them to the thread (`Batches::hold`).
+    pub is_reading: bool,
     /// Sessions with operations that wait for others to complete.
     pub held: Vec<usize>,
     /// Sessions that read nothing because the unexpected messages reached their limit, or the queue its high-water
@@ -100,6 +102,7 @@ impl<A: Address> Common<A> {
             dirty: Vec::new(),
             held_back: Held::new(),
             is_unserved: false,
+            is_reading: false,
             held: Vec::new(),
             stalled: Vec::new(),
             scratch: vec![0; SCRATCH].into_boxed_slice(),
@@ -108,6 +111,21 @@ impl<A: Address> Common<A> {
             polls: 1,
             watches_peers: false,
             todo: VecDeque::new(),
+        }
+    }
+
+    /// Frames are held back: the thread that flushes them is to know.
+    #[inline]
+    pub fn hold(&mut self) {
+        if !self.held_back.has_begun() {
+            self.begin_to_hold();
+        }
+    }
+
+    #[cold]
+    fn begin_to_hold(&mut self) {
+        if !self.held_back.begin() {
+            self.is_unserved = true;
         }
     }
 }

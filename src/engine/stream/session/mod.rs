@@ -121,14 +121,6 @@ impl<A> Cx<'_, A> {
         }
     }
 
-    /// Frames are held back that nobody knows of.
-    #[cold]
-    fn begin_to_hold(&mut self) {
-        if !self.common.held_back.begin() {
-            self.common.is_unserved = true;
-        }
-    }
-
     /// Something that only the stream can do.
     #[cold]
     pub fn todo(&mut self, todo: Todo) {

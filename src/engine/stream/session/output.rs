@@ -155,8 +155,8 @@ impl<A: Address> Session<A> {
         self.tx.dirty = true;
         let over_socket = !cx.link.is_shm();
         cx.common.dirty.push(cx.id);
-        if over_socket && !cx.common.held_back.has_begun() {
-            cx.begin_to_hold();
+        if over_socket && !cx.common.is_reading {
+            cx.common.hold();
         }
     }
 

@@ -136,7 +136,8 @@ struct work {
 };
 
 extern const struct work latency_work, socket_work, stream_work, window_work, posted_work, unexpected_work, endpoints_work,
-	peers_work, av_work, atomic_work, wakeup_work, compute_work, datagram_work, datagram_socket_work;
+	peers_work, av_work, atomic_work, wakeup_work, compute_work, datagram_work, datagram_socket_work,
+	setup_work;
 
 // How often to repeat what took `seconds` for `count`, to fill the side's budget.
 uint64_t fill_budget(const struct side *side, double seconds, uint64_t count);

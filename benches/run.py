@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 OWN_NETWORK = "IRONFABRIC_BENCH_NETWORK"
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SOURCES = ["bench.c", "control.c", "fabric.c", "latency.c", "socket.c", "stream.c", "matching.c", "endpoints.c", "peers.c",
-           "atomic.c", "wakeup.c", "compute.c", "datagram.c"]
+           "atomic.c", "wakeup.c", "compute.c", "datagram.c", "setup.c"]
 
 
 def build(folder, ours, name, sources, extra=()):

@@ -52,6 +52,8 @@ PEERS = [1, 100, 1000]
 RANKS = [2, 4, 8]
 # Messages that a program posts in a row before it computes.
 IN_A_ROW = [1, 2, 5, 50]
+# How often something is done that is done rarely.
+TIMES = [100]
 DATAGRAMS = [0, 8, 64, 512, 1400]
 SOCKET = ("socket", "latency")
 SOCKET_STREAM = ("socket", "stream")
@@ -132,6 +134,12 @@ TABLES = [
     Table("av-single", "Addresses inserted one by one", "av", "single", "addresses", "s", [100000], [1000, 10000, 100000]),
     Table("av-memory", "Memory of an address that nobody talks to", "av", "memory", "addresses", "bytes", [100000],
           [1000, 10000, 100000]),
+    Table("setup-info", "fi_getinfo with a provider's name and capabilities", "setup", "info", "times", "us", TIMES, TIMES),
+    Table("setup-domain", "A domain is opened and closed", "setup", "domain", "times", "us", TIMES, TIMES),
+    Table("setup-endpoint", "An endpoint is opened, bound, enabled and closed", "setup", "endpoint", "times", "us", TIMES,
+          TIMES),
+    Table("setup-first", "The first message to a peer, there and back", "setup", "first", "times", "us", TIMES, TIMES,
+          ("setup", "connect")),
     shm("latency-tagged", "Half round trip, fi_tsend", "latency", "tagged", "bytes", "us", QUICK_SIZES, ALL_SIZES),
     shm("latency-inject", "Half round trip, fi_tinject", "latency", "inject", "bytes", "us", [0, 8, 64], SMALL_SIZES),
     shm("stream-tagged", "Stream of fi_tsend, 256 under way", "stream", "tagged", "bytes", RATE, QUICK_SIZES, ALL_SIZES),
@@ -148,6 +156,11 @@ TABLES = [
     # libfabric's shm has no progress of its own.
     shm("compute-large", "Post, then compute: a rendezvous is there, FI_PROGRESS_AUTO", "compute", "large", "bytes",
         "us", [1 << 20], [1 << 14, 1 << 17, 1 << 20, 1 << 23], ours_only=True),
+    shm("setup-info", "fi_getinfo with a provider's name and capabilities", "setup", "info", "times", "us", TIMES, TIMES),
+    shm("setup-domain", "A domain is opened and closed", "setup", "domain", "times", "us", TIMES, TIMES),
+    shm("setup-endpoint", "An endpoint is opened, bound, enabled and closed", "setup", "endpoint", "times", "us", TIMES, TIMES),
+    shm("setup-first", "The first message to a peer, there and back", "setup", "first", "times", "us", TIMES, TIMES,
+        ("setup", "connect")),
     shm("senders", "Stream of 8-byte fi_tsend to one endpoint from many in turn, a message", "endpoints", "senders", "senders",
         "us", [1, 16, 64], [1, 2, 4, 8, 16, 32, 64]),
     shm("peers-memory", "Memory of one peer: half of what two share, and what the process has for it", "peers", "all", "peers",
@@ -194,6 +207,11 @@ GOALS = [
     Goal("stream-read-both", 1 << 20, "ratio", ">=", 4),
     Goal("atomic-fetch", 8, "limit", "<=", 1.1),
     Goal("atomic-add", 8, "ratio", ">=", 10),
+    Goal("setup-info", 100, "plain", "<=", 1000),
+    Goal("setup-first", 100, "limit", "<=", 1.2),
+    Goal("shm-setup-info", 100, "plain", "<=", 1000),
+    Goal("shm-setup-endpoint", 100, "plain", "<=", 200),
+    Goal("shm-setup-first", 100, "plain", "<=", 100),
     Goal("barrier", 8, "ratio", "<=", 1),
     Goal("allreduce", 8, "ratio", "<=", 1),
     Goal("posted", 10000, "own", "<=", 2, 1),

@@ -218,25 +218,35 @@ man-settings: all
 demo:
 	scripts/demo.sh
 
-# The same program on this library and on another, by default the one that the MPICH wheel brings along. A few minutes;
-# FULL=1: all sizes, half an hour. PROVIDER=shm: only the tables of that one. ARGS: see benches/run.py --help.
-OTHER ?= $(TARGET)/python/lib/mpich
-BENCH = benches/run.py $(BUILT) $(OTHER) --build $(TARGET)/bench --python $(TARGET)/python/bin $(if $(FULL),--full)
+# The same programs on this library and on others: OTHER, folders of libfabrics, and BESIDE: what the MPICH wheel brings along,
+# and the system's. Half an hour; FULL=1: all sizes, hours. PROVIDER=shm: only the tables of that one. Then one report of all that
+# was measured last. ARGS: see benches/run.py --help; with it nothing is written.
+OTHER ?=
+system_libfabric = $(patsubst %/,%,$(dir $(firstword $(wildcard /usr/lib/*-linux-gnu/libfabric.so.1 /usr/lib64/libfabric.so.1))))
+BESIDE ?= $(TARGET)/python/lib/mpich $(system_libfabric)
+others = $(OTHER) $(BESIDE)
+BENCH = benches/run.py $(BUILT) $(others) --build $(TARGET)/bench --python $(TARGET)/python/bin $(if $(FULL),--full)
 published = --provider $1 --results benches/results$(patsubst %,/%,$(filter-out tcp,$1)) --page docs/performance.md
 bench: all
 	scripts/python_env.sh $(TARGET)/python
 	$(if $(ARGS),$(BENCH) $(PROVIDER:%=--provider %) $(ARGS),\
-	    $(foreach provider,$(or $(PROVIDER),tcp shm sockets udp),$(BENCH) $(call published,$(provider)) &&) true)
+	    $(foreach provider,$(or $(PROVIDER),tcp shm sockets udp rxm rxd),$(BENCH) $(call published,$(provider)) &&) \
+	    benches/page.py benches/results $(TARGET)/bench/report.html)
+
+# The report, of the numbers in benches/results.
+bench-report:
+	benches/page.py benches/results $(TARGET)/bench/report.html
 
 # shm alone, sorted by how far apart the two processors are, which a virtual machine changes. Six minutes; prints a table.
 # ARGS: see benches/distances.py --help.
 bench-distances: all
-	benches/distances.py $(BUILT) $(OTHER) --build $(TARGET)/bench $(ARGS)
+	benches/distances.py $(BUILT) $(firstword $(others)) --build $(TARGET)/bench $(ARGS)
 
-# Messages of MPICH between two ranks of this host: over our shm and tcp, and over MPICH's own shared memory.
+# What MPI programs see, as OSU's benchmarks measure it: MPICH, and Open MPI where `make check-programs` has put it, on this library
+# and on another. ARGS: see benches/mpi.py --help.
 bench-mpi: all
 	scripts/python_env.sh $(TARGET)/python
-	benches/mpi_latency.py $(BUILT) --python $(TARGET)/python/bin --build $(TARGET)/bench
+	benches/mpi.py $(BUILT) $(firstword $(others)) --python $(TARGET)/python/bin --build $(TARGET)/bench $(ARGS)
 
 # What hooks cost a call, in nanoseconds.
 bench-hooks: all
@@ -249,7 +259,7 @@ bench-hooks: all
 # Writes down how many instructions the calls of the data path take now.
 budget: all
 	scripts/python_env.sh $(TARGET)/python
-	benches/budget.py $(BUILT) --other $(OTHER) --build $(TARGET)/bench --write
+	benches/budget.py $(BUILT) --other $(firstword $(others)) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
 CHECKS := format documents layers notices packaging layout headers deny clippy unit drift symbols inline install \
@@ -339,7 +349,7 @@ check-next: all
 # Without PyPI ours are in no other library, and that is said.
 check-plugins: all plugin
 	scripts/python_env.sh $(TARGET)/python || true
-	ctests/plugins/run.py $(BUILT) --plugin $(PLUGIN)/libexec --other $(OTHER)
+	ctests/plugins/run.py $(BUILT) --plugin $(PLUGIN)/libexec --other $(firstword $(others))
 # Hooks. UPSTREAM_PLUGINS as above, MON_SAMPLER another fi_mon_sampler. The long one takes ten minutes.
 check-hooks check-hooks-long: conformance
 	ctests/hooks/run.py $(BUILT)
@@ -424,7 +434,7 @@ check-hosts: all
 # Two processes, one on this library and one on the other. Without PyPI only this one talks to itself: exit code 77.
 check-mixed: all
 	scripts/python_env.sh $(TARGET)/python || true
-	ctests/mixed/run.py $(BUILT) $(OTHER) --build $(TARGET)/mixed $(if $(FULL),--long)
+	ctests/mixed/run.py $(BUILT) $(firstword $(others)) --build $(TARGET)/mixed $(if $(FULL),--long)
 
 # Processes that share memory: killed, hostile, of other users, forked, in namespaces, without what they need.
 SHM_SAFETY = ctests/shm/run.py $(BUILT) --build $(TARGET)/shm-safety
@@ -487,4 +497,4 @@ clean:
 	$(CARGO) clean
 
 .PHONY: all man man-settings book wheel plugin plugin-alone static static-alone help install install-built install-strip install-static uninstall notices sbom deb rpm
-.PHONY: build-ahead build-asan build-threads debug try try-named demo bench bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: build-ahead build-asan build-threads debug try try-named demo bench bench-report bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

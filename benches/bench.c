@@ -15,6 +15,7 @@
 static const struct work *const WORKS[] = {
 	&latency_work, &socket_work, &stream_work, &window_work, &posted_work, &unexpected_work, &endpoints_work, &peers_work,
 	&av_work, &atomic_work, &wakeup_work, &compute_work, &datagram_work, &datagram_socket_work, &setup_work,
+	&threads_work,
 };
 #define WORK_COUNT (sizeof(WORKS) / sizeof(*WORKS))
 

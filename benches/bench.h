@@ -25,6 +25,8 @@ struct side {
 	const char *node;
 	// Serves several threads, with progress of its own: what a program gets that asks for nothing.
 	bool shared;
+	// Serves several threads, which make the progress.
+	bool safe;
 	// Wants atomic operations.
 	bool atomics;
 	// Wants endpoints for datagrams, and no memory registered.
@@ -54,6 +56,8 @@ struct step {
 
 struct fabric {
 	struct side *side;
+	// Whose domain this is, if it is another's.
+	struct fabric *owner;
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
@@ -100,6 +104,8 @@ void print(const char *work, const char *form, uint64_t x, double value, const c
 const char *node_of(const char *provider);
 // `eps` endpoints, enabled, on one queue, with buffers of `size` bytes. Exits when something fails.
 struct fabric *fabric_open(struct side *side, size_t eps, size_t size);
+// The same on the domain of `owner`, which is closed after it, without registered memory; on one of its own without `owner`.
+struct fabric *fabric_open_on(struct fabric *owner, struct side *side, size_t eps, size_t size);
 // Exchanges addresses and the memory key with the other side: says ours, hears theirs.
 void fabric_present(struct fabric *fabric);
 void fabric_learn(struct fabric *fabric);
@@ -137,7 +143,7 @@ struct work {
 
 extern const struct work latency_work, socket_work, stream_work, window_work, posted_work, unexpected_work, endpoints_work,
 	peers_work, av_work, atomic_work, wakeup_work, compute_work, datagram_work, datagram_socket_work,
-	setup_work;
+	setup_work, threads_work;
 
 // How often to repeat what took `seconds` for `count`, to fill the side's budget.
 uint64_t fill_budget(const struct side *side, double seconds, uint64_t count);

@@ -4,39 +4,32 @@
 
 OURS and OTHER are folders with a libfabric.so.1. Through shared memory most of what counts is how long a line of the cache
 takes from one core to the other, and a virtual machine's two cores may be two threads of one core, share a cache, or be far
-apart, and change that within seconds. So benches/line measures it before and after each run; a run during which it changed
+apart, and change that within seconds. So benches/limits measures it before and after each run; a run during which it changed
 counts for nothing, and medians are those of runs at one distance. Prints a table in Markdown.
 """
 import argparse
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
+import limits
 import report
 import run
 
-# By the nanoseconds that a line takes, up to the second number.
-DISTANCES = [("one core", 40), ("one cache", 120), ("far apart", float("inf"))]
 WORKS = [("latency tagged", x) for x in (8, 256, 4096, 16384, 65536)] \
     + [("stream tagged", x) for x in (8, 256, 4096, 16384, 65536, 1 << 18, 1 << 20)] \
     + [("stream write", x) for x in (8, 4096)] + [("atomic " + form, 8) for form in ("fetch", "fetch-stream", "add")]
 
 
-def distance(program):
-    line = float(subprocess.run([program], capture_output=True, text=True, check=True).stdout)
-    return next(name for name, most in DISTANCES if line < most)
-
-
-def measure(pair, line, libraries, work, form, x, seconds):
+def measure(pair, bounds, libraries, work, form, x, seconds):
     """{distance: {series: [values]}}; both libraries have run equally often."""
-    values = {name: {series: [] for series in libraries} for name, _ in DISTANCES}
-    end, before = time.monotonic() + seconds, distance(line)
+    values = {name: {series: [] for series in libraries} for name, _ in limits.DISTANCES}
+    end, before = time.monotonic() + seconds, bounds.distance()
     while time.monotonic() < end:
         for series, library in libraries.items():
             result = pair.run(library, work, form, [x], 60)
-            after = distance(line)
+            after = bounds.distance()
             if isinstance(result, str):
                 sys.exit(f"{work} {form} {x}, {series}: {result}")
             if after == before:
@@ -58,14 +51,14 @@ def main():
     works = [(f"{work} {form}", int(x)) for work, form, x in triples] or WORKS
     libraries = {"ours": args.ours.resolve(), "other": args.other.resolve()}
 
-    line = run.build(args.build, None, "line", ["line.c"], ["-pthread"])
-    pair = run.Pair(run.build(args.build, libraries["ours"], "bench", run.SOURCES), args.milliseconds, False, "shm")
+    bounds = run.build_limits(args.build)
+    pair = run.Pair(run.build(args.build, libraries["ours"], "bench", run.SOURCES, ["-pthread"]), args.milliseconds, False, "shm")
     for key, value in run.facts(libraries).items():
         print(f"- {key}: {value}")
     print("\n| work | bytes | distance | runs of each | ours | other | ours / other |\n|---|---:|---|---:|---:|---:|---:|",
           flush=True)
     for name, x in works:
-        for where, series in measure(pair, line, libraries, *name.split(), x, args.seconds).items():
+        for where, series in measure(pair, bounds, libraries, *name.split(), x, args.seconds).items():
             runs = min(len(values) for values in series.values())
             if runs:
                 ours, other = (statistics.median(series[which]) for which in libraries)

@@ -51,7 +51,7 @@ static struct fi_info *choose(struct side *side)
 	hints->addr_format = side->node ? FI_SOCKADDR_IN : FI_ADDR_STR;
 	hints->fabric_attr->prov_name = strdup(side->provider);
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	hints->domain_attr->threading = side->shared ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
+	hints->domain_attr->threading = side->shared || side->safe ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
 	hints->domain_attr->data_progress = side->shared ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
 	hints->domain_attr->control_progress = hints->domain_attr->data_progress;
 	hints->tx_attr->msg_order = FI_ORDER_SAS;
@@ -85,7 +85,7 @@ static char *memory(size_t size)
 	return at;
 }
 
-struct fabric *fabric_open(struct side *side, size_t eps, size_t size)
+struct fabric *fabric_open_on(struct fabric *owner, struct side *side, size_t eps, size_t size)
 {
 	struct fabric *f = calloc(1, sizeof(*f));
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED, .size = 16384 };
@@ -93,16 +93,23 @@ struct fabric *fabric_open(struct side *side, size_t eps, size_t size)
 
 	f->side = side;
 	cq_attr.wait_obj = side->waits ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
-	f->info = choose(side);
 	f->size = size < 4096 ? 4096 : size;
 	f->out = memory(f->size);
 	f->in = memory(f->size);
 	memset(f->out, 'o', f->size);
-	OK(fi_fabric(f->info->fabric_attr, &f->fabric, NULL));
-	OK(fi_domain(f->fabric, f->info, &f->domain, NULL));
+	f->owner = owner;
+	if (owner) {
+		f->info = owner->info;
+		f->fabric = owner->fabric;
+		f->domain = owner->domain;
+	} else {
+		f->info = choose(side);
+		OK(fi_fabric(f->info->fabric_attr, &f->fabric, NULL));
+		OK(fi_domain(f->fabric, f->info, &f->domain, NULL));
+	}
 	OK(fi_cq_open(f->domain, &cq_attr, &f->cq, NULL));
 	OK(fi_av_open(f->domain, &av_attr, &f->av, NULL));
-	if (!side->datagrams) {
+	if (!side->datagrams && !owner) {
 		OK(fi_mr_reg(f->domain, f->in, f->size,
 			     FI_REMOTE_WRITE | FI_REMOTE_READ | FI_SEND | FI_RECV | FI_READ | FI_WRITE, 0, 1, 0, &f->mr,
 			     NULL));
@@ -119,6 +126,11 @@ struct fabric *fabric_open(struct side *side, size_t eps, size_t size)
 	}
 	side->fabric = f;
 	return f;
+}
+
+struct fabric *fabric_open(struct side *side, size_t eps, size_t size)
+{
+	return fabric_open_on(NULL, side, eps, size);
 }
 
 void fabric_present(struct fabric *f)
@@ -196,9 +208,11 @@ void fabric_close(struct fabric *f)
 		fi_close(&f->mr->fid);
 	fi_close(&f->av->fid);
 	fi_close(&f->cq->fid);
-	fi_close(&f->domain->fid);
-	fi_close(&f->fabric->fid);
-	fi_freeinfo(f->info);
+	if (!f->owner) {
+		fi_close(&f->domain->fid);
+		fi_close(&f->fabric->fid);
+		fi_freeinfo(f->info);
+	}
 	munmap(f->out, f->size);
 	munmap(f->in, f->size);
 	free(f->eps);

@@ -3,7 +3,7 @@
 import math
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 400, 70, 120, 40, 50
-COLORS = {"ours": "#c0392b", "other": "#2c6fbb", "limit": "#888888"}
+COLORS = {"ours": "#c0392b", "other": "#2c6fbb", "other 2": "#27864a", "other 3": "#8e5bb5", "limit": "#888888"}
 
 
 def short(value):

@@ -7,7 +7,10 @@ import statistics
 import plot
 from tables import GOALS, TABLES
 
-SERIES = ["ours", "other", "limit"]
+# Ours, what it is compared with first, further libraries, and what bounds them all.
+SERIES = ["ours", "other", "other 2", "other 3", "limit"]
+# A row counts where so many runs of each library were at one distance of the processors.
+ENOUGH = 3
 
 
 def marks(provider):
@@ -16,7 +19,7 @@ def marks(provider):
 
 
 def names(table):
-    return dict(zip(SERIES, ("ours", table.other_name, table.limit_name)))
+    return dict(zip(SERIES, SERIES), other=table.other_name, limit=table.limit_name)
 
 
 def number(value):
@@ -30,10 +33,14 @@ def number(value):
 
 
 class Row:
-    """One x of a table: all values of each series, of which the median counts."""
+    """One x of a table: all values of each series, of which the median counts. `distance`: how far apart the processors were
+    at each of them, where that was looked at."""
 
-    def __init__(self, table, x, values):
-        self.table, self.x, self.values = table, x, values
+    def __init__(self, table, x, values, distance=""):
+        self.table, self.x, self.values, self.distance = table, x, values, distance
+
+    def runs(self):
+        return min(map(len, self.values.values()), default=0)
 
     def median(self, series):
         return statistics.median(self.values[series]) if self.values.get(series) else None
@@ -57,6 +64,19 @@ class Row:
         return ours - other if ours is not None and other is not None else None
 
 
+def rows_of(table, x, values):
+    """`values`: {distance: {series: [values]}}. The distances that were met often enough, or the one that was met most."""
+    rows = [Row(table, x, series, distance) for distance, series in values.items()]
+    complete = max(len(row.values) for row in rows) if rows else 0
+    rows = [row for row in rows if len(row.values) == complete]
+    return [row for row in rows if row.runs() >= ENOUGH] or sorted(rows, key=Row.runs)[-1:] or [Row(table, x, {})]
+
+
+def of_most_runs(rows):
+    """{x: row}: of several distances that of which there are most runs."""
+    return {row.x: row for row in sorted(rows, key=Row.runs)}
+
+
 def columns(rows):
     return [series for series in SERIES if any(row.values.get(series) for row in rows)]
 
@@ -64,7 +84,8 @@ def columns(rows):
 def cells(rows):
     """Heading and lines of a table, as strings."""
     series = columns(rows)
-    head = [rows[0].table.x]
+    apart = any(row.distance for row in rows)
+    head = [rows[0].table.x] + ["processors"] * apart
     for name in series:
         head += [names(rows[0].table)[name], "best"]
     if "other" in series:
@@ -73,7 +94,7 @@ def cells(rows):
         head.append(f"ours / {rows[0].table.limit_name}")
     lines = []
     for row in rows:
-        line = [str(row.x)]
+        line = [str(row.x)] + [row.distance] * apart
         for name in series:
             line += [number(row.median(name)), number(row.best(name))]
         if "other" in series:
@@ -104,7 +125,7 @@ def goals(results):
     titles = {table.name: table for table in TABLES}
     found = []
     for goal in GOALS:
-        rows = {row.x: row for row in results.get(goal.table, [])}
+        rows = of_most_runs(results.get(goal.table, []))
         row, base = rows.get(goal.x), rows.get(goal.base)
         if row is None:
             continue
@@ -140,14 +161,21 @@ def write_csv(folder, table, rows, facts):
     with open(folder / f"{table.name}.csv", "w", newline="") as out:
         for key, value in facts.items():
             out.write(f"# {key}: {value}\n")
-        out.write(f"# {table.title}, {table.unit}; every run, then the median is what counts\n")
+        out.write(f"# what: {table.title}, {table.unit}; every run, and the median, which counts\n")
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([table.x, "series", "median", "best", "runs"])
+        writer.writerow([table.x, "processors", "series", "median", "best", "runs"])
         for row in rows:
             for name in series:
                 if row.values.get(name):
                     runs = " ".join(f"{value:.6g}" for value in row.values[name])
-                    writer.writerow([row.x, names(table)[name], f"{row.median(name):.6g}", f"{row.best(name):.6g}", runs])
+                    writer.writerow([row.x, row.distance, name, f"{row.median(name):.6g}", f"{row.best(name):.6g}", runs])
+
+
+def drawn(table, rows, names_of=None):
+    """The picture of a table, or None."""
+    at = of_most_runs(rows)
+    series = {name: [(x, at[x].median(name)) for x in sorted(at) if at[x].median(name)] for name in columns(rows)}
+    return plot.svg(table.title, table.x, table.unit, series, dict(names(table), **(names_of or {})))
 
 
 def write(folder, results, facts):
@@ -160,8 +188,7 @@ def write(folder, results, facts):
             continue
         write_csv(folder, table, rows, facts)
         parts.append(markdown(table, rows))
-        series = {name: [(row.x, row.median(name)) for row in rows if row.median(name)] for name in columns(rows)}
-        picture = plot.svg(table.title, table.x, table.unit, series, names(table))
+        picture = drawn(table, rows)
         if picture:
             (folder / f"{table.name}.svg").write_text(picture)
     page = "\n".join(parts)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""run.py OURS OTHER: the same bench program on two libfabrics, in turns, and the results side by side.
+"""run.py OURS OTHER...: the same bench program on several libfabrics, in turns, and the results side by side.
 
-OURS and OTHER are folders with a libfabric.so.1; the program is built once, against include/. Each round runs the client
+OURS and each OTHER are folders with a libfabric.so.1; the program is built once, against include/. Each round runs the client
 and the server of one work, pinned to a core each, on ours, on the other and, where there is such a thing, on a bare socket;
 who begins changes from round to round. A busy or virtual machine drifts; ratios of medians of rounds drift least. Nothing
 here fails because of a time.
@@ -16,14 +16,16 @@ import subprocess
 import sys
 import time
 
+import limits
 import report
-from tables import PROVIDERS, TABLES
+from tables import MEMORY, PROVIDERS, TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+NOT_HERE = 77
 OWN_NETWORK = "IRONFABRIC_BENCH_NETWORK"
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SOURCES = ["bench.c", "control.c", "fabric.c", "latency.c", "socket.c", "stream.c", "matching.c", "endpoints.c", "peers.c",
-           "atomic.c", "wakeup.c", "compute.c", "datagram.c", "setup.c"]
+           "atomic.c", "wakeup.c", "compute.c", "datagram.c", "setup.c", "threads.c"]
 
 
 def build(folder, ours, name, sources, extra=()):
@@ -38,6 +40,10 @@ def build(folder, ours, name, sources, extra=()):
     return program
 
 
+def build_limits(folder):
+    return limits.Limits(build(folder, None, "limits", ["limits.c"], ["-pthread"]))
+
+
 class Pair:
     """Runs a client and a server of the bench program."""
 
@@ -47,9 +53,9 @@ class Pair:
         # The second core for the client, where there is one.
         self.cores = ("0", "1") if (os.cpu_count() or 1) > 1 else ("0", "0")
 
-    def run(self, library, work, form, xs, limit, provider=None):
+    def run(self, library, work, form, xs, limit, provider=None, shared=False):
         """Lines of output as (form, x, value), or the text of a failure."""
-        options = ["-P", PROVIDERS[provider or self.provider], *self.options]
+        options = ["-P", PROVIDERS[provider or self.provider], *self.options, *["-S"] * shared]
         # Many unexpected messages are what some works are about; by default some libraries keep few.
         env = dict(os.environ, LD_LIBRARY_PATH=str(library), FI_TCP_MAX_SAVED="1000000")
         # tcp stands for sockets here; with 1 its peers go over shared memory.
@@ -103,35 +109,40 @@ def jobs(provider, names):
     together = {}
     for table in TABLES:
         if table.provider == provider and (not names or table.name in names):
-            together.setdefault((table.work, table.form), []).append(table)
+            together.setdefault((table.work, table.form, table.shared), []).append(table)
     return together
 
 
-def measure(runner, libraries, tables, full, rounds):
-    """All rounds of one work: {(table, x): {series: [values]}}, and what failed."""
+def measure(runner, libraries, tables, full, rounds, distance):
+    """All rounds of one work: {(table, x): {distance: {series: [values]}}}, and what failed. `distance` says how far apart the
+    processors are, or is None where that does not matter; a run during which it changed counts for nothing."""
     xs = sorted({x for table in tables for x in table.xs(full)})
     values = {(table.name, x): {} for table in tables for x in table.xs(full)}
     failures = {}
     work, form = tables[0].work, tables[0].form
-    runs = [(series, library, work, form) for series, library in libraries.items()
+    asked = [None, True] if tables[0].shared else []
+    runs = [(series, library, work, form, *asked) for series, library in libraries.items()
             if series == "ours" or not tables[0].ours_only]
     if tables[0].group:
         runs = [("ours", libraries["ours"], work, form), ("other", libraries["other"], "mpi", form),
                 ("limit", libraries["ours"], "mpi", form)]
     if tables[0].limit:
         runs.append(("limit", libraries["ours"], *tables[0].limit))
+    before = distance() if distance else ""
     for round_number in range(rounds):
-        for series, library, work_name, form_name, *provider in runs if round_number % 2 == 0 else runs[::-1]:
+        for series, library, work_name, form_name, *options in runs if round_number % 2 == 0 else runs[::-1]:
             if series in failures:
                 continue
-            result = runner.run(library, work_name, form_name, xs, 150 * PATIENCE, *provider)
+            result = runner.run(library, work_name, form_name, xs, 150 * PATIENCE, *options)
             if isinstance(result, str):
                 failures[series] = result
                 continue
-            for line, x, value in result:
+            after = distance() if distance else ""
+            for line, x, value in result if after == before else []:
                 for table in tables:
                     if (series == "limit" or line == table.lines) and (table.name, x) in values:
-                        values[table.name, x].setdefault(series, []).append(value)
+                        values[table.name, x].setdefault(after, {}).setdefault(series, []).append(value)
+            before = after
     return values, failures
 
 
@@ -145,7 +156,7 @@ def version(folder):
     ask = ("import ctypes, sys; version = ctypes.CDLL(sys.argv[1]).fi_version(); "
            "print(f'{version >> 16}.{version & 0xffff}')")
     said = output([sys.executable, "-c", ask, str(folder / "libfabric.so.1")])
-    return f"libfabric {said} in {folder.name}"
+    return f"libfabric {said}"
 
 
 def facts(libraries):
@@ -161,8 +172,7 @@ def facts(libraries):
         "machine": f"{cpu}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
         "load before": f"{os.getloadavg()[0]:.2f}",
         "command": shlex.join([f"benches/{pathlib.Path(sys.argv[0]).name}", *(argument for argument in sys.argv[1:] if not argument.startswith("/"))]),
-        "ours": version(libraries["ours"]),
-        "other": version(libraries["other"]),
+        **{series: version(folder) for series, folder in libraries.items()},
     }
 
 
@@ -177,7 +187,8 @@ def lose(percent):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ours", type=pathlib.Path)
-    parser.add_argument("other", type=pathlib.Path)
+    parser.add_argument("others", type=pathlib.Path, nargs="+", metavar="OTHER",
+                        help="goals are about the first one; tables show all")
     parser.add_argument("--full", action="store_true", help="all sizes, more rounds, longer runs: half an hour")
     parser.add_argument("--rounds", type=int, help="runs of each work, 5 or with --full 9")
     parser.add_argument("--milliseconds", type=float, help="for each measurement of a run")
@@ -202,7 +213,9 @@ def main():
     if args.loss:
         lose(args.loss)
 
-    libraries = {"ours": args.ours.resolve(), "other": args.other.resolve()}
+    libraries = dict(zip(report.SERIES[:-1], (folder.resolve() for folder in [args.ours, *args.others])))
+    if len(libraries) <= len(args.others):
+        parser.error(f"at most {len(report.SERIES) - 2} other libraries")
     for name, folder in libraries.items():
         if not (folder / "libfabric.so.1").exists():
             sys.exit(f"{name}: there is no libfabric.so.1 in {folder}")
@@ -213,26 +226,34 @@ def main():
         print("NOTE: the machine is busy; both sides want a core of their own.")
     print(flush=True)
 
-    pair = Pair(build(args.build, libraries["ours"], "bench", SOURCES),
+    pair = Pair(build(args.build, libraries["ours"], "bench", SOURCES, ["-pthread"]),
                 args.milliseconds or (60 if args.full else 15), args.shared, provider)
     group = Group(build(args.build, libraries["ours"], "collective", ["collective.c", "control.c", "fabric.c"]),
                   (args.milliseconds or 60) * 3, args.python.resolve())
     rounds = args.rounds or (9 if args.full else 5)
+    bounds = build_limits(args.build)
+    distance = bounds.distance if provider in MEMORY else None
     results, failed = {}, []
     start = time.monotonic()
+    bounds.measure(pair, libraries["ours"])
     for tables in jobs(provider, args.tables).values():
-        values, failures = measure(group if tables[0].group else pair, libraries, tables, args.full, rounds)
+        values, failures = measure(group if tables[0].group else pair, libraries, tables, args.full, rounds,
+                                   distance)
         for table in tables:
-            rows = [report.Row(table, x, values[table.name, x]) for x in table.xs(args.full)]
+            rows = [row for x in table.xs(args.full) for row in report.rows_of(table, x, values[table.name, x])]
             results[table.name] = rows
             print(report.text(table, rows), flush=True)
         for series, why in failures.items():
             failed.append(f"{tables[0].name}, {series}: {why}")
             print(f"NOT MEASURED: {failed[-1]}\n", flush=True)
+    bounds.measure(pair, libraries["ours"])
+    for what, unit, least, median, most, count in bounds.lines():
+        print(f"{what}: {report.number(median)} {unit}, {report.number(least)} to {report.number(most)} in {count} runs")
     print(report.goals_text(results))
     print(f"{time.monotonic() - start:.0f} s")
     if args.results:
         page = report.write(args.results, results, about)
+        bounds.write(args.results)
         if args.page:
             report.write_page(args.page, page, os.path.relpath(args.results, args.page.parent), provider)
     # A library that fails is a result; ours must not.

@@ -138,6 +138,9 @@ class World:
 # Failures that the same program has on the libfabric that it brings along.
 FORTRAN = r"testGetFortranInfo .*"
 REVOKE = r"testRevoke \(test_ulfm.*"
+# MPICH 5 hangs in one run of twenty, on any libfabric: a probe for any source finds a message of the peer, and the receive
+# that follows gets the message that the rank sent to itself.
+MPICH_PROBE = ["testDistgraphcomm"]
 # In Open MPI 4.1: crashes, synchronous sends to oneself that never end, and started processes that wait in PMIx_Init.
 OPEN_MPI_4 = ["AlltoallwBottom", "testCancel", "testJoin", "SSendAndRecv", "testProbe", "testTestSomeSend", "testWaitSomeSend",
               "testGetStatusAll", "testIMProbe", "testMProbe", "testWaitAll", "testTestAll", "testMessageProbeIProbe",
@@ -164,7 +167,7 @@ def mpi4py_suite(world, launcher, ranks, known, left_out=(), limit=900, modules=
 def mpich_suite(world, ranks, provider="tcp", **settings):
     bin_folder = world.mpich / "bin"
     return mpi4py_suite(world, [bin_folder / "mpiexec", "-launcher", "fork", bin_folder / "python"], ranks, [FORTRAN],
-                        MPIR_CVAR_CH4_NETMOD="ofi", MPIR_CVAR_NOLOCAL="1", FI_PROVIDER=provider, **settings)
+                        MPICH_PROBE, MPIR_CVAR_CH4_NETMOD="ofi", MPIR_CVAR_NOLOCAL="1", FI_PROVIDER=provider, **settings)
 
 
 def mpich_over(provider, **settings):

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! All that a peer may say to a live RDM endpoint once it is connected: any bytes, in any pieces. The endpoint has receives,
-//! memory that may be written and read, and atomic operations; it must go on for the others, and lose the peer in time.
+//! A live RDM endpoint of tcp whose peer sends any bytes in any pieces once it is connected. The endpoint has posted receives,
+//! memory that peers may write and read, and atomic operations. It must go on for other peers, and end the connection of
+//! this one within a limit. Each way of making progress has an endpoint of its own, because a fault can end a connection at
+//! different points of a poll, a blocking read and the progress thread.
 
 use std::ffi::CString;
 use std::io::Write;
@@ -15,22 +17,31 @@ use crate::engine::stream::proto::{CmKind, EXTENSIONS, RdmPrivate, encode_cm};
 use crate::registry;
 use crate::sys::addr;
 
+/// Ways of making progress.
+#[derive(Clone, Copy, PartialEq)]
+enum Progress {
+    Polling,
+    BlockingReads,
+    Automatic,
+}
+
 struct Target {
+    progress: Progress,
     cq: *mut fid_cq,
     ep: *mut fid_ep,
     addr: SocketAddr,
-    /// Where receives put bytes, and peers may write.
+    /// Buffer of all receives, and the region that peers may write and read.
     memory: &'static mut [u8; MEMORY],
-    /// Receives that wait: plain, tagged.
+    /// Pending receives: plain, tagged.
     posted: [usize; 2],
 }
 
 const MEMORY: usize = 4096;
-/// Of each kind.
+/// Posted receives of each kind.
 const RECEIVES: usize = 4;
 
-/// Nothing here is closed: it is made once for the process.
-fn open() -> Target {
+/// Opens an endpoint that stays open until the process ends.
+fn open(progress: Progress) -> Target {
     let hints = Hints {
         caps: Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC,
         ..Hints::default()
@@ -41,7 +52,10 @@ fn open() -> Target {
             ..Default::default()
         }),
         domain: Some(crate::base::info::DomainAttr {
-            progress: FI_PROGRESS_MANUAL.0,
+            progress: match progress {
+                Progress::Automatic => FI_PROGRESS_AUTO.0,
+                _ => FI_PROGRESS_MANUAL.0,
+            },
             ..Default::default()
         }),
         ..hints
@@ -72,6 +86,10 @@ fn open() -> Target {
         let ops = &*(*domain).ops;
         let mut cq_attr: fi_cq_attr = std::mem::zeroed();
         cq_attr.format = FI_CQ_FORMAT_TAGGED;
+        cq_attr.wait_obj = match progress {
+            Progress::BlockingReads => FI_WAIT_UNSPEC,
+            _ => FI_WAIT_NONE,
+        };
         assert_eq!(
             ops.cq_open.expect("cq_open")(domain, &mut cq_attr, &mut cq, none),
             0
@@ -121,6 +139,7 @@ fn open() -> Target {
             0
         );
         Target {
+            progress,
             cq,
             ep,
             addr: addr::from_bytes(&name[..len]).expect("its name"),
@@ -131,13 +150,20 @@ fn open() -> Target {
 }
 
 impl Target {
-    /// Reads all that is there.
+    /// Reads up to 16 completions, or one error. A blocking read waits for 1 ms.
     fn poll(&mut self) {
         // SAFETY: the queue is open and has entries of this format.
         unsafe {
             let ops = &*(*self.cq).ops;
             let mut entries: [fi_cq_tagged_entry; 16] = std::mem::zeroed();
-            match ops.read.expect("read")(self.cq, entries.as_mut_ptr().cast(), 16) {
+            let buf = entries.as_mut_ptr().cast();
+            let n = match self.progress {
+                Progress::BlockingReads => {
+                    ops.sread.expect("sread")(self.cq, buf, 16, ptr::null(), 1)
+                }
+                _ => ops.read.expect("read")(self.cq, buf, 16),
+            };
+            match n {
                 n if n > 0 => entries[..n as usize]
                     .iter()
                     .for_each(|entry| self.took(entry.flags)),
@@ -151,7 +177,7 @@ impl Target {
         }
     }
 
-    /// A completion of a receive, or of an operation of the peer.
+    /// Counts the completion of a receive; operations of the peer complete, too.
     fn took(&mut self, flags: u64) {
         if flags & FI_RECV != 0 {
             self.posted[usize::from(flags & FI_TAGGED != 0)] -= 1;
@@ -188,15 +214,18 @@ impl Target {
     }
 }
 
-/// The first byte says in how many pieces the others come, and whether the peer knows the extensions.
+/// Bits of the first byte: 0 turns the extensions off, 1 and 2 choose the way of making progress, 6 and 7 are the number of
+/// pieces less one in which the other bytes are sent.
 pub fn peer(data: &[u8]) {
     thread_local! {
-        static TARGET: std::cell::RefCell<Target> = std::cell::RefCell::new(open());
+        static TARGETS: std::cell::RefCell<[Target; 3]> = std::cell::RefCell::new(
+            [Progress::Polling, Progress::BlockingReads, Progress::Automatic].map(open));
     }
     let Some((&how, bytes)) = data.split_first() else {
         return;
     };
-    TARGET.with_borrow_mut(|target| {
+    TARGETS.with_borrow_mut(|targets| {
+        let target = &mut targets[usize::from(how >> 1 & 3) % 3];
         target.post();
         let mut socket = TcpStream::connect(target.addr).expect("it listens");
         socket.set_nodelay(true).expect("TCP");

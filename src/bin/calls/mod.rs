@@ -22,3 +22,4 @@ pub mod output;
 pub mod params;
 pub mod remote;
 pub mod text;
+pub mod visitors;

@@ -13,7 +13,12 @@ mod layout;
 mod options;
 mod prometheus;
 mod screen;
+mod serve;
 mod table;
+// fi_info knows its visitors after a greeting; here all are the same.
+#[allow(dead_code)]
+#[path = "../calls/visitors.rs"]
+mod visitors;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -49,7 +54,7 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> io::Result<ExitCode> {
     match &options.mode {
         Mode::Screen => screen::run(options),
-        Mode::Serve(port) => prometheus::serve(options, *port),
+        Mode::Serve(port) => serve::run(options, *port),
         Mode::Dump(pid) => dump::run(*pid, options),
         once => {
             let found = look_once(options);

@@ -14,7 +14,7 @@ use crate::abi::*;
 use crate::base::flags::flags;
 use crate::base::info::{
     ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
-    Reason, RxAttr, TxAttr, fill, ip, offer_contexts,
+    Reason, RxAttr, TxAttr, fill, ip, offer_contexts, since,
 };
 use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 use crate::prov::Below;
@@ -195,7 +195,7 @@ pub fn levels_wishes(hints: &Hints) -> Hints {
 fn domain_wishes(version: u32, ours: &Hints) -> DomainAttr {
     let domain = ours.domain.as_ref();
     let wanted = domain.map_or(MrMode::empty(), |domain| domain.mr_mode);
-    let old = wanted.intersects(flags!(MrMode: BASIC | SCALABLE)) || version < (1 << 16 | 5);
+    let old = wanted.intersects(flags!(MrMode: BASIC | SCALABLE)) || version < since::V1_5;
     let target = flags!(Caps: REMOTE_READ | REMOTE_WRITE);
     let either = flags!(Caps: RMA | ATOMIC);
     let initiates = flags!(Caps: READ | WRITE);
@@ -203,7 +203,9 @@ fn domain_wishes(version: u32, ours: &Hints) -> DomainAttr {
         || ours.caps.intersects(target)
         || ours.caps.intersects(either) && !ours.caps.intersects(initiates);
     let mr_mode = match domain {
-        Some(_) if old => wanted,
+        // Before API 1.5 the set of requirements does not exist: providers below refuse its bits. Without domain
+        // attributes `wanted` is FI_MR_UNSPEC, which they accept.
+        _ if old => wanted,
         Some(_) if is_target => wanted | MrMode::LOCAL | MrMode::ENDPOINT,
         _ => OWN_MR_MODE,
     };

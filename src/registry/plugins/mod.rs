@@ -177,7 +177,12 @@ impl Search {
     }
 }
 
-/// Whether FI_PROVIDER leaves something of a provider of this name: itself, or what it is layered upon.
+/// Returns whether FI_PROVIDER allows a result that contains this provider. A list of core providers does not name the
+/// layers that may be used over them, so it excludes a layer only by a negated name.
 fn may_matter(allowed: &Allowed, name: &str) -> bool {
-    name.starts_with("ofi_") || name.starts_with("off_") || allowed.part(name)
+    let is_layer = name.starts_with("ofi_") || name.starts_with("off_");
+    match is_layer {
+        true => !allowed.excludes(name),
+        false => allowed.part(name),
+    }
 }

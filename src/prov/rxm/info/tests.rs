@@ -253,6 +253,40 @@ fn what_is_asked_below() {
 }
 
 #[test]
+fn before_1_5_an_old_mr_mode_is_requested_below() {
+    let below = cores(vec![core(c"tcp", c"lo")]);
+    let no_domain = Hints {
+        domain: None,
+        ..with_caps(Caps::TAGGED)
+    };
+    let basic = |hints: &Hints| {
+        let mut hints = hints.clone();
+        hints.domain.get_or_insert_default().mr_mode = MrMode::BASIC;
+        hints
+    };
+    let requested = |version, hints: Option<&Hints>| {
+        let query = Query {
+            version,
+            node: None,
+            service: None,
+            flags: 0,
+            hints,
+        };
+        only(offers(&query, &below, &Params::default()));
+        let asked = below.asked.take();
+        asked[0].1.domain.as_ref().unwrap().mr_mode
+    };
+    for version in [0, 1 << 16, 1 << 16 | 3, 1 << 16 | 4] {
+        assert_eq!(requested(version, None), MrMode::UNSPEC);
+        assert_eq!(requested(version, Some(&no_domain)), MrMode::UNSPEC);
+        let basic = basic(&no_domain);
+        assert_eq!(requested(version, Some(&basic)), MrMode::BASIC);
+    }
+    assert_eq!(requested(since::V1_5, None), OWN_MR_MODE);
+    assert_eq!(requested(since::V1_5, Some(&no_domain)), OWN_MR_MODE);
+}
+
+#[test]
 fn accesses_are_counted_for_who_asks_where_they_are_below() {
     let mut counting = core(c"tcp", c"lo");
     counting.caps |= Caps::RMA_EVENT;

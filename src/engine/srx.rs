@@ -97,6 +97,11 @@ impl<M: Memory> Srx<M> {
         self.budget.has_room(token, cost_of(len), limit)
     }
 
+    /// Bytes that unexpected messages of one peer take.
+    pub fn share_of(&self, token: u64) -> usize {
+        self.budget.share_of(token)
+    }
+
     /// Messages that wait for a receive, also those that were claimed.
     pub fn unexpected_len(&self) -> usize {
         self.msg.matcher.unexpected_len() + self.tagged.matcher.unexpected_len()

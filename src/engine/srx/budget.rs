@@ -23,8 +23,12 @@ impl Budget {
         let Some(left) = limit.checked_sub(self.used.saturating_add(cost)) else {
             return false;
         };
-        let own = self.shares.get(token as usize).copied().unwrap_or(0);
+        let own = self.share_of(token);
         (own + cost) / SHARE <= left
+    }
+
+    pub fn share_of(&self, token: u64) -> usize {
+        self.shares.get(token as usize).copied().unwrap_or(0)
     }
 
     #[inline]

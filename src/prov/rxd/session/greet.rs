@@ -113,6 +113,13 @@ impl<A: Address> Session<A> {
         self.greeting.settle(new.peer_id, new.is_ours, cx.now);
     }
 
+    /// The session is made again for a peer that calls this side by `own_id`, an answer to an earlier greeting. Greets
+    /// the peer to get its number.
+    pub fn recall<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, own_id: u32) {
+        self.greeting.own_id = own_id;
+        self.greet(cx);
+    }
+
     /// Greets a peer, if nothing is known of it yet.
     pub fn greet<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         if self.greeting.is_up() || self.greeting.asked.is_some() {
@@ -162,6 +169,7 @@ impl<A: Address> Session<A> {
 
     /// The peer greets.
     pub fn take_rts<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, rts: &Rts<'_>) {
+        self.last_contact = cx.now;
         let is_untouched = self.is_untouched();
         let greeting = &mut self.greeting;
         let is_new = match greeting.is_up() {
@@ -187,7 +195,7 @@ impl<A: Address> Session<A> {
                     .candidate
                     .filter(|candidate| candidate.peer_id == rts.id);
                 let candidate = known.unwrap_or_else(|| Candidate {
-                    own_id: cx.common.ids.next(self.id),
+                    own_id: cx.common.ids.another(&self.addr.to_bytes(), self.id),
                     peer_id: rts.id,
                     is_ours: rts.is_ours,
                 });
@@ -205,6 +213,7 @@ impl<A: Address> Session<A> {
     /// The peer answers to a greeting of this session.
     pub fn take_cts<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, cts: &Cts) {
         self.is_proved = true;
+        self.last_contact = cx.now;
         self.rx.heard = Some(cx.now);
         if !self.greeting.is_up() {
             self.greeting.settle(cts.id, cts.is_ours, cx.now);
@@ -244,7 +253,8 @@ impl<A: Address> Session<A> {
 
     /// The peer is not known any more; should it be there, it learns by another number that this side begins anew.
     pub(super) fn forget<W>(&mut self, cx: &mut Cx<'_, A, W>) {
-        self.greeting = Greeting::new(cx.common.ids.next(self.id));
+        let own_id = cx.common.ids.another(&self.addr.to_bytes(), self.id);
+        self.greeting = Greeting::new(own_id);
     }
 }
 

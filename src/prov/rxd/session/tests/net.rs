@@ -200,4 +200,8 @@ impl Routes<Name> for Socket {
     fn drop_route(&mut self, _route: u64) {
         self.routes -= 1;
     }
+
+    fn addr_of(&self, route: u64) -> Option<Name> {
+        Some(Name::at(route as usize))
+    }
 }

@@ -5,6 +5,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use super::name::Name;
 use super::net::{Links, Net};
 use super::node::Node;
 use crate::prov::rxd::session::{From, Settings};
@@ -89,9 +90,9 @@ impl<T> World<T> {
             }
             let from = match self.nodes[packet.to].port.knows(packet.from as u64) {
                 true => From::Route(packet.from as u64),
-                false => From::Stranger,
+                false => From::Stranger(Some(Name::at(packet.from))),
             };
-            self.nodes[packet.to].take(now, from, &packet.bytes);
+            self.nodes[packet.to].take(now, &from, &packet.bytes);
             self.nodes[packet.to].settle_busy(now);
             touched[packet.to] = true;
         }

@@ -430,6 +430,8 @@ impl Transport for Rxd {
         port.sessions()
             .for_each(|session| line.drop_route(session.route));
         self.lower.close(below);
+        // Places of its receives are free once the queue below was read to its end, and nothing else may ever read it.
+        self.take(domain, self.reactor.now());
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {

@@ -56,8 +56,8 @@ fn entry(kind: &Prototype, core: &Info, query: &Query, port: Option<u16>) -> Inf
 pub fn cores(query: &Query, below: &dyn Below) -> (Vec<Info>, Vec<Reason>) {
     let plain = ask(query, below, Caps::empty());
     // Reported source addresses are more reliable than those that packets contain.
-    let telling = [Caps::SOURCE | Caps::SOURCE_ERR, Caps::SOURCE]
-        .map(|caps| ask(query, below, caps).entries);
+    let telling =
+        [Caps::SOURCE | Caps::SOURCE_ERR, Caps::SOURCE].map(|caps| ask(query, below, caps).entries);
     let mut cores: Vec<Info> = Vec::new();
     for info in plain.entries {
         let info = telling

@@ -58,6 +58,7 @@ impl<A: Address> Port<A> {
                 stalled: Vec::new(),
                 timers: BinaryHeap::new(),
                 early: 0,
+                answers: 0,
                 ids,
             },
             strangers: Strangers::default(),

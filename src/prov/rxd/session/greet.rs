@@ -27,6 +27,8 @@ pub struct Greeting {
     pub is_ours: bool,
     /// The own greeting is not answered: since when, and how many were sent.
     asked: Option<(Instant, u32)>,
+    /// A greeting was sent since the last answer to one.
+    expects_answer: bool,
     up_since: Option<Instant>,
     /// The peer seems to have begun anew.
     candidate: Option<Candidate>,
@@ -57,6 +59,7 @@ impl Greeting {
             peer_id: 0,
             is_ours: false,
             asked: None,
+            expects_answer: false,
             up_since: None,
             candidate: None,
             failed: None,
@@ -159,6 +162,7 @@ impl<A: Address> Session<A> {
 
     /// Also asks whether a peer is still the one that it was.
     pub(super) fn send_rts<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+        self.greeting.expects_answer = true;
         let (id, name) = (self.greeting.own_id, &cx.common.name);
         let extended = cx.common.settings.extended;
         // One that finds no room is sent by the timer.
@@ -210,15 +214,19 @@ impl<A: Address> Session<A> {
         self.meet(cx);
     }
 
-    /// The peer answers to a greeting of this session.
+    /// The peer answers a greeting of this session. An answer that nothing asked for is ignored: it could end
+    /// operations.
     pub fn take_cts<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, cts: &Cts) {
+        if !std::mem::take(&mut self.greeting.expects_answer) {
+            return;
+        }
         self.is_proved = true;
         self.last_contact = cx.now;
         self.rx.heard = Some(cx.now);
         if !self.greeting.is_up() {
             self.greeting.settle(cts.id, cts.is_ours, cx.now);
         } else if cts.id != self.greeting.peer_id {
-            // Only who has been asked knows the number that is echoed, and it knows this side no more.
+            // Only the peer knows the number that is echoed, and it has forgotten this side.
             let own_id = self.greeting.own_id;
             if !self.is_untouched() {
                 self.lose(cx, Error::CONNRESET, c"the peer has begun anew");

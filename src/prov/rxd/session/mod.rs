@@ -72,6 +72,8 @@ pub struct Common {
     pub timers: BinaryHeap<Reverse<(Instant, usize)>>,
     /// Packets that came out of their order, of all sessions.
     pub early: usize,
+    /// Bytes that answers of all sessions take, until their peers acknowledge them.
+    pub answers: usize,
     pub ids: Ids,
 }
 

@@ -13,6 +13,7 @@ use super::window::{News, Window};
 use super::{Cx, Session, Wire};
 use crate::base::{Error, IoVec};
 use crate::engine::domain_state::TxOp;
+use crate::engine::share::fits;
 use crate::engine::transport::Address;
 use crate::prov::rxd::proto::{Ack, Void, error_of};
 
@@ -38,8 +39,9 @@ pub struct SendState {
     pub window: Window,
     pub reads: Slab<ReadOp>,
     turn: u16,
-    /// Answers among `outs`.
+    /// Answers among `outs`, and the bytes that they take.
     pub answers: usize,
+    pub answer_bytes: usize,
     pub is_blocked: bool,
 }
 
@@ -53,6 +55,7 @@ impl SendState {
             reads: Slab::new(),
             turn: 0,
             answers: 0,
+            answer_bytes: 0,
             is_blocked: false,
         }
     }
@@ -85,7 +88,6 @@ impl SendState {
     pub fn push(&mut self, mut out: Out) {
         out.first = self.end;
         self.end += out.count;
-        self.answers += usize::from(matches!(out.begin, Begin::Answer(_)));
         self.outs.push_back(out);
     }
 
@@ -113,6 +115,21 @@ impl SendState {
 }
 
 impl<A: Address> Session<A> {
+    /// Whether one more answer that takes `cost` bytes may wait for the peer's acknowledgement. All peers of an
+    /// endpoint share a limit, so that peers which acknowledge nothing do not use up its memory.
+    pub(super) fn may_answer<W>(&self, cx: &Cx<'_, A, W>, cost: usize) -> bool {
+        let used = cx.common.answers;
+        self.tx.answers < MAX_ANSWERS && fits(self.tx.answer_bytes, used, cost, MAX_ANSWER_BYTES)
+    }
+
+    /// Queues an answer.
+    pub(super) fn push_answer<W>(&mut self, cx: &mut Cx<'_, A, W>, out: Out) {
+        self.tx.answers += 1;
+        self.tx.answer_bytes += out.cost;
+        cx.common.answers += out.cost;
+        self.tx.push(out);
+    }
+
     /// Sends what may be sent now.
     pub fn pump<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         if !self.greeting.is_up() {
@@ -186,8 +203,7 @@ impl<A: Address> Session<A> {
     pub(super) fn take_ack<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, ack: &Ack) {
         let keeps = self.greeting.is_ours;
         if keeps && ack.refused == GONE {
-            self.heed_last_ack(cx, ack);
-            return self.lose(cx, Error::CONNRESET, c"the peer has ended");
+            return self.take_last_ack(cx, ack);
         }
         let beyond = if keeps { ack.beyond } else { 0 };
         let news = self
@@ -210,12 +226,16 @@ impl<A: Address> Session<A> {
         self.pump(cx);
     }
 
-    /// What the peer has taken before it went.
+    /// The peer's endpoint is closed. This counts only with a number that the peer can have sent: another host may
+    /// have invented the packet.
     #[cold]
-    fn heed_last_ack<W>(&mut self, cx: &mut Cx<'_, A, W>, ack: &Ack) {
-        if self.tx.window.acknowledged(ack.next, 0, 0, cx.now) == News::Progress {
-            self.complete(cx);
+    fn take_last_ack<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, ack: &Ack) {
+        match self.tx.window.acknowledged(ack.next, 0, 0, cx.now) {
+            News::Forged | News::Old => return,
+            News::Progress => self.complete(cx),
+            News::Nothing => {}
         }
+        self.lose(cx, Error::CONNRESET, c"the peer has ended");
     }
 
     /// All packets of the oldest operations are acknowledged.
@@ -226,7 +246,11 @@ impl<A: Address> Session<A> {
             && let Some(out) = self.tx.outs.pop_front()
         {
             self.tx.at = self.tx.at.saturating_sub(1);
-            self.tx.answers -= usize::from(matches!(out.begin, Begin::Answer(_)));
+            if let Begin::Answer(_) = out.begin {
+                self.tx.answers -= 1;
+                self.tx.answer_bytes -= out.cost;
+                cx.common.answers -= out.cost;
+            }
             match out.end {
                 End::Complete(op) => cx.domain.complete_tx(&op),
                 End::Nothing => {}
@@ -291,6 +315,10 @@ impl<A: Address> Session<A> {
     }
 }
 
+/// Answers that wait for a peer to acknowledge them; endpoints have 1024 operations in flight at most.
+const MAX_ANSWERS: usize = 4096;
+/// Bytes that answers to all peers of an endpoint take.
+pub const MAX_ANSWER_BYTES: usize = 16 << 20;
 /// After so many silences in a row a peer is asked whether it is the one that it was.
 const SUSPICIOUS: u32 = 3;
 /// Peers of other libraries give back 16 bits of a transaction. Most of them name a place.

@@ -130,7 +130,10 @@ impl<T> Node<T> {
         call: impl FnOnce(&mut Session<Name>, &mut Cx<'_, Name, Socket>) -> R,
     ) -> R {
         let (domain, wire) = (&mut self.domain, &mut self.socket);
-        let id = self.port.session(domain, wire, now, &Name::at(peer)).unwrap();
+        let id = self
+            .port
+            .session(domain, wire, now, &Name::at(peer))
+            .unwrap();
         self.port.with(domain, wire, now, id, call).unwrap()
     }
 

@@ -94,7 +94,8 @@ impl Rxd {
                 }
             }
             taken += count;
-            if count < batch.len() {
+            // Places of closed endpoints are free once the queue was seen empty.
+            if count < batch.len() && !self.lower.has_gone() {
                 break;
             }
         }
@@ -430,7 +431,7 @@ impl Transport for Rxd {
         port.sessions()
             .for_each(|session| line.drop_route(session.route));
         self.lower.close(below);
-        // Places of its receives are free once the queue below was read to its end, and nothing else may ever read it.
+        // Nothing else may ever read the queue below.
         self.take(domain, self.reactor.now());
     }
 

@@ -249,6 +249,12 @@ impl LowerDomain {
         Some(Failure::Receive(ep))
     }
 
+    /// Whether completions of closed endpoints may lie in the queue below.
+    #[inline]
+    pub fn has_gone(&self) -> bool {
+        self.ops.has_gone()
+    }
+
     /// Nothing is left in the queue below.
     #[inline]
     pub fn read_empty(&mut self) {

@@ -108,6 +108,23 @@ impl SendState {
         Some(out)
     }
 
+    /// Drops the packets of a refused operation that were never sent, so that later operations follow at once. Its
+    /// packets before `keep` stay.
+    fn cut_unsent(&mut self, at: usize, keep: u64) {
+        let keep = keep.max(self.window.next());
+        let out = &mut self.outs[at];
+        let cut = out.past().saturating_sub(keep);
+        out.count -= cut;
+        let is_sent = out.past() <= self.window.next();
+        for later in self.outs.range_mut(at + 1..) {
+            later.first -= cut;
+        }
+        self.end -= cut;
+        if is_sent && self.at == at {
+            self.at += 1;
+        }
+    }
+
     fn place_of(&self, seq: u64) -> Option<usize> {
         let at = self.outs.partition_point(|out| out.past() <= seq);
         (at < self.outs.len()).then_some(at)
@@ -181,7 +198,7 @@ impl<A: Address> Session<A> {
     ) -> bool {
         let head = self.head(seq);
         let out = &mut self.tx.outs[at];
-        // Who reads of it is told that there is nothing any more.
+        // The region is closed: the answer ends with an error.
         if out.void.is_none() && out.body.is_gone() {
             let transaction = match out.begin {
                 Begin::Answer(transaction) => transaction,
@@ -189,7 +206,9 @@ impl<A: Address> Session<A> {
             };
             let error = Error::CANCELED.code() as u32;
             out.void = Some(Void { transaction, error });
+            self.tx.cut_unsent(at, seq + 1);
         }
+        let out = &self.tx.outs[at];
         let mtu = cx.wire.mtu();
         let sent = cx.wire.send(self.route, more, |room| {
             out.encode(seq - out.first, head, mtu, room)
@@ -291,6 +310,7 @@ impl<A: Address> Session<A> {
             let read = self.tx.reads.remove(place);
             cx.domain.fail_tx(&read.op, error);
         }
+        self.tx.cut_unsent(at, seq + 1);
         self.tx.window.resend(seq);
     }
 

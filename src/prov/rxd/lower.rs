@@ -16,7 +16,7 @@ use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::{Caps, Error, Result};
 use crate::engine::address::ip::Addr;
-use crate::engine::domain::ep::options::OPT_MORE_FOLLOWS;
+use crate::engine::domain::ep::options::{OPT_MORE_FOLLOWS, OPT_UNREACHABLE};
 use crate::engine::transport::Address;
 use crate::ffi::client::{Av, AvAttr, Completion, Cq, CqAttr, Domain, Ep, Fabric};
 use crate::ffi::layer::{self, Failed, Loan, Operations, Pool, Registrar, Slot, with_descriptors};
@@ -337,6 +337,14 @@ impl Routes<Addr> for Line<'_> {
             // A vector that does not take it back only grows.
             let _ = self.lower.av.remove(&mut [route]);
         }
+    }
+
+    fn take_unreachable(&mut self) -> Option<u64> {
+        if !self.lower.is_ours {
+            return None;
+        }
+        let route: usize = self.ep.ep.getopt(OPT_UNREACHABLE).ok()?;
+        Some(route as u64)
     }
 
     fn addr_of(&self, route: u64) -> Option<Addr> {

@@ -28,6 +28,8 @@ pub trait Routes<A>: Wire {
     fn route(&mut self, addr: &A) -> Result<u64>;
     /// Releases a name that `route` returned.
     fn drop_route(&mut self, route: u64);
+    /// The name of an address that was reported as unreachable since the last call.
+    fn take_unreachable(&mut self) -> Option<u64>;
     /// Returns the address behind a name.
     fn addr_of(&self, route: u64) -> Option<A>;
 }
@@ -59,6 +61,7 @@ impl<A: Address> Port<A> {
                 timers: BinaryHeap::new(),
                 early: 0,
                 answers: 0,
+                has_silent: false,
                 ids,
             },
             strangers: Strangers::default(),
@@ -240,18 +243,36 @@ impl<A: Address> Port<A> {
     }
 
     /// After packets have come: deadlines, what had no room, and what is owed.
-    pub fn settle<W: Wire>(&mut self, domain: &mut DomainState<A>, wire: &mut W, now: Instant) {
+    pub fn settle<W: Routes<A>>(
+        &mut self,
+        domain: &mut DomainState<A>,
+        wire: &mut W,
+        now: Instant,
+    ) {
         while let Some(&Reverse((at, id))) = self.common.timers.peek()
             && at <= now
         {
             self.common.timers.pop();
             self.with(domain, wire, now, id, |session, cx| session.tick(cx, at));
         }
+        if std::mem::take(&mut self.common.has_silent) {
+            self.note_unreachable(wire);
+        }
         self.retry_stalled(domain, wire, now);
         for id in std::mem::take(&mut self.common.blocked) {
             self.with(domain, wire, now, id, |session, cx| session.unblock(cx));
         }
         self.acknowledge(domain, wire, now);
+    }
+
+    /// Tells sessions that their peers were reported as unreachable.
+    #[cold]
+    fn note_unreachable<W: Routes<A>>(&mut self, wire: &mut W) {
+        while let Some(route) = wire.take_unreachable() {
+            if let Some(&id) = self.by_route.get(&route) {
+                self.sessions[id].silence.is_unreachable = true;
+            }
+        }
     }
 
     /// There may be room for what has come.

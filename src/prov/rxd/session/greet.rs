@@ -10,6 +10,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use super::rtt::LONGEST;
+use super::silence::Silence;
 use super::window::MAX_TIMEOUTS;
 use super::{Cx, Session, Wire};
 use crate::base::log::{Subsys, log_info};
@@ -148,9 +149,9 @@ impl<A: Address> Session<A> {
         let Some((_, count)) = self.greeting.asked else {
             return;
         };
-        if count >= MAX_TIMEOUTS {
+        if self.is_gone(cx) || count >= MAX_TIMEOUTS {
             let error = Error::CONNREFUSED;
-            self.lose(cx, error, c"the peer does not answer");
+            self.lose_silent(cx, error);
             self.greeting.failed = Some((error, cx.now));
             return;
         }
@@ -174,6 +175,7 @@ impl<A: Address> Session<A> {
     /// The peer greets.
     pub fn take_rts<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, rts: &Rts<'_>) {
         self.last_contact = cx.now;
+        self.silence = Silence::default();
         let is_untouched = self.is_untouched();
         let greeting = &mut self.greeting;
         let is_new = match greeting.is_up() {
@@ -222,6 +224,7 @@ impl<A: Address> Session<A> {
         }
         self.is_proved = true;
         self.last_contact = cx.now;
+        self.silence = Silence::default();
         self.rx.heard = Some(cx.now);
         if !self.greeting.is_up() {
             self.greeting.settle(cts.id, cts.is_ours, cx.now);

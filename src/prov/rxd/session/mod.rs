@@ -15,7 +15,8 @@ mod out;
 mod post;
 mod receive;
 mod rtt;
-mod send;
+pub mod send;
+mod silence;
 mod sink;
 mod target;
 mod tell;
@@ -32,6 +33,7 @@ use self::greet::Greeting;
 pub use self::ids::{GENERATION, Ids, PLACES};
 use self::receive::ReceiveState;
 use self::send::SendState;
+use self::silence::Silence;
 use crate::engine::domain_state::{DomainState, Sender};
 use crate::engine::strangers::fi_addr_of;
 use crate::engine::transport::Address;
@@ -74,6 +76,8 @@ pub struct Common {
     pub early: usize,
     /// Bytes that answers of all sessions take, until their peers acknowledge them.
     pub answers: usize,
+    /// A peer let a timeout pass: reports about unreachable peers are read.
+    pub has_silent: bool,
     pub ids: Ids,
 }
 
@@ -114,6 +118,7 @@ pub struct Session<A> {
     pub is_proved: bool,
     /// Time of the last packet of the peer, greetings included.
     pub last_contact: Instant,
+    pub silence: Silence,
     /// The session is in one of the endpoint's lists of strangers.
     pub is_listed: bool,
 }
@@ -142,6 +147,7 @@ impl<A: Address> Session<A> {
             timer: None,
             is_proved: false,
             last_contact: now,
+            silence: Silence::default(),
             is_listed: false,
         }
     }
@@ -150,6 +156,7 @@ impl<A: Address> Session<A> {
     pub fn take<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, packet: &Packet<'_>, bytes: &[u8]) {
         self.is_proved = true;
         self.last_contact = cx.now;
+        self.silence = Silence::default();
         self.rx.heard = Some(cx.now);
         match packet {
             Packet::Rts(_) | Packet::Cts(_) => {}
@@ -174,7 +181,7 @@ impl<A: Address> Session<A> {
             self.greet_again(cx);
         }
         if is_due(self.send_deadline()) {
-            self.silence(cx);
+            self.unanswered(cx);
         }
         if is_due(self.probe_deadline()) {
             self.probe(cx);

@@ -260,7 +260,7 @@ impl<A: Address> Session<A> {
     #[cold]
     pub(super) fn probe<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         self.rx.probes += 1;
-        if self.rx.probes > MAX_TIMEOUTS {
+        if self.is_gone(cx) || self.rx.probes > MAX_TIMEOUTS {
             return self.lose_silent(cx, Error::CONNRESET);
         }
         self.send_rts(cx);

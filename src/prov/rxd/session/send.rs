@@ -135,8 +135,16 @@ impl<A: Address> Session<A> {
     /// Whether one more answer that takes `cost` bytes may wait for the peer's acknowledgement. All peers of an
     /// endpoint share a limit, so that peers which acknowledge nothing do not use up its memory.
     pub(super) fn may_answer<W>(&self, cx: &Cx<'_, A, W>, cost: usize) -> bool {
-        let used = cx.common.answers;
-        self.tx.answers < MAX_ANSWERS && fits(self.tx.answer_bytes, used, cost, MAX_ANSWER_BYTES)
+        self.tx.answers < MAX_ANSWERS && self.answer_fits(cx, cost, MAX_ANSWER_BYTES)
+    }
+
+    /// Whether an answer may be a copy. The rest of the limit is for answers that are sent from where they lie.
+    pub(super) fn may_copy<W>(&self, cx: &Cx<'_, A, W>, cost: usize) -> bool {
+        self.answer_fits(cx, cost, MAX_ANSWER_BYTES / 2)
+    }
+
+    fn answer_fits<W>(&self, cx: &Cx<'_, A, W>, cost: usize, limit: usize) -> bool {
+        fits(self.tx.answer_bytes, cx.common.answers, cost, limit)
     }
 
     /// Queues an answer.
@@ -318,10 +326,11 @@ impl<A: Address> Session<A> {
         self.tx.window.deadline()
     }
 
-    /// Nothing was heard for too long.
+    /// No acknowledgement came in time.
     #[cold]
-    pub(super) fn silence<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
-        if !self.tx.window.silence(cx.now) {
+    pub(super) fn unanswered<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+        let is_gone = self.is_gone(cx);
+        if !self.tx.window.silence(cx.now) || is_gone {
             return self.lose_silent(cx, Error::CONNREFUSED);
         }
         if !cx.common.settings.retry {

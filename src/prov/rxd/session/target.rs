@@ -68,7 +68,7 @@ impl<A: Address> Session<A> {
         // Operations behind the read do not change a small answer: the order that programs are used to. This is no
         // promise, so the answer is sent from where it lies if copies take too much memory.
         let len = iov.remaining();
-        let body = match len <= SMALL_ANSWER && self.may_answer(cx, ANSWER_COST + len) {
+        let body = match len <= SMALL_ANSWER && self.may_copy(cx, ANSWER_COST + len) {
             true => Body::copied(&[&iov]),
             false => Body::Region(iov, Box::new(regions)),
         };

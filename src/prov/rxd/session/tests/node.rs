@@ -115,6 +115,7 @@ impl<T> Node<T> {
                 mtu,
                 room: usize::MAX,
                 routes: 0,
+                unreachable: Vec::new(),
             },
             ep,
             cq,

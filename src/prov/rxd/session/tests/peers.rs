@@ -88,6 +88,47 @@ fn a_peer_that_never_answers_is_given_up() {
     acquaint(&mut world);
 }
 
+/// A host that reports that nothing listens there: the peer's process is gone.
+#[test]
+fn a_peer_that_is_unreachable_is_given_up_within_30_seconds() {
+    for knows in [false, true] {
+        let mut world = pair();
+        if knows {
+            acquaint(&mut world);
+            world.pass(Duration::from_secs(100));
+        }
+        let start = world.passed;
+        send(&mut world, 0, 8);
+        world.reports = true;
+        world.dead[1] = true;
+        send(&mut world, 0, 5000);
+        let now = world.now();
+        if let Some(source) = world.nodes[0].port.sessions().next().map(|one| one.source) {
+            world.nodes[0].receive_from(now, bytes(8), (), source);
+        }
+        let failed = errors(&ended(&mut world, 0, 3));
+        assert_eq!(failed, [Error::CONNREFUSED.code(); 3]);
+        let passed = world.passed - start;
+        let limits = Duration::from_secs(20)..Duration::from_secs(30);
+        assert!(limits.contains(&passed), "{passed:?}");
+        world.dead[1] = false;
+        acquaint(&mut world);
+    }
+}
+
+/// It began again at the same place before it was given up.
+#[test]
+fn a_peer_that_answers_again_is_not_given_up() {
+    let mut world = pair();
+    world.reports = true;
+    world.dead[1] = true;
+    send(&mut world, 0, 8);
+    world.pass(Duration::from_secs(20));
+    world.dead[1] = false;
+    receive(&mut world, 1, 8);
+    assert_eq!(errors(&ended(&mut world, 0, 1)), [0]);
+}
+
 #[test]
 fn receives_that_name_a_peer_that_dies_end() {
     let mut world = pair();

@@ -17,6 +17,8 @@ pub struct World<T> {
     pub passed: Duration,
     /// Nothing comes from there, nor goes there.
     pub dead: Vec<bool>,
+    /// Senders to a dead endpoint are told so.
+    pub reports: bool,
 }
 
 pub const SETTINGS: Settings = Settings {
@@ -52,6 +54,7 @@ impl<T> World<T> {
             start: Instant::now(),
             passed: Duration::ZERO,
             dead: vec![false; count],
+            reports: false,
         }
     }
 
@@ -66,6 +69,8 @@ impl<T> World<T> {
             for (to, bytes) in sent {
                 if !self.dead[place] && self.dead.get(to) == Some(&false) {
                     self.net.send(self.passed, place, to, bytes);
+                } else if self.reports {
+                    self.nodes[place].socket.unreachable.push(to as u64);
                 }
             }
         }

@@ -29,6 +29,7 @@ pub mod named_av;
 pub mod pace;
 pub mod reactor;
 pub mod report;
+pub mod share;
 pub mod shared_av;
 pub mod signal;
 pub mod srx;

@@ -5,6 +5,7 @@
 
 mod arrivals;
 mod budget;
+mod coming;
 mod message;
 mod post;
 mod receive;
@@ -21,8 +22,8 @@ pub use self::post::{Claimed, Outcome};
 pub use self::receive::{Filled, RecvOp};
 use self::receive::{Multi, Posted};
 pub use self::watch::WaitingReceive;
-use crate::base::grow::{append, heap_cost};
-use crate::base::{CompFlags, IoVec, Result};
+use crate::base::grow::heap_cost;
+use crate::base::{CompFlags, IoVec};
 use crate::engine::ages::Ages;
 use crate::engine::matching::{Matcher, MsgId};
 use crate::ffi::ops::transfer::What;
@@ -95,6 +96,11 @@ impl<M: Memory> Srx<M> {
     #[inline]
     pub fn has_room(&self, token: u64, len: u64, limit: usize) -> bool {
         self.budget.has_room(token, cost_of(len), limit)
+    }
+
+    /// Bytes that unexpected messages of one peer take.
+    pub fn share_of(&self, token: u64) -> usize {
+        self.budget.share_of(token)
     }
 
     /// Messages that wait for a receive, also those that were claimed.
@@ -206,6 +212,10 @@ impl<M: Memory> Srx<M> {
             Bytes::Coming(_) => cost_of(envelope.len),
             Bytes::There | Bytes::Lost => ENTRY,
         };
+        self.keep_charged(envelope, bytes, charge)
+    }
+
+    fn keep_charged(&mut self, envelope: Envelope, bytes: Bytes, charge: usize) -> Slot {
         self.budget.charge(envelope.token, charge);
         self.stats.count(Count::Unexpected);
         let lane = self.lane(envelope.what);
@@ -272,25 +282,6 @@ impl<M: Memory> Srx<M> {
         message.origin = Some(addr.into_boxed_slice());
         message.charge += cost;
         self.budget.charge(token, cost);
-    }
-
-    /// The next bytes of a message whose bytes are coming. `NOMEM`: there is no memory for them.
-    pub fn coming(&mut self, slot: Slot, part: &[u8]) -> Result {
-        let message = self.slot_lane(slot).matcher.unexpected(slot.id);
-        match &mut message.bytes {
-            Bytes::Coming(bytes) => append(bytes, part, message.envelope.len as usize),
-            _ => Ok(()),
-        }
-    }
-
-    /// The bytes of a message that stood in the stream are taken after all.
-    pub fn begin_coming(&mut self, slot: Slot) {
-        let message = self.slot_lane(slot).matcher.unexpected(slot.id);
-        let envelope = message.envelope;
-        let cost = heap_cost(envelope.len as usize);
-        message.bytes = Bytes::Coming(Vec::new());
-        message.charge += cost;
-        self.budget.charge(envelope.token, cost);
     }
 
     /// All bytes of a kept message are here: the receive that took it meanwhile, filled.

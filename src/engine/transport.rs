@@ -235,6 +235,11 @@ pub trait Transport: Connects + Contexts + Groups + Multicast + Atomics + Batche
         _addr: &Self::Addr,
     ) {
     }
+    /// The index of a peer that hosts or routers reported as unreachable since the last call. `NOMSG`: there is none.
+    /// This is for providers above, which decide what it means.
+    fn take_unreachable(&mut self, _domain: &DomainStateOf<Self>, _ep: usize) -> Result<u64> {
+        Err(Error::NOPROTOOPT)
+    }
     /// The bytes that fi_av_lookup gives.
     fn looked_up(&self, addr: &Self::Addr) -> Vec<u8> {
         addr.to_bytes()

@@ -10,7 +10,7 @@ use super::state::{Rxm, StateOf};
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Caps, CompFlags, Error};
 use crate::engine::domain_state::{MessageInfo, Sender};
-use crate::engine::srx::{Bytes, Envelope, Slot as Kept, Srx, Unfilled};
+use crate::engine::srx::{Envelope, Slot as Kept, Srx, Unfilled};
 use crate::engine::transport::Address;
 
 /// Whether a packet could be dealt with.
@@ -336,6 +336,17 @@ impl Rxm {
         if have > message.size || is_last != (have == message.size) {
             return Err(Fault("segments of another length than their message"));
         }
+        if let Sink::Kept(srx, slot) = coming.sink
+            && !self.is_forced
+            && segment.part != Part::First
+            && !domain.rx_queue_mut(srx).may_grow(
+                slot,
+                payload.len(),
+                self.lower.params.max_saved_bytes,
+            )
+        {
+            return Ok(Taken::Later);
+        }
         (coming.number, coming.have) = (coming.number + 1, have);
         match &mut coming.sink {
             // What there is no room for is dropped.
@@ -369,7 +380,7 @@ impl Rxm {
         if !self.may_keep(srx, &envelope, envelope.len) {
             return None;
         }
-        let slot = srx.keep(envelope, Bytes::Coming(Vec::new()));
+        let slot = srx.keep_growing(envelope);
         self.note_origin(domain, id, srx_id, slot);
         Some(Sink::Kept(srx_id, slot))
     }

@@ -390,6 +390,14 @@ impl Transport for Domain {
         self.eps.get_mut(&ep).ok_or(Error::INVAL)?.rename(addr)
     }
 
+    fn take_unreachable(&mut self, domain: &DomainState<Addr>, ep: usize) -> Result<u64> {
+        let socket = &self.ep(ep)?.socket;
+        let av = domain.ep(ep).av.ok_or(Error::NOMSG)?;
+        let all = core::iter::from_fn(|| socket.take_unreachable());
+        let mut known = all.filter_map(|addr| domain.av(av).find(&addr));
+        known.next().ok_or(Error::NOMSG)
+    }
+
     #[inline]
     fn transmit_one(&mut self, domain: &mut DomainState<Addr>, ep: usize, tx: &OneTx) -> bool {
         if tx.flags.intersects(!USUAL) {

@@ -105,6 +105,9 @@ impl Ep {
             true => self.groups.get(&dest).ok_or(Error::INVAL)?.destination()?,
         };
         let len = payload.len();
+        if len > MAX_MESSAGE {
+            return Err(Error::MSGSIZE);
+        }
         let is_alone = self.outbox.is_empty();
         let waits = len <= SMALL && flags.contains(OpFlags::MORE);
         if is_alone && !waits && (self.pace.writes(poll) || len > SMALL) {

@@ -19,6 +19,10 @@ use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 /// within the same call of the application, so it may wait for that whatever its length.
 pub const OPT_MORE_FOLLOWS: c_int = 0x4946_0001;
 
+/// An option of our own, for providers of ours that lie above: size_t, the fi_addr_t of a peer that hosts or routers
+/// reported as unreachable. Each report is returned once; -FI_ENOMSG: there is none.
+pub const OPT_UNREACHABLE: c_int = 0x4946_0002;
+
 impl<T: Transport> Ep<T> {
     fn may_share(&self) -> bool {
         T::SHARES_MEMORY && self.shared.info.ep.ep_type == FI_EP_RDM.0
@@ -37,6 +41,14 @@ impl<T: Transport> EpCalls for Ep<T> {
                     .min_multi_recv
             }
             FI_OPT_CM_DATA_SIZE if info.ep.ep_type == FI_EP_MSG.0 => CM_DATA_SIZE,
+            OPT_UNREACHABLE => {
+                let mut state = self.shared.engine.lock()?;
+                let State {
+                    transport, domain, ..
+                } = &mut *state;
+                let index = transport.take_unreachable(domain, self.shared.id)?;
+                usize::try_from(index).map_err(|_| Error::NOMSG)?
+            }
             FI_OPT_TX_SIZE => info.tx.size,
             FI_OPT_RX_SIZE => info.rx.size,
             _ => {

@@ -23,7 +23,7 @@ use crate::engine::wait::Wait;
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::transfer::{Context, Rx, Tx, What};
 use crate::prov::rxd::port::Port;
-use crate::prov::rxd::session::{Cx, From, Session, Settings};
+use crate::prov::rxd::session::{Cx, From, Ids, Session, Settings};
 
 /// What the queue says of an operation.
 #[derive(Clone, Debug)]
@@ -66,6 +66,7 @@ impl<T> Node<T> {
         memory: Vec<u8>,
         seed: u64,
     ) -> Node<T> {
+        let ids = Ids::new(&seed.to_ne_bytes(), false);
         let memory = TestMemory::new(memory);
         let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
         let segments = vec![memory.registered()];
@@ -108,12 +109,13 @@ impl<T> Node<T> {
         });
         Node {
             domain,
-            port: Port::new(ep, Name::at(place).to_bytes(), settings, seed),
+            port: Port::new(ep, Name::at(place).to_bytes(), settings, ids),
             socket: Socket {
                 sent: Vec::new(),
                 mtu,
                 room: usize::MAX,
                 routes: 0,
+                unreachable: Vec::new(),
             },
             ep,
             cq,
@@ -129,7 +131,10 @@ impl<T> Node<T> {
         call: impl FnOnce(&mut Session<Name>, &mut Cx<'_, Name, Socket>) -> R,
     ) -> R {
         let (domain, wire) = (&mut self.domain, &mut self.socket);
-        let id = self.port.session(domain, wire, &Name::at(peer)).unwrap();
+        let id = self
+            .port
+            .session(domain, wire, now, &Name::at(peer))
+            .unwrap();
         self.port.with(domain, wire, now, id, call).unwrap()
     }
 
@@ -249,7 +254,7 @@ impl<T> Node<T> {
         }
     }
 
-    pub fn take(&mut self, now: Instant, from: From, bytes: &[u8]) {
+    pub fn take(&mut self, now: Instant, from: &From<Name>, bytes: &[u8]) {
         self.port
             .take(&mut self.domain, &mut self.socket, now, from, bytes);
     }

@@ -103,6 +103,10 @@ pub struct EpState {
     pub enabled: bool,
     /// FI_MORE is a promise (`OPT_MORE_FOLLOWS`).
     pub more_follows: bool,
+    /// Source that completions give for the peer of a connected endpoint (`OPT_PEER_NUMBER`), or FI_ADDR_NOTAVAIL.
+    pub peer_number: u64,
+    /// Nothing is read from the peer of a connected endpoint (`OPT_PAUSE`).
+    pub is_paused: bool,
     /// Accesses to memory keep their order among each other, or with messages: FI_ORDER_RAW and its like.
     pub orders_access: bool,
     pub tx_size: usize,

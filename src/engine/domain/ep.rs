@@ -145,6 +145,8 @@ impl<T: Transport> Ep<T> {
             contexts: Vec::new(),
             enabled: false,
             more_follows: false,
+            peer_number: FI_ADDR_NOTAVAIL,
+            is_paused: false,
             orders_access: info.tx.msg_order.intersects(ACCESS_AFTER),
             tx_size: info.tx.size,
             tx_pending: 0,

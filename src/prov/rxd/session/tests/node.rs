@@ -100,6 +100,8 @@ impl<T> Node<T> {
             ended: None,
             contexts: Vec::new(),
             more_follows: false,
+            peer_number: FI_ADDR_NOTAVAIL,
+            is_paused: false,
             enabled: true,
             orders_access: false,
             tx_size: 1024,

@@ -2,7 +2,12 @@
 //! fi_endpoint(3), scalable endpoints: several transmit and receive contexts at one address.
 #include "transfer.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 enum { MOST = 64, LEN = 64, LARGE = 300000, BITS = 6 };
 
@@ -884,4 +889,49 @@ TEST(fi_endpoint, stx_subset_of_orders, EP_RELIABLE, FI_MSG | FI_RMA, "An order 
 	t->info->tx_attr->msg_order = FI_ORDER_SAS | FI_ORDER_RMA_RAR;
 	ep = open_ep(t, t->info);
 	CHECK_RC(fi_ep_bind(ep, &stx->fid, 0), -FI_EINVAL);
+}
+
+// How often the words stand in what the process writes about itself.
+static unsigned count_of(const char *text, const char *words)
+{
+	unsigned count = 0;
+
+	for (const char *at = text; (at = strstr(at, words)); at += strlen(words))
+		count++;
+	return count;
+}
+
+TEST(fi_endpoint, scalable_dump, CORE | OURS_ONLY, 0, "A dump shows a scalable endpoint once with its counters, and each context with its index")
+{
+	static char text[65536];
+	char file[64], name[96];
+	size_t len = 0;
+
+	snprintf(file, sizeof(file), "/tmp/conformance-dump-%d", (int)getpid());
+	snprintf(name, sizeof(name), "%s.%d.1.txt", file, (int)getpid());
+	setenv("FI_DUMP_FILE", file, 1);
+	setenv("FI_DUMP_ON_SIGNAL", "USR2", 1);
+	start_as(t, "tcp", FI_EP_RDM, FI_MSG);
+	open_both(t, 2);
+	raise(SIGUSR2);
+	for (uint64_t limit = now_ms() + t->limit_ms; count_of(text, "transmit context 1 of") < 2;) {
+		FILE *in = fopen(name, "r");
+
+		progress(t);
+		len = in ? fread(text, 1, sizeof(text) - 1, in) : 0;
+		text[len] = 0;
+		if (in)
+			fclose(in);
+		if (now_ms() > limit)
+			FAIL("no dump with all contexts in %s: %s", name, text);
+	}
+	unlink(name);
+	snprintf(name, sizeof(name), "%s.%d.1.json", file, (int)getpid());
+	ONCE(t, !unlink(name) || errno != ENOENT);
+	CHECK_EQ(count_of(text, "  scalable endpoint "), 2);
+	CHECK_EQ(count_of(text, "so far:"), 2);
+	CHECK_EQ(count_of(text, "peers:"), 2);
+	CHECK_EQ(count_of(text, "receive context 1 of"), 2);
+	CHECK_EQ(count_of(text, "transmit context 0 of"), 2);
+	CHECK_EQ(count_of(text, "not enabled"), 0);
 }

@@ -332,6 +332,24 @@ def arrays_with_objects_of_others(case):
         equal((done.returncode, done.stdout), (0, "done\n"))
 
 
+def layers_derive_what_is_below(case):
+    """Completion data of writes, the network card and limits are those of the provider below."""
+    carry = case.folder / "libcarry-fi.so"
+    sources = [str(file) for file in (HERE / "carry").glob("*.c") if file.name != "provider.c"]
+    compile_c(carry, HERE / "carry/provider.c", ["-shared", "-fPIC", "-pthread", "-fvisibility=hidden", *sources,
+              f"-L{case.library}", "-lfabric"], case.library)
+    program = case.folder / "derived"
+    compile_c(program, HERE / "derived.c", [f"-L{case.library}", "-lfabric"], case.library)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("FI_")}
+    kept |= {"LD_LIBRARY_PATH": str(case.library), "FI_PROVIDER_PATH": str(case.folder)}
+    for layered, demands, size in (("ofi_rxm", "none", 8), ("ofi_rxm", "data4", 4), ("ofi_rxm", "data4,rx_cq_data,iov1", 4),
+                                   ("ofi_rxd", "none", 8)):
+        kind = "msg" if layered == "ofi_rxm" else "dgram"
+        done = subprocess.run([program, f"carry;{layered}", kind, str(size)], env=kept | {"CARRY_DEMANDS": demands},
+                              capture_output=True, text=True, timeout=60 * PATIENCE)
+        equal((done.returncode, done.stdout), (0, "done\n"))
+
+
 def inside_another(case):
     """Ours in the libfabric of somebody else: they count there, and carry messages."""
     if not OPTIONS.plugin or not (pathlib.Path(OPTIONS.other or "") / "libfabric.so.1").exists():

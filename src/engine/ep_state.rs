@@ -70,8 +70,32 @@ const TX_EXTRAS: Caps = flags!(Caps: FENCE | TRIGGER | ATOMIC);
 /// What needs a queue for transmits.
 pub const INITIATES: Caps = flags!(Caps: SEND | READ | WRITE);
 
+/// The part of an endpoint that an `EpState` stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    Endpoint,
+    /// A scalable endpoint, and its receive context 0.
+    Scalable {
+        is_enabled: bool,
+    },
+    /// Another context of the scalable endpoint `of`.
+    Receive {
+        of: usize,
+        index: usize,
+    },
+    Transmit {
+        of: usize,
+        index: usize,
+    },
+    /// What closed transmit contexts of the scalable endpoint `of` left under way.
+    Closed {
+        of: usize,
+    },
+}
+
 /// Under the domain's lock, by number in `DomainState::eps`.
 pub struct EpState {
+    pub role: Role,
     /// The handle that C holds, and its context: events name them.
     pub fid: usize,
     pub context: usize,
@@ -103,6 +127,10 @@ pub struct EpState {
     pub enabled: bool,
     /// FI_MORE is a promise (`OPT_MORE_FOLLOWS`).
     pub more_follows: bool,
+    /// Source that completions give for the peer of a connected endpoint (`OPT_PEER_NUMBER`), or FI_ADDR_NOTAVAIL.
+    pub peer_number: u64,
+    /// Nothing is read from the peer of a connected endpoint (`OPT_PAUSE`).
+    pub is_paused: bool,
     /// Accesses to memory keep their order among each other, or with messages: FI_ORDER_RAW and its like.
     pub orders_access: bool,
     pub tx_size: usize,

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::abi::*;
-use crate::base::info::{FabricAttr, Hints, Info, Layout, Made, Query, release};
+use crate::base::info::{FabricAttr, Hints, Info, Layout, Made, Nic, Query, release};
 use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::ffi::{foreign, wrap};
@@ -190,10 +190,12 @@ impl Plugin {
                 true => unsafe { Info::read(list, Layout::FABRIC_1_9) },
                 false => Err(Error::INVAL),
             };
+            // SAFETY: as above; its NIC is NULL or an open object.
+            let nic = info.is_ok().then(|| unsafe { Nic::copy_of((*list).nic) });
             // SAFETY: as above.
             let made = unsafe { Made::new(list, self.api() < NEXT) }?;
             if let Ok(mut info) = info {
-                info.made = Some(made);
+                (info.made, info.nic) = (Some(made), nic.flatten());
                 entries.push(info);
             }
             list = next;

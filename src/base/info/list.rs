@@ -61,7 +61,7 @@ pub fn write_all(entries: &[Info]) -> Result<*mut abi::fi_info> {
 
 /// # Safety
 /// `nic` is null or an open NIC object.
-unsafe fn duplicate_nic(nic: *mut abi::fid_nic) -> Result<*mut abi::fid_nic> {
+pub(super) unsafe fn duplicate_nic(nic: *mut abi::fid_nic) -> Result<*mut abi::fid_nic> {
     // SAFETY: the caller promises an object whose tables its maker filled.
     let control = unsafe { nic.as_ref().and_then(|nic| nic.fid.ops.as_ref()) };
     let Some(control) = control.and_then(|ops| ops.control) else {

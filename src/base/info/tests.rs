@@ -61,6 +61,7 @@ fn full() -> Info {
             ..FabricAttr::default()
         },
         made: None,
+        nic: None,
     }
 }
 
@@ -211,7 +212,17 @@ fn the_nic_is_copied_and_closed_by_its_maker() {
         assert!((*old).nic.is_null(), "headers of that time have no nic");
         release(old);
         release(copy);
+        // An entry of a layered provider has a copy of its own, and so has each entry in C.
+        let above = Info {
+            nic: Nic::copy_of((*entry).nic),
+            ..full()
+        };
         release(entry);
+        let (first, second) = (above.write().unwrap(), above.clone().write().unwrap());
+        assert!(!(*first).nic.is_null() && (*first).nic != (*second).nic);
+        assert_eq!(OPEN.load(Ordering::Relaxed), 3);
+        release(first);
+        release(second);
     }
     assert_eq!(OPEN.load(Ordering::Relaxed), 0);
 }

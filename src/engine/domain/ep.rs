@@ -27,7 +27,7 @@ use crate::engine::domain::peers::Caller;
 use crate::engine::domain::profile::Profile;
 use crate::engine::domain::sep::{Member, Side};
 use crate::engine::domain::{Engine, Locked};
-use crate::engine::ep_state::EpState;
+use crate::engine::ep_state::{EpState, Role};
 use crate::engine::srx::Srx;
 use crate::engine::transport::Transport;
 use crate::ffi::object;
@@ -126,6 +126,7 @@ impl<T: Transport> Ep<T> {
     ) -> EpState {
         let caps = EpState::caps_of(info);
         EpState {
+            role: Role::Endpoint,
             fid: 0,
             context: context as usize,
             ep_type: info.ep.ep_type,
@@ -145,6 +146,8 @@ impl<T: Transport> Ep<T> {
             contexts: Vec::new(),
             enabled: false,
             more_follows: false,
+            peer_number: FI_ADDR_NOTAVAIL,
+            is_paused: false,
             orders_access: info.tx.msg_order.intersects(ACCESS_AFTER),
             tx_size: info.tx.size,
             tx_pending: 0,

@@ -365,7 +365,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.count(ep, Event::RemoteRead, OpFlags::empty(), len as usize);
     }
 
-    /// Whether the endpoint may take messages from the wire: its queue has not run over.
+    /// Whether the endpoint may take messages from the wire: its queue has not run over, and it is not paused.
     #[inline]
     pub fn may_receive(&self, ep: usize) -> bool {
         let ep = &self.eps[ep];
@@ -373,7 +373,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             Some(cq) => !self.cqs[cq].is_over(),
             None => true,
         };
-        has_room && (ep.contexts.is_empty() || self.contexts_may_receive(ep))
+        has_room && !ep.is_paused && (ep.contexts.is_empty() || self.contexts_may_receive(ep))
     }
 
     #[cold]

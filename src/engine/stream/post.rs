@@ -170,6 +170,10 @@ impl<N: Net> Stream<N> {
         };
         if self.conns[id].session.state == State::Idle && self.conns[id].deadline.is_none() {
             N::begin_connect(self, domain, id)?;
+            // An attempt that fails at once takes the connection with it.
+            if !self.conns.contains(id) {
+                return Err(Error::CONNREFUSED);
+            }
         }
         Ok(id)
     }

@@ -340,7 +340,9 @@ impl<N: Net> Stream<N> {
         {
             return false;
         }
-        self.with(domain, id, |session, cx| session.waits_for_sender(cx))
+        let waits = self.with(domain, id, |session, cx| session.waits_for_sender(cx));
+        // An answer that could not be sent may have ended the connection.
+        waits || !self.conns.contains(id)
     }
 
     /// There is no room for all that is queued.

@@ -181,6 +181,7 @@ fn over(core: &Info, query: &Query) -> Prototype {
             prov_version: VERSION,
             ..FabricAttr::default()
         },
+        nic: core.nic.clone(),
         ..Info::default()
     };
     Asked::of(query).add_to(&mut info, ON_DEMAND);

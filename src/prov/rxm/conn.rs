@@ -42,8 +42,10 @@ pub struct Conn {
     pub link: Option<Arc<Ep>>,
     /// For memory that this connection uses.
     pub registrar: Option<Registrar>,
-    /// What the peer writes into its packets: not only the place in our table, which others have had.
+    /// Name that the peer writes into its packets: random, so that no other process guesses it.
     pub name: u32,
+    /// Number by which completions below name this connection. Each endpoint below has another one; 0 without one.
+    pub arrival: u64,
     /// What the peer calls the connection, and its process.
     pub remote: ConnId,
     /// Receives only: the second half of a connection to oneself.
@@ -61,6 +63,10 @@ pub struct Conn {
     pub held: VecDeque<Post>,
     /// Packets that wait, of each `Lane`.
     pub inbox: [VecDeque<Box<[u8]>>; LANES],
+    /// Bytes that those packets take, of each `Lane`.
+    pub waiting: [usize; LANES],
+    /// Nothing is received from the peer because too much of what it sent waits.
+    pub is_paused: bool,
     /// Messages that come in segments, by their senders' names.
     pub coming: HashMap<u64, Coming>,
     /// Receives of this connection alone that are posted below.
@@ -112,6 +118,7 @@ impl Conn {
             link: None,
             registrar: None,
             name: 0,
+            arrival: 0,
             remote: ConnId::default(),
             receive_only: false,
             deadline: None,
@@ -122,6 +129,8 @@ impl Conn {
             is_look: false,
             held: VecDeque::new(),
             inbox: Default::default(),
+            waiting: [0; LANES],
+            is_paused: false,
             coming: HashMap::new(),
             posted: 0,
             is_dry: false,

@@ -10,6 +10,7 @@ use std::time::Instant;
 use self::verdict::{Known, Verdict, decide};
 use super::SOURCE;
 use super::conn::State;
+use super::domain::random;
 use super::loss::{is_silence, loss_of};
 use super::proto::{ConnId, FlowControl, Reason, Request, Response, reason_of, reject};
 use super::state::{Due, Rxm, StateOf};
@@ -17,15 +18,17 @@ use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::address::ip::Addr;
-use crate::engine::domain::ep::options::OPT_MORE_FOLLOWS;
+use crate::engine::domain::ep::options::{OPT_MORE_FOLLOWS, OPT_PEER_NUMBER};
 use crate::engine::transport::Address;
 use crate::ffi::client::{EqError, Event, Info, InfoList};
 
 /// How long a peer whose connection has ended is looked for. The kernel asks three times in it.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Bits of a connection's name that are its place in the table.
-const PLACE: u32 = 20;
+/// Bits of `Conn::arrival` that are the connection's place in the table.
+const PLACE: u32 = 32;
+/// Bits of it that are a serial number: no arrival looks like the source of an unknown sender.
+const SERIAL: u64 = (1 << 30) - 1;
 
 impl Rxm {
     /// Begins to connect, unless it is too early for another attempt.
@@ -77,9 +80,16 @@ impl Rxm {
         link.connect(&peer.to_bytes(), &request.encode())
     }
 
+    /// A number for a connection's new endpoint below, which no earlier one of that place had.
+    fn next_arrival(&mut self, id: usize) -> u64 {
+        self.links = self.links.wrapping_add(1);
+        (u64::from(self.links) & SERIAL) << PLACE | id as u64
+    }
+
     /// Binds an endpoint below, and makes it the connection's.
     fn set_up(&mut self, id: usize, link: std::sync::Arc<crate::ffi::client::Ep>) -> Result {
         let ep = self.conns[id].ep;
+        let arrival = self.next_arrival(id);
         let endpoint = self.endpoint(ep).ok_or(Error::INVAL)?;
         link.bind(&self.lower.eq, 0)?;
         if let Some(shared) = &endpoint.shared_rx {
@@ -91,6 +101,7 @@ impl Rxm {
         if self.lower.is_ours {
             // The segments of a message are posted in one go.
             let _ = link.setopt(OPT_MORE_FOLLOWS, 1u8);
+            link.setopt(OPT_PEER_NUMBER, arrival as usize)?;
         }
         let registrar = self.lower.registrar.of_endpoint(&link);
         let registrar = endpoint.accesses.telling(registrar);
@@ -98,16 +109,14 @@ impl Rxm {
         let conn = &mut self.conns[id];
         conn.registrar = Some(registrar);
         conn.link = Some(link);
+        (conn.arrival, conn.is_paused) = (arrival, false);
         self.post_own(id)
     }
 
-    /// By what the peer names the connection from now on. Packets for one that had the place before are told apart.
+    /// The name by which the peer calls the connection from now on.
     fn conn_id(&mut self, id: usize) -> Result<ConnId> {
-        let place = u32::try_from(id).ok().filter(|&id| id < 1 << PLACE);
-        let place = place.ok_or(Error::NOSPC)?;
-        self.names = self.names.wrapping_add(1);
         // Some peers take it for a signed number.
-        let index = (self.names << PLACE | place) & i32::MAX as u32;
+        let index = (random()? & i32::MAX as u32).max(1);
         self.conns[id].name = index;
         Ok(ConnId {
             index,
@@ -115,12 +124,12 @@ impl Rxm {
         })
     }
 
-    /// The connection that a packet names.
+    /// The connection that a completion below is about.
     #[inline]
-    pub fn named(&self, ep: usize, name: u32) -> Option<usize> {
-        let id = (name & ((1 << PLACE) - 1)) as usize;
+    pub fn arrived_over(&self, ep: usize, arrival: u64) -> Option<usize> {
+        let id = (arrival & ((1 << PLACE) - 1)) as usize;
         let conn = self.conns.get(id)?;
-        (conn.name == name && conn.ep == ep && conn.state != State::Over).then_some(id)
+        (conn.arrival == arrival && conn.ep == ep && conn.state != State::Over).then_some(id)
     }
 
     /// Takes an event from below. None: there is none.
@@ -282,6 +291,7 @@ impl Rxm {
                     State::Idle => {}
                     _ => {
                         // What it has sent before is not lost with it.
+                        self.resume(id);
                         self.take_all(domain, ep);
                         self.lost(domain, id, Error::CONNRESET, &"has begun anew");
                         let id = self.new_peer(domain, ep, peer, false);

@@ -118,7 +118,7 @@ const VARIABLES: [(&str, Kind, &str); 22] = [
     (
         "use_srx",
         Kind::Bool,
-        "connections receive into one context that they share (default: over tcp)",
+        "connections receive into one context that they share; only over tcp and sockets (default: over tcp)",
     ),
     (
         "tx_size",

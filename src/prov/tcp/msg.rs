@@ -39,7 +39,8 @@ impl Stream<Tcp> {
             None => endpoint.own.dest,
         };
         let peer = peer.ok_or(Error::INVAL)?;
-        let mut conn = Conn::<Tcp>::new(ep, addr::canonical(peer), FI_ADDR_NOTAVAIL);
+        let number = domain.ep(ep).peer_number;
+        let mut conn = Conn::<Tcp>::new(ep, addr::canonical(peer), number);
         // Kept until the request is written.
         conn.session.rx.leftover = param.to_vec();
         let id = self.conns.insert(conn);
@@ -60,7 +61,7 @@ impl Stream<Tcp> {
         let request = endpoint.own.request.take().ok_or(Error::INVAL)?;
         let nodelay = endpoint.own.nodelay;
         self.check_key(ep, &request)?;
-        let mut conn = Conn::<Tcp>::new(ep, request.from(), FI_ADDR_NOTAVAIL);
+        let mut conn = Conn::<Tcp>::new(ep, request.from(), domain.ep(ep).peer_number);
         conn.session.extended = request.is_extended();
         let response = encode_cm(
             CmKind::Response,

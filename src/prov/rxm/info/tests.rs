@@ -47,6 +47,7 @@ fn core(name: &CStr, domain: &CStr) -> Info {
     info.ep.max_order_waw_size = usize::MAX;
     info.domain.name = Some(domain.to_owned());
     info.domain.max_ep_srx_ctx = 1;
+    info.domain.cq_data_size = 8;
     info.fabric.name = Some(c"net".to_owned());
     info.fabric.prov_name = Some(name.to_owned());
     info
@@ -413,4 +414,39 @@ fn one_port_at_all_addresses() {
     let src = addr::from_bytes(&info.src_addr.unwrap()).unwrap();
     assert_eq!(src.to_string(), "127.0.0.1:4711");
     assert_eq!(below.asked.borrow()[0].0, CORE_ONLY);
+}
+
+#[test]
+fn no_more_data_is_offered_than_writes_carry_below() {
+    let with_data = |below: usize, wanted: usize| {
+        let mut entry = core(c"tcp", c"lo");
+        entry.domain.cq_data_size = below;
+        let mut hints = with_caps(Caps::empty());
+        hints.domain.as_mut().unwrap().cq_data_size = wanted;
+        let answer = ask(&cores(vec![entry]), Some(&hints));
+        let sizes = answer.entries.iter().map(|info| info.domain.cq_data_size);
+        sizes.collect::<Vec<_>>()
+    };
+    assert_eq!(with_data(4, 0), [4]);
+    assert_eq!(with_data(4, 4), [4]);
+    assert_eq!(with_data(4, 8), []);
+    assert_eq!(with_data(0, 0), [0]);
+    assert_eq!(with_data(16, 0), [8]);
+}
+
+#[test]
+fn only_the_progress_of_data_is_manual_unless_it_is_asked_for() {
+    let progress_of = |wanted: u32| {
+        let mut hints = with_caps(Caps::empty());
+        hints.domain.as_mut().unwrap().progress = wanted;
+        let info = only(ask(&cores(vec![core(c"tcp", c"lo")]), Some(&hints)));
+        (info.domain.control_progress, info.domain.progress)
+    };
+    let (auto, manual) = (FI_PROGRESS_AUTO.0, FI_PROGRESS_MANUAL.0);
+    assert_eq!(progress_of(0), (auto, manual));
+    assert_eq!(progress_of(auto), (auto, auto));
+    assert_eq!(progress_of(manual), (manual, manual));
+    let info = only(ask(&cores(vec![core(c"tcp", c"lo")]), None));
+    let domain = info.domain;
+    assert_eq!((domain.control_progress, domain.progress), (auto, manual));
 }

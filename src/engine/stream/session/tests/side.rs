@@ -14,7 +14,7 @@ use crate::base::log::Source;
 use crate::base::{Access, Caps, Error, OpFlags, Result};
 use crate::engine::cq_ring::Ring;
 use crate::engine::domain_state::{CqState, DomainState, Regions, TxOp};
-use crate::engine::ep_state::EpState;
+use crate::engine::ep_state::{EpState, Role};
 use crate::engine::mr::KeyPolicy;
 use crate::engine::srx::{Claimed, Srx};
 use crate::engine::stream::link::Link;
@@ -112,6 +112,7 @@ impl Side {
         });
         let srx = domain.add_rx_queue(Srx::new());
         let ep = domain.add_ep(EpState {
+            role: Role::Endpoint,
             fid: 0,
             context: 0,
             ep_type: FI_EP_RDM.0,
@@ -130,6 +131,8 @@ impl Side {
             ended: None,
             contexts: Vec::new(),
             more_follows: false,
+            peer_number: FI_ADDR_NOTAVAIL,
+            is_paused: false,
             enabled: true,
             orders_access: false,
             tx_size: 1024,

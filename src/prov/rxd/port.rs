@@ -337,7 +337,10 @@ impl<A: Address> Port<A> {
         let session = &mut self.sessions[id];
         let to = index.unwrap_or(source_of(id as u64));
         let before = std::mem::replace(&mut session.source, to);
-        domain.rename_source(self.ep, before, to);
+        match index {
+            Some(_) => domain.rename_source(self.ep, before, to),
+            None => domain.forget_source(self.ep, before, to, addr),
+        }
     }
 
     /// fi_cancel(3).

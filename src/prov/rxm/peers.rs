@@ -158,17 +158,17 @@ impl Rxm {
             let conn = &mut self.conns[id];
             if conn.fi_addr == index {
                 conn.fi_addr = FI_ADDR_NOTAVAIL;
-                domain.rename_source(conn.ep, index, conn.source());
+                domain.forget_source(conn.ep, index, conn.source(), peer);
             }
         }
         for (ep, endpoint) in of_av(&mut self.eps, domain, av) {
             if let Some(slot) = endpoint.peers.get_mut(index as usize) {
                 *slot = NONE;
             }
-            // What it has sent before its connection ended: the index may be another peer's next.
+            // Messages may be kept whose connection has ended; the index may be another peer's next.
             let unexpected = domain.unexpected_len(ep);
             let unnamed = endpoint.strangers.number(peer, unexpected);
-            domain.rename_source(ep, index, unnamed);
+            domain.forget_source(ep, index, unnamed, peer);
         }
     }
 

@@ -64,6 +64,8 @@ pub struct Srx<M: Memory = Host> {
     pub many_tagged: bool,
     /// Endpoints that receive here.
     pub eps: usize,
+    /// Upper bits of a source address that name a context of the source: fi_rx_addr(3).
+    pub context_bits: u32,
     /// The receives are those of another provider: fi_peer(3).
     pub arrivals: Option<Box<Arrivals>>,
     /// Those of its endpoint; of a context that several share, hidden ones.

@@ -24,8 +24,8 @@ pub struct Endpoint {
     pub peers: Vec<u32>,
     /// Connections by the peer's listener.
     pub by_addr: HashMap<Addr, usize>,
-    /// Connections beside those in `by_addr`: receiving halves of connections to the endpoint itself. Peers of this host can
-    /// cause several.
+    /// Connections beside those in `by_addr`: receiving halves of connections to the endpoint itself. Peers of this
+    /// host can cause several.
     pub receive_only: Vec<usize>,
     /// Why and when peers could not be reached.
     pub unreachable: HashMap<Addr, (Error, Instant)>,

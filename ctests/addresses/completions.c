@@ -100,6 +100,11 @@ static void take(struct world *w, const struct fi_cq_tagged_entry *entry, fi_add
 		return;
 	if (op->done)
 		FAIL("an operation of %d completes twice", op->id);
+	// A peek does not say which message it has claimed.
+	if (op->claim == PEEKING) {
+		op->claim = CLAIMED;
+		return;
+	}
 	op->done = true;
 	if (op->kind == RECEIVE)
 		return check_receive(w, op, entry, source, is_error);
@@ -136,6 +141,8 @@ static void take_error(struct world *w, struct fid_cq *cq)
 	if (op->done)
 		FAIL("an operation of %d fails after it has completed", op->id);
 	op->done = op->failed = true;
+	if (op->claim == PEEKING && error.err == FI_ENOMSG)
+		return;
 	if (op->kind == RECEIVE && w->any_closed && error.err == FI_ECONNRESET)
 		return;
 	if (op->kind == RECEIVE && op->cancelled && error.err == FI_ECANCELED)

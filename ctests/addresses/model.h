@@ -89,6 +89,7 @@ struct operation {
 	uint64_t tag, ignore;
 	char *buffer;
 	bool done, cancelled, failed;
+	enum { NO_CLAIM, PEEKING, CLAIMED, RECEIVING } claim; // of FI_CLAIM
 	bool closed; // its endpoint is closed: a send may still complete
 };
 

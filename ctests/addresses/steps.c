@@ -58,7 +58,7 @@ static void cancel(struct world *w, struct vector *vector, int from)
 		struct operation *op = &w->operations[i];
 		struct node *node = node_of(w, op->id);
 
-		if (op->kind != RECEIVE || op->done || !node || (vector && node->vector != vector))
+		if (op->kind != RECEIVE || op->done || op->claim || !node || (vector && node->vector != vector))
 			continue;
 		if (from != NOBODY && op->from != from)
 			continue;
@@ -190,12 +190,10 @@ static void send_to(struct world *w, struct node *from, int to)
 	}
 }
 
-static struct operation *receive(struct world *w, struct node *node, int from, enum lane lane, unsigned at, uint64_t tag,
-				 uint64_t ignore)
+static struct operation *new_receive(struct world *w, struct node *node, int from, enum lane lane, unsigned at,
+				     uint64_t tag, uint64_t ignore)
 {
 	struct operation *op = new_operation(w, node, RECEIVE);
-	fi_addr_t source = from == NOBODY ? FI_ADDR_UNSPEC : named(w, node->vector->at[from], below(w, CONTEXTS));
-	ssize_t rc;
 
 	op->from = from;
 	op->lane = lane;
@@ -204,6 +202,21 @@ static struct operation *receive(struct world *w, struct node *node, int from, e
 	op->ignore = ignore;
 	op->buffer = malloc(LARGE);
 	memset(op->buffer, 0, sizeof(struct header));
+	return op;
+}
+
+static fi_addr_t source_of(struct world *w, struct node *node, int from)
+{
+	return from == NOBODY ? FI_ADDR_UNSPEC : named(w, node->vector->at[from], below(w, CONTEXTS));
+}
+
+static struct operation *receive(struct world *w, struct node *node, int from, enum lane lane, unsigned at, uint64_t tag,
+				 uint64_t ignore)
+{
+	struct operation *op = new_receive(w, node, from, lane, at, tag, ignore);
+	fi_addr_t source = source_of(w, node, from);
+	ssize_t rc;
+
 	NOTE("%d receives from %d: lane %d, context %u", node->id, from, lane, at);
 	for (;;) {
 		if (lane == TAGGED)
@@ -225,6 +238,44 @@ static void receive_any(struct world *w, struct node *node)
 	if (below(w, 3) == 0 || node->vector->at[from] == FI_ADDR_NOTAVAIL)
 		from = NOBODY;
 	receive(w, node, from, below(w, 2), below(w, CONTEXTS), below(w, TAGS), below(w, 2) ? ~UINT64_C(0) : 0);
+}
+
+static void post_claim(struct world *w, struct node *node, struct operation *op, uint64_t flags)
+{
+	struct iovec iov = { op->buffer, LARGE };
+	struct fi_msg_tagged msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = source_of(w, node, flags & FI_PEEK ? op->from : NOBODY), .tag = op->tag,
+		.ignore = op->ignore, .context = op->context,
+	};
+	ssize_t rc;
+
+	NOTE("%d claims, flags %" PRIx64, node->id, flags);
+	while ((rc = fi_trecvmsg(node->rx[op->at], &msg, flags | FI_COMPLETION)) == -FI_EAGAIN)
+		progress(w);
+	OK(rc);
+}
+
+// Receives a message that was claimed before, maybe before the vector changed; or claims one.
+static void claim(struct world *w, struct node *node)
+{
+	int from = below(w, w->ids);
+	struct operation *op;
+
+	// A peek of an unknown sender is an error entry there, which does not say more.
+	if (w->mode.source_err)
+		return;
+	for (int i = 0; i < w->operation_count; i++) {
+		op = &w->operations[i];
+		if (op->id == node->id && op->claim == CLAIMED && !op->done && below(w, 2)) {
+			op->claim = RECEIVING;
+			return post_claim(w, node, op, FI_CLAIM);
+		}
+	}
+	if (node->vector->at[from] == FI_ADDR_NOTAVAIL)
+		from = NOBODY;
+	op = new_receive(w, node, from, TAGGED, below(w, CONTEXTS), 0, ~UINT64_C(0));
+	op->claim = PEEKING;
+	post_claim(w, node, op, FI_PEEK | FI_CLAIM);
 }
 
 // Both know each other and send before either has heard of the other.
@@ -311,8 +362,26 @@ static void receive_rest(struct world *w, struct node *node)
 	}
 }
 
+static void finish_claims(struct world *w)
+{
+	for (int i = 0; i < w->operation_count; i++) {
+		struct operation *op = &w->operations[i];
+		double limit = now() + LIMIT_S;
+
+		while (op->claim == PEEKING && !op->done && now() < limit)
+			progress(w);
+		if (op->claim == CLAIMED && !op->done) {
+			op->claim = RECEIVING;
+			post_claim(w, node_of(w, op->id), op, FI_CLAIM);
+		}
+		if (op->claim)
+			wait_done(w, &op->done, "a claimed message", op->from, op->id);
+	}
+}
+
 static void finish(struct world *w)
 {
+	finish_claims(w);
 	cancel(w, NULL, NOBODY);
 	wait_cancelled(w, NULL, NOBODY);
 	for (unsigned i = 0; i < NODES; i++)
@@ -336,7 +405,7 @@ static void step(struct world *w)
 	struct node *x = any_node(w), *y = any_node(w);
 	int id = below(w, w->ids);
 
-	switch (below(w, 20)) {
+	switch (below(w, 21)) {
 	case 0: case 1:
 		return insert(w, x, below(w, 3) ? y->id : id);
 	case 2: case 3: case 4:
@@ -351,6 +420,8 @@ static void step(struct world *w)
 		return receive_any(w, x);
 	case 12: case 13: case 14: case 15: case 16:
 		return send_to(w, x, below(w, 3) ? y->id : id);
+	case 18:
+		return claim(w, x);
 	case 17:
 		if (below(w, 3) == 0)
 			reopen(w, x);

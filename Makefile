@@ -263,7 +263,7 @@ budget: all
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
 CHECKS := format documents layers notices packaging layout headers deny clippy unit drift symbols inline install \
-    examples man demo c next plugins hooks budget matrix debian hosts tools top doctor mixed valgrind conformance mpi shm asan \
+    examples man demo c addresses next plugins hooks budget matrix debian hosts tools top doctor mixed valgrind conformance mpi shm asan \
     threads memory
 
 check:
@@ -342,6 +342,10 @@ check-matrix: all
 	scripts/matrix.py $(BUILT) --check
 check-c: all
 	ctests/c.sh $(BUILT)
+# Random address vectors against a model, on all RDM providers: SEEDS of each. A failure prints its seed.
+SEEDS ?= 8
+check-addresses: all
+	ctests/addresses/run.sh $(BUILT) $(TARGET)/addresses --seeds $(SEEDS)
 # Programs of the next ABI.
 check-next: all
 	ctests/next/run.sh $(BUILT) $(TARGET)/next/conformance

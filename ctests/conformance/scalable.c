@@ -547,6 +547,67 @@ TEST(fi_endpoint, scalable_late_address, EP_AV, FI_MSG | FI_SOURCE | FI_DIRECTED
 	CHECK_EQ(source, y.peer);
 }
 
+BOTH(scalable_directed, EP_RDM, FI_SOURCE | FI_DIRECTED_RECV, "A directed receive may name its sender with a context, fi_rx_addr(address, i): it takes messages of that sender only")
+{
+	struct fi_cq_tagged_entry entry;
+
+	open_both(t, 2);
+	for (unsigned i = 0; i < 4; i++) {
+		bool late = i / 2;
+		fi_addr_t source = FI_ADDR_NOTAVAIL;
+		struct op recv = to(RECV, tagged, new_buf(t, LEN, 0), y.peer, i % 2);
+		struct op send = to(SEND, tagged, new_buf(t, LEN, 1), x.peer, 1);
+
+		if (!late)
+			op_post(t, y.rx[1], &recv);
+		op_post(t, x.tx[0], &send);
+		done(t, x.txcq[0], send.ctx, SENT(tagged));
+		if (late)
+			turn(t);
+		if (late)
+			op_post(t, y.rx[1], &recv);
+		ONCE(t, fi_cq_readfrom(y.rxcq[1], &entry, 1, &source) == 1);
+		CHECK(entry.op_context == recv.ctx);
+		CHECK_EQ(source, y.peer);
+	}
+	// Of another address: not for messages of this one.
+	struct op other = to(RECV, tagged, new_buf(t, LEN, 0), insert(y.av, y.ep), 1);
+	struct op send = to(SEND, tagged, new_buf(t, LEN, 1), x.peer, 1);
+
+	op_post(t, y.rx[1], &other);
+	op_post(t, x.tx[0], &send);
+	done(t, x.txcq[0], send.ctx, SENT(tagged));
+	turn(t);
+	nothing(y.rxcq[1]);
+}
+
+TEST(fi_endpoint, scalable_source_of_crossed, EP_RDM | OURS_ONLY, FI_MSG | FI_SOURCE, "At a receive context, too, a removed peer whose first message crossed ours does not carry the number of the next peer")
+{
+	struct op recv, send;
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t source = 12345;
+
+	open_both(t, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		struct sep *from = i ? &y : &x, *at = i ? &x : &y;
+
+		recv = op_of(RECV, false, new_buf(t, LEN, 0), FI_ADDR_UNSPEC);
+		send = to(SEND, false, new_buf(t, LEN, 1), from->peer, 1);
+		OK(fi_recv(at->rx[1], recv.iov[0].iov_base, LEN, recv.desc[0], FI_ADDR_UNSPEC, recv.ctx));
+		op_post(t, from->tx[0], &send);
+	}
+	wait_comp(t, x.rxcq[1], NULL);
+	wait_comp(t, y.rxcq[1], NULL);
+	OK(fi_av_remove(y.av, &y.peer, 1, 0));
+	CHECK_EQ(insert(y.av, y.ep), y.peer);
+	recv = op_of(RECV, false, new_buf(t, LEN, 0), FI_ADDR_UNSPEC);
+	send = to(SEND, false, new_buf(t, LEN, 1), x.peer, 1);
+	op_post(t, y.rx[1], &recv);
+	op_post(t, x.tx[0], &send);
+	ONCE(t, fi_cq_readfrom(y.rxcq[1], &entry, 1, &source) == 1);
+	CHECK(source == FI_ADDR_NOTAVAIL);
+}
+
 TEST(fi_endpoint, scalable_rma, EP_RDM, FI_MSG | FI_RMA, "Every transmit context reads and writes the peer's memory and completes at its own queue; data comes to the peer's first receive context")
 {
 	struct buf here, there;

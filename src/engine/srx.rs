@@ -65,6 +65,8 @@ pub struct Srx<M: Memory = Host> {
     pub many_tagged: bool,
     /// Endpoints that receive here.
     pub eps: usize,
+    /// Upper bits of a source address that name a context of the source: fi_rx_addr(3).
+    pub context_bits: u32,
     /// The receives are those of another provider: fi_peer(3).
     pub arrivals: Option<Box<Arrivals>>,
     /// Those of its endpoint; of a context that several share, hidden ones.
@@ -368,19 +370,25 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// A source has got (or lost) its address.
-    pub fn rename_source(&mut self, from: u64, to: u64) {
+    /// Gives the messages of a source another source, and those without an origin this `origin`. Claimed messages are
+    /// changed, too, because the completion of the later receive names their source.
+    pub fn change_source(&mut self, from: u64, to: u64, origin: Option<&[u8]>) {
+        let budget = &mut self.budget;
+        let mut renamed = |message: &mut Unexpected<M>| {
+            message.envelope.source = to;
+            if let (None, Some(origin)) = (&message.origin, origin) {
+                let cost = heap_cost(origin.len());
+                message.origin = Some(origin.into());
+                message.charge += cost;
+                budget.charge(message.envelope.token, cost);
+            }
+        };
         for lane in [&mut self.msg, &mut self.tagged] {
-            // The completion of a later receive says who it was.
-            let renamed = |message: &mut Unexpected<M>| message.envelope.source = to;
-            lane.matcher.rename_source(from, to, renamed);
-            // An owner asks for the address of what it keeps.
-            if self.arrivals.is_some() {
-                for &id in lane.claims.values() {
-                    let envelope = &mut lane.matcher.unexpected(id).envelope;
-                    if envelope.source == from {
-                        envelope.source = to;
-                    }
+            lane.matcher.rename_source(from, to, &mut renamed);
+            for &id in lane.claims.values() {
+                let message = lane.matcher.unexpected(id);
+                if message.envelope.source == from {
+                    renamed(message);
                 }
             }
         }

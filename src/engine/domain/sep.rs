@@ -216,10 +216,8 @@ impl<T: Transport> Port<T> {
         if domain.ep(self.id).av.is_some() {
             return Err(Error::INVAL);
         }
-        let user_ids = domain.av(id).has_user_ids();
         for &ep in self.tx.iter().chain(&self.rx) {
-            domain.ep_mut(ep).av = Some(id);
-            domain.ep_mut(ep).user_ids = user_ids;
+            domain.bind_av(ep, id);
         }
         drop(state);
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);

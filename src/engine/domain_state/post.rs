@@ -22,9 +22,19 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// Messages of this source that wait for their receive are of that one from now on.
+    /// Gives the messages of a source that wait for their receive another source.
     pub fn rename_source(&mut self, ep: usize, from: u64, to: u64) {
-        self.each_srx(ep, |srx| srx.rename_source(from, to));
+        self.each_srx(ep, |srx| srx.change_source(from, to, None));
+    }
+
+    /// The address at `index` has left the vector: its messages that wait for their receive get the source `unnamed`,
+    /// and keep the address where completions report it (FI_SOURCE_ERR).
+    pub fn forget_source(&mut self, ep: usize, index: u64, unnamed: u64, addr: &A) {
+        let reports = self.reports_origin(ep, FI_ADDR_NOTAVAIL);
+        let origin = reports.then(|| addr.to_bytes());
+        self.each_srx(ep, |srx| {
+            srx.change_source(index, unnamed, origin.as_deref());
+        });
     }
 
     /// Messages that wait for their receive where those of the endpoint's peers do.

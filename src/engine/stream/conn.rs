@@ -18,7 +18,7 @@ pub struct Conn<N: Net> {
     pub link: Link,
     /// We opened the connection that is up.
     pub opened_here: bool,
-    /// Receives only: the second half of a connection to oneself.
+    /// Receives only: the second of two crossing connections, or the receiving half of one to this endpoint itself.
     pub receive_only: bool,
     /// While connecting: when to give up, and how often it was tried.
     pub deadline: Option<Instant>,

@@ -221,9 +221,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn remove_conn(&mut self, id: usize) {
         let conn = self.conns.remove(id);
         if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
-            if !conn.receive_only && endpoint.by_addr.get(&conn.session.peer) == Some(&id) {
-                endpoint.by_addr.remove(&conn.session.peer);
-            }
+            endpoint.unlink(&conn.session.peer, id);
             for slot in &mut endpoint.peers {
                 if *slot == id as u32 {
                     *slot = NONE;

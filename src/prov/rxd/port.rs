@@ -367,9 +367,12 @@ impl<A: Address> Port<A> {
         let session = &mut self.sessions[id];
         let to = index.unwrap_or_else(new_source);
         let before = std::mem::replace(&mut session.source, to);
-        domain.rename_source(self.ep, before, to);
-        if index.is_none() {
-            self.list_proved(id);
+        match index {
+            Some(_) => domain.rename_source(self.ep, before, to),
+            None => {
+                domain.forget_source(self.ep, before, to, addr);
+                self.list_proved(id);
+            }
         }
     }
 

@@ -199,7 +199,7 @@ impl Transport for Rxm {
             own: None,
             peers: Vec::new(),
             by_addr: HashMap::new(),
-            to_self: None,
+            receive_only: Vec::new(),
             unreachable: HashMap::new(),
             strangers: Strangers::new(),
             posted: 0,

@@ -274,7 +274,9 @@ impl Rxm {
             .eps
             .get(conn.ep)
             .and_then(|ep| ep.as_deref())
-            .is_some_and(|ep| ep.by_addr.get(&conn.peer) == Some(&id) || ep.to_self == Some(id));
+            .is_some_and(|ep| {
+                ep.by_addr.get(&conn.peer) == Some(&id) || ep.receive_only.contains(&id)
+            });
         if !is_closing && !is_found && matches!(conn.state, State::Over | State::Idle) {
             self.conns.remove(id);
         }

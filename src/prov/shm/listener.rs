@@ -11,7 +11,6 @@ use std::os::fd::AsRawFd;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::stream::Stream;
-use crate::engine::stream::conn::Conn;
 use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::link::Link;
 use crate::engine::stream::pending_peer::PendingPeer;
@@ -196,12 +195,7 @@ impl Stream<Shm> {
             None => self.new_peer(domain, ep, peer),
             // An attempt of ours is between two tries: what waits for it goes over this one.
             Some(id) if self.conns[id].session.state == State::Idle && !to_self => id,
-            Some(_) => {
-                let fi_addr = self.number_of(domain, ep, &peer);
-                let mut conn = Conn::new(ep, peer, fi_addr);
-                conn.receive_only = true;
-                self.conns.insert(conn)
-            }
+            Some(_) => self.new_receive_only(domain, ep, peer),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::base::Error;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::engine::address::ip::Addr;
 use crate::engine::half_open::{is_crowded, is_reserved, oldest_silent};
-use crate::engine::stream::conn::{Conn, Watch};
+use crate::engine::stream::conn::Watch;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::{conn_token, handshake_token};
 use crate::engine::stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, private_of};
@@ -230,7 +230,7 @@ impl Stream<Tcp> {
             Some(id) => match self.conns[id].session.state {
                 State::Idle | State::Down => id,
                 _ if peer == own && self.conns[id].opened_here => {
-                    self.half_to_self(domain, ep, peer)
+                    self.new_receive_only(domain, ep, peer)
                 }
                 // The peer knows nothing of our attempt; what waits for it goes over this one.
                 State::Connecting | State::Proving => self.give_up_attempt(id),
@@ -366,14 +366,6 @@ impl Stream<Tcp> {
         };
         self.admit(domain, crossing.from, crossing.header, crossing.private);
         true
-    }
-
-    /// The receiving half of a connection to oneself: not found by address.
-    fn half_to_self(&mut self, domain: &mut DomainOf<Tcp>, ep: usize, peer: Addr) -> usize {
-        let fi_addr = self.number_of(domain, ep, &peer);
-        let mut conn = Conn::new(ep, peer, fi_addr);
-        conn.receive_only = true;
-        self.conns.insert(conn)
     }
 
     /// Which of the members the endpoint is; FI_EINVAL if it is none.

@@ -95,6 +95,7 @@ impl Stream<Tcp> {
             listener: None,
             peers: Vec::new(),
             by_addr: HashMap::new(),
+            receive_only: HashMap::new(),
             unreachable: HashMap::new(),
             strangers: Strangers::new(),
             conn: None,

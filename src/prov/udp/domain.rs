@@ -13,7 +13,6 @@ use super::group::{self, Group};
 use super::outbox::Outbox;
 use super::payload::Payload;
 use super::rx::{Received, Spare};
-use crate::abi::*;
 use crate::base::flags::flags;
 use crate::base::info::Info;
 use crate::base::log::{Source, Subsys, log_info, log_warn};
@@ -438,12 +437,10 @@ impl Transport for Domain {
         }
     }
 
-    /// The index may be given to another peer: what is kept of this one has a sender that no vector knows.
-    fn av_removed(&mut self, domain: &mut DomainState<Addr>, av: usize, index: u64, _addr: &Addr) {
-        for (&ep, endpoint) in &mut self.eps {
-            if domain.ep(ep).av == Some(av) {
-                endpoint.removed();
-                domain.rename_source(ep, index, FI_ADDR_NOTAVAIL);
+    fn av_removed(&mut self, domain: &mut DomainState<Addr>, av: usize, index: u64, addr: &Addr) {
+        for (&id, endpoint) in &mut self.eps {
+            if domain.ep(id).av == Some(av) {
+                endpoint.removed(domain, addr, index);
             }
         }
     }

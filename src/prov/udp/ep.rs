@@ -203,8 +203,8 @@ impl Ep {
     }
 
     /// One is in it no more.
-    pub fn removed(&mut self) {
-        self.receiver.removed();
+    pub fn removed(&mut self, domain: &mut DomainState<Addr>, addr: &Addr, index: u64) {
+        self.receiver.removed(domain, addr, index);
     }
 
     /// All that datagrams for this endpoint come in by.

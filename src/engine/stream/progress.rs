@@ -211,8 +211,12 @@ impl<N: Net> Stream<N> {
                 .conns
                 .get(id)
                 .is_some_and(|conn| match conn.session.state {
-                    State::Connecting | State::Requested | State::Proving => true,
-                    State::Idle | State::Sharing => conn.deadline.is_some(),
+                    State::Connecting => true,
+                    State::Idle => conn.clock.is_started(),
+                    // The provider may give up an attempt before its end (`Net::gives_up`).
+                    State::Requested | State::Proving | State::Sharing => {
+                        N::has_attempt_limit(conn)
+                    }
                     State::Up | State::Down => false,
                 }),
             Due::Handshake(id) => N::shakes_hands(self, id),

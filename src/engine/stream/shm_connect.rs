@@ -140,7 +140,7 @@ impl<N: Net> Stream<N> {
 
     fn receive_pending(&mut self, ep: usize, socket: Socket) {
         let fd = socket.as_raw_fd();
-        let deadline = self.reactor.now() + self.common.limits.hello;
+        let deadline = self.reactor.now() + self.common.limits.connect;
         let id = self.pending_peers.insert(PendingPeer {
             ep,
             deadline,

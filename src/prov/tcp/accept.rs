@@ -68,7 +68,7 @@ impl Stream<Tcp> {
                 Ok(Some((socket, from))) => {
                     let _ = socket.set_nodelay(endpoint.own.nodelay);
                     let fd = socket.as_raw_fd();
-                    let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
+                    let limit = self.params.set.conn_timeout;
                     let deadline = self.reactor.now() + limit;
                     let id = self.own.handshakes.insert(Handshake {
                         ep,
@@ -274,8 +274,9 @@ impl Stream<Tcp> {
         {
             domain.av_mut(av).keys.note_stranger(peer, key);
         }
-        let fd = from.socket.as_raw_fd();
+        let (fd, now) = (from.socket.as_raw_fd(), self.reactor.now());
         let conn = &mut self.conns[id];
+        conn.clock.stop(now);
         conn.opened_here = false;
         conn.own.peer_pid = private.pid;
         conn.session.swap = header.swapped;

@@ -30,7 +30,7 @@ use crate::engine::stream::{Net, Stream};
 use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::handshake::{Auth, Handshake};
 
-use crate::prov::tcp::same_host::{Sharing, ShmListener};
+use crate::prov::tcp::same_host::{Sharing, ShmListener, within_host};
 use crate::prov::tcp::site::Site;
 use crate::prov::tcp::{SOURCE, Tcp, ep, pep};
 use crate::sys::event::Ready;
@@ -89,7 +89,7 @@ impl Net for Tcp {
             no_progress_thread: params.disable_auto_progress,
             keeps_offers: false,
             copies: true,
-            hello: Duration::from_millis(params.conn_timeout_ms),
+            connect: params.conn_timeout,
             close: params.close_timeout,
             op_timeout: params.op_timeout,
             stall_report: params.stall_report,
@@ -182,14 +182,17 @@ impl Net for Tcp {
         id: usize,
         error: Error,
     ) {
-        // A peer that is to come, or to answer at its shm_listener, is waited for.
-        let sharing = stream.conns[id].own.sharing.as_deref();
-        if !matches!(
-            sharing,
-            Some(Sharing::Expecting { .. } | Sharing::HelloExchange { .. })
-        ) {
-            stream.connect_failed(domain, id, error);
-        }
+        stream.connect_failed(domain, id, error);
+    }
+
+    fn has_attempt_limit(conn: &Conn<Tcp>) -> bool {
+        conn.own.crossing.is_some()
+    }
+
+    fn is_on_this_host(conn: &Conn<Tcp>) -> bool {
+        let peer = conn.session.peer.ip();
+        let local = conn.link.socket().and_then(|socket| socket.local().ok());
+        local.is_some_and(|local| within_host(local.ip(), peer))
     }
 
     fn gives_up(conn: &Conn<Tcp>, now: Instant) -> bool {

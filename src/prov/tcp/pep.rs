@@ -219,7 +219,7 @@ impl Shared {
             match listener.accept() {
                 Ok(Some((socket, from))) => {
                     let fd = socket.as_raw_fd();
-                    let limit = Duration::from_millis(self.site.set.conn_timeout_ms);
+                    let limit = self.site.set.conn_timeout;
                     let id = state.handshakes.insert(Handshake {
                         socket,
                         from,

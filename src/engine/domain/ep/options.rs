@@ -19,6 +19,10 @@ use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 /// within the same call of the application, so it may wait for that whatever its length.
 pub const OPT_MORE_FOLLOWS: c_int = 0x4946_0001;
 
+/// An option of our own, for providers of ours that lie above: size, which can only be read. A `Listener` as a number, for
+/// an endpoint whose fi_connect has not ended.
+pub const OPT_LISTENER: c_int = 0x4946_0002;
+
 impl<T: Transport> Ep<T> {
     fn may_share(&self) -> bool {
         T::SHARES_MEMORY && self.shared.info.ep.ep_type == FI_EP_RDM.0
@@ -37,6 +41,10 @@ impl<T: Transport> EpCalls for Ep<T> {
                     .min_multi_recv
             }
             FI_OPT_CM_DATA_SIZE if info.ep.ep_type == FI_EP_MSG.0 => CM_DATA_SIZE,
+            OPT_LISTENER if info.ep.ep_type == FI_EP_MSG.0 => {
+                let state = self.shared.engine.lock()?;
+                state.transport.listener(self.shared.id) as usize
+            }
             FI_OPT_TX_SIZE => info.tx.size,
             FI_OPT_RX_SIZE => info.rx.size,
             _ => {

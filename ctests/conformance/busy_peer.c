@@ -65,17 +65,6 @@ static void manual_progress(struct env *t)
 	env_info(t);
 }
 
-// Progress here, and no error, for several times the timeout.
-static void outlast_timeout(struct env *t)
-{
-	for (uint64_t end = now_ms() + 3 * TIMEOUT; now_ms() < end; progress(t)) {
-		struct fi_cq_err_entry err = { 0 };
-
-		if (t->a.txcq && fi_cq_readerr(t->a.txcq, &err, 0) == 1)
-			FAIL("error %s", fi_strerror(err.err));
-	}
-}
-
 struct sends {
 	struct op op[COUNT];
 	unsigned taken; // those that the library has accepted
@@ -90,6 +79,19 @@ static void go_on(struct env *t, struct sends *sends)
 		if (rc == -FI_EAGAIN)
 			return;
 		OK(rc);
+	}
+}
+
+// Progress here, and no error, for several times the timeout.
+static void outlast_timeout(struct env *t, struct sends *sends)
+{
+	for (uint64_t end = now_ms() + 3 * TIMEOUT; now_ms() < end; progress(t)) {
+		struct fi_cq_err_entry err = { 0 };
+
+		if (t->a.txcq && fi_cq_readerr(t->a.txcq, &err, 0) == 1)
+			FAIL("error %s", fi_strerror(err.err));
+		if (sends)
+			go_on(t, sends);
 	}
 }
 
@@ -110,12 +112,13 @@ static void all_sent(struct env *t, struct sends *sends)
 		wait_comp(t, t->a.txcq, NULL);
 }
 
-static struct process begin(struct env *t, const char *timeout)
+static struct process begin(struct env *t, const char *prov, const char *timeout)
 {
 	struct process child;
 	char word;
 
 	set_timeouts(timeout);
+	start_as(t, prov, FI_EP_RDM, FI_MSG);
 	manual_progress(t);
 	child = start_process(t, receive_late);
 	open_end(t, &t->a, FI_WAIT_NONE);
@@ -133,20 +136,20 @@ static void finish(struct env *t, struct process *child)
 	join_process(t, child);
 }
 
-TEST(fi_endpoint, busy_peer, EP_RDM | OURS_ONLY, FI_MSG, "Messages to a peer that makes no call for longer than the connect timeout wait, and arrive in their order")
+static void busy_peer(struct env *t, const char *prov)
 {
-	struct process child = begin(t, "100");
+	struct process child = begin(t, prov, "100");
 	struct sends sends = send_all(t);
 
-	outlast_timeout(t);
+	outlast_timeout(t, &sends);
 	tell(&child, "", 1);
 	all_sent(t, &sends);
 	finish(t, &child);
 }
 
-TEST(fi_endpoint, stopped_peer, EP_RDM | OURS_ONLY, FI_MSG, "Messages to a peer that is stopped for longer than the connect timeout wait, and arrive in their order")
+static void stopped_peer(struct env *t, const char *prov)
 {
-	struct process child = begin(t, "100");
+	struct process child = begin(t, prov, "100");
 	struct sends sends;
 	int status;
 
@@ -154,16 +157,16 @@ TEST(fi_endpoint, stopped_peer, EP_RDM | OURS_ONLY, FI_MSG, "Messages to a peer 
 	CHECK_EQ(waitpid(child.pid, &status, WUNTRACED), child.pid);
 	CHECK(WIFSTOPPED(status));
 	sends = send_all(t);
-	outlast_timeout(t);
+	outlast_timeout(t, &sends);
 	CHECK(!kill(child.pid, SIGCONT));
 	tell(&child, "", 1);
 	all_sent(t, &sends);
 	finish(t, &child);
 }
 
-TEST(fi_endpoint, busy_sender, EP_RDM | OURS_ONLY, FI_MSG, "Messages of a process that makes no call after its first send, for longer than the connect timeout, arrive all the same")
+static void busy_sender(struct env *t, const char *prov)
 {
-	struct process child = begin(t, "100");
+	struct process child = begin(t, prov, "100");
 	struct sends sends;
 
 	tell(&child, "", 1);
@@ -173,13 +176,11 @@ TEST(fi_endpoint, busy_sender, EP_RDM | OURS_ONLY, FI_MSG, "Messages of a proces
 	finish(t, &child);
 }
 
-TEST(fi_endpoint, busy_peer_dies, EP_RDM | OURS_ONLY, FI_MSG, "If a peer ends that messages wait for without a connection, they end in errors, in their order and before the connect timeout is over")
+static void busy_peer_dies(struct env *t, const char *prov)
 {
-	struct process child = begin(t, "60000");
+	struct process child = begin(t, prov, "60000");
 	struct sends sends;
 
-	if (strstr(t->prov, "ofi_rxd"))
-		SKIP("datagrams: no kernel reports the end of a peer");
 	sends = send_all(t);
 	for (unsigned i = 0; i < 1000; i++)
 		progress(t);
@@ -194,6 +195,31 @@ TEST(fi_endpoint, busy_peer_dies, EP_RDM | OURS_ONLY, FI_MSG, "If a peer ends th
 	for (unsigned i = 0; i < sends.taken; i++)
 		failed_somehow(t, t->a.txcq, sends.op[i].ctx);
 }
+
+// The settings are read once, so that each provider has tests of its own.
+#define BUSY(PAGE, PROV)                                                                                               \
+	TEST(PAGE, busy_peer, CORE | OURS_ONLY, 0, "Messages to a peer that makes no call for longer than the connect timeout wait, and arrive in their order (" PROV ")") \
+	{                                                                                                              \
+		busy_peer(t, PROV);                                                                                    \
+	}                                                                                                              \
+	TEST(PAGE, stopped_peer, CORE | OURS_ONLY, 0, "Messages to a peer that is stopped for longer than the connect timeout wait, and arrive in their order (" PROV ")") \
+	{                                                                                                              \
+		stopped_peer(t, PROV);                                                                                 \
+	}                                                                                                              \
+	TEST(PAGE, busy_sender, CORE | OURS_ONLY, 0, "Messages of a process that makes no call after its first send, for longer than the connect timeout, arrive all the same (" PROV ")") \
+	{                                                                                                              \
+		busy_sender(t, PROV);                                                                                  \
+	}                                                                                                              \
+	TEST(PAGE, busy_peer_dies, CORE | OURS_ONLY, 0, "If a peer ends that messages wait for without a connection, they end in errors, in their order and before the connect timeout is over (" PROV ")") \
+	{                                                                                                              \
+		busy_peer_dies(t, PROV);                                                                               \
+	}
+
+BUSY(fi_tcp, "tcp")
+BUSY(fi_shm, "shm")
+BUSY(fi_sm2, "sm2")
+BUSY(fi_sockets, "sockets")
+BUSY(fi_rxm, "tcp;ofi_rxm")
 
 // ---- Connected endpoints
 
@@ -240,7 +266,7 @@ static void connect_late(struct env *t)
 	open_bound_ep(t, &t->a);
 	OK(fi_enable(t->a.ep));
 	OK(fi_connect(t->a.ep, addr, NULL, 0));
-	outlast_timeout(t);
+	outlast_timeout(t, NULL);
 	tell(&child, "", 1);
 	wait_connected(t, t->eq, t->a.ep, NULL);
 	tell(&child, "", 1);

@@ -48,6 +48,9 @@ const WIDE: u32 = 16;
 /// One poll in so many looks whether somebody asks what is going on; it asks epoll, too, beside which that is little.
 const ATTEND_EVERY: u64 = 256;
 
+/// Deadlines that a poll handles. The timer goes off again at once for the others.
+const DUES: usize = 64;
+
 /// Guesses in a row that came true before a guess is trusted: which connection has news after which.
 const SURE: u32 = 8;
 /// While guesses are trusted, one poll in so many asks epoll all the same.
@@ -414,7 +417,10 @@ impl<N: Net> Stream<N> {
     fn timer_due(&mut self, domain: &mut DomainOf<N>) {
         self.reactor.end_wake();
         let now = self.reactor.now();
-        while let Some(due) = self.reactor.next_due(now) {
+        for _ in 0..DUES {
+            let Some(due) = self.reactor.next_due(now) else {
+                break;
+            };
             match due {
                 Due::Conn(id) => self.conn_due(domain, id),
                 Due::Handshake(id) => N::handshake_due(self, id),

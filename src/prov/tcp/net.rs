@@ -10,8 +10,6 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use slab::Slab;
-
 use crate::abi::{FI_SHUTDOWN, fid_pep};
 use crate::base::info::Info;
 use crate::base::log::Source;
@@ -19,6 +17,7 @@ use crate::base::{Error, Result};
 use crate::engine::address::ip::{Addr, Format};
 use crate::engine::auth::Key;
 use crate::engine::fabric::FabricShared;
+use crate::engine::half_open::HalfOpen;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::hello::{Hello, Verdict};
@@ -39,7 +38,7 @@ use crate::sys::socket::Socket;
 /// What a domain has beside its connections.
 pub struct Domain {
     /// Accepted sockets whose request has not come in yet.
-    pub handshakes: Slab<Handshake>,
+    pub handshakes: HalfOpen<Handshake>,
     /// Where peers of this host meet an endpoint, once one of them has asked.
     pub shm_listeners: HashMap<usize, ShmListener>,
     /// What we call our process in connection exchanges.
@@ -99,7 +98,7 @@ impl Net for Tcp {
 
     fn open(_site: &Site) -> Result<Domain> {
         Ok(Domain {
-            handshakes: Slab::new(),
+            handshakes: HalfOpen::default(),
             shm_listeners: HashMap::new(),
             pid: super::exchange::process_id(),
         })

@@ -9,8 +9,6 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use slab::Slab;
-
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::log::{Deferring, Subsys, log_warn};
@@ -20,7 +18,7 @@ use crate::engine::auth::Key;
 use crate::engine::domain::ep::{CM_DATA_SIZE, cut};
 use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
-use crate::engine::half_open::{is_crowded, oldest_silent};
+use crate::engine::half_open::{ACCEPTS, HalfOpen, HasSocket};
 use crate::engine::stream::Stream;
 use crate::engine::stream::proto::{CmKind, encode_cm, private_of};
 use crate::engine::transport::AddressFormat;
@@ -62,7 +60,7 @@ struct State {
     /// FI_BACKLOG: connection requests that may wait for us.
     backlog: i32,
     local: Addr,
-    handshakes: Slab<Handshake>,
+    handshakes: HalfOpen<Handshake>,
     eq: Option<(Arc<EventQueue>, Use)>,
     /// The handle, for events.
     fid: usize,
@@ -75,8 +73,16 @@ struct Handshake {
     deadline: Instant,
 }
 
+impl HasSocket for Handshake {
+    fn socket(&self) -> &Socket {
+        &self.socket
+    }
+}
+
 const LISTENER: u64 = u64::MAX;
 const PAUSED: u64 = u64::MAX - 1;
+/// Connections that a poll closes because their request has not come in time.
+const DUES: usize = 16;
 /// How long a listener is left alone when the process has no descriptor for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -164,7 +170,7 @@ impl Pep {
             listener: Some(listener),
             listening: false,
             backlog: BACKLOG,
-            handshakes: Slab::new(),
+            handshakes: HalfOpen::default(),
             eq: None,
             fid: 0,
         };
@@ -211,7 +217,7 @@ impl Shared {
     }
 
     fn accept_waiting(&self, state: &mut State) {
-        loop {
+        for _ in 0..ACCEPTS {
             let Some(listener) = &state.listener else {
                 return;
             };
@@ -228,8 +234,9 @@ impl Shared {
                     });
                     if self.epoll.add(fd, id as u64, true, false).is_err() {
                         state.handshakes.remove(id);
+                        continue;
                     }
-                    if is_crowded(state.handshakes.len(), fd) {
+                    if state.handshakes.is_crowded(id) {
                         self.drop_silent(state, Some(id));
                     }
                 }
@@ -247,13 +254,9 @@ impl Shared {
         }
     }
 
-    /// Of those whose request has not come the one goes that was silent the longest. False if there is none.
+    /// Closes the connection without a request that was silent the longest. False if none was found.
     fn drop_silent(&self, state: &mut State, newest: Option<usize>) -> bool {
-        let handshakes = state.handshakes.iter();
-        let silent = oldest_silent(
-            handshakes.map(|(id, h)| (id, &h.socket, h.deadline)),
-            newest,
-        );
+        let silent = state.handshakes.oldest_silent(newest);
         silent
             .map(|id| self.drop_handshake(state, id, "it says nothing, and others come"))
             .is_some()
@@ -352,16 +355,13 @@ impl Driver for Shared {
                 id => self.requested(&mut state, id as usize),
             }
         }
-        if !state.handshakes.is_empty() {
-            let now = Instant::now();
-            let late: Vec<usize> = state
-                .handshakes
-                .iter()
-                .filter(|(_, handshake)| now >= handshake.deadline)
-                .map(|(id, _)| id)
-                .collect();
-            for id in late {
-                self.drop_handshake(&mut state, id, "no request in time");
+        for _ in 0..DUES {
+            // The oldest ones have the earliest deadlines.
+            match state.handshakes.oldest() {
+                Some((id, handshake)) if Instant::now() >= handshake.deadline => {
+                    self.drop_handshake(&mut state, id, "no request in time");
+                }
+                _ => break,
             }
         }
     }

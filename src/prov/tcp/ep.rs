@@ -18,7 +18,8 @@ use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::{Net, Stream};
 use crate::prov::tcp::Tcp;
 use crate::prov::tcp::bound::{any_address, bind, new_name, rebind};
-use crate::prov::tcp::pep::{Accepted, take_bound};
+use crate::prov::tcp::pep::take_bound;
+use crate::prov::tcp::request::Claim;
 use crate::prov::tcp::site::Site;
 use crate::sys::addr;
 use crate::sys::socket::{BACKLOG, Socket};
@@ -28,7 +29,7 @@ pub struct Own {
     /// MSG: where fi_connect goes when it names no address.
     pub dest: Option<Addr>,
     /// MSG: the request that this endpoint answers.
-    pub request: Option<Accepted>,
+    pub request: Option<Claim>,
     /// MSG: a socket to connect with, which has the source address that the application asked for.
     pub bound: Option<Socket>,
     /// MSG: the application asked for the port of the endpoint's address.
@@ -88,7 +89,7 @@ impl Stream<Tcp> {
             _ if rdm => return Err(Error::INVAL),
             handle => match take_bound(handle) {
                 Some(socket) => bound = Some(socket?),
-                None => request = Some(Accepted::take(handle)?),
+                None => request = Some(Claim::new(handle)?),
             },
         }
         let mut endpoint: Ep<Tcp> = Ep {

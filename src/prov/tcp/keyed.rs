@@ -24,7 +24,7 @@ use crate::prov::tcp::Tcp;
 use crate::prov::tcp::auth::{Context, Outcome, Prover};
 use crate::prov::tcp::exchange::{write_exchange, write_whole};
 use crate::prov::tcp::handshake::{Auth, Handshake, Pending, compare};
-use crate::prov::tcp::pep::Accepted;
+use crate::prov::tcp::request::Accepted;
 use crate::sys::random::unpredictable;
 use crate::sys::socket::{Moved, Socket};
 

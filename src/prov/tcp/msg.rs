@@ -57,7 +57,8 @@ impl Stream<Tcp> {
         if endpoint.conn.is_some() {
             return Err(Error::ISCONN);
         }
-        let request = endpoint.own.request.take().ok_or(Error::INVAL)?;
+        let claim = endpoint.own.request.take().ok_or(Error::INVAL)?;
+        let request = claim.take()?;
         let nodelay = endpoint.own.nodelay;
         self.check_key(ep, &request)?;
         let mut conn = Conn::<Tcp>::new(ep, request.from(), FI_ADDR_NOTAVAIL);

@@ -148,18 +148,18 @@ impl Params {
     }
 }
 
-/// Ports above the largest are clipped; a range that is negative or upside down is no range.
+/// A range that is negative, upside down or beyond the largest port is ignored.
 fn port_range(low: i32, high: i32) -> (u16, u16) {
-    if low < 0 || high < 0 || low > high {
+    let port = |number| u16::try_from(number).ok();
+    let range = port(low).zip(port(high)).filter(|(low, high)| low <= high);
+    range.unwrap_or_else(|| {
         log_warn!(
             &SOURCE,
             Subsys::Core,
-            "FI_TCP_PORT_LOW_RANGE={low} and FI_TCP_PORT_HIGH_RANGE={high} are no range; the kernel chooses ports"
+            "FI_TCP_PORT_LOW_RANGE={low} and FI_TCP_PORT_HIGH_RANGE={high} are no range of ports: ignored, the kernel chooses ports"
         );
-        return (0, 0);
-    }
-    let clip = |port: i32| u16::try_from(port).unwrap_or(u16::MAX);
-    (clip(low), clip(high))
+        (0, 0)
+    })
 }
 
 const VARIABLES: [(&str, Kind, &str); 26] = [
@@ -176,7 +176,7 @@ const VARIABLES: [(&str, Kind, &str); 26] = [
     (
         "port_low_range",
         Kind::Int,
-        "lowest port for listeners without a fixed one (default: the kernel chooses)",
+        "lowest port for listeners without a fixed one; a range with ports above 65535 is ignored (default: the kernel chooses)",
     ),
     (
         "port_high_range",
@@ -435,9 +435,10 @@ mod tests {
         assert_eq!(port_range(0, 0), (0, 0));
         assert_eq!(port_range(1024, 2048), (1024, 2048));
         assert_eq!(port_range(1024, 1024), (1024, 1024));
-        assert_eq!(port_range(1024, 65536), (1024, 65535));
-        assert_eq!(port_range(70_000, 80_000), (65535, 65535));
-        for (low, high) in [(2048, 1024), (-1, 1024), (1024, -1), (-2, -1), (1024, 0)] {
+        assert_eq!(port_range(1024, 65535), (1024, 65535));
+        let beyond = [(1024, 65536), (70_000, 80_000), (65536, 65536)];
+        let impossible = [(2048, 1024), (-1, 1024), (1024, -1), (-2, -1), (1024, 0)];
+        for (low, high) in beyond.into_iter().chain(impossible) {
             assert_eq!(port_range(low, high), (0, 0), "{low} {high}");
         }
     }

@@ -14,13 +14,12 @@ use crate::base::info::Info;
 use crate::base::log::{Deferring, Subsys, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::address::ip::{Addr, Format};
-use crate::engine::auth::Key;
 use crate::engine::domain::ep::{CM_DATA_SIZE, cut};
 use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
 use crate::engine::half_open::{ACCEPTS, HalfOpen, HasSocket};
 use crate::engine::stream::Stream;
-use crate::engine::stream::proto::{CmKind, encode_cm, private_of};
+use crate::engine::stream::proto::{CmKind, private_of};
 use crate::engine::transport::AddressFormat;
 use crate::ffi::object;
 use crate::ffi::ops;
@@ -28,14 +27,13 @@ use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::{AddrForm, Kind, Other};
 use crate::prov::tcp::Tcp;
-use crate::prov::tcp::auth::{Context, Prover};
 use crate::prov::tcp::bound::{any_address, bind, new_name, rebind};
-use crate::prov::tcp::exchange::{Exchange, read_exchange, write_exchange, write_whole};
+use crate::prov::tcp::exchange::{Exchange, read_exchange};
+use crate::prov::tcp::request::Accepted;
 use crate::prov::tcp::site::Site;
 use crate::sync::Use;
 use crate::sys::addr;
 use crate::sys::event::{BATCH, Epoll, Ready, Timer};
-use crate::sys::random::unpredictable;
 use crate::sys::socket::{BACKLOG, Socket};
 
 /// The handle.
@@ -85,69 +83,6 @@ const PAUSED: u64 = u64::MAX - 1;
 const DUES: usize = 16;
 /// How long a listener is left alone when the process has no descriptor for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// A connection request that waits for fi_accept or fi_reject: the `handle` of its info.
-pub struct Accepted {
-    socket: Socket,
-    from: SocketAddr,
-    swapped: bool,
-    extended: bool,
-    keyed: bool,
-    /// The request, all bytes of it.
-    exchange: Vec<u8>,
-}
-
-impl Kind for Accepted {
-    type Head = fid;
-}
-
-impl Accepted {
-    /// Takes the request out of its handle, which is gone then.
-    pub fn take(handle: usize) -> Result<Accepted> {
-        object::take::<Accepted>(handle)
-    }
-
-    pub fn from(&self) -> Addr {
-        addr::canonical(self.from)
-    }
-
-    pub fn local(&self) -> Addr {
-        self.socket.local().unwrap_or_else(|_| any_address(false))
-    }
-
-    pub fn is_extended(&self) -> bool {
-        self.extended
-    }
-
-    /// It comes from an endpoint with an authorization key.
-    pub fn is_keyed(&self) -> bool {
-        self.keyed && self.extended
-    }
-
-    /// For the want of an authorization key, or for having one.
-    pub fn refuse_key(&self) {
-        let reject = encode_cm(CmKind::Reject, &[], false, true);
-        write_whole(&self.socket, &reject);
-        self.socket.shutdown();
-    }
-
-    /// What takes the proof of its key, over a connection accepted with this response.
-    pub fn prover(&self, keys: &[Key], response: &[u8]) -> Result<Prover> {
-        let local = self.socket.local()?;
-        let context = Context::new(self.from, local, &self.exchange, response);
-        let nonce = unpredictable()?;
-        Ok(Prover::accepting(
-            keys.to_vec(),
-            context,
-            nonce,
-            self.swapped,
-        ))
-    }
-
-    pub fn into_socket(self) -> (Socket, bool) {
-        (self.socket, self.swapped)
-    }
-}
 
 impl Pep {
     pub fn open(
@@ -288,14 +223,7 @@ impl Shared {
         };
         let local = handshake.socket.local().unwrap_or(state.local);
         let private = private_of(&handshake.exchange).to_vec();
-        let request = Accepted {
-            socket: handshake.socket,
-            from,
-            swapped: header.swapped,
-            extended: header.extended,
-            keyed: header.keyed,
-            exchange: handshake.exchange,
-        };
+        let request = Accepted::new(handshake.socket, from, &header, handshake.exchange);
         let none = core::ptr::null_mut();
         let handle = object::open(request, FI_CLASS_CONNREQ, none, |fid| fid) as usize;
         let mut info = self.info.clone();
@@ -469,9 +397,7 @@ impl CmCalls for Pep {
 
     fn reject(&self, handle: Other<'_>, param: &[u8]) -> Result {
         let request = Accepted::take(handle.number())?;
-        let sent = write_exchange(&request.socket, CmKind::Reject, cut(param), false);
-        request.socket.shutdown();
-        match sent {
+        match request.reject(cut(param)) {
             true => Ok(()),
             false => Err(Error::NOTCONN),
         }

@@ -15,6 +15,7 @@ pub mod clock;
 pub mod cntr;
 pub mod coll;
 pub mod cond_watch;
+pub mod connect_clock;
 pub mod cq_ring;
 pub mod domain;
 pub mod domain_state;

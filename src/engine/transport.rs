@@ -32,7 +32,7 @@ use crate::sync::Children;
 pub use crate::engine::address::{Address, AddressFormat};
 
 pub use self::parts::{
-    Atomics, Batches, Connects, Contexts, Drains, Groups, Membership, Multicast,
+    Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Membership, Multicast,
 };
 
 /// What the engine keeps for a domain over this transport.

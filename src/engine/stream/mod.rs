@@ -46,6 +46,7 @@ pub mod session;
 mod settle;
 pub mod shm_channel;
 pub mod shm_connect;
+mod shm_idle;
 mod shm_poll;
 mod stall;
 pub mod transport;

@@ -168,7 +168,7 @@ impl<N: Net> Stream<N> {
             Some(&id) if id != NONE => id as usize,
             _ => self.find_peer(domain, ep, dest)?,
         };
-        if self.conns[id].session.state == State::Idle && self.conns[id].deadline.is_none() {
+        if self.conns[id].session.state == State::Idle && !self.conns[id].clock.is_started() {
             N::begin_connect(self, domain, id)?;
             // An attempt that fails at once takes the connection with it.
             if !self.conns.contains(id) {

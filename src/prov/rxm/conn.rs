@@ -12,6 +12,7 @@ use super::proto::{ConnId, Message};
 use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::Error;
 use crate::engine::address::ip::Addr;
+use crate::engine::connect_clock::ConnectClock;
 use crate::engine::srx::{Envelope, RecvOp, Slot as Kept};
 use crate::engine::strangers::new_source;
 use crate::ffi::client::Ep;
@@ -50,8 +51,10 @@ pub struct Conn {
     pub remote: ConnId,
     /// Receives only: the second half of a connection to oneself.
     pub receive_only: bool,
-    /// While connecting: when to give up, and what was tried.
-    pub deadline: Option<Instant>,
+    /// Time that the peer has left to accept a connection.
+    pub clock: ConnectClock,
+    /// Points in time of the attempt under way and of the next one, and attempts that have failed.
+    pub attempt_at: Option<Instant>,
     pub retry_at: Option<Instant>,
     pub attempts: u32,
     pub last_error: Error,
@@ -121,7 +124,8 @@ impl Conn {
             arrival: 0,
             remote: ConnId::default(),
             receive_only: false,
-            deadline: None,
+            clock: ConnectClock::default(),
+            attempt_at: None,
             retry_at: None,
             attempts: 0,
             last_error: Error::TIMEDOUT,

@@ -2,6 +2,7 @@
 //! Making connections below: our attempts, the requests of peers, and what comes of both; fi_cm(3).
 #![forbid(unsafe_code)]
 
+mod deadline;
 mod verdict;
 
 use core::time::Duration;
@@ -25,6 +26,9 @@ use crate::ffi::client::{EqError, Event, Info, InfoList};
 /// How long a peer whose connection has ended is looked for. The kernel asks three times in it.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// Time within which a kernel refuses where nothing listens.
+const REFUSAL: Duration = Duration::from_secs(1);
+
 /// Bits of `Conn::arrival` that are the connection's place in the table.
 const PLACE: u32 = 32;
 /// Bits of it that are a serial number: no arrival looks like the source of an unknown sender.
@@ -42,9 +46,9 @@ impl Rxm {
         if conn.retry_at.is_some_and(|at| now < at) {
             return;
         }
-        let deadline = *conn.deadline.get_or_insert(now + limit);
+        conn.clock.start(now, limit);
         conn.is_wanted = false;
-        conn.retry_at = None;
+        (conn.attempt_at, conn.retry_at) = (Some(now), None);
         conn.state = State::Connecting;
         self.connecting += 1;
         log_debug!(
@@ -54,7 +58,7 @@ impl Rxm {
             conn.peer,
             conn.attempts + 1
         );
-        self.reactor.schedule(deadline, Due::Conn(id));
+        self.schedule_deadline(id);
         if let Err(error) = self.begin_connect(id) {
             self.attempt_failed(domain, id, error);
         }
@@ -164,7 +168,11 @@ impl Rxm {
         let Some(&id) = self.by_link.get(&failed.object) else {
             return;
         };
-        let conn = &self.conns[id];
+        let conn = &mut self.conns[id];
+        if self.lower.is_ours && failed.prov_errno == Error::CONNRESET.code() {
+            // The peer's kernel had accepted the attempt, and has closed it.
+            conn.clock.stop(self.reactor.now());
+        }
         let is_refusal = failed.error == Error::CONNREFUSED && !failed.err_data.is_empty();
         if conn.state == State::Connecting && is_refusal {
             let reason = reason_of(&failed.err_data);
@@ -211,7 +219,8 @@ impl Rxm {
         let conn = &mut self.conns[id];
         let opened_here = conn.state == State::Connecting;
         conn.state = State::Up;
-        (conn.deadline, conn.retry_at, conn.attempts) = (None, None, 0);
+        conn.clock.reset();
+        (conn.retry_at, conn.attempts) = (None, 0);
         conn.is_look = false;
         log_info!(
             &SOURCE,
@@ -316,9 +325,7 @@ impl Rxm {
         conn.remote = request.id;
         conn.state = State::Accepted;
         self.connecting += 1;
-        let limit = self.reactor.now() + self.lower.params.conn_timeout;
-        conn.deadline = Some(limit);
-        self.reactor.schedule(limit, Due::Conn(id));
+        // The provider below reports whether the peer has taken the answer, so there is no time limit here.
         if let Err(error) = self.begin_accept(id, info) {
             self.lost(domain, id, error, &"could not be accepted");
         }
@@ -350,9 +357,17 @@ impl Rxm {
         let conn = &mut self.conns[id];
         conn.last_error = error;
         conn.attempts += 1;
+        // A kernel that refuses does so at once. The peer's kernel had accepted an attempt that failed later.
+        let lasted = conn.attempt_at.filter(|&at| now - at >= REFUSAL);
+        if let Some(begun) = lasted.filter(|_| !is_silence(error)) {
+            conn.clock.stop(begun);
+        }
+        conn.clock.resume(now);
         let is_final = matches!(error, Error::INVAL | Error::ACCES | Error::MFILE);
         let is_seen = conn.is_look && !conn.is_wanted;
-        if is_final || is_seen || conn.deadline.is_none_or(|deadline| now >= deadline) {
+        let is_over = !conn.clock.is_started() || conn.clock.is_over(now);
+        if is_final || is_seen || is_over || error == Error::CONNREFUSED && conn.clock.is_gone(now)
+        {
             return self.give_up(domain, id, now);
         }
         let at = now + conn.pause();
@@ -417,31 +432,6 @@ impl Rxm {
         if conn.state == State::Idle && !conn.is_wanted {
             conn.is_look = true;
             self.connect(domain, id);
-        }
-    }
-
-    /// A deadline has come.
-    pub fn conn_due(&mut self, domain: &mut StateOf, id: usize) {
-        let now = self.reactor.now();
-        let Some(conn) = self.conns.get_mut(id) else {
-            return;
-        };
-        let is_over = conn.deadline.is_some_and(|deadline| now >= deadline);
-        match conn.state {
-            State::Idle if is_over => {
-                // Nobody may have wanted it for long.
-                if conn.is_wanted {
-                    return self.give_up(domain, id, now);
-                }
-                (conn.deadline, conn.retry_at, conn.attempts) = (None, None, 0);
-                conn.is_look = false;
-            }
-            State::Idle if conn.is_wanted => self.connect(domain, id),
-            State::Connecting if is_over => self.attempt_failed(domain, id, Error::TIMEDOUT),
-            State::Accepted if is_over => {
-                self.lost(domain, id, Error::TIMEDOUT, &"does not answer");
-            }
-            _ => {}
         }
     }
 }

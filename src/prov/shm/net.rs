@@ -95,7 +95,7 @@ impl Net for Shm {
             no_progress_thread: site.set.disable_auto_progress,
             keeps_offers: true,
             copies: !site.set.disable_cma,
-            hello: Duration::from_millis(site.set.conn_timeout_ms),
+            connect: site.set.conn_timeout,
             close: site.set.close_timeout,
             op_timeout: site.set.op_timeout,
             stall_report: site.set.stall_report,

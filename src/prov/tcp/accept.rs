@@ -17,7 +17,7 @@ use crate::abi::*;
 use crate::base::Error;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::engine::address::ip::Addr;
-use crate::engine::half_open::{is_crowded, is_reserved, oldest_silent};
+use crate::engine::half_open::{ACCEPTS, is_reserved};
 use crate::engine::stream::conn::Watch;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::{conn_token, handshake_token};
@@ -54,9 +54,9 @@ impl Crossing {
 const CROSSING: Duration = Duration::from_secs(3);
 
 impl Stream<Tcp> {
-    /// Connections that wait at a listener.
+    /// Accepts connections that wait at a listener, `ACCEPTS` at most.
     pub(super) fn accept_waiting(&mut self, ep: usize) {
-        loop {
+        for _ in 0..ACCEPTS {
             let Some(endpoint) = self.eps.get(ep) else {
                 return;
             };
@@ -68,7 +68,7 @@ impl Stream<Tcp> {
                 Ok(Some((socket, from))) => {
                     let _ = socket.set_nodelay(endpoint.own.nodelay);
                     let fd = socket.as_raw_fd();
-                    let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
+                    let limit = self.params.set.conn_timeout;
                     let deadline = self.reactor.now() + limit;
                     let id = self.own.handshakes.insert(Handshake {
                         ep,
@@ -88,7 +88,7 @@ impl Stream<Tcp> {
                         continue;
                     }
                     self.schedule(deadline, Due::Handshake(id));
-                    if is_crowded(self.own.handshakes.len(), fd) {
+                    if self.own.handshakes.is_crowded(id) {
                         self.drop_silent(Some(id));
                     }
                 }
@@ -107,14 +107,9 @@ impl Stream<Tcp> {
         }
     }
 
-    /// Of those who have not said who they are the one goes that was silent the longest. False if there is none.
+    /// Closes the connection without a request that was silent the longest. False if none was found.
     fn drop_silent(&mut self, newest: Option<usize>) -> bool {
-        let handshakes = self.own.handshakes.iter();
-        let silent = oldest_silent(
-            handshakes.map(|(id, h)| (id, &h.socket, h.deadline)),
-            newest,
-        );
-        let Some(id) = silent else {
+        let Some(id) = self.own.handshakes.oldest_silent(newest) else {
             return false;
         };
         let from = self.own.handshakes[id].from;
@@ -274,8 +269,9 @@ impl Stream<Tcp> {
         {
             domain.av_mut(av).keys.note_stranger(peer, key);
         }
-        let fd = from.socket.as_raw_fd();
+        let (fd, now) = (from.socket.as_raw_fd(), self.reactor.now());
         let conn = &mut self.conns[id];
+        conn.clock.stop(now);
         conn.opened_here = false;
         conn.own.peer_pid = private.pid;
         conn.session.swap = header.swapped;

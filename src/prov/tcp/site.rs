@@ -38,7 +38,7 @@ impl Site {
                 max_inject: alias.max_inject,
                 max_rx_size: set.max_rx_size.max(alias.max_inject),
                 max_saved_size: set.max_saved_size.max(alias.max_inject),
-                conn_timeout_ms: alias.conn_timeout_ms.unwrap_or(set.conn_timeout_ms),
+                conn_timeout: alias.conn_timeout.unwrap_or(set.conn_timeout),
                 ..set
             },
         }

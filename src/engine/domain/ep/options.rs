@@ -31,6 +31,10 @@ pub const OPT_PEER_NUMBER: c_int = 0x4946_0002;
 /// endpoint, also if the endpoint receives into a context that it shares with others.
 pub const OPT_PAUSE: c_int = 0x4946_0003;
 
+/// An option of our own, for providers of ours that lie above: size, which can only be read. A `Listener` as a number, for
+/// an endpoint whose fi_connect has not ended.
+pub const OPT_LISTENER: c_int = 0x4946_0005;
+
 impl<T: Transport> Ep<T> {
     /// Stops reading from the peer, or goes on.
     fn pause(&self, on: bool) -> Result {
@@ -67,6 +71,10 @@ impl<T: Transport> EpCalls for Ep<T> {
                 } = &mut *state;
                 let index = transport.take_unreachable(domain, self.shared.id)?;
                 usize::try_from(index).map_err(|_| Error::NOMSG)?
+            }
+            OPT_LISTENER if info.ep.ep_type == FI_EP_MSG.0 => {
+                let state = self.shared.engine.lock()?;
+                state.transport.listener(self.shared.id) as usize
             }
             FI_OPT_TX_SIZE => info.tx.size,
             FI_OPT_RX_SIZE => info.rx.size,

@@ -4,6 +4,7 @@
 
 mod keys;
 mod region;
+mod target;
 #[cfg(test)]
 mod tests;
 
@@ -12,16 +13,15 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
-#[cfg(test)]
-use crate::base::IoVec;
 use crate::base::rights::NO_KEY;
-use crate::base::{Access, Error, Piece, Registered, Result};
+use crate::base::{Access, Error, IoVec, Piece, Registered, Result};
 use crate::engine::auth::Key;
 
 pub use crate::base::rights::KeyPolicy;
 use keys::Keys;
 use region::Segments;
 pub use region::{Region, map_raw_key};
+pub use target::Target;
 
 /// The regions that peers can name. `C` is the counter of remote events that a region can be bound to.
 pub struct MrTable<C> {
@@ -155,19 +155,22 @@ impl<C> MrTable<C> {
         }
     }
 
-    /// As `lookup`, for an access that may run over several segments: all its pieces.
-    #[cfg(test)]
+    /// As `lookup_with`, for an access that may run over several segments: all its pieces.
     pub fn lookup_all(
         &self,
+        auth: Option<&Key>,
         key: u64,
         addr: u64,
         len: u64,
         need: Access,
-    ) -> Result<(Arc<Region<C>>, IoVec)> {
+    ) -> Result<(&Arc<Region<C>>, IoVec)> {
         let region = self.find(key)?;
         let pieces = region.reach(addr, len)?;
         region.check(need)?;
-        Ok((region.clone(), pieces))
+        match region.admits(auth) {
+            true => Ok((region, pieces)),
+            false => Err(Error::KEYREJECTED),
+        }
     }
 
     /// Regions that peers can name.

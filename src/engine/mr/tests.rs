@@ -62,7 +62,7 @@ impl Table {
         len: u64,
         need: Access,
     ) -> Result<((), Vec<(usize, usize)>)> {
-        let (_, pieces) = self.0.lookup_all(key, addr, len, need)?;
+        let (_, pieces) = self.0.lookup_all(None, key, addr, len, need)?;
         let spans = pieces.spans();
         Ok(((), spans.map(|span| (span.start, span.len)).collect()))
     }
@@ -360,6 +360,22 @@ fn a_virtual_address_may_lie_in_any_segment() {
     assert_eq!(reach(0x100a, 1), None);
     assert_eq!(reach(0x3005, 0), Some(vec![(0x3005, 0)]));
     assert_eq!(reach(0x4fff, 2), None);
+}
+
+#[test]
+fn a_virtual_address_goes_on_at_the_next_one_if_a_segment_has_that() {
+    let mut table = Table::new(VIRTUAL);
+    let segments = [(0x2000, 16), (0x1ff0, 16), (0x5000, 8)];
+    table.register(&segments, REMOTE, 0, 1, 0).unwrap();
+    let reach = |addr, len| {
+        let found = table.lookup_all(1, addr, len, REMOTE);
+        found.map(|(_, pieces)| pieces.to_vec()).ok()
+    };
+    assert_eq!(reach(0x1ff8, 16), Some(vec![(0x1ff8, 8), (0x2000, 8)]));
+    // Behind 0x2010 there is nothing: the next segment in the order of the region.
+    assert_eq!(reach(0x200f, 2), Some(vec![(0x200f, 1), (0x1ff0, 1)]));
+    assert_eq!(reach(0x2000, 33), None);
+    assert_eq!(reach(0x5000, 9), None);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::base::grow::append;
 use crate::base::{Access, Caps, CompFlags, IoVec, OpFlags, Result};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
+use crate::engine::mr::Target;
 use crate::engine::stream::proto::{
     self, AtomicOp, Frame, MAX_HEADER, MAX_SEGS, ReadResponse, RmaSeg,
 };
@@ -26,7 +27,7 @@ pub struct AtomicIn {
     family: Family,
     datatype: fi_datatype,
     op: fi_op,
-    target: IoVec,
+    target: Target,
     regions: Regions,
     /// The bytes of each segment.
     lens: [u64; MAX_SEGS],
@@ -255,7 +256,7 @@ impl<A: Address> Session<A> {
             datatype, op, len, ..
         } = *request;
         let (operands, compare) = payload.split_at_mut(len);
-        apply(datatype, op, &mut request.target, operands, compare);
+        apply_to(&mut request.target, datatype, op, operands, compare);
         if let Some(parts) = &request.durable
             && !self.commit(cx, parts)
         {
@@ -280,6 +281,23 @@ impl<A: Address> Session<A> {
         });
         self.send_copied(cx, &answer, operands, false, true);
         cx.domain.read_by_peer(ep, len as u64);
+    }
+}
+
+/// As `apply`, on all of the target. Each list of pieces has whole elements.
+fn apply_to(
+    target: &mut Target,
+    datatype: fi_datatype,
+    op: fi_op,
+    mut operands: &mut [u8],
+    mut compare: &[u8],
+) {
+    while let Some(mut pieces) = target.pop() {
+        let len = pieces.remaining();
+        let (own, others) = operands.split_at_mut(len.min(operands.len()));
+        let (compared, not_yet) = compare.split_at(len.min(compare.len()));
+        apply(datatype, op, &mut pieces, own, compared);
+        (operands, compare) = (others, not_yet);
     }
 }
 
@@ -353,7 +371,7 @@ fn read_operation(atomic: &proto::Atomic) -> core::result::Result<AtomicIn, Faul
         family,
         datatype,
         op,
-        target: IoVec::empty(),
+        target: Target::default(),
         regions: Regions::default(),
         lens: atomic.segs.lens(),
         len: len as usize,

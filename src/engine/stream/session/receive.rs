@@ -86,9 +86,7 @@ impl<A: Address> Session<A> {
                     }
                 }
                 At::Payload(incoming) => {
-                    let n = usize::try_from(incoming.remaining)
-                        .unwrap_or(usize::MAX)
-                        .min(bytes.len());
+                    let n = incoming.part(bytes.len());
                     let (part, rest) = bytes.split_at(n);
                     match &mut incoming.sink {
                         Sink::Slot(srx, slot) => {
@@ -392,7 +390,6 @@ impl<A: Address> Session<A> {
                 }
             }
             Sink::Write {
-                len,
                 data,
                 regions,
                 lens,
@@ -405,6 +402,7 @@ impl<A: Address> Session<A> {
                     return;
                 }
                 count_regions(cx.domain, &regions, &lens);
+                let len = lens.iter().sum();
                 cx.domain.written(ep, CompFlags::RMA, len, data, &sender);
             }
             Sink::Read(read) => {

@@ -186,9 +186,7 @@ impl<A: Address> Session<A> {
             let rest = len - at;
             let part = match &mut self.rx.at {
                 At::Payload(incoming) => {
-                    let n = usize::try_from(incoming.remaining)
-                        .unwrap_or(usize::MAX)
-                        .min(rest);
+                    let n = incoming.part(rest);
                     if let Some(iov) = incoming.sink.memory() {
                         shm.place(record, at, n, iov);
                         incoming.remaining -= n as u64;

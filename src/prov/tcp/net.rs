@@ -88,6 +88,7 @@ impl Net for Tcp {
             saved_bytes: params.max_saved_bytes,
             no_progress_thread: params.disable_auto_progress,
             keeps_offers: false,
+            answers_writes: site.answers_writes,
             copies: true,
             hello: Duration::from_millis(params.conn_timeout_ms),
             close: params.close_timeout,

@@ -86,6 +86,7 @@ pub struct Accepted {
     from: SocketAddr,
     swapped: bool,
     extended: bool,
+    refuses: bool,
     keyed: bool,
     /// The request, all bytes of it.
     exchange: Vec<u8>,
@@ -111,6 +112,10 @@ impl Accepted {
 
     pub fn is_extended(&self) -> bool {
         self.extended
+    }
+
+    pub fn refuses(&self) -> bool {
+        self.refuses
     }
 
     /// It comes from an endpoint with an authorization key.
@@ -290,6 +295,7 @@ impl Shared {
             from,
             swapped: header.swapped,
             extended: header.extended,
+            refuses: header.refuses,
             keyed: header.keyed,
             exchange: handshake.exchange,
         };

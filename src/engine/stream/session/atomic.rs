@@ -10,7 +10,7 @@ use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
 use crate::engine::mr::Target;
 use crate::engine::stream::proto::{
-    self, AtomicOp, Frame, MAX_HEADER, MAX_SEGS, ReadResponse, RmaSeg,
+    self, AtomicOp, Frame, MAX_HEADER, MAX_SEGS, ReadResponse, Refused, RmaSeg,
 };
 use crate::engine::stream::session::queue::ReadOp;
 use crate::engine::stream::session::receive::Fault;
@@ -218,13 +218,24 @@ impl<A: Address> Session<A> {
         self.rx.was_written = true;
         let mut request = read_operation(atomic)?;
         let access = access_of(request.family, request.op);
-        if !cx.domain.ep(ep).caps.contains(access.capabilities()) {
-            return Err(Fault::Rule(
+        let named = match cx.domain.ep(ep).caps.contains(access.capabilities()) {
+            true => self.named(cx.domain, &atomic.segs, Caps::ATOMIC, access),
+            false => Err(Fault::Rule(
                 "an atomic operation that the endpoint does not serve",
-            ));
-        }
-        (request.target, request.regions) =
-            self.named(cx.domain, &atomic.segs, Caps::ATOMIC, access)?;
+            )),
+        };
+        (request.target, request.regions) = match named {
+            Ok(named) => named,
+            Err(why) => {
+                let ack = (atomic.ack || atomic.commit).then_some(Refused::Ack);
+                let answer = if atomic.asks() {
+                    Some(Refused::Response)
+                } else {
+                    ack
+                };
+                return self.refuse(cx, answer, atomic.payload, why).map(|()| 0);
+            }
+        };
         if atomic.commit {
             request.durable = durable(&atomic.segs, &request.regions);
         }

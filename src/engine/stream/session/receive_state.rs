@@ -8,7 +8,7 @@ use crate::base::{IoVec, Span};
 use crate::engine::cntr::Counter;
 use crate::engine::mr::{Region, Target};
 use crate::engine::srx::{Envelope, RecvOp, Slot};
-use crate::engine::stream::proto::{Frame, MAX_HEADER, MAX_SEGS};
+use crate::engine::stream::proto::{Frame, MAX_HEADER, MAX_SEGS, Refused};
 use crate::engine::stream::session::atomic::AtomicIn;
 use crate::engine::stream::session::groups::Part;
 use crate::engine::stream::session::offers::{Offers, Shared, Told};
@@ -77,6 +77,8 @@ pub enum Sink {
     Atomic(Box<AtomicIn>),
     /// Nowhere.
     Drop,
+    /// Nowhere: the access is refused when all of it has come.
+    Refused(Refused),
 }
 
 /// The regions of a request's segments, in order.
@@ -138,7 +140,9 @@ impl Sink {
             Sink::Recv(recv, _) => Some(&mut recv.iov),
             Sink::Write { target, .. } => Some(target.current()),
             Sink::Read(read) => Some(&mut read.iov),
-            Sink::Slot(..) | Sink::Coll(_) | Sink::Atomic(_) | Sink::Drop => None,
+            Sink::Slot(..) | Sink::Coll(_) | Sink::Atomic(_) | Sink::Drop | Sink::Refused(_) => {
+                None
+            }
         }
     }
 }

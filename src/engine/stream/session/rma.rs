@@ -11,7 +11,7 @@ use crate::base::{Access, Caps, Error, IoVec, OpFlags, Result, Span};
 use crate::engine::domain_state::{DomainState, TxOp};
 use crate::engine::mr::Target;
 use crate::engine::stream::proto::{
-    Frame, MAX_HEADER, MAX_SEGS, ReadRequest, ReadResponse, RmaSeg, Write,
+    Frame, MAX_HEADER, MAX_SEGS, ReadRequest, ReadResponse, Refused, RmaSeg, Write,
 };
 use crate::engine::stream::session::atomic::seg_of;
 use crate::engine::stream::session::queue::{After, Out, OutFrame, ReadOp};
@@ -83,8 +83,14 @@ impl<A: Address> Session<A> {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
         self.rx.was_written = true;
-        let (target, regions) =
-            self.named(cx.domain, &write.segs, Caps::RMA, Access::REMOTE_WRITE)?;
+        let named = self.named(cx.domain, &write.segs, Caps::RMA, Access::REMOTE_WRITE);
+        let (target, regions) = match named {
+            Ok(named) => named,
+            Err(why) => {
+                let answer = (write.ack || write.commit).then_some(Refused::Ack);
+                return self.refuse(cx, answer, write.payload, why);
+            }
+        };
         let sink = Sink::Write {
             target,
             data: write.data,
@@ -108,8 +114,11 @@ impl<A: Address> Session<A> {
         cx: &mut Cx<'_, A>,
         read: &ReadRequest,
     ) -> core::result::Result<(), Fault> {
-        let (target, regions) =
-            self.named(cx.domain, &read.segs, Caps::RMA, Access::REMOTE_READ)?;
+        let named = self.named(cx.domain, &read.segs, Caps::RMA, Access::REMOTE_READ);
+        let (target, regions) = match named {
+            Ok(named) => named,
+            Err(why) => return self.refuse(cx, Some(Refused::Response), 0, why),
+        };
         if regions[0].is_none() {
             return Err(Fault::Rule("a read of nothing"));
         }

@@ -141,6 +141,7 @@ impl Side {
             saved_bytes: agreed.saved_bytes,
             no_progress_thread: true,
             keeps_offers: agreed.keeps_offers,
+            answers_writes: false,
             copies: true,
             hello: Duration::ZERO,
             close: Duration::ZERO,
@@ -153,6 +154,7 @@ impl Side {
         session.swap = agreed.swap;
         session.rendezvous = agreed.rendezvous;
         session.extended = agreed.extended;
+        session.refuses = agreed.extended;
         Side {
             domain,
             session,

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::base::rights::NO_KEY;
 use crate::base::{Access, Error, IoVec, Piece, Registered, Result};
 use crate::engine::auth::Key;
 
@@ -40,8 +39,7 @@ impl<C> MrTable<C> {
         }
     }
 
-    /// A region of length zero is one. A region that no peer may access gets no key
-    /// and stands in no table.
+    /// A region of length zero is one. A region that no peer may access has a key, too, but is not in the table.
     ///
     /// `INVAL`: no segment or too many, one that runs over the end of memory, a right that fi_mr(3) does not know.
     /// `NOKEY`: the application's key is in use.
@@ -53,7 +51,7 @@ impl<C> MrTable<C> {
         requested_key: u64,
         context: usize,
     ) -> Result<Arc<Region<C>>> {
-        let key = match self.policy.prov_key && access.intersects(Access::REMOTE) {
+        let key = match self.policy.prov_key {
             true => self.keys.next()?,
             false => requested_key,
         };
@@ -78,7 +76,7 @@ impl<C> MrTable<C> {
             Arc::new(Region::new(segments, offset, key, access, virt, context))
         };
         if !access.intersects(Access::REMOTE) {
-            return Ok(region(segments, NO_KEY));
+            return Ok(region(segments, key));
         }
         let Entry::Vacant(place) = self.regions.entry(key) else {
             return Err(Error::NOKEY);

@@ -5,7 +5,6 @@
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use crate::base::rights::NO_KEY;
 use crate::base::{Access, Error, IoVec, Piece, Registered, Result, Span};
 use crate::engine::auth::Key;
 
@@ -17,7 +16,7 @@ pub struct Region<C> {
     pub len: usize,
     /// What a peer calls the first byte when it counts from the start.
     pub offset: u64,
-    /// `NO_KEY` for a region that no peer may access.
+    /// Also a region that no peer may access has one.
     pub key: u64,
     pub access: Access,
     /// Peers say virtual addresses.
@@ -73,7 +72,7 @@ impl<C> Region<C> {
     pub fn alone(&self) -> Option<Span> {
         let watched = self.counter().is_some() || self.is_single_use() || self.keys.get().is_some();
         match &*self.segments {
-            [only] if !watched && self.key != NO_KEY => Some(only.span()),
+            [only] if !watched && self.access.intersects(Access::REMOTE) => Some(only.span()),
             _ => None,
         }
     }

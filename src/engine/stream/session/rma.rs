@@ -214,7 +214,11 @@ impl<A: Address> Session<A> {
         access: Access,
     ) -> core::result::Result<(Target, Regions), Fault> {
         // fi_getinfo(3): a primary capability that was not asked for is not there.
-        if !domain.ep(self.ep).caps.contains(capability) {
+        if !domain
+            .ep(self.ep)
+            .caps
+            .contains(capability | access.capabilities())
+        {
             return Err(Fault::Rule(
                 "an access to memory through an endpoint without the capability",
             ));

@@ -122,6 +122,7 @@ impl Side {
             cntrs: Default::default(),
             behind: None,
             av: None,
+            hides_source: false,
             user_ids: false,
             eq: None,
             srx,

@@ -21,6 +21,8 @@ pub struct Alias {
     pub conn_timeout: Option<Duration>,
     /// Whether there are FI_EP_DGRAM endpoints: unconnected ones with messages alone, served as FI_EP_RDM ones are.
     pub datagrams: bool,
+    /// Writes and atomic operations complete when the target has carried them out or refused them.
+    pub answers_writes: bool,
 }
 
 /// What the transport gives to the second provider.

@@ -6,6 +6,7 @@ use super::DomainState;
 use super::receive::{Sender, entry_of};
 use crate::abi::*;
 use crate::base::{Error, OpFlags, Result};
+use crate::engine::ep_state::EpState;
 use crate::engine::srx::{Claimed, Envelope, Outcome, RecvOp, Srx};
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
@@ -98,9 +99,12 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             }
         }
         self.outcomes = outcomes;
+        // A shared context has no queue: the queue of any endpoint that receives there will do, as for fi_cancel.
+        let reports = |(_, state): &(usize, &EpState)| state.srx == srx && state.rx_cq.is_some();
+        let reporter = || self.eps.iter().find(reports).map(|(ep, _)| ep);
         match (result, ep) {
             // fi_tagged(3): no such message is reported by the queue.
-            (Err(Error::NOMSG), Some(ep)) => {
+            (Err(Error::NOMSG), ep) if let Some(ep) = ep.or_else(reporter) => {
                 self.not_found(ep, rx);
                 Ok(())
             }

@@ -93,6 +93,9 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     /// What completions of an endpoint call a source: what the application calls it, if it does.
     #[inline]
     pub(super) fn named(&self, ep: &EpState, source: u64) -> u64 {
+        if ep.hides_source {
+            return FI_ADDR_NOTAVAIL;
+        }
         match (ep.user_ids, ep.av) {
             (true, Some(av)) => self.avs[av].user_id(source),
             _ => source,

@@ -94,6 +94,7 @@ impl Net for Shm {
             saved_bytes: site.set.max_saved_bytes,
             no_progress_thread: site.set.disable_auto_progress,
             keeps_offers: true,
+            answers_writes: false,
             copies: !site.set.disable_cma,
             connect: site.set.conn_timeout,
             close: site.set.close_timeout,

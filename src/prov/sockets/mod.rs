@@ -75,6 +75,7 @@ impl Provider for Sockets {
             max_inject: info::INJECT,
             conn_timeout: self.params().conn_timeout,
             datagrams: true,
+            answers_writes: true,
         };
         (self.transport.open)(alias, attr, api_version, context)
     }

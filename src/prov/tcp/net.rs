@@ -87,6 +87,7 @@ impl Net for Tcp {
             saved_bytes: params.max_saved_bytes,
             no_progress_thread: params.disable_auto_progress,
             keeps_offers: false,
+            answers_writes: site.answers_writes,
             copies: true,
             connect: params.conn_timeout,
             close: params.close_timeout,

@@ -27,6 +27,7 @@ pub struct Accepted {
     from: SocketAddr,
     swapped: bool,
     extended: bool,
+    refuses: bool,
     keyed: bool,
     /// The request, all bytes of it.
     exchange: Vec<u8>,
@@ -98,6 +99,7 @@ impl Accepted {
             from,
             swapped: header.swapped,
             extended: header.extended,
+            refuses: header.refuses,
             keyed: header.keyed,
             exchange,
         }
@@ -120,6 +122,10 @@ impl Accepted {
 
     pub fn is_extended(&self) -> bool {
         self.extended
+    }
+
+    pub fn refuses(&self) -> bool {
+        self.refuses
     }
 
     /// It comes from an endpoint with an authorization key.

@@ -206,6 +206,8 @@ fn samples() -> Vec<Frame> {
         Frame::ClearToSend { index: 1 },
         Frame::Taken { index: 254 },
         Frame::Done { index: 254 },
+        Frame::Refused(Refused::Ack),
+        Frame::Refused(Refused::Response),
         Frame::Collective(Collective {
             kind: 9,
             group: TAG,
@@ -290,6 +292,7 @@ fn extensions_are_agreed_on() {
             let bytes = encode_cm(CmKind::Request, b"hello", extended, keyed);
             let head = decode_cm(bytes.first_chunk().unwrap()).unwrap();
             assert_eq!((head.extended, head.keyed), (extended, keyed));
+            assert_eq!(head.refuses, extended);
             assert_eq!(private_of(&bytes), b"hello");
         }
     }

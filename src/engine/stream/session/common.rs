@@ -25,6 +25,8 @@ pub struct Limits {
     /// A message that can be fetched stays with its sender until a receive has matched: its completion tells of the
     /// match then.
     pub keeps_offers: bool,
+    /// Writes and atomic operations complete when the target has carried them out or refused them.
+    pub answers_writes: bool,
     /// The kernel may copy from process to process.
     pub copies: bool,
     /// Time that a peer has to accept a connection, and to name itself after it has connected; `NO_LIMIT` for any time.

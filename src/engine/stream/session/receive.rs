@@ -86,9 +86,7 @@ impl<A: Address> Session<A> {
                     }
                 }
                 At::Payload(incoming) => {
-                    let n = usize::try_from(incoming.remaining)
-                        .unwrap_or(usize::MAX)
-                        .min(bytes.len());
+                    let n = incoming.part(bytes.len());
                     let (part, rest) = bytes.split_at(n);
                     match &mut incoming.sink {
                         Sink::Slot(srx, slot) => {
@@ -109,6 +107,10 @@ impl<A: Address> Session<A> {
                     bytes = rest;
                     if incoming.remaining == 0 {
                         self.finish(cx);
+                        // The end of a refused access may have ended the session.
+                        if self.is_over() {
+                            return Ok(());
+                        }
                     }
                 }
                 At::Stalled(_) | At::Held(_) => {
@@ -228,6 +230,7 @@ impl<A: Address> Session<A> {
                 Err(_) => Err(Fault::Rule("a message was taken that was not offered")),
             },
             Frame::Share(share) => self.asked_to_share(cx, share),
+            &Frame::Refused(answer) => self.refused(cx, answer),
             &Frame::Done { index } => self.sender_done(cx, index),
             Frame::Collective(data) => self.collective_data(cx, data),
             Frame::CollectiveEnd(end) => self.collective_end(cx, end),
@@ -392,7 +395,6 @@ impl<A: Address> Session<A> {
                 }
             }
             Sink::Write {
-                len,
                 data,
                 regions,
                 lens,
@@ -405,6 +407,7 @@ impl<A: Address> Session<A> {
                     return;
                 }
                 count_regions(cx.domain, &regions, &lens);
+                let len = lens.iter().sum();
                 cx.domain.written(ep, CompFlags::RMA, len, data, &sender);
             }
             Sink::Read(read) => {
@@ -413,6 +416,7 @@ impl<A: Address> Session<A> {
             Sink::Coll(part) => return self.part_arrived(cx, *part),
             Sink::Atomic(request) => self.arrived(cx, *request),
             Sink::Drop => {}
+            Sink::Refused(answer) => return self.send_refusal(cx, answer),
         }
         if incoming.ack {
             self.send_ack(cx);

@@ -170,7 +170,12 @@ impl<A: Address> Session<A> {
         access: Access,
     ) -> Result<Named> {
         // fi_getinfo(3): a primary capability that was not asked for is not there.
-        if !cx.domain.ep(self.ep).caps.contains(capability) {
+        if !cx
+            .domain
+            .ep(self.ep)
+            .caps
+            .contains(capability | access.capabilities())
+        {
             return Err(Error::OPNOTSUPP);
         }
         let mut named = Named {

@@ -123,6 +123,7 @@ impl Side {
             cntrs: Default::default(),
             behind: None,
             av: None,
+            hides_source: false,
             user_ids: false,
             eq: None,
             srx,
@@ -144,6 +145,7 @@ impl Side {
             saved_bytes: agreed.saved_bytes,
             no_progress_thread: true,
             keeps_offers: agreed.keeps_offers,
+            answers_writes: false,
             copies: true,
             hello: Duration::ZERO,
             close: Duration::ZERO,
@@ -156,6 +158,7 @@ impl Side {
         session.swap = agreed.swap;
         session.rendezvous = agreed.rendezvous;
         session.extended = agreed.extended;
+        session.refuses = agreed.extended;
         Side {
             domain,
             session,

@@ -94,6 +94,7 @@ impl<T> Node<T> {
             cntrs: Default::default(),
             behind: None,
             av: None,
+            hides_source: false,
             user_ids: false,
             eq: None,
             srx,

@@ -40,7 +40,7 @@ pub use list::{duplicate, write_all};
 pub use made::Made;
 pub use prototype::{ALL_TAG_BITS, Prototype, since};
 pub use query::Query;
-pub use read::{Plain, grown};
+pub use read::{LONGEST, Plain, grown};
 pub use reason::{Reason, Refusal, Value};
 pub use release::release;
 pub use select::{Answer, Place, select, with_all};

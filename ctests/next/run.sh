@@ -54,6 +54,11 @@ run next
 compile released "$here/callers.c" "$ROOT/include" "$library"
 asks_for released FABRIC_1.9
 run released
+# Without a header, as bindings of other languages declare it: such a program runs on 2.6, too.
+echo 'int fi_getinfo(); int main(void) { return fi_getinfo(2 << 16 | 6, 0, 0, 0UL, 0, 0) == 0; }' >"$folder/bare.c"
+"${CC:-cc}" -w -o "$folder/bare" "$folder/bare.c" -L "$library" -lfabric
+asks_for bare FABRIC_1.9
+run bare
 compile nodes "$ROOT/ctests/compat_nodes.c" "$next" "$library"
 run nodes
 

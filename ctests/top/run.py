@@ -395,6 +395,11 @@ def test_dump(case):
     until("the log", lambda: "dump: domain 0 of tcp" in server.said())
     check("to the log" in case.top("--dump", server.pid))
     case.end()
+    server, _ = case.game(FI_DUMP_FILE=str(case.scratch / "none" / "dump"))
+    until("counters", lambda: server.pid in case.processes())
+    said = case.top("--dump", server.pid, code=1)
+    check("cannot write its dump (FI_DUMP_FILE): No such file" in said, said)
+    case.end()
     for wrong in ("KILL", "no such", "SEGV"):
         server, _ = case.game(FI_DUMP_ON_SIGNAL=wrong)
         until("the log", lambda: f"FI_DUMP_ON_SIGNAL={wrong} has no effect" in server.said())

@@ -42,7 +42,7 @@ pub use made::Made;
 pub use nic::Nic;
 pub use prototype::{ALL_TAG_BITS, Prototype, since};
 pub use query::Query;
-pub use read::{Plain, grown};
+pub use read::{LONGEST, Plain, grown};
 pub use reason::{Reason, Refusal, Value};
 pub use release::release;
 pub use select::{Answer, Place, select, with_all};

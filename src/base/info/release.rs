@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The end of C entries: fi_freeinfo of fi_getinfo(3). Trusted with what C hands back.
 
+use super::read::LONGEST;
 use crate::abi;
 use crate::sys::heap;
 
@@ -45,8 +46,8 @@ pub unsafe fn release(mut list: *mut abi::fi_info) {
 /// # Safety
 /// As [`heap::release`].
 unsafe fn release_key(key: *mut u8, size: usize) {
-    // FI_AV_AUTH_KEY is no size.
-    let size = if size == abi::FI_AV_AUTH_KEY { 0 } else { size };
+    // FI_AV_AUTH_KEY is no size, and no key is as long as a field that was never set can say.
+    let size = if size > LONGEST { 0 } else { size };
     // SAFETY: passed on from the caller.
     unsafe { heap::release_wiped(key, size) }
 }

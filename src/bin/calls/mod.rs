@@ -9,6 +9,8 @@
 // Each program uses its part.
 #![allow(dead_code)]
 
+#[path = "../../base/escape.rs"]
+pub mod escape;
 mod exported;
 
 pub mod arguments;

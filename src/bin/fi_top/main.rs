@@ -4,9 +4,12 @@
 
 mod block;
 mod dump;
+// The library and the programs each need their part.
+#[allow(dead_code)]
+#[path = "../../base/escape.rs"]
+mod escape;
 mod find;
 mod json;
-// The library and the program each need their part.
 #[allow(dead_code)]
 #[path = "../../sync/stats/layout.rs"]
 mod layout;

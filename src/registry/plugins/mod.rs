@@ -16,7 +16,7 @@ use crate::base::log::{CORE, Subsys, log_debug, log_info, log_warn};
 use crate::base::params;
 use crate::base::settings::Settings;
 use crate::ffi::plugin::{Plugin, Refused};
-use crate::sys::{shared_object, user};
+use crate::sys::{regular_file, shared_object, user};
 
 pub use foreign::Foreign;
 use places::{Piece, Places, file_name, files_in, short_name};
@@ -128,6 +128,11 @@ impl Search {
             if let Some((_, is_preferred)) = known {
                 *is_preferred |= preferred;
             }
+            return;
+        }
+        if regular_file::is_other(&real) {
+            let why = regular_file::NOT_REGULAR;
+            self.warnings.push(format!("{}: {why}", file.display()));
             return;
         }
         // Told before: if the plug-in ends the process, the last line names it.

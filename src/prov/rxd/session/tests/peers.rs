@@ -103,9 +103,8 @@ fn a_peer_that_is_unreachable_is_given_up_within_30_seconds() {
         world.dead[1] = true;
         send(&mut world, 0, 5000);
         let now = world.now();
-        if let Some(source) = world.nodes[0].port.sessions().next().map(|one| one.source) {
-            world.nodes[0].receive_from(now, bytes(8), (), source);
-        }
+        let source = world.nodes[0].port.sessions().next().unwrap().source;
+        world.nodes[0].receive_from(now, bytes(8), (), source);
         let failed = errors(&ended(&mut world, 0, 3));
         assert_eq!(failed, [Error::CONNREFUSED.code(); 3]);
         let passed = world.passed - start;

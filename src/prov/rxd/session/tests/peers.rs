@@ -122,7 +122,7 @@ fn a_peer_that_answers_again_is_not_given_up() {
     world.reports = true;
     world.dead[1] = true;
     send(&mut world, 0, 8);
-    world.pass(Duration::from_secs(20));
+    world.pass(Duration::from_secs(15));
     world.dead[1] = false;
     receive(&mut world, 1, 8);
     assert_eq!(errors(&ended(&mut world, 0, 1)), [0]);

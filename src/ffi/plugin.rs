@@ -14,9 +14,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::abi::*;
-use crate::base::info::{FabricAttr, Hints, Info, Layout, Made, Nic, Query, release};
+use crate::base::info::{FabricAttr, Hints, Info, Layout, Made, Query, release};
 use crate::base::log::Source;
 use crate::base::{Error, Result};
+use crate::ffi::nic::nic_of;
 use crate::ffi::{foreign, wrap};
 use crate::sys::shared_object::{self, SharedObject};
 
@@ -191,7 +192,7 @@ impl Plugin {
                 false => Err(Error::INVAL),
             };
             // SAFETY: as above; its NIC is NULL or an open object.
-            let nic = info.is_ok().then(|| unsafe { Nic::copy_of((*list).nic) });
+            let nic = info.is_ok().then(|| unsafe { nic_of((*list).nic) });
             // SAFETY: as above.
             let made = unsafe { Made::new(list, self.api() < NEXT) }?;
             if let Ok(mut info) = info {

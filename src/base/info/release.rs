@@ -52,9 +52,11 @@ unsafe fn release_key(key: *mut u8, size: usize) {
     unsafe { heap::release_wiped(key, size) }
 }
 
+/// Closes a NIC object by its maker.
+///
 /// # Safety
 /// `nic` is null or an open NIC object that nothing uses any more.
-pub(super) unsafe fn close_nic(nic: *mut abi::fid_nic) {
+pub unsafe fn close_nic(nic: *mut abi::fid_nic) {
     // SAFETY: the caller promises an object whose tables its maker filled.
     let ops = unsafe { nic.as_ref().and_then(|nic| nic.fid.ops.as_ref()) };
     if let Some(close) = ops.and_then(|ops| ops.close) {

@@ -141,7 +141,7 @@ impl View<'_> {
         info.mode = self.mode.bits();
         info.addr_format = self.addr_format;
         if let Some(nic) = self.nic {
-            info.nic = nic.write()?;
+            info.nic = nic.copy()?;
         }
         info.handle = ptr::with_exposed_provenance_mut(self.handle);
         info.src_addrlen = self.src_addr.map_or(0, <[u8]>::len);

@@ -21,8 +21,8 @@ pub enum Taken {
 }
 
 impl Rxm {
-    /// Takes a packet that came over the connection with this `Conn::arrival`, or keeps a copy of it for later. A packet
-    /// counts for that connection only, whichever it names.
+    /// Takes a packet that came over the connection with this `Conn::arrival`, or keeps a copy of it for later. The
+    /// packet counts for that connection only, whichever it names.
     pub fn arrived(&mut self, domain: &mut StateOf, ep: usize, arrival: u64, bytes: &[u8]) {
         let Some(id) = self.arrived_over(ep, arrival) else {
             // Of a connection that is gone.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_av(3), fi_av_remove: an address that has left the vector is nobody's, however its messages come, and the address
-//! that gets its number next is not taken for it.
+//! fi_av(3), fi_av_remove: messages of an address that has left the vector have no source, whichever connection brings
+//! them, and never the number of the address that gets its place.
 #include "transfer.h"
 
 #include <dirent.h>
@@ -75,7 +75,7 @@ static fi_addr_t source_of_next(struct env *t, struct side *from, struct side *a
 	return source(t, at);
 }
 
-// Both send before either has heard of the other: two connections cross.
+// Both send before either receives anything, so two connections cross.
 static void cross(struct env *t, struct trio *trio, bool tagged)
 {
 	post(t, &trio->x, RECV, tagged, FI_ADDR_UNSPEC, 0);

@@ -8,7 +8,7 @@ bool is_layered_on_messages(struct world *w)
 	return strstr(w->provider, "ofi_rxm");
 }
 
-// What completions of a node have to call this sender.
+// The number by which completions of a node must name this sender.
 fi_addr_t number_of(struct world *w, struct node *node, int id)
 {
 	struct vector *vector = node->vector;
@@ -111,6 +111,14 @@ static void take(struct world *w, const struct fi_cq_tagged_entry *entry, fi_add
 	w->messages[op->message].sent = true;
 }
 
+// Of an IP address family, port and address count.
+static bool is_name(struct world *w, const char *address, int id)
+{
+	if (w->info->addr_format == FI_ADDR_STR)
+		return !strcmp(address, w->names[id]);
+	return !memcmp(address, w->names[id], 8);
+}
+
 static void take_error(struct world *w, struct fid_cq *cq)
 {
 	char address[NAME];
@@ -130,10 +138,8 @@ static void take_error(struct world *w, struct fid_cq *cq)
 		from = error.flags & FI_REMOTE_WRITE ? w->messages[error.data].from : ((struct header *)op->buffer)->from;
 		if (error.flags & FI_REMOTE_WRITE && is_layered_on_messages(w))
 			return;
-		if (!error.err_data_size || strncmp(address, w->names[from], 4))
-			FAIL("the error entry for a message of %d has no address", from);
-		if (w->info->addr_format != FI_ADDR_STR && memcmp(address, w->names[from], 8))
-			FAIL("the error entry for a message of %d has another address", from);
+		if (!error.err_data_size || !is_name(w, address, from))
+			FAIL("the error entry for a message of %d does not have its address", from);
 		return;
 	}
 	if (op->closed && op->kind == SEND)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Random address vectors against a model. Every message carries its true sender, so the model knows which number a
-//! completion has to name and which directed receive may take the message.
+//! completion must name and which directed receive may take the message.
 #ifndef ADDRESSES_MODEL_H
 #define ADDRESSES_MODEL_H
 
@@ -34,7 +34,7 @@ enum {
 	NOBODY = -1,
 };
 
-// What differs from seed to seed.
+// The part of a run that the seed chooses.
 struct mode {
 	bool scalable;
 	enum { NO_IDS, IDS_BY_INSERT, IDS_LATER } ids;

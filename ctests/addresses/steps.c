@@ -278,7 +278,7 @@ static void claim(struct world *w, struct node *node)
 	post_claim(w, node, op, FI_PEEK | FI_CLAIM);
 }
 
-// Both know each other and send before either has heard of the other.
+// Both insert each other and send before either has received anything of the other, so connections may cross.
 static void cross(struct world *w, struct node *x, struct node *y)
 {
 	insert(w, x, y->id);

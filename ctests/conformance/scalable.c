@@ -570,7 +570,7 @@ BOTH(scalable_directed, EP_RDM, FI_SOURCE | FI_DIRECTED_RECV, "A directed receiv
 		CHECK(entry.op_context == recv.ctx);
 		CHECK_EQ(source, y.peer);
 	}
-	// Of another address: not for messages of this one.
+	// A receive that names another address does not take messages of this one.
 	struct op other = to(RECV, tagged, new_buf(t, LEN, 0), insert(y.av, y.ep), 1);
 	struct op send = to(SEND, tagged, new_buf(t, LEN, 1), x.peer, 1);
 

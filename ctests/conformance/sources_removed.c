@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_av(3), fi_av_remove: an address that has left the vector is nobody's, however its messages come, and the address
-//! that gets its number next is not taken for it.
+//! fi_av(3), fi_av_remove: messages of an address that has left the vector have no source, whichever connection brings
+//! them, and never the number of the address that gets its place.
 #include "transfer.h"
+
+#include <dirent.h>
 
 enum { LEN = 32 };
 
@@ -73,7 +75,7 @@ static fi_addr_t source_of_next(struct env *t, struct side *from, struct side *a
 	return source(t, at);
 }
 
-// Both send before either has heard of the other: two connections cross.
+// Both send before either receives anything, so two connections cross.
 static void cross(struct env *t, struct trio *trio, bool tagged)
 {
 	post(t, &trio->x, RECV, tagged, FI_ADDR_UNSPEC, 0);
@@ -215,4 +217,39 @@ TEST(fi_av, user_id_of_crossed, EP_RDM | OURS_ONLY, FI_MSG | FI_SOURCE, "A remov
 	CHECK_EQ(id, trio.first);
 	CHECK(source_of_next(t, &trio.x, &trio.y, false) == FI_ADDR_NOTAVAIL);
 	CHECK_EQ(source_of_next(t, &trio.z, &trio.y, false), 4711);
+}
+
+// ---- FI_AV_REMOVE_CLEANUP
+
+static unsigned descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	CHECK(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+// Whether removal ends both of two crossing connections: each has a descriptor at either end.
+static void cleans_up(struct env *t, const char *prov)
+{
+	struct trio trio;
+	unsigned before;
+
+	start_as(t, prov, FI_EP_RDM, FI_MSG | FI_SOURCE);
+	trio = open_trio(t);
+	before = descriptors();
+	cross(t, &trio, false);
+	CHECK(descriptors() >= before + 4);
+	OK(fi_av_remove(trio.y.av, &trio.first, 1, 0));
+	ONCE(t, descriptors() == before);
+}
+
+TEST(fi_av, remove_cleanup_of_crossed, CORE | OURS_ONLY, 0, "With FI_AV_REMOVE_CLEANUP removing an address ends all connections with the peer: both that crossed (shm)")
+{
+	setenv("FI_AV_REMOVE_CLEANUP", "1", 1);
+	cleans_up(t, "shm");
 }

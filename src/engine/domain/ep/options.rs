@@ -19,8 +19,8 @@ use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 /// within the same call of the application, so it may wait for that whatever its length.
 pub const OPT_MORE_FOLLOWS: c_int = 0x4946_0001;
 
-/// An option of our own, for providers of ours that lie above: size, which can only be read. A `Listener` as a number, for
-/// an endpoint whose fi_connect has not ended.
+/// An option of our own, for providers of ours that lie above: size, which can only be read. A `Listener` as a number,
+/// for an endpoint whose fi_connect has not ended.
 pub const OPT_LISTENER: c_int = 0x4946_0002;
 
 impl<T: Transport> Ep<T> {

@@ -142,7 +142,7 @@ impl Side {
             no_progress_thread: true,
             keeps_offers: agreed.keeps_offers,
             copies: true,
-            hello: Duration::ZERO,
+            connect: Duration::ZERO,
             close: Duration::ZERO,
             op_timeout: Duration::ZERO,
             stall_report: Duration::ZERO,

@@ -30,6 +30,7 @@ mod drain;
 pub mod ep;
 mod flush;
 pub mod hello;
+mod idle;
 pub mod link;
 pub mod net;
 mod parts;

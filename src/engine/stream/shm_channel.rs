@@ -17,8 +17,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::engine::stream::copy_mode::CopyMode;
+use crate::engine::stream::idle::Idle;
 use crate::engine::stream::process_probe::ProcessProbe;
-use crate::engine::stream::shm_idle::Idle;
 use crate::sync::copy::Ways;
 use crate::sync::doorbell::Rung;
 use crate::sync::region_table::TableView;

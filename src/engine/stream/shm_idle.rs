@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Quiet peers that share memory: they are left to their doorbells, so that an empty poll costs the same with a thousand
-//! peers as with a few.
+//! Quiet peers that share memory. They are left to their doorbells, so that an empty poll costs the same with a
+//! thousand peers as with a few.
 //!
 //! A doorbell costs the sender a system call, so a peer that talks now and then has to be polled on. A peer that rings
 //! soon after it was left is polled eight times as long the next time. Nothing is counted where messages are read: one
@@ -11,65 +11,10 @@ use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::Stream;
 use crate::sys::barrier;
 
-/// Polls without a record before a peer is left to its doorbell: at first, and at most (26 ms of polls that find nothing).
-const FIRST_PATIENCE: u32 = 32;
-const MOST_PATIENCE: u32 = 1 << 18;
-const GROWTH: u32 = 8;
 /// With no more connections than this all are polled: a peer that nobody leaves needs no fence behind its records.
 const ALWAYS: usize = 32;
 /// The peers that had news last are polled however long they are quiet.
 const KEPT: usize = 8;
-
-/// Activity of a peer.
-#[derive(Clone, Copy, Debug)]
-pub struct Idle {
-    /// Bytes taken from its ring when that was looked at last.
-    taken: u64,
-    /// Number of the poll at which it had news last, as far as was looked.
-    since: u32,
-    /// Polls without news after which it is left to its doorbell.
-    patience: u32,
-    is_left: bool,
-}
-
-impl Default for Idle {
-    fn default() -> Idle {
-        Idle {
-            taken: 0,
-            since: 0,
-            patience: FIRST_PATIENCE,
-            is_left: false,
-        }
-    }
-}
-
-impl Idle {
-    /// Looks at the ring at a poll.
-    fn update(&mut self, taken: u64, poll: u32) {
-        if self.taken != taken {
-            (self.taken, self.since) = (taken, poll);
-        }
-    }
-
-    /// The peer is polled from this poll on.
-    fn begin(&mut self, poll: u32) {
-        if self.is_left {
-            self.is_left = false;
-            let quiet = poll.wrapping_sub(self.since);
-            let longer = self.patience * GROWTH;
-            // Neither patience would have been long enough for a peer that was quiet for longer.
-            self.patience = match quiet <= longer {
-                true => longer.min(MOST_PATIENCE),
-                false => (self.patience / GROWTH).max(FIRST_PATIENCE),
-            };
-        }
-        self.since = poll;
-    }
-
-    fn is_quiet(&self, poll: u32) -> bool {
-        poll.wrapping_sub(self.since) >= self.patience
-    }
-}
 
 impl<N: Net> Stream<N> {
     /// Number of this poll; it begins anew after 2^32 polls.
@@ -153,40 +98,5 @@ impl<N: Net> Stream<N> {
         if any {
             barrier::on_all_processes();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_peer_is_quiet_after_its_patience() {
-        let mut idle = Idle::default();
-        idle.begin(100);
-        idle.update(64, 128);
-        assert!(!idle.is_quiet(128 + FIRST_PATIENCE - 1));
-        assert!(idle.is_quiet(128 + FIRST_PATIENCE));
-        // The number of polls begins anew.
-        idle.begin(u32::MAX);
-        assert!(!idle.is_quiet(1));
-        assert!(idle.is_quiet(FIRST_PATIENCE));
-    }
-
-    #[test]
-    fn a_peer_that_rings_soon_is_polled_longer() {
-        let mut idle = Idle::default();
-        let mut poll = 0;
-        idle.begin(poll);
-        for _ in 0..9 {
-            idle.is_left = true;
-            poll += idle.patience + 1;
-            idle.begin(poll);
-        }
-        assert_eq!(idle.patience, MOST_PATIENCE);
-        // A peer that is quiet for so long rings as often with less.
-        idle.is_left = true;
-        idle.begin(poll + 9 * MOST_PATIENCE);
-        assert_eq!(idle.patience, MOST_PATIENCE / GROWTH);
     }
 }

@@ -23,7 +23,8 @@ use crate::ffi::ops::collective::Collective;
 pub enum Listener {
     /// Nothing has answered.
     Unknown = 0,
-    /// It is on this host, whose kernel would refuse if it were not there. Its queue is full, or a firewall drops packets.
+    /// It is on this host, whose kernel would refuse if nothing listened. Its queue is full, or a firewall drops
+    /// packets.
     Silent = 1,
     /// Its kernel has accepted the connection.
     Accepted = 2,

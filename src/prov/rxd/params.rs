@@ -103,7 +103,8 @@ const VARIABLES: [(&str, Kind, &str); 8] = [
     (
         "close_timeout",
         Kind::Int,
-        "milliseconds for which fi_close and exit(3) wait for peers to take what was injected, 0 for no limit (default: 5000)",
+        "milliseconds for which fi_close and exit(3) wait for peers to take what was injected, 0 for no limit \
+         (default: 5000)",
     ),
     (
         "stall_report",

@@ -171,7 +171,8 @@ const VARIABLES: [(&str, Kind, &str); 17] = [
     (
         "close_timeout",
         Kind::Int,
-        "milliseconds for which fi_close and the end of the process wait for peers to take what was injected, 0 for no limit (default: 5000)",
+        "milliseconds for which fi_close and the end of the process wait for peers to take what was injected, 0 for \
+         no limit (default: 5000)",
     ),
     (
         "op_timeout",

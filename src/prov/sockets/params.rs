@@ -44,7 +44,8 @@ const VARIABLES: [(&str, Kind, &str); 14] = [
     (
         "conn_timeout",
         Kind::Int,
-        "milliseconds that a host or port has to accept a connection before operations for it fail, 0 for no limit (default: 15000)",
+        "milliseconds that a host or port has to accept a connection before operations for it fail, 0 for no limit \
+         (default: 15000)",
     ),
     (
         "max_conn_retry",

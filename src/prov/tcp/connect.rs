@@ -25,8 +25,8 @@ use crate::sync::stats::Count;
 use crate::sys::probe;
 use crate::sys::socket::Socket;
 
-/// Probes of the host of a peer whose kernel has accepted the connection and that has not answered yet: when, how often and
-/// how many times.
+/// Probes of the host of a peer whose kernel has accepted the connection and that has not answered yet: when, how often
+/// and how many times.
 pub(super) const PROBES: (Duration, Duration, u32) =
     (Duration::from_secs(5), Duration::from_secs(2), 2);
 

@@ -149,8 +149,8 @@ impl Stream<Tcp> {
         }
     }
 
-    /// Reports by an error event that fi_connect has failed. `cause` goes into `prov_errno`, and `private` is what the peer
-    /// has sent with its refusal.
+    /// Reports by an error event that fi_connect has failed. `cause` goes into `prov_errno`, and `private` is what the
+    /// peer has sent with its refusal.
     pub(super) fn msg_failed(
         &mut self,
         domain: &mut DomainOf<Tcp>,

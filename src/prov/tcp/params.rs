@@ -176,7 +176,8 @@ const VARIABLES: [(&str, Kind, &str); 26] = [
     (
         "port_low_range",
         Kind::Int,
-        "lowest port for listeners without a fixed one; a range with ports above 65535 is ignored (default: the kernel chooses)",
+        "lowest port for listeners without a fixed one; a range with ports above 65535 is ignored \
+         (default: the kernel chooses)",
     ),
     (
         "port_high_range",
@@ -261,12 +262,14 @@ const VARIABLES: [(&str, Kind, &str); 26] = [
     (
         "conn_timeout",
         Kind::Int,
-        "milliseconds that a host or port has to accept a connection before operations for it fail, 0 for no limit (default: 15000)",
+        "milliseconds that a host or port has to accept a connection before operations for it fail, 0 for no limit \
+         (default: 15000)",
     ),
     (
         "close_timeout",
         Kind::Int,
-        "milliseconds for which fi_close and the end of the process wait for peers to take what was injected, 0 for no limit (default: 5000)",
+        "milliseconds for which fi_close and the end of the process wait for peers to take what was injected, 0 for \
+         no limit (default: 5000)",
     ),
     (
         "peer_timeout",

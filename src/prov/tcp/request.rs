@@ -64,8 +64,8 @@ impl Claim {
         self.local
     }
 
-    /// Takes the request out of its handle, which is gone then. FI_EINVAL if the request was rejected; its number may be
-    /// another request's by now.
+    /// Takes the request out of its handle, which is gone then. FI_EINVAL if the request was rejected; its number may
+    /// be another request's by now.
     pub fn take(&self) -> Result<Accepted> {
         let is_ours = object::with(self.handle, |it: &Accepted| it.serial == self.serial);
         match is_ours {

@@ -31,8 +31,8 @@ pub const OPT_PEER_NUMBER: c_int = 0x4946_0002;
 /// endpoint, also if the endpoint receives into a context that it shares with others.
 pub const OPT_PAUSE: c_int = 0x4946_0003;
 
-/// An option of our own, for providers of ours that lie above: size, which can only be read. A `Listener` as a number, for
-/// an endpoint whose fi_connect has not ended.
+/// An option of our own, for providers of ours that lie above: size, which can only be read. A `Listener` as a number,
+/// for an endpoint whose fi_connect has not ended.
 pub const OPT_LISTENER: c_int = 0x4946_0005;
 
 impl<T: Transport> Ep<T> {

@@ -147,7 +147,7 @@ impl Side {
             keeps_offers: agreed.keeps_offers,
             answers_writes: false,
             copies: true,
-            hello: Duration::ZERO,
+            connect: Duration::ZERO,
             close: Duration::ZERO,
             op_timeout: Duration::ZERO,
             stall_report: Duration::ZERO,

@@ -155,7 +155,14 @@ static void take_error(struct world *w, struct fid_cq *cq)
 		return;
 	if (op->kind == SEND && w->messages[op->message].optional)
 		return;
-	FAIL("a %s of %d fails: %s", op->kind == SEND ? "send" : "receive", op->id, fi_strerror(error.err));
+	// ofi_rxd: when an endpoint with a used address and a peer of the earlier one greet each other at once, the peer's
+	// late greeting may end what the endpoint has begun to send. The error says so, and nothing comes to another peer.
+	if (op->kind == SEND && strstr(w->provider, "ofi_rxd") && w->reborn[op->id] && error.err == FI_ECONNRESET) {
+		w->messages[op->message].optional = true;
+		return;
+	}
+	FAIL("a %s of %d (message %d to %d) fails: %s", op->kind == SEND ? "send" : "receive", op->id, op->message,
+	     op->kind == SEND ? w->messages[op->message].to : NOBODY, fi_strerror(error.err));
 }
 
 void drain(struct world *w, struct domain *domain)

@@ -191,7 +191,7 @@ static void leaves_others_room(struct env *t, size_t len)
 	done(t, t->b.rxcq, next, FI_TAGGED | FI_RECV);
 	post_tsend(t, &t->a, out, 9);
 	done(t, t->b.rxcq, last, FI_TAGGED | FI_RECV);
-	// What was held back comes when there are receives for it.
+	// Messages that were held back arrive when there are receives for them.
 	for (unsigned i = 0; i < 100; i++)
 		done(t, t->b.rxcq, post_trecv(t, &t->b, new_buf(t, EAGER_LIMIT, 0), OTHER_TAG, 0), FI_TAGGED | FI_RECV);
 }

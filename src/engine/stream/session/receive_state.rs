@@ -8,7 +8,7 @@ use crate::base::{IoVec, Span};
 use crate::engine::cntr::Counter;
 use crate::engine::mr::Region;
 use crate::engine::srx::{Envelope, RecvOp, Slot};
-use crate::engine::stream::proto::{Frame, MAX_HEADER, MAX_SEGS};
+use crate::engine::stream::proto::{Frame, MAX_HEADER, MAX_SEGS, Message};
 use crate::engine::stream::session::atomic::AtomicIn;
 use crate::engine::stream::session::groups::Part;
 use crate::engine::stream::session::offers::{Offers, Shared, Told};
@@ -76,6 +76,8 @@ pub enum Sink {
     Coll(Box<Part>),
     /// To an atomic operation on memory of ours, which needs all of it.
     Atomic(Box<AtomicIn>),
+    /// To memory of this connection, until all of the message is here: see `Session::is_gathered`.
+    Gathered(Box<(Message, Vec<u8>)>),
     /// Nowhere.
     Drop,
 }
@@ -127,7 +129,9 @@ impl Sink {
             Sink::Recv(recv, _) => Some(&mut recv.iov),
             Sink::Write { iov, .. } => Some(iov),
             Sink::Read(read) => Some(&mut read.iov),
-            Sink::Slot(..) | Sink::Coll(_) | Sink::Atomic(_) | Sink::Drop => None,
+            Sink::Slot(..) | Sink::Coll(_) | Sink::Atomic(_) | Sink::Gathered(_) | Sink::Drop => {
+                None
+            }
         }
     }
 }

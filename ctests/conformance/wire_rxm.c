@@ -191,7 +191,7 @@ static void leaves_others_room(struct env *t, size_t len)
 	done(t, t->b.rxcq, next, FI_TAGGED | FI_RECV);
 	post_tsend(t, &t->a, out, 9);
 	done(t, t->b.rxcq, last, FI_TAGGED | FI_RECV);
-	// What was held back comes when there are receives for it.
+	// Messages that were held back arrive when there are receives for them.
 	for (unsigned i = 0; i < 100; i++)
 		done(t, t->b.rxcq, post_trecv(t, &t->b, new_buf(t, EAGER_LIMIT, 0), OTHER_TAG, 0), FI_TAGGED | FI_RECV);
 }
@@ -204,6 +204,31 @@ TEST(wire_rxm, flood_leaves_others_room, CORE | OURS_ONLY, 0, "A peer that sends
 TEST(wire_rxm, flood_of_empty_messages, CORE | OURS_ONLY, 0, "The same for messages without bytes")
 {
 	leaves_others_room(t, 0);
+}
+
+TEST(wire_rxm, halves_of_messages, CORE | OURS_ONLY, 0, "Peers that send halves of messages, each behind many whole ones, hold up no other peer")
+{
+	enum { COUNT = 12, WHOLE = 14 };
+	static uint8_t bytes[16 + HEAD + EAGER_LIMIT];
+	struct peer peers[COUNT];
+
+	start(t);
+	PAIR(t);
+	struct peer y = open_peer(t, &t->b);
+	struct buf in = new_buf(t, 8, 0);
+	void *recv = post_trecv(t, &t->b, in, 7, 0);
+
+	for (unsigned i = 0; i < COUNT; i++) {
+		peers[i] = open_peer(t, &t->b);
+		size_t len = packet_bytes(bytes, EAGER, peers[i].name, 0, OTHER_TAG, EAGER_LIMIT);
+
+		for (unsigned k = 0; k < WHOLE; k++)
+			wire_write(t, peers[i].wire.fd, bytes, len);
+		wire_write(t, peers[i].wire.fd, bytes, len / 2);
+		turn(t);
+	}
+	send_packet(t, &y, EAGER, y.name, 0, 7, 8);
+	done(t, t->b.rxcq, recv, FI_TAGGED | FI_RECV);
 }
 
 TEST(wire_rxm, flood_is_taken_later, CORE | OURS_ONLY, 0, "Messages beyond the limit are all received in the end, also if their sender has ended the connection")

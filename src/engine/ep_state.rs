@@ -94,7 +94,7 @@ pub enum Role {
         of: usize,
         index: usize,
     },
-    /// What closed transmit contexts of the scalable endpoint `of` left under way.
+    /// Operations that closed transmit contexts of the scalable endpoint `of` left under way.
     Closed {
         of: usize,
     },

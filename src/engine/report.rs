@@ -55,7 +55,7 @@ pub enum Part {
     /// A context, by its index.
     Receive(usize),
     Transmit(usize),
-    /// What closed transmit contexts left under way.
+    /// Operations that closed transmit contexts left under way.
     Closed,
 }
 

@@ -15,7 +15,7 @@ use crate::ffi::ops::transfer::What;
 use crate::hmem::Memory;
 use crate::sync::stats::{Gauges, Tally};
 
-/// What a domain's endpoints wait for. Scalable endpoints are followed by their contexts.
+/// Reports what the endpoints of a domain wait for. Scalable endpoints are followed by their contexts.
 pub fn gather<T: Transport>(
     transport: &T,
     domain: &DomainStateOf<T>,

@@ -73,7 +73,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn leave_receives(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
         let own = domain.ep(ep).srx;
         for id in self.conns_of(port) {
-            // What one peer is sent may have ended the connection to another.
+            // A frame to one peer may have ended the connection to another.
             let Some(conn) = self.conns.get_mut(id) else {
                 continue;
             };

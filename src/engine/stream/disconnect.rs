@@ -142,7 +142,7 @@ impl<N: Net> Stream<N> {
             self.conns[id].link.close_at_once();
         }
         self.close_link(id);
-        // What other peers are sent in consequence must not end this session a second time, or use it.
+        // Frames to other peers that follow from this loss must not end the session a second time, or use it.
         let session = &mut self.conns[id].session;
         (session.state, session.ending) = (State::Down, None);
         self.with(domain, id, |session, cx| session.fail_operations(cx, error));

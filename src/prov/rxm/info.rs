@@ -43,7 +43,7 @@ fn entry(kind: &Prototype, core: &Info, query: &Query, port: Option<u16>, params
     }
     let domain = query.hints.and_then(|hints| hints.domain.as_ref());
     if domain.is_none_or(|domain| domain.progress == 0) && !params.auto_progress {
-        // Of the data alone, as the original does: the old field for control keeps FI_PROGRESS_AUTO.
+        // The old field for control progress keeps FI_PROGRESS_AUTO, as in the original.
         info.domain.progress = FI_PROGRESS_MANUAL.0;
     }
     // What was asked for may be longer than what is offered without being asked.
@@ -68,7 +68,7 @@ pub fn cores(query: &Query, below: &dyn Below, params: &Params) -> (Vec<Info>, V
     let sharing = shared.entries.into_iter().filter(|info| {
         let name = info.fabric.prov_name.as_deref().unwrap_or_default();
         let wanted = params.shared_rx == Some(true) || is_tcp(name);
-        // Of a packet in a shared context only this library's providers say over which connection it came.
+        // Only this library's providers say over which connection a packet in a shared context came.
         let tells_connections = info.made.is_none();
         // Memory that has to be a connection's region cannot wait where all of them receive.
         let local = flags!(MrMode: LOCAL | ENDPOINT);

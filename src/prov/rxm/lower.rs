@@ -97,7 +97,7 @@ impl LowerDomain {
             };
             Eq::open(&lower.fabric, &attr)
         })?;
-        // What comes by a shared context has to name its connection.
+        // A packet in a shared context has to name its connection.
         let shares_rx = entry.ep.rx_ctx_cnt == FI_SHARED_CONTEXT && is_ours;
         let packet = HEADER + lower.params.eager;
         // With FI_RX_CQ_DATA a receive may end with what is no message.

@@ -69,7 +69,7 @@ impl Rxm {
     pub fn resume(&mut self, id: usize) {
         if self.conns.get(id).is_some_and(|conn| conn.is_paused) {
             self.pause(id, false);
-            // What cannot be posted now is posted by `post_dry`.
+            // `post_dry` posts receives for which there is no room now.
             let _ = self.post_own(id);
         }
     }

@@ -8,7 +8,7 @@ use crate::base::{IoVec, Span};
 use crate::engine::cntr::Counter;
 use crate::engine::mr::{Region, Target};
 use crate::engine::srx::{Envelope, RecvOp, Slot};
-use crate::engine::stream::proto::{Frame, MAX_HEADER, MAX_SEGS, Refused};
+use crate::engine::stream::proto::{Frame, MAX_HEADER, MAX_SEGS, Message, Refused};
 use crate::engine::stream::session::atomic::AtomicIn;
 use crate::engine::stream::session::groups::Part;
 use crate::engine::stream::session::offers::{Offers, Shared, Told};
@@ -75,6 +75,8 @@ pub enum Sink {
     Coll(Box<Part>),
     /// To an atomic operation on memory of ours, which needs all of it.
     Atomic(Box<AtomicIn>),
+    /// To memory of this connection, until all of the message is here: see `Session::is_gathered`.
+    Gathered(Box<(Message, Vec<u8>)>),
     /// Nowhere.
     Drop,
     /// Nowhere: the access is refused when all of it has come.
@@ -140,9 +142,12 @@ impl Sink {
             Sink::Recv(recv, _) => Some(&mut recv.iov),
             Sink::Write { target, .. } => Some(target.current()),
             Sink::Read(read) => Some(&mut read.iov),
-            Sink::Slot(..) | Sink::Coll(_) | Sink::Atomic(_) | Sink::Drop | Sink::Refused(_) => {
-                None
-            }
+            Sink::Slot(..)
+            | Sink::Coll(_)
+            | Sink::Atomic(_)
+            | Sink::Gathered(_)
+            | Sink::Drop
+            | Sink::Refused(_) => None,
         }
     }
 }

@@ -5,8 +5,10 @@
 use std::time::Instant;
 
 use crate::base::Error;
+use crate::base::log::{Subsys, log_warn};
 use crate::engine::domain::ep::options::OPT_LISTENER;
 use crate::engine::transport::Listener;
+use crate::prov::rxm::SOURCE;
 use crate::prov::rxm::conn::State;
 use crate::prov::rxm::state::{Due, Rxm, StateOf};
 
@@ -61,6 +63,12 @@ impl Rxm {
         if !self.is_there(id) {
             return self.attempt_failed(domain, id, Error::TIMEDOUT);
         }
+        log_warn!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "{} has accepted a connection and does not answer yet: operations for it wait",
+            self.conns[id].peer
+        );
         let limit = self.lower.params.conn_timeout;
         let clock = &mut self.conns[id].clock;
         clock.restart(now, limit);

@@ -254,6 +254,7 @@ fn answers_that_nobody_acknowledges_take_limited_memory() {
         for transaction in 0..4096 {
             let head = stranger.head();
             let answers = stranger.op_again(&mut world, head, read(transaction, 8192), &[]);
+            // The endpoint stops a peer that has its share.
             if Stranger::acked(&answers) == Some(head.seq) {
                 break;
             }

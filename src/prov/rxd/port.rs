@@ -194,7 +194,7 @@ impl<A: Address> Port<A> {
         from: &From<A>,
         rts: &Rts<'_>,
     ) {
-        // The address in the greeting counts only where the source is not reported: anybody can write any.
+        // The address in the greeting counts only where the source is not reported: it can be any address.
         let told = self.addr_of(wire, from);
         let Some(addr) = told.or_else(|| match from {
             From::Route(_) => None,

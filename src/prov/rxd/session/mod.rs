@@ -209,7 +209,7 @@ impl<A: Address> Session<A> {
     pub fn is_from(&self, from: &From<A>) -> bool {
         match from {
             From::Route(route) => *route == self.route,
-            // It arrived before the peer had a route.
+            // The packet arrived before the peer had a route.
             From::Stranger(addr) => addr.as_ref() == Some(&self.addr),
             From::Untold => true,
         }

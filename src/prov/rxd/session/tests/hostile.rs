@@ -91,13 +91,13 @@ impl Stranger {
 
     /// The number of the packet that the victim expects next, by its last acknowledgement.
     fn acked(answers: &[Vec<u8>]) -> Option<u64> {
-        let acks = answers
+        let mut acks = answers
             .iter()
             .filter_map(|bytes| match Packet::decode(bytes) {
                 Ok(Packet::Ack(ack)) => Some(ack.next),
                 _ => None,
             });
-        acks.last()
+        acks.next_back()
     }
 }
 

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 /// Whether a peer that uses `own` of the `used` bytes may use `cost` bytes more, where all peers together may use
-/// `limit`. A peer gets a multiple of what it leaves to the others: alone it may have nearly everything, and a peer that
-/// comes later finds some left.
+/// `limit`. A peer gets a multiple of what it leaves to the others: alone it may have nearly everything, and a later
+/// peer finds some left.
 #[inline]
 pub fn fits(own: usize, used: usize, cost: usize, limit: usize) -> bool {
     let left = limit.checked_sub(used.saturating_add(cost));

@@ -38,7 +38,7 @@ pub struct LowerDomain {
     prefix: usize,
     /// The provider below reports where datagrams come from.
     pub tells_source: bool,
-    /// It reports the addresses of those that have no route, too.
+    /// The provider below also reports the addresses of sources without a route.
     pub tells_strangers: bool,
     /// How many sessions use an address below.
     routes: HashMap<u64, usize>,

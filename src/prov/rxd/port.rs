@@ -16,7 +16,7 @@ use slab::Slab;
 
 use self::strangers::Strangers;
 use super::proto::{Cts, Packet, Rts};
-use super::session::{Caller, Common, Cx, From, Ids, PLACES, Session, Settings, Wire};
+use super::session::{Caller, Common, Cx, From, Ids, Names, PLACES, Session, Settings, Wire};
 use crate::base::{Error, Result};
 use crate::engine::domain_state::DomainState;
 use crate::engine::strangers::new_source;
@@ -90,17 +90,11 @@ impl<A: Address> Port<A> {
         // Never reused: messages of a forgotten stranger may still wait for a receive.
         let source = source.unwrap_or_else(new_source);
         let own_id = self.common.ids.first(now, &addr.to_bytes(), id);
+        #[rustfmt::skip]
+        let names = Names { route, source, own_id };
         let settings = &self.common.settings;
-        place.insert(Session::new(
-            id,
-            self.ep,
-            addr.clone(),
-            route,
-            source,
-            own_id,
-            now,
-            settings,
-        ));
+        let session = Session::new(id, self.ep, addr.clone(), names, now, settings);
+        place.insert(session);
         self.by_addr.insert(addr.clone(), id);
         self.by_route.insert(route, id);
         Ok(id)
@@ -194,7 +188,7 @@ impl<A: Address> Port<A> {
         from: &From<A>,
         rts: &Rts<'_>,
     ) {
-        // The address in the greeting counts only where the source is not reported: anybody can write any.
+        // The address in the greeting counts only where the source is not reported: it can be any address.
         let told = self.addr_of(wire, from);
         let Some(addr) = told.or_else(|| match from {
             From::Route(_) => None,

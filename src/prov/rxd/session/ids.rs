@@ -24,7 +24,7 @@ pub struct Ids {
 
 impl Ids {
     /// `by_place`: the lower bits of a number are the session's place in the endpoint's table. This is for providers
-    /// below that do not report where packets come from.
+    /// below that do not report the addresses of unknown sources.
     pub fn new(secret: &[u8], by_place: bool) -> Ids {
         Ids {
             mac: <Hmac<Sha256> as KeyInit>::new_from_slice(secret)

@@ -123,15 +123,22 @@ pub struct Session<A> {
     pub is_listed: bool,
 }
 
+/// Numbers that a session begins with.
+pub struct Names {
+    /// The peer at the provider below.
+    pub route: u64,
+    /// The peer in matching.
+    pub source: u64,
+    /// This side in packets of the peer.
+    pub own_id: u32,
+}
+
 impl<A: Address> Session<A> {
-    /// `own_id` is what the peer is to call this side.
     pub fn new(
         id: usize,
         ep: usize,
         addr: A,
-        route: u64,
-        source: u64,
-        own_id: u32,
+        names: Names,
         now: Instant,
         settings: &Settings,
     ) -> Self {
@@ -139,9 +146,9 @@ impl<A: Address> Session<A> {
             id,
             ep,
             addr,
-            route,
-            source,
-            greeting: Greeting::new(own_id),
+            route: names.route,
+            source: names.source,
+            greeting: Greeting::new(names.own_id),
             tx: SendState::new(settings.window),
             rx: ReceiveState::default(),
             timer: None,
@@ -209,7 +216,7 @@ impl<A: Address> Session<A> {
     pub fn is_from(&self, from: &From<A>) -> bool {
         match from {
             From::Route(route) => *route == self.route,
-            // It arrived before the peer had a route.
+            // The packet arrived before the peer had a route.
             From::Stranger(addr) => addr.as_ref() == Some(&self.addr),
             From::Untold => true,
         }

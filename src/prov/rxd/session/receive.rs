@@ -150,6 +150,7 @@ impl<A: Address> Session<A> {
     pub fn go_on<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         match self.rx.stall {
             Some(Stall::Queue) if cx.domain.may_receive(self.ep) => {}
+            Some(Stall::Answers) if self.may_answer_any(cx) => {}
             Some(Stall::Memory(slot)) => {
                 let srx = cx.domain.ep(self.ep).srx;
                 let queue = cx.domain.rx_queue_mut(srx);

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use slab::Slab;
 
-use super::out::{Begin, Body, End, Out};
+use super::out::{ANSWER_COST, Begin, Body, End, Out};
 use super::receive::GONE;
 use super::window::{News, Window};
 use super::{Cx, Session, Wire};
@@ -15,6 +15,7 @@ use crate::base::{Error, IoVec};
 use crate::engine::domain_state::TxOp;
 use crate::engine::share::fits;
 use crate::engine::transport::Address;
+use crate::prov::rxd::info::ATOMIC_SIZE;
 use crate::prov::rxd::proto::{Ack, Void, error_of};
 
 /// An operation that waits for the peer's answer.
@@ -136,6 +137,11 @@ impl<A: Address> Session<A> {
     /// endpoint share a limit, so that peers which acknowledge nothing do not use up its memory.
     pub(super) fn may_answer<W>(&self, cx: &Cx<'_, A, W>, cost: usize) -> bool {
         self.tx.answers < MAX_ANSWERS && self.answer_fits(cx, cost, MAX_ANSWER_BYTES)
+    }
+
+    /// Whether any request may be answered now. A peer without answers may always have one.
+    pub(super) fn may_answer_any<W>(&self, cx: &Cx<'_, A, W>) -> bool {
+        self.tx.answers == 0 || self.may_answer(cx, ANSWER_COST + ATOMIC_SIZE)
     }
 
     /// Whether an answer may be a copy. The rest of the limit is for answers that are sent from where they lie.

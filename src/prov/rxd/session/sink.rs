@@ -63,6 +63,8 @@ pub enum Stall {
     Memory(Slot),
     /// The same for the next part of a message, in this receive context.
     Part(usize, Slot),
+    /// Too many answers wait for acknowledgements of peers.
+    Answers,
 }
 
 /// What has become of the packet that was to come.

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::out::{ANSWER_COST, Body, Out};
-use super::sink::{Atomic, Sink, Step, Write};
+use super::sink::{Atomic, Sink, Stall, Step, Write};
 use super::{Cx, Session, Wire};
 use crate::abi::*;
 use crate::base::{Access, Caps, CompFlags, Error, IoVec, Result};
@@ -37,8 +37,7 @@ impl<A: Address> Session<A> {
                 _ => op.iovs.total().unwrap_or(0).min(ATOMIC_SIZE as u64),
             };
             if !self.may_answer(cx, ANSWER_COST + copied as usize) {
-                // The peer sends the request again.
-                return Step::Dropped;
+                return Step::Stalled(Stall::Answers);
             }
         }
         let done = match op.kind {

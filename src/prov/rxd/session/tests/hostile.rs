@@ -91,13 +91,13 @@ impl Stranger {
 
     /// The number of the packet that the victim expects next, by its last acknowledgement.
     fn acked(answers: &[Vec<u8>]) -> Option<u64> {
-        let acks = answers
+        let mut acks = answers
             .iter()
             .filter_map(|bytes| match Packet::decode(bytes) {
                 Ok(Packet::Ack(ack)) => Some(ack.next),
                 _ => None,
             });
-        acks.last()
+        acks.next_back()
     }
 }
 
@@ -170,7 +170,7 @@ fn strangers_that_were_answered_are_served_however_many_greet() {
         let done = world.nodes[VICTIM].completions();
         assert_eq!(done.len(), 1, "stranger {}", stranger.place);
         assert_eq!((done[0].1.error, done[0].1.len), (0, 5));
-        // It is acknowledged once the endpoint has learned the peer's number.
+        // The message is acknowledged once the endpoint has learned the peer's number.
         let greeting = answers
             .iter()
             .find_map(|bytes| match Packet::decode(bytes) {
@@ -204,7 +204,7 @@ fn a_guessed_number_makes_no_session() {
     receive(&mut world, VICTIM, 8);
     let mut other = Stranger::new(101);
     other.greet(&mut world);
-    // Numbers that are nobody's, and the number of another address.
+    // Numbers without a session, and the number of another address.
     for id in (1..4000).map(|i| i << 20).chain([other.id]) {
         stranger.id = id;
         stranger.seq = 0;
@@ -254,6 +254,7 @@ fn answers_that_nobody_acknowledges_take_limited_memory() {
         for transaction in 0..4096 {
             let head = stranger.head();
             let answers = stranger.op_again(&mut world, head, read(transaction, 8192), &[]);
+            // The endpoint stops a peer that has its share.
             if Stranger::acked(&answers) == Some(head.seq) {
                 break;
             }
@@ -307,7 +308,7 @@ fn messages_that_are_announced_and_not_sent_take_no_room() {
     assert_eq!(ended(&mut world, 0, 1), [0]);
 }
 
-/// What peers do send is limited: a message that has begun waits for room, and goes on when there is some.
+/// A message that arrives in parts waits when there is no room, and goes on when there is some.
 #[test]
 fn messages_that_arrive_in_parts_wait_for_room() {
     let settings = Settings {

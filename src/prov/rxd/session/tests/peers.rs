@@ -115,7 +115,7 @@ fn a_peer_that_is_unreachable_is_given_up_within_30_seconds() {
     }
 }
 
-/// It began again at the same place before it was given up.
+/// The peer began again at the same place before it was given up.
 #[test]
 fn a_peer_that_answers_again_is_not_given_up() {
     let mut world = pair();

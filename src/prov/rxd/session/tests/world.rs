@@ -17,7 +17,7 @@ pub struct World<T> {
     pub passed: Duration,
     /// Nothing comes from there, nor goes there.
     pub dead: Vec<bool>,
-    /// Senders to a dead endpoint are told so.
+    /// The network reports a dead endpoint to its senders as unreachable.
     pub reports: bool,
 }
 

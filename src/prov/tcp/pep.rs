@@ -86,7 +86,6 @@ pub struct Accepted {
     from: SocketAddr,
     swapped: bool,
     extended: bool,
-    refuses: bool,
     keyed: bool,
     /// The request, all bytes of it.
     exchange: Vec<u8>,
@@ -112,10 +111,6 @@ impl Accepted {
 
     pub fn is_extended(&self) -> bool {
         self.extended
-    }
-
-    pub fn refuses(&self) -> bool {
-        self.refuses
     }
 
     /// It comes from an endpoint with an authorization key.
@@ -295,7 +290,6 @@ impl Shared {
             from,
             swapped: header.swapped,
             extended: header.extended,
-            refuses: header.refuses,
             keyed: header.keyed,
             exchange: handshake.exchange,
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Accesses to registered memory that are not allowed. At endpoints of `sockets` `Frame::Refused` answers a peer that waits
-//! for an answer. Otherwise the connection ends, because nothing else shows the peer that its access has failed. So it does
-//! if an older version of this library gets the frame, which it does not know.
+//! Accesses to registered memory that are not allowed. At endpoints of `sockets` `Frame::Refused` answers a peer that
+//! waits for an answer. Otherwise the connection ends, because nothing else shows the peer that its access has failed.
+//! It also ends if an older version of this library gets the frame, which it does not know.
 //!
 //! A connection between FI_EP_MSG endpoints ends in both cases, as it does in libfabric's tcp.
 #![forbid(unsafe_code)]
@@ -42,8 +42,8 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// Whether the peer is to answer writes: a peer without the extensions is none of this library. Before the connection is
-    /// up that is not known.
+    /// Whether the peer is to answer writes: a peer without the extensions is none of this library. Before the
+    /// connection is up that is not known.
     pub fn may_answer_writes(&self) -> bool {
         self.extended || self.state != State::Up
     }
